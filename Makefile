@@ -1,0 +1,52 @@
+# The front door. `make help` lists the targets; CMakePresets.json names the presets; CMake and Ninja do the work.
+#
+#   make demo                     build, then let the bundled model speak
+#   make test PRESET=asan         the tests of another preset (release debug clang asan tsan)
+#   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
+PRESET ?= release
+PREFIX ?= /usr/local
+WERROR ?= OFF
+JOBS   ?= $(shell nproc)
+PROMPT ?= Once upon a time
+
+.DEFAULT_GOAL := build
+.PHONY: help setup build demo test lint bench fmt map fuzz install clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+	@echo 'targets: build demo test lint bench fmt map fuzz install clean'
+
+setup:
+	@tools/setup
+
+build: setup
+	@cmake --preset $(PRESET) -DGALLOP_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING
+	@cmake --build build/$(PRESET) -j $(JOBS)
+
+demo: build
+	@tools/demo "$(PROMPT)"
+
+test: build
+	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error
+
+lint: build
+	@tools/lint build/$(PRESET)
+
+bench: build
+	build/gallop bench
+	build/gallop bench --kernels
+
+fmt:
+	@git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs clang-format-14 -i
+
+map:
+	@tools/map > docs/MAP.md
+
+fuzz:
+	@tools/fuzz
+
+install: build
+	@DESTDIR=$(DESTDIR) cmake --install build/$(PRESET) --prefix $(PREFIX)
+
+clean:
+	rm -rf build

@@ -1,0 +1,33 @@
+# install.cmake - the program, gallop.h, both libraries, the pkg-config file, the man page and the demo model.
+#
+# The installed libgallop.a is one object in which every symbol but those of gallop.h has been made local: names such
+# as mem_alloc cannot meet the user's own.
+include(GNUInstallDirs)
+
+if(TARGET gallop_program)
+    install(TARGETS gallop_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+if(NOT GALLOP_FUZZ AND EXISTS ${CMAKE_SOURCE_DIR}/include/gallop.h)
+    set(archive ${CMAKE_BINARY_DIR}/public/libgallop.a)
+    find_program(OBJCOPY objcopy REQUIRED)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/public)
+    add_custom_command(OUTPUT ${archive}
+        COMMAND ${CMAKE_LINKER} -r -o public/gallop.o --whole-archive $<TARGET_FILE:gallop>
+        COMMAND ${OBJCOPY} --wildcard --keep-global-symbol=gallop_* public/gallop.o
+        COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
+        COMMAND ${CMAKE_AR} rcs ${archive} public/gallop.o
+        DEPENDS gallop WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
+    add_custom_target(gallop_public ALL DEPENDS ${archive})
+
+    install(FILES include/gallop.h TYPE INCLUDE)
+    install(FILES ${archive} TYPE LIB)
+    install(TARGETS gallop_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+
+    file(RELATIVE_PATH pc_includedir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+    configure_file(cmake/gallop.pc.in gallop.pc @ONLY)
+    install(FILES ${CMAKE_BINARY_DIR}/gallop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+install(FILES docs/gallop.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+if(EXISTS ${CMAKE_SOURCE_DIR}/models/demo)
+    install(DIRECTORY models/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop/models)
+endif()

@@ -1,0 +1,96 @@
+# tests.cmake - one executable and one ctest entry per file test/unit/<floor>/test_*.c, and the entries for test/cli
+# and examples.
+#
+# Every test finds the repository in GALLOP_SOURCE_DIR (a macro and an environment variable) and the program in the
+# environment variable GALLOP_BIN, and runs in a folder of its own inside the build folder. Other .c files of a
+# floor's folder are helpers, linked into each of its tests; those of test/unit itself are linked into all.
+pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
+
+set(test_seconds 120)
+if(GALLOP_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(test_seconds 400)
+endif()
+set(test_environment
+    GALLOP_BIN=${CMAKE_BINARY_DIR}/gallop
+    GALLOP_SOURCE_DIR=${CMAKE_SOURCE_DIR}
+    ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1
+    UBSAN_OPTIONS=print_stacktrace=1
+    TSAN_OPTIONS=halt_on_error=1
+    PYTHONDONTWRITEBYTECODE=1)
+
+# Gives the ctest entry NAME its folder, time limit, environment and labels (the remaining arguments).
+function(gallop_test_properties name)
+    string(REPLACE "/" "." folder ${name})
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/run/${folder})
+    set_tests_properties(${name} PROPERTIES
+        WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/run/${folder}
+        TIMEOUT ${test_seconds} SKIP_RETURN_CODE 77
+        LABELS "${ARGN}" ENVIRONMENT "${test_environment}")
+endfunction()
+
+# ---- unit tests --------------------------------------------------------------------------------------------------
+file(GLOB common_helpers CONFIGURE_DEPENDS test/unit/*.c)
+file(GLOB test_sources CONFIGURE_DEPENDS test/unit/*/test_*.c)
+foreach(source IN LISTS test_sources)
+    cmake_path(GET source PARENT_PATH folder)
+    cmake_path(GET folder FILENAME floor)
+    cmake_path(GET source STEM stem)
+    string(REPLACE test_ "" what ${stem})
+    file(GLOB helpers CONFIGURE_DEPENDS ${folder}/*.c)
+    list(FILTER helpers EXCLUDE REGEX "/test_[^/]*$")
+
+    set(target test_${floor}_${what})
+    add_executable(${target} ${source} ${helpers} ${common_helpers})
+    target_link_libraries(${target} PRIVATE gallop PkgConfig::cmocka)
+    target_include_directories(${target} PRIVATE test/unit ${folder})
+    target_compile_definitions(${target} PRIVATE GALLOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+    if(floor STREQUAL "kern" AND TARGET kern512_emulated)
+        target_link_libraries(${target} PRIVATE kern512_emulated)
+        target_compile_definitions(${target} PRIVATE KERN_HAVE_EMULATED_AVX512)
+    endif()
+    add_test(NAME unit/${floor}/${what} COMMAND ${target})
+    gallop_test_properties(unit/${floor}/${what} unit ${floor})
+endforeach()
+
+# ---- the program from outside ------------------------------------------------------------------------------------
+find_program(PYTHON3 python3 REQUIRED)
+file(GLOB cli_scripts CONFIGURE_DEPENDS test/cli/*.sh test/cli/*.py)
+foreach(script IN LISTS cli_scripts)
+    cmake_path(GET script STEM what)
+    cmake_path(GET script EXTENSION kind)
+    if(what MATCHES "^_" OR NOT TARGET gallop_program)
+        continue() # _name.py is a module that others import
+    endif()
+    if(kind STREQUAL ".py")
+        add_test(NAME cli/${what} COMMAND ${PYTHON3} ${script})
+    else()
+        add_test(NAME cli/${what} COMMAND bash ${script})
+    endif()
+    gallop_test_properties(cli/${what} cli)
+endforeach()
+
+# ---- examples: they see gallop.h and the shared library, nothing else --------------------------------------------
+file(GLOB examples CONFIGURE_DEPENDS examples/*.c)
+foreach(source IN LISTS examples)
+    cmake_path(GET source STEM what)
+    add_executable(example_${what} ${source})
+    target_compile_definitions(example_${what} PRIVATE _GNU_SOURCE)
+    target_compile_options(example_${what} PRIVATE -Wall -Wextra)
+    target_link_libraries(example_${what} PRIVATE gallop_shared)
+    if(GALLOP_SANITIZE)
+        target_compile_options(example_${what} PRIVATE -fsanitize=${GALLOP_SANITIZE})
+        target_link_options(example_${what} PRIVATE -fsanitize=${GALLOP_SANITIZE})
+    endif()
+    set_target_properties(example_${what} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
+    add_test(NAME example/${what} COMMAND example_${what} ${CMAKE_SOURCE_DIR}/models/demo)
+    gallop_test_properties(example/${what} example)
+endforeach()
+
+# ---- the corpora of the fuzzers, replayed --------------------------------------------------------------------------
+foreach(source IN LISTS fuzz_sources)
+    cmake_path(GET source STEM stem)
+    string(REPLACE fuzz_ "" what ${stem})
+    add_test(NAME fuzz/${what} COMMAND fuzz_${what} ${CMAKE_SOURCE_DIR}/test/fuzz/corpus/${what})
+    gallop_test_properties(fuzz/${what} fuzz)
+endforeach()

@@ -1,0 +1,119 @@
+/* buf.c - doubling growth, sticky out-of-memory. */
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+void buf_init(struct buf *b, enum mem_tag tag)
+{
+    *b = (struct buf){.tag = tag};
+}
+
+static bool make_room(struct buf *b, size_t n)
+{
+    size_t need;
+
+    if (b->oom)
+        return false;
+    if (__builtin_add_overflow(b->len, n, &need) || __builtin_add_overflow(need, (size_t)1, &need) ||
+        !mem_grow((void **)&b->data, &b->cap, need, 1, b->tag)) {
+        b->oom = true;
+        return false;
+    }
+    return true;
+}
+
+void buf_add(struct buf *b, const void *p, size_t n)
+{
+    if (!make_room(b, n))
+        return;
+    if (n)
+        memcpy(b->data + b->len, p, n);
+    b->len += n;
+    b->data[b->len] = 0;
+}
+
+void buf_str(struct buf *b, const char *s)
+{
+    buf_add(b, s, strlen(s));
+}
+
+void buf_char(struct buf *b, char c)
+{
+    buf_add(b, &c, 1);
+}
+
+void buf_fmt(struct buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0 || !make_room(b, (size_t)n))
+        return;
+    va_start(ap, fmt);
+    vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    b->len += (size_t)n;
+}
+
+void buf_clear(struct buf *b)
+{
+    b->len = 0;
+    b->oom = false;
+    if (b->data)
+        b->data[0] = 0;
+}
+
+void buf_fini(struct buf *b)
+{
+    mem_free(b->data);
+    *b = (struct buf){.tag = b->tag};
+}
+
+static void json_escape(struct buf *b, unsigned char c)
+{
+    switch (c) {
+    case '"': buf_str(b, "\\\""); break;
+    case '\\': buf_str(b, "\\\\"); break;
+    case '\n': buf_str(b, "\\n"); break;
+    case '\r': buf_str(b, "\\r"); break;
+    case '\t': buf_str(b, "\\t"); break;
+    case '\b': buf_str(b, "\\b"); break;
+    case '\f': buf_str(b, "\\f"); break;
+    default: buf_fmt(b, "\\u%04x", c);
+    }
+}
+
+void buf_json_str(struct buf *b, const char *s, size_t n)
+{
+    size_t i = 0, kept = 0; /* s[kept..i) is copied as it is */
+
+    buf_char(b, '"');
+    while (i < n) {
+        unsigned char c = (unsigned char)s[i];
+        size_t step = 1;
+        bool good = true;
+
+        if (c >= 0x80)
+            step = utf8_sequence(s + i, n - i, &good);
+        if (good && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+            i += step;
+            continue;
+        }
+        buf_add(b, s + kept, i - kept);
+        if (good)
+            json_escape(b, c);
+        else
+            buf_str(b, "\xef\xbf\xbd");
+        i += step;
+        kept = i;
+    }
+    buf_add(b, s + kept, n - kept);
+    buf_char(b, '"');
+}

@@ -1,0 +1,191 @@
+/* cpu.c - reads CPUID and XCR0 once and remembers what they allow.
+ *
+ * An instruction set counts only if the operating system also saves its registers (XGETBV): AVX needs the xmm and ymm
+ * state, AVX-512 the opmask and both halves of the zmm state. Elsewhere than on x86-64 there is only CPU_REF.
+ * Facts: Intel SDM volume 2A (CPUID), volume 1 chapter 13 (XCR0).
+ */
+#include "base/cpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/err.h"
+
+enum { BRAND_BYTES = 48 };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool has[CPU_N_ISAS];
+static char model[BRAND_BYTES + 1];
+
+static const char *const names[CPU_N_ISAS] = {"ref", "avx2", "avx512", "avx512bf16"};
+
+#if defined(__x86_64__)
+enum {
+    L1C_FMA = 1 << 12,
+    L1C_OSXSAVE = 1 << 27,
+    L1C_AVX = 1 << 28,
+    L1C_F16C = 1 << 29,
+    L7B_AVX2 = 1 << 5,
+    L7B_BMI2 = 1 << 8,
+    L7B_AVX512F = 1 << 16,
+    L7B_AVX512DQ = 1 << 17,
+    L7B_AVX512BW = 1 << 30,
+    L71A_AVX512BF16 = 1 << 5,
+    XCR0_YMM = 0x06, /* xmm, ymm */
+    XCR0_ZMM = 0xe6, /* and opmask, upper zmm0-15, zmm16-31 */
+};
+#define L7B_AVX512VL (1u << 31)
+
+static bool all(unsigned word, unsigned bits)
+{
+    return (word & bits) == bits;
+}
+
+static unsigned xcr0(void)
+{
+    unsigned lo, hi;
+
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return lo;
+}
+
+static void probe_isas(void)
+{
+    unsigned a, b, c, d, c1, b7, max_sub, saved;
+
+    if (!__get_cpuid(1, &a, &b, &c1, &d) || !all(c1, L1C_OSXSAVE))
+        return;
+    if (!__get_cpuid_count(7, 0, &max_sub, &b7, &c, &d))
+        return;
+    saved = xcr0();
+    has[CPU_AVX2] = all(c1, L1C_AVX | L1C_FMA | L1C_F16C) && all(b7, L7B_AVX2 | L7B_BMI2) && all(saved, XCR0_YMM);
+    has[CPU_AVX512] = has[CPU_AVX2] && all(saved, XCR0_ZMM) &&
+                      all(b7, L7B_AVX512F | L7B_AVX512DQ | L7B_AVX512BW | L7B_AVX512VL);
+    if (has[CPU_AVX512] && max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
+        has[CPU_AVX512BF16] = all(a, L71A_AVX512BF16);
+}
+
+/* The brand string is three leaves of sixteen bytes, padded with blanks on either side. */
+static void probe_model(void)
+{
+    unsigned word[BRAND_BYTES / 4], n;
+    char text[BRAND_BYTES + 1] = {0};
+    const char *s = text;
+
+    for (unsigned i = 0; i < 3; i++)
+        if (!__get_cpuid(0x80000002u + i, &word[4 * i], &word[4 * i + 1], &word[4 * i + 2], &word[4 * i + 3]))
+            return;
+    memcpy(text, word, BRAND_BYTES);
+    while (*s == ' ')
+        s++;
+    n = (unsigned)strlen(s);
+    while (n > 0 && s[n - 1] == ' ')
+        n--;
+    if (n > 0) {
+        memcpy(model, s, n);
+        model[n] = 0;
+    }
+}
+#endif
+
+static void probe(void)
+{
+    has[CPU_REF] = true;
+    memcpy(model, "unknown", sizeof "unknown");
+#if defined(__x86_64__)
+    probe_isas();
+    probe_model();
+#endif
+}
+
+bool cpu_has(enum cpu_isa isa)
+{
+    pthread_once(&once, probe);
+    return isa < CPU_N_ISAS && has[isa];
+}
+
+enum cpu_isa cpu_best(void)
+{
+    enum cpu_isa best = CPU_REF;
+
+    for (enum cpu_isa i = CPU_REF; i < CPU_N_ISAS; i++)
+        if (cpu_has(i))
+            best = i;
+    return best;
+}
+
+const char *cpu_isa_name(enum cpu_isa isa)
+{
+    ASSERT(isa < CPU_N_ISAS, "isa %d", (int)isa);
+    return names[isa];
+}
+
+bool cpu_isa_of_name(const char *s, enum cpu_isa *isa)
+{
+    for (enum cpu_isa i = CPU_REF; i < CPU_N_ISAS; i++)
+        if (strcmp(s, names[i]) == 0) {
+            *isa = i;
+            return true;
+        }
+    return false;
+}
+
+const char *cpu_model(void)
+{
+    pthread_once(&once, probe);
+    return model;
+}
+
+/* What sysfs says of the data or unified cache of LEVEL of processor 0, or 0. */
+static size_t sysfs_cache_bytes(int level)
+{
+    for (int i = 0; i < 8; i++) {
+        char path[96], type[32];
+        int found = 0, n;
+        size_t kib = 0;
+        FILE *f;
+
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
+        if (!(f = fopen(path, "r")))
+            return 0;
+        n = fscanf(f, "%d", &found);
+        fclose(f);
+        if (n != 1 || found != level)
+            continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
+        if (!(f = fopen(path, "r")))
+            continue;
+        n = fscanf(f, "%31s", type);
+        fclose(f);
+        if (n != 1 || strcmp(type, "Instruction") == 0)
+            continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+        if (!(f = fopen(path, "r")))
+            continue;
+        n = fscanf(f, "%zuK", &kib);
+        fclose(f);
+        if (n == 1 && kib > 0 && kib < ((size_t)1 << 30))
+            return kib * 1024;
+    }
+    return 0;
+}
+
+size_t cpu_cache_bytes(int level)
+{
+    static const size_t usual[] = {32 << 10, 512 << 10, 8 << 20};
+    size_t n;
+    long v;
+
+    ASSERT(level >= 1 && level <= 3, "level %d", level);
+    v = sysconf(level == 1 ? _SC_LEVEL1_DCACHE_SIZE : level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+    if (v > 0)
+        return (size_t)v;
+    n = sysfs_cache_bytes(level);
+    return n > 0 ? n : usual[level - 1];
+}

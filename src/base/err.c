@@ -1,0 +1,66 @@
+/* err.c - fills struct err and reports failed assertions. */
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int err_set(struct err *e, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (!e)
+        return code;
+    e->code = code;
+    va_start(ap, fmt);
+    vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int err_nomem(struct err *e, const char *what)
+{
+    return err_set(e, ERR_NOMEM, "out of memory: %s", what);
+}
+
+int err_os(struct err *e, const char *what, const char *path)
+{
+    char text[128];
+    int saved = errno;
+
+    return err_set(e, ERR_OS, "%s: cannot %s: %s", path, what,
+                   strerror_r(saved, text, sizeof(text)));
+}
+
+int err_prefix(struct err *e, const char *fmt, ...)
+{
+    char head[512], old[sizeof(((struct err *)0)->msg)];
+    va_list ap;
+
+    if (!e)
+        return ERR_OK;
+    va_start(ap, fmt);
+    vsnprintf(head, sizeof(head), fmt, ap);
+    va_end(ap);
+    memcpy(old, e->msg, sizeof(old));
+    if (snprintf(e->msg, sizeof(e->msg), "%s: %s", head, old) < 0)
+        e->msg[0] = 0;
+    return e->code;
+}
+
+void err_assert_failed(const char *cond, const char *file, int line, const char *fmt, ...)
+{
+    va_list ap;
+
+    fprintf(stderr, "gallop: bug: %s:%d: %s does not hold", file, line, cond);
+    if (fmt[1]) { /* the macro puts a blank in front */
+        fputc(':', stderr);
+        va_start(ap, fmt);
+        vfprintf(stderr, fmt, ap);
+        va_end(ap);
+    }
+    fputc('\n', stderr);
+    abort();
+}

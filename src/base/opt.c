@@ -1,0 +1,490 @@
+/* opt.c - the option table on top of getopt_long(). */
+#include "base/opt.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { HELP_COLUMNS = 100, HELP_INDENT = 30, FIRST_LONG = 256 };
+
+struct opt_slot {
+    const struct opt_row *row;
+    enum opt_source source;
+    struct opt_value *value; /* [n] */
+    size_t n;
+};
+
+struct range {
+    double lo, hi;
+    bool open_lo, open_hi;
+};
+
+static bool read_range(const char *text, struct range *r)
+{
+    char *end;
+
+    *r = (struct range){.lo = -INFINITY, .hi = INFINITY};
+    if (!text)
+        return true;
+    r->open_lo = text[0] == '(';
+    if (text[0] != '(' && text[0] != '[')
+        return false;
+    r->lo = strtod(text + 1, &end);
+    if (end == text + 1 || *end != ',')
+        return false;
+    text = end + 1;
+    r->hi = strtod(text, &end);
+    r->open_hi = *end == ')';
+    return end != text && (*end == ')' || *end == ']') && end[1] == 0 && r->lo <= r->hi;
+}
+
+static bool in_range(const struct range *r, double v)
+{
+    return (r->open_lo ? v > r->lo : v >= r->lo) && (r->open_hi ? v < r->hi : v <= r->hi);
+}
+
+/* Index of TEXT among the choices "a|b|c", or -1. */
+static int choice_index(const char *choices, const char *text)
+{
+    size_t n = strlen(text);
+    int i = 0;
+
+    for (const char *p = choices;; i++) {
+        size_t len = strcspn(p, "|");
+
+        if (len == n && memcmp(p, text, n) == 0)
+            return i;
+        if (p[len] == 0)
+            return -1;
+        p += len + 1;
+    }
+}
+
+static const char *type_name(const struct opt_row *row)
+{
+    static const char *const name[] = {"flag", "N", "X", "TEXT", "CHOICE"};
+
+    if (row->arg)
+        return row->arg;
+    return row->type == OPT_CHOICE ? row->choices : name[row->type];
+}
+
+/* "--name" or "VARIABLE": where a bad value came from. */
+static const char *origin(const struct opt_row *row, enum opt_source source, char *text, size_t size)
+{
+    if (source == OPT_ENV)
+        snprintf(text, size, "%s in the environment", row->env);
+    else
+        snprintf(text, size, "--%s", row->name);
+    return text;
+}
+
+static int bad_value(const struct opt_row *row, enum opt_source source, const char *found, struct err *e)
+{
+    char where[160];
+
+    origin(row, source, where, sizeof(where));
+    switch (row->type) {
+    case OPT_FLAG:
+        return err_set(e, ERR_INPUT, "%s: found '%s', expected 1 or 0", where, found);
+    case OPT_CHOICE:
+        return err_set(e, ERR_INPUT, "%s: found '%s', expected one of %s", where, found, row->choices);
+    default:
+        return err_set(e, ERR_INPUT, "%s: found '%s', expected %s%s%s", where, found,
+                       row->type == OPT_INT ? "a whole number" : "a number", row->range ? " in " : "",
+                       row->range ? row->range : "");
+    }
+}
+
+static bool read_flag(const char *text, int64_t *v)
+{
+    static const char *const word[2][4] = {{"0", "false", "no", "off"}, {"1", "true", "yes", "on"}};
+
+    for (int yes = 0; yes < 2; yes++)
+        for (int i = 0; i < 4; i++)
+            if (strcasecmp(text, word[yes][i]) == 0) {
+                *v = yes;
+                return true;
+            }
+    return false;
+}
+
+/* Converts TEXT as ROW says; false if it is not such a value. */
+static bool convert(const struct opt_row *row, const char *text, struct opt_value *v)
+{
+    struct range r;
+    char *end;
+
+    *v = (struct opt_value){.text = text};
+    errno = 0;
+    switch (row->type) {
+    case OPT_FLAG:
+        return read_flag(text, &v->i);
+    case OPT_INT:
+        v->i = strtoll(text, &end, 10);
+        v->f = (double)v->i;
+        break;
+    case OPT_FLOAT:
+        v->f = strtod(text, &end);
+        if (!isfinite(v->f))
+            return false;
+        errno = 0; /* a number too small to be told from 0 is 0 */
+        break;
+    case OPT_CHOICE:
+        v->i = choice_index(row->choices, text);
+        return v->i >= 0;
+    default:
+        return true;
+    }
+    return end != text && *end == 0 && errno == 0 && read_range(row->range, &r) && in_range(&r, v->f);
+}
+
+/* Every promise of struct opt_row that the compiler cannot check. */
+static void check_rows(const struct opt_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct opt_row *r = &rows[i];
+        struct opt_value v;
+        struct range range;
+
+        ASSERT(r->name && r->help && r->id >= 0 && r->id <= OPT_MAX_ID, "row %zu", i);
+        ASSERT(read_range(r->range, &range), "--%s: range '%s'", r->name, r->range ? r->range : "");
+        ASSERT((r->type == OPT_CHOICE) == (r->choices != NULL), "--%s: choices", r->name);
+        ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &v)),
+               "--%s: default '%s'", r->name, r->fallback ? r->fallback : "");
+        for (size_t j = 0; j < i; j++)
+            ASSERT(rows[j].id != r->id && strcmp(rows[j].name, r->name) != 0 &&
+                       (r->brief == 0 || rows[j].brief != r->brief),
+                   "--%s and --%s clash", rows[j].name, r->name);
+    }
+}
+
+static int add_value(struct opt_values *v, struct opt_slot *s, enum opt_source source, const char *text,
+                     struct err *e)
+{
+    struct opt_value one;
+
+    if (!convert(s->row, text, &one))
+        return bad_value(s->row, source, text, e);
+    if (s->n == 0 || s->row->repeat) {
+        /* Powers of two: the array is full, and a new one is twice as long. The arena takes the old one. */
+        if ((s->n & (s->n - 1)) == 0) {
+            struct opt_value *grown = arena_zalloc(&v->arena, s->n ? 2 * s->n : 1, sizeof(*grown));
+
+            if (!grown)
+                return err_nomem(e, "command-line options");
+            if (s->n)
+                memcpy(grown, s->value, s->n * sizeof(*grown));
+            s->value = grown;
+        }
+        s->n++;
+    }
+    s->value[s->n - 1] = one;
+    s->source = source;
+    return 0;
+}
+
+/* getopt's tables: every long option returns FIRST_LONG + its row. */
+static int make_getopt(const struct opt_row *rows, size_t n, struct arena *a, struct option **longs, char **shorts,
+                       struct err *e)
+{
+    char *s = arena_alloc(a, 2 * n + 3);
+    struct option *l = arena_zalloc(a, n + 1, sizeof(*l));
+
+    if (!s || !l)
+        return err_nomem(e, "command-line options");
+    *longs = l;
+    *shorts = s;
+    *s++ = '-'; /* positional arguments come in order, as option 1 */
+    *s++ = ':'; /* a missing value is told apart, and getopt prints nothing */
+    for (size_t i = 0; i < n; i++) {
+        l[i] = (struct option){.name = rows[i].name,
+                               .has_arg = rows[i].type == OPT_FLAG ? no_argument : required_argument,
+                               .val = FIRST_LONG + (int)i};
+        if (rows[i].brief) {
+            *s++ = rows[i].brief;
+            if (rows[i].type != OPT_FLAG)
+                *s++ = ':';
+        }
+    }
+    *s = 0;
+    return 0;
+}
+
+/* The row for getopt's return value C, or NULL. */
+static struct opt_slot *slot_for(const struct opt_values *v, int c)
+{
+    if (c >= FIRST_LONG && (size_t)(c - FIRST_LONG) < v->n_rows)
+        return &v->slot[c - FIRST_LONG];
+    for (size_t i = 0; i < v->n_rows && c > 1; i++)
+        if (v->slot[i].row->brief == c)
+            return &v->slot[i];
+    return NULL;
+}
+
+/* getopt said '?' or ':' about WORD; OPTOPT names the option where there is one. */
+static int bad_option(const struct opt_values *v, int c, const char *word, struct err *e)
+{
+    const struct opt_slot *s = slot_for(v, optopt);
+    int n = (int)strcspn(word, "=");
+    size_t matches = 0;
+
+    if (s && c == ':')
+        return err_set(e, ERR_INPUT, "--%s: found nothing after it, expected %s", s->row->name, type_name(s->row));
+    if (s && s->row->type == OPT_FLAG)
+        return err_set(e, ERR_INPUT, "--%s: found '%s', but it takes no value", s->row->name, word);
+    if (strncmp(word, "--", 2) != 0)
+        return err_set(e, ERR_INPUT, "-%c: there is no such option; --help lists them", optopt);
+    for (size_t i = 0; i < v->n_rows; i++)
+        matches += strncmp(v->slot[i].row->name, word + 2, (size_t)n - 2) == 0;
+    return err_set(e, ERR_INPUT, matches > 1 ? "%.*s: several options begin like this; --help lists them"
+                                             : "%.*s: there is no such option; --help lists them", n, word);
+}
+
+static int read_arguments(struct opt_values *v, int argc, char **argv, const struct option *longs,
+                          const char *shorts, struct err *e)
+{
+    int c, rc = 0;
+
+    optind = 0; /* glibc: start afresh */
+    opterr = 0;
+    while (rc == 0) {
+        int at = optind > 0 ? optind : 1;
+        struct opt_slot *s;
+
+        optopt = 0;
+        c = getopt_long(argc, argv, shorts, longs, NULL);
+        if (c == -1)
+            break;
+        if (c == 1) {
+            v->args[v->n_args++] = optarg;
+            continue;
+        }
+        if (c == '?' || c == ':')
+            return bad_option(v, c, argv[at], e);
+        s = slot_for(v, c);
+        ASSERT(s, "getopt returned %d", c);
+        rc = add_value(v, s, OPT_GIVEN, s->row->type == OPT_FLAG ? "1" : optarg, e);
+    }
+    for (int i = optind; i < argc && rc == 0; i++)
+        v->args[v->n_args++] = argv[i];
+    return rc;
+}
+
+int opt_parse(const struct opt_row *rows, size_t n_rows, int argc, char **argv, struct opt_values *out, struct err *e)
+{
+    struct option *longs = NULL;
+    char *shorts = NULL;
+    int rc;
+
+    *out = (struct opt_values){.n_rows = n_rows};
+    arena_init(&out->arena, MEM_APP);
+    check_rows(rows, n_rows);
+    out->slot = arena_zalloc(&out->arena, n_rows + 1, sizeof(*out->slot));
+    out->slot_of_id = arena_alloc(&out->arena, (OPT_MAX_ID + 1) * sizeof(*out->slot_of_id));
+    out->args = arena_zalloc(&out->arena, argc > 0 ? (size_t)argc : 1, sizeof(*out->args));
+    if (!out->slot || !out->slot_of_id || !out->args)
+        return err_nomem(e, "command-line options");
+    memset(out->slot_of_id, 0xff, (OPT_MAX_ID + 1) * sizeof(*out->slot_of_id));
+    for (size_t i = 0; i < n_rows; i++) {
+        out->slot[i].row = &rows[i];
+        out->slot_of_id[rows[i].id] = (short)i;
+    }
+    rc = make_getopt(rows, n_rows, &out->arena, &longs, &shorts, e);
+    if (rc == 0)
+        rc = read_arguments(out, argc, argv, longs, shorts, e);
+    for (size_t i = 0; i < n_rows && rc == 0; i++) {
+        const char *text = rows[i].env ? getenv(rows[i].env) : NULL;
+
+        if (out->slot[i].n > 0)
+            continue;
+        if (text && *text)
+            rc = add_value(out, &out->slot[i], OPT_ENV, text, e);
+        else if (rows[i].fallback)
+            rc = add_value(out, &out->slot[i], OPT_DEFAULT, rows[i].fallback, e);
+    }
+    return rc;
+}
+
+void opt_fini(struct opt_values *v)
+{
+    arena_fini(&v->arena);
+    *v = (struct opt_values){0};
+}
+
+static const struct opt_slot *slot_of(const struct opt_values *v, int id)
+{
+    ASSERT(id >= 0 && id <= OPT_MAX_ID && v->slot_of_id[id] >= 0, "no option has the id %d", id);
+    return &v->slot[v->slot_of_id[id]];
+}
+
+static const struct opt_value *last_value(const struct opt_values *v, int id, enum opt_type type)
+{
+    const struct opt_slot *s = slot_of(v, id);
+
+    ASSERT(s->row->type == type, "--%s is not of type %d", s->row->name, (int)type);
+    return s->n ? &s->value[s->n - 1] : NULL;
+}
+
+enum opt_source opt_source(const struct opt_values *v, int id)
+{
+    return slot_of(v, id)->source;
+}
+
+bool opt_given(const struct opt_values *v, int id)
+{
+    return opt_source(v, id) >= OPT_ENV;
+}
+
+bool opt_flag(const struct opt_values *v, int id)
+{
+    const struct opt_value *x = last_value(v, id, OPT_FLAG);
+
+    return x && x->i;
+}
+
+int64_t opt_int(const struct opt_values *v, int id)
+{
+    const struct opt_value *x = last_value(v, id, OPT_INT);
+
+    return x ? x->i : 0;
+}
+
+double opt_float(const struct opt_values *v, int id)
+{
+    const struct opt_value *x = last_value(v, id, OPT_FLOAT);
+
+    return x ? x->f : 0;
+}
+
+const char *opt_string(const struct opt_values *v, int id)
+{
+    const struct opt_slot *s = slot_of(v, id);
+
+    ASSERT(s->row->type == OPT_STRING || s->row->type == OPT_CHOICE, "--%s is not text", s->row->name);
+    return s->n ? s->value[s->n - 1].text : NULL;
+}
+
+int opt_choice(const struct opt_values *v, int id)
+{
+    const struct opt_value *x = last_value(v, id, OPT_CHOICE);
+
+    return x ? (int)x->i : -1;
+}
+
+size_t opt_count(const struct opt_values *v, int id)
+{
+    return slot_of(v, id)->n;
+}
+
+const struct opt_value *opt_at(const struct opt_values *v, int id, size_t i)
+{
+    const struct opt_slot *s = slot_of(v, id);
+
+    ASSERT(i < s->n, "--%s has %zu values, number %zu asked for", s->row->name, s->n, i);
+    return &s->value[i];
+}
+
+static void add_blanks(struct buf *out, size_t n)
+{
+    while (n-- > 0)
+        buf_char(out, ' ');
+}
+
+/* Appends WORDS to a line that has COLUMN columns, breaking at blanks. */
+static void add_wrapped(struct buf *out, const char *words, size_t column)
+{
+    while (*words) {
+        size_t n = strcspn(words, " ");
+
+        if (column > HELP_INDENT && column + 1 + n > HELP_COLUMNS) {
+            buf_char(out, '\n');
+            add_blanks(out, HELP_INDENT);
+            column = HELP_INDENT;
+        } else if (column > HELP_INDENT) {
+            buf_char(out, ' ');
+            column++;
+        }
+        buf_add(out, words, n);
+        column += n;
+        words += n;
+        words += strspn(words, " ");
+    }
+}
+
+void opt_help(const struct opt_row *rows, size_t n_rows, struct buf *out)
+{
+    for (size_t i = 0; i < n_rows && !out->oom; i++) {
+        const struct opt_row *r = &rows[i];
+        struct buf notes = {.tag = out->tag};
+        size_t start = out->len, column;
+
+        if (r->brief)
+            buf_fmt(out, "  -%c, --%s", r->brief, r->name);
+        else
+            buf_fmt(out, "      --%s", r->name);
+        if (r->type != OPT_FLAG)
+            buf_fmt(out, " %s", type_name(r));
+        column = out->len - start;
+        if (column + 2 > HELP_INDENT) {
+            buf_char(out, '\n');
+            column = 0;
+        }
+        add_blanks(out, HELP_INDENT - column);
+        buf_str(&notes, r->help);
+        if (r->type == OPT_CHOICE && r->arg)
+            buf_fmt(&notes, ": %s", r->choices);
+        if (r->range)
+            buf_fmt(&notes, ", in %s", r->range);
+        if (r->repeat)
+            buf_str(&notes, "; may be repeated");
+        if (r->fallback)
+            buf_fmt(&notes, " [%s]", r->fallback);
+        if (r->env)
+            buf_fmt(&notes, " ($%s)", r->env);
+        out->oom |= notes.oom;
+        add_wrapped(out, notes.data ? notes.data : "", HELP_INDENT);
+        buf_char(out, '\n');
+        buf_fini(&notes);
+    }
+}
+
+/* A table cell: bars are escaped. */
+static void add_cell(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            buf_char(out, '\\');
+        buf_char(out, *text);
+    }
+}
+
+void opt_markdown(const struct opt_row *rows, size_t n_rows, struct buf *out)
+{
+    buf_str(out, "| option | environment | default | meaning |\n| --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < n_rows; i++) {
+        const struct opt_row *r = &rows[i];
+
+        buf_str(out, "| `");
+        if (r->brief)
+            buf_fmt(out, "-%c, ", r->brief);
+        buf_fmt(out, "--%s", r->name);
+        if (r->type != OPT_FLAG) {
+            buf_char(out, ' ');
+            add_cell(out, type_name(r));
+        }
+        buf_fmt(out, "` | %s%s%s | ", r->env ? "`" : "", r->env ? r->env : "", r->env ? "`" : "");
+        add_cell(out, r->fallback ? r->fallback : "");
+        buf_str(out, " | ");
+        add_cell(out, r->help);
+        if (r->range)
+            buf_fmt(out, ", in %s", r->range);
+        if (r->repeat)
+            buf_str(out, "; may be repeated");
+        buf_str(out, " |\n");
+    }
+}

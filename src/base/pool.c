@@ -1,0 +1,277 @@
+/* pool.c - one word per direction: the caller raises `generation`, every worker answers in its own `done`.
+ *
+ * A job is published by the release of generation and is over when every done equals it; both sides spin on a cache line
+ * that only the other writes, then sleep on the same word as a futex. A sleeper first raises its flag (sequentially
+ * consistent), the other side writes the word and then reads the flag, so a wake-up cannot be missed; the kernel compares
+ * the word once more. A processor number is bound on first use, so the thread that makes the pool need not be the one
+ * that runs it; the caller's binding ends with pool_free() on the same thread.
+ */
+#include "base/pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/topo.h"
+
+enum {
+    LINE = 64,
+    MAX_THREADS = 4096,
+    SPINS = 4096,      /* pauses before sleep: some 100 us, longer than the gap between two steps */
+    SPINS_SHARED = 64, /* yields before sleep when threads outnumber processors */
+};
+
+struct worker {
+    _Alignas(LINE) atomic_uint done; /* generation of the last job this worker finished */
+    struct pool *pool;
+    pthread_t thread;
+    int number; /* 1 .. n_threads - 1 */
+    int os;     /* processor, or -1 */
+};
+
+struct pool {
+    _Alignas(LINE) atomic_uint generation; /* raised by the caller: a new job, or the end */
+    _Alignas(LINE) atomic_uint sleepers;   /* workers asleep on generation, or about to be */
+    _Alignas(LINE) atomic_bool caller_sleeps;
+    _Alignas(LINE) pool_fn *fn; /* of the job; written before generation rises. NULL: end */
+    void *ctx;
+    int n_threads, n_started; /* the caller included; workers running */
+    bool shared;              /* more threads than processors */
+    bool running;
+    int caller_os;            /* processor of thread 0, or -1 */
+    const void *caller;       /* which thread was bound to it */
+    void *block;              /* what mem_alloc() gave */
+    struct worker worker[];   /* [n_threads - 1] */
+};
+
+static _Thread_local char thread_mark; /* its address names the thread */
+
+static inline void pause_briefly(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void futex_wait(atomic_uint *word, unsigned seen)
+{
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *word, int n)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out. */
+static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
+{
+    int patience = p->shared ? SPINS_SHARED : SPINS;
+
+    for (int i = 0; i < patience; i++) {
+        if ((atomic_load_explicit(word, memory_order_acquire) == value) == wanted)
+            return true;
+        if (p->shared)
+            sched_yield();
+        else
+            pause_briefly();
+    }
+    return false;
+}
+
+/* Waits for the job after SEEN; returns its generation. */
+static unsigned next_job(struct pool *p, unsigned seen)
+{
+    unsigned now;
+
+    if (!spin(p, &p->generation, seen, false)) {
+        atomic_fetch_add(&p->sleepers, 1);
+        while (atomic_load(&p->generation) == seen)
+            futex_wait(&p->generation, seen);
+        atomic_fetch_sub_explicit(&p->sleepers, 1, memory_order_relaxed);
+    }
+    now = atomic_load_explicit(&p->generation, memory_order_acquire);
+    return now;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct pool *p = w->pool;
+    unsigned seen = 0;
+
+    if (w->os >= 0)
+        topo_bind(w->os);
+    for (;;) {
+        seen = next_job(p, seen);
+        if (!p->fn)
+            return NULL;
+        mem_guard_up();
+        p->fn(p->ctx, w->number, p->n_threads);
+        mem_guard_down();
+        atomic_store(&w->done, seen);
+        if (atomic_load(&p->caller_sleeps))
+            futex_wake(&w->done, 1);
+    }
+}
+
+static void post(struct pool *p, pool_fn *fn, void *ctx)
+{
+    p->fn = fn;
+    p->ctx = ctx;
+    atomic_fetch_add(&p->generation, 1);
+    if (atomic_load(&p->sleepers) > 0)
+        futex_wake(&p->generation, INT32_MAX);
+}
+
+static void await(struct pool *p, struct worker *w, unsigned generation)
+{
+    unsigned seen;
+
+    if (spin(p, &w->done, generation, true))
+        return;
+    atomic_store(&p->caller_sleeps, true);
+    while ((seen = atomic_load(&w->done)) != generation)
+        futex_wait(&w->done, seen);
+    atomic_store_explicit(&p->caller_sleeps, false, memory_order_relaxed);
+}
+
+void pool_run(struct pool *p, pool_fn *fn, void *ctx)
+{
+    unsigned generation;
+
+    ASSERT(!p->running, "a job started a job of its own pool");
+    p->running = true;
+    if (p->caller != &thread_mark && p->caller_os >= 0) {
+        p->caller = &thread_mark;
+        topo_bind(p->caller_os);
+    }
+    if (p->n_threads == 1) {
+        fn(ctx, 0, 1);
+        p->running = false;
+        return;
+    }
+    post(p, fn, ctx);
+    fn(ctx, 0, p->n_threads);
+    generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
+    for (int i = 0; i < p->n_started; i++)
+        await(p, &p->worker[i], generation);
+    p->running = false;
+}
+
+/* Chooses processors. A single thread stays free: binding it gains nothing and would pile up processes on one core. */
+static int place_threads(struct pool *p, struct err *e)
+{
+    struct topo t;
+    int rc = topo_open(&t, e);
+
+    if (rc != 0)
+        return rc;
+    p->shared = p->n_threads > t.n_cpus || (t.quota_cpus > 0 && p->n_threads > t.quota_cpus + 0.5);
+    p->caller_os = -1;
+    if (p->n_threads > 1 && p->n_threads <= t.n_cpus)
+        p->caller_os = t.cpu[0].os;
+    for (int i = 1; i < p->n_threads; i++)
+        p->worker[i - 1].os = p->n_threads <= t.n_cpus ? t.cpu[i].os : -1;
+    topo_close(&t);
+    return 0;
+}
+
+static int start_workers(struct pool *p, struct err *e)
+{
+    sigset_t all, old;
+    int rc = 0;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals go to the threads that know what to do with them */
+    for (int i = 1; i < p->n_threads && rc == 0; i++) {
+        struct worker *w = &p->worker[i - 1];
+        char name[32];
+
+        w->pool = p;
+        w->number = i;
+        rc = pthread_create(&w->thread, NULL, work, w);
+        if (rc == 0) {
+            p->n_started++;
+            snprintf(name, sizeof(name), "compute-%d", i);
+            pthread_setname_np(w->thread, name);
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc == 0)
+        return 0;
+    return err_set(e, ERR_OS, "cannot start compute thread %d of %d: %s", p->n_started + 1, p->n_threads,
+                   strerror(rc));
+}
+
+int pool_new(struct pool **out, int n_threads, struct err *e)
+{
+    size_t bytes;
+    struct pool *p;
+    void *block;
+    int rc;
+
+    *out = NULL;
+    if (n_threads < 1 || n_threads > MAX_THREADS)
+        return err_set(e, ERR_INPUT, "%d threads asked for, expected 1 to %d", n_threads, MAX_THREADS);
+    bytes = sizeof(struct pool) + (size_t)(n_threads - 1) * sizeof(struct worker) + LINE;
+    block = mem_zalloc(1, bytes, MEM_BASE);
+    if (!block)
+        return err_nomem(e, "pool of compute threads");
+    p = (struct pool *)(((uintptr_t)block + LINE - 1) & ~(uintptr_t)(LINE - 1));
+    p->block = block;
+    p->n_threads = n_threads;
+    rc = place_threads(p, e);
+    if (rc == 0)
+        rc = start_workers(p, e);
+    if (rc != 0) {
+        pool_free(p);
+        return rc;
+    }
+    *out = p;
+    return 0;
+}
+
+int pool_threads(const struct pool *p)
+{
+    return p->n_threads;
+}
+
+void pool_free(struct pool *p)
+{
+    if (!p)
+        return;
+    ASSERT(!p->running, "a pool is freed inside its job");
+    post(p, NULL, NULL);
+    for (int i = 0; i < p->n_started; i++)
+        pthread_join(p->worker[i].thread, NULL);
+    if (p->caller == &thread_mark)
+        topo_unbind();
+    mem_free(p->block);
+}
+
+void pool_share(size_t n, size_t unit, int thread, int n_threads, size_t *begin, size_t *end)
+{
+    size_t units, each, extra, t = (size_t)thread, first, count;
+
+    ASSERT(unit > 0 && thread >= 0 && thread < n_threads, "unit %zu, thread %d of %d", unit, thread, n_threads);
+    units = n / unit + (n % unit != 0);
+    each = units / (size_t)n_threads;
+    extra = units % (size_t)n_threads;
+    first = t * each + (t < extra ? t : extra);
+    count = each + (t < extra);
+    *begin = first < units ? first * unit : n;
+    *end = first + count < units ? (first + count) * unit : n;
+}

@@ -1,0 +1,133 @@
+/* utf8.c - the well-formed byte sequences of Unicode 15, table 3-7, as code. */
+#include "base/utf8.h"
+
+#include <string.h>
+
+/* How many bytes a character beginning with B has and the range of its second byte; 0: B cannot begin one. */
+static size_t lead(unsigned char b, unsigned char *lo, unsigned char *hi)
+{
+    *lo = 0x80;
+    *hi = 0xbf;
+    if (b < 0x80)
+        return 1;
+    if (b < 0xc2 || b > 0xf4)
+        return 0;
+    if (b < 0xe0)
+        return 2;
+    if (b < 0xf0) {
+        if (b == 0xe0)
+            *lo = 0xa0;
+        if (b == 0xed)
+            *hi = 0x9f;
+        return 3;
+    }
+    if (b == 0xf0)
+        *lo = 0x90;
+    if (b == 0xf4)
+        *hi = 0x8f;
+    return 4;
+}
+
+/* Number of bytes at S that agree with one character, at most its length; *whole: all of them are there. */
+static size_t agree(const char *s, size_t n, bool *whole)
+{
+    unsigned char lo, hi;
+    size_t want = lead((unsigned char)s[0], &lo, &hi), i;
+
+    *whole = false;
+    if (want == 0)
+        return 0;
+    for (i = 1; i < want && i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+        if (c < lo || c > hi)
+            return i;
+        lo = 0x80;
+        hi = 0xbf;
+    }
+    *whole = i == want;
+    return i;
+}
+
+size_t utf8_sequence(const char *s, size_t n, bool *good)
+{
+    size_t len = agree(s, n, good);
+
+    return len ? len : 1;
+}
+
+bool utf8_is_partial(const char *s, size_t n)
+{
+    bool whole;
+
+    return agree(s, n, &whole) == n && !whole;
+}
+
+uint32_t utf8_decode(const char *s, size_t *len)
+{
+    const unsigned char *u = (const unsigned char *)s;
+
+    if (u[0] < 0x80) {
+        *len = 1;
+        return u[0];
+    }
+    if (u[0] < 0xe0) {
+        *len = 2;
+        return (uint32_t)(u[0] & 0x1f) << 6 | (u[1] & 0x3f);
+    }
+    if (u[0] < 0xf0) {
+        *len = 3;
+        return (uint32_t)(u[0] & 0x0f) << 12 | (uint32_t)(u[1] & 0x3f) << 6 | (u[2] & 0x3f);
+    }
+    *len = 4;
+    return (uint32_t)(u[0] & 0x07) << 18 | (uint32_t)(u[1] & 0x3f) << 12 | (uint32_t)(u[2] & 0x3f) << 6 |
+           (u[3] & 0x3f);
+}
+
+size_t utf8_encode(uint32_t c, char *out)
+{
+    if (c < 0x80) {
+        out[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (char)(0xc0 | c >> 6);
+        out[1] = (char)(0x80 | (c & 0x3f));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (char)(0xe0 | c >> 12);
+        out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+        out[2] = (char)(0x80 | (c & 0x3f));
+        return 3;
+    }
+    out[0] = (char)(0xf0 | c >> 18);
+    out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+    out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+    out[3] = (char)(0x80 | (c & 0x3f));
+    return 4;
+}
+
+size_t utf8_valid_prefix(const char *s, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n) {
+        uint64_t eight;
+        bool good;
+        size_t step;
+
+        while (n - i >= 8) {
+            memcpy(&eight, s + i, 8);
+            if (eight & 0x8080808080808080u)
+                break;
+            i += 8;
+        }
+        if (i == n)
+            break;
+        step = utf8_sequence(s + i, n - i, &good);
+        if (!good)
+            return i;
+        i += step;
+    }
+    return n;
+}

@@ -1,0 +1,25 @@
+/* utf8.h - reading and proving UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
+#ifndef GALLOP_BASE_UTF8_H
+#define GALLOP_BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Length of the sequence at S (N > 0 bytes are there). *good says whether it is a whole character; if not, the length
+ * is that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
+size_t utf8_sequence(const char *s, size_t n, bool *good);
+
+/* Decodes one character known to be good. */
+uint32_t utf8_decode(const char *s, size_t *len);
+
+/* Writes C (a scalar value) to out[4]; returns the number of bytes. */
+size_t utf8_encode(uint32_t c, char *out);
+
+/* Offset of the first byte that is not part of a good character, or N when all is well. */
+size_t utf8_valid_prefix(const char *s, size_t n);
+
+/* True when S (N > 0 bytes) is the beginning of a character that more bytes could complete. */
+bool utf8_is_partial(const char *s, size_t n);
+
+#endif

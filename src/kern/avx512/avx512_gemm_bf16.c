@@ -1,0 +1,18 @@
+/* avx512_gemm_bf16.c - C = A x W from bf16 without the bf16 dot: both operands are widened, exactly, and the sums are the
+ * fp32 ones of ref/. For processors with AVX-512 and without AVX512-BF16.
+ *
+ *   panel  [K / 2][32][2] bf16, 2 zmm of pairs a step; the even k are shifted up, the odd ones masked in place
+ *   A      widened once for a tile and a block of K, then two broadcasts a row and step
+ *   sums   12 x 2 accumulators, even k before odd k, bias last
+ *
+ * A full tile takes 48 vfmadd231ps, 2 loads, 24 broadcasts and 4 integer operations a step (two k).
+ */
+#include "kern/avx512/avx512.h"
+#include "kern/avx512/avx512_gemm.h"
+
+AVX512_GEMM_TABLE(AVX512_WIDE);
+
+void KERN_NAME(avx512_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    avx512_gemm_drive(g, p0, p1, micro, AVX512_WIDE);
+}

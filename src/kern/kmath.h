@@ -1,0 +1,195 @@
+/* kmath.h - exp, tanh, erf and the activations: the one sequence of fp32 operations that every row performs.
+ *
+ * The functions below are what ref/ runs. A vector row repeats them operation by operation: the same constants, the same
+ * fma where fmaf() is written, the same order of operands in the comparisons (they decide what happens to NaN), IEEE
+ * division. Then all rows agree bit for bit on every input, NaN payloads excepted. Branches on the value become blends of
+ * both sides. `a < b ? a : b` is MINPS(a, b) and `a > b ? a : b` is MAXPS(a, b): both give b when either is NaN.
+ *
+ * Measured against double precision (test_kmath): exp within 2 ulp, tanh within 4 ulp, erf within 2e-7.
+ * Range reduction: Cody and Waite; polynomials: own weighted minimax fits over the reduced ranges.
+ */
+#ifndef GALLOP_KERN_KMATH_H
+#define GALLOP_KERN_KMATH_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "kern/kern.h"
+
+/* x = n ln 2 + r. Adding KMATH_MAGIC rounds x log2 e to the integer n, ties to even, and leaves n + 126 in the low bits
+ * of the sum, so that its bits shifted left by 23 are the float 2^(n - 1) for -125 <= n <= 128, and +0 for n = -126. */
+#define KMATH_LOG2E 0x1.715476p+0f
+#define KMATH_MAGIC 12583038.0f       /* 1.5 * 2^23 + 126 */
+#define KMATH_LN2_HI 0.693145751953125f /* 15 bits: n times it is exact */
+#define KMATH_LN2_LO 0x1.7f7d1cp-20f
+#define KMATH_EXP_MAX 89.0f  /* n = 128 and the product overflows to infinity, as it must */
+#define KMATH_EXP_MIN -87.0f /* n = -126, a zero */
+
+/* exp(r) = 1 + r + r^2 (C2 + C3 r + C4 r^2 + C5 r^3 + C6 r^4) for |r| <= 0.3475, relative error 3.2e-9. */
+#define KMATH_EXP_C2 0.49999994f
+#define KMATH_EXP_C3 0.16666521f
+#define KMATH_EXP_C4 0.041668292f
+#define KMATH_EXP_C5 0.008368716f
+#define KMATH_EXP_C6 0.0013818699f
+
+#define KMATH_TANH_MAX 20.0f /* tanh(10) rounds to 1 */
+
+/* erf(x) = x (S0 + S1 x^2 + ...) for |x| < 1, error 6e-8; erf(x) = 1 - exp(L0 + L1 x + ...) for 1 <= x <= 4, error 2e-8. */
+#define KMATH_ERF_SPLIT 1.0f
+#define KMATH_ERF_MAX 4.0f /* erf(4) rounds to 1 */
+#define KMATH_ERF_S0 1.1283791f
+#define KMATH_ERF_S1 -0.37612227f
+#define KMATH_ERF_S2 0.11279247f
+#define KMATH_ERF_S3 -0.026681757f
+#define KMATH_ERF_S4 0.004880245f
+#define KMATH_ERF_S5 -0.0005469445f
+#define KMATH_ERF_L0 -0.0026717798f
+#define KMATH_ERF_L1 -1.1174382f
+#define KMATH_ERF_L2 -0.65448934f
+#define KMATH_ERF_L3 -0.08863393f
+#define KMATH_ERF_L4 0.014778057f
+#define KMATH_ERF_L5 -0.001150418f
+
+#define KMATH_GELU_CUBIC 0.044715f
+#define KMATH_GELU_TANH -1.5957691f /* -2 sqrt(2 / pi) */
+#define KMATH_GELU_QUICK -1.702f
+#define KMATH_SQRT_HALF 0.70710678f
+
+static inline float kmath_of_bits(uint32_t u)
+{
+    float f;
+
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+static inline uint32_t kmath_bits(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, 4);
+    return u;
+}
+
+/* Splits x (or NaN) in [KMATH_EXP_MIN, KMATH_EXP_MAX]: *r = x - n ln 2; returns 2^(n - 1), or 0 for n = -126. */
+static inline float kmath_reduce(float x, float *r)
+{
+    float t = fmaf(x, KMATH_LOG2E, KMATH_MAGIC);
+    float n = t - KMATH_MAGIC;
+
+    *r = fmaf(-n, KMATH_LN2_LO, fmaf(-n, KMATH_LN2_HI, x));
+    return kmath_of_bits(kmath_bits(t) << 23);
+}
+
+/* exp(x). Exactly +0 below -86.99 (-125.5 ln 2), so no result is subnormal; +infinity above 88.7228; NaN stays NaN. */
+static inline float kmath_exp(float x)
+{
+    float half, p, r;
+
+    x = KMATH_EXP_MAX < x ? KMATH_EXP_MAX : x;
+    x = KMATH_EXP_MIN > x ? KMATH_EXP_MIN : x;
+    half = kmath_reduce(x, &r);
+    p = fmaf(2 * KMATH_EXP_C6, r, 2 * KMATH_EXP_C5);
+    p = fmaf(p, r, 2 * KMATH_EXP_C4);
+    p = fmaf(p, r, 2 * KMATH_EXP_C3);
+    p = fmaf(p, r, 2 * KMATH_EXP_C2);
+    p = fmaf(p, r, 2.0f);
+    p = fmaf(p, r, 2.0f);
+    return p * half;
+}
+
+/* tanh(x) = e / (e + 2) with e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n, q = exp(r) - 1; the sign of x. */
+static inline float kmath_tanh(float x)
+{
+    float z, s, q, e, p, r;
+
+    z = fabsf(x);
+    z = z + z;
+    z = KMATH_TANH_MAX < z ? KMATH_TANH_MAX : z;
+    s = kmath_reduce(z, &r);
+    s = s + s;
+    p = fmaf(KMATH_EXP_C6, r, KMATH_EXP_C5);
+    p = fmaf(p, r, KMATH_EXP_C4);
+    p = fmaf(p, r, KMATH_EXP_C3);
+    p = fmaf(p, r, KMATH_EXP_C2);
+    q = fmaf(p, r * r, r);
+    e = fmaf(s, q, s - 1.0f);
+    return copysignf(e / (e + 2.0f), x);
+}
+
+/* erf(x): the polynomial below KMATH_ERF_SPLIT, 1 - exp(polynomial) from there on; the sign of x. */
+static inline float kmath_erf(float x)
+{
+    float a, p, y;
+
+    a = fabsf(x);
+    a = KMATH_ERF_MAX < a ? KMATH_ERF_MAX : a;
+    if (a < KMATH_ERF_SPLIT) {
+        float z = a * a;
+
+        p = fmaf(KMATH_ERF_S5, z, KMATH_ERF_S4);
+        p = fmaf(p, z, KMATH_ERF_S3);
+        p = fmaf(p, z, KMATH_ERF_S2);
+        p = fmaf(p, z, KMATH_ERF_S1);
+        p = fmaf(p, z, KMATH_ERF_S0);
+        y = p * a;
+    } else {
+        p = fmaf(KMATH_ERF_L5, a, KMATH_ERF_L4);
+        p = fmaf(p, a, KMATH_ERF_L3);
+        p = fmaf(p, a, KMATH_ERF_L2);
+        p = fmaf(p, a, KMATH_ERF_L1);
+        p = fmaf(p, a, KMATH_ERF_L0);
+        y = 1.0f - kmath_exp(p);
+    }
+    return copysignf(y, x);
+}
+
+/* x / (1 + exp(-x)). */
+static inline float kmath_silu(float x)
+{
+    return x / (1.0f + kmath_exp(-x));
+}
+
+/* x / (1 + exp(-2 u)) = x / 2 (1 + tanh u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+static inline float kmath_gelu_tanh(float x)
+{
+    float w = fmaf(KMATH_GELU_CUBIC * (x * x), x, x);
+
+    return x / (1.0f + kmath_exp(KMATH_GELU_TANH * w));
+}
+
+/* x / 2 (1 + erf(x / sqrt 2)). */
+static inline float kmath_gelu_erf(float x)
+{
+    float h = 0.5f * x;
+
+    return fmaf(h, kmath_erf(x * KMATH_SQRT_HALF), h);
+}
+
+/* x / (1 + exp(-1.702 x)). */
+static inline float kmath_gelu_quick(float x)
+{
+    return x / (1.0f + kmath_exp(KMATH_GELU_QUICK * x));
+}
+
+/* The positive part; NaN stays NaN, -0 stays -0. */
+static inline float kmath_relu(float x)
+{
+    return 0.0f > x ? 0.0f : x;
+}
+
+static inline float kmath_act(float x, enum kern_act f)
+{
+    switch (f) {
+    case KERN_SILU: return kmath_silu(x);
+    case KERN_GELU_TANH: return kmath_gelu_tanh(x);
+    case KERN_GELU_ERF: return kmath_gelu_erf(x);
+    case KERN_GELU_QUICK: return kmath_gelu_quick(x);
+    case KERN_RELU: return kmath_relu(x);
+    case KERN_N_ACTS: break;
+    }
+    return x;
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* ref.h - declares the portable rows: ref_NAME for every kernel of kern.h.
+ *
+ * They are the definition: one scalar operation after the other, in the order that kern.h fixes, with fmaf() where a fused
+ * operation is meant. Every faster row of classes "fp32" and "bf16" must give the same bits. Not meant to be fast.
+ */
+#ifndef GALLOP_KERN_REF_REF_H
+#define GALLOP_KERN_REF_REF_H
+
+#include "kern/kern.h"
+
+#define REF_DECLARE(name, ret, params) ret ref_##name params;
+KERN_FUNCTIONS(REF_DECLARE)
+#undef REF_DECLARE
+
+enum { REF_LANES = 16 };
+
+/* The fold of a 16-lane sum. Destroys s. */
+static inline float ref_fold(float s[REF_LANES])
+{
+    for (int step = REF_LANES / 2; step > 0; step /= 2)
+        for (int i = 0; i < step; i++)
+            s[i] += s[i + step];
+    return s[0];
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* ref_attn.c - one chunk of attention for one kv head, row by row, token by token; joining and finishing chunks.
+ *
+ * Only the tokens that a row sees are touched: scores, their maximum, the 16-lane sum of exp(s - max), then the weighted
+ * values in ascending order of token. A faster row may work on masked tokens too, with weight +0: the final "+ 0" makes
+ * zeros positive, so that the two cannot differ. Layouts of tiles are described in kern.h.
+ */
+#include "kern/ref/ref.h"
+
+#include <math.h>
+
+#include "kern/kmath.h"
+#include "tensor/dtype.h"
+
+static float dot_f32(const float *q, const float *tile, size_t token, size_t dp)
+{
+    float s = 0;
+
+    for (size_t d = 0; d < dp; d++)
+        s = fmaf(q[d], tile[d * KERN_TILE + token], s);
+    return s;
+}
+
+static float dot_bf16(const uint16_t *q, const uint16_t *tile, size_t token, size_t dp)
+{
+    float s = 0;
+
+    for (size_t d = 0; d < dp; d++)
+        s = fmaf(dtype_bf16_to_f32(q[d]), dtype_bf16_to_f32(tile[(d / 2 * KERN_TILE + token) * 2 + d % 2]), s);
+    return s;
+}
+
+/* Turns the dots p[lo, hi) into weights in place; returns their maximum score and the sum of the weights. */
+static float weigh(const struct kern_attn *a, float *p, size_t lo, size_t hi, float *sum)
+{
+    float lane[REF_LANES] = {0}, max = -INFINITY;
+
+    for (size_t j = lo; j < hi; j++) {
+        p[j] = a->scale * p[j];
+        if (a->softcap > 0)
+            p[j] = a->softcap * kmath_tanh(p[j] / a->softcap);
+        max = p[j] > max ? p[j] : max;
+    }
+    max = max + 0.0f;
+    for (size_t j = lo; j < hi; j++) {
+        p[j] = kmath_exp(p[j] - max);
+        lane[j % KERN_TILE] += p[j];
+    }
+    *sum = ref_fold(lane);
+    return max;
+}
+
+static void attend_row(const struct kern_attn *a, size_t r, bool bf16)
+{
+    size_t lo = (size_t)a->lo[r], hi = a->hi[r] > a->lo[r] ? (size_t)a->hi[r] : lo;
+    float *p = a->scratch, *out = a->out + r * a->dp;
+
+    for (size_t j = lo; j < hi; j++)
+        if (bf16)
+            p[j] = dot_bf16((const uint16_t *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
+        else
+            p[j] = dot_f32((const float *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
+    a->max[r] = weigh(a, p, lo, hi, &a->sum[r]);
+    for (size_t d = 0; d < a->dp; d++) {
+        float acc = 0;
+
+        for (size_t j = lo; j < hi; j++) {
+            const void *tile = a->v_tile[j / KERN_TILE];
+            size_t t = j % KERN_TILE;
+
+            if (bf16)
+                acc = fmaf(dtype_bf16_to_f32(dtype_f32_to_bf16(p[j])),
+                           dtype_bf16_to_f32(((const uint16_t *)tile)[(t / 2 * a->dp + d) * 2 + t % 2]), acc);
+            else
+                acc = fmaf(p[j], ((const float *)tile)[t * a->dp + d], acc);
+        }
+        out[d] = acc + 0.0f;
+    }
+}
+
+void ref_attn_f32(const struct kern_attn *a)
+{
+    for (size_t r = 0; r < a->m; r++)
+        attend_row(a, r, false);
+}
+
+void ref_attn_bf16(const struct kern_attn *a)
+{
+    for (size_t r = 0; r < a->m; r++)
+        attend_row(a, r, true);
+}
+
+void ref_attn_fold(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)
+{
+    float n, a, b;
+
+    if (m2 == -INFINITY && l2 == 0)
+        return;
+    if (*m == -INFINITY) {
+        *m = m2;
+        *l = l2;
+        memmove(o, o2, d * sizeof *o);
+        return;
+    }
+    n = *m > m2 ? *m : m2;
+    a = kmath_exp(*m - n);
+    b = kmath_exp(m2 - n);
+    *m = n;
+    *l = fmaf(*l, a, l2 * b);
+    for (size_t i = 0; i < d; i++)
+        o[i] = fmaf(o[i], a, o2[i] * b);
+}
+
+void ref_attn_finish(void *out, const float *o, float l, size_t d, bool bf16)
+{
+    float inv = 1.0f / l;
+
+    for (size_t i = 0; i < d; i++) {
+        float y = l == 0 ? 0.0f : o[i] * inv;
+
+        if (bf16)
+            ((uint16_t *)out)[i] = dtype_f32_to_bf16(y);
+        else
+            ((float *)out)[i] = y;
+    }
+}

@@ -1,0 +1,55 @@
+/* ref_norm.c - RMS and layer normalisation of one row of fp32, with the residual added on the way in.
+ *
+ * Sums run in 16 lanes, lane i over the elements i, i + 16, ..., and fold by halves (kern.h). Square root and divisions
+ * are IEEE. Papers: Zhang and Sennrich 2019 (RMSNorm); Ba, Kiros, Hinton 2016 (LayerNorm).
+ */
+#include "kern/ref/ref.h"
+
+#include <math.h>
+
+#include "tensor/dtype.h"
+
+static void put(void *out, size_t i, float y, bool bf16)
+{
+    if (bf16)
+        ((uint16_t *)out)[i] = dtype_f32_to_bf16(y);
+    else
+        ((float *)out)[i] = y;
+}
+
+void ref_rms_norm(void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)
+{
+    float lane[REF_LANES] = {0}, inv;
+
+    for (size_t i = 0; i < n; i++) {
+        if (r)
+            x[i] = x[i] + r[i];
+        lane[i % REF_LANES] = fmaf(x[i], x[i], lane[i % REF_LANES]);
+    }
+    inv = 1.0f / sqrtf(ref_fold(lane) / (float)n + eps);
+    for (size_t i = 0; i < n; i++) {
+        float y = x[i] * inv;
+
+        put(out, i, w ? w[i] * y : y, bf16);
+    }
+}
+
+void ref_layer_norm(void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps, bool bf16)
+{
+    float lane[REF_LANES] = {0}, square[REF_LANES] = {0}, mean, inv;
+
+    for (size_t i = 0; i < n; i++) {
+        if (r)
+            x[i] = x[i] + r[i];
+        lane[i % REF_LANES] += x[i];
+    }
+    mean = ref_fold(lane) / (float)n;
+    for (size_t i = 0; i < n; i++) {
+        float d = x[i] - mean;
+
+        square[i % REF_LANES] = fmaf(d, d, square[i % REF_LANES]);
+    }
+    inv = 1.0f / sqrtf(ref_fold(square) / (float)n + eps);
+    for (size_t i = 0; i < n; i++)
+        put(out, i, fmaf((x[i] - mean) * inv, w ? w[i] : 1.0f, b ? b[i] : 0.0f), bf16);
+}

@@ -1,0 +1,103 @@
+/* ref_vec.c - the kernels on plain vectors: sums, scalings, rotary pairs, activations, conversions, reductions.
+ *
+ * One element after the other; nothing here has an order to keep but exp_sum, whose sum runs in 16 lanes.
+ * Rotary embedding: Su et al. 2021, with the pairs (i, i + half) of Hugging Face or (2 i, 2 i + 1) of the paper.
+ */
+#include "kern/ref/ref.h"
+
+#include <math.h>
+
+#include "kern/kmath.h"
+#include "tensor/dtype.h"
+
+static void put(void *out, size_t i, float y, bool bf16)
+{
+    if (bf16)
+        ((uint16_t *)out)[i] = dtype_f32_to_bf16(y);
+    else
+        ((float *)out)[i] = y;
+}
+
+void ref_add(float *x, const float *r, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] + r[i];
+}
+
+void ref_scale(float *x, float a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] * a;
+}
+
+void ref_scale_add(float *y, const float *x, float a, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = fmaf(a, x[i], y[i]);
+}
+
+static void rotate(float *p1, float *p2, float c, float s)
+{
+    float x1 = *p1, x2 = *p2;
+
+    *p1 = fmaf(-x2, s, x1 * c);
+    *p2 = fmaf(x1, s, x2 * c);
+}
+
+void ref_rope_half(float *x, const float *cos, const float *sin, size_t half)
+{
+    for (size_t i = 0; i < half; i++)
+        rotate(&x[i], &x[i + half], cos[i], sin[i]);
+}
+
+void ref_rope_pair(float *x, const float *cos, const float *sin, size_t half)
+{
+    for (size_t i = 0; i < half; i++)
+        rotate(&x[2 * i], &x[2 * i + 1], cos[i], sin[i]);
+}
+
+void ref_act(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+{
+    for (size_t i = 0; i < n; i++)
+        put(out, i, kmath_act(x[i], f), bf16);
+}
+
+void ref_glu(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+{
+    for (size_t i = 0; i < n; i++)
+        put(out, i, kmath_act(gate[i], f) * up[i], bf16);
+}
+
+void ref_to_bf16(uint16_t *out, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = dtype_f32_to_bf16(x[i]);
+}
+
+size_t ref_argmax(const float *x, size_t n)
+{
+    size_t best = n;
+
+    for (size_t i = 0; i < n; i++)
+        if (x[i] == x[i] && (best == n || x[i] > x[best]))
+            best = i;
+    return best == n ? 0 : best;
+}
+
+float ref_max(const float *x, size_t n)
+{
+    float max = -INFINITY;
+
+    for (size_t i = 0; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    return max + 0.0f;
+}
+
+float ref_exp_sum(const float *x, size_t n, float max)
+{
+    float lane[REF_LANES] = {0};
+
+    for (size_t i = 0; i < n; i++)
+        lane[i % REF_LANES] += kmath_exp(x[i] - max);
+    return ref_fold(lane);
+}

@@ -1,0 +1,171 @@
+/* simd512_emu.h - AVX-512 on AVX2 machines, for tests: SIMDe's headers, and plain loops for what SIMDe 0.7.4 lacks or
+ * does not do to the bit. Slow, and in no shipped object.
+ *
+ * Must be compiled with AVX2 and FMA, so that a fused multiply-add is fused. VDPBF16PS and VCVTNEPS2BF16 follow the
+ * operation sections of Intel's manual (volume 2): two chained FMAs a lane, the odd element first, round to nearest
+ * even, denormals in and out are zeros.
+ */
+#ifndef GALLOP_KERN_SIMD512_EMU_H
+#define GALLOP_KERN_SIMD512_EMU_H
+
+#ifndef __FMA__
+#error "the emulation needs -mavx2 -mfma"
+#endif
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#include <simde/x86/avx512.h>
+#include <simde/x86/fma.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The names below are compiler built-ins elsewhere, so each is defined under a name of ours and then renamed. */
+
+static inline __m512 simd512_emu_maskz_loadu_ps(__mmask16 m, const void *p)
+{
+    float f[16] = {0};
+
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            memcpy(&f[i], (const char *)p + 4 * i, 4);
+    return _mm512_loadu_ps(f);
+}
+#undef _mm512_maskz_loadu_ps
+#define _mm512_maskz_loadu_ps(m, p) simd512_emu_maskz_loadu_ps(m, p)
+
+static inline void simd512_emu_mask_storeu_ps(void *p, __mmask16 m, __m512 v)
+{
+    float f[16];
+
+    _mm512_storeu_ps(f, v);
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            memcpy((char *)p + 4 * i, &f[i], 4);
+}
+#undef _mm512_mask_storeu_ps
+#define _mm512_mask_storeu_ps(p, m, v) simd512_emu_mask_storeu_ps(p, m, v)
+
+static inline __m256i simd512_emu_maskz_loadu_epi16(__mmask16 m, const void *p)
+{
+    uint16_t h[16] = {0};
+
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            memcpy(&h[i], (const char *)p + 2 * i, 2);
+    return _mm256_loadu_si256((const __m256i *)(const void *)h);
+}
+#undef _mm256_maskz_loadu_epi16
+#define _mm256_maskz_loadu_epi16(m, p) simd512_emu_maskz_loadu_epi16(m, p)
+
+static inline void simd512_emu_mask_storeu_epi16(void *p, __mmask16 m, __m256i v)
+{
+    uint16_t h[16];
+
+    _mm256_storeu_si256((__m256i *)(void *)h, v);
+    for (int i = 0; i < 16; i++)
+        if (m >> i & 1)
+            memcpy((char *)p + 2 * i, &h[i], 2);
+}
+#undef _mm256_mask_storeu_epi16
+#define _mm256_mask_storeu_epi16(p, m, v) simd512_emu_mask_storeu_epi16(p, m, v)
+
+static inline __m512i simd512_emu_cvtepu16_epi32(__m256i v)
+{
+    uint16_t h[16];
+    uint32_t u[16];
+
+    _mm256_storeu_si256((__m256i *)(void *)h, v);
+    for (int i = 0; i < 16; i++)
+        u[i] = h[i];
+    return _mm512_loadu_si512(u);
+}
+#undef _mm512_cvtepu16_epi32
+#define _mm512_cvtepu16_epi32(v) simd512_emu_cvtepu16_epi32(v)
+
+static inline __m256i simd512_emu_cvtepi32_epi16(__m512i v)
+{
+    uint32_t u[16];
+    uint16_t h[16];
+
+    _mm512_storeu_si512(u, v);
+    for (int i = 0; i < 16; i++)
+        h[i] = (uint16_t)u[i];
+    return _mm256_loadu_si256((const __m256i *)(const void *)h);
+}
+#undef _mm512_cvtepi32_epi16
+#define _mm512_cvtepi32_epi16(v) simd512_emu_cvtepi32_epi16(v)
+
+static inline __m256 simd512_emu_extractf32x8_ps(__m512 v, int half)
+{
+    float f[16];
+
+    _mm512_storeu_ps(f, v);
+    return _mm256_loadu_ps(f + 8 * half);
+}
+#undef _mm512_extractf32x8_ps
+#define _mm512_extractf32x8_ps(v, half) simd512_emu_extractf32x8_ps(v, half)
+
+static inline __m512 simd512_emu_permute_ps(__m512 v, int sel)
+{
+    float f[16], g[16];
+
+    _mm512_storeu_ps(f, v);
+    for (int i = 0; i < 16; i++)
+        g[i] = f[(i & ~3) + (sel >> 2 * (i & 3) & 3)];
+    return _mm512_loadu_ps(g);
+}
+#undef _mm512_permute_ps
+#define _mm512_permute_ps(v, sel) simd512_emu_permute_ps(v, sel)
+
+static inline float simd512_emu_flush(float f)
+{
+    return fabsf(f) < 0x1p-126f ? copysignf(0.0f, f) : f;
+}
+
+static inline float simd512_emu_of_bf16(uint32_t h)
+{
+    uint32_t u = h << 16;
+    float f;
+
+    memcpy(&f, &u, 4);
+    return simd512_emu_flush(f);
+}
+
+static inline __m512 simd512_emu_dpbf16_ps(__m512 acc, __m512i a, __m512i b)
+{
+    float f[16];
+    uint32_t ua[16], ub[16];
+
+    _mm512_storeu_ps(f, acc);
+    _mm512_storeu_si512(ua, a);
+    _mm512_storeu_si512(ub, b);
+    for (int i = 0; i < 16; i++) {
+        float s = simd512_emu_flush(f[i]);
+
+        s = fmaf(simd512_emu_of_bf16(ua[i] >> 16), simd512_emu_of_bf16(ub[i] >> 16), s);
+        s = simd512_emu_flush(s);
+        s = fmaf(simd512_emu_of_bf16(ua[i] & 0xffff), simd512_emu_of_bf16(ub[i] & 0xffff), s);
+        f[i] = simd512_emu_flush(s);
+    }
+    return _mm512_loadu_ps(f);
+}
+
+static inline __m256i simd512_emu_cvtneps_pbh(__m512 v)
+{
+    uint32_t u[16];
+    uint16_t h[16];
+
+    _mm512_storeu_si512(u, _mm512_castps_si512(v));
+    for (int i = 0; i < 16; i++) {
+        if ((u[i] & 0x7f800000) == 0)
+            h[i] = (uint16_t)(u[i] >> 16 & 0x8000);
+        else if ((u[i] & 0x7fffffff) > 0x7f800000)
+            h[i] = (uint16_t)(u[i] >> 16 | 0x40);
+        else
+            h[i] = (uint16_t)((u[i] + 0x7fff + (u[i] >> 16 & 1)) >> 16);
+    }
+    return _mm256_loadu_si256((const __m256i *)(const void *)h);
+}
+
+#endif

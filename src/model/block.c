@@ -1,0 +1,199 @@
+/* block.c - binds tensors by name and proves their shapes. */
+#include "model/block.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+const char *block_name(struct model *m, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    n = vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    ASSERT(n >= 0 && (size_t)n < sizeof(text));
+    return arena_strndup(&m->arena, text, (size_t)n);
+}
+
+static int record(struct model *m, const struct view *v, const char *use, const struct linear *l, struct err *e)
+{
+    if (!mem_grow((void **)&m->tensor, &m->cap_tensors, m->n_tensors + 1, sizeof(*m->tensor), MEM_MODEL))
+        return err_nomem(e, "the list of tensors");
+    m->tensor[m->n_tensors++] = (struct model_tensor){v, use, l};
+    m->n_params += view_elements(v);
+    return 0;
+}
+
+int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use, const struct view **v,
+                 struct err *e)
+{
+    struct view want = {.n_dims = cols ? 2 : 1, .shape = {rows, cols}};
+    char found[96], expected[96];
+
+    if (!name)
+        return err_nomem(e, "a tensor name");
+    *v = weights_get(m->weights, name);
+    if (!*v)
+        return err_set(e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)", weights_path(m->weights), name, use,
+                       view_shape_text(&want, expected, sizeof(expected)));
+    if ((*v)->n_dims != want.n_dims || (*v)->shape[0] != rows || (cols && (*v)->shape[1] != cols))
+        return err_set(e, ERR_INPUT, "%s: tensor %s has the shape %s, config.json asks for %s", (*v)->file, name,
+                       view_shape_text(*v, found, sizeof(found)), view_shape_text(&want, expected, sizeof(expected)));
+    if (!dtype_is_weight((*v)->dtype))
+        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s is stored as %s, expected F32, F16 or BF16", (*v)->file, name,
+                       dtype_name((*v)->dtype));
+    return 0;
+}
+
+int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols, struct err *e)
+{
+    const struct view *v;
+    int rc;
+
+    if (!module)
+        return err_nomem(e, "a tensor name");
+    if ((rc = block_tensor(m, block_name(m, "%s.weight", module), rows, cols, "embedding", &v, e)) != 0)
+        return rc;
+    *w = (struct embed){.name = module, .table = *v};
+    return record(m, v, "embedding", NULL, e);
+}
+
+int block_norm(struct model *m, struct norm *w, const char *module, size_t n, double eps, bool layer, bool bias, float add,
+               struct err *e)
+{
+    const struct view *v, *vb = NULL;
+    int rc;
+
+    if (!module)
+        return err_nomem(e, "a tensor name");
+    *w = (struct norm){.name = module, .n = n, .eps = (float)eps, .layer = layer};
+    if ((rc = block_tensor(m, block_name(m, "%s.weight", module), n, 0, "norm", &v, e)) != 0 ||
+        (rc = record(m, v, "norm", NULL, e)) != 0)
+        return rc;
+    if (bias && ((rc = block_tensor(m, block_name(m, "%s.bias", module), n, 0, "norm", &vb, e)) != 0 ||
+                 (rc = record(m, vb, "norm", NULL, e)) != 0))
+        return rc;
+    w->w = mem_zalloc(n, sizeof(float), MEM_MODEL);
+    w->b = bias ? mem_zalloc(n, sizeof(float), MEM_MODEL) : NULL;
+    if (!w->w || (bias && !w->b)) {
+        block_norm_close(w);
+        return err_nomem(e, module);
+    }
+    view_row_f32(v, 0, w->w);
+    for (size_t i = 0; i < n; i++)
+        w->w[i] += add;
+    if (bias)
+        view_row_f32(vb, 0, w->b);
+    return 0;
+}
+
+void block_norm_close(struct norm *w)
+{
+    mem_free(w->w);
+    mem_free(w->b);
+    *w = (struct norm){0};
+}
+
+int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e)
+{
+    struct linear_desc desc = {.name = d->name, .kind = d->kind, .n_parts = d->n_parts, .dtype = m->opt.dtype};
+    struct view turned[LINEAR_MAX_PARTS];
+    int rc;
+
+    if (!d->name)
+        return err_nomem(e, "a tensor name");
+    for (size_t p = 0; p < d->n_parts; p++) {
+        const char *module = d->part[p].module;
+        size_t n = d->part[p].n;
+
+        if (!module)
+            return err_nomem(e, "a tensor name");
+        if ((rc = block_tensor(m, block_name(m, "%s.weight", module), d->transposed ? d->k : n, d->transposed ? n : d->k,
+                               "linear", &desc.part[p], e)) != 0 ||
+            (rc = record(m, desc.part[p], "linear", w, e)) != 0)
+            return rc;
+        if (d->transposed) {
+            turned[p] = view_transposed(desc.part[p]);
+            desc.part[p] = &turned[p];
+        }
+        if (d->bias && ((rc = block_tensor(m, block_name(m, "%s.bias", module), n, 0, "bias", &desc.bias[p], e)) != 0 ||
+                        (rc = record(m, desc.bias[p], "bias", w, e)) != 0))
+            return rc;
+    }
+    if ((rc = linear_open(w, &desc, m->opt.backend[d->kind], m->pool, e)) != 0)
+        return rc;
+    m->packed_bytes += w->packed_bytes;
+    return 0;
+}
+
+int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied, struct err *e)
+{
+    struct linear_desc desc = {.name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype};
+    const struct view *v = &embed->table;
+    int rc;
+
+    if (!tied) {
+        if ((rc = block_tensor(m, block_name(m, "%s.weight", module), m->info.vocab, m->info.hidden, "linear", &v, e)) != 0 ||
+            (rc = record(m, v, "linear", w, e)) != 0)
+            return rc;
+    } else {
+        weights_skip(m->weights, block_name(m, "%s.weight", module)); /* a stored copy of the embedding */
+    }
+    desc.part[0] = v;
+    if ((rc = linear_open(w, &desc, m->opt.backend[OP_LM_HEAD], m->pool, e)) != 0)
+        return rc;
+    m->packed_bytes += w->packed_bytes;
+    return 0;
+}
+
+int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e)
+{
+    static const struct {
+        const char *name;
+        enum kern_act act;
+    } known[] = {{"silu", KERN_SILU},          {"swish", KERN_SILU},
+                 {"gelu", KERN_GELU_ERF},      {"gelu_new", KERN_GELU_TANH},
+                 {"gelu_fast", KERN_GELU_TANH}, {"gelu_pytorch_tanh", KERN_GELU_TANH},
+                 {"quick_gelu", KERN_GELU_QUICK}, {"relu", KERN_RELU}};
+    const char *name;
+    int rc = conf_str(m->conf, key, def, &name, e);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i].name, name) == 0) {
+            *act = known[i].act;
+            return 0;
+        }
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%s\" is not a known activation", conf_path(m->conf), key, name);
+}
+
+int block_heads(struct model *m, int64_t def_heads, struct err *e)
+{
+    struct model_info *i = &m->info;
+    const char *path = conf_path(m->conf);
+    int64_t heads, kv, dim;
+    int rc;
+
+    if ((rc = conf_int(m->conf, "num_attention_heads", def_heads, 1, 4096, &heads, e)) != 0 ||
+        (rc = conf_int(m->conf, "num_key_value_heads", heads, 1, 4096, &kv, e)) != 0 ||
+        (rc = conf_int(m->conf, "head_dim", 0, 0, 512, &dim, e)) != 0)
+        return rc;
+    if (heads % kv != 0)
+        return err_set(e, ERR_INPUT, "%s: %lld attention heads are not divisible by %lld key/value heads", path,
+                       (long long)heads, (long long)kv);
+    if (dim == 0 && i->hidden % (size_t)heads != 0)
+        return err_set(e, ERR_INPUT, "%s: hidden_size %zu is not divisible by %lld heads and head_dim is not given", path,
+                       i->hidden, (long long)heads);
+    i->n_heads = (size_t)heads;
+    i->n_kv = (size_t)kv;
+    i->head_dim = dim ? (size_t)dim : i->hidden / (size_t)heads;
+    if (i->head_dim > 512)
+        return err_set(e, ERR_UNSUPPORTED, "%s: a head of %zu dims is larger than 512", path, i->head_dim);
+    return 0;
+}

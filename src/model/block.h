@@ -1,0 +1,52 @@
+/* block.h - what architecture files use to bind tensors and read configs. Offered, never imposed.
+ *
+ * Every bind function proves presence and shape, names tensor, file, found and expected on failure, and records what it
+ * did for `inspect`. NAME formats end without ".weight"; weight and bias are looked up behind them.
+ */
+#ifndef GALLOP_MODEL_BLOCK_H
+#define GALLOP_MODEL_BLOCK_H
+
+#include "model/model.h"
+
+/* A formatted name with the life of the model; NULL: out of memory (the bind functions then report it). */
+const char *block_name(struct model *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The tensor NAME with the shape [rows, cols] (cols 0: one dimension). */
+int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use, const struct view **v,
+                 struct err *e);
+int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols, struct err *e);
+
+/* Norm of N elements; BIAS: a bias is bound too. ADD is added to every weight (Gemma stores w - 1). */
+int block_norm(struct model *m, struct norm *w, const char *module, size_t n, double eps, bool layer, bool bias, float add,
+               struct err *e);
+void block_norm_close(struct norm *w);
+
+/* A linear of up to four modules joined along their outputs. */
+struct block_part {
+    const char *module;
+    size_t n;
+};
+struct block_linear {
+    const char *name; /* of the joined matrix, for dumps */
+    enum op_kind kind;
+    struct block_part part[LINEAR_MAX_PARTS];
+    size_t n_parts, k;
+    bool bias;
+    bool transposed; /* stored [k, n] (GPT-2's Conv1D) */
+};
+int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e);
+
+/* The head: MODULE if it is there, else the embedding when TIED, else an error that names what is missing. */
+int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied, struct err *e);
+
+/* An activation by its config name. */
+int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e);
+
+/* Rope of config.json: rope_parameters (new) or rope_theta and rope_scaling (old), defaults as the classes of
+ * transformers have them. HEAD_DIM: of the model; DEF_THETA: of the class. */
+int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *r, struct err *e);
+
+/* hidden / heads or head_dim; checks divisibility. Fills info.n_heads, n_kv, head_dim. */
+int block_heads(struct model *m, int64_t def_heads, struct err *e);
+
+#endif

@@ -1,0 +1,140 @@
+/* model.c - from a folder to an opened model. */
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+#define MODEL_ARCH(symbol) extern const struct model_arch symbol;
+#include "model/archs.def"
+#undef MODEL_ARCH
+
+static const struct model_arch *const archs[] = {
+#define MODEL_ARCH(symbol) &symbol,
+#include "model/archs.def"
+#undef MODEL_ARCH
+};
+enum { N_ARCHS = sizeof(archs) / sizeof(archs[0]) };
+
+const char *model_arch_names(char *out, size_t size)
+{
+    size_t at = 0;
+
+    out[0] = 0;
+    for (int i = 0; i < N_ARCHS && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, i ? ", %s" : "%s", archs[i]->class_name);
+    return out;
+}
+
+/* architectures[0] decides; a config without it may name its model_type. */
+static int find_arch(struct model *m, struct err *e)
+{
+    const char *name[8], *type;
+    char known[512];
+    size_t n;
+    int rc;
+
+    if ((rc = conf_strs(m->conf, "architectures", name, 8, &n, e)) != 0 ||
+        (rc = conf_str(m->conf, "model_type", NULL, &type, e)) != 0)
+        return rc;
+    if (n == 0 && !type)
+        return err_set(e, ERR_INPUT, "%s: neither architectures nor model_type says what model this is", conf_path(m->conf));
+    for (int i = 0; i < N_ARCHS; i++)
+        if (n ? strcmp(archs[i]->class_name, name[0]) == 0 : strcmp(archs[i]->model_type, type) == 0) {
+            m->arch = archs[i];
+            return 0;
+        }
+    return err_set(e, ERR_UNSUPPORTED, "%s: architecture %s is not supported (known: %s)", conf_path(m->conf),
+                   n ? name[0] : type, model_arch_names(known, sizeof(known)));
+}
+
+static void report_unused(struct model *m)
+{
+    const char *first[3];
+    size_t n = weights_unused(m->weights, first, 3);
+
+    if (n)
+        log_warn("%zu tensor%s of the checkpoint %s not used: %s%s%s%s%s%s", n, n == 1 ? "" : "s", n == 1 ? "is" : "are",
+                 first[0], n > 1 ? ", " : "", n > 1 ? first[1] : "", n > 2 ? ", " : "", n > 2 ? first[2] : "",
+                 n > 3 ? ", ..." : "");
+}
+
+int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool, struct err *e)
+{
+    int rc;
+
+    *m = (struct model){.opt = *opt, .pool = pool};
+    arena_init(&m->arena, MEM_MODEL);
+    if ((rc = conf_open(&m->conf, dir, "config.json", e)) != 0 || (rc = find_arch(m, e)) != 0 ||
+        (rc = weights_open(&m->weights, dir, e)) != 0 || (rc = m->arch->open(m, e)) != 0 ||
+        (rc = conf_finish(m->conf, e)) != 0) {
+        model_close(m);
+        return rc;
+    }
+    report_unused(m);
+    weights_drop_pages(m->weights);
+    return 0;
+}
+
+void model_close(struct model *m)
+{
+    if (m->arch && m->impl)
+        m->arch->close(m);
+    for (size_t i = 0; i < m->info.n_ropes; i++)
+        rope_close(&m->info.rope[i]);
+    mem_free(m->tensor);
+    weights_close(m->weights);
+    conf_close(m->conf);
+    arena_fini(&m->arena);
+    *m = (struct model){0};
+}
+
+void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    m->arch->forward(m, o, b, s);
+}
+
+static void *carve(char *base, size_t *at, size_t bytes)
+{
+    void *p = base ? base + *at : NULL;
+
+    *at += (bytes + 63) & ~(size_t)63;
+    return p;
+}
+
+static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wanted, char *base)
+{
+    const struct model_info *i = &m->info;
+    size_t es = dtype_bytes(m->opt.dtype), at = 0;
+
+    s->x = carve(base, &at, T * i->hidden * 4);
+    s->r = carve(base, &at, T * i->hidden * 4);
+    s->h = carve(base, &at, T * i->hidden * es);
+    s->qkv = carve(base, &at, T * (i->n_heads + 2 * i->n_kv) * i->head_dim * 4);
+    s->a = carve(base, &at, T * i->n_heads * i->head_dim * es);
+    s->xw = carve(base, &at, wanted * i->hidden * 4);
+    s->rw = carve(base, &at, wanted * i->hidden * 4);
+    s->hw = carve(base, &at, wanted * i->hidden * es);
+    return at;
+}
+
+int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted, struct err *e)
+{
+    *s = (struct work){0};
+    s->region_bytes = lay_out(s, m, max_tokens, max_wanted, NULL);
+    s->region = map_region_new(s->region_bytes);
+    if (!s->region)
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of activations for steps of %zu tokens", s->region_bytes,
+                       max_tokens);
+    lay_out(s, m, max_tokens, max_wanted, s->region);
+    return 0;
+}
+
+void model_work_close(struct work *s)
+{
+    map_region_free(s->region, s->region_bytes);
+    *s = (struct work){0};
+}

@@ -1,0 +1,89 @@
+/* model.h - an opened model: its sizes, its packed weights, and the forward of its architecture.
+ *
+ * An architecture is one file (llama.c, gpt2.c, ...) and one line in archs.def. model_open() reads config.json, names the
+ * architecture, lets it bind its tensors (everything is proved there) and reports what was left over. Afterwards a
+ * model is const and may be used by one step at a time per work area.
+ */
+#ifndef GALLOP_MODEL_MODEL_H
+#define GALLOP_MODEL_MODEL_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/pool.h"
+#include "ckpt/conf.h"
+#include "ckpt/weights.h"
+#include "ops/op.h"
+
+enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096 };
+
+struct model_info {
+    size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len;
+    struct rope rope[MODEL_MAX_ROPES];
+    size_t n_ropes;
+};
+
+/* One line of `gallop inspect`: a tensor and what became of it. */
+struct model_tensor {
+    const struct view *view;
+    const char *use;             /* "embedding", "norm", "linear", ... */
+    const struct linear *linear; /* where it was packed, or NULL */
+};
+
+struct model;
+struct work;
+
+struct model_arch {
+    const char *class_name; /* architectures[0] of config.json */
+    const char *model_type;
+    int (*open)(struct model *m, struct err *e);
+    void (*forward)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+    void (*close)(struct model *m);
+};
+
+struct model_options {
+    enum dtype dtype;                      /* DT_F32 or DT_BF16 */
+    const char *backend[OP_N_KINDS];       /* NULL or "auto": automatic */
+    void (*progress)(void *ctx, size_t done, size_t total); /* layers bound so far; may be NULL */
+    void *progress_ctx;
+};
+
+struct model {
+    const struct model_arch *arch;
+    struct model_info info;
+    struct model_options opt;
+    struct conf *conf;
+    struct weights *weights;
+    struct pool *pool; /* borrowed */
+    struct arena arena; /* names and small arrays, for the model's life */
+    struct model_tensor *tensor;
+    size_t n_tensors, cap_tensors;
+    size_t n_params, packed_bytes;
+    void *impl; /* the architecture's */
+};
+
+int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool, struct err *e);
+void model_close(struct model *m); /* a zeroed one is fine */
+
+/* Buffers that a forward needs between its ops, for steps of up to max_tokens rows of which max_wanted give logits. */
+struct work {
+    float *x, *r;   /* [T, E] residual stream; what the last block adds to it */
+    void *h;        /* [T, E] act */
+    float *qkv;     /* [T, (H + 2 K) D] */
+    void *a;        /* [T, H D] act */
+    float *xw, *rw; /* [wanted, E] */
+    void *hw;       /* [wanted, E] act */
+    void *region;
+    size_t region_bytes;
+};
+
+int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted, struct err *e);
+void model_work_close(struct work *s);
+
+void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+
+/* The names that archs.def knows, for messages: "LlamaForCausalLM, ..." into OUT. */
+const char *model_arch_names(char *out, size_t size);
+
+#endif

@@ -1,0 +1,122 @@
+/* ropeconf.c - block_rope(): the rotary part of config.json, in its old and its new style.
+ *
+ * Follows transformers 5: rope_parameters, or rope_scaling with rope_theta beside it; the type stands in rope_type or
+ * type; original_max_position_embeddings at the top level wins over the one inside.
+ */
+#include <string.h>
+
+#include "model/block.h"
+
+static const struct {
+    const char *name;
+    enum rope_type type;
+} types[] = {{"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
+             {"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},     {"longrope", ROPE_LONGROPE}};
+
+static int read_type(struct model *m, struct conf *c, enum rope_type *type, struct err *e)
+{
+    const char *name, *old;
+    int rc;
+
+    if ((rc = conf_str(c, "type", "default", &old, e)) != 0 || (rc = conf_str(c, "rope_type", old, &name, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        if (strcmp(types[i].name, name) == 0) {
+            *type = types[i].type;
+            return 0;
+        }
+    return err_set(e, ERR_UNSUPPORTED, "%s: rope type \"%s\" is not known", conf_path(m->conf), name);
+}
+
+/* factor, and the length the type counts from. */
+static int read_lengths(struct model *m, struct conf *c, struct rope_params *p, struct err *e)
+{
+    double inside, top;
+    int rc;
+
+    p->max_pos = (double)m->info.max_len;
+    if ((rc = conf_float(c, "factor", 0, 1e-6, 1e6, &p->factor, e)) != 0 ||
+        (rc = conf_float(c, "original_max_position_embeddings", p->max_pos, 1, 1e9, &inside, e)) != 0 ||
+        (rc = conf_float(m->conf, "original_max_position_embeddings", 0, 1, 1e9, &top, e)) != 0)
+        return rc;
+    p->original = p->type == ROPE_DYNAMIC ? p->max_pos : top > 0 ? top : inside;
+    if (p->factor > 0)
+        return 0;
+    if (p->type == ROPE_LINEAR || p->type == ROPE_DYNAMIC || p->type == ROPE_LLAMA3)
+        return err_set(e, ERR_INPUT, "%s: this rope type needs a factor", conf_path(m->conf));
+    if (p->type == ROPE_YARN)
+        p->factor = p->max_pos / p->original;
+    return 0;
+}
+
+static int read_bands(struct model *m, struct conf *c, struct rope_params *p, struct err *e)
+{
+    int rc;
+
+    if (p->type == ROPE_LLAMA3) {
+        if ((rc = conf_float(c, "low_freq_factor", 0, 1e-6, 1e6, &p->low_freq, e)) != 0 ||
+            (rc = conf_float(c, "high_freq_factor", 0, 1e-6, 1e6, &p->high_freq, e)) != 0)
+            return rc;
+        if (p->low_freq == 0 || p->high_freq <= p->low_freq)
+            return err_set(e, ERR_INPUT, "%s: rope type llama3 needs low_freq_factor < high_freq_factor",
+                           conf_path(m->conf));
+    }
+    if (p->type != ROPE_YARN)
+        return 0;
+    if ((rc = conf_float(c, "beta_fast", 32, 0, 1e6, &p->beta_fast, e)) != 0 ||
+        (rc = conf_float(c, "beta_slow", 1, 0, 1e6, &p->beta_slow, e)) != 0 ||
+        (rc = conf_float(c, "mscale", 0, 0, 1e6, &p->mscale, e)) != 0 ||
+        (rc = conf_float(c, "mscale_all_dim", 0, 0, 1e6, &p->mscale_all, e)) != 0 ||
+        (rc = conf_bool(c, "truncate", true, &p->truncate, e)) != 0)
+        return rc;
+    if (p->beta_fast == 0)
+        p->beta_fast = 32;
+    if (p->beta_slow == 0)
+        p->beta_slow = 1;
+    return 0;
+}
+
+static int read_factors(struct model *m, struct conf *c, struct rope_params *p, double *room, struct err *e)
+{
+    size_t half = p->dim / 2, n_short, n_long;
+    int rc;
+
+    if (p->type != ROPE_LONGROPE)
+        return 0;
+    if ((rc = conf_floats(c, "short_factor", room, half + 1, &n_short, e)) != 0 ||
+        (rc = conf_floats(c, "long_factor", room + half + 1, half + 1, &n_long, e)) != 0)
+        return rc;
+    if (n_short != half || n_long != half)
+        return err_set(e, ERR_INPUT, "%s: longrope needs %zu short and %zu long factors, found %zu and %zu",
+                       conf_path(m->conf), half, half, n_short, n_long);
+    p->short_factor = room;
+    p->long_factor = room + half + 1;
+    return 0;
+}
+
+int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *r, struct err *e)
+{
+    struct conf *c = conf_sub(m->conf, "rope_parameters"), *old = conf_sub(m->conf, "rope_scaling");
+    struct rope_params p = {.type = ROPE_DEFAULT, .dim = head_dim, .attention_factor = -1};
+    double *room = arena_zalloc(&m->arena, head_dim + 2, sizeof(double)), theta;
+    int rc;
+
+    if (!room)
+        return err_nomem(e, "rotary factors");
+    c = c ? c : old;
+    if ((rc = conf_float(m->conf, "rope_theta", def_theta, 1e-3, 1e15, &theta, e)) != 0)
+        return rc;
+    p.theta = theta;
+    if (c && ((rc = read_type(m, c, &p.type, e)) != 0 ||
+              (rc = conf_float(c, "rope_theta", theta, 1e-3, 1e15, &p.theta, e)) != 0 ||
+              (rc = conf_float(c, "attention_factor", -1, 0, 1e6, &p.attention_factor, e)) != 0 ||
+              (p.type != ROPE_DEFAULT && (rc = read_lengths(m, c, &p, e)) != 0) || (rc = read_bands(m, c, &p, e)) != 0 ||
+              (rc = read_factors(m, c, &p, room, e)) != 0))
+        return rc;
+    if (head_dim % 2 != 0 || head_dim < 2)
+        return err_set(e, ERR_INPUT, "%s: head_dim %zu is odd: rotary positions turn dims in pairs", conf_path(m->conf),
+                       head_dim);
+    if (p.type == ROPE_DYNAMIC && head_dim < 4)
+        return err_set(e, ERR_UNSUPPORTED, "%s: dynamic rope needs a head of at least 4 dims", conf_path(m->conf));
+    return rope_open(r, &p, e);
+}

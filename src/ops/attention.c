@@ -1,0 +1,378 @@
+/* attention.c - the eager sink's rope and attention: stores the new rows, then scores them chunk by chunk.
+ *
+ * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row by itself, and chunks
+ * are folded in ascending order by one formula. A sequence with few rows (decode, short continuations) has its chunks
+ * dealt to the threads one by one and folded afterwards; one with many rows has its row tiles dealt whole. Both give the
+ * same bits, because a chunk never knows who computes it. The rows of the query heads that share a kv head are stacked,
+ * so that each K and V tile is loaded once for all of them.
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "ops/eager_ctx.h"
+
+enum { MAX_DIM = 512, ROWS = KERN_ATTN_ROWS, SPLIT_ROWS = 64 };
+
+/* ---- rope ---- */
+
+struct rope_job {
+    struct eager *g;
+    float *qkv;
+    const struct attn *w;
+};
+
+static void rope_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct rope_job *j = ctx;
+    const struct attn *w = j->w;
+    struct eager *g = j->g;
+    size_t half = g->lim.rope_half[w->rope], width = (w->n_heads + 2 * w->n_kv) * w->d;
+    void (*turn)(float *, const float *, const float *, size_t) =
+        w->pairs == ROPE_PAIRS_HALF ? g->rope_k.rope_half : g->rope_k.rope_pair;
+
+    for (size_t t = begin; t < end; t++)
+        for (size_t h = 0; h < w->n_heads + w->n_kv; h++)
+            turn(j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half, half);
+}
+
+void eager_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
+{
+    struct rope_job j = {o->ctx, qkv, w};
+
+    if (w->rope >= 0)
+        eager_rows(o->ctx, T, rope_rows, &j);
+}
+
+/* ---- the job all phases share ---- */
+
+struct attn_job {
+    struct eager *g;
+    const struct attn *w;
+    const struct batch *b;
+    const float *qkv;
+    void *a;
+    size_t index; /* layer */
+    atomic_size_t next;
+};
+
+/* What one sequence costs in phase two. */
+struct seq_plan {
+    size_t rows;        /* n G stacked rows */
+    size_t tiles;       /* row tiles */
+    size_t first_chunk; /* the first that any row sees */
+    size_t chunks;      /* from first_chunk to the last */
+    size_t partial;     /* index of its first partial, if split */
+    bool split;
+};
+
+static size_t lowest_key(const struct attn *w, size_t pos)
+{
+    return w->window && pos + 1 > w->window ? pos + 1 - w->window : 0;
+}
+
+/* Plans sequence Q; *partials counts those taken so far. */
+static struct seq_plan plan_seq(const struct attn_job *j, const struct batch_seq *q, size_t *partials)
+{
+    size_t G = j->w->n_heads / j->w->n_kv, want;
+    struct seq_plan p = {.rows = q->n * G, .tiles = (q->n * G + ROWS - 1) / ROWS};
+
+    p.first_chunk = lowest_key(j->w, q->pos) / KERN_CHUNK;
+    p.chunks = (q->pos + q->n - 1) / KERN_CHUNK + 1 - p.first_chunk;
+    want = p.rows * j->w->n_kv * p.chunks;
+    p.split = p.chunks > 1 && p.rows <= SPLIT_ROWS && *partials + want <= j->g->n_partials;
+    p.partial = *partials;
+    if (p.split)
+        *partials += want;
+    return p;
+}
+
+static size_t seq_items(const struct attn_job *j, const struct seq_plan *p)
+{
+    return j->w->n_kv * p->tiles * (p->split ? p->chunks : 1);
+}
+
+static char *tile_at(char *base, const struct kv_layer *l, uint32_t tile, size_t head)
+{
+    size_t in_block = tile & ((1u << l->block_shift) - 1);
+
+    return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes + in_block * l->tile_bytes;
+}
+
+/* ---- phase one: store k and v, pack q ---- */
+
+static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
+{
+    size_t d = j->w->d, dp = j->w->dp;
+
+    if (j->g->lim.dtype == DT_BF16) {
+        uint16_t *ko = (uint16_t *)(void *)kt, *vo = (uint16_t *)(void *)vt, row[MAX_DIM];
+
+        j->g->attn_k.to_bf16(row, k, d);
+        for (size_t i = 0; i < d; i++)
+            ko[(i / 2 * KERN_TILE + slot) * 2 + i % 2] = row[i];
+        j->g->attn_k.to_bf16(row, v, d);
+        for (size_t i = 0; i < d; i++)
+            vo[(slot / 2 * dp + i) * 2 + slot % 2] = row[i];
+    } else {
+        float *ko = (float *)(void *)kt, *vo = (float *)(void *)vt;
+
+        for (size_t i = 0; i < d; i++)
+            ko[i * KERN_TILE + slot] = k[i];
+        memcpy(vo + slot * dp, v, d * sizeof(float));
+    }
+}
+
+static void pack_q(const struct attn_job *j, size_t t, size_t head, const float *row)
+{
+    const struct attn *w = j->w;
+    size_t G = w->n_heads / w->n_kv, es = j->g->lim.dtype == DT_BF16 ? 2 : 4;
+
+    for (size_t g = 0; g < G; g++) {
+        char *dst = (char *)j->g->q + ((head * j->b->n_tokens + t) * G + g) * w->dp * es;
+        const float *src = row + (head * G + g) * w->d;
+
+        if (es == 2)
+            j->g->attn_k.to_bf16((uint16_t *)(void *)dst, src, w->d);
+        else
+            memcpy(dst, src, w->d * es);
+        memset(dst + w->d * es, 0, (w->dp - w->d) * es);
+    }
+}
+
+/* Rows of sequence Q that fall into tile TI of its positions, for one kv head. A tile is cleared when its first row
+ * comes, so that rows not yet written hold zeros and never what another sequence left. */
+static void store_tile(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
+{
+    const struct attn *w = j->w;
+    const struct kv_layer *l = &q->kv.layer[j->index];
+    uint32_t tile = q->kv.tile[l->group][ti];
+    char *kt = tile_at(l->k, l, tile, head), *vt = tile_at(l->v, l, tile, head);
+    size_t from = ti * KERN_TILE > q->pos ? ti * KERN_TILE : q->pos, to = (ti + 1) * KERN_TILE;
+    size_t width = (w->n_heads + 2 * w->n_kv) * w->d;
+
+    if (to > q->pos + q->n)
+        to = q->pos + q->n;
+    if (from % KERN_TILE == 0) {
+        memset(kt, 0, l->tile_bytes);
+        memset(vt, 0, l->tile_bytes);
+    }
+    for (size_t pos = from; pos < to; pos++) {
+        size_t t = q->first + (pos - q->pos);
+        const float *row = j->qkv + t * width, *k = row + (w->n_heads + head) * w->d;
+
+        put_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d);
+        pack_q(j, t, head, row);
+    }
+}
+
+static void store_share(void *ctx, int thread, int n_threads)
+{
+    struct attn_job *j = ctx;
+    size_t n_items = 0, begin, end, at = 0;
+
+    for (size_t s = 0; s < j->b->n_seqs; s++) {
+        const struct batch_seq *q = &j->b->seq[s];
+        n_items += ((q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1) * j->w->n_kv;
+    }
+    pool_share(n_items, 1, thread, n_threads, &begin, &end);
+    for (size_t s = 0; s < j->b->n_seqs && at < end; s++) {
+        const struct batch_seq *q = &j->b->seq[s];
+        size_t t0 = q->pos / KERN_TILE, tiles = (q->pos + q->n - 1) / KERN_TILE - t0 + 1;
+
+        for (size_t i = 0; i < tiles * j->w->n_kv; i++, at++)
+            if (at >= begin && at < end)
+                store_tile(j, q, t0 + i % tiles, i / tiles);
+    }
+}
+
+/* ---- phase two: chunks ---- */
+
+struct thread_buffers {
+    float *scores, *out, *acc, *zero;
+    float *max, *sum, *acc_max, *acc_sum;
+    int32_t *lo, *hi;
+    const void **k, **v;
+};
+
+size_t eager_attn_thread_bytes(const struct eager_limits *lim)
+{
+    size_t dp = (lim->head_dim + 15) / 16 * 16;
+
+    size_t bytes = (size_t)ROWS * KERN_CHUNK * 4 * 2 + 2 * ROWS * dp * 4 + dp * 4 + 6 * 32 * 4 +
+                   2 * KERN_CHUNK_TILES * sizeof(void *);
+
+    return (bytes + 4095) & ~(size_t)4095; /* threads do not share pages */
+}
+
+static struct thread_buffers thread_buffers(const struct eager *g, int thread, size_t dp)
+{
+    char *p = g->thread_scratch + (size_t)thread * g->thread_bytes;
+    struct thread_buffers t;
+
+    t.scores = (float *)(void *)p;
+    t.out = t.scores + (size_t)ROWS * KERN_CHUNK * 2;
+    t.acc = t.out + ROWS * dp;
+    t.zero = t.acc + ROWS * dp; /* never written: stays zero */
+    t.max = t.zero + dp;
+    t.sum = t.max + 32;
+    t.acc_max = t.sum + 32;
+    t.acc_sum = t.acc_max + 32;
+    t.lo = (int32_t *)(void *)(t.acc_sum + 32);
+    t.hi = t.lo + 32;
+    t.k = (const void **)(void *)(t.hi + 32);
+    t.v = t.k + KERN_CHUNK_TILES;
+    return t;
+}
+
+/* Scores rows [r0, r0 + m) of Q's stacked rows of one kv head against one chunk. */
+static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r0, size_t m, size_t c,
+                  const struct thread_buffers *t, float *out, float *max, float *sum)
+{
+    const struct attn *w = j->w;
+    const struct kv_layer *l = &q->kv.layer[j->index];
+    size_t G = w->n_heads / w->n_kv, start = c * KERN_CHUNK, es = j->g->lim.dtype == DT_BF16 ? 2 : 4, tiles = 0;
+    struct kern_attn a = {.k_tile = t->k, .v_tile = t->v, .lo = t->lo, .hi = t->hi, .out = out, .max = max, .sum = sum,
+                          .scratch = t->scores, .m = m, .dp = w->dp, .scale = w->scale, .softcap = w->softcap};
+
+    a.q = (const char *)j->g->q + ((head * j->b->n_tokens + q->first) * G + r0) * w->dp * es;
+    for (size_t r = 0; r < m; r++) {
+        size_t pos = q->pos + (r0 + r) / G, low = lowest_key(w, pos);
+        size_t hi = pos + 1 <= start ? 0 : pos + 1 - start < KERN_CHUNK ? pos + 1 - start : KERN_CHUNK;
+        size_t lo = low > start ? low - start : 0;
+
+        t->lo[r] = (int32_t)(lo < hi ? lo : hi);
+        t->hi[r] = (int32_t)hi;
+        if ((hi + KERN_TILE - 1) / KERN_TILE > tiles)
+            tiles = (hi + KERN_TILE - 1) / KERN_TILE;
+    }
+    for (size_t i = 0; i < tiles; i++) {
+        uint32_t tile = q->kv.tile[l->group][start / KERN_TILE + i];
+        t->k[i] = tile_at(l->k, l, tile, head);
+        t->v[i] = tile_at(l->v, l, tile, head);
+    }
+    a.n_tiles = tiles;
+    if (es == 2)
+        j->g->attn_k.attn_bf16(&a);
+    else
+        j->g->attn_k.attn_f32(&a);
+}
+
+/* Sink, division and the way out of one stacked row. */
+static void finish_row(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r, float *m, float *l,
+                       float *o, const float *zero)
+{
+    const struct attn *w = j->w;
+    const struct kern *k = &j->g->attn_k;
+    bool bf16 = j->g->lim.dtype == DT_BF16;
+    size_t G = w->n_heads / w->n_kv, t = q->first + r / G, h = head * G + r % G;
+
+    if (w->sinks)
+        k->attn_fold(m, l, o, w->sinks[h], 1.0f, zero, w->d);
+    k->attn_finish((char *)j->a + (t * w->n_heads + h) * w->d * (bf16 ? 2 : 4), o, *l, w->d, bf16);
+}
+
+static void whole_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p, size_t head,
+                       size_t tile, const struct thread_buffers *t)
+{
+    size_t r0 = tile * ROWS, m = p->rows - r0 < ROWS ? p->rows - r0 : ROWS, dp = j->w->dp;
+    size_t G = j->w->n_heads / j->w->n_kv;
+    size_t c0 = lowest_key(j->w, q->pos + r0 / G) / KERN_CHUNK, c1 = (q->pos + (r0 + m - 1) / G) / KERN_CHUNK;
+
+    for (size_t r = 0; r < m; r++) {
+        t->acc_max[r] = -INFINITY;
+        t->acc_sum[r] = 0;
+    }
+    memset(t->acc, 0, m * dp * sizeof(float));
+    for (size_t c = c0; c <= c1; c++) {
+        chunk(j, q, head, r0, m, c, t, t->out, t->max, t->sum);
+        for (size_t r = 0; r < m; r++)
+            j->g->attn_k.attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r], t->out + r * dp, dp);
+    }
+    for (size_t r = 0; r < m; r++)
+        finish_row(j, q, head, r0 + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
+}
+
+/* One chunk of a row tile; its results go to the partials [row][chunk]. */
+static void split_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p, size_t head,
+                       size_t tile, size_t c, const struct thread_buffers *t)
+{
+    struct eager *g = j->g;
+    size_t r0 = tile * ROWS, m = p->rows - r0 < ROWS ? p->rows - r0 : ROWS, dp = j->w->dp;
+
+    chunk(j, q, head, r0, m, p->first_chunk + c, t, t->out, t->max, t->sum);
+    for (size_t r = 0; r < m; r++) {
+        size_t at = p->partial + (head * p->rows + r0 + r) * p->chunks + c;
+
+        g->partial_m[at] = t->max[r];
+        g->partial_l[at] = t->sum[r];
+        memcpy(g->partial_o + at * dp, t->out + r * dp, dp * sizeof(float));
+    }
+}
+
+static void chunks_share(void *ctx, int thread, int n_threads)
+{
+    struct attn_job *j = ctx;
+    struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
+    size_t item = atomic_fetch_add(&j->next, 1), base = 0, partials = 0;
+
+    (void)n_threads;
+    for (size_t s = 0; s < j->b->n_seqs; s++) {
+        const struct batch_seq *q = &j->b->seq[s];
+        struct seq_plan p = plan_seq(j, q, &partials);
+        size_t n = seq_items(j, &p);
+
+        for (; item < base + n; item = atomic_fetch_add(&j->next, 1)) {
+            size_t i = item - base, head = i % j->w->n_kv, rest = i / j->w->n_kv;
+
+            if (p.split)
+                split_tile(j, q, &p, head, rest % p.tiles, rest / p.tiles, &t);
+            else
+                whole_tile(j, q, &p, head, p.tiles - 1 - rest, &t); /* the longest rows first */
+        }
+        base += n;
+    }
+}
+
+/* ---- phase three: fold what was split ---- */
+
+static void fold_share(void *ctx, int thread, int n_threads)
+{
+    struct attn_job *j = ctx;
+    struct eager *g = j->g;
+    struct thread_buffers t = thread_buffers(g, thread, j->w->dp);
+    size_t partials = 0, at = 0, dp = j->w->dp;
+
+    for (size_t s = 0; s < j->b->n_seqs; s++) {
+        const struct batch_seq *q = &j->b->seq[s];
+        struct seq_plan p = plan_seq(j, q, &partials);
+
+        for (size_t i = 0; p.split && i < p.rows * j->w->n_kv; i++, at++) {
+            size_t first = p.partial + i * p.chunks;
+            float m = -INFINITY, l = 0;
+
+            if (at % (size_t)n_threads != (size_t)thread)
+                continue;
+            memset(t.acc, 0, dp * sizeof(float));
+            for (size_t c = first; c < first + p.chunks; c++)
+                g->attn_k.attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp, dp);
+            finish_row(j, q, i / p.rows, i % p.rows, &m, &l, t.acc, t.zero);
+        }
+    }
+}
+
+void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b, size_t layer)
+{
+    struct eager *g = o->ctx;
+    struct attn_job j = {.g = g, .w = w, .b = b, .qkv = qkv, .a = a, .index = layer};
+    size_t partials = 0;
+
+    ASSERT(w->d <= MAX_DIM && w->dp % 16 == 0, "head size %zu", w->d);
+    atomic_init(&j.next, 0);
+    for (size_t s = 0; s < b->n_seqs; s++)
+        plan_seq(&j, &b->seq[s], &partials);
+    pool_run(g->pool, store_share, &j);
+    pool_run(g->pool, chunks_share, &j);
+    if (partials)
+        pool_run(g->pool, fold_share, &j);
+}

@@ -1,0 +1,297 @@
+/* eager.c - every op but attention: cut rows or columns, call a kernel. */
+#include "ops/eager_ctx.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+
+struct rows_job {
+    eager_rows_fn *fn;
+    void *ctx;
+    size_t T;
+};
+
+static void rows_share(void *ctx, int thread, int n_threads)
+{
+    const struct rows_job *j = ctx;
+    size_t begin, end;
+
+    pool_share(j->T, 1, thread, n_threads, &begin, &end);
+    if (begin < end)
+        j->fn(j->ctx, begin, end);
+}
+
+void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx)
+{
+    struct rows_job job = {fn, ctx, T};
+
+    if (T == 1)
+        fn(ctx, 0, 1); /* one row is quicker done than dealt */
+    else if (T)
+        pool_run(g->pool, rows_share, &job);
+}
+
+/* ---- begin: cosines ---- */
+
+struct begin_job {
+    struct eager *g;
+    const struct rope *ropes;
+    size_t n_ropes;
+    const struct batch *b;
+};
+
+static void begin_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct begin_job *j = ctx;
+
+    for (size_t i = 0; i < j->n_ropes; i++)
+        rope_fill(&j->ropes[i], j->b, begin, end, j->g->cos[i], j->g->sin[i]);
+}
+
+static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
+{
+    struct eager *g = o->ctx;
+    struct begin_job j = {g, ropes, n_ropes, b};
+
+    ASSERT(b->n_tokens <= g->lim.max_tokens && b->n_seqs <= g->lim.max_seqs, "%zu tokens of %zu sequences", b->n_tokens,
+           b->n_seqs);
+    g->batch = b;
+    eager_rows(g, b->n_tokens, begin_rows, &j);
+}
+
+/* ---- embed ---- */
+
+struct embed_job {
+    float *x;
+    const struct embed *w;
+    const int32_t *index;
+    float *row; /* NULL: written in place */
+};
+
+static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add, size_t T)
+{
+    struct eager *g = o->ctx;
+    size_t n = w->table.shape[1];
+
+    for (size_t t = 0; t < T; t++) {
+        size_t at = (size_t)(index[t] + w->offset);
+
+        ASSERT(index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s", index[t] + w->offset, w->name);
+        view_row_f32(&w->table, at, add ? g->middle : x + t * n);
+        if (add)
+            kern.add(x + t * n, g->middle, n);
+    }
+}
+
+/* ---- norm ---- */
+
+struct norm_job {
+    struct eager *g;
+    void *h;
+    float *x;
+    const float *r;
+    const struct norm *w;
+};
+
+static void norm_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct norm_job *j = ctx;
+    const struct kern *k = &j->g->norm_k;
+    bool bf16 = j->g->lim.dtype == DT_BF16;
+    size_t n = j->w->n, es = bf16 ? 2 : 4;
+
+    for (size_t t = begin; t < end; t++) {
+        void *h = (char *)j->h + t * n * es;
+        const float *r = j->r ? j->r + t * n : NULL;
+
+        if (j->w->layer)
+            k->layer_norm(h, j->x + t * n, r, j->w->w, j->w->b, n, j->w->eps, bf16);
+        else
+            k->rms_norm(h, j->x + t * n, r, j->w->w, n, j->w->eps, bf16);
+    }
+}
+
+static void op_norm(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t T)
+{
+    struct norm_job j = {o->ctx, h, x, r, w};
+
+    eager_rows(o->ctx, T, norm_rows, &j);
+}
+
+/* ---- linear, mlp, logits ---- */
+
+static void op_linear(const struct sink *o, float *y, const struct linear *w, const void *x, size_t T)
+{
+    struct eager *g = o->ctx;
+
+    linear_run(w, g->pool, x, w->k, y, w->n, T);
+}
+
+struct act_job {
+    struct eager *g;
+    const struct mlp *w;
+};
+
+static void act_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct act_job *j = ctx;
+    struct eager *g = j->g;
+    bool bf16 = g->lim.dtype == DT_BF16;
+    size_t n = j->w->inner, es = bf16 ? 2 : 4;
+
+    for (size_t t = begin; t < end; t++) {
+        void *out = (char *)g->middle_act + t * n * es;
+
+        if (j->w->gated)
+            g->mlp_k.glu(out, g->middle + t * 2 * n, g->middle + t * 2 * n + n, n, j->w->act, bf16);
+        else
+            g->mlp_k.act(out, g->middle + t * n, n, j->w->act, bf16);
+    }
+}
+
+static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const void *h, size_t T)
+{
+    struct eager *g = o->ctx;
+    struct act_job j = {g, w};
+
+    linear_run(&w->up, g->pool, h, w->up.k, g->middle, w->up.n, T);
+    eager_rows(g, T, act_rows, &j);
+    linear_run(&w->down, g->pool, g->middle_act, w->down.k, r, w->down.n, T);
+}
+
+/* ---- small ones ---- */
+
+static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
+{
+    (void)o;
+    kern.add(x, r, n * T);
+}
+
+static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n, size_t n_rows)
+{
+    (void)o;
+    for (size_t i = 0; i < n_rows; i++)
+        memcpy(dst + i * n, src + index[i] * n, n * sizeof(float));
+}
+
+static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const void *h, size_t T)
+{
+    struct eager *g = o->ctx;
+    size_t n = g->lim.hidden * T;
+    float *out;
+
+    if (!g->hidden)
+        return;
+    out = g->hidden + (layer * g->hidden_rows + g->hidden_at) * g->lim.hidden;
+    if (h) {
+        dtype_to_f32(out, h, g->lim.dtype, n, 1);
+        return;
+    }
+    memcpy(out, x, n * sizeof(float));
+    if (r)
+        kern.add(out, r, n);
+}
+
+void eager_capture(struct eager *g, float *hidden, size_t rows, size_t at)
+{
+    g->hidden = hidden;
+    g->hidden_rows = rows;
+    g->hidden_at = at;
+}
+
+/* ---- open, close ---- */
+
+/* Hands out BYTES of the region rounded to 64 (at BASE NULL only counts). */
+static void *carve(char *base, size_t *at, size_t bytes)
+{
+    void *p = base ? base + *at : NULL;
+
+    *at += (bytes + 63) & ~(size_t)63;
+    return p;
+}
+
+static size_t lay_out(struct eager *g, char *base)
+{
+    const struct eager_limits *l = &g->lim;
+    size_t es = l->dtype == DT_BF16 ? 2 : 4, at = 0, dp = (l->head_dim + 15) / 16 * 16;
+
+    for (int i = 0; i < 2; i++) {
+        g->cos[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
+        g->sin[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
+    }
+    g->q = carve(base, &at, l->max_tokens * l->n_heads * dp * es);
+    g->middle = carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
+    g->middle_act = carve(base, &at, l->max_tokens * l->inner * es);
+    g->partial_o = carve(base, &at, g->n_partials * dp * 4);
+    g->partial_m = carve(base, &at, g->n_partials * 4);
+    g->partial_l = carve(base, &at, g->n_partials * 4);
+    g->thread_scratch = carve(base, &at, (size_t)pool_threads(g->pool) * g->thread_bytes);
+    return at;
+}
+
+/* Enough partials for every head of one sequence at full length and of every sequence at a chunk each, within 32 MiB. */
+static size_t count_partials(const struct eager_limits *l)
+{
+    size_t chunks = (l->max_len + KERN_CHUNK - 1) / KERN_CHUNK, most = ((size_t)32 << 20) / (l->head_dim * 4 + 8);
+    size_t want = l->n_heads * (chunks + l->max_seqs);
+
+    return want < most ? want : most;
+}
+
+static void pick_rows(struct eager *g)
+{
+    struct kern ref;
+
+    kern_rows(CPU_REF, &ref);
+    g->norm_k = g->lim.native[OP_NORM] ? ref : kern;
+    g->rope_k = g->lim.native[OP_ROPE] ? ref : kern;
+    g->attn_k = g->lim.native[OP_ATTENTION] ? ref : kern;
+    g->mlp_k = g->lim.native[OP_MLP] ? ref : kern;
+}
+
+int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *pool, struct err *e)
+{
+    struct eager *g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
+
+    *out = NULL;
+    if (!g)
+        return err_nomem(e, "the operator sink");
+    g->lim = *lim;
+    g->pool = pool;
+    g->n_partials = count_partials(lim);
+    g->thread_bytes = eager_attn_thread_bytes(lim);
+    g->region_bytes = lay_out(g, NULL);
+    g->region = map_region_new(g->region_bytes);
+    if (!g->region) {
+        size_t bytes = g->region_bytes;
+
+        mem_free(g);
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of scratch for steps of %zu tokens", bytes, lim->max_tokens);
+    }
+    lay_out(g, g->region);
+    pick_rows(g);
+    g->sink = (struct sink){.begin = op_begin, .embed = op_embed, .norm = op_norm, .linear = op_linear,
+                            .rope = eager_rope, .attn = eager_attn, .mlp = op_mlp, .add = op_add, .rows = op_rows,
+                            .logits = op_linear, .tap = op_tap, .ctx = g};
+    *out = g;
+    return 0;
+}
+
+const struct sink *eager_sink(const struct eager *g)
+{
+    return &g->sink;
+}
+
+size_t eager_bytes(const struct eager *g)
+{
+    return g->region_bytes;
+}
+
+void eager_free(struct eager *g)
+{
+    if (!g)
+        return;
+    map_region_free(g->region, g->region_bytes);
+    mem_free(g);
+}

@@ -1,0 +1,36 @@
+/* eager_ctx.h - the eager sink's own state, shared by the files that implement its ops. Not for others. */
+#ifndef GALLOP_OPS_EAGER_CTX_H
+#define GALLOP_OPS_EAGER_CTX_H
+
+#include "ops/eager.h"
+
+struct eager {
+    struct sink sink;
+    struct eager_limits lim;
+    struct pool *pool;
+    const struct batch *batch;
+    struct kern norm_k, rope_k, attn_k, mlp_k; /* tables by kind: the best rows, or the reference */
+    void *region;
+    size_t region_bytes;
+    float *cos[2], *sin[2];  /* [T, half] */
+    void *q;                 /* [K, T G, dp] act: queries grouped by kv head */
+    float *middle;           /* [T, 2 I] */
+    void *middle_act;        /* [T, I] act */
+    float *partial_o;        /* [n_partials, dp] */
+    float *partial_m, *partial_l; /* [n_partials] */
+    size_t n_partials;
+    char *thread_scratch;    /* [threads, thread_bytes] */
+    size_t thread_bytes;
+    float *hidden;           /* capture, borrowed */
+    size_t hidden_rows, hidden_at;
+};
+
+/* Rows [0, T) in equal shares: FN(ctx, begin, end). */
+typedef void eager_rows_fn(void *ctx, size_t begin, size_t end);
+void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx);
+
+size_t eager_attn_thread_bytes(const struct eager_limits *lim);
+void eager_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T);
+void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b, size_t layer);
+
+#endif

@@ -1,0 +1,158 @@
+/* linear.c - chooses a backend, packs in parallel, runs by column panels. */
+#include "ops/linear.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "kern/kern.h"
+
+#define LINEAR_BACKEND(symbol) extern const struct linear_backend symbol;
+#include "ops/backends.def"
+#undef LINEAR_BACKEND
+
+static const struct linear_backend *const backends[] = {
+#define LINEAR_BACKEND(symbol) &symbol,
+#include "ops/backends.def"
+#undef LINEAR_BACKEND
+};
+enum { N_BACKENDS = sizeof(backends) / sizeof(backends[0]) };
+
+const char *linear_kind_name(enum op_kind k)
+{
+    static const char *const name[OP_N_KINDS] = {"norm",           "qkv_projection", "rope",   "attention",
+                                                 "out_projection", "mlp",            "lm_head"};
+    return name[k];
+}
+
+bool linear_backend_known(const char *name)
+{
+    for (int i = 0; i < N_BACKENDS; i++)
+        if (strcmp(backends[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+void linear_row(const struct linear_desc *d, size_t i, float *out)
+{
+    size_t p = 0;
+
+    while (i >= d->part[p]->shape[0])
+        i -= d->part[p++]->shape[0];
+    view_row_f32(d->part[p], i, out);
+}
+
+static int choose(struct linear *l, const struct linear_desc *d, const char *wish, struct err *e)
+{
+    const char *why_not = "no backend of this name is built in";
+
+    l->why = wish ? "chosen by the user" : "first that accepts";
+    for (int i = 0; i < N_BACKENDS; i++) {
+        if (wish && strcmp(wish, backends[i]->name) != 0)
+            continue;
+        if (backends[i]->accepts(d, &why_not)) {
+            l->backend = backends[i];
+            return 0;
+        }
+    }
+    return err_set(e, ERR_UNSUPPORTED, "%s: backend %s for %s cannot serve it: %s", d->name, wish ? wish : "(any)",
+                   linear_kind_name(d->kind), why_not);
+}
+
+static int join_bias(struct linear *l, const struct linear_desc *d, struct err *e)
+{
+    bool any = false;
+    float *out;
+
+    for (size_t p = 0; p < d->n_parts; p++)
+        any |= d->bias[p] != NULL;
+    if (!any)
+        return 0;
+    out = l->bias = mem_zalloc(l->n, sizeof(float), MEM_MODEL);
+    if (!out)
+        return err_nomem(e, d->name);
+    for (size_t p = 0; p < d->n_parts; p++) {
+        if (d->bias[p])
+            view_row_f32(d->bias[p], 0, out);
+        out += d->part[p]->shape[0];
+    }
+    return 0;
+}
+
+struct pack_job {
+    struct linear *l;
+    const struct linear_desc *d;
+    float *row; /* [threads, k] */
+};
+
+static void pack_share(void *ctx, int thread, int n_threads)
+{
+    struct pack_job *j = ctx;
+    size_t begin, end;
+
+    pool_share(j->l->n, KERN_NR, thread, n_threads, &begin, &end);
+    if (begin < end)
+        j->l->backend->pack(j->l, j->d, begin, end, j->row + (size_t)thread * j->l->k);
+}
+
+int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool, struct err *e)
+{
+    struct pack_job job = {l, d, NULL};
+    int rc;
+
+    *l = (struct linear){.name = d->name, .kind = d->kind, .dtype = d->dtype, .k = d->part[0]->shape[1]};
+    for (size_t p = 0; p < d->n_parts; p++) {
+        ASSERT(d->part[p]->n_dims == 2 && d->part[p]->shape[1] == l->k, "%s", d->name);
+        l->n += d->part[p]->shape[0];
+    }
+    if ((rc = choose(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) != 0 ||
+        (rc = join_bias(l, d, e)) != 0)
+        goto fail;
+    l->packed_bytes = l->backend->packed_bytes(l->n, l->k, d->dtype);
+    l->packed = map_region_new(l->packed_bytes);
+    job.row = mem_zalloc((size_t)pool_threads(pool) * l->k, sizeof(float), MEM_MODEL);
+    if (!l->packed || !job.row) {
+        rc = err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the packed weight %s", l->packed_bytes, d->name);
+        goto fail;
+    }
+    pool_run(pool, pack_share, &job);
+    mem_free(job.row);
+    return 0;
+fail:
+    mem_free(job.row);
+    linear_close(l);
+    return rc;
+}
+
+void linear_close(struct linear *l)
+{
+    map_region_free(l->packed, l->packed_bytes);
+    mem_free(l->bias);
+    *l = (struct linear){0};
+}
+
+struct run_job {
+    const struct linear *l;
+    const void *x;
+    float *y;
+    size_t ldx, ldy, m;
+};
+
+static void run_share(void *ctx, int thread, int n_threads)
+{
+    const struct run_job *j = ctx;
+    size_t p0, p1;
+
+    pool_share((j->l->n + KERN_NR - 1) / KERN_NR, 1, thread, n_threads, &p0, &p1);
+    if (p0 < p1)
+        j->l->backend->run(j->l, j->x, j->ldx, j->y, j->ldy, j->m, p0, p1);
+}
+
+void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy, size_t m)
+{
+    struct run_job job = {l, x, y, ldx, ldy, m};
+
+    if (m)
+        pool_run(pool, run_share, &job);
+}

@@ -1,0 +1,68 @@
+/* linear.h - y = x W^T + b, with the weight packed once for the backend that will run it.
+ *
+ * linear_open() walks backends.def, takes the first backend that accepts (or the one the user named, or fails), packs
+ * the weight on the threads that will read it and records why. After that a linear is const. Parts joined along N
+ * (q, k, v; gate, up) become one matrix.
+ */
+#ifndef GALLOP_OPS_LINEAR_H
+#define GALLOP_OPS_LINEAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/pool.h"
+#include "tensor/view.h"
+
+enum { LINEAR_MAX_PARTS = 4 };
+
+/* The kinds a user can choose a backend for (--op-config), as PACE names them. */
+enum op_kind { OP_NORM, OP_QKV, OP_ROPE, OP_ATTENTION, OP_OUT, OP_MLP, OP_LM_HEAD, OP_N_KINDS };
+const char *linear_kind_name(enum op_kind k); /* "norm", "qkv_projection", ... */
+
+struct linear_desc {
+    const char *name;                       /* Hugging Face module name, for inspect and dumps; borrowed for ever */
+    enum op_kind kind;
+    const struct view *part[LINEAR_MAX_PARTS]; /* [n_i, k] each, any strides and weight dtype */
+    const struct view *bias[LINEAR_MAX_PARTS]; /* [n_i] or NULL */
+    size_t n_parts;
+    enum dtype dtype;                       /* computing type: DT_F32 or DT_BF16 */
+};
+
+struct linear;
+
+struct linear_backend {
+    const char *name;
+    bool (*accepts)(const struct linear_desc *d, const char **why_not);
+    size_t (*packed_bytes)(size_t n, size_t k, enum dtype t);
+    /* Packs columns (rows of W) [begin, end), multiples of 32 but for the last; ROW(d, i, buf) gives row i as fp32. */
+    void (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, float *row);
+    void (*run)(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0, size_t p1);
+};
+
+struct linear {
+    const char *name;
+    enum op_kind kind;
+    const struct linear_backend *backend;
+    const char *why; /* "first that accepts" or "chosen by the user" */
+    size_t n, k;
+    enum dtype dtype;
+    void *packed; /* region of packed_bytes */
+    size_t packed_bytes;
+    float *bias; /* [n] or NULL */
+};
+
+/* BACKEND NULL or "auto": the first that accepts. POOL packs and touches. */
+int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool, struct err *e);
+void linear_close(struct linear *l); /* a zeroed one is fine */
+
+/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL. x in l->dtype with row stride ldx elements, y fp32. */
+void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy, size_t m);
+
+/* True when NAME is a backend of this build. */
+bool linear_backend_known(const char *name);
+
+/* Row I of the joined matrix of D as fp32 into out[k]. For backends' pack(). */
+void linear_row(const struct linear_desc *d, size_t i, float *out);
+
+#endif

@@ -1,0 +1,107 @@
+/* dtype.c - names, sizes and conversions. */
+#include "tensor/dtype.h"
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} table[DT_N] = {
+    [DT_F32] = {"F32", 4},       [DT_F16] = {"F16", 2},         [DT_BF16] = {"BF16", 2},
+    [DT_F64] = {"F64", 8},       [DT_I64] = {"I64", 8},         [DT_I32] = {"I32", 4},
+    [DT_I16] = {"I16", 2},       [DT_I8] = {"I8", 1},           [DT_U8] = {"U8", 1},
+    [DT_BOOL] = {"BOOL", 1},     [DT_F8_E4M3] = {"F8_E4M3", 1}, [DT_F8_E5M2] = {"F8_E5M2", 1},
+    [DT_U16] = {"U16", 2},       [DT_U32] = {"U32", 4},         [DT_U64] = {"U64", 8},
+};
+
+size_t dtype_bytes(enum dtype t)
+{
+    return table[t].bytes;
+}
+
+const char *dtype_name(enum dtype t)
+{
+    return table[t].name;
+}
+
+bool dtype_of_name(const char *s, size_t n, enum dtype *t)
+{
+    for (int i = 0; i < DT_N; i++)
+        if (strlen(table[i].name) == n && memcmp(table[i].name, s, n) == 0) {
+            *t = (enum dtype)i;
+            return true;
+        }
+    return false;
+}
+
+bool dtype_is_weight(enum dtype t)
+{
+    return t == DT_F32 || t == DT_F16 || t == DT_BF16;
+}
+
+float dtype_f16_to_f32(uint16_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 0x1f, man = h & 0x3ff, u;
+    float f;
+
+    if (exp == 0x1f) {
+        u = sign | 0x7f800000u | man << 13;
+    } else if (exp) {
+        u = sign | (exp + 112) << 23 | man << 13;
+    } else { /* zero or subnormal: man x 2^-24, exact in fp32 */
+        f = (float)man * 0x1p-24f;
+        memcpy(&u, &f, 4);
+        u |= sign;
+    }
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+uint16_t dtype_f32_to_f16(float f)
+{
+    uint32_t u, sign, man;
+    int exp;
+
+    memcpy(&u, &f, 4);
+    sign = u >> 16 & 0x8000;
+    u &= 0x7fffffffu;
+    if (u > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00 | (u >> 13 & 0x3ff));
+    if (u >= 0x477ff000u) /* 65520 and above round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    exp = (int)(u >> 23) - 112;
+    if (exp <= 0) { /* subnormal: shift the full significand, round to nearest even */
+        int shift = 14 - exp;
+        uint32_t half, rest;
+
+        if (shift > 24)
+            return (uint16_t)sign;
+        man = (u & 0x7fffff) | 0x800000;
+        half = 1u << (shift - 1);
+        rest = man & ((1u << shift) - 1);
+        man >>= shift;
+        if (rest > half || (rest == half && (man & 1)))
+            man++;
+        return (uint16_t)(sign | man);
+    }
+    u += 0xfff + (u >> 13 & 1);
+    return (uint16_t)(sign | ((u >> 13) - (112u << 10)));
+}
+
+void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride)
+{
+    const uint16_t *h = src;
+    const float *f = src;
+
+    switch (t) {
+    case DT_F32:
+        for (size_t i = 0; i < n; i++)
+            dst[i] = f[i * stride];
+        break;
+    case DT_BF16:
+        for (size_t i = 0; i < n; i++)
+            dst[i] = dtype_bf16_to_f32(h[i * stride]);
+        break;
+    default:
+        for (size_t i = 0; i < n; i++)
+            dst[i] = dtype_f16_to_f32(h[i * stride]);
+    }
+}

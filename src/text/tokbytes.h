@@ -1,0 +1,20 @@
+/* tokbytes.h - the GPT-2 byte alphabet: each byte stands as one printable letter, so that vocabularies of bytes can be
+ * written as text. Printable ASCII and Latin-1 stand for themselves, the other 68 bytes for U+0100 and up, in order.
+ */
+#ifndef GALLOP_TEXT_TOKBYTES_H
+#define GALLOP_TEXT_TOKBYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+uint32_t tokbytes_letter(unsigned char b); /* the letter that stands for byte B */
+int tokbytes_byte(uint32_t letter);        /* the byte that LETTER stands for, or -1 */
+
+/* Writes N bytes as letters, at most 2 N bytes of UTF-8; returns how many. */
+size_t tokbytes_spell(const char *bytes, size_t n, char *out);
+
+/* Reads letters (N bytes of good UTF-8) back into at most N bytes. false: some character is no letter of the alphabet. */
+bool tokbytes_read(const char *letters, size_t n, char *out, size_t *n_out);
+
+#endif

@@ -1,0 +1,2 @@
+/* gallop.h - promises one function. */
+int gallop_promised(void);

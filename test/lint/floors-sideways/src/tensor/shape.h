@@ -1,0 +1,1 @@
+/* shape.h - on the same floor. */

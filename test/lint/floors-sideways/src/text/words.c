@@ -1,0 +1,2 @@
+/* words.c - reads its neighbour's header. */
+#include "tensor/shape.h"

@@ -1,0 +1,2 @@
+/* low.c - the ground floor asks the seventh. */
+#include "engine/high.h"

@@ -1,0 +1,1 @@
+/* high.h - a floor above. */

@@ -1,0 +1,1 @@
+/* lost.c - nobody has put this on the map. */

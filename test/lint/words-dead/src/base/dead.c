@@ -1,0 +1,4 @@
+/* dead.c - keeps a corpse. */
+#if 0
+int dead;
+#endif
