@@ -50,7 +50,11 @@ foreach(source IN LISTS test_sources)
         target_compile_definitions(${target} PRIVATE KERN_HAVE_EMULATED_AVX512)
     endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
-    gallop_test_properties(unit/${floor}/${what} unit ${floor})
+    set(labels unit ${floor})
+    if(floor MATCHES "^(ops|engine|api)$" OR what MATCHES "^(pool|ring|log|mem)$")
+        list(APPEND labels threads) # what runs under the thread sanitizer
+    endif()
+    gallop_test_properties(unit/${floor}/${what} ${labels})
 endforeach()
 
 # ---- the program from outside ------------------------------------------------------------------------------------
@@ -84,8 +88,15 @@ foreach(source IN LISTS examples)
     endif()
     set_target_properties(example_${what} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/examples)
     add_test(NAME example/${what} COMMAND example_${what} ${CMAKE_SOURCE_DIR}/models/demo)
-    gallop_test_properties(example/${what} example)
+    gallop_test_properties(example/${what} example threads)
 endforeach()
+
+# ---- what `make install` installs ------------------------------------------------------------------------------
+if(examples AND TARGET gallop_program AND TARGET gallop_public AND NOT GALLOP_SANITIZE)
+    list(GET examples 0 example)
+    add_test(NAME package COMMAND bash ${CMAKE_SOURCE_DIR}/test/package/package.sh ${CMAKE_BINARY_DIR} ${example})
+    gallop_test_properties(package package)
+endif()
 
 # ---- the corpora of the fuzzers, replayed --------------------------------------------------------------------------
 foreach(source IN LISTS fuzz_sources)

@@ -124,9 +124,10 @@ GALLOP_API void gallop_request_init(struct gallop_request *r);
  * empty prompt, token outside the vocabulary, prompt as long as the context, bad sampling field. */
 GALLOP_API int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id, char *err);
 
-/* The request ends with GALLOP_FINISHED and finish reason GALLOP_FINISH_CANCELLED. Unknown ids are ignored. May be called
- * from any thread and from signal handlers; ID 0 cancels all. */
-GALLOP_API void gallop_cancel(struct gallop *g, uint64_t id);
+/* The request ends with GALLOP_FINISHED and finish reason GALLOP_FINISH_CANCELLED; ID 0 cancels all that were submitted
+ * so far. Unknown ids are ignored. May be called from any thread and from signal handlers. Returns 0, or -1 when 256
+ * cancellations are pending already: call again after a gallop_next(). */
+GALLOP_API int gallop_cancel(struct gallop *g, uint64_t id);
 
 /* ---- events ---- */
 

@@ -90,6 +90,13 @@ static void json_escape(struct buf *b, unsigned char c)
     }
 }
 
+/* U+0085, U+2028 and U+2029 end a line for many readers; escaped, one value stays on one line for all of them. */
+static bool ends_line(const char *s, size_t n)
+{
+    return (n == 2 && memcmp(s, "\xc2\x85", 2) == 0) ||
+           (n == 3 && memcmp(s, "\xe2\x80", 2) == 0 && (s[2] == '\xa8' || s[2] == '\xa9'));
+}
+
 void buf_json_str(struct buf *b, const char *s, size_t n)
 {
     size_t i = 0, kept = 0; /* s[kept..i) is copied as it is */
@@ -102,15 +109,17 @@ void buf_json_str(struct buf *b, const char *s, size_t n)
 
         if (c >= 0x80)
             step = utf8_sequence(s + i, n - i, &good);
-        if (good && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
+        if (good && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f && !ends_line(s + i, step)) {
             i += step;
             continue;
         }
         buf_add(b, s + kept, i - kept);
-        if (good)
-            json_escape(b, c);
-        else
+        if (!good)
             buf_str(b, "\xef\xbf\xbd");
+        else if (step > 1)
+            buf_fmt(b, "\\u%04x", step == 2 ? 0x85u : 0x2000u | ((unsigned char)s[i + 2] & 0x3fu));
+        else
+            json_escape(b, c);
         i += step;
         kept = i;
     }

@@ -41,8 +41,7 @@ static void read_places(void)
         place[i] = (struct place){.core = -1};
     if (hwloc_topology_init(&t) != 0)
         return;
-    hwloc_topology_set_all_types_filter(t, HWLOC_TYPE_FILTER_KEEP_NONE);
-    hwloc_topology_set_type_filter(t, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL);
+    /* No filter: without packages and groups hwloc no longer knows which node a processor is near. */
     if (hwloc_topology_load(t) == 0) {
         hwloc_obj_t pu = NULL;
 

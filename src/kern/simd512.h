@@ -13,15 +13,19 @@
 #define KERN_NAME(x) emu_##x
 #define SIMD512_INLINE static inline
 #define SIMD512_UNROLL
+#define SIMD512_LOOP
 #else
 #include <immintrin.h>
 #define KERN_NAME(x) x
 #define SIMD512_INLINE static inline __attribute__((always_inline))
-/* Before a loop of constant count, of which nothing but its bodies shall remain. */
+/* Before a loop of constant count, of which nothing but its bodies shall remain; or which shall stay a loop, because
+ * unrolled it would need more registers than there are. */
 #ifdef __clang__
 #define SIMD512_UNROLL _Pragma("unroll")
+#define SIMD512_LOOP _Pragma("nounroll")
 #else
 #define SIMD512_UNROLL _Pragma("GCC unroll 32")
+#define SIMD512_LOOP _Pragma("GCC unroll 1")
 #endif
 #endif
 

@@ -1,7 +1,8 @@
 /* simd512_emu.h - AVX-512 on AVX2 machines, for tests: SIMDe's headers, and plain loops for what SIMDe 0.7.4 lacks or
  * does not do to the bit. Slow, and in no shipped object.
  *
- * Must be compiled with AVX2 and FMA, so that a fused multiply-add is fused. VDPBF16PS and VCVTNEPS2BF16 follow the
+ * Must be compiled with AVX2 and FMA, so that a fused multiply-add is fused; and with -Wno-psabi: vectors of 64 bytes are
+ * passed in memory here, and nobody outside the emulated files takes one. VDPBF16PS and VCVTNEPS2BF16 follow the
  * operation sections of Intel's manual (volume 2): two chained FMAs a lane, the odd element first, round to nearest
  * even, denormals in and out are zeros.
  */

@@ -90,7 +90,7 @@ static int read_config(struct model *m, struct gpt2_config *g, struct err *e)
     conf_ignore(m->conf, "reorder_and_upcast_attn"); /* a matter of precision in half-precision training */
     *i = (struct model_info){.n_layers = (size_t)layers, .hidden = (size_t)hidden, .n_heads = (size_t)heads,
                              .n_kv = (size_t)heads, .head_dim = (size_t)(hidden / heads), .inner = (size_t)inner,
-                             .vocab = (size_t)vocab, .max_len = (size_t)len};
+                             .vocab = (size_t)vocab, .max_len = (size_t)len, .fixed_positions = true};
     return block_act(m, "activation_function", "gelu_new", &g->act, e);
 }
 

@@ -92,6 +92,14 @@ void model_close(struct model *m)
     *m = (struct model){0};
 }
 
+int model_check_length(const struct model *m, size_t len, struct err *e)
+{
+    if (m->info.fixed_positions && len > m->info.max_len)
+        return err_set(e, ERR_INPUT, "a length of %zu is asked for, but the model has learned %zu positions", len,
+                       m->info.max_len);
+    return 0;
+}
+
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
 {
     m->arch->forward(m, o, b, s);

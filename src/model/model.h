@@ -22,6 +22,7 @@ struct model_info {
     size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len;
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
+    bool fixed_positions; /* learned positions: max_len cannot be passed */
 };
 
 /* One line of `gallop inspect`: a tensor and what became of it. */
@@ -65,6 +66,9 @@ struct model {
 
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool, struct err *e);
 void model_close(struct model *m); /* a zeroed one is fine */
+
+/* Sequences of LEN positions can be computed: not with more than there are learned positions. */
+int model_check_length(const struct model *m, size_t len, struct err *e);
 
 /* Buffers that a forward needs between its ops, for steps of up to max_tokens rows of which max_wanted give logits. */
 struct work {

@@ -94,6 +94,17 @@ static int read_factors(struct model *m, struct conf *c, struct rope_params *p, 
     return 0;
 }
 
+/* Types that stretch the context beyond max_position_embeddings: as vLLM derives it, so that a stretched model can be used to
+ * its end without a flag. */
+static void stretch_context(struct model_info *i, const struct rope_params *p)
+{
+    double from = p->type == ROPE_YARN ? p->original : p->max_pos;
+    bool stretches = p->type == ROPE_LINEAR || p->type == ROPE_DYNAMIC || p->type == ROPE_YARN;
+
+    if (stretches && from * p->factor > p->max_pos && from * p->factor < 1 << 30)
+        i->max_len = (size_t)(from * p->factor);
+}
+
 int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *r, struct err *e)
 {
     struct conf *c = conf_sub(m->conf, "rope_parameters"), *old = conf_sub(m->conf, "rope_scaling");
@@ -118,5 +129,6 @@ int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *
                        head_dim);
     if (p.type == ROPE_DYNAMIC && head_dim < 4)
         return err_set(e, ERR_UNSUPPORTED, "%s: dynamic rope needs a head of at least 4 dims", conf_path(m->conf));
+    stretch_context(&m->info, &p);
     return rope_open(r, &p, e);
 }

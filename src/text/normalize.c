@@ -282,8 +282,6 @@ static bool is_idle(const struct normalize_step *p, struct span in)
         return true;
     if (p->kind == NORMALIZE_FORM)
         return normalizeuni_is_plain(p->form, in.s, in.n);
-    if (p->kind == NORMALIZE_PREPEND_UNLESS)
-        return in.n >= p->n_text && memcmp(in.s, p->text, p->n_text) == 0;
     return false;
 }
 
@@ -299,7 +297,6 @@ static int run_step(const struct normalize_step *p, struct normalize_work *w, st
         replace_literal(p, in, out);
         break;
     case NORMALIZE_PREPEND:
-    case NORMALIZE_PREPEND_UNLESS:
         buf_add(out, p->text, p->n_text);
         buf_add(out, in.s, in.n);
         break;

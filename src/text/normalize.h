@@ -26,7 +26,6 @@ enum normalize_kind {
     NORMALIZE_MAP_HF,     /* map, by grapheme as Hugging Face's Precompiled applies it */
     NORMALIZE_MAP_SPM,    /* map, longest match first as sentencepiece applies it */
     NORMALIZE_BLANKS,     /* sentencepiece: runs of spaces become one, none at either end */
-    NORMALIZE_PREPEND_UNLESS, /* text, unless the input is empty or begins with it */
 };
 
 struct normalize_step {

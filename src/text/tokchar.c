@@ -3,6 +3,8 @@
 
 #include <utf8proc.h>
 
+#include "text/tokcharage.h"
+
 static utf8proc_category_t category(uint32_t c)
 {
     return utf8proc_category((utf8proc_int32_t)c);
@@ -23,7 +25,8 @@ bool tokchar_is_numeric(uint32_t c)
     if (c < 0x80)
         return c >= '0' && c <= '9';
     k = category(c);
-    return k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO;
+    return (k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO) !=
+           tokcharage_differs(TOKCHARAGE_NUMERIC, c);
 }
 
 bool tokchar_is_punctuation(uint32_t c)
@@ -33,7 +36,7 @@ bool tokchar_is_punctuation(uint32_t c)
     if (c < 0x80)
         return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
     k = category(c);
-    return k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO;
+    return (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO) != tokcharage_differs(TOKCHARAGE_PUNCTUATION, c);
 }
 
 /* Alphabetic beyond letters and letter numbers: marks count anyway, so only the circled and squared Latin letters are
@@ -51,8 +54,8 @@ bool tokchar_is_word(uint32_t c)
     if (c < 0x80)
         return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
     k = category(c);
-    return (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC || c == 0x200c ||
-           c == 0x200d || is_other_alphabetic(c);
+    return ((k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC || c == 0x200c ||
+            c == 0x200d || is_other_alphabetic(c)) != tokcharage_differs(TOKCHARAGE_WORD, c);
 }
 
 bool tokchar_is_mark(uint32_t c)
@@ -64,7 +67,7 @@ bool tokchar_is_mark(uint32_t c)
 
 bool tokchar_is_nonspacing(uint32_t c)
 {
-    return c >= 0x300 && category(c) == UTF8PROC_CATEGORY_MN;
+    return c >= 0x300 && (category(c) == UTF8PROC_CATEGORY_MN) != tokcharage_differs(TOKCHARAGE_NONSPACING, c);
 }
 
 bool tokchar_is_control(uint32_t c)
@@ -74,7 +77,8 @@ bool tokchar_is_control(uint32_t c)
     if (c == '\t' || c == '\n' || c == '\r')
         return false;
     k = category(c);
-    return k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO;
+    return (k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO) !=
+           tokcharage_differs(TOKCHARAGE_CONTROL, c);
 }
 
 bool tokchar_is_ideograph(uint32_t c)

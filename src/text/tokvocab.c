@@ -8,7 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-enum { NO_STRING = 0xffffffffu };
+#define NO_STRING UINT32_MAX
 
 void tokvocab_init(struct tokvocab *v)
 {
@@ -48,13 +48,19 @@ static uint64_t *slot_of(const struct tokvocab *v, const char *s, size_t n, uint
     }
 }
 
-static bool grow_slots(struct tokvocab *v)
+bool tokvocab_reserve(struct tokvocab *v, size_t n)
 {
-    size_t want = v->n_slots ? v->n_slots * 2 : 256, mask = want - 1;
-    uint64_t *slot = mem_zalloc(want, sizeof(*slot), MEM_TEXT);
+    size_t want = 256, mask;
+    uint64_t *slot;
 
+    while (want < 2 * n)
+        want *= 2;
+    if (want <= v->n_slots)
+        return true;
+    slot = mem_zalloc(want, sizeof(*slot), MEM_TEXT);
     if (!slot)
         return false;
+    mask = want - 1;
     for (size_t k = 0; k < v->n_slots; k++) {
         size_t i = (size_t)(v->slot[k] >> 32) & mask;
 
@@ -79,18 +85,18 @@ static bool room_for_id(struct tokvocab *v, size_t id)
     return true;
 }
 
-int tokvocab_add(struct tokvocab *v, const char *s, size_t n, int64_t id, bool findable, struct err *e)
+int tokvocab_add(struct tokvocab *v, const char *s, size_t n, int64_t id, struct err *e)
 {
     size_t off = v->bytes.len;
-    uint64_t *slot = NULL;
-    uint32_t hash = 0;
+    uint64_t *slot;
+    uint32_t hash;
 
     if (id < 0 || id > TOKVOCAB_MAX_ID)
         return err_set(e, ERR_INPUT, "the id of token \"%.*s\" is %lld; ids are 0..%d", (int)(n < 60 ? n : 60), s,
                        (long long)id, (int)TOKVOCAB_MAX_ID);
     if (n > UINT32_MAX / 2 || off > UINT32_MAX / 2)
         return err_set(e, ERR_INPUT, "the strings of the vocabulary exceed 2 GiB");
-    if (v->n * 2 >= v->n_slots && !grow_slots(v))
+    if (!tokvocab_reserve(v, v->n + 1))
         return err_nomem(e, "vocabulary");
     if (!room_for_id(v, (size_t)id))
         return err_nomem(e, "vocabulary");
@@ -103,21 +109,48 @@ int tokvocab_add(struct tokvocab *v, const char *s, size_t n, int64_t id, bool f
                        (int)(t->n < 60 ? t->n : 60), v->bytes.data + t->off, (int)(n < 60 ? n : 60), s,
                        (long long)id);
     }
-    if (findable) {
-        hash = hash_of(s, n);
-        slot = slot_of(v, s, n, hash);
-    }
+    hash = hash_of(s, n);
+    slot = slot_of(v, s, n, hash);
     buf_add(&v->bytes, s, n);
     if (v->bytes.oom)
         return err_nomem(e, "vocabulary");
     v->str[id] = (struct tokvocab_str){(uint32_t)off, (uint32_t)n};
-    if (slot) {
-        if (*slot)
-            v->str[(uint32_t)*slot - 1].off = NO_STRING;
-        v->n += *slot == 0;
-        *slot = (uint64_t)hash << 32 | (uint64_t)(id + 1);
-    }
+    if (*slot)
+        v->str[(uint32_t)*slot - 1].off = NO_STRING;
+    v->n += *slot == 0;
+    *slot = (uint64_t)hash << 32 | (uint64_t)(id + 1);
+    if (n > v->longest)
+        v->longest = n;
     return 0;
+}
+
+void tokvocab_find_all(const struct tokvocab *v, struct tokvocab_query *q, size_t n)
+{
+    uint32_t hash[TOKVOCAB_BATCH];
+    size_t mask = v->n_slots - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        hash[i] = hash_of(q[i].s, q[i].n);
+        if (v->n_slots)
+            __builtin_prefetch(&v->slot[hash[i] & mask]);
+    }
+    for (size_t i = 0; i < n && v->n_slots; i++) {
+        uint64_t x = v->slot[hash[i] & mask];
+
+        if (x >> 32 == hash[i] && x)
+            __builtin_prefetch(&v->str[(uint32_t)x - 1]);
+    }
+    for (size_t i = 0; i < n && v->n_slots; i++) {
+        uint64_t x = v->slot[hash[i] & mask];
+
+        if (x >> 32 == hash[i] && x && v->str[(uint32_t)x - 1].off != NO_STRING)
+            __builtin_prefetch(v->bytes.data + v->str[(uint32_t)x - 1].off);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x = v->n_slots ? *slot_of(v, q[i].s, q[i].n, hash[i]) : 0;
+
+        q[i].id = x ? (uint32_t)x - 1 : TOKVOCAB_NONE;
+    }
 }
 
 bool tokvocab_find(const struct tokvocab *v, const char *s, size_t n, uint32_t *id)

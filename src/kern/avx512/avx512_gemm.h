@@ -34,28 +34,27 @@ struct avx512_gemm {
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
 
 /* The sums of C so far, and back. The masks are those of the two columns of zmm. */
-SIMD512_INLINE void avx512_gemm_load(__m512 *acc, const float *c, size_t ldc, int rows, __mmask16 m0, __mmask16 m1)
+SIMD512_INLINE void avx512_gemm_load(__m512 acc[AVX512_ROWS][AVX512_COLS], const float *c, size_t ldc, int rows,
+                                     __mmask16 m0, __mmask16 m1)
 {
-    SIMD512_UNROLL
-    for (int r = 0; r < rows; r++, c += ldc) {
-        acc[2 * r] = simd512_load(c, m0);
-        acc[2 * r + 1] = simd512_load(c + 16, m1);
+    AVX512_EACH(r, AVX512_ROWS, rows) {
+        acc[r][0] = simd512_load(c + (size_t)r * ldc, m0);
+        acc[r][1] = simd512_load(c + (size_t)r * ldc + 16, m1);
     }
 }
 
-SIMD512_INLINE void avx512_gemm_store(const __m512 *acc, float *c, size_t ldc, int rows, __mmask16 m0, __mmask16 m1)
+SIMD512_INLINE void avx512_gemm_store(__m512 acc[AVX512_ROWS][AVX512_COLS], float *c, size_t ldc, int rows,
+                                      __mmask16 m0, __mmask16 m1)
 {
-    SIMD512_UNROLL
-    for (int r = 0; r < rows; r++, c += ldc) {
-        simd512_store(c, m0, acc[2 * r]);
-        simd512_store(c + 16, m1, acc[2 * r + 1]);
+    AVX512_EACH(r, AVX512_ROWS, rows) {
+        simd512_store(c + (size_t)r * ldc, m0, acc[r][0]);
+        simd512_store(c + (size_t)r * ldc + 16, m1, acc[r][1]);
     }
 }
 
-/* long: one tile from load to store, its sums in registers */
 SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enum avx512_kind kind)
 {
-    __m512 acc[2 * AVX512_ROWS];
+    __m512 acc[AVX512_ROWS][AVX512_COLS];
     const char *b[2] = {t->b, t->b + 64};
     const uint32_t *a = t->a;
     size_t ahead = t->steps < AVX512_GEMM_AHEAD ? t->steps : AVX512_GEMM_AHEAD;
@@ -63,9 +62,8 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     const char *pf = t->b + ahead * AVX512_GEMM_STEP;
 
     if (t->first) {
-        SIMD512_UNROLL
-        for (int i = 0; i < 2 * rows; i++)
-            acc[i] = _mm512_setzero_ps();
+        AVX512_EACH(r, AVX512_ROWS, rows)
+            acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     } else if (t->mask[1] == SIMD512_ALL) {
         avx512_gemm_load(acc, t->c, t->ldc, rows, SIMD512_ALL, SIMD512_ALL);
     } else {
@@ -83,11 +81,12 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
         }
     }
     if (t->bias) {
-        __m512 bias[2] = {simd512_load(t->bias, t->mask[0]), simd512_load(t->bias + 16, t->mask[1])};
+        __m512 b0 = simd512_load(t->bias, t->mask[0]), b1 = simd512_load(t->bias + 16, t->mask[1]);
 
-        SIMD512_UNROLL
-        for (int i = 0; i < 2 * rows; i++)
-            acc[i] = _mm512_add_ps(acc[i], bias[i & 1]);
+        AVX512_EACH(r, AVX512_ROWS, rows) {
+            acc[r][0] = _mm512_add_ps(acc[r][0], b0);
+            acc[r][1] = _mm512_add_ps(acc[r][1], b1);
+        }
     }
     if (t->mask[1] == SIMD512_ALL)
         avx512_gemm_store(acc, t->c, t->ldc, rows, SIMD512_ALL, SIMD512_ALL);

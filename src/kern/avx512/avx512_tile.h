@@ -20,9 +20,14 @@ enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT };
 
 enum {
     AVX512_ROWS = 12,   /* rows of the largest tile: 12 x 2 accumulators, 2 columns of B and a word of A are 27 registers */
+    AVX512_COLS = 4,    /* columns of the widest */
     AVX512_WORDS = 512, /* most words of A that a fill takes */
     AVX512_STRIDE = AVX512_WORDS + 16, /* words; 33 cache lines */
 };
+
+/* for (I < N), where N <= MAX is a constant at the call: unrolled over MAX here already, because clang unrolls before it
+ * inlines and would leave the array of accumulators in memory. */
+#define AVX512_EACH(i, max, n) SIMD512_UNROLL for (int i = 0; i < (max); i++) if (i < (n))
 
 /* Elements of A in a step, and words. */
 SIMD512_INLINE size_t avx512_tile_unit(enum avx512_kind kind)
@@ -89,43 +94,39 @@ SIMD512_INLINE void avx512_tile_fill(uint32_t *words, const void *a, size_t lda,
     }
 }
 
-/* acc[r * cols + c] += A[r] x B[c] for one step. A: word 0 of row 0, rows STRIDE words apart; b[c]: the zmm of column c. */
-SIMD512_INLINE void avx512_tile_step(__m512 *acc, const uint32_t *a, size_t stride, const char *const *b, size_t at,
-                                     int rows, int cols, enum avx512_kind kind)
+/* One fma, or one dot of pairs. */
+SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx512_kind kind)
 {
-    __m512i v[4], u[4];
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+    if (kind == AVX512_DOT)
+        return simd512_dot(acc, a, b);
+#endif
+    (void)kind;
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
+}
 
-    SIMD512_UNROLL
-    for (int c = 0; c < cols; c++) {
-        v[c] = _mm512_loadu_si512(b[c] + at);
+/* acc[r][c] += A[r] x B[c] for one step. A: word 0 of row 0, rows STRIDE words apart; b[c] + at: the zmm of column c. */
+SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
+                                     const char *const *b, size_t at, int rows, int cols, enum avx512_kind kind)
+{
+    __m512i even[AVX512_COLS], odd[AVX512_COLS], w;
+
+    AVX512_EACH(c, AVX512_COLS, cols) {
+        even[c] = _mm512_loadu_si512(b[c] + at);
         if (kind == AVX512_WIDE) {
-            u[c] = _mm512_and_si512(v[c], _mm512_set1_epi32((int)0xffff0000u));
-            v[c] = _mm512_slli_epi32(v[c], 16);
+            odd[c] = _mm512_and_si512(even[c], _mm512_set1_epi32((int)0xffff0000u));
+            even[c] = _mm512_slli_epi32(even[c], 16);
         }
     }
-    SIMD512_UNROLL
-    for (int r = 0; r < rows; r++) {
-        __m512i w = _mm512_set1_epi32((int)a[(size_t)r * stride]);
-
-        SIMD512_UNROLL
-        for (int c = 0; c < cols; c++) {
-            __m512 *s = &acc[r * cols + c];
-
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-            if (kind == AVX512_DOT) {
-                *s = simd512_dot(*s, w, v[c]);
-                continue;
-            }
-#endif
-            *s = _mm512_fmadd_ps(_mm512_castsi512_ps(w), _mm512_castsi512_ps(v[c]), *s);
+    AVX512_EACH(r, AVX512_ROWS, rows) {
+        w = _mm512_set1_epi32((int)a[(size_t)r * stride]);
+        AVX512_EACH(c, AVX512_COLS, cols)
+            acc[r][c] = avx512_tile_add(acc[r][c], w, even[c], kind);
+        if (kind == AVX512_WIDE) {
+            w = _mm512_set1_epi32((int)a[(size_t)r * stride + 1]);
+            AVX512_EACH(c, AVX512_COLS, cols)
+                acc[r][c] = avx512_tile_add(acc[r][c], w, odd[c], kind);
         }
-        if (kind != AVX512_WIDE)
-            continue;
-        w = _mm512_set1_epi32((int)a[(size_t)r * stride + 1]);
-        SIMD512_UNROLL
-        for (int c = 0; c < cols; c++)
-            acc[r * cols + c] =
-                _mm512_fmadd_ps(_mm512_castsi512_ps(w), _mm512_castsi512_ps(u[c]), acc[r * cols + c]);
     }
 }
 

@@ -1,0 +1,273 @@
+/* common.c - options to engine settings, errors to sentences, progress to a bar. */
+#include "app/common.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+void common_init(void)
+{
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
+}
+
+int common_fail(const struct err *e)
+{
+    fflush(stdout);
+    log_error("%s", e->msg);
+    return 1;
+}
+
+static void print_help(const char *verb, const char *tail, const struct opt_row *rows, size_t n)
+{
+    struct buf b;
+
+    buf_init(&b, MEM_APP);
+    buf_fmt(&b, "usage: gallop %s %s\n\n", verb, tail);
+    opt_help(rows, n, &b);
+    fwrite(b.data ? b.data : "", 1, b.len, stdout);
+    buf_fini(&b);
+}
+
+int common_parse(const char *verb, const char *tail, const struct opt_row *rows, size_t n, int argc, char **argv,
+                 struct opt_values *v)
+{
+    struct err e = {0};
+
+    if (opt_parse(rows, n, argc, argv, v, &e) != 0) {
+        log_error("%s: %s", verb, e.msg);
+        opt_fini(v);
+        return 2;
+    }
+    if (opt_flag(v, OPT_HELP)) {
+        print_help(verb, tail, rows, n);
+        opt_fini(v);
+        return 0;
+    }
+    if (opt_flag(v, OPT_QUIET))
+        log_set_level(LOG_ERROR);
+    return -1;
+}
+
+/* ---- where the demo model is ---- */
+
+static const char *beside(char *buf, size_t size, const char *exe, const char *rest)
+{
+    const char *slash = strrchr(exe, '/');
+
+    if (!slash || (size_t)snprintf(buf, size, "%.*s/%s", (int)(slash - exe), exe, rest) >= size)
+        return NULL;
+    return access(buf, R_OK) == 0 ? buf : NULL;
+}
+
+const char *common_model(const struct opt_values *v, char *buf, size_t size, struct err *e)
+{
+    static const char *const places[] = {"../models/demo", "../../models/demo", "../share/gallop/models/demo"};
+    char exe[4096];
+    ssize_t n;
+
+    if (opt_string(v, OPT_MODEL))
+        return opt_string(v, OPT_MODEL);
+    n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+    exe[n > 0 ? n : 0] = 0;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (beside(buf, size, exe, places[i]))
+            return buf;
+    err_set(e, ERR_INPUT, "no model is named (-m), and the demo model is not where the program looks for it");
+    return NULL;
+}
+
+/* ---- options ---- */
+
+static int refuse_unbuilt(const struct opt_values *v, struct err *e)
+{
+    const char *kv = opt_string(v, OPT_KV_TYPE), *quant = opt_string(v, OPT_QUANT);
+
+    if (quant && strcmp(quant, "none") != 0)
+        return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none)", quant);
+    if (!kv_type_known(kv))
+        return err_set(e, ERR_UNSUPPORTED, "--kv-cache-type %s is not built in yet (dynamic, slab_pool)", kv);
+    return 0;
+}
+
+int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size, struct err *e)
+{
+    int rc = refuse_unbuilt(v, e);
+
+    gallop_options_init(o);
+    if (rc)
+        return rc;
+    o->model = common_model(v, path, path_size, e);
+    if (!o->model)
+        return ERR_INPUT;
+    o->dtype = opt_string(v, OPT_DTYPE);
+    o->kv_cache_type = opt_string(v, OPT_KV_TYPE);
+    o->kv_cache_dtype = opt_string(v, OPT_KV_DTYPE);
+    o->op_config = opt_string(v, OPT_OP_CONFIG);
+    o->attention_backend = opt_string(v, OPT_ATTENTION);
+    o->isa = opt_string(v, OPT_ISA);
+    o->threads = (int)opt_int(v, OPT_THREADS);
+    o->max_model_len = opt_int(v, OPT_MAX_LEN);
+    o->block_size = opt_int(v, OPT_BLOCK_SIZE);
+    o->max_batched_tokens = opt_int(v, OPT_MAX_BATCHED);
+    return 0;
+}
+
+static int read_bias(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+{
+    size_t n = opt_count(v, OPT_LOGIT_BIAS);
+
+    if (n == 0)
+        return 0;
+    s->bias = arena_zalloc(a, n, sizeof(*s->bias));
+    if (!s->bias)
+        return err_nomem(e, "options");
+    for (size_t i = 0; i < n; i++) {
+        const char *text = opt_at(v, OPT_LOGIT_BIAS, i)->text;
+        char *end, *stop;
+        long id = strtol(text, &end, 10);
+        double value = *end == '=' ? strtod(end + 1, &stop) : 0;
+
+        if (end == text || *end != '=' || stop == end + 1 || *stop || id < 0 || id > INT32_MAX)
+            return err_set(e, ERR_INPUT, "--logit-bias %s: ID=VALUE is expected", text);
+        s->bias[s->n_biases++] = (struct sampling_bias){(int32_t)id, (float)value};
+    }
+    sampling_mark(s, SAMPLING_LOGIT_BIAS);
+    return 0;
+}
+
+static int read_stops(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+{
+    size_t n = opt_count(v, OPT_STOP), n_tokens = opt_count(v, OPT_STOP_TOKEN);
+
+    s->stop = arena_zalloc(a, n, sizeof(*s->stop));
+    s->stop_token = arena_zalloc(a, n_tokens, sizeof(*s->stop_token));
+    if (!s->stop || !s->stop_token)
+        return err_nomem(e, "options");
+    for (; s->n_stops < n; s->n_stops++) {
+        const char *text = opt_at(v, OPT_STOP, s->n_stops)->text;
+
+        s->stop[s->n_stops] = (struct sampling_str){text, strlen(text)};
+        sampling_mark(s, SAMPLING_STOP);
+    }
+    for (; s->n_stop_tokens < n_tokens; s->n_stop_tokens++) {
+        s->stop_token[s->n_stop_tokens] = (int32_t)opt_at(v, OPT_STOP_TOKEN, s->n_stop_tokens)->i;
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
+    }
+    return 0;
+}
+
+int common_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+{
+    int rc;
+
+    sampling_default(s);
+#define TAKE(opt, field, value, bit)            \
+    do {                                        \
+        if (opt_given(v, opt)) {                \
+            s->field = value;                   \
+            sampling_mark(s, SAMPLING_##bit);   \
+        }                                       \
+    } while (0)
+    TAKE(OPT_MAX_NEW, max_new_tokens, (size_t)opt_int(v, OPT_MAX_NEW), MAX_NEW_TOKENS);
+    TAKE(OPT_MIN_NEW, min_new_tokens, (size_t)opt_int(v, OPT_MIN_NEW), MIN_NEW_TOKENS);
+    TAKE(OPT_DO_SAMPLE, do_sample, true, DO_SAMPLE);
+    TAKE(OPT_GREEDY, greedy, true, GREEDY);
+    TAKE(OPT_TEMPERATURE, temperature, opt_float(v, OPT_TEMPERATURE), TEMPERATURE);
+    TAKE(OPT_TOP_K, top_k, (size_t)opt_int(v, OPT_TOP_K), TOP_K);
+    TAKE(OPT_TOP_P, top_p, opt_float(v, OPT_TOP_P), TOP_P);
+    TAKE(OPT_MIN_P, min_p, opt_float(v, OPT_MIN_P), MIN_P);
+    TAKE(OPT_REPETITION, repetition_penalty, opt_float(v, OPT_REPETITION), REPETITION_PENALTY);
+    TAKE(OPT_FREQUENCY, frequency_penalty, opt_float(v, OPT_FREQUENCY), FREQUENCY_PENALTY);
+    TAKE(OPT_PRESENCE, presence_penalty, opt_float(v, OPT_PRESENCE), PRESENCE_PENALTY);
+    TAKE(OPT_IGNORE_EOS, ignore_eos, true, IGNORE_EOS);
+    TAKE(OPT_LOGPROBS, logprobs, (int)opt_int(v, OPT_LOGPROBS), LOGPROBS);
+    TAKE(OPT_SEED, seed, (uint64_t)opt_int(v, OPT_SEED), SEED);
+#undef TAKE
+    if ((rc = read_bias(v, s, a, e)) != 0)
+        return rc;
+    return read_stops(v, s, a, e);
+}
+
+int common_ids(const char *text, struct tok_ids *ids, struct err *e)
+{
+    const char *p = text;
+
+    *ids = (struct tok_ids){0};
+    while (*p) {
+        char *end;
+        long id;
+
+        errno = 0;
+        id = strtol(p, &end, 10);
+        if (end == p || errno || id < INT32_MIN || id > INT32_MAX || (*end && *end != ',')) {
+            tok_ids_fini(ids);
+            return err_set(e, ERR_INPUT, "--ids: \"%.40s\" does not begin with a token id; 1,2,3 is expected", p);
+        }
+        if (!mem_grow((void **)&ids->id, &ids->cap, ids->n + 1, sizeof(*ids->id), MEM_TEXT)) {
+            tok_ids_fini(ids);
+            return err_nomem(e, "token ids");
+        }
+        ids->id[ids->n++] = (int32_t)id;
+        p = *end ? end + 1 : end;
+    }
+    return 0;
+}
+
+int common_read_file(const char *path, struct buf *out, struct err *e)
+{
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    char chunk[65536];
+    size_t n;
+    int rc = 0;
+
+    if (!f)
+        return err_os(e, "open", path);
+    while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
+        buf_add(out, chunk, n);
+    if (ferror(f))
+        rc = err_os(e, "read", path);
+    else if (out->oom)
+        rc = err_nomem(e, path);
+    if (f != stdin)
+        fclose(f);
+    return rc;
+}
+
+void common_print_json(json_t *o)
+{
+    json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    fputc('\n', stdout);
+    json_decref(o);
+}
+
+/* ---- progress ---- */
+
+void common_progress(void *ctx, size_t done, size_t total)
+{
+    struct common_bar *b = ctx;
+    int width = 30, full;
+
+    if (b->start == 0)
+        b->start = clock_seconds();
+    if (b->quiet || !isatty(STDERR_FILENO) || clock_seconds() - b->start < 1 || total == 0)
+        return;
+    b->shown = true;
+    full = (int)((double)width * (double)done / (double)total);
+    fprintf(stderr, "\r%s [%.*s%*s] %zu/%zu", b->what, full, "##############################", width - full, "", done, total);
+    fflush(stderr);
+}
+
+void common_bar_end(struct common_bar *b)
+{
+    if (b->shown)
+        fputs("\r\033[K", stderr);
+    b->shown = false;
+}

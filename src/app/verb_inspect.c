@@ -1,0 +1,166 @@
+/* verb_inspect.c - `gallop inspect`: architecture, tensors, backends and why, bytes, instruction sets. */
+#include <stdio.h>
+#include <string.h>
+
+#include "app/common.h"
+#include "app/verbs.h"
+#include "base/log.h"
+#include "base/topo.h"
+#include "kern/kern.h"
+
+static const struct opt_row rows[] = {COMMON_MODEL_ROWS, COMMON_OUTPUT_ROWS};
+
+static int numa_nodes(void)
+{
+    struct topo t;
+    int n = 1;
+
+    if (topo_open(&t, NULL) == 0) {
+        n = t.n_nodes;
+        topo_close(&t);
+    }
+    return n;
+}
+
+static const char *kv_dtype(const struct llm *m)
+{
+    return m->kv.lim.dtype == DT_F32 ? "fp32" : "bf16";
+}
+
+static json_t *tensor_json(const struct model_tensor *t)
+{
+    json_t *shape = json_array(), *o;
+
+    for (int d = 0; d < t->view->n_dims; d++)
+        json_array_append_new(shape, json_integer((json_int_t)t->view->shape[d]));
+    o = json_pack("{s:s,s:s,s:o,s:s,s:I,s:s}", "name", t->view->name, "dtype", dtype_name(t->view->dtype), "shape", shape,
+                  "file", t->view->file, "bytes", (json_int_t)(view_elements(t->view) * dtype_bytes(t->view->dtype)), "use",
+                  t->use);
+    if (t->linear && strcmp(t->use, "linear") == 0) {
+        json_object_set_new(o, "op", json_string(linear_kind_name(t->linear->kind)));
+        json_object_set_new(o, "packed_in", json_string(t->linear->name));
+        json_object_set_new(o, "backend", json_string(t->linear->backend->name));
+        json_object_set_new(o, "why", json_string(t->linear->why));
+        json_object_set_new(o, "packed_dtype", json_string(t->linear->dtype == DT_F32 ? "F32" : "BF16"));
+        json_object_set_new(o, "packed_bytes", json_integer((json_int_t)t->linear->packed_bytes));
+    }
+    if (numa_nodes() == 1)
+        json_object_set_new(o, "numa_node", json_integer(0));
+    return o;
+}
+
+static json_t *kernels_json(void)
+{
+    json_t *o = json_object();
+
+    for (int f = 0; f < KERN_N_FUNCTIONS; f++)
+        json_object_set_new(o, kern_name((enum kern_fn)f),
+                            json_pack("{s:s,s:s}", "isa", cpu_isa_name(kern_isa((enum kern_fn)f)), "class",
+                                      kern_class((enum kern_fn)f)));
+    return o;
+}
+
+static void print_json(const struct gallop *g, const struct llm *m)
+{
+    const struct model_info *i = &m->model.info;
+    json_t *list = json_array(), *o;
+    struct gallop_stats s;
+
+    gallop_stats(g, &s);
+    for (size_t t = 0; t < m->model.n_tensors; t++)
+        json_array_append_new(list, tensor_json(&m->model.tensor[t]));
+    o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "architecture", m->model.arch->class_name, "model_type",
+                  m->model.arch->model_type, "layers", (json_int_t)i->n_layers, "hidden", (json_int_t)i->hidden, "heads",
+                  (json_int_t)i->n_heads, "kv_heads", (json_int_t)i->n_kv, "head_dim", (json_int_t)i->head_dim, "intermediate",
+                  (json_int_t)i->inner, "vocab", (json_int_t)i->vocab, "context", (json_int_t)i->max_len, "parameters",
+                  (json_int_t)m->model.n_params);
+    json_object_set_new(o, "format", json_string(weights_kind(m->model.weights)));
+    json_object_set_new(o, "tokenizer", m->tok ? json_string(tok_kind(m->tok)) : json_null());
+    json_object_set_new(o, "dtype", json_string(s.dtype));
+    json_object_set_new(o, "threads", json_integer(s.threads));
+    json_object_set_new(o, "isa", json_string(s.isa));
+    json_object_set_new(o, "cpu", json_string(cpu_model()));
+    json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
+    json_object_set_new(o, "kernels", kernels_json());
+    json_object_set_new(o, "kv",
+                        json_pack("{s:s,s:s,s:I}", "type", m->kv.type->name, "dtype", kv_dtype(m), "bytes_per_token",
+                                  (json_int_t)kv_token_bytes(&m->kv.lim)));
+    json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
+    json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
+    json_object_set_new(o, "load_s", json_real(s.load_s));
+    json_object_set_new(o, "tensors", list);
+    common_print_json(o);
+}
+
+static void print_tensors(const struct model *m)
+{
+    for (size_t t = 0; t < m->n_tensors; t++) {
+        const struct model_tensor *x = &m->tensor[t];
+        char shape[96];
+
+        printf("%-52s %-4s %-16s %-10s", x->view->name, dtype_name(x->view->dtype),
+               view_shape_text(x->view, shape, sizeof(shape)), x->use);
+        if (x->linear && strcmp(x->use, "linear") == 0)
+            printf(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind), x->linear->backend->name,
+                   x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16", (double)x->linear->packed_bytes / 1024);
+        fputc('\n', stdout);
+    }
+}
+
+static void print_text(const struct gallop *g, const struct llm *m)
+{
+    const struct model_info *i = &m->model.info;
+    struct gallop_stats s;
+
+    gallop_stats(g, &s);
+    printf("%s, %zu layers, hidden %zu, %zu heads (%zu kv) of %zu, intermediate %zu, vocabulary %zu, context %zu, %.1f M "
+           "parameters\n",
+           m->model.arch->class_name, i->n_layers, i->hidden, i->n_heads, i->n_kv, i->head_dim, i->inner, i->vocab, i->max_len,
+           (double)m->model.n_params / 1e6);
+    printf("stored as %s; tokenizer %s\n", weights_kind(m->model.weights), m->tok ? tok_kind(m->tok) : "none");
+    printf("computed in %s on %d thread%s of %s, kernels %s (%s), %d NUMA node%s\n", s.dtype, s.threads,
+           s.threads == 1 ? "" : "s", cpu_model(), s.isa,
+           kern_class(m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16), numa_nodes(),
+           numa_nodes() == 1 ? "" : "s");
+    printf("weights %.1f MiB packed, scratch %.1f MiB, KV cache %s in %s: %zu bytes a token; loaded in %.2f s\n\n",
+           (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, m->kv.type->name, kv_dtype(m),
+           kv_token_bytes(&m->kv.lim), s.load_s);
+    print_tensors(&m->model);
+}
+
+static int run(const struct opt_values *v, struct err *e)
+{
+    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
+    char path[4096], err[GALLOP_ERR_SIZE];
+    struct gallop_options o;
+    struct gallop *g = NULL;
+    int rc = common_options(v, &o, path, sizeof(path), e);
+
+    if (rc)
+        return rc;
+    o.max_num_seqs = 1;
+    o.progress = common_progress;
+    o.progress_ctx = &bar;
+    if ((rc = gallop_open(&g, &o, err)) != 0)
+        err_set(e, rc, "%s", err);
+    common_bar_end(&bar);
+    if (rc == 0 && opt_flag(v, OPT_JSON))
+        print_json(g, gallop_llm(g));
+    else if (rc == 0)
+        print_text(g, gallop_llm(g));
+    gallop_close(g);
+    return rc;
+}
+
+int verb_inspect(int argc, char **argv)
+{
+    struct opt_values v;
+    struct err e = {0};
+    int rc = common_parse("inspect", "[options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+
+    if (rc >= 0)
+        return rc;
+    rc = run(&v, &e) ? common_fail(&e) : 0;
+    opt_fini(&v);
+    return rc;
+}

@@ -1,0 +1,206 @@
+/* verb_logits.c - `gallop logits`: logits and hidden states of a prompt, without generating. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/common.h"
+#include "app/npy.h"
+#include "app/verbs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/score.h"
+
+enum { LOGITS_IDS = COMMON_OWN, LOGITS_NPY, LOGITS_LAST, LOGITS_HIDDEN, LOGITS_TOP, LOGITS_CHUNK, LOGITS_NO_SPECIAL };
+enum { MAX_WANTED = 128, MAX_TOP = 1024 };
+
+static const struct opt_row rows[] = {
+    COMMON_MODEL_ROWS,
+    {.id = LOGITS_IDS, .name = "ids", .type = OPT_STRING, .arg = "1,2,3", .help = "token ids of the prompt"},
+    {.id = LOGITS_NPY, .name = "npy", .type = OPT_STRING, .arg = "F", .help = "write the logits as float32 [rows, V]"},
+    {.id = LOGITS_LAST, .name = "last", .type = OPT_INT, .arg = "K", .range = "[1,2147483647]",
+     .help = "only the last K positions; default: all"},
+    {.id = LOGITS_HIDDEN, .name = "hidden", .type = OPT_STRING, .arg = "F",
+     .help = "write the hidden states as float32 [L + 1, T, E], embedding output first"},
+    {.id = LOGITS_TOP, .name = "top", .type = OPT_INT, .arg = "K", .range = "[1,1024]",
+     .help = "print the K largest logits of each position"},
+    {.id = LOGITS_CHUNK, .name = "chunk", .type = OPT_INT, .arg = "N", .range = "[1,65536]",
+     .help = "compute the prompt in chunks of N tokens"},
+    {.id = LOGITS_NO_SPECIAL, .name = "no-special", .type = OPT_FLAG, .help = "add no BOS or other special tokens to text"},
+    COMMON_OUTPUT_ROWS,
+};
+
+struct output {
+    struct npy npy;
+    bool has_npy, json;
+    size_t first; /* position of the first row that was asked for */
+    size_t top, vocab;
+    json_t *list;
+    struct err *e;
+};
+
+struct ranked {
+    int32_t id;
+    float v;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const struct ranked *x = a, *y = b;
+
+    if (x->v != y->v)
+        return x->v < y->v ? 1 : -1;
+    return x->id < y->id ? -1 : 1;
+}
+
+/* The K largest of N, best first: a small sorted list is kept while scanning. */
+static size_t largest(const float *x, size_t n, struct ranked *out, size_t k)
+{
+    size_t got = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t at;
+
+        if (got == k && !(x[i] > out[k - 1].v))
+            continue;
+        at = got < k ? got++ : k - 1;
+        for (; at > 0 && out[at - 1].v < x[i]; at--)
+            out[at] = out[at - 1];
+        out[at] = (struct ranked){(int32_t)i, x[i]};
+    }
+    qsort(out, got, sizeof(*out), by_value);
+    return got;
+}
+
+static void take_top(struct output *o, size_t pos, const float *x)
+{
+    struct ranked best[MAX_TOP];
+    size_t n = largest(x, o->vocab, best, o->top);
+    json_t *top = json_array();
+
+    if (!o->json)
+        printf("%zu:", pos);
+    for (size_t i = 0; i < n; i++) {
+        if (!o->json)
+            printf(" %d=%.6g", (int)best[i].id, (double)best[i].v);
+        json_array_append_new(top, json_pack("[i,f]", (int)best[i].id, (double)best[i].v));
+    }
+    if (!o->json)
+        fputc('\n', stdout);
+    json_array_append_new(o->list, json_pack("{s:I,s:o}", "pos", (json_int_t)pos, "top", top));
+}
+
+static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
+{
+    struct output *o = ctx;
+    int rc = 0;
+
+    if (pos < o->first) { /* computed for --hidden only */
+        size_t skip = o->first - pos < n ? o->first - pos : n;
+
+        pos += skip;
+        logits += skip * o->vocab;
+        n -= skip;
+    }
+    if (o->has_npy)
+        rc = npy_write(&o->npy, logits, n * o->vocab, o->e);
+    for (size_t i = 0; i < n && o->top; i++)
+        take_top(o, pos + i, logits + i * o->vocab);
+    return rc;
+}
+
+static int write_hidden(const char *path, const float *x, const size_t shape[3], struct err *e)
+{
+    struct npy n;
+    int rc = npy_create(&n, path, shape, 3, e);
+
+    if (rc == 0)
+        rc = npy_write(&n, x, shape[0] * shape[1] * shape[2], e);
+    if (rc == 0)
+        return npy_close(&n, e);
+    npy_close(&n, NULL);
+    return rc;
+}
+
+static int compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
+{
+    const struct model_info *i = &m->model.info;
+    struct output o = {.has_npy = opt_given(v, LOGITS_NPY), .json = opt_flag(v, OPT_JSON), .vocab = i->vocab, .e = e,
+                       .top = (size_t)opt_int(v, LOGITS_TOP)};
+    struct score_request r = {.ids = ids->id, .n = ids->n, .last = ids->n, .chunk = (size_t)opt_int(v, LOGITS_CHUNK),
+                              .rows = take_rows, .ctx = &o};
+    size_t shape[3] = {i->n_layers + 1, ids->n, i->hidden}, rows_shape[2];
+    int rc = 0;
+
+    if (opt_given(v, LOGITS_LAST) && (size_t)opt_int(v, LOGITS_LAST) < ids->n)
+        o.first = ids->n - (size_t)opt_int(v, LOGITS_LAST);
+    r.last = opt_given(v, LOGITS_HIDDEN) ? ids->n : ids->n - o.first;
+    if (opt_given(v, LOGITS_HIDDEN) && !(r.hidden = mem_zalloc(shape[0] * shape[1], shape[2] * sizeof(float), MEM_APP)))
+        return err_nomem(e, "hidden states");
+    o.list = json_array();
+    rows_shape[0] = ids->n - o.first;
+    rows_shape[1] = i->vocab;
+    if (o.has_npy)
+        rc = npy_create(&o.npy, opt_string(v, LOGITS_NPY), rows_shape, 2, e);
+    if (rc == 0)
+        rc = score_run(m, &r, e);
+    if (rc == 0)
+        rc = npy_close(&o.npy, e);
+    else
+        npy_close(&o.npy, NULL);
+    if (rc == 0 && r.hidden)
+        rc = write_hidden(opt_string(v, LOGITS_HIDDEN), r.hidden, shape, e);
+    if (rc == 0 && o.json)
+        common_print_json(json_incref(o.list));
+    json_decref(o.list);
+    mem_free(r.hidden);
+    return rc;
+}
+
+static int run(const struct opt_values *v, struct err *e)
+{
+    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
+    struct gallop_options o;
+    struct tok_ids ids = {0};
+    struct gallop *g = NULL;
+    char path[4096], err[GALLOP_ERR_SIZE];
+    int rc = common_options(v, &o, path, sizeof(path), e);
+
+    if (rc || (opt_given(v, LOGITS_IDS) && (rc = common_ids(opt_string(v, LOGITS_IDS), &ids, e)) != 0))
+        return rc;
+    o.max_num_seqs = MAX_WANTED; /* rows of logits a step gives */
+    o.progress = common_progress;
+    o.progress_ctx = &bar;
+    if ((rc = gallop_open(&g, &o, err)) != 0)
+        err_set(e, rc, "%s", err);
+    common_bar_end(&bar);
+    if (rc == 0 && !opt_given(v, LOGITS_IDS)) {
+        struct llm *m = gallop_llm(g);
+
+        rc = m->tok ? tok_encode(m->tok, v->args[0], strlen(v->args[0]), opt_flag(v, LOGITS_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL,
+                                 &ids, e)
+                    : err_set(e, ERR_INPUT, "%s", m->tok_missing.msg);
+    }
+    if (rc == 0)
+        rc = compute(gallop_llm(g), v, &ids, e);
+    tok_ids_fini(&ids);
+    gallop_close(g);
+    return rc;
+}
+
+int verb_logits(int argc, char **argv)
+{
+    struct opt_values v;
+    struct err e = {0};
+    int rc = common_parse("logits", "[options] [\"prompt\"]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+
+    if (rc >= 0)
+        return rc;
+    if (!opt_given(&v, LOGITS_IDS) && v.n_args != 1) {
+        log_error("logits: one prompt is needed: --ids or text");
+        rc = 2;
+    } else if ((rc = run(&v, &e)) != 0) {
+        rc = common_fail(&e);
+    }
+    opt_fini(&v);
+    return rc;
+}

@@ -1,0 +1,248 @@
+/* verb_ppl.c - `gallop ppl`: perplexity of a text in windows that do not overlap, each computed alone. The first token of a window is
+ * not scored; a BOS stands in front of each where the tokenizer adds one. --kl compares with the fp32 run. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/common.h"
+#include "app/verbs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/score.h"
+
+enum { PPL_FILE = COMMON_OWN, PPL_CTX, PPL_MAX_TOKENS, PPL_KL };
+enum { WANTED = 64 };
+
+static const struct opt_row rows[] = {
+    COMMON_MODEL_ROWS,
+    {.id = PPL_FILE, .name = "file", .type = OPT_STRING, .arg = "F", .help = "the text (-: standard input)"},
+    {.id = PPL_CTX, .name = "ctx", .type = OPT_INT, .arg = "N", .range = "[2,1048576]", .fallback = "512", .help = "window length"},
+    {.id = PPL_MAX_TOKENS, .name = "max-tokens", .type = OPT_INT, .arg = "N", .range = "[2,2147483647]",
+     .help = "only the first N tokens of the text"},
+    {.id = PPL_KL, .name = "kl", .type = OPT_FLAG, .help = "also compare with the fp32 run of the same checkpoint"},
+    COMMON_OUTPUT_ROWS,
+};
+
+struct ppl {
+    struct llm *m, *exact; /* exact NULL: no --kl */
+    const int32_t *window; /* ids of the window that is scored */
+    size_t n_window;
+    float *exact_logits;   /* [window, V] */
+    double nll;
+    size_t n;              /* predictions */
+    double *kl;            /* [n] */
+    size_t n_kl, cap_kl, n_agree;
+    struct err *e;
+};
+
+static int keep_rows(void *ctx, size_t pos, size_t n, const float *logits)
+{
+    struct ppl *p = ctx;
+    size_t V = p->exact->model.info.vocab;
+
+    memcpy(p->exact_logits + pos * V, logits, n * V * sizeof(float));
+    return 0;
+}
+
+static double kl(const float *p, const float *q, size_t n)
+{
+    double lp = score_logsumexp(p, n), lq = score_logsumexp(q, n), sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)p[i] - lp) * (((double)p[i] - lp) - ((double)q[i] - lq));
+    return sum > 0 ? sum : 0;
+}
+
+static int score_rows(void *ctx, size_t pos, size_t n, const float *logits)
+{
+    struct ppl *p = ctx;
+    size_t V = p->m->model.info.vocab;
+
+    for (size_t i = 0; i < n && pos + i + 1 < p->n_window; i++) {
+        const float *x = logits + i * V, *y = p->exact_logits ? p->exact_logits + (pos + i) * V : NULL;
+
+        p->nll += score_logsumexp(x, V) - (double)x[p->window[pos + i + 1]];
+        p->n++;
+        if (!y)
+            continue;
+        if (!mem_grow((void **)&p->kl, &p->cap_kl, p->n_kl + 1, sizeof(*p->kl), MEM_APP))
+            return err_nomem(p->e, "KL values");
+        p->kl[p->n_kl++] = kl(y, x, V);
+        p->n_agree += kern.argmax(x, V) == kern.argmax(y, V);
+    }
+    return 0;
+}
+
+static int score_window(struct ppl *p, const int32_t *ids, size_t n)
+{
+    struct score_request r = {.ids = ids, .n = n, .last = n, .ctx = p};
+    int rc = 0;
+
+    p->window = ids;
+    p->n_window = n;
+    if (p->exact) {
+        r.rows = keep_rows;
+        rc = score_run(p->exact, &r, p->e);
+    }
+    r.rows = score_rows;
+    return rc ? rc : score_run(p->m, &r, p->e);
+}
+
+/* Tokens of the text, cut into windows; PREFIX (BOS) leads each. */
+static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix, const struct opt_values *v)
+{
+    size_t ctx = (size_t)opt_int(v, PPL_CTX), n = ids->n, body;
+    struct common_bar bar = {.what = "scoring", .quiet = opt_flag(v, OPT_QUIET)};
+    int32_t *window;
+    int rc = 0;
+
+    if (opt_given(v, PPL_MAX_TOKENS) && (size_t)opt_int(v, PPL_MAX_TOKENS) < n)
+        n = (size_t)opt_int(v, PPL_MAX_TOKENS);
+    if (ctx > p->m->max_len)
+        return err_set(p->e, ERR_INPUT, "--ctx %zu is longer than the context of %zu", ctx, p->m->max_len);
+    if (prefix->n >= ctx)
+        return err_set(p->e, ERR_INPUT, "--ctx %zu has no room for text", ctx);
+    body = ctx - prefix->n;
+    window = mem_zalloc(ctx, sizeof(*window), MEM_APP);
+    if (p->exact)
+        p->exact_logits = mem_zalloc(ctx * p->m->model.info.vocab, sizeof(float), MEM_APP);
+    if (!window || (p->exact && !p->exact_logits))
+        rc = err_nomem(p->e, "a window");
+    for (size_t at = 0; at < n && rc == 0; at += body) {
+        size_t len = n - at < body ? n - at : body;
+
+        if (prefix->n)
+            memcpy(window, prefix->id, prefix->n * sizeof(*window));
+        memcpy(window + prefix->n, ids->id + at, len * sizeof(*window));
+        if (prefix->n + len > 1)
+            rc = score_window(p, window, prefix->n + len);
+        common_progress(&bar, at + len, n);
+    }
+    common_bar_end(&bar);
+    mem_free(window);
+    return rc;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print(struct ppl *p, bool json)
+{
+    double mean = p->nll / (double)p->n, sum = 0;
+    json_t *o = json_pack("{s:I,s:f,s:f}", "tokens", (json_int_t)p->n, "nll", mean, "ppl", exp(mean));
+
+    if (!json)
+        printf("%zu tokens scored, mean negative log-likelihood %.6f, perplexity %.4f\n", p->n, mean, exp(mean));
+    if (p->n_kl) {
+        for (size_t i = 0; i < p->n_kl; i++)
+            sum += p->kl[i];
+        qsort(p->kl, p->n_kl, sizeof(*p->kl), by_size);
+        json_object_set_new(o, "kl_mean", json_real(sum / (double)p->n_kl));
+        json_object_set_new(o, "kl_p99", json_real(p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)]));
+        json_object_set_new(o, "top1_agree", json_real((double)p->n_agree / (double)p->n_kl));
+        if (!json)
+            printf("KL from fp32: mean %.3e, 99th percentile %.3e; the likeliest token agrees in %.2f %%\n",
+                   sum / (double)p->n_kl, p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)],
+                   100.0 * (double)p->n_agree / (double)p->n_kl);
+    }
+    if (json)
+        common_print_json(json_incref(o));
+    json_decref(o);
+}
+
+/* The tokens the tokenizer puts in front of a text: those of an empty one, if they do not include an end. */
+static int bos_prefix(const struct tok *t, struct tok_ids *prefix, struct err *e)
+{
+    struct tok_ids one = {0}, plain = {0};
+    int rc = tok_encode(t, "a", 1, TOK_ADD_SPECIAL, &one, e);
+
+    if (rc == 0)
+        rc = tok_encode(t, "a", 1, 0, &plain, e);
+    for (size_t i = 0; rc == 0 && plain.n && i < one.n && one.id[i] != plain.id[0]; i++) {
+        if (!mem_grow((void **)&prefix->id, &prefix->cap, prefix->n + 1, sizeof(*prefix->id), MEM_TEXT))
+            rc = err_nomem(e, "a window");
+        else
+            prefix->id[prefix->n++] = one.id[i];
+    }
+    tok_ids_fini(&one);
+    tok_ids_fini(&plain);
+    return rc;
+}
+
+static int score_file(struct ppl *p, const struct opt_values *v)
+{
+    struct tok_ids ids = {0}, prefix = {0};
+    struct buf text;
+    int rc;
+
+    buf_init(&text, MEM_APP);
+    if (!p->m->tok)
+        rc = err_set(p->e, ERR_INPUT, "%s", p->m->tok_missing.msg);
+    else if ((rc = common_read_file(opt_string(v, PPL_FILE), &text, p->e)) == 0 &&
+             (rc = tok_encode(p->m->tok, text.data ? text.data : "", text.len, 0, &ids, p->e)) == 0 &&
+             (rc = bos_prefix(p->m->tok, &prefix, p->e)) == 0)
+        rc = ids.n + prefix.n < 2 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, PPL_FILE))
+                                  : score_text(p, &ids, &prefix, v);
+    buf_fini(&text);
+    tok_ids_fini(&ids);
+    tok_ids_fini(&prefix);
+    return rc;
+}
+
+static int run(const struct opt_values *v, struct err *e)
+{
+    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
+    struct gallop *g = NULL, *exact = NULL;
+    struct gallop_options o;
+    struct ppl p = {.e = e};
+    char path[4096], err[GALLOP_ERR_SIZE];
+    int rc = common_options(v, &o, path, sizeof(path), e);
+
+    if (rc)
+        return rc;
+    o.max_num_seqs = WANTED; /* rows of logits a step gives */
+    o.progress = common_progress;
+    o.progress_ctx = &bar;
+    if ((rc = gallop_open(&g, &o, err)) == 0 && opt_flag(v, PPL_KL)) {
+        o.dtype = "fp32";
+        o.kv_cache_dtype = "auto";
+        rc = gallop_open(&exact, &o, err);
+    }
+    common_bar_end(&bar);
+    if (rc) {
+        err_set(e, rc, "%s", err);
+    } else {
+        p.m = gallop_llm(g);
+        p.exact = exact ? gallop_llm(exact) : NULL;
+        if ((rc = score_file(&p, v)) == 0)
+            print(&p, opt_flag(v, OPT_JSON));
+    }
+    mem_free(p.kl);
+    mem_free(p.exact_logits);
+    gallop_close(g);
+    gallop_close(exact);
+    return rc;
+}
+
+int verb_ppl(int argc, char **argv)
+{
+    struct opt_values v;
+    struct err e = {0};
+    int rc = common_parse("ppl", "--file F [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+
+    if (rc >= 0)
+        return rc;
+    if (!opt_given(&v, PPL_FILE)) {
+        log_error("ppl: --file is needed");
+        rc = 2;
+    } else if ((rc = run(&v, &e)) != 0) {
+        rc = common_fail(&e);
+    }
+    opt_fini(&v);
+    return rc;
+}

@@ -1,0 +1,150 @@
+/* verb_render.c - `gallop render`: exactly the bytes that a chat template makes of messages, or any Jinja template of any
+ * variables. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/common.h"
+#include "app/verbs.h"
+#include "base/log.h"
+#include "text/chat.h"
+#include "text/jinja.h"
+
+enum { RENDER_MESSAGES = COMMON_OWN, RENDER_NO_PROMPT, RENDER_TEMPLATE, RENDER_CONTEXT, RENDER_NOW, RENDER_IDS, RENDER_NAME };
+
+static const struct opt_row rows[] = {
+    {.id = OPT_MODEL, .name = "model", .brief = 'm', .type = OPT_STRING, .arg = "DIR", .env = "GALLOP_MODEL",
+     .help = "checkpoint folder; default: the demo model"},
+    {.id = RENDER_MESSAGES, .name = "messages", .type = OPT_STRING, .arg = "F.json",
+     .help = "a list of messages, or an object with messages, tools, documents and further variables (-: standard input)"},
+    {.id = RENDER_NO_PROMPT, .name = "no-generation-prompt", .type = OPT_FLAG, .help = "do not open the assistant's turn"},
+    {.id = RENDER_NAME, .name = "template-name", .type = OPT_STRING, .arg = "NAME",
+     .help = "one of a model's named templates; default: default, or tool_use where tools are given"},
+    {.id = RENDER_TEMPLATE, .name = "template", .type = OPT_STRING, .arg = "F.jinja", .help = "another template"},
+    {.id = RENDER_CONTEXT, .name = "context", .type = OPT_STRING, .arg = "F.json",
+     .help = "render --template with these variables and nothing else"},
+    {.id = RENDER_NOW, .name = "now", .type = OPT_STRING, .arg = "TIME", .help = "fixes the clock, e.g. 2026-07-01T12:00:00"},
+    {.id = RENDER_IDS, .name = "ids", .type = OPT_FLAG, .help = "print token ids instead of the text"},
+    COMMON_OUTPUT_ROWS,
+};
+
+static int read_now(const struct opt_values *v, struct tm *tm, struct err *e)
+{
+    time_t now = time(NULL);
+    const char *text = opt_string(v, RENDER_NOW), *end;
+
+    if (!text) {
+        localtime_r(&now, tm);
+        return 0;
+    }
+    *tm = (struct tm){.tm_isdst = -1};
+    end = strptime(text, "%Y-%m-%dT%H:%M:%S", tm);
+    if (!end || *end)
+        return err_set(e, ERR_INPUT, "--now %s: a time such as 2026-07-01T12:00:00 is expected", text);
+    return 0;
+}
+
+static int read_json(const char *path, json_t **out, struct err *e)
+{
+    struct buf text;
+    json_error_t je;
+    int rc;
+
+    *out = NULL;
+    buf_init(&text, MEM_APP);
+    if ((rc = common_read_file(path, &text, e)) == 0) {
+        *out = json_loadb(text.data ? text.data : "", text.len, JSON_ALLOW_NUL, &je);
+        if (!*out)
+            rc = err_set(e, ERR_INPUT, "%s: line %d: %s", path, je.line, je.text);
+    }
+    buf_fini(&text);
+    return rc;
+}
+
+static int with_context(const struct opt_values *v, const struct tm *now, struct buf *out, struct err *e)
+{
+    const char *path = opt_string(v, RENDER_TEMPLATE);
+    struct jinja *j = NULL;
+    struct buf text;
+    json_t *context = NULL;
+    int rc;
+
+    buf_init(&text, MEM_APP);
+    if ((rc = common_read_file(path, &text, e)) == 0 && (rc = read_json(opt_string(v, RENDER_CONTEXT), &context, e)) == 0 &&
+        (rc = jinja_parse(&j, text.data ? text.data : "", text.len, path, e)) == 0)
+        rc = jinja_render(j, context, now, out, e);
+    jinja_free(j);
+    json_decref(context);
+    buf_fini(&text);
+    return rc;
+}
+
+static int with_messages(const struct opt_values *v, const struct tm *now, struct buf *out, struct err *e)
+{
+    char path[4096];
+    const char *model = common_model(v, path, sizeof(path), e);
+    struct chat *c = NULL;
+    json_t *messages = NULL;
+    struct buf text;
+    int rc = model ? chat_open(&c, model, e) : ERR_INPUT;
+
+    buf_init(&text, MEM_APP);
+    if (rc == 0 && opt_given(v, RENDER_TEMPLATE) && (rc = common_read_file(opt_string(v, RENDER_TEMPLATE), &text, e)) == 0)
+        rc = chat_set_template(c, text.data ? text.data : "", text.len, opt_string(v, RENDER_TEMPLATE), e);
+    if (rc == 0 && !chat_has_template(c))
+        rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", model);
+    if (rc == 0 && (rc = read_json(opt_string(v, RENDER_MESSAGES), &messages, e)) == 0)
+        rc = chat_render(c, messages, opt_string(v, RENDER_NAME), !opt_flag(v, RENDER_NO_PROMPT), now, out, e);
+    json_decref(messages);
+    chat_close(c);
+    buf_fini(&text);
+    return rc;
+}
+
+static int print_ids(const struct opt_values *v, const struct buf *out, struct err *e)
+{
+    char path[4096];
+    const char *model = common_model(v, path, sizeof(path), e);
+    struct tok_ids ids = {0};
+    struct tok *t = NULL;
+    int rc = model ? tok_open(&t, model, e) : ERR_INPUT;
+
+    if (rc == 0 && (rc = tok_encode(t, out->data ? out->data : "", out->len, 0, &ids, e)) == 0) {
+        fputs(opt_flag(v, OPT_JSON) ? "{\"ids\":[" : "", stdout);
+        for (size_t i = 0; i < ids.n; i++)
+            printf(i ? ",%d" : "%d", (int)ids.id[i]);
+        fputs(opt_flag(v, OPT_JSON) ? "]}\n" : "\n", stdout);
+    }
+    tok_ids_fini(&ids);
+    tok_close(t);
+    return rc;
+}
+
+int verb_render(int argc, char **argv)
+{
+    struct opt_values v;
+    struct err e = {0};
+    struct buf out;
+    struct tm now;
+    int rc = common_parse("render", "--messages F.json [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+
+    if (rc >= 0)
+        return rc;
+    if (!opt_given(&v, RENDER_MESSAGES) && !(opt_given(&v, RENDER_CONTEXT) && opt_given(&v, RENDER_TEMPLATE))) {
+        log_error("render: --messages is needed, or --template with --context");
+        opt_fini(&v);
+        return 2;
+    }
+    buf_init(&out, MEM_APP);
+    if ((rc = read_now(&v, &now, &e)) == 0)
+        rc = opt_given(&v, RENDER_CONTEXT) ? with_context(&v, &now, &out, &e) : with_messages(&v, &now, &out, &e);
+    if (rc == 0 && opt_flag(&v, RENDER_IDS))
+        rc = print_ids(&v, &out, &e);
+    else if (rc == 0 && opt_flag(&v, OPT_JSON))
+        common_print_json(json_pack("{s:s%}", "text", out.data ? out.data : "", out.len));
+    else if (rc == 0)
+        fwrite(out.data ? out.data : "", 1, out.len, stdout);
+    buf_fini(&out);
+    opt_fini(&v);
+    return rc ? common_fail(&e) : 0;
+}

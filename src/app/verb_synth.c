@@ -1,0 +1,286 @@
+/* verb_synth.c - `gallop synth`: a checkpoint folder with random weights in a real model's shape and a byte-level tokenizer, so
+ * that speed can be measured without a download. The same seed gives the same bytes. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/common.h"
+#include "app/synthshape.h"
+#include "app/verbs.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "base/utf8.h"
+
+enum { SYNTH_OUT = COMMON_OWN, SYNTH_LIST, SYNTH_LAYERS, SYNTH_DTYPE };
+enum { CHUNK = 1 << 16 };
+
+static const struct opt_row rows[] = {
+    {.id = SYNTH_OUT, .name = "output", .brief = 'o', .type = OPT_STRING, .arg = "DIR", .help = "the folder to write"},
+    {.id = SYNTH_LIST, .name = "list", .type = OPT_FLAG, .help = "name the shapes"},
+    {.id = SYNTH_LAYERS, .name = "layers", .type = OPT_INT, .arg = "N", .range = "[1,4096]", .help = "fewer or more layers"},
+    {.id = SYNTH_DTYPE, .name = "dtype", .type = OPT_CHOICE, .choices = "bf16|fp16|fp32", .fallback = "bf16",
+     .help = "how the weights are stored"},
+    {.id = OPT_SEED, .name = "seed", .type = OPT_INT, .arg = "N", .fallback = "0", .help = "seed of the weights"},
+    COMMON_OUTPUT_ROWS,
+};
+
+struct synth {
+    FILE *f;
+    char path[4200];
+    enum dtype dtype;
+    uint64_t seed, index; /* tensor number */
+    size_t bytes, done, total;
+    struct buf header;
+    struct common_bar bar;
+    struct err *e;
+    char chunk[CHUNK * 4];
+};
+
+static int open_file(struct synth *s, const char *dir, const char *name)
+{
+    snprintf(s->path, sizeof(s->path), "%s/%s", dir, name);
+    s->f = fopen(s->path, "wb");
+    return s->f ? 0 : err_os(s->e, "create", s->path);
+}
+
+static int put(struct synth *s, const void *p, size_t n)
+{
+    return fwrite(p, 1, n, s->f) == n ? 0 : err_os(s->e, "write", s->path);
+}
+
+static int close_file(struct synth *s)
+{
+    int bad = s->f ? fclose(s->f) : 0;
+
+    s->f = NULL;
+    return bad ? err_os(s->e, "write", s->path) : 0;
+}
+
+/* ---- weights ---- */
+
+static int add_header(void *ctx, const char *name, size_t r, size_t c, enum synthshape_fill fill)
+{
+    struct synth *s = ctx;
+    size_t n = r * (c ? c : 1) * dtype_bytes(s->dtype);
+
+    (void)fill;
+    buf_fmt(&s->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu", s->header.len > 1 ? "," : "", name, dtype_name(s->dtype), r);
+    if (c)
+        buf_fmt(&s->header, ",%zu", c);
+    buf_fmt(&s->header, "],\"data_offsets\":[%zu,%zu]}", s->bytes, s->bytes + n);
+    s->bytes += n;
+    return s->header.oom ? err_nomem(s->e, "the header") : 0;
+}
+
+/* N weights, uniform in +-amplitude from 16 random bits each, so that their standard deviation is 1 / sqrt(inputs). */
+static void fill_random(struct synth *s, size_t first, size_t n, float amplitude)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        uint32_t u[4];
+
+        rng_block(s->seed, s->index, (first + i) / 8, u);
+        for (size_t k = 0; k < 8 && i + k < n; k++) {
+            float v = amplitude * ((float)(u[k / 2] >> (16 * (k % 2)) & 0xffff) / 32768.0f - 1.0f);
+            uint16_t h = s->dtype == DT_BF16 ? dtype_f32_to_bf16(v) : dtype_f32_to_f16(v);
+
+            if (s->dtype == DT_F32)
+                memcpy(s->chunk + (i + k) * 4, &v, 4);
+            else
+                memcpy(s->chunk + (i + k) * 2, &h, 2);
+        }
+    }
+}
+
+static void fill_same(struct synth *s, size_t n, float v)
+{
+    uint16_t h = s->dtype == DT_BF16 ? dtype_f32_to_bf16(v) : dtype_f32_to_f16(v);
+
+    for (size_t i = 0; i < n; i++)
+        if (s->dtype == DT_F32)
+            memcpy(s->chunk + i * 4, &v, 4);
+        else
+            memcpy(s->chunk + i * 2, &h, 2);
+}
+
+static int add_data(void *ctx, const char *name, size_t r, size_t c, enum synthshape_fill fill)
+{
+    struct synth *s = ctx;
+    size_t n = r * (c ? c : 1), es = dtype_bytes(s->dtype);
+    float amplitude = sqrtf(3.0f / (float)(c ? c : 1));
+    int rc = 0;
+
+    (void)name;
+    s->index++;
+    for (size_t at = 0; at < n && rc == 0; at += CHUNK) {
+        size_t len = n - at < CHUNK ? n - at : CHUNK;
+
+        if (fill == SYNTH_RANDOM)
+            fill_random(s, at, len, amplitude);
+        else
+            fill_same(s, len, fill == SYNTH_ONES ? 1.0f : 0.0f);
+        rc = put(s, s->chunk, len * es);
+        s->done += len * es;
+        common_progress(&s->bar, s->done, s->bytes);
+    }
+    return rc;
+}
+
+static int write_weights(struct synth *s, const struct synthshape *shape, size_t layers, const char *dir)
+{
+    unsigned char len[8];
+    int rc;
+
+    buf_char(&s->header, '{');
+    if ((rc = synthshape_tensors(shape, layers, add_header, s)) != 0)
+        return rc;
+    buf_char(&s->header, '}');
+    while (s->header.len % 8)
+        buf_char(&s->header, ' ');
+    if (s->header.oom)
+        return err_nomem(s->e, "the header");
+    for (int i = 0; i < 8; i++)
+        len[i] = (unsigned char)(s->header.len >> (8 * i));
+    if ((rc = open_file(s, dir, "model.safetensors")) != 0 || (rc = put(s, len, 8)) != 0 ||
+        (rc = put(s, s->header.data, s->header.len)) != 0 || (rc = synthshape_tensors(shape, layers, add_data, s)) != 0)
+        return rc;
+    common_bar_end(&s->bar);
+    return close_file(s);
+}
+
+/* ---- the small files ---- */
+
+static int write_json(struct synth *s, const char *dir, const char *name, json_t *o)
+{
+    int rc = o ? open_file(s, dir, name) : err_nomem(s->e, name);
+
+    if (rc == 0 && json_dumpf(o, s->f, JSON_INDENT(2)) != 0)
+        rc = err_os(s->e, "write", s->path);
+    json_decref(o);
+    return rc ? rc : close_file(s);
+}
+
+/* The character that stands for BYTE in byte-level vocabularies: printable ones for themselves, the rest from U+0100 on. */
+static uint32_t byte_char(int byte)
+{
+    uint32_t next = 0x100;
+
+    for (int b = 0; b < 256; b++) {
+        int printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff);
+
+        if (b == byte)
+            return printable ? (uint32_t)b : next;
+        next += !printable;
+    }
+    return next;
+}
+
+static json_t *added(int id, const char *content)
+{
+    return json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", id, "content", content, "single_word", 0, "lstrip", 0, "rstrip", 0,
+                     "normalized", 0, "special", 1);
+}
+
+static json_t *tokenizer(void)
+{
+    json_t *vocab = json_object();
+
+    for (int b = 0; b < 256; b++) {
+        char s[5];
+
+        s[utf8_encode(byte_char(b), s)] = 0;
+        json_object_set_new(vocab, s, json_integer(b));
+    }
+    return json_pack("{s:s,s:n,s:n,s:[o,o],s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},s:{s:s,s:n,s:n,s:n,s:n,s:b,s:b,s:b,s:o,s:[]}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", added(256, "<|begin|>"), added(257, "<|end|>"),
+                     "normalizer", "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1,
+                     "post_processor", "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
+                     "model", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                     "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges");
+}
+
+static int write_all(struct synth *s, const struct synthshape *shape, const struct opt_values *v)
+{
+    static const char *const torch_name[] = {"bfloat16", "float16", "float32"};
+    size_t layers = opt_given(v, SYNTH_LAYERS) ? (size_t)opt_int(v, SYNTH_LAYERS) : shape->layers;
+    const char *dir = opt_string(v, SYNTH_OUT);
+    int rc;
+
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return err_os(s->e, "create", dir);
+    if ((rc = write_json(s, dir, "config.json", synthshape_config(shape, layers, torch_name[opt_choice(v, SYNTH_DTYPE)]))) != 0 ||
+        (rc = write_json(s, dir, "generation_config.json",
+                         json_pack("{s:i,s:i,s:b}", "bos_token_id", 256, "eos_token_id", 257, "do_sample", 0))) != 0 ||
+        (rc = write_json(s, dir, "tokenizer.json", tokenizer())) != 0)
+        return rc;
+    return write_weights(s, shape, layers, dir);
+}
+
+static void list_shapes(bool json)
+{
+    json_t *names = json_array();
+
+    for (size_t i = 0; i < synthshape_n(); i++) {
+        const struct synthshape *s = synthshape_at(i);
+
+        json_array_append_new(names, json_string(s->name));
+        if (!json)
+            printf("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name, s->family, s->layers,
+                   s->hidden, s->heads, s->kv, s->vocab);
+    }
+    if (json)
+        common_print_json(json_incref(names));
+    json_decref(names);
+}
+
+static int run(const struct opt_values *v, struct err *e)
+{
+    static const enum dtype dtype[] = {DT_BF16, DT_F16, DT_F32};
+    const struct synthshape *shape = synthshape_of_name(v->args[0]);
+    struct synth *s = mem_zalloc(1, sizeof(*s), MEM_APP);
+    int rc;
+
+    if (!s)
+        return err_nomem(e, "a buffer");
+    if (!shape) {
+        mem_free(s);
+        return err_set(e, ERR_INPUT, "shape %s is not known; --list names them", v->args[0]);
+    }
+    s->e = e;
+    s->dtype = dtype[opt_choice(v, SYNTH_DTYPE)];
+    s->seed = (uint64_t)opt_int(v, OPT_SEED);
+    s->bar = (struct common_bar){.what = "writing", .quiet = opt_flag(v, OPT_QUIET)};
+    buf_init(&s->header, MEM_APP);
+    rc = write_all(s, shape, v);
+    if (rc == 0 && opt_flag(v, OPT_JSON))
+        common_print_json(json_pack("{s:s,s:I}", "folder", opt_string(v, SYNTH_OUT), "bytes", (json_int_t)s->bytes));
+    else if (rc == 0 && !opt_flag(v, OPT_QUIET))
+        printf("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, SYNTH_OUT), (double)s->bytes / 1e6, shape->name);
+    if (s->f)
+        fclose(s->f);
+    buf_fini(&s->header);
+    mem_free(s);
+    return rc;
+}
+
+int verb_synth(int argc, char **argv)
+{
+    struct opt_values v;
+    struct err e = {0};
+    int rc = common_parse("synth", "SHAPE -o DIR [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+
+    if (rc >= 0)
+        return rc;
+    if (opt_flag(&v, SYNTH_LIST)) {
+        list_shapes(opt_flag(&v, OPT_JSON));
+        rc = 0;
+    } else if (v.n_args != 1 || !opt_given(&v, SYNTH_OUT)) {
+        log_error("synth: a shape and -o DIR are needed; --list names the shapes");
+        rc = 2;
+    } else {
+        rc = run(&v, &e) ? common_fail(&e) : 0;
+    }
+    opt_fini(&v);
+    return rc;
+}

@@ -1,0 +1,360 @@
+/* gallop.c - the public interface: options and requests in, events out. */
+#include "gallop.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/gallop_in.h"
+
+enum { PENDING_CANCELS = 256 };
+
+struct gallop {
+    struct llm llm;
+    struct step step;
+    struct sampling config;    /* generation_config.json, with the end tokens of config.json */
+    struct arena config_arena;
+    struct arena request_arena; /* of the submit that runs */
+    uint64_t last_id, default_seed;
+    struct seq *finished;      /* of the event given out last */
+    _Atomic uint64_t cancel[PENDING_CANCELS]; /* id + 1; 0: free. UINT64_MAX: all */
+};
+
+_Static_assert((int)GALLOP_BAD_INPUT == (int)ERR_INPUT && (int)GALLOP_UNSUPPORTED == (int)ERR_UNSUPPORTED &&
+                   (int)GALLOP_OS_ERROR == (int)ERR_OS && (int)GALLOP_NO_MEMORY == (int)ERR_NOMEM &&
+                   (int)GALLOP_NO_SPACE == (int)ERR_NOSPACE && (int)GALLOP_CANCELLED == (int)ERR_CANCELLED,
+               "public codes are the inner ones");
+_Static_assert(sizeof(((struct err *)0)->msg) <= GALLOP_ERR_SIZE, "a sentence fits");
+_Static_assert(sizeof(struct gallop_logprob) == sizeof(struct sample_top), "log-probabilities are passed on as they are");
+
+static int give(char *err, const struct err *e, int rc)
+{
+    if (rc && err)
+        memcpy(err, e->msg, sizeof(e->msg));
+    return rc;
+}
+
+const char *gallop_version(void)
+{
+    return GALLOP_VERSION;
+}
+
+/* ---- open ---- */
+
+void gallop_options_init(struct gallop_options *o)
+{
+    memset(o, 0, sizeof(*o));
+}
+
+static int read_options(const struct gallop_options *o, struct llm_options *l, struct err *e)
+{
+    *l = (struct llm_options){.model = o->model, .dtype = DT_BF16, .kv_type = o->kv_cache_type,
+                              .kv_dtype = o->kv_cache_dtype, .op_config = o->op_config,
+                              .attention_backend = o->attention_backend, .isa = o->isa, .threads = o->threads,
+                              .max_len = (size_t)o->max_model_len, .max_seqs = (size_t)o->max_num_seqs,
+                              .max_tokens = (size_t)o->max_batched_tokens, .kv_tokens = (size_t)o->kv_cache_tokens,
+                              .block = (size_t)o->block_size, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    if (!o->model)
+        return err_set(e, ERR_INPUT, "no model is named");
+    if (o->dtype && strcmp(o->dtype, "fp32") == 0)
+        l->dtype = DT_F32;
+    else if (o->dtype && strcmp(o->dtype, "bf16") != 0)
+        return err_set(e, ERR_INPUT, "dtype %s is not known (fp32, bf16)", o->dtype);
+    if (o->max_model_len < 0 || o->max_model_len == 1 || o->max_model_len > INT32_MAX)
+        return err_set(e, ERR_INPUT, "max_model_len %lld is not between 2 and 2^31", (long long)o->max_model_len);
+    if (o->max_num_seqs < 0 || o->max_num_seqs > 4096)
+        return err_set(e, ERR_INPUT, "max_num_seqs %lld is not between 1 and 4096", (long long)o->max_num_seqs);
+    if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
+        return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536", (long long)o->max_batched_tokens);
+    if (o->kv_cache_tokens < 0 || o->block_size < 0)
+        return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
+    return 0;
+}
+
+/* End tokens: generation_config.json, else config.json. */
+static int read_config(struct gallop *g, const char *dir, struct err *e)
+{
+    int64_t eos[64];
+    size_t n;
+    int rc = sampling_from_generation_config(dir, &g->config, &g->config_arena, e);
+
+    if (rc || sampling_given(&g->config, SAMPLING_EOS_TOKEN_ID))
+        return rc;
+    if ((rc = conf_ints_or_int(g->llm.model.conf, "eos_token_id", eos, 64, &n, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if (eos[i] >= 0 && (size_t)eos[i] < g->llm.model.info.vocab)
+            rc = sampling_add_eos(&g->config, (int32_t)eos[i], &g->config_arena, e);
+    return rc;
+}
+
+int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
+{
+    struct llm_options lo;
+    struct err e = {0};
+    struct gallop *g;
+    int rc;
+
+    *out = NULL;
+    if ((rc = read_options(o, &lo, &e)) != 0)
+        return give(err, &e, rc);
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
+    if (!g)
+        return give(err, &e, err_nomem(&e, "the engine"));
+    arena_init(&g->config_arena, MEM_ENGINE);
+    arena_init(&g->request_arena, MEM_ENGINE);
+    g->default_seed = o->seed;
+    if ((rc = llm_open(&g->llm, &lo, &e)) != 0 || (rc = step_open(&g->step, &g->llm, &e)) != 0 ||
+        (rc = read_config(g, o->model, &e)) != 0) {
+        gallop_close(g);
+        return give(err, &e, rc);
+    }
+    *out = g;
+    return 0;
+}
+
+void gallop_close(struct gallop *g)
+{
+    if (!g)
+        return;
+    seq_free(g->finished);
+    step_close(&g->step);
+    llm_close(&g->llm);
+    arena_fini(&g->config_arena);
+    arena_fini(&g->request_arena);
+    mem_free(g);
+}
+
+struct llm *gallop_llm(struct gallop *g)
+{
+    return &g->llm;
+}
+
+/* ---- submit ---- */
+
+void gallop_request_init(struct gallop_request *r)
+{
+    *r = (struct gallop_request){.text_len = SIZE_MAX};
+    r->sampling = (struct gallop_sampling){.max_new_tokens = -1, .min_new_tokens = -1, .do_sample = -1, .ignore_eos = -1,
+                                           .temperature = NAN, .top_k = -1, .top_p = NAN, .min_p = NAN,
+                                           .repetition_penalty = NAN, .frequency_penalty = NAN, .presence_penalty = NAN,
+                                           .logprobs = -1};
+}
+
+static int copy_lists(const struct gallop_sampling *p, struct sampling *s, struct arena *a)
+{
+    if (p->n_bias) {
+        s->bias = arena_zalloc(a, p->n_bias, sizeof(*s->bias));
+        if (!s->bias)
+            return ERR_NOMEM;
+        for (size_t i = 0; i < p->n_bias; i++)
+            s->bias[s->n_biases++] = (struct sampling_bias){p->bias_id[i], p->bias[i]};
+        sampling_mark(s, SAMPLING_LOGIT_BIAS);
+    }
+    if (p->n_stop) {
+        s->stop = arena_zalloc(a, p->n_stop, sizeof(*s->stop));
+        if (!s->stop)
+            return ERR_NOMEM;
+        for (size_t i = 0; i < p->n_stop; i++)
+            s->stop[s->n_stops++] = (struct sampling_str){p->stop[i], strlen(p->stop[i])};
+        sampling_mark(s, SAMPLING_STOP);
+    }
+    if (p->n_stop_token) {
+        s->stop_token = arena_zalloc(a, p->n_stop_token, sizeof(*s->stop_token));
+        if (!s->stop_token)
+            return ERR_NOMEM;
+        memcpy(s->stop_token, p->stop_token, p->n_stop_token * sizeof(*s->stop_token));
+        s->n_stop_tokens = p->n_stop_token;
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
+    }
+    return 0;
+}
+
+/* What the request gave, as the layer above generation_config.json. */
+static int read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
+{
+    sampling_default(s);
+#define TAKE(given, field, value, bit)                  \
+    do {                                                \
+        if (given) {                                    \
+            s->field = value;                           \
+            sampling_mark(s, SAMPLING_##bit);           \
+        }                                               \
+    } while (0)
+    TAKE(p->max_new_tokens >= 0, max_new_tokens, (size_t)p->max_new_tokens, MAX_NEW_TOKENS);
+    TAKE(p->min_new_tokens >= 0, min_new_tokens, (size_t)p->min_new_tokens, MIN_NEW_TOKENS);
+    TAKE(p->do_sample >= 0, do_sample, p->do_sample != 0, DO_SAMPLE);
+    TAKE(p->ignore_eos >= 0, ignore_eos, p->ignore_eos != 0, IGNORE_EOS);
+    TAKE(!isnan(p->temperature), temperature, p->temperature, TEMPERATURE);
+    TAKE(p->top_k >= 0, top_k, (size_t)p->top_k, TOP_K);
+    TAKE(!isnan(p->top_p), top_p, p->top_p, TOP_P);
+    TAKE(!isnan(p->min_p), min_p, p->min_p, MIN_P);
+    TAKE(!isnan(p->repetition_penalty), repetition_penalty, p->repetition_penalty, REPETITION_PENALTY);
+    TAKE(!isnan(p->frequency_penalty), frequency_penalty, p->frequency_penalty, FREQUENCY_PENALTY);
+    TAKE(!isnan(p->presence_penalty), presence_penalty, p->presence_penalty, PRESENCE_PENALTY);
+    TAKE(p->has_seed, seed, p->seed, SEED);
+    if (p->logprobs > SAMPLING_MAX_LOGPROBS)
+        return err_set(e, ERR_INPUT, "logprobs %lld is more than %d", (long long)p->logprobs, SAMPLING_MAX_LOGPROBS);
+    TAKE(p->logprobs >= 0, logprobs, (int)p->logprobs, LOGPROBS);
+#undef TAKE
+    return copy_lists(p, s, a) == 0 ? 0 : err_nomem(e, "a request");
+}
+
+/* Ids of a left-padded row without its padding. */
+static int skip_padding(const struct gallop_request *r, size_t *first, struct err *e)
+{
+    *first = 0;
+    if (!r->mask)
+        return 0;
+    while (*first < r->n_ids && r->mask[*first] == 0)
+        ++*first;
+    for (size_t i = *first; i < r->n_ids; i++)
+        if (r->mask[i] == 0)
+            return err_set(e, ERR_INPUT, "the attention mask has a 0 at position %zu behind a 1: only padding on the left is "
+                                         "accepted", i);
+    return 0;
+}
+
+int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
+                           struct err *e)
+{
+    struct seq_request sr = {.ids = r->ids, .n_ids = r->n_ids, .keep_special = r->keep_special != 0, .user = r->user};
+    struct tok_ids ids = {0};
+    struct sampling merged;
+    struct seq *s = NULL;
+    size_t first;
+    int rc = 0;
+
+    sampling_merge(&merged, user, &g->config);
+    if (!sampling_given(&merged, SAMPLING_SEED))
+        merged.seed = g->default_seed;
+    sr.sampling = &merged;
+    if (r->text) {
+        if (!g->llm.tok)
+            rc = err_set(e, ERR_INPUT, "a prompt of text needs a tokenizer: %s", g->llm.tok_missing.msg);
+        else
+            rc = tok_encode(g->llm.tok, r->text, r->text_len == SIZE_MAX ? strlen(r->text) : r->text_len,
+                            r->no_special ? 0 : TOK_ADD_SPECIAL, &ids, e);
+        sr.ids = ids.id;
+        sr.n_ids = ids.n;
+    } else if ((rc = skip_padding(r, &first, e)) == 0) {
+        sr.ids += r->ids ? first : 0;
+        sr.n_ids -= first;
+    }
+    if (rc == 0)
+        rc = seq_new(&s, &sr, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len, e);
+    if (rc == 0 && (rc = step_add(&g->step, s, e)) != 0)
+        seq_free(s);
+    if (rc == 0) {
+        s->id = ++g->last_id;
+        if (id)
+            *id = s->id;
+    }
+    tok_ids_fini(&ids);
+    return rc;
+}
+
+int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id, char *err)
+{
+    struct sampling user;
+    struct err e = {0};
+    int rc;
+
+    arena_reset(&g->request_arena);
+    if ((rc = read_sampling(&r->sampling, &user, &g->request_arena, &e)) == 0)
+        rc = gallop_submit_sampling(g, r, &user, id, &e);
+    return give(err, &e, rc);
+}
+
+/* ---- cancel ---- */
+
+int gallop_cancel(struct gallop *g, uint64_t id)
+{
+    uint64_t mark = id == 0 ? UINT64_MAX : id;
+
+    for (int i = 0; i < PENDING_CANCELS; i++) {
+        uint64_t none = 0;
+
+        if (atomic_compare_exchange_strong(&g->cancel[i], &none, mark))
+            return 0;
+    }
+    return -1;
+}
+
+static void take_cancels(struct gallop *g)
+{
+    for (int i = 0; i < PENDING_CANCELS; i++) {
+        uint64_t mark;
+
+        if (atomic_load_explicit(&g->cancel[i], memory_order_relaxed) == 0)
+            continue;
+        mark = atomic_exchange(&g->cancel[i], 0);
+        for (struct seq *s = g->step.first; s; s = s->next)
+            if (mark == UINT64_MAX || s->id == mark)
+                s->cancelled = true;
+    }
+}
+
+/* ---- events ---- */
+
+static void describe_end(const struct gallop *g, const struct seq *s, struct gallop_event *ev)
+{
+    const struct stop *st = &s->stop;
+
+    ev->type = GALLOP_FINISHED;
+    ev->stop_token = st->why == STOP_TOKEN ? st->token : -1;
+    ev->stop_string = st->why == STOP_STRING ? s->sampling.stop[st->string].s : NULL;
+    ev->finish = s->fault.code               ? GALLOP_FINISH_ERROR
+                 : st->why == STOP_LENGTH    ? GALLOP_FINISH_LENGTH
+                 : st->why != STOP_NONE      ? GALLOP_FINISH_STOP
+                                             : GALLOP_FINISH_CANCELLED;
+    ev->error = s->fault.code ? s->fault.msg : NULL;
+    ev->context_full = st->why == STOP_LENGTH && s->n_known == g->llm.max_len;
+    ev->n_prompt = s->n_prompt;
+    ev->n_output = seq_n_output(s);
+    ev->prefill_s = s->t_token > 0 ? s->t_token - s->t_first : 0;
+    ev->decode_s = s->t_token > 0 ? s->t_last - s->t_token : 0;
+}
+
+int gallop_next(struct gallop *g, struct gallop_event *ev)
+{
+    struct step_event se;
+
+    seq_free(g->finished);
+    g->finished = NULL;
+    take_cancels(g);
+    if (!step_next(&g->step, &se))
+        return 0;
+    *ev = (struct gallop_event){.request = se.seq->id, .user = se.seq->user, .stop_token = -1};
+    switch (se.type) {
+    case STEP_TOKEN:
+        ev->type = GALLOP_TOKEN;
+        ev->token = se.token;
+        ev->logprob = se.logprob;
+        ev->top = (const struct gallop_logprob *)(const void *)se.top;
+        ev->n_top = se.n_top;
+        break;
+    case STEP_TEXT:
+        ev->type = GALLOP_TEXT;
+        ev->text = g->step.text.data + se.text;
+        ev->text_len = se.text_len;
+        break;
+    case STEP_FINISHED:
+        describe_end(g, se.seq, ev);
+        g->finished = se.seq;
+    }
+    return 1;
+}
+
+void gallop_stats(const struct gallop *g, struct gallop_stats *s)
+{
+    *s = (struct gallop_stats){.n_waiting = g->step.n_waiting, .n_running = g->step.n_running, .n_steps = g->step.n_steps,
+                               .n_prompt_tokens = g->step.n_prompt_tokens, .n_output_tokens = g->step.n_output_tokens,
+                               .n_finished = g->step.n_finished, .weight_bytes = g->llm.model.packed_bytes,
+                               .kv_bytes = kv_bytes(&g->llm.kv), .scratch_bytes = llm_scratch_bytes(&g->llm),
+                               .max_model_len = g->llm.max_len, .vocab_size = g->llm.model.info.vocab,
+                               .load_s = g->llm.load_s, .threads = pool_threads(g->llm.pool),
+                               .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16", .isa = g->llm.isa};
+}

@@ -1,0 +1,15 @@
+/* gallop_in.h - what the floors above may see of an opened engine beyond gallop.h: its parts, and a submit that takes a
+ * sampling record as it is read from JSON. */
+#ifndef GALLOP_ENGINE_GALLOP_IN_H
+#define GALLOP_ENGINE_GALLOP_IN_H
+
+#include "engine/step.h"
+#include "gallop.h"
+
+struct llm *gallop_llm(struct gallop *g);
+
+/* gallop_submit() with USER in place of r->sampling. */
+int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
+                           struct err *e);
+
+#endif

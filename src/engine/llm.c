@@ -1,0 +1,190 @@
+/* llm.c - opens the pieces in order and runs batches. */
+#include "engine/llm.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/topo.h"
+#include "ckpt/hfdir.h"
+#include "engine/opconf.h"
+
+enum { DEFAULT_SEQS = 32, DEFAULT_TOKENS = 512 };
+
+static int open_threads(struct llm *m, const struct llm_options *o, struct err *e)
+{
+    enum cpu_isa cap = cpu_best();
+    int threads = o->threads, rc = 0;
+
+    if (o->isa && !cpu_isa_of_name(o->isa, &cap))
+        return err_set(e, ERR_INPUT, "instruction set %s is not known (ref, avx2, avx512, avx512bf16)", o->isa);
+    kern_init(cap < cpu_best() ? cap : cpu_best());
+    if (threads < 0 || threads > 1024)
+        return err_set(e, ERR_INPUT, "threads %d is not between 1 and 1024", threads);
+    if (threads == 0) {
+        struct topo t;
+
+        if ((rc = topo_open(&t, e)) != 0)
+            return rc;
+        threads = t.default_threads;
+        topo_close(&t);
+    }
+    return pool_new(&m->pool, threads, e);
+}
+
+/* A checkpoint without a tokenizer still computes ids; the reason is kept for those who need text. */
+static int open_tok(struct llm *m, const char *dir, struct err *e)
+{
+    int rc = tok_open(&m->tok, dir, &m->tok_missing);
+
+    if (rc == ERR_NOMEM || (rc && hfdir_has(dir, "tokenizer.json"))) {
+        if (e)
+            *e = m->tok_missing;
+        return rc;
+    }
+    return 0;
+}
+
+static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
+{
+    const struct model_info *i = &m->model.info;
+    struct kv_limits lim = {.n_layers = i->n_layers, .n_kv = i->n_kv, .head_dim = i->head_dim, .dtype = o->dtype,
+                            .max_seqs = m->max_seqs, .max_len = m->max_len, .block = o->block};
+    size_t memory = topo_memory_limit_bytes() / 2, most;
+
+    if (o->kv_dtype && strcmp(o->kv_dtype, "auto") != 0 && strcmp(o->kv_dtype, o->dtype == DT_F32 ? "fp32" : "bf16") != 0)
+        return err_set(e, ERR_UNSUPPORTED, "KV cache dtype %s cannot be used with computing type %s", o->kv_dtype,
+                       o->dtype == DT_F32 ? "fp32" : "bf16");
+    most = memory / kv_token_bytes(&lim);
+    lim.pool_tokens = o->kv_tokens;
+    if (lim.pool_tokens == 0 && __builtin_mul_overflow(m->max_seqs, m->max_len, &lim.pool_tokens))
+        lim.pool_tokens = most;
+    if (o->kv_tokens == 0 && lim.pool_tokens > most)
+        lim.pool_tokens = most;
+    return kv_open(&m->kv, o->kv_type ? o->kv_type : "slab_pool", &lim, e);
+}
+
+static int open_sink(struct llm *m, const struct llm_options *o, const struct opconf *ops, struct err *e)
+{
+    const struct model_info *i = &m->model.info;
+    struct eager_limits lim = {.max_tokens = m->max_tokens, .max_seqs = m->max_seqs, .max_len = m->max_len,
+                               .n_heads = i->n_heads, .n_kv = i->n_kv, .head_dim = i->head_dim, .inner = i->inner,
+                               .hidden = i->hidden, .n_layers = i->n_layers, .dtype = o->dtype};
+    int rc;
+
+    for (size_t r = 0; r < i->n_ropes; r++)
+        lim.rope_half[r] = i->rope[r].half;
+    for (int k = 0; k < OP_N_KINDS; k++)
+        lim.native[k] = ops->backend[k] && strcmp(ops->backend[k], "native") == 0;
+    if ((rc = eager_new(&m->eager, &lim, m->pool, e)) != 0 ||
+        (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0)
+        return rc;
+    m->logits_bytes = m->max_wanted * i->vocab * sizeof(float);
+    m->logits = map_region_new(m->logits_bytes);
+    m->id = mem_zalloc(m->max_tokens, sizeof(*m->id), MEM_ENGINE);
+    m->pos = mem_zalloc(m->max_tokens, sizeof(*m->pos), MEM_ENGINE);
+    m->wanted = mem_zalloc(m->max_wanted, sizeof(*m->wanted), MEM_ENGINE);
+    m->seq = mem_zalloc(m->max_seqs, sizeof(*m->seq), MEM_ENGINE);
+    if (!m->logits || !m->id || !m->pos || !m->wanted || !m->seq)
+        return err_nomem(e, "the batch");
+    return 0;
+}
+
+int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
+{
+    double start = clock_seconds();
+    struct model_options mo = {.dtype = o->dtype, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    struct opconf ops = {0};
+    int rc;
+
+    *m = (struct llm){.max_seqs = o->max_seqs ? o->max_seqs : DEFAULT_SEQS,
+                      .max_tokens = o->max_tokens ? o->max_tokens : DEFAULT_TOKENS};
+    m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs;
+    if (m->max_tokens < m->max_seqs)
+        m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
+    if ((rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 || (rc = open_threads(m, o, e)) != 0)
+        goto fail;
+    for (int k = 0; k < OP_N_KINDS; k++)
+        mo.backend[k] = ops.backend[k];
+    if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 || (rc = open_tok(m, o->model, e)) != 0)
+        goto fail;
+    if (o->max_len > m->model.info.max_len)
+        log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len, o->max_len);
+    m->max_len = o->max_len ? o->max_len : m->model.info.max_len;
+    if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = open_kv(m, o, e)) != 0 ||
+        (rc = open_sink(m, o, &ops, e)) != 0)
+        goto fail;
+    m->isa = cpu_isa_name(kern_isa(o->dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16));
+    m->load_s = clock_seconds() - start;
+    opconf_fini(&ops);
+    return 0;
+fail:
+    opconf_fini(&ops);
+    llm_close(m);
+    return rc;
+}
+
+void llm_close(struct llm *m)
+{
+    map_region_free(m->logits, m->logits_bytes);
+    mem_free(m->id);
+    mem_free(m->pos);
+    mem_free(m->wanted);
+    mem_free(m->seq);
+    model_work_close(&m->work);
+    eager_free(m->eager);
+    kv_close(&m->kv);
+    tok_close(m->tok);
+    model_close(&m->model);
+    pool_free(m->pool);
+    *m = (struct llm){0};
+}
+
+static void fill_batch(struct llm *m, struct batch *b, const struct llm_rows *rows, size_t n)
+{
+    *b = (struct batch){.id = m->id, .pos = m->pos, .seq = m->seq, .wanted = m->wanted, .logits = m->logits, .n_seqs = n};
+    for (size_t s = 0; s < n; s++) {
+        const struct llm_rows *r = &rows[s];
+
+        ASSERT(b->n_tokens + r->n <= m->max_tokens && b->n_wanted + r->n_wanted <= m->max_wanted, "%zu rows", r->n);
+        m->seq[s] = (struct batch_seq){.kv = kv_view(&m->kv, r->slot), .first = b->n_tokens, .n = r->n, .pos = r->pos,
+                                       .n_prompt = r->n_prompt, .n_total = r->n_total};
+        for (size_t i = 0; i < r->n; i++) {
+            m->id[b->n_tokens + i] = r->id[i];
+            m->pos[b->n_tokens + i] = (int32_t)(r->pos + i);
+        }
+        for (size_t i = r->n - r->n_wanted; i < r->n; i++)
+            m->wanted[b->n_wanted++] = (uint32_t)(b->n_tokens + i);
+        b->n_tokens += r->n;
+    }
+}
+
+void llm_forward(struct llm *m, const struct llm_rows *rows, size_t n)
+{
+    struct batch b;
+
+    ASSERT(n <= m->max_seqs);
+    fill_batch(m, &b, rows, n);
+    mem_guard_up();
+    model_forward(&m->model, eager_sink(m->eager), &b, &m->work);
+    mem_guard_down();
+}
+
+bool llm_must_recompute(const struct llm *m, size_t computed, size_t last_total, size_t total)
+{
+    for (size_t r = 0; r < m->model.info.n_ropes; r++) {
+        size_t border = rope_switch_length(&m->model.info.rope[r]);
+
+        if (border && computed && last_total <= border && total > border)
+            return true;
+    }
+    return false;
+}
+
+size_t llm_scratch_bytes(const struct llm *m)
+{
+    return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;
+}

@@ -1,0 +1,70 @@
+/* llm.h - everything one model needs to run, opened together: weights, tokenizer, cache, kernels' sink, scratch.
+ *
+ * The executor seam: above it, sequences and policies; below it, batches. llm_forward() computes new tokens of some
+ * sequences and leaves the logits that were asked for. Nothing is allocated in it, and the guard of mem.h proves so.
+ */
+#ifndef GALLOP_ENGINE_LLM_H
+#define GALLOP_ENGINE_LLM_H
+
+#include "kv/kv.h"
+#include "model/model.h"
+#include "ops/eager.h"
+#include "text/tok.h"
+
+struct llm_options {
+    const char *model;             /* folder */
+    enum dtype dtype;              /* DT_F32 or DT_BF16 */
+    const char *kv_type;           /* NULL: slab_pool */
+    const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16" */
+    const char *op_config;         /* JSON or NULL */
+    const char *attention_backend; /* NULL, "auto", "gallop", "native" */
+    const char *isa;               /* NULL: the best */
+    int threads;                   /* 0: physical cores */
+    size_t max_len;                /* 0: the model's */
+    size_t max_seqs, max_tokens;   /* 0: 32 and 512 */
+    size_t max_wanted;             /* rows of logits a step can give; 0: max_seqs */
+    size_t kv_tokens, block;       /* 0: automatic */
+    void (*progress)(void *ctx, size_t done, size_t total);
+    void *progress_ctx;
+};
+
+struct llm {
+    struct pool *pool;
+    struct model model;
+    struct tok *tok;     /* NULL: the folder has no tokenizer; tok_missing says why */
+    struct err tok_missing;
+    struct kv kv;
+    struct eager *eager;
+    struct work work;
+    size_t max_len, max_seqs, max_tokens, max_wanted;
+    float *logits;       /* [max_wanted, V] */
+    size_t logits_bytes;
+    int32_t *id, *pos;   /* [max_tokens] */
+    uint32_t *wanted;    /* [max_wanted] */
+    struct batch_seq *seq; /* [max_seqs] */
+    double load_s;
+    const char *isa;     /* of the bf16 or fp32 gemm */
+};
+
+int llm_open(struct llm *m, const struct llm_options *o, struct err *e);
+void llm_close(struct llm *m); /* a zeroed one is fine */
+
+/* New tokens of one sequence. Their rows must be reserved in the cache. */
+struct llm_rows {
+    size_t slot;      /* sequence number in the cache */
+    const int32_t *id; /* [n] */
+    size_t n, pos;    /* tokens; position of the first = rows computed so far */
+    size_t n_prompt, n_total; /* as in struct batch_seq */
+    size_t n_wanted;  /* logits of the last N_WANTED of them */
+};
+
+/* Computes ROWS [n]. Logits stand in m->logits in the order of ROWS, [sum of n_wanted, V]. Must fit the limits. */
+void llm_forward(struct llm *m, const struct llm_rows *rows, size_t n);
+
+/* Rows of a sequence with COMPUTED of them in the cache (planned when LAST_TOTAL tokens were known) must be thrown away and
+ * computed again now that TOTAL are known: longrope's border. */
+bool llm_must_recompute(const struct llm *m, size_t computed, size_t last_total, size_t total);
+
+size_t llm_scratch_bytes(const struct llm *m);
+
+#endif

@@ -1,0 +1,79 @@
+/* opconf.c - reads the operator configuration. */
+#include "engine/opconf.h"
+
+#include <jansson.h>
+#include <string.h>
+
+static bool kind_of(const char *name, enum op_kind *k)
+{
+    for (int i = 0; i < OP_N_KINDS; i++)
+        if (strcmp(linear_kind_name((enum op_kind)i), name) == 0) {
+            *k = (enum op_kind)i;
+            return true;
+        }
+    return false;
+}
+
+/* Kinds that are no linears know "gallop" and "native" only. */
+static bool known(enum op_kind k, const char *backend)
+{
+    if (strcmp(backend, "auto") == 0)
+        return true;
+    if (k == OP_NORM || k == OP_ROPE || k == OP_ATTENTION)
+        return strcmp(backend, "gallop") == 0 || strcmp(backend, "native") == 0;
+    return linear_backend_known(backend);
+}
+
+static int set(struct opconf *c, enum op_kind k, const char *backend, struct err *e)
+{
+    if (!known(k, backend))
+        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s is not built in (gallop, native)", backend,
+                       linear_kind_name(k));
+    c->backend[k] = arena_strndup(&c->arena, backend, strlen(backend));
+    return c->backend[k] ? 0 : err_nomem(e, "the operator configuration");
+}
+
+static int read_object(struct opconf *c, json_t *o, struct err *e)
+{
+    const char *key;
+    json_t *v;
+
+    if (!json_is_object(o))
+        return err_set(e, ERR_INPUT, "--op-config: an object of operator kind to backend is expected");
+    json_object_foreach(o, key, v) {
+        enum op_kind k;
+        int rc;
+
+        if (!kind_of(key, &k))
+            return err_set(e, ERR_INPUT, "--op-config: operator kind \"%s\" is not known", key);
+        if (!json_is_string(v))
+            return err_set(e, ERR_INPUT, "--op-config: the backend of %s is not a string", key);
+        if ((rc = set(c, k, json_string_value(v), e)) != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int opconf_read(struct opconf *c, const char *json, const char *attention, struct err *e)
+{
+    int rc = 0;
+
+    arena_init(&c->arena, MEM_ENGINE);
+    if (json) {
+        json_error_t je;
+        json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, &je);
+
+        if (!o)
+            return err_set(e, ERR_INPUT, "--op-config: %s at column %d", je.text, je.column);
+        rc = read_object(c, o, e);
+        json_decref(o);
+    }
+    if (rc == 0 && attention)
+        rc = set(c, OP_ATTENTION, attention, e);
+    return rc;
+}
+
+void opconf_fini(struct opconf *c)
+{
+    arena_fini(&c->arena);
+}

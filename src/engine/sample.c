@@ -1,0 +1,539 @@
+/* sample.c - the sampling chain over one row of logits, without a full sort and without memory of its own.
+ *
+ * Maxima of blocks of 64 tell where large logits can lie, so that top_k, top_p, min_p and the likeliest K look at few
+ * tokens twice. Cuts are found by quickselect on copies; candidates themselves stay in order of their ids. Where nothing
+ * is cut there are no candidates: sums of blocks of 1024 lead the pick to its block.
+ *
+ * Exponentials are always the kernels', also for single tokens, so that a pick is the same on every machine of an
+ * arithmetic class.
+ */
+#include "engine/sample.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/sample_select.h"
+#include "kern/kern.h"
+
+enum { MAX_BLOCK = 64, SUM_BLOCK = 1024 };
+
+/* One run of the chain. */
+struct chain {
+    struct sampler *s;
+    const struct sampling *p;
+    const struct sample_history *h;
+    const float *logits; /* raw */
+    const float *x;      /* logits, or s->x once something changed them; [n] */
+    size_t n;            /* vocabulary */
+    size_t n_output;
+    float max;           /* of x */
+    float inverse;       /* 1 / temperature */
+    bool all;            /* nothing is cut: s->x holds (x - max) / temperature, and there are no candidates */
+    size_t n_left;       /* candidates */
+    struct sample_stage *stage; /* NULL: nobody wants to know */
+    size_t n_stages;
+};
+
+static size_t blocks_of(size_t n, size_t block)
+{
+    return (n + block - 1) / block;
+}
+
+int sample_open(struct sampler *s, size_t n_vocab, struct err *e)
+{
+    size_t v = blocks_of(n_vocab, SUM_BLOCK) * SUM_BLOCK, words;
+    float *at;
+
+    *s = (struct sampler){0};
+    if (n_vocab == 0 || n_vocab > INT32_MAX)
+        return err_set(e, ERR_INPUT, "a vocabulary of %zu tokens cannot be sampled from", n_vocab);
+    words = 6 * v + v / MAX_BLOCK + 2 * (v / SUM_BLOCK) + 2 * SAMPLING_MAX_LOGPROBS;
+    s->block = mem_alloc(words * sizeof(float), MEM_ENGINE);
+    if (!s->block)
+        return err_nomem(e, "sampler");
+    s->n_vocab = n_vocab;
+    s->block_sum = s->block;
+    at = (float *)s->block + 2 * (v / SUM_BLOCK);
+    s->x = at;
+    s->y = at + v;
+    s->e = at + 2 * v;
+    s->ty = at + 3 * v;
+    s->te = at + 4 * v;
+    s->id = (int32_t *)(at + 5 * v);
+    s->block_max = at + 6 * v;
+    s->top = (struct sample_top *)(s->block_max + v / MAX_BLOCK);
+    return 0;
+}
+
+void sample_close(struct sampler *s)
+{
+    mem_free(s->block);
+    *s = (struct sampler){0};
+}
+
+/* ---- changes of single logits ---- */
+
+static float to_finite(double v)
+{
+    return v > FLT_MAX ? FLT_MAX : v < -FLT_MAX ? -FLT_MAX : (float)v;
+}
+
+static bool holds_back_end(const struct chain *c)
+{
+    return c->n_output < c->p->min_new_tokens && c->p->n_eos + c->p->n_stop_tokens > 0;
+}
+
+static void forbid(float *x, size_t n, const int32_t *ids, size_t n_ids)
+{
+    for (size_t i = 0; i < n_ids; i++)
+        if ((size_t)ids[i] < n)
+            x[ids[i]] = -INFINITY;
+}
+
+static void penalise_repetition(float *x, const struct sample_history *h, double r)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        float *v = &x[h->id[i]];
+
+        if ((h->count[i] > 0 || h->in_prompt[i]) && *v > -INFINITY)
+            *v = to_finite(*v > 0 ? *v / r : *v * r);
+    }
+}
+
+static void penalise_output(float *x, const struct sample_history *h, double frequency, double presence)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        float *v = &x[h->id[i]];
+
+        if (h->count[i] > 0 && *v > -INFINITY)
+            *v = to_finite(*v - (frequency * h->count[i] + presence));
+    }
+}
+
+static void note(struct chain *c, const char *name)
+{
+    size_t left = c->n_left;
+
+    if (!c->stage)
+        return;
+    if (c->all) {
+        left = 0;
+        for (size_t i = 0; i < c->n; i++)
+            left += c->x[i] > -INFINITY;
+    }
+    c->stage[c->n_stages++] = (struct sample_stage){.name = name, .survivors = left};
+}
+
+/* Steps one to five. c->x is then the logits after them; they are copied only when something changes. */
+static void change_logits(struct chain *c)
+{
+    const struct sampling *p = c->p;
+    bool repetition = c->h && c->h->n > 0 && p->repetition_penalty != 1;
+    bool output = c->h && c->h->n > 0 && (p->frequency_penalty != 0 || p->presence_penalty != 0);
+    const uint32_t *allowed = c->h ? c->h->allowed : NULL;
+    float *x = c->s->x;
+
+    c->x = c->logits;
+    if (holds_back_end(c) || repetition || output || p->n_biases > 0 || allowed) {
+        memcpy(x, c->logits, c->n * sizeof(*x));
+        c->x = x;
+    }
+    if (holds_back_end(c)) {
+        forbid(x, c->n, p->eos, p->n_eos);
+        forbid(x, c->n, p->stop_token, p->n_stop_tokens);
+    }
+    note(c, "min_new_tokens");
+    if (repetition)
+        penalise_repetition(x, c->h, p->repetition_penalty);
+    note(c, "repetition_penalty");
+    if (output)
+        penalise_output(x, c->h, p->frequency_penalty, p->presence_penalty);
+    note(c, "frequency_and_presence_penalty");
+    for (size_t i = 0; i < p->n_biases; i++)
+        if (x[p->bias[i].id] > -INFINITY)
+            x[p->bias[i].id] = to_finite((double)x[p->bias[i].id] + p->bias[i].value);
+    for (size_t i = 0; i < c->n && allowed; i++)
+        if (!(allowed[i / 32] >> i % 32 & 1))
+            x[i] = -INFINITY;
+    note(c, "logit_bias");
+}
+
+/* True when no logit is NaN or +infinity. Whole blocks first: the compiler makes vectors of them. */
+static bool all_below_infinity(const float *x, size_t n)
+{
+    size_t i = 0;
+    int bad = 0;
+
+    for (; i + MAX_BLOCK <= n && !bad; i += MAX_BLOCK)
+        for (size_t j = 0; j < MAX_BLOCK; j++)
+            bad |= !(x[i + j] <= FLT_MAX);
+    for (; i < n; i++)
+        bad |= !(x[i] <= FLT_MAX);
+    return !bad;
+}
+
+/* ---- selection ---- */
+
+/* Maxima of blocks of x, and of all of it. */
+static float find_maxima(struct sampler *s, const float *x, size_t n)
+{
+    size_t n_blocks = blocks_of(n, MAX_BLOCK);
+
+    for (size_t b = 0; b < n_blocks; b++)
+        s->block_max[b] = kern.max(x + b * MAX_BLOCK, b + 1 < n_blocks ? MAX_BLOCK : n - b * MAX_BLOCK);
+    return kern.max(s->block_max, n_blocks);
+}
+
+/* Makes candidates of all tokens of x at or above FLOOR and above -infinity, by ascending id. block_max must be of x. */
+static size_t gather(struct sampler *s, const float *x, size_t n, float floor)
+{
+    size_t m = 0;
+
+    for (size_t b = 0; b * MAX_BLOCK < n; b++) {
+        size_t end = (b + 1) * MAX_BLOCK < n ? (b + 1) * MAX_BLOCK : n;
+
+        if (!(s->block_max[b] >= floor))
+            continue;
+        for (size_t i = b * MAX_BLOCK; i < end; i++) {
+            s->id[m] = (int32_t)i;
+            s->y[m] = x[i];
+            m += x[i] >= floor && x[i] > -INFINITY;
+        }
+    }
+    return m;
+}
+
+/* Makes candidates of the K largest of x and of all that equal the last of them. The K-th largest block maximum is a floor
+ * that at least K tokens reach. */
+static size_t gather_top(struct sampler *s, const float *x, size_t n, size_t k)
+{
+    size_t n_blocks = blocks_of(n, MAX_BLOCK), m, kept = 0;
+    float floor = -INFINITY;
+
+    if (k <= n_blocks / 4) {
+        memcpy(s->ty, s->block_max, n_blocks * sizeof(float));
+        floor = sample_select_kth(s->ty, n_blocks, k);
+    }
+    m = gather(s, x, n, floor);
+    if (m <= k)
+        return m;
+    memcpy(s->ty, s->y, m * sizeof(float));
+    floor = sample_select_kth(s->ty, m, k);
+    for (size_t i = 0; i < m; i++) {
+        s->id[kept] = s->id[i];
+        s->y[kept] = s->y[i];
+        kept += s->y[i] >= floor;
+    }
+    return kept;
+}
+
+/* ---- the cuts ---- */
+
+static float exp_of(float y)
+{
+    return kern.exp_sum(&y, 1, 0);
+}
+
+/* s->x = (x - max) / temperature, block maxima alike. */
+static void scale_all(struct chain *c)
+{
+    struct sampler *s = c->s;
+    size_t n_blocks = blocks_of(c->n, MAX_BLOCK);
+
+    for (size_t i = 0; i < c->n; i++)
+        s->x[i] = (c->x[i] - c->max) * c->inverse;
+    for (size_t b = 0; b < n_blocks; b++)
+        s->block_max[b] = (s->block_max[b] - c->max) * c->inverse;
+    c->x = s->x;
+}
+
+/* Sums of exp by blocks of s->x; their sum. */
+static double sum_blocks(struct sampler *s, const float *x, size_t n, float max)
+{
+    size_t n_blocks = blocks_of(n, SUM_BLOCK);
+    double sum = 0;
+
+    for (size_t b = 0; b < n_blocks; b++) {
+        size_t len = b + 1 < n_blocks ? SUM_BLOCK : n - b * SUM_BLOCK;
+
+        s->block_sum[b] = kern.exp_sum(x + b * SUM_BLOCK, len, max);
+        sum += s->block_sum[b];
+    }
+    return sum;
+}
+
+static double sum_candidates(const struct chain *c)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < c->n_left; i++)
+        sum += c->s->e[i];
+    return sum;
+}
+
+/* Makes candidates of the tokens from FLOOR (of s->x) on. */
+static void take_from(struct chain *c, float floor)
+{
+    c->n_left = gather(c->s, c->s->x, c->n, floor);
+    for (size_t i = 0; i < c->n_left; i++)
+        c->s->e[i] = exp_of(c->s->y[i]);
+}
+
+static void cut_top_k(struct chain *c)
+{
+    struct sampler *s = c->s;
+
+    c->n_left = gather_top(s, c->x, c->n, c->p->top_k);
+    for (size_t i = 0; i < c->n_left; i++) {
+        s->y[i] = (s->y[i] - c->max) * c->inverse;
+        s->e[i] = exp_of(s->y[i]);
+    }
+    c->all = false;
+}
+
+static void keep_candidate(struct sampler *s, size_t from, size_t to)
+{
+    s->id[to] = s->id[from];
+    s->y[to] = s->y[from];
+    s->e[to] = s->e[from];
+}
+
+/* Without top_k the candidates come from the whole vocabulary: ever more of it until their mass suffices. */
+static void cut_top_p(struct chain *c)
+{
+    static const float depth[] = {-4, -8, -16, -32, -INFINITY};
+    struct sampler *s = c->s;
+    size_t kept = 0, n_equal = 0;
+    double mass;
+    struct sample_select_cut cut;
+
+    if (c->all) {
+        mass = c->p->top_p * sum_blocks(s, s->x, c->n, 0);
+        for (size_t i = 0; i < sizeof(depth) / sizeof(*depth); i++) {
+            take_from(c, depth[i]);
+            if (sum_candidates(c) >= mass)
+                break;
+        }
+        c->all = false;
+    } else {
+        mass = c->p->top_p * sum_candidates(c);
+    }
+    memcpy(s->ty, s->y, c->n_left * sizeof(float));
+    memcpy(s->te, s->e, c->n_left * sizeof(float));
+    cut = sample_select_mass(s->ty, s->te, c->n_left, mass);
+    for (size_t i = 0; i < c->n_left; i++) {
+        bool stays = s->y[i] > cut.value;
+
+        if (s->y[i] == cut.value)
+            stays = n_equal++ < cut.n_equal;
+        keep_candidate(s, i, kept);
+        kept += stays;
+    }
+    c->n_left = kept;
+}
+
+static void cut_min_p(struct chain *c)
+{
+    float least = (float)c->p->min_p;
+    size_t kept = 0;
+
+    if (c->all) /* a little below the exact place: the comparison of exponentials decides */
+        take_from(c, (float)(log(c->p->min_p) - 1e-3));
+    c->all = false;
+    for (size_t i = 0; i < c->n_left; i++) {
+        bool stays = c->s->e[i] >= least;
+
+        keep_candidate(c->s, i, kept);
+        kept += stays;
+    }
+    c->n_left = kept;
+}
+
+/* Steps six to nine. */
+static void cut_tail(struct chain *c)
+{
+    const struct sampling *p = c->p;
+
+    c->inverse = (float)(1 / p->temperature);
+    note(c, "temperature");
+    if (p->top_k > 0 && p->top_k < c->n)
+        cut_top_k(c);
+    else
+        scale_all(c);
+    note(c, "top_k");
+    if (p->top_p < 1)
+        cut_top_p(c);
+    note(c, "top_p");
+    if (p->min_p > 0)
+        cut_min_p(c);
+    note(c, "min_p");
+}
+
+/* ---- the pick ---- */
+
+static int32_t pick_candidate(const struct chain *c, double u)
+{
+    const struct sampler *s = c->s;
+    double target = u * sum_candidates(c), sum = 0;
+    int32_t last = s->id[0];
+
+    for (size_t i = 0; i < c->n_left; i++) {
+        sum += s->e[i];
+        if (s->e[i] > 0)
+            last = s->id[i];
+        if (sum > target)
+            return s->id[i];
+    }
+    return last;
+}
+
+static int32_t pick_of_all(const struct chain *c, double u)
+{
+    const struct sampler *s = c->s;
+    double target = u * sum_blocks(c->s, s->x, c->n, 0), sum = 0;
+    size_t n_blocks = blocks_of(c->n, SUM_BLOCK), b = 0, last = 0;
+
+    for (size_t i = 0; i < n_blocks; i++) {
+        if (s->block_sum[i] > 0)
+            b = i;
+        if (sum + s->block_sum[i] > target)
+            break;
+        sum += s->block_sum[i];
+    }
+    for (size_t i = b * SUM_BLOCK; i < c->n && i < (b + 1) * SUM_BLOCK; i++) {
+        float e = exp_of(s->x[i]);
+
+        sum += e;
+        if (e > 0)
+            last = i;
+        if (sum > target)
+            break;
+    }
+    return (int32_t)last; /* the order of summing may leave a block a last bit short: then its last token */
+}
+
+/* Orders by logprob, largest first, then by id (Shell's sort). */
+static void sort_top(struct sample_top *t, size_t n)
+{
+    for (size_t gap = n / 2; gap > 0; gap /= 2)
+        for (size_t i = gap; i < n; i++) {
+            struct sample_top one = t[i];
+            size_t j = i;
+
+            for (; j >= gap && (t[j - gap].logprob < one.logprob ||
+                                (t[j - gap].logprob == one.logprob && t[j - gap].id > one.id));
+                 j -= gap)
+                t[j] = t[j - gap];
+            t[j] = one;
+        }
+}
+
+/* log softmax of the raw logits at r->id and at the K likeliest. */
+static void find_logprobs(struct chain *c, struct sample_result *r)
+{
+    struct sampler *s = c->s;
+    size_t k = (size_t)c->p->logprobs, m, taken = 0, n = 0;
+    float max = find_maxima(s, c->logits, c->n), least = INFINITY;
+    double log_sum = log(sum_blocks(s, c->logits, c->n, max)) + max;
+
+    r->logprob = (float)(c->logits[r->id] - log_sum);
+    if (k == 0)
+        return;
+    m = gather_top(s, c->logits, c->n, k);
+    for (size_t i = 0; i < m; i++)
+        least = s->y[i] < least ? s->y[i] : least;
+    for (size_t i = 0; i < m; i++)
+        taken += s->y[i] > least;
+    for (size_t i = 0; i < m; i++) { /* of those equal to the last, the lowest ids */
+        if (s->y[i] == least && taken >= k)
+            continue;
+        taken += s->y[i] == least;
+        s->top[n++] = (struct sample_top){.id = s->id[i], .logprob = (float)(s->y[i] - log_sum)};
+    }
+    sort_top(s->top, n);
+    r->top = s->top;
+    r->n_top = n;
+}
+
+/* ---- the whole ---- */
+
+/* Runs the chain up to the distribution; for greedy up to the changed logits. 0, or ERR_INPUT. */
+static int run(struct chain *c)
+{
+    ASSERT(c->n > 0 && c->n <= c->s->n_vocab, "%zu logits for a sampler of %zu", c->n, c->s->n_vocab);
+    c->all = true;
+    if (!all_below_infinity(c->logits, c->n))
+        return ERR_INPUT;
+    change_logits(c);
+    if (sampling_is_greedy(c->p))
+        return 0;
+    c->max = find_maxima(c->s, c->x, c->n);
+    if (!(c->max > -INFINITY))
+        return ERR_INPUT;
+    cut_tail(c);
+    return 0;
+}
+
+int sample_pick(struct sampler *s, const struct sampling *p, const struct sample_history *h, const float *logits,
+                size_t n_vocab, size_t n_output, struct sample_result *r)
+{
+    struct chain c = {.s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output};
+    int rc = run(&c);
+    double u;
+
+    *r = (struct sample_result){.id = -1};
+    if (rc != 0)
+        return rc;
+    if (sampling_is_greedy(p)) {
+        r->id = (int32_t)kern.argmax(c.x, c.n);
+        if (!(c.x[r->id] > -INFINITY))
+            return ERR_INPUT;
+    } else {
+        u = rng_uniform(p->seed, n_output);
+        r->id = c.all ? pick_of_all(&c, u) : pick_candidate(&c, u);
+    }
+    if (p->logprobs >= 0)
+        find_logprobs(&c, r);
+    return 0;
+}
+
+int sample_explain(struct sampler *s, const struct sampling *p, const struct sample_history *h, const float *logits,
+                   size_t n_vocab, size_t n_output, struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages,
+                   struct sample_prob *probs, size_t *n_probs)
+{
+    struct chain c = {
+        .s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output, .stage = stages};
+    int rc = run(&c);
+    double sum = 0;
+    size_t n = 0;
+
+    *n_stages = c.n_stages;
+    *n_probs = 0;
+    if (rc != 0)
+        return rc;
+    if (sampling_is_greedy(p)) {
+        size_t best = kern.argmax(c.x, c.n);
+
+        if (!(c.x[best] > -INFINITY))
+            return ERR_INPUT;
+        probs[0] = (struct sample_prob){.id = (int32_t)best, .p = 1};
+        stages[(*n_stages)++] = (struct sample_stage){.name = "greedy", .survivors = 1};
+        *n_probs = 1;
+        return 0;
+    }
+    if (c.all)
+        take_from(&c, -INFINITY);
+    for (size_t i = 0; i < c.n_left; i++)
+        sum += s->e[i];
+    for (size_t i = 0; i < c.n_left; i++) {
+        double q = exp((double)s->y[i]) / sum;
+
+        if ((float)q > 0)
+            probs[n++] = (struct sample_prob){.id = s->id[i], .p = q};
+    }
+    *n_probs = n;
+    return 0;
+}

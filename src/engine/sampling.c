@@ -1,0 +1,584 @@
+/* sampling.c - reads, merges and proves sampling parameters.
+ *
+ * One table row per field says its kind, its place in the record and its range; reading from JSON, checking and merging
+ * walk the table. Lists (stops, ids, biases) have readers of their own. JSON is jansson's: requests and generation
+ * configs are small.
+ */
+#include "engine/sampling.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/utf8.h"
+
+enum { LARGEST_CONFIG_BYTES = 1 << 20 };
+
+enum kind { COUNT, NUMBER, BOOL, SEED, INTEGER, LIST };
+
+struct field {
+    const char *name;
+    enum kind kind;
+    size_t offset;    /* in struct sampling */
+    double lo, hi;    /* inclusive, but for lo when open_lo */
+    bool open_lo;
+    const char *expected;
+};
+
+#define AT(member) offsetof(struct sampling, member)
+
+static const struct field field[SAMPLING_N_FIELDS] = {
+    [SAMPLING_MAX_NEW_TOKENS] = {"max_new_tokens", COUNT, AT(max_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
+    [SAMPLING_MIN_NEW_TOKENS] = {"min_new_tokens", COUNT, AT(min_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
+    [SAMPLING_MAX_LENGTH] = {"max_length", COUNT, AT(max_length), 0, INFINITY, false, "a whole number >= 0"},
+    [SAMPLING_TOP_K] = {"top_k", COUNT, AT(top_k), 0, INFINITY, false, "a whole number >= 0 (0 means all)"},
+    [SAMPLING_DO_SAMPLE] = {"do_sample", BOOL, AT(do_sample), 0, 1, false, "true or false"},
+    [SAMPLING_GREEDY] = {"greedy", BOOL, AT(greedy), 0, 1, false, "true or false"},
+    [SAMPLING_IGNORE_EOS] = {"ignore_eos", BOOL, AT(ignore_eos), 0, 1, false, "true or false"},
+    [SAMPLING_TEMPERATURE] = {"temperature", NUMBER, AT(temperature), 0, INFINITY, false, "a finite number >= 0"},
+    [SAMPLING_TOP_P] = {"top_p", NUMBER, AT(top_p), 0, 1, true, "a number above 0 and at most 1"},
+    [SAMPLING_MIN_P] = {"min_p", NUMBER, AT(min_p), 0, 1, false, "a number from 0 to 1"},
+    [SAMPLING_REPETITION_PENALTY] = {"repetition_penalty", NUMBER, AT(repetition_penalty), 0, INFINITY, true,
+                                     "a finite number above 0"},
+    [SAMPLING_FREQUENCY_PENALTY] = {"frequency_penalty", NUMBER, AT(frequency_penalty), -INFINITY, INFINITY, false,
+                                    "a finite number"},
+    [SAMPLING_PRESENCE_PENALTY] = {"presence_penalty", NUMBER, AT(presence_penalty), -INFINITY, INFINITY, false,
+                                   "a finite number"},
+    [SAMPLING_SEED] = {"seed", SEED, AT(seed), -INFINITY, INFINITY, false, "a whole number of 64 bits"},
+    [SAMPLING_LOGPROBS] = {"logprobs", INTEGER, AT(logprobs), 0, SAMPLING_MAX_LOGPROBS, false,
+                           "a whole number from 0 to 1024"},
+    [SAMPLING_LOGIT_BIAS] = {.name = "logit_bias", .kind = LIST},
+    [SAMPLING_STOP] = {.name = "stop", .kind = LIST},
+    [SAMPLING_STOP_TOKEN] = {.name = "stop_token", .kind = LIST},
+    [SAMPLING_EOS_TOKEN_ID] = {.name = "eos_token_id", .kind = LIST},
+};
+_Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "the sentence above says 1024");
+_Static_assert(SAMPLING_N_FIELDS <= 32, "a bit a field");
+
+/* One object being read. */
+struct reader {
+    struct sampling *s;
+    const char *what;
+    struct arena *arena;
+    struct err *e;
+    bool is_config; /* a model's file: ids below zero mean "none" there */
+};
+
+void sampling_default(struct sampling *s)
+{
+    *s = (struct sampling){.max_new_tokens = SIZE_MAX,
+                           .max_length = SIZE_MAX,
+                           .temperature = 1,
+                           .top_p = 1,
+                           .repetition_penalty = 1,
+                           .logprobs = -1,
+                           .bos = -1,
+                           .pad = -1};
+}
+
+bool sampling_given(const struct sampling *s, enum sampling_field f)
+{
+    return (s->given >> f & 1) != 0;
+}
+
+void sampling_mark(struct sampling *s, enum sampling_field f)
+{
+    s->given |= UINT32_C(1) << f;
+}
+
+const char *sampling_name(enum sampling_field f)
+{
+    return field[f].name;
+}
+
+bool sampling_is_greedy(const struct sampling *s)
+{
+    return s->greedy || !s->do_sample || s->temperature < SAMPLING_LOWEST_TEMPERATURE;
+}
+
+bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] >= id)
+            return ids[i] == id;
+    return false;
+}
+
+/* The field called NAME, its other names included; SAMPLING_N_FIELDS if there is none. */
+static enum sampling_field field_of_name(const char *name)
+{
+    if (strcmp(name, "stop_strings") == 0)
+        return SAMPLING_STOP;
+    if (strcmp(name, "stop_token_ids") == 0)
+        return SAMPLING_STOP_TOKEN;
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++)
+        if (strcmp(field[f].name, name) == 0)
+            return (enum sampling_field)f;
+    return SAMPLING_N_FIELDS;
+}
+
+bool sampling_knows(const char *name)
+{
+    enum sampling_field f = field_of_name(name);
+
+    return f != SAMPLING_N_FIELDS && f != SAMPLING_MAX_LENGTH;
+}
+
+/* What a JSON value is, for a message. 5.0 must not look like a whole number. */
+static const char *found(const json_t *v, char *text, size_t size)
+{
+    double real = json_real_value(v);
+
+    switch (json_typeof(v)) {
+    case JSON_STRING: snprintf(text, size, "\"%.40s\"", json_string_value(v)); break;
+    case JSON_INTEGER: snprintf(text, size, "%lld", (long long)json_integer_value(v)); break;
+    case JSON_REAL: snprintf(text, size, fabs(real) < 1e9 && real == rint(real) ? "%.1f" : "%.9g", real); break;
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    case JSON_NULL: return "null";
+    case JSON_ARRAY: snprintf(text, size, "a list of %zu", json_array_size(v)); break;
+    default: return "an object";
+    }
+    return text;
+}
+
+static int unexpected(const struct reader *r, const char *name, const json_t *v, const char *expected)
+{
+    char text[64];
+
+    return err_set(r->e, ERR_INPUT, "%s: %s: found %s, expected %s", r->what, name, found(v, text, sizeof(text)),
+                   expected);
+}
+
+static bool in_range(const struct field *f, double v)
+{
+    return isfinite(v) && (f->open_lo ? v > f->lo : v >= f->lo) && v <= f->hi;
+}
+
+static int read_scalar(struct reader *r, const struct field *f, const json_t *v)
+{
+    void *at = (char *)r->s + f->offset;
+    bool fits = f->kind == BOOL     ? json_is_boolean(v)
+                : f->kind == NUMBER ? json_is_number(v)
+                                    : json_is_integer(v);
+
+    if (!fits || (f->kind != BOOL && !in_range(f, json_number_value(v))))
+        return unexpected(r, f->name, v, f->expected);
+    switch (f->kind) {
+    case BOOL: *(bool *)at = json_is_true(v); break;
+    case NUMBER: *(double *)at = json_number_value(v); break;
+    case COUNT: *(size_t *)at = (size_t)json_integer_value(v); break;
+    case SEED: *(uint64_t *)at = (uint64_t)json_integer_value(v); break;
+    default: *(int *)at = (int)json_integer_value(v); break;
+    }
+    return 0;
+}
+
+static bool is_id(const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= INT32_MAX;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* A token id or a list of them, made ascending and distinct. */
+static int read_ids(struct reader *r, const char *name, const json_t *v, int32_t **ids, size_t *n)
+{
+    size_t count = json_is_array(v) ? json_array_size(v) : 1, kept = 0;
+    int32_t *list;
+
+    if (count > SAMPLING_MAX_IDS)
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %d can be served", r->what, name, count,
+                       SAMPLING_MAX_IDS);
+    list = arena_alloc(r->arena, (count + 1) * sizeof(*list));
+    if (!list)
+        return err_nomem(r->e, name);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+
+        if (r->is_config && json_is_integer(one) && json_integer_value(one) < 0)
+            continue;
+        if (!is_id(one))
+            return unexpected(r, name, one, "a token id");
+        list[kept++] = (int32_t)json_integer_value(one);
+    }
+    qsort(list, kept, sizeof(*list), by_id);
+    *n = 0;
+    for (size_t i = 0; i < kept; i++)
+        if (i == 0 || list[i] != list[i - 1])
+            list[(*n)++] = list[i];
+    *ids = list;
+    return 0;
+}
+
+static int read_stops(struct reader *r, const json_t *v)
+{
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+    struct sampling_str *list;
+
+    if (n > SAMPLING_MAX_STOPS)
+        return err_set(r->e, ERR_INPUT, "%s: stop: found %zu strings, at most %d can be served", r->what, n,
+                       SAMPLING_MAX_STOPS);
+    list = arena_alloc(r->arena, (n + 1) * sizeof(*list));
+    if (!list)
+        return err_nomem(r->e, "stop strings");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+        size_t len = json_string_length(one);
+        const char *copy;
+
+        if (!json_is_string(one) || len == 0)
+            return unexpected(r, "stop", one, "a string that is not empty, or a list of such");
+        if (len > SAMPLING_MAX_STOP_BYTES)
+            return err_set(r->e, ERR_INPUT, "%s: stop: found a string of %zu bytes, at most %d can be served", r->what,
+                           len, SAMPLING_MAX_STOP_BYTES);
+        copy = arena_strndup(r->arena, json_string_value(one), len);
+        if (!copy)
+            return err_nomem(r->e, "stop strings");
+        list[i] = (struct sampling_str){.s = copy, .n = len};
+    }
+    r->s->stop = list;
+    r->s->n_stops = n;
+    return 0;
+}
+
+static int by_bias_id(const void *a, const void *b)
+{
+    const struct sampling_bias *x = a, *y = b;
+
+    return by_id(&x->id, &y->id);
+}
+
+static int read_bias(struct reader *r, int64_t id, const json_t *v, struct sampling_bias *out)
+{
+    float f = (float)json_number_value(v);
+
+    if (id < 0 || id > INT32_MAX)
+        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key %lld, expected a token id", r->what,
+                       (long long)id);
+    if (!json_is_number(v) || !isfinite(f))
+        return unexpected(r, "logit_bias", v, "a finite number");
+    *out = (struct sampling_bias){.id = (int32_t)id, .value = f};
+    return 0;
+}
+
+/* {"id": value, ...}: keys are decimal. */
+static int read_bias_object(struct reader *r, const json_t *v, struct sampling_bias *list)
+{
+    int rc = 0;
+
+    for (void *it = json_object_iter((json_t *)v); it && rc == 0; it = json_object_iter_next((json_t *)v, it)) {
+        const char *key = json_object_iter_key(it);
+        size_t n = strlen(key);
+
+        if (n == 0 || n > 10 || strspn(key, "0123456789") != n)
+            return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key \"%.40s\", expected a token id", r->what, key);
+        rc = read_bias(r, strtoll(key, NULL, 10), json_object_iter_value(it), list++);
+    }
+    return rc;
+}
+
+/* [[id, value], ...] */
+static int read_bias_pairs(struct reader *r, const json_t *v, struct sampling_bias *list)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < json_array_size(v) && rc == 0; i++) {
+        const json_t *pair = json_array_get(v, i), *id = json_array_get(pair, 0);
+
+        if (json_array_size(pair) != 2 || !json_is_integer(id))
+            return unexpected(r, "logit_bias", pair, "a pair of token id and value");
+        rc = read_bias(r, json_integer_value(id), json_array_get(pair, 1), list++);
+    }
+    return rc;
+}
+
+static int read_biases(struct reader *r, const json_t *v)
+{
+    size_t n = json_is_object(v) ? json_object_size(v) : json_array_size(v);
+    struct sampling_bias *list;
+    int rc;
+
+    if (!json_is_object(v) && !json_is_array(v))
+        return unexpected(r, "logit_bias", v, "an object of token ids and values, or a list of pairs");
+    if (n > SAMPLING_MAX_BIASES)
+        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found %zu entries, at most %d can be served", r->what, n,
+                       SAMPLING_MAX_BIASES);
+    list = arena_zalloc(r->arena, n + 1, sizeof(*list));
+    if (!list)
+        return err_nomem(r->e, "logit_bias");
+    rc = json_is_object(v) ? read_bias_object(r, v, list) : read_bias_pairs(r, v, list);
+    if (rc != 0)
+        return rc;
+    qsort(list, n, sizeof(*list), by_bias_id);
+    for (size_t i = 1; i < n; i++)
+        if (list[i].id == list[i - 1].id)
+            return err_set(r->e, ERR_INPUT, "%s: logit_bias: token %d is there twice", r->what, list[i].id);
+    r->s->bias = list;
+    r->s->n_biases = n;
+    return 0;
+}
+
+static int read_field(struct reader *r, enum sampling_field f, const json_t *v)
+{
+    int rc;
+
+    if (json_is_null(v))
+        return 0;
+    switch (f) {
+    case SAMPLING_STOP: rc = read_stops(r, v); break;
+    case SAMPLING_LOGIT_BIAS: rc = read_biases(r, v); break;
+    case SAMPLING_STOP_TOKEN:
+        rc = read_ids(r, field[f].name, v, &r->s->stop_token, &r->s->n_stop_tokens);
+        break;
+    case SAMPLING_EOS_TOKEN_ID: rc = read_ids(r, field[f].name, v, &r->s->eos, &r->s->n_eos); break;
+    default: rc = read_scalar(r, &field[f], v); break;
+    }
+    if (rc == 0)
+        sampling_mark(r->s, f);
+    return rc;
+}
+
+int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a, struct err *e)
+{
+    struct reader r = {.s = s, .what = what, .arena = a, .e = e};
+    json_t *o = (json_t *)object; /* jansson's iterators take no const */
+    int rc = 0;
+
+    if (!json_is_object(object))
+        return err_set(e, ERR_INPUT, "%s: sampling parameters must be an object", what);
+    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
+        const char *name = json_object_iter_key(it);
+
+        if (!sampling_knows(name))
+            return err_set(e, ERR_INPUT, "%s: %.60s: there is no such sampling parameter", what, name);
+        rc = read_field(&r, field_of_name(name), json_object_iter_value(it));
+    }
+    return rc;
+}
+
+/* True when the generation config's KEY, which no field of ours stands for, asks for decoding that is not ours. */
+static bool asks_for_more(const char *key, const json_t *v)
+{
+    static const struct {
+        const char *key;
+        double neutral;
+    } neutral[] = {
+        {"num_beams", 1},          {"num_beam_groups", 1},      {"num_return_sequences", 1},
+        {"typical_p", 1},          {"epsilon_cutoff", 0},       {"eta_cutoff", 0},
+        {"top_h", 1},              {"penalty_alpha", 0},        {"no_repeat_ngram_size", 0},
+        {"diversity_penalty", 0},  {"guidance_scale", 1},       {"encoder_no_repeat_ngram_size", 0},
+        {"min_length", 0},         {"encoder_repetition_penalty", 1},
+    };
+    static const char *const wanted_null[] = {
+        "bad_words_ids",   "forced_bos_token_id",   "forced_eos_token_id", "suppress_tokens",
+        "sequence_bias",   "begin_suppress_tokens", "force_words_ids",     "constraints",
+        "dola_layers",     "watermarking_config",   "max_time",            "exponential_decay_length_penalty",
+    };
+
+    for (size_t i = 0; i < sizeof(neutral) / sizeof(*neutral); i++)
+        if (strcmp(key, neutral[i].key) == 0)
+            return json_is_number(v) && json_number_value(v) != neutral[i].neutral;
+    for (size_t i = 0; i < sizeof(wanted_null) / sizeof(*wanted_null); i++)
+        if (strcmp(key, wanted_null[i]) == 0)
+            return !json_is_null(v) && !(json_is_array(v) && json_array_size(v) == 0);
+    return false;
+}
+
+static int read_config(struct reader *r, json_t *o)
+{
+    char others[256] = "";
+    int rc = 0;
+
+    for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
+        const char *key = json_object_iter_key(it);
+        const json_t *v = json_object_iter_value(it);
+        enum sampling_field f = field_of_name(key);
+
+        if (f != SAMPLING_N_FIELDS) {
+            rc = read_field(r, f, v);
+        } else if (strcmp(key, "bos_token_id") == 0) {
+            r->s->bos = is_id(v) ? (int32_t)json_integer_value(v) : -1;
+        } else if (strcmp(key, "pad_token_id") == 0) {
+            r->s->pad = is_id(v) ? (int32_t)json_integer_value(v) : -1;
+        } else if (asks_for_more(key, v) && strlen(others) + strlen(key) + 3 < sizeof(others)) {
+            strcat(strcat(others, others[0] ? ", " : ""), key);
+        }
+    }
+    if (rc == 0 && others[0])
+        log_warn("%s: %s: asks for decoding that is not done here; ignored", r->what, others);
+    return rc;
+}
+
+int sampling_from_text(const char *text, size_t len, const char *path, struct sampling *s, struct arena *a,
+                       struct err *e)
+{
+    struct reader r = {.s = s, .what = path, .arena = a, .e = e, .is_config = true};
+    json_error_t je = {.text = ""};
+    json_t *root;
+    int rc;
+
+    sampling_default(s);
+    root = json_loadb(text, len, 0, &je);
+    if (!root && json_error_code(&je) == json_error_out_of_memory)
+        return err_nomem(e, path);
+    if (!root)
+        return err_set(e, ERR_INPUT, "%s: line %d is not JSON: %.100s", path, je.line, je.text);
+    if (json_is_object(root))
+        rc = read_config(&r, root);
+    else
+        rc = err_set(e, ERR_INPUT, "%s: found something else than a JSON object", path);
+    json_decref(root);
+    return rc;
+}
+
+int sampling_from_generation_config(const char *dir, struct sampling *s, struct arena *a, struct err *e)
+{
+    char path[4096];
+    struct map_file m;
+    int rc, n = snprintf(path, sizeof(path), "%s/generation_config.json", dir);
+
+    sampling_default(s);
+    if (n < 0 || (size_t)n >= sizeof(path))
+        return err_set(e, ERR_INPUT, "%.80s...: the path is too long", dir);
+    if (access(path, F_OK) != 0)
+        return 0;
+    rc = map_file_open(&m, path, e);
+    if (rc != 0)
+        return rc;
+    if (m.len > LARGEST_CONFIG_BYTES)
+        rc = err_set(e, ERR_INPUT, "%s: found %zu bytes, expected at most %d", path, m.len, LARGEST_CONFIG_BYTES);
+    else
+        rc = sampling_from_text(m.bytes ? m.bytes : "", m.len, path, s, a, e);
+    map_file_close(&m);
+    return rc;
+}
+
+/* Copies one field; scalars by their kind, lists whole. */
+static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
+{
+    static const size_t size[] = {[COUNT] = sizeof(size_t), [NUMBER] = sizeof(double), [BOOL] = sizeof(bool),
+                                  [SEED] = sizeof(uint64_t), [INTEGER] = sizeof(int), [LIST] = 0};
+
+    memcpy((char *)out + field[f].offset, (const char *)from + field[f].offset, size[field[f].kind]);
+    switch (f) {
+    case SAMPLING_STOP: out->stop = from->stop, out->n_stops = from->n_stops; break;
+    case SAMPLING_LOGIT_BIAS: out->bias = from->bias, out->n_biases = from->n_biases; break;
+    case SAMPLING_EOS_TOKEN_ID: out->eos = from->eos, out->n_eos = from->n_eos; break;
+    case SAMPLING_STOP_TOKEN:
+        out->stop_token = from->stop_token;
+        out->n_stop_tokens = from->n_stop_tokens;
+        break;
+    default: break;
+    }
+    sampling_mark(out, f);
+}
+
+void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config)
+{
+    struct sampling s;
+
+    sampling_default(&s);
+    for (int i = 0; i < SAMPLING_N_FIELDS; i++) {
+        enum sampling_field f = (enum sampling_field)i;
+
+        if (sampling_given(user, f))
+            copy_field(&s, user, f);
+        else if (sampling_given(config, f))
+            copy_field(&s, config, f);
+    }
+    s.bos = user->bos >= 0 ? user->bos : config->bos;
+    s.pad = user->pad >= 0 ? user->pad : config->pad;
+    if (!sampling_given(user, SAMPLING_DO_SAMPLE) &&
+        (sampling_given(user, SAMPLING_TEMPERATURE) || sampling_given(user, SAMPLING_TOP_K) ||
+         sampling_given(user, SAMPLING_TOP_P) || sampling_given(user, SAMPLING_MIN_P)))
+        s.do_sample = true;
+    if (s.min_new_tokens > s.max_new_tokens) {
+        if (!sampling_given(user, SAMPLING_MIN_NEW_TOKENS))
+            s.min_new_tokens = s.max_new_tokens;
+        else if (!sampling_given(user, SAMPLING_MAX_NEW_TOKENS))
+            s.max_new_tokens = s.min_new_tokens;
+    }
+    *out = s;
+}
+
+static int validate_scalar(const struct sampling *s, const struct field *f, struct err *e)
+{
+    const void *at = (const char *)s + f->offset;
+    double v;
+
+    if (f->kind == NUMBER)
+        v = *(const double *)at;
+    else if (f->kind == INTEGER)
+        v = *(const int *)at;
+    else
+        return 0;
+    if (in_range(f, v) || (f->kind == INTEGER && v == -1))
+        return 0;
+    return err_set(e, ERR_INPUT, "%s: found %.9g, expected %s", f->name, v, f->expected);
+}
+
+int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
+{
+    int rc = 0;
+
+    for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
+        rc = validate_scalar(s, &field[f], e);
+    if (rc != 0)
+        return rc;
+    if (s->min_new_tokens > s->max_new_tokens)
+        return err_set(e, ERR_INPUT, "min_new_tokens: found %zu, expected at most max_new_tokens (%zu)",
+                       s->min_new_tokens, s->max_new_tokens);
+    for (size_t i = 0; i < s->n_biases; i++) {
+        if (s->bias[i].id < 0 || (size_t)s->bias[i].id >= n_vocab)
+            return err_set(e, ERR_INPUT, "logit_bias: found token %d, the vocabulary has %zu", s->bias[i].id, n_vocab);
+        if (!isfinite(s->bias[i].value))
+            return err_set(e, ERR_INPUT, "logit_bias: token %d: expected a finite number", s->bias[i].id);
+        if (i > 0 && s->bias[i].id <= s->bias[i - 1].id)
+            return err_set(e, ERR_INPUT, "logit_bias: token %d is there twice or out of order", s->bias[i].id);
+    }
+    for (size_t i = 0; i < s->n_stop_tokens; i++)
+        if (s->stop_token[i] < 0 || (size_t)s->stop_token[i] >= n_vocab)
+            return err_set(e, ERR_INPUT, "stop_token: found token %d, the vocabulary has %zu", s->stop_token[i],
+                           n_vocab);
+    for (size_t i = 0; i < s->n_stops; i++) {
+        const struct sampling_str *t = &s->stop[i];
+
+        if (t->n == 0 || t->n > SAMPLING_MAX_STOP_BYTES || utf8_valid_prefix(t->s, t->n) != t->n)
+            return err_set(e, ERR_INPUT, "stop: string %zu has %zu bytes, expected 1 to %d of UTF-8", i, t->n,
+                           SAMPLING_MAX_STOP_BYTES);
+    }
+    if (s->n_stops > SAMPLING_MAX_STOPS)
+        return err_set(e, ERR_INPUT, "stop: found %zu strings, at most %d can be served", s->n_stops,
+                       SAMPLING_MAX_STOPS);
+    return 0;
+}
+
+int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e)
+{
+    int32_t *list;
+    size_t at = 0;
+
+    if (id < 0 || sampling_has_id(s->eos, s->n_eos, id))
+        return 0;
+    list = arena_alloc(a, (s->n_eos + 1) * sizeof(*list));
+    if (!list)
+        return err_nomem(e, "end tokens");
+    while (at < s->n_eos && s->eos[at] < id)
+        at++;
+    for (size_t i = 0; i < s->n_eos; i++)
+        list[i + (i >= at)] = s->eos[i];
+    list[at] = id;
+    s->eos = list;
+    s->n_eos++;
+    return 0;
+}

@@ -1,0 +1,67 @@
+/* score.c - a prompt in chunks, its wanted rows handed on. */
+#include "engine/score.h"
+
+#include <math.h>
+
+static int check(const struct llm *m, const struct score_request *r, struct err *e)
+{
+    if (r->n == 0)
+        return err_set(e, ERR_INPUT, "the prompt is empty");
+    if (r->n > m->max_len)
+        return err_set(e, ERR_INPUT, "the prompt has %zu tokens, the context is %zu", r->n, m->max_len);
+    for (size_t i = 0; i < r->n; i++)
+        if (r->ids[i] < 0 || (size_t)r->ids[i] >= m->model.info.vocab)
+            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu", r->ids[i], i,
+                           m->model.info.vocab);
+    return 0;
+}
+
+/* The next chunk from POS: as large as asked, but with no more wanted rows than a step can give. */
+static struct llm_rows next_chunk(const struct llm *m, const struct score_request *r, size_t pos)
+{
+    size_t from = r->n - (r->last < r->n ? r->last : r->n), n = r->chunk && r->chunk < m->max_tokens ? r->chunk : m->max_tokens;
+    struct llm_rows rows = {.id = r->ids + pos, .pos = pos, .n_prompt = r->n, .n_total = r->n};
+
+    if (n > r->n - pos)
+        n = r->n - pos;
+    if (pos + n > from) {
+        size_t first = from > pos ? from : pos;
+
+        if (pos + n - first > m->max_wanted)
+            n = first + m->max_wanted - pos;
+        rows.n_wanted = pos + n - first;
+    }
+    rows.n = n;
+    return rows;
+}
+
+int score_run(struct llm *m, const struct score_request *r, struct err *e)
+{
+    int rc = check(m, r, e);
+
+    if (rc)
+        return rc;
+    if ((rc = kv_reserve(&m->kv, 0, r->n)) != 0)
+        return err_set(e, rc, "the KV cache has no room for %zu tokens", r->n);
+    for (size_t pos = 0; pos < r->n && rc == 0;) {
+        struct llm_rows rows = next_chunk(m, r, pos);
+
+        eager_capture(m->eager, r->hidden, r->n, pos);
+        llm_forward(m, &rows, 1);
+        if (rows.n_wanted)
+            rc = r->rows(r->ctx, pos + rows.n - rows.n_wanted, rows.n_wanted, m->logits);
+        pos += rows.n;
+    }
+    eager_capture(m->eager, NULL, 0, 0);
+    kv_release(&m->kv, 0);
+    return rc;
+}
+
+double score_logsumexp(const float *x, size_t n)
+{
+    double max = (double)kern.max(x, n), sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)x[i] - max);
+    return max + log(sum);
+}

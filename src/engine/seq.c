@@ -1,0 +1,109 @@
+/* seq.c - admission of a request. */
+#include "engine/seq.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len, struct err *e)
+{
+    if (r->n_ids == 0)
+        return err_set(e, ERR_INPUT, "the prompt is empty");
+    if (r->n_ids >= max_len)
+        return err_set(e, ERR_INPUT, "the prompt has %zu tokens; with a context of %zu at most %zu leave room for an answer",
+                       r->n_ids, max_len, max_len - 1);
+    for (size_t i = 0; i < r->n_ids; i++)
+        if (r->ids[i] < 0 || (size_t)r->ids[i] >= n_vocab)
+            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu", r->ids[i], i, n_vocab);
+    return 0;
+}
+
+/* Arrays of the sampling record live as long as the sequence. */
+static int copy_sampling(struct seq *s, const struct sampling *from)
+{
+    struct sampling *to = &s->sampling;
+
+    *to = *from;
+#define COPY(field, n)                                                                          \
+    do {                                                                                        \
+        if (from->n) {                                                                          \
+            to->field = arena_zalloc(&s->arena, from->n, sizeof(*from->field));                 \
+            if (!to->field)                                                                     \
+                return ERR_NOMEM;                                                               \
+            memcpy(to->field, from->field, from->n * sizeof(*from->field));                     \
+        }                                                                                       \
+    } while (0)
+    COPY(bias, n_biases);
+    COPY(stop, n_stops);
+    COPY(stop_token, n_stop_tokens);
+    COPY(eos, n_eos);
+#undef COPY
+    for (size_t i = 0; i < to->n_stops; i++) {
+        to->stop[i].s = arena_strndup(&s->arena, from->stop[i].s, from->stop[i].n);
+        if (!to->stop[i].s)
+            return ERR_NOMEM;
+    }
+    return 0;
+}
+
+static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab, size_t max_len,
+                struct err *e)
+{
+    size_t room = max_len - r->n_ids;
+    int rc;
+
+    if ((rc = sampling_validate(r->sampling, n_vocab, e)) != 0)
+        return rc;
+    if (copy_sampling(s, r->sampling) != 0)
+        return err_nomem(e, "a request");
+    s->context_cuts = s->sampling.max_new_tokens != SIZE_MAX && s->sampling.max_new_tokens > room;
+    s->n_prompt = s->n_known = r->n_ids;
+    s->cap = r->n_ids + (s->sampling.max_new_tokens < room ? s->sampling.max_new_tokens : room);
+    s->token = arena_alloc(&s->arena, s->cap * sizeof(*s->token));
+    if (!s->token)
+        return err_nomem(e, "a request");
+    memcpy(s->token, r->ids, r->n_ids * sizeof(*s->token));
+    if ((rc = stop_init(&s->stop, &s->sampling, r->n_ids, max_len, &s->arena, e)) != 0 ||
+        (rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->cap - s->n_prompt, n_vocab,
+                                  &s->arena, e)) != 0)
+        return rc;
+    return tok ? detok_new(&s->detok, tok, !r->keep_special, e) : 0;
+}
+
+int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab, size_t max_len,
+            struct err *e)
+{
+    struct seq *s;
+    int rc = check_ids(r, n_vocab, max_len, e);
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    s = mem_zalloc(1, sizeof(*s), MEM_ENGINE);
+    if (!s)
+        return err_nomem(e, "a request");
+    s->user = r->user;
+    arena_init(&s->arena, MEM_ENGINE);
+    buf_init(&s->piece, MEM_ENGINE);
+    if ((rc = fill(s, r, tok, n_vocab, max_len, e)) != 0) {
+        seq_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+void seq_free(struct seq *s)
+{
+    if (!s)
+        return;
+    detok_free(s->detok);
+    buf_fini(&s->piece);
+    arena_fini(&s->arena);
+    mem_free(s);
+}
+
+size_t seq_n_output(const struct seq *s)
+{
+    return s->n_known - s->n_prompt;
+}

@@ -1,0 +1,166 @@
+/* avx2_vec.c - the kernels on plain vectors, eight lanes at a time, with masked tails. See ref_vec.c for what they mean. */
+#include <math.h>
+
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_math.h"
+
+void avx2_add(float *x, const float *r, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8)
+        avx2_put(x, i, _mm256_add_ps(avx2_get(x + i, n - i), avx2_get(r + i, n - i)), n - i, false);
+}
+
+void avx2_scale(float *x, float a, size_t n)
+{
+    const __m256 va = _mm256_set1_ps(a);
+
+    for (size_t i = 0; i < n; i += 8)
+        avx2_put(x, i, _mm256_mul_ps(avx2_get(x + i, n - i), va), n - i, false);
+}
+
+void avx2_scale_add(float *y, const float *x, float a, size_t n)
+{
+    const __m256 va = _mm256_set1_ps(a);
+
+    for (size_t i = 0; i < n; i += 8)
+        avx2_put(y, i, _mm256_fmadd_ps(va, avx2_get(x + i, n - i), avx2_get(y + i, n - i)), n - i, false);
+}
+
+void avx2_rope_half(float *x, const float *cos, const float *sin, size_t half)
+{
+    for (size_t i = 0; i < half; i += 8) {
+        size_t left = half - i;
+        __m256 x1 = avx2_get(x + i, left), x2 = avx2_get(x + half + i, left);
+        __m256 c = avx2_get(cos + i, left), s = avx2_get(sin + i, left);
+
+        avx2_put(x, i, _mm256_fnmadd_ps(x2, s, _mm256_mul_ps(x1, c)), left, false);
+        avx2_put(x, half + i, _mm256_fmadd_ps(x1, s, _mm256_mul_ps(x2, c)), left, false);
+    }
+}
+
+/* Eight elements are four pairs: cosines doubled, sines doubled with the even ones negated, x with neighbours swapped. */
+void avx2_rope_pair(float *x, const float *cos, const float *sin, size_t half)
+{
+    const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    const __m256 even = _mm256_setr_ps(-0.0f, 0.0f, -0.0f, 0.0f, -0.0f, 0.0f, -0.0f, 0.0f);
+
+    for (size_t i = 0; i < half; i += 4) {
+        size_t left = half - i;
+        __m256i some = avx2_first((ptrdiff_t)(left < 4 ? left : 4));
+        __m256 c = _mm256_permutevar8x32_ps(_mm256_maskload_ps(cos + i, some), twice);
+        __m256 s = _mm256_permutevar8x32_ps(_mm256_maskload_ps(sin + i, some), twice);
+        __m256 v = avx2_get(x + 2 * i, 2 * left);
+        __m256 swapped = _mm256_permute_ps(v, 0xb1);
+
+        v = _mm256_fmadd_ps(swapped, _mm256_xor_ps(s, even), _mm256_mul_ps(v, c));
+        avx2_put(x, 2 * i, v, 2 * left, false);
+    }
+}
+
+/* F and BF16 are constants at every call. */
+AVX2_INLINE void act(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+{
+    for (size_t i = 0; i < n; i += 8)
+        avx2_put(out, i, avx2_activate(avx2_get(x + i, n - i), f), n - i, bf16);
+}
+
+AVX2_INLINE void glu(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+{
+    for (size_t i = 0; i < n; i += 8) {
+        __m256 y = avx2_activate(avx2_get(gate + i, n - i), f);
+
+        avx2_put(out, i, _mm256_mul_ps(y, avx2_get(up + i, n - i)), n - i, bf16);
+    }
+}
+
+#define EACH_ACT(CALL)                                                                                       \
+    switch (f) {                                                                                             \
+    case KERN_SILU: CALL(KERN_SILU); break;                                                                  \
+    case KERN_GELU_TANH: CALL(KERN_GELU_TANH); break;                                                        \
+    case KERN_GELU_ERF: CALL(KERN_GELU_ERF); break;                                                          \
+    case KERN_GELU_QUICK: CALL(KERN_GELU_QUICK); break;                                                      \
+    case KERN_RELU: CALL(KERN_RELU); break;                                                                  \
+    case KERN_N_ACTS: break;                                                                                 \
+    }
+
+void avx2_act(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+{
+#define CALL(F) bf16 ? act(out, x, n, F, true) : act(out, x, n, F, false)
+    EACH_ACT(CALL)
+#undef CALL
+}
+
+void avx2_glu(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+{
+#define CALL(F) bf16 ? glu(out, gate, up, n, F, true) : glu(out, gate, up, n, F, false)
+    EACH_ACT(CALL)
+#undef CALL
+}
+
+void avx2_to_bf16(uint16_t *out, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 8)
+        avx2_put(out, i, avx2_get(x + i, n - i), n - i, true);
+}
+
+/* MAXPS gives its second operand when either is NaN, so NaN never enters the running maximum. */
+static float largest(const float *x, size_t n)
+{
+    const __m256 none = _mm256_set1_ps(-INFINITY);
+    __m256 best[4] = {none, none, none, none};
+    size_t i = 0;
+
+    for (; n - i >= 32; i += 32)
+        for (int j = 0; j < 4; j++)
+            best[j] = _mm256_max_ps(_mm256_loadu_ps(x + i + 8 * j), best[j]);
+    for (; i < n; i += 8) {
+        __m256 v = avx2_get(x + i, n - i);
+
+        v = _mm256_blendv_ps(none, v, _mm256_castsi256_ps(avx2_first((ptrdiff_t)(n - i))));
+        best[0] = _mm256_max_ps(v, best[0]);
+    }
+    return avx2_fold_max(_mm256_max_ps(_mm256_max_ps(best[0], best[1]), _mm256_max_ps(best[2], best[3])));
+}
+
+float avx2_max(const float *x, size_t n)
+{
+    return largest(x, n) + 0.0f;
+}
+
+/* The second pass looks for the first element that equals the maximum; with nothing but NaN there is none. */
+size_t avx2_argmax(const float *x, size_t n)
+{
+    const __m256 max = _mm256_set1_ps(largest(x, n));
+
+    for (size_t i = 0; i < n; i += 8) {
+        __m256 same = _mm256_cmp_ps(avx2_get(x + i, n - i), max, _CMP_EQ_OQ);
+        int bits = _mm256_movemask_ps(_mm256_and_ps(same, _mm256_castsi256_ps(avx2_first((ptrdiff_t)(n - i)))));
+
+        if (bits)
+            return i + (size_t)__builtin_ctz((unsigned)bits);
+    }
+    return 0;
+}
+
+float avx2_exp_sum(const float *x, size_t n, float max)
+{
+    const __m256 m = _mm256_set1_ps(max);
+    __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps();
+    size_t i = 0;
+
+    for (; n - i >= 16; i += 16) {
+        low = _mm256_add_ps(low, avx2_exp(_mm256_sub_ps(_mm256_loadu_ps(x + i), m)));
+        high = _mm256_add_ps(high, avx2_exp(_mm256_sub_ps(_mm256_loadu_ps(x + i + 8), m)));
+    }
+    if (i < n) {
+        ptrdiff_t left = (ptrdiff_t)(n - i);
+        __m256 e = avx2_exp(_mm256_sub_ps(avx2_get(x + i, n - i), m));
+
+        low = _mm256_add_ps(low, _mm256_and_ps(e, _mm256_castsi256_ps(avx2_first(left))));
+        if (left > 8) {
+            e = avx2_exp(_mm256_sub_ps(avx2_get(x + i + 8, n - i - 8), m));
+            high = _mm256_add_ps(high, _mm256_and_ps(e, _mm256_castsi256_ps(avx2_first(left - 8))));
+        }
+    }
+    return avx2_fold(low, high);
+}

@@ -1,0 +1,16 @@
+/* avx512_attn_f32.c - attention over one chunk in fp32: the walk of avx512_attn.h with one fma a step and element.
+ *
+ *   keys    [dp][16] float, a zmm a dim;  values  [16][dp] float, dp / 16 zmm a token
+ *   sums    dims ascending, tokens ascending, one accumulator an element
+ *
+ * 12 rows: 24 fma against 2 loads, 12 broadcasts and 4 prefetches a step, as in the gemm.
+ */
+#include "kern/avx512/avx512.h"
+#include "kern/avx512/avx512_attn.h"
+
+AVX512_ATTN_TABLE(AVX512_F32);
+
+void KERN_NAME(avx512_attn_f32)(const struct kern_attn *a)
+{
+    avx512_attn_drive(a, &micro, AVX512_F32);
+}

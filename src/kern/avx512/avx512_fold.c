@@ -1,0 +1,47 @@
+/* avx512_fold.c - joins the chunks of attention and finishes a row: o = o a + o2 b, and o / l at the end.
+ *
+ * The two weights are scalars from kmath.h; the vectors are as long as a head. Formula and order: kern.h.
+ */
+#include "kern/avx512/avx512.h"
+#include "kern/simd512.h"
+
+SIMD512_INLINE void join(float *o, const float *o2, __mmask16 m, __m512 a, __m512 b)
+{
+    simd512_store(o, m, _mm512_fmadd_ps(simd512_load(o, m), a, _mm512_mul_ps(simd512_load(o2, m), b)));
+}
+
+void KERN_NAME(avx512_attn_fold)(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)
+{
+    float n, a, b;
+    size_t i = 0;
+
+    if (m2 == -INFINITY && l2 == 0)
+        return;
+    if (*m == -INFINITY) {
+        *m = m2;
+        *l = l2;
+        memmove(o, o2, d * sizeof *o);
+        return;
+    }
+    n = *m > m2 ? *m : m2;
+    a = kmath_exp(*m - n);
+    b = kmath_exp(m2 - n);
+    *m = n;
+    *l = fmaf(*l, a, l2 * b);
+    for (; i + 16 <= d; i += 16)
+        join(o + i, o2 + i, SIMD512_ALL, _mm512_set1_ps(a), _mm512_set1_ps(b));
+    if (i < d)
+        join(o + i, o2 + i, simd512_head(d - i), _mm512_set1_ps(a), _mm512_set1_ps(b));
+}
+
+void KERN_NAME(avx512_attn_finish)(void *out, const float *o, float l, size_t d, bool bf16)
+{
+    __m512 inv = _mm512_set1_ps(1.0f / l);
+
+    for (size_t i = 0; i < d; i += 16) {
+        __mmask16 m = simd512_head(d - i);
+        __m512 y = l == 0 ? _mm512_setzero_ps() : _mm512_mul_ps(simd512_load(o + i, m), inv);
+
+        simd512_put(out, i, m, y, bf16);
+    }
+}

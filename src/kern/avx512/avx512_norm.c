@@ -1,0 +1,80 @@
+/* avx512_norm.c - RMS and layer normalisation of one row, the residual added on the way in.
+ *
+ * The 16 lanes of the canonical sums are the lanes of one register: a chain of n / 16 additions, half a microsecond for
+ * 8192 elements, with the row in the level 1 cache for the passes that follow. Missing lanes of the last step add +0,
+ * which leaves a sum that began at +0 as it is.
+ */
+#include "kern/avx512/avx512.h"
+#include "kern/simd512.h"
+
+/* Lanes M of x + i after the residual, if any, was added and stored. */
+SIMD512_INLINE __m512 take(float *x, const float *r, size_t i, __mmask16 m)
+{
+    __m512 v = simd512_load(x + i, m);
+
+    if (r) {
+        v = _mm512_add_ps(v, simd512_load(r + i, m));
+        simd512_store(x + i, m, v);
+    }
+    return v;
+}
+
+/* out[i..] = w * (x * inv). */
+SIMD512_INLINE void rms_put(void *out, const float *x, const float *w, size_t i, __mmask16 m, __m512 inv, bool bf16)
+{
+    __m512 y = _mm512_mul_ps(simd512_load(x + i, m), inv);
+
+    if (w)
+        y = _mm512_mul_ps(simd512_load(w + i, m), y);
+    simd512_put(out, i, m, y, bf16);
+}
+
+void KERN_NAME(avx512_rms_norm)(void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)
+{
+    size_t whole = n & ~(size_t)15;
+    __mmask16 m = simd512_head(n - whole);
+    __m512 sum = _mm512_setzero_ps(), inv, v;
+
+    for (size_t i = 0; i < whole; i += 16) {
+        v = take(x, r, i, SIMD512_ALL);
+        sum = _mm512_fmadd_ps(v, v, sum);
+    }
+    if (m) {
+        v = take(x, r, whole, m);
+        sum = _mm512_fmadd_ps(v, v, sum);
+    }
+    inv = _mm512_set1_ps(1.0f / sqrtf(simd512_fold_add(sum) / (float)n + eps));
+    for (size_t i = 0; i < whole; i += 16)
+        rms_put(out, x, w, i, SIMD512_ALL, inv, bf16);
+    if (m)
+        rms_put(out, x, w, whole, m, inv, bf16);
+}
+
+/* (x - mean) in the lanes of M, +0 in others. */
+SIMD512_INLINE __m512 centred(const float *x, size_t i, __mmask16 m, __m512 mean)
+{
+    return _mm512_maskz_mov_ps(m, _mm512_sub_ps(simd512_load(x + i, m), mean));
+}
+
+void KERN_NAME(avx512_layer_norm)(void *out, float *x, const float *r, const float *w, const float *b, size_t n,
+                                  float eps, bool bf16)
+{
+    __m512 sum = _mm512_setzero_ps(), square = _mm512_setzero_ps(), mean, inv, v;
+
+    for (size_t i = 0; i < n; i += 16)
+        sum = _mm512_add_ps(sum, take(x, r, i, simd512_head(n - i)));
+    mean = _mm512_set1_ps(simd512_fold_add(sum) / (float)n);
+    for (size_t i = 0; i < n; i += 16) {
+        v = centred(x, i, simd512_head(n - i), mean);
+        square = _mm512_fmadd_ps(v, v, square);
+    }
+    inv = _mm512_set1_ps(1.0f / sqrtf(simd512_fold_add(square) / (float)n + eps));
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+
+        v = _mm512_mul_ps(centred(x, i, m, mean), inv);
+        v = _mm512_fmadd_ps(v, w ? simd512_load(w + i, m) : _mm512_set1_ps(1.0f),
+                            b ? simd512_load(b + i, m) : _mm512_setzero_ps());
+        simd512_put(out, i, m, v, bf16);
+    }
+}

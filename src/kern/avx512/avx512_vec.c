@@ -1,0 +1,165 @@
+/* avx512_vec.c - the kernels on plain vectors, sixteen lanes at a time: sums, scalings, activations, conversions,
+ * reductions. Whole vectors first, then one masked step for the rest, so nothing beyond the end is read or written.
+ *
+ * exp_sum keeps the 16-lane order of kern.h by having one accumulator; the others have no order to keep. argmax finds the
+ * largest first and then its first place: two passes of one comparison a vector, the second ends early.
+ */
+#include "kern/avx512/avx512.h"
+#include "kern/simd512.h"
+
+void KERN_NAME(avx512_add)(float *x, const float *r, size_t n)
+{
+    size_t i = 0;
+    __mmask16 m;
+
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(x + i, _mm512_add_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(r + i)));
+    if (i < n) {
+        m = simd512_head(n - i);
+        simd512_store(x + i, m, _mm512_add_ps(simd512_load(x + i, m), simd512_load(r + i, m)));
+    }
+}
+
+void KERN_NAME(avx512_scale)(float *x, float a, size_t n)
+{
+    __m512 v = _mm512_set1_ps(a);
+    size_t i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(x + i, _mm512_mul_ps(_mm512_loadu_ps(x + i), v));
+    if (i < n)
+        simd512_store(x + i, simd512_head(n - i), _mm512_mul_ps(simd512_load(x + i, simd512_head(n - i)), v));
+}
+
+void KERN_NAME(avx512_scale_add)(float *y, const float *x, float a, size_t n)
+{
+    __m512 v = _mm512_set1_ps(a);
+    size_t i = 0;
+    __mmask16 m;
+
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(y + i, _mm512_fmadd_ps(v, _mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i)));
+    if (i < n) {
+        m = simd512_head(n - i);
+        simd512_store(y + i, m, _mm512_fmadd_ps(v, simd512_load(x + i, m), simd512_load(y + i, m)));
+    }
+}
+
+void KERN_NAME(avx512_to_bf16)(uint16_t *out, const float *x, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 16 <= n; i += 16)
+        simd512_store_bf16(out + i, SIMD512_ALL, _mm512_loadu_ps(x + i));
+    if (i < n)
+        simd512_store_bf16(out + i, simd512_head(n - i), simd512_load(x + i, simd512_head(n - i)));
+}
+
+/* out = f(gate) * up, or f(gate) where UP is NULL; F, BF16 and whether there is UP are constants at each call. */
+SIMD512_INLINE void activate(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+        __m512 y = simd512_act(simd512_load(gate + i, m), f);
+
+        if (up)
+            y = _mm512_mul_ps(y, simd512_load(up + i, m));
+        simd512_put(out, i, m, y, bf16);
+    }
+}
+
+SIMD512_INLINE void activate_as(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+{
+    if (bf16)
+        activate(out, gate, up, n, f, true);
+    else
+        activate(out, gate, up, n, f, false);
+}
+
+SIMD512_INLINE void activate_by(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+{
+    switch (f) {
+    case KERN_SILU:
+        activate_as(out, gate, up, n, KERN_SILU, bf16);
+        break;
+    case KERN_GELU_TANH:
+        activate_as(out, gate, up, n, KERN_GELU_TANH, bf16);
+        break;
+    case KERN_GELU_ERF:
+        activate_as(out, gate, up, n, KERN_GELU_ERF, bf16);
+        break;
+    case KERN_GELU_QUICK:
+        activate_as(out, gate, up, n, KERN_GELU_QUICK, bf16);
+        break;
+    case KERN_RELU:
+        activate_as(out, gate, up, n, KERN_RELU, bf16);
+        break;
+    case KERN_N_ACTS:
+        break;
+    }
+}
+
+void KERN_NAME(avx512_act)(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+{
+    activate_by(out, x, NULL, n, f, bf16);
+}
+
+void KERN_NAME(avx512_glu)(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+{
+    activate_by(out, gate, up, n, f, bf16);
+}
+
+/* The largest of x, NaN left out. Four maxima side by side: which of equals it is does not matter but for the sign of a
+ * zero, and the callers take care of that. */
+static float largest(const float *x, size_t n)
+{
+    __m512 top[4];
+    size_t i = 0;
+
+    for (int j = 0; j < 4; j++)
+        top[j] = _mm512_set1_ps(-INFINITY);
+    for (; i + 64 <= n; i += 64) {
+        top[0] = _mm512_max_ps(_mm512_loadu_ps(x + i), top[0]);
+        top[1] = _mm512_max_ps(_mm512_loadu_ps(x + i + 16), top[1]);
+        top[2] = _mm512_max_ps(_mm512_loadu_ps(x + i + 32), top[2]);
+        top[3] = _mm512_max_ps(_mm512_loadu_ps(x + i + 48), top[3]);
+    }
+    for (; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+
+        top[0] = _mm512_mask_max_ps(top[0], m, simd512_load(x + i, m), top[0]);
+    }
+    return simd512_fold_max(_mm512_max_ps(_mm512_max_ps(top[0], top[1]), _mm512_max_ps(top[2], top[3])));
+}
+
+float KERN_NAME(avx512_max)(const float *x, size_t n)
+{
+    return largest(x, n) + 0.0f;
+}
+
+size_t KERN_NAME(avx512_argmax)(const float *x, size_t n)
+{
+    __m512 top = _mm512_set1_ps(largest(x, n));
+
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+        unsigned hit = m & _mm512_cmp_ps_mask(simd512_load(x + i, m), top, _CMP_EQ_OQ);
+
+        if (hit)
+            return i + (size_t)__builtin_ctz(hit);
+    }
+    return 0; /* nothing but NaN */
+}
+
+float KERN_NAME(avx512_exp_sum)(const float *x, size_t n, float max)
+{
+    __m512 sum = _mm512_setzero_ps(), top = _mm512_set1_ps(max);
+
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+        __m512 y = simd512_exp(_mm512_sub_ps(simd512_load(x + i, m), top));
+
+        sum = _mm512_add_ps(sum, _mm512_maskz_mov_ps(m, y));
+    }
+    return simd512_fold_add(sum);
+}

@@ -1,0 +1,25 @@
+/* peak.c - picks the loops of peak.h by what the processor has. The int8 dot is asked for by itself: no level of cpu.h
+ * stands for it.
+ */
+#include "kern/peak.h"
+
+#include "base/cpu.h"
+
+void peak_best(struct peak *p)
+{
+    *p = (struct peak){.fma = ref_peak_fma, .read = ref_peak_read};
+#if defined(__x86_64__)
+    if (cpu_has(CPU_AVX2)) {
+        p->fma = avx2_peak_fma;
+        p->read = avx2_peak_read;
+    }
+    if (cpu_has(CPU_AVX512)) {
+        p->fma = avx512_peak_fma;
+        p->read = avx512_peak_read;
+        if (__builtin_cpu_supports("avx512vnni"))
+            p->dot8 = avx512vnni_peak_dot8;
+    }
+    if (cpu_has(CPU_AVX512BF16))
+        p->dot = avx512bf16_peak_dot;
+#endif
+}

@@ -1,0 +1,31 @@
+/* peak.h - loops that measure what the machine can do at most: arithmetic on registers alone, and reading alone.
+ *
+ * They live in the ISA folders because they need their instructions; roof.h in app/ turns them into figures. Not kernels:
+ * no model needs them, and they have no order to keep.
+ */
+#ifndef GALLOP_KERN_PEAK_H
+#define GALLOP_KERN_PEAK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* N turns of a loop; returns the operations done, a multiply-add being two. */
+typedef double peak_loop(size_t n);
+
+/* Reads [p, p + bytes), 64-byte aligned and a multiple of 1024 bytes; the result only keeps the reading alive. */
+typedef uint64_t peak_reader(const void *p, size_t bytes);
+
+struct peak {
+    peak_loop *fma;  /* fp32 */
+    peak_loop *dot;  /* bf16 pairs into fp32; NULL: no such instruction here */
+    peak_loop *dot8; /* int8 quadruples into int32; NULL likewise */
+    peak_reader *read;
+};
+
+/* The widest loops that this machine can run. */
+void peak_best(struct peak *p);
+
+peak_loop ref_peak_fma, avx2_peak_fma, avx512_peak_fma, avx512bf16_peak_dot, avx512vnni_peak_dot8;
+peak_reader ref_peak_read, avx2_peak_read, avx512_peak_read;
+
+#endif

@@ -1,0 +1,183 @@
+/* tokjsonnorm.c - each type becomes one or a few steps of normalize.h. */
+#include "text/tokjsonnorm.h"
+
+#include <string.h>
+
+#include "text/tokcomp.h"
+
+static const char section[] = "normalizer";
+
+static void add(struct jp *j, struct tok *t, struct normalize_step step)
+{
+    tokcomp_stop(j, normalize_add(&t->norm, step, j->e), section);
+}
+
+static void add_replace(struct jp *j, struct tok *t, const struct tokcomp *c)
+{
+    struct normalize_step step = {.kind = NORMALIZE_REPLACE};
+    int rc = 0;
+
+    if ((!c->literal.s && !c->regex.s) || !c->content.s || (c->literal.s && c->literal.n == 0)) {
+        jp_fail(j, "a Replace needs a pattern and a content");
+        return;
+    }
+    if (c->regex.s)
+        rc = pretokre_new(&step.re, c->regex.s, c->regex.n, true, j->e);
+    else if (!normalize_copy(&step.find, &step.n_find, c->literal.s, c->literal.n))
+        rc = err_nomem(j->e, section);
+    if (rc == 0 && !normalize_copy(&step.text, &step.n_text, c->content.s, c->content.n))
+        rc = err_nomem(j->e, section);
+    if (rc == 0) {
+        add(j, t, step);
+        return;
+    }
+    mem_free(step.find);
+    pretokre_free(step.re);
+    tokcomp_stop(j, rc, section);
+}
+
+static void add_prepend(struct jp *j, struct tok *t, const struct tokcomp *c)
+{
+    struct normalize_step step = {.kind = NORMALIZE_PREPEND};
+
+    if (!c->prepend.s)
+        jp_fail(j, "a Prepend needs the field prepend");
+    else if (!normalize_copy(&step.text, &step.n_text, c->prepend.s, c->prepend.n))
+        tokcomp_stop(j, err_nomem(j->e, section), section);
+    else
+        add(j, t, step);
+}
+
+static void add_bert(struct jp *j, struct tok *t, const struct tokcomp *c)
+{
+    bool lower = c->lowercase != TOKCOMP_NO;
+
+    if (c->clean_text != TOKCOMP_NO)
+        add(j, t, (struct normalize_step){.kind = NORMALIZE_CLEAN});
+    if (c->handle_chinese_chars != TOKCOMP_NO)
+        add(j, t, (struct normalize_step){.kind = NORMALIZE_IDEOGRAPHS});
+    if (c->strip_accents == TOKCOMP_YES || (c->strip_accents == TOKCOMP_UNSET && lower)) {
+        add(j, t, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFD});
+        add(j, t, (struct normalize_step){.kind = NORMALIZE_DROP_MN});
+    }
+    if (lower)
+        add(j, t, (struct normalize_step){.kind = NORMALIZE_LOWERCASE});
+}
+
+static int sextet(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+/* Base64 (RFC 4648); OUT has room for 3/4 of N. false: not that. */
+static bool unbase64(const struct jp_str *s, char *out, size_t *n_out)
+{
+    size_t n = s->n, m = 0;
+    uint32_t bits = 0;
+    int have = 0;
+
+    while (n > 0 && s->s[n - 1] == '=' && s->n - n < 2)
+        n--;
+    for (size_t i = 0; i < n; i++) {
+        int v = sextet(s->s[i]);
+
+        if (v < 0)
+            return false;
+        bits = bits << 6 | (uint32_t)v;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            out[m++] = (char)(bits >> have & 0xff);
+        }
+    }
+    *n_out = m;
+    return true;
+}
+
+static void add_map(struct jp *j, struct tok *t, const struct tokcomp *c)
+{
+    struct normalize_step step = {.kind = NORMALIZE_MAP_HF};
+    char *bytes;
+    size_t n;
+    int rc;
+
+    if (!c->charsmap.s || c->charsmap.n == 0)
+        return; /* a map of nothing */
+    bytes = mem_alloc(c->charsmap.n, MEM_TEXT);
+    if (!bytes)
+        rc = err_nomem(j->e, section);
+    else if (!unbase64(&c->charsmap, bytes, &n))
+        rc = err_set(j->e, ERR_INPUT, "the precompiled_charsmap is not base64");
+    else
+        rc = spmmap_new(&step.map, bytes, n, j->e);
+    mem_free(bytes);
+    if (rc)
+        tokcomp_stop(j, rc, section);
+    else
+        add(j, t, step);
+}
+
+/* The types that need nothing but their name. */
+static bool add_simple(struct jp *j, struct tok *t, const struct tokcomp *c)
+{
+    static const struct {
+        const char *type;
+        struct normalize_step step;
+    } simple[] = {
+        {"NFC", {.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFC}},
+        {"NFD", {.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFD}},
+        {"NFKC", {.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFKC}},
+        {"NFKD", {.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFKD}},
+        {"Lowercase", {.kind = NORMALIZE_LOWERCASE}},
+        {"StripAccents", {.kind = NORMALIZE_DROP_MARKS}},
+        {"Nmt", {.kind = NORMALIZE_NMT}},
+    };
+
+    for (size_t i = 0; i < sizeof(simple) / sizeof(*simple); i++)
+        if (jp_is(&c->type, simple[i].type))
+            return add(j, t, simple[i].step), true;
+    return false;
+}
+
+static void member(struct jp *j, void *ctx)
+{
+    tokjsonnorm_read(j, ctx);
+}
+
+void tokjsonnorm_read(struct jp *j, struct tok *t)
+{
+    struct tokcomp c;
+
+    if (jp_null(j))
+        return;
+    tokcomp_read(j, &c);
+    if (j->rc || add_simple(j, t, &c))
+        return;
+    if (t->spelled) {
+        jp_fail(j, "a normalizer behind ByteLevel is not understood");
+    } else if (jp_is(&c.type, "Sequence")) {
+        tokcomp_each(j, &c, member, t);
+    } else if (jp_is(&c.type, "Replace")) {
+        add_replace(j, t, &c);
+    } else if (jp_is(&c.type, "Prepend")) {
+        add_prepend(j, t, &c);
+    } else if (jp_is(&c.type, "Strip")) {
+        add(j, t, (struct normalize_step){.kind = NORMALIZE_STRIP, .left = c.strip_left != TOKCOMP_NO,
+                                          .right = c.strip_right != TOKCOMP_NO});
+    } else if (jp_is(&c.type, "BertNormalizer")) {
+        add_bert(j, t, &c);
+    } else if (jp_is(&c.type, "Precompiled")) {
+        add_map(j, t, &c);
+    } else if (jp_is(&c.type, "ByteLevel")) {
+        t->spelled = true;
+        add(j, t, (struct normalize_step){.kind = NORMALIZE_SPELL});
+    } else {
+        tokcomp_unknown(j, section, &c);
+    }
+}

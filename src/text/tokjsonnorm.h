@@ -1,0 +1,11 @@
+/* tokjsonnorm.h - the "normalizer" of a tokenizer.json. */
+#ifndef GALLOP_TEXT_TOKJSONNORM_H
+#define GALLOP_TEXT_TOKJSONNORM_H
+
+#include "base/jpull.h"
+#include "text/tokcore.h"
+
+/* Reads the normalizer at J (null: none) into T. Errors are J's. */
+void tokjsonnorm_read(struct jp *j, struct tok *t);
+
+#endif

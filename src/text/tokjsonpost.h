@@ -1,0 +1,12 @@
+/* tokjsonpost.h - the "post_processor" of a tokenizer.json. */
+#ifndef GALLOP_TEXT_TOKJSONPOST_H
+#define GALLOP_TEXT_TOKJSONPOST_H
+
+#include "base/jpull.h"
+#include "text/tokcore.h"
+
+/* Reads the post_processor at J (null: none): the ids it puts around one text go to T->prefix and T->suffix. What it
+ * does to offsets and to pairs of texts is not needed here. Errors are J's. */
+void tokjsonpost_read(struct jp *j, struct tok *t);
+
+#endif

@@ -1,0 +1,366 @@
+/* test_opt.c - the option table: where values come from, what is refused and how it is said, and what it prints. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/opt.h"
+
+enum { MODEL, TOKENS, TEMPERATURE, TOP_P, DTYPE, STOP, STOP_TOKEN, GREEDY, JSON, SEED };
+
+static const struct opt_row rows[] = {
+    {.id = MODEL, .name = "model", .brief = 'm', .type = OPT_STRING, .arg = "X", .env = "GALLOP_TEST_MODEL",
+     .help = "checkpoint folder | file"},
+    {.id = TOKENS, .name = "max-new-tokens", .brief = 'n', .type = OPT_INT, .range = "[0,1000000]",
+     .env = "GALLOP_TEST_TOKENS", .fallback = "16", .help = "most tokens to generate"},
+    {.id = TEMPERATURE, .name = "temperature", .type = OPT_FLOAT, .range = "[0,inf)", .fallback = "1",
+     .help = "divides logits"},
+    {.id = TOP_P, .name = "top-p", .type = OPT_FLOAT, .range = "(0,1]", .help = "nucleus"},
+    {.id = DTYPE, .name = "dtype", .type = OPT_CHOICE, .choices = "fp32|bf16", .env = "GALLOP_TEST_DTYPE",
+     .fallback = "bf16", .help = "computing type"},
+    {.id = STOP, .name = "stop", .type = OPT_STRING, .repeat = true, .help = "ends the text"},
+    {.id = STOP_TOKEN, .name = "stop-token", .type = OPT_INT, .range = "[0,2147483647]", .repeat = true, .arg = "ID",
+     .help = "ends the text"},
+    {.id = GREEDY, .name = "greedy", .type = OPT_FLAG, .env = "GALLOP_TEST_GREEDY", .help = "the likeliest token"},
+    {.id = JSON, .name = "json", .brief = 'j', .type = OPT_FLAG, .help = "machine-readable output"},
+    {.id = SEED, .name = "seed", .type = OPT_INT, .help = "of the random numbers"},
+};
+enum { N_ROWS = sizeof(rows) / sizeof(*rows) };
+
+static struct opt_values v;
+static struct err e;
+
+#define PARSE(...) parse((char *[]){"gallop", __VA_ARGS__, NULL})
+
+static int parse(char **argv)
+{
+    int argc = 0;
+
+    while (argv[argc])
+        argc++;
+    opt_fini(&v);
+    e = (struct err){0};
+    return opt_parse(rows, N_ROWS, argc, argv, &v, &e);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    unsetenv("GALLOP_TEST_MODEL");
+    unsetenv("GALLOP_TEST_TOKENS");
+    unsetenv("GALLOP_TEST_DTYPE");
+    unsetenv("GALLOP_TEST_GREEDY");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    opt_fini(&v);
+    return 0;
+}
+
+static void without_arguments_defaults_hold(void **state)
+{
+    (void)state;
+    assert_int_equal(parse((char *[]){"gallop", NULL}), 0);
+    assert_int_equal(opt_int(&v, TOKENS), 16);
+    assert_int_equal(opt_source(&v, TOKENS), OPT_DEFAULT);
+    assert_false(opt_given(&v, TOKENS));
+    assert_string_equal(opt_string(&v, DTYPE), "bf16");
+    assert_int_equal(opt_choice(&v, DTYPE), 1);
+    assert_null(opt_string(&v, MODEL));
+    assert_int_equal(opt_source(&v, MODEL), OPT_NONE);
+    assert_int_equal(opt_count(&v, STOP), 0);
+    assert_false(opt_flag(&v, GREEDY));
+    assert_true(opt_float(&v, TOP_P) == 0 && opt_int(&v, SEED) == 0);
+    assert_int_equal(v.n_args, 0);
+}
+
+static void every_way_of_writing_an_option_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("-mdir", "--max-new-tokens=5", "--temperature", "0.25", "-j", "--dtype", "fp32"), 0);
+    assert_string_equal(opt_string(&v, MODEL), "dir");
+    assert_int_equal(opt_int(&v, TOKENS), 5);
+    assert_true(opt_float(&v, TEMPERATURE) == 0.25);
+    assert_true(opt_flag(&v, JSON) && !opt_flag(&v, GREEDY));
+    assert_int_equal(opt_choice(&v, DTYPE), 0);
+    assert_int_equal(opt_source(&v, DTYPE), OPT_GIVEN);
+    assert_int_equal(PARSE("-jn", "7", "--temp", "2"), 0); /* clustered, and a unique beginning */
+    assert_true(opt_flag(&v, JSON) && opt_int(&v, TOKENS) == 7 && opt_float(&v, TEMPERATURE) == 2);
+}
+
+static void positional_arguments_keep_their_order_and_a_double_dash_ends_options(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("one", "-n", "3", "two words", "--", "--json", "-5"), 0);
+    assert_int_equal(v.n_args, 4);
+    assert_string_equal(v.args[0], "one");
+    assert_string_equal(v.args[1], "two words");
+    assert_string_equal(v.args[2], "--json");
+    assert_string_equal(v.args[3], "-5");
+    assert_false(opt_flag(&v, JSON));
+}
+
+static void a_negative_number_is_a_value_and_not_an_option(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("--seed", "-9223372036854775808"), 0);
+    assert_true(opt_int(&v, SEED) == INT64_MIN);
+}
+
+static void repeated_options_collect_and_others_take_the_last(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("--stop", "a", "--stop=b", "--stop", "", "-n", "1", "-n", "2", "--stop", "d", "--stop", "e"), 0);
+    assert_int_equal(opt_count(&v, STOP), 5);
+    assert_string_equal(opt_at(&v, STOP, 0)->text, "a");
+    assert_string_equal(opt_at(&v, STOP, 1)->text, "b");
+    assert_string_equal(opt_at(&v, STOP, 2)->text, "");
+    assert_string_equal(opt_at(&v, STOP, 4)->text, "e");
+    assert_int_equal(opt_int(&v, TOKENS), 2);
+    assert_int_equal(opt_count(&v, TOKENS), 1);
+    assert_int_equal(PARSE("--stop-token", "3", "--stop-token", "1"), 0);
+    assert_true(opt_at(&v, STOP_TOKEN, 0)->i == 3 && opt_at(&v, STOP_TOKEN, 1)->i == 1);
+}
+
+static void the_environment_comes_second(void **state)
+{
+    (void)state;
+    setenv("GALLOP_TEST_TOKENS", "99", 1);
+    setenv("GALLOP_TEST_DTYPE", "fp32", 1);
+    setenv("GALLOP_TEST_GREEDY", "Yes", 1);
+    setenv("GALLOP_TEST_MODEL", "", 1); /* empty is not set */
+    assert_int_equal(PARSE("--dtype", "bf16"), 0);
+    assert_int_equal(opt_int(&v, TOKENS), 99);
+    assert_int_equal(opt_source(&v, TOKENS), OPT_ENV);
+    assert_true(opt_given(&v, TOKENS));
+    assert_int_equal(opt_choice(&v, DTYPE), 1);
+    assert_int_equal(opt_source(&v, DTYPE), OPT_GIVEN);
+    assert_true(opt_flag(&v, GREEDY));
+    assert_null(opt_string(&v, MODEL));
+    setenv("GALLOP_TEST_GREEDY", "off", 1);
+    assert_int_equal(PARSE("x"), 0);
+    assert_false(opt_flag(&v, GREEDY));
+}
+
+#define REFUSED(sentence, ...)                                                                      \
+    do {                                                                                            \
+        assert_int_equal(PARSE(__VA_ARGS__), ERR_INPUT);                                            \
+        assert_string_equal(e.msg, sentence);                                                       \
+    } while (0)
+
+static void bad_values_are_named_with_what_was_expected(void **state)
+{
+    (void)state;
+    REFUSED("--max-new-tokens: found 'many', expected a whole number in [0,1000000]", "-n", "many");
+    REFUSED("--max-new-tokens: found '1000001', expected a whole number in [0,1000000]", "-n1000001");
+    REFUSED("--max-new-tokens: found '-1', expected a whole number in [0,1000000]", "-n", "-1");
+    REFUSED("--max-new-tokens: found '5.5', expected a whole number in [0,1000000]", "-n", "5.5");
+    REFUSED("--max-new-tokens: found '', expected a whole number in [0,1000000]", "--max-new-tokens=");
+    REFUSED("--seed: found '9223372036854775808', expected a whole number", "--seed", "9223372036854775808");
+    REFUSED("--top-p: found '0', expected a number in (0,1]", "--top-p", "0");
+    REFUSED("--top-p: found '1.01', expected a number in (0,1]", "--top-p", "1.01");
+    REFUSED("--temperature: found 'inf', expected a number in [0,inf)", "--temperature", "inf");
+    REFUSED("--temperature: found 'nan', expected a number in [0,inf)", "--temperature", "nan");
+    REFUSED("--temperature: found '1e999', expected a number in [0,inf)", "--temperature", "1e999");
+    REFUSED("--temperature: found '0.5x', expected a number in [0,inf)", "--temperature", "0.5x");
+    REFUSED("--dtype: found 'fp3', expected one of fp32|bf16", "--dtype", "fp3");
+    REFUSED("--dtype: found 'fp32|bf16', expected one of fp32|bf16", "--dtype", "fp32|bf16");
+    REFUSED("--dtype: found '', expected one of fp32|bf16", "--dtype", "");
+    setenv("GALLOP_TEST_TOKENS", "lots", 1);
+    REFUSED("GALLOP_TEST_TOKENS in the environment: found 'lots', expected a whole number in [0,1000000]", "x");
+    setup(NULL);
+    setenv("GALLOP_TEST_GREEDY", "perhaps", 1);
+    REFUSED("GALLOP_TEST_GREEDY in the environment: found 'perhaps', expected 1 or 0", "x");
+}
+
+static void bad_options_are_named(void **state)
+{
+    (void)state;
+    REFUSED("--tepmerature: there is no such option; --help lists them", "--tepmerature", "1");
+    REFUSED("--tepmerature: there is no such option; --help lists them", "--tepmerature=1");
+    REFUSED("-x: there is no such option; --help lists them", "-x");
+    REFUSED("-x: there is no such option; --help lists them", "-jx");
+    REFUSED("--tx: there is no such option; --help lists them", "a", "-j", "--tx=1", "--json", "b");
+}
+
+static void ambiguous_missing_and_superfluous_values_are_named(void **state)
+{
+    (void)state;
+    REFUSED("--t: several options begin like this; --help lists them", "--t", "1");
+    REFUSED("--model: found nothing after it, expected X", "-m");
+    REFUSED("--max-new-tokens: found nothing after it, expected N", "--max-new-tokens");
+    REFUSED("--dtype: found nothing after it, expected fp32|bf16", "--dtype");
+    REFUSED("--json: found '--json=1', but it takes no value", "--json=1");
+}
+
+static void one_parse_does_not_disturb_the_next(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("-j", "-x", "-n"), ERR_INPUT); /* leaves getopt in the middle */
+    assert_int_equal(PARSE("a", "-n", "4", "b"), 0);
+    assert_int_equal(v.n_args, 2);
+    assert_int_equal(opt_int(&v, TOKENS), 4);
+}
+
+static void help_shows_every_row_and_stays_in_its_columns(void **state)
+{
+    struct buf b;
+    size_t column = 0;
+
+    (void)state;
+    buf_init(&b, MEM_APP);
+    opt_help(rows, N_ROWS, &b);
+    for (int i = 0; i < N_ROWS; i++) {
+        assert_non_null(strstr(b.data, rows[i].name));
+        if (rows[i].env)
+            assert_non_null(strstr(b.data, rows[i].env));
+    }
+    assert_non_null(strstr(b.data, "  -n, --max-new-tokens N      most tokens to generate, in [0,1000000] [16] "
+                                   "($GALLOP_TEST_TOKENS)\n"));
+    assert_non_null(strstr(b.data, "      --stop TEXT             ends the text; may be repeated\n"));
+    assert_non_null(strstr(b.data, "      --dtype fp32|bf16       computing type [bf16] ($GALLOP_TEST_DTYPE)\n"));
+    for (size_t i = 0; i < b.len; i++) {
+        column = b.data[i] == '\n' ? 0 : column + 1;
+        assert_true(column <= 100);
+    }
+    buf_fini(&b);
+}
+
+static void long_help_wraps_under_itself(void **state)
+{
+    static const struct opt_row one[] = {
+        {.id = 0, .name = "a-very-long-name-of-an-option", .type = OPT_STRING, .arg = "SOMETHING",
+         .help = "words words words words words words words words words words words words words words words words"}};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, MEM_APP);
+    opt_help(one, 1, &b);
+    assert_string_equal(b.data,
+                        "      --a-very-long-name-of-an-option SOMETHING\n"
+                        "                              words words words words words words words words words words words\n"
+                        "                              words words words words words\n");
+    buf_fini(&b);
+}
+
+static void the_markdown_table_escapes_bars(void **state)
+{
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, MEM_APP);
+    opt_markdown(rows, N_ROWS, &b);
+    assert_non_null(strstr(b.data, "| option | environment | default | meaning |\n| --- | --- | --- | --- |\n"));
+    assert_non_null(strstr(b.data, "| `-m, --model X` | `GALLOP_TEST_MODEL` |  | checkpoint folder \\| file |\n"));
+    assert_non_null(strstr(b.data, "| `--dtype fp32\\|bf16` | `GALLOP_TEST_DTYPE` | bf16 | computing type |\n"));
+    buf_fini(&b);
+}
+
+static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
+{
+    size_t blocks;
+    bool failed = true;
+    long n;
+
+    (void)state;
+    opt_fini(&v);
+    blocks = mem_live_blocks();
+    for (n = 1; failed; n++) {
+        struct buf b;
+        int rc;
+
+        mem_fail_at(n);
+        rc = PARSE("a", "--stop", "b", "--stop", "c", "-n", "5", "--stop", "d");
+        if (rc == 0) {
+            buf_init(&b, MEM_APP);
+            opt_help(rows, N_ROWS, &b);
+            opt_markdown(rows, N_ROWS, &b);
+            failed = mem_failed();
+            assert_int_equal(b.oom, failed);
+            buf_fini(&b);
+        } else {
+            failed = mem_failed();
+            assert_true(failed);
+            assert_int_equal(rc, ERR_NOMEM);
+        }
+        mem_fail_at(0);
+        opt_fini(&v);
+        assert_int_equal(mem_live_blocks(), blocks);
+    }
+    assert_true(n > 3);
+}
+
+/* A table that contradicts itself is a bug, found the first time anything is parsed. */
+static int parse_in_child(const struct opt_row *r, size_t n)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        struct opt_values out;
+
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(2);
+        opt_parse(r, n, 1, (char *[]){"gallop", NULL}, &out, NULL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void a_table_with_mistakes_is_a_bug(void **state)
+{
+    static const struct opt_row good = {.id = 1, .name = "a", .brief = 'a', .type = OPT_INT, .help = "h"};
+    struct opt_row two[2] = {good, {.id = 2, .name = "b", .brief = 'b', .type = OPT_STRING, .help = "h"}};
+
+    (void)state;
+    assert_int_equal(parse_in_child(two, 2), 0);
+    two[1].id = 1;
+    assert_int_equal(parse_in_child(two, 2), 6);
+    two[1].id = 2, two[1].name = "a";
+    assert_int_equal(parse_in_child(two, 2), 6);
+    two[1].name = "b", two[1].brief = 'a';
+    assert_int_equal(parse_in_child(two, 2), 6);
+    two[0] = (struct opt_row){.id = 1, .name = "a", .type = OPT_INT, .range = "[1,2}", .help = "h"};
+    assert_int_equal(parse_in_child(two, 1), 6);
+    two[0] = (struct opt_row){.id = 1, .name = "a", .type = OPT_INT, .range = "[1,2]", .fallback = "3", .help = "h"};
+    assert_int_equal(parse_in_child(two, 1), 6);
+    two[0] = (struct opt_row){.id = 1, .name = "a", .type = OPT_CHOICE, .help = "h"};
+    assert_int_equal(parse_in_child(two, 1), 6);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(without_arguments_defaults_hold),
+        TEST(every_way_of_writing_an_option_is_read),
+        TEST(positional_arguments_keep_their_order_and_a_double_dash_ends_options),
+        TEST(a_negative_number_is_a_value_and_not_an_option),
+        TEST(repeated_options_collect_and_others_take_the_last),
+        TEST(the_environment_comes_second),
+        TEST(bad_values_are_named_with_what_was_expected),
+        TEST(bad_options_are_named),
+        TEST(ambiguous_missing_and_superfluous_values_are_named),
+        TEST(one_parse_does_not_disturb_the_next),
+        TEST(help_shows_every_row_and_stays_in_its_columns),
+        TEST(long_help_wraps_under_itself),
+        TEST(the_markdown_table_escapes_bars),
+        TEST(running_out_of_memory_is_reported_and_leaks_nothing),
+        TEST(a_table_with_mistakes_is_a_bug),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,331 @@
+/* test_pool.c - the compute pool under stress, asleep, misplaced and out of memory. Meant for ThreadSanitizer too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/pool.h"
+#include "base/topo.h"
+
+enum { MOST = 64 };
+
+static const int sizes[] = {1, 2, 3, 8};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+#else
+enum { SANITIZED = 0 };
+#endif
+
+struct tally {
+    size_t ran[MOST];   /* plain memory: the pool alone orders it */
+    int n_threads[MOST];
+    size_t input, output[MOST];
+};
+
+static void count(void *ctx, int thread, int n_threads)
+{
+    struct tally *t = ctx;
+
+    t->ran[thread]++;
+    t->n_threads[thread] = n_threads;
+    t->output[thread] = t->input * 3 + (size_t)thread;
+}
+
+static void every_thread_runs_every_job_once(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+        struct tally t = {.input = 0};
+        struct pool *p;
+        struct err e = {0};
+
+        assert_int_equal(pool_new(&p, sizes[k], &e), 0);
+        assert_int_equal(pool_threads(p), sizes[k]);
+        for (size_t job = 1; job <= 3000; job++) {
+            t.input = job;
+            pool_run(p, count, &t);
+            for (int i = 0; i < sizes[k]; i++) {
+                assert_int_equal(t.ran[i], job);
+                assert_int_equal(t.n_threads[i], sizes[k]);
+                assert_int_equal(t.output[i], job * 3 + (size_t)i);
+            }
+        }
+        assert_int_equal(t.ran[sizes[k]], 0);
+        pool_free(p);
+    }
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+
+    nanosleep(&t, NULL);
+}
+
+static void one_is_slow(void *ctx, int thread, int n_threads)
+{
+    struct tally *t = ctx;
+
+    if (thread == (int)(t->input % (size_t)n_threads))
+        pause_ms(2);
+    count(ctx, thread, n_threads);
+}
+
+/* Workers that went to sleep between jobs, and a caller that goes to sleep in a long one. */
+static void sleepers_on_either_side_are_woken(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+        struct tally t = {.input = 0};
+        struct pool *p;
+        struct err e = {0};
+
+        assert_int_equal(pool_new(&p, sizes[k], &e), 0);
+        for (size_t job = 1; job <= 24; job++) {
+            t.input = job;
+            if (job % 3 == 0)
+                pause_ms(3);
+            pool_run(p, one_is_slow, &t);
+            for (int i = 0; i < sizes[k]; i++)
+                assert_int_equal(t.ran[i], job);
+        }
+        pool_free(p);
+    }
+}
+
+static double cpu_seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void an_idle_pool_burns_no_processor_time(void **state)
+{
+    struct tally t = {.input = 0};
+    struct pool *p;
+    struct err e = {0};
+    double before;
+
+    (void)state;
+    assert_int_equal(pool_new(&p, 4, &e), 0);
+    pool_run(p, count, &t);
+    pause_ms(50); /* past the spinning */
+    before = cpu_seconds();
+    pause_ms(200);
+    assert_true(cpu_seconds() - before < 0.05);
+    pool_free(p);
+}
+
+static void look_at_guard(void *ctx, int thread, int n_threads)
+{
+    bool *up = ctx;
+
+    (void)n_threads;
+    up[thread] = mem_guarded();
+}
+
+static void the_allocation_guard_is_up_in_workers_during_a_job(void **state)
+{
+    bool up[3] = {false};
+    struct pool *p;
+    struct err e = {0};
+
+    (void)state;
+    assert_int_equal(pool_new(&p, 3, &e), 0);
+    pool_run(p, look_at_guard, up);
+    assert_true(up[1] && up[2]);
+    assert_false(up[0]); /* the caller's guard is the caller's */
+    assert_false(mem_guarded());
+    pool_free(p);
+}
+
+static void *run_elsewhere(void *arg)
+{
+    struct tally t = {.input = 7};
+
+    for (int i = 0; i < 100; i++)
+        pool_run(arg, count, &t);
+    assert_int_equal(t.ran[0] + t.ran[1], 200);
+    return NULL;
+}
+
+static void a_pool_serves_a_thread_that_did_not_make_it(void **state)
+{
+    struct pool *p;
+    pthread_t thread;
+    struct err e = {0};
+
+    (void)state;
+    assert_int_equal(pool_new(&p, 2, &e), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_elsewhere, p), 0);
+    pthread_join(thread, NULL);
+    pool_free(p);
+}
+
+static void record_cpu(void *ctx, int thread, int n_threads)
+{
+    cpu_set_t set;
+    int *cpu = ctx;
+
+    (void)n_threads;
+    cpu[thread] = -1;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1)
+        cpu[thread] = sched_getcpu();
+}
+
+static void threads_are_bound_to_distinct_processors_and_the_caller_is_let_go(void **state)
+{
+    cpu_set_t before, after;
+    int cpu[MOST] = {0};
+    struct pool *p;
+    struct topo t;
+    struct err e = {0};
+
+    (void)state;
+    assert_int_equal(topo_open(&t, &e), 0);
+    if (t.n_cpus < 2) {
+        topo_close(&t);
+        skip();
+    }
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    assert_int_equal(pool_new(&p, 2, &e), 0);
+    pool_run(p, record_cpu, cpu);
+    assert_int_equal(cpu[0], t.cpu[0].os);
+    assert_int_equal(cpu[1], t.cpu[1].os);
+    pool_free(p);
+    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+    assert_true(CPU_EQUAL(&before, &after));
+
+    assert_int_equal(pool_new(&p, t.n_cpus < MOST ? t.n_cpus + 1 : 1, &e), 0);
+    pool_run(p, record_cpu, cpu);
+    assert_int_equal(cpu[0], -1); /* more threads than processors: the system may move them */
+    pool_free(p);
+    topo_close(&t);
+}
+
+static void numbers_of_threads_that_make_no_sense_are_refused(void **state)
+{
+    struct pool *p = (struct pool *)state;
+    struct err e = {0};
+
+    assert_int_equal(pool_new(&p, 0, &e), ERR_INPUT);
+    assert_null(p);
+    assert_non_null(strstr(e.msg, "0 threads"));
+    assert_int_equal(pool_new(&p, -3, &e), ERR_INPUT);
+    assert_int_equal(pool_new(&p, 1 << 20, &e), ERR_INPUT);
+    pool_free(NULL);
+}
+
+static void running_out_of_memory_leaves_nothing_behind(void **state)
+{
+    size_t blocks = mem_live_blocks();
+    bool failed = true;
+
+    (void)state;
+    for (long n = 1; failed; n++) {
+        struct pool *p;
+        struct err e = {0};
+        int rc;
+
+        mem_fail_at(n);
+        rc = pool_new(&p, 3, &e);
+        failed = mem_failed();
+        mem_fail_at(0);
+        assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+        assert_true(!failed == (p != NULL));
+        pool_free(p);
+        assert_int_equal(mem_live_blocks(), blocks);
+        assert_true(n < 100);
+    }
+}
+
+/* Threads need address space for their stacks: in a process that may not have it, some start and some do not. */
+static void threads_that_cannot_start_are_an_error_and_the_others_end(void **state)
+{
+    int status;
+    pid_t pid;
+
+    (void)state;
+    if (SANITIZED)
+        skip();
+    pid = fork();
+    if (pid == 0) {
+        struct rlimit limit = {.rlim_cur = 256 << 20, .rlim_max = 256 << 20};
+        struct err e = {0};
+        struct pool *p;
+        int rc;
+
+        setrlimit(RLIMIT_AS, &limit);
+        rc = pool_new(&p, 200, &e);
+        _exit(rc == ERR_OS && !p && strstr(e.msg, "of 200") ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void shares_cover_everything_once_in_whole_units(void **state)
+{
+    static const size_t ns[] = {0, 1, 5, 16, 31, 32, 33, 1000, 151936, SIZE_MAX};
+    static const size_t units[] = {1, 2, 16, 32, 100};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ns) / sizeof(*ns); i++)
+        for (size_t u = 0; u < sizeof(units) / sizeof(*units); u++)
+            for (int n_threads = 1; n_threads <= 9; n_threads++) {
+                size_t at = 0, least = SIZE_MAX, most = 0;
+
+                for (int t = 0; t < n_threads; t++) {
+                    size_t begin, end, units_here;
+
+                    pool_share(ns[i], units[u], t, n_threads, &begin, &end);
+                    assert_true(begin == at && end >= begin && end <= ns[i]);
+                    assert_true(end == ns[i] || end % units[u] == 0);
+                    units_here = (end - begin) / units[u] + ((end - begin) % units[u] != 0);
+                    least = units_here < least ? units_here : least;
+                    most = units_here > most ? units_here : most;
+                    at = end;
+                }
+                assert_true(at == ns[i]);
+                assert_true(most - least <= 1); /* nobody waits for more than one unit */
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_that_cannot_start_are_an_error_and_the_others_end),
+        cmocka_unit_test(every_thread_runs_every_job_once),
+        cmocka_unit_test(sleepers_on_either_side_are_woken),
+        cmocka_unit_test(an_idle_pool_burns_no_processor_time),
+        cmocka_unit_test(the_allocation_guard_is_up_in_workers_during_a_job),
+        cmocka_unit_test(a_pool_serves_a_thread_that_did_not_make_it),
+        cmocka_unit_test(threads_are_bound_to_distinct_processors_and_the_caller_is_let_go),
+        cmocka_unit_test(numbers_of_threads_that_make_no_sense_are_refused),
+        cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(shares_cover_everything_once_in_whole_units),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

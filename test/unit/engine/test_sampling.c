@@ -1,0 +1,441 @@
+/* test_sampling.c - sampling parameters: what is read, what is refused and how, which layer wins. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/sampling.h"
+
+static struct sampling s;
+static struct arena arena;
+static struct err e;
+
+static int setup(void **state)
+{
+    (void)state;
+    sampling_default(&s);
+    arena_init(&arena, MEM_ENGINE);
+    e = (struct err){0};
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena_fini(&arena);
+    return 0;
+}
+
+static int set(struct sampling *to, const char *json)
+{
+    json_t *o = json_loads(json, 0, NULL);
+    int rc;
+
+    assert_non_null(o);
+    rc = sampling_set_json(to, o, "request 3", &arena, &e);
+    json_decref(o);
+    return rc;
+}
+
+static int config(struct sampling *to, const char *text)
+{
+    return sampling_from_text(text, strlen(text), "m/generation_config.json", to, &arena, &e);
+}
+
+static void defaults_are_neutral_and_valid(void **state)
+{
+    (void)state;
+    assert_true(s.max_new_tokens == SIZE_MAX && s.min_new_tokens == 0 && s.temperature == 1 && s.top_p == 1);
+    assert_true(s.top_k == 0 && s.min_p == 0 && s.repetition_penalty == 1 && s.logprobs == -1 && s.bos == -1);
+    assert_true(s.frequency_penalty == 0 && s.presence_penalty == 0 && s.given == 0);
+    assert_true(sampling_is_greedy(&s));
+    assert_int_equal(sampling_validate(&s, 10, &e), 0);
+}
+
+static void every_field_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        set(&s, "{\"max_new_tokens\":5,\"min_new_tokens\":2,\"do_sample\":true,\"greedy\":false,\"temperature\":0.5,"
+                "\"top_k\":7,\"top_p\":0.25,\"min_p\":0.125,\"repetition_penalty\":1.5,\"frequency_penalty\":-2,"
+                "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
+                "\"stop_token\":[8,3,8],\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
+        0);
+    assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.do_sample && !s.greedy && s.temperature == 0.5);
+    assert_true(s.top_k == 7 && s.top_p == 0.25 && s.min_p == 0.125 && s.repetition_penalty == 1.5);
+    assert_true(s.frequency_penalty == -2 && s.presence_penalty == 3 && s.ignore_eos && s.seed == UINT64_MAX);
+    assert_int_equal(s.logprobs, 4);
+    assert_true(s.n_biases == 2 && s.bias[0].id == 4 && s.bias[0].value == -100 && s.bias[1].id == 9);
+    assert_true(s.n_stops == 2 && s.stop[1].n == 2 && strcmp(s.stop[0].s, "a") == 0);
+    assert_true(s.n_stop_tokens == 2 && s.stop_token[0] == 3 && s.stop_token[1] == 8);
+    assert_true(s.n_eos == 1 && s.eos[0] == 2);
+    for (int f = 0; f < SAMPLING_N_FIELDS; f++)
+        assert_int_equal(sampling_given(&s, (enum sampling_field)f), f != SAMPLING_MAX_LENGTH);
+    assert_int_equal(sampling_validate(&s, 10, &e), 0);
+}
+
+static void other_forms_of_lists_are_read(void **state)
+{
+    (void)state;
+    assert_int_equal(set(&s, "{\"stop\":\"one\",\"logit_bias\":[[5,1],[2,-1.5]],\"stop_token_ids\":4}"), 0);
+    assert_true(s.n_stops == 1 && s.n_biases == 2 && s.bias[0].id == 2 && s.bias[0].value == -1.5f);
+    assert_true(s.n_stop_tokens == 1 && s.stop_token[0] == 4);
+    assert_int_equal(set(&s, "{\"stop_strings\":[],\"logit_bias\":{},\"stop_token\":[]}"), 0);
+    assert_true(s.n_stops == 0 && s.n_biases == 0 && s.n_stop_tokens == 0);
+}
+
+static void null_is_not_given(void **state)
+{
+    (void)state;
+    assert_int_equal(set(&s, "{\"top_k\":null,\"stop\":null,\"seed\":null}"), 0);
+    assert_int_equal(s.given, 0);
+}
+
+#define REFUSED(json, sentence)                                                                     \
+    do {                                                                                            \
+        assert_int_equal(set(&s, json), ERR_INPUT);                                                 \
+        assert_string_equal(e.msg, "request 3: " sentence);                                         \
+    } while (0)
+
+static void wrong_scalars_are_refused_with_field_found_and_expected(void **state)
+{
+    (void)state;
+    REFUSED("{\"temperature\":-0.5}", "temperature: found -0.5, expected a finite number >= 0");
+    REFUSED("{\"temperature\":\"hot\"}", "temperature: found \"hot\", expected a finite number >= 0");
+    REFUSED("{\"top_k\":-1}", "top_k: found -1, expected a whole number >= 0 (0 means all)");
+    REFUSED("{\"top_k\":5.0}", "top_k: found 5.0, expected a whole number >= 0 (0 means all)");
+    REFUSED("{\"top_p\":0}", "top_p: found 0, expected a number above 0 and at most 1");
+    REFUSED("{\"top_p\":1.5}", "top_p: found 1.5, expected a number above 0 and at most 1");
+    REFUSED("{\"min_p\":-0.1}", "min_p: found -0.1, expected a number from 0 to 1");
+    REFUSED("{\"min_p\":1.1}", "min_p: found 1.1, expected a number from 0 to 1");
+    REFUSED("{\"repetition_penalty\":0}", "repetition_penalty: found 0, expected a finite number above 0");
+    REFUSED("{\"frequency_penalty\":true}", "frequency_penalty: found true, expected a finite number");
+    REFUSED("{\"do_sample\":1}", "do_sample: found 1, expected true or false");
+    REFUSED("{\"max_new_tokens\":-3}", "max_new_tokens: found -3, expected a whole number >= 0");
+    REFUSED("{\"logprobs\":1025}", "logprobs: found 1025, expected a whole number from 0 to 1024");
+    REFUSED("{\"logprobs\":false}", "logprobs: found false, expected a whole number from 0 to 1024");
+    REFUSED("{\"seed\":0.5}", "seed: found 0.5, expected a whole number of 64 bits");
+    REFUSED("{\"seed\":{}}", "seed: found an object, expected a whole number of 64 bits");
+}
+
+static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
+{
+    char json[8192], *at = json;
+
+    (void)state;
+    REFUSED("{\"logit_bias\":{\"x\":1}}", "logit_bias: found the key \"x\", expected a token id");
+    REFUSED("{\"logit_bias\":{\"-1\":1}}", "logit_bias: found the key \"-1\", expected a token id");
+    REFUSED("{\"logit_bias\":{\"\":1}}", "logit_bias: found the key \"\", expected a token id");
+    REFUSED("{\"logit_bias\":{\"4294967296\":1}}", "logit_bias: found the key 4294967296, expected a token id");
+    REFUSED("{\"logit_bias\":{\"1\":\"a\"}}", "logit_bias: found \"a\", expected a finite number");
+    REFUSED("{\"logit_bias\":{\"1\":1e300}}", "logit_bias: found 1e+300, expected a finite number");
+    REFUSED("{\"logit_bias\":[[1,2],[3]]}", "logit_bias: found a list of 1, expected a pair of token id and value");
+    REFUSED("{\"logit_bias\":[[1,2],[1,3]]}", "logit_bias: token 1 is there twice");
+    REFUSED("{\"logit_bias\":[[-1,2]]}", "logit_bias: found the key -1, expected a token id");
+    REFUSED("{\"logit_bias\":3}", "logit_bias: found 3, expected an object of token ids and values, or a list of pairs");
+    REFUSED("{\"stop\":\"\"}", "stop: found \"\", expected a string that is not empty, or a list of such");
+    REFUSED("{\"stop\":[\"a\",5]}", "stop: found 5, expected a string that is not empty, or a list of such");
+    REFUSED("{\"stop_token\":[1,-1]}", "stop_token: found -1, expected a token id");
+    REFUSED("{\"stop_token\":2147483648}", "stop_token: found 2147483648, expected a token id");
+    REFUSED("{\"eos_token_id\":[\"2\"]}", "eos_token_id: found \"2\", expected a token id");
+    at += sprintf(at, "{\"stop\":[\"a\"");
+    for (int i = 0; i < SAMPLING_MAX_STOPS; i++)
+        at += sprintf(at, ",\"b\"");
+    sprintf(at, "]}");
+    REFUSED(json, "stop: found 65 strings, at most 64 can be served");
+    sprintf(json, "{\"stop\":\"%01025d\"}", 0);
+    REFUSED(json, "stop: found a string of 1025 bytes, at most 1024 can be served");
+}
+
+static void unknown_names_are_refused(void **state)
+{
+    (void)state;
+    REFUSED("{\"top_k\":5,\"tempreature\":1}", "tempreature: there is no such sampling parameter");
+    REFUSED("{\"max_length\":5}", "max_length: there is no such sampling parameter");
+    REFUSED("[]", "sampling parameters must be an object");
+    assert_true(sampling_knows("top_k") && sampling_knows("stop_strings") && sampling_knows("stop_token_ids"));
+    assert_false(sampling_knows("max_length") || sampling_knows("prompt") || sampling_knows(""));
+}
+
+static void a_generation_config_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(config(&s, "{\"_from_model_config\":true,\"bos_token_id\":1,\"pad_token_id\":0,\"do_sample\":true,"
+                                "\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20,\"repetition_penalty\":1.05,"
+                                "\"eos_token_id\":[9,2,9],\"max_length\":4096,\"max_new_tokens\":2048,"
+                                "\"stop_strings\":[\"x\"],\"transformers_version\":\"4.44.0\",\"min_p\":null}"),
+                     0);
+    assert_true(s.do_sample && s.temperature == 0.6 && s.top_p == 0.9 && s.top_k == 20 && s.repetition_penalty == 1.05);
+    assert_true(s.n_eos == 2 && s.eos[0] == 2 && s.eos[1] == 9 && s.bos == 1 && s.pad == 0);
+    assert_true(s.max_length == 4096 && s.max_new_tokens == 2048 && s.n_stops == 1);
+    assert_false(sampling_given(&s, SAMPLING_MIN_P));
+    assert_int_equal(config(&s, "{\"eos_token_id\":-1,\"pad_token_id\":-1,\"bos_token_id\":null}"), 0);
+    assert_true(s.n_eos == 0 && s.pad == -1 && s.bos == -1 && !s.do_sample && s.temperature == 1);
+}
+
+static void a_broken_generation_config_is_refused_with_the_file_named(void **state)
+{
+    (void)state;
+    assert_int_equal(config(&s, "{\"temperature\":\n,}"), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "m/generation_config.json: line 2 is not JSON: "));
+    assert_int_equal(config(&s, ""), ERR_INPUT);
+    assert_int_equal(config(&s, "[]"), ERR_INPUT);
+    assert_string_equal(e.msg, "m/generation_config.json: found something else than a JSON object");
+    assert_int_equal(config(&s, "{\"temperature\":\"0.6\"}"), ERR_INPUT);
+    assert_string_equal(e.msg, "m/generation_config.json: temperature: found \"0.6\", expected a finite number >= 0");
+}
+
+/* Runs config() and returns what it wrote to stderr. */
+static const char *warning_of(const char *text)
+{
+    static char caught[2048];
+    char name[256];
+    int saved = dup(STDERR_FILENO), fd;
+    ssize_t n;
+
+    snprintf(name, sizeof(name), "%s/gallop-warning-XXXXXX", P_tmpdir);
+    fd = mkstemp(name);
+    assert_true(fd >= 0 && saved >= 0);
+    unlink(name);
+    dup2(fd, STDERR_FILENO);
+    assert_int_equal(config(&s, text), 0);
+    dup2(saved, STDERR_FILENO);
+    n = pread(fd, caught, sizeof(caught) - 1, 0);
+    caught[n > 0 ? n : 0] = 0;
+    close(fd);
+    close(saved);
+    return caught;
+}
+
+static void other_decoding_is_warned_of_once(void **state)
+{
+    (void)state;
+    assert_string_equal(warning_of("{\"num_beams\":4,\"top_k\":5,\"typical_p\":0.9,\"suppress_tokens\":[1]}"),
+                        "gallop: warning: m/generation_config.json: num_beams, typical_p, suppress_tokens: asks for "
+                        "decoding that is not done here; ignored\n");
+    assert_string_equal(warning_of("{\"num_beams\":1,\"typical_p\":1.0,\"penalty_alpha\":null,\"bad_words_ids\":null,"
+                                   "\"suppress_tokens\":[],\"no_repeat_ngram_size\":0,\"use_cache\":true,\"new\":1}"),
+                        "");
+}
+
+static void a_folder_without_generation_config_is_neutral(void **state)
+{
+    char dir[256], path[300];
+    FILE *f;
+
+    (void)state;
+    snprintf(dir, sizeof(dir), "%s/gallop-config-XXXXXX", P_tmpdir);
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/generation_config.json", dir);
+    assert_int_equal(sampling_from_generation_config(dir, &s, &arena, &e), 0);
+    assert_true(s.given == 0 && s.temperature == 1);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("{\"top_k\": 3}", f);
+    fclose(f);
+    assert_int_equal(sampling_from_generation_config(dir, &s, &arena, &e), 0);
+    assert_true(s.top_k == 3 && s.given == 1 << SAMPLING_TOP_K);
+    f = fopen(path, "w");
+    for (int i = 0; i < 1100; i++)
+        fprintf(f, "%01000d", 0);
+    fclose(f);
+    assert_int_equal(sampling_from_generation_config(dir, &s, &arena, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "1100000 bytes"));
+    unlink(path);
+    rmdir(dir);
+}
+
+static void the_users_word_beats_the_models_and_that_the_neutral(void **state)
+{
+    struct sampling user, model, out;
+
+    (void)state;
+    sampling_default(&user);
+    assert_int_equal(config(&model, "{\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"eos_token_id\":2,\"pad_token_id\":7}"), 0);
+    assert_int_equal(set(&user, "{\"temperature\":1.5,\"stop\":\"x\",\"logit_bias\":{\"1\":2}}"), 0);
+    sampling_merge(&out, &user, &model);
+    assert_true(out.temperature == 1.5 && out.top_p == 0.9 && out.do_sample && out.top_k == 0 && out.n_eos == 1);
+    assert_true(out.n_stops == 1 && out.n_biases == 1 && out.pad == 7 && !sampling_is_greedy(&out));
+    assert_true(sampling_given(&out, SAMPLING_TOP_P) && !sampling_given(&out, SAMPLING_TOP_K));
+
+    sampling_default(&user);
+    assert_int_equal(set(&user, "{\"top_p\":1,\"eos_token_id\":[]}"), 0); /* given, though neutral */
+    sampling_merge(&out, &user, &model);
+    assert_true(out.top_p == 1 && out.n_eos == 0 && out.temperature == 0.6);
+    sampling_merge(&model, &user, &model); /* in place */
+    assert_true(model.top_p == 1 && model.temperature == 0.6);
+}
+
+static bool greedy_of(const char *user_json, const char *model_json)
+{
+    struct sampling user, model, out;
+
+    sampling_default(&user);
+    assert_int_equal(set(&user, user_json), 0);
+    assert_int_equal(config(&model, model_json), 0);
+    sampling_merge(&out, &user, &model);
+    return sampling_is_greedy(&out);
+}
+
+static void who_samples_and_who_is_greedy(void **state)
+{
+    (void)state;
+    assert_true(greedy_of("{}", "{}"));
+    assert_true(greedy_of("{}", "{\"temperature\":0.6,\"top_p\":0.9}")); /* Hugging Face: do_sample is what counts */
+    assert_false(greedy_of("{}", "{\"do_sample\":true}"));
+    assert_false(greedy_of("{\"do_sample\":true}", "{}"));
+    assert_true(greedy_of("{\"do_sample\":false}", "{\"do_sample\":true}"));
+    assert_true(greedy_of("{\"greedy\":true}", "{\"do_sample\":true}"));
+    assert_true(greedy_of("{\"greedy\":true,\"do_sample\":true,\"temperature\":2}", "{}"));
+    assert_true(greedy_of("{\"temperature\":0}", "{\"do_sample\":true}"));
+    assert_true(greedy_of("{\"temperature\":9e-6}", "{\"do_sample\":true}"));
+    assert_false(greedy_of("{\"temperature\":2e-5}", "{\"do_sample\":true}"));
+    assert_false(greedy_of("{\"temperature\":0.8}", "{}")); /* asking for it in so many words */
+    assert_false(greedy_of("{\"temperature\":0.8}", "{\"do_sample\":false}"));
+    assert_false(greedy_of("{\"top_p\":0.5}", "{}"));
+    assert_true(greedy_of("{\"temperature\":0.8,\"do_sample\":false}", "{}"));
+    assert_true(greedy_of("{\"seed\":5,\"repetition_penalty\":1.2}", "{}"));
+}
+
+static void limits_that_contradict_each_other(void **state)
+{
+    struct sampling user, model, out;
+
+    (void)state;
+    sampling_default(&user);
+    assert_int_equal(config(&model, "{\"min_new_tokens\":10,\"max_new_tokens\":20}"), 0);
+    assert_int_equal(set(&user, "{\"max_new_tokens\":5}"), 0);
+    sampling_merge(&out, &user, &model);
+    assert_true(out.min_new_tokens == 5 && out.max_new_tokens == 5);
+    sampling_default(&user);
+    assert_int_equal(set(&user, "{\"min_new_tokens\":30}"), 0);
+    sampling_merge(&out, &user, &model);
+    assert_true(out.min_new_tokens == 30 && out.max_new_tokens == 30);
+    assert_int_equal(set(&user, "{\"max_new_tokens\":5}"), 0);
+    sampling_merge(&out, &user, &model);
+    assert_int_equal(sampling_validate(&out, 10, &e), ERR_INPUT);
+    assert_string_equal(e.msg, "min_new_tokens: found 30, expected at most max_new_tokens (5)");
+}
+
+#define INVALID(sentence)                                                                           \
+    do {                                                                                            \
+        assert_int_equal(sampling_validate(&s, 10, &e), ERR_INPUT);                                 \
+        assert_string_equal(e.msg, sentence);                                                       \
+        sampling_default(&s);                                                                       \
+    } while (0)
+
+static void a_record_filled_by_hand_is_checked(void **state)
+{
+    struct sampling_bias bias[2] = {{.id = 3, .value = 1}, {.id = 10, .value = 1}};
+    struct sampling_str stop = {.s = "\xff", .n = 1};
+    int32_t ids[] = {1, 10};
+
+    (void)state;
+    s.temperature = NAN;
+    INVALID("temperature: found nan, expected a finite number >= 0");
+    s.top_p = 0;
+    INVALID("top_p: found 0, expected a number above 0 and at most 1");
+    s.frequency_penalty = INFINITY;
+    INVALID("frequency_penalty: found inf, expected a finite number");
+    s.logprobs = -2;
+    INVALID("logprobs: found -2, expected a whole number from 0 to 1024");
+    s.bias = bias, s.n_biases = 2;
+    INVALID("logit_bias: found token 10, the vocabulary has 10");
+    bias[1].id = 3;
+    s.bias = bias, s.n_biases = 2;
+    INVALID("logit_bias: token 3 is there twice or out of order");
+    bias[0].value = -INFINITY;
+    s.bias = bias, s.n_biases = 1;
+    INVALID("logit_bias: token 3: expected a finite number");
+    s.stop_token = ids, s.n_stop_tokens = 2;
+    INVALID("stop_token: found token 10, the vocabulary has 10");
+    s.stop = &stop, s.n_stops = 1;
+    INVALID("stop: string 0 has 1 bytes, expected 1 to 1024 of UTF-8");
+    s.eos = ids, s.n_eos = 2; /* a model's end token that can never come is no fault of the request's */
+    assert_int_equal(sampling_validate(&s, 10, &e), 0);
+}
+
+static void end_tokens_are_added_in_order(void **state)
+{
+    static const int32_t want[] = {1, 4, 9};
+
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(sampling_add_eos(&s, 4, &arena, &e), 0);
+        assert_int_equal(sampling_add_eos(&s, 9, &arena, &e), 0);
+        assert_int_equal(sampling_add_eos(&s, 1, &arena, &e), 0);
+        assert_int_equal(sampling_add_eos(&s, -1, &arena, &e), 0);
+    }
+    assert_int_equal(s.n_eos, 3);
+    assert_memory_equal(s.eos, want, sizeof(want));
+    assert_true(sampling_has_id(s.eos, 3, 4) && !sampling_has_id(s.eos, 3, 5) && !sampling_has_id(s.eos, 3, 10));
+    assert_false(sampling_has_id(NULL, 0, 0));
+}
+
+static void names_are_those_of_the_fields(void **state)
+{
+    (void)state;
+#define SAME(upper, lower) assert_string_equal(sampling_name(SAMPLING_##upper), #lower);
+    SAMPLING_FIELDS(SAME)
+#undef SAME
+}
+
+static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
+{
+    static const char text[] = "{\"stop_strings\":[\"a\",\"b\"],\"eos_token_id\":[1,2],\"logit_bias\":{\"1\":2},\"top_k\":5}";
+    size_t blocks = mem_live_blocks();
+    bool failed = true;
+
+    (void)state;
+    for (long n = 1; failed; n++) {
+        struct arena a;
+        int rc;
+
+        arena_init(&a, MEM_ENGINE);
+        mem_fail_at(n);
+        rc = sampling_from_text(text, sizeof(text) - 1, "f", &s, &a, &e);
+        failed = mem_failed();
+        mem_fail_at(0);
+        assert_true(failed ? rc != 0 : rc == 0); /* jansson may call it a syntax error */
+        arena_fini(&a);
+        assert_int_equal(mem_live_blocks(), blocks);
+    }
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_are_neutral_and_valid),
+        TEST(every_field_is_read),
+        TEST(other_forms_of_lists_are_read),
+        TEST(null_is_not_given),
+        TEST(wrong_scalars_are_refused_with_field_found_and_expected),
+        TEST(wrong_lists_are_refused_with_field_found_and_expected),
+        TEST(unknown_names_are_refused),
+        TEST(a_generation_config_is_read),
+        TEST(a_broken_generation_config_is_refused_with_the_file_named),
+        TEST(other_decoding_is_warned_of_once),
+        TEST(a_folder_without_generation_config_is_neutral),
+        TEST(the_users_word_beats_the_models_and_that_the_neutral),
+        TEST(who_samples_and_who_is_greedy),
+        TEST(limits_that_contradict_each_other),
+        TEST(a_record_filled_by_hand_is_checked),
+        TEST(end_tokens_are_added_in_order),
+        TEST(names_are_those_of_the_fields),
+        TEST(running_out_of_memory_is_reported_and_leaks_nothing),
+    };
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
