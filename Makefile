@@ -20,16 +20,17 @@ setup:
 	@tools/setup
 
 build: setup
-	@cmake --preset $(PRESET) -DGALLOP_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING
+	@cmake --preset $(PRESET) -DGALLOP_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING >/dev/null
 	@cmake --build build/$(PRESET) -j $(JOBS)
 
 demo: build
 	@tools/demo "$(PROMPT)"
 
 test: build
-	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error
+	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error --no-label-summary
 
 lint: build
+	@tools/setup --dev
 	@tools/lint build/$(PRESET)
 
 bench: build
@@ -37,7 +38,9 @@ bench: build
 	build/gallop bench --kernels
 
 fmt:
-	@git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs clang-format-14 -i
+	@tools/setup --dev
+	@find src include test examples bench -name '*.[ch]' ! -path 'test/lint/*' 2>/dev/null | \
+	    xargs sh -c 'tools/wrap "$$@" && clang-format-14 -i "$$@"' fmt
 
 map:
 	@tools/map > docs/MAP.md

@@ -13,7 +13,7 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
     file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/public)
     add_custom_command(OUTPUT ${archive}
         COMMAND ${CMAKE_LINKER} -r -o public/gallop.o --whole-archive $<TARGET_FILE:gallop>
-        COMMAND ${OBJCOPY} --wildcard --keep-global-symbol=gallop_* public/gallop.o
+        COMMAND ${OBJCOPY} --localize-hidden public/gallop.o
         COMMAND ${CMAKE_COMMAND} -E rm -f ${archive}
         COMMAND ${CMAKE_AR} rcs ${archive} public/gallop.o
         DEPENDS gallop WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)

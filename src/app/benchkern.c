@@ -1,10 +1,10 @@
 /* benchkern.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it with.
  *
- * One thread: a kernel knows no others. Weights and keys are walked through a region of 256 MB, so that nothing of them
- * is in a cache when its turn comes; activations and the operands of the vector kernels are, as they are in a step.
- * A shape is timed in calls (a gemm in groups of 16 panels, as a thread gets them), in batches of a tenth of the time,
- * and the best batch counts. The share is the roof's own time for the bytes or the operations, whichever is longer, over
- * the measured one; kernels on cached vectors have no roof here.
+ * One thread: a kernel knows no others. Weights and keys are walked through a region of 256 MB, so that
+ * nothing of them is in a cache when its turn comes; activations and the operands of the vector kernels are,
+ * as they are in a step. A shape is timed in calls (a gemm in groups of 16 panels, as a thread gets them), in
+ * batches of a tenth of the time, and the best batch counts. The share is the roof's own time for the bytes
+ * or the operations, whichever is longer, over the measured one; kernels on cached vectors have no roof here.
  */
 #include "app/benchkern.h"
 
@@ -93,7 +93,8 @@ struct ground {
     const void *k_tile[DECODE_TOKENS / KERN_TILE], *v_tile[DECODE_TOKENS / KERN_TILE];
     int32_t lo[PREFILL_ROWS], hi[PREFILL_ROWS];
     float max[PREFILL_ROWS], sum[PREFILL_ROWS];
-    float cos[HEAD_MAX], sin[HEAD_MAX]; /* of one angle: a rotation that keeps lengths can be repeated for ever */
+    float cos[HEAD_MAX],
+        sin[HEAD_MAX]; /* of one angle: a rotation that keeps lengths can be repeated for ever */
 };
 
 /* A shape on a row, and what a call of it costs. */
@@ -191,11 +192,20 @@ static void call_attn(struct work *w)
 {
     struct ground *g = w->g;
     bool prefill = w->s->m > 1;
-    size_t tokens = prefill ? PREFILL_ROWS : DECODE_TOKENS, d = w->s->n, tile = KERN_TILE * d * (w->bf16 ? 2 : 4);
+    size_t tokens = prefill ? PREFILL_ROWS : DECODE_TOKENS, d = w->s->n,
+           tile = KERN_TILE * d * (w->bf16 ? 2 : 4);
     const char *head = next_piece(w, tokens / KERN_TILE * tile * 2);
-    struct kern_attn a = {.q = g->x, .lo = g->lo, .hi = g->hi, .out = g->c, .max = g->max, .sum = g->sum,
-                          .scratch = g->scratch, .m = prefill ? PREFILL_ROWS : DECODE_ROWS, .dp = d,
-                          .n_tiles = KERN_CHUNK_TILES, .scale = 0.125f};
+    struct kern_attn a = {.q = g->x,
+                          .lo = g->lo,
+                          .hi = g->hi,
+                          .out = g->c,
+                          .max = g->max,
+                          .sum = g->sum,
+                          .scratch = g->scratch,
+                          .m = prefill ? PREFILL_ROWS : DECODE_ROWS,
+                          .dp = d,
+                          .n_tiles = KERN_CHUNK_TILES,
+                          .scale = 0.125f};
 
     for (size_t t = 0; t < tokens / KERN_TILE; t++) {
         g->k_tile[t] = head + t * tile;
@@ -244,17 +254,14 @@ static void call_vector(struct work *w)
         place = k->argmax(g->x, n);
         (void)place;
         break;
-    case KERN_FN_max:
-        value = k->max(g->x, n);
-        break;
-    case KERN_FN_exp_sum:
-        value = k->exp_sum(g->x, n, 1);
-        break;
+    case KERN_FN_max: value = k->max(g->x, n); break;
+    case KERN_FN_exp_sum: value = k->exp_sum(g->x, n, 1); break;
     default: ASSERT(0, "kernel %s has no benchmark", kern_name(w->s->fn));
     }
 }
 
-/* Bytes an element that a vector kernel must read and write, each operand once; its operations are not counted. */
+/* Bytes an element that a vector kernel must read and write, each operand once; its operations are not
+ * counted. */
 static double vector_bytes(enum kern_fn fn)
 {
     switch (fn) {
@@ -324,7 +331,8 @@ static double measure(struct work *w, void (*call)(struct work *w), double secon
     return best;
 }
 
-/* The activations of a gemm or the queries of attention in their type, and sane values in what the last row left. */
+/* The activations of a gemm or the queries of attention in their type, and sane values in what the last
+ * row left. */
 static void ground_reset(struct ground *g, bool bf16)
 {
     uint32_t state = 2;
@@ -344,8 +352,8 @@ static void ground_reset(struct ground *g, bool bf16)
 }
 
 /* Prints one line: figures of the whole shape. ROOF names what bounds it, "" where nothing here does. */
-static void print_line(bool json, const struct row *r, const struct shape *s, const struct work *w, double seconds,
-                       const struct roof *roof)
+static void print_line(bool json, const struct row *r, const struct shape *s, const struct work *w,
+                       double seconds, const struct roof *roof)
 {
     double us = seconds * w->calls * 1e6, gb = w->bytes / seconds * 1e-9, gf = w->flops / seconds * 1e-9;
     bool dot = strcmp(r->class, "bf16 dot") == 0;
@@ -359,16 +367,18 @@ static void print_line(bool json, const struct row *r, const struct shape *s, co
         share = (by_flops > by_bytes ? by_flops : by_bytes) / seconds;
     }
     if (json && !*name)
-        printf("{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.4f,\"gb_s\":%.3f,"
-               "\"gflop_s\":null,\"roof\":null,\"roof_share\":null}\n",
-               kern_name(s->fn), cpu_isa_name(r->isa), r->class, s->text, us, gb);
+        printf(
+            "{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.4f,\"gb_s\":%.3f,"
+            "\"gflop_s\":null,\"roof\":null,\"roof_share\":null}\n",
+            kern_name(s->fn), cpu_isa_name(r->isa), r->class, s->text, us, gb);
     else if (json)
-        printf("{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.3f,\"gb_s\":%.3f,"
-               "\"gflop_s\":%.3f,\"roof\":\"%s\",\"roof_share\":%.4f}\n",
-               kern_name(s->fn), cpu_isa_name(r->isa), r->class, s->text, us, gb, gf, name, share);
+        printf(
+            "{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.3f,\"gb_s\":%.3f,"
+            "\"gflop_s\":%.3f,\"roof\":\"%s\",\"roof_share\":%.4f}\n",
+            kern_name(s->fn), cpu_isa_name(r->isa), r->class, s->text, us, gb, gf, name, share);
     else if (!*name)
-        printf("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  %8s  %s\n", kern_name(s->fn), cpu_isa_name(r->isa), r->class,
-               s->text, us, gb, "-", "in cache");
+        printf("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  %8s  %s\n", kern_name(s->fn), cpu_isa_name(r->isa),
+               r->class, s->text, us, gb, "-", "in cache");
     else
         printf("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  %8.1f  %3.0f%% of %s\n", kern_name(s->fn),
                cpu_isa_name(r->isa), r->class, s->text, us, gb, gf, share * 100, name);
@@ -378,10 +388,11 @@ static void print_line(bool json, const struct row *r, const struct shape *s, co
 static void print_roof(bool json, const struct roof *r)
 {
     if (json) {
-        printf("{\"kernel\":\"roof\",\"cpu\":\"%s\",\"fp32_gflop_s\":%.1f,\"bf16_gflop_s\":%.1f,\"bf16_native\":%s,"
-               "\"int8_gop_s\":%.1f,\"dram_gb_s\":%.2f}\n",
-               cpu_model(), r->fp32_flops * 1e-9, r->bf16_flops * 1e-9, r->bf16_native ? "true" : "false",
-               r->int8_ops * 1e-9, r->dram_bytes * 1e-9);
+        printf("{\"kernel\":\"roof\",\"cpu\":\"%s\",\"fp32_gflop_s\":%.1f,", cpu_model(),
+               r->fp32_flops * 1e-9);
+        printf("\"bf16_gflop_s\":%.1f,\"bf16_native\":%s,", r->bf16_flops * 1e-9,
+               r->bf16_native ? "true" : "false");
+        printf("\"int8_gop_s\":%.1f,\"dram_gb_s\":%.2f}\n", r->int8_ops * 1e-9, r->dram_bytes * 1e-9);
         return;
     }
     printf("%s, one thread: fp32 %.1f GFLOP/s, bf16 ", cpu_model(), r->fp32_flops * 1e-9);
@@ -394,18 +405,19 @@ static void print_roof(bool json, const struct roof *r)
     else
         printf("int8 dot not here, ");
     printf("memory %.1f GB/s\n", r->dram_bytes * 1e-9);
-    printf("%-11s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us", "GB/s", "GFLOP/s",
-           "roof");
+    printf("%-11s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us", "GB/s",
+           "GFLOP/s", "roof");
 }
 
-static void bench_row(const struct row *r, struct ground *g, bool json, double seconds, const struct roof *roof)
+static void bench_row(const struct row *r, struct ground *g, bool json, double seconds,
+                      const struct roof *roof)
 {
     struct kern k;
 
     kern_rows(r->isa, &k);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct work w = {.g = g, .s = &shapes[i], .k = &k};
-        void (*call)(struct work *w);
+        void (*call)(struct work * w);
 
         if (shapes[i].fn != r->fn)
             continue;

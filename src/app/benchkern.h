@@ -1,4 +1,4 @@
-/* benchkern.h - how fast every row of every kernel is on this machine, beside what the machine can do at most. */
+/* benchkern.h - how fast every row of every kernel is here, beside what the machine can do at most. */
 #ifndef GALLOP_APP_BENCHKERN_H
 #define GALLOP_APP_BENCHKERN_H
 
@@ -6,9 +6,10 @@
 
 #include "base/err.h"
 
-/* Times every row of kern.def that this machine can run, one thread, about SECONDS_PER_ROW for each shape, and prints a
- * table, or JSON lines {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs,
- * of one thread, come first ("kernel":"roof"). Returns 0, or ERR_NOMEM. */
+/* Times every row of kern.def that this machine can run, one thread, about SECONDS_PER_ROW for each shape,
+ * and prints a table, or JSON
+ * lines {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs of
+ * one thread come first ("kernel":"roof"). Returns 0, or the code of what could not be had. */
 int benchkern_run(bool json, double seconds_per_row, struct err *e);
 
 #endif

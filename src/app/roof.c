@@ -1,8 +1,8 @@
 /* roof.c - runs the loops of kern/peak.h on all threads of a pool and keeps the best rate of each.
  *
- * Arithmetic: the turns are doubled until a job takes two milliseconds, then jobs repeat until the time is up. Reading:
- * each thread reads its own share of a buffer far larger than the caches, which it has filled itself, so that the pages
- * lie in its node's memory.
+ * Arithmetic: the turns are doubled until a job takes two milliseconds, then jobs repeat until the time is
+ * up. Reading: each thread reads its own share of a buffer far larger than the caches, which it has filled
+ * itself, so that the pages lie in its node's memory.
  */
 #include "app/roof.h"
 

@@ -1,7 +1,9 @@
-/* roof.h - what this machine can do at most, measured just now: the denominators of every share that a benchmark prints.
+/* roof.h - what this machine can do at most, measured just now: the denominators of every share that a
+ * benchmark prints.
  *
- * A roof is measured beside the work, in the same minute and on the same threads, because neighbours, clocks and power
- * limits move it. It is the best of several tries; a figure above it means that the roof was disturbed.
+ * A roof is measured beside the work, in the same minute and on the same threads, because neighbours, clocks
+ * and power limits move it. It is the best of several tries; a figure above it means that the roof was
+ * disturbed.
  */
 #ifndef GALLOP_APP_ROOF_H
 #define GALLOP_APP_ROOF_H
@@ -12,8 +14,9 @@
 
 struct roof {
     double fp32_flops; /* a second, fused multiply-adds counted as two, on all threads of the pool */
-    double bf16_flops; /* with the bf16 dot where the processor has it, else fp32_flops: bf16 is widened then */
-    double int8_ops;   /* with VNNI; 0 where the processor lacks it */
+    double
+        bf16_flops;  /* with the bf16 dot where the processor has it, else fp32_flops: bf16 is widened then */
+    double int8_ops; /* with VNNI; 0 where the processor lacks it */
     double dram_bytes; /* read a second, by all threads at once; 0 if there was no memory for it */
     bool bf16_native;  /* bf16_flops was measured with the bf16 dot */
 };

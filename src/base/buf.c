@@ -123,6 +123,7 @@ void buf_json_str(struct buf *b, const char *s, size_t n)
         i += step;
         kept = i;
     }
-    buf_add(b, s + kept, n - kept);
+    if (kept < n)
+        buf_add(b, s + kept, n - kept);
     buf_char(b, '"');
 }

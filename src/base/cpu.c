@@ -20,7 +20,7 @@
 enum { BRAND_BYTES = 48 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool has[CPU_N_ISAS];
+static bool has[CPU_N_ISAS], has_vnni;
 static char model[BRAND_BYTES + 1];
 
 static const char *const names[CPU_N_ISAS] = {"ref", "avx2", "avx512", "avx512bf16"};
@@ -36,6 +36,7 @@ enum {
     L7B_AVX512F = 1 << 16,
     L7B_AVX512DQ = 1 << 17,
     L7B_AVX512BW = 1 << 30,
+    L7C_AVX512VNNI = 1 << 11,
     L71A_AVX512BF16 = 1 << 5,
     XCR0_YMM = 0x06, /* xmm, ymm */
     XCR0_ZMM = 0xe6, /* and opmask, upper zmm0-15, zmm16-31 */
@@ -67,6 +68,7 @@ static void probe_isas(void)
     has[CPU_AVX2] = all(c1, L1C_AVX | L1C_FMA | L1C_F16C) && all(b7, L7B_AVX2 | L7B_BMI2) && all(saved, XCR0_YMM);
     has[CPU_AVX512] = has[CPU_AVX2] && all(saved, XCR0_ZMM) &&
                       all(b7, L7B_AVX512F | L7B_AVX512DQ | L7B_AVX512BW | L7B_AVX512VL);
+    has_vnni = has[CPU_AVX512] && all(c, L7C_AVX512VNNI);
     if (has[CPU_AVX512] && max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
         has[CPU_AVX512BF16] = all(a, L71A_AVX512BF16);
 }
@@ -108,6 +110,12 @@ bool cpu_has(enum cpu_isa isa)
 {
     pthread_once(&once, probe);
     return isa < CPU_N_ISAS && has[isa];
+}
+
+bool cpu_has_vnni(void)
+{
+    pthread_once(&once, probe);
+    return has_vnni;
 }
 
 enum cpu_isa cpu_best(void)

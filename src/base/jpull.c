@@ -2,7 +2,9 @@
 #include "base/jpull.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +28,11 @@ int jp_fail(struct jp *j, const char *fmt, ...)
 
 int jp_open(struct jp *j, const char *text, size_t len, const char *path, struct arena *a, struct err *e)
 {
-    size_t good = utf8_valid_prefix(text, len);
+    size_t good;
 
+    if (!text) /* an empty file has no bytes to point at */
+        text = "";
+    good = utf8_valid_prefix(text, len);
     *j = (struct jp){.begin = text, .p = text, .end = text + len, .path = path, .arena = a, .e = e};
     if (good != len) {
         j->p = text + good;
@@ -341,6 +346,23 @@ bool jp_u64(struct jp *j, uint64_t *v)
     return true;
 }
 
+/* Numbers have a point, also where the program that uses us has set a locale with a comma. */
+static locale_t plain_locale(void)
+{
+    static _Atomic(locale_t) plain;
+    locale_t made = plain, none = (locale_t)0;
+
+    if (made != (locale_t)0)
+        return made;
+    made = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    ASSERT(made != (locale_t)0, "the C locale is built in");
+    if (!atomic_compare_exchange_strong(&plain, &none, made)) {
+        freelocale(made);
+        made = none;
+    }
+    return made;
+}
+
 bool jp_f64(struct jp *j, double *v)
 {
     char text[512];
@@ -349,7 +371,7 @@ bool jp_f64(struct jp *j, double *v)
     *v = 0;
     if (!take_number(j, text, sizeof(text), &integer))
         return false;
-    *v = strtod(text, NULL);
+    *v = strtod_l(text, NULL, plain_locale());
     if (*v - *v != 0.0) {
         jp_fail(j, "%s is too large", text);
         return false;

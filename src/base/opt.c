@@ -89,8 +89,7 @@ static int bad_value(const struct opt_row *row, enum opt_source source, const ch
 
     origin(row, source, where, sizeof(where));
     switch (row->type) {
-    case OPT_FLAG:
-        return err_set(e, ERR_INPUT, "%s: found '%s', expected 1 or 0", where, found);
+    case OPT_FLAG: return err_set(e, ERR_INPUT, "%s: found '%s', expected 1 or 0", where, found);
     case OPT_CHOICE:
         return err_set(e, ERR_INPUT, "%s: found '%s', expected one of %s", where, found, row->choices);
     default:
@@ -122,8 +121,7 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
     *v = (struct opt_value){.text = text};
     errno = 0;
     switch (row->type) {
-    case OPT_FLAG:
-        return read_flag(text, &v->i);
+    case OPT_FLAG: return read_flag(text, &v->i);
     case OPT_INT:
         v->i = strtoll(text, &end, 10);
         v->f = (double)v->i;
@@ -134,11 +132,8 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
             return false;
         errno = 0; /* a number too small to be told from 0 is 0 */
         break;
-    case OPT_CHOICE:
-        v->i = choice_index(row->choices, text);
-        return v->i >= 0;
-    default:
-        return true;
+    case OPT_CHOICE: v->i = choice_index(row->choices, text); return v->i >= 0;
+    default: return true;
     }
     return end != text && *end == 0 && errno == 0 && read_range(row->range, &r) && in_range(&r, v->f);
 }
@@ -189,8 +184,8 @@ static int add_value(struct opt_values *v, struct opt_slot *s, enum opt_source s
 }
 
 /* getopt's tables: every long option returns FIRST_LONG + its row. */
-static int make_getopt(const struct opt_row *rows, size_t n, struct arena *a, struct option **longs, char **shorts,
-                       struct err *e)
+static int make_getopt(const struct opt_row *rows, size_t n, struct arena *a, struct option **longs,
+                       char **shorts, struct err *e)
 {
     char *s = arena_alloc(a, 2 * n + 3);
     struct option *l = arena_zalloc(a, n + 1, sizeof(*l));
@@ -234,15 +229,18 @@ static int bad_option(const struct opt_values *v, int c, const char *word, struc
     size_t matches = 0;
 
     if (s && c == ':')
-        return err_set(e, ERR_INPUT, "--%s: found nothing after it, expected %s", s->row->name, type_name(s->row));
+        return err_set(e, ERR_INPUT, "--%s: found nothing after it, expected %s", s->row->name,
+                       type_name(s->row));
     if (s && s->row->type == OPT_FLAG)
         return err_set(e, ERR_INPUT, "--%s: found '%s', but it takes no value", s->row->name, word);
     if (strncmp(word, "--", 2) != 0)
         return err_set(e, ERR_INPUT, "-%c: there is no such option; --help lists them", optopt);
     for (size_t i = 0; i < v->n_rows; i++)
         matches += strncmp(v->slot[i].row->name, word + 2, (size_t)n - 2) == 0;
-    return err_set(e, ERR_INPUT, matches > 1 ? "%.*s: several options begin like this; --help lists them"
-                                             : "%.*s: there is no such option; --help lists them", n, word);
+    return err_set(e, ERR_INPUT,
+                   matches > 1 ? "%.*s: several options begin like this; --help lists them"
+                               : "%.*s: there is no such option; --help lists them",
+                   n, word);
 }
 
 static int read_arguments(struct opt_values *v, int argc, char **argv, const struct option *longs,
@@ -275,7 +273,8 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
     return rc;
 }
 
-int opt_parse(const struct opt_row *rows, size_t n_rows, int argc, char **argv, struct opt_values *out, struct err *e)
+int opt_parse(const struct opt_row *rows, size_t n_rows, int argc, char **argv, struct opt_values *out,
+              struct err *e)
 {
     struct option *longs = NULL;
     char *shorts = NULL;

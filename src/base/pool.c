@@ -1,10 +1,11 @@
 /* pool.c - one word per direction: the caller raises `generation`, every worker answers in its own `done`.
  *
- * A job is published by the release of generation and is over when every done equals it; both sides spin on a cache line
- * that only the other writes, then sleep on the same word as a futex. A sleeper first raises its flag (sequentially
- * consistent), the other side writes the word and then reads the flag, so a wake-up cannot be missed; the kernel compares
- * the word once more. A processor number is bound on first use, so the thread that makes the pool need not be the one
- * that runs it; the caller's binding ends with pool_free() on the same thread.
+ * A job is published by the release of generation and is over when every done equals it; both sides spin
+ * on a cache line that only the other writes, then sleep on the same word as a futex. A sleeper first
+ * raises its flag (sequentially consistent), the other side writes the word and then reads the flag, so a
+ * wake-up cannot be missed; the kernel compares the word once more. A processor number is bound on first
+ * use, so the thread that makes the pool need not be the one that runs it; the caller's binding ends with
+ * pool_free() on the same thread.
  */
 #include "base/pool.h"
 
@@ -48,10 +49,10 @@ struct pool {
     int n_threads, n_started; /* the caller included; workers running */
     bool shared;              /* more threads than processors */
     bool running;
-    int caller_os;            /* processor of thread 0, or -1 */
-    const void *caller;       /* which thread was bound to it */
-    void *block;              /* what mem_alloc() gave */
-    struct worker worker[];   /* [n_threads - 1] */
+    int caller_os;          /* processor of thread 0, or -1 */
+    const void *caller;     /* which thread was bound to it */
+    void *block;            /* what mem_alloc() gave */
+    struct worker worker[]; /* [n_threads - 1] */
 };
 
 static _Thread_local char thread_mark; /* its address names the thread */
@@ -171,7 +172,8 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     p->running = false;
 }
 
-/* Chooses processors. A single thread stays free: binding it gains nothing and would pile up processes on one core. */
+/* Chooses processors. A single thread stays free: binding it gains nothing and would pile up processes on
+ * one core. */
 static int place_threads(struct pool *p, struct err *e)
 {
     struct topo t;
@@ -266,7 +268,8 @@ void pool_share(size_t n, size_t unit, int thread, int n_threads, size_t *begin,
 {
     size_t units, each, extra, t = (size_t)thread, first, count;
 
-    ASSERT(unit > 0 && thread >= 0 && thread < n_threads, "unit %zu, thread %d of %d", unit, thread, n_threads);
+    ASSERT(unit > 0 && thread >= 0 && thread < n_threads, "unit %zu, thread %d of %d", unit, thread,
+           n_threads);
     units = n / unit + (n % unit != 0);
     each = units / (size_t)n_threads;
     extra = units % (size_t)n_threads;

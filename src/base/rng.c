@@ -1,4 +1,5 @@
-/* rng.c - Philox4x32 with ten rounds. Uniform and normal numbers use different upper counters, hence different streams. */
+/* rng.c - Philox4x32 with ten rounds. Uniform and normal numbers use different upper counters, hence
+ * different streams. */
 #include "base/rng.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* stat.c - quickselect with the middle element as pivot: linear in practice, no memory, the same result in any order. */
+/* stat.c - quickselect with the middle element as pivot: linear in practice, no memory, the same result in
+ * any order. */
 #include "base/stat.h"
 
 #include <math.h>

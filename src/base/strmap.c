@@ -1,7 +1,9 @@
 /* strmap.c - linear probing at a load of at most 2/3. */
 #include "base/strmap.h"
 
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/random.h>
 #include <xxhash.h>
 
 #include "base/err.h"
@@ -11,9 +13,23 @@ void strmap_init(struct strmap *m, enum mem_tag tag)
     *m = (struct strmap){.tag = tag};
 }
 
+/* Drawn once a process: keys come from strangers, who must not be able to choose which of them collide. */
+static uint64_t seed(void)
+{
+    static _Atomic uint64_t drawn;
+    uint64_t s = atomic_load_explicit(&drawn, memory_order_relaxed), none = 0;
+
+    if (s)
+        return s;
+    if (getrandom(&s, sizeof(s), GRND_NONBLOCK) != sizeof(s))
+        s = (uint64_t)(uintptr_t)&s; /* early in boot: the stack's place is random too */
+    s |= 1;
+    return atomic_compare_exchange_strong(&drawn, &none, s) ? s : none;
+}
+
 static uint32_t hash_of(const char *key, size_t len)
 {
-    return (uint32_t)XXH3_64bits(key, len);
+    return (uint32_t)XXH3_64bits_withSeed(key, len, seed());
 }
 
 static struct strmap_slot *find(const struct strmap *m, const char *key, size_t len, uint32_t hash)

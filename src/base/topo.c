@@ -1,7 +1,8 @@
-/* topo.c - allowed processors from sched_getaffinity(), cores and NUMA nodes from hwloc, limits from cgroupfs.
+/* topo.c - allowed processors from sched_getaffinity(), cores and NUMA nodes from hwloc, limits from
+ * cgroupfs.
  *
- * Without hwloc's knowledge (it fails, or does not know a processor) every processor is a core of its own on node 0.
- * The tables below are written once under pthread_once() and const afterwards.
+ * Without hwloc's knowledge (it fails, or does not know a processor) every processor is a core of its own
+ * on node 0. The tables below are written once under pthread_once() and const afterwards.
  */
 #include "base/topo.h"
 
@@ -50,8 +51,8 @@ static void read_places(void)
             int node = pu->nodeset ? hwloc_bitmap_first(pu->nodeset) : 0;
 
             if (pu->os_index < TOPO_MAX_CPUS)
-                place[pu->os_index] = (struct place){.core = core ? (int)core->logical_index : -1,
-                                                     .node = node > 0 ? node : 0};
+                place[pu->os_index] =
+                    (struct place){.core = core ? (int)core->logical_index : -1, .node = node > 0 ? node : 0};
         }
     }
     hwloc_topology_destroy(t);
@@ -224,7 +225,8 @@ static void read_group(struct topo_limits *l, const char *dir)
         limit_memory(l, text);
 }
 
-/* The group MOUNT/SUB/GROUP and all above it up to MOUNT/SUB. Inside a container GROUP may not exist below the mount. */
+/* The group MOUNT/SUB/GROUP and all above it up to MOUNT/SUB. Inside a container GROUP may not exist below
+ * the mount. */
 static void climb(struct topo_limits *l, const char *mount, const char *sub, const char *group)
 {
     char dir[PATH_MAX];

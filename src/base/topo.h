@@ -1,9 +1,9 @@
-/* topo.h - the processors this process may use: which they are, which share a core, on which NUMA node they sit, and what
- * the control group grants of their time and of memory.
+/* topo.h - the processors this process may use: which they are, which share a core, on which NUMA node
+ * they sit, and what the control group grants of their time and of memory.
  *
- * The machine and the allowed set are read once a process (at the first call, which costs about ten milliseconds), so
- * threads that are bound later do not narrow what others see. Limits of control groups (version 2, and 1) are read
- * afresh. Binding moves threads, never memory.
+ * The machine and the allowed set are read once a process (at the first call, which costs about ten
+ * milliseconds), so threads that are bound later do not narrow what others see. Limits of control groups
+ * (version 2, and 1) are read afresh. Binding moves threads, never memory.
  */
 #ifndef GALLOP_BASE_TOPO_H
 #define GALLOP_BASE_TOPO_H
@@ -25,10 +25,11 @@ struct topo_cpu {
 };
 
 struct topo {
-    struct topo_cpu *cpu; /* [n_cpus] first threads of all cores first, each round ordered by node, core, number */
+    struct topo_cpu
+        *cpu; /* [n_cpus] first threads of all cores first, each round ordered by node, core, number */
     int n_cpus, n_cores, n_nodes; /* of the allowed set */
-    double quota_cpus;            /* processors' worth of time the control group grants; 0: as many as there are */
-    int default_threads;          /* physical cores, at most the quota rounded up; at least 1 */
+    double quota_cpus;   /* processors' worth of time the control group grants; 0: as many as there are */
+    int default_threads; /* physical cores, at most the quota rounded up; at least 1 */
 };
 
 /* What control groups grant. */
@@ -53,8 +54,8 @@ void topo_unbind(void);
 /* Bytes of memory this process may use: the machine's or the control group's, the smaller. */
 size_t topo_memory_limit_bytes(void);
 
-/* The tightest limits on the way from the group named in the file PROC_CGROUP ("/proc/self/cgroup") up to the root of
- * the hierarchy mounted at MOUNT ("/sys/fs/cgroup"). What cannot be read does not limit. */
+/* The tightest limits on the way from the group named in the file PROC_CGROUP ("/proc/self/cgroup") up to
+ * the root of the hierarchy mounted at MOUNT ("/sys/fs/cgroup"). What cannot be read does not limit. */
 void topo_limits_at(struct topo_limits *l, const char *proc_cgroup, const char *mount);
 
 #endif

@@ -1,7 +1,7 @@
 /* hfdir.c - paths inside a checkpoint folder.
  *
- * A link is judged by where it ends: both ends are resolved with realpath() and compared as text. This protects
- * against what a checkpoint contains, not against somebody who changes the folder while it is read.
+ * A link is judged by where it ends: both ends are resolved with realpath() and compared as text. This
+ * protects against what a checkpoint contains, not against somebody who changes the folder while it is read.
  */
 #include "ckpt/hfdir.h"
 
@@ -64,7 +64,8 @@ int hfdir_path(char *out, size_t size, const char *dir, const char *file, struct
     if (!realpath(dir, real_dir))
         return err_os(e, "resolve", dir);
     if (!below(real_file, real_dir, strlen(real_dir)) && !in_cache_blobs(real_file, real_dir))
-        return err_set(e, ERR_INPUT, "%s: this is a link that leads out of the folder, to %.300s", out, real_file);
+        return err_set(e, ERR_INPUT, "%s: this is a link that leads out of the folder, to %.300s", out,
+                       real_file);
     return 0;
 }
 
@@ -74,7 +75,8 @@ bool hfdir_has(const char *dir, const char *file)
     struct stat st;
     int len = snprintf(path, sizeof(path), "%s/%s", dir, file);
 
-    return name_is_plain(file) && len > 0 && (size_t)len < sizeof(path) && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return name_is_plain(file) && len > 0 && (size_t)len < sizeof(path) && stat(path, &st) == 0 &&
+           S_ISREG(st.st_mode);
 }
 
 int hfdir_find(const char *dir, const char *suffix, char *first, size_t size, size_t *n, struct err *e)

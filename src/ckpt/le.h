@@ -1,4 +1,5 @@
-/* le.h - reads little-endian integers from bytes at any alignment. The caller has proved that the bytes are there. */
+/* le.h - reads little-endian integers from bytes at any alignment. The caller has proved that the bytes
+ * are there. */
 #ifndef GALLOP_CKPT_LE_H
 #define GALLOP_CKPT_LE_H
 

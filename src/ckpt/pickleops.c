@@ -1,4 +1,5 @@
-/* pickleops.c - names of the 68 opcodes of pickle protocols 0 to 5, as Python's Lib/pickletools.py has them. */
+/* pickleops.c - names of the 68 opcodes of pickle protocols 0 to 5, as Python's Lib/pickletools.py has
+ * them. */
 #include "ckpt/pickleops.h"
 
 #include <stddef.h>

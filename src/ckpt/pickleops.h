@@ -1,4 +1,5 @@
-/* pickleops.h - the opcodes of Python pickles: those that unpickle.c runs, and the names of all, for messages. */
+/* pickleops.h - the opcodes of Python pickles: those that unpickle.c runs, and the names of all, for
+ * messages. */
 #ifndef GALLOP_CKPT_PICKLEOPS_H
 #define GALLOP_CKPT_PICKLEOPS_H
 

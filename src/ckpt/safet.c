@@ -1,8 +1,8 @@
 /* safet.c - reads a .safetensors file: eight bytes of header length, a JSON header, then tensor bytes.
  *
- * Proves the whole header before anyone sees a tensor: dtypes are known, shape x dtype is the byte range, and the ranges
- * cover the data exactly, without overlap or gap. Data is never copied. Knows nothing of models or of what names mean.
- * Data need not be aligned to its element: the format does not promise it.
+ * Proves the whole header before anyone sees a tensor: dtypes are known, shape x dtype is the byte range, and
+ * the ranges cover the data exactly, without overlap or gap. Data is never copied. Knows nothing of models or
+ * of what names mean. Data need not be aligned to its element: the format does not promise it.
  * Format: https://github.com/huggingface/safetensors (README, "Format").
  */
 #include "ckpt/safet.h"
@@ -13,7 +13,10 @@
 #include "base/jpull.h"
 #include "ckpt/le.h"
 
-enum { LENGTH_BYTES = 8, MAX_HEADER_BYTES = 100 * 1000 * 1000 }; /* the limit of the reference implementation */
+enum {
+    LENGTH_BYTES = 8,
+    MAX_HEADER_BYTES = 100 * 1000 * 1000
+}; /* the limit of the reference implementation */
 
 /* One tensor as the header describes it. */
 struct entry {
@@ -100,19 +103,24 @@ static int check_entry(struct header *h, struct entry *t)
 
     if (!t->has_dtype || !t->has_shape || !t->has_offsets)
         return err_set(h->e, ERR_INPUT, "%s: tensor %.*s lacks its %s", path, n, name,
-                       !t->has_dtype ? "dtype" : !t->has_shape ? "shape" : "data_offsets");
+                       !t->has_dtype   ? "dtype"
+                       : !t->has_shape ? "shape"
+                                       : "data_offsets");
     if (!dtype_of_name(t->dtype.s, t->dtype.n, &t->view.dtype))
         return err_set(h->e, ERR_UNSUPPORTED, "%s: tensor %.*s has the unknown dtype %.*s", path, n, name,
                        t->dtype.n < 40 ? (int)t->dtype.n : 40, t->dtype.s);
     view_shape_text(&t->view, shape, sizeof(shape));
     if (!tfile_elements(t->view.shape, t->view.n_dims, &elements))
-        return err_set(h->e, ERR_INPUT, "%s: tensor %.*s: its shape %s has more elements than an address can count", path,
-                       n, name, shape);
+        return err_set(h->e, ERR_INPUT,
+                       "%s: tensor %.*s: its shape %s has more elements than an address can count", path, n,
+                       name, shape);
     if (t->end < t->begin || t->end > h->data_bytes)
-        return err_set(h->e, ERR_INPUT, "%s: tensor %.*s lies at %" PRIu64 "..%" PRIu64 ", the file holds %zu bytes of data",
+        return err_set(h->e, ERR_INPUT,
+                       "%s: tensor %.*s lies at %" PRIu64 "..%" PRIu64 ", the file holds %zu bytes of data",
                        path, n, name, t->begin, t->end, h->data_bytes);
     if (t->end - t->begin != elements * dtype_bytes(t->view.dtype))
-        return err_set(h->e, ERR_INPUT, "%s: tensor %.*s has %" PRIu64 " bytes, its shape %s and dtype %s need %zu", path, n,
+        return err_set(h->e, ERR_INPUT,
+                       "%s: tensor %.*s has %" PRIu64 " bytes, its shape %s and dtype %s need %zu", path, n,
                        name, t->end - t->begin, shape, dtype_name(t->view.dtype),
                        elements * dtype_bytes(t->view.dtype));
     view_set_contiguous(&t->view);
@@ -144,10 +152,11 @@ static int check_cover(const struct header *h)
         const struct view *v = &h->f->tensor[i];
 
         if ((const char *)v->data < at)
-            return err_set(h->e, ERR_INPUT, "%s: tensors %.300s and %.300s overlap", h->f->path, v[-1].name, v->name);
+            return err_set(h->e, ERR_INPUT, "%s: tensors %.300s and %.300s overlap", h->f->path, v[-1].name,
+                           v->name);
         if ((const char *)v->data > at)
-            return err_set(h->e, ERR_INPUT, "%s: %zu bytes before tensor %.300s belong to no tensor", h->f->path,
-                           (size_t)((const char *)v->data - at), v->name);
+            return err_set(h->e, ERR_INPUT, "%s: %zu bytes before tensor %.300s belong to no tensor",
+                           h->f->path, (size_t)((const char *)v->data - at), v->name);
         at += view_bytes(v);
     }
     if (at != h->data + h->data_bytes)
@@ -172,8 +181,10 @@ static int read_header(struct header *h, const char *text, size_t len)
             continue;
         }
         read_entry(j, &t);
-        if (jp_rc(j) != 0)
-            return err_prefix(h->e, "tensor %.*s", shown(&name), name.s);
+        if ((rc = jp_rc(j)) != 0) {
+            err_prefix(h->e, "tensor %.*s", shown(&name), name.s);
+            return rc;
+        }
         if ((rc = check_entry(h, &t)) != 0)
             return rc;
     }
@@ -188,15 +199,17 @@ int safet_read(struct tfile *f, struct err *e)
 
     f->kind = "safetensors";
     if (f->map.len < LENGTH_BYTES)
-        return err_set(e, ERR_INPUT, "%s: the file has %zu bytes, a safetensors file begins with %d bytes of header length",
+        return err_set(e, ERR_INPUT,
+                       "%s: the file has %zu bytes, a safetensors file begins with %d bytes of header length",
                        f->path, f->map.len, LENGTH_BYTES);
     len = le_u64(f->map.bytes);
     if (len > f->map.len - LENGTH_BYTES)
-        return err_set(e, ERR_INPUT, "%s: the header should have %" PRIu64 " bytes, the file has %zu after the length",
+        return err_set(e, ERR_INPUT,
+                       "%s: the header should have %" PRIu64 " bytes, the file has %zu after the length",
                        f->path, len, f->map.len - LENGTH_BYTES);
     if (len > MAX_HEADER_BYTES)
-        return err_set(e, ERR_INPUT, "%s: the header has %" PRIu64 " bytes, at most %d are allowed", f->path, len,
-                       MAX_HEADER_BYTES);
+        return err_set(e, ERR_INPUT, "%s: the header has %" PRIu64 " bytes, at most %d are allowed", f->path,
+                       len, MAX_HEADER_BYTES);
     h.data = f->map.bytes + LENGTH_BYTES + len;
     h.data_bytes = f->map.len - LENGTH_BYTES - (size_t)len;
     if ((rc = read_header(&h, f->map.bytes + LENGTH_BYTES, (size_t)len)) != 0)

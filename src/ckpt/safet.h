@@ -4,8 +4,8 @@
 
 #include "ckpt/tfile.h"
 
-/* F is open (tfile_open) and empty; afterwards it holds every tensor, in the order of their bytes in the file. On failure
- * *e names the file and the fault; F is the caller's to close. */
+/* F is open (tfile_open) and empty; afterwards it holds every tensor, in the order of their bytes in the
+ * file. On failure *e names the file and the fault; F is the caller's to close. */
 int safet_read(struct tfile *f, struct err *e);
 
 #endif

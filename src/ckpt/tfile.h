@@ -1,7 +1,9 @@
-/* tfile.h - one open file of tensors, whatever its format: the mapped bytes and a view of each tensor by name.
+/* tfile.h - one open file of tensors, whatever its format: the mapped bytes and a view of each tensor by
+ * name.
  *
- * safet.c and torchbin.c fill it, weights.c reads it. What a filled tfile promises: names are unique, UTF-8 and
- * terminated; every view addresses bytes inside the map and nothing else; products of shapes cannot overflow.
+ * safet.c and torchbin.c fill it, weights.c reads it. What a filled tfile promises: names are unique, UTF-8
+ * and terminated; every view addresses bytes inside the map and nothing else; products of shapes cannot
+ * overflow.
  */
 #ifndef GALLOP_CKPT_TFILE_H
 #define GALLOP_CKPT_TFILE_H
@@ -21,7 +23,7 @@ struct tfile {
     const char *kind;    /* "safetensors", "torch zip" or "torch stream"; static */
     struct map_file map; /* read-only; not ours to unmap if borrowed */
     bool borrowed;
-    struct arena arena;  /* names and path */
+    struct arena arena; /* names and path */
     struct view *tensor;
     size_t n, cap;
     struct strmap index; /* name -> place in tensor[], after tfile_seal() */
@@ -35,8 +37,8 @@ int tfile_open_bytes(struct tfile *f, const char *bytes, size_t len, const char 
 
 void tfile_close(struct tfile *f); /* a zeroed one is fine */
 
-/* The number of elements of SHAPE in *n. False if the product, with zeros read as ones, times the size of any element
- * type exceeds an address: then strides could not be computed either. */
+/* The number of elements of SHAPE in *n. False if the product, with zeros read as ones, times the size of
+ * any element type exceeds an address: then strides could not be computed either. */
 bool tfile_elements(const size_t *shape, int n_dims, size_t *n);
 
 /* Appends V under a copy of NAME[len], which must be UTF-8 without control characters. */

@@ -1,8 +1,10 @@
-/* torchzip.c - reads the central directory of a zip archive, zip64 included, and proves where each stored member lies.
+/* torchzip.c - reads the central directory of a zip archive, zip64 included, and proves where each stored
+ * member lies.
  *
- * Not a general unzip: torch never compresses, so nothing here expands bytes and no size in the archive leads to an
- * allocation; memory grows with the directory entries that are really there. Sizes come from the central directory (torch
- * leaves those of the local headers empty), the place of the data from the local header's own name and extra lengths.
+ * Not a general unzip: torch never compresses, so nothing here expands bytes and no size in the archive leads
+ * to an allocation; memory grows with the directory entries that are really there. Sizes come from the
+ * central directory (torch leaves those of the local headers empty), the place of the data from the local
+ * header's own name and extra lengths.
  * Format: PKWARE APPNOTE 6.3, sections 4.3.7 (local), 4.3.12 (central), 4.3.14-16 (ends).
  */
 #include "ckpt/torchzip.h"
@@ -12,9 +14,19 @@
 #include "ckpt/le.h"
 
 enum {
-    LOCAL_SIG = 0x04034b50, CENTRAL_SIG = 0x02014b50, END_SIG = 0x06054b50, END64_SIG = 0x06064b50, LOC64_SIG = 0x07064b50,
-    LOCAL_BYTES = 30, CENTRAL_BYTES = 46, END_BYTES = 22, END64_BYTES = 56, LOC64_BYTES = 20,
-    MAX_COMMENT = 65535, ZIP64_EXTRA = 1, FLAG_ENCRYPTED = 1,
+    LOCAL_SIG = 0x04034b50,
+    CENTRAL_SIG = 0x02014b50,
+    END_SIG = 0x06054b50,
+    END64_SIG = 0x06064b50,
+    LOC64_SIG = 0x07064b50,
+    LOCAL_BYTES = 30,
+    CENTRAL_BYTES = 46,
+    END_BYTES = 22,
+    END64_BYTES = 56,
+    LOC64_BYTES = 20,
+    MAX_COMMENT = 65535,
+    ZIP64_EXTRA = 1,
+    FLAG_ENCRYPTED = 1,
 };
 
 struct reader {
@@ -140,8 +152,14 @@ static int read_central(const struct reader *r, const char **p, size_t *left, st
     if (size > *left)
         return bad(r, "a directory entry is cut off");
     *t = (struct entry){
-        .name = c + CENTRAL_BYTES, .name_len = name, .flags = le_u16(c + 8), .method = le_u16(c + 10),
-        .packed = le_u32(c + 20), .bytes = le_u32(c + 24), .disk = le_u16(c + 34), .local_at = le_u32(c + 42),
+        .name = c + CENTRAL_BYTES,
+        .name_len = name,
+        .flags = le_u16(c + 8),
+        .method = le_u16(c + 10),
+        .packed = le_u32(c + 20),
+        .bytes = le_u32(c + 24),
+        .disk = le_u16(c + 34),
+        .local_at = le_u32(c + 42),
     };
     *p += size;
     *left -= size;
@@ -160,25 +178,28 @@ static int locate(const struct reader *r, const struct entry *t, const char **da
     uint64_t at;
 
     if (t->method != 0)
-        return err_set(r->e, ERR_UNSUPPORTED, "%s: member %.*s is compressed (method %u); torch stores members as they are",
-                       r->path, shown(t), t->name, t->method);
+        return err_set(r->e, ERR_UNSUPPORTED,
+                       "%s: member %.*s is compressed (method %u); torch stores members as they are", r->path,
+                       shown(t), t->name, t->method);
     if (t->flags & FLAG_ENCRYPTED)
         return err_set(r->e, ERR_UNSUPPORTED, "%s: member %.*s is encrypted", r->path, shown(t), t->name);
     if (t->packed != t->bytes || (t->disk != 0 && t->disk != 0xffff))
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s is damaged: it is stored, but its two sizes differ", r->path,
-                       shown(t), t->name);
+        return err_set(r->e, ERR_INPUT, "%s: member %.*s is damaged: it is stored, but its two sizes differ",
+                       r->path, shown(t), t->name);
     if (t->local_at > r->dir_at || r->dir_at - t->local_at < LOCAL_BYTES)
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s begins outside the archive", r->path, shown(t), t->name);
+        return err_set(r->e, ERR_INPUT, "%s: member %.*s begins outside the archive", r->path, shown(t),
+                       t->name);
     local = r->bytes + t->local_at;
     if (le_u32(local) != LOCAL_SIG || le_u16(local + 8) != 0)
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s has no header where the directory points", r->path, shown(t),
-                       t->name);
+        return err_set(r->e, ERR_INPUT, "%s: member %.*s has no header where the directory points", r->path,
+                       shown(t), t->name);
     at = t->local_at + LOCAL_BYTES + le_u16(local + 26) + le_u16(local + 28);
     if (at > r->dir_at || t->bytes > r->dir_at - at)
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s has %llu bytes and reaches beyond the archive", r->path, shown(t),
-                       t->name, (unsigned long long)t->bytes);
+        return err_set(r->e, ERR_INPUT, "%s: member %.*s has %llu bytes and reaches beyond the archive",
+                       r->path, shown(t), t->name, (unsigned long long)t->bytes);
     if (le_u16(local + 26) != t->name_len || memcmp(local + LOCAL_BYTES, t->name, t->name_len) != 0)
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s has another name in its own header", r->path, shown(t), t->name);
+        return err_set(r->e, ERR_INPUT, "%s: member %.*s has another name in its own header", r->path,
+                       shown(t), t->name);
     *data = r->bytes + at;
     return 0;
 }
@@ -193,8 +214,10 @@ static int cut_top(struct reader *r, const struct entry *t, struct torchzip_memb
         r->top_len = slash ? (size_t)(slash - t->name) + 1 : 0;
     }
     if (t->name_len < r->top_len || memcmp(t->name, r->top, r->top_len) != 0 || r->top_len == 0)
-        return err_set(r->e, ERR_INPUT, "%s: member %.*s is not in one folder with the others: torch did not write this archive",
-                       r->path, shown(t), t->name);
+        return err_set(
+            r->e, ERR_INPUT,
+            "%s: member %.*s is not in one folder with the others: torch did not write this archive", r->path,
+            shown(t), t->name);
     m->name = t->name + r->top_len;
     m->name_len = t->name_len - r->top_len;
     return 0;

@@ -1,4 +1,5 @@
-/* torchzip.h - the directory of a zip archive as torch.save writes it: members by name, each a range of mapped bytes. */
+/* torchzip.h - the directory of a zip archive as torch.save writes it: members by name, each a range of
+ * mapped bytes. */
 #ifndef GALLOP_CKPT_TORCHZIP_H
 #define GALLOP_CKPT_TORCHZIP_H
 
@@ -24,9 +25,9 @@ struct torchzip {
 /* True if the bytes begin like a zip archive. */
 bool torchzip_is(const char *bytes, size_t len);
 
-/* Reads the directory of the archive in bytes[len], which must outlive Z. Every member must be stored (neither compressed
- * nor encrypted) and lie inside the archive; all names must be in one top folder. PATH is for messages. On failure Z is
- * closed. */
+/* Reads the directory of the archive in bytes[len], which must outlive Z. Every member must be stored
+ * (neither compressed nor encrypted) and lie inside the archive; all names must be in one top folder. PATH
+ * is for messages. On failure Z is closed. */
 int torchzip_open(struct torchzip *z, const char *bytes, size_t len, const char *path, struct err *e);
 
 /* The member TOP/NAME, or NULL. */

@@ -1,9 +1,10 @@
 /* unpickle.c - the stack machine behind unpickle.h, for pickle protocols 2 to 5.
  *
- * Bounds: the stack, the marks, the memo and the number of values are limited, every operand is checked against the bytes
- * that are left, and no size in the pickle leads to an allocation: memory grows with the opcodes that were really read.
- * Nothing recurses, so cyclic or deeply nested values are harmless.
- * Format: Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the persistent ids.
+ * Bounds: the stack, the marks, the memo and the number of values are limited, every operand is checked
+ * against the bytes that are left, and no size in the pickle leads to an allocation: memory grows with the
+ * opcodes that were really read. Nothing recurses, so cyclic or deeply nested values are harmless.
+ * Format: Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the
+ * persistent ids.
  */
 #include "ckpt/unpickle.h"
 
@@ -11,34 +12,16 @@
 
 #include "ckpt/le.h"
 #include "ckpt/pickleops.h"
+#include "ckpt/torchobj.h"
 
-enum { MAX_BYTES = 256 << 20, MAX_STACK = 1 << 16, MAX_MARKS = 1 << 10, MAX_VALUES = 1 << 23 };
+enum { MAX_BYTES = 256 << 20, MAX_STACK = 1 << 16, MAX_MARKS = 1 << 10, MAX_VALUES = 1 << 22 };
 
-enum global { G_ORDERED_DICT, G_SIZE, G_TENSOR_V2, G_TENSOR, G_PARAMETER, G_STORAGE };
-
-/* All that a pickle may name. */
-static const struct {
-    const char *module, *name;
-    enum global what;
-    enum dtype dtype; /* of a storage */
-} allowed[] = {
-    {"collections", "OrderedDict", G_ORDERED_DICT, DT_N},
-    {"torch", "Size", G_SIZE, DT_N},
-    {"torch._utils", "_rebuild_tensor_v2", G_TENSOR_V2, DT_N},
-    {"torch._utils", "_rebuild_tensor", G_TENSOR, DT_N},
-    {"torch._utils", "_rebuild_parameter", G_PARAMETER, DT_N},
-    {"torch", "FloatStorage", G_STORAGE, DT_F32},
-    {"torch", "HalfStorage", G_STORAGE, DT_F16},
-    {"torch", "BFloat16Storage", G_STORAGE, DT_BF16},
-    {"torch", "DoubleStorage", G_STORAGE, DT_F64},
-    {"torch", "LongStorage", G_STORAGE, DT_I64},
-    {"torch", "IntStorage", G_STORAGE, DT_I32},
-    {"torch", "ShortStorage", G_STORAGE, DT_I16},
-    {"torch", "CharStorage", G_STORAGE, DT_I8},
-    {"torch", "ByteStorage", G_STORAGE, DT_U8},
-    {"torch", "BoolStorage", G_STORAGE, DT_BOOL},
-};
-enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
+/* Values that need no memory. They are shared by all machines and outlive them; nothing writes to them, since only
+ * lists and dicts are ever filled. */
+static struct unpickle_value none = {.kind = UNPICKLE_NONE};
+static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
+static struct unpickle_value no = {.kind = UNPICKLE_BOOL};
+static struct unpickle_value empty_tuple = {.kind = UNPICKLE_TUPLE};
 
 struct machine {
     const char *begin, *p, *end;
@@ -47,7 +30,7 @@ struct machine {
     struct unpickle_value **stack, **memo;
     size_t *mark;
     size_t n_stack, cap_stack, n_memo, cap_memo, n_marks, cap_marks, n_values;
-    struct unpickle_value none, yes, no, empty_tuple;
+    struct unpickle_storage *newest;
     struct unpickle_value *result; /* set by STOP */
     const char *path, *what;
     struct err *e;
@@ -105,7 +88,8 @@ static void push(struct machine *m, struct unpickle_value *v)
     m->stack[m->n_stack++] = v;
 }
 
-/* The lowest place on the stack that may be popped: what is under a mark belongs to an object that is not complete. */
+/* The lowest place on the stack that may be popped: what is under a mark belongs to an object that is not
+ * complete. */
 static size_t floor_of(const struct machine *m)
 {
     return m->n_marks ? m->mark[m->n_marks - 1] : 0;
@@ -139,7 +123,8 @@ static void push_mark(struct machine *m)
         m->mark[m->n_marks++] = m->n_stack;
 }
 
-/* Removes the topmost mark; *n values above it stay on the stack at the pointer returned. NULL after an error. */
+/* Removes the topmost mark; *n values above it stay on the stack at the pointer returned. NULL after an
+ * error. */
 static struct unpickle_value **pop_mark(struct machine *m, size_t *n)
 {
     size_t at;
@@ -161,7 +146,7 @@ static struct unpickle_value *new_value(struct machine *m, enum unpickle_kind ki
 
     if (m->rc)
         return NULL;
-    if (m->n_values++ == MAX_VALUES) {
+    if (m->n_values++ >= MAX_VALUES) {
         refuse(m, "the pickle builds too many values");
         return NULL;
     }
@@ -229,7 +214,9 @@ static void extend(struct machine *m, struct unpickle_value *c, struct unpickle_
     if (m->rc || n == 0)
         return;
     if (c->n + n > c->cap) {
-        size_t cap = c->cap * 2 > c->n + n ? c->cap * 2 : c->n + n; /* the arena keeps the old array: at most as much again */
+        size_t cap = c->cap * 2 > c->n + n
+                         ? c->cap * 2
+                         : c->n + n; /* the arena keeps the old array: at most as much again */
         struct unpickle_value **grown = arena_zalloc(m->arena, cap, sizeof(*grown));
 
         if (!grown) {
@@ -250,7 +237,7 @@ static void push_tuple(struct machine *m, struct unpickle_value *const *item, si
     struct unpickle_value *v;
 
     if (n == 0) {
-        push(m, &m->empty_tuple);
+        push(m, &empty_tuple);
         return;
     }
     if (!(v = new_value(m, UNPICKLE_TUPLE)))
@@ -286,7 +273,8 @@ static void fill(struct machine *m, enum unpickle_kind kind, struct unpickle_val
     if (!c)
         return;
     if (c->kind != kind)
-        refuse(m, kind == UNPICKLE_LIST ? "the value to append to is not a list" : "the value to fill is not a dict");
+        refuse(m, kind == UNPICKLE_LIST ? "the value to append to is not a list"
+                                        : "the value to fill is not a dict");
     else if (kind == UNPICKLE_DICT && n % 2)
         refuse(m, "a key has no value");
     else
@@ -319,7 +307,8 @@ static void memo_put(struct machine *m, uint64_t at)
 
     if (!v)
         return;
-    if (at >= (uint64_t)(m->end - m->begin) / 2 + 1) { /* picklers count from 0, and every put has two bytes or a value */
+    if (at >= (uint64_t)(m->end - m->begin) / 2 +
+                  1) { /* picklers count from 0, and every put has two bytes or a value */
         refuse(m, "the place in the memo is higher than this pickle can count");
         return;
     }
@@ -348,22 +337,24 @@ static int shown(size_t n)
     return n < 100 ? (int)n : 100;
 }
 
-static void push_global(struct machine *m, const char *module, size_t n_module, const char *name, size_t n_name)
+static void push_global(struct machine *m, const char *module, size_t n_module, const char *name,
+                        size_t n_name)
 {
+    int64_t row = torchobj_find(module, n_module, name, n_name);
     struct unpickle_value *v;
 
-    for (int i = 0; i < N_ALLOWED; i++) {
-        if (strlen(allowed[i].module) != n_module || memcmp(allowed[i].module, module, n_module) != 0 ||
-            strlen(allowed[i].name) != n_name || memcmp(allowed[i].name, name, n_name) != 0)
-            continue;
-        if ((v = new_value(m, UNPICKLE_GLOBAL)))
-            v->u.i = i;
-        push(m, v);
+    if (m->rc)
+        return;
+    if (row < 0) {
+        m->rc = err_set(m->e, ERR_INPUT,
+                        "%s: %s: at byte %zu the pickle names %.*s.%.*s; only what builds tensors is allowed",
+                        m->path, m->what, (size_t)(m->op - m->begin), shown(n_module), module, shown(n_name),
+                        name);
         return;
     }
-    if (!m->rc)
-        m->rc = err_set(m->e, ERR_INPUT, "%s: %s: at byte %zu the pickle names %.*s.%.*s; only what builds tensors is allowed",
-                        m->path, m->what, (size_t)(m->op - m->begin), shown(n_module), module, shown(n_name), name);
+    if ((v = new_value(m, UNPICKLE_GLOBAL)))
+        v->u.i = row;
+    push(m, v);
 }
 
 static const char *take_line(struct machine *m, size_t *n)
@@ -401,118 +392,34 @@ static void op_stack_global(struct machine *m)
         push_global(m, module->u.s, module->n, name->u.s, name->n);
 }
 
-static bool as_size(const struct unpickle_value *v, size_t *n)
+/* Puts what torchobj made on the stack; NULL is its refusal, or lack of memory when there is no reason. */
+static void push_made(struct machine *m, struct unpickle_value *v, const char *why)
 {
-    if (v->kind != UNPICKLE_INT || v->u.i < 0)
-        return false;
-    *n = (size_t)v->u.i;
-    return true;
-}
-
-/* The last member of an old persistent id, (view key, first, count): a view is a storage with a window. */
-static bool read_view(const struct unpickle_value *v, struct unpickle_storage *s)
-{
-    if (v->kind == UNPICKLE_NONE)
-        return true;
-    if (v->kind != UNPICKLE_TUPLE || v->n != 3 || !as_size(v->u.item[1], &s->first) ||
-        !as_size(v->u.item[2], &s->view_n))
-        return false;
-    if (s->first > s->n)
-        return false;
-    if (s->view_n > s->n - s->first)
-        s->view_n = s->n - s->first;
-    return true;
-}
-
-/* ("storage", storage class, key, device, elements[, view]) becomes a STORAGE. */
-static void op_persistent_id(struct machine *m)
-{
-    struct unpickle_value *t = pop(m), *v, **x;
-    struct unpickle_storage s = {0};
-
-    if (!t)
-        return;
-    x = t->u.item;
-    if (t->kind != UNPICKLE_TUPLE || t->n < 5 || t->n > 6 || !unpickle_is(x[0], "storage") ||
-        x[1]->kind != UNPICKLE_GLOBAL || allowed[x[1]->u.i].what != G_STORAGE || x[2]->kind != UNPICKLE_STR ||
-        x[3]->kind != UNPICKLE_STR || !as_size(x[4], &s.n)) {
-        refuse(m, "the persistent id is not that of a torch storage");
-        return;
-    }
-    s.key = x[2]->u.s;
-    s.key_len = x[2]->n;
-    s.dtype = allowed[x[1]->u.i].dtype;
-    s.view_n = s.n;
-    if (t->n == 6 && !read_view(x[5], &s)) {
-        refuse(m, "the storage view is not understood");
-        return;
-    }
-    if (!(v = new_value(m, UNPICKLE_STORAGE)))
-        return;
-    if (!(v->u.storage = arena_alloc(m->arena, sizeof(s)))) {
+    if (!v && why)
+        refuse(m, why);
+    else if (!v)
         no_memory(m);
-        return;
-    }
-    *v->u.storage = s;
     push(m, v);
 }
 
-/* (storage, offset, shape, strides, ...) becomes a TENSOR. */
-static struct unpickle_value *build_tensor(struct machine *m, const struct unpickle_value *args)
+static void op_persistent_id(struct machine *m)
 {
-    struct unpickle_value *v, **x = args->u.item;
-    struct unpickle_tensor t = {0};
-    bool good = args->n >= 4 && x[0]->kind == UNPICKLE_STORAGE && as_size(x[1], &t.offset) &&
-                x[2]->kind == UNPICKLE_TUPLE && x[3]->kind == UNPICKLE_TUPLE && x[2]->n == x[3]->n;
+    struct unpickle_value *id = pop(m), *v;
+    const char *why = NULL;
 
-    if (good && x[2]->n > VIEW_MAX_DIMS) {
-        refuse(m, "a tensor has more dimensions than are supported");
-        return NULL;
+    if (!id)
+        return;
+    if ((v = torchobj_storage(id, m->arena, &why))) {
+        v->u.storage->older = m->newest;
+        m->newest = v->u.storage;
     }
-    for (size_t d = 0; good && d < x[2]->n; d++)
-        good = as_size(x[2]->u.item[d], &t.shape[d]) && as_size(x[3]->u.item[d], &t.stride[d]);
-    if (!good) {
-        refuse(m, "the arguments are not those of a tensor");
-        return NULL;
-    }
-    t.n_dims = (int)x[2]->n;
-    t.storage = x[0]->u.storage;
-    if (!(v = new_value(m, UNPICKLE_TENSOR)))
-        return NULL;
-    if (!(v->u.tensor = arena_alloc(m->arena, sizeof(t)))) {
-        no_memory(m);
-        return NULL;
-    }
-    *v->u.tensor = t;
-    return v;
-}
-
-/* OrderedDict(), or with one list of pairs, as Python 2 wrote it. */
-static struct unpickle_value *build_dict(struct machine *m, const struct unpickle_value *args)
-{
-    struct unpickle_value *v = new_value(m, UNPICKLE_DICT);
-    const struct unpickle_value *list = args->n ? args->u.item[0] : NULL;
-
-    if (!v || !list)
-        return v;
-    if (args->n != 1 || (list->kind != UNPICKLE_LIST && list->kind != UNPICKLE_TUPLE)) {
-        refuse(m, "OrderedDict takes a list of pairs");
-        return NULL;
-    }
-    for (size_t i = 0; i < list->n && !m->rc; i++) {
-        const struct unpickle_value *pair = list->u.item[i];
-
-        if ((pair->kind != UNPICKLE_LIST && pair->kind != UNPICKLE_TUPLE) || pair->n != 2)
-            refuse(m, "OrderedDict takes a list of pairs");
-        else
-            extend(m, v, pair->u.item, 2);
-    }
-    return v;
+    push_made(m, v, why);
 }
 
 static void op_reduce(struct machine *m)
 {
-    struct unpickle_value *args = pop(m), *f = pop(m), *v = NULL;
+    struct unpickle_value *args = pop(m), *f = pop(m), *v;
+    const char *why = NULL;
 
     if (!args || !f)
         return;
@@ -520,26 +427,13 @@ static void op_reduce(struct machine *m)
         refuse(m, "this is no call of a builder");
         return;
     }
-    switch (allowed[f->u.i].what) {
-    case G_TENSOR:
-    case G_TENSOR_V2:
-        v = build_tensor(m, args);
-        break;
-    case G_ORDERED_DICT:
-        v = build_dict(m, args);
-        break;
-    case G_PARAMETER: /* (tensor, requires_grad, hooks): the tensor */
-        v = args->n && args->u.item[0]->kind == UNPICKLE_TENSOR ? args->u.item[0] : NULL;
-        break;
-    case G_SIZE: /* (tuple): the tuple */
-        v = args->n == 1 && args->u.item[0]->kind == UNPICKLE_TUPLE ? args->u.item[0] : NULL;
-        break;
-    case G_STORAGE:
-        break;
+    m->n_values += torchobj_cost(f->u.i, args);
+    if (m->n_values > MAX_VALUES) {
+        refuse(m, "the pickle builds too many values");
+        return;
     }
-    if (!v)
-        refuse(m, "the arguments do not fit what is called");
-    push(m, v);
+    v = torchobj_call(f->u.i, args, m->arena, &why);
+    push_made(m, v, why);
 }
 
 /* State given to an OrderedDict (_metadata of a state_dict) means nothing to us; other objects have none. */
@@ -563,20 +457,22 @@ static void op_stop(struct machine *m)
 static void run_value(struct machine *m, unsigned char op)
 {
     switch (op) {
-    case OP_NONE: push(m, &m->none); break;
-    case OP_NEWTRUE: push(m, &m->yes); break;
-    case OP_NEWFALSE: push(m, &m->no); break;
+    case OP_NONE: push(m, &none); break;
+    case OP_NEWTRUE: push(m, &yes); break;
+    case OP_NEWFALSE: push(m, &no); break;
     case OP_BININT: push_int(m, (int32_t)number(m, 4)); break;
     case OP_BININT1: push_int(m, (int64_t)number(m, 1)); break;
     case OP_BININT2: push_int(m, (int64_t)number(m, 2)); break;
     case OP_LONG1: push_long(m); break;
     case OP_BINFLOAT: push_float(m); break;
-    case OP_BINUNICODE: case OP_BINSTRING: push_bytes(m, UNPICKLE_STR, number(m, 4)); break;
-    case OP_SHORT_BINUNICODE: case OP_SHORT_BINSTRING: push_bytes(m, UNPICKLE_STR, number(m, 1)); break;
+    case OP_BINUNICODE:
+    case OP_BINSTRING: push_bytes(m, UNPICKLE_STR, number(m, 4)); break;
+    case OP_SHORT_BINUNICODE:
+    case OP_SHORT_BINSTRING: push_bytes(m, UNPICKLE_STR, number(m, 1)); break;
     case OP_BINUNICODE8: push_bytes(m, UNPICKLE_STR, number(m, 8)); break;
     case OP_EMPTY_DICT: push(m, new_value(m, UNPICKLE_DICT)); break;
     case OP_EMPTY_LIST: push(m, new_value(m, UNPICKLE_LIST)); break;
-    case OP_EMPTY_TUPLE: push(m, &m->empty_tuple); break;
+    case OP_EMPTY_TUPLE: push(m, &empty_tuple); break;
     case OP_GLOBAL: op_global(m); break;
     case OP_STACK_GLOBAL: op_stack_global(m); break;
     default: refuse(m, "no checkpoint needs this opcode; it is not allowed");
@@ -613,19 +509,21 @@ static void run_op(struct machine *m, unsigned char op)
     }
 }
 
-int unpickle_run(struct unpickle_value **result, const char *bytes, size_t len, size_t *used, struct arena *a,
-                 const char *path, const char *what, struct err *e)
+int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, const char *path,
+                 const char *what, struct err *e)
 {
     struct machine m = {
-        .begin = bytes, .p = bytes, .op = bytes, .end = bytes + (len < MAX_BYTES ? len : MAX_BYTES), .arena = a,
-        .none.kind = UNPICKLE_NONE, .path = path, .what = what, .e = e,
+        .begin = bytes,
+        .p = bytes,
+        .op = bytes,
+        .end = bytes + (len < MAX_BYTES ? len : MAX_BYTES),
+        .arena = a,
+        .path = path,
+        .what = what,
+        .e = e,
     };
 
-    *result = NULL;
-    *used = 0;
-    m.yes = (struct unpickle_value){.kind = UNPICKLE_BOOL, .u.i = 1};
-    m.no = (struct unpickle_value){.kind = UNPICKLE_BOOL};
-    m.empty_tuple = (struct unpickle_value){.kind = UNPICKLE_TUPLE};
+    *u = (struct unpickle){0};
     while (!m.rc && !m.result) {
         m.op = m.p;
         if (m.p == m.end)
@@ -639,14 +537,14 @@ int unpickle_run(struct unpickle_value **result, const char *bytes, size_t len, 
     mem_free(m.mark);
     if (m.rc)
         return m.rc;
-    *result = m.result;
-    *used = (size_t)(m.p - m.begin);
+    *u = (struct unpickle){.object = m.result, .newest = m.newest, .bytes = (size_t)(m.p - m.begin)};
     return 0;
 }
 
 struct unpickle_value *unpickle_dict_get(const struct unpickle_value *dict, const char *key)
 {
-    for (size_t i = dict->n; i >= 2; i -= 2) /* from the end: of two equal keys Python keeps the later value */
+    for (size_t i = dict->n; i >= 2;
+         i -= 2) /* from the end: of two equal keys Python keeps the later value */
         if (unpickle_is(dict->u.item[i - 2], key))
             return dict->u.item[i - 1];
     return NULL;

@@ -1,9 +1,10 @@
-/* unpickle.h - a restricted machine for the pickles torch.save writes: it can build tensors, containers and plain values,
- * and nothing else.
+/* unpickle.h - a restricted machine for the pickles torch.save writes: it can build tensors, containers and
+ * plain values, and nothing else.
  *
- * A pickle is a program. This machine knows the opcodes that torch's picklers emit, and of the things a pickle may name
- * only those in its table (torch storages, the three tensor builders, OrderedDict, Size). Anything else is refused with its
- * name; nothing is imported, called or looked up. Values are plain data in an arena.
+ * A pickle is a program. This machine knows the opcodes that torch's picklers emit, and of the things a
+ * pickle may name only those in its table (torch storages, the three tensor builders, OrderedDict, Size).
+ * Anything else is refused with its name; nothing is imported, called or looked up. Values are plain data in
+ * an arena.
  */
 #ifndef GALLOP_CKPT_UNPICKLE_H
 #define GALLOP_CKPT_UNPICKLE_H
@@ -17,8 +18,18 @@
 #include "tensor/view.h"
 
 enum unpickle_kind {
-    UNPICKLE_NONE, UNPICKLE_BOOL, UNPICKLE_INT, UNPICKLE_BIG, UNPICKLE_FLOAT, UNPICKLE_STR,
-    UNPICKLE_TUPLE, UNPICKLE_LIST, UNPICKLE_DICT, UNPICKLE_GLOBAL, UNPICKLE_STORAGE, UNPICKLE_TENSOR,
+    UNPICKLE_NONE,
+    UNPICKLE_BOOL,
+    UNPICKLE_INT,
+    UNPICKLE_BIG,
+    UNPICKLE_FLOAT,
+    UNPICKLE_STR,
+    UNPICKLE_TUPLE,
+    UNPICKLE_LIST,
+    UNPICKLE_DICT,
+    UNPICKLE_GLOBAL,
+    UNPICKLE_STORAGE,
+    UNPICKLE_TENSOR,
 };
 
 /* What a persistent id of torch stands for: N elements of one type, kept elsewhere in the file under KEY. */
@@ -27,7 +38,8 @@ struct unpickle_storage {
     size_t key_len;
     enum dtype dtype;
     size_t n;
-    size_t first, view_n; /* a view of the storage (very old files); the whole of it: 0, n */
+    size_t first, view_n;           /* a view of the storage (very old files); the whole of it: 0, n */
+    struct unpickle_storage *older; /* the one the pickle named before */
 };
 
 /* A window on a storage, in elements. Nothing here is proved against the storage yet. */
@@ -41,9 +53,10 @@ struct unpickle_tensor {
 struct unpickle_value {
     enum unpickle_kind kind;
     union {
-        int64_t i;             /* BOOL, INT, and which row of the table a GLOBAL is */
+        int64_t i; /* BOOL, INT, and which row of the table a GLOBAL is */
         double f;
-        const char *s;         /* STR, BIG: n bytes borrowed from the pickle; a BIG is two's complement, little endian */
+        const char
+            *s; /* STR, BIG: n bytes borrowed from the pickle; a BIG is two's complement, little endian */
         struct unpickle_value **item; /* TUPLE, LIST: n values; DICT: n keys and values in turn */
         struct unpickle_storage *storage;
         struct unpickle_tensor *tensor;
@@ -51,10 +64,16 @@ struct unpickle_value {
     size_t n, cap;
 };
 
-/* Runs the pickle at bytes[0], which ends at its STOP opcode: *used says how many bytes it has. *result is the object
- * built; it lives in A and borrows from BYTES. PATH and WHAT ("data.pkl") are for messages. */
-int unpickle_run(struct unpickle_value **result, const char *bytes, size_t len, size_t *used, struct arena *a,
-                 const char *path, const char *what, struct err *e);
+struct unpickle {
+    struct unpickle_value *object;
+    struct unpickle_storage *newest; /* all storages the pickle named, used or not */
+    size_t bytes;                    /* of the pickle, with its STOP opcode */
+};
+
+/* Runs the pickle at bytes[0], of which at most LEN bytes are there. What it builds lives in A and borrows
+ * from BYTES. PATH and WHAT ("data.pkl") are for messages. */
+int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, const char *path,
+                 const char *what, struct err *e);
 
 /* The value of the string KEY in a DICT, or NULL. */
 struct unpickle_value *unpickle_dict_get(const struct unpickle_value *dict, const char *key);

@@ -99,7 +99,6 @@ int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
     *out = NULL;
     if ((rc = read_options(o, &lo, &e)) != 0)
         return give(err, &e, rc);
-    json_set_alloc_funcs(mem_lib_alloc, mem_free);
     g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     if (!g)
         return give(err, &e, err_nomem(&e, "the engine"));

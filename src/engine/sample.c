@@ -1,11 +1,12 @@
 /* sample.c - the sampling chain over one row of logits, without a full sort and without memory of its own.
  *
- * Maxima of blocks of 64 tell where large logits can lie, so that top_k, top_p, min_p and the likeliest K look at few
- * tokens twice. Cuts are found by quickselect on copies; candidates themselves stay in order of their ids. Where nothing
- * is cut there are no candidates: sums of blocks of 1024 lead the pick to its block.
+ * Maxima of blocks of 64 tell where large logits can lie, so that top_k, top_p, min_p and the likeliest K
+ * look at few tokens twice. Cuts are found by quickselect on copies; candidates themselves stay in order
+ * of their ids. Where nothing is cut there are no candidates: sums of blocks of 1024 lead the pick to its
+ * block.
  *
- * Exponentials are always the kernels', also for single tokens, so that a pick is the same on every machine of an
- * arithmetic class.
+ * Exponentials are always the kernels', also for single tokens, so that a pick is the same on every
+ * machine of an arithmetic class.
  */
 #include "engine/sample.h"
 
@@ -18,7 +19,7 @@
 #include "engine/sample_select.h"
 #include "kern/kern.h"
 
-enum { MAX_BLOCK = 64, SUM_BLOCK = 1024 };
+enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK };
 
 /* One run of the chain. */
 struct chain {
@@ -29,10 +30,10 @@ struct chain {
     const float *x;      /* logits, or s->x once something changed them; [n] */
     size_t n;            /* vocabulary */
     size_t n_output;
-    float max;           /* of x */
-    float inverse;       /* 1 / temperature */
-    bool all;            /* nothing is cut: s->x holds (x - max) / temperature, and there are no candidates */
-    size_t n_left;       /* candidates */
+    float max;     /* of x */
+    float inverse; /* 1 / temperature */
+    bool all;      /* nothing is cut: s->x holds (x - max) / temperature, and there are no candidates */
+    size_t n_left; /* candidates */
     struct sample_stage *stage; /* NULL: nobody wants to know */
     size_t n_stages;
 };
@@ -50,7 +51,7 @@ int sample_open(struct sampler *s, size_t n_vocab, struct err *e)
     *s = (struct sampler){0};
     if (n_vocab == 0 || n_vocab > INT32_MAX)
         return err_set(e, ERR_INPUT, "a vocabulary of %zu tokens cannot be sampled from", n_vocab);
-    words = 6 * v + v / MAX_BLOCK + 2 * (v / SUM_BLOCK) + 2 * SAMPLING_MAX_LOGPROBS;
+    words = 5 * v + v / MAX_BLOCK + 2 * (v / SUM_BLOCK) + 2 * SAMPLING_MAX_LOGPROBS;
     s->block = mem_alloc(words * sizeof(float), MEM_ENGINE);
     if (!s->block)
         return err_nomem(e, "sampler");
@@ -59,11 +60,10 @@ int sample_open(struct sampler *s, size_t n_vocab, struct err *e)
     at = (float *)s->block + 2 * (v / SUM_BLOCK);
     s->x = at;
     s->y = at + v;
-    s->e = at + 2 * v;
-    s->ty = at + 3 * v;
-    s->te = at + 4 * v;
-    s->id = (int32_t *)(at + 5 * v);
-    s->block_max = at + 6 * v;
+    s->work[0] = at + 2 * v;
+    s->work[1] = at + 3 * v;
+    s->id = (int32_t *)(at + 4 * v);
+    s->block_max = at + 5 * v;
     s->top = (struct sample_top *)(s->block_max + v / MAX_BLOCK);
     return 0;
 }
@@ -187,7 +187,8 @@ static float find_maxima(struct sampler *s, const float *x, size_t n)
     return kern.max(s->block_max, n_blocks);
 }
 
-/* Makes candidates of all tokens of x at or above FLOOR and above -infinity, by ascending id. block_max must be of x. */
+/* Makes candidates of all tokens of x at or above FLOOR and above -infinity, by ascending id. block_max
+ * must be of x. */
 static size_t gather(struct sampler *s, const float *x, size_t n, float floor)
 {
     size_t m = 0;
@@ -206,22 +207,22 @@ static size_t gather(struct sampler *s, const float *x, size_t n, float floor)
     return m;
 }
 
-/* Makes candidates of the K largest of x and of all that equal the last of them. The K-th largest block maximum is a floor
- * that at least K tokens reach. */
+/* Makes candidates of the K largest of x and of all that equal the last of them. The K-th largest block
+ * maximum is a floor that at least K tokens reach. */
 static size_t gather_top(struct sampler *s, const float *x, size_t n, size_t k)
 {
     size_t n_blocks = blocks_of(n, MAX_BLOCK), m, kept = 0;
     float floor = -INFINITY;
 
-    if (k <= n_blocks / 4) {
-        memcpy(s->ty, s->block_max, n_blocks * sizeof(float));
-        floor = sample_select_kth(s->ty, n_blocks, k);
+    if (k <= n_blocks / 2) {
+        memcpy(s->work[0], s->block_max, n_blocks * sizeof(float));
+        floor = sample_select_kth(s->work[0], s->work[1], n_blocks, k);
     }
     m = gather(s, x, n, floor);
     if (m <= k)
         return m;
-    memcpy(s->ty, s->y, m * sizeof(float));
-    floor = sample_select_kth(s->ty, m, k);
+    memcpy(s->work[0], s->y, m * sizeof(float));
+    floor = sample_select_kth(s->work[0], s->work[1], m, k);
     for (size_t i = 0; i < m; i++) {
         s->id[kept] = s->id[i];
         s->y[kept] = s->y[i];
@@ -231,11 +232,6 @@ static size_t gather_top(struct sampler *s, const float *x, size_t n, size_t k)
 }
 
 /* ---- the cuts ---- */
-
-static float exp_of(float y)
-{
-    return kern.exp_sum(&y, 1, 0);
-}
 
 /* s->x = (x - max) / temperature, block maxima alike. */
 static void scale_all(struct chain *c)
@@ -250,55 +246,14 @@ static void scale_all(struct chain *c)
     c->x = s->x;
 }
 
-/* Sums of exp by blocks of s->x; their sum. */
-static double sum_blocks(struct sampler *s, const float *x, size_t n, float max)
-{
-    size_t n_blocks = blocks_of(n, SUM_BLOCK);
-    double sum = 0;
-
-    for (size_t b = 0; b < n_blocks; b++) {
-        size_t len = b + 1 < n_blocks ? SUM_BLOCK : n - b * SUM_BLOCK;
-
-        s->block_sum[b] = kern.exp_sum(x + b * SUM_BLOCK, len, max);
-        sum += s->block_sum[b];
-    }
-    return sum;
-}
-
-static double sum_candidates(const struct chain *c)
-{
-    double sum = 0;
-
-    for (size_t i = 0; i < c->n_left; i++)
-        sum += c->s->e[i];
-    return sum;
-}
-
-/* Makes candidates of the tokens from FLOOR (of s->x) on. */
-static void take_from(struct chain *c, float floor)
-{
-    c->n_left = gather(c->s, c->s->x, c->n, floor);
-    for (size_t i = 0; i < c->n_left; i++)
-        c->s->e[i] = exp_of(c->s->y[i]);
-}
-
 static void cut_top_k(struct chain *c)
 {
     struct sampler *s = c->s;
 
     c->n_left = gather_top(s, c->x, c->n, c->p->top_k);
-    for (size_t i = 0; i < c->n_left; i++) {
+    for (size_t i = 0; i < c->n_left; i++)
         s->y[i] = (s->y[i] - c->max) * c->inverse;
-        s->e[i] = exp_of(s->y[i]);
-    }
     c->all = false;
-}
-
-static void keep_candidate(struct sampler *s, size_t from, size_t to)
-{
-    s->id[to] = s->id[from];
-    s->y[to] = s->y[from];
-    s->e[to] = s->e[from];
 }
 
 /* Without top_k the candidates come from the whole vocabulary: ever more of it until their mass suffices. */
@@ -307,46 +262,49 @@ static void cut_top_p(struct chain *c)
     static const float depth[] = {-4, -8, -16, -32, -INFINITY};
     struct sampler *s = c->s;
     size_t kept = 0, n_equal = 0;
-    double mass;
     struct sample_select_cut cut;
+    double mass;
 
     if (c->all) {
-        mass = c->p->top_p * sum_blocks(s, s->x, c->n, 0);
+        mass = c->p->top_p * sample_select_sum(s->x, c->n);
         for (size_t i = 0; i < sizeof(depth) / sizeof(*depth); i++) {
-            take_from(c, depth[i]);
-            if (sum_candidates(c) >= mass)
+            c->n_left = gather(s, s->x, c->n, depth[i]);
+            if (sample_select_sum(s->y, c->n_left) >= mass)
                 break;
         }
         c->all = false;
     } else {
-        mass = c->p->top_p * sum_candidates(c);
+        mass = c->p->top_p * sample_select_sum(s->y, c->n_left);
     }
-    memcpy(s->ty, s->y, c->n_left * sizeof(float));
-    memcpy(s->te, s->e, c->n_left * sizeof(float));
-    cut = sample_select_mass(s->ty, s->te, c->n_left, mass);
+    memcpy(s->work[0], s->y, c->n_left * sizeof(float));
+    cut = sample_select_mass(s->work[0], s->work[1], c->n_left, mass);
     for (size_t i = 0; i < c->n_left; i++) {
         bool stays = s->y[i] > cut.value;
 
         if (s->y[i] == cut.value)
             stays = n_equal++ < cut.n_equal;
-        keep_candidate(s, i, kept);
+        s->id[kept] = s->id[i];
+        s->y[kept] = s->y[i];
         kept += stays;
     }
     c->n_left = kept;
 }
 
+/* p >= min_p * max p, in logarithms. */
 static void cut_min_p(struct chain *c)
 {
-    float least = (float)c->p->min_p;
+    struct sampler *s = c->s;
+    float least = (float)log(c->p->min_p);
     size_t kept = 0;
 
-    if (c->all) /* a little below the exact place: the comparison of exponentials decides */
-        take_from(c, (float)(log(c->p->min_p) - 1e-3));
+    if (c->all)
+        c->n_left = gather(s, s->x, c->n, least);
     c->all = false;
     for (size_t i = 0; i < c->n_left; i++) {
-        bool stays = c->s->e[i] >= least;
+        bool stays = s->y[i] >= least;
 
-        keep_candidate(c->s, i, kept);
+        s->id[kept] = s->id[i];
+        s->y[kept] = s->y[i];
         kept += stays;
     }
     c->n_left = kept;
@@ -374,27 +332,26 @@ static void cut_tail(struct chain *c)
 
 /* ---- the pick ---- */
 
-static int32_t pick_candidate(const struct chain *c, double u)
+/* Sums of exp(x - max) by blocks into s->block_sum; their sum. */
+static double sum_blocks(struct sampler *s, const float *x, size_t n, float max)
 {
-    const struct sampler *s = c->s;
-    double target = u * sum_candidates(c), sum = 0;
-    int32_t last = s->id[0];
+    size_t n_blocks = blocks_of(n, SUM_BLOCK);
+    double sum = 0;
 
-    for (size_t i = 0; i < c->n_left; i++) {
-        sum += s->e[i];
-        if (s->e[i] > 0)
-            last = s->id[i];
-        if (sum > target)
-            return s->id[i];
+    for (size_t b = 0; b < n_blocks; b++) {
+        size_t len = b + 1 < n_blocks ? SUM_BLOCK : n - b * SUM_BLOCK;
+
+        s->block_sum[b] = kern.exp_sum(x + b * SUM_BLOCK, len, max);
+        sum += s->block_sum[b];
     }
-    return last;
+    return sum;
 }
 
-static int32_t pick_of_all(const struct chain *c, double u)
+/* Where U of the way through the mass of y[0 .. n) lies: first the block, then the token in it. */
+static size_t walk(struct sampler *s, const float *y, size_t n, double u)
 {
-    const struct sampler *s = c->s;
-    double target = u * sum_blocks(c->s, s->x, c->n, 0), sum = 0;
-    size_t n_blocks = blocks_of(c->n, SUM_BLOCK), b = 0, last = 0;
+    double target = u * sum_blocks(s, y, n, 0), sum = 0;
+    size_t n_blocks = blocks_of(n, SUM_BLOCK), b = 0, last = 0;
 
     for (size_t i = 0; i < n_blocks; i++) {
         if (s->block_sum[i] > 0)
@@ -403,8 +360,8 @@ static int32_t pick_of_all(const struct chain *c, double u)
             break;
         sum += s->block_sum[i];
     }
-    for (size_t i = b * SUM_BLOCK; i < c->n && i < (b + 1) * SUM_BLOCK; i++) {
-        float e = exp_of(s->x[i]);
+    for (size_t i = b * SUM_BLOCK; i < n && i < (b + 1) * SUM_BLOCK; i++) {
+        float e = kern.exp_sum(&y[i], 1, 0);
 
         sum += e;
         if (e > 0)
@@ -412,7 +369,7 @@ static int32_t pick_of_all(const struct chain *c, double u)
         if (sum > target)
             break;
     }
-    return (int32_t)last; /* the order of summing may leave a block a last bit short: then its last token */
+    return last; /* the order of summing may leave a block a last bit short: then its last token */
 }
 
 /* Orders by logprob, largest first, then by id (Shell's sort). */
@@ -477,12 +434,11 @@ static int run(struct chain *c)
     return 0;
 }
 
-int sample_pick(struct sampler *s, const struct sampling *p, const struct sample_history *h, const float *logits,
-                size_t n_vocab, size_t n_output, struct sample_result *r)
+int sample_pick(struct sampler *s, const struct sampling *p, const struct sample_history *h,
+                const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r)
 {
     struct chain c = {.s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output};
     int rc = run(&c);
-    double u;
 
     *r = (struct sample_result){.id = -1};
     if (rc != 0)
@@ -492,17 +448,19 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
         if (!(c.x[r->id] > -INFINITY))
             return ERR_INPUT;
     } else {
-        u = rng_uniform(p->seed, n_output);
-        r->id = c.all ? pick_of_all(&c, u) : pick_candidate(&c, u);
+        size_t at = walk(s, c.all ? s->x : s->y, c.all ? c.n : c.n_left, rng_uniform(p->seed, n_output));
+
+        r->id = c.all ? (int32_t)at : s->id[at];
     }
     if (p->logprobs >= 0)
         find_logprobs(&c, r);
     return 0;
 }
 
-int sample_explain(struct sampler *s, const struct sampling *p, const struct sample_history *h, const float *logits,
-                   size_t n_vocab, size_t n_output, struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages,
-                   struct sample_prob *probs, size_t *n_probs)
+int sample_explain(struct sampler *s, const struct sampling *p, const struct sample_history *h,
+                   const float *logits, size_t n_vocab, size_t n_output,
+                   struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages, struct sample_prob *probs,
+                   size_t *n_probs)
 {
     struct chain c = {
         .s = s, .p = p, .h = h, .logits = logits, .n = n_vocab, .n_output = n_output, .stage = stages};
@@ -525,9 +483,9 @@ int sample_explain(struct sampler *s, const struct sampling *p, const struct sam
         return 0;
     }
     if (c.all)
-        take_from(&c, -INFINITY);
+        c.n_left = gather(s, s->x, c.n, -INFINITY);
     for (size_t i = 0; i < c.n_left; i++)
-        sum += s->e[i];
+        sum += exp((double)s->y[i]);
     for (size_t i = 0; i < c.n_left; i++) {
         double q = exp((double)s->y[i]) / sum;
 

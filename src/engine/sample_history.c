@@ -1,12 +1,12 @@
-/* sample_history.c - distinct tokens in a list, found through an open-addressing table of indices (linear probing, at
- * most half full). Nothing is ever removed: a count may fall back to zero.
+/* sample_history.c - distinct tokens in a list, found through an open-addressing table of indices (linear
+ * probing, at most half full). Nothing is ever removed: a count may fall back to zero.
  */
 #include "engine/sample_history.h"
 
 #include <string.h>
 
-int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt, size_t n_prompt,
-                        size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
+int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
+                        size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
 {
     bool with_prompt = p->repetition_penalty != 1;
     size_t cap;

@@ -1,9 +1,13 @@
-/* sample_select.c - quickselect with three parts. Pivots come from a fixed congruential sequence, so that no order of the
- * input makes it slow on purpose and every run takes the same steps.
+/* sample_select.c - quickselect that copies instead of swapping: larger values gather at the front of the
+ * array, smaller ones in the scratch array, without a branch on either. Pivots come from a fixed
+ * congruential sequence, so that no order of the input makes it slow on purpose and every run takes the
+ * same steps.
  */
 #include "engine/sample_select.h"
 
 #include <stdint.h>
+
+#include "kern/kern.h"
 
 static size_t pivot_at(uint32_t *state, size_t n)
 {
@@ -11,83 +15,91 @@ static size_t pivot_at(uint32_t *state, size_t n)
     return (size_t)(((uint64_t)*state * n) >> 32);
 }
 
-/* Splits x[0 .. n) (and E alongside, if not NULL) into larger than V, equal, smaller; gives the counts of the first two. */
-static void split(float *x, float *e, size_t n, float v, size_t *n_larger, size_t *n_equal)
+/* Moves what is larger than V to the front of x[0 .. n) and what is smaller to SCRATCH; gives their
+ * numbers. */
+static void split(float *x, float *scratch, size_t n, float v, size_t *n_larger, size_t *n_smaller)
 {
-    size_t lo = 0, at = 0, hi = n;
+    size_t larger = 0, smaller = 0;
 
-    while (at < hi) {
-        size_t to = at;
-        float swap;
+    for (size_t i = 0; i < n; i++) {
+        float one = x[i];
 
-        if (x[at] > v)
-            to = lo++;
-        else if (x[at] < v)
-            to = --hi;
-        if (to != at) {
-            swap = x[at], x[at] = x[to], x[to] = swap;
-            if (e)
-                swap = e[at], e[at] = e[to], e[to] = swap;
-        }
-        if (to <= at)
-            at++;
+        x[larger] = one;
+        scratch[smaller] = one;
+        larger += one > v;
+        smaller += one < v;
     }
-    *n_larger = lo;
-    *n_equal = hi - lo;
+    *n_larger = larger;
+    *n_smaller = smaller;
 }
 
-float sample_select_kth(float *x, size_t n, size_t k)
+static void swap_arrays(float **a, float **b)
+{
+    float *old = *a;
+
+    *a = *b;
+    *b = old;
+}
+
+float sample_select_kth(float *x, float *scratch, size_t n, size_t k)
 {
     uint32_t state = 1;
 
     for (;;) {
         float v = x[pivot_at(&state, n)];
-        size_t larger, equal;
+        size_t larger, smaller;
 
-        split(x, NULL, n, v, &larger, &equal);
+        split(x, scratch, n, v, &larger, &smaller);
         if (k <= larger) {
             n = larger;
-        } else if (k <= larger + equal) {
+        } else if (k <= n - smaller) {
             return v;
         } else {
-            x += larger + equal;
-            n -= larger + equal;
-            k -= larger + equal;
+            k -= n - smaller;
+            n = smaller;
+            swap_arrays(&x, &scratch);
         }
     }
 }
 
-/* Each round settles the elements from a pivot on, or drops the pivot and all below it. */
-struct sample_select_cut sample_select_mass(float *x, float *e, size_t n, double mass)
+double sample_select_sum(const float *y, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i += SAMPLE_SELECT_BLOCK)
+        sum += kern.exp_sum(y + i, n - i < SAMPLE_SELECT_BLOCK ? n - i : SAMPLE_SELECT_BLOCK, 0);
+    return sum;
+}
+
+/* Each round settles the values from a pivot on, or drops the pivot and all below it. */
+struct sample_select_cut sample_select_mass(float *y, float *scratch, size_t n, double mass)
 {
     struct sample_select_cut cut = {.n_equal = SIZE_MAX};
     uint32_t state = 1;
     double front = 0;
 
-    while (n > 0) {
-        size_t at = pivot_at(&state, n), larger, equal;
-        float v = x[at], weight = e[at];
-        double sum = front;
+    while (n > 0 && front < mass) {
+        float v = y[pivot_at(&state, n)];
+        size_t larger, smaller, equal;
+        double sum, weight;
 
-        split(x, e, n, v, &larger, &equal);
-        for (size_t i = 0; i < larger; i++)
-            sum += e[i];
+        split(y, scratch, n, v, &larger, &smaller);
+        sum = front + sample_select_sum(y, larger);
         if (sum >= mass) {
             n = larger;
             continue;
         }
+        weight = kern.exp_sum(&v, 1, 0);
+        equal = n - larger - smaller;
         for (size_t i = 0; i < equal; i++) {
             if (sum >= mass)
                 return (struct sample_select_cut){.value = v, .n_equal = i};
             sum += weight;
         }
         cut.value = v;
-        if (sum >= mass)
-            break;
         front = sum;
-        x += larger + equal;
-        e += larger + equal;
-        n -= larger + equal;
+        n = smaller;
+        swap_arrays(&y, &scratch);
     }
     return cut;
 }

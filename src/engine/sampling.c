@@ -1,8 +1,7 @@
 /* sampling.c - reads, merges and proves sampling parameters.
  *
- * One table row per field says its kind, its place in the record and its range; reading from JSON, checking and merging
- * walk the table. Lists (stops, ids, biases) have readers of their own. JSON is jansson's: requests and generation
- * configs are small.
+ * One table row per field says its kind, its place in the record and its range; reading from JSON (by
+ * jansson), checking and merging walk the table. Lists (stops, ids, biases) have readers of their own.
  */
 #include "engine/sampling.h"
 
@@ -18,43 +17,43 @@
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
 
-enum kind { COUNT, NUMBER, BOOL, SEED, INTEGER, LIST };
+enum kind { LIST, COUNT, NUMBER, BOOL, SEED, INTEGER };
 
 struct field {
-    const char *name;
     enum kind kind;
-    size_t offset;    /* in struct sampling */
-    double lo, hi;    /* inclusive, but for lo when open_lo */
+    size_t offset; /* in struct sampling */
+    double lo, hi; /* inclusive, but for lo when open_lo */
     bool open_lo;
     const char *expected;
 };
 
+#define NAME(upper, lower) #lower,
+static const char *const name_of[SAMPLING_N_FIELDS] = {SAMPLING_FIELDS(NAME)};
+#undef NAME
+
 #define AT(member) offsetof(struct sampling, member)
 
+/* Lists have no row: they are read by functions of their own. */
 static const struct field field[SAMPLING_N_FIELDS] = {
-    [SAMPLING_MAX_NEW_TOKENS] = {"max_new_tokens", COUNT, AT(max_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
-    [SAMPLING_MIN_NEW_TOKENS] = {"min_new_tokens", COUNT, AT(min_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
-    [SAMPLING_MAX_LENGTH] = {"max_length", COUNT, AT(max_length), 0, INFINITY, false, "a whole number >= 0"},
-    [SAMPLING_TOP_K] = {"top_k", COUNT, AT(top_k), 0, INFINITY, false, "a whole number >= 0 (0 means all)"},
-    [SAMPLING_DO_SAMPLE] = {"do_sample", BOOL, AT(do_sample), 0, 1, false, "true or false"},
-    [SAMPLING_GREEDY] = {"greedy", BOOL, AT(greedy), 0, 1, false, "true or false"},
-    [SAMPLING_IGNORE_EOS] = {"ignore_eos", BOOL, AT(ignore_eos), 0, 1, false, "true or false"},
-    [SAMPLING_TEMPERATURE] = {"temperature", NUMBER, AT(temperature), 0, INFINITY, false, "a finite number >= 0"},
-    [SAMPLING_TOP_P] = {"top_p", NUMBER, AT(top_p), 0, 1, true, "a number above 0 and at most 1"},
-    [SAMPLING_MIN_P] = {"min_p", NUMBER, AT(min_p), 0, 1, false, "a number from 0 to 1"},
-    [SAMPLING_REPETITION_PENALTY] = {"repetition_penalty", NUMBER, AT(repetition_penalty), 0, INFINITY, true,
+    [SAMPLING_MAX_NEW_TOKENS] = {COUNT, AT(max_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
+    [SAMPLING_MIN_NEW_TOKENS] = {COUNT, AT(min_new_tokens), 0, INFINITY, false, "a whole number >= 0"},
+    [SAMPLING_MAX_LENGTH] = {COUNT, AT(max_length), 0, INFINITY, false, "a whole number >= 0"},
+    [SAMPLING_TOP_K] = {COUNT, AT(top_k), 0, INFINITY, false, "a whole number >= 0 (0 means all)"},
+    [SAMPLING_DO_SAMPLE] = {BOOL, AT(do_sample), 0, 1, false, "true or false"},
+    [SAMPLING_GREEDY] = {BOOL, AT(greedy), 0, 1, false, "true or false"},
+    [SAMPLING_IGNORE_EOS] = {BOOL, AT(ignore_eos), 0, 1, false, "true or false"},
+    [SAMPLING_TEMPERATURE] = {NUMBER, AT(temperature), 0, INFINITY, false, "a finite number >= 0"},
+    [SAMPLING_TOP_P] = {NUMBER, AT(top_p), 0, 1, true, "a number above 0 and at most 1"},
+    [SAMPLING_MIN_P] = {NUMBER, AT(min_p), 0, 1, false, "a number from 0 to 1"},
+    [SAMPLING_REPETITION_PENALTY] = {NUMBER, AT(repetition_penalty), 0, INFINITY, true,
                                      "a finite number above 0"},
-    [SAMPLING_FREQUENCY_PENALTY] = {"frequency_penalty", NUMBER, AT(frequency_penalty), -INFINITY, INFINITY, false,
+    [SAMPLING_FREQUENCY_PENALTY] = {NUMBER, AT(frequency_penalty), -INFINITY, INFINITY, false,
                                     "a finite number"},
-    [SAMPLING_PRESENCE_PENALTY] = {"presence_penalty", NUMBER, AT(presence_penalty), -INFINITY, INFINITY, false,
+    [SAMPLING_PRESENCE_PENALTY] = {NUMBER, AT(presence_penalty), -INFINITY, INFINITY, false,
                                    "a finite number"},
-    [SAMPLING_SEED] = {"seed", SEED, AT(seed), -INFINITY, INFINITY, false, "a whole number of 64 bits"},
-    [SAMPLING_LOGPROBS] = {"logprobs", INTEGER, AT(logprobs), 0, SAMPLING_MAX_LOGPROBS, false,
+    [SAMPLING_SEED] = {SEED, AT(seed), -INFINITY, INFINITY, false, "a whole number of 64 bits"},
+    [SAMPLING_LOGPROBS] = {INTEGER, AT(logprobs), 0, SAMPLING_MAX_LOGPROBS, false,
                            "a whole number from 0 to 1024"},
-    [SAMPLING_LOGIT_BIAS] = {.name = "logit_bias", .kind = LIST},
-    [SAMPLING_STOP] = {.name = "stop", .kind = LIST},
-    [SAMPLING_STOP_TOKEN] = {.name = "stop_token", .kind = LIST},
-    [SAMPLING_EOS_TOKEN_ID] = {.name = "eos_token_id", .kind = LIST},
 };
 _Static_assert(SAMPLING_MAX_LOGPROBS == 1024, "the sentence above says 1024");
 _Static_assert(SAMPLING_N_FIELDS <= 32, "a bit a field");
@@ -92,7 +91,7 @@ void sampling_mark(struct sampling *s, enum sampling_field f)
 
 const char *sampling_name(enum sampling_field f)
 {
-    return field[f].name;
+    return name_of[f];
 }
 
 bool sampling_is_greedy(const struct sampling *s)
@@ -116,7 +115,7 @@ static enum sampling_field field_of_name(const char *name)
     if (strcmp(name, "stop_token_ids") == 0)
         return SAMPLING_STOP_TOKEN;
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
-        if (strcmp(field[f].name, name) == 0)
+        if (strcmp(name_of[f], name) == 0)
             return (enum sampling_field)f;
     return SAMPLING_N_FIELDS;
 }
@@ -136,7 +135,9 @@ static const char *found(const json_t *v, char *text, size_t size)
     switch (json_typeof(v)) {
     case JSON_STRING: snprintf(text, size, "\"%.40s\"", json_string_value(v)); break;
     case JSON_INTEGER: snprintf(text, size, "%lld", (long long)json_integer_value(v)); break;
-    case JSON_REAL: snprintf(text, size, fabs(real) < 1e9 && real == rint(real) ? "%.1f" : "%.9g", real); break;
+    case JSON_REAL:
+        snprintf(text, size, fabs(real) < 1e9 && real == rint(real) ? "%.1f" : "%.9g", real);
+        break;
     case JSON_TRUE: return "true";
     case JSON_FALSE: return "false";
     case JSON_NULL: return "null";
@@ -150,8 +151,8 @@ static int unexpected(const struct reader *r, const char *name, const json_t *v,
 {
     char text[64];
 
-    return err_set(r->e, ERR_INPUT, "%s: %s: found %s, expected %s", r->what, name, found(v, text, sizeof(text)),
-                   expected);
+    return err_set(r->e, ERR_INPUT, "%s: %s: found %s, expected %s", r->what, name,
+                   found(v, text, sizeof(text)), expected);
 }
 
 static bool in_range(const struct field *f, double v)
@@ -159,15 +160,16 @@ static bool in_range(const struct field *f, double v)
     return isfinite(v) && (f->open_lo ? v > f->lo : v >= f->lo) && v <= f->hi;
 }
 
-static int read_scalar(struct reader *r, const struct field *f, const json_t *v)
+static int read_scalar(struct reader *r, enum sampling_field id, const json_t *v)
 {
+    const struct field *f = &field[id];
     void *at = (char *)r->s + f->offset;
     bool fits = f->kind == BOOL     ? json_is_boolean(v)
                 : f->kind == NUMBER ? json_is_number(v)
                                     : json_is_integer(v);
 
     if (!fits || (f->kind != BOOL && !in_range(f, json_number_value(v))))
-        return unexpected(r, f->name, v, f->expected);
+        return unexpected(r, name_of[id], v, f->expected);
     switch (f->kind) {
     case BOOL: *(bool *)at = json_is_true(v); break;
     case NUMBER: *(double *)at = json_number_value(v); break;
@@ -197,8 +199,8 @@ static int read_ids(struct reader *r, const char *name, const json_t *v, int32_t
     int32_t *list;
 
     if (count > SAMPLING_MAX_IDS)
-        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %d can be served", r->what, name, count,
-                       SAMPLING_MAX_IDS);
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %d can be served", r->what,
+                       name, count, SAMPLING_MAX_IDS);
     list = arena_alloc(r->arena, (count + 1) * sizeof(*list));
     if (!list)
         return err_nomem(r->e, name);
@@ -239,8 +241,8 @@ static int read_stops(struct reader *r, const json_t *v)
         if (!json_is_string(one) || len == 0)
             return unexpected(r, "stop", one, "a string that is not empty, or a list of such");
         if (len > SAMPLING_MAX_STOP_BYTES)
-            return err_set(r->e, ERR_INPUT, "%s: stop: found a string of %zu bytes, at most %d can be served", r->what,
-                           len, SAMPLING_MAX_STOP_BYTES);
+            return err_set(r->e, ERR_INPUT, "%s: stop: found a string of %zu bytes, at most %d can be served",
+                           r->what, len, SAMPLING_MAX_STOP_BYTES);
         copy = arena_strndup(r->arena, json_string_value(one), len);
         if (!copy)
             return err_nomem(r->e, "stop strings");
@@ -276,12 +278,14 @@ static int read_bias_object(struct reader *r, const json_t *v, struct sampling_b
 {
     int rc = 0;
 
-    for (void *it = json_object_iter((json_t *)v); it && rc == 0; it = json_object_iter_next((json_t *)v, it)) {
+    for (void *it = json_object_iter((json_t *)v); it && rc == 0;
+         it = json_object_iter_next((json_t *)v, it)) {
         const char *key = json_object_iter_key(it);
         size_t n = strlen(key);
 
         if (n == 0 || n > 10 || strspn(key, "0123456789") != n)
-            return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key \"%.40s\", expected a token id", r->what, key);
+            return err_set(r->e, ERR_INPUT, "%s: logit_bias: found the key \"%.40s\", expected a token id",
+                           r->what, key);
         rc = read_bias(r, strtoll(key, NULL, 10), json_object_iter_value(it), list++);
     }
     return rc;
@@ -311,8 +315,8 @@ static int read_biases(struct reader *r, const json_t *v)
     if (!json_is_object(v) && !json_is_array(v))
         return unexpected(r, "logit_bias", v, "an object of token ids and values, or a list of pairs");
     if (n > SAMPLING_MAX_BIASES)
-        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found %zu entries, at most %d can be served", r->what, n,
-                       SAMPLING_MAX_BIASES);
+        return err_set(r->e, ERR_INPUT, "%s: logit_bias: found %zu entries, at most %d can be served",
+                       r->what, n, SAMPLING_MAX_BIASES);
     list = arena_zalloc(r->arena, n + 1, sizeof(*list));
     if (!list)
         return err_nomem(r->e, "logit_bias");
@@ -337,18 +341,17 @@ static int read_field(struct reader *r, enum sampling_field f, const json_t *v)
     switch (f) {
     case SAMPLING_STOP: rc = read_stops(r, v); break;
     case SAMPLING_LOGIT_BIAS: rc = read_biases(r, v); break;
-    case SAMPLING_STOP_TOKEN:
-        rc = read_ids(r, field[f].name, v, &r->s->stop_token, &r->s->n_stop_tokens);
-        break;
-    case SAMPLING_EOS_TOKEN_ID: rc = read_ids(r, field[f].name, v, &r->s->eos, &r->s->n_eos); break;
-    default: rc = read_scalar(r, &field[f], v); break;
+    case SAMPLING_STOP_TOKEN: rc = read_ids(r, name_of[f], v, &r->s->stop_token, &r->s->n_stop_tokens); break;
+    case SAMPLING_EOS_TOKEN_ID: rc = read_ids(r, name_of[f], v, &r->s->eos, &r->s->n_eos); break;
+    default: rc = read_scalar(r, f, v); break;
     }
     if (rc == 0)
         sampling_mark(r->s, f);
     return rc;
 }
 
-int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a, struct err *e)
+int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
+                      struct err *e)
 {
     struct reader r = {.s = s, .what = what, .arena = a, .e = e};
     json_t *o = (json_t *)object; /* jansson's iterators take no const */
@@ -366,32 +369,46 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
     return rc;
 }
 
-/* True when the generation config's KEY, which no field of ours stands for, asks for decoding that is not ours. */
+static bool is_one_of(const char *key, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(key, *list) == 0)
+            return true;
+    return false;
+}
+
+/* True when the generation config's KEY, which is no field of ours, asks for decoding that is not ours. */
 static bool asks_for_more(const char *key, const json_t *v)
 {
-    static const struct {
-        const char *key;
-        double neutral;
-    } neutral[] = {
-        {"num_beams", 1},          {"num_beam_groups", 1},      {"num_return_sequences", 1},
-        {"typical_p", 1},          {"epsilon_cutoff", 0},       {"eta_cutoff", 0},
-        {"top_h", 1},              {"penalty_alpha", 0},        {"no_repeat_ngram_size", 0},
-        {"diversity_penalty", 0},  {"guidance_scale", 1},       {"encoder_no_repeat_ngram_size", 0},
-        {"min_length", 0},         {"encoder_repetition_penalty", 1},
-    };
-    static const char *const wanted_null[] = {
-        "bad_words_ids",   "forced_bos_token_id",   "forced_eos_token_id", "suppress_tokens",
-        "sequence_bias",   "begin_suppress_tokens", "force_words_ids",     "constraints",
-        "dola_layers",     "watermarking_config",   "max_time",            "exponential_decay_length_penalty",
-    };
+    static const char *const off_at_one[] = {
+        "num_beams", "num_beam_groups", "num_return_sequences",       "typical_p",
+        "top_h",     "guidance_scale",  "encoder_repetition_penalty", NULL};
+    static const char *const off_at_zero[] = {"epsilon_cutoff",
+                                              "eta_cutoff",
+                                              "penalty_alpha",
+                                              "no_repeat_ngram_size",
+                                              "encoder_no_repeat_ngram_size",
+                                              "diversity_penalty",
+                                              "min_length",
+                                              NULL};
+    static const char *const off_at_null[] = {"bad_words_ids",
+                                              "forced_bos_token_id",
+                                              "forced_eos_token_id",
+                                              "suppress_tokens",
+                                              "begin_suppress_tokens",
+                                              "sequence_bias",
+                                              "force_words_ids",
+                                              "constraints",
+                                              "dola_layers",
+                                              "watermarking_config",
+                                              "max_time",
+                                              "exponential_decay_length_penalty",
+                                              NULL};
 
-    for (size_t i = 0; i < sizeof(neutral) / sizeof(*neutral); i++)
-        if (strcmp(key, neutral[i].key) == 0)
-            return json_is_number(v) && json_number_value(v) != neutral[i].neutral;
-    for (size_t i = 0; i < sizeof(wanted_null) / sizeof(*wanted_null); i++)
-        if (strcmp(key, wanted_null[i]) == 0)
-            return !json_is_null(v) && !(json_is_array(v) && json_array_size(v) == 0);
-    return false;
+    if (is_one_of(key, off_at_null))
+        return !json_is_null(v) && !(json_is_array(v) && json_array_size(v) == 0);
+    return json_is_number(v) && ((is_one_of(key, off_at_one) && json_number_value(v) != 1) ||
+                                 (is_one_of(key, off_at_zero) && json_number_value(v) != 0));
 }
 
 static int read_config(struct reader *r, json_t *o)
@@ -424,11 +441,10 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
 {
     struct reader r = {.s = s, .what = path, .arena = a, .e = e, .is_config = true};
     json_error_t je = {.text = ""};
-    json_t *root;
+    json_t *root = json_loadb(text, len, 0, &je);
     int rc;
 
     sampling_default(s);
-    root = json_loadb(text, len, 0, &je);
     if (!root && json_error_code(&je) == json_error_out_of_memory)
         return err_nomem(e, path);
     if (!root)
@@ -456,7 +472,8 @@ int sampling_from_generation_config(const char *dir, struct sampling *s, struct 
     if (rc != 0)
         return rc;
     if (m.len > LARGEST_CONFIG_BYTES)
-        rc = err_set(e, ERR_INPUT, "%s: found %zu bytes, expected at most %d", path, m.len, LARGEST_CONFIG_BYTES);
+        rc = err_set(e, ERR_INPUT, "%s: found %zu bytes, expected at most %d", path, m.len,
+                     LARGEST_CONFIG_BYTES);
     else
         rc = sampling_from_text(m.bytes ? m.bytes : "", m.len, path, s, a, e);
     map_file_close(&m);
@@ -466,8 +483,8 @@ int sampling_from_generation_config(const char *dir, struct sampling *s, struct 
 /* Copies one field; scalars by their kind, lists whole. */
 static void copy_field(struct sampling *out, const struct sampling *from, enum sampling_field f)
 {
-    static const size_t size[] = {[COUNT] = sizeof(size_t), [NUMBER] = sizeof(double), [BOOL] = sizeof(bool),
-                                  [SEED] = sizeof(uint64_t), [INTEGER] = sizeof(int), [LIST] = 0};
+    static const size_t size[] = {[COUNT] = sizeof(size_t),  [NUMBER] = sizeof(double), [BOOL] = sizeof(bool),
+                                  [SEED] = sizeof(uint64_t), [INTEGER] = sizeof(int),   [LIST] = 0};
 
     memcpy((char *)out + field[f].offset, (const char *)from + field[f].offset, size[field[f].kind]);
     switch (f) {
@@ -475,8 +492,7 @@ static void copy_field(struct sampling *out, const struct sampling *from, enum s
     case SAMPLING_LOGIT_BIAS: out->bias = from->bias, out->n_biases = from->n_biases; break;
     case SAMPLING_EOS_TOKEN_ID: out->eos = from->eos, out->n_eos = from->n_eos; break;
     case SAMPLING_STOP_TOKEN:
-        out->stop_token = from->stop_token;
-        out->n_stop_tokens = from->n_stop_tokens;
+        out->stop_token = from->stop_token, out->n_stop_tokens = from->n_stop_tokens;
         break;
     default: break;
     }
@@ -511,20 +527,18 @@ void sampling_merge(struct sampling *out, const struct sampling *user, const str
     *out = s;
 }
 
-static int validate_scalar(const struct sampling *s, const struct field *f, struct err *e)
+static int validate_scalar(const struct sampling *s, enum sampling_field id, struct err *e)
 {
+    const struct field *f = &field[id];
     const void *at = (const char *)s + f->offset;
     double v;
 
-    if (f->kind == NUMBER)
-        v = *(const double *)at;
-    else if (f->kind == INTEGER)
-        v = *(const int *)at;
-    else
+    if (f->kind != NUMBER && f->kind != INTEGER)
         return 0;
+    v = f->kind == NUMBER ? *(const double *)at : *(const int *)at;
     if (in_range(f, v) || (f->kind == INTEGER && v == -1))
         return 0;
-    return err_set(e, ERR_INPUT, "%s: found %.9g, expected %s", f->name, v, f->expected);
+    return err_set(e, ERR_INPUT, "%s: found %.9g, expected %s", name_of[id], v, f->expected);
 }
 
 int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
@@ -532,7 +546,7 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
     int rc = 0;
 
     for (int f = 0; f < SAMPLING_N_FIELDS && rc == 0; f++)
-        rc = validate_scalar(s, &field[f], e);
+        rc = validate_scalar(s, (enum sampling_field)f, e);
     if (rc != 0)
         return rc;
     if (s->min_new_tokens > s->max_new_tokens)
@@ -540,16 +554,18 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
                        s->min_new_tokens, s->max_new_tokens);
     for (size_t i = 0; i < s->n_biases; i++) {
         if (s->bias[i].id < 0 || (size_t)s->bias[i].id >= n_vocab)
-            return err_set(e, ERR_INPUT, "logit_bias: found token %d, the vocabulary has %zu", s->bias[i].id, n_vocab);
+            return err_set(e, ERR_INPUT, "logit_bias: found token %d, the vocabulary has %zu", s->bias[i].id,
+                           n_vocab);
         if (!isfinite(s->bias[i].value))
             return err_set(e, ERR_INPUT, "logit_bias: token %d: expected a finite number", s->bias[i].id);
         if (i > 0 && s->bias[i].id <= s->bias[i - 1].id)
-            return err_set(e, ERR_INPUT, "logit_bias: token %d is there twice or out of order", s->bias[i].id);
+            return err_set(e, ERR_INPUT, "logit_bias: token %d is there twice or out of order",
+                           s->bias[i].id);
     }
     for (size_t i = 0; i < s->n_stop_tokens; i++)
         if (s->stop_token[i] < 0 || (size_t)s->stop_token[i] >= n_vocab)
-            return err_set(e, ERR_INPUT, "stop_token: found token %d, the vocabulary has %zu", s->stop_token[i],
-                           n_vocab);
+            return err_set(e, ERR_INPUT, "stop_token: found token %d, the vocabulary has %zu",
+                           s->stop_token[i], n_vocab);
     for (size_t i = 0; i < s->n_stops; i++) {
         const struct sampling_str *t = &s->stop[i];
 

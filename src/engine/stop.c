@@ -1,4 +1,5 @@
-/* stop.c - one Knuth-Morris-Pratt automaton a stop string; the longest live prefix says how much to hold back. */
+/* stop.c - one Knuth-Morris-Pratt automaton a stop string; the longest live prefix says how much to hold
+ * back. */
 #include "engine/stop.h"
 
 #include <string.h>
@@ -31,7 +32,8 @@ int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t
     *st = (struct stop){.s = s, .limit = max_len > n_prompt ? max_len - n_prompt : 0, .token = -1};
     if (s->max_new_tokens < st->limit)
         st->limit = s->max_new_tokens;
-    if (!sampling_given(s, SAMPLING_MAX_NEW_TOKENS) && s->max_length > n_prompt && s->max_length - n_prompt < st->limit)
+    if (!sampling_given(s, SAMPLING_MAX_NEW_TOKENS) && s->max_length > n_prompt &&
+        s->max_length - n_prompt < st->limit)
         st->limit = s->max_length - n_prompt;
     if (s->n_stops == 0)
         return 0;

@@ -1,6 +1,4 @@
-/* peak.c - picks the loops of peak.h by what the processor has. The int8 dot is asked for by itself: no level of cpu.h
- * stands for it.
- */
+/* peak.c - picks the loops of peak.h by what the processor has. */
 #include "kern/peak.h"
 
 #include "base/cpu.h"
@@ -16,7 +14,7 @@ void peak_best(struct peak *p)
     if (cpu_has(CPU_AVX512)) {
         p->fma = avx512_peak_fma;
         p->read = avx512_peak_read;
-        if (__builtin_cpu_supports("avx512vnni"))
+        if (cpu_has_vnni())
             p->dot8 = avx512vnni_peak_dot8;
     }
     if (cpu_has(CPU_AVX512BF16))

@@ -1,7 +1,8 @@
-/* peak.h - loops that measure what the machine can do at most: arithmetic on registers alone, and reading alone.
+/* peak.h - loops that measure what the machine can do at most: arithmetic on registers alone, and reading
+ * alone.
  *
- * They live in the ISA folders because they need their instructions; roof.h in app/ turns them into figures. Not kernels:
- * no model needs them, and they have no order to keep.
+ * They live in the ISA folders because they need their instructions; roof.h in app/ turns them into figures.
+ * Not kernels: no model needs them, and they have no order to keep.
  */
 #ifndef GALLOP_KERN_PEAK_H
 #define GALLOP_KERN_PEAK_H
@@ -12,7 +13,8 @@
 /* N turns of a loop; returns the operations done, a multiply-add being two. */
 typedef double peak_loop(size_t n);
 
-/* Reads [p, p + bytes), 64-byte aligned and a multiple of 1024 bytes; the result only keeps the reading alive. */
+/* Reads [p, p + bytes), 64-byte aligned and a multiple of 1024 bytes; the result only keeps the reading
+ * alive. */
 typedef uint64_t peak_reader(const void *p, size_t bytes);
 
 struct peak {

@@ -1,31 +1,32 @@
-/* simd512.h - the vocabulary of the 512-bit rows: masked access, the canonical 16-lane fold, bf16, and the functions of
- * kmath.h on sixteen lanes, operation by operation.
+/* simd512.h - the vocabulary of the 512-bit rows: masked access, the canonical 16-lane fold, bf16, and the
+ * functions of kmath.h on sixteen lanes, operation by operation.
  *
- * With KERN_EMULATE_AVX512 the same sources compile for AVX2 through simd512_emu.h and export emu_<symbol>: that is how
- * the rows are proved equal to ref/ on machines without AVX-512. Nothing here may depend on which of the two it is.
- * To be included only from files compiled with AVX-512 F, BW, DQ and VL, or for the emulation.
+ * With KERN_EMULATE_AVX512 the same sources compile for AVX2 through simd512_emu.h and export emu_<symbol>:
+ * that is how the rows are proved equal to ref/ on machines without AVX-512. Nothing here may depend on which
+ * of the two it is. To be included only from files compiled with AVX-512 F, BW, DQ and VL, or for the
+ * emulation.
  */
 #ifndef GALLOP_KERN_SIMD512_H
 #define GALLOP_KERN_SIMD512_H
 
 #ifdef KERN_EMULATE_AVX512
 #include "kern/simd512_emu.h"
-#define KERN_NAME(x) emu_##x
+#define KERN_NAME(x)   emu_##x
 #define SIMD512_INLINE static inline
 #define SIMD512_UNROLL
 #define SIMD512_LOOP
 #else
 #include <immintrin.h>
-#define KERN_NAME(x) x
+#define KERN_NAME(x)   x
 #define SIMD512_INLINE static inline __attribute__((always_inline))
-/* Before a loop of constant count, of which nothing but its bodies shall remain; or which shall stay a loop, because
- * unrolled it would need more registers than there are. */
+/* Before a loop of constant count, of which nothing but its bodies shall remain; or which shall stay a
+ * loop, because unrolled it would need more registers than there are. */
 #ifdef __clang__
 #define SIMD512_UNROLL _Pragma("unroll")
-#define SIMD512_LOOP _Pragma("nounroll")
+#define SIMD512_LOOP   _Pragma("nounroll")
 #else
 #define SIMD512_UNROLL _Pragma("GCC unroll 32")
-#define SIMD512_LOOP _Pragma("GCC unroll 1")
+#define SIMD512_LOOP   _Pragma("GCC unroll 1")
 #endif
 #endif
 
@@ -54,7 +55,8 @@ SIMD512_INLINE void simd512_store(float *p, __mmask16 m, __m512 v)
         _mm512_mask_storeu_ps(p, m, v);
 }
 
-/* bf16 bits in the low halves of 32-bit lanes, to nearest even; a NaN stays a quiet NaN (as dtype_f32_to_bf16()). */
+/* bf16 bits in the low halves of 32-bit lanes, to nearest even; a NaN stays a quiet NaN (as
+ * dtype_f32_to_bf16()). */
 SIMD512_INLINE __m512i simd512_round_bf16(__m512 v)
 {
     __m512i u = _mm512_castps_si512(v);
@@ -212,7 +214,8 @@ SIMD512_INLINE __m512 simd512_erf(__m512 x)
     far = simd512_horner(far, a, KMATH_ERF_L0);
     far = _mm512_sub_ps(_mm512_set1_ps(1.0f), simd512_exp(far));
     return simd512_copysign(
-        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(KMATH_ERF_SPLIT), _CMP_LT_OQ), far, near), x);
+        _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, _mm512_set1_ps(KMATH_ERF_SPLIT), _CMP_LT_OQ), far, near),
+        x);
 }
 
 /* x / (1 + exp(y)), what three of the activations are. */
@@ -237,12 +240,9 @@ SIMD512_INLINE __m512 simd512_act(__m512 x, enum kern_act f)
     case KERN_GELU_ERF:
         t = _mm512_mul_ps(_mm512_set1_ps(0.5f), x);
         return _mm512_fmadd_ps(t, simd512_erf(_mm512_mul_ps(x, _mm512_set1_ps(KMATH_SQRT_HALF))), t);
-    case KERN_GELU_QUICK:
-        return simd512_gate(x, _mm512_mul_ps(_mm512_set1_ps(KMATH_GELU_QUICK), x));
-    case KERN_RELU:
-        return _mm512_max_ps(_mm512_setzero_ps(), x);
-    case KERN_N_ACTS:
-        break;
+    case KERN_GELU_QUICK: return simd512_gate(x, _mm512_mul_ps(_mm512_set1_ps(KMATH_GELU_QUICK), x));
+    case KERN_RELU: return _mm512_max_ps(_mm512_setzero_ps(), x);
+    case KERN_N_ACTS: break;
     }
     return x;
 }

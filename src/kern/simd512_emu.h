@@ -1,10 +1,10 @@
-/* simd512_emu.h - AVX-512 on AVX2 machines, for tests: SIMDe's headers, and plain loops for what SIMDe 0.7.4 lacks or
- * does not do to the bit. Slow, and in no shipped object.
+/* simd512_emu.h - AVX-512 on AVX2 machines, for tests: SIMDe's headers, and plain loops for what SIMDe 0.7.4
+ * lacks or does not do to the bit. Slow, and in no shipped object.
  *
- * Must be compiled with AVX2 and FMA, so that a fused multiply-add is fused; and with -Wno-psabi: vectors of 64 bytes are
- * passed in memory here, and nobody outside the emulated files takes one. VDPBF16PS and VCVTNEPS2BF16 follow the
- * operation sections of Intel's manual (volume 2): two chained FMAs a lane, the odd element first, round to nearest
- * even, denormals in and out are zeros.
+ * Must be compiled with AVX2 and FMA, so that a fused multiply-add is fused; and with -Wno-psabi: vectors of
+ * 64 bytes are passed in memory here, and nobody outside the emulated files takes one. VDPBF16PS and
+ * VCVTNEPS2BF16 follow the operation sections of Intel's manual (volume 2): two chained FMAs a lane, the odd
+ * element first, round to nearest even, denormals in and out are zeros.
  */
 #ifndef GALLOP_KERN_SIMD512_EMU_H
 #define GALLOP_KERN_SIMD512_EMU_H
@@ -21,7 +21,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The names below are compiler built-ins elsewhere, so each is defined under a name of ours and then renamed. */
+/* The names below are compiler built-ins elsewhere, so each is defined under a name of ours and then
+ * renamed. */
 
 static inline __m512 simd512_emu_maskz_loadu_ps(__mmask16 m, const void *p)
 {

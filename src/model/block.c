@@ -135,14 +135,17 @@ int block_head(struct model *m, struct linear *w, const char *module, const stru
 {
     struct linear_desc desc = {.name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype};
     const struct view *v = &embed->table;
+    const char *name = block_name(m, "%s.weight", module);
     int rc;
 
+    if (!name)
+        return err_nomem(e, "a tensor name");
     if (!tied) {
-        if ((rc = block_tensor(m, block_name(m, "%s.weight", module), m->info.vocab, m->info.hidden, "linear", &v, e)) != 0 ||
+        if ((rc = block_tensor(m, name, m->info.vocab, m->info.hidden, "linear", &v, e)) != 0 ||
             (rc = record(m, v, "linear", w, e)) != 0)
             return rc;
     } else {
-        weights_skip(m->weights, block_name(m, "%s.weight", module)); /* a stored copy of the embedding */
+        weights_skip(m->weights, name); /* a stored copy of the embedding */
     }
     desc.part[0] = v;
     if ((rc = linear_open(w, &desc, m->opt.backend[OP_LM_HEAD], m->pool, e)) != 0)

@@ -34,13 +34,16 @@ bool linear_backend_known(const char *name)
     return false;
 }
 
-void linear_row(const struct linear_desc *d, size_t i, float *out)
+void linear_elements(const struct linear_desc *d, size_t i, size_t k0, size_t n, float *out)
 {
+    const struct view *v;
     size_t p = 0;
 
     while (i >= d->part[p]->shape[0])
         i -= d->part[p++]->shape[0];
-    view_row_f32(d->part[p], i, out);
+    v = d->part[p];
+    dtype_to_f32(out, (const char *)v->data + (i * v->stride[0] + k0 * v->stride[1]) * dtype_bytes(v->dtype), v->dtype, n,
+                 v->stride[1]);
 }
 
 static int choose(struct linear *l, const struct linear_desc *d, const char *wish, struct err *e)
@@ -83,7 +86,6 @@ static int join_bias(struct linear *l, const struct linear_desc *d, struct err *
 struct pack_job {
     struct linear *l;
     const struct linear_desc *d;
-    float *row; /* [threads, k] */
 };
 
 static void pack_share(void *ctx, int thread, int n_threads)
@@ -93,12 +95,12 @@ static void pack_share(void *ctx, int thread, int n_threads)
 
     pool_share(j->l->n, KERN_NR, thread, n_threads, &begin, &end);
     if (begin < end)
-        j->l->backend->pack(j->l, j->d, begin, end, j->row + (size_t)thread * j->l->k);
+        j->l->backend->pack(j->l, j->d, begin, end);
 }
 
 int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool, struct err *e)
 {
-    struct pack_job job = {l, d, NULL};
+    struct pack_job job = {l, d};
     int rc;
 
     *l = (struct linear){.name = d->name, .kind = d->kind, .dtype = d->dtype, .k = d->part[0]->shape[1]};
@@ -111,16 +113,13 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
         goto fail;
     l->packed_bytes = l->backend->packed_bytes(l->n, l->k, d->dtype);
     l->packed = map_region_new(l->packed_bytes);
-    job.row = mem_zalloc((size_t)pool_threads(pool) * l->k, sizeof(float), MEM_MODEL);
-    if (!l->packed || !job.row) {
+    if (!l->packed) {
         rc = err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the packed weight %s", l->packed_bytes, d->name);
         goto fail;
     }
     pool_run(pool, pack_share, &job);
-    mem_free(job.row);
     return 0;
 fail:
-    mem_free(job.row);
     linear_close(l);
     return rc;
 }

@@ -35,8 +35,8 @@ struct linear_backend {
     const char *name;
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
     size_t (*packed_bytes)(size_t n, size_t k, enum dtype t);
-    /* Packs columns (rows of W) [begin, end), multiples of 32 but for the last; ROW(d, i, buf) gives row i as fp32. */
-    void (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, float *row);
+    /* Packs the rows [begin, end) of W, multiples of 32 but for the last. */
+    void (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
     void (*run)(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0, size_t p1);
 };
 
@@ -62,7 +62,7 @@ void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);
 
-/* Row I of the joined matrix of D as fp32 into out[k]. For backends' pack(). */
-void linear_row(const struct linear_desc *d, size_t i, float *out);
+/* Elements [k0, k0 + n) of row I of the joined matrix of D as fp32. For backends' pack(). */
+void linear_elements(const struct linear_desc *d, size_t i, size_t k0, size_t n, float *out);
 
 #endif

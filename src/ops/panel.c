@@ -4,6 +4,8 @@
  */
 #include "ops/panel.h"
 
+#include <string.h>
+
 #include "kern/kern.h"
 
 size_t panel_bytes(size_t n, size_t k, enum dtype t)
@@ -13,29 +15,45 @@ size_t panel_bytes(size_t n, size_t k, enum dtype t)
     return t == DT_F32 ? panels * k * KERN_NR * 4 : panels * ((k + 1) / 2) * KERN_NR * 4;
 }
 
-static void put_f32(float *panel, size_t c, const float *row, size_t k)
+/* KB elements of 32 rows at a time, so that panel rows are written whole and the tile stays in the first cache. */
+enum { KB = 64 };
+
+static void put_f32(float *panel, float tile[KERN_NR][KB], size_t n)
 {
-    for (size_t i = 0; i < k; i++)
-        panel[i * KERN_NR + c] = row[i];
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < KERN_NR; c++)
+            panel[i * KERN_NR + c] = tile[c][i];
 }
 
-static void put_bf16(uint16_t *panel, size_t c, const float *row, size_t k)
+static void put_bf16(uint16_t *panel, float tile[KERN_NR][KB], size_t n)
 {
-    for (size_t i = 0; i < k; i++)
-        panel[(i / 2 * KERN_NR + c) * 2 + i % 2] = dtype_f32_to_bf16(row[i]);
+    for (size_t i = 0; i < n; i += 2)
+        for (size_t c = 0; c < KERN_NR; c++) {
+            panel[(i / 2 * KERN_NR + c) * 2] = dtype_f32_to_bf16(tile[c][i]);
+            panel[(i / 2 * KERN_NR + c) * 2 + 1] = i + 1 < n ? dtype_f32_to_bf16(tile[c][i + 1]) : 0;
+        }
 }
 
-void panel_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end, float *row)
+void panel_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t per_panel = panel_bytes(KERN_NR, l->k, l->dtype);
+    float tile[KERN_NR][KB] = {{0}};
 
-    for (size_t i = begin; i < end; i++) {
-        char *panel = (char *)l->packed + i / KERN_NR * per_panel;
+    for (size_t row = begin; row < end; row += KERN_NR) {
+        char *panel = (char *)l->packed + row / KERN_NR * per_panel;
+        size_t columns = end - row < KERN_NR ? end - row : KERN_NR;
 
-        linear_row(d, i, row);
-        if (l->dtype == DT_F32)
-            put_f32((float *)(void *)panel, i % KERN_NR, row, l->k);
-        else
-            put_bf16((uint16_t *)(void *)panel, i % KERN_NR, row, l->k);
+        for (size_t c = columns; c < KERN_NR; c++)
+            memset(tile[c], 0, sizeof(tile[c]));
+        for (size_t k = 0; k < l->k; k += KB) {
+            size_t n = l->k - k < KB ? l->k - k : KB;
+
+            for (size_t c = 0; c < columns; c++)
+                linear_elements(d, row + c, k, n, tile[c]);
+            if (l->dtype == DT_F32)
+                put_f32((float *)(void *)panel + k * KERN_NR, tile, n);
+            else
+                put_bf16((uint16_t *)(void *)panel + k * KERN_NR, tile, n);
+        }
     }
 }

@@ -1,6 +1,8 @@
 /* dtype.c - names, sizes and conversions. */
 #include "tensor/dtype.h"
 
+#include "base/err.h"
+
 static const struct {
     const char *name;
     size_t bytes;
@@ -86,22 +88,29 @@ uint16_t dtype_f32_to_f16(float f)
     return (uint16_t)(sign | ((u >> 13) - (112u << 10)));
 }
 
+/* Stored data may lie at any address (hostile files, odd headers): elements are copied, never dereferenced. */
+static inline uint16_t load16(const char *p)
+{
+    uint16_t h;
+
+    memcpy(&h, p, 2);
+    return h;
+}
+
 void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride)
 {
-    const uint16_t *h = src;
-    const float *f = src;
+    const char *p = src;
 
-    switch (t) {
-    case DT_F32:
+    if (t == DT_F32 && stride == 1) {
+        memcpy(dst, src, n * 4);
+    } else if (t == DT_F32) {
         for (size_t i = 0; i < n; i++)
-            dst[i] = f[i * stride];
-        break;
-    case DT_BF16:
+            memcpy(&dst[i], p + i * stride * 4, 4);
+    } else if (t == DT_BF16) {
         for (size_t i = 0; i < n; i++)
-            dst[i] = dtype_bf16_to_f32(h[i * stride]);
-        break;
-    default:
+            dst[i] = dtype_bf16_to_f32(load16(p + i * stride * 2));
+    } else {
         for (size_t i = 0; i < n; i++)
-            dst[i] = dtype_f16_to_f32(h[i * stride]);
+            dst[i] = dtype_f16_to_f32(load16(p + i * stride * 2));
     }
 }

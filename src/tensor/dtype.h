@@ -42,7 +42,7 @@ static inline uint16_t dtype_f32_to_bf16(float f)
 float dtype_f16_to_f32(uint16_t h);
 uint16_t dtype_f32_to_f16(float f); /* nearest even; overflow gives infinity */
 
-/* N elements at SRC (stride in elements) to fp32. T must satisfy dtype_is_weight(). */
+/* N elements at SRC (any alignment, stride in elements) to fp32. T must satisfy dtype_is_weight(). */
 void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride);
 
 #endif

@@ -26,6 +26,8 @@ bool view_is_contiguous(const struct view *v)
 {
     size_t n = 1;
 
+    if (view_elements(v) == 0)
+        return true;
     for (int d = v->n_dims - 1; d >= 0; d--) {
         if (v->shape[d] != 1 && v->stride[d] != n)
             return false;

@@ -311,10 +311,12 @@ static int metaspace(struct detokchain_run *r, size_t k, const char *s, size_t n
 static int end_suffix(struct detokchain_run *r, size_t k, const char *between)
 {
     struct state *x = &r->state[k];
-    const char *s = x->hold.data, *end = s + x->hold.len, *hit;
+    const char *s, *end, *hit;
 
     if (x->count == 0)
         return 0;
+    s = x->hold.data; /* not NULL: a token was added, if only an empty one */
+    end = s + x->hold.len;
     x->count = 0;
     buf_clear(&x->made);
     while (s < end && (hit = memmem(s, (size_t)(end - s), x->p->find, x->p->n_find)) != NULL) {

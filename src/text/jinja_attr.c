@@ -156,10 +156,10 @@ static struct jv slice_range(struct jrun *r, const struct jrange *g, const struc
 
     if (!out)
         return jv_none();
-    out->start = jinja_iter_range_item(g, (size_t)(x->start < 0 ? 0 : x->start));
+    out->start = (int64_t)((uint64_t)g->start + (uint64_t)x->start * (uint64_t)g->step);
     out->step = (int64_t)((uint64_t)g->step * (uint64_t)x->step);
     out->n = x->n;
-    out->stop = jinja_iter_range_item(out, x->n);
+    out->stop = (int64_t)((uint64_t)g->start + (uint64_t)x->stop * (uint64_t)g->step);
     v.u.range = out;
     return v;
 }

@@ -201,6 +201,7 @@ static struct jn *parse_test(struct jparse *p, struct jn *of)
     return negated ? two(p, JN_NOT, 0, n, NULL, at) : n;
 }
 
+/* What stands between brackets or commas in them: an expression, or SLICE, which then becomes a slice. */
 static struct jn *parse_subscribed(struct jparse *p, struct jn *slice)
 {
     struct jn *first = NULL;
@@ -227,7 +228,7 @@ static struct jn *parse_subscribed(struct jparse *p, struct jn *slice)
 static struct jn *parse_brackets(struct jparse *p, struct jn *obj)
 {
     uint32_t at = jinja_parse_next(p).line;
-    struct jn *n = jinja_parse_node(p, JN_ITEM, at), *arg;
+    struct jn *n = jinja_parse_node(p, JN_ITEM, at), *arg, *fresh, *slice = NULL;
     struct jnodes args = {.v = NULL};
 
     over(p, n, obj);
@@ -235,22 +236,23 @@ static struct jn *parse_brackets(struct jparse *p, struct jn *obj)
         while (type(p) != JT_RBRACKET && !p->r->rc) {
             if (args.n)
                 jinja_parse_expect(p, JT_COMMA);
-            arg = jinja_parse_node(p, JN_ITEM, at);
-            arg = parse_subscribed(p, arg);
+            fresh = jinja_parse_node(p, JN_ITEM, at);
+            arg = parse_subscribed(p, fresh);
+            if (arg == fresh)
+                slice = arg;
             over(p, n, arg);
             jinja_parse_push(p, &args, arg);
         }
         jinja_parse_expect(p, JT_RBRACKET);
     }
     p->depth--;
-    if (args.n == 1 && args.v[0]->kind == JN_SLICE) {
-        args.v[0]->u.slice.obj = obj;
-        args.v[0]->depth = n->depth;
-        return args.v[0];
+    if (slice && args.n > 1)
+        jinja_parse_fail(p, at, "a slice among several subscripts is not offered");
+    if (slice) {
+        slice->u.slice.obj = obj;
+        slice->depth = n->depth;
+        return slice;
     }
-    for (size_t i = 0; i < args.n; i++)
-        if (args.v[i]->kind == JN_SLICE)
-            jinja_parse_fail(p, at, "a slice among several subscripts is not offered");
     n->u.item.obj = obj;
     n->u.item.key = args.n == 1 ? args.v[0] : jinja_parse_node(p, JN_TUPLE, at);
     if (args.n != 1) {

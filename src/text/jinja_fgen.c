@@ -6,6 +6,7 @@
 
 #include "text/jinja_attr.h"
 #include "text/jinja_case.h"
+#include "text/jinja_cmp.h"
 #include "text/jinja_dict.h"
 #include "text/jinja_filt.h"
 #include "text/jinja_iter.h"
@@ -23,7 +24,8 @@ struct gen {
     const struct jtest *test;
     struct jargs rest;    /* arguments of the filter or test */
     struct jdict *seen;   /* of unique */
-    int64_t size, at;     /* of batch and slice */
+    struct jv size;       /* of batch and slice */
+    int64_t at;           /* of slice */
     struct jv fill;
     struct jv all;        /* of slice: the elements */
 };
@@ -256,7 +258,7 @@ static bool next_batch(struct jrun *r, struct jiter *it, struct jv *out)
         jinja_val_push(&row, g->all);
     g->all = jv_missing();
     while (jinja_iter_next(r, g->source, &v)) {
-        if ((int64_t)row.n == g->size) {
+        if (jinja_cmp_equal(r, jv_int((int64_t)row.n), g->size)) {
             g->all = v;
             *out = jinja_val_done(&row, JV_LIST);
             return true;
@@ -266,7 +268,7 @@ static bool next_batch(struct jrun *r, struct jiter *it, struct jv *out)
     }
     if (row.n == 0)
         return false;
-    while (filling && (int64_t)row.n < g->size && jinja_run_step(r, 0))
+    while (filling && jinja_cmp_rel(r, JREL_LT, jv_int((int64_t)row.n), g->size))
         if (!jinja_val_push(&row, g->fill))
             return false;
     *out = jinja_val_done(&row, JV_LIST);
@@ -277,18 +279,20 @@ static bool next_slice(struct jrun *r, struct jiter *it, struct jv *out)
 {
     struct gen *g = it->state;
     struct jgrow part = {.r = r};
-    int64_t n, each, extra, from, to;
+    int64_t n, each, extra, from, to, size = 0;
 
+    if (!jinja_args_index(r, "slice", g->size, &size))
+        return false;
     if (jv_is(g->all, JV_MISSING)) {
         g->all = jinja_iter_list(r, it->over);
-        if (!r->rc && g->size == 0)
+        if (!r->rc && size == 0)
             jinja_run_fail(r, "integer division or modulo by zero");
     }
-    if (r->rc || g->at >= g->size)
+    if (r->rc || g->at >= size)
         return false;
     n = (int64_t)g->all.u.list->n;
-    each = n / g->size;
-    extra = n % g->size;
+    each = n / size;
+    extra = n % size;
     from = g->at * each + (g->at < extra ? g->at : extra);
     to = from + each + (g->at < extra);
     for (; from < to; from++)
@@ -306,13 +310,12 @@ static struct jv sized(struct jrun *r, struct jv v, const struct jargs *a, const
 {
     struct gen *g = NULL;
     struct jv p[2], out;
-    int64_t size = 0;
 
-    if (!jinja_args_bind(r, name, a, params, 1, p) || !jinja_args_index(r, name, p[0], &size))
+    if (!jinja_args_bind(r, name, a, params, 1, p))
         return jv_none();
     out = generator(r, repr, v, a, &g, next);
     if (g) {
-        g->size = size;
+        g->size = p[0];
         g->fill = p[1];
     }
     return out;

@@ -208,10 +208,11 @@ struct jv jinja_fseq_sort(struct jrun *r, struct jv v, const struct jargs *a)
     struct jsort *s;
     struct jgrow g = {.r = r};
     size_t n_paths, n;
+    int64_t reverse = 0;
     bool sensitive;
 
     if (!jinja_args_bind(r, "sort", a, "reverse case_sensitive attribute", 0, p) ||
-        !(path = read_paths(r, p[2], &n_paths)))
+        !jinja_args_index(r, "sort", p[0], &reverse) || !(path = read_paths(r, p[2], &n_paths)))
         return jv_none();
     sensitive = jinja_args_true(p[1], false);
     all = jinja_iter_list(r, v);
@@ -220,7 +221,7 @@ struct jv jinja_fseq_sort(struct jrun *r, struct jv v, const struct jargs *a)
     for (size_t i = 0; s && i < n && !r->rc; i++)
         s[i] = (struct jsort){sort_key(r, all.u.list->v[i], path, n_paths, sensitive), all.u.list->v[i]};
     if (s)
-        jinja_cmp_sort(r, s, s + n, n, jinja_args_true(p[0], false));
+        jinja_cmp_sort(r, s, s + n, n, reverse != 0);
     for (size_t i = 0; s && i < n; i++)
         if (!jinja_val_push(&g, s[i].value))
             break;
@@ -233,9 +234,11 @@ struct jv jinja_fseq_dictsort(struct jrun *r, struct jv v, const struct jargs *a
     struct jsort *s;
     struct jgrow g = {.r = r};
     bool sensitive, by_value;
+    int64_t reverse = 0;
     size_t n;
 
-    if (!jinja_args_bind(r, "dictsort", a, "case_sensitive by reverse", 0, p))
+    if (!jinja_args_bind(r, "dictsort", a, "case_sensitive by reverse", 0, p) ||
+        !jinja_args_index(r, "dictsort", p[2], &reverse))
         return jv_none();
     by_value = jinja_str_is(p[1], "value");
     if (!by_value && !jv_is(p[1], JV_MISSING) && !jinja_str_is(p[1], "key"))
@@ -255,7 +258,7 @@ struct jv jinja_fseq_dictsort(struct jrun *r, struct jv v, const struct jargs *a
         s[i] = (struct jsort){fold(r, by_value ? e->value : e->key, sensitive), jinja_val_pair(r, e->key, e->value)};
     }
     if (s)
-        jinja_cmp_sort(r, s, s + n, n, jinja_args_true(p[2], false));
+        jinja_cmp_sort(r, s, s + n, n, reverse != 0);
     for (size_t i = 0; s && i < n; i++)
         if (!jinja_val_push(&g, s[i].value))
             break;

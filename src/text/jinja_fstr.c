@@ -202,7 +202,7 @@ struct jv jinja_fstr_truncate(struct jrun *r, struct jv v, const struct jargs *a
     struct jbuf b = {.r = r};
     struct jv p[4], cut;
     int64_t length = 255, leeway = 5, n;
-    size_t to, blank;
+    size_t to, blank, size;
 
     if (!jinja_args_bind(r, "truncate", a, "length killwords end leeway", 0, p) ||
         !jinja_args_index(r, "truncate", p[0], &length))
@@ -211,8 +211,8 @@ struct jv jinja_fstr_truncate(struct jrun *r, struct jv v, const struct jargs *a
         return jv_none();
     if (jv_is(p[2], JV_MISSING))
         p[2] = jinja_str_lit(r, "...");
-    if (!jv_is(v, JV_STR) || !jv_is(p[2], JV_STR)) {
-        jinja_run_fail(r, "truncate wants strings, not %s", jinja_val_type(jv_is(v, JV_STR) ? p[2] : v));
+    if (!jinja_val_len(r, v, &size) || !jv_is(p[2], JV_STR)) {
+        jinja_run_fail(r, "truncate wants strings, not %s", jinja_val_type(jv_is(p[2], JV_STR) ? v : p[2]));
         return jv_none();
     }
     n = length - (int64_t)jinja_str_chars(p[2].u.str);
@@ -220,8 +220,12 @@ struct jv jinja_fstr_truncate(struct jrun *r, struct jv v, const struct jargs *a
         jinja_run_fail(r, "truncate: the length must be that of the end mark at least, and the leeway not negative");
         return jv_none();
     }
-    if (leeway > INT64_MAX - length || (int64_t)jinja_str_chars(v.u.str) <= length + leeway)
+    if (leeway > INT64_MAX - length || (int64_t)size <= length + leeway)
         return v;
+    if (!jv_is(v, JV_STR)) {
+        jinja_run_fail(r, "truncate wants a str, not %s", jinja_val_type(v));
+        return jv_none();
+    }
     to = jinja_str_offset(v.u.str, (size_t)n);
     if (!jinja_args_true(p[1], false)) {
         blank = jinja_str_rfind(r, v.u.str->p, to, " ", 1);

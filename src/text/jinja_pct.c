@@ -215,7 +215,7 @@ static void put_conversion(struct pct *f, struct jbuf *out)
     if (f->r->rc)
         return;
     s.type = *f->p++;
-    if (s.type == '%') {
+    if (s.type == '%' && f->p[-2] == '%') {
         jinja_str_putc(out, '%');
         return;
     }

@@ -20,7 +20,7 @@
 struct jdict;
 struct jbuf;
 struct jact;
-struct jfn;
+struct jinja;
 
 struct jinja_limits {
     uint64_t steps;
@@ -45,6 +45,7 @@ struct jrun {
     const struct tm *now;
     bool autoescape;        /* inside {% autoescape true %} */
     struct jbuf *out;       /* where output goes: the text, or the capture of a macro, a set block, a filter block */
+    const struct jinja *tree;
     struct jact *spare;     /* activations that nothing refers to any more, for reuse */
     uint64_t random;        /* state of the filter random, which is the same in every rendering */
 };

@@ -200,6 +200,7 @@ void jinja_sym_visit(struct jsyms *s, struct jsym *y, const struct jn *n)
     case JN_AUTOESCAPE:
     case JN_UNAVAILABLE: break;
     case JN_NAME:
+        jinja_run_step(s->r, y->n / 4);
         if (n->u.name.store)
             store(s, y, n->u.name.id);
         else

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "text/pretokage.h"
 #include "text/tokbytes.h"
 #include "text/tokchar.h"
 
@@ -157,10 +158,20 @@ static int part(struct parts *x, size_t begin, size_t end, bool match)
 static int split(const struct run *r, struct parts *x, size_t n)
 {
     struct pretokre_iter it;
+    struct buf *older = &r->w->out[x->k];
+    const char *subject = x->s;
     size_t done = 0, begin, end;
     int more, rc = 0;
 
-    pretokre_start(&it, r->p->step[x->k].re, r->w->re, x->s, n);
+    if (pretokage_is_newer(x->s, n)) {
+        buf_clear(older);
+        buf_add(older, x->s, n);
+        if (older->oom)
+            return err_nomem(r->e, "pre_tokenizer");
+        pretokage_make_older(older->data, n);
+        subject = older->data;
+    }
+    pretokre_start(&it, r->p->step[x->k].re, r->w->re, subject, n);
     while (rc == 0 && (more = pretokre_next(&it, &begin, &end, r->e)) != 0) {
         if (more < 0)
             return -more;
@@ -308,13 +319,14 @@ static int last(const struct run *r, const char *s, size_t n)
 
 static int run(const struct run *r, size_t k, const char *s, size_t n, bool first)
 {
-    const struct pretok_step *p = &r->p->step[k];
+    const struct pretok_step *p;
     struct buf *to;
 
     if (n == 0)
         return 0;
     if (k == r->p->n)
         return last(r, s, n);
+    p = &r->p->step[k];
     to = &r->w->out[k];
     switch (p->kind) {
     case PRETOK_SPACE:

@@ -339,6 +339,8 @@ static int read_class(struct reader *r, struct class *out, bool *negated)
         r->p++;
     if (rc == 0 && all.len) {
         class_write(out, false, &all);
+        if (out->flat.oom || out->alts.oom)
+            all.oom = true;
         buf_clear(&out->flat);
         buf_clear(&out->alts);
         wrap(&all, 0, "(?:");

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#include "base/map.h"
 #include "base/utf8.h"
 #include "text/detok.h"
 #include "text/tokcore.h"
+#include "text/tokfile.h"
 #include "text/tokids.h"
 #include "text/tokjson.h"
 
@@ -190,12 +190,13 @@ int tok_open_json(struct tok **out, const char *text, size_t len, const char *pa
 
 int tok_open(struct tok **out, const char *path, struct err *e)
 {
-    struct map_file m;
-    int rc = map_file_open(&m, path, e);
+    struct tok *t = tokcore_new();
+    int rc = t ? tokfile_read(t, path, e) : err_nomem(e, path);
 
     *out = NULL;
-    if (rc == 0)
-        rc = tok_open_json(out, m.bytes, m.len, path, e);
-    map_file_close(&m);
+    if (rc)
+        tokcore_free(t);
+    else
+        *out = t;
     return rc;
 }

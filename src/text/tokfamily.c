@@ -45,7 +45,7 @@ static const struct tokfamily_special llama3_special[] = {
 
 static const struct tokfamily family[] = {
     {"GPT-2", NULL, false, 50256, NULL,
-     " GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast OPTTokenizer BartTokenizer ", gpt2_special},
+     " GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast OPTTokenizer ", gpt2_special},
     {"p50k", NULL, false, 50280, NULL, NULL, gpt2_special},
     {"RoBERTa", NULL, false, 0, NULL, " RobertaTokenizer RobertaTokenizerFast ", NULL},
     {"cl100k", CL100K, false, 100256, NULL, NULL, cl100k_special},

@@ -10,6 +10,8 @@
 /* Appends N ids; false: out of memory, nothing appended. */
 static inline bool tokids_add(struct tok_ids *to, const uint32_t *id, size_t n)
 {
+    if (n == 0)
+        return true;
     if (to->cap - to->n < n &&
         !mem_grow((void **)&to->id, &to->cap, to->n + n, sizeof(*to->id), MEM_TEXT))
         return false;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "text/tokbase64.h"
 #include "text/tokcomp.h"
 
 static const char section[] = "normalizer";
@@ -64,42 +65,6 @@ static void add_bert(struct jp *j, struct tok *t, const struct tokcomp *c)
         add(j, t, (struct normalize_step){.kind = NORMALIZE_LOWERCASE});
 }
 
-static int sextet(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Base64 (RFC 4648); OUT has room for 3/4 of N. false: not that. */
-static bool unbase64(const struct jp_str *s, char *out, size_t *n_out)
-{
-    size_t n = s->n, m = 0;
-    uint32_t bits = 0;
-    int have = 0;
-
-    while (n > 0 && s->s[n - 1] == '=' && s->n - n < 2)
-        n--;
-    for (size_t i = 0; i < n; i++) {
-        int v = sextet(s->s[i]);
-
-        if (v < 0)
-            return false;
-        bits = bits << 6 | (uint32_t)v;
-        have += 6;
-        if (have >= 8) {
-            have -= 8;
-            out[m++] = (char)(bits >> have & 0xff);
-        }
-    }
-    *n_out = m;
-    return true;
-}
-
 static void add_map(struct jp *j, struct tok *t, const struct tokcomp *c)
 {
     struct normalize_step step = {.kind = NORMALIZE_MAP_HF};
@@ -112,7 +77,7 @@ static void add_map(struct jp *j, struct tok *t, const struct tokcomp *c)
     bytes = mem_alloc(c->charsmap.n, MEM_TEXT);
     if (!bytes)
         rc = err_nomem(j->e, section);
-    else if (!unbase64(&c->charsmap, bytes, &n))
+    else if (!tokbase64_read(c->charsmap.s, c->charsmap.n, bytes, &n))
         rc = err_set(j->e, ERR_INPUT, "the precompiled_charsmap is not base64");
     else
         rc = spmmap_new(&step.map, bytes, n, j->e);

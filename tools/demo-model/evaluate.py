@@ -23,8 +23,13 @@ MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "m
 SAMPLES = [
     ["Hello!", "What is your name?", "What is 27 + 15?", "And minus 10?", "Thank you!"],
     ["Tell me a story about a shy fox named Ruby.", "Who is the story about?", "Where did Ruby live?"],
-    ["What is the capital of Norway?", "Which month comes after March?", "Anna has 12 shells and finds 9 more. How many shells does Anna have now?",
-     "What is the opposite of early?", "How does a black hole work?"],
+    [
+        "What is the capital of Norway?",
+        "Which month comes after March?",
+        "Anna has 12 shells and finds 9 more. How many shells does Anna have now?",
+        "What is the opposite of early?",
+        "How does a black hole work?",
+    ],
 ]
 
 
@@ -37,11 +42,22 @@ class Model:
         """Greedy answers to conversations (lists of messages), special tokens removed."""
         out = []
         for i in range(0, len(chats), batch):
-            texts = [self.tok.apply_chat_template(c, tokenize=False, add_generation_prompt=True) for c in chats[i:i + batch]]
-            x = self.tok(texts, return_tensors="pt", padding=True, add_special_tokens=False, return_token_type_ids=False)
+            texts = [
+                self.tok.apply_chat_template(c, tokenize=False, add_generation_prompt=True)
+                for c in chats[i : i + batch]
+            ]
+            x = self.tok(
+                texts,
+                return_tensors="pt",
+                padding=True,
+                add_special_tokens=False,
+                return_token_type_ids=False,
+            )
             with torch.no_grad():
                 y = self.net.generate(**x, max_new_tokens=n, do_sample=False)
-            out += [self.tok.decode(t[x["input_ids"].shape[1]:], skip_special_tokens=True).strip() for t in y]
+            out += [
+                self.tok.decode(t[x["input_ids"].shape[1] :], skip_special_tokens=True).strip() for t in y
+            ]
         return out
 
     def score(self, document):
@@ -97,17 +113,40 @@ def main():
     while len(about) < n:
         s = stories.story(r)
         about += [(s, q, w) for q, w in s.qa]
-    got = m.answers([[{"role": "user", "content": stories.request(r, s)}, {"role": "assistant", "content": s.text}, {"role": "user", "content": q}]
-                     for s, q, _ in about[:n]])
+    got = m.answers(
+        [
+            [
+                {"role": "user", "content": stories.request(r, s)},
+                {"role": "assistant", "content": s.text},
+                {"role": "user", "content": q},
+            ]
+            for s, q, _ in about[:n]
+        ]
+    )
     wrong += [["story", q, w, g] for (_, q, w), g in zip(about, got) if g != w]
-    print(json.dumps({
-        "parameters": sum(q.numel() for q in m.net.parameters()), "perplexity_own": round(math.exp(a / an), 3), "own_tokens": an,
-        "perplexity_all": round(math.exp(b / bn), 3), "all_tokens": bn,
-        "sums_unseen": share(m, [(f"What is {x} {o} {y}?", sums.say(x, o, y)) for x, o, y in unseen], wrong, "unseen"),
-        "sums": share(m, [(sums.ask(r, x, o, y), sums.say(x, o, y)) for x, o, y in seen], wrong, "sum"),
-        "word_problems": share(m, problems, wrong, "problem"), "comparing_counting": share(m, others, wrong, "other"),
-        "facts": share(m, facts, wrong, "fact"), "story_questions": round(sum(g == w for (_, _, w), g in zip(about, got)) / n, 4)}, indent=1))
-    for w in wrong[:args.wrong]:
+    print(
+        json.dumps(
+            {
+                "parameters": sum(q.numel() for q in m.net.parameters()),
+                "perplexity_own": round(math.exp(a / an), 3),
+                "own_tokens": an,
+                "perplexity_all": round(math.exp(b / bn), 3),
+                "all_tokens": bn,
+                "sums_unseen": share(
+                    m, [(f"What is {x} {o} {y}?", sums.say(x, o, y)) for x, o, y in unseen], wrong, "unseen"
+                ),
+                "sums": share(
+                    m, [(sums.ask(r, x, o, y), sums.say(x, o, y)) for x, o, y in seen], wrong, "sum"
+                ),
+                "word_problems": share(m, problems, wrong, "problem"),
+                "comparing_counting": share(m, others, wrong, "other"),
+                "facts": share(m, facts, wrong, "fact"),
+                "story_questions": round(sum(g == w for (_, _, w), g in zip(about, got)) / n, 4),
+            },
+            indent=1,
+        )
+    )
+    for w in wrong[: args.wrong]:
         print(json.dumps(w))
     for s in SAMPLES:
         chat = []

@@ -8,8 +8,22 @@ import torch.nn.functional as F
 from torch import nn
 
 SHAPES = {
-    "demo": dict(hidden_size=192, intermediate_size=512, num_hidden_layers=5, num_attention_heads=6, num_key_value_heads=2, head_dim=32),
-    "demo-draft": dict(hidden_size=96, intermediate_size=256, num_hidden_layers=4, num_attention_heads=3, num_key_value_heads=1, head_dim=32),
+    "demo": dict(
+        hidden_size=192,
+        intermediate_size=512,
+        num_hidden_layers=5,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        head_dim=32,
+    ),
+    "demo-draft": dict(
+        hidden_size=96,
+        intermediate_size=256,
+        num_hidden_layers=4,
+        num_attention_heads=3,
+        num_key_value_heads=1,
+        head_dim=32,
+    ),
 }
 EPS, THETA = 1e-5, 10000.0
 
@@ -45,7 +59,9 @@ class Attention(nn.Module):
         k = rotate(self.k_proj(x).view(b, t, self.k, self.d).transpose(1, 2), cos, sin)
         v = self.v_proj(x).view(b, t, self.k, self.d).transpose(1, 2)
         g = self.h // self.k
-        y = F.scaled_dot_product_attention(q, k.repeat_interleave(g, 1), v.repeat_interleave(g, 1), attn_mask=mask)
+        y = F.scaled_dot_product_attention(
+            q, k.repeat_interleave(g, 1), v.repeat_interleave(g, 1), attn_mask=mask
+        )
         return self.o_proj(y.transpose(1, 2).reshape(b, t, self.h * self.d))
 
 
@@ -89,7 +105,11 @@ class Llama(nn.Module):
         self.model = Decoder(self.c, vocab)
         for n, p in self.named_parameters():
             if p.dim() == 2:
-                s = 0.02 if "embed" in n else p.shape[1] ** -0.5 * (0.4 if "o_proj" in n or "down_proj" in n else 1.0)
+                s = (
+                    0.02
+                    if "embed" in n
+                    else p.shape[1] ** -0.5 * (0.4 if "o_proj" in n or "down_proj" in n else 1.0)
+                )
                 nn.init.normal_(p, std=s)
 
     def forward(self, ids, mask):

@@ -43,9 +43,19 @@ def ask(r, x, op, y):
     """A question for x op y."""
     word = {"+": "plus", "-": "minus", "x": "times", "/": "divided by"}[op]
     s = r.choice((op, op, "*")) if op == "x" else op
-    forms = [f"What is {x} {s} {y}?"] * 4 + [f"{x} {s} {y}", f"{x} {s} {y} = ?", f"{x} {s} {y} =", f"{x}{s}{y}", f"{x}{s}{y}=?"] + [
-        f"How much is {x} {word} {y}?", f"What is {x} {word} {y}?", f"Calculate {x} {s} {y}.", f"Can you tell me what {x} {s} {y} is?",
-        f"What's {x} {s} {y}?", f"{x} {word} {y}", f"Please work out {x} {s} {y}."]
+    forms = (
+        [f"What is {x} {s} {y}?"] * 4
+        + [f"{x} {s} {y}", f"{x} {s} {y} = ?", f"{x} {s} {y} =", f"{x}{s}{y}", f"{x}{s}{y}=?"]
+        + [
+            f"How much is {x} {word} {y}?",
+            f"What is {x} {word} {y}?",
+            f"Calculate {x} {s} {y}.",
+            f"Can you tell me what {x} {s} {y} is?",
+            f"What's {x} {s} {y}?",
+            f"{x} {word} {y}",
+            f"Please work out {x} {s} {y}.",
+        ]
+    )
     if op == "+":
         forms += [f"Add {x} and {y}.", f"What is the sum of {x} and {y}?"]
     if op == "-":
@@ -73,9 +83,17 @@ def compare(r):
     big, small = max(x, y), min(x, y)
     if r.random() < 0.6:
         w = r.choice(("bigger", "larger", "greater"))
-        return r.choice((f"Which is {w}, {x} or {y}?", f"Which number is {w}, {x} or {y}?")), f"{big} is {w} than {small}.", str(big)
+        return (
+            r.choice((f"Which is {w}, {x} or {y}?", f"Which number is {w}, {x} or {y}?")),
+            f"{big} is {w} than {small}.",
+            str(big),
+        )
     if r.random() < 0.5:
-        return r.choice((f"Which is smaller, {x} or {y}?", f"Which number is smaller, {x} or {y}?")), f"{small} is smaller than {big}.", str(small)
+        return (
+            r.choice((f"Which is smaller, {x} or {y}?", f"Which number is smaller, {x} or {y}?")),
+            f"{small} is smaller than {big}.",
+            str(small),
+        )
     yes = "Yes" if x > y else "No"
     return f"Is {x} bigger than {y}?", f"{yes}, {x} is {'bigger' if x > y else 'smaller'} than {y}.", yes
 
@@ -85,7 +103,11 @@ def count(r):
     if k == 0:
         x = r.randint(0, 20)
         y = x + r.randint(3, 10)
-        return r.choice((f"Count from {x} to {y}.", f"Please count from {x} to {y}.")), ", ".join(map(str, range(x, y + 1))) + ".", None
+        return (
+            r.choice((f"Count from {x} to {y}.", f"Please count from {x} to {y}.")),
+            ", ".join(map(str, range(x, y + 1))) + ".",
+            None,
+        )
     if k == 1:
         y = r.randint(0, 15)
         x = y + r.randint(3, 10)
@@ -96,8 +118,16 @@ def count(r):
         return f"Count by {w} to {s * n}.", ", ".join(map(str, range(s, s * n + 1, s))) + ".", None
     x = r.randint(1, 98)
     if k == 3:
-        return r.choice((f"Which number comes after {x}?", f"What comes after {x}?")), f"{x + 1} comes after {x}.", str(x + 1)
-    return r.choice((f"Which number comes before {x}?", f"What comes before {x}?")), f"{x - 1} comes before {x}.", str(x - 1)
+        return (
+            r.choice((f"Which number comes after {x}?", f"What comes after {x}?")),
+            f"{x + 1} comes after {x}.",
+            str(x + 1),
+        )
+    return (
+        r.choice((f"Which number comes before {x}?", f"What comes before {x}?")),
+        f"{x - 1} comes before {x}.",
+        str(x - 1),
+    )
 
 
 def parity(r):
@@ -109,7 +139,11 @@ def parity(r):
 def half(r):
     x = r.randint(0, 25)
     if r.random() < 0.5:
-        return r.choice((f"What is half of {2 * x}?", f"What's half of {2 * x}?")), f"Half of {2 * x} is {x}.", str(x)
+        return (
+            r.choice((f"What is half of {2 * x}?", f"What's half of {2 * x}?")),
+            f"Half of {2 * x} is {x}.",
+            str(x),
+        )
     return r.choice((f"What is double {x}?", f"What is twice {x}?")), f"Double {x} is {2 * x}.", str(2 * x)
 
 
@@ -123,23 +157,41 @@ def problem(r):
             break
     k = r.randint(0, 4)
     if k == 0:
-        q = r.choice((f"{n} has {x} {t}. {he} gets {y} more. How many {t} does {n} have now?",
-                      f"{n} has {x} {t} and finds {y} more. How many {t} does {n} have now?",
-                      f"{n} has {x} {t}. {m} gives {'her' if his == 'her' else 'him'} {y} more. How many {t} does {n} have now?"))
+        q = r.choice(
+            (
+                f"{n} has {x} {t}. {he} gets {y} more. How many {t} does {n} have now?",
+                f"{n} has {x} {t} and finds {y} more. How many {t} does {n} have now?",
+                f"{n} has {x} {t}. {m} gives {'her' if his == 'her' else 'him'} {y} more. How many {t} does {n} have now?",
+            )
+        )
         return q, f"{say(x, '+', y)} {n} has {x + y} {t} now.", str(x + y)
     if k == 1 and x > y:
         v = r.choice(("gives away", "loses", "sells"))
-        return f"{n} has {x} {t} and {v} {y} of them. How many {t} are left?", f"{say(x, '-', y)} There are {x - y} {t} left.", str(x - y)
+        return (
+            f"{n} has {x} {t} and {v} {y} of them. How many {t} are left?",
+            f"{say(x, '-', y)} There are {x - y} {t} left.",
+            str(x - y),
+        )
     if k == 2:
-        return f"{n} has {x} {t} and {m} has {y} {t}. How many {t} do they have together?", \
-            f"{say(x, '+', y)} Together they have {x + y} {t}.", str(x + y)
+        return (
+            f"{n} has {x} {t} and {m} has {y} {t}. How many {t} do they have together?",
+            f"{say(x, '+', y)} Together they have {x + y} {t}.",
+            str(x + y),
+        )
     if k == 3:
         x, y = r.randint(2, 9), r.randint(2, 9)
         c = r.choice(("boxes", "bags", "baskets"))
-        return f"{n} has {x} {c} with {y} {t} in each. How many {t} is that?", f"{say(x, 'x', y)} That is {x * y} {t}.", str(x * y)
+        return (
+            f"{n} has {x} {c} with {y} {t} in each. How many {t} is that?",
+            f"{say(x, 'x', y)} That is {x * y} {t}.",
+            str(x * y),
+        )
     y, z = r.randint(2, 6), r.randint(2, 9)
-    return f"{n} shares {y * z} {t} among {y} friends. How many does each friend get?", \
-        f"{say(y * z, '/', y)} Each friend gets {z} {t}.", str(z)
+    return (
+        f"{n} shares {y * z} {t} among {y} friends. How many does each friend get?",
+        f"{say(y * z, '/', y)} Each friend gets {z} {t}.",
+        str(z),
+    )
 
 
 def any_sum(r):

@@ -39,7 +39,7 @@ class Rows:
 
     def document(self, i):
         ids, w = vocab.encode(self.tok, corpus.document(self.split, i))
-        return ids[:ROW + 1], w[:ROW + 1]
+        return ids[: ROW + 1], w[: ROW + 1]
 
     def row(self):
         """ids, target, weight, document number of each position."""
@@ -52,7 +52,11 @@ class Rows:
             fit = [i for i in self.buffer if len(cache[i][0]) - 1 <= room]
             if not fit:
                 break
-            i = self.buffer[0] if not ids and self.buffer[0] in fit else max(fit, key=lambda j: (len(cache[j][0]), -j))
+            i = (
+                self.buffer[0]
+                if not ids and self.buffer[0] in fit
+                else max(fit, key=lambda j: (len(cache[j][0]), -j))
+            )
             self.buffer.remove(i)
             d, w = cache[i]
             ids, target, weight, doc = ids + d[:-1], target + d[1:], weight + w[1:], doc + [k] * (len(d) - 1)
@@ -88,13 +92,39 @@ def held_loss(model, tok, batches=6):
 def export(model, name, folder):
     """The checkpoint folder, as Hugging Face writes one."""
     os.makedirs(folder, exist_ok=True)
-    save_file({k: v.to(torch.bfloat16).contiguous() for k, v in model.state_dict().items()},
-              os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
-    config = {"architectures": ["LlamaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": vocab.BOS,
-              "eos_token_id": vocab.END, "pad_token_id": vocab.PAD, "hidden_act": "silu", "initializer_range": 0.02, "max_position_embeddings": 1024,
-              "mlp_bias": False, "model_type": "llama", "rms_norm_eps": llama.EPS, "rope_scaling": None, "rope_theta": llama.THETA,
-              "tie_word_embeddings": True, "torch_dtype": "bfloat16", "use_cache": True, "vocab_size": model.vocab, **llama.SHAPES[name]}
-    generation = {"bos_token_id": vocab.BOS, "eos_token_id": vocab.END, "pad_token_id": vocab.PAD, "do_sample": False}
+    save_file(
+        {k: v.to(torch.bfloat16).contiguous() for k, v in model.state_dict().items()},
+        os.path.join(folder, "model.safetensors"),
+        metadata={"format": "pt"},
+    )
+    os.chmod(os.path.join(folder, "model.safetensors"), 0o644)
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "bos_token_id": vocab.BOS,
+        "eos_token_id": vocab.END,
+        "pad_token_id": vocab.PAD,
+        "hidden_act": "silu",
+        "initializer_range": 0.02,
+        "max_position_embeddings": 1024,
+        "mlp_bias": False,
+        "model_type": "llama",
+        "rms_norm_eps": llama.EPS,
+        "rope_scaling": None,
+        "rope_theta": llama.THETA,
+        "tie_word_embeddings": True,
+        "torch_dtype": "bfloat16",
+        "use_cache": True,
+        "vocab_size": model.vocab,
+        **llama.SHAPES[name],
+    }
+    generation = {
+        "bos_token_id": vocab.BOS,
+        "eos_token_id": vocab.END,
+        "pad_token_id": vocab.PAD,
+        "do_sample": False,
+    }
     for file, data in (("config.json", config), ("generation_config.json", generation)):
         with open(os.path.join(folder, file), "w") as f:
             f.write(json.dumps(dict(sorted(data.items())), indent=2) + "\n")
@@ -106,7 +136,8 @@ def main():
     p.add_argument("name", choices=sorted(llama.SHAPES))
     p.add_argument("--steps", type=int, required=True)
     p.add_argument("--batch", type=int, default=4, help="rows of %d tokens a step" % ROW)
-    p.add_argument("--rate", type=float, default=3e-3)
+    p.add_argument("--rate", type=float, default=3e-3, help="peak learning rate")
+    p.add_argument("--out", help="folder of the checkpoint (default: models/NAME)")
     p.add_argument("--seed", type=int, default=7)
     p.add_argument("--state", help="file of the training state (default: NAME.state here)")
     p.add_argument("--save-every", type=float, default=180, help="seconds between saves")
@@ -116,27 +147,43 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(args.seed)
     torch.use_deterministic_algorithms(True)
-    folder = os.path.join(MODELS, args.name)
+    folder = args.out or os.path.join(MODELS, args.name)
     tok = vocab.load(os.path.join(MODELS, "demo"))
-    if args.name != "demo":
-        os.makedirs(folder, exist_ok=True)
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(os.path.join(folder, "tokenizer.json")):
         tok.save(os.path.join(folder, "tokenizer.json"))
     model = llama.Llama(args.name, tok.get_vocab_size())
     matrices = [q for n, q in model.named_parameters() if q.dim() == 2 and "embed" not in n]
     others = [q for n, q in model.named_parameters() if q.dim() != 2 or "embed" in n]
-    opt = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
-                            lr=args.rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    opt = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+        lr=args.rate,
+        betas=(0.9, 0.98),
+        eps=1e-9,
+        fused=True,
+    )
     state, step, rows = args.state or os.path.join(HERE, args.name + ".state"), 0, Rows(tok, "train")
     if os.path.exists(state):
         s = torch.load(state, weights_only=True)
         model.load_state_dict(s["model"])
         opt.load_state_dict(s["optimizer"])
         step, rows = s["step"], Rows(tok, "train", (s["next"], s["buffer"]))
-    print(f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step {step} of {args.steps}", flush=True)
+    print(
+        f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step {step} of {args.steps}",
+        flush=True,
+    )
 
     def save():
-        torch.save({"model": model.state_dict(), "optimizer": opt.state_dict(), "step": step, "next": rows.next, "buffer": rows.buffer},
-                   state + ".new")
+        torch.save(
+            {
+                "model": model.state_dict(),
+                "optimizer": opt.state_dict(),
+                "step": step,
+                "next": rows.next,
+                "buffer": rows.buffer,
+            },
+            state + ".new",
+        )
         os.replace(state + ".new", state)
         export(model, args.name, folder)
 
@@ -153,7 +200,10 @@ def main():
         mean += loss.item()
         if step % 50 == 0:
             now = time.time()
-            print(f"step {step} loss {mean / 50:.4f} {50 * args.batch * ROW / (now - shown):.0f} tokens/s", flush=True)
+            print(
+                f"step {step} loss {mean / 50:.4f} {50 * args.batch * ROW / (now - shown):.0f} tokens/s",
+                flush=True,
+            )
             mean, shown = 0.0, now
         if time.time() - saved > args.save_every:
             save()

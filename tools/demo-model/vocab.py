@@ -23,7 +23,8 @@ TEMPLATE = (
     "{%- endfor %}\n"
     "{%- if add_generation_prompt %}\n"
     "    {{- '<|assistant|>' }}\n"
-    "{%- endif %}\n")
+    "{%- endif %}\n"
+)
 
 
 def texts(count):
@@ -34,12 +35,25 @@ def texts(count):
 
 def train(documents=20000):
     t = Tokenizer(models.BPE())
-    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
-                                               pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
+    t.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+        ]
+    )
     t.decoder = decoders.ByteLevel()
-    t.train_from_iterator(texts(documents), trainers.BpeTrainer(
-        vocab_size=SIZE, special_tokens=SPECIAL, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()), show_progress=False))
-    t.post_processor = processors.TemplateProcessing(single="<|bos|> $A", pair="<|bos|> $A <|bos|> $B", special_tokens=[("<|bos|>", BOS)])
+    t.train_from_iterator(
+        texts(documents),
+        trainers.BpeTrainer(
+            vocab_size=SIZE,
+            special_tokens=SPECIAL,
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        ),
+    )
+    t.post_processor = processors.TemplateProcessing(
+        single="<|bos|> $A", pair="<|bos|> $A <|bos|> $B", special_tokens=[("<|bos|>", BOS)]
+    )
     return t
 
 
@@ -68,10 +82,29 @@ def encode(t, d):
 def write_config(path):
     """tokenizer_config.json and special_tokens_map.json beside tokenizer.json."""
     names = {"bos_token": SPECIAL[BOS], "eos_token": SPECIAL[END], "pad_token": SPECIAL[PAD]}
-    added = {str(i): {"content": s, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-             for i, s in enumerate(SPECIAL)}
-    c = {"added_tokens_decoder": added, **names, "additional_special_tokens": SPECIAL[SYSTEM:], "chat_template": TEMPLATE,
-         "clean_up_tokenization_spaces": False, "model_max_length": 1024, "tokenizer_class": "PreTrainedTokenizerFast"}
-    for name, data in (("tokenizer_config.json", c), ("special_tokens_map.json", {**names, "additional_special_tokens": SPECIAL[SYSTEM:]})):
+    added = {
+        str(i): {
+            "content": s,
+            "lstrip": False,
+            "normalized": False,
+            "rstrip": False,
+            "single_word": False,
+            "special": True,
+        }
+        for i, s in enumerate(SPECIAL)
+    }
+    c = {
+        "added_tokens_decoder": added,
+        **names,
+        "additional_special_tokens": SPECIAL[SYSTEM:],
+        "chat_template": TEMPLATE,
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": 1024,
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+    for name, data in (
+        ("tokenizer_config.json", c),
+        ("special_tokens_map.json", {**names, "additional_special_tokens": SPECIAL[SYSTEM:]}),
+    ):
         with open(os.path.join(path, name), "w") as f:
             f.write(json.dumps(data, indent=2) + "\n")

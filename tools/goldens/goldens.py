@@ -50,13 +50,18 @@ def randomise(model, g, v):
                 s = 3.0 * p.shape[1] ** -0.5
             elif p.dim() >= 2:
                 fan = p.shape[-2] if id(p) in conv or v.get("transposed", "^$") in n else p.shape[-1]
-                s = (1.8 if tied else 1.6 if re.search(r"q_proj|k_proj|qkv|c_attn", n) else 1.2) * fan ** -0.5
+                s = (1.8 if tied else 1.6 if re.search(r"q_proj|k_proj|qkv|c_attn", n) else 1.2) * fan**-0.5
             else:
                 s = 0.15
-            neutral = p if p.dim() == 1 and re.search(r"norm.*weight|ln_.*weight|scale$", n) else torch.zeros_like(p)
+            neutral = (
+                p
+                if p.dim() == 1 and re.search(r"norm.*weight|ln_.*weight|scale$", n)
+                else torch.zeros_like(p)
+            )
             for pattern, f in v["scale"].items():
                 s *= f if re.search(pattern, n) else 1.0
-            p.copy_(neutral + s * x)
+            shift = sum(f for pattern, f in v.get("shift", {}).items() if re.search(pattern, n))
+            p.copy_(neutral + shift + s * x)
         for n, b in model.named_buffers():
             if n.endswith("layer_scalar"):
                 b.copy_(1 + 0.15 * torch.randn(b.shape, generator=g))
@@ -68,6 +73,7 @@ def tensors(model, v):
     with tempfile.TemporaryDirectory() as d:
         model.to(dtype).save_pretrained(d)
         from safetensors.torch import load_file
+
         t = {}
         for f in sorted(os.listdir(d)):
             if f.endswith(".safetensors"):
@@ -79,9 +85,16 @@ def tensors(model, v):
 
 def load(folder, dtype=torch.float32, change=None):
     config = AutoConfig.from_pretrained(folder) if change is None else change
-    m = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=dtype, attn_implementation="eager", experts_implementation="eager") \
-        if hasattr(config.get_text_config(), "num_experts_per_tok") or hasattr(config.get_text_config(), "num_experts") \
-        else AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=dtype, attn_implementation="eager")
+    m = (
+        AutoModelForCausalLM.from_pretrained(
+            folder, config=config, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
+        )
+        if hasattr(config.get_text_config(), "num_experts_per_tok")
+        or hasattr(config.get_text_config(), "num_experts")
+        else AutoModelForCausalLM.from_pretrained(
+            folder, config=config, dtype=dtype, attn_implementation="eager"
+        )
+    )
     return m.eval()
 
 
@@ -90,19 +103,30 @@ class Reference:
 
     def __init__(self, model):
         self.model = model
-        self.gap = math.inf
+        self.gap, self.before_projection = math.inf, None
         for name, m in model.named_modules():
-            if re.search(r"router$|mlp\.gate$|block_sparse_moe\.gate$", name) and any(True for _ in m.parameters()):
+            if re.search(r"router$|mlp\.gate$|block_sparse_moe\.gate$", name) and any(
+                True for _ in m.parameters()
+            ):
                 m.register_forward_hook(self.watch)
+            if name.endswith("project_out") and m is not None:
+                m.register_forward_pre_hook(self.keep)
 
     def watch(self, module, args, out):
         c = self.model.config.get_text_config()
         k = next(getattr(c, a) for a in ("num_experts_per_tok", "top_k_experts") if getattr(c, a, None))
         n = next(getattr(c, a) for a in ("num_local_experts", "num_experts") if getattr(c, a, None))
-        x = out[1] if type(module).__name__ == "Llama4Router" else next(t for t in (out if isinstance(out, tuple) else (out,)) if t.shape[-1] == n)
+        x = (
+            out[1]
+            if type(module).__name__ == "Llama4Router"
+            else next(t for t in (out if isinstance(out, tuple) else (out,)) if t.shape[-1] == n)
+        )
         if k < n:
             top = x.topk(k + 1, -1).values
             self.gap = min(self.gap, (top[..., k - 1] - top[..., k]).min().item())
+
+    def keep(self, module, args):
+        self.before_projection = args[0]
 
     def forget(self):
         for parent in self.model.modules():
@@ -129,10 +153,19 @@ class Reference:
         """What generate() gives with its cache, end tokens ignored; margins included."""
         self.forget()
         x = torch.tensor([ids])
-        y = self.model.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=STEPS, do_sample=False, use_cache=True, eos_token_id=None,
-                                pad_token_id=0, output_logits=True, return_dict_in_generate=True)
+        y = self.model.generate(
+            x,
+            attention_mask=torch.ones_like(x),
+            max_new_tokens=STEPS,
+            do_sample=False,
+            use_cache=True,
+            eos_token_id=None,
+            pad_token_id=0,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
         margins = [float((t := s[0].double().topk(2).values)[0] - t[1]) for s in y.logits]
-        return {"tokens": y.sequences[0, len(ids):].tolist(), "min_margin": round(min(margins), 5)}
+        return {"tokens": y.sequences[0, len(ids) :].tolist(), "min_margin": round(min(margins), 5)}
 
 
 def batch(ref, prompts):
@@ -164,22 +197,36 @@ def attempt(v, seed, folder):
     golden = os.path.join(folder, "golden")
     os.makedirs(golden)
     dump(folder, "config.json", v["config"])
-    dump(folder, "generation_config.json", {"_from_model_config": True, **variants.BASE, **v.get("generation", {})})
+    dump(
+        folder,
+        "generation_config.json",
+        {"_from_model_config": True, **variants.BASE, **v.get("generation", {})},
+    )
     g = torch.Generator().manual_seed(zlib.crc32(v["name"].encode()) + 7919 * seed)
     torch.manual_seed(seed)
     config = AutoConfig.from_pretrained(folder)
     vocab = config.get_text_config().vocab_size
     # transformers refuses some configurations only through from_config's checks, so the class is made directly.
-    model = getattr(transformers, v["config"]["architectures"][0])._from_config(config, attn_implementation="eager").float().eval()
+    model = (
+        getattr(transformers, v["config"]["architectures"][0])
+        ._from_config(config, attn_implementation="eager")
+        .float()
+        .eval()
+    )
     randomise(model, g, {**v, "vocab": vocab})
     stored = tensors(model, v)
     store.write(folder, stored, v["form"])
     ref = Reference(load(folder))
     net = ref.model
     state = net.state_dict()
-    read_back = max(float((state[n].float() - p.detach().to(store.DTYPES[v["stored"]]).float()).abs().max()) for n, p in model.named_parameters())
+    read_back = max(
+        float((state[n].float() - p.detach().to(store.DTYPES[v["stored"]]).float()).abs().max())
+        for n, p in model.named_parameters()
+    )
     if read_back != 0:
-        raise SystemExit(f"{v['name']}: transformers read other weights than were written (off by {read_back})")
+        raise SystemExit(
+            f"{v['name']}: transformers read other weights than were written (off by {read_back})"
+        )
 
     prompts = [torch.randint(3, vocab, (n,), generator=g).tolist() for n in v["lengths"]]
     dump(golden, "prompts.json", prompts)
@@ -188,9 +235,11 @@ def attempt(v, seed, folder):
         out = ref(p, output_hidden_states=i == 1)
         logits = out.logits[0].float()
         if i == 1:
-            h = torch.stack([x[0] for x in out.hidden_states])
-            np.save(os.path.join(golden, "hidden_1.npy"), h.numpy())
+            h = [x[0] for x in out.hidden_states]
             last = net.get_output_embeddings()(h[-1])
+            if ref.before_projection is not None:  # OPT with project_out: what the last layer put out
+                h[-1] = ref.before_projection[0]
+            np.save(os.path.join(golden, "hidden_1.npy"), torch.stack(h).numpy())
             cap = getattr(net.config.get_text_config(), "final_logit_softcapping", None)
             is_input = bool((((last / cap).tanh() * cap if cap else last) - logits).abs().max() < 1e-4)
         lasts.append(logits[-1])
@@ -211,10 +260,21 @@ def attempt(v, seed, folder):
         return f"experts only {ref.gap:.1e} apart"
     dump(golden, "greedy.json", greedy)
 
-    info = {"model_class": v["config"]["architectures"][0], "torch": torch.__version__, "transformers": transformers.__version__, "seed": seed,
-            "config_style": "new" if "dtype" in v["config"] else "legacy", "stored": v["stored"], "form": v["form"], "prompt_lengths": v["lengths"],
-            "logits_std": round(std, 4), "min_margin": min(x["min_margin"] for x in greedy), "distinct_greedy_tokens": distinct,
-            "last_hidden_is_head_input": is_input, "read_back_difference": read_back}
+    info = {
+        "model_class": v["config"]["architectures"][0],
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "seed": seed,
+        "config_style": "new" if "dtype" in v["config"] else "legacy",
+        "stored": v["stored"],
+        "form": v["form"],
+        "prompt_lengths": v["lengths"],
+        "logits_std": round(std, 4),
+        "min_margin": min(x["min_margin"] for x in greedy),
+        "distinct_greedy_tokens": distinct,
+        "last_hidden_is_head_input": is_input,
+        "read_back_difference": read_back,
+    }
     if ref.gap < math.inf:
         info["min_router_gap"] = round(ref.gap, 6)
     if v["note"]:
@@ -240,7 +300,9 @@ def attempt(v, seed, folder):
                 dump(d, "config.json", {**v["config"], **what})
                 other = load(folder, change=AutoConfig.from_pretrained(d))
         o = Reference(other)
-        change[name] = round(max(float((o(p).logits[0, -1] - want).abs().max()) for p, want in zip(prompts, lasts)), 4)
+        change[name] = round(
+            max(float((o(p).logits[0, -1] - want).abs().max()) for p, want in zip(prompts, lasts)), 4
+        )
         if change[name] < 0.05:
             return f"{name} changes the logits by {change[name]} only"
     if change:
@@ -254,8 +316,11 @@ def attempt(v, seed, folder):
         info["min_margin_cached"] = min(c["min_margin"] for c in cached)
         c = v["config"]
         limit = c.get("original_max_position_embeddings", c["max_position_embeddings"])
-        info["rope_switch"] = {"original_max_position_embeddings": limit, "prompt_is_past_it": [n > limit for n in v["lengths"]],
-                               "greedy_steps_before_switch": [max(0, min(STEPS, limit - n + 1)) for n in v["lengths"]]}
+        info["rope_switch"] = {
+            "original_max_position_embeddings": limit,
+            "prompt_is_past_it": [n > limit for n in v["lengths"]],
+            "greedy_steps_before_switch": [max(0, min(STEPS, limit - n + 1)) for n in v["lengths"]],
+        }
     if v["batch"]:
         b = batch(ref, prompts)
         if b["tokens"] != [greedy[1]["tokens"], greedy[2]["tokens"]]:
@@ -279,7 +344,9 @@ def main():
         sys.exit(f"no variant is named {', '.join(sorted(unknown))}")
     if args.list:
         for v in rows:
-            print(f"{v['issue']:3} {v['name']:28} {v['config']['architectures'][0]:32} {v['stored']:5} {v['form']:11} {v['note'] or ''}")
+            print(
+                f"{v['issue']:3} {v['name']:28} {v['config']['architectures'][0]:32} {v['stored']:5} {v['form']:11} {v['note'] or ''}"
+            )
         return
     if not args.out:
         sys.exit("--out DIR is missing")

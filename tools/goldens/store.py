@@ -18,7 +18,7 @@ def awkward(tensors):
                 t = t.t().contiguous().t()
             else:
                 big = torch.zeros(t.numel() + 160, dtype=t.dtype)
-                t = big[96:96 + t.numel()].view(t.shape).copy_(t)
+                t = big[96 : 96 + t.numel()].view(t.shape).copy_(t)
         out[k] = t
     return out
 
@@ -37,7 +37,11 @@ def write(folder, tensors, form):
     """Stores tensors under FOLDER; FORM is st, bin, bin-legacy, st-N or bin-N (N shards)."""
     kind, _, n = form.partition("-")
     if form == "st":
-        save_file({k: t.contiguous() for k, t in tensors.items()}, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+        save_file(
+            {k: t.contiguous() for k, t in tensors.items()},
+            os.path.join(folder, "model.safetensors"),
+            metadata={"format": "pt"},
+        )
     elif form == "bin":
         torch.save(tensors, os.path.join(folder, "pytorch_model.bin"))
     elif form == "bin-legacy":
@@ -49,10 +53,17 @@ def write(folder, tensors, form):
             name = f"{stem}-{i + 1:05d}-of-{len(shards):05d}.{ext}"
             where.update({k: name for k in s})
             if kind == "st":
-                save_file({k: t.contiguous() for k, t in s.items()}, os.path.join(folder, name), metadata={"format": "pt"})
+                save_file(
+                    {k: t.contiguous() for k, t in s.items()},
+                    os.path.join(folder, name),
+                    metadata={"format": "pt"},
+                )
             else:
                 torch.save(s, os.path.join(folder, name))
-        index = {"metadata": {"total_size": sum(t.nbytes for t in tensors.values())}, "weight_map": dict(sorted(where.items()))}
+        index = {
+            "metadata": {"total_size": sum(t.nbytes for t in tensors.values())},
+            "weight_map": dict(sorted(where.items())),
+        }
         with open(os.path.join(folder, f"{stem}.{ext}.index.json"), "w") as f:
             json.dump(index, f, indent=1)
     for f in os.listdir(folder):

@@ -15,75 +15,260 @@ SHORT, LONG = [1, 9, 33, 70], [1, 9, 33, 70, 128]
 
 
 def llama(style="legacy", **kw):
-    c = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **BASE, "hidden_act": "silu", "hidden_size": 48, "intermediate_size": 80,
-         "num_attention_heads": 3, "num_hidden_layers": 2, "rms_norm_eps": 1e-5, "vocab_size": 192, "max_position_embeddings": 512,
-         "tie_word_embeddings": False, "use_cache": True, ("dtype" if style == "new" else "torch_dtype"): "bfloat16"}
+    c = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        **BASE,
+        "hidden_act": "silu",
+        "hidden_size": 48,
+        "intermediate_size": 80,
+        "num_attention_heads": 3,
+        "num_hidden_layers": 2,
+        "rms_norm_eps": 1e-5,
+        "vocab_size": 192,
+        "max_position_embeddings": 512,
+        "tie_word_embeddings": False,
+        "use_cache": True,
+        ("dtype" if style == "new" else "torch_dtype"): "bfloat16",
+    }
     c.update(kw)
     return {k: v for k, v in c.items() if v is not ...}
 
 
 def gpt2(**kw):
-    return {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "bos_token_id": 1, "eos_token_id": 2, "activation_function": "gelu_new",
-            "attn_pdrop": 0.1, "embd_pdrop": 0.1, "resid_pdrop": 0.1, "initializer_range": 0.02, "layer_norm_epsilon": 1e-5, "n_embd": 48, "n_head": 3,
-            "n_layer": 2, "n_positions": 160, "n_ctx": 160, "vocab_size": 192, **kw}
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "activation_function": "gelu_new",
+        "attn_pdrop": 0.1,
+        "embd_pdrop": 0.1,
+        "resid_pdrop": 0.1,
+        "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-5,
+        "n_embd": 48,
+        "n_head": 3,
+        "n_layer": 2,
+        "n_positions": 160,
+        "n_ctx": 160,
+        "vocab_size": 192,
+        **kw,
+    }
 
 
 def inv_freq(d, layers):
     """Adds the rotary_emb.inv_freq buffers of old Llama checkpoints, which a reader must skip."""
+
     def names(t):
         f = 10000.0 ** (-torch.arange(0, d, 2).float() / d)
         return {**t, **{f"model.layers.{i}.self_attn.rotary_emb.inv_freq": f.clone() for i in range(layers)}}
+
     return names
 
 
 def original_gpt2(n, layers):
     """The names of the first GPT-2 file: no `transformer.`, mask buffers, no head."""
+
     def names(t):
         out = {k.removeprefix("transformer."): v for k, v in t.items() if k != "lm_head.weight"}
         for i in range(layers):
             out[f"h.{i}.attn.bias"] = torch.ones(n, n).tril().view(1, 1, n, n)
         return out
+
     return names
 
 
 def variant(name, config, form="st", stored="bf16", lengths=SHORT, issue="A", **kw):
-    return {"name": name, "config": config, "form": form, "stored": stored, "lengths": lengths, "issue": issue, "names": None, "features": {},
-            "cached": False, "batch": False, "scale": {}, "note": None, **kw}
+    return {
+        "name": name,
+        "config": config,
+        "form": form,
+        "stored": stored,
+        "lengths": lengths,
+        "issue": issue,
+        "names": None,
+        "features": {},
+        "cached": False,
+        "batch": False,
+        "scale": {},
+        "note": None,
+        **kw,
+    }
 
 
 NO_ROPE = {"plain rope": {"rope_scaling": None}}
 NEW_PLAIN = {"plain rope": {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}}
 
 VARIANTS = [
-    variant("llama2-legacy", llama(rope_scaling=None, pretraining_tp=1), names=inv_freq(16, 2), batch=True,
-            note="oldest style: no num_key_value_heads, rope_theta or head_dim; inv_freq buffers among the tensors"),
-    variant("llama3-rope", llama(num_key_value_heads=1, tie_word_embeddings=True, rope_theta=500000.0, max_position_embeddings=1024, rope_scaling={
-        "factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 64, "rope_type": "llama3"}),
-            lengths=LONG, features=NO_ROPE, scale={"q_proj|k_proj": 1.3}, note="rope type llama3, tied head"),
-    variant("llama-linear-bias-headdim", llama("new", num_attention_heads=4, head_dim=48, num_key_value_heads=2, attention_bias=True, mlp_bias=True, vocab_size=187, rope_parameters={
-        "rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}), features={**NEW_PLAIN, "no attention bias": "self_attn.*bias", "no mlp bias": "mlp.*bias"},
-            note="head_dim 48 that is not hidden / heads, biases in attention and MLP, linear rope, vocabulary no multiple of 16"),
-    variant("llama-dynamic", llama(num_key_value_heads=1, max_position_embeddings=128, rope_theta=10000.0, rope_scaling={"type": "dynamic", "factor": 4.0}),
-            lengths=[1, 9, 33, 120, 128, 129, 140], features=NO_ROPE, cached=True, note="dynamic NTK, limit 128; prompts before, at and past it"),
-    variant("llama-yarn", llama("new", num_attention_heads=4, num_key_value_heads=2, head_dim=32, rope_parameters={
-        "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64, "rope_theta": 10000.0}), lengths=LONG, features=NEW_PLAIN),
-    variant("llama-longrope", llama(num_key_value_heads=1, rope_theta=10000.0, max_position_embeddings=1024, original_max_position_embeddings=128, rope_scaling={
-        "type": "longrope", "short_factor": [1.0, 1.03, 1.06, 1.09, 1.12, 1.15, 1.18, 1.21], "long_factor": [1.0, 1.9, 2.8, 4.1, 6.5, 9.0, 12.7, 14.5]}),
-            lengths=[1, 9, 33, 120, 128, 129, 140], features=NO_ROPE, cached=True, note="longrope, original length 128; prompts before, at and past it"),
-    variant("llama-gqa8-d256", llama("new", hidden_size=16, intermediate_size=48, num_attention_heads=8, num_key_value_heads=1, head_dim=256, vocab_size=160,
-                                     rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), lengths=[1, 9, 33, 70], note="eight query heads on one key/value head, head size 256"),
-    variant("llama-sharded-bin", llama(num_key_value_heads=1, rope_theta=10000.0, rope_scaling=None), form="bin-2", lengths=[1, 9, 33],
-            note="two .bin shards and an index; one tensor is stored transposed, one is a view into a larger storage"),
-    variant("gpt2", gpt2(torch_dtype="bfloat16"), lengths=LONG, batch=True, note="Conv1D weights [in, out], learned positions, tied head"),
-    variant("gpt2-orig-bin", gpt2(n_embd=32, n_head=2, n_positions=96, n_ctx=96, vocab_size=160), form="bin-legacy", stored="f32", names=original_gpt2(96, 2),
-            note="float32 .bin of torch before 1.6, names without `transformer.`, mask buffers; no torch_dtype in the config"),
+    variant(
+        "llama2-legacy",
+        llama(rope_scaling=None, pretraining_tp=1),
+        names=inv_freq(16, 2),
+        batch=True,
+        note="oldest style: no num_key_value_heads, rope_theta or head_dim; inv_freq buffers among the tensors",
+    ),
+    variant(
+        "llama3-rope",
+        llama(
+            num_key_value_heads=1,
+            tie_word_embeddings=True,
+            rope_theta=500000.0,
+            max_position_embeddings=1024,
+            rope_scaling={
+                "factor": 8.0,
+                "high_freq_factor": 4.0,
+                "low_freq_factor": 1.0,
+                "original_max_position_embeddings": 64,
+                "rope_type": "llama3",
+            },
+        ),
+        lengths=LONG,
+        features=NO_ROPE,
+        scale={"q_proj|k_proj": 1.3},
+        note="rope type llama3, tied head",
+    ),
+    variant(
+        "llama-linear-bias-headdim",
+        llama(
+            "new",
+            num_attention_heads=4,
+            head_dim=48,
+            num_key_value_heads=2,
+            attention_bias=True,
+            mlp_bias=True,
+            vocab_size=187,
+            rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0},
+        ),
+        features={**NEW_PLAIN, "no attention bias": "self_attn.*bias", "no mlp bias": "mlp.*bias"},
+        note="head_dim 48 that is not hidden / heads, biases in attention and MLP, linear rope, vocabulary no multiple of 16",
+    ),
+    variant(
+        "llama-dynamic",
+        llama(
+            num_key_value_heads=1,
+            max_position_embeddings=128,
+            rope_theta=10000.0,
+            rope_scaling={"type": "dynamic", "factor": 4.0},
+        ),
+        lengths=[1, 9, 33, 120, 128, 129, 140],
+        features=NO_ROPE,
+        cached=True,
+        note="dynamic NTK, limit 128; prompts before, at and past it",
+    ),
+    variant(
+        "llama-yarn",
+        llama(
+            "new",
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=32,
+            rope_parameters={
+                "rope_type": "yarn",
+                "factor": 8.0,
+                "original_max_position_embeddings": 64,
+                "rope_theta": 10000.0,
+            },
+        ),
+        lengths=LONG,
+        features=NEW_PLAIN,
+    ),
+    variant(
+        "llama-longrope",
+        llama(
+            num_key_value_heads=1,
+            rope_theta=10000.0,
+            max_position_embeddings=1024,
+            original_max_position_embeddings=128,
+            rope_scaling={
+                "type": "longrope",
+                "short_factor": [1.0, 1.03, 1.06, 1.09, 1.12, 1.15, 1.18, 1.21],
+                "long_factor": [1.0, 1.9, 2.8, 4.1, 6.5, 9.0, 12.7, 14.5],
+            },
+        ),
+        lengths=[1, 9, 33, 120, 128, 129, 140],
+        features=NO_ROPE,
+        cached=True,
+        note="longrope, original length 128; prompts before, at and past it",
+    ),
+    variant(
+        "llama-gqa8-d256",
+        llama(
+            "new",
+            hidden_size=16,
+            intermediate_size=48,
+            num_attention_heads=8,
+            num_key_value_heads=1,
+            head_dim=256,
+            vocab_size=160,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        ),
+        lengths=[1, 9, 33, 70],
+        note="eight query heads on one key/value head, head size 256",
+    ),
+    variant(
+        "llama-sharded-bin",
+        llama(num_key_value_heads=1, rope_theta=10000.0, rope_scaling=None),
+        form="bin-2",
+        lengths=[1, 9, 33],
+        note="two .bin shards and an index; one tensor is stored transposed, one is a view into a larger storage",
+    ),
+    variant(
+        "gpt2",
+        gpt2(torch_dtype="bfloat16"),
+        lengths=LONG,
+        batch=True,
+        note="Conv1D weights [in, out], learned positions, tied head",
+    ),
+    variant(
+        "gpt2-orig-bin",
+        gpt2(n_embd=32, n_head=2, n_positions=96, n_ctx=96, vocab_size=160),
+        form="bin-legacy",
+        stored="f32",
+        names=original_gpt2(96, 2),
+        note="float32 .bin of torch before 1.6, names without `transformer.`, mask buffers; no torch_dtype in the config",
+    ),
     # Beyond the committed set: the rest of the shapes.
-    variant("llama-odd", llama("new", hidden_size=90, num_attention_heads=6, num_key_value_heads=3, head_dim=80, intermediate_size=173, vocab_size=389,
-                               rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), issue="A+", note="nothing is a multiple of anything"),
-    variant("llama-d96-gqa3", llama("new", hidden_size=96, num_attention_heads=6, num_key_value_heads=2, head_dim=96, intermediate_size=120,
-                                    rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), issue="A+"),
-    variant("llama-d128-gqa4", llama("new", num_attention_heads=4, num_key_value_heads=1, head_dim=128, tie_word_embeddings=True,
-                                     rope_parameters={"rope_type": "default", "rope_theta": 10000.0}), issue="A+"),
+    variant(
+        "llama-odd",
+        llama(
+            "new",
+            hidden_size=90,
+            num_attention_heads=6,
+            num_key_value_heads=3,
+            head_dim=80,
+            intermediate_size=173,
+            vocab_size=389,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        ),
+        issue="A+",
+        note="nothing is a multiple of anything",
+    ),
+    variant(
+        "llama-d96-gqa3",
+        llama(
+            "new",
+            hidden_size=96,
+            num_attention_heads=6,
+            num_key_value_heads=2,
+            head_dim=96,
+            intermediate_size=120,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        ),
+        issue="A+",
+    ),
+    variant(
+        "llama-d128-gqa4",
+        llama(
+            "new",
+            num_attention_heads=4,
+            num_key_value_heads=1,
+            head_dim=128,
+            tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
+        ),
+        issue="A+",
+    ),
     variant("llama-sharded-st", llama(num_key_value_heads=1, rope_theta=10000.0), form="st-3", issue="A+"),
     variant("gpt2-orig", gpt2(), stored="f32", names=original_gpt2(160, 2), issue="A+"),
     variant("gpt2-bin", gpt2(torch_dtype="bfloat16"), form="bin", issue="A+"),

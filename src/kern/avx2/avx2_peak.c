@@ -1,6 +1,7 @@
 /* avx2_peak.c - the loops of peak.h with AVX2 and FMA.
  *
- * Twelve chains of fused multiply-adds: two a cycle with a latency of 4 or 5 need eight to ten. Values stay near 1.
+ * Twelve chains of fused multiply-adds: two a cycle with a latency of 4 or 5 need eight to ten. Values stay
+ * near 1.
  */
 #include <immintrin.h>
 

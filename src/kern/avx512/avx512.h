@@ -1,5 +1,6 @@
-/* avx512.h - the rows of this folder: avx512_<function> for every function of kern.h, in the classes fp32 and bf16 (bf16
- * operands are widened), equal to ref/ bit for bit. The machine must have AVX-512 F, BW, DQ and VL.
+/* avx512.h - the rows of this folder: avx512_<function> for every function of kern.h, in the classes fp32 and
+ * bf16 (bf16 operands are widened), equal to ref/ bit for bit. The machine must have AVX-512 F, BW, DQ and
+ * VL.
  */
 #ifndef GALLOP_KERN_AVX512_AVX512_H
 #define GALLOP_KERN_AVX512_AVX512_H

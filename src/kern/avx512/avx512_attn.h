@@ -1,13 +1,16 @@
-/* avx512_attn.h - one chunk of attention in 512-bit rows: scores, softmax, weighted values, for at most 24 rows at a time.
+/* avx512_attn.h - one chunk of attention in 512-bit rows: scores, softmax, weighted values, for
+ * at most 12 rows at a time.
  *
- *   scores  a tile of 16 tokens is one zmm of scores a row: no horizontal sums. Up to 4 rows x 4 tiles (so that a lone
- *           row has four chains to hide the latency in), else 12 rows x 2 tiles; q is copied as the gemms copy A
+ *   scores  a tile of 16 tokens is one zmm of scores a row: no horizontal sums. Up to 4 rows x 4 tiles (so
+ *           that a lone row has four chains to hide the latency in), else 12 rows x 2 tiles; q is copied as
+ *           the gemms copy A
  *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; then p as words for the third phase
  *   values  up to 4 rows x 64 dims, else 12 rows x 32 dims; tokens ascending through all tiles of the chunk
  *
- * Tiles that none of the rows sees are skipped; a token that one row does not see weighs +0 there, which changes no sum but
- * the sign of a zero, and the "+ 0" at the end takes that away. While scores are computed the values of the same tiles and
- * the keys of the next are asked for: a decoding step reads them from memory, once.
+ * Tiles that none of the rows sees are skipped; a token that one row does not see weighs +0 there, which
+ * changes no sum but the sign of a zero, and the "+ 0" at the end takes that away. While scores are computed
+ * the values of the same tiles and the keys of the next are asked for: a decoding step reads them from
+ * memory, once.
  */
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H
@@ -15,8 +18,8 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_ATTN_LINE = 64,                    /* bytes of a tile of keys in a step: 16 floats or 16 pairs */
-    AVX512_ATTN_STRIDE = KERN_CHUNK,          /* words between rows of the scratch */
+    AVX512_ATTN_LINE = 64,           /* bytes of a tile of keys in a step: 16 floats or 16 pairs */
+    AVX512_ATTN_STRIDE = KERN_CHUNK, /* words between rows of the scratch */
 };
 
 /* Up to 12 rows of one call, and the tiles [t0, t1) that they see. */
@@ -35,8 +38,8 @@ SIMD512_INLINE size_t avx512_attn_bytes(enum avx512_kind kind)
 }
 
 /* Adds the dims [d, d + n) to the dot products of ROWS rows with the tiles [t, t + cols). */
-SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size_t d, size_t n, int rows, int cols,
-                                     enum avx512_kind kind)
+SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size_t d, size_t n, int rows,
+                                     int cols, enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
     const char *k[AVX512_COLS], *v[AVX512_COLS], *next[AVX512_COLS];
@@ -45,57 +48,79 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size
     size_t unit = avx512_tile_unit(kind), at = d / unit * AVX512_ATTN_LINE;
 
     /* Columns beyond the last tile repeat it and are not stored. */
-    AVX512_EACH(c, AVX512_COLS, cols) {
-        size_t mine = t + (size_t)c < o->t1 ? t + (size_t)c : o->t1 - 1;
+    SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols) {
+            size_t mine = t + (size_t)c < o->t1 ? t + (size_t)c : o->t1 - 1;
 
-        k[c] = o->a->k_tile[mine];
-        v[c] = o->a->v_tile[mine];
-        next[c] = o->a->k_tile[mine + (size_t)cols < o->t1 ? mine + (size_t)cols : mine];
-        AVX512_EACH(r, AVX512_ROWS, rows)
-            acc[r][c] = d && t + (size_t)c < o->t1
-                            ? _mm512_loadu_ps(s + r * AVX512_ATTN_STRIDE + c * KERN_TILE)
-                            : _mm512_setzero_ps();
-    }
-    for (size_t i = 0; i < n; i += unit) {
-        AVX512_EACH(c, AVX512_COLS, cols) {
-            _mm_prefetch(v[c] + at, _MM_HINT_T1);
-            _mm_prefetch(next[c] + at, _MM_HINT_T0);
+            k[c] = o->a->k_tile[mine];
+            v[c] = o->a->v_tile[mine];
+            next[c] = o->a->k_tile[mine + (size_t)cols < o->t1 ? mine + (size_t)cols : mine];
+            SIMD512_UNROLL
+            for (int r = 0; r < AVX512_ROWS; r++)
+                if (r < rows)
+                    acc[r][c] = d && t + (size_t)c < o->t1
+                                    ? _mm512_loadu_ps(s + r * AVX512_ATTN_STRIDE + c * KERN_TILE)
+                                    : _mm512_setzero_ps();
         }
+    for (size_t i = 0; i < n; i += unit) {
+        SIMD512_UNROLL
+        for (int c = 0; c < AVX512_COLS; c++)
+            if (c < cols) {
+                _mm_prefetch(v[c] + at, _MM_HINT_T1);
+                _mm_prefetch(next[c] + at, _MM_HINT_T0);
+            }
         avx512_tile_step(acc, q, AVX512_STRIDE, k, at, rows, cols, kind);
         q += avx512_tile_words(kind);
         at += AVX512_ATTN_LINE;
     }
-    AVX512_EACH(c, AVX512_COLS, cols) {
-        if (t + (size_t)c < o->t1) {
-            AVX512_EACH(r, AVX512_ROWS, rows)
-                _mm512_storeu_ps(s + r * AVX512_ATTN_STRIDE + c * KERN_TILE, acc[r][c]);
+    SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols) {
+            if (t + (size_t)c < o->t1) {
+                SIMD512_UNROLL
+                for (int r = 0; r < AVX512_ROWS; r++)
+                    if (r < rows)
+                        _mm512_storeu_ps(s + r * AVX512_ATTN_STRIDE + c * KERN_TILE, acc[r][c]);
+            }
         }
-    }
 }
 
 /* out[rows, cols * 16 dims from dim d] = sum over the tokens of p x v. */
-SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, int rows, int cols, enum avx512_kind kind)
+SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, int rows, int cols,
+                                       enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
     size_t line = o->a->dp * 4, unit = avx512_tile_unit(kind), words = avx512_tile_words(kind);
     const uint32_t *p = o->p + o->t0 * (KERN_TILE / unit) * words;
     float *out = o->a->out + o->row * o->a->dp + d;
 
-    AVX512_EACH(r, AVX512_ROWS, rows)
-        AVX512_EACH(c, AVX512_COLS, cols)
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows)
+            SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols)
             acc[r][c] = _mm512_setzero_ps();
     for (size_t t = o->t0; t < o->t1; t++) {
         const char *v[AVX512_COLS];
 
-        AVX512_EACH(c, AVX512_COLS, cols)
-            v[c] = (const char *)o->a->v_tile[t] + (d + (size_t)c * 16) * 4;
+        SIMD512_UNROLL
+        for (int c = 0; c < AVX512_COLS; c++)
+            if (c < cols)
+                v[c] = (const char *)o->a->v_tile[t] + (d + (size_t)c * 16) * 4;
         SIMD512_LOOP
         for (size_t i = 0, at = 0; i < KERN_TILE; i += unit, at += line, p += words)
             avx512_tile_step(acc, p, AVX512_ATTN_STRIDE, v, at, rows, cols, kind);
     }
-    AVX512_EACH(r, AVX512_ROWS, rows)
-        AVX512_EACH(c, AVX512_COLS, cols)
-            _mm512_storeu_ps(out + (size_t)r * o->a->dp + c * 16, _mm512_add_ps(acc[r][c], _mm512_setzero_ps()));
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows)
+            SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols)
+            _mm512_storeu_ps(out + (size_t)r * o->a->dp + c * 16,
+                             _mm512_add_ps(acc[r][c], _mm512_setzero_ps()));
 }
 
 /* Lanes of the tile of tokens from J on that a row seeing [lo, hi) sees. */
@@ -153,43 +178,47 @@ typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t, size_t d
 typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t d);
 
 struct avx512_attn_micro {
-    avx512_attn_dots_fn *dots[AVX512_ROWS];       /* 4 tiles up to 4 rows, then 2 */
-    avx512_attn_values_fn *values[AVX512_ROWS];   /* 4 x 16 dims up to 4 rows, then 2 x 16 */
-    avx512_attn_values_fn *narrow[AVX512_ROWS];   /* 16 dims */
+    avx512_attn_dots_fn *dots[AVX512_ROWS];     /* 4 tiles up to 4 rows, then 2 */
+    avx512_attn_values_fn *values[AVX512_ROWS]; /* 4 x 16 dims up to 4 rows, then 2 x 16 */
+    avx512_attn_values_fn *narrow[AVX512_ROWS]; /* 16 dims */
 };
 
-#define AVX512_ATTN_FN(rows, kind)                                                                              \
-    static void dots_##rows(const struct avx512_attn *o, size_t t, size_t d, size_t n)                          \
-    {                                                                                                           \
-        avx512_attn_dots(o, t, d, n, rows, rows <= 4 ? 4 : 2, kind);                                            \
-    }                                                                                                           \
-    static void values_##rows(const struct avx512_attn *o, size_t d)                                            \
-    {                                                                                                           \
-        avx512_attn_values(o, d, rows, rows <= 4 ? 4 : 2, kind);                                                \
-    }                                                                                                           \
-    static void narrow_##rows(const struct avx512_attn *o, size_t d)                                            \
-    {                                                                                                           \
-        avx512_attn_values(o, d, rows, 1, kind);                                                                \
+#define AVX512_ATTN_FN(rows, kind)                                                     \
+    static void dots_##rows(const struct avx512_attn *o, size_t t, size_t d, size_t n) \
+    {                                                                                  \
+        avx512_attn_dots(o, t, d, n, rows, rows <= 4 ? 4 : 2, kind);                   \
+    }                                                                                  \
+    static void values_##rows(const struct avx512_attn *o, size_t d)                   \
+    {                                                                                  \
+        avx512_attn_values(o, d, rows, rows <= 4 ? 4 : 2, kind);                       \
+    }                                                                                  \
+    static void narrow_##rows(const struct avx512_attn *o, size_t d)                   \
+    {                                                                                  \
+        avx512_attn_values(o, d, rows, 1, kind);                                       \
     }
-#define AVX512_ATTN_LIST(f) {f##_1, f##_2, f##_3, f##_4, f##_5, f##_6, f##_7, f##_8, f##_9, f##_10, f##_11, f##_12}
-#define AVX512_ATTN_TABLE(kind)                                                                                 \
-    AVX512_ATTN_FN(1, kind)                                                                                     \
-    AVX512_ATTN_FN(2, kind)                                                                                     \
-    AVX512_ATTN_FN(3, kind)                                                                                     \
-    AVX512_ATTN_FN(4, kind)                                                                                     \
-    AVX512_ATTN_FN(5, kind)                                                                                     \
-    AVX512_ATTN_FN(6, kind)                                                                                     \
-    AVX512_ATTN_FN(7, kind)                                                                                     \
-    AVX512_ATTN_FN(8, kind)                                                                                     \
-    AVX512_ATTN_FN(9, kind)                                                                                     \
-    AVX512_ATTN_FN(10, kind)                                                                                    \
-    AVX512_ATTN_FN(11, kind)                                                                                    \
-    AVX512_ATTN_FN(12, kind)                                                                                    \
-    static const struct avx512_attn_micro micro = {AVX512_ATTN_LIST(dots), AVX512_ATTN_LIST(values),            \
+#define AVX512_ATTN_LIST(f)                                                                   \
+    {                                                                                         \
+        f##_1, f##_2, f##_3, f##_4, f##_5, f##_6, f##_7, f##_8, f##_9, f##_10, f##_11, f##_12 \
+    }
+#define AVX512_ATTN_TABLE(kind)                                                                      \
+    AVX512_ATTN_FN(1, kind)                                                                          \
+    AVX512_ATTN_FN(2, kind)                                                                          \
+    AVX512_ATTN_FN(3, kind)                                                                          \
+    AVX512_ATTN_FN(4, kind)                                                                          \
+    AVX512_ATTN_FN(5, kind)                                                                          \
+    AVX512_ATTN_FN(6, kind)                                                                          \
+    AVX512_ATTN_FN(7, kind)                                                                          \
+    AVX512_ATTN_FN(8, kind)                                                                          \
+    AVX512_ATTN_FN(9, kind)                                                                          \
+    AVX512_ATTN_FN(10, kind)                                                                         \
+    AVX512_ATTN_FN(11, kind)                                                                         \
+    AVX512_ATTN_FN(12, kind)                                                                         \
+    static const struct avx512_attn_micro micro = {AVX512_ATTN_LIST(dots), AVX512_ATTN_LIST(values), \
                                                    AVX512_ATTN_LIST(narrow)}
 
 /* All three phases for the rows of O. */
-SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro, enum avx512_kind kind)
+SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
+                                     enum avx512_kind kind)
 {
     size_t dp = o->a->dp, wide = o->rows <= 4 ? 4 : 2, most = AVX512_WORDS / avx512_tile_words(kind);
 

@@ -1,4 +1,5 @@
-/* avx512_attn_f32.c - attention over one chunk in fp32: the walk of avx512_attn.h with one fma a step and element.
+/* avx512_attn_f32.c - attention over one chunk in fp32: the walk of avx512_attn.h with one fma a step and
+ * element.
  *
  *   keys    [dp][16] float, a zmm a dim;  values  [16][dp] float, dp / 16 zmm a token
  *   sums    dims ascending, tokens ascending, one accumulator an element

@@ -1,11 +1,15 @@
-/* avx512_gemm.h - how the 512-bit gemms walk: the blocks, the micro-kernel for a tile of rows x one panel, its edges.
+/* avx512_gemm.h - how the 512-bit gemms walk: the blocks, the micro-kernel for a tile of rows x one panel,
+ * its edges.
  *
- * Rows are cut into tiles of at most 12, as equal as can be (13 rows are 7 + 6: one row alone would leave the pipes idle).
+ * Rows are cut into tiles of at most 12, as equal as can be (13 rows are 7 + 6: one row alone would leave the
+ * pipes idle).
  *   one tile      K in blocks of 512 words of A, all panels of the call for each: the weights stream by once
- *   many tiles    blocks of 516 rows x 8 panels x 128 steps: panel blocks (8 x 16 KB), the block of A and of C lie in the
- *                 level 2 cache; a tile's copy of A (6 KB, or 12 KB widened) and one panel block in level 1
- * Between blocks of K the sums wait in C, as they are, so no cut changes a bit. Every step of a panel is 128 bytes.
- * The micro-kernel asks for the panel's lines AHEAD steps early, and near the end of a block for those of the next.
+ *   many tiles    blocks of 516 rows x 8 panels x 128 steps: panel blocks (8 x 16 KB), the block of A and of
+ *                 C lie in the level 2 cache; a tile's copy of A (6 KB, or 12 KB widened) and one panel block
+ *                 in level 1
+ * Between blocks of K the sums wait in C, as they are, so no cut changes a bit. Every step of a panel is 128
+ * bytes. The micro-kernel asks for the panel's lines AHEAD steps early, and near the end of a block for those
+ * of the next.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
@@ -34,22 +38,26 @@ struct avx512_gemm {
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
 
 /* The sums of C so far, and back. The masks are those of the two columns of zmm. */
-SIMD512_INLINE void avx512_gemm_load(__m512 acc[AVX512_ROWS][AVX512_COLS], const float *c, size_t ldc, int rows,
-                                     __mmask16 m0, __mmask16 m1)
+SIMD512_INLINE void avx512_gemm_load(__m512 acc[AVX512_ROWS][AVX512_COLS], const float *c, size_t ldc,
+                                     int rows, __mmask16 m0, __mmask16 m1)
 {
-    AVX512_EACH(r, AVX512_ROWS, rows) {
-        acc[r][0] = simd512_load(c + (size_t)r * ldc, m0);
-        acc[r][1] = simd512_load(c + (size_t)r * ldc + 16, m1);
-    }
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            acc[r][0] = simd512_load(c + (size_t)r * ldc, m0);
+            acc[r][1] = simd512_load(c + (size_t)r * ldc + 16, m1);
+        }
 }
 
 SIMD512_INLINE void avx512_gemm_store(__m512 acc[AVX512_ROWS][AVX512_COLS], float *c, size_t ldc, int rows,
                                       __mmask16 m0, __mmask16 m1)
 {
-    AVX512_EACH(r, AVX512_ROWS, rows) {
-        simd512_store(c + (size_t)r * ldc, m0, acc[r][0]);
-        simd512_store(c + (size_t)r * ldc + 16, m1, acc[r][1]);
-    }
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            simd512_store(c + (size_t)r * ldc, m0, acc[r][0]);
+            simd512_store(c + (size_t)r * ldc + 16, m1, acc[r][1]);
+        }
 }
 
 SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enum avx512_kind kind)
@@ -62,8 +70,10 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     const char *pf = t->b + ahead * AVX512_GEMM_STEP;
 
     if (t->first) {
-        AVX512_EACH(r, AVX512_ROWS, rows)
-            acc[r][0] = acc[r][1] = _mm512_setzero_ps();
+        SIMD512_UNROLL
+        for (int r = 0; r < AVX512_ROWS; r++)
+            if (r < rows)
+                acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     } else if (t->mask[1] == SIMD512_ALL) {
         avx512_gemm_load(acc, t->c, t->ldc, rows, SIMD512_ALL, SIMD512_ALL);
     } else {
@@ -83,10 +93,12 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
     if (t->bias) {
         __m512 b0 = simd512_load(t->bias, t->mask[0]), b1 = simd512_load(t->bias + 16, t->mask[1]);
 
-        AVX512_EACH(r, AVX512_ROWS, rows) {
-            acc[r][0] = _mm512_add_ps(acc[r][0], b0);
-            acc[r][1] = _mm512_add_ps(acc[r][1], b1);
-        }
+        SIMD512_UNROLL
+        for (int r = 0; r < AVX512_ROWS; r++)
+            if (r < rows) {
+                acc[r][0] = _mm512_add_ps(acc[r][0], b0);
+                acc[r][1] = _mm512_add_ps(acc[r][1], b1);
+            }
     }
     if (t->mask[1] == SIMD512_ALL)
         avx512_gemm_store(acc, t->c, t->ldc, rows, SIMD512_ALL, SIMD512_ALL);
@@ -95,26 +107,27 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
 }
 
 /* The twelve micro-kernels of a kind, as a table micro[rows - 1]. */
-#define AVX512_GEMM_FN(rows, kind)                                                                              \
-    static void micro_##rows(const struct avx512_gemm *t)                                                       \
-    {                                                                                                           \
-        avx512_gemm_micro(t, rows, kind);                                                                       \
+#define AVX512_GEMM_FN(rows, kind)                        \
+    static void micro_##rows(const struct avx512_gemm *t) \
+    {                                                     \
+        avx512_gemm_micro(t, rows, kind);                 \
     }
-#define AVX512_GEMM_TABLE(kind)                                                                                 \
-    AVX512_GEMM_FN(1, kind)                                                                                     \
-    AVX512_GEMM_FN(2, kind)                                                                                     \
-    AVX512_GEMM_FN(3, kind)                                                                                     \
-    AVX512_GEMM_FN(4, kind)                                                                                     \
-    AVX512_GEMM_FN(5, kind)                                                                                     \
-    AVX512_GEMM_FN(6, kind)                                                                                     \
-    AVX512_GEMM_FN(7, kind)                                                                                     \
-    AVX512_GEMM_FN(8, kind)                                                                                     \
-    AVX512_GEMM_FN(9, kind)                                                                                     \
-    AVX512_GEMM_FN(10, kind)                                                                                    \
-    AVX512_GEMM_FN(11, kind)                                                                                    \
-    AVX512_GEMM_FN(12, kind)                                                                                    \
-    static avx512_gemm_fn *const micro[AVX512_ROWS] = {micro_1, micro_2, micro_3, micro_4,  micro_5,  micro_6,  \
-                                                       micro_7, micro_8, micro_9, micro_10, micro_11, micro_12}
+#define AVX512_GEMM_TABLE(kind)                                                              \
+    AVX512_GEMM_FN(1, kind)                                                                  \
+    AVX512_GEMM_FN(2, kind)                                                                  \
+    AVX512_GEMM_FN(3, kind)                                                                  \
+    AVX512_GEMM_FN(4, kind)                                                                  \
+    AVX512_GEMM_FN(5, kind)                                                                  \
+    AVX512_GEMM_FN(6, kind)                                                                  \
+    AVX512_GEMM_FN(7, kind)                                                                  \
+    AVX512_GEMM_FN(8, kind)                                                                  \
+    AVX512_GEMM_FN(9, kind)                                                                  \
+    AVX512_GEMM_FN(10, kind)                                                                 \
+    AVX512_GEMM_FN(11, kind)                                                                 \
+    AVX512_GEMM_FN(12, kind)                                                                 \
+    static avx512_gemm_fn *const micro[AVX512_ROWS] = {micro_1, micro_2,  micro_3,  micro_4, \
+                                                       micro_5, micro_6,  micro_7,  micro_8, \
+                                                       micro_9, micro_10, micro_11, micro_12}
 
 /* A tile of rows against some panels over a part of K. */
 struct avx512_gemm_pass {
@@ -149,8 +162,8 @@ SIMD512_INLINE void avx512_gemm_run(const struct avx512_gemm_pass *o, avx512_gem
 }
 
 /* All of C[rows m0..m1, panels p0..p1]. */
-SIMD512_INLINE void avx512_gemm_block(struct avx512_gemm_pass *o, size_t m0, size_t m1, avx512_gemm_fn *const *micro,
-                                      enum avx512_kind kind)
+SIMD512_INLINE void avx512_gemm_block(struct avx512_gemm_pass *o, size_t m0, size_t m1,
+                                      avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
     size_t tiles = (m1 - m0 + AVX512_ROWS - 1) / AVX512_ROWS, block = AVX512_GEMM_BLOCK;
 
@@ -168,8 +181,8 @@ SIMD512_INLINE void avx512_gemm_block(struct avx512_gemm_pass *o, size_t m0, siz
     } while (o->from < o->steps);
 }
 
-SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1, avx512_gemm_fn *const *micro,
-                                      enum avx512_kind kind)
+SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1,
+                                      avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
     _Alignas(64) uint32_t words[AVX512_ROWS * AVX512_STRIDE];
     struct avx512_gemm_pass o = {.g = g, .words = words};

@@ -1,7 +1,8 @@
-/* avx512_gemm_bf16.c - C = A x W from bf16 without the bf16 dot: both operands are widened, exactly, and the sums are the
- * fp32 ones of ref/. For processors with AVX-512 and without AVX512-BF16.
+/* avx512_gemm_bf16.c - C = A x W from bf16 without the bf16 dot: both operands are widened, exactly, and the
+ * sums are the fp32 ones of ref/. For processors with AVX-512 and without AVX512-BF16.
  *
- *   panel  [K / 2][32][2] bf16, 2 zmm of pairs a step; the even k are shifted up, the odd ones masked in place
+ *   panel  [K / 2][32][2] bf16, 2 zmm of pairs a step; the even k are shifted up, the odd ones masked in
+ *          place
  *   A      widened once for a tile and a block of K, then two broadcasts a row and step
  *   sums   12 x 2 accumulators, even k before odd k, bias last
  *

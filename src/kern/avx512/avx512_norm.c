@@ -1,8 +1,8 @@
 /* avx512_norm.c - RMS and layer normalisation of one row, the residual added on the way in.
  *
- * The 16 lanes of the canonical sums are the lanes of one register: a chain of n / 16 additions, half a microsecond for
- * 8192 elements, with the row in the level 1 cache for the passes that follow. Missing lanes of the last step add +0,
- * which leaves a sum that began at +0 as it is.
+ * The 16 lanes of the canonical sums are the lanes of one register: a chain of n / 16 additions, half a
+ * microsecond for 8192 elements, with the row in the level 1 cache for the passes that follow. Missing lanes
+ * of the last step add +0, which leaves a sum that began at +0 as it is.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512.h"
@@ -20,7 +20,8 @@ SIMD512_INLINE __m512 take(float *x, const float *r, size_t i, __mmask16 m)
 }
 
 /* out[i..] = w * (x * inv). */
-SIMD512_INLINE void rms_put(void *out, const float *x, const float *w, size_t i, __mmask16 m, __m512 inv, bool bf16)
+SIMD512_INLINE void rms_put(void *out, const float *x, const float *w, size_t i, __mmask16 m, __m512 inv,
+                            bool bf16)
 {
     __m512 y = _mm512_mul_ps(simd512_load(x + i, m), inv);
 
@@ -29,7 +30,8 @@ SIMD512_INLINE void rms_put(void *out, const float *x, const float *w, size_t i,
     simd512_put(out, i, m, y, bf16);
 }
 
-void KERN_NAME(avx512_rms_norm)(void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)
+void KERN_NAME(avx512_rms_norm)(void *out, float *x, const float *r, const float *w, size_t n, float eps,
+                                bool bf16)
 {
     size_t whole = n & ~(size_t)15;
     __mmask16 m = simd512_head(n - whole);
@@ -56,8 +58,8 @@ SIMD512_INLINE __m512 centred(const float *x, size_t i, __mmask16 m, __m512 mean
     return _mm512_maskz_mov_ps(m, _mm512_sub_ps(simd512_load(x + i, m), mean));
 }
 
-void KERN_NAME(avx512_layer_norm)(void *out, float *x, const float *r, const float *w, const float *b, size_t n,
-                                  float eps, bool bf16)
+void KERN_NAME(avx512_layer_norm)(void *out, float *x, const float *r, const float *w, const float *b,
+                                  size_t n, float eps, bool bf16)
 {
     __m512 sum = _mm512_setzero_ps(), square = _mm512_setzero_ps(), mean, inv, v;
 

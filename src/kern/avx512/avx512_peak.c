@@ -1,4 +1,5 @@
-/* avx512_peak.c - the loops of peak.h in 512 bits: sixteen chains of fused multiply-adds, and reading with an early ask.
+/* avx512_peak.c - the loops of peak.h in 512 bits: sixteen chains of fused multiply-adds, and reading with an
+ * early ask.
  *
  * Two a cycle with a latency of 4 need eight chains; sixteen leave the scheduler room. Values stay near 1.
  */

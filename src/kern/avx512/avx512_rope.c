@@ -1,14 +1,16 @@
 /* avx512_rope.c - rotary embedding of one head, in place: pairs (i, i + half), or (2 i, 2 i + 1).
  *
- * The interleaved form takes 8 pairs a vector: cos and sin are spread to both lanes of a pair, the partner comes from a
- * swap within pairs, and the sign of sin is turned in even lanes. fma(x2, -s, .) is fma(-x2, s, .) to the bit.
+ * The interleaved form takes 8 pairs a vector: cos and sin are spread to both lanes of a pair, the partner
+ * comes from a swap within pairs, and the sign of sin is turned in even lanes. fma(x2, -s, .) is fma(-x2, s,
+ * .) to the bit.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512.h"
 
 SIMD512_INLINE void rotate(float *x1, float *x2, const float *cos, const float *sin, __mmask16 m)
 {
-    __m512 a = simd512_load(x1, m), b = simd512_load(x2, m), c = simd512_load(cos, m), s = simd512_load(sin, m);
+    __m512 a = simd512_load(x1, m), b = simd512_load(x2, m), c = simd512_load(cos, m),
+           s = simd512_load(sin, m);
 
     simd512_store(x1, m, _mm512_fnmadd_ps(b, s, _mm512_mul_ps(a, c)));
     simd512_store(x2, m, _mm512_fmadd_ps(a, s, _mm512_mul_ps(b, c)));

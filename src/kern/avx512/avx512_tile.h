@@ -1,15 +1,18 @@
-/* avx512_tile.h - the register tile that the gemms and attention share: rows x columns of zmm, one outer product a step.
+/* avx512_tile.h - the register tile that the gemms and attention share: rows x columns of zmm, one outer
+ * product a step.
  *
- *   A   rows of 32-bit words at a constant stride, copied there by avx512_tile_fill(): 12 rows then need one pointer and
- *       displacements, and never fight for one cache set, whatever the caller's stride
+ *   A   rows of 32-bit words at a constant stride, copied there by avx512_tile_fill(): 12 rows then need one
+ *       pointer and displacements, and never fight for one cache set, whatever the caller's stride
  *   B   columns of one zmm each, read where they lie
- *   acc one fp32 accumulator an element; a step adds k (or the pair k, k + 1) to each, so the order is the canonical one
+ *   acc one fp32 accumulator an element; a step adds k (or the pair k, k + 1) to each: the canonical order
  *
  * A step takes     words of A   from B, a zmm            arithmetic
  *   AVX512_F32     1, a float   16 floats                fma
  *   AVX512_WIDE    2, floats    16 pairs of bf16         widen, fma even k, fma odd k
  *   AVX512_DOT     1, a pair    16 pairs of bf16         vdpbf16ps
- * The kind and the sizes are constants at every call, so that the accumulators are registers.
+ * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over rows
+ * and columns run to the largest size and test for the real one inside: clang unrolls before it inlines, and
+ * would leave the accumulators in memory if the count were not a constant already in the inlined function.
  */
 #ifndef GALLOP_KERN_AVX512_TILE_H
 #define GALLOP_KERN_AVX512_TILE_H
@@ -19,15 +22,11 @@
 enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT };
 
 enum {
-    AVX512_ROWS = 12,   /* rows of the largest tile: 12 x 2 accumulators, 2 columns of B and a word of A are 27 registers */
-    AVX512_COLS = 4,    /* columns of the widest */
-    AVX512_WORDS = 512, /* most words of A that a fill takes */
-    AVX512_STRIDE = AVX512_WORDS + 16, /* words; 33 cache lines */
+    AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
+    AVX512_COLS = 4,  /* of the widest */
+    AVX512_WORDS = 512,                /* of a row of A, at most, in a fill */
+    AVX512_STRIDE = AVX512_WORDS + 16, /* words from row to row; 33 cache lines */
 };
-
-/* for (I < N), where N <= MAX is a constant at the call: unrolled over MAX here already, because clang unrolls before it
- * inlines and would leave the array of accumulators in memory. */
-#define AVX512_EACH(i, max, n) SIMD512_UNROLL for (int i = 0; i < (max); i++) if (i < (n))
 
 /* Elements of A in a step, and words. */
 SIMD512_INLINE size_t avx512_tile_unit(enum avx512_kind kind)
@@ -48,10 +47,12 @@ SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t
     for (; i + 16 <= n; i += 16)
         _mm512_storeu_ps(words + i, _mm512_loadu_ps(a + i));
     if (i < n)
-        simd512_store((float *)(void *)words + i, simd512_head(n - i), simd512_load(a + i, simd512_head(n - i)));
+        simd512_store((float *)(void *)words + i, simd512_head(n - i),
+                      simd512_load(a + i, simd512_head(n - i)));
 }
 
-/* N bf16 to pairs. The missing half of an odd last pair is -0: times the panel's +0 it leaves every sum as it is. */
+/* N bf16 to pairs. The missing half of an odd last pair is -0: times the panel's +0 it leaves every sum as
+ * it is. */
 SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const uint16_t *a, size_t n)
 {
     size_t i = 0;
@@ -80,9 +81,10 @@ SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const uint16_t *a, si
         words[n] = 0x80000000u;
 }
 
-/* Copies the elements [k, k + n) of the rows [row, row + rows) of A to WORDS, row by row. n <= AVX512_WORDS words' worth. */
-SIMD512_INLINE void avx512_tile_fill(uint32_t *words, const void *a, size_t lda, size_t row, size_t rows, size_t k,
-                                     size_t n, enum avx512_kind kind)
+/* Copies the elements [k, k + n) of the rows [row, row + rows) of A to WORDS, row by row. n <=
+ * AVX512_WORDS words' worth. */
+SIMD512_INLINE void avx512_tile_fill(uint32_t *words, const void *a, size_t lda, size_t row, size_t rows,
+                                     size_t k, size_t n, enum avx512_kind kind)
 {
     for (size_t r = row; r < row + rows; r++, words += AVX512_STRIDE) {
         if (kind == AVX512_F32)
@@ -105,29 +107,39 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
 }
 
-/* acc[r][c] += A[r] x B[c] for one step. A: word 0 of row 0, rows STRIDE words apart; b[c] + at: the zmm of column c. */
+/* acc[r][c] += A[r] x B[c] for one step. A: word 0 of row 0, rows STRIDE words apart; b[c] + at: the zmm
+ * of column c. */
 SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
-                                     const char *const *b, size_t at, int rows, int cols, enum avx512_kind kind)
+                                     const char *const *b, size_t at, int rows, int cols,
+                                     enum avx512_kind kind)
 {
     __m512i even[AVX512_COLS], odd[AVX512_COLS], w;
 
-    AVX512_EACH(c, AVX512_COLS, cols) {
-        even[c] = _mm512_loadu_si512(b[c] + at);
-        if (kind == AVX512_WIDE) {
-            odd[c] = _mm512_and_si512(even[c], _mm512_set1_epi32((int)0xffff0000u));
-            even[c] = _mm512_slli_epi32(even[c], 16);
+    SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols) {
+            even[c] = _mm512_loadu_si512(b[c] + at);
+            if (kind == AVX512_WIDE) {
+                odd[c] = _mm512_and_si512(even[c], _mm512_set1_epi32((int)0xffff0000u));
+                even[c] = _mm512_slli_epi32(even[c], 16);
+            }
         }
-    }
-    AVX512_EACH(r, AVX512_ROWS, rows) {
-        w = _mm512_set1_epi32((int)a[(size_t)r * stride]);
-        AVX512_EACH(c, AVX512_COLS, cols)
-            acc[r][c] = avx512_tile_add(acc[r][c], w, even[c], kind);
-        if (kind == AVX512_WIDE) {
-            w = _mm512_set1_epi32((int)a[(size_t)r * stride + 1]);
-            AVX512_EACH(c, AVX512_COLS, cols)
-                acc[r][c] = avx512_tile_add(acc[r][c], w, odd[c], kind);
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            w = _mm512_set1_epi32((int)a[(size_t)r * stride]);
+            SIMD512_UNROLL
+            for (int c = 0; c < AVX512_COLS; c++)
+                if (c < cols)
+                    acc[r][c] = avx512_tile_add(acc[r][c], w, even[c], kind);
+            if (kind == AVX512_WIDE) {
+                w = _mm512_set1_epi32((int)a[(size_t)r * stride + 1]);
+                SIMD512_UNROLL
+                for (int c = 0; c < AVX512_COLS; c++)
+                    if (c < cols)
+                        acc[r][c] = avx512_tile_add(acc[r][c], w, odd[c], kind);
+            }
         }
-    }
 }
 
 #endif

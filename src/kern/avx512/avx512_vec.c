@@ -1,8 +1,10 @@
-/* avx512_vec.c - the kernels on plain vectors, sixteen lanes at a time: sums, scalings, activations, conversions,
- * reductions. Whole vectors first, then one masked step for the rest, so nothing beyond the end is read or written.
+/* avx512_vec.c - the kernels on plain vectors, sixteen lanes at a time: sums, scalings, activations,
+ * conversions, reductions. Whole vectors first, then one masked step for the rest, so nothing beyond the end
+ * is read or written.
  *
- * exp_sum keeps the 16-lane order of kern.h by having one accumulator; the others have no order to keep. argmax finds the
- * largest first and then its first place: two passes of one comparison a vector, the second ends early.
+ * exp_sum keeps the 16-lane order of kern.h by having one accumulator; the others have no order to keep.
+ * argmax finds the largest first and then its first place: two passes of one comparison a vector, the second
+ * ends early.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/simd512.h"
@@ -55,8 +57,10 @@ void KERN_NAME(avx512_to_bf16)(uint16_t *out, const float *x, size_t n)
         simd512_store_bf16(out + i, simd512_head(n - i), simd512_load(x + i, simd512_head(n - i)));
 }
 
-/* out = f(gate) * up, or f(gate) where UP is NULL; F, BF16 and whether there is UP are constants at each call. */
-SIMD512_INLINE void activate(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+/* out = f(gate) * up, or f(gate) where UP is NULL; F, BF16 and whether there is UP are constants at each
+ * call. */
+SIMD512_INLINE void activate(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
+                             bool bf16)
 {
     for (size_t i = 0; i < n; i += 16) {
         __mmask16 m = simd512_head(n - i);
@@ -68,7 +72,8 @@ SIMD512_INLINE void activate(void *out, const float *gate, const float *up, size
     }
 }
 
-SIMD512_INLINE void activate_as(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+SIMD512_INLINE void activate_as(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
+                                bool bf16)
 {
     if (bf16)
         activate(out, gate, up, n, f, true);
@@ -76,26 +81,16 @@ SIMD512_INLINE void activate_as(void *out, const float *gate, const float *up, s
         activate(out, gate, up, n, f, false);
 }
 
-SIMD512_INLINE void activate_by(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+SIMD512_INLINE void activate_by(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
+                                bool bf16)
 {
     switch (f) {
-    case KERN_SILU:
-        activate_as(out, gate, up, n, KERN_SILU, bf16);
-        break;
-    case KERN_GELU_TANH:
-        activate_as(out, gate, up, n, KERN_GELU_TANH, bf16);
-        break;
-    case KERN_GELU_ERF:
-        activate_as(out, gate, up, n, KERN_GELU_ERF, bf16);
-        break;
-    case KERN_GELU_QUICK:
-        activate_as(out, gate, up, n, KERN_GELU_QUICK, bf16);
-        break;
-    case KERN_RELU:
-        activate_as(out, gate, up, n, KERN_RELU, bf16);
-        break;
-    case KERN_N_ACTS:
-        break;
+    case KERN_SILU: activate_as(out, gate, up, n, KERN_SILU, bf16); break;
+    case KERN_GELU_TANH: activate_as(out, gate, up, n, KERN_GELU_TANH, bf16); break;
+    case KERN_GELU_ERF: activate_as(out, gate, up, n, KERN_GELU_ERF, bf16); break;
+    case KERN_GELU_QUICK: activate_as(out, gate, up, n, KERN_GELU_QUICK, bf16); break;
+    case KERN_RELU: activate_as(out, gate, up, n, KERN_RELU, bf16); break;
+    case KERN_N_ACTS: break;
     }
 }
 
@@ -104,13 +99,14 @@ void KERN_NAME(avx512_act)(void *out, const float *x, size_t n, enum kern_act f,
     activate_by(out, x, NULL, n, f, bf16);
 }
 
-void KERN_NAME(avx512_glu)(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+void KERN_NAME(avx512_glu)(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
+                           bool bf16)
 {
     activate_by(out, gate, up, n, f, bf16);
 }
 
-/* The largest of x, NaN left out. Four maxima side by side: which of equals it is does not matter but for the sign of a
- * zero, and the callers take care of that. */
+/* The largest of x, NaN left out. Four maxima side by side: which of equals it is does not matter but for
+ * the sign of a zero, and the callers take care of that. */
 static float largest(const float *x, size_t n)
 {
     __m512 top[4];

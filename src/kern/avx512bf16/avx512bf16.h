@@ -1,4 +1,5 @@
-/* avx512bf16.h - the rows of this folder: the kernels of the class "bf16 dot". The machine must have AVX512-BF16.
+/* avx512bf16.h - the rows of this folder: the kernels of the class "bf16 dot". The machine must have
+ * AVX512-BF16.
  *
  * The rounding of to_bf16 is not here: VCVTNEPS2BF16 makes zeros of denormals, the other rows keep them.
  */

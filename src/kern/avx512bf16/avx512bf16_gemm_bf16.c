@@ -1,14 +1,15 @@
-/* avx512bf16_gemm_bf16.c - C = A x W with VDPBF16PS: class "bf16 dot", pairs of K ascending in one accumulator an element.
+/* avx512bf16_gemm_bf16.c - C = A x W with VDPBF16PS: class "bf16 dot", pairs of K ascending.
  *
  *   panel  [K / 2][32][2] bf16, 2 zmm a step, straight into the dot; A: one pair a row and step, broadcast
  *   sums   12 x 2 accumulators, bias last
  *
- * A full tile takes 24 vdpbf16ps, 2 loads and 12 broadcasts a step (two k). Zen 4 has one 512-bit dot and one 512-bit load
- * a cycle, Zen 5 two and two: 24 and 12 cycles, bound by the dots in both. One row: two chains of latency 6, 128 bytes in
- * 6 cycles or 85 GB/s at 4 GHz, twice what memory gives a core, so rows are not interleaved with a second panel.
+ * A full tile takes 24 vdpbf16ps, 2 loads and 12 broadcasts a step (two k). Zen 4 has one 512-bit dot and one
+ * 512-bit load a cycle, Zen 5 two and two: 24 and 12 cycles, bound by the dots in both. One row: two chains
+ * of latency 6, 128 bytes in 6 cycles or 85 GB/s at 4 GHz, twice what memory gives a core, so rows are not
+ * interleaved with a second panel.
  */
-#include "kern/avx512bf16/avx512bf16.h"
 #include "kern/avx512/avx512_gemm.h"
+#include "kern/avx512bf16/avx512bf16.h"
 
 AVX512_GEMM_TABLE(AVX512_DOT);
 

@@ -1,5 +1,5 @@
-/* avx512bf16_peak.c - VDPBF16PS on registers: twenty-four chains, for a latency of up to 6 at up to two a cycle, and as
- * many as the gemm has. The pairs are (1, 0) and (2^-7, 2^-7).
+/* avx512bf16_peak.c - VDPBF16PS on registers: twenty-four chains, for a latency of up to 6 at up to two a
+ * cycle, and as many as the gemm has. The pairs are (1, 0) and (2^-7, 2^-7).
  */
 #include "kern/simd512.h"
 

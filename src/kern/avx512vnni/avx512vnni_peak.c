@@ -1,4 +1,5 @@
-/* avx512vnni_peak.c - VPDPBUSD on registers, sixteen chains: the most int8 operations that the machine can do. */
+/* avx512vnni_peak.c - VPDPBUSD on registers, sixteen chains: the most int8 operations that the machine can
+ * do. */
 #include "kern/simd512.h"
 
 #ifdef KERN_EMULATE_AVX512

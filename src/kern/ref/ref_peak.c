@@ -1,4 +1,5 @@
-/* ref_peak.c - the loops of peak.h in plain C: what a compiler makes of them, on machines that have no better row. */
+/* ref_peak.c - the loops of peak.h in plain C: what a compiler makes of them, on machines that have no
+ * better row. */
 #include "kern/peak.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* test_opt.c - the option table: where values come from, what is refused and how it is said, and what it prints. */
+/* test_opt.c - the option table: where values come from, what is refused and how it is said, and what it
+ * prints. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,19 +19,48 @@
 enum { MODEL, TOKENS, TEMPERATURE, TOP_P, DTYPE, STOP, STOP_TOKEN, GREEDY, JSON, SEED };
 
 static const struct opt_row rows[] = {
-    {.id = MODEL, .name = "model", .brief = 'm', .type = OPT_STRING, .arg = "X", .env = "GALLOP_TEST_MODEL",
+    {.id = MODEL,
+     .name = "model",
+     .brief = 'm',
+     .type = OPT_STRING,
+     .arg = "X",
+     .env = "GALLOP_TEST_MODEL",
      .help = "checkpoint folder | file"},
-    {.id = TOKENS, .name = "max-new-tokens", .brief = 'n', .type = OPT_INT, .range = "[0,1000000]",
-     .env = "GALLOP_TEST_TOKENS", .fallback = "16", .help = "most tokens to generate"},
-    {.id = TEMPERATURE, .name = "temperature", .type = OPT_FLOAT, .range = "[0,inf)", .fallback = "1",
+    {.id = TOKENS,
+     .name = "max-new-tokens",
+     .brief = 'n',
+     .type = OPT_INT,
+     .range = "[0,1000000]",
+     .env = "GALLOP_TEST_TOKENS",
+     .fallback = "16",
+     .help = "most tokens to generate"},
+    {.id = TEMPERATURE,
+     .name = "temperature",
+     .type = OPT_FLOAT,
+     .range = "[0,inf)",
+     .fallback = "1",
      .help = "divides logits"},
     {.id = TOP_P, .name = "top-p", .type = OPT_FLOAT, .range = "(0,1]", .help = "nucleus"},
-    {.id = DTYPE, .name = "dtype", .type = OPT_CHOICE, .choices = "fp32|bf16", .env = "GALLOP_TEST_DTYPE",
-     .fallback = "bf16", .help = "computing type"},
+    {.id = DTYPE,
+     .name = "dtype",
+     .type = OPT_CHOICE,
+     .choices = "fp32|bf16",
+     .env = "GALLOP_TEST_DTYPE",
+     .fallback = "bf16",
+     .help = "computing type"},
     {.id = STOP, .name = "stop", .type = OPT_STRING, .repeat = true, .help = "ends the text"},
-    {.id = STOP_TOKEN, .name = "stop-token", .type = OPT_INT, .range = "[0,2147483647]", .repeat = true, .arg = "ID",
+    {.id = STOP_TOKEN,
+     .name = "stop-token",
+     .type = OPT_INT,
+     .range = "[0,2147483647]",
+     .repeat = true,
+     .arg = "ID",
      .help = "ends the text"},
-    {.id = GREEDY, .name = "greedy", .type = OPT_FLAG, .env = "GALLOP_TEST_GREEDY", .help = "the likeliest token"},
+    {.id = GREEDY,
+     .name = "greedy",
+     .type = OPT_FLAG,
+     .env = "GALLOP_TEST_GREEDY",
+     .help = "the likeliest token"},
     {.id = JSON, .name = "json", .brief = 'j', .type = OPT_FLAG, .help = "machine-readable output"},
     {.id = SEED, .name = "seed", .type = OPT_INT, .help = "of the random numbers"},
 };
@@ -89,7 +119,8 @@ static void without_arguments_defaults_hold(void **state)
 static void every_way_of_writing_an_option_is_read(void **state)
 {
     (void)state;
-    assert_int_equal(PARSE("-mdir", "--max-new-tokens=5", "--temperature", "0.25", "-j", "--dtype", "fp32"), 0);
+    assert_int_equal(PARSE("-mdir", "--max-new-tokens=5", "--temperature", "0.25", "-j", "--dtype", "fp32"),
+                     0);
     assert_string_equal(opt_string(&v, MODEL), "dir");
     assert_int_equal(opt_int(&v, TOKENS), 5);
     assert_true(opt_float(&v, TEMPERATURE) == 0.25);
@@ -122,7 +153,9 @@ static void a_negative_number_is_a_value_and_not_an_option(void **state)
 static void repeated_options_collect_and_others_take_the_last(void **state)
 {
     (void)state;
-    assert_int_equal(PARSE("--stop", "a", "--stop=b", "--stop", "", "-n", "1", "-n", "2", "--stop", "d", "--stop", "e"), 0);
+    assert_int_equal(
+        PARSE("--stop", "a", "--stop=b", "--stop", "", "-n", "1", "-n", "2", "--stop", "d", "--stop", "e"),
+        0);
     assert_int_equal(opt_count(&v, STOP), 5);
     assert_string_equal(opt_at(&v, STOP, 0)->text, "a");
     assert_string_equal(opt_at(&v, STOP, 1)->text, "b");
@@ -154,10 +187,10 @@ static void the_environment_comes_second(void **state)
     assert_false(opt_flag(&v, GREEDY));
 }
 
-#define REFUSED(sentence, ...)                                                                      \
-    do {                                                                                            \
-        assert_int_equal(PARSE(__VA_ARGS__), ERR_INPUT);                                            \
-        assert_string_equal(e.msg, sentence);                                                       \
+#define REFUSED(sentence, ...)                           \
+    do {                                                 \
+        assert_int_equal(PARSE(__VA_ARGS__), ERR_INPUT); \
+        assert_string_equal(e.msg, sentence);            \
     } while (0)
 
 static void bad_values_are_named_with_what_was_expected(void **state)
@@ -179,7 +212,8 @@ static void bad_values_are_named_with_what_was_expected(void **state)
     REFUSED("--dtype: found 'fp32|bf16', expected one of fp32|bf16", "--dtype", "fp32|bf16");
     REFUSED("--dtype: found '', expected one of fp32|bf16", "--dtype", "");
     setenv("GALLOP_TEST_TOKENS", "lots", 1);
-    REFUSED("GALLOP_TEST_TOKENS in the environment: found 'lots', expected a whole number in [0,1000000]", "x");
+    REFUSED("GALLOP_TEST_TOKENS in the environment: found 'lots', expected a whole number in [0,1000000]",
+            "x");
     setup(NULL);
     setenv("GALLOP_TEST_GREEDY", "perhaps", 1);
     REFUSED("GALLOP_TEST_GREEDY in the environment: found 'perhaps', expected 1 or 0", "x");
@@ -227,10 +261,12 @@ static void help_shows_every_row_and_stays_in_its_columns(void **state)
         if (rows[i].env)
             assert_non_null(strstr(b.data, rows[i].env));
     }
-    assert_non_null(strstr(b.data, "  -n, --max-new-tokens N      most tokens to generate, in [0,1000000] [16] "
-                                   "($GALLOP_TEST_TOKENS)\n"));
+    assert_non_null(strstr(b.data,
+                           "  -n, --max-new-tokens N      most tokens to generate, in [0,1000000] [16] "
+                           "($GALLOP_TEST_TOKENS)\n"));
     assert_non_null(strstr(b.data, "      --stop TEXT             ends the text; may be repeated\n"));
-    assert_non_null(strstr(b.data, "      --dtype fp32|bf16       computing type [bf16] ($GALLOP_TEST_DTYPE)\n"));
+    assert_non_null(
+        strstr(b.data, "      --dtype fp32|bf16       computing type [bf16] ($GALLOP_TEST_DTYPE)\n"));
     for (size_t i = 0; i < b.len; i++) {
         column = b.data[i] == '\n' ? 0 : column + 1;
         assert_true(column <= 100);
@@ -241,17 +277,22 @@ static void help_shows_every_row_and_stays_in_its_columns(void **state)
 static void long_help_wraps_under_itself(void **state)
 {
     static const struct opt_row one[] = {
-        {.id = 0, .name = "a-very-long-name-of-an-option", .type = OPT_STRING, .arg = "SOMETHING",
-         .help = "words words words words words words words words words words words words words words words words"}};
+        {.id = 0,
+         .name = "a-very-long-name-of-an-option",
+         .type = OPT_STRING,
+         .arg = "SOMETHING",
+         .help = "words words words words words words words words words words words words words "
+                 "words words words"}};
     struct buf b;
 
     (void)state;
     buf_init(&b, MEM_APP);
     opt_help(one, 1, &b);
-    assert_string_equal(b.data,
-                        "      --a-very-long-name-of-an-option SOMETHING\n"
-                        "                              words words words words words words words words words words words\n"
-                        "                              words words words words words\n");
+    assert_string_equal(
+        b.data,
+        "      --a-very-long-name-of-an-option SOMETHING\n"
+        "                              words words words words words words words words words words words\n"
+        "                              words words words words words\n");
     buf_fini(&b);
 }
 
@@ -262,9 +303,12 @@ static void the_markdown_table_escapes_bars(void **state)
     (void)state;
     buf_init(&b, MEM_APP);
     opt_markdown(rows, N_ROWS, &b);
-    assert_non_null(strstr(b.data, "| option | environment | default | meaning |\n| --- | --- | --- | --- |\n"));
-    assert_non_null(strstr(b.data, "| `-m, --model X` | `GALLOP_TEST_MODEL` |  | checkpoint folder \\| file |\n"));
-    assert_non_null(strstr(b.data, "| `--dtype fp32\\|bf16` | `GALLOP_TEST_DTYPE` | bf16 | computing type |\n"));
+    assert_non_null(
+        strstr(b.data, "| option | environment | default | meaning |\n| --- | --- | --- | --- |\n"));
+    assert_non_null(
+        strstr(b.data, "| `-m, --model X` | `GALLOP_TEST_MODEL` |  | checkpoint folder \\| file |\n"));
+    assert_non_null(
+        strstr(b.data, "| `--dtype fp32\\|bf16` | `GALLOP_TEST_DTYPE` | bf16 | computing type |\n"));
     buf_fini(&b);
 }
 
@@ -335,7 +379,8 @@ static void a_table_with_mistakes_is_a_bug(void **state)
     assert_int_equal(parse_in_child(two, 2), 6);
     two[0] = (struct opt_row){.id = 1, .name = "a", .type = OPT_INT, .range = "[1,2}", .help = "h"};
     assert_int_equal(parse_in_child(two, 1), 6);
-    two[0] = (struct opt_row){.id = 1, .name = "a", .type = OPT_INT, .range = "[1,2]", .fallback = "3", .help = "h"};
+    two[0] = (struct opt_row){
+        .id = 1, .name = "a", .type = OPT_INT, .range = "[1,2]", .fallback = "3", .help = "h"};
     assert_int_equal(parse_in_child(two, 1), 6);
     two[0] = (struct opt_row){.id = 1, .name = "a", .type = OPT_CHOICE, .help = "h"};
     assert_int_equal(parse_in_child(two, 1), 6);

@@ -1,4 +1,5 @@
-/* test_pool.c - the compute pool under stress, asleep, misplaced and out of memory. Meant for ThreadSanitizer too. */
+/* test_pool.c - the compute pool under stress, asleep, misplaced and out of memory. Meant for
+ * ThreadSanitizer too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +38,7 @@ enum { SANITIZED = 0 };
 #endif
 
 struct tally {
-    size_t ran[MOST];   /* plain memory: the pool alone orders it */
+    size_t ran[MOST]; /* plain memory: the pool alone orders it */
     int n_threads[MOST];
     size_t input, output[MOST];
 };
@@ -261,7 +262,8 @@ static void running_out_of_memory_leaves_nothing_behind(void **state)
     }
 }
 
-/* Threads need address space for their stacks: in a process that may not have it, some start and some do not. */
+/* Threads need address space for their stacks: in a process that may not have it, some start and some do
+ * not. */
 static void threads_that_cannot_start_are_an_error_and_the_others_end(void **state)
 {
     int status;

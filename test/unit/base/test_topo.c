@@ -1,4 +1,5 @@
-/* test_topo.c - a machine described to hwloc in words, control groups in a folder of our own, and the real machine.
+/* test_topo.c - a machine described to hwloc in words, control groups in a folder of our own, and the real
+ * machine.
  *
  * The machine is read once a process, so what needs another machine runs in a child.
  */
@@ -21,12 +22,12 @@
 #include "base/mem.h"
 #include "base/topo.h"
 
-#define CHECK(cond)                                                                                 \
-    do {                                                                                            \
-        if (!(cond)) {                                                                              \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #cond);                                      \
-            return 1;                                                                               \
-        }                                                                                           \
+#define CHECK(cond)                                            \
+    do {                                                       \
+        if (!(cond)) {                                         \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #cond); \
+            return 1;                                          \
+        }                                                      \
     } while (0)
 
 static int run_child(int (*body)(void), const char *machine)
@@ -83,7 +84,8 @@ static int part_of_it(void)
     CHECK(topo_open_set(&t, &set, sizeof(set), &e) == 0);
     CHECK(t.n_cpus == 5 && t.n_cores == 4 && t.n_nodes == 2);
     CHECK(t.cpu[0].os == 0 && t.cpu[1].os == 3 && t.cpu[2].os == 8 && t.cpu[3].os == 10 && t.cpu[4].os == 1);
-    CHECK(t.cpu[4].thread == 1 && t.cpu[4].core == t.cpu[0].core && t.cpu[3].thread == 0 && t.cpu[3].node == 1);
+    CHECK(t.cpu[4].thread == 1 && t.cpu[4].core == t.cpu[0].core && t.cpu[3].thread == 0 &&
+          t.cpu[3].node == 1);
     topo_close(&t);
     return 0;
 }
@@ -314,7 +316,8 @@ static void version_1_and_hybrid_hierarchies_are_read(void **state)
 
 static void what_cannot_be_read_does_not_limit(void **state)
 {
-    static const char *const bad[] = {"", "\n", "0:", "::", "0::", "x", "0::/no/such\n", "3:cpu:\n4:memory\n"};
+    static const char *const bad[] = {
+        "", "\n", "0:", "::", "0::", "x", "0::/no/such\n", "3:cpu:\n4:memory\n"};
     struct topo_limits l;
     char path[4200];
 

@@ -1,5 +1,5 @@
-/* test_sample.c - the sampling chain against transformers (committed cases), against a slow chain with full sorts, and the
- * pick against its distribution.
+/* test_sample.c - the sampling chain against transformers (committed cases), against a slow chain with
+ * full sorts, and the pick against its distribution.
  */
 /* long: one chain, many ways to hold it against something */
 #include <setjmp.h>
@@ -74,7 +74,8 @@ static const char *differ(const struct sample_prob *a, size_t n_a, const struct 
 
 static void the_comparison_can_fail(void **state)
 {
-    struct sample_prob a[] = {{1, 0.5}, {2, 0.5}}, b[] = {{1, 0.5}, {3, 0.5}}, c[] = {{1, 0.5001}, {2, 0.4999}};
+    struct sample_prob a[] = {{1, 0.5}, {2, 0.5}}, b[] = {{1, 0.5}, {3, 0.5}},
+                       c[] = {{1, 0.5001}, {2, 0.4999}};
     struct sample_prob d[] = {{1, NAN}, {2, 0.5}};
 
     (void)state;
@@ -249,8 +250,8 @@ static void the_chain_agrees_with_full_sorts_for_every_size(void **state)
             continue;
         difference = differ(probs, n_probs, want, n_want);
         if (difference && !(p.top_p < 1 && shape == 2)) /* which of equal logits top_p keeps is told below */
-            fail_msg("round %zu: n %zu shape %d k %zu p %g min %g t %g: %s (%zu, %zu)", round, n, shape, p.top_k, p.top_p,
-                     p.min_p, p.temperature, difference, n_probs, n_want);
+            fail_msg("round %zu: n %zu shape %d k %zu p %g min %g t %g: %s (%zu, %zu)", round, n, shape,
+                     p.top_k, p.top_p, p.min_p, p.temperature, difference, n_probs, n_want);
         assert_true(n_probs == n_want);
         compared++;
     }
@@ -276,9 +277,14 @@ static void of_equal_logits_top_p_keeps_as_many_as_needed_lowest_ids_first(void 
 
 static void stages_tell_what_is_left(void **state)
 {
-    static const char *const names[] = {"min_new_tokens", "repetition_penalty", "frequency_and_presence_penalty",
-                                        "logit_bias",     "temperature",        "top_k",
-                                        "top_p",          "min_p"};
+    static const char *const names[] = {"min_new_tokens",
+                                        "repetition_penalty",
+                                        "frequency_and_presence_penalty",
+                                        "logit_bias",
+                                        "temperature",
+                                        "top_k",
+                                        "top_p",
+                                        "min_p"};
     static const size_t left[] = {98, 98, 98, 98, 98, 5, 3, 2};
     int32_t eos[] = {3, 4};
 
@@ -296,6 +302,11 @@ static void stages_tell_what_is_left(void **state)
         assert_string_equal(stages[i].name, names[i]);
         assert_int_equal(stages[i].survivors, left[i]);
     }
+    for (int i = 3; i < 100; i++)
+        logits[i] = -INFINITY; /* fewer are possible than top_k asks for */
+    assert_int_equal(explain(NULL, 100, 1), 0);
+    assert_int_equal(stages[0].survivors, 3);
+    assert_int_equal(stages[5].survivors, 3);
     p.greedy = true;
     assert_int_equal(explain(NULL, 100, 0), 0);
     assert_int_equal(n_stages, 5);
@@ -334,13 +345,13 @@ static void picks_follow_the_distribution(void **state)
             chi += d * d / expected;
             seen += count[probs[i].id];
         }
-        assert_int_equal(seen, PICKS); /* nobody else was picked */
+        assert_int_equal(seen, PICKS);        /* nobody else was picked */
         assert_true(n_probs > 3 && chi < 33); /* 11 degrees of freedom: p = 5e-4 */
     }
 }
 
-/* Walks the distribution by id in double precision. The pick must be the token whose interval holds the number, or a
- * neighbour when the number lies within rounding of the border. */
+/* Walks the distribution by id in double precision. The pick must be the token whose interval holds the
+ * number, or a neighbour when the number lies within rounding of the border. */
 static void the_pick_is_where_the_random_number_falls(void **state)
 {
     static const size_t sizes[] = {1, 5, 64, 1000, 1024, 1025, 5000, 50001};
@@ -601,7 +612,8 @@ static void logprobs_are_of_the_raw_distribution(void **state)
         assert_int_equal(r.id, 0);
         assert_true(fabs(r.logprob - (logits[0] - max - log(sum))) < 1e-5);
         assert_int_equal(r.n_top, want);
-        assert_true(r.top[0].logprob == (float)(max - max - log(sum)) || fabs(r.top[0].logprob + log(sum)) < 1e-5);
+        assert_true(r.top[0].logprob == (float)(max - max - log(sum)) ||
+                    fabs(r.top[0].logprob + log(sum)) < 1e-5);
         for (size_t i = 0; i < want; i++) {
             size_t larger = 0;
 
@@ -751,7 +763,7 @@ static int descending_float(const void *a, const void *b)
 
 static void the_kth_largest_is_that_of_a_sort(void **state)
 {
-    static float x[600], sorted[600];
+    static float x[600], scratch[600], sorted[600];
     uint64_t r = 0;
 
     (void)state;
@@ -765,9 +777,7 @@ static void the_kth_largest_is_that_of_a_sort(void **state)
                                     : (float)i * (round % 2 ? 1 : -1);
         memcpy(sorted, x, sizeof(x));
         qsort(sorted, n, sizeof(*sorted), descending_float);
-        assert_true(sample_select_kth(x, n, k) == sorted[k - 1]);
-        qsort(x, n, sizeof(*x), descending_float);
-        assert_memory_equal(x, sorted, n * sizeof(*x));
+        assert_true(sample_select_kth(x, scratch, n, k) == sorted[k - 1]);
     }
 }
 
@@ -777,29 +787,46 @@ static void the_mass_in_front_is_that_of_a_sort(void **state)
 
     (void)state;
     for (int round = 0; round < 3000; round++) {
-        float x[40], weight[40], sorted[40];
+        float y[40], scratch[40], sorted[40];
         size_t n = 1 + (size_t)(rng_uniform(7, r++) * 40), kept = 0, stay = 0, equal = 0;
         double total = 0, mass, front = 0;
         struct sample_select_cut cut;
 
         for (size_t i = 0; i < n; i++) {
-            x[i] = (float)rint(rng_uniform(7, r++) * 12);
-            weight[i] = x[i] / 4; /* sums are exact */
-            total += weight[i];
+            y[i] = (float)rint(rng_uniform(7, r++) * -12) / 4;
+            total += exp(y[i]);
         }
-        mass = rint(rng_uniform(7, r++) * total * 4.4) / 4 + 0.125;
-        memcpy(sorted, x, sizeof(x));
+        mass = rng_uniform(7, r++) * total * 1.1 + 1e-3;
+        memcpy(sorted, y, sizeof(y));
         qsort(sorted, n, sizeof(*sorted), descending_float);
         while (kept < n && front < mass)
-            front += sorted[kept++] / 4;
-        cut = sample_select_mass(x, weight, n, mass);
+            front += exp(sorted[kept++]);
+        if (fabs(front - mass) < 1e-4 || fabs(front - exp(sorted[kept - 1]) - mass) < 1e-4)
+            continue; /* rounding decides */
+        memcpy(y, sorted, sizeof(y));
+        cut = sample_select_mass(y, scratch, n, mass);
         for (size_t i = 0; i < n; i++) {
-            stay += x[i] > cut.value;
-            equal += x[i] == cut.value;
-            assert_true(weight[i] == x[i] / 4); /* weights moved with their values */
+            stay += sorted[i] > cut.value;
+            equal += sorted[i] == cut.value;
         }
         stay += equal < cut.n_equal ? equal : cut.n_equal;
         assert_int_equal(stay, kept);
+    }
+}
+
+static void sums_of_exponentials_are_right_at_every_length(void **state)
+{
+    static float y[3000];
+
+    (void)state;
+    for (size_t n = 0; n < 3000; n = n * 3 / 2 + 1) {
+        double want = 0;
+
+        for (size_t i = 0; i < n; i++) {
+            y[i] = (float)-rng_uniform(4, i) * 9;
+            want += exp(y[i]);
+        }
+        assert_true(fabs(sample_select_sum(y, n) - want) <= 1e-5 * want);
     }
 }
 
@@ -830,6 +857,7 @@ int main(void)
         TEST(running_out_of_memory_is_reported),
         TEST(the_kth_largest_is_that_of_a_sort),
         TEST(the_mass_in_front_is_that_of_a_sort),
+        TEST(sums_of_exponentials_are_right_at_every_length),
     };
 
     kern_init(cpu_best());

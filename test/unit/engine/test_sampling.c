@@ -66,12 +66,15 @@ static void every_field_is_read(void **state)
 {
     (void)state;
     assert_int_equal(
-        set(&s, "{\"max_new_tokens\":5,\"min_new_tokens\":2,\"do_sample\":true,\"greedy\":false,\"temperature\":0.5,"
-                "\"top_k\":7,\"top_p\":0.25,\"min_p\":0.125,\"repetition_penalty\":1.5,\"frequency_penalty\":-2,"
-                "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
-                "\"stop_token\":[8,3,8],\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
+        set(&s,
+            "{\"max_new_tokens\":5,\"min_new_tokens\":2,\"do_sample\":true,\"greedy\":false,"
+            "\"temperature\":0.5,"
+            "\"top_k\":7,\"top_p\":0.25,\"min_p\":0.125,\"repetition_penalty\":1.5,\"frequency_penalty\":-2,"
+            "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
+            "\"stop_token\":[8,3,8],\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
         0);
-    assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.do_sample && !s.greedy && s.temperature == 0.5);
+    assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.do_sample && !s.greedy &&
+                s.temperature == 0.5);
     assert_true(s.top_k == 7 && s.top_p == 0.25 && s.min_p == 0.125 && s.repetition_penalty == 1.5);
     assert_true(s.frequency_penalty == -2 && s.presence_penalty == 3 && s.ignore_eos && s.seed == UINT64_MAX);
     assert_int_equal(s.logprobs, 4);
@@ -101,10 +104,10 @@ static void null_is_not_given(void **state)
     assert_int_equal(s.given, 0);
 }
 
-#define REFUSED(json, sentence)                                                                     \
-    do {                                                                                            \
-        assert_int_equal(set(&s, json), ERR_INPUT);                                                 \
-        assert_string_equal(e.msg, "request 3: " sentence);                                         \
+#define REFUSED(json, sentence)                             \
+    do {                                                    \
+        assert_int_equal(set(&s, json), ERR_INPUT);         \
+        assert_string_equal(e.msg, "request 3: " sentence); \
     } while (0)
 
 static void wrong_scalars_are_refused_with_field_found_and_expected(void **state)
@@ -136,13 +139,16 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     REFUSED("{\"logit_bias\":{\"x\":1}}", "logit_bias: found the key \"x\", expected a token id");
     REFUSED("{\"logit_bias\":{\"-1\":1}}", "logit_bias: found the key \"-1\", expected a token id");
     REFUSED("{\"logit_bias\":{\"\":1}}", "logit_bias: found the key \"\", expected a token id");
-    REFUSED("{\"logit_bias\":{\"4294967296\":1}}", "logit_bias: found the key 4294967296, expected a token id");
+    REFUSED("{\"logit_bias\":{\"4294967296\":1}}",
+            "logit_bias: found the key 4294967296, expected a token id");
     REFUSED("{\"logit_bias\":{\"1\":\"a\"}}", "logit_bias: found \"a\", expected a finite number");
     REFUSED("{\"logit_bias\":{\"1\":1e300}}", "logit_bias: found 1e+300, expected a finite number");
-    REFUSED("{\"logit_bias\":[[1,2],[3]]}", "logit_bias: found a list of 1, expected a pair of token id and value");
+    REFUSED("{\"logit_bias\":[[1,2],[3]]}",
+            "logit_bias: found a list of 1, expected a pair of token id and value");
     REFUSED("{\"logit_bias\":[[1,2],[1,3]]}", "logit_bias: token 1 is there twice");
     REFUSED("{\"logit_bias\":[[-1,2]]}", "logit_bias: found the key -1, expected a token id");
-    REFUSED("{\"logit_bias\":3}", "logit_bias: found 3, expected an object of token ids and values, or a list of pairs");
+    REFUSED("{\"logit_bias\":3}",
+            "logit_bias: found 3, expected an object of token ids and values, or a list of pairs");
     REFUSED("{\"stop\":\"\"}", "stop: found \"\", expected a string that is not empty, or a list of such");
     REFUSED("{\"stop\":[\"a\",5]}", "stop: found 5, expected a string that is not empty, or a list of such");
     REFUSED("{\"stop_token\":[1,-1]}", "stop_token: found -1, expected a token id");
@@ -163,19 +169,22 @@ static void unknown_names_are_refused(void **state)
     REFUSED("{\"top_k\":5,\"tempreature\":1}", "tempreature: there is no such sampling parameter");
     REFUSED("{\"max_length\":5}", "max_length: there is no such sampling parameter");
     REFUSED("[]", "sampling parameters must be an object");
-    assert_true(sampling_knows("top_k") && sampling_knows("stop_strings") && sampling_knows("stop_token_ids"));
+    assert_true(sampling_knows("top_k") && sampling_knows("stop_strings") &&
+                sampling_knows("stop_token_ids"));
     assert_false(sampling_knows("max_length") || sampling_knows("prompt") || sampling_knows(""));
 }
 
 static void a_generation_config_is_read(void **state)
 {
     (void)state;
-    assert_int_equal(config(&s, "{\"_from_model_config\":true,\"bos_token_id\":1,\"pad_token_id\":0,\"do_sample\":true,"
-                                "\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20,\"repetition_penalty\":1.05,"
-                                "\"eos_token_id\":[9,2,9],\"max_length\":4096,\"max_new_tokens\":2048,"
-                                "\"stop_strings\":[\"x\"],\"transformers_version\":\"4.44.0\",\"min_p\":null}"),
-                     0);
-    assert_true(s.do_sample && s.temperature == 0.6 && s.top_p == 0.9 && s.top_k == 20 && s.repetition_penalty == 1.05);
+    assert_int_equal(
+        config(&s, "{\"_from_model_config\":true,\"bos_token_id\":1,\"pad_token_id\":0,\"do_sample\":true,"
+                   "\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20,\"repetition_penalty\":1.05,"
+                   "\"eos_token_id\":[9,2,9],\"max_length\":4096,\"max_new_tokens\":2048,"
+                   "\"stop_strings\":[\"x\"],\"transformers_version\":\"4.44.0\",\"min_p\":null}"),
+        0);
+    assert_true(s.do_sample && s.temperature == 0.6 && s.top_p == 0.9 && s.top_k == 20 &&
+                s.repetition_penalty == 1.05);
     assert_true(s.n_eos == 2 && s.eos[0] == 2 && s.eos[1] == 9 && s.bos == 1 && s.pad == 0);
     assert_true(s.max_length == 4096 && s.max_new_tokens == 2048 && s.n_stops == 1);
     assert_false(sampling_given(&s, SAMPLING_MIN_P));
@@ -192,7 +201,8 @@ static void a_broken_generation_config_is_refused_with_the_file_named(void **sta
     assert_int_equal(config(&s, "[]"), ERR_INPUT);
     assert_string_equal(e.msg, "m/generation_config.json: found something else than a JSON object");
     assert_int_equal(config(&s, "{\"temperature\":\"0.6\"}"), ERR_INPUT);
-    assert_string_equal(e.msg, "m/generation_config.json: temperature: found \"0.6\", expected a finite number >= 0");
+    assert_string_equal(
+        e.msg, "m/generation_config.json: temperature: found \"0.6\", expected a finite number >= 0");
 }
 
 /* Runs config() and returns what it wrote to stderr. */
@@ -220,12 +230,14 @@ static const char *warning_of(const char *text)
 static void other_decoding_is_warned_of_once(void **state)
 {
     (void)state;
-    assert_string_equal(warning_of("{\"num_beams\":4,\"top_k\":5,\"typical_p\":0.9,\"suppress_tokens\":[1]}"),
-                        "gallop: warning: m/generation_config.json: num_beams, typical_p, suppress_tokens: asks for "
-                        "decoding that is not done here; ignored\n");
-    assert_string_equal(warning_of("{\"num_beams\":1,\"typical_p\":1.0,\"penalty_alpha\":null,\"bad_words_ids\":null,"
-                                   "\"suppress_tokens\":[],\"no_repeat_ngram_size\":0,\"use_cache\":true,\"new\":1}"),
-                        "");
+    assert_string_equal(
+        warning_of("{\"num_beams\":4,\"top_k\":5,\"typical_p\":0.9,\"suppress_tokens\":[1]}"),
+        "gallop: warning: m/generation_config.json: num_beams, typical_p, suppress_tokens: asks for "
+        "decoding that is not done here; ignored\n");
+    assert_string_equal(
+        warning_of("{\"num_beams\":1,\"typical_p\":1.0,\"penalty_alpha\":null,\"bad_words_ids\":null,"
+                   "\"suppress_tokens\":[],\"no_repeat_ngram_size\":0,\"use_cache\":true,\"new\":1}"),
+        "");
 }
 
 static void a_folder_without_generation_config_is_neutral(void **state)
@@ -261,10 +273,15 @@ static void the_users_word_beats_the_models_and_that_the_neutral(void **state)
 
     (void)state;
     sampling_default(&user);
-    assert_int_equal(config(&model, "{\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"eos_token_id\":2,\"pad_token_id\":7}"), 0);
+    assert_int_equal(
+        config(
+            &model,
+            "{\"do_sample\":true,\"temperature\":0.6,\"top_p\":0.9,\"eos_token_id\":2,\"pad_token_id\":7}"),
+        0);
     assert_int_equal(set(&user, "{\"temperature\":1.5,\"stop\":\"x\",\"logit_bias\":{\"1\":2}}"), 0);
     sampling_merge(&out, &user, &model);
-    assert_true(out.temperature == 1.5 && out.top_p == 0.9 && out.do_sample && out.top_k == 0 && out.n_eos == 1);
+    assert_true(out.temperature == 1.5 && out.top_p == 0.9 && out.do_sample && out.top_k == 0 &&
+                out.n_eos == 1);
     assert_true(out.n_stops == 1 && out.n_biases == 1 && out.pad == 7 && !sampling_is_greedy(&out));
     assert_true(sampling_given(&out, SAMPLING_TOP_P) && !sampling_given(&out, SAMPLING_TOP_K));
 
@@ -291,7 +308,8 @@ static void who_samples_and_who_is_greedy(void **state)
 {
     (void)state;
     assert_true(greedy_of("{}", "{}"));
-    assert_true(greedy_of("{}", "{\"temperature\":0.6,\"top_p\":0.9}")); /* Hugging Face: do_sample is what counts */
+    assert_true(
+        greedy_of("{}", "{\"temperature\":0.6,\"top_p\":0.9}")); /* Hugging Face: do_sample is what counts */
     assert_false(greedy_of("{}", "{\"do_sample\":true}"));
     assert_false(greedy_of("{\"do_sample\":true}", "{}"));
     assert_true(greedy_of("{\"do_sample\":false}", "{\"do_sample\":true}"));
@@ -327,11 +345,11 @@ static void limits_that_contradict_each_other(void **state)
     assert_string_equal(e.msg, "min_new_tokens: found 30, expected at most max_new_tokens (5)");
 }
 
-#define INVALID(sentence)                                                                           \
-    do {                                                                                            \
-        assert_int_equal(sampling_validate(&s, 10, &e), ERR_INPUT);                                 \
-        assert_string_equal(e.msg, sentence);                                                       \
-        sampling_default(&s);                                                                       \
+#define INVALID(sentence)                                           \
+    do {                                                            \
+        assert_int_equal(sampling_validate(&s, 10, &e), ERR_INPUT); \
+        assert_string_equal(e.msg, sentence);                       \
+        sampling_default(&s);                                       \
     } while (0)
 
 static void a_record_filled_by_hand_is_checked(void **state)
@@ -378,7 +396,8 @@ static void end_tokens_are_added_in_order(void **state)
     }
     assert_int_equal(s.n_eos, 3);
     assert_memory_equal(s.eos, want, sizeof(want));
-    assert_true(sampling_has_id(s.eos, 3, 4) && !sampling_has_id(s.eos, 3, 5) && !sampling_has_id(s.eos, 3, 10));
+    assert_true(sampling_has_id(s.eos, 3, 4) && !sampling_has_id(s.eos, 3, 5) &&
+                !sampling_has_id(s.eos, 3, 10));
     assert_false(sampling_has_id(NULL, 0, 0));
 }
 
@@ -392,7 +411,8 @@ static void names_are_those_of_the_fields(void **state)
 
 static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
 {
-    static const char text[] = "{\"stop_strings\":[\"a\",\"b\"],\"eos_token_id\":[1,2],\"logit_bias\":{\"1\":2},\"top_k\":5}";
+    static const char text[] =
+        "{\"stop_strings\":[\"a\",\"b\"],\"eos_token_id\":[1,2],\"logit_bias\":{\"1\":2},\"top_k\":5}";
     size_t blocks = mem_live_blocks();
     bool failed = true;
 

@@ -160,12 +160,26 @@ static void nothing_stops_before_min_new_tokens(void **state)
     assert_int_equal(stop_token(&st, 2, 1), STOP_NONE);
     assert_false(say("END"));
     assert_int_equal(stop_token(&st, 9, 2), STOP_NONE);
-    assert_false(say(".EN")); /* begins in time, ends after it */
+    assert_false(say("END.EN")); /* begins before it, ends after it */
     assert_int_equal(stop_token(&st, 3, 3), STOP_NONE);
     assert_true(say("D!"));
-    expect("END.");
+    expect("ENDEND.");
     begin(1, 100);
     assert_int_equal(stop_token(&st, 9, 3), STOP_TOKEN);
+}
+
+static void a_match_that_came_too_early_may_begin_the_one_that_counts(void **state)
+{
+    (void)state;
+    s.min_new_tokens = 1;
+    STOP_AT("aba");
+    begin(1, 100);
+    stop_token(&st, 1, 1);
+    assert_false(say("xaba"));
+    expect("xab");
+    stop_token(&st, 1, 2);
+    assert_true(say("ba"));
+    expect("xab");
 }
 
 static void a_stop_string_across_tokens_is_never_shown(void **state)
@@ -247,7 +261,8 @@ static bool find_first(const char *text, size_t n, size_t *at, size_t *which)
     for (size_t end = 1; end <= n; end++)
         for (size_t begin_at = 0; begin_at < end; begin_at++)
             for (size_t i = 0; i < s.n_stops; i++)
-                if (s.stop[i].n == end - begin_at && memcmp(text + begin_at, s.stop[i].s, end - begin_at) == 0) {
+                if (s.stop[i].n == end - begin_at &&
+                    memcmp(text + begin_at, s.stop[i].s, end - begin_at) == 0) {
                     *at = begin_at;
                     *which = i;
                     return true;
@@ -255,8 +270,9 @@ static bool find_first(const char *text, size_t n, size_t *at, size_t *which)
     return false;
 }
 
-/* Random texts of three letters in random pieces against a search in the whole text. After every piece what is shown must
- * be the beginning of what will be shown, and no less than what no stop string can touch any more. */
+/* Random texts of three letters in random pieces against a search in the whole text. After every piece
+ * what is shown must be the beginning of what will be shown, and no less than what no stop string can
+ * touch any more. */
 static void any_cutting_into_pieces_gives_the_same_text(void **state)
 {
     uint64_t r = 0;
@@ -284,10 +300,12 @@ static void any_cutting_into_pieces_gives_the_same_text(void **state)
         begin(1, 1000);
         for (size_t token = 1; fed < n && !stopped; token++) {
             size_t piece = (size_t)(rng_uniform(1, r++) * 6);
+            char copy[6]; /* nothing of the text before it lies in front */
 
             piece = piece < n - fed ? piece : n - fed;
+            memcpy(copy, text + fed, piece);
             stop_token(&st, 1, token);
-            stopped = stop_text(&st, text + fed, piece, &shown);
+            stopped = stop_text(&st, copy, piece, &shown);
             fed += piece;
             assert_true(shown.len <= at && memcmp(shown.data ? shown.data : "", text, shown.len) == 0);
             assert_true(stopped || shown.len + longest > fed);
@@ -346,6 +364,7 @@ int main(void)
         TEST(stop_tokens_end_it_even_when_end_tokens_are_ignored),
         TEST(an_end_token_that_is_also_the_last_counts_as_stop),
         TEST(nothing_stops_before_min_new_tokens),
+        TEST(a_match_that_came_too_early_may_begin_the_one_that_counts),
         TEST(a_stop_string_across_tokens_is_never_shown),
         TEST(text_that_only_began_like_a_stop_string_is_shown_at_last),
         TEST(a_stop_string_in_the_last_token_beats_the_length),

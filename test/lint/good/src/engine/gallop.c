@@ -1,4 +1,4 @@
-/* door.c - the interface. */
+/* gallop.c - the interface. */
 #include "gallop.h"
 
 #include "base/leaf.h"

@@ -1,0 +1,188 @@
+/* shards.c - reads an index: {"metadata": ..., "weight_map": {"tensor name": "file name", ...}}.
+ *
+ * Every file name is proved by hfdir_path() before anybody opens it. Whether the named file holds the tensor
+ * is proved by weights.c, when it is open.
+ */
+#include "ckpt/shards.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/jpull.h"
+#include "base/map.h"
+#include "ckpt/hfdir.h"
+
+enum { MAX_FILES = 4096 };
+
+struct reader {
+    struct shards *s;
+    struct strmap files; /* file name -> its number before sorting */
+    const char *dir;
+    struct jp j;
+    struct err *e;
+};
+
+/* A terminated copy; a NUL inside would make two names one. */
+static const char *keep(struct reader *r, const struct jp_str *text)
+{
+    char *copy;
+
+    if (memchr(text->s, 0, text->n)) {
+        jp_fail(&r->j, "a name has a NUL character");
+        return NULL;
+    }
+    copy = arena_strndup(&r->s->arena, text->s, text->n);
+    if (!copy)
+        r->j.rc = err_nomem(r->e, r->s->path);
+    return copy;
+}
+
+/* The number of the file NAME, which is proved and added when it is new. */
+static int add_file(struct reader *r, const struct jp_str *name, uint64_t *at)
+{
+    struct shards *s = r->s;
+    char path[HFDIR_PATH_MAX];
+    const char *copy;
+    int rc;
+
+    if (strmap_get(&r->files, name->s, name->n, at))
+        return 0;
+    if (!(copy = keep(r, name)))
+        return jp_rc(&r->j);
+    if ((rc = hfdir_path(path, sizeof(path), r->dir, copy, r->e)) != 0) {
+        err_prefix(r->e, "%s", s->path);
+        return rc;
+    }
+    if (s->n_files == MAX_FILES)
+        return err_set(r->e, ERR_UNSUPPORTED, "%s: the index names more than %d files", s->path, MAX_FILES);
+    if (!mem_grow((void **)&s->file, &s->cap_files, s->n_files + 1, sizeof(*s->file), MEM_CKPT) ||
+        strmap_put(&r->files, copy, name->n, s->n_files) < 0)
+        return err_nomem(r->e, s->path);
+    *at = s->n_files;
+    s->file[s->n_files++] = copy;
+    return 0;
+}
+
+static int read_map(struct reader *r)
+{
+    struct shards *s = r->s;
+    struct jp_str name, file;
+
+    for (jp_enter_object(&r->j); jp_key(&r->j, &name);) {
+        const char *copy = keep(r, &name);
+        uint64_t at;
+        int rc;
+
+        if (!copy || !jp_string(&r->j, &file))
+            break;
+        if ((rc = add_file(r, &file, &at)) != 0)
+            return rc;
+        rc = strmap_put(&s->where, copy, name.n, at);
+        if (rc < 0 || !mem_grow((void **)&s->name, &s->cap, s->n + 1, sizeof(*s->name), MEM_CKPT))
+            return err_nomem(r->e, s->path);
+        if (rc == 0)
+            return jp_fail(&r->j, "tensor %.300s stands twice in weight_map", copy);
+        s->name[s->n++] = copy;
+    }
+    return jp_rc(&r->j);
+}
+
+static int read_index(struct reader *r)
+{
+    bool seen = false;
+    struct jp_str key;
+    int rc;
+
+    for (jp_enter_object(&r->j); jp_key(&r->j, &key);) {
+        if (!jp_is(&key, "weight_map")) {
+            jp_skip(&r->j);
+            continue;
+        }
+        if (seen)
+            return jp_fail(&r->j, "weight_map stands twice");
+        if (jp_peek(&r->j) != JP_OBJECT)
+            return jp_fail(&r->j, "weight_map must be an object of tensor and file names");
+        seen = true;
+        if ((rc = read_map(r)) != 0)
+            return rc;
+    }
+    if ((rc = jp_finish(&r->j)) != 0)
+        return rc;
+    if (r->s->n == 0)
+        return err_set(r->e, ERR_INPUT, "%s: there is no weight_map that names tensors", r->s->path);
+    return 0;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Puts the files in order and renumbers what points to them. */
+static int sort_files(struct reader *r)
+{
+    struct shards *s = r->s;
+    uint64_t *place = mem_zalloc(s->n_files, sizeof(*place), MEM_CKPT), old;
+
+    if (!place)
+        return err_nomem(r->e, s->path);
+    qsort(s->file, s->n_files, sizeof(*s->file), by_text);
+    for (size_t i = 0; i < s->n_files; i++)
+        if (strmap_get(&r->files, s->file[i], strlen(s->file[i]), &old))
+            place[old] = i;
+    for (size_t i = 0; i < s->n; i++) {
+        size_t len = strlen(s->name[i]);
+        if (strmap_get(&s->where, s->name[i], len, &old) &&
+            !strmap_set(&s->where, s->name[i], len, place[old]))
+            ASSERT(false, "no memory is needed to change a value");
+    }
+    mem_free(place);
+    return 0;
+}
+
+int shards_open_text(struct shards *s, const char *text, size_t len, const char *dir, const char *path,
+                     struct err *e)
+{
+    struct reader r = {.s = s, .dir = dir, .e = e};
+    struct arena scratch; /* unescaped strings: names are copied once they are proved */
+    int rc;
+
+    *s = (struct shards){0};
+    arena_init(&s->arena, MEM_CKPT);
+    arena_init(&scratch, MEM_CKPT);
+    strmap_init(&s->where, MEM_CKPT);
+    strmap_init(&r.files, MEM_CKPT);
+    s->path = arena_strndup(&s->arena, path, strlen(path));
+    if (!s->path)
+        rc = err_nomem(e, path);
+    else if ((rc = jp_open(&r.j, text, len, s->path, &scratch, e)) == 0 && (rc = read_index(&r)) == 0)
+        rc = sort_files(&r);
+    strmap_fini(&r.files);
+    arena_fini(&scratch);
+    if (rc != 0)
+        shards_close(s);
+    return rc;
+}
+
+int shards_open(struct shards *s, const char *dir, const char *index, struct err *e)
+{
+    char path[HFDIR_PATH_MAX];
+    struct map_file map = {0};
+    int rc;
+
+    *s = (struct shards){0};
+    if ((rc = hfdir_path(path, sizeof(path), dir, index, e)) != 0 || (rc = map_file_open(&map, path, e)) != 0)
+        return rc;
+    rc = shards_open_text(s, map.bytes ? map.bytes : "", map.len, dir, path, e);
+    map_file_close(&map);
+    return rc;
+}
+
+void shards_close(struct shards *s)
+{
+    mem_free(s->file);
+    mem_free(s->name);
+    strmap_fini(&s->where);
+    arena_fini(&s->arena);
+    *s = (struct shards){0};
+}

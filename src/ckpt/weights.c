@@ -1,0 +1,297 @@
+/* weights.c - chooses the files of a folder, opens them and joins their tensors in one index.
+ *
+ * With shards the index file decides: each tensor it names must be in the file it names. Tensors of a shard
+ * that the index leaves out are taken too, unless another shard has the same name.
+ */
+#include "ckpt/weights.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/strmap.h"
+#include "ckpt/hfdir.h"
+#include "ckpt/safet.h"
+#include "ckpt/shards.h"
+#include "ckpt/tfile.h"
+#include "ckpt/torchbin.h"
+
+typedef int read_fn(struct tfile *f, struct err *e);
+
+struct weights {
+    struct tfile *file;
+    size_t n_files;
+    const struct view **view; /* borrowed from the files */
+    bool *used;
+    size_t n;
+    struct strmap index; /* name -> place in view[] */
+    char kind[64];
+    char path[HFDIR_PATH_MAX]; /* the one file, or the index */
+};
+
+static int open_one(struct tfile *f, const char *dir, const char *name, read_fn *read, struct err *e)
+{
+    char path[HFDIR_PATH_MAX];
+    int rc;
+
+    if ((rc = hfdir_path(path, sizeof(path), dir, name, e)) != 0 || (rc = tfile_open(f, path, e)) != 0)
+        return rc;
+    if ((rc = read(f, e)) != 0)
+        tfile_close(f);
+    return rc;
+}
+
+/* Room for the files and, once they are open, for their tensors. */
+static int alloc_files(struct weights *w, size_t n, const char *dir, struct err *e)
+{
+    w->file = mem_zalloc(n, sizeof(*w->file), MEM_CKPT);
+    if (!w->file)
+        return err_nomem(e, dir);
+    w->n_files = n;
+    return 0;
+}
+
+static int alloc_views(struct weights *w, const char *dir, struct err *e)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n_files; i++)
+        n += w->file[i].n;
+    w->view = mem_zalloc(n, sizeof(*w->view), MEM_CKPT);
+    w->used = mem_zalloc(n, sizeof(*w->used), MEM_CKPT);
+    if (!w->view || !w->used || !strmap_reserve(&w->index, n))
+        return err_nomem(e, dir);
+    return 0;
+}
+
+static int add_view(struct weights *w, const struct view *v, struct err *e)
+{
+    int put = strmap_put(&w->index, v->name, strlen(v->name), w->n);
+
+    if (put < 0)
+        return err_nomem(e, v->file);
+    if (put == 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: tensor %.300s is in another shard too, and the index does not say which counts",
+                       v->file, v->name);
+    w->view[w->n++] = v;
+    return 0;
+}
+
+static int open_single(struct weights *w, const char *dir, const char *name, read_fn *read, struct err *e)
+{
+    int rc;
+
+    if ((rc = alloc_files(w, 1, dir, e)) != 0 || (rc = open_one(&w->file[0], dir, name, read, e)) != 0 ||
+        (rc = alloc_views(w, dir, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < w->file[0].n; i++)
+        if ((rc = add_view(w, &w->file[0].tensor[i], e)) != 0)
+            return rc;
+    snprintf(w->kind, sizeof(w->kind), "%s", w->file[0].kind);
+    snprintf(w->path, sizeof(w->path), "%s", w->file[0].path);
+    return 0;
+}
+
+/* Each tensor of the index must be in the shard that the index says. */
+static int check_map(const struct weights *w, const struct shards *s, struct err *e)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        size_t len = strlen(s->name[i]);
+        uint64_t at = 0;
+
+        if (strmap_get(&s->where, s->name[i], len, &at) && !tfile_get(&w->file[at], s->name[i], len))
+            return err_set(e, ERR_INPUT, "%s: tensor %.300s should be in %s, which does not hold it", s->path,
+                           s->name[i], s->file[at]);
+    }
+    return 0;
+}
+
+static int open_shards(struct weights *w, const char *dir, const char *index, read_fn *read, struct err *e)
+{
+    struct shards s;
+    int rc;
+
+    if ((rc = shards_open(&s, dir, index, e)) != 0)
+        return rc;
+    if ((rc = alloc_files(w, s.n_files, dir, e)) != 0)
+        goto out;
+    for (size_t i = 0; i < s.n_files; i++)
+        if ((rc = open_one(&w->file[i], dir, s.file[i], read, e)) != 0) {
+            err_prefix(e, "%s", index);
+            goto out;
+        }
+    if ((rc = check_map(w, &s, e)) != 0 || (rc = alloc_views(w, dir, e)) != 0)
+        goto out;
+    for (size_t i = 0; i < w->n_files; i++)
+        for (size_t t = 0; t < w->file[i].n; t++) {
+            const struct view *v = &w->file[i].tensor[t];
+            uint64_t at;
+
+            if (strmap_get(&s.where, v->name, strlen(v->name), &at) && at != i)
+                continue; /* the index prefers the copy in another shard */
+            if ((rc = add_view(w, v, e)) != 0)
+                goto out;
+        }
+    snprintf(w->kind, sizeof(w->kind), "%s, %zu shards", w->file[0].kind, s.n_files);
+    snprintf(w->path, sizeof(w->path), "%s", s.path);
+out:
+    shards_close(&s);
+    return rc;
+}
+
+/* A folder without any of the usual names: one .safetensors file is taken, whatever its name. */
+static int open_unusual(struct weights *w, const char *dir, struct err *e)
+{
+    char name[HFDIR_PATH_MAX];
+    size_t n;
+    int rc;
+
+    if ((rc = hfdir_find(dir, ".safetensors", name, sizeof(name), &n, e)) != 0)
+        return rc;
+    if (n == 0)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin "
+            "nor the index of one",
+            dir);
+    if (n > 1)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: there are %zu .safetensors files, none is named model.safetensors, and there is no "
+            "model.safetensors.index.json",
+            dir, n);
+    return open_single(w, dir, name, safet_read, e);
+}
+
+static int choose(struct weights *w, const char *dir, struct err *e)
+{
+    if (hfdir_has(dir, "model.safetensors"))
+        return open_single(w, dir, "model.safetensors", safet_read, e);
+    if (hfdir_has(dir, "model.safetensors.index.json"))
+        return open_shards(w, dir, "model.safetensors.index.json", safet_read, e);
+    if (hfdir_has(dir, "pytorch_model.bin"))
+        return open_single(w, dir, "pytorch_model.bin", torchbin_read, e);
+    if (hfdir_has(dir, "pytorch_model.bin.index.json"))
+        return open_shards(w, dir, "pytorch_model.bin.index.json", torchbin_read, e);
+    return open_unusual(w, dir, e);
+}
+
+int weights_open(struct weights **out, const char *dir, struct err *e)
+{
+    struct weights *w = mem_zalloc(1, sizeof(*w), MEM_CKPT);
+    int rc;
+
+    *out = NULL;
+    if (!w)
+        return err_nomem(e, dir);
+    strmap_init(&w->index, MEM_CKPT);
+    if ((rc = choose(w, dir, e)) != 0)
+        weights_close(w);
+    else
+        *out = w;
+    return rc;
+}
+
+const struct view *weights_get(struct weights *w, const char *name)
+{
+    uint64_t at;
+
+    if (!strmap_get(&w->index, name, strlen(name), &at))
+        return NULL;
+    w->used[at] = true;
+    return w->view[at];
+}
+
+bool weights_has(const struct weights *w, const char *name)
+{
+    uint64_t at;
+
+    return strmap_get(&w->index, name, strlen(name), &at);
+}
+
+size_t weights_n(const struct weights *w)
+{
+    return w->n;
+}
+
+const struct view *weights_at(const struct weights *w, size_t i)
+{
+    ASSERT(i < w->n, "%zu of %zu", i, w->n);
+    return w->view[i];
+}
+
+size_t weights_unused(const struct weights *w, const char **first, size_t max)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->used[i])
+            continue;
+        if (n < max)
+            first[n] = w->view[i]->name;
+        n++;
+    }
+    return n;
+}
+
+/* After a failed comparison only the last '*' is widened: earlier ones cannot help, so the time is a
+ * product at most. */
+static bool matches(const char *pattern, const char *name)
+{
+    const char *star = NULL, *resume = name;
+
+    while (*name) {
+        if (*pattern == '*') {
+            star = pattern++;
+            resume = name;
+        } else if (*pattern == *name) {
+            pattern++;
+            name++;
+        } else if (star) {
+            pattern = star + 1;
+            name = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return !*pattern;
+}
+
+void weights_skip(struct weights *w, const char *pattern)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (!w->used[i])
+            w->used[i] = matches(pattern, w->view[i]->name);
+}
+
+const char *weights_path(const struct weights *w)
+{
+    return w->path;
+}
+
+const char *weights_kind(const struct weights *w)
+{
+    return w->kind;
+}
+
+void weights_drop_pages(struct weights *w)
+{
+    for (size_t i = 0; i < w->n_files; i++)
+        map_file_drop(&w->file[i].map, w->file[i].map.bytes, w->file[i].map.len);
+}
+
+void weights_close(struct weights *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->n_files; i++)
+        tfile_close(&w->file[i]);
+    mem_free(w->file);
+    mem_free(w->view);
+    mem_free(w->used);
+    strmap_fini(&w->index);
+    mem_free(w);
+}

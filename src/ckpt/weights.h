@@ -1,0 +1,52 @@
+/* weights.h - all tensors of a checkpoint folder as views by name, whatever the files are.
+ *
+ * Looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json,
+ * in this order; if none is there, for a single .safetensors file of another name. Files are mapped read-only
+ * and never copied. Keeps book of who took what, so that a tensor nobody asked for does not go unnoticed. Not
+ * thread safe while it is filled and asked; views may be read by any thread.
+ */
+#ifndef GALLOP_CKPT_WEIGHTS_H
+#define GALLOP_CKPT_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "tensor/view.h"
+
+struct weights;
+
+/* Opens the folder DIR and proves every header in it. On failure *out is NULL and *e names the file and
+ * the fault. */
+int weights_open(struct weights **out, const char *dir, struct err *e);
+
+/* The tensor NAME, marked as used, or NULL. Borrowed until weights_close(); data may be unaligned and
+ * strided. */
+const struct view *weights_get(struct weights *w, const char *name);
+
+bool weights_has(const struct weights *w, const char *name); /* does not mark */
+size_t weights_n(const struct weights *w);
+const struct view *weights_at(const struct weights *w,
+                              size_t i); /* i < weights_n(); in file order; does not mark */
+
+/* Counts the tensors nobody took or skipped; the names of up to MAX of them go to first[]. */
+size_t weights_unused(const struct weights *w, const char **first, size_t max);
+
+/* Marks all names that match PATTERN as known and not needed. '*' stands for any run of characters, also
+ * none. */
+void weights_skip(struct weights *w, const char *pattern);
+
+/* What the files are: "safetensors", "safetensors, 3 shards", "torch zip", "torch stream", "torch zip, 2
+ * shards". */
+const char *weights_kind(const struct weights *w);
+
+/* Where a missing tensor should have been: the one file, or the index of several. For messages. */
+const char *weights_path(const struct weights *w);
+
+/* The mapped pages may leave memory: the tensors have been packed elsewhere. Views stay valid and are read
+ * again on touch. */
+void weights_drop_pages(struct weights *w);
+
+void weights_close(struct weights *w); /* NULL is fine */
+
+#endif

@@ -1,0 +1,40 @@
+/* avx2_fold.c - joins the chunks of attention and divides by their sum. See ref_attn.c. */
+#include <math.h>
+
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_math.h"
+
+void avx2_attn_fold(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)
+{
+    float n, a, b;
+    __m256 va, vb;
+
+    if (m2 == -INFINITY && l2 == 0)
+        return;
+    if (*m == -INFINITY) {
+        *m = m2;
+        *l = l2;
+        memmove(o, o2, d * sizeof *o);
+        return;
+    }
+    n = *m > m2 ? *m : m2;
+    a = kmath_exp(*m - n);
+    b = kmath_exp(m2 - n);
+    *m = n;
+    *l = fmaf(*l, a, l2 * b);
+    va = _mm256_set1_ps(a);
+    vb = _mm256_set1_ps(b);
+    for (size_t i = 0; i < d; i += 8) {
+        __m256 y = _mm256_mul_ps(avx2_get(o2 + i, d - i), vb);
+
+        avx2_put(o, i, _mm256_fmadd_ps(avx2_get(o + i, d - i), va, y), d - i, false);
+    }
+}
+
+void avx2_attn_finish(void *out, const float *o, float l, size_t d, bool bf16)
+{
+    const __m256 inv = _mm256_set1_ps(1.0f / l), zero = _mm256_setzero_ps();
+
+    for (size_t i = 0; i < d; i += 8)
+        avx2_put(out, i, l == 0 ? zero : _mm256_mul_ps(avx2_get(o + i, d - i), inv), d - i, bf16);
+}

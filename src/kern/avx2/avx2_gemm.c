@@ -1,0 +1,276 @@
+/* avx2_gemm.c - C = A x W^T + bias over packed panels of 32 columns, for fp32 and bf16 weights.
+ *
+ *   tile:   6 rows x 16 columns (12 accumulators), or up to 3 rows x 32 columns; sums are those of ref_gemm.c
+ *   A:      copied (bf16: widened) once a block into a small buffer of fp32 rows, so that broadcasts come from memory
+ *   blocks: K is cut; the sums so far wait in C, which changes no bit. Many rows: 256 deep, 48 rows, 4 panels, so that half
+ *           a panel's block stays in level 1 and the rest in level 2. Up to 3 rows: as deep as the buffer, all panels, every
+ *           panel read once from memory, in order, with prefetch
+ *
+ * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts (bf16 adds 2 shifts or masks).
+ */
+#include <immintrin.h>
+
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_tile.h"
+
+enum {
+    ROWS = AVX2_ROWS,
+    FEW_ROWS = AVX2_FEW_ROWS,
+    DEPTH = 256,     /* of a block of K */
+    BLOCK_ROWS = 48, /* rows of A in the buffer; a multiple of ROWS */
+    BLOCK_PANELS = 4,
+    PAD = 16,        /* floats between buffered rows, or they would fall into one set of the cache */
+    STRIDE = DEPTH + PAD,
+    FEW_DEPTH = BLOCK_ROWS * STRIDE / FEW_ROWS - PAD, /* a block of K when there are few rows */
+    FEW_STRIDE = FEW_DEPTH + PAD,
+    AHEAD = 2048, /* bytes that the prefetch runs ahead */
+};
+
+/* One block: the depth [k0, k0 + depth) of K. */
+struct block {
+    const struct kern_gemm *g;
+    size_t k0, depth;
+    bool first, last; /* begins the sums; ends them, so the bias is added */
+    float *a;         /* the buffer */
+};
+
+/* A tile's place in C, and what to ask memory for meanwhile. */
+struct place {
+    float *c;
+    const float *bias; /* NULL: none now */
+    size_t left;       /* columns that exist from here */
+    bool first;
+    const char *next; /* this tile's share of the next block of panel */
+    size_t next_step; /* bytes of it a row of B */
+};
+
+static bool is_few(size_t m)
+{
+    return m <= FEW_ROWS;
+}
+
+/* Copies ROWS rows of the block's depth from row R of A to the buffer. */
+AVX2_INLINE void fill(const struct block *o, size_t r, size_t rows, size_t stride, bool bf16)
+{
+    const struct kern_gemm *g = o->g;
+
+    for (size_t i = 0; i < rows; i++) {
+        size_t at = (r + i) * g->lda + o->k0, k = 0;
+        float *to = o->a + i * stride;
+
+        if (!bf16) {
+            memcpy(to, (const float *)g->a + at, o->depth * sizeof *to);
+            continue;
+        }
+        for (; k + 8 <= o->depth; k += 8)
+            _mm256_storeu_ps(to + k, avx2_of_bf16x8((const uint16_t *)g->a + at + k));
+        for (; k < o->depth; k++)
+            to[k] = kmath_of_bits((uint32_t)((const uint16_t *)g->a)[at + k] << 16);
+    }
+}
+
+/* The sums so far of a tile: zeros, or what waits in C. */
+AVX2_INLINE void load_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows, int cols)
+{
+    AVX2_UNROLL
+    for (int r = 0; r < ROWS; r++) {
+        if (r >= rows)
+            break;
+        AVX2_UNROLL
+        for (int v = 0; v < 4; v++) {
+            if (v >= cols)
+                break;
+            if (p->first || p->left <= 8 * (size_t)v)
+                acc[r][v] = _mm256_setzero_ps();
+            else
+                acc[r][v] = avx2_get(p->c + (size_t)r * ldc + 8 * v, p->left - 8 * (size_t)v);
+        }
+    }
+}
+
+AVX2_INLINE void store_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows, int cols)
+{
+    AVX2_UNROLL
+    for (int v = 0; v < 4; v++) {
+        __m256 bias = _mm256_setzero_ps();
+
+        if (v >= cols || p->left <= 8 * (size_t)v)
+            break;
+        if (p->bias)
+            bias = avx2_get(p->bias + 8 * v, p->left - 8 * (size_t)v);
+        AVX2_UNROLL
+        for (int r = 0; r < ROWS; r++) {
+            if (r >= rows)
+                break;
+            if (p->bias)
+                acc[r][v] = _mm256_add_ps(acc[r][v], bias);
+            avx2_put(p->c + (size_t)r * ldc, 8 * (size_t)v, acc[r][v], p->left - 8 * (size_t)v, false);
+        }
+    }
+}
+
+/* B points at the tile's first column in the first row of the block; ROWS, COLS (registers), STRIDE, BF16 are constants. */
+AVX2_INLINE void tile(const struct place *p, size_t ldc, const float *a, size_t stride, const char *b, size_t depth,
+                      int rows, int cols, bool bf16)
+{
+    const size_t line = KERN_NR * sizeof(float); /* of a row of fp32, and of a pair of rows of bf16 */
+    const bool few = cols == 4;
+    const char *again = b, *next = few ? b + AHEAD : p->next;
+    __m256 acc[ROWS][4];
+
+    /* The pairs are read twice. The compiler must not know, or it keeps them in registers and sums in memory. */
+    __asm__("" : "+r"(again));
+    load_tile(acc, p, ldc, rows, cols);
+    for (size_t k = 0; k + bf16 < depth; k += 1 + bf16, b += line, again += line) {
+        if (few) {
+            _mm_prefetch(next, _MM_HINT_T0);
+            _mm_prefetch(next + 64, _MM_HINT_T0);
+            next += line;
+        } else {
+            _mm_prefetch(next, _MM_HINT_T1);
+            next += p->next_step;
+        }
+        if (!bf16) {
+            avx2_step(acc, b, AVX2_WHOLE, a + k, stride, rows, cols);
+        } else {
+            avx2_step(acc, b, AVX2_LOWER, a + k, stride, rows, cols);
+            avx2_step(acc, again, AVX2_UPPER, a + k + 1, stride, rows, cols);
+        }
+    }
+    if (bf16 && depth % 2)
+        avx2_step(acc, b, AVX2_LOWER, a + depth - 1, stride, rows, cols);
+    store_tile(acc, p, ldc, rows, cols);
+}
+
+typedef void tile_fn(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth);
+
+#define TILE(NAME, STRIDE_, ROWS_, COLS_, BF16_)                                                             \
+    static void NAME(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth)         \
+    {                                                                                                        \
+        tile(p, ldc, a, STRIDE_, b, depth, ROWS_, COLS_, BF16_);                                             \
+    }
+TILE(f32_few1, FEW_STRIDE, 1, 4, false)
+TILE(f32_few2, FEW_STRIDE, 2, 4, false)
+TILE(f32_few3, FEW_STRIDE, 3, 4, false)
+TILE(f32_3, STRIDE, 3, 2, false)
+TILE(f32_4, STRIDE, 4, 2, false)
+TILE(f32_5, STRIDE, 5, 2, false)
+TILE(f32_6, STRIDE, 6, 2, false)
+TILE(bf16_few1, FEW_STRIDE, 1, 4, true)
+TILE(bf16_few2, FEW_STRIDE, 2, 4, true)
+TILE(bf16_few3, FEW_STRIDE, 3, 4, true)
+TILE(bf16_3, STRIDE, 3, 2, true)
+TILE(bf16_4, STRIDE, 4, 2, true)
+TILE(bf16_5, STRIDE, 5, 2, true)
+TILE(bf16_6, STRIDE, 6, 2, true)
+#undef TILE
+
+static tile_fn *const few_tiles[2][FEW_ROWS + 1] = {{NULL, f32_few1, f32_few2, f32_few3},
+                                                    {NULL, bf16_few1, bf16_few2, bf16_few3}};
+static tile_fn *const tiles[2][ROWS + 1] = {{NULL, NULL, NULL, f32_3, f32_4, f32_5, f32_6},
+                                            {NULL, NULL, NULL, bf16_3, bf16_4, bf16_5, bf16_6}};
+
+/* Panel P from row K on. */
+AVX2_INLINE const char *panel(const struct kern_gemm *g, size_t p, size_t k, bool bf16)
+{
+    size_t rows = bf16 ? (g->k + 1) / 2 : g->k, row = bf16 ? k / 2 : k;
+
+    return (const char *)g->b + (p * rows + row) * KERN_NR * sizeof(float);
+}
+
+/* The place of the tile at row R, column COL. */
+AVX2_INLINE struct place place_at(const struct block *o, size_t r, size_t col)
+{
+    const struct kern_gemm *g = o->g;
+
+    return (struct place){
+        .c = g->c + r * g->ldc + col,
+        .bias = o->last && g->bias ? g->bias + col : NULL,
+        .left = g->n - col,
+        .first = o->first,
+    };
+}
+
+/* All rows of a call with few, over all its panels. */
+AVX2_INLINE void few(const struct block *o, size_t p0, size_t p1, bool bf16)
+{
+    fill(o, 0, o->g->m, FEW_STRIDE, bf16);
+    for (size_t p = p0; p < p1; p++) {
+        struct place place = place_at(o, 0, p * KERN_NR);
+
+        few_tiles[bf16][o->g->m](&place, o->g->ldc, o->a, panel(o->g, p, o->k0, bf16), o->depth);
+    }
+}
+
+/* The block that comes after panel P's of the panels [p0, p1). */
+AVX2_INLINE const char *after(const struct block *o, size_t p, size_t p0, size_t p1, bool bf16)
+{
+    if (p + 1 < p1)
+        return panel(o->g, p + 1, o->k0, bf16);
+    return o->last ? panel(o->g, p + 1, 0, bf16) : panel(o->g, p0, o->k0 + o->depth, bf16);
+}
+
+/* Rows [r, r + rows), more than FEW_ROWS, in tiles that are as equal as can be: 4 to 6 rows, and 4 + 3 for 7. */
+AVX2_INLINE void many(const struct block *o, size_t r, size_t rows, size_t p0, size_t p1, bool bf16)
+{
+    const size_t half_bytes = KERN_NR / 2 * sizeof(float), n_tiles = (rows + ROWS - 1) / ROWS;
+    const size_t share = (o->depth + bf16) / (1 + bf16) * half_bytes / n_tiles;
+
+    fill(o, r, rows, STRIDE, bf16);
+    for (size_t p = p0; p < p1; p++) {
+        const char *b = panel(o->g, p, o->k0, bf16), *next = after(o, p, p0, p1, bf16);
+
+        for (size_t at = 0; at < KERN_NR && p * KERN_NR + at < o->g->n; at += KERN_NR / 2)
+            for (size_t i = 0, t = n_tiles, n; i < rows; i += n, t--) {
+                struct place place = place_at(o, r + i, p * KERN_NR + at);
+
+                place.next = next;
+                place.next_step = half_bytes / n_tiles;
+                next += share;
+                n = (rows - i + t - 1) / t;
+                tiles[bf16][n](&place, o->g->ldc, o->a + i * STRIDE, b + at * sizeof(float), o->depth);
+            }
+    }
+}
+
+AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
+{
+    float a[BLOCK_ROWS * STRIDE] __attribute__((aligned(64)));
+    size_t depth = is_few(g->m) ? FEW_DEPTH : DEPTH, panels = is_few(g->m) ? p1 - p0 : BLOCK_PANELS;
+    size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+
+    for (size_t p = p0; p < p1; p += panels)
+        for (size_t k = 0; k == 0 || k < g->k; k += depth) {
+            struct block o = {
+                .g = g,
+                .k0 = k,
+                .depth = g->k - k < depth ? g->k - k : depth,
+                .first = k == 0,
+                .last = g->k - k <= depth,
+                .a = a,
+            };
+            size_t end = p1 - p < panels ? p1 : p + panels;
+
+            if (is_few(g->m)) {
+                few(&o, p, end, bf16);
+                continue;
+            }
+            /* Equal blocks, for there is no tile for a last one of one or two rows. */
+            for (size_t r = 0, n, i = blocks; r < g->m; r += n, i--) {
+                n = (g->m - r + i - 1) / i;
+                many(&o, r, n, p, end, bf16);
+            }
+        }
+}
+
+void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    if (g->m > 0)
+        gemm(g, p0, p1, false);
+}
+
+void avx2_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    if (g->m > 0)
+        gemm(g, p0, p1, true);
+}

@@ -1,0 +1,77 @@
+/* avx2_tile.h - the inner step of gemm and attention: a tile of sums += a column of A x a row of B.
+ *
+ * B's rows are fp32, or pairs of rows of bf16 in 32-bit lanes, the even row in the lower half: shifted left by 16 resp.
+ * masked they are floats. Up to 6 rows x 2 registers or 3 rows x 4: 12 sums, which hide the latency of the FMA, and what
+ * else is needed stays within 16 registers. Written for constant numbers of rows and registers.
+ */
+#ifndef GALLOP_KERN_AVX2_AVX2_TILE_H
+#define GALLOP_KERN_AVX2_AVX2_TILE_H
+
+#include <immintrin.h>
+
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_math.h"
+
+enum {
+    AVX2_ROWS = 6,     /* of the largest tile */
+    AVX2_FEW_ROWS = 3, /* up to here tiles may be four registers wide */
+};
+
+/* *acc = fma(x, y, *acc), the sum staying in its register: gcc 12 left to itself moves sums about and into memory. */
+AVX2_INLINE void avx2_add_product(__m256 *acc, __m256 x, __m256 y)
+{
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
+}
+
+/* What of a 32-bit lane of B is the weight. */
+enum avx2_part { AVX2_WHOLE, AVX2_LOWER, AVX2_UPPER };
+
+/* Eight weights from register V of row B. */
+AVX2_INLINE __m256 avx2_weights(const char *b, int v, enum avx2_part part)
+{
+    __m256 w = _mm256_loadu_ps((const float *)(const void *)b + 8 * v);
+
+    if (part == AVX2_LOWER)
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(w), 16));
+    if (part == AVX2_UPPER)
+        return _mm256_and_ps(w, _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000u)));
+    return w;
+}
+
+/* acc += a[r] x b[v] for one k. Tiles of two registers keep the weights and broadcast row by row, wider ones keep the
+ * broadcasts: whatever is fewer. */
+AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_part part, const float *a, size_t stride, int rows, int cols)
+{
+    if (cols == 2) {
+        __m256 w0 = avx2_weights(b, 0, part), w1 = avx2_weights(b, 1, part);
+
+        AVX2_UNROLL
+        for (int r = 0; r < AVX2_ROWS; r++) {
+            __m256 x;
+
+            if (r >= rows)
+                break;
+            x = _mm256_broadcast_ss(a + (size_t)r * stride);
+            avx2_add_product(&acc[r][0], x, w0);
+            avx2_add_product(&acc[r][1], x, w1);
+        }
+    } else {
+        __m256 x[AVX2_FEW_ROWS];
+
+        AVX2_UNROLL
+        for (int r = 0; r < AVX2_FEW_ROWS; r++)
+            if (r < rows)
+                x[r] = _mm256_broadcast_ss(a + (size_t)r * stride);
+        AVX2_UNROLL
+        for (int v = 0; v < 4; v++) {
+            __m256 w = avx2_weights(b, v, part);
+
+            AVX2_UNROLL
+            for (int r = 0; r < AVX2_FEW_ROWS; r++)
+                if (r < rows)
+                    avx2_add_product(&acc[r][v], x[r], w);
+        }
+    }
+}
+
+#endif

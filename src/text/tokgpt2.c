@@ -1,0 +1,143 @@
+/* tokgpt2.c - a JSON object of ids, and lines of two tokens each under a line with a version. */
+#include "text/tokgpt2.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/jpull.h"
+#include "base/map.h"
+#include "text/tokcore.h"
+#include "text/tokfamily.h"
+#include "text/tokids.h"
+#include "text/tokmerge.h"
+
+static int read_vocab(struct tok *t, const char *path, struct err *e)
+{
+    struct arena arena;
+    struct map_file m;
+    struct jp_str key;
+    struct jp j;
+    int64_t id;
+    int rc = map_file_open(&m, path, e);
+
+    if (rc)
+        return rc;
+    arena_init(&arena, MEM_TEXT);
+    jp_open(&j, m.bytes ? m.bytes : "", m.len, path, &arena, e);
+    for (jp_enter_object(&j); rc == 0 && jp_key(&j, &key);)
+        if (jp_i64(&j, &id) && (rc = tokvocab_add(&t->vocab, key.s, key.n, id, e)) != 0)
+            err_prefix(e, "%s", path);
+    if (rc == 0)
+        rc = jp_finish(&j);
+    arena_fini(&arena);
+    map_file_close(&m);
+    return rc;
+}
+
+static int add_lines(struct tokmerge *to, const char *s, const char *end, const char *path, struct err *e)
+{
+    size_t line = 0;
+
+    while (s < end) {
+        const char *nl = memchr(s, '\n', (size_t)(end - s)), *stop = nl ? nl : end, *next = nl ? nl + 1 : end, *blank;
+        int rc;
+
+        line++;
+        if (stop > s && stop[-1] == '\r')
+            stop--;
+        blank = stop > s ? memchr(s, ' ', (size_t)(stop - s)) : NULL;
+        if (stop == s || (line == 1 && strncmp(s, "#version", 8) == 0)) {
+            s = next;
+            continue;
+        }
+        if (!blank || blank == s || blank + 1 == stop || memchr(blank + 1, ' ', (size_t)(stop - blank - 1)))
+            return err_set(e, ERR_INPUT, "%s: line %zu is not two tokens with a blank between", path, line);
+        rc = tokmerge_add(to, s, (size_t)(blank - s), blank + 1, (size_t)(stop - blank - 1), e);
+        if (rc) {
+            err_prefix(e, "%s: near line %zu", path, line);
+            return rc;
+        }
+        s = next;
+    }
+    return tokmerge_end(to, e);
+}
+
+static int read_merges(struct tok *t, const char *path, struct err *e)
+{
+    struct tokmerge to;
+    struct map_file m;
+    int rc = map_file_open(&m, path, e);
+
+    if (rc)
+        return rc;
+    tokmerge_init(&to, &t->bpe, &t->vocab, 0);
+    if (m.len >= 8)
+        rc = add_lines(&to, m.bytes, m.bytes + m.len, path, e);
+    else if (m.len)
+        rc = err_set(e, ERR_INPUT, "%s: there are no merges in this file", path);
+    tokmerge_fini(&to);
+    map_file_close(&m);
+    return rc;
+}
+
+static int choose(const struct tokconf *c, const struct tokfamily **f, struct err *e)
+{
+    *f = NULL;
+    if (*c->class)
+        *f = tokfamily_of_class(c->class);
+    else if (*c->model_type)
+        *f = tokfamily_of_model(c->model_type);
+    else
+        *f = tokfamily_of_class("GPT2Tokenizer");
+    if (*f)
+        return 0;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: vocab.json and merges.txt do not say how text is cut into words, and the %s \"%s\" is not known "
+                   "here; a tokenizer.json would say it",
+                   c->path, *c->class ? "tokenizer_class" : "model_type", *c->class ? c->class : c->model_type);
+}
+
+static int add_fixed(struct tok *t, const struct tokconf *c, const struct tokconf_token *x, struct tok_ids *to,
+                     struct err *e)
+{
+    int32_t id;
+    uint32_t u;
+
+    if (!x->content || !tok_id_of(t, x->content, x->n, &id))
+        return err_set(e, ERR_INPUT, "%s: the token that is to stand around every text is not in the vocabulary", c->path);
+    u = (uint32_t)id;
+    return tokids_add(to, &u, 1) ? 0 : err_nomem(e, "tokenizer");
+}
+
+/* What stands around a text: BOS and EOS where the config asks for them; RoBERTa always has both. */
+static int add_around(struct tok *t, const struct tokfamily *f, const struct tokconf *c, struct err *e)
+{
+    bool roberta = strcmp(f->name, "RoBERTa") == 0, opt = !*c->class && strcmp(c->model_type, "opt") == 0;
+    int rc = 0;
+
+    if (roberta || opt || c->add_bos == 1)
+        rc = add_fixed(t, c, &c->bos, &t->prefix, e);
+    if (rc == 0 && (roberta || c->add_eos == 1))
+        rc = add_fixed(t, c, &c->eos, &t->suffix, e);
+    return rc;
+}
+
+int tokgpt2_read(struct tok *t, const char *folder, const struct tokconf *conf, struct err *e)
+{
+    const struct tokfamily *f;
+    char vocab[1200], merges[1200];
+    int rc = choose(conf, &f, e);
+
+    snprintf(vocab, sizeof(vocab), "%s/vocab.json", folder);
+    snprintf(merges, sizeof(merges), "%s/merges.txt", folder);
+    t->model = TOKCORE_BPE;
+    if (rc == 0 && (rc = read_vocab(t, vocab, e)) == 0)
+        rc = read_merges(t, merges, e);
+    if (rc)
+        return rc;
+    if ((rc = tokfamily_apply(f, t, conf->add_prefix_space == 1, e)) != 0 ||
+        (rc = tokconf_add_tokens(conf, t, e)) != 0 || (rc = add_around(t, f, conf, e)) != 0 ||
+        (rc = tokcore_seal(t, e)) != 0)
+        err_prefix(e, "%s", folder);
+    return rc;
+}

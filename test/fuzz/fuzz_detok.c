@@ -1,0 +1,86 @@
+/* fuzz_detok.c - any ids in any order through the decoders of the small tokenizers of the tests.
+ *
+ * The first byte chooses the tokenizer and whether special tokens are skipped, then two bytes make an id. What must
+ * hold: every piece is UTF-8, and the pieces joined are the whole decoding, also on the second use of the same streamer.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/utf8.h"
+#include "text/detok.h"
+#include "text/tok.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct tok *chosen(size_t k)
+{
+    static const char *const name[] = {"gpt2.json", "llama2.json", "gemma.json", "metaspace.json",
+                                       "suffix.json", "nfkd.json", "bert.json",  "regex.json",
+                                       "accents.json", "sp-bpe.model", "unigram-bytes.json", "metaspace-never.json"};
+    static struct tok *tok[sizeof(name) / sizeof(*name)];
+    char path[1024];
+    struct err e = {0};
+    int rc = 0;
+
+    k %= sizeof(name) / sizeof(*name);
+    snprintf(path, sizeof(path), "%s/test/data/tokenizers/%s", GALLOP_SOURCE_DIR, name[k]);
+    if (!tok[k])
+        rc = tok_open(&tok[k], path, &e);
+    ASSERT(rc == 0, "%s", e.msg);
+    return tok[k];
+}
+
+static int32_t id_at(const uint8_t *data, size_t i)
+{
+    return (int32_t)(data[1 + 2 * i] << 8 | data[2 + 2 * i]) - 3; /* some are negative, some beyond the end */
+}
+
+static void stream(struct detok *d, const uint8_t *data, size_t n, struct buf *joined)
+{
+    for (size_t i = 0; i <= n; i++) {
+        size_t before = joined->len;
+        int rc = i < n ? detok_put(d, id_at(data, i), joined, NULL) : detok_end(d, joined, NULL);
+
+        ASSERT(rc == 0);
+        if (joined->len > before)
+            ASSERT(utf8_valid_prefix(joined->data + before, joined->len - before) == joined->len - before);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct buf whole = {.tag = MEM_TEXT}, joined = {.tag = MEM_TEXT};
+    struct tok_ids ids = {0};
+    const struct tok *t;
+    struct detok *d;
+    size_t n;
+    bool skip;
+    int rc;
+
+    if (size < 1)
+        return 0;
+    t = chosen(data[0] >> 1);
+    skip = data[0] & 1;
+    n = (size - 1) / 2;
+    rc = mem_grow((void **)&ids.id, &ids.cap, n + 1, sizeof(*ids.id), MEM_TEXT) ? 0 : ERR_NOMEM;
+    ASSERT(rc == 0);
+    for (size_t i = 0; i < n; i++)
+        ids.id[ids.n++] = id_at(data, i);
+    rc = tok_decode(t, ids.id, ids.n, skip, &whole, NULL);
+    ASSERT(rc == 0);
+    rc = detok_new(&d, t, skip, NULL);
+    ASSERT(rc == 0);
+    for (int turn = 0; turn < 2; turn++) {
+        buf_clear(&joined);
+        stream(d, data, n, &joined);
+        ASSERT(joined.len == whole.len && (whole.len == 0 || memcmp(joined.data, whole.data, whole.len) == 0));
+    }
+    detok_free(d);
+    tok_ids_fini(&ids);
+    buf_fini(&whole);
+    buf_fini(&joined);
+    return 0;
+}

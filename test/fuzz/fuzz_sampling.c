@@ -1,0 +1,86 @@
+/* fuzz_sampling.c - sampling parameters from any bytes: as a generation config, and as a request.
+ *
+ * What must hold: whatever is accepted and valid can be sampled from and stopped by, an error says something, and nothing
+ * is left behind.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "engine/sample.h"
+#include "engine/sampling.h"
+#include "engine/stop.h"
+#include "kern/kern.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { VOCAB = 200 };
+
+/* A few steps with the parameters S: the chain finds a token or says that none is left. */
+static void generate(const struct sampling *s, struct arena *a)
+{
+    static const int32_t prompt[] = {1, 2, 1};
+    float logits[VOCAB];
+    struct sampler sampler;
+    struct sample_history history;
+    struct sample_result r;
+    struct stop stop;
+    struct buf shown = {.tag = MEM_ENGINE};
+    struct err e = {0};
+    enum stop_why why = STOP_NONE;
+
+    ASSERT(sample_open(&sampler, VOCAB, &e) == 0, "%s", e.msg);
+    ASSERT(sample_history_init(&history, s, prompt, 3, 8, VOCAB, a, &e) == 0, "%s", e.msg);
+    ASSERT(stop_init(&stop, s, 3, 11, a, &e) == 0, "%s", e.msg);
+    for (int i = 0; i < VOCAB; i++)
+        logits[i] = (float)(i * 37 % 101) / 10;
+    for (size_t t = 0; t < 8 && why == STOP_NONE; t++) {
+        char piece[2] = {0};
+
+        if (sample_pick(&sampler, s, &history, logits, VOCAB, t, &r) != 0)
+            break;
+        ASSERT(r.id >= 0 && r.id < VOCAB, "token %d", r.id);
+        sample_history_add(&history, r.id);
+        why = stop_token(&stop, r.id, t + 1);
+        piece[0] = (char)('a' + r.id % 4);
+        if (stop_text(&stop, piece, 1, &shown))
+            break;
+    }
+    buf_fini(&shown);
+    sample_close(&sampler);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct sampling user, config, merged;
+    struct arena a;
+    struct err e = {0};
+    size_t blocks;
+    json_t *o;
+    int rc;
+
+    log_set_level(LOG_ERROR);
+    kern_init(cpu_best());
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    blocks = mem_live_blocks();
+    arena_init(&a, MEM_ENGINE);
+    rc = sampling_from_text((const char *)data, size, "fuzz", &config, &a, &e);
+    ASSERT((rc == 0) == (e.msg[0] == 0), "%d %s", rc, e.msg);
+    sampling_default(&user);
+    o = json_loadb((const char *)data, size, 0, NULL);
+    if (o && sampling_set_json(&user, o, "fuzz", &a, &e) != 0)
+        sampling_default(&user);
+    json_decref(o);
+    if (rc != 0)
+        sampling_default(&config);
+    for (int i = 0; i < 2; i++) {
+        sampling_merge(&merged, i ? &config : &user, i ? &user : &config);
+        if (sampling_validate(&merged, VOCAB, &e) == 0)
+            generate(&merged, &a);
+    }
+    arena_fini(&a);
+    ASSERT(mem_live_blocks() == blocks, "%zu blocks left behind", mem_live_blocks() - blocks);
+    return 0;
+}

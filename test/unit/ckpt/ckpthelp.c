@@ -1,0 +1,244 @@
+/* ckpthelp.c - temporary folders, fixtures and their expectations for the tests of the checkpoint floor. */
+#include "ckpthelp.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/jpull.h"
+#include "base/mem.h"
+#include "ckpt/weights.h"
+
+void help_folder(char *dir)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    snprintf(dir, 64, "%.40s/gallop-ckpt-XXXXXX", tmp && strlen(tmp) <= 40 ? tmp : "/tmp");
+    assert_non_null(mkdtemp(dir));
+}
+
+void help_folder_remove(const char *dir)
+{
+    char path[512];
+    const struct dirent *d;
+    DIR *open_dir = opendir(dir);
+
+    assert_non_null(open_dir);
+    while ((d = readdir(open_dir)) != NULL) {
+        snprintf(path, sizeof(path), "%.200s/%.255s", dir, d->d_name);
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+            assert_int_equal(remove(path), 0);
+    }
+    closedir(open_dir);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+void help_write(const char *dir, const char *file, const void *bytes, size_t len)
+{
+    char path[512];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%.200s/%.255s", dir, file);
+    f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, len, f), len);
+    assert_int_equal(fclose(f), 0);
+}
+
+char *help_read(const char *path, size_t *len)
+{
+    FILE *f = fopen(path, "rb");
+    struct stat st;
+    char *bytes;
+
+    if (!f)
+        fail_msg("cannot open %s", path);
+    assert_int_equal(fstat(fileno(f), &st), 0);
+    *len = (size_t)st.st_size;
+    bytes = mem_alloc(*len + 1, MEM_CKPT);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *len, f), *len);
+    bytes[*len] = 0;
+    fclose(f);
+    return bytes;
+}
+
+void help_refused(int rc, int code, const struct err *e, ...)
+{
+    const char *word;
+    va_list ap;
+
+    if (rc != code)
+        fail_msg("code %d instead of %d: %s", rc, code, rc ? e->msg : "");
+    assert_int_equal(e->code, code);
+    va_start(ap, e);
+    while ((word = va_arg(ap, const char *)) != NULL)
+        if (!strstr(e->msg, word))
+            fail_msg("\"%s\" does not say \"%s\"", e->msg, word);
+    va_end(ap);
+}
+
+static const char *element_at(const struct view *v, size_t i)
+{
+    size_t at = 0;
+
+    for (int d = v->n_dims - 1; d >= 0; d--) {
+        at += i % v->shape[d] * v->stride[d];
+        i /= v->shape[d];
+    }
+    return (const char *)v->data + at * dtype_bytes(v->dtype);
+}
+
+uint64_t help_touch(const struct view *v)
+{
+    size_t n = view_elements(v), step = n > 4096 ? n / 4096 : 1;
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < n; i += step)
+        for (size_t b = 0; b < dtype_bytes(v->dtype); b++)
+            sum += (unsigned char)element_at(v, i)[b];
+    if (n)
+        sum += (unsigned char)element_at(v, n - 1)[dtype_bytes(v->dtype) - 1];
+    return sum;
+}
+
+#define AS(type)                                                                                             \
+    do {                                                                                                     \
+        type x;                                                                                              \
+        memcpy(&x, p, sizeof(x));                                                                            \
+        return (double)x;                                                                                    \
+    } while (0)
+
+double help_element(const struct view *v, size_t i)
+{
+    const char *p = element_at(v, i);
+    float f;
+
+    switch (v->dtype) {
+    case DT_F64: AS(double);
+    case DT_I64: AS(int64_t);
+    case DT_I32: AS(int32_t);
+    case DT_I16: AS(int16_t);
+    case DT_I8: AS(int8_t);
+    case DT_U8:
+    case DT_BOOL: AS(uint8_t);
+    default: dtype_to_f32(&f, p, v->dtype, 1, 1); return f;
+    }
+}
+
+bool help_same(const struct view *v, const char *dtype, const size_t *shape, int n_dims, const double *value, char *why)
+{
+    if (strcmp(dtype_name(v->dtype), dtype) != 0) {
+        snprintf(why, 200, "%s is %s instead of %s", v->name, dtype_name(v->dtype), dtype);
+        return false;
+    }
+    if (v->n_dims != n_dims || memcmp(v->shape, shape, (size_t)n_dims * sizeof(*shape)) != 0) {
+        snprintf(why, 200, "%s has another shape", v->name);
+        return false;
+    }
+    for (size_t i = 0; i < view_elements(v); i++)
+        if (!(help_element(v, i) == value[i])) {
+            snprintf(why, 200, "%s[%zu] is %.17g instead of %.17g", v->name, i, help_element(v, i), value[i]);
+            return false;
+        }
+    return true;
+}
+
+static void expect_tensor(struct weights *w, const char *dir, struct jp *j, const struct jp_str *key)
+{
+    char name[200], dtype[16] = "", why[200];
+    size_t shape[8] = {0}, n_values = 0;
+    double value[256];
+    const struct view *v;
+    struct jp_str field, text;
+    uint64_t dim;
+    int n_dims = 0;
+
+    for (jp_enter_object(j); jp_key(j, &field);) {
+        if (jp_is(&field, "dtype") && jp_string(j, &text)) {
+            snprintf(dtype, sizeof(dtype), "%.*s", (int)text.n, text.s);
+        } else if (jp_is(&field, "shape")) {
+            for (jp_enter_array(j); jp_elem(j) && n_dims < 8 && jp_u64(j, &dim);)
+                shape[n_dims++] = (size_t)dim;
+        } else {
+            for (jp_enter_array(j); jp_elem(j) && n_values < 256;)
+                jp_f64(j, &value[n_values++]);
+        }
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)key->n, key->s);
+    v = weights_get(w, name);
+    if (!v)
+        fail_msg("%s: there is no tensor %s", dir, name);
+    if (!help_same(v, dtype, shape, n_dims, value, why) || view_elements(v) != n_values)
+        fail_msg("%s: %s", dir, why);
+}
+
+void help_expect(const char *dir)
+{
+    char path[512];
+    struct weights *w;
+    struct arena a;
+    struct err e;
+    struct jp j;
+    struct jp_str key, name, text;
+    size_t len, n = 0;
+    char *json;
+
+    if (weights_open(&w, dir, &e) != 0)
+        fail_msg("%s", e.msg);
+    snprintf(path, sizeof(path), "%s/expect.json", dir);
+    json = help_read(path, &len);
+    arena_init(&a, MEM_CKPT);
+    assert_int_equal(jp_open(&j, json, len, path, &a, &e), 0);
+    for (jp_enter_object(&j); jp_key(&j, &key);) {
+        if (jp_is(&key, "kind") && jp_string(&j, &text)) {
+            assert_true(jp_is(&text, weights_kind(w)));
+            continue;
+        }
+        for (jp_enter_object(&j); jp_key(&j, &name); n++)
+            expect_tensor(w, dir, &j, &name);
+    }
+    if (jp_finish(&j) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(weights_n(w), n);
+    assert_int_equal(weights_unused(w, NULL, 0), 0);
+    arena_fini(&a);
+    mem_free(json);
+    weights_close(w);
+}
+
+void help_every_allocation(int (*open)(void *arg, struct err *e), void *arg)
+{
+    size_t blocks = mem_live_blocks(), bytes = mem_live_bytes();
+    bool failed;
+    struct err e;
+    int rc;
+
+    for (long n = 1;; n++) {
+        mem_fail_at(n);
+        rc = open(arg, &e);
+        failed = mem_failed();
+        mem_fail_at(0);
+        assert_int_equal(mem_live_blocks(), blocks);
+        assert_int_equal(mem_live_bytes(), bytes);
+        if (rc == 0) {
+            assert_true(n > 1 && !failed);
+            return;
+        }
+        if (rc != ERR_NOMEM)
+            fail_msg("allocation %ld: %s", n, e.msg);
+    }
+}
+
+bool help_shared(char *out, const char *what)
+{
+    const char *shared = getenv("GALLOP_SHARED");
+    struct stat st;
+
+    snprintf(out, 512, "%.300s/%.150s", shared ? shared : GALLOP_SOURCE_DIR "/../shared", what);
+    return stat(out, &st) == 0;
+}

@@ -1,0 +1,33 @@
+/* zipmake.h - writes small zip archives for tests, right ones and wrong ones. */
+#ifndef TEST_ZIPMAKE_H
+#define TEST_ZIPMAKE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* What one member is to look like. Zeros give a right one: stored, sizes as they are. */
+struct zipmake_member {
+    const char *name;
+    const void *data;
+    size_t bytes;
+    uint16_t method, flags;
+    const char *local_name;   /* another name in the local header */
+    uint32_t more_bytes;      /* added to both sizes in the directory */
+    uint32_t more_unpacked;   /* added to the unpacked size only */
+    uint32_t local_at;        /* if not 0: where the directory says that the member begins */
+};
+
+/* What is wrong with the archive's end. */
+struct zipmake_end {
+    int more_members;        /* added to the count */
+    uint32_t dir_at;         /* if not 0: instead of the place of the directory */
+    uint16_t disk;
+    const char *comment;
+};
+
+/* Appends an archive of N members to B (empty before). */
+void zipmake(struct buf *b, const struct zipmake_member *member, size_t n, const struct zipmake_end *end);
+
+#endif

@@ -1,0 +1,269 @@
+/* test_golden.c - every golden folder of the tree (and of ../shared, where it is) against what Hugging Face computed from the same
+ * weights: fp32 logits and hidden states, greedy tokens, and the divergence of bf16. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "engine/gallop_in.h"
+#include "engine/score.h"
+#include "goldfile.h"
+
+enum { MAX_FOLDERS = 64, GREEDY = 24 };
+
+static const double logits_limit = 2e-4, hidden_limit = 3e-4;
+
+struct rows {
+    float *x;
+    size_t first, vocab, n;
+};
+
+static int keep(void *ctx, size_t pos, size_t n, const float *logits)
+{
+    struct rows *r = ctx;
+
+    (void)pos;
+    memcpy(r->x + r->n * r->vocab, logits, n * r->vocab * sizeof(float));
+    r->n += n;
+    return 0;
+}
+
+static struct gallop *open_model(const char *dir, const char *dtype, size_t seqs)
+{
+    struct gallop_options o;
+    struct gallop *g;
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_options_init(&o);
+    o.model = dir;
+    o.dtype = dtype;
+    o.max_num_seqs = (int64_t)seqs;
+    if (gallop_open(&g, &o, err) != 0)
+        fail_msg("%s: %s", dir, err);
+    return g;
+}
+
+/* The last LAST rows of logits of a prompt, and its hidden states where HIDDEN is not NULL. */
+static float *logits_of(struct gallop *g, const int32_t *ids, size_t n, size_t last, float *hidden)
+{
+    struct llm *m = gallop_llm(g);
+    struct rows r = {.vocab = m->model.info.vocab};
+    struct score_request q = {.ids = ids, .n = n, .last = last, .hidden = hidden, .rows = keep, .ctx = &r};
+    struct err e = {0};
+
+    r.x = malloc(last * r.vocab * sizeof(float));
+    if (score_run(m, &q, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(r.n, last);
+    return r.x;
+}
+
+static void compare_logits(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n)
+{
+    struct goldfile_npy want, hidden;
+    char path[8192];
+    size_t row;
+    float *got, *h = NULL;
+    double off;
+
+    snprintf(path, sizeof(path), "%s/golden/logits_%zu.npy", dir, i);
+    assert_true(goldfile_npy(path, &want));
+    snprintf(path, sizeof(path), "%s/golden/hidden_%zu.npy", dir, i);
+    if (goldfile_npy(path, &hidden))
+        h = malloc(hidden.shape[0] * hidden.shape[1] * hidden.shape[2] * sizeof(float));
+    got = logits_of(g, ids, n, h ? n : want.shape[0], h);
+    off = goldfile_worst(got + (h ? n - want.shape[0] : 0) * want.shape[1], want.x, want.shape[0], want.shape[1], &row);
+    if (!(off <= logits_limit))
+        fail_msg("%s: prompt %zu: logits off by %.2e of the row's largest at row %zu", dir, i, off, row);
+    for (size_t l = 0; h && l < hidden.shape[0]; l++) {
+        size_t layer = hidden.shape[1] * hidden.shape[2];
+
+        off = goldfile_worst(h + l * layer, hidden.x + l * layer, 1, layer, &row);
+        if (!(off <= hidden_limit))
+            fail_msg("%s: hidden state %zu off by %.2e of its largest", dir, l, off);
+    }
+    free(got);
+    free(h);
+    free(want.x);
+    free(hidden.x);
+}
+
+static void compare_greedy(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n, const json_t *golden)
+{
+    const json_t *list = json_is_object(golden) ? json_object_get(golden, "tokens") : golden;
+    struct gallop_request r;
+    struct gallop_event ev;
+    char err[GALLOP_ERR_SIZE];
+    size_t at = 0;
+
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = n;
+    r.sampling.max_new_tokens = (int64_t)json_array_size(list);
+    r.sampling.do_sample = 0;
+    r.sampling.ignore_eos = 1;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s: prompt %zu: %s", dir, i, err);
+    while (gallop_next(g, &ev))
+        if (ev.type == GALLOP_TOKEN) {
+            if (ev.token != json_integer_value(json_array_get(list, at)))
+                fail_msg("%s: prompt %zu: token %zu is %d, Hugging Face's is %lld", dir, i, at, ev.token,
+                         json_integer_value(json_array_get(list, at)));
+            at++;
+        }
+    assert_int_equal(at, json_array_size(list));
+}
+
+static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n, double limit)
+{
+    struct goldfile_npy want;
+    char path[8192];
+    size_t V;
+    float *got;
+    const float *p;
+    double lp, lq, kl = 0;
+
+    snprintf(path, sizeof(path), "%s/golden/logits_%zu.npy", dir, i);
+    assert_true(goldfile_npy(path, &want));
+    V = want.shape[1];
+    got = logits_of(g, ids, n, 1, NULL);
+    p = want.x + (want.shape[0] - 1) * V;
+    lp = score_logsumexp(p, V);
+    lq = score_logsumexp(got, V);
+    for (size_t v = 0; v < V; v++)
+        kl += exp((double)p[v] - lp) * (((double)p[v] - lp) - ((double)got[v] - lq));
+    if (!(kl <= limit))
+        fail_msg("%s: prompt %zu: KL(fp32 || bf16) is %.2e, at most %.2e", dir, i, kl, limit);
+    free(got);
+    free(want.x);
+}
+
+static void check_folder(const char *dir)
+{
+    json_t *prompts = goldfile_json(dir, "prompts.json"), *greedy = goldfile_json(dir, "greedy.json");
+    json_t *cached = goldfile_json(dir, "greedy_cached.json"), *bf16 = goldfile_json(dir, "bf16.json");
+    struct gallop *exact = open_model(dir, "fp32", 16), *fast = open_model(dir, "bf16", 16);
+
+    for (size_t i = 0; i < json_array_size(prompts); i++) {
+        size_t n;
+        int32_t *ids = goldfile_ids(json_array_get(prompts, i), &n);
+
+        compare_logits(dir, exact, i, ids, n);
+        compare_greedy(dir, exact, i, ids, n, json_array_get(cached ? cached : greedy, i));
+        if (i < json_array_size(bf16))
+            compare_bf16(dir, fast, i, ids, n, 2 * json_number_value(json_object_get(json_array_get(bf16, i), "kl")) + 1e-4);
+        free(ids);
+    }
+    gallop_close(exact);
+    gallop_close(fast);
+    json_decref(prompts);
+    json_decref(greedy);
+    json_decref(cached);
+    json_decref(bf16);
+}
+
+/* A left-padded batch with its mask gives what each prompt gives alone. */
+static void check_padded(const char *dir)
+{
+    json_t *b = goldfile_json(dir, "batch.json");
+    struct gallop *g;
+
+    if (!b)
+        return;
+    g = open_model(dir, "fp32", 4);
+    for (size_t i = 0; i < json_array_size(json_object_get(b, "tokens")); i++) {
+        size_t n, n_mask, at = 0;
+        int32_t *ids = goldfile_ids(json_array_get(json_object_get(b, "padded_input_ids"), i), &n);
+        int32_t *mask = goldfile_ids(json_array_get(json_object_get(b, "attention_mask"), i), &n_mask);
+        const json_t *want = json_array_get(json_object_get(b, "tokens"), i);
+        int8_t *m = malloc(n);
+        struct gallop_request r;
+        struct gallop_event ev;
+        char err[GALLOP_ERR_SIZE];
+
+        for (size_t k = 0; k < n; k++)
+            m[k] = (int8_t)mask[k];
+        gallop_request_init(&r);
+        r.ids = ids;
+        r.mask = m;
+        r.n_ids = n;
+        r.sampling.max_new_tokens = (int64_t)json_array_size(want);
+        r.sampling.ignore_eos = 1;
+        assert_int_equal(gallop_submit(g, &r, NULL, err), 0);
+        while (gallop_next(g, &ev))
+            if (ev.type == GALLOP_TOKEN)
+                assert_int_equal(ev.token, json_integer_value(json_array_get(want, at++)));
+        assert_int_equal(at, json_array_size(want));
+        free(ids);
+        free(mask);
+        free(m);
+    }
+    gallop_close(g);
+    json_decref(b);
+}
+
+static size_t check_root(const char *root)
+{
+    static char names[MAX_FOLDERS][64];
+    size_t n = goldfile_list(root, names, MAX_FOLDERS);
+
+    for (size_t i = 0; i < n; i++) {
+        char dir[4096];
+
+        snprintf(dir, sizeof(dir), "%s/%s", root, names[i]);
+        check_folder(dir);
+        check_padded(dir);
+    }
+    return n;
+}
+
+static void own_goldens_agree_with_hugging_face(void **state)
+{
+    (void)state;
+    assert_true(check_root(GALLOP_SOURCE_DIR "/test/golden") >= 10);
+}
+
+static void shared_goldens_agree_with_hugging_face(void **state)
+{
+    char buf[4096];
+    const char *root = goldfile_shared(buf, sizeof(buf));
+
+    (void)state;
+    if (!root)
+        skip();
+    assert_true(check_root(root) >= 10);
+}
+
+static void the_comparison_fails_on_zeros_and_on_one_wrong_element(void **state)
+{
+    float want[8] = {1, -2, 3, 4, 5, -6, 7, 8}, zeros[8] = {0}, wrong[8];
+    size_t row;
+
+    (void)state;
+    memcpy(wrong, want, sizeof(want));
+    assert_true(goldfile_worst(want, want, 2, 4, &row) == 0);
+    assert_true(goldfile_worst(zeros, want, 2, 4, &row) > logits_limit);
+    wrong[6] += 0.01f;
+    assert_true(goldfile_worst(wrong, want, 2, 4, &row) > logits_limit);
+    assert_int_equal(row, 1);
+    wrong[6] = NAN;
+    assert_true(goldfile_worst(wrong, want, 2, 4, &row) > logits_limit);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_comparison_fails_on_zeros_and_on_one_wrong_element),
+        cmocka_unit_test(own_goldens_agree_with_hugging_face),
+        cmocka_unit_test(shared_goldens_agree_with_hugging_face),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

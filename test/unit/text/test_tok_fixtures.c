@@ -1,0 +1,361 @@
+/* test_tok_fixtures.c - the small tokenizers of test/data/tokenizers against the answers of the reference libraries
+ * (NAME.answers.json, made by tools/tok-fixtures): encoding in three ways, decoding, and streaming.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "text/detok.h"
+#include "text/tok.h"
+
+static const char *const fixture[] = {
+    "accents.json", "bert.json", "falcon.json", "gemma.json", "gpt2.json", "llama2.json", "llama3.json",
+    "metaspace-never.json", "metaspace.json", "mistral.json", "neox.json", "nested.json", "nfkd.json", "o200k.json",
+    "punctuation.json", "regex.json", "roberta.json", "sp-bpe.model", "sp-unigram.model",
+    "split-contiguous-inverted.json", "split-contiguous.json", "split-isolated-inverted.json", "split-isolated.json",
+    "split-merged-with-next-inverted.json", "split-merged-with-next.json",
+    "split-merged-with-previous-inverted.json", "split-merged-with-previous.json", "split-removed-inverted.json",
+    "split-removed.json", "suffix.json", "unigram-bytes.json", "unigram.json", "gpt2-files", "tiktoken-files",
+};
+
+enum { N_FIXTURES = sizeof(fixture) / sizeof(*fixture) };
+
+static struct tok *open_fixture(const char *name)
+{
+    struct tok *t = NULL;
+    struct err e = {0};
+    char path[1024];
+
+    snprintf(path, sizeof(path), "%s/test/data/tokenizers/%s", GALLOP_SOURCE_DIR, name);
+    if (tok_open(&t, path, &e) != 0)
+        fail_msg("%s", e.msg);
+    return t;
+}
+
+static json_t *open_answers(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    char path[1024];
+    json_error_t je;
+    json_t *j;
+
+    snprintf(path, sizeof(path), "%s/test/data/tokenizers/%.*s.answers.json", GALLOP_SOURCE_DIR,
+             (int)(dot ? (size_t)(dot - name) : strlen(name)), name);
+    j = json_load_file(path, JSON_ALLOW_NUL, &je);
+    if (!j)
+        fail_msg("%s: %s", path, je.text);
+    return j;
+}
+
+static bool same_ids(const struct tok_ids *ids, const json_t *want)
+{
+    bool same = json_is_array(want) && ids->n == json_array_size(want);
+
+    for (size_t i = 0; same && i < ids->n; i++)
+        same = ids->id[i] == json_integer_value(json_array_get(want, i));
+    return same;
+}
+
+static bool same_text(const struct buf *b, const json_t *want)
+{
+    return json_is_string(want) && b->len == json_string_length(want) &&
+           memcmp(b->data ? b->data : "", json_string_value(want), b->len) == 0;
+}
+
+static void show_ids(const char *what, const struct tok_ids *ids)
+{
+    print_error("%s:", what);
+    for (size_t i = 0; i < ids->n; i++)
+        print_error(" %d", ids->id[i]);
+    print_error("\n");
+}
+
+static void expect_ids(const char *name, const struct tok *t, const json_t *text, unsigned flags, const json_t *want)
+{
+    struct tok_ids ids = {0};
+    struct err e = {0};
+
+    if (tok_encode(t, json_string_value(text), json_string_length(text), flags, &ids, &e) != 0)
+        fail_msg("%s: %s", name, e.msg);
+    if (!same_ids(&ids, want)) {
+        show_ids("here", &ids);
+        fail_msg("%s: flags %u, text \"%s\"; there %s", name, flags, json_string_value(text), json_dumps(want, JSON_COMPACT));
+    }
+    tok_ids_fini(&ids);
+}
+
+/* Streams the ids; every piece must be UTF-8. */
+static void stream(const struct tok *t, const struct tok_ids *ids, bool skip, struct buf *joined)
+{
+    struct detok *d;
+
+    assert_int_equal(detok_new(&d, t, skip, NULL), 0);
+    for (size_t i = 0; i <= ids->n; i++) {
+        size_t before = joined->len;
+
+        assert_int_equal(i < ids->n ? detok_put(d, ids->id[i], joined, NULL) : detok_end(d, joined, NULL), 0);
+        if (joined->len > before)
+            assert_int_equal(utf8_valid_prefix(joined->data + before, joined->len - before), joined->len - before);
+    }
+    detok_free(d);
+}
+
+static void expect_text(const char *name, const struct tok *t, const json_t *list, bool skip, const json_t *want)
+{
+    struct buf whole = {.tag = MEM_TEXT}, joined = {.tag = MEM_TEXT};
+    struct tok_ids ids = {0};
+
+    assert_true(mem_grow((void **)&ids.id, &ids.cap, json_array_size(list) + 1, sizeof(*ids.id), MEM_TEXT));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        ids.id[ids.n++] = (int32_t)json_integer_value(json_array_get(list, i));
+    assert_int_equal(tok_decode(t, ids.id, ids.n, skip, &whole, NULL), 0);
+    stream(t, &ids, skip, &joined);
+    if (!same_text(&whole, want) || !same_text(&joined, want)) {
+        show_ids("ids", &ids);
+        fail_msg("%s: decoded \"%s\", streamed \"%s\", there \"%s\"", name, whole.data, joined.data, json_string_value(want));
+    }
+    tok_ids_fini(&ids);
+    buf_fini(&whole);
+    buf_fini(&joined);
+}
+
+static void compare(const char *name, const struct tok *t, const json_t *answers)
+{
+    const json_t *row, *other;
+    size_t i;
+
+    json_array_foreach(json_object_get(answers, "rows"), i, row) {
+        const json_t *text = json_object_get(row, "text"), *ids = json_object_get(row, "ids");
+
+        expect_ids(name, t, text, 0, ids);
+        other = json_object_get(row, "special");
+        expect_ids(name, t, text, TOK_ADD_SPECIAL, other ? other : ids);
+        other = json_object_get(row, "plain");
+        expect_ids(name, t, text, TOK_PLAIN, other ? other : ids);
+        if ((other = json_object_get(row, "decoded")) != NULL)
+            expect_text(name, t, ids, false, other);
+    }
+    json_array_foreach(json_object_get(answers, "decode"), i, row) {
+        const json_t *ids = json_object_get(row, "ids"), *text = json_object_get(row, "text");
+
+        expect_text(name, t, ids, false, text);
+        other = json_object_get(row, "skip");
+        expect_text(name, t, ids, true, other ? other : text);
+    }
+}
+
+static void every_fixture_answers_as_the_reference_does(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FIXTURES; i++) {
+        struct tok *t = open_fixture(fixture[i]);
+        json_t *answers = open_answers(fixture[i]);
+
+        assert_true(json_array_size(json_object_get(answers, "rows")) > 10);
+        compare(fixture[i], t, answers);
+        json_decref(answers);
+        tok_close(t);
+    }
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+static void the_comparison_can_fail(void **state)
+{
+    struct tok_ids ids = {0};
+    struct buf text = {.tag = MEM_TEXT};
+    json_t *want = json_pack("[i,i]", 5, 6), *string = json_string("ab");
+    uint32_t some[] = {5, 7};
+
+    (void)state;
+    assert_false(same_ids(&ids, want));
+    assert_true(mem_grow((void **)&ids.id, &ids.cap, 2, sizeof(*ids.id), MEM_TEXT));
+    memcpy(ids.id, some, sizeof(some));
+    ids.n = 2;
+    assert_false(same_ids(&ids, want));
+    ids.id[1] = 6;
+    assert_true(same_ids(&ids, want));
+    buf_str(&text, "ac");
+    assert_false(same_text(&text, string));
+    json_decref(want);
+    json_decref(string);
+    tok_ids_fini(&ids);
+    buf_fini(&text);
+}
+
+/* Opens, encodes, decodes and closes; any allocation may fail. Returns the first code that is not 0. */
+static int whole_life(const char *name)
+{
+    static const char text[] = "It's <s> Caf\xc3\xa9 e\xcc\x81 123 \xe9\xa6\xac<tool> theretheretherewhetherwhethertheretherethere the\xff.";
+    struct tok *t = NULL;
+    struct tok_ids ids = {0};
+    struct buf out = {.tag = MEM_TEXT};
+    struct err e = {0};
+    char path[1024];
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/test/data/tokenizers/%s", GALLOP_SOURCE_DIR, name);
+    rc = tok_open(&t, path, &e);
+    assert_true((rc == 0) == (t != NULL));
+    if (rc == 0)
+        rc = tok_encode(t, text, sizeof(text) - 1, TOK_ADD_SPECIAL, &ids, &e);
+    if (rc == 0)
+        rc = tok_decode(t, ids.id, ids.n, false, &out, &e);
+    if (rc)
+        assert_true(e.msg[0] != 0);
+    tok_close(t);
+    tok_ids_fini(&ids);
+    buf_fini(&out);
+    return rc;
+}
+
+static void any_failed_allocation_is_reported_and_leaks_nothing(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_FIXTURES; i++) {
+        for (long n = 1;; n++) {
+            int rc;
+            bool failed;
+
+            mem_fail_at(n);
+            rc = whole_life(fixture[i]);
+            failed = mem_failed();
+            mem_fail_at(0);
+            if (mem_live_blocks() != 0)
+                fail_msg("%s: allocation %ld failed and %zu blocks leaked", fixture[i], n, mem_live_blocks());
+            if (!failed) {
+                assert_int_equal(rc, 0);
+                break;
+            }
+            if (rc != 0 && rc != ERR_NOMEM)
+                fail_msg("%s: allocation %ld failed and the code was %d", fixture[i], n, rc);
+        }
+    }
+}
+
+static void text_that_is_not_utf8_is_read_with_replacement_characters(void **state)
+{
+    static const struct {
+        const char *bad, *good;
+    } pair[] = {
+        {"a\xff", "a\xef\xbf\xbd"},
+        {"\xe2\x82 x", "\xef\xbf\xbd x"},
+        {"\xf0\x9f\x90", "\xef\xbf\xbd"},
+        {"\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"},
+        {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+        {"<s>\x80<s>", "<s>\xef\xbf\xbd<s>"},
+    };
+    struct tok *t = open_fixture("llama3.json");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(pair) / sizeof(*pair); i++) {
+        struct tok_ids a = {0}, b = {0};
+
+        assert_int_equal(tok_encode(t, pair[i].bad, strlen(pair[i].bad), 0, &a, NULL), 0);
+        assert_int_equal(tok_encode(t, pair[i].good, strlen(pair[i].good), 0, &b, NULL), 0);
+        assert_int_equal(a.n, b.n);
+        assert_memory_equal(a.id, b.id, a.n * sizeof(*a.id));
+        tok_ids_fini(&a);
+        tok_ids_fini(&b);
+    }
+    tok_close(t);
+}
+
+static void ids_are_appended_and_pieces_found_again(void **state)
+{
+    struct tok *t = open_fixture("llama3.json");
+    struct tok_ids ids = {0};
+    int32_t id;
+
+    (void)state;
+    assert_int_equal(tok_encode(t, "the", 3, TOK_ADD_SPECIAL, &ids, NULL), 0);
+    assert_int_equal(tok_encode(t, "the", 3, 0, &ids, NULL), 0);
+    assert_true(ids.n >= 3 && ids.id[0] != ids.id[1]);
+    assert_true(tok_is_special(t, ids.id[0]));
+    assert_false(tok_is_special(t, ids.id[1]));
+    assert_false(tok_is_special(t, -1));
+    assert_false(tok_is_special(t, INT32_MAX));
+    for (int32_t i = 0; (size_t)i < tok_n_ids(t); i++) {
+        const char *s;
+        size_t n;
+
+        assert_true(tok_piece(t, i, &s, &n));
+        assert_true(tok_id_of(t, s, n, &id));
+        assert_int_equal(id, i);
+    }
+    assert_false(tok_id_of(t, "no such piece", 13, &id));
+    assert_string_equal(tok_kind(t), "bpe (byte-level)");
+    tok_ids_fini(&ids);
+    tok_close(t);
+}
+
+struct worker {
+    const struct tok *t;
+    const json_t *rows;
+    size_t wrong;
+};
+
+static void *encode_all(void *arg)
+{
+    struct worker *w = arg;
+
+    for (int turn = 0; turn < 20; turn++) {
+        const json_t *row;
+        size_t i;
+
+        json_array_foreach(w->rows, i, row) {
+            const json_t *text = json_object_get(row, "text");
+            struct tok_ids ids = {0};
+
+            if (tok_encode(w->t, json_string_value(text), json_string_length(text), 0, &ids, NULL) != 0 ||
+                !same_ids(&ids, json_object_get(row, "ids")))
+                w->wrong++;
+            tok_ids_fini(&ids);
+        }
+    }
+    return NULL;
+}
+
+static void many_threads_may_encode_at_once(void **state)
+{
+    enum { N = 12 }; /* more than idle scratches are kept */
+    struct tok *t = open_fixture("llama2.json");
+    json_t *answers = open_answers("llama2.json");
+    struct worker w[N];
+    pthread_t thread[N];
+
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        w[i] = (struct worker){.t = t, .rows = json_object_get(answers, "rows")};
+        assert_int_equal(pthread_create(&thread[i], NULL, encode_all, &w[i]), 0);
+    }
+    for (int i = 0; i < N; i++) {
+        pthread_join(thread[i], NULL);
+        assert_int_equal(w[i].wrong, 0);
+    }
+    json_decref(answers);
+    tok_close(t);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_fixture_answers_as_the_reference_does),
+        cmocka_unit_test(the_comparison_can_fail),
+        cmocka_unit_test(any_failed_allocation_is_reported_and_leaks_nothing),
+        cmocka_unit_test(text_that_is_not_utf8_is_read_with_replacement_characters),
+        cmocka_unit_test(ids_are_appended_and_pieces_found_again),
+        cmocka_unit_test(many_threads_may_encode_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
