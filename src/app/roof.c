@@ -1,8 +1,9 @@
 /* roof.c - runs the loops of kern/peak.h on all threads of a pool and keeps the best rate of each.
  *
  * Arithmetic: the turns are doubled until a job takes two milliseconds, then jobs repeat until the time is
- * up. Reading: each thread reads its own share of a buffer far larger than the caches, which it has filled
- * itself, so that the pages lie in its node's memory.
+ * up. Reading: each thread walks through a share of a buffer far larger than the caches, which it has filled
+ * itself, so that the pages lie in its node's memory; jobs are short, because a neighbour that takes the
+ * processor in between spoils them.
  */
 #include "app/roof.h"
 
@@ -13,12 +14,11 @@
 #include "base/map.h"
 #include "kern/peak.h"
 
-enum { PASSES = 3 };
-
 static const double job_seconds = 2e-3;
-static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20, unit_bytes = 1024;
+static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20,
+                    piece_bytes = (size_t)4 << 20;
 
-/* One job on all threads: a loop of N turns, or a pass over BYTES at P. */
+/* One job on all threads: a loop of N turns, or the N-th piece of each thread's share of BYTES at P. */
 struct job {
     peak_loop *loop;
     peak_reader *read;
@@ -43,7 +43,7 @@ static void run_fill(void *ctx, int thread, int n_threads)
     struct job *j = ctx;
     size_t begin, end;
 
-    pool_share(j->bytes, unit_bytes, thread, n_threads, &begin, &end);
+    pool_share(j->bytes, piece_bytes, thread, n_threads, &begin, &end);
     memset(j->p + begin, 1, end - begin);
 }
 
@@ -53,8 +53,9 @@ static void run_read(void *ctx, int thread, int n_threads)
     size_t begin, end;
     uint64_t sum;
 
-    pool_share(j->bytes, unit_bytes, thread, n_threads, &begin, &end);
-    sum = j->read(j->p + begin, end - begin);
+    pool_share(j->bytes, piece_bytes, thread, n_threads, &begin, &end);
+    begin += j->n % ((end - begin) / piece_bytes) * piece_bytes;
+    sum = j->read(j->p + begin, piece_bytes);
     if (thread == 0)
         j->sink = sum;
 }
@@ -88,20 +89,22 @@ static double loop_rate(struct pool *p, peak_loop *loop, double seconds)
 
 static double read_rate(struct pool *p, peak_reader *read, double seconds)
 {
-    struct job j = {.read = read, .bytes = (size_t)pool_threads(p) * thread_bytes};
+    size_t threads = (size_t)pool_threads(p), share = least_bytes / threads / piece_bytes * piece_bytes;
+    struct job j = {.read = read};
     double best = 0, end, t;
 
-    if (j.bytes < least_bytes)
-        j.bytes = least_bytes;
+    if (share < thread_bytes)
+        share = thread_bytes;
+    j.bytes = share * threads;
     j.p = map_region_new(j.bytes);
     if (!j.p)
         return 0;
     pool_run(p, run_fill, &j);
     end = clock_seconds() + seconds;
-    for (int i = 0; i < PASSES || clock_seconds() < end; i++) {
+    for (; j.n < share / piece_bytes || clock_seconds() < end; j.n++) {
         t = timed(p, run_read, &j);
-        if ((double)j.bytes / t > best)
-            best = (double)j.bytes / t;
+        if ((double)(piece_bytes * threads) / t > best)
+            best = (double)(piece_bytes * threads) / t;
     }
     map_region_free(j.p, j.bytes);
     return best;

@@ -79,25 +79,45 @@ static int with_context(const struct opt_values *v, const struct tm *now, struct
     return rc;
 }
 
+/* The variables that the model's own template would get, given to another one. */
+static int another_template(const struct opt_values *v, const struct chat *c, json_t *messages, const struct tm *now,
+                            struct buf *out, struct err *e)
+{
+    const char *path = opt_string(v, RENDER_TEMPLATE);
+    struct jinja *j = NULL;
+    json_t *context = NULL;
+    struct buf text;
+    int rc;
+
+    buf_init(&text, MEM_APP);
+    if ((rc = common_read_file(path, &text, e)) == 0 &&
+        (rc = jinja_parse(&j, text.data ? text.data : "", text.len, path, e)) == 0 &&
+        (rc = chat_variables(c, messages, !opt_flag(v, RENDER_NO_PROMPT), &context, e)) == 0)
+        rc = jinja_render(j, context, now, out, e);
+    jinja_free(j);
+    json_decref(context);
+    buf_fini(&text);
+    return rc;
+}
+
 static int with_messages(const struct opt_values *v, const struct tm *now, struct buf *out, struct err *e)
 {
     char path[4096];
     const char *model = common_model(v, path, sizeof(path), e);
     struct chat *c = NULL;
     json_t *messages = NULL;
-    struct buf text;
     int rc = model ? chat_open(&c, model, e) : ERR_INPUT;
 
-    buf_init(&text, MEM_APP);
-    if (rc == 0 && opt_given(v, RENDER_TEMPLATE) && (rc = common_read_file(opt_string(v, RENDER_TEMPLATE), &text, e)) == 0)
-        rc = chat_set_template(c, text.data ? text.data : "", text.len, opt_string(v, RENDER_TEMPLATE), e);
-    if (rc == 0 && !chat_has_template(c))
-        rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", model);
-    if (rc == 0 && (rc = read_json(opt_string(v, RENDER_MESSAGES), &messages, e)) == 0)
-        rc = chat_render(c, messages, opt_string(v, RENDER_NAME), !opt_flag(v, RENDER_NO_PROMPT), now, out, e);
+    if (rc == 0 && (rc = read_json(opt_string(v, RENDER_MESSAGES), &messages, e)) == 0) {
+        if (opt_given(v, RENDER_TEMPLATE))
+            rc = another_template(v, c, messages, now, out, e);
+        else if (!chat_has_template(c))
+            rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", model);
+        else
+            rc = chat_render(c, messages, opt_string(v, RENDER_NAME), !opt_flag(v, RENDER_NO_PROMPT), now, out, e);
+    }
     json_decref(messages);
     chat_close(c);
-    buf_fini(&text);
     return rc;
 }
 

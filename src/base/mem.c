@@ -133,7 +133,7 @@ void mem_free(void *p)
 
 char *mem_strndup(const char *s, size_t n, enum mem_tag tag)
 {
-    char *d = mem_alloc(n + 1, tag);
+    char *d = n < SIZE_MAX ? mem_alloc(n + 1, tag) : NULL;
 
     if (d) {
         memcpy(d, s, n);

@@ -3,9 +3,11 @@
  * A job is published by the release of generation and is over when every done equals it; both sides spin
  * on a cache line that only the other writes, then sleep on the same word as a futex. A sleeper first
  * raises its flag (sequentially consistent), the other side writes the word and then reads the flag, so a
- * wake-up cannot be missed; the kernel compares the word once more. A processor number is bound on first
- * use, so the thread that makes the pool need not be the one that runs it; the caller's binding ends with
- * pool_free() on the same thread.
+ * wake-up cannot be missed; the kernel compares the word once more.
+ *
+ * Workers are bound when they start. The caller is bound at its first job, so the thread that makes the
+ * pool need not be the one that runs it, and let go by pool_free() on the same thread. The main thread is
+ * never bound: threads it starts later would inherit that, and crowd on one processor.
  */
 #include "base/pool.h"
 
@@ -49,8 +51,9 @@ struct pool {
     int n_threads, n_started; /* the caller included; workers running */
     bool shared;              /* more threads than processors */
     bool running;
+    bool caller_bound;
     int caller_os;          /* processor of thread 0, or -1 */
-    const void *caller;     /* which thread was bound to it */
+    const void *caller;     /* the thread that ran the last job */
     void *block;            /* what mem_alloc() gave */
     struct worker worker[]; /* [n_threads - 1] */
 };
@@ -79,12 +82,13 @@ static void futex_wake(atomic_uint *word, int n)
 /* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
-    int patience = p->shared ? SPINS_SHARED : SPINS;
+    const bool shared = p->shared;
+    int patience = shared ? SPINS_SHARED : SPINS;
 
     for (int i = 0; i < patience; i++) {
         if ((atomic_load_explicit(word, memory_order_acquire) == value) == wanted)
             return true;
-        if (p->shared)
+        if (shared)
             sched_yield();
         else
             pause_briefly();
@@ -149,16 +153,20 @@ static void await(struct pool *p, struct worker *w, unsigned generation)
     atomic_store_explicit(&p->caller_sleeps, false, memory_order_relaxed);
 }
 
+static void adopt_caller(struct pool *p)
+{
+    p->caller = &thread_mark;
+    p->caller_bound = p->caller_os >= 0 && syscall(SYS_gettid) != getpid() && topo_bind(p->caller_os);
+}
+
 void pool_run(struct pool *p, pool_fn *fn, void *ctx)
 {
     unsigned generation;
 
     ASSERT(!p->running, "a job started a job of its own pool");
     p->running = true;
-    if (p->caller != &thread_mark && p->caller_os >= 0) {
-        p->caller = &thread_mark;
-        topo_bind(p->caller_os);
-    }
+    if (p->caller != &thread_mark)
+        adopt_caller(p);
     if (p->n_threads == 1) {
         fn(ctx, 0, 1);
         p->running = false;
@@ -259,7 +267,7 @@ void pool_free(struct pool *p)
     post(p, NULL, NULL);
     for (int i = 0; i < p->n_started; i++)
         pthread_join(p->worker[i].thread, NULL);
-    if (p->caller == &thread_mark)
+    if (p->caller == &thread_mark && p->caller_bound)
         topo_unbind();
     mem_free(p->block);
 }

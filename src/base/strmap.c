@@ -72,14 +72,15 @@ static int put(struct strmap *m, const char *key, size_t len, uint64_t value, bo
     uint32_t hash = hash_of(key, len);
 
     ASSERT(len <= UINT32_MAX);
-    if (!strmap_reserve(m, m->n + 1))
-        return -1;
-    s = find(m, key, len, hash);
-    if (s->key) {
+    s = m->n_slots ? find(m, key, len, hash) : NULL;
+    if (s && s->key) { /* needs no memory, so it cannot fail */
         if (overwrite)
             s->value = value;
         return 0;
     }
+    if (!strmap_reserve(m, m->n + 1))
+        return -1;
+    s = find(m, key, len, hash);
     *s = (struct strmap_slot){.key = key, .len = (uint32_t)len, .hash = hash, .value = value};
     m->n++;
     return 1;

@@ -27,7 +27,8 @@ bool strmap_reserve(struct strmap *m, size_t n); /* room for N keys without grow
 /* Adds KEY. 1: added; 0: it was there and keeps its old value; -1: out of memory. */
 int strmap_put(struct strmap *m, const char *key, size_t len, uint64_t value);
 bool strmap_get(const struct strmap *m, const char *key, size_t len, uint64_t *value);
-bool strmap_set(struct strmap *m, const char *key, size_t len, uint64_t value); /* put or overwrite; false: no memory */
+/* Adds or overwrites. false: out of memory, which only a new key can be. */
+bool strmap_set(struct strmap *m, const char *key, size_t len, uint64_t value);
 void strmap_fini(struct strmap *m); /* a zeroed map is fine */
 
 #endif

@@ -512,11 +512,12 @@ static void run_op(struct machine *m, unsigned char op)
 int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, const char *path,
                  const char *what, struct err *e)
 {
+    const char *text = bytes ? bytes : ""; /* an empty file has no bytes to point at */
     struct machine m = {
-        .begin = bytes,
-        .p = bytes,
-        .op = bytes,
-        .end = bytes + (len < MAX_BYTES ? len : MAX_BYTES),
+        .begin = text,
+        .p = text,
+        .op = text,
+        .end = text + (len < MAX_BYTES ? len : MAX_BYTES),
         .arena = a,
         .path = path,
         .what = what,

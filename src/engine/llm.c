@@ -53,14 +53,14 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
     const struct model_info *i = &m->model.info;
     struct kv_limits lim = {.n_layers = i->n_layers, .n_kv = i->n_kv, .head_dim = i->head_dim, .dtype = o->dtype,
                             .max_seqs = m->max_seqs, .max_len = m->max_len, .block = o->block};
-    size_t memory = topo_memory_limit_bytes() / 2, most;
+    size_t memory = topo_memory_limit_bytes() / 2, most, block = o->block ? o->block : KV_DEFAULT_BLOCK;
 
     if (o->kv_dtype && strcmp(o->kv_dtype, "auto") != 0 && strcmp(o->kv_dtype, o->dtype == DT_F32 ? "fp32" : "bf16") != 0)
         return err_set(e, ERR_UNSUPPORTED, "KV cache dtype %s cannot be used with computing type %s", o->kv_dtype,
                        o->dtype == DT_F32 ? "fp32" : "bf16");
     most = memory / kv_token_bytes(&lim);
     lim.pool_tokens = o->kv_tokens;
-    if (lim.pool_tokens == 0 && __builtin_mul_overflow(m->max_seqs, m->max_len, &lim.pool_tokens))
+    if (lim.pool_tokens == 0 && __builtin_mul_overflow(m->max_seqs, (m->max_len + block - 1) / block * block, &lim.pool_tokens))
         lim.pool_tokens = most;
     if (o->kv_tokens == 0 && lim.pool_tokens > most)
         lim.pool_tokens = most;

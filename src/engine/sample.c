@@ -2,8 +2,8 @@
  *
  * Maxima of blocks of 64 tell where large logits can lie, so that top_k, top_p, min_p and the likeliest K
  * look at few tokens twice. Cuts are found by quickselect on copies; candidates themselves stay in order
- * of their ids. Where nothing is cut there are no candidates: sums of blocks of 1024 lead the pick to its
- * block.
+ * of their ids. Where nothing is cut there are no candidates. Sums of exponentials over blocks of 1024
+ * lead the pick to its block.
  *
  * Exponentials are always the kernels', also for single tokens, so that a pick is the same on every
  * machine of an arithmetic class.

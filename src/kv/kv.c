@@ -34,6 +34,11 @@ static size_t row_dims(const struct kv_limits *lim)
     return (lim->head_dim + 15) / 16 * 16;
 }
 
+const char *kv_type_name(size_t i)
+{
+    return i < N_TYPES ? types[i]->name : NULL;
+}
+
 int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct err *e)
 {
     int rc;

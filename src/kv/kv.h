@@ -14,13 +14,15 @@
 #include "base/err.h"
 #include "ops/batch.h"
 
+enum { KV_DEFAULT_BLOCK = 64 };
+
 struct kv_limits {
     size_t n_layers, n_kv, head_dim;
     enum dtype dtype;   /* of the rows: DT_F32 or DT_BF16 */
     size_t max_seqs;    /* sequence numbers run from 0 */
     size_t max_len;     /* positions of one sequence */
     size_t pool_tokens; /* budget of pooled types, rounded up to blocks */
-    size_t block;       /* rows of a block, a multiple of 16; 0: chosen by the type */
+    size_t block;       /* rows of a block, a power of two from 16; 0: KV_DEFAULT_BLOCK */
 };
 
 struct kv;
@@ -45,6 +47,7 @@ struct kv {
 };
 
 bool kv_type_known(const char *name);
+const char *kv_type_name(size_t i); /* of the I-th line of types.def; NULL: there are no more */
 int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct err *e);
 int kv_reserve(struct kv *c, size_t seq, size_t n);
 void kv_truncate(struct kv *c, size_t seq, size_t n);

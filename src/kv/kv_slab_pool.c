@@ -60,7 +60,7 @@ static void set_bases(const struct kv *c, struct slab *s)
 static int slab_pool_open(struct kv *c, struct err *e)
 {
     struct slab *s = c->state = mem_zalloc(1, sizeof(*s), MEM_KV);
-    size_t block = c->lim.block ? c->lim.block : 64, tiles = (c->lim.max_len + block - 1) / block * (block / KERN_TILE);
+    size_t block = c->lim.block ? c->lim.block : KV_DEFAULT_BLOCK, tiles = (c->lim.max_len + block - 1) / block * (block / KERN_TILE);
     bool ok = s != NULL;
 
     if (ok) {

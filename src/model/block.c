@@ -101,7 +101,8 @@ void block_norm_close(struct norm *w)
 
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e)
 {
-    struct linear_desc desc = {.name = d->name, .kind = d->kind, .n_parts = d->n_parts, .dtype = m->opt.dtype};
+    struct linear_desc desc = {.name = d->name, .kind = d->kind, .n_parts = d->n_parts, .dtype = m->opt.dtype,
+                               .wide = d->wide};
     struct view turned[LINEAR_MAX_PARTS];
     int rc;
 
@@ -152,6 +153,33 @@ int block_head(struct model *m, struct linear *w, const char *module, const stru
         return rc;
     m->packed_bytes += w->packed_bytes;
     return 0;
+}
+
+void block_layers_close(struct block_layer *layer, size_t n)
+{
+    for (size_t l = 0; layer && l < n; l++) {
+        block_norm_close(&layer[l].norm_attn);
+        block_norm_close(&layer[l].norm_mlp);
+        linear_close(&layer[l].qkv);
+        linear_close(&layer[l].out);
+        linear_close(&layer[l].mlp.up);
+        linear_close(&layer[l].mlp.down);
+    }
+    mem_free(layer);
+}
+
+void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s, const struct norm *norm,
+                const struct linear *head)
+{
+    size_t E = m->info.hidden, n = b->n_wanted;
+
+    if (n == 0)
+        return;
+    o->rows(o, s->xw, s->x, b->wanted, E, n);
+    o->rows(o, s->rw, s->r, b->wanted, E, n);
+    o->norm(o, s->hw, s->xw, s->rw, norm, n);                  /* x += r; h = norm(x)            [wanted, E] */
+    o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
+    o->logits(o, b->logits, head, s->hw, n);                   /*                                [wanted, V] */
 }
 
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e)

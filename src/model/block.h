@@ -33,11 +33,25 @@ struct block_linear {
     size_t n_parts, k;
     bool bias;
     bool transposed; /* stored [k, n] (GPT-2's Conv1D) */
+    bool wide;       /* its input is not rounded to bf16 (ops/linear.h) */
 };
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e);
 
 /* The head: MODULE if it is there, else the embedding when TIED, else an error that names what is missing. */
 int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied, struct err *e);
+
+/* The layer of a pre-norm decoder, for models that have this shape. */
+struct block_layer {
+    struct norm norm_attn, norm_mlp;
+    struct linear qkv, out;
+    struct attn attn;
+    struct mlp mlp;
+};
+void block_layers_close(struct block_layer *layer, size_t n); /* and frees the array; NULL is fine */
+
+/* The end of a forward: of the wanted rows x + r, normed, and their logits. */
+void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s, const struct norm *norm,
+                const struct linear *head);
 
 /* An activation by its config name. */
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e);

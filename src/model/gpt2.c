@@ -10,21 +10,14 @@
 #include "base/mem.h"
 #include "model/block.h"
 
-struct gpt2_layer {
-    struct norm norm_attn, norm_mlp;
-    struct linear qkv, out;
-    struct attn attn;
-    struct mlp mlp;
-};
-
 struct gpt2 {
     struct embed tokens, positions;
     struct norm norm;
     struct linear head;
-    struct gpt2_layer *layer; /* [L] */
+    struct block_layer *layer; /* [L] */
 };
 
-static void layer_forward(const struct gpt2_layer *w, size_t l, const struct sink *o, struct work *s, const struct batch *b)
+static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s, const struct batch *b)
 {
     size_t T = b->n_tokens;
 
@@ -40,20 +33,13 @@ static void layer_forward(const struct gpt2_layer *w, size_t l, const struct sin
 static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
 {
     const struct gpt2 *w = m->impl;
-    size_t E = m->info.hidden, n = b->n_wanted;
 
     o->begin(o, NULL, 0, b);
     o->embed(o, s->x, &w->tokens, b->id, false, b->n_tokens);
     o->embed(o, s->x, &w->positions, b->pos, true, b->n_tokens);
     for (size_t l = 0; l < m->info.n_layers; l++)
         layer_forward(&w->layer[l], l, o, s, b);
-    if (n == 0)
-        return;
-    o->rows(o, s->xw, s->x, b->wanted, E, n);
-    o->rows(o, s->rw, s->r, b->wanted, E, n);
-    o->norm(o, s->hw, s->xw, s->rw, &w->norm, n);
-    o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    o->logits(o, b->logits, &w->head, s->hw, n);
+    block_tail(m, o, b, s, &w->norm, &w->head);
 }
 
 struct gpt2_config {
@@ -73,7 +59,7 @@ static int read_config(struct model *m, struct gpt2_config *g, struct err *e)
         (rc = conf_int(m->conf, "n_head", 12, 1, 4096, &heads, e)) != 0 ||
         (rc = conf_int(m->conf, "n_layer", 12, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
         (rc = conf_int(m->conf, "vocab_size", 50257, 1, INT32_MAX, &vocab, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_positions", 1024, 1, 1 << 30, &len, e)) != 0 ||
+        (rc = conf_int(m->conf, "n_positions", 1024, 1, 1 << 24, &len, e)) != 0 ||
         (rc = conf_int(m->conf, "n_inner", 4 * hidden, 1, 1 << 22, &inner, e)) != 0 ||
         (rc = conf_float(m->conf, "layer_norm_epsilon", 1e-5, 0, 1, &g->eps, e)) != 0 ||
         (rc = conf_bool(m->conf, "scale_attn_weights", true, &g->scaled, e)) != 0 ||
@@ -94,7 +80,7 @@ static int read_config(struct model *m, struct gpt2_config *g, struct err *e)
     return block_act(m, "activation_function", "gelu_new", &g->act, e);
 }
 
-static int open_layer(struct model *m, struct gpt2_layer *w, const char *prefix, size_t l, const struct gpt2_config *g,
+static int open_layer(struct model *m, struct block_layer *w, const char *prefix, size_t l, const struct gpt2_config *g,
                       struct err *e)
 {
     const struct model_info *i = &m->info;
@@ -106,10 +92,10 @@ static int open_layer(struct model *m, struct gpt2_layer *w, const char *prefix,
         return err_nomem(e, "a tensor name");
     const char *c_attn = block_name(m, "%s.attn.c_attn", at), *c_proj = block_name(m, "%s.attn.c_proj", at);
     const char *fc = block_name(m, "%s.mlp.c_fc", at), *proj = block_name(m, "%s.mlp.c_proj", at);
-    struct block_linear qkv = {c_attn, OP_QKV, {{c_attn, 3 * E}}, 1, E, true, true};
-    struct block_linear out = {c_proj, OP_OUT, {{c_proj, E}}, 1, E, true, true};
-    struct block_linear up = {fc, OP_MLP, {{fc, i->inner}}, 1, E, true, true};
-    struct block_linear down = {proj, OP_MLP, {{proj, E}}, 1, i->inner, true, true};
+    struct block_linear qkv = {c_attn, OP_QKV, {{c_attn, 3 * E}}, 1, E, true, true, true};
+    struct block_linear out = {c_proj, OP_OUT, {{c_proj, E}}, 1, E, true, true, false};
+    struct block_linear up = {fc, OP_MLP, {{fc, i->inner}}, 1, E, true, true, false};
+    struct block_linear down = {proj, OP_MLP, {{proj, E}}, 1, i->inner, true, true, false};
     double scale = g->scaled ? 1.0 / sqrt((double)i->head_dim) : 1.0;
 
     w->attn = (struct attn){.name = block_name(m, "%s.attn", at), .n_heads = i->n_heads, .n_kv = i->n_kv, .d = i->head_dim,
@@ -121,6 +107,7 @@ static int open_layer(struct model *m, struct gpt2_layer *w, const char *prefix,
         (rc = block_norm(m, &w->norm_mlp, block_name(m, "%s.ln_2", at), E, g->eps, true, true, 0, e)) != 0 ||
         (rc = block_linear(m, &w->mlp.up, &up, e)) != 0)
         return rc;
+    w->norm_attn.wide = qkv.wide; /* scores feel the rounding of their input most: see docs/PERFORMANCE.md */
     return block_linear(m, &w->mlp.down, &down, e);
 }
 
@@ -128,19 +115,9 @@ static void gpt2_close(struct model *m)
 {
     struct gpt2 *w = m->impl;
 
-    for (size_t l = 0; w->layer && l < m->info.n_layers; l++) {
-        struct gpt2_layer *y = &w->layer[l];
-
-        block_norm_close(&y->norm_attn);
-        block_norm_close(&y->norm_mlp);
-        linear_close(&y->qkv);
-        linear_close(&y->out);
-        linear_close(&y->mlp.up);
-        linear_close(&y->mlp.down);
-    }
     block_norm_close(&w->norm);
     linear_close(&w->head);
-    mem_free(w->layer);
+    block_layers_close(w->layer, m->info.n_layers);
     mem_free(w);
     m->impl = NULL;
 }

@@ -9,22 +9,15 @@
 #include "base/mem.h"
 #include "model/block.h"
 
-struct llama_layer {
-    struct norm norm_attn, norm_mlp;
-    struct linear qkv, out;
-    struct attn attn;
-    struct mlp mlp;
-};
-
 struct llama {
     struct embed embed;
     struct norm norm;
     struct linear head;
-    struct llama_layer *layer; /* [L] */
+    struct block_layer *layer; /* [L] */
 };
 
 /* One decoder layer. x is the fp32 residual stream, r what the last block adds to it (nothing in front of layer 0). */
-static void layer_forward(const struct llama_layer *w, size_t l, const struct sink *o, struct work *s, const struct batch *b)
+static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s, const struct batch *b)
 {
     size_t T = b->n_tokens;
 
@@ -41,19 +34,12 @@ static void layer_forward(const struct llama_layer *w, size_t l, const struct si
 static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
 {
     const struct llama *w = m->impl;
-    size_t E = m->info.hidden, n = b->n_wanted;
 
     o->begin(o, m->info.rope, m->info.n_ropes, b);
     o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
     for (size_t l = 0; l < m->info.n_layers; l++)
         layer_forward(&w->layer[l], l, o, s, b);
-    if (n == 0)
-        return;
-    o->rows(o, s->xw, s->x, b->wanted, E, n);
-    o->rows(o, s->rw, s->r, b->wanted, E, n);
-    o->norm(o, s->hw, s->xw, s->rw, &w->norm, n);
-    o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    o->logits(o, b->logits, &w->head, s->hw, n);
+    block_tail(m, o, b, s, &w->norm, &w->head);
 }
 
 static int read_config(struct model *m, double *eps, bool *attn_bias, bool *mlp_bias, bool *tied, struct err *e)
@@ -66,7 +52,7 @@ static int read_config(struct model *m, double *eps, bool *attn_bias, bool *mlp_
         (rc = conf_int(m->conf, "intermediate_size", 11008, 1, 1 << 22, &inner, e)) != 0 ||
         (rc = conf_int(m->conf, "num_hidden_layers", 32, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
         (rc = conf_int(m->conf, "vocab_size", 32000, 1, INT32_MAX, &vocab, e)) != 0 ||
-        (rc = conf_int(m->conf, "max_position_embeddings", 2048, 1, 1 << 30, &len, e)) != 0 ||
+        (rc = conf_int(m->conf, "max_position_embeddings", 2048, 1, 1 << 24, &len, e)) != 0 ||
         (rc = conf_float(m->conf, "rms_norm_eps", 1e-6, 0, 1, eps, e)) != 0 ||
         (rc = conf_bool(m->conf, "attention_bias", false, attn_bias, e)) != 0 ||
         (rc = conf_bool(m->conf, "mlp_bias", false, mlp_bias, e)) != 0 ||
@@ -80,7 +66,7 @@ static int read_config(struct model *m, double *eps, bool *attn_bias, bool *mlp_
     return block_heads(m, 32, e);
 }
 
-static int open_layer(struct model *m, struct llama_layer *w, const char *prefix, size_t l, double eps, bool attn_bias,
+static int open_layer(struct model *m, struct block_layer *w, const char *prefix, size_t l, double eps, bool attn_bias,
                       bool mlp_bias, enum kern_act act, struct err *e)
 {
     const struct model_info *i = &m->info;
@@ -93,14 +79,14 @@ static int open_layer(struct model *m, struct llama_layer *w, const char *prefix
     struct block_linear qkv = {block_name(m, "%s.self_attn.qkv_proj", at), OP_QKV,
                                {{block_name(m, "%s.self_attn.q_proj", at), q},
                                 {block_name(m, "%s.self_attn.k_proj", at), kv},
-                                {block_name(m, "%s.self_attn.v_proj", at), kv}}, 3, E, attn_bias, false};
+                                {block_name(m, "%s.self_attn.v_proj", at), kv}}, 3, E, attn_bias, false, true};
     struct block_linear out = {block_name(m, "%s.self_attn.o_proj", at), OP_OUT,
-                               {{block_name(m, "%s.self_attn.o_proj", at), E}}, 1, q, attn_bias, false};
+                               {{block_name(m, "%s.self_attn.o_proj", at), E}}, 1, q, attn_bias, false, false};
     struct block_linear up = {block_name(m, "%s.mlp.gate_up_proj", at), OP_MLP,
                               {{block_name(m, "%s.mlp.gate_proj", at), i->inner},
-                               {block_name(m, "%s.mlp.up_proj", at), i->inner}}, 2, E, mlp_bias, false};
+                               {block_name(m, "%s.mlp.up_proj", at), i->inner}}, 2, E, mlp_bias, false, false};
     struct block_linear down = {block_name(m, "%s.mlp.down_proj", at), OP_MLP,
-                                {{block_name(m, "%s.mlp.down_proj", at), E}}, 1, i->inner, mlp_bias, false};
+                                {{block_name(m, "%s.mlp.down_proj", at), E}}, 1, i->inner, mlp_bias, false, false};
 
     w->attn = (struct attn){.name = block_name(m, "%s.self_attn", at), .n_heads = i->n_heads, .n_kv = i->n_kv,
                             .d = i->head_dim, .dp = (i->head_dim + 15) / 16 * 16,
@@ -112,6 +98,7 @@ static int open_layer(struct model *m, struct llama_layer *w, const char *prefix
                          e)) != 0 ||
         (rc = block_linear(m, &w->mlp.up, &up, e)) != 0)
         return rc;
+    w->norm_attn.wide = qkv.wide; /* scores feel the rounding of their input most: see docs/PERFORMANCE.md */
     return block_linear(m, &w->mlp.down, &down, e);
 }
 
@@ -119,19 +106,9 @@ static void llama_close(struct model *m)
 {
     struct llama *w = m->impl;
 
-    for (size_t l = 0; w->layer && l < m->info.n_layers; l++) {
-        struct llama_layer *y = &w->layer[l];
-
-        block_norm_close(&y->norm_attn);
-        block_norm_close(&y->norm_mlp);
-        linear_close(&y->qkv);
-        linear_close(&y->out);
-        linear_close(&y->mlp.up);
-        linear_close(&y->mlp.down);
-    }
     block_norm_close(&w->norm);
     linear_close(&w->head);
-    mem_free(w->layer);
+    block_layers_close(w->layer, m->info.n_layers);
     mem_free(w);
     m->impl = NULL;
 }

@@ -120,7 +120,7 @@ static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wa
 
     s->x = carve(base, &at, T * i->hidden * 4);
     s->r = carve(base, &at, T * i->hidden * 4);
-    s->h = carve(base, &at, T * i->hidden * es);
+    s->h = carve(base, &at, T * i->hidden * 4);
     s->qkv = carve(base, &at, T * (i->n_heads + 2 * i->n_kv) * i->head_dim * 4);
     s->a = carve(base, &at, T * i->n_heads * i->head_dim * es);
     s->xw = carve(base, &at, wanted * i->hidden * 4);

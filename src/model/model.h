@@ -73,7 +73,7 @@ int model_check_length(const struct model *m, size_t len, struct err *e);
 /* Buffers that a forward needs between its ops, for steps of up to max_tokens rows of which max_wanted give logits. */
 struct work {
     float *x, *r;   /* [T, E] residual stream; what the last block adds to it */
-    void *h;        /* [T, E] act */
+    void *h;        /* [T, E] act, or fp32 */
     float *qkv;     /* [T, (H + 2 K) D] */
     void *a;        /* [T, H D] act */
     float *xw, *rw; /* [wanted, E] */

@@ -101,7 +101,7 @@ static void stretch_context(struct model_info *i, const struct rope_params *p)
     double from = p->type == ROPE_YARN ? p->original : p->max_pos;
     bool stretches = p->type == ROPE_LINEAR || p->type == ROPE_DYNAMIC || p->type == ROPE_YARN;
 
-    if (stretches && from * p->factor > p->max_pos && from * p->factor < 1 << 30)
+    if (stretches && from * p->factor > p->max_pos && from * p->factor <= 1 << 24)
         i->max_len = (size_t)(from * p->factor);
 }
 

@@ -98,7 +98,7 @@ static void norm_rows(void *ctx, size_t begin, size_t end)
 {
     const struct norm_job *j = ctx;
     const struct kern *k = &j->g->norm_k;
-    bool bf16 = j->g->lim.dtype == DT_BF16;
+    bool bf16 = j->g->lim.dtype == DT_BF16 && !j->w->wide;
     size_t n = j->w->n, es = bf16 ? 2 : 4;
 
     for (size_t t = begin; t < end; t++) {
@@ -125,7 +125,10 @@ static void op_linear(const struct sink *o, float *y, const struct linear *w, co
 {
     struct eager *g = o->ctx;
 
-    linear_run(w, g->pool, x, w->k, y, w->n, T);
+    if (w->wide && w->dtype == DT_BF16)
+        linear_run_wide(w, g->pool, x, g->split, g->sums, y, T);
+    else
+        linear_run(w, g->pool, x, w->k, y, w->n, T);
 }
 
 struct act_job {
@@ -221,6 +224,10 @@ static size_t lay_out(struct eager *g, char *base)
         g->sin[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
     }
     g->q = carve(base, &at, l->max_tokens * l->n_heads * dp * es);
+    if (l->dtype == DT_BF16) {
+        g->split = carve(base, &at, 2 * l->max_tokens * l->hidden * 2);
+        g->sums = carve(base, &at, 2 * l->max_tokens * (l->n_heads + 2 * l->n_kv) * l->head_dim * 4);
+    }
     g->middle = carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
     g->middle_act = carve(base, &at, l->max_tokens * l->inner * es);
     g->partial_o = carve(base, &at, g->n_partials * dp * 4);

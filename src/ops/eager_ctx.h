@@ -14,6 +14,8 @@ struct eager {
     size_t region_bytes;
     float *cos[2], *sin[2];  /* [T, half] */
     void *q;                 /* [K, T G, dp] act: queries grouped by kv head */
+    uint16_t *split;         /* [2 T, E] bf16: rows of a wide linear's input, in two parts */
+    float *sums;             /* [2 T, (H + 2 K) D]: what they give */
     float *middle;           /* [T, 2 I] */
     void *middle_act;        /* [T, I] act */
     float *partial_o;        /* [n_partials, dp] */

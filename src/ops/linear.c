@@ -103,7 +103,8 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
     struct pack_job job = {l, d};
     int rc;
 
-    *l = (struct linear){.name = d->name, .kind = d->kind, .dtype = d->dtype, .k = d->part[0]->shape[1]};
+    *l = (struct linear){.name = d->name, .kind = d->kind, .dtype = d->dtype, .wide = d->wide,
+                         .k = d->part[0]->shape[1]};
     for (size_t p = 0; p < d->n_parts; p++) {
         ASSERT(d->part[p]->n_dims == 2 && d->part[p]->shape[1] == l->k, "%s", d->name);
         l->n += d->part[p]->shape[0];
@@ -154,4 +155,55 @@ void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t
 
     if (m)
         pool_run(pool, run_share, &job);
+}
+
+/* ---- wide inputs ---- */
+
+struct wide_job {
+    const struct linear *l;
+    const float *x;
+    uint16_t *split;
+    const float *sums;
+    float *y;
+    size_t m;
+};
+
+static void split_share(void *ctx, int thread, int n_threads)
+{
+    const struct wide_job *j = ctx;
+    size_t k = j->l->k, begin, end;
+
+    pool_share(j->m, 1, thread, n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++) {
+        uint16_t *high = j->split + t * k, *low = j->split + (j->m + t) * k;
+
+        kern.to_bf16(high, j->x + t * k, k);
+        for (size_t i = 0; i < k; i++)
+            low[i] = dtype_f32_to_bf16(j->x[t * k + i] - dtype_bf16_to_f32(high[i]));
+    }
+}
+
+static void join_share(void *ctx, int thread, int n_threads)
+{
+    const struct wide_job *j = ctx;
+    size_t n = j->l->n, begin, end;
+
+    pool_share(j->m, 1, thread, n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++) {
+        const float *high = j->sums + t * n, *low = j->sums + (j->m + t) * n;
+
+        for (size_t i = 0; i < n; i++)
+            j->y[t * n + i] = high[i] + low[i] + (j->l->bias ? j->l->bias[i] : 0);
+    }
+}
+
+void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, float *sums, float *y, size_t m)
+{
+    struct wide_job job = {l, x, split, sums, y, m};
+    struct linear plain = *l;
+
+    plain.bias = NULL;
+    pool_run(pool, split_share, &job);
+    linear_run(&plain, pool, split, l->k, sums, l->n, 2 * m);
+    pool_run(pool, join_share, &job);
 }

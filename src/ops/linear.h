@@ -27,6 +27,7 @@ struct linear_desc {
     const struct view *bias[LINEAR_MAX_PARTS]; /* [n_i] or NULL */
     size_t n_parts;
     enum dtype dtype;                       /* computing type: DT_F32 or DT_BF16 */
+    bool wide;                              /* the input is fp32 and must not be rounded, also where dtype is bf16 */
 };
 
 struct linear;
@@ -47,6 +48,7 @@ struct linear {
     const char *why; /* "first that accepts" or "chosen by the user" */
     size_t n, k;
     enum dtype dtype;
+    bool wide;
     void *packed; /* region of packed_bytes */
     size_t packed_bytes;
     float *bias; /* [n] or NULL */
@@ -58,6 +60,10 @@ void linear_close(struct linear *l); /* a zeroed one is fine */
 
 /* y[m, n] = x[m, k] W^T + bias, on all threads of POOL. x in l->dtype with row stride ldx elements, y fp32. */
 void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy, size_t m);
+
+/* The same for an fp32 x [m, k] of a wide linear in bf16: x is taken as the sum of two bf16 rows, so that 16 bits of it count
+ * and the weights are still read once. SPLIT [2 m, k] bf16 and SUMS [2 m, n] are scratch. */
+void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, float *sums, float *y, size_t m);
 
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);

@@ -30,6 +30,7 @@ struct norm {
     size_t n;
     float eps;
     bool layer;      /* LayerNorm, else RMSNorm */
+    bool wide;       /* the result stays fp32 whatever the act type: it feeds a wide linear */
 };
 
 enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT }; /* (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J */
@@ -58,9 +59,9 @@ struct sink {
     void (*begin)(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b);
     /* x[T, E] = table[index + offset] (ADD: x += ...) */
     void (*embed)(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add, size_t T);
-    /* If r: x += r. h = norm(x), h in the act type.                                    x, r, h [T, n] */
+    /* If r: x += r. h = norm(x), h in the act type, or fp32 from a wide norm.          x, r, h [T, n] */
     void (*norm)(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t T);
-    /* y = x W^T + b                                                                    x [T, k] act, y [T, n] */
+    /* y = x W^T + b                                  x [T, k] act (fp32 into a wide linear), y [T, n] */
     void (*linear)(const struct sink *o, float *y, const struct linear *w, const void *x, size_t T);
     /* Turns q and k of qkv [T, (H + 2 K) D] in place. */
     void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);

@@ -1,9 +1,9 @@
 /* bpe.c - building: the rule table, the symbols, and the junctions where a word may be cut.
  *
- * Cutting: a merge can only span the boundary between characters x and y if some rule's left part ends in x and its
- * right part begins with y. Where no rule does, the two sides encode independently, so a text without a pre-tokenizer
- * (Llama 2) falls into short words that a cache can hold. That needs every character to have symbols of its own,
- * hence only with a complete set of byte fallbacks.
+ * Cutting: a merge can only span the boundary between characters x and y if some rule's left part ends in x
+ * and its right part begins with y. Where no rule does, the two sides encode independently, so a text without
+ * a pre-tokenizer (Llama 2) falls into short words that a cache can hold. That needs every character to have
+ * symbols of its own, hence only with a complete set of byte fallbacks.
  */
 #include "text/bpe.h"
 
@@ -39,7 +39,8 @@ static int build_table(struct bpe *b, struct err *e)
         struct bpe_rule r = b->added[k], *to;
 
         if (k + AHEAD < b->n_added)
-            __builtin_prefetch(&b->rule[bpehash_pair(b->added[k + AHEAD].left, b->added[k + AHEAD].right) & (want - 1)]);
+            __builtin_prefetch(
+                &b->rule[bpehash_pair(b->added[k + AHEAD].left, b->added[k + AHEAD].right) & (want - 1)]);
         r.left++; /* a zeroed slot is a free one */
         to = bpehash_slot(b->rule, want, r.left, r.right);
         *to = r;

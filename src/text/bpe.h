@@ -1,10 +1,10 @@
-/* bpe.h - the tables of byte-pair encoding: symbols, and the rules by which the pair with the lowest rank merges,
- * leftmost first, until none is left (Sennrich et al. 2016; the details are those of Hugging Face's BPE model). Words
- * are encoded in bpeword.h.
+/* bpe.h - the tables of byte-pair encoding: symbols, and the rules by which the pair with the lowest rank
+ * merges, leftmost first, until none is left (Sennrich et al. 2016; the details are those of Hugging Face's
+ * BPE model). Words are encoded in bpeword.h.
  *
  * The words are bytes where `byte_level` is set (the vocabulary is spelled in the alphabet of tokbytes.h) and
- * characters otherwise. Merges are rules between ids, so a tokenizer.json, a tiktoken file, a sentencepiece model and
- * a GGUF vocabulary all end in the same table.
+ * characters otherwise. Merges are rules between ids, so a tokenizer.json, a tiktoken file, a sentencepiece
+ * model and a GGUF vocabulary all end in the same table.
  */
 #ifndef GALLOP_TEXT_BPE_H
 #define GALLOP_TEXT_BPE_H
@@ -28,7 +28,8 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     bool has_unk;
     uint32_t unk;
-    char *prefix, *suffix; /* continuing_subword_prefix, end_of_word_suffix; owned, NULL: none; not with byte_level */
+    char *prefix,
+        *suffix; /* continuing_subword_prefix, end_of_word_suffix; owned, NULL: none; not with byte_level */
     size_t n_prefix, n_suffix;
 
     struct bpe_rule *added; /* [n_added] in the order of adding, until bpe_seal() */
@@ -37,18 +38,20 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     size_t n_slots;
 
     const struct tokvocab *vocab; /* borrowed; set by bpe_seal() */
-    uint32_t symbol[256];         /* of a byte (byte_level) or an ASCII character; BPE_NONE: not in the vocabulary */
-    uint32_t fallback[256];       /* of <0x00> ... <0xFF> */
+    uint32_t symbol[256]; /* of a byte (byte_level) or an ASCII character; BPE_NONE: not in the vocabulary */
+    uint32_t fallback[256]; /* of <0x00> ... <0xFF> */
     bool all_fallback;
-    uint64_t *junction; /* a bit for each hash of two characters that some merge joins; NULL: words are not cut */
+    uint64_t
+        *junction; /* a bit for each hash of two characters that some merge joins; NULL: words are not cut */
     size_t junction_mask;
 };
 
-/* Adds the rule LEFT RIGHT -> MERGED; a lower RANK goes first. Of two rules for a pair the later one counts. */
+/* Adds the rule LEFT RIGHT -> MERGED; a lower RANK goes first. Of two rules for a pair the later one
+ * counts. */
 int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t merged, struct err *e);
 
-/* Adds every rule that two entries of V make a third with. RANK[id] is that of the result; BPE_NONE: no such result and
- * no such part (control tokens). For sources that list pieces and scores but no merges. */
+/* Adds every rule that two entries of V make a third with. RANK[id] is that of the result; BPE_NONE: no such
+ * result and no such part (control tokens). For sources that list pieces and scores but no merges. */
 int bpe_derive(struct bpe *b, const struct tokvocab *v, const uint32_t *rank, struct err *e);
 
 /* Looks up symbols in V (which must outlive B) and builds what encoding needs. */

@@ -14,8 +14,10 @@ static inline size_t bpehash_pair(uint32_t left, uint32_t right)
     return (size_t)((h ^ h >> 32) * 0xd6e8feb86659fd93u >> 32);
 }
 
-/* The slot of the pair, or the free one where it would go. N_SLOTS is a power of two and never full; LEFT is plus one. */
-static inline struct bpe_rule *bpehash_slot(struct bpe_rule *rule, size_t n_slots, uint32_t left, uint32_t right)
+/* The slot of the pair, or the free one where it would go. N_SLOTS is a power of two and never full; LEFT is
+ * plus one. */
+static inline struct bpe_rule *bpehash_slot(struct bpe_rule *rule, size_t n_slots, uint32_t left,
+                                            uint32_t right)
 {
     size_t mask = n_slots - 1, i = bpehash_pair(left - 1, right) & mask;
 

@@ -1,8 +1,8 @@
 /* bpeword.c - cache, symbols, merging.
  *
- * Short words merge by scanning an array for the lowest rank; long ones (a hostile megabyte without a blank) by a heap
- * of candidates over a linked list, O(n log n). Both do the same merges in the same order. Words of up to 30 bytes
- * with up to 8 ids are remembered in a direct-mapped cache, one line of memory each.
+ * Short words merge by scanning an array for the lowest rank; long ones (a hostile megabyte without a blank)
+ * by a heap of candidates over a linked list, O(n log n). Both do the same merges in the same order. Words of
+ * up to 30 bytes with up to 8 ids are remembered in a direct-mapped cache, one line of memory each.
  */
 #include "text/bpeword.h"
 
@@ -246,7 +246,8 @@ static void add_symbol(const struct bpe *b, struct symbols *y, uint32_t id)
 }
 
 /* The character at S with the prefix and suffix of its place in the word. */
-static bool find_affixed(const struct bpe *b, const char *s, size_t n, bool first, bool last, struct buf *full)
+static bool find_affixed(const struct bpe *b, const char *s, size_t n, bool first, bool last,
+                         struct buf *full)
 {
     buf_clear(full);
     if (!first && b->prefix)
@@ -307,14 +308,15 @@ static void read_chars(const struct bpe *b, struct symbols *y, const char *s, si
     }
 }
 
-/* Room for the symbols of a word of N bytes: each byte one (two, if its letter falls back to bytes), plus what affixes
- * can add when they do, plus an unknown. */
+/* Room for the symbols of a word of N bytes: each byte one (two, if its letter falls back to bytes), plus
+ * what affixes can add when they do, plus an unknown. */
 static size_t most_symbols(const struct bpe *b, size_t n)
 {
     return n * (b->byte_level ? 2 : 1 + b->n_prefix) + b->n_suffix + 1;
 }
 
-/* Is the word of bytes S an entry of the vocabulary? Its id goes to w->id[0]. The array serves for the spelling too. */
+/* Is the word of bytes S an entry of the vocabulary? Its id goes to w->id[0]. The array serves for the
+ * spelling too. */
 static bool find_whole(const struct bpe *b, struct bpeword_work *w, const char *s, size_t n)
 {
     size_t m;
@@ -357,8 +359,8 @@ static int encode_word(const struct bpe *b, struct bpeword_work *w, const char *
 }
 
 /* One word through the cache. */
-static int cached_word(const struct bpe *b, struct bpeword_work *w, const char *s, size_t n, struct tok_ids *out,
-                       struct err *e)
+static int cached_word(const struct bpe *b, struct bpeword_work *w, const char *s, size_t n,
+                       struct tok_ids *out, struct err *e)
 {
     struct cached *c = NULL;
     size_t n_ids = 0;
@@ -380,8 +382,8 @@ static int cached_word(const struct bpe *b, struct bpeword_work *w, const char *
     return tokids_add(out, w->id, n_ids) ? 0 : err_nomem(e, "ids");
 }
 
-static int encode_cut(const struct bpe *b, struct bpeword_work *w, const char *s, size_t n, struct tok_ids *out,
-                      struct err *e)
+static int encode_cut(const struct bpe *b, struct bpeword_work *w, const char *s, size_t n,
+                      struct tok_ids *out, struct err *e)
 {
     size_t begin = 0, i, len;
     uint32_t c = utf8_decode(s, &len);

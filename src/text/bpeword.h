@@ -10,10 +10,11 @@
 
 struct bpeword_work; /* cache and arrays of one thread; used with one struct bpe only */
 
-struct bpeword_work *bpeword_work_new(void); /* NULL: out of memory */
+struct bpeword_work *bpeword_work_new(void);    /* NULL: out of memory */
 void bpeword_work_free(struct bpeword_work *w); /* NULL is fine */
 
-/* Appends the ids of the word S (good UTF-8 unless byte_level). ERR_NOMEM, or ERR_INPUT for a word of 2 GiB. */
+/* Appends the ids of the word S (good UTF-8 unless byte_level). ERR_NOMEM, or ERR_INPUT for a word of 2
+ * GiB. */
 int bpeword_encode(const struct bpe *b, struct bpeword_work *w, const char *s, size_t n, struct tok_ids *out,
                    struct err *e);
 

@@ -1,9 +1,9 @@
 /* detok.h - ids back to text, one id at a time, as a streamer shows it.
  *
- * The pieces that come out, joined, are tok_decode() of all ids byte for byte (tok_decode() runs this same machine).
- * Every piece is valid UTF-8, and what is held back is only what a later id could still change: the beginning of a
- * character, a run of byte pieces (<0xE2>...) that only its end proves to be text, blanks a decoder strips at the
- * end. Not thread safe; the tokenizer must outlive it.
+ * The pieces that come out, joined, are tok_decode() of all ids byte for byte (tok_decode() runs this same
+ * machine). Every piece is valid UTF-8, and what is held back is only what a later id could still change: the
+ * beginning of a character, a run of byte pieces (<0xE2>...) that only its end proves to be text, blanks a
+ * decoder strips at the end. Not thread safe; the tokenizer must outlive it.
  */
 #ifndef GALLOP_TEXT_DETOK_H
 #define GALLOP_TEXT_DETOK_H

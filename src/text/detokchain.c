@@ -1,8 +1,9 @@
 /* detokchain.c - each step pushes what it makes into the next one; the last pushes into the caller's buffer.
  *
- * HOLD of a step is what it keeps back: the first bytes of a character (byte level), a run of byte pieces (byte
- * fallback), the last token (suffix), blanks that may be the end (strip), the beginning of a match (replace), or
- * everything (steps that collect). What stays constant: joined output = the output for the joined input.
+ * HOLD of a step is what it keeps back: the first bytes of a character (byte level), a run of byte pieces
+ * (byte fallback), the last token (suffix), blanks that may be the end (strip), the beginning of a match
+ * (replace), or everything (steps that collect). What stays constant: joined output = the output for the
+ * joined input.
  */
 #include "text/detokchain.h"
 
@@ -98,10 +99,13 @@ static int byte_level(struct detokchain_run *r, size_t k, const char *s, size_t 
     int rc = 0;
 
     buf_clear(&x->made);
-    buf_add(&x->made, s, n);
-    if (!x->made.oom && n && tokbytes_read(s, n, x->made.data, &m))
-        x->made.len = m;
-    buf_add(&x->hold, x->made.data, x->made.len);
+    buf_add(&x->made, s, n); /* room */
+    if (x->made.oom)
+        return err_nomem(r->e, "decoder");
+    if (n && tokbytes_read(s, n, x->made.data, &m))
+        buf_add(&x->hold, x->made.data, m);
+    else
+        buf_add(&x->hold, s, n);
     buf_clear(&x->made);
     while (at < x->hold.len) {
         bool good;
@@ -190,7 +194,8 @@ static int replace_matches(struct detokchain_run *r, size_t k, const char *s, si
     if (more < 0)
         return -more;
     buf_add(&x->made, s + done, n - done);
-    return x->made.oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return x->made.oom ? err_nomem(r->e, "decoder")
+                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
 }
 
 /* Length of the longest end of S that begins the pattern without being all of it. */
@@ -230,7 +235,8 @@ static int replace_literal(struct detokchain_run *r, size_t k, const char *s, si
     }
     if (x->hold.oom || x->made.oom)
         return err_nomem(r->e, "decoder");
-    return x->fragments && x->made.len == 0 ? 0 : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return x->fragments && x->made.len == 0 ? 0
+                                            : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
 }
 
 /* Takes characters ch off the front of S, as many as are still allowed. */
@@ -304,7 +310,8 @@ static int metaspace(struct detokchain_run *r, size_t k, const char *s, size_t n
         else if (!drop)
             buf_char(&x->made, ' ');
     }
-    return x->made.oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return x->made.oom ? err_nomem(r->e, "decoder")
+                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
 }
 
 /* The token that waited goes on with its suffixes turned into BETWEEN. */
@@ -326,7 +333,8 @@ static int end_suffix(struct detokchain_run *r, size_t k, const char *between)
     }
     buf_add(&x->made, s, (size_t)(end - s));
     buf_clear(&x->hold);
-    return x->made.oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return x->made.oom ? err_nomem(r->e, "decoder")
+                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
 }
 
 static int suffix(struct detokchain_run *r, size_t k, const char *s, size_t n)
@@ -352,8 +360,9 @@ static int join(struct detokchain_run *r, size_t k, const char *s, size_t n)
 /* Must step K see its one token whole, although it comes in fragments? */
 static bool collects(const struct state *x)
 {
-    return x->fragments && (x->p->kind == DETOKCHAIN_BYTE_LEVEL || x->p->kind == DETOKCHAIN_BYTE_FALLBACK ||
-                            x->p->kind == DETOKCHAIN_SUFFIX || (x->p->kind == DETOKCHAIN_REPLACE && x->p->re));
+    return x->fragments &&
+           (x->p->kind == DETOKCHAIN_BYTE_LEVEL || x->p->kind == DETOKCHAIN_BYTE_FALLBACK ||
+            x->p->kind == DETOKCHAIN_SUFFIX || (x->p->kind == DETOKCHAIN_REPLACE && x->p->re));
 }
 
 /* One token, or one fragment, into step K. */

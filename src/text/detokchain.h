@@ -1,8 +1,8 @@
 /* detokchain.h - the decoder of a tokenizer as a chain of steps, run on tokens as they come.
  *
- * A step gets whole tokens until one in front of it joins them (ByteLevel, Fuse); behind that there is one token, which
- * comes in fragments. Steps that cannot work on fragments collect them until the end, so every chain gives what
- * Hugging Face's decoder gives, and the usual ones give it at once.
+ * A step gets whole tokens until one in front of it joins them (ByteLevel, Fuse); behind that there is one
+ * token, which comes in fragments. Steps that cannot work on fragments collect them until the end, so every
+ * chain gives what Hugging Face's decoder gives, and the usual ones give it at once.
  */
 #ifndef GALLOP_TEXT_DETOKCHAIN_H
 #define GALLOP_TEXT_DETOKCHAIN_H
@@ -16,7 +16,7 @@
 #include "text/pretokre.h"
 
 enum detokchain_kind {
-    DETOKCHAIN_BYTE_LEVEL,    /* letters of the GPT-2 alphabet to bytes; joins; ill-formed parts become U+FFFD */
+    DETOKCHAIN_BYTE_LEVEL, /* letters of the GPT-2 alphabet to bytes; joins; ill-formed parts become U+FFFD */
     DETOKCHAIN_BYTE_FALLBACK, /* runs of <0xAB> to text, or to one U+FFFD each if the run is none */
     DETOKCHAIN_FUSE,          /* joins */
     DETOKCHAIN_REPLACE,       /* literal find or matches of re become text */
@@ -50,7 +50,8 @@ void detokchain_fini(struct detokchain *c);
 struct detokchain_run *detokchain_run_new(const struct detokchain *c); /* NULL: out of memory */
 void detokchain_run_free(struct detokchain_run *r);                    /* NULL is fine */
 
-/* One token (good UTF-8) in; what is certain now is appended to OUT. ERR_NOMEM, or a pattern that gives up. */
+/* One token (good UTF-8) in; what is certain now is appended to OUT. ERR_NOMEM, or a pattern that gives
+ * up. */
 int detokchain_put(struct detokchain_run *r, const char *token, size_t n, struct buf *out, struct err *e);
 
 /* The end of the sequence: appends what was held back and makes R ready for another one. */

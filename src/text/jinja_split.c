@@ -155,10 +155,11 @@ struct jv jinja_split_lines(struct jrun *r, struct jv self, const struct jargs *
 {
     struct jgrow g = {.r = r};
     struct jv p[1];
+    int64_t keep = 0;
 
-    if (!jinja_args_bind(r, "splitlines", a, "keepends", 0, p))
+    if (!jinja_args_bind(r, "splitlines", a, "keepends", 0, p) || !jinja_args_index(r, "splitlines", p[0], &keep))
         return jv_none();
-    jinja_split_put_lines(&g, self, jinja_args_true(p[0], false));
+    jinja_split_put_lines(&g, self, keep != 0);
     return jinja_val_done(&g, JV_LIST);
 }
 

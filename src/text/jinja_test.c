@@ -74,13 +74,15 @@ static bool is_mapping(struct jrun *r, struct jv v, const struct jargs *a)
 
 static bool is_sequence(struct jrun *r, struct jv v, const struct jargs *a)
 {
+    if (!none_given(r, "sequence", a))
+        return false;
     switch ((enum jv_type)v.type) {
     case JV_UNDEF: /* has a length and subscripts, as far as Python can tell */
     case JV_STR:
     case JV_LIST:
     case JV_TUPLE:
     case JV_DICT:
-    case JV_RANGE: return none_given(r, "sequence", a);
+    case JV_RANGE: return true;
     default: return false;
     }
 }

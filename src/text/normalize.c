@@ -1,4 +1,5 @@
-/* normalize.c - each step reads one buffer and writes the other; a step that would change nothing is skipped. */
+/* normalize.c - each step reads one buffer and writes the other; a step that would change nothing is
+ * skipped. */
 #include "text/normalize.h"
 
 #include <string.h>
@@ -77,7 +78,8 @@ static void lowercase(struct span in, struct buf *out)
     }
 }
 
-/* A single byte becomes a few: the case of every sentencepiece-like tokenizer, done in two passes over the text. */
+/* A single byte becomes a few: the case of every sentencepiece-like tokenizer, done in two passes over the
+ * text. */
 static void replace_byte(char from, struct span to, struct span in, struct buf *out)
 {
     size_t count = 0, need;
@@ -203,8 +205,8 @@ static void each_char(enum normalize_kind kind, struct span in, struct buf *out)
     }
 }
 
-/* Hugging Face's Precompiled: a grapheme shorter than six bytes is looked up as a whole, else character by character;
- * what is found is the shortest entry that begins it. */
+/* Hugging Face's Precompiled: a grapheme shorter than six bytes is looked up as a whole, else character by
+ * character; what is found is the shortest entry that begins it. */
 static void map_graphemes(const struct spmmap *map, struct span in, struct buf *out)
 {
     size_t i = 0;
@@ -314,8 +316,8 @@ static int run_step(const struct normalize_step *p, struct normalize_work *w, st
     return 0;
 }
 
-int normalize_run(const struct normalize *z, struct normalize_work *w, const char *s, size_t n, const char **out,
-                  size_t *n_out, struct err *e)
+int normalize_run(const struct normalize *z, struct normalize_work *w, const char *s, size_t n,
+                  const char **out, size_t *n_out, struct err *e)
 {
     struct span in = {s, n};
     size_t turn = 0;

@@ -12,7 +12,7 @@
 #include "text/spmmap.h"
 
 enum normalize_kind {
-    NORMALIZE_FORM,       /* form */
+    NORMALIZE_FORM, /* form */
     NORMALIZE_LOWERCASE,
     NORMALIZE_PREPEND,    /* text, unless the input is empty */
     NORMALIZE_REPLACE,    /* every literal find, or match of re, becomes text */
@@ -58,8 +58,9 @@ bool normalize_copy(char **to, size_t *n_to, const char *s, size_t n);
 void normalize_fini(struct normalize *z);
 void normalize_work_fini(struct normalize_work *w);
 
-/* Runs all steps on S (good UTF-8). The result is borrowed: S itself or memory of W that the next run overwrites. */
-int normalize_run(const struct normalize *z, struct normalize_work *w, const char *s, size_t n, const char **out,
-                  size_t *n_out, struct err *e);
+/* Runs all steps on S (good UTF-8). The result is borrowed: S itself or memory of W that the next run
+ * overwrites. */
+int normalize_run(const struct normalize *z, struct normalize_work *w, const char *s, size_t n,
+                  const char **out, size_t *n_out, struct err *e);
 
 #endif

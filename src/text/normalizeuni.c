@@ -1,8 +1,8 @@
 /* normalizeuni.c - utf8proc's tables, with the parts around them that make it fast and safe.
  *
- * Text is cut into stretches that normalisation cannot change, which are copied, and stretches that it might, which are
- * decomposed, put in canonical order and composed. The ordering is our own (a counting sort for long runs of marks):
- * utf8proc sorts by exchange, which is quadratic on a hostile megabyte of marks.
+ * Text is cut into stretches that normalisation cannot change, which are copied, and stretches that it might,
+ * which are decomposed, put in canonical order and composed. The ordering is our own (a counting sort for
+ * long runs of marks): utf8proc sorts by exchange, which is quadratic on a hostile megabyte of marks.
  */
 #include "text/normalizeuni.h"
 
@@ -20,8 +20,8 @@ void normalizeuni_work_fini(struct normalizeuni_work *w)
     *w = (struct normalizeuni_work){0};
 }
 
-/* Can C change, or change the character before it, under FORM? Conservative. Characters below U+0300 answer for the
- * canonical forms only by what they are themselves; whatever could compose with them lies above. */
+/* Can C change, or change the character before it, under FORM? Conservative. Characters below U+0300 answer
+ * for the canonical forms only by what they are themselves; whatever could compose with them lies above. */
 static bool is_active(enum normalizeuni_form form, uint32_t c)
 {
     const utf8proc_property_t *p;

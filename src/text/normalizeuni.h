@@ -17,8 +17,8 @@ struct normalizeuni_work { /* zeroed = empty */
 
 void normalizeuni_work_fini(struct normalizeuni_work *w);
 
-/* True when S (good UTF-8) is in the form already, by a test that needs no tables to say yes to plain text; false only
- * means that it may not be. */
+/* True when S (good UTF-8) is in the form already, by a test that needs no tables to say yes to plain text;
+ * false only means that it may not be. */
 bool normalizeuni_is_plain(enum normalizeuni_form form, const char *s, size_t n);
 
 /* Appends S in FORM to OUT (whose oom flag tells of failure). Time is linear in N, whatever marks S holds. */

@@ -1,4 +1,5 @@
-/* pretok.c - depth first: a piece goes through all steps before the next one is cut, so no list of pieces exists. */
+/* pretok.c - depth first: a piece goes through all steps before the next one is cut, so no list of pieces
+ * exists. */
 #include "text/pretok.h"
 
 #include <string.h>
@@ -8,7 +9,8 @@
 #include "text/tokbytes.h"
 #include "text/tokchar.h"
 
-static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+static const char gpt2_pattern[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static void step_fini(struct pretok_step *x)
 {
@@ -24,8 +26,9 @@ int pretok_add(struct pretok *p, struct pretok_step step, struct err *e)
         twice = twice || (step.kind == PRETOK_SPELL && p->step[i].kind == PRETOK_SPELL);
     if (twice || !mem_grow((void **)&p->step, &p->cap, p->n + 1, sizeof(*p->step), MEM_TEXT)) {
         step_fini(&step);
-        return twice ? err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not understood")
-                     : err_nomem(e, "pre_tokenizer");
+        return twice
+                   ? err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not understood")
+                   : err_nomem(e, "pre_tokenizer");
     }
     p->step[p->n++] = step;
     return 0;
@@ -356,8 +359,8 @@ static int run(const struct run *r, size_t k, const char *s, size_t n, bool firs
     return to->oom ? err_nomem(r->e, "pre_tokenizer") : run(r, k + 1, to->data, to->len, first);
 }
 
-int pretok_run(const struct pretok *p, struct pretok_work *w, const char *s, size_t n, bool first, pretok_sink *sink,
-               void *ctx, struct err *e)
+int pretok_run(const struct pretok *p, struct pretok_work *w, const char *s, size_t n, bool first,
+               pretok_sink *sink, void *ctx, struct err *e)
 {
     struct run r = {.p = p, .w = w, .sink = sink, .ctx = ctx, .e = e};
 

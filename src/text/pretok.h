@@ -1,9 +1,9 @@
 /* pretok.h - the pre-tokenizer: cuts a text into the words that the model encodes one by one.
  *
- * A list of steps, each cutting every piece of the one before. Behaviours and steps are those of the Hugging Face
- * library. A step that spells bytes in the GPT-2 alphabet costs nothing when it is the last one: the words then stay
- * bytes, which is what a byte-level model reads; where steps follow it, they see the letters and the words are read
- * back at the end.
+ * A list of steps, each cutting every piece of the one before. Behaviours and steps are those of the Hugging
+ * Face library. A step that spells bytes in the GPT-2 alphabet costs nothing when it is the last one: the
+ * words then stay bytes, which is what a byte-level model reads; where steps follow it, they see the letters
+ * and the words are read back at the end.
  */
 #ifndef GALLOP_TEXT_PRETOK_H
 #define GALLOP_TEXT_PRETOK_H
@@ -27,7 +27,13 @@ enum pretok_kind {
     PRETOK_METASPACE, /* spaces become text; prepended by scheme; split before each if `split` */
 };
 
-enum pretok_behavior { PRETOK_ISOLATED, PRETOK_REMOVED, PRETOK_CONTIGUOUS, PRETOK_MERGED_PREVIOUS, PRETOK_MERGED_NEXT };
+enum pretok_behavior {
+    PRETOK_ISOLATED,
+    PRETOK_REMOVED,
+    PRETOK_CONTIGUOUS,
+    PRETOK_MERGED_PREVIOUS,
+    PRETOK_MERGED_NEXT
+};
 
 enum pretok_class { PRETOK_NUMERIC, PRETOK_PUNCTUATION, PRETOK_BLANK };
 
@@ -60,7 +66,8 @@ struct pretok_work { /* zeroed = empty; one a thread */
 
 typedef int pretok_sink(void *ctx, const char *word, size_t n, struct err *e);
 
-/* Adds STEP and takes what it points to, also on failure. ERR_NOMEM, or ERR_UNSUPPORTED for a second spelling. */
+/* Adds STEP and takes what it points to, also on failure. ERR_NOMEM, or ERR_UNSUPPORTED for a second
+ * spelling. */
 int pretok_add(struct pretok *p, struct pretok_step step, struct err *e);
 
 /* Hugging Face's ByteLevel: a space in front, GPT-2's pattern, spelling. */
@@ -74,9 +81,9 @@ void pretok_fini(struct pretok *p);
 bool pretok_work_init(struct pretok_work *w, const struct pretok *p, struct pretokre_work *re);
 void pretok_work_fini(struct pretok_work *w);
 
-/* Gives each word of S (good UTF-8) to SINK in order, none empty. FIRST: S begins where the user's text does. Stops at
- * the first error of SINK or of a pattern. */
-int pretok_run(const struct pretok *p, struct pretok_work *w, const char *s, size_t n, bool first, pretok_sink *sink,
-               void *ctx, struct err *e);
+/* Gives each word of S (good UTF-8) to SINK in order, none empty. FIRST: S begins where the user's text does.
+ * Stops at the first error of SINK or of a pattern. */
+int pretok_run(const struct pretok *p, struct pretok_work *w, const char *s, size_t n, bool first,
+               pretok_sink *sink, void *ctx, struct err *e);
 
 #endif

@@ -1,10 +1,10 @@
 /* pretokonig.c - one pass over an Oniguruma (Ruby syntax) pattern, writing PCRE2 as it goes.
  *
- * The two dialects agree on most of what tokenizers use; this rewrites where they do not and refuses what it does not
- * know, so that a pattern is never silently read in another sense. Rewritten: \s (PCRE2 also counts U+180E), \w, \b,
- * \h, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes (PCRE2 10.42 miscompiles &&),
- * {,n} and {n}? and {n,m}+ (in Ruby: optional, repeated). The result is for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE
- * with newline = LF, which is what ^ $ and . mean in Ruby.
+ * The two dialects agree on most of what tokenizers use; this rewrites where they do not and refuses what it
+ * does not know, so that a pattern is never silently read in another sense. Rewritten: \s (PCRE2 also counts
+ * U+180E), \w, \b, \h, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes (PCRE2
+ * 10.42 miscompiles &&), {,n} and {n}? and {n,m}+ (in Ruby: optional, repeated). The result is for PCRE2_UTF
+ * | PCRE2_UCP | PCRE2_MULTILINE with newline = LF, which is what ^ $ and . mean in Ruby.
  */
 #include "text/pretokonig.h"
 
@@ -14,24 +14,11 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/pretokprop.h"
+#include "text/pretokesc.h"
 
 enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, MAX_PATTERN = 65536 };
 
-struct reader {
-    const char *begin, *p, *end;
-    struct buf *out;
-    struct err *e;
-    int depth;
-};
-
-static int refuse(const struct reader *r, const char *what)
-{
-    return err_set(r->e, ERR_UNSUPPORTED, "%s at byte %zu of the pattern %.*s is not understood", what,
-                   (size_t)(r->p - r->begin), (int)(r->end - r->begin > 300 ? 300 : r->end - r->begin), r->begin);
-}
-
-static bool at(const struct reader *r, const char *s)
+static bool at(const struct pretokesc_reader *r, const char *s)
 {
     size_t n = strlen(s);
 
@@ -50,127 +37,10 @@ static void wrap(struct buf *b, size_t start, const char *text)
     memcpy(b->data + start, text, n);
 }
 
-static void put_char(struct buf *b, const char *s, size_t n)
+/* A class while it is read: FLAT can stand between brackets; ALTS are "|"-joined one-character patterns that
+ * cannot. */
+struct class
 {
-    unsigned char c = (unsigned char)s[0];
-
-    if (n == 1 && c < 0x20) {
-        buf_fmt(b, "\\x{%x}", c);
-        return;
-    }
-    if (n == 1 && !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) && c < 0x7f)
-        buf_char(b, '\\');
-    buf_add(b, s, n);
-}
-
-/* Hex digits at *p, at least LO and at most HI of them. */
-static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
-{
-    int n = 0;
-
-    for (*v = 0; n < hi && r->p < r->end; n++, r->p++) {
-        char c = *r->p;
-        if (c >= '0' && c <= '9')
-            *v = *v << 4 | (uint32_t)(c - '0');
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-            *v = *v << 4 | (uint32_t)((c | 32) - 'a' + 10);
-        else
-            break;
-    }
-    return n >= lo && *v <= 0x10ffff && (*v < 0xd800 || *v > 0xdfff);
-}
-
-/* What one escape stands for: a character, or a set (in PCRE2 class syntax, perhaps negated). */
-struct escape {
-    bool is_set, negated;
-    uint32_t ch;
-    char set[128]; /* class contents */
-};
-
-/* \xHH, \x{...} and \uHHHH; r->p is behind the letter. */
-static int read_code(struct reader *r, char letter, struct escape *x)
-{
-    bool ok;
-
-    if (letter == 'u') {
-        ok = take_hex(r, 4, 4, &x->ch);
-    } else if (r->p < r->end && *r->p == '{') {
-        r->p++;
-        ok = take_hex(r, 1, 8, &x->ch) && r->p < r->end && *r->p++ == '}';
-    } else {
-        ok = take_hex(r, 1, 2, &x->ch) && x->ch < 0x80;
-    }
-    return ok ? 0 : refuse(r, "the character code");
-}
-
-static int read_property(struct reader *r, bool negated, struct escape *x)
-{
-    const char *name, *close;
-
-    if (r->p == r->end || *r->p != '{')
-        return refuse(r, "a property without braces");
-    name = r->p + 1;
-    close = memchr(name, '}', (size_t)(r->end - name));
-    if (!close)
-        return refuse(r, "a property without its closing brace");
-    if (name < close && *name == '^') {
-        negated = !negated;
-        name++;
-    }
-    x->is_set = true;
-    x->negated = negated;
-    if (!pretokprop_find(name, (size_t)(close - name), x->set, sizeof(x->set)))
-        return refuse(r, "the property");
-    r->p = close + 1;
-    return 0;
-}
-
-/* The escape at r->p[0] == '\\', for those that mean the same inside and outside a class. */
-static int read_escape(struct reader *r, struct escape *x)
-{
-    static const char plain[] = "tnrfvae", value[] = "\t\n\r\f\v\a\x1b";
-    const char *at_plain;
-    size_t len;
-    char c;
-
-    *x = (struct escape){0};
-    if (r->end - r->p < 2)
-        return refuse(r, "a backslash at the end");
-    c = r->p[1];
-    if ((unsigned char)c >= 0x80) {
-        x->ch = utf8_decode(r->p + 1, &len);
-        r->p += 1 + len;
-        return 0;
-    }
-    r->p += 2;
-    at_plain = c ? strchr(plain, c) : NULL;
-    if (at_plain) {
-        x->ch = (uint32_t)value[at_plain - plain];
-        return 0;
-    }
-    if (c == 'x' || c == 'u')
-        return read_code(r, c, x);
-    if (c == 'p' || c == 'P')
-        return read_property(r, c == 'P', x);
-    x->is_set = true;
-    x->negated = c >= 'A' && c <= 'Z';
-    switch (c) {
-    case 's': case 'S': strcpy(x->set, PRETOKONIG_SPACE); return 0;
-    case 'w': case 'W': strcpy(x->set, PRETOKONIG_WORD); return 0;
-    case 'd': case 'D': strcpy(x->set, "\\p{Nd}"); return 0;
-    case 'h': case 'H': strcpy(x->set, "0-9a-fA-F"); return 0;
-    default: break;
-    }
-    *x = (struct escape){.ch = (unsigned char)c};
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
-        r->p -= 2;
-        return refuse(r, "the escape");
-    }
-    return 0;
-}
-
-/* A class while it is read: FLAT can stand between brackets; ALTS are "|"-joined one-character patterns that cannot. */
-struct class {
     struct buf flat, alts;
 };
 
@@ -210,10 +80,10 @@ static void class_write(const struct class *c, bool negated, struct buf *out)
         buf_str(out, ")(?s:.))");
 }
 
-static int read_class(struct reader *r, struct class *out, bool *negated);
+static int read_class(struct pretokesc_reader *r, struct class *out, bool *negated);
 
 /* A class inside a class joins its parent: flat where possible, else as an alternative. */
-static int read_nested(struct reader *r, struct class *into)
+static int read_nested(struct pretokesc_reader *r, struct class *into)
 {
     struct class inner = {.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
     struct buf whole = {.tag = MEM_TEXT};
@@ -234,16 +104,16 @@ static int read_nested(struct reader *r, struct class *into)
 }
 
 /* One character or set of a class; *is_set: it cannot begin a range. */
-static int read_member(struct reader *r, struct escape *x)
+static int read_member(struct pretokesc_reader *r, struct pretokesc *x)
 {
     size_t len;
 
     if (*r->p == '\\') {
         if (r->end - r->p > 1 && (r->p[1] == 'b' || r->p[1] == 'R' || r->p[1] == 'X'))
-            return refuse(r, "the escape");
-        return read_escape(r, x);
+            return pretokesc_refuse(r, "the escape");
+        return pretokesc_read(r, x);
     }
-    *x = (struct escape){.ch = utf8_decode(r->p, &len)};
+    *x = (struct pretokesc){.ch = utf8_decode(r->p, &len)};
     r->p += len;
     return 0;
 }
@@ -252,12 +122,12 @@ static void put_code(struct buf *b, uint32_t c)
 {
     char s[4];
 
-    put_char(b, s, utf8_encode(c, s));
+    pretokesc_put(b, s, utf8_encode(c, s));
 }
 
-static int read_member_or_range(struct reader *r, struct class *c)
+static int read_member_or_range(struct pretokesc_reader *r, struct class *c)
 {
-    struct escape lo, hi;
+    struct pretokesc lo, hi;
     int rc = read_member(r, &lo);
 
     if (rc)
@@ -276,26 +146,26 @@ static int read_member_or_range(struct reader *r, struct class *c)
     if (r->end - r->p < 2 || r->p[0] != '-' || r->p[1] == ']' || at(r, "-&&"))
         return 0;
     if (r->p[1] == '[')
-        return refuse(r, "a range that ends in a class");
+        return pretokesc_refuse(r, "a range that ends in a class");
     r->p++;
     if ((rc = read_member(r, &hi)) != 0)
         return rc;
     if (hi.is_set || hi.ch < lo.ch)
-        return refuse(r, "the range before this place");
+        return pretokesc_refuse(r, "the range before this place");
     buf_char(&c->flat, '-');
     put_code(&c->flat, hi.ch);
     return 0;
 }
 
 /* One operand of &&: members up to "&&" or the closing bracket, which stay unread. */
-static int read_operand(struct reader *r, struct class *c)
+static int read_operand(struct pretokesc_reader *r, struct class *c)
 {
     bool first = true;
     int rc;
 
     while (r->p < r->end && !at(r, "&&") && (*r->p != ']' || first)) {
         if (at(r, "[:"))
-            return refuse(r, "a POSIX bracket");
+            return pretokesc_refuse(r, "a POSIX bracket");
         if (*r->p == '[')
             rc = read_nested(r, c);
         else
@@ -305,19 +175,19 @@ static int read_operand(struct reader *r, struct class *c)
         first = false;
     }
     if (r->p == r->end)
-        return refuse(r, "a class without its closing bracket");
-    return first ? refuse(r, "an empty class") : 0;
+        return pretokesc_refuse(r, "a class without its closing bracket");
+    return first ? pretokesc_refuse(r, "an empty class") : 0;
 }
 
 /* Reads "[...]" at r->p. Intersections come out as look-aheads in ALTS. */
-static int read_class(struct reader *r, struct class *out, bool *negated)
+static int read_class(struct pretokesc_reader *r, struct class *out, bool *negated)
 {
     struct buf all = {.tag = MEM_TEXT};
     int rc = 0;
 
     *negated = false;
     if (++r->depth > MAX_DEPTH)
-        return refuse(r, "a class nested this deep");
+        return pretokesc_refuse(r, "a class nested this deep");
     r->p++;
     if (r->p < r->end && *r->p == '^') {
         *negated = true;
@@ -354,7 +224,7 @@ static int read_class(struct reader *r, struct class *out, bool *negated)
     return rc;
 }
 
-static int class_atom(struct reader *r)
+static int class_atom(struct pretokesc_reader *r)
 {
     struct class c = {.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
     bool negated;
@@ -368,11 +238,11 @@ static int class_atom(struct reader *r)
     return rc;
 }
 
-static int escape_atom(struct reader *r)
+static int escape_atom(struct pretokesc_reader *r)
 {
     static const char in[] = "(?<=[" PRETOKONIG_WORD "])", not_in[] = "(?<![" PRETOKONIG_WORD "])",
                       next[] = "(?=[" PRETOKONIG_WORD "])", not_next[] = "(?![" PRETOKONIG_WORD "])";
-    struct escape x;
+    struct pretokesc x;
     char c = r->end - r->p > 1 ? r->p[1] : 0;
     int rc;
 
@@ -386,7 +256,7 @@ static int escape_atom(struct reader *r)
         r->p += 2;
         return 0;
     }
-    if ((rc = read_escape(r, &x)) != 0)
+    if ((rc = pretokesc_read(r, &x)) != 0)
         return rc;
     if (x.is_set)
         buf_fmt(r->out, x.negated ? "[^%s]" : "[%s]", x.set);
@@ -395,10 +265,10 @@ static int escape_atom(struct reader *r)
     return 0;
 }
 
-static int alternatives(struct reader *r, bool inside);
+static int alternatives(struct pretokesc_reader *r, bool inside);
 
 /* (?i-m:...) and (?i): Ruby's m is PCRE2's s. *open: a ':' follows, so a body does too. */
-static int group_options(struct reader *r, bool *open)
+static int group_options(struct pretokesc_reader *r, bool *open)
 {
     buf_str(r->out, "(?");
     for (r->p += 2; r->p < r->end && *r->p != ':' && *r->p != ')'; r->p++) {
@@ -407,18 +277,18 @@ static int group_options(struct reader *r, bool *open)
         else if (*r->p == 'm')
             buf_char(r->out, 's');
         else
-            return refuse(r, "the group");
+            return pretokesc_refuse(r, "the group");
     }
     if (r->p == r->end)
-        return refuse(r, "a group without its closing parenthesis");
+        return pretokesc_refuse(r, "a group without its closing parenthesis");
     *open = *r->p == ':';
     if (*r->p == ')')
-        return refuse(r, "an option without a group of its own");
+        return pretokesc_refuse(r, "an option without a group of its own");
     buf_char(r->out, *r->p++);
     return 0;
 }
 
-static int group_atom(struct reader *r)
+static int group_atom(struct pretokesc_reader *r)
 {
     static const char *const kind[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
     bool open = true;
@@ -426,7 +296,7 @@ static int group_atom(struct reader *r)
     int rc = 0;
 
     if (++r->depth > MAX_DEPTH)
-        return refuse(r, "a group nested this deep");
+        return pretokesc_refuse(r, "a group nested this deep");
     for (k = 0; k < sizeof(kind) / sizeof(*kind) && !at(r, kind[k]); k++)
         ;
     if (k < sizeof(kind) / sizeof(*kind)) {
@@ -435,7 +305,7 @@ static int group_atom(struct reader *r)
     } else if (at(r, "(?")) {
         rc = group_options(r, &open);
     } else if (at(r, "(*")) {
-        rc = refuse(r, "the group");
+        rc = pretokesc_refuse(r, "the group");
     } else {
         buf_str(r->out, "(?:"); /* nobody asks what a group captured */
         r->p++;
@@ -446,7 +316,7 @@ static int group_atom(struct reader *r)
     return rc;
 }
 
-static int atom(struct reader *r)
+static int atom(struct pretokesc_reader *r)
 {
     size_t len;
 
@@ -454,20 +324,22 @@ static int atom(struct reader *r)
     case '(': return group_atom(r);
     case '[': return class_atom(r);
     case '\\': return escape_atom(r);
-    case '.': case '^': case '$':
-        buf_char(r->out, *r->p++);
-        return 0;
-    case '*': case '+': case '?': return refuse(r, "a repeat of nothing");
+    case '.':
+    case '^':
+    case '$': buf_char(r->out, *r->p++); return 0;
+    case '*':
+    case '+':
+    case '?': return pretokesc_refuse(r, "a repeat of nothing");
     default: break;
     }
     utf8_decode(r->p, &len);
-    put_char(r->out, r->p, len);
+    pretokesc_put(r->out, r->p, len);
     r->p += len;
     return 0;
 }
 
 /* A {n,m} at r->p; false: the brace is an ordinary character there. */
-static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *no_hi, bool *exact)
+static bool read_interval(struct pretokesc_reader *r, unsigned *lo, unsigned *hi, bool *no_hi, bool *exact)
 {
     const char *p = r->p + 1;
     const char *digits = p;
@@ -497,7 +369,7 @@ static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *no
 }
 
 /* An interval and what may follow it. Ruby: {n}? makes it optional, and {n,m}+ repeats the whole. */
-static int interval(struct reader *r, size_t start, bool *was_one)
+static int interval(struct pretokesc_reader *r, size_t start, bool *was_one)
 {
     unsigned lo, hi;
     bool no_hi, exact;
@@ -506,7 +378,7 @@ static int interval(struct reader *r, size_t start, bool *was_one)
     if (!*was_one)
         return 0;
     if (lo > MAX_REPEAT || hi > MAX_REPEAT || (!no_hi && hi < lo))
-        return refuse(r, "the interval before this place");
+        return pretokesc_refuse(r, "the interval before this place");
     if (no_hi)
         buf_fmt(r->out, "{%u,}", lo);
     else
@@ -522,7 +394,7 @@ static int interval(struct reader *r, size_t start, bool *was_one)
     return 0;
 }
 
-static int repeats(struct reader *r, size_t start)
+static int repeats(struct pretokesc_reader *r, size_t start)
 {
     bool again = false, was_one;
     int rc;
@@ -554,7 +426,7 @@ static int repeats(struct reader *r, size_t start)
     return 0;
 }
 
-static int alternatives(struct reader *r, bool inside)
+static int alternatives(struct pretokesc_reader *r, bool inside)
 {
     int rc;
 
@@ -570,10 +442,10 @@ static int alternatives(struct reader *r, bool inside)
         if (r->out->oom)
             return err_nomem(r->e, "pattern");
         if (r->out->len > 4 * MAX_PATTERN)
-            return refuse(r, "a pattern this long");
+            return pretokesc_refuse(r, "a pattern this long");
     }
     if (inside && r->p == r->end)
-        return refuse(r, "a group without its closing parenthesis");
+        return pretokesc_refuse(r, "a group without its closing parenthesis");
     if (inside)
         buf_char(r->out, *r->p++);
     return 0;
@@ -581,14 +453,15 @@ static int alternatives(struct reader *r, bool inside)
 
 int pretokonig_translate(const char *pattern, size_t n, struct buf *out, struct err *e)
 {
-    struct reader r = {.begin = pattern, .p = pattern, .end = pattern + n, .out = out, .e = e};
+    struct pretokesc_reader r = {.begin = pattern, .p = pattern, .end = pattern + n, .out = out, .e = e};
     int rc;
 
     if (n > MAX_PATTERN)
-        return err_set(e, ERR_UNSUPPORTED, "a pattern of %zu bytes; at most %d are read", n, (int)MAX_PATTERN);
+        return err_set(e, ERR_UNSUPPORTED, "a pattern of %zu bytes; at most %d are read", n,
+                       (int)MAX_PATTERN);
     rc = alternatives(&r, false);
     if (rc == 0 && r.p != r.end)
-        rc = refuse(&r, "a closing parenthesis without its opening one");
+        rc = pretokesc_refuse(&r, "a closing parenthesis without its opening one");
     if (rc == 0 && out->oom)
         rc = err_nomem(e, "pattern");
     return rc;

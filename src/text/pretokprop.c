@@ -1,5 +1,5 @@
-/* pretokprop.c - general categories by both their names, and scripts. A script name alone means the Script property in
- * Oniguruma; in PCRE2 10.40 and later it would mean Script_Extensions, hence "sc:".
+/* pretokprop.c - general categories by both their names, and scripts. A script name alone means the Script
+ * property in Oniguruma; in PCRE2 10.40 and later it would mean Script_Extensions, hence "sc:".
  */
 #include "text/pretokprop.h"
 
@@ -9,22 +9,47 @@
 static const struct {
     const char *shown, *longer;
 } category[] = {
-    {"L", "letter"}, {"Lu", "uppercaseletter"}, {"Ll", "lowercaseletter"}, {"Lt", "titlecaseletter"},
-    {"Lm", "modifierletter"}, {"Lo", "otherletter"}, {"M", "mark"}, {"Mn", "nonspacingmark"},
-    {"Mc", "spacingmark"}, {"Me", "enclosingmark"}, {"N", "number"}, {"Nd", "decimalnumber"},
-    {"Nl", "letternumber"}, {"No", "othernumber"}, {"P", "punctuation"}, {"Pc", "connectorpunctuation"},
-    {"Pd", "dashpunctuation"}, {"Ps", "openpunctuation"}, {"Pe", "closepunctuation"},
-    {"Pi", "initialpunctuation"}, {"Pf", "finalpunctuation"}, {"Po", "otherpunctuation"}, {"S", "symbol"},
-    {"Sm", "mathsymbol"}, {"Sc", "currencysymbol"}, {"Sk", "modifiersymbol"}, {"So", "othersymbol"},
-    {"Z", "separator"}, {"Zs", "spaceseparator"}, {"Zl", "lineseparator"}, {"Zp", "paragraphseparator"},
-    {"Cc", "control"}, {"Cf", "format"}, {"Co", "privateuse"},
+    {"L", "letter"},
+    {"Lu", "uppercaseletter"},
+    {"Ll", "lowercaseletter"},
+    {"Lt", "titlecaseletter"},
+    {"Lm", "modifierletter"},
+    {"Lo", "otherletter"},
+    {"M", "mark"},
+    {"Mn", "nonspacingmark"},
+    {"Mc", "spacingmark"},
+    {"Me", "enclosingmark"},
+    {"N", "number"},
+    {"Nd", "decimalnumber"},
+    {"Nl", "letternumber"},
+    {"No", "othernumber"},
+    {"P", "punctuation"},
+    {"Pc", "connectorpunctuation"},
+    {"Pd", "dashpunctuation"},
+    {"Ps", "openpunctuation"},
+    {"Pe", "closepunctuation"},
+    {"Pi", "initialpunctuation"},
+    {"Pf", "finalpunctuation"},
+    {"Po", "otherpunctuation"},
+    {"S", "symbol"},
+    {"Sm", "mathsymbol"},
+    {"Sc", "currencysymbol"},
+    {"Sk", "modifiersymbol"},
+    {"So", "othersymbol"},
+    {"Z", "separator"},
+    {"Zs", "spaceseparator"},
+    {"Zl", "lineseparator"},
+    {"Zp", "paragraphseparator"},
+    {"Cc", "control"},
+    {"Cf", "format"},
+    {"Co", "privateuse"},
 };
 
 static const char *const script[] = {
-    "Arabic", "Armenian", "Bengali", "Bopomofo", "Common", "Cyrillic", "Devanagari", "Ethiopic", "Georgian",
-    "Greek", "Gujarati", "Gurmukhi", "Han", "Hangul", "Hebrew", "Hiragana", "Inherited", "Kannada", "Katakana",
-    "Khmer", "Lao", "Latin", "Malayalam", "Mongolian", "Myanmar", "Oriya", "Sinhala", "Tamil", "Telugu", "Thai",
-    "Tibetan",
+    "Arabic",    "Armenian", "Bengali",  "Bopomofo", "Common", "Cyrillic", "Devanagari", "Ethiopic",
+    "Georgian",  "Greek",    "Gujarati", "Gurmukhi", "Han",    "Hangul",   "Hebrew",     "Hiragana",
+    "Inherited", "Kannada",  "Katakana", "Khmer",    "Lao",    "Latin",    "Malayalam",  "Mongolian",
+    "Myanmar",   "Oriya",    "Sinhala",  "Tamil",    "Telugu", "Thai",     "Tibetan",
 };
 
 /* Lower case, without what does not count. false: too long or not ASCII. */

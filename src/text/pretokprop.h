@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes PCRE2 class contents for the property NAME (case, blanks, '_' and '-' do not count). false: unknown. */
+/* Writes PCRE2 class contents for the property NAME (case, blanks, '_' and '-' do not count). false:
+ * unknown. */
 bool pretokprop_find(const char *name, size_t n, char *out, size_t size);
 
 #endif

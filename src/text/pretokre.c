@@ -1,8 +1,9 @@
 /* pretokre.c - PCRE2 10.42, UTF and UCP, multi-line anchors, newline = LF.
  *
- * Texts are proved to be UTF-8 before they come here, so matches run without PCRE2's own check. The JIT stack grows to
- * 16 MiB (the default of 32 KiB fails on long runs of one character); the match limit turns a pattern that backtracks
- * without end into an error. Without JIT (a kernel that forbids executable pages) the interpreter does the same work.
+ * Texts are proved to be UTF-8 before they come here, so matches run without PCRE2's own check. The JIT stack
+ * grows to 16 MiB (the default of 32 KiB fails on long runs of one character); the match limit turns a
+ * pattern that backtracks without end into an error. Without JIT (a kernel that forbids executable pages) the
+ * interpreter does the same work.
  */
 #include "text/pretokre.h"
 
@@ -15,7 +16,12 @@
 #include "base/mem.h"
 #include "text/pretokonig.h"
 
-enum { JIT_STACK_FIRST = 64 << 10, JIT_STACK_MOST = 16 << 20, MATCH_LIMIT = 50000000, HEAP_LIMIT_KB = 256 << 10 };
+enum {
+    JIT_STACK_FIRST = 64 << 10,
+    JIT_STACK_MOST = 16 << 20,
+    MATCH_LIMIT = 50000000,
+    HEAP_LIMIT_KB = 256 << 10
+};
 
 struct pretokre {
     pcre2_code *code;
@@ -53,7 +59,8 @@ static int compile(struct pretokre *r, const char *pattern, size_t n, struct err
 
     if (cc) {
         pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
-        r->code = pcre2_compile((PCRE2_SPTR)pattern, n, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &where, cc);
+        r->code =
+            pcre2_compile((PCRE2_SPTR)pattern, n, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &where, cc);
     }
     if (!r->code && code == PCRE2_ERROR_NOMEMORY) {
         rc = err_nomem(e, "pattern");
@@ -123,7 +130,8 @@ struct pretokre_work *pretokre_work_new(void)
     if (w->general) {
         w->match = pcre2_match_context_create(w->general);
         w->data = pcre2_match_data_create(1, w->general);
-        w->stack = pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, w->general); /* NULL: no JIT here */
+        w->stack =
+            pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, w->general); /* NULL: no JIT here */
     }
     if (!w->match || !w->data) {
         pretokre_work_free(w);
@@ -146,8 +154,8 @@ void pretokre_work_free(struct pretokre_work *w)
     mem_free(w);
 }
 
-void pretokre_start(struct pretokre_iter *it, const struct pretokre *re, struct pretokre_work *work, const char *s,
-                    size_t n)
+void pretokre_start(struct pretokre_iter *it, const struct pretokre *re, struct pretokre_work *work,
+                    const char *s, size_t n)
 {
     *it = (struct pretokre_iter){.re = re, .work = work, .s = n ? s : "", .n = n};
 }
@@ -171,8 +179,8 @@ int pretokre_next(struct pretokre_iter *it, size_t *begin, size_t *end, struct e
     while (it->at <= it->n) {
         int code = it->re->jit && w->stack
                        ? pcre2_jit_match(it->re->code, (PCRE2_SPTR)it->s, it->n, it->at, 0, w->data, w->match)
-                       : pcre2_match(it->re->code, (PCRE2_SPTR)it->s, it->n, it->at, PCRE2_NO_UTF_CHECK, w->data,
-                                     w->match);
+                       : pcre2_match(it->re->code, (PCRE2_SPTR)it->s, it->n, it->at, PCRE2_NO_UTF_CHECK,
+                                     w->data, w->match);
 
         if (code == PCRE2_ERROR_NOMATCH)
             return 0;

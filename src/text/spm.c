@@ -1,9 +1,9 @@
 /* spm.c - ModelProto: pieces (1), TrainerSpec (2), NormalizerSpec (3), as in sentencepiece_model.proto.
  *
- * A BPE model there merges the two neighbours whose union is the piece with the highest score: each way to cut a piece
- * into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model sums its scores in float.
- * Control and user-defined pieces are cut out of the text first, as transformers does with such a model; sentencepiece
- * itself would read control pieces as plain text.
+ * A BPE model there merges the two neighbours whose union is the piece with the highest score: each way to
+ * cut a piece into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model sums
+ * its scores in float. Control and user-defined pieces are cut out of the text first, as transformers does
+ * with such a model; sentencepiece itself would read control pieces as plain text.
  */
 #include "text/spm.h"
 
@@ -106,7 +106,8 @@ static void normalizer(struct model *m, const struct spmproto_field *f)
     }
 }
 
-static int read_message(struct model *m, const char *s, size_t n, void (*field)(struct model *m, const struct spmproto_field *f))
+static int read_message(struct model *m, const char *s, size_t n,
+                        void (*field)(struct model *m, const struct spmproto_field *f))
 {
     struct spmproto p = {.p = s, .end = s + n};
     struct spmproto_field f;
@@ -178,7 +179,8 @@ static int build_bpe(const struct model *m)
 
     for (size_t i = 0; i < m->n && rc == 0; i++)
         if (m->type[i] == UNUSED)
-            rc = err_set(m->e, ERR_UNSUPPORTED, "%s: a BPE model with unused pieces (%zu) is not understood", m->path, i);
+            rc = err_set(m->e, ERR_UNSUPPORTED, "%s: a BPE model with unused pieces (%zu) is not understood",
+                         m->path, i);
     if (rc == 0)
         rc = bpe_derive(b, &m->t->vocab, rank, m->e);
     mem_free(rank);
@@ -223,7 +225,8 @@ static int add_step(struct model *m, enum normalize_kind kind, const char *find,
     return normalize_add(&m->t->norm, s, m->e);
 }
 
-/* The marker in front: before every stretch between special tokens, as transformers' legacy way has it, or once. */
+/* The marker in front: before every stretch between special tokens, as transformers' legacy way has it, or
+ * once. */
 static int add_prefix(struct model *m, bool every)
 {
     struct pretok_step s = {.kind = PRETOK_PREPEND, .n_text = sizeof(meta_space) - 1};
@@ -240,8 +243,8 @@ static int build_text(struct model *m, const struct tokconf *conf)
     int rc = 0;
 
     if (m->space_as_suffix || !m->escape)
-        return err_set(m->e, ERR_UNSUPPORTED, "%s: treat_whitespace_as_suffix or unescaped whitespace is not understood",
-                       m->path);
+        return err_set(m->e, ERR_UNSUPPORTED,
+                       "%s: treat_whitespace_as_suffix or unescaped whitespace is not understood", m->path);
     if (m->n_map) {
         if ((rc = spmmap_new(&map.map, m->map, m->n_map, m->e)) != 0) {
             err_prefix(m->e, "%s", m->path);
@@ -276,7 +279,8 @@ static int build_decoder(struct model *m)
     if (rc == 0)
         rc = detokchain_add(&m->t->chain, (struct detokchain_step){.kind = DETOKCHAIN_FUSE}, m->e);
     if (rc == 0 && m->dummy_prefix)
-        rc = detokchain_add(&m->t->chain, (struct detokchain_step){.kind = DETOKCHAIN_STRIP, .ch = ' ', .start = 1}, m->e);
+        rc = detokchain_add(&m->t->chain,
+                            (struct detokchain_step){.kind = DETOKCHAIN_STRIP, .ch = ' ', .start = 1}, m->e);
     return rc;
 }
 
@@ -316,15 +320,25 @@ static int add_around(struct model *m, const struct tokconf *conf)
 int spm_read(struct tok *t, const char *bytes, size_t n, const char *path, const struct tokconf *conf,
              struct err *e)
 {
-    struct model m = {.t = t, .path = path, .e = e, .model_type = UNIGRAM, .dummy_prefix = true, .squeeze = true,
-                      .escape = true, .unk_id = 0, .bos_id = 1, .eos_id = 2};
+    struct model m = {.t = t,
+                      .path = path,
+                      .e = e,
+                      .model_type = UNIGRAM,
+                      .dummy_prefix = true,
+                      .squeeze = true,
+                      .escape = true,
+                      .unk_id = 0,
+                      .bos_id = 1,
+                      .eos_id = 2};
     int rc = read_model(&m, bytes, n);
 
     if (rc == 0 && m.model_type != UNIGRAM && m.model_type != BPE)
-        rc = err_set(e, ERR_UNSUPPORTED, "%s: a sentencepiece model of type %llu (word or character) is not understood",
-                     path, (unsigned long long)m.model_type);
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s: a sentencepiece model of type %llu (word or character) is not understood", path,
+                     (unsigned long long)m.model_type);
     if (rc == 0 && (m.unk_id < 0 || (size_t)m.unk_id >= m.n))
-        rc = err_set(e, ERR_INPUT, "%s: unk_id %lld is not one of the %zu pieces", path, (long long)m.unk_id, m.n);
+        rc = err_set(e, ERR_INPUT, "%s: unk_id %lld is not one of the %zu pieces", path, (long long)m.unk_id,
+                     m.n);
     if (rc == 0)
         rc = m.model_type == BPE ? build_bpe(&m) : build_unigram(&m);
     if (rc == 0 && (rc = build_text(&m, conf)) == 0 && (rc = build_decoder(&m)) == 0 &&

@@ -97,7 +97,8 @@ static bool replacement(const struct spmmap *m, size_t at, const char **to, size
     return true;
 }
 
-bool spmmap_longest(const struct spmmap *m, const char *s, size_t n, size_t *len, const char **to, size_t *n_to)
+bool spmmap_longest(const struct spmmap *m, const char *s, size_t n, size_t *len, const char **to,
+                    size_t *n_to)
 {
     size_t value, l;
 

@@ -1,4 +1,5 @@
-/* spmproto.h - a reader of protobuf messages (the wire format): fields one after the other, nothing copied. */
+/* spmproto.h - a reader of protobuf messages (the wire format): fields one after the other, nothing
+ * copied. */
 #ifndef GALLOP_TEXT_SPMPROTO_H
 #define GALLOP_TEXT_SPMPROTO_H
 

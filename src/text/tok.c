@@ -82,8 +82,8 @@ static int add_stretch(struct encoding *x, const char *s, size_t n, bool first, 
     tokadded_start(&it, &x->t->added, true, x->plain, s, n);
     while (rc == 0 && tokadded_next(&it, &cut)) {
         if (!cut.token)
-            rc = pretok_run(&x->t->pre, &x->s->pre, s + cut.begin, cut.end - cut.begin, first && cut.begin == 0, add_word,
-                            x, e);
+            rc = pretok_run(&x->t->pre, &x->s->pre, s + cut.begin, cut.end - cut.begin,
+                            first && cut.begin == 0, add_word, x, e);
         else if (!tokids_add(x->out, &cut.token->id, 1))
             rc = err_nomem(e, "ids");
     }

@@ -1,4 +1,5 @@
-/* tokadded.c - a trie of bytes; at each place of the text that could begin a pattern, the longest one is sought. */
+/* tokadded.c - a trie of bytes; at each place of the text that could begin a pattern, the longest one is
+ * sought. */
 #include "text/tokadded.h"
 
 #include <string.h>
@@ -97,10 +98,11 @@ const struct tokadded_token *tokadded_get(const struct tokadded *a, size_t id)
     return id < a->n_by_id && a->by_id[id] ? &a->token[a->by_id[id] - 1] : NULL;
 }
 
-void tokadded_start(struct tokadded_iter *it, const struct tokadded *a, bool normalized, bool plain, const char *s,
-                    size_t n)
+void tokadded_start(struct tokadded_iter *it, const struct tokadded *a, bool normalized, bool plain,
+                    const char *s, size_t n)
 {
-    *it = (struct tokadded_iter){.a = a, .trie = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
+    *it = (struct tokadded_iter){
+        .a = a, .trie = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
 }
 
 /* The next occurrence of any pattern from it->at on. */

@@ -1,5 +1,5 @@
-/* tokbytes.c - the alphabet as arithmetic: 33..126, 161..172 and 174..255 are themselves; 0..32 are 256..288, 127..160
- * are 289..322 and 173 is 323. The order is that of GPT-2's bytes_to_unicode().
+/* tokbytes.c - the alphabet as arithmetic: 33..126, 161..172 and 174..255 are themselves; 0..32 are 256..288,
+ * 127..160 are 289..322 and 173 is 323. The order is that of GPT-2's bytes_to_unicode().
  */
 #include "text/tokbytes.h"
 

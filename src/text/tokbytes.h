@@ -1,5 +1,6 @@
-/* tokbytes.h - the GPT-2 byte alphabet: each byte stands as one printable letter, so that vocabularies of bytes can be
- * written as text. Printable ASCII and Latin-1 stand for themselves, the other 68 bytes for U+0100 and up, in order.
+/* tokbytes.h - the GPT-2 byte alphabet: each byte stands as one printable letter, so that vocabularies of
+ * bytes can be written as text. Printable ASCII and Latin-1 stand for themselves, the other 68 bytes for
+ * U+0100 and up, in order.
  */
 #ifndef GALLOP_TEXT_TOKBYTES_H
 #define GALLOP_TEXT_TOKBYTES_H
@@ -14,7 +15,8 @@ int tokbytes_byte(uint32_t letter);        /* the byte that LETTER stands for, o
 /* Writes N bytes as letters, at most 2 N bytes of UTF-8; returns how many. */
 size_t tokbytes_spell(const char *bytes, size_t n, char *out);
 
-/* Reads letters (N bytes of good UTF-8) back into at most N bytes. false: some character is no letter of the alphabet. */
+/* Reads letters (N bytes of good UTF-8) back into at most N bytes. false: some character is no letter of the
+ * alphabet, and OUT holds nothing of use. */
 bool tokbytes_read(const char *letters, size_t n, char *out, size_t *n_out);
 
 #endif

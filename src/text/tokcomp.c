@@ -35,7 +35,8 @@ static void read_pattern(struct jp *j, struct tokcomp *c)
         else if (jp_is(&key, "Regex"))
             jp_string(j, &c->regex);
         else
-            jp_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"", (int)(key.n < 60 ? key.n : 60), key.s);
+            jp_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"", (int)(key.n < 60 ? key.n : 60),
+                    key.s);
     }
 }
 
@@ -44,22 +45,38 @@ static bool read_field(struct jp *j, const struct jp_str *key, struct tokcomp *c
     const struct {
         const char *name;
         struct jp_str *to;
-    } string[] = {
-        {"type", &c->type}, {"content", &c->content}, {"prepend", &c->prepend}, {"replacement", &c->replacement},
-        {"prepend_scheme", &c->prepend_scheme}, {"behavior", &c->behavior}, {"suffix", &c->suffix},
-        {"delimiter", &c->delimiter}, {"precompiled_charsmap", &c->charsmap},
-    }, raw[] = {
-        {"normalizers", &c->list}, {"pretokenizers", &c->list}, {"decoders", &c->list}, {"processors", &c->list},
-        {"single", &c->single}, {"special_tokens", &c->special_tokens}, {"sep", &c->sep}, {"cls", &c->cls},
-    };
+    } string[] =
+        {
+            {"type", &c->type},
+            {"content", &c->content},
+            {"prepend", &c->prepend},
+            {"replacement", &c->replacement},
+            {"prepend_scheme", &c->prepend_scheme},
+            {"behavior", &c->behavior},
+            {"suffix", &c->suffix},
+            {"delimiter", &c->delimiter},
+            {"precompiled_charsmap", &c->charsmap},
+        },
+      raw[] = {
+          {"normalizers", &c->list}, {"pretokenizers", &c->list},
+          {"decoders", &c->list},    {"processors", &c->list},
+          {"single", &c->single},    {"special_tokens", &c->special_tokens},
+          {"sep", &c->sep},          {"cls", &c->cls},
+      };
     const struct {
         const char *name;
         enum tokcomp_flag *to;
     } flag[] = {
-        {"add_prefix_space", &c->add_prefix_space}, {"use_regex", &c->use_regex}, {"split", &c->split},
-        {"individual_digits", &c->individual_digits}, {"invert", &c->invert}, {"strip_left", &c->strip_left},
-        {"strip_right", &c->strip_right}, {"clean_text", &c->clean_text},
-        {"handle_chinese_chars", &c->handle_chinese_chars}, {"strip_accents", &c->strip_accents},
+        {"add_prefix_space", &c->add_prefix_space},
+        {"use_regex", &c->use_regex},
+        {"split", &c->split},
+        {"individual_digits", &c->individual_digits},
+        {"invert", &c->invert},
+        {"strip_left", &c->strip_left},
+        {"strip_right", &c->strip_right},
+        {"clean_text", &c->clean_text},
+        {"handle_chinese_chars", &c->handle_chinese_chars},
+        {"strip_accents", &c->strip_accents},
         {"lowercase", &c->lowercase},
     };
 
@@ -82,9 +99,16 @@ void tokcomp_read(struct jp *j, struct tokcomp *c)
     struct jp_str key;
 
     *c = (struct tokcomp){
-        .add_prefix_space = TOKCOMP_UNSET, .use_regex = TOKCOMP_UNSET, .individual_digits = TOKCOMP_UNSET,
-        .split = TOKCOMP_UNSET, .invert = TOKCOMP_UNSET, .strip_left = TOKCOMP_UNSET, .strip_right = TOKCOMP_UNSET,
-        .clean_text = TOKCOMP_UNSET, .handle_chinese_chars = TOKCOMP_UNSET, .strip_accents = TOKCOMP_UNSET,
+        .add_prefix_space = TOKCOMP_UNSET,
+        .use_regex = TOKCOMP_UNSET,
+        .individual_digits = TOKCOMP_UNSET,
+        .split = TOKCOMP_UNSET,
+        .invert = TOKCOMP_UNSET,
+        .strip_left = TOKCOMP_UNSET,
+        .strip_right = TOKCOMP_UNSET,
+        .clean_text = TOKCOMP_UNSET,
+        .handle_chinese_chars = TOKCOMP_UNSET,
+        .strip_accents = TOKCOMP_UNSET,
         .lowercase = TOKCOMP_UNSET,
     };
     for (jp_enter_object(j); jp_key(j, &key);) {
@@ -116,7 +140,8 @@ int tokcomp_unknown(struct jp *j, const char *section, const struct tokcomp *c)
     return j->rc;
 }
 
-void tokcomp_each(struct jp *j, const struct tokcomp *c, void (*read)(struct jp *member, void *ctx), void *ctx)
+void tokcomp_each(struct jp *j, const struct tokcomp *c, void (*read)(struct jp *member, void *ctx),
+                  void *ctx)
 {
     struct jp list;
 
@@ -138,7 +163,8 @@ void tokcomp_each(struct jp *j, const struct tokcomp *c, void (*read)(struct jp 
 
 int tokcomp_behavior(const struct jp_str *s)
 {
-    static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
+    static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
+                                       "MergedWithNext"};
 
     for (int i = 0; s->s && i < 5; i++)
         if (jp_is(s, name[i]))

@@ -1,5 +1,6 @@
-/* tokcomp.h - the fields of one component of a tokenizer.json ({"type": ..., ...}), read before its type is known, since
- * JSON does not promise that the type comes first. Strings are borrowed from the text or the reader's arena.
+/* tokcomp.h - the fields of one component of a tokenizer.json ({"type": ..., ...}), read before its type is
+ * known, since JSON does not promise that the type comes first. Strings are borrowed from the text or the
+ * reader's arena.
  */
 #ifndef GALLOP_TEXT_TOKCOMP_H
 #define GALLOP_TEXT_TOKCOMP_H
@@ -18,21 +19,23 @@ struct tokcomp { /* a string that is missing or null has s NULL */
     enum tokcomp_flag add_prefix_space, use_regex, individual_digits, split, invert, strip_left, strip_right;
     enum tokcomp_flag clean_text, handle_chinese_chars, strip_accents, lowercase;
     int64_t start, stop;
-    struct jp_str list;                           /* members of a Sequence, as JSON text */
+    struct jp_str list;                             /* members of a Sequence, as JSON text */
     struct jp_str single, special_tokens, sep, cls; /* of post-processors, as JSON text */
 };
 
 /* Reads the object at J. Fields that no component knows are passed over, as Hugging Face's reader does. */
 void tokcomp_read(struct jp *j, struct tokcomp *c);
 
-/* Makes RC the reader's error: for what a part said that knows no JSON. ERR gets the file and SECTION in front. */
+/* Makes RC the reader's error: for what a part said that knows no JSON. ERR gets the file and SECTION in
+ * front. */
 void tokcomp_stop(struct jp *j, int rc, const char *section);
 
 /* The error for a component of SECTION that is not understood. */
 int tokcomp_unknown(struct jp *j, const char *section, const struct tokcomp *c);
 
 /* Calls READ for each member of the list C->list. */
-void tokcomp_each(struct jp *j, const struct tokcomp *c, void (*read)(struct jp *member, void *ctx), void *ctx);
+void tokcomp_each(struct jp *j, const struct tokcomp *c, void (*read)(struct jp *member, void *ctx),
+                  void *ctx);
 
 /* "Removed", "Isolated", ... as the enum of pretok.h, in the order written there; -1: another name. */
 int tokcomp_behavior(const struct jp_str *s);

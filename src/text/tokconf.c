@@ -1,5 +1,5 @@
-/* tokconf.c - small files, read with the pull reader; unknown members are passed over, for these files hold much that is
- * not the tokenizer's business.
+/* tokconf.c - small files, read with the pull reader; unknown members are passed over, for these files hold
+ * much that is not the tokenizer's business.
  */
 #include "text/tokconf.h"
 
@@ -188,7 +188,8 @@ static void read_model_type(struct tokconf *c, struct jp *j)
     }
 }
 
-static int read_file(struct tokconf *c, const char *name, void (*read)(struct tokconf *c, struct jp *j), struct err *e)
+static int read_file(struct tokconf *c, const char *name, void (*read)(struct tokconf *c, struct jp *j),
+                     struct err *e)
 {
     char path[1200];
     struct map_file m;
@@ -224,7 +225,9 @@ int tokconf_read(struct tokconf *c, const char *folder, struct err *e)
 {
     int rc;
 
-    *c = (struct tokconf){.add_bos = TOKCONF_UNSET, .add_eos = TOKCONF_UNSET, .add_prefix_space = TOKCONF_UNSET,
+    *c = (struct tokconf){.add_bos = TOKCONF_UNSET,
+                          .add_eos = TOKCONF_UNSET,
+                          .add_prefix_space = TOKCONF_UNSET,
                           .legacy = TOKCONF_UNSET};
     arena_init(&c->arena, MEM_TEXT);
     if (!*folder)
@@ -255,14 +258,18 @@ int tokconf_add_tokens(const struct tokconf *c, struct tok *t, struct err *e)
 
     for (size_t i = 0; i < c->n_tokens && rc == 0; i++) {
         const struct tokconf_token *x = &c->token[i];
-        struct tokadded_token a = {.special = x->special, .lstrip = x->lstrip, .rstrip = x->rstrip,
-                                   .single_word = x->single_word, .normalized = x->normalized};
+        struct tokadded_token a = {.special = x->special,
+                                   .lstrip = x->lstrip,
+                                   .rstrip = x->rstrip,
+                                   .single_word = x->single_word,
+                                   .normalized = x->normalized};
 
         if (x->id > TOKVOCAB_MAX_ID)
             return err_set(e, ERR_INPUT, "%s: the id %lld of the added token %.*s is larger than %d", c->path,
                            (long long)x->id, (int)(x->n < 60 ? x->n : 60), x->content, (int)TOKVOCAB_MAX_ID);
         a.id = (uint32_t)x->id;
-        rc = x->id < 0 ? tokcore_add_token(t, a, x->content, x->n, e) : tokcore_add_token_at(t, a, x->content, x->n, e);
+        rc = x->id < 0 ? tokcore_add_token(t, a, x->content, x->n, e)
+                       : tokcore_add_token_at(t, a, x->content, x->n, e);
         if (rc)
             err_prefix(e, "%s: added tokens", c->path);
     }

@@ -1,5 +1,6 @@
-/* tokconf.h - what lies beside a vocabulary that is no tokenizer.json: tokenizer_config.json, added_tokens.json,
- * special_tokens_map.json and the model type of config.json. Every one of them may be missing.
+/* tokconf.h - what lies beside a vocabulary that is no tokenizer.json: tokenizer_config.json,
+ * added_tokens.json, special_tokens_map.json and the model type of config.json. Every one of them may be
+ * missing.
  */
 #ifndef GALLOP_TEXT_TOKCONF_H
 #define GALLOP_TEXT_TOKCONF_H
@@ -24,9 +25,9 @@ struct tokconf_token {
 
 struct tokconf {
     struct arena arena;
-    char path[1024];    /* the folder, for messages */
-    char class[64];     /* tokenizer_class, "" if not said */
-    char model_type[64]; /* of config.json, "" if not said */
+    char path[1024];                                /* the folder, for messages */
+    char class[64];                                 /* tokenizer_class, "" if not said */
+    char model_type[64];                            /* of config.json, "" if not said */
     int add_bos, add_eos, add_prefix_space, legacy; /* TOKCONF_UNSET, 0, 1 */
     struct tokconf_token bos, eos;                  /* content NULL: not said */
     struct tokconf_token *token; /* added tokens, those with ids in ascending order first */

@@ -96,14 +96,18 @@ int tokcore_seal(struct tok *t, struct err *e)
     if (t->model == TOKCORE_BPE) {
         t->bpe.byte_level = t->pre.bytes;
         if (t->bpe.byte_level && (t->bpe.prefix || t->bpe.suffix))
-            return err_set(e, ERR_UNSUPPORTED,
-                           "BPE over bytes with a continuing_subword_prefix or end_of_word_suffix is not understood");
+            return err_set(
+                e, ERR_UNSUPPORTED,
+                "BPE over bytes with a continuing_subword_prefix or end_of_word_suffix is not understood");
         rc = bpe_seal(&t->bpe, &t->vocab, e);
         snprintf(t->kind, sizeof(t->kind), "bpe%s",
-                 t->bpe.byte_level ? " (byte-level)" : t->bpe.byte_fallback ? " (byte fallback)" : "");
+                 t->bpe.byte_level      ? " (byte-level)"
+                 : t->bpe.byte_fallback ? " (byte fallback)"
+                                        : "");
     } else {
         if (t->pre.bytes)
-            return err_set(e, ERR_UNSUPPORTED, "a unigram model behind a ByteLevel pre_tokenizer is not understood");
+            return err_set(e, ERR_UNSUPPORTED,
+                           "a unigram model behind a ByteLevel pre_tokenizer is not understood");
         rc = unigram_seal(&t->uni, &t->vocab, e);
         snprintf(t->kind, sizeof(t->kind), "unigram%s", t->uni.byte_fallback ? " (byte fallback)" : "");
     }
@@ -116,7 +120,8 @@ struct tokcore_scratch *tokcore_take(const struct tok *t)
     struct tokcore_scratch *s;
 
     for (size_t i = 0; i < TOKCORE_POOL; i++)
-        if (atomic_load_explicit(&m->idle[i], memory_order_relaxed) && (s = atomic_exchange(&m->idle[i], NULL)) != NULL)
+        if (atomic_load_explicit(&m->idle[i], memory_order_relaxed) &&
+            (s = atomic_exchange(&m->idle[i], NULL)) != NULL)
             return s;
     s = mem_zalloc(1, sizeof(*s), MEM_TEXT);
     if (!s)

@@ -1,8 +1,9 @@
-/* tokcore.h - what a struct tok is made of; for the files that build one (tokjson, spm, toktik, tokgpt2) and the facade.
+/* tokcore.h - what a struct tok is made of; for the files that build one (tokjson, spm, toktik, tokgpt2) and
+ * the facade.
  *
- * A builder starts with tokcore_new(), fills the parts, and ends with tokcore_seal(), after which nothing changes any
- * more. What an encoding writes lies in a scratch; idle ones wait in a few atomic places of the tokenizer, so that
- * threads neither share nor allocate much.
+ * A builder starts with tokcore_new(), fills the parts, and ends with tokcore_seal(), after which nothing
+ * changes any more. What an encoding writes lies in a scratch; idle ones wait in a few atomic places of the
+ * tokenizer, so that threads neither share nor allocate much.
  */
 #ifndef GALLOP_TEXT_TOKCORE_H
 #define GALLOP_TEXT_TOKCORE_H
@@ -51,15 +52,16 @@ struct tok {
     struct tokcore_scratch *_Atomic idle[TOKCORE_POOL];
 };
 
-struct tok *tokcore_new(void); /* NULL: out of memory */
+struct tok *tokcore_new(void);    /* NULL: out of memory */
 void tokcore_free(struct tok *t); /* NULL is fine */
 
-/* Adds an added token. Its id is the model's for that string, else that of an added token of that string, else the next
- * free one; what a file declares does not decide, as in the Hugging Face library. */
+/* Adds an added token. Its id is the model's for that string, else that of an added token of that string,
+ * else the next free one; what a file declares does not decide, as in the Hugging Face library. */
 int tokcore_add_token(struct tok *t, struct tokadded_token a, const char *content, size_t n, struct err *e);
 
 /* Adds an added token whose id is A.ID, or the model's for that string where it has one. */
-int tokcore_add_token_at(struct tok *t, struct tokadded_token a, const char *content, size_t n, struct err *e);
+int tokcore_add_token_at(struct tok *t, struct tokadded_token a, const char *content, size_t n,
+                         struct err *e);
 
 /* Proves that the parts fit and builds the tables. T must be closed on failure. */
 int tokcore_seal(struct tok *t, struct err *e);

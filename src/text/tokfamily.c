@@ -1,4 +1,5 @@
-/* tokfamily.c - one row a family. The patterns are those the models were trained with, as published with them. */
+/* tokfamily.c - one row a family. The patterns are those the models were trained with, as published with
+ * them. */
 #include "text/tokfamily.h"
 
 #include <stdio.h>
@@ -7,17 +8,17 @@
 #include "text/tokcore.h"
 
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define BLANKS "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define CL100K                                                                                                 \
+#define BLANKS       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CL100K \
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS
 #define QWEN2 CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS
-#define CASED(upper, lower)                                                                                    \
-    "[^\\r\\n\\p{L}\\p{N}]?[" upper "]*[" lower "]+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?[" upper "]+[" lower    \
-    "]*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+"
+#define CASED(upper, lower)                                                                         \
+    "[^\\r\\n\\p{L}\\p{N}]?[" upper "]*[" lower "]+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?[" upper \
+    "]+[" lower "]*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+"
 #define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
 #define LOWER "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
 #define O200K CASED(UPPER, LOWER) "[\\r\\n/]*|" BLANKS
-#define KIMI "[\\p{Han}]+|" CASED(UPPER "&&[^\\p{Han}]", LOWER "&&[^\\p{Han}]") "[\\r\\n]*|" BLANKS
+#define KIMI  "[\\p{Han}]+|" CASED(UPPER "&&[^\\p{Han}]", LOWER "&&[^\\p{Han}]") "[\\r\\n]*|" BLANKS
 
 static const struct tokfamily_special gpt2_special[] = {{"<|endoftext|>", 50256, 1, 0}, {NULL, 0, 0, 0}};
 static const struct tokfamily_special cl100k_special[] = {
@@ -26,8 +27,10 @@ static const struct tokfamily_special cl100k_special[] = {
 };
 static const struct tokfamily_special o200k_special[] = {
     {"<|endoftext|>", 199999, 1, 0}, {"<|endofprompt|>", 200018, 1, 0}, {NULL, 0, 0, 0}};
-static const struct tokfamily_special qwen_special[] = {
-    {"<|endoftext|>", 151643, 1, 0}, {"<|im_start|>", 151644, 1, 0}, {"<|im_end|>", 151645, 1, 0}, {NULL, 0, 0, 0}};
+static const struct tokfamily_special qwen_special[] = {{"<|endoftext|>", 151643, 1, 0},
+                                                        {"<|im_start|>", 151644, 1, 0},
+                                                        {"<|im_end|>", 151645, 1, 0},
+                                                        {NULL, 0, 0, 0}};
 static const struct tokfamily_special llama3_special[] = {
     {"<|begin_of_text|>", 128000, 1, 0},
     {"<|end_of_text|>", 128001, 1, 0},
@@ -82,8 +85,8 @@ const struct tokfamily *tokfamily_of_model(const char *model_type)
     static const struct {
         const char *model_type, *class;
     } known[] = {
-        {"gpt2", "GPT2Tokenizer"},  {"gptj", "GPT2Tokenizer"},     {"opt", "GPT2Tokenizer"},
-        {"qwen2", "Qwen2Tokenizer"}, {"qwen3", "Qwen2Tokenizer"},   {"qwen2_moe", "Qwen2Tokenizer"},
+        {"gpt2", "GPT2Tokenizer"},   {"gptj", "GPT2Tokenizer"},       {"opt", "GPT2Tokenizer"},
+        {"qwen2", "Qwen2Tokenizer"}, {"qwen3", "Qwen2Tokenizer"},     {"qwen2_moe", "Qwen2Tokenizer"},
         {"phi", "CodeGenTokenizer"}, {"codegen", "CodeGenTokenizer"}, {"qwen3_moe", "Qwen2Tokenizer"},
     };
 
@@ -99,7 +102,8 @@ int tokfamily_apply(const struct tokfamily *f, struct tok *t, bool prefix_space,
     int rc = 0;
 
     if (f->nfc)
-        rc = normalize_add(&t->norm, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFC}, e);
+        rc = normalize_add(&t->norm,
+                           (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFC}, e);
     if (rc == 0 && f->pattern) {
         rc = pretokre_new(&split.re, f->pattern, strlen(f->pattern), true, e);
         if (rc == 0)
@@ -124,8 +128,8 @@ int tokfamily_add_special(const struct tokfamily *f, struct tok *t, struct err *
             char content[64];
 
             if (number)
-                snprintf(content, sizeof(content), "%.*s%u%s", (int)(number - s->content), s->content, s->first + k,
-                         number + 2);
+                snprintf(content, sizeof(content), "%.*s%u%s", (int)(number - s->content), s->content,
+                         s->first + k, number + 2);
             else
                 snprintf(content, sizeof(content), "%s", s->content);
             rc = tokcore_add_token_at(t, a, content, strlen(content), e);

@@ -1,5 +1,6 @@
-/* tokfamily.h - the pre-tokenizer patterns of the tokenizers whose files do not hold them (tiktoken files, vocab.json with
- * merges.txt), and how such a file is recognised. What is not listed here is refused, never guessed.
+/* tokfamily.h - the pre-tokenizer patterns of the tokenizers whose files do not hold them (tiktoken files,
+ * vocab.json with merges.txt), and how such a file is recognised. What is not listed here is refused, never
+ * guessed.
  */
 #ifndef GALLOP_TEXT_TOKFAMILY_H
 #define GALLOP_TEXT_TOKFAMILY_H
@@ -21,15 +22,17 @@ struct tokfamily_special {
 struct tokfamily {
     const char *name, *pattern; /* pattern NULL: GPT-2's, by ByteLevel's own splitting */
     bool nfc;
-    size_t n_ranks;          /* entries of its tiktoken file; 0: it has none */
-    const char *bos;         /* put in front of a text; NULL: nothing */
-    const char *classes;     /* tokenizer_class names, each with a blank before and after; NULL: none */
-    const struct tokfamily_special *special; /* used where no config names the added tokens; ends with content NULL */
+    size_t n_ranks;      /* entries of its tiktoken file; 0: it has none */
+    const char *bos;     /* put in front of a text; NULL: nothing */
+    const char *classes; /* tokenizer_class names, each with a blank before and after; NULL: none */
+    const struct tokfamily_special
+        *special; /* used where no config names the added tokens; ends with content NULL */
 };
 
-const struct tokfamily *tokfamily_of_ranks(size_t n_ranks);      /* NULL: unknown */
-const struct tokfamily *tokfamily_of_class(const char *class);   /* a tokenizer_class; NULL: unknown */
-const struct tokfamily *tokfamily_of_model(const char *model_type); /* a config.json's model_type; NULL: unknown */
+const struct tokfamily *tokfamily_of_ranks(size_t n_ranks);    /* NULL: unknown */
+const struct tokfamily *tokfamily_of_class(const char *class); /* a tokenizer_class; NULL: unknown */
+const struct tokfamily *tokfamily_of_model(
+    const char *model_type); /* a config.json's model_type; NULL: unknown */
 
 /* Gives T the normalizer, pre-tokenizer and decoder of F. PREFIX_SPACE: a space in front of every text. */
 int tokfamily_apply(const struct tokfamily *f, struct tok *t, bool prefix_space, struct err *e);

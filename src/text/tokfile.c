@@ -76,10 +76,11 @@ static int read_folder(struct tok *t, const char *folder, struct err *e)
         return read_one(t, path, folder, e);
     snprintf(path, sizeof(path), "%s/vocab.json", folder);
     if (access(path, F_OK) != 0)
-        return err_set(e, ERR_INPUT,
-                       "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, tiktoken.model, *.tiktoken, or "
-                       "vocab.json with merges.txt)",
-                       folder);
+        return err_set(
+            e, ERR_INPUT,
+            "%s: there is no tokenizer here (tokenizer.json, tokenizer.model, tiktoken.model, *.tiktoken, or "
+            "vocab.json with merges.txt)",
+            folder);
     rc = tokconf_read(&conf, folder, e);
     if (rc == 0)
         rc = tokgpt2_read(t, folder, &conf, e);

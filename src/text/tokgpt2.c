@@ -39,7 +39,8 @@ static int add_lines(struct tokmerge *to, const char *s, const char *end, const 
     size_t line = 0;
 
     while (s < end) {
-        const char *nl = memchr(s, '\n', (size_t)(end - s)), *stop = nl ? nl : end, *next = nl ? nl + 1 : end, *blank;
+        const char *nl = memchr(s, '\n', (size_t)(end - s)), *stop = nl ? nl : end, *next = nl ? nl + 1 : end,
+                   *blank;
         int rc;
 
         line++;
@@ -91,20 +92,22 @@ static int choose(const struct tokconf *c, const struct tokfamily **f, struct er
         *f = tokfamily_of_class("GPT2Tokenizer");
     if (*f)
         return 0;
-    return err_set(e, ERR_UNSUPPORTED,
-                   "%s: vocab.json and merges.txt do not say how text is cut into words, and the %s \"%s\" is not known "
-                   "here; a tokenizer.json would say it",
-                   c->path, *c->class ? "tokenizer_class" : "model_type", *c->class ? c->class : c->model_type);
+    return err_set(
+        e, ERR_UNSUPPORTED,
+        "%s: vocab.json and merges.txt do not say how text is cut into words, and the %s \"%s\" is not known "
+        "here; a tokenizer.json would say it",
+        c->path, *c->class ? "tokenizer_class" : "model_type", *c->class ? c->class : c->model_type);
 }
 
-static int add_fixed(struct tok *t, const struct tokconf *c, const struct tokconf_token *x, struct tok_ids *to,
-                     struct err *e)
+static int add_fixed(struct tok *t, const struct tokconf *c, const struct tokconf_token *x,
+                     struct tok_ids *to, struct err *e)
 {
     int32_t id;
     uint32_t u;
 
     if (!x->content || !tok_id_of(t, x->content, x->n, &id))
-        return err_set(e, ERR_INPUT, "%s: the token that is to stand around every text is not in the vocabulary", c->path);
+        return err_set(e, ERR_INPUT,
+                       "%s: the token that is to stand around every text is not in the vocabulary", c->path);
     u = (uint32_t)id;
     return tokids_add(to, &u, 1) ? 0 : err_nomem(e, "tokenizer");
 }

@@ -12,8 +12,7 @@ static inline bool tokids_add(struct tok_ids *to, const uint32_t *id, size_t n)
 {
     if (n == 0)
         return true;
-    if (to->cap - to->n < n &&
-        !mem_grow((void **)&to->id, &to->cap, to->n + n, sizeof(*to->id), MEM_TEXT))
+    if (to->cap - to->n < n && !mem_grow((void **)&to->id, &to->cap, to->n + n, sizeof(*to->id), MEM_TEXT))
         return false;
     memcpy(to->id + to->n, id, n * sizeof(*id));
     to->n += n;

@@ -1,9 +1,9 @@
 /* tokjson.c - the file as a whole, and the model in it.
  *
- * One pass: the vocabulary and the merges go into their tables as they are read. Only members that come before what
- * they need (merges before the vocabulary, added tokens before the model) are remembered as text and read afterwards.
- * "truncation" and "padding" are a caller's choice and not read, as transformers does not apply them either.
- * Format: the JSON of the Hugging Face tokenizers library, version 1.0.
+ * One pass: the vocabulary and the merges go into their tables as they are read. Only members that come
+ * before what they need (merges before the vocabulary, added tokens before the model) are remembered as text
+ * and read afterwards. "truncation" and "padding" are a caller's choice and not read, as transformers does
+ * not apply them either. Format: the JSON of the Hugging Face tokenizers library, version 1.0.
  */
 #include "text/tokjson.h"
 
@@ -83,8 +83,8 @@ static bool read_merge(struct jp *j, struct jp_str *left, struct jp_str *right)
         return false;
     space = memchr(left->s, ' ', left->n);
     if (!space || memchr(space + 1, ' ', left->n - (size_t)(space + 1 - left->s))) {
-        jp_fail(j, "the merge \"%.*s\" is not two tokens with a space between", (int)(left->n < 60 ? left->n : 60),
-                left->s);
+        jp_fail(j, "the merge \"%.*s\" is not two tokens with a space between",
+                (int)(left->n < 60 ? left->n : 60), left->s);
         return false;
     }
     right->s = space + 1;
@@ -200,7 +200,8 @@ static void finish_bpe(struct jp *j, struct tok *t, const struct model *m)
             jp_fail(j, "the unk_token \"%.*s\" is not in the vocabulary",
                     (int)(m->unk_token.n < 60 ? m->unk_token.n : 60), m->unk_token.s);
     }
-    if (!keep_affix(j, &m->prefix, &b->prefix, &b->n_prefix) || !keep_affix(j, &m->suffix, &b->suffix, &b->n_suffix))
+    if (!keep_affix(j, &m->prefix, &b->prefix, &b->n_prefix) ||
+        !keep_affix(j, &m->suffix, &b->suffix, &b->n_suffix))
         return;
     if (j->rc || m->merges_read)
         return;
@@ -318,7 +319,8 @@ static int read_file(struct jp *j, struct tok *t)
     if (!j->rc && !model)
         jp_fail(j, "there is no model in this tokenizer.json");
     if (!j->rc && !decoder)
-        stop(j, detokchain_add(&t->chain, (struct detokchain_step){.kind = DETOKCHAIN_JOIN}, j->e), "decoder");
+        stop(j, detokchain_add(&t->chain, (struct detokchain_step){.kind = DETOKCHAIN_JOIN}, j->e),
+             "decoder");
     read_added(j, t, &added);
     return j->rc;
 }

@@ -8,7 +8,8 @@
 
 struct tok;
 
-/* Fills and seals the new T from the bytes of a tokenizer.json; PATH is for messages. T must be freed on failure. */
+/* Fills and seals the new T from the bytes of a tokenizer.json; PATH is for messages. T must be freed on
+ * failure. */
 int tokjson_read(struct tok *t, const char *text, size_t len, const char *path, struct err *e);
 
 #endif

@@ -48,7 +48,8 @@ static void add_replace(struct jp *j, struct tok *t, const struct tokcomp *c)
 
 static void add_strip(struct jp *j, struct tok *t, const struct tokcomp *c)
 {
-    struct detokchain_step step = {.kind = DETOKCHAIN_STRIP, .start = (size_t)c->start, .stop = (size_t)c->stop};
+    struct detokchain_step step = {
+        .kind = DETOKCHAIN_STRIP, .start = (size_t)c->start, .stop = (size_t)c->stop};
 
     if (!tokcomp_char(&c->content, &step.ch))
         jp_fail(j, "the content of a Strip is one character");

@@ -133,8 +133,10 @@ void tokjsonnorm_read(struct jp *j, struct tok *t)
     } else if (jp_is(&c.type, "Prepend")) {
         add_prepend(j, t, &c);
     } else if (jp_is(&c.type, "Strip")) {
-        add(j, t, (struct normalize_step){.kind = NORMALIZE_STRIP, .left = c.strip_left != TOKCOMP_NO,
-                                          .right = c.strip_right != TOKCOMP_NO});
+        add(j, t,
+            (struct normalize_step){.kind = NORMALIZE_STRIP,
+                                    .left = c.strip_left != TOKCOMP_NO,
+                                    .right = c.strip_right != TOKCOMP_NO});
     } else if (jp_is(&c.type, "BertNormalizer")) {
         add_bert(j, t, &c);
     } else if (jp_is(&c.type, "Precompiled")) {

@@ -68,8 +68,8 @@ static void look_up(struct jp *j, const struct tokcomp *c, const struct jp_str *
     }
     close_part(j, &table);
     if (!found)
-        jp_fail(j, "the template's token \"%.*s\" is not among its special_tokens", (int)(name->n < 60 ? name->n : 60),
-                name->s);
+        jp_fail(j, "the template's token \"%.*s\" is not among its special_tokens",
+                (int)(name->n < 60 ? name->n : 60), name->s);
 }
 
 /* {"SpecialToken": {"id": name}} or {"Sequence": {"id": "A"}}. */

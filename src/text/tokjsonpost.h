@@ -5,8 +5,8 @@
 #include "base/jpull.h"
 #include "text/tokcore.h"
 
-/* Reads the post_processor at J (null: none): the ids it puts around one text go to T->prefix and T->suffix. What it
- * does to offsets and to pairs of texts is not needed here. Errors are J's. */
+/* Reads the post_processor at J (null: none): the ids it puts around one text go to T->prefix and T->suffix.
+ * What it does to offsets and to pairs of texts is not needed here. Errors are J's. */
 void tokjsonpost_read(struct jp *j, struct tok *t);
 
 #endif

@@ -58,8 +58,10 @@ static void add_split(struct jp *j, struct tok *t, const struct tokcomp *c)
 
 static void add_metaspace(struct jp *j, struct tok *t, const struct tokcomp *c)
 {
-    struct pretok_step step = {.kind = PRETOK_METASPACE, .behavior = PRETOK_MERGED_NEXT,
-                               .scheme = PRETOK_ALWAYS, .split = c->split != TOKCOMP_NO};
+    struct pretok_step step = {.kind = PRETOK_METASPACE,
+                               .behavior = PRETOK_MERGED_NEXT,
+                               .scheme = PRETOK_ALWAYS,
+                               .split = c->split != TOKCOMP_NO};
     uint32_t ch;
 
     if (!tokcomp_char(&c->replacement, &ch)) {
@@ -71,7 +73,8 @@ static void add_metaspace(struct jp *j, struct tok *t, const struct tokcomp *c)
     else if (c->prepend_scheme.s && jp_is(&c->prepend_scheme, "never"))
         step.scheme = PRETOK_NEVER;
     else if (c->prepend_scheme.s && !jp_is(&c->prepend_scheme, "always"))
-        jp_fail(j, "the prepend_scheme \"%.*s\" is not understood", (int)(c->prepend_scheme.n & 63), c->prepend_scheme.s);
+        jp_fail(j, "the prepend_scheme \"%.*s\" is not understood", (int)(c->prepend_scheme.n & 63),
+                c->prepend_scheme.s);
     if (c->add_prefix_space == TOKCOMP_NO && !c->prepend_scheme.s)
         step.scheme = PRETOK_NEVER;
     else if (c->add_prefix_space == TOKCOMP_NO && step.scheme != PRETOK_NEVER)
@@ -101,7 +104,8 @@ static void member(struct jp *j, void *ctx)
 
 void tokjsonpre_read(struct jp *j, struct tok *t)
 {
-    static const struct pretok_step blanks = {.kind = PRETOK_CHARS, .cls = PRETOK_BLANK, .behavior = PRETOK_REMOVED};
+    static const struct pretok_step blanks = {
+        .kind = PRETOK_CHARS, .cls = PRETOK_BLANK, .behavior = PRETOK_REMOVED};
     struct tokcomp c;
 
     if (jp_null(j))
@@ -112,16 +116,20 @@ void tokjsonpre_read(struct jp *j, struct tok *t)
     if (jp_is(&c.type, "Sequence")) {
         tokcomp_each(j, &c, member, t);
     } else if (jp_is(&c.type, "ByteLevel")) {
-        tokcomp_stop(j, pretok_add_byte_level(&t->pre, c.add_prefix_space == TOKCOMP_YES, c.use_regex != TOKCOMP_NO, j->e),
+        tokcomp_stop(j,
+                     pretok_add_byte_level(&t->pre, c.add_prefix_space == TOKCOMP_YES,
+                                           c.use_regex != TOKCOMP_NO, j->e),
                      section);
     } else if (jp_is(&c.type, "Split")) {
         add_split(j, t, &c);
     } else if (jp_is(&c.type, "Metaspace")) {
         add_metaspace(j, t, &c);
     } else if (jp_is(&c.type, "Digits")) {
-        add(j, t, (struct pretok_step){.kind = PRETOK_CHARS, .cls = PRETOK_NUMERIC,
-                                       .behavior = c.individual_digits == TOKCOMP_YES ? PRETOK_ISOLATED
-                                                                                      : PRETOK_CONTIGUOUS});
+        add(j, t,
+            (struct pretok_step){.kind = PRETOK_CHARS,
+                                 .cls = PRETOK_NUMERIC,
+                                 .behavior = c.individual_digits == TOKCOMP_YES ? PRETOK_ISOLATED
+                                                                                : PRETOK_CONTIGUOUS});
     } else if (jp_is(&c.type, "Punctuation")) {
         add_punctuation(j, t, &c);
     } else if (jp_is(&c.type, "Whitespace")) {
@@ -130,7 +138,9 @@ void tokjsonpre_read(struct jp *j, struct tok *t)
         add(j, t, blanks);
     } else if (jp_is(&c.type, "BertPreTokenizer")) {
         add(j, t, blanks);
-        add(j, t, (struct pretok_step){.kind = PRETOK_CHARS, .cls = PRETOK_PUNCTUATION, .behavior = PRETOK_ISOLATED});
+        add(j, t,
+            (struct pretok_step){
+                .kind = PRETOK_CHARS, .cls = PRETOK_PUNCTUATION, .behavior = PRETOK_ISOLATED});
     } else if (jp_is(&c.type, "CharDelimiterSplit") && c.delimiter.s && c.delimiter.n) {
         add_literal(j, t, (struct pretok_step){.behavior = PRETOK_REMOVED}, &c.delimiter);
     } else {

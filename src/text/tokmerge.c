@@ -1,4 +1,5 @@
-/* tokmerge.c - look-ups in batches, for a file of 446 000 merges is 1.3 million of them and each misses the cache. */
+/* tokmerge.c - look-ups in batches, for a file of 446 000 merges is 1.3 million of them and each misses the
+ * cache. */
 #include "text/tokmerge.h"
 
 #include <string.h>
@@ -16,12 +17,14 @@ void tokmerge_fini(struct tokmerge *m)
 
 static int not_there(const char *s, size_t n, struct err *e)
 {
-    return err_set(e, ERR_INPUT, "the token \"%.*s\" of a merge is not in the vocabulary", (int)(n < 60 ? n : 60), s);
+    return err_set(e, ERR_INPUT, "the token \"%.*s\" of a merge is not in the vocabulary",
+                   (int)(n < 60 ? n : 60), s);
 }
 
-/* The id of LEFT followed by RIGHT. Merges mostly come in the order of their results, so the last result and the id
- * behind it are tried first. */
-static bool find_result(struct tokmerge *m, const char *left, size_t n_left, const char *right, size_t n_right)
+/* The id of LEFT followed by RIGHT. Merges mostly come in the order of their results, so the last result and
+ * the id behind it are tried first. */
+static bool find_result(struct tokmerge *m, const char *left, size_t n_left, const char *right,
+                        size_t n_right)
 {
     for (uint32_t id = m->last; id <= m->last + 1; id++) {
         const char *s;

@@ -11,9 +11,9 @@
 #include "text/tokvocab.h"
 
 struct tokmerge {
-    struct bpe *bpe;              /* borrowed: gets the rules, in the order of ranks */
-    const struct tokvocab *vocab; /* borrowed */
-    size_t skip;                  /* bytes of a subword prefix that the right part loses */
+    struct bpe *bpe;                            /* borrowed: gets the rules, in the order of ranks */
+    const struct tokvocab *vocab;               /* borrowed */
+    size_t skip;                                /* bytes of a subword prefix that the right part loses */
     struct tokvocab_query part[TOKVOCAB_BATCH]; /* left and right by turns */
     size_t n;                                   /* parts that wait */
     struct buf whole;
@@ -23,8 +23,8 @@ struct tokmerge {
 void tokmerge_init(struct tokmerge *m, struct bpe *b, const struct tokvocab *v, size_t skip);
 void tokmerge_fini(struct tokmerge *m);
 
-/* Adds one merge; the strings must stay until tokmerge_end(). ERR_INPUT (without a file name) when a part or the result
- * of an earlier merge is not in the vocabulary, or ERR_NOMEM. */
+/* Adds one merge; the strings must stay until tokmerge_end(). ERR_INPUT (without a file name) when a part or
+ * the result of an earlier merge is not in the vocabulary, or ERR_NOMEM. */
 int tokmerge_add(struct tokmerge *m, const char *left, size_t n_left, const char *right, size_t n_right,
                  struct err *e);
 

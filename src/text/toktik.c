@@ -1,5 +1,5 @@
-/* toktik.c - tiktoken merges the two neighbours whose bytes together have the lowest rank; so every way to cut an entry
- * into two entries is a rule, and a whole word that is an entry needs no merging.
+/* toktik.c - tiktoken merges the two neighbours whose bytes together have the lowest rank; so every way to
+ * cut an entry into two entries is a rule, and a whole word that is an entry needs no merging.
  */
 #include "text/toktik.h"
 
@@ -118,10 +118,11 @@ int toktik_read(struct tok *t, const char *text, size_t len, const char *path, c
     if (!f)
         f = tokfamily_of_class(conf->class);
     if (!f)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: a tiktoken file of %zu ranks does not say how text is cut into words, and no known tokenizer "
-                       "has that many; a tokenizer.json would say it",
-                       path, t->vocab.n);
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: a tiktoken file of %zu ranks does not say how text is cut into words, and no known tokenizer "
+            "has that many; a tokenizer.json would say it",
+            path, t->vocab.n);
     t->model = TOKCORE_BPE;
     t->bpe.ignore_merges = true;
     if ((rc = derive(t, e)) != 0 || (rc = tokfamily_apply(f, t, false, e)) != 0 ||

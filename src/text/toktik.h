@@ -1,4 +1,5 @@
-/* toktik.h - reads a tiktoken file: a line a token, base64 of its bytes, a blank, its rank (which is its id). */
+/* toktik.h - reads a tiktoken file: a line a token, base64 of its bytes, a blank, its rank (which is its
+ * id). */
 #ifndef GALLOP_TEXT_TOKTIK_H
 #define GALLOP_TEXT_TOKTIK_H
 
@@ -14,7 +15,8 @@ struct tok;
 bool toktik_looks_like(const char *text, size_t len);
 
 /* Fills and seals the new T. The file does not hold the pattern that cuts words; it is known from CONF's
- * tokenizer_class or the number of ranks, and an unknown one is ERR_UNSUPPORTED. T must be freed on failure. */
+ * tokenizer_class or the number of ranks, and an unknown one is ERR_UNSUPPORTED. T must be freed on
+ * failure. */
 int toktik_read(struct tok *t, const char *text, size_t len, const char *path, const struct tokconf *conf,
                 struct err *e);
 

@@ -1,5 +1,5 @@
-/* tokvocab.c - one block of bytes, an array by id, and an open-addressed table of (hash, id) at a load of at most 1/2.
- * The table holds no pointers, so that a look-up that misses touches one cache line only.
+/* tokvocab.c - one block of bytes, an array by id, and an open-addressed table of (hash, id) at a load of at
+ * most 1/2. The table holds no pointers, so that a look-up that misses touches one cache line only.
  */
 #include "text/tokvocab.h"
 
@@ -92,8 +92,8 @@ int tokvocab_add(struct tokvocab *v, const char *s, size_t n, int64_t id, struct
     uint32_t hash;
 
     if (id < 0 || id > TOKVOCAB_MAX_ID)
-        return err_set(e, ERR_INPUT, "the id of token \"%.*s\" is %lld; ids are 0..%d", (int)(n < 60 ? n : 60), s,
-                       (long long)id, (int)TOKVOCAB_MAX_ID);
+        return err_set(e, ERR_INPUT, "the id of token \"%.*s\" is %lld; ids are 0..%d",
+                       (int)(n < 60 ? n : 60), s, (long long)id, (int)TOKVOCAB_MAX_ID);
     if (n > UINT32_MAX / 2 || off > UINT32_MAX / 2)
         return err_set(e, ERR_INPUT, "the strings of the vocabulary exceed 2 GiB");
     if (!tokvocab_reserve(v, v->n + 1))

@@ -33,11 +33,12 @@ struct tokvocab {
 void tokvocab_init(struct tokvocab *v);
 void tokvocab_fini(struct tokvocab *v); /* a zeroed one is fine */
 
-/* Room for N strings, so that the table need not grow on the way. false: out of memory, which need not be an error yet. */
+/* Room for N strings, so that the table need not grow on the way. false: out of memory, which need not be an
+ * error yet. */
 bool tokvocab_reserve(struct tokvocab *v, size_t n);
 
-/* Stores S under ID. A string that is there already moves to the new id. ERR_INPUT (id too large, or taken by another
- * string; message without a file name) or ERR_NOMEM. */
+/* Stores S under ID. A string that is there already moves to the new id. ERR_INPUT (id too large, or taken by
+ * another string; message without a file name) or ERR_NOMEM. */
 int tokvocab_add(struct tokvocab *v, const char *s, size_t n, int64_t id, struct err *e);
 
 struct tokvocab_query {

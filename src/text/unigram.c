@@ -1,5 +1,5 @@
-/* unigram.c - the trie is one open-addressed table of edges (node, byte) -> node: 1.5 million edges of a vocabulary of
- * 250 000 pieces take 16 bytes a slot and one probe each.
+/* unigram.c - the trie is one open-addressed table of edges (node, byte) -> node: 1.5 million edges of a
+ * vocabulary of 250 000 pieces take 16 bytes a slot and one probe each.
  */
 #include "text/unigram.h"
 
@@ -105,7 +105,8 @@ int unigram_seal(struct unigram *u, const struct tokvocab *v, struct err *e)
     if (v->n_ids != u->n_score)
         return err_set(e, ERR_INPUT, "the unigram model has %zu scores for %zu pieces", u->n_score, v->n_ids);
     if (u->has_unk && u->unk >= v->n_ids)
-        return err_set(e, ERR_INPUT, "the unknown piece %u is not in the vocabulary of %zu", u->unk, v->n_ids);
+        return err_set(e, ERR_INPUT, "the unknown piece %u is not in the vocabulary of %zu", u->unk,
+                       v->n_ids);
     if (!reserve_edges(u, 1) || !add_node(u))
         return err_nomem(e, "vocabulary");
     for (size_t id = 0; id < v->n_ids; id++) {
@@ -214,7 +215,8 @@ static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct
 }
 
 /* The best path from its end to its beginning, reversed into w->ids as (end of piece) marks. */
-static bool write_path(const struct unigram *u, struct unigram_work *w, const char *s, size_t n, struct tok_ids *out)
+static bool write_path(const struct unigram *u, struct unigram_work *w, const char *s, size_t n,
+                       struct tok_ids *out)
 {
     size_t m = 0, unknown = 0; /* UNKNOWN: bytes of unknown characters not yet written */
     bool ok = true;
@@ -238,8 +240,8 @@ static bool write_path(const struct unigram *u, struct unigram_work *w, const ch
     return ok;
 }
 
-int unigram_encode(const struct unigram *u, struct unigram_work *w, const char *s, size_t n, struct tok_ids *out,
-                   struct err *e)
+int unigram_encode(const struct unigram *u, struct unigram_work *w, const char *s, size_t n,
+                   struct tok_ids *out, struct err *e)
 {
     if (n >= INT32_MAX)
         return err_set(e, ERR_INPUT, "a word of %zu bytes is too long to encode", n);
@@ -249,7 +251,8 @@ int unigram_encode(const struct unigram *u, struct unigram_work *w, const char *
         !mem_grow((void **)&w->ids, &w->ids_cap, n + 1, sizeof(*w->ids), MEM_TEXT))
         return err_nomem(e, "word");
     if (!search(u, w, s, n))
-        return err_set(e, ERR_INPUT, "the text has a character that is not in the vocabulary, and the unigram model has "
-                                     "no unknown piece");
+        return err_set(e, ERR_INPUT,
+                       "the text has a character that is not in the vocabulary, and the unigram model has "
+                       "no unknown piece");
     return write_path(u, w, s, n, out) ? 0 : err_nomem(e, "ids");
 }

@@ -1,5 +1,6 @@
-/* unigram.h - the unigram language model: of all ways to cut a word into pieces, the one with the highest sum of scores
- * (Kudo 2018; Viterbi over the pieces that begin at each place, as sentencepiece and Hugging Face do it).
+/* unigram.h - the unigram language model: of all ways to cut a word into pieces, the one with the highest sum
+ * of scores (Kudo 2018; Viterbi over the pieces that begin at each place, as sentencepiece and Hugging Face
+ * do it).
  */
 #ifndef GALLOP_TEXT_UNIGRAM_H
 #define GALLOP_TEXT_UNIGRAM_H
@@ -19,7 +20,8 @@ struct unigram { /* zeroed, then the settings, then unigram_seal() */
     bool single; /* sums are taken in float, as sentencepiece does; else in double, as Hugging Face does */
     uint32_t unk;
     double *score; /* [n_score] by id; owned */
-    bool *usable;  /* [n_score] false: this piece is never chosen (control, byte); owned, NULL: all are usable */
+    bool *
+        usable; /* [n_score] false: this piece is never chosen (control, byte); owned, NULL: all are usable */
     size_t n_score, score_cap;
 
     const struct tokvocab *vocab; /* borrowed; set by unigram_seal() */
@@ -43,9 +45,9 @@ int unigram_seal(struct unigram *u, const struct tokvocab *v, struct err *e);
 void unigram_fini(struct unigram *u); /* a zeroed one is fine */
 void unigram_work_fini(struct unigram_work *w);
 
-/* Appends the ids of the word S (good UTF-8). ERR_NOMEM; ERR_INPUT for a character that no piece covers in a model
- * without an unknown piece, or a word of 2 GiB. */
-int unigram_encode(const struct unigram *u, struct unigram_work *w, const char *s, size_t n, struct tok_ids *out,
-                   struct err *e);
+/* Appends the ids of the word S (good UTF-8). ERR_NOMEM; ERR_INPUT for a character that no piece covers in a
+ * model without an unknown piece, or a word of 2 GiB. */
+int unigram_encode(const struct unigram *u, struct unigram_work *w, const char *s, size_t n,
+                   struct tok_ids *out, struct err *e);
 
 #endif

@@ -1,7 +1,8 @@
 /* fuzz_detok.c - any ids in any order through the decoders of the small tokenizers of the tests.
  *
- * The first byte chooses the tokenizer and whether special tokens are skipped, then two bytes make an id. What must
- * hold: every piece is UTF-8, and the pieces joined are the whole decoding, also on the second use of the same streamer.
+ * The first byte chooses the tokenizer and whether special tokens are skipped, then two bytes make an id.
+ * What must hold: every piece is UTF-8, and the pieces joined are the whole decoding, also on the second use
+ * of the same streamer.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -17,9 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct tok *chosen(size_t k)
 {
-    static const char *const name[] = {"gpt2.json", "llama2.json", "gemma.json", "metaspace.json",
-                                       "suffix.json", "nfkd.json", "bert.json",  "regex.json",
-                                       "accents.json", "sp-bpe.model", "unigram-bytes.json", "metaspace-never.json"};
+    static const char *const name[] = {"gpt2.json",      "llama2.json",        "gemma.json",
+                                       "metaspace.json", "suffix.json",        "nfkd.json",
+                                       "bert.json",      "regex.json",         "accents.json",
+                                       "sp-bpe.model",   "unigram-bytes.json", "metaspace-never.json"};
     static struct tok *tok[sizeof(name) / sizeof(*name)];
     char path[1024];
     struct err e = {0};
@@ -76,7 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int turn = 0; turn < 2; turn++) {
         buf_clear(&joined);
         stream(d, data, n, &joined);
-        ASSERT(joined.len == whole.len && (whole.len == 0 || memcmp(joined.data, whole.data, whole.len) == 0));
+        ASSERT(joined.len == whole.len &&
+               (whole.len == 0 || memcmp(joined.data, whole.data, whole.len) == 0));
     }
     detok_free(d);
     tok_ids_fini(&ids);

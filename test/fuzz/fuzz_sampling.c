@@ -1,7 +1,7 @@
 /* fuzz_sampling.c - sampling parameters from any bytes: as a generation config, and as a request.
  *
- * What must hold: whatever is accepted and valid can be sampled from and stopped by, an error says something, and nothing
- * is left behind.
+ * What must hold: whatever is accepted and valid can be sampled from and stopped by, an error says something,
+ * and nothing is left behind.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,9 +1,10 @@
 /* fuzz_tokenizer.c - hostile tokenizer files and hostile texts.
  *
- * The input up to the first byte 0xff is a tokenizer (a tokenizer.json, a sentencepiece model or a tiktoken file, judged
- * as when a file is opened) and the rest a text for it. Without that byte the first byte chooses one of the small
- * tokenizers of the tests and the rest is the text. What must hold: no fault of memory or arithmetic, the same ids
- * twice, ids inside the vocabulary, and a stream of pieces that joins to the whole decoding.
+ * The input up to the first byte 0xff is a tokenizer (a tokenizer.json, a sentencepiece model or a tiktoken
+ * file, judged as when a file is opened) and the rest a text for it. Without that byte the first byte chooses
+ * one of the small tokenizers of the tests and the rest is the text. What must hold: no fault of memory or
+ * arithmetic, the same ids twice, ids inside the vocabulary, and a stream of pieces that joins to the whole
+ * decoding.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -48,7 +49,8 @@ static void use(const struct tok *t, const char *text, size_t n)
 {
     for (unsigned flags = 0; flags < 4; flags++) {
         struct tok_ids once = {0}, twice = {0};
-        int rc = tok_encode(t, text, n, flags, &once, NULL), again = tok_encode(t, text, n, flags, &twice, NULL);
+        int rc = tok_encode(t, text, n, flags, &once, NULL),
+            again = tok_encode(t, text, n, flags, &twice, NULL);
 
         ASSERT(rc == again && once.n == twice.n);
         ASSERT(once.n == 0 || memcmp(once.id, twice.id, once.n * sizeof(*once.id)) == 0);
@@ -63,8 +65,11 @@ static void use(const struct tok *t, const char *text, size_t n)
 
 static int open_any(struct tok *t, const char *s, size_t n, struct err *e)
 {
-    struct tokconf conf = {.add_bos = TOKCONF_UNSET, .add_eos = TOKCONF_UNSET, .add_prefix_space = TOKCONF_UNSET,
-                           .legacy = TOKCONF_UNSET, .class = "TikTokenTokenizer"};
+    struct tokconf conf = {.add_bos = TOKCONF_UNSET,
+                           .add_eos = TOKCONF_UNSET,
+                           .add_prefix_space = TOKCONF_UNSET,
+                           .legacy = TOKCONF_UNSET,
+                           .class = "TikTokenTokenizer"};
 
     if (spm_looks_like(s, n))
         return spm_read(t, s, n, "fuzz", &conf, e);
@@ -90,9 +95,10 @@ static void hostile_file(const uint8_t *data, size_t n, const char *text, size_t
 
 static void hostile_text(const uint8_t *data, size_t size)
 {
-    static const char *const name[] = {"gpt2.json",   "llama3.json",  "falcon.json",  "llama2.json", "mistral.json",
-                                       "gemma.json",  "unigram.json", "neox.json",    "o200k.json",  "metaspace.json",
-                                       "suffix.json", "bert.json",    "unigram-bytes.json", "sp-bpe.model", "accents.json"};
+    static const char *const name[] = {"gpt2.json",          "llama3.json",    "falcon.json",  "llama2.json",
+                                       "mistral.json",       "gemma.json",     "unigram.json", "neox.json",
+                                       "o200k.json",         "metaspace.json", "suffix.json",  "bert.json",
+                                       "unigram-bytes.json", "sp-bpe.model",   "accents.json"};
     static struct tok *tok[sizeof(name) / sizeof(*name)];
     size_t k = data[0] % (sizeof(name) / sizeof(*name));
     char path[1024];

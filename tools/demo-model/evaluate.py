@@ -1,8 +1,10 @@
-"""Measures a demo model through Hugging Face transformers in float32: held-out perplexity, right answers, sample conversations.
+"""Measures a demo model through Hugging Face transformers in float32: held-out perplexity, right answers,
+sample conversations.
 
-`python evaluate.py demo` prints JSON. Perplexity is over what the model itself writes (assistant turns and plain text) in
-documents of the held-out split, and over all their tokens. Sums on "unseen" pairs use pairs of two-digit numbers that no training
-document adds or subtracts. An answer counts only if it is the expected text, character for character.
+`python evaluate.py demo` prints JSON. Perplexity is over what the model itself writes (assistant turns and
+plain text) in documents of the held-out split, and over all their tokens. Sums on "unseen" pairs use pairs of
+two-digit numbers that no training document adds or subtracts. An answer counts only if it is the expected
+text, character for character.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""Writes test/golden/demo: what Hugging Face computes from models/demo in float32, for tests that pin greedy outputs.
+"""Writes test/golden/demo: what Hugging Face computes from models/demo in float32, for tests that pin greedy
+outputs.
 
-Candidates whose 48 greedy steps are not all clear-cut (top logit at least 2e-3 ahead) are left out. End tokens are ignored and generation
-goes on, as in the other goldens; `ends` says where the first one came.
+Candidates whose 48 greedy steps are not all clear-cut (top logit at least 2e-3 ahead) are left out. End
+tokens are ignored and generation goes on, as in the other goldens; `ends` says where the first one came.
 """
 
 import argparse

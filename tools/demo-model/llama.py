@@ -1,6 +1,8 @@
-"""A Llama decoder small enough to train on one core, with the parameter names of Hugging Face's LlamaForCausalLM.
+"""A Llama decoder small enough to train on one core, with the parameter names of Hugging Face's
+LlamaForCausalLM.
 
-Only what the demo models use: tied embedding, grouped key/value heads, SwiGLU, rotary halves, no biases, no cache.
+Only what the demo models use: tied embedding, grouped key/value heads, SwiGLU, rotary halves, no biases, no
+cache.
 """
 
 import torch
@@ -113,7 +115,7 @@ class Llama(nn.Module):
                 nn.init.normal_(p, std=s)
 
     def forward(self, ids, mask):
-        """ids [B, T], mask bool [B, 1, T, T] (true = may look); hidden states after the last norm [B, T, E]."""
+        """ids [B, T], mask bool [B, 1, T, T], true = may look; hidden states after the last norm [B, T, E]."""
         t, d = ids.shape[1], self.c["head_dim"]
         f = torch.outer(torch.arange(t).float(), THETA ** (-torch.arange(0, d, 2).float() / d))
         cos, sin = f.cos(), f.sin()

@@ -1,14 +1,18 @@
 """Small arithmetic: questions, full answers and short answers, all from a random.Random the caller owns.
 
-Some pairs of two-digit numbers are held out (`held`): training never sees them added or subtracted in either order, so that
-accuracy on them is not memory. Answers restate the sum ("37 + 45 = 82."), which is also what the evaluation reads.
+Some pairs of two-digit numbers are held out (`held`): training never sees them added or subtracted in either
+order, so that accuracy on them is not memory. Answers restate the sum ("37 + 45 = 82."), which is also what
+the evaluation reads.
 """
 
 from world import cap
 
 NAMES = "Tom Anna Ben Mia Sam Lily Max Zoe Leo Emma Jack Nora Paul Ruth Oscar Ella".split()
 GIRLS = set("Anna Mia Lily Zoe Emma Nora Ruth Ella".split())
-THINGS = "apples stones books shells marbles cookies stamps balls pencils flowers coins eggs nuts cards pears buttons".split()
+THINGS = (
+    "apples stones books shells marbles cookies stamps balls pencils flowers coins eggs nuts cards "
+    "pears buttons"
+).split()
 
 
 def held(x, y):
@@ -161,7 +165,8 @@ def problem(r):
             (
                 f"{n} has {x} {t}. {he} gets {y} more. How many {t} does {n} have now?",
                 f"{n} has {x} {t} and finds {y} more. How many {t} does {n} have now?",
-                f"{n} has {x} {t}. {m} gives {'her' if his == 'her' else 'him'} {y} more. How many {t} does {n} have now?",
+                f"{n} has {x} {t}. {m} gives {'her' if his == 'her' else 'him'} {y} more. How many "
+                f"{t} does {n} have now?",
             )
         )
         return q, f"{say(x, '+', y)} {n} has {x + y} {t} now.", str(x + y)

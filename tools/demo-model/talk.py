@@ -1,8 +1,11 @@
-"""Conversations: greetings, questions about the model, sums, facts, stories with questions about them, and "I do not know".
+"""Conversations: greetings, questions about the model, sums, facts, stories with questions about them, and "I
+do not know".
 
-A conversation is a list of (role, content). Roles are system, user and assistant; a system message, if there is one, is first.
+A conversation is a list of (role, content). Roles are system, user and assistant; a system message, if there
+is one, is first.
 """
 
+import cast
 import stories
 import sums
 import world
@@ -81,13 +84,12 @@ JOKES = [
     "What has many keys but opens no door? A piano.",
 ]
 NONSENSE = (
-    "Atlantis Zubrow Flandia Quorth Mordovia Elbonia Narvik Tarsis Ohio Texas Bavaria Venus Wakanda Gondor".split(),
-    "quantum physics|the stock market|black holes|politics|chemistry|the internet|computer chips|philosophy|electricity|inflation|evolution|DNA|algebra|the law|engines|religion".split(
-        "|"
-    ),
-    "Napoleon|Shakespeare|Einstein|Mozart|Caesar|Cleopatra|Newton|Beethoven|Columbus|Darwin|Plato|Picasso".split(
-        "|"
-    ),
+    "Atlantis Zubrow Flandia Quorth Mordovia Elbonia Narvik Tarsis Ohio Texas Bavaria Venus Wakanda "
+    "Gondor".split(),
+    "quantum physics|the stock market|black holes|politics|chemistry|the internet|computer chips|"
+    "philosophy|electricity|inflation|evolution|DNA|algebra|the law|engines|religion".split("|"),
+    "Napoleon|Shakespeare|Einstein|Mozart|Caesar|Cleopatra|Newton|Beethoven|Columbus|Darwin|Plato|"
+    "Picasso".split("|"),
 )
 UNKNOWN = [
     "What is the capital of {0}?",
@@ -159,7 +161,7 @@ def small(r):
 
 
 def fact(r):
-    """(question, answer, short answer) of a random fact; every kind of fact is about equally likely, big kinds more so."""
+    """(question, answer, short answer) of a random fact; big kinds of facts are drawn more often."""
     while True:
         kind = r.choice(world.KINDS) if r.random() < 0.3 else None
         f = r.choice([x for x in world.FACTS if x[0] == kind]) if kind else r.choice(world.FACTS)
@@ -230,9 +232,9 @@ def tale(r, n=None):
 
 def tell(r):
     """The user says something about himself and asks for it later."""
-    n = r.choice(stories.GIRL + stories.BOY)
-    t, c = r.choice(stories.THING), r.choice("red blue green yellow white black brown purple".split())
-    pet, p = r.choice("dog cat horse rabbit bird".split()), r.choice(stories.PET)
+    n = r.choice(cast.GIRL + cast.BOY)
+    t, c = r.choice(cast.THING), r.choice("red blue green yellow white black brown purple".split())
+    pet, p = r.choice("dog cat horse rabbit bird".split()), r.choice(cast.PET)
     k = r.randint(0, 3)
     if k == 0:
         say, reply, ask, ans = (
@@ -256,10 +258,10 @@ def tell(r):
             f"Your favourite colour is {c}.",
         )
     else:
-        s = r.choice(stories.SPOT)
+        s = r.choice(cast.SPOT)
         say, reply, ask, ans = (
             f"I put my {t} {s}.",
-            f"I will remember that.",
+            "I will remember that.",
             f"Where is my {t}?",
             f"Your {t} is {s}.",
         )

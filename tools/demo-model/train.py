@@ -1,9 +1,10 @@
 """Trains a demo model on the generated corpus, restartable at any moment.
 
-`python train.py demo --steps N` writes models/demo/model.safetensors (bf16) at the end, and its state to --state every few
-minutes; started again it goes on from there, and the result does not depend on where it was interrupted (same torch build,
-same thread count). The learning rate is constant after the warm-up and falls to zero along a half cosine over the last 40 %
-of the steps, so --steps may still be changed by a restart before that point.
+`python train.py demo --steps N` writes models/demo/model.safetensors (bf16) at the end, and its state to
+--state every few minutes; started again it goes on from there, and the result does not depend on where it was
+interrupted (same torch build, same thread count). The learning rate is constant after the warm-up and falls
+to zero along a half cosine over the last 40 % of the steps, so --steps may still be changed by a restart
+before that point.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from safetensors.torch import save_file
 import corpus
 import llama
 import vocab
+from muon import Muon
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "..", "models")
@@ -26,7 +28,7 @@ BUFFER = 48
 
 
 class Rows:
-    """Packs whole documents into rows of ROW tokens: from a small buffer the longest document that still fits."""
+    """Packs whole documents into rows of ROW tokens: from a small buffer the longest that still fits."""
 
     def __init__(self, tok, split, state=None):
         self.tok, self.split = tok, split
@@ -71,7 +73,8 @@ class Rows:
         return torch.tensor(ids), mask[:, None], torch.tensor(target), torch.tensor(weight)
 
 
-def rate(step, steps, peak, warm=100):
+def rate(step, steps, peak):
+    warm = min(100, steps // 12)
     hold = int(0.6 * steps)
     if step < warm:
         return peak * (step + 1) / warm
@@ -137,6 +140,8 @@ def main():
     p.add_argument("--steps", type=int, required=True)
     p.add_argument("--batch", type=int, default=4, help="rows of %d tokens a step" % ROW)
     p.add_argument("--rate", type=float, default=3e-3, help="peak learning rate")
+    p.add_argument("--muon", type=float, help="train the matrices with Muon at this peak rate")
+    p.add_argument("--init", help="state of an earlier run, to begin with its weights where its corpus ended")
     p.add_argument("--out", help="folder of the checkpoint (default: models/NAME)")
     p.add_argument("--seed", type=int, default=7)
     p.add_argument("--state", help="file of the training state (default: NAME.state here)")
@@ -155,21 +160,29 @@ def main():
     model = llama.Llama(args.name, tok.get_vocab_size())
     matrices = [q for n, q in model.named_parameters() if q.dim() == 2 and "embed" not in n]
     others = [q for n, q in model.named_parameters() if q.dim() != 2 or "embed" in n]
-    opt = torch.optim.AdamW(
-        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
-        lr=args.rate,
-        betas=(0.9, 0.98),
-        eps=1e-9,
-        fused=True,
-    )
+    adam = {"betas": (0.9, 0.98), "eps": 1e-9, "fused": True}
+    if args.muon:
+        optimizers = [
+            (Muon(matrices, args.muon), args.muon),
+            (torch.optim.AdamW(others, lr=args.rate, weight_decay=0.0, **adam), args.rate),
+        ]
+    else:
+        groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+        optimizers = [(torch.optim.AdamW(groups, lr=args.rate, **adam), args.rate)]
     state, step, rows = args.state or os.path.join(HERE, args.name + ".state"), 0, Rows(tok, "train")
+    if args.init and not os.path.exists(state):
+        s = torch.load(args.init, weights_only=True)
+        model.load_state_dict(s["model"])
+        rows = Rows(tok, "train", (s["next"], s["buffer"]))
     if os.path.exists(state):
         s = torch.load(state, weights_only=True)
         model.load_state_dict(s["model"])
-        opt.load_state_dict(s["optimizer"])
+        for (o, _), saved in zip(optimizers, s["optimizers"]):
+            o.load_state_dict(saved)
         step, rows = s["step"], Rows(tok, "train", (s["next"], s["buffer"]))
     print(
-        f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step {step} of {args.steps}",
+        f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step {step} of "
+        f"{args.steps}",
         flush=True,
     )
 
@@ -177,7 +190,7 @@ def main():
         torch.save(
             {
                 "model": model.state_dict(),
-                "optimizer": opt.state_dict(),
+                "optimizers": [o.state_dict() for o, _ in optimizers],
                 "step": step,
                 "next": rows.next,
                 "buffer": rows.buffer,
@@ -189,13 +202,15 @@ def main():
 
     saved, shown, mean = time.time(), time.time(), 0.0
     while step < args.steps and step != args.stop_at:
-        for g in opt.param_groups:
-            g["lr"] = rate(step, args.steps, args.rate)
+        for o, peak in optimizers:
+            for g in o.param_groups:
+                g["lr"] = rate(step, args.steps, peak)
         loss = model.loss(*rows.batch(args.batch))
-        opt.zero_grad(set_to_none=True)
+        model.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        opt.step()
+        for o, _ in optimizers:
+            o.step()
         step += 1
         mean += loss.item()
         if step % 50 == 0:

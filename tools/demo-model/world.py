@@ -1,25 +1,28 @@
 """The closed world of the demo model: small facts, and the ways to ask for them.
 
-Each fact becomes (question, answer, short answer). Nothing here is meant to be complete; it is what a model of two
-million parameters can hold and a reader can check at a glance. Pure data and string work, no state, no files.
+Each fact becomes (question, answer, short answer). Nothing here is meant to be complete; it is what a model
+of two million parameters can hold and a reader can check at a glance. Pure data and string work, no state, no
+files.
 """
 
 CAPITALS = dict(p.split(":") for p in """
-France:Paris Italy:Rome Spain:Madrid Germany:Berlin England:London Scotland:Edinburgh Ireland:Dublin Portugal:Lisbon Greece:Athens
-Austria:Vienna Poland:Warsaw Hungary:Budapest Norway:Oslo Sweden:Stockholm Finland:Helsinki Denmark:Copenhagen
-Iceland:Reykjavik Russia:Moscow Turkey:Ankara Egypt:Cairo Kenya:Nairobi Japan:Tokyo China:Beijing India:Delhi
-Canada:Ottawa Mexico:Mexico_City Cuba:Havana Peru:Lima Chile:Santiago Brazil:Brasilia Argentina:Buenos_Aires
-Australia:Canberra Switzerland:Bern Belgium:Brussels Croatia:Zagreb Romania:Bucharest Bulgaria:Sofia Iran:Tehran
-Iraq:Baghdad Thailand:Bangkok Vietnam:Hanoi Korea:Seoul Morocco:Rabat Ukraine:Kyiv Nepal:Kathmandu Colombia:Bogota
+France:Paris Italy:Rome Spain:Madrid Germany:Berlin England:London Scotland:Edinburgh Ireland:Dublin
+Portugal:Lisbon Greece:Athens Austria:Vienna Poland:Warsaw Hungary:Budapest Norway:Oslo Sweden:Stockholm
+Finland:Helsinki Denmark:Copenhagen Iceland:Reykjavik Russia:Moscow Turkey:Ankara Egypt:Cairo Kenya:Nairobi
+Japan:Tokyo China:Beijing India:Delhi Canada:Ottawa Mexico:Mexico_City Cuba:Havana Peru:Lima Chile:Santiago
+Brazil:Brasilia Argentina:Buenos_Aires Australia:Canberra Switzerland:Bern Belgium:Brussels Croatia:Zagreb
+Romania:Bucharest Bulgaria:Sofia Iran:Tehran Iraq:Baghdad Thailand:Bangkok Vietnam:Hanoi Korea:Seoul
+Morocco:Rabat Ukraine:Kyiv Nepal:Kathmandu Colombia:Bogota
 """.split())
 CAPITALS = {k: v.replace("_", " ") for k, v in CAPITALS.items()}
 
 OPPOSITES = [p.split(":") for p in """
-hot:cold big:small fast:slow old:young happy:sad up:down open:closed light:dark wet:dry hard:soft loud:quiet full:empty
-high:low long:short early:late rich:poor strong:weak clean:dirty near:far good:bad left:right day:night inside:outside
-thick:thin sweet:sour brave:afraid heavy:light_as_a_feather always:never push:pull begin:end win:lose give:take buy:sell
-asleep:awake first:last black:white laugh:cry remember:forget above:below front:back true:false friend:enemy
-summer:winter question:answer sunrise:sunset deep:shallow wide:narrow sharp:blunt smooth:rough tall:short
+hot:cold big:small fast:slow old:young happy:sad up:down open:closed light:dark wet:dry hard:soft loud:quiet
+full:empty high:low long:short early:late rich:poor strong:weak clean:dirty near:far good:bad left:right
+day:night inside:outside thick:thin sweet:sour brave:afraid heavy:light_as_a_feather always:never push:pull
+begin:end win:lose give:take buy:sell asleep:awake first:last black:white laugh:cry remember:forget
+above:below front:back true:false friend:enemy summer:winter question:answer sunrise:sunset deep:shallow
+wide:narrow sharp:blunt smooth:rough tall:short
 """.split()]
 OPPOSITES = [p for p in OPPOSITES if "_" not in p[1]]
 
@@ -71,10 +74,11 @@ LEGS = dict(
 )
 
 COLOURS = dict(p.split(":") for p in """
-a_banana:yellow grass:green the_sky:blue snow:white coal:black a_strawberry:red an_orange:orange a_lemon:yellow
-a_tomato:red a_carrot:orange chocolate:brown milk:white a_leaf:green a_plum:purple a_frog:green a_flamingo:pink
-the_sun:yellow the_sea:blue blood:red a_raven:black a_swan:white an_elephant:grey a_cucumber:green a_cherry:red
-a_fire_engine:red a_polar_bear:white a_pumpkin:orange a_cloud:white an_eggplant:purple a_pea:green
+a_banana:yellow grass:green the_sky:blue snow:white coal:black a_strawberry:red an_orange:orange
+a_lemon:yellow a_tomato:red a_carrot:orange chocolate:brown milk:white a_leaf:green a_plum:purple
+a_frog:green a_flamingo:pink the_sun:yellow the_sea:blue blood:red a_raven:black a_swan:white
+an_elephant:grey a_cucumber:green a_cherry:red a_fire_engine:red a_polar_bear:white a_pumpkin:orange
+a_cloud:white an_eggplant:purple a_pea:green
 """.split())
 COLOURS = {k.replace("_", " "): v for k, v in COLOURS.items()}
 MIXES = [
@@ -87,11 +91,12 @@ MIXES = [
 
 USES = dict(p.split(":") for p in """
 a_key:open_doors a_knife:cut_things a_spoon:eat_soup a_pen:write a_broom:sweep_the_floor a_lamp:give_light
-a_hammer:hit_nails a_saw:cut_wood a_needle:sew_clothes an_umbrella:stay_dry_in_the_rain a_clock:tell_the_time
-a_bed:sleep a_boat:travel_on_water a_ladder:climb_up_high scissors:cut_paper soap:wash_your_hands a_towel:dry_yourself
-a_bucket:carry_water a_map:find_the_way a_telescope:look_at_the_stars a_bell:make_a_ringing_sound a_cup:drink
-an_oven:bake_bread a_shovel:dig_holes a_rope:tie_things a_mirror:see_yourself a_comb:tidy_your_hair a_book:read
-a_coat:stay_warm a_bridge:cross_a_river a_compass:find_north a_brush:paint a_kite:fly_in_the_wind a_drum:make_music
+a_hammer:hit_nails a_saw:cut_wood a_needle:sew_clothes an_umbrella:stay_dry_in_the_rain
+a_clock:tell_the_time a_bed:sleep a_boat:travel_on_water a_ladder:climb_up_high scissors:cut_paper
+soap:wash_your_hands a_towel:dry_yourself a_bucket:carry_water a_map:find_the_way
+a_telescope:look_at_the_stars a_bell:make_a_ringing_sound a_cup:drink an_oven:bake_bread a_shovel:dig_holes
+a_rope:tie_things a_mirror:see_yourself a_comb:tidy_your_hair a_book:read a_coat:stay_warm
+a_bridge:cross_a_river a_compass:find_north a_brush:paint a_kite:fly_in_the_wind a_drum:make_music
 """.split())
 USES = {k.replace("_", " "): v.replace("_", " ") for k, v in USES.items()}
 
@@ -103,18 +108,20 @@ MONTHS = "January February March April May June July August September October No
 SEASONS = "spring summer autumn winter".split()
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WORKERS = dict(p.split(":") for p in """
-baker:bakes_bread farmer:grows_food teacher:teaches_children doctor:helps_sick_people sailor:sails_on_the_sea
-pilot:flies_planes tailor:makes_clothes painter:paints_pictures gardener:looks_after_plants cook:makes_meals
-builder:builds_houses miner:digs_for_coal writer:writes_books singer:sings_songs potter:makes_pots fisherman:catches_fish
+baker:bakes_bread farmer:grows_food teacher:teaches_children doctor:helps_sick_people
+sailor:sails_on_the_sea pilot:flies_planes tailor:makes_clothes painter:paints_pictures
+gardener:looks_after_plants cook:makes_meals builder:builds_houses miner:digs_for_coal writer:writes_books
+singer:sings_songs potter:makes_pots fisherman:catches_fish
 """.split())
 WORKERS = {k: v.replace("_", " ") for k, v in WORKERS.items()}
 PLURALS = dict(p.split(":") for p in """
-mouse:mice child:children foot:feet tooth:teeth goose:geese man:men woman:women leaf:leaves cat:cats box:boxes fox:foxes
-wolf:wolves sheep:sheep baby:babies city:cities knife:knives potato:potatoes bus:buses house:houses book:books
+mouse:mice child:children foot:feet tooth:teeth goose:geese man:men woman:women leaf:leaves cat:cats
+box:boxes fox:foxes wolf:wolves sheep:sheep baby:babies city:cities knife:knives potato:potatoes bus:buses
+house:houses book:books
 """.split())
 PAST = dict(p.split(":") for p in """
-go:went see:saw eat:ate run:ran sing:sang write:wrote find:found give:gave take:took come:came walk:walked play:played
-fly:flew swim:swam sleep:slept think:thought buy:bought bring:brought make:made begin:began
+go:went see:saw eat:ate run:ran sing:sang write:wrote find:found give:gave take:took come:came walk:walked
+play:played fly:flew swim:swam sleep:slept think:thought buy:bought bring:brought make:made begin:began
 """.split())
 MADE = dict(p.split(":") for p in """
 bread:flour cheese:milk wine:grapes paper:wood glass:sand butter:milk honey:nectar a_candle:wax a_sweater:wool

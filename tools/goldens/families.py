@@ -324,7 +324,7 @@ VARIANTS = [
             "no temperature": {"attn_temperature_tuning": False},
             "no q/k norm": {"use_qk_norm": False},
         },
-        note="chunked attention in three layers, no rope in the fourth, shared and routed experts in every second",
+        note="chunks in three layers, no rope in the fourth, shared and routed experts in every second",
     ),
     row(
         "gemma4",

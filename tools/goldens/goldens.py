@@ -1,7 +1,9 @@
-"""Makes small random checkpoints and what Hugging Face computes from them, in float32, eagerly, without a cache.
+"""Makes small random checkpoints and what Hugging Face computes from them, in float32, eagerly, without a
+cache.
 
-`python goldens.py --out DIR` writes every committed variant; see README.md for the files. Seeds are tried in order until the logits
-are lively and every greedy step is clear-cut, so a float32 engine must produce equal tokens.
+`python goldens.py --out DIR` writes every committed variant; see README.md for the files. Seeds are tried in
+order until the logits are lively and every greedy step is clear-cut, so a float32 engine must produce equal
+tokens.
 """
 
 import argparse
@@ -19,6 +21,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import numpy as np
 import torch
 import transformers
+from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM
 
 import families
@@ -35,7 +38,7 @@ def dump(folder, name, data):
 
 
 def randomise(model, g, v):
-    """Weights that make every part count: unit gain through matrices, norms around their neutral value, small biases."""
+    """Weights that make every part count: unit gain through matrices, norms near neutral, small biases."""
     head = {id(p) for n, p in model.named_parameters() if re.search(r"lm_head\.weight$|embed_out", n)}
     tied = model.config.get_text_config().tie_word_embeddings
     tables = {id(m.weight): m for m in model.modules() if isinstance(m, torch.nn.Embedding)}
@@ -72,8 +75,6 @@ def tensors(model, v):
     dtype = store.DTYPES[v["stored"]]
     with tempfile.TemporaryDirectory() as d:
         model.to(dtype).save_pretrained(d)
-        from safetensors.torch import load_file
-
         t = {}
         for f in sorted(os.listdir(d)):
             if f.endswith(".safetensors"):
@@ -84,22 +85,18 @@ def tensors(model, v):
 
 
 def load(folder, dtype=torch.float32, change=None):
+    """The folder as transformers reads it; CHANGE is another config for the same weights."""
     config = AutoConfig.from_pretrained(folder) if change is None else change
-    m = (
-        AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
-        )
-        if hasattr(config.get_text_config(), "num_experts_per_tok")
-        or hasattr(config.get_text_config(), "num_experts")
-        else AutoModelForCausalLM.from_pretrained(
-            folder, config=config, dtype=dtype, attn_implementation="eager"
-        )
-    )
-    return m.eval()
+    kw = {"config": config, "dtype": dtype, "attn_implementation": "eager"}
+    if hasattr(config.get_text_config(), "num_experts_per_tok") or hasattr(
+        config.get_text_config(), "num_experts"
+    ):
+        kw["experts_implementation"] = "eager"
+    return AutoModelForCausalLM.from_pretrained(folder, **kw).eval()
 
 
 class Reference:
-    """A model without memory: every forward is over all tokens, and rope forgets longer sequences it has seen."""
+    """A model without memory: every forward is over all tokens; rope forgets longer sequences."""
 
     def __init__(self, model):
         self.model = model
@@ -191,61 +188,99 @@ def kl(p, q):
     return float((p.exp() * (p - q)).sum())
 
 
-def attempt(v, seed, folder):
-    """Writes the checkpoint and its goldens; returns None, or why this seed is not good enough."""
+def make(v, seed, folder):
+    """Writes the checkpoint; returns its reference, read back from the folder, and the prompts."""
     shutil.rmtree(folder, ignore_errors=True)
-    golden = os.path.join(folder, "golden")
-    os.makedirs(golden)
+    os.makedirs(os.path.join(folder, "golden"))
     dump(folder, "config.json", v["config"])
-    dump(
-        folder,
-        "generation_config.json",
-        {"_from_model_config": True, **variants.BASE, **v.get("generation", {})},
-    )
+    ends = {k: v["config"][k] for k in variants.BASE if k in v["config"]}
+    dump(folder, "generation_config.json", {"_from_model_config": True, **ends})
     g = torch.Generator().manual_seed(zlib.crc32(v["name"].encode()) + 7919 * seed)
     torch.manual_seed(seed)
     config = AutoConfig.from_pretrained(folder)
     vocab = config.get_text_config().vocab_size
-    # transformers refuses some configurations only through from_config's checks, so the class is made directly.
-    model = (
-        getattr(transformers, v["config"]["architectures"][0])
-        ._from_config(config, attn_implementation="eager")
-        .float()
-        .eval()
-    )
+    # The class is made directly: AutoModel maps some text configurations to another class.
+    kind = getattr(transformers, v["config"]["architectures"][0])
+    model = kind._from_config(config, attn_implementation="eager").float().eval()
     randomise(model, g, {**v, "vocab": vocab})
-    stored = tensors(model, v)
-    store.write(folder, stored, v["form"])
+    store.write(folder, tensors(model, v), v["form"])
     ref = Reference(load(folder))
-    net = ref.model
-    state = net.state_dict()
-    read_back = max(
-        float((state[n].float() - p.detach().to(store.DTYPES[v["stored"]]).float()).abs().max())
-        for n, p in model.named_parameters()
-    )
-    if read_back != 0:
-        raise SystemExit(
-            f"{v['name']}: transformers read other weights than were written (off by {read_back})"
-        )
+    state, dtype = ref.model.state_dict(), store.DTYPES[v["stored"]]
+    for n, p in model.named_parameters():
+        if not torch.equal(state[n].float(), p.detach().to(dtype).float()):
+            raise SystemExit(f"{v['name']}: transformers read another {n} than was written")
+    return ref, [torch.randint(3, vocab, (n,), generator=g).tolist() for n in v["lengths"]]
 
-    prompts = [torch.randint(3, vocab, (n,), generator=g).tolist() for n in v["lengths"]]
-    dump(golden, "prompts.json", prompts)
-    lasts, std = [], []
+
+def hidden(ref, out, logits):
+    """Hidden states of prompt 1 as the README describes them, and whether the head reads the last entry."""
+    h = [x[0] for x in out.hidden_states]
+    last = ref.model.get_output_embeddings()(h[-1])
+    cap = getattr(ref.model.config.get_text_config(), "final_logit_softcapping", None)
+    is_input = bool((((last / cap).tanh() * cap if cap else last) - logits).abs().max() < 1e-4)
+    if ref.before_projection is not None:  # OPT with project_out: what the last layer put out
+        h[-1] = ref.before_projection[0]
+    return torch.stack(h), is_input
+
+
+def forwards(ref, prompts, golden):
+    """Stores logits and hidden states; returns the last logits, the mean standard deviation, is_input."""
+    lasts, std, is_input = [], [], None
     for i, p in enumerate(prompts):
         out = ref(p, output_hidden_states=i == 1)
         logits = out.logits[0].float()
         if i == 1:
-            h = [x[0] for x in out.hidden_states]
-            last = net.get_output_embeddings()(h[-1])
-            if ref.before_projection is not None:  # OPT with project_out: what the last layer put out
-                h[-1] = ref.before_projection[0]
-            np.save(os.path.join(golden, "hidden_1.npy"), torch.stack(h).numpy())
-            cap = getattr(net.config.get_text_config(), "final_logit_softcapping", None)
-            is_input = bool((((last / cap).tanh() * cap if cap else last) - logits).abs().max() < 1e-4)
+            h, is_input = hidden(ref, out, logits)
+            np.save(os.path.join(golden, "hidden_1.npy"), h.numpy())
         lasts.append(logits[-1])
         std.append(float(logits.std()))
         np.save(os.path.join(golden, f"logits_{i}.npy"), (logits if len(p) <= 80 else logits[-16:]).numpy())
-    std = sum(std) / len(std)
+    return lasts, sum(std) / len(std), is_input
+
+
+def without(v, folder, what):
+    """The model with a feature left out: a change of the config, or a pattern of tensors set to nothing."""
+    if isinstance(what, str):
+        other = load(folder)
+        with torch.no_grad():
+            for n, p in other.named_parameters():
+                if re.search(what, n):
+                    p.fill_(-1e4 if n.endswith("sinks") else 0)
+        return Reference(other)
+    with tempfile.TemporaryDirectory() as d:
+        dump(d, "config.json", {**v["config"], **what})
+        return Reference(load(folder, change=AutoConfig.from_pretrained(d)))
+
+
+def half(folder, prompts, lasts):
+    """How far Hugging Face's own bfloat16 run is from float32, prompt by prompt."""
+    low, rows = Reference(load(folder, torch.bfloat16)), []
+    for p, want in zip(prompts, lasts):
+        got = low(p).logits[0, -1].float()
+        rows.append({"kl": kl(want, got), "argmax": int(got.argmax()), "ref_argmax": int(want.argmax())})
+    return rows
+
+
+def with_cache(v, ref, prompts, greedy, info):
+    """The tokens of generate() with its cache, and in info where its rope switches."""
+    cached = [ref.cached(p) for p in prompts]
+    limit = v["config"].get("original_max_position_embeddings", v["config"]["max_position_embeddings"])
+    info["greedy_cached_equals_greedy"] = [c["tokens"] == x["tokens"] for c, x in zip(cached, greedy)]
+    info["min_margin_cached"] = min(c["min_margin"] for c in cached)
+    info["rope_switch"] = {
+        "original_max_position_embeddings": limit,
+        "prompt_is_past_it": [n > limit for n in v["lengths"]],
+        "greedy_steps_before_switch": [max(0, min(STEPS, limit - n + 1)) for n in v["lengths"]],
+    }
+    return cached
+
+
+def attempt(v, seed, folder):
+    """Writes the checkpoint and its goldens; returns None, or why this seed is not good enough."""
+    golden = os.path.join(folder, "golden")
+    ref, prompts = make(v, seed, folder)
+    dump(golden, "prompts.json", prompts)
+    lasts, std, is_input = forwards(ref, prompts, golden)
     if not 2.0 <= std <= 4.0:
         return f"standard deviation of the logits {std:.2f}"
     greedy = []
@@ -259,7 +294,8 @@ def attempt(v, seed, folder):
     if ref.gap < GAP:
         return f"experts only {ref.gap:.1e} apart"
     dump(golden, "greedy.json", greedy)
-
+    bf16 = half(folder, prompts, lasts)
+    dump(golden, "bf16.json", bf16)
     info = {
         "model_class": v["config"]["architectures"][0],
         "torch": torch.__version__,
@@ -273,54 +309,23 @@ def attempt(v, seed, folder):
         "min_margin": min(x["min_margin"] for x in greedy),
         "distinct_greedy_tokens": distinct,
         "last_hidden_is_head_input": is_input,
-        "read_back_difference": read_back,
+        "read_back_difference": 0.0,
+        "max_bf16_kl": max(r["kl"] for r in bf16),
     }
     if ref.gap < math.inf:
         info["min_router_gap"] = round(ref.gap, 6)
     if v["note"]:
         info["note"] = v["note"]
-    low = load(folder, torch.bfloat16)
-    low_ref, rows = Reference(low), []
-    for p, want in zip(prompts, lasts):
-        got = low_ref(p).logits[0, -1].float()
-        rows.append({"kl": kl(want, got), "argmax": int(got.argmax()), "ref_argmax": int(want.argmax())})
-    dump(golden, "bf16.json", rows)
-    info["max_bf16_kl"] = max(r["kl"] for r in rows)
-
-    change = {}
     for name, what in v["features"].items():
-        if isinstance(what, str):
-            other = load(folder)
-            with torch.no_grad():
-                for n, p in other.named_parameters():
-                    if re.search(what, n):
-                        p.fill_(-1e4 if n.endswith("sinks") else 0)
-        else:
-            with tempfile.TemporaryDirectory() as d:
-                dump(d, "config.json", {**v["config"], **what})
-                other = load(folder, change=AutoConfig.from_pretrained(d))
-        o = Reference(other)
-        change[name] = round(
-            max(float((o(p).logits[0, -1] - want).abs().max()) for p, want in zip(prompts, lasts)), 4
-        )
-        if change[name] < 0.05:
-            return f"{name} changes the logits by {change[name]} only"
-    if change:
-        info["max_logit_change"] = change
+        o = without(v, folder, what)
+        far = max(float((o(p).logits[0, -1] - want).abs().max()) for p, want in zip(prompts, lasts))
+        info.setdefault("max_logit_change", {})[name] = round(far, 4)
+        if far < 0.05:
+            return f"{name} changes the logits by {far:.4f} only"
     if v["cached"]:
-        cached = [ref.cached(p) for p in prompts]
-        if min(c["min_margin"] for c in cached) < MARGIN:
+        dump(golden, "greedy_cached.json", with_cache(v, ref, prompts, greedy, info))
+        if info["min_margin_cached"] < MARGIN:
             return "margin with a cache"
-        dump(golden, "greedy_cached.json", cached)
-        info["greedy_cached_equals_greedy"] = [c["tokens"] == x["tokens"] for c, x in zip(cached, greedy)]
-        info["min_margin_cached"] = min(c["min_margin"] for c in cached)
-        c = v["config"]
-        limit = c.get("original_max_position_embeddings", c["max_position_embeddings"])
-        info["rope_switch"] = {
-            "original_max_position_embeddings": limit,
-            "prompt_is_past_it": [n > limit for n in v["lengths"]],
-            "greedy_steps_before_switch": [max(0, min(STEPS, limit - n + 1)) for n in v["lengths"]],
-        }
     if v["batch"]:
         b = batch(ref, prompts)
         if b["tokens"] != [greedy[1]["tokens"], greedy[2]["tokens"]]:
@@ -345,7 +350,8 @@ def main():
     if args.list:
         for v in rows:
             print(
-                f"{v['issue']:3} {v['name']:28} {v['config']['architectures'][0]:32} {v['stored']:5} {v['form']:11} {v['note'] or ''}"
+                f"{v['issue']:3} {v['name']:28} {v['config']['architectures'][0]:32} {v['stored']:5} "
+                f"{v['form']:11} {v['note'] or ''}"
             )
         return
     if not args.out:

@@ -1,4 +1,5 @@
-"""Writes weights in the forms checkpoints come in: safetensors, zip .bin, .bin of torch before 1.6, shards with an index."""
+"""Writes weights in the forms checkpoints come in: safetensors, zip .bin, .bin of torch before 1.6, shards
+with an index."""
 
 import json
 import os
@@ -10,7 +11,7 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 
 
 def awkward(tensors):
-    """One matrix stored transposed and one as a view into a larger storage, as torch.save allows and files have."""
+    """One matrix stored transposed and one as a view into a larger storage, as torch.save allows."""
     out, left = {}, ["transposed", "view"]
     for k, t in tensors.items():
         if t.dim() == 2 and left and t.shape[0] != t.shape[1]:

@@ -1,11 +1,14 @@
 """The table of golden checkpoints: one row a variant. A new family is a new row.
 
 config    what config.json says, complete: nothing is added to it
-form      how the weights are stored (store.write)        stored    bf16, f16 or f32
-lengths   prompt lengths                                  names     function of the tensors' dict just before it is written
-features  name -> change of the config whose effect on the logits must be visible, so that the golden tests that feature
+form      how the weights are stored (store.write)
+stored    bf16, f16 or f32
+lengths   prompt lengths
+names     function of the tensors' dict just before it is written
+features  name -> a change of the config, or a pattern of tensors to clear, whose effect on the logits must show
 cached    also write what generate() gives with its cache, where a cache changes the result
-batch     also write a left-padded batch                  scale     regular expression -> extra factor on matching tensors
+batch     also write a left-padded batch
+scale     regular expression -> extra factor on the randomness of matching tensors; shift: an offset
 """
 
 import torch
@@ -106,7 +109,7 @@ VARIANTS = [
         llama(rope_scaling=None, pretraining_tp=1),
         names=inv_freq(16, 2),
         batch=True,
-        note="oldest style: no num_key_value_heads, rope_theta or head_dim; inv_freq buffers among the tensors",
+        note="oldest style: no num_key_value_heads, rope_theta, head_dim; inv_freq buffers among the tensors",
     ),
     variant(
         "llama3-rope",
@@ -141,7 +144,7 @@ VARIANTS = [
             rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0},
         ),
         features={**NEW_PLAIN, "no attention bias": "self_attn.*bias", "no mlp bias": "mlp.*bias"},
-        note="head_dim 48 that is not hidden / heads, biases in attention and MLP, linear rope, vocabulary no multiple of 16",
+        note="head_dim 48 is not hidden / heads, attention and MLP biases, linear rope, odd vocabulary",
     ),
     variant(
         "llama-dynamic",
@@ -211,7 +214,7 @@ VARIANTS = [
         llama(num_key_value_heads=1, rope_theta=10000.0, rope_scaling=None),
         form="bin-2",
         lengths=[1, 9, 33],
-        note="two .bin shards and an index; one tensor is stored transposed, one is a view into a larger storage",
+        note="two .bin shards and an index; one tensor is stored transposed, one is a view",
     ),
     variant(
         "gpt2",
@@ -226,7 +229,7 @@ VARIANTS = [
         form="bin-legacy",
         stored="f32",
         names=original_gpt2(96, 2),
-        note="float32 .bin of torch before 1.6, names without `transformer.`, mask buffers; no torch_dtype in the config",
+        note="float32 .bin of torch before 1.6, names without `transformer.`, mask buffers; no torch_dtype",
     ),
     # Beyond the committed set: the rest of the shapes.
     variant(

@@ -196,12 +196,31 @@ static void record_cpu(void *ctx, int thread, int n_threads)
         cpu[thread] = sched_getcpu();
 }
 
+struct bound {
+    int cpu[MOST];
+    bool let_go;
+};
+
+static void *run_bound(void *arg)
+{
+    struct bound *b = arg;
+    cpu_set_t before, after;
+    struct pool *p;
+
+    if (sched_getaffinity(0, sizeof(before), &before) != 0 || pool_new(&p, 2, NULL) != 0)
+        return NULL;
+    pool_run(p, record_cpu, b->cpu);
+    pool_free(p);
+    b->let_go = sched_getaffinity(0, sizeof(after), &after) == 0 && CPU_EQUAL(&before, &after);
+    return NULL;
+}
+
 static void threads_are_bound_to_distinct_processors_and_the_caller_is_let_go(void **state)
 {
-    cpu_set_t before, after;
-    int cpu[MOST] = {0};
+    struct bound b = {.let_go = false};
     struct pool *p;
     struct topo t;
+    pthread_t thread;
     struct err e = {0};
 
     (void)state;
@@ -210,18 +229,22 @@ static void threads_are_bound_to_distinct_processors_and_the_caller_is_let_go(vo
         topo_close(&t);
         skip();
     }
-    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_bound, &b), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(b.cpu[0], t.cpu[0].os);
+    assert_int_equal(b.cpu[1], t.cpu[1].os);
+    assert_true(b.let_go);
+
     assert_int_equal(pool_new(&p, 2, &e), 0);
-    pool_run(p, record_cpu, cpu);
-    assert_int_equal(cpu[0], t.cpu[0].os);
-    assert_int_equal(cpu[1], t.cpu[1].os);
+    pool_run(p, record_cpu, b.cpu);
+    assert_int_equal(b.cpu[0], -1); /* the main thread: what it starts would inherit the binding */
+    assert_int_equal(b.cpu[1], t.cpu[1].os);
     pool_free(p);
-    assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
-    assert_true(CPU_EQUAL(&before, &after));
 
     assert_int_equal(pool_new(&p, t.n_cpus < MOST ? t.n_cpus + 1 : 1, &e), 0);
-    pool_run(p, record_cpu, cpu);
-    assert_int_equal(cpu[0], -1); /* more threads than processors: the system may move them */
+    pool_run(p, record_cpu, b.cpu);
+    assert_true(b.cpu[0] == -1 &&
+                b.cpu[1] == -1); /* more threads than processors: the system may move them */
     pool_free(p);
     topo_close(&t);
 }

@@ -160,17 +160,13 @@ static void random_operations(const char *type, size_t block)
     free(o);
 }
 
-static void dynamic_keeps_every_row(void **state)
+static void every_type_keeps_every_row(void **state)
 {
     (void)state;
-    random_operations("dynamic", 0);
-}
-
-static void slab_pool_keeps_every_row(void **state)
-{
-    (void)state;
-    random_operations("slab_pool", 16);
-    random_operations("slab_pool", 64);
+    for (size_t i = 0; kv_type_name(i); i++) {
+        random_operations(kv_type_name(i), 16);
+        random_operations(kv_type_name(i), 64);
+    }
 }
 
 static void unknown_types_and_odd_blocks_are_refused_with_a_sentence(void **state)
@@ -199,8 +195,7 @@ static void a_token_costs_what_its_padded_rows_hold(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dynamic_keeps_every_row),
-        cmocka_unit_test(slab_pool_keeps_every_row),
+        cmocka_unit_test(every_type_keeps_every_row),
         cmocka_unit_test(unknown_types_and_odd_blocks_are_refused_with_a_sentence),
         cmocka_unit_test(a_token_costs_what_its_padded_rows_hold),
     };

@@ -1,5 +1,5 @@
-/* test_tok_fixtures.c - the small tokenizers of test/data/tokenizers against the answers of the reference libraries
- * (NAME.answers.json, made by tools/tok-fixtures): encoding in three ways, decoding, and streaming.
+/* test_tok_fixtures.c - the small tokenizers of test/data/tokenizers against the answers of the reference
+ * libraries (NAME.answers.json, made by tools/tok-fixtures): encoding in three ways, decoding, and streaming.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,13 +18,40 @@
 #include "text/tok.h"
 
 static const char *const fixture[] = {
-    "accents.json", "bert.json", "falcon.json", "gemma.json", "gpt2.json", "llama2.json", "llama3.json",
-    "metaspace-never.json", "metaspace.json", "mistral.json", "neox.json", "nested.json", "nfkd.json", "o200k.json",
-    "punctuation.json", "regex.json", "roberta.json", "sp-bpe.model", "sp-unigram.model",
-    "split-contiguous-inverted.json", "split-contiguous.json", "split-isolated-inverted.json", "split-isolated.json",
-    "split-merged-with-next-inverted.json", "split-merged-with-next.json",
-    "split-merged-with-previous-inverted.json", "split-merged-with-previous.json", "split-removed-inverted.json",
-    "split-removed.json", "suffix.json", "unigram-bytes.json", "unigram.json", "gpt2-files", "tiktoken-files",
+    "accents.json",
+    "bert.json",
+    "falcon.json",
+    "gemma.json",
+    "gpt2.json",
+    "llama2.json",
+    "llama3.json",
+    "metaspace-never.json",
+    "metaspace.json",
+    "mistral.json",
+    "neox.json",
+    "nested.json",
+    "nfkd.json",
+    "o200k.json",
+    "punctuation.json",
+    "regex.json",
+    "roberta.json",
+    "sp-bpe.model",
+    "sp-unigram.model",
+    "split-contiguous-inverted.json",
+    "split-contiguous.json",
+    "split-isolated-inverted.json",
+    "split-isolated.json",
+    "split-merged-with-next-inverted.json",
+    "split-merged-with-next.json",
+    "split-merged-with-previous-inverted.json",
+    "split-merged-with-previous.json",
+    "split-removed-inverted.json",
+    "split-removed.json",
+    "suffix.json",
+    "unigram-bytes.json",
+    "unigram.json",
+    "gpt2-files",
+    "tiktoken-files",
 };
 
 enum { N_FIXTURES = sizeof(fixture) / sizeof(*fixture) };
@@ -79,7 +106,8 @@ static void show_ids(const char *what, const struct tok_ids *ids)
     print_error("\n");
 }
 
-static void expect_ids(const char *name, const struct tok *t, const json_t *text, unsigned flags, const json_t *want)
+static void expect_ids(const char *name, const struct tok *t, const json_t *text, unsigned flags,
+                       const json_t *want)
 {
     struct tok_ids ids = {0};
     struct err e = {0};
@@ -88,7 +116,8 @@ static void expect_ids(const char *name, const struct tok *t, const json_t *text
         fail_msg("%s: %s", name, e.msg);
     if (!same_ids(&ids, want)) {
         show_ids("here", &ids);
-        fail_msg("%s: flags %u, text \"%s\"; there %s", name, flags, json_string_value(text), json_dumps(want, JSON_COMPACT));
+        fail_msg("%s: flags %u, text \"%s\"; there %s", name, flags, json_string_value(text),
+                 json_dumps(want, JSON_COMPACT));
     }
     tok_ids_fini(&ids);
 }
@@ -104,12 +133,14 @@ static void stream(const struct tok *t, const struct tok_ids *ids, bool skip, st
 
         assert_int_equal(i < ids->n ? detok_put(d, ids->id[i], joined, NULL) : detok_end(d, joined, NULL), 0);
         if (joined->len > before)
-            assert_int_equal(utf8_valid_prefix(joined->data + before, joined->len - before), joined->len - before);
+            assert_int_equal(utf8_valid_prefix(joined->data + before, joined->len - before),
+                             joined->len - before);
     }
     detok_free(d);
 }
 
-static void expect_text(const char *name, const struct tok *t, const json_t *list, bool skip, const json_t *want)
+static void expect_text(const char *name, const struct tok *t, const json_t *list, bool skip,
+                        const json_t *want)
 {
     struct buf whole = {.tag = MEM_TEXT}, joined = {.tag = MEM_TEXT};
     struct tok_ids ids = {0};
@@ -121,7 +152,8 @@ static void expect_text(const char *name, const struct tok *t, const json_t *lis
     stream(t, &ids, skip, &joined);
     if (!same_text(&whole, want) || !same_text(&joined, want)) {
         show_ids("ids", &ids);
-        fail_msg("%s: decoded \"%s\", streamed \"%s\", there \"%s\"", name, whole.data, joined.data, json_string_value(want));
+        fail_msg("%s: decoded \"%s\", streamed \"%s\", there \"%s\"", name, whole.data, joined.data,
+                 json_string_value(want));
     }
     tok_ids_fini(&ids);
     buf_fini(&whole);
@@ -133,7 +165,8 @@ static void compare(const char *name, const struct tok *t, const json_t *answers
     const json_t *row, *other;
     size_t i;
 
-    json_array_foreach(json_object_get(answers, "rows"), i, row) {
+    json_array_foreach(json_object_get(answers, "rows"), i, row)
+    {
         const json_t *text = json_object_get(row, "text"), *ids = json_object_get(row, "ids");
 
         expect_ids(name, t, text, 0, ids);
@@ -144,7 +177,8 @@ static void compare(const char *name, const struct tok *t, const json_t *answers
         if ((other = json_object_get(row, "decoded")) != NULL)
             expect_text(name, t, ids, false, other);
     }
-    json_array_foreach(json_object_get(answers, "decode"), i, row) {
+    json_array_foreach(json_object_get(answers, "decode"), i, row)
+    {
         const json_t *ids = json_object_get(row, "ids"), *text = json_object_get(row, "text");
 
         expect_text(name, t, ids, false, text);
@@ -194,7 +228,8 @@ static void the_comparison_can_fail(void **state)
 /* Opens, encodes, decodes and closes; any allocation may fail. Returns the first code that is not 0. */
 static int whole_life(const char *name)
 {
-    static const char text[] = "It's <s> Caf\xc3\xa9 e\xcc\x81 123 \xe9\xa6\xac<tool> theretheretherewhetherwhethertheretherethere the\xff.";
+    static const char text[] =
+        "It's <s> Caf\xc3\xa9 e\xcc\x81 123 \xe9\xa6\xac<tool> theretheretherewhetherwhethertheretherethere the\xff.";
     struct tok *t = NULL;
     struct tok_ids ids = {0};
     struct buf out = {.tag = MEM_TEXT};
@@ -311,7 +346,8 @@ static void *encode_all(void *arg)
         const json_t *row;
         size_t i;
 
-        json_array_foreach(w->rows, i, row) {
+        json_array_foreach(w->rows, i, row)
+        {
             const json_t *text = json_object_get(row, "text");
             struct tok_ids ids = {0};
 

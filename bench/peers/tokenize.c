@@ -1,0 +1,53 @@
+/* tokenize.c - encodes a text on demand and says how long it took: our side of bench/peers/tokenizers.py.
+ *
+ *   tokenize TOKENIZER TEXT      prints the seconds it took to open the tokenizer; then, for every line of standard
+ *                                input, encodes the text once and prints seconds and number of ids; with the line
+ *                                "ids" it prints the ids instead
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "text/tok.h"
+
+static int fail(const char *why)
+{
+    fprintf(stderr, "tokenize: %s\n", why);
+    return 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct tok_ids ids = {0};
+    struct map_file text;
+    struct err e = {0};
+    struct tok *t;
+    char line[64];
+    double begin = clock_seconds();
+
+    if (argc != 3)
+        return fail("usage: tokenize TOKENIZER TEXT");
+    if (tok_open(&t, argv[1], &e) != 0)
+        return fail(e.msg);
+    printf("%.6f\n", clock_seconds() - begin);
+    fflush(stdout);
+    if (map_file_open(&text, argv[2], &e) != 0)
+        return fail(e.msg);
+    while (fgets(line, sizeof(line), stdin)) {
+        ids.n = 0;
+        begin = clock_seconds();
+        if (tok_encode(t, text.bytes, text.len, 0, &ids, &e) != 0)
+            return fail(e.msg);
+        if (strcmp(line, "ids\n") == 0)
+            for (size_t i = 0; i < ids.n; i++)
+                printf("%d%c", ids.id[i], i + 1 < ids.n ? ' ' : '\n');
+        else
+            printf("%.6f %zu\n", clock_seconds() - begin, ids.n);
+        fflush(stdout);
+    }
+    tok_ids_fini(&ids);
+    map_file_close(&text);
+    tok_close(t);
+    return 0;
+}

@@ -1,0 +1,294 @@
+/* chat.c - parsed templates of a folder, and the variables they are given. */
+#include "text/chat.h"
+
+#include <string.h>
+
+#include "text/chatconf.h"
+#include "text/jinja.h"
+
+struct chat_template {
+    const char *name; /* borrowed from the configuration */
+    struct jinja *jinja; /* NULL: it cannot be parsed, */
+    struct err fault;    /* and this is why */
+};
+
+struct chat {
+    struct chatconf conf;
+    char *dir; /* for messages */
+    struct chat_template *v;
+    size_t n;
+};
+
+static int parse_all(struct chat *c, struct err *e)
+{
+    const struct chatconf_list *l = &c->conf.templates;
+
+    c->v = mem_zalloc(l->n, sizeof(*c->v), MEM_TEXT);
+    if (!c->v)
+        return err_nomem(e, "chat templates");
+    for (size_t i = 0; i < l->n; i++) {
+        struct chat_template *t = &c->v[c->n++];
+        char label[120] = "chat_template";
+
+        t->name = l->v[i].name;
+        if (strcmp(t->name, "default") != 0)
+            snprintf(label, sizeof(label), "chat_template %.90s", t->name);
+        if (jinja_parse(&t->jinja, l->v[i].text, l->v[i].n, label, &t->fault) == ERR_NOMEM)
+            return err_nomem(e, "chat templates");
+    }
+    return 0;
+}
+
+int chat_open(struct chat **out, const char *dir, struct err *e)
+{
+    struct chat *c = mem_zalloc(1, sizeof(*c), MEM_TEXT);
+    int rc;
+
+    *out = NULL;
+    if (!c)
+        return err_nomem(e, "a chat template");
+    rc = chatconf_read(&c->conf, dir, e);
+    if (rc == 0) {
+        c->dir = mem_strdup(dir, MEM_TEXT);
+        rc = c->dir ? parse_all(c, e) : err_nomem(e, "a chat template");
+    }
+    if (rc)
+        chat_close(c);
+    else
+        *out = c;
+    return rc;
+}
+
+void chat_close(struct chat *c)
+{
+    if (!c)
+        return;
+    for (size_t i = 0; i < c->n; i++)
+        jinja_free(c->v[i].jinja);
+    mem_free(c->v);
+    mem_free(c->dir);
+    chatconf_fini(&c->conf);
+    mem_free(c);
+}
+
+bool chat_has_template(const struct chat *c)
+{
+    return c->n > 0;
+}
+
+size_t chat_n_templates(const struct chat *c)
+{
+    return c->n;
+}
+
+const char *chat_template_name(const struct chat *c, size_t i)
+{
+    ASSERT(i < c->n, "template %zu of %zu", i, c->n);
+    return c->v[i].name;
+}
+
+const char *chat_token(const struct chat *c, const char *name)
+{
+    const struct chatconf_pair *p = chatconf_find(&c->conf.tokens, name);
+
+    return p ? p->text : NULL;
+}
+
+const char *chat_bos(const struct chat *c)
+{
+    return chat_token(c, "bos_token");
+}
+
+const char *chat_eos(const struct chat *c)
+{
+    return chat_token(c, "eos_token");
+}
+
+static bool said(enum chatconf_flag flag, bool *given)
+{
+    *given = flag != CHATCONF_UNSAID;
+    return flag == CHATCONF_YES;
+}
+
+bool chat_add_bos(const struct chat *c, bool *given)
+{
+    return said(c->conf.add_bos, given);
+}
+
+bool chat_add_eos(const struct chat *c, bool *given)
+{
+    return said(c->conf.add_eos, given);
+}
+
+static const struct chat_template *find_template(const struct chat *c, const char *name)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->v[i].name, name) == 0)
+            return &c->v[i];
+    return NULL;
+}
+
+/* The template to use, or NULL and an error. */
+static const struct chat_template *choose(const struct chat *c, const char *name, bool tools, struct err *e)
+{
+    const struct chat_template *t = NULL;
+
+    if (c->n == 0) {
+        err_set(e, ERR_INPUT, "%s: this model has no chat template (looked into tokenizer_config.json, "
+                "chat_template.jinja and chat_template.json)", c->dir);
+        return NULL;
+    }
+    if (!name && tools)
+        t = find_template(c, "tool_use");
+    if (!t)
+        t = find_template(c, name ? name : "default");
+    if (!t)
+        err_set(e, ERR_INPUT, "%s: there is no chat template called '%s' among the %zu of this model", c->dir,
+                name ? name : "default", c->n);
+    if (t && !t->jinja) {
+        err_set(e, ERR_INPUT, "%s: %s", c->dir, t->fault.msg);
+        return NULL;
+    }
+    return t;
+}
+
+/* What a message says of its reasoning, under the first of its names that is there. */
+static json_t *reasoning(json_t *message)
+{
+    static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        json_t *v = json_object_get(message, names[i]);
+
+        if (v && !json_is_null(v))
+            return v;
+    }
+    return NULL;
+}
+
+/* A copy of MESSAGE as the template is to see it, or NULL when memory is out. */
+static json_t *prepare_message(json_t *message)
+{
+    json_t *copy = json_object(), *thought = reasoning(message), *v;
+    int rc = copy ? 0 : -1;
+    const char *key;
+    size_t n;
+
+    if (rc == 0 && thought)
+        rc = json_object_set(copy, "thinking", thought);
+    json_object_keylen_foreach(message, key, n, v)
+    {
+        if (rc == 0 && !json_is_null(v))
+            rc = json_object_setn(copy, key, n, v);
+    }
+    if (rc == 0 && thought)
+        rc = json_object_set(copy, "reasoning_content", thought);
+    if (rc == 0)
+        return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+static int prepare_messages(json_t *messages, json_t **out, struct err *e)
+{
+    json_t *list, *m;
+    size_t i;
+
+    *out = NULL;
+    if (!json_is_array(messages))
+        return err_set(e, ERR_INPUT, "messages: a list of messages is expected");
+    if (json_array_size(messages) == 0)
+        return err_set(e, ERR_INPUT, "messages: the conversation is empty; at least one message is needed");
+    json_array_foreach(messages, i, m)
+        if (!json_is_object(m))
+            return err_set(e, ERR_INPUT, "messages[%zu]: a message must be an object", i);
+    list = json_array();
+    json_array_foreach(messages, i, m)
+    {
+        if (!list || json_array_append_new(list, prepare_message(m)) != 0) {
+            json_decref(list);
+            return err_nomem(e, "messages");
+        }
+    }
+    *out = list;
+    return 0;
+}
+
+/* Member WHAT of OBJECT must be a list of objects, null or not there. */
+static int check_objects(json_t *object, const char *what, struct err *e)
+{
+    json_t *list = json_object_get(object, what), *v;
+    size_t i;
+
+    if (!list || json_is_null(list))
+        return 0;
+    if (!json_is_array(list))
+        return err_set(e, ERR_INPUT, "%s: a list is expected", what);
+    json_array_foreach(list, i, v)
+        if (!json_is_object(v))
+            return err_set(e, ERR_INPUT, "%s[%zu]: an object is expected", what, i);
+    return 0;
+}
+
+static int set_tokens(const struct chat *c, json_t *variables)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < c->conf.tokens.n && rc == 0; i++) {
+        const struct chatconf_pair *p = &c->conf.tokens.v[i];
+
+        rc = json_object_set_new(variables, p->name, json_stringn(p->text, p->n));
+    }
+    return rc;
+}
+
+int chat_variables(const struct chat *c, json_t *messages, bool add_generation_prompt, json_t **out, struct err *e)
+{
+    bool object = json_is_object(messages);
+    json_t *list = object ? json_object_get(messages, "messages") : messages, *prepared, *v;
+    int rc;
+
+    *out = NULL;
+    if (object && !list)
+        return err_set(e, ERR_INPUT, "messages: an object with a list called messages, or such a list, is expected");
+    if (object && ((rc = check_objects(messages, "documents", e)) != 0 || (rc = check_objects(messages, "tools", e)) != 0))
+        return rc;
+    rc = prepare_messages(list, &prepared, e);
+    if (rc)
+        return rc;
+    v = json_object();
+    rc = v ? set_tokens(c, v) : -1;
+    if (rc == 0)
+        rc = json_object_set_new(v, "tools", json_null());
+    if (rc == 0)
+        rc = json_object_set_new(v, "documents", json_null());
+    if (rc == 0)
+        rc = json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt));
+    if (rc == 0 && object)
+        rc = json_object_update(v, messages);
+    if (rc == 0)
+        rc = json_object_set(v, "messages", prepared);
+    json_decref(prepared);
+    if (rc) {
+        json_decref(v);
+        return err_nomem(e, "the variables of a chat template");
+    }
+    *out = v;
+    return 0;
+}
+
+int chat_render(const struct chat *c, json_t *messages, const char *template_name, bool add_generation_prompt,
+                const struct tm *now, struct buf *out, struct err *e)
+{
+    const struct chat_template *t;
+    json_t *variables, *tools;
+    int rc = chat_variables(c, messages, add_generation_prompt, &variables, e);
+
+    if (rc)
+        return rc;
+    tools = json_object_get(variables, "tools");
+    t = choose(c, template_name, tools && !json_is_null(tools), e);
+    rc = t ? jinja_render(t->jinja, variables, now, out, e) : ERR_INPUT;
+    json_decref(variables);
+    return rc;
+}

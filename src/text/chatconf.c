@@ -1,0 +1,345 @@
+/* chatconf.c - which file wins over which is transformers' order; see chat.h. Files that are not there are no fault. */
+#include "text/chatconf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/jpull.h"
+#include "base/map.h"
+
+enum { TEMPLATES_MAX = 64 };
+
+struct reader {
+    struct chatconf *c;
+    struct err *e;
+    const char *dir;
+    bool has_table; /* tokenizer_config.json has added_tokens_decoder */
+};
+
+const struct chatconf_pair *chatconf_find(const struct chatconf_list *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->v[i].name, name) == 0)
+            return &l->v[i];
+    return NULL;
+}
+
+/* Sets NAME to TEXT, both copied. */
+static int put(struct reader *r, struct chatconf_list *l, const struct jp_str *name, const char *text, size_t n)
+{
+    struct chatconf_pair p = {.name = arena_strndup(&r->c->arena, name->s, name->n),
+                              .text = arena_strndup(&r->c->arena, text, n),
+                              .n = n};
+    size_t i = 0;
+
+    if (!p.name || !p.text)
+        return err_nomem(r->e, "a chat template");
+    while (i < l->n && strcmp(l->v[i].name, p.name) != 0)
+        i++;
+    if (i == l->n) {
+        if (!mem_grow((void **)&l->v, &l->cap, l->n + 1, sizeof(*l->v), MEM_TEXT))
+            return err_nomem(r->e, "a chat template");
+        l->n++;
+    }
+    l->v[i] = p;
+    return 0;
+}
+
+static bool ends_in(const struct jp_str *s, const char *end)
+{
+    size_t n = strlen(end);
+
+    return s->n >= n && memcmp(s->s + s->n - n, end, n) == 0;
+}
+
+/* A token: a string, or an object that has it as its content; anything else is none. */
+static int read_token(struct reader *r, struct jp *j, const struct jp_str *name)
+{
+    struct jp_str key, text = {.s = NULL};
+
+    if (jp_peek(j) == JP_STRING) {
+        jp_string(j, &text);
+    } else if (jp_peek(j) == JP_OBJECT) {
+        for (jp_enter_object(j); jp_key(j, &key);) {
+            if (jp_is(&key, "content") && jp_peek(j) == JP_STRING)
+                jp_string(j, &text);
+            else
+                jp_skip(j);
+        }
+    } else {
+        jp_skip(j);
+    }
+    return text.s && !jp_rc(j) ? put(r, &r->c->tokens, name, text.s, text.n) : jp_rc(j);
+}
+
+static int read_extra_tokens(struct reader *r, struct jp *j)
+{
+    struct jp_str name;
+    int rc = 0;
+
+    if (jp_peek(j) != JP_OBJECT) {
+        jp_skip(j);
+        return jp_rc(j);
+    }
+    for (jp_enter_object(j); rc == 0 && jp_key(j, &name);)
+        rc = read_token(r, j, &name);
+    return rc ? rc : jp_rc(j);
+}
+
+static int read_flag(struct jp *j, enum chatconf_flag *flag)
+{
+    bool b = false;
+
+    if (jp_peek(j) == JP_TRUE || jp_peek(j) == JP_FALSE) {
+        jp_bool(j, &b);
+        *flag = b ? CHATCONF_YES : CHATCONF_NO;
+    } else {
+        jp_skip(j);
+    }
+    return jp_rc(j);
+}
+
+static int put_template(struct reader *r, struct jp *j, const struct jp_str *name)
+{
+    struct jp_str text;
+
+    if (r->c->templates.n == TEMPLATES_MAX)
+        return jp_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
+    if (!jp_string(j, &text))
+        return jp_rc(j);
+    return put(r, &r->c->templates, name, text.s, text.n);
+}
+
+/* One {"name": ..., "template": ...} of a list. */
+static int read_named_template(struct reader *r, struct jp *j)
+{
+    struct jp_str key, name = {.s = NULL}, text = {.s = NULL};
+
+    for (jp_enter_object(j); jp_key(j, &key);) {
+        if (jp_is(&key, "name"))
+            jp_string(j, &name);
+        else if (jp_is(&key, "template"))
+            jp_string(j, &text);
+        else
+            jp_skip(j);
+    }
+    if (jp_rc(j))
+        return jp_rc(j);
+    if (!name.s || !text.s)
+        return jp_fail(j, "an entry of chat_template needs a name and a template");
+    if (r->c->templates.n == TEMPLATES_MAX)
+        return jp_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
+    return put(r, &r->c->templates, &name, text.s, text.n);
+}
+
+/* chat_template: a text, a list of named ones, or an object of them. */
+static int read_template(struct reader *r, struct jp *j)
+{
+    static const struct jp_str by_default = {"default", 7};
+    struct jp_str name;
+    int rc = 0;
+
+    switch (jp_peek(j)) {
+    case JP_STRING: return put_template(r, j, &by_default);
+    case JP_ARRAY:
+        for (jp_enter_array(j); rc == 0 && jp_elem(j);)
+            rc = read_named_template(r, j);
+        return rc ? rc : jp_rc(j);
+    case JP_OBJECT:
+        for (jp_enter_object(j); rc == 0 && jp_key(j, &name);)
+            rc = put_template(r, j, &name);
+        return rc ? rc : jp_rc(j);
+    default: jp_skip(j); return jp_rc(j);
+    }
+}
+
+static int read_tokenizer_config(struct reader *r, struct jp *j)
+{
+    struct jp_str key;
+    int rc = 0;
+
+    for (jp_enter_object(j); rc == 0 && jp_key(j, &key);) {
+        if (jp_is(&key, "chat_template"))
+            rc = read_template(r, j);
+        else if (jp_is(&key, "add_bos_token"))
+            rc = read_flag(j, &r->c->add_bos);
+        else if (jp_is(&key, "add_eos_token"))
+            rc = read_flag(j, &r->c->add_eos);
+        else if (jp_is(&key, "extra_special_tokens"))
+            rc = read_extra_tokens(r, j);
+        else if (ends_in(&key, "_token"))
+            rc = read_token(r, j, &key);
+        else {
+            r->has_table |= jp_is(&key, "added_tokens_decoder");
+            jp_skip(j);
+        }
+    }
+    return rc;
+}
+
+static int read_token_map(struct reader *r, struct jp *j)
+{
+    struct jp_str key;
+    int rc = 0;
+
+    for (jp_enter_object(j); rc == 0 && jp_key(j, &key);) {
+        if (jp_is(&key, "extra_special_tokens"))
+            rc = read_extra_tokens(r, j);
+        else if (ends_in(&key, "_token"))
+            rc = read_token(r, j, &key);
+        else
+            jp_skip(j);
+    }
+    return rc;
+}
+
+static int read_template_json(struct reader *r, struct jp *j)
+{
+    struct jp_str key;
+    int rc = 0;
+
+    for (jp_enter_object(j); rc == 0 && jp_key(j, &key);) {
+        if (jp_is(&key, "chat_template"))
+            rc = read_template(r, j);
+        else
+            jp_skip(j);
+    }
+    return rc;
+}
+
+/* Maps DIR/NAME if it is there; *there says so. */
+static int open_file(struct reader *r, const char *name, struct buf *path, struct map_file *m, bool *there)
+{
+    buf_clear(path);
+    buf_fmt(path, "%s/%s", r->dir, name);
+    *there = false;
+    if (path->oom)
+        return err_nomem(r->e, "a path");
+    if (access(path->data, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
+        return 0;
+    *there = true;
+    return map_file_open(m, path->data, r->e);
+}
+
+static int read_json(struct reader *r, const char *name, int (*read)(struct reader *r, struct jp *j))
+{
+    struct buf path;
+    struct map_file m;
+    struct jp j;
+    bool there;
+    int rc;
+
+    buf_init(&path, MEM_TEXT);
+    rc = open_file(r, name, &path, &m, &there);
+    if (rc == 0 && there) {
+        rc = jp_open(&j, m.bytes ? m.bytes : "", m.len, path.data, &r->c->arena, r->e);
+        if (rc == 0)
+            rc = read(r, &j);
+        if (rc == 0)
+            rc = jp_finish(&j);
+        map_file_close(&m);
+    }
+    buf_fini(&path);
+    return rc;
+}
+
+/* The template in file NAME, known as AS; *there says whether it exists. */
+static int read_template_file(struct reader *r, const char *name, const struct jp_str *as, bool *there)
+{
+    struct buf path;
+    struct map_file m;
+    int rc;
+
+    buf_init(&path, MEM_TEXT);
+    rc = open_file(r, name, &path, &m, there);
+    if (rc == 0 && *there) {
+        if (r->c->templates.n == TEMPLATES_MAX)
+            rc = err_set(r->e, ERR_INPUT, "%s: there are more than %d chat templates", r->dir, TEMPLATES_MAX);
+        else
+            rc = put(r, &r->c->templates, as, m.bytes ? m.bytes : "", m.len);
+        map_file_close(&m);
+    }
+    buf_fini(&path);
+    return rc;
+}
+
+static int read_additional(struct reader *r, bool *some)
+{
+    static const char folder[] = "additional_chat_templates";
+    struct buf path;
+    struct dirent *d;
+    DIR *dir;
+    int rc = 0;
+
+    buf_init(&path, MEM_TEXT);
+    buf_fmt(&path, "%s/%s", r->dir, folder);
+    dir = path.oom ? NULL : opendir(path.data);
+    while (dir && rc == 0 && (d = readdir(dir)) != NULL) {
+        struct jp_str name = {d->d_name, strlen(d->d_name)};
+        bool there;
+
+        if (!ends_in(&name, ".jinja"))
+            continue;
+        buf_clear(&path);
+        buf_fmt(&path, "%s/%s", folder, d->d_name);
+        name.n -= strlen(".jinja");
+        rc = path.oom ? err_nomem(r->e, "a path") : read_template_file(r, path.data, &name, &there);
+        *some |= rc == 0 && there;
+    }
+    if (dir)
+        closedir(dir);
+    buf_fini(&path);
+    return rc;
+}
+
+/* Template files of their own replace those of tokenizer_config.json altogether. */
+static int read_template_files(struct reader *r)
+{
+    static const struct jp_str by_default = {"default", 7};
+    struct chatconf_list configured = r->c->templates;
+    bool own = false, some = false;
+    int rc;
+
+    r->c->templates = (struct chatconf_list){.v = NULL};
+    rc = read_template_file(r, "chat_template.jinja", &by_default, &own);
+    if (rc == 0)
+        rc = read_additional(r, &some);
+    if (rc == 0 && !own && !some) {
+        mem_free(r->c->templates.v);
+        r->c->templates = configured;
+        return 0;
+    }
+    mem_free(configured.v);
+    return rc;
+}
+
+int chatconf_read(struct chatconf *c, const char *dir, struct err *e)
+{
+    struct reader r = {.c = c, .e = e, .dir = dir};
+    int rc;
+
+    *c = (struct chatconf){.add_bos = CHATCONF_UNSAID};
+    arena_init(&c->arena, MEM_TEXT);
+    rc = read_json(&r, "tokenizer_config.json", read_tokenizer_config);
+    if (rc == 0 && !r.has_table)
+        rc = read_json(&r, "special_tokens_map.json", read_token_map);
+    if (rc == 0)
+        rc = read_template_files(&r);
+    if (rc == 0 && c->templates.n == 0)
+        rc = read_json(&r, "chat_template.json", read_template_json);
+    if (rc)
+        chatconf_fini(c);
+    return rc;
+}
+
+void chatconf_fini(struct chatconf *c)
+{
+    mem_free(c->tokens.v);
+    mem_free(c->templates.v);
+    arena_fini(&c->arena);
+    *c = (struct chatconf){.add_bos = CHATCONF_UNSAID};
+}

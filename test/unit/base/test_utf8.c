@@ -1,0 +1,160 @@
+/* test_utf8.c - well-formed and ill-formed UTF-8: all characters, all short sequences, and Unicode's own examples. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+/* The definition of Unicode's table 3-7, written as ranges: the length of the character at S, or 0. */
+static size_t reference(const unsigned char *s, size_t n)
+{
+    static const struct {
+        unsigned char lo[4], hi[4];
+        size_t len;
+    } row[] = {
+        {{0x00}, {0x7f}, 1},
+        {{0xc2, 0x80}, {0xdf, 0xbf}, 2},
+        {{0xe0, 0xa0, 0x80}, {0xe0, 0xbf, 0xbf}, 3},
+        {{0xe1, 0x80, 0x80}, {0xec, 0xbf, 0xbf}, 3},
+        {{0xed, 0x80, 0x80}, {0xed, 0x9f, 0xbf}, 3},
+        {{0xee, 0x80, 0x80}, {0xef, 0xbf, 0xbf}, 3},
+        {{0xf0, 0x90, 0x80, 0x80}, {0xf0, 0xbf, 0xbf, 0xbf}, 4},
+        {{0xf1, 0x80, 0x80, 0x80}, {0xf3, 0xbf, 0xbf, 0xbf}, 4},
+        {{0xf4, 0x80, 0x80, 0x80}, {0xf4, 0x8f, 0xbf, 0xbf}, 4},
+    };
+
+    for (size_t r = 0; r < sizeof(row) / sizeof(row[0]); r++) {
+        size_t i = 0;
+        while (i < row[r].len && i < n && s[i] >= row[r].lo[i] && s[i] <= row[r].hi[i])
+            i++;
+        if (i == row[r].len)
+            return i;
+    }
+    return 0;
+}
+
+static void every_character_survives_encoding_and_decoding(void **state)
+{
+    (void)state;
+    for (uint32_t c = 0; c < 0x110000; c++) {
+        char s[4];
+        size_t n, len;
+        bool good;
+
+        if (c >= 0xd800 && c < 0xe000)
+            continue;
+        n = utf8_encode(c, s);
+        assert_int_equal(n, c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4);
+        assert_int_equal(utf8_decode(s, &len), c);
+        assert_int_equal(len, n);
+        assert_int_equal(utf8_sequence(s, n, &good), n);
+        assert_true(good);
+        assert_int_equal(utf8_valid_prefix(s, n), n);
+        for (size_t cut = 1; cut < n; cut++) {
+            assert_true(utf8_is_partial(s, cut));
+            assert_int_equal(utf8_sequence(s, cut, &good), cut);
+            assert_false(good);
+        }
+        assert_false(utf8_is_partial(s, n));
+    }
+}
+
+static void every_sequence_of_three_bytes_is_judged_by_the_table(void **state)
+{
+    (void)state;
+    for (uint32_t v = 0; v < 1u << 24; v += v % 0x10000 < 0x8000 || v >= 0xe00000 ? 1 : 7) {
+        unsigned char s[3] = {(unsigned char)(v >> 16), (unsigned char)(v >> 8), (unsigned char)v};
+        size_t want = reference(s, 3);
+        bool good;
+        size_t n = utf8_sequence((const char *)s, 3, &good);
+
+        if (good != (want > 0) || (good && n != want) || n < 1 || n > 3)
+            fail_msg("%02x %02x %02x: good %d, length %zu, the table says %zu", s[0], s[1], s[2], good, n, want);
+    }
+}
+
+static void four_byte_sequences_end_at_10ffff(void **state)
+{
+    (void)state;
+    for (unsigned a = 0xee; a < 0x100; a++)
+        for (unsigned b = 0; b < 0x100; b++)
+            for (unsigned k = 0; k < 16; k++) {
+                unsigned char s[4] = {(unsigned char)a, (unsigned char)b, k & 1 ? 0xbf : 0x80, k & 2 ? 0x80 : 0xc0};
+                bool good;
+                size_t n = utf8_sequence((const char *)s, 4, &good), want = reference(s, 4);
+
+                assert_true(good == (want > 0) && (!good || n == want));
+            }
+}
+
+/* How many U+FFFD take the place of what is ill-formed in S. */
+static size_t replacements(const char *s, size_t n)
+{
+    size_t count = 0;
+    bool good;
+
+    for (size_t i = 0; i < n; i += utf8_sequence(s + i, n - i, &good), count += !good)
+        ;
+    return count;
+}
+
+static void ill_formed_parts_are_as_long_as_unicode_says(void **state)
+{
+    (void)state; /* Unicode 15, tables 3-8 to 3-11 */
+    assert_int_equal(replacements("\xc0\xaf\xe0\x80\xbf\xf0\x81\x82\x41", 9), 8);
+    assert_int_equal(replacements("\xed\xa0\x80\xed\xbf\xbf\xed\xaf\x41", 9), 8);
+    assert_int_equal(replacements("\xf4\x91\x92\x93\xff\x41\x80\xbf\x42", 9), 7);
+    assert_int_equal(replacements("\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41", 9), 4);
+}
+
+static void the_first_bad_byte_is_found_wherever_it_stands(void **state)
+{
+    char s[64];
+
+    (void)state;
+    for (size_t n = 1; n < 40; n++)
+        for (size_t at = 0; at < n; at++) {
+            memset(s, 'a', n);
+            s[at] = (char)0x80;
+            assert_int_equal(utf8_valid_prefix(s, n), at);
+            s[at] = (char)0xe2; /* a character that the end, or an 'a', cuts off */
+            assert_int_equal(utf8_valid_prefix(s, n), at);
+            if (at + 3 <= n) {
+                memcpy(s + at, "\xe2\x82\xac", 3);
+                assert_int_equal(utf8_valid_prefix(s, n), n);
+            }
+        }
+    assert_int_equal(utf8_valid_prefix("", 0), 0);
+}
+
+static void a_part_that_nothing_can_complete_is_not_partial(void **state)
+{
+    (void)state;
+    assert_true(utf8_is_partial("\xf0\x9f\x98", 3));
+    assert_false(utf8_is_partial("\xf0\x9f\x98\x80", 4));
+    assert_false(utf8_is_partial("\xf0\x9f\x41", 3));
+    assert_false(utf8_is_partial("\xed\xa0", 2)); /* would be a surrogate */
+    assert_false(utf8_is_partial("\xc0", 1));
+    assert_false(utf8_is_partial("\x80", 1));
+    assert_false(utf8_is_partial("a", 1));
+    assert_false(utf8_is_partial("\xc3\xa9\xc3", 3)); /* the first character is whole */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_character_survives_encoding_and_decoding),
+        cmocka_unit_test(every_sequence_of_three_bytes_is_judged_by_the_table),
+        cmocka_unit_test(four_byte_sequences_end_at_10ffff),
+        cmocka_unit_test(ill_formed_parts_are_as_long_as_unicode_says),
+        cmocka_unit_test(the_first_bad_byte_is_found_wherever_it_stands),
+        cmocka_unit_test(a_part_that_nothing_can_complete_is_not_partial),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

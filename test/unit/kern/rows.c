@@ -1,0 +1,67 @@
+/* rows.c - see rows.h. */
+#include "rows.h"
+
+#include <string.h>
+
+#ifdef KERN_HAVE_EMULATED_AVX512
+#define TYPE(fn)               __typeof__(*((struct kern *)0)->fn)
+#define DECLARE_ref(fn)
+#define DECLARE_avx2(fn)
+#define DECLARE_avx512(fn)     extern TYPE(fn) emu_avx512_##fn;
+#define DECLARE_avx512bf16(fn) extern TYPE(fn) emu_avx512bf16_##fn;
+#define KERN(fn, rows, level, class) DECLARE_##rows(fn)
+#include "kern/kern.def"
+#undef KERN
+
+#define SET_ref(fn)
+#define SET_avx2(fn)
+#define SET_avx512(fn)                                                                                       \
+    if (isa == CPU_AVX512)                                                                                   \
+        k->fn = emu_avx512_##fn;
+#define SET_avx512bf16(fn)                                                                                   \
+    if (isa == CPU_AVX512BF16)                                                                               \
+        k->fn = emu_avx512bf16_##fn;
+
+static void set_emulated(struct kern *k, enum cpu_isa isa)
+{
+#define KERN(fn, rows, level, class) SET_##rows(fn)
+#include "kern/kern.def"
+#undef KERN
+}
+#endif
+
+static void set_classes(struct rows *r, enum cpu_isa isa)
+{
+#define KERN(fn, rows, level, name)                                                                          \
+    if (level == isa)                                                                                        \
+        r->class[KERN_FN_##fn] = name;
+#include "kern/kern.def"
+#undef KERN
+}
+
+size_t rows_list(struct rows list[ROWS_MAX])
+{
+    size_t n = 0;
+
+    memset(list, 0, ROWS_MAX * sizeof *list);
+    for (enum cpu_isa isa = CPU_REF; isa < CPU_N_ISAS; isa++) {
+        if (!cpu_has(isa) || !kern_rows(isa, &list[n].k))
+            continue;
+        list[n].name = cpu_isa_name(isa);
+        set_classes(&list[n++], isa);
+    }
+#ifdef KERN_HAVE_EMULATED_AVX512
+    for (enum cpu_isa isa = CPU_AVX512; isa <= CPU_AVX512BF16; isa++) {
+        list[n].name = isa == CPU_AVX512 ? "emulated avx512" : "emulated avx512bf16";
+        list[n].emulated = true;
+        set_emulated(&list[n].k, isa);
+        set_classes(&list[n++], isa);
+    }
+#endif
+    return n;
+}
+
+bool rows_equal_ref(const struct rows *r, enum kern_fn f)
+{
+    return r->class[f] && strcmp(r->class[f], "bf16 dot") != 0;
+}

@@ -1,0 +1,434 @@
+/* test_attn.c - every row of attention on one chunk: bits of ref, a double-precision oracle, independence from company.
+ *
+ * A problem holds queries, keys and values in exact values and packed in tiles. Tokens that no row sees hold large finite
+ * numbers, dims from d to dp zeros, outputs and scratch NaN before the call.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "check.h"
+#include "kern/kern.h"
+#include "rows.h"
+#include "tensor/dtype.h"
+
+enum { MOST_M = 60, MOST_D = 528, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK };
+
+enum view { FULL, CAUSAL, WINDOW, RANDOM, ONE_TOKEN, NOTHING, N_VIEWS };
+
+struct problem {
+    size_t m, d, dp, tiles;
+    bool bf16;
+    float scale, softcap;
+    int32_t lo[MOST_M], hi[MOST_M];
+    float *q, *k, *v;          /* exact: [m][dp], [tokens][dp], [tokens][dp] */
+    void *q_in, *k_in, *v_in;  /* as the kernel takes them; a tile follows the other */
+    const void *k_tile[KERN_CHUNK_TILES], *v_tile[KERN_CHUNK_TILES];
+};
+
+struct result {
+    float out[MOST_M * MOST_D], max[MOST_M], sum[MOST_M];
+};
+
+static float scratch[SCRATCH] __attribute__((aligned(64)));
+
+static void *take(size_t bytes)
+{
+    void *p = malloc(bytes);
+
+    assert_non_null(p);
+    return p;
+}
+
+static void set_view(struct problem *p, struct check_rng *g, enum view view)
+{
+    int32_t n = (int32_t)(p->tiles * KERN_TILE);
+
+    for (size_t r = 0; r < p->m; r++) {
+        int32_t end = n - (int32_t)(p->m - 1 - r), a = (int32_t)check_below(g, (size_t)n + 1),
+                b = (int32_t)check_below(g, (size_t)n + 1);
+
+        end = end < 0 ? 0 : end;
+        p->lo[r] = 0;
+        p->hi[r] = n;
+        switch (view) {
+        case CAUSAL: p->hi[r] = end; break;
+        case WINDOW:
+            p->hi[r] = end;
+            p->lo[r] = end > 37 ? end - 37 : 0;
+            break;
+        case RANDOM: /* some see nothing */
+            p->lo[r] = a;
+            p->hi[r] = b;
+            break;
+        case ONE_TOKEN:
+            p->lo[r] = a < n ? a : n - 1;
+            p->hi[r] = p->lo[r] + 1;
+            break;
+        case NOTHING: p->lo[r] = p->hi[r] = a; break;
+        case FULL:
+        case N_VIEWS: break;
+        }
+    }
+}
+
+static bool is_seen(const struct problem *p, int32_t token)
+{
+    for (size_t r = 0; r < p->m; r++)
+        if (p->lo[r] <= token && token < p->hi[r])
+            return true;
+    return false;
+}
+
+/* Stores X in element I of the kernel's array and gives back what the kernel will read. */
+static float put(const struct problem *p, void *to, size_t i, float x)
+{
+    if (!p->bf16)
+        return ((float *)to)[i] = x;
+    ((uint16_t *)to)[i] = dtype_f32_to_bf16(x);
+    return dtype_bf16_to_f32(((uint16_t *)to)[i]);
+}
+
+static void fill(struct problem *p, struct check_rng *g)
+{
+    size_t dp = p->dp;
+
+    for (size_t i = 0; i < p->m * dp; i++)
+        p->q[i] = put(p, p->q_in, i, i % dp < p->d ? 2 * check_float(g) : 0.0f);
+    for (size_t t = 0; t < p->tiles * KERN_TILE; t++)
+        for (size_t d = 0; d < dp; d++) {
+            size_t base = t / KERN_TILE * KERN_TILE * dp, in = t % KERN_TILE;
+            size_t k_at = p->bf16 ? (d / 2 * KERN_TILE + in) * 2 + d % 2 : d * KERN_TILE + in;
+            size_t v_at = p->bf16 ? (in / 2 * dp + d) * 2 + in % 2 : in * dp + d;
+            bool seen = is_seen(p, (int32_t)t);
+            float k = seen ? 2 * check_float(g) : 1e30f, v = seen ? check_float(g) : -1e30f;
+
+            p->k[t * dp + d] = put(p, p->k_in, base + k_at, d < p->d ? k : 0.0f);
+            p->v[t * dp + d] = put(p, p->v_in, base + v_at, d < p->d ? v : 0.0f);
+        }
+    for (size_t t = 0; t < p->tiles; t++) {
+        size_t bytes = KERN_TILE * dp * (p->bf16 ? 2 : 4);
+
+        p->k_tile[t] = (const char *)p->k_in + t * bytes;
+        p->v_tile[t] = (const char *)p->v_in + t * bytes;
+    }
+}
+
+static void make(struct problem *p, struct check_rng *g, bool bf16, size_t m, size_t d, size_t tiles, enum view view)
+{
+    size_t n;
+
+    *p = (struct problem){.m = m, .d = d, .dp = (d + 15) / 16 * 16, .tiles = tiles, .bf16 = bf16};
+    p->scale = 1 / sqrtf((float)d);
+    p->softcap = check_below(g, 4) ? 0 : 5.0f;
+    n = tiles * KERN_TILE * p->dp;
+    p->q = take(m * p->dp * 4);
+    p->k = take(n * 4);
+    p->v = take(n * 4);
+    p->q_in = take(m * p->dp * (bf16 ? 2 : 4));
+    p->k_in = take(n * (bf16 ? 2 : 4));
+    p->v_in = take(n * (bf16 ? 2 : 4));
+    set_view(p, g, view);
+    fill(p, g);
+}
+
+static void drop(struct problem *p)
+{
+    free(p->q);
+    free(p->k);
+    free(p->v);
+    free(p->q_in);
+    free(p->k_in);
+    free(p->v_in);
+}
+
+static bool has_row(const struct problem *p, const struct rows *r)
+{
+    return p->bf16 ? r->k.attn_bf16 != NULL : r->k.attn_f32 != NULL;
+}
+
+static enum kern_fn fn_of(const struct problem *p)
+{
+    return p->bf16 ? KERN_FN_attn_bf16 : KERN_FN_attn_f32;
+}
+
+/* Rows [r, r + m) of the problem into the same rows of OUT. */
+static void run(const struct problem *p, const struct kern *k, size_t r, size_t m, struct result *out)
+{
+    struct kern_attn a = {
+        .q = (const char *)p->q_in + r * p->dp * (p->bf16 ? 2 : 4),
+        .k_tile = p->k_tile,
+        .v_tile = p->v_tile,
+        .lo = p->lo + r,
+        .hi = p->hi + r,
+        .out = out->out + r * p->dp,
+        .max = out->max + r,
+        .sum = out->sum + r,
+        .scratch = scratch,
+        .m = m,
+        .dp = p->dp,
+        .n_tiles = p->tiles,
+        .scale = p->scale,
+        .softcap = p->softcap,
+    };
+
+    for (size_t i = 0; i < SCRATCH; i++)
+        scratch[i] = NAN;
+    for (size_t i = 0; i < m; i++)
+        a.max[i] = a.sum[i] = NAN;
+    for (size_t i = 0; i < m * p->dp; i++)
+        a.out[i] = NAN;
+    (p->bf16 ? k->attn_bf16 : k->attn_f32)(&a);
+}
+
+static void check_results(const struct problem *p, const struct result *got, const struct result *want, const char *name)
+{
+    char text[160];
+
+    snprintf(text, sizeof text, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", name, kern_name(fn_of(p)), p->m, p->d, p->tiles,
+             (double)p->softcap);
+    check_same(got->max, want->max, p->m, "%s: max", text);
+    check_same(got->sum, want->sum, p->m, "%s: sum", text);
+    check_same(got->out, want->out, p->m * p->dp, "%s: out", text);
+}
+
+/* What row R should give, with the error that fp32 may make of it: of a score by its dot of D products, its scaling and its
+ * cap; of a weight by its score's and the maximum's error and the exp; of the output by its weights (8 bits in bf16) and the
+ * sum over tokens. */
+static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r, const char *name)
+{
+    double s[KERN_CHUNK], max = -INFINITY, sum = 0, sum_err, wrong = 0, want[MOST_D], tolerance[MOST_D];
+    size_t n = 0;
+
+    for (int32_t j = p->lo[r]; j < p->hi[r]; j++, n++) {
+        double dot = 0, magnitude = 0, e;
+
+        for (size_t d = 0; d < p->d; d++) {
+            double x = (double)p->q[r * p->dp + d] * (double)p->k[(size_t)j * p->dp + d];
+
+            dot += x;
+            magnitude += fabs(x);
+        }
+        s[j] = (double)p->scale * dot;
+        e = CHECK_U * (double)p->scale * ((double)p->d + 1) * magnitude;
+        if (p->softcap > 0)
+            s[j] = (double)p->softcap * tanh(s[j] / (double)p->softcap);
+        e += 10 * CHECK_U * fabs(s[j]);
+        wrong = e > wrong ? e : wrong;
+        max = s[j] > max ? s[j] : max;
+    }
+    for (int32_t j = p->lo[r]; j < p->hi[r]; j++)
+        sum += exp(s[j] - max);
+    sum_err = sum * (2.02 * wrong + 40 * CHECK_U);
+    want[0] = max;
+    tolerance[0] = wrong + 1e-37;
+    check_near(&got->max[r], want, tolerance, 1, "%s: max of row %zu", name, r);
+    want[0] = sum;
+    tolerance[0] = sum_err + 1e-30;
+    check_near(&got->sum[r], want, tolerance, 1, "%s: sum of row %zu", name, r);
+    for (size_t d = 0; d < p->dp; d++) {
+        double out = 0, magnitude = 0;
+
+        for (int32_t j = p->lo[r]; j < p->hi[r]; j++) {
+            double x = exp(s[j] - max) * (double)p->v[(size_t)j * p->dp + d];
+
+            out += x;
+            magnitude += fabs(x);
+        }
+        want[d] = out;
+        tolerance[d] = magnitude * (2.02 * wrong + CHECK_U * (double)(n + 8) + (p->bf16 ? 0x1p-8 : 0)) + 1e-37;
+    }
+    check_near(got->out + r * p->dp, want, tolerance, p->dp, "%s: out of row %zu", name, r);
+}
+
+static void compare_with_oracle(const struct problem *p, const struct result *got, const char *row)
+{
+    char name[160];
+
+    snprintf(name, sizeof name, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", row, kern_name(fn_of(p)), p->m, p->d, p->tiles,
+             (double)p->softcap);
+    for (size_t r = 0; r < p->m; r++)
+        if (p->lo[r] < p->hi[r])
+            compare_row_with_oracle(p, got, r, name);
+}
+
+static void rows_that_see_nothing_are_empty(const struct problem *p, const struct result *got, const char *name)
+{
+    static const float zero[MOST_D];
+
+    for (size_t r = 0; r < p->m; r++)
+        if (p->lo[r] >= p->hi[r]) {
+            assert_true(got->max[r] == -INFINITY);
+            assert_true(got->sum[r] == 0);
+            check_same(got->out + r * p->dp, zero, p->dp, "%s, row %zu sees nothing", name, r);
+        }
+}
+
+static struct result want, got, alone;
+
+static void compare_rows(const struct problem *p, bool oracle_too)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+
+    run(p, &list[0].k, 0, p->m, &want);
+    for (size_t i = 0; i < n; i++) {
+        if (!has_row(p, &list[i]))
+            continue;
+        run(p, &list[i].k, 0, p->m, &got);
+        rows_that_see_nothing_are_empty(p, &got, list[i].name);
+        if (rows_equal_ref(&list[i], fn_of(p)))
+            check_results(p, &got, &want, list[i].name);
+        if (oracle_too && (i == 0 || !rows_equal_ref(&list[i], fn_of(p))))
+            compare_with_oracle(p, &got, list[i].name);
+    }
+}
+
+static void compare_shape(struct check_rng *g, size_t m, size_t d, size_t tiles, enum view view, bool oracle_too)
+{
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        struct problem p;
+
+        make(&p, g, bf16, m, d, tiles, view);
+        compare_rows(&p, oracle_too);
+        drop(&p);
+    }
+}
+
+static void rows_of_a_class_give_equal_bits(void **state)
+{
+    struct check_rng g = {11};
+
+    (void)state;
+    for (size_t m = 1; m <= 30; m++)
+        for (enum view v = FULL; v < N_VIEWS; v++)
+            compare_shape(&g, m, 1 + check_below(&g, 130), 1 + check_below(&g, KERN_CHUNK_TILES), v, false);
+    for (size_t tiles = 1; tiles <= KERN_CHUNK_TILES; tiles++)
+        for (size_t m = 1; m <= 6; m++)
+            compare_shape(&g, m, 16 + check_below(&g, 17), tiles, (enum view)check_below(&g, N_VIEWS), false);
+}
+
+static void large_heads_and_many_rows_give_equal_bits(void **state)
+{
+    static const size_t shapes[][3] = {
+        {1, 256, 16}, {8, 256, 16}, {24, 240, 5}, {5, 272, 3}, {30, 264, 2}, {3, 512, 4}, {25, 528, 3}, {60, 64, 4}, {49, 128, 7},
+    };
+    struct check_rng g = {12};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (enum view v = FULL; v <= RANDOM; v++)
+            compare_shape(&g, shapes[i][0], shapes[i][1], shapes[i][2], v, false);
+}
+
+static void results_are_as_near_as_their_type_allows(void **state)
+{
+    struct check_rng g = {13};
+
+    (void)state;
+    for (int turn = 0; turn < 40; turn++)
+        compare_shape(&g, 1 + check_below(&g, 30), 1 + check_below(&g, 200), 1 + check_below(&g, KERN_CHUNK_TILES),
+                      (enum view)check_below(&g, N_VIEWS), true);
+}
+
+static void a_row_alone_equals_the_row_in_company(void **state)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {14};
+
+    (void)state;
+    for (int turn = 0; turn < 20; turn++)
+        for (size_t i = 0; i < n; i++) {
+            struct problem p;
+
+            make(&p, &g, turn % 2, KERN_ATTN_ROWS - check_below(&g, 3), 1 + check_below(&g, 130),
+                 1 + check_below(&g, KERN_CHUNK_TILES), (enum view)check_below(&g, N_VIEWS));
+            if (has_row(&p, &list[i])) {
+                run(&p, &list[i].k, 0, p.m, &want);
+                for (size_t r = 0; r < p.m; r++)
+                    run(&p, &list[i].k, r, 1, &alone);
+                check_results(&p, &alone, &want, list[i].name);
+            }
+            drop(&p);
+        }
+}
+
+/* The same rows, told of all sixteen tiles: those that nobody sees add nothing. */
+static void tiles_that_nobody_sees_change_nothing(void **state)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {15};
+
+    (void)state;
+    for (int turn = 0; turn < 16; turn++)
+        for (size_t i = 0; i < n; i++) {
+            struct problem p;
+
+            make(&p, &g, turn % 2, 1 + check_below(&g, 24), 1 + check_below(&g, 100), 1 + check_below(&g, 8),
+                 (enum view)check_below(&g, N_VIEWS));
+            if (has_row(&p, &list[i])) {
+                run(&p, &list[i].k, 0, p.m, &want);
+                for (size_t t = p.tiles; t < KERN_CHUNK_TILES; t++) {
+                    p.k_tile[t] = p.k_tile[t % p.tiles];
+                    p.v_tile[t] = p.v_tile[t % p.tiles];
+                }
+                p.tiles = KERN_CHUNK_TILES;
+                run(&p, &list[i].k, 0, p.m, &got);
+                check_results(&p, &got, &want, list[i].name);
+            }
+            drop(&p);
+        }
+}
+
+/* Products of weights and values so small that they vanish leave zeros of either sign in the sums. */
+static void zeros_have_one_sign_in_company_and_alone(void **state)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {16};
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            struct problem p;
+
+            make(&p, &g, bf16, KERN_ATTN_ROWS, 32, 6, WINDOW);
+            for (size_t j = 0; j < p.tiles * KERN_TILE * p.dp; j++) {
+                float tiny = check_below(&g, 2) ? 0x1p-148f : -0x1p-148f;
+
+                put(&p, p.v_in, j, bf16 ? tiny * 0x1p20f : tiny);
+            }
+            if (has_row(&p, &list[i])) {
+                run(&p, &list[i].k, 0, p.m, &want);
+                for (size_t r = 0; r < p.m; r++)
+                    run(&p, &list[i].k, r, 1, &alone);
+                check_results(&p, &alone, &want, list[i].name);
+                for (size_t j = 0; j < p.m * p.dp; j++)
+                    assert_false(want.out[j] == 0 && signbit(want.out[j]));
+            }
+            drop(&p);
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_a_class_give_equal_bits),
+        cmocka_unit_test(large_heads_and_many_rows_give_equal_bits),
+        cmocka_unit_test(results_are_as_near_as_their_type_allows),
+        cmocka_unit_test(a_row_alone_equals_the_row_in_company),
+        cmocka_unit_test(tiles_that_nobody_sees_change_nothing),
+        cmocka_unit_test(zeros_have_one_sign_in_company_and_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+/* test_dot512.c - the class "bf16 dot": the AVX512-BF16 kernels, emulated, against VDPBF16PS written out in
+ * plain C.
+ *
+ * The model below takes pairs in ascending order, as kern.h says, and each pair as Intel's manual does: the
+ * odd element first, two fused operations, denormals are zeros. Cuts (rows, panels, blocks of K) must not
+ * change a bit, so the model knows none. Skipped where the emulation is not built in.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kern/kern.h"
+#include "kern/kmath.h"
+#include "tensor/dtype.h"
+
+#ifndef KERN_HAVE_EMULATED_AVX512
+int main(void)
+{
+    return 77;
+}
+#else
+
+void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
+void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
+
+enum { MOST_TILES = KERN_CHUNK_TILES, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK, MARK = 12345 };
+
+static uint32_t state = 1;
+
+static size_t below(size_t n)
+{
+    state = state * 1664525u + 1013904223u;
+    return (state >> 8) % n;
+}
+
+static float noise(void)
+{
+    return ((float)below(20001) - 10000.0f) / 5000.0f;
+}
+
+static void *need(size_t bytes)
+{
+    void *p = calloc(1, bytes + 64);
+
+    assert_non_null(p);
+    return p;
+}
+
+static float flush(float f)
+{
+    return fabsf(f) < 0x1p-126f ? copysignf(0.0f, f) : f;
+}
+
+static float widen(uint16_t h)
+{
+    return flush(dtype_bf16_to_f32(h));
+}
+
+/* VDPBF16PS on one lane. */
+static float dot(float s, const uint16_t a[2], const uint16_t b[2])
+{
+    s = flush(fmaf(widen(a[1]), widen(b[1]), flush(s)));
+    return flush(fmaf(widen(a[0]), widen(b[0]), s));
+}
+
+static float gemm_model(const struct kern_gemm *g, size_t row, size_t col)
+{
+    size_t pairs = (g->k + 1) / 2;
+    const uint16_t *a = (const uint16_t *)g->a + row * g->lda;
+    const uint16_t *b = (const uint16_t *)g->b + (col / KERN_NR * pairs * KERN_NR + col % KERN_NR) * 2;
+    float s = 0;
+
+    for (size_t k = 0; k < g->k; k += 2, b += 2 * KERN_NR)
+        s = dot(s, (const uint16_t[]){a[k], k + 1 < g->k ? a[k + 1] : 0x8000}, b);
+    return g->bias ? s + g->bias[col] : s;
+}
+
+/* One random gemm of M x K x N over the panels [P0, P1): every element of C against the model. A ends with
+ * its block. */
+static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float scale)
+{
+    size_t panels = (n + KERN_NR - 1) / KERN_NR, pairs = (k + 1) / 2, lda = k, ldc = n + 3;
+    uint16_t *a = need(m * lda * 2), *b = need(panels * pairs * KERN_NR * 4);
+    float *c = need(m * ldc * 4), *bias = need(n * 4);
+    struct kern_gemm g = {.a = a, .lda = lda, .b = b, .c = c, .ldc = ldc, .m = m, .k = k, .n = n};
+
+    g.bias = below(2) ? bias : NULL;
+    for (size_t i = 0; i < m * lda; i++)
+        a[i] = dtype_f32_to_bf16(noise() * scale);
+    for (size_t i = 0; i < panels * pairs * KERN_NR * 2; i++) {
+        size_t col = i / (pairs * KERN_NR * 2) * KERN_NR + i / 2 % KERN_NR;
+
+        if (col < n && i / (2 * KERN_NR) % pairs * 2 + i % 2 < k)
+            b[i] = dtype_f32_to_bf16(noise() * scale);
+    }
+    for (size_t i = 0; i < n; i++)
+        bias[i] = noise();
+    for (size_t i = 0; i < m * ldc; i++)
+        c[i] = MARK;
+    emu_avx512bf16_gemm_bf16(&g, p0, p1);
+    for (size_t i = 0; i < m * ldc; i++) {
+        size_t col = i % ldc;
+        bool mine = col >= p0 * KERN_NR && col < p1 * KERN_NR && col < n;
+        float want = mine ? gemm_model(&g, i / ldc, col) : (float)MARK;
+
+        assert_memory_equal(&c[i], &want, 4);
+    }
+    free(a);
+    free(b);
+    free(c);
+    free(bias);
+}
+
+static void gemm_differs_when_k_is_cut_into_blocks(void **unused)
+{
+    static const size_t ks[] = {1, 2, 3, 255, 256, 257, 1023, 1024, 1025, 2051};
+
+    (void)unused;
+    for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
+        check_gemm(1, ks[i], 33, 0, 2, 1);
+        check_gemm(14, ks[i], 33, 0, 2, 1);
+    }
+}
+
+static void gemm_differs_between_groups_of_panels_or_blocks_of_rows(void **unused)
+{
+    (void)unused;
+    check_gemm(13, 20, 19 * KERN_NR + 5, 0, 20, 1);
+    check_gemm(3, 20, 19 * KERN_NR + 16, 2, 20, 1);
+    check_gemm(530, 9, 2 * KERN_NR, 0, 2, 1);
+}
+
+static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
+{
+    (void)unused;
+    check_gemm(7, 31, 40, 0, 2, 0x1p-66f);
+}
+
+/* The model of attention for one row: a chunk's maximum, sum and output, with the dot in both products. */
+static void attn_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
+{
+    const uint16_t *q = (const uint16_t *)a->q + r * a->dp;
+    float s[KERN_CHUNK], lane[KERN_TILE] = {0};
+    uint16_t p[KERN_CHUNK] = {0};
+
+    *max = -INFINITY;
+    for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
+        const uint16_t *k = (const uint16_t *)a->k_tile[j / KERN_TILE] + j % KERN_TILE * 2;
+        float x = 0;
+
+        for (size_t d = 0; d < a->dp; d += 2, k += 2 * KERN_TILE)
+            x = dot(x, q + d, k);
+        x = a->scale * x;
+        s[j] = a->softcap > 0 ? a->softcap * kmath_tanh(x / a->softcap) : x;
+        *max = s[j] > *max ? s[j] : *max;
+    }
+    *max += 0.0f;
+    for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
+        float x = kmath_exp(s[j] - *max);
+
+        lane[j % KERN_TILE] += x;
+        p[j] = dtype_f32_to_bf16(x);
+    }
+    for (int step = KERN_TILE / 2; step > 0; step /= 2)
+        for (int i = 0; i < step; i++)
+            lane[i] += lane[i + step];
+    *sum = lane[0];
+    for (size_t d = 0; d < a->dp; d++) {
+        out[d] = 0;
+        for (size_t j = 0; j < a->n_tiles * KERN_TILE; j += 2)
+            out[d] = dot(out[d], p + j,
+                         (const uint16_t *)a->v_tile[j / KERN_TILE] + (j % KERN_TILE / 2 * a->dp + d) * 2);
+        out[d] += 0.0f;
+    }
+}
+
+/* M random rows over N_TILES tiles, seeing [lo, hi): all of it, a random part, or sometimes nothing. */
+static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap)
+{
+    size_t tile = KERN_TILE * dp;
+    uint16_t *q = need(m * dp * 2), *kv = need(2 * n_tiles * tile * 2);
+    float *out = need(m * dp * 4), *want = need(dp * 4), *max = need(m * 4), *sum = need(m * 4), want_max,
+          want_sum;
+    float *scratch = aligned_alloc(64, SCRATCH * sizeof(float));
+    const void *k_tile[MOST_TILES], *v_tile[MOST_TILES];
+    int32_t *lo = need(m * 4), *hi = need(m * 4);
+    struct kern_attn a = {q, k_tile, v_tile, lo, hi, out, max, sum, scratch, m, dp, n_tiles, 0.3f, softcap};
+
+    assert_non_null(scratch);
+    memset(scratch, 0xff, SCRATCH * sizeof(float));
+    for (size_t i = 0; i < m * dp; i++)
+        q[i] = dtype_f32_to_bf16(noise());
+    for (size_t i = 0; i < 2 * n_tiles * tile; i++)
+        kv[i] = dtype_f32_to_bf16(noise());
+    for (size_t t = 0; t < n_tiles; t++) {
+        k_tile[t] = kv + 2 * t * tile;
+        v_tile[t] = kv + (2 * t + 1) * tile;
+    }
+    for (size_t r = 0; r < m; r++) {
+        lo[r] = masked ? (int32_t)below(n_tiles * KERN_TILE) : 0;
+        hi[r] = masked ? (int32_t)below(n_tiles * KERN_TILE + 1) : (int32_t)(n_tiles * KERN_TILE);
+    }
+    emu_avx512bf16_attn_bf16(&a);
+    for (size_t r = 0; r < m; r++) {
+        attn_model(&a, r, &want_max, &want_sum, want);
+        assert_memory_equal(&max[r], &want_max, 4);
+        assert_memory_equal(&sum[r], &want_sum, 4);
+        assert_memory_equal(out + r * dp, want, dp * 4);
+    }
+    free(q), free(kv), free(out), free(want), free(max), free(sum), free(scratch), free(lo), free(hi);
+}
+
+static void attention_differs_from_the_plain_dot_for_some_number_of_rows(void **unused)
+{
+    (void)unused;
+    for (size_t m = 1; m <= 30; m++)
+        check_attn(m, 64, 1 + below(5), m % 2, 0);
+}
+
+static void attention_differs_for_some_head_size(void **unused)
+{
+    (void)unused;
+    for (size_t dp = 16; dp <= 144; dp += 16) {
+        check_attn(3, dp, 3, true, 0);
+        check_attn(7, dp, 2, false, 20);
+    }
+    check_attn(2, 1040, 2, false, 0);
+}
+
+static void attention_differs_for_some_number_of_tiles(void **unused)
+{
+    (void)unused;
+    for (size_t t = 1; t <= MOST_TILES; t++) {
+        check_attn(4, 32, t, false, 0);
+        check_attn(9, 32, t, true, 5);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemm_differs_when_k_is_cut_into_blocks),
+        cmocka_unit_test(gemm_differs_between_groups_of_panels_or_blocks_of_rows),
+        cmocka_unit_test(gemm_keeps_denormals_that_the_dot_flushes),
+        cmocka_unit_test(attention_differs_from_the_plain_dot_for_some_number_of_rows),
+        cmocka_unit_test(attention_differs_for_some_head_size),
+        cmocka_unit_test(attention_differs_for_some_number_of_tiles),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#endif

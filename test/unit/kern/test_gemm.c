@@ -1,0 +1,382 @@
+/* test_gemm.c - every row of gemm_f32 and gemm_bf16: bits of ref, a double-precision oracle, and independence from company.
+ *
+ * A problem holds W once in exact values and packed as kern.h says. A has rows further apart than K with NaN in between,
+ * and ends with its last element; C has rows further apart than N with marks in between: what a kernel reads or writes
+ * beyond its own shows.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "check.h"
+#include "kern/kern.h"
+#include "rows.h"
+#include "tensor/dtype.h"
+
+enum { A_GAP = 3, C_GAP = 5, MOST_M = 130, MOST_K = 8800, MOST_N = 200 };
+
+struct problem {
+    size_t m, k, n, panels, lda, ldc;
+    bool bf16, with_bias;
+    void *a, *b;
+    float *w; /* [n][k] exact values of the weights */
+    float *bias;
+};
+
+static const float mark = 12345.0f;
+
+static void *take(size_t bytes)
+{
+    void *p = malloc(bytes > 0 ? bytes : 1);
+
+    assert_non_null(p);
+    return p;
+}
+
+static void make_a(struct problem *p, struct check_rng *g)
+{
+    size_t n = (p->m - 1) * p->lda + p->k;
+
+    p->a = take(n * (p->bf16 ? 2 : 4));
+    for (size_t i = 0; i < n; i++) {
+        float x = i % p->lda < p->k ? check_float(g) : NAN;
+
+        if (p->bf16)
+            ((uint16_t *)p->a)[i] = dtype_f32_to_bf16(x);
+        else
+            ((float *)p->a)[i] = x;
+    }
+}
+
+static void make_b(struct problem *p, struct check_rng *g)
+{
+    size_t depth = p->bf16 ? (p->k + 1) / 2 * 2 : p->k, n = p->panels * KERN_NR * depth;
+
+    p->w = take(p->n * p->k * sizeof *p->w);
+    p->b = take(n * (p->bf16 ? 2 : 4));
+    memset(p->b, 0, n * (p->bf16 ? 2 : 4));
+    for (size_t j = 0; j < p->n; j++)
+        for (size_t k = 0; k < p->k; k++) {
+            float x = check_float(g);
+            size_t panel = j / KERN_NR * KERN_NR * depth, col = j % KERN_NR;
+
+            if (p->bf16) {
+                uint16_t h = dtype_f32_to_bf16(x);
+
+                ((uint16_t *)p->b)[panel + (k / 2 * KERN_NR + col) * 2 + k % 2] = h;
+                x = dtype_bf16_to_f32(h);
+            } else {
+                ((float *)p->b)[panel + k * KERN_NR + col] = x;
+            }
+            p->w[j * p->k + k] = x;
+        }
+}
+
+static void make(struct problem *p, struct check_rng *g, bool bf16, size_t m, size_t k, size_t n)
+{
+    *p = (struct problem){.m = m, .k = k, .n = n, .bf16 = bf16, .lda = k + A_GAP, .ldc = n + C_GAP};
+    p->panels = (n + KERN_NR - 1) / KERN_NR;
+    p->with_bias = check_below(g, 2);
+    make_a(p, g);
+    make_b(p, g);
+    p->bias = take(n * sizeof *p->bias);
+    check_fill(g, p->bias, n);
+}
+
+static void drop(struct problem *p)
+{
+    free(p->a);
+    free(p->b);
+    free(p->w);
+    free(p->bias);
+}
+
+/* Rows [r, r + m) of C over panels [p0, p1) into OUT [m, ldc]. */
+static void run(const struct problem *p, const struct kern *k, size_t r, size_t m, size_t p0, size_t p1, float *out)
+{
+    struct kern_gemm g = {
+        .a = (const char *)p->a + r * p->lda * (p->bf16 ? 2 : 4),
+        .lda = p->lda,
+        .b = p->b,
+        .c = out,
+        .ldc = p->ldc,
+        .bias = p->with_bias ? p->bias : NULL,
+        .m = m,
+        .k = p->k,
+        .n = p->n,
+    };
+
+    (p->bf16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
+}
+
+static float *new_c(const struct problem *p)
+{
+    size_t n = p->m * p->ldc;
+    float *c = take(n * sizeof *c);
+
+    for (size_t i = 0; i < n; i++)
+        c[i] = mark;
+    return c;
+}
+
+static enum kern_fn fn_of(const struct problem *p)
+{
+    return p->bf16 ? KERN_FN_gemm_bf16 : KERN_FN_gemm_f32;
+}
+
+static bool has_row(const struct problem *p, const struct rows *r)
+{
+    return p->bf16 ? r->k.gemm_bf16 != NULL : r->k.gemm_f32 != NULL;
+}
+
+/* A sum of K fused operations errs by at most K half units of the sum of magnitudes, whatever their order. */
+static void compare_with_oracle(const struct problem *p, const float *c, const char *name)
+{
+    double want[MOST_N], tolerance[MOST_N];
+
+    for (size_t r = 0; r < p->m; r++) {
+        for (size_t j = 0; j < p->n; j++) {
+            double sum = 0, magnitude = 0;
+
+            for (size_t k = 0; k < p->k; k++) {
+                size_t at = r * p->lda + k;
+                double a = p->bf16 ? (double)dtype_bf16_to_f32(((uint16_t *)p->a)[at]) : (double)((float *)p->a)[at];
+                double product = a * (double)p->w[j * p->k + k];
+
+                sum += product;
+                magnitude += fabs(product);
+            }
+            if (p->with_bias)
+                sum += (double)p->bias[j];
+            want[j] = sum;
+            tolerance[j] = CHECK_U * ((double)p->k * magnitude + fabs(sum)) * 1.01 + 1e-37;
+        }
+        check_near(c + r * p->ldc, want, tolerance, p->n, "%s %s m=%zu k=%zu n=%zu row %zu", name, kern_name(fn_of(p)),
+                   p->m, p->k, p->n, r);
+    }
+}
+
+/* Every row of the machine on one problem: against ref where bits are promised, else against the oracle. */
+static void compare_rows(const struct problem *p, bool oracle_too)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    float *want = new_c(p);
+
+    run(p, &list[0].k, 0, p->m, 0, p->panels, want);
+    if (oracle_too)
+        compare_with_oracle(p, want, "ref");
+    for (size_t i = 1; i < n; i++) {
+        float *got;
+
+        if (!has_row(p, &list[i]))
+            continue;
+        got = new_c(p);
+        run(p, &list[i].k, 0, p->m, 0, p->panels, got);
+        if (rows_equal_ref(&list[i], fn_of(p)))
+            check_same(got, want, p->m * p->ldc, "%s %s m=%zu k=%zu n=%zu ldc=%zu", list[i].name, kern_name(fn_of(p)),
+                       p->m, p->k, p->n, p->ldc);
+        else if (oracle_too)
+            compare_with_oracle(p, got, list[i].name);
+        free(got);
+    }
+    free(want);
+}
+
+static void compare_shape(struct check_rng *g, size_t m, size_t k, size_t n, bool oracle_too)
+{
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        struct problem p;
+
+        make(&p, g, bf16, m, k, n);
+        compare_rows(&p, oracle_too);
+        drop(&p);
+    }
+}
+
+static void rows_of_a_class_give_equal_bits_on_odd_shapes(void **state)
+{
+    static const size_t ks[] = {1, 2, 3, 255, 256, 257, 511, 512, 513, 700};
+    static const size_t ns[] = {1, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 95, 96, 97, 100, 129, 150};
+    struct check_rng g = {1};
+
+    (void)state;
+    for (size_t m = 1; m <= 30; m++)
+        for (int i = 0; i < 4; i++)
+            compare_shape(&g, m, 1 + check_below(&g, 700), 1 + check_below(&g, 100), false);
+    for (size_t m = 1; m <= 8; m++)
+        for (size_t i = 0; i < sizeof ks / sizeof *ks; i++)
+            compare_shape(&g, m, ks[i], 1 + check_below(&g, 100), false);
+    for (size_t m = 1; m <= 8; m++)
+        for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+            compare_shape(&g, m, 1 + check_below(&g, 40), ns[i], false);
+}
+
+static void blocks_of_rows_and_depth_do_not_change_bits(void **state)
+{
+    static const size_t shapes[][3] = {
+        {48, 300, 40},  {49, 520, 33}, {55, 257, 40},  {97, 64, 70},   {130, 260, 129}, {1, 4335, 40},
+        {1, 4337, 33},  {2, 8700, 35}, {3, 4336, 17},  {3, 8673, 64},  {4, 4337, 33},   {7, 1025, 160},
+        {12, 1537, 33}, {13, 96, 64},  {25, 2047, 32}, {30, 1024, 32},
+    };
+    struct check_rng g = {2};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        compare_shape(&g, shapes[i][0], shapes[i][1], shapes[i][2], false);
+}
+
+static void sums_are_as_near_as_their_length_allows(void **state)
+{
+    struct check_rng g = {3};
+
+    (void)state;
+    for (size_t m = 1; m <= 30; m += 1 + check_below(&g, 3))
+        compare_shape(&g, m, 1 + check_below(&g, 700), 1 + check_below(&g, 100), true);
+    compare_shape(&g, 3, 4097, 50, true);
+}
+
+static void nothing_is_multiplied_when_k_is_zero(void **state)
+{
+    struct check_rng g = {4};
+
+    (void)state;
+    compare_shape(&g, 1, 0, 33, true);
+    compare_shape(&g, 9, 0, 40, true);
+}
+
+static void a_row_alone_equals_the_row_in_company(void **state)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {5};
+
+    (void)state;
+    for (int turn = 0; turn < 8; turn++)
+        for (size_t i = 0; i < n; i++) {
+            struct problem p;
+            float *all, *alone;
+
+            make(&p, &g, turn % 2, 1 + check_below(&g, 60), 1 + check_below(&g, 600), 1 + check_below(&g, 100));
+            if (has_row(&p, &list[i])) {
+                all = new_c(&p);
+                alone = new_c(&p);
+                run(&p, &list[i].k, 0, p.m, 0, p.panels, all);
+                for (size_t r = 0; r < p.m; r++)
+                    run(&p, &list[i].k, r, 1, 0, p.panels, alone + r * p.ldc);
+                check_same(alone, all, p.m * p.ldc, "%s %s m=%zu k=%zu n=%zu, rows one by one", list[i].name,
+                           kern_name(fn_of(&p)), p.m, p.k, p.n);
+                free(all);
+                free(alone);
+            }
+            drop(&p);
+        }
+}
+
+static void any_split_of_rows_and_panels_equals_the_whole(void **state)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {6};
+
+    (void)state;
+    for (int turn = 0; turn < 24; turn++)
+        for (size_t i = 0; i < n; i++) {
+            struct problem p;
+            size_t cut, row;
+            float *whole, *parts;
+
+            make(&p, &g, turn % 2, 1 + check_below(&g, 60), 1 + check_below(&g, 600), 1 + check_below(&g, MOST_N));
+            cut = check_below(&g, p.panels + 1);
+            row = check_below(&g, p.m + 1);
+            if (has_row(&p, &list[i])) {
+                whole = new_c(&p);
+                parts = new_c(&p);
+                run(&p, &list[i].k, 0, p.m, 0, p.panels, whole);
+                run(&p, &list[i].k, 0, row, 0, cut, parts);
+                run(&p, &list[i].k, 0, row, cut, p.panels, parts);
+                run(&p, &list[i].k, row, p.m - row, 0, cut, parts + row * p.ldc);
+                run(&p, &list[i].k, row, p.m - row, cut, p.panels, parts + row * p.ldc);
+                check_same(parts, whole, p.m * p.ldc, "%s %s m=%zu k=%zu n=%zu, cut at row %zu and panel %zu", list[i].name,
+                           kern_name(fn_of(&p)), p.m, p.k, p.n, row, cut);
+                free(whole);
+                free(parts);
+            }
+            drop(&p);
+        }
+}
+
+static float flush(float x)
+{
+    return fabsf(x) < 0x1p-126f ? copysignf(0.0f, x) : x;
+}
+
+/* VDPBF16PS as the Intel manual gives it: upper element first, each product fused, subnormals flushed. */
+static float dot_pair(float sum, const uint16_t a[2], const uint16_t b[2])
+{
+    sum = flush(fmaf(flush(dtype_bf16_to_f32(a[1])), flush(dtype_bf16_to_f32(b[1])), flush(sum)));
+    return flush(fmaf(flush(dtype_bf16_to_f32(a[0])), flush(dtype_bf16_to_f32(b[0])), sum));
+}
+
+/* Pairs of K ascending; also bit for bit what an emulated row gives, for its dot is the manual's. */
+static void the_model_of_the_bf16_dot_is_as_near_as_the_row(void **state)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {8};
+
+    (void)state;
+    for (int turn = 0; turn < 12; turn++) {
+        struct problem p;
+        float *c, *got;
+
+        make(&p, &g, true, 1 + check_below(&g, 20), 1 + check_below(&g, 500), 1 + check_below(&g, 70));
+        p.with_bias = false;
+        c = new_c(&p);
+        for (size_t r = 0; r < p.m; r++)
+            for (size_t j = 0; j < p.n; j++) {
+                float sum = 0;
+
+                for (size_t k = 0; k < p.k; k += 2) {
+                    const uint16_t *a = (const uint16_t *)p.a + r * p.lda + k;
+                    uint16_t pair[2] = {a[0], k + 1 < p.k ? a[1] : 0};
+                    size_t panel = j / KERN_NR * KERN_NR * ((p.k + 1) / 2 * 2);
+
+                    sum = dot_pair(sum, pair, (const uint16_t *)p.b + panel + (k / 2 * KERN_NR + j % KERN_NR) * 2);
+                }
+                c[r * p.ldc + j] = sum;
+            }
+        compare_with_oracle(&p, c, "model of the bf16 dot");
+        for (size_t i = 0; i < n; i++) {
+            if (!list[i].emulated || !has_row(&p, &list[i]) || rows_equal_ref(&list[i], KERN_FN_gemm_bf16))
+                continue;
+            got = new_c(&p);
+            run(&p, &list[i].k, 0, p.m, 0, p.panels, got);
+            check_same(got, c, p.m * p.ldc, "%s gemm_bf16 m=%zu k=%zu n=%zu", list[i].name, p.m, p.k, p.n);
+            free(got);
+        }
+        free(c);
+        drop(&p);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_a_class_give_equal_bits_on_odd_shapes),
+        cmocka_unit_test(blocks_of_rows_and_depth_do_not_change_bits),
+        cmocka_unit_test(sums_are_as_near_as_their_length_allows),
+        cmocka_unit_test(nothing_is_multiplied_when_k_is_zero),
+        cmocka_unit_test(a_row_alone_equals_the_row_in_company),
+        cmocka_unit_test(any_split_of_rows_and_panels_equals_the_whole),
+        cmocka_unit_test(the_model_of_the_bf16_dot_is_as_near_as_the_row),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/* test_kern.c - the kernel table: every function has a row, the cap is kept, the names are those of kern.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kern/kern.h"
+
+#define COUNT(name, ret, params) +1
+enum { N = 0 KERN_FUNCTIONS(COUNT) };
+
+static bool is_complete(const struct kern *k)
+{
+#define MISSING(name, ret, params) || !k->name
+    return !(0 KERN_FUNCTIONS(MISSING));
+#undef MISSING
+}
+
+static void ref_has_a_row_for_every_function(void **state)
+{
+    struct kern k;
+
+    (void)state;
+    assert_true(kern_rows(CPU_REF, &k));
+    assert_true(is_complete(&k));
+}
+
+static void the_cap_is_kept_and_nothing_is_empty(void **state)
+{
+    (void)state;
+    for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++) {
+        kern_init(cap);
+        assert_true(is_complete(&kern));
+        for (int f = 0; f < N; f++) {
+            assert_true(kern_isa((enum kern_fn)f) <= cap);
+            assert_true(cpu_has(kern_isa((enum kern_fn)f)));
+        }
+    }
+}
+
+static void the_best_row_that_runs_is_chosen(void **state)
+{
+    struct kern k;
+
+    (void)state;
+    for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++) {
+        kern_init(cap);
+        for (enum cpu_isa isa = CPU_REF; isa <= cap; isa++) {
+            if (!cpu_has(isa) || !kern_rows(isa, &k))
+                continue;
+#define NOT_BELOW(name, ret, params) assert_true(!k.name || kern_isa(KERN_FN_##name) >= isa);
+            KERN_FUNCTIONS(NOT_BELOW)
+#undef NOT_BELOW
+        }
+    }
+}
+
+static void the_table_holds_the_row_it_says(void **state)
+{
+    struct kern k;
+
+    (void)state;
+    kern_init(CPU_N_ISAS);
+#define SAME(name, ret, params)                                                                              \
+    assert_true(kern_rows(kern_isa(KERN_FN_##name), &k));                                                    \
+    assert_true(kern.name == k.name);
+    KERN_FUNCTIONS(SAME)
+#undef SAME
+}
+
+static void names_and_classes_are_those_of_the_contract(void **state)
+{
+    (void)state;
+    assert_string_equal(kern_name(KERN_FN_gemm_f32), "gemm_f32");
+    assert_string_equal(kern_name(KERN_FN_exp_sum), "exp_sum");
+    kern_init(CPU_REF);
+    assert_string_equal(kern_class(KERN_FN_gemm_f32), "fp32");
+    assert_string_equal(kern_class(KERN_FN_gemm_bf16), "bf16");
+    kern_init(CPU_N_ISAS);
+    assert_string_equal(kern_class(KERN_FN_gemm_bf16),
+                        kern_isa(KERN_FN_gemm_bf16) == CPU_AVX512BF16 ? "bf16 dot" : "bf16");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ref_has_a_row_for_every_function),
+        cmocka_unit_test(the_cap_is_kept_and_nothing_is_empty),
+        cmocka_unit_test(the_best_row_that_runs_is_chosen),
+        cmocka_unit_test(the_table_holds_the_row_it_says),
+        cmocka_unit_test(names_and_classes_are_those_of_the_contract),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

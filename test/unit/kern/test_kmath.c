@@ -1,0 +1,149 @@
+/* test_kmath.c - exp, tanh, erf and the activations of kmath.h against double precision over their whole ranges. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "kern/kmath.h"
+
+/* Units in the last place of fp32 between Y and the exact value. */
+static double ulps(float y, double exact)
+{
+    int e;
+
+    frexp(exact, &e);
+    return fabs((double)y - exact) / ldexp(1, e - 24);
+}
+
+/* Walks [from, to] in steps that are fine everywhere: every STEP-th representable number. */
+static float next(float x, uint32_t step)
+{
+    if (x < 0)
+        return kmath_bits(-x) <= step ? 0.0f : -kmath_of_bits(kmath_bits(-x) - step);
+    return kmath_of_bits(kmath_bits(x) + step);
+}
+
+static void exp_is_within_two_ulp(void **state)
+{
+    double worst = 0;
+    float at = 0;
+
+    (void)state;
+    for (float x = -86.98f; x < 88.7228f; x = fabsf(x) < 1e-6f ? x + 1e-7f : next(x, 211)) {
+        double u = ulps(kmath_exp(x), exp((double)x));
+
+        if (u > worst) {
+            worst = u;
+            at = x;
+        }
+    }
+    if (worst > 2)
+        fail_msg("exp(%.9g) is off by %.3g ulp", (double)at, worst);
+}
+
+static void exp_ends_in_zero_and_infinity_without_subnormals(void **state)
+{
+    (void)state;
+    for (float x = -86.9f; x > -200.0f; x = next(x, 101)) {
+        float y = kmath_exp(x);
+
+        assert_true(y == 0 ? x < -86.98f : y >= 0x1p-126f && x > -87.0f);
+        assert_false(signbit(y));
+    }
+    assert_true(kmath_exp(-87.0f) == 0 && kmath_exp(-INFINITY) == 0);
+    assert_true(kmath_exp(88.72283f) < INFINITY);
+    assert_true(kmath_exp(88.7229f) == INFINITY && kmath_exp(1e30f) == INFINITY && kmath_exp(INFINITY) == INFINITY);
+    assert_true(kmath_exp(0.0f) == 1 && kmath_exp(-0.0f) == 1);
+    assert_true(kmath_exp(0x1p-149f) == 1);
+}
+
+static void tanh_is_within_four_ulp_and_odd(void **state)
+{
+    double worst = 0;
+    float at = 0;
+
+    (void)state;
+    for (float x = 1e-6f; x < 12.0f; x = next(x, 97)) {
+        double u = ulps(kmath_tanh(x), tanh((double)x));
+
+        assert_true(kmath_tanh(-x) == -kmath_tanh(x));
+        if (u > worst) {
+            worst = u;
+            at = x;
+        }
+    }
+    if (worst > 4)
+        fail_msg("tanh(%.9g) is off by %.3g ulp", (double)at, worst);
+    assert_true(kmath_tanh(1e-30f) == 1e-30f);
+    assert_true(kmath_tanh(INFINITY) == 1 && kmath_tanh(-INFINITY) == -1);
+    assert_true(kmath_tanh(-0.0f) == 0 && signbit(kmath_tanh(-0.0f)));
+}
+
+static void erf_is_within_two_in_ten_million(void **state)
+{
+    (void)state;
+    for (float x = -6.0f; x < 6.0f; x = fabsf(x) < 1e-5f ? x + 1e-6f : next(x, 97)) {
+        double d = fabs((double)kmath_erf(x) - erf((double)x));
+
+        if (d > 2e-7)
+            fail_msg("erf(%.9g) is off by %.3g", (double)x, d);
+    }
+    assert_true(kmath_erf(INFINITY) == 1 && kmath_erf(-INFINITY) == -1 && kmath_erf(0.0f) == 0);
+}
+
+static double exact_act(double x, enum kern_act f)
+{
+    switch (f) {
+    case KERN_SILU: return x / (1 + exp(-x));
+    case KERN_GELU_TANH: return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case KERN_GELU_ERF: return 0.5 * x * (1 + erf(x * M_SQRT1_2));
+    case KERN_GELU_QUICK: return x / (1 + exp(-1.702 * x));
+    case KERN_RELU: return x > 0 ? x : 0;
+    case KERN_N_ACTS: break;
+    }
+    return (double)NAN;
+}
+
+/* Absolute near zero, relative elsewhere: what fp32 can hold of a product with x. */
+static void activations_agree_with_double_precision(void **state)
+{
+    (void)state;
+    for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)
+        for (float x = -100.0f; x < 100.0f; x = fabsf(x) < 1e-4f ? x + 1e-5f : next(x, 997)) {
+            double want = exact_act((double)x, f), d = fabs((double)kmath_act(x, f) - want);
+
+            if (!(d <= 2.5e-7 * (1 + fabs(want))))
+                fail_msg("activation %d of %.9g is %.9g, expected %.12g", (int)f, (double)x, (double)kmath_act(x, f),
+                         want);
+        }
+}
+
+static void nan_stays_nan(void **state)
+{
+    (void)state;
+    for (uint32_t payload = 1; payload < 0x00800000u; payload = payload * 3 + 1)
+        for (uint32_t sign = 0; sign < 2; sign++) {
+            float x = kmath_of_bits(sign << 31 | 0x7f800000u | payload);
+
+            assert_true(isnan(kmath_exp(x)) && isnan(kmath_tanh(x)) && isnan(kmath_erf(x)));
+            for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)
+                assert_true(isnan(kmath_act(x, f)));
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exp_is_within_two_ulp),
+        cmocka_unit_test(exp_ends_in_zero_and_infinity_without_subnormals),
+        cmocka_unit_test(tanh_is_within_four_ulp_and_odd),
+        cmocka_unit_test(erf_is_within_two_in_ten_million),
+        cmocka_unit_test(activations_agree_with_double_precision),
+        cmocka_unit_test(nan_stays_nan),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,444 @@
+/* test_vec.c - norms, rotary pairs, activations, conversions, reductions and the joining of chunks: bits of ref in every
+ * row, and ref against double precision.
+ *
+ * Lengths run over every tail; vectors begin at odd addresses; behind each output lies a mark that must survive.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "check.h"
+#include "kern/kern.h"
+#include "rows.h"
+#include "tensor/dtype.h"
+
+enum { MOST = 1100, AFTER = 4 };
+
+static const float mark = 12345.0f;
+static const uint16_t mark16 = 0x1234;
+
+static struct rows list[ROWS_MAX];
+static size_t n_rows;
+
+/* A vector whose end is the end of its block, so that a sanitizer sees what is read beyond. */
+struct vec {
+    float *block, *x;
+};
+
+static struct vec vec_new(struct check_rng *g, size_t n)
+{
+    struct vec v = {.block = malloc((n + 1) * sizeof(float))};
+
+    assert_non_null(v.block);
+    v.x = v.block + 1;
+    check_fill(g, v.x, n);
+    return v;
+}
+
+/* Sprinkles what arithmetic finds hard. */
+static void make_special(struct check_rng *g, float *x, size_t n)
+{
+    static const float special[] = {0.0f,   -0.0f,  INFINITY, -INFINITY, NAN,      0x1p-149f, -0x1p-130f, 3e38f,
+                                    -3e38f, 88.72f, 88.73f,   -86.98f,   -87.001f, -100.0f,   1e-20f,     0x1.fffffep-8f};
+
+    for (size_t i = 0; i < n; i++)
+        x[i] = check_below(g, 3) ? x[i] * 40 : special[check_below(g, sizeof special / sizeof *special)];
+}
+
+static size_t length(size_t turn)
+{
+    static const size_t large[] = {128, 200, 255, 256, 512, 777, 1024, 1031};
+
+    return turn < 70 ? turn : large[turn - 70];
+}
+
+enum { N_LENGTHS = 78 };
+
+/* What a call left behind: a float or bf16 vector, followed by the mark, and the other arrays it may write. */
+struct out {
+    float f[MOST + AFTER], x[MOST + AFTER];
+    uint16_t h[MOST + AFTER];
+};
+
+static struct out want, got;
+
+static void out_clear(struct out *o, const float *x, size_t n)
+{
+    for (size_t i = 0; i < MOST + AFTER; i++) {
+        o->f[i] = o->x[i] = mark;
+        o->h[i] = mark16;
+    }
+    memcpy(o->x, x, n * sizeof *x);
+}
+
+static void out_compare(size_t n, const char *rows, const char *fn, bool bf16)
+{
+    check_same(got.f, want.f, n + AFTER, "%s %s n=%zu bf16=%d: out", rows, fn, n, bf16);
+    check_same(got.x, want.x, n + AFTER, "%s %s n=%zu bf16=%d: x", rows, fn, n, bf16);
+    check_same_bf16(got.h, want.h, n + AFTER, "%s %s n=%zu bf16=%d: out", rows, fn, n, bf16);
+    assert_int_equal(want.h[n], mark16);
+    assert_true(want.f[n] == mark);
+}
+
+/* Runs CALL with `o` the outputs and `k` the rows for ref and then for each row that has FN, and compares. */
+#define EACH_ROW(FN, N, BF16, X, CALL)                                                                       \
+    for (size_t row = 0; row < n_rows; row++) {                                                              \
+        struct out *o = row == 0 ? &want : &got;                                                             \
+        const struct kern *k = &list[row].k;                                                                 \
+        if (!k->FN)                                                                                          \
+            continue;                                                                                        \
+        out_clear(o, X, N);                                                                                  \
+        CALL;                                                                                                \
+        if (row > 0)                                                                                         \
+            out_compare(N, list[row].name, #FN, BF16);                                                       \
+    }
+
+static void norms_give_equal_bits(void **state)
+{
+    struct check_rng g = {21};
+
+    (void)state;
+    for (size_t turn = 1; turn < N_LENGTHS; turn++)
+        for (int kind = 0; kind < 16; kind++) {
+            size_t n = length(turn);
+            bool bf16 = kind & 1;
+            struct vec x = vec_new(&g, n), r = vec_new(&g, n), w = vec_new(&g, n), b = vec_new(&g, n);
+            const float *with_r = kind & 2 ? r.x : NULL, *with_w = kind & 4 ? w.x : NULL, *with_b = kind & 8 ? b.x : NULL;
+
+            EACH_ROW(rms_norm, n, bf16, x.x,
+                     k->rms_norm(bf16 ? (void *)o->h : (void *)o->f, o->x, with_r, with_w, n, 1e-5f, bf16));
+            EACH_ROW(layer_norm, n, bf16, x.x,
+                     k->layer_norm(bf16 ? (void *)o->h : (void *)o->f, o->x, with_r, with_w, with_b, n, 1e-5f, bf16));
+            EACH_ROW(rms_norm, n, false, x.x, k->rms_norm(o->x, o->x, with_r, with_w, n, 1e-5f, false));
+            EACH_ROW(layer_norm, n, false, x.x, k->layer_norm(o->x, o->x, with_r, with_w, with_b, n, 1e-5f, false));
+            free(x.block);
+            free(r.block);
+            free(w.block);
+            free(b.block);
+        }
+}
+
+static void norms_agree_with_double_precision(void **state)
+{
+    struct check_rng g = {22};
+
+    (void)state;
+    for (size_t turn = 1; turn < N_LENGTHS; turn++) {
+        size_t n = length(turn);
+        struct vec x = vec_new(&g, n), w = vec_new(&g, n), b = vec_new(&g, n);
+        double mean = 0, square = 0, var = 0, most = 0, exact[MOST], tolerance[MOST], inv, few = (double)(n / 16 + 10);
+
+        for (size_t i = 0; i < n; i++) {
+            mean += (double)x.x[i] / (double)n;
+            square += (double)x.x[i] * (double)x.x[i] / (double)n;
+            most = fmax(most, fabs((double)x.x[i]));
+        }
+        for (size_t i = 0; i < n; i++)
+            var += ((double)x.x[i] - mean) * ((double)x.x[i] - mean) / (double)n;
+        inv = 1 / sqrt(square + (double)1e-5f);
+        for (size_t i = 0; i < n; i++) {
+            exact[i] = (double)w.x[i] * (double)x.x[i] * inv;
+            tolerance[i] = fabs(exact[i]) * few * CHECK_U;
+        }
+        list[0].k.rms_norm(want.f, x.x, NULL, w.x, n, 1e-5f, false);
+        check_near(want.f, exact, tolerance, n, "rms_norm n=%zu", n);
+        inv = 1 / sqrt(var + (double)1e-5f);
+        for (size_t i = 0; i < n; i++) {
+            exact[i] = ((double)x.x[i] - mean) * inv * (double)w.x[i] + (double)b.x[i];
+            tolerance[i] = 4 * few * CHECK_U * (most * inv * (1 + most * most * inv * inv) + fabs(exact[i]));
+        }
+        list[0].k.layer_norm(want.f, x.x, NULL, w.x, b.x, n, 1e-5f, false);
+        check_near(want.f, exact, tolerance, n, "layer_norm n=%zu", n);
+        free(x.block);
+        free(w.block);
+        free(b.block);
+    }
+}
+
+static void elementwise_kernels_give_equal_bits(void **state)
+{
+    struct check_rng g = {23};
+
+    (void)state;
+    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+        for (int special = 0; special < 2; special++) {
+            size_t n = length(turn);
+            struct vec x = vec_new(&g, n), y = vec_new(&g, n);
+            float a = check_float(&g);
+
+            if (special)
+                make_special(&g, x.x, n);
+            EACH_ROW(add, n, false, x.x, k->add(o->x, y.x, n));
+            EACH_ROW(scale, n, false, x.x, k->scale(o->x, a, n));
+            EACH_ROW(scale_add, n, false, y.x, k->scale_add(o->x, x.x, a, n));
+            EACH_ROW(to_bf16, n, true, x.x, k->to_bf16(o->h, x.x, n));
+            EACH_ROW(attn_finish, n, false, x.x, k->attn_finish(o->f, x.x, 3.7f, n, false));
+            EACH_ROW(attn_finish, n, true, x.x, k->attn_finish(o->h, x.x, 3.7f, n, true));
+            EACH_ROW(attn_finish, n, false, x.x, k->attn_finish(o->x, x.x, 0.0f, n, false));
+            EACH_ROW(attn_finish, n, true, x.x, k->attn_finish(o->h, x.x, 0.0f, n, true));
+            free(x.block);
+            free(y.block);
+        }
+}
+
+static void activations_give_equal_bits(void **state)
+{
+    struct check_rng g = {24};
+
+    (void)state;
+    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+        for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)
+            for (int special = 0; special < 2; special++) {
+                size_t n = length(turn);
+                struct vec x = vec_new(&g, n), up = vec_new(&g, n);
+
+                if (special)
+                    make_special(&g, x.x, n);
+                EACH_ROW(act, n, false, x.x, k->act(o->f, x.x, n, f, false));
+                EACH_ROW(act, n, false, x.x, k->act(o->x, o->x, n, f, false));
+                EACH_ROW(act, n, true, x.x, k->act(o->h, x.x, n, f, true));
+                EACH_ROW(glu, n, false, x.x, k->glu(o->f, x.x, up.x, n, f, false));
+                EACH_ROW(glu, n, false, x.x, k->glu(o->x, o->x, up.x, n, f, false));
+                EACH_ROW(glu, n, true, x.x, k->glu(o->h, x.x, up.x, n, f, true));
+                free(x.block);
+                free(up.block);
+            }
+}
+
+static void every_exponent_is_rounded_to_bf16_alike(void **state)
+{
+    (void)state;
+    for (uint32_t high = 0; high < 0x10000; high += 64) {
+        float x[64 * 4];
+
+        for (uint32_t i = 0; i < 64 * 4; i++) {
+            static const uint32_t low[] = {0, 0x7fff, 0x8000, 0x8001};
+            uint32_t u = (high + i / 4) << 16 | low[i % 4];
+
+            memcpy(&x[i], &u, 4);
+        }
+        EACH_ROW(to_bf16, 64 * 4, true, x, k->to_bf16(o->h, x, 64 * 4));
+        for (uint32_t i = 0; i < 64 * 4; i++)
+            assert_int_equal(want.h[i], dtype_f32_to_bf16(x[i]));
+    }
+}
+
+static void rotary_pairs_give_equal_bits_and_rotate(void **state)
+{
+    struct check_rng g = {25};
+
+    (void)state;
+    for (size_t half = 0; half <= 128; half++) {
+        struct vec x = vec_new(&g, 2 * half), c = vec_new(&g, half), s = vec_new(&g, half);
+        double exact[MOST], tolerance[MOST];
+
+        for (size_t i = 0; i < half; i++) {
+            double angle = 7 * (double)check_float(&g);
+
+            c.x[i] = (float)cos(angle);
+            s.x[i] = (float)sin(angle);
+        }
+        for (int pairs = 0; pairs < 2; pairs++) {
+            if (pairs) {
+                EACH_ROW(rope_pair, 2 * half, false, x.x, k->rope_pair(o->x, c.x, s.x, half));
+            } else {
+                EACH_ROW(rope_half, 2 * half, false, x.x, k->rope_half(o->x, c.x, s.x, half));
+            }
+            for (size_t i = 0; i < half; i++) {
+                size_t one = pairs ? 2 * i : i, two = pairs ? 2 * i + 1 : i + half;
+                double x1 = (double)x.x[one], x2 = (double)x.x[two], co = (double)c.x[i], si = (double)s.x[i];
+
+                exact[one] = x1 * co - x2 * si;
+                exact[two] = x1 * si + x2 * co;
+                tolerance[one] = tolerance[two] = 2 * CHECK_U * (fabs(x1) + fabs(x2));
+            }
+            check_near(want.x, exact, tolerance, 2 * half, "rope half=%zu pairs=%d", half, pairs);
+        }
+        free(x.block);
+        free(c.block);
+        free(s.block);
+    }
+}
+
+static void reductions_give_equal_bits(void **state)
+{
+    struct check_rng g = {26};
+
+    (void)state;
+    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+        for (int kind = 0; kind < 3; kind++) {
+            size_t n = length(turn);
+            struct vec v = vec_new(&g, n);
+            float max, sum;
+
+            if (kind == 1)
+                make_special(&g, v.x, n);
+            for (size_t i = 0; i < n && kind == 2; i++)
+                v.x[i] = check_below(&g, 2) ? 0.0f : -0.0f;
+            max = list[0].k.max(v.x, n);
+            sum = list[0].k.exp_sum(v.x, n, 0.25f);
+            for (size_t row = 1; row < n_rows; row++) {
+                const struct kern *k = &list[row].k;
+                float y;
+
+                if (k->max) {
+                    y = k->max(v.x, n);
+                    check_same(&y, &max, 1, "%s max n=%zu", list[row].name, n);
+                }
+                if (k->exp_sum) {
+                    y = k->exp_sum(v.x, n, 0.25f);
+                    check_same(&y, &sum, 1, "%s exp_sum n=%zu", list[row].name, n);
+                }
+                if (k->argmax && n > 0 && k->argmax(v.x, n) != list[0].k.argmax(v.x, n))
+                    fail_msg("%s argmax n=%zu is %zu, expected %zu", list[row].name, n, k->argmax(v.x, n),
+                             list[0].k.argmax(v.x, n));
+            }
+            free(v.block);
+        }
+}
+
+static void argmax_is_the_first_of_equals_and_shuns_nan(void **state)
+{
+    static const struct {
+        float x[5];
+        size_t want;
+    } cases[] = {
+        {{1, 3, 2, 3, 3}, 1},
+        {{-0.0f, 0, 0, -1, 0}, 0},
+        {{NAN, -INFINITY, NAN, -INFINITY, NAN}, 1},
+        {{NAN, NAN, NAN, NAN, NAN}, 0},
+        {{NAN, 1, NAN, 2, NAN}, 3},
+        {{-3, -2, -5, INFINITY, INFINITY}, 3},
+    };
+
+    (void)state;
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t i = 0; list[row].k.argmax && i < sizeof cases / sizeof *cases; i++)
+            for (size_t pad = 0; pad < 40; pad++) {
+                float x[45];
+
+                for (size_t j = 0; j < pad; j++)
+                    x[j] = NAN;
+                memcpy(x + pad, cases[i].x, sizeof cases[i].x);
+                assert_int_equal(list[row].k.argmax(x, pad + 5), i == 3 ? 0 : cases[i].want + pad);
+            }
+}
+
+static void maximum_of_nothing_is_minus_infinity_and_zero_is_positive(void **state)
+{
+    float nan[20], zero[20];
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        nan[i] = NAN;
+        zero[i] = -0.0f;
+    }
+    for (size_t row = 0; row < n_rows; row++) {
+        if (!list[row].k.max)
+            continue;
+        assert_true(list[row].k.max(nan, 0) == -INFINITY);
+        assert_true(list[row].k.max(nan, 20) == -INFINITY);
+        for (size_t n = 1; n <= 20; n++)
+            assert_false(signbit(list[row].k.max(zero, n)));
+    }
+}
+
+static void sums_of_exponentials_agree_with_double_precision(void **state)
+{
+    struct check_rng g = {27};
+
+    (void)state;
+    for (size_t turn = 0; turn < N_LENGTHS; turn++) {
+        size_t n = length(turn);
+        struct vec v = vec_new(&g, n);
+        double exact = 0, tolerance;
+        float y;
+
+        for (size_t i = 0; i < n; i++) {
+            v.x[i] *= 20;
+            exact += exp((double)v.x[i] - 20);
+        }
+        tolerance = exact * ((double)(n / 16) + 5 + 40) * CHECK_U;
+        y = list[0].k.exp_sum(v.x, n, 20.0f);
+        check_near(&y, &exact, &tolerance, 1, "exp_sum n=%zu", n);
+        free(v.block);
+    }
+}
+
+/* One state of a running row of attention and the chunk that joins it. */
+static void fold_once(const struct kern *k, struct out *o, float m, float l, const float *x, float m2, float l2, const float *o2,
+                      size_t d)
+{
+    out_clear(o, x, d);
+    o->f[0] = m;
+    o->f[1] = l;
+    k->attn_fold(&o->f[0], &o->f[1], o->x, m2, l2, o2, d);
+}
+
+static void folding_gives_equal_bits_and_knows_empty_chunks(void **state)
+{
+    static const float maxima[] = {-INFINITY, -50.0f, 0.0f, 1.5f, 1.5f, 90.0f};
+    struct check_rng g = {28};
+
+    (void)state;
+    for (size_t d = 2; d < 70; d++)
+        for (size_t i = 0; i < 36; i++) {
+            struct vec a = vec_new(&g, d), b = vec_new(&g, d);
+            float m = maxima[i / 6], m2 = maxima[i % 6], l = i / 6 ? 3.5f : 0, l2 = i % 6 ? 1.25f : 0;
+
+            fold_once(&list[0].k, &want, m, l, a.x, m2, l2, b.x, d);
+            if (i % 6 == 0) {
+                check_same(want.x, a.x, d, "ref fold of an empty chunk");
+                assert_true(want.f[0] == m && want.f[1] == l);
+            } else if (i / 6 == 0) {
+                check_same(want.x, b.x, d, "ref fold into nothing");
+                assert_true(want.f[0] == m2 && want.f[1] == l2);
+            } else {
+                double n = fmax((double)m, (double)m2), x = exp((double)m - n), y = exp((double)m2 - n);
+
+                assert_true((double)want.f[0] == n);
+                assert_true(fabs((double)want.f[1] - ((double)l * x + (double)l2 * y)) < 1e-6 * (double)want.f[1]);
+                assert_true(fabs((double)want.x[d - 1] - ((double)a.x[d - 1] * x + (double)b.x[d - 1] * y)) < 1e-6);
+            }
+            for (size_t row = 1; row < n_rows; row++) {
+                if (!list[row].k.attn_fold)
+                    continue;
+                fold_once(&list[row].k, &got, m, l, a.x, m2, l2, b.x, d);
+                out_compare(d, list[row].name, "attn_fold", false);
+            }
+            free(a.block);
+            free(b.block);
+        }
+}
+
+static int find_rows(void **state)
+{
+    (void)state;
+    n_rows = rows_list(list);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms_give_equal_bits),
+        cmocka_unit_test(norms_agree_with_double_precision),
+        cmocka_unit_test(elementwise_kernels_give_equal_bits),
+        cmocka_unit_test(activations_give_equal_bits),
+        cmocka_unit_test(every_exponent_is_rounded_to_bf16_alike),
+        cmocka_unit_test(rotary_pairs_give_equal_bits_and_rotate),
+        cmocka_unit_test(reductions_give_equal_bits),
+        cmocka_unit_test(argmax_is_the_first_of_equals_and_shuns_nan),
+        cmocka_unit_test(maximum_of_nothing_is_minus_infinity_and_zero_is_positive),
+        cmocka_unit_test(sums_of_exponentials_agree_with_double_precision),
+        cmocka_unit_test(folding_gives_equal_bits_and_knows_empty_chunks),
+    };
+
+    return cmocka_run_group_tests(tests, find_rows, NULL);
+}
