@@ -51,7 +51,8 @@ foreach(source IN LISTS test_sources)
     endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
     set(labels unit ${floor})
-    if(floor MATCHES "^(ops|engine|api)$" OR what MATCHES "^(pool|ring|log|mem)$")
+    if(what MATCHES "^(pool|ring|log|mem)$" OR
+       (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(oom|sample|sampling|sched|stop|stories)$"))
         list(APPEND labels threads) # what runs under the thread sanitizer
     endif()
     gallop_test_properties(unit/${floor}/${what} ${labels})

@@ -1,5 +1,5 @@
-/* batch.c - many prompts at once. They are computed together without padding, each leaves when it is done, and its answer is the one
- * it would get alone. usage: batch [MODEL_DIR] */
+/* batch.c - many prompts at once. They are computed together without padding, each leaves when it is done,
+ * and its answer is the one it would get alone. usage: batch [MODEL_DIR] */
 #include <gallop.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* streaming.c - text as it comes, with sampling, a stop string and a limit of its own: after LIMIT pieces the request is
- * cancelled. usage: streaming [MODEL_DIR] */
+/* streaming.c - text as it comes, with sampling, a stop string and a limit of its own: after LIMIT pieces
+ * the request is cancelled. usage: streaming [MODEL_DIR] */
 #include <gallop.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +49,8 @@ int main(int argc, char **argv)
         } else if (event.type == GALLOP_FINISHED) {
             static const char *const why[] = {"stop", "length", "cancelled", "error"};
 
-            printf("\n[%s; %zu tokens in, %zu out; first token after %.3f s]\n", why[event.finish], event.n_prompt, event.n_output,
-                   event.prefill_s);
+            printf("\n[%s; %zu tokens in, %zu out; first token after %.3f s]\n", why[event.finish],
+                   event.n_prompt, event.n_output, event.prefill_s);
             if (event.error)
                 fprintf(stderr, "%s\n", event.error);
             else

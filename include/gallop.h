@@ -1,9 +1,9 @@
 /* gallop.h - LLM inference on CPUs: open a Hugging Face checkpoint, submit requests, take events.
  *
- * The only public header. Every name begins with gallop_. An engine belongs to one thread at a time; gallop_cancel() alone
- * may be called from other threads and from signal handlers. Functions that can fail return 0 or a code below and leave
- * one sentence in ERR (size GALLOP_ERR_SIZE is always enough; NULL is allowed) that names the file, tensor, field or
- * argument, what was found and what was expected.
+ * The only public header. Every name begins with gallop_. An engine belongs to one thread at a time;
+ * gallop_cancel() alone may be called from other threads and from signal handlers. Functions that can fail
+ * return 0 or a code below and leave one sentence in ERR (size GALLOP_ERR_SIZE is always enough; NULL is
+ * allowed) that names the file, tensor, field or argument, what was found and what was expected.
  *
  *     struct gallop *g;
  *     struct gallop_options o;
@@ -46,7 +46,7 @@ enum gallop_code {
     GALLOP_UNSUPPORTED, /* well-formed, but nothing here can serve it */
     GALLOP_OS_ERROR,
     GALLOP_NO_MEMORY,
-    GALLOP_NO_SPACE,    /* the KV cache or the context is used up */
+    GALLOP_NO_SPACE, /* the KV cache or the context is used up */
     GALLOP_CANCELLED,
 };
 
@@ -60,41 +60,45 @@ struct gallop_options {
     const char *dtype;          /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
     const char *kv_cache_type;  /* "dynamic", "slab_pool" ["slab_pool"] */
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16" ["auto": as dtype] */
-    const char *op_config;      /* JSON object of operator kind to backend, e.g. {"norm":"native"} [all automatic] */
+    const char
+        *op_config; /* JSON object of operator kind to backend, e.g. {"norm":"native"} [all automatic] */
     const char *attention_backend; /* "auto", "gallop", "native" ["auto"] */
-    const char *isa;            /* at most this level of kernels: "ref", "avx2", "avx512", "avx512bf16" [the best] */
-    int threads;                /* compute threads [physical cores of the allowed set] */
+    const char *isa; /* at most this level of kernels: "ref", "avx2", "avx512", "avx512bf16" [the best] */
+    int threads;     /* compute threads [physical cores of the allowed set] */
     int64_t max_model_len;      /* longest sequence, prompt and output [the model's] */
     int64_t max_num_seqs;       /* sequences computed at once [32] */
     int64_t max_batched_tokens; /* rows of a step; longer prompts are cut into chunks [512] */
-    int64_t kv_cache_tokens;    /* budget of pooled caches [max_num_seqs x max_model_len, at most 1/2 of the memory] */
-    int64_t block_size;         /* rows of a KV block, a power of two from 16 [64] */
-    uint64_t seed;              /* for requests that sample and give no seed [0] */
+    int64_t
+        kv_cache_tokens; /* budget of pooled caches [max_num_seqs x max_model_len, at most 1/2 of the memory] */
+    int64_t block_size; /* rows of a KV block, a power of two from 16 [64] */
+    uint64_t seed;      /* for requests that sample and give no seed [0] */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers loaded so far */
     void *progress_ctx;
 };
 
 GALLOP_API void gallop_options_init(struct gallop_options *o);
 
-/* Opens the model: maps the checkpoint, packs its weights, sizes the cache. Strings may go when it returns. */
+/* Opens the model: maps the checkpoint, packs its weights, sizes the cache. Strings may go when it returns.
+ * */
 GALLOP_API int gallop_open(struct gallop **g, const struct gallop_options *o, char *err);
 GALLOP_API void gallop_close(struct gallop *g); /* requests that run are dropped; NULL is fine */
 
 /* ---- requests ---- */
 
-/* Sampling, named as in Hugging Face's generation config. What is not given (as gallop_request_init() sets it: -1, or NaN
- * for doubles) comes from the model's generation_config.json, else is neutral; decoding is greedy unless do_sample. */
+/* Sampling, named as in Hugging Face's generation config. What is not given (as gallop_request_init() sets
+ * it: -1, or NaN for doubles) comes from the model's generation_config.json, else is neutral; decoding is
+ * greedy unless do_sample. */
 struct gallop_sampling {
     int64_t max_new_tokens; /* [until the context is full] */
     int64_t min_new_tokens;
-    int do_sample;          /* 0 or 1 */
-    int ignore_eos;         /* 0 or 1 */
-    double temperature;     /* >= 0; below 1e-5 means greedy */
-    int64_t top_k;          /* 0: all */
-    double top_p;           /* 0 < p <= 1 */
-    double min_p;           /* 0 <= p <= 1 */
+    int do_sample;      /* 0 or 1 */
+    int ignore_eos;     /* 0 or 1 */
+    double temperature; /* >= 0; below 1e-5 means greedy */
+    int64_t top_k;      /* 0: all */
+    double top_p;       /* 0 < p <= 1 */
+    double min_p;       /* 0 <= p <= 1 */
     double repetition_penalty, frequency_penalty, presence_penalty;
-    int has_seed;           /* 1: seed counts */
+    int has_seed; /* 1: seed counts */
     uint64_t seed;
     int64_t logprobs;       /* K >= 0: log-probability of each token and of the K likeliest */
     const int32_t *bias_id; /* [n_bias] logit bias */
@@ -107,41 +111,42 @@ struct gallop_sampling {
 };
 
 struct gallop_request {
-    const char *text;       /* the prompt as text (UTF-8), or NULL and ids */
-    size_t text_len;        /* SIZE_MAX: up to the terminating zero */
-    const int32_t *ids;     /* [n_ids] */
-    const int8_t *mask;     /* [n_ids] attention mask of a left-padded row (0: padding), or NULL */
+    const char *text;   /* the prompt as text (UTF-8), or NULL and ids */
+    size_t text_len;    /* SIZE_MAX: up to the terminating zero */
+    const int32_t *ids; /* [n_ids] */
+    const int8_t *mask; /* [n_ids] attention mask of a left-padded row (0: padding), or NULL */
     size_t n_ids;
-    int no_special;         /* 1: the tokenizer adds no BOS or other special tokens to text */
-    int keep_special;       /* 1: special tokens are written into the output text */
+    int no_special;   /* 1: the tokenizer adds no BOS or other special tokens to text */
+    int keep_special; /* 1: special tokens are written into the output text */
     struct gallop_sampling sampling;
-    void *user;             /* comes back in events */
+    void *user; /* comes back in events */
 };
 
 GALLOP_API void gallop_request_init(struct gallop_request *r);
 
-/* Queues a request; everything is copied. *ID (may be NULL) names it in events. A refused request leaves the others alone:
- * empty prompt, token outside the vocabulary, prompt as long as the context, bad sampling field. */
+/* Queues a request; everything is copied. *ID (may be NULL) names it in events. A refused request leaves the
+ * others alone: empty prompt, token outside the vocabulary, prompt as long as the context, bad sampling
+ * field. */
 GALLOP_API int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id, char *err);
 
-/* The request ends with GALLOP_FINISHED and finish reason GALLOP_FINISH_CANCELLED; ID 0 cancels all that were submitted
- * so far. Unknown ids are ignored. May be called from any thread and from signal handlers. Returns 0, or -1 when 256
- * cancellations are pending already: call again after a gallop_next(). */
+/* The request ends with GALLOP_FINISHED and finish reason GALLOP_FINISH_CANCELLED; ID 0 cancels all that
+ * were submitted so far. Unknown ids are ignored. May be called from any thread and from signal handlers.
+ * Returns 0, or -1 when 256 cancellations are pending already: call again after a gallop_next(). */
 GALLOP_API int gallop_cancel(struct gallop *g, uint64_t id);
 
 /* ---- events ---- */
 
 enum gallop_event_type {
-    GALLOP_TOKEN,    /* a token was chosen */
-    GALLOP_TEXT,     /* text that can be shown: whole UTF-8 characters, nothing a stop string may still take back */
+    GALLOP_TOKEN, /* a token was chosen */
+    GALLOP_TEXT, /* text that can be shown: whole UTF-8 characters, nothing a stop string may still take back */
     GALLOP_FINISHED, /* the last event of a request */
 };
 
 enum gallop_finish {
-    GALLOP_FINISH_STOP,      /* an end token, a stop token or a stop string */
-    GALLOP_FINISH_LENGTH,    /* max_new_tokens or the context */
+    GALLOP_FINISH_STOP,   /* an end token, a stop token or a stop string */
+    GALLOP_FINISH_LENGTH, /* max_new_tokens or the context */
     GALLOP_FINISH_CANCELLED,
-    GALLOP_FINISH_ERROR,     /* ev.error says why */
+    GALLOP_FINISH_ERROR, /* ev.error says why */
 };
 
 struct gallop_logprob {
@@ -154,19 +159,20 @@ struct gallop_event {
     enum gallop_event_type type;
     uint64_t request;
     void *user;
-    int32_t token;              /* TOKEN */
-    float logprob;              /* TOKEN, if logprobs were asked for */
+    int32_t token;                    /* TOKEN */
+    float logprob;                    /* TOKEN, if logprobs were asked for */
     const struct gallop_logprob *top; /* TOKEN: [n_top] likeliest, best first */
     size_t n_top;
-    const char *text;           /* TEXT: not terminated */
+    const char *text; /* TEXT: not terminated */
     size_t text_len;
-    enum gallop_finish finish;  /* FINISHED */
-    const char *stop_string;    /* FINISHED: the stop string that was found, or NULL */
-    int32_t stop_token;         /* FINISHED: the stop token (not an end token) that was chosen, or -1 */
-    int context_full;           /* FINISHED: the context ended it before max_new_tokens did */
-    const char *error;          /* FINISHED with GALLOP_FINISH_ERROR */
-    size_t n_prompt, n_output;  /* FINISHED: tokens */
-    double prefill_s, decode_s; /* FINISHED: seconds from first computed to first token, and from there to the last */
+    enum gallop_finish finish; /* FINISHED */
+    const char *stop_string;   /* FINISHED: the stop string that was found, or NULL */
+    int32_t stop_token;        /* FINISHED: the stop token (not an end token) that was chosen, or -1 */
+    int context_full;          /* FINISHED: the context ended it before max_new_tokens did */
+    const char *error;         /* FINISHED with GALLOP_FINISH_ERROR */
+    size_t n_prompt, n_output; /* FINISHED: tokens */
+    double prefill_s,
+        decode_s; /* FINISHED: seconds from first computed to first token, and from there to the last */
 };
 
 /* The next event, computing as far as needed. 0: nothing is queued or running. */

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     while (fgets(line, sizeof(line), stdin)) {
         ids.n = 0;
         begin = clock_seconds();
-        if (tok_encode(t, text.bytes, text.len, 0, &ids, &e) != 0)
+        if (tok_encode(t, text.bytes, text.len, TOK_PLAIN, &ids, &e) != 0)
             return fail(e.msg);
         if (strcmp(line, "ids\n") == 0)
             for (size_t i = 0; i < ids.n; i++)

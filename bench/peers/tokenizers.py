@@ -96,6 +96,7 @@ def main():
         with open(model, encoding='utf-8') as f:
             tik = as_tiktoken(json.load(f))
         program, hf = compile_ours(a.build, d), tokenizers.Tokenizer.from_file(model)
+        hf.encode_special_tokens = True  # as encode_ordinary() reads them
         if not all([measure(program, model, tik, hf, t, a.reps) for t in a.text]):
             sys.exit('the ids differ')
 

@@ -36,8 +36,8 @@ static void print_help(const char *verb, const char *tail, const struct opt_row 
     buf_fini(&b);
 }
 
-int common_parse(const char *verb, const char *tail, const struct opt_row *rows, size_t n, int argc, char **argv,
-                 struct opt_values *v)
+int common_parse(const char *verb, const char *tail, const struct opt_row *rows, size_t n, int argc,
+                 char **argv, struct opt_values *v)
 {
     struct err e = {0};
 
@@ -69,7 +69,8 @@ static const char *beside(char *buf, size_t size, const char *exe, const char *r
 
 const char *common_model(const struct opt_values *v, char *buf, size_t size, struct err *e)
 {
-    static const char *const places[] = {"../models/demo", "../../models/demo", "../share/gallop/models/demo"};
+    static const char *const places[] = {"../models/demo", "../../models/demo",
+                                         "../share/gallop/models/demo"};
     char exe[4096];
     ssize_t n;
 
@@ -97,7 +98,8 @@ static int refuse_unbuilt(const struct opt_values *v, struct err *e)
     return 0;
 }
 
-int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size, struct err *e)
+int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size,
+                   struct err *e)
 {
     int rc = refuse_unbuilt(v, e);
 
@@ -169,12 +171,12 @@ int common_sampling(const struct opt_values *v, struct sampling *s, struct arena
     int rc;
 
     sampling_default(s);
-#define TAKE(opt, field, value, bit)            \
-    do {                                        \
-        if (opt_given(v, opt)) {                \
-            s->field = value;                   \
-            sampling_mark(s, SAMPLING_##bit);   \
-        }                                       \
+#define TAKE(opt, field, value, bit)          \
+    do {                                      \
+        if (opt_given(v, opt)) {              \
+            s->field = value;                 \
+            sampling_mark(s, SAMPLING_##bit); \
+        }                                     \
     } while (0)
     TAKE(OPT_MAX_NEW, max_new_tokens, (size_t)opt_int(v, OPT_MAX_NEW), MAX_NEW_TOKENS);
     TAKE(OPT_MIN_NEW, min_new_tokens, (size_t)opt_int(v, OPT_MIN_NEW), MIN_NEW_TOKENS);
@@ -209,7 +211,8 @@ int common_ids(const char *text, struct tok_ids *ids, struct err *e)
         id = strtol(p, &end, 10);
         if (end == p || errno || id < INT32_MIN || id > INT32_MAX || (*end && *end != ',')) {
             tok_ids_fini(ids);
-            return err_set(e, ERR_INPUT, "--ids: \"%.40s\" does not begin with a token id; 1,2,3 is expected", p);
+            return err_set(e, ERR_INPUT, "--ids: \"%.40s\" does not begin with a token id; 1,2,3 is expected",
+                           p);
         }
         if (!mem_grow((void **)&ids->id, &ids->cap, ids->n + 1, sizeof(*ids->id), MEM_TEXT)) {
             tok_ids_fini(ids);
@@ -261,7 +264,8 @@ void common_progress(void *ctx, size_t done, size_t total)
         return;
     b->shown = true;
     full = (int)((double)width * (double)done / (double)total);
-    fprintf(stderr, "\r%s [%.*s%*s] %zu/%zu", b->what, full, "##############################", width - full, "", done, total);
+    fprintf(stderr, "\r%s [%.*s%*s] %zu/%zu", b->what, full, "##############################", width - full,
+            "", done, total);
     fflush(stderr);
 }
 

@@ -1,4 +1,5 @@
-/* common.h - what the verbs share: option rows, opening a model with a progress bar, failing with one sentence. */
+/* common.h - what the verbs share: option rows, opening a model with a progress bar, failing with one
+ * sentence. */
 #ifndef GALLOP_APP_COMMON_H
 #define GALLOP_APP_COMMON_H
 
@@ -10,83 +11,226 @@
 
 /* Ids of shared option rows; a verb's own begin at COMMON_OWN. */
 enum common_opt {
-    OPT_MODEL, OPT_DTYPE, OPT_QUANT, OPT_KV_TYPE, OPT_KV_DTYPE, OPT_OP_CONFIG, OPT_ATTENTION, OPT_THREADS, OPT_ISA, OPT_MAX_LEN,
-    OPT_SEED, OPT_BLOCK_SIZE, OPT_MAX_BATCHED, OPT_QUIET, OPT_JSON, OPT_HELP,
-    OPT_MAX_NEW, OPT_MIN_NEW, OPT_DO_SAMPLE, OPT_GREEDY, OPT_TEMPERATURE, OPT_TOP_K, OPT_TOP_P, OPT_MIN_P, OPT_REPETITION,
-    OPT_FREQUENCY, OPT_PRESENCE, OPT_LOGIT_BIAS, OPT_STOP, OPT_STOP_TOKEN, OPT_IGNORE_EOS, OPT_LOGPROBS,
+    OPT_MODEL,
+    OPT_DTYPE,
+    OPT_QUANT,
+    OPT_KV_TYPE,
+    OPT_KV_DTYPE,
+    OPT_OP_CONFIG,
+    OPT_ATTENTION,
+    OPT_THREADS,
+    OPT_ISA,
+    OPT_MAX_LEN,
+    OPT_SEED,
+    OPT_BLOCK_SIZE,
+    OPT_MAX_BATCHED,
+    OPT_QUIET,
+    OPT_JSON,
+    OPT_HELP,
+    OPT_MAX_NEW,
+    OPT_MIN_NEW,
+    OPT_DO_SAMPLE,
+    OPT_GREEDY,
+    OPT_TEMPERATURE,
+    OPT_TOP_K,
+    OPT_TOP_P,
+    OPT_MIN_P,
+    OPT_REPETITION,
+    OPT_FREQUENCY,
+    OPT_PRESENCE,
+    OPT_LOGIT_BIAS,
+    OPT_STOP,
+    OPT_STOP_TOKEN,
+    OPT_IGNORE_EOS,
+    OPT_LOGPROBS,
     COMMON_OWN
 };
 
 /* Rows to put into a verb's table. */
-#define COMMON_MODEL_ROWS                                                                                              \
-    {.id = OPT_MODEL, .name = "model", .brief = 'm', .type = OPT_STRING, .arg = "DIR", .env = "GALLOP_MODEL",          \
-     .help = "checkpoint folder; without it, the bundled demo model"},                                                 \
-    {.id = OPT_DTYPE, .name = "dtype", .type = OPT_CHOICE, .choices = "fp32|bf16", .fallback = "bf16",                 \
-     .env = "GALLOP_DTYPE", .help = "computing type of linears and KV; fp32 is the exact mode"},                       \
-    {.id = OPT_QUANT, .name = "quant", .type = OPT_CHOICE, .choices = "none|int8|int8-static|int4|mxfp4",              \
-     .fallback = "none", .help = "weights of the linears; only none is built in so far"},                              \
-    {.id = OPT_KV_TYPE, .name = "kv-cache-type", .type = OPT_CHOICE, .choices = "dynamic|bmc|slab_pool|paged",         \
-     .fallback = "slab_pool", .env = "GALLOP_KV_CACHE_TYPE",                                                           \
-     .help = "the KV cache; dynamic and slab_pool are built in so far"},                                               \
-    {.id = OPT_KV_DTYPE, .name = "kv-cache-dtype", .type = OPT_CHOICE, .choices = "auto|fp32|bf16|int8",               \
-     .fallback = "auto", .help = "type of the cached rows; auto is the computing type"},                               \
-    {.id = OPT_OP_CONFIG, .name = "op-config", .type = OPT_STRING, .arg = "JSON",                                      \
-     .help = "backend per operator kind, e.g. {\"norm\":\"native\"}"},                                                 \
-    {.id = OPT_ATTENTION, .name = "attention-backend", .type = OPT_STRING, .arg = "NAME", .fallback = "auto",          \
-     .help = "attention backend: auto, gallop or native"},                                                             \
-    {.id = OPT_THREADS, .name = "threads", .type = OPT_INT, .arg = "N", .range = "[1,1024]", .env = "GALLOP_THREADS",  \
-     .help = "compute threads; default: physical cores of the allowed set"},                                           \
-    {.id = OPT_ISA, .name = "isa", .type = OPT_STRING, .arg = "NAME", .env = "GALLOP_ISA",                             \
-     .help = "lower the instruction set: ref, avx2, avx512 or avx512bf16"},                                            \
-    {.id = OPT_MAX_LEN, .name = "max-model-len", .type = OPT_INT, .arg = "N", .range = "[2,1073741824]",               \
-     .help = "longest sequence, prompt and answer; default: the model's"},                                             \
-    {.id = OPT_BLOCK_SIZE, .name = "block-size", .type = OPT_INT, .arg = "N", .range = "[16,4096]",                    \
-     .help = "rows of a KV block, a power of two; default: chosen by the cache"},                                      \
-    {.id = OPT_MAX_BATCHED, .name = "max-num-batched-tokens", .type = OPT_INT, .arg = "N", .range = "[1,65536]",       \
-     .help = "rows of a step; longer prompts are computed in chunks of it; default 512"}
-#define COMMON_OUTPUT_ROWS                                                                                             \
-    {.id = OPT_JSON, .name = "json", .type = OPT_FLAG, .help = "print JSON and nothing else on stdout"},               \
-    {.id = OPT_QUIET, .name = "quiet", .brief = 'q', .type = OPT_FLAG, .help = "no progress, no remarks"},             \
-    {.id = OPT_HELP, .name = "help", .brief = 'h', .type = OPT_FLAG, .help = "print this page"}
-#define COMMON_SAMPLING_ROWS                                                                                           \
-    {.id = OPT_MAX_NEW, .name = "max-new-tokens", .brief = 'n', .type = OPT_INT, .arg = "N", .range = "[0,2147483647]", \
-     .help = "most tokens to generate; default: until the model ends or the context is full"},                         \
-    {.id = OPT_MIN_NEW, .name = "min-new-tokens", .type = OPT_INT, .arg = "N", .range = "[0,2147483647]",              \
-     .help = "no end before so many tokens"},                                                                          \
-    {.id = OPT_DO_SAMPLE, .name = "do-sample", .type = OPT_FLAG, .help = "draw tokens at random instead of the likeliest"}, \
-    {.id = OPT_GREEDY, .name = "greedy", .type = OPT_FLAG, .help = "always the likeliest token, whatever else is said"}, \
-    {.id = OPT_TEMPERATURE, .name = "temperature", .type = OPT_FLOAT, .arg = "T", .range = "[0,inf)",                  \
-     .help = "divide logits by T; below 1e-5 is greedy"},                                                              \
-    {.id = OPT_TOP_K, .name = "top-k", .type = OPT_INT, .arg = "K", .range = "[0,2147483647]",                         \
-     .help = "keep the K likeliest tokens; 0: all"},                                                                   \
-    {.id = OPT_TOP_P, .name = "top-p", .type = OPT_FLOAT, .arg = "P", .range = "(0,1]",                                \
-     .help = "keep the likeliest tokens that make up mass P"},                                                         \
-    {.id = OPT_MIN_P, .name = "min-p", .type = OPT_FLOAT, .arg = "P", .range = "[0,1]",                                \
-     .help = "drop tokens less likely than P times the likeliest"},                                                    \
-    {.id = OPT_REPETITION, .name = "repetition-penalty", .type = OPT_FLOAT, .arg = "R", .range = "(0,inf)",            \
-     .help = "divide (multiply) positive (negative) logits of tokens seen in prompt and output"},                      \
-    {.id = OPT_FREQUENCY, .name = "frequency-penalty", .type = OPT_FLOAT, .arg = "F",                                  \
-     .help = "subtract F for each time a token was put out"},                                                          \
-    {.id = OPT_PRESENCE, .name = "presence-penalty", .type = OPT_FLOAT, .arg = "F",                                    \
-     .help = "subtract F once from tokens that were put out"},                                                         \
-    {.id = OPT_LOGIT_BIAS, .name = "logit-bias", .type = OPT_STRING, .repeat = true, .arg = "ID=V",                    \
-     .help = "add V to the logit of token ID"},                                                                        \
-    {.id = OPT_STOP, .name = "stop", .type = OPT_STRING, .repeat = true, .arg = "STR",                                 \
-     .help = "end at this text, which is cut off"},                                                                    \
-    {.id = OPT_STOP_TOKEN, .name = "stop-token", .type = OPT_INT, .repeat = true, .arg = "ID", .range = "[0,2147483647]", \
-     .help = "end at this token"},                                                                                     \
-    {.id = OPT_IGNORE_EOS, .name = "ignore-eos", .type = OPT_FLAG, .help = "go on after end tokens"},                  \
-    {.id = OPT_LOGPROBS, .name = "logprobs", .type = OPT_INT, .arg = "K", .range = "[0,1024]",                         \
-     .help = "log-probability of each token and of the K likeliest (with --json)"},                                    \
-    {.id = OPT_SEED, .name = "seed", .type = OPT_INT, .arg = "N", .fallback = "0",                                     \
-     .help = "seed of random draws"}
+#define COMMON_MODEL_ROWS                                                                     \
+    {.id = OPT_MODEL,                                                                         \
+     .name = "model",                                                                         \
+     .brief = 'm',                                                                            \
+     .type = OPT_STRING,                                                                      \
+     .arg = "DIR",                                                                            \
+     .env = "GALLOP_MODEL",                                                                   \
+     .help = "checkpoint folder; without it, the bundled demo model"},                        \
+        {.id = OPT_DTYPE,                                                                     \
+         .name = "dtype",                                                                     \
+         .type = OPT_CHOICE,                                                                  \
+         .choices = "fp32|bf16",                                                              \
+         .fallback = "bf16",                                                                  \
+         .env = "GALLOP_DTYPE",                                                               \
+         .help = "computing type of linears and KV; fp32 is the exact mode"},                 \
+        {.id = OPT_QUANT,                                                                     \
+         .name = "quant",                                                                     \
+         .type = OPT_CHOICE,                                                                  \
+         .choices = "none|int8|int8-static|int4|mxfp4",                                       \
+         .fallback = "none",                                                                  \
+         .help = "weights of the linears; only none is built in so far"},                     \
+        {.id = OPT_KV_TYPE,                                                                   \
+         .name = "kv-cache-type",                                                             \
+         .type = OPT_CHOICE,                                                                  \
+         .choices = "dynamic|bmc|slab_pool|paged",                                            \
+         .fallback = "slab_pool",                                                             \
+         .env = "GALLOP_KV_CACHE_TYPE",                                                       \
+         .help = "the KV cache; dynamic and slab_pool are built in so far"},                  \
+        {.id = OPT_KV_DTYPE,                                                                  \
+         .name = "kv-cache-dtype",                                                            \
+         .type = OPT_CHOICE,                                                                  \
+         .choices = "auto|fp32|bf16|int8",                                                    \
+         .fallback = "auto",                                                                  \
+         .help = "type of the cached rows; auto is the computing type"},                      \
+        {.id = OPT_OP_CONFIG,                                                                 \
+         .name = "op-config",                                                                 \
+         .type = OPT_STRING,                                                                  \
+         .arg = "JSON",                                                                       \
+         .help = "backend per operator kind, e.g. {\"norm\":\"native\"}"},                    \
+        {.id = OPT_ATTENTION,                                                                 \
+         .name = "attention-backend",                                                         \
+         .type = OPT_STRING,                                                                  \
+         .arg = "NAME",                                                                       \
+         .fallback = "auto",                                                                  \
+         .help = "attention backend: auto, gallop or native"},                                \
+        {.id = OPT_THREADS,                                                                   \
+         .name = "threads",                                                                   \
+         .type = OPT_INT,                                                                     \
+         .arg = "N",                                                                          \
+         .range = "[1,1024]",                                                                 \
+         .env = "GALLOP_THREADS",                                                             \
+         .help = "compute threads; default: physical cores of the allowed set"},              \
+        {.id = OPT_ISA,                                                                       \
+         .name = "isa",                                                                       \
+         .type = OPT_STRING,                                                                  \
+         .arg = "NAME",                                                                       \
+         .env = "GALLOP_ISA",                                                                 \
+         .help = "lower the instruction set: ref, avx2, avx512 or avx512bf16"},               \
+        {.id = OPT_MAX_LEN,                                                                   \
+         .name = "max-model-len",                                                             \
+         .type = OPT_INT,                                                                     \
+         .arg = "N",                                                                          \
+         .range = "[2,1073741824]",                                                           \
+         .help = "longest sequence, prompt and answer; default: the model's"},                \
+        {.id = OPT_BLOCK_SIZE,                                                                \
+         .name = "block-size",                                                                \
+         .type = OPT_INT,                                                                     \
+         .arg = "N",                                                                          \
+         .range = "[16,4096]",                                                                \
+         .help = "rows of a KV block, a power of two; default: chosen by the cache"},         \
+    {                                                                                         \
+        .id = OPT_MAX_BATCHED, .name = "max-num-batched-tokens", .type = OPT_INT, .arg = "N", \
+        .range = "[1,65536]",                                                                 \
+        .help = "rows of a step; longer prompts are computed in chunks of it; default 512"    \
+    }
+#define COMMON_OUTPUT_ROWS                                                                               \
+    {.id = OPT_JSON, .name = "json", .type = OPT_FLAG, .help = "print JSON and nothing else on stdout"}, \
+        {.id = OPT_QUIET,                                                                                \
+         .name = "quiet",                                                                                \
+         .brief = 'q',                                                                                   \
+         .type = OPT_FLAG,                                                                               \
+         .help = "no progress, no remarks"},                                                             \
+    {                                                                                                    \
+        .id = OPT_HELP, .name = "help", .brief = 'h', .type = OPT_FLAG, .help = "print this page"        \
+    }
+#define COMMON_SAMPLING_ROWS                                                                              \
+    {.id = OPT_MAX_NEW,                                                                                   \
+     .name = "max-new-tokens",                                                                            \
+     .brief = 'n',                                                                                        \
+     .type = OPT_INT,                                                                                     \
+     .arg = "N",                                                                                          \
+     .range = "[0,2147483647]",                                                                           \
+     .help = "most tokens to generate; default: until the model ends or the context is full"},            \
+        {.id = OPT_MIN_NEW,                                                                               \
+         .name = "min-new-tokens",                                                                        \
+         .type = OPT_INT,                                                                                 \
+         .arg = "N",                                                                                      \
+         .range = "[0,2147483647]",                                                                       \
+         .help = "no end before so many tokens"},                                                         \
+        {.id = OPT_DO_SAMPLE,                                                                             \
+         .name = "do-sample",                                                                             \
+         .type = OPT_FLAG,                                                                                \
+         .help = "draw tokens at random instead of the likeliest"},                                       \
+        {.id = OPT_GREEDY,                                                                                \
+         .name = "greedy",                                                                                \
+         .type = OPT_FLAG,                                                                                \
+         .help = "always the likeliest token, whatever else is said"},                                    \
+        {.id = OPT_TEMPERATURE,                                                                           \
+         .name = "temperature",                                                                           \
+         .type = OPT_FLOAT,                                                                               \
+         .arg = "T",                                                                                      \
+         .range = "[0,inf)",                                                                              \
+         .help = "divide logits by T; below 1e-5 is greedy"},                                             \
+        {.id = OPT_TOP_K,                                                                                 \
+         .name = "top-k",                                                                                 \
+         .type = OPT_INT,                                                                                 \
+         .arg = "K",                                                                                      \
+         .range = "[0,2147483647]",                                                                       \
+         .help = "keep the K likeliest tokens; 0: all"},                                                  \
+        {.id = OPT_TOP_P,                                                                                 \
+         .name = "top-p",                                                                                 \
+         .type = OPT_FLOAT,                                                                               \
+         .arg = "P",                                                                                      \
+         .range = "(0,1]",                                                                                \
+         .help = "keep the likeliest tokens that make up mass P"},                                        \
+        {.id = OPT_MIN_P,                                                                                 \
+         .name = "min-p",                                                                                 \
+         .type = OPT_FLOAT,                                                                               \
+         .arg = "P",                                                                                      \
+         .range = "[0,1]",                                                                                \
+         .help = "drop tokens less likely than P times the likeliest"},                                   \
+        {.id = OPT_REPETITION,                                                                            \
+         .name = "repetition-penalty",                                                                    \
+         .type = OPT_FLOAT,                                                                               \
+         .arg = "R",                                                                                      \
+         .range = "(0,inf)",                                                                              \
+         .help = "divide (multiply) positive (negative) logits of tokens seen in prompt and output"},     \
+        {.id = OPT_FREQUENCY,                                                                             \
+         .name = "frequency-penalty",                                                                     \
+         .type = OPT_FLOAT,                                                                               \
+         .arg = "F",                                                                                      \
+         .help = "subtract F for each time a token was put out"},                                         \
+        {.id = OPT_PRESENCE,                                                                              \
+         .name = "presence-penalty",                                                                      \
+         .type = OPT_FLOAT,                                                                               \
+         .arg = "F",                                                                                      \
+         .help = "subtract F once from tokens that were put out"},                                        \
+        {.id = OPT_LOGIT_BIAS,                                                                            \
+         .name = "logit-bias",                                                                            \
+         .type = OPT_STRING,                                                                              \
+         .repeat = true,                                                                                  \
+         .arg = "ID=V",                                                                                   \
+         .help = "add V to the logit of token ID"},                                                       \
+        {.id = OPT_STOP,                                                                                  \
+         .name = "stop",                                                                                  \
+         .type = OPT_STRING,                                                                              \
+         .repeat = true,                                                                                  \
+         .arg = "STR",                                                                                    \
+         .help = "end at this text, which is cut off"},                                                   \
+        {.id = OPT_STOP_TOKEN,                                                                            \
+         .name = "stop-token",                                                                            \
+         .type = OPT_INT,                                                                                 \
+         .repeat = true,                                                                                  \
+         .arg = "ID",                                                                                     \
+         .range = "[0,2147483647]",                                                                       \
+         .help = "end at this token"},                                                                    \
+        {.id = OPT_IGNORE_EOS, .name = "ignore-eos", .type = OPT_FLAG, .help = "go on after end tokens"}, \
+        {.id = OPT_LOGPROBS,                                                                              \
+         .name = "logprobs",                                                                              \
+         .type = OPT_INT,                                                                                 \
+         .arg = "K",                                                                                      \
+         .range = "[0,1024]",                                                                             \
+         .help = "log-probability of each token and of the K likeliest (with --json)"},                   \
+    {                                                                                                     \
+        .id = OPT_SEED, .name = "seed", .type = OPT_INT, .arg = "N", .fallback = "0",                     \
+        .help = "seed of random draws"                                                                    \
+    }
 
 void common_init(void); /* library hooks, signal dispositions; once, first */
 
-/* Parses a verb's options. -1: go on; otherwise the exit status (help was printed, or usage was wrong). TAIL: what stands
- * behind the verb in the usage line, e.g. "[options] [\"prompt\"]". */
-int common_parse(const char *verb, const char *tail, const struct opt_row *rows, size_t n, int argc, char **argv,
-                 struct opt_values *v);
+/* Parses a verb's options. -1: go on; otherwise the exit status (help was printed, or usage was wrong).
+ * TAIL: what stands behind the verb in the usage line, e.g. "[options] [\"prompt\"]". */
+int common_parse(const char *verb, const char *tail, const struct opt_row *rows, size_t n, int argc,
+                 char **argv, struct opt_values *v);
 
 /* Prints "gallop: SENTENCE" on stderr and returns 1. */
 int common_fail(const struct err *e);
@@ -95,7 +239,8 @@ int common_fail(const struct err *e);
 const char *common_model(const struct opt_values *v, char *buf, size_t size, struct err *e);
 
 /* Options shared by model verbs into O; what is not built in yet is refused by name. */
-int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size, struct err *e);
+int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size,
+                   struct err *e);
 
 /* Sampling options that were given, as a record marked accordingly; lists live in A. */
 int common_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e);
@@ -109,7 +254,8 @@ int common_read_file(const char *path, struct buf *out, struct err *e);
 /* Prints O as one line of JSON and drops it. */
 void common_print_json(json_t *o);
 
-/* A bar on stderr, on a terminal only, once a second has passed. Pass as progress with a zeroed struct common_bar. */
+/* A bar on stderr, on a terminal only, once a second has passed. Pass as progress with a zeroed struct
+ * common_bar. */
 struct common_bar {
     double start;
     bool shown, quiet;

@@ -1,7 +1,7 @@
 /* main.c - the command line: finds the verb and passes on.
  *
- * Exit status: 0 done, 1 the work failed (one sentence on stderr), 2 wrong usage. Results go to stdout, everything else to
- * stderr.
+ * Exit status: 0 done, 1 the work failed (one sentence on stderr), 2 wrong usage. Results go to stdout,
+ * everything else to stderr.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,8 @@ static void usage(FILE *f)
     for (int i = 0; i < N_VERBS; i++)
         fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].help);
     fputs("\n`gallop VERB --help` prints every option. Without -m the bundled demo model is used.\n"
-          "Try: gallop run \"Once upon a time\"\n", f);
+          "Try: gallop run \"Once upon a time\"\n",
+          f);
 }
 
 int main(int argc, char **argv)

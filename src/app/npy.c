@@ -15,7 +15,8 @@ int npy_create(struct npy *n, const char *path, const size_t *shape, int n_dims,
     unsigned char prefix[PREFIX] = "\x93NUMPY\x01";
 
     for (int d = 0; d < n_dims; d++)
-        len += (size_t)snprintf(head + len, sizeof(head) - len, "%zu,%s", shape[d], d + 1 < n_dims ? " " : "");
+        len +=
+            (size_t)snprintf(head + len, sizeof(head) - len, "%zu,%s", shape[d], d + 1 < n_dims ? " " : "");
     len += (size_t)snprintf(head + len, sizeof(head) - len, "), }");
     total = (PREFIX + len + 1 + ALIGN - 1) / ALIGN * ALIGN - PREFIX;
     memset(head + len, ' ', total - len - 1);
@@ -52,10 +53,13 @@ int npy_read(const char *path, float **x, size_t *count, struct err *e)
     *x = NULL;
     if (rc)
         return rc;
-    head = m.len >= PREFIX ? PREFIX + (size_t)(unsigned char)m.bytes[8] + ((size_t)(unsigned char)m.bytes[9] << 8) : 0;
+    head = m.len >= PREFIX
+               ? PREFIX + (size_t)(unsigned char)m.bytes[8] + ((size_t)(unsigned char)m.bytes[9] << 8)
+               : 0;
     if (m.len < PREFIX || memcmp(m.bytes, "\x93NUMPY\x01", 7) != 0 || head > m.len)
         rc = err_set(e, ERR_INPUT, "%s: this is not a .npy file of version 1", path);
-    else if (!memmem(m.bytes, head, "'<f4'", 5) || memmem(m.bytes, head, "'fortran_order': True", 21) || (m.len - head) % 4)
+    else if (!memmem(m.bytes, head, "'<f4'", 5) || memmem(m.bytes, head, "'fortran_order': True", 21) ||
+             (m.len - head) % 4)
         rc = err_set(e, ERR_INPUT, "%s: a little-endian float32 array in C order is expected", path);
     if (rc == 0) {
         *count = (m.len - head) / 4;

@@ -1,4 +1,5 @@
-/* npy.h - NumPy's file format, version 1.0: little-endian float32 arrays in C order. https://numpy.org/neps/nep-0001-npy-format.html */
+/* npy.h - NumPy's file format, version 1.0: little-endian float32 arrays in C order.
+ * https://numpy.org/neps/nep-0001-npy-format.html */
 #ifndef GALLOP_APP_NPY_H
 #define GALLOP_APP_NPY_H
 

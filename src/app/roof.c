@@ -1,6 +1,6 @@
 /* roof.c - runs the loops of kern/peak.h on all threads of a pool and keeps the best rate of each.
  *
- * Arithmetic: the turns are doubled until a job takes two milliseconds, then jobs repeat until the time is
+ * Arithmetic: the turns are doubled until a job takes half a millisecond, then jobs repeat until the time is
  * up. Reading: each thread walks through a share of a buffer far larger than the caches, which it has filled
  * itself, so that the pages lie in its node's memory; jobs are short, because a neighbour that takes the
  * processor in between spoils them.
@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "kern/peak.h"
 
-static const double job_seconds = 2e-3;
+static const double job_seconds = 5e-4;
 static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20,
                     piece_bytes = (size_t)4 << 20;
 

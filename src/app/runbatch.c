@@ -17,7 +17,7 @@ struct runbatch_item {
     struct sampling sampling;
     bool own_sampling;
     bool done;
-    struct err fault;  /* refused or failed */
+    struct err fault; /* refused or failed */
     struct tok_ids out;
     struct buf answer;
     json_t *logprobs;
@@ -84,7 +84,8 @@ int runbatch_add_ids(struct runbatch *b, const int32_t *ids, size_t n, struct er
 
 /* ---- reading a batch file ---- */
 
-static int read_ids(struct runbatch *b, struct runbatch_item *it, const json_t *list, const char *what, struct err *e)
+static int read_ids(struct runbatch *b, struct runbatch_item *it, const json_t *list, const char *what,
+                    struct err *e)
 {
     size_t n = json_array_size(list);
     int32_t *ids = arena_zalloc(&b->arena, n + 1, sizeof(*ids));
@@ -105,7 +106,8 @@ static int read_ids(struct runbatch *b, struct runbatch_item *it, const json_t *
     return 0;
 }
 
-static int read_request(struct runbatch *b, struct runbatch_item *it, json_t *o, const char *what, struct err *e)
+static int read_request(struct runbatch *b, struct runbatch_item *it, json_t *o, const char *what,
+                        struct err *e)
 {
     json_t *prompt = json_object_get(o, "prompt"), *ids = json_object_get(o, "ids");
     int rc = 0;
@@ -222,7 +224,8 @@ static void submit(struct runbatch *b, struct runbatch_item *it)
     r.keep_special = b->keep_special;
     r.user = (void *)(it - b->item);
     if (!it->fault.code)
-        gallop_submit_sampling(b->engine, &r, it->own_sampling ? &it->sampling : &b->sampling, NULL, &it->fault);
+        gallop_submit_sampling(b->engine, &r, it->own_sampling ? &it->sampling : &b->sampling, NULL,
+                               &it->fault);
 }
 
 static void take_logprob(struct runbatch_item *it, const struct gallop_event *ev)
@@ -284,7 +287,8 @@ static json_t *prompt_json(struct runbatch *b, const struct runbatch_item *it)
 
     if (!it->text)
         return ids_json(it->ids, it->n_ids);
-    tok_encode(gallop_llm(b->engine)->tok, it->text, it->len, b->no_special || b->chat ? 0 : TOK_ADD_SPECIAL, &ids, NULL);
+    tok_encode(gallop_llm(b->engine)->tok, it->text, it->len, b->no_special || b->chat ? 0 : TOK_ADD_SPECIAL,
+               &ids, NULL);
     a = ids_json(ids.id, ids.n);
     tok_ids_fini(&ids);
     return a;
@@ -306,16 +310,18 @@ static void print_json(struct runbatch *b, size_t i)
     json_object_set_new(o, "output_ids", ids_json(it->out.id, it->out.n));
     if (gallop_llm(b->engine)->tok)
         json_object_set_new(o, "text", json_stringn(it->answer.data ? it->answer.data : "", it->answer.len));
-    json_object_set_new(o, "finish_reason", json_string(ev->finish == GALLOP_FINISH_LENGTH ? "length" : "stop"));
-    json_object_set_new(o, "stop_reason", ev->stop_string       ? json_string(ev->stop_string)
-                                          : ev->stop_token >= 0 ? json_integer(ev->stop_token)
-                                                                : json_null());
+    json_object_set_new(o, "finish_reason",
+                        json_string(ev->finish == GALLOP_FINISH_LENGTH ? "length" : "stop"));
+    json_object_set_new(o, "stop_reason",
+                        ev->stop_string       ? json_string(ev->stop_string)
+                        : ev->stop_token >= 0 ? json_integer(ev->stop_token)
+                                              : json_null());
     if (it->logprobs)
         json_object_set(o, "logprobs", it->logprobs);
     json_object_set_new(o, "timing",
-                        json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", gallop_llm(b->engine)->load_s, "prefill_s",
-                                  ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens", (json_int_t)ev->n_prompt,
-                                  "output_tokens", (json_int_t)ev->n_output));
+                        json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", gallop_llm(b->engine)->load_s,
+                                  "prefill_s", ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens",
+                                  (json_int_t)ev->n_prompt, "output_tokens", (json_int_t)ev->n_output));
     common_print_json(o);
 }
 
@@ -337,8 +343,8 @@ static void print(struct runbatch *b, size_t i)
             log_error("%s", it->fault.msg);
         b->n_failed++;
     } else if (it->end.context_full) {
-        log_warn("request %zu: the context of %zu tokens is full after %zu new tokens", i, gallop_llm(b->engine)->max_len,
-                 it->end.n_output);
+        log_warn("request %zu: the context of %zu tokens is full after %zu new tokens", i,
+                 gallop_llm(b->engine)->max_len, it->end.n_output);
     }
     if (b->json)
         print_json(b, i);

@@ -41,27 +41,29 @@ const struct synthshape *synthshape_of_name(const char *name)
 
 static json_t *llama_config(const struct synthshape *s, size_t layers)
 {
-    json_t *c = json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:b,s:s,s:b,s:b}", "architectures", "LlamaForCausalLM",
-                          "model_type", "llama", "num_hidden_layers", (json_int_t)layers, "hidden_size", (json_int_t)s->hidden,
-                          "intermediate_size", (json_int_t)s->inner, "num_attention_heads", (json_int_t)s->heads,
-                          "num_key_value_heads", (json_int_t)s->kv, "head_dim", (json_int_t)s->head_dim, "vocab_size",
-                          (json_int_t)s->vocab, "max_position_embeddings", (json_int_t)s->context, "rope_theta", s->theta,
-                          "rms_norm_eps", s->eps, "tie_word_embeddings", (int)s->tied, "hidden_act", "silu", "attention_bias", 0,
-                          "mlp_bias", 0);
+    json_t *c = json_pack(
+        "{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:b,s:s,s:b,s:b}", "architectures",
+        "LlamaForCausalLM", "model_type", "llama", "num_hidden_layers", (json_int_t)layers, "hidden_size",
+        (json_int_t)s->hidden, "intermediate_size", (json_int_t)s->inner, "num_attention_heads",
+        (json_int_t)s->heads, "num_key_value_heads", (json_int_t)s->kv, "head_dim", (json_int_t)s->head_dim,
+        "vocab_size", (json_int_t)s->vocab, "max_position_embeddings", (json_int_t)s->context, "rope_theta",
+        s->theta, "rms_norm_eps", s->eps, "tie_word_embeddings", (int)s->tied, "hidden_act", "silu",
+        "attention_bias", 0, "mlp_bias", 0);
 
     if (c && s->llama3)
         json_object_set_new(c, "rope_scaling",
-                            json_pack("{s:s,s:f,s:f,s:f,s:i}", "rope_type", "llama3", "factor", s->llama3_factor,
-                                      "low_freq_factor", 1.0, "high_freq_factor", 4.0, "original_max_position_embeddings", 8192));
+                            json_pack("{s:s,s:f,s:f,s:f,s:i}", "rope_type", "llama3", "factor",
+                                      s->llama3_factor, "low_freq_factor", 1.0, "high_freq_factor", 4.0,
+                                      "original_max_position_embeddings", 8192));
     return c;
 }
 
 static json_t *gpt2_config(const struct synthshape *s, size_t layers)
 {
-    return json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:f}", "architectures", "GPT2LMHeadModel", "model_type", "gpt2",
-                     "n_layer", (json_int_t)layers, "n_embd", (json_int_t)s->hidden, "n_head", (json_int_t)s->heads,
-                     "vocab_size", (json_int_t)s->vocab, "n_positions", (json_int_t)s->context, "activation_function",
-                     "gelu_new", "layer_norm_epsilon", s->eps);
+    return json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:f}", "architectures", "GPT2LMHeadModel",
+                     "model_type", "gpt2", "n_layer", (json_int_t)layers, "n_embd", (json_int_t)s->hidden,
+                     "n_head", (json_int_t)s->heads, "vocab_size", (json_int_t)s->vocab, "n_positions",
+                     (json_int_t)s->context, "activation_function", "gelu_new", "layer_norm_epsilon", s->eps);
 }
 
 json_t *synthshape_config(const struct synthshape *s, size_t layers, const char *dtype)
@@ -100,14 +102,19 @@ static int llama_tensors(const struct synthshape *s, size_t layers, synthshape_f
 {
     size_t E = s->hidden, q = s->heads * s->head_dim, kv = s->kv * s->head_dim;
     const struct tensor layer[] = {
-        {"input_layernorm.weight", E, 0, SYNTH_ONES},        {"self_attn.q_proj.weight", q, E, SYNTH_RANDOM},
-        {"self_attn.k_proj.weight", kv, E, SYNTH_RANDOM},    {"self_attn.v_proj.weight", kv, E, SYNTH_RANDOM},
-        {"self_attn.o_proj.weight", E, q, SYNTH_RANDOM},     {"post_attention_layernorm.weight", E, 0, SYNTH_ONES},
-        {"mlp.gate_proj.weight", s->inner, E, SYNTH_RANDOM}, {"mlp.up_proj.weight", s->inner, E, SYNTH_RANDOM},
+        {"input_layernorm.weight", E, 0, SYNTH_ONES},
+        {"self_attn.q_proj.weight", q, E, SYNTH_RANDOM},
+        {"self_attn.k_proj.weight", kv, E, SYNTH_RANDOM},
+        {"self_attn.v_proj.weight", kv, E, SYNTH_RANDOM},
+        {"self_attn.o_proj.weight", E, q, SYNTH_RANDOM},
+        {"post_attention_layernorm.weight", E, 0, SYNTH_ONES},
+        {"mlp.gate_proj.weight", s->inner, E, SYNTH_RANDOM},
+        {"mlp.up_proj.weight", s->inner, E, SYNTH_RANDOM},
         {"mlp.down_proj.weight", E, s->inner, SYNTH_RANDOM},
     };
     const struct tensor first[] = {{"model.embed_tokens.weight", s->vocab, E, SYNTH_RANDOM}};
-    const struct tensor last[] = {{"model.norm.weight", E, 0, SYNTH_ONES}, {"lm_head.weight", s->vocab, E, SYNTH_RANDOM}};
+    const struct tensor last[] = {{"model.norm.weight", E, 0, SYNTH_ONES},
+                                  {"lm_head.weight", s->vocab, E, SYNTH_RANDOM}};
     char prefix[64];
     int rc = list("", first, 1, fn, ctx);
 
@@ -122,16 +129,23 @@ static int gpt2_tensors(const struct synthshape *s, size_t layers, synthshape_fn
 {
     size_t E = s->hidden;
     const struct tensor layer[] = {
-        {"ln_1.weight", E, 0, SYNTH_ONES},           {"ln_1.bias", E, 0, SYNTH_ZEROS},
-        {"attn.c_attn.weight", E, 3 * E, SYNTH_RANDOM}, {"attn.c_attn.bias", 3 * E, 0, SYNTH_ZEROS},
-        {"attn.c_proj.weight", E, E, SYNTH_RANDOM},  {"attn.c_proj.bias", E, 0, SYNTH_ZEROS},
-        {"ln_2.weight", E, 0, SYNTH_ONES},           {"ln_2.bias", E, 0, SYNTH_ZEROS},
-        {"mlp.c_fc.weight", E, s->inner, SYNTH_RANDOM}, {"mlp.c_fc.bias", s->inner, 0, SYNTH_ZEROS},
-        {"mlp.c_proj.weight", s->inner, E, SYNTH_RANDOM}, {"mlp.c_proj.bias", E, 0, SYNTH_ZEROS},
+        {"ln_1.weight", E, 0, SYNTH_ONES},
+        {"ln_1.bias", E, 0, SYNTH_ZEROS},
+        {"attn.c_attn.weight", E, 3 * E, SYNTH_RANDOM},
+        {"attn.c_attn.bias", 3 * E, 0, SYNTH_ZEROS},
+        {"attn.c_proj.weight", E, E, SYNTH_RANDOM},
+        {"attn.c_proj.bias", E, 0, SYNTH_ZEROS},
+        {"ln_2.weight", E, 0, SYNTH_ONES},
+        {"ln_2.bias", E, 0, SYNTH_ZEROS},
+        {"mlp.c_fc.weight", E, s->inner, SYNTH_RANDOM},
+        {"mlp.c_fc.bias", s->inner, 0, SYNTH_ZEROS},
+        {"mlp.c_proj.weight", s->inner, E, SYNTH_RANDOM},
+        {"mlp.c_proj.bias", E, 0, SYNTH_ZEROS},
     };
     const struct tensor first[] = {{"transformer.wte.weight", s->vocab, E, SYNTH_RANDOM},
                                    {"transformer.wpe.weight", s->context, E, SYNTH_RANDOM}};
-    const struct tensor last[] = {{"transformer.ln_f.weight", E, 0, SYNTH_ONES}, {"transformer.ln_f.bias", E, 0, SYNTH_ZEROS}};
+    const struct tensor last[] = {{"transformer.ln_f.weight", E, 0, SYNTH_ONES},
+                                  {"transformer.ln_f.bias", E, 0, SYNTH_ZEROS}};
     char prefix[64];
     int rc = list("", first, 2, fn, ctx);
 
@@ -144,5 +158,6 @@ static int gpt2_tensors(const struct synthshape *s, size_t layers, synthshape_fn
 
 int synthshape_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
 {
-    return strcmp(s->family, "gpt2") == 0 ? gpt2_tensors(s, layers, fn, ctx) : llama_tensors(s, layers, fn, ctx);
+    return strcmp(s->family, "gpt2") == 0 ? gpt2_tensors(s, layers, fn, ctx)
+                                          : llama_tensors(s, layers, fn, ctx);
 }

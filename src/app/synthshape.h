@@ -1,4 +1,5 @@
-/* synthshape.h - shapes of real models, by name, for `gallop synth`: which tensors they have and what their config says. */
+/* synthshape.h - shapes of real models, by name, for `gallop synth`: which tensors they have and what their
+ * config says. */
 #ifndef GALLOP_APP_SYNTHSHAPE_H
 #define GALLOP_APP_SYNTHSHAPE_H
 
@@ -23,8 +24,8 @@ const struct synthshape *synthshape_of_name(const char *name); /* NULL: unknown 
 /* config.json of S with LAYERS layers and stored DTYPE ("bfloat16", ...). NULL: out of memory. */
 json_t *synthshape_config(const struct synthshape *s, size_t layers, const char *dtype);
 
-/* Calls FN for each tensor: shape [rows, cols] (cols 0: one dimension). FILL: 0 random around 0, 1 all ones. Stops at the first
- * non-zero return and gives it back. */
+/* Calls FN for each tensor: shape [rows, cols] (cols 0: one dimension). FILL: 0 random around 0, 1 all ones.
+ * Stops at the first non-zero return and gives it back. */
 enum synthshape_fill { SYNTH_RANDOM, SYNTH_ONES, SYNTH_ZEROS };
 typedef int synthshape_fn(void *ctx, const char *name, size_t rows, size_t cols, enum synthshape_fill fill);
 int synthshape_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx);

@@ -1,8 +1,9 @@
-/* verb_bench.c - `gallop bench`: tokens a second of prefill and decode, beside the machine's roofs of the same minute.
+/* verb_bench.c - `gallop bench`: tokens a second of prefill and decode, beside the machine's roofs of the
+ * same minute.
  *
- * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them; the roofs are
- * measured between repetitions. roof_share is the time an ideal machine would need (the larger of bytes / DRAM roof and
- * operations / arithmetic roof) over the time taken.
+ * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of
+ * them; the roofs are measured between repetitions. roof_share is the time an ideal machine would need (the
+ * larger of bytes / DRAM roof and operations / arithmetic roof) over the time taken.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +24,42 @@ enum { MAX_ROWS = 16 + 8 * 8, MAX_REPS = 100, MAX_BATCH = 256 };
 
 static const struct opt_row rows[] = {
     COMMON_MODEL_ROWS,
-    {.id = BENCH_PREFILL, .name = "prefill", .type = OPT_STRING, .arg = "N,N", .fallback = "512,2048", .help = "prompt lengths (0: none)"},
-    {.id = BENCH_DECODE, .name = "decode", .type = OPT_INT, .arg = "N", .range = "[0,100000]", .fallback = "128", .help = "tokens to decode (0: none)"},
-    {.id = BENCH_CONTEXT, .name = "context", .type = OPT_STRING, .arg = "N,N", .fallback = "128", .help = "rows in the cache when decoding begins"},
-    {.id = BENCH_BATCH, .name = "batch", .type = OPT_STRING, .arg = "N,N", .fallback = "1,4,8,16,32", .help = "sequences decoded at once"},
-    {.id = BENCH_REPS, .name = "reps", .type = OPT_INT, .arg = "N", .range = "[1,100]", .fallback = "5", .help = "repetitions; the median counts"},
-    {.id = BENCH_KERNELS, .name = "kernels", .type = OPT_FLAG, .help = "measure every kernel row instead of a model"},
+    {.id = BENCH_PREFILL,
+     .name = "prefill",
+     .type = OPT_STRING,
+     .arg = "N,N",
+     .fallback = "512,2048",
+     .help = "prompt lengths (0: none)"},
+    {.id = BENCH_DECODE,
+     .name = "decode",
+     .type = OPT_INT,
+     .arg = "N",
+     .range = "[0,100000]",
+     .fallback = "128",
+     .help = "tokens to decode (0: none)"},
+    {.id = BENCH_CONTEXT,
+     .name = "context",
+     .type = OPT_STRING,
+     .arg = "N,N",
+     .fallback = "128",
+     .help = "rows in the cache when decoding begins"},
+    {.id = BENCH_BATCH,
+     .name = "batch",
+     .type = OPT_STRING,
+     .arg = "N,N",
+     .fallback = "1,4,8,16,32",
+     .help = "sequences decoded at once"},
+    {.id = BENCH_REPS,
+     .name = "reps",
+     .type = OPT_INT,
+     .arg = "N",
+     .range = "[1,100]",
+     .fallback = "5",
+     .help = "repetitions; the median counts"},
+    {.id = BENCH_KERNELS,
+     .name = "kernels",
+     .type = OPT_FLAG,
+     .help = "measure every kernel row instead of a model"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -57,7 +88,8 @@ static int read_list(const char *text, const char *flag, size_t *out, size_t max
         unsigned long v = strtoul(text, &end, 10);
 
         if (end == text || (*end && *end != ',') || v > 10000000 || *n == max)
-            return err_set(e, ERR_INPUT, "--%s: a list of at most %zu numbers such as 1,4,8 is expected", flag, max);
+            return err_set(e, ERR_INPUT, "--%s: a list of at most %zu numbers such as 1,4,8 is expected",
+                           flag, max);
         out[(*n)++] = v;
         text = *end ? end + 1 : end;
     }
@@ -85,7 +117,8 @@ static int plan_rows(struct bench *b, const struct opt_values *v, size_t *longes
         for (size_t k = 0; k < n_batch; k++) {
             if (batch[k] < 1 || batch[k] > MAX_BATCH)
                 return err_set(b->e, ERR_INPUT, "--batch: %zu is not between 1 and %d", batch[k], MAX_BATCH);
-            b->row[b->n_rows++] = (struct row){.decode = true, .prompt = list[i] ? list[i] : 1, .batch = batch[k], .tokens = decode};
+            b->row[b->n_rows++] = (struct row){
+                .decode = true, .prompt = list[i] ? list[i] : 1, .batch = batch[k], .tokens = decode};
             *longest = list[i] + decode + 1 > *longest ? list[i] + decode + 1 : *longest;
             *most = batch[k] > *most ? batch[k] : *most;
         }
@@ -102,7 +135,12 @@ static int prefill(struct bench *b, size_t slot, size_t n)
         return err_set(b->e, rc, "the KV cache has no room for %zu tokens", n);
     for (size_t pos = 0; pos < n;) {
         size_t len = n - pos < m->max_tokens ? n - pos : m->max_tokens;
-        struct llm_rows r = {.slot = slot, .id = b->ids + pos, .n = len, .pos = pos, .n_prompt = n, .n_total = n,
+        struct llm_rows r = {.slot = slot,
+                             .id = b->ids + pos,
+                             .n = len,
+                             .pos = pos,
+                             .n_prompt = n,
+                             .n_total = n,
                              .n_wanted = pos + len == n};
 
         llm_forward(m, &r, 1);
@@ -118,14 +156,21 @@ static int measure_decode(struct bench *b, const struct row *row, double *second
     int rc = 0;
 
     for (size_t s = 0; s < row->batch && rc == 0; s++) {
-        if ((rc = prefill(b, s, row->prompt)) == 0 && (rc = kv_reserve(&b->m->kv, s, row->prompt + row->tokens)) != 0)
-            err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", row->batch, row->prompt + row->tokens);
+        if ((rc = prefill(b, s, row->prompt)) == 0 &&
+            (rc = kv_reserve(&b->m->kv, s, row->prompt + row->tokens)) != 0)
+            err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", row->batch,
+                    row->prompt + row->tokens);
     }
     start = clock_seconds();
     for (size_t t = 0; t < row->tokens && rc == 0; t++) {
         for (size_t s = 0; s < row->batch; s++)
-            r[s] = (struct llm_rows){.slot = s, .id = b->ids + t % 16, .n = 1, .pos = row->prompt + t, .n_prompt = row->prompt,
-                                     .n_total = row->prompt + t + 1, .n_wanted = 1};
+            r[s] = (struct llm_rows){.slot = s,
+                                     .id = b->ids + t % 16,
+                                     .n = 1,
+                                     .pos = row->prompt + t,
+                                     .n_prompt = row->prompt,
+                                     .n_total = row->prompt + t + 1,
+                                     .n_wanted = 1};
         llm_forward(b->m, r, row->batch);
     }
     *seconds = clock_seconds() - start;
@@ -161,8 +206,10 @@ static void ideal(const struct bench *b, const struct row *row, double *bytes, d
 {
     const struct model_info *i = &b->m->model.info;
     size_t es = dtype_bytes(b->m->model.opt.dtype);
-    double weights = (double)b->m->model.packed_bytes, head = (double)(i->vocab * i->hidden * es), kv = (double)kv_token_bytes(&b->m->kv.lim);
-    double pair = 4.0 * (double)(i->n_heads * i->head_dim * i->n_layers); /* operations of one query and key, all layers */
+    double weights = (double)b->m->model.packed_bytes, head = (double)(i->vocab * i->hidden * es),
+           kv = (double)kv_token_bytes(&b->m->kv.lim);
+    double pair = 4.0 * (double)(i->n_heads * i->head_dim *
+                                 i->n_layers); /* operations of one query and key, all layers */
 
     if (row->decode) {
         double steps = (double)row->tokens, ctx = (double)row->prompt + steps / 2;
@@ -180,21 +227,23 @@ static void ideal(const struct bench *b, const struct row *row, double *bytes, d
 static void print_row(const struct bench *b, struct row *row, double dram, double flops, bool json)
 {
     double n = (double)(row->tokens * row->batch), bytes, ops, best;
-    double med = stat_median(row->second, b->reps), lo = stat_max(row->second, b->reps), hi = stat_min(row->second, b->reps);
+    double med = stat_median(row->second, b->reps), lo = stat_max(row->second, b->reps),
+           hi = stat_min(row->second, b->reps);
 
     ideal(b, row, &bytes, &ops);
     best = bytes / dram > ops / flops ? bytes / dram : ops / flops;
     if (json)
-        common_print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s}", "test", row->decode ? "decode" : "prefill",
-                                    "prompt", (json_int_t)row->prompt, "batch", (json_int_t)row->batch, "tokens",
-                                    (json_int_t)row->tokens, "tok_s", n / med, "tok_s_min", n / lo, "tok_s_max", n / hi,
-                                    "bytes_per_token", bytes / n, "roof_share", best / med, "threads", pool_threads(b->m->pool),
-                                    "dtype", b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16", "quant", "none", "bound",
-                                    bytes / dram > ops / flops ? "memory" : "arithmetic"));
+        common_print_json(json_pack(
+            "{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s}", "test",
+            row->decode ? "decode" : "prefill", "prompt", (json_int_t)row->prompt, "batch",
+            (json_int_t)row->batch, "tokens", (json_int_t)row->tokens, "tok_s", n / med, "tok_s_min", n / lo,
+            "tok_s_max", n / hi, "bytes_per_token", bytes / n, "roof_share", best / med, "threads",
+            pool_threads(b->m->pool), "dtype", b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16", "quant",
+            "none", "bound", bytes / dram > ops / flops ? "memory" : "arithmetic"));
     else
-        printf("%-8s %7zu %6zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n", row->decode ? "decode" : "prefill",
-               row->prompt, row->batch, n / med, n / lo, n / hi, bytes / n / 1e6, 100 * best / med,
-               bytes / dram > ops / flops ? "memory" : "arithmetic");
+        printf("%-8s %7zu %6zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
+               row->decode ? "decode" : "prefill", row->prompt, row->batch, n / med, n / lo, n / hi,
+               bytes / n / 1e6, 100 * best / med, bytes / dram > ops / flops ? "memory" : "arithmetic");
 }
 
 static void print(struct bench *b, bool json)
@@ -202,19 +251,22 @@ static void print(struct bench *b, bool json)
     double dram = stat_median(b->dram, b->reps), flops = stat_median(b->flops, b->reps);
 
     if (!json) {
-        printf("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ", cpu_model(),
-               pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa, dram / 1e9,
-               stat_median(b->fp32, b->reps) / 1e9, flops / 1e9, b->bf16_native ? "" : " (widened: no bf16 dot here)");
+        printf("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
+               cpu_model(), pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa,
+               dram / 1e9, stat_median(b->fp32, b->reps) / 1e9, flops / 1e9,
+               b->bf16_native ? "" : " (widened: no bf16 dot here)");
         if (stat_median(b->int8, b->reps) > 0)
             printf("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
         else
             printf("no int8 dot here\n");
-        printf("%-8s %7s %6s %10s %10s %10s %13s\n", "test", "prompt", "batch", "tok/s", "min", "max", "a token");
+        printf("%-8s %7s %6s %10s %10s %10s %13s\n", "test", "prompt", "batch", "tok/s", "min", "max",
+               "a token");
     } else {
-        common_print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s", dram, "fp32_flops",
-                                    stat_median(b->fp32, b->reps), "bf16_flops", flops, "int8_ops", stat_median(b->int8, b->reps),
-                                    "bf16_native", (int)b->bf16_native, "threads", pool_threads(b->m->pool), "cpu", cpu_model(),
-                                    "isa", b->m->isa));
+        common_print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s",
+                                    dram, "fp32_flops", stat_median(b->fp32, b->reps), "bf16_flops", flops,
+                                    "int8_ops", stat_median(b->int8, b->reps), "bf16_native",
+                                    (int)b->bf16_native, "threads", pool_threads(b->m->pool), "cpu",
+                                    cpu_model(), "isa", b->m->isa));
     }
     for (size_t i = 0; i < b->n_rows; i++)
         print_row(b, &b->row[i], dram, flops, json);
@@ -250,7 +302,8 @@ static int run(const struct opt_values *v, struct err *e)
         return err_nomem(e, "the benchmark");
     b->e = e;
     b->reps = (size_t)opt_int(v, BENCH_REPS);
-    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 && (rc = plan_rows(b, v, &longest, &most)) == 0) {
+    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
+        (rc = plan_rows(b, v, &longest, &most)) == 0) {
         o.max_num_seqs = (int64_t)most;
         if (o.max_model_len == 0)
             o.max_model_len = (int64_t)longest;

@@ -1,12 +1,13 @@
-/* verb_chat.c - `gallop chat`: a conversation in the terminal. Ctrl-C stops the answer, not the program; Ctrl-D or /quit ends.
+/* verb_chat.c - `gallop chat`: a conversation in the terminal. Ctrl-C stops the answer, not the program;
+ * Ctrl-D or /quit ends.
  *
- * Each turn renders the whole conversation with the model's own template. Line editing and history by libedit, on a
- * terminal only; otherwise lines are read from standard input, so that a conversation can be piped in.
+ * Each turn renders the whole conversation with the model's own template. Line editing and history by
+ * libedit, on a terminal only; otherwise lines are read from standard input, so that a conversation can be
+ * piped in.
  */
 #include <histedit.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +22,11 @@ enum { CHAT_SYSTEM = COMMON_OWN };
 static const struct opt_row rows[] = {
     COMMON_MODEL_ROWS,
     COMMON_SAMPLING_ROWS,
-    {.id = CHAT_SYSTEM, .name = "system", .type = OPT_STRING, .arg = "TEXT", .help = "a system message to begin with"},
+    {.id = CHAT_SYSTEM,
+     .name = "system",
+     .type = OPT_STRING,
+     .arg = "TEXT",
+     .help = "a system message to begin with"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -107,8 +112,8 @@ static int answer(struct talk *t, struct err *e)
         }
         interrupted_engine = NULL;
         fputc('\n', stdout);
-        json_array_append_new(t->messages, json_pack("{s:s,s:s%}", "role", "assistant", "content", text.data ? text.data : "",
-                                                     text.len));
+        json_array_append_new(t->messages, json_pack("{s:s,s:s%}", "role", "assistant", "content",
+                                                     text.data ? text.data : "", text.len));
     }
     buf_fini(&text);
     return rc;
@@ -120,8 +125,8 @@ static void print_stats(const struct talk *t)
 
     gallop_stats(t->g, &s);
     printf("%llu prompt tokens and %llu answer tokens in %llu steps; weights %.1f MiB, KV cache %.1f MiB\n",
-           (unsigned long long)s.n_prompt_tokens, (unsigned long long)s.n_output_tokens, (unsigned long long)s.n_steps,
-           (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
+           (unsigned long long)s.n_prompt_tokens, (unsigned long long)s.n_output_tokens,
+           (unsigned long long)s.n_steps, (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
 }
 
 /* A line that begins with a slash. False: leave. */
@@ -161,14 +166,14 @@ static bool read_line(struct talk *t, struct buf *out)
 
     buf_clear(out);
     if (!t->el) {
-        char *got = NULL;
-        size_t cap = 0;
-        ssize_t len = getline(&got, &cap, stdin);
+        char piece[1024];
 
-        if (len > 0)
-            buf_add(out, got, (size_t)len);
-        free(got);
-        n = (int)len;
+        while (fgets(piece, sizeof(piece), stdin)) {
+            n = 1;
+            buf_str(out, piece);
+            if (strchr(piece, '\n'))
+                break;
+        }
     } else {
         line = el_gets(t->el, &n);
         if (line && n > 0) {
@@ -225,7 +230,8 @@ static int talk(struct talk *t, struct err *e)
                 break;
             continue;
         }
-        json_array_append_new(t->messages, json_pack("{s:s%,s:s}", "content", line.data, line.len, "role", "user"));
+        json_array_append_new(t->messages,
+                              json_pack("{s:s%,s:s}", "content", line.data, line.len, "role", "user"));
         if (answer(t, e) != 0) { /* said, and the conversation goes on without this message */
             log_error("%s", e->msg);
             json_array_remove(t->messages, json_array_size(t->messages) - 1);
@@ -250,8 +256,8 @@ static int run(const struct opt_values *v, struct err *e)
     int rc;
 
     arena_init(&a, MEM_APP);
-    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 && (rc = common_sampling(v, &t.sampling, &a, e)) == 0 &&
-        (rc = chat_open(&t.chat, o.model, e)) == 0) {
+    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
+        (rc = common_sampling(v, &t.sampling, &a, e)) == 0 && (rc = chat_open(&t.chat, o.model, e)) == 0) {
         o.max_num_seqs = 1;
         o.progress = common_progress;
         o.progress_ctx = &bar;

@@ -33,9 +33,9 @@ static json_t *tensor_json(const struct model_tensor *t)
 
     for (int d = 0; d < t->view->n_dims; d++)
         json_array_append_new(shape, json_integer((json_int_t)t->view->shape[d]));
-    o = json_pack("{s:s,s:s,s:o,s:s,s:I,s:s}", "name", t->view->name, "dtype", dtype_name(t->view->dtype), "shape", shape,
-                  "file", t->view->file, "bytes", (json_int_t)(view_elements(t->view) * dtype_bytes(t->view->dtype)), "use",
-                  t->use);
+    o = json_pack("{s:s,s:s,s:o,s:s,s:I,s:s}", "name", t->view->name, "dtype", dtype_name(t->view->dtype),
+                  "shape", shape, "file", t->view->file, "bytes",
+                  (json_int_t)(view_elements(t->view) * dtype_bytes(t->view->dtype)), "use", t->use);
     if (t->linear && strcmp(t->use, "linear") == 0) {
         json_object_set_new(o, "op", json_string(linear_kind_name(t->linear->kind)));
         json_object_set_new(o, "packed_in", json_string(t->linear->name));
@@ -69,10 +69,11 @@ static void print_json(const struct gallop *g, const struct llm *m)
     gallop_stats(g, &s);
     for (size_t t = 0; t < m->model.n_tensors; t++)
         json_array_append_new(list, tensor_json(&m->model.tensor[t]));
-    o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "architecture", m->model.arch->class_name, "model_type",
-                  m->model.arch->model_type, "layers", (json_int_t)i->n_layers, "hidden", (json_int_t)i->hidden, "heads",
-                  (json_int_t)i->n_heads, "kv_heads", (json_int_t)i->n_kv, "head_dim", (json_int_t)i->head_dim, "intermediate",
-                  (json_int_t)i->inner, "vocab", (json_int_t)i->vocab, "context", (json_int_t)i->max_len, "parameters",
+    o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "architecture", m->model.arch->class_name,
+                  "model_type", m->model.arch->model_type, "layers", (json_int_t)i->n_layers, "hidden",
+                  (json_int_t)i->hidden, "heads", (json_int_t)i->n_heads, "kv_heads", (json_int_t)i->n_kv,
+                  "head_dim", (json_int_t)i->head_dim, "intermediate", (json_int_t)i->inner, "vocab",
+                  (json_int_t)i->vocab, "context", (json_int_t)i->max_len, "parameters",
                   (json_int_t)m->model.n_params);
     json_object_set_new(o, "format", json_string(weights_kind(m->model.weights)));
     json_object_set_new(o, "tokenizer", m->tok ? json_string(tok_kind(m->tok)) : json_null());
@@ -83,8 +84,8 @@ static void print_json(const struct gallop *g, const struct llm *m)
     json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
     json_object_set_new(o, "kernels", kernels_json());
     json_object_set_new(o, "kv",
-                        json_pack("{s:s,s:s,s:I}", "type", m->kv.type->name, "dtype", kv_dtype(m), "bytes_per_token",
-                                  (json_int_t)kv_token_bytes(&m->kv.lim)));
+                        json_pack("{s:s,s:s,s:I}", "type", m->kv.type->name, "dtype", kv_dtype(m),
+                                  "bytes_per_token", (json_int_t)kv_token_bytes(&m->kv.lim)));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
@@ -101,8 +102,9 @@ static void print_tensors(const struct model *m)
         printf("%-52s %-4s %-16s %-10s", x->view->name, dtype_name(x->view->dtype),
                view_shape_text(x->view, shape, sizeof(shape)), x->use);
         if (x->linear && strcmp(x->use, "linear") == 0)
-            printf(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind), x->linear->backend->name,
-                   x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16", (double)x->linear->packed_bytes / 1024);
+            printf(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
+                   x->linear->backend->name, x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16",
+                   (double)x->linear->packed_bytes / 1024);
         fputc('\n', stdout);
     }
 }
@@ -113,18 +115,21 @@ static void print_text(const struct gallop *g, const struct llm *m)
     struct gallop_stats s;
 
     gallop_stats(g, &s);
-    printf("%s, %zu layers, hidden %zu, %zu heads (%zu kv) of %zu, intermediate %zu, vocabulary %zu, context %zu, %.1f M "
-           "parameters\n",
-           m->model.arch->class_name, i->n_layers, i->hidden, i->n_heads, i->n_kv, i->head_dim, i->inner, i->vocab, i->max_len,
-           (double)m->model.n_params / 1e6);
-    printf("stored as %s; tokenizer %s\n", weights_kind(m->model.weights), m->tok ? tok_kind(m->tok) : "none");
+    printf(
+        "%s, %zu layers, hidden %zu, %zu heads (%zu kv) of %zu, intermediate %zu, vocabulary %zu, context %zu, %.1f M "
+        "parameters\n",
+        m->model.arch->class_name, i->n_layers, i->hidden, i->n_heads, i->n_kv, i->head_dim, i->inner,
+        i->vocab, i->max_len, (double)m->model.n_params / 1e6);
+    printf("stored as %s; tokenizer %s\n", weights_kind(m->model.weights),
+           m->tok ? tok_kind(m->tok) : "none");
     printf("computed in %s on %d thread%s of %s, kernels %s (%s), %d NUMA node%s\n", s.dtype, s.threads,
            s.threads == 1 ? "" : "s", cpu_model(), s.isa,
            kern_class(m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16), numa_nodes(),
            numa_nodes() == 1 ? "" : "s");
-    printf("weights %.1f MiB packed, scratch %.1f MiB, KV cache %s in %s: %zu bytes a token; loaded in %.2f s\n\n",
-           (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, m->kv.type->name, kv_dtype(m),
-           kv_token_bytes(&m->kv.lim), s.load_s);
+    printf(
+        "weights %.1f MiB packed, scratch %.1f MiB, KV cache %s in %s: %zu bytes a token; loaded in %.2f s\n\n",
+        (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, m->kv.type->name, kv_dtype(m),
+        kv_token_bytes(&m->kv.lim), s.load_s);
     print_tensors(&m->model);
 }
 

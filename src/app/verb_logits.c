@@ -10,22 +10,52 @@
 #include "base/mem.h"
 #include "engine/score.h"
 
-enum { LOGITS_IDS = COMMON_OWN, LOGITS_NPY, LOGITS_LAST, LOGITS_HIDDEN, LOGITS_TOP, LOGITS_CHUNK, LOGITS_NO_SPECIAL };
+enum {
+    LOGITS_IDS = COMMON_OWN,
+    LOGITS_NPY,
+    LOGITS_LAST,
+    LOGITS_HIDDEN,
+    LOGITS_TOP,
+    LOGITS_CHUNK,
+    LOGITS_NO_SPECIAL
+};
 enum { MAX_WANTED = 128, MAX_TOP = 1024 };
 
 static const struct opt_row rows[] = {
     COMMON_MODEL_ROWS,
     {.id = LOGITS_IDS, .name = "ids", .type = OPT_STRING, .arg = "1,2,3", .help = "token ids of the prompt"},
-    {.id = LOGITS_NPY, .name = "npy", .type = OPT_STRING, .arg = "F", .help = "write the logits as float32 [rows, V]"},
-    {.id = LOGITS_LAST, .name = "last", .type = OPT_INT, .arg = "K", .range = "[1,2147483647]",
+    {.id = LOGITS_NPY,
+     .name = "npy",
+     .type = OPT_STRING,
+     .arg = "F",
+     .help = "write the logits as float32 [rows, V]"},
+    {.id = LOGITS_LAST,
+     .name = "last",
+     .type = OPT_INT,
+     .arg = "K",
+     .range = "[1,2147483647]",
      .help = "only the last K positions; default: all"},
-    {.id = LOGITS_HIDDEN, .name = "hidden", .type = OPT_STRING, .arg = "F",
+    {.id = LOGITS_HIDDEN,
+     .name = "hidden",
+     .type = OPT_STRING,
+     .arg = "F",
      .help = "write the hidden states as float32 [L + 1, T, E], embedding output first"},
-    {.id = LOGITS_TOP, .name = "top", .type = OPT_INT, .arg = "K", .range = "[1,1024]",
+    {.id = LOGITS_TOP,
+     .name = "top",
+     .type = OPT_INT,
+     .arg = "K",
+     .range = "[1,1024]",
      .help = "print the K largest logits of each position"},
-    {.id = LOGITS_CHUNK, .name = "chunk", .type = OPT_INT, .arg = "N", .range = "[1,65536]",
+    {.id = LOGITS_CHUNK,
+     .name = "chunk",
+     .type = OPT_INT,
+     .arg = "N",
+     .range = "[1,65536]",
      .help = "compute the prompt in chunks of N tokens"},
-    {.id = LOGITS_NO_SPECIAL, .name = "no-special", .type = OPT_FLAG, .help = "add no BOS or other special tokens to text"},
+    {.id = LOGITS_NO_SPECIAL,
+     .name = "no-special",
+     .type = OPT_FLAG,
+     .help = "add no BOS or other special tokens to text"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -124,17 +154,25 @@ static int write_hidden(const char *path, const float *x, const size_t shape[3],
 static int compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
 {
     const struct model_info *i = &m->model.info;
-    struct output o = {.has_npy = opt_given(v, LOGITS_NPY), .json = opt_flag(v, OPT_JSON), .vocab = i->vocab, .e = e,
+    struct output o = {.has_npy = opt_given(v, LOGITS_NPY),
+                       .json = opt_flag(v, OPT_JSON),
+                       .vocab = i->vocab,
+                       .e = e,
                        .top = (size_t)opt_int(v, LOGITS_TOP)};
-    struct score_request r = {.ids = ids->id, .n = ids->n, .last = ids->n, .chunk = (size_t)opt_int(v, LOGITS_CHUNK),
-                              .rows = take_rows, .ctx = &o};
+    struct score_request r = {.ids = ids->id,
+                              .n = ids->n,
+                              .last = ids->n,
+                              .chunk = (size_t)opt_int(v, LOGITS_CHUNK),
+                              .rows = take_rows,
+                              .ctx = &o};
     size_t shape[3] = {i->n_layers + 1, ids->n, i->hidden}, rows_shape[2];
     int rc = 0;
 
     if (opt_given(v, LOGITS_LAST) && (size_t)opt_int(v, LOGITS_LAST) < ids->n)
         o.first = ids->n - (size_t)opt_int(v, LOGITS_LAST);
     r.last = opt_given(v, LOGITS_HIDDEN) ? ids->n : ids->n - o.first;
-    if (opt_given(v, LOGITS_HIDDEN) && !(r.hidden = mem_zalloc(shape[0] * shape[1], shape[2] * sizeof(float), MEM_APP)))
+    if (opt_given(v, LOGITS_HIDDEN) &&
+        !(r.hidden = mem_zalloc(shape[0] * shape[1], shape[2] * sizeof(float), MEM_APP)))
         return err_nomem(e, "hidden states");
     o.list = json_array();
     rows_shape[0] = ids->n - o.first;
@@ -176,8 +214,8 @@ static int run(const struct opt_values *v, struct err *e)
     if (rc == 0 && !opt_given(v, LOGITS_IDS)) {
         struct llm *m = gallop_llm(g);
 
-        rc = m->tok ? tok_encode(m->tok, v->args[0], strlen(v->args[0]), opt_flag(v, LOGITS_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL,
-                                 &ids, e)
+        rc = m->tok ? tok_encode(m->tok, v->args[0], strlen(v->args[0]),
+                                 opt_flag(v, LOGITS_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL, &ids, e)
                     : err_set(e, ERR_INPUT, "%s", m->tok_missing.msg);
     }
     if (rc == 0)
@@ -191,7 +229,8 @@ int verb_logits(int argc, char **argv)
 {
     struct opt_values v;
     struct err e = {0};
-    int rc = common_parse("logits", "[options] [\"prompt\"]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    int rc = common_parse("logits", "[options] [\"prompt\"]", rows, sizeof(rows) / sizeof(rows[0]), argc,
+                          argv, &v);
 
     if (rc >= 0)
         return rc;

@@ -1,5 +1,6 @@
-/* verb_ppl.c - `gallop ppl`: perplexity of a text in windows that do not overlap, each computed alone. The first token of a window is
- * not scored; a BOS stands in front of each where the tokenizer adds one. --kl compares with the fp32 run. */
+/* verb_ppl.c - `gallop ppl`: perplexity of a text in windows that do not overlap, each computed alone. The
+ * first token of a window is not scored; a BOS stands in front of each where the tokenizer adds one. --kl
+ * compares with the fp32 run. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,23 @@ enum { WANTED = 64 };
 static const struct opt_row rows[] = {
     COMMON_MODEL_ROWS,
     {.id = PPL_FILE, .name = "file", .type = OPT_STRING, .arg = "F", .help = "the text (-: standard input)"},
-    {.id = PPL_CTX, .name = "ctx", .type = OPT_INT, .arg = "N", .range = "[2,1048576]", .fallback = "512", .help = "window length"},
-    {.id = PPL_MAX_TOKENS, .name = "max-tokens", .type = OPT_INT, .arg = "N", .range = "[2,2147483647]",
+    {.id = PPL_CTX,
+     .name = "ctx",
+     .type = OPT_INT,
+     .arg = "N",
+     .range = "[2,1048576]",
+     .fallback = "512",
+     .help = "window length"},
+    {.id = PPL_MAX_TOKENS,
+     .name = "max-tokens",
+     .type = OPT_INT,
+     .arg = "N",
+     .range = "[2,2147483647]",
      .help = "only the first N tokens of the text"},
-    {.id = PPL_KL, .name = "kl", .type = OPT_FLAG, .help = "also compare with the fp32 run of the same checkpoint"},
+    {.id = PPL_KL,
+     .name = "kl",
+     .type = OPT_FLAG,
+     .help = "also compare with the fp32 run of the same checkpoint"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -28,10 +42,10 @@ struct ppl {
     struct llm *m, *exact; /* exact NULL: no --kl */
     const int32_t *window; /* ids of the window that is scored */
     size_t n_window;
-    float *exact_logits;   /* [window, V] */
+    float *exact_logits; /* [window, V] */
     double nll;
-    size_t n;              /* predictions */
-    double *kl;            /* [n] */
+    size_t n;   /* predictions */
+    double *kl; /* [n] */
     size_t n_kl, cap_kl, n_agree;
     struct err *e;
 };
@@ -90,7 +104,8 @@ static int score_window(struct ppl *p, const int32_t *ids, size_t n)
 }
 
 /* Tokens of the text, cut into windows; PREFIX (BOS) leads each. */
-static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix, const struct opt_values *v)
+static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix,
+                      const struct opt_values *v)
 {
     size_t ctx = (size_t)opt_int(v, PPL_CTX), n = ids->n, body;
     struct common_bar bar = {.what = "scoring", .quiet = opt_flag(v, OPT_QUIET)};
@@ -137,7 +152,8 @@ static void print(struct ppl *p, bool json)
     json_t *o = json_pack("{s:I,s:f,s:f}", "tokens", (json_int_t)p->n, "nll", mean, "ppl", exp(mean));
 
     if (!json)
-        printf("%zu tokens scored, mean negative log-likelihood %.6f, perplexity %.4f\n", p->n, mean, exp(mean));
+        printf("%zu tokens scored, mean negative log-likelihood %.6f, perplexity %.4f\n", p->n, mean,
+               exp(mean));
     if (p->n_kl) {
         for (size_t i = 0; i < p->n_kl; i++)
             sum += p->kl[i];
@@ -186,8 +202,9 @@ static int score_file(struct ppl *p, const struct opt_values *v)
     else if ((rc = common_read_file(opt_string(v, PPL_FILE), &text, p->e)) == 0 &&
              (rc = tok_encode(p->m->tok, text.data ? text.data : "", text.len, 0, &ids, p->e)) == 0 &&
              (rc = bos_prefix(p->m->tok, &prefix, p->e)) == 0)
-        rc = ids.n + prefix.n < 2 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, PPL_FILE))
-                                  : score_text(p, &ids, &prefix, v);
+        rc = ids.n + prefix.n < 2
+                 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, PPL_FILE))
+                 : score_text(p, &ids, &prefix, v);
     buf_fini(&text);
     tok_ids_fini(&ids);
     tok_ids_fini(&prefix);

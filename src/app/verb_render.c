@@ -1,5 +1,5 @@
-/* verb_render.c - `gallop render`: exactly the bytes that a chat template makes of messages, or any Jinja template of any
- * variables. */
+/* verb_render.c - `gallop render`: exactly the bytes that a chat template makes of messages, or any Jinja
+ * template of any variables. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -10,20 +10,54 @@
 #include "text/chat.h"
 #include "text/jinja.h"
 
-enum { RENDER_MESSAGES = COMMON_OWN, RENDER_NO_PROMPT, RENDER_TEMPLATE, RENDER_CONTEXT, RENDER_NOW, RENDER_IDS, RENDER_NAME };
+enum {
+    RENDER_MESSAGES = COMMON_OWN,
+    RENDER_NO_PROMPT,
+    RENDER_TEMPLATE,
+    RENDER_CONTEXT,
+    RENDER_NOW,
+    RENDER_IDS,
+    RENDER_NAME
+};
 
 static const struct opt_row rows[] = {
-    {.id = OPT_MODEL, .name = "model", .brief = 'm', .type = OPT_STRING, .arg = "DIR", .env = "GALLOP_MODEL",
+    {.id = OPT_MODEL,
+     .name = "model",
+     .brief = 'm',
+     .type = OPT_STRING,
+     .arg = "DIR",
+     .env = "GALLOP_MODEL",
      .help = "checkpoint folder; default: the demo model"},
-    {.id = RENDER_MESSAGES, .name = "messages", .type = OPT_STRING, .arg = "F.json",
-     .help = "a list of messages, or an object with messages, tools, documents and further variables (-: standard input)"},
-    {.id = RENDER_NO_PROMPT, .name = "no-generation-prompt", .type = OPT_FLAG, .help = "do not open the assistant's turn"},
-    {.id = RENDER_NAME, .name = "template-name", .type = OPT_STRING, .arg = "NAME",
+    {.id = RENDER_MESSAGES,
+     .name = "messages",
+     .type = OPT_STRING,
+     .arg = "F.json",
+     .help =
+         "a list of messages, or an object with messages, tools, documents and further variables (-: standard input)"},
+    {.id = RENDER_NO_PROMPT,
+     .name = "no-generation-prompt",
+     .type = OPT_FLAG,
+     .help = "do not open the assistant's turn"},
+    {.id = RENDER_NAME,
+     .name = "template-name",
+     .type = OPT_STRING,
+     .arg = "NAME",
      .help = "one of a model's named templates; default: default, or tool_use where tools are given"},
-    {.id = RENDER_TEMPLATE, .name = "template", .type = OPT_STRING, .arg = "F.jinja", .help = "another template"},
-    {.id = RENDER_CONTEXT, .name = "context", .type = OPT_STRING, .arg = "F.json",
+    {.id = RENDER_TEMPLATE,
+     .name = "template",
+     .type = OPT_STRING,
+     .arg = "F.jinja",
+     .help = "another template"},
+    {.id = RENDER_CONTEXT,
+     .name = "context",
+     .type = OPT_STRING,
+     .arg = "F.json",
      .help = "render --template with these variables and nothing else"},
-    {.id = RENDER_NOW, .name = "now", .type = OPT_STRING, .arg = "TIME", .help = "fixes the clock, e.g. 2026-07-01T12:00:00"},
+    {.id = RENDER_NOW,
+     .name = "now",
+     .type = OPT_STRING,
+     .arg = "TIME",
+     .help = "fixes the clock, e.g. 2026-07-01T12:00:00"},
     {.id = RENDER_IDS, .name = "ids", .type = OPT_FLAG, .help = "print token ids instead of the text"},
     COMMON_OUTPUT_ROWS,
 };
@@ -63,25 +97,26 @@ static int read_json(const char *path, json_t **out, struct err *e)
 
 static int with_context(const struct opt_values *v, const struct tm *now, struct buf *out, struct err *e)
 {
-    const char *path = opt_string(v, RENDER_TEMPLATE);
+    const char *path = opt_string(v, RENDER_TEMPLATE), *context_path = opt_string(v, RENDER_CONTEXT);
     struct jinja *j = NULL;
-    struct buf text;
-    json_t *context = NULL;
+    struct buf text, context;
     int rc;
 
     buf_init(&text, MEM_APP);
-    if ((rc = common_read_file(path, &text, e)) == 0 && (rc = read_json(opt_string(v, RENDER_CONTEXT), &context, e)) == 0 &&
+    buf_init(&context, MEM_APP);
+    if ((rc = common_read_file(path, &text, e)) == 0 &&
+        (rc = common_read_file(context_path, &context, e)) == 0 &&
         (rc = jinja_parse(&j, text.data ? text.data : "", text.len, path, e)) == 0)
-        rc = jinja_render(j, context, now, out, e);
+        rc = jinja_render_text(j, context.data ? context.data : "", context.len, context_path, now, out, e);
     jinja_free(j);
-    json_decref(context);
     buf_fini(&text);
+    buf_fini(&context);
     return rc;
 }
 
 /* The variables that the model's own template would get, given to another one. */
-static int another_template(const struct opt_values *v, const struct chat *c, json_t *messages, const struct tm *now,
-                            struct buf *out, struct err *e)
+static int another_template(const struct opt_values *v, const struct chat *c, json_t *messages,
+                            const struct tm *now, struct buf *out, struct err *e)
 {
     const char *path = opt_string(v, RENDER_TEMPLATE);
     struct jinja *j = NULL;
@@ -114,7 +149,8 @@ static int with_messages(const struct opt_values *v, const struct tm *now, struc
         else if (!chat_has_template(c))
             rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", model);
         else
-            rc = chat_render(c, messages, opt_string(v, RENDER_NAME), !opt_flag(v, RENDER_NO_PROMPT), now, out, e);
+            rc = chat_render(c, messages, opt_string(v, RENDER_NAME), !opt_flag(v, RENDER_NO_PROMPT), now,
+                             out, e);
     }
     json_decref(messages);
     chat_close(c);
@@ -146,18 +182,21 @@ int verb_render(int argc, char **argv)
     struct err e = {0};
     struct buf out;
     struct tm now;
-    int rc = common_parse("render", "--messages F.json [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    int rc = common_parse("render", "--messages F.json [options]", rows, sizeof(rows) / sizeof(rows[0]), argc,
+                          argv, &v);
 
     if (rc >= 0)
         return rc;
-    if (!opt_given(&v, RENDER_MESSAGES) && !(opt_given(&v, RENDER_CONTEXT) && opt_given(&v, RENDER_TEMPLATE))) {
+    if (!opt_given(&v, RENDER_MESSAGES) &&
+        !(opt_given(&v, RENDER_CONTEXT) && opt_given(&v, RENDER_TEMPLATE))) {
         log_error("render: --messages is needed, or --template with --context");
         opt_fini(&v);
         return 2;
     }
     buf_init(&out, MEM_APP);
     if ((rc = read_now(&v, &now, &e)) == 0)
-        rc = opt_given(&v, RENDER_CONTEXT) ? with_context(&v, &now, &out, &e) : with_messages(&v, &now, &out, &e);
+        rc = opt_given(&v, RENDER_CONTEXT) ? with_context(&v, &now, &out, &e)
+                                           : with_messages(&v, &now, &out, &e);
     if (rc == 0 && opt_flag(&v, RENDER_IDS))
         rc = print_ids(&v, &out, &e);
     else if (rc == 0 && opt_flag(&v, OPT_JSON))

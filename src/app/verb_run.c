@@ -15,12 +15,28 @@ static const struct opt_row rows[] = {
     COMMON_MODEL_ROWS,
     COMMON_SAMPLING_ROWS,
     {.id = RUN_IDS, .name = "ids", .type = OPT_STRING, .arg = "1,2,3", .help = "token ids instead of text"},
-    {.id = RUN_FILE, .name = "file", .type = OPT_STRING, .arg = "F", .help = "read the prompt from a file (-: standard input)"},
-    {.id = RUN_BATCH, .name = "batch", .type = OPT_STRING, .arg = "F.jsonl",
+    {.id = RUN_FILE,
+     .name = "file",
+     .type = OPT_STRING,
+     .arg = "F",
+     .help = "read the prompt from a file (-: standard input)"},
+    {.id = RUN_BATCH,
+     .name = "batch",
+     .type = OPT_STRING,
+     .arg = "F.jsonl",
      .help = "many requests, one object a line: {\"prompt\":...} or {\"ids\":[...]} and sampling fields"},
-    {.id = RUN_CHAT, .name = "chat", .type = OPT_FLAG, .help = "wrap the prompt in the model's chat template"},
-    {.id = RUN_NO_SPECIAL, .name = "no-special", .type = OPT_FLAG, .help = "add no BOS or other special tokens"},
-    {.id = RUN_KEEP_SPECIAL, .name = "keep-special", .type = OPT_FLAG, .help = "write special tokens into the text"},
+    {.id = RUN_CHAT,
+     .name = "chat",
+     .type = OPT_FLAG,
+     .help = "wrap the prompt in the model's chat template"},
+    {.id = RUN_NO_SPECIAL,
+     .name = "no-special",
+     .type = OPT_FLAG,
+     .help = "add no BOS or other special tokens"},
+    {.id = RUN_KEEP_SPECIAL,
+     .name = "keep-special",
+     .type = OPT_FLAG,
+     .help = "write special tokens into the text"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -71,8 +87,8 @@ static int run(const struct opt_values *v, struct err *e)
     b.keep_special = opt_flag(v, RUN_KEEP_SPECIAL);
     b.chat = opt_flag(v, RUN_CHAT);
     b.stream = !opt_given(v, RUN_BATCH);
-    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 && (rc = common_sampling(v, &b.sampling, &b.arena, e)) == 0 &&
-        (rc = add_requests(&b, v, e)) == 0) {
+    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
+        (rc = common_sampling(v, &b.sampling, &b.arena, e)) == 0 && (rc = add_requests(&b, v, e)) == 0) {
         char err[GALLOP_ERR_SIZE];
 
         o.progress = common_progress;
@@ -91,7 +107,8 @@ int verb_run(int argc, char **argv)
 {
     struct opt_values v;
     struct err e = {0};
-    int rc = common_parse("run", "[options] [\"prompt\"]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    int rc =
+        common_parse("run", "[options] [\"prompt\"]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
 
     if (rc >= 0)
         return rc;

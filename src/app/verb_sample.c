@@ -12,14 +12,22 @@
 enum { SAMPLE_LOGITS = COMMON_OWN, SAMPLE_PARAMS };
 
 static const struct opt_row rows[] = {
-    {.id = SAMPLE_LOGITS, .name = "logits", .type = OPT_STRING, .arg = "F.npy", .help = "float32 logits of one position"},
-    {.id = SAMPLE_PARAMS, .name = "params", .type = OPT_STRING, .arg = "JSON",
+    {.id = SAMPLE_LOGITS,
+     .name = "logits",
+     .type = OPT_STRING,
+     .arg = "F.npy",
+     .help = "float32 logits of one position"},
+    {.id = SAMPLE_PARAMS,
+     .name = "params",
+     .type = OPT_STRING,
+     .arg = "JSON",
      .help = "sampling fields with underscores, plus prompt_ids and output_ids"},
     COMMON_OUTPUT_ROWS,
 };
 
 /* Takes KEY, a list of ids below N_VOCAB, out of O. */
-static int take_ids(json_t *o, const char *key, size_t n_vocab, struct arena *a, int32_t **ids, size_t *n, struct err *e)
+static int take_ids(json_t *o, const char *key, size_t n_vocab, struct arena *a, int32_t **ids, size_t *n,
+                    struct err *e)
 {
     const json_t *list = json_object_get(o, key);
 
@@ -40,12 +48,14 @@ static int take_ids(json_t *o, const char *key, size_t n_vocab, struct arena *a,
     return 0;
 }
 
-static void print(const struct sample_stage *stage, size_t n_stages, const struct sample_prob *prob, size_t n_probs, bool json)
+static void print(const struct sample_stage *stage, size_t n_stages, const struct sample_prob *prob,
+                  size_t n_probs, bool json)
 {
     json_t *stages = json_array(), *probs = json_array();
 
     for (size_t i = 0; i < n_stages; i++) {
-        json_array_append_new(stages, json_pack("{s:s,s:I}", "name", stage[i].name, "survivors", (json_int_t)stage[i].survivors));
+        json_array_append_new(stages, json_pack("{s:s,s:I}", "name", stage[i].name, "survivors",
+                                                (json_int_t)stage[i].survivors));
         if (!json)
             printf("%-20s %zu\n", stage[i].name, stage[i].survivors);
     }
@@ -114,8 +124,9 @@ static int run(const struct opt_values *v, struct err *e)
     if (!json_is_object(params))
         rc = err_set(e, ERR_INPUT, "--params: %s", params ? "an object is expected" : je.text);
     else if ((rc = npy_read(opt_string(v, SAMPLE_LOGITS), &logits, &n, e)) == 0)
-        rc = n == 0 || n > INT32_MAX ? err_set(e, ERR_INPUT, "%s: %zu logits", opt_string(v, SAMPLE_LOGITS), n)
-                                     : explain(params, logits, n, opt_flag(v, OPT_JSON), &a, e);
+        rc = n == 0 || n > INT32_MAX
+                 ? err_set(e, ERR_INPUT, "%s: %zu logits", opt_string(v, SAMPLE_LOGITS), n)
+                 : explain(params, logits, n, opt_flag(v, OPT_JSON), &a, e);
     json_decref(params);
     mem_free(logits);
     arena_fini(&a);
@@ -126,7 +137,8 @@ int verb_sample(int argc, char **argv)
 {
     struct opt_values v;
     struct err e = {0};
-    int rc = common_parse("sample", "--logits F.npy --params JSON", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    int rc = common_parse("sample", "--logits F.npy --params JSON", rows, sizeof(rows) / sizeof(rows[0]),
+                          argc, argv, &v);
 
     if (rc >= 0)
         return rc;

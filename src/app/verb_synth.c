@@ -1,5 +1,6 @@
-/* verb_synth.c - `gallop synth`: a checkpoint folder with random weights in a real model's shape and a byte-level tokenizer, so
- * that speed can be measured without a download. The same seed gives the same bytes. */
+/* verb_synth.c - `gallop synth`: a checkpoint folder with random weights in a real model's shape and a
+ * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same
+ * bytes. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,12 +18,31 @@ enum { SYNTH_OUT = COMMON_OWN, SYNTH_LIST, SYNTH_LAYERS, SYNTH_DTYPE };
 enum { CHUNK = 1 << 16 };
 
 static const struct opt_row rows[] = {
-    {.id = SYNTH_OUT, .name = "output", .brief = 'o', .type = OPT_STRING, .arg = "DIR", .help = "the folder to write"},
+    {.id = SYNTH_OUT,
+     .name = "output",
+     .brief = 'o',
+     .type = OPT_STRING,
+     .arg = "DIR",
+     .help = "the folder to write"},
     {.id = SYNTH_LIST, .name = "list", .type = OPT_FLAG, .help = "name the shapes"},
-    {.id = SYNTH_LAYERS, .name = "layers", .type = OPT_INT, .arg = "N", .range = "[1,4096]", .help = "fewer or more layers"},
-    {.id = SYNTH_DTYPE, .name = "dtype", .type = OPT_CHOICE, .choices = "bf16|fp16|fp32", .fallback = "bf16",
+    {.id = SYNTH_LAYERS,
+     .name = "layers",
+     .type = OPT_INT,
+     .arg = "N",
+     .range = "[1,4096]",
+     .help = "fewer or more layers"},
+    {.id = SYNTH_DTYPE,
+     .name = "dtype",
+     .type = OPT_CHOICE,
+     .choices = "bf16|fp16|fp32",
+     .fallback = "bf16",
      .help = "how the weights are stored"},
-    {.id = OPT_SEED, .name = "seed", .type = OPT_INT, .arg = "N", .fallback = "0", .help = "seed of the weights"},
+    {.id = OPT_SEED,
+     .name = "seed",
+     .type = OPT_INT,
+     .arg = "N",
+     .fallback = "0",
+     .help = "seed of the weights"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -66,7 +86,8 @@ static int add_header(void *ctx, const char *name, size_t r, size_t c, enum synt
     size_t n = r * (c ? c : 1) * dtype_bytes(s->dtype);
 
     (void)fill;
-    buf_fmt(&s->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu", s->header.len > 1 ? "," : "", name, dtype_name(s->dtype), r);
+    buf_fmt(&s->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu", s->header.len > 1 ? "," : "", name,
+            dtype_name(s->dtype), r);
     if (c)
         buf_fmt(&s->header, ",%zu", c);
     buf_fmt(&s->header, "],\"data_offsets\":[%zu,%zu]}", s->bytes, s->bytes + n);
@@ -74,7 +95,8 @@ static int add_header(void *ctx, const char *name, size_t r, size_t c, enum synt
     return s->header.oom ? err_nomem(s->e, "the header") : 0;
 }
 
-/* N weights, uniform in +-amplitude from 16 random bits each, so that their standard deviation is 1 / sqrt(inputs). */
+/* N weights, uniform in +-amplitude from 16 random bits each, so that their standard deviation is 1 /
+ * sqrt(inputs). */
 static void fill_random(struct synth *s, size_t first, size_t n, float amplitude)
 {
     for (size_t i = 0; i < n; i += 8) {
@@ -143,7 +165,8 @@ static int write_weights(struct synth *s, const struct synthshape *shape, size_t
     for (int i = 0; i < 8; i++)
         len[i] = (unsigned char)(s->header.len >> (8 * i));
     if ((rc = open_file(s, dir, "model.safetensors")) != 0 || (rc = put(s, len, 8)) != 0 ||
-        (rc = put(s, s->header.data, s->header.len)) != 0 || (rc = synthshape_tensors(shape, layers, add_data, s)) != 0)
+        (rc = put(s, s->header.data, s->header.len)) != 0 ||
+        (rc = synthshape_tensors(shape, layers, add_data, s)) != 0)
         return rc;
     common_bar_end(&s->bar);
     return close_file(s);
@@ -161,7 +184,8 @@ static int write_json(struct synth *s, const char *dir, const char *name, json_t
     return rc ? rc : close_file(s);
 }
 
-/* The character that stands for BYTE in byte-level vocabularies: printable ones for themselves, the rest from U+0100 on. */
+/* The character that stands for BYTE in byte-level vocabularies: printable ones for themselves, the rest
+ * from U+0100 on. */
 static uint32_t byte_char(int byte)
 {
     uint32_t next = 0x100;
@@ -178,8 +202,8 @@ static uint32_t byte_char(int byte)
 
 static json_t *added(int id, const char *content)
 {
-    return json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", id, "content", content, "single_word", 0, "lstrip", 0, "rstrip", 0,
-                     "normalized", 0, "special", 1);
+    return json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", id, "content", content, "single_word", 0,
+                     "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
 }
 
 static json_t *tokenizer(void)
@@ -192,11 +216,13 @@ static json_t *tokenizer(void)
         s[utf8_encode(byte_char(b), s)] = 0;
         json_object_set_new(vocab, s, json_integer(b));
     }
-    return json_pack("{s:s,s:n,s:n,s:[o,o],s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},s:{s:s,s:n,s:n,s:n,s:n,s:b,s:b,s:b,s:o,s:[]}}",
-                     "version", "1.0", "truncation", "padding", "added_tokens", added(256, "<|begin|>"), added(257, "<|end|>"),
-                     "normalizer", "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1,
-                     "post_processor", "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1,
-                     "model", "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+    return json_pack("{s:s,s:n,s:n,s:[o,o],s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},"
+                     "s:{s:s,s:n,s:n,s:n,s:n,s:b,s:b,s:b,s:o,s:[]}}",
+                     "version", "1.0", "truncation", "padding", "added_tokens", added(256, "<|begin|>"),
+                     added(257, "<|end|>"), "normalizer", "pre_tokenizer", "type", "ByteLevel",
+                     "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1, "post_processor", "decoder",
+                     "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model",
+                     "type", "BPE", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                      "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges");
 }
 
@@ -209,9 +235,11 @@ static int write_all(struct synth *s, const struct synthshape *shape, const stru
 
     if (mkdir(dir, 0777) != 0 && errno != EEXIST)
         return err_os(s->e, "create", dir);
-    if ((rc = write_json(s, dir, "config.json", synthshape_config(shape, layers, torch_name[opt_choice(v, SYNTH_DTYPE)]))) != 0 ||
-        (rc = write_json(s, dir, "generation_config.json",
-                         json_pack("{s:i,s:i,s:b}", "bos_token_id", 256, "eos_token_id", 257, "do_sample", 0))) != 0 ||
+    if ((rc = write_json(s, dir, "config.json",
+                         synthshape_config(shape, layers, torch_name[opt_choice(v, SYNTH_DTYPE)]))) != 0 ||
+        (rc = write_json(
+             s, dir, "generation_config.json",
+             json_pack("{s:i,s:i,s:b}", "bos_token_id", 256, "eos_token_id", 257, "do_sample", 0))) != 0 ||
         (rc = write_json(s, dir, "tokenizer.json", tokenizer())) != 0)
         return rc;
     return write_weights(s, shape, layers, dir);
@@ -226,8 +254,8 @@ static void list_shapes(bool json)
 
         json_array_append_new(names, json_string(s->name));
         if (!json)
-            printf("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name, s->family, s->layers,
-                   s->hidden, s->heads, s->kv, s->vocab);
+            printf("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name,
+                   s->family, s->layers, s->hidden, s->heads, s->kv, s->vocab);
     }
     if (json)
         common_print_json(json_incref(names));
@@ -254,9 +282,11 @@ static int run(const struct opt_values *v, struct err *e)
     buf_init(&s->header, MEM_APP);
     rc = write_all(s, shape, v);
     if (rc == 0 && opt_flag(v, OPT_JSON))
-        common_print_json(json_pack("{s:s,s:I}", "folder", opt_string(v, SYNTH_OUT), "bytes", (json_int_t)s->bytes));
+        common_print_json(
+            json_pack("{s:s,s:I}", "folder", opt_string(v, SYNTH_OUT), "bytes", (json_int_t)s->bytes));
     else if (rc == 0 && !opt_flag(v, OPT_QUIET))
-        printf("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, SYNTH_OUT), (double)s->bytes / 1e6, shape->name);
+        printf("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, SYNTH_OUT),
+               (double)s->bytes / 1e6, shape->name);
     if (s->f)
         fclose(s->f);
     buf_fini(&s->header);
@@ -268,7 +298,8 @@ int verb_synth(int argc, char **argv)
 {
     struct opt_values v;
     struct err e = {0};
-    int rc = common_parse("synth", "SHAPE -o DIR [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    int rc =
+        common_parse("synth", "SHAPE -o DIR [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
 
     if (rc >= 0)
         return rc;

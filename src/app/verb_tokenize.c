@@ -8,21 +8,59 @@
 #include "base/mem.h"
 #include "text/detok.h"
 
-enum { TOK_IDS_OPT = COMMON_OWN, TOK_NO_SPECIAL, TOK_PIECES, TOK_BATCH, TOK_PLAIN_OPT, TOK_DECODE, TOK_STREAM, TOK_SKIP, TOK_FILE };
+enum {
+    TOK_IDS_OPT = COMMON_OWN,
+    TOK_NO_SPECIAL,
+    TOK_PIECES,
+    TOK_BATCH,
+    TOK_PLAIN_OPT,
+    TOK_DECODE,
+    TOK_STREAM,
+    TOK_SKIP,
+    TOK_FILE
+};
 
 static const struct opt_row rows[] = {
-    {.id = OPT_MODEL, .name = "model", .brief = 'm', .type = OPT_STRING, .arg = "PATH", .env = "GALLOP_MODEL",
-     .help = "checkpoint folder, tokenizer.json, sentencepiece .model or tiktoken file; default: the demo model"},
-    {.id = TOK_NO_SPECIAL, .name = "no-special", .type = OPT_FLAG, .help = "add no BOS or other special tokens"},
-    {.id = TOK_PLAIN_OPT, .name = "plain", .type = OPT_FLAG, .help = "read special tokens inside the text as ordinary text"},
-    {.id = TOK_PIECES, .name = "pieces", .type = OPT_FLAG, .help = "print the vocabulary's strings beside the ids"},
-    {.id = TOK_FILE, .name = "file", .type = OPT_STRING, .arg = "F", .help = "read the text from a file (-: standard input)"},
-    {.id = TOK_BATCH, .name = "batch", .type = OPT_STRING, .arg = "F.jsonl",
+    {.id = OPT_MODEL,
+     .name = "model",
+     .brief = 'm',
+     .type = OPT_STRING,
+     .arg = "PATH",
+     .env = "GALLOP_MODEL",
+     .help =
+         "checkpoint folder, tokenizer.json, sentencepiece .model or tiktoken file; default: the demo model"},
+    {.id = TOK_NO_SPECIAL,
+     .name = "no-special",
+     .type = OPT_FLAG,
+     .help = "add no BOS or other special tokens"},
+    {.id = TOK_PLAIN_OPT,
+     .name = "plain",
+     .type = OPT_FLAG,
+     .help = "read special tokens inside the text as ordinary text"},
+    {.id = TOK_PIECES,
+     .name = "pieces",
+     .type = OPT_FLAG,
+     .help = "print the vocabulary's strings beside the ids"},
+    {.id = TOK_FILE,
+     .name = "file",
+     .type = OPT_STRING,
+     .arg = "F",
+     .help = "read the text from a file (-: standard input)"},
+    {.id = TOK_BATCH,
+     .name = "batch",
+     .type = OPT_STRING,
+     .arg = "F.jsonl",
      .help = "a JSON string, {\"text\":...} or {\"ids\":[...]} a line"},
     {.id = TOK_DECODE, .name = "decode", .type = OPT_FLAG, .help = "ids to text"},
     {.id = TOK_IDS_OPT, .name = "ids", .type = OPT_STRING, .arg = "1,2,3", .help = "the ids to decode"},
-    {.id = TOK_SKIP, .name = "skip-special", .type = OPT_FLAG, .help = "leave special tokens out of decoded text"},
-    {.id = TOK_STREAM, .name = "stream", .type = OPT_FLAG, .help = "decode token by token, as a streamer shows it"},
+    {.id = TOK_SKIP,
+     .name = "skip-special",
+     .type = OPT_FLAG,
+     .help = "leave special tokens out of decoded text"},
+    {.id = TOK_STREAM,
+     .name = "stream",
+     .type = OPT_FLAG,
+     .help = "decode token by token, as a streamer shows it"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -54,7 +92,8 @@ static void add_piece(struct job *j, int32_t id)
 
 static int encode(struct job *j, const char *text, size_t len)
 {
-    unsigned flags = (opt_flag(j->v, TOK_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL) | (opt_flag(j->v, TOK_PLAIN_OPT) ? TOK_PLAIN : 0);
+    unsigned flags = (opt_flag(j->v, TOK_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL) |
+                     (opt_flag(j->v, TOK_PLAIN_OPT) ? TOK_PLAIN : 0);
     struct tok_ids ids = {0};
     int rc = tok_encode(j->t, text, len, flags, &ids, j->e);
 
@@ -139,7 +178,9 @@ static int decode_list(struct job *j, const json_t *list, const char *what)
 
         if (!json_is_integer(id))
             rc = err_set(j->e, ERR_INPUT, "%s: ids[%zu] is not an integer", what, i);
-        ids[i] = json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX ? -1 : (int32_t)json_integer_value(id);
+        ids[i] = json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX
+                     ? -1
+                     : (int32_t)json_integer_value(id);
     }
     if (rc == 0)
         rc = decode(j, ids, n);
@@ -195,7 +236,10 @@ static int single(struct job *j)
     int rc;
 
     if (j->decode) {
-        if ((rc = common_ids(opt_given(v, TOK_IDS_OPT) ? opt_string(v, TOK_IDS_OPT) : v->n_args ? v->args[0] : "", &ids, j->e)) == 0)
+        if ((rc = common_ids(opt_given(v, TOK_IDS_OPT) ? opt_string(v, TOK_IDS_OPT)
+                             : v->n_args               ? v->args[0]
+                                                       : "",
+                             &ids, j->e)) == 0)
             rc = decode(j, ids.id, ids.n);
         tok_ids_fini(&ids);
         return rc;
@@ -216,14 +260,16 @@ int verb_tokenize(int argc, char **argv)
     char path[4096];
     const char *model;
     struct job j = {.v = &v, .e = &e};
-    int rc = common_parse("tokenize", "[options] [\"text\"]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    int rc = common_parse("tokenize", "[options] [\"text\"]", rows, sizeof(rows) / sizeof(rows[0]), argc,
+                          argv, &v);
 
     if (rc >= 0)
         return rc;
     j.decode = opt_flag(&v, TOK_DECODE);
     j.json = opt_flag(&v, OPT_JSON) || opt_given(&v, TOK_BATCH);
     buf_init(&j.out, MEM_APP);
-    if (!opt_given(&v, TOK_BATCH) && !opt_given(&v, TOK_FILE) && !opt_given(&v, TOK_IDS_OPT) && v.n_args != 1) {
+    if (!opt_given(&v, TOK_BATCH) && !opt_given(&v, TOK_FILE) && !opt_given(&v, TOK_IDS_OPT) &&
+        v.n_args != 1) {
         log_error("tokenize: one text is needed, or --file, --batch or --decode --ids");
         opt_fini(&v);
         return 2;

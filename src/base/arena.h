@@ -18,10 +18,10 @@ struct arena {
 };
 
 void arena_init(struct arena *a, enum mem_tag tag);
-void *arena_alloc(struct arena *a, size_t bytes);         /* NULL: out of memory; contents undefined */
-void *arena_zalloc(struct arena *a, size_t n, size_t size); /* zeroed; NULL also on overflow */
+void *arena_alloc(struct arena *a, size_t bytes);              /* NULL: out of memory; contents undefined */
+void *arena_zalloc(struct arena *a, size_t n, size_t size);    /* zeroed; NULL also on overflow */
 char *arena_strndup(struct arena *a, const char *s, size_t n); /* terminated copy */
-void arena_reset(struct arena *a); /* frees all chunks but one and starts over */
-void arena_fini(struct arena *a);  /* frees everything; a zeroed arena is fine */
+void arena_reset(struct arena *a);                             /* frees all chunks but one and starts over */
+void arena_fini(struct arena *a);                              /* frees everything; a zeroed arena is fine */
 
 #endif

@@ -1,5 +1,6 @@
 /* buf.h - a growing run of bytes. Running out of memory is sticky: appends become no-ops and `oom` stays set,
- * so a writer checks once at its end. data is terminated by a zero byte that len does not count (NULL while empty).
+ * so a writer checks once at its end. data is terminated by a zero byte that len does not count (NULL while
+ * empty).
  */
 #ifndef GALLOP_BASE_BUF_H
 #define GALLOP_BASE_BUF_H
@@ -24,9 +25,9 @@ void buf_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 
 void buf_clear(struct buf *b); /* keeps the memory; forgets oom */
 void buf_fini(struct buf *b);  /* a zeroed buf is fine */
 
-/* The bytes as a JSON string literal with quotes: escapes what JSON must and the line ends U+0085, U+2028 and U+2029, keeps
- * other UTF-8 as it is, and writes U+FFFD for each maximal ill-formed sequence, so that what comes out is always valid
- * JSON on one line. */
+/* The bytes as a JSON string literal with quotes: escapes what JSON must and the line ends U+0085, U+2028
+ * and U+2029, keeps other UTF-8 as it is, and writes U+FFFD for each maximal ill-formed sequence, so that
+ * what comes out is always valid JSON on one line. */
 void buf_json_str(struct buf *b, const char *s, size_t n);
 
 #endif

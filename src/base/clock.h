@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-uint64_t clock_ns(void);   /* since an arbitrary point; never goes back */
+uint64_t clock_ns(void); /* since an arbitrary point; never goes back */
 double clock_seconds(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* cpu.c - reads CPUID and XCR0 once and remembers what they allow.
  *
- * An instruction set counts only if the operating system also saves its registers (XGETBV): AVX needs the xmm and ymm
- * state, AVX-512 the opmask and both halves of the zmm state. Elsewhere than on x86-64 there is only CPU_REF.
+ * An instruction set counts only if the operating system also saves its registers (XGETBV): AVX needs the xmm
+ * and ymm state, AVX-512 the opmask and both halves of the zmm state. Elsewhere than on x86-64 there is only
+ * CPU_REF.
  * Facts: Intel SDM volume 2A (CPUID), volume 1 chapter 13 (XCR0).
  */
 #include "base/cpu.h"
@@ -65,7 +66,8 @@ static void probe_isas(void)
     if (!__get_cpuid_count(7, 0, &max_sub, &b7, &c, &d))
         return;
     saved = xcr0();
-    has[CPU_AVX2] = all(c1, L1C_AVX | L1C_FMA | L1C_F16C) && all(b7, L7B_AVX2 | L7B_BMI2) && all(saved, XCR0_YMM);
+    has[CPU_AVX2] =
+        all(c1, L1C_AVX | L1C_FMA | L1C_F16C) && all(b7, L7B_AVX2 | L7B_BMI2) && all(saved, XCR0_YMM);
     has[CPU_AVX512] = has[CPU_AVX2] && all(saved, XCR0_ZMM) &&
                       all(b7, L7B_AVX512F | L7B_AVX512DQ | L7B_AVX512BW | L7B_AVX512VL);
     has_vnni = has[CPU_AVX512] && all(c, L7C_AVX512VNNI);
@@ -191,7 +193,9 @@ size_t cpu_cache_bytes(int level)
     long v;
 
     ASSERT(level >= 1 && level <= 3, "level %d", level);
-    v = sysconf(level == 1 ? _SC_LEVEL1_DCACHE_SIZE : level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
+    v = sysconf(level == 1   ? _SC_LEVEL1_DCACHE_SIZE
+                : level == 2 ? _SC_LEVEL2_CACHE_SIZE
+                             : _SC_LEVEL3_CACHE_SIZE);
     if (v > 0)
         return (size_t)v;
     n = sysfs_cache_bytes(level);

@@ -40,8 +40,7 @@ int err_os(struct err *e, const char *what, const char *path)
     char text[128];
     int saved = errno;
 
-    return err_set(e, ERR_OS, "%s: cannot %s: %s", path, what,
-                   strerror_r(saved, text, sizeof(text)));
+    return err_set(e, ERR_OS, "%s: cannot %s: %s", path, what, strerror_r(saved, text, sizeof(text)));
 }
 
 int err_prefix(struct err *e, const char *fmt, ...)

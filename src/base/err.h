@@ -41,10 +41,10 @@ void err_assert_failed(const char *cond, const char *file, int line, const char 
     __attribute__((noreturn, format(printf, 4, 5)));
 
 /* A bug if COND does not hold: aborts with file, line and, where given, a formatted line of values. Always on. */
-#define ASSERT(cond, ...)                                                                          \
-    do {                                                                                           \
-        if (__builtin_expect(!(cond), 0))                                                          \
-            err_assert_failed(#cond, __FILE__, __LINE__, " " __VA_ARGS__);                         \
+#define ASSERT(cond, ...)                                                  \
+    do {                                                                   \
+        if (__builtin_expect(!(cond), 0))                                  \
+            err_assert_failed(#cond, __FILE__, __LINE__, " " __VA_ARGS__); \
     } while (0)
 
 #endif

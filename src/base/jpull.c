@@ -63,8 +63,17 @@ enum jp_type jp_peek(struct jp *j)
     case 't': return JP_TRUE;
     case 'f': return JP_FALSE;
     case 'n': return JP_NULL;
-    case '-': case '0': case '1': case '2': case '3': case '4':
-    case '5': case '6': case '7': case '8': case '9': return JP_NUMBER;
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9': return JP_NUMBER;
     default: break;
     }
     jp_fail(j, "a value cannot begin with byte 0x%02x", (unsigned char)*j->p);

@@ -31,8 +31,8 @@ struct jp_str {
 
 struct jp {
     const char *begin, *p, *end;
-    const char *path;       /* for messages */
-    struct arena *arena;    /* unescaped strings */
+    const char *path;    /* for messages */
+    struct arena *arena; /* unescaped strings */
     struct err *e;
     int rc;
     int depth;
@@ -41,22 +41,22 @@ struct jp {
 };
 
 int jp_open(struct jp *j, const char *text, size_t len, const char *path, struct arena *a, struct err *e);
-enum jp_type jp_peek(struct jp *j);               /* type of the next value; JP_NONE after an error */
+enum jp_type jp_peek(struct jp *j); /* type of the next value; JP_NONE after an error */
 void jp_enter_object(struct jp *j);
-bool jp_key(struct jp *j, struct jp_str *key);    /* false: '}' was read, or an error */
+bool jp_key(struct jp *j, struct jp_str *key); /* false: '}' was read, or an error */
 void jp_enter_array(struct jp *j);
-bool jp_elem(struct jp *j);                       /* true: an element follows; false: ']' was read, or an error */
+bool jp_elem(struct jp *j); /* true: an element follows; false: ']' was read, or an error */
 bool jp_string(struct jp *j, struct jp_str *s);
-bool jp_i64(struct jp *j, int64_t *v);            /* an integer that fits; 1.0 and 1e3 are refused */
+bool jp_i64(struct jp *j, int64_t *v); /* an integer that fits; 1.0 and 1e3 are refused */
 bool jp_u64(struct jp *j, uint64_t *v);
 bool jp_f64(struct jp *j, double *v);
 bool jp_bool(struct jp *j, bool *v);
-bool jp_null(struct jp *j);                       /* true and consumed if the value is null; else nothing happens */
-void jp_skip(struct jp *j);                       /* any value */
-struct jp_str jp_raw(struct jp *j);               /* skips any value and returns its text */
+bool jp_null(struct jp *j);         /* true and consumed if the value is null; else nothing happens */
+void jp_skip(struct jp *j);         /* any value */
+struct jp_str jp_raw(struct jp *j); /* skips any value and returns its text */
 bool jp_is(const struct jp_str *s, const char *literal);
 int jp_rc(const struct jp *j);
-int jp_finish(struct jp *j);                      /* proves that only blanks follow; returns jp_rc() */
+int jp_finish(struct jp *j); /* proves that only blanks follow; returns jp_rc() */
 
 /* Sets a sticky error "PATH: at byte N: ..." and returns its code. For the caller's own findings. */
 int jp_fail(struct jp *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -35,13 +35,13 @@ static void line(enum log_level l, const char *word, const char *fmt, va_list ap
         return; /* nowhere left to say so */
 }
 
-#define LOG_FUNCTION(name, lvl, word)                                                              \
-    void name(const char *fmt, ...)                                                                \
-    {                                                                                              \
-        va_list ap;                                                                                \
-        va_start(ap, fmt);                                                                         \
-        line(lvl, word, fmt, ap);                                                                  \
-        va_end(ap);                                                                                \
+#define LOG_FUNCTION(name, lvl, word) \
+    void name(const char *fmt, ...)   \
+    {                                 \
+        va_list ap;                   \
+        va_start(ap, fmt);            \
+        line(lvl, word, fmt, ap);     \
+        va_end(ap);                   \
     }
 
 LOG_FUNCTION(log_error, LOG_ERROR, "")

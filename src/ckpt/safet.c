@@ -109,11 +109,10 @@ static int check_entry(struct header *h, struct entry *t)
     if (!dtype_of_name(t->dtype.s, t->dtype.n, &t->view.dtype))
         return err_set(h->e, ERR_UNSUPPORTED, "%s: tensor %.*s has the unknown dtype %.*s", path, n, name,
                        t->dtype.n < 40 ? (int)t->dtype.n : 40, t->dtype.s);
-    view_shape_text(&t->view, shape, sizeof(shape));
     if (!tfile_elements(t->view.shape, t->view.n_dims, &elements))
         return err_set(h->e, ERR_INPUT,
                        "%s: tensor %.*s: its shape %s has more elements than an address can count", path, n,
-                       name, shape);
+                       name, view_shape_text(&t->view, shape, sizeof(shape)));
     if (t->end < t->begin || t->end > h->data_bytes)
         return err_set(h->e, ERR_INPUT,
                        "%s: tensor %.*s lies at %" PRIu64 "..%" PRIu64 ", the file holds %zu bytes of data",
@@ -121,8 +120,8 @@ static int check_entry(struct header *h, struct entry *t)
     if (t->end - t->begin != elements * dtype_bytes(t->view.dtype))
         return err_set(h->e, ERR_INPUT,
                        "%s: tensor %.*s has %" PRIu64 " bytes, its shape %s and dtype %s need %zu", path, n,
-                       name, t->end - t->begin, shape, dtype_name(t->view.dtype),
-                       elements * dtype_bytes(t->view.dtype));
+                       name, t->end - t->begin, view_shape_text(&t->view, shape, sizeof(shape)),
+                       dtype_name(t->view.dtype), elements * dtype_bytes(t->view.dtype));
     view_set_contiguous(&t->view);
     t->view.data = h->data + t->begin;
     return tfile_add(h->f, name, t->name.n, t->view, h->e);
@@ -136,10 +135,12 @@ static size_t view_bytes(const struct view *v)
 static int by_place(const void *a, const void *b)
 {
     const struct view *x = a, *y = b;
-    size_t nx = view_bytes(x), ny = view_bytes(y);
+    size_t nx, ny;
 
     if (x->data != y->data)
         return (const char *)x->data < (const char *)y->data ? -1 : 1;
+    nx = view_bytes(x);
+    ny = view_bytes(y);
     return nx != ny ? (nx < ny ? -1 : 1) : 0; /* empty tensors before the one whose place they share */
 }
 
@@ -182,7 +183,7 @@ static int read_header(struct header *h, const char *text, size_t len)
         }
         read_entry(j, &t);
         if ((rc = jp_rc(j)) != 0) {
-            err_prefix(h->e, "tensor %.*s", shown(&name), name.s);
+            tfile_blame(h->f, name.s, name.n, h->e);
             return rc;
         }
         if ((rc = check_entry(h, &t)) != 0)

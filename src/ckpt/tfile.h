@@ -47,6 +47,9 @@ int tfile_add(struct tfile *f, const char *name, size_t len, struct view v, stru
 /* Builds the index when the last tensor is in (and sorted); a name that stands twice is an error. */
 int tfile_seal(struct tfile *f, struct err *e);
 
+/* Puts the tensor's name behind the file's in a sentence that begins with the file's. */
+void tfile_blame(const struct tfile *f, const char *name, size_t len, struct err *e);
+
 /* The tensor NAME[len], or NULL. Borrowed until tfile_close(). */
 const struct view *tfile_get(const struct tfile *f, const char *name, size_t len);
 

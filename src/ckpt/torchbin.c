@@ -22,6 +22,7 @@ static const char magic[] = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"; /* 0x195
 
 struct reader {
     struct tfile *f;
+    struct arena values;    /* what the pickles built */
     struct torchzip zip;    /* zip form: where storages are */
     struct strmap dtypes;   /* stream form: key -> dtype, from the pickle */
     struct strmap storages; /* stream form: key -> place of its element count in the file */
@@ -125,7 +126,7 @@ static int add_tensor(struct reader *r, const char *name, size_t name_len, const
                        r->f->path, shown(name_len), name);
     rc = r->zip.n ? zip_storage(r, s, bytes, &data) : stream_storage(r, s, &data);
     if (rc != 0) {
-        err_prefix(r->e, "tensor %.*s", shown(name_len), name);
+        tfile_blame(r->f, name, name_len, r->e);
         return rc;
     }
     if ((rc = charge_expansion(r, t, elements, name, shown(name_len))) != 0)
@@ -190,22 +191,22 @@ static int read_zip(struct reader *r)
     order = torchzip_get(&r->zip, "byteorder", 9);
     if (order && (order->bytes != 6 || memcmp(order->data, "little", 6) != 0))
         return err_set(r->e, ERR_UNSUPPORTED, "%s: the byte order of this file is not \"little\"", f->path);
-    if ((rc = unpickle_run(&u, pickle->data, pickle->bytes, &f->arena, f->path, "data.pkl", r->e)) != 0)
+    if ((rc = unpickle_run(&u, pickle->data, pickle->bytes, &r->values, f->path, "data.pkl", r->e)) != 0)
         return rc;
     return add_dict(r, u.object);
 }
 
 /* Runs the next pickle of a stream at *at and steps over it. */
-static int next_pickle(const struct reader *r, size_t *at, const char *what, struct unpickle *u)
+static int next_pickle(struct reader *r, size_t *at, const char *what, struct unpickle *u)
 {
     struct tfile *f = r->f;
-    int rc = unpickle_run(u, f->map.bytes + *at, f->map.len - *at, &f->arena, f->path, what, r->e);
+    int rc = unpickle_run(u, f->map.bytes + *at, f->map.len - *at, &r->values, f->path, what, r->e);
 
     *at += u->bytes;
     return rc;
 }
 
-static int read_stream_head(const struct reader *r, size_t *at)
+static int read_stream_head(struct reader *r, size_t *at)
 {
     const struct unpickle_value *v;
     struct unpickle u;
@@ -306,6 +307,7 @@ int torchbin_read(struct tfile *f, struct err *e)
     struct reader r = {.f = f, .e = e};
     int rc;
 
+    arena_init(&r.values, MEM_CKPT);
     strmap_init(&r.dtypes, MEM_CKPT);
     strmap_init(&r.storages, MEM_CKPT);
     if (torchzip_is(f->map.bytes, f->map.len))
@@ -314,6 +316,7 @@ int torchbin_read(struct tfile *f, struct err *e)
         rc = read_stream(&r);
     else
         rc = err_set(e, ERR_INPUT, "%s: this is neither a zip archive nor a stream of torch.save", f->path);
+    arena_fini(&r.values);
     torchzip_close(&r.zip);
     strmap_fini(&r.dtypes);
     strmap_fini(&r.storages);

@@ -16,8 +16,8 @@
 
 enum { MAX_BYTES = 256 << 20, MAX_STACK = 1 << 16, MAX_MARKS = 1 << 10, MAX_VALUES = 1 << 22 };
 
-/* Values that need no memory. They are shared by all machines and outlive them; nothing writes to them, since only
- * lists and dicts are ever filled. */
+/* Values that need no memory. They are shared by all machines and outlive them; nothing writes to them,
+ * since only lists and dicts are ever filled. */
 static struct unpickle_value none = {.kind = UNPICKLE_NONE};
 static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
 static struct unpickle_value no = {.kind = UNPICKLE_BOOL};

@@ -13,11 +13,11 @@ enum { PENDING_CANCELS = 256 };
 struct gallop {
     struct llm llm;
     struct step step;
-    struct sampling config;    /* generation_config.json, with the end tokens of config.json */
+    struct sampling config; /* generation_config.json, with the end tokens of config.json */
     struct arena config_arena;
     struct arena request_arena; /* of the submit that runs */
     uint64_t last_id, default_seed;
-    struct seq *finished;      /* of the event given out last */
+    struct seq *finished;                     /* of the event given out last */
     _Atomic uint64_t cancel[PENDING_CANCELS]; /* id + 1; 0: free. UINT64_MAX: all */
 };
 
@@ -26,7 +26,8 @@ _Static_assert((int)GALLOP_BAD_INPUT == (int)ERR_INPUT && (int)GALLOP_UNSUPPORTE
                    (int)GALLOP_NO_SPACE == (int)ERR_NOSPACE && (int)GALLOP_CANCELLED == (int)ERR_CANCELLED,
                "public codes are the inner ones");
 _Static_assert(sizeof(((struct err *)0)->msg) <= GALLOP_ERR_SIZE, "a sentence fits");
-_Static_assert(sizeof(struct gallop_logprob) == sizeof(struct sample_top), "log-probabilities are passed on as they are");
+_Static_assert(sizeof(struct gallop_logprob) == sizeof(struct sample_top),
+               "log-probabilities are passed on as they are");
 
 static int give(char *err, const struct err *e, int rc)
 {
@@ -49,12 +50,21 @@ void gallop_options_init(struct gallop_options *o)
 
 static int read_options(const struct gallop_options *o, struct llm_options *l, struct err *e)
 {
-    *l = (struct llm_options){.model = o->model, .dtype = DT_BF16, .kv_type = o->kv_cache_type,
-                              .kv_dtype = o->kv_cache_dtype, .op_config = o->op_config,
-                              .attention_backend = o->attention_backend, .isa = o->isa, .threads = o->threads,
-                              .max_len = (size_t)o->max_model_len, .max_seqs = (size_t)o->max_num_seqs,
-                              .max_tokens = (size_t)o->max_batched_tokens, .kv_tokens = (size_t)o->kv_cache_tokens,
-                              .block = (size_t)o->block_size, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    *l = (struct llm_options){.model = o->model,
+                              .dtype = DT_BF16,
+                              .kv_type = o->kv_cache_type,
+                              .kv_dtype = o->kv_cache_dtype,
+                              .op_config = o->op_config,
+                              .attention_backend = o->attention_backend,
+                              .isa = o->isa,
+                              .threads = o->threads,
+                              .max_len = (size_t)o->max_model_len,
+                              .max_seqs = (size_t)o->max_num_seqs,
+                              .max_tokens = (size_t)o->max_batched_tokens,
+                              .kv_tokens = (size_t)o->kv_cache_tokens,
+                              .block = (size_t)o->block_size,
+                              .progress = o->progress,
+                              .progress_ctx = o->progress_ctx};
     if (!o->model)
         return err_set(e, ERR_INPUT, "no model is named");
     if (o->dtype && strcmp(o->dtype, "fp32") == 0)
@@ -62,11 +72,14 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, s
     else if (o->dtype && strcmp(o->dtype, "bf16") != 0)
         return err_set(e, ERR_INPUT, "dtype %s is not known (fp32, bf16)", o->dtype);
     if (o->max_model_len < 0 || o->max_model_len == 1 || o->max_model_len > INT32_MAX)
-        return err_set(e, ERR_INPUT, "max_model_len %lld is not between 2 and 2^31", (long long)o->max_model_len);
+        return err_set(e, ERR_INPUT, "max_model_len %lld is not between 2 and 2^31",
+                       (long long)o->max_model_len);
     if (o->max_num_seqs < 0 || o->max_num_seqs > 4096)
-        return err_set(e, ERR_INPUT, "max_num_seqs %lld is not between 1 and 4096", (long long)o->max_num_seqs);
+        return err_set(e, ERR_INPUT, "max_num_seqs %lld is not between 1 and 4096",
+                       (long long)o->max_num_seqs);
     if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
-        return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536", (long long)o->max_batched_tokens);
+        return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536",
+                       (long long)o->max_batched_tokens);
     if (o->kv_cache_tokens < 0 || o->block_size < 0)
         return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
     return 0;
@@ -136,9 +149,17 @@ struct llm *gallop_llm(struct gallop *g)
 void gallop_request_init(struct gallop_request *r)
 {
     *r = (struct gallop_request){.text_len = SIZE_MAX};
-    r->sampling = (struct gallop_sampling){.max_new_tokens = -1, .min_new_tokens = -1, .do_sample = -1, .ignore_eos = -1,
-                                           .temperature = NAN, .top_k = -1, .top_p = NAN, .min_p = NAN,
-                                           .repetition_penalty = NAN, .frequency_penalty = NAN, .presence_penalty = NAN,
+    r->sampling = (struct gallop_sampling){.max_new_tokens = -1,
+                                           .min_new_tokens = -1,
+                                           .do_sample = -1,
+                                           .ignore_eos = -1,
+                                           .temperature = NAN,
+                                           .top_k = -1,
+                                           .top_p = NAN,
+                                           .min_p = NAN,
+                                           .repetition_penalty = NAN,
+                                           .frequency_penalty = NAN,
+                                           .presence_penalty = NAN,
                                            .logprobs = -1};
 }
 
@@ -175,12 +196,12 @@ static int copy_lists(const struct gallop_sampling *p, struct sampling *s, struc
 static int read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
 {
     sampling_default(s);
-#define TAKE(given, field, value, bit)                  \
-    do {                                                \
-        if (given) {                                    \
-            s->field = value;                           \
-            sampling_mark(s, SAMPLING_##bit);           \
-        }                                               \
+#define TAKE(given, field, value, bit)        \
+    do {                                      \
+        if (given) {                          \
+            s->field = value;                 \
+            sampling_mark(s, SAMPLING_##bit); \
+        }                                     \
     } while (0)
     TAKE(p->max_new_tokens >= 0, max_new_tokens, (size_t)p->max_new_tokens, MAX_NEW_TOKENS);
     TAKE(p->min_new_tokens >= 0, min_new_tokens, (size_t)p->min_new_tokens, MIN_NEW_TOKENS);
@@ -195,7 +216,8 @@ static int read_sampling(const struct gallop_sampling *p, struct sampling *s, st
     TAKE(!isnan(p->presence_penalty), presence_penalty, p->presence_penalty, PRESENCE_PENALTY);
     TAKE(p->has_seed, seed, p->seed, SEED);
     if (p->logprobs > SAMPLING_MAX_LOGPROBS)
-        return err_set(e, ERR_INPUT, "logprobs %lld is more than %d", (long long)p->logprobs, SAMPLING_MAX_LOGPROBS);
+        return err_set(e, ERR_INPUT, "logprobs %lld is more than %d", (long long)p->logprobs,
+                       SAMPLING_MAX_LOGPROBS);
     TAKE(p->logprobs >= 0, logprobs, (int)p->logprobs, LOGPROBS);
 #undef TAKE
     return copy_lists(p, s, a) == 0 ? 0 : err_nomem(e, "a request");
@@ -211,15 +233,19 @@ static int skip_padding(const struct gallop_request *r, size_t *first, struct er
         ++*first;
     for (size_t i = *first; i < r->n_ids; i++)
         if (r->mask[i] == 0)
-            return err_set(e, ERR_INPUT, "the attention mask has a 0 at position %zu behind a 1: only padding on the left is "
-                                         "accepted", i);
+            return err_set(
+                e, ERR_INPUT,
+                "the attention mask has a 0 at position %zu behind a 1: only padding on the left is "
+                "accepted",
+                i);
     return 0;
 }
 
-int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
-                           struct err *e)
+int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
+                           uint64_t *id, struct err *e)
 {
-    struct seq_request sr = {.ids = r->ids, .n_ids = r->n_ids, .keep_special = r->keep_special != 0, .user = r->user};
+    struct seq_request sr = {
+        .ids = r->ids, .n_ids = r->n_ids, .keep_special = r->keep_special != 0, .user = r->user};
     struct tok_ids ids = {0};
     struct sampling merged;
     struct seq *s = NULL;
@@ -305,10 +331,10 @@ static void describe_end(const struct gallop *g, const struct seq *s, struct gal
     ev->type = GALLOP_FINISHED;
     ev->stop_token = st->why == STOP_TOKEN ? st->token : -1;
     ev->stop_string = st->why == STOP_STRING ? s->sampling.stop[st->string].s : NULL;
-    ev->finish = s->fault.code               ? GALLOP_FINISH_ERROR
-                 : st->why == STOP_LENGTH    ? GALLOP_FINISH_LENGTH
-                 : st->why != STOP_NONE      ? GALLOP_FINISH_STOP
-                                             : GALLOP_FINISH_CANCELLED;
+    ev->finish = s->fault.code            ? GALLOP_FINISH_ERROR
+                 : st->why == STOP_LENGTH ? GALLOP_FINISH_LENGTH
+                 : st->why != STOP_NONE   ? GALLOP_FINISH_STOP
+                                          : GALLOP_FINISH_CANCELLED;
     ev->error = s->fault.code ? s->fault.msg : NULL;
     ev->context_full = st->why == STOP_LENGTH && s->n_known == g->llm.max_len;
     ev->n_prompt = s->n_prompt;
@@ -340,20 +366,26 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
         ev->text = g->step.text.data + se.text;
         ev->text_len = se.text_len;
         break;
-    case STEP_FINISHED:
-        describe_end(g, se.seq, ev);
-        g->finished = se.seq;
+    case STEP_FINISHED: describe_end(g, se.seq, ev); g->finished = se.seq;
     }
     return 1;
 }
 
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 {
-    *s = (struct gallop_stats){.n_waiting = g->step.n_waiting, .n_running = g->step.n_running, .n_steps = g->step.n_steps,
-                               .n_prompt_tokens = g->step.n_prompt_tokens, .n_output_tokens = g->step.n_output_tokens,
-                               .n_finished = g->step.n_finished, .weight_bytes = g->llm.model.packed_bytes,
-                               .kv_bytes = kv_bytes(&g->llm.kv), .scratch_bytes = llm_scratch_bytes(&g->llm),
-                               .max_model_len = g->llm.max_len, .vocab_size = g->llm.model.info.vocab,
-                               .load_s = g->llm.load_s, .threads = pool_threads(g->llm.pool),
-                               .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16", .isa = g->llm.isa};
+    *s = (struct gallop_stats){.n_waiting = g->step.n_waiting,
+                               .n_running = g->step.n_running,
+                               .n_steps = g->step.n_steps,
+                               .n_prompt_tokens = g->step.n_prompt_tokens,
+                               .n_output_tokens = g->step.n_output_tokens,
+                               .n_finished = g->step.n_finished,
+                               .weight_bytes = g->llm.model.packed_bytes,
+                               .kv_bytes = kv_bytes(&g->llm.kv),
+                               .scratch_bytes = llm_scratch_bytes(&g->llm),
+                               .max_model_len = g->llm.max_len,
+                               .vocab_size = g->llm.model.info.vocab,
+                               .load_s = g->llm.load_s,
+                               .threads = pool_threads(g->llm.pool),
+                               .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
+                               .isa = g->llm.isa};
 }

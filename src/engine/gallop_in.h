@@ -9,7 +9,7 @@
 struct llm *gallop_llm(struct gallop *g);
 
 /* gallop_submit() with USER in place of r->sampling. */
-int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user, uint64_t *id,
-                           struct err *e);
+int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
+                           uint64_t *id, struct err *e);
 
 #endif

@@ -20,7 +20,8 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
     int threads = o->threads, rc = 0;
 
     if (o->isa && !cpu_isa_of_name(o->isa, &cap))
-        return err_set(e, ERR_INPUT, "instruction set %s is not known (ref, avx2, avx512, avx512bf16)", o->isa);
+        return err_set(e, ERR_INPUT, "instruction set %s is not known (ref, avx2, avx512, avx512bf16)",
+                       o->isa);
     kern_init(cap < cpu_best() ? cap : cpu_best());
     if (threads < 0 || threads > 1024)
         return err_set(e, ERR_INPUT, "threads %d is not between 1 and 1024", threads);
@@ -51,16 +52,23 @@ static int open_tok(struct llm *m, const char *dir, struct err *e)
 static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
 {
     const struct model_info *i = &m->model.info;
-    struct kv_limits lim = {.n_layers = i->n_layers, .n_kv = i->n_kv, .head_dim = i->head_dim, .dtype = o->dtype,
-                            .max_seqs = m->max_seqs, .max_len = m->max_len, .block = o->block};
+    struct kv_limits lim = {.n_layers = i->n_layers,
+                            .n_kv = i->n_kv,
+                            .head_dim = i->head_dim,
+                            .dtype = o->dtype,
+                            .max_seqs = m->max_seqs,
+                            .max_len = m->max_len,
+                            .block = o->block};
     size_t memory = topo_memory_limit_bytes() / 2, most, block = o->block ? o->block : KV_DEFAULT_BLOCK;
 
-    if (o->kv_dtype && strcmp(o->kv_dtype, "auto") != 0 && strcmp(o->kv_dtype, o->dtype == DT_F32 ? "fp32" : "bf16") != 0)
-        return err_set(e, ERR_UNSUPPORTED, "KV cache dtype %s cannot be used with computing type %s", o->kv_dtype,
-                       o->dtype == DT_F32 ? "fp32" : "bf16");
+    if (o->kv_dtype && strcmp(o->kv_dtype, "auto") != 0 &&
+        strcmp(o->kv_dtype, o->dtype == DT_F32 ? "fp32" : "bf16") != 0)
+        return err_set(e, ERR_UNSUPPORTED, "KV cache dtype %s cannot be used with computing type %s",
+                       o->kv_dtype, o->dtype == DT_F32 ? "fp32" : "bf16");
     most = memory / kv_token_bytes(&lim);
     lim.pool_tokens = o->kv_tokens;
-    if (lim.pool_tokens == 0 && __builtin_mul_overflow(m->max_seqs, (m->max_len + block - 1) / block * block, &lim.pool_tokens))
+    if (lim.pool_tokens == 0 &&
+        __builtin_mul_overflow(m->max_seqs, (m->max_len + block - 1) / block * block, &lim.pool_tokens))
         lim.pool_tokens = most;
     if (o->kv_tokens == 0 && lim.pool_tokens > most)
         lim.pool_tokens = most;
@@ -70,9 +78,16 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
 static int open_sink(struct llm *m, const struct llm_options *o, const struct opconf *ops, struct err *e)
 {
     const struct model_info *i = &m->model.info;
-    struct eager_limits lim = {.max_tokens = m->max_tokens, .max_seqs = m->max_seqs, .max_len = m->max_len,
-                               .n_heads = i->n_heads, .n_kv = i->n_kv, .head_dim = i->head_dim, .inner = i->inner,
-                               .hidden = i->hidden, .n_layers = i->n_layers, .dtype = o->dtype};
+    struct eager_limits lim = {.max_tokens = m->max_tokens,
+                               .max_seqs = m->max_seqs,
+                               .max_len = m->max_len,
+                               .n_heads = i->n_heads,
+                               .n_kv = i->n_kv,
+                               .head_dim = i->head_dim,
+                               .inner = i->inner,
+                               .hidden = i->hidden,
+                               .n_layers = i->n_layers,
+                               .dtype = o->dtype};
     int rc;
 
     for (size_t r = 0; r < i->n_ropes; r++)
@@ -105,14 +120,16 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs;
     if (m->max_tokens < m->max_seqs)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
-    if ((rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 || (rc = open_threads(m, o, e)) != 0)
+    if ((rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
+        (rc = open_threads(m, o, e)) != 0)
         goto fail;
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
     if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 || (rc = open_tok(m, o->model, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
-        log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len, o->max_len);
+        log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,
+                 o->max_len);
     m->max_len = o->max_len ? o->max_len : m->model.info.max_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = open_kv(m, o, e)) != 0 ||
         (rc = open_sink(m, o, &ops, e)) != 0)
@@ -145,13 +162,19 @@ void llm_close(struct llm *m)
 
 static void fill_batch(struct llm *m, struct batch *b, const struct llm_rows *rows, size_t n)
 {
-    *b = (struct batch){.id = m->id, .pos = m->pos, .seq = m->seq, .wanted = m->wanted, .logits = m->logits, .n_seqs = n};
+    *b = (struct batch){
+        .id = m->id, .pos = m->pos, .seq = m->seq, .wanted = m->wanted, .logits = m->logits, .n_seqs = n};
     for (size_t s = 0; s < n; s++) {
         const struct llm_rows *r = &rows[s];
 
-        ASSERT(b->n_tokens + r->n <= m->max_tokens && b->n_wanted + r->n_wanted <= m->max_wanted, "%zu rows", r->n);
-        m->seq[s] = (struct batch_seq){.kv = kv_view(&m->kv, r->slot), .first = b->n_tokens, .n = r->n, .pos = r->pos,
-                                       .n_prompt = r->n_prompt, .n_total = r->n_total};
+        ASSERT(b->n_tokens + r->n <= m->max_tokens && b->n_wanted + r->n_wanted <= m->max_wanted, "%zu rows",
+               r->n);
+        m->seq[s] = (struct batch_seq){.kv = kv_view(&m->kv, r->slot),
+                                       .first = b->n_tokens,
+                                       .n = r->n,
+                                       .pos = r->pos,
+                                       .n_prompt = r->n_prompt,
+                                       .n_total = r->n_total};
         for (size_t i = 0; i < r->n; i++) {
             m->id[b->n_tokens + i] = r->id[i];
             m->pos[b->n_tokens + i] = (int32_t)(r->pos + i);

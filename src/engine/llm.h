@@ -1,7 +1,9 @@
-/* llm.h - everything one model needs to run, opened together: weights, tokenizer, cache, kernels' sink, scratch.
+/* llm.h - everything one model needs to run, opened together: weights, tokenizer, cache, kernels' sink,
+ * scratch.
  *
- * The executor seam: above it, sequences and policies; below it, batches. llm_forward() computes new tokens of some
- * sequences and leaves the logits that were asked for. Nothing is allocated in it, and the guard of mem.h proves so.
+ * The executor seam: above it, sequences and policies; below it, batches. llm_forward() computes new tokens
+ * of some sequences and leaves the logits that were asked for. Nothing is allocated in it, and the guard of
+ * mem.h proves so.
  */
 #ifndef GALLOP_ENGINE_LLM_H
 #define GALLOP_ENGINE_LLM_H
@@ -31,19 +33,19 @@ struct llm_options {
 struct llm {
     struct pool *pool;
     struct model model;
-    struct tok *tok;     /* NULL: the folder has no tokenizer; tok_missing says why */
+    struct tok *tok; /* NULL: the folder has no tokenizer; tok_missing says why */
     struct err tok_missing;
     struct kv kv;
     struct eager *eager;
     struct work work;
     size_t max_len, max_seqs, max_tokens, max_wanted;
-    float *logits;       /* [max_wanted, V] */
+    float *logits; /* [max_wanted, V] */
     size_t logits_bytes;
-    int32_t *id, *pos;   /* [max_tokens] */
-    uint32_t *wanted;    /* [max_wanted] */
+    int32_t *id, *pos;     /* [max_tokens] */
+    uint32_t *wanted;      /* [max_wanted] */
     struct batch_seq *seq; /* [max_seqs] */
     double load_s;
-    const char *isa;     /* of the bf16 or fp32 gemm */
+    const char *isa; /* of the bf16 or fp32 gemm */
 };
 
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e);
@@ -51,18 +53,19 @@ void llm_close(struct llm *m); /* a zeroed one is fine */
 
 /* New tokens of one sequence. Their rows must be reserved in the cache. */
 struct llm_rows {
-    size_t slot;      /* sequence number in the cache */
-    const int32_t *id; /* [n] */
-    size_t n, pos;    /* tokens; position of the first = rows computed so far */
+    size_t slot;              /* sequence number in the cache */
+    const int32_t *id;        /* [n] */
+    size_t n, pos;            /* tokens; position of the first = rows computed so far */
     size_t n_prompt, n_total; /* as in struct batch_seq */
-    size_t n_wanted;  /* logits of the last N_WANTED of them */
+    size_t n_wanted;          /* logits of the last N_WANTED of them */
 };
 
-/* Computes ROWS [n]. Logits stand in m->logits in the order of ROWS, [sum of n_wanted, V]. Must fit the limits. */
+/* Computes ROWS [n]. Logits stand in m->logits in the order of ROWS, [sum of n_wanted, V]. Must fit the
+ * limits. */
 void llm_forward(struct llm *m, const struct llm_rows *rows, size_t n);
 
-/* Rows of a sequence with COMPUTED of them in the cache (planned when LAST_TOTAL tokens were known) must be thrown away and
- * computed again now that TOTAL are known: longrope's border. */
+/* Rows of a sequence with COMPUTED of them in the cache (planned when LAST_TOTAL tokens were known) must be
+ * thrown away and computed again now that TOTAL are known: longrope's border. */
 bool llm_must_recompute(const struct llm *m, size_t computed, size_t last_total, size_t total);
 
 size_t llm_scratch_bytes(const struct llm *m);

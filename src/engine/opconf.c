@@ -40,7 +40,8 @@ static int read_object(struct opconf *c, json_t *o, struct err *e)
 
     if (!json_is_object(o))
         return err_set(e, ERR_INPUT, "--op-config: an object of operator kind to backend is expected");
-    json_object_foreach(o, key, v) {
+    json_object_foreach(o, key, v)
+    {
         enum op_kind k;
         int rc;
 

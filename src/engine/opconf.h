@@ -1,4 +1,5 @@
-/* opconf.h - which backend each operator kind shall use, as the user wrote it in --op-config and --attention-backend. */
+/* opconf.h - which backend each operator kind shall use, as the user wrote it in --op-config and
+ * --attention-backend. */
 #ifndef GALLOP_ENGINE_OPCONF_H
 #define GALLOP_ENGINE_OPCONF_H
 
@@ -11,8 +12,9 @@ struct opconf {
     struct arena arena;
 };
 
-/* JSON (may be NULL): an object of kind ("norm", "qkv_projection", "rope", "attention", "out_projection", "mlp",
- * "lm_head") to backend name. An unknown kind or a backend that is not built in is an error that names it. */
+/* JSON (may be NULL): an object of kind ("norm", "qkv_projection", "rope", "attention", "out_projection",
+ * "mlp", "lm_head") to backend name. An unknown kind or a backend that is not built in is an error that
+ * names it. */
 int opconf_read(struct opconf *c, const char *json, const char *attention, struct err *e);
 void opconf_fini(struct opconf *c);
 

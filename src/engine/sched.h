@@ -1,7 +1,8 @@
 /* sched.h - who computes how many tokens in the next step: a pure function of lengths and budgets.
  *
- * Every sequence is a pair (computed, known): rows in the cache, tokens it has. A step computes some of the difference.
- * Decoding, chunked prompts, recomputation after preemption are the same thing here. It knows no cache, model or clock.
+ * Every sequence is a pair (computed, known): rows in the cache, tokens it has. A step computes some of the
+ * difference. Decoding, chunked prompts, recomputation after preemption are the same thing here. It knows no
+ * cache, model or clock.
  */
 #ifndef GALLOP_ENGINE_SCHED_H
 #define GALLOP_ENGINE_SCHED_H
@@ -23,9 +24,10 @@ struct sched_pick {
     size_t n;   /* tokens to compute, >= 1 */
 };
 
-/* SEQ [n] in order of arrival. Sequences that lack one token (decoding) come first, so that nobody's stream stalls behind a
- * prompt; the rest of the budget goes to prompts in order of arrival. OUT [max_seqs]. Returns the number of picks, in
- * ascending order of seq. */
-size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limits *lim, struct sched_pick *out);
+/* SEQ [n] in order of arrival. Sequences that lack one token (decoding) come first, so that nobody's stream
+ * stalls behind a prompt; the rest of the budget goes to prompts in order of arrival. OUT [max_seqs].
+ * Returns the number of picks, in ascending order of seq. */
+size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limits *lim,
+                  struct sched_pick *out);
 
 #endif

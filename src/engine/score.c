@@ -11,15 +11,16 @@ static int check(const struct llm *m, const struct score_request *r, struct err 
         return err_set(e, ERR_INPUT, "the prompt has %zu tokens, the context is %zu", r->n, m->max_len);
     for (size_t i = 0; i < r->n; i++)
         if (r->ids[i] < 0 || (size_t)r->ids[i] >= m->model.info.vocab)
-            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu", r->ids[i], i,
-                           m->model.info.vocab);
+            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu",
+                           r->ids[i], i, m->model.info.vocab);
     return 0;
 }
 
 /* The next chunk from POS: as large as asked, but with no more wanted rows than a step can give. */
 static struct llm_rows next_chunk(const struct llm *m, const struct score_request *r, size_t pos)
 {
-    size_t from = r->n - (r->last < r->n ? r->last : r->n), n = r->chunk && r->chunk < m->max_tokens ? r->chunk : m->max_tokens;
+    size_t from = r->n - (r->last < r->n ? r->last : r->n),
+           n = r->chunk && r->chunk < m->max_tokens ? r->chunk : m->max_tokens;
     struct llm_rows rows = {.id = r->ids + pos, .pos = pos, .n_prompt = r->n, .n_total = r->n};
 
     if (n > r->n - pos)

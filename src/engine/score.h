@@ -10,13 +10,14 @@ struct score_request {
     size_t last;   /* rows wanted: the last LAST positions (at most n) */
     size_t chunk;  /* tokens a forward; 0: as many as a step takes */
     float *hidden; /* [L + 1, n, E] or NULL; then LAST must be n */
-    /* Called with N rows of logits [n, V] of the positions POS, POS + 1, ...; a non-zero return stops and is returned. */
+    /* Called with N rows of logits [n, V] of the positions POS, POS + 1, ...; a non-zero return stops and is
+     * returned. */
     int (*rows)(void *ctx, size_t pos, size_t n, const float *logits);
     void *ctx;
 };
 
-/* Uses sequence 0 of the cache, which must be free, and frees it again. Errors: empty, too long, token outside the
- * vocabulary, no rows left. */
+/* Uses sequence 0 of the cache, which must be free, and frees it again. Errors: empty, too long, token
+ * outside the vocabulary, no rows left. */
 int score_run(struct llm *m, const struct score_request *r, struct err *e);
 
 /* Log of the sum of exp of N logits, in double. */

@@ -10,11 +10,14 @@ static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len
     if (r->n_ids == 0)
         return err_set(e, ERR_INPUT, "the prompt is empty");
     if (r->n_ids >= max_len)
-        return err_set(e, ERR_INPUT, "the prompt has %zu tokens; with a context of %zu at most %zu leave room for an answer",
-                       r->n_ids, max_len, max_len - 1);
+        return err_set(
+            e, ERR_INPUT,
+            "the prompt has %zu tokens; with a context of %zu at most %zu leave room for an answer", r->n_ids,
+            max_len, max_len - 1);
     for (size_t i = 0; i < r->n_ids; i++)
         if (r->ids[i] < 0 || (size_t)r->ids[i] >= n_vocab)
-            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu", r->ids[i], i, n_vocab);
+            return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu",
+                           r->ids[i], i, n_vocab);
     return 0;
 }
 
@@ -24,14 +27,14 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
     struct sampling *to = &s->sampling;
 
     *to = *from;
-#define COPY(field, n)                                                                          \
-    do {                                                                                        \
-        if (from->n) {                                                                          \
-            to->field = arena_zalloc(&s->arena, from->n, sizeof(*from->field));                 \
-            if (!to->field)                                                                     \
-                return ERR_NOMEM;                                                               \
-            memcpy(to->field, from->field, from->n * sizeof(*from->field));                     \
-        }                                                                                       \
+#define COPY(field, n)                                                          \
+    do {                                                                        \
+        if (from->n) {                                                          \
+            to->field = arena_zalloc(&s->arena, from->n, sizeof(*from->field)); \
+            if (!to->field)                                                     \
+                return ERR_NOMEM;                                               \
+            memcpy(to->field, from->field, from->n * sizeof(*from->field));     \
+        }                                                                       \
     } while (0)
     COPY(bias, n_biases);
     COPY(stop, n_stops);
@@ -46,8 +49,8 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
     return 0;
 }
 
-static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab, size_t max_len,
-                struct err *e)
+static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
+                size_t max_len, struct err *e)
 {
     size_t room = max_len - r->n_ids;
     int rc;
@@ -64,14 +67,14 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
         return err_nomem(e, "a request");
     memcpy(s->token, r->ids, r->n_ids * sizeof(*s->token));
     if ((rc = stop_init(&s->stop, &s->sampling, r->n_ids, max_len, &s->arena, e)) != 0 ||
-        (rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->cap - s->n_prompt, n_vocab,
-                                  &s->arena, e)) != 0)
+        (rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->cap - s->n_prompt,
+                                  n_vocab, &s->arena, e)) != 0)
         return rc;
     return tok ? detok_new(&s->detok, tok, !r->keep_special, e) : 0;
 }
 
-int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab, size_t max_len,
-            struct err *e)
+int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
+            size_t max_len, struct err *e)
 {
     struct seq *s;
     int rc = check_ids(r, n_vocab, max_len, e);

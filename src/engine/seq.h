@@ -1,7 +1,8 @@
 /* seq.h - one request on its way: its tokens, what it asked for, what it still holds back.
  *
- * Everything is allocated when the request is submitted (one arena, one detokenizer), so that a step adds a token without
- * allocating. States go one way: waiting, running, done; preemption leads back to waiting with nothing computed.
+ * Everything is allocated when the request is submitted (one arena, one detokenizer), so that a step adds a
+ * token without allocating. States go one way: waiting, running, done; preemption leads back to waiting with
+ * nothing computed.
  */
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
@@ -22,11 +23,11 @@ struct seq {
     void *user;
     struct arena arena;
     struct sampling sampling; /* merged and proved */
-    int32_t *token;      /* [cap] prompt, then output */
+    int32_t *token;           /* [cap] prompt, then output */
     size_t n_prompt, n_known, cap;
-    size_t n_computed;   /* rows in the cache */
-    size_t last_total;   /* n_known of the last forward */
-    size_t slot;         /* number in the cache while running */
+    size_t n_computed; /* rows in the cache */
+    size_t last_total; /* n_known of the last forward */
+    size_t slot;       /* number in the cache while running */
     enum seq_state state;
     struct sample_history history;
     struct stop stop;
@@ -34,21 +35,22 @@ struct seq {
     struct buf piece;    /* scratch between detokenizer and stop strings */
     bool context_cuts;   /* the context ends before max_new_tokens */
     bool cancelled;
-    struct err fault;    /* code set: ended by an error */
+    struct err fault;                /* code set: ended by an error */
     double t_first, t_token, t_last; /* clock: first computed, first token, latest token */
 };
 
 struct seq_request {
     const int32_t *ids;
     size_t n_ids;
-    const struct sampling *sampling; /* merged, with its seed; arrays may be borrowed from the caller: they are copied */
+    const struct sampling
+        *sampling; /* merged, with its seed; arrays may be borrowed from the caller: they are copied */
     bool keep_special;
     void *user;
 };
 
 /* Proves the request against the vocabulary and MAX_LEN positions and allocates all it will need. */
-int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab, size_t max_len,
-            struct err *e);
+int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
+            size_t max_len, struct err *e);
 void seq_free(struct seq *s); /* NULL is fine */
 
 size_t seq_n_output(const struct seq *s);

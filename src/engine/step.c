@@ -59,7 +59,8 @@ void step_close(struct step *g)
 int step_add(struct step *g, struct seq *s, struct err *e)
 {
     /* a sequence gives at most a token, a text, what was held back and an end in a step */
-    if (!mem_grow((void **)&g->event, &g->cap_events, 4 * (g->n_waiting + g->n_running + 1), sizeof(*g->event), MEM_ENGINE))
+    if (!mem_grow((void **)&g->event, &g->cap_events, 4 * (g->n_waiting + g->n_running + 1),
+                  sizeof(*g->event), MEM_ENGINE))
         return err_nomem(e, "events");
     s->next = NULL;
     s->state = SEQ_WAITING;
@@ -224,14 +225,16 @@ static size_t reserve(struct step *g, size_t n_picks)
         struct seq *s = g->active[g->pick[i].seq];
         int rc = ERR_NOSPACE;
 
-        while (s->state == SEQ_RUNNING && (rc = kv_reserve(&g->llm->kv, s->slot, s->n_computed + g->pick[i].n)) != 0)
+        while (s->state == SEQ_RUNNING &&
+               (rc = kv_reserve(&g->llm->kv, s->slot, s->n_computed + g->pick[i].n)) != 0)
             if (rc != ERR_NOSPACE || !preempt(g, s))
                 break;
         if (s->state != SEQ_RUNNING)
             continue;
         if (rc) {
-            fault(s, rc, rc == ERR_NOMEM ? "out of memory: rows of the KV cache"
-                                         : "the KV cache is too small for this sequence");
+            fault(s, rc,
+                  rc == ERR_NOMEM ? "out of memory: rows of the KV cache"
+                                  : "the KV cache is too small for this sequence");
             continue;
         }
         g->pick[n++] = g->pick[i];
@@ -252,8 +255,8 @@ static void sample(struct step *g, const struct seq *s, size_t i, const float *l
     struct sample_result *r = &g->result[i];
     struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
 
-    g->result_code[i] =
-        sample_pick(&g->sampler, &s->sampling, &s->history, logits, g->llm->model.info.vocab, seq_n_output(s), r);
+    g->result_code[i] = sample_pick(&g->sampler, &s->sampling, &s->history, logits, g->llm->model.info.vocab,
+                                    seq_n_output(s), r);
     if (g->result_code[i] == 0 && r->n_top)
         memcpy(top, r->top, r->n_top * sizeof(*top));
     r->top = top;
@@ -266,8 +269,12 @@ static void compute(struct step *g, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct seq *s = g->active[g->pick[i].seq];
 
-        g->rows[i] = (struct llm_rows){.slot = s->slot, .id = s->token + s->n_computed, .n = g->pick[i].n,
-                                       .pos = s->n_computed, .n_prompt = s->n_prompt, .n_total = s->n_known,
+        g->rows[i] = (struct llm_rows){.slot = s->slot,
+                                       .id = s->token + s->n_computed,
+                                       .n = g->pick[i].n,
+                                       .pos = s->n_computed,
+                                       .n_prompt = s->n_prompt,
+                                       .n_total = s->n_known,
                                        .n_wanted = s->n_computed + g->pick[i].n == s->n_known};
     }
     llm_forward(g->llm, g->rows, n);

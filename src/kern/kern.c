@@ -1,7 +1,8 @@
 /* kern.c - fills the kernel table from kern.def.
  *
- * Rows come best first: a function gets the first row that the machine can run and the cap allows. The ref rows are
- * complete and need nothing, so no field stays empty. Knows the rows' names only; their types come from struct kern.
+ * Rows come best first: a function gets the first row that the machine can run and the cap allows. The ref
+ * rows are complete and need nothing, so no field stays empty. Knows the rows' names only; their types come
+ * from struct kern.
  */
 #include "kern/kern.h"
 
@@ -25,11 +26,11 @@ static const char *const names[KERN_N_FUNCTIONS] = {KERN_FUNCTIONS(NAME)};
 void kern_init(enum cpu_isa cap)
 {
     kern = (struct kern){0};
-#define KERN(fn, rows, level, name)                                                                          \
-    if (!kern.fn && level <= cap && cpu_has(level)) {                                                        \
-        kern.fn = rows##_##fn;                                                                               \
-        chosen[KERN_FN_##fn].isa = level;                                                                    \
-        chosen[KERN_FN_##fn].class = name;                                                                   \
+#define KERN(fn, rows, level, name)                   \
+    if (!kern.fn && level <= cap && cpu_has(level)) { \
+        kern.fn = rows##_##fn;                        \
+        chosen[KERN_FN_##fn].isa = level;             \
+        chosen[KERN_FN_##fn].class = name;            \
     }
 #include "kern/kern.def"
 #undef KERN
@@ -40,10 +41,10 @@ bool kern_rows(enum cpu_isa isa, struct kern *out)
     bool any = false;
 
     *out = (struct kern){0};
-#define KERN(fn, rows, level, class)                                                                         \
-    if (level == isa) {                                                                                      \
-        out->fn = rows##_##fn;                                                                               \
-        any = true;                                                                                          \
+#define KERN(fn, rows, level, class) \
+    if (level == isa) {              \
+        out->fn = rows##_##fn;       \
+        any = true;                  \
     }
 #include "kern/kern.def"
 #undef KERN

@@ -1,17 +1,20 @@
 /* kern.h - the kernel table: pure functions on pointers, one per job, the best the machine has for each.
  *
- * A kernel allocates nothing, locks nothing, logs nothing, cannot fail and knows neither models nor threads: callers cut
- * the work. For every job there is a portable row in ref/ and faster rows in the ISA folders (kern.def, best first).
+ * A kernel allocates nothing, locks nothing, logs nothing, cannot fail and knows neither models nor threads:
+ * callers cut the work. For every job there is a portable row in ref/ and faster rows in the ISA folders
+ * (kern.def, best first).
  *
- * Order of arithmetic. Each output element has one canonical sum, the same in every row of an arithmetic class, for
- * every M, every tile and every caller, so that results are equal bit for bit:
- *   - gemm: one fp32 accumulator an element, starting at +0, k ascending, acc = fma(a[k], b[k], acc); bias is added last.
- *     bf16 operands are widened exactly. Class "bf16 dot" (AVX512-BF16) instead takes k in ascending pairs with VDPBF16PS.
- *   - 16-lane sums (norms, softmax sums): lane i adds elements i, i + 16, i + 32, ... ascending (missing ones are not
- *     added), then lanes fold as s[i] += s[i + 8], += s[i + 4], += s[i + 2], += s[i + 1] (i below the step).
+ * Order of arithmetic. Each output element has one canonical sum, the same in every row of an arithmetic
+ * class, for every M, every tile and every caller, so that results are equal bit for bit:
+ *   - gemm: one fp32 accumulator an element, starting at +0, k ascending, acc = fma(a[k], b[k], acc); bias is
+ *     added last. bf16 operands are widened exactly. Class "bf16 dot" (AVX512-BF16) instead takes k in
+ *     ascending pairs with VDPBF16PS.
+ *   - 16-lane sums (norms, softmax sums): lane i adds elements i, i + 16, i + 32, ... ascending (missing ones
+ *     are not added), then lanes fold as s[i] += s[i + 8], += s[i + 4], += s[i + 2], += s[i + 1] (i below the
+ *     step).
  *   - exp, tanh, erf and everything built on them: the formulas of kmath.h, operation by operation.
- * Subnormals are honoured everywhere but inside VDPBF16PS. No row may be compiled with contraction; fma is written where it
- * is meant. The bits of a NaN (sign, payload) are nobody's promise.
+ * Subnormals are honoured everywhere but inside VDPBF16PS. No row may be compiled with contraction; fma is
+ * written where it is meant. The bits of a NaN (sign, payload) are nobody's promise.
  */
 #ifndef GALLOP_KERN_KERN_H
 #define GALLOP_KERN_KERN_H
@@ -23,9 +26,9 @@
 #include "base/cpu.h"
 
 enum {
-    KERN_NR = 32,      /* columns of a packed weight panel */
-    KERN_TILE = 16,    /* tokens of a KV tile */
-    KERN_CHUNK = 256,  /* absolute positions of an attention chunk */
+    KERN_NR = 32,     /* columns of a packed weight panel */
+    KERN_TILE = 16,   /* tokens of a KV tile */
+    KERN_CHUNK = 256, /* absolute positions of an attention chunk */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
     KERN_ATTN_ROWS = 24, /* query rows an attention kernel works on at once; scratch is sized by it */
 };
@@ -35,8 +38,8 @@ enum kern_act { KERN_SILU, KERN_GELU_TANH, KERN_GELU_ERF, KERN_GELU_QUICK, KERN_
 /* C[M, N] = A[M, K] x W[N, K]^T + bias[N] for the panels [p0, p1) of KERN_NR columns.
  *
  *   f32:  a float;    b [panels][K][32] float
- *   bf16: a bf16;     b [panels][(K + 1) / 2][32][2] bf16, pairs along K; an odd K is padded with zeros in b, and the kernel
- *                     reads no element of a beyond K
+ *   bf16: a bf16;     b [panels][(K + 1) / 2][32][2] bf16, pairs along K; an odd K is padded with zeros in b,
+ *                     and the kernel reads no element of a beyond K
  * Columns beyond N are zeros in b and are not written to c. lda and ldc in elements. bias may be NULL. */
 struct kern_gemm {
     const void *a;
@@ -53,16 +56,17 @@ struct kern_gemm {
  *   q       [m, dp] contiguous; float, or bf16 for attn_bf16; zeros from d to dp
  *   k_tile  n_tiles pointers; a tile holds 16 tokens: f32 [dp][16]; bf16 [dp / 2][16][2] (pairs of dims)
  *   v_tile  n_tiles pointers; f32 [16][dp]; bf16 [8][dp][2] (pairs of tokens)
- *   lo, hi  [m] row r sees the tokens lo[r] <= j < hi[r] of the chunk; others weigh exactly zero. 0 <= lo, hi <= 16 n_tiles.
- *           Tokens nobody of the m rows sees may hold anything finite.
+ *   lo, hi  [m] row r sees the tokens lo[r] <= j < hi[r] of the chunk; others weigh exactly zero.
+ *           0 <= lo, hi <= 16 n_tiles. Tokens nobody of the m rows sees may hold anything finite.
  *   s = scale * (q . k), dims ascending in one accumulator; if softcap > 0: s = softcap * tanh(s / softcap)
  *   max[r] = (max of visible s) + 0; p = exp(s - max); sum[r] = 16-lane sum of p over the chunk (masked: 0)
- *   out[r, 0..dp) = (sum over tokens ascending of p * v, one accumulator an element) + 0. Adding +0 makes a zero positive, so
- *           that it cannot be told whether a kernel skipped a token of weight 0 or worked on it.
- *   attn_bf16 rounds p to bf16 (nearest even) for the product with v, not for the sum.
+ *   out[r, 0..dp) = (sum over tokens ascending of p * v, one accumulator an element) + 0. Adding +0 makes a
+ *           zero positive, so that it cannot be told whether a kernel skipped a token of weight 0 or worked
+ *           on it. attn_bf16 rounds p to bf16 (nearest even) for the product with v, not for the sum.
  *   A row that sees nothing: max = -infinity, sum = 0, out = 0.
- * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16. Tiles are best
- * aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS * KERN_CHUNK floats, 64-byte aligned, and as much again for attn_bf16. */
+ * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16.
+ * Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS * KERN_CHUNK floats, 64-byte
+ * aligned, and as much again for attn_bf16. */
 struct kern_attn {
     const void *q;
     const void *const *k_tile;
@@ -75,46 +79,49 @@ struct kern_attn {
     float scale, softcap;
 };
 
-/* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. Where BF16 is a
- * parameter the output is bf16 (rounded to nearest even), else float. out may be the input where types allow.
+/* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. Where
+ * BF16 is a parameter the output is bf16 (rounded to nearest even), else float. out may be the input where
+ * types allow.
  *
- * rms_norm:   if (r) x += r first (stored); out = w * (x * (1 / sqrtf(sum(x^2) / n + eps))); the sum is 16-lane with fma(x, x, s).
- *             w NULL: no scale.
- * layer_norm: if (r) x += r (stored); mean = sum(x) / n; var = sum((x - mean)^2) / n (16-lane sums; fma for squares);
- *             out = fma((x - mean) * inv, w, b), inv = 1 / sqrtf(var + eps); w, b may be NULL (1, 0).
+ * rms_norm:   if (r) x += r first (stored); out = w * (x * (1 / sqrtf(sum(x^2) / n + eps))); the sum is
+ *             16-lane with fma(x, x, s). w NULL: no scale.
+ * layer_norm: if (r) x += r (stored); mean = sum(x) / n; var = sum((x - mean)^2) / n (16-lane sums; fma for
+ *             squares); out = fma((x - mean) * inv, w, b), inv = 1 / sqrtf(var + eps); w, b may be NULL
+ *             (as if 1, 0).
  * add:        x += r.
  * rope_half:  pairs (i, i + half): x1' = fma(-x2, s, x1 * c), x2' = fma(x1, s, x2 * c); cos, sin [half].
  * rope_pair:  the same for pairs (2i, 2i + 1).
  * act:        out = f(x).  glu: out = f(gate) * up.
  * to_bf16:    rounds to nearest even.  scale_add: y = fma(a, x, y).  scale: x *= a.
- * argmax:     index of the largest, the lowest of equals (-0 equals 0); NaN counts as below everything; 0 if all are NaN; n > 0.
+ * argmax:     index of the largest, the lowest of equals (-0 equals 0); NaN counts as below everything; 0 if
+ *             all are NaN; n > 0.
  * max:        (the largest) + 0 (NaN ignored; -infinity if nothing else).
  * exp_sum:    16-lane sum of exp(x - max).
- * attn_fold:  joins chunk (m2, l2, o2) to the running (m, l, o): if l2 is 0 and m2 is -infinity nothing happens; n = max(m, m2),
- *             a = exp(m - n), b = exp(m2 - n), l = fma(l, a, l2 * b), o = fma(o, a, o2 * b); a running m of -infinity is replaced
- *             by (m2, l2, o2) as they are, whatever o held.
+ * attn_fold:  joins chunk (m2, l2, o2) to the running (m, l, o): if l2 is 0 and m2 is -infinity nothing
+ *             happens; n = max(m, m2), a = exp(m - n), b = exp(m2 - n), l = fma(l, a, l2 * b), o = fma(o, a,
+ *             o2 * b); a running m of -infinity is replaced by (m2, l2, o2) as they are, whatever o held.
  * attn_finish: out = o * (1 / l) for d elements (l = 0: zeros).
  */
-#define KERN_FUNCTIONS(X)                                                                                       \
-    X(gemm_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                        \
-    X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                       \
-    X(attn_f32, void, (const struct kern_attn *a))                                                              \
-    X(attn_bf16, void, (const struct kern_attn *a))                                                             \
-    X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d))           \
-    X(attn_finish, void, (void *out, const float *o, float l, size_t d, bool bf16))                             \
-    X(rms_norm, void, (void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16))    \
-    X(layer_norm, void,                                                                                         \
-      (void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps, bool bf16))    \
-    X(add, void, (float *x, const float *r, size_t n))                                                          \
-    X(scale, void, (float *x, float a, size_t n))                                                               \
-    X(scale_add, void, (float *y, const float *x, float a, size_t n))                                           \
-    X(rope_half, void, (float *x, const float *cos, const float *sin, size_t half))                             \
-    X(rope_pair, void, (float *x, const float *cos, const float *sin, size_t half))                             \
-    X(act, void, (void *out, const float *x, size_t n, enum kern_act f, bool bf16))                             \
-    X(glu, void, (void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16))         \
-    X(to_bf16, void, (uint16_t *out, const float *x, size_t n))                                                 \
-    X(argmax, size_t, (const float *x, size_t n))                                                               \
-    X(max, float, (const float *x, size_t n))                                                                   \
+#define KERN_FUNCTIONS(X)                                                                                    \
+    X(gemm_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                     \
+    X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                    \
+    X(attn_f32, void, (const struct kern_attn *a))                                                           \
+    X(attn_bf16, void, (const struct kern_attn *a))                                                          \
+    X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d))        \
+    X(attn_finish, void, (void *out, const float *o, float l, size_t d, bool bf16))                          \
+    X(rms_norm, void, (void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)) \
+    X(layer_norm, void,                                                                                      \
+      (void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps, bool bf16)) \
+    X(add, void, (float *x, const float *r, size_t n))                                                       \
+    X(scale, void, (float *x, float a, size_t n))                                                            \
+    X(scale_add, void, (float *y, const float *x, float a, size_t n))                                        \
+    X(rope_half, void, (float *x, const float *cos, const float *sin, size_t half))                          \
+    X(rope_pair, void, (float *x, const float *cos, const float *sin, size_t half))                          \
+    X(act, void, (void *out, const float *x, size_t n, enum kern_act f, bool bf16))                          \
+    X(glu, void, (void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16))      \
+    X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                             \
+    X(argmax, size_t, (const float *x, size_t n))                                                            \
+    X(max, float, (const float *x, size_t n))                                                                \
     X(exp_sum, float, (const float *x, size_t n, float max))
 
 #define KERN_FIELD(name, ret, params) ret(*name) params;
@@ -130,15 +137,16 @@ enum kern_fn { KERN_FUNCTIONS(KERN_ENUM) KERN_N_FUNCTIONS };
 /* The table in force. Filled once by kern_init(), const afterwards. */
 extern struct kern kern;
 
-/* Fills the table with the best rows that the machine has and that are not above CAP. May be called again by tests and
- * benchmarks while no kernel runs. */
+/* Fills the table with the best rows that the machine has and that are not above CAP. May be called again by
+ * tests and benchmarks while no kernel runs. */
 void kern_init(enum cpu_isa cap);
 
-const char *kern_name(enum kern_fn f);          /* "gemm_bf16" */
-enum cpu_isa kern_isa(enum kern_fn f);          /* which row was chosen */
-const char *kern_class(enum kern_fn f);         /* its arithmetic class: "fp32", "bf16", "bf16 dot" */
+const char *kern_name(enum kern_fn f);  /* "gemm_bf16" */
+enum cpu_isa kern_isa(enum kern_fn f);  /* which row was chosen */
+const char *kern_class(enum kern_fn f); /* its arithmetic class: "fp32", "bf16", "bf16 dot" */
 
-/* The table of exactly one ISA: functions it has no row for are NULL. false: not built in. The machine may not be able
+/* The table of exactly one ISA: functions it has no row for are NULL. false: not built in. The machine may
+ * not be able
  * to run them: ask cpu_has(). For tests and benchmarks. */
 bool kern_rows(enum cpu_isa isa, struct kern *out);
 

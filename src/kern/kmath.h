@@ -1,9 +1,10 @@
 /* kmath.h - exp, tanh, erf and the activations: the one sequence of fp32 operations that every row performs.
  *
- * The functions below are what ref/ runs. A vector row repeats them operation by operation: the same constants, the same
- * fma where fmaf() is written, the same order of operands in the comparisons (they decide what happens to NaN), IEEE
- * division. Then all rows agree bit for bit on every input, NaN payloads excepted. Branches on the value become blends of
- * both sides. `a < b ? a : b` is MINPS(a, b) and `a > b ? a : b` is MAXPS(a, b): both give b when either is NaN.
+ * The functions below are what ref/ runs. A vector row repeats them operation by operation: the same
+ * constants, the same fma where fmaf() is written, the same order of operands in the comparisons (they decide
+ * what happens to NaN), IEEE division. Then all rows agree bit for bit on every input, NaN payloads excepted.
+ * Branches on the value become blends of both sides. `a < b ? a : b` is MINPS(a, b) and `a > b ? a : b` is
+ * MAXPS(a, b): both give b when either is NaN.
  *
  * Measured against double precision (test_kmath): exp within 2 ulp, tanh within 4 ulp, erf within 2e-7.
  * Range reduction: Cody and Waite; polynomials: own weighted minimax fits over the reduced ranges.
@@ -17,12 +18,13 @@
 
 #include "kern/kern.h"
 
-/* x = n ln 2 + r. Adding KMATH_MAGIC rounds x log2 e to the integer n, ties to even, and leaves n + 126 in the low bits
- * of the sum, so that its bits shifted left by 23 are the float 2^(n - 1) for -125 <= n <= 128, and +0 for n = -126. */
-#define KMATH_LOG2E 0x1.715476p+0f
-#define KMATH_MAGIC 12583038.0f       /* 1.5 * 2^23 + 126 */
-#define KMATH_LN2_HI 0.693145751953125f /* 15 bits: n times it is exact */
-#define KMATH_LN2_LO 0x1.7f7d1cp-20f
+/* x = n ln 2 + r. Adding KMATH_MAGIC rounds x log2 e to the integer n, ties to even, and leaves n + 126 in
+ * the low bits of the sum, so that its bits shifted left by 23 are the float 2^(n - 1) for -125 <= n <= 128,
+ * and +0 for n = -126. */
+#define KMATH_LOG2E   0x1.715476p+0f
+#define KMATH_MAGIC   12583038.0f        /* 1.5 * 2^23 + 126 */
+#define KMATH_LN2_HI  0.693145751953125f /* 15 bits: n times it is exact */
+#define KMATH_LN2_LO  0x1.7f7d1cp-20f
 #define KMATH_EXP_MAX 89.0f  /* n = 128 and the product overflows to infinity, as it must */
 #define KMATH_EXP_MIN -87.0f /* n = -126, a zero */
 
@@ -35,26 +37,27 @@
 
 #define KMATH_TANH_MAX 20.0f /* tanh(10) rounds to 1 */
 
-/* erf(x) = x (S0 + S1 x^2 + ...) for |x| < 1, error 6e-8; erf(x) = 1 - exp(L0 + L1 x + ...) for 1 <= x <= 4, error 2e-8. */
+/* erf(x) = x (S0 + S1 x^2 + ...) for |x| < 1, error 6e-8; erf(x) = 1 - exp(L0 + L1 x + ...) for 1 <= x <= 4,
+ * error 2e-8. */
 #define KMATH_ERF_SPLIT 1.0f
-#define KMATH_ERF_MAX 4.0f /* erf(4) rounds to 1 */
-#define KMATH_ERF_S0 1.1283791f
-#define KMATH_ERF_S1 -0.37612227f
-#define KMATH_ERF_S2 0.11279247f
-#define KMATH_ERF_S3 -0.026681757f
-#define KMATH_ERF_S4 0.004880245f
-#define KMATH_ERF_S5 -0.0005469445f
-#define KMATH_ERF_L0 -0.0026717798f
-#define KMATH_ERF_L1 -1.1174382f
-#define KMATH_ERF_L2 -0.65448934f
-#define KMATH_ERF_L3 -0.08863393f
-#define KMATH_ERF_L4 0.014778057f
-#define KMATH_ERF_L5 -0.001150418f
+#define KMATH_ERF_MAX   4.0f /* erf(4) rounds to 1 */
+#define KMATH_ERF_S0    1.1283791f
+#define KMATH_ERF_S1    -0.37612227f
+#define KMATH_ERF_S2    0.11279247f
+#define KMATH_ERF_S3    -0.026681757f
+#define KMATH_ERF_S4    0.004880245f
+#define KMATH_ERF_S5    -0.0005469445f
+#define KMATH_ERF_L0    -0.0026717798f
+#define KMATH_ERF_L1    -1.1174382f
+#define KMATH_ERF_L2    -0.65448934f
+#define KMATH_ERF_L3    -0.08863393f
+#define KMATH_ERF_L4    0.014778057f
+#define KMATH_ERF_L5    -0.001150418f
 
 #define KMATH_GELU_CUBIC 0.044715f
-#define KMATH_GELU_TANH -1.5957691f /* -2 sqrt(2 / pi) */
+#define KMATH_GELU_TANH  -1.5957691f /* -2 sqrt(2 / pi) */
 #define KMATH_GELU_QUICK -1.702f
-#define KMATH_SQRT_HALF 0.70710678f
+#define KMATH_SQRT_HALF  0.70710678f
 
 static inline float kmath_of_bits(uint32_t u)
 {
@@ -72,7 +75,8 @@ static inline uint32_t kmath_bits(float f)
     return u;
 }
 
-/* Splits x (or NaN) in [KMATH_EXP_MIN, KMATH_EXP_MAX]: *r = x - n ln 2; returns 2^(n - 1), or 0 for n = -126. */
+/* Splits x (or NaN) in [KMATH_EXP_MIN, KMATH_EXP_MAX]: *r = x - n ln 2; returns 2^(n - 1), or 0 for n = -126.
+ * */
 static inline float kmath_reduce(float x, float *r)
 {
     float t = fmaf(x, KMATH_LOG2E, KMATH_MAGIC);
@@ -82,7 +86,8 @@ static inline float kmath_reduce(float x, float *r)
     return kmath_of_bits(kmath_bits(t) << 23);
 }
 
-/* exp(x). Exactly +0 below -86.99 (-125.5 ln 2), so no result is subnormal; +infinity above 88.7228; NaN stays NaN. */
+/* exp(x). Exactly +0 below -86.99 (-125.5 ln 2), so no result is subnormal; +infinity above 88.7228; NaN
+ * stays NaN. */
 static inline float kmath_exp(float x)
 {
     float half, p, r;

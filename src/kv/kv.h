@@ -1,9 +1,9 @@
 /* kv.h - KV caches: where the rows of a sequence lie.
  *
- * A cache hands out tiles of 16 token rows and answers with a table of tile numbers per sequence, the same for all layers
- * and heads, plus the base addresses of each layer (ops/batch.h, struct kv_view). It never looks into the rows. Types are
- * rows of types.def, one file each. Exhaustion is ERR_NOSPACE (a budget) or ERR_NOMEM, never an abort: nothing changes
- * then. Not thread safe; called between steps only.
+ * A cache hands out tiles of 16 token rows and answers with a table of tile numbers per sequence, the same
+ * for all layers and heads, plus the base addresses of each layer (ops/batch.h, struct kv_view). It never
+ * looks into the rows. Types are rows of types.def, one file each. Exhaustion is ERR_NOSPACE (a budget) or
+ * ERR_NOMEM, never an abort: nothing changes then. Not thread safe; called between steps only.
  */
 #ifndef GALLOP_KV_KV_H
 #define GALLOP_KV_KV_H
@@ -33,7 +33,8 @@ struct kv_type {
     /* Rows [0, n) of SEQ will be addressable. May move rows. */
     int (*reserve)(struct kv *c, size_t seq, size_t n);
     void (*truncate)(struct kv *c, size_t seq, size_t n); /* rows from N on are not needed */
-    int (*fork)(struct kv *c, size_t from, size_t n, size_t to); /* TO (empty) gets the first N rows of FROM */
+    int (*fork)(struct kv *c, size_t from, size_t n,
+                size_t to);                                 /* TO (empty) gets the first N rows of FROM */
     struct kv_view (*view)(const struct kv *c, size_t seq); /* valid until the next reserve */
     void (*close)(struct kv *c);
     size_t (*bytes)(const struct kv *c); /* held now */
@@ -56,6 +57,6 @@ int kv_fork(struct kv *c, size_t from, size_t n, size_t to);
 struct kv_view kv_view(const struct kv *c, size_t seq);
 size_t kv_bytes(const struct kv *c);
 size_t kv_token_bytes(const struct kv_limits *lim); /* of one token in all layers */
-void kv_close(struct kv *c); /* a zeroed one is fine */
+void kv_close(struct kv *c);                        /* a zeroed one is fine */
 
 #endif

@@ -1,5 +1,5 @@
-/* kv_dynamic.c - a cache that grows with each sequence: one region a sequence, capacity doubles, so copying is amortised
- * to a constant per row.
+/* kv_dynamic.c - a cache that grows with each sequence: one region a sequence, capacity doubles, so copying
+ * is amortised to a constant per row.
  *
  * Region: [L][K then V][n_kv][capacity tiles] tiles; the tile table is the identity.
  */
@@ -17,8 +17,8 @@ struct seq {
 };
 
 struct dynamic {
-    struct seq *seq;       /* [max_seqs] */
-    uint32_t *identity;    /* [tiles of max_len] */
+    struct seq *seq;    /* [max_seqs] */
+    uint32_t *identity; /* [tiles of max_len] */
     const uint32_t *table[1];
 };
 
@@ -69,8 +69,11 @@ static void set_bases(const struct kv *c, struct seq *s)
     for (size_t l = 0; l < c->lim.n_layers; l++) {
         char *k = s->region + l * 2 * c->lim.n_kv * head;
 
-        s->layer[l] = (struct kv_layer){.k = k, .v = k + c->lim.n_kv * head, .block_bytes = c->tile_bytes,
-                                        .head_bytes = head, .tile_bytes = c->tile_bytes};
+        s->layer[l] = (struct kv_layer){.k = k,
+                                        .v = k + c->lim.n_kv * head,
+                                        .block_bytes = c->tile_bytes,
+                                        .head_bytes = head,
+                                        .tile_bytes = c->tile_bytes};
     }
 }
 
@@ -89,7 +92,8 @@ static int grow(struct kv *c, struct seq *s, size_t tiles)
     }
     s->tiles = tiles;
     for (size_t p = 0; p < planes && old.region; p++)
-        memcpy(s->region + p * tiles * c->tile_bytes, old.region + p * old.tiles * c->tile_bytes, old.tiles * c->tile_bytes);
+        memcpy(s->region + p * tiles * c->tile_bytes, old.region + p * old.tiles * c->tile_bytes,
+               old.tiles * c->tile_bytes);
     map_region_free(old.region, region_bytes(c, old.tiles));
     set_bases(c, s);
     return 0;
@@ -128,7 +132,8 @@ static int dynamic_fork(struct kv *c, size_t from, size_t n, size_t to)
     int rc = dynamic_reserve(c, to, n);
 
     for (size_t p = 0; p < planes && rc == 0 && filled; p++)
-        memcpy(b->region + p * b->tiles * c->tile_bytes, a->region + p * a->tiles * c->tile_bytes, filled * c->tile_bytes);
+        memcpy(b->region + p * b->tiles * c->tile_bytes, a->region + p * a->tiles * c->tile_bytes,
+               filled * c->tile_bytes);
     return rc;
 }
 
@@ -149,6 +154,11 @@ static size_t dynamic_bytes(const struct kv *c)
     return sum;
 }
 
-const struct kv_type kv_dynamic = {.name = "dynamic", .open = dynamic_open, .reserve = dynamic_reserve,
-                                   .truncate = dynamic_truncate, .fork = dynamic_fork, .view = dynamic_view,
-                                   .close = dynamic_close, .bytes = dynamic_bytes};
+const struct kv_type kv_dynamic = {.name = "dynamic",
+                                   .open = dynamic_open,
+                                   .reserve = dynamic_reserve,
+                                   .truncate = dynamic_truncate,
+                                   .fork = dynamic_fork,
+                                   .view = dynamic_view,
+                                   .close = dynamic_close,
+                                   .bytes = dynamic_bytes};

@@ -11,7 +11,7 @@
 #include "kv/kv.h"
 
 struct seq {
-    uint32_t *tile;          /* [tiles of max_len] table, filled for the blocks held */
+    uint32_t *tile; /* [tiles of max_len] table, filled for the blocks held */
     const uint32_t *table[1];
     size_t blocks;
 };
@@ -51,16 +51,20 @@ static void set_bases(const struct kv *c, struct slab *s)
     for (size_t l = 0; l < c->lim.n_layers; l++) {
         char *k = s->region + l * 2 * c->lim.n_kv * head;
 
-        s->layer[l] = (struct kv_layer){.k = k, .v = k + c->lim.n_kv * head, .head_bytes = head,
+        s->layer[l] = (struct kv_layer){.k = k,
+                                        .v = k + c->lim.n_kv * head,
+                                        .head_bytes = head,
                                         .block_bytes = s->block_tiles * c->tile_bytes,
-                                        .tile_bytes = c->tile_bytes, .block_shift = shift};
+                                        .tile_bytes = c->tile_bytes,
+                                        .block_shift = shift};
     }
 }
 
 static int slab_pool_open(struct kv *c, struct err *e)
 {
     struct slab *s = c->state = mem_zalloc(1, sizeof(*s), MEM_KV);
-    size_t block = c->lim.block ? c->lim.block : KV_DEFAULT_BLOCK, tiles = (c->lim.max_len + block - 1) / block * (block / KERN_TILE);
+    size_t block = c->lim.block ? c->lim.block : KV_DEFAULT_BLOCK,
+           tiles = (c->lim.max_len + block - 1) / block * (block / KERN_TILE);
     bool ok = s != NULL;
 
     if (ok) {
@@ -82,7 +86,8 @@ static int slab_pool_open(struct kv *c, struct err *e)
         size_t bytes = s ? s->region_bytes : 0;
 
         slab_pool_close(c);
-        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for a KV pool of %zu tokens", bytes, c->lim.pool_tokens);
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for a KV pool of %zu tokens", bytes,
+                       c->lim.pool_tokens);
     }
     for (size_t i = 0; i < s->n_blocks; i++) /* so that the first one out is block 0 */
         s->free_block[i] = (uint32_t)(s->n_blocks - 1 - i);
@@ -152,6 +157,11 @@ static size_t slab_pool_bytes(const struct kv *c)
     return s->region_bytes;
 }
 
-const struct kv_type kv_slab_pool = {.name = "slab_pool", .open = slab_pool_open, .reserve = slab_pool_reserve,
-                                     .truncate = slab_pool_truncate, .fork = slab_pool_fork, .view = slab_pool_view,
-                                     .close = slab_pool_close, .bytes = slab_pool_bytes};
+const struct kv_type kv_slab_pool = {.name = "slab_pool",
+                                     .open = slab_pool_open,
+                                     .reserve = slab_pool_reserve,
+                                     .truncate = slab_pool_truncate,
+                                     .fork = slab_pool_fork,
+                                     .view = slab_pool_view,
+                                     .close = slab_pool_close,
+                                     .bytes = slab_pool_bytes};

@@ -20,7 +20,8 @@ const char *block_name(struct model *m, const char *fmt, ...)
     return arena_strndup(&m->arena, text, (size_t)n);
 }
 
-static int record(struct model *m, const struct view *v, const char *use, const struct linear *l, struct err *e)
+static int record(struct model *m, const struct view *v, const char *use, const struct linear *l,
+                  struct err *e)
 {
     if (!mem_grow((void **)&m->tensor, &m->cap_tensors, m->n_tensors + 1, sizeof(*m->tensor), MEM_MODEL))
         return err_nomem(e, "the list of tensors");
@@ -29,8 +30,8 @@ static int record(struct model *m, const struct view *v, const char *use, const 
     return 0;
 }
 
-int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use, const struct view **v,
-                 struct err *e)
+int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use,
+                 const struct view **v, struct err *e)
 {
     struct view want = {.n_dims = cols ? 2 : 1, .shape = {rows, cols}};
     char found[96], expected[96];
@@ -39,14 +40,15 @@ int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, co
         return err_nomem(e, "a tensor name");
     *v = weights_get(m->weights, name);
     if (!*v)
-        return err_set(e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)", weights_path(m->weights), name, use,
-                       view_shape_text(&want, expected, sizeof(expected)));
+        return err_set(e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)", weights_path(m->weights),
+                       name, use, view_shape_text(&want, expected, sizeof(expected)));
     if ((*v)->n_dims != want.n_dims || (*v)->shape[0] != rows || (cols && (*v)->shape[1] != cols))
-        return err_set(e, ERR_INPUT, "%s: tensor %s has the shape %s, config.json asks for %s", (*v)->file, name,
-                       view_shape_text(*v, found, sizeof(found)), view_shape_text(&want, expected, sizeof(expected)));
+        return err_set(e, ERR_INPUT, "%s: tensor %s has the shape %s, config.json asks for %s", (*v)->file,
+                       name, view_shape_text(*v, found, sizeof(found)),
+                       view_shape_text(&want, expected, sizeof(expected)));
     if (!dtype_is_weight((*v)->dtype))
-        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s is stored as %s, expected F32, F16 or BF16", (*v)->file, name,
-                       dtype_name((*v)->dtype));
+        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s is stored as %s, expected F32, F16 or BF16",
+                       (*v)->file, name, dtype_name((*v)->dtype));
     return 0;
 }
 
@@ -63,8 +65,8 @@ int block_embed(struct model *m, struct embed *w, const char *module, size_t row
     return record(m, v, "embedding", NULL, e);
 }
 
-int block_norm(struct model *m, struct norm *w, const char *module, size_t n, double eps, bool layer, bool bias, float add,
-               struct err *e)
+int block_norm(struct model *m, struct norm *w, const char *module, size_t n, double eps, bool layer,
+               bool bias, float add, struct err *e)
 {
     const struct view *v, *vb = NULL;
     int rc;
@@ -101,8 +103,8 @@ void block_norm_close(struct norm *w)
 
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e)
 {
-    struct linear_desc desc = {.name = d->name, .kind = d->kind, .n_parts = d->n_parts, .dtype = m->opt.dtype,
-                               .wide = d->wide};
+    struct linear_desc desc = {
+        .name = d->name, .kind = d->kind, .n_parts = d->n_parts, .dtype = m->opt.dtype, .wide = d->wide};
     struct view turned[LINEAR_MAX_PARTS];
     int rc;
 
@@ -114,16 +116,17 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
 
         if (!module)
             return err_nomem(e, "a tensor name");
-        if ((rc = block_tensor(m, block_name(m, "%s.weight", module), d->transposed ? d->k : n, d->transposed ? n : d->k,
-                               "linear", &desc.part[p], e)) != 0 ||
+        if ((rc = block_tensor(m, block_name(m, "%s.weight", module), d->transposed ? d->k : n,
+                               d->transposed ? n : d->k, "linear", &desc.part[p], e)) != 0 ||
             (rc = record(m, desc.part[p], "linear", w, e)) != 0)
             return rc;
         if (d->transposed) {
             turned[p] = view_transposed(desc.part[p]);
             desc.part[p] = &turned[p];
         }
-        if (d->bias && ((rc = block_tensor(m, block_name(m, "%s.bias", module), n, 0, "bias", &desc.bias[p], e)) != 0 ||
-                        (rc = record(m, desc.bias[p], "bias", w, e)) != 0))
+        if (d->bias &&
+            ((rc = block_tensor(m, block_name(m, "%s.bias", module), n, 0, "bias", &desc.bias[p], e)) != 0 ||
+             (rc = record(m, desc.bias[p], "bias", w, e)) != 0))
             return rc;
     }
     if ((rc = linear_open(w, &desc, m->opt.backend[d->kind], m->pool, e)) != 0)
@@ -132,7 +135,8 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
     return 0;
 }
 
-int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied, struct err *e)
+int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
+               struct err *e)
 {
     struct linear_desc desc = {.name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype};
     const struct view *v = &embed->table;
@@ -168,8 +172,8 @@ void block_layers_close(struct block_layer *layer, size_t n)
     mem_free(layer);
 }
 
-void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s, const struct norm *norm,
-                const struct linear *head)
+void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s,
+                const struct norm *norm, const struct linear *head)
 {
     size_t E = m->info.hidden, n = b->n_wanted;
 
@@ -177,9 +181,9 @@ void block_tail(const struct model *m, const struct sink *o, const struct batch 
         return;
     o->rows(o, s->xw, s->x, b->wanted, E, n);
     o->rows(o, s->rw, s->r, b->wanted, E, n);
-    o->norm(o, s->hw, s->xw, s->rw, norm, n);                  /* x += r; h = norm(x)            [wanted, E] */
+    o->norm(o, s->hw, s->xw, s->rw, norm, n); /* x += r; h = norm(x)            [wanted, E] */
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    o->logits(o, b->logits, head, s->hw, n);                   /*                                [wanted, V] */
+    o->logits(o, b->logits, head, s->hw, n); /*                                [wanted, V] */
 }
 
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e)
@@ -187,10 +191,14 @@ int block_act(struct model *m, const char *key, const char *def, enum kern_act *
     static const struct {
         const char *name;
         enum kern_act act;
-    } known[] = {{"silu", KERN_SILU},          {"swish", KERN_SILU},
-                 {"gelu", KERN_GELU_ERF},      {"gelu_new", KERN_GELU_TANH},
-                 {"gelu_fast", KERN_GELU_TANH}, {"gelu_pytorch_tanh", KERN_GELU_TANH},
-                 {"quick_gelu", KERN_GELU_QUICK}, {"relu", KERN_RELU}};
+    } known[] = {{"silu", KERN_SILU},
+                 {"swish", KERN_SILU},
+                 {"gelu", KERN_GELU_ERF},
+                 {"gelu_new", KERN_GELU_TANH},
+                 {"gelu_fast", KERN_GELU_TANH},
+                 {"gelu_pytorch_tanh", KERN_GELU_TANH},
+                 {"quick_gelu", KERN_GELU_QUICK},
+                 {"relu", KERN_RELU}};
     const char *name;
     int rc = conf_str(m->conf, key, def, &name, e);
 
@@ -201,7 +209,8 @@ int block_act(struct model *m, const char *key, const char *def, enum kern_act *
             *act = known[i].act;
             return 0;
         }
-    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%s\" is not a known activation", conf_path(m->conf), key, name);
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%s\" is not a known activation", conf_path(m->conf), key,
+                   name);
 }
 
 int block_heads(struct model *m, int64_t def_heads, struct err *e)
@@ -216,10 +225,11 @@ int block_heads(struct model *m, int64_t def_heads, struct err *e)
         (rc = conf_int(m->conf, "head_dim", 0, 0, 512, &dim, e)) != 0)
         return rc;
     if (heads % kv != 0)
-        return err_set(e, ERR_INPUT, "%s: %lld attention heads are not divisible by %lld key/value heads", path,
-                       (long long)heads, (long long)kv);
+        return err_set(e, ERR_INPUT, "%s: %lld attention heads are not divisible by %lld key/value heads",
+                       path, (long long)heads, (long long)kv);
     if (dim == 0 && i->hidden % (size_t)heads != 0)
-        return err_set(e, ERR_INPUT, "%s: hidden_size %zu is not divisible by %lld heads and head_dim is not given", path,
+        return err_set(e, ERR_INPUT,
+                       "%s: hidden_size %zu is not divisible by %lld heads and head_dim is not given", path,
                        i->hidden, (long long)heads);
     i->n_heads = (size_t)heads;
     i->n_kv = (size_t)kv;

@@ -12,13 +12,14 @@
 const char *block_name(struct model *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The tensor NAME with the shape [rows, cols] (cols 0: one dimension). */
-int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use, const struct view **v,
-                 struct err *e);
-int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols, struct err *e);
+int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use,
+                 const struct view **v, struct err *e);
+int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols,
+                struct err *e);
 
 /* Norm of N elements; BIAS: a bias is bound too. ADD is added to every weight (Gemma stores w - 1). */
-int block_norm(struct model *m, struct norm *w, const char *module, size_t n, double eps, bool layer, bool bias, float add,
-               struct err *e);
+int block_norm(struct model *m, struct norm *w, const char *module, size_t n, double eps, bool layer,
+               bool bias, float add, struct err *e);
 void block_norm_close(struct norm *w);
 
 /* A linear of up to four modules joined along their outputs. */
@@ -33,12 +34,13 @@ struct block_linear {
     size_t n_parts, k;
     bool bias;
     bool transposed; /* stored [k, n] (GPT-2's Conv1D) */
-    bool wide;       /* its input is not rounded to bf16 (ops/linear.h) */
+    bool wide;       /* its input is not rounded to bf16 (ops/linear.h): scores feel that rounding most */
 };
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e);
 
 /* The head: MODULE if it is there, else the embedding when TIED, else an error that names what is missing. */
-int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied, struct err *e);
+int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
+               struct err *e);
 
 /* The layer of a pre-norm decoder, for models that have this shape. */
 struct block_layer {
@@ -50,8 +52,8 @@ struct block_layer {
 void block_layers_close(struct block_layer *layer, size_t n); /* and frees the array; NULL is fine */
 
 /* The end of a forward: of the wanted rows x + r, normed, and their logits. */
-void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s, const struct norm *norm,
-                const struct linear *head);
+void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s,
+                const struct norm *norm, const struct linear *head);
 
 /* An activation by its config name. */
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e);

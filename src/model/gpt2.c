@@ -1,8 +1,8 @@
 /* gpt2.c - GPT-2 (GPT2LMHeadModel).
  *
- * Learned positions, LayerNorm with bias in front of attention and MLP, every linear with bias and stored [in, out]
- * (Conv1D), head tied to the embedding. Names come with and without the prefix "transformer."; the causal masks that old
- * checkpoints store are skipped.
+ * Learned positions, LayerNorm with bias in front of attention and MLP, every linear with bias and stored
+ * [in, out] (Conv1D), head tied to the embedding. Names come with and without the prefix "transformer."; the
+ * causal masks that old checkpoints store are skipped.
  * Reference: transformers, models/gpt2/modeling_gpt2.py.
  */
 #include <math.h>
@@ -17,17 +17,19 @@ struct gpt2 {
     struct block_layer *layer; /* [L] */
 };
 
-static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s, const struct batch *b)
+static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+                          const struct batch *b)
 {
     size_t T = b->n_tokens;
 
     o->tap(o, l, s->x, l ? s->r : NULL, NULL, T);
-    o->norm(o, s->h, s->x, l ? s->r : NULL, &w->norm_attn, T); /* x += r; h = layernorm(x)            [T, E] */
-    o->linear(o, s->qkv, &w->qkv, s->h, T);                    /*                                   [T, 3 E] */
-    o->attn(o, s->a, s->qkv, &w->attn, b, l);                  /*                                     [T, E] */
+    o->norm(o, s->h, s->x, l ? s->r : NULL, &w->norm_attn,
+            T);                               /* x += r; h = layernorm(x)            [T, E] */
+    o->linear(o, s->qkv, &w->qkv, s->h, T);   /*                                   [T, 3 E] */
+    o->attn(o, s->a, s->qkv, &w->attn, b, l); /*                                     [T, E] */
     o->linear(o, s->r, &w->out, s->a, T);
     o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);
-    o->mlp(o, s->r, &w->mlp, s->h, T);                         /* down(gelu(up))                      [T, E] */
+    o->mlp(o, s->r, &w->mlp, s->h, T); /* down(gelu(up))                      [T, E] */
 }
 
 static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
@@ -68,20 +70,26 @@ static int read_config(struct model *m, struct gpt2_config *g, struct err *e)
         (rc = conf_bool(m->conf, "add_cross_attention", false, &cross, e)) != 0)
         return rc;
     if (hidden % heads != 0 || hidden / heads > 512)
-        return err_set(e, ERR_INPUT, "%s: n_embd %lld does not give %lld heads of at most 512 dims", conf_path(m->conf),
-                       (long long)hidden, (long long)heads);
+        return err_set(e, ERR_INPUT, "%s: n_embd %lld does not give %lld heads of at most 512 dims",
+                       conf_path(m->conf), (long long)hidden, (long long)heads);
     if (cross)
         return err_set(e, ERR_UNSUPPORTED, "%s: add_cross_attention is not supported", conf_path(m->conf));
     conf_ignore(m->conf, "n_ctx");                   /* the old name of n_positions */
     conf_ignore(m->conf, "reorder_and_upcast_attn"); /* a matter of precision in half-precision training */
-    *i = (struct model_info){.n_layers = (size_t)layers, .hidden = (size_t)hidden, .n_heads = (size_t)heads,
-                             .n_kv = (size_t)heads, .head_dim = (size_t)(hidden / heads), .inner = (size_t)inner,
-                             .vocab = (size_t)vocab, .max_len = (size_t)len, .fixed_positions = true};
+    *i = (struct model_info){.n_layers = (size_t)layers,
+                             .hidden = (size_t)hidden,
+                             .n_heads = (size_t)heads,
+                             .n_kv = (size_t)heads,
+                             .head_dim = (size_t)(hidden / heads),
+                             .inner = (size_t)inner,
+                             .vocab = (size_t)vocab,
+                             .max_len = (size_t)len,
+                             .fixed_positions = true};
     return block_act(m, "activation_function", "gelu_new", &g->act, e);
 }
 
-static int open_layer(struct model *m, struct block_layer *w, const char *prefix, size_t l, const struct gpt2_config *g,
-                      struct err *e)
+static int open_layer(struct model *m, struct block_layer *w, const char *prefix, size_t l,
+                      const struct gpt2_config *g, struct err *e)
 {
     const struct model_info *i = &m->info;
     const char *at = block_name(m, "%sh.%zu", prefix, l);
@@ -98,8 +106,12 @@ static int open_layer(struct model *m, struct block_layer *w, const char *prefix
     struct block_linear down = {proj, OP_MLP, {{proj, E}}, 1, i->inner, true, true, false};
     double scale = g->scaled ? 1.0 / sqrt((double)i->head_dim) : 1.0;
 
-    w->attn = (struct attn){.name = block_name(m, "%s.attn", at), .n_heads = i->n_heads, .n_kv = i->n_kv, .d = i->head_dim,
-                            .dp = (i->head_dim + 15) / 16 * 16, .rope = -1,
+    w->attn = (struct attn){.name = block_name(m, "%s.attn", at),
+                            .n_heads = i->n_heads,
+                            .n_kv = i->n_kv,
+                            .d = i->head_dim,
+                            .dp = (i->head_dim + 15) / 16 * 16,
+                            .rope = -1,
                             .scale = (float)(g->by_layer ? scale / (double)(l + 1) : scale)};
     w->mlp = (struct mlp){.name = block_name(m, "%s.mlp", at), .inner = i->inner, .act = g->act};
     if ((rc = block_norm(m, &w->norm_attn, block_name(m, "%s.ln_1", at), E, g->eps, true, true, 0, e)) != 0 ||
@@ -107,7 +119,7 @@ static int open_layer(struct model *m, struct block_layer *w, const char *prefix
         (rc = block_norm(m, &w->norm_mlp, block_name(m, "%s.ln_2", at), E, g->eps, true, true, 0, e)) != 0 ||
         (rc = block_linear(m, &w->mlp.up, &up, e)) != 0)
         return rc;
-    w->norm_attn.wide = qkv.wide; /* scores feel the rounding of their input most: see docs/PERFORMANCE.md */
+    w->norm_attn.wide = qkv.wide;
     return block_linear(m, &w->mlp.down, &down, e);
 }
 
@@ -148,10 +160,14 @@ static int gpt2_open(struct model *m, struct err *e)
         if (m->opt.progress)
             m->opt.progress(m->opt.progress_ctx, l + 1, i->n_layers);
     }
-    if ((rc = block_norm(m, &w->norm, block_name(m, "%sln_f", prefix), i->hidden, g.eps, true, true, 0, e)) != 0)
+    if ((rc = block_norm(m, &w->norm, block_name(m, "%sln_f", prefix), i->hidden, g.eps, true, true, 0, e)) !=
+        0)
         return rc;
     return block_head(m, &w->head, "lm_head", &w->tokens, g.tied, e);
 }
 
-const struct model_arch gpt2_arch = {.class_name = "GPT2LMHeadModel", .model_type = "gpt2", .open = gpt2_open,
-                                     .forward = forward, .close = gpt2_close};
+const struct model_arch gpt2_arch = {.class_name = "GPT2LMHeadModel",
+                                     .model_type = "gpt2",
+                                     .open = gpt2_open,
+                                     .forward = forward,
+                                     .close = gpt2_close};

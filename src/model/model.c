@@ -41,7 +41,8 @@ static int find_arch(struct model *m, struct err *e)
         (rc = conf_str(m->conf, "model_type", NULL, &type, e)) != 0)
         return rc;
     if (n == 0 && !type)
-        return err_set(e, ERR_INPUT, "%s: neither architectures nor model_type says what model this is", conf_path(m->conf));
+        return err_set(e, ERR_INPUT, "%s: neither architectures nor model_type says what model this is",
+                       conf_path(m->conf));
     for (int i = 0; i < N_ARCHS; i++)
         if (n ? strcmp(archs[i]->class_name, name[0]) == 0 : strcmp(archs[i]->model_type, type) == 0) {
             m->arch = archs[i];
@@ -57,12 +58,13 @@ static void report_unused(struct model *m)
     size_t n = weights_unused(m->weights, first, 3);
 
     if (n)
-        log_warn("%zu tensor%s of the checkpoint %s not used: %s%s%s%s%s%s", n, n == 1 ? "" : "s", n == 1 ? "is" : "are",
-                 first[0], n > 1 ? ", " : "", n > 1 ? first[1] : "", n > 2 ? ", " : "", n > 2 ? first[2] : "",
-                 n > 3 ? ", ..." : "");
+        log_warn("%zu tensor%s of the checkpoint %s not used: %s%s%s%s%s%s", n, n == 1 ? "" : "s",
+                 n == 1 ? "is" : "are", first[0], n > 1 ? ", " : "", n > 1 ? first[1] : "", n > 2 ? ", " : "",
+                 n > 2 ? first[2] : "", n > 3 ? ", ..." : "");
 }
 
-int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool, struct err *e)
+int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
+               struct err *e)
 {
     int rc;
 
@@ -95,8 +97,8 @@ void model_close(struct model *m)
 int model_check_length(const struct model *m, size_t len, struct err *e)
 {
     if (m->info.fixed_positions && len > m->info.max_len)
-        return err_set(e, ERR_INPUT, "a length of %zu is asked for, but the model has learned %zu positions", len,
-                       m->info.max_len);
+        return err_set(e, ERR_INPUT, "a length of %zu is asked for, but the model has learned %zu positions",
+                       len, m->info.max_len);
     return 0;
 }
 
@@ -129,14 +131,15 @@ static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wa
     return at;
 }
 
-int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted, struct err *e)
+int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted,
+                    struct err *e)
 {
     *s = (struct work){0};
     s->region_bytes = lay_out(s, m, max_tokens, max_wanted, NULL);
     s->region = map_region_new(s->region_bytes);
     if (!s->region)
-        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of activations for steps of %zu tokens", s->region_bytes,
-                       max_tokens);
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of activations for steps of %zu tokens",
+                       s->region_bytes, max_tokens);
     lay_out(s, m, max_tokens, max_wanted, s->region);
     return 0;
 }

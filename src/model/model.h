@@ -1,8 +1,8 @@
 /* model.h - an opened model: its sizes, its packed weights, and the forward of its architecture.
  *
- * An architecture is one file (llama.c, gpt2.c, ...) and one line in archs.def. model_open() reads config.json, names the
- * architecture, lets it bind its tensors (everything is proved there) and reports what was left over. Afterwards a
- * model is const and may be used by one step at a time per work area.
+ * An architecture is one file (llama.c, gpt2.c, ...) and one line in archs.def. model_open() reads
+ * config.json, names the architecture, lets it bind its tensors (everything is proved there) and reports
+ * what was left over. Afterwards a model is const and may be used by one step at a time per work area.
  */
 #ifndef GALLOP_MODEL_MODEL_H
 #define GALLOP_MODEL_MODEL_H
@@ -44,8 +44,8 @@ struct model_arch {
 };
 
 struct model_options {
-    enum dtype dtype;                      /* DT_F32 or DT_BF16 */
-    const char *backend[OP_N_KINDS];       /* NULL or "auto": automatic */
+    enum dtype dtype;                                       /* DT_F32 or DT_BF16 */
+    const char *backend[OP_N_KINDS];                        /* NULL or "auto": automatic */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers bound so far; may be NULL */
     void *progress_ctx;
 };
@@ -56,7 +56,7 @@ struct model {
     struct model_options opt;
     struct conf *conf;
     struct weights *weights;
-    struct pool *pool; /* borrowed */
+    struct pool *pool;  /* borrowed */
     struct arena arena; /* names and small arrays, for the model's life */
     struct model_tensor *tensor;
     size_t n_tensors, cap_tensors;
@@ -64,13 +64,15 @@ struct model {
     void *impl; /* the architecture's */
 };
 
-int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool, struct err *e);
+int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
+               struct err *e);
 void model_close(struct model *m); /* a zeroed one is fine */
 
 /* Sequences of LEN positions can be computed: not with more than there are learned positions. */
 int model_check_length(const struct model *m, size_t len, struct err *e);
 
-/* Buffers that a forward needs between its ops, for steps of up to max_tokens rows of which max_wanted give logits. */
+/* Buffers that a forward needs between its ops, for steps of up to max_tokens rows of which max_wanted give
+ * logits. */
 struct work {
     float *x, *r;   /* [T, E] residual stream; what the last block adds to it */
     void *h;        /* [T, E] act, or fp32 */
@@ -82,7 +84,8 @@ struct work {
     size_t region_bytes;
 };
 
-int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted, struct err *e);
+int model_work_open(struct work *s, const struct model *m, size_t max_tokens, size_t max_wanted,
+                    struct err *e);
 void model_work_close(struct work *s);
 
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);

@@ -1,7 +1,8 @@
 /* batch.h - what one step computes: the new tokens of some sequences, ragged, without padding.
  *
- * Filled by the engine, read by models and ops, valid for one forward. Tokens of a sequence are contiguous and ascending
- * in position. Where the rows of a sequence lie in the cache is told by tile numbers; who owns them is not known here.
+ * Filled by the engine, read by models and ops, valid for one forward. Tokens of a sequence are contiguous
+ * and ascending in position. Where the rows of a sequence lie in the cache is told by tile numbers; who owns
+ * them is not known here.
  */
 #ifndef GALLOP_OPS_BATCH_H
 #define GALLOP_OPS_BATCH_H
@@ -23,26 +24,28 @@ struct kv_layer {
 
 /* One sequence's place in the cache, for all layers. */
 struct kv_view {
-    const struct kv_layer *layer;  /* [L] borrowed */
-    const uint32_t *const *tile;   /* [groups] tables of tile numbers, by position / 16; borrowed */
+    const struct kv_layer *layer; /* [L] borrowed */
+    const uint32_t *const *tile;  /* [groups] tables of tile numbers, by position / 16; borrowed */
 };
 
 struct batch_seq {
     struct kv_view kv;
-    size_t first;   /* its first row in the batch */
-    size_t n;       /* its rows, at least 1 */
-    size_t pos;     /* position of its first row = rows already in the cache */
-    size_t n_prompt; /* length of its prompt: rope types that depend on lengths use max(n_prompt, position + 1) */
-    size_t n_total; /* tokens known when this forward was planned: decides short or long factors of longrope */
+    size_t first; /* its first row in the batch */
+    size_t n;     /* its rows, at least 1 */
+    size_t pos;   /* position of its first row = rows already in the cache */
+    size_t
+        n_prompt; /* length of its prompt: rope types that depend on lengths use max(n_prompt, position + 1) */
+    size_t
+        n_total; /* tokens known when this forward was planned: decides short or long factors of longrope */
 };
 
 struct batch {
     size_t n_tokens, n_seqs, n_wanted;
-    const int32_t *id;          /* [T] */
-    const int32_t *pos;         /* [T] */
+    const int32_t *id;           /* [T] */
+    const int32_t *pos;          /* [T] */
     const struct batch_seq *seq; /* [n_seqs] */
-    const uint32_t *wanted;     /* [n_wanted] rows whose logits are asked for, ascending */
-    float *logits;              /* [n_wanted, V] out */
+    const uint32_t *wanted;      /* [n_wanted] rows whose logits are asked for, ascending */
+    float *logits;               /* [n_wanted, V] out */
 };
 
 #endif

@@ -54,8 +54,8 @@ static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ro
     struct eager *g = o->ctx;
     struct begin_job j = {g, ropes, n_ropes, b};
 
-    ASSERT(b->n_tokens <= g->lim.max_tokens && b->n_seqs <= g->lim.max_seqs, "%zu tokens of %zu sequences", b->n_tokens,
-           b->n_seqs);
+    ASSERT(b->n_tokens <= g->lim.max_tokens && b->n_seqs <= g->lim.max_seqs, "%zu tokens of %zu sequences",
+           b->n_tokens, b->n_seqs);
     g->batch = b;
     eager_rows(g, b->n_tokens, begin_rows, &j);
 }
@@ -69,7 +69,8 @@ struct embed_job {
     float *row; /* NULL: written in place */
 };
 
-static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add, size_t T)
+static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
+                     size_t T)
 {
     struct eager *g = o->ctx;
     size_t n = w->table.shape[1];
@@ -77,7 +78,8 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
     for (size_t t = 0; t < T; t++) {
         size_t at = (size_t)(index[t] + w->offset);
 
-        ASSERT(index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s", index[t] + w->offset, w->name);
+        ASSERT(index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s", index[t] + w->offset,
+               w->name);
         view_row_f32(&w->table, at, add ? g->middle : x + t * n);
         if (add)
             kern.add(x + t * n, g->middle, n);
@@ -171,14 +173,16 @@ static void op_add(const struct sink *o, float *x, const float *r, size_t n, siz
     kern.add(x, r, n * T);
 }
 
-static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n, size_t n_rows)
+static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
+                    size_t n_rows)
 {
     (void)o;
     for (size_t i = 0; i < n_rows; i++)
         memcpy(dst + i * n, src + index[i] * n, n * sizeof(float));
 }
 
-static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const void *h, size_t T)
+static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const void *h,
+                   size_t T)
 {
     struct eager *g = o->ctx;
     size_t n = g->lim.hidden * T;
@@ -237,10 +241,12 @@ static size_t lay_out(struct eager *g, char *base)
     return at;
 }
 
-/* Enough partials for every head of one sequence at full length and of every sequence at a chunk each, within 32 MiB. */
+/* Enough partials for every head of one sequence at full length and of every sequence at a chunk each,
+ * within 32 MiB. */
 static size_t count_partials(const struct eager_limits *l)
 {
-    size_t chunks = (l->max_len + KERN_CHUNK - 1) / KERN_CHUNK, most = ((size_t)32 << 20) / (l->head_dim * 4 + 8);
+    size_t chunks = (l->max_len + KERN_CHUNK - 1) / KERN_CHUNK,
+           most = ((size_t)32 << 20) / (l->head_dim * 4 + 8);
     size_t want = l->n_heads * (chunks + l->max_seqs);
 
     return want < most ? want : most;
@@ -274,13 +280,23 @@ int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *p
         size_t bytes = g->region_bytes;
 
         mem_free(g);
-        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of scratch for steps of %zu tokens", bytes, lim->max_tokens);
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of scratch for steps of %zu tokens", bytes,
+                       lim->max_tokens);
     }
     lay_out(g, g->region);
     pick_rows(g);
-    g->sink = (struct sink){.begin = op_begin, .embed = op_embed, .norm = op_norm, .linear = op_linear,
-                            .rope = eager_rope, .attn = eager_attn, .mlp = op_mlp, .add = op_add, .rows = op_rows,
-                            .logits = op_linear, .tap = op_tap, .ctx = g};
+    g->sink = (struct sink){.begin = op_begin,
+                            .embed = op_embed,
+                            .norm = op_norm,
+                            .linear = op_linear,
+                            .rope = eager_attn_rope,
+                            .attn = eager_attn,
+                            .mlp = op_mlp,
+                            .add = op_add,
+                            .rows = op_rows,
+                            .logits = op_linear,
+                            .tap = op_tap,
+                            .ctx = g};
     *out = g;
     return 0;
 }

@@ -1,7 +1,8 @@
 /* eager.h - the sink that computes each op at once, cut into shares for the pool's threads.
  *
- * Owns the buffers that ops need between them (cosines, packed queries, the MLP's middle, attention partials), sized at
- * open for the largest step, so that nothing is allocated while it runs. One step at a time.
+ * Owns the buffers that ops need between them (cosines, packed queries, the MLP's middle, attention
+ * partials), sized at open for the largest step, so that nothing is allocated while it runs. One step at a
+ * time.
  */
 #ifndef GALLOP_OPS_EAGER_H
 #define GALLOP_OPS_EAGER_H
@@ -11,15 +12,15 @@
 #include "ops/op.h"
 
 struct eager_limits {
-    size_t max_tokens;    /* rows of a step */
-    size_t max_seqs;      /* sequences of a step */
-    size_t max_len;       /* positions of a sequence */
+    size_t max_tokens;              /* rows of a step */
+    size_t max_seqs;                /* sequences of a step */
+    size_t max_len;                 /* positions of a sequence */
     size_t n_heads, n_kv, head_dim; /* largest of the layers */
-    size_t inner;         /* largest I of an MLP; the middle buffer holds [T, 2 I] */
-    size_t rope_half[2];  /* pairs turned by each rope of the model, 0: none */
-    size_t hidden;        /* E */
+    size_t inner;                   /* largest I of an MLP; the middle buffer holds [T, 2 I] */
+    size_t rope_half[2];            /* pairs turned by each rope of the model, 0: none */
+    size_t hidden;                  /* E */
     size_t n_layers;
-    enum dtype dtype;     /* act type */
+    enum dtype dtype;        /* act type */
     bool native[OP_N_KINDS]; /* reference kernels for this kind, as the user asked */
 };
 
@@ -29,7 +30,8 @@ int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *p
 const struct sink *eager_sink(const struct eager *g);
 size_t eager_bytes(const struct eager *g); /* of scratch */
 
-/* Where tap() shall put hidden states, [L + 1, rows, E] float with ROWS rows a layer, written from row *at on; NULL: off. */
+/* Where tap() shall put hidden states, [L + 1, rows, E] float with ROWS rows a layer, written from row *at
+ * on; NULL: off. */
 void eager_capture(struct eager *g, float *hidden, size_t rows, size_t at);
 void eager_free(struct eager *g); /* NULL is fine */
 

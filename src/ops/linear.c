@@ -21,8 +21,8 @@ enum { N_BACKENDS = sizeof(backends) / sizeof(backends[0]) };
 
 const char *linear_kind_name(enum op_kind k)
 {
-    static const char *const name[OP_N_KINDS] = {"norm",           "qkv_projection", "rope",   "attention",
-                                                 "out_projection", "mlp",            "lm_head"};
+    static const char *const name[OP_N_KINDS] = {
+        "norm", "qkv_projection", "rope", "attention", "out_projection", "mlp", "lm_head"};
     return name[k];
 }
 
@@ -42,8 +42,8 @@ void linear_elements(const struct linear_desc *d, size_t i, size_t k0, size_t n,
     while (i >= d->part[p]->shape[0])
         i -= d->part[p++]->shape[0];
     v = d->part[p];
-    dtype_to_f32(out, (const char *)v->data + (i * v->stride[0] + k0 * v->stride[1]) * dtype_bytes(v->dtype), v->dtype, n,
-                 v->stride[1]);
+    dtype_to_f32(out, (const char *)v->data + (i * v->stride[0] + k0 * v->stride[1]) * dtype_bytes(v->dtype),
+                 v->dtype, n, v->stride[1]);
 }
 
 static int choose(struct linear *l, const struct linear_desc *d, const char *wish, struct err *e)
@@ -59,8 +59,8 @@ static int choose(struct linear *l, const struct linear_desc *d, const char *wis
             return 0;
         }
     }
-    return err_set(e, ERR_UNSUPPORTED, "%s: backend %s for %s cannot serve it: %s", d->name, wish ? wish : "(any)",
-                   linear_kind_name(d->kind), why_not);
+    return err_set(e, ERR_UNSUPPORTED, "%s: backend %s for %s cannot serve it: %s", d->name,
+                   wish ? wish : "(any)", linear_kind_name(d->kind), why_not);
 }
 
 static int join_bias(struct linear *l, const struct linear_desc *d, struct err *e)
@@ -98,13 +98,14 @@ static void pack_share(void *ctx, int thread, int n_threads)
         j->l->backend->pack(j->l, j->d, begin, end);
 }
 
-int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool, struct err *e)
+int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool,
+                struct err *e)
 {
     struct pack_job job = {l, d};
     int rc;
 
-    *l = (struct linear){.name = d->name, .kind = d->kind, .dtype = d->dtype, .wide = d->wide,
-                         .k = d->part[0]->shape[1]};
+    *l = (struct linear){
+        .name = d->name, .kind = d->kind, .dtype = d->dtype, .wide = d->wide, .k = d->part[0]->shape[1]};
     for (size_t p = 0; p < d->n_parts; p++) {
         ASSERT(d->part[p]->n_dims == 2 && d->part[p]->shape[1] == l->k, "%s", d->name);
         l->n += d->part[p]->shape[0];
@@ -115,7 +116,8 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
     l->packed_bytes = l->backend->packed_bytes(l->n, l->k, d->dtype);
     l->packed = map_region_new(l->packed_bytes);
     if (!l->packed) {
-        rc = err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the packed weight %s", l->packed_bytes, d->name);
+        rc = err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the packed weight %s", l->packed_bytes,
+                     d->name);
         goto fail;
     }
     pool_run(pool, pack_share, &job);
@@ -149,7 +151,8 @@ static void run_share(void *ctx, int thread, int n_threads)
         j->l->backend->run(j->l, j->x, j->ldx, j->y, j->ldy, j->m, p0, p1);
 }
 
-void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy, size_t m)
+void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy,
+                size_t m)
 {
     struct run_job job = {l, x, y, ldx, ldy, m};
 
@@ -197,7 +200,8 @@ static void join_share(void *ctx, int thread, int n_threads)
     }
 }
 
-void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, float *sums, float *y, size_t m)
+void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, float *sums,
+                     float *y, size_t m)
 {
     struct wide_job job = {l, x, split, sums, y, m};
     struct linear plain = *l;

@@ -1,8 +1,8 @@
 /* linear.h - y = x W^T + b, with the weight packed once for the backend that will run it.
  *
- * linear_open() walks backends.def, takes the first backend that accepts (or the one the user named, or fails), packs
- * the weight on the threads that will read it and records why. After that a linear is const. Parts joined along N
- * (q, k, v; gate, up) become one matrix.
+ * linear_open() walks backends.def, takes the first backend that accepts (or the one the user named, or
+ * fails), packs the weight on the threads that will read it and records why. After that a linear is const.
+ * Parts joined along N (q, k, v; gate, up) become one matrix.
  */
 #ifndef GALLOP_OPS_LINEAR_H
 #define GALLOP_OPS_LINEAR_H
@@ -21,13 +21,13 @@ enum op_kind { OP_NORM, OP_QKV, OP_ROPE, OP_ATTENTION, OP_OUT, OP_MLP, OP_LM_HEA
 const char *linear_kind_name(enum op_kind k); /* "norm", "qkv_projection", ... */
 
 struct linear_desc {
-    const char *name;                       /* Hugging Face module name, for inspect and dumps; borrowed for ever */
+    const char *name; /* Hugging Face module name, for inspect and dumps; borrowed for ever */
     enum op_kind kind;
     const struct view *part[LINEAR_MAX_PARTS]; /* [n_i, k] each, any strides and weight dtype */
     const struct view *bias[LINEAR_MAX_PARTS]; /* [n_i] or NULL */
     size_t n_parts;
-    enum dtype dtype;                       /* computing type: DT_F32 or DT_BF16 */
-    bool wide;                              /* the input is fp32 and must not be rounded, also where dtype is bf16 */
+    enum dtype dtype; /* computing type: DT_F32 or DT_BF16 */
+    bool wide;        /* the input is fp32 and must not be rounded, also where dtype is bf16 */
 };
 
 struct linear;
@@ -38,7 +38,8 @@ struct linear_backend {
     size_t (*packed_bytes)(size_t n, size_t k, enum dtype t);
     /* Packs the rows [begin, end) of W, multiples of 32 but for the last. */
     void (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
-    void (*run)(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0, size_t p1);
+    void (*run)(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
+                size_t p1);
 };
 
 struct linear {
@@ -55,15 +56,19 @@ struct linear {
 };
 
 /* BACKEND NULL or "auto": the first that accepts. POOL packs and touches. */
-int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool, struct err *e);
+int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool,
+                struct err *e);
 void linear_close(struct linear *l); /* a zeroed one is fine */
 
-/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL. x in l->dtype with row stride ldx elements, y fp32. */
-void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy, size_t m);
+/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL. x in l->dtype with row stride ldx elements, y fp32.
+ * */
+void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy,
+                size_t m);
 
-/* The same for an fp32 x [m, k] of a wide linear in bf16: x is taken as the sum of two bf16 rows, so that 16 bits of it count
- * and the weights are still read once. SPLIT [2 m, k] bf16 and SUMS [2 m, n] are scratch. */
-void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, float *sums, float *y, size_t m);
+/* The same for an fp32 x [m, k] of a wide linear in bf16: x is taken as the sum of two bf16 rows, so that 16
+ * bits of it count and the weights are still read once. SPLIT [2 m, k] bf16 and SUMS [2 m, n] are scratch. */
+void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, float *sums,
+                     float *y, size_t m);
 
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);

@@ -9,10 +9,18 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
     return d->dtype == DT_F32 || d->dtype == DT_BF16;
 }
 
-static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0, size_t p1)
+static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
+                size_t p1)
 {
-    const struct kern_gemm g = {.a = x, .lda = ldx, .b = l->packed, .c = y, .ldc = ldy, .bias = l->bias,
-                                .m = m, .k = l->k, .n = l->n};
+    const struct kern_gemm g = {.a = x,
+                                .lda = ldx,
+                                .b = l->packed,
+                                .c = y,
+                                .ldc = ldy,
+                                .bias = l->bias,
+                                .m = m,
+                                .k = l->k,
+                                .n = l->n};
 
     struct kern ref;
 

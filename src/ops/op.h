@@ -1,9 +1,9 @@
 /* op.h - the op sink: the dozen operations that a model is written in.
  *
- * A model issues ops by name to a sink and never asks who runs them. The eager sink (eager.h) runs each at once on the
- * kernels and the thread pool; others may record or dump. Ops return void: everything that can fail was proved when the
- * model was opened. T counts rows of the step's batch. "act" buffers hold the computing type of the linears (fp32 or
- * bf16); everything else is fp32.
+ * A model issues ops by name to a sink and never asks who runs them. The eager sink (eager.h) runs each at
+ * once on the kernels and the thread pool; others may record or dump. Ops return void: everything that can
+ * fail was proved when the model was opened. T counts rows of the step's batch. "act" buffers hold the
+ * computing type of the linears (fp32 or bf16); everything else is fp32.
  */
 #ifndef GALLOP_OPS_OP_H
 #define GALLOP_OPS_OP_H
@@ -26,11 +26,11 @@ struct embed {
 
 struct norm {
     const char *name;
-    float *w, *b;    /* [n]; b NULL: none */
+    float *w, *b; /* [n]; b NULL: none */
     size_t n;
     float eps;
-    bool layer;      /* LayerNorm, else RMSNorm */
-    bool wide;       /* the result stays fp32 whatever the act type: it feeds a wide linear */
+    bool layer; /* LayerNorm, else RMSNorm */
+    bool wide;  /* the result stays fp32 whatever the act type: it feeds a wide linear */
 };
 
 enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT }; /* (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J */
@@ -58,7 +58,8 @@ struct sink {
     /* Starts a step: cosines of the batch's rows for every rope of the model. */
     void (*begin)(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b);
     /* x[T, E] = table[index + offset] (ADD: x += ...) */
-    void (*embed)(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add, size_t T);
+    void (*embed)(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
+                  size_t T);
     /* If r: x += r. h = norm(x), h in the act type, or fp32 from a wide norm.          x, r, h [T, n] */
     void (*norm)(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t T);
     /* y = x W^T + b                                  x [T, k] act (fp32 into a wide linear), y [T, n] */
@@ -66,17 +67,20 @@ struct sink {
     /* Turns q and k of qkv [T, (H + 2 K) D] in place. */
     void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
     /* Stores k and v, then a[T, H D] (act) = attention of each row over its own sequence up to itself. */
-    void (*attn)(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b, size_t layer);
+    void (*attn)(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b,
+                 size_t layer);
     /* r[T, E] = down(act(up h)), or down(act(gate h) * (up h)) */
     void (*mlp)(const struct sink *o, float *r, const struct mlp *w, const void *h, size_t T);
     /* x += r, nothing else.                                                            [T, n] */
     void (*add)(const struct sink *o, float *x, const float *r, size_t n, size_t T);
     /* dst[i] = src[index[i]], rows of N floats; dst may not overlap src. */
-    void (*rows)(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n, size_t n_rows);
+    void (*rows)(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
+                 size_t n_rows);
     /* logits[n_rows, V] = head(h) */
-    void (*logits)(const struct sink *o, float *logits, const struct linear *head, const void *h, size_t n_rows);
-    /* The residual stream in front of layer LAYER is x + r (r may be NULL); after the final norm H is given instead. For
-     * those who asked to see hidden states; does nothing otherwise. */
+    void (*logits)(const struct sink *o, float *logits, const struct linear *head, const void *h,
+                   size_t n_rows);
+    /* The residual stream in front of layer LAYER is x + r (r may be NULL); after the final norm H is given
+     * instead. For those who asked to see hidden states; does nothing otherwise. */
     void (*tap)(const struct sink *o, size_t layer, const float *x, const float *r, const void *h, size_t T);
     void *ctx;
 };

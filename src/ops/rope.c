@@ -94,8 +94,13 @@ static void longrope(float *inv, const double *by, const struct rope_params *p, 
 
 int rope_open(struct rope *r, const struct rope_params *p, struct err *e)
 {
-    *r = (struct rope){.type = p->type, .dim = p->dim, .half = p->dim / 2, .theta = p->theta, .factor = p->factor,
-                       .original = p->original, .attention_factor = 1.0f};
+    *r = (struct rope){.type = p->type,
+                       .dim = p->dim,
+                       .half = p->dim / 2,
+                       .theta = p->theta,
+                       .factor = p->factor,
+                       .original = p->original,
+                       .attention_factor = 1.0f};
     if (p->type == ROPE_NONE)
         return 0;
     r->inv = mem_zalloc(r->half, sizeof(float), MEM_MODEL);
@@ -142,7 +147,8 @@ static float dynamic_inv(const struct rope *r, size_t n, size_t i)
     return 1.0f / (float)pow(base, (double)((float)(2 * i) / (float)r->dim));
 }
 
-static void fill_row(const struct rope *r, const struct batch_seq *s, size_t pos, float *cos_row, float *sin_row)
+static void fill_row(const struct rope *r, const struct batch_seq *s, size_t pos, float *cos_row,
+                     float *sin_row)
 {
     size_t n = pos + 1 > s->n_prompt ? pos + 1 : s->n_prompt;
     const float *inv = r->type == ROPE_LONGROPE && (double)s->n_total > r->original ? r->inv_long : r->inv;
@@ -156,7 +162,8 @@ static void fill_row(const struct rope *r, const struct batch_seq *s, size_t pos
     }
 }
 
-void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos_rows, float *sin_rows)
+void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos_rows,
+               float *sin_rows)
 {
     for (size_t q = 0; q < b->n_seqs; q++) {
         const struct batch_seq *s = &b->seq[q];

@@ -1,8 +1,9 @@
 /* rope.h - rotary positions: which frequency each pair of dims turns with, and the cosines of a step's rows.
  *
  * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, as Hugging Face transformers computes them
- * (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to fp32 where it rounds them.
- * Cosines are computed per step for the rows at hand, once for all layers, so nothing is sized by the context length.
+ * (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to fp32 where it
+ * rounds them. Cosines are computed per step for the rows at hand, once for all layers, so nothing is sized
+ * by the context length.
  */
 #ifndef GALLOP_OPS_ROPE_H
 #define GALLOP_OPS_ROPE_H
@@ -18,16 +19,16 @@ enum rope_type { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3
 /* What the config says; the reader of configs fills it (defaults included). */
 struct rope_params {
     enum rope_type type;
-    size_t dim;        /* rotated dims of a head, even */
+    size_t dim; /* rotated dims of a head, even */
     double theta;
     double factor;
-    double original;   /* original_max_position_embeddings; for dynamic: max_position_embeddings */
-    double low_freq, high_freq;   /* llama3 */
-    double beta_fast, beta_slow;  /* yarn */
-    double attention_factor;      /* < 0: by the type's formula */
-    double mscale, mscale_all;    /* yarn; 0: not given */
-    bool truncate;                /* yarn */
-    double max_pos;               /* longrope: max_position_embeddings, where factor is not given */
+    double original;             /* original_max_position_embeddings; for dynamic: max_position_embeddings */
+    double low_freq, high_freq;  /* llama3 */
+    double beta_fast, beta_slow; /* yarn */
+    double attention_factor;     /* < 0: by the type's formula */
+    double mscale, mscale_all;   /* yarn; 0: not given */
+    bool truncate;               /* yarn */
+    double max_pos;              /* longrope: max_position_embeddings, where factor is not given */
     const double *short_factor, *long_factor; /* longrope: [dim / 2], borrowed for rope_open() only */
 };
 
@@ -46,8 +47,9 @@ void rope_close(struct rope *r); /* a zeroed one is fine */
 /* Cosines and sines of the rows [begin, end) of B: cos, sin [T, half]. */
 void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos, float *sin);
 
-/* Rows computed while fewer than this many tokens were known must be computed again once a sequence has N_TOTAL of them
- * (longrope's switch): 0 if that never happens, else the largest length of the short regime. */
+/* Rows computed while fewer than this many tokens were known must be computed again once a sequence has
+ * N_TOTAL of them (longrope's switch): 0 if that never happens, else the largest length of the short regime.
+ * */
 size_t rope_switch_length(const struct rope *r);
 
 #endif

@@ -8,16 +8,28 @@
 #include <string.h>
 
 enum dtype {
-    DT_F32, DT_F16, DT_BF16, DT_F64, /* floating */
-    DT_I64, DT_I32, DT_I16, DT_I8, DT_U8, DT_BOOL,
-    DT_F8_E4M3, DT_F8_E5M2, DT_U16, DT_U32, DT_U64,
+    DT_F32,
+    DT_F16,
+    DT_BF16,
+    DT_F64, /* floating */
+    DT_I64,
+    DT_I32,
+    DT_I16,
+    DT_I8,
+    DT_U8,
+    DT_BOOL,
+    DT_F8_E4M3,
+    DT_F8_E5M2,
+    DT_U16,
+    DT_U32,
+    DT_U64,
     DT_N
 };
 
-size_t dtype_bytes(enum dtype t);      /* of one element */
-const char *dtype_name(enum dtype t);  /* as safetensors spells it: "F32", "BF16", ... */
+size_t dtype_bytes(enum dtype t);     /* of one element */
+const char *dtype_name(enum dtype t); /* as safetensors spells it: "F32", "BF16", ... */
 bool dtype_of_name(const char *s, size_t n, enum dtype *t);
-bool dtype_is_weight(enum dtype t);    /* F32, F16 or BF16: what a linear, norm or embedding can be read from */
+bool dtype_is_weight(enum dtype t); /* F32, F16 or BF16: what a linear, norm or embedding can be read from */
 
 static inline float dtype_bf16_to_f32(uint16_t h)
 {

@@ -16,16 +16,17 @@ enum { VIEW_MAX_DIMS = 8 };
 struct view {
     const char *name; /* borrowed; the checkpoint's tensor name */
     const char *file; /* borrowed; for messages */
-    const void *data; /* borrowed; first element; need not be aligned to the element for hostile files: copy with memcpy */
+    const void *
+        data; /* borrowed; first element; need not be aligned to the element for hostile files: copy with memcpy */
     enum dtype dtype;
     int n_dims; /* 0: a scalar */
     size_t shape[VIEW_MAX_DIMS];
     size_t stride[VIEW_MAX_DIMS];
 };
 
-size_t view_elements(const struct view *v);      /* cannot overflow: the opener proved it */
-bool view_is_contiguous(const struct view *v);   /* row-major without gaps */
-void view_set_contiguous(struct view *v);        /* fills stride[] from shape[] */
+size_t view_elements(const struct view *v);        /* cannot overflow: the opener proved it */
+bool view_is_contiguous(const struct view *v);     /* row-major without gaps */
+void view_set_contiguous(struct view *v);          /* fills stride[] from shape[] */
 struct view view_transposed(const struct view *v); /* of a 2-D view */
 
 /* "[3, 4]" into out; returns out. */

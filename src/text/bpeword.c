@@ -13,6 +13,7 @@
 
 #include "base/utf8.h"
 #include "text/bpehash.h"
+#include "text/bpequeue.h"
 #include "text/tokbytes.h"
 #include "text/tokids.h"
 
@@ -32,8 +33,8 @@ struct bpeword_work {
     const struct bpe *owner; /* whose words the cache holds */
     uint32_t *id, *next, *prev;
     uint64_t *found; /* rank << 32 | merged, of a symbol with its right neighbour */
-    uint64_t *heap;  /* rank << 32 | position */
-    size_t id_cap, next_cap, prev_cap, found_cap, heap_cap, n_heap;
+    struct bpequeue queue;
+    size_t id_cap, next_cap, prev_cap, found_cap;
 };
 
 struct bpeword_work *bpeword_work_new(void)
@@ -56,7 +57,7 @@ void bpeword_work_free(struct bpeword_work *w)
     mem_free(w->next);
     mem_free(w->prev);
     mem_free(w->found);
-    mem_free(w->heap);
+    bpequeue_fini(&w->queue);
     mem_free(w);
 }
 
@@ -95,93 +96,46 @@ static size_t merge_short(const struct bpe *b, uint32_t *id, size_t n)
     return n;
 }
 
-static void sift_down(uint64_t *heap, size_t n, size_t i)
-{
-    uint64_t x = heap[i];
-
-    for (;;) {
-        size_t child = 4 * i + 1, least = child, last = child + 4 < n ? child + 4 : n;
-
-        if (child >= n)
-            break;
-        for (size_t k = child + 1; k < last; k++)
-            if (heap[k] < heap[least])
-                least = k;
-        if (heap[least] >= x)
-            break;
-        heap[i] = heap[least];
-        i = least;
-    }
-    heap[i] = x;
-}
-
-static bool push(struct bpeword_work *w, uint64_t x)
-{
-    size_t i = w->n_heap;
-
-    if (!mem_grow((void **)&w->heap, &w->heap_cap, i + 1, sizeof(*w->heap), MEM_TEXT))
-        return false;
-    w->n_heap++;
-    while (i > 0 && w->heap[(i - 1) / 4] > x) {
-        w->heap[i] = w->heap[(i - 1) / 4];
-        i = (i - 1) / 4;
-    }
-    w->heap[i] = x;
-    return true;
-}
-
-static uint64_t pop(struct bpeword_work *w)
-{
-    uint64_t top = w->heap[0];
-
-    w->heap[0] = w->heap[--w->n_heap];
-    if (w->n_heap)
-        sift_down(w->heap, w->n_heap, 0);
-    return top;
-}
-
 static inline uint64_t candidate(uint64_t found, size_t at)
 {
     return (found & 0xffffffff00000000u) | at;
 }
 
-/* The candidates of a list of N symbols, as a heap. */
-static bool fill_heap(const struct bpe *b, struct bpeword_work *w, size_t n)
+/* The list of N symbols and the queue of its candidates. */
+static bool fill_queue(const struct bpe *b, struct bpeword_work *w, size_t n)
 {
     if (!mem_grow((void **)&w->next, &w->next_cap, n, sizeof(*w->next), MEM_TEXT) ||
         !mem_grow((void **)&w->prev, &w->prev_cap, n, sizeof(*w->prev), MEM_TEXT) ||
         !mem_grow((void **)&w->found, &w->found_cap, n, sizeof(*w->found), MEM_TEXT) ||
-        !mem_grow((void **)&w->heap, &w->heap_cap, n, sizeof(*w->heap), MEM_TEXT))
+        !bpequeue_reserve(&w->queue, n))
         return false;
-    w->n_heap = 0;
+    bpequeue_clear(&w->queue);
     for (size_t i = 0; i < n; i++) {
         w->next[i] = (uint32_t)(i + 1);
         w->prev[i] = (uint32_t)(i - 1);
         w->found[i] = i + 1 < n ? find_merge(b, w->id[i], w->id[i + 1]) : NO_MERGE;
         if (w->found[i] != NO_MERGE)
-            w->heap[w->n_heap++] = candidate(w->found[i], i);
+            bpequeue_fill(&w->queue, candidate(w->found[i], i));
     }
-    for (size_t i = w->n_heap / 4 + 1; i-- > 0;)
-        if (i < w->n_heap)
-            sift_down(w->heap, w->n_heap, i);
+    bpequeue_sort(&w->queue);
     return true;
 }
 
 static bool renew(const struct bpe *b, struct bpeword_work *w, size_t at, size_t right)
 {
     w->found[at] = find_merge(b, w->id[at], w->id[right]);
-    return w->found[at] == NO_MERGE || push(w, candidate(w->found[at], at));
+    return w->found[at] == NO_MERGE || bpequeue_push(&w->queue, candidate(w->found[at], at));
 }
 
 /* Merges w->id[0..*n) in place. false: out of memory. */
 static bool merge_long(const struct bpe *b, struct bpeword_work *w, size_t *n)
 {
     size_t kept = 0;
+    uint64_t top;
 
-    if (!fill_heap(b, w, *n))
+    if (!fill_queue(b, w, *n))
         return false;
-    while (w->n_heap) {
-        uint64_t top = pop(w);
+    while (bpequeue_pop(&w->queue, &top)) {
         size_t at = (uint32_t)top, right, after;
 
         if (w->found[at] == NO_MERGE || w->found[at] >> 32 != top >> 32)
@@ -350,6 +304,11 @@ static int encode_word(const struct bpe *b, struct bpeword_work *w, const char *
     else
         read_chars(b, &y, s, n);
     flush_unk(b, &y);
+    for (size_t i = 0; b->has_unk && b->unk == BPE_NONE && i < y.n; i++)
+        if (w->id[i] == BPE_NONE)
+            return err_set(
+                e, ERR_INPUT,
+                "the text has a character that is not in the vocabulary, and neither is the unk_token");
     if (ok && y.n <= SHORT_WORD)
         y.n = merge_short(b, w->id, y.n);
     else if (ok)

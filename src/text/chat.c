@@ -7,7 +7,7 @@
 #include "text/jinja.h"
 
 struct chat_template {
-    const char *name; /* borrowed from the configuration */
+    const char *name;    /* borrowed from the configuration */
     struct jinja *jinja; /* NULL: it cannot be parsed, */
     struct err fault;    /* and this is why */
 };
@@ -134,8 +134,10 @@ static const struct chat_template *choose(const struct chat *c, const char *name
     const struct chat_template *t = NULL;
 
     if (c->n == 0) {
-        err_set(e, ERR_INPUT, "%s: this model has no chat template (looked into tokenizer_config.json, "
-                "chat_template.jinja and chat_template.json)", c->dir);
+        err_set(e, ERR_INPUT,
+                "%s: this model has no chat template (looked into tokenizer_config.json, "
+                "chat_template.jinja and chat_template.json)",
+                c->dir);
         return NULL;
     }
     if (!name && tools)
@@ -199,9 +201,8 @@ static int prepare_messages(json_t *messages, json_t **out, struct err *e)
         return err_set(e, ERR_INPUT, "messages: a list of messages is expected");
     if (json_array_size(messages) == 0)
         return err_set(e, ERR_INPUT, "messages: the conversation is empty; at least one message is needed");
-    json_array_foreach(messages, i, m)
-        if (!json_is_object(m))
-            return err_set(e, ERR_INPUT, "messages[%zu]: a message must be an object", i);
+    json_array_foreach(messages, i, m) if (!json_is_object(m)) return err_set(
+        e, ERR_INPUT, "messages[%zu]: a message must be an object", i);
     list = json_array();
     json_array_foreach(messages, i, m)
     {
@@ -224,9 +225,8 @@ static int check_objects(json_t *object, const char *what, struct err *e)
         return 0;
     if (!json_is_array(list))
         return err_set(e, ERR_INPUT, "%s: a list is expected", what);
-    json_array_foreach(list, i, v)
-        if (!json_is_object(v))
-            return err_set(e, ERR_INPUT, "%s[%zu]: an object is expected", what, i);
+    json_array_foreach(list, i, v) if (!json_is_object(v)) return err_set(
+        e, ERR_INPUT, "%s[%zu]: an object is expected", what, i);
     return 0;
 }
 
@@ -242,7 +242,8 @@ static int set_tokens(const struct chat *c, json_t *variables)
     return rc;
 }
 
-int chat_variables(const struct chat *c, json_t *messages, bool add_generation_prompt, json_t **out, struct err *e)
+int chat_variables(const struct chat *c, json_t *messages, bool add_generation_prompt, json_t **out,
+                   struct err *e)
 {
     bool object = json_is_object(messages);
     json_t *list = object ? json_object_get(messages, "messages") : messages, *prepared, *v;
@@ -250,8 +251,10 @@ int chat_variables(const struct chat *c, json_t *messages, bool add_generation_p
 
     *out = NULL;
     if (object && !list)
-        return err_set(e, ERR_INPUT, "messages: an object with a list called messages, or such a list, is expected");
-    if (object && ((rc = check_objects(messages, "documents", e)) != 0 || (rc = check_objects(messages, "tools", e)) != 0))
+        return err_set(e, ERR_INPUT,
+                       "messages: an object with a list called messages, or such a list, is expected");
+    if (object && ((rc = check_objects(messages, "documents", e)) != 0 ||
+                   (rc = check_objects(messages, "tools", e)) != 0))
         return rc;
     rc = prepare_messages(list, &prepared, e);
     if (rc)

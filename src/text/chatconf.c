@@ -1,4 +1,5 @@
-/* chatconf.c - which file wins over which is transformers' order; see chat.h. Files that are not there are no fault. */
+/* chatconf.c - which file wins over which is transformers' order; see chat.h. Files that are not there are
+ * no fault. */
 #include "text/chatconf.h"
 
 #include <dirent.h>
@@ -29,7 +30,8 @@ const struct chatconf_pair *chatconf_find(const struct chatconf_list *l, const c
 }
 
 /* Sets NAME to TEXT, both copied. */
-static int put(struct reader *r, struct chatconf_list *l, const struct jp_str *name, const char *text, size_t n)
+static int put(struct reader *r, struct chatconf_list *l, const struct jp_str *name, const char *text,
+               size_t n)
 {
     struct chatconf_pair p = {.name = arena_strndup(&r->c->arena, name->s, name->n),
                               .text = arena_strndup(&r->c->arena, text, n),

@@ -1,4 +1,5 @@
-/* chatconf.h - reading the files of a checkpoint folder that say how a chat is written: template texts and tokens. */
+/* chatconf.h - reading the files of a checkpoint folder that say how a chat is written: template texts and
+ * tokens. */
 #ifndef GALLOP_TEXT_CHATCONF_H
 #define GALLOP_TEXT_CHATCONF_H
 
@@ -22,7 +23,8 @@ enum chatconf_flag { CHATCONF_UNSAID, CHATCONF_NO, CHATCONF_YES };
 
 struct chatconf {
     struct arena arena; /* what everything here lives in */
-    struct chatconf_list tokens;    /* bos_token, eos_token ... and those of the model's own; sorted by nothing */
+    struct chatconf_list
+        tokens; /* bos_token, eos_token ... and those of the model's own; sorted by nothing */
     struct chatconf_list templates; /* those that count */
     enum chatconf_flag add_bos, add_eos;
 };

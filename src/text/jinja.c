@@ -43,8 +43,8 @@ static int check_source(const char *src, size_t len, const char *name, struct er
     size_t good = utf8_valid_prefix(src, len), line = 1;
 
     if (len > TEMPLATE_MAX)
-        return err_set(e, ERR_INPUT, "%s: a template of %zu bytes is larger than the %d it may have", name, len,
-                       TEMPLATE_MAX);
+        return err_set(e, ERR_INPUT, "%s: a template of %zu bytes is larger than the %d it may have", name,
+                       len, TEMPLATE_MAX);
     for (size_t i = 0; i < good; i++)
         line += src[i] == '\n';
     if (good != len)
@@ -129,9 +129,12 @@ static int render(const struct jinja *j, json_t *context, const char *text, size
     arena_init(&r.arena, MEM_TEXT);
     r.globals = jinja_glob_new(&r);
     r.vars = jinja_dict_new(&r);
-    variables = r.rc ? jv_none() : context ? jinja_json_load(&r, context) : jinja_json_read(&r, text, len, where);
+    variables = r.rc      ? jv_none()
+                : context ? jinja_json_load(&r, context)
+                          : jinja_json_read(&r, text, len, where);
     if (!r.rc && !jv_is(variables, JV_DICT))
-        r.rc = err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", where ? where : j->name);
+        r.rc = err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object",
+                       where ? where : j->name);
     r.context = variables.u.dict;
     r.out = &rendered;
     if (!r.rc)
@@ -149,14 +152,14 @@ int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, s
     return render(j, context, NULL, 0, NULL, now, &render_limits, out, e);
 }
 
-int jinja_render_text(const struct jinja *j, const char *json, size_t len, const char *where, const struct tm *now,
-                      struct buf *out, struct err *e)
+int jinja_render_text(const struct jinja *j, const char *json, size_t len, const char *where,
+                      const struct tm *now, struct buf *out, struct err *e)
 {
     return render(j, NULL, json, len, where, now, &render_limits, out, e);
 }
 
-int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now, const struct jinja_limits *limit,
-                        struct buf *out, struct err *e)
+int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
+                        const struct jinja_limits *limit, struct buf *out, struct err *e)
 {
     return render(j, context, NULL, 0, NULL, now, limit, out, e);
 }

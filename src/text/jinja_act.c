@@ -85,8 +85,11 @@ static void set_attribute(struct jrun *r, struct jact *a, const struct jn *targe
     if (!jv_is(ns, JV_NS))
         jinja_run_fail(r, "cannot assign attribute on non-namespace object");
     else if (name.u.str->p[0] == '_')
-        jinja_run_fail(r, "Chat templates cannot store underscore-prefixed attributes on a namespace, but got %s. Please "
-                          "rename the attribute.", jinja_repr_brief(r, name));
+        jinja_run_fail(
+            r,
+            "Chat templates cannot store underscore-prefixed attributes on a namespace, but got %s. Please "
+            "rename the attribute.",
+            jinja_repr_brief(r, name));
     else
         jinja_dict_set(r, ns.u.dict, name, value);
 }

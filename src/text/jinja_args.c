@@ -43,15 +43,16 @@ static bool place_keyword(struct jrun *r, const char *function, const struct par
                 out[i] = kw->value;
                 return true;
             }
-            jinja_run_fail(r, "%s() got multiple values for argument %s", function, jinja_repr_brief(r, kw->name));
+            jinja_run_fail(r, "%s() got multiple values for argument %s", function,
+                           jinja_repr_brief(r, kw->name));
             return false;
         }
     jinja_run_fail(r, "%s() got an unexpected keyword argument %s", function, jinja_repr_brief(r, kw->name));
     return false;
 }
 
-bool jinja_args_bind(struct jrun *r, const char *function, const struct jargs *a, const char *params, int required,
-                     struct jv *out)
+bool jinja_args_bind(struct jrun *r, const char *function, const struct jargs *a, const char *params,
+                     int required, struct jv *out)
 {
     struct params p;
 
@@ -67,7 +68,8 @@ bool jinja_args_bind(struct jrun *r, const char *function, const struct jargs *a
             return false;
     for (int i = 0; i < required; i++)
         if (jv_is(out[i], JV_MISSING)) {
-            jinja_run_fail(r, "%s() missing the required argument '%.*s'", function, (int)p.len[i], p.name[i]);
+            jinja_run_fail(r, "%s() missing the required argument '%.*s'", function, (int)p.len[i],
+                           p.name[i]);
             return false;
         }
     return r->rc == 0;
@@ -86,7 +88,8 @@ bool jinja_args_index(struct jrun *r, const char *function, struct jv v, int64_t
     else if (jv_is(v, JV_BIG))
         jinja_run_fail(r, "%s(): the integer is too large to be an index", function);
     else
-        jinja_run_fail(r, "%s(): '%s' object cannot be interpreted as an integer", function, jinja_val_type(v));
+        jinja_run_fail(r, "%s(): '%s' object cannot be interpreted as an integer", function,
+                       jinja_val_type(v));
     return false;
 }
 

@@ -16,10 +16,11 @@ struct jargs {
     size_t n_kw;
 };
 
-/* Fits A to PARAMS, names separated by blanks; those before a "/" are positional only. The first REQUIRED must be given;
- * out[] holds one value per name, missing where none was given. False and an error naming FUNCTION otherwise. */
-bool jinja_args_bind(struct jrun *r, const char *function, const struct jargs *a, const char *params, int required,
-                     struct jv *out);
+/* Fits A to PARAMS, names separated by blanks; those before a "/" are positional only. The first REQUIRED
+ * must be given; out[] holds one value per name, missing where none was given. False and an error naming
+ * FUNCTION otherwise. */
+bool jinja_args_bind(struct jrun *r, const char *function, const struct jargs *a, const char *params,
+                     int required, struct jv *out);
 
 /* Typed reading of a bound argument. A missing one leaves *out alone. False and a TypeError otherwise. */
 bool jinja_args_index(struct jrun *r, const char *function, struct jv v, int64_t *out); /* int or bool */

@@ -1,9 +1,10 @@
-/* jinja_ast.h - a parsed template as a tree. Immutable once jinja_scope.c has told every name where its value will be.
+/* jinja_ast.h - a parsed template as a tree. Immutable once jinja_scope.c has told every name where its value
+ * will be.
  *
- * Variables live in numbered slots of activations. A function (struct jfn) is what Jinja would compile to a Python
- * function: the template, a macro, the body of a call block, a recursive loop, the condition of a loop, a block. Running
- * it makes an activation, whose parent is the activation its definition ran in. Scopes within a function (loops, with)
- * load some slots when they are entered.
+ * Variables live in numbered slots of activations. A function (struct jfn) is what Jinja would compile to a
+ * Python function: the template, a macro, the body of a call block, a recursive loop, the condition of a
+ * loop, a block. Running it makes an activation, whose parent is the activation its definition ran in. Scopes
+ * within a function (loops, with) load some slots when they are entered.
  */
 #ifndef GALLOP_TEXT_JINJA_AST_H
 #define GALLOP_TEXT_JINJA_AST_H
@@ -19,9 +20,9 @@ enum jn_kind {
     JN_TUPLE,
     JN_LIST,
     JN_DICT,
-    JN_SIGN,    /* op: '-' or '+' */
+    JN_SIGN, /* op: '-' or '+' */
     JN_NOT,
-    JN_BINARY,  /* op: enum jop */
+    JN_BINARY, /* op: enum jop */
     JN_AND,
     JN_OR,
     JN_CONCAT,
@@ -33,7 +34,7 @@ enum jn_kind {
     JN_CALL,
     JN_FILTER,
     JN_TEST,
-    JN_NSREF,   /* ns.attr as a target */
+    JN_NSREF, /* ns.attr as a target */
     /* statements */
     JN_DATA,
     JN_OUTPUT,
@@ -62,7 +63,8 @@ struct jref {
 
 enum jload_kind { JLOAD_UNDEFINED, JLOAD_RESOLVE, JLOAD_ALIAS };
 
-/* What happens to one slot when a scope is entered: unset, looked up in the context, or copied from another. */
+/* What happens to one slot when a scope is entered: unset, looked up in the context, or copied from
+ * another. */
 struct jload {
     enum jload_kind kind;
     uint32_t slot;
@@ -112,9 +114,9 @@ struct jn_for {
     struct jn *target, *over, *test; /* test NULL: none */
     struct jn *test_target;          /* the target as the condition's function sees it */
     struct jnlist body, otherwise;
-    bool recursive, extended;        /* extended: the variable `loop` is used */
-    struct jref loop;                /* where it is */
-    struct jfn fn, test_fn;          /* of a recursive loop; of its condition */
+    bool recursive, extended; /* extended: the variable `loop` is used */
+    struct jref loop;         /* where it is */
+    struct jfn fn, test_fn;   /* of a recursive loop; of its condition */
     struct jscope scope, else_scope, test_scope;
 };
 
@@ -130,14 +132,14 @@ struct jn_set {
 };
 
 struct jn_macro {
-    struct jv name; /* none: of a call block */
+    struct jv name;         /* none: of a call block */
     struct jnlist params;   /* JN_NAME */
     struct jnlist defaults; /* of the last parameters */
     struct jnlist body;
-    struct jn *call;        /* JN_CALL_BLOCK: JN_CALL */
+    struct jn *call; /* JN_CALL_BLOCK: JN_CALL */
     bool uses_caller, uses_kwargs, uses_varargs, explicit_caller;
     struct jref caller, kwargs, varargs;
-    struct jref self;       /* where the macro itself is stored */
+    struct jref self; /* where the macro itself is stored */
     bool toplevel;
     struct jfn fn;
     struct jscope scope;
@@ -148,13 +150,13 @@ struct jn_with {
     struct jscope scope;
 };
 
-struct jn_body { /* JN_FILTER_BLOCK, JN_AUTOESCAPE, JN_BLOCK */
+struct jn_body {     /* JN_FILTER_BLOCK, JN_AUTOESCAPE, JN_BLOCK */
     struct jn *head; /* the filter; the value of autoescape */
     struct jnlist body;
     struct jscope scope;
-    struct jv name;  /* of a block */
+    struct jv name; /* of a block */
     bool scoped, required;
-    uint32_t index;  /* of a block */
+    uint32_t index; /* of a block */
     bool uses_self, uses_super;
     struct jref self, super;
     struct jfn fn;
@@ -181,7 +183,7 @@ struct jn {
             struct jn *a, *b; /* JN_SIGN, JN_NOT, JN_OUTPUT: a alone */
         } op2;
         struct {
-            struct jnlist v;   /* n + 1 operands */
+            struct jnlist v;    /* n + 1 operands */
             const uint8_t *rel; /* n enum jrel */
         } compare;
         struct {

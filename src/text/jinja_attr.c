@@ -1,4 +1,5 @@
-/* jinja_attr.c - look-ups never fail for want of an element: they give an undefined value that remembers what it was. */
+/* jinja_attr.c - look-ups never fail for want of an element: they give an undefined value that remembers
+ * what it was. */
 #include "text/jinja_attr.h"
 
 #include "text/jinja_dict.h"
@@ -94,7 +95,8 @@ static int64_t clamp(int64_t i, int64_t n, int64_t lo, int64_t hi)
     return i < lo ? lo : i > hi ? hi : i;
 }
 
-static bool extent_of(struct jrun *r, struct jv start, struct jv stop, struct jv step, int64_t n, struct extent *x)
+static bool extent_of(struct jrun *r, struct jv start, struct jv stop, struct jv step, int64_t n,
+                      struct extent *x)
 {
     bool back;
 
@@ -109,7 +111,8 @@ static bool extent_of(struct jrun *r, struct jv start, struct jv stop, struct jv
     if (x->step > INT64_MAX / 2)
         x->step = INT64_MAX / 2;
     back = x->step < 0;
-    if (!bound(r, start, back ? INT64_MAX : 0, &x->start) || !bound(r, stop, back ? INT64_MIN : INT64_MAX, &x->stop))
+    if (!bound(r, start, back ? INT64_MAX : 0, &x->start) ||
+        !bound(r, stop, back ? INT64_MIN : INT64_MAX, &x->stop))
         return false;
     x->start = clamp(x->start, n, back ? -1 : 0, back ? n - 1 : n);
     x->stop = x->stop == INT64_MIN ? -1 : clamp(x->stop, n, back ? -1 : 0, back ? n - 1 : n);
@@ -133,7 +136,8 @@ static struct jv slice_str(struct jrun *r, struct jv s, const struct extent *x)
         return jv_none();
     at = jinja_str_offset(s.u.str, (size_t)x->start);
     if (x->step == 1) {
-        size_t to = x->stop == (int64_t)jinja_str_chars(s.u.str) ? n : jinja_str_offset(s.u.str, (size_t)x->stop);
+        size_t to =
+            x->stop == (int64_t)jinja_str_chars(s.u.str) ? n : jinja_str_offset(s.u.str, (size_t)x->stop);
 
         return jinja_str_sub(r, s, at, to);
     }

@@ -19,7 +19,8 @@ struct jpath {
     size_t n;
 };
 
-/* Reads PATH; missing or none gives the empty path, which leads to the object itself. False after an error. */
+/* Reads PATH; missing or none gives the empty path, which leads to the object itself. False after an
+ * error. */
 bool jinja_attr_path(struct jrun *r, struct jv path, struct jpath *out);
 
 /* Follows P from OBJ. DEFAULT (unless missing or none) stands for what is undefined on the way. */

@@ -1,4 +1,5 @@
-/* jinja_case.c - case of whole strings: what depends on neighbours (word starts, the final sigma) is decided here. */
+/* jinja_case.c - case of whole strings: what depends on neighbours (word starts, the final sigma) is
+ * decided here. */
 #include "text/jinja_case.h"
 
 #include "text/jinja_str.h"
@@ -6,7 +7,8 @@
 
 enum { SIGMA = 0x3a3, FINAL_SIGMA = 0x3c2, SMALL_SIGMA = 0x3c3 };
 
-/* True when the sigma at byte AT ends a word: a cased character before it and none after, ignorable ones aside. */
+/* True when the sigma at byte AT ends a word: a cased character before it and none after, ignorable ones
+ * aside. */
 static bool ends_word(const struct jstr *s, size_t at)
 {
     size_t i = at;
@@ -97,15 +99,45 @@ void jinja_case_put(struct jbuf *b, struct jv v, size_t from, size_t to, enum jc
     }
 }
 
+/* The same for ASCII, where a byte is a character and stays one. */
+static struct jv map_ascii(struct jrun *r, const struct jstr *s, enum jcase how)
+{
+    char *to = jinja_run_alloc(r, s->n);
+    bool inside = false;
+
+    if (!to)
+        return jv_none();
+    for (size_t i = 0; i < s->n; i++) {
+        char c = s->p[i];
+        bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z', up;
+
+        switch (how) {
+        case JCASE_UPPER: up = true; break;
+        case JCASE_CAPITALIZE: up = i == 0; break;
+        case JCASE_TITLE: up = !inside; break;
+        case JCASE_SWAP: up = lower; break;
+        default: up = false;
+        }
+        to[i] = (char)(lower && up ? c - 32 : upper && !up ? c + 32 : c);
+        inside = lower || upper;
+    }
+    return jinja_str_ref(r, to, s->n);
+}
+
 struct jv jinja_case_map(struct jrun *r, struct jv v, enum jcase how)
 {
     struct jbuf b = {.r = r};
+    bool ascii = jinja_str_chars(v.u.str) == v.u.str->n;
     struct jv out;
 
-    if (!jinja_run_step(r, v.u.str->n / 8))
+    if (!jinja_run_step(r, v.u.str->n / (ascii ? 16 : 2)))
         return jv_none();
-    jinja_case_put(&b, v, 0, v.u.str->n, how);
-    out = jinja_str_done(&b);
+    if (ascii) {
+        out = map_ascii(r, v.u.str, how);
+    } else {
+        jinja_case_put(&b, v, 0, v.u.str->n, how);
+        out = jinja_str_done(&b);
+    }
     if (jv_is(out, JV_STR))
         out.flags = v.flags;
     return out;

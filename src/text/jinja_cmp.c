@@ -134,8 +134,8 @@ static bool ordered(struct jrun *r, enum jrel rel, struct jv a, struct jv b)
     if (jv_is(a, JV_UNDEF) || jv_is(b, JV_UNDEF))
         jinja_val_undef_fail(r, jv_is(a, JV_UNDEF) ? a : b);
     else
-        jinja_run_fail(r, "'%s' not supported between instances of '%s' and '%s'", sign[rel], jinja_val_type(a),
-                       jinja_val_type(b));
+        jinja_run_fail(r, "'%s' not supported between instances of '%s' and '%s'", sign[rel],
+                       jinja_val_type(a), jinja_val_type(b));
     return false;
 }
 
@@ -153,7 +153,8 @@ bool jinja_cmp_rel(struct jrun *r, enum jrel rel, struct jv a, struct jv b)
 static bool str_contains(struct jrun *r, struct jv item, const struct jstr *s)
 {
     if (jv_is(item, JV_STR))
-        return jinja_run_step(r, s->n / 64) && jinja_str_find(s->p, s->n, item.u.str->p, item.u.str->n) != SIZE_MAX;
+        return jinja_run_step(r, s->n / 8) &&
+               jinja_str_find(s->p, s->n, item.u.str->p, item.u.str->n) != SIZE_MAX;
     jinja_run_fail(r, "'in <string>' requires string as left operand, not %s", jinja_val_type(item));
     return false;
 }
@@ -190,14 +191,15 @@ bool jinja_cmp_contains(struct jrun *r, struct jv item, struct jv in)
     return false;
 }
 
-static void merge(struct jrun *r, struct jsort *out, const struct jsort *a, size_t na, const struct jsort *b, size_t nb,
-                  bool descending)
+static void merge(struct jrun *r, struct jsort *out, const struct jsort *a, size_t na, const struct jsort *b,
+                  size_t nb, bool descending)
 {
     size_t i = 0, j = 0;
 
     while (i < na && j < nb && !r->rc) {
         /* equal keys keep their order in both directions: B goes first only where it must */
-        bool second = descending ? ordered(r, JREL_LT, a[i].key, b[j].key) : ordered(r, JREL_LT, b[j].key, a[i].key);
+        bool second =
+            descending ? ordered(r, JREL_LT, a[i].key, b[j].key) : ordered(r, JREL_LT, b[j].key, a[i].key);
 
         *out++ = second ? b[j++] : a[i++];
     }

@@ -1,7 +1,8 @@
-/* jinja_dict.h - dicts in insertion order with Python's keys: 1, 1.0 and true are one key; lists and dicts are none.
+/* jinja_dict.h - dicts in insertion order with Python's keys: 1, 1.0 and true are one key; lists and dicts
+ * are none.
  *
- * Filled while it is made; afterwards templates cannot change it (the sandbox refuses), except that a namespace sets its
- * attributes through one.
+ * Filled while it is made; afterwards templates cannot change it (the sandbox refuses), except that a
+ * namespace sets its attributes through one.
  */
 #ifndef GALLOP_TEXT_JINJA_DICT_H
 #define GALLOP_TEXT_JINJA_DICT_H
@@ -15,9 +16,9 @@ struct jentry {
 
 struct jdict {
     size_t n, cap;
-    struct jentry *e;  /* in order of insertion */
-    uint32_t *index;   /* n_index slots: 1 + entry, 0 free; NULL while the dict is small */
-    size_t n_index;    /* a power of two */
+    struct jentry *e; /* in order of insertion */
+    uint32_t *index;  /* n_index slots: 1 + entry, 0 free; NULL while the dict is small */
+    size_t n_index;   /* a power of two */
 };
 
 struct jdict *jinja_dict_new(struct jrun *r); /* NULL after an error */

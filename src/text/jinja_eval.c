@@ -42,7 +42,8 @@ static bool add_keyword(struct jrun *r, struct jkw *kw, size_t *n, struct jv nam
 }
 
 /* The elements of *star and the entries of **star_star, where the call has them. */
-static bool eval_stars(struct jrun *r, struct jact *a, const struct jncall *c, struct jv *list, struct jv *dict)
+static bool eval_stars(struct jrun *r, struct jact *a, const struct jncall *c, struct jv *list,
+                       struct jv *dict)
 {
     *list = *dict = jv_missing();
     if (c->star) {
@@ -58,7 +59,8 @@ static bool eval_stars(struct jrun *r, struct jact *a, const struct jncall *c, s
     return r->rc == 0;
 }
 
-static bool eval_args(struct jrun *r, struct jact *a, const struct jncall *c, struct jv caller, struct evaluated *e)
+static bool eval_args(struct jrun *r, struct jact *a, const struct jncall *c, struct jv caller,
+                      struct evaluated *e)
 {
     struct jv list, dict, *v = e->few;
     struct jkw *kw = e->few_kw;
@@ -116,7 +118,8 @@ struct jv jinja_eval_apply(struct jrun *r, struct jv callee, const struct jargs 
         if (!jinja_args_bind(r, "loop", args, "iterable", 1, p))
             return jv_none();
         if (callee.u.loop->node)
-            return jinja_exec_recurse(r, callee.u.loop->node, callee.u.loop->act, p[0], callee.u.loop->depth0 + 1);
+            return jinja_exec_recurse(r, callee.u.loop->node, callee.u.loop->act, p[0],
+                                      callee.u.loop->depth0 + 1);
         jinja_run_fail(r, "The loop must have the 'recursive' marker to be called recursively.");
         return jv_none();
     case JV_BLOCK:
@@ -255,7 +258,9 @@ static struct jv eval_cond(struct jrun *r, struct jact *a, const struct jn *n)
         return jv_none();
     if (yes || n->u.cond.no)
         return jinja_eval(r, a, yes ? n->u.cond.yes : n->u.cond.no);
-    jinja_str_putf(&b, "the inline if-expression on line %u evaluated to false and no else section was defined.", n->line);
+    jinja_str_putf(&b,
+                   "the inline if-expression on line %u evaluated to false and no else section was defined.",
+                   n->line);
     jinja_str_putc(&b, 0);
     return r->rc ? jv_none() : jinja_val_undef_hint(r, b.p);
 }

@@ -121,10 +121,10 @@ static struct jv sift(struct jrun *r, const struct jn_for *f, struct jact *up, s
     return jinja_iter_new(r, "<generator object>", over, s, next_passing);
 }
 
-/* The iterations of N in activation A. UP: where its condition is defined; AGAIN: it can call itself. What is returned is
- * for a loop around this one, from the else. */
-static enum jflow run_loop(struct jrun *r, const struct jn *n, struct jact *a, struct jact *up, struct jv over, int64_t depth0,
-                     bool again)
+/* The iterations of N in activation A. UP: where its condition is defined; AGAIN: it can call itself. What
+ * is returned is for a loop around this one, from the else. */
+static enum jflow run_loop(struct jrun *r, const struct jn *n, struct jact *a, struct jact *up,
+                           struct jv over, int64_t depth0, bool again)
 {
     const struct jn_for *f = n->u.for_;
     struct jloop *loop = NULL;
@@ -163,7 +163,8 @@ static enum jflow run_loop(struct jrun *r, const struct jn *n, struct jact *a, s
     return JFLOW_ON;
 }
 
-struct jv jinja_exec_recurse(struct jrun *r, const struct jn *n, struct jact *up, struct jv over, int64_t depth0)
+struct jv jinja_exec_recurse(struct jrun *r, const struct jn *n, struct jact *up, struct jv over,
+                             int64_t depth0)
 {
     struct jbuf *outer = r->out, text = {.r = r};
     struct jact *a;
@@ -298,7 +299,8 @@ static void exec_generation(struct jrun *r, struct jact *a, const struct jn *n)
     write_text(r, jinja_macro_call(r, &m, &(struct jargs){.n = 0}));
 }
 
-/* Runs a block into the current output. A scoped one sees the variables around it as if they were the context's. */
+/* Runs a block into the current output. A scoped one sees the variables around it as if they were the
+ * context's. */
 static void run_block(struct jrun *r, const struct jn *n, struct jact *around)
 {
     const struct jn_body *b = n->u.body;
@@ -363,7 +365,8 @@ static enum jflow exec(struct jrun *r, struct jact *a, const struct jn *n)
     case JN_BREAK: return JFLOW_BREAK;
     case JN_CONTINUE: return JFLOW_CONTINUE;
     case JN_UNAVAILABLE:
-        jinja_run_fail(r, "{%% %s %%}: no loader for this environment specified", jinja_repr_brief(r, n->u.value));
+        jinja_run_fail(r, "{%% %s %%}: no loader for this environment specified",
+                       jinja_repr_brief(r, n->u.value));
         break;
     default: ASSERT(false, "node %d is no statement", n->kind);
     }

@@ -13,7 +13,8 @@ enum jflow jinja_exec_list(struct jrun *r, struct jact *a, const struct jnlist *
 struct jv jinja_exec_capture(struct jrun *r, struct jact *a, const struct jnlist *l, enum jflow *flow);
 
 /* The text of the recursive loop N, defined in UP, over the elements of OVER. */
-struct jv jinja_exec_recurse(struct jrun *r, const struct jn *n, struct jact *up, struct jv over, int64_t depth0);
+struct jv jinja_exec_recurse(struct jrun *r, const struct jn *n, struct jact *up, struct jv over,
+                             int64_t depth0);
 
 /* The text of block INDEX. */
 struct jv jinja_exec_block_text(struct jrun *r, uint32_t index);

@@ -16,7 +16,4 @@ struct jn *jinja_expr_target(struct jparse *p, const char *end, bool with_namesp
 /* A single name as a target. */
 struct jn *jinja_expr_name(struct jparse *p);
 
-/* Filters, with or without the | before the first: applied to OF (NULL: the text of a block). */
-struct jn *jinja_expr_filters(struct jparse *p, struct jn *of, bool inlined);
-
 #endif

@@ -1,4 +1,5 @@
-/* jinja_fgen.c - map, select and the like: each keeps what it needs in a small state and pulls from its source.
+/* jinja_fgen.c - map, select and the like: each keeps what it needs in a small state and pulls from its
+ * source.
  *
  * As in Jinja even wrong arguments are noticed only when the first element is asked for.
  */
@@ -16,18 +17,18 @@
 
 struct gen {
     struct jargs args;
-    struct jiter *source; /* NULL before the first element */
+    struct jiter *source;    /* NULL before the first element */
     bool by_attribute, keep; /* of select and reject */
     struct jpath path;
     struct jv otherwise;
     const struct jfilter *filter;
     const struct jtest *test;
-    struct jargs rest;    /* arguments of the filter or test */
-    struct jdict *seen;   /* of unique */
-    struct jv size;       /* of batch and slice */
-    int64_t at;           /* of slice */
+    struct jargs rest;  /* arguments of the filter or test */
+    struct jdict *seen; /* of unique */
+    struct jv size;     /* of batch and slice */
+    int64_t at;         /* of slice */
     struct jv fill;
-    struct jv all;        /* of slice: the elements */
+    struct jv all; /* of slice: the elements */
 };
 
 static struct jargs copy_args(struct jrun *r, const struct jargs *a)
@@ -45,8 +46,8 @@ static struct jargs copy_args(struct jrun *r, const struct jargs *a)
     return out;
 }
 
-static struct jv generator(struct jrun *r, const char *repr, struct jv v, const struct jargs *a, struct gen **state,
-                           bool (*next)(struct jrun *, struct jiter *, struct jv *))
+static struct jv generator(struct jrun *r, const char *repr, struct jv v, const struct jargs *a,
+                           struct gen **state, bool (*next)(struct jrun *, struct jiter *, struct jv *))
 {
     struct gen *g = jinja_run_zalloc(r, 1, sizeof(*g));
 
@@ -151,7 +152,8 @@ static bool next_select(struct jrun *r, struct jiter *it, struct jv *out)
     return false;
 }
 
-static struct jv select_or_reject(struct jrun *r, struct jv v, const struct jargs *a, bool keep, bool by_attribute)
+static struct jv select_or_reject(struct jrun *r, struct jv v, const struct jargs *a, bool keep,
+                                  bool by_attribute)
 {
     struct gen *g = NULL;
     struct jv out = generator(r, "<generator object select_or_reject>", v, a, &g, next_select);
@@ -305,8 +307,9 @@ static bool next_slice(struct jrun *r, struct jiter *it, struct jv *out)
     return true;
 }
 
-static struct jv sized(struct jrun *r, struct jv v, const struct jargs *a, const char *name, const char *params,
-                       const char *repr, bool (*next)(struct jrun *, struct jiter *, struct jv *))
+static struct jv sized(struct jrun *r, struct jv v, const struct jargs *a, const char *name,
+                       const char *params, const char *repr,
+                       bool (*next)(struct jrun *, struct jiter *, struct jv *))
 {
     struct gen *g = NULL;
     struct jv p[2], out;

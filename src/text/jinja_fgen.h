@@ -1,4 +1,5 @@
-/* jinja_fgen.h - filters on sequences that give generators: they work when somebody asks for elements. See jinja_filt.h. */
+/* jinja_fgen.h - filters on sequences that give generators: they work when somebody asks for elements. See
+ * jinja_filt.h. */
 #ifndef GALLOP_TEXT_JINJA_FGEN_H
 #define GALLOP_TEXT_JINJA_FGEN_H
 

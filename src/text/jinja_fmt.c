@@ -1,4 +1,5 @@
-/* jinja_fmt.c - replacement fields in braces: {}, {0}, {name.attr[key]!r:>8}, fields within specifications. */
+/* jinja_fmt.c - replacement fields in braces: {}, {0}, {name.attr[key]!r:>8}, fields within
+ * specifications. */
 #include "text/jinja_fmt.h"
 
 #include <ctype.h>
@@ -90,8 +91,9 @@ static struct jv field_value(struct fmt *f, struct jv s, size_t from, size_t to)
         if (end == i || (item && end == to)) {
             jinja_run_fail(f->r, "Empty attribute in format string, or a missing ']'");
         } else if (item) {
-            v = all_digits(p + i, end - i) ? jinja_attr_item(f->r, v, jv_int((int64_t)to_number(p + i, end - i)))
-                                           : jinja_attr_item(f->r, v, jinja_str_sub(f->r, s, i, end));
+            v = all_digits(p + i, end - i)
+                    ? jinja_attr_item(f->r, v, jv_int((int64_t)to_number(p + i, end - i)))
+                    : jinja_attr_item(f->r, v, jinja_str_sub(f->r, s, i, end));
             end++;
             if (end < to && p[end] != '.' && p[end] != '[')
                 jinja_run_fail(f->r, "Only '.' or '[' may follow ']' in format field specifier");

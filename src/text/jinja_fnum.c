@@ -1,4 +1,5 @@
-/* jinja_fnum.c - int and float fall back on a default where Python raises ValueError or TypeError, and on nothing else. */
+/* jinja_fnum.c - int and float fall back on a default where Python raises ValueError or TypeError, and on
+ * nothing else. */
 #include "text/jinja_fnum.h"
 
 #include <math.h>
@@ -117,7 +118,8 @@ struct jv jinja_fnum_filesizeformat(struct jrun *r, struct jv v, const struct ja
     if (!jinja_args_bind(r, "filesizeformat", a, "binary", 0, p))
         return jv_none();
     f = jinja_fnum_float(r, v, &(struct jargs){.n = 0});
-    if (r->rc || (!jinja_num_is(v) && !(jv_is(v, JV_STR) && jinja_num_parse_float(v.u.str->p, v.u.str->n, &bytes)))) {
+    if (r->rc ||
+        (!jinja_num_is(v) && !(jv_is(v, JV_STR) && jinja_num_parse_float(v.u.str->p, v.u.str->n, &bytes)))) {
         jinja_run_fail(r, "could not convert %s to float", jinja_repr_brief(r, v));
         return jv_none();
     }

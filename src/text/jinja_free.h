@@ -1,12 +1,19 @@
-/* jinja_free.h - which of the special names (loop, caller, kwargs, varargs, self, super) some nodes use without setting
- * them first. Scopes within do not matter: only the order in which names are met does.
+/* jinja_free.h - which of the special names (loop, caller, kwargs, varargs, self, super) some nodes use
+ * without setting them first. Scopes within do not matter: only the order in which names are met does.
  */
 #ifndef GALLOP_TEXT_JINJA_FREE_H
 #define GALLOP_TEXT_JINJA_FREE_H
 
 #include "text/jinja_ast.h"
 
-enum { JFREE_LOOP = 1, JFREE_CALLER = 2, JFREE_KWARGS = 4, JFREE_VARARGS = 8, JFREE_SELF = 16, JFREE_SUPER = 32 };
+enum {
+    JFREE_LOOP = 1,
+    JFREE_CALLER = 2,
+    JFREE_KWARGS = 4,
+    JFREE_VARARGS = 8,
+    JFREE_SELF = 16,
+    JFREE_SUPER = 32
+};
 
 /* Of the names in the set WANTED, those that L uses. */
 unsigned jinja_free_names(const struct jnlist *l, unsigned wanted);

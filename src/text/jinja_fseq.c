@@ -1,4 +1,5 @@
-/* jinja_fseq.c - sorting, grouping, first and last, sums: filters that walk their value when they are called. */
+/* jinja_fseq.c - sorting, grouping, first and last, sums: filters that walk their value when they are
+ * called. */
 #include "text/jinja_fseq.h"
 
 #include <string.h>
@@ -170,7 +171,8 @@ struct jv jinja_fseq_join(struct jrun *r, struct jv v, const struct jargs *a)
 }
 
 /* What an element is sorted by: the list of what the paths of a comma separated attribute lead to. */
-static struct jv sort_key(struct jrun *r, struct jv v, const struct jpath *path, size_t n, bool case_sensitive)
+static struct jv sort_key(struct jrun *r, struct jv v, const struct jpath *path, size_t n,
+                          bool case_sensitive)
 {
     struct jgrow g = {.r = r};
 
@@ -255,7 +257,8 @@ struct jv jinja_fseq_dictsort(struct jrun *r, struct jv v, const struct jargs *a
     for (size_t i = 0; s && i < n; i++) {
         const struct jentry *e = &v.u.dict->e[i];
 
-        s[i] = (struct jsort){fold(r, by_value ? e->value : e->key, sensitive), jinja_val_pair(r, e->key, e->value)};
+        s[i] = (struct jsort){fold(r, by_value ? e->value : e->key, sensitive),
+                              jinja_val_pair(r, e->key, e->value)};
     }
     if (s)
         jinja_cmp_sort(r, s, s + n, n, reverse != 0);
@@ -265,7 +268,8 @@ struct jv jinja_fseq_dictsort(struct jrun *r, struct jv v, const struct jargs *a
     return jinja_val_done(&g, JV_LIST);
 }
 
-static struct jv extreme(struct jrun *r, struct jv v, const struct jargs *a, const char *name, enum jrel better)
+static struct jv extreme(struct jrun *r, struct jv v, const struct jargs *a, const char *name,
+                         enum jrel better)
 {
     struct jv p[2], best = jv_missing(), best_key = jv_none(), key, x;
     struct jpath path;
@@ -283,7 +287,8 @@ static struct jv extreme(struct jrun *r, struct jv v, const struct jargs *a, con
             best_key = key;
         }
     }
-    return jv_is(best, JV_MISSING) ? jinja_val_undef_hint(r, "No aggregated item, sequence was empty.") : best;
+    return jv_is(best, JV_MISSING) ? jinja_val_undef_hint(r, "No aggregated item, sequence was empty.")
+                                   : best;
 }
 
 struct jv jinja_fseq_max(struct jrun *r, struct jv v, const struct jargs *a)
@@ -351,7 +356,8 @@ struct jv jinja_fseq_groupby(struct jrun *r, struct jv v, const struct jargs *a)
     if (s)
         jinja_cmp_sort(r, s, s + n, n, false);
     for (size_t i = 1; s && i <= n && !r->rc; i++)
-        if (i == n || !jinja_cmp_equal(r, s[i].key, s[from].key)) { /* the key is shown as the first one has it */
+        if (i == n ||
+            !jinja_cmp_equal(r, s[i].key, s[from].key)) { /* the key is shown as the first one has it */
             v = jinja_attr_follow(r, s[from].value, &path, p[1]);
             jinja_val_push(&g, group(r, v, s + from, i - from));
             from = i;

@@ -20,7 +20,8 @@ static struct jv like(struct jv v, struct jv model)
     return v;
 }
 
-static struct jv map_case(struct jrun *r, struct jv v, const struct jargs *a, const char *name, enum jcase how)
+static struct jv map_case(struct jrun *r, struct jv v, const struct jargs *a, const char *name,
+                          enum jcase how)
 {
     if (!jinja_args_bind(r, name, a, "", 0, NULL))
         return jv_none();
@@ -48,7 +49,8 @@ static bool before_word(uint32_t c)
     return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || jinja_uni_space(c);
 }
 
-/* Words begin behind blanks, hyphens and opening brackets; unlike str.title(), an apostrophe does not begin one. */
+/* Words begin behind blanks, hyphens and opening brackets; unlike str.title(), an apostrophe does not
+ * begin one. */
 struct jv jinja_fstr_title(struct jrun *r, struct jv v, const struct jargs *a)
 {
     struct jbuf b = {.r = r};
@@ -217,7 +219,8 @@ struct jv jinja_fstr_truncate(struct jrun *r, struct jv v, const struct jargs *a
     }
     n = length - (int64_t)jinja_str_chars(p[2].u.str);
     if (n < 0 || leeway < 0) {
-        jinja_run_fail(r, "truncate: the length must be that of the end mark at least, and the leeway not negative");
+        jinja_run_fail(
+            r, "truncate: the length must be that of the end mark at least, and the leeway not negative");
         return jv_none();
     }
     if (leeway > INT64_MAX - length || (int64_t)size <= length + leeway)

@@ -48,7 +48,8 @@ static struct jv call_range(struct jrun *r, const struct jargs *a)
         span = g->step > 0 ? (uint64_t)g->stop - (uint64_t)g->start : (uint64_t)g->start - (uint64_t)g->stop;
         step = g->step > 0 ? (uint64_t)g->step : 0 - (uint64_t)g->step;
         if ((span - 1) / step + 1 > RANGE_MAX) {
-            jinja_run_fail(r, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", RANGE_MAX);
+            jinja_run_fail(r, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).",
+                           RANGE_MAX);
             return jv_none();
         }
         g->n = (size_t)((span - 1) / step + 1);
@@ -77,7 +78,8 @@ static struct jdict *make_dict(struct jrun *r, const struct jargs *a, const char
         while (it && jinja_iter_next(r, it, &v)) {
             pair = jinja_iter_list(r, v);
             if (!r->rc && pair.u.list->n != 2)
-                jinja_run_fail(r, "dictionary update sequence element has length %zu; 2 is required", pair.u.list->n);
+                jinja_run_fail(r, "dictionary update sequence element has length %zu; 2 is required",
+                               pair.u.list->n);
             if (r->rc || !jinja_dict_set(r, d, pair.u.list->v[0], pair.u.list->v[1]))
                 break;
         }
@@ -99,8 +101,11 @@ static struct jv call_namespace(struct jrun *r, const struct jargs *a)
 
     for (size_t i = 0; d && i < d->n; i++)
         if (jv_is(d->e[i].key, JV_STR) && d->e[i].key.u.str->n && d->e[i].key.u.str->p[0] == '_')
-            jinja_run_fail(r, "Chat templates cannot store underscore-prefixed attributes on a namespace, but got %s. "
-                              "Please rename the attribute.", jinja_repr_brief(r, d->e[i].key));
+            jinja_run_fail(
+                r,
+                "Chat templates cannot store underscore-prefixed attributes on a namespace, but got %s. "
+                "Please rename the attribute.",
+                jinja_repr_brief(r, d->e[i].key));
     if (r->rc)
         return jv_none();
     v.u.dict = d;

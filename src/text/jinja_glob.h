@@ -1,4 +1,5 @@
-/* jinja_glob.h - the functions every chat template may call: range, dict, namespace, raise_exception and so on. */
+/* jinja_glob.h - the functions every chat template may call: range, dict, namespace, raise_exception and
+ * so on. */
 #ifndef GALLOP_TEXT_JINJA_GLOB_H
 #define GALLOP_TEXT_JINJA_GLOB_H
 

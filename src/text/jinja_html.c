@@ -1,4 +1,5 @@
-/* jinja_html.c - what markupsafe and urllib.parse.quote do. Of the named entities striptags knows only common ones. */
+/* jinja_html.c - what markupsafe and urllib.parse.quote do. Of the named entities striptags knows only
+ * common ones. */
 #include "text/jinja_html.h"
 
 #include <stdlib.h>
@@ -77,11 +78,12 @@ struct entity {
 };
 
 static const struct entity entities[] = {
-    {"amp", '&'},     {"lt", '<'},      {"gt", '>'},       {"quot", '"'},     {"apos", '\''},   {"nbsp", 0xa0},
-    {"copy", 0xa9},   {"reg", 0xae},    {"deg", 0xb0},     {"laquo", 0xab},   {"raquo", 0xbb},  {"middot", 0xb7},
-    {"times", 0xd7},  {"divide", 0xf7}, {"euro", 0x20ac},  {"pound", 0xa3},   {"cent", 0xa2},   {"yen", 0xa5},
-    {"sect", 0xa7},   {"para", 0xb6},   {"ndash", 0x2013}, {"mdash", 0x2014}, {"lsquo", 0x2018}, {"rsquo", 0x2019},
-    {"ldquo", 0x201c}, {"rdquo", 0x201d}, {"bull", 0x2022}, {"hellip", 0x2026}, {"trade", 0x2122}, {"rarr", 0x2192},
+    {"amp", '&'},      {"lt", '<'},       {"gt", '>'},        {"quot", '"'},     {"apos", '\''},
+    {"nbsp", 0xa0},    {"copy", 0xa9},    {"reg", 0xae},      {"deg", 0xb0},     {"laquo", 0xab},
+    {"raquo", 0xbb},   {"middot", 0xb7},  {"times", 0xd7},    {"divide", 0xf7},  {"euro", 0x20ac},
+    {"pound", 0xa3},   {"cent", 0xa2},    {"yen", 0xa5},      {"sect", 0xa7},    {"para", 0xb6},
+    {"ndash", 0x2013}, {"mdash", 0x2014}, {"lsquo", 0x2018},  {"rsquo", 0x2019}, {"ldquo", 0x201c},
+    {"rdquo", 0x201d}, {"bull", 0x2022},  {"hellip", 0x2026}, {"trade", 0x2122}, {"rarr", 0x2192},
 };
 
 /* The entity at P ("&...;"): its length in bytes, or 0 when it is none. */

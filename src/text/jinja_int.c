@@ -1,4 +1,5 @@
-/* jinja_int.c - arithmetic on sign and magnitude in base 2^32; schoolbook methods (Knuth, TAOCP 4.3.1), short numbers. */
+/* jinja_int.c - arithmetic on sign and magnitude in base 2^32; schoolbook methods (Knuth, TAOCP 4.3.1),
+ * short numbers. */
 #include "text/jinja_int.h"
 
 #include <math.h>
@@ -139,7 +140,8 @@ struct jv jinja_int_sub(struct jrun *r, struct jv a, struct jv b)
 {
     int64_t difference;
 
-    if (!jv_is(a, JV_BIG) && !jv_is(b, JV_BIG) && !__builtin_sub_overflow(jv_index(a), jv_index(b), &difference))
+    if (!jv_is(a, JV_BIG) && !jv_is(b, JV_BIG) &&
+        !__builtin_sub_overflow(jv_index(a), jv_index(b), &difference))
         return jv_int(difference);
     return add_signed(r, a, b, true);
 }
@@ -155,7 +157,8 @@ struct jv jinja_int_mul(struct jrun *r, struct jv va, struct jv vb)
     struct mag a, b;
     int64_t product;
 
-    if (!jv_is(va, JV_BIG) && !jv_is(vb, JV_BIG) && !__builtin_mul_overflow(jv_index(va), jv_index(vb), &product))
+    if (!jv_is(va, JV_BIG) && !jv_is(vb, JV_BIG) &&
+        !__builtin_mul_overflow(jv_index(va), jv_index(vb), &product))
         return jv_int(product);
     load(&a, va);
     load(&b, vb);
@@ -387,18 +390,25 @@ void jinja_int_put(struct jbuf *b, struct jv v, unsigned base)
 {
     uint32_t d[MAX_DIGITS];
     char text[JINT_MAX_BITS + 1];
+    uint32_t chunk = base == 10 ? 1000000000 : base == 8 ? 1u << 27 : 1u << 28;
+    int digits = base == 16 ? 7 : base == 2 ? 28 : 9; /* of a chunk */
     struct mag m;
     size_t n, at = sizeof(text);
 
     load(&m, v);
     n = m.n;
     memcpy(d, m.d, n * sizeof(*d));
-    if (!jinja_run_step(b->r, n * n / 4))
+    if (!jinja_run_step(b->r, n * n / 8))
         return;
     while (n) {
-        text[--at] = "0123456789abcdef"[div_small(d, n, base)];
+        uint32_t part = div_small(d, n, chunk);
+
         while (n && d[n - 1] == 0)
             n--;
+        for (int i = digits; i > 0 && (n || part); i--) {
+            text[--at] = "0123456789abcdef"[part % base];
+            part /= base;
+        }
     }
     if (at == sizeof(text))
         text[--at] = '0';

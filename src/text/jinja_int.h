@@ -1,7 +1,8 @@
 /* jinja_int.h - integers without bound, up to a limit: Python's int, of which 64 bits are the common case.
  *
- * A JV_BIG never holds a number that a JV_INT could. More than 16384 bits are refused (Python itself refuses to print
- * an integer of more than 4300 digits, about 14285 bits). Division rounds towards minus infinity, as Python's does.
+ * A JV_BIG never holds a number that a JV_INT could. More than 16384 bits are refused (Python itself refuses
+ * to print an integer of more than 4300 digits, about 14285 bits). Division rounds towards minus infinity, as
+ * Python's does.
  */
 #ifndef GALLOP_TEXT_JINJA_INT_H
 #define GALLOP_TEXT_JINJA_INT_H
@@ -31,7 +32,7 @@ bool jinja_int_negative(struct jv a);
 bool jinja_int_zero(struct jv a);
 double jinja_int_to_double(struct jv a); /* infinite when it does not fit */
 uint32_t jinja_int_hash(struct jv a);
-size_t jinja_int_bits(struct jv a);      /* int.bit_length() */
+size_t jinja_int_bits(struct jv a); /* int.bit_length() */
 
 /* A finite double without fraction. */
 struct jv jinja_int_from_double(struct jrun *r, double f);

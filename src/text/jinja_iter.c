@@ -107,9 +107,7 @@ struct jiter *jinja_iter_open(struct jrun *r, struct jv v)
     case JV_DICT:
     case JV_VIEW: next = next_entry; break;
     case JV_RANGE: next = next_number; break;
-    default:
-        jinja_run_fail(r, "'%s' object is not iterable", jinja_val_type(v));
-        return NULL;
+    default: jinja_run_fail(r, "'%s' object is not iterable", jinja_val_type(v)); return NULL;
     }
     it = jinja_iter_new(r, "iterator", v, NULL, next);
     return jv_is(it, JV_ITER) ? it.u.iter : NULL;

@@ -1,7 +1,8 @@
-/* jinja_iter.h - walking over values, and generators: values that are walked once, element by element, when needed.
+/* jinja_iter.h - walking over values, and generators: values that are walked once, element by element, when
+ * needed.
  *
- * The filters map, select, unique and so on give generators, as in Jinja: nothing is computed before somebody asks, and
- * a second walk finds nothing. Lists never change, so walking one while the template runs is safe.
+ * The filters map, select, unique and so on give generators, as in Jinja: nothing is computed before somebody
+ * asks, and a second walk finds nothing. Lists never change, so walking one while the template runs is safe.
  */
 #ifndef GALLOP_TEXT_JINJA_ITER_H
 #define GALLOP_TEXT_JINJA_ITER_H
@@ -11,9 +12,9 @@
 struct jiter {
     bool (*next)(struct jrun *r, struct jiter *it, struct jv *out); /* false: nothing more, or an error */
     const char *repr;
-    struct jv over;   /* what is walked */
-    size_t at;        /* index, or byte offset of a string */
-    void *state;      /* of a generator's own */
+    struct jv over; /* what is walked */
+    size_t at;      /* index, or byte offset of a string */
+    void *state;    /* of a generator's own */
     bool done;
 };
 

@@ -1,4 +1,5 @@
-/* jinja_json.c - writes JSON as Python does: separators ", " and ": ", floats by repr(), keys turned into strings. */
+/* jinja_json.c - writes JSON as Python does: separators ", " and ": ", floats by repr(), keys turned into
+ * strings. */
 #include "text/jinja_json.h"
 
 #include <math.h>
@@ -15,8 +16,8 @@
 struct dump {
     struct jbuf out;
     bool ascii, sort, pretty;
-    struct jv indent;         /* the string of one level */
-    struct jv comma, colon;   /* separators */
+    struct jv indent;       /* the string of one level */
+    struct jv comma, colon; /* separators */
 };
 
 static void put_unit(struct jbuf *b, uint32_t c)
@@ -185,7 +186,8 @@ static bool read_separators(struct dump *d, struct jv v)
     d->colon = jinja_str_lit(r, ": ");
     if (jv_is(v, JV_MISSING) || jv_is(v, JV_NONE))
         return r->rc == 0;
-    if (!jv_is_seq(v) || v.u.list->n != 2 || !jv_is(v.u.list->v[0], JV_STR) || !jv_is(v.u.list->v[1], JV_STR)) {
+    if (!jv_is_seq(v) || v.u.list->n != 2 || !jv_is(v.u.list->v[0], JV_STR) ||
+        !jv_is(v.u.list->v[1], JV_STR)) {
         jinja_run_fail(r, "tojson(): separators must be two strings");
         return false;
     }

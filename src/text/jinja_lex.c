@@ -27,15 +27,42 @@ struct lex {
 const char *jinja_lex_name(enum jtok_type t)
 {
     static const char *const name[] = {
-        [JT_EOF] = "end of template",          [JT_DATA] = "template data / text",
-        [JT_VAR_BEGIN] = "begin of print statement", [JT_VAR_END] = "end of print statement",
-        [JT_BLOCK_BEGIN] = "begin of statement block", [JT_BLOCK_END] = "end of statement block",
-        [JT_NAME] = "name", [JT_STRING] = "string", [JT_INTEGER] = "integer", [JT_FLOAT] = "float",
-        [JT_ADD] = "+", [JT_SUB] = "-", [JT_MUL] = "*", [JT_DIV] = "/", [JT_FLOORDIV] = "//", [JT_MOD] = "%",
-        [JT_POW] = "**", [JT_TILDE] = "~", [JT_LBRACKET] = "[", [JT_RBRACKET] = "]", [JT_LPAREN] = "(",
-        [JT_RPAREN] = ")", [JT_LBRACE] = "{", [JT_RBRACE] = "}", [JT_EQ] = "==", [JT_NE] = "!=", [JT_GT] = ">",
-        [JT_GE] = ">=", [JT_LT] = "<", [JT_LE] = "<=", [JT_ASSIGN] = "=", [JT_DOT] = ".", [JT_COLON] = ":",
-        [JT_PIPE] = "|", [JT_COMMA] = ",", [JT_SEMICOLON] = ";",
+        [JT_EOF] = "end of template",
+        [JT_DATA] = "template data / text",
+        [JT_VAR_BEGIN] = "begin of print statement",
+        [JT_VAR_END] = "end of print statement",
+        [JT_BLOCK_BEGIN] = "begin of statement block",
+        [JT_BLOCK_END] = "end of statement block",
+        [JT_NAME] = "name",
+        [JT_STRING] = "string",
+        [JT_INTEGER] = "integer",
+        [JT_FLOAT] = "float",
+        [JT_ADD] = "+",
+        [JT_SUB] = "-",
+        [JT_MUL] = "*",
+        [JT_DIV] = "/",
+        [JT_FLOORDIV] = "//",
+        [JT_MOD] = "%",
+        [JT_POW] = "**",
+        [JT_TILDE] = "~",
+        [JT_LBRACKET] = "[",
+        [JT_RBRACKET] = "]",
+        [JT_LPAREN] = "(",
+        [JT_RPAREN] = ")",
+        [JT_LBRACE] = "{",
+        [JT_RBRACE] = "}",
+        [JT_EQ] = "==",
+        [JT_NE] = "!=",
+        [JT_GT] = ">",
+        [JT_GE] = ">=",
+        [JT_LT] = "<",
+        [JT_LE] = "<=",
+        [JT_ASSIGN] = "=",
+        [JT_DOT] = ".",
+        [JT_COLON] = ":",
+        [JT_PIPE] = "|",
+        [JT_COMMA] = ",",
+        [JT_SEMICOLON] = ";",
     };
 
     return name[t];
@@ -89,7 +116,8 @@ static bool looking_at(const struct lex *x, size_t i, const char *what)
     return x->n - i >= n && memcmp(x->s + i, what, n) == 0;
 }
 
-/* The end of a tag at I, END being "%}" or the like: behind it and the white space it takes along; 0 if none is there. */
+/* The end of a tag at I, END being "%}" or the like: behind it and the white space it takes along; 0 if
+ * none is there. */
 static size_t tag_end(const struct lex *x, size_t i, const char *end, bool plus, bool trim)
 {
     if (i + 3 <= x->n && x->s[i] == '-' && looking_at(x, i + 1, end))
@@ -121,7 +149,8 @@ static void put_data(struct lex *x, size_t tag, char sign, bool variable)
     size_t from = x->at, to = tag, line = tag;
 
     if (sign == '-') {
-        while (to > from && jinja_uni_space(jinja_str_char(x->s + to - jinja_str_back(x->s + from, to - from))))
+        while (to > from &&
+               jinja_uni_space(jinja_str_char(x->s + to - jinja_str_back(x->s + from, to - from))))
             to -= jinja_str_back(x->s + from, to - from);
     } else if (sign != '+' && !variable) {
         while (line > from && x->s[line - 1] != '\n' &&
@@ -139,7 +168,8 @@ static void fail_char(struct lex *x)
 {
     struct jv c = jinja_str_ref(x->r, x->s + x->at, jinja_str_step(x->s + x->at));
 
-    jinja_run_fail(x->r, "unexpected char %s at %zu", jinja_repr_brief(x->r, c), jinja_str_count(x->s, x->at));
+    jinja_run_fail(x->r, "unexpected char %s at %zu", jinja_repr_brief(x->r, c),
+                   jinja_str_count(x->s, x->at));
 }
 
 static size_t digits(const struct lex *x, size_t i)
@@ -253,11 +283,13 @@ static void lex_string(struct lex *x)
 static const struct {
     const char *text;
     enum jtok_type type;
-} operators[] = { /* longer ones first */
-    {"//", JT_FLOORDIV}, {"**", JT_POW}, {"==", JT_EQ}, {"!=", JT_NE}, {">=", JT_GE}, {"<=", JT_LE}, {"+", JT_ADD},
-    {"-", JT_SUB}, {"*", JT_MUL}, {"/", JT_DIV}, {"%", JT_MOD}, {"~", JT_TILDE}, {"[", JT_LBRACKET},
-    {"]", JT_RBRACKET}, {"(", JT_LPAREN}, {")", JT_RPAREN}, {"{", JT_LBRACE}, {"}", JT_RBRACE}, {">", JT_GT},
-    {"<", JT_LT}, {"=", JT_ASSIGN}, {".", JT_DOT}, {":", JT_COLON}, {"|", JT_PIPE}, {",", JT_COMMA},
+} operators[] = {
+    /* longer ones first */
+    {"//", JT_FLOORDIV}, {"**", JT_POW},   {"==", JT_EQ},      {"!=", JT_NE},      {">=", JT_GE},
+    {"<=", JT_LE},       {"+", JT_ADD},    {"-", JT_SUB},      {"*", JT_MUL},      {"/", JT_DIV},
+    {"%", JT_MOD},       {"~", JT_TILDE},  {"[", JT_LBRACKET}, {"]", JT_RBRACKET}, {"(", JT_LPAREN},
+    {")", JT_RPAREN},    {"{", JT_LBRACE}, {"}", JT_RBRACE},   {">", JT_GT},       {"<", JT_LT},
+    {"=", JT_ASSIGN},    {".", JT_DOT},    {":", JT_COLON},    {"|", JT_PIPE},     {",", JT_COMMA},
     {";", JT_SEMICOLON},
 };
 

@@ -1,8 +1,8 @@
 /* jinja_lex.h - template text to tokens: data between tags, and names, literals and operators within them.
  *
- * Environment as chat templates have it: {{ }}, {% %}, {# #}; trim_blocks (a line break behind a block tag goes),
- * lstrip_blocks (blanks before a block tag on its line go), - and + at the tags, {% raw %}; line ends become \n and one
- * trailing line break of the template goes.
+ * Environment as chat templates have it: {{ }}, {% %}, {# #}; trim_blocks (a line break behind a block tag
+ * goes), lstrip_blocks (blanks before a block tag on its line go), - and + at the tags, {% raw %}; line ends
+ * become \n and one trailing line break of the template goes.
  */
 #ifndef GALLOP_TEXT_JINJA_LEX_H
 #define GALLOP_TEXT_JINJA_LEX_H

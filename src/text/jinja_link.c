@@ -1,4 +1,5 @@
-/* jinja_link.c - finds web and mail addresses by the rules of Jinja's urlize, word by word, without regular expressions. */
+/* jinja_link.c - finds web and mail addresses by the rules of Jinja's urlize, word by word, without
+ * regular expressions. */
 #include "text/jinja_link.h"
 
 #include <string.h>
@@ -116,7 +117,8 @@ static bool numeric_host(struct text t)
 
 static bool is_url(struct text t)
 {
-    bool scheme = begins_anycase(t, "http://") || begins_anycase(t, "https://"), www = begins_anycase(t, "www.");
+    bool scheme = begins_anycase(t, "http://") || begins_anycase(t, "https://"),
+         www = begins_anycase(t, "www.");
     size_t skip = begins_anycase(t, "https://") ? 8 : scheme ? 7 : www ? 4 : 0, end = skip, port;
     struct text host;
 
@@ -182,7 +184,8 @@ static void put_url(struct link *l, struct text t)
         shown.n = cut;
         jinja_str_puts(&shown, "...");
     }
-    put_link(l, begins(t, "https://") || begins(t, "http://") ? "" : "https://", t, (struct text){shown.p, shown.n}, true);
+    put_link(l, begins(t, "https://") || begins(t, "http://") ? "" : "https://", t,
+             (struct text){shown.p, shown.n}, true);
 }
 
 static bool put_scheme(struct link *l, struct text t)
@@ -232,7 +235,8 @@ static size_t count(struct text t, const char *s)
     return n;
 }
 
-/* Opening punctuation in front and closing punctuation behind do not belong to an address, unless they balance. */
+/* Opening punctuation in front and closing punctuation behind do not belong to an address, unless they
+ * balance. */
 static void put_word(struct link *l, struct text t)
 {
     static const char *const pair[3][2] = {{"(", ")"}, {"<", ">"}, {"&lt;", "&gt;"}};

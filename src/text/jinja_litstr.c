@@ -83,9 +83,7 @@ static void put_escape(struct lit *l)
     case 'u': put_hex(l, 4, 'u'); break;
     case 'U': put_hex(l, 8, 'U'); break;
     case 'N': jinja_run_fail(l->out.r, "the escape \\N{...} is not offered"); break;
-    default:
-        jinja_str_putc(&l->out, '\\');
-        jinja_str_putc(&l->out, (char)c);
+    default: jinja_str_putc(&l->out, '\\'); jinja_str_putc(&l->out, (char)c);
     }
 }
 

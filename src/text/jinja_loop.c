@@ -1,4 +1,5 @@
-/* jinja_loop.c - looks one element ahead only when asked to, as Jinja does: a filter may depend on what the body did. */
+/* jinja_loop.c - looks one element ahead only when asked to, as Jinja does: a filter may depend on what
+ * the body did. */
 #include "text/jinja_loop.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@
 #include "text/jinja_meth.h"
 #include "text/jinja_str.h"
 
-struct jloop *jinja_loop_new(struct jrun *r, struct jv over, int64_t depth0, const struct jn *node, struct jact *act)
+struct jloop *jinja_loop_new(struct jrun *r, struct jv over, int64_t depth0, const struct jn *node,
+                             struct jact *act)
 {
     struct jiter *it = jinja_iter_open(r, over);
     struct jloop *l = it ? jinja_run_alloc(r, sizeof(*l)) : NULL;

@@ -40,8 +40,11 @@ static void refuse_keyword(struct jrun *r, const struct jn_macro *m, struct jv n
     const char *macro = jinja_repr_brief(r, m->name);
 
     if (jinja_str_is(name, "caller"))
-        jinja_run_fail(r, "macro %s was invoked with two values for the special caller argument. This is most likely a "
-                          "bug.", macro);
+        jinja_run_fail(
+            r,
+            "macro %s was invoked with two values for the special caller argument. This is most likely a "
+            "bug.",
+            macro);
     else
         jinja_run_fail(r, "macro %s takes no keyword argument %s", macro, jinja_repr_brief(r, name));
 }
@@ -63,8 +66,8 @@ static void bind_rest(struct jrun *r, const struct jn_macro *m, struct jact *act
     if (rest)
         *jinja_act_slot(act, m->kwargs) = jinja_dict_value(rest);
     if (m->uses_varargs)
-        *jinja_act_slot(act, m->varargs) = k->a->n > n ? jinja_val_tuple(r, k->a->v + n, k->a->n - n)
-                                                       : jinja_val_tuple(r, NULL, 0);
+        *jinja_act_slot(act, m->varargs) =
+            k->a->n > n ? jinja_val_tuple(r, k->a->v + n, k->a->n - n) : jinja_val_tuple(r, NULL, 0);
     else if (k->a->n > n)
         jinja_run_fail(r, "macro %s takes not more than %zu argument(s)", jinja_repr_brief(r, m->name), n);
 }

@@ -1,6 +1,7 @@
 /* jinja_meth.c - methods and properties of everything but strings (jinja_strm.c) and loops (jinja_loop.c).
  *
- * What changes a list or a dict is refused by the sandbox that chat templates run in, so it does not exist here.
+ * What changes a list or a dict is refused by the sandbox that chat templates run in, so it does not exist
+ * here.
  */
 #include "text/jinja_meth.h"
 
@@ -22,7 +23,8 @@
 struct jv jinja_meth_find(struct jrun *r, const struct jmeth *table, struct jv self, const struct jstr *name)
 {
     for (; table->name; table++)
-        if (table->name[0] == name->p[0] && strlen(table->name) == name->n && memcmp(table->name, name->p, name->n) == 0) {
+        if (table->name[0] == name->p[0] && strlen(table->name) == name->n &&
+            memcmp(table->name, name->p, name->n) == 0) {
             struct jv v = jv_of(JV_METHOD);
             struct jmethod *m = jinja_run_alloc(r, sizeof(*m));
 
@@ -44,7 +46,8 @@ static struct jv view(struct jv self, enum jview_kind kind)
     return v;
 }
 
-static struct jv dict_view(struct jrun *r, struct jv self, const struct jargs *a, const char *name, enum jview_kind kind)
+static struct jv dict_view(struct jrun *r, struct jv self, const struct jargs *a, const char *name,
+                           enum jview_kind kind)
 {
     return jinja_args_bind(r, name, a, "", 0, NULL) ? view(self, kind) : jv_none();
 }
@@ -127,8 +130,8 @@ static struct jv seq_index(struct jrun *r, struct jv self, const struct jargs *a
     int64_t from = 0, to = INT64_MAX, i = 0;
     size_t n = 0;
 
-    if (!jinja_args_bind(r, "index", a, "value start stop /", 1, p) || !jinja_args_index(r, "index", p[1], &from) ||
-        !jinja_args_index(r, "index", p[2], &to))
+    if (!jinja_args_bind(r, "index", a, "value start stop /", 1, p) ||
+        !jinja_args_index(r, "index", p[1], &from) || !jinja_args_index(r, "index", p[2], &to))
         return jv_none();
     jinja_val_len(r, self, &n);
     if (from < 0)
@@ -154,7 +157,8 @@ static const struct jmeth tuple_methods[] = {{"index", seq_index}, {"count", seq
 
 static struct jv int_bit_length(struct jrun *r, struct jv self, const struct jargs *a)
 {
-    return jinja_args_bind(r, "bit_length", a, "", 0, NULL) ? jv_int((int64_t)jinja_int_bits(self)) : jv_none();
+    return jinja_args_bind(r, "bit_length", a, "", 0, NULL) ? jv_int((int64_t)jinja_int_bits(self))
+                                                            : jv_none();
 }
 
 static struct jv num_self(struct jrun *r, struct jv self, const struct jargs *a)

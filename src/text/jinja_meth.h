@@ -17,9 +17,9 @@ struct jmethod {
 /* Method NAME of TABLE bound to SELF, or missing. */
 struct jv jinja_meth_find(struct jrun *r, const struct jmeth *table, struct jv self, const struct jstr *name);
 
-/* Attribute NAME of OBJ as Python's getattr() sees it: methods and properties, not dict entries. Missing when there is
- * none. What the sandbox refuses (methods that change a list or dict, names with an underscore) gives an undefined value
- * that says so when used. An undefined OBJ is an error. */
+/* Attribute NAME of OBJ as Python's getattr() sees it: methods and properties, not dict entries. Missing
+ * when there is none. What the sandbox refuses (methods that change a list or dict, names with an
+ * underscore) gives an undefined value that says so when used. An undefined OBJ is an error. */
 struct jv jinja_meth_attr(struct jrun *r, struct jv obj, struct jv name);
 
 #endif

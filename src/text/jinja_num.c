@@ -74,7 +74,8 @@ static struct jv float_pow(struct jrun *r, double a, double b)
     if (a == 0 && b < 0)
         return zero_division(r, "0.0 cannot be raised to a negative power");
     if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b)) {
-        jinja_run_fail(r, "a negative number to a fractional power is complex, and complex numbers are not offered");
+        jinja_run_fail(
+            r, "a negative number to a fractional power is complex, and complex numbers are not offered");
         return jv_none();
     }
     f = pow(a, b);
@@ -269,7 +270,7 @@ static void strip(const char **p, size_t *n)
 
 static bool is_digit(char c, unsigned base)
 {
-    unsigned d = c >= '0' && c <= '9'                   ? (unsigned)(c - '0')
+    unsigned d = c >= '0' && c <= '9'                 ? (unsigned)(c - '0')
                  : (c | 32) >= 'a' && (c | 32) <= 'z' ? (unsigned)((c | 32) - 'a' + 10)
                                                       : 99;
     return d < base;
@@ -376,7 +377,8 @@ bool jinja_num_parse_float(const char *p, size_t n, double *out)
 void jinja_num_put_float(struct jbuf *b, double f)
 {
     char text[40], digits[24];
-    int precision = fabs(f) < DBL_MIN ? 1 : 15, exponent, n = 0; /* 15 digits always survive, but of subnormals */
+    int precision = fabs(f) < DBL_MIN ? 1 : 15, exponent,
+        n = 0; /* 15 digits always survive, but of subnormals */
 
     if (!isfinite(f)) {
         jinja_str_puts(b, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");

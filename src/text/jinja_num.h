@@ -1,4 +1,5 @@
-/* jinja_num.h - numbers: Python's arithmetic on bool, int and float, reading them from text, printing floats. */
+/* jinja_num.h - numbers: Python's arithmetic on bool, int and float, reading them from text, printing
+ * floats. */
 #ifndef GALLOP_TEXT_JINJA_NUM_H
 #define GALLOP_TEXT_JINJA_NUM_H
 
@@ -28,8 +29,8 @@ struct jv jinja_num_round(struct jrun *r, struct jv v, int64_t digits, bool with
 /* int(v) of a float; an error for inf and nan. */
 struct jv jinja_num_truncate(struct jrun *r, double f);
 
-/* int(text, base) and float(text): false when the text is no such number (no error is set for that). BASE 0 reads
- * prefixes. */
+/* int(text, base) and float(text): false when the text is no such number (no error is set for that). BASE
+ * 0 reads prefixes. */
 bool jinja_num_parse_int(struct jrun *r, const char *p, size_t n, unsigned base, struct jv *out);
 bool jinja_num_parse_float(const char *p, size_t n, double *out);
 

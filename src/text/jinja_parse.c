@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "text/jinja_expr.h"
+#include "text/jinja_prim.h"
 #include "text/jinja_str.h"
 
 static const struct jtok end_of_template = {.type = JT_EOF};
@@ -58,7 +59,8 @@ struct jtok jinja_parse_expect(struct jparse *p, enum jtok_type t)
     if (now->type == JT_EOF)
         jinja_parse_fail(p, now->line, "unexpected end of template, expected %s", jinja_lex_name(t));
     else
-        jinja_parse_fail(p, now->line, "expected token %s, got %s", jinja_lex_name(t), jinja_parse_describe(p, now));
+        jinja_parse_fail(p, now->line, "expected token %s, got %s", jinja_lex_name(t),
+                         jinja_parse_describe(p, now));
     return end_of_template;
 }
 
@@ -143,9 +145,54 @@ struct jnlist jinja_parse_list(const struct jnodes *l)
     return (struct jnlist){.v = l->v, .n = l->n};
 }
 
-static uint32_t line(const struct jparse *p)
+enum jtok_type jinja_parse_type(const struct jparse *p)
+{
+    return jinja_parse_peek(p, 0)->type;
+}
+
+uint32_t jinja_parse_line(const struct jparse *p)
 {
     return jinja_parse_peek(p, 0)->line;
+}
+
+bool jinja_parse_enter(struct jparse *p)
+{
+    if (++p->depth > JPARSE_DEPTH_MAX)
+        jinja_parse_fail(p, jinja_parse_line(p), "brackets and blocks are nested deeper than %d levels",
+                         JPARSE_DEPTH_MAX);
+    return p->r->rc == 0;
+}
+
+void jinja_parse_leave(struct jparse *p)
+{
+    p->depth--;
+}
+
+void jinja_parse_over(struct jparse *p, struct jn *n, const struct jn *child)
+{
+    if (child && child->depth >= n->depth)
+        n->depth = child->depth + 1;
+    if (n->depth > JPARSE_TREE_MAX)
+        jinja_parse_fail(p, n->line, "an expression is nested deeper than %d levels", JPARSE_TREE_MAX);
+}
+
+void jinja_parse_over_list(struct jparse *p, struct jn *n, const struct jnlist *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        jinja_parse_over(p, n, l->v[i]);
+}
+
+struct jn *jinja_parse_two(struct jparse *p, enum jn_kind kind, uint8_t op, struct jn *a, struct jn *b,
+                           uint32_t line)
+{
+    struct jn *n = jinja_parse_node(p, kind, line);
+
+    n->op = op;
+    n->u.op2.a = a;
+    n->u.op2.b = b;
+    jinja_parse_over(p, n, a);
+    jinja_parse_over(p, n, b);
+    return n;
 }
 
 /* Ends of bodies are given as names with blanks between them: "elif else endif". */
@@ -174,8 +221,11 @@ static void fail_tag(struct jparse *p, const char *tag, uint32_t at)
     else
         snprintf(head, sizeof(head), "Unexpected end of template.");
     if (ends)
-        jinja_parse_fail(p, at, "%s Jinja was looking for one of the following tags: %s. The innermost block that needs "
-                         "to be closed is '%s'.", head, ends, p->tag[p->n_waiting - 1]);
+        jinja_parse_fail(
+            p, at,
+            "%s Jinja was looking for one of the following tags: %s. The innermost block that needs "
+            "to be closed is '%s'.",
+            head, ends, p->tag[p->n_waiting - 1]);
     else
         jinja_parse_fail(p, at, "%s", head);
 }
@@ -218,7 +268,8 @@ static void read_nodes(struct jparse *p, struct jnodes *body, const char *ends)
     }
 }
 
-/* The statements of a block up to one of ENDS, which becomes the current token. TAG is the block's own name. */
+/* The statements of a block up to one of ENDS, which becomes the current token. TAG is the block's own
+ * name. */
 static struct jnlist parse_body(struct jparse *p, const char *tag, const char *ends)
 {
     struct jnodes body = {.v = NULL};
@@ -226,14 +277,15 @@ static struct jnlist parse_body(struct jparse *p, const char *tag, const char *e
     jinja_parse_skip(p, JT_COLON);
     jinja_parse_expect(p, JT_BLOCK_END);
     if (++p->depth > JPARSE_DEPTH_MAX)
-        jinja_parse_fail(p, line(p), "brackets and blocks are nested deeper than %d levels", JPARSE_DEPTH_MAX);
+        jinja_parse_fail(p, jinja_parse_line(p), "brackets and blocks are nested deeper than %d levels",
+                         JPARSE_DEPTH_MAX);
     if (!p->r->rc) {
         p->waiting[p->n_waiting] = ends;
         p->tag[p->n_waiting++] = tag;
         read_nodes(p, &body, ends);
         p->n_waiting--;
     }
-    p->depth--;
+    jinja_parse_leave(p);
     return jinja_parse_list(&body);
 }
 
@@ -257,7 +309,7 @@ static struct jn *parse_set(struct jparse *p, uint32_t at)
         return n;
     }
     n->kind = JN_SET_BLOCK;
-    s->filter = jinja_expr_filters(p, NULL, false);
+    s->filter = jinja_prim_filters(p, NULL, false);
     s->body = parse_whole_body(p, "set", "endset");
     return n;
 }
@@ -313,7 +365,7 @@ static struct jn *parse_if(struct jparse *p, uint32_t at)
         t = jinja_parse_next(p);
         if (p->r->rc || !jinja_str_is(t.value, "elif"))
             break;
-        n = jinja_parse_node(p, JN_IF, line(p));
+        n = jinja_parse_node(p, JN_IF, jinja_parse_line(p));
         f = jinja_parse_new(p, sizeof(*f));
         jinja_parse_push(p, &elifs, n);
     }
@@ -370,7 +422,8 @@ static struct jn *parse_block(struct jparse *p, uint32_t at)
     b->scoped = jinja_parse_skip_name(p, "scoped");
     b->required = jinja_parse_skip_name(p, "required");
     b->body = parse_whole_body(p, "block", "endblock");
-    if (!p->r->rc && jinja_parse_peek(p, 0)->type == JT_NAME && jinja_val_same(jinja_parse_peek(p, 0)->value, b->name))
+    if (!p->r->rc && jinja_parse_peek(p, 0)->type == JT_NAME &&
+        jinja_val_same(jinja_parse_peek(p, 0)->value, b->name))
         jinja_parse_next(p);
     return n;
 }
@@ -393,7 +446,7 @@ static void parse_signature(struct jparse *p, struct jn_macro *m)
         if (jinja_parse_skip(p, JT_ASSIGN))
             jinja_parse_push(p, &defaults, jinja_expr_parse(p, true));
         else if (defaults.n)
-            jinja_parse_fail(p, line(p), "non-default argument follows default argument");
+            jinja_parse_fail(p, jinja_parse_line(p), "non-default argument follows default argument");
     }
     jinja_parse_expect(p, JT_RPAREN);
     m->params = jinja_parse_list(&params);
@@ -448,7 +501,7 @@ static struct jn *parse_filter_block(struct jparse *p, uint32_t at)
 
     n->u.body = b;
     n->escape = (uint8_t)p->escape;
-    b->head = jinja_expr_filters(p, NULL, true);
+    b->head = jinja_prim_filters(p, NULL, true);
     b->body = parse_whole_body(p, "filter", "endfilter");
     return n;
 }
@@ -488,9 +541,17 @@ static struct jn *parse_statement(struct jparse *p)
         const char *tag;
         struct jn *(*parse)(struct jparse *p, uint32_t at);
     } tags[] = {
-        {"if", parse_if}, {"set", parse_set}, {"for", parse_for}, {"macro", parse_macro}, {"with", parse_with},
-        {"call", parse_call_block}, {"filter", parse_filter_block}, {"generation", parse_generation},
-        {"block", parse_block}, {"print", parse_print}, {"autoescape", parse_autoescape},
+        {"if", parse_if},
+        {"set", parse_set},
+        {"for", parse_for},
+        {"macro", parse_macro},
+        {"with", parse_with},
+        {"call", parse_call_block},
+        {"filter", parse_filter_block},
+        {"generation", parse_generation},
+        {"block", parse_block},
+        {"print", parse_print},
+        {"autoescape", parse_autoescape},
     };
     static const char *const elsewhere[] = {"include", "import", "from", "extends"};
     const struct jtok *t = jinja_parse_peek(p, 0);

@@ -1,4 +1,5 @@
-/* jinja_pct.c - the operator % on strings ("printf-style String Formatting" of Python's library reference). */
+/* jinja_pct.c - the operator % on strings ("printf-style String Formatting" of Python's library
+ * reference). */
 #include "text/jinja_pct.h"
 
 #include <ctype.h>
@@ -234,8 +235,8 @@ static void put_conversion(struct pct *f, struct jbuf *out)
     else if (s.type == 'c')
         put_char(f, out, &s, v);
     else
-        jinja_run_fail(f->r, "unsupported format character '%c' (0x%x)", isprint((unsigned char)s.type) ? s.type : '?',
-                       (unsigned char)s.type);
+        jinja_run_fail(f->r, "unsupported format character '%c' (0x%x)",
+                       isprint((unsigned char)s.type) ? s.type : '?', (unsigned char)s.type);
 }
 
 struct jv jinja_pct_format(struct jrun *r, struct jv format, struct jv values)
@@ -245,7 +246,8 @@ struct jv jinja_pct_format(struct jrun *r, struct jv format, struct jv values)
     struct jv v;
 
     f.escape = jv_is_markup(format);
-    f.mapping = jv_is(values, JV_DICT) || jv_is(values, JV_LIST) || jv_is(values, JV_UNDEF) || jv_is(values, JV_RANGE);
+    f.mapping = jv_is(values, JV_DICT) || jv_is(values, JV_LIST) || jv_is(values, JV_UNDEF) ||
+                jv_is(values, JV_RANGE);
     while (f.p < f.end && jinja_run_step(r, 0)) {
         const char *stop = memchr(f.p, '%', (size_t)(f.end - f.p));
 

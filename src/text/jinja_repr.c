@@ -1,4 +1,5 @@
-/* jinja_repr.c - how Python prints: quotes chosen by content, escapes for what cannot be shown, floats shortest. */
+/* jinja_repr.c - how Python prints: quotes chosen by content, escapes for what cannot be shown, floats
+ * shortest. */
 #include "text/jinja_repr.h"
 
 #include <string.h>
@@ -40,7 +41,8 @@ static void put_quoted(struct jbuf *b, const struct jstr *s, bool ascii)
     while (i < s->n && !b->r->rc) {
         uint32_t c = jinja_str_char(s->p + i);
         size_t n = jinja_str_step(s->p + i);
-        bool plain = jinja_uni_printable(c) && c != (unsigned char)quote && c != '\\' && !(ascii && c >= 0x80);
+        bool plain =
+            jinja_uni_printable(c) && c != (unsigned char)quote && c != '\\' && !(ascii && c >= 0x80);
 
         if (!plain) {
             jinja_str_put(b, s->p + kept, i - kept);
@@ -300,7 +302,8 @@ static void put_pretty(struct jbuf *b, struct jv v, size_t indent, size_t allowa
             jinja_str_put(b, key.p, key.n);
         }
         if (!b->r->rc)
-            put_pretty(b, dict ? v.u.dict->e[i].value : v.u.list->v[i], indent + 1 + jinja_str_count(key.p, key.n), behind);
+            put_pretty(b, dict ? v.u.dict->e[i].value : v.u.list->v[i],
+                       indent + 1 + jinja_str_count(key.p, key.n), behind);
     }
     jinja_str_puts(b, dict ? "}" : jv_is(v, JV_LIST) ? "]" : n == 1 ? ",)" : ")");
     jinja_run_leave(b->r);

@@ -1,10 +1,11 @@
 /* jinja_run.h - one rendering under way: its memory, its limits, and its first error.
  *
- * Everything a rendering makes lives in one arena and dies with it. The first error is sticky: it is remembered with the
- * template line, every later one is ignored, loops end by themselves because jinja_run_step() and iterators say so, and
- * the caller looks at rc once. After an error every function still returns a harmless value (none, NULL where said).
- * A hostile template is held by four limits: steps (expressions, statements, iterations, bytes touched), bytes of
- * memory, bytes of output, and depth of nesting (macros, nested values, generators over generators).
+ * Everything a rendering makes lives in one arena and dies with it. The first error is sticky: it is
+ * remembered with the template line, every later one is ignored, loops end by themselves because
+ * jinja_run_step() and iterators say so, and the caller looks at rc once. After an error every function still
+ * returns a harmless value (none, NULL where said). A hostile template is held by four limits: steps
+ * (expressions, statements, iterations, bytes touched), bytes of memory, bytes of output, and depth of
+ * nesting (macros, nested values, generators over generators).
  */
 #ifndef GALLOP_TEXT_JINJA_RUN_H
 #define GALLOP_TEXT_JINJA_RUN_H
@@ -35,22 +36,24 @@ struct jrun {
     size_t bytes;
     uint64_t steps;
     int depth;
-    int rc;                 /* ERR_OK, or the code of the first error */
+    int rc; /* ERR_OK, or the code of the first error */
     struct err *e;
-    const char *name;       /* of the template, for messages */
-    uint32_t line;          /* of the template, where evaluation is */
-    struct jdict *context;  /* variables given by the caller */
-    struct jdict *vars;     /* what the template set at its top level: seen by blocks */
-    struct jdict *globals;  /* range, namespace, raise_exception ... */
+    const char *name;      /* of the template, for messages */
+    uint32_t line;         /* of the template, where evaluation is */
+    struct jdict *context; /* variables given by the caller */
+    struct jdict *vars;    /* what the template set at its top level: seen by blocks */
+    struct jdict *globals; /* range, namespace, raise_exception ... */
     const struct tm *now;
-    bool autoescape;        /* inside {% autoescape true %} */
-    struct jbuf *out;       /* where output goes: the text, or the capture of a macro, a set block, a filter block */
+    bool autoescape; /* inside {% autoescape true %} */
+    struct jbuf
+        *out; /* where output goes: the text, or the capture of a macro, a set block, a filter block */
     const struct jinja *tree;
-    struct jact *spare;     /* activations that nothing refers to any more, for reuse */
-    uint64_t random;        /* state of the filter random, which is the same in every rendering */
+    struct jact *spare; /* activations that nothing refers to any more, for reuse */
+    uint64_t random;    /* state of the filter random, which is the same in every rendering */
 };
 
-/* Memory that lives as long as the rendering. NULL once an error is set, the byte limit is reached or memory is out. */
+/* Memory that lives as long as the rendering. NULL once an error is set, the byte limit is reached or
+ * memory is out. */
 void *jinja_run_alloc(struct jrun *r, size_t bytes);
 
 /* The same for N elements of SIZE bytes, zeroed. */

@@ -1,4 +1,5 @@
-/* jinja_scope.c - walks the tree as Jinja's code generator does: each scope's names are collected before its nodes. */
+/* jinja_scope.c - walks the tree as Jinja's code generator does: each scope's names are collected before
+ * its nodes. */
 #include "text/jinja_scope.h"
 
 #include <string.h>
@@ -44,7 +45,7 @@ static struct jref ref(struct resolve *z, const struct frame *f, struct jv name,
     struct jfn *fn;
     uint32_t slot;
 
-    if (!run_of(z)->rc && jinja_sym_find(f->sym, name, &fn, &slot))
+    if (!run_of(z)->rc && jinja_sym_find(&z->s, f->sym, name, &fn, &slot))
         return jinja_sym_ref(f->sym->fn, fn, slot);
     run_of(z)->line = n->line;
     jinja_run_fail(run_of(z), "the name %s is not known in this scope", jinja_repr_brief(run_of(z), name));
@@ -162,8 +163,10 @@ static void walk_macro(struct resolve *z, const struct frame *f, struct jn *n)
         if (jinja_str_is(name, "caller")) {
             m->explicit_caller = true;
             if (i < m->params.n - m->defaults.n && (jinja_free_names(&m->body, JFREE_CALLER)))
-                fail(z, n, "When defining macros or call blocks the special \"caller\" argument must be omitted or be "
-                           "given a default.");
+                fail(z, n,
+                     "When defining macros or call blocks the special \"caller\" argument must be omitted or "
+                     "be "
+                     "given a default.");
         }
     }
     jinja_sym_visit_list(&z->s, in.sym, &m->defaults);
@@ -224,7 +227,8 @@ static void walk_body(struct resolve *z, const struct frame *f, struct jn *n)
 }
 
 /* Counts, or with SET also notes, the names a target sets and where they are. */
-static void export_names(struct resolve *z, const struct frame *f, struct jn_set *s, const struct jn *target, bool set)
+static void export_names(struct resolve *z, const struct frame *f, struct jn_set *s, const struct jn *target,
+                         bool set)
 {
     if (target->kind == JN_TUPLE)
         for (size_t i = 0; i < target->u.items.n; i++)
@@ -297,6 +301,7 @@ static void walk_block(struct resolve *z, const struct frame *f, struct jn *n)
 
     if (run_of(z)->rc)
         return;
+    jinja_run_step(run_of(z), z->n_blocks / 4);
     for (size_t i = 0; i < z->n_blocks; i++)
         if (jinja_val_same(z->block[i]->u.body->name, b->name))
             fail(z, n, "a block of this name is defined twice");

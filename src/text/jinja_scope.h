@@ -1,5 +1,6 @@
-/* jinja_scope.h - tells every name of a parsed template where its value will be, and proves what can be proved before
- * anything is rendered: filters and tests exist, break stands in a loop, blocks have names of their own.
+/* jinja_scope.h - tells every name of a parsed template where its value will be, and proves what can be
+ * proved before anything is rendered: filters and tests exist, break stands in a loop, blocks have names of
+ * their own.
  */
 #ifndef GALLOP_TEXT_JINJA_SCOPE_H
 #define GALLOP_TEXT_JINJA_SCOPE_H

@@ -130,8 +130,8 @@ static void put_grouped(struct jbuf *out, const char *p, size_t n, char separato
 }
 
 /* Lays out a number of which WHOLE are the digits before the point and REST what follows them. */
-static void put_number(struct jbuf *b, const struct jspec *s, bool negative, const char *radix, const char *whole,
-                       size_t n_whole, const char *rest, size_t n_rest)
+static void put_number(struct jbuf *b, const struct jspec *s, bool negative, const char *radix,
+                       const char *whole, size_t n_whole, const char *rest, size_t n_rest)
 {
     struct jbuf prefix = {.r = b->r}, body = {.r = b->r};
     bool zeros = s->align == '0' || (s->align == '=' && jinja_str_is(s->fill, "0"));
@@ -177,10 +177,22 @@ void jinja_spec_put_int(struct jbuf *b, const struct jspec *s, struct jv v)
         return;
     }
     switch (s->type) {
-    case 'b': base = 2; radix = "b"; break;
-    case 'o': base = 8; radix = "o"; break;
-    case 'x': base = 16; radix = "x"; break;
-    case 'X': base = 16; radix = "X"; break;
+    case 'b':
+        base = 2;
+        radix = "b";
+        break;
+    case 'o':
+        base = 8;
+        radix = "o";
+        break;
+    case 'x':
+        base = 16;
+        radix = "x";
+        break;
+    case 'X':
+        base = 16;
+        radix = "X";
+        break;
     default: break;
     }
     jinja_int_put(&digits, v, base);
@@ -207,7 +219,8 @@ static void general(char *text, size_t size, int precision, double f)
             while (end > digits && (end[-1] == '0' || end[-1] == '.'))
                 if (*--end == '.')
                     break;
-        snprintf(text, size, "%.*se%c%02d", (int)(end - digits), digits, exponent < 0 ? '-' : '+', abs(exponent));
+        snprintf(text, size, "%.*se%c%02d", (int)(end - digits), digits, exponent < 0 ? '-' : '+',
+                 abs(exponent));
         return;
     }
     snprintf(text, size, "%.*f", precision - 1 - exponent > 0 ? precision - 1 - exponent : 1, f);
@@ -240,7 +253,9 @@ void jinja_spec_put_float(struct jbuf *b, const struct jspec *s, double f)
         general(text, sizeof(text), (int)s->precision, f);
     } else {
         snprintf(conversion, sizeof(conversion), "%%%s.*%c", s->alternate ? "#" : "",
-                 percent ? 'f' : s->type == 'n' ? 'g' : s->type);
+                 percent          ? 'f'
+                 : s->type == 'n' ? 'g'
+                                  : s->type);
         snprintf(text, sizeof(text), conversion, s->precision < 0 ? 6 : (int)s->precision, f);
     }
     n = strspn(text, "0123456789");
@@ -273,7 +288,8 @@ void jinja_spec_put(struct jbuf *b, struct jv v, struct jv text)
         if (s.type && s.type != 's')
             refuse(b->r, &s, v);
         else if (s.sign || s.alternate || s.group || s.align == '=')
-            jinja_run_fail(b->r, "this format specification is not allowed for a string: %s", jinja_repr_brief(b->r, text));
+            jinja_run_fail(b->r, "this format specification is not allowed for a string: %s",
+                           jinja_repr_brief(b->r, text));
         else
             jinja_spec_put_str(b, &s, v);
     } else if (jv_is(v, JV_FLOAT) || (s.type && strchr("eEfFgG%", s.type))) {

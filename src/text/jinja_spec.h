@@ -10,11 +10,11 @@
 struct jbuf;
 
 struct jspec {
-    struct jv fill;    /* one character; missing: a blank */
-    char align;        /* '<' '>' '^' '=', or 0: by type */
-    char sign;         /* '+' '-' ' ', or 0 */
-    char group;        /* ',' '_', or 0 */
-    char type;         /* 0: by value */
+    struct jv fill; /* one character; missing: a blank */
+    char align;     /* '<' '>' '^' '=', or 0: by type */
+    char sign;      /* '+' '-' ' ', or 0 */
+    char group;     /* ',' '_', or 0 */
+    char type;      /* 0: by value */
     bool alternate;
     int64_t width;
     int64_t precision; /* -1: none */

@@ -89,7 +89,8 @@ static void reverse(struct jgrow *g)
     }
 }
 
-static struct jv split(struct jrun *r, struct jv self, const struct jargs *a, const char *name, bool from_right)
+static struct jv split(struct jrun *r, struct jv self, const struct jargs *a, const char *name,
+                       bool from_right)
 {
     struct jgrow g = {.r = r};
     const struct jstr *sep = NULL;
@@ -102,7 +103,7 @@ static struct jv split(struct jrun *r, struct jv self, const struct jargs *a, co
         return jv_none();
     if (sep && sep->n == 0)
         jinja_run_fail(r, "empty separator");
-    if (!jinja_run_step(r, self.u.str->n / 16))
+    if (!jinja_run_step(r, self.u.str->n / 8))
         return jv_none();
     if (max < 0)
         max = INT64_MAX;
@@ -157,7 +158,8 @@ struct jv jinja_split_lines(struct jrun *r, struct jv self, const struct jargs *
     struct jv p[1];
     int64_t keep = 0;
 
-    if (!jinja_args_bind(r, "splitlines", a, "keepends", 0, p) || !jinja_args_index(r, "splitlines", p[0], &keep))
+    if (!jinja_args_bind(r, "splitlines", a, "keepends", 0, p) ||
+        !jinja_args_index(r, "splitlines", p[0], &keep))
         return jv_none();
     jinja_split_put_lines(&g, self, keep != 0);
     return jinja_val_done(&g, JV_LIST);

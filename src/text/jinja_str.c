@@ -4,13 +4,21 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Every byte that continues a character has bit 7 set and bit 6 clear: eight of them are counted at a time. */
 size_t jinja_str_count(const char *p, size_t n)
 {
-    size_t c = 0;
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    size_t continued = 0, i = 0;
 
-    for (size_t i = 0; i < n; i++)
-        c += ((unsigned char)p[i] & 0xc0) != 0x80;
-    return c;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t w;
+
+        memcpy(&w, p + i, sizeof(w));
+        continued += (size_t)(((w >> 7 & ~(w >> 6) & ones) * ones) >> 56);
+    }
+    for (; i < n; i++)
+        continued += ((unsigned char)p[i] & 0xc0) == 0x80;
+    return n - continued;
 }
 
 struct jv jinja_str_ref(struct jrun *r, const char *p, size_t n)
@@ -149,7 +157,7 @@ size_t jinja_str_rfind(struct jrun *r, const char *p, size_t n, const char *q, s
 {
     if (m == 0)
         return n;
-    if (m > n || !jinja_run_step(r, n / 64))
+    if (m > n || !jinja_run_step(r, n / 16))
         return SIZE_MAX;
     for (size_t i = n - m + 1; i-- > 0;)
         if (p[i] == q[0]) {
@@ -182,6 +190,8 @@ static bool make_room(struct jbuf *b, size_t n)
     if (need <= b->cap)
         return true;
     cap = need < 64 ? 64 : need > SIZE_MAX / 2 ? SIZE_MAX : need * 2;
+    if (b->max && cap > b->max)
+        cap = b->max;
     p = jinja_run_alloc(b->r, cap);
     if (!p)
         return false;
@@ -192,9 +202,9 @@ static bool make_room(struct jbuf *b, size_t n)
     return true;
 }
 
-void jinja_str_put(struct jbuf *b, const char *p, size_t n)
+void jinja_str_put_slowly(struct jbuf *b, const char *p, size_t n)
 {
-    if (n == 0 || !make_room(b, n))
+    if (!make_room(b, n))
         return;
     memcpy(b->p + b->n, p, n);
     b->n += n;

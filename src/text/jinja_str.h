@@ -1,8 +1,9 @@
-/* jinja_str.h - strings as templates see them: sequences of characters over UTF-8 bytes, immutable, sharing bytes.
+/* jinja_str.h - strings as templates see them: sequences of characters over UTF-8 bytes, immutable, sharing
+ * bytes.
  *
- * Always well-formed UTF-8. A substring borrows the bytes of its parent. A string made by concatenation may own room
- * behind its bytes, so that appending to the newest one again and again costs linear time in all. Not here: case and
- * character classes (jinja_case.h), methods (jinja_strm.c).
+ * Always well-formed UTF-8. A substring borrows the bytes of its parent. A string made by concatenation may
+ * own room behind its bytes, so that appending to the newest one again and again costs linear time in all.
+ * Not here: case and character classes (jinja_case.h), methods (jinja_strm.c).
  */
 #ifndef GALLOP_TEXT_JINJA_STR_H
 #define GALLOP_TEXT_JINJA_STR_H
@@ -35,7 +36,8 @@ struct jbuf {
 };
 
 struct jv jinja_str_new(struct jrun *r, const char *p, size_t n); /* copies */
-struct jv jinja_str_ref(struct jrun *r, const char *p, size_t n); /* borrows P for as long as the rendering lasts */
+struct jv jinja_str_ref(struct jrun *r, const char *p,
+                        size_t n); /* borrows P for as long as the rendering lasts */
 struct jv jinja_str_lit(struct jrun *r, const char *literal);
 
 /* Initialises a constant of the template: counts its characters, so that nobody writes to it later. */
@@ -60,13 +62,25 @@ size_t jinja_str_rfind(struct jrun *r, const char *p, size_t n, const char *q, s
 
 bool jinja_str_is(struct jv v, const char *literal);
 
-void jinja_str_put(struct jbuf *b, const char *p, size_t n);
+void jinja_str_put_slowly(struct jbuf *b, const char *p, size_t n);
 void jinja_str_puts(struct jbuf *b, const char *s);
 void jinja_str_putc(struct jbuf *b, char c);
-void jinja_str_putu(struct jbuf *b, uint32_t c); /* one character */
+void jinja_str_putu(struct jbuf *b, uint32_t c);                  /* one character */
 void jinja_str_pad(struct jbuf *b, struct jv fill, size_t times); /* the string FILL, TIMES over */
 void jinja_str_putf(struct jbuf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 struct jv jinja_str_done(struct jbuf *b); /* shares the buffer's bytes */
+
+static inline void jinja_str_put(struct jbuf *b, const char *p, size_t n)
+{
+    if (n == 0)
+        return;
+    if (n > b->cap - b->n) {
+        jinja_str_put_slowly(b, p, n);
+        return;
+    }
+    memcpy(b->p + b->n, p, n);
+    b->n += n;
+}
 
 /* Number of bytes of the character at P. */
 static inline size_t jinja_str_step(const char *p)

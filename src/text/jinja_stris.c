@@ -1,4 +1,5 @@
-/* jinja_stris.c - questions about all characters of a string. An empty string is none of these, but ASCII and printable. */
+/* jinja_stris.c - questions about all characters of a string. An empty string is none of these, but ASCII
+ * and printable. */
 #include "text/jinja_stris.h"
 
 #include "text/jinja_str.h"
@@ -72,7 +73,8 @@ struct jv jinja_stris_identifier(struct jrun *r, struct jv self, const struct ja
 }
 
 /* At least one cased character, and none of the other case. */
-static bool all_of_case(struct jrun *r, const struct jstr *s, bool (*good)(uint32_t c), bool (*bad)(uint32_t c))
+static bool all_of_case(struct jrun *r, const struct jstr *s, bool (*good)(uint32_t c),
+                        bool (*bad)(uint32_t c))
 {
     bool some = false;
 
@@ -100,12 +102,14 @@ bool jinja_stris_is_upper(struct jrun *r, const struct jstr *s)
 
 struct jv jinja_stris_lower(struct jrun *r, struct jv self, const struct jargs *a)
 {
-    return jinja_args_bind(r, "islower", a, "", 0, NULL) ? jv_bool(jinja_stris_is_lower(r, self.u.str)) : jv_none();
+    return jinja_args_bind(r, "islower", a, "", 0, NULL) ? jv_bool(jinja_stris_is_lower(r, self.u.str))
+                                                         : jv_none();
 }
 
 struct jv jinja_stris_upper(struct jrun *r, struct jv self, const struct jargs *a)
 {
-    return jinja_args_bind(r, "isupper", a, "", 0, NULL) ? jv_bool(jinja_stris_is_upper(r, self.u.str)) : jv_none();
+    return jinja_args_bind(r, "isupper", a, "", 0, NULL) ? jv_bool(jinja_stris_is_upper(r, self.u.str))
+                                                         : jv_none();
 }
 
 struct jv jinja_stris_title(struct jrun *r, struct jv self, const struct jargs *a)

@@ -1,5 +1,5 @@
-/* jinja_strm.c - str methods that search, strip, pad, replace and join. Predicates are in jinja_stris.c, splitting in
- * jinja_split.c, format() in jinja_fmt.c.
+/* jinja_strm.c - str methods that search, strip, pad, replace and join. Predicates are in jinja_stris.c,
+ * splitting in jinja_split.c, format() in jinja_fmt.c.
  */
 #include "text/jinja_strm.h"
 
@@ -28,7 +28,8 @@ static struct jv inserted(struct jrun *r, struct jv self, struct jv v)
     return jv_is_markup(self) ? jinja_html_escape(r, v) : v;
 }
 
-static struct jv map_case(struct jrun *r, struct jv self, const struct jargs *a, const char *name, enum jcase how)
+static struct jv map_case(struct jrun *r, struct jv self, const struct jargs *a, const char *name,
+                          enum jcase how)
 {
     return jinja_args_bind(r, name, a, "", 0, NULL) ? jinja_case_map(r, self, how) : jv_none();
 }
@@ -117,9 +118,10 @@ static struct jv str_rstrip(struct jrun *r, struct jv self, const struct jargs *
     return strip(r, self, a, "rstrip", JSTRM_RIGHT);
 }
 
-/* The bytes of SELF between the characters START and STOP as slicing counts them. False: an error, or nothing there. */
-static bool window(struct jrun *r, struct jv self, struct jv start, struct jv stop, const char *name, size_t *from,
-                   size_t *to)
+/* The bytes of SELF between the characters START and STOP as slicing counts them. False: an error, or
+ * nothing there. */
+static bool window(struct jrun *r, struct jv self, struct jv start, struct jv stop, const char *name,
+                   size_t *from, size_t *to)
 {
     int64_t n = (int64_t)jinja_str_chars(self.u.str), i = 0, j = n;
 
@@ -128,7 +130,7 @@ static bool window(struct jrun *r, struct jv self, struct jv start, struct jv st
     if (jv_is(stop, JV_NONE))
         stop = jv_missing();
     if (!jinja_args_index(r, name, start, &i) || !jinja_args_index(r, name, stop, &j) ||
-        !jinja_run_step(r, self.u.str->n / 64))
+        !jinja_run_step(r, self.u.str->n / 8))
         return false;
     i = i < 0 ? (i < -n ? 0 : i + n) : i;
     j = j < 0 ? (j < -n ? 0 : j + n) : j > n ? n : j;
@@ -246,7 +248,8 @@ static struct jv str_endswith(struct jrun *r, struct jv self, const struct jargs
     return affix(r, self, a, "endswith", true);
 }
 
-static struct jv remove_affix(struct jrun *r, struct jv self, const struct jargs *a, const char *name, bool at_end)
+static struct jv remove_affix(struct jrun *r, struct jv self, const struct jargs *a, const char *name,
+                              bool at_end)
 {
     const struct jstr *x = NULL;
     size_t n = self.u.str->n;
@@ -275,7 +278,7 @@ struct jv jinja_strm_replace(struct jrun *r, struct jv v, struct jv from, struct
     size_t n = v.u.str->n, m = from.u.str->n, at = 0, hit;
     struct jbuf b = {.r = r};
 
-    if (!jinja_run_step(r, n / 64))
+    if (!jinja_run_step(r, n / 8))
         return jv_none();
     while (count != 0 && !r->rc) {
         hit = jinja_str_find(s + at, n - at, q, m);
@@ -306,7 +309,8 @@ static struct jv str_replace(struct jrun *r, struct jv self, const struct jargs 
     const struct jstr *old = NULL, *new = NULL;
     int64_t count = -1;
 
-    if (!jinja_args_bind(r, "replace", a, "old new count /", 2, p) || !jinja_args_index(r, "replace", p[2], &count))
+    if (!jinja_args_bind(r, "replace", a, "old new count /", 2, p) ||
+        !jinja_args_index(r, "replace", p[2], &count))
         return jv_none();
     p[1] = inserted(r, self, p[1]);
     if (r->rc || !jinja_args_str(r, "replace", p[0], &old) || !jinja_args_str(r, "replace", p[1], &new))
@@ -410,7 +414,8 @@ static struct jv str_expandtabs(struct jrun *r, struct jv self, const struct jar
     struct jv p[1], space = jinja_str_lit(r, " ");
     int64_t size = 8, column = 0;
 
-    if (!jinja_args_bind(r, "expandtabs", a, "tabsize", 0, p) || !jinja_args_index(r, "expandtabs", p[0], &size))
+    if (!jinja_args_bind(r, "expandtabs", a, "tabsize", 0, p) ||
+        !jinja_args_index(r, "expandtabs", p[0], &size))
         return jv_none();
     for (size_t i = 0; i < s->n && jinja_run_step(r, 0); i += jinja_str_step(s->p + i)) {
         if (s->p[i] == '\t') {
@@ -435,17 +440,52 @@ static struct jv str_refused(struct jrun *r, struct jv self, const struct jargs 
 }
 
 const struct jmeth jinja_strm_table[] = {
-    {"strip", str_strip}, {"split", jinja_split_split}, {"startswith", str_startswith}, {"endswith", str_endswith},
-    {"replace", str_replace}, {"join", str_join}, {"lower", str_lower}, {"upper", str_upper}, {"title", str_title},
-    {"capitalize", str_capitalize}, {"lstrip", str_lstrip}, {"rstrip", str_rstrip}, {"rsplit", jinja_split_rsplit},
-    {"splitlines", jinja_split_lines}, {"partition", jinja_split_partition}, {"rpartition", jinja_split_rpartition},
-    {"find", str_find}, {"rfind", str_rfind}, {"index", str_index}, {"rindex", str_rindex}, {"count", str_count},
-    {"format", jinja_fmt_format}, {"format_map", jinja_fmt_format_map}, {"removeprefix", str_removeprefix},
-    {"removesuffix", str_removesuffix}, {"center", str_center}, {"ljust", str_ljust}, {"rjust", str_rjust},
-    {"zfill", str_zfill}, {"expandtabs", str_expandtabs}, {"swapcase", str_swapcase}, {"casefold", str_casefold},
-    {"isalnum", jinja_stris_alnum}, {"isalpha", jinja_stris_alpha}, {"isascii", jinja_stris_ascii},
-    {"isdecimal", jinja_stris_decimal}, {"isdigit", jinja_stris_digit}, {"isidentifier", jinja_stris_identifier},
-    {"islower", jinja_stris_lower}, {"isnumeric", jinja_stris_numeric}, {"isprintable", jinja_stris_printable},
-    {"isspace", jinja_stris_space}, {"istitle", jinja_stris_title}, {"isupper", jinja_stris_upper},
-    {"encode", str_refused}, {"maketrans", str_refused}, {"translate", str_refused}, {NULL, NULL},
+    {"strip", str_strip},
+    {"split", jinja_split_split},
+    {"startswith", str_startswith},
+    {"endswith", str_endswith},
+    {"replace", str_replace},
+    {"join", str_join},
+    {"lower", str_lower},
+    {"upper", str_upper},
+    {"title", str_title},
+    {"capitalize", str_capitalize},
+    {"lstrip", str_lstrip},
+    {"rstrip", str_rstrip},
+    {"rsplit", jinja_split_rsplit},
+    {"splitlines", jinja_split_lines},
+    {"partition", jinja_split_partition},
+    {"rpartition", jinja_split_rpartition},
+    {"find", str_find},
+    {"rfind", str_rfind},
+    {"index", str_index},
+    {"rindex", str_rindex},
+    {"count", str_count},
+    {"format", jinja_fmt_format},
+    {"format_map", jinja_fmt_format_map},
+    {"removeprefix", str_removeprefix},
+    {"removesuffix", str_removesuffix},
+    {"center", str_center},
+    {"ljust", str_ljust},
+    {"rjust", str_rjust},
+    {"zfill", str_zfill},
+    {"expandtabs", str_expandtabs},
+    {"swapcase", str_swapcase},
+    {"casefold", str_casefold},
+    {"isalnum", jinja_stris_alnum},
+    {"isalpha", jinja_stris_alpha},
+    {"isascii", jinja_stris_ascii},
+    {"isdecimal", jinja_stris_decimal},
+    {"isdigit", jinja_stris_digit},
+    {"isidentifier", jinja_stris_identifier},
+    {"islower", jinja_stris_lower},
+    {"isnumeric", jinja_stris_numeric},
+    {"isprintable", jinja_stris_printable},
+    {"isspace", jinja_stris_space},
+    {"istitle", jinja_stris_title},
+    {"isupper", jinja_stris_upper},
+    {"encode", str_refused},
+    {"maketrans", str_refused},
+    {"translate", str_refused},
+    {NULL, NULL},
 };

@@ -1,4 +1,5 @@
-/* jinja_strm.h - the methods of str. On Markup they give Markup and escape what they are given, as markupsafe's do. */
+/* jinja_strm.h - the methods of str. On Markup they give Markup and escape what they are given, as
+ * markupsafe's do. */
 #ifndef GALLOP_TEXT_JINJA_STRM_H
 #define GALLOP_TEXT_JINJA_STRM_H
 

@@ -19,7 +19,7 @@ static uint32_t slot_of(struct jsyms *s, struct jfn *fn, uint32_t level, struct 
 {
     struct jslots *t = &s->slots;
 
-    jinja_run_step(s->r, t->n / 16);
+    jinja_run_step(s->r, t->n / 4);
     for (size_t i = 0; i < t->n; i++)
         if (t->v[i].fn == fn && t->v[i].level == level && jinja_val_same(t->v[i].name, name))
             return t->v[i].slot;
@@ -54,7 +54,7 @@ static struct jsym_entry *define(struct jsyms *s, struct jsym *y, struct jv name
 {
     struct jsym_entry *e = entry(y, name);
 
-    jinja_run_step(s->r, y->n / 16);
+    jinja_run_step(s->r, y->n / 4);
     if (e) {
         e->kind = kind;
         return e;
@@ -74,9 +74,9 @@ static struct jsym_entry *define(struct jsyms *s, struct jsym *y, struct jv name
     return &y->e[y->n++];
 }
 
-bool jinja_sym_find(const struct jsym *y, struct jv name, struct jfn **fn, uint32_t *slot)
+bool jinja_sym_find(struct jsyms *s, const struct jsym *y, struct jv name, struct jfn **fn, uint32_t *slot)
 {
-    for (; y; y = y->parent) {
+    for (; y && jinja_run_step(s->r, y->n / 4); y = y->parent) {
         struct jsym_entry *e = entry(y, name);
 
         if (e) {
@@ -97,9 +97,9 @@ void jinja_sym_param(struct jsyms *s, struct jsym *y, struct jv name)
 }
 
 /* From now on entering the scope copies NAME from outside, or does WITHOUT if no outer scope knows it. */
-static void load_from_outside(struct jsym *y, struct jsym_entry *e, enum jsym_kind without)
+static void load_from_outside(struct jsyms *s, struct jsym *y, struct jsym_entry *e, enum jsym_kind without)
 {
-    e->kind = jinja_sym_find(y->parent, e->name, &e->alias_fn, &e->alias_slot) ? JSYM_ALIAS : without;
+    e->kind = jinja_sym_find(s, y->parent, e->name, &e->alias_fn, &e->alias_slot) ? JSYM_ALIAS : without;
 }
 
 static void store(struct jsyms *s, struct jsym *y, struct jv name)
@@ -110,7 +110,7 @@ static void store(struct jsyms *s, struct jsym *y, struct jv name)
         e = define(s, y, name, JSYM_NONE);
         if (!e)
             return;
-        load_from_outside(y, e, JSYM_UNDEFINED);
+        load_from_outside(s, y, e, JSYM_UNDEFINED);
     }
     e->stored = true;
 }
@@ -120,7 +120,7 @@ static void load(struct jsyms *s, struct jsym *y, struct jv name)
     struct jfn *fn;
     uint32_t slot;
 
-    if (!jinja_sym_find(y, name, &fn, &slot))
+    if (!jinja_sym_find(s, y, name, &fn, &slot))
         define(s, y, name, JSYM_RESOLVE);
 }
 
@@ -128,6 +128,7 @@ static struct jsym branch(struct jsyms *s, const struct jsym *y)
 {
     struct jsym b = *y;
 
+    jinja_run_step(s->r, y->n / 2);
     b.e = jinja_run_alloc(s->r, (y->n + 1) * sizeof(*b.e));
     b.cap = b.e ? y->n + 1 : 0;
     b.n = b.e ? y->n : 0;
@@ -145,14 +146,14 @@ static void merge_branches(struct jsyms *s, struct jsym *y, const struct jsym *b
             struct jsym_entry *to = entry(y, from->name);
             bool was_stored = to && to->stored;
 
-            jinja_run_step(s->r, y->n / 16);
+            jinja_run_step(s->r, y->n / 4);
             to = define(s, y, from->name, from->kind);
             if (!to)
                 return;
             to->alias_fn = from->alias_fn;
             to->alias_slot = from->alias_slot;
             if (from->stored && !was_stored)
-                load_from_outside(y, to, JSYM_RESOLVE);
+                load_from_outside(s, y, to, JSYM_RESOLVE);
         }
     for (size_t i = 0; i < n; i++) /* only now, so that every branch met the names as they were before */
         for (size_t k = 0; k < b[i].n && !s->r->rc; k++)
@@ -186,19 +187,30 @@ static void visit_call(struct jsyms *s, struct jsym *y, const struct jn *n)
     jinja_sym_visit(s, y, c->star_star);
 }
 
+/* What is in a scope of its own is not looked into. */
+static void visit_statement(struct jsyms *s, struct jsym *y, const struct jn *n)
+{
+    switch ((enum jn_kind)n->kind) {
+    case JN_IF: visit_if(s, y, n->u.if_); break;
+    case JN_FOR: jinja_sym_visit(s, y, n->u.for_->over); break;
+    case JN_SET:
+        jinja_sym_visit(s, y, n->u.set->value);
+        jinja_sym_visit(s, y, n->u.set->target);
+        break;
+    case JN_SET_BLOCK: jinja_sym_visit(s, y, n->u.set->target); break;
+    case JN_MACRO: store(s, y, n->u.macro->name); break;
+    case JN_CALL_BLOCK: jinja_sym_visit(s, y, n->u.macro->call); break;
+    case JN_FILTER_BLOCK: jinja_sym_visit(s, y, n->u.body->head); break;
+    case JN_WITH: jinja_sym_visit_list(s, y, &n->u.with->values); break;
+    default: break;
+    }
+}
+
 void jinja_sym_visit(struct jsyms *s, struct jsym *y, const struct jn *n)
 {
     if (!n || s->r->rc)
         return;
     switch ((enum jn_kind)n->kind) {
-    case JN_CONST:
-    case JN_DATA:
-    case JN_BREAK:
-    case JN_CONTINUE:
-    case JN_BLOCK:
-    case JN_GENERATION:
-    case JN_AUTOESCAPE:
-    case JN_UNAVAILABLE: break;
     case JN_NAME:
         jinja_run_step(s->r, y->n / 4);
         if (n->u.name.store)
@@ -240,17 +252,7 @@ void jinja_sym_visit(struct jsyms *s, struct jsym *y, const struct jn *n)
     case JN_CALL:
     case JN_FILTER:
     case JN_TEST: visit_call(s, y, n); break;
-    case JN_IF: visit_if(s, y, n->u.if_); break;
-    case JN_FOR: jinja_sym_visit(s, y, n->u.for_->over); break;
-    case JN_SET:
-        jinja_sym_visit(s, y, n->u.set->value);
-        jinja_sym_visit(s, y, n->u.set->target);
-        break;
-    case JN_SET_BLOCK: jinja_sym_visit(s, y, n->u.set->target); break;
-    case JN_MACRO: store(s, y, n->u.macro->name); break;
-    case JN_CALL_BLOCK: jinja_sym_visit(s, y, n->u.macro->call); break;
-    case JN_FILTER_BLOCK: jinja_sym_visit(s, y, n->u.body->head); break;
-    case JN_WITH: jinja_sym_visit_list(s, y, &n->u.with->values); break;
+    default: visit_statement(s, y, n);
     }
 }
 
@@ -291,7 +293,9 @@ struct jscope jinja_sym_scope(struct jsyms *s, const struct jsym *y)
             continue;
         l->slot = e->slot;
         l->name = e->name;
-        l->kind = e->kind == JSYM_RESOLVE ? JLOAD_RESOLVE : e->kind == JSYM_ALIAS ? JLOAD_ALIAS : JLOAD_UNDEFINED;
+        l->kind = e->kind == JSYM_RESOLVE ? JLOAD_RESOLVE
+                  : e->kind == JSYM_ALIAS ? JLOAD_ALIAS
+                                          : JLOAD_UNDEFINED;
         if (e->kind == JSYM_ALIAS)
             l->from = jinja_sym_ref(y->fn, e->alias_fn, e->alias_slot);
         scope.n++;

@@ -1,7 +1,9 @@
-/* jinja_sym.h - which names a scope knows and where their values come from: Jinja's compile-time rules of scoping.
+/* jinja_sym.h - which names a scope knows and where their values come from: Jinja's compile-time rules of
+ * scoping.
  *
- * These are the rules of jinja2.idtracking, because templates depend on their corners: a name that is set anywhere in a
- * scope belongs to that scope, and is undefined there until it is set, unless it is set in a branch only or read before.
+ * These are the rules of jinja2.idtracking, because templates depend on their corners: a name that is set
+ * anywhere in a scope belongs to that scope, and is undefined there until it is set, unless it is set in a
+ * branch only or read before.
  */
 #ifndef GALLOP_TEXT_JINJA_SYM_H
 #define GALLOP_TEXT_JINJA_SYM_H
@@ -33,7 +35,7 @@ struct jslots {
         const struct jfn *fn;
         uint32_t level, slot;
         struct jv name;
-    } *v;
+    } * v;
     size_t n, cap;
 };
 
@@ -54,7 +56,7 @@ void jinja_sym_visit_list(struct jsyms *s, struct jsym *y, const struct jnlist *
 void jinja_sym_params(struct jsyms *s, struct jsym *y, const struct jn *target);
 
 /* Where NAME is found from Y on outwards; false when no scope knows it. */
-bool jinja_sym_find(const struct jsym *y, struct jv name, struct jfn **fn, uint32_t *slot);
+bool jinja_sym_find(struct jsyms *s, const struct jsym *y, struct jv name, struct jfn **fn, uint32_t *slot);
 
 /* What entering the scope has to do. */
 struct jscope jinja_sym_scope(struct jsyms *s, const struct jsym *y);

@@ -163,7 +163,8 @@ static bool rel(struct jrun *r, struct jv v, const struct jargs *a, enum jrel ho
 {
     struct jv p[1];
 
-    return jinja_args_bind(r, "comparison", a, how == JREL_IN ? "seq" : "b /", 1, p) && jinja_cmp_rel(r, how, v, p[0]);
+    return jinja_args_bind(r, "comparison", a, how == JREL_IN ? "seq" : "b /", 1, p) &&
+           jinja_cmp_rel(r, how, v, p[0]);
 }
 
 static bool is_eq(struct jrun *r, struct jv v, const struct jargs *a)

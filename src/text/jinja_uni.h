@@ -1,4 +1,5 @@
-/* jinja_uni.h - single characters as Python classifies them and changes their case. Strings are jinja_case.h's. */
+/* jinja_uni.h - single characters as Python classifies them and changes their case. Strings are
+ * jinja_case.h's. */
 #ifndef GALLOP_TEXT_JINJA_UNI_H
 #define GALLOP_TEXT_JINJA_UNI_H
 

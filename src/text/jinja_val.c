@@ -106,8 +106,8 @@ struct jv jinja_val_undef_fail(struct jrun *r, struct jv v)
         type = jinja_val_type(u->obj);
         if (jv_is(u->obj, JV_NONE))
             jinja_run_fail(r, "%sNone%s has no %s %s", jv_is(u->name, JV_STR) ? "'" : "",
-                           jv_is(u->name, JV_STR) ? "'" : "", jv_is(u->name, JV_STR) ? "attribute" : "element",
-                           jinja_repr_brief(r, u->name));
+                           jv_is(u->name, JV_STR) ? "'" : "",
+                           jv_is(u->name, JV_STR) ? "attribute" : "element", jinja_repr_brief(r, u->name));
         else if (jv_is(u->name, JV_STR))
             jinja_run_fail(r, "'%s object' has no attribute %s", type, jinja_repr_brief(r, u->name));
         else
@@ -206,7 +206,9 @@ bool jinja_val_same(struct jv a, struct jv b)
     case JV_BOOL: return a.u.b == b.u.b;
     case JV_INT: return a.u.i == b.u.i;
     case JV_FLOAT: return memcmp(&a.u.f, &b.u.f, sizeof(a.u.f)) == 0;
-    case JV_STR: return a.u.str == b.u.str || (a.u.str->n == b.u.str->n && memcmp(a.u.str->p, b.u.str->p, a.u.str->n) == 0);
+    case JV_STR:
+        return a.u.str == b.u.str ||
+               (a.u.str->n == b.u.str->n && memcmp(a.u.str->p, b.u.str->p, a.u.str->n) == 0);
     case JV_VIEW: return a.u.dict == b.u.dict && a.view == b.view;
     default: return a.u.list == b.u.list;
     }

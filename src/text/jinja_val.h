@@ -1,8 +1,9 @@
 /* jinja_val.h - the values templates compute with: Python's, as far as Jinja shows them.
  *
- * A struct jv is two words and is passed by value. What it points to is immutable and lives in the arena of the
- * rendering (or of the template, for constants); only namespaces, generators, loops, cyclers and joiners have state.
- * There are no reference counts. JV_MISSING is not a value: it marks an unset variable or an absent argument.
+ * A struct jv is two words and is passed by value. What it points to is immutable and lives in the arena of
+ * the rendering (or of the template, for constants); only namespaces, generators, loops, cyclers and joiners
+ * have state. There are no reference counts. JV_MISSING is not a value: it marks an unset variable or an
+ * absent argument.
  */
 #ifndef GALLOP_TEXT_JINJA_VAL_H
 #define GALLOP_TEXT_JINJA_VAL_H
@@ -18,24 +19,24 @@ enum jv_type {
     JV_UNDEF,
     JV_NONE,
     JV_BOOL,
-    JV_INT,   /* fits 64 bits */
-    JV_BIG,   /* an integer that does not */
+    JV_INT, /* fits 64 bits */
+    JV_BIG, /* an integer that does not */
     JV_FLOAT,
     JV_STR,
     JV_LIST,
     JV_TUPLE,
     JV_DICT,
     JV_RANGE,
-    JV_VIEW,  /* dict.keys(), values() or items() */
-    JV_ITER,  /* a generator or iterator: can be walked once */
-    JV_NS,    /* a namespace; u.dict holds its attributes */
+    JV_VIEW, /* dict.keys(), values() or items() */
+    JV_ITER, /* a generator or iterator: can be walked once */
+    JV_NS,   /* a namespace; u.dict holds its attributes */
     JV_LOOP,
     JV_MACRO,
     JV_METHOD,
-    JV_FUNC,  /* a global function */
+    JV_FUNC, /* a global function */
     JV_CYCLER,
     JV_JOINER,
-    JV_SELF,  /* the blocks of the template */
+    JV_SELF, /* the blocks of the template */
     JV_BLOCK,
 };
 
@@ -199,10 +200,11 @@ struct jgrow {
     size_t n, cap;
 };
 
-bool jinja_val_push(struct jgrow *g, struct jv v); /* false after an error */
+bool jinja_val_push(struct jgrow *g, struct jv v);         /* false after an error */
 struct jv jinja_val_done(struct jgrow *g, enum jv_type t); /* JV_LIST or JV_TUPLE */
 
-/* Undefined values, by what they will say when used: a literal hint; "'NAME' is undefined"; "... has no attribute". */
+/* Undefined values, by what they will say when used: a literal hint; "'NAME' is undefined"; "... has no
+ * attribute". */
 struct jv jinja_val_undef_hint(struct jrun *r, const char *hint);
 struct jv jinja_val_undef_name(struct jrun *r, struct jv name);
 struct jv jinja_val_undef_item(struct jrun *r, struct jv obj, struct jv name);

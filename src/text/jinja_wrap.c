@@ -1,5 +1,5 @@
-/* jinja_wrap.c - breaks a line into chunks (words, blanks, parts of hyphenated words) and fills lines with them, by the
- * rules of textwrap.wrap(expand_tabs=False, replace_whitespace=False).
+/* jinja_wrap.c - breaks a line into chunks (words, blanks, parts of hyphenated words) and fills lines with
+ * them, by the rules of textwrap.wrap(expand_tabs=False, replace_whitespace=False).
  */
 #include "text/jinja_wrap.h"
 
@@ -197,7 +197,8 @@ struct jv jinja_wrap_filter(struct jrun *r, struct jv v, const struct jargs *a)
     w.break_hyphens = jinja_args_true(p[3], true);
     w.separator = jv_is(p[2], JV_MISSING) || jv_is(p[2], JV_NONE) ? jinja_str_lit(r, "\n") : p[2];
     if (!jv_is(v, JV_STR) || !jv_is(w.separator, JV_STR)) {
-        jinja_run_fail(r, "wordwrap wants strings, not %s", jinja_val_type(jv_is(v, JV_STR) ? w.separator : v));
+        jinja_run_fail(r, "wordwrap wants strings, not %s",
+                       jinja_val_type(jv_is(v, JV_STR) ? w.separator : v));
         return jv_none();
     }
     jinja_split_put_lines(&lines, v, false);

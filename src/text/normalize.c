@@ -252,10 +252,19 @@ static void map_longest(const struct spmmap *map, struct span in, struct buf *ou
     }
 }
 
+/* Sentencepiece strips its own mark at the end too, but not in front. */
+static bool ends_blank(struct span in, size_t *blank)
+{
+    *blank = in.n && in.s[in.n - 1] == ' ' ? 1 : 3;
+    return in.n >= *blank && (*blank == 1 || memcmp(in.s + in.n - 3, "\xe2\x96\x81", 3) == 0);
+}
+
 static void squeeze(struct span in, struct buf *out)
 {
-    size_t i = 0;
+    size_t i = 0, blank;
 
+    while (ends_blank(in, &blank))
+        in.n -= blank;
     while (i < in.n && in.s[i] == ' ')
         i++;
     while (i < in.n) {

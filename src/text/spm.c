@@ -16,6 +16,7 @@
 #include "text/tokcore.h"
 #include "text/tokids.h"
 
+enum { MAX_PIECE = 1024 };
 enum piece_type { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
 enum model_type { UNIGRAM = 1, BPE, WORD, CHARACTER };
 
@@ -56,7 +57,7 @@ static int read_piece(struct model *m, const char *s, size_t n)
         else if (f.number == 3 && f.wire == 0)
             type = (unsigned char)(f.value < 256 ? f.value : 0);
     }
-    if (p.bad || type < NORMAL || type > BYTE || !isfinite(score) || text.n == 0 ||
+    if (p.bad || type < NORMAL || type > BYTE || !isfinite(score) || text.n == 0 || text.n > MAX_PIECE ||
         utf8_valid_prefix(text.s, text.n) != text.n)
         return err_set(m->e, ERR_INPUT, "%s: piece %zu is damaged", m->path, m->n);
     if (!mem_grow((void **)&m->score, &m->score_cap, m->n + 1, sizeof(*m->score), MEM_TEXT) ||

@@ -53,6 +53,8 @@ bool tok_is_special(const struct tok *t, int32_t id)
     return a && a->special;
 }
 
+enum { LARGE_TEXT = 1 << 20 }; /* bytes; one hostile word of these needs 30 times as many */
+
 /* One encoding on its way. */
 struct encoding {
     const struct tok *t;
@@ -149,6 +151,7 @@ int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags
     x.s = tokcore_take(t);
     if (!x.s)
         return err_nomem(e, "tokenizer");
+    x.s->large = len > LARGE_TEXT;
     if (!make_clean(&x.s->clean, &text, &len) || (special && !add_fixed(out, &t->prefix)))
         rc = err_nomem(e, "ids");
     if (rc == 0)

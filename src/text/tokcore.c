@@ -141,7 +141,7 @@ void tokcore_give(const struct tok *t, struct tokcore_scratch *s)
 {
     struct tok *m = (struct tok *)(uintptr_t)t;
 
-    for (size_t i = 0; i < TOKCORE_POOL; i++) {
+    for (size_t i = 0; i < TOKCORE_POOL && !s->large; i++) {
         struct tokcore_scratch *none = NULL;
 
         if (atomic_compare_exchange_strong(&m->idle[i], &none, s))

@@ -194,12 +194,10 @@ static void finish_bpe(struct jp *j, struct tok *t, const struct model *m)
 
     t->model = TOKCORE_BPE;
     b->byte_fallback = m->byte_fallback;
-    if (m->unk_token.s) {
-        b->has_unk = tokvocab_find(&t->vocab, m->unk_token.s, m->unk_token.n, &b->unk);
-        if (!b->has_unk) /* Hugging Face finds out when a character is unknown; better now */
-            jp_fail(j, "the unk_token \"%.*s\" is not in the vocabulary",
-                    (int)(m->unk_token.n < 60 ? m->unk_token.n : 60), m->unk_token.s);
-    }
+    b->has_unk = m->unk_token.s != NULL;
+    b->unk = BPE_NONE;
+    if (b->has_unk)
+        tokvocab_find(&t->vocab, m->unk_token.s, m->unk_token.n, &b->unk);
     if (!keep_affix(j, &m->prefix, &b->prefix, &b->n_prefix) ||
         !keep_affix(j, &m->suffix, &b->suffix, &b->n_suffix))
         return;

@@ -1,4 +1,5 @@
-/* fuzz_config.c - any bytes as config.json and as a shard index: every getter on every key, then the judgement. */
+/* fuzz_config.c - any bytes as config.json and as a shard index: every getter on every key, then the
+ * judgement. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,7 +32,8 @@ static void ask(struct conf *c, const char *key)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const key[] = {"hidden_size", "rope_theta", "rope_scaling", "hidden_act", "eos_token_id", "layer_types", "a", ""};
+    static const char *const key[] = {
+        "hidden_size", "rope_theta", "rope_scaling", "hidden_act", "eos_token_id", "layer_types", "a", ""};
     const char *text = (const char *)data;
     struct shards shards;
     struct conf *c, *sub;
@@ -53,7 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             ASSERT(!strchr(shards.file[i], '/') && strcmp(shards.file[i], "..") != 0);
         for (size_t i = 0; i < shards.n; i++) {
             uint64_t at = UINT64_MAX;
-            ASSERT(strmap_get(&shards.where, shards.name[i], strlen(shards.name[i]), &at) && at < shards.n_files);
+            ASSERT(strmap_get(&shards.where, shards.name[i], strlen(shards.name[i]), &at) &&
+                   at < shards.n_files);
         }
         shards_close(&shards);
     }

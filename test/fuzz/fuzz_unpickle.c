@@ -1,5 +1,6 @@
-/* fuzz_unpickle.c - any bytes as a file of torch.save (zip or stream), and as a bare pickle: refused, or every element of
- * every tensor lies inside the bytes. Nothing may be left allocated, and little may be used. */
+/* fuzz_unpickle.c - any bytes as a file of torch.save (zip or stream), and as a bare pickle: refused, or
+ * every element of every tensor lies inside the bytes. Nothing may be left allocated, and little may be
+ * used. */
 #include <stddef.h>
 #include <stdint.h>
 

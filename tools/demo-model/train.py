@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import save_file
 
 import corpus
+import grow
 import llama
 import vocab
-from muon import Muon
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODELS = os.path.join(HERE, "..", "..", "models")
@@ -73,8 +73,7 @@ class Rows:
         return torch.tensor(ids), mask[:, None], torch.tensor(target), torch.tensor(weight)
 
 
-def rate(step, steps, peak):
-    warm = min(100, steps // 12)
+def rate(step, steps, peak, warm=100):
     hold = int(0.6 * steps)
     if step < warm:
         return peak * (step + 1) / warm
@@ -140,8 +139,9 @@ def main():
     p.add_argument("--steps", type=int, required=True)
     p.add_argument("--batch", type=int, default=4, help="rows of %d tokens a step" % ROW)
     p.add_argument("--rate", type=float, default=3e-3, help="peak learning rate")
-    p.add_argument("--muon", type=float, help="train the matrices with Muon at this peak rate")
-    p.add_argument("--init", help="state of an earlier run, to begin with its weights where its corpus ended")
+    p.add_argument(
+        "--grow", help="state of a trained draft to begin from, its position in the corpus included"
+    )
     p.add_argument("--out", help="folder of the checkpoint (default: models/NAME)")
     p.add_argument("--seed", type=int, default=7)
     p.add_argument("--state", help="file of the training state (default: NAME.state here)")
@@ -160,25 +160,22 @@ def main():
     model = llama.Llama(args.name, tok.get_vocab_size())
     matrices = [q for n, q in model.named_parameters() if q.dim() == 2 and "embed" not in n]
     others = [q for n, q in model.named_parameters() if q.dim() != 2 or "embed" in n]
-    adam = {"betas": (0.9, 0.98), "eps": 1e-9, "fused": True}
-    if args.muon:
-        optimizers = [
-            (Muon(matrices, args.muon), args.muon),
-            (torch.optim.AdamW(others, lr=args.rate, weight_decay=0.0, **adam), args.rate),
-        ]
-    else:
-        groups = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
-        optimizers = [(torch.optim.AdamW(groups, lr=args.rate, **adam), args.rate)]
+    opt = torch.optim.AdamW(
+        [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}],
+        lr=args.rate,
+        betas=(0.9, 0.98),
+        eps=1e-9,
+        fused=True,
+    )
     state, step, rows = args.state or os.path.join(HERE, args.name + ".state"), 0, Rows(tok, "train")
-    if args.init and not os.path.exists(state):
-        s = torch.load(args.init, weights_only=True)
-        model.load_state_dict(s["model"])
+    if args.grow and not os.path.exists(state):
+        s = torch.load(args.grow, weights_only=True)
+        model.load_state_dict(grow.grown(s["model"], model, args.seed))
         rows = Rows(tok, "train", (s["next"], s["buffer"]))
     if os.path.exists(state):
         s = torch.load(state, weights_only=True)
         model.load_state_dict(s["model"])
-        for (o, _), saved in zip(optimizers, s["optimizers"]):
-            o.load_state_dict(saved)
+        opt.load_state_dict(s["optimizer"])
         step, rows = s["step"], Rows(tok, "train", (s["next"], s["buffer"]))
     print(
         f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step {step} of "
@@ -190,7 +187,7 @@ def main():
         torch.save(
             {
                 "model": model.state_dict(),
-                "optimizers": [o.state_dict() for o, _ in optimizers],
+                "optimizer": opt.state_dict(),
                 "step": step,
                 "next": rows.next,
                 "buffer": rows.buffer,
@@ -202,15 +199,13 @@ def main():
 
     saved, shown, mean = time.time(), time.time(), 0.0
     while step < args.steps and step != args.stop_at:
-        for o, peak in optimizers:
-            for g in o.param_groups:
-                g["lr"] = rate(step, args.steps, peak)
+        for g in opt.param_groups:
+            g["lr"] = rate(step, args.steps, args.rate)
         loss = model.loss(*rows.batch(args.batch))
-        model.zero_grad(set_to_none=True)
+        opt.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for o, _ in optimizers:
-            o.step()
+        opt.step()
         step += 1
         mean += loss.item()
         if step % 50 == 0:

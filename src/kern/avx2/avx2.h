@@ -1,7 +1,7 @@
 /* avx2.h - declares the rows for AVX2, FMA and F16C (x86-64-v3): avx2_NAME for every kernel of kern.h.
  *
- * Every row gives the bits of its ref row. Files of this folder are compiled with -mavx2 -mfma -mf16c -mbmi2 and called
- * only where cpu_has(CPU_AVX2).
+ * Every row gives the bits of its ref row. Files of this folder are compiled with -mavx2 -mfma -mf16c -mbmi2
+ * and called only where cpu_has(CPU_AVX2).
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_H
 #define GALLOP_KERN_AVX2_AVX2_H
@@ -12,7 +12,8 @@
 KERN_FUNCTIONS(AVX2_DECLARE)
 #undef AVX2_DECLARE
 
-/* Before a loop with constant bounds that must become straight-line code, so that its arrays become registers. */
+/* Before a loop with constant bounds that must become straight-line code, so that its arrays become
+ * registers. */
 #ifdef __clang__
 #define AVX2_UNROLL _Pragma("unroll")
 #else

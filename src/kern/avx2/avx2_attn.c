@@ -1,14 +1,16 @@
 /* avx2_attn.c - one chunk of attention for up to 24 query rows at once: scores, softmax, weighted values.
  *
- *   scores  sixteen tokens of a tile are two registers a row, so there are no horizontal sums. 4 to 6 rows x 1 tile; fewer
- *           rows take 2 or 4 tiles at once to hide the latency of the FMA. A row's dots lie in scratch [row][256]
+ *   scores  sixteen tokens of a tile are two registers a row, so there are no horizontal sums. 4 to 6 rows x
+ *           1 tile; fewer rows take 2 or 4 tiles at once to hide the latency of the FMA. A row's dots lie in
+ *           scratch [row][256]
  *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dots
  *   values  tile by tile, sums in `out`, dims in lanes: 16 tokens of a 6 x 16 or 3 x 32 tile of sums
  *   q       is copied (bf16: widened) to fp32 rows at a fixed distance, 256 dims at a time
  *   bf16    weights are rounded to bf16 and widened again
  *
- * Tiles outside of every row's [lo, hi) are not read. In the others a masked token has the weight +0 and is worked on like
- * the rest. The next tile is prefetched while one is in work, so that decoding runs at the speed of memory.
+ * Tiles outside of every row's [lo, hi) are not read. In the others a masked token has the weight +0 and is
+ * worked on like the rest. The next tile is prefetched while one is in work, so that decoding runs at the
+ * speed of memory.
  */
 #include <immintrin.h>
 
@@ -32,8 +34,8 @@ struct work {
     float *p; /* [rows][STRIDE] dots, then weights */
 };
 
-/* Adds to the dots of ROWS rows with the tiles [t, t + N) what the copied dims give. Beyond the last tile the last is worked
- * on again, with the same result. */
+/* Adds to the dots of ROWS rows with the tiles [t, t + N) what the copied dims give. Beyond the last tile the
+ * last is worked on again, with the same result. */
 AVX2_INLINE void dots(const struct work *o, size_t t, size_t row, int rows, int n, bool bf16)
 {
     const size_t first = o->d0 / (1 + bf16) * KERN_TILE * sizeof(float);
@@ -90,10 +92,10 @@ AVX2_INLINE void dots(const struct work *o, size_t t, size_t row, int rows, int 
 
 typedef void dots_fn(const struct work *o, size_t t, size_t row);
 
-#define DOTS(NAME, ROWS, N, BF16)                                                                            \
-    static void NAME(const struct work *o, size_t t, size_t row)                                             \
-    {                                                                                                        \
-        dots(o, t, row, ROWS, N, BF16);                                                                      \
+#define DOTS(NAME, ROWS, N, BF16)                                \
+    static void NAME(const struct work *o, size_t t, size_t row) \
+    {                                                            \
+        dots(o, t, row, ROWS, N, BF16);                          \
     }
 DOTS(dots_f32_1, 1, 4, false)
 DOTS(dots_f32_2, 2, 2, false)
@@ -129,8 +131,9 @@ AVX2_INLINE void copy_q(const struct work *o, bool bf16)
         size_t at = (o->row + r) * o->a->dp + o->d0;
 
         for (size_t d = 0; d < o->dims; d += 8)
-            _mm256_storeu_ps(o->q + r * Q_STRIDE + d, bf16 ? avx2_of_bf16x8((const uint16_t *)o->a->q + at + d)
-                                                           : _mm256_loadu_ps((const float *)o->a->q + at + d));
+            _mm256_storeu_ps(o->q + r * Q_STRIDE + d, bf16
+                                                          ? avx2_of_bf16x8((const uint16_t *)o->a->q + at + d)
+                                                          : _mm256_loadu_ps((const float *)o->a->q + at + d));
     }
 }
 
@@ -208,7 +211,7 @@ AVX2_INLINE void values(const struct work *o, size_t t, size_t row, size_t d, in
 {
     const size_t dp = o->a->dp, line = dp * sizeof(float); /* of a token, or of two tokens of bf16 */
     const char *v = (const char *)o->a->v_tile[t] + d * sizeof(float);
-    const char *next = (const char *)o->a->v_tile[t + 1 < o->t1 ? t + 1 : t] + d * sizeof(float);
+    const char *next = (const char *)o->a->v_tile[t + 1 < o->t1 ? t + 1 : t] + d * (bf16 ? 2 : 4) * KERN_TILE;
     const float *p = o->p + row * STRIDE + t * KERN_TILE;
     float *out = o->a->out + (o->row + row) * dp + d;
     __m256 acc[AVX2_ROWS][4];
@@ -222,7 +225,7 @@ AVX2_INLINE void values(const struct work *o, size_t t, size_t row, size_t d, in
             if (c < cols)
                 acc[r][c] = _mm256_loadu_ps(out + (size_t)r * dp + 8 * c);
     }
-    for (int i = 0; i < KERN_TILE; i += 1 + bf16, v += line, next += line) {
+    for (int i = 0; i < KERN_TILE; i += 1 + bf16, v += line, next += cols == 4 ? 128 : 64) {
         _mm_prefetch(next, _MM_HINT_T0);
         if (cols == 4)
             _mm_prefetch(next + 64, _MM_HINT_T0);
@@ -258,10 +261,10 @@ AVX2_INLINE void all_values(const struct work *o, size_t t, size_t row, int rows
 
 typedef void values_fn(const struct work *o, size_t t, size_t row);
 
-#define VALUES(NAME, ROWS, BF16)                                                                             \
-    static void NAME(const struct work *o, size_t t, size_t row)                                             \
-    {                                                                                                        \
-        all_values(o, t, row, ROWS, BF16);                                                                   \
+#define VALUES(NAME, ROWS, BF16)                                 \
+    static void NAME(const struct work *o, size_t t, size_t row) \
+    {                                                            \
+        all_values(o, t, row, ROWS, BF16);                       \
     }
 VALUES(values_f32_1, 1, false)
 VALUES(values_f32_2, 2, false)

@@ -1,12 +1,13 @@
 /* avx2_gemm.c - C = A x W^T + bias over packed panels of 32 columns, for fp32 and bf16 weights.
  *
  *   tile:   6 rows x 16 columns (12 accumulators), or up to 3 rows x 32 columns; sums are those of ref_gemm.c
- *   A:      copied (bf16: widened) once a block into a small buffer of fp32 rows, so that broadcasts come from memory
- *   blocks: K is cut; the sums so far wait in C, which changes no bit. Many rows: 256 deep, 48 rows, 4 panels, so that half
- *           a panel's block stays in level 1 and the rest in level 2. Up to 3 rows: as deep as the buffer, all panels, every
- *           panel read once from memory, in order, with prefetch
+ *   A:      copied (bf16: widened) once a block into a small buffer of fp32 rows, so that broadcasts come
+ *           from memory
+ *   blocks: K is cut; the sums so far wait in C, which changes no bit. Many rows: 256 deep, 48 rows, 4
+ *           panels, so that half a panel's block stays in level 1 and the rest in level 2. Up to 3 rows: as
+ *           deep as the buffer, all panels, every panel read once from memory, in order, with prefetch
  *
- * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts (bf16 adds 2 shifts or masks).
+ * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts; bf16 adds 2 shifts or masks.
  */
 #include <immintrin.h>
 
@@ -19,7 +20,7 @@ enum {
     DEPTH = 256,     /* of a block of K */
     BLOCK_ROWS = 48, /* rows of A in the buffer; a multiple of ROWS */
     BLOCK_PANELS = 4,
-    PAD = 16,        /* floats between buffered rows, or they would fall into one set of the cache */
+    PAD = 16, /* floats between buffered rows, or they would fall into one set of the cache */
     STRIDE = DEPTH + PAD,
     FEW_DEPTH = BLOCK_ROWS * STRIDE / FEW_ROWS - PAD, /* a block of K when there are few rows */
     FEW_STRIDE = FEW_DEPTH + PAD,
@@ -109,16 +110,18 @@ AVX2_INLINE void store_tile(__m256 acc[ROWS][4], const struct place *p, size_t l
     }
 }
 
-/* B points at the tile's first column in the first row of the block; ROWS, COLS (registers), STRIDE, BF16 are constants. */
-AVX2_INLINE void tile(const struct place *p, size_t ldc, const float *a, size_t stride, const char *b, size_t depth,
-                      int rows, int cols, bool bf16)
+/* B points at the tile's first column in the first row of the block; ROWS, COLS (registers), STRIDE, BF16 are
+ * constants. */
+AVX2_INLINE void tile(const struct place *p, size_t ldc, const float *a, size_t stride, const char *b,
+                      size_t depth, int rows, int cols, bool bf16)
 {
     const size_t line = KERN_NR * sizeof(float); /* of a row of fp32, and of a pair of rows of bf16 */
     const bool few = cols == 4;
     const char *again = b, *next = few ? b + AHEAD : p->next;
     __m256 acc[ROWS][4];
 
-    /* The pairs are read twice. The compiler must not know, or it keeps them in registers and sums in memory. */
+    /* The pairs are read twice. The compiler must not know, or it keeps them in registers and sums in memory.
+     * */
     __asm__("" : "+r"(again));
     load_tile(acc, p, ldc, rows, cols);
     for (size_t k = 0; k + bf16 < depth; k += 1 + bf16, b += line, again += line) {
@@ -144,10 +147,10 @@ AVX2_INLINE void tile(const struct place *p, size_t ldc, const float *a, size_t 
 
 typedef void tile_fn(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth);
 
-#define TILE(NAME, STRIDE_, ROWS_, COLS_, BF16_)                                                             \
-    static void NAME(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth)         \
-    {                                                                                                        \
-        tile(p, ldc, a, STRIDE_, b, depth, ROWS_, COLS_, BF16_);                                             \
+#define TILE(NAME, STRIDE_, ROWS_, COLS_, BF16_)                                                     \
+    static void NAME(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth) \
+    {                                                                                                \
+        tile(p, ldc, a, STRIDE_, b, depth, ROWS_, COLS_, BF16_);                                     \
     }
 TILE(f32_few1, FEW_STRIDE, 1, 4, false)
 TILE(f32_few2, FEW_STRIDE, 2, 4, false)
@@ -210,7 +213,8 @@ AVX2_INLINE const char *after(const struct block *o, size_t p, size_t p0, size_t
     return o->last ? panel(o->g, p + 1, 0, bf16) : panel(o->g, p0, o->k0 + o->depth, bf16);
 }
 
-/* Rows [r, r + rows), more than FEW_ROWS, in tiles that are as equal as can be: 4 to 6 rows, and 4 + 3 for 7. */
+/* Rows [r, r + rows), more than FEW_ROWS, in tiles that are as equal as can be: 4 to 6 rows, and 4 + 3 for 7.
+ * */
 AVX2_INLINE void many(const struct block *o, size_t r, size_t rows, size_t p0, size_t p1, bool bf16)
 {
     const size_t half_bytes = KERN_NR / 2 * sizeof(float), n_tiles = (rows + ROWS - 1) / ROWS;

@@ -1,7 +1,7 @@
 /* avx2_math.h - kmath.h eight lanes at a time, 16-lane sums in two registers, tails, rounding to bf16.
  *
- * Each function repeats its namesake in kmath.h operation by operation. A tail is a masked load that gives +0 for what is
- * missing and a masked store: the arithmetic of the lanes that exist is the same as in the body.
+ * Each function repeats its namesake in kmath.h operation by operation. A tail is a masked load that gives +0
+ * for what is missing and a masked store: the arithmetic of the lanes that exist is the same as in the body.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_MATH_H
 #define GALLOP_KERN_AVX2_AVX2_MATH_H
@@ -99,7 +99,8 @@ AVX2_INLINE __m256 avx2_reduce(__m256 x, __m256 *r)
     __m256 t = _mm256_fmadd_ps(x, _mm256_set1_ps(KMATH_LOG2E), _mm256_set1_ps(KMATH_MAGIC));
     __m256 n = _mm256_sub_ps(t, _mm256_set1_ps(KMATH_MAGIC));
 
-    *r = _mm256_fnmadd_ps(n, _mm256_set1_ps(KMATH_LN2_LO), _mm256_fnmadd_ps(n, _mm256_set1_ps(KMATH_LN2_HI), x));
+    *r = _mm256_fnmadd_ps(n, _mm256_set1_ps(KMATH_LN2_LO),
+                          _mm256_fnmadd_ps(n, _mm256_set1_ps(KMATH_LN2_HI), x));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23));
 }
 

@@ -1,4 +1,7 @@
-/* avx2_norm.c - RMS and layer normalisation of one row; the 16 lanes of the sums are two registers. See ref_norm.c. */
+/* avx2_norm.c - RMS and layer normalisation of one row: what ref_norm.c does, eight lanes at a time.
+ *
+ * The 16 lanes of the sums are two registers. Tails are masked: a lane that does not exist adds +0.
+ */
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_math.h"
 
@@ -58,7 +61,8 @@ AVX2_INLINE __m256 centred(const float *x, __m256 mean, size_t n)
     return n >= 8 ? d : _mm256_and_ps(d, _mm256_castsi256_ps(avx2_first((ptrdiff_t)n)));
 }
 
-void avx2_layer_norm(void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps, bool bf16)
+void avx2_layer_norm(void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps,
+                     bool bf16)
 {
     const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1.0f);
     __m256 low = zero, high = zero, mean, inv;

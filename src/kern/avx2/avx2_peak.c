@@ -39,22 +39,23 @@ double avx2_peak_fma(size_t n)
     return (double)n * CHAINS * 8 * 2;
 }
 
+/* Four streams at once: memory gives a core half as much again as in one. */
 uint64_t avx2_peak_read(const void *p, size_t bytes)
 {
-    const __m256i *v = p;
-    __m256i a = _mm256_setzero_si256(), b = a, c = a, d = a;
+    const char *v = p;
+    size_t part = bytes / 4;
+    __m256i a = _mm256_setzero_si256(), b = a;
 
-    for (size_t i = 0; i + 16 <= bytes / 32; i += 16) {
-        for (size_t j = 0; j < 16; j += 2)
-            _mm_prefetch((const char *)(v + i + j) + 4096, _MM_HINT_T0);
-        for (size_t j = 0; j < 16; j += 4) {
-            a = _mm256_xor_si256(a, _mm256_load_si256(v + i + j));
-            b = _mm256_xor_si256(b, _mm256_load_si256(v + i + j + 1));
-            c = _mm256_xor_si256(c, _mm256_load_si256(v + i + j + 2));
-            d = _mm256_xor_si256(d, _mm256_load_si256(v + i + j + 3));
-        }
-    }
-    a = _mm256_xor_si256(_mm256_xor_si256(a, b), _mm256_xor_si256(c, d));
+    for (size_t i = 0; i + 256 <= part; i += 256)
+        for (size_t s = 0; s < 4; s++)
+            for (size_t j = 0; j < 256; j += 64) {
+                const char *q = v + s * part + i + j;
+
+                _mm_prefetch(q + 1024, _MM_HINT_T0);
+                a = _mm256_xor_si256(a, _mm256_load_si256((const __m256i *)(const void *)q));
+                b = _mm256_xor_si256(b, _mm256_load_si256((const __m256i *)(const void *)(q + 32)));
+            }
+    a = _mm256_xor_si256(a, b);
     return (uint64_t)_mm256_extract_epi64(a, 0) ^ (uint64_t)_mm256_extract_epi64(a, 1) ^
            (uint64_t)_mm256_extract_epi64(a, 2) ^ (uint64_t)_mm256_extract_epi64(a, 3);
 }

@@ -1,8 +1,9 @@
 /* avx2_tile.h - the inner step of gemm and attention: a tile of sums += a column of A x a row of B.
  *
- * B's rows are fp32, or pairs of rows of bf16 in 32-bit lanes, the even row in the lower half: shifted left by 16 resp.
- * masked they are floats. Up to 6 rows x 2 registers or 3 rows x 4: 12 sums, which hide the latency of the FMA, and what
- * else is needed stays within 16 registers. Written for constant numbers of rows and registers.
+ * B's rows are fp32, or pairs of rows of bf16 in 32-bit lanes, the even row in the lower half: shifted left
+ * by 16 resp. masked they are floats. Up to 6 rows x 2 registers or 3 rows x 4: 12 sums, which hide the
+ * latency of the FMA, and what else is needed stays within 16 registers. Written for constant numbers of rows
+ * and registers.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_TILE_H
 #define GALLOP_KERN_AVX2_AVX2_TILE_H
@@ -17,7 +18,8 @@ enum {
     AVX2_FEW_ROWS = 3, /* up to here tiles may be four registers wide */
 };
 
-/* *acc = fma(x, y, *acc), the sum staying in its register: gcc 12 left to itself moves sums about and into memory. */
+/* *acc = fma(x, y, *acc), the sum staying in its register: gcc 12 left to itself moves sums about and into
+ * memory. */
 AVX2_INLINE void avx2_add_product(__m256 *acc, __m256 x, __m256 y)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
@@ -38,9 +40,11 @@ AVX2_INLINE __m256 avx2_weights(const char *b, int v, enum avx2_part part)
     return w;
 }
 
-/* acc += a[r] x b[v] for one k. Tiles of two registers keep the weights and broadcast row by row, wider ones keep the
+/* acc += a[r] x b[v] for one k. Tiles of two registers keep the weights and broadcast row by row, wider ones
+ * keep the
  * broadcasts: whatever is fewer. */
-AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_part part, const float *a, size_t stride, int rows, int cols)
+AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_part part, const float *a,
+                           size_t stride, int rows, int cols)
 {
     if (cols == 2) {
         __m256 w0 = avx2_weights(b, 0, part), w1 = avx2_weights(b, 1, part);

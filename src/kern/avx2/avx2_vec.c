@@ -1,4 +1,7 @@
-/* avx2_vec.c - the kernels on plain vectors, eight lanes at a time, with masked tails. See ref_vec.c for what they mean. */
+/* avx2_vec.c - the kernels on plain vectors, eight lanes at a time, with masked tails.
+ *
+ * What they mean is said in kern.h and done one by one in ref_vec.c; the arithmetic is in avx2_math.h.
+ */
 #include <math.h>
 
 #include "kern/avx2/avx2.h"
@@ -38,7 +41,8 @@ void avx2_rope_half(float *x, const float *cos, const float *sin, size_t half)
     }
 }
 
-/* Eight elements are four pairs: cosines doubled, sines doubled with the even ones negated, x with neighbours swapped. */
+/* Eight elements are four pairs: cosines doubled, sines doubled with the even ones negated, x with neighbours
+ * swapped. */
 void avx2_rope_pair(float *x, const float *cos, const float *sin, size_t half)
 {
     const __m256i twice = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
@@ -73,14 +77,14 @@ AVX2_INLINE void glu(void *out, const float *gate, const float *up, size_t n, en
     }
 }
 
-#define EACH_ACT(CALL)                                                                                       \
-    switch (f) {                                                                                             \
-    case KERN_SILU: CALL(KERN_SILU); break;                                                                  \
-    case KERN_GELU_TANH: CALL(KERN_GELU_TANH); break;                                                        \
-    case KERN_GELU_ERF: CALL(KERN_GELU_ERF); break;                                                          \
-    case KERN_GELU_QUICK: CALL(KERN_GELU_QUICK); break;                                                      \
-    case KERN_RELU: CALL(KERN_RELU); break;                                                                  \
-    case KERN_N_ACTS: break;                                                                                 \
+#define EACH_ACT(CALL)                                  \
+    switch (f) {                                        \
+    case KERN_SILU: CALL(KERN_SILU); break;             \
+    case KERN_GELU_TANH: CALL(KERN_GELU_TANH); break;   \
+    case KERN_GELU_ERF: CALL(KERN_GELU_ERF); break;     \
+    case KERN_GELU_QUICK: CALL(KERN_GELU_QUICK); break; \
+    case KERN_RELU: CALL(KERN_RELU); break;             \
+    case KERN_N_ACTS: break;                            \
     }
 
 void avx2_act(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
@@ -134,7 +138,8 @@ size_t avx2_argmax(const float *x, size_t n)
 
     for (size_t i = 0; i < n; i += 8) {
         __m256 same = _mm256_cmp_ps(avx2_get(x + i, n - i), max, _CMP_EQ_OQ);
-        int bits = _mm256_movemask_ps(_mm256_and_ps(same, _mm256_castsi256_ps(avx2_first((ptrdiff_t)(n - i)))));
+        int bits =
+            _mm256_movemask_ps(_mm256_and_ps(same, _mm256_castsi256_ps(avx2_first((ptrdiff_t)(n - i)))));
 
         if (bits)
             return i + (size_t)__builtin_ctz((unsigned)bits);

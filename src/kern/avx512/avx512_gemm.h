@@ -1,5 +1,4 @@
-/* avx512_gemm.h - how the 512-bit gemms walk: the blocks, the micro-kernel for a tile of rows x one panel,
- * its edges.
+/* avx512_gemm.h - how the 512-bit gemms walk: the blocks, the micro-kernels for a tile of rows, the edges.
  *
  * Rows are cut into tiles of at most 12, as equal as can be (13 rows are 7 + 6: one row alone would leave the
  * pipes idle).
@@ -7,9 +6,10 @@
  *   many tiles    blocks of 516 rows x 8 panels x 128 steps: panel blocks (8 x 16 KB), the block of A and of
  *                 C lie in the level 2 cache; a tile's copy of A (6 KB, or 12 KB widened) and one panel block
  *                 in level 1
+ *   few rows      one or two rows take four panels side by side, three to five take two: memory gives a core
+ *                 half as much again in four streams as in one
  * Between blocks of K the sums wait in C, as they are, so no cut changes a bit. Every step of a panel is 128
- * bytes. The micro-kernel asks for the panel's lines AHEAD steps early, and near the end of a block for those
- * of the next.
+ * bytes.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
@@ -18,116 +18,168 @@
 
 enum {
     AVX512_GEMM_STEP = 128,  /* bytes of a panel */
-    AVX512_GEMM_AHEAD = 32,  /* steps */
+    AVX512_GEMM_AHEAD = 64,  /* columns of zmm that are asked for early: 32 steps of a panel, 8 of four */
+    AVX512_GEMM_FEW = 5,     /* rows at most that take panels side by side */
     AVX512_GEMM_BLOCK = 128, /* steps of K when there are many tiles */
     AVX512_GEMM_GROUP = 8,   /* panels then */
     AVX512_GEMM_HEIGHT = 43 * AVX512_ROWS,
 };
 
-/* One call of a micro-kernel: C[rows, 32] (+)= A x panel over STEPS. */
+/* One call of a micro-kernel: C[rows, 32 a panel] (+)= A x the panels over STEPS. */
 struct avx512_gemm {
     const uint32_t *a;
-    const char *b, *next; /* the panel block, and the one to be asked for next */
+    const char *b, *next; /* the first panel block, and the one to be asked for after it */
     float *c;
-    const float *bias; /* NULL unless this is the last block of K */
-    size_t ldc, steps;
-    __mmask16 mask[2];
+    const float *bias;        /* NULL unless this is the last block of K */
+    size_t ldc, steps, panel; /* PANEL: bytes from panel to panel */
+    __mmask16 mask[2];        /* of the columns of a lone panel */
     bool first;
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
 
-/* The sums of C so far, and back. The masks are those of the two columns of zmm. */
-SIMD512_INLINE void avx512_gemm_load(__m512 acc[AVX512_ROWS][AVX512_COLS], const float *c, size_t ldc,
-                                     int rows, __mmask16 m0, __mmask16 m1)
+/* The sums of C so far, and back. Two columns may be cut short by the masks. */
+SIMD512_INLINE void avx512_gemm_load(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
+                                     int rows, int cols, __mmask16 m0, __mmask16 m1)
 {
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows) {
-            acc[r][0] = simd512_load(c + (size_t)r * ldc, m0);
-            acc[r][1] = simd512_load(c + (size_t)r * ldc + 16, m1);
+    for (int r = 0; r < AVX512_ROWS; r++) {
+        SIMD512_UNROLL
+        for (int c = 0; c < AVX512_COLS; c++)
+            if (r < rows && c < cols)
+                acc[r][c] = simd512_load(t->c + (size_t)r * t->ldc + 16 * c, c % 2 ? m1 : m0);
+    }
+}
+
+SIMD512_INLINE void avx512_gemm_store(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
+                                      int rows, int cols, __mmask16 m0, __mmask16 m1)
+{
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++) {
+        SIMD512_UNROLL
+        for (int c = 0; c < AVX512_COLS; c++)
+            if (r < rows && c < cols)
+                simd512_store(t->c + (size_t)r * t->ldc + 16 * c, c % 2 ? m1 : m0, acc[r][c]);
+    }
+}
+
+SIMD512_INLINE void avx512_gemm_bias(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
+                                     int rows, int cols)
+{
+    SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols) {
+            __m512 v = simd512_load(t->bias + 16 * c, cols > 2 ? SIMD512_ALL : t->mask[c % 2]);
+
+            SIMD512_UNROLL
+            for (int r = 0; r < AVX512_ROWS; r++)
+                if (r < rows)
+                    acc[r][c] = _mm512_add_ps(acc[r][c], v);
         }
 }
 
-SIMD512_INLINE void avx512_gemm_store(__m512 acc[AVX512_ROWS][AVX512_COLS], float *c, size_t ldc, int rows,
-                                      __mmask16 m0, __mmask16 m1)
+/* Sums STEPS steps; lines are asked for AHEAD steps early, at the end those of the next block. */
+SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
+                                    int rows, int cols, enum avx512_kind kind)
 {
+    const char *b[AVX512_COLS];
+    const uint32_t *a = t->a;
+    size_t most = AVX512_GEMM_AHEAD / (size_t)cols, ahead = t->steps < most ? t->steps : most;
+    size_t end = (t->steps - ahead) * AVX512_GEMM_STEP, at = 0;
+    uintptr_t ask = ahead * AVX512_GEMM_STEP; /* from a line to the one asked for */
+
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows) {
-            simd512_store(c + (size_t)r * ldc, m0, acc[r][0]);
-            simd512_store(c + (size_t)r * ldc + 16, m1, acc[r][1]);
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols)
+            b[c] = t->b + (size_t)(c / 2) * t->panel + 64 * (c % 2);
+    for (int part = 0; part < 2; part++) {
+        for (; at < end; at += AVX512_GEMM_STEP) {
+            SIMD512_UNROLL
+            for (int c = 0; c < AVX512_COLS; c++)
+                if (c < cols)
+                    _mm_prefetch((const char *)((uintptr_t)b[c] + ask + at), _MM_HINT_T0);
+            avx512_tile_step(acc, a, AVX512_STRIDE, b, at, rows, cols, kind);
+            a += avx512_tile_words(kind);
         }
+        ask = (uintptr_t)t->next - (uintptr_t)t->b - end;
+        end = t->steps * AVX512_GEMM_STEP;
+    }
 }
 
-SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enum avx512_kind kind)
+SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, int panels,
+                                      enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
-    const char *b[2] = {t->b, t->b + 64};
-    const uint32_t *a = t->a;
-    size_t ahead = t->steps < AVX512_GEMM_AHEAD ? t->steps : AVX512_GEMM_AHEAD;
-    size_t n = t->steps - ahead, words = avx512_tile_words(kind);
-    const char *pf = t->b + ahead * AVX512_GEMM_STEP;
+    int cols = 2 * panels;
+    bool whole = panels > 1 || t->mask[1] == SIMD512_ALL;
 
     if (t->first) {
         SIMD512_UNROLL
-        for (int r = 0; r < AVX512_ROWS; r++)
-            if (r < rows)
-                acc[r][0] = acc[r][1] = _mm512_setzero_ps();
-    } else if (t->mask[1] == SIMD512_ALL) {
-        avx512_gemm_load(acc, t->c, t->ldc, rows, SIMD512_ALL, SIMD512_ALL);
-    } else {
-        avx512_gemm_load(acc, t->c, t->ldc, rows, t->mask[0], t->mask[1]);
-    }
-    for (int part = 0; part < 2; part++, n = ahead, pf = t->next) {
-        for (; n > 0; n--) {
-            _mm_prefetch(pf, _MM_HINT_T0);
-            _mm_prefetch(pf + 64, _MM_HINT_T0);
-            avx512_tile_step(acc, a, AVX512_STRIDE, b, 0, rows, 2, kind);
-            a += words;
-            b[0] += AVX512_GEMM_STEP;
-            b[1] += AVX512_GEMM_STEP;
-            pf += AVX512_GEMM_STEP;
+        for (int r = 0; r < AVX512_ROWS; r++) {
+            SIMD512_UNROLL
+            for (int c = 0; c < AVX512_COLS; c++)
+                if (r < rows && c < cols)
+                    acc[r][c] = _mm512_setzero_ps();
         }
+    } else if (whole) {
+        avx512_gemm_load(acc, t, rows, cols, SIMD512_ALL, SIMD512_ALL);
+    } else {
+        avx512_gemm_load(acc, t, rows, cols, t->mask[0], t->mask[1]);
     }
-    if (t->bias) {
-        __m512 b0 = simd512_load(t->bias, t->mask[0]), b1 = simd512_load(t->bias + 16, t->mask[1]);
-
-        SIMD512_UNROLL
-        for (int r = 0; r < AVX512_ROWS; r++)
-            if (r < rows) {
-                acc[r][0] = _mm512_add_ps(acc[r][0], b0);
-                acc[r][1] = _mm512_add_ps(acc[r][1], b1);
-            }
-    }
-    if (t->mask[1] == SIMD512_ALL)
-        avx512_gemm_store(acc, t->c, t->ldc, rows, SIMD512_ALL, SIMD512_ALL);
+    avx512_gemm_sum(acc, t, rows, cols, kind);
+    if (t->bias)
+        avx512_gemm_bias(acc, t, rows, cols);
+    if (whole)
+        avx512_gemm_store(acc, t, rows, cols, SIMD512_ALL, SIMD512_ALL);
     else
-        avx512_gemm_store(acc, t->c, t->ldc, rows, t->mask[0], t->mask[1]);
+        avx512_gemm_store(acc, t, rows, cols, t->mask[0], t->mask[1]);
 }
 
-/* The twelve micro-kernels of a kind, as a table micro[rows - 1]. */
-#define AVX512_GEMM_FN(rows, kind)                        \
+/* The micro-kernels of a kind: [rows - 1], for one panel, and for some that fit the registers side by
+ * side. */
+struct avx512_gemm_micros {
+    avx512_gemm_fn *one[AVX512_ROWS];
+    avx512_gemm_fn *wide[AVX512_GEMM_FEW];
+};
+
+/* Panels of a wide micro-kernel. */
+SIMD512_INLINE size_t avx512_gemm_wide(size_t rows)
+{
+    return rows <= 2 ? 4 : 2;
+}
+
+#define AVX512_GEMM_ONE(rows, kind)                       \
     static void micro_##rows(const struct avx512_gemm *t) \
     {                                                     \
-        avx512_gemm_micro(t, rows, kind);                 \
+        avx512_gemm_micro(t, rows, 1, kind);              \
     }
-#define AVX512_GEMM_TABLE(kind)                                                              \
-    AVX512_GEMM_FN(1, kind)                                                                  \
-    AVX512_GEMM_FN(2, kind)                                                                  \
-    AVX512_GEMM_FN(3, kind)                                                                  \
-    AVX512_GEMM_FN(4, kind)                                                                  \
-    AVX512_GEMM_FN(5, kind)                                                                  \
-    AVX512_GEMM_FN(6, kind)                                                                  \
-    AVX512_GEMM_FN(7, kind)                                                                  \
-    AVX512_GEMM_FN(8, kind)                                                                  \
-    AVX512_GEMM_FN(9, kind)                                                                  \
-    AVX512_GEMM_FN(10, kind)                                                                 \
-    AVX512_GEMM_FN(11, kind)                                                                 \
-    AVX512_GEMM_FN(12, kind)                                                                 \
-    static avx512_gemm_fn *const micro[AVX512_ROWS] = {micro_1, micro_2,  micro_3,  micro_4, \
-                                                       micro_5, micro_6,  micro_7,  micro_8, \
-                                                       micro_9, micro_10, micro_11, micro_12}
+#define AVX512_GEMM_WIDE(rows, kind)                                   \
+    static void wide_##rows(const struct avx512_gemm *t)               \
+    {                                                                  \
+        avx512_gemm_micro(t, rows, (int)avx512_gemm_wide(rows), kind); \
+    }
+#define AVX512_GEMM_TABLE(kind)                                                                            \
+    AVX512_GEMM_ONE(1, kind)                                                                               \
+    AVX512_GEMM_ONE(2, kind)                                                                               \
+    AVX512_GEMM_ONE(3, kind)                                                                               \
+    AVX512_GEMM_ONE(4, kind)                                                                               \
+    AVX512_GEMM_ONE(5, kind)                                                                               \
+    AVX512_GEMM_ONE(6, kind)                                                                               \
+    AVX512_GEMM_ONE(7, kind)                                                                               \
+    AVX512_GEMM_ONE(8, kind)                                                                               \
+    AVX512_GEMM_ONE(9, kind)                                                                               \
+    AVX512_GEMM_ONE(10, kind)                                                                              \
+    AVX512_GEMM_ONE(11, kind)                                                                              \
+    AVX512_GEMM_ONE(12, kind)                                                                              \
+    AVX512_GEMM_WIDE(1, kind)                                                                              \
+    AVX512_GEMM_WIDE(2, kind)                                                                              \
+    AVX512_GEMM_WIDE(3, kind)                                                                              \
+    AVX512_GEMM_WIDE(4, kind)                                                                              \
+    AVX512_GEMM_WIDE(5, kind)                                                                              \
+    static const struct avx512_gemm_micros micro = {{micro_1, micro_2, micro_3, micro_4, micro_5, micro_6, \
+                                                     micro_7, micro_8, micro_9, micro_10, micro_11,        \
+                                                     micro_12},                                            \
+                                                    {wide_1, wide_2, wide_3, wide_4, wide_5}}
 
 /* A tile of rows against some panels over a part of K. */
 struct avx512_gemm_pass {
@@ -138,32 +190,34 @@ struct avx512_gemm_pass {
     size_t from, n, steps; /* steps [from, from + n) of STEPS */
 };
 
-SIMD512_INLINE void avx512_gemm_run(const struct avx512_gemm_pass *o, avx512_gemm_fn *const *micro,
+SIMD512_INLINE void avx512_gemm_run(const struct avx512_gemm_pass *o, const struct avx512_gemm_micros *micro,
                                     enum avx512_kind kind)
 {
     const struct kern_gemm *g = o->g;
     struct avx512_gemm t = {.a = o->words, .ldc = g->ldc, .steps = o->n, .first = o->from == 0};
-    size_t unit = avx512_tile_unit(kind), k = o->from * unit, panel = o->steps * AVX512_GEMM_STEP;
+    size_t unit = avx512_tile_unit(kind), k = o->from * unit, side = avx512_gemm_wide(o->rows), n;
     const char *b = (const char *)g->b + o->from * AVX512_GEMM_STEP;
     bool last = o->from + o->n == o->steps;
 
+    t.panel = o->steps * AVX512_GEMM_STEP;
     avx512_tile_fill(o->words, g->a, g->lda, o->row, o->rows, k, last ? g->k - k : o->n * unit, kind);
-    for (size_t p = o->p0; p < o->p1; p++) {
+    for (size_t p = o->p0; p < o->p1; p += n) {
         size_t left = g->n - p * KERN_NR;
 
-        t.b = b + p * panel;
-        t.next = p + 1 < o->p1 ? t.b + panel : b + o->p0 * panel + o->n * AVX512_GEMM_STEP;
+        n = o->rows <= AVX512_GEMM_FEW && o->p1 - p >= side && left >= side * KERN_NR ? side : 1;
+        t.b = b + p * t.panel;
+        t.next = p + n < o->p1 ? t.b + n * t.panel : b + o->p0 * t.panel + o->n * AVX512_GEMM_STEP;
         t.c = g->c + o->row * g->ldc + p * KERN_NR;
         t.bias = last && g->bias ? g->bias + p * KERN_NR : NULL;
         t.mask[0] = simd512_head(left);
         t.mask[1] = left > 16 ? simd512_head(left - 16) : 0;
-        micro[o->rows - 1](&t);
+        (n > 1 ? micro->wide : micro->one)[o->rows - 1](&t);
     }
 }
 
 /* All of C[rows m0..m1, panels p0..p1]. */
 SIMD512_INLINE void avx512_gemm_block(struct avx512_gemm_pass *o, size_t m0, size_t m1,
-                                      avx512_gemm_fn *const *micro, enum avx512_kind kind)
+                                      const struct avx512_gemm_micros *micro, enum avx512_kind kind)
 {
     size_t tiles = (m1 - m0 + AVX512_ROWS - 1) / AVX512_ROWS, block = AVX512_GEMM_BLOCK;
 
@@ -182,7 +236,7 @@ SIMD512_INLINE void avx512_gemm_block(struct avx512_gemm_pass *o, size_t m0, siz
 }
 
 SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1,
-                                      avx512_gemm_fn *const *micro, enum avx512_kind kind)
+                                      const struct avx512_gemm_micros *micro, enum avx512_kind kind)
 {
     _Alignas(64) uint32_t words[AVX512_ROWS * AVX512_STRIDE];
     struct avx512_gemm_pass o = {.g = g, .words = words};

@@ -15,5 +15,5 @@ AVX512_GEMM_TABLE(AVX512_WIDE);
 
 void KERN_NAME(avx512_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    avx512_gemm_drive(g, p0, p1, micro, AVX512_WIDE);
+    avx512_gemm_drive(g, p0, p1, &micro, AVX512_WIDE);
 }

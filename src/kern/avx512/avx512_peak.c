@@ -37,20 +37,25 @@ double KERN_NAME(avx512_peak_fma)(size_t n)
     return (double)n * CHAINS * 16 * 2;
 }
 
+/* Four streams at once: memory gives a core half as much again as in one. */
 uint64_t KERN_NAME(avx512_peak_read)(const void *p, size_t bytes)
 {
     const char *v = p;
+    size_t part = bytes / 4;
     __m512i a[4];
     uint64_t w[8], sum = 0;
 
     SIMD512_UNROLL
     for (int c = 0; c < 4; c++)
         a[c] = _mm512_set1_epi32(c);
-    for (size_t i = 0; i + 256 <= bytes; i += 256) {
+    for (size_t i = 0; i + 256 <= part; i += 256) {
         SIMD512_UNROLL
-        for (int c = 0; c < 4; c++) {
-            _mm_prefetch(v + i + 64 * c + 4096, _MM_HINT_T0);
-            a[c] = _mm512_xor_si512(a[c], _mm512_loadu_si512(v + i + 64 * c));
+        for (size_t s = 0; s < 4; s++) {
+            SIMD512_UNROLL
+            for (size_t c = 0; c < 4; c++) {
+                _mm_prefetch(v + s * part + i + 64 * c + 1024, _MM_HINT_T0);
+                a[c] = _mm512_xor_si512(a[c], _mm512_loadu_si512(v + s * part + i + 64 * c));
+            }
         }
     }
     _mm512_storeu_si512(w, _mm512_xor_si512(_mm512_xor_si512(a[0], a[1]), _mm512_xor_si512(a[2], a[3])));

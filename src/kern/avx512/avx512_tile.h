@@ -23,7 +23,7 @@ enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT };
 
 enum {
     AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
-    AVX512_COLS = 4,  /* of the widest */
+    AVX512_COLS = 8,  /* of the widest */
     AVX512_WORDS = 512,                /* of a row of A, at most, in a fill */
     AVX512_STRIDE = AVX512_WORDS + 16, /* words from row to row; 33 cache lines */
 };
@@ -107,9 +107,19 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
 }
 
-/* acc[r][c] += A[r] x B[c] for one step. A: word 0 of row 0, rows STRIDE words apart; b[c] + at: the zmm
- * of column c. */
-SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
+/* One zmm of B; pairs are widened to the even ones, returned, and the odd ones. */
+SIMD512_INLINE __m512i avx512_tile_load(const char *b, __m512i *odd, enum avx512_kind kind)
+{
+    __m512i v = _mm512_loadu_si512(b);
+
+    if (kind != AVX512_WIDE)
+        return v;
+    *odd = _mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000u));
+    return _mm512_slli_epi32(v, 16);
+}
+
+/* A step with the columns of B in registers, row after row: for more rows than columns. */
+SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
                                      const char *const *b, size_t at, int rows, int cols,
                                      enum avx512_kind kind)
 {
@@ -117,13 +127,8 @@ SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const
 
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
-        if (c < cols) {
-            even[c] = _mm512_loadu_si512(b[c] + at);
-            if (kind == AVX512_WIDE) {
-                odd[c] = _mm512_and_si512(even[c], _mm512_set1_epi32((int)0xffff0000u));
-                even[c] = _mm512_slli_epi32(even[c], 16);
-            }
-        }
+        if (c < cols)
+            even[c] = avx512_tile_load(b[c] + at, &odd[c], kind);
     SIMD512_UNROLL
     for (int r = 0; r < AVX512_ROWS; r++)
         if (r < rows) {
@@ -140,6 +145,45 @@ SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const
                         acc[r][c] = avx512_tile_add(acc[r][c], w, odd[c], kind);
             }
         }
+}
+
+/* A step with the words of A in registers, column after column: for no more rows than columns. */
+SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
+                                     const char *const *b, size_t at, int rows, int cols,
+                                     enum avx512_kind kind)
+{
+    __m512i w[AVX512_COLS], u[AVX512_COLS], even, odd;
+
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_COLS; r++)
+        if (r < rows) {
+            w[r] = _mm512_set1_epi32((int)a[(size_t)r * stride]);
+            if (kind == AVX512_WIDE)
+                u[r] = _mm512_set1_epi32((int)a[(size_t)r * stride + 1]);
+        }
+    SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols) {
+            even = avx512_tile_load(b[c] + at, &odd, kind);
+            SIMD512_UNROLL
+            for (int r = 0; r < AVX512_COLS; r++)
+                if (r < rows) {
+                    acc[r][c] = avx512_tile_add(acc[r][c], w[r], even, kind);
+                    if (kind == AVX512_WIDE)
+                        acc[r][c] = avx512_tile_add(acc[r][c], u[r], odd, kind);
+                }
+        }
+}
+
+/* acc[r][c] += A[r] x B[c] for one step. A: word 0 of row 0, rows STRIDE words apart; b[c] + at: column c. */
+SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
+                                     const char *const *b, size_t at, int rows, int cols,
+                                     enum avx512_kind kind)
+{
+    if (rows > cols)
+        avx512_tile_tall(acc, a, stride, b, at, rows, cols, kind);
+    else
+        avx512_tile_flat(acc, a, stride, b, at, rows, cols, kind);
 }
 
 #endif

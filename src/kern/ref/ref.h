@@ -1,7 +1,8 @@
 /* ref.h - declares the portable rows: ref_NAME for every kernel of kern.h.
  *
- * They are the definition: one scalar operation after the other, in the order that kern.h fixes, with fmaf() where a fused
- * operation is meant. Every faster row of classes "fp32" and "bf16" must give the same bits. Not meant to be fast.
+ * They are the definition: one scalar operation after the other, in the order that kern.h fixes, with fmaf()
+ * where a fused operation is meant. Every faster row of classes "fp32" and "bf16" must give the same bits.
+ * Not meant to be fast.
  */
 #ifndef GALLOP_KERN_REF_REF_H
 #define GALLOP_KERN_REF_REF_H

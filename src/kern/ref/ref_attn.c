@@ -1,8 +1,9 @@
-/* ref_attn.c - one chunk of attention for one kv head, row by row, token by token; joining and finishing chunks.
+/* ref_attn.c - one chunk of attention, row by row, token by token; joining and finishing chunks.
  *
- * Only the tokens that a row sees are touched: scores, their maximum, the 16-lane sum of exp(s - max), then the weighted
- * values in ascending order of token. A faster row may work on masked tokens too, with weight +0: the final "+ 0" makes
- * zeros positive, so that the two cannot differ. Layouts of tiles are described in kern.h.
+ * Only the tokens that a row sees are touched: scores, their maximum, the 16-lane sum of exp(s - max), then
+ * the weighted values in ascending order of token. A faster row may work on masked tokens too, with weight
+ * +0: the final "+ 0" makes zeros positive, so that the two cannot differ. Layouts of tiles are described in
+ * kern.h.
  */
 #include "kern/ref/ref.h"
 
@@ -25,7 +26,8 @@ static float dot_bf16(const uint16_t *q, const uint16_t *tile, size_t token, siz
     float s = 0;
 
     for (size_t d = 0; d < dp; d++)
-        s = fmaf(dtype_bf16_to_f32(q[d]), dtype_bf16_to_f32(tile[(d / 2 * KERN_TILE + token) * 2 + d % 2]), s);
+        s = fmaf(dtype_bf16_to_f32(q[d]), dtype_bf16_to_f32(tile[(d / 2 * KERN_TILE + token) * 2 + d % 2]),
+                 s);
     return s;
 }
 
@@ -56,7 +58,8 @@ static void attend_row(const struct kern_attn *a, size_t r, bool bf16)
 
     for (size_t j = lo; j < hi; j++)
         if (bf16)
-            p[j] = dot_bf16((const uint16_t *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
+            p[j] =
+                dot_bf16((const uint16_t *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
         else
             p[j] = dot_f32((const float *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
     a->max[r] = weigh(a, p, lo, hi, &a->sum[r]);

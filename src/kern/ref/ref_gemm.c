@@ -1,7 +1,7 @@
 /* ref_gemm.c - C = A x W^T + bias over packed panels of 32 columns, one fmaf() after the other.
  *
- * The canonical order of the "fp32" and "bf16" classes: one accumulator an element from +0, k ascending, bias last.
- * bf16 operands are widened exactly. Panel layouts are described in kern.h.
+ * The canonical order of the "fp32" and "bf16" classes: one accumulator an element from +0, k ascending, bias
+ * last. bf16 operands are widened exactly. Panel layouts are described in kern.h.
  */
 #include "kern/ref/ref.h"
 

@@ -1,7 +1,7 @@
 /* ref_norm.c - RMS and layer normalisation of one row of fp32, with the residual added on the way in.
  *
- * Sums run in 16 lanes, lane i over the elements i, i + 16, ..., and fold by halves (kern.h). Square root and divisions
- * are IEEE. Papers: Zhang and Sennrich 2019 (RMSNorm); Ba, Kiros, Hinton 2016 (LayerNorm).
+ * Sums run in 16 lanes, lane i over the elements i, i + 16, ..., and fold by halves (kern.h). Square root and
+ * divisions are IEEE. Papers: Zhang and Sennrich 2019 (RMSNorm); Ba, Kiros, Hinton 2016 (LayerNorm).
  */
 #include "kern/ref/ref.h"
 
@@ -34,7 +34,8 @@ void ref_rms_norm(void *out, float *x, const float *r, const float *w, size_t n,
     }
 }
 
-void ref_layer_norm(void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps, bool bf16)
+void ref_layer_norm(void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps,
+                    bool bf16)
 {
     float lane[REF_LANES] = {0}, square[REF_LANES] = {0}, mean, inv;
 

@@ -1,7 +1,8 @@
-/* ref_vec.c - the kernels on plain vectors: sums, scalings, rotary pairs, activations, conversions, reductions.
+/* ref_vec.c - the kernels on plain vectors: scalings, rotary pairs, activations, conversions, reductions.
  *
  * One element after the other; nothing here has an order to keep but exp_sum, whose sum runs in 16 lanes.
- * Rotary embedding: Su et al. 2021, with the pairs (i, i + half) of Hugging Face or (2 i, 2 i + 1) of the paper.
+ * Rotary embedding: Su et al. 2021, with the pairs (i, i + half) of Hugging Face or (2 i, 2 i + 1) of the
+ * paper.
  */
 #include "kern/ref/ref.h"
 

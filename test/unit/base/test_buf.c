@@ -85,8 +85,12 @@ static void json_strings_escape_what_they_must(void **state)
     assert_string_equal(b.data, "\"\xc3\xa9\xf0\x9f\x98\x80\"");
     literal(&b, "\xe2\x80\xa8\xe2\x80\xa7", 6);
     assert_string_equal(b.data, "\"\\u2028\xe2\x80\xa7\"");
-    literal(&b, "a\xf0\x9f" "b\xff", 5);
-    assert_string_equal(b.data, "\"a\xef\xbf\xbd" "b\xef\xbf\xbd\"");
+    literal(&b,
+            "a\xf0\x9f"
+            "b\xff",
+            5);
+    assert_string_equal(b.data, "\"a\xef\xbf\xbd"
+                                "b\xef\xbf\xbd\"");
     literal(&b, NULL, 0);
     assert_string_equal(b.data, "\"\"");
     buf_fini(&b);
@@ -110,7 +114,9 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
 
         for (size_t k = 0; k < n; k++) {
             seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-            in[k] = (char)(seed % 3 == 0 ? seed >> 20 : seed % 3 == 1 ? 0x80 + seed % 0x70 : "\"\\\n\xe2\x80\xa8"[seed % 6]);
+            in[k] = "\"\\\n\xe2\x80\xa8"[seed % 6]; /* half of them from what is special */
+            if (seed % 4 < 2)
+                in[k] = (char)(seed >> 20);
         }
         literal(&b, in, n);
         assert_int_equal(jp_open(&j, b.data, b.len, "literal", &a, &e), 0);

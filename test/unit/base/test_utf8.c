@@ -1,4 +1,5 @@
-/* test_utf8.c - well-formed and ill-formed UTF-8: all characters, all short sequences, and Unicode's own examples. */
+/* test_utf8.c - well-formed and ill-formed UTF-8: all characters, all short sequences, and Unicode's own
+ * examples. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,7 +75,8 @@ static void every_sequence_of_three_bytes_is_judged_by_the_table(void **state)
         size_t n = utf8_sequence((const char *)s, 3, &good);
 
         if (good != (want > 0) || (good && n != want) || n < 1 || n > 3)
-            fail_msg("%02x %02x %02x: good %d, length %zu, the table says %zu", s[0], s[1], s[2], good, n, want);
+            fail_msg("%02x %02x %02x: good %d, length %zu, the table says %zu", s[0], s[1], s[2], good, n,
+                     want);
     }
 }
 
@@ -84,7 +86,8 @@ static void four_byte_sequences_end_at_10ffff(void **state)
     for (unsigned a = 0xee; a < 0x100; a++)
         for (unsigned b = 0; b < 0x100; b++)
             for (unsigned k = 0; k < 16; k++) {
-                unsigned char s[4] = {(unsigned char)a, (unsigned char)b, k & 1 ? 0xbf : 0x80, k & 2 ? 0x80 : 0xc0};
+                unsigned char s[4] = {(unsigned char)a, (unsigned char)b, k & 1 ? 0xbf : 0x80,
+                                      k & 2 ? 0x80 : 0xc0};
                 bool good;
                 size_t n = utf8_sequence((const char *)s, 4, &good), want = reference(s, 4);
 

@@ -106,11 +106,11 @@ uint64_t help_touch(const struct view *v)
     return sum;
 }
 
-#define AS(type)                                                                                             \
-    do {                                                                                                     \
-        type x;                                                                                              \
-        memcpy(&x, p, sizeof(x));                                                                            \
-        return (double)x;                                                                                    \
+#define AS(type)                  \
+    do {                          \
+        type x;                   \
+        memcpy(&x, p, sizeof(x)); \
+        return (double)x;         \
     } while (0)
 
 double help_element(const struct view *v, size_t i)
@@ -130,7 +130,8 @@ double help_element(const struct view *v, size_t i)
     }
 }
 
-bool help_same(const struct view *v, const char *dtype, const size_t *shape, int n_dims, const double *value, char *why)
+bool help_same(const struct view *v, const char *dtype, const size_t *shape, int n_dims, const double *value,
+               char *why)
 {
     if (strcmp(dtype_name(v->dtype), dtype) != 0) {
         snprintf(why, 200, "%s is %s instead of %s", v->name, dtype_name(v->dtype), dtype);

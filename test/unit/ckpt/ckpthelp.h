@@ -1,12 +1,13 @@
-/* ckpthelp.h - what the tests of the checkpoint floor share: temporary folders, files, fixtures and their expectations. */
+/* ckpthelp.h - what the tests of the checkpoint floor share: temporary folders, files, fixtures and their
+ * expectations. */
 #ifndef TEST_CKPTHELP_H
 #define TEST_CKPTHELP_H
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 
 #include <cmocka.h>
 
@@ -34,13 +35,14 @@ uint64_t help_touch(const struct view *v);
 double help_element(const struct view *v, size_t i);
 
 /* True if V has this dtype, shape and these values (exactly); else why[200] says what differs. */
-bool help_same(const struct view *v, const char *dtype, const size_t *shape, int n_dims, const double *value, char *why);
+bool help_same(const struct view *v, const char *dtype, const size_t *shape, int n_dims, const double *value,
+               char *why);
 
 /* Opens DIR with weights_open() and fails unless kind and tensors are exactly those of DIR/expect.json. */
 void help_expect(const char *dir);
 
-/* Calls open(ARG) with the first, second, third ... allocation failing until none fails: it must return ERR_NOMEM each
- * time and leave nothing allocated. open() closes what it opened when it succeeds. */
+/* Calls open(ARG) with the first, second, third ... allocation failing until none fails: it must return
+ * ERR_NOMEM each time and leave nothing allocated. open() closes what it opened when it succeeds. */
 void help_every_allocation(int (*open)(void *arg, struct err *e), void *arg);
 
 /* The folder of large test data outside the repository in out[512], or false when this machine has none. */

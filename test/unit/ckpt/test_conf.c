@@ -1,4 +1,5 @@
-/* test_conf.c - config.json: strict reading, getters that say what is wrong, and the judgement of keys nobody asked for. */
+/* test_conf.c - config.json: strict reading, getters that say what is wrong, and the judgement of keys
+ * nobody asked for. */
 #include "ckpthelp.h"
 
 #include <stdio.h>
@@ -84,8 +85,10 @@ static void deep_and_large_files_are_refused(void **state)
 
 static void integers_are_checked_for_type_and_range(void **state)
 {
-    struct conf *c = must_open("{\"n\":32,\"neg\":-1,\"f\":1.5,\"whole\":8192.0,\"exp\":1e3,\"huge\":1e300,\"s\":\"16\",\"t\":true,"
-                               "\"null\":null,\"list\":[1],\"over\":9223372036854775808,\"big\":9007199254740993.0,\"sub\":{\"n\":0}}");
+    struct conf *c = must_open(
+        "{\"n\":32,\"neg\":-1,\"f\":1.5,\"whole\":8192.0,\"exp\":1e3,\"huge\":1e300,\"s\":\"16\",\"t\":true,"
+        "\"null\":null,\"list\":[1],\"over\":9223372036854775808,\"big\":9007199254740993.0,"
+        "\"sub\":{\"n\":0}}");
     static const char *const bad[] = {"f", "huge", "s", "t", "list", "over", "big", "sub"};
     int64_t v;
     struct err e;
@@ -107,17 +110,21 @@ static void integers_are_checked_for_type_and_range(void **state)
     help_refused(conf_int(c, "neg", 0, 1, 100, &v, &e), ERR_INPUT, &e, "neg is -1,", NULL);
     help_refused(conf_int(c, "n", 0, 1, 31, &v, &e), ERR_INPUT, &e, "n is 32,", NULL);
     help_refused(conf_int(c, "n", 0, 33, 100, &v, &e), ERR_INPUT, &e, "n is 32,", NULL);
-    help_refused(conf_need_int(c, "missing", 1, 100, &v, &e), ERR_INPUT, &e, "dir/config.json: missing is missing", NULL);
+    help_refused(conf_need_int(c, "missing", 1, 100, &v, &e), ERR_INPUT, &e,
+                 "dir/config.json: missing is missing", NULL);
     help_refused(conf_need_int(c, "null", 1, 100, &v, &e), ERR_INPUT, &e, "null is missing", NULL);
     help_refused(conf_need_int(conf_sub(c, "sub"), "n", 1, 100, &v, &e), ERR_INPUT, &e, "sub.n is 0,", NULL);
-    help_refused(conf_need_int(conf_sub(c, "sub"), "m", 1, 100, &v, &e), ERR_INPUT, &e, "sub.m is missing", NULL);
+    help_refused(conf_need_int(conf_sub(c, "sub"), "m", 1, 100, &v, &e), ERR_INPUT, &e, "sub.m is missing",
+                 NULL);
     conf_close(c);
 }
 
 static void numbers_booleans_and_strings_are_checked(void **state)
 {
-    struct conf *c = must_open("{\"f\":1e-05,\"i\":3,\"s\":\"a\\u00e9\\n\",\"nul\":\"a\\u0000b\",\"t\":true,\"n\":null,\"big\":1e999,"
-                               "\"long\":\"0123456789012345678901234567890123456789012345678901234567890123456789\"}");
+    struct conf *c =
+        must_open("{\"f\":1e-05,\"i\":3,\"s\":\"a\\u00e9\\n\",\"nul\":\"a\\u0000b\",\"t\":true,\"n\":null,"
+                  "\"big\":1e999,"
+                  "\"long\":\"0123456789012345678901234567890123456789012345678901234567890123456789\"}");
     const char *s;
     double f;
     bool b;
@@ -130,7 +137,8 @@ static void numbers_booleans_and_strings_are_checked(void **state)
     assert_true(f == 3);
     assert_int_equal(conf_float(c, "none", 2.5, 0, 1, &f, &e), 0);
     assert_true(f == 2.5);
-    help_refused(conf_float(c, "i", 0, 0, 2, &f, &e), ERR_INPUT, &e, "i is 3, expected is a number from 0 to 2", NULL);
+    help_refused(conf_float(c, "i", 0, 0, 2, &f, &e), ERR_INPUT, &e,
+                 "i is 3, expected is a number from 0 to 2", NULL);
     help_refused(conf_float(c, "s", 0, 0, 2, &f, &e), ERR_INPUT, &e, "s is \"a", NULL);
     help_refused(conf_float(c, "big", 0, 0, 1e300, &f, &e), ERR_INPUT, &e, "big is 1e999", NULL);
     assert_int_equal(conf_bool(c, "t", false, &b, &e), 0);
@@ -151,8 +159,10 @@ static void numbers_booleans_and_strings_are_checked(void **state)
 
 static void lists_are_checked_element_by_element(void **state)
 {
-    struct conf *c = must_open("{\"f\":[1, 2.5, -3e2],\"mixed\":[1,\"a\"],\"empty\":[ ],\"one\":5,\"ints\":[5,6],\"strs\":[\"x\",\"\\u0079\"],"
-                               "\"nested\":[[1]],\"null\":[null]}");
+    struct conf *c =
+        must_open("{\"f\":[1, 2.5, -3e2],\"mixed\":[1,\"a\"],\"empty\":[ ],\"one\":5,\"ints\":[5,6],"
+                  "\"strs\":[\"x\",\"\\u0079\"],"
+                  "\"nested\":[[1]],\"null\":[null]}");
     const char *s[3];
     int64_t v[3];
     double f[3];
@@ -162,7 +172,8 @@ static void lists_are_checked_element_by_element(void **state)
     (void)state;
     assert_int_equal(conf_floats(c, "f", f, 3, &n, &e), 0);
     assert_true(n == 3 && f[0] == 1 && f[1] == 2.5 && f[2] == -300);
-    help_refused(conf_floats(c, "f", f, 2, &n, &e), ERR_INPUT, &e, "f is [1, 2.5, -3e2]", "at most 2 values", NULL);
+    help_refused(conf_floats(c, "f", f, 2, &n, &e), ERR_INPUT, &e, "f is [1, 2.5, -3e2]", "at most 2 values",
+                 NULL);
     help_refused(conf_floats(c, "mixed", f, 3, &n, &e), ERR_INPUT, &e, "mixed is", "list of numbers", NULL);
     help_refused(conf_floats(c, "one", f, 3, &n, &e), ERR_INPUT, &e, "list of numbers", NULL);
     help_refused(conf_floats(c, "null", f, 3, &n, &e), ERR_INPUT, &e, "list of numbers", NULL);
@@ -175,8 +186,10 @@ static void lists_are_checked_element_by_element(void **state)
     assert_int_equal(conf_ints_or_int(c, "ints", v, 2, &n, &e), 0);
     assert_true(n == 2 && v[1] == 6);
     help_refused(conf_ints_or_int(c, "ints", v, 1, &n, &e), ERR_INPUT, &e, "at most 1 values", NULL);
-    help_refused(conf_ints_or_int(c, "f", v, 3, &n, &e), ERR_INPUT, &e, "integer or a list of integers", NULL);
-    help_refused(conf_ints_or_int(c, "nested", v, 3, &n, &e), ERR_INPUT, &e, "integer or a list of integers", NULL);
+    help_refused(conf_ints_or_int(c, "f", v, 3, &n, &e), ERR_INPUT, &e, "integer or a list of integers",
+                 NULL);
+    help_refused(conf_ints_or_int(c, "nested", v, 3, &n, &e), ERR_INPUT, &e, "integer or a list of integers",
+                 NULL);
     assert_int_equal(conf_strs(c, "strs", s, 3, &n, &e), 0);
     assert_int_equal(n, 2);
     assert_string_equal(s[1], "y");
@@ -199,12 +212,18 @@ static void bookkeeping_and_neutral_values_pass(void **state)
 {
     static const char *const good[] = {
         "{}",
-        "{\"architectures\":[\"X\"],\"model_type\":\"x\",\"transformers_version\":\"4.44.0\",\"torch_dtype\":\"bfloat16\",\"dtype\":1}",
-        "{\"attention_dropout\":0.1,\"resid_pdrop\":0.1,\"layerdrop\":0.1,\"initializer_range\":0.02,\"router_aux_loss_coef\":0.001}",
-        "{\"bos_token_id\":1,\"eos_token_id\":[1,2],\"boi_token_index\":5,\"output_attentions\":true,\"use_cache\":true}",
-        "{\"id2label\":{\"0\":\"a\"},\"task_specific_params\":{\"x\":{\"max_length\":50}},\"auto_map\":{\"a\":\"b\"},\"temperature\":0.7}",
-        "{\"unsloth_fixed\":true,\"_attn_implementation_autoset\":true,\"pretraining_tp\":1,\"full_attn_mod\":1,\"interpolate_factor\":1.0}",
-        "{\"some_scale\":null,\"some_bias\":false,\"some_layers\":[ ],\"some_heads\":{},\"some_norm\":\"\",\"strange\":null}",
+        "{\"architectures\":[\"X\"],\"model_type\":\"x\",\"transformers_version\":\"4.44.0\","
+        "\"torch_dtype\":\"bfloat16\",\"dtype\":1}",
+        "{\"attention_dropout\":0.1,\"resid_pdrop\":0.1,\"layerdrop\":0.1,\"initializer_range\":0.02,"
+        "\"router_aux_loss_coef\":0.001}",
+        "{\"bos_token_id\":1,\"eos_token_id\":[1,2],\"boi_token_index\":5,\"output_attentions\":true,"
+        "\"use_cache\":true}",
+        "{\"id2label\":{\"0\":\"a\"},\"task_specific_params\":{\"x\":{\"max_length\":50}},"
+        "\"auto_map\":{\"a\":\"b\"},\"temperature\":0.7}",
+        "{\"unsloth_fixed\":true,\"_attn_implementation_autoset\":true,\"pretraining_tp\":1,"
+        "\"full_attn_mod\":1,\"interpolate_factor\":1.0}",
+        "{\"some_scale\":null,\"some_bias\":false,\"some_layers\":[ ],\"some_heads\":{},"
+        "\"some_norm\":\"\",\"strange\":null}",
         "{\"quantization_config\":null,\"summary_first_dropout\":0.1,\"summary_type\":\"cls_index\"}",
     };
     struct err e;
@@ -218,12 +237,44 @@ static void bookkeeping_and_neutral_values_pass(void **state)
 static void a_key_that_looks_like_maths_is_an_error(void **state)
 {
     static const char *const name[] = {
-        "embedding_multiplier", "logit_scale", "attn_logit_softcapping", "sliding_window", "rope_theta", "rotary_pct", "qk_norm",
-        "num_experts", "moe_layer_freq", "alibi", "clip_qkv", "attention_bias", "hidden_act", "num_hidden_layers", "n_head",
-        "max_position_embeddings", "residual_multiplier", "mup_width", "use_parallel_residual", "tie_word_embeddings", "head_dim",
-        "shared_expert_intermediate_size", "layer_types", "kv_lora_rank", "query_pre_attn_scalar", "d_ff", "logits_scaling",
-        "first_k_dense_replace_layers", "is_encoder_decoder", "vision_config", "rms_norm_eps", "max_window_layers", "n_inner",
-        "mlp_only_layers", "decoder_sparse_step", "scale_attn_by_inverse_layer_idx", "partial_rotary_factor", "swiglu_limit",
+        "embedding_multiplier",
+        "logit_scale",
+        "attn_logit_softcapping",
+        "sliding_window",
+        "rope_theta",
+        "rotary_pct",
+        "qk_norm",
+        "num_experts",
+        "moe_layer_freq",
+        "alibi",
+        "clip_qkv",
+        "attention_bias",
+        "hidden_act",
+        "num_hidden_layers",
+        "n_head",
+        "max_position_embeddings",
+        "residual_multiplier",
+        "mup_width",
+        "use_parallel_residual",
+        "tie_word_embeddings",
+        "head_dim",
+        "shared_expert_intermediate_size",
+        "layer_types",
+        "kv_lora_rank",
+        "query_pre_attn_scalar",
+        "d_ff",
+        "logits_scaling",
+        "first_k_dense_replace_layers",
+        "is_encoder_decoder",
+        "vision_config",
+        "rms_norm_eps",
+        "max_window_layers",
+        "n_inner",
+        "mlp_only_layers",
+        "decoder_sparse_step",
+        "scale_attn_by_inverse_layer_idx",
+        "partial_rotary_factor",
+        "swiglu_limit",
     };
     char text[128];
     struct err e;
@@ -231,7 +282,8 @@ static void a_key_that_looks_like_maths_is_an_error(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
         snprintf(text, sizeof(text), "{\"%s\": 2}", name[i]);
-        help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, "dir/config.json", name[i], "may change what it computes", NULL);
+        help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, "dir/config.json", name[i],
+                     "may change what it computes", NULL);
         snprintf(text, sizeof(text), "{\"%s\": true}", name[i]);
         help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, name[i], NULL);
     }
@@ -242,8 +294,10 @@ static void a_key_that_looks_like_maths_is_an_error(void **state)
 
 static void what_was_asked_for_passes(void **state)
 {
-    struct conf *c = must_open("{\"a_scale\":2,\"b_scale\":[1],\"c_scale\":\"x\",\"d_scale\":3.5,\"e_bias\":true,\"f_layers\":[\"x\"],"
-                               "\"g_heads\":4,\"h_norm\":1,\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2},\"k_norm\":1}");
+    struct conf *c = must_open(
+        "{\"a_scale\":2,\"b_scale\":[1],\"c_scale\":\"x\",\"d_scale\":3.5,\"e_bias\":true,"
+        "\"f_layers\":[\"x\"],"
+        "\"g_heads\":4,\"h_norm\":1,\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2},\"k_norm\":1}");
     struct conf *rope;
     const char *s[2];
     int64_t i[2];
@@ -269,7 +323,8 @@ static void what_was_asked_for_passes(void **state)
     rope = conf_sub(c, "rope_scaling");
     assert_non_null(rope);
     assert_string_equal(conf_path(rope), "dir/config.json");
-    help_refused(conf_finish(c, &e), ERR_UNSUPPORTED, &e, "computes: rope_scaling.rope_type, rope_scaling.factor", NULL);
+    help_refused(conf_finish(c, &e), ERR_UNSUPPORTED, &e,
+                 "computes: rope_scaling.rope_type, rope_scaling.factor", NULL);
     conf_need_int(rope, "factor", 1, 9, i, &e);
     assert_int_equal(i[0], 2);
     conf_ignore(rope, "rope_type");
@@ -303,7 +358,8 @@ static void quantised_weights_are_an_error_unless_asked_for(void **state)
     assert_string_equal(method, "mxfp4");
     assert_int_equal(conf_finish(c, &e), 0);
     conf_close(c);
-    help_refused(finish("{\"quantization_config\":{\"bits\":4}}", &e), ERR_UNSUPPORTED, &e, "does not name", NULL);
+    help_refused(finish("{\"quantization_config\":{\"bits\":4}}", &e), ERR_UNSUPPORTED, &e, "does not name",
+                 NULL);
     help_refused(finish("{\"compression_config\":7}", &e), ERR_UNSUPPORTED, &e, "compression_config", NULL);
 }
 
@@ -333,7 +389,8 @@ static void merely_unknown_keys_are_one_warning(void **state)
 
     (void)state;
     logged("{\"mystery\":1,\"riddle\":{\"x\":1}}", out, sizeof(out));
-    assert_non_null(strstr(out, "warning: dir/config.json: these keys are not known and are ignored: mystery, riddle\n"));
+    assert_non_null(
+        strstr(out, "warning: dir/config.json: these keys are not known and are ignored: mystery, riddle\n"));
     assert_ptr_equal(strchr(out, '\n'), strrchr(out, '\n'));
     logged("{\"use_cache\":true,\"mystery\":null}", out, sizeof(out));
     assert_string_equal(out, "");
@@ -410,7 +467,9 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
 {
     (void)state;
     log_set_level(LOG_ERROR);
-    help_every_allocation(open_and_ask, "{\"s\":\"a\\u0062\",\"o\":{\"a\":{\"b\":1},\"c\":[1,{\"d\":2}]},\"l\":[\"\\n\"],\"t\\u0061\":1}");
+    help_every_allocation(
+        open_and_ask,
+        "{\"s\":\"a\\u0062\",\"o\":{\"a\":{\"b\":1},\"c\":[1,{\"d\":2}]},\"l\":[\"\\n\"],\"t\\u0061\":1}");
     log_set_level(LOG_WARN);
 }
 

@@ -19,7 +19,8 @@ static void names_are_joined_with_one_slash(void **state)
     assert_string_equal(out, "some/dir/config.json");
     assert_int_equal(hfdir_path(out, sizeof(out), "some/dir/", "..config", &e), 0);
     assert_string_equal(out, "some/dir/..config");
-    help_refused(hfdir_path(out, 10, "some/dir", "config.json", &e), ERR_INPUT, &e, "some/dir", "longer", NULL);
+    help_refused(hfdir_path(out, 10, "some/dir", "config.json", &e), ERR_INPUT, &e, "some/dir", "longer",
+                 NULL);
 }
 
 static void names_that_are_paths_are_refused(void **state)
@@ -30,7 +31,8 @@ static void names_that_are_paths_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        help_refused(hfdir_path(out, sizeof(out), "dir", bad[i], &e), ERR_INPUT, &e, "dir", "not the name of a file", NULL);
+        help_refused(hfdir_path(out, sizeof(out), "dir", bad[i], &e), ERR_INPUT, &e, "dir",
+                     "not the name of a file", NULL);
         assert_false(hfdir_has(FIXTURES "/zip", bad[i]));
     }
 }
@@ -65,9 +67,11 @@ static void links_out_of_the_folder_are_refused(void **state)
 
     assert_int_equal(hfdir_path(out, sizeof(out), dir, "inside", &e), 0);
     assert_int_equal(hfdir_path(out, sizeof(out), dir, "roundabout", &e), 0);
-    help_refused(hfdir_path(out, sizeof(out), dir, "outside", &e), ERR_INPUT, &e, "outside", "leads out", NULL);
+    help_refused(hfdir_path(out, sizeof(out), dir, "outside", &e), ERR_INPUT, &e, "outside", "leads out",
+                 NULL);
     help_refused(hfdir_path(out, sizeof(out), dir, "twice", &e), ERR_INPUT, &e, "twice", "leads out", NULL);
-    help_refused(hfdir_path(out, sizeof(out), dir, "dangling", &e), ERR_OS, &e, "dangling", "follow the link", NULL);
+    help_refused(hfdir_path(out, sizeof(out), dir, "dangling", &e), ERR_OS, &e, "dangling", "follow the link",
+                 NULL);
     assert_true(hfdir_has(dir, "inside"));
     help_folder_remove(dir);
 }
@@ -92,8 +96,9 @@ static void a_neighbour_with_a_longer_name_is_outside(void **state)
 
 static void the_links_of_the_hugging_face_cache_are_allowed(void **state)
 {
-    static const char *const sub[] = {"/models--a--b", "/models--a--b/blobs", "/models--a--b/snapshots", "/models--a--b/snapshots/0f",
-                                      "/models--a--c", "/models--a--c/blobs"};
+    static const char *const sub[] = {"/models--a--b",           "/models--a--b/blobs",
+                                      "/models--a--b/snapshots", "/models--a--b/snapshots/0f",
+                                      "/models--a--c",           "/models--a--c/blobs"};
     char root[64], path[256], snapshot[128], out[512];
     struct err e;
 
@@ -146,7 +151,8 @@ static void files_are_found_by_their_ending(void **state)
     assert_int_equal(n, 2);
     assert_string_equal(first, "a.safetensors");
     help_folder_remove(dir);
-    help_refused(hfdir_find(dir, ".safetensors", first, sizeof(first), &n, &e), ERR_OS, &e, dir, "read the folder", NULL);
+    help_refused(hfdir_find(dir, ".safetensors", first, sizeof(first), &n, &e), ERR_OS, &e, dir,
+                 "read the folder", NULL);
 }
 
 int main(void)

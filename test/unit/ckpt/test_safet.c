@@ -54,10 +54,11 @@ static int read_header(const char *header, size_t n, struct err *e)
 
 static void tensors_come_in_the_order_of_their_bytes(void **state)
 {
-    static const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},"
-                                 "\"last\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[12,14]},"
-                                 "\"none\":{\"shape\":[3,0],\"dtype\":\"F32\",\"data_offsets\":[12,12],\"extra\":[{}]},"
-                                 "\"first\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[0,12]}}  ";
+    static const char header[] =
+        "{\"__metadata__\":{\"format\":\"pt\"},"
+        "\"last\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[12,14]},"
+        "\"none\":{\"shape\":[3,0],\"dtype\":\"F32\",\"data_offsets\":[12,12],\"extra\":[{}]},"
+        "\"first\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[0,12]}}  ";
     struct tfile f;
     struct buf b;
     struct err e;
@@ -92,6 +93,7 @@ static void a_file_without_tensors_is_a_file(void **state)
 
 #define T(rest) "{\"w\":{" rest "}}"
 
+/* long: a table of cases */
 static void broken_headers_are_refused_with_file_and_tensor_named(void **state)
 {
     static const struct {
@@ -100,29 +102,43 @@ static void broken_headers_are_refused_with_file_and_tensor_named(void **state)
         int code;
         const char *word;
     } c[] = {
-        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]"), 8, ERR_INPUT, "has 4 bytes, its shape [2] and dtype F32 need 8"},
-        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,12]"), 8, ERR_INPUT, "the file holds 8 bytes"},
+        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]"), 8, ERR_INPUT,
+         "has 4 bytes, its shape [2] and dtype F32 need 8"},
+        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,12]"), 8, ERR_INPUT,
+         "the file holds 8 bytes"},
         {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]"), 8, ERR_INPUT, "lies at 8..0"},
         {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]"), 9, ERR_INPUT, "the last 1 bytes"},
-        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]"), 9, ERR_INPUT, "1 bytes before tensor w"},
+        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[1,9]"), 9, ERR_INPUT,
+         "1 bytes before tensor w"},
         {T("\"dtype\":\"F5\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, ERR_UNSUPPORTED, "unknown dtype F5"},
-        {T("\"dtype\":\"f32\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, ERR_UNSUPPORTED, "unknown dtype f32"},
-        {T("\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0, ERR_INPUT, "more elements"},
-        {T("\"dtype\":\"F32\",\"shape\":[4611686018427387906],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "more elements"},
-        {T("\"dtype\":\"F32\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]"), 0, ERR_INPUT, "more elements"},
-        {T("\"dtype\":\"U8\",\"shape\":[2305843009213693952],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "more elements"},
-        {T("\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "-2 is not a non-negative integer"},
-        {T("\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "2.0 is not a non-negative integer"},
-        {T("\"dtype\":\"F32\",\"shape\":[18446744073709551618],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "is not a non-negative"},
-        {T("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "more than 8 dimensions"},
+        {T("\"dtype\":\"f32\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, ERR_UNSUPPORTED,
+         "unknown dtype f32"},
+        {T("\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0, ERR_INPUT,
+         "more elements"},
+        {T("\"dtype\":\"F32\",\"shape\":[4611686018427387906],\"data_offsets\":[0,8]"), 8, ERR_INPUT,
+         "more elements"},
+        {T("\"dtype\":\"F32\",\"shape\":[0,4294967296,4294967296],\"data_offsets\":[0,0]"), 0, ERR_INPUT,
+         "more elements"},
+        {T("\"dtype\":\"U8\",\"shape\":[2305843009213693952],\"data_offsets\":[0,8]"), 8, ERR_INPUT,
+         "more elements"},
+        {T("\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]"), 8, ERR_INPUT,
+         "-2 is not a non-negative integer"},
+        {T("\"dtype\":\"F32\",\"shape\":[2.0],\"data_offsets\":[0,8]"), 8, ERR_INPUT,
+         "2.0 is not a non-negative integer"},
+        {T("\"dtype\":\"F32\",\"shape\":[18446744073709551618],\"data_offsets\":[0,8]"), 8, ERR_INPUT,
+         "is not a non-negative"},
+        {T("\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,2],\"data_offsets\":[0,8]"), 8, ERR_INPUT,
+         "more than 8 dimensions"},
         {T("\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]"), 8, ERR_INPUT, "array is expected"},
         {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]"), 8, ERR_INPUT, "has 1 numbers"},
         {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4,8]"), 8, ERR_INPUT, "has 3 numbers"},
-        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,18446744073709551624]"), 8, ERR_INPUT, "is not a non-negative"},
+        {T("\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,18446744073709551624]"), 8, ERR_INPUT,
+         "is not a non-negative"},
         {T("\"dtype\":\"F32\",\"shape\":[2]"), 8, ERR_INPUT, "lacks its data_offsets"},
         {T("\"dtype\":\"F32\",\"data_offsets\":[0,8]"), 8, ERR_INPUT, "lacks its shape"},
         {T("\"shape\":[2],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "lacks its dtype"},
-        {T("\"dtype\":\"F32\",\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "dtype stands twice"},
+        {T("\"dtype\":\"F32\",\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]"), 8, ERR_INPUT,
+         "dtype stands twice"},
         {T("\"dtype\":7,\"shape\":[2],\"data_offsets\":[0,8]"), 8, ERR_INPUT, "string is expected"},
         {"{\"w\":[]}", 0, ERR_INPUT, "object is expected"},
         {"[]", 0, ERR_INPUT, "object is expected"},
@@ -131,13 +147,18 @@ static void broken_headers_are_refused_with_file_and_tensor_named(void **state)
         {"{\"w", 0, ERR_INPUT, "ends inside a string"},
         {"", 0, ERR_INPUT, "the file ends where a value should be"},
         {"{\"\xff\":1}", 0, ERR_INPUT, "not UTF-8"},
-        {"{\"a\\u001b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, ERR_INPUT, "control character"},
-        {"{\"a\\u0000\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, ERR_INPUT, "control character"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[1,2]}}",
+        {"{\"a\\u001b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, ERR_INPUT,
+         "control character"},
+        {"{\"a\\u0000\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, ERR_INPUT,
+         "control character"},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},\"a\":{\"dtype\":\"U8\","
+         "\"shape\":[],\"data_offsets\":[1,2]}}",
          2, ERR_INPUT, "tensor a is there twice"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[2],\"data_offsets\":[1,3]}}",
          3, ERR_INPUT, "tensors a and b overlap"},
-        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[1],\"data_offsets\":[2,3]}}",
          3, ERR_INPUT, "1 bytes before tensor b"},
     };
     struct err e;
@@ -160,7 +181,8 @@ static void a_header_length_beyond_the_file_costs_no_memory(void **state)
 
         memcpy(bytes, &length[i], 8);
         mem_fail_at(3); /* the path and nothing of size */
-        help_refused(read_bytes(&f, bytes, sizeof(bytes) - (length[i] == 7), &e), ERR_INPUT, &e, "the header should have", NULL);
+        help_refused(read_bytes(&f, bytes, sizeof(bytes) - (length[i] == 7), &e), ERR_INPUT, &e,
+                     "the header should have", NULL);
         assert_false(mem_failed());
         mem_fail_at(0);
     }
@@ -242,7 +264,8 @@ static void a_file_that_cannot_be_opened_is_named(void **state)
     struct err e;
 
     (void)state;
-    help_refused(tfile_open(&f, FIXTURES "/not-there.safetensors", &e), ERR_OS, &e, "not-there.safetensors", "cannot open", NULL);
+    help_refused(tfile_open(&f, FIXTURES "/not-there.safetensors", &e), ERR_OS, &e, "not-there.safetensors",
+                 "cannot open", NULL);
     help_refused(tfile_open(&f, FIXTURES, &e), ERR_INPUT, &e, "ckpt", "not a regular file", NULL);
     help_refused(tfile_open(&f, "/dev/zero", &e), ERR_INPUT, &e, "/dev/zero", "not a regular file", NULL);
 }

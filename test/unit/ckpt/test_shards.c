@@ -19,7 +19,12 @@ static void files_are_sorted_and_tensors_point_to_them(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(open_text(&s, "{\"metadata\":{\"a\":[1]},\"weight_map\":{\"t2\":\"b.bin\",\"t\\u0031\":\"a.bin\",\"t3\":\"b.bin\"}}", &e), 0);
+    assert_int_equal(
+        open_text(&s,
+                  "{\"metadata\":{\"a\":[1]},\"weight_map\":{\"t2\":\"b.bin\",\"t\\u0031\":\"a.bin\","
+                  "\"t3\":\"b.bin\"}}",
+                  &e),
+        0);
     assert_int_equal(s.n_files, 2);
     assert_string_equal(s.file[0], "a.bin");
     assert_string_equal(s.file[1], "b.bin");
@@ -74,7 +79,8 @@ static void every_cut_of_an_index_is_refused(void **state)
     (void)state;
     text = help_read(FIXTURES "/shards-safetensors/model.safetensors.index.json", &len);
     for (size_t n = 0; n < len; n++)
-        help_refused(shards_open_text(&s, text, n, FIXTURES, "x.index.json", &e), ERR_INPUT, &e, "x.index.json", NULL);
+        help_refused(shards_open_text(&s, text, n, FIXTURES, "x.index.json", &e), ERR_INPUT, &e,
+                     "x.index.json", NULL);
     mem_free(text);
 }
 

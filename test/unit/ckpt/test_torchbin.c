@@ -1,4 +1,5 @@
-/* test_torchbin.c - files of torch.save in both forms: hostile views, storages that lie, every cut and many changed bytes. */
+/* test_torchbin.c - files of torch.save in both forms: hostile views, storages that lie, every cut and
+ * many changed bytes. */
 #include "ckpthelp.h"
 
 #include <stdio.h>
@@ -29,15 +30,21 @@ static int read_bytes(const char *bytes, size_t len, size_t *n, struct err *e)
     return rc;
 }
 
-#define STORAGE "(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x00" "0X\x03\x00\x00\x00" "cpuK\x04tQ"
-#define HEAD "\x80\x02}X\x01\x00\x00\x00" "wctorch._utils\n_rebuild_tensor\n(" STORAGE
+#define STORAGE                                                        \
+    "(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x00" \
+    "0X\x03\x00\x00\x00"                                               \
+    "cpuK\x04tQ"
+#define HEAD                     \
+    "\x80\x02}X\x01\x00\x00\x00" \
+    "wctorch._utils\n_rebuild_tensor\n(" STORAGE
 #define TAIL "tRs."
 
 /* An archive whose state dict is {"w": a tensor of 4 floats seen through VIEW}. */
 static int read_view(const char *view, size_t len, struct err *e)
 {
     float data[4] = {1, 2, 3, 4};
-    struct zipmake_member m[3] = {{.name = "a/data.pkl"}, {.name = "a/byteorder", .data = "little", .bytes = 6},
+    struct zipmake_member m[3] = {{.name = "a/data.pkl"},
+                                  {.name = "a/byteorder", .data = "little", .bytes = 6},
                                   {.name = "a/data/0", .data = data, .bytes = sizeof(data)}};
     struct buf pickle, zip;
     size_t n;
@@ -68,12 +75,12 @@ static void views_that_leave_their_storage_are_refused(void **state)
         size_t len;
         bool good;
     } c[] = {
-        {VIEW("K\x00K\x04\x85K\x01\x85"), true},          /* all of it */
-        {VIEW("K\x01K\x04\x85K\x01\x85"), false},         /* from offset 1: one too many */
+        {VIEW("K\x00K\x04\x85K\x01\x85"), true},  /* all of it */
+        {VIEW("K\x01K\x04\x85K\x01\x85"), false}, /* from offset 1: one too many */
         {VIEW("K\x01K\x03\x85K\x01\x85"), true},
-        {VIEW("K\x03))"), true},                          /* the last, as a scalar */
+        {VIEW("K\x03))"), true}, /* the last, as a scalar */
         {VIEW("K\x04))"), false},
-        {VIEW("K\x00K\x02\x85K\x03\x85"), true},          /* first and last */
+        {VIEW("K\x00K\x02\x85K\x03\x85"), true}, /* first and last */
         {VIEW("K\x00K\x02\x85K\x04\x85"), false},
         {VIEW("K\x00K\x02K\x02\x86K\x02K\x01\x86"), true},
         {VIEW("K\x00K\x02K\x03\x86K\x02K\x01\x86"), false},
@@ -81,11 +88,16 @@ static void views_that_leave_their_storage_are_refused(void **state)
         {VIEW("K\x00K\x06K\x04\x86K\x00K\x01\x86"), true}, /* expanded */
         {VIEW("K\x00K\x00\x85K\x01\x85"), true},           /* empty */
         {VIEW("K\x7fK\x00\x85K\x01\x85"), true},           /* empty, and so its offset does not matter */
-        {VIEW("K\x00K\x01K\x04\x86\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x01\x86"), true}, /* the stride of a dimension of 1 */
-        {VIEW("K\x00K\x03\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"), false},          /* 2 x stride overflows */
+        {VIEW("K\x00K\x01K\x04\x86\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x01\x86"),
+         true}, /* the stride of a dimension of 1 */
+        {VIEW("K\x00K\x03\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"),
+         false}, /* 2 x stride overflows */
         {VIEW("K\x00K\x02\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"), false},
-        {VIEW("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x02\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"), false},
-        {VIEW("K\x00\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85K\x00\x85"), false}, /* more elements than an address counts */
+        {VIEW(
+             "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x02\x85\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85"),
+         false},
+        {VIEW("K\x00\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85K\x00\x85"),
+         false}, /* more elements than an address counts */
         {VIEW("K\x00J\x00\x00\x01\x00J\x00\x00\x01\x00J\x00\x00\x01\x00\x87K\x00K\x00K\x00\x87"), false},
     };
     struct err e;
@@ -97,7 +109,8 @@ static void views_that_leave_their_storage_are_refused(void **state)
         if (c[i].good && rc != 0)
             fail_msg("case %zu: %s", i, e.msg);
         if (!c[i].good)
-            help_refused(rc, rc == ERR_UNSUPPORTED ? ERR_UNSUPPORTED : ERR_INPUT, &e, "some.bin", "tensor w", NULL);
+            help_refused(rc, rc == ERR_UNSUPPORTED ? ERR_UNSUPPORTED : ERR_INPUT, &e, "some.bin", "tensor w",
+                         NULL);
     }
 }
 
@@ -106,7 +119,8 @@ static void a_view_expanded_beyond_the_file_is_refused(void **state)
     struct err e;
 
     (void)state;
-    help_refused(read_view(VIEW("K\x00J\x00\x00\x00\x01\x85K\x00\x85"), &e), ERR_UNSUPPORTED, &e, "tensor w", "repeats", NULL);
+    help_refused(read_view(VIEW("K\x00J\x00\x00\x00\x01\x85K\x00\x85"), &e), ERR_UNSUPPORTED, &e, "tensor w",
+                 "repeats", NULL);
 }
 
 /* The archive of one 4-float tensor, with what a case changes in its storage. */
@@ -134,12 +148,16 @@ static void storages_that_are_not_what_the_pickle_says_are_refused(void **state)
 
     (void)state;
     assert_int_equal(read_storage("a/data/0", 16, "little", "a/data.pkl", &e), 0);
-    help_refused(read_storage("a/data/1", 16, "little", "a/data.pkl", &e), ERR_INPUT, &e, "tensor w", "data/0 is not in the archive",
-                 NULL);
-    help_refused(read_storage("a/data/0", 15, "little", "a/data.pkl", &e), ERR_INPUT, &e, "tensor w", "has 15 bytes", "need 16", NULL);
-    help_refused(read_storage("a/data/0", 20, "little", "a/data.pkl", &e), ERR_INPUT, &e, "tensor w", "has 20 bytes", NULL);
-    help_refused(read_storage("a/data/0", 16, "big", "a/data.pkl", &e), ERR_UNSUPPORTED, &e, "some.bin", "byte order", NULL);
-    help_refused(read_storage("a/data/0", 16, "little", "a/model.pkl", &e), ERR_INPUT, &e, "some.bin", "no data.pkl", NULL);
+    help_refused(read_storage("a/data/1", 16, "little", "a/data.pkl", &e), ERR_INPUT, &e, "tensor w",
+                 "data/0 is not in the archive", NULL);
+    help_refused(read_storage("a/data/0", 15, "little", "a/data.pkl", &e), ERR_INPUT, &e, "tensor w",
+                 "has 15 bytes", "need 16", NULL);
+    help_refused(read_storage("a/data/0", 20, "little", "a/data.pkl", &e), ERR_INPUT, &e, "tensor w",
+                 "has 20 bytes", NULL);
+    help_refused(read_storage("a/data/0", 16, "big", "a/data.pkl", &e), ERR_UNSUPPORTED, &e, "some.bin",
+                 "byte order", NULL);
+    help_refused(read_storage("a/data/0", 16, "little", "a/model.pkl", &e), ERR_INPUT, &e, "some.bin",
+                 "no data.pkl", NULL);
 }
 
 static void what_torch_did_not_write_is_refused(void **state)
@@ -149,12 +167,17 @@ static void what_torch_did_not_write_is_refused(void **state)
 
     (void)state;
     help_refused(read_bytes("", 0, &n, &e), ERR_INPUT, &e, "some.bin", "neither", NULL);
-    help_refused(read_bytes(VIEW("\x7f" "ELF"), &n, &e), ERR_INPUT, &e, "some.bin", "neither", NULL);
+    help_refused(read_bytes(VIEW("\x7f"
+                                 "ELF"),
+                            &n, &e),
+                 ERR_INPUT, &e, "some.bin", "neither", NULL);
     help_refused(read_bytes(VIEW("\x80\x02K\x01."), &n, &e), ERR_INPUT, &e, "some.bin", "magic number", NULL);
-    help_refused(read_bytes(VIEW("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x18."), &n, &e), ERR_INPUT, &e, "magic number",
-                 NULL);
-    help_refused(read_bytes(VIEW("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xea\x03."), &n, &e), ERR_UNSUPPORTED,
-                 &e, "protocol", "1001", NULL);
+    help_refused(read_bytes(VIEW("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x18."), &n, &e),
+                 ERR_INPUT, &e, "magic number", NULL);
+    help_refused(
+        read_bytes(VIEW("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xea\x03."), &n,
+                   &e),
+        ERR_UNSUPPORTED, &e, "protocol", "1001", NULL);
 }
 
 static void a_stream_that_lies_about_a_storage_is_refused(void **state)
@@ -169,16 +192,20 @@ static void a_stream_that_lies_about_a_storage_is_refused(void **state)
     assert_int_equal(n, 2);
     at = len - 48; /* the element count of the only storage: 8 bytes and 10 floats */
     bytes[at] = 9;
-    help_refused(read_bytes(bytes, len, &n, &e), ERR_INPUT, &e, "some.bin", "4 bytes follow the last storage", NULL);
-    help_refused(read_bytes(bytes, len - 4, &n, &e), ERR_INPUT, &e, "storage 140 has 9 elements, the pickle says 10", NULL);
+    help_refused(read_bytes(bytes, len, &n, &e), ERR_INPUT, &e, "some.bin", "4 bytes follow the last storage",
+                 NULL);
+    help_refused(read_bytes(bytes, len - 4, &n, &e), ERR_INPUT, &e,
+                 "storage 140 has 9 elements, the pickle says 10", NULL);
     bytes[at] = 11;
-    help_refused(read_bytes(bytes, len, &n, &e), ERR_INPUT, &e, "storage 140", "11 elements of F32", "40 bytes are left", NULL);
+    help_refused(read_bytes(bytes, len, &n, &e), ERR_INPUT, &e, "storage 140", "11 elements of F32",
+                 "40 bytes are left", NULL);
     memset(bytes + at, 0xff, 8);
     help_refused(read_bytes(bytes, len, &n, &e), ERR_INPUT, &e, "storage 140", "40 bytes are left", NULL);
     mem_free(bytes);
 }
 
-static const char *const fixture[] = {"zip", "zip-protocol4", "zip-unaligned", "stream", "stream-protocol5", "stream-python2",
+static const char *const fixture[] = {"zip",           "zip-protocol4",    "zip-unaligned",
+                                      "stream",        "stream-protocol5", "stream-python2",
                                       "stream-nested", "zip-nested"};
 
 static void every_cut_of_a_file_is_refused(void **state)

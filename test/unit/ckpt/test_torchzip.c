@@ -1,4 +1,5 @@
-/* test_torchzip.c - the directory of zip archives: what is found, and that no lie in it leads outside the bytes. */
+/* test_torchzip.c - the directory of zip archives: what is found, and that no lie in it leads outside the
+ * bytes. */
 #include "ckpthelp.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@
 static const struct zipmake_member two[] = {{.name = "a/data.pkl", .data = "hello", .bytes = 5},
                                             {.name = "a/data/0", .data = "weights", .bytes = 7}};
 
-static int open_members(const struct zipmake_member *m, size_t n, const struct zipmake_end *end, struct err *e)
+static int open_members(const struct zipmake_member *m, size_t n, const struct zipmake_end *end,
+                        struct err *e)
 {
     struct torchzip z;
     struct buf b;
@@ -63,10 +65,12 @@ static void a_compressed_or_encrypted_member_is_refused_by_name(void **state)
 
     (void)state;
     m[1].method = 8;
-    help_refused(open_members(m, 2, NULL, &e), ERR_UNSUPPORTED, &e, "some.bin", "a/data/0", "compressed", NULL);
+    help_refused(open_members(m, 2, NULL, &e), ERR_UNSUPPORTED, &e, "some.bin", "a/data/0", "compressed",
+                 NULL);
     m[1].method = 0;
     m[1].flags = 1;
-    help_refused(open_members(m, 2, NULL, &e), ERR_UNSUPPORTED, &e, "some.bin", "a/data/0", "encrypted", NULL);
+    help_refused(open_members(m, 2, NULL, &e), ERR_UNSUPPORTED, &e, "some.bin", "a/data/0", "encrypted",
+                 NULL);
 }
 
 static void sizes_that_reach_beyond_the_archive_are_refused(void **state)
@@ -97,9 +101,10 @@ static void a_directory_that_points_elsewhere_is_refused(void **state)
     m[1].local_at = 0;
     m[1].local_name = "a/data/7";
     help_refused(open_members(m, 2, NULL, &e), ERR_INPUT, &e, "a/data/0", "another name", NULL);
-    help_refused(open_members(two, 2, &(struct zipmake_end){.dir_at = 0x7fffffff}, &e), ERR_INPUT, &e, "some.bin",
-                 "directory lies outside", NULL);
-    help_refused(open_members(two, 2, &(struct zipmake_end){.dir_at = 1}, &e), ERR_INPUT, &e, "damaged", NULL);
+    help_refused(open_members(two, 2, &(struct zipmake_end){.dir_at = 0x7fffffff}, &e), ERR_INPUT, &e,
+                 "some.bin", "directory lies outside", NULL);
+    help_refused(open_members(two, 2, &(struct zipmake_end){.dir_at = 1}, &e), ERR_INPUT, &e, "damaged",
+                 NULL);
 }
 
 static void a_wrong_count_of_members_is_refused(void **state)
@@ -107,9 +112,10 @@ static void a_wrong_count_of_members_is_refused(void **state)
     struct err e;
 
     (void)state;
-    help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = 1}, &e), ERR_INPUT, &e, "ends too early", NULL);
-    help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = -1}, &e), ERR_INPUT, &e, "more than its members",
-                 NULL);
+    help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = 1}, &e), ERR_INPUT, &e,
+                 "ends too early", NULL);
+    help_refused(open_members(two, 2, &(struct zipmake_end){.more_members = -1}, &e), ERR_INPUT, &e,
+                 "more than its members", NULL);
     help_refused(open_members(two, 2, &(struct zipmake_end){.disk = 2}, &e), ERR_INPUT, &e, "several", NULL);
 }
 

@@ -1,4 +1,5 @@
-/* test_unpickle.c - the restricted pickle machine: what it builds, what it refuses, and that it stays small. */
+/* test_unpickle.c - the restricted pickle machine: what it builds, what it refuses, and that it stays
+ * small. */
 #include "ckpthelp.h"
 
 #include <stdlib.h>
@@ -74,8 +75,13 @@ static void containers_and_the_memo_work(void **state)
     (void)state;
     arena_init(&a, MEM_CKPT);
     /* {"a": [1, 2, None], "b": the same list, "c": (True, False)}, filled by SETITEMS and SETITEM */
-    assert_int_equal(run(&u, PICKLE("\x80\x02}q\x00(X\x01\x00\x00\x00" "a]q\x01(K\x01K\x02Ne\x8c\x01" "bh\x01uX\x01\x00\x00\x00"
-                                    "c\x88\x89\x86s.after"), &a, &e), 0);
+    assert_int_equal(run(&u,
+                         PICKLE("\x80\x02}q\x00(X\x01\x00\x00\x00"
+                                "a]q\x01(K\x01K\x02Ne\x8c\x01"
+                                "bh\x01uX\x01\x00\x00\x00"
+                                "c\x88\x89\x86s.after"),
+                         &a, &e),
+                     0);
     assert_int_equal(u.object->kind, UNPICKLE_DICT);
     assert_int_equal(u.object->n, 6);
     assert_int_equal(unpickle_dict_get(u.object, "a")->n, 3);
@@ -83,8 +89,12 @@ static void containers_and_the_memo_work(void **state)
     assert_int_equal(unpickle_dict_get(u.object, "c")->u.item[0]->u.i, 1);
     assert_null(unpickle_dict_get(u.object, "d"));
     /* protocol 4: FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL; the value is OrderedDict() */
-    assert_int_equal(run(&u, PICKLE("\x80\x04\x95\x20\x00\x00\x00\x00\x00\x00\x00\x8c\x0b" "collections\x94\x8c\x0bOrderedDict"
-                                    "\x94\x93\x94)R\x94."), &a, &e), 0);
+    assert_int_equal(run(&u,
+                         PICKLE("\x80\x04\x95\x20\x00\x00\x00\x00\x00\x00\x00\x8c\x0b"
+                                "collections\x94\x8c\x0bOrderedDict"
+                                "\x94\x93\x94)R\x94."),
+                         &a, &e),
+                     0);
     assert_true(u.object->kind == UNPICKLE_DICT && u.object->n == 0);
     arena_fini(&a);
 }
@@ -97,7 +107,11 @@ static void a_list_that_holds_itself_is_harmless(void **state)
 
     (void)state;
     arena_init(&a, MEM_CKPT);
-    assert_int_equal(run(&u, PICKLE("\x80\x02]q\x00h\x00" "a."), &a, &e), 0);
+    assert_int_equal(run(&u,
+                         PICKLE("\x80\x02]q\x00h\x00"
+                                "a."),
+                         &a, &e),
+                     0);
     assert_ptr_equal(u.object->u.item[0], u.object);
     arena_fini(&a);
 }
@@ -105,13 +119,28 @@ static void a_list_that_holds_itself_is_harmless(void **state)
 static void any_other_global_is_refused_by_name(void **state)
 {
     (void)state;
-    refuse(PICKLE("\x80\x02" "cos\nsystem\nX\x04\x00\x00\x00true\x85R."), "os.system", "at byte 2");
-    refuse(PICKLE("\x80\x02" "cbuiltins\neval\n."), "builtins.eval", "at byte 2");
-    refuse(PICKLE("\x80\x04\x8c\x08" "builtins\x8c\x04" "exec\x93."), "builtins.exec", "allowed");
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v3\n."), "_rebuild_tensor_v3", "allowed");
-    refuse(PICKLE("\x80\x02" "ctorch\nFloatStorag\n."), "torch.FloatStorag;", "allowed");
-    refuse(PICKLE("\x80\x02" "ctorch\nFloatStorage2\n."), "torch.FloatStorage2", "allowed");
-    refuse(PICKLE("\x80\x02" "c\x1b[2J\ns\n."), "?[2J.s", "allowed"); /* no escapes to the terminal */
+    refuse(PICKLE("\x80\x02"
+                  "cos\nsystem\nX\x04\x00\x00\x00true\x85R."),
+           "os.system", "at byte 2");
+    refuse(PICKLE("\x80\x02"
+                  "cbuiltins\neval\n."),
+           "builtins.eval", "at byte 2");
+    refuse(PICKLE("\x80\x04\x8c\x08"
+                  "builtins\x8c\x04"
+                  "exec\x93."),
+           "builtins.exec", "allowed");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_tensor_v3\n."),
+           "_rebuild_tensor_v3", "allowed");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch\nFloatStorag\n."),
+           "torch.FloatStorag;", "allowed");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch\nFloatStorage2\n."),
+           "torch.FloatStorage2", "allowed");
+    refuse(PICKLE("\x80\x02"
+                  "c\x1b[2J\ns\n."),
+           "?[2J.s", "allowed"); /* no escapes to the terminal */
 }
 
 static void any_other_opcode_is_refused_by_name(void **state)
@@ -151,15 +180,20 @@ static void misuse_of_the_stack_is_refused(void **state)
 
 static void a_pickle_that_ends_early_is_refused_wherever_it_is_cut(void **state)
 {
-    static const char whole[] = "\x80\x02}q\x00(X\x01\x00\x00\x00" "a\x8a\x02\x01\x02X\x01\x00\x00\x00" "bG\x00\x00\x00\x00\x00\x00"
-                                "\x00\x00\x8c\x01" "ccollections\nOrderedDict\n)RU\x01" "dM\x01\x01J\x01\x00\x00\x00K\x01u.";
+    static const char whole[] = "\x80\x02}q\x00(X\x01\x00\x00\x00"
+                                "a\x8a\x02\x01\x02X\x01\x00\x00\x00"
+                                "bG\x00\x00\x00\x00\x00\x00"
+                                "\x00\x00\x8c\x01"
+                                "ccollections\nOrderedDict\n)RU\x01"
+                                "dM\x01\x01J\x01\x00\x00\x00K\x01u.";
     struct unpickle u;
     struct arena a;
     struct err e;
 
     (void)state;
     arena_init(&a, MEM_CKPT);
-    assert_int_equal(run(&u, PICKLE(whole), &a, &e), ERR_INPUT); /* an odd number of values: the cuts end before that */
+    assert_int_equal(run(&u, PICKLE(whole), &a, &e),
+                     ERR_INPUT); /* an odd number of values: the cuts end before that */
     for (size_t n = 0; n < sizeof(whole) - 1; n++) {
         char *cut = malloc(n ? n : 1);
 
@@ -175,9 +209,15 @@ static void sizes_beyond_the_pickle_cost_no_memory(void **state)
 {
     (void)state;
     mem_fail_at(40); /* a refusal needs a handful of small blocks */
-    refuse(PICKLE("\x80\x02X\xff\xff\xff\xff" "abc."), "BINUNICODE", "ends in the middle");
-    refuse(PICKLE("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff" "abc."), "BINUNICODE8", "ends in the middle");
-    refuse(PICKLE("\x80\x02T\x00\x00\x00\x80" "abc."), "BINSTRING", "ends in the middle");
+    refuse(PICKLE("\x80\x02X\xff\xff\xff\xff"
+                  "abc."),
+           "BINUNICODE", "ends in the middle");
+    refuse(PICKLE("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff"
+                  "abc."),
+           "BINUNICODE8", "ends in the middle");
+    refuse(PICKLE("\x80\x02T\x00\x00\x00\x80"
+                  "abc."),
+           "BINSTRING", "ends in the middle");
     refuse(PICKLE("\x80\x02Nr\xff\xff\xff\x7f."), "LONG_BINPUT", "higher than this pickle");
     refuse(PICKLE("\x80\x02Nj\xff\xff\xff\x7f."), "LONG_BINGET", "nothing is in this place");
     assert_false(mem_failed());
@@ -218,7 +258,8 @@ static void copies_of_a_shared_list_hit_the_limit(void **state)
 
     (void)state;
     buf_init(&b, MEM_TEXT);
-    buf_add(&b, PICKLE("\x80\x02" "ccollections\nOrderedDict\nq\x01]q\x02("));
+    buf_add(&b, PICKLE("\x80\x02"
+                       "ccollections\nOrderedDict\nq\x01]q\x02("));
     for (int i = 0; i < 10000; i++)
         buf_str(&b, "NN\x86");
     buf_str(&b, "e");
@@ -228,7 +269,10 @@ static void copies_of_a_shared_list_hit_the_limit(void **state)
     buf_fini(&b);
 }
 
-#define STORAGE "(X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x00" "0X\x03\x00\x00\x00" "cpuK\x0atQ"
+#define STORAGE                                                       \
+    "(X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x00" \
+    "0X\x03\x00\x00\x00"                                              \
+    "cpuK\x0atQ"
 
 static void a_tensor_is_built_from_its_arguments(void **state)
 {
@@ -239,8 +283,13 @@ static void a_tensor_is_built_from_its_arguments(void **state)
 
     (void)state;
     arena_init(&a, MEM_CKPT);
-    assert_int_equal(run(&u, PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x02K\x03K\x02\x86K\x01K\x04\x86\x89"
-                                    "ccollections\nOrderedDict\n)RtR."), &a, &e), 0);
+    assert_int_equal(
+        run(&u,
+            PICKLE("\x80\x02"
+                   "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x02K\x03K\x02\x86K\x01K\x04\x86\x89"
+                   "ccollections\nOrderedDict\n)RtR."),
+            &a, &e),
+        0);
     assert_int_equal(u.object->kind, UNPICKLE_TENSOR);
     t = u.object->u.tensor;
     assert_true(t->n_dims == 2 && t->offset == 2 && t->shape[0] == 3 && t->shape[1] == 2);
@@ -254,21 +303,41 @@ static void a_tensor_is_built_from_its_arguments(void **state)
 static void arguments_that_are_no_tensor_are_refused(void **state)
 {
     (void)state;
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v2\n)R."), "REDUCE", "not those of a tensor");
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v2\n(NK\x00))tR."), "REDUCE", "not those of a tensor");
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "J\xff\xff\xff\xff))tR."), "REDUCE",
-           "not those of a tensor"); /* an offset of -1 */
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x00K\x01\x85)tR."), "REDUCE",
-           "not those of a tensor"); /* a shape without strides */
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x00J\xff\xff\xff\xff\x85K\x01\x85tR."), "REDUCE",
-           "not those of a tensor"); /* a negative size */
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x00(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t"
-                  "(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01ttR."), "REDUCE", "more dimensions");
-    refuse(PICKLE("\x80\x02" "ctorch._utils\n_rebuild_parameter\nN\x85R."), "REDUCE", "made of a tensor");
-    refuse(PICKLE("\x80\x02" "ctorch\nSize\n)R."), "REDUCE", "Size");
-    refuse(PICKLE("\x80\x02" "ctorch\nFloatStorage\n)R."), "REDUCE", "cannot be called");
-    refuse(PICKLE("\x80\x02" "ccollections\nOrderedDict\n](Ne\x85R."), "REDUCE", "list of pairs");
-    refuse(PICKLE("\x80\x02" "ccollections\nOrderedDict\nNN\x86R."), "REDUCE", "list of pairs");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_tensor_v2\n)R."),
+           "REDUCE", "not those of a tensor");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_tensor_v2\n(NK\x00))tR."),
+           "REDUCE", "not those of a tensor");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "J\xff\xff\xff\xff))tR."),
+           "REDUCE", "not those of a tensor"); /* an offset of -1 */
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x00K\x01\x85)tR."),
+           "REDUCE", "not those of a tensor"); /* a shape without strides */
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE "K\x00J\xff\xff\xff\xff\x85K\x01\x85tR."),
+           "REDUCE", "not those of a tensor"); /* a negative size */
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_tensor_v2\n(" STORAGE
+                  "K\x00(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01t"
+                  "(K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01K\x01ttR."),
+           "REDUCE", "more dimensions");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch._utils\n_rebuild_parameter\nN\x85R."),
+           "REDUCE", "made of a tensor");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch\nSize\n)R."),
+           "REDUCE", "Size");
+    refuse(PICKLE("\x80\x02"
+                  "ctorch\nFloatStorage\n)R."),
+           "REDUCE", "cannot be called");
+    refuse(PICKLE("\x80\x02"
+                  "ccollections\nOrderedDict\n](Ne\x85R."),
+           "REDUCE", "list of pairs");
+    refuse(PICKLE("\x80\x02"
+                  "ccollections\nOrderedDict\nNN\x86R."),
+           "REDUCE", "list of pairs");
 }
 
 static void persistent_ids_of_other_things_are_refused(void **state)
@@ -276,9 +345,13 @@ static void persistent_ids_of_other_things_are_refused(void **state)
     (void)state;
     refuse(PICKLE("\x80\x02NQ."), "BINPERSID", "not that of a torch storage");
     refuse(PICKLE("\x80\x02(X\x06\x00\x00\x00moduleNNNNtQ."), "BINPERSID", "not that of a torch storage");
-    refuse(PICKLE("\x80\x02(X\x07\x00\x00\x00storageccollections\nOrderedDict\nX\x01\x00\x00\x00" "0X\x03\x00\x00\x00" "cpuK\x01tQ."),
+    refuse(PICKLE("\x80\x02(X\x07\x00\x00\x00storageccollections\nOrderedDict\nX\x01\x00\x00\x00"
+                  "0X\x03\x00\x00\x00"
+                  "cpuK\x01tQ."),
            "BINPERSID", "not that of a torch storage");
-    refuse(PICKLE("\x80\x02(X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x00" "0X\x03\x00\x00\x00" "cpuJ\xff\xff\xff\xfftQ."),
+    refuse(PICKLE("\x80\x02(X\x07\x00\x00\x00storagectorch\nHalfStorage\nX\x01\x00\x00\x00"
+                  "0X\x03\x00\x00\x00"
+                  "cpuJ\xff\xff\xff\xfftQ."),
            "BINPERSID", "not that of a torch storage");
 }
 
@@ -290,8 +363,12 @@ static int run_dict(void *arg, struct err *e)
 
     (void)arg;
     arena_init(&a, MEM_CKPT);
-    rc = run(&u, PICKLE("\x80\x02}q\x00(X\x01\x00\x00\x00" "a](K\x01K\x02" "eX\x01\x00\x00\x00" "bctorch._utils\n_rebuild_tensor\n(" STORAGE
-                        "K\x02)(ttRu."), &a, e);
+    rc = run(&u,
+             PICKLE("\x80\x02}q\x00(X\x01\x00\x00\x00"
+                    "a](K\x01K\x02"
+                    "eX\x01\x00\x00\x00"
+                    "bctorch._utils\n_rebuild_tensor\n(" STORAGE "K\x02)(ttRu."),
+             &a, e);
     arena_fini(&a);
     return rc;
 }

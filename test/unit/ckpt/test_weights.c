@@ -1,5 +1,6 @@
-/* test_weights.c - whole folders, in every form that torch and safetensors write: which files count, what is in them (by
- * torch's own word), the book of what was used; and the folders of bad and good checkpoints outside the repository. */
+/* test_weights.c - whole folders, in every form that torch and safetensors write: which files count, what
+ * is in them (by torch's own word), the book of what was used; and the folders of bad and good checkpoints
+ * outside the repository. */
 #include "ckpthelp.h"
 
 #include <dirent.h>
@@ -14,8 +15,21 @@
 #include "ckpt/weights.h"
 
 static const char *const fixture[] = {
-    "both", "safetensors", "safetensors-other-name", "safetensors-unaligned", "shards-bin", "shards-safetensors", "stream",
-    "stream-nested", "stream-protocol5", "stream-python2", "zip", "zip-module", "zip-nested", "zip-protocol4", "zip-unaligned",
+    "both",
+    "safetensors",
+    "safetensors-other-name",
+    "safetensors-unaligned",
+    "shards-bin",
+    "shards-safetensors",
+    "stream",
+    "stream-nested",
+    "stream-protocol5",
+    "stream-python2",
+    "zip",
+    "zip-module",
+    "zip-nested",
+    "zip-protocol4",
+    "zip-unaligned",
     "zip64",
 };
 enum { N_FIXTURES = sizeof(fixture) / sizeof(fixture[0]) };
@@ -140,11 +154,13 @@ static void the_order_of_the_names_decides(void **state)
 {
     static const struct {
         const char *from, *file, *kind;
-    } c[] = { /* each goes before those above it */
+    } c[] = {
+        /* each goes before those above it */
         {"zip/pytorch_model.bin", "other.safetensors", NULL},
         {"shards-bin/pytorch_model.bin.index.json", "pytorch_model.bin.index.json", "torch zip, 2 shards"},
         {"stream/pytorch_model.bin", "pytorch_model.bin", "torch stream"},
-        {"shards-safetensors/model.safetensors.index.json", "model.safetensors.index.json", "safetensors, 3 shards"},
+        {"shards-safetensors/model.safetensors.index.json", "model.safetensors.index.json",
+         "safetensors, 3 shards"},
         {"safetensors/model.safetensors", "model.safetensors", "safetensors"},
     };
     char dir[64];
@@ -190,7 +206,8 @@ static void an_index_that_does_not_fit_its_shards_is_refused(void **state)
     (void)state;
     help_folder(dir);
     help_write(dir, "model.safetensors.index.json", swapped, sizeof(swapped) - 1);
-    help_refused(weights_open(&w, dir, &e), ERR_OS, &e, "model.safetensors.index.json", "model-00002-of-00003.safetensors", NULL);
+    help_refused(weights_open(&w, dir, &e), ERR_OS, &e, "model.safetensors.index.json",
+                 "model-00002-of-00003.safetensors", NULL);
     copy("shards-safetensors/model-00002-of-00003.safetensors", dir, "model-00002-of-00003.safetensors");
     help_refused(weights_open(&w, dir, &e), ERR_INPUT, &e, "model.safetensors.index.json", "tensor t0",
                  "model-00002-of-00003.safetensors", NULL);
@@ -237,10 +254,11 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
 /* Folders of bad/ whose fault only a model can see: here they open. */
 static bool fault_is_the_models(const char *name)
 {
-    static const char *const prefix[] = {"control", "index-control", "activation-", "architecture-", "config-heads-", "config-hidden-",
-                                         "config-huge-", "config-negative-", "config-number-", "config-odd-", "config-string-",
-                                         "config-zero-", "quantization-", "rope-type-", "st-integer-weights", "st-missing-",
-                                         "st-shape-transposed", "st-shape-wrong"};
+    static const char *const prefix[] = {
+        "control",        "index-control",       "activation-",      "architecture-",  "config-heads-",
+        "config-hidden-", "config-huge-",        "config-negative-", "config-number-", "config-odd-",
+        "config-string-", "config-zero-",        "quantization-",    "rope-type-",     "st-integer-weights",
+        "st-missing-",    "st-shape-transposed", "st-shape-wrong"};
 
     for (size_t i = 0; i < sizeof(prefix) / sizeof(prefix[0]); i++)
         if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)

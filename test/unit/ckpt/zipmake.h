@@ -13,16 +13,16 @@ struct zipmake_member {
     const void *data;
     size_t bytes;
     uint16_t method, flags;
-    const char *local_name;   /* another name in the local header */
-    uint32_t more_bytes;      /* added to both sizes in the directory */
-    uint32_t more_unpacked;   /* added to the unpacked size only */
-    uint32_t local_at;        /* if not 0: where the directory says that the member begins */
+    const char *local_name; /* another name in the local header */
+    uint32_t more_bytes;    /* added to both sizes in the directory */
+    uint32_t more_unpacked; /* added to the unpacked size only */
+    uint32_t local_at;      /* if not 0: where the directory says that the member begins */
 };
 
 /* What is wrong with the archive's end. */
 struct zipmake_end {
-    int more_members;        /* added to the count */
-    uint32_t dir_at;         /* if not 0: instead of the place of the directory */
+    int more_members; /* added to the count */
+    uint32_t dir_at;  /* if not 0: instead of the place of the directory */
     uint16_t disk;
     const char *comment;
 };

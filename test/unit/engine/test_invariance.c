@@ -1,5 +1,5 @@
-/* test_invariance.c - same tokens and same bits, whatever the company: alone or in a ragged batch, whole or in chunks, any thread
- * count, any cache, any instruction set of one arithmetic class. */
+/* test_invariance.c - same tokens and same bits, whatever the company: alone or in a ragged batch, whole or
+ * in chunks, any thread count, any cache, any instruction set of one arithmetic class. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -21,8 +21,8 @@ static int32_t token_at(size_t request, size_t i)
     return (int32_t)(3 + (request * 131 + i * i * 7 + i * 29) % (VOCAB - 3));
 }
 
-static struct gallop *open_with(const char *name, const char *dtype, int threads, const char *isa, const char *kv, int64_t chunk,
-                                int64_t block)
+static struct gallop *open_with(const char *name, const char *dtype, int threads, const char *isa,
+                                const char *kv, int64_t chunk, int64_t block)
 {
     struct gallop_options o;
     struct gallop *g;
@@ -103,7 +103,8 @@ static float *logits(struct gallop *g, size_t chunk)
     struct llm *m = gallop_llm(g);
     struct last_row r = {.V = m->model.info.vocab};
     int32_t ids[LONGEST];
-    struct score_request q = {.ids = ids, .n = lengths[N_REQUESTS - 1], .last = 1, .chunk = chunk, .rows = take, .ctx = &r};
+    struct score_request q = {
+        .ids = ids, .n = lengths[N_REQUESTS - 1], .last = 1, .chunk = chunk, .rows = take, .ctx = &r};
     struct err e = {0};
 
     for (size_t i = 0; i < q.n; i++)
@@ -121,7 +122,11 @@ static void same_everywhere(const char *name, const char *dtype)
         int threads;
         const char *kv;
         int64_t chunk, block;
-    } ways[] = {{1, "slab_pool", 0, 0}, {2, "slab_pool", 0, 16}, {3, "slab_pool", 33, 256}, {2, "dynamic", 0, 0}, {4, "dynamic", 9, 0}};
+    } ways[] = {{1, "slab_pool", 0, 0},
+                {2, "slab_pool", 0, 16},
+                {3, "slab_pool", 33, 256},
+                {2, "dynamic", 0, 0},
+                {4, "dynamic", 9, 0}};
     int32_t want[N_REQUESTS][NEW + N_REQUESTS], got[N_REQUESTS][NEW + N_REQUESTS];
     struct gallop *g = open_with(name, dtype, 1, NULL, "slab_pool", 0, 0);
     size_t bytes = gallop_llm(g)->model.info.vocab * sizeof(float);

@@ -1,5 +1,6 @@
-/* test_oom.c - open and generate with every n-th allocation failing: an error with a sentence, never a crash, never a leak; and no
- * allocation inside a step, seen both by our allocator and by a replaced malloc(). */
+/* test_oom.c - open and generate with every n-th allocation failing: an error with a sentence, never a
+ * crash, never a leak; and no allocation inside a step, seen both by our allocator and by a replaced
+ * malloc(). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -113,8 +114,8 @@ static void every_allocation_may_fail(const char *kv)
                 fail_msg("allocation %ld: code %d without a sentence: \"%s\"", n, rc, err);
         }
         if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
-            fail_msg("allocation %ld: %zu blocks and %zu region bytes leak (%s)", n, mem_live_blocks() - blocks,
-                     map_region_live_bytes() - regions, err);
+            fail_msg("allocation %ld: %zu blocks and %zu region bytes leak (%s)", n,
+                     mem_live_blocks() - blocks, map_region_live_bytes() - regions, err);
     }
     assert_true(failures > 100);
     print_message("%ld allocations, %ld of them fatal to the scenario when they fail\n", n - 1, failures);

@@ -47,7 +47,8 @@ static void the_number_of_sequences_is_kept(void **state)
     assert_int_equal(sched_plan(s, 3, &lim, p), 2);
 }
 
-/* Random queues: budgets are never passed, picks are ordered and distinct, no step is wasted, and a queue without arrivals runs dry. */
+/* Random queues: budgets are never passed, picks are ordered and distinct, no step is wasted, and a queue
+ * without arrivals runs dry. */
 static void random_queues_finish_within_budgets(void **state)
 {
     enum { N = 24 };
@@ -61,7 +62,9 @@ static void random_queues_finish_within_budgets(void **state)
         size_t left = N;
 
         rng_block(11, 0, round, u);
-        lim = (struct sched_limits){.max_tokens = 1 + u[0] % 100, .max_seqs = 1 + u[1] % N, .max_chunk = u[2] % 3 ? 1 + u[3] % 64 : 0};
+        lim = (struct sched_limits){.max_tokens = 1 + u[0] % 100,
+                                    .max_seqs = 1 + u[1] % N,
+                                    .max_chunk = u[2] % 3 ? 1 + u[3] % 64 : 0};
         for (size_t i = 0; i < N; i++) {
             rng_block(12, round, i, u);
             s[i] = (struct sched_seq){0, 1 + u[0] % 300};

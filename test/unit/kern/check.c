@@ -96,11 +96,11 @@ struct check_error check_error(const float *got, const double *want, const doubl
     return e;
 }
 
-#define NAME_CASE                                                                                            \
-    char name[256];                                                                                          \
-    va_list ap;                                                                                              \
-    va_start(ap, fmt);                                                                                       \
-    vsnprintf(name, sizeof name, fmt, ap);                                                                   \
+#define NAME_CASE                          \
+    char name[256];                        \
+    va_list ap;                            \
+    va_start(ap, fmt);                     \
+    vsnprintf(name, sizeof name, fmt, ap); \
     va_end(ap);
 
 void check_same(const float *got, const float *want, size_t n, const char *fmt, ...)
@@ -130,7 +130,8 @@ void check_near(const float *got, const double *want, const double *tolerance, s
 
     if (!e.within) {
         NAME_CASE
-        fail_msg("%s: element %zu of %zu is %.9g, expected %.12g within %.3g; largest error %.3g, relative L2 %.3g", name,
-                 e.worst, n, (double)got[e.worst], want[e.worst], tolerance[e.worst], e.max_abs, e.relative_l2);
+        fail_msg("%s: element %zu of %zu is %.9g, expected %.12g within %.3g; max %.3g, relative L2 %.3g",
+                 name, e.worst, n, (double)got[e.worst], want[e.worst], tolerance[e.worst], e.max_abs,
+                 e.relative_l2);
     }
 }

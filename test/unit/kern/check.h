@@ -1,7 +1,7 @@
 /* check.h - the rulers of the kernel tests: equal bits, and nearness to a double-precision oracle.
  *
- * A ruler returns its finding, so that its own tests (test_check.c) can see it fail; check_same() and check_near() turn a
- * finding into a failed test with the case, the position and both values.
+ * A ruler returns its finding, so that its own tests (test_check.c) can see it fail; check_same() and
+ * check_near() turn a finding into a failed test with the case, the position and both values.
  */
 #ifndef GALLOP_TEST_KERN_CHECK_H
 #define GALLOP_TEST_KERN_CHECK_H

@@ -4,22 +4,22 @@
 #include <string.h>
 
 #ifdef KERN_HAVE_EMULATED_AVX512
-#define TYPE(fn)               __typeof__(*((struct kern *)0)->fn)
+#define TYPE(fn) __typeof__(*((struct kern *)0)->fn)
 #define DECLARE_ref(fn)
 #define DECLARE_avx2(fn)
-#define DECLARE_avx512(fn)     extern TYPE(fn) emu_avx512_##fn;
-#define DECLARE_avx512bf16(fn) extern TYPE(fn) emu_avx512bf16_##fn;
+#define DECLARE_avx512(fn)           extern TYPE(fn) emu_avx512_##fn;
+#define DECLARE_avx512bf16(fn)       extern TYPE(fn) emu_avx512bf16_##fn;
 #define KERN(fn, rows, level, class) DECLARE_##rows(fn)
 #include "kern/kern.def"
 #undef KERN
 
 #define SET_ref(fn)
 #define SET_avx2(fn)
-#define SET_avx512(fn)                                                                                       \
-    if (isa == CPU_AVX512)                                                                                   \
+#define SET_avx512(fn)     \
+    if (isa == CPU_AVX512) \
         k->fn = emu_avx512_##fn;
-#define SET_avx512bf16(fn)                                                                                   \
-    if (isa == CPU_AVX512BF16)                                                                               \
+#define SET_avx512bf16(fn)     \
+    if (isa == CPU_AVX512BF16) \
         k->fn = emu_avx512bf16_##fn;
 
 static void set_emulated(struct kern *k, enum cpu_isa isa)
@@ -32,8 +32,8 @@ static void set_emulated(struct kern *k, enum cpu_isa isa)
 
 static void set_classes(struct rows *r, enum cpu_isa isa)
 {
-#define KERN(fn, rows, level, name)                                                                          \
-    if (level == isa)                                                                                        \
+#define KERN(fn, rows, level, name) \
+    if (level == isa)               \
         r->class[KERN_FN_##fn] = name;
 #include "kern/kern.def"
 #undef KERN

@@ -1,7 +1,7 @@
-/* test_attn.c - every row of attention on one chunk: bits of ref, a double-precision oracle, independence from company.
+/* test_attn.c - every row of attention on one chunk: bits of ref, an oracle, independence from company.
  *
- * A problem holds queries, keys and values in exact values and packed in tiles. Tokens that no row sees hold large finite
- * numbers, dims from d to dp zeros, outputs and scratch NaN before the call.
+ * A problem holds queries, keys and values in exact values and packed in tiles. Tokens that no row sees hold
+ * large finite numbers, dims from d to dp zeros, outputs and scratch NaN before the call.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -28,8 +28,8 @@ struct problem {
     bool bf16;
     float scale, softcap;
     int32_t lo[MOST_M], hi[MOST_M];
-    float *q, *k, *v;          /* exact: [m][dp], [tokens][dp], [tokens][dp] */
-    void *q_in, *k_in, *v_in;  /* as the kernel takes them; a tile follows the other */
+    float *q, *k, *v;         /* exact: [m][dp], [tokens][dp], [tokens][dp] */
+    void *q_in, *k_in, *v_in; /* as the kernel takes them; a tile follows the other */
     const void *k_tile[KERN_CHUNK_TILES], *v_tile[KERN_CHUNK_TILES];
 };
 
@@ -121,7 +121,8 @@ static void fill(struct problem *p, struct check_rng *g)
     }
 }
 
-static void make(struct problem *p, struct check_rng *g, bool bf16, size_t m, size_t d, size_t tiles, enum view view)
+static void make(struct problem *p, struct check_rng *g, bool bf16, size_t m, size_t d, size_t tiles,
+                 enum view view)
 {
     size_t n;
 
@@ -188,21 +189,23 @@ static void run(const struct problem *p, const struct kern *k, size_t r, size_t 
     (p->bf16 ? k->attn_bf16 : k->attn_f32)(&a);
 }
 
-static void check_results(const struct problem *p, const struct result *got, const struct result *want, const char *name)
+static void check_results(const struct problem *p, const struct result *got, const struct result *want,
+                          const char *name)
 {
     char text[160];
 
-    snprintf(text, sizeof text, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", name, kern_name(fn_of(p)), p->m, p->d, p->tiles,
-             (double)p->softcap);
+    snprintf(text, sizeof text, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", name, kern_name(fn_of(p)), p->m,
+             p->d, p->tiles, (double)p->softcap);
     check_same(got->max, want->max, p->m, "%s: max", text);
     check_same(got->sum, want->sum, p->m, "%s: sum", text);
     check_same(got->out, want->out, p->m * p->dp, "%s: out", text);
 }
 
-/* What row R should give, with the error that fp32 may make of it: of a score by its dot of D products, its scaling and its
- * cap; of a weight by its score's and the maximum's error and the exp; of the output by its weights (8 bits in bf16) and the
- * sum over tokens. */
-static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r, const char *name)
+/* What row R should give, with the error that fp32 may make of it: of a score by its dot of D products, its
+ * scaling and its cap; of a weight by its score's and the maximum's error and the exp; of the output by its
+ * weights (8 bits in bf16) and the sum over tokens. */
+static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
+                                    const char *name)
 {
     double s[KERN_CHUNK], max = -INFINITY, sum = 0, sum_err, wrong = 0, want[MOST_D], tolerance[MOST_D];
     size_t n = 0;
@@ -243,7 +246,8 @@ static void compare_row_with_oracle(const struct problem *p, const struct result
             magnitude += fabs(x);
         }
         want[d] = out;
-        tolerance[d] = magnitude * (2.02 * wrong + CHECK_U * (double)(n + 8) + (p->bf16 ? 0x1p-8 : 0)) + 1e-37;
+        tolerance[d] =
+            magnitude * (2.02 * wrong + CHECK_U * (double)(n + 8) + (p->bf16 ? 0x1p-8 : 0)) + 1e-37;
     }
     check_near(got->out + r * p->dp, want, tolerance, p->dp, "%s: out of row %zu", name, r);
 }
@@ -252,14 +256,15 @@ static void compare_with_oracle(const struct problem *p, const struct result *go
 {
     char name[160];
 
-    snprintf(name, sizeof name, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", row, kern_name(fn_of(p)), p->m, p->d, p->tiles,
-             (double)p->softcap);
+    snprintf(name, sizeof name, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", row, kern_name(fn_of(p)), p->m,
+             p->d, p->tiles, (double)p->softcap);
     for (size_t r = 0; r < p->m; r++)
         if (p->lo[r] < p->hi[r])
             compare_row_with_oracle(p, got, r, name);
 }
 
-static void rows_that_see_nothing_are_empty(const struct problem *p, const struct result *got, const char *name)
+static void rows_that_see_nothing_are_empty(const struct problem *p, const struct result *got,
+                                            const char *name)
 {
     static const float zero[MOST_D];
 
@@ -291,7 +296,8 @@ static void compare_rows(const struct problem *p, bool oracle_too)
     }
 }
 
-static void compare_shape(struct check_rng *g, size_t m, size_t d, size_t tiles, enum view view, bool oracle_too)
+static void compare_shape(struct check_rng *g, size_t m, size_t d, size_t tiles, enum view view,
+                          bool oracle_too)
 {
     for (int bf16 = 0; bf16 < 2; bf16++) {
         struct problem p;
@@ -318,7 +324,8 @@ static void rows_of_a_class_give_equal_bits(void **state)
 static void large_heads_and_many_rows_give_equal_bits(void **state)
 {
     static const size_t shapes[][3] = {
-        {1, 256, 16}, {8, 256, 16}, {24, 240, 5}, {5, 272, 3}, {30, 264, 2}, {3, 512, 4}, {25, 528, 3}, {60, 64, 4}, {49, 128, 7},
+        {1, 256, 16}, {8, 256, 16}, {24, 240, 5}, {5, 272, 3},  {30, 264, 2},
+        {3, 512, 4},  {25, 528, 3}, {60, 64, 4},  {49, 128, 7},
     };
     struct check_rng g = {12};
 
@@ -334,8 +341,8 @@ static void results_are_as_near_as_their_type_allows(void **state)
 
     (void)state;
     for (int turn = 0; turn < 40; turn++)
-        compare_shape(&g, 1 + check_below(&g, 30), 1 + check_below(&g, 200), 1 + check_below(&g, KERN_CHUNK_TILES),
-                      (enum view)check_below(&g, N_VIEWS), true);
+        compare_shape(&g, 1 + check_below(&g, 30), 1 + check_below(&g, 200),
+                      1 + check_below(&g, KERN_CHUNK_TILES), (enum view)check_below(&g, N_VIEWS), true);
 }
 
 static void a_row_alone_equals_the_row_in_company(void **state)

@@ -1,4 +1,4 @@
-/* test_kmath.c - exp, tanh, erf and the activations of kmath.h against double precision over their whole ranges. */
+/* test_kmath.c - exp, tanh, erf and the activations of kmath.h against double precision over whole ranges. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,8 @@ static void exp_ends_in_zero_and_infinity_without_subnormals(void **state)
     }
     assert_true(kmath_exp(-87.0f) == 0 && kmath_exp(-INFINITY) == 0);
     assert_true(kmath_exp(88.72283f) < INFINITY);
-    assert_true(kmath_exp(88.7229f) == INFINITY && kmath_exp(1e30f) == INFINITY && kmath_exp(INFINITY) == INFINITY);
+    assert_true(kmath_exp(88.7229f) == INFINITY && kmath_exp(1e30f) == INFINITY &&
+                kmath_exp(INFINITY) == INFINITY);
     assert_true(kmath_exp(0.0f) == 1 && kmath_exp(-0.0f) == 1);
     assert_true(kmath_exp(0x1p-149f) == 1);
 }
@@ -116,8 +117,8 @@ static void activations_agree_with_double_precision(void **state)
             double want = exact_act((double)x, f), d = fabs((double)kmath_act(x, f) - want);
 
             if (!(d <= 2.5e-7 * (1 + fabs(want))))
-                fail_msg("activation %d of %.9g is %.9g, expected %.12g", (int)f, (double)x, (double)kmath_act(x, f),
-                         want);
+                fail_msg("activation %d of %.9g is %.9g, expected %.12g", (int)f, (double)x,
+                         (double)kmath_act(x, f), want);
         }
 }
 

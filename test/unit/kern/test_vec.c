@@ -1,7 +1,8 @@
-/* test_vec.c - norms, rotary pairs, activations, conversions, reductions and the joining of chunks: bits of ref in every
- * row, and ref against double precision.
+/* test_vec.c - norms, rotary pairs, activations, conversions, reductions and the joining of chunks: bits of
+ * ref in every row, and ref against double precision.
  *
- * Lengths run over every tail; vectors begin at odd addresses; behind each output lies a mark that must survive.
+ * Lengths run over every tail; vectors begin at odd addresses; behind each output lies a mark that must
+ * survive.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -44,8 +45,10 @@ static struct vec vec_new(struct check_rng *g, size_t n)
 /* Sprinkles what arithmetic finds hard. */
 static void make_special(struct check_rng *g, float *x, size_t n)
 {
-    static const float special[] = {0.0f,   -0.0f,  INFINITY, -INFINITY, NAN,      0x1p-149f, -0x1p-130f, 3e38f,
-                                    -3e38f, 88.72f, 88.73f,   -86.98f,   -87.001f, -100.0f,   1e-20f,     0x1.fffffep-8f};
+    static const float special[] = {0.0f,           -0.0f,      INFINITY,   -INFINITY, NAN,
+                                    0x1p-149f,      -0x1p-130f, 3e38f,      -3e38f,    88.72f,
+                                    88.73f,         -86.98f,    -87.001f,   -100.0f,   1e-20f,
+                                    0x1.fffffep-8f, 1.4142134f, 1.4142135f, 1.4142137f};
 
     for (size_t i = 0; i < n; i++)
         x[i] = check_below(g, 3) ? x[i] * 40 : special[check_below(g, sizeof special / sizeof *special)];
@@ -60,7 +63,7 @@ static size_t length(size_t turn)
 
 enum { N_LENGTHS = 78 };
 
-/* What a call left behind: a float or bf16 vector, followed by the mark, and the other arrays it may write. */
+/* What a call left behind: a float or bf16 vector, followed by the mark, and x if it was written. */
 struct out {
     float f[MOST + AFTER], x[MOST + AFTER];
     uint16_t h[MOST + AFTER];
@@ -87,16 +90,16 @@ static void out_compare(size_t n, const char *rows, const char *fn, bool bf16)
 }
 
 /* Runs CALL with `o` the outputs and `k` the rows for ref and then for each row that has FN, and compares. */
-#define EACH_ROW(FN, N, BF16, X, CALL)                                                                       \
-    for (size_t row = 0; row < n_rows; row++) {                                                              \
-        struct out *o = row == 0 ? &want : &got;                                                             \
-        const struct kern *k = &list[row].k;                                                                 \
-        if (!k->FN)                                                                                          \
-            continue;                                                                                        \
-        out_clear(o, X, N);                                                                                  \
-        CALL;                                                                                                \
-        if (row > 0)                                                                                         \
-            out_compare(N, list[row].name, #FN, BF16);                                                       \
+#define EACH_ROW(FN, N, BF16, X, CALL)                 \
+    for (size_t row = 0; row < n_rows; row++) {        \
+        struct out *o = row == 0 ? &want : &got;       \
+        const struct kern *k = &list[row].k;           \
+        if (!k->FN)                                    \
+            continue;                                  \
+        out_clear(o, X, N);                            \
+        CALL;                                          \
+        if (row > 0)                                   \
+            out_compare(N, list[row].name, #FN, BF16); \
     }
 
 static void norms_give_equal_bits(void **state)
@@ -109,14 +112,17 @@ static void norms_give_equal_bits(void **state)
             size_t n = length(turn);
             bool bf16 = kind & 1;
             struct vec x = vec_new(&g, n), r = vec_new(&g, n), w = vec_new(&g, n), b = vec_new(&g, n);
-            const float *with_r = kind & 2 ? r.x : NULL, *with_w = kind & 4 ? w.x : NULL, *with_b = kind & 8 ? b.x : NULL;
+            const float *with_r = kind & 2 ? r.x : NULL, *with_w = kind & 4 ? w.x : NULL,
+                        *with_b = kind & 8 ? b.x : NULL;
 
             EACH_ROW(rms_norm, n, bf16, x.x,
                      k->rms_norm(bf16 ? (void *)o->h : (void *)o->f, o->x, with_r, with_w, n, 1e-5f, bf16));
             EACH_ROW(layer_norm, n, bf16, x.x,
-                     k->layer_norm(bf16 ? (void *)o->h : (void *)o->f, o->x, with_r, with_w, with_b, n, 1e-5f, bf16));
+                     k->layer_norm(bf16 ? (void *)o->h : (void *)o->f, o->x, with_r, with_w, with_b, n, 1e-5f,
+                                   bf16));
             EACH_ROW(rms_norm, n, false, x.x, k->rms_norm(o->x, o->x, with_r, with_w, n, 1e-5f, false));
-            EACH_ROW(layer_norm, n, false, x.x, k->layer_norm(o->x, o->x, with_r, with_w, with_b, n, 1e-5f, false));
+            EACH_ROW(layer_norm, n, false, x.x,
+                     k->layer_norm(o->x, o->x, with_r, with_w, with_b, n, 1e-5f, false));
             free(x.block);
             free(r.block);
             free(w.block);
@@ -132,7 +138,8 @@ static void norms_agree_with_double_precision(void **state)
     for (size_t turn = 1; turn < N_LENGTHS; turn++) {
         size_t n = length(turn);
         struct vec x = vec_new(&g, n), w = vec_new(&g, n), b = vec_new(&g, n);
-        double mean = 0, square = 0, var = 0, most = 0, exact[MOST], tolerance[MOST], inv, few = (double)(n / 16 + 10);
+        double mean = 0, square = 0, var = 0, most = 0, exact[MOST], tolerance[MOST], inv,
+               few = (double)(n / 16 + 10);
 
         for (size_t i = 0; i < n; i++) {
             mean += (double)x.x[i] / (double)n;
@@ -372,8 +379,8 @@ static void sums_of_exponentials_agree_with_double_precision(void **state)
 }
 
 /* One state of a running row of attention and the chunk that joins it. */
-static void fold_once(const struct kern *k, struct out *o, float m, float l, const float *x, float m2, float l2, const float *o2,
-                      size_t d)
+static void fold_once(const struct kern *k, struct out *o, float m, float l, const float *x, float m2,
+                      float l2, const float *o2, size_t d)
 {
     out_clear(o, x, d);
     o->f[0] = m;
@@ -403,8 +410,10 @@ static void folding_gives_equal_bits_and_knows_empty_chunks(void **state)
                 double n = fmax((double)m, (double)m2), x = exp((double)m - n), y = exp((double)m2 - n);
 
                 assert_true((double)want.f[0] == n);
-                assert_true(fabs((double)want.f[1] - ((double)l * x + (double)l2 * y)) < 1e-6 * (double)want.f[1]);
-                assert_true(fabs((double)want.x[d - 1] - ((double)a.x[d - 1] * x + (double)b.x[d - 1] * y)) < 1e-6);
+                assert_true(fabs((double)want.f[1] - ((double)l * x + (double)l2 * y)) <
+                            1e-6 * (double)want.f[1]);
+                assert_true(fabs((double)want.x[d - 1] - ((double)a.x[d - 1] * x + (double)b.x[d - 1] * y)) <
+                            1e-6);
             }
             for (size_t row = 1; row < n_rows; row++) {
                 if (!list[row].k.attn_fold)

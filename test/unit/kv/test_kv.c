@@ -1,5 +1,6 @@
-/* test_kv.c - every cache type against an array oracle: random reserve, write, truncate, fork, release and exhaustion. Rows keep what
- * was written, no tile is shared, and exhaustion is a code that changes nothing. */
+/* test_kv.c - every cache type against an array oracle: random reserve, write, truncate, fork, release and
+ * exhaustion. Rows keep what was written, no tile is shared, and exhaustion is a code that changes nothing.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,10 +17,11 @@
 
 enum { SEQS = 5, MAX_LEN = 200, LAYERS = 2, HEADS = 3, DIM = 16, OPERATIONS = 20000 };
 
-/* What each row of each sequence should hold: one stamp, written to all layers and heads (made different by them). */
+/* What each row of each sequence should hold: one stamp, written to all layers and heads (made different by
+ * them). */
 struct oracle {
     uint32_t stamp[SEQS][MAX_LEN];
-    size_t len[SEQS];      /* rows written */
+    size_t len[SEQS]; /* rows written */
     size_t reserved[SEQS];
 };
 
@@ -69,7 +71,8 @@ static void check_rows(struct kv *c, const struct oracle *o, size_t seq)
             for (size_t h = 0; h < HEADS; h++)
                 if (*cell(&v, l, h, pos, false) != mark(o->stamp[seq][pos], l, h, false) ||
                     *cell(&v, l, h, pos, true) != mark(o->stamp[seq][pos], l, h, true))
-                    fail_msg("%s: sequence %zu lost row %zu of layer %zu, head %zu", c->type->name, seq, pos, l, h);
+                    fail_msg("%s: sequence %zu lost row %zu of layer %zu, head %zu", c->type->name, seq, pos,
+                             l, h);
 }
 
 /* No two positions of any sequences lie in the same tile slot. */
@@ -140,8 +143,14 @@ static void one_operation(struct kv *c, struct oracle *o, uint64_t i, uint32_t *
 
 static void random_operations(const char *type, size_t block)
 {
-    const struct kv_limits lim = {.n_layers = LAYERS, .n_kv = HEADS, .head_dim = DIM, .dtype = DT_F32, .max_seqs = SEQS,
-                                  .max_len = MAX_LEN, .pool_tokens = 512, .block = block};
+    const struct kv_limits lim = {.n_layers = LAYERS,
+                                  .n_kv = HEADS,
+                                  .head_dim = DIM,
+                                  .dtype = DT_F32,
+                                  .max_seqs = SEQS,
+                                  .max_len = MAX_LEN,
+                                  .pool_tokens = 512,
+                                  .block = block};
     struct oracle *o = calloc(1, sizeof(*o));
     struct err e = {0};
     struct kv c;
@@ -171,7 +180,8 @@ static void every_type_keeps_every_row(void **state)
 
 static void unknown_types_and_odd_blocks_are_refused_with_a_sentence(void **state)
 {
-    struct kv_limits lim = {.n_layers = 1, .n_kv = 1, .head_dim = 8, .max_seqs = 1, .max_len = 16, .pool_tokens = 16};
+    struct kv_limits lim = {
+        .n_layers = 1, .n_kv = 1, .head_dim = 8, .max_seqs = 1, .max_len = 16, .pool_tokens = 16};
     struct err e = {0};
     struct kv c;
 

@@ -1,5 +1,6 @@
-/* test_attention.c - the eager sink's attention against a plain double-precision one: causal, windows, sinks, soft caps, odd head
- * sizes, ragged batches, long contexts that are split; and bit-equality over how a sequence is cut. */
+/* test_attention.c - the eager sink's attention against a plain double-precision one: causal, windows,
+ * sinks, soft caps, odd head sizes, ragged batches, long contexts that are split; and bit-equality over how
+ * a sequence is cut. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,15 +35,30 @@ static float noise(uint64_t i, uint64_t j)
     return (float)rng_normal(i, j);
 }
 
-static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len, enum dtype dtype, int threads)
+static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len, enum dtype dtype,
+                       int threads)
 {
-    struct eager_limits lim = {.max_tokens = MAX_LEN, .max_seqs = 4, .max_len = MAX_LEN, .n_heads = H, .n_kv = K, .head_dim = D,
-                               .inner = 16, .hidden = 16, .n_layers = 1, .dtype = dtype};
+    struct eager_limits lim = {.max_tokens = MAX_LEN,
+                               .max_seqs = 4,
+                               .max_len = MAX_LEN,
+                               .n_heads = H,
+                               .n_kv = K,
+                               .head_dim = D,
+                               .inner = 16,
+                               .hidden = 16,
+                               .n_layers = 1,
+                               .dtype = dtype};
     struct err e = {0};
     size_t es = dtype_bytes(dtype), width = (H + 2 * K) * D;
 
     *s = (struct setup){.H = H, .K = K, .D = D, .dp = (D + 15) / 16 * 16, .len = len, .dtype = dtype};
-    s->w = (struct attn){.name = "test", .n_heads = H, .n_kv = K, .d = D, .dp = s->dp, .scale = (float)(1 / sqrt((double)D)), .rope = -1};
+    s->w = (struct attn){.name = "test",
+                         .n_heads = H,
+                         .n_kv = K,
+                         .d = D,
+                         .dp = s->dp,
+                         .scale = (float)(1 / sqrt((double)D)),
+                         .rope = -1};
     s->qkv = malloc(len * width * sizeof(float));
     for (size_t i = 0; i < len * width; i++) {
         s->qkv[i] = noise(1, i);
@@ -80,7 +96,11 @@ static void *run(struct setup *s, size_t chunk)
 
     for (size_t pos = 0; pos < s->len; pos += chunk) {
         size_t n = s->len - pos < chunk ? s->len - pos : chunk;
-        struct batch_seq q = {.kv = {.layer = &s->layer, .tile = s->table}, .n = n, .pos = pos, .n_prompt = s->len, .n_total = s->len};
+        struct batch_seq q = {.kv = {.layer = &s->layer, .tile = s->table},
+                              .n = n,
+                              .pos = pos,
+                              .n_prompt = s->len,
+                              .n_total = s->len};
         struct batch b = {.n_tokens = n, .n_seqs = 1, .seq = &q};
 
         o->attn(o, out + pos * row, s->qkv + pos * width, &s->w, &b, 0);
@@ -91,7 +111,8 @@ static void *run(struct setup *s, size_t chunk)
 /* Attention of row T, head H, in double. */
 static void plain(const struct setup *s, size_t t, size_t h, double *out)
 {
-    size_t width = (s->H + 2 * s->K) * s->D, kv = h / (s->H / s->K), from = s->w.window && t + 1 > s->w.window ? t + 1 - s->w.window : 0;
+    size_t width = (s->H + 2 * s->K) * s->D, kv = h / (s->H / s->K),
+           from = s->w.window && t + 1 > s->w.window ? t + 1 - s->w.window : 0;
     const float *q = s->qkv + t * width + h * s->D;
     double *p = malloc((t + 1) * sizeof(double)), max = s->w.sinks ? (double)s->w.sinks[h] : -INFINITY, sum;
 
@@ -126,7 +147,7 @@ static double worst_error(const struct setup *s, const void *got)
 {
     double want[512], worst = 0;
 
-    for (size_t t = 0; t < s->len; t += s->len > 200 ? 13 : 1)
+    for (size_t t = 0; t<s->len; t += s->len> 200 ? 13 : 1)
         for (size_t h = 0; h < s->H; h++) {
             double most = 0, off = 0;
 
@@ -166,7 +187,8 @@ static void check(struct setup *s, double limit)
 
 static void causal_attention_agrees_for_odd_shapes(void **state)
 {
-    static const size_t shape[][4] = {{1, 1, 16, 40}, {4, 2, 20, 70}, {6, 3, 80, 37}, {8, 1, 48, 33}, {3, 3, 7, 50}, {2, 2, 256, 20}};
+    static const size_t shape[][4] = {{1, 1, 16, 40}, {4, 2, 20, 70}, {6, 3, 80, 37},
+                                      {8, 1, 48, 33}, {3, 3, 7, 50},  {2, 2, 256, 20}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {

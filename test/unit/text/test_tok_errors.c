@@ -77,7 +77,6 @@ static void damaged_models_are_refused(void **state)
     refuse("{\"model\":{\"vocab\":{\"a\":99999999999},\"merges\":[]}}", "is 99999999999");
     refuse("{\"model\":{\"vocab\":{\"a\":1,\"b\":1},\"merges\":[]}}", "share the id 1");
     refuse("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[],\"dropout\":0.1}}", "dropout");
-    refuse("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"<unk>\"}}", "unk_token \"<unk>\"");
     refuse("{\"model\":{\"type\":\"Unigram\",\"unk_id\":3,\"vocab\":[[\"a\",0]]}}", "unk_id 3");
     refuse("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}", "a string and a score");
     refuse("{\"added_tokens\":[{\"id\":1}]," MODEL "}", "without content");
@@ -149,6 +148,7 @@ static void added_tokens_beyond_the_vocabulary_get_the_next_ids(void **state)
 
 static void a_text_outside_a_vocabulary_without_unknown_gives_an_error_or_nothing(void **state)
 {
+    static const char no_unk[] = "{\"model\":{\"vocab\":{\"a\":0},\"merges\":[],\"unk_token\":\"<unk>\"}}";
     static const char unigram[] = "{\"model\":{\"type\":\"Unigram\",\"unk_id\":null,\"vocab\":[[\"a\",-1]]}}";
     struct tok_ids ids = {0};
     struct err e = {0};
@@ -156,6 +156,13 @@ static void a_text_outside_a_vocabulary_without_unknown_gives_an_error_or_nothin
 
     (void)state;
     expect("{" MODEL "}", "xyz", 0, NULL, 0);
+    assert_int_equal(tok_open_json(&t, no_unk, strlen(no_unk), "t", &e), 0);
+    assert_int_equal(tok_encode(t, "aa", 2, 0, &ids, &e), 0);
+    assert_int_equal(ids.n, 2);
+    assert_int_equal(tok_encode(t, "ab", 2, 0, &ids, &e), ERR_INPUT);
+    assert_int_equal(ids.n, 2);
+    ids.n = 0;
+    tok_close(t);
     assert_int_equal(tok_open_json(&t, unigram, strlen(unigram), "t", &e), 0);
     assert_int_equal(tok_encode(t, "ab", 2, 0, &ids, &e), ERR_INPUT);
     assert_int_equal(ids.n, 0);

@@ -1,7 +1,7 @@
-/* ropeconf.c - block_rope(): the rotary part of config.json, in its old and its new style.
+/* block_rope.c - block_rope(): the rotary part of config.json, in its old and its new style.
  *
- * Follows transformers 5: rope_parameters, or rope_scaling with rope_theta beside it; the type stands in rope_type or
- * type; original_max_position_embeddings at the top level wins over the one inside.
+ * Follows transformers 5: rope_parameters, or rope_scaling with rope_theta beside it; the type stands in
+ * rope_type or type; original_max_position_embeddings at the top level wins over the one inside.
  */
 #include <string.h>
 
@@ -18,7 +18,8 @@ static int read_type(struct model *m, struct conf *c, enum rope_type *type, stru
     const char *name, *old;
     int rc;
 
-    if ((rc = conf_str(c, "type", "default", &old, e)) != 0 || (rc = conf_str(c, "rope_type", old, &name, e)) != 0)
+    if ((rc = conf_str(c, "type", "default", &old, e)) != 0 ||
+        (rc = conf_str(c, "rope_type", old, &name, e)) != 0)
         return rc;
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (strcmp(types[i].name, name) == 0) {
@@ -94,8 +95,8 @@ static int read_factors(struct model *m, struct conf *c, struct rope_params *p, 
     return 0;
 }
 
-/* Types that stretch the context beyond max_position_embeddings: as vLLM derives it, so that a stretched model can be used to
- * its end without a flag. */
+/* Types that stretch the context beyond max_position_embeddings: as vLLM derives it, so that a stretched
+ * model can be used to its end without a flag. */
 static void stretch_context(struct model_info *i, const struct rope_params *p)
 {
     double from = p->type == ROPE_YARN ? p->original : p->max_pos;
@@ -121,14 +122,15 @@ int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *
     if (c && ((rc = read_type(m, c, &p.type, e)) != 0 ||
               (rc = conf_float(c, "rope_theta", theta, 1e-3, 1e15, &p.theta, e)) != 0 ||
               (rc = conf_float(c, "attention_factor", -1, 0, 1e6, &p.attention_factor, e)) != 0 ||
-              (p.type != ROPE_DEFAULT && (rc = read_lengths(m, c, &p, e)) != 0) || (rc = read_bands(m, c, &p, e)) != 0 ||
-              (rc = read_factors(m, c, &p, room, e)) != 0))
+              (p.type != ROPE_DEFAULT && (rc = read_lengths(m, c, &p, e)) != 0) ||
+              (rc = read_bands(m, c, &p, e)) != 0 || (rc = read_factors(m, c, &p, room, e)) != 0))
         return rc;
     if (head_dim % 2 != 0 || head_dim < 2)
-        return err_set(e, ERR_INPUT, "%s: head_dim %zu is odd: rotary positions turn dims in pairs", conf_path(m->conf),
-                       head_dim);
+        return err_set(e, ERR_INPUT, "%s: head_dim %zu is odd: rotary positions turn dims in pairs",
+                       conf_path(m->conf), head_dim);
     if (p.type == ROPE_DYNAMIC && head_dim < 4)
-        return err_set(e, ERR_UNSUPPORTED, "%s: dynamic rope needs a head of at least 4 dims", conf_path(m->conf));
+        return err_set(e, ERR_UNSUPPORTED, "%s: dynamic rope needs a head of at least 4 dims",
+                       conf_path(m->conf));
     stretch_context(&m->info, &p);
     return rope_open(r, &p, e);
 }

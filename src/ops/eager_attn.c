@@ -1,10 +1,11 @@
-/* attention.c - the eager sink's rope and attention: stores the new rows, then scores them chunk by chunk.
+/* eager_attn.c - the eager sink's rope and attention: stores the new rows, then scores them chunk by chunk.
  *
- * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row by itself, and chunks
- * are folded in ascending order by one formula. A sequence with few rows (decode, short continuations) has its chunks
- * dealt to the threads one by one and folded afterwards; one with many rows has its row tiles dealt whole. Both give the
- * same bits, because a chunk never knows who computes it. The rows of the query heads that share a kv head are stacked,
- * so that each K and V tile is loaded once for all of them.
+ * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row by
+ * itself, and chunks are folded in ascending order by one formula. A sequence with few rows (decode, short
+ * continuations) has its chunks dealt to the threads one by one and folded afterwards; one with many rows
+ * has its row tiles dealt whole. Both give the same bits, because a chunk never knows who computes it. The
+ * rows of the query heads that share a kv head are stacked, so that each K and V tile is loaded once for all
+ * of them.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -36,7 +37,7 @@ static void rope_rows(void *ctx, size_t begin, size_t end)
             turn(j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half, half);
 }
 
-void eager_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
+void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
 {
     struct rope_job j = {o->ctx, qkv, w};
 
@@ -96,7 +97,8 @@ static char *tile_at(char *base, const struct kv_layer *l, uint32_t tile, size_t
 {
     size_t in_block = tile & ((1u << l->block_shift) - 1);
 
-    return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes + in_block * l->tile_bytes;
+    return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes +
+           in_block * l->tile_bytes;
 }
 
 /* ---- phase one: store k and v, pack q ---- */
@@ -140,8 +142,8 @@ static void pack_q(const struct attn_job *j, size_t t, size_t head, const float 
     }
 }
 
-/* Rows of sequence Q that fall into tile TI of its positions, for one kv head. A tile is cleared when its first row
- * comes, so that rows not yet written hold zeros and never what another sequence left. */
+/* Rows of sequence Q that fall into tile TI of its positions, for one kv head. A tile is cleared when its
+ * first row comes, so that rows not yet written hold zeros and never what another sequence left. */
 static void store_tile(const struct attn_job *j, const struct batch_seq *q, size_t ti, size_t head)
 {
     const struct attn *w = j->w;
@@ -226,14 +228,25 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
 }
 
 /* Scores rows [r0, r0 + m) of Q's stacked rows of one kv head against one chunk. */
-static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r0, size_t m, size_t c,
-                  const struct thread_buffers *t, float *out, float *max, float *sum)
+static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r0, size_t m,
+                  size_t c, const struct thread_buffers *t, float *out, float *max, float *sum)
 {
     const struct attn *w = j->w;
     const struct kv_layer *l = &q->kv.layer[j->index];
-    size_t G = w->n_heads / w->n_kv, start = c * KERN_CHUNK, es = j->g->lim.dtype == DT_BF16 ? 2 : 4, tiles = 0;
-    struct kern_attn a = {.k_tile = t->k, .v_tile = t->v, .lo = t->lo, .hi = t->hi, .out = out, .max = max, .sum = sum,
-                          .scratch = t->scores, .m = m, .dp = w->dp, .scale = w->scale, .softcap = w->softcap};
+    size_t G = w->n_heads / w->n_kv, start = c * KERN_CHUNK, es = j->g->lim.dtype == DT_BF16 ? 2 : 4,
+           tiles = 0;
+    struct kern_attn a = {.k_tile = t->k,
+                          .v_tile = t->v,
+                          .lo = t->lo,
+                          .hi = t->hi,
+                          .out = out,
+                          .max = max,
+                          .sum = sum,
+                          .scratch = t->scores,
+                          .m = m,
+                          .dp = w->dp,
+                          .scale = w->scale,
+                          .softcap = w->softcap};
 
     a.q = (const char *)j->g->q + ((head * j->b->n_tokens + q->first) * G + r0) * w->dp * es;
     for (size_t r = 0; r < m; r++) {
@@ -259,8 +272,8 @@ static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t he
 }
 
 /* Sink, division and the way out of one stacked row. */
-static void finish_row(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r, float *m, float *l,
-                       float *o, const float *zero)
+static void finish_row(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r, float *m,
+                       float *l, float *o, const float *zero)
 {
     const struct attn *w = j->w;
     const struct kern *k = &j->g->attn_k;
@@ -272,8 +285,8 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
     k->attn_finish((char *)j->a + (t * w->n_heads + h) * w->d * (bf16 ? 2 : 4), o, *l, w->d, bf16);
 }
 
-static void whole_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p, size_t head,
-                       size_t tile, const struct thread_buffers *t)
+static void whole_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p,
+                       size_t head, size_t tile, const struct thread_buffers *t)
 {
     size_t r0 = tile * ROWS, m = p->rows - r0 < ROWS ? p->rows - r0 : ROWS, dp = j->w->dp;
     size_t G = j->w->n_heads / j->w->n_kv;
@@ -287,15 +300,16 @@ static void whole_tile(const struct attn_job *j, const struct batch_seq *q, cons
     for (size_t c = c0; c <= c1; c++) {
         chunk(j, q, head, r0, m, c, t, t->out, t->max, t->sum);
         for (size_t r = 0; r < m; r++)
-            j->g->attn_k.attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r], t->out + r * dp, dp);
+            j->g->attn_k.attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r],
+                                   t->out + r * dp, dp);
     }
     for (size_t r = 0; r < m; r++)
         finish_row(j, q, head, r0 + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
 }
 
 /* One chunk of a row tile; its results go to the partials [row][chunk]. */
-static void split_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p, size_t head,
-                       size_t tile, size_t c, const struct thread_buffers *t)
+static void split_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p,
+                       size_t head, size_t tile, size_t c, const struct thread_buffers *t)
 {
     struct eager *g = j->g;
     size_t r0 = tile * ROWS, m = p->rows - r0 < ROWS ? p->rows - r0 : ROWS, dp = j->w->dp;
@@ -355,13 +369,15 @@ static void fold_share(void *ctx, int thread, int n_threads)
                 continue;
             memset(t.acc, 0, dp * sizeof(float));
             for (size_t c = first; c < first + p.chunks; c++)
-                g->attn_k.attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp, dp);
+                g->attn_k.attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp,
+                                    dp);
             finish_row(j, q, i / p.rows, i % p.rows, &m, &l, t.acc, t.zero);
         }
     }
 }
 
-void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b, size_t layer)
+void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b,
+                size_t layer)
 {
     struct eager *g = o->ctx;
     struct attn_job j = {.g = g, .w = w, .b = b, .qkv = qkv, .a = a, .index = layer};

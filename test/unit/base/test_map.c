@@ -1,0 +1,167 @@
+/* test_map.c - mapped files and page regions: what may be opened, what is promised, and exact accounting. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+
+/* A new file of N bytes (byte I is I); its name to path[64]. */
+static void make_file(char *path, size_t n)
+{
+    int fd;
+
+    strcpy(path, "/tmp/gallop-map-XXXXXX");
+    fd = mkstemp(path);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)i;
+        assert_int_equal(write(fd, &c, 1), 1);
+    }
+    close(fd);
+}
+
+static void a_file_is_mapped_as_it_is(void **state)
+{
+    struct map_file m;
+    char path[64];
+    struct err e;
+
+    (void)state;
+    make_file(path, 10000);
+    assert_int_equal(map_file_open(&m, path, &e), 0);
+    assert_int_equal(m.len, 10000);
+    for (size_t i = 0; i < m.len; i++)
+        assert_int_equal((unsigned char)m.bytes[i], i & 0xff);
+    map_file_drop(&m, m.bytes, m.len);
+    map_file_drop(&m, m.bytes + 100, 5000);
+    map_file_drop(&m, m.bytes + 10000, 0);
+    for (size_t i = 0; i < m.len; i++) /* read again from the file */
+        assert_int_equal((unsigned char)m.bytes[i], i & 0xff);
+    map_file_close(&m);
+    assert_null(m.bytes);
+    map_file_close(&m);
+    unlink(path);
+}
+
+static void an_empty_file_opens_with_nothing_in_it(void **state)
+{
+    struct map_file m;
+    char path[64];
+    struct err e;
+
+    (void)state;
+    make_file(path, 0);
+    assert_int_equal(map_file_open(&m, path, &e), 0);
+    assert_true(m.bytes == NULL && m.len == 0);
+    map_file_drop(&m, NULL, 0);
+    map_file_close(&m);
+    unlink(path);
+}
+
+static void what_is_no_regular_file_is_named_and_does_not_block(void **state)
+{
+    char path[64];
+    struct map_file m;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(map_file_open(&m, "/tmp", &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "/tmp: this is not a regular file"));
+    assert_int_equal(map_file_open(&m, "/dev/zero", &e), ERR_INPUT);
+    assert_int_equal(map_file_open(&m, "/no/such/file", &e), ERR_OS);
+    assert_non_null(strstr(e.msg, "/no/such/file: cannot open: No such file"));
+    make_file(path, 0);
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    alarm(20); /* a fifo without a writer would block an ordinary open() */
+    assert_int_equal(map_file_open(&m, path, &e), ERR_INPUT);
+    alarm(0);
+    unlink(path);
+    assert_int_equal(map_file_open(&m, "/no/such/file", NULL), ERR_OS);
+}
+
+static void ranges_outside_the_file_are_not_dropped(void **state)
+{
+    char path[64], *other = map_region_new(8192);
+    struct map_file m;
+    struct err e;
+
+    (void)state;
+    make_file(path, 5000);
+    assert_int_equal(map_file_open(&m, path, &e), 0);
+    assert_non_null(other);
+    memset(other, 7, 8192);
+    map_file_drop(&m, other, 8192); /* would lose what is in it */
+    map_file_drop(&m, m.bytes, 5001);
+    map_file_drop(&m, m.bytes + 5001, 0);
+    map_file_drop(&m, m.bytes + 10, SIZE_MAX);
+    assert_true(other[0] == 7 && other[8191] == 7);
+    map_region_free(other, 8192);
+    map_file_close(&m);
+    unlink(path);
+}
+
+static void regions_are_zeroed_aligned_and_counted(void **state)
+{
+    static const size_t size[] = {0, 1, 4096, 4097, 100000, (2 << 20) - 1, 2 << 20, (2 << 20) + 1, 9 << 20};
+    size_t blocks = mem_live_blocks();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++) {
+        char *p = map_region_new(size[i]);
+
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % (size[i] >= 2 << 20 ? 2 << 20 : 4096), 0);
+        assert_true(map_region_live_bytes() >= size[i] &&
+                    map_region_live_bytes() < size[i] + (2 << 20) + 4096);
+        for (size_t k = 0; k < size[i]; k += 1000)
+            assert_int_equal(p[k], 0);
+        if (size[i])
+            p[size[i] - 1] = 1;
+        map_region_free(p, size[i]);
+        assert_int_equal(map_region_live_bytes(), 0);
+    }
+    map_region_free(NULL, 100);
+    assert_int_equal(mem_live_blocks(), blocks);
+}
+
+static void untouched_regions_cost_nothing_and_impossible_ones_fail(void **state)
+{
+    void *p = map_region_new((size_t)1 << 40);
+
+    (void)state;
+    if (p) /* a machine may limit the address space of a process */
+        map_region_free(p, (size_t)1 << 40);
+    assert_null(map_region_new(SIZE_MAX));
+    assert_null(map_region_new(SIZE_MAX - (4 << 20)));
+    assert_null(map_region_new((size_t)1 << 60));
+    mem_fail_at(1);
+    assert_null(map_region_new(4096));
+    assert_true(mem_failed());
+    mem_fail_at(0);
+    assert_int_equal(map_region_live_bytes(), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_is_mapped_as_it_is),
+        cmocka_unit_test(an_empty_file_opens_with_nothing_in_it),
+        cmocka_unit_test(what_is_no_regular_file_is_named_and_does_not_block),
+        cmocka_unit_test(ranges_outside_the_file_are_not_dropped),
+        cmocka_unit_test(regions_are_zeroed_aligned_and_counted),
+        cmocka_unit_test(untouched_regions_cost_nothing_and_impossible_ones_fail),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
