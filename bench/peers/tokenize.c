@@ -1,8 +1,8 @@
 /* tokenize.c - encodes a text on demand and says how long it took: our side of bench/peers/tokenizers.py.
  *
- *   tokenize TOKENIZER TEXT      prints the seconds it took to open the tokenizer; then, for every line of standard
- *                                input, encodes the text once and prints seconds and number of ids; with the line
- *                                "ids" it prints the ids instead
+ *   tokenize TOKENIZER TEXT      prints the seconds it took to open the tokenizer; then, for every line of
+ *                                standard input, encodes the text once and prints seconds and number of ids;
+ *                                with the line "ids" it prints the ids instead
  */
 #include <stdio.h>
 #include <string.h>

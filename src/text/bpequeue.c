@@ -1,5 +1,5 @@
-/* bpequeue.c - the first filling is sorted by rank with a radix sort, which leaves equal ranks in the order of positions;
- * a later key goes behind the pile whose end is nearest below it, or into a 4-ary heap.
+/* bpequeue.c - the first filling is sorted by rank with a radix sort, which leaves equal ranks in the order
+ * of positions; a later key goes behind the pile whose end is nearest below it, or into a 4-ary heap.
  */
 #include "text/bpequeue.h"
 

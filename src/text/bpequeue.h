@@ -1,7 +1,7 @@
 /* bpequeue.h - the queue of possible merges of a long word, smallest key first.
  *
- * A key is rank << 32 | position. Keys that come in ascending order, as a hostile run of one character makes them, stand
- * in a few sorted piles and cost O(1); the others go through a heap, O(log n).
+ * A key is rank << 32 | position. Keys that come in ascending order, as a hostile run of one character makes
+ * them, stand in a few sorted piles and cost O(1); the others go through a heap, O(log n).
  */
 #ifndef GALLOP_TEXT_BPEQUEUE_H
 #define GALLOP_TEXT_BPEQUEUE_H

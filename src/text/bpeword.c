@@ -1,8 +1,9 @@
 /* bpeword.c - cache, symbols, merging.
  *
  * Short words merge by scanning an array for the lowest rank; long ones (a hostile megabyte without a blank)
- * by a heap of candidates over a linked list, O(n log n). Both do the same merges in the same order. Words of
- * up to 30 bytes with up to 8 ids are remembered in a direct-mapped cache, one line of memory each.
+ * by a queue of candidates over a linked list, O(n log n) at worst. Both do the same merges in the same
+ * order. Words of up to 30 bytes with up to 8 ids are remembered in a direct-mapped cache, one line of memory
+ * each.
  */
 #include "text/bpeword.h"
 

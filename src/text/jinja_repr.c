@@ -96,8 +96,17 @@ static void put_view(struct jbuf *b, struct jv v, bool ascii)
 
 static void put_int(struct jbuf *b, struct jv v)
 {
+    char text[20], *p = text + sizeof(text);
+    uint64_t u;
+
     if (jv_is(v, JV_INT)) {
-        jinja_str_putf(b, "%lld", (long long)v.u.i);
+        u = v.u.i < 0 ? 0 - (uint64_t)v.u.i : (uint64_t)v.u.i;
+        do
+            *--p = (char)('0' + u % 10);
+        while ((u /= 10) != 0);
+        if (v.u.i < 0)
+            *--p = '-';
+        jinja_str_put(b, p, (size_t)(text + sizeof(text) - p));
         return;
     }
     if (jinja_int_negative(v))

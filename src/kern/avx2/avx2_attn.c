@@ -124,24 +124,11 @@ static size_t share(size_t left)
     return (left + n - 1) / n;
 }
 
-/* Copies the dims [d0, d0 + dims) of the rows of q. */
-AVX2_INLINE void copy_q(const struct work *o, bool bf16)
-{
-    for (size_t r = 0; r < o->rows; r++) {
-        size_t at = (o->row + r) * o->a->dp + o->d0;
-
-        for (size_t d = 0; d < o->dims; d += 8)
-            _mm256_storeu_ps(o->q + r * Q_STRIDE + d, bf16
-                                                          ? avx2_of_bf16x8((const uint16_t *)o->a->q + at + d)
-                                                          : _mm256_loadu_ps((const float *)o->a->q + at + d));
-    }
-}
-
 AVX2_INLINE void scores(const struct work *o, bool bf16)
 {
     size_t step = o->rows == 1 ? 4 : o->rows == 2 ? 2 : 1;
 
-    copy_q(o, bf16);
+    avx2_copy_rows(o->q, Q_STRIDE, o->a->q, o->row * o->a->dp + o->d0, o->a->dp, o->rows, o->dims, bf16);
     for (size_t t = o->t0; t < o->t1; t += step)
         for (size_t r = 0, n; r < o->rows; r += n) {
             n = share(o->rows - r);

@@ -1,30 +1,26 @@
 /* avx2_gemm.c - C = A x W^T + bias over packed panels of 32 columns, for fp32 and bf16 weights.
  *
- *   tile:   6 rows x 16 columns (12 accumulators), or up to 3 rows x 32 columns; sums are those of ref_gemm.c
- *   A:      copied (bf16: widened) once a block into a small buffer of fp32 rows, so that broadcasts come
- *           from memory
- *   blocks: K is cut; the sums so far wait in C, which changes no bit. Many rows: 256 deep, 48 rows, 4
- *           panels, so that half a panel's block stays in level 1 and the rest in level 2. Up to 3 rows: as
- *           deep as the buffer, all panels, every panel read once from memory, in order, with prefetch
+ *   tile:   6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
+ *   A:      copied (bf16: widened) to a small buffer of fp32 rows, so that broadcasts come from memory
+ *   blocks: 256 of K, 48 rows, 4 panels: half a panel's block stays in level 1, the rest in level 2. Sums so
+ *           far wait in C, which changes no bit. The next block of panel is prefetched, a line a step
  *
  * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts; bf16 adds 2 shifts or masks.
+ * Up to 8 rows are left to avx2_few.c.
  */
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_few.h"
 #include "kern/avx2/avx2_tile.h"
 
 enum {
     ROWS = AVX2_ROWS,
-    FEW_ROWS = AVX2_FEW_ROWS,
+    COLS = 2,        /* registers of a tile's row */
     DEPTH = 256,     /* of a block of K */
     BLOCK_ROWS = 48, /* rows of A in the buffer; a multiple of ROWS */
     BLOCK_PANELS = 4,
-    PAD = 16, /* floats between buffered rows, or they would fall into one set of the cache */
-    STRIDE = DEPTH + PAD,
-    FEW_DEPTH = BLOCK_ROWS * STRIDE / FEW_ROWS - PAD, /* a block of K when there are few rows */
-    FEW_STRIDE = FEW_DEPTH + PAD,
-    AHEAD = 2048, /* bytes that the prefetch runs ahead */
+    STRIDE = DEPTH + 16, /* floats between buffered rows, or they would fall into one set of the cache */
 };
 
 /* One block: the depth [k0, k0 + depth) of K. */
@@ -45,42 +41,15 @@ struct place {
     size_t next_step; /* bytes of it a row of B */
 };
 
-static bool is_few(size_t m)
-{
-    return m <= FEW_ROWS;
-}
-
-/* Copies ROWS rows of the block's depth from row R of A to the buffer. */
-AVX2_INLINE void fill(const struct block *o, size_t r, size_t rows, size_t stride, bool bf16)
-{
-    const struct kern_gemm *g = o->g;
-
-    for (size_t i = 0; i < rows; i++) {
-        size_t at = (r + i) * g->lda + o->k0, k = 0;
-        float *to = o->a + i * stride;
-
-        if (!bf16) {
-            memcpy(to, (const float *)g->a + at, o->depth * sizeof *to);
-            continue;
-        }
-        for (; k + 8 <= o->depth; k += 8)
-            _mm256_storeu_ps(to + k, avx2_of_bf16x8((const uint16_t *)g->a + at + k));
-        for (; k < o->depth; k++)
-            to[k] = kmath_of_bits((uint32_t)((const uint16_t *)g->a)[at + k] << 16);
-    }
-}
-
 /* The sums so far of a tile: zeros, or what waits in C. */
-AVX2_INLINE void load_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows, int cols)
+AVX2_INLINE void load_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows)
 {
     AVX2_UNROLL
     for (int r = 0; r < ROWS; r++) {
         if (r >= rows)
             break;
         AVX2_UNROLL
-        for (int v = 0; v < 4; v++) {
-            if (v >= cols)
-                break;
+        for (int v = 0; v < COLS; v++) {
             if (p->first || p->left <= 8 * (size_t)v)
                 acc[r][v] = _mm256_setzero_ps();
             else
@@ -89,13 +58,13 @@ AVX2_INLINE void load_tile(__m256 acc[ROWS][4], const struct place *p, size_t ld
     }
 }
 
-AVX2_INLINE void store_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows, int cols)
+AVX2_INLINE void store_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows)
 {
     AVX2_UNROLL
-    for (int v = 0; v < 4; v++) {
+    for (int v = 0; v < COLS; v++) {
         __m256 bias = _mm256_setzero_ps();
 
-        if (v >= cols || p->left <= 8 * (size_t)v)
+        if (p->left <= 8 * (size_t)v)
             break;
         if (p->bias)
             bias = avx2_get(p->bias + 8 * v, p->left - 8 * (size_t)v);
@@ -112,66 +81,49 @@ AVX2_INLINE void store_tile(__m256 acc[ROWS][4], const struct place *p, size_t l
 
 /* B points at the tile's first column in the first row of the block; ROWS, COLS (registers), STRIDE, BF16 are
  * constants. */
-AVX2_INLINE void tile(const struct place *p, size_t ldc, const float *a, size_t stride, const char *b,
-                      size_t depth, int rows, int cols, bool bf16)
+AVX2_INLINE void tile(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth,
+                      int rows, bool bf16)
 {
     const size_t line = KERN_NR * sizeof(float); /* of a row of fp32, and of a pair of rows of bf16 */
-    const bool few = cols == 4;
-    const char *again = b, *next = few ? b + AHEAD : p->next;
+    const char *again = b, *next = p->next;
     __m256 acc[ROWS][4];
 
     /* The pairs are read twice. The compiler must not know, or it keeps them in registers and sums in memory.
      * */
     __asm__("" : "+r"(again));
-    load_tile(acc, p, ldc, rows, cols);
+    load_tile(acc, p, ldc, rows);
     for (size_t k = 0; k + bf16 < depth; k += 1 + bf16, b += line, again += line) {
-        if (few) {
-            _mm_prefetch(next, _MM_HINT_T0);
-            _mm_prefetch(next + 64, _MM_HINT_T0);
-            next += line;
-        } else {
-            _mm_prefetch(next, _MM_HINT_T1);
-            next += p->next_step;
-        }
+        _mm_prefetch(next, _MM_HINT_T1);
+        next += p->next_step;
         if (!bf16) {
-            avx2_step(acc, b, AVX2_WHOLE, a + k, stride, rows, cols);
+            avx2_step(acc, b, AVX2_WHOLE, a + k, STRIDE, rows, COLS);
         } else {
-            avx2_step(acc, b, AVX2_LOWER, a + k, stride, rows, cols);
-            avx2_step(acc, again, AVX2_UPPER, a + k + 1, stride, rows, cols);
+            avx2_step(acc, b, AVX2_LOWER, a + k, STRIDE, rows, COLS);
+            avx2_step(acc, again, AVX2_UPPER, a + k + 1, STRIDE, rows, COLS);
         }
     }
     if (bf16 && depth % 2)
-        avx2_step(acc, b, AVX2_LOWER, a + depth - 1, stride, rows, cols);
-    store_tile(acc, p, ldc, rows, cols);
+        avx2_step(acc, b, AVX2_LOWER, a + depth - 1, STRIDE, rows, COLS);
+    store_tile(acc, p, ldc, rows);
 }
 
 typedef void tile_fn(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth);
 
-#define TILE(NAME, STRIDE_, ROWS_, COLS_, BF16_)                                                     \
+#define TILE(NAME, ROWS_, BF16_)                                                                     \
     static void NAME(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth) \
     {                                                                                                \
-        tile(p, ldc, a, STRIDE_, b, depth, ROWS_, COLS_, BF16_);                                     \
+        tile(p, ldc, a, b, depth, ROWS_, BF16_);                                                     \
     }
-TILE(f32_few1, FEW_STRIDE, 1, 4, false)
-TILE(f32_few2, FEW_STRIDE, 2, 4, false)
-TILE(f32_few3, FEW_STRIDE, 3, 4, false)
-TILE(f32_3, STRIDE, 3, 2, false)
-TILE(f32_4, STRIDE, 4, 2, false)
-TILE(f32_5, STRIDE, 5, 2, false)
-TILE(f32_6, STRIDE, 6, 2, false)
-TILE(bf16_few1, FEW_STRIDE, 1, 4, true)
-TILE(bf16_few2, FEW_STRIDE, 2, 4, true)
-TILE(bf16_few3, FEW_STRIDE, 3, 4, true)
-TILE(bf16_3, STRIDE, 3, 2, true)
-TILE(bf16_4, STRIDE, 4, 2, true)
-TILE(bf16_5, STRIDE, 5, 2, true)
-TILE(bf16_6, STRIDE, 6, 2, true)
+TILE(f32_4, 4, false)
+TILE(f32_5, 5, false)
+TILE(f32_6, 6, false)
+TILE(bf16_4, 4, true)
+TILE(bf16_5, 5, true)
+TILE(bf16_6, 6, true)
 #undef TILE
 
-static tile_fn *const few_tiles[2][FEW_ROWS + 1] = {{NULL, f32_few1, f32_few2, f32_few3},
-                                                    {NULL, bf16_few1, bf16_few2, bf16_few3}};
-static tile_fn *const tiles[2][ROWS + 1] = {{NULL, NULL, NULL, f32_3, f32_4, f32_5, f32_6},
-                                            {NULL, NULL, NULL, bf16_3, bf16_4, bf16_5, bf16_6}};
+static tile_fn *const tiles[2][ROWS + 1] = {{NULL, NULL, NULL, NULL, f32_4, f32_5, f32_6},
+                                            {NULL, NULL, NULL, NULL, bf16_4, bf16_5, bf16_6}};
 
 /* Panel P from row K on. */
 AVX2_INLINE const char *panel(const struct kern_gemm *g, size_t p, size_t k, bool bf16)
@@ -194,17 +146,6 @@ AVX2_INLINE struct place place_at(const struct block *o, size_t r, size_t col)
     };
 }
 
-/* All rows of a call with few, over all its panels. */
-AVX2_INLINE void few(const struct block *o, size_t p0, size_t p1, bool bf16)
-{
-    fill(o, 0, o->g->m, FEW_STRIDE, bf16);
-    for (size_t p = p0; p < p1; p++) {
-        struct place place = place_at(o, 0, p * KERN_NR);
-
-        few_tiles[bf16][o->g->m](&place, o->g->ldc, o->a, panel(o->g, p, o->k0, bf16), o->depth);
-    }
-}
-
 /* The block that comes after panel P's of the panels [p0, p1). */
 AVX2_INLINE const char *after(const struct block *o, size_t p, size_t p0, size_t p1, bool bf16)
 {
@@ -213,14 +154,13 @@ AVX2_INLINE const char *after(const struct block *o, size_t p, size_t p0, size_t
     return o->last ? panel(o->g, p + 1, 0, bf16) : panel(o->g, p0, o->k0 + o->depth, bf16);
 }
 
-/* Rows [r, r + rows), more than FEW_ROWS, in tiles that are as equal as can be: 4 to 6 rows, and 4 + 3 for 7.
- * */
-AVX2_INLINE void many(const struct block *o, size_t r, size_t rows, size_t p0, size_t p1, bool bf16)
+/* Rows [r, r + rows), more than AVX2_FEW_MOST, in tiles of 4 to 6 rows that are as equal as can be. */
+AVX2_INLINE void run(const struct block *o, size_t r, size_t rows, size_t p0, size_t p1, bool bf16)
 {
     const size_t half_bytes = KERN_NR / 2 * sizeof(float), n_tiles = (rows + ROWS - 1) / ROWS;
     const size_t share = (o->depth + bf16) / (1 + bf16) * half_bytes / n_tiles;
 
-    fill(o, r, rows, STRIDE, bf16);
+    avx2_copy_rows(o->a, STRIDE, o->g->a, r * o->g->lda + o->k0, o->g->lda, rows, o->depth, bf16);
     for (size_t p = p0; p < p1; p++) {
         const char *b = panel(o->g, p, o->k0, bf16), *next = after(o, p, p0, p1, bf16);
 
@@ -240,41 +180,39 @@ AVX2_INLINE void many(const struct block *o, size_t r, size_t rows, size_t p0, s
 AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
 {
     float a[BLOCK_ROWS * STRIDE] __attribute__((aligned(64)));
-    size_t depth = is_few(g->m) ? FEW_DEPTH : DEPTH, panels = is_few(g->m) ? p1 - p0 : BLOCK_PANELS;
     size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
 
-    for (size_t p = p0; p < p1; p += panels)
-        for (size_t k = 0; k == 0 || k < g->k; k += depth) {
+    for (size_t p = p0; p < p1; p += BLOCK_PANELS)
+        for (size_t k = 0; k == 0 || k < g->k; k += DEPTH) {
             struct block o = {
                 .g = g,
                 .k0 = k,
-                .depth = g->k - k < depth ? g->k - k : depth,
+                .depth = g->k - k < DEPTH ? g->k - k : DEPTH,
                 .first = k == 0,
-                .last = g->k - k <= depth,
+                .last = g->k - k <= DEPTH,
                 .a = a,
             };
-            size_t end = p1 - p < panels ? p1 : p + panels;
 
-            if (is_few(g->m)) {
-                few(&o, p, end, bf16);
-                continue;
-            }
-            /* Equal blocks, for there is no tile for a last one of one or two rows. */
+            /* Equal blocks, so that none has too few rows for a tile. */
             for (size_t r = 0, n, i = blocks; r < g->m; r += n, i--) {
                 n = (g->m - r + i - 1) / i;
-                many(&o, r, n, p, end, bf16);
+                run(&o, r, n, p, p1 - p < BLOCK_PANELS ? p1 : p + BLOCK_PANELS, bf16);
             }
         }
 }
 
 void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->m > 0)
+    if (g->m > AVX2_FEW_MOST)
         gemm(g, p0, p1, false);
+    else if (g->m > 0)
+        avx2_few_f32(g, p0, p1);
 }
 
 void avx2_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->m > 0)
+    if (g->m > AVX2_FEW_MOST)
         gemm(g, p0, p1, true);
+    else if (g->m > 0)
+        avx2_few_bf16(g, p0, p1);
 }

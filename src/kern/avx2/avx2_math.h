@@ -94,6 +94,26 @@ AVX2_INLINE __m256 avx2_get(const float *p, size_t n)
     return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, avx2_first((ptrdiff_t)n));
 }
 
+/* Copies N elements, from element AT on, of each of ROWS rows of SRC (bf16 or float, LD elements apart) to
+ * fp32 rows STRIDE apart. */
+AVX2_INLINE void avx2_copy_rows(float *to, size_t stride, const void *src, size_t at, size_t ld, size_t rows,
+                                size_t n, bool bf16)
+{
+    for (size_t i = 0; i < rows; i++, to += stride, at += ld) {
+        const uint16_t *half = (const uint16_t *)src + at;
+        size_t k = 0;
+
+        if (!bf16) {
+            memcpy(to, (const float *)src + at, n * sizeof *to);
+            continue;
+        }
+        for (; k + 8 <= n; k += 8)
+            _mm256_storeu_ps(to + k, avx2_of_bf16x8(half + k));
+        for (; k < n; k++)
+            to[k] = kmath_of_bits((uint32_t)half[k] << 16);
+    }
+}
+
 AVX2_INLINE __m256 avx2_reduce(__m256 x, __m256 *r)
 {
     __m256 t = _mm256_fmadd_ps(x, _mm256_set1_ps(KMATH_LOG2E), _mm256_set1_ps(KMATH_MAGIC));

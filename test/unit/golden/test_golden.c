@@ -248,6 +248,35 @@ static void shared_goldens_agree_with_hugging_face(void **state)
     assert_true(check_root(root) >= 10);
 }
 
+/* The trained stories260K checkpoint tells its 200-token story, token for token. */
+static void stories260k_tells_its_story(void **state)
+{
+    char buf[4096], dir[8192], path[8200];
+    json_error_t je;
+    struct gallop *g;
+    json_t *doc;
+
+    (void)state;
+    if (!goldfile_shared(buf, sizeof(buf)))
+        skip();
+    snprintf(path, sizeof(path), "%s/../data/weights/stories260K/golden.json", buf);
+    snprintf(dir, sizeof(dir), "%s/../data/weights/stories260K/hf", buf);
+    doc = json_load_file(path, 0, &je);
+    if (!doc)
+        skip();
+    g = open_model(dir, "fp32", 1);
+    for (size_t i = 0; i < json_array_size(json_object_get(doc, "cases")); i++) {
+        const json_t *c = json_array_get(json_object_get(doc, "cases"), i);
+        size_t n;
+        int32_t *ids = goldfile_ids(json_object_get(c, "prompt_ids"), &n);
+
+        compare_greedy(dir, g, i, ids, n, json_object_get(c, "greedy_ids"));
+        free(ids);
+    }
+    gallop_close(g);
+    json_decref(doc);
+}
+
 static void the_comparison_fails_on_zeros_and_on_one_wrong_element(void **state)
 {
     float want[8] = {1, -2, 3, 4, 5, -6, 7, 8}, zeros[8] = {0}, wrong[8];
@@ -270,6 +299,7 @@ int main(void)
         cmocka_unit_test(the_comparison_fails_on_zeros_and_on_one_wrong_element),
         cmocka_unit_test(own_goldens_agree_with_hugging_face),
         cmocka_unit_test(shared_goldens_agree_with_hugging_face),
+        cmocka_unit_test(stories260k_tells_its_story),
     };
 
     log_set_level(LOG_ERROR);

@@ -1,0 +1,188 @@
+/* avx2_few.c - C = A x W^T + bias for up to 8 rows: three panels are read at once, as three streams.
+ *
+ * The prefetchers of the processor reach further with three streams than with one, by a third on Zen 3;
+ * asking for lines in software only hinders them there. One row takes a row of each panel in turn, with the
+ * sums of all three in registers.
+ * More rows take a piece of 1 KB of each in turn; their sums lie in a small array between pieces. Sums are in
+ * the order of ref_gemm.c. A is copied (bf16: widened) to a buffer of fp32 rows, from which it is broadcast.
+ */
+#include "kern/avx2/avx2_few.h"
+
+#include <immintrin.h>
+
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_tile.h"
+
+enum {
+    STREAMS = 3,
+    LINE = KERN_NR * sizeof(float), /* bytes of a row of fp32, and of a pair of rows of bf16 */
+    PIECE = 8,                      /* lines of a stream before the next has its turn */
+    DEPTH = 1536,                   /* of A in the buffer */
+    STRIDE = DEPTH + 16,            /* or rows would fall into one set of the cache */
+};
+
+/* Sums of a stream. */
+typedef float sums_of[AVX2_FEW_MOST][KERN_NR];
+
+/* SUMS += ROWS rows of A x DEPTH rows of each of N streams, COLS registers of them. All but the first four
+ * are constants. */
+AVX2_INLINE void piece(sums_of *sums, const float *a, const char *const *b, size_t depth, size_t at, int rows,
+                       int n, int cols, bool bf16)
+{
+    __m256 acc[STREAMS][AVX2_ROWS][4];
+    const char *p[STREAMS], *again[STREAMS];
+
+    AVX2_UNROLL
+    for (int s = 0; s < STREAMS; s++) {
+        if (s >= n)
+            break;
+        p[s] = again[s] = b[s] + at * sizeof(float);
+        /* The pairs are read twice. The compiler must not know, or it runs out of registers. */
+        __asm__("" : "+r"(again[s]));
+        AVX2_UNROLL
+        for (int r = 0; r < AVX2_ROWS; r++) {
+            AVX2_UNROLL
+            for (int v = 0; v < 4; v++)
+                if (r < rows && v < cols)
+                    acc[s][r][v] = _mm256_loadu_ps(&sums[s][r][at + 8 * (size_t)v]);
+        }
+    }
+    for (size_t k = 0; k + bf16 < depth; k += 1 + bf16) {
+        AVX2_UNROLL
+        for (int s = 0; s < STREAMS; s++) {
+            if (s >= n)
+                break;
+            if (!bf16) {
+                avx2_step(acc[s], p[s], AVX2_WHOLE, a + k, STRIDE, rows, cols);
+            } else {
+                avx2_step(acc[s], p[s], AVX2_LOWER, a + k, STRIDE, rows, cols);
+                avx2_step(acc[s], again[s], AVX2_UPPER, a + k + 1, STRIDE, rows, cols);
+            }
+            p[s] += LINE;
+            again[s] += LINE;
+        }
+    }
+    AVX2_UNROLL
+    for (int s = 0; s < STREAMS; s++) {
+        if (s >= n)
+            break;
+        if (bf16 && depth % 2)
+            avx2_step(acc[s], p[s], AVX2_LOWER, a + depth - 1, STRIDE, rows, cols);
+        AVX2_UNROLL
+        for (int r = 0; r < AVX2_ROWS; r++) {
+            AVX2_UNROLL
+            for (int v = 0; v < 4; v++)
+                if (r < rows && v < cols)
+                    _mm256_storeu_ps(&sums[s][r][at + 8 * (size_t)v], acc[s][r][v]);
+        }
+    }
+}
+
+typedef void piece_fn(sums_of *sums, const float *a, const char *const *b, size_t depth);
+
+/* WIDE pieces hold all 32 columns in registers, the others take them in halves. */
+#define WIDE(NAME, ROWS, N, BF16)                                                       \
+    static void NAME(sums_of *sums, const float *a, const char *const *b, size_t depth) \
+    {                                                                                   \
+        piece(sums, a, b, depth, 0, ROWS, N, 4, BF16);                                  \
+    }
+#define HALVES(NAME, ROWS, BF16)                                                        \
+    static void NAME(sums_of *sums, const float *a, const char *const *b, size_t depth) \
+    {                                                                                   \
+        piece(sums, a, b, depth, 0, ROWS, 1, 2, BF16);                                  \
+        piece(sums, a, b, depth, KERN_NR / 2, ROWS, 1, 2, BF16);                        \
+    }
+WIDE(f32_1x1, 1, 1, false)
+WIDE(f32_1x2, 1, 2, false)
+WIDE(f32_1x3, 1, 3, false)
+WIDE(f32_2, 2, 1, false)
+WIDE(f32_3, 3, 1, false)
+HALVES(f32_4, 4, false)
+HALVES(f32_5, 5, false)
+HALVES(f32_6, 6, false)
+WIDE(bf16_1x1, 1, 1, true)
+WIDE(bf16_1x2, 1, 2, true)
+WIDE(bf16_1x3, 1, 3, true)
+WIDE(bf16_2, 2, 1, true)
+WIDE(bf16_3, 3, 1, true)
+HALVES(bf16_4, 4, true)
+HALVES(bf16_5, 5, true)
+HALVES(bf16_6, 6, true)
+#undef WIDE
+#undef HALVES
+
+/* One row over 1, 2 or 3 streams; 2 to 6 rows over one. */
+static piece_fn *const of_streams[2][STREAMS + 1] = {{NULL, f32_1x1, f32_1x2, f32_1x3},
+                                                     {NULL, bf16_1x1, bf16_1x2, bf16_1x3}};
+static piece_fn *const of_rows[2][AVX2_ROWS + 1] = {{NULL, f32_1x1, f32_2, f32_3, f32_4, f32_5, f32_6},
+                                                    {NULL, bf16_1x1, bf16_2, bf16_3, bf16_4, bf16_5, bf16_6}};
+
+/* A block of K against N streams, piece by piece. */
+AVX2_INLINE void block(sums_of *sums, const float *a, const char *const *b, size_t n, size_t m, size_t depth,
+                       bool bf16)
+{
+    const size_t step = PIECE * (1 + bf16), half = m > AVX2_ROWS ? (m + 1) / 2 : m;
+
+    if (m == 1) {
+        of_streams[bf16][n](sums, a, b, depth);
+        return;
+    }
+    for (size_t k = 0; k < depth; k += step)
+        for (size_t s = 0; s < n; s++) {
+            const char *at = b[s] + k / (1 + bf16) * LINE;
+            size_t len = depth - k < step ? depth - k : step;
+
+            of_rows[bf16][half](&sums[s], a + k, &at, len);
+            if (m > half)
+                of_rows[bf16][m - half]((sums_of *)&sums[s][half], a + half * STRIDE + k, &at, len);
+        }
+}
+
+/* Adds the bias and writes the columns of panel P that exist. */
+static void finish(const struct kern_gemm *g, size_t p, sums_of *sums)
+{
+    for (size_t j = 0; j < KERN_NR && p * KERN_NR + j < g->n; j += 8) {
+        size_t col = p * KERN_NR + j, left = g->n - col;
+        __m256 bias = g->bias ? avx2_get(g->bias + col, left) : _mm256_setzero_ps();
+
+        for (size_t r = 0; r < g->m; r++) {
+            __m256 y = _mm256_loadu_ps(&(*sums)[r][j]);
+
+            avx2_put(g->c + r * g->ldc, col, g->bias ? _mm256_add_ps(y, bias) : y, left, false);
+        }
+    }
+}
+
+AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
+{
+    float a[AVX2_FEW_MOST * STRIDE] __attribute__((aligned(64)));
+    sums_of sums[STREAMS] __attribute__((aligned(64)));
+    const size_t panel_bytes = (g->k + bf16) / (1 + bf16) * LINE;
+    const char *b[STREAMS];
+
+    for (size_t p = p0, n; p < p1; p += n) {
+        n = p1 - p < STREAMS ? p1 - p : STREAMS;
+        memset(sums, 0, sizeof sums);
+        for (size_t k = 0; k < g->k; k += DEPTH) {
+            size_t depth = g->k - k < DEPTH ? g->k - k : DEPTH;
+
+            if (p == p0 || g->k > DEPTH)
+                avx2_copy_rows(a, STRIDE, g->a, k, g->lda, g->m, depth, bf16);
+            for (size_t s = 0; s < n; s++)
+                b[s] = (const char *)g->b + (p + s) * panel_bytes + k / (1 + bf16) * LINE;
+            block(sums, a, b, n, g->m, depth, bf16);
+        }
+        for (size_t s = 0; s < n; s++)
+            finish(g, p + s, &sums[s]);
+    }
+}
+
+void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    few(g, p0, p1, false);
+}
+
+void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    few(g, p0, p1, true);
+}

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""verbs.py - the program from outside: exit statuses, streams, JSON keys, sentences. Standard library only; GALLOP_BIN names it."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+GALLOP = os.environ.get("GALLOP_BIN", "build/gallop")
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEMO = os.path.join(ROOT, "models", "demo")
+faults = []
+count = 0
+
+
+def call(*args, stdin=None):
+    return subprocess.run([GALLOP, *map(str, args)], input=stdin, capture_output=True, timeout=100)
+
+
+def check(good, what):
+    global count
+    count += 1
+    if not good:
+        faults.append(what)
+        print("  x", what)
+
+
+def lines(r):
+    return [json.loads(x) for x in r.stdout.decode().splitlines()]
+
+
+def usage_is_2_and_a_failure_is_1():
+    check(call().returncode == 2, "no verb")
+    check(call("frobnicate").returncode == 2, "unknown verb")
+    check(call("run", "-m", DEMO).returncode == 2, "run without a prompt")
+    check(call("run", "-m", DEMO, "--temperature", "warm", "x").returncode == 2, "a bad number")
+    check(call("--help").returncode == 0, "--help")
+    check(call("run", "--help").returncode == 0, "run --help")
+    r = call("run", "-m", "/nowhere/at/all", "x")
+    check(r.returncode == 1 and b"/nowhere/at/all" in r.stderr and not r.stdout, "a folder that is not there")
+
+
+def run_prints_text_and_json_of_the_contract():
+    r = call("run", "-m", DEMO, "-n", 8, "Once upon a time")
+    check(r.returncode == 0 and r.stdout.endswith(b"\n") and len(r.stdout) > 8, "run prints text")
+    o = lines(call("run", "-m", DEMO, "-n", 8, "--json", "--logprobs", 2, "Once upon a time"))
+    check(len(o) == 1, "one object")
+    o = o[0]
+    for key in ("index", "prompt_ids", "output_ids", "text", "finish_reason", "stop_reason", "logprobs", "timing"):
+        check(key in o, "key " + key)
+    check(o["text"] == r.stdout.decode()[:-1], "the same text with and without --json")
+    check(o["finish_reason"] == "length" and o["stop_reason"] is None, "finish reason")
+    check(len(o["output_ids"]) == 8 and len(o["logprobs"]) == 8 and len(o["logprobs"][0]["top"]) == 2, "lengths")
+    check(set(o["timing"]) == {"load_s", "prefill_s", "decode_s", "prompt_tokens", "output_tokens"}, "timing keys")
+    check(o["logprobs"][0]["top"][0] == [o["logprobs"][0]["id"], o["logprobs"][0]["logprob"]], "greedy takes the likeliest")
+
+
+def a_stop_string_is_cut_and_named():
+    o = lines(call("run", "-m", DEMO, "-n", 60, "--json", "Once upon a time"))[0]
+    word = o["text"].split()[5]
+    s = lines(call("run", "-m", DEMO, "-n", 60, "--json", "--stop", word, "Once upon a time"))[0]
+    check(s["finish_reason"] == "stop" and s["stop_reason"] == word, "stop reason")
+    check(word not in s["text"] and o["text"].startswith(s["text"]), "the text in front of it stays")
+
+
+def one_bad_request_leaves_the_others_alone():
+    good = {"ids": [5, 6, 7], "max_new_tokens": 4, "ignore_eos": True}
+    bad = [{"ids": [5, 10**6]}, {"ids": []}, {"prompt": "x", "temperature": "hot"}, {"prompt": "x", "colour": 1},
+           {"ids": [9] * 5000}]
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as f:
+        f.write("\n".join(json.dumps(x) for x in [good, *bad, good]))
+        f.flush()
+        r = call("run", "-m", DEMO, "--greedy", "--json", "--batch", f.name)
+    o = lines(r)
+    check(r.returncode == 1 and [x["index"] for x in o] == list(range(7)), "answers in input order, exit status 1")
+    check(all("error" in x for x in o[1:6]) and "error" not in o[0], "the bad ones say why")
+    check(o[0]["output_ids"] == o[6]["output_ids"] and len(o[0]["output_ids"]) == 4, "the good ones are served")
+    check("outside the vocabulary" in o[1]["error"] and "empty" in o[2]["error"] and "colour" in o[4]["error"], "sentences")
+
+
+def a_seed_repeats_and_another_differs():
+    args = ["run", "-m", DEMO, "-n", 30, "--do-sample", "--temperature", "1.2", "--json", "Once upon a time"]
+    a, b, c = (lines(call(*args, "--seed", s))[0]["output_ids"] for s in (1, 1, 2))
+    check(a == b and a != c, "seeds")
+
+
+def the_context_that_cuts_an_answer_is_announced():
+    r = call("run", "-m", DEMO, "--max-model-len", 16, "--ignore-eos", "-n", 100, "--ids", "5,6,7,8")
+    check(r.returncode == 0 and b"context of 16" in r.stderr, "announced")
+
+
+def tokenize_goes_there_and_back():
+    text = "Once upon a time, caf\u00e9 \U0001f600!"
+    ids = lines(call("tokenize", "-m", DEMO, "--json", "--no-special", text))[0]["ids"]
+    back = lines(call("tokenize", "-m", DEMO, "--decode", "--json", "--ids", ",".join(map(str, ids))))[0]["text"]
+    check(back == text, "text -> ids -> text")
+    pieces = lines(call("tokenize", "-m", DEMO, "--decode", "--stream", "--batch", "/dev/stdin",
+                        stdin=json.dumps({"ids": ids}).encode()))[0]["pieces"]
+    check("".join(pieces) == text and len(pieces) == len(ids), "streamed pieces")
+
+
+def render_chat_and_inspect_speak_json():
+    messages = json.dumps([{"role": "user", "content": "Hello"}]).encode()
+    r = call("render", "-m", DEMO, "--messages", "/dev/stdin", stdin=messages)
+    check(r.returncode == 0 and b"Hello" in r.stdout and not r.stdout.endswith(b"\n\n"), "render")
+    o = lines(call("inspect", "-m", DEMO, "--json"))[0]
+    check(o["architecture"] == "LlamaForCausalLM" and o["kv"]["bytes_per_token"] > 0, "inspect")
+    check(all({"name", "dtype", "shape", "file"} <= set(t) for t in o["tensors"]), "every tensor")
+    r = call("chat", "-m", DEMO, "--greedy", "-n", 20, stdin=b"Hello\n/stats\n/quit\n")
+    check(r.returncode == 0 and len(r.stdout) > 10, "a piped conversation")
+
+
+def synth_writes_what_opens():
+    with tempfile.TemporaryDirectory() as d:
+        m = os.path.join(d, "m")
+        check(call("synth", "smollm2-135m", "--layers", 1, "-o", m).returncode == 0, "synth")
+        check(call("run", "-m", m, "-n", 2, "--ids", "1,2,3").returncode == 0, "and runs")
+
+
+def ppl_counts_what_it_scores():
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+        f.write("Once upon a time there was a little fox. " * 20)
+        f.flush()
+        o = lines(call("ppl", "-m", DEMO, "--file", f.name, "--ctx", 64, "--kl", "--json"))[0]
+    check(o["tokens"] > 100 and o["ppl"] > 1 and 0 <= o["kl_mean"] < 0.05 and 0 < o["top1_agree"] <= 1, "ppl --kl")
+
+
+for test in [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", None) == "__main__"
+             and v not in (call, check, lines)]:
+    test()
+print(f"{count - len(faults)} passed, {len(faults)} failed")
+sys.exit(1 if faults else 0)
