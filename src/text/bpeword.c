@@ -18,7 +18,7 @@
 #include "text/tokbytes.h"
 #include "text/tokids.h"
 
-enum { CACHE_SLOTS = 1 << 14, KEY_MAX = 30, CACHED_IDS = 8, SHORT_WORD = 48 };
+enum { LEAST_SLOTS = 256, MOST_SLOTS = 1 << 14, KEY_MAX = 30, CACHED_IDS = 8, SHORT_WORD = 48 };
 
 #define NO_MERGE UINT64_MAX
 
@@ -31,6 +31,7 @@ _Static_assert(sizeof(struct cached) == 64, "a cached word is one line");
 
 struct bpeword_work {
     struct cached *cache;
+    size_t slot_mask;
     const struct bpe *owner; /* whose words the cache holds */
     uint32_t *id, *next, *prev;
     uint64_t *found; /* rank << 32 | merged, of a symbol with its right neighbour */
@@ -38,11 +39,19 @@ struct bpeword_work {
     size_t id_cap, next_cap, prev_cap, found_cap;
 };
 
-struct bpeword_work *bpeword_work_new(void)
+struct bpeword_work *bpeword_work_new(const struct bpe *b)
 {
     struct bpeword_work *w = mem_zalloc(1, sizeof(*w), MEM_TEXT);
+    size_t slots = LEAST_SLOTS;
 
-    if (w && !(w->cache = mem_zalloc(CACHE_SLOTS, sizeof(*w->cache), MEM_TEXT))) {
+    if (!w)
+        return NULL;
+    while (slots < b->vocab->n && slots < MOST_SLOTS)
+        slots *= 2;
+    w->owner = b;
+    w->slot_mask = slots - 1;
+    w->cache = mem_zalloc(slots, sizeof(*w->cache), MEM_TEXT);
+    if (!w->cache) {
         mem_free(w);
         w = NULL;
     }
@@ -327,7 +336,7 @@ static int cached_word(const struct bpe *b, struct bpeword_work *w, const char *
     int rc;
 
     if (n <= KEY_MAX) {
-        c = &w->cache[XXH3_64bits(s, n) & (CACHE_SLOTS - 1)];
+        c = &w->cache[XXH3_64bits(s, n) & w->slot_mask];
         if (c->n == n && memcmp(c->key, s, n) == 0)
             return tokids_add(out, c->id, c->n_ids) ? 0 : err_nomem(e, "ids");
     }
@@ -368,8 +377,7 @@ int bpeword_encode(const struct bpe *b, struct bpeword_work *w, const char *s, s
 {
     uint32_t id;
 
-    ASSERT(!w->owner || w->owner == b, "a cache belongs to one tokenizer");
-    w->owner = b;
+    ASSERT(w->owner == b, "a cache belongs to one tokenizer");
     if (n == 0)
         return 0;
     if (b->ignore_merges && !b->byte_level && tokvocab_find(b->vocab, s, n, &id))

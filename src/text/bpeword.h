@@ -10,8 +10,8 @@
 
 struct bpeword_work; /* cache and arrays of one thread; used with one struct bpe only */
 
-struct bpeword_work *bpeword_work_new(void);    /* NULL: out of memory */
-void bpeword_work_free(struct bpeword_work *w); /* NULL is fine */
+struct bpeword_work *bpeword_work_new(const struct bpe *b); /* NULL: out of memory */
+void bpeword_work_free(struct bpeword_work *w);             /* NULL is fine */
 
 /* Appends the ids of the word S (good UTF-8 unless byte_level). ERR_NOMEM, or ERR_INPUT for a word of 2
  * GiB. */

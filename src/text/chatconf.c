@@ -279,7 +279,9 @@ static int read_additional(struct reader *r, bool *some)
 
     buf_init(&path, MEM_TEXT);
     buf_fmt(&path, "%s/%s", r->dir, folder);
-    dir = path.oom ? NULL : opendir(path.data);
+    if (path.oom)
+        rc = err_nomem(r->e, "a path");
+    dir = rc ? NULL : opendir(path.data);
     while (dir && rc == 0 && (d = readdir(dir)) != NULL) {
         struct jp_str name = {d->d_name, strlen(d->d_name)};
         bool there;

@@ -8,7 +8,7 @@
 
 #include "text/jinja_str.h"
 
-enum { MAX_DIGITS = JINT_MAX_BITS / 32, MAX_DECIMALS = 4300 };
+enum { MAX_DIGITS = JINT_MAX_BITS / 32, MAX_DECIMALS = 4300, DOUBLE_DIGITS = 34 /* 1024 + 64 bits */ };
 
 /* Sign and magnitude of any integer; d points into the value or into own. */
 struct mag {
@@ -335,20 +335,47 @@ double jinja_int_to_double(struct jv v)
     return m.negative ? -f : f;
 }
 
-struct jv jinja_int_from_double(struct jrun *r, double f)
+/* The digits of the absolute value of a double without fraction; at least 2^53, so that its bits end above
+ * the point. */
+static void double_digits(double f, uint32_t d[DOUBLE_DIGITS])
 {
-    uint32_t d[34] = {0}; /* 1024 + 64 bits */
     int exponent;
-    uint64_t m;
+    uint64_t m = (uint64_t)ldexp(frexp(fabs(f), &exponent), 53);
 
-    if (f > -9.2e18 && f < 9.2e18)
-        return jv_int((int64_t)f);
-    m = (uint64_t)ldexp(frexp(fabs(f), &exponent), 53);
+    memset(d, 0, DOUBLE_DIGITS * sizeof(*d));
     exponent -= 53;
     for (int i = 0; i < 53; i++)
         if (m >> i & 1)
             d[(exponent + i) / 32] |= UINT32_C(1) << ((exponent + i) % 32);
-    return store(r, f < 0, d, 34);
+}
+
+struct jv jinja_int_from_double(struct jrun *r, double f)
+{
+    uint32_t d[DOUBLE_DIGITS];
+
+    if (f > -9.2e18 && f < 9.2e18)
+        return jv_int((int64_t)f);
+    double_digits(f, d);
+    return store(r, f < 0, d, DOUBLE_DIGITS);
+}
+
+int jinja_int_cmp_double(struct jv v, double whole)
+{
+    uint32_t d[DOUBLE_DIGITS];
+    size_t n = DOUBLE_DIGITS;
+    struct mag m;
+    int c;
+
+    if (!jv_is(v, JV_BIG) && whole > -9.2e18 && whole < 9.2e18)
+        return jinja_int_cmp(v, jv_int((int64_t)whole));
+    load(&m, v);
+    if (m.negative != (whole < 0))
+        return m.negative ? -1 : 1;
+    double_digits(whole, d);
+    while (n && d[n - 1] == 0)
+        n--;
+    c = cmp_mag(m.d, m.n, d, n);
+    return m.negative ? -c : c;
 }
 
 static unsigned digit(char c)

@@ -27,7 +27,8 @@ void jinja_int_divmod(struct jrun *r, struct jv a, struct jv b, struct jv *quoti
 struct jv jinja_int_pow(struct jrun *r, struct jv base, uint64_t exponent);
 struct jv jinja_int_neg(struct jrun *r, struct jv a);
 
-int jinja_int_cmp(struct jv a, struct jv b); /* -1, 0, 1 */
+int jinja_int_cmp(struct jv a, struct jv b);         /* -1, 0, 1 */
+int jinja_int_cmp_double(struct jv a, double whole); /* WHOLE: finite, without fraction */
 bool jinja_int_negative(struct jv a);
 bool jinja_int_zero(struct jv a);
 double jinja_int_to_double(struct jv a); /* infinite when it does not fit */

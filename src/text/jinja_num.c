@@ -164,20 +164,16 @@ struct jv jinja_num_abs(struct jrun *r, struct jv a)
     return jinja_int_negative(a) ? jinja_int_neg(r, a) : jv_is(a, JV_BOOL) ? jv_int(a.u.b) : a;
 }
 
-/* Compares an integer with a finite double exactly. */
+/* Compares an integer with a double exactly. */
 static int cmp_int_float(struct jv a, double f)
 {
-    double x = jinja_int_to_double(a), whole = floor(f);
+    double x = jinja_int_to_double(a);
 
-    if (isinf(f) || fabs(x) < 9007199254740992.0 || fabs(f) < 9007199254740992.0)
+    if (isinf(f))
+        return f > 0 ? -1 : 1;
+    if (x != f || fabs(f) < 9007199254740992.0)
         return x < f ? -1 : x > f;
-    if (x != whole)
-        return x < whole ? -1 : 1;
-    if (jv_is(a, JV_BIG)) /* equal after rounding: only the dropped bits could tell, which nobody asks for */
-        return 0;
-    if (whole >= 9223372036854775808.0)
-        return -1;
-    return jv_index(a) < (int64_t)whole ? -1 : jv_index(a) > (int64_t)whole;
+    return jinja_int_cmp_double(a, f); /* equal after rounding */
 }
 
 int jinja_num_cmp(struct jv a, struct jv b)

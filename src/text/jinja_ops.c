@@ -54,32 +54,43 @@ static struct jv add_lists(struct jrun *r, struct jv a, struct jv b)
     return v;
 }
 
+static struct jv repeat_list(struct jrun *r, struct jv a, size_t times)
+{
+    struct jv v = jv_of((enum jv_type)a.type);
+    size_t n = a.u.list->n, total, bytes;
+    struct jlist *l;
+
+    if (__builtin_mul_overflow(n, times, &total) || __builtin_mul_overflow(total, sizeof(v), &bytes) ||
+        __builtin_add_overflow(bytes, sizeof(*l), &bytes))
+        bytes = SIZE_MAX;
+    l = jinja_run_alloc(r, bytes);
+    if (!l)
+        return jv_none();
+    l->n = total;
+    for (size_t i = 0; i < total; i++)
+        l->v[i] = a.u.list->v[i % n];
+    v.u.list = l;
+    return v;
+}
+
 /* A string, list or tuple, several times over. */
 static struct jv repeat(struct jrun *r, struct jv a, struct jv times)
 {
-    size_t n = jv_is_int(times) && jv_index(times) > 0 ? (size_t)jv_index(times) : 0, total;
     struct jbuf b = {.r = r};
-    struct jgrow g = {.r = r};
+    size_t n;
     struct jv v;
 
     if (jv_is(times, JV_BIG)) {
         jinja_run_fail(r, "cannot fit 'int' into an index-sized integer");
         return jv_none();
     }
-    if (jv_is(a, JV_STR)) {
-        jinja_str_pad(&b, a, n);
-        v = jinja_str_done(&b);
-        v.flags = jv_is(v, JV_STR) ? a.flags : 0;
-        return v;
-    }
-    if (__builtin_mul_overflow(n, a.u.list->n, &total) || !jinja_run_step(r, total)) {
-        jinja_run_fail(r, "the repeated list is too long");
-        return jv_none();
-    }
-    for (size_t i = 0; i < total; i++)
-        if (!jinja_val_push(&g, a.u.list->v[i % a.u.list->n]))
-            break;
-    return jinja_val_done(&g, (enum jv_type)a.type);
+    n = jv_index(times) > 0 ? (size_t)jv_index(times) : 0;
+    if (!jv_is(a, JV_STR))
+        return repeat_list(r, a, n);
+    jinja_str_pad(&b, a, n);
+    v = jinja_str_done(&b);
+    v.flags = jv_is(v, JV_STR) ? a.flags : 0;
+    return v;
 }
 
 static bool repeatable(struct jv v)

@@ -4,7 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Every byte that continues a character has bit 7 set and bit 6 clear: eight of them are counted at a time. */
+/* Every byte that continues a character has bit 7 set and bit 6 clear: eight of them are counted at a time.
+ * */
 size_t jinja_str_count(const char *p, size_t n)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -233,7 +234,7 @@ void jinja_str_pad(struct jbuf *b, struct jv fill, size_t times)
 
     if (__builtin_mul_overflow(n, times, &bytes))
         bytes = SIZE_MAX;
-    if (bytes == 0 || !jinja_run_step(b->r, bytes / 64) || !make_room(b, bytes))
+    if (bytes == 0 || !make_room(b, bytes) || !jinja_run_step(b->r, bytes / 64))
         return;
     if (n == 1)
         memset(b->p + b->n, (unsigned char)fill.u.str->p[0], bytes);

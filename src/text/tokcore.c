@@ -129,7 +129,7 @@ struct tokcore_scratch *tokcore_take(const struct tok *t)
     buf_init(&s->clean, MEM_TEXT);
     s->re = pretokre_work_new();
     if (!s->re || !pretok_work_init(&s->pre, &t->pre, s->re) ||
-        (t->model == TOKCORE_BPE && !(s->bpe = bpeword_work_new()))) {
+        (t->model == TOKCORE_BPE && !(s->bpe = bpeword_work_new(&t->bpe)))) {
         scratch_free(s);
         return NULL;
     }

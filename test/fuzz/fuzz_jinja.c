@@ -9,8 +9,10 @@
 #include "text/jinja_run.h"
 
 static const char variables[] =
-    "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},{\"role\":\"user\",\"content\":\"h\\u00e9 \\ud83d\\ude00\"},"
-    "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}}]}],"
+    "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},"
+    "{\"role\":\"user\",\"content\":\"h\\u00e9 \\ud83d\\ude00\"},"
+    "{\"role\":\"assistant\",\"content\":null,"
+    "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}}]}],"
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}],"
     "\"bos_token\":\"<s>\",\"add_generation_prompt\":true,\"n\":7,\"x\":-2.5,\"nums\":[3,1,2],\"d\":{\"b\":1,\"a\":2}}";
 
@@ -18,7 +20,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct jinja_limits limit = {.steps = 300000, .bytes = 16 << 20, .output = 1 << 20, .depth = 400};
+    static const struct jinja_limits limit = {
+        .steps = 300000, .bytes = 16 << 20, .output = 1 << 20, .depth = 400};
     const struct tm now = {.tm_year = 126, .tm_mon = 6, .tm_mday = 1};
     const char *text = (const char *)data;
     size_t n = size ? strnlen(text, size) : 0;

@@ -102,10 +102,13 @@ class Story:
         self.text, self.topic, self.hero, self.qa = " ".join(sentences), topic, hero, qa
 
 
+def preposition(place):
+    return "at" if place.startswith("the edge") else "on" if place.startswith(("a farm", "a tall")) else "in"
+
+
 def begin(r, w, place):
     """Two opening sentences and the questions they answer."""
-    prep = "at" if place.startswith("the edge") else "on" if place.startswith(("a farm", "a tall")) else "in"
-    home = f"{prep} {place}"
+    home = f"{preposition(place)} {place}"
     out = [
         r.choice(START).format(x=w.intro),
         r.choice((f"{w.He} lived {home}.", f"{w.name} lived {home}.", f"{w.His} home was {home}.")),

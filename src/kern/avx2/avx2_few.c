@@ -1,4 +1,4 @@
-/* avx2_few.c - C = A x W^T + bias for up to 8 rows: three panels are read at once, as three streams.
+/* avx2_few.c - C = A x W^T + bias for few rows: three panels are read at once, as three streams.
  *
  * The prefetchers of the processor reach further with three streams than with one, by a third on Zen 3;
  * asking for lines in software only hinders them there. One row takes a row of each panel in turn, with the
@@ -22,7 +22,7 @@ enum {
 };
 
 /* Sums of a stream. */
-typedef float sums_of[AVX2_FEW_MOST][KERN_NR];
+typedef float sums_of[AVX2_FEW_MOST_F32][KERN_NR];
 
 /* SUMS += ROWS rows of A x DEPTH rows of each of N streams, COLS registers of them. All but the first four
  * are constants. */
@@ -106,22 +106,20 @@ WIDE(bf16_1x3, 1, 3, true)
 WIDE(bf16_2, 2, 1, true)
 WIDE(bf16_3, 3, 1, true)
 HALVES(bf16_4, 4, true)
-HALVES(bf16_5, 5, true)
-HALVES(bf16_6, 6, true)
 #undef WIDE
 #undef HALVES
 
-/* One row over 1, 2 or 3 streams; 2 to 6 rows over one. */
+/* One row over 1, 2 or 3 streams; 2 and more rows over one. */
 static piece_fn *const of_streams[2][STREAMS + 1] = {{NULL, f32_1x1, f32_1x2, f32_1x3},
                                                      {NULL, bf16_1x1, bf16_1x2, bf16_1x3}};
-static piece_fn *const of_rows[2][AVX2_ROWS + 1] = {{NULL, f32_1x1, f32_2, f32_3, f32_4, f32_5, f32_6},
-                                                    {NULL, bf16_1x1, bf16_2, bf16_3, bf16_4, bf16_5, bf16_6}};
+static piece_fn *const of_rows[2][AVX2_FEW_MOST_F32 + 1] = {
+    {NULL, f32_1x1, f32_2, f32_3, f32_4, f32_5, f32_6}, {NULL, bf16_1x1, bf16_2, bf16_3, bf16_4}};
 
 /* A block of K against N streams, piece by piece. */
 AVX2_INLINE void block(sums_of *sums, const float *a, const char *const *b, size_t n, size_t m, size_t depth,
                        bool bf16)
 {
-    const size_t step = PIECE * (1 + bf16), half = m > AVX2_ROWS ? (m + 1) / 2 : m;
+    const size_t step = PIECE * (1 + bf16);
 
     if (m == 1) {
         of_streams[bf16][n](sums, a, b, depth);
@@ -130,11 +128,8 @@ AVX2_INLINE void block(sums_of *sums, const float *a, const char *const *b, size
     for (size_t k = 0; k < depth; k += step)
         for (size_t s = 0; s < n; s++) {
             const char *at = b[s] + k / (1 + bf16) * LINE;
-            size_t len = depth - k < step ? depth - k : step;
 
-            of_rows[bf16][half](&sums[s], a + k, &at, len);
-            if (m > half)
-                of_rows[bf16][m - half]((sums_of *)&sums[s][half], a + half * STRIDE + k, &at, len);
+            of_rows[bf16][m](&sums[s], a + k, &at, depth - k < step ? depth - k : step);
         }
 }
 
@@ -155,7 +150,7 @@ static void finish(const struct kern_gemm *g, size_t p, sums_of *sums)
 
 AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
 {
-    float a[AVX2_FEW_MOST * STRIDE] __attribute__((aligned(64)));
+    float a[AVX2_FEW_MOST_F32 * STRIDE] __attribute__((aligned(64)));
     sums_of sums[STREAMS] __attribute__((aligned(64)));
     const size_t panel_bytes = (g->k + bf16) / (1 + bf16) * LINE;
     const char *b[STREAMS];

@@ -4,9 +4,10 @@
 
 #include "kern/kern.h"
 
-enum { AVX2_FEW_MOST = 8 }; /* rows of a call; beyond, arithmetic is the bound */
+/* Most rows of a call. Beyond, arithmetic is the bound, and avx2_gemm.c does better. */
+enum { AVX2_FEW_MOST_F32 = 6, AVX2_FEW_MOST_BF16 = 4 };
 
-/* The gemm of kern.h for 1 <= g->m <= AVX2_FEW_MOST. */
+/* The gemms of kern.h for at least one row and at most as many as above. */
 void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 

@@ -6,7 +6,7 @@
  *           far wait in C, which changes no bit. The next block of panel is prefetched, a line a step
  *
  * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts; bf16 adds 2 shifts or masks.
- * Up to 8 rows are left to avx2_few.c.
+ * Few rows are left to avx2_few.c.
  */
 #include <immintrin.h>
 
@@ -114,16 +114,18 @@ typedef void tile_fn(const struct place *p, size_t ldc, const float *a, const ch
     {                                                                                                \
         tile(p, ldc, a, b, depth, ROWS_, BF16_);                                                     \
     }
+TILE(f32_3, 3, false)
 TILE(f32_4, 4, false)
 TILE(f32_5, 5, false)
 TILE(f32_6, 6, false)
+TILE(bf16_3, 3, true)
 TILE(bf16_4, 4, true)
 TILE(bf16_5, 5, true)
 TILE(bf16_6, 6, true)
 #undef TILE
 
-static tile_fn *const tiles[2][ROWS + 1] = {{NULL, NULL, NULL, NULL, f32_4, f32_5, f32_6},
-                                            {NULL, NULL, NULL, NULL, bf16_4, bf16_5, bf16_6}};
+static tile_fn *const tiles[2][ROWS + 1] = {{NULL, NULL, NULL, f32_3, f32_4, f32_5, f32_6},
+                                            {NULL, NULL, NULL, bf16_3, bf16_4, bf16_5, bf16_6}};
 
 /* Panel P from row K on. */
 AVX2_INLINE const char *panel(const struct kern_gemm *g, size_t p, size_t k, bool bf16)
@@ -154,7 +156,7 @@ AVX2_INLINE const char *after(const struct block *o, size_t p, size_t p0, size_t
     return o->last ? panel(o->g, p + 1, 0, bf16) : panel(o->g, p0, o->k0 + o->depth, bf16);
 }
 
-/* Rows [r, r + rows), more than AVX2_FEW_MOST, in tiles of 4 to 6 rows that are as equal as can be. */
+/* Rows [r, r + rows), 4 or more, in tiles that are as equal as can be: 4 to 6 rows, and 4 + 3 for 7. */
 AVX2_INLINE void run(const struct block *o, size_t r, size_t rows, size_t p0, size_t p1, bool bf16)
 {
     const size_t half_bytes = KERN_NR / 2 * sizeof(float), n_tiles = (rows + ROWS - 1) / ROWS;
@@ -203,7 +205,7 @@ AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16
 
 void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->m > AVX2_FEW_MOST)
+    if (g->m > AVX2_FEW_MOST_F32)
         gemm(g, p0, p1, false);
     else if (g->m > 0)
         avx2_few_f32(g, p0, p1);
@@ -211,7 +213,7 @@ void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 
 void avx2_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->m > AVX2_FEW_MOST)
+    if (g->m > AVX2_FEW_MOST_BF16)
         gemm(g, p0, p1, true);
     else if (g->m > 0)
         avx2_few_bf16(g, p0, p1);

@@ -6,7 +6,7 @@
  * A full tile takes 24 vfmadd231ps, 2 loads and 12 broadcasts a step. Zen 4 issues one 512-bit FMA and one
  * 512-bit load (or two narrower ones) a cycle: 24 cycles, the loads hide. Zen 5 and Intel with two FMA ports:
  * 12 cycles, 14 loads at two a cycle still hide (llvm-mca, Ice Lake: 13.1 with the loop's own instructions).
- * One row: two chains of latency 4, 128 bytes in 4 cycles, far above what memory gives a core.
+ * One row with four panels: eight chains, 512 bytes in 10 cycles, far above what memory gives a core.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"

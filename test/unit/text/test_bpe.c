@@ -154,10 +154,11 @@ static void words_of_any_length_merge_by_the_definition(void **state)
 {
     (void)state;
     for (int round = 0; round < 60; round++) {
-        struct bpeword_work *w = bpeword_work_new();
+        struct bpeword_work *w;
         struct model m;
 
         make(&m, letters, 2 + dice(5), round % 2, 3 + dice(60));
+        w = bpeword_work_new(&m.bpe);
         for (int k = 0; k < 40; k++) {
             char text[1024];
             size_t n = 0, want = k % 8 == 0 ? 200 + dice(100) : 1 + dice(70);
@@ -197,23 +198,24 @@ static void unknown_characters_fuse_or_not(void **state)
 {
     static const char text[] = "xa\xc3\xa9\xc3\xa9"
                                "a";
-    struct bpeword_work *w = bpeword_work_new();
+    struct bpeword_work *w;
     struct tok_ids ids = {0};
     struct model m;
 
     (void)state;
     make(&m, letters, 2, false, 1);
+    w = bpeword_work_new(&m.bpe);
     m.bpe.has_unk = true;
     m.bpe.unk = 2; /* the result of the one rule, so part of none */
     assert_int_equal(bpeword_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5);
     bpeword_work_free(w); /* what is remembered depends on the settings */
-    w = bpeword_work_new();
+    w = bpeword_work_new(&m.bpe);
     m.bpe.fuse_unk = true;
     assert_int_equal(bpeword_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4);
     bpeword_work_free(w);
-    w = bpeword_work_new();
+    w = bpeword_work_new(&m.bpe);
     m.bpe.has_unk = false; /* then they vanish */
     assert_int_equal(bpeword_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4 + 2);
@@ -227,7 +229,7 @@ static void derived_rules_are_those_of_every_cut(void **state)
     static const char *const piece[] = {"a", "b", "ab", "aba", "ba"};
     static const uint32_t rank[] = {0, 1, 2, 3, 4};
     struct model m = {0};
-    struct bpeword_work *w = bpeword_work_new();
+    struct bpeword_work *w;
     struct tok_ids ids = {0};
 
     (void)state;
@@ -237,6 +239,7 @@ static void derived_rules_are_those_of_every_cut(void **state)
     assert_int_equal(bpe_derive(&m.bpe, &m.vocab, rank, NULL), 0);
     assert_int_equal(m.bpe.n_added, 4); /* a+b, ab+a, a+ba, b+a */
     assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
+    w = bpeword_work_new(&m.bpe);
     assert_int_equal(bpeword_encode(&m.bpe, w, "ababa", 5, &ids, NULL), 0);
     assert_int_equal(ids.n, 2); /* ab ab a, then ab + aba: the leftmost pair is ab + ab, which is no rule */
     assert_true(ids.id[0] == 2 && ids.id[1] == 3);
@@ -254,7 +257,7 @@ static double seconds_for(const struct model *m, const char *unit, size_t n)
     for (size_t i = 0; i < n; i += step)
         memcpy(text + i, unit, step);
     for (int turn = 0; turn < 3; turn++) {
-        struct bpeword_work *w = bpeword_work_new();
+        struct bpeword_work *w = bpeword_work_new(&m->bpe);
         struct tok_ids ids = {0};
         double begin = clock_seconds(), took;
 

@@ -1,0 +1,160 @@
+/* jinjacase.c - helpers of the tests of templates. */
+#include "jinjacase.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/jpull.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "text/jinja.h"
+
+const struct tm jinjacase_now = {.tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_hour = 12};
+
+const char *jinjacase_path(const char *name)
+{
+    static char path[1024];
+
+    snprintf(path, sizeof(path), "%s/test/data/templates/%s", GALLOP_SOURCE_DIR, name);
+    return path;
+}
+
+char *jinjacase_read(const char *name, size_t *n)
+{
+    struct map_file m;
+    struct err e = {0};
+    char *copy;
+
+    if (map_file_open(&m, jinjacase_path(name), &e) != 0)
+        fail_msg("%s", e.msg);
+    copy = mem_strndup(m.len ? m.bytes : "", m.len, MEM_TEXT);
+    assert_non_null(copy);
+    *n = m.len;
+    map_file_close(&m);
+    return copy;
+}
+
+int jinjacase_render(const char *template, const char *variables, struct buf *out, struct err *e)
+{
+    struct jinja *j;
+    int rc;
+
+    buf_init(out, MEM_TEXT);
+    rc = jinja_parse(&j, template, strlen(template), "t", e);
+    if (rc == 0)
+        rc = jinja_render_text(j, variables, strlen(variables), "variables", &jinjacase_now, out, e);
+    jinja_free(j);
+    return rc;
+}
+
+/* One case: its template and what it should come to; s is NULL for a refusal. */
+struct expected {
+    struct jp_str template, output;
+};
+
+static void read_case(struct jp *j, struct expected *x)
+{
+    struct jp_str key;
+
+    *x = (struct expected){.output = {NULL, 0}};
+    for (jp_enter_object(j); jp_key(j, &key);) {
+        if (jp_is(&key, "template"))
+            jp_string(j, &x->template);
+        else if (jp_is(&key, "output"))
+            jp_string(j, &x->output);
+        else
+            jp_skip(j);
+    }
+}
+
+static bool run_case(const struct expected *x, const struct jp_str *variables, bool show)
+{
+    struct buf out = {.tag = MEM_TEXT};
+    struct err e = {0};
+    struct jinja *j;
+    int rc = jinja_parse(&j, x->template.s, x->template.n, "t", &e);
+    bool good;
+
+    if (rc == 0)
+        rc = jinja_render_text(j, variables->s, variables->n, "variables", &jinjacase_now, &out, &e);
+    jinja_free(j);
+    good = x->output.s ? rc == 0 && out.len == x->output.n &&
+                             memcmp(out.data ? out.data : "", x->output.s, out.len) == 0
+                       : rc == ERR_INPUT;
+    if (!good && show)
+        print_error("%.*s\n  gives %s\n  not   %.*s\n", (int)x->template.n, x->template.s,
+                    rc         ? e.msg
+                    : out.data ? out.data
+                               : "",
+                    (int)x->output.n, x->output.s ? x->output.s : "an error");
+    buf_fini(&out);
+    return good;
+}
+
+size_t jinjacase_run(const char *text, size_t n, size_t *n_cases, bool show)
+{
+    struct jp_str key, variables = {"{}", 2};
+    struct arena arena;
+    struct err e = {0};
+    struct jp j;
+    size_t bad = 0;
+
+    *n_cases = 0;
+    arena_init(&arena, MEM_TEXT);
+    assert_int_equal(jp_open(&j, text, n, "fixture", &arena, &e), 0);
+    for (jp_enter_object(&j); jp_key(&j, &key);) {
+        if (jp_is(&key, "context")) {
+            variables = jp_raw(&j);
+        } else if (jp_is(&key, "cases")) {
+            for (jp_enter_array(&j); jp_elem(&j); ++*n_cases) {
+                struct expected x;
+
+                read_case(&j, &x);
+                bad += !run_case(&x, &variables, show);
+            }
+        } else {
+            jp_skip(&j);
+        }
+    }
+    if (jp_finish(&j) != 0)
+        fail_msg("%s", e.msg);
+    arena_fini(&arena);
+    return bad;
+}
+
+bool jinjacase_gives(const char *template, const char *variables, const char *text)
+{
+    struct err e = {0};
+    struct buf out;
+    int rc = jinjacase_render(template, variables, &out, &e);
+    bool same = rc == 0 && out.len == strlen(text) && memcmp(out.data ? out.data : "", text, out.len) == 0;
+
+    if (!same)
+        print_error("%s\n  gives %s\n  not   %s\n", template, rc ? e.msg : out.data ? out.data : "", text);
+    buf_fini(&out);
+    return same;
+}
+
+bool jinjacase_refused(const char *template, const char *variables, const char *words)
+{
+    struct err e = {0};
+    struct buf out;
+    int rc = jinjacase_render(template, variables, &out, &e);
+    bool good = rc == ERR_INPUT && strstr(e.msg, words) && out.len == 0;
+
+    if (!good)
+        print_error("%s\n  gives %s\n  not an error with '%s'\n", template,
+                    rc         ? e.msg
+                    : out.data ? out.data
+                               : "",
+                    words);
+    buf_fini(&out);
+    return good;
+}

@@ -1,0 +1,300 @@
+/* test_chat.c - the chat template of a folder: which file it is taken from, which tokens it sees, what
+ * becomes of the messages, and what is said when something is wrong.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "jinjacase.h"
+#include "text/chat.h"
+
+static struct chat *open_folder(const char *name)
+{
+    char path[80];
+    struct chat *c;
+    struct err e = {0};
+
+    snprintf(path, sizeof(path), "chat/%s", name);
+    if (chat_open(&c, jinjacase_path(path), &e) != 0)
+        fail_msg("%s", e.msg);
+    return c;
+}
+
+/* What FOLDER's template comes to for a request; an error's message if it fails. For mem_free(). */
+static char *rendered(const char *folder, const char *request, const char *template, bool prompt)
+{
+    struct chat *c = open_folder(folder);
+    json_t *q = json_loads(request, 0, NULL);
+    struct buf out = {.tag = MEM_TEXT};
+    struct err e = {0};
+    int rc;
+
+    assert_non_null(q);
+    rc = chat_render(c, q, template, prompt, &jinjacase_now, &out, &e);
+    if (rc)
+        buf_fmt(&out, "error: %s", e.msg);
+    json_decref(q);
+    chat_close(c);
+    return out.data;
+}
+
+static void check(const char *folder, const char *request, const char *template, const char *want)
+{
+    char *got = rendered(folder, request, template, true);
+
+    assert_string_equal(got, want);
+    mem_free(got);
+}
+
+static void check_contains(const char *folder, const char *request, const char *template, const char *words)
+{
+    char *got = rendered(folder, request, template, true);
+
+    if (!got || strncmp(got, "error: ", 7) != 0 || !strstr(got, words))
+        fail_msg("%s: %s, without '%s'", folder, got, words);
+    mem_free(got);
+}
+
+static void a_conversation_comes_to_another_text_than_transformers_gives(void **state)
+{
+    size_t n, i;
+    char *text = jinjacase_read("chat/conversations.json", &n), *got;
+    json_t *list = json_loadb(text, n, 0, NULL), *q;
+
+    (void)state;
+    assert_true(json_array_size(list) >= 5);
+    json_array_foreach(list, i, q)
+    {
+        char *request = json_dumps(json_object_get(q, "request"), JSON_COMPACT);
+        const char *want = json_string_value(json_object_get(q, "output"));
+
+        got = rendered("files", request, "default", true);
+        if (want)
+            assert_string_equal(got, want);
+        else
+            assert_non_null(strstr(got, json_string_value(json_object_get(q, "error"))));
+        mem_free(got);
+        free(request);
+    }
+    json_decref(list);
+    mem_free(text);
+}
+
+static void special_tokens_are_read_wrongly(void **state)
+{
+    struct chat *c = open_folder("files");
+    bool given;
+
+    (void)state;
+    assert_string_equal(chat_bos(c),
+                        "<s>"); /* not special_tokens_map.json's: the table of added tokens is there */
+    assert_string_equal(chat_eos(c), "</s>");
+    assert_null(chat_token(c, "pad_token"));
+    assert_true(chat_add_bos(c, &given));
+    assert_true(given);
+    assert_false(chat_add_eos(c, &given));
+    assert_false(given);
+    chat_close(c);
+    c = open_folder("legacy");
+    assert_string_equal(chat_bos(c), "<b>");
+    assert_string_equal(chat_token(c, "unk_token"), "<u>");
+    assert_false(chat_add_bos(c, &given));
+    assert_false(given);
+    chat_close(c);
+    c = open_folder("plain");
+    assert_false(chat_add_bos(c, &given));
+    assert_true(given);
+    chat_close(c);
+}
+
+static void the_template_does_not_see_what_transformers_gives_it(void **state)
+{
+    (void)state;
+    check("plain", "[{\"role\": \"user\", \"content\": \"x\", \"name\": null, \"reasoning\": \"r\"}]", NULL,
+          "<b><img><snd><vid>False|{'thinking': 'r', 'role': 'user', 'content': 'x', 'reasoning': 'r', "
+          "'reasoning_content': 'r'}<e>\nNoneNoneTrue");
+    check(
+        "plain",
+        "{\"messages\": [{\"thinking\": \"t\", \"reasoning_content\": \"c\", \"role\": \"a\"}], "
+        "\"documents\": [{\"a\": 1}], "
+        "\"extra\": [1], \"add_generation_prompt\": false, \"eos_token\": \"!\", \"bos_token\": null}",
+        NULL,
+        "None<img><snd><vid>False|{'thinking': 't', 'reasoning_content': 'c', 'role': 'a'}!\nNone[{'a': 1}]False[1]");
+    check("legacy", "[{\"content\": \"x\"}]", NULL, "<b><u>x<e>");
+}
+
+static void another_template_is_chosen(void **state)
+{
+    static const char bare[] = "[{\"role\": \"user\", \"content\": \"x\"}]";
+    static const char tools[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{\"function\": "
+        "{\"name\": \"f\"}}], \"documents\": [{}, {}]}";
+    struct chat *c;
+
+    (void)state;
+    check("named", bare, NULL, "D1");
+    check("named", tools, NULL, "T1");
+    check("named", tools, "default", "D1");
+    check("named", bare, "other", "O");
+    check("files", tools, NULL, "with tools: f");
+    check("files", tools, "rag", "2 documents for x");
+    check_contains("named", bare, "nothing", "'nothing'");
+    c = open_folder("files");
+    assert_int_equal(chat_n_templates(c), 3);
+    assert_string_equal(chat_template_name(c, 0), "default");
+    chat_close(c);
+}
+
+static void a_folder_without_template_does_not_open(void **state)
+{
+    static const char *const folders[] = {"bare", "no-such-folder"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct chat *c = open_folder(folders[i]);
+
+        assert_false(chat_has_template(c));
+        assert_null(chat_bos(c));
+        chat_close(c);
+        check_contains(folders[i], "[{\"role\": \"user\", \"content\": \"x\"}]", NULL,
+                       "has no chat template");
+    }
+}
+
+static void a_broken_template_keeps_the_folder_from_opening(void **state)
+{
+    (void)state;
+    check_contains("broken", "[{\"role\": \"user\", \"content\": \"x\"}]", NULL, "chat_template line 3: ");
+}
+
+static void requests_that_are_no_conversations_are_rendered(void **state)
+{
+    (void)state;
+    check_contains("plain", "[]", NULL, "empty");
+    check_contains("plain", "{}", NULL, "messages");
+    check_contains("plain", "{\"messages\": 5}", NULL, "list of messages");
+    check_contains("plain", "[5]", NULL, "messages[0]");
+    check_contains("plain", "{\"messages\": [{}], \"tools\": 5}", NULL, "tools");
+    check_contains("plain", "{\"messages\": [{}], \"documents\": [{}, 5]}", NULL, "documents[1]");
+}
+
+static void the_request_is_changed(void **state)
+{
+    static const char request[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": null, \"reasoning\": \"r\"}]}";
+    struct chat *c = open_folder("plain");
+    json_t *q = json_loads(request, 0, NULL), *same = json_loads(request, 0, NULL);
+    struct buf out = {.tag = MEM_TEXT};
+
+    (void)state;
+    assert_int_equal(chat_render(c, q, NULL, true, &jinjacase_now, &out, NULL), 0);
+    assert_true(json_equal(q, same));
+    buf_fini(&out);
+    json_decref(q);
+    json_decref(same);
+    chat_close(c);
+}
+
+/* Opens a folder of the running test's own that holds one file. */
+static int open_with(const char *file, const char *text, struct err *e)
+{
+    struct chat *c;
+    FILE *f;
+    char path[64];
+    int rc;
+
+    mkdir("chat-folder", 0777);
+    snprintf(path, sizeof(path), "chat-folder/%s", file);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    rc = chat_open(&c, "chat-folder", e);
+    chat_close(c);
+    unlink(path);
+    rmdir("chat-folder");
+    return rc;
+}
+
+static void files_that_are_no_json_are_ignored(void **state)
+{
+    struct err e = {0};
+
+    (void)state;
+    assert_int_equal(open_with("tokenizer_config.json", "{\"chat_template\": ", &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "chat-folder/tokenizer_config.json"));
+    assert_int_equal(open_with("tokenizer_config.json", "[]", &e), ERR_INPUT);
+    assert_int_equal(open_with("special_tokens_map.json", "{\"bos_token\": {\"content\": 5}}", &e), 0);
+    assert_int_equal(open_with("special_tokens_map.json", "{\"bos_token\"}", &e), ERR_INPUT);
+    assert_int_equal(open_with("chat_template.json", "nope", &e), ERR_INPUT);
+    assert_int_equal(open_with("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"a\"}]}", &e),
+                     ERR_INPUT);
+    assert_non_null(strstr(e.msg, "needs a name and a template"));
+    assert_int_equal(open_with("tokenizer_config.json", "{\"chat_template\": {\"a\": 5}}", &e), ERR_INPUT);
+    assert_int_equal(
+        open_with("tokenizer_config.json", "{\"chat_template\": null, \"bos_token\": false}", &e), 0);
+}
+
+static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
+{
+    static const char *const folders[] = {"files", "named", "legacy", "plain"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        json_t *q =
+            json_pack("{s:[{s:s,s:n,s:s}],s:[{s:{s:s,s:{s:s}}}]}", "messages", "role", "user", "x", "content",
+                      "hello", "tools", "function", "name", "f", "parameters", "type", "object");
+        char path[80];
+        bool more = true;
+
+        assert_non_null(q);
+        snprintf(path, sizeof(path), "chat/%s", folders[i]);
+        for (long n = 1; more; n++) {
+            size_t before = mem_live_blocks();
+            struct buf out = {.tag = MEM_TEXT};
+            struct err e = {0};
+            struct chat *c;
+            int rc;
+
+            mem_fail_at(n);
+            rc = chat_open(&c, jinjacase_path(path), &e);
+            if (rc == 0)
+                rc = chat_render(c, q, NULL, true, &jinjacase_now, &out, &e);
+            more = mem_failed();
+            mem_fail_at(0);
+            if (rc != (more ? ERR_NOMEM : 0))
+                fail_msg("%s, allocation %ld: %d %s", folders[i], n, rc, e.msg);
+            buf_fini(&out);
+            chat_close(c);
+            assert_int_equal(mem_live_blocks(), before);
+        }
+        json_decref(q);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_conversation_comes_to_another_text_than_transformers_gives),
+        cmocka_unit_test(special_tokens_are_read_wrongly),
+        cmocka_unit_test(the_template_does_not_see_what_transformers_gives_it),
+        cmocka_unit_test(another_template_is_chosen),
+        cmocka_unit_test(a_folder_without_template_does_not_open),
+        cmocka_unit_test(a_broken_template_keeps_the_folder_from_opening),
+        cmocka_unit_test(requests_that_are_no_conversations_are_rendered),
+        cmocka_unit_test(the_request_is_changed),
+        cmocka_unit_test(files_that_are_no_json_are_ignored),
+        cmocka_unit_test(a_failing_allocation_leaks_or_is_taken_for_success),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,206 @@
+/* test_jinja.c - the template language, by the fixture of some five hundred snippets whose texts Python's
+ * jinja2 gave, and by what the fixture cannot hold: two ways to hand over variables, several threads, the
+ * output that was there before.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "jinjacase.h"
+#include "text/jinja.h"
+
+static void a_snippet_comes_to_another_text_than_jinja2_gives(void **state)
+{
+    size_t n, n_cases;
+    char *text = jinjacase_read("language.json", &n);
+
+    (void)state;
+    assert_int_equal(jinjacase_run(text, n, &n_cases, true), 0);
+    assert_true(n_cases > 400);
+    mem_free(text);
+}
+
+static void the_fixture_runner_sees_a_wrong_text_and_a_missing_refusal(void **state)
+{
+    static const char fixture[] =
+        "{\"context\": {\"n\": 1}, \"cases\": [{\"template\": \"{{ n }}\", \"output\": \"2\"},"
+        "{\"template\": \"{{ n }}\", \"error\": \"TypeError\"}, {\"template\": \"{{ n\", \"output\": \"1\"},"
+        "{\"template\": \"{{ n }}\", \"output\": \"1\"}]}";
+    size_t n_cases;
+
+    (void)state;
+    assert_int_equal(jinjacase_run(fixture, strlen(fixture), &n_cases, false), 3);
+    assert_int_equal(n_cases, 4);
+    assert_true(jinjacase_gives("{{ 1 }}", "{}", "1"));
+    assert_true(jinjacase_refused("{{ 1", "{}", "t line 1"));
+}
+
+static void values_print_otherwise_than_python_prints_them(void **state)
+{
+    static const char v[] =
+        "{\"a\": [1, 1.0, null, true, \"it's\", {\"k\": \"\\u00e9\\n\"}, 1e16, -0.0, 1e-7]}";
+
+    (void)state;
+    assert_true(jinjacase_gives("{{ a }}", v,
+                                "[1, 1.0, None, True, \"it's\", {'k': '\xc3\xa9\\n'}, 1e+16, -0.0, 1e-07]"));
+    assert_true(
+        jinjacase_gives("{{ a | tojson }}", v,
+                        "[1, 1.0, null, true, \"it's\", {\"k\": \"\xc3\xa9\\n\"}, 1e+16, -0.0, 1e-07]"));
+    assert_true(
+        jinjacase_gives("{{ 123456789012345678901234567890 // 7 }}", v, "17636684144620811271604938270"));
+}
+
+static void a_tree_and_a_text_of_the_same_variables_differ(void **state)
+{
+    static const char json[] =
+        "{\"l\": [1, -2, 0.1, 1e300, true, null, \"\\u00e9\\ud83d\\ude00\", {\"b\": [], \"a\": {}}]}";
+    static const char template[] =
+        "{{ l }}{{ l | tojson(indent=1) }}{% for x in l %}{{ x is integer }}{% endfor %}";
+    struct buf a = {.tag = MEM_TEXT}, b = {.tag = MEM_TEXT};
+    json_t *tree = json_loads(json, 0, NULL);
+    struct err e = {0};
+    struct jinja *j;
+
+    (void)state;
+    assert_int_equal(jinja_parse(&j, template, strlen(template), "t", &e), 0);
+    assert_int_equal(jinja_render(j, tree, &jinjacase_now, &a, &e), 0);
+    assert_int_equal(jinja_render_text(j, json, strlen(json), "v", &jinjacase_now, &b, &e), 0);
+    assert_string_equal(a.data, b.data);
+    jinja_free(j);
+    json_decref(tree);
+    buf_fini(&a);
+    buf_fini(&b);
+}
+
+static void integers_beyond_64_bits_lose_digits_on_the_way_in(void **state)
+{
+    (void)state;
+    assert_true(jinjacase_gives("{{ n }} {{ n + 1 }} {{ n * n }} {{ n is integer }}",
+                                "{\"n\": 98765432109876543210}",
+                                "98765432109876543210 98765432109876543211 "
+                                "9754610579850632525677488187778997104100 True"));
+}
+
+static void the_text_is_not_appended_to_what_was_there(void **state)
+{
+    struct buf out = {.tag = MEM_TEXT};
+    json_t *none = json_object();
+    struct err e = {0};
+    struct jinja *j;
+
+    (void)state;
+    buf_str(&out, "before ");
+    assert_int_equal(jinja_parse(&j, "a{{ 1 }}", 8, "t", &e), 0);
+    assert_int_equal(jinja_render(j, none, &jinjacase_now, &out, &e), 0);
+    assert_string_equal(out.data, "before a1");
+    jinja_free(j);
+    assert_int_equal(jinja_parse(&j, "a{{ 1 / 0 }}", 12, "t", &e), 0);
+    assert_int_equal(jinja_render(j, none, &jinjacase_now, &out, &e), ERR_INPUT);
+    assert_string_equal(out.data, "before a1");
+    jinja_free(j);
+    json_decref(none);
+    buf_fini(&out);
+}
+
+static void variables_that_are_no_object_are_taken(void **state)
+{
+    struct buf out = {.tag = MEM_TEXT};
+    json_t *list = json_array();
+    struct err e = {0};
+    struct jinja *j;
+
+    (void)state;
+    assert_int_equal(jinja_parse(&j, "x", 1, "t", &e), 0);
+    assert_int_equal(jinja_render(j, list, &jinjacase_now, &out, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "JSON object"));
+    assert_int_equal(jinja_render_text(j, "[]", 2, "file", &jinjacase_now, &out, &e), ERR_INPUT);
+    assert_int_equal(jinja_render_text(j, "{\"a\": 1,}", 9, "file", &jinjacase_now, &out, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "file"));
+    assert_int_equal(out.len, 0);
+    jinja_free(j);
+    json_decref(list);
+}
+
+static void the_clock_is_read_instead_of_taken(void **state)
+{
+    (void)state;
+    assert_true(jinjacase_gives("{{ strftime_now('%A %d %b %Y %H:%M:%S %j %f[%z%Z]') }}", "{}",
+                                "Friday 26 Jul 2024 12:00:00 208 000000[]"));
+}
+
+struct worker {
+    const struct jinja *j;
+    json_t *variables;
+    const char *want;
+    bool good;
+};
+
+static void *render_often(void *arg)
+{
+    struct worker *w = arg;
+
+    w->good = true;
+    for (int i = 0; i < 200 && w->good; i++) {
+        struct buf out = {.tag = MEM_TEXT};
+
+        w->good = jinja_render(w->j, w->variables, &jinjacase_now, &out, NULL) == 0 &&
+                  strcmp(out.data, w->want) == 0;
+        buf_fini(&out);
+    }
+    return NULL;
+}
+
+static void two_threads_disturb_each_other_in_one_template(void **state)
+{
+    static const char template[] =
+        "{% macro m(x, y='\xc3\xa9'[0]) %}{{ x ~ y }}{% endmacro %}{% for a in l %}{{ m(a) }}"
+        "{{ '\xc3\xa4\xc3\xb6'[1] }}{{ loop.length }}{% endfor %}";
+    struct worker w[2];
+    pthread_t thread[2];
+    struct err e = {0};
+    struct jinja *j;
+
+    (void)state;
+    assert_int_equal(jinja_parse(&j, template, strlen(template), "t", &e), 0);
+    for (int i = 0; i < 2; i++) {
+        w[i] = (struct worker){.j = j,
+                               .variables = json_pack("{s:[i,i]}", "l", i, i + 1),
+                               .want = i ? "1\xc3\xa9\xc3\xb6"
+                                           "22\xc3\xa9\xc3\xb6"
+                                           "2"
+                                         : "0\xc3\xa9\xc3\xb6"
+                                           "21\xc3\xa9\xc3\xb6"
+                                           "2"};
+        assert_int_equal(pthread_create(&thread[i], NULL, render_often, &w[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], NULL);
+        assert_true(w[i].good);
+        json_decref(w[i].variables);
+    }
+    jinja_free(j);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_snippet_comes_to_another_text_than_jinja2_gives),
+        cmocka_unit_test(the_fixture_runner_sees_a_wrong_text_and_a_missing_refusal),
+        cmocka_unit_test(values_print_otherwise_than_python_prints_them),
+        cmocka_unit_test(a_tree_and_a_text_of_the_same_variables_differ),
+        cmocka_unit_test(integers_beyond_64_bits_lose_digits_on_the_way_in),
+        cmocka_unit_test(the_text_is_not_appended_to_what_was_there),
+        cmocka_unit_test(variables_that_are_no_object_are_taken),
+        cmocka_unit_test(the_clock_is_read_instead_of_taken),
+        cmocka_unit_test(two_threads_disturb_each_other_in_one_template),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* test_jinja_limits.c - hostile templates: endless, huge and bottomless ones end with an error that says why,
+ * in a moment, and a failing allocation anywhere leaves nothing behind.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "jinjacase.h"
+#include "text/jinja.h"
+#include "text/jinja_run.h"
+
+static const struct jinja_limits small = {.steps = 200000, .bytes = 8 << 20, .output = 10000, .depth = 300};
+
+/* Renders TEMPLATE within the small limits; true when it is refused with WORDS. */
+static bool stopped(const char *template, const char *words)
+{
+    struct buf out = {.tag = MEM_TEXT};
+    json_t *none = json_object();
+    struct err e = {0};
+    struct jinja *j;
+    int rc = jinja_parse(&j, template, strlen(template), "t", &e);
+    bool good;
+
+    if (rc == 0)
+        rc = jinja_render_within(j, none, &jinjacase_now, &small, &out, &e);
+    good = rc == ERR_INPUT && strstr(e.msg, words) && out.len == 0;
+    if (!good)
+        print_error("%.100s: %s\n", template, rc ? e.msg : "is rendered");
+    jinja_free(j);
+    json_decref(none);
+    buf_fini(&out);
+    return good;
+}
+
+static void a_template_runs_for_ever(void **state)
+{
+    (void)state;
+    assert_true(
+        stopped("{% for x in range(99999) %}{% for y in range(99999) %}{% endfor %}{% endfor %}", "steps"));
+    assert_true(
+        stopped("{% for x in range(99999) recursive %}{{ loop(range(99999)) }}{% endfor %}", "deeper"));
+    assert_true(
+        stopped("{% set a = 'a' * 1000000 %}{% for x in range(9999) %}{{ 'b' in a }}{% endfor %}", "steps"));
+    assert_true(stopped(
+        "{% set a = 'a' * 1000000 %}{% for x in range(9999) %}{{ a == 'b' * 1000000 }}{% endfor %}", "s"));
+    assert_true(stopped("{{ range(99999) | map('string') | sort | join | length }}", "steps"));
+    assert_true(stopped("{{ [1] | slice(10 ** 12) | list }}", "steps"));
+    assert_true(stopped("{% for x in range(99999) %}{{ 10 ** 4000 // 10 ** 2000 }}{% endfor %}", "steps"));
+}
+
+static void a_template_eats_memory(void **state)
+{
+    (void)state;
+    assert_true(stopped("{{ 'x' * 10 ** 12 }}", "bytes of memory"));
+    assert_true(stopped("{{ [0] * 10 ** 12 }}", "bytes of memory"));
+    assert_true(stopped("{{ 'x'.center(10 ** 12) }}", "bytes of memory"));
+    assert_true(stopped("{{ '%999999999d' % 1 }}", "bytes of memory"));
+    assert_true(stopped("{{ '{:>999999999}'.format(1) }}", "bytes of memory"));
+    assert_true(stopped("{{ [1] | tojson(indent=10 ** 12) }}", "bytes of memory"));
+    assert_true(stopped("{{ 'a\nb' | indent(10 ** 12) }}", "bytes of memory"));
+    assert_true(stopped(
+        "{% set ns = namespace(s='xy') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+        "bytes of memory"));
+    assert_true(stopped(
+        "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
+        "bytes of memory"));
+    assert_true(stopped("{{ ('a' * 9999).replace('', 'b' * 9999) }}", "bytes of memory"));
+}
+
+static void a_text_grows_without_end(void **state)
+{
+    (void)state;
+    assert_true(
+        stopped("{% for i in range(9999) %}{{ i }},{% endfor %}", "the text grows over the 10000 bytes"));
+    assert_true(stopped("{{ 'x' * 10001 }}", "the text grows over the 10000 bytes"));
+}
+
+static void a_bottomless_recursion_ends_in_the_stack(void **state)
+{
+    (void)state;
+    assert_true(stopped("{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "deeper than 300"));
+    assert_true(stopped(
+        "{% macro m() %}{% if true %}{% filter upper %}{% for i in [1] %}{{ m() }}{% endfor %}{% endfilter %}"
+        "{% endif %}{% endmacro %}{{ m() }}",
+        "deeper than 300"));
+    assert_true(stopped(
+        "{% set ns = namespace(l=[1]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
+        "deeper than 300"));
+    assert_true(
+        stopped("{% set ns = namespace(l=[1]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}"
+                "{{ ns.l == [ns.l] }}",
+                "deeper than 300"));
+    assert_true(stopped(
+        "{% set ns = namespace(l=(1,)) %}{% for i in range(999) %}{% set ns.l = (ns.l,) %}{% endfor %}"
+        "{{ {ns.l: 1} }}",
+        "deeper than 300"));
+    assert_true(
+        stopped("{% set ns = namespace(l=[1]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}"
+                "{{ ns.l | tojson }}",
+                "deeper than 300"));
+    assert_true(stopped(
+        "{% set ns = namespace(g=[1]) %}{% for i in range(999) %}{% set ns.g = ns.g | map('string') %}"
+        "{% endfor %}{{ ns.g | list }}",
+        "deeper than 300"));
+    assert_true(stopped("{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}", "deeper than 300"));
+}
+
+/* The limits a rendering has by itself must suit the stack as well. */
+static void the_ordinary_depth_is_more_than_the_stack_bears(void **state)
+{
+    (void)state;
+    assert_true(jinjacase_refused("{% macro m(n) %}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}", "{}",
+                                  "deeper than 2000"));
+    assert_true(jinjacase_refused(
+        "{% macro m() %}{{ [1] | map('string') | join(m() ~ (1 if m() else 2)) }}{% endmacro %}"
+        "{{ m() }}",
+        "{}", "deeper than 2000"));
+    assert_true(
+        jinjacase_refused("{% set ns = namespace(l=[1]) %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}"
+                          "{% endfor %}{{ ns.l | pprint }}{{ ns.l | string }}",
+                          "{}", "deeper than 2000"));
+    assert_true(jinjacase_refused(
+        "{% set ns = namespace(g=[1]) %}{% for i in range(9999) %}{% set ns.g = ns.g | select %}"
+        "{% endfor %}{{ ns.g | first }}",
+        "{}", "deeper than 2000"));
+}
+
+static void a_recursion_as_deep_as_templates_go_is_refused(void **state)
+{
+    (void)state;
+    assert_true(
+        jinjacase_gives("{% macro m(n) %}{% if n %}{% for i in [1] %}{{ m(n - 1) }}{% endfor %}{% else %}end"
+                        "{% endif %}{% endmacro %}{{ m(100) }}",
+                        "{}", "end"));
+}
+
+/* COUNT times WHAT between BEFORE and BEHIND is refused as too deep, or at least not crashed over. */
+static void nested(const char *before, const char *what, size_t count, const char *behind, bool refused)
+{
+    struct buf t = {.tag = MEM_TEXT}, out;
+    struct err e = {0};
+    int rc;
+
+    buf_str(&t, before);
+    for (size_t i = 0; i < count; i++)
+        buf_str(&t, what);
+    buf_str(&t, behind);
+    rc = jinjacase_render(t.data, "{}", &out, &e);
+    if (refused && (rc != ERR_INPUT || !strstr(e.msg, "deeper")))
+        fail_msg("%s%s...: %s", before, what, rc ? e.msg : "is rendered");
+    buf_fini(&t);
+    buf_fini(&out);
+}
+
+static void a_template_nests_deeper_than_the_parser_goes(void **state)
+{
+    (void)state;
+    nested("{{ ", "(", 9999, "", true);
+    nested("{{ ", "[", 9999, "", false);
+    nested("{{ ", "{1:", 9999, "", false);
+    nested("{{ ", "-", 9999, "1 }}", true);
+    nested("{{ ", "not ", 9999, "1 }}", true);
+    nested("{{ 1", " + 1", 9999, " }}", true);
+    nested("{{ a", ".b", 9999, " }}", true);
+    nested("{{ a", "|e", 9999, " }}", true);
+    nested("{{ a", "()", 9999, " }}", true);
+    nested("{{ a", "[0]", 9999, " }}", true);
+    nested("{{ 1 ", "if 1 else 1 ", 9999, " }}", true);
+    nested("{{ 1 ", "if 1 ", 9999, " }}", true);
+    nested("{{ f(", "f(", 9999, "", false);
+    nested("", "{% if 1 %}", 9999, "", true);
+    nested("", "{% for x in y %}", 9999, "", true);
+    nested("{% if 0 %}", "{% elif 0 %}", 9999, "{% endif %}", false);
+    nested("{{ 1", " ~ 1", 9999, " }}", false);
+}
+
+static void many_names_make_parsing_slow(void **state)
+{
+    struct buf t = {.tag = MEM_TEXT}, out;
+    struct err e = {0};
+
+    (void)state;
+    for (int i = 0; i < 30000; i++)
+        buf_fmt(&t, "{%% set a%d = 1 %%}", i);
+    assert_int_equal(jinjacase_render(t.data, "{}", &out, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "steps"));
+    buf_fini(&t);
+    buf_fini(&out);
+}
+
+static void a_string_built_piece_by_piece_costs_its_square(void **state)
+{
+    static const struct jinja_limits limit = {
+        .steps = 2000000, .bytes = 32 << 20, .output = 4 << 20, .depth = 300};
+    static const char template[] =
+        "{% set ns = namespace(s='') %}{% for i in range(40000) %}"
+        "{% set ns.s = ns.s ~ 'thirty bytes of text, or so ...' %}{% endfor %}{{ ns.s }}";
+    struct buf out = {.tag = MEM_TEXT};
+    json_t *none = json_object();
+    struct err e = {0};
+    struct jinja *j;
+
+    (void)state;
+    assert_int_equal(jinja_parse(&j, template, strlen(template), "t", &e), 0);
+    if (jinja_render_within(j, none, &jinjacase_now, &limit, &out, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(out.len, 40000 * 31);
+    jinja_free(j);
+    json_decref(none);
+    buf_fini(&out);
+}
+
+/* Parses and renders with the N-th allocation failing, *failed says whether there was one; returns the
+ * code, and fails if a block is left. */
+static int render_failing(const char *template, long n, bool *failed)
+{
+    static const char v[] = "{\"l\": [1, 2, {\"k\": \"v\"}], \"s\": \"a b\"}";
+    size_t before = mem_live_blocks();
+    struct err e = {0};
+    struct buf out;
+    int rc;
+
+    mem_fail_at(n);
+    rc = jinjacase_render(template, v, &out, &e);
+    *failed = mem_failed();
+    mem_fail_at(0);
+    buf_fini(&out);
+    assert_int_equal(mem_live_blocks(), before);
+    return rc;
+}
+
+static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
+{
+    static const char template[] =
+        "{% macro m(a, b=1) %}{{ a ~ b }}{{ caller() if caller }}{% endmacro %}{% set ns = namespace(x=[]) %}"
+        "{% for i in l recursive %}{{ loop.index }}{% set ns.x = ns.x + [i] %}{% endfor %}{{ ns.x | tojson(indent=1) }}"
+        "{% call m(1) %}x{% endcall %}{{ l | map('string') | join(',') }}{{ s.split() | sort(reverse=true) }}"
+        "{{ '%s {}'.format(s) }}{% filter upper %}{{ range(300) | list }}{% endfilter %}{{ 10 ** 60 }}";
+    bool failed;
+    long n = 0;
+    int rc;
+
+    (void)state;
+    do {
+        n++;
+        rc = render_failing(template, n, &failed);
+        assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+    } while (failed);
+    assert_true(n > 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_template_runs_for_ever),
+        cmocka_unit_test(a_template_eats_memory),
+        cmocka_unit_test(a_text_grows_without_end),
+        cmocka_unit_test(a_bottomless_recursion_ends_in_the_stack),
+        cmocka_unit_test(the_ordinary_depth_is_more_than_the_stack_bears),
+        cmocka_unit_test(a_recursion_as_deep_as_templates_go_is_refused),
+        cmocka_unit_test(a_template_nests_deeper_than_the_parser_goes),
+        cmocka_unit_test(many_names_make_parsing_slow),
+        cmocka_unit_test(a_string_built_piece_by_piece_costs_its_square),
+        cmocka_unit_test(a_failing_allocation_leaks_or_is_taken_for_success),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

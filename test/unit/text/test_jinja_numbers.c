@@ -1,0 +1,149 @@
+/* test_jinja_numbers.c - integers of any size against identities that must hold, floats against what reads
+ * back, and rounding against exact values.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jinjacase.h"
+
+static uint64_t seed = 1442695040888963407u;
+
+static uint32_t dice(uint32_t n)
+{
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(seed >> 33) % n;
+}
+
+/* A number of up to DIGITS decimal digits, often near a power of two. */
+static void write_number(char *to, size_t digits)
+{
+    size_t n = 1 + dice((uint32_t)digits);
+
+    if (dice(4) == 0) {
+        sprintf(to, "(%s2 ** %u + %d)", dice(2) ? "-" : "", dice(200), (int)dice(5) - 2);
+        return;
+    }
+    if (dice(2))
+        *to++ = '-';
+    *to++ = (char)('1' + dice(9));
+    while (--n)
+        *to++ = (char)('0' + (dice(3) ? dice(10) : 9 * dice(2)));
+    *to = 0;
+}
+
+static void quotient_and_remainder_do_not_give_the_dividend_back(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        char a[128], b[128], template[1024];
+
+        write_number(a, 60);
+        write_number(b, 40);
+        snprintf(template, sizeof(template),
+                 "{%% set a = %s %%}{%% set b = %s or 1 %%}{%% set q = a // b %%}{%% set r = a %% b %%}"
+                 "{{ q * b + r == a }} {{ r == 0 or (r > 0) == (b > 0) }} {{ (r | abs) < (b | abs) }}",
+                 a, b);
+        assert_true(jinjacase_gives(template, "{}", "True True True"));
+    }
+}
+
+static void arithmetic_breaks_its_laws(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 500; i++) {
+        char a[128], b[128], template[1024];
+
+        write_number(a, 70);
+        write_number(b, 70);
+        snprintf(
+            template, sizeof(template),
+            "{%% set a = %s %%}{%% set b = %s %%}{{ (a + b) * (a - b) == a * a - b * b }} {{ a - b == -(b - a) }} "
+            "{{ (a + b) ** 2 == a ** 2 + 2 * a * b + b ** 2 }} {{ (a ~ '') | int == a }} {{ (a < b) == (b > a) }} "
+            "{{ '%%x' %% (a | abs) | int(base=16) }}"
+            "{{ '' if ('%%x' %% (a | abs)) | int(base=16) == a | abs else '!' }}",
+            a, b);
+        strcpy(strstr(template, "{{ '%x' % (a | abs) | int"),
+               "{{ ('%x' % (a | abs)) | int(base=16) == a | abs }}");
+        assert_true(jinjacase_gives(template, "{}", "True True True True True True"));
+    }
+}
+
+static void integers_and_floats_compare_by_their_rounded_values(void **state)
+{
+    (void)state;
+    assert_true(jinjacase_gives(
+        "{{ 9007199254740993 == 9007199254740992.0 }} {{ 9007199254740993 > 9007199254740992.0 }} "
+        "{{ 2 ** 63 == 9223372036854775808.0 }} {{ 2 ** 63 - 1 < 9223372036854775808.0 }} "
+        "{{ {1: 'a', 1.0: 'b', true: 'c'} }} {{ 1e400 > 2 ** 5000 }}",
+        "{}", "False True True True {1: 'c'} True"));
+}
+
+static void integers_end_where_they_should_not(void **state)
+{
+    (void)state;
+    assert_true(jinjacase_gives(
+        "{{ -9223372036854775808 }} {{ -9223372036854775808 - 1 }} {{ -(-9223372036854775808) }} "
+        "{{ -9223372036854775808 // -1 }} {{ 9223372036854775807 + 1 - 1 }}",
+        "{}",
+        "-9223372036854775808 -9223372036854775809 9223372036854775808 9223372036854775808 "
+        "9223372036854775807"));
+    assert_true(jinjacase_gives("{{ (10 ** 4299) | string | length }}", "{}", "4300"));
+    assert_true(jinjacase_refused("{{ 10 ** 4300 }}", "{}", "4300 digits"));
+    assert_true(jinjacase_refused("{{ (2 ** 16000) ** 2 }}", "{}", "16384 bits"));
+    assert_true(jinjacase_refused("{{ 10 ** 400 * 1.0 }}", "{}", "int too large to convert to float"));
+}
+
+static void a_float_is_printed_with_digits_that_read_back_as_another(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        uint64_t bits = (uint64_t)dice(UINT32_MAX) << 32 ^ (uint64_t)dice(UINT32_MAX) << 1 ^ dice(2);
+        char text[64], variables[80];
+        struct err e = {0};
+        struct buf out;
+        double f, back;
+
+        memcpy(&f, &bits, sizeof(f));
+        if (f != f || f - f != 0)
+            continue;
+        snprintf(text, sizeof(text), "%.17g", f);
+        snprintf(variables, sizeof(variables), "{\"f\": %s%s}", text, strpbrk(text, ".e") ? "" : ".0");
+        assert_int_equal(jinjacase_render("{{ f }}", variables, &out, &e), 0);
+        back = strtod(out.data, NULL);
+        assert_memory_equal(&back, &f, sizeof(f));
+        if (out.len > strlen(text) + 5)
+            fail_msg("%s is printed as %s", text, out.data);
+        buf_fini(&out);
+    }
+}
+
+static void rounding_goes_by_the_written_digits(void **state)
+{
+    (void)state;
+    assert_true(jinjacase_gives(
+        "{{ 0.5 | round }} {{ 1.5 | round }} {{ 2.5 | round }} {{ 2.675 | round(2) }} "
+        "{{ 1.005 | round(2) }} {{ 150 | round(-2) }} {{ 250 | round(-2) }} {{ -0.5 | round }} "
+        "{{ 2.1 | round(method='ceil') }} {{ -2.1 | round(method='floor') }}",
+        "{}", "0.0 2.0 2.0 2.67 1.0 200 200 -0.0 3.0 -3.0"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(quotient_and_remainder_do_not_give_the_dividend_back),
+        cmocka_unit_test(arithmetic_breaks_its_laws),
+        cmocka_unit_test(integers_and_floats_compare_by_their_rounded_values),
+        cmocka_unit_test(integers_end_where_they_should_not),
+        cmocka_unit_test(a_float_is_printed_with_digits_that_read_back_as_another),
+        cmocka_unit_test(rounding_goes_by_the_written_digits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
