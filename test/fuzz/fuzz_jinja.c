@@ -14,7 +14,8 @@ static const char variables[] =
     "{\"role\":\"assistant\",\"content\":null,"
     "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":1}}}]}],"
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}}],"
-    "\"bos_token\":\"<s>\",\"add_generation_prompt\":true,\"n\":7,\"x\":-2.5,\"nums\":[3,1,2],\"d\":{\"b\":1,\"a\":2}}";
+    "\"bos_token\":\"<s>\",\"add_generation_prompt\":true,"
+    "\"n\":7,\"x\":-2.5,\"nums\":[3,1,2],\"d\":{\"b\":1,\"a\":2}}";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import random
+import textwrap
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -93,19 +94,11 @@ def share(model, pairs, wrong, label):
     return round(sum(g == w for (_, w), g in zip(pairs, got)) / len(pairs), 4)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("name")
-    p.add_argument("--documents", type=int, default=400)
-    p.add_argument("--questions", type=int, default=300)
-    p.add_argument("--wrong", type=int, default=0, help="show this many wrong answers")
-    args = p.parse_args()
-    torch.set_num_threads(1)
-    m = Model(os.path.join(MODELS, args.name))
-    r = random.Random("gallop evaluation")
-    docs = [corpus.document("held", i) for i in range(args.documents)]
+def measure(m, documents, questions):
+    """The numbers, and the wrong answers as (kind, question, expected, got)."""
+    r, n, wrong = random.Random("gallop evaluation"), questions, []
+    docs = [corpus.document("held", i) for i in range(documents)]
     a, an, b, bn = map(sum, zip(*(m.score(d) for d in docs)))
-    wrong, n = [], args.questions
     unseen = [sums.draw(r, want_held=True) for _ in range(n)]
     seen = [sums.draw(r) for _ in range(n)]
     problems = [sums.problem(r)[:2] for _ in range(n)]
@@ -114,49 +107,113 @@ def main():
     about = []
     while len(about) < n:
         s = stories.story(r)
-        about += [(s, q, w) for q, w in s.qa]
-    got = m.answers(
-        [
-            [
-                {"role": "user", "content": stories.request(r, s)},
-                {"role": "assistant", "content": s.text},
-                {"role": "user", "content": q},
-            ]
-            for s, q, _ in about[:n]
-        ]
-    )
-    wrong += [["story", q, w, g] for (_, q, w), g in zip(about, got) if g != w]
-    print(
-        json.dumps(
-            {
-                "parameters": sum(q.numel() for q in m.net.parameters()),
-                "perplexity_own": round(math.exp(a / an), 3),
-                "own_tokens": an,
-                "perplexity_all": round(math.exp(b / bn), 3),
-                "all_tokens": bn,
-                "sums_unseen": share(
-                    m, [(f"What is {x} {o} {y}?", sums.say(x, o, y)) for x, o, y in unseen], wrong, "unseen"
-                ),
-                "sums": share(
-                    m, [(sums.ask(r, x, o, y), sums.say(x, o, y)) for x, o, y in seen], wrong, "sum"
-                ),
-                "word_problems": share(m, problems, wrong, "problem"),
-                "comparing_counting": share(m, others, wrong, "other"),
-                "facts": share(m, facts, wrong, "fact"),
-                "story_questions": round(sum(g == w for (_, _, w), g in zip(about, got)) / n, 4),
-            },
-            indent=1,
-        )
-    )
-    for w in wrong[: args.wrong]:
-        print(json.dumps(w))
+        turns = [("user", stories.request(r, s)), ("assistant", s.text)]
+        about += [([{"role": x, "content": y} for x, y in turns + [("user", q)]], w) for q, w in s.qa]
+    got = m.answers([c for c, _ in about[:n]])
+    wrong += [["story", c[-1]["content"], w, g] for (c, w), g in zip(about, got) if g != w]
+    out = {
+        "parameters": sum(q.numel() for q in m.net.parameters()),
+        "perplexity_own": round(math.exp(a / an), 3),
+        "own_tokens": an,
+        "perplexity_all": round(math.exp(b / bn), 3),
+        "all_tokens": bn,
+    }
+    for name, pairs in (
+        ("sums_unseen", [(f"What is {x} {o} {y}?", sums.say(x, o, y)) for x, o, y in unseen]),
+        ("sums", [(sums.ask(r, x, o, y), sums.say(x, o, y)) for x, o, y in seen]),
+        ("word_problems", problems),
+        ("comparing_counting", others),
+        ("facts", facts),
+    ):
+        out[name] = share(m, pairs, wrong, name)
+    out["story_questions"] = round(sum(g == w for (_, w), g in zip(about, got)) / n, 4)
+    return out, wrong
+
+
+def samples(m):
+    """The sample conversations as Markdown quotations."""
+    out = []
     for s in SAMPLES:
         chat = []
         for q in s:
             chat.append({"role": "user", "content": q})
             chat.append({"role": "assistant", "content": m.answers([chat], n=250)[0]})
-            print(f"\n> {q}\n{chat[-1]['content']}")
-        print("\n----")
+        lines = [f"> **{c['role']}:** {c['content']}" for c in chat]
+        out.append("\n>\n".join(textwrap.fill(x, 110, subsequent_indent="> ") for x in lines))
+    return "\n\n---\n\n".join(out)
+
+
+README = """# Gallop's {title}
+
+A Llama of {parameters:,} parameters ({shape}) that the project trained itself, on text that its own generator
+writes: simple stories, small arithmetic, questions and answers, short dialogues. It knows nothing else. An ordinary
+Hugging Face folder: bfloat16 weights, a byte-level BPE tokenizer of 2048 entries, a chat template with the roles
+system, user and assistant. Made by `tools/demo-model`, whose README has the recipe and the commands.
+
+{purpose}
+
+| measured on held-out text, float32, greedy | |
+| --- | --- |
+| perplexity of what the model says ({own_tokens:,} tokens) | {perplexity_own} |
+| perplexity of everything, user turns included ({all_tokens:,} tokens) | {perplexity_all} |
+| sums and differences of two-digit pairs never trained on | {sums_unseen:.1%} right |
+| sums of all four kinds, asked in many ways | {sums:.1%} right |
+| word problems | {word_problems:.1%} right |
+| comparing, counting, halves, odd and even | {comparing_counting:.1%} right |
+| facts of its small world | {facts:.1%} right |
+| questions about a story just told | {story_questions:.1%} right |
+
+An answer counts only if it is the expected text, character for character. The last row is the weak one: the model often
+recalls the wrong place or adjective. It was trained on at most 512 tokens; longer conversations wander.
+
+## Sample conversations
+
+Greedy, as they came.
+
+{samples}
+"""
+PURPOSE = {
+    "demo": "Without `-m`, `gallop run` and `gallop chat` use this model.",
+    "demo-draft": "It has the vocabulary of `models/demo` and is meant as its draft in speculative decoding.",
+}
+
+
+def write_readme(name, m, numbers):
+    c = m.net.config
+    shape = (
+        f"{c.num_hidden_layers} layers, hidden size {c.hidden_size}, {c.num_attention_heads} heads, "
+        f"{c.num_key_value_heads} for keys and values"
+    )
+    text = README.format(
+        title="demo model" if name == "demo" else "draft of the demo model",
+        shape=shape,
+        purpose=PURPOSE[name],
+        samples=samples(m),
+        **numbers,
+    )
+    with open(os.path.join(MODELS, name, "README.md"), "w") as f:
+        f.write(text)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("name", choices=sorted(PURPOSE))
+    p.add_argument("--documents", type=int, default=400)
+    p.add_argument("--questions", type=int, default=300)
+    p.add_argument("--wrong", type=int, default=0, help="show this many wrong answers")
+    p.add_argument("--folder", help="measure this folder instead of models/NAME")
+    p.add_argument("--readme", action="store_true", help="write models/NAME/README.md")
+    args = p.parse_args()
+    torch.set_num_threads(1)
+    m = Model(args.folder or os.path.join(MODELS, args.name))
+    numbers, wrong = measure(m, args.documents, args.questions)
+    print(json.dumps(numbers, indent=1))
+    for w in wrong[: args.wrong]:
+        print(json.dumps(w))
+    if args.readme:
+        write_readme(args.name, m, numbers)
+    else:
+        print(samples(m))
 
 
 if __name__ == "__main__":

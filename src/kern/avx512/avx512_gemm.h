@@ -211,7 +211,10 @@ SIMD512_INLINE void avx512_gemm_run(const struct avx512_gemm_pass *o, const stru
         t.bias = last && g->bias ? g->bias + p * KERN_NR : NULL;
         t.mask[0] = simd512_head(left);
         t.mask[1] = left > 16 ? simd512_head(left - 16) : 0;
-        (n > 1 ? micro->wide : micro->one)[o->rows - 1](&t);
+        if (n > 1)
+            micro->wide[o->rows - 1](&t);
+        else
+            micro->one[o->rows - 1](&t);
     }
 }
 

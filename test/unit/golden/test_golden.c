@@ -248,6 +248,28 @@ static void shared_goldens_agree_with_hugging_face(void **state)
     assert_true(check_root(root) >= 10);
 }
 
+/* What the bundled model says is pinned: Hugging Face's greedy tokens and last logits of the same files. */
+static void the_demo_model_says_what_it_said(void **state)
+{
+    const char *dir = GALLOP_SOURCE_DIR "/test/golden/demo";
+    json_t *prompts = json_load_file(GALLOP_SOURCE_DIR "/test/golden/demo/prompts.json", 0, NULL);
+    json_t *greedy = json_load_file(GALLOP_SOURCE_DIR "/test/golden/demo/greedy.json", 0, NULL);
+    struct gallop *g = open_model(GALLOP_SOURCE_DIR "/models/demo", "fp32", 1);
+
+    (void)state;
+    assert_true(json_array_size(prompts) >= 10);
+    for (size_t i = 0; i < json_array_size(prompts); i++) {
+        size_t n;
+        int32_t *ids = goldfile_ids(json_array_get(prompts, i), &n);
+
+        compare_greedy(dir, g, i, ids, n, json_array_get(greedy, i));
+        free(ids);
+    }
+    gallop_close(g);
+    json_decref(prompts);
+    json_decref(greedy);
+}
+
 /* The trained stories260K checkpoint tells its 200-token story, token for token. */
 static void stories260k_tells_its_story(void **state)
 {
@@ -299,6 +321,7 @@ int main(void)
         cmocka_unit_test(the_comparison_fails_on_zeros_and_on_one_wrong_element),
         cmocka_unit_test(own_goldens_agree_with_hugging_face),
         cmocka_unit_test(shared_goldens_agree_with_hugging_face),
+        cmocka_unit_test(the_demo_model_says_what_it_said),
         cmocka_unit_test(stories260k_tells_its_story),
     };
 

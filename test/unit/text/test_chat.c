@@ -123,13 +123,13 @@ static void the_template_does_not_see_what_transformers_gives_it(void **state)
     check("plain", "[{\"role\": \"user\", \"content\": \"x\", \"name\": null, \"reasoning\": \"r\"}]", NULL,
           "<b><img><snd><vid>False|{'thinking': 'r', 'role': 'user', 'content': 'x', 'reasoning': 'r', "
           "'reasoning_content': 'r'}<e>\nNoneNoneTrue");
-    check(
-        "plain",
-        "{\"messages\": [{\"thinking\": \"t\", \"reasoning_content\": \"c\", \"role\": \"a\"}], "
-        "\"documents\": [{\"a\": 1}], "
-        "\"extra\": [1], \"add_generation_prompt\": false, \"eos_token\": \"!\", \"bos_token\": null}",
-        NULL,
-        "None<img><snd><vid>False|{'thinking': 't', 'reasoning_content': 'c', 'role': 'a'}!\nNone[{'a': 1}]False[1]");
+    check("plain",
+          "{\"messages\": [{\"thinking\": \"t\", \"reasoning_content\": \"c\", \"role\": \"a\"}], "
+          "\"documents\": [{\"a\": 1}], "
+          "\"extra\": [1], \"add_generation_prompt\": false, \"eos_token\": \"!\", \"bos_token\": null}",
+          NULL,
+          "None<img><snd><vid>False|{'thinking': 't', 'reasoning_content': 'c', 'role': 'a'}!\n"
+          "None[{'a': 1}]False[1]");
     check("legacy", "[{\"content\": \"x\"}]", NULL, "<b><u>x<e>");
 }
 

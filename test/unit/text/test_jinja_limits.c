@@ -91,9 +91,10 @@ static void a_bottomless_recursion_ends_in_the_stack(void **state)
         "{% macro m() %}{% if true %}{% filter upper %}{% for i in [1] %}{{ m() }}{% endfor %}{% endfilter %}"
         "{% endif %}{% endmacro %}{{ m() }}",
         "deeper than 300"));
-    assert_true(stopped(
-        "{% set ns = namespace(l=[1]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}",
-        "deeper than 300"));
+    assert_true(
+        stopped("{% set ns = namespace(l=[1]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}"
+                "{{ ns.l }}",
+                "deeper than 300"));
     assert_true(
         stopped("{% set ns = namespace(l=[1]) %}{% for i in range(999) %}{% set ns.l = [ns.l] %}{% endfor %}"
                 "{{ ns.l == [ns.l] }}",
@@ -241,7 +242,8 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
 {
     static const char template[] =
         "{% macro m(a, b=1) %}{{ a ~ b }}{{ caller() if caller }}{% endmacro %}{% set ns = namespace(x=[]) %}"
-        "{% for i in l recursive %}{{ loop.index }}{% set ns.x = ns.x + [i] %}{% endfor %}{{ ns.x | tojson(indent=1) }}"
+        "{% for i in l recursive %}{{ loop.index }}{% set ns.x = ns.x + [i] %}{% endfor %}"
+        "{{ ns.x | tojson(indent=1) }}"
         "{% call m(1) %}x{% endcall %}{{ l | map('string') | join(',') }}{{ s.split() | sort(reverse=true) }}"
         "{{ '%s {}'.format(s) }}{% filter upper %}{{ range(300) | list }}{% endfilter %}{{ 10 ** 60 }}";
     bool failed;

@@ -63,15 +63,12 @@ static void arithmetic_breaks_its_laws(void **state)
 
         write_number(a, 70);
         write_number(b, 70);
-        snprintf(
-            template, sizeof(template),
-            "{%% set a = %s %%}{%% set b = %s %%}{{ (a + b) * (a - b) == a * a - b * b }} {{ a - b == -(b - a) }} "
-            "{{ (a + b) ** 2 == a ** 2 + 2 * a * b + b ** 2 }} {{ (a ~ '') | int == a }} {{ (a < b) == (b > a) }} "
-            "{{ '%%x' %% (a | abs) | int(base=16) }}"
-            "{{ '' if ('%%x' %% (a | abs)) | int(base=16) == a | abs else '!' }}",
-            a, b);
-        strcpy(strstr(template, "{{ '%x' % (a | abs) | int"),
-               "{{ ('%x' % (a | abs)) | int(base=16) == a | abs }}");
+        snprintf(template, sizeof(template),
+                 "{%% set a = %s %%}{%% set b = %s %%}{{ (a + b) * (a - b) == a * a - b * b }} "
+                 "{{ a - b == -(b - a) }} {{ (a + b) ** 2 == a ** 2 + 2 * a * b + b ** 2 }} "
+                 "{{ (a ~ '') | int == a }} {{ (a < b) == (b > a) }} "
+                 "{{ ('%%x' %% (a | abs)) | int(base=16) == a | abs }}",
+                 a, b);
         assert_true(jinjacase_gives(template, "{}", "True True True True True True"));
     }
 }
