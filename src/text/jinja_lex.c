@@ -353,6 +353,8 @@ static void lex_comment(struct lex *x)
 {
     size_t hit = jinja_str_find(x->s + x->at, x->n - x->at, "#}", 2), end;
 
+    if (x->at == x->n) /* as in Jinja, a comment of which there is only the beginning is none */
+        return;
     if (hit == SIZE_MAX) {
         jinja_run_fail(x->r, "Missing end of comment tag");
         return;
@@ -377,6 +379,8 @@ static void lex_raw(struct lex *x)
         if (!hit || (end = raw_tag(x, tag, "endraw", true)) != 0)
             break;
     }
+    if (x->at == x->n)
+        return;
     if (!end) {
         jinja_run_fail(x->r, "Missing end of raw directive");
         return;

@@ -249,6 +249,15 @@ const char *jinja_repr_brief(struct jrun *r, struct jv v)
     return b.p;
 }
 
+/* What a key is sorted by: itself, or behind the name of its type where not all keys are strings. */
+static struct jv pretty_order(struct jrun *r, const struct jdict *d, struct jv key)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (!jv_is(d->e[i].key, JV_STR))
+            return jinja_val_pair(r, jinja_str_lit(r, jinja_val_type(key)), key);
+    return key;
+}
+
 /* A copy of V in which dicts are in the order of their keys, as pprint shows them. */
 static struct jv sorted(struct jrun *r, struct jv v)
 {
@@ -258,21 +267,22 @@ static struct jv sorted(struct jrun *r, struct jv v)
 
     if (!jinja_run_enter(r))
         return v;
-    if (jv_is_seq(v)) {
+    if (jv_is_seq(v) && !(v.flags & JV_GROUP)) {
         for (size_t i = 0; i < v.u.list->n && !r->rc; i++)
             jinja_val_push(&g, sorted(r, v.u.list->v[i]));
         v = jinja_val_done(&g, (enum jv_type)v.type);
     } else if (jv_is(v, JV_DICT)) {
         size_t n = v.u.dict->n;
+        const struct jentry *e = v.u.dict->e;
 
         s = jinja_run_zalloc(r, 2 * n, sizeof(*s));
         d = jinja_dict_new(r);
-        for (size_t i = 0; s && d && i < n; i++)
-            s[i] = (struct jsort){v.u.dict->e[i].key, sorted(r, v.u.dict->e[i].value)};
+        for (size_t i = 0; s && i < n; i++)
+            s[i] = (struct jsort){pretty_order(r, v.u.dict, e[i].key), jv_int((int64_t)i)};
         if (s && d)
             jinja_cmp_sort(r, s, s + n, n, false);
         for (size_t i = 0; s && d && i < n && !r->rc; i++)
-            jinja_dict_set(r, d, s[i].key, s[i].value);
+            jinja_dict_set(r, d, e[s[i].value.u.i].key, sorted(r, e[s[i].value.u.i].value));
         v = r->rc ? jv_none() : jinja_dict_value(d);
     }
     jinja_run_leave(r);
@@ -291,7 +301,8 @@ static void put_pretty(struct jbuf *b, struct jv v, size_t indent, size_t allowa
     if (b->r->rc)
         return;
     width = jinja_str_count(flat.p, flat.n);
-    if ((!dict && !jv_is_seq(v)) || width + indent + allowance <= PRETTY_WIDTH || !jinja_run_enter(b->r)) {
+    if ((!dict && (!jv_is_seq(v) || v.flags)) || width + indent + allowance <= PRETTY_WIDTH ||
+        !jinja_run_enter(b->r)) {
         jinja_str_put(b, flat.p, flat.n);
         return;
     }
