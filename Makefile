@@ -2,12 +2,14 @@
 #
 #   make demo                     build, then let the bundled model speak
 #   make test PRESET=asan         the tests of another preset (release debug clang asan tsan)
+#   make test TESTS='-R unit/text'   some of them
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
 PRESET ?= release
 PREFIX ?= /usr/local
 WERROR ?= OFF
 JOBS   ?= $(shell nproc)
 PROMPT ?= Once upon a time
+TESTS  ?=
 
 .DEFAULT_GOAL := build
 .PHONY: help setup build demo test lint bench fmt map fuzz install clean
@@ -27,7 +29,7 @@ demo: build
 	@tools/demo "$(PROMPT)"
 
 test: build
-	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error --no-label-summary
+	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error --no-label-summary $(TESTS)
 
 lint: build
 	@tools/setup --dev

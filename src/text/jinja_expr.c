@@ -1,5 +1,6 @@
-/* jinja_expr.c - Jinja's grammar of expressions down to operands (jinja_prim.c), loosest first: if-else, or, and, not,
- * comparisons, + -, ~, * / // %, **. The operator ** groups to the left and binds looser than a sign.
+/* jinja_expr.c - Jinja's grammar of expressions down to operands (jinja_prim.c), loosest first: if-else, or,
+ * and, not, comparisons, + -, ~, * / // %, **. The operator ** groups to the left and binds looser than a
+ * sign.
  */
 #include "text/jinja_expr.h"
 

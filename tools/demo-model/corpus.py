@@ -13,14 +13,8 @@ import talk
 
 
 def document(split, i):
-    """Document number i of the split "train", "reading" or "held".
-
-    "reading" is "train" with many more questions about what was just said: half of it are such conversations.
-    """
+    """Document number i of the split "train" or "held"."""
     r = random.Random(f"gallop {split} {i}")
-    if split == "reading" and r.random() < 0.5:
-        turns = talk.reading(r) if r.random() < 0.65 else talk.tale(r, 6)
-        return {"messages": [{"role": a, "content": b} for a, b in turns]}
     if r.random() < 0.30:
         return {"text": talk.plain(r)}
     return {"messages": [{"role": a, "content": b} for a, b in talk.conversation(r)]}
@@ -28,7 +22,7 @@ def document(split, i):
 
 if __name__ == "__main__":
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--split", default="train", choices=("train", "reading", "held"))
+    p.add_argument("--split", default="train", choices=("train", "held"))
     p.add_argument("--first", type=int, default=0)
     p.add_argument("--count", type=int, default=10)
     args = p.parse_args()

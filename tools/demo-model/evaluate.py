@@ -145,10 +145,11 @@ def samples(m):
 
 README = """# Gallop's {title}
 
-A Llama of {parameters:,} parameters ({shape}) that the project trained itself, on text that its own generator
-writes: simple stories, small arithmetic, questions and answers, short dialogues. It knows nothing else. An ordinary
-Hugging Face folder: bfloat16 weights, a byte-level BPE tokenizer of 2048 entries, a chat template with the roles
-system, user and assistant. Made by `tools/demo-model`, whose README has the recipe and the commands.
+A Llama of {parameters:,} parameters ({shape})
+that the project trained itself, on text that its own generator writes: simple stories, small arithmetic, questions
+and answers, short dialogues. It knows nothing else. An ordinary Hugging Face folder: bfloat16 weights, a byte-level BPE
+tokenizer of 2048 entries, a chat template with the roles system, user and assistant. Made by `tools/demo-model`,
+whose README has the recipe and the commands.
 
 {purpose}
 

@@ -269,37 +269,6 @@ def tell(r):
     return [("user", say), ("assistant", reply)] + mid + [("user", ask), ("assistant", ans)]
 
 
-def reading(r):
-    """A few statements about a few people, then questions that only the statements can answer."""
-    people, places, things = [], [], []
-    for _ in range(r.randint(1, 4)):
-        w = cast.Who(r, people)
-        people.append(w)
-        places.append(r.choice([p for p, _ in cast.PLACE if p not in places]))
-        things.append(r.choice([t for t in cast.THING if t not in things]))
-    say, ask = [], []
-    for w, p, t in zip(people, places, things):
-        home = f"{cast.preposition(p)} {p}"
-        facts = [f"{w.He} lives {home}.", f"{w.He} has {world.a(t)}."]
-        r.shuffle(facts)
-        say.append(f"{w.name} is {world.a(w.adj)} {w.kind}. " + " ".join(facts))
-        ask += [
-            (f"Where does {w.name} live?", f"{w.name} lives {home}."),
-            (f"What does {w.name} have?", f"{w.name} has {world.a(t)}."),
-            (f"Who is {w.name}?", f"{w.name} is {world.a(w.adj)} {w.kind}."),
-            (f"Who has the {t}?", f"{w.name} has the {t}."),
-            (f"Who lives {home}?", f"{w.name} lives {home}."),
-        ]
-    ask = r.sample(ask, min(len(ask), r.randint(3, 8)))
-    if r.random() < 0.5:
-        out = [("user", " ".join(say)), ("assistant", "I will remember that.")]
-    else:
-        out = [("user", " ".join(say) + " " + ask[0][0]), ("assistant", ask[0][1])]
-    for q, ans in ask[1:] if len(out[0][1]) > len(" ".join(say)) else ask:
-        out += [("user", q), ("assistant", ans)]
-    return out
-
-
 def joke(r):
     return [
         ("user", r.choice(("Tell me a joke.", "Do you know a joke?", "Tell me a riddle.", "Make me laugh."))),

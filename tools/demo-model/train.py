@@ -142,7 +142,6 @@ def main():
     p.add_argument(
         "--grow", help="state of a trained draft to begin from, its position in the corpus included"
     )
-    p.add_argument("--split", default="train", choices=("train", "reading"), help="which documents to read")
     p.add_argument("--out", help="folder of the checkpoint (default: models/NAME)")
     p.add_argument("--seed", type=int, default=7)
     p.add_argument("--state", help="file of the training state (default: NAME.state here)")
@@ -168,16 +167,16 @@ def main():
         eps=1e-9,
         fused=True,
     )
-    state, step, rows = args.state or os.path.join(HERE, args.name + ".state"), 0, Rows(tok, args.split)
+    state, step, rows = args.state or os.path.join(HERE, args.name + ".state"), 0, Rows(tok, "train")
     if args.grow and not os.path.exists(state):
         s = torch.load(args.grow, weights_only=True)
         model.load_state_dict(grow.grown(s["model"], model, args.seed))
-        rows = Rows(tok, args.split, (s["next"], s["buffer"]))
+        rows = Rows(tok, "train", (s["next"], s["buffer"]))
     if os.path.exists(state):
         s = torch.load(state, weights_only=True)
         model.load_state_dict(s["model"])
         opt.load_state_dict(s["optimizer"])
-        step, rows = s["step"], Rows(tok, args.split, (s["next"], s["buffer"]))
+        step, rows = s["step"], Rows(tok, "train", (s["next"], s["buffer"]))
     print(
         f"{args.name}: {sum(q.numel() for q in model.parameters())} parameters, from step {step} of "
         f"{args.steps}",

@@ -255,6 +255,40 @@ static void nothing_is_multiplied_when_k_is_zero(void **state)
     compare_shape(&g, 9, 0, 40, true);
 }
 
+/* Negative products too small for fp32 sum up to -0; adding a bias that is not there would make it +0. */
+static void a_sum_that_vanishes_keeps_its_sign(void **state)
+{
+    struct check_rng g = {7};
+    struct kern ref;
+
+    (void)state;
+    assert_true(kern_rows(CPU_REF, &ref));
+    for (size_t m = 1; m <= 14; m++)
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            struct problem p;
+            float *c;
+
+            make(&p, &g, bf16, m, 3, 40);
+            p.with_bias = false;
+            for (size_t i = 0; i < (m - 1) * p.lda + p.k; i++)
+                if (bf16)
+                    ((uint16_t *)p.a)[i] = dtype_f32_to_bf16(1e-30f);
+                else
+                    ((float *)p.a)[i] = 1e-30f;
+            for (size_t i = 0; i < p.panels * KERN_NR * (bf16 ? 4 : 3); i++)
+                if (bf16) /* the fourth of K is padding */
+                    ((uint16_t *)p.b)[i] = i / KERN_NR % 4 > 1 && i % 2 ? 0 : dtype_f32_to_bf16(-1e-30f);
+                else
+                    ((float *)p.b)[i] = -1e-30f;
+            c = new_c(&p);
+            run(&p, &ref, 0, m, 0, p.panels, c);
+            assert_true(c[0] == 0 && signbit(c[0]));
+            compare_rows(&p, false);
+            free(c);
+            drop(&p);
+        }
+}
+
 static void a_row_alone_equals_the_row_in_company(void **state)
 {
     struct rows list[ROWS_MAX];
@@ -325,6 +359,7 @@ int main(void)
         cmocka_unit_test(blocks_of_rows_and_depth_do_not_change_bits),
         cmocka_unit_test(sums_are_as_near_as_their_length_allows),
         cmocka_unit_test(nothing_is_multiplied_when_k_is_zero),
+        cmocka_unit_test(a_sum_that_vanishes_keeps_its_sign),
         cmocka_unit_test(a_row_alone_equals_the_row_in_company),
         cmocka_unit_test(any_split_of_rows_and_panels_equals_the_whole),
     };
