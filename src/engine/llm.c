@@ -85,6 +85,11 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
                                .n_kv = i->n_kv,
                                .head_dim = i->head_dim,
                                .inner = i->inner,
+                               .wide_k = i->wide_k,
+                               .wide_n = i->wide_n,
+                               .n_experts = i->n_experts,
+                               .top_k = i->top_k,
+                               .expert_inner = i->expert_inner,
                                .hidden = i->hidden,
                                .n_layers = i->n_layers,
                                .dtype = o->dtype};

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/block_moe.h"
 
 const char *block_name(struct model *m, const char *fmt, ...)
 {
@@ -131,12 +132,16 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
     }
     if ((rc = linear_open(w, &desc, m->opt.backend[d->kind], m->pool, e)) != 0)
         return rc;
+    if (d->wide && w->k > m->info.wide_k)
+        m->info.wide_k = w->k;
+    if (d->wide && w->n > m->info.wide_n)
+        m->info.wide_n = w->n;
     m->packed_bytes += w->packed_bytes;
     return 0;
 }
 
 int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
-               struct err *e)
+               bool bias, struct err *e)
 {
     struct linear_desc desc = {.name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype};
     const struct view *v = &embed->table;
@@ -146,8 +151,12 @@ int block_head(struct model *m, struct linear *w, const char *module, const stru
     if (!name)
         return err_nomem(e, "a tensor name");
     if (!tied) {
-        if ((rc = block_tensor(m, name, m->info.vocab, m->info.hidden, "linear", &v, e)) != 0 ||
+        if ((rc = block_tensor(m, name, m->info.vocab, embed->table.shape[1], "linear", &v, e)) != 0 ||
             (rc = record(m, v, "linear", w, e)) != 0)
+            return rc;
+        if (bias && ((rc = block_tensor(m, block_name(m, "%s.bias", module), m->info.vocab, 0, "bias",
+                                        &desc.bias[0], e)) != 0 ||
+                     (rc = record(m, desc.bias[0], "bias", w, e)) != 0))
             return rc;
     } else {
         weights_skip(m->weights, name); /* a stored copy of the embedding */
@@ -164,6 +173,11 @@ void block_layers_close(struct block_layer *layer, size_t n)
     for (size_t l = 0; layer && l < n; l++) {
         block_norm_close(&layer[l].norm_attn);
         block_norm_close(&layer[l].norm_mlp);
+        block_norm_close(&layer[l].after_attn);
+        block_norm_close(&layer[l].after_mlp);
+        block_norm_close(&layer[l].q_norm);
+        block_norm_close(&layer[l].k_norm);
+        block_moe_close(layer[l].moe);
         linear_close(&layer[l].qkv);
         linear_close(&layer[l].out);
         linear_close(&layer[l].mlp.up);
@@ -184,6 +198,52 @@ void block_tail(const struct model *m, const struct sink *o, const struct batch 
     o->norm(o, s->hw, s->xw, s->rw, norm, n); /* x += r; h = norm(x)            [wanted, E] */
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
     o->logits(o, b->logits, head, s->hw, n); /*                                [wanted, V] */
+}
+
+void block_text_config(struct model *m)
+{
+    static const char *const others[] = {
+        "vision_config",       "audio_config",       "image_token_index",   "mm_tokens_per_image",
+        "boi_token_index",     "eoi_token_index",    "audio_config",        "vision_soft_tokens_per_image",
+        "tie_word_embeddings", "audio_ms_per_token", "vision_feature_layer"};
+    struct conf *text = conf_sub(m->conf_file, "text_config");
+
+    if (!text)
+        return;
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        conf_ignore(m->conf_file, others[i]);
+    m->conf = text;
+}
+
+int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struct err *e)
+{
+    static const char *const names[] = {"full_attention", "sliding_attention", "chunked_attention"};
+    size_t L = m->info.n_layers, n;
+    const char **name = arena_zalloc(&m->arena, L, sizeof(*name));
+    int rc;
+
+    *given = false;
+    if (!name)
+        return err_nomem(e, "layer_types");
+    if ((rc = conf_strs(m->conf, "layer_types", name, L, &n, e)) != 0 || n == 0)
+        return rc;
+    if (n != L)
+        return err_set(e, ERR_INPUT, "%s: layer_types has %zu entries for %zu layers", conf_path(m->conf), n,
+                       L);
+    for (size_t l = 0; l < L; l++) {
+        int k = 0;
+
+        while (k < 3 && strcmp(names[k], name[l]) != 0)
+            k++;
+        if (k == 3)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: layer_types has \"%s\", known are full_attention, "
+                           "sliding_attention and chunked_attention",
+                           conf_path(m->conf), name[l]);
+        kind[l] = (enum block_kind)k;
+    }
+    *given = true;
+    return 0;
 }
 
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e)
@@ -213,7 +273,7 @@ int block_act(struct model *m, const char *key, const char *def, enum kern_act *
                    name);
 }
 
-int block_heads(struct model *m, int64_t def_heads, struct err *e)
+int block_heads(struct model *m, int64_t def_heads, int64_t def_kv, int64_t def_dim, struct err *e)
 {
     struct model_info *i = &m->info;
     const char *path = conf_path(m->conf);
@@ -221,8 +281,8 @@ int block_heads(struct model *m, int64_t def_heads, struct err *e)
     int rc;
 
     if ((rc = conf_int(m->conf, "num_attention_heads", def_heads, 1, 4096, &heads, e)) != 0 ||
-        (rc = conf_int(m->conf, "num_key_value_heads", heads, 1, 4096, &kv, e)) != 0 ||
-        (rc = conf_int(m->conf, "head_dim", 0, 0, 512, &dim, e)) != 0)
+        (rc = conf_int(m->conf, "num_key_value_heads", def_kv ? def_kv : heads, 1, 4096, &kv, e)) != 0 ||
+        (rc = conf_int(m->conf, "head_dim", def_dim, 0, 512, &dim, e)) != 0)
         return rc;
     if (heads % kv != 0)
         return err_set(e, ERR_INPUT, "%s: %lld attention heads are not divisible by %lld key/value heads",

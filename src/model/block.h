@@ -38,18 +38,29 @@ struct block_linear {
 };
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e);
 
-/* The head: MODULE if it is there, else the embedding when TIED, else an error that names what is missing. */
+/* The head: the embedding when TIED, else MODULE, else an error that names what is missing. BIAS: MODULE has one. */
 int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
-               struct err *e);
+               bool bias, struct err *e);
 
-/* The layer of a pre-norm decoder, for models that have this shape. */
+/* A layer of a decoder, for models that have this shape. What a model does not have stays zero. */
 struct block_layer {
-    struct norm norm_attn, norm_mlp;
+    struct norm norm_attn, norm_mlp;   /* in front of attention and MLP */
+    struct norm after_attn, after_mlp; /* behind them (Gemma) */
+    struct norm q_norm, k_norm;
     struct linear qkv, out;
     struct attn attn;
     struct mlp mlp;
+    struct moe *moe; /* instead of the MLP, or beside it */
 };
 void block_layers_close(struct block_layer *layer, size_t n); /* and frees the array; NULL is fine */
+
+/* Multimodal files keep the text model's keys in text_config: m->conf becomes that object, and what the
+ * file says of the other towers is not judged. Does nothing where there is no text_config. */
+void block_text_config(struct model *m);
+
+/* layer_types: KIND[l] by name of each layer, or KIND unchanged and *given false where the key is missing. */
+enum block_kind { BLOCK_FULL, BLOCK_SLIDING, BLOCK_CHUNKED };
+int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struct err *e);
 
 /* The end of a forward: of the wanted rows x + r, normed, and their logits. */
 void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s,
@@ -62,7 +73,8 @@ int block_act(struct model *m, const char *key, const char *def, enum kern_act *
  * transformers have them. HEAD_DIM: of the model; DEF_THETA: of the class. */
 int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *r, struct err *e);
 
-/* hidden / heads or head_dim; checks divisibility. Fills info.n_heads, n_kv, head_dim. */
-int block_heads(struct model *m, int64_t def_heads, struct err *e);
+/* Fills info.n_heads, n_kv, head_dim from the config and these defaults of the class (DEF_KV 0: as many as heads;
+ * DEF_DIM 0: hidden / heads); checks divisibility. */
+int block_heads(struct model *m, int64_t def_heads, int64_t def_kv, int64_t def_dim, struct err *e);
 
 #endif

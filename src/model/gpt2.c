@@ -163,7 +163,7 @@ static int gpt2_open(struct model *m, struct err *e)
     if ((rc = block_norm(m, &w->norm, block_name(m, "%sln_f", prefix), i->hidden, g.eps, true, true, 0, e)) !=
         0)
         return rc;
-    return block_head(m, &w->head, "lm_head", &w->tokens, g.tied, e);
+    return block_head(m, &w->head, "lm_head", &w->tokens, g.tied, false, e);
 }
 
 const struct model_arch gpt2_arch = {.class_name = "GPT2LMHeadModel",

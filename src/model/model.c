@@ -70,9 +70,10 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
 
     *m = (struct model){.opt = *opt, .pool = pool};
     arena_init(&m->arena, MEM_MODEL);
-    if ((rc = conf_open(&m->conf, dir, "config.json", e)) != 0 || (rc = find_arch(m, e)) != 0 ||
-        (rc = weights_open(&m->weights, dir, e)) != 0 || (rc = m->arch->open(m, e)) != 0 ||
-        (rc = conf_finish(m->conf, e)) != 0) {
+    if ((rc = conf_open(&m->conf_file, dir, "config.json", e)) == 0)
+        m->conf = m->conf_file;
+    if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, dir, e)) != 0 ||
+        (rc = m->arch->open(m, e)) != 0 || (rc = conf_finish(m->conf_file, e)) != 0) {
         model_close(m);
         return rc;
     }
@@ -89,7 +90,7 @@ void model_close(struct model *m)
         rope_close(&m->info.rope[i]);
     mem_free(m->tensor);
     weights_close(m->weights);
-    conf_close(m->conf);
+    conf_close(m->conf_file);
     arena_fini(&m->arena);
     *m = (struct model){0};
 }
@@ -122,7 +123,9 @@ static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wa
 
     s->x = carve(base, &at, T * i->hidden * 4);
     s->r = carve(base, &at, T * i->hidden * 4);
+    s->r2 = carve(base, &at, T * i->hidden * 4);
     s->h = carve(base, &at, T * i->hidden * 4);
+    s->extra = carve(base, &at, T * i->extra * 4);
     s->qkv = carve(base, &at, T * (i->n_heads + 2 * i->n_kv) * i->head_dim * 4);
     s->a = carve(base, &at, T * i->n_heads * i->head_dim * es);
     s->xw = carve(base, &at, wanted * i->hidden * 4);

@@ -19,10 +19,13 @@
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096 };
 
 struct model_info {
-    size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len;
+    size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len; /* largest of the layers */
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
-    bool fixed_positions; /* learned positions: max_len cannot be passed */
+    bool fixed_positions;                  /* learned positions: max_len cannot be passed */
+    size_t wide_k, wide_n;                 /* largest sides of the wide linears */
+    size_t n_experts, top_k, expert_inner; /* largest of the mixtures of experts; 0: there is none */
+    size_t extra;                          /* floats a token of the architecture's own use (struct work) */
 };
 
 /* One line of `gallop inspect`: a tensor and what became of it. */
@@ -54,7 +57,8 @@ struct model {
     const struct model_arch *arch;
     struct model_info info;
     struct model_options opt;
-    struct conf *conf;
+    struct conf *conf;      /* the text model's object of config.json */
+    struct conf *conf_file; /* the whole file */
     struct weights *weights;
     struct pool *pool;  /* borrowed */
     struct arena arena; /* names and small arrays, for the model's life */
@@ -75,7 +79,9 @@ int model_check_length(const struct model *m, size_t len, struct err *e);
  * logits. */
 struct work {
     float *x, *r;   /* [T, E] residual stream; what the last block adds to it */
+    float *r2;      /* [T, E] for models whose blocks run side by side */
     void *h;        /* [T, E] act, or fp32 */
+    float *extra;   /* [T, model_info.extra] */
     float *qkv;     /* [T, (H + 2 K) D] */
     void *a;        /* [T, H D] act */
     float *xw, *rw; /* [wanted, E] */

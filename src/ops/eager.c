@@ -62,13 +62,6 @@ static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ro
 
 /* ---- embed ---- */
 
-struct embed_job {
-    float *x;
-    const struct embed *w;
-    const int32_t *index;
-    float *row; /* NULL: written in place */
-};
-
 static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
                      size_t T)
 {
@@ -81,6 +74,8 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
         ASSERT(index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s", index[t] + w->offset,
                w->name);
         view_row_f32(&w->table, at, add ? g->middle : x + t * n);
+        if (w->scale)
+            kern.scale(add ? g->middle : x + t * n, w->scale, n);
         if (add)
             kern.add(x + t * n, g->middle, n);
     }
@@ -165,13 +160,84 @@ static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const vo
     linear_run(&w->down, g->pool, g->middle_act, w->down.k, r, w->down.n, T);
 }
 
-/* ---- small ones ---- */
+/* ---- elementwise ---- */
+
+struct each_job {
+    struct eager *g;
+    void *out;
+    float *x;
+    const float *r, *gate;
+    size_t ld_r, ld_gate, n;
+    float a;
+    enum kern_act f;
+};
+
+static void add_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct each_job *j = ctx;
+
+    kern.add(j->x + begin * j->n, j->r + begin * j->n, (end - begin) * j->n);
+}
 
 static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
 {
-    (void)o;
-    kern.add(x, r, n * T);
+    struct each_job j = {.x = x, .r = r, .n = n};
+
+    eager_rows(o->ctx, T, add_rows, &j);
 }
+
+static void scale_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct each_job *j = ctx;
+
+    kern.scale(j->x + begin * j->n, j->a, (end - begin) * j->n);
+}
+
+static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T)
+{
+    struct each_job j = {.x = x, .a = a, .n = n};
+
+    eager_rows(o->ctx, T, scale_rows, &j);
+}
+
+static void round_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct each_job *j = ctx;
+    size_t n = (end - begin) * j->n;
+
+    if (j->g->lim.dtype == DT_BF16)
+        kern.to_bf16((uint16_t *)j->out + begin * j->n, j->r + begin * j->n, n);
+    else
+        memcpy((float *)j->out + begin * j->n, j->r + begin * j->n, n * sizeof(float));
+}
+
+static void op_round(const struct sink *o, void *h, const float *x, size_t n, size_t T)
+{
+    struct each_job j = {.g = o->ctx, .out = h, .r = x, .n = n};
+
+    eager_rows(o->ctx, T, round_rows, &j);
+}
+
+static void glu_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct each_job *j = ctx;
+    bool bf16 = j->g->lim.dtype == DT_BF16;
+
+    for (size_t t = begin; t < end; t++)
+        j->g->mlp_k.glu((char *)j->out + t * j->n * (bf16 ? 2 : 4), j->gate + t * j->ld_gate,
+                        j->r + t * j->ld_r, j->n, j->f, bf16);
+}
+
+static void op_glu(const struct sink *o, void *out, const float *gate, size_t ldg, const float *up,
+                   size_t ldu, enum kern_act f, size_t n, size_t T)
+{
+    struct each_job j = {
+        .g = o->ctx, .out = out, .gate = gate, .ld_gate = ldg, .r = up, .ld_r = ldu, .n = n, .f = f};
+
+    eager_rows(o->ctx, T, glu_rows, &j);
+}
+
+/* ---- small ones ---- */
 
 static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                     size_t n_rows)
@@ -229,10 +295,11 @@ static size_t lay_out(struct eager *g, char *base)
     }
     g->q = carve(base, &at, l->max_tokens * l->n_heads * dp * es);
     if (l->dtype == DT_BF16) {
-        g->split = carve(base, &at, 2 * l->max_tokens * l->hidden * 2);
-        g->sums = carve(base, &at, 2 * l->max_tokens * (l->n_heads + 2 * l->n_kv) * l->head_dim * 4);
+        g->split = carve(base, &at, 2 * l->max_tokens * l->wide_k * 2);
+        g->sums = carve(base, &at, 2 * l->max_tokens * l->wide_n * 4);
     }
     g->middle = carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
+    g->moe = carve(base, &at, eager_moe_bytes(l));
     g->middle_act = carve(base, &at, l->max_tokens * l->inner * es);
     g->partial_o = carve(base, &at, g->n_partials * dp * 4);
     g->partial_m = carve(base, &at, g->n_partials * 4);
@@ -289,9 +356,14 @@ int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *p
                             .embed = op_embed,
                             .norm = op_norm,
                             .linear = op_linear,
+                            .heads = eager_attn_heads,
                             .rope = eager_attn_rope,
                             .attn = eager_attn,
                             .mlp = op_mlp,
+                            .moe = eager_moe,
+                            .glu = op_glu,
+                            .round = op_round,
+                            .scale = op_scale,
                             .add = op_add,
                             .rows = op_rows,
                             .logits = op_linear,

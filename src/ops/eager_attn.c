@@ -15,6 +15,55 @@
 
 enum { MAX_DIM = 512, ROWS = KERN_ATTN_ROWS, SPLIT_ROWS = 64 };
 
+/* ---- what happens to each head before ---- */
+
+/* Floats of a row of qkv. */
+static size_t row_width(const struct attn *w)
+{
+    return (w->n_heads + (w->shared ? 0 : 2 * w->n_kv)) * w->d;
+}
+
+struct heads_job {
+    struct eager *g;
+    float *qkv;
+    const struct attn *w;
+};
+
+static void norm_heads(const struct eager *g, float *x, const struct norm *w, size_t n_heads, size_t d)
+{
+    for (size_t h = 0; w && h < n_heads; h++)
+        g->norm_k.rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps, false);
+}
+
+static void heads_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct heads_job *j = ctx;
+    const struct attn *w = j->w;
+    size_t d = w->d;
+
+    for (size_t t = begin; t < end; t++) {
+        float *q = j->qkv + t * row_width(w), *k = q + w->n_heads * d;
+
+        norm_heads(j->g, q, w->q_norm, w->n_heads, d);
+        if (!w->shared) {
+            norm_heads(j->g, k, w->k_norm, w->n_kv, d);
+            norm_heads(j->g, k + w->n_kv * d, w->v_norm, w->n_kv, d);
+        }
+        if (w->temp_scale) {
+            float steps = floorf(((float)j->g->batch->pos[t] + 1) / w->temp_floor);
+
+            kern.scale(q, (float)log1p((double)steps) * w->temp_scale + 1, w->n_heads * d);
+        }
+    }
+}
+
+void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T)
+{
+    struct heads_job j = {o->ctx, qkv, w};
+
+    eager_rows(o->ctx, T, heads_rows, &j);
+}
+
 /* ---- rope ---- */
 
 struct rope_job {
@@ -28,12 +77,13 @@ static void rope_rows(void *ctx, size_t begin, size_t end)
     const struct rope_job *j = ctx;
     const struct attn *w = j->w;
     struct eager *g = j->g;
-    size_t half = g->lim.rope_half[w->rope], width = (w->n_heads + 2 * w->n_kv) * w->d;
+    size_t half = g->lim.rope_half[w->rope], width = row_width(w);
+    size_t n = w->n_heads + (w->shared ? 0 : w->n_kv);
     void (*turn)(float *, const float *, const float *, size_t) =
         w->pairs == ROPE_PAIRS_HALF ? g->rope_k.rope_half : g->rope_k.rope_pair;
 
     for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < w->n_heads + w->n_kv; h++)
+        for (size_t h = 0; h < n; h++)
             turn(j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half, half);
 }
 
@@ -69,6 +119,8 @@ struct seq_plan {
 
 static size_t lowest_key(const struct attn *w, size_t pos)
 {
+    if (w->chunk)
+        return pos / w->chunk * w->chunk;
     return w->window && pos + 1 > w->window ? pos + 1 - w->window : 0;
 }
 
@@ -151,19 +203,19 @@ static void store_tile(const struct attn_job *j, const struct batch_seq *q, size
     uint32_t tile = q->kv.tile[l->group][ti];
     char *kt = tile_at(l->k, l, tile, head), *vt = tile_at(l->v, l, tile, head);
     size_t from = ti * KERN_TILE > q->pos ? ti * KERN_TILE : q->pos, to = (ti + 1) * KERN_TILE;
-    size_t width = (w->n_heads + 2 * w->n_kv) * w->d;
 
     if (to > q->pos + q->n)
         to = q->pos + q->n;
-    if (from % KERN_TILE == 0) {
+    if (from % KERN_TILE == 0 && !w->shared) {
         memset(kt, 0, l->tile_bytes);
         memset(vt, 0, l->tile_bytes);
     }
     for (size_t pos = from; pos < to; pos++) {
         size_t t = q->first + (pos - q->pos);
-        const float *row = j->qkv + t * width, *k = row + (w->n_heads + head) * w->d;
+        const float *row = j->qkv + t * row_width(w), *k = row + (w->n_heads + head) * w->d;
 
-        put_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d);
+        if (!w->shared)
+            put_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d);
         pack_q(j, t, head, row);
     }
 }

@@ -14,10 +14,11 @@ struct eager {
     size_t region_bytes;
     float *cos[2], *sin[2];       /* [T, half] */
     void *q;                      /* [K, T G, dp] act: queries grouped by kv head */
-    uint16_t *split;              /* [2 T, E] bf16: rows of a wide linear's input, in two parts */
-    float *sums;                  /* [2 T, (H + 2 K) D]: what they give */
+    uint16_t *split;              /* [2 T, wide_k] bf16: rows of a wide linear's input, in two parts */
+    float *sums;                  /* [2 T, wide_n]: what they give */
     float *middle;                /* [T, 2 I] */
     void *middle_act;             /* [T, I] act */
+    void *moe;                    /* eager_moe.c's own */
     float *partial_o;             /* [n_partials, dp] */
     float *partial_m, *partial_l; /* [n_partials] */
     size_t n_partials;
@@ -32,8 +33,13 @@ typedef void eager_rows_fn(void *ctx, size_t begin, size_t end);
 void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx);
 
 size_t eager_attn_thread_bytes(const struct eager_limits *lim);
+void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T);
 void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T);
 void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b,
                 size_t layer);
+
+size_t eager_moe_bytes(const struct eager_limits *lim);
+void eager_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+               size_t T);
 
 #endif

@@ -22,11 +22,12 @@ struct embed {
     const char *name;
     struct view table; /* [rows, E] as stored */
     int32_t offset;    /* added to the index (OPT's positions begin at 2) */
+    float scale;       /* the row is multiplied by it; 0: as it is */
 };
 
 struct norm {
     const char *name;
-    float *w, *b; /* [n]; b NULL: none */
+    float *w, *b; /* [n]; NULL: none */
     size_t n;
     float eps;
     bool layer; /* LayerNorm, else RMSNorm */
@@ -41,8 +42,12 @@ struct attn {
     float scale, softcap;        /* softcap 0: none */
     size_t window;               /* 0: all; else keys with position > own - window */
     const float *sinks;          /* [H] or NULL */
+    size_t chunk;                /* 0: all; else keys with position / chunk equal to the own (Llama 4) */
     int rope;                    /* index of the model's rope, -1: none */
     enum rope_pairs pairs;
+    const struct norm *q_norm, *k_norm, *v_norm; /* of each head, NULL: none */
+    float temp_scale, temp_floor; /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); 0: none */
+    bool shared; /* k and v are those that an earlier layer stored: qkv is q alone, [T, H D] */
 };
 
 struct mlp {
@@ -54,6 +59,8 @@ struct mlp {
     bool gated;
 };
 
+struct moe; /* ops/moe.h */
+
 struct sink {
     /* Starts a step: cosines of the batch's rows for every rope of the model. */
     void (*begin)(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b);
@@ -64,6 +71,8 @@ struct sink {
     void (*norm)(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t T);
     /* y = x W^T + b                                  x [T, k] act (fp32 into a wide linear), y [T, n] */
     void (*linear)(const struct sink *o, float *y, const struct linear *w, const void *x, size_t T);
+    /* Per-head norms of q, k and v, those that W has, and q's temperature; in place. */
+    void (*heads)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
     /* Turns q and k of qkv [T, (H + 2 K) D] in place. */
     void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
     /* Stores k and v, then a[T, H D] (act) = attention of each row over its own sequence up to itself. */
@@ -71,6 +80,16 @@ struct sink {
                  size_t layer);
     /* r[T, E] = down(act(up h)), or down(act(gate h) * (up h)) */
     void (*mlp)(const struct sink *o, float *r, const struct mlp *w, const void *h, size_t T);
+    /* r[T, E] = the chosen experts' sum for h [T, E] fp32, routed by ROUTE [T, E] fp32 (NULL: by h). */
+    void (*moe)(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+                size_t T);
+    /* out[T, n] (act) = f(gate) * up; rows of gate and up are ldg and ldu floats apart. */
+    void (*glu)(const struct sink *o, void *out, const float *gate, size_t ldg, const float *up, size_t ldu,
+                enum kern_act f, size_t n, size_t T);
+    /* h[T, n] (act) = x, rounded where act is bf16. */
+    void (*round)(const struct sink *o, void *h, const float *x, size_t n, size_t T);
+    /* x *= a.                                                                          [T, n] */
+    void (*scale)(const struct sink *o, float *x, float a, size_t n, size_t T);
     /* x += r, nothing else.                                                            [T, n] */
     void (*add)(const struct sink *o, float *x, const float *r, size_t n, size_t T);
     /* dst[i] = src[index[i]], rows of N floats; dst may not overlap src. */

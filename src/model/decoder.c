@@ -1,0 +1,167 @@
+/* decoder.c - what the decoders with Llama's names have in common. */
+#include "model/decoder.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+
+int decoder_read(struct model *m, struct decoder_config *c, struct err *e)
+{
+    struct model_info *i = &m->info;
+    int rc;
+
+    if ((rc = conf_int(m->conf, "hidden_size", c->hidden, 1, 1 << 20, &c->hidden, e)) != 0 ||
+        (rc = conf_int(m->conf, "intermediate_size", c->inner, 1, 1 << 22, &c->inner, e)) != 0 ||
+        (rc = conf_int(m->conf, "num_hidden_layers", c->layers, 1, MODEL_MAX_LAYERS, &c->layers, e)) != 0 ||
+        (rc = conf_int(m->conf, "vocab_size", c->vocab, 1, INT32_MAX, &c->vocab, e)) != 0 ||
+        (rc = conf_int(m->conf, "max_position_embeddings", c->max_len, 1, 1 << 24, &c->max_len, e)) != 0 ||
+        (rc = conf_float(m->conf, "rms_norm_eps", c->eps, 0, 1, &c->eps, e)) != 0 ||
+        (rc = conf_bool(m->conf, "tie_word_embeddings", c->tied, &c->tied, e)) != 0 ||
+        (rc = block_act(m, c->act_key ? c->act_key : "hidden_act", c->act_name ? c->act_name : "silu",
+                        &c->act, e)) != 0)
+        return rc;
+    i->hidden = (size_t)c->hidden;
+    i->inner = (size_t)c->inner;
+    i->n_layers = (size_t)c->layers;
+    i->vocab = (size_t)c->vocab;
+    i->max_len = (size_t)c->max_len;
+    return block_heads(m, c->heads, c->kv_heads, c->head_dim, e);
+}
+
+int decoder_attention(struct model *m, struct block_layer *w, const char *at, const struct decoder_config *c,
+                      struct err *e)
+{
+    const struct model_info *i = &m->info;
+    size_t E = i->hidden, D = i->head_dim, q = i->n_heads * D, kv = i->n_kv * D;
+    const char *o_proj = block_name(m, "%s.self_attn.o_proj", at);
+    struct block_linear qkv = {.name = block_name(m, "%s.self_attn.qkv_proj", at),
+                               .kind = OP_QKV,
+                               .part = {{block_name(m, "%s.self_attn.q_proj", at), q},
+                                        {block_name(m, "%s.self_attn.k_proj", at), kv},
+                                        {block_name(m, "%s.self_attn.v_proj", at), kv}},
+                               .n_parts = 3,
+                               .k = E,
+                               .bias = c->qkv_bias,
+                               .wide = true};
+    struct block_linear out = {
+        .name = o_proj, .kind = OP_OUT, .part = {{o_proj, E}}, .n_parts = 1, .k = q, .bias = c->out_bias};
+    int rc;
+
+    if (c->fused) {
+        qkv.part[0] = (struct block_part){qkv.name, q + 2 * kv};
+        qkv.n_parts = 1;
+    }
+    w->attn = (struct attn){.name = block_name(m, "%s.self_attn", at),
+                            .n_heads = i->n_heads,
+                            .n_kv = i->n_kv,
+                            .d = D,
+                            .dp = (D + 15) / 16 * 16,
+                            .scale = (float)(1.0 / sqrt((double)D)),
+                            .pairs = ROPE_PAIRS_HALF};
+    if ((rc = block_norm(m, &w->norm_attn, block_name(m, "%s.input_layernorm", at), E, c->eps, false, false,
+                         c->norm_add, e)) != 0)
+        return rc;
+    w->norm_attn.wide = true;
+    if (c->qk_norm) {
+        if ((rc = block_norm(m, &w->q_norm, block_name(m, "%s.self_attn.q_norm", at), D, c->eps, false, false,
+                             c->norm_add, e)) != 0 ||
+            (rc = block_norm(m, &w->k_norm, block_name(m, "%s.self_attn.k_norm", at), D, c->eps, false, false,
+                             c->norm_add, e)) != 0)
+            return rc;
+        w->attn.q_norm = &w->q_norm;
+        w->attn.k_norm = &w->k_norm;
+    }
+    rc = block_linear(m, &w->qkv, &qkv, e);
+    return rc ? rc : block_linear(m, &w->out, &out, e);
+}
+
+int decoder_mlp(struct model *m, struct block_layer *w, const char *at, const char *norm, size_t inner,
+                const struct decoder_config *c, struct err *e)
+{
+    size_t E = m->info.hidden;
+    const char *down_proj = block_name(m, "%s.mlp.down_proj", at);
+    struct block_linear up = {.name = block_name(m, "%s.mlp.gate_up_proj", at),
+                              .kind = OP_MLP,
+                              .part = {{block_name(m, "%s.mlp.gate_proj", at), inner},
+                                       {block_name(m, "%s.mlp.up_proj", at), inner}},
+                              .n_parts = 2,
+                              .k = E,
+                              .bias = c->mlp_bias};
+    struct block_linear down = {.name = down_proj,
+                                .kind = OP_MLP,
+                                .part = {{down_proj, E}},
+                                .n_parts = 1,
+                                .k = inner,
+                                .bias = c->mlp_bias};
+    int rc;
+
+    if (c->fused) {
+        up.part[0] = (struct block_part){up.name, 2 * inner};
+        up.n_parts = 1;
+    }
+    w->mlp = (struct mlp){.name = block_name(m, "%s.mlp", at), .inner = inner, .act = c->act, .gated = true};
+    if ((rc = block_norm(m, &w->norm_mlp, block_name(m, "%s.%s", at, norm), E, c->eps, false, false,
+                         c->norm_add, e)) == 0)
+        rc = block_linear(m, &w->mlp.up, &up, e);
+    return rc ? rc : block_linear(m, &w->mlp.down, &down, e);
+}
+
+void decoder_close(struct model *m)
+{
+    struct decoder *w = m->impl;
+
+    block_norm_close(&w->norm);
+    linear_close(&w->head);
+    block_layers_close(w->layer, m->info.n_layers);
+    mem_free(w);
+    m->impl = NULL;
+}
+
+/* What stands in front of "embed_tokens" and "layers". */
+static const char *find_prefix(const struct model *m)
+{
+    static const char *const prefix[] = {"model.embed_tokens.weight", "embed_tokens.weight",
+                                         "language_model.model.embed_tokens.weight",
+                                         "model.language_model.embed_tokens.weight"};
+    static const char *const before[] = {"model.", "", "language_model.model.", "model.language_model."};
+
+    for (size_t i = 0; i < sizeof(prefix) / sizeof(prefix[0]); i++)
+        if (weights_has(m->weights, prefix[i]))
+            return before[i];
+    return before[0];
+}
+
+int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_layer *open_layer,
+                 struct err *e)
+{
+    struct model_info *i = &m->info;
+    struct decoder *w = m->impl = mem_zalloc(1, sizeof(*w), MEM_MODEL);
+    const char *prefix = find_prefix(m);
+    int rc;
+
+    if (!w)
+        return err_nomem(e, "the model");
+    if ((rc = block_embed(m, &w->embed, block_name(m, "%sembed_tokens", prefix), i->vocab, i->hidden, e)) !=
+        0)
+        return rc;
+    w->layer = mem_zalloc(i->n_layers, sizeof(*w->layer), MEM_MODEL);
+    if (!w->layer)
+        return err_nomem(e, "the model's layers");
+    for (size_t l = 0; l < i->n_layers; l++) {
+        const char *at = block_name(m, "%slayers.%zu", prefix, l);
+
+        if (!at)
+            return err_nomem(e, "a tensor name");
+        if ((rc = open_layer(m, &w->layer[l], at, l, c, e)) != 0)
+            return rc;
+        if (m->opt.progress)
+            m->opt.progress(m->opt.progress_ctx, l + 1, i->n_layers);
+    }
+    if ((rc = block_norm(m, &w->norm, block_name(m, "%snorm", prefix), i->hidden, c->eps, false, false,
+                         c->norm_add, e)) != 0)
+        return rc;
+    return block_head(m, &w->head,
+                      weights_has(m->weights, "language_model.lm_head.weight") ? "language_model.lm_head"
+                                                                               : "lm_head",
+                      &w->embed, c->tied, false, e);
+}
