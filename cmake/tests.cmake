@@ -1,5 +1,5 @@
-# tests.cmake - one executable and one ctest entry per file test/unit/<floor>/test_*.c, and the entries for test/cli
-# and examples.
+# tests.cmake - one executable and one ctest entry per file test/unit/<floor>/test_*.c, and the entries for test/cli,
+# test/net and examples.
 #
 # Every test finds the repository in GALLOP_SOURCE_DIR (a macro and an environment variable) and the program in the
 # environment variable GALLOP_BIN, and runs in a folder of its own inside the build folder. Other .c files of a
@@ -73,6 +73,17 @@ foreach(script IN LISTS cli_scripts)
         add_test(NAME cli/${what} COMMAND bash ${script})
     endif()
     gallop_test_properties(cli/${what} cli)
+endforeach()
+
+# ---- against servers of the tests' own -------------------------------------------------------------------------
+file(GLOB net_scripts CONFIGURE_DEPENDS test/net/test_*.py)
+foreach(script IN LISTS net_scripts)
+    if(TARGET gallop_program)
+        cmake_path(GET script STEM what)
+        string(REPLACE test_ "" what ${what})
+        add_test(NAME net/${what} COMMAND ${PYTHON3} ${script})
+        gallop_test_properties(net/${what} net)
+    endif()
 endforeach()
 
 # ---- examples: they see gallop.h and the shared library, nothing else --------------------------------------------

@@ -56,7 +56,8 @@ struct gallop;
 
 /* NULL, 0 or -1 as gallop_options_init() sets it means the default in brackets. */
 struct gallop_options {
-    const char *model;          /* checkpoint folder */
+    const char *model;          /* checkpoint folder; where there is none, org/name[@revision] on a hub */
+    const char *revision;       /* of a name on a hub: branch, tag or commit ["main"] */
     const char *dtype;          /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
     const char *kv_cache_type;  /* "dynamic", "slab_pool" ["slab_pool"] */
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16" ["auto": as dtype] */
@@ -74,12 +75,16 @@ struct gallop_options {
     uint64_t seed;      /* for requests that sample and give no seed [0] */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers loaded so far */
     void *progress_ctx;
+    /* Bytes of FILE that have come from a hub, of TOTAL (0: not known). Not 0: give up, GALLOP_CANCELLED. */
+    int (*download)(void *ctx, const char *file, uint64_t done, uint64_t total);
+    void *download_ctx;
 };
 
 GALLOP_API void gallop_options_init(struct gallop_options *o);
 
-/* Opens the model: maps the checkpoint, packs its weights, sizes the cache. Strings may go when it returns.
- * */
+/* Opens the model: maps the checkpoint, packs its weights, sizes the cache. Strings may go when it returns. A
+ * name on a hub is fetched into Hugging Face's cache first; the HF_* variables (HF_HOME, HF_TOKEN,
+ * HF_HUB_OFFLINE ...) mean what they mean to huggingface_hub. */
 GALLOP_API int gallop_open(struct gallop **g, const struct gallop_options *o, char *err);
 GALLOP_API void gallop_close(struct gallop *g); /* requests that run are dropped; NULL is fine */
 

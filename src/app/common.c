@@ -11,10 +11,12 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "net/http.h"
 
 void common_init(void)
 {
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    http_use_mem();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
 }
 
@@ -56,7 +58,41 @@ int common_parse(const char *verb, const char *tail, const struct opt_row *rows,
     return -1;
 }
 
-/* ---- where the demo model is ---- */
+/* ---- where the model is ---- */
+
+/* What is shown of a download: one line for the file that comes, in megabytes. */
+struct fetch_bar {
+    struct common_bar bar;
+    char what[96];
+};
+
+static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total)
+{
+    struct fetch_bar *f = ctx;
+    char what[sizeof(f->what)];
+
+    snprintf(what, sizeof(what), "fetching %.60s, MB", file);
+    if (strcmp(what, f->what) != 0) {
+        common_bar_end(&f->bar);
+        memcpy(f->what, what, sizeof(what));
+    }
+    common_progress(&f->bar, (size_t)(done / 1000000), (size_t)((total + 999999) / 1000000));
+    return 0;
+}
+
+static const char *locate(const struct opt_values *v, enum hub_want want, char *buf, size_t size,
+                          struct err *e)
+{
+    struct fetch_bar f = {.bar.quiet = opt_flag(v, OPT_QUIET), .what = ""};
+    const struct locate_options o = {
+        .revision = opt_string(v, OPT_REVISION), .want = want, .progress = show_fetch, .progress_ctx = &f};
+    int rc;
+
+    f.bar.what = f.what;
+    rc = locate_model(buf, size, opt_string(v, OPT_MODEL), &o, e);
+    common_bar_end(&f.bar);
+    return rc ? NULL : buf;
+}
 
 static const char *beside(char *buf, size_t size, const char *exe, const char *rest)
 {
@@ -67,7 +103,8 @@ static const char *beside(char *buf, size_t size, const char *exe, const char *r
     return access(buf, R_OK) == 0 ? buf : NULL;
 }
 
-const char *common_model(const struct opt_values *v, char *buf, size_t size, struct err *e)
+const char *common_model(const struct opt_values *v, enum hub_want want, char *buf, size_t size,
+                         struct err *e)
 {
     static const char *const places[] = {"../models/demo", "../../models/demo",
                                          "../share/gallop/models/demo"};
@@ -75,7 +112,7 @@ const char *common_model(const struct opt_values *v, char *buf, size_t size, str
     ssize_t n;
 
     if (opt_string(v, OPT_MODEL))
-        return opt_string(v, OPT_MODEL);
+        return locate(v, want, buf, size, e);
     n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
     exe[n > 0 ? n : 0] = 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
@@ -106,7 +143,7 @@ int common_options(const struct opt_values *v, struct gallop_options *o, char *p
     gallop_options_init(o);
     if (rc)
         return rc;
-    o->model = common_model(v, path, path_size, e);
+    o->model = common_model(v, HUB_MODEL, path, path_size, e);
     if (!o->model)
         return ERR_INPUT;
     o->dtype = opt_string(v, OPT_DTYPE);

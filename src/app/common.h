@@ -8,10 +8,12 @@
 
 #include "base/opt.h"
 #include "engine/gallop_in.h"
+#include "engine/locate.h"
 
 /* Ids of shared option rows; a verb's own begin at COMMON_OWN. */
 enum common_opt {
     OPT_MODEL,
+    OPT_REVISION,
     OPT_DTYPE,
     OPT_QUANT,
     OPT_KV_TYPE,
@@ -47,80 +49,87 @@ enum common_opt {
 };
 
 /* Rows to put into a verb's table. */
-#define COMMON_MODEL_ROWS                                                                     \
-    {.id = OPT_MODEL,                                                                         \
-     .name = "model",                                                                         \
-     .brief = 'm',                                                                            \
-     .type = OPT_STRING,                                                                      \
-     .arg = "DIR",                                                                            \
-     .env = "GALLOP_MODEL",                                                                   \
-     .help = "checkpoint folder; without it, the bundled demo model"},                        \
-        {.id = OPT_DTYPE,                                                                     \
-         .name = "dtype",                                                                     \
-         .type = OPT_CHOICE,                                                                  \
-         .choices = "fp32|bf16",                                                              \
-         .fallback = "bf16",                                                                  \
-         .env = "GALLOP_DTYPE",                                                               \
-         .help = "computing type of linears and KV; fp32 is the exact mode"},                 \
-        {.id = OPT_QUANT,                                                                     \
-         .name = "quant",                                                                     \
-         .type = OPT_CHOICE,                                                                  \
-         .choices = "none|int8|int8-static|int4|mxfp4",                                       \
-         .fallback = "none",                                                                  \
-         .help = "weights of the linears; only none is built in so far"},                     \
-        {.id = OPT_KV_TYPE,                                                                   \
-         .name = "kv-cache-type",                                                             \
-         .type = OPT_CHOICE,                                                                  \
-         .choices = "dynamic|bmc|slab_pool|paged",                                            \
-         .fallback = "slab_pool",                                                             \
-         .env = "GALLOP_KV_CACHE_TYPE",                                                       \
-         .help = "the KV cache; dynamic and slab_pool are built in so far"},                  \
-        {.id = OPT_KV_DTYPE,                                                                  \
-         .name = "kv-cache-dtype",                                                            \
-         .type = OPT_CHOICE,                                                                  \
-         .choices = "auto|fp32|bf16|int8",                                                    \
-         .fallback = "auto",                                                                  \
-         .help = "type of the cached rows; auto is the computing type"},                      \
-        {.id = OPT_OP_CONFIG,                                                                 \
-         .name = "op-config",                                                                 \
-         .type = OPT_STRING,                                                                  \
-         .arg = "JSON",                                                                       \
-         .help = "backend per operator kind, e.g. {\"norm\":\"native\"}"},                    \
-        {.id = OPT_ATTENTION,                                                                 \
-         .name = "attention-backend",                                                         \
-         .type = OPT_STRING,                                                                  \
-         .arg = "NAME",                                                                       \
-         .fallback = "auto",                                                                  \
-         .help = "attention backend: auto, gallop or native"},                                \
-        {.id = OPT_THREADS,                                                                   \
-         .name = "threads",                                                                   \
-         .type = OPT_INT,                                                                     \
-         .arg = "N",                                                                          \
-         .range = "[1,1024]",                                                                 \
-         .env = "GALLOP_THREADS",                                                             \
-         .help = "compute threads; default: physical cores of the allowed set"},              \
-        {.id = OPT_ISA,                                                                       \
-         .name = "isa",                                                                       \
-         .type = OPT_STRING,                                                                  \
-         .arg = "NAME",                                                                       \
-         .env = "GALLOP_ISA",                                                                 \
-         .help = "lower the instruction set: ref, avx2, avx512 or avx512bf16"},               \
-        {.id = OPT_MAX_LEN,                                                                   \
-         .name = "max-model-len",                                                             \
-         .type = OPT_INT,                                                                     \
-         .arg = "N",                                                                          \
-         .range = "[2,1073741824]",                                                           \
-         .help = "longest sequence, prompt and answer; default: the model's"},                \
-        {.id = OPT_BLOCK_SIZE,                                                                \
-         .name = "block-size",                                                                \
-         .type = OPT_INT,                                                                     \
-         .arg = "N",                                                                          \
-         .range = "[16,4096]",                                                                \
-         .help = "rows of a KV block, a power of two; default: chosen by the cache"},         \
-    {                                                                                         \
-        .id = OPT_MAX_BATCHED, .name = "max-num-batched-tokens", .type = OPT_INT, .arg = "N", \
-        .range = "[1,65536]",                                                                 \
-        .help = "rows of a step; longer prompts are computed in chunks of it; default 512"    \
+#define COMMON_REVISION_ROW                                                               \
+    {                                                                                     \
+        .id = OPT_REVISION, .name = "revision", .type = OPT_STRING, .arg = "REV",         \
+        .help = "branch, tag or commit of a model on the Hugging Face hub; default: main" \
+    }
+#define COMMON_MODEL_ROWS                                                                                  \
+    {.id = OPT_MODEL,                                                                                      \
+     .name = "model",                                                                                      \
+     .brief = 'm',                                                                                         \
+     .type = OPT_STRING,                                                                                   \
+     .arg = "MODEL",                                                                                       \
+     .env = "GALLOP_MODEL",                                                                                \
+     .help = "checkpoint folder, or org/name[@revision] on the Hugging Face hub; without it, the bundled " \
+             "demo model"},                                                                                \
+        COMMON_REVISION_ROW,                                                                               \
+        {.id = OPT_DTYPE,                                                                                  \
+         .name = "dtype",                                                                                  \
+         .type = OPT_CHOICE,                                                                               \
+         .choices = "fp32|bf16",                                                                           \
+         .fallback = "bf16",                                                                               \
+         .env = "GALLOP_DTYPE",                                                                            \
+         .help = "computing type of linears and KV; fp32 is the exact mode"},                              \
+        {.id = OPT_QUANT,                                                                                  \
+         .name = "quant",                                                                                  \
+         .type = OPT_CHOICE,                                                                               \
+         .choices = "none|int8|int8-static|int4|mxfp4",                                                    \
+         .fallback = "none",                                                                               \
+         .help = "weights of the linears; only none is built in so far"},                                  \
+        {.id = OPT_KV_TYPE,                                                                                \
+         .name = "kv-cache-type",                                                                          \
+         .type = OPT_CHOICE,                                                                               \
+         .choices = "dynamic|bmc|slab_pool|paged",                                                         \
+         .fallback = "slab_pool",                                                                          \
+         .env = "GALLOP_KV_CACHE_TYPE",                                                                    \
+         .help = "the KV cache; dynamic and slab_pool are built in so far"},                               \
+        {.id = OPT_KV_DTYPE,                                                                               \
+         .name = "kv-cache-dtype",                                                                         \
+         .type = OPT_CHOICE,                                                                               \
+         .choices = "auto|fp32|bf16|int8",                                                                 \
+         .fallback = "auto",                                                                               \
+         .help = "type of the cached rows; auto is the computing type"},                                   \
+        {.id = OPT_OP_CONFIG,                                                                              \
+         .name = "op-config",                                                                              \
+         .type = OPT_STRING,                                                                               \
+         .arg = "JSON",                                                                                    \
+         .help = "backend per operator kind, e.g. {\"norm\":\"native\"}"},                                 \
+        {.id = OPT_ATTENTION,                                                                              \
+         .name = "attention-backend",                                                                      \
+         .type = OPT_STRING,                                                                               \
+         .arg = "NAME",                                                                                    \
+         .fallback = "auto",                                                                               \
+         .help = "attention backend: auto, gallop or native"},                                             \
+        {.id = OPT_THREADS,                                                                                \
+         .name = "threads",                                                                                \
+         .type = OPT_INT,                                                                                  \
+         .arg = "N",                                                                                       \
+         .range = "[1,1024]",                                                                              \
+         .env = "GALLOP_THREADS",                                                                          \
+         .help = "compute threads; default: physical cores of the allowed set"},                           \
+        {.id = OPT_ISA,                                                                                    \
+         .name = "isa",                                                                                    \
+         .type = OPT_STRING,                                                                               \
+         .arg = "NAME",                                                                                    \
+         .env = "GALLOP_ISA",                                                                              \
+         .help = "lower the instruction set: ref, avx2, avx512 or avx512bf16"},                            \
+        {.id = OPT_MAX_LEN,                                                                                \
+         .name = "max-model-len",                                                                          \
+         .type = OPT_INT,                                                                                  \
+         .arg = "N",                                                                                       \
+         .range = "[2,1073741824]",                                                                        \
+         .help = "longest sequence, prompt and answer; default: the model's"},                             \
+        {.id = OPT_BLOCK_SIZE,                                                                             \
+         .name = "block-size",                                                                             \
+         .type = OPT_INT,                                                                                  \
+         .arg = "N",                                                                                       \
+         .range = "[16,4096]",                                                                             \
+         .help = "rows of a KV block, a power of two; default: chosen by the cache"},                      \
+    {                                                                                                      \
+        .id = OPT_MAX_BATCHED, .name = "max-num-batched-tokens", .type = OPT_INT, .arg = "N",              \
+        .range = "[1,65536]",                                                                              \
+        .help = "rows of a step; longer prompts are computed in chunks of it; default 512"                 \
     }
 #define COMMON_OUTPUT_ROWS                                                                               \
     {.id = OPT_JSON, .name = "json", .type = OPT_FLAG, .help = "print JSON and nothing else on stdout"}, \
@@ -235,8 +244,10 @@ int common_parse(const char *verb, const char *tail, const struct opt_row *rows,
 /* Prints "gallop: SENTENCE" on stderr and returns 1. */
 int common_fail(const struct err *e);
 
-/* The model named by -m, or the bundled demo model. */
-const char *common_model(const struct opt_values *v, char *buf, size_t size, struct err *e);
+/* The path of the model named by -m, fetched from the hub if it is there and not here, or that of the bundled
+ * demo model. */
+const char *common_model(const struct opt_values *v, enum hub_want want, char *buf, size_t size,
+                         struct err *e);
 
 /* Options shared by model verbs into O; what is not built in yet is refused by name. */
 int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size,

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "text/chat.h"
+#include "ckpt/source.h"
 
 struct runbatch_item {
     const char *text; /* NULL: ids */
@@ -184,7 +184,7 @@ static int wrap_in_template(struct runbatch *b, const char *model, struct err *e
     struct chat *chat = NULL;
     time_t now = time(NULL);
     struct tm tm;
-    int rc = chat_open(&chat, model, e);
+    int rc = source_chat(&chat, model, e);
 
     localtime_r(&now, &tm);
     if (rc == 0 && !chat_has_template(chat))

@@ -15,7 +15,7 @@
 #include "app/common.h"
 #include "app/verbs.h"
 #include "base/log.h"
-#include "text/chat.h"
+#include "ckpt/source.h"
 
 enum { CHAT_SYSTEM = COMMON_OWN };
 
@@ -257,7 +257,7 @@ static int run(const struct opt_values *v, struct err *e)
 
     arena_init(&a, MEM_APP);
     if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
-        (rc = common_sampling(v, &t.sampling, &a, e)) == 0 && (rc = chat_open(&t.chat, o.model, e)) == 0) {
+        (rc = common_sampling(v, &t.sampling, &a, e)) == 0 && (rc = source_chat(&t.chat, o.model, e)) == 0) {
         o.max_num_seqs = 1;
         o.progress = common_progress;
         o.progress_ctx = &bar;

@@ -42,7 +42,7 @@ static json_t *tensor_json(const struct model_tensor *t)
         json_object_set_new(o, "backend", json_string(t->linear->backend->name));
         json_object_set_new(o, "why", json_string(t->linear->why));
         json_object_set_new(o, "packed_dtype", json_string(t->linear->dtype == DT_F32 ? "F32" : "BF16"));
-        json_object_set_new(o, "packed_bytes", json_integer((json_int_t)t->linear->packed_bytes));
+        json_object_set_new(o, "packed_bytes", json_integer((json_int_t)(t->linear->packed_bytes * t->n_linears)));
     }
     if (numa_nodes() == 1)
         json_object_set_new(o, "numa_node", json_integer(0));
@@ -104,7 +104,7 @@ static void print_tensors(const struct model *m)
         if (x->linear && strcmp(x->use, "linear") == 0)
             printf(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
                    x->linear->backend->name, x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16",
-                   (double)x->linear->packed_bytes / 1024);
+                   (double)(x->linear->packed_bytes * x->n_linears) / 1024);
         fputc('\n', stdout);
     }
 }

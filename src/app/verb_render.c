@@ -7,7 +7,7 @@
 #include "app/common.h"
 #include "app/verbs.h"
 #include "base/log.h"
-#include "text/chat.h"
+#include "ckpt/source.h"
 #include "text/jinja.h"
 
 enum {
@@ -25,9 +25,10 @@ static const struct opt_row rows[] = {
      .name = "model",
      .brief = 'm',
      .type = OPT_STRING,
-     .arg = "DIR",
+     .arg = "MODEL",
      .env = "GALLOP_MODEL",
-     .help = "checkpoint folder; default: the demo model"},
+     .help = "checkpoint folder, or org/name[@revision] on the Hugging Face hub; default: the demo model"},
+    COMMON_REVISION_ROW,
     {.id = RENDER_MESSAGES,
      .name = "messages",
      .type = OPT_STRING,
@@ -138,10 +139,10 @@ static int another_template(const struct opt_values *v, const struct chat *c, js
 static int with_messages(const struct opt_values *v, const struct tm *now, struct buf *out, struct err *e)
 {
     char path[4096];
-    const char *model = common_model(v, path, sizeof(path), e);
+    const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
     struct chat *c = NULL;
     json_t *messages = NULL;
-    int rc = model ? chat_open(&c, model, e) : ERR_INPUT;
+    int rc = model ? source_chat(&c, model, e) : ERR_INPUT;
 
     if (rc == 0 && (rc = read_json(opt_string(v, RENDER_MESSAGES), &messages, e)) == 0) {
         if (opt_given(v, RENDER_TEMPLATE))
@@ -160,10 +161,10 @@ static int with_messages(const struct opt_values *v, const struct tm *now, struc
 static int print_ids(const struct opt_values *v, const struct buf *out, struct err *e)
 {
     char path[4096];
-    const char *model = common_model(v, path, sizeof(path), e);
+    const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
     struct tok_ids ids = {0};
     struct tok *t = NULL;
-    int rc = model ? tok_open(&t, model, e) : ERR_INPUT;
+    int rc = model ? source_tok(&t, model, e) : ERR_INPUT;
 
     if (rc == 0 && (rc = tok_encode(t, out->data ? out->data : "", out->len, 0, &ids, e)) == 0) {
         fputs(opt_flag(v, OPT_JSON) ? "{\"ids\":[" : "", stdout);

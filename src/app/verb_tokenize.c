@@ -6,6 +6,7 @@
 #include "app/verbs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "ckpt/source.h"
 #include "text/detok.h"
 
 enum {
@@ -28,7 +29,9 @@ static const struct opt_row rows[] = {
      .arg = "PATH",
      .env = "GALLOP_MODEL",
      .help =
-         "checkpoint folder, tokenizer.json, sentencepiece .model or tiktoken file; default: the demo model"},
+         "checkpoint folder, org/name[@revision] on the Hugging Face hub, tokenizer.json, sentencepiece .model "
+         "or tiktoken file; default: the demo model"},
+    COMMON_REVISION_ROW,
     {.id = TOK_NO_SPECIAL,
      .name = "no-special",
      .type = OPT_FLAG,
@@ -274,8 +277,8 @@ int verb_tokenize(int argc, char **argv)
         opt_fini(&v);
         return 2;
     }
-    model = common_model(&v, path, sizeof(path), &e);
-    rc = model ? tok_open(&j.t, model, &e) : ERR_INPUT;
+    model = common_model(&v, HUB_TEXT, path, sizeof(path), &e);
+    rc = model ? source_tok(&j.t, model, &e) : ERR_INPUT;
     if (rc == 0)
         rc = opt_given(&v, TOK_BATCH) ? batch(&j, opt_string(&v, TOK_BATCH)) : single(&j);
     tok_close(j.t);

@@ -24,11 +24,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/topo.h"
 
 enum {
     LINE = 64,
+    PAGE = 4096, /* threads do not share pages of scratch */
     MAX_THREADS = 4096,
     SPINS = 4096,      /* pauses before sleep: some 100 us, longer than the gap between two steps */
     SPINS_SHARED = 64, /* yields before sleep when threads outnumber processors */
@@ -55,6 +57,8 @@ struct pool {
     int caller_os;          /* processor of thread 0, or -1 */
     const void *caller;     /* the thread that ran the last job */
     void *block;            /* what mem_alloc() gave */
+    char *scratch;          /* [n_threads, scratch_bytes] */
+    size_t scratch_bytes;   /* of one thread */
     struct worker worker[]; /* [n_threads - 1] */
 };
 
@@ -259,6 +263,33 @@ int pool_threads(const struct pool *p)
     return p->n_threads;
 }
 
+int pool_reserve(struct pool *p, size_t bytes, struct err *e)
+{
+    size_t each = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1), n = (size_t)p->n_threads;
+    char *scratch;
+
+    ASSERT(!p->running, "scratch is reserved inside a job");
+    if (bytes <= p->scratch_bytes)
+        return 0;
+    scratch = map_region_new(n * each);
+    if (!scratch)
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes of scratch for each of %zu threads", each, n);
+    map_region_free(p->scratch, n * p->scratch_bytes);
+    p->scratch = scratch;
+    p->scratch_bytes = each;
+    return 0;
+}
+
+size_t pool_scratch_bytes(const struct pool *p)
+{
+    return p->scratch_bytes;
+}
+
+void *pool_scratch(const struct pool *p, int thread)
+{
+    return p->scratch + (size_t)thread * p->scratch_bytes;
+}
+
 void pool_free(struct pool *p)
 {
     if (!p)
@@ -269,6 +300,7 @@ void pool_free(struct pool *p)
         pthread_join(p->worker[i].thread, NULL);
     if (p->caller == &thread_mark && p->caller_bound)
         topo_unbind();
+    map_region_free(p->scratch, (size_t)p->n_threads * p->scratch_bytes);
     mem_free(p->block);
 }
 

@@ -27,6 +27,7 @@ struct node {
     struct conf *child; /* of an object */
     struct node *next;  /* in file order */
     bool asked;         /* somebody understands the key */
+    bool ignored;       /* with all that is in it */
     bool wanted_object; /* conf_sub() found something else */
 };
 
@@ -284,6 +285,11 @@ bool conf_has(struct conf *c, const char *key)
     return find_value(c, key) != NULL;
 }
 
+bool conf_given(struct conf *c, const char *key)
+{
+    return find(c, key) != NULL;
+}
+
 static int int_in(struct conf *c, const struct node *n, int64_t lo, int64_t hi, int64_t *v, struct err *e)
 {
     char expected[96];
@@ -450,7 +456,10 @@ struct conf *conf_sub(struct conf *c, const char *key)
 
 void conf_ignore(struct conf *c, const char *key)
 {
-    find(c, key);
+    struct node *n = find(c, key);
+
+    if (n)
+        n->ignored = true;
 }
 
 /* --- judging --- */
@@ -491,7 +500,7 @@ static int judge(struct conf *c, struct verdict *v, struct err *e)
         if (n->wanted_object)
             return wrong(c, n, e, "an object");
         if (n->asked) {
-            if (n->child && (rc = judge(n->child, v, e)) != 0)
+            if (n->child && !n->ignored && (rc = judge(n->child, v, e)) != 0)
                 return rc;
             continue;
         }

@@ -30,6 +30,9 @@ const char *conf_path(const struct conf *c); /* of the file; also from a sub-obj
 /* Present and not null. Marks KEY as understood. */
 bool conf_has(struct conf *c, const char *key);
 
+/* Present, be it null. */
+bool conf_given(struct conf *c, const char *key);
+
 /* Getters mark KEY as understood. Missing or null: *v is set to the default and 0 is returned. Of the
  * wrong type or out of [lo, hi]: ERR_INPUT, and the sentence names the file and the key, what was found
  * and what is expected. */
@@ -60,7 +63,7 @@ int conf_strs(struct conf *c, const char *key, const char **v, size_t max, size_
  * Marks KEY; the keys inside are judged by conf_finish() like those outside. */
 struct conf *conf_sub(struct conf *c, const char *key);
 
-/* KEY is understood and has no effect here. */
+/* KEY, with all that is in it, is understood and has no effect here. */
 void conf_ignore(struct conf *c, const char *key);
 
 /* Judges what nobody asked for, in C and in the sub-objects taken from it; call it once, after the model

@@ -32,17 +32,23 @@ static bool below(const char *path, const char *dir, size_t dir_len)
     return strncmp(path, dir, dir_len) == 0 && path[dir_len] == '/';
 }
 
-/* DIR is X/snapshots/REVISION of a Hugging Face cache and PATH lies in X/blobs. */
+/* DIR is CACHE/X/snapshots/REVISION of a Hugging Face cache and PATH lies in CACHE/X/blobs or, for an X named
+ * models--..., in the store that all models share, CACHE/blobs. */
 static bool in_cache_blobs(const char *path, const char *dir)
 {
     static const char snapshots[] = "/snapshots", blobs[] = "/blobs/";
-    const char *revision = strrchr(dir, '/');
+    const char *revision = strrchr(dir, '/'), *model;
     size_t n = revision ? (size_t)(revision - dir) : 0, tail = sizeof(snapshots) - 1;
 
     if (n < tail || memcmp(dir + n - tail, snapshots, tail) != 0)
         return false;
     n -= tail;
-    return strncmp(path, dir, n) == 0 && strncmp(path + n, blobs, sizeof(blobs) - 1) == 0;
+    if (strncmp(path, dir, n) == 0 && strncmp(path + n, blobs, sizeof(blobs) - 1) == 0)
+        return true;
+    model = memrchr(dir, '/', n);
+    n = model ? (size_t)(model - dir) : 0;
+    return model && strncmp(model, "/models--", 9) == 0 && strncmp(path, dir, n) == 0 &&
+           strncmp(path + n, blobs, sizeof(blobs) - 1) == 0;
 }
 
 int hfdir_path(char *out, size_t size, const char *dir, const char *file, struct err *e)

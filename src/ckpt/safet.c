@@ -127,11 +127,6 @@ static int check_entry(struct header *h, struct entry *t)
     return tfile_add(h->f, name, t->name.n, t->view, h->e);
 }
 
-static size_t view_bytes(const struct view *v)
-{
-    return view_elements(v) * dtype_bytes(v->dtype);
-}
-
 static int by_place(const void *a, const void *b)
 {
     const struct view *x = a, *y = b;

@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/strmap.h"
+#include "ckpt/ggufname.h"
 #include "ckpt/hfdir.h"
 #include "ckpt/safet.h"
 #include "ckpt/shards.h"
@@ -164,8 +165,42 @@ static int open_unusual(struct weights *w, const char *dir, struct err *e)
     return open_single(w, dir, name, safet_read, e);
 }
 
+/* The files stay with W, their tables are needed no more. */
+static int open_gguf(struct weights *w, const char *path, struct err *e)
+{
+    const struct ggufarch *arch;
+    struct ggufset s;
+    int rc = ggufset_open(&s, path, e);
+
+    if (rc)
+        return rc;
+    if ((rc = ggufarch_of(&arch, &s, e)) == 0)
+        rc = ggufname_fill(&s, arch, e);
+    w->file = s.file;
+    w->n_files = s.n;
+    s.file = NULL;
+    ggufset_close(&s);
+    if (rc || (rc = alloc_views(w, path, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < w->n_files; i++)
+        for (size_t t = 0; t < w->file[i].n; t++)
+            if ((rc = add_view(w, &w->file[i].tensor[t], e)) != 0)
+                return rc;
+    if (w->n_files == 1)
+        snprintf(w->kind, sizeof(w->kind), "GGUF");
+    else
+        snprintf(w->kind, sizeof(w->kind), "GGUF, %zu shards", w->n_files);
+    snprintf(w->path, sizeof(w->path), "%s", w->file[0].path);
+    return 0;
+}
+
 static int choose(struct weights *w, const char *dir, struct err *e)
 {
+    char file[HFDIR_PATH_MAX];
+    int rc;
+
+    if (ggufset_means(dir, file, sizeof(file), &rc, e))
+        return rc ? rc : open_gguf(w, file, e);
     if (hfdir_has(dir, "model.safetensors"))
         return open_single(w, dir, "model.safetensors", safet_read, e);
     if (hfdir_has(dir, "model.safetensors.index.json"))

@@ -1,6 +1,6 @@
-/* weights.h - all tensors of a checkpoint folder as views by name, whatever the files are.
+/* weights.h - all tensors of a checkpoint as views by name, whatever the files are.
  *
- * Looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json,
+ * A path that means GGUF (ggufset.h) opens as that, under Hugging Face's names; in any other folder it looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json,
  * in this order; if none is there, for a single .safetensors file of another name. Files are mapped read-only
  * and never copied. Keeps book of who took what, so that a tensor nobody asked for does not go unnoticed. Not
  * thread safe while it is filled and asked; views may be read by any thread.
@@ -16,7 +16,7 @@
 
 struct weights;
 
-/* Opens the folder DIR and proves every header in it. On failure *out is NULL and *e names the file and
+/* Opens the folder or GGUF file DIR and proves every header in it. On failure *out is NULL and *e names the file and
  * the fault. */
 int weights_open(struct weights **out, const char *dir, struct err *e);
 
@@ -37,7 +37,7 @@ size_t weights_unused(const struct weights *w, const char **first, size_t max);
 void weights_skip(struct weights *w, const char *pattern);
 
 /* What the files are: "safetensors", "safetensors, 3 shards", "torch zip", "torch stream", "torch zip, 2
- * shards". */
+ * shards", "GGUF", "GGUF, 3 shards". */
 const char *weights_kind(const struct weights *w);
 
 /* Where a missing tensor should have been: the one file, or the index of several. For messages. */

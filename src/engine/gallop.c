@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ckpt/hfdir.h"
+#include "ckpt/source.h"
 #include "engine/gallop_in.h"
+#include "engine/locate.h"
 
 enum { PENDING_CANCELS = 256 };
 
@@ -48,9 +51,13 @@ void gallop_options_init(struct gallop_options *o)
     memset(o, 0, sizeof(*o));
 }
 
-static int read_options(const struct gallop_options *o, struct llm_options *l, struct err *e)
+static int read_options(const struct gallop_options *o, struct llm_options *l, char path[HFDIR_PATH_MAX],
+                        struct err *e)
 {
-    *l = (struct llm_options){.model = o->model,
+    const struct locate_options where = {
+        .revision = o->revision, .progress = o->download, .progress_ctx = o->download_ctx};
+
+    *l = (struct llm_options){.model = path,
                               .dtype = DT_BF16,
                               .kv_type = o->kv_cache_type,
                               .kv_dtype = o->kv_cache_dtype,
@@ -82,7 +89,23 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, s
                        (long long)o->max_batched_tokens);
     if (o->kv_cache_tokens < 0 || o->block_size < 0)
         return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
-    return 0;
+    return locate_model(path, HFDIR_PATH_MAX, o->model, &where, e);
+}
+
+/* generation_config.json, or what a checkpoint without such files says instead. */
+static int read_generation(struct gallop *g, const char *path, struct err *e)
+{
+    struct buf text;
+    int rc;
+
+    buf_init(&text, MEM_ENGINE);
+    rc = source_generation(path, &text, e);
+    if (rc == 0 && text.len)
+        rc = sampling_from_text(text.data, text.len, path, &g->config, &g->config_arena, e);
+    else if (rc == 0)
+        rc = sampling_from_generation_config(path, &g->config, &g->config_arena, e);
+    buf_fini(&text);
+    return rc;
 }
 
 /* End tokens: generation_config.json, else config.json. */
@@ -90,7 +113,7 @@ static int read_config(struct gallop *g, const char *dir, struct err *e)
 {
     int64_t eos[64];
     size_t n;
-    int rc = sampling_from_generation_config(dir, &g->config, &g->config_arena, e);
+    int rc = read_generation(g, dir, e);
 
     if (rc || sampling_given(&g->config, SAMPLING_EOS_TOKEN_ID))
         return rc;
@@ -104,13 +127,14 @@ static int read_config(struct gallop *g, const char *dir, struct err *e)
 
 int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
 {
+    char path[HFDIR_PATH_MAX];
     struct llm_options lo;
     struct err e = {0};
     struct gallop *g;
     int rc;
 
     *out = NULL;
-    if ((rc = read_options(o, &lo, &e)) != 0)
+    if ((rc = read_options(o, &lo, path, &e)) != 0)
         return give(err, &e, rc);
     g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     if (!g)
@@ -119,7 +143,7 @@ int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
     arena_init(&g->request_arena, MEM_ENGINE);
     g->default_seed = o->seed;
     if ((rc = llm_open(&g->llm, &lo, &e)) != 0 || (rc = step_open(&g->step, &g->llm, &e)) != 0 ||
-        (rc = read_config(g, o->model, &e)) != 0) {
+        (rc = read_config(g, path, &e)) != 0) {
         gallop_close(g);
         return give(err, &e, rc);
     }

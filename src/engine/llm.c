@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/topo.h"
-#include "ckpt/hfdir.h"
+#include "ckpt/source.h"
 #include "engine/opconf.h"
 
 enum { DEFAULT_SEQS = 32, DEFAULT_TOKENS = 512 };
@@ -39,9 +39,9 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
 /* A checkpoint without a tokenizer still computes ids; the reason is kept for those who need text. */
 static int open_tok(struct llm *m, const char *dir, struct err *e)
 {
-    int rc = tok_open(&m->tok, dir, &m->tok_missing);
+    int rc = source_tok(&m->tok, dir, &m->tok_missing);
 
-    if (rc == ERR_NOMEM || (rc && hfdir_has(dir, "tokenizer.json"))) {
+    if (rc == ERR_NOMEM || (rc && source_has_tok(dir))) {
         if (e)
             *e = m->tok_missing;
         return rc;

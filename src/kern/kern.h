@@ -53,7 +53,8 @@ struct kern_gemm {
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.
  *
- *   q       [m, dp] contiguous; float, or bf16 for attn_bf16; zeros from d to dp
+ *   q       [m, dp] contiguous float; zeros from d to dp. Class "bf16 dot" takes it as the sum of two bf16
+ *           rows, the rounded one and the rounded rest, dims of the first before those of the second
  *   k_tile  n_tiles pointers; a tile holds 16 tokens: f32 [dp][16]; bf16 [dp / 2][16][2] (pairs of dims)
  *   v_tile  n_tiles pointers; f32 [16][dp]; bf16 [8][dp][2] (pairs of tokens)
  *   lo, hi  [m] row r sees the tokens lo[r] <= j < hi[r] of the chunk; others weigh exactly zero.
@@ -93,6 +94,11 @@ struct kern_attn {
  * rope_pair:  the same for pairs (2i, 2i + 1).
  * act:        out = f(x).  glu: out = f(gate) * up.
  * to_bf16:    rounds to nearest even.  scale_add: y = fma(a, x, y).  scale: x *= a.
+ * mx4_f32, mx4_bf16: unpacks one panel of 32 columns from MXFP4 to the panel format of gemm_f32 or gemm_bf16. k is a
+ *             multiple of 32. packed: per 32 of k first the scales of the 32 columns, then [16][32] bytes that hold
+ *             element 2i of a column in the low and 2i + 1 in the high nibble. The value is FP4[nibble] *
+ *             2^(scale - 127), FP4 = 0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on their negatives: exact in
+ *             fp32 and bf16, but infinite where 2^128 is reached; scale 255 is NaN (OCP Microscaling 1.0).
  * argmax:     index of the largest, the lowest of equals (-0 equals 0); NaN counts as below everything; 0 if
  *             all are NaN; n > 0.
  * max:        (the largest) + 0 (NaN ignored; -infinity if nothing else).
@@ -120,6 +126,8 @@ struct kern_attn {
     X(act, void, (void *out, const float *x, size_t n, enum kern_act f, bool bf16))                          \
     X(glu, void, (void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16))      \
     X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                             \
+    X(mx4_f32, void, (float *panel, const uint8_t *packed, size_t k))                                        \
+    X(mx4_bf16, void, (uint16_t * panel, const uint8_t *packed, size_t k))                                   \
     X(argmax, size_t, (const float *x, size_t n))                                                            \
     X(max, float, (const float *x, size_t n))                                                                \
     X(exp_sum, float, (const float *x, size_t n, float max))

@@ -21,36 +21,54 @@ const char *block_name(struct model *m, const char *fmt, ...)
     return arena_strndup(&m->arena, text, (size_t)n);
 }
 
-static int record(struct model *m, const struct view *v, const char *use, const struct linear *l,
-                  struct err *e)
+int block_record(struct model *m, const struct view *v, const char *use, const struct linear *l, size_t n,
+                 struct err *e)
 {
     if (!mem_grow((void **)&m->tensor, &m->cap_tensors, m->n_tensors + 1, sizeof(*m->tensor), MEM_MODEL))
         return err_nomem(e, "the list of tensors");
-    m->tensor[m->n_tensors++] = (struct model_tensor){v, use, l};
-    m->n_params += view_elements(v);
+    m->tensor[m->n_tensors++] = (struct model_tensor){v, use, l, n};
+    if (strcmp(use, "scales") != 0)
+        m->n_params += view_elements(v) * (v->dtype == DT_U8 ? 2 : 1); /* two elements of four bits in a byte */
+    return 0;
+}
+
+static int record(struct model *m, const struct view *v, const char *use, const struct linear *l,
+                  struct err *e)
+{
+    return block_record(m, v, use, l, 1, e);
+}
+
+int block_tensor_of(struct model *m, const char *name, const struct block_shape *shape, const char *use,
+                    const struct view **v, struct err *e)
+{
+    struct view want = {.n_dims = shape->n_dims};
+    char found[96], expected[96];
+    bool fits;
+
+    if (!name)
+        return err_nomem(e, "a tensor name");
+    *v = weights_get(m->weights, name);
+    memcpy(want.shape, shape->size, sizeof(shape->size));
+    if (!*v)
+        return err_set(e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)", weights_path(m->weights),
+                       name, use, view_shape_text(&want, expected, sizeof(expected)));
+    fits = (*v)->n_dims == want.n_dims;
+    for (int d = 0; d < want.n_dims; d++)
+        fits = fits && (*v)->shape[d] == want.shape[d];
+    if (!fits)
+        return err_set(e, ERR_INPUT, "%s: tensor %s has the shape %s, config.json asks for %s", (*v)->file,
+                       name, view_shape_text(*v, found, sizeof(found)),
+                       view_shape_text(&want, expected, sizeof(expected)));
+    if (shape->bytes ? (*v)->dtype != DT_U8 : !dtype_is_weight((*v)->dtype))
+        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s is stored as %s, expected %s", (*v)->file, name,
+                       dtype_name((*v)->dtype), shape->bytes ? "U8" : "F32, F16 or BF16");
     return 0;
 }
 
 int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use,
                  const struct view **v, struct err *e)
 {
-    struct view want = {.n_dims = cols ? 2 : 1, .shape = {rows, cols}};
-    char found[96], expected[96];
-
-    if (!name)
-        return err_nomem(e, "a tensor name");
-    *v = weights_get(m->weights, name);
-    if (!*v)
-        return err_set(e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)", weights_path(m->weights),
-                       name, use, view_shape_text(&want, expected, sizeof(expected)));
-    if ((*v)->n_dims != want.n_dims || (*v)->shape[0] != rows || (cols && (*v)->shape[1] != cols))
-        return err_set(e, ERR_INPUT, "%s: tensor %s has the shape %s, config.json asks for %s", (*v)->file,
-                       name, view_shape_text(*v, found, sizeof(found)),
-                       view_shape_text(&want, expected, sizeof(expected)));
-    if (!dtype_is_weight((*v)->dtype))
-        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s is stored as %s, expected F32, F16 or BF16",
-                       (*v)->file, name, dtype_name((*v)->dtype));
-    return 0;
+    return block_tensor_of(m, name, &(struct block_shape){.n_dims = cols ? 2 : 1, .size = {rows, cols}}, use, v, e);
 }
 
 int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols, struct err *e)
@@ -106,6 +124,7 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
 {
     struct linear_desc desc = {
         .name = d->name, .kind = d->kind, .n_parts = d->n_parts, .dtype = m->opt.dtype, .wide = d->wide};
+    const char *backend = m->opt.backend[d->kind];
     struct view turned[LINEAR_MAX_PARTS];
     int rc;
 
@@ -119,7 +138,7 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
             return err_nomem(e, "a tensor name");
         if ((rc = block_tensor(m, block_name(m, "%s.weight", module), d->transposed ? d->k : n,
                                d->transposed ? n : d->k, "linear", &desc.part[p], e)) != 0 ||
-            (rc = record(m, desc.part[p], "linear", w, e)) != 0)
+            (!(p && module == d->part[p - 1].module) && (rc = record(m, desc.part[p], "linear", w, e)) != 0))
             return rc;
         if (d->transposed) {
             turned[p] = view_transposed(desc.part[p]);
@@ -130,7 +149,11 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
              (rc = record(m, desc.bias[p], "bias", w, e)) != 0))
             return rc;
     }
-    if ((rc = linear_open(w, &desc, m->opt.backend[d->kind], m->pool, e)) != 0)
+    if (d->fp32) {
+        desc.dtype = DT_F32;
+        backend = backend && strcmp(backend, "native") == 0 ? backend : NULL; /* the user chose for the matrices beside it */
+    }
+    if ((rc = linear_open(w, &desc, backend, m->pool, e)) != 0)
         return rc;
     if (d->wide && w->k > m->info.wide_k)
         m->info.wide_k = w->k;
@@ -194,10 +217,13 @@ void block_tail(const struct model *m, const struct sink *o, const struct batch 
     if (n == 0)
         return;
     o->rows(o, s->xw, s->x, b->wanted, E, n);
-    o->rows(o, s->rw, s->r, b->wanted, E, n);
-    o->norm(o, s->hw, s->xw, s->rw, norm, n); /* x += r; h = norm(x)            [wanted, E] */
+    if (s->r)
+        o->rows(o, s->rw, s->r, b->wanted, E, n);
+    o->norm(o, s->hw, s->xw, s->r ? s->rw : NULL, norm, n); /* x += r; h = norm(x)            [wanted, E] */
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
     o->logits(o, b->logits, head, s->hw, n); /*                                [wanted, V] */
+    if (m->info.logit_softcap > 0)
+        o->softcap(o, b->logits, m->info.logit_softcap, m->info.vocab, n);
 }
 
 void block_text_config(struct model *m)
@@ -244,6 +270,12 @@ int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struc
     }
     *given = true;
     return 0;
+}
+
+int block_window(struct model *m, int64_t def, int64_t *rows, struct err *e)
+{
+    return conf_int(m->conf, "sliding_window", conf_given(m->conf, "sliding_window") ? 0 : def, 1, 1 << 30,
+                    rows, e);
 }
 
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e)

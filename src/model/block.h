@@ -11,9 +11,22 @@
 /* A formatted name with the life of the model; NULL: out of memory (the bind functions then report it). */
 const char *block_name(struct model *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* The tensor NAME with the shape [rows, cols] (cols 0: one dimension). */
+/* The tensor NAME with this shape; of a weight's dtype, or U8 where BYTES. */
+struct block_shape {
+    int n_dims;
+    size_t size[4];
+    bool bytes;
+};
+int block_tensor_of(struct model *m, const char *name, const struct block_shape *shape, const char *use,
+                    const struct view **v, struct err *e);
+
+/* The weight NAME with the shape [rows, cols] (cols 0: one dimension). */
 int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use,
                  const struct view **v, struct err *e);
+/* Notes for `inspect` that V became N linears like L (NULL: none). */
+int block_record(struct model *m, const struct view *v, const char *use, const struct linear *l, size_t n,
+                 struct err *e);
+
 int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols,
                 struct err *e);
 
@@ -22,7 +35,8 @@ int block_norm(struct model *m, struct norm *w, const char *module, size_t n, do
                bool bias, float add, struct err *e);
 void block_norm_close(struct norm *w);
 
-/* A linear of up to four modules joined along their outputs. */
+/* A linear of up to four modules joined along their outputs. The same name pointer twice in a row is one module used
+ * twice. */
 struct block_part {
     const char *module;
     size_t n;
@@ -34,6 +48,7 @@ struct block_linear {
     size_t n_parts, k;
     bool bias;
     bool transposed; /* stored [k, n] (GPT-2's Conv1D) */
+    bool fp32;       /* computed in fp32 whatever the model is (routers) */
     bool wide;       /* its input is not rounded to bf16 (ops/linear.h): scores feel that rounding most */
 };
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e);
@@ -62,16 +77,30 @@ void block_text_config(struct model *m);
 enum block_kind { BLOCK_FULL, BLOCK_SLIDING, BLOCK_CHUNKED };
 int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struct err *e);
 
-/* The end of a forward: of the wanted rows x + r, normed, and their logits. */
+/* The end of a forward: of the wanted rows x + r (r may be NULL), normed, and their logits. */
 void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s,
                 const struct norm *norm, const struct linear *head);
+
+/* sliding_window: null means none (0); DEF where the key is missing. */
+int block_window(struct model *m, int64_t def, int64_t *rows, struct err *e);
 
 /* An activation by its config name. */
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e);
 
 /* Rope of config.json: rope_parameters (new) or rope_theta and rope_scaling (old), defaults as the classes of
- * transformers have them. HEAD_DIM: of the model; DEF_THETA: of the class. */
-int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *r, struct err *e);
+ * transformers have them. */
+struct block_rope {
+    size_t head_dim;       /* of the model */
+    double theta;          /* the class's default */
+    const char *theta_key; /* of the old style; NULL: "rope_theta" */
+    const char
+        *sub;      /* rope_parameters holds an object for each layer type, this is ours; NULL: it does not */
+    bool unscaled; /* the old style's rope_scaling is for another rope of the model */
+    bool partial;  /* partial_rotary_factor is understood */
+    bool fixed_length; /* a factor says nothing about the context's length (Gemma) */
+    bool phi;          /* the types su and yarn mean longrope */
+};
+int block_rope(struct model *m, const struct block_rope *d, struct rope *r, struct err *e);
 
 /* Fills info.n_heads, n_kv, head_dim from the config and these defaults of the class (DEF_KV 0: as many as heads;
  * DEF_DIM 0: hidden / heads); checks divisibility. */

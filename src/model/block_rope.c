@@ -11,9 +11,11 @@ static const struct {
     const char *name;
     enum rope_type type;
 } types[] = {{"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
-             {"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},     {"longrope", ROPE_LONGROPE}};
+             {"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},     {"longrope", ROPE_LONGROPE},
+             {"proportional", ROPE_PROPORTIONAL}};
 
-static int read_type(struct model *m, struct conf *c, enum rope_type *type, struct err *e)
+static int read_type(struct model *m, struct conf *c, const struct block_rope *d, enum rope_type *type,
+                     struct err *e)
 {
     const char *name, *old;
     int rc;
@@ -21,6 +23,8 @@ static int read_type(struct model *m, struct conf *c, enum rope_type *type, stru
     if ((rc = conf_str(c, "type", "default", &old, e)) != 0 ||
         (rc = conf_str(c, "rope_type", old, &name, e)) != 0)
         return rc;
+    if (d->phi && (strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0))
+        name = "longrope";
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
         if (strcmp(types[i].name, name) == 0) {
             *type = types[i].type;
@@ -43,6 +47,8 @@ static int read_lengths(struct model *m, struct conf *c, struct rope_params *p, 
     p->original = p->type == ROPE_DYNAMIC ? p->max_pos : top > 0 ? top : inside;
     if (p->factor > 0)
         return 0;
+    if (p->type == ROPE_PROPORTIONAL)
+        p->factor = 1;
     if (p->type == ROPE_LINEAR || p->type == ROPE_DYNAMIC || p->type == ROPE_LLAMA3)
         return err_set(e, ERR_INPUT, "%s: this rope type needs a factor", conf_path(m->conf));
     if (p->type == ROPE_YARN)
@@ -58,8 +64,8 @@ static int read_bands(struct model *m, struct conf *c, struct rope_params *p, st
         if ((rc = conf_float(c, "low_freq_factor", 0, 1e-6, 1e6, &p->low_freq, e)) != 0 ||
             (rc = conf_float(c, "high_freq_factor", 0, 1e-6, 1e6, &p->high_freq, e)) != 0)
             return rc;
-        if (p->low_freq == 0 || p->high_freq <= p->low_freq)
-            return err_set(e, ERR_INPUT, "%s: rope type llama3 needs low_freq_factor < high_freq_factor",
+        if (p->low_freq == 0 || p->high_freq < p->low_freq)
+            return err_set(e, ERR_INPUT, "%s: rope type llama3 needs low_freq_factor <= high_freq_factor",
                            conf_path(m->conf));
     }
     if (p->type != ROPE_YARN)
@@ -75,6 +81,19 @@ static int read_bands(struct model *m, struct conf *c, struct rope_params *p, st
     if (p->beta_slow == 0)
         p->beta_slow = 1;
     return 0;
+}
+
+/* Of a proportional rope: how many dims turn, an even number. */
+static int read_turned(struct conf *c, struct rope_params *p, struct err *e)
+{
+    double part;
+    int rc;
+
+    if (p->type != ROPE_PROPORTIONAL)
+        return 0;
+    if ((rc = conf_float(c, "partial_rotary_factor", 1, 0, 1, &part, e)) == 0)
+        p->turned = 2 * (size_t)(part * (double)p->dim / 2);
+    return rc;
 }
 
 static int read_factors(struct model *m, struct conf *c, struct rope_params *p, double *room, struct err *e)
@@ -106,31 +125,64 @@ static void stretch_context(struct model_info *i, const struct rope_params *p)
         i->max_len = (size_t)(from * p->factor);
 }
 
-int block_rope(struct model *m, size_t head_dim, double def_theta, struct rope *r, struct err *e)
+/* The object that holds the type, or NULL, and theta. */
+static int find_object(struct model *m, const struct block_rope *d, struct conf **c, double *theta,
+                       struct err *e)
 {
-    struct conf *c = conf_sub(m->conf, "rope_parameters"), *old = conf_sub(m->conf, "rope_scaling");
-    struct rope_params p = {.type = ROPE_DEFAULT, .dim = head_dim, .attention_factor = -1};
-    double *room = arena_zalloc(&m->arena, head_dim + 2, sizeof(double)), theta;
+    struct conf *now = conf_sub(m->conf, "rope_parameters"), *old = NULL;
+
+    if (now && d->sub)
+        now = conf_sub(now, d->sub);
+    if (!d->unscaled)
+        old = conf_sub(m->conf, "rope_scaling");
+    *c = now ? now : old;
+    return conf_float(m->conf, d->theta_key ? d->theta_key : "rope_theta", d->theta, 1e-3, 1e15, theta, e);
+}
+
+/* How many dims turn. */
+static int read_dims(struct model *m, struct conf *c, const struct block_rope *d, size_t *dim, struct err *e)
+{
+    double top = 1, part;
+    int rc;
+
+    *dim = d->head_dim;
+    if (d->partial) {
+        if ((rc = conf_float(m->conf, "partial_rotary_factor", 1, 1e-3, 1, &top, e)) != 0)
+            return rc;
+        part = top;
+        if (c && (rc = conf_float(c, "partial_rotary_factor", top, 1e-3, 1, &part, e)) != 0)
+            return rc;
+        *dim = (size_t)((double)d->head_dim * part);
+    }
+    if (*dim % 2 != 0 || *dim < 2)
+        return err_set(e, ERR_INPUT,
+                       "%s: %zu dims of a head of %zu would turn: rotary positions turn dims in pairs",
+                       conf_path(m->conf), *dim, d->head_dim);
+    return 0;
+}
+
+int block_rope(struct model *m, const struct block_rope *d, struct rope *r, struct err *e)
+{
+    struct rope_params p = {.type = ROPE_DEFAULT, .attention_factor = -1};
+    double *room = arena_zalloc(&m->arena, d->head_dim + 2, sizeof(double)), theta;
+    struct conf *c;
     int rc;
 
     if (!room)
         return err_nomem(e, "rotary factors");
-    c = c ? c : old;
-    if ((rc = conf_float(m->conf, "rope_theta", def_theta, 1e-3, 1e15, &theta, e)) != 0)
+    if ((rc = find_object(m, d, &c, &theta, e)) != 0 || (rc = read_dims(m, c, d, &p.dim, e)) != 0)
         return rc;
     p.theta = theta;
-    if (c && ((rc = read_type(m, c, &p.type, e)) != 0 ||
+    if (c && ((rc = read_type(m, c, d, &p.type, e)) != 0 ||
               (rc = conf_float(c, "rope_theta", theta, 1e-3, 1e15, &p.theta, e)) != 0 ||
               (rc = conf_float(c, "attention_factor", -1, 0, 1e6, &p.attention_factor, e)) != 0 ||
               (p.type != ROPE_DEFAULT && (rc = read_lengths(m, c, &p, e)) != 0) ||
-              (rc = read_bands(m, c, &p, e)) != 0 || (rc = read_factors(m, c, &p, room, e)) != 0))
+              (rc = read_bands(m, c, &p, e)) != 0 || (rc = read_turned(c, &p, e)) != 0 || (rc = read_factors(m, c, &p, room, e)) != 0))
         return rc;
-    if (head_dim % 2 != 0 || head_dim < 2)
-        return err_set(e, ERR_INPUT, "%s: head_dim %zu is odd: rotary positions turn dims in pairs",
-                       conf_path(m->conf), head_dim);
-    if (p.type == ROPE_DYNAMIC && head_dim < 4)
+    if (p.type == ROPE_DYNAMIC && p.dim < 4)
         return err_set(e, ERR_UNSUPPORTED, "%s: dynamic rope needs a head of at least 4 dims",
                        conf_path(m->conf));
-    stretch_context(&m->info, &p);
+    if (!d->fixed_length)
+        stretch_context(&m->info, &p);
     return rope_open(r, &p, e);
 }

@@ -44,7 +44,7 @@ int decoder_attention(struct model *m, struct block_layer *w, const char *at, co
                                .bias = c->qkv_bias,
                                .wide = true};
     struct block_linear out = {
-        .name = o_proj, .kind = OP_OUT, .part = {{o_proj, E}}, .n_parts = 1, .k = q, .bias = c->out_bias};
+        .name = o_proj, .kind = OP_OUT, .part = {{o_proj, E}}, .n_parts = 1, .k = q, .bias = c->out_bias, .wide = c->out_wide};
     int rc;
 
     if (c->fused) {
@@ -52,6 +52,7 @@ int decoder_attention(struct model *m, struct block_layer *w, const char *at, co
         qkv.n_parts = 1;
     }
     w->attn = (struct attn){.name = block_name(m, "%s.self_attn", at),
+                            .wide = c->out_wide,
                             .n_heads = i->n_heads,
                             .n_kv = i->n_kv,
                             .d = D,
@@ -104,6 +105,28 @@ int decoder_mlp(struct model *m, struct block_layer *w, const char *at, const ch
                          c->norm_add, e)) == 0)
         rc = block_linear(m, &w->mlp.up, &up, e);
     return rc ? rc : block_linear(m, &w->mlp.down, &down, e);
+}
+
+int decoder_windows(struct model *m, size_t **window, struct err *e)
+{
+    size_t L = m->info.n_layers;
+    enum block_kind *kind = arena_zalloc(&m->arena, L, sizeof(*kind));
+    int64_t rows, first;
+    bool use, given;
+    int rc;
+
+    *window = arena_zalloc(&m->arena, L, sizeof(**window));
+    if (!kind || !*window)
+        return err_nomem(e, "layer_types");
+    if ((rc = conf_bool(m->conf, "use_sliding_window", false, &use, e)) != 0 ||
+        (rc = block_window(m, 4096, &rows, e)) != 0 ||
+        (rc = conf_int(m->conf, "max_window_layers", 28, 0, 1 << 30, &first, e)) != 0 ||
+        (rc = block_layer_types(m, kind, &given, e)) != 0)
+        return rc;
+    for (size_t l = 0; l < L && use; l++)
+        if (given ? kind[l] == BLOCK_SLIDING : l >= (size_t)first)
+            (*window)[l] = (size_t)rows;
+    return 0;
 }
 
 void decoder_close(struct model *m)

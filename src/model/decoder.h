@@ -15,20 +15,24 @@ struct decoder {
     struct norm norm;
     struct linear head;
     struct block_layer *layer; /* [L] */
+    void *more;                /* the architecture's own */
 };
 
 /* The class's defaults for keys that a config may leave out; then what the config says. */
 struct decoder_config {
     int64_t hidden, inner, layers, heads, kv_heads, head_dim, vocab,
-        max_len;               /* kv_heads 0: as heads; head_dim 0: by division */
-    double eps, theta, rotary; /* rotary: partial_rotary_factor */
+        max_len; /* kv_heads 0: as heads; head_dim 0: by division */
+    double eps;
     const char *act_key, *act_name;
     bool tied, mlp_bias;
     bool qkv_bias, out_bias;
+    bool out_wide; /* not a key: o_proj's input is not rounded to bf16, for the sake of the routers behind it */
     /* not keys of the config */
-    float norm_add; /* added to every norm weight (Gemma 3 stores w - 1) */
-    bool qk_norm;   /* self_attn.q_norm, k_norm */
-    bool fused;     /* qkv_proj and gate_up_proj are one tensor each */
+    float norm_add;  /* added to every norm weight (Gemma 3 stores w - 1) */
+    bool qk_norm;    /* self_attn.q_norm, k_norm */
+    size_t *window;  /* [L], 0: the layer sees all; or NULL */
+    int64_t sliding; /* window of every layer, 0: none */
+    bool fused;      /* qkv_proj and gate_up_proj are one tensor each */
     enum kern_act act;
 };
 
@@ -52,5 +56,9 @@ int decoder_attention(struct model *m, struct block_layer *w, const char *at, co
 /* NORM in front (a name behind AT) and mlp.{gate,up,down}_proj of INNER. */
 int decoder_mlp(struct model *m, struct block_layer *w, const char *at, const char *norm, size_t inner,
                 const struct decoder_config *c, struct err *e);
+
+/* use_sliding_window, sliding_window, max_window_layers, layer_types as Qwen reads them: WINDOW[L], 0 where a layer sees all.
+ * From the model's arena. */
+int decoder_windows(struct model *m, size_t **window, struct err *e);
 
 #endif

@@ -100,10 +100,35 @@ static int open_layer(struct model *m, struct block_layer *w, const char *prefix
         return err_nomem(e, "a tensor name");
     const char *c_attn = block_name(m, "%s.attn.c_attn", at), *c_proj = block_name(m, "%s.attn.c_proj", at);
     const char *fc = block_name(m, "%s.mlp.c_fc", at), *proj = block_name(m, "%s.mlp.c_proj", at);
-    struct block_linear qkv = {c_attn, OP_QKV, {{c_attn, 3 * E}}, 1, E, true, true, true};
-    struct block_linear out = {c_proj, OP_OUT, {{c_proj, E}}, 1, E, true, true, false};
-    struct block_linear up = {fc, OP_MLP, {{fc, i->inner}}, 1, E, true, true, false};
-    struct block_linear down = {proj, OP_MLP, {{proj, E}}, 1, i->inner, true, true, false};
+    struct block_linear qkv = {.name = c_attn,
+                               .kind = OP_QKV,
+                               .part = {{c_attn, 3 * E}},
+                               .n_parts = 1,
+                               .k = E,
+                               .bias = true,
+                               .transposed = true,
+                               .wide = true};
+    struct block_linear out = {.name = c_proj,
+                               .kind = OP_OUT,
+                               .part = {{c_proj, E}},
+                               .n_parts = 1,
+                               .k = E,
+                               .bias = true,
+                               .transposed = true};
+    struct block_linear up = {.name = fc,
+                              .kind = OP_MLP,
+                              .part = {{fc, i->inner}},
+                              .n_parts = 1,
+                              .k = E,
+                              .bias = true,
+                              .transposed = true};
+    struct block_linear down = {.name = proj,
+                                .kind = OP_MLP,
+                                .part = {{proj, E}},
+                                .n_parts = 1,
+                                .k = i->inner,
+                                .bias = true,
+                                .transposed = true};
     double scale = g->scaled ? 1.0 / sqrt((double)i->head_dim) : 1.0;
 
     w->attn = (struct attn){.name = block_name(m, "%s.attn", at),

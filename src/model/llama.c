@@ -52,14 +52,14 @@ static int llama_open(struct model *m, struct err *e)
                                .heads = 32,
                                .vocab = 32000,
                                .max_len = 2048,
-                               .eps = 1e-6,
-                               .theta = 10000};
+                               .eps = 1e-6};
     int rc;
 
     if ((rc = decoder_read(m, &c, e)) != 0 ||
         (rc = conf_bool(m->conf, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
         (rc = conf_bool(m->conf, "mlp_bias", false, &c.mlp_bias, e)) != 0 ||
-        (rc = block_rope(m, m->info.head_dim, c.theta, &m->info.rope[0], e)) != 0)
+        (rc = block_rope(m, &(struct block_rope){.head_dim = m->info.head_dim, .theta = 10000},
+                         &m->info.rope[0], e)) != 0)
         return rc;
     c.out_bias = c.qkv_bias;
     m->info.n_ropes = 1;

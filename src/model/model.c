@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "ckpt/source.h"
 
 #define MODEL_ARCH(symbol) extern const struct model_arch symbol;
 #include "model/archs.def"
@@ -27,6 +28,14 @@ const char *model_arch_names(char *out, size_t size)
     for (int i = 0; i < N_ARCHS && at < size; i++)
         at += (size_t)snprintf(out + at, size - at, i ? ", %s" : "%s", archs[i]->class_name);
     return out;
+}
+
+bool model_arch_known(const char *class_name)
+{
+    for (int i = 0; i < N_ARCHS; i++)
+        if (strcmp(archs[i]->class_name, class_name) == 0)
+            return true;
+    return false;
 }
 
 /* architectures[0] decides; a config without it may name its model_type. */
@@ -70,7 +79,7 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
 
     *m = (struct model){.opt = *opt, .pool = pool};
     arena_init(&m->arena, MEM_MODEL);
-    if ((rc = conf_open(&m->conf_file, dir, "config.json", e)) == 0)
+    if ((rc = source_conf(&m->conf_file, dir, e)) == 0)
         m->conf = m->conf_file;
     if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, dir, e)) != 0 ||
         (rc = m->arch->open(m, e)) != 0 || (rc = conf_finish(m->conf_file, e)) != 0) {
@@ -127,7 +136,7 @@ static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wa
     s->h = carve(base, &at, T * i->hidden * 4);
     s->extra = carve(base, &at, T * i->extra * 4);
     s->qkv = carve(base, &at, T * (i->n_heads + 2 * i->n_kv) * i->head_dim * 4);
-    s->a = carve(base, &at, T * i->n_heads * i->head_dim * es);
+    s->a = carve(base, &at, T * i->n_heads * i->head_dim * 4);
     s->xw = carve(base, &at, wanted * i->hidden * 4);
     s->rw = carve(base, &at, wanted * i->hidden * 4);
     s->hw = carve(base, &at, wanted * i->hidden * es);

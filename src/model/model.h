@@ -23,6 +23,7 @@ struct model_info {
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
     bool fixed_positions;                  /* learned positions: max_len cannot be passed */
+    float logit_softcap;   /* of the logits, 0: none */
     size_t wide_k, wide_n;                 /* largest sides of the wide linears */
     size_t n_experts, top_k, expert_inner; /* largest of the mixtures of experts; 0: there is none */
     size_t extra;                          /* floats a token of the architecture's own use (struct work) */
@@ -33,6 +34,7 @@ struct model_tensor {
     const struct view *view;
     const char *use;             /* "embedding", "norm", "linear", ... */
     const struct linear *linear; /* where it was packed, or NULL */
+    size_t n_linears;            /* stacked experts: into so many of the same size, LINEAR is the first */
 };
 
 struct model;
@@ -83,7 +85,7 @@ struct work {
     void *h;        /* [T, E] act, or fp32 */
     float *extra;   /* [T, model_info.extra] */
     float *qkv;     /* [T, (H + 2 K) D] */
-    void *a;        /* [T, H D] act */
+    void *a;        /* [T, H D] act, or fp32 */
     float *xw, *rw; /* [wanted, E] */
     void *hw;       /* [wanted, E] act */
     void *region;
@@ -95,6 +97,9 @@ int model_work_open(struct work *s, const struct model *m, size_t max_tokens, si
 void model_work_close(struct work *s);
 
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+
+/* archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */
+bool model_arch_known(const char *class_name);
 
 /* The names that archs.def knows, for messages: "LlamaForCausalLM, ..." into OUT. */
 const char *model_arch_names(char *out, size_t size);

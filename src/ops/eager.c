@@ -1,6 +1,7 @@
 /* eager.c - every op but attention: cut rows or columns, call a kernel. */
 #include "ops/eager_ctx.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -200,6 +201,21 @@ static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T
     eager_rows(o->ctx, T, scale_rows, &j);
 }
 
+static void softcap_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct each_job *j = ctx;
+
+    for (size_t i = begin * j->n; i < end * j->n; i++)
+        j->x[i] = j->a * tanhf(j->x[i] / j->a);
+}
+
+static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
+{
+    struct each_job j = {.x = x, .a = cap, .n = n};
+
+    eager_rows(o->ctx, T, softcap_rows, &j);
+}
+
 static void round_rows(void *ctx, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
@@ -293,7 +309,7 @@ static size_t lay_out(struct eager *g, char *base)
         g->cos[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
         g->sin[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
     }
-    g->q = carve(base, &at, l->max_tokens * l->n_heads * dp * es);
+    g->q = carve(base, &at, l->max_tokens * l->n_heads * dp * 4);
     if (l->dtype == DT_BF16) {
         g->split = carve(base, &at, 2 * l->max_tokens * l->wide_k * 2);
         g->sums = carve(base, &at, 2 * l->max_tokens * l->wide_n * 4);
@@ -364,6 +380,7 @@ int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *p
                             .glu = op_glu,
                             .round = op_round,
                             .scale = op_scale,
+                            .softcap = op_softcap,
                             .add = op_add,
                             .rows = op_rows,
                             .logits = op_linear,

@@ -180,17 +180,13 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
 static void pack_q(const struct attn_job *j, size_t t, size_t head, const float *row)
 {
     const struct attn *w = j->w;
-    size_t G = w->n_heads / w->n_kv, es = j->g->lim.dtype == DT_BF16 ? 2 : 4;
+    size_t G = w->n_heads / w->n_kv;
 
     for (size_t g = 0; g < G; g++) {
-        char *dst = (char *)j->g->q + ((head * j->b->n_tokens + t) * G + g) * w->dp * es;
-        const float *src = row + (head * G + g) * w->d;
+        float *dst = j->g->q + ((head * j->b->n_tokens + t) * G + g) * w->dp;
 
-        if (es == 2)
-            j->g->attn_k.to_bf16((uint16_t *)(void *)dst, src, w->d);
-        else
-            memcpy(dst, src, w->d * es);
-        memset(dst + w->d * es, 0, (w->dp - w->d) * es);
+        memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
+        memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));
     }
 }
 
@@ -264,11 +260,11 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     char *p = g->thread_scratch + (size_t)thread * g->thread_bytes;
     struct thread_buffers t;
 
-    t.scores = (float *)(void *)p;
+    t.zero = (float *)(void *)p; /* never written: stays zero; its place does not depend on the layer's dp */
+    t.scores = t.zero + (g->lim.head_dim + 15) / 16 * 16;
     t.out = t.scores + (size_t)ROWS * KERN_CHUNK * 2;
     t.acc = t.out + ROWS * dp;
-    t.zero = t.acc + ROWS * dp; /* never written: stays zero */
-    t.max = t.zero + dp;
+    t.max = t.acc + ROWS * dp;
     t.sum = t.max + 32;
     t.acc_max = t.sum + 32;
     t.acc_sum = t.acc_max + 32;
@@ -300,7 +296,7 @@ static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t he
                           .scale = w->scale,
                           .softcap = w->softcap};
 
-    a.q = (const char *)j->g->q + ((head * j->b->n_tokens + q->first) * G + r0) * w->dp * es;
+    a.q = j->g->q + ((head * j->b->n_tokens + q->first) * G + r0) * w->dp;
     for (size_t r = 0; r < m; r++) {
         size_t pos = q->pos + (r0 + r) / G, low = lowest_key(w, pos);
         size_t hi = pos + 1 <= start ? 0 : pos + 1 - start < KERN_CHUNK ? pos + 1 - start : KERN_CHUNK;
@@ -329,7 +325,7 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
 {
     const struct attn *w = j->w;
     const struct kern *k = &j->g->attn_k;
-    bool bf16 = j->g->lim.dtype == DT_BF16;
+    bool bf16 = j->g->lim.dtype == DT_BF16 && !w->wide;
     size_t G = w->n_heads / w->n_kv, t = q->first + r / G, h = head * G + r % G;
 
     if (w->sinks)

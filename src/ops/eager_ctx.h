@@ -13,7 +13,7 @@ struct eager {
     void *region;
     size_t region_bytes;
     float *cos[2], *sin[2];       /* [T, half] */
-    void *q;                      /* [K, T G, dp] act: queries grouped by kv head */
+    float *q;                     /* [K, T G, dp]: queries grouped by kv head */
     uint16_t *split;              /* [2 T, wide_k] bf16: rows of a wide linear's input, in two parts */
     float *sums;                  /* [2 T, wide_n]: what they give */
     float *middle;                /* [T, 2 I] */

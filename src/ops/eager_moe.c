@@ -1,15 +1,303 @@
-/* eager_moe.c - the eager sink's mixture of experts. */
+/* eager_moe.c - the eager sink's mixture of experts: route, group rows by expert, compute the groups, add up.
+ *
+ * Rows of one expert lie together in the grouped buffers, experts ascending, tokens ascending within one. All
+ * experts' panels are one pile that the threads take from, so a decode step of a few tokens meets at as many
+ * barriers as a dense MLP. A token's results are added by whoever has its row, in ascending order of the experts'
+ * numbers: neither the batch nor the threads can change a bit, because each element of a linear has one sum
+ * whoever computes it.
+ */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kern/kmath.h"
 #include "ops/eager_ctx.h"
 #include "ops/moe.h"
 
+enum { BLOCK = 1024 }; /* tokens grouped at once; bounds the scratch, not the step */
+
+/* What of the scratch is whose. R = tokens of a block times top_k. */
+struct buffers {
+    float *logits;    /* [block, n_experts] */
+    float *weight;    /* [block, top_k] */
+    uint32_t *chosen; /* [block, top_k] experts of a token, ascending */
+    uint32_t *row;    /* [block, top_k] where its rows are in the grouped buffers */
+    uint32_t *first;  /* [n_experts + 1] first row of each expert */
+    uint32_t *hit;    /* [n_experts] experts that have rows, ascending */
+    void *in;         /* [R, E] act */
+    float *up;        /* [R, 2 I] */
+    void *middle;     /* [R, I] act */
+    float *out;       /* [R, E] */
+};
+
+struct moe_job {
+    struct eager *g;
+    const struct moe *w;
+    struct buffers b;
+    const float *h; /* [T, E] of this block, likewise r */
+    float *r;
+    size_t n_hit, panels, share; /* panels of one expert's linear; how many a thread takes at once */
+    bool down;                   /* which linear the panels are of */
+    atomic_size_t next;
+};
+
+static void *carve(char *base, size_t *at, size_t bytes)
+{
+    void *p = base ? base + *at : NULL;
+
+    *at += (bytes + 63) & ~(size_t)63;
+    return p;
+}
+
+static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *b)
+{
+    size_t T = l->max_tokens < BLOCK ? l->max_tokens : BLOCK, R = T * l->top_k, at = 0;
+    size_t es = l->dtype == DT_BF16 ? 2 : 4;
+
+    b->logits = carve(base, &at, T * l->n_experts * 4);
+    b->weight = carve(base, &at, R * 4);
+    b->chosen = carve(base, &at, R * 4);
+    b->row = carve(base, &at, R * 4);
+    b->first = carve(base, &at, (l->n_experts + 1) * 4);
+    b->hit = carve(base, &at, l->n_experts * 4);
+    b->in = carve(base, &at, R * l->hidden * es);
+    b->up = carve(base, &at, R * 2 * l->expert_inner * 4);
+    b->middle = carve(base, &at, R * l->expert_inner * es);
+    b->out = carve(base, &at, R * l->hidden * 4);
+    return at;
+}
+
 size_t eager_moe_bytes(const struct eager_limits *lim)
 {
-    (void)lim;
-    return 0;
+    struct buffers b;
+
+    return lim->n_experts ? lay_out(lim, NULL, &b) : 0;
+}
+
+/* ---- routing ---- */
+
+/* The K largest logits, largest first; of equal ones the lower expert. NaN is never larger, but K experts come out. */
+static void choose(const float *logit, size_t n, size_t k, uint32_t *top)
+{
+    size_t have = 0;
+
+    for (uint32_t x = 0; x < n; x++) {
+        size_t at = have;
+
+        while (at > 0 && logit[x] > logit[top[at - 1]])
+            at--;
+        if (at == k)
+            continue;
+        have += have < k;
+        for (size_t i = have - 1; i > at; i--)
+            top[i] = top[i - 1];
+        top[at] = x;
+    }
+}
+
+static void weigh(const struct moe *w, const float *logit, const uint32_t *top, float *weight)
+{
+    float max = logit[top[0]], sum = 0;
+
+    if (w->gate == MOE_SOFTMAX_ALL)
+        sum = kern.exp_sum(logit, w->n_experts, max);
+    for (size_t i = 0; i < w->top_k; i++) {
+        float x = logit[top[i]];
+
+        weight[i] = w->gate == MOE_SIGMOID ? 1.0f / (1.0f + kmath_exp(-x)) : kmath_exp(x - max);
+        if (w->gate == MOE_SOFTMAX_CHOSEN)
+            sum += weight[i];
+    }
+    for (size_t i = 0; i < w->top_k && w->gate != MOE_SIGMOID; i++)
+        weight[i] /= sum;
+    sum = 0;
+    for (size_t i = 0; i < w->top_k; i++)
+        sum += weight[i];
+    for (size_t i = 0; i < w->top_k; i++) {
+        if (w->renorm)
+            weight[i] /= sum;
+        if (w->expert_scale)
+            weight[i] *= w->expert_scale[top[i]];
+    }
+}
+
+static void route_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct moe_job *j = ctx;
+    const struct moe *w = j->w;
+    size_t k = w->top_k;
+
+    for (size_t t = begin; t < end; t++) {
+        uint32_t *top = j->b.chosen + t * k;
+        float *weight = j->b.weight + t * k;
+
+        choose(j->b.logits + t * w->n_experts, w->n_experts, k, top);
+        weigh(w, j->b.logits + t * w->n_experts, top, weight);
+        for (size_t i = 1; i < k; i++) { /* from rank order to the order of addition */
+            uint32_t x = top[i];
+            float a = weight[i];
+            size_t at = i;
+
+            for (; at > 0 && top[at - 1] > x; at--) {
+                top[at] = top[at - 1];
+                weight[at] = weight[at - 1];
+            }
+            top[at] = x;
+            weight[at] = a;
+        }
+    }
+}
+
+/* Counts the rows of each expert and gives every (token, choice) its row. */
+static void group(struct moe_job *j, size_t T)
+{
+    const struct buffers *b = &j->b;
+    size_t n = j->w->n_experts, R = T * j->w->top_k;
+
+    memset(b->first, 0, (n + 1) * sizeof(*b->first));
+    for (size_t i = 0; i < R; i++)
+        b->first[b->chosen[i] + 1]++;
+    j->n_hit = 0;
+    for (uint32_t x = 0; x < n; x++) {
+        if (b->first[x + 1])
+            b->hit[j->n_hit++] = x;
+        b->first[x + 1] += b->first[x];
+    }
+    for (size_t i = 0; i < R; i++)
+        b->row[i] = b->first[b->chosen[i]]++;
+    for (size_t x = n; x > 0; x--) /* the counting moved each to the next one's place */
+        b->first[x] = b->first[x - 1];
+    b->first[0] = 0;
+}
+
+/* ---- the experts ---- */
+
+static void gather_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct moe_job *j = ctx;
+    const struct moe *w = j->w;
+    size_t E = j->g->lim.hidden, es = j->g->lim.dtype == DT_BF16 ? 2 : 4;
+
+    for (size_t t = begin; t < end; t++)
+        for (size_t i = 0; i < w->top_k; i++) {
+            char *dst = (char *)j->b.in + j->b.row[t * w->top_k + i] * E * es;
+            float *scaled = j->b.out + j->b.row[t * w->top_k + i] * E; /* free until the experts are done */
+            const float *src = j->h + t * E;
+
+            if (w->scale_input) {
+                memcpy(scaled, src, E * sizeof(float));
+                kern.scale(scaled, j->b.weight[t * w->top_k + i], E);
+                src = scaled;
+            }
+            if (es == 2)
+                kern.to_bf16((uint16_t *)(void *)dst, src, E);
+            else
+                memcpy(dst, src, E * sizeof(float));
+        }
+}
+
+/* Takes panels off the pile of all experts that have rows. */
+static void panels_share(void *ctx, int thread, int n_threads)
+{
+    struct moe_job *j = ctx;
+    const struct buffers *b = &j->b;
+    size_t E = j->g->lim.hidden, I = j->w->inner, es = j->g->lim.dtype == DT_BF16 ? 2 : 4,
+           total = j->n_hit * j->panels;
+
+    (void)n_threads;
+    for (size_t at = atomic_fetch_add(&j->next, j->share); at < total;
+         at = atomic_fetch_add(&j->next, j->share))
+        for (size_t end = at + j->share < total ? at + j->share : total; at < end;) {
+            uint32_t x = b->hit[at / j->panels];
+            size_t p0 = at % j->panels, n = j->panels - p0 < end - at ? j->panels - p0 : end - at;
+            size_t row = b->first[x], m = b->first[x + 1] - row;
+
+            if (j->down)
+                linear_run_panels(&j->w->expert[x].down, j->g->pool, thread,
+                                  (const char *)b->middle + row * I * es, I, b->out + row * E, E, m, p0,
+                                  p0 + n);
+            else
+                linear_run_panels(&j->w->expert[x].up, j->g->pool, thread, (const char *)b->in + row * E * es,
+                                  E, b->up + row * 2 * I, 2 * I, m, p0, p0 + n);
+            at += n;
+        }
+}
+
+static void run_experts(struct moe_job *j, bool down)
+{
+    size_t n = down ? j->g->lim.hidden : 2 * j->w->inner, pieces = (size_t)pool_threads(j->g->pool) * 8;
+
+    j->down = down;
+    j->panels = (n + KERN_NR - 1) / KERN_NR;
+    j->share = (j->n_hit * j->panels + pieces - 1) / pieces;
+    atomic_store(&j->next, 0);
+    pool_run(j->g->pool, panels_share, j);
+}
+
+/* GPT-OSS: (up + 1) * gate * sigmoid(alpha gate) = silu(alpha gate) * (up + 1) / alpha, both clamped before. */
+static void clamp_row(const struct moe *w, float *gate, float *up)
+{
+    for (size_t i = 0; i < w->inner; i++)
+        gate[i] = (gate[i] > w->limit ? w->limit : gate[i]) * w->alpha;
+    for (size_t i = 0; i < w->inner; i++) {
+        float u = up[i] > w->limit ? w->limit : up[i];
+
+        up[i] = ((u < -w->limit ? -w->limit : u) + 1.0f) / w->alpha;
+    }
+}
+
+static void act_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct moe_job *j = ctx;
+    const struct moe *w = j->w;
+    bool bf16 = j->g->lim.dtype == DT_BF16;
+    size_t I = w->inner;
+
+    for (size_t i = begin; i < end; i++) {
+        float *gate = j->b.up + i * 2 * I;
+
+        if (w->limit > 0)
+            clamp_row(w, gate, gate + I);
+        j->g->mlp_k.glu((char *)j->b.middle + i * I * (bf16 ? 2 : 4), gate, gate + I, I,
+                        w->limit > 0 ? KERN_SILU : w->act, bf16);
+    }
+}
+
+static void add_up_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct moe_job *j = ctx;
+    size_t E = j->g->lim.hidden, k = j->w->top_k;
+
+    for (size_t t = begin; t < end; t++) {
+        memset(j->r + t * E, 0, E * sizeof(float));
+        for (size_t i = t * k; i < (t + 1) * k; i++)
+            kern.scale_add(j->r + t * E, j->b.out + j->b.row[i] * E,
+                           j->w->scale_input ? 1.0f : j->b.weight[i], E);
+    }
 }
 
 void eager_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
                size_t T)
 {
-    (void)o, (void)r, (void)w, (void)h, (void)route, (void)T;
+    struct eager *g = o->ctx;
+    struct moe_job j = {.g = g, .w = w};
+    size_t E = g->lim.hidden;
+
+    ASSERT(w->n_experts <= g->lim.n_experts && w->top_k <= g->lim.top_k && w->inner <= g->lim.expert_inner &&
+               w->top_k <= w->n_experts && w->router.k == E,
+           "%s", w->name);
+    lay_out(&g->lim, g->moe, &j.b);
+    for (size_t t = 0; t < T; t += BLOCK) {
+        size_t n = T - t < BLOCK ? T - t : BLOCK;
+
+        j.h = h + t * E;
+        j.r = r + t * E;
+        linear_run(&w->router, g->pool, (route ? route : h) + t * E, E, j.b.logits, w->n_experts, n);
+        eager_rows(g, n, route_rows, &j);
+        group(&j, n);
+        eager_rows(g, n, gather_rows, &j);
+        run_experts(&j, false);
+        eager_rows(g, n * w->top_k, act_rows, &j);
+        run_experts(&j, true);
+        eager_rows(g, n, add_up_rows, &j);
+    }
 }

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"
+#include "tensor/quant.h"
 
 #define LINEAR_BACKEND(symbol) extern const struct linear_backend symbol;
 #include "ops/backends.def"
@@ -34,16 +35,30 @@ bool linear_backend_known(const char *name)
     return false;
 }
 
+/* Elements of a row of MXFP4 whose scales lie apart. */
+static void mx4_elements(const struct view *v, const struct view *scale, size_t i, size_t k0, size_t n, float *out)
+{
+    const uint8_t *row = (const uint8_t *)v->data + i * v->stride[0] / 2;
+    uint8_t block[17], byte;
+
+    for (size_t k = k0; k < k0 + n; k++) { /* as a block of its own, whose first element it is */
+        byte = row[k / 2];
+        block[0] = ((const uint8_t *)scale->data)[i * scale->stride[0] + k / 32 * scale->stride[1]];
+        block[1] = k % 2 ? byte >> 4 : byte & 15;
+        quant_to_f32(out + (k - k0), block, DT_MXFP4, 0, 1);
+    }
+}
+
 void linear_elements(const struct linear_desc *d, size_t i, size_t k0, size_t n, float *out)
 {
-    const struct view *v;
     size_t p = 0;
 
     while (i >= d->part[p]->shape[0])
         i -= d->part[p++]->shape[0];
-    v = d->part[p];
-    dtype_to_f32(out, (const char *)v->data + (i * v->stride[0] + k0 * v->stride[1]) * dtype_bytes(v->dtype),
-                 v->dtype, n, v->stride[1]);
+    if (d->scale[p])
+        mx4_elements(d->part[p], d->scale[p], i, k0, n, out);
+    else
+        view_part_f32(d->part[p], i, k0, n, out);
 }
 
 static int choose(struct linear *l, const struct linear_desc *d, const char *wish, struct err *e)
@@ -120,6 +135,8 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
                      d->name);
         goto fail;
     }
+    if (l->backend->scratch_bytes && (rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e)) != 0)
+        goto fail;
     pool_run(pool, pack_share, &job);
     return 0;
 fail:
@@ -134,8 +151,21 @@ void linear_close(struct linear *l)
     *l = (struct linear){0};
 }
 
+void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *x, size_t ldx,
+                       float *y, size_t ldy, size_t m, size_t p0, size_t p1)
+{
+    void *scratch = NULL;
+
+    if (l->backend->scratch_bytes) {
+        ASSERT(l->backend->scratch_bytes(l->k, l->dtype) <= pool_scratch_bytes(pool), "%s", l->name);
+        scratch = pool_scratch(pool, thread);
+    }
+    l->backend->run(l, x, ldx, y, ldy, m, p0, p1, scratch);
+}
+
 struct run_job {
     const struct linear *l;
+    const struct pool *pool;
     const void *x;
     float *y;
     size_t ldx, ldy, m;
@@ -148,13 +178,13 @@ static void run_share(void *ctx, int thread, int n_threads)
 
     pool_share((j->l->n + KERN_NR - 1) / KERN_NR, 1, thread, n_threads, &p0, &p1);
     if (p0 < p1)
-        j->l->backend->run(j->l, j->x, j->ldx, j->y, j->ldy, j->m, p0, p1);
+        linear_run_panels(j->l, j->pool, thread, j->x, j->ldx, j->y, j->ldy, j->m, p0, p1);
 }
 
 void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy,
                 size_t m)
 {
-    struct run_job job = {l, x, y, ldx, ldy, m};
+    struct run_job job = {l, pool, x, y, ldx, ldy, m};
 
     if (m)
         pool_run(pool, run_share, &job);

@@ -10,7 +10,7 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
 }
 
 static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
-                size_t p1)
+                size_t p1, void *scratch)
 {
     const struct kern_gemm g = {.a = x,
                                 .lda = ldx,
@@ -24,6 +24,7 @@ static void run(const struct linear *l, const void *x, size_t ldx, float *y, siz
 
     struct kern ref;
 
+    (void)scratch;
     kern_rows(CPU_REF, &ref);
     if (l->dtype == DT_F32)
         ref.gemm_f32(&g, p0, p1);

@@ -1,12 +1,15 @@
 /* moe.h - a mixture of experts: a router, and per expert a gated MLP of which only the chosen are computed.
  *
  * The router computes in fp32 always. Of one token the experts' results are added in ascending order of the experts'
- * numbers, so that they do not depend on what else is in the batch.
+ * numbers, so that they do not depend on what else is in the batch. Experts whose gate and up rows are stored
+ * interleaved (GPT-OSS) are put in order when they are packed: here gate always comes first.
  */
 #ifndef GALLOP_OPS_MOE_H
 #define GALLOP_OPS_MOE_H
 
 #include "ops/op.h"
+
+enum { MOE_MAX_EXPERTS = 4096, MOE_MAX_TOP_K = 64 };
 
 /* How the K largest router logits become weights (of equal ones the lower expert wins). */
 enum moe_gate {
@@ -16,7 +19,7 @@ enum moe_gate {
 };
 
 struct expert {
-    struct linear up;   /* gate and up: [2 I, E]; gate first, or interleaved where the moe says so */
+    struct linear up;   /* gate and up: [2 I, E] */
     struct linear down; /* [E, I] */
 };
 
@@ -28,11 +31,10 @@ struct moe {
     enum moe_gate gate;
     bool renorm;      /* weights are divided by their sum */
     bool scale_input; /* the weight multiplies what goes into the expert, not what comes out (Llama 4) */
-    const float *expert_scale; /* [n_experts] multiplies the weights; NULL: none */
-    enum kern_act act;
-    bool interleaved; /* rows of up: gate 0, up 0, gate 1, up 1, ... (GPT-OSS) */
-    float
-        limit; /* > 0: gate = min(gate, limit), up = clamp(up, +-limit) + 1, gate sigmoid(alpha gate) (GPT-OSS) */
+    const float *expert_scale; /* [n_experts] multiplies the weights; borrowed; NULL: none */
+    enum kern_act act;         /* f(gate) * up */
+    float limit;               /* > 0: instead gate = min(gate, limit), up = clamp(up, +-limit),
+                            (up + 1) * gate * sigmoid(alpha gate) (GPT-OSS) */
     float alpha;
 };
 

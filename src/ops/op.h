@@ -47,6 +47,7 @@ struct attn {
     enum rope_pairs pairs;
     const struct norm *q_norm, *k_norm, *v_norm; /* of each head, NULL: none */
     float temp_scale, temp_floor; /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); 0: none */
+    bool wide;   /* the result stays fp32 whatever the act type is: it feeds a wide linear */
     bool shared; /* k and v are those that an earlier layer stored: qkv is q alone, [T, H D] */
 };
 
@@ -90,6 +91,8 @@ struct sink {
     void (*round)(const struct sink *o, void *h, const float *x, size_t n, size_t T);
     /* x *= a.                                                                          [T, n] */
     void (*scale)(const struct sink *o, float *x, float a, size_t n, size_t T);
+    /* x = cap tanh(x / cap).                                                           [T, n] */
+    void (*softcap)(const struct sink *o, float *x, float cap, size_t n, size_t T);
     /* x += r, nothing else.                                                            [T, n] */
     void (*add)(const struct sink *o, float *x, const float *r, size_t n, size_t T);
     /* dst[i] = src[index[i]], rows of N floats; dst may not overlap src. */

@@ -92,6 +92,13 @@ static void longrope(float *inv, const double *by, const struct rope_params *p, 
         inv[i] = 1.0f / ((float)by[i] * (float)pow(p->theta, (double)((float)(2 * i) / (float)p->dim)));
 }
 
+/* Frequencies as of the whole head, of which only the first turn. */
+static void proportional(float *inv, const struct rope_params *p, size_t half)
+{
+    for (size_t i = 0; i < half; i++)
+        inv[i] = i < p->turned / 2 ? inv[i] / (float)p->factor : 0;
+}
+
 int rope_open(struct rope *r, const struct rope_params *p, struct err *e)
 {
     *r = (struct rope){.type = p->type,
@@ -114,6 +121,8 @@ int rope_open(struct rope *r, const struct rope_params *p, struct err *e)
     if (p->type == ROPE_LINEAR)
         for (size_t i = 0; i < r->half; i++)
             r->inv[i] /= (float)p->factor;
+    if (p->type == ROPE_PROPORTIONAL)
+        proportional(r->inv, p, r->half);
     if (p->type == ROPE_LLAMA3)
         llama3(r->inv, r->half, p);
     if (p->type == ROPE_YARN)

@@ -1,6 +1,6 @@
 /* rope.h - rotary positions: which frequency each pair of dims turns with, and the cosines of a step's rows.
  *
- * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, as Hugging Face transformers computes them
+ * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, proportional, as Hugging Face transformers computes them
  * (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to fp32 where it
  * rounds them. Cosines are computed per step for the rows at hand, once for all layers, so nothing is sized
  * by the context length.
@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "ops/batch.h"
 
-enum rope_type { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE };
+enum rope_type { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE, ROPE_PROPORTIONAL };
 
 /* What the config says; the reader of configs fills it (defaults included). */
 struct rope_params {
@@ -28,6 +28,7 @@ struct rope_params {
     double attention_factor;     /* < 0: by the type's formula */
     double mscale, mscale_all;   /* yarn; 0: not given */
     bool truncate;               /* yarn */
+    size_t turned;               /* proportional: so many dims turn, the pairs behind them stand still */
     double max_pos;              /* longrope: max_position_embeddings, where factor is not given */
     const double *short_factor, *long_factor; /* longrope: [dim / 2], borrowed for rope_open() only */
 };

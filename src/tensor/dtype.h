@@ -23,13 +23,30 @@ enum dtype {
     DT_U16,
     DT_U32,
     DT_U64,
+    DT_Q4_0,
+    DT_Q4_1,
+    DT_Q5_0,
+    DT_Q5_1,
+    DT_Q8_0,
+    DT_Q2_K,
+    DT_Q3_K,
+    DT_Q4_K,
+    DT_Q5_K,
+    DT_Q6_K,
+    DT_MXFP4, /* blocks of quantised elements: quant.h */
     DT_N
 };
 
-size_t dtype_bytes(enum dtype t);     /* of one element */
-const char *dtype_name(enum dtype t); /* as safetensors spells it: "F32", "BF16", ... */
+size_t dtype_block(enum dtype t);     /* elements of a block; 1 for plain types */
+size_t dtype_bytes(enum dtype t);     /* of one block: of one element for plain types */
+bool dtype_is_block(enum dtype t);    /* one of the quantised types */
+const char *dtype_name(enum dtype t); /* as safetensors or GGUF spell it: "F32", "BF16", "Q4_K", ... */
+
+/* The plain type that safetensors calls S[n]. */
 bool dtype_of_name(const char *s, size_t n, enum dtype *t);
-bool dtype_is_weight(enum dtype t); /* F32, F16 or BF16: what a linear, norm or embedding can be read from */
+
+/* What a linear, norm or embedding can be read from: F32, F16, BF16 and the block types. */
+bool dtype_is_weight(enum dtype t);
 
 static inline float dtype_bf16_to_f32(uint16_t h)
 {
@@ -54,7 +71,7 @@ static inline uint16_t dtype_f32_to_bf16(float f)
 float dtype_f16_to_f32(uint16_t h);
 uint16_t dtype_f32_to_f16(float f); /* nearest even; overflow gives infinity */
 
-/* N elements at SRC (any alignment, stride in elements) to fp32. T must satisfy dtype_is_weight(). */
+/* N elements at SRC (any alignment, stride in elements) to fp32. T is F32, F16 or BF16. */
 void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride);
 
 #endif

@@ -2,6 +2,10 @@
 #include "tensor/view.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "tensor/quant.h"
 
 size_t view_elements(const struct view *v)
 {
@@ -10,6 +14,11 @@ size_t view_elements(const struct view *v)
     for (int d = 0; d < v->n_dims; d++)
         n *= v->shape[d];
     return n;
+}
+
+size_t view_bytes(const struct view *v)
+{
+    return view_elements(v) / dtype_block(v->dtype) * dtype_bytes(v->dtype);
 }
 
 void view_set_contiguous(struct view *v)
@@ -28,6 +37,8 @@ bool view_is_contiguous(const struct view *v)
 
     if (view_elements(v) == 0)
         return true;
+    if (v->zipped)
+        return false;
     for (int d = v->n_dims - 1; d >= 0; d--) {
         if (v->shape[d] != 1 && v->stride[d] != n)
             return false;
@@ -47,6 +58,36 @@ struct view view_transposed(const struct view *v)
     return t;
 }
 
+/* Where the element AT elements behind the first lies. */
+static const void *place(const struct view *v, size_t at)
+{
+    ASSERT(at % dtype_block(v->dtype) == 0, "%s", v->name);
+    return (const char *)v->data + at / dtype_block(v->dtype) * dtype_bytes(v->dtype);
+}
+
+struct view view_at(const struct view *v, size_t i)
+{
+    struct view t = *v;
+
+    ASSERT(v->n_dims > 0 && i < v->shape[0] && !v->zipped, "%s", v->name);
+    t.data = place(v, i * v->stride[0]);
+    t.n_dims--;
+    memmove(t.shape, t.shape + 1, sizeof(t.shape) - sizeof(t.shape[0]));
+    memmove(t.stride, t.stride + 1, sizeof(t.stride) - sizeof(t.stride[0]));
+    return t;
+}
+
+struct view view_slice(const struct view *v, size_t first, size_t step, size_t n)
+{
+    struct view t = *v;
+
+    ASSERT(v->n_dims > 0 && n > 0 && first + (n - 1) * step < v->shape[0] && !v->zipped, "%s", v->name);
+    t.data = place(v, first * v->stride[0]);
+    t.shape[0] = n;
+    t.stride[0] *= step;
+    return t;
+}
+
 const char *view_shape_text(const struct view *v, char *out, size_t size)
 {
     size_t at = 0;
@@ -61,16 +102,42 @@ const char *view_shape_text(const struct view *v, char *out, size_t size)
     return out;
 }
 
+/* Where index I of dimension 0 is stored. */
+static size_t unzip(size_t i, size_t group)
+{
+    size_t half = group / 2, at = i % group;
+
+    return i - at + at % half * 2 + at / half;
+}
+
+/* N elements from place AT on, STRIDE apart. */
+static void read(const struct view *v, size_t at, size_t stride, size_t n, float *dst)
+{
+    if (!dtype_is_block(v->dtype))
+        dtype_to_f32(dst, (const char *)v->data + at * dtype_bytes(v->dtype), v->dtype, n, stride);
+    else if (stride == 1)
+        quant_to_f32(dst, v->data, v->dtype, at, n);
+    else
+        for (size_t i = 0; i < n; i++)
+            quant_to_f32(dst + i, v->data, v->dtype, at + i * stride, 1);
+}
+
+void view_part_f32(const struct view *v, size_t r, size_t k0, size_t n, float *dst)
+{
+    ASSERT(v->n_dims <= 2, "%s", v->name);
+    if (v->n_dims == 0)
+        read(v, 0, 1, n, dst);
+    else if (v->n_dims == 2)
+        read(v, (v->zipped ? unzip(r, v->zipped) : r) * v->stride[0] + k0 * v->stride[1], v->stride[1], n,
+             dst);
+    else if (!v->zipped)
+        read(v, k0 * v->stride[0], v->stride[0], n, dst);
+    else
+        for (size_t i = 0; i < n; i++)
+            read(v, unzip(k0 + i, v->zipped) * v->stride[0], 1, 1, dst + i);
+}
+
 void view_row_f32(const struct view *v, size_t r, float *dst)
 {
-    int last = v->n_dims - 1;
-    const char *row = v->data;
-
-    if (last < 0) {
-        dtype_to_f32(dst, row, v->dtype, 1, 1);
-        return;
-    }
-    if (last > 0)
-        row += r * v->stride[0] * dtype_bytes(v->dtype);
-    dtype_to_f32(dst, row, v->dtype, v->shape[last], v->stride[last]);
+    view_part_f32(v, r, 0, v->n_dims ? v->shape[v->n_dims - 1] : 1, dst);
 }

@@ -22,6 +22,10 @@ struct chat;
 /* Opens the folder DIR. A folder without these files, or without a template, opens fine; one whose files
  * are no JSON does not. A template that cannot be parsed is reported when it is to be rendered. */
 int chat_open(struct chat **out, const char *dir, struct err *e);
+
+/* The same from the text of a tokenizer_config.json alone; PATH is for messages. */
+int chat_open_text(struct chat **out, const char *text, size_t len, const char *path, struct err *e);
+
 void chat_close(struct chat *c); /* NULL is fine */
 
 bool chat_has_template(const struct chat *c);

@@ -227,22 +227,29 @@ static int open_file(struct reader *r, const char *name, struct buf *path, struc
     return map_file_open(m, path->data, r->e);
 }
 
-static int read_json(struct reader *r, const char *name, int (*read)(struct reader *r, struct jp *j))
+typedef int read_fn(struct reader *r, struct jp *j);
+
+static int read_json_text(struct reader *r, const char *text, size_t len, const char *path, read_fn *read)
+{
+    struct jp j;
+    int rc = jp_open(&j, text, len, path, &r->c->arena, r->e);
+
+    if (rc == 0)
+        rc = read(r, &j);
+    return rc ? rc : jp_finish(&j);
+}
+
+static int read_json(struct reader *r, const char *name, read_fn *read)
 {
     struct buf path;
     struct map_file m;
-    struct jp j;
     bool there;
     int rc;
 
     buf_init(&path, MEM_TEXT);
     rc = open_file(r, name, &path, &m, &there);
     if (rc == 0 && there) {
-        rc = jp_open(&j, m.bytes ? m.bytes : "", m.len, path.data, &r->c->arena, r->e);
-        if (rc == 0)
-            rc = read(r, &j);
-        if (rc == 0)
-            rc = jp_finish(&j);
+        rc = read_json_text(r, m.bytes ? m.bytes : "", m.len, path.data, read);
         map_file_close(&m);
     }
     buf_fini(&path);
@@ -336,6 +343,18 @@ int chatconf_read(struct chatconf *c, const char *dir, struct err *e)
     if (rc == 0 && c->templates.n == 0)
         rc = read_json(&r, "chat_template.json", read_template_json);
     if (rc)
+        chatconf_fini(c);
+    return rc;
+}
+
+int chatconf_read_text(struct chatconf *c, const char *text, size_t len, const char *path, struct err *e)
+{
+    struct reader r = {.c = c, .e = e, .dir = path};
+    int rc;
+
+    *c = (struct chatconf){.add_bos = CHATCONF_UNSAID};
+    arena_init(&c->arena, MEM_TEXT);
+    if ((rc = read_json_text(&r, text, len, path, read_tokenizer_config)) != 0)
         chatconf_fini(c);
     return rc;
 }

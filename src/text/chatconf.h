@@ -31,6 +31,10 @@ struct chatconf {
 
 /* Reads the folder DIR. On failure *c is closed. */
 int chatconf_read(struct chatconf *c, const char *dir, struct err *e);
+
+/* Reads the text of a tokenizer_config.json, and nothing else. PATH is for messages. */
+int chatconf_read_text(struct chatconf *c, const char *text, size_t len, const char *path, struct err *e);
+
 void chatconf_fini(struct chatconf *c);
 
 /* The entry called NAME, or NULL. */

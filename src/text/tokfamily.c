@@ -18,7 +18,16 @@
 #define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
 #define LOWER "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
 #define O200K CASED(UPPER, LOWER) "[\\r\\n/]*|" BLANKS
-#define KIMI  "[\\p{Han}]+|" CASED(UPPER "&&[^\\p{Han}]", LOWER "&&[^\\p{Han}]") "[\\r\\n]*|" BLANKS
+#define TEKKEN                                                                                             \
+    "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+|[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]+[" LOWER "]*|\\p{N}" \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
+#define QWEN35 \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" BLANKS
+#define DEEPSEEK                                                                                        \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" \
+    "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" BLANKS
+#define KIMI "[\\p{Han}]+|" CASED(UPPER "&&[^\\p{Han}]", LOWER "&&[^\\p{Han}]") "[\\r\\n]*|" BLANKS
 
 static const struct tokfamily_special gpt2_special[] = {{"<|endoftext|>", 50256, 1, 0}, {NULL, 0, 0, 0}};
 static const struct tokfamily_special cl100k_special[] = {
@@ -46,18 +55,37 @@ static const struct tokfamily_special llama3_special[] = {
     {NULL, 0, 0, 0},
 };
 
+/* clang-format off */
 static const struct tokfamily family[] = {
-    {"GPT-2", NULL, false, 50256, NULL,
-     " GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast OPTTokenizer ", gpt2_special},
-    {"p50k", NULL, false, 50280, NULL, NULL, gpt2_special},
-    {"RoBERTa", NULL, false, 0, NULL, " RobertaTokenizer RobertaTokenizerFast ", NULL},
-    {"cl100k", CL100K, false, 100256, NULL, NULL, cl100k_special},
-    {"Llama 3", CL100K, false, 128000, "<|begin_of_text|>", NULL, llama3_special},
-    {"Qwen", QWEN2, true, 151643, NULL, " Qwen2Tokenizer Qwen2TokenizerFast QWenTokenizer ", qwen_special},
-    {"o200k", O200K, false, 199998, NULL, NULL, o200k_special},
-    {"Llama 4", O200K, false, 200000, "<|begin_of_text|>", NULL, NULL},
-    {"Kimi K2", KIMI, false, 163584, NULL, " TikTokenTokenizer ", NULL},
+    {.name = "GPT-2", .n_ranks = 50256, .special = gpt2_special,
+     .classes = " GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast OPTTokenizer ",
+     .pre = " gpt-2 phi-2 gigachat mellum exaone4 trillion granite-docling jais "},
+    {.name = "p50k", .n_ranks = 50280, .special = gpt2_special},
+    {.name = "RoBERTa", .classes = " RobertaTokenizer RobertaTokenizerFast "},
+    {.name = "cl100k", .pattern = CL100K, .n_ranks = 100256, .special = cl100k_special,
+     .pre = " dbrx smaug-bpe glm4 chatglm-bpe "},
+    {.name = "Llama 3", .pattern = CL100K, .n_ranks = 128000, .bos = "<|begin_of_text|>",
+     .special = llama3_special, .pre = " llama-bpe llama3 llama-v3 falcon3 midm-2.0 lfm2 ",
+     .ignore_merges = true, .pre_bos = true},
+    {.name = "Qwen", .pattern = QWEN2, .nfc = true, .n_ranks = 151643, .special = qwen_special,
+     .classes = " Qwen2Tokenizer Qwen2TokenizerFast QWenTokenizer ", .pre = " qwen2 megrez "},
+    {.name = "o200k", .pattern = O200K, .n_ranks = 199998, .special = o200k_special,
+     .pre = " gpt-4o kanana2 ", .ignore_merges = true},
+    {.name = "Llama 4", .pattern = O200K, .n_ranks = 200000, .bos = "<|begin_of_text|>", .pre = " llama4 "},
+    {.name = "Kimi K2", .pattern = KIMI, .n_ranks = 163584, .classes = " TikTokenTokenizer "},
+    /* only in GGUF */
+    {.name = "Qwen without NFC", .pattern = QWEN2, .pre = " deepseek-r1-qwen hunyuan grok-2 solar-open stablelm2 "},
+    {.name = "Qwen 3.5", .pattern = QWEN35, .pre = " qwen35 "},
+    {.name = "Tekken", .pattern = TEKKEN, .pre = " tekken ", .ignore_merges = true, .pre_bos = true},
+    {.name = "digits", .before = {"\\p{N}"}, .pre = " smollm starcoder refact codeshell minerva-7b "},
+    {.name = "Command R", .nfc = true, .before = {"\\p{N}"}, .pre = " command-r "},
+    {.name = "NeoX", .nfc = true, .pre = " olmo mpt "},
+    {.name = "DeepSeek V3", .pattern = DEEPSEEK, .before = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+"},
+     .pre = " deepseek-v3 hunyuan-dense joyai-llm "},
+    {.name = "llama.cpp's default", .before = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+"}, .pattern = "[0-9][0-9][0-9]",
+     .pre = " default "},
 };
+/* clang-format on */
 
 enum { N_FAMILIES = sizeof(family) / sizeof(*family) };
 
@@ -69,13 +97,29 @@ const struct tokfamily *tokfamily_of_ranks(size_t n_ranks)
     return NULL;
 }
 
-const struct tokfamily *tokfamily_of_class(const char *class)
+/* True if NAME[n] is one of NAMES, which have a blank before and after each. */
+static bool is_among(const char *names, const char *name, size_t n)
 {
     char word[80];
 
-    snprintf(word, sizeof(word), " %s ", class);
+    if (!names || n == 0 || n + 3 > sizeof(word) || memchr(name, ' ', n) || memchr(name, 0, n))
+        return false;
+    snprintf(word, sizeof(word), " %.*s ", (int)n, name);
+    return strstr(names, word) != NULL;
+}
+
+const struct tokfamily *tokfamily_of_class(const char *class)
+{
     for (size_t i = 0; i < N_FAMILIES; i++)
-        if (*class && family[i].classes && strstr(family[i].classes, word))
+        if (is_among(family[i].classes, class, strlen(class)))
+            return &family[i];
+    return NULL;
+}
+
+const struct tokfamily *tokfamily_of_pre(const char *pre, size_t n)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (is_among(family[i].pre, pre, n))
             return &family[i];
     return NULL;
 }
@@ -96,19 +140,25 @@ const struct tokfamily *tokfamily_of_model(const char *model_type)
     return NULL;
 }
 
-int tokfamily_apply(const struct tokfamily *f, struct tok *t, bool prefix_space, struct err *e)
+static int add_split(struct tok *t, const char *pattern, struct err *e)
 {
     struct pretok_step split = {.kind = PRETOK_SPLIT, .behavior = PRETOK_ISOLATED};
+    int rc = pretokre_new(&split.re, pattern, strlen(pattern), true, e);
+
+    return rc ? rc : pretok_add(&t->pre, split, e);
+}
+
+int tokfamily_apply(const struct tokfamily *f, struct tok *t, bool prefix_space, struct err *e)
+{
     int rc = 0;
 
     if (f->nfc)
         rc = normalize_add(&t->norm,
                            (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZEUNI_NFC}, e);
-    if (rc == 0 && f->pattern) {
-        rc = pretokre_new(&split.re, f->pattern, strlen(f->pattern), true, e);
-        if (rc == 0)
-            rc = pretok_add(&t->pre, split, e);
-    }
+    for (size_t i = 0; i < sizeof(f->before) / sizeof(*f->before) && f->before[i] && rc == 0; i++)
+        rc = add_split(t, f->before[i], e);
+    if (rc == 0 && f->pattern)
+        rc = add_split(t, f->pattern, e);
     if (rc == 0)
         rc = pretok_add_byte_level(&t->pre, prefix_space, !f->pattern, e);
     if (rc == 0)

@@ -1,6 +1,6 @@
 /* tokfamily.h - the pre-tokenizer patterns of the tokenizers whose files do not hold them (tiktoken files,
- * vocab.json with merges.txt), and how such a file is recognised. What is not listed here is refused, never
- * guessed.
+ * vocab.json with merges.txt, GGUF), and how such a file is recognised. What is not listed here is refused,
+ * never guessed.
  */
 #ifndef GALLOP_TEXT_TOKFAMILY_H
 #define GALLOP_TEXT_TOKFAMILY_H
@@ -26,13 +26,18 @@ struct tokfamily {
     const char *bos;     /* put in front of a text; NULL: nothing */
     const char *classes; /* tokenizer_class names, each with a blank before and after; NULL: none */
     const struct tokfamily_special
-        *special; /* used where no config names the added tokens; ends with content NULL */
+        *special;          /* used where no config names the added tokens; ends with content NULL */
+    const char *pre;       /* names in GGUF's tokenizer.ggml.pre, as in classes */
+    const char *before[3]; /* patterns whose matches are cut out first; NULL: no more */
+    bool ignore_merges;    /* a word that is in the vocabulary is not merged; GGUF does not say it */
+    bool pre_bos;          /* BOS where a GGUF does not say whether */
 };
 
 const struct tokfamily *tokfamily_of_ranks(size_t n_ranks);    /* NULL: unknown */
 const struct tokfamily *tokfamily_of_class(const char *class); /* a tokenizer_class; NULL: unknown */
 const struct tokfamily *tokfamily_of_model(
     const char *model_type); /* a config.json's model_type; NULL: unknown */
+const struct tokfamily *tokfamily_of_pre(const char *pre, size_t n); /* tokenizer.ggml.pre; NULL: unknown */
 
 /* Gives T the normalizer, pre-tokenizer and decoder of F. PREFIX_SPACE: a space in front of every text. */
 int tokfamily_apply(const struct tokfamily *f, struct tok *t, bool prefix_space, struct err *e);

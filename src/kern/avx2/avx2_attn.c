@@ -5,7 +5,7 @@
  *           scratch [row][256]
  *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dots
  *   values  tile by tile, sums in `out`, dims in lanes: 16 tokens of a 6 x 16 or 3 x 32 tile of sums
- *   q       is copied (bf16: widened) to fp32 rows at a fixed distance, 256 dims at a time
+ *   q       is copied to fp32 rows at a fixed distance, 256 dims at a time
  *   bf16    weights are rounded to bf16 and widened again
  *
  * Tiles outside of every row's [lo, hi) are not read. In the others a masked token has the weight +0 and is
@@ -128,7 +128,7 @@ AVX2_INLINE void scores(const struct work *o, bool bf16)
 {
     size_t step = o->rows == 1 ? 4 : o->rows == 2 ? 2 : 1;
 
-    avx2_copy_rows(o->q, Q_STRIDE, o->a->q, o->row * o->a->dp + o->d0, o->a->dp, o->rows, o->dims, bf16);
+    avx2_copy_rows(o->q, Q_STRIDE, o->a->q, o->row * o->a->dp + o->d0, o->a->dp, o->rows, o->dims, false);
     for (size_t t = o->t0; t < o->t1; t += step)
         for (size_t r = 0, n; r < o->rows; r += n) {
             n = share(o->rows - r);

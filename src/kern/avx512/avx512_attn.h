@@ -37,9 +37,9 @@ SIMD512_INLINE size_t avx512_attn_bytes(enum avx512_kind kind)
     return kind == AVX512_F32 ? 4 : 2;
 }
 
-/* Adds the dims [d, d + n) to the dot products of ROWS rows with the tiles [t, t + cols). */
-SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size_t d, size_t n, int rows,
-                                     int cols, enum avx512_kind kind)
+/* Adds the dims [d, d + n) to the dot products of ROWS rows with the tiles [t, t + cols), or begins them. */
+SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size_t d, size_t n, bool begin,
+                                     int rows, int cols, enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
     const char *k[AVX512_COLS], *v[AVX512_COLS], *next[AVX512_COLS];
@@ -59,7 +59,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size
             SIMD512_UNROLL
             for (int r = 0; r < AVX512_ROWS; r++)
                 if (r < rows)
-                    acc[r][c] = d && t + (size_t)c < o->t1
+                    acc[r][c] = !begin && t + (size_t)c < o->t1
                                     ? _mm512_loadu_ps(s + r * AVX512_ATTN_STRIDE + c * KERN_TILE)
                                     : _mm512_setzero_ps();
         }
@@ -174,7 +174,7 @@ SIMD512_INLINE void avx512_attn_weigh(const struct avx512_attn *o, size_t r, enu
 }
 
 /* The micro-kernels of a kind: [rows - 1]. */
-typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t, size_t d, size_t n);
+typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t, size_t d, size_t n, bool begin);
 typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t d);
 
 struct avx512_attn_micro {
@@ -183,18 +183,18 @@ struct avx512_attn_micro {
     avx512_attn_values_fn *narrow[AVX512_ROWS]; /* 16 dims */
 };
 
-#define AVX512_ATTN_FN(rows, kind)                                                     \
-    static void dots_##rows(const struct avx512_attn *o, size_t t, size_t d, size_t n) \
-    {                                                                                  \
-        avx512_attn_dots(o, t, d, n, rows, rows <= 4 ? 4 : 2, kind);                   \
-    }                                                                                  \
-    static void values_##rows(const struct avx512_attn *o, size_t d)                   \
-    {                                                                                  \
-        avx512_attn_values(o, d, rows, rows <= 4 ? 4 : 2, kind);                       \
-    }                                                                                  \
-    static void narrow_##rows(const struct avx512_attn *o, size_t d)                   \
-    {                                                                                  \
-        avx512_attn_values(o, d, rows, 1, kind);                                       \
+#define AVX512_ATTN_FN(rows, kind)                                                                 \
+    static void dots_##rows(const struct avx512_attn *o, size_t t, size_t d, size_t n, bool begin) \
+    {                                                                                              \
+        avx512_attn_dots(o, t, d, n, begin, rows, rows <= 4 ? 4 : 2, kind);                        \
+    }                                                                                              \
+    static void values_##rows(const struct avx512_attn *o, size_t d)                               \
+    {                                                                                              \
+        avx512_attn_values(o, d, rows, rows <= 4 ? 4 : 2, kind);                                   \
+    }                                                                                              \
+    static void narrow_##rows(const struct avx512_attn *o, size_t d)                               \
+    {                                                                                              \
+        avx512_attn_values(o, d, rows, 1, kind);                                                   \
     }
 #define AVX512_ATTN_LIST(f)                                                                   \
     {                                                                                         \
@@ -216,20 +216,55 @@ struct avx512_attn_micro {
     static const struct avx512_attn_micro micro = {AVX512_ATTN_LIST(dots), AVX512_ATTN_LIST(values), \
                                                    AVX512_ATTN_LIST(narrow)}
 
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+/* Pairs of the dims [d, d + n) of q as words: rounded, or (LOW) what rounding took away, rounded. */
+SIMD512_INLINE void avx512_attn_split(const struct avx512_attn *o, size_t d, size_t n, bool low)
+{
+    for (size_t r = 0; r < o->rows; r++) {
+        const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp + d;
+        uint32_t *to = o->q + r * AVX512_STRIDE;
+
+        for (size_t i = 0; i < n; i += 16) {
+            __m512 x = _mm512_loadu_ps(q + i);
+            __m512i h = simd512_round_bf16(x);
+
+            if (low)
+                h = simd512_round_bf16(_mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(h, 16))));
+            _mm256_storeu_si256((__m256i *)(void *)(to + i / 2), _mm512_cvtepi32_epi16(h));
+        }
+    }
+}
+#endif
+
+/* The first phase: all dims of q, in bf16 dots once rounded and once the rest. */
+SIMD512_INLINE void avx512_attn_scores(const struct avx512_attn *o, const struct avx512_attn_micro *micro,
+                                       enum avx512_kind kind)
+{
+    size_t dp = o->a->dp, wide = o->rows <= 4 ? 4 : 2;
+    size_t most = AVX512_WORDS / avx512_tile_words(kind) * avx512_tile_unit(kind);
+
+    for (int low = 0; low < (kind == AVX512_DOT ? 2 : 1); low++)
+        for (size_t d = 0; d < dp; d += most) {
+            size_t n = dp - d < most ? dp - d : most;
+
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+            if (kind == AVX512_DOT)
+                avx512_attn_split(o, d, n, low);
+            else
+#endif
+                avx512_tile_fill(o->q, o->a->q, dp, o->row, o->rows, d, n, AVX512_F32);
+            for (size_t t = o->t0; t < o->t1; t += wide)
+                micro->dots[o->rows - 1](o, t, d, n, low == 0 && d == 0);
+        }
+}
+
 /* All three phases for the rows of O. */
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
                                      enum avx512_kind kind)
 {
-    size_t dp = o->a->dp, wide = o->rows <= 4 ? 4 : 2, most = AVX512_WORDS / avx512_tile_words(kind);
+    size_t dp = o->a->dp, wide = o->rows <= 4 ? 4 : 2;
 
-    most *= avx512_tile_unit(kind);
-    for (size_t d = 0; d < dp; d += most) {
-        size_t n = dp - d < most ? dp - d : most;
-
-        avx512_tile_fill(o->q, o->a->q, dp, o->row, o->rows, d, n, kind);
-        for (size_t t = o->t0; t < o->t1; t += wide)
-            micro->dots[o->rows - 1](o, t, d, n);
-    }
+    avx512_attn_scores(o, micro, kind);
     for (size_t r = 0; r < o->rows; r++)
         avx512_attn_weigh(o, r, kind);
     for (size_t d = 0; d < dp;) {

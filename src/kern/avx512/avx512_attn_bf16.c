@@ -3,7 +3,7 @@
  *
  *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16: even halves shifted up, odd halves masked in
  *           place
- *   q       widened once for a tile of rows; weights are rounded to bf16 and kept as floats
+ *   q       fp32; weights are rounded to bf16 and kept as floats
  *   sums    even before odd dim, even before odd token, one accumulator an element
  */
 #include "kern/avx512/avx512.h"

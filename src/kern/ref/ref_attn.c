@@ -21,13 +21,12 @@ static float dot_f32(const float *q, const float *tile, size_t token, size_t dp)
     return s;
 }
 
-static float dot_bf16(const uint16_t *q, const uint16_t *tile, size_t token, size_t dp)
+static float dot_bf16(const float *q, const uint16_t *tile, size_t token, size_t dp)
 {
     float s = 0;
 
     for (size_t d = 0; d < dp; d++)
-        s = fmaf(dtype_bf16_to_f32(q[d]), dtype_bf16_to_f32(tile[(d / 2 * KERN_TILE + token) * 2 + d % 2]),
-                 s);
+        s = fmaf(q[d], dtype_bf16_to_f32(tile[(d / 2 * KERN_TILE + token) * 2 + d % 2]), s);
     return s;
 }
 
@@ -58,8 +57,7 @@ static void attend_row(const struct kern_attn *a, size_t r, bool bf16)
 
     for (size_t j = lo; j < hi; j++)
         if (bf16)
-            p[j] =
-                dot_bf16((const uint16_t *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
+            p[j] = dot_bf16((const float *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
         else
             p[j] = dot_f32((const float *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
     a->max[r] = weigh(a, p, lo, hi, &a->sum[r]);

@@ -145,17 +145,24 @@ static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
 /* The model of attention for one row: a chunk's maximum, sum and output, with the dot in both products. */
 static void attn_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
 {
-    const uint16_t *q = (const uint16_t *)a->q + r * a->dp;
+    const float *q = (const float *)a->q + r * a->dp;
+    uint16_t high[KERN_TILE * 80], low[KERN_TILE * 80];
     float s[KERN_CHUNK], lane[KERN_TILE] = {0};
     uint16_t p[KERN_CHUNK] = {0};
 
     *max = -INFINITY;
+    for (size_t d = 0; d < a->dp; d++) {
+        high[d] = dtype_f32_to_bf16(q[d]);
+        low[d] = dtype_f32_to_bf16(q[d] - dtype_bf16_to_f32(high[d]));
+    }
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
         const uint16_t *k = (const uint16_t *)a->k_tile[j / KERN_TILE] + j % KERN_TILE * 2;
         float x = 0;
 
-        for (size_t d = 0; d < a->dp; d += 2, k += 2 * KERN_TILE)
-            x = dot(x, q + d, k);
+        for (size_t d = 0; d < a->dp; d += 2)
+            x = dot(x, high + d, k + d * KERN_TILE);
+        for (size_t d = 0; d < a->dp; d += 2)
+            x = dot(x, low + d, k + d * KERN_TILE);
         x = a->scale * x;
         s[j] = a->softcap > 0 ? a->softcap * kmath_tanh(x / a->softcap) : x;
         *max = s[j] > *max ? s[j] : *max;
@@ -184,9 +191,9 @@ static void attn_model(const struct kern_attn *a, size_t r, float *max, float *s
 static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap)
 {
     size_t tile = KERN_TILE * dp;
-    uint16_t *q = need(m * dp * 2), *kv = need(2 * n_tiles * tile * 2);
-    float *out = need(m * dp * 4), *want = need(dp * 4), *max = need(m * 4), *sum = need(m * 4), want_max,
-          want_sum;
+    uint16_t *kv = need(2 * n_tiles * tile * 2);
+    float *q = need(m * dp * 4), *out = need(m * dp * 4), *want = need(dp * 4), *max = need(m * 4),
+          *sum = need(m * 4), want_max, want_sum;
     float *scratch = aligned_alloc(64, SCRATCH * sizeof(float));
     const void *k_tile[MOST_TILES], *v_tile[MOST_TILES];
     int32_t *lo = need(m * 4), *hi = need(m * 4);
@@ -195,7 +202,7 @@ static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float s
     assert_non_null(scratch);
     memset(scratch, 0xff, SCRATCH * sizeof(float));
     for (size_t i = 0; i < m * dp; i++)
-        q[i] = dtype_f32_to_bf16(noise());
+        q[i] = noise();
     for (size_t i = 0; i < 2 * n_tiles * tile; i++)
         kv[i] = dtype_f32_to_bf16(noise());
     for (size_t t = 0; t < n_tiles; t++) {

@@ -1,0 +1,185 @@
+/* ggufset.c - from a path to the files of a GGUF checkpoint.
+ *
+ * The names of the other files are made from the name that was given, never from what a file says.
+ */
+#include "ckpt/ggufset.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "ckpt/hfdir.h"
+
+enum { MAX_PARTS = 99999, TAIL = 20 /* "-00001-of-00002.gguf" */ };
+
+static bool ends_in(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+static bool digits5(const char *s, int64_t *v)
+{
+    *v = 0;
+    for (int i = 0; i < 5; i++) {
+        if (s[i] < '0' || s[i] > '9')
+            return false;
+        *v = 10 * *v + (s[i] - '0');
+    }
+    return true;
+}
+
+/* NO and COUNT of a name like x-00001-of-00002.gguf. */
+static bool split_name(const char *path, int64_t *no, int64_t *count)
+{
+    size_t n = strlen(path);
+    const char *t = path + n - TAIL;
+
+    return n > TAIL && t[0] == '-' && digits5(t + 1, no) && strncmp(t + 6, "-of-", 4) == 0 &&
+           digits5(t + 10, count) && strcmp(t + 15, ".gguf") == 0;
+}
+
+bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct err *e)
+{
+    char name[HFDIR_PATH_MAX];
+    int64_t no, count;
+    struct stat st;
+    size_t n;
+
+    *rc = 0;
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        if (!ends_in(path, ".gguf"))
+            return false;
+        if ((size_t)snprintf(file, size, "%s", path) >= size)
+            *rc = err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", path, size);
+        return true;
+    }
+    if (hfdir_has(path, "config.json") || hfdir_find(path, ".gguf", name, sizeof(name), &n, NULL) != 0 ||
+        n == 0)
+        return false;
+    if (n > 1 && !(split_name(name, &no, &count) && no == 1 && (size_t)count == n))
+        *rc = err_set(e, ERR_INPUT,
+                      "%s: there are %zu .gguf files in this folder; name the one that is meant", path, n);
+    else
+        *rc = hfdir_path(file, size, path, name, e);
+    return true;
+}
+
+static int open_part(struct ggufset *s, size_t i, const char *path, struct err *e)
+{
+    struct tfile *f = &s->file[i];
+    int rc = tfile_open(f, path, e);
+
+    if (rc)
+        return rc;
+    f->kind = "GGUF";
+    return gguf_read(&s->part[i], f->map.bytes ? f->map.bytes : "", f->map.len, f->path, e);
+}
+
+/* What split.no and split.count of part I must be. */
+static int check_part(struct ggufset *s, size_t i, size_t n, struct err *e)
+{
+    struct gguf *g = &s->part[i];
+    int64_t no, count;
+    int rc;
+
+    if ((rc = gguf_int(g, "split.no", 0, 0, MAX_PARTS, &no, e)) != 0 ||
+        (rc = gguf_int(g, "split.count", 1, 0, MAX_PARTS, &count, e)) != 0)
+        return rc;
+    if ((size_t)no != i || (size_t)(count ? count : 1) != n)
+        return err_set(e, ERR_INPUT, "%s: split.no %lld of split.count %lld, expected is %zu of %zu", g->path,
+                       (long long)no, (long long)count, i, n);
+    return 0;
+}
+
+static bool reserve(struct ggufset *s, size_t n)
+{
+    s->file = mem_zalloc(n, sizeof(*s->file), MEM_CKPT);
+    s->part = mem_zalloc(n, sizeof(*s->part), MEM_CKPT);
+    s->n = n;
+    return s->file && s->part;
+}
+
+static int open_split(struct ggufset *s, const char *path, size_t count, struct err *e)
+{
+    char name[HFDIR_PATH_MAX];
+    size_t stem = strlen(path) - TAIL, n_tensors = 0;
+    int64_t stated;
+    int rc;
+
+    if (count == 0)
+        return err_set(e, ERR_INPUT, "%s: a checkpoint of 0 files", path);
+    if (stem + TAIL >= sizeof(name))
+        return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", path, sizeof(name));
+    if (!reserve(s, count))
+        return err_nomem(e, path);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(name, sizeof(name), "%.*s-%05zu-of-%05zu.gguf", (int)stem, path, i + 1, count);
+        if ((rc = open_part(s, i, name, e)) != 0 || (rc = check_part(s, i, count, e)) != 0)
+            return rc;
+        n_tensors += s->part[i].n_tensors;
+    }
+    if ((rc = gguf_int(&s->part[0], "split.tensors.count", (int64_t)n_tensors, 0, INT64_MAX, &stated, e)) !=
+        0)
+        return rc;
+    if ((size_t)stated != n_tensors)
+        return err_set(e, ERR_INPUT, "%s: split.tensors.count is %lld, the %zu files hold %zu tensors", path,
+                       (long long)stated, count, n_tensors);
+    return 0;
+}
+
+static int open_files(struct ggufset *s, const char *path, struct err *e)
+{
+    int64_t no, count;
+    int rc;
+
+    if (split_name(path, &no, &count))
+        return open_split(s, path, (size_t)count, e);
+    if (!reserve(s, 1))
+        return err_nomem(e, path);
+    if ((rc = open_part(s, 0, path, e)) != 0)
+        return rc;
+    if ((rc = gguf_int(&s->part[0], "split.count", 1, 0, MAX_PARTS, &count, e)) == 0 && count > 1)
+        rc = err_set(e, ERR_INPUT,
+                     "%s: split.count is %lld, but the name does not end in -00001-of-%05lld.gguf", path,
+                     (long long)count, (long long)count);
+    return rc;
+}
+
+int ggufset_open(struct ggufset *s, const char *path, struct err *e)
+{
+    char file[HFDIR_PATH_MAX];
+    int rc;
+
+    *s = (struct ggufset){.n = 0};
+    if (!ggufset_means(path, file, sizeof(file), &rc, e))
+        return err_set(e, ERR_INPUT, "%s: there is no GGUF checkpoint here", path);
+    if (rc == 0)
+        rc = open_files(s, file, e);
+    if (rc)
+        ggufset_close(s);
+    return rc;
+}
+
+void ggufset_close(struct ggufset *s)
+{
+    for (size_t i = 0; i < s->n && s->part; i++)
+        gguf_close(&s->part[i]);
+    for (size_t i = 0; i < s->n && s->file; i++)
+        tfile_close(&s->file[i]);
+    mem_free(s->part);
+    mem_free(s->file);
+    *s = (struct ggufset){.n = 0};
+}
+
+const struct gguf_tensor *ggufset_tensor(const struct ggufset *s, const char *name)
+{
+    const struct gguf_tensor *t = NULL;
+
+    for (size_t i = 0; i < s->n && !t; i++)
+        t = gguf_tensor(&s->part[i], name);
+    return t;
+}

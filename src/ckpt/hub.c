@@ -1,0 +1,234 @@
+/* hub.c - the hub's protocol: asks what a revision holds, then brings the files that are missing.
+ *
+ *     GET  ENDPOINT/api/models/ORG/NAME/revision/REVISION     the commit, and the names of its files
+ *     HEAD ENDPOINT/ORG/NAME/resolve/COMMIT/FILE              X-Linked-Etag or ETag, X-Linked-Size, X-Repo-Commit
+ *     GET  the same                                           the bytes, often after a redirect to another host
+ *
+ * config.json comes first and the architecture is judged before anything large; weights come last, so that a
+ * folder with weights is a whole one. Failures that may pass are tried again, with growing pauses; a download
+ * that was cut goes on where it ended.
+ */
+#include "ckpt/hub.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ckpt/hfdir.h"
+#include "ckpt/hubget.h"
+#include "ckpt/hublist.h"
+#include "ckpt/shards.h"
+
+enum { MAX_LISTING = 64 << 20 };
+
+/* ---- what the cache holds ---- */
+
+static int check_weights(const struct hublist *l, const char *dir, struct err *e)
+{
+    bool is_index = false;
+    const char *weights = hublist_weights(l, &is_index);
+    struct shards s;
+    int rc;
+
+    if (!weights || !hfdir_has(dir, weights))
+        return err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, weights ? weights : "the weights");
+    if (!is_index)
+        return 0;
+    if ((rc = shards_open(&s, dir, weights, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < s.n_files && rc == 0; i++)
+        if (!hfdir_has(dir, s.file[i]))
+            rc = err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, s.file[i]);
+    shards_close(&s);
+    return rc;
+}
+
+/* Proves that the folder DIR holds what is wanted. A model is whole without a tokenizer, but with ALL one must
+ * be there. */
+static int check_whole(const char *dir, enum hub_want want, bool all, struct err *e)
+{
+    struct hublist l;
+    int rc = hublist_read_folder(&l, dir, e);
+
+    if (rc == 0 && want == HUB_MODEL && !hfdir_has(dir, "config.json"))
+        rc = err_set(e, ERR_INPUT, "the cache %s lacks config.json", dir);
+    if (rc == 0 && want == HUB_MODEL)
+        rc = check_weights(&l, dir, e);
+    if (rc == 0 && (all || want == HUB_TEXT) && !hublist_has_tokenizer(&l))
+        rc = err_set(e, ERR_INPUT, "the cache %s lacks a tokenizer", dir);
+    hublist_close(&l);
+    return rc;
+}
+
+/* The snapshot that the cache knows for the revision, if it is whole. */
+static int from_cache(const struct hubget *g, enum hub_want want, bool all, char *out, size_t size,
+                      struct err *e)
+{
+    char commit[HUBID_COMMIT + 1];
+    int rc;
+
+    if (!hubcache_commit(&g->cache, g->id->revision, commit))
+        return err_set(e, ERR_INPUT, "the cache %s does not know revision %s", g->cache.repo,
+                       g->id->revision);
+    rc = hubcache_snapshot(&g->cache, commit, false, out, size, e);
+    return rc ? rc : check_whole(out, want, all, e);
+}
+
+/* ---- what the hub holds ---- */
+
+static bool clear_listing(void *ctx, uint64_t first)
+{
+    buf_clear(ctx);
+    return first == 0;
+}
+
+static bool add_listing(void *ctx, const char *bytes, size_t n)
+{
+    buf_add(ctx, bytes, n);
+    return !((struct buf *)ctx)->oom;
+}
+
+/* Asks for the list of files. *passes: the fault may pass, so that a copy in the cache will do. */
+static int ask_list(struct hubget *g, struct hublist *l, bool *passes, struct err *e)
+{
+    char url[2048], quoted[3 * HUBID_REVISION_MAX];
+    struct http_reply r;
+    struct buf text;
+    struct http_request q = {.url = url,
+                             .bearer = hubget_token(g),
+                             .follow = HUBGET_REDIRECTS,
+                             .max_bytes = MAX_LISTING,
+                             .begin = clear_listing,
+                             .body = add_listing,
+                             .ctx = &text};
+    int rc;
+
+    buf_init(&text, MEM_CKPT);
+    hubid_quote(g->id->revision, quoted, sizeof(quoted));
+    snprintf(url, sizeof(url), "%s/api/models/%s/revision/%s", g->env.endpoint, g->id->repo, quoted);
+    rc = hubget_ask(g, &q, false, &r, e);
+    *passes = r.transient || r.status == 401 || r.status == 403;
+    if (text.oom)
+        rc = err_nomem(e, "the list of a repository's files");
+    else if (rc == 0 && r.status != 200)
+        rc = hubget_refused(g, &r, NULL, e);
+    else if (rc == 0)
+        rc = hublist_read(l, text.data ? text.data : "", text.len, g->env.endpoint, e);
+    http_reply_fini(&r);
+    buf_fini(&text);
+    return rc;
+}
+
+static int fetch_texts(struct hubget *g, const struct hublist *l, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < l->n && rc == 0; i++)
+        if (hublist_is_text(l->name[i]))
+            rc = hubget_file(g, l->name[i], e);
+    return rc;
+}
+
+static int fetch_shards(struct hubget *g, const struct hublist *l, const char *dir, const char *index,
+                        struct err *e)
+{
+    struct shards s;
+    int rc = shards_open(&s, dir, index, e);
+
+    if (rc)
+        return rc;
+    for (size_t i = 0; i < s.n_files && rc == 0; i++) {
+        if (!hublist_has(l, s.file[i]))
+            rc = err_set(e, ERR_INPUT, "%s names %.200s, which the repository does not hold", index,
+                         s.file[i]);
+        else
+            rc = hubget_file(g, s.file[i], e);
+    }
+    shards_close(&s);
+    return rc;
+}
+
+static int fetch_weights(struct hubget *g, const struct hublist *l, const char *dir, struct err *e)
+{
+    bool is_index;
+    const char *weights = hublist_weights(l, &is_index);
+    int rc;
+
+    if (!weights)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "among the %zu files of the repository there is neither model.safetensors nor "
+                       "pytorch_model.bin",
+                       l->n);
+    rc = hubget_file(g, weights, e);
+    return rc || !is_index ? rc : fetch_shards(g, l, dir, weights, e);
+}
+
+static int fetch_all(struct hubget *g, const struct hublist *l, const struct hub_options *o, const char *dir,
+                     struct err *e)
+{
+    int rc;
+
+    if (o->want == HUB_MODEL && !hublist_has(l, "config.json"))
+        return err_set(e, ERR_UNSUPPORTED, "the repository holds no config.json");
+    if (hublist_has(l, "config.json") && (rc = hubget_file(g, "config.json", e)) != 0)
+        return rc;
+    if (o->want == HUB_MODEL && o->check && (rc = o->check(o->check_ctx, dir, e)) != 0)
+        return rc;
+    if ((rc = fetch_texts(g, l, e)) != 0 || o->want != HUB_MODEL)
+        return rc;
+    return fetch_weights(g, l, dir, e);
+}
+
+/* Online: the hub says what the revision is today. */
+static int from_hub(struct hubget *g, const struct hub_options *o, char *out, size_t size, struct err *e)
+{
+    struct hublist l = {0};
+    struct err why = {0};
+    bool passes = false;
+    int rc = ask_list(g, &l, &passes, &why);
+
+    if (rc) {
+        if (passes && from_cache(g, o->want, false, out, size, NULL) == 0) {
+            log_warn("%s: the copy in the cache is used: %s", g->id->repo, why.msg);
+            return 0;
+        }
+        if (e)
+            *e = why;
+        return rc;
+    }
+    if (l.n_refused)
+        log_warn("%s: %zu name%s of the repository's list lead%s out of the folder and %s left out",
+                 g->id->repo, l.n_refused, l.n_refused == 1 ? "" : "s", l.n_refused == 1 ? "s" : "",
+                 l.n_refused == 1 ? "is" : "are");
+    memcpy(g->commit, l.commit, sizeof(g->commit));
+    if ((rc = hubcache_snapshot(&g->cache, g->commit, false, out, size, e)) == 0 &&
+        (rc = fetch_all(g, &l, o, out, e)) == 0 &&
+        hubcache_set_commit(&g->cache, g->id->revision, g->commit, &why) != 0)
+        log_info("%s", why.msg); /* a cache that cannot be written serves all the same */
+    hublist_close(&l);
+    return rc;
+}
+
+int hub_fetch(char *out, size_t size, const struct hubid *id, const struct hub_options *o, struct err *e)
+{
+    struct hubget g = {.id = id, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    int rc = hubenv_read(&g.env, e);
+
+    if (rc == 0)
+        rc = hubcache_open(&g.cache, g.env.cache, id, e);
+    if (rc)
+        return rc;
+    if (g.env.offline) {
+        rc = from_cache(&g, o->want, false, out, size, e);
+        if (rc && rc != ERR_NOMEM)
+            err_prefix(e, "%s: HF_HUB_OFFLINE is set", id->repo);
+    } else if (!hubid_is_commit(id->revision) || from_cache(&g, o->want, true, out, size, NULL) != 0) {
+        if ((rc = http_open(&g.http, e)) == 0)
+            rc = from_hub(&g, o, out, size, e);
+        http_close(g.http);
+        if (rc && rc != ERR_NOMEM)
+            err_prefix(e, "%s", id->repo);
+    }
+    return rc;
+}

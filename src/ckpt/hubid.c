@@ -1,0 +1,101 @@
+/* hubid.c - reads names of models on a hub.
+ *
+ * The rules are the hub's own, so that no name can leave the folder it is kept in: letters, digits, -, _ and .
+ * in both parts, no part that begins or ends with - or ., no "--" (which joins the parts in the cache) and no
+ * "..". A revision is a git reference name without the characters git forbids.
+ */
+#include "ckpt/hubid.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool is_word(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool part_is_good(const char *s, size_t n)
+{
+    if (n == 0 || !is_word(s[0]) || !is_word(s[n - 1]))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!is_word(s[i]) && ((s[i] != '-' && s[i] != '.') || s[i + 1] == s[i]))
+            return false;
+    return true;
+}
+
+static bool revision_is_good(const char *s)
+{
+    size_t n = strlen(s);
+
+    if (n == 0 || n >= HUBID_REVISION_MAX || s[n - 1] == '/' || s[n - 1] == '.' || strstr(s, "..") ||
+        strstr(s, "@{") || strstr(s, ".lock"))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        bool first = i == 0 || s[i - 1] == '/';
+
+        if ((unsigned char)s[i] <= ' ' || s[i] == 0x7f || strchr("~^:?*[\\", s[i]) ||
+            (first && (s[i] == '/' || s[i] == '.' || s[i] == '-')))
+            return false;
+    }
+    return true;
+}
+
+bool hubid_parse(struct hubid *id, const char *text)
+{
+    const char *slash = strchr(text, '/'), *at = strchr(text, '@');
+    size_t n = at ? (size_t)(at - text) : strlen(text), org = slash ? (size_t)(slash - text) : 0;
+
+    *id = (struct hubid){0};
+    if (!slash || org >= n || n >= sizeof(id->repo) || !part_is_good(text, org) ||
+        !part_is_good(slash + 1, n - org - 1))
+        return false;
+    memcpy(id->repo, text, n);
+    return hubid_set_revision(id, at ? at + 1 : "main", NULL) == 0;
+}
+
+int hubid_set_revision(struct hubid *id, const char *revision, struct err *e)
+{
+    if (!revision_is_good(revision))
+        return err_set(e, ERR_INPUT, "%s: \"%.200s\" cannot be a revision (a branch, a tag or a commit)",
+                       id->repo, revision);
+    memcpy(id->revision, revision, strlen(revision) + 1);
+    return 0;
+}
+
+bool hubid_is_commit(const char *s)
+{
+    return strspn(s, "0123456789abcdef") == HUBID_COMMIT && s[HUBID_COMMIT] == 0;
+}
+
+bool hubid_folder(const struct hubid *id, char *out, size_t size)
+{
+    size_t org = strcspn(id->repo, "/");
+    int n = snprintf(out, size, "models--%.*s--%s", (int)org, id->repo, id->repo + org + 1);
+
+    return n > 0 && (size_t)n < size;
+}
+
+bool hubid_quote(const char *text, char *out, size_t size)
+{
+    static const char digit[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (n + 4 > size)
+            return false;
+        if (is_word(*text) || c == '-' || c == '.' || c == '~') {
+            out[n++] = *text;
+        } else {
+            out[n++] = '%';
+            out[n++] = digit[c >> 4];
+            out[n++] = digit[c & 15];
+        }
+    }
+    if (n >= size)
+        return false;
+    out[n] = 0;
+    return true;
+}

@@ -1,0 +1,33 @@
+/* hubid.h - names of models on a hub: org/name, with a revision behind an @. */
+#ifndef GALLOP_CKPT_HUBID_H
+#define GALLOP_CKPT_HUBID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum { HUBID_REPO_MAX = 97, HUBID_REVISION_MAX = 201, HUBID_COMMIT = 40 };
+
+struct hubid {
+    char repo[HUBID_REPO_MAX]; /* "org/name" */
+    char revision[HUBID_REVISION_MAX];
+};
+
+/* Reads "org/name" or "org/name@revision" ("main" without one). False if TEXT is no such name: then it can
+ * only be a path. */
+bool hubid_parse(struct hubid *id, const char *text);
+
+/* Sets the revision: a branch, a tag, "refs/pr/1" or a commit. ERR_INPUT if no repository can have it. */
+int hubid_set_revision(struct hubid *id, const char *revision, struct err *e);
+
+/* 40 lower-case hexadecimal digits. */
+bool hubid_is_commit(const char *s);
+
+/* "models--org--name", the folder in the cache, to out[size]. False if it does not fit. */
+bool hubid_folder(const struct hubid *id, char *out, size_t size);
+
+/* TEXT as one segment of a URL: everything but letters, digits and -._~ as %XX. False if it does not fit. */
+bool hubid_quote(const char *text, char *out, size_t size);
+
+#endif

@@ -1,0 +1,195 @@
+/* hublist.c - reads the list of a repository's files, and chooses among them.
+ *
+ * The list comes from a stranger, and its names become names of files: what is not plainly the name of a file
+ * in one folder is left out here, so that nothing behind this file has to think of "../". The order in which
+ * weights are looked for is that of weights.h.
+ */
+#include "ckpt/hublist.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/jpull.h"
+#include "base/utf8.h"
+
+enum { MAX_NAME = 200, MAX_FILES = 100000 };
+
+bool hublist_name_is_plain(const char *s, size_t n)
+{
+    if (n == 0 || n > MAX_NAME || s[0] == '.' || utf8_valid_prefix(s, n) != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f || s[i] == '/' || s[i] == '\\' || s[i] == ':')
+            return false;
+    return true;
+}
+
+/* A name in a subfolder, or one with a dot in front: harmless, and of no interest. */
+static bool is_elsewhere(const char *s, size_t n)
+{
+    bool elsewhere = false;
+
+    for (size_t at = 0; at <= n;) {
+        const char *end = memchr(s + at, '/', n - at);
+        size_t len = end ? (size_t)(end - s) - at : n - at, dot = len && s[at] == '.';
+
+        if (!hublist_name_is_plain(s + at + dot, len - dot))
+            return false;
+        elsewhere = elsewhere || end || dot;
+        at += len + 1;
+    }
+    return elsewhere;
+}
+
+static int add(struct hublist *l, const char *s, size_t n)
+{
+    if (!mem_grow((void **)&l->name, &l->cap, l->n + 1, sizeof(*l->name), MEM_CKPT))
+        return ERR_NOMEM;
+    l->name[l->n] = arena_strndup(&l->arena, s, n);
+    if (!l->name[l->n])
+        return ERR_NOMEM;
+    l->n++;
+    return 0;
+}
+
+static void start(struct hublist *l)
+{
+    *l = (struct hublist){0};
+    arena_init(&l->arena, MEM_CKPT);
+}
+
+static void read_file(struct hublist *l, struct jp *j)
+{
+    struct jp_str key, name = {0};
+
+    for (jp_enter_object(j); jp_key(j, &key);)
+        if (jp_is(&key, "rfilename"))
+            jp_string(j, &name);
+        else
+            jp_skip(j);
+    if (jp_rc(j) || !name.s || is_elsewhere(name.s, name.n))
+        return;
+    if (!hublist_name_is_plain(name.s, name.n))
+        l->n_refused++;
+    else if (l->n == MAX_FILES)
+        jp_fail(j, "more than %d files are listed", MAX_FILES);
+    else if (add(l, name.s, name.n) != 0)
+        j->rc = err_nomem(j->e, "the list of a repository's files");
+}
+
+int hublist_read(struct hublist *l, const char *text, size_t len, const char *what, struct err *e)
+{
+    struct jp_str key, sha;
+    struct jp j;
+    int rc;
+
+    start(l);
+    jp_open(&j, text, len, what, &l->arena, e);
+    for (jp_enter_object(&j); jp_key(&j, &key);)
+        if (jp_is(&key, "sha") && jp_peek(&j) == JP_STRING && jp_string(&j, &sha) && sha.n == HUBID_COMMIT)
+            memcpy(l->commit, sha.s, HUBID_COMMIT);
+        else if (jp_is(&key, "siblings") && jp_peek(&j) == JP_ARRAY)
+            for (jp_enter_array(&j); jp_elem(&j);)
+                read_file(l, &j);
+        else
+            jp_skip(&j);
+    rc = jp_finish(&j);
+    if (rc == 0 && !hubid_is_commit(l->commit))
+        rc = err_set(e, ERR_INPUT, "%s: the answer holds no commit (\"sha\"), so this is no hub", what);
+    if (rc)
+        hublist_close(l);
+    return rc;
+}
+
+int hublist_read_folder(struct hublist *l, const char *dir, struct err *e)
+{
+    const struct dirent *d;
+    DIR *folder = opendir(dir);
+    int rc = 0;
+
+    start(l);
+    if (!folder)
+        return errno == ENOENT ? 0 : err_os(e, "read the folder", dir);
+    while (rc == 0 && (d = readdir(folder)) != NULL)
+        if (hublist_name_is_plain(d->d_name, strlen(d->d_name)))
+            rc = add(l, d->d_name, strlen(d->d_name));
+    closedir(folder);
+    if (rc) {
+        hublist_close(l);
+        return err_nomem(e, "the list of a folder's files");
+    }
+    return 0;
+}
+
+void hublist_close(struct hublist *l)
+{
+    mem_free(l->name);
+    arena_fini(&l->arena);
+    *l = (struct hublist){0};
+}
+
+bool hublist_has(const struct hublist *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool ends_in(const char *s, const char *tail)
+{
+    size_t n = strlen(s), t = strlen(tail);
+
+    return n > t && strcmp(s + n - t, tail) == 0;
+}
+
+static bool is_one_of(const char *name, const char *const *known, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(known[i], name) == 0)
+            return true;
+    return ends_in(name, ".tiktoken");
+}
+
+bool hublist_is_text(const char *name)
+{
+    static const char *const known[] = {
+        "tokenizer.json",     "tokenizer.model",        "tiktoken.model",          "vocab.json",
+        "merges.txt",         "tokenizer_config.json",  "special_tokens_map.json", "added_tokens.json",
+        "chat_template.json", "generation_config.json", "chat_template.jinja"};
+
+    return is_one_of(name, known, sizeof(known) / sizeof(known[0]));
+}
+
+bool hublist_has_tokenizer(const struct hublist *l)
+{
+    static const char *const main_file[] = {"tokenizer.json", "tokenizer.model", "tiktoken.model",
+                                            "vocab.json"};
+
+    for (size_t i = 0; i < l->n; i++)
+        if (is_one_of(l->name[i], main_file, sizeof(main_file) / sizeof(main_file[0])))
+            return true;
+    return false;
+}
+
+const char *hublist_weights(const struct hublist *l, bool *is_index)
+{
+    static const char *const order[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
+    const char *only = NULL;
+    size_t n = 0;
+
+    *is_index = false;
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+        if (hublist_has(l, order[i])) {
+            *is_index = i % 2 == 1;
+            return order[i];
+        }
+    for (size_t i = 0; i < l->n; i++)
+        if (ends_in(l->name[i], ".safetensors")) {
+            only = l->name[i];
+            n++;
+        }
+    return n == 1 ? only : NULL;
+}

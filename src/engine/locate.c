@@ -1,0 +1,62 @@
+/* locate.c - decides between path and hub, and judges config.json before weights are fetched. */
+#include "engine/locate.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "model/model.h"
+
+/* A config that names its model_type only is left to model_open(). */
+static int check_arch(void *ctx, const char *dir, struct err *e)
+{
+    const char *name[8];
+    char known[1024];
+    struct conf *c;
+    size_t n = 0;
+    int rc = conf_open(&c, dir, "config.json", e);
+
+    (void)ctx;
+    if (rc == 0)
+        rc = conf_strs(c, "architectures", name, 8, &n, e);
+    if (rc == 0 && n && !model_arch_known(name[0]))
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "architecture %s is not supported (known: %s); its weights were not fetched", name[0],
+                     model_arch_names(known, sizeof(known)));
+    conf_close(c);
+    return rc;
+}
+
+/* A path that is mistyped can look like a name on the hub: org is a folder here. */
+static bool may_be_path(const char *model)
+{
+    char org[HUBID_REPO_MAX];
+
+    return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
+}
+
+int locate_model(char *out, size_t size, const char *model, const struct locate_options *o, struct err *e)
+{
+    const struct hub_options h = {
+        .want = o->want, .check = check_arch, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    struct hubid id;
+    int n, rc;
+
+    if (access(model, F_OK) == 0 || !hubid_parse(&id, model)) {
+        if (o->revision)
+            return err_set(e, ERR_INPUT, "%s: revision %s is asked for, but only a name on the hub has one",
+                           model, o->revision);
+        n = snprintf(out, size, "%s", model);
+        return n >= 0 && (size_t)n < size ? 0
+                                          : err_set(e, ERR_INPUT, "%.200s...: the path is too long", model);
+    }
+    if (o->revision && strchr(model, '@') && strcmp(o->revision, id.revision) != 0)
+        return err_set(e, ERR_INPUT, "%s: revision %s is asked for too; one of the two is expected", model,
+                       o->revision);
+    if (o->revision && (rc = hubid_set_revision(&id, o->revision, e)) != 0)
+        return rc;
+    rc = hub_fetch(out, size, &id, &h, e);
+    if (rc && may_be_path(model))
+        err_prefix(e, "%s is no folder here, and from the hub", model);
+    return rc;
+}

@@ -1,0 +1,19 @@
+/* locate.h - what a user calls a model becomes a path: a folder or file on this machine, or a name on a hub. */
+#ifndef GALLOP_ENGINE_LOCATE_H
+#define GALLOP_ENGINE_LOCATE_H
+
+#include "ckpt/hub.h"
+
+struct locate_options {
+    const char *revision;   /* of a name on the hub; NULL: the one in the name, else main */
+    enum hub_want want;     /* what is fetched of it */
+    hub_progress *progress; /* may be NULL */
+    void *progress_ctx;
+};
+
+/* The path of MODEL to out[size]. What exists under that path is taken as it is; otherwise org/name[@revision]
+ * is fetched into Hugging Face's cache as far as it is not there, the weights only of an architecture that
+ * archs.def knows; anything else is given back, for whoever opens it to report. */
+int locate_model(char *out, size_t size, const char *model, const struct locate_options *o, struct err *e);
+
+#endif

@@ -1,0 +1,53 @@
+/* ref_mx4.c - MXFP4 panels to fp32 and bf16 panels, by table. */
+#include <string.h>
+
+#include "kern/kern.h"
+#include "kern/ref/ref.h"
+
+enum { GROUP = 32, GROUP_BYTES = KERN_NR + GROUP / 2 * KERN_NR };
+
+static const float fp4[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
+/* 2^(s - 127). */
+static float scale_of(uint8_t s)
+{
+    uint32_t u = s == 0 ? 0x00400000u : s == 255 ? 0x7fc00000u : (uint32_t)s << 23;
+    float f;
+
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+static uint16_t upper_half(float f)
+{
+    uint32_t u;
+
+    memcpy(&u, &f, 4);
+    return (uint16_t)(u >> 16);
+}
+
+void ref_mx4_f32(float *panel, const uint8_t *packed, size_t k)
+{
+    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
+        for (size_t i = 0; i < GROUP / 2; i++, panel += 2 * KERN_NR)
+            for (size_t c = 0; c < KERN_NR; c++) {
+                uint8_t b = packed[KERN_NR + i * KERN_NR + c];
+                float scale = scale_of(packed[c]);
+
+                panel[c] = fp4[b & 15] * scale;
+                panel[KERN_NR + c] = fp4[b >> 4] * scale;
+            }
+}
+
+void ref_mx4_bf16(uint16_t *panel, const uint8_t *packed, size_t k)
+{
+    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
+        for (size_t i = 0; i < GROUP / 2; i++, panel += 2 * KERN_NR)
+            for (size_t c = 0; c < KERN_NR; c++) {
+                uint8_t b = packed[KERN_NR + i * KERN_NR + c];
+                float scale = scale_of(packed[c]);
+
+                panel[2 * c] = upper_half(fp4[b & 15] * scale);
+                panel[2 * c + 1] = upper_half(fp4[b >> 4] * scale);
+            }
+}

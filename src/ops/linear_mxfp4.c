@@ -1,0 +1,115 @@
+/* linear_mxfp4.c - backend "mxfp4": weights stay in four bits and are unpacked panel by panel where they are used.
+ *
+ * Takes matrices all of whose parts are MXFP4, stored as GPT-OSS does (nibbles and scales in tensors of their own) or as
+ * GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. A thread unpacks one panel into its
+ * scratch and gives it to the gemm of the kernel table, so results equal those of the same weights unpacked at load.
+ * Packed: [panel][k / 32], each 32 scales and [16][32] bytes (kern.h, mx4_f32).
+ */
+#include <string.h>
+
+#include "kern/kern.h"
+#include "ops/panel.h"
+
+enum { BLOCK = 32, HALF = BLOCK / 2, GROUP_BYTES = KERN_NR + HALF * KERN_NR };
+
+static bool accepts(const struct linear_desc *d, const char **why_not)
+{
+    *why_not = "it takes rows of MXFP4 blocks and computes in fp32 and bf16 only";
+    for (size_t p = 0; p < d->n_parts; p++) {
+        const struct view *v = d->part[p];
+
+        if (v->dtype != DT_MXFP4 || v->stride[1] != 1 || v->stride[0] % BLOCK || v->shape[1] % BLOCK ||
+            v->zipped)
+            return false;
+    }
+    return d->dtype == DT_F32 || d->dtype == DT_BF16;
+}
+
+static size_t packed_bytes(size_t n, size_t k, enum dtype t)
+{
+    (void)t;
+    return (n + KERN_NR - 1) / KERN_NR * (k / BLOCK) * GROUP_BYTES;
+}
+
+/* Block B of row I of the joined matrix: its scale, and its nibbles with neighbours in one byte. */
+static void block_at(const struct linear_desc *d, size_t i, size_t b, uint8_t *scale, uint8_t nibbles[HALF])
+{
+    const struct view *v, *s;
+    const uint8_t *in;
+    size_t p = 0;
+
+    while (i >= d->part[p]->shape[0])
+        i -= d->part[p++]->shape[0];
+    v = d->part[p];
+    s = d->scale[p];
+    if (s) {
+        *scale = ((const uint8_t *)s->data)[i * s->stride[0] + b * s->stride[1]];
+        memcpy(nibbles, (const uint8_t *)v->data + (i * v->stride[0] / BLOCK + b) * HALF, HALF);
+        return;
+    }
+    in = (const uint8_t *)v->data + (i * v->stride[0] / BLOCK + b) * (HALF + 1);
+    *scale = *in++;
+    for (size_t j = 0; j < HALF; j++) { /* GGUF: byte J holds the elements J and J + 16 */
+        uint8_t even = in[2 * j % HALF], odd = in[(2 * j + 1) % HALF];
+
+        nibbles[j] = (uint8_t)(j < HALF / 2 ? (even & 15) | odd << 4 : even >> 4 | (odd & 0xf0));
+    }
+}
+
+static void pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    size_t groups = l->k / BLOCK;
+
+    for (size_t row = begin; row < end; row++) {
+        uint8_t *panel = (uint8_t *)l->packed + row / KERN_NR * groups * GROUP_BYTES;
+        size_t c = row % KERN_NR;
+
+        for (size_t b = 0; b < groups; b++, panel += GROUP_BYTES) {
+            uint8_t nibbles[HALF];
+
+            block_at(d, row, b, panel + c, nibbles);
+            for (size_t j = 0; j < HALF; j++)
+                panel[(j + 1) * KERN_NR + c] = nibbles[j];
+        }
+    }
+}
+
+static size_t scratch_bytes(size_t k, enum dtype t)
+{
+    return panel_bytes(KERN_NR, k, t);
+}
+
+static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
+                size_t p1, void *scratch)
+{
+    size_t per_panel = l->k / BLOCK * GROUP_BYTES;
+
+    for (size_t p = p0; p < p1; p++) {
+        const uint8_t *packed = (const uint8_t *)l->packed + p * per_panel;
+        size_t c = p * KERN_NR;
+        const struct kern_gemm g = {.a = x,
+                                    .lda = ldx,
+                                    .b = scratch,
+                                    .c = y + c,
+                                    .ldc = ldy,
+                                    .bias = l->bias ? l->bias + c : NULL,
+                                    .m = m,
+                                    .k = l->k,
+                                    .n = l->n - c < KERN_NR ? l->n - c : KERN_NR};
+
+        if (l->dtype == DT_F32) {
+            kern.mx4_f32(scratch, packed, l->k);
+            kern.gemm_f32(&g, 0, 1);
+        } else {
+            kern.mx4_bf16(scratch, packed, l->k);
+            kern.gemm_bf16(&g, 0, 1);
+        }
+    }
+}
+
+const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
+                                            .accepts = accepts,
+                                            .packed_bytes = packed_bytes,
+                                            .pack = pack,
+                                            .run = run,
+                                            .scratch_bytes = scratch_bytes};

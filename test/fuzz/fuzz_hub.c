@@ -1,0 +1,59 @@
+/* fuzz_hub.c - any bytes as the hub's list of files, as a name on a hub and as an ETag: whatever is accepted is a plain
+ * name of a file. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ckpt/hubcache.h"
+#include "ckpt/hublist.h"
+
+static void must_be_plain(const char *s)
+{
+    ASSERT(*s && *s != '.' && !strpbrk(s, "/\\:"), "%s", s);
+    for (; *s; s++)
+        ASSERT((unsigned char)*s >= 0x20 && *s != 0x7f);
+}
+
+static void read_name(const char *text)
+{
+    char folder[2 * HUBID_REPO_MAX], etag[HUBCACHE_ETAG_MAX], quoted[3 * HUBID_REVISION_MAX];
+    struct hubid id;
+
+    if (hubcache_etag(text, etag))
+        must_be_plain(etag);
+    if (!hubid_parse(&id, text))
+        return;
+    ASSERT(hubid_folder(&id, folder, sizeof(folder)));
+    must_be_plain(folder);
+    ASSERT(id.revision[0] && id.revision[0] != '/' && id.revision[0] != '.' && !strstr(id.revision, ".."));
+    ASSERT(hubid_quote(id.revision, quoted, sizeof(quoted)) && !strpbrk(quoted, "/?#"));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *text = (const char *)data;
+    struct hublist l;
+    struct err e;
+    bool is_index;
+    char *copy;
+
+    if (hublist_read(&l, text, size, "fuzz", &e) == 0) {
+        const char *weights = hublist_weights(&l, &is_index);
+
+        ASSERT(hubid_is_commit(l.commit));
+        for (size_t i = 0; i < l.n; i++) {
+            must_be_plain(l.name[i]);
+            (void)hublist_is_text(l.name[i]);
+        }
+        ASSERT(!weights || hublist_has(&l, weights));
+        ASSERT(!hublist_has_tokenizer(&l) || l.n);
+        hublist_close(&l);
+    }
+    copy = mem_strndup(text, size, MEM_BASE);
+    if (copy)
+        read_name(copy);
+    mem_free(copy);
+    ASSERT(mem_live_blocks() == 0);
+    return 0;
+}

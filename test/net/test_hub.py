@@ -1,0 +1,422 @@
+#!/usr/bin/env python3
+"""test_hub.py - models named on a hub, against a hub on this machine (hubserver.py): the cache it leaves behind, resumed and
+broken downloads, refusals, hostile lists, two processes, offline. Standard library only; GALLOP_BIN names the program.
+"""
+import concurrent.futures
+import hashlib
+import json
+import os
+import pty
+import shutil
+import signal
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from hubserver import World, git_sha1  # noqa: E402
+
+GALLOP = os.path.abspath(os.environ.get("GALLOP_BIN", "build/gallop"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DEMO = os.path.join(ROOT, "models", "demo")
+PROMPT = "Once upon a time"
+faults, count = [], 0
+lock = threading.Lock()
+world = World()
+
+
+def check(good, what, *details):
+    global count
+    with lock:
+        count += 1
+        if not good:
+            faults.append(what)
+            print("  x", what, *details)
+
+
+def read(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def demo():
+    return {x: read(os.path.join(DEMO, x)) for x in os.listdir(DEMO)}
+
+
+class Home:
+    """A user's machine: a folder for HF_HOME, and the program run there."""
+
+    def __init__(self, folder, **env):
+        self.folder = folder
+        self.env = {k: v for k, v in os.environ.items() if "proxy" not in k.lower() and not k.startswith(
+            ("HF_", "GALLOP_", "HUGGING", "TRANSFORMERS_", "XDG_", "SSL_CERT", "CURL_CA"))}
+        self.env.update(HF_HOME=folder, HF_ENDPOINT=world.url, HOME=folder, **env)
+
+    def start(self, *args, **env):
+        return subprocess.Popen([GALLOP, *args], env={**self.env, **env}, cwd=self.folder, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def call(self, *args, **env):
+        p = self.start(*args, **env)
+        out, err = p.communicate(timeout=100)
+        return p.returncode, out, err
+
+    def run(self, model, *args, **env):
+        return self.call("run", "-m", model, "-n", "4", "--threads", "1", *args, PROMPT, **env)
+
+    def repo(self, name):
+        return os.path.join(self.folder, "hub", "models--" + name.replace("/", "--"))
+
+    def files(self):
+        return sorted(os.path.relpath(os.path.join(d, x), self.folder) for d, _, fs in os.walk(self.folder) for x in fs)
+
+
+def expected(*args):
+    return subprocess.run([GALLOP, "run", "-m", DEMO, "-n", "4", "--threads", "1", *args, PROMPT], capture_output=True,
+                          text=True, timeout=100).stdout
+
+
+TEXT = expected()
+
+
+def good(result, what):
+    check(result[0] == 0 and result[1] == TEXT and TEXT, what, result)
+
+
+def bad(result, what, *words):
+    check(result[0] == 1 and not result[1], what + ": exit 1 and nothing on stdout", result)
+    check(result[2].count("\n") == 1, what + ": one sentence", result[2])
+    for word in words:
+        check(word in result[2], "%s: the sentence says %r" % (what, word), result[2])
+
+
+# ---- the cases, each with an empty machine of its own ----
+
+def the_text_is_that_of_the_folder_and_the_cache_is_hugging_faces(home):
+    repo = world.add("org/demo", demo(), token="hf_secret")
+    repo.refs["v1/old"] = repo.commit
+    home.env["HF_TOKEN"] = "hf_secret"
+    good(home.run("org/demo@v1/old"), "a tag with a slash")
+    folder = home.repo("org/demo")
+    check(read(folder + "/refs/v1/old").decode() == repo.commit, "the ref holds the commit")
+    snapshot = os.path.join(folder, "snapshots", repo.commit)
+    names = {"config.json", "generation_config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json",
+             "model.safetensors"}
+    check(set(os.listdir(snapshot)) == names, "the files of a model, no README", os.listdir(snapshot))
+    for name in names:
+        data = read(os.path.join(DEMO, name))
+        etag = hashlib.sha256(data).hexdigest() if name == "model.safetensors" else git_sha1(data)
+        check(os.readlink(os.path.join(snapshot, name)) == "../../blobs/" + etag, "a relative link to the blob: " + name)
+        check(read(os.path.join(snapshot, name)) == data, "the bytes of " + name)
+        check(os.path.exists(os.path.join(home.folder, "hub", ".locks", "models--org--demo", etag + ".lock")), "a lock file")
+    check(len(os.listdir(folder + "/blobs")) == len(names), "nothing unfinished is left", os.listdir(folder + "/blobs"))
+
+    hub, cdn = world.requests("org/demo", "hub"), world.requests("org/demo", "cdn")
+    check(hub and all(x[3].get("Authorization") == "Bearer hf_secret" for x in hub), "the hub sees the token")
+    check(cdn and not any("Authorization" in x[3] for x in cdn), "another port does not", cdn)
+    check(len(world.requests("org/demo", method="HEAD", file="model.safetensors")) == 1, "one HEAD of the weights")
+
+    before = len(world.requests("org/demo"))
+    good(home.run("org/demo", "--revision", "v1/old"), "the second time, with --revision")
+    check(len(world.requests("org/demo")) == before + 1, "asks for the list and nothing else")
+    good(home.run("org/demo@" + repo.commit), "by commit")
+    check(len(world.requests("org/demo")) == before + 1, "a commit that is there needs no hub")
+    good(home.run("org/demo@v1/old", HF_HUB_OFFLINE="1", HF_ENDPOINT="http://127.0.0.1:1"), "offline, the same text")
+    bad(home.run("org/demo", HF_HUB_OFFLINE="yes"), "offline, a revision that was never fetched", "HF_HUB_OFFLINE", "main")
+    bad(home.run("org/demo@a", "--revision", "b"), "two revisions", "one of the two")
+    result = home.run("org/demo@v1/old", HF_ENDPOINT="http://127.0.0.1:1")
+    good(result, "a hub that cannot be reached: the cache serves")
+    check("copy in the cache" in result[2], "and says so", result[2])
+    os.unlink(os.path.join(snapshot, "model.safetensors"))
+    bad(home.run("org/demo@v1/old", HF_HUB_OFFLINE="1"), "offline with a part of it", "HF_HUB_OFFLINE", "lacks", "weights")
+    good(home.run("org/demo@v1/old"), "a lost link comes back")
+    check(len(world.requests("org/demo", "cdn")) == len(cdn), "from the blob that is there")
+
+
+def a_cut_connection_goes_on_where_it_ended(home):
+    world.add("org/cut", demo(), cut={"model.safetensors": [1500000, 2500000, 4000000]})
+    good(home.run("org/cut"), "three cuts")
+    asked = [x[3].get("Range") for x in world.requests("org/cut", "cdn", "GET")]
+    check(asked == [None, "bytes=1500000-", "bytes=2500000-", "bytes=4000000-"], "resumed by Range", asked)
+
+
+def a_killed_download_is_resumed_by_the_next_run(home):
+    world.add("org/kill", demo(), stall={"model.safetensors": [2000000]})
+    p = home.start("run", "-m", "org/kill", "-n", "4", PROMPT)
+    blobs = home.repo("org/kill") + "/blobs"
+    for _ in range(400):
+        part = [x for x in os.listdir(blobs) if x.endswith(".incomplete")] if os.path.isdir(blobs) else []
+        if part and os.path.getsize(os.path.join(blobs, part[0])) == 2000000:
+            break
+        time.sleep(0.02)
+    p.send_signal(signal.SIGKILL)
+    p.communicate()
+    good(home.run("org/kill"), "after a kill")
+    asked = [x[3].get("Range") for x in world.requests("org/kill", "cdn", "GET")]
+    check(asked == [None, "bytes=2000000-"], "what was there is kept", asked)
+
+
+def a_part_of_another_file_is_thrown_away(home):
+    repo = world.add("org/other", demo())
+    blobs = home.repo("org/other") + "/blobs"
+    os.makedirs(blobs)
+    with open(os.path.join(blobs, repo.hash("model.safetensors") + ".incomplete"), "wb") as f:
+        f.write(b"x" * 1000)
+    good(home.run("org/other"), "a wrong beginning")
+    repo.ignore_range = True
+    home2 = Home(os.path.join(home.folder, "two"))
+    blobs = home2.repo("org/other") + "/blobs"
+    os.makedirs(blobs)
+    with open(os.path.join(blobs, repo.hash("model.safetensors") + ".incomplete"), "wb") as f:
+        f.write(repo.files["model.safetensors"][:1000])
+    good(home2.run("org/other"), "a server that knows no Range")
+
+
+def wrong_bytes_are_refused(home):
+    world.add("org/wrong", demo(), wrong={"model.safetensors"})
+    bad(home.run("org/wrong"), "a wrong hash", "org/wrong", "hash", "model.safetensors"[:0])
+    check(not [x for x in home.files() if "incomplete" in x], "nothing unfinished is left")
+    check(not os.path.lexists(os.path.join(home.repo("org/wrong"), "refs", "main")), "no ref to half a model")
+    world.add("org/wrongtext", demo(), wrong={"config.json"})
+    bad(home.run("org/wrongtext"), "a wrong hash of a small file", "org/wrongtext", "hash")
+    world.add("org/stray", demo(), claims="f" * 40)
+    bad(home.run("org/stray"), "a file of another commit", "config.json", "f" * 40)
+    repo = world.add("org/odd", demo(), etag={"config.json": "not-a-hash"})
+    result = home.run("org/odd")
+    check(result[0] == 0 and "not verified" in result[2], "an ETag that is no hash is used with a warning", result)
+    repo = world.add("org/evil", demo(), etag={"config.json": "../../../evil"})
+    bad(home.run("org/evil"), "an ETag that is a path", "config.json", "hash")
+    check(repo and not [x for x in home.files() if "evil" in os.path.basename(x)], "and leads nowhere")
+
+
+def refusals_are_explained(home):
+    repo = world.add("org/private", demo(), token="hf_right")
+    bad(home.run("org/private"), "401", "org/private", "401", "HF_TOKEN")
+    bad(home.run("org/private", HF_TOKEN="hf_false"), "a false token", "401", "HF_TOKEN is wrong")
+    with open(os.path.join(home.folder, "token"), "w") as f:
+        f.write("hf_right\n")
+    good(home.run("org/private"), "the token in HF_HOME/token")
+    os.unlink(os.path.join(home.folder, "token"))
+    repo.gated = True
+    home2 = Home(os.path.join(home.folder, "two"))
+    os.makedirs(home2.folder)
+    bad(home2.run("org/private"), "gated", "gated", "accept its terms", "HF_TOKEN")
+    bad(home2.run("org/private", HF_TOKEN="hf_false"), "gated with a token", "gated", "403", "no access")
+    bad(home2.run("org/private", HF_TOKEN="a b"), "a token that is none", "HF_TOKEN", "token")
+    check("hf_false" not in home2.run("org/private", HF_TOKEN="hf_false")[2], "a token is never printed")
+    bad(home.run("org/nothing"), "no such repository", "org/nothing", "404", "no such repository")
+    bad(home.run("org/private@v9", HF_TOKEN="hf_right"), "no such revision", "revision v9", "404")
+    bad(home.run("org/demo", HF_ENDPOINT="http://127.0.0.1:1"), "no network", "org/demo", "127.0.0.1")
+    bad(home.run("org/demo", HF_ENDPOINT="ftp://x"), "an endpoint that is none", "HF_ENDPOINT")
+    world.add("org/missing", demo(), listed=sorted(demo()) + ["vocab.json"])
+    bad(home.run("org/missing"), "a file that is listed and not there", "vocab.json", "404")
+    os.makedirs(os.path.join(home.folder, "models"))
+    bad(home.run("models/typo"), "a mistyped path", "models/typo is no folder here", "404")
+
+
+def a_slow_server_is_given_up_and_asked_again(home):
+    world.add("org/slow", demo(), stall={"model.safetensors": [3000000]})
+    good(home.run("org/slow", HF_HUB_DOWNLOAD_TIMEOUT="1"), "one stall")
+    asked = [x[3].get("Range") for x in world.requests("org/slow", "cdn", "GET")]
+    check(asked == [None, "bytes=3000000-"], "the rest is asked for", asked)
+
+
+def a_server_that_never_sends_is_an_error(home):
+    world.add("org/dead", demo(), stall={"model.safetensors": [10] * 9})
+    bad(home.run("org/dead", HF_HUB_DOWNLOAD_TIMEOUT="1"), "a dead server", "less than 1024 bytes a second")
+    check(len(world.requests("org/dead", "cdn", "GET")) == 4, "four tries")
+
+
+def a_busy_hub_is_asked_again(home):
+    world.add("org/busy", demo(), busy=2)
+    good(home.run("org/busy"), "503 twice")
+    world.add("org/busier", demo(), busy=99)
+    bad(home.run("org/busier"), "503 for ever", "503")
+
+
+def two_processes_download_once(home):
+    world.add("org/two", demo(), delay=1.0)
+    both = [home.start("run", "-m", "org/two", "-n", "4", "--threads", "1", PROMPT) for _ in range(2)]
+    for p in both:
+        out, err = p.communicate(timeout=100)
+        check(p.returncode == 0 and out == TEXT, "each of two processes", err)
+    check(len(world.requests("org/two", "cdn", "GET")) == 1, "one download of the weights")
+
+
+def an_unknown_architecture_costs_no_weights(home):
+    files = demo()
+    config = json.loads(files["config.json"])
+    config["architectures"] = ["MambaForCausalLM"]
+    files["config.json"] = json.dumps(config).encode()
+    world.add("org/mamba", files)
+    bad(home.run("org/mamba"), "an unknown architecture", "org/mamba", "MambaForCausalLM", "not supported")
+    check(not world.requests("org/mamba", file="model.safetensors"), "its weights are not asked for")
+    check(not world.requests("org/mamba", file="tokenizer.json"), "nor its tokenizer")
+
+
+def hostile_names_stay_outside(home):
+    evil = ["../x", "../../../../evil.json", "/etc/evil", "a\\..\\evil", "..", ".", "", "C:evil", "x/../../evil.tiktoken",
+            "evil\n.tiktoken", "evil\0.tiktoken", "..\\evil.tiktoken", "~/evil.tiktoken", ".tiktoken", "a" * 300 + ".tiktoken"]
+    world.add("org/hostile", demo(), listed=sorted(demo()) + evil + ["sub/tokenizer.json", ".gitattributes"])
+    before = set(os.listdir(os.path.dirname(home.folder)))
+    result = home.run("org/hostile")
+    good(result, "hostile names beside good ones")
+    check("left out" in result[2], "they are reported", result[2])
+    check(set(os.listdir(os.path.dirname(home.folder))) == before, "nothing outside")
+    check(not [x for x in home.files() if "evil" in x or "tiktoken" in x], "nothing inside either", home.files())
+    check(not [x for x in world.requests("org/hostile") if "evil" in x[2] or "sub" in x[2]], "nothing was asked for")
+
+
+def split_safetensors(data, n_parts):
+    """The tensors of a file dealt out to several, and their index."""
+    (n,) = struct.unpack("<Q", data[:8])
+    head, body = json.loads(data[8:8 + n]), data[8 + n:]
+    head.pop("__metadata__", None)
+    files, where = {}, {}
+    for part in range(n_parts):
+        name, at, mine, blob = "model-%05d-of-%05d.safetensors" % (part + 1, n_parts), 0, {}, b""
+        for key in sorted(head)[part::n_parts]:
+            begin, end = head[key]["data_offsets"]
+            mine[key] = dict(head[key], data_offsets=[at, at + end - begin])
+            blob, at, where[key] = blob + body[begin:end], at + end - begin, name
+        text = json.dumps(mine).encode()
+        text += b" " * (-len(text) % 8)
+        files[name] = struct.pack("<Q", len(text)) + text + blob
+    files["model.safetensors.index.json"] = json.dumps({"metadata": {}, "weight_map": where}).encode()
+    return files
+
+
+def shards_are_fetched_by_their_index(home):
+    files = demo()
+    files.update(split_safetensors(files.pop("model.safetensors"), 3))
+    files["pytorch_model.bin"] = b"never"
+    files["model-00009-of-00009.safetensors"] = b"no part of the index"
+    world.add("org/shards", files)
+    good(home.run("org/shards"), "three shards")
+    check(not world.requests("org/shards", file="pytorch_model.bin"), "no .bin beside safetensors")
+    check(not world.requests("org/shards", file="model-00009-of-00009.safetensors"), "no file that no tensor is in")
+    good(home.run("org/shards", HF_HUB_OFFLINE="1"), "three shards offline")
+    snapshot = os.path.join(home.repo("org/shards"), "snapshots", world.repos["org/shards"].commit)
+    os.unlink(snapshot + "/model-00002-of-00003.safetensors")
+    bad(home.run("org/shards", HF_HUB_OFFLINE="1"), "two shards offline", "model-00002-of-00003.safetensors")
+    files["model.safetensors.index.json"] = b'{"weight_map": {"a": "../../../x"}}'
+    world.add("org/badindex", files)
+    bad(home.run("org/badindex"), "an index that leads out", "model.safetensors.index.json", "../../../x")
+    del files["model.safetensors.index.json"], files["pytorch_model.bin"]
+    world.add("org/noweights", files)
+    bad(home.run("org/noweights"), "no weights", "org/noweights", "model.safetensors")
+
+
+def a_full_disk_is_seen_before_the_first_byte(home):
+    world.add("org/huge", demo(), size={"model.safetensors": 1 << 60})
+    bad(home.run("org/huge"), "a file of 2^60 bytes", "disk is full", str(1 << 60))
+    check(not world.requests("org/huge", "cdn"), "its bytes are not asked for")
+
+
+def a_text_needs_no_weights(home):
+    world.add("org/text", demo())
+    ids = subprocess.run([GALLOP, "tokenize", "-m", DEMO, PROMPT], capture_output=True, text=True, timeout=100).stdout
+    result = home.call("tokenize", "-m", "org/text", PROMPT)
+    check(result[0] == 0 and result[1] == ids and ids, "tokenize by name", result)
+    check(not world.requests("org/text", file="model.safetensors"), "fetches no weights")
+    bad(home.run("org/text", HF_HUB_OFFLINE="1"), "offline, the weights are missing", "weights")
+
+
+def a_folder_of_that_name_wins(home):
+    world.add("org/local", demo())
+    shutil.copytree(DEMO, os.path.join(home.folder, "org", "local"))
+    good(home.run("org/local"), "a local folder")
+    check(not world.requests("org/local"), "asks nobody")
+    bad(home.run("org/local", "--revision", "main"), "a revision of a folder", "org/local", "revision main")
+
+
+def a_lock_that_is_held_is_waited_for(home):
+    repo = world.add("org/held", demo())
+    folder = os.path.join(home.folder, "hub", ".locks", "models--org--held")
+    os.makedirs(folder)
+    import fcntl
+    with open(os.path.join(folder, repo.hash("config.json") + ".lock"), "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        p = home.start("run", "-m", "org/held", "-n", "4", "--threads", "1", PROMPT)
+        time.sleep(2.5)
+        check(p.poll() is None and not world.requests("org/held", "hub", "GET", "config.json"), "waits")
+    out, err = p.communicate(timeout=100)
+    check(p.returncode == 0 and out == TEXT and "waiting for another process" in err, "and goes on", err)
+
+
+def a_bar_is_shown_on_a_terminal_only(home):
+    world.add("org/bar", demo(), delay=1.6)
+    ours, theirs = pty.openpty()
+    p = subprocess.Popen([GALLOP, "run", "-m", "org/bar", "-n", "4", PROMPT], env=home.env, stdout=subprocess.PIPE,
+                         stderr=theirs)
+    os.close(theirs)
+    out, seen = p.communicate(timeout=100)[0], b""
+    try:
+        while chunk := os.read(ours, 4096):
+            seen += chunk
+    except OSError:
+        pass  # the terminal's end
+    check(p.returncode == 0 and out.decode() == TEXT, "stdout is the text alone")
+    check(b"fetching model.safetensors, MB [" in seen and seen.endswith(b"\r\x1b[K"), "a bar, wiped at the end", seen)
+    shutil.rmtree(os.path.join(home.folder, "hub"))
+    result = home.run("org/bar")
+    check(result[0] == 0 and result[2] == "", "no bar into a pipe", result)
+
+
+def the_library_fetches_too_and_prints_nothing(home):
+    example = os.path.join(os.path.dirname(GALLOP), "examples", "example_basic")
+    if not os.path.exists(example):
+        return
+    world.add("org/library", demo())
+    said = subprocess.run([example, DEMO], capture_output=True, text=True, timeout=100, env=home.env)
+    p = subprocess.run([example, "org/library"], capture_output=True, text=True, timeout=100, env=home.env)
+    check(p.returncode == 0 and p.stdout == said.stdout and p.stdout and not p.stderr, "gallop_open() by name", p)
+    p = subprocess.run([example, "org/library@v7"], capture_output=True, text=True, timeout=100, env=home.env)
+    check(p.returncode == 1 and "revision v7" in p.stderr, "and its sentence", p)
+
+
+def https_is_proved_and_never_left(home):
+    key, cert = os.path.join(home.folder, "key.pem"), os.path.join(home.folder, "cert.pem")
+    if not shutil.which("openssl"):
+        return
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2",
+                    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    with World(context) as other:
+        other.add("org/tls", demo())
+        bad(home.run("org/tls", HF_ENDPOINT=other.url), "a certificate nobody vouches for", "org/tls", "certificate")
+        bad(home.run("org/tls", HF_ENDPOINT=other.url, SSL_CERT_FILE=cert), "a redirect from https to http", "redirects from https")
+        check(not other.requests("org/tls", "cdn"), "which is not followed")
+        check(other.requests("org/tls", "hub", "GET", "config.json"), "what came before did come")
+
+
+CASES = [x for x in list(globals().values()) if callable(x) and getattr(x, "__module__", "") == "__main__" and
+         getattr(x, "__code__", None) and x.__code__.co_varnames[:x.__code__.co_argcount] == ("home",)]
+
+
+def run_case(case, folder):
+    start = time.time()
+    try:
+        os.makedirs(folder)
+        case(Home(folder))
+    except Exception as e:  # a case that breaks is a fault, and the others go on
+        check(False, "%s: %r" % (case.__name__, e))
+    return "%5.1f s  %s" % (time.time() - start, case.__name__)
+
+
+def main():
+    chosen = [x for x in CASES if not sys.argv[1:] or x.__name__ in sys.argv[1:]]
+    with tempfile.TemporaryDirectory() as top, world, concurrent.futures.ThreadPoolExecutor(6) as pool:
+        for line in pool.map(lambda x: run_case(x, os.path.join(top, x.__name__[:20], "home")), chosen):
+            print(line)
+    print("%d checks of %d cases, %d failed" % (count, len(chosen), len(faults)))
+    return 1 if faults or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

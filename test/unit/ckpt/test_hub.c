@@ -1,0 +1,523 @@
+/* test_hub.c - names on a hub, lists of files, Hugging Face's cache on disk, and a hub that is not asked. What needs
+ * a hub is in test/net/test_hub.py. */
+#include "ckpthelp.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ckpt/hfdir.h"
+#include "ckpt/hub.h"
+#include "ckpt/hubcache.h"
+#include "ckpt/hubenv.h"
+#include "ckpt/hublist.h"
+
+#define COMMIT "0123456789abcdef0123456789abcdef01234567"
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+    (void)st, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+static void remove_tree(const char *dir)
+{
+    assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static struct hubcache must_open(const char *dir)
+{
+    struct hubcache c;
+    struct hubid id;
+    struct err e;
+
+    assert_true(hubid_parse(&id, "org/name"));
+    assert_int_equal(hubcache_open(&c, dir, &id, &e), 0);
+    return c;
+}
+
+/* Puts a file into the cache as a download would. */
+static void put_file(const struct hubcache *c, const char *file, const char *etag, const char *text)
+{
+    char path[HUBCACHE_PATH_MAX], *slash;
+    struct err e;
+
+    assert_int_equal(hubcache_blob(c, etag, false, path, &e), 0);
+    slash = strrchr(path, '/');
+    *slash = 0;
+    help_write(path, slash + 1, text, strlen(text));
+    assert_int_equal(hubcache_link(c, COMMIT, file, etag, &e), 0);
+}
+
+/* ---- names ---- */
+
+static void names_and_revisions_are_told_from_paths(void **state)
+{
+    static const char *const good[] = {"org/name", "a/b", "Org-1/na.me_2-x", "org/name@v1", "_a/b_"};
+    static const char *const bad[] = {
+        "",          "name",      "/abs/path", "./org/name",    "../name",    "org/name/",       "org/a/b",
+        "org/",      "/name",     "org/..",    "org/.hidden",   "o--g/name",  "org/na..me",      "org/name.",
+        "org/-name", "org/na me", "org/name@", "org/name@../x", "~/name",     "org/n\xc3\xa4me", "org\\name",
+        "org/x:y",   "@main",     "a@b/c",     "org/name@a b",  "org/name@/x"};
+    struct hubid id;
+    char folder[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+        assert_true(hubid_parse(&id, good[i]));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (hubid_parse(&id, bad[i]))
+            fail_msg("%s is taken for a name on a hub", bad[i]);
+    assert_true(hubid_parse(&id, "org/name@refs/pr/1"));
+    assert_string_equal(id.repo, "org/name");
+    assert_string_equal(id.revision, "refs/pr/1");
+    assert_true(hubid_parse(&id, "org/name"));
+    assert_string_equal(id.revision, "main");
+    assert_true(hubid_folder(&id, folder, sizeof(folder)));
+    assert_string_equal(folder, "models--org--name");
+    assert_false(hubid_folder(&id, folder, 10));
+}
+
+static void revisions_that_no_repository_has_are_refused(void **state)
+{
+    static const char *const bad[] = {"",    "/x",   "x/",  "a//b", "..",     "a/../b", ".x",  "a/.x",
+                                      "-x",  "a~1",  "a^b", "a b",  "a\nb",   "a:b",    "a?b", "a*b",
+                                      "a[b", "a\\b", "a@{", "x.",   "x.lock", "a\x7f"};
+    struct hubid id;
+    struct err e;
+
+    (void)state;
+    assert_true(hubid_parse(&id, "org/name"));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        help_refused(hubid_set_revision(&id, bad[i], &e), ERR_INPUT, &e, "org/name", "cannot be a revision",
+                     NULL);
+    assert_int_equal(hubid_set_revision(&id, "v1.0-rc+2/\xc3\xa4", &e), 0);
+    assert_true(hubid_is_commit(COMMIT));
+    assert_false(hubid_is_commit("0123456789ABCDEF0123456789abcdef01234567"));
+    assert_false(hubid_is_commit(COMMIT "0"));
+    assert_false(hubid_is_commit("0123"));
+}
+
+static void a_revision_is_one_segment_of_an_address(void **state)
+{
+    char out[32];
+
+    (void)state;
+    assert_true(hubid_quote("refs/pr/1", out, sizeof(out)));
+    assert_string_equal(out, "refs%2Fpr%2F1");
+    assert_true(hubid_quote("a-b_c.~?#%", out, sizeof(out)));
+    assert_string_equal(out, "a-b_c.~%3F%23%25");
+    assert_false(hubid_quote("/////", out, 14));
+}
+
+/* ---- lists ---- */
+
+static void names_that_lead_out_of_the_folder_are_left_out(void **state)
+{
+    static const char text[] =
+        "{\"sha\":\"" COMMIT "\",\"siblings\":[{\"rfilename\":\"../x\"},{\"rfilename\":\"/etc/passwd\"},"
+        "{\"rfilename\":\"a\\\\b\"},{\"rfilename\":\"..\"},{\"rfilename\":\"\"},{\"rfilename\":\"a\\u0000b\"},"
+        "{\"rfilename\":\"a\\nb\"},{\"rfilename\":\"c:d\"},{\"rfilename\":\"x/../y\"},{\"rfilename\":\"x//y\"},"
+        "{\"rfilename\":\"sub/ok.json\"},{\"rfilename\":\".gitattributes\"},{\"rfilename\":\"config.json\"},"
+        "{\"size\":7},{\"rfilename\":\"tokenizer.json\",\"size\":1}],\"gated\":false}";
+    struct hublist l;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(hublist_read(&l, text, sizeof(text) - 1, "hub", &e), 0);
+    assert_string_equal(l.commit, COMMIT);
+    assert_int_equal(l.n, 2);
+    assert_int_equal(l.n_refused, 10);
+    assert_true(hublist_has(&l, "config.json"));
+    assert_true(hublist_has_tokenizer(&l));
+    assert_false(hublist_has(&l, "ok.json"));
+    hublist_close(&l);
+}
+
+static void answers_that_are_no_list_are_refused(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "[]",
+                                      "{\"sha\":7}",
+                                      "{\"siblings\":[]}",
+                                      "{\"sha\":\"main\"}",
+                                      "<html>",
+                                      "{\"sha\":\"" COMMIT "\",\"siblings\":[{\"rfilename\":7}]}",
+                                      "{\"sha\":\"" COMMIT "\",\"siblings\":[7]}"};
+    struct hublist l;
+    struct err e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        help_refused(hublist_read(&l, bad[i], strlen(bad[i]), "https://hub", &e), ERR_INPUT, &e,
+                     "https://hub", NULL);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+static const char *pick(const char *names, bool *is_index)
+{
+    static char kept[64];
+    char text[1024], list[512] = "";
+    struct hublist l;
+    const char *found;
+    struct err e;
+
+    for (char copy[256], *p = strtok(strcpy(copy, names), " "); p; p = strtok(NULL, " "))
+        sprintf(list + strlen(list), "%s{\"rfilename\":\"%s\"}", *list ? "," : "", p);
+    snprintf(text, sizeof(text), "{\"sha\":\"" COMMIT "\",\"siblings\":[%s]}", list);
+    assert_int_equal(hublist_read(&l, text, strlen(text), "hub", &e), 0);
+    found = hublist_weights(&l, is_index);
+    if (found)
+        found = strcpy(kept, found);
+    hublist_close(&l);
+    return found;
+}
+
+static void safetensors_come_before_pickles(void **state)
+{
+    bool index;
+
+    (void)state;
+    assert_string_equal(pick("pytorch_model.bin model.safetensors", &index), "model.safetensors");
+    assert_false(index);
+    assert_string_equal(pick("pytorch_model.bin model.safetensors.index.json x.safetensors", &index),
+                        "model.safetensors.index.json");
+    assert_true(index);
+    assert_string_equal(pick("pytorch_model.bin.index.json", &index), "pytorch_model.bin.index.json");
+    assert_true(index);
+    assert_string_equal(pick("config.json pytorch_model.bin", &index), "pytorch_model.bin");
+    assert_string_equal(pick("a.safetensors config.json", &index), "a.safetensors");
+    assert_null(pick("a.safetensors b.safetensors", &index));
+    assert_null(pick("config.json", &index));
+    assert_true(hublist_is_text("qwen.tiktoken") && hublist_is_text("merges.txt"));
+    assert_false(hublist_is_text("README.md") || hublist_is_text("model.safetensors"));
+}
+
+/* ---- the cache ---- */
+
+static void an_etag_becomes_a_plain_name(void **state)
+{
+    static const char *const bad[] = {"", "\"\"", "\"../x\"", "\"a/b\"", "\".x\"", "\"a b\"", "W/\"a\"b\""};
+    char out[HUBCACHE_ETAG_MAX], text[200];
+
+    (void)state;
+    assert_true(hubcache_etag("\"abc\"", out));
+    assert_string_equal(out, "abc");
+    assert_true(hubcache_etag("W/\"abc-1\"", out));
+    assert_string_equal(out, "abc-1");
+    assert_true(hubcache_etag("abc", out));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_false(hubcache_etag(bad[i], out));
+    memset(text, 'a', sizeof(text));
+    text[199] = 0;
+    assert_false(hubcache_etag(text, out));
+}
+
+static void the_layout_is_hugging_faces(void **state)
+{
+    char dir[64], path[512], link[128];
+    struct hubcache c;
+    ssize_t n;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    c = must_open(dir);
+    put_file(&c, "config.json", "ab12", "{}");
+    snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT "/config.json", dir);
+    n = readlink(path, link, sizeof(link) - 1);
+    assert_true(n > 0);
+    link[n] = 0;
+    assert_string_equal(link, "../../blobs/ab12");
+    put_file(&c, "config.json", "cd34", "{ }"); /* a link that is there gives way */
+    assert_int_equal(readlink(path, link, sizeof(link)), n);
+    assert_memory_equal(link, "../../blobs/cd34", (size_t)n);
+    snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT, dir);
+    assert_true(hfdir_has(path, "config.json"));
+    assert_int_equal(hfdir_path(link, sizeof(link), path, "config.json", &e), 0);
+    remove_tree(dir);
+}
+
+static void refs_are_remembered_and_only_commits_believed(void **state)
+{
+    char dir[64], path[128], commit[HUBID_COMMIT + 1];
+    struct hubcache c;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    c = must_open(dir);
+    assert_false(hubcache_commit(&c, "main", commit));
+    assert_int_equal(hubcache_set_commit(&c, "refs/pr/1", COMMIT, &e), 0);
+    assert_true(hubcache_commit(&c, "refs/pr/1", commit));
+    assert_string_equal(commit, COMMIT);
+    assert_false(hubcache_commit(&c, "refs", commit));
+    assert_true(hubcache_commit(&c, "ffffffffffffffffffffffffffffffffffffffff", commit));
+    assert_int_equal(hubcache_set_commit(&c, COMMIT, COMMIT, &e), 0);
+    snprintf(path, sizeof(path), "%s/models--org--name/refs", dir);
+    help_write(path, "main", COMMIT "\n", HUBID_COMMIT + 1);
+    assert_true(hubcache_commit(&c, "main", commit));
+    help_write(path, "main", "../../../../../../../../../../etc/passwd0", HUBID_COMMIT);
+    assert_false(hubcache_commit(&c, "main", commit));
+    help_write(path, "main", COMMIT "ab", HUBID_COMMIT + 2);
+    assert_false(hubcache_commit(&c, "main", commit));
+    remove_tree(dir);
+}
+
+static void hashes_are_git_and_sha256(void **state)
+{
+    /* what `git hash-object` and `sha256sum` say of "hello\n" */
+    static const char git[] = "ce013625030ba8dba906f756967f9e9ca394464a";
+    static const char sha[] = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03";
+    char dir[64], path[128];
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    help_write(dir, "f", "hello\n", 6);
+    snprintf(path, sizeof(path), "%s/f", dir);
+    assert_true(hubcache_is_hash(git) && hubcache_is_hash(sha) && !hubcache_is_hash("ab12"));
+    assert_int_equal(hubcache_verify(path, git, &e), 0);
+    assert_int_equal(hubcache_verify(path, sha, &e), 0);
+    help_write(dir, "f", "hallo\n", 6);
+    help_refused(hubcache_verify(path, git, &e), ERR_INPUT, &e, path, git, NULL);
+    help_refused(hubcache_verify(path, sha, &e), ERR_INPUT, &e, path, sha, NULL);
+    help_folder_remove(dir);
+    help_refused(hubcache_verify(path, sha, &e), ERR_OS, &e, path, NULL);
+}
+
+static void a_lock_is_held_by_one(void **state)
+{
+    int one, two, rc;
+    char dir[64];
+    struct hubcache c;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    c = must_open(dir);
+    assert_true(hubcache_try_lock(&c, "ab12", &one, &rc, &e));
+    assert_true(one >= 0);
+    assert_false(hubcache_try_lock(&c, "ab12", &two, &rc, &e));
+    assert_int_equal(rc, 0);
+    close(one);
+    assert_true(hubcache_try_lock(&c, "ab12", &two, &rc, &e));
+    close(two);
+    remove_tree(dir);
+}
+
+static void what_all_models_share_may_be_linked_to(void **state)
+{
+    char dir[64], path[512], out[512];
+    struct hubcache c;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    c = must_open(dir);
+    put_file(&c, "config.json", "ab12", "{}");
+    snprintf(path, sizeof(path), "%s/blobs", dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    help_write(path, "shared", "x", 1);
+    help_write(dir, "secret", "x", 1);
+    snprintf(path, sizeof(path), "%s/models--org--name/blobs/cd34", dir);
+    assert_int_equal(symlink("../../blobs/shared", path), 0);
+    assert_int_equal(hubcache_link(&c, COMMIT, "model.safetensors", "cd34", &e), 0);
+    snprintf(path, sizeof(path), "%s/models--org--name/blobs/ef56", dir);
+    assert_int_equal(symlink("../../secret", path), 0);
+    assert_int_equal(hubcache_link(&c, COMMIT, "evil.safetensors", "ef56", &e), 0);
+    snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT, dir);
+    assert_int_equal(hfdir_path(out, sizeof(out), path, "model.safetensors", &e), 0);
+    help_refused(hfdir_path(out, sizeof(out), path, "evil.safetensors", &e), ERR_INPUT, &e, "leads out",
+                 NULL);
+    remove_tree(dir);
+}
+
+/* ---- the environment ---- */
+
+static void clear_environment(void)
+{
+    static const char *const names[] = {"HF_HOME",
+                                        "HF_HUB_CACHE",
+                                        "HUGGINGFACE_HUB_CACHE",
+                                        "XDG_CACHE_HOME",
+                                        "HF_ENDPOINT",
+                                        "HF_TOKEN",
+                                        "HF_TOKEN_PATH",
+                                        "HUGGING_FACE_HUB_TOKEN",
+                                        "HF_HUB_OFFLINE",
+                                        "TRANSFORMERS_OFFLINE",
+                                        "HF_HUB_ETAG_TIMEOUT",
+                                        "HF_HUB_DOWNLOAD_TIMEOUT",
+                                        "HF_HUB_DISABLE_IMPLICIT_TOKEN"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+    setenv("HOME", "/nowhere/home", 1);
+}
+
+static void the_environment_is_read_as_huggingface_hub_does(void **state)
+{
+    char dir[64];
+    struct hubenv h;
+    struct err e;
+
+    (void)state;
+    clear_environment();
+    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_string_equal(h.cache, "/nowhere/home/.cache/huggingface/hub");
+    assert_string_equal(h.endpoint, "https://huggingface.co");
+    assert_string_equal(h.token, "");
+    assert_false(h.offline);
+    assert_int_equal(h.stall_seconds, 10);
+    setenv("XDG_CACHE_HOME", "/xdg", 1);
+    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_string_equal(h.cache, "/xdg/huggingface/hub");
+    help_folder(dir);
+    help_write(dir, "token", " hf_file\n", 9);
+    setenv("HF_HOME", dir, 1);
+    setenv("HF_ENDPOINT", "http://mirror//", 1);
+    setenv("HF_HUB_DOWNLOAD_TIMEOUT", "3", 1);
+    setenv("TRANSFORMERS_OFFLINE", "True", 1);
+    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_memory_equal(h.cache, dir, strlen(dir));
+    assert_string_equal(h.cache + strlen(dir), "/hub");
+    assert_string_equal(h.endpoint, "http://mirror");
+    assert_string_equal(h.token, "hf_file");
+    assert_true(h.offline);
+    assert_int_equal(h.stall_seconds, 3);
+    setenv("HF_HUB_CACHE", "~/c", 1);
+    setenv("HF_TOKEN", "hf_env", 1);
+    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_string_equal(h.cache, "/nowhere/home/c");
+    assert_string_equal(h.token, "hf_env");
+    setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", 1);
+    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_string_equal(h.token, "");
+    help_folder_remove(dir);
+    clear_environment();
+}
+
+static void variables_that_make_no_sense_are_named(void **state)
+{
+    static const char *const bad[][2] = {{"HF_ENDPOINT", "file:///etc"},
+                                         {"HF_TOKEN", "a\r\nHost: b"},
+                                         {"HF_TOKEN", "t\xc3\xb6ken"},
+                                         {"HF_HUB_DOWNLOAD_TIMEOUT", "soon"},
+                                         {"HF_HUB_ETAG_TIMEOUT", "0"}};
+    static char longest[5000];
+    struct hubenv h;
+    struct err e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        clear_environment();
+        setenv(bad[i][0], bad[i][1], 1);
+        help_refused(hubenv_read(&h, &e), ERR_INPUT, &e, bad[i][0], NULL);
+    }
+    clear_environment();
+    memset(longest, 'x', sizeof(longest) - 1);
+    setenv("HF_HOME", longest, 1);
+    help_refused(hubenv_read(&h, &e), ERR_INPUT, &e, "HF_HOME", "longer", NULL);
+    clear_environment();
+}
+
+/* ---- without a hub ---- */
+
+static int fetch_offline(void *arg, struct err *e)
+{
+    const struct hub_options o = {.want = HUB_MODEL};
+    char out[HUBCACHE_PATH_MAX];
+    struct hubid id;
+
+    (void)arg;
+    assert_true(hubid_parse(&id, "org/name"));
+    return hub_fetch(out, sizeof(out), &id, &o, e);
+}
+
+static void offline_only_a_whole_model_is_found(void **state)
+{
+    static const char index[] =
+        "{\"weight_map\":{\"a\":\"model-1.safetensors\",\"b\":\"model-2.safetensors\"}}";
+    const struct hub_options text = {.want = HUB_TEXT};
+    char dir[64], out[HUBCACHE_PATH_MAX];
+    struct hubcache c;
+    struct hubid id;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    clear_environment();
+    setenv("HF_HUB_CACHE", dir, 1);
+    setenv("HF_HUB_OFFLINE", "1", 1);
+    c = must_open(dir);
+    help_refused(fetch_offline(NULL, &e), ERR_INPUT, &e, "org/name", "HF_HUB_OFFLINE", "revision main", NULL);
+    assert_int_equal(hubcache_set_commit(&c, "main", COMMIT, &e), 0);
+    help_refused(fetch_offline(NULL, &e), ERR_INPUT, &e, "HF_HUB_OFFLINE", "config.json", NULL);
+    put_file(&c, "config.json", "01", "{}");
+    help_refused(fetch_offline(NULL, &e), ERR_INPUT, &e, "lacks the weights", NULL);
+    put_file(&c, "model.safetensors.index.json", "02", index);
+    put_file(&c, "model-1.safetensors", "03", "x");
+    help_refused(fetch_offline(NULL, &e), ERR_INPUT, &e, "lacks model-2.safetensors", NULL);
+    put_file(&c, "model-2.safetensors", "04", "x");
+    assert_int_equal(fetch_offline(NULL, &e), 0);
+    help_every_allocation(fetch_offline, NULL);
+    assert_true(hubid_parse(&id, "org/name@" COMMIT));
+    help_refused(hub_fetch(out, sizeof(out), &id, &text, &e), ERR_INPUT, &e, "lacks a tokenizer", NULL);
+    put_file(&c, "tokenizer.json", "05", "{}");
+    assert_int_equal(hub_fetch(out, sizeof(out), &id, &text, &e), 0);
+    assert_string_equal(strrchr(out, '/') + 1, COMMIT);
+    unsetenv("HF_HUB_OFFLINE"); /* a commit that is whole is not asked for */
+    setenv("HF_ENDPOINT", "http://127.0.0.1:1", 1);
+    assert_int_equal(hub_fetch(out, sizeof(out), &id, &(struct hub_options){.want = HUB_MODEL}, &e), 0);
+    clear_environment();
+    remove_tree(dir);
+}
+
+static int read_list(void *arg, struct err *e)
+{
+    static const char text[] =
+        "{\"sha\":\"" COMMIT "\",\"siblings\":[{\"rfilename\":\"a\"},{\"rfilename\":\"\\u0062\"}]}";
+    struct hublist l;
+    int rc = hublist_read(&l, text, sizeof(text) - 1, "hub", e);
+
+    (void)arg;
+    hublist_close(&l);
+    return rc;
+}
+
+static void every_failed_allocation_is_an_error(void **state)
+{
+    (void)state;
+    help_every_allocation(read_list, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_and_revisions_are_told_from_paths),
+        cmocka_unit_test(revisions_that_no_repository_has_are_refused),
+        cmocka_unit_test(a_revision_is_one_segment_of_an_address),
+        cmocka_unit_test(names_that_lead_out_of_the_folder_are_left_out),
+        cmocka_unit_test(answers_that_are_no_list_are_refused),
+        cmocka_unit_test(safetensors_come_before_pickles),
+        cmocka_unit_test(an_etag_becomes_a_plain_name),
+        cmocka_unit_test(the_layout_is_hugging_faces),
+        cmocka_unit_test(refs_are_remembered_and_only_commits_believed),
+        cmocka_unit_test(hashes_are_git_and_sha256),
+        cmocka_unit_test(a_lock_is_held_by_one),
+        cmocka_unit_test(what_all_models_share_may_be_linked_to),
+        cmocka_unit_test(the_environment_is_read_as_huggingface_hub_does),
+        cmocka_unit_test(variables_that_make_no_sense_are_named),
+        cmocka_unit_test(offline_only_a_whole_model_is_found),
+        cmocka_unit_test(every_failed_allocation_is_an_error),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
