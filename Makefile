@@ -3,6 +3,7 @@
 #   make demo                     build, then let the bundled model speak
 #   make test PRESET=asan         the tests of another preset (release debug clang asan tsan)
 #   make test TESTS='-R unit/text'   some of them
+#   make test-real                trained models from the package index, against Hugging Face (not part of make test)
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -12,11 +13,11 @@ PROMPT ?= Once upon a time
 TESTS  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test lint bench fmt map fuzz install clean
+.PHONY: help setup build demo test test-real lint bench fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test lint bench fmt map fuzz install clean'
+	@echo 'targets: build demo test test-real lint bench fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -30,6 +31,9 @@ demo: build
 
 test: build
 	@ctest --test-dir build/$(PRESET) --parallel 2 --output-on-failure --no-tests=error --no-label-summary $(TESTS)
+
+test-real: build
+	@test/real/run
 
 lint: build
 	@tools/setup --dev

@@ -126,12 +126,10 @@ const char *common_model(const struct opt_values *v, enum hub_want want, char *b
 
 static int refuse_unbuilt(const struct opt_values *v, struct err *e)
 {
-    const char *kv = opt_string(v, OPT_KV_TYPE), *quant = opt_string(v, OPT_QUANT);
+    const char *quant = opt_string(v, OPT_QUANT);
 
     if (quant && strcmp(quant, "none") != 0)
         return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none)", quant);
-    if (!kv_type_known(kv))
-        return err_set(e, ERR_UNSUPPORTED, "--kv-cache-type %s is not built in yet (dynamic, slab_pool)", kv);
     return 0;
 }
 
@@ -154,7 +152,10 @@ int common_options(const struct opt_values *v, struct gallop_options *o, char *p
     o->isa = opt_string(v, OPT_ISA);
     o->threads = (int)opt_int(v, OPT_THREADS);
     o->max_model_len = opt_int(v, OPT_MAX_LEN);
+    o->kv_cache_memory = opt_float(v, OPT_KV_MEMORY);
+    o->kv_cache_layout = opt_string(v, OPT_KV_LAYOUT);
     o->block_size = opt_int(v, OPT_BLOCK_SIZE);
+    o->bmc_splits = opt_int(v, OPT_BMC_SPLITS);
     o->max_batched_tokens = opt_int(v, OPT_MAX_BATCHED);
     return 0;
 }

@@ -24,7 +24,10 @@ enum common_opt {
     OPT_ISA,
     OPT_MAX_LEN,
     OPT_SEED,
+    OPT_KV_MEMORY,
+    OPT_KV_LAYOUT,
     OPT_BLOCK_SIZE,
+    OPT_BMC_SPLITS,
     OPT_MAX_BATCHED,
     OPT_QUIET,
     OPT_JSON,
@@ -83,7 +86,8 @@ enum common_opt {
          .choices = "dynamic|bmc|slab_pool|paged",                                                         \
          .fallback = "slab_pool",                                                                          \
          .env = "GALLOP_KV_CACHE_TYPE",                                                                    \
-         .help = "the KV cache; dynamic and slab_pool are built in so far"},                               \
+         .help = "where the KV cache lies: one pool of blocks, pages that can be shared, or a region a "   \
+                 "sequence that doubles or grows in splits"},                                              \
         {.id = OPT_KV_DTYPE,                                                                               \
          .name = "kv-cache-dtype",                                                                         \
          .type = OPT_CHOICE,                                                                               \
@@ -120,12 +124,34 @@ enum common_opt {
          .arg = "N",                                                                                       \
          .range = "[2,1073741824]",                                                                        \
          .help = "longest sequence, prompt and answer; default: the model's"},                             \
+        {.id = OPT_KV_MEMORY,                                                                              \
+         .name = "kv-cache-memory",                                                                        \
+         .type = OPT_FLOAT,                                                                                \
+         .arg = "GIB",                                                                                     \
+         .range = "(0,1048576]",                                                                           \
+         .env = "GALLOP_KV_CACHE_MEMORY",                                                                  \
+         .help = "memory of the KV cache, taken at once; default: what the sequences can need, within "    \
+                 "half of what weights and scratch leave, taken as it fills"},                             \
+        {.id = OPT_KV_LAYOUT,                                                                              \
+         .name = "kv-cache-layout",                                                                        \
+         .type = OPT_CHOICE,                                                                               \
+         .choices = "head_major|block_major",                                                              \
+         .fallback = "head_major",                                                                         \
+         .env = "GALLOP_KV_CACHE_LAYOUT",                                                                  \
+         .help = "order of heads and blocks in slab_pool and paged"},                                      \
         {.id = OPT_BLOCK_SIZE,                                                                             \
          .name = "block-size",                                                                             \
          .type = OPT_INT,                                                                                  \
          .arg = "N",                                                                                       \
-         .range = "[16,4096]",                                                                             \
-         .help = "rows of a KV block, a power of two; default: chosen by the cache"},                      \
+         .range = "[16,256]",                                                                              \
+         .help = "rows of a KV block, a power of two; default: by the level 2 cache and windows"},         \
+        {.id = OPT_BMC_SPLITS,                                                                             \
+         .name = "bmc-splits",                                                                             \
+         .type = OPT_INT,                                                                                  \
+         .arg = "N",                                                                                       \
+         .range = "[1,1073741824]",                                                                        \
+         .env = "GALLOP_BMC_SPLITS",                                                                       \
+         .help = "in how many parts a bmc cache grows; default: the root of the longest sequence"},        \
     {                                                                                                      \
         .id = OPT_MAX_BATCHED, .name = "max-num-batched-tokens", .type = OPT_INT, .arg = "N",              \
         .range = "[1,65536]",                                                                              \

@@ -129,10 +129,8 @@ static int plan_rows(struct bench *b, const struct opt_values *v, size_t *longes
 static int prefill(struct bench *b, size_t slot, size_t n)
 {
     struct llm *m = b->m;
-    int rc = kv_reserve(&m->kv, slot, n);
+    int rc;
 
-    if (rc)
-        return err_set(b->e, rc, "the KV cache has no room for %zu tokens", n);
     for (size_t pos = 0; pos < n;) {
         size_t len = n - pos < m->max_tokens ? n - pos : m->max_tokens;
         struct llm_rows r = {.slot = slot,
@@ -143,36 +141,49 @@ static int prefill(struct bench *b, size_t slot, size_t n)
                              .n_total = n,
                              .n_wanted = pos + len == n};
 
+        if ((rc = kv_reserve(&m->kv, slot, pos + len)) != 0)
+            return err_set(b->e, rc, "the KV cache has no room for %zu tokens", n);
         llm_forward(m, &r, 1);
         pos += len;
+        kv_advance(&m->kv, slot, pos);
     }
+    return 0;
+}
+
+/* One token of each of the BATCH sequences, from position POS. */
+static int decode_step(struct bench *b, const struct row *row, size_t pos)
+{
+    struct llm_rows r[MAX_BATCH];
+    int rc;
+
+    for (size_t s = 0; s < row->batch; s++) {
+        r[s] = (struct llm_rows){.slot = s,
+                                 .id = b->ids + (pos - row->prompt) % 16,
+                                 .n = 1,
+                                 .pos = pos,
+                                 .n_prompt = row->prompt,
+                                 .n_total = pos + 1,
+                                 .n_wanted = 1};
+        if ((rc = kv_reserve(&b->m->kv, s, pos + 1)) != 0)
+            return err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", row->batch,
+                           row->prompt + row->tokens);
+    }
+    llm_forward(b->m, r, row->batch);
+    for (size_t s = 0; s < row->batch; s++)
+        kv_advance(&b->m->kv, s, pos + 1);
     return 0;
 }
 
 static int measure_decode(struct bench *b, const struct row *row, double *seconds)
 {
-    struct llm_rows r[MAX_BATCH];
     double start;
     int rc = 0;
 
-    for (size_t s = 0; s < row->batch && rc == 0; s++) {
-        if ((rc = prefill(b, s, row->prompt)) == 0 &&
-            (rc = kv_reserve(&b->m->kv, s, row->prompt + row->tokens)) != 0)
-            err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", row->batch,
-                    row->prompt + row->tokens);
-    }
+    for (size_t s = 0; s < row->batch && rc == 0; s++)
+        rc = prefill(b, s, row->prompt);
     start = clock_seconds();
-    for (size_t t = 0; t < row->tokens && rc == 0; t++) {
-        for (size_t s = 0; s < row->batch; s++)
-            r[s] = (struct llm_rows){.slot = s,
-                                     .id = b->ids + t % 16,
-                                     .n = 1,
-                                     .pos = row->prompt + t,
-                                     .n_prompt = row->prompt,
-                                     .n_total = row->prompt + t + 1,
-                                     .n_wanted = 1};
-        llm_forward(b->m, r, row->batch);
-    }
+    for (size_t t = 0; t < row->tokens && rc == 0; t++)
+        rc = decode_step(b, row, row->prompt + t);
     *seconds = clock_seconds() - start;
     return rc;
 }

@@ -8,6 +8,8 @@
 #include "base/topo.h"
 #include "kern/kern.h"
 
+enum { LONG = 32768 }; /* rows of the sequence that is an example */
+
 static const struct opt_row rows[] = {COMMON_MODEL_ROWS, COMMON_OUTPUT_ROWS};
 
 static int numa_nodes(void)
@@ -24,7 +26,7 @@ static int numa_nodes(void)
 
 static const char *kv_dtype(const struct llm *m)
 {
-    return m->kv.lim.dtype == DT_F32 ? "fp32" : "bf16";
+    return m->kv.lim.dtype == DT_F32 ? "fp32" : m->kv.lim.dtype == DT_I8 ? "int8" : "bf16";
 }
 
 static json_t *tensor_json(const struct model_tensor *t)
@@ -34,19 +36,63 @@ static json_t *tensor_json(const struct model_tensor *t)
     for (int d = 0; d < t->view->n_dims; d++)
         json_array_append_new(shape, json_integer((json_int_t)t->view->shape[d]));
     o = json_pack("{s:s,s:s,s:o,s:s,s:I,s:s}", "name", t->view->name, "dtype", dtype_name(t->view->dtype),
-                  "shape", shape, "file", t->view->file, "bytes",
-                  (json_int_t)(view_elements(t->view) * dtype_bytes(t->view->dtype)), "use", t->use);
+                  "shape", shape, "file", t->view->file, "bytes", (json_int_t)view_bytes(t->view), "use",
+                  t->use);
     if (t->linear && strcmp(t->use, "linear") == 0) {
         json_object_set_new(o, "op", json_string(linear_kind_name(t->linear->kind)));
         json_object_set_new(o, "packed_in", json_string(t->linear->name));
         json_object_set_new(o, "backend", json_string(t->linear->backend->name));
         json_object_set_new(o, "why", json_string(t->linear->why));
         json_object_set_new(o, "packed_dtype", json_string(t->linear->dtype == DT_F32 ? "F32" : "BF16"));
-        json_object_set_new(o, "packed_bytes", json_integer((json_int_t)(t->linear->packed_bytes * t->n_linears)));
+        json_object_set_new(o, "packed_bytes",
+                            json_integer((json_int_t)(t->linear->packed_bytes * t->n_linears)));
     }
     if (numa_nodes() == 1)
         json_object_set_new(o, "numa_node", json_integer(0));
     return o;
+}
+
+/* What a sequence of LONG rows takes, whether or not this cache is made for one. */
+static size_t long_bytes(const struct llm *m, bool windows)
+{
+    struct kv_limits lim = m->kv.lim;
+
+    lim.max_len = LONG;
+    if (!windows)
+        lim.window = NULL;
+    return kv_seq_bytes(&lim, LONG);
+}
+
+static json_t *kv_json(const struct llm *m)
+{
+    const struct kv_limits *lim = &m->kv.lim;
+    json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "type", m->kv.type->name, "dtype", kv_dtype(m),
+                          "bytes_per_token", (json_int_t)kv_token_bytes(lim), "bytes_32k",
+                          (json_int_t)long_bytes(m, true), "bytes_32k_without_windows",
+                          (json_int_t)long_bytes(m, false), "tokens", (json_int_t)lim->pool_tokens,
+                          "budget_bytes", (json_int_t)kv_budget_bytes(m->kv.type->name, lim));
+
+    if (m->kv.type->pooled) {
+        json_object_set_new(o, "block", json_integer((json_int_t)lim->block));
+        json_object_set_new(o, "layout", json_string(kv_layout_name(lim->layout)));
+    }
+    return o;
+}
+
+static void print_kv(const struct llm *m)
+{
+    const struct kv_limits *lim = &m->kv.lim;
+    const double mib = 1048576;
+
+    printf("KV cache %s in %s: %zu bytes a token, %.1f MiB a sequence of 32k", m->kv.type->name, kv_dtype(m),
+           kv_token_bytes(lim), (double)long_bytes(m, true) / mib);
+    if (lim->window)
+        printf(" (%.1f MiB without windows)", (double)long_bytes(m, false) / mib);
+    printf("; room for %zu tokens, %.1f MiB", lim->pool_tokens,
+           (double)kv_budget_bytes(m->kv.type->name, lim) / mib);
+    if (m->kv.type->pooled)
+        printf(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
+    fputs("\n", stdout);
 }
 
 static json_t *kernels_json(void)
@@ -83,9 +129,7 @@ static void print_json(const struct gallop *g, const struct llm *m)
     json_object_set_new(o, "cpu", json_string(cpu_model()));
     json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
     json_object_set_new(o, "kernels", kernels_json());
-    json_object_set_new(o, "kv",
-                        json_pack("{s:s,s:s,s:I}", "type", m->kv.type->name, "dtype", kv_dtype(m),
-                                  "bytes_per_token", (json_int_t)kv_token_bytes(&m->kv.lim)));
+    json_object_set_new(o, "kv", kv_json(m));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
@@ -126,10 +170,10 @@ static void print_text(const struct gallop *g, const struct llm *m)
            s.threads == 1 ? "" : "s", cpu_model(), s.isa,
            kern_class(m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16), numa_nodes(),
            numa_nodes() == 1 ? "" : "s");
-    printf(
-        "weights %.1f MiB packed, scratch %.1f MiB, KV cache %s in %s: %zu bytes a token; loaded in %.2f s\n\n",
-        (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, m->kv.type->name, kv_dtype(m),
-        kv_token_bytes(&m->kv.lim), s.load_s);
+    printf("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n", (double)s.weight_bytes / 1048576,
+           (double)s.scratch_bytes / 1048576, s.load_s);
+    print_kv(m);
+    fputc('\n', stdout);
     print_tensors(&m->model);
 }
 

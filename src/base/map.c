@@ -104,6 +104,14 @@ void map_region_free(void *p, size_t bytes)
     atomic_fetch_sub(&live_region_bytes, rounded(bytes));
 }
 
+void map_region_drop(void *p, size_t from, size_t to)
+{
+    from = (from + PAGE - 1) & ~(size_t)(PAGE - 1);
+    to &= ~(size_t)(PAGE - 1);
+    if (from < to)
+        madvise((char *)p + from, to - from, MADV_DONTNEED);
+}
+
 size_t map_region_live_bytes(void)
 {
     return atomic_load(&live_region_bytes);

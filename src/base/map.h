@@ -23,6 +23,10 @@ void map_file_drop(const struct map_file *m, const void *p, size_t n);
  * to 4 KiB. Untouched pages cost nothing. NULL: out of memory. Counted and made to fail by the hooks of mem.h. */
 void *map_region_new(size_t bytes);
 void map_region_free(void *p, size_t bytes); /* the same BYTES; NULL is fine */
+
+/* Bytes [from, to) of the region P are not needed any more: pages that lie wholly inside are given back (and hold zeros
+ * if they are read again). */
+void map_region_drop(void *p, size_t from, size_t to);
 size_t map_region_live_bytes(void);
 
 #endif

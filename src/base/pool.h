@@ -20,8 +20,8 @@ int pool_threads(const struct pool *p);
 void pool_run(struct pool *p, pool_fn *fn, void *ctx); /* returns when every thread has returned */
 void pool_free(struct pool *p);                        /* NULL is fine */
 
-/* Gives every thread at least BYTES of scratch of its own, aligned to 64; what lay in it is lost. Not while a job runs.
- * ERR_NOMEM: nothing changed. */
+/* Gives every thread at least BYTES of scratch of its own, aligned to 64; what lay in it is lost. Not while a
+ * job runs. ERR_NOMEM: nothing changed. */
 int pool_reserve(struct pool *p, size_t bytes, struct err *e);
 size_t pool_scratch_bytes(const struct pool *p);      /* that each thread has */
 void *pool_scratch(const struct pool *p, int thread); /* of a job, valid until the next pool_reserve() */

@@ -14,8 +14,13 @@
 enum { MAX_LAYERS = 4096, MAX_HEADS = 4096 };
 
 /* Keys of an architecture that change nothing here. */
-static const char *const bookkeeping[] = {"vocab_size", "tensor_data_layout", "rope.scaling.finetuned",
-                                          "pooling_type", "use_parallel_residual"};
+static const char *const bookkeeping[] = {
+    "vocab_size",
+    "tensor_data_layout",
+    "rope.scaling.finetuned",
+    "rope.scaling.original_context_length", /* of a scaling that is not there */
+    "pooling_type",
+    "use_parallel_residual"};
 
 struct sizes {
     int64_t layers, context, hidden, inner, heads, kv_heads, head_dim;

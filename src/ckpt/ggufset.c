@@ -164,6 +164,20 @@ int ggufset_open(struct ggufset *s, const char *path, struct err *e)
     return rc;
 }
 
+int ggufset_open_bytes(struct ggufset *s, const char *bytes, size_t len, const char *path, struct err *e)
+{
+    int rc;
+
+    *s = (struct ggufset){.n = 0};
+    if (!reserve(s, 1))
+        rc = err_nomem(e, path);
+    else if ((rc = tfile_open_bytes(&s->file[0], bytes, len, path, e)) == 0)
+        rc = gguf_read(&s->part[0], bytes, len, s->file[0].path, e);
+    if (rc)
+        ggufset_close(s);
+    return rc;
+}
+
 void ggufset_close(struct ggufset *s)
 {
     for (size_t i = 0; i < s->n && s->part; i++)

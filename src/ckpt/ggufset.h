@@ -26,6 +26,9 @@ bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct er
 /* Opens PATH (ggufset_means() said yes) with all its files. On failure *S is closed. */
 int ggufset_open(struct ggufset *s, const char *path, struct err *e);
 
+/* The same over bytes of the caller's, which must outlive S, as the only file; PATH is for messages. */
+int ggufset_open_bytes(struct ggufset *s, const char *bytes, size_t len, const char *path, struct err *e);
+
 void ggufset_close(struct ggufset *s); /* a zeroed one is fine */
 
 /* The tensor NAME of any file, or NULL. */

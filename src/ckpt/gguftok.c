@@ -16,6 +16,14 @@
 
 enum { MAX_ID = INT32_MAX, MAX_TEMPLATES = 64 };
 
+bool gguftok_has(struct ggufset *s)
+{
+    struct jp_str model;
+
+    return gguf_text(&s->part[0], "tokenizer.ggml.model", &model, NULL) == 0 && model.s &&
+           !jp_is(&model, "none") && !jp_is(&model, "no_vocab");
+}
+
 static int read_flag(struct gguf *g, const char *key, int *flag, struct err *e)
 {
     bool v;
@@ -79,9 +87,7 @@ static int read_settings(struct gguf *g, struct tokgguf *t, struct err *e)
         (rc = read_flag(g, "tokenizer.ggml.remove_extra_whitespaces", &t->squeeze, e)) != 0)
         return rc;
     t->rstrip = jp_is(&arch, "phi3");
-    if (!t->model.s)
-        return err_set(e, ERR_INPUT,
-                       "%s: there is no tokenizer in this file: tokenizer.ggml.model is missing", g->path);
+    t->lstrip = t->rstrip && jp_is(&t->pre, "dbrx");
     return 0;
 }
 
@@ -116,6 +122,10 @@ int gguftok_open(struct tok **out, struct ggufset *s, struct err *e)
     int rc;
 
     *out = NULL;
+    if (!gguftok_has(s))
+        return err_set(e, ERR_INPUT,
+                       "%s: there is no tokenizer in this file: tokenizer.ggml.model names none",
+                       s->part[0].path);
     arena_init(&a, MEM_CKPT);
     rc = read_all(&s->part[0], &t, &a, e);
     if (rc == 0)
@@ -206,8 +216,8 @@ int gguftok_config(json_t **out, struct ggufset *s, struct err *e)
 
     *out = NULL;
     arena_init(&a, MEM_CKPT);
-    rc = o ? read_all(g, &t, &a, e) : err_nomem(e, g->path);
-    if (rc == 0 && (rc = put_templates(o, g, &a, e)) == 0)
+    rc = o ? put_templates(o, g, &a, e) : err_nomem(e, g->path);
+    if (rc == 0 && gguftok_has(s) && (rc = read_all(g, &t, &a, e)) == 0)
         rc = put_tokens(o, g, &t, e);
     arena_fini(&a);
     if (rc)
@@ -312,7 +322,7 @@ int gguftok_generation(json_t **out, struct ggufset *s, struct err *e)
     *out = NULL;
     arena_init(&a, MEM_CKPT);
     rc = o ? put_sampling(o, g, e) : err_nomem(e, g->path);
-    if (rc == 0 && gguf_get(g, "tokenizer.ggml.model") && (rc = read_all(g, &t, &a, e)) == 0 &&
+    if (rc == 0 && gguftok_has(s) && (rc = read_all(g, &t, &a, e)) == 0 &&
         (rc = put_ends(o, g, &t, e)) == 0 && t.bos >= 0 && !set(o, "bos_token_id", json_integer(t.bos)))
         rc = err_nomem(e, g->path);
     arena_fini(&a);

@@ -3,9 +3,13 @@
 #define GALLOP_CKPT_GGUFTOK_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "ckpt/ggufset.h"
 #include "text/tok.h"
+
+/* True if the metadata hold a tokenizer: a model other than "none" and "no_vocab" is named. */
+bool gguftok_has(struct ggufset *s);
 
 /* The tokenizer; free of S when this returns. */
 int gguftok_open(struct tok **out, struct ggufset *s, struct err *e);

@@ -90,7 +90,7 @@ bool source_has_tok(const char *path)
         return hfdir_has(path, "tokenizer.json");
     if (rc || ggufset_open(&s, path, NULL) != 0)
         return false;
-    has = gguf_get(&s.part[0], "tokenizer.ggml.model") != NULL;
+    has = gguftok_has(&s);
     ggufset_close(&s);
     return has;
 }

@@ -69,6 +69,8 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
                               .max_seqs = (size_t)o->max_num_seqs,
                               .max_tokens = (size_t)o->max_batched_tokens,
                               .kv_tokens = (size_t)o->kv_cache_tokens,
+                              .kv_layout = o->kv_cache_layout,
+                              .bmc_splits = (size_t)o->bmc_splits,
                               .block = (size_t)o->block_size,
                               .progress = o->progress,
                               .progress_ctx = o->progress_ctx};
@@ -87,7 +89,10 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
     if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
         return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536",
                        (long long)o->max_batched_tokens);
-    if (o->kv_cache_tokens < 0 || o->block_size < 0)
+    if (!(o->kv_cache_memory >= 0 && o->kv_cache_memory < 1e9))
+        return err_set(e, ERR_INPUT, "kv_cache_memory %g is not a number of GiB", o->kv_cache_memory);
+    l->kv_bytes = (size_t)(o->kv_cache_memory * 1073741824.0);
+    if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
         return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
     return locate_model(path, HFDIR_PATH_MAX, o->model, &where, e);
 }

@@ -49,30 +49,23 @@ static int open_tok(struct llm *m, const char *dir, struct err *e)
     return 0;
 }
 
-static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
+/* The type of the cache's rows by its name; automatic is the computing type. */
+static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err *e)
 {
-    const struct model_info *i = &m->model.info;
-    struct kv_limits lim = {.n_layers = i->n_layers,
-                            .n_kv = i->n_kv,
-                            .head_dim = i->head_dim,
-                            .dtype = o->dtype,
-                            .max_seqs = m->max_seqs,
-                            .max_len = m->max_len,
-                            .block = o->block};
-    size_t memory = topo_memory_limit_bytes() / 2, most, block = o->block ? o->block : KV_DEFAULT_BLOCK;
+    static const struct {
+        const char *name;
+        enum dtype dtype;
+    } known[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"int8", DT_I8}};
 
-    if (o->kv_dtype && strcmp(o->kv_dtype, "auto") != 0 &&
-        strcmp(o->kv_dtype, o->dtype == DT_F32 ? "fp32" : "bf16") != 0)
-        return err_set(e, ERR_UNSUPPORTED, "KV cache dtype %s cannot be used with computing type %s",
-                       o->kv_dtype, o->dtype == DT_F32 ? "fp32" : "bf16");
-    most = memory / kv_token_bytes(&lim);
-    lim.pool_tokens = o->kv_tokens;
-    if (lim.pool_tokens == 0 &&
-        __builtin_mul_overflow(m->max_seqs, (m->max_len + block - 1) / block * block, &lim.pool_tokens))
-        lim.pool_tokens = most;
-    if (o->kv_tokens == 0 && lim.pool_tokens > most)
-        lim.pool_tokens = most;
-    return kv_open(&m->kv, o->kv_type ? o->kv_type : "slab_pool", &lim, e);
+    m->kv_dtype = o->dtype;
+    if (!o->kv_dtype || strcmp(o->kv_dtype, "auto") == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i].name, o->kv_dtype) == 0) {
+            m->kv_dtype = known[i].dtype;
+            return 0;
+        }
+    return err_set(e, ERR_INPUT, "KV cache dtype %s is not known (auto, fp32, bf16, int8)", o->kv_dtype);
 }
 
 static int open_sink(struct llm *m, const struct llm_options *o, const struct opconf *ops, struct err *e)
@@ -92,7 +85,8 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
                                .expert_inner = i->expert_inner,
                                .hidden = i->hidden,
                                .n_layers = i->n_layers,
-                               .dtype = o->dtype};
+                               .dtype = o->dtype,
+                               .kv_dtype = m->kv_dtype};
     int rc;
 
     for (size_t r = 0; r < i->n_ropes; r++)
@@ -113,6 +107,82 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
     return 0;
 }
 
+/* What is left of the memory limit for the cache. */
+static size_t kv_room(const struct llm *m)
+{
+    size_t limit = topo_memory_limit_bytes(), used = m->model.packed_bytes + llm_scratch_bytes(m);
+
+    return limit > used ? limit - used : 0;
+}
+
+static int refuse_kv(const struct llm *m, const char *type, const struct kv_limits *lim, size_t bytes,
+                     struct err *e)
+{
+    size_t room = kv_room(m), fit = kv_pool_fit(type, *lim, room);
+    const double gib = 1 << 30;
+
+    if (fit == 0)
+        return err_set(
+            e, ERR_NOMEM,
+            "weights (%.2f GiB) and scratch (%.2f GiB) leave no room for a KV cache in %.2f GiB of "
+            "memory",
+            (double)m->model.packed_bytes / gib, (double)llm_scratch_bytes(m) / gib,
+            (double)topo_memory_limit_bytes() / gib);
+    return err_set(
+        e, ERR_NOMEM,
+        "weights (%.2f GiB), scratch (%.2f GiB) and a KV cache of %zu tokens (%.2f GiB) do not fit "
+        "into %.2f GiB of memory; the largest cache that fits has %zu tokens: --kv-cache-memory %.2f",
+        (double)m->model.packed_bytes / gib, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens,
+        (double)bytes / gib, (double)topo_memory_limit_bytes() / gib, fit,
+        (double)(room >> 20) / 1024 - 0.005);
+}
+
+/* How many rows the cache may hold: what was asked for, if it fits, or all sequences at their longest within
+ * half of what weights and scratch leave. */
+static int size_kv(const struct llm *m, const struct llm_options *o, const char *type, struct kv_limits *lim,
+                   struct err *e)
+{
+    size_t room = kv_room(m), most = kv_pool_fit(type, *lim, o->kv_bytes ? o->kv_bytes : room / 2), bytes;
+
+    if (o->kv_bytes && most == 0)
+        return err_set(
+            e, ERR_INPUT,
+            "%zu bytes hold not one block of the KV cache: a token takes %zu bytes, a block %zu tokens",
+            o->kv_bytes, kv_token_bytes(lim), kv_block(type, lim));
+    if (o->kv_bytes || __builtin_mul_overflow(m->max_seqs, m->max_len + KV_MAX_BLOCK, &lim->pool_tokens) ||
+        lim->pool_tokens > most)
+        lim->pool_tokens = most;
+    if (o->kv_tokens && !o->kv_bytes)
+        lim->pool_tokens = o->kv_tokens;
+    bytes = kv_budget_bytes(type, lim);
+    return bytes > room || lim->pool_tokens == 0 ? refuse_kv(m, type, lim, bytes, e) : 0;
+}
+
+static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
+{
+    const char *type = o->kv_type ? o->kv_type : "slab_pool";
+    const struct model_info *i = &m->model.info;
+    struct kv_limits lim = {.n_layers = i->n_layers,
+                            .n_kv = i->n_kv,
+                            .head_dim = i->head_dim,
+                            .dtype = m->kv_dtype,
+                            .max_seqs = m->max_seqs,
+                            .max_len = m->max_len,
+                            .block = o->block,
+                            .splits = o->bmc_splits,
+                            .step_tokens = m->max_tokens,
+                            .window = i->window,
+                            .touch = o->kv_bytes || o->kv_tokens ? m->pool : NULL};
+    int rc;
+
+    if (o->kv_layout && !kv_layout_of_name(o->kv_layout, &lim.layout))
+        return err_set(e, ERR_INPUT, "KV cache layout %s is not known (head_major, block_major)",
+                       o->kv_layout);
+    if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_kv(m, o, type, &lim, e)) != 0)
+        return rc;
+    return kv_open(&m->kv, type, &lim, e);
+}
+
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
 {
     double start = clock_seconds();
@@ -128,6 +198,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
+    opconf_fit_attention(&ops, o->kv_type ? o->kv_type : "slab_pool");
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
     if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 || (rc = open_tok(m, o->model, e)) != 0)
@@ -136,8 +207,8 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
         log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,
                  o->max_len);
     m->max_len = o->max_len ? o->max_len : m->model.info.max_len;
-    if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = open_kv(m, o, e)) != 0 ||
-        (rc = open_sink(m, o, &ops, e)) != 0)
+    if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
+        (rc = open_sink(m, o, &ops, e)) != 0 || (rc = open_kv(m, o, e)) != 0)
         goto fail;
     m->isa = cpu_isa_name(kern_isa(o->dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16));
     m->load_s = clock_seconds() - start;

@@ -17,7 +17,7 @@ struct llm_options {
     const char *model;             /* folder */
     enum dtype dtype;              /* DT_F32 or DT_BF16 */
     const char *kv_type;           /* NULL: slab_pool */
-    const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16" */
+    const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16", "int8" */
     const char *op_config;         /* JSON or NULL */
     const char *attention_backend; /* NULL, "auto", "gallop", "native" */
     const char *isa;               /* NULL: the best */
@@ -25,7 +25,9 @@ struct llm_options {
     size_t max_len;                /* 0: the model's */
     size_t max_seqs, max_tokens;   /* 0: 32 and 512 */
     size_t max_wanted;             /* rows of logits a step can give; 0: max_seqs */
-    size_t kv_tokens, block;       /* 0: automatic */
+    size_t kv_tokens, kv_bytes;    /* budget of the cache, by rows or by bytes; 0: automatic */
+    size_t block, bmc_splits;      /* 0: automatic */
+    const char *kv_layout;         /* NULL, "head_major", "block_major" */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
 };
@@ -38,6 +40,7 @@ struct llm {
     struct kv kv;
     struct eager *eager;
     struct work work;
+    enum dtype kv_dtype; /* of the cache's rows */
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */
     size_t logits_bytes;

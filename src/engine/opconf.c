@@ -4,6 +4,8 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "base/log.h"
+
 static bool kind_of(const char *name, enum op_kind *k)
 {
     for (int i = 0; i < OP_N_KINDS; i++)
@@ -14,11 +16,20 @@ static bool kind_of(const char *name, enum op_kind *k)
     return false;
 }
 
-/* Kinds that are no linears know "gallop" and "native" only. */
+/* PACE's names of attention and the cache types each of them serves there; "gallop" and "native" serve all. */
+static const struct {
+    const char *backend, *types[2];
+} pace_attention[] = {{"jit", {"dynamic", "bmc"}}, {"slab", {"slab_pool", NULL}}, {"paged", {"paged", NULL}}};
+enum { N_ATTENTION = sizeof(pace_attention) / sizeof(pace_attention[0]) };
+
+/* Kinds that are no linears know "gallop" and "native", attention also PACE's names. */
 static bool known(enum op_kind k, const char *backend)
 {
     if (strcmp(backend, "auto") == 0)
         return true;
+    for (int i = 0; k == OP_ATTENTION && i < N_ATTENTION; i++)
+        if (strcmp(pace_attention[i].backend, backend) == 0)
+            return true;
     if (k == OP_NORM || k == OP_ROPE || k == OP_ATTENTION)
         return strcmp(backend, "gallop") == 0 || strcmp(backend, "native") == 0;
     return linear_backend_known(backend);
@@ -27,8 +38,8 @@ static bool known(enum op_kind k, const char *backend)
 static int set(struct opconf *c, enum op_kind k, const char *backend, struct err *e)
 {
     if (!known(k, backend))
-        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s is not built in (gallop, native)", backend,
-                       linear_kind_name(k));
+        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s is not built in (gallop, native%s)", backend,
+                       linear_kind_name(k), k == OP_ATTENTION ? ", jit, slab, paged" : "");
     c->backend[k] = arena_strndup(&c->arena, backend, strlen(backend));
     return c->backend[k] ? 0 : err_nomem(e, "the operator configuration");
 }
@@ -72,6 +83,21 @@ int opconf_read(struct opconf *c, const char *json, const char *attention, struc
     if (rc == 0 && attention)
         rc = set(c, OP_ATTENTION, attention, e);
     return rc;
+}
+
+void opconf_fit_attention(struct opconf *c, const char *kv_type)
+{
+    const char *wish = c->backend[OP_ATTENTION];
+
+    for (int i = 0; wish && i < N_ATTENTION; i++) {
+        if (strcmp(pace_attention[i].backend, wish) != 0)
+            continue;
+        for (int t = 0; t < 2; t++)
+            if (pace_attention[i].types[t] && strcmp(pace_attention[i].types[t], kv_type) == 0)
+                return;
+        log_warn("attention backend %s does not serve the KV cache type %s: gallop is used", wish, kv_type);
+        c->backend[OP_ATTENTION] = "gallop";
+    }
 }
 
 void opconf_fini(struct opconf *c)

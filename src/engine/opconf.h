@@ -16,6 +16,10 @@ struct opconf {
  * "mlp", "lm_head") to backend name. An unknown kind or a backend that is not built in is an error that
  * names it. */
 int opconf_read(struct opconf *c, const char *json, const char *attention, struct err *e);
+
+/* Replaces an attention backend that does not serve KV_TYPE by "gallop", with one warning (as PACE does). */
+void opconf_fit_attention(struct opconf *c, const char *kv_type);
+
 void opconf_fini(struct opconf *c);
 
 #endif

@@ -42,16 +42,19 @@ int score_run(struct llm *m, const struct score_request *r, struct err *e)
 
     if (rc)
         return rc;
-    if ((rc = kv_reserve(&m->kv, 0, r->n)) != 0)
-        return err_set(e, rc, "the KV cache has no room for %zu tokens", r->n);
     for (size_t pos = 0; pos < r->n && rc == 0;) {
         struct llm_rows rows = next_chunk(m, r, pos);
 
+        if ((rc = kv_reserve(&m->kv, 0, pos + rows.n)) != 0) {
+            err_set(e, rc, "the KV cache has no room for %zu tokens", r->n);
+            break;
+        }
         eager_capture(m->eager, r->hidden, r->n, pos);
         llm_forward(m, &rows, 1);
         if (rows.n_wanted)
             rc = r->rows(r->ctx, pos + rows.n - rows.n_wanted, rows.n_wanted, m->logits);
         pos += rows.n;
+        kv_advance(&m->kv, 0, pos);
     }
     eager_capture(m->eager, NULL, 0, 0);
     kv_release(&m->kv, 0);

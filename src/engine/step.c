@@ -284,6 +284,7 @@ static void compute(struct step *g, size_t n)
 
         s->last_total = s->n_known;
         s->n_computed += g->pick[i].n;
+        kv_advance(&g->llm->kv, s->slot, s->n_computed);
         if (!g->rows[i].n_wanted)
             continue;
         sample(g, s, i, g->llm->logits + row++ * g->llm->model.info.vocab);

@@ -65,6 +65,10 @@ struct kern_gemm {
  *           zero positive, so that it cannot be told whether a kernel skipped a token of weight 0 or worked
  *           on it. attn_bf16 rounds p to bf16 (nearest even) for the product with v, not for the sum.
  *   A row that sees nothing: max = -infinity, sum = 0, out = 0.
+ * attn_i8: k_tile int8 [dp][16], then float [16], the scale of each token; v_tile int8 [16][dp], then float [16].
+ *   dot = dims ascending fma(q[d], (float)k[d], dot); s = scale * (dot * k_scale[token]); softcap, max, p and
+ *   sum as above; the weight of a value is p * v_scale[token], rounded to fp32: out = tokens ascending
+ *   fma(p * v_scale[token], (float)v, acc), + 0. Tokens nobody sees may hold any bytes and any finite scales.
  * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16.
  * Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS * KERN_CHUNK floats, 64-byte
  * aligned, and as much again for attn_bf16. */
@@ -94,11 +98,16 @@ struct kern_attn {
  * rope_pair:  the same for pairs (2i, 2i + 1).
  * act:        out = f(x).  glu: out = f(gate) * up.
  * to_bf16:    rounds to nearest even.  scale_add: y = fma(a, x, y).  scale: x *= a.
- * mx4_f32, mx4_bf16: unpacks one panel of 32 columns from MXFP4 to the panel format of gemm_f32 or gemm_bf16. k is a
- *             multiple of 32. packed: per 32 of k first the scales of the 32 columns, then [16][32] bytes that hold
- *             element 2i of a column in the low and 2i + 1 in the high nibble. The value is FP4[nibble] *
- *             2^(scale - 127), FP4 = 0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on their negatives: exact in
- *             fp32 and bf16, but infinite where 2^128 is reached; scale 255 is NaN (OCP Microscaling 1.0).
+ * to_i8:      m = the largest |x| (NaN ignored, 0 if nothing else); inv = 127 / m. Where inv is infinite (m is 0, or
+ *             below 2^-121 or so) scale = 0 and out = zeros; else scale = m / 127 and out = x * inv, where it is not
+ *             below 127 (or NaN) 127, where it is not above -127 -127, rounded to the nearest integer, even of two
+ *             as near. Infinite x: scale is infinite, out anything.
+ * mx4_f32, mx4_bf16: unpacks one panel of 32 columns from MXFP4 to the panel format of gemm_f32 or
+ *             gemm_bf16. k is a multiple of 32. packed: per 32 of k first the scales of the 32 columns, then
+ *             [16][32] bytes that hold element 2i of a column in the low and 2i + 1 in the high nibble. The
+ *             value is FP4[nibble] * 2^(scale - 127), FP4 = 0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on
+ *             their negatives: exact in fp32 and bf16, but infinite where 2^128 is reached; scale 255 is NaN
+ *             (OCP Microscaling 1.0).
  * argmax:     index of the largest, the lowest of equals (-0 equals 0); NaN counts as below everything; 0 if
  *             all are NaN; n > 0.
  * max:        (the largest) + 0 (NaN ignored; -infinity if nothing else).
@@ -113,6 +122,7 @@ struct kern_attn {
     X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                    \
     X(attn_f32, void, (const struct kern_attn *a))                                                           \
     X(attn_bf16, void, (const struct kern_attn *a))                                                          \
+    X(attn_i8, void, (const struct kern_attn *a))                                                            \
     X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d))        \
     X(attn_finish, void, (void *out, const float *o, float l, size_t d, bool bf16))                          \
     X(rms_norm, void, (void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)) \
@@ -126,6 +136,7 @@ struct kern_attn {
     X(act, void, (void *out, const float *x, size_t n, enum kern_act f, bool bf16))                          \
     X(glu, void, (void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16))      \
     X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                             \
+    X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                                   \
     X(mx4_f32, void, (float *panel, const uint8_t *packed, size_t k))                                        \
     X(mx4_bf16, void, (uint16_t * panel, const uint8_t *packed, size_t k))                                   \
     X(argmax, size_t, (const float *x, size_t n))                                                            \

@@ -1,9 +1,12 @@
-/* kv.c - finds the type and does the arithmetic that all types share. */
+/* kv.c - finds the type, forms the groups of layers, and does the arithmetic that all types share. */
 #include "kv/kv.h"
 
 #include <string.h>
 
+#include "base/cpu.h"
+#include "base/mem.h"
 #include "kern/kern.h"
+#include "kv/kvpool.h"
 
 #define KV_TYPE(symbol) extern const struct kv_type symbol;
 #include "kv/types.def"
@@ -15,6 +18,8 @@ static const struct kv_type *const types[] = {
 #undef KV_TYPE
 };
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
+
+static const char *const layouts[] = {[KV_HEAD_MAJOR] = "head_major", [KV_BLOCK_MAJOR] = "block_major"};
 
 static const struct kv_type *find(const char *name)
 {
@@ -29,9 +34,22 @@ bool kv_type_known(const char *name)
     return find(name) != NULL;
 }
 
-static size_t row_dims(const struct kv_limits *lim)
+bool kv_type_pooled(const char *name)
 {
-    return (lim->head_dim + 15) / 16 * 16;
+    const struct kv_type *t = find(name);
+
+    return t && t->pooled;
+}
+
+bool kv_layout_of_name(const char *name, enum kv_layout *layout)
+{
+    *layout = strcmp(name, layouts[KV_BLOCK_MAJOR]) == 0 ? KV_BLOCK_MAJOR : KV_HEAD_MAJOR;
+    return strcmp(name, layouts[*layout]) == 0;
+}
+
+const char *kv_layout_name(enum kv_layout layout)
+{
+    return layouts[layout];
 }
 
 const char *kv_type_name(size_t i)
@@ -39,47 +57,252 @@ const char *kv_type_name(size_t i)
     return i < N_TYPES ? types[i]->name : NULL;
 }
 
+/* ---- arithmetic ---- */
+
+static size_t row_dims(const struct kv_limits *lim)
+{
+    return (lim->head_dim + 15) / 16 * 16;
+}
+
+size_t kv_tile_bytes(const struct kv_limits *lim)
+{
+    return KERN_TILE * (row_dims(lim) * dtype_bytes(lim->dtype) + (lim->dtype == DT_I8 ? sizeof(float) : 0));
+}
+
+size_t kv_token_bytes(const struct kv_limits *lim)
+{
+    return lim->n_layers * 2 * lim->n_kv * (kv_tile_bytes(lim) / KERN_TILE);
+}
+
+size_t kv_first_row(size_t window, size_t pos)
+{
+    return window && pos + 1 > window ? pos + 1 - window : 0;
+}
+
+/* A window that no sequence outgrows is none. */
+static size_t window_of(const struct kv_limits *lim, size_t layer)
+{
+    size_t w = lim->window ? lim->window[layer] : 0;
+
+    return w < lim->max_len ? w : 0;
+}
+
+size_t kv_seq_bytes(const struct kv_limits *lim, size_t n)
+{
+    size_t rows = 0;
+
+    for (size_t l = 0; l < lim->n_layers; l++)
+        rows += window_of(lim, l) && window_of(lim, l) < n ? window_of(lim, l) : n;
+    return rows * 2 * lim->n_kv * (kv_tile_bytes(lim) / KERN_TILE);
+}
+
+size_t kv_block(const char *type, const struct kv_limits *lim)
+{
+    const struct kv_type *t = find(type);
+    size_t block = t && t->max_block ? t->max_block : KV_MAX_BLOCK, row = kv_token_bytes(lim) / lim->n_layers;
+
+    if (lim->block)
+        return lim->block;
+    while (block > KV_MIN_BLOCK && block * row > cpu_cache_bytes(2) / 4)
+        block /= 2;
+    for (size_t l = 0; l < lim->n_layers; l++)
+        while (window_of(lim, l) && block > KV_MIN_BLOCK && block > window_of(lim, l) / 4)
+            block /= 2;
+    return block;
+}
+
+/* ---- groups ---- */
+
+static size_t find_group(struct kv *c, size_t window)
+{
+    size_t g = 0;
+
+    while (g < c->n_groups && c->group[g].window != window)
+        g++;
+    if (g == c->n_groups && g < KV_MAX_GROUPS)
+        c->group[c->n_groups++].window = window;
+    return g;
+}
+
+/* Counts the layers of each group; with C->group_of, also notes them there. */
+static int form_groups(struct kv *c, struct err *e)
+{
+    c->n_groups = 0;
+    memset(c->group, 0, sizeof(c->group));
+    for (int pass = 0; pass < 2; pass++) /* those that keep all come first */
+        for (size_t l = 0; l < c->lim.n_layers; l++) {
+            size_t w = window_of(&c->lim, l), g;
+
+            if ((w != 0) != (pass == 1))
+                continue;
+            if ((g = find_group(c, w)) == KV_MAX_GROUPS)
+                return err_set(e, ERR_UNSUPPORTED, "the layers have more than %d different windows",
+                               KV_MAX_GROUPS);
+            c->group[g].n_layers++;
+            if (c->group_of)
+                c->group_of[l] = (uint8_t)g;
+        }
+    return 0;
+}
+
+size_t kv_pool_bytes(const char *type, const struct kv_limits *lim)
+{
+    struct kv c = {.type = find(type), .lim = *lim, .tile_bytes = kv_tile_bytes(lim)};
+
+    if (!c.type || !c.type->pooled || form_groups(&c, NULL) != 0)
+        return 0;
+    c.lim.block = kv_block(type, lim);
+    return kvpool_bytes(&c);
+}
+
+size_t kv_budget_bytes(const char *type, const struct kv_limits *lim)
+{
+    size_t bytes;
+
+    if (kv_type_pooled(type))
+        return kv_pool_bytes(type, lim);
+    return __builtin_mul_overflow(lim->pool_tokens, kv_token_bytes(lim), &bytes) ? SIZE_MAX : bytes;
+}
+
+size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
+{
+    size_t block = kv_block(type, &lim), low = 0, high = bytes / kv_tile_bytes(&lim) * KERN_TILE / block + 1;
+
+    /* the budget of types that are not pooled is a number of tiles */
+    if (!kv_type_pooled(type))
+        return bytes / (kv_token_bytes(&lim) * KERN_TILE) * KERN_TILE;
+    while (low + 1 < high) { /* LOW blocks fit, HIGH do not */
+        size_t mid = low + (high - low) / 2;
+
+        lim.pool_tokens = mid * block;
+        if (kv_pool_bytes(type, &lim) <= bytes)
+            low = mid;
+        else
+            high = mid;
+    }
+    return low * block;
+}
+
+/* ---- open ---- */
+
+int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e)
+{
+    if (!find(type))
+        return err_set(e, ERR_INPUT, "KV cache type %s is not known (dynamic, bmc, slab_pool, paged)", type);
+    if (lim->dtype != DT_F32 && lim->dtype != DT_BF16 && lim->dtype != DT_I8)
+        return err_set(e, ERR_INPUT, "rows of a KV cache cannot be of type %s (F32, BF16, I8)",
+                       dtype_name(lim->dtype));
+    if (lim->block & (lim->block - 1) ||
+        (lim->block && (lim->block < KV_MIN_BLOCK || lim->block > KV_MAX_BLOCK)))
+        return err_set(e, ERR_INPUT, "block size %zu is not a power of two from %d to %d", lim->block,
+                       KV_MIN_BLOCK, KV_MAX_BLOCK);
+    if (lim->splits > lim->max_len)
+        return err_set(e, ERR_INPUT, "%zu splits of a KV cache for %zu positions: at most one a position",
+                       lim->splits, lim->max_len);
+    ASSERT(lim->n_layers && lim->n_kv && lim->head_dim && lim->max_seqs && lim->max_len);
+    return 0;
+}
+
 int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct err *e)
 {
-    int rc;
+    int rc = kv_check_limits(type, lim, e);
 
-    *c = (struct kv){.type = find(type), .lim = *lim, .dp = row_dims(lim)};
-    if (!c->type)
-        return err_set(e, ERR_INPUT, "KV cache type %s is not known", type);
-    if (lim->block % KERN_TILE != 0 || lim->block > 4096 || (lim->block & (lim->block - 1)) != 0) {
-        c->type = NULL;
-        return err_set(e, ERR_INPUT, "block size %zu is not a power of two from 16 to 4096", lim->block);
-    }
-    c->tile_bytes = c->dp * KERN_TILE * dtype_bytes(lim->dtype);
-    rc = c->type->open(c, e);
+    *c = (struct kv){.lim = *lim};
     if (rc)
+        return rc;
+    c->dp = row_dims(lim);
+    c->tile_bytes = kv_tile_bytes(lim);
+    c->lim.block = kv_block(type, lim);
+    c->group_of = mem_zalloc(lim->n_layers, sizeof(*c->group_of), MEM_KV);
+    rc = c->group_of ? form_groups(c, e) : err_nomem(e, "the KV cache");
+    if (rc == 0) {
+        c->type = find(type);
+        rc = c->type->open(c, e);
+    }
+    if (rc) {
+        mem_free(c->group_of);
         *c = (struct kv){0};
+    }
     return rc;
+}
+
+void kv_close(struct kv *c)
+{
+    if (c->type)
+        c->type->close(c);
+    mem_free(c->group_of);
+    *c = (struct kv){0};
+}
+
+/* ---- calls ---- */
+
+static void check_seq(const struct kv *c, size_t seq, size_t n)
+{
+    ASSERT(seq < c->lim.max_seqs && n <= c->lim.max_len, "sequence %zu of %zu, %zu rows of %zu", seq,
+           c->lim.max_seqs, n, c->lim.max_len);
 }
 
 int kv_reserve(struct kv *c, size_t seq, size_t n)
 {
-    ASSERT(seq < c->lim.max_seqs && n <= c->lim.max_len, "sequence %zu, %zu rows", seq, n);
+    check_seq(c, seq, n);
     return c->type->reserve(c, seq, n);
 }
 
-void kv_truncate(struct kv *c, size_t seq, size_t n)
+int kv_truncate(struct kv *c, size_t seq, size_t n)
 {
-    c->type->truncate(c, seq, n);
+    check_seq(c, seq, n);
+    return c->type->truncate(c, seq, n);
 }
 
 void kv_release(struct kv *c, size_t seq)
 {
-    c->type->truncate(c, seq, 0);
+    check_seq(c, seq, 0);
+    c->type->truncate(c, seq, 0); /* to nothing: cannot fail */
 }
 
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
+    check_seq(c, from, n);
+    check_seq(c, to, n);
     return c->type->fork(c, from, n, to);
+}
+
+void kv_advance(struct kv *c, size_t seq, size_t pos)
+{
+    check_seq(c, seq, pos);
+    if (c->type->advance)
+        c->type->advance(c, seq, pos);
+}
+
+bool kv_sees(const struct kv *c, size_t seq, size_t n)
+{
+    check_seq(c, seq, n);
+    return !c->type->sees || c->type->sees(c, seq, n);
+}
+
+void kv_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash)
+{
+    check_seq(c, seq, (block + 1) * c->lim.block);
+    if (c->type->publish)
+        c->type->publish(c, seq, block, hash);
+}
+
+size_t kv_lookup(const struct kv *c, const struct kv_hash *hash, size_t n)
+{
+    return c->type->lookup ? c->type->lookup(c, hash, n) : 0;
+}
+
+void kv_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n)
+{
+    check_seq(c, seq, n * c->lim.block);
+    ASSERT(kv_lookup(c, hash, n) == n);
+    if (n)
+        c->type->adopt(c, seq, hash, n);
 }
 
 struct kv_view kv_view(const struct kv *c, size_t seq)
 {
+    check_seq(c, seq, 0);
     return c->type->view(c, seq);
 }
 
@@ -88,14 +311,13 @@ size_t kv_bytes(const struct kv *c)
     return c->type->bytes(c);
 }
 
-size_t kv_token_bytes(const struct kv_limits *lim)
+size_t kv_held_bytes(const struct kv *c, size_t seq)
 {
-    return lim->n_layers * 2 * lim->n_kv * row_dims(lim) * dtype_bytes(lim->dtype);
+    check_seq(c, seq, 0);
+    return c->type->held(c, seq);
 }
 
-void kv_close(struct kv *c)
+int kv_check(const struct kv *c, struct err *e)
 {
-    if (c->type)
-        c->type->close(c);
-    *c = (struct kv){0};
+    return c->type->check(c, e);
 }

@@ -1,62 +1,156 @@
 /* kv.h - KV caches: where the rows of a sequence lie.
  *
- * A cache hands out tiles of 16 token rows and answers with a table of tile numbers per sequence, the same
- * for all layers and heads, plus the base addresses of each layer (ops/batch.h, struct kv_view). It never
- * looks into the rows. Types are rows of types.def, one file each. Exhaustion is ERR_NOSPACE (a budget) or
- * ERR_NOMEM, never an abort: nothing changes then. Not thread safe; called between steps only.
+ * A cache hands out tiles of 16 token rows and answers with tables of tile numbers per sequence, one for each group
+ * of layers that see equally far, plus the base addresses of each layer (ops/batch.h, struct kv_view). It never
+ * looks into the rows; kv_wire.h alone does. Types are rows of types.def, one file each. Exhaustion is ERR_NOSPACE
+ * (a budget) or ERR_NOMEM, rows that a window has dropped are KV_GONE; none of them is an abort, and after each
+ * nothing has changed. Not thread safe; called between steps only.
+ *
+ * Rows below the length of a sequence (the last reserve, truncate, fork, adopt) are final; those that a reserve adds
+ * may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row.
  */
 #ifndef GALLOP_KV_KV_H
 #define GALLOP_KV_KV_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
+#include "base/pool.h"
 #include "ops/batch.h"
 
-enum { KV_DEFAULT_BLOCK = 64 };
+enum {
+    KV_GONE =
+        64, /* a code beside those of err.h: rows that are asked for have been dropped; compute them again */
+    KV_MAX_GROUPS = 8,
+    KV_MIN_BLOCK = 16,
+    KV_MAX_BLOCK = 256
+};
+
+enum kv_layout {
+    KV_HEAD_MAJOR, /* pooled types: [K, V][n_kv][blocks][rows of a block] */
+    KV_BLOCK_MAJOR /* [blocks][n_kv][K, V][rows of a block] */
+};
 
 struct kv_limits {
     size_t n_layers, n_kv, head_dim;
-    enum dtype dtype;   /* of the rows: DT_F32 or DT_BF16 */
-    size_t max_seqs;    /* sequence numbers run from 0 */
-    size_t max_len;     /* positions of one sequence */
-    size_t pool_tokens; /* budget of pooled types, rounded up to blocks */
-    size_t block;       /* rows of a block, a power of two from 16; 0: KV_DEFAULT_BLOCK */
+    enum dtype dtype;      /* of the rows: DT_F32, DT_BF16 or DT_I8 */
+    size_t max_seqs;       /* sequence numbers run from 0 */
+    size_t max_len;        /* positions of one sequence */
+    size_t pool_tokens;    /* budget of rows of all sequences; pooled types round it up to blocks */
+    size_t block;          /* rows of a block, a power of two from 16 to 256; 0: kv_block() */
+    enum kv_layout layout; /* of pooled types */
+    size_t splits;         /* of bmc; 0: floor(sqrt(max_len)) */
+    size_t
+        step_tokens; /* most rows beyond what kv_advance() was told, in all sequences together; 0: any number */
+    const size_t
+        *window; /* [n_layers] a query at p sees rows from p + 1 - window on, 0: all; NULL: no window.
+                            * Borrowed for the cache's life */
+    struct pool
+        *touch; /* these threads touch the pool's pages at once; NULL: pages come when they are written */
+};
+
+/* Layers that see equally far share one tile table. Group 0 keeps all rows, if any layer does. */
+struct kv_group {
+    size_t window; /* 0: keeps all rows */
+    size_t n_layers;
+};
+
+struct kv_hash {
+    uint64_t w[2]; /* of the tokens of a block and of all before it */
 };
 
 struct kv;
 
 struct kv_type {
     const char *name;
+    bool pooled;      /* reserves its budget at open */
+    size_t max_block; /* largest block chosen automatically */
     int (*open)(struct kv *c, struct err *e);
-    /* Rows [0, n) of SEQ will be addressable. May move rows. */
     int (*reserve)(struct kv *c, size_t seq, size_t n);
-    void (*truncate)(struct kv *c, size_t seq, size_t n); /* rows from N on are not needed */
-    int (*fork)(struct kv *c, size_t from, size_t n,
-                size_t to);                                 /* TO (empty) gets the first N rows of FROM */
-    struct kv_view (*view)(const struct kv *c, size_t seq); /* valid until the next reserve */
+    int (*truncate)(struct kv *c, size_t seq, size_t n);
+    int (*fork)(struct kv *c, size_t from, size_t n, size_t to);
+    void (*advance)(struct kv *c, size_t seq, size_t pos);                        /* NULL: keeps all rows */
+    void (*publish)(struct kv *c, size_t seq, size_t block, struct kv_hash hash); /* NULL: shares nothing */
+    size_t (*lookup)(const struct kv *c, const struct kv_hash *hash, size_t n);
+    void (*adopt)(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n);
+    bool (*sees)(const struct kv *c, size_t seq, size_t n); /* NULL: always */
+    struct kv_view (*view)(const struct kv *c, size_t seq);
+    size_t (*bytes)(const struct kv *c);
+    size_t (*held)(const struct kv *c, size_t seq);
+    int (*check)(const struct kv *c, struct err *e);
     void (*close)(struct kv *c);
-    size_t (*bytes)(const struct kv *c); /* held now */
 };
 
 struct kv {
     const struct kv_type *type;
-    struct kv_limits lim;
+    struct kv_limits lim;  /* block filled in */
     size_t dp, tile_bytes; /* dims of a stored row; bytes of a K (or V) tile of one head */
-    void *state;           /* the type's */
+    struct kv_group group[KV_MAX_GROUPS];
+    size_t n_groups;
+    uint8_t *group_of; /* [n_layers] */
+    void *state;       /* the type's */
 };
 
 bool kv_type_known(const char *name);
-const char *kv_type_name(size_t i); /* of the I-th line of types.def; NULL: there are no more */
+bool kv_type_pooled(const char *name); /* reserves its budget at open; false also for unknown names */
+const char *kv_type_name(size_t i);    /* of the I-th line of types.def; NULL: there are no more */
+
+bool kv_layout_of_name(const char *name, enum kv_layout *layout); /* "head_major", "block_major" */
+const char *kv_layout_name(enum kv_layout layout);
+
+/* TYPE is known and can be opened with LIM; ERR_INPUT and a sentence otherwise. */
+int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e);
 int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct err *e);
+void kv_close(struct kv *c); /* a zeroed one is fine */
+
+/* Rows [0, n) of SEQ will be addressable, apart from those below a window. May move rows. */
 int kv_reserve(struct kv *c, size_t seq, size_t n);
-void kv_truncate(struct kv *c, size_t seq, size_t n);
+
+/* Rows from N on are not needed. KV_GONE: a query at N would see rows that were dropped. */
+int kv_truncate(struct kv *c, size_t seq, size_t n);
 void kv_release(struct kv *c, size_t seq); /* all rows of SEQ */
+
+/* TO (empty) gets the first N rows of FROM, of windows what a query at N sees. KV_GONE as in kv_truncate(). */
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to);
-struct kv_view kv_view(const struct kv *c, size_t seq);
-size_t kv_bytes(const struct kv *c);
-size_t kv_token_bytes(const struct kv_limits *lim); /* of one token in all layers */
-void kv_close(struct kv *c);                        /* a zeroed one is fine */
+
+/* No query of SEQ below POS will come: what only those see may be given back. dynamic and bmc keep all rows. */
+void kv_advance(struct kv *c, size_t seq, size_t pos);
+
+/* A query at N of SEQ would find all rows that it sees. */
+bool kv_sees(const struct kv *c, size_t seq, size_t n);
+
+/* Block number BLOCK of SEQ, all rows of which are final, can be found under HASH from now on, also when SEQ is gone
+ * and until its place is needed. Types other than paged ignore it. */
+void kv_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash);
+
+/* How many blocks, those named by HASH [n] one after the other, can be adopted now. */
+size_t kv_lookup(const struct kv *c, const struct kv_hash *hash, size_t n);
+
+/* SEQ (empty) gets N blocks of rows, N at most what kv_lookup() said; of windows what a query behind them sees. */
+void kv_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n);
+
+struct kv_view kv_view(const struct kv *c, size_t seq); /* valid until the next call that changes the cache */
+size_t kv_bytes(const struct kv *c); /* of memory held now, by all sequences and free blocks */
+size_t kv_held_bytes(const struct kv *c, size_t seq); /* of the blocks (or the region) of one sequence */
+
+/* Tests: every block is free or held as often as it is counted. ERR_INPUT and a sentence otherwise. */
+int kv_check(const struct kv *c, struct err *e);
+
+/* ---- arithmetic, before there is a cache ---- */
+
+/* Rows of a block of TYPE: lim->block, or else the largest power of two from 16 on whose K and V rows of all heads
+ * take a quarter of the level 2 cache and that is at most a quarter of the smallest window. */
+size_t kv_block(const char *type, const struct kv_limits *lim);
+size_t kv_token_bytes(const struct kv_limits *lim);                  /* of one token in all layers */
+size_t kv_seq_bytes(const struct kv_limits *lim, size_t n);          /* of N rows, less those below windows */
+size_t kv_pool_bytes(const char *type, const struct kv_limits *lim); /* that a pooled type reserves */
+size_t kv_budget_bytes(const char *type,
+                       const struct kv_limits *lim); /* the same, or what others may grow to */
+size_t kv_pool_fit(const char *type, struct kv_limits lim,
+                   size_t bytes);                  /* largest pool_tokens within BYTES */
+size_t kv_first_row(size_t window, size_t pos);    /* that a query at POS sees */
+size_t kv_tile_bytes(const struct kv_limits *lim); /* of K or of V of one head */
 
 #endif

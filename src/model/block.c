@@ -68,7 +68,9 @@ int block_tensor_of(struct model *m, const char *name, const struct block_shape 
 int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use,
                  const struct view **v, struct err *e)
 {
-    return block_tensor_of(m, name, &(struct block_shape){.n_dims = cols ? 2 : 1, .size = {rows, cols}}, use, v, e);
+    const struct block_shape shape = {.n_dims = cols ? 2 : 1, .size = {rows, cols}};
+
+    return block_tensor_of(m, name, &shape, use, v, e);
 }
 
 int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols, struct err *e)
@@ -151,7 +153,8 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
     }
     if (d->fp32) {
         desc.dtype = DT_F32;
-        backend = backend && strcmp(backend, "native") == 0 ? backend : NULL; /* the user chose for the matrices beside it */
+        /* what else the user chose is meant for the matrices beside it */
+        backend = backend && strcmp(backend, "native") == 0 ? backend : NULL;
     }
     if ((rc = linear_open(w, &desc, backend, m->pool, e)) != 0)
         return rc;

@@ -35,8 +35,8 @@ int block_norm(struct model *m, struct norm *w, const char *module, size_t n, do
                bool bias, float add, struct err *e);
 void block_norm_close(struct norm *w);
 
-/* A linear of up to four modules joined along their outputs. The same name pointer twice in a row is one module used
- * twice. */
+/* A linear of up to four modules joined along their outputs. The same name pointer twice in a row is one
+ * module used twice. */
 struct block_part {
     const char *module;
     size_t n;

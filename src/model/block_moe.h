@@ -23,16 +23,16 @@ struct block_moe {
     size_t n_experts, top_k, inner;
 };
 
-/* Opens *out: router, experts, sizes; gating and activation are left zero for the caller to set. Notes the largest sizes
- * in m->info. On failure *out is NULL or half open: block_moe_close() takes both. */
+/* Opens *out: router, experts, sizes; gating and activation are left zero for the caller to set. Notes the
+ * largest sizes in m->info. On failure *out is NULL or half open: block_moe_close() takes both. */
 int block_moe(struct model *m, struct moe **out, const struct block_moe *d, struct err *e);
 void block_moe_close(struct moe *w); /* and frees it; NULL is fine */
 
 /* The RMSNorm in front of a mixture: its result stays fp32, for the router. */
 int block_moe_norm(struct model *m, struct norm *w, const char *module, double eps, struct err *e);
 
-/* What config.json says of the mixtures: experts of a layer under KEYS (of which the first wins; NULL: only one), how many
- * a token takes under TOP_KEY. The values before are the class's defaults. */
+/* What config.json says of the mixtures: experts of a layer under KEYS (of which the first wins; NULL: only
+ * one), how many a token takes under TOP_KEY. The values before are the class's defaults. */
 struct block_moe_sizes {
     int64_t n_experts, top_k;
 };

@@ -43,8 +43,13 @@ int decoder_attention(struct model *m, struct block_layer *w, const char *at, co
                                .k = E,
                                .bias = c->qkv_bias,
                                .wide = true};
-    struct block_linear out = {
-        .name = o_proj, .kind = OP_OUT, .part = {{o_proj, E}}, .n_parts = 1, .k = q, .bias = c->out_bias, .wide = c->out_wide};
+    struct block_linear out = {.name = o_proj,
+                               .kind = OP_OUT,
+                               .part = {{o_proj, E}},
+                               .n_parts = 1,
+                               .k = q,
+                               .bias = c->out_bias,
+                               .wide = c->out_wide};
     int rc;
 
     if (c->fused) {
@@ -154,6 +159,24 @@ static const char *find_prefix(const struct model *m)
     return before[0];
 }
 
+/* What the cache needs to know of windows. A chunk is never longer than a window of its size. */
+static int note_windows(struct model *m, const struct decoder *w, struct err *e)
+{
+    size_t *window = arena_zalloc(&m->arena, m->info.n_layers, sizeof(*window));
+    bool any = false;
+
+    if (!window)
+        return err_nomem(e, "the windows");
+    for (size_t l = 0; l < m->info.n_layers; l++) {
+        const struct attn *a = &w->layer[l].attn;
+
+        window[l] = a->chunk ? a->chunk : a->window;
+        any |= window[l] != 0;
+    }
+    m->info.window = any ? window : NULL;
+    return 0;
+}
+
 int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_layer *open_layer,
                  struct err *e)
 {
@@ -180,7 +203,8 @@ int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_l
         if (m->opt.progress)
             m->opt.progress(m->opt.progress_ctx, l + 1, i->n_layers);
     }
-    if ((rc = block_norm(m, &w->norm, block_name(m, "%snorm", prefix), i->hidden, c->eps, false, false,
+    if ((rc = note_windows(m, w, e)) != 0 ||
+        (rc = block_norm(m, &w->norm, block_name(m, "%snorm", prefix), i->hidden, c->eps, false, false,
                          c->norm_add, e)) != 0)
         return rc;
     return block_head(m, &w->head,

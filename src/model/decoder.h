@@ -26,8 +26,8 @@ struct decoder_config {
     const char *act_key, *act_name;
     bool tied, mlp_bias;
     bool qkv_bias, out_bias;
-    bool out_wide; /* not a key: o_proj's input is not rounded to bf16, for the sake of the routers behind it */
     /* not keys of the config */
+    bool out_wide;   /* o_proj's input is not rounded to bf16, for the sake of the routers behind it */
     float norm_add;  /* added to every norm weight (Gemma 3 stores w - 1) */
     bool qk_norm;    /* self_attn.q_norm, k_norm */
     size_t *window;  /* [L], 0: the layer sees all; or NULL */

@@ -1,12 +1,12 @@
 /* gemma4.c - Gemma 4: the text model, and the text tower of the multimodal one (Gemma4ForCausalLM,
  * Gemma4ForConditionalGeneration).
  *
- * Norms in front of and behind each block, heads of q, k and v normed (v without weights), scores not scaled. Global layers
- * have heads of their own size and number, turn a part of them, and may use the keys as values; local ones see a window.
- * The last layers may use the keys and values of an earlier layer of their kind. Beside the token's embedding there may be
- * one for each layer, and beside the MLP a mixture of experts with a router of its own. Each layer's output is multiplied
- * by a stored number. Reference: transformers, models/gemma4/modeling_gemma4.py.
- */
+ * Norms in front of and behind each block, heads of q, k and v normed (v without weights), scores not scaled.
+ * Global layers have heads of their own size and number, turn a part of them, and may use the keys as values;
+ * local ones see a window. The last layers may use the keys and values of an earlier layer of their kind.
+ * Beside the token's embedding there may be one for each layer, and beside the MLP a mixture of experts with
+ * a router of its own. Each layer's output is multiplied by a stored number. Reference: transformers,
+ * models/gemma4/modeling_gemma4.py. / */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,8 @@ struct more {
     size_t P;                /* 0: there are none */
 };
 
-/* Layer l's share of the per-layer embeddings of all tokens, weighed by what the layer made: x += norm(proj(act(gate x) * e)). */
+/* Layer l's share of the per-layer embeddings of all tokens, weighed by what the layer made: x +=
+ * norm(proj(act(gate x) * e)). */
 static void layer_input(const struct model *m, const struct block_layer *w, const struct more_layer *v,
                         size_t l, const struct sink *o, struct work *s, size_t T, size_t P)
 {
@@ -150,7 +151,8 @@ static int read_kinds(struct model *m, struct gemma4_config *c, struct err *e)
     return 0;
 }
 
-/* Heads of each layer: global_head_dim and num_global_key_value_heads, or per_layer_config, an object of what differs. */
+/* Heads of each layer: global_head_dim and num_global_key_value_heads, or per_layer_config, an object of
+ * what differs. */
 static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err *e)
 {
     struct model_info *i = &m->info;
@@ -510,7 +512,8 @@ static int read_config(struct model *m, struct gemma4_config *c, struct err *e)
     return 0;
 }
 
-/* Attention to later tokens is for images alone ("vision"), which do not come here; "all" is another model. */
+/* Attention to later tokens is for images alone ("vision"), which do not come here; "all" is another
+ * model. */
 static int read_direction(struct model *m, struct err *e)
 {
     const char *which;

@@ -1,10 +1,10 @@
 /* gpt_oss.c - OpenAI's gpt-oss (GptOssForCausalLM).
  *
- * Llama's layer with biases on q, k, v and o, a learned sink a head that takes part in the softmax and gives nothing, a
- * window in every second layer, and a mixture of experts whose gate and up are clamped and whose router, experts and all
- * have biases: softmax over the chosen logits alone. Experts are stored as bf16 [experts, in, out] or as MXFP4 with the
- * rows of gate and up interleaved. Reference: transformers, models/gpt_oss/modeling_gpt_oss.py.
- */
+ * Llama's layer with biases on q, k, v and o, a learned sink a head that takes part in the softmax and gives
+ * nothing, a window in every second layer, and a mixture of experts whose gate and up are clamped and whose
+ * router, experts and all have biases: softmax over the chosen logits alone. Experts are stored as bf16
+ * [experts, in, out] or as MXFP4 with the rows of gate and up interleaved. Reference: transformers,
+ * models/gpt_oss/modeling_gpt_oss.py. / */
 #include <string.h>
 
 #include "model/block_moe.h"
@@ -74,8 +74,15 @@ static int open_layer(struct model *m, struct block_layer *w, const char *at, si
                           .top_k = (size_t)own->moe.top_k,
                           .inner = m->info.inner};
     const char *norm = block_name(m, "%s.post_attention_layernorm", at);
+    const char *apart = block_name(m, "%s.mlp.experts.0.gate_proj.weight", at);
     int rc;
 
+    if (apart && weights_has(m->weights, apart)) { /* GGUF stacks gate and up apart */
+        d.stored = BLOCK_EXPERTS_APART;
+        d.gate = "gate_proj";
+        d.up = "up_proj";
+        d.down = "down_proj";
+    }
     if ((rc = decoder_attention(m, w, at, c, e)) != 0 || (rc = open_sinks(m, &w->attn, e)) != 0 ||
         (rc = block_moe_norm(m, &w->norm_mlp, norm, c->eps, e)) != 0 ||
         (rc = block_moe(m, &w->moe, &d, e)) != 0)

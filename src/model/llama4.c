@@ -1,11 +1,11 @@
 /* llama4.c - Llama 4: the text model, and the text tower of the multimodal one (Llama4ForCausalLM,
  * Llama4ForConditionalGeneration).
  *
- * Three of four layers turn q and k in pairs (2i, 2i + 1), norm their heads without weights after that, and see only the
- * chunk of positions that the row lies in; the others have no rope, see all, and scale q by the logarithm of the
- * position. Every layer, or every second, has a mixture of experts: sigmoid of the chosen logits, which multiplies what
- * goes in, beside an expert that all tokens take. Reference: transformers, models/llama4/modeling_llama4.py.
- */
+ * Three of four layers turn q and k in pairs (2i, 2i + 1), norm their heads without weights after that, and
+ * see only the chunk of positions that the row lies in; the others have no rope, see all, and scale q by the
+ * logarithm of the position. Every layer, or every second, has a mixture of experts: sigmoid of the chosen
+ * logits, which multiplies what goes in, beside an expert that all tokens take. Reference: transformers,
+ * models/llama4/modeling_llama4.py. / */
 #include "model/block_moe.h"
 #include "model/decoder.h"
 
@@ -125,7 +125,8 @@ static int open_layer(struct model *m, struct block_layer *w, const char *at, si
     return open_mlp(m, &w->mlp, block_name(m, "%s.shared_expert", module), (size_t)base->inner, c, e);
 }
 
-/* Which layers turn, by no_rope_layers (of which 1 means that it does) or no_rope_layer_interval; which see chunks. */
+/* Which layers turn, by no_rope_layers (of which 1 means that it does) or no_rope_layer_interval; which
+ * see chunks. */
 static int read_ropes(struct model *m, struct llama4_config *c, struct err *e)
 {
     size_t L = m->info.n_layers, n;

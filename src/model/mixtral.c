@@ -1,8 +1,8 @@
 /* mixtral.c - Mixtral (MixtralForCausalLM).
  *
- * Mistral's layer with a mixture of experts in place of the MLP: softmax over all router logits, the largest few of it
- * made to sum to one. Window in every layer, or none. Reference: transformers, models/mixtral/modeling_mixtral.py.
- */
+ * Mistral's layer with a mixture of experts in place of the MLP: softmax over all router logits, the largest
+ * few of it made to sum to one. Window in every layer, or none. Reference: transformers,
+ * models/mixtral/modeling_mixtral.py. / */
 #include "model/block_moe.h"
 #include "model/decoder.h"
 

@@ -20,10 +20,12 @@ enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096 };
 
 struct model_info {
     size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len; /* largest of the layers */
+    const size_t *
+        window; /* [L] keys in front of a row that a layer can see, with its own, 0: all; NULL: all see all */
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
     bool fixed_positions;                  /* learned positions: max_len cannot be passed */
-    float logit_softcap;   /* of the logits, 0: none */
+    float logit_softcap;                   /* of the logits, 0: none */
     size_t wide_k, wide_n;                 /* largest sides of the wide linears */
     size_t n_experts, top_k, expert_inner; /* largest of the mixtures of experts; 0: there is none */
     size_t extra;                          /* floats a token of the architecture's own use (struct work) */

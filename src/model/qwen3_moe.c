@@ -1,9 +1,9 @@
 /* qwen3_moe.c - Qwen3 with experts (Qwen3MoeForCausalLM).
  *
- * Qwen3's layer; a mixture of experts in place of the MLP in layers that mlp_only_layers does not name and whose
- * number plus one is a multiple of decoder_sparse_step. Softmax over all router logits; the chosen weights are made to
- * sum to one only where norm_topk_prob says so. Reference: transformers, models/qwen3_moe/modeling_qwen3_moe.py.
- */
+ * Qwen3's layer; a mixture of experts in place of the MLP in layers that mlp_only_layers does not name and
+ * whose number plus one is a multiple of decoder_sparse_step. Softmax over all router logits; the chosen
+ * weights are made to sum to one only where norm_topk_prob says so. Reference: transformers,
+ * models/qwen3_moe/modeling_qwen3_moe.py. / */
 #include "model/block_moe.h"
 #include "model/decoder.h"
 

@@ -19,13 +19,14 @@ struct kv_layer {
     char *k, *v; /* borrowed */
     size_t block_bytes, head_bytes, tile_bytes;
     unsigned block_shift;
-    int group; /* which tile table counts: 0 keeps all rows, 1.. are windows */
+    int group; /* which tile table counts: layers that see equally far share one */
 };
 
 /* One sequence's place in the cache, for all layers. */
 struct kv_view {
     const struct kv_layer *layer; /* [L] borrowed */
-    const uint32_t *const *tile;  /* [groups] tables of tile numbers, by position / 16; borrowed */
+    const uint32_t *const *tile;  /* [groups] tables of tile numbers, by position / 16; borrowed. Tiles that no
+                                   * query of the layer can see any more may be one tile of zeros */
 };
 
 struct batch_seq {

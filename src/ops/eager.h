@@ -24,6 +24,7 @@ struct eager_limits {
     size_t hidden;                  /* E */
     size_t n_layers;
     enum dtype dtype;        /* act type */
+    enum dtype kv_dtype;     /* of the rows in the cache: DT_F32, DT_BF16 or DT_I8 */
     bool native[OP_N_KINDS]; /* reference kernels for this kind, as the user asked */
 };
 

@@ -155,25 +155,49 @@ static char *tile_at(char *base, const struct kv_layer *l, uint32_t tile, size_t
 
 /* ---- phase one: store k and v, pack q ---- */
 
-static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
+/* The layouts of the three types are those of kern.h, struct kern_attn. */
+static void put_f32(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
+    float *ko = (float *)(void *)kt, *vo = (float *)(void *)vt;
+
+    for (size_t i = 0; i < j->w->d; i++)
+        ko[i * KERN_TILE + slot] = k[i];
+    memcpy(vo + slot * j->w->dp, v, j->w->d * sizeof(float));
+}
+
+static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k,
+                     const float *v)
+{
+    uint16_t *ko = (uint16_t *)(void *)kt, *vo = (uint16_t *)(void *)vt, row[MAX_DIM];
     size_t d = j->w->d, dp = j->w->dp;
 
-    if (j->g->lim.dtype == DT_BF16) {
-        uint16_t *ko = (uint16_t *)(void *)kt, *vo = (uint16_t *)(void *)vt, row[MAX_DIM];
+    j->g->attn_k.to_bf16(row, k, d);
+    for (size_t i = 0; i < d; i++)
+        ko[(i / 2 * KERN_TILE + slot) * 2 + i % 2] = row[i];
+    j->g->attn_k.to_bf16(row, v, d);
+    for (size_t i = 0; i < d; i++)
+        vo[(slot / 2 * dp + i) * 2 + slot % 2] = row[i];
+}
 
-        j->g->attn_k.to_bf16(row, k, d);
-        for (size_t i = 0; i < d; i++)
-            ko[(i / 2 * KERN_TILE + slot) * 2 + i % 2] = row[i];
-        j->g->attn_k.to_bf16(row, v, d);
-        for (size_t i = 0; i < d; i++)
-            vo[(slot / 2 * dp + i) * 2 + slot % 2] = row[i];
-    } else {
-        float *ko = (float *)(void *)kt, *vo = (float *)(void *)vt;
+static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
+{
+    int8_t *ko = (int8_t *)kt, *vo = (int8_t *)vt, row[MAX_DIM];
+    size_t d = j->w->d, dp = j->w->dp;
+    float *k_scale = (float *)(void *)(kt + KERN_TILE * dp),
+          *v_scale = (float *)(void *)(vt + KERN_TILE * dp);
 
-        for (size_t i = 0; i < d; i++)
-            ko[i * KERN_TILE + slot] = k[i];
-        memcpy(vo + slot * dp, v, d * sizeof(float));
+    j->g->attn_k.to_i8(row, &k_scale[slot], k, d);
+    for (size_t i = 0; i < d; i++)
+        ko[i * KERN_TILE + slot] = row[i];
+    j->g->attn_k.to_i8(vo + slot * dp, &v_scale[slot], v, d);
+}
+
+static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
+{
+    switch (j->g->lim.kv_dtype) {
+    case DT_I8: put_i8(j, kt, vt, slot, k, v); break;
+    case DT_BF16: put_bf16(j, kt, vt, slot, k, v); break;
+    default: put_f32(j, kt, vt, slot, k, v);
     }
 }
 
@@ -275,14 +299,22 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     return t;
 }
 
+static void score_chunk(const struct eager *g, const struct kern_attn *a)
+{
+    switch (g->lim.kv_dtype) {
+    case DT_I8: g->attn_k.attn_i8(a); break;
+    case DT_BF16: g->attn_k.attn_bf16(a); break;
+    default: g->attn_k.attn_f32(a);
+    }
+}
+
 /* Scores rows [r0, r0 + m) of Q's stacked rows of one kv head against one chunk. */
 static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r0, size_t m,
                   size_t c, const struct thread_buffers *t, float *out, float *max, float *sum)
 {
     const struct attn *w = j->w;
     const struct kv_layer *l = &q->kv.layer[j->index];
-    size_t G = w->n_heads / w->n_kv, start = c * KERN_CHUNK, es = j->g->lim.dtype == DT_BF16 ? 2 : 4,
-           tiles = 0;
+    size_t G = w->n_heads / w->n_kv, start = c * KERN_CHUNK, tiles = 0, first = KERN_CHUNK_TILES;
     struct kern_attn a = {.k_tile = t->k,
                           .v_tile = t->v,
                           .lo = t->lo,
@@ -306,17 +338,17 @@ static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t he
         t->hi[r] = (int32_t)hi;
         if ((hi + KERN_TILE - 1) / KERN_TILE > tiles)
             tiles = (hi + KERN_TILE - 1) / KERN_TILE;
+        if (lo < hi && lo / KERN_TILE < first)
+            first = lo / KERN_TILE;
     }
-    for (size_t i = 0; i < tiles; i++) {
-        uint32_t tile = q->kv.tile[l->group][start / KERN_TILE + i];
+    for (size_t i = 0; i < tiles; i++) { /* tiles in front of the window may be gone: nobody looks at them */
+        uint32_t tile = q->kv.tile[l->group][start / KERN_TILE + (i < first && first < tiles ? first : i)];
+
         t->k[i] = tile_at(l->k, l, tile, head);
         t->v[i] = tile_at(l->v, l, tile, head);
     }
     a.n_tiles = tiles;
-    if (es == 2)
-        j->g->attn_k.attn_bf16(&a);
-    else
-        j->g->attn_k.attn_f32(&a);
+    score_chunk(j->g, &a);
 }
 
 /* Sink, division and the way out of one stacked row. */

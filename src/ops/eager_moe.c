@@ -2,10 +2,9 @@
  *
  * Rows of one expert lie together in the grouped buffers, experts ascending, tokens ascending within one. All
  * experts' panels are one pile that the threads take from, so a decode step of a few tokens meets at as many
- * barriers as a dense MLP. A token's results are added by whoever has its row, in ascending order of the experts'
- * numbers: neither the batch nor the threads can change a bit, because each element of a linear has one sum
- * whoever computes it.
- */
+ * barriers as a dense MLP. A token's results are added by whoever has its row, in ascending order of the
+ * experts' numbers: neither the batch nor the threads can change a bit, because each element of a linear has
+ * one sum whoever computes it. / */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -75,7 +74,8 @@ size_t eager_moe_bytes(const struct eager_limits *lim)
 
 /* ---- routing ---- */
 
-/* The K largest logits, largest first; of equal ones the lower expert. NaN is never larger, but K experts come out. */
+/* The K largest logits, largest first; of equal ones the lower expert. NaN is never larger, but K experts
+ * come out. */
 static void choose(const float *logit, size_t n, size_t k, uint32_t *top)
 {
     size_t have = 0;
@@ -233,7 +233,8 @@ static void run_experts(struct moe_job *j, bool down)
     pool_run(j->g->pool, panels_share, j);
 }
 
-/* GPT-OSS: (up + 1) * gate * sigmoid(alpha gate) = silu(alpha gate) * (up + 1) / alpha, both clamped before. */
+/* GPT-OSS: (up + 1) * gate * sigmoid(alpha gate) = silu(alpha gate) * (up + 1) / alpha, both clamped
+ * before. */
 static void clamp_row(const struct moe *w, float *gate, float *up)
 {
     for (size_t i = 0; i < w->inner; i++)

@@ -36,7 +36,8 @@ bool linear_backend_known(const char *name)
 }
 
 /* Elements of a row of MXFP4 whose scales lie apart. */
-static void mx4_elements(const struct view *v, const struct view *scale, size_t i, size_t k0, size_t n, float *out)
+static void mx4_elements(const struct view *v, const struct view *scale, size_t i, size_t k0, size_t n,
+                         float *out)
 {
     const uint8_t *row = (const uint8_t *)v->data + i * v->stride[0] / 2;
     uint8_t block[17], byte;
@@ -135,7 +136,8 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
                      d->name);
         goto fail;
     }
-    if (l->backend->scratch_bytes && (rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e)) != 0)
+    if (l->backend->scratch_bytes &&
+        (rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e)) != 0)
         goto fail;
     pool_run(pool, pack_share, &job);
     return 0;

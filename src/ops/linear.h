@@ -25,8 +25,9 @@ struct linear_desc {
     enum op_kind kind;
     const struct view *part[LINEAR_MAX_PARTS]; /* [n_i, k] each, any strides and weight dtype */
     const struct view *bias[LINEAR_MAX_PARTS]; /* [n_i] or NULL */
-    const struct view *scale[LINEAR_MAX_PARTS]; /* [n_i, k / 32] U8: the part (DT_MXFP4) is 16 bytes of nibbles a block and
-                                                   its scales lie here, as in GPT-OSS; NULL: scales are in the blocks */
+    const struct view *scale[LINEAR_MAX_PARTS]; /* [n_i, k / 32] U8: the part (DT_MXFP4) is 16 bytes of
+                                                   nibbles a block and its scales lie here, as in GPT-OSS;
+                                                   NULL: they are in the blocks */
     size_t n_parts;
     enum dtype dtype; /* computing type: DT_F32 or DT_BF16 */
     bool wide;        /* the input is fp32 and must not be rounded, also where dtype is bf16 */
@@ -63,13 +64,13 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
                 struct err *e);
 void linear_close(struct linear *l); /* a zeroed one is fine */
 
-/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL (the one it was opened with, or one with as much scratch). x in l->dtype with row stride ldx elements, y fp32.
- * */
+/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL (the one it was opened with, or one with as much
+ * scratch). x in l->dtype with row stride ldx elements, y fp32. */
 void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy,
                 size_t m);
 
-/* The panels [p0, p1) of KERN_NR columns of the same, by THREAD of a job of POOL: for callers that deal panels of several
- * linears themselves. */
+/* The panels [p0, p1) of KERN_NR columns of the same, by THREAD of a job of POOL: for callers that deal
+ * panels of several linears themselves. */
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *x, size_t ldx,
                        float *y, size_t ldy, size_t m, size_t p0, size_t p1);
 

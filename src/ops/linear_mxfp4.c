@@ -1,10 +1,11 @@
-/* linear_mxfp4.c - backend "mxfp4": weights stay in four bits and are unpacked panel by panel where they are used.
+/* linear_mxfp4.c - backend "mxfp4": weights stay in four bits and are unpacked panel by panel where they are
+ * used.
  *
- * Takes matrices all of whose parts are MXFP4, stored as GPT-OSS does (nibbles and scales in tensors of their own) or as
- * GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. A thread unpacks one panel into its
- * scratch and gives it to the gemm of the kernel table, so results equal those of the same weights unpacked at load.
- * Packed: [panel][k / 32], each 32 scales and [16][32] bytes (kern.h, mx4_f32).
- */
+ * Takes matrices all of whose parts are MXFP4, stored as GPT-OSS does (nibbles and scales in tensors of their
+ * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. A thread
+ * unpacks one panel into its scratch and gives it to the gemm of the kernel table, so results equal those of
+ * the same weights unpacked at load. Packed: [panel][k / 32], each 32 scales and [16][32] bytes (kern.h,
+ * mx4_f32). / */
 #include <string.h>
 
 #include "kern/kern.h"

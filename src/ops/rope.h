@@ -1,9 +1,9 @@
 /* rope.h - rotary positions: which frequency each pair of dims turns with, and the cosines of a step's rows.
  *
- * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, proportional, as Hugging Face transformers computes them
- * (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to fp32 where it
- * rounds them. Cosines are computed per step for the rows at hand, once for all layers, so nothing is sized
- * by the context length.
+ * Types: default, linear, dynamic (NTK), llama3, yarn, longrope, proportional, as Hugging Face transformers
+ * computes them (modeling_rope_utils.py, version 5): inverse frequencies, angles and factors are rounded to
+ * fp32 where it rounds them. Cosines are computed per step for the rows at hand, once for all layers, so
+ * nothing is sized by the context length.
  */
 #ifndef GALLOP_OPS_ROPE_H
 #define GALLOP_OPS_ROPE_H
@@ -14,7 +14,16 @@
 #include "base/err.h"
 #include "ops/batch.h"
 
-enum rope_type { ROPE_NONE, ROPE_DEFAULT, ROPE_LINEAR, ROPE_DYNAMIC, ROPE_LLAMA3, ROPE_YARN, ROPE_LONGROPE, ROPE_PROPORTIONAL };
+enum rope_type {
+    ROPE_NONE,
+    ROPE_DEFAULT,
+    ROPE_LINEAR,
+    ROPE_DYNAMIC,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_LONGROPE,
+    ROPE_PROPORTIONAL
+};
 
 /* What the config says; the reader of configs fills it (defaults included). */
 struct rope_params {

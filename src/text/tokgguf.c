@@ -12,7 +12,7 @@
 #include "text/tokids.h"
 #include "text/tokmerge.h"
 
-enum { MAX_TOKEN = 65535 };
+enum { MAX_TOKEN = 1024 };
 
 static const char meta_space[] = "\xe2\x96\x81";
 
@@ -81,13 +81,16 @@ static int add_piece(struct work *w, size_t i, const char *s, size_t n)
     return rc;
 }
 
-/* Special tokens of Phi-3 that leave the blanks behind them alone. */
-static bool strips(const struct jp_str *s)
+/* True if the special token S swallows the blanks behind it; of Phi-3's these do not. */
+static bool strips(const struct tokgguf *g, const struct jp_str *s)
 {
-    static const char *const not [] = {"<unk>", "<s>", "<|endoftext|>", "<|endofprompt|>", "<|startoftext|>"};
+    static const char *const silent[] = {"<unk>", "<s>", "<|endoftext|>", "<|endofprompt|>",
+                                         "<|startoftext|>"};
 
-    for (size_t i = 0; i < sizeof(not ) / sizeof(*not ); i++)
-        if (jp_is(s, not [i]))
+    if (!g->rstrip || g->lstrip)
+        return g->rstrip;
+    for (size_t i = 0; i < sizeof(silent) / sizeof(*silent); i++)
+        if (jp_is(s, silent[i]))
             return false;
     return true;
 }
@@ -106,7 +109,8 @@ static int add_tokens(struct work *w)
             continue;
         if ((rc = check_token(w, i)) != 0)
             return rc;
-        a.rstrip = w->g->rstrip && strips(s);
+        a.lstrip = w->g->lstrip;
+        a.rstrip = strips(w->g, s);
         if (w->type[i] == SPMBUILD_NORMAL || w->type[i] == SPMBUILD_BYTE)
             rc = add_piece(w, i, s->s, s->n);
         else if ((rc = tokadded_add(&w->t->added, a, s->s, s->n, w->e)) != 0)
@@ -240,10 +244,11 @@ static int build_llama(struct work *w)
     }
     if (rc == 0 && (rc = spmbuild_run(&b)) == 0)
         rc = add_around(w, g->bos >= 0);
-    for (size_t i = 0; rc == 0 && g->rstrip && i < w->t->added.n; i++) {
+    for (size_t i = 0; rc == 0 && i < w->t->added.n; i++) {
         struct tokadded_token *a = &w->t->added.token[i];
 
-        a->rstrip = strips(&g->token[a->id]);
+        a->lstrip = g->lstrip;
+        a->rstrip = strips(g, &g->token[a->id]);
     }
     return rc;
 }

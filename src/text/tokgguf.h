@@ -31,7 +31,8 @@ struct tokgguf {
     size_t n_merges;
     int64_t bos, eos, unk;                    /* TOKGGUF_UNSET: not said */
     int add_bos, add_eos, add_space, squeeze; /* TOKGGUF_UNSET, 0, 1 */
-    bool rstrip;                              /* special tokens swallow the blanks behind them (Phi-3) */
+    bool rstrip;                              /* special tokens swallow the blanks behind them (Phi-3), */
+    bool lstrip;                              /* and in front of them too, all of them (Phi-4) */
 };
 
 /* ERR_INPUT or ERR_UNSUPPORTED names the file and the field. */

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pty
+import resource
 import shutil
 import signal
 import ssl
@@ -315,6 +316,17 @@ def a_full_disk_is_seen_before_the_first_byte(home):
     world.add("org/huge", demo(), size={"model.safetensors": 1 << 60})
     bad(home.run("org/huge"), "a file of 2^60 bytes", "disk is full", str(1 << 60))
     check(not world.requests("org/huge", "cdn"), "its bytes are not asked for")
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3000000, 3000000))
+
+    world.add("org/full", demo())
+    p = subprocess.run([GALLOP, "run", "-m", "org/full", PROMPT], env=home.env, cwd=home.folder, capture_output=True,
+                       text=True, timeout=100, preexec_fn=small_files, restore_signals=False)
+    bad((p.returncode, p.stdout, p.stderr), "a write that fails", "org/full", ".incomplete: cannot write")
+    good(home.run("org/full"), "with room again")
+    check(world.requests("org/full", "cdn", "GET")[1][3].get("Range") == "bytes=3000000-", "what was written is kept")
 
 
 def a_text_needs_no_weights(home):

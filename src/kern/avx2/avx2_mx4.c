@@ -1,5 +1,5 @@
-/* avx2_mx4.c - MXFP4 panels to fp32 and bf16 panels: the four bits are looked up as the two bytes of a bf16, which are
- * the upper half of the fp32, and multiplied by the scale. */
+/* avx2_mx4.c - MXFP4 panels to fp32 and bf16 panels: the four bits are looked up as the two bytes of a bf16,
+ * which are the upper half of the fp32, and multiplied by the scale. */
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"

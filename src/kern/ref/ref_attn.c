@@ -12,6 +12,8 @@
 #include "kern/kmath.h"
 #include "tensor/dtype.h"
 
+enum type { F32, BF16, I8 }; /* of keys and values */
+
 static float dot_f32(const float *q, const float *tile, size_t token, size_t dp)
 {
     float s = 0;
@@ -28,6 +30,55 @@ static float dot_bf16(const float *q, const uint16_t *tile, size_t token, size_t
     for (size_t d = 0; d < dp; d++)
         s = fmaf(q[d], dtype_bf16_to_f32(tile[(d / 2 * KERN_TILE + token) * 2 + d % 2]), s);
     return s;
+}
+
+static float dot_i8(const float *q, const int8_t *tile, size_t token, size_t dp)
+{
+    float s = 0;
+
+    for (size_t d = 0; d < dp; d++)
+        s = fmaf(q[d], (float)tile[d * KERN_TILE + token], s);
+    return s;
+}
+
+/* The scale of a token, behind the bytes of its tile. */
+static float scale_i8(const void *tile, size_t token, size_t dp)
+{
+    return ((const float *)(const void *)((const int8_t *)tile + KERN_TILE * dp))[token];
+}
+
+static float dot(const struct kern_attn *a, const float *q, size_t j, enum type type)
+{
+    const void *tile = a->k_tile[j / KERN_TILE];
+    size_t token = j % KERN_TILE;
+
+    switch (type) {
+    case BF16: return dot_bf16(q, tile, token, a->dp);
+    case I8: return dot_i8(q, tile, token, a->dp) * scale_i8(tile, token, a->dp);
+    default: return dot_f32(q, tile, token, a->dp);
+    }
+}
+
+/* The weight P of token J as it multiplies values. */
+static float weight(const struct kern_attn *a, float p, size_t j, enum type type)
+{
+    switch (type) {
+    case BF16: return dtype_bf16_to_f32(dtype_f32_to_bf16(p));
+    case I8: return p * scale_i8(a->v_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
+    default: return p;
+    }
+}
+
+static float value(const struct kern_attn *a, size_t j, size_t d, enum type type)
+{
+    const void *tile = a->v_tile[j / KERN_TILE];
+    size_t t = j % KERN_TILE;
+
+    switch (type) {
+    case BF16: return dtype_bf16_to_f32(((const uint16_t *)tile)[(t / 2 * a->dp + d) * 2 + t % 2]);
+    case I8: return (float)((const int8_t *)tile)[t * a->dp + d];
+    default: return ((const float *)tile)[t * a->dp + d];
+    }
 }
 
 /* Turns the dots p[lo, hi) into weights in place; returns their maximum score and the sum of the weights. */
@@ -50,30 +101,21 @@ static float weigh(const struct kern_attn *a, float *p, size_t lo, size_t hi, fl
     return max;
 }
 
-static void attend_row(const struct kern_attn *a, size_t r, bool bf16)
+static void attend_row(const struct kern_attn *a, size_t r, enum type type)
 {
     size_t lo = (size_t)a->lo[r], hi = a->hi[r] > a->lo[r] ? (size_t)a->hi[r] : lo;
     float *p = a->scratch, *out = a->out + r * a->dp;
 
     for (size_t j = lo; j < hi; j++)
-        if (bf16)
-            p[j] = dot_bf16((const float *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
-        else
-            p[j] = dot_f32((const float *)a->q + r * a->dp, a->k_tile[j / KERN_TILE], j % KERN_TILE, a->dp);
+        p[j] = dot(a, (const float *)a->q + r * a->dp, j, type);
     a->max[r] = weigh(a, p, lo, hi, &a->sum[r]);
+    for (size_t j = lo; j < hi; j++)
+        p[j] = weight(a, p[j], j, type);
     for (size_t d = 0; d < a->dp; d++) {
         float acc = 0;
 
-        for (size_t j = lo; j < hi; j++) {
-            const void *tile = a->v_tile[j / KERN_TILE];
-            size_t t = j % KERN_TILE;
-
-            if (bf16)
-                acc = fmaf(dtype_bf16_to_f32(dtype_f32_to_bf16(p[j])),
-                           dtype_bf16_to_f32(((const uint16_t *)tile)[(t / 2 * a->dp + d) * 2 + t % 2]), acc);
-            else
-                acc = fmaf(p[j], ((const float *)tile)[t * a->dp + d], acc);
-        }
+        for (size_t j = lo; j < hi; j++)
+            acc = fmaf(p[j], value(a, j, d, type), acc);
         out[d] = acc + 0.0f;
     }
 }
@@ -81,13 +123,19 @@ static void attend_row(const struct kern_attn *a, size_t r, bool bf16)
 void ref_attn_f32(const struct kern_attn *a)
 {
     for (size_t r = 0; r < a->m; r++)
-        attend_row(a, r, false);
+        attend_row(a, r, F32);
 }
 
 void ref_attn_bf16(const struct kern_attn *a)
 {
     for (size_t r = 0; r < a->m; r++)
-        attend_row(a, r, true);
+        attend_row(a, r, BF16);
+}
+
+void ref_attn_i8(const struct kern_attn *a)
+{
+    for (size_t r = 0; r < a->m; r++)
+        attend_row(a, r, I8);
 }
 
 void ref_attn_fold(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)

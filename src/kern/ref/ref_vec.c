@@ -75,6 +75,23 @@ void ref_to_bf16(uint16_t *out, const float *x, size_t n)
         out[i] = dtype_f32_to_bf16(x[i]);
 }
 
+void ref_to_i8(int8_t *out, float *scale, const float *x, size_t n)
+{
+    float m = 0, inv;
+
+    for (size_t i = 0; i < n; i++)
+        m = fabsf(x[i]) > m ? fabsf(x[i]) : m;
+    inv = 127.0f / m;
+    *scale = isinf(inv) ? 0.0f : m / 127.0f;
+    for (size_t i = 0; i < n; i++) {
+        float y = x[i] * inv;
+
+        y = y < 127.0f ? y : 127.0f; /* also NaN */
+        y = y > -127.0f ? y : -127.0f;
+        out[i] = isinf(inv) ? 0 : (int8_t)rintf(y);
+    }
+}
+
 size_t ref_argmax(const float *x, size_t n)
 {
     size_t best = n;

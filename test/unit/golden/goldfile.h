@@ -19,8 +19,7 @@ json_t *goldfile_json(const char *dir, const char *name);      /* NULL: not ther
 /* Ids of a JSON list; *n of them. free(). */
 int32_t *goldfile_ids(const json_t *list, size_t *n);
 
-/* Folders below ROOT that hold golden/greedy.json and begin with one of the prefixes "llama", "gpt2": "name"
- * each, sorted. Returns their number, at most MAX. */
+/* Folders below ROOT that hold golden/greedy.json: "name" each, sorted. Returns their number, at most MAX. */
 size_t goldfile_list(const char *root, char names[][64], size_t max);
 
 /* ../shared/goldens beside the source tree, or $GALLOP_SHARED/goldens; NULL when there is none. */

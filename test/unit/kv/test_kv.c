@@ -1,6 +1,9 @@
-/* test_kv.c - every cache type against an array oracle: random reserve, write, truncate, fork, release and
- * exhaustion. Rows keep what was written, no tile is shared, and exhaustion is a code that changes nothing.
- * */
+/* test_kv.c - every cache type against an array oracle: random reserve, write, truncate, fork, release, advance, save,
+ * load, publish, adopt and exhaustion. Rows keep what was written as long as a query can see them, no block is lost or
+ * held by more than are counted, and exhaustion is a code that changes nothing.
+ *
+ * GALLOP_KV_OPERATIONS sets how many operations each cache goes through (10000).
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,172 +12,304 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <xxhash.h>
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "kern/kern.h"
-#include "kv/kv.h"
+#include "kv/kv_wire.h"
+#include "kvrows.h"
 
-enum { SEQS = 5, MAX_LEN = 200, LAYERS = 2, HEADS = 3, DIM = 16, OPERATIONS = 20000 };
+enum { SEQS = 5, MAX_LEN = 208, LAYERS = 3, HEADS = 2, DIM = 18, PREFIXES = 8, MODEL = 77 };
 
-/* What each row of each sequence should hold: one stamp, written to all layers and heads (made different by
- * them). */
+static const size_t windows[LAYERS] = {0, 24, 70};
+
+/* What each row of each sequence should hold: a stamp, from which the contents of all layers and heads follow. */
 struct oracle {
     uint32_t stamp[SEQS][MAX_LEN];
-    size_t len[SEQS]; /* rows written */
-    size_t reserved[SEQS];
+    size_t len[SEQS];
+    size_t pos[SEQS]; /* queries before it are over */
+    struct {
+        uint32_t stamp[MAX_LEN];
+        size_t blocks;
+    } prefix[PREFIXES]; /* that were published, some of them long ago */
+    uint32_t next_stamp;
+    size_t n_full, n_gone, n_forked, n_loaded, n_adopted, n_dropped;
 };
 
-static char *tile(const struct kv_view *v, size_t layer, size_t head, size_t pos, bool value)
-{
-    const struct kv_layer *l = &v->layer[layer];
-    uint32_t t = v->tile[l->group][pos / KERN_TILE];
+struct trial {
+    struct kv c;
+    struct oracle *o;
+};
 
-    return (value ? l->v : l->k) + (size_t)(t >> l->block_shift) * l->block_bytes + head * l->head_bytes +
-           (t & ((1u << l->block_shift) - 1)) * l->tile_bytes;
+static size_t lowest(const struct kv *c, size_t layer, size_t pos)
+{
+    return kv_first_row(c->lim.window ? c->lim.window[layer] : 0, pos);
 }
 
-/* The place of a row's first element in a K tile [dp][16] or V tile [16][dp] of fp32. */
-static float *cell(const struct kv_view *v, size_t layer, size_t head, size_t pos, bool value)
+static void check_rows(struct trial *t, size_t seq, bool every)
 {
-    float *t = (float *)(void *)tile(v, layer, head, pos, value);
-
-    return value ? t + pos % KERN_TILE * DIM : t + pos % KERN_TILE;
+    for (size_t l = 0; l < LAYERS; l++)
+        for (size_t pos = lowest(&t->c, l, t->o->pos[seq]); pos < t->o->len[seq]; pos++)
+            if (!kvrows_is(&t->c, seq, l, pos, t->o->stamp[seq][pos], every))
+                fail_msg("%s: sequence %zu of %zu rows lost row %zu of layer %zu", t->c.type->name, seq,
+                         t->o->len[seq], pos, l);
 }
 
-static float mark(uint32_t stamp, size_t layer, size_t head, bool value)
+static void write_rows(struct trial *t, size_t seq, size_t n)
 {
-    return (float)(stamp % 100003) * 16 + (float)(layer * 8 + head * 2 + value);
-}
-
-static void write_rows(struct kv *c, struct oracle *o, size_t seq, size_t n, uint32_t *stamp)
-{
-    struct kv_view v = kv_view(c, seq);
-
-    for (size_t pos = o->len[seq]; pos < n; pos++) {
-        o->stamp[seq][pos] = ++*stamp;
-        for (size_t l = 0; l < LAYERS; l++)
-            for (size_t h = 0; h < HEADS; h++) {
-                *cell(&v, l, h, pos, false) = mark(*stamp, l, h, false);
-                *cell(&v, l, h, pos, true) = mark(*stamp, l, h, true);
-            }
+    for (size_t pos = t->o->len[seq]; pos < n; pos++) {
+        t->o->stamp[seq][pos] = ++t->o->next_stamp;
+        kvrows_write(&t->c, seq, pos, t->o->next_stamp);
     }
-    o->len[seq] = n;
+    t->o->len[seq] = n;
 }
 
-static void check_rows(struct kv *c, const struct oracle *o, size_t seq)
-{
-    struct kv_view v = kv_view(c, seq);
-
-    for (size_t pos = 0; pos < o->len[seq]; pos++)
-        for (size_t l = 0; l < LAYERS; l++)
-            for (size_t h = 0; h < HEADS; h++)
-                if (*cell(&v, l, h, pos, false) != mark(o->stamp[seq][pos], l, h, false) ||
-                    *cell(&v, l, h, pos, true) != mark(o->stamp[seq][pos], l, h, true))
-                    fail_msg("%s: sequence %zu lost row %zu of layer %zu, head %zu", c->type->name, seq, pos,
-                             l, h);
-}
-
-/* No two positions of any sequences lie in the same tile slot. */
-static void check_sharing(struct kv *c, const struct oracle *o)
+/* Where blocks are not shared: no two positions of any sequences lie in the same tile slot. */
+static void check_apart(struct trial *t)
 {
     char *seen[SEQS * (MAX_LEN / KERN_TILE + 1)];
     size_t n = 0;
 
     for (size_t s = 0; s < SEQS; s++) {
-        struct kv_view v = kv_view(c, s);
+        struct kv_view v = kv_view(&t->c, s);
 
-        for (size_t pos = 0; pos < o->reserved[s]; pos += KERN_TILE) {
-            char *t = tile(&v, 0, 0, pos, false);
+        for (size_t pos = 0; pos < t->o->len[s]; pos += KERN_TILE) {
+            char *tile = kvrows_tile(&v, 0, 0, pos, false);
 
             for (size_t i = 0; i < n; i++)
-                if (seen[i] == t)
-                    fail_msg("%s: a tile belongs to two", c->type->name);
-            seen[n++] = t;
+                if (seen[i] == tile)
+                    fail_msg("%s: a tile belongs to two", t->c.type->name);
+            seen[n++] = tile;
         }
     }
 }
 
-static void one_operation(struct kv *c, struct oracle *o, uint64_t i, uint32_t *stamp, size_t *n_full)
+static void check_all(struct trial *t, const size_t touched[2])
+{
+    struct err e = {0};
+
+    check_rows(t, touched[0], false);
+    check_rows(t, touched[1], false);
+    if (kv_check(&t->c, &e) != 0)
+        fail_msg("%s: %s", t->c.type->name, e.msg);
+    if (strcmp(t->c.type->name, "paged") != 0)
+        check_apart(t);
+}
+
+/* ---- operations: on SEQ, with another sequence OTHER and a number U ---- */
+
+static void grow(struct trial *t, size_t seq, uint32_t u)
+{
+    size_t n = t->o->len[seq] + u % 40;
+    int rc;
+
+    n = n > MAX_LEN ? MAX_LEN : n;
+    rc = kv_reserve(&t->c, seq, n);
+    assert_true(rc == 0 || rc == ERR_NOSPACE);
+    t->o->n_full += rc == ERR_NOSPACE;
+    if (rc == 0)
+        write_rows(t, seq, n);
+}
+
+static void truncate_to(struct trial *t, size_t seq, size_t n)
+{
+    int rc = kv_truncate(&t->c, seq, n);
+
+    assert_true(rc == 0 || (rc == KV_GONE && t->c.lim.window && n && n < t->o->pos[seq]));
+    t->o->n_gone += rc == KV_GONE;
+    if (rc)
+        return;
+    t->o->len[seq] = n;
+    if (t->o->pos[seq] > n)
+        t->o->pos[seq] = n;
+}
+
+static void take_over(struct oracle *o, size_t seq, const uint32_t *stamp, size_t n)
+{
+    memmove(o->stamp[seq], stamp, n * sizeof(*stamp));
+    o->len[seq] = o->pos[seq] = n;
+}
+
+static void fork_at(struct trial *t, size_t seq, size_t n, size_t other)
+{
+    int rc;
+
+    if (seq == other || t->o->len[other])
+        return;
+    rc = kv_fork(&t->c, seq, n, other);
+    assert_true(rc == 0 || rc == ERR_NOSPACE || (rc == KV_GONE && n < t->o->pos[seq]));
+    t->o->n_full += rc == ERR_NOSPACE;
+    if (rc)
+        return;
+    take_over(t->o, other, t->o->stamp[seq], n);
+    t->o->n_forked += n > 0;
+}
+
+static void advance(struct trial *t, size_t seq, uint32_t u)
+{
+    size_t pos = t->o->len[seq] - u % (t->o->len[seq] / 4 + 1);
+
+    if (pos < t->o->pos[seq])
+        return;
+    kv_advance(&t->c, seq, pos);
+    t->o->pos[seq] = pos;
+    t->o->n_dropped += lowest(&t->c, 1, pos) > 0;
+}
+
+/* Out, away, and in again under another number. */
+static void save_and_load(struct trial *t, size_t seq, size_t other)
+{
+    size_t n = t->o->len[seq], bytes = kv_wire_bytes(&t->c, n), got = 0;
+    struct err e = {0};
+    char *wire;
+    int rc;
+
+    if (n == 0 || (other != seq && t->o->len[other]))
+        return;
+    wire = malloc(bytes);
+    assert_int_equal(kv_wire_save(&t->c, seq, n, MODEL, wire), 0);
+    if (other == seq) {
+        kv_release(&t->c, seq);
+        t->o->len[seq] = t->o->pos[seq] = 0;
+    }
+    rc = kv_wire_load(&t->c, other, MODEL, wire, bytes, "saved", &got, &e);
+    free(wire);
+    assert_true(rc == 0 || (rc == ERR_NOSPACE && strstr(e.msg, "no room")));
+    if (rc)
+        return;
+    assert_int_equal(got, n);
+    take_over(t->o, other, t->o->stamp[seq], n);
+    check_rows(t, other, true);
+    t->o->n_loaded++;
+}
+
+static struct kv_hash hash_of(const uint32_t *stamp, size_t rows)
+{
+    XXH128_hash_t h = XXH3_128bits(stamp, rows * sizeof(*stamp));
+
+    return (struct kv_hash){{h.low64, h.high64}};
+}
+
+static void publish(struct trial *t, size_t seq, uint32_t u)
+{
+    size_t block = t->c.lim.block, n = t->o->len[seq] / block;
+
+    for (size_t i = 0; i < n; i++)
+        kv_publish(&t->c, seq, i, hash_of(t->o->stamp[seq], (i + 1) * block));
+    memcpy(t->o->prefix[u % PREFIXES].stamp, t->o->stamp[seq], n * block * sizeof(uint32_t));
+    t->o->prefix[u % PREFIXES].blocks = n;
+}
+
+static void adopt(struct trial *t, size_t seq, uint32_t u)
+{
+    struct kv_hash hash[MAX_LEN / KV_MIN_BLOCK];
+    size_t n = t->o->prefix[u % PREFIXES].blocks, found;
+
+    if (t->o->len[seq])
+        return;
+    for (size_t i = 0; i < n; i++)
+        hash[i] = hash_of(t->o->prefix[u % PREFIXES].stamp, (i + 1) * t->c.lim.block);
+    found = kv_lookup(&t->c, hash, n);
+    assert_true(found <= n);
+    kv_adopt(&t->c, seq, hash, found);
+    take_over(t->o, seq, t->o->prefix[u % PREFIXES].stamp, found * t->c.lim.block);
+    t->o->n_adopted += found > 0;
+}
+
+static void one_operation(struct trial *t, uint64_t i)
 {
     uint32_t u[4];
-    size_t seq, n;
-    int rc;
+    size_t seq, other, len;
 
     rng_block(5, 0, i, u);
     seq = u[0] % SEQS;
-    switch (u[1] % 8) {
-    default:
-        n = o->len[seq] + u[2] % 40;
-        n = n > MAX_LEN ? MAX_LEN : n;
-        rc = kv_reserve(c, seq, n);
-        *n_full += rc == ERR_NOSPACE;
-        assert_true(rc == 0 || rc == ERR_NOSPACE);
-        if (rc == 0) {
-            o->reserved[seq] = n > o->reserved[seq] ? n : o->reserved[seq];
-            write_rows(c, o, seq, n, stamp);
-        }
+    other = u[2] % SEQS;
+    len = t->o->len[seq];
+    switch (u[1] % 16) {
+    case 0:
+    case 1: truncate_to(t, seq, len ? u[3] % len : 0); break;
+    case 2:
+        kv_release(&t->c, seq);
+        t->o->len[seq] = t->o->pos[seq] = 0;
         break;
+    case 3:
+    case 4: fork_at(t, seq, len ? u[3] % (len + 1) : 0, other); break;
     case 5:
-        n = o->len[seq] ? u[2] % o->len[seq] : 0;
-        kv_truncate(c, seq, n);
-        o->len[seq] = n;
-        o->reserved[seq] = n;
-        break;
-    case 6:
-        kv_release(c, seq);
-        o->len[seq] = o->reserved[seq] = 0;
-        break;
-    case 7:
-        if (seq == u[2] % SEQS || o->len[u[2] % SEQS])
-            break;
-        n = o->len[seq] ? u[3] % (o->len[seq] + 1) : 0;
-        rc = kv_fork(c, seq, n, u[2] % SEQS);
-        assert_true(rc == 0 || rc == ERR_NOSPACE);
-        if (rc == 0) {
-            memcpy(o->stamp[u[2] % SEQS], o->stamp[seq], n * sizeof(o->stamp[seq][0]));
-            o->len[u[2] % SEQS] = o->reserved[u[2] % SEQS] = n;
-        }
+    case 6: advance(t, seq, u[3]); break;
+    case 7: save_and_load(t, seq, other); break;
+    case 8: publish(t, seq, u[3]); break;
+    case 9:
+    case 10: adopt(t, seq, u[3]); break;
+    default: grow(t, seq, u[3]);
     }
-    check_rows(c, o, seq);
-    check_rows(c, o, u[2] % SEQS);
-    check_sharing(c, o);
+    check_all(t, (const size_t[2]){seq, other});
 }
 
-static void random_operations(const char *type, size_t block)
+/* After everything has been released, as many rows can be had as were promised: capacities may be twice what is filled
+ * in types that grow. */
+static void nothing_is_lost(struct trial *t)
+{
+    size_t share = t->c.lim.pool_tokens / SEQS / (kv_type_pooled(t->c.type->name) ? 1 : 2);
+    size_t n = share / t->c.lim.block * t->c.lim.block;
+
+    for (size_t s = 0; s < SEQS; s++)
+        kv_release(&t->c, s);
+    for (size_t s = 0; s < SEQS; s++) {
+        t->o->len[s] = t->o->pos[s] = 0;
+        assert_int_equal(kv_reserve(&t->c, s, n), 0);
+        write_rows(t, s, n);
+    }
+    for (size_t s = 0; s < SEQS; s++)
+        check_rows(t, s, true);
+}
+
+static void random_operations(const char *type, size_t block, enum dtype dtype, bool windowed,
+                              enum kv_layout layout)
 {
     const struct kv_limits lim = {.n_layers = LAYERS,
                                   .n_kv = HEADS,
                                   .head_dim = DIM,
-                                  .dtype = DT_F32,
+                                  .dtype = dtype,
                                   .max_seqs = SEQS,
                                   .max_len = MAX_LEN,
-                                  .pool_tokens = 512,
-                                  .block = block};
-    struct oracle *o = calloc(1, sizeof(*o));
+                                  .pool_tokens = 400,
+                                  .block = block,
+                                  .layout = layout,
+                                  .window = windowed ? windows : NULL};
+    const char *env = getenv("GALLOP_KV_OPERATIONS");
+    uint64_t n = env ? strtoull(env, NULL, 10) : 10000;
+    struct trial t = {.o = calloc(1, sizeof(*t.o))};
+    bool paged = strcmp(type, "paged") == 0;
     struct err e = {0};
-    struct kv c;
-    uint32_t stamp = 0;
-    size_t n_full = 0;
 
-    assert_int_equal(kv_open(&c, type, &lim, &e), 0);
-    for (uint64_t i = 0; i < OPERATIONS; i++)
-        one_operation(&c, o, i, &stamp, &n_full);
+    if (kv_open(&t.c, type, &lim, &e) != 0)
+        fail_msg("%s", e.msg);
+    for (uint64_t i = 0; i < n; i++)
+        one_operation(&t, i);
     for (size_t s = 0; s < SEQS; s++)
-        check_rows(&c, o, s);
-    if (strcmp(type, "dynamic") != 0)
-        assert_true(n_full > 0); /* the pool was made small enough to run out */
-    kv_close(&c);
+        check_rows(&t, s, true);
+    nothing_is_lost(&t);
+    if (n >= 10000) { /* nothing went untried */
+        assert_true(t.o->n_full > 0 && t.o->n_forked > 0 && t.o->n_loaded > 0);
+        assert_true((t.o->n_adopted > 0) == paged);
+        assert_true((t.o->n_dropped > 0) == windowed);
+        assert_true((t.o->n_gone > 0) == windowed);
+    }
+    kv_close(&t.c);
     assert_int_equal(mem_tag_bytes(MEM_KV), 0);
-    free(o);
+    assert_int_equal(map_region_live_bytes(), 0);
+    free(t.o);
 }
 
-static void every_type_keeps_every_row(void **state)
+static void every_type_keeps_every_row_that_can_be_seen(void **state)
 {
     (void)state;
     for (size_t i = 0; kv_type_name(i); i++) {
-        random_operations(kv_type_name(i), 16);
-        random_operations(kv_type_name(i), 64);
+        random_operations(kv_type_name(i), 16, DT_F32, false, KV_HEAD_MAJOR);
+        random_operations(kv_type_name(i), 32, DT_BF16, true, KV_BLOCK_MAJOR);
+        random_operations(kv_type_name(i), 16, DT_I8, true, KV_HEAD_MAJOR);
     }
 }
 
@@ -191,23 +326,98 @@ static void unknown_types_and_odd_blocks_are_refused_with_a_sentence(void **stat
     lim.block = 24;
     assert_int_equal(kv_open(&c, "slab_pool", &lim, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "24"));
+    lim.block = 512;
+    assert_int_equal(kv_open(&c, "paged", &lim, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "512"));
+    lim.block = 0;
+    lim.dtype = DT_F16;
+    assert_int_equal(kv_open(&c, "paged", &lim, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "F16"));
+    lim.dtype = DT_F32;
+    lim.splits = 17;
+    assert_int_equal(kv_open(&c, "bmc", &lim, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "17 splits"));
     kv_close(&c); /* of one that never opened */
 }
 
-static void a_token_costs_what_its_padded_rows_hold(void **state)
+static void a_failing_allocation_leaves_nothing_behind(void **state)
 {
-    struct kv_limits lim = {.n_layers = 3, .n_kv = 2, .head_dim = 20, .dtype = DT_BF16};
+    struct kv_limits lim = {.n_layers = LAYERS,
+                            .n_kv = 1,
+                            .head_dim = 8,
+                            .max_seqs = 2,
+                            .max_len = 100,
+                            .pool_tokens = 200,
+                            .window = windows};
 
     (void)state;
-    assert_int_equal(kv_token_bytes(&lim), 3 * 2 * 2 * 32 * 2);
+    for (size_t i = 0; kv_type_name(i); i++)
+        for (long n = 1;; n++) {
+            struct err e = {0};
+            struct kv c;
+            int rc;
+
+            mem_fail_at(n);
+            rc = kv_open(&c, kv_type_name(i), &lim, &e);
+            if (rc == 0) {
+                int made = kv_reserve(&c, 0, 90);
+
+                made = made ? made : kv_fork(&c, 0, 50, 1);
+                assert_true(made == 0 || made == ERR_NOMEM);
+            } else {
+                assert_true(strlen(e.msg) > 10);
+            }
+            if (rc == 0)
+                kv_close(&c);
+            assert_int_equal(mem_tag_bytes(MEM_KV), 0);
+            assert_int_equal(map_region_live_bytes(), 0);
+            if (!mem_failed())
+                break;
+        }
+    mem_fail_at(0);
+}
+
+static void a_comparison_of_rows_fails_on_one_changed_byte(void **state)
+{
+    static const enum dtype dtype[] = {DT_F32, DT_BF16, DT_I8};
+
+    (void)state;
+    for (size_t t = 0; t < 3; t++) {
+        const struct kv_limits lim = {.n_layers = 2,
+                                      .n_kv = 2,
+                                      .head_dim = DIM,
+                                      .dtype = dtype[t],
+                                      .max_seqs = 1,
+                                      .max_len = 64,
+                                      .pool_tokens = 64};
+        struct kv_view v;
+        struct kv c;
+        char *p;
+
+        assert_int_equal(kv_open(&c, "slab_pool", &lim, NULL), 0);
+        assert_int_equal(kv_reserve(&c, 0, 40), 0);
+        for (size_t pos = 0; pos < 40; pos++)
+            kvrows_write(&c, 0, pos, (uint32_t)pos + 1);
+        assert_true(kvrows_is(&c, 0, 1, 33, 34, true));
+        assert_false(kvrows_is(&c, 0, 1, 33, 35, true)); /* another stamp */
+        v = kv_view(&c, 0);
+        p = kvrows_tile(&v, 1, 1, 33, true);
+        for (size_t b = 0; b < c.tile_bytes; b++)
+            p[b] ^= 1; /* every byte of the tile: row 33's among them */
+        assert_false(kvrows_is(&c, 0, 1, 33, 34, true));
+        assert_false(kvrows_is(&c, 0, 1, 33, 34, false));
+        assert_true(kvrows_is(&c, 0, 0, 33, 34, true));
+        kv_close(&c);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_keeps_every_row),
+        cmocka_unit_test(a_comparison_of_rows_fails_on_one_changed_byte),
+        cmocka_unit_test(every_type_keeps_every_row_that_can_be_seen),
         cmocka_unit_test(unknown_types_and_odd_blocks_are_refused_with_a_sentence),
-        cmocka_unit_test(a_token_costs_what_its_padded_rows_hold),
+        cmocka_unit_test(a_failing_allocation_leaves_nothing_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,8 +35,20 @@ static float noise(uint64_t i, uint64_t j)
     return (float)rng_normal(i, j);
 }
 
-static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len, enum dtype dtype,
-                       int threads)
+/* X becomes what an int8 row gives back. */
+static void through_i8(float *x, size_t n)
+{
+    int8_t row[512];
+    float scale;
+
+    kern.to_i8(row, &scale, x, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = scale * (float)row[i];
+}
+
+/* KV: the type of the cache's rows. */
+static void open_rows(struct setup *s, size_t H, size_t K, size_t D, size_t len, enum dtype dtype,
+                      enum dtype kv, int threads)
 {
     struct eager_limits lim = {.max_tokens = MAX_LEN,
                                .max_seqs = 4,
@@ -47,9 +59,12 @@ static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len
                                .inner = 16,
                                .hidden = 16,
                                .n_layers = 1,
-                               .dtype = dtype};
+                               .dtype = dtype,
+                               .kv_dtype = kv};
     struct err e = {0};
-    size_t es = dtype_bytes(dtype), width = (H + 2 * K) * D;
+    size_t width = (H + 2 * K) * D, tile = (D + 15) / 16 * 16 * 16 * dtype_bytes(kv);
+
+    tile += kv == DT_I8 ? 64 : 0;
 
     *s = (struct setup){.H = H, .K = K, .D = D, .dp = (D + 15) / 16 * 16, .len = len, .dtype = dtype};
     s->w = (struct attn){.name = "test",
@@ -62,10 +77,13 @@ static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len
     s->qkv = malloc(len * width * sizeof(float));
     for (size_t i = 0; i < len * width; i++) {
         s->qkv[i] = noise(1, i);
-        if (dtype == DT_BF16) /* so that storing them rounds nothing away */
+        if (dtype == DT_BF16 || kv == DT_BF16) /* so that storing them rounds nothing away */
             s->qkv[i] = dtype_bf16_to_f32(dtype_f32_to_bf16(s->qkv[i]));
     }
-    s->layer = (struct kv_layer){.tile_bytes = s->dp * 16 * es, .block_bytes = s->dp * 16 * es};
+    for (size_t i = 0; kv == DT_I8 && i < len * (H + 2 * K); i++)
+        if (i % (H + 2 * K) >= H)
+            through_i8(s->qkv + i * D, D);
+    s->layer = (struct kv_layer){.tile_bytes = tile, .block_bytes = tile};
     s->layer.head_bytes = s->layer.tile_bytes * TILES;
     s->k = s->layer.k = malloc(s->layer.head_bytes * K);
     s->v = s->layer.v = malloc(s->layer.head_bytes * K);
@@ -76,6 +94,12 @@ static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len
     s->table[0] = s->tile;
     assert_int_equal(pool_new(&s->pool, threads, &e), 0);
     assert_int_equal(eager_new(&s->g, &lim, s->pool, &e), 0);
+}
+
+static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len, enum dtype dtype,
+                       int threads)
+{
+    open_rows(s, H, K, D, len, dtype, dtype, threads);
 }
 
 static void close_setup(struct setup *s)
@@ -116,6 +140,8 @@ static void plain(const struct setup *s, size_t t, size_t h, double *out)
     const float *q = s->qkv + t * width + h * s->D;
     double *p = malloc((t + 1) * sizeof(double)), max = s->w.sinks ? (double)s->w.sinks[h] : -INFINITY, sum;
 
+    if (s->w.chunk)
+        from = t / s->w.chunk * s->w.chunk;
     for (size_t j = from; j <= t; j++) {
         const float *k = s->qkv + j * width + (s->H + kv) * s->D;
         double dot = 0;
@@ -264,6 +290,41 @@ static void bf16_attention_stays_within_its_rounding(void **state)
     close_setup(&s);
 }
 
+static void rows_of_another_type_are_read_as_they_were_stored(void **state)
+{
+    static const enum dtype kv[] = {DT_F32, DT_BF16, DT_I8};
+    static const size_t shape[][4] = {{4, 1, 64, 600}, {6, 3, 80, 37}, {3, 3, 7, 50}, {8, 2, 128, 300}};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        for (size_t n = 0; n < 4; n++) {
+            struct setup s;
+
+            open_rows(&s, shape[n][0], shape[n][1], shape[n][2], shape[n][3], DT_F32, kv[i], 2);
+            check(&s, kv[i] == DT_BF16 ? 8e-3
+                                       : 1e-5); /* bf16: p is rounded to 8 bits; int8: nothing but a scale */
+            close_setup(&s);
+            open_rows(&s, shape[n][0], shape[n][1], shape[n][2], shape[n][3], DT_BF16, kv[i], 2);
+            check(&s, 1.2e-2);
+            close_setup(&s);
+        }
+}
+
+static void a_chunk_hides_those_in_front(void **state)
+{
+    static const size_t chunks[] = {1, 16, 50, 256, 300};
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        struct setup s;
+
+        open_setup(&s, 2, 1, 32, 700, DT_F32, 2);
+        s.w.chunk = chunks[i];
+        check(&s, 4e-6);
+        close_setup(&s);
+    }
+}
+
 static void the_ruler_sees_zeros_and_nan(void **state)
 {
     struct setup s;
@@ -296,6 +357,8 @@ int main(void)
         cmocka_unit_test(sinks_join_the_softmax_even_when_zero),
         cmocka_unit_test(a_soft_cap_bends_the_scores),
         cmocka_unit_test(bf16_attention_stays_within_its_rounding),
+        cmocka_unit_test(rows_of_another_type_are_read_as_they_were_stored),
+        cmocka_unit_test(a_chunk_hides_those_in_front),
     };
 
     return cmocka_run_group_tests(tests, pick_kernels, NULL);

@@ -55,6 +55,31 @@ static void names_and_sizes_are_those_of_safetensors(void **state)
     assert_false(dtype_of_name("F32x", 4, &d));
 }
 
+static void block_types_are_weights_but_no_types_of_safetensors(void **state)
+{
+    static const struct {
+        enum dtype t;
+        const char *name;
+        size_t block, bytes;
+    } q[] = {{DT_Q4_0, "Q4_0", 32, 18},   {DT_Q4_1, "Q4_1", 32, 20},   {DT_Q5_0, "Q5_0", 32, 22},
+             {DT_Q5_1, "Q5_1", 32, 24},   {DT_Q8_0, "Q8_0", 32, 34},   {DT_Q2_K, "Q2_K", 256, 84},
+             {DT_Q3_K, "Q3_K", 256, 110}, {DT_Q4_K, "Q4_K", 256, 144}, {DT_Q5_K, "Q5_K", 256, 176},
+             {DT_Q6_K, "Q6_K", 256, 210}, {DT_MXFP4, "MXFP4", 32, 17}};
+    enum dtype d;
+
+    (void)state;
+    assert_int_equal(sizeof(q) / sizeof(q[0]), DT_N - DT_Q4_0);
+    for (size_t i = 0; i < sizeof(q) / sizeof(q[0]); i++) {
+        assert_string_equal(dtype_name(q[i].t), q[i].name);
+        assert_int_equal(dtype_block(q[i].t), q[i].block);
+        assert_int_equal(dtype_bytes(q[i].t), q[i].bytes);
+        assert_true(dtype_is_block(q[i].t) && dtype_is_weight(q[i].t));
+        assert_false(dtype_of_name(q[i].name, strlen(q[i].name), &d));
+    }
+    assert_false(dtype_is_block(DT_BF16));
+    assert_int_equal(dtype_block(DT_BF16), 1);
+}
+
 /* The value of a half by its definition. */
 static double half_value(unsigned h)
 {
@@ -169,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_and_sizes_are_those_of_safetensors),
+        cmocka_unit_test(block_types_are_weights_but_no_types_of_safetensors),
         cmocka_unit_test(every_half_becomes_its_value),
         cmocka_unit_test(every_half_survives_the_way_there_and_back),
         cmocka_unit_test(between_two_halves_the_nearer_even_one_is_taken),

@@ -1,0 +1,221 @@
+/* kvgrow.c - one region a sequence. */
+#include "kv/kvgrow.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "kern/kern.h"
+
+struct seq {
+    char *region;
+    size_t tiles;           /* capacity */
+    size_t pos;             /* queries before it would miss rows below a window */
+    struct kv_layer *layer; /* [L] */
+};
+
+struct grow {
+    kvgrow_fn *capacity;
+    struct seq *seq;        /* [max_seqs] */
+    uint32_t *identity;     /* [tiles of max_len] */
+    const uint32_t **table; /* [groups] all of them the identity */
+    size_t budget, used;    /* tiles of all sequences */
+};
+
+static size_t tiles_of(size_t rows)
+{
+    return (rows + KERN_TILE - 1) / KERN_TILE;
+}
+
+static size_t n_planes(const struct kv *c)
+{
+    return c->lim.n_layers * 2 * c->lim.n_kv;
+}
+
+static size_t region_bytes(const struct kv *c, size_t tiles)
+{
+    return n_planes(c) * tiles * c->tile_bytes;
+}
+
+void kvgrow_close(struct kv *c)
+{
+    struct grow *d = c->state;
+
+    if (!d)
+        return;
+    for (size_t s = 0; d->seq && s < c->lim.max_seqs; s++) {
+        map_region_free(d->seq[s].region, region_bytes(c, d->seq[s].tiles));
+        mem_free(d->seq[s].layer);
+    }
+    mem_free(d->seq);
+    mem_free(d->identity);
+    mem_free(d->table);
+    mem_free(d);
+    c->state = NULL;
+}
+
+int kvgrow_open(struct kv *c, kvgrow_fn *capacity, struct err *e)
+{
+    struct grow *d = c->state = mem_zalloc(1, sizeof(*d), MEM_KV);
+    size_t tiles = tiles_of(c->lim.max_len);
+
+    if (d) {
+        d->capacity = capacity;
+        d->budget = tiles_of(c->lim.pool_tokens);
+        d->seq = mem_zalloc(c->lim.max_seqs, sizeof(*d->seq), MEM_KV);
+        d->identity = mem_zalloc(tiles, sizeof(*d->identity), MEM_KV);
+        d->table = mem_zalloc(c->n_groups, sizeof(*d->table), MEM_KV);
+    }
+    if (!d || !d->seq || !d->identity || !d->table) {
+        kvgrow_close(c);
+        return err_nomem(e, "the KV cache");
+    }
+    for (size_t i = 0; i < tiles; i++)
+        d->identity[i] = (uint32_t)i;
+    for (size_t g = 0; g < c->n_groups; g++)
+        d->table[g] = d->identity;
+    return 0;
+}
+
+static void set_bases(const struct kv *c, struct seq *s)
+{
+    size_t head = s->tiles * c->tile_bytes;
+
+    for (size_t l = 0; l < c->lim.n_layers; l++) {
+        char *k = s->region + l * 2 * c->lim.n_kv * head;
+
+        s->layer[l] = (struct kv_layer){.k = k,
+                                        .v = k + c->lim.n_kv * head,
+                                        .block_bytes = c->tile_bytes,
+                                        .head_bytes = head,
+                                        .tile_bytes = c->tile_bytes,
+                                        .group = c->group_of[l]};
+    }
+}
+
+/* Moves the tiles of every layer and head into a region of TILES. */
+static int move(struct kv *c, struct seq *s, size_t tiles)
+{
+    struct seq old = *s;
+    size_t from = old.tiles * c->tile_bytes, to = tiles * c->tile_bytes;
+
+    if (!s->layer && !(s->layer = mem_zalloc(c->lim.n_layers, sizeof(*s->layer), MEM_KV)))
+        return ERR_NOMEM;
+    s->region = map_region_new(region_bytes(c, tiles));
+    if (!s->region) {
+        s->region = old.region;
+        return ERR_NOMEM;
+    }
+    s->tiles = tiles;
+    for (size_t p = 0; p < n_planes(c) && old.region; p++) {
+        memcpy(s->region + p * to, old.region + p * from, from);
+        map_region_drop(old.region, p * from, (p + 1) * from);
+    }
+    map_region_free(old.region, region_bytes(c, old.tiles));
+    set_bases(c, s);
+    return 0;
+}
+
+int kvgrow_reserve(struct kv *c, size_t seq, size_t n)
+{
+    struct grow *d = c->state;
+    struct seq *s = &d->seq[seq];
+    size_t need = tiles_of(n), most = tiles_of(c->lim.max_len), room = d->budget - (d->used - s->tiles), want;
+    int rc;
+
+    if (need <= s->tiles)
+        return 0;
+    if (need > room)
+        return ERR_NOSPACE;
+    want = tiles_of(d->capacity(c, s->tiles * KERN_TILE, n));
+    ASSERT(want >= need);
+    want = want < most ? want : most;
+    want = want < room ? want : room;
+    d->used -= s->tiles;
+    rc = move(c, s, want);
+    d->used += s->tiles;
+    return rc;
+}
+
+int kvgrow_truncate(struct kv *c, size_t seq, size_t n)
+{
+    struct grow *d = c->state;
+    struct seq *s = &d->seq[seq];
+
+    if (!kvgrow_sees(c, seq, n))
+        return KV_GONE;
+    if (n > 0)
+        return 0;
+    map_region_free(s->region, region_bytes(c, s->tiles));
+    d->used -= s->tiles;
+    s->region = NULL;
+    s->tiles = s->pos = 0;
+    return 0;
+}
+
+void kvgrow_advance(struct kv *c, size_t seq, size_t pos)
+{
+    struct grow *d = c->state;
+
+    if (d->seq[seq].tiles == 0)
+        d->seq[seq].pos = pos;
+}
+
+bool kvgrow_sees(const struct kv *c, size_t seq, size_t n)
+{
+    const struct grow *d = c->state;
+
+    return n == 0 || n >= d->seq[seq].pos || (c->n_groups == 1 && c->group[0].window == 0);
+}
+
+int kvgrow_fork(struct kv *c, size_t from, size_t n, size_t to)
+{
+    struct grow *d = c->state;
+    struct seq *a = &d->seq[from], *b = &d->seq[to];
+    size_t filled = tiles_of(n) * c->tile_bytes;
+    int rc = kvgrow_sees(c, from, n) ? kvgrow_reserve(c, to, n) : KV_GONE;
+
+    if (rc == 0)
+        b->pos = a->pos < n ? a->pos : n;
+    for (size_t p = 0; p < n_planes(c) && rc == 0 && filled; p++)
+        memcpy(b->region + p * b->tiles * c->tile_bytes, a->region + p * a->tiles * c->tile_bytes, filled);
+    return rc;
+}
+
+struct kv_view kvgrow_view(const struct kv *c, size_t seq)
+{
+    const struct grow *d = c->state;
+
+    return (struct kv_view){.layer = d->seq[seq].layer, .tile = d->table};
+}
+
+size_t kvgrow_bytes(const struct kv *c)
+{
+    const struct grow *d = c->state;
+
+    return region_bytes(c, d->used);
+}
+
+size_t kvgrow_held(const struct kv *c, size_t seq)
+{
+    const struct grow *d = c->state;
+
+    return region_bytes(c, d->seq[seq].tiles);
+}
+
+int kvgrow_check(const struct kv *c, struct err *e)
+{
+    const struct grow *d = c->state;
+    size_t sum = 0;
+
+    for (size_t s = 0; s < c->lim.max_seqs; s++) {
+        sum += d->seq[s].tiles;
+        if ((d->seq[s].region != NULL) != (d->seq[s].tiles > 0))
+            return err_set(e, ERR_INPUT, "sequence %zu: a region and %zu tiles do not belong together", s,
+                           d->seq[s].tiles);
+    }
+    if (sum != d->used || sum > d->budget)
+        return err_set(e, ERR_INPUT, "%zu tiles are held, %zu are counted, %zu are allowed", sum, d->used,
+                       d->budget);
+    return 0;
+}

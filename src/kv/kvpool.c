@@ -1,0 +1,373 @@
+/* kvpool.c - regions of blocks, and tables of who holds them. */
+#include "kv/kvpool.h"
+
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "kern/kern.h"
+
+enum { PAGE = 4096, SHARE = 2 << 20 };
+
+static size_t blocks_of(const struct kv *c, size_t rows)
+{
+    return rows / c->lim.block + (rows % c->lim.block != 0);
+}
+
+/* Blocks that group G needs at most: the budget's, or what windows and a step can hold if that is less. A sequence
+ * holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks. */
+static size_t group_blocks(const struct kv *c, size_t g)
+{
+    size_t all = blocks_of(c, c->lim.pool_tokens), window = c->group[g].window, each, most;
+
+    if (!window || !c->lim.step_tokens)
+        return all;
+    each = blocks_of(c, window) + 2;
+    if (__builtin_mul_overflow(each, c->lim.max_seqs, &most) ||
+        __builtin_add_overflow(most, blocks_of(c, c->lim.step_tokens), &most))
+        return all;
+    return most < all ? most : all;
+}
+
+/* Bytes of one block in all layers of group G. */
+static size_t block_bytes(const struct kv *c, size_t g)
+{
+    return c->group[g].n_layers * 2 * c->lim.n_kv * (c->lim.block / KERN_TILE) * c->tile_bytes;
+}
+
+static size_t group_bytes(const struct kv *c, size_t g)
+{
+    size_t bytes;
+
+    if (__builtin_mul_overflow(group_blocks(c, g) + (c->group[g].window != 0), block_bytes(c, g), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
+size_t kvpool_bytes(const struct kv *c)
+{
+    size_t sum = 0;
+
+    for (size_t g = 0; g < c->n_groups; g++)
+        if (__builtin_add_overflow(sum, group_bytes(c, g), &sum))
+            return SIZE_MAX;
+    return sum;
+}
+
+/* ---- open ---- */
+
+static void set_bases(const struct kv *c, struct kvpool *p)
+{
+    size_t block = p->block_tiles * c->tile_bytes, done[KV_MAX_GROUPS] = {0};
+
+    for (size_t l = 0; l < c->lim.n_layers; l++) {
+        size_t g = c->group_of[l], n = p->group[g].n_blocks + (c->group[g].window != 0), K = c->lim.n_kv;
+        char *base = p->group[g].region + done[g]++ * 2 * K * n * block;
+
+        p->layer[l] = (struct kv_layer){
+            .k = base, .tile_bytes = c->tile_bytes, .block_shift = p->shift, .group = (int)g};
+        if (c->lim.layout == KV_HEAD_MAJOR) {
+            p->layer[l].v = base + K * n * block;
+            p->layer[l].head_bytes = n * block;
+            p->layer[l].block_bytes = block;
+        } else {
+            p->layer[l].v = base + block;
+            p->layer[l].head_bytes = 2 * block;
+            p->layer[l].block_bytes = 2 * K * block;
+        }
+    }
+}
+
+struct touch_job {
+    char *region;
+    size_t bytes;
+};
+
+static void touch_share(void *ctx, int thread, int n_threads)
+{
+    const struct touch_job *j = ctx;
+    size_t begin, end;
+
+    pool_share(j->bytes, SHARE, thread, n_threads, &begin, &end);
+    for (size_t at = begin; at < end; at += PAGE)
+        ((volatile char *)j->region)[at] = 0;
+}
+
+static int open_group(const struct kv *c, struct kvpool_group *p, size_t g, struct err *e)
+{
+    p->n_blocks = group_blocks(c, g);
+    p->region_bytes = group_bytes(c, g);
+    p->region = p->region_bytes < SIZE_MAX && p->n_blocks < UINT32_MAX / (KV_MAX_BLOCK / KERN_TILE)
+                    ? map_region_new(p->region_bytes)
+                    : NULL;
+    p->free = mem_zalloc(p->n_blocks, sizeof(*p->free), MEM_KV);
+    if (!p->region || !p->free)
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for a KV pool of %zu tokens", p->region_bytes,
+                       p->n_blocks * c->lim.block);
+    for (size_t i = 0; i < p->n_blocks; i++) /* so that the first one out is block 0 */
+        p->free[i] = (uint32_t)(p->n_blocks - 1 - i);
+    p->n_free = p->n_blocks;
+    if (c->lim.touch)
+        pool_run(c->lim.touch, touch_share, &(struct touch_job){p->region, p->region_bytes});
+    return 0;
+}
+
+static int open_tables(const struct kv *c, struct kvpool *p, struct err *e)
+{
+    size_t n = c->lim.max_seqs * c->n_groups, tiles;
+
+    p->block_tiles = c->lim.block / KERN_TILE;
+    while ((1u << p->shift) < p->block_tiles)
+        p->shift++;
+    p->max_blocks = blocks_of(c, c->lim.max_len);
+    tiles = p->max_blocks * p->block_tiles;
+    p->layer = mem_zalloc(c->lim.n_layers, sizeof(*p->layer), MEM_KV);
+    p->seq = mem_zalloc(n, sizeof(*p->seq), MEM_KV);
+    p->table = mem_zalloc(n, sizeof(*p->table), MEM_KV);
+    p->tiles = mem_zalloc(n, tiles * sizeof(*p->tiles), MEM_KV);
+    p->len = mem_zalloc(c->lim.max_seqs, sizeof(*p->len), MEM_KV);
+    if (!p->layer || !p->seq || !p->table || !p->tiles || !p->len)
+        return err_nomem(e, "the tables of the KV cache");
+    for (size_t i = 0; i < n; i++)
+        p->table[i] = p->seq[i].tile = p->tiles + i * tiles;
+    return 0;
+}
+
+int kvpool_open(struct kv *c, struct kvpool *p, struct err *e)
+{
+    int rc = open_tables(c, p, e);
+
+    for (size_t g = 0; g < c->n_groups && rc == 0; g++)
+        rc = open_group(c, &p->group[g], g, e);
+    if (rc == 0)
+        set_bases(c, p);
+    return rc;
+}
+
+void kvpool_close(struct kvpool *p)
+{
+    for (size_t g = 0; g < KV_MAX_GROUPS; g++) {
+        map_region_free(p->group[g].region, p->group[g].region_bytes);
+        mem_free(p->group[g].free);
+    }
+    mem_free(p->layer);
+    mem_free(p->seq);
+    mem_free(p->table);
+    mem_free(p->tiles);
+    mem_free(p->len);
+}
+
+/* ---- tables ---- */
+
+struct kvpool_seq *kvpool_seq(const struct kv *c, const struct kvpool *p, size_t seq, size_t g)
+{
+    return &p->seq[seq * c->n_groups + g];
+}
+
+uint32_t kvpool_block(const struct kvpool *p, const struct kvpool_seq *q, size_t i)
+{
+    return q->tile[i * p->block_tiles] >> p->shift;
+}
+
+void kvpool_set(const struct kvpool *p, struct kvpool_seq *q, size_t i, uint32_t block)
+{
+    for (size_t t = 0; t < p->block_tiles; t++)
+        q->tile[i * p->block_tiles + t] = (block << p->shift) + (uint32_t)t;
+}
+
+void kvpool_begin(const struct kvpool *p, size_t g, struct kvpool_seq *q, size_t first, size_t low)
+{
+    for (size_t i = q->end; i < first; i++)
+        kvpool_set(p, q, i, (uint32_t)p->group[g].n_blocks);
+    q->first = q->end = first;
+    q->low = low;
+}
+
+uint32_t kvpool_pop(struct kvpool *p, size_t g)
+{
+    ASSERT(p->group[g].n_free > 0);
+    return p->group[g].free[--p->group[g].n_free];
+}
+
+void kvpool_push(struct kvpool *p, size_t g, uint32_t block)
+{
+    ASSERT(p->group[g].n_free < p->group[g].n_blocks);
+    p->group[g].free[p->group[g].n_free++] = block;
+}
+
+size_t kvpool_lacks(const struct kv *c, const struct kvpool *p, size_t seq, size_t g, size_t n)
+{
+    size_t need = blocks_of(c, n), end = kvpool_seq(c, p, seq, g)->end;
+
+    return need > end ? need - end : 0;
+}
+
+void kvpool_extend(struct kv *c, struct kvpool *p, size_t seq, size_t n)
+{
+    for (size_t g = 0; g < c->n_groups; g++) {
+        struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
+
+        for (size_t lack = kvpool_lacks(c, p, seq, g, n); lack; lack--, q->end++)
+            kvpool_set(p, q, q->end, p->take(c, g));
+    }
+    if (n > p->len[seq])
+        p->len[seq] = n;
+}
+
+void kvpool_range(const struct kv *c, const struct kvpool *p, size_t g, size_t n, size_t *first, size_t *end)
+{
+    (void)p;
+    *end = blocks_of(c, n);
+    *first = kv_first_row(c->group[g].window, n) / c->lim.block;
+    *first = *first < *end ? *first : *end;
+}
+
+bool kvpool_sees(const struct kv *c, size_t seq, size_t n)
+{
+    const struct kvpool *p = c->state;
+
+    for (size_t g = 0; g < c->n_groups && n; g++) {
+        const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
+
+        if (q->low > kv_first_row(c->group[g].window, n))
+            return false;
+    }
+    return true;
+}
+
+/* Blocks are put back from the last one on, so that they come out again in order. */
+int kvpool_truncate(struct kv *c, size_t seq, size_t n)
+{
+    struct kvpool *p = c->state;
+
+    if (n >= p->len[seq] && n)
+        return 0;
+    if (!kvpool_sees(c, seq, n))
+        return KV_GONE;
+    for (size_t g = 0; g < c->n_groups; g++) {
+        struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
+        size_t keep = blocks_of(c, n);
+
+        for (; q->end > keep && q->end > q->first; q->end--)
+            p->put(c, g, kvpool_block(p, q, q->end - 1));
+        if (n == 0)
+            q->first = q->end = q->low = 0;
+    }
+    p->len[seq] = n;
+    return 0;
+}
+
+void kvpool_advance(struct kv *c, size_t seq, size_t pos)
+{
+    struct kvpool *p = c->state;
+
+    for (size_t g = 0; g < c->n_groups; g++) {
+        struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
+        size_t row = kv_first_row(c->group[g].window, pos), first = row / c->lim.block;
+        size_t stop = first < q->end ? first : q->end;
+
+        for (size_t i = stop; i-- > q->first;) {
+            p->put(c, g, kvpool_block(p, q, i));
+            kvpool_set(p, q, i, (uint32_t)p->group[g].n_blocks);
+        }
+        if (stop > q->first) {
+            q->first = stop;
+            q->low = kvpool_low(c, q, stop);
+        }
+        if (row > p->len[seq]) { /* rows that were never held and never will be */
+            size_t held = first > q->end ? first : q->first;
+
+            ASSERT(q->first == q->end, "%zu rows are skipped behind %zu", row, p->len[seq]);
+            kvpool_begin(p, g, q, held, row);
+        }
+    }
+}
+
+size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first)
+{
+    return q->low > first * c->lim.block ? q->low : first * c->lim.block;
+}
+
+void kvpool_copy(const struct kv *c, const struct kvpool *p, size_t g, uint32_t from, uint32_t to)
+{
+    size_t n = p->block_tiles * c->tile_bytes;
+
+    for (size_t l = 0; l < c->lim.n_layers; l++) {
+        const struct kv_layer *y = &p->layer[l];
+
+        for (size_t h = 0; h < c->lim.n_kv && (size_t)y->group == g; h++) {
+            memcpy(y->k + h * y->head_bytes + to * y->block_bytes,
+                   y->k + h * y->head_bytes + from * y->block_bytes, n);
+            memcpy(y->v + h * y->head_bytes + to * y->block_bytes,
+                   y->v + h * y->head_bytes + from * y->block_bytes, n);
+        }
+    }
+}
+
+/* ---- questions ---- */
+
+struct kv_view kvpool_view(const struct kv *c, size_t seq)
+{
+    const struct kvpool *p = c->state;
+
+    return (struct kv_view){.layer = p->layer, .tile = p->table + seq * c->n_groups};
+}
+
+size_t kvpool_region_bytes(const struct kv *c)
+{
+    const struct kvpool *p = c->state;
+    size_t sum = 0;
+
+    for (size_t g = 0; g < c->n_groups; g++)
+        sum += p->group[g].region_bytes;
+    return sum;
+}
+
+size_t kvpool_held_bytes(const struct kv *c, size_t seq)
+{
+    const struct kvpool *p = c->state;
+    size_t sum = 0;
+
+    for (size_t g = 0; g < c->n_groups; g++) {
+        const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
+
+        sum += (q->end - q->first) * block_bytes(c, g);
+    }
+    return sum;
+}
+
+static int count_seq(const struct kv *c, const struct kvpool *p, size_t seq, size_t g, uint32_t *count,
+                     struct err *e)
+{
+    const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
+    size_t need = blocks_of(c, p->len[seq]);
+
+    if (q->first > q->end || q->end > p->max_blocks || (q->end != need && q->first < q->end))
+        return err_set(e, ERR_INPUT, "sequence %zu, group %zu: blocks %zu..%zu for %zu rows", seq, g,
+                       q->first, q->end, p->len[seq]);
+    for (size_t i = 0; i < q->end; i++) {
+        uint32_t b = kvpool_block(p, q, i);
+
+        for (size_t t = 0; t < p->block_tiles; t++)
+            if (q->tile[i * p->block_tiles + t] != (b << p->shift) + t)
+                return err_set(e, ERR_INPUT, "sequence %zu, group %zu: block %zu is torn", seq, g, i);
+        if ((i < q->first) != (b == p->group[g].n_blocks) || b > p->group[g].n_blocks)
+            return err_set(e, ERR_INPUT, "sequence %zu, group %zu: block %zu is number %u", seq, g, i, b);
+        if (i >= q->first)
+            count[b]++;
+    }
+    return 0;
+}
+
+int kvpool_count(const struct kv *c, const struct kvpool *p, size_t g, uint32_t *count, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t s = 0; s < c->lim.max_seqs && rc == 0; s++)
+        rc = count_seq(c, p, s, g, count, e);
+    for (size_t i = 0; i < p->group[g].n_free && rc == 0; i++)
+        if (p->group[g].free[i] >= p->group[g].n_blocks)
+            rc = err_set(e, ERR_INPUT, "group %zu: the free list holds block %u of %zu", g,
+                         p->group[g].free[i], p->group[g].n_blocks);
+    return rc;
+}

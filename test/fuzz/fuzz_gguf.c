@@ -1,0 +1,90 @@
+/* fuzz_gguf.c - any bytes as a .gguf file: refused, or every tensor lies inside the bytes, whatever its name and layout
+ * become, and config, tokenizer and template are made of the metadata or refused.
+ */
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "ckpt/conf.h"
+#include "ckpt/ggufconf.h"
+#include "ckpt/ggufname.h"
+#include "ckpt/gguftok.h"
+
+static void check_table(const struct gguf *g, const char *begin, const char *end)
+{
+    for (size_t i = 0; i < g->n_tensors; i++) {
+        const struct view *v = &g->tensor[i].view;
+
+        ASSERT((const char *)v->data >= begin && (const char *)v->data + view_bytes(v) <= end);
+        ASSERT(view_is_contiguous(v));
+        ASSERT(i == 0 || (const char *)v->data >= (const char *)g->tensor[i - 1].view.data);
+    }
+}
+
+/* Reads the first and the last element of every tensor under its new name. */
+static void touch(const struct tfile *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const struct view *v = &f->tensor[i];
+        float x;
+
+        if (v->n_dims > 2 || !dtype_is_weight(v->dtype) || view_elements(v) == 0)
+            continue;
+        view_part_f32(v, 0, 0, 1, &x);
+        view_part_f32(v, v->n_dims == 2 ? v->shape[0] - 1 : 0, v->shape[v->n_dims - 1] - 1, 1, &x);
+    }
+}
+
+typedef int make_fn(json_t **out, struct ggufset *s, struct err *e);
+
+static void make(make_fn *fn, struct ggufset *s)
+{
+    json_t *o;
+    struct err e;
+
+    if (fn(&o, s, &e) == 0)
+        json_decref(o);
+}
+
+static void use(struct ggufset *s)
+{
+    const struct ggufarch *arch;
+    struct tok *tok;
+    struct err e;
+    json_t *o;
+
+    make(gguftok_config, s);
+    make(gguftok_generation, s);
+    if (gguftok_open(&tok, s, &e) == 0) {
+        struct tok_ids ids = {0};
+
+        tok_encode(tok, "a b <s>12", 9, TOK_ADD_SPECIAL, &ids, &e);
+        tok_ids_fini(&ids);
+        tok_close(tok);
+    }
+    if (ggufarch_of(&arch, s, &e) != 0)
+        return;
+    if (ggufconf_make(&o, s, arch, &e) == 0)
+        json_decref(o);
+    if (ggufname_fill(s, arch, &e) == 0)
+        touch(&s->file[0]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *bytes = (const char *)data;
+    struct ggufset s;
+    struct err e;
+
+    log_set_level(LOG_ERROR);
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    if (ggufset_open_bytes(&s, bytes, size, "fuzz", &e) == 0) {
+        check_table(&s.part[0], bytes, bytes + size);
+        use(&s);
+        ggufset_close(&s);
+    }
+    ASSERT(mem_live_blocks() == 0);
+    return 0;
+}

@@ -1,0 +1,167 @@
+/* test_gguf.c - goldens of the tree as llama.cpp's converter writes them (test/data/gguf, made by tools/gguf-models):
+ * the same bits of logits as from Hugging Face's folder, in fp32 and in bf16.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "engine/llm.h"
+#include "engine/score.h"
+#include "goldfile.h"
+
+static const char data[] = GALLOP_SOURCE_DIR "/test/data/gguf", goldens[] = GALLOP_SOURCE_DIR "/test/golden";
+
+struct rows {
+    float *x;
+    size_t vocab, n;
+};
+
+static int keep(void *ctx, size_t pos, size_t n, const float *logits)
+{
+    struct rows *r = ctx;
+
+    (void)pos;
+    memcpy(r->x + r->n * r->vocab, logits, n * r->vocab * sizeof(float));
+    r->n += n;
+    return 0;
+}
+
+/* All rows of logits of a prompt, from a model opened for this. free() */
+static float *logits_of(const char *path, enum dtype dtype, const int32_t *ids, size_t n, size_t *vocab)
+{
+    struct llm_options o = {.model = path, .dtype = dtype, .max_seqs = 1, .max_wanted = 64, .threads = 1};
+    struct rows r = {.n = 0};
+    struct score_request q = {.ids = ids, .n = n, .last = n, .rows = keep, .ctx = &r};
+    struct err e;
+    struct llm m;
+
+    if (llm_open(&m, &o, &e) != 0)
+        fail_msg("%s", e.msg);
+    *vocab = r.vocab = m.model.info.vocab;
+    r.x = malloc(n * r.vocab * sizeof(float));
+    assert_non_null(r.x);
+    if (score_run(&m, &q, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(r.n, n);
+    llm_close(&m);
+    return r.x;
+}
+
+/* The first prompt that is long enough to fill a window of the golden; *n its length. free() */
+static int32_t *prompt_of(const char *folder, size_t *n)
+{
+    json_t *prompts = goldfile_json(folder, "prompts.json");
+    int32_t *ids;
+
+    assert_true(json_array_size(prompts) > 3);
+    ids = goldfile_ids(json_array_get(prompts, 3), n);
+    json_decref(prompts);
+    return ids;
+}
+
+static void copy(const char *from, const char *to)
+{
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    char bytes[4096];
+    size_t n;
+
+    assert_true(in && out);
+    while ((n = fread(bytes, 1, sizeof(bytes), in)) > 0)
+        assert_int_equal(fwrite(bytes, 1, n, out), n);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* GGUF cannot say query_pre_attn_scalar, which the golden of Gemma 3 sets to something unusual: FOLDER becomes a copy
+ * without it. */
+static void make_usual(char *folder, size_t size)
+{
+    char from[1200], to[1200];
+    json_t *config;
+
+    snprintf(from, sizeof(from), "%s/config.json", folder);
+    config = json_load_file(from, 0, NULL);
+    assert_non_null(config);
+    assert_int_equal(json_object_set(config, "query_pre_attn_scalar", json_object_get(config, "head_dim")),
+                     0);
+    mkdir("usual", 0777);
+    assert_int_equal(json_dump_file(config, "usual/config.json", 0), 0);
+    json_decref(config);
+    snprintf(from, sizeof(from), "%s/model.safetensors", folder);
+    snprintf(to, sizeof(to), "usual/model.safetensors");
+    copy(from, to);
+    snprintf(folder, size, "usual");
+}
+
+static bool same_logits(const char *a, const char *b, const int32_t *ids, size_t n, enum dtype dtype)
+{
+    size_t va, vb;
+    float *x = logits_of(a, dtype, ids, n, &va), *y = logits_of(b, dtype, ids, n, &vb);
+    bool same = va == vb && memcmp(x, y, n * va * sizeof(float)) == 0;
+
+    free(x);
+    free(y);
+    return same;
+}
+
+static void converted_goldens_compute_the_same_bits(void **state)
+{
+    DIR *d = opendir(data);
+    const struct dirent *x;
+    int found = 0;
+
+    (void)state;
+    assert_non_null(d);
+    while ((x = readdir(d)) != NULL) {
+        size_t len = strlen(x->d_name), n;
+        char file[1024], folder[1024];
+        int32_t *ids;
+
+        if (len < 6 || strcmp(x->d_name + len - 5, ".gguf") != 0)
+            continue;
+        snprintf(file, sizeof(file), "%s/%s", data, x->d_name);
+        snprintf(folder, sizeof(folder), "%s/%.*s", goldens, (int)len - 5, x->d_name);
+        ids = prompt_of(folder, &n);
+        if (strcmp(x->d_name, "gemma3.gguf") == 0)
+            make_usual(folder, sizeof(folder));
+        for (int t = 0; t < 2; t++)
+            if (!same_logits(file, folder, ids, n, t ? DT_BF16 : DT_F32))
+                fail_msg("%s: other logits than %s in %s", file, folder, t ? "bf16" : "fp32");
+        free(ids);
+        found++;
+    }
+    closedir(d);
+    assert_true(found >= 9);
+}
+
+/* The comparison above must be able to fail: other weights of the same shape and other ids give other logits. */
+static void other_models_are_told_apart(void **state)
+{
+    char a[1024], b[1024];
+    int32_t ids[2] = {5, 6};
+
+    (void)state;
+    snprintf(a, sizeof(a), "%s/llama-dynamic", goldens);
+    snprintf(b, sizeof(b), "%s/llama-longrope", goldens);
+    assert_true(same_logits(a, a, ids, 2, DT_F32));
+    assert_false(same_logits(a, b, ids, 2, DT_F32));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(converted_goldens_compute_the_same_bits),
+        cmocka_unit_test(other_models_are_told_apart),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests_name("golden/gguf", tests, NULL, NULL);
+}

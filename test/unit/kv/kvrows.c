@@ -1,0 +1,77 @@
+/* kvrows.c - marked rows. */
+#include "kvrows.h"
+
+#include <string.h>
+
+#include "kern/kern.h"
+
+char *kvrows_tile(const struct kv_view *v, size_t layer, size_t head, size_t pos, bool value)
+{
+    const struct kv_layer *l = &v->layer[layer];
+    uint32_t t = v->tile[l->group][pos / KERN_TILE];
+
+    return (value ? l->v : l->k) + (size_t)(t >> l->block_shift) * l->block_bytes + head * l->head_bytes +
+           (t & ((1u << l->block_shift) - 1)) * l->tile_bytes;
+}
+
+static uint32_t content(uint32_t stamp, size_t layer, size_t head, bool value, size_t d)
+{
+    uint32_t x = stamp * 2654435761u + (uint32_t)(layer * 977 + head * 131 + value * 17 + d * 7919);
+
+    x ^= x >> 15;
+    return x * 2246822519u ^ x >> 13;
+}
+
+/* Byte offset of dim D of row SLOT. */
+static size_t offset(const struct kv *c, size_t slot, size_t d, bool value)
+{
+    switch (c->lim.dtype) {
+    case DT_F32: return value ? (slot * c->dp + d) * 4 : (d * 16 + slot) * 4;
+    case DT_BF16:
+        return value ? slot / 2 * c->dp * 4 + d * 4 + slot % 2 * 2 : d / 2 * 64 + slot * 4 + d % 2 * 2;
+    default: return value ? slot * c->dp + d : d * 16 + slot;
+    }
+}
+
+void kvrows_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
+{
+    struct kv_view v = kv_view(c, seq);
+    size_t es = dtype_bytes(c->lim.dtype);
+
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        for (size_t h = 0; h < c->lim.n_kv; h++)
+            for (int value = 0; value < 2; value++) {
+                char *t = kvrows_tile(&v, l, h, pos, value);
+                uint32_t x;
+
+                for (size_t d = 0; d < c->lim.head_dim; d++) {
+                    x = content(stamp, l, h, value, d);
+                    memcpy(t + offset(c, pos % 16, d, value), &x, es);
+                }
+                x = content(stamp, l, h, value, 9999);
+                if (c->lim.dtype == DT_I8)
+                    memcpy(t + 16 * c->dp + pos % 16 * 4, &x, 4);
+            }
+}
+
+bool kvrows_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_t stamp, bool every)
+{
+    struct kv_view v = kv_view(c, seq);
+    size_t es = dtype_bytes(c->lim.dtype), step = every ? 1 : c->lim.head_dim - 1;
+
+    for (size_t h = 0; h < c->lim.n_kv; h++)
+        for (int value = 0; value < 2; value++) {
+            const char *t = kvrows_tile(&v, layer, h, pos, value);
+            uint32_t x;
+
+            for (size_t d = 0; d < c->lim.head_dim; d += step) {
+                x = content(stamp, layer, h, value, d);
+                if (memcmp(t + offset(c, pos % 16, d, value), &x, es) != 0)
+                    return false;
+            }
+            x = content(stamp, layer, h, value, 9999);
+            if (c->lim.dtype == DT_I8 && memcmp(t + 16 * c->dp + pos % 16 * 4, &x, 4) != 0)
+                return false;
+        }
+    return true;
+}

@@ -1,0 +1,166 @@
+/* test_experts.c - models with experts opened from the goldens: with every allocation failing once in turn,
+ * and with configs that do not fit, each of which must be refused in a sentence that names what is wrong. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "model/model.h"
+
+#define GOLDEN GALLOP_SOURCE_DIR "/test/golden/"
+
+static struct pool *pool;
+
+static int open_model(struct model *m, const char *dir, struct err *e)
+{
+    struct model_options opt = {.dtype = DT_BF16};
+
+    return model_open(m, dir, &opt, pool, e);
+}
+
+/* The first allocations one by one, then every STEP-th: whatever fails, it is said, and nothing is kept. */
+static void fail_in_turn(const char *dir, long step)
+{
+    size_t blocks, regions;
+    struct model m;
+    struct err e = {0};
+
+    assert_int_equal(open_model(&m, dir, &e), 0); /* once, so that what libraries keep for ever is there */
+    model_close(&m);
+    blocks = mem_live_blocks();
+    regions = map_region_live_bytes();
+    for (long n = 1;; n += n < 40 ? 1 : step) {
+        int rc;
+
+        e = (struct err){0};
+        mem_fail_at(n);
+        rc = open_model(&m, dir, &e);
+        if (!mem_failed()) {
+            mem_fail_at(0);
+            assert_int_equal(rc, 0);
+            model_close(&m);
+            break;
+        }
+        mem_fail_at(0);
+        if (rc == 0)
+            model_close(&m); /* something that can do without */
+        else
+            assert_true(strlen(e.msg) > 10);
+        if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
+            fail_msg("%s: allocation %ld fails and %zu blocks, %zu bytes of regions stay", dir, n,
+                     mem_live_blocks() - blocks, map_region_live_bytes() - regions);
+    }
+    assert_int_equal(mem_live_blocks(), blocks);
+}
+
+static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
+{
+    (void)state;
+    fail_in_turn(GOLDEN "mixtral", 2);
+    fail_in_turn(GOLDEN "qwen3-moe", 2);
+    fail_in_turn(GOLDEN "gpt-oss", 2);
+    fail_in_turn(GOLDEN "llama4", 2);
+    fail_in_turn(GOLDEN "gemma4", 2);
+    fail_in_turn(GOLDEN "gemma4-moe", 2);
+}
+
+/* ---- configs that do not fit ---- */
+
+static char scratch[] = "/tmp/gallop-experts-XXXXXX";
+
+/* The golden NAME with FROM in its config.json replaced by TO: must be refused, and the sentence must hold
+ * SAYS. */
+static void refused(const char *name, const char *from, const char *to, const char *says)
+{
+    char path[4096], command[9000], text[8192], *at;
+    struct model m;
+    struct err e = {0};
+    size_t n;
+    FILE *f;
+
+    snprintf(path, sizeof(path), GOLDEN "%s/config.json", name);
+    assert_non_null(f = fopen(path, "r"));
+    text[n = fread(text, 1, sizeof(text) - 1, f)] = 0;
+    fclose(f);
+    assert_non_null(at = strstr(text, from));
+    snprintf(path, sizeof(path), "%s/config.json", scratch);
+    assert_non_null(f = fopen(path, "w"));
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    fclose(f);
+    snprintf(command, sizeof(command), "cp '" GOLDEN "%s/model.safetensors' '%s'", name, scratch);
+    assert_int_equal(system(command), 0); /* not a link: those out of the folder are refused */
+    if (open_model(&m, scratch, &e) == 0)
+        fail_msg("%s with %s was taken", name, to);
+    if (!strstr(e.msg, says))
+        fail_msg("%s with %s: the message does not say \"%s\": %s", name, to, says, e.msg);
+}
+
+static void configs_that_do_not_fit_are_refused_in_a_sentence(void **state)
+{
+    char command[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(scratch));
+    refused("mixtral", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5", "num_experts_per_tok");
+    refused("mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 5", "gate.weight");
+    refused("mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 0", "num_local_experts");
+    refused("mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 4, \"shared_expert_size\": 3",
+            "shared_expert_size");
+    refused("qwen3-moe", "\"moe_intermediate_size\": 32", "\"moe_intermediate_size\": 31",
+            "experts.0.gate_proj");
+    refused("gpt-oss", "\"num_local_experts\": 6", "\"num_local_experts\": 7", "router");
+    refused("gpt-oss", "\"intermediate_size\": 32", "\"intermediate_size\": 24", "gate_up_proj");
+    refused("gpt-oss", "\"num_local_experts\": 6",
+            "\"num_local_experts\": 6, \"quantization_config\": {\"quant_method\": \"fp8\"}", "fp8");
+    refused("gpt-oss", "\"full_attention\"", "\"chunked_attention\"", "chunked_attention");
+    refused("llama4", "\"attention_chunk_size\": 32", "\"attention_chunk_size\": null",
+            "attention_chunk_size");
+    refused("llama4", "\"floor_scale\": 16", "\"floor_scale\": 0", "floor_scale");
+    refused("llama4", "\"use_qk_norm\": true", "\"use_qk_norm\": true, \"no_rope_layers\": [1, 0]",
+            "no_rope_layers");
+    refused("gemma4", "\"use_double_wide_mlp\": true", "\"use_double_wide_mlp\": false", "mlp.gate_proj");
+    refused("gemma4", "\"num_kv_shared_layers\": 2", "\"num_kv_shared_layers\": 5", "shares keys and values");
+    refused("gemma4", "\"attention_bias\": false",
+            "\"attention_bias\": false, \"use_bidirectional_attention\": \"all\"",
+            "use_bidirectional_attention");
+    refused("gemma4-moe", "\"top_k_experts\": 2,", "", "top_k_experts");
+    refused("gemma4-moe", "\"global_head_dim\": 32", "\"global_head_dim\": 16", "q_norm");
+    snprintf(command, sizeof(command), "rm -r '%s'", scratch);
+    assert_int_equal(system(command), 0);
+}
+
+static int start(void **state)
+{
+    struct err e = {0};
+
+    (void)state;
+    log_set_level(LOG_ERROR);
+    kern_init(cpu_best());
+    return pool_new(&pool, 2, &e);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    pool_free(pool);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_failing_allocation_is_reported_and_leaks_nothing),
+        cmocka_unit_test(configs_that_do_not_fit_are_refused_in_a_sentence),
+    };
+
+    return cmocka_run_group_tests(tests, start, end);
+}

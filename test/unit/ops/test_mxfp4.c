@@ -1,0 +1,178 @@
+/* test_mxfp4.c - the backend that keeps weights in four bits: the bytes it keeps, and equal bits with the
+ * same weights unpacked at load, however they are stored. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "kern/kern.h"
+#include "ops/linear.h"
+
+enum { N = 75, K = 160, BLOCKS = K / 32, M = 6 }; /* N is no multiple of the panels' 32 */
+
+struct setup {
+    uint8_t blocks[2 * N * BLOCKS * 16],
+        scales[2 * N * BLOCKS]; /* gate and up rows interleaved, as in GPT-OSS */
+    uint8_t gguf[N * BLOCKS * 17];
+    float x[M * K], bias[2 * N];
+    uint16_t x16[M * K];
+    struct pool *pool;
+};
+
+static void open_setup(struct setup *s)
+{
+    struct err e = {0};
+    uint32_t r[4];
+
+    for (size_t i = 0; i < sizeof(s->blocks); i++) {
+        rng_block(1, 0, i, r);
+        s->blocks[i] = (uint8_t)r[0];
+    }
+    for (size_t i = 0; i < sizeof(s->scales); i++) {
+        rng_block(2, 0, i, r);
+        s->scales[i] = (uint8_t)(120 + r[0] % 12);
+    }
+    for (size_t i = 0; i < sizeof(s->gguf); i++) {
+        rng_block(3, 0, i, r);
+        s->gguf[i] = i % 17 ? (uint8_t)r[0] : (uint8_t)(120 + r[0] % 12);
+    }
+    for (size_t i = 0; i < M * K; i++) {
+        s->x16[i] = dtype_f32_to_bf16((float)rng_normal(4, i));
+        s->x[i] = (float)rng_normal(5, i);
+    }
+    for (size_t i = 0; i < 2 * N; i++)
+        s->bias[i] = (float)rng_normal(6, i);
+    assert_int_equal(pool_new(&s->pool, 2, &e), 0);
+}
+
+/* y = x W^T by BACKEND (NULL: the first that accepts). */
+static void run(struct setup *s, const struct linear_desc *d, const char *backend, float *y, size_t *packed)
+{
+    struct linear l;
+    struct err e = {0};
+
+    assert_int_equal(linear_open(&l, d, backend, s->pool, &e), 0);
+    if (!backend)
+        assert_string_equal(l.backend->name, "mxfp4");
+    *packed = l.packed_bytes;
+    memset(y, 0x7f, M * l.n * sizeof(*y));
+    linear_run(&l, s->pool, d->dtype == DT_F32 ? (const void *)s->x : s->x16, K, y, l.n, M);
+    linear_close(&l);
+}
+
+/* The same bits from all backends that take it, in both types. */
+static void compare(struct setup *s, struct linear_desc *d, size_t n)
+{
+    static const char *const others[] = {"gallop", "native"};
+    float *y = malloc(M * n * sizeof(*y)), *want = malloc(M * n * sizeof(*want));
+    size_t packed, unpacked;
+
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (size_t i = 0; i < 2; i++) {
+            d->dtype = bf16 ? DT_BF16 : DT_F32;
+            run(s, d, NULL, y, &packed);
+            run(s, d, others[i], want, &unpacked);
+            if (bf16 && i == 1 && strcmp(kern_class(KERN_FN_gemm_bf16), "bf16") != 0)
+                continue; /* another arithmetic class */
+            assert_memory_equal(y, want, M * n * sizeof(*y));
+            assert_int_equal(packed, (n + 31) / 32 * 32 * BLOCKS * 17);
+            assert_true(unpacked > 3 * packed);
+        }
+    free(y);
+    free(want);
+}
+
+static struct view matrix(const void *data, size_t n, size_t row, enum dtype t)
+{
+    return (struct view){.name = "w",
+                         .data = data,
+                         .dtype = t,
+                         .n_dims = 2,
+                         .shape = {n, t == DT_MXFP4 ? K : BLOCKS},
+                         .stride = {row, 1}};
+}
+
+static void nibbles_and_scales_apart_with_interleaved_rows(void **state)
+{
+    struct setup *s = malloc(sizeof(*s));
+    struct view gate, up, gate_scale, up_scale, bias;
+    struct linear_desc d;
+
+    (void)state;
+    open_setup(s);
+    gate = matrix(s->blocks, N, 2 * K, DT_MXFP4);
+    up = matrix(s->blocks + K / 2, N, 2 * K, DT_MXFP4);
+    gate_scale = matrix(s->scales, N, 2 * BLOCKS, DT_U8);
+    up_scale = matrix(s->scales + BLOCKS, N, 2 * BLOCKS, DT_U8);
+    bias = (struct view){
+        .name = "b", .data = s->bias, .dtype = DT_F32, .n_dims = 1, .shape = {N}, .stride = {2}};
+    d = (struct linear_desc){.name = "test",
+                             .kind = OP_MLP,
+                             .part = {&gate, &up},
+                             .bias = {&bias, &bias},
+                             .scale = {&gate_scale, &up_scale},
+                             .n_parts = 2};
+    compare(s, &d, 2 * N);
+    pool_free(s->pool);
+    free(s);
+}
+
+static void blocks_with_their_scales_as_gguf_has_them(void **state)
+{
+    struct setup *s = malloc(sizeof(*s));
+    struct view w;
+    struct linear_desc d;
+
+    (void)state;
+    open_setup(s);
+    w = matrix(s->gguf, N, K, DT_MXFP4);
+    d = (struct linear_desc){.name = "test", .kind = OP_MLP, .part = {&w}, .n_parts = 1};
+    compare(s, &d, N);
+    pool_free(s->pool);
+    free(s);
+}
+
+static void other_matrices_are_refused_with_a_reason(void **state)
+{
+    struct setup *s = malloc(sizeof(*s));
+    struct view w, turned, plain;
+    struct linear_desc d = {.name = "test", .kind = OP_MLP, .part = {&plain}, .n_parts = 1, .dtype = DT_F32};
+    struct linear l;
+    struct err e = {0};
+
+    (void)state;
+    open_setup(s);
+    plain = matrix(s->x, 2, K, DT_F32);
+    plain.shape[1] = K;
+    assert_int_not_equal(linear_open(&l, &d, "mxfp4", s->pool, &e), 0);
+    assert_non_null(strstr(e.msg, "MXFP4"));
+    w = matrix(s->gguf, 32, K, DT_MXFP4);
+    turned = view_transposed(&w);
+    d.part[0] = &turned;
+    assert_int_not_equal(linear_open(&l, &d, "mxfp4", s->pool, &e), 0);
+    pool_free(s->pool);
+    free(s);
+}
+
+static int pick_kernels(void **state)
+{
+    (void)state;
+    kern_init(cpu_best());
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nibbles_and_scales_apart_with_interleaved_rows),
+        cmocka_unit_test(blocks_with_their_scales_as_gguf_has_them),
+        cmocka_unit_test(other_matrices_are_refused_with_a_reason),
+    };
+
+    return cmocka_run_group_tests(tests, pick_kernels, NULL);
+}
