@@ -56,14 +56,15 @@ struct gallop;
 
 /* NULL, 0 or -1 as gallop_options_init() sets it means the default in brackets. */
 struct gallop_options {
-    const char *model;          /* checkpoint folder; where there is none, org/name[@revision] on a hub */
+    const char *model;          /* checkpoint folder or .gguf file; else org/name[@revision] on a hub */
     const char *revision;       /* of a name on a hub: branch, tag or commit ["main"] */
     const char *dtype;          /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
     const char *kv_cache_type;  /* "dynamic", "bmc", "slab_pool", "paged" ["slab_pool"] */
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8" ["auto": as dtype] */
     const char
         *op_config; /* JSON object of operator kind to backend, e.g. {"norm":"native"} [all automatic] */
-    const char *attention_backend; /* "auto", "gallop", "native"; "jit", "slab", "paged" as in PACE ["auto"] */
+    const char
+        *attention_backend; /* "auto", "gallop", "native"; "jit", "slab", "paged" as in PACE ["auto"] */
     const char *isa; /* at most this level of kernels: "ref", "avx2", "avx512", "avx512bf16" [the best] */
     int threads;     /* compute threads [physical cores of the allowed set] */
     int64_t max_model_len;      /* longest sequence, prompt and output [the model's] */
@@ -74,8 +75,8 @@ struct gallop_options {
     int64_t kv_cache_tokens;
     double kv_cache_memory;      /* the same in GiB, goes before kv_cache_tokens */
     const char *kv_cache_layout; /* of pooled caches: "head_major", "block_major" ["head_major"] */
-    int64_t block_size;          /* rows of a KV block, a power of two from 16 to 256 [by level 2 cache and windows] */
-    int64_t bmc_splits;          /* in how many parts a bmc cache grows [floor(sqrt(max_model_len))] */
+    int64_t block_size; /* rows of a KV block, a power of two from 16 to 256 [by level 2 cache and windows] */
+    int64_t bmc_splits; /* in how many parts a bmc cache grows [floor(sqrt(max_model_len))] */
     uint64_t seed;      /* for requests that sample and give no seed [0] */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers loaded so far */
     void *progress_ctx;

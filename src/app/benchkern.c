@@ -56,6 +56,10 @@ static const struct shape shapes[] = {
     {KERN_FN_attn_bf16, "decode 8192 G=4 d=128", 1, 128},
     {KERN_FN_attn_bf16, "prefill 512 d=64", PREFILL_ROWS, 64},
     {KERN_FN_attn_bf16, "prefill 512 d=128", PREFILL_ROWS, 128},
+    {KERN_FN_attn_i8, "decode 8192 G=4 d=64", 1, 64},
+    {KERN_FN_attn_i8, "decode 8192 G=4 d=128", 1, 128},
+    {KERN_FN_attn_i8, "prefill 512 d=64", PREFILL_ROWS, 64},
+    {KERN_FN_attn_i8, "prefill 512 d=128", PREFILL_ROWS, 128},
     {KERN_FN_attn_fold, "d=128", 0, 128},
     {KERN_FN_attn_finish, "d=128 bf16", 0, 128},
     {KERN_FN_rms_norm, "2048 residual bf16", 0, 2048},
@@ -68,6 +72,7 @@ static const struct shape shapes[] = {
     {KERN_FN_act, "gelu_tanh 8192 bf16", 0, 8192},
     {KERN_FN_glu, "silu 8192 bf16", 0, 8192},
     {KERN_FN_to_bf16, "8192", 0, 8192},
+    {KERN_FN_to_i8, "128", 0, 128},
     {KERN_FN_argmax, "128256", 0, VECTOR},
     {KERN_FN_max, "128256", 0, VECTOR},
     {KERN_FN_exp_sum, "128256", 0, VECTOR},
@@ -187,13 +192,22 @@ static void call_gemm(struct work *w)
         w->k->gemm_f32(&g, 0, CALL_PANELS);
 }
 
+/* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, or of int8 with a scale each. */
+static size_t tile_bytes(const struct shape *s)
+{
+    switch (s->fn) {
+    case KERN_FN_attn_i8: return KERN_TILE * (s->n + sizeof(float));
+    case KERN_FN_attn_bf16: return KERN_TILE * s->n * sizeof(uint16_t);
+    default: return KERN_TILE * s->n * sizeof(float);
+    }
+}
+
 /* All chunks of one kv head: 4 rows over 8192 tokens, or 512 rows over themselves. */
 static void call_attn(struct work *w)
 {
     struct ground *g = w->g;
     bool prefill = w->s->m > 1;
-    size_t tokens = prefill ? PREFILL_ROWS : DECODE_TOKENS, d = w->s->n,
-           tile = KERN_TILE * d * (w->bf16 ? 2 : 4);
+    size_t tokens = prefill ? PREFILL_ROWS : DECODE_TOKENS, d = w->s->n, tile = tile_bytes(w->s);
     const char *head = next_piece(w, tokens / KERN_TILE * tile * 2);
     struct kern_attn a = {.q = g->x,
                           .lo = g->lo,
@@ -219,10 +233,11 @@ static void call_attn(struct work *w)
         }
         a.k_tile = g->k_tile + j / KERN_TILE;
         a.v_tile = g->v_tile + j / KERN_TILE;
-        if (w->bf16)
-            w->k->attn_bf16(&a);
-        else
-            w->k->attn_f32(&a);
+        switch (w->s->fn) {
+        case KERN_FN_attn_i8: w->k->attn_i8(&a); break;
+        case KERN_FN_attn_bf16: w->k->attn_bf16(&a); break;
+        default: w->k->attn_f32(&a);
+        }
     }
 }
 
@@ -250,6 +265,7 @@ static void call_vector(struct work *w)
     case KERN_FN_act: k->act(g->c, g->x, n, KERN_GELU_TANH, true); break;
     case KERN_FN_glu: k->glu(g->c, g->x, g->y, n, KERN_SILU, true); break;
     case KERN_FN_to_bf16: k->to_bf16((uint16_t *)(void *)g->c, g->x, n); break;
+    case KERN_FN_to_i8: k->to_i8((int8_t *)g->c, g->max, g->x, n); break;
     case KERN_FN_argmax:
         place = k->argmax(g->x, n);
         (void)place;
@@ -277,6 +293,7 @@ static double vector_bytes(enum kern_fn fn)
     case KERN_FN_attn_finish:
     case KERN_FN_act:
     case KERN_FN_to_bf16: return 6;
+    case KERN_FN_to_i8: return 5;
     default: return 4;
     }
 }
@@ -297,12 +314,13 @@ static void (*prepare(struct work *w))(struct work *w)
         return call_gemm;
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
+    case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */
         ground_fill(w->g, w->bf16);
         if (s->m > 1) {
             tokens = PREFILL_ROWS;
             pairs = tokens * (tokens + 1) / 2;
         }
-        w->bytes = 2 * tokens * (double)s->n * size;
+        w->bytes = 2 * tokens / KERN_TILE * (double)tile_bytes(s);
         w->flops = 4 * pairs * (double)s->n;
         return call_attn;
     default:
@@ -331,7 +349,7 @@ static double measure(struct work *w, void (*call)(struct work *w), double secon
     return best;
 }
 
-/* The activations of a gemm or the queries of attention in their type, and sane values in what the last
+/* The activations of a gemm in their type, the queries of attention, and sane values in what the last
  * row left. */
 static void ground_reset(struct ground *g, bool bf16)
 {
@@ -423,7 +441,7 @@ static void bench_row(const struct row *r, struct ground *g, bool json, double s
             continue;
         w.bf16 = r->fn == KERN_FN_gemm_bf16 || r->fn == KERN_FN_attn_bf16;
         call = prepare(&w);
-        ground_reset(g, w.bf16);
+        ground_reset(g, w.bf16 && r->fn == KERN_FN_gemm_bf16);
         print_line(json, r, w.s, &w, measure(&w, call, seconds), roof);
     }
 }

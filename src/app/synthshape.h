@@ -9,12 +9,13 @@
 
 struct synthshape {
     const char *name;
-    const char *family; /* "llama", "gpt2" */
+    const char *family; /* "llama", "gpt2", "mixtral", "qwen3_moe", "gpt_oss" */
     size_t layers, hidden, inner, heads, kv, head_dim, vocab, context;
     double theta, eps;
     bool tied;
     bool llama3; /* rope type of Llama 3.1 and later */
     double llama3_factor;
+    size_t experts, top_k; /* of the mixtures; INNER is an expert's */
 };
 
 size_t synthshape_n(void);
@@ -24,10 +25,18 @@ const struct synthshape *synthshape_of_name(const char *name); /* NULL: unknown 
 /* config.json of S with LAYERS layers and stored DTYPE ("bfloat16", ...). NULL: out of memory. */
 json_t *synthshape_config(const struct synthshape *s, size_t layers, const char *dtype);
 
-/* Calls FN for each tensor: shape [rows, cols] (cols 0: one dimension). FILL: 0 random around 0, 1 all ones.
- * Stops at the first non-zero return and gives it back. */
-enum synthshape_fill { SYNTH_RANDOM, SYNTH_ONES, SYNTH_ZEROS };
-typedef int synthshape_fn(void *ctx, const char *name, size_t rows, size_t cols, enum synthshape_fill fill);
+/* Bytes are MXFP4: nibbles, and scales that give them the spread of the other weights; stored as U8
+ * whatever the rest is. */
+enum synthshape_fill { SYNTH_RANDOM, SYNTH_ONES, SYNTH_ZEROS, SYNTH_NIBBLES, SYNTH_SCALES };
+
+struct synthshape_tensor {
+    const char *name;
+    size_t shape[4]; /* ends with the first 0 */
+    enum synthshape_fill fill;
+};
+
+/* Calls FN for each tensor. Stops at the first non-zero return and gives it back. */
+typedef int synthshape_fn(void *ctx, const struct synthshape_tensor *t);
 int synthshape_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx);
 
 #endif

@@ -27,7 +27,9 @@ static const struct opt_row rows[] = {
      .type = OPT_STRING,
      .arg = "MODEL",
      .env = "GALLOP_MODEL",
-     .help = "checkpoint folder, or org/name[@revision] on the Hugging Face hub; default: the demo model"},
+     .help =
+         "checkpoint folder, .gguf file, or org/name[@revision] on the Hugging Face hub; default: the demo "
+         "model"},
     COMMON_REVISION_ROW,
     {.id = RENDER_MESSAGES,
      .name = "messages",

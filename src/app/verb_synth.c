@@ -80,16 +80,33 @@ static int close_file(struct synth *s)
 
 /* ---- weights ---- */
 
-static int add_header(void *ctx, const char *name, size_t r, size_t c, enum synthshape_fill fill)
+static bool is_bytes(const struct synthshape_tensor *t)
+{
+    return t->fill == SYNTH_NIBBLES || t->fill == SYNTH_SCALES;
+}
+
+/* Elements of T; *inputs: of a row. */
+static size_t elements(const struct synthshape_tensor *t, size_t *inputs)
+{
+    size_t n = 1;
+
+    *inputs = 1;
+    for (int d = 0; d < 4 && t->shape[d]; d++) {
+        n *= t->shape[d];
+        *inputs = d ? t->shape[d] : 1;
+    }
+    return n;
+}
+
+static int add_header(void *ctx, const struct synthshape_tensor *t)
 {
     struct synth *s = ctx;
-    size_t n = r * (c ? c : 1) * dtype_bytes(s->dtype);
+    size_t inputs, n = elements(t, &inputs) * (is_bytes(t) ? 1 : dtype_bytes(s->dtype));
 
-    (void)fill;
-    buf_fmt(&s->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%zu", s->header.len > 1 ? "," : "", name,
-            dtype_name(s->dtype), r);
-    if (c)
-        buf_fmt(&s->header, ",%zu", c);
+    buf_fmt(&s->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", s->header.len > 1 ? "," : "", t->name,
+            is_bytes(t) ? "U8" : dtype_name(s->dtype));
+    for (int d = 0; d < 4 && t->shape[d]; d++)
+        buf_fmt(&s->header, d ? ",%zu" : "%zu", t->shape[d]);
     buf_fmt(&s->header, "],\"data_offsets\":[%zu,%zu]}", s->bytes, s->bytes + n);
     s->bytes += n;
     return s->header.oom ? err_nomem(s->e, "the header") : 0;
@@ -126,22 +143,38 @@ static void fill_same(struct synth *s, size_t n, float v)
             memcpy(s->chunk + i * 2, &h, 2);
 }
 
-static int add_data(void *ctx, const char *name, size_t r, size_t c, enum synthshape_fill fill)
+/* Random nibbles, or scales around 2^-7: nibbles spread by 3, rows of some 3000 inputs. */
+static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        uint32_t u[4];
+
+        rng_block(s->seed, s->index, (first + i) / 16, u);
+        for (size_t k = 0; k < 16 && i + k < n; k++) {
+            unsigned byte = u[k / 4] >> (8 * (k % 4)) & 0xff;
+
+            s->chunk[i + k] = (char)(scales ? 119 + byte % 3 : byte);
+        }
+    }
+}
+
+static int add_data(void *ctx, const struct synthshape_tensor *t)
 {
     struct synth *s = ctx;
-    size_t n = r * (c ? c : 1), es = dtype_bytes(s->dtype);
-    float amplitude = sqrtf(3.0f / (float)(c ? c : 1));
+    size_t inputs, n = elements(t, &inputs), es = is_bytes(t) ? 1 : dtype_bytes(s->dtype);
+    float amplitude = sqrtf(3.0f / (float)inputs);
     int rc = 0;
 
-    (void)name;
     s->index++;
     for (size_t at = 0; at < n && rc == 0; at += CHUNK) {
         size_t len = n - at < CHUNK ? n - at : CHUNK;
 
-        if (fill == SYNTH_RANDOM)
+        if (is_bytes(t))
+            fill_bytes(s, at, len, t->fill == SYNTH_SCALES);
+        else if (t->fill == SYNTH_RANDOM)
             fill_random(s, at, len, amplitude);
         else
-            fill_same(s, len, fill == SYNTH_ONES ? 1.0f : 0.0f);
+            fill_same(s, len, t->fill == SYNTH_ONES ? 1.0f : 0.0f);
         rc = put(s, s->chunk, len * es);
         s->done += len * es;
         common_progress(&s->bar, s->done, s->bytes);

@@ -1,7 +1,7 @@
 /* gguf.c - reads the head of a GGUF file: counts, metadata, tensor infos; then proves where the tensors lie.
  *
- * One cursor walks the bytes and cannot leave them. Tables grow as entries are read, each of which takes bytes of
- * the file, so no number in the file decides how much is allocated.
+ * One cursor walks the bytes and cannot leave them. Tables grow as entries are read, each of which takes
+ * bytes of the file, so no number in the file decides how much is allocated.
  */
 #include "ckpt/gguf.h"
 
@@ -293,10 +293,10 @@ static int place(struct reader *r)
 
         say_what(r, "tensor", &t->name);
         if (begin > r->len || offset > r->len - begin || bytes > r->len - begin - offset)
-            return err_set(
-                r->e, ERR_INPUT,
-                "%s: %s has %zu bytes at offset %zu of the data, which begin at byte %zu; the file has %zu bytes",
-                g->path, r->what, bytes, offset, begin, r->len);
+            return err_set(r->e, ERR_INPUT,
+                           "%s: %s has %zu bytes at offset %zu of the data, which begin at byte %zu; "
+                           "the file has %zu bytes",
+                           g->path, r->what, bytes, offset, begin, r->len);
         if (offset < from)
             return err_set(r->e, ERR_INPUT, "%s: %s overlaps tensor %.*s", g->path, r->what,
                            t[-1].name.n < 100 ? (int)t[-1].name.n : 100, t[-1].name.s);

@@ -1,11 +1,10 @@
 /* gguf.h - one GGUF file as a table: metadata by key, and where each tensor's bytes lie.
  *
- * Versions 2 and 3, little-endian. gguf_read() proves the whole head of the file before anyone sees a value: every
- * length and offset lies inside the file, no key or tensor is there twice, tensors are aligned, as long as their
- * shape and type say, and do not overlap. Nothing is copied: keys, strings and arrays point into the file's bytes.
- * Knows nothing of models or of what keys mean. Each getter marks its key, so that keys nobody understood can be
- * found afterwards.
- * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+ * Versions 2 and 3, little-endian. gguf_read() proves the whole head of the file before anyone sees a value:
+ * every length and offset lies inside the file, no key or tensor is there twice, tensors are aligned, as long
+ * as their shape and type say, and do not overlap. Nothing is copied: keys, strings and arrays point into the
+ * file's bytes. Knows nothing of models or of what keys mean. Each getter marks its key, so that keys nobody
+ * understood can be found afterwards. Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
  */
 #ifndef GALLOP_CKPT_GGUF_H
 #define GALLOP_CKPT_GGUF_H
@@ -67,8 +66,8 @@ struct gguf {
 /* True if the bytes begin like a GGUF file. */
 bool gguf_is(const char *bytes, size_t len);
 
-/* Reads the head of the file in bytes[len], which must outlive G, as must PATH. On failure G is closed and *e names
- * the file and the field. */
+/* Reads the head of the file in bytes[len], which must outlive G, as must PATH. On failure G is closed and *e
+ * names the file and the field. */
 int gguf_read(struct gguf *g, const char *bytes, size_t len, const char *path, struct err *e);
 
 void gguf_close(struct gguf *g); /* a zeroed one is fine */
@@ -78,8 +77,8 @@ const struct gguf_kv *gguf_get(struct gguf *g, const char *key);
 
 const struct gguf_tensor *gguf_tensor(const struct gguf *g, const char *name); /* NULL: there is none */
 
-/* Getters. Missing: the default. Of another type or out of range: ERR_INPUT, and the sentence names the file and
- * the key, what was found and what is expected. */
+/* Getters. Missing: the default. Of another type or out of range: ERR_INPUT, and the sentence names the file
+ * and the key, what was found and what is expected. */
 
 /* An integer of any width, or an array of equal ones (GGUF gives some numbers per layer). */
 int gguf_int(struct gguf *g, const char *key, int64_t def, int64_t lo, int64_t hi, int64_t *v, struct err *e);

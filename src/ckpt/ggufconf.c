@@ -1,7 +1,7 @@
 /* ggufconf.c - one function an architecture writes what its model file reads.
  *
- * Numbers that GGUF leaves to its reader are those llama.cpp has built in (Gemma 3's pattern and local rope base,
- * GPT-OSS's limit), which are the defaults of Hugging Face's classes too.
+ * Numbers that GGUF leaves to its reader are those llama.cpp has built in (Gemma 3's pattern and local rope
+ * base, GPT-OSS's limit), which are the defaults of Hugging Face's classes too.
  */
 #include "ckpt/ggufconf.h"
 

@@ -1,5 +1,5 @@
-/* ggufmake.h - reading metadata and writing a config at once: the first error stays, later calls do nothing. For
- * ggufconf.c and ggufrope.c.
+/* ggufmake.h - reading metadata and writing a config at once: the first error stays, later calls do nothing.
+ * For ggufconf.c and ggufrope.c.
  */
 #ifndef GALLOP_CKPT_GGUFMAKE_H
 #define GALLOP_CKPT_GGUFMAKE_H

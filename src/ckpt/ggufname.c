@@ -1,7 +1,7 @@
 /* ggufname.c - the table of names, and the views behind them.
  *
- * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps stems. Rows of an architecture win over those of
- * all. Names and layouts are those of llama.cpp's convert_hf_to_gguf.py.
+ * A GGUF name is STEM.weight or blk.N.STEM.weight; the table maps stems. Rows of an architecture win over
+ * those of all. Names and layouts are those of llama.cpp's convert_hf_to_gguf.py.
  */
 #include "ckpt/ggufname.h"
 

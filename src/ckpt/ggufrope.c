@@ -1,8 +1,8 @@
 /* ggufrope.c - the rotary keys and factor tensors of GGUF as rope_theta and rope_scaling.
  *
- * GGUF has no rope type llama3: its converter writes the factor by which each frequency is divided (rope_freqs).
- * Where these are the factors of the usual settings, that type comes back; any others become a longrope whose two
- * lists are the same, which divides by them too.
+ * GGUF has no rope type llama3: its converter writes the factor by which each frequency is divided
+ * (rope_freqs). Where these are the factors of the usual settings, that type comes back; any others become a
+ * longrope whose two lists are the same, which divides by them too.
  */
 #include <math.h>
 #include <string.h>

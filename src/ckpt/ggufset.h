@@ -1,8 +1,8 @@
 /* ggufset.h - the GGUF files of one checkpoint: one, or NAME-00001-of-0000N.gguf and its fellows.
  *
- * The first file (split.no 0) holds the metadata, each holds tensors. Files are mapped read-only and stay mapped as
- * long as the set is open. Whether a path means GGUF at all is decided here for everybody: a file whose name ends
- * in .gguf, or a folder without config.json in which one such checkpoint lies.
+ * The first file (split.no 0) holds the metadata, each holds tensors. Files are mapped read-only and stay
+ * mapped as long as the set is open. Whether a path means GGUF at all is decided here for everybody: a file
+ * whose name ends in .gguf, or a folder without config.json in which one such checkpoint lies.
  */
 #ifndef GALLOP_CKPT_GGUFSET_H
 #define GALLOP_CKPT_GGUFSET_H
@@ -19,8 +19,8 @@ struct ggufset {
     size_t n;
 };
 
-/* True if PATH means a GGUF checkpoint; its (first) file is then written to file[size]. *rc: ERR_INPUT when PATH is a
- * folder that could mean several, ERR_OS, or 0. */
+/* True if PATH means a GGUF checkpoint; its (first) file is then written to file[size]. *rc: ERR_INPUT when
+ * PATH is a folder that could mean several, ERR_OS, or 0. */
 bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct err *e);
 
 /* Opens PATH (ggufset_means() said yes) with all its files. On failure *S is closed. */

@@ -1,7 +1,8 @@
 /* gguftok.c - tokenizer.* and general.sampling.* read out.
  *
- * GGUF names one end of text; a chat ends its turns with another token as often as not. Where no key names that
- * one, the special tokens are searched for those that end a turn in the known families, as llama.cpp does.
+ * GGUF names one end of text; a chat ends its turns with another token as often as not. Where no key names
+ * that one, the special tokens are searched for those that end a turn in the known families, as llama.cpp
+ * does.
  */
 #include "ckpt/gguftok.h"
 
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "ckpt/gguf.h"
 #include "ckpt/le.h"
 #include "text/spmbuild.h"
@@ -165,13 +167,17 @@ static int put_templates(json_t *o, struct gguf *g, struct arena *a, struct err 
     for (size_t i = 0; i < n; i++) {
         char key[128], plain[80];
 
-        snprintf(plain, sizeof(plain), "%.*s", (int)(name[i].n < 79 ? name[i].n : 79), name[i].s);
+        if (utf8_valid_prefix(name[i].s, name[i].n) != name[i].n || name[i].n >= sizeof(plain) ||
+            memchr(name[i].s, 0, name[i].n))
+            return err_set(e, ERR_INPUT,
+                           "%s: tokenizer.chat_templates: name %zu is no UTF-8 of at most %zu bytes", g->path,
+                           i, sizeof(plain) - 1);
+        snprintf(plain, sizeof(plain), "%.*s", (int)name[i].n, name[i].s);
         snprintf(key, sizeof(key), "tokenizer.chat_template.%s", plain);
         if ((rc = gguf_text(g, key, &text, e)) != 0)
             return rc;
-        if (text.s && (!json_object_get(all, plain) && !set(all, plain, json_stringn(text.s, text.n))))
-            return err_set(e, ERR_INPUT, "%s: tokenizer.chat_templates: name %zu is no UTF-8 text", g->path,
-                           i);
+        if (text.s && !json_object_get(all, plain) && !set(all, plain, json_stringn(text.s, text.n)))
+            return err_nomem(e, g->path);
     }
     if (json_object_size(all) == 0)
         json_object_del(o, "chat_template");
@@ -185,8 +191,10 @@ static int put_token(json_t *o, const char *key, const struct tokgguf *t, int64_
     if ((size_t)id >= t->n_tokens)
         return err_set(e, ERR_INPUT, "%s: the id of %s is %" PRId64 ", there are %zu tokens", t->path, key,
                        id, t->n_tokens);
-    if (!set(o, key, json_stringn(t->token[id].s, t->token[id].n)))
+    if (utf8_valid_prefix(t->token[id].s, t->token[id].n) != t->token[id].n)
         return err_set(e, ERR_INPUT, "%s: the string of %s is not UTF-8", t->path, key);
+    if (!set(o, key, json_stringn(t->token[id].s, t->token[id].n)))
+        return err_nomem(e, t->path);
     return 0;
 }
 
@@ -229,7 +237,8 @@ int gguftok_config(json_t **out, struct ggufset *s, struct err *e)
 
 /* ---- generation ---- */
 
-/* True if the special token S ends a turn or a text. With Harmony's <|return|> there, <|end|> ends a message only. */
+/* True if the special token S ends a turn or a text. With Harmony's <|return|> there, <|end|> ends a message
+ * only. */
 static bool ends(const struct jp_str *s, bool harmony)
 {
     static const char *const known[] = {"<|eot_id|>",    "<|eom_id|>",           "<|im_end|>",

@@ -1,4 +1,5 @@
-/* gguftype.h - the tensor types of GGUF by number: those that can be read, and the names of the others, for messages. */
+/* gguftype.h - the tensor types of GGUF by number: those that can be read, and the names of the others, for
+ * messages. */
 #ifndef GALLOP_CKPT_GGUFTYPE_H
 #define GALLOP_CKPT_GGUFTYPE_H
 

@@ -1,5 +1,5 @@
-/* source.h - what stands beside the weights of a model, whatever its path means: a folder of Hugging Face's or a GGUF
- * checkpoint. (The weights themselves: weights.h.)
+/* source.h - what stands beside the weights of a model, whatever its path means: a folder of Hugging Face's
+ * or a GGUF checkpoint. (The weights themselves: weights.h.)
  */
 #ifndef GALLOP_CKPT_SOURCE_H
 #define GALLOP_CKPT_SOURCE_H
@@ -16,14 +16,15 @@ int source_conf(struct conf **out, const char *path, struct err *e);
 /* The tokenizer; PATH may also be any file that tok_open() takes. */
 int source_tok(struct tok **out, const char *path, struct err *e);
 
-/* True if PATH has a tokenizer that must open: a failure of source_tok() then is not merely the lack of one. */
+/* True if PATH has a tokenizer that must open: a failure of source_tok() then is not merely the lack of
+ * one. */
 bool source_has_tok(const char *path);
 
 /* The chat template and special tokens. */
 int source_chat(struct chat **out, const char *path, struct err *e);
 
-/* The text of a generation_config.json appended to OUT where PATH has no such file but says what one would; else
- * nothing. */
+/* The text of a generation_config.json appended to OUT where PATH has no such file but says what one would;
+ * else nothing. */
 int source_generation(const char *path, struct buf *out, struct err *e);
 
 #endif

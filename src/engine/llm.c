@@ -107,10 +107,11 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
     return 0;
 }
 
-/* What is left of the memory limit for the cache. */
+/* What is left of the memory limit for the cache; a thirty-second of it stays for the process itself. */
 static size_t kv_room(const struct llm *m)
 {
-    size_t limit = topo_memory_limit_bytes(), used = m->model.packed_bytes + llm_scratch_bytes(m);
+    size_t all = topo_memory_limit_bytes(), limit = all - all / 32,
+           used = m->model.packed_bytes + llm_scratch_bytes(m);
 
     return limit > used ? limit - used : 0;
 }

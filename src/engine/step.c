@@ -131,7 +131,8 @@ static void finish(struct step *g, struct seq *s)
     add_event(g, STEP_FINISHED, s);
 }
 
-/* Unlinks the sequences that are done, are cancelled or have failed, finishing them where that is still to do. */
+/* Unlinks the sequences that are done, are cancelled or have failed, finishing them where that is still to
+ * do. */
 static void sweep(struct step *g)
 {
     struct seq **at = &g->first;
@@ -198,8 +199,8 @@ static void put_back(struct step *g, struct seq *s)
     g->n_waiting++;
 }
 
-/* The cache is full: the youngest sequence behind S gives its rows back, or S itself waits if older ones hold the rest.
- * False: S is alone, and the cache too small for it. */
+/* The cache is full: the youngest sequence behind S gives its rows back, or S itself waits if older ones hold
+ * the rest. False: S is alone, and the cache too small for it. */
 static bool preempt(struct step *g, struct seq *s)
 {
     struct seq *victim = NULL;

@@ -98,6 +98,46 @@ static inline __m256i simd512_emu_cvtepi32_epi16(__m512i v)
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16(v) simd512_emu_cvtepi32_epi16(v)
 
+static inline __m512i simd512_emu_cvtepi8_epi32(__m128i v)
+{
+    int8_t b[16];
+    int32_t u[16];
+
+    _mm_storeu_si128((__m128i *)(void *)b, v);
+    for (int i = 0; i < 16; i++)
+        u[i] = b[i];
+    return _mm512_loadu_si512(u);
+}
+#undef _mm512_cvtepi8_epi32
+#define _mm512_cvtepi8_epi32(v) simd512_emu_cvtepi8_epi32(v)
+
+static inline __m512 simd512_emu_cvtepi32_ps(__m512i v)
+{
+    int32_t u[16];
+    float f[16];
+
+    _mm512_storeu_si512(u, v);
+    for (int i = 0; i < 16; i++)
+        f[i] = (float)u[i];
+    return _mm512_loadu_ps(f);
+}
+#undef _mm512_cvtepi32_ps
+#define _mm512_cvtepi32_ps(v) simd512_emu_cvtepi32_ps(v)
+
+/* To nearest even; no lane may lie outside of int32_t. */
+static inline __m512i simd512_emu_cvtps_epi32(__m512 v)
+{
+    float f[16];
+    int32_t u[16];
+
+    _mm512_storeu_ps(f, v);
+    for (int i = 0; i < 16; i++)
+        u[i] = (int32_t)rintf(f[i]);
+    return _mm512_loadu_si512(u);
+}
+#undef _mm512_cvtps_epi32
+#define _mm512_cvtps_epi32(v) simd512_emu_cvtps_epi32(v)
+
 static inline __m256 simd512_emu_extractf32x8_ps(__m512 v, int half)
 {
     float f[16];

@@ -264,7 +264,7 @@ int kv_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     check_seq(c, from, n);
     check_seq(c, to, n);
-    return c->type->fork(c, from, n, to);
+    return n ? c->type->fork(c, from, n, to) : 0;
 }
 
 void kv_advance(struct kv *c, size_t seq, size_t pos)

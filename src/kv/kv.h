@@ -1,13 +1,13 @@
 /* kv.h - KV caches: where the rows of a sequence lie.
  *
- * A cache hands out tiles of 16 token rows and answers with tables of tile numbers per sequence, one for each group
- * of layers that see equally far, plus the base addresses of each layer (ops/batch.h, struct kv_view). It never
- * looks into the rows; kv_wire.h alone does. Types are rows of types.def, one file each. Exhaustion is ERR_NOSPACE
- * (a budget) or ERR_NOMEM, rows that a window has dropped are KV_GONE; none of them is an abort, and after each
- * nothing has changed. Not thread safe; called between steps only.
+ * A cache hands out tiles of 16 token rows and answers with tables of tile numbers per sequence, one for each
+ * group of layers that see equally far, plus the base addresses of each layer (ops/batch.h, struct kv_view).
+ * It never looks into the rows; kv_wire.h alone does. Types are rows of types.def, one file each. Exhaustion
+ * is ERR_NOSPACE (a budget) or ERR_NOMEM, rows that a window has dropped are KV_GONE; none of them is an
+ * abort, and after each nothing has changed. Not thread safe; called between steps only.
  *
- * Rows below the length of a sequence (the last reserve, truncate, fork, adopt) are final; those that a reserve adds
- * may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row.
+ * Rows below the length of a sequence (the last reserve, truncate, fork, adopt) are final; those that a
+ * reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row.
  */
 #ifndef GALLOP_KV_KV_H
 #define GALLOP_KV_KV_H
@@ -112,23 +112,26 @@ int kv_reserve(struct kv *c, size_t seq, size_t n);
 int kv_truncate(struct kv *c, size_t seq, size_t n);
 void kv_release(struct kv *c, size_t seq); /* all rows of SEQ */
 
-/* TO (empty) gets the first N rows of FROM, of windows what a query at N sees. KV_GONE as in kv_truncate(). */
+/* TO (empty) gets the first N rows of FROM, of windows what a query at N sees. KV_GONE as in
+ * kv_truncate(). */
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to);
 
-/* No query of SEQ below POS will come: what only those see may be given back. dynamic and bmc keep all rows. */
+/* No query of SEQ below POS will come: what only those see may be given back. dynamic and bmc keep all
+ * rows. */
 void kv_advance(struct kv *c, size_t seq, size_t pos);
 
 /* A query at N of SEQ would find all rows that it sees. */
 bool kv_sees(const struct kv *c, size_t seq, size_t n);
 
-/* Block number BLOCK of SEQ, all rows of which are final, can be found under HASH from now on, also when SEQ is gone
- * and until its place is needed. Types other than paged ignore it. */
+/* Block number BLOCK of SEQ, all rows of which are final, can be found under HASH from now on, also when SEQ
+ * is gone and until its place is needed. Types other than paged ignore it. */
 void kv_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash);
 
 /* How many blocks, those named by HASH [n] one after the other, can be adopted now. */
 size_t kv_lookup(const struct kv *c, const struct kv_hash *hash, size_t n);
 
-/* SEQ (empty) gets N blocks of rows, N at most what kv_lookup() said; of windows what a query behind them sees. */
+/* SEQ (empty) gets N blocks of rows, N at most what kv_lookup() said; of windows what a query behind them
+ * sees. */
 void kv_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n);
 
 struct kv_view kv_view(const struct kv *c, size_t seq); /* valid until the next call that changes the cache */
@@ -140,8 +143,8 @@ int kv_check(const struct kv *c, struct err *e);
 
 /* ---- arithmetic, before there is a cache ---- */
 
-/* Rows of a block of TYPE: lim->block, or else the largest power of two from 16 on whose K and V rows of all heads
- * take a quarter of the level 2 cache and that is at most a quarter of the smallest window. */
+/* Rows of a block of TYPE: lim->block, or else the largest power of two from 16 on whose K and V rows of all
+ * heads take a quarter of the level 2 cache and that is at most a quarter of the smallest window. */
 size_t kv_block(const char *type, const struct kv_limits *lim);
 size_t kv_token_bytes(const struct kv_limits *lim);                  /* of one token in all layers */
 size_t kv_seq_bytes(const struct kv_limits *lim, size_t n);          /* of N rows, less those below windows */

@@ -1,6 +1,7 @@
-/* kv_bmc.c - balanced memory and compute: capacity grows in splits of ceil(max_len / splits) rows, so that a sequence
- * is copied at most `splits` times and holds at most one split more than it fills. Attention touches filled rows
- * only. The middle way of floor(sqrt(max_len)) splits is AMD PACE's. Regions and copying: kvgrow.h. */
+/* kv_bmc.c - balanced memory and compute: capacity grows in splits of ceil(max_len / splits) rows, so that a
+ * sequence is copied at most `splits` times and holds at most one split more than it fills. Attention touches
+ * filled rows only. The middle way of floor(sqrt(max_len)) splits is AMD PACE's. Regions and copying:
+ * kvgrow.h. */
 #include "kv/kvgrow.h"
 
 static size_t root(size_t n)

@@ -1,5 +1,5 @@
-/* kv_dynamic.c - a cache that grows with each sequence: capacity doubles, so that copying is amortised to a constant a
- * row. Regions and copying: kvgrow.h. */
+/* kv_dynamic.c - a cache that grows with each sequence: capacity doubles, so that copying is amortised to a
+ * constant a row. Regions and copying: kvgrow.h. */
 #include "kern/kern.h"
 #include "kv/kvgrow.h"
 

@@ -1,5 +1,5 @@
-/* kv_slab_pool.c - one pool a group of layers: fixed blocks from a LIFO free list that hands out neighbours in order.
- * A block belongs to one sequence; a fork copies. Regions and tables: kvpool.h. */
+/* kv_slab_pool.c - one pool a group of layers: fixed blocks from a LIFO free list that hands out neighbours
+ * in order. A block belongs to one sequence; a fork copies. Regions and tables: kvpool.h. */
 #include "base/mem.h"
 #include "kv/kvpool.h"
 

@@ -1,5 +1,5 @@
-/* kv_wire.c - rows out of tiles and into them again, behind a header that proves itself. The tiles are those of
- * kern.h, struct kern_attn. */
+/* kv_wire.c - rows out of tiles and into them again, behind a header that proves itself. The tiles are those
+ * of kern.h, struct kern_attn. */
 #include "kv/kv_wire.h"
 
 #include <errno.h>
@@ -129,8 +129,8 @@ static char *tile_at(const struct kv_view *v, size_t layer, size_t head, size_t 
            (t & ((1u << l->block_shift) - 1)) * l->tile_bytes;
 }
 
-/* Rows [first, n) of one layer and head, K or V. Coming in, tiles are cleared from the chunk on in which a kernel may
- * read them, so that rows nobody sees hold zeros. */
+/* Rows [first, n) of one layer and head, K or V. Coming in, tiles are cleared from the chunk on in which a
+ * kernel may read them, so that rows nobody sees hold zeros. */
 static char *move_head(const struct kv *c, const struct kv_view *v, size_t layer, size_t head, bool value,
                        size_t n, char *wire, bool out)
 {

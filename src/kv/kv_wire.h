@@ -1,8 +1,8 @@
-/* kv_wire.h - the rows of a sequence as bytes: to keep a prefix, to go on in another process, to hand a prompt from the
- * engine that read it to one that answers.
+/* kv_wire.h - the rows of a sequence as bytes: to keep a prefix, to go on in another process, to hand a
+ * prompt from the engine that read it to one that answers.
  *
- * The bytes do not depend on the cache's type, block size or layout; only on sizes, dtype, windows and the rows. They
- * are foreign when they come in: kv_wire_load() proves all of them before it touches the cache.
+ * The bytes do not depend on the cache's type, block size or layout; only on sizes, dtype, windows and the
+ * rows. They are foreign when they come in: kv_wire_load() proves all of them before it touches the cache.
  *
  *   0   8  "GALLOPKV"                    36  4  layers
  *   8   4  version, 1                    40  4  kv heads
@@ -22,12 +22,12 @@
 /* Bytes of a sequence of N rows; SIZE_MAX if an address cannot count them. */
 size_t kv_wire_bytes(const struct kv *c, size_t n);
 
-/* The first N rows of SEQ into OUT [kv_wire_bytes(c, n)]. MODEL: a number that no other model has. KV_GONE: a window
- * has dropped rows that a query at N sees. */
+/* The first N rows of SEQ into OUT [kv_wire_bytes(c, n)]. MODEL: a number that no other model has. KV_GONE: a
+ * window has dropped rows that a query at N sees. */
 int kv_wire_save(const struct kv *c, size_t seq, size_t n, uint64_t model, void *out);
 
-/* BYTES [len] into SEQ (empty); *n is its length then. ERR_INPUT with a sentence that begins with NAME; ERR_NOSPACE and
- * ERR_NOMEM as in kv_reserve(). On failure SEQ stays empty. */
+/* BYTES [len] into SEQ (empty); *n is its length then. ERR_INPUT with a sentence that begins with NAME;
+ * ERR_NOSPACE and ERR_NOMEM as in kv_reserve(). On failure SEQ stays empty. */
 int kv_wire_load(struct kv *c, size_t seq, uint64_t model, const void *bytes, size_t len, const char *name,
                  size_t *n, struct err *e);
 

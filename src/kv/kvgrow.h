@@ -1,10 +1,10 @@
-/* kvgrow.h - caches in which each sequence has one region of its own that is replaced by a larger one: what dynamic
- * and bmc share.
+/* kvgrow.h - caches in which each sequence has one region of its own that is replaced by a larger one: what
+ * dynamic and bmc share.
  *
- * Region: [L][K, V][n_kv][capacity] tiles; the tile table is the identity, so the rows of a head are neighbours.
- * Copying happens only when a region grows, and the old one gives its pages back plane by plane meanwhile. All
- * rows are kept, also those below a window, but a sequence that is advanced while it is empty (kv_wire_load()) never has
- * the first ones. The capacities of all sequences together stay within the budget.
+ * Region: [L][K, V][n_kv][capacity] tiles; the tile table is the identity, so the rows of a head are
+ * neighbours. Copying happens only when a region grows, and the old one gives its pages back plane by plane
+ * meanwhile. All rows are kept, also those below a window, but a sequence that is advanced while it is empty
+ * (kv_wire_load()) never has the first ones. The capacities of all sequences together stay within the budget.
  */
 #ifndef GALLOP_KV_KVGROW_H
 #define GALLOP_KV_KVGROW_H

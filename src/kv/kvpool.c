@@ -14,8 +14,8 @@ static size_t blocks_of(const struct kv *c, size_t rows)
     return rows / c->lim.block + (rows % c->lim.block != 0);
 }
 
-/* Blocks that group G needs at most: the budget's, or what windows and a step can hold if that is less. A sequence
- * holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks. */
+/* Blocks that group G needs at most: the budget's, or what windows and a step can hold if that is less. A
+ * sequence holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks. */
 static size_t group_blocks(const struct kv *c, size_t g)
 {
     size_t all = blocks_of(c, c->lim.pool_tokens), window = c->group[g].window, each, most;

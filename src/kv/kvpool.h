@@ -1,10 +1,10 @@
-/* kvpool.h - what slab_pool and paged share: one region of equal blocks for each group of layers, reserved at open and
- * never grown, and for each sequence and group a table of the tiles it holds.
+/* kvpool.h - what slab_pool and paged share: one region of equal blocks for each group of layers, reserved at
+ * open and never grown, and for each sequence and group a table of the tiles it holds.
  *
- * A block is a number; it means the same rows in all layers of its group, and in each of them K and V of all heads.
- * Sequences hold blocks [first, end) by position; below FIRST, where a window has dropped rows, the table names a block
- * of zeros that is never written, so that a kernel may read it. Who owns a block, and where the next comes from, is the
- * type's business: take and put.
+ * A block is a number; it means the same rows in all layers of its group, and in each of them K and V of all
+ * heads. Sequences hold blocks [first, end) by position; below FIRST, where a window has dropped rows, the
+ * table names a block of zeros that is never written, so that a kernel may read it. Who owns a block, and
+ * where the next comes from, is the type's business: take and put.
  */
 #ifndef GALLOP_KV_KVPOOL_H
 #define GALLOP_KV_KVPOOL_H
@@ -67,8 +67,8 @@ void kvpool_advance(struct kv *c, size_t seq, size_t pos);
 
 /* The blocks of SEQ that a query at N sees, in group G, as first..end. */
 void kvpool_range(const struct kv *c, const struct kvpool *p, size_t g, size_t n, size_t *first, size_t *end);
-/* A sequence that holds nothing behind FIRST will hold blocks from there on, below it zeros; rows below LOW will never
- * be written. */
+/* A sequence that holds nothing behind FIRST will hold blocks from there on, below it zeros; rows below LOW
+ * will never be written. */
 void kvpool_begin(const struct kvpool *p, size_t g, struct kvpool_seq *q, size_t first, size_t low);
 /* LOW of a sequence that gets the blocks of Q from FIRST on. */
 size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first);
@@ -78,7 +78,8 @@ struct kv_view kvpool_view(const struct kv *c, size_t seq);
 size_t kvpool_held_bytes(const struct kv *c, size_t seq);
 size_t kvpool_region_bytes(const struct kv *c);
 
-/* Adds to COUNT [n_blocks] how often each block of group G is held or free; ERR_INPUT where a table is wrong. */
+/* Adds to COUNT [n_blocks] how often each block of group G is held or free; ERR_INPUT where a table is
+ * wrong. */
 int kvpool_count(const struct kv *c, const struct kvpool *p, size_t g, uint32_t *count, struct err *e);
 
 #endif

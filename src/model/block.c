@@ -28,7 +28,8 @@ int block_record(struct model *m, const struct view *v, const char *use, const s
         return err_nomem(e, "the list of tensors");
     m->tensor[m->n_tensors++] = (struct model_tensor){v, use, l, n};
     if (strcmp(use, "scales") != 0)
-        m->n_params += view_elements(v) * (v->dtype == DT_U8 ? 2 : 1); /* two elements of four bits in a byte */
+        m->n_params +=
+            view_elements(v) * (v->dtype == DT_U8 ? 2 : 1); /* two elements of four bits in a byte */
     return 0;
 }
 

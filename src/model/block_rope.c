@@ -10,8 +10,12 @@
 static const struct {
     const char *name;
     enum rope_type type;
-} types[] = {{"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
-             {"llama3", ROPE_LLAMA3},   {"yarn", ROPE_YARN},     {"longrope", ROPE_LONGROPE},
+} types[] = {{"default", ROPE_DEFAULT},
+             {"linear", ROPE_LINEAR},
+             {"dynamic", ROPE_DYNAMIC},
+             {"llama3", ROPE_LLAMA3},
+             {"yarn", ROPE_YARN},
+             {"longrope", ROPE_LONGROPE},
              {"proportional", ROPE_PROPORTIONAL}};
 
 static int read_type(struct model *m, struct conf *c, const struct block_rope *d, enum rope_type *type,
@@ -177,7 +181,8 @@ int block_rope(struct model *m, const struct block_rope *d, struct rope *r, stru
               (rc = conf_float(c, "rope_theta", theta, 1e-3, 1e15, &p.theta, e)) != 0 ||
               (rc = conf_float(c, "attention_factor", -1, 0, 1e6, &p.attention_factor, e)) != 0 ||
               (p.type != ROPE_DEFAULT && (rc = read_lengths(m, c, &p, e)) != 0) ||
-              (rc = read_bands(m, c, &p, e)) != 0 || (rc = read_turned(c, &p, e)) != 0 || (rc = read_factors(m, c, &p, room, e)) != 0))
+              (rc = read_bands(m, c, &p, e)) != 0 || (rc = read_turned(c, &p, e)) != 0 ||
+              (rc = read_factors(m, c, &p, room, e)) != 0))
         return rc;
     if (p.type == ROPE_DYNAMIC && p.dim < 4)
         return err_set(e, ERR_UNSUPPORTED, "%s: dynamic rope needs a head of at least 4 dims",

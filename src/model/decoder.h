@@ -1,9 +1,8 @@
 /* decoder.h - what the decoders with Llama's names have in common: config keys, tensors, opening and closing.
  *
  * Llama, Mistral, Qwen, Phi-3, Gemma and the mixtures name their tensors alike and differ in fields of struct
- * decoder_config. A model's file fills these, opens its layers with the functions below and writes its own forward.
- * Offered, never imposed.
- */
+ * decoder_config. A model's file fills these, opens its layers with the functions below and writes its own
+ * forward. Offered, never imposed. / */
 #ifndef GALLOP_MODEL_DECODER_H
 #define GALLOP_MODEL_DECODER_H
 
@@ -37,19 +36,20 @@ struct decoder_config {
 };
 
 /* Reads the keys all have: hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
- * num_key_value_heads, head_dim, vocab_size, max_position_embeddings, rms_norm_eps, tie_word_embeddings and the
- * activation, into model_info and C. Biases, rope and windows are the model's own. */
+ * num_key_value_heads, head_dim, vocab_size, max_position_embeddings, rms_norm_eps, tie_word_embeddings and
+ * the activation, into model_info and C. Biases, rope and windows are the model's own. */
 int decoder_read(struct model *m, struct decoder_config *c, struct err *e);
 
-/* m->impl with embedding, L zeroed layers, OPEN_LAYER(m, w, "model.layers.L", l, c) for each, final norm, head. The prefix is
- * found: "model.", "", "language_model.model." or "model.language_model.". */
+/* m->impl with embedding, L zeroed layers, OPEN_LAYER(m, w, "model.layers.L", l, c) for each, final norm,
+ * head. The prefix is found: "model.", "", "language_model.model." or "model.language_model.". */
 typedef int decoder_open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
                                const struct decoder_config *c, struct err *e);
 int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_layer *open_layer,
                  struct err *e);
 void decoder_close(struct model *m);
 
-/* input_layernorm, self_attn.{q,k,v,o}_proj, q_norm, k_norm and w->attn with the model's sizes, rope 0, no window. */
+/* input_layernorm, self_attn.{q,k,v,o}_proj, q_norm, k_norm and w->attn with the model's sizes, rope 0, no
+ * window. */
 int decoder_attention(struct model *m, struct block_layer *w, const char *at, const struct decoder_config *c,
                       struct err *e);
 
@@ -57,8 +57,8 @@ int decoder_attention(struct model *m, struct block_layer *w, const char *at, co
 int decoder_mlp(struct model *m, struct block_layer *w, const char *at, const char *norm, size_t inner,
                 const struct decoder_config *c, struct err *e);
 
-/* use_sliding_window, sliding_window, max_window_layers, layer_types as Qwen reads them: WINDOW[L], 0 where a layer sees all.
- * From the model's arena. */
+/* use_sliding_window, sliding_window, max_window_layers, layer_types as Qwen reads them: WINDOW[L], 0 where a
+ * layer sees all. From the model's arena. */
 int decoder_windows(struct model *m, size_t **window, struct err *e);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ops/eager_ctx.h"
+#include "ops/hadamard.h"
 
 enum { MAX_DIM = 512, ROWS = KERN_ATTN_ROWS, SPLIT_ROWS = 64 };
 
@@ -182,14 +183,19 @@ static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, 
 static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
     int8_t *ko = (int8_t *)kt, *vo = (int8_t *)vt, row[MAX_DIM];
+    float turned[MAX_DIM];
     size_t d = j->w->d, dp = j->w->dp;
     float *k_scale = (float *)(void *)(kt + KERN_TILE * dp),
           *v_scale = (float *)(void *)(vt + KERN_TILE * dp);
 
-    j->g->attn_k.to_i8(row, &k_scale[slot], k, d);
+    memcpy(turned, k, d * sizeof(float));
+    hadamard_turn(turned, d);
+    j->g->attn_k.to_i8(row, &k_scale[slot], turned, d);
     for (size_t i = 0; i < d; i++)
         ko[i * KERN_TILE + slot] = row[i];
-    j->g->attn_k.to_i8(vo + slot * dp, &v_scale[slot], v, d);
+    memcpy(turned, v, d * sizeof(float));
+    hadamard_turn(turned, d);
+    j->g->attn_k.to_i8(vo + slot * dp, &v_scale[slot], turned, d);
 }
 
 static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
@@ -210,6 +216,8 @@ static void pack_q(const struct attn_job *j, size_t t, size_t head, const float 
         float *dst = j->g->q + ((head * j->b->n_tokens + t) * G + g) * w->dp;
 
         memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
+        if (j->g->lim.kv_dtype == DT_I8)
+            hadamard_turn(dst, w->d);
         memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));
     }
 }
@@ -362,6 +370,8 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
 
     if (w->sinks)
         k->attn_fold(m, l, o, w->sinks[h], 1.0f, zero, w->d);
+    if (j->g->lim.kv_dtype == DT_I8)
+        hadamard_turn(o, w->d);
     k->attn_finish((char *)j->a + (t * w->n_heads + h) * w->d * (bf16 ? 2 : 4), o, *l, w->d, bf16);
 }
 

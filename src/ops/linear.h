@@ -23,8 +23,8 @@ const char *linear_kind_name(enum op_kind k); /* "norm", "qkv_projection", ... *
 struct linear_desc {
     const char *name; /* Hugging Face module name, for inspect and dumps; borrowed for ever */
     enum op_kind kind;
-    const struct view *part[LINEAR_MAX_PARTS]; /* [n_i, k] each, any strides and weight dtype */
-    const struct view *bias[LINEAR_MAX_PARTS]; /* [n_i] or NULL */
+    const struct view *part[LINEAR_MAX_PARTS];  /* [n_i, k] each, any strides and weight dtype */
+    const struct view *bias[LINEAR_MAX_PARTS];  /* [n_i] or NULL */
     const struct view *scale[LINEAR_MAX_PARTS]; /* [n_i, k / 32] U8: the part (DT_MXFP4) is 16 bytes of
                                                    nibbles a block and its scales lie here, as in GPT-OSS;
                                                    NULL: they are in the blocks */

@@ -47,7 +47,7 @@ struct attn {
     enum rope_pairs pairs;
     const struct norm *q_norm, *k_norm, *v_norm; /* of each head, NULL: none */
     float temp_scale, temp_floor; /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); 0: none */
-    bool wide;   /* the result stays fp32 whatever the act type is: it feeds a wide linear */
+    bool wide;                    /* the result stays fp32 whatever the act type is: it feeds a wide linear */
     bool shared; /* k and v are those that an earlier layer stored: qkv is q alone, [T, H D] */
 };
 

@@ -102,7 +102,8 @@ uint16_t dtype_f32_to_f16(float f)
     return (uint16_t)(sign | ((u >> 13) - (112u << 10)));
 }
 
-/* Stored data may lie at any address (hostile files, odd headers): elements are copied, never dereferenced. */
+/* Stored data may lie at any address (hostile files, odd headers): elements are copied, never
+ * dereferenced. */
 static inline uint16_t load16(const char *p)
 {
     uint16_t h;

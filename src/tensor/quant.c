@@ -1,13 +1,14 @@
-/* quant.c - one function a format: a block in, its elements out.
+/* quant.c - one function a format: a block in, elements out.
  *
- * The order of the operations is part of the format: d * q + m is a product and a sum, rounded one after the other,
- * never fused. Bytes are read one by one, so a block may lie at any address of any machine.
+ * The order of the operations is part of the format: d * q + m is a product and a sum, rounded one after the
+ * other, never fused. Bytes are read one by one, so a block may lie at any address of any machine. Callers
+ * read rows piece by piece, so of a large block only the groups of 32 that are asked for are decoded.
  */
 #include "tensor/quant.h"
 
 #include "base/err.h"
 
-enum { BLOCK_MAX = 256 };
+enum { BLOCK_MAX = 256, GROUP = 32 };
 
 static float half_at(const uint8_t *p)
 {
@@ -28,44 +29,44 @@ static int fifth(const uint8_t *h, int i)
     return (h[i / 8] >> (i % 8) & 1) << 4;
 }
 
-static void q4_0(const uint8_t *b, float *out)
+static void q4_0(const uint8_t *b, int first, int last, float *out)
 {
     float d = half_at(b);
 
-    for (int i = 0; i < 32; i++)
-        out[i] = d * (float)(nibble(b + 2, i) - 8);
+    for (int i = first; i < last; i++)
+        out[i - first] = d * (float)(nibble(b + 2, i) - 8);
 }
 
-static void q4_1(const uint8_t *b, float *out)
+static void q4_1(const uint8_t *b, int first, int last, float *out)
 {
     float d = half_at(b), m = half_at(b + 2);
 
-    for (int i = 0; i < 32; i++)
-        out[i] = d * (float)nibble(b + 4, i) + m;
+    for (int i = first; i < last; i++)
+        out[i - first] = d * (float)nibble(b + 4, i) + m;
 }
 
-static void q5_0(const uint8_t *b, float *out)
+static void q5_0(const uint8_t *b, int first, int last, float *out)
 {
     float d = half_at(b);
 
-    for (int i = 0; i < 32; i++)
-        out[i] = d * (float)((nibble(b + 6, i) | fifth(b + 2, i)) - 16);
+    for (int i = first; i < last; i++)
+        out[i - first] = d * (float)((nibble(b + 6, i) | fifth(b + 2, i)) - 16);
 }
 
-static void q5_1(const uint8_t *b, float *out)
+static void q5_1(const uint8_t *b, int first, int last, float *out)
 {
     float d = half_at(b), m = half_at(b + 2);
 
-    for (int i = 0; i < 32; i++)
-        out[i] = d * (float)(nibble(b + 8, i) | fifth(b + 4, i)) + m;
+    for (int i = first; i < last; i++)
+        out[i - first] = d * (float)(nibble(b + 8, i) | fifth(b + 4, i)) + m;
 }
 
-static void q8_0(const uint8_t *b, float *out)
+static void q8_0(const uint8_t *b, int first, int last, float *out)
 {
     float d = half_at(b);
 
-    for (int i = 0; i < 32; i++)
-        out[i] = (float)(int8_t)b[2 + i] * d;
+    for (int i = first; i < last; i++)
+        out[i - first] = (float)(int8_t)b[2 + i] * d;
 }
 
 /* 2^(E - 128): half of what an E8M0 scale says, for the table holds doubled values. */
@@ -78,45 +79,45 @@ static float half_scale(uint8_t e)
     return f;
 }
 
-static void mxfp4(const uint8_t *b, float *out)
+static void mxfp4(const uint8_t *b, int first, int last, float *out)
 {
     static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     float d = half_scale(b[0]);
 
-    for (int i = 0; i < 32; i++)
-        out[i] = d * (float)doubled[nibble(b + 1, i)];
+    for (int i = first; i < last; i++)
+        out[i - first] = d * (float)doubled[nibble(b + 1, i)];
 }
 
 /* ---- blocks of 256 ---- */
 
 /* Scales [16], quants [64], d, dmin: 16 groups of 16 with a 4-bit scale and a 4-bit minimum. */
-static void q2_k(const uint8_t *b, float *out)
+static void q2_k(const uint8_t *b, int first, int last, float *out)
 {
     const uint8_t *q = b + 16;
     float d = half_at(b + 80), dmin = half_at(b + 82);
 
-    for (int g = 0; g < 16; g++) {
+    for (int g = first / 16; g < last / 16; g++) {
         float dl = d * (float)(b[g] & 15), ml = dmin * (float)(b[g] >> 4);
 
         for (int i = 16 * g; i < 16 * g + 16; i++)
-            out[i] = dl * (float)(q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - ml;
+            out[i - first] = dl * (float)(q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) - ml;
     }
 }
 
 /* High bits [32], quants [64], scales [12], d: 16 groups of 16 with a 6-bit scale. */
-static void q3_k(const uint8_t *b, float *out)
+static void q3_k(const uint8_t *b, int first, int last, float *out)
 {
     const uint8_t *q = b + 32, *s = b + 96;
     float d = half_at(b + 108);
 
-    for (int g = 0; g < 16; g++) {
+    for (int g = first / 16; g < last / 16; g++) {
         int low = g < 8 ? s[g] & 15 : s[g - 8] >> 4, high = s[8 + g % 4] >> (g / 4 * 2) & 3;
         float dl = d * (float)((low | high << 4) - 32);
 
         for (int i = 16 * g; i < 16 * g + 16; i++) {
             int v = q[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 
-            out[i] = dl * (float)(v - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
+            out[i - first] = dl * (float)(v - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
         }
     }
 }
@@ -134,11 +135,11 @@ static void scale_min(const uint8_t *s, int g, int *scale, int *min)
 }
 
 /* d, dmin, scales [12], then of Q5_K the fifth bits [32], then nibbles [128]: 8 groups of 32. */
-static void q45_k(const uint8_t *b, float *out, const uint8_t *high, const uint8_t *q)
+static void q45_k(const uint8_t *b, int first, int last, float *out, const uint8_t *high, const uint8_t *q)
 {
     float d = half_at(b), dmin = half_at(b + 2);
 
-    for (int g = 0; g < 8; g++) {
+    for (int g = first / 32; g < last / 32; g++, out += 32) {
         int scale, min;
         float dl, ml;
 
@@ -150,40 +151,41 @@ static void q45_k(const uint8_t *b, float *out, const uint8_t *high, const uint8
 
             if (high)
                 v |= (high[i] >> g & 1) << 4;
-            out[32 * g + i] = dl * (float)v - ml;
+            out[i] = dl * (float)v - ml;
         }
     }
 }
 
-static void q4_k(const uint8_t *b, float *out)
+static void q4_k(const uint8_t *b, int first, int last, float *out)
 {
-    q45_k(b, out, NULL, b + 16);
+    q45_k(b, first, last, out, NULL, b + 16);
 }
 
-static void q5_k(const uint8_t *b, float *out)
+static void q5_k(const uint8_t *b, int first, int last, float *out)
 {
-    q45_k(b, out, b + 16, b + 48);
+    q45_k(b, first, last, out, b + 16, b + 48);
 }
 
 /* Low nibbles [128], high bits [64], scales [16], d: 16 groups of 16 with an 8-bit scale. */
-static void q6_k(const uint8_t *b, float *out)
+static void q6_k(const uint8_t *b, int first, int last, float *out)
 {
     const uint8_t *high = b + 128, *scale = b + 192;
     float d = half_at(b + 208);
 
-    for (int g = 0; g < 16; g++) {
+    for (int g = first / 16; g < last / 16; g++) {
         float dl = d * (float)(int8_t)scale[g];
 
         for (int i = 16 * g; i < 16 * g + 16; i++) {
             int low = b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
             int top = high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
 
-            out[i] = dl * (float)((low | top << 4) - 32);
+            out[i - first] = dl * (float)((low | top << 4) - 32);
         }
     }
 }
 
-typedef void block_fn(const uint8_t *block, float *out);
+/* Elements [first, last) of a block, whole groups of 32. */
+typedef void block_fn(const uint8_t *block, int first, int last, float *out);
 
 static block_fn *const decode[DT_N] = {
     [DT_Q4_0] = q4_0, [DT_Q4_1] = q4_1, [DT_Q5_0] = q5_0,  [DT_Q5_1] = q5_1,
@@ -196,15 +198,16 @@ void quant_to_f32(float *dst, const void *src, enum dtype t, size_t first, size_
     const uint8_t *b = (const uint8_t *)src + first / block * bytes;
     float room[BLOCK_MAX];
 
-    ASSERT(dtype_is_block(t) && block <= BLOCK_MAX, "%d", (int)t);
+    ASSERT(dtype_is_block(t) && block <= BLOCK_MAX && block % GROUP == 0, "%d", (int)t);
     for (; n > 0; b += bytes, skip = 0) {
-        size_t m = block - skip < n ? block - skip : n;
+        size_t m = block - skip < n ? block - skip : n, from = skip / GROUP * GROUP;
+        size_t to = (skip + m + GROUP - 1) / GROUP * GROUP;
 
-        if (m == block) {
-            decode[t](b, dst);
+        if (from == skip && to == skip + m) {
+            decode[t](b, (int)from, (int)to, dst);
         } else {
-            decode[t](b, room);
-            memcpy(dst, room + skip, m * sizeof(*dst));
+            decode[t](b, (int)from, (int)to, room);
+            memcpy(dst, room + (skip - from), m * sizeof(*dst));
         }
         dst += m;
         n -= m;

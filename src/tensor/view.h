@@ -1,8 +1,9 @@
 /* view.h - a stored tensor as somebody else's bytes: pointer, dtype, shape, strides. Owns nothing.
  *
- * Whoever fills a view has proved that every element it can address lies in the mapped storage, so that readers need
- * no checks. Strides are in elements and may be 0 or arbitrary (torch views); they are never negative. A view of a
- * block type (quant.h) begins with a block, and one of its strides is 1, all others are whole blocks.
+ * Whoever fills a view has proved that every element it can address lies in the mapped storage, so that
+ * readers need no checks. Strides are in elements and may be 0 or arbitrary (torch views); they are never
+ * negative. A view of a block type (quant.h) begins with a block, and one of its strides is 1, all others are
+ * whole blocks.
  */
 #ifndef GALLOP_TENSOR_VIEW_H
 #define GALLOP_TENSOR_VIEW_H
@@ -23,9 +24,9 @@ struct view {
     int n_dims; /* 0: a scalar */
     size_t shape[VIEW_MAX_DIMS];
     size_t stride[VIEW_MAX_DIMS];
-    size_t
-        zipped; /* 0, or even: dimension 0 comes in groups of so many whose halves lie interleaved (GGUF's q and
-                      k): I of half S of a group is stored at 2 I + S of it */
+    /* 0, or even: dimension 0 comes in groups of so many whose halves lie interleaved, as GGUF stores q and
+     * k: place I of half S of a group is stored at 2 I + S of it. */
+    size_t zipped;
 };
 
 size_t view_elements(const struct view *v);        /* cannot overflow: the opener proved it */

@@ -1,5 +1,5 @@
-/* spm.c - ModelProto: pieces (1), TrainerSpec (2), NormalizerSpec (3), as in sentencepiece_model.proto. What becomes of
- * them is spmbuild.c's.
+/* spm.c - ModelProto: pieces (1), TrainerSpec (2), NormalizerSpec (3), as in sentencepiece_model.proto. What
+ * becomes of them is spmbuild.c's.
  */
 #include "text/spm.h"
 

@@ -1,9 +1,9 @@
 /* spmbuild.h - a sentencepiece vocabulary becomes a tokenizer, whatever file it came in (a .model, a GGUF).
  *
- * A BPE model merges the two neighbours whose union is the piece with the highest score: each way to cut a piece
- * into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model sums its scores in
- * float. Control and user-defined pieces are cut out of the text first, as transformers does with such a model;
- * sentencepiece itself would read control pieces as plain text.
+ * A BPE model merges the two neighbours whose union is the piece with the highest score: each way to cut a
+ * piece into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model sums its
+ * scores in float. Control and user-defined pieces are cut out of the text first, as transformers does with
+ * such a model; sentencepiece itself would read control pieces as plain text.
  */
 #ifndef GALLOP_TEXT_SPMBUILD_H
 #define GALLOP_TEXT_SPMBUILD_H
@@ -44,8 +44,8 @@ struct spmbuild {
     struct err *e;
 };
 
-/* Gives b->t its model, normalizer, pre-tokenizer, decoder, added tokens and what stands around a text. The caller
- * adds what it knows beyond that and seals. */
+/* Gives b->t its model, normalizer, pre-tokenizer, decoder, added tokens and what stands around a text. The
+ * caller adds what it knows beyond that and seals. */
 int spmbuild_run(const struct spmbuild *b);
 
 #endif

@@ -74,7 +74,8 @@ static const struct tokfamily family[] = {
     {.name = "Llama 4", .pattern = O200K, .n_ranks = 200000, .bos = "<|begin_of_text|>", .pre = " llama4 "},
     {.name = "Kimi K2", .pattern = KIMI, .n_ranks = 163584, .classes = " TikTokenTokenizer "},
     /* only in GGUF */
-    {.name = "Qwen without NFC", .pattern = QWEN2, .pre = " deepseek-r1-qwen hunyuan grok-2 solar-open stablelm2 "},
+    {.name = "Qwen without NFC", .pattern = QWEN2,
+     .pre = " deepseek-r1-qwen hunyuan grok-2 solar-open stablelm2 "},
     {.name = "Qwen 3.5", .pattern = QWEN35, .pre = " qwen35 "},
     {.name = "Tekken", .pattern = TEKKEN, .pre = " tekken ", .ignore_merges = true, .pre_bos = true},
     {.name = "digits", .before = {"\\p{N}"}, .pre = " smollm starcoder refact codeshell minerva-7b "},
@@ -82,8 +83,8 @@ static const struct tokfamily family[] = {
     {.name = "NeoX", .nfc = true, .pre = " olmo mpt "},
     {.name = "DeepSeek V3", .pattern = DEEPSEEK, .before = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+"},
      .pre = " deepseek-v3 hunyuan-dense joyai-llm "},
-    {.name = "llama.cpp's default", .before = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+"}, .pattern = "[0-9][0-9][0-9]",
-     .pre = " default "},
+    {.name = "llama.cpp's default", .before = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+"},
+     .pattern = "[0-9][0-9][0-9]", .pre = " default "},
 };
 /* clang-format on */
 

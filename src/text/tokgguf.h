@@ -1,8 +1,8 @@
 /* tokgguf.h - a tokenizer from what the metadata of a GGUF file say of it.
  *
- * Knows the models "gpt2" (byte-level BPE with merges; how text is cut into words is a name that tokfamily.c must
- * know) and "llama" (sentencepiece BPE with scores and byte pieces). What it answers is what Hugging Face's library
- * answers for the tokenizer the file was made from, as far as the metadata hold it.
+ * Knows the models "gpt2" (byte-level BPE with merges; how text is cut into words is a name that tokfamily.c
+ * must know) and "llama" (sentencepiece BPE with scores and byte pieces). What it answers is what Hugging
+ * Face's library answers for the tokenizer the file was made from, as far as the metadata hold it.
  */
 #ifndef GALLOP_TEXT_TOKGGUF_H
 #define GALLOP_TEXT_TOKGGUF_H

@@ -1,5 +1,5 @@
-/* fuzz_gguf.c - any bytes as a .gguf file: refused, or every tensor lies inside the bytes, whatever its name and layout
- * become, and config, tokenizer and template are made of the metadata or refused.
+/* fuzz_gguf.c - any bytes as a .gguf file: refused, or every tensor lies inside the bytes, whatever its name
+ * and layout become, and config, tokenizer and template are made of the metadata or refused.
  */
 #include <jansson.h>
 #include <stddef.h>

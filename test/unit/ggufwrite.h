@@ -29,8 +29,8 @@ void ggufwrite_strs(struct ggufwrite *w, const char *key, const char *const *v, 
 void ggufwrite_i32s(struct ggufwrite *w, const char *key, const int32_t *v, size_t n);
 void ggufwrite_f32s(struct ggufwrite *w, const char *key, const float *v, size_t n);
 
-/* A tensor of type TYPE (ggml's number), its shape [DIM...] outermost first, ended by 0, with LEN bytes of BYTES (NULL:
- * zeros), aligned behind the one before. */
+/* A tensor of type TYPE (ggml's number), its shape [DIM...] outermost first, ended by 0, with LEN bytes of
+ * BYTES (NULL: zeros), aligned behind the one before. */
 void ggufwrite_tensor(struct ggufwrite *w, const char *name, uint32_t type, const size_t *dim,
                       const void *bytes, size_t len);
 

@@ -124,11 +124,11 @@ AVX2_INLINE __m256 avx2_reduce(__m256 x, __m256 *r)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23));
 }
 
-AVX2_INLINE __m256 avx2_exp(__m256 x)
+/* avx2_exp() for x that is NaN or not above KMATH_EXP_MAX. */
+AVX2_INLINE __m256 avx2_exp_low(__m256 x)
 {
     __m256 half, p, r;
 
-    x = _mm256_min_ps(_mm256_set1_ps(KMATH_EXP_MAX), x);
     x = _mm256_max_ps(_mm256_set1_ps(KMATH_EXP_MIN), x);
     half = avx2_reduce(x, &r);
     p = _mm256_fmadd_ps(_mm256_set1_ps(2 * KMATH_EXP_C6), r, _mm256_set1_ps(2 * KMATH_EXP_C5));
@@ -138,6 +138,11 @@ AVX2_INLINE __m256 avx2_exp(__m256 x)
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(2.0f));
     p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(2.0f));
     return _mm256_mul_ps(p, half);
+}
+
+AVX2_INLINE __m256 avx2_exp(__m256 x)
+{
+    return avx2_exp_low(_mm256_min_ps(_mm256_set1_ps(KMATH_EXP_MAX), x));
 }
 
 AVX2_INLINE __m256 avx2_sign(void)

@@ -3,6 +3,7 @@
  * What they mean is said in kern.h and done one by one in ref_vec.c; the arithmetic is in avx2_math.h.
  */
 #include <math.h>
+#include <string.h>
 
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_math.h"
@@ -105,6 +106,37 @@ void avx2_to_bf16(uint16_t *out, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += 8)
         avx2_put(out, i, avx2_get(x + i, n - i), n - i, true);
+}
+
+/* The largest |x|; NaN never enters, for MAXPS gives its second operand when either is NaN. */
+static float largest_abs(const float *x, size_t n)
+{
+    __m256 best = _mm256_setzero_ps();
+
+    for (size_t i = 0; i < n; i += 8)
+        best = _mm256_max_ps(avx2_abs(avx2_get(x + i, n - i)), best);
+    return avx2_fold_max(best);
+}
+
+void avx2_to_i8(int8_t *out, float *scale, const float *x, size_t n)
+{
+    const float m = largest_abs(x, n), inv = 127.0f / m;
+    const __m256 by = _mm256_set1_ps(inv), top = _mm256_set1_ps(127.0f), bottom = _mm256_set1_ps(-127.0f);
+
+    if (isinf(inv)) {
+        *scale = 0;
+        memset(out, 0, n);
+        return;
+    }
+    *scale = m / 127.0f;
+    for (size_t i = 0; i < n; i += 8) {
+        __m256 y = _mm256_max_ps(_mm256_min_ps(_mm256_mul_ps(avx2_get(x + i, n - i), by), top), bottom);
+        __m256i u = _mm256_cvtps_epi32(y);
+        __m128i h = _mm_packs_epi32(_mm256_castsi256_si128(u), _mm256_extracti128_si256(u, 1));
+        int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(h, h));
+
+        memcpy(out + i, &bytes, n - i < 8 ? n - i : 8);
+    }
 }
 
 /* MAXPS gives its second operand when either is NaN, so NaN never enters the running maximum. */

@@ -18,7 +18,6 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_ATTN_LINE = 64,           /* bytes of a tile of keys in a step: 16 floats or 16 pairs */
     AVX512_ATTN_STRIDE = KERN_CHUNK, /* words between rows of the scratch */
 };
 
@@ -31,10 +30,16 @@ struct avx512_attn {
     uint32_t *p; /* scratch: weights as words of A, AVX512_ATTN_STRIDE apart; may be s */
 };
 
-/* Bytes of an element of q, k and v. */
-SIMD512_INLINE size_t avx512_attn_bytes(enum avx512_kind kind)
+/* Bytes of a tile of keys in a step, and of 16 dims of values: 16 floats, 16 pairs or 16 int8. */
+SIMD512_INLINE size_t avx512_attn_line(enum avx512_kind kind)
 {
-    return kind == AVX512_F32 ? 4 : 2;
+    return kind == AVX512_I8 ? 16 : 64;
+}
+
+/* The scales of a tile of int8, behind its bytes. */
+SIMD512_INLINE __m512 avx512_attn_scales(const void *tile, size_t dp)
+{
+    return _mm512_loadu_ps((const int8_t *)tile + KERN_TILE * dp);
 }
 
 /* Adds the dims [d, d + n) to the dot products of ROWS rows with the tiles [t, t + cols), or begins them. */
@@ -45,7 +50,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size
     const char *k[AVX512_COLS], *v[AVX512_COLS], *next[AVX512_COLS];
     const uint32_t *q = o->q;
     float *s = o->s + t * KERN_TILE;
-    size_t unit = avx512_tile_unit(kind), at = d / unit * AVX512_ATTN_LINE;
+    size_t unit = avx512_tile_unit(kind), at = d / unit * avx512_attn_line(kind);
 
     /* Columns beyond the last tile repeat it and are not stored. */
     SIMD512_UNROLL
@@ -72,7 +77,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size
             }
         avx512_tile_step(acc, q, AVX512_STRIDE, k, at, rows, cols, kind);
         q += avx512_tile_words(kind);
-        at += AVX512_ATTN_LINE;
+        at += avx512_attn_line(kind);
     }
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
@@ -91,7 +96,8 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, in
                                        enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
-    size_t line = o->a->dp * 4, unit = avx512_tile_unit(kind), words = avx512_tile_words(kind);
+    size_t line = o->a->dp / 16 * avx512_attn_line(kind), unit = avx512_tile_unit(kind),
+           words = avx512_tile_words(kind);
     const uint32_t *p = o->p + o->t0 * (KERN_TILE / unit) * words;
     float *out = o->a->out + o->row * o->a->dp + d;
 
@@ -108,7 +114,7 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, in
         SIMD512_UNROLL
         for (int c = 0; c < AVX512_COLS; c++)
             if (c < cols)
-                v[c] = (const char *)o->a->v_tile[t] + (d + (size_t)c * 16) * 4;
+                v[c] = (const char *)o->a->v_tile[t] + (d / 16 + (size_t)c) * avx512_attn_line(kind);
         SIMD512_LOOP
         for (size_t i = 0, at = 0; i < KERN_TILE; i += unit, at += line, p += words)
             avx512_tile_step(acc, p, AVX512_ATTN_STRIDE, v, at, rows, cols, kind);
@@ -134,7 +140,7 @@ SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
 /* Stores the weights of one tile as words of A. */
 SIMD512_INLINE void avx512_attn_put(uint32_t *p, size_t j, __m512 w, enum avx512_kind kind)
 {
-    if (kind == AVX512_F32)
+    if (kind == AVX512_F32 || kind == AVX512_I8)
         _mm512_storeu_ps(p + j, w);
     else if (kind == AVX512_WIDE)
         _mm512_storeu_si512(p + j, _mm512_slli_epi32(simd512_round_bf16(w), 16));
@@ -155,7 +161,10 @@ SIMD512_INLINE void avx512_attn_weigh(const struct avx512_attn *o, size_t r, enu
     float max;
 
     for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE) {
-        x = _mm512_mul_ps(_mm512_set1_ps(a->scale), _mm512_loadu_ps(s + j));
+        x = _mm512_loadu_ps(s + j);
+        if (kind == AVX512_I8)
+            x = _mm512_mul_ps(x, avx512_attn_scales(a->k_tile[j / KERN_TILE], a->dp));
+        x = _mm512_mul_ps(_mm512_set1_ps(a->scale), x);
         if (a->softcap > 0)
             x = _mm512_mul_ps(_mm512_set1_ps(a->softcap),
                               simd512_tanh(_mm512_div_ps(x, _mm512_set1_ps(a->softcap))));
@@ -167,6 +176,8 @@ SIMD512_INLINE void avx512_attn_weigh(const struct avx512_attn *o, size_t r, enu
         x = simd512_exp(_mm512_sub_ps(_mm512_loadu_ps(s + j), _mm512_set1_ps(max)));
         x = _mm512_maskz_mov_ps(avx512_attn_mask(j, lo, hi), x);
         sum = _mm512_add_ps(sum, x);
+        if (kind == AVX512_I8)
+            x = _mm512_mul_ps(x, avx512_attn_scales(a->v_tile[j / KERN_TILE], a->dp));
         avx512_attn_put(p, j, x, kind);
     }
     a->max[o->row + r] = max;
@@ -285,7 +296,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
     struct avx512_attn o = {.a = a, .q = q, .s = a->scratch, .p = (uint32_t *)(void *)a->scratch};
     size_t tiles = (a->m + AVX512_ROWS - 1) / AVX512_ROWS;
 
-    if (kind != AVX512_F32)
+    if (kind != AVX512_F32 && kind != AVX512_I8)
         o.p += KERN_ATTN_ROWS * KERN_CHUNK;
     for (size_t i = 0; i < tiles; i++) {
         int32_t lo = INT32_MAX, hi = 0;

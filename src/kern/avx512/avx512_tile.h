@@ -10,6 +10,7 @@
  *   AVX512_F32     1, a float   16 floats                fma
  *   AVX512_WIDE    2, floats    16 pairs of bf16         widen, fma even k, fma odd k
  *   AVX512_DOT     1, a pair    16 pairs of bf16         vdpbf16ps
+ *   AVX512_I8      1, a float   16 int8 (16 bytes)       widen to float, fma
  * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over rows
  * and columns run to the largest size and test for the real one inside: clang unrolls before it inlines, and
  * would leave the accumulators in memory if the count were not a constant already in the inlined function.
@@ -19,7 +20,7 @@
 
 #include "kern/simd512.h"
 
-enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT };
+enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT, AVX512_I8 };
 
 enum {
     AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
@@ -31,7 +32,7 @@ enum {
 /* Elements of A in a step, and words. */
 SIMD512_INLINE size_t avx512_tile_unit(enum avx512_kind kind)
 {
-    return kind == AVX512_F32 ? 1 : 2;
+    return kind == AVX512_F32 || kind == AVX512_I8 ? 1 : 2;
 }
 
 SIMD512_INLINE size_t avx512_tile_words(enum avx512_kind kind)
@@ -87,7 +88,7 @@ SIMD512_INLINE void avx512_tile_fill(uint32_t *words, const void *a, size_t lda,
                                      size_t k, size_t n, enum avx512_kind kind)
 {
     for (size_t r = row; r < row + rows; r++, words += AVX512_STRIDE) {
-        if (kind == AVX512_F32)
+        if (kind == AVX512_F32 || kind == AVX512_I8)
             avx512_tile_fill_f32(words, (const float *)a + r * lda + k, n);
         else if (kind == AVX512_DOT)
             avx512_tile_fill_dot(words, (const uint16_t *)a + r * lda + k, n);
@@ -110,8 +111,13 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
 /* One zmm of B; pairs are widened to the even ones, returned, and the odd ones. */
 SIMD512_INLINE __m512i avx512_tile_load(const char *b, __m512i *odd, enum avx512_kind kind)
 {
-    __m512i v = _mm512_loadu_si512(b);
+    __m512i v;
 
+    if (kind == AVX512_I8) {
+        v = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)b));
+        return _mm512_castps_si512(_mm512_cvtepi32_ps(v));
+    }
+    v = _mm512_loadu_si512(b);
     if (kind != AVX512_WIDE)
         return v;
     *odd = _mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000u));

@@ -57,6 +57,45 @@ void KERN_NAME(avx512_to_bf16)(uint16_t *out, const float *x, size_t n)
         simd512_store_bf16(out + i, simd512_head(n - i), simd512_load(x + i, simd512_head(n - i)));
 }
 
+/* The quantised vector of sixteen is packed by halves of eight: no instruction beyond AVX2 is needed. */
+static void put_i8(int8_t *out, __m512 y, size_t n)
+{
+    __m512i u = _mm512_cvtps_epi32(y);
+    __m256i low = _mm512_castsi512_si256(u), high = _mm512_extracti64x4_epi64(u, 1);
+    __m256i h = _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xd8);
+    __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(h), _mm256_extracti128_si256(h, 1));
+    int8_t part[16];
+
+    if (n >= 16) {
+        _mm_storeu_si128((__m128i *)(void *)out, bytes);
+    } else {
+        _mm_storeu_si128((__m128i *)(void *)part, bytes);
+        memcpy(out, part, n);
+    }
+}
+
+void KERN_NAME(avx512_to_i8)(int8_t *out, float *scale, const float *x, size_t n)
+{
+    __m512 top = _mm512_setzero_ps(), y;
+    float m, inv;
+
+    for (size_t i = 0; i < n; i += 16)
+        top = _mm512_max_ps(simd512_abs(simd512_load(x + i, simd512_head(n - i))), top);
+    m = simd512_fold_max(top);
+    inv = 127.0f / m;
+    if (isinf(inv)) {
+        *scale = 0;
+        memset(out, 0, n);
+        return;
+    }
+    *scale = m / 127.0f;
+    for (size_t i = 0; i < n; i += 16) {
+        y = _mm512_mul_ps(simd512_load(x + i, simd512_head(n - i)), _mm512_set1_ps(inv));
+        y = _mm512_max_ps(_mm512_min_ps(y, _mm512_set1_ps(127.0f)), _mm512_set1_ps(-127.0f));
+        put_i8(out + i, y, n - i);
+    }
+}
+
 /* out = f(gate) * up, or f(gate) where UP is NULL; F, BF16 and whether there is UP are constants at each
  * call. */
 SIMD512_INLINE void activate(void *out, const float *gate, const float *up, size_t n, enum kern_act f,

@@ -1,5 +1,5 @@
-/* test_ggufconf.c - metadata become a config.json, tensors get Hugging Face's names; what is not understood is refused.
- * That the numbers are right is the word of golden/test_gguf.c; here it is the rules.
+/* test_ggufconf.c - metadata become a config.json, tensors get Hugging Face's names; what is not understood
+ * is refused. That the numbers are right is the word of golden/test_gguf.c; here it is the rules.
  */
 #include "ckpthelp.h"
 
@@ -506,6 +506,33 @@ static void templates_and_tokens_make_a_tokenizer_config(void **state)
     close_file(&o);
 }
 
+static int make_both(void *arg, struct err *e)
+{
+    struct ggufset *s = arg;
+    json_t *a = NULL, *b = NULL;
+    int rc = gguftok_config(&a, s, e);
+
+    if (rc == 0)
+        rc = gguftok_generation(&b, s, e);
+    json_decref(a);
+    json_decref(b);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    struct ggufwrite w;
+    struct opened o;
+
+    (void)state;
+    json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
+    put_tokens(&w);
+    ggufwrite_str(&w, "tokenizer.chat_template", "plain");
+    open_file(&o, &w);
+    help_every_allocation(make_both, &o.s);
+    close_file(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +551,7 @@ int main(void)
         cmocka_unit_test(layouts_that_cannot_be_are_refused),
         cmocka_unit_test(every_special_token_that_ends_a_turn_ends_generation),
         cmocka_unit_test(templates_and_tokens_make_a_tokenizer_config),
+        cmocka_unit_test(every_allocation_may_fail),
     };
 
     return cmocka_run_group_tests_name("ckpt/ggufconf", tests, NULL, NULL);

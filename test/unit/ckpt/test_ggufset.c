@@ -1,4 +1,5 @@
-/* test_ggufset.c - which paths mean GGUF, files in several parts, and the weights and configs made of them. */
+/* test_ggufset.c - which paths mean GGUF, files in several parts, and the weights and configs made of
+ * them. */
 #include "ckpthelp.h"
 
 #include <stdio.h>

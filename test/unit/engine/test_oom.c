@@ -133,6 +133,18 @@ static void the_dynamic_cache_survives_any_failing_allocation(void **state)
     every_allocation_may_fail("dynamic");
 }
 
+static void the_paged_cache_survives_any_failing_allocation(void **state)
+{
+    (void)state;
+    every_allocation_may_fail("paged");
+}
+
+static void the_bmc_cache_survives_any_failing_allocation(void **state)
+{
+    (void)state;
+    every_allocation_may_fail("bmc");
+}
+
 static void nothing_allocates_inside_a_step(void **state)
 {
     char err[GALLOP_ERR_SIZE];
@@ -157,6 +169,8 @@ int main(void)
         cmocka_unit_test(nothing_allocates_inside_a_step),
         cmocka_unit_test(open_and_generate_survive_any_failing_allocation),
         cmocka_unit_test(the_dynamic_cache_survives_any_failing_allocation),
+        cmocka_unit_test(the_paged_cache_survives_any_failing_allocation),
+        cmocka_unit_test(the_bmc_cache_survives_any_failing_allocation),
     };
     char err[GALLOP_ERR_SIZE];
 

@@ -1,5 +1,5 @@
-/* test_gguf.c - goldens of the tree as llama.cpp's converter writes them (test/data/gguf, made by tools/gguf-models):
- * the same bits of logits as from Hugging Face's folder, in fp32 and in bf16.
+/* test_gguf.c - goldens of the tree as llama.cpp's converter writes them (test/data/gguf, made by
+ * tools/gguf-models): the same bits of logits as from Hugging Face's folder, in fp32 and in bf16.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -80,8 +80,8 @@ static void copy(const char *from, const char *to)
     assert_int_equal(fclose(out), 0);
 }
 
-/* GGUF cannot say query_pre_attn_scalar, which the golden of Gemma 3 sets to something unusual: FOLDER becomes a copy
- * without it. */
+/* GGUF cannot say query_pre_attn_scalar, which the golden of Gemma 3 sets to something unusual: FOLDER
+ * becomes a copy without it. */
 static void make_usual(char *folder, size_t size)
 {
     char from[1200], to[1200];
@@ -142,7 +142,8 @@ static void converted_goldens_compute_the_same_bits(void **state)
     assert_true(found >= 9);
 }
 
-/* The comparison above must be able to fail: other weights of the same shape and other ids give other logits. */
+/* The comparison above must be able to fail: other weights of the same shape and other ids give other
+ * logits. */
 static void other_models_are_told_apart(void **state)
 {
     char a[1024], b[1024];

@@ -21,14 +21,17 @@
 
 enum { MOST_M = 60, MOST_D = 528, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK };
 
+enum type { F32, BF16, I8, N_TYPES }; /* of keys and values */
+
 enum view { FULL, CAUSAL, WINDOW, RANDOM, ONE_TOKEN, NOTHING, N_VIEWS };
 
 struct problem {
     size_t m, d, dp, tiles;
-    bool bf16;
+    enum type type;
     float scale, softcap;
     int32_t lo[MOST_M], hi[MOST_M];
-    float *q, *k, *v;  /* exact: [m][dp], [tokens][dp], [tokens][dp] */
+    float *q, *k,
+        *v; /* exact: [m][dp], [tokens][dp], [tokens][dp]; of int8 rounded products with the scale */
     void *k_in, *v_in; /* as the kernel takes them; a tile follows the other */
     const void *k_tile[KERN_CHUNK_TILES], *v_tile[KERN_CHUNK_TILES];
 };
@@ -87,13 +90,41 @@ static bool is_seen(const struct problem *p, int32_t token)
     return false;
 }
 
-/* Stores X in element I of the kernel's array and gives back what the kernel will read. */
-static float put(const struct problem *p, void *to, size_t i, float x)
+static size_t tile_bytes(const struct problem *p)
 {
-    if (!p->bf16)
-        return ((float *)to)[i] = x;
-    ((uint16_t *)to)[i] = dtype_f32_to_bf16(x);
-    return dtype_bf16_to_f32(((uint16_t *)to)[i]);
+    static const size_t size[N_TYPES] = {4, 2, 1};
+
+    return KERN_TILE * p->dp * size[p->type] + (p->type == I8 ? KERN_TILE * sizeof(float) : 0);
+}
+
+/* Stores X in element I of tile T of the kernel's array, an int8 as a multiple of its token's SCALE, and gives
+ * back what the kernel will read. */
+static float put(const struct problem *p, void *to, size_t t, size_t i, float x, float scale)
+{
+    char *tile = (char *)to + t * tile_bytes(p);
+    int8_t byte = (int8_t)fmaxf(-128, fminf(127, rintf(x * 127)));
+
+    switch (p->type) {
+    case BF16:
+        ((uint16_t *)(void *)tile)[i] = dtype_f32_to_bf16(x);
+        return dtype_bf16_to_f32(((uint16_t *)(void *)tile)[i]);
+    case I8: ((int8_t *)tile)[i] = byte; return (float)byte * scale;
+    default: return ((float *)(void *)tile)[i] = x;
+    }
+}
+
+/* The scale of a token of int8: of either sign, subnormal now and then; huge where nobody sees the token. */
+static float put_scale(const struct problem *p, struct check_rng *g, void *to, size_t token, bool seen)
+{
+    float scale = seen                ? (check_below(g, 20) ? 0.02f * check_float(g) : 0x1p-140f)
+                  : check_below(g, 2) ? 3e38f
+                                      : -3e38f;
+
+    if (p->type == I8)
+        memcpy((char *)to + token / KERN_TILE * tile_bytes(p) + KERN_TILE * p->dp +
+                   token % KERN_TILE * sizeof scale,
+               &scale, sizeof scale);
+    return scale;
 }
 
 static void fill(struct problem *p, struct check_rng *g)
@@ -102,39 +133,40 @@ static void fill(struct problem *p, struct check_rng *g)
 
     for (size_t i = 0; i < p->m * dp; i++)
         p->q[i] = i % dp < p->d ? 2 * check_float(g) : 0.0f;
-    for (size_t t = 0; t < p->tiles * KERN_TILE; t++)
+    for (size_t t = 0; t < p->tiles * KERN_TILE; t++) {
+        bool seen = is_seen(p, (int32_t)t);
+        float k_scale = put_scale(p, g, p->k_in, t, seen), v_scale = put_scale(p, g, p->v_in, t, seen);
+
         for (size_t d = 0; d < dp; d++) {
-            size_t base = t / KERN_TILE * KERN_TILE * dp, in = t % KERN_TILE;
-            size_t k_at = p->bf16 ? (d / 2 * KERN_TILE + in) * 2 + d % 2 : d * KERN_TILE + in;
-            size_t v_at = p->bf16 ? (in / 2 * dp + d) * 2 + in % 2 : in * dp + d;
-            bool seen = is_seen(p, (int32_t)t);
+            size_t tile = t / KERN_TILE, in = t % KERN_TILE;
+            size_t k_at = p->type == BF16 ? (d / 2 * KERN_TILE + in) * 2 + d % 2 : d * KERN_TILE + in;
+            size_t v_at = p->type == BF16 ? (in / 2 * dp + d) * 2 + in % 2 : in * dp + d;
             float k = seen ? 2 * check_float(g) : 1e30f, v = seen ? check_float(g) : -1e30f;
 
-            p->k[t * dp + d] = put(p, p->k_in, base + k_at, d < p->d ? k : 0.0f);
-            p->v[t * dp + d] = put(p, p->v_in, base + v_at, d < p->d ? v : 0.0f);
+            p->k[t * dp + d] = put(p, p->k_in, tile, k_at, d < p->d ? k : 0.0f, k_scale);
+            p->v[t * dp + d] = put(p, p->v_in, tile, v_at, d < p->d ? v : 0.0f, v_scale);
         }
+    }
     for (size_t t = 0; t < p->tiles; t++) {
-        size_t bytes = KERN_TILE * dp * (p->bf16 ? 2 : 4);
-
-        p->k_tile[t] = (const char *)p->k_in + t * bytes;
-        p->v_tile[t] = (const char *)p->v_in + t * bytes;
+        p->k_tile[t] = (const char *)p->k_in + t * tile_bytes(p);
+        p->v_tile[t] = (const char *)p->v_in + t * tile_bytes(p);
     }
 }
 
-static void make(struct problem *p, struct check_rng *g, bool bf16, size_t m, size_t d, size_t tiles,
+static void make(struct problem *p, struct check_rng *g, enum type type, size_t m, size_t d, size_t tiles,
                  enum view view)
 {
     size_t n;
 
-    *p = (struct problem){.m = m, .d = d, .dp = (d + 15) / 16 * 16, .tiles = tiles, .bf16 = bf16};
+    *p = (struct problem){.m = m, .d = d, .dp = (d + 15) / 16 * 16, .tiles = tiles, .type = type};
     p->scale = 1 / sqrtf((float)d);
     p->softcap = check_below(g, 4) ? 0 : 5.0f;
     n = tiles * KERN_TILE * p->dp;
     p->q = take(m * p->dp * 4);
     p->k = take(n * 4);
     p->v = take(n * 4);
-    p->k_in = take(n * (bf16 ? 2 : 4));
-    p->v_in = take(n * (bf16 ? 2 : 4));
+    p->k_in = take(tiles * tile_bytes(p));
+    p->v_in = take(tiles * tile_bytes(p));
     set_view(p, g, view);
     fill(p, g);
 }
@@ -148,14 +180,19 @@ static void drop(struct problem *p)
     free(p->v_in);
 }
 
+static void (*kernel_of(const struct problem *p, const struct kern *k))(const struct kern_attn *a)
+{
+    return p->type == BF16 ? k->attn_bf16 : p->type == I8 ? k->attn_i8 : k->attn_f32;
+}
+
 static bool has_row(const struct problem *p, const struct rows *r)
 {
-    return p->bf16 ? r->k.attn_bf16 != NULL : r->k.attn_f32 != NULL;
+    return kernel_of(p, &r->k) != NULL;
 }
 
 static enum kern_fn fn_of(const struct problem *p)
 {
-    return p->bf16 ? KERN_FN_attn_bf16 : KERN_FN_attn_f32;
+    return p->type == BF16 ? KERN_FN_attn_bf16 : p->type == I8 ? KERN_FN_attn_i8 : KERN_FN_attn_f32;
 }
 
 /* Rows [r, r + m) of the problem into the same rows of OUT. */
@@ -184,7 +221,7 @@ static void run(const struct problem *p, const struct kern *k, size_t r, size_t 
         a.max[i] = a.sum[i] = NAN;
     for (size_t i = 0; i < m * p->dp; i++)
         a.out[i] = NAN;
-    (p->bf16 ? k->attn_bf16 : k->attn_f32)(&a);
+    kernel_of(p, k)(&a);
 }
 
 static void check_results(const struct problem *p, const struct result *got, const struct result *want,
@@ -201,12 +238,13 @@ static void check_results(const struct problem *p, const struct result *got, con
 
 /* What row R should give, with the error that fp32 may make of it: of a score by its dot of D products, its
  * scaling and its cap; of a weight by its score's and the maximum's error and the exp; of the output by its
- * weights (8 bits in bf16) and the sum over tokens. Bf16 dots see q as two bf16 rows: 2^-18 of it is lost, and there are
- * twice as many products. */
+ * weights (8 bits in bf16) and the sum over tokens. Bf16 dots see q as two bf16 rows: 2^-16 of it is lost, and there are
+ * twice as many products. Int8 rounds a score and a weight once more, and the elements of this oracle; what is less than
+ * 2^-120 may be lost. */
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
                                     const char *name)
 {
-    bool split = p->bf16 && strstr(name, "avx512bf16");
+    bool split = p->type == BF16 && strstr(name, "avx512bf16");
     double s[KERN_CHUNK], max = -INFINITY, sum = 0, sum_err, wrong = 0, want[MOST_D], tolerance[MOST_D];
     size_t n = 0;
 
@@ -220,8 +258,9 @@ static void compare_row_with_oracle(const struct problem *p, const struct result
             magnitude += fabs(x);
         }
         s[j] = (double)p->scale * dot;
-        e = CHECK_U * (double)p->scale * ((double)p->d * (split ? 2 : 1) + 1) * magnitude;
-        e += split ? 0x1p-18 * (double)p->scale * magnitude : 0;
+        e = CHECK_U * (double)p->scale * ((double)p->d * (split ? 2 : 1) + (p->type == I8 ? 3 : 1)) *
+            magnitude;
+        e += split ? 0x1p-16 * (double)p->scale * magnitude : 0;
         if (p->softcap > 0)
             s[j] = (double)p->softcap * tanh(s[j] / (double)p->softcap);
         e += 10 * CHECK_U * fabs(s[j]);
@@ -248,7 +287,7 @@ static void compare_row_with_oracle(const struct problem *p, const struct result
         }
         want[d] = out;
         tolerance[d] =
-            magnitude * (2.02 * wrong + CHECK_U * (double)(n + 8) + (p->bf16 ? 0x1p-8 : 0)) + 1e-37;
+            magnitude * (2.02 * wrong + CHECK_U * (double)(n + 10) + (p->type == BF16 ? 0x1p-8 : 0)) + 1e-36;
     }
     check_near(got->out + r * p->dp, want, tolerance, p->dp, "%s: out of row %zu", name, r);
 }
@@ -300,10 +339,10 @@ static void compare_rows(const struct problem *p, bool oracle_too)
 static void compare_shape(struct check_rng *g, size_t m, size_t d, size_t tiles, enum view view,
                           bool oracle_too)
 {
-    for (int bf16 = 0; bf16 < 2; bf16++) {
+    for (enum type type = F32; type < N_TYPES; type++) {
         struct problem p;
 
-        make(&p, g, bf16, m, d, tiles, view);
+        make(&p, g, type, m, d, tiles, view);
         compare_rows(&p, oracle_too);
         drop(&p);
     }
@@ -353,12 +392,13 @@ static void a_row_alone_equals_the_row_in_company(void **state)
     struct check_rng g = {14};
 
     (void)state;
-    for (int turn = 0; turn < 20; turn++)
+    for (int turn = 0; turn < 21; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
 
-            make(&p, &g, turn % 2, KERN_ATTN_ROWS - check_below(&g, 3), 1 + check_below(&g, 130),
-                 1 + check_below(&g, KERN_CHUNK_TILES), (enum view)check_below(&g, N_VIEWS));
+            make(&p, &g, (enum type)(turn % N_TYPES), KERN_ATTN_ROWS - check_below(&g, 3),
+                 1 + check_below(&g, 130), 1 + check_below(&g, KERN_CHUNK_TILES),
+                 (enum view)check_below(&g, N_VIEWS));
             if (has_row(&p, &list[i])) {
                 run(&p, &list[i].k, 0, p.m, &want);
                 for (size_t r = 0; r < p.m; r++)
@@ -377,12 +417,12 @@ static void tiles_that_nobody_sees_change_nothing(void **state)
     struct check_rng g = {15};
 
     (void)state;
-    for (int turn = 0; turn < 16; turn++)
+    for (int turn = 0; turn < 18; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
 
-            make(&p, &g, turn % 2, 1 + check_below(&g, 24), 1 + check_below(&g, 100), 1 + check_below(&g, 8),
-                 (enum view)check_below(&g, N_VIEWS));
+            make(&p, &g, (enum type)(turn % N_TYPES), 1 + check_below(&g, 24), 1 + check_below(&g, 100),
+                 1 + check_below(&g, 8), (enum view)check_below(&g, N_VIEWS));
             if (has_row(&p, &list[i])) {
                 run(&p, &list[i].k, 0, p.m, &want);
                 for (size_t t = p.tiles; t < KERN_CHUNK_TILES; t++) {
@@ -406,15 +446,23 @@ static void zeros_have_one_sign_in_company_and_alone(void **state)
 
     (void)state;
     for (size_t i = 0; i < n; i++)
-        for (int bf16 = 0; bf16 < 2; bf16++) {
+        for (enum type type = F32; type < N_TYPES; type++) {
             struct problem p;
 
-            make(&p, &g, bf16, KERN_ATTN_ROWS, 32, 6, WINDOW);
-            for (size_t j = 0; j < p.tiles * KERN_TILE * p.dp; j++) {
-                float tiny = check_below(&g, 2) ? 0x1p-148f : -0x1p-148f;
+            make(&p, &g, type, KERN_ATTN_ROWS, 32, 6, WINDOW);
+            for (size_t t = 0; t < p.tiles * KERN_TILE; t++)
+                for (size_t d = 0; d < p.dp; d++) {
+                    static const float tiny[N_TYPES] = {0x1p-148f, 0x1p-128f, 1};
+                    float x = check_below(&g, 2) ? tiny[type] : -tiny[type];
 
-                put(&p, p.v_in, j, bf16 ? tiny * 0x1p20f : tiny);
-            }
+                    put(&p, p.v_in, t / KERN_TILE, t % KERN_TILE * p.dp + d, x, 1);
+                }
+            for (size_t t = 0; t < p.tiles && type == I8; t++)
+                for (size_t j = 0; j < KERN_TILE; j++) {
+                    float scale = check_below(&g, 2) ? 0x1p-149f : -0x1p-149f;
+
+                    memcpy((char *)p.v_in + t * tile_bytes(&p) + KERN_TILE * p.dp + 4 * j, &scale, 4);
+                }
             if (has_row(&p, &list[i])) {
                 run(&p, &list[i].k, 0, p.m, &want);
                 for (size_t r = 0; r < p.m; r++)

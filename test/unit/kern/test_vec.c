@@ -236,6 +236,86 @@ static void every_exponent_is_rounded_to_bf16_alike(void **state)
     }
 }
 
+/* One call of to_i8, with marks behind what it writes, against the definition in double precision. */
+static void quantise(const struct kern *k, const char *row, const float *x, size_t n)
+{
+    int8_t bytes[MOST + 1], want_bytes[MOST + 1];
+    float scale = mark, want_scale = mark;
+
+    memset(bytes, 99, sizeof bytes);
+    memset(want_bytes, 99, sizeof want_bytes);
+    list[0].k.to_i8(want_bytes, &want_scale, x, n);
+    k->to_i8(bytes, &scale, x, n);
+    check_same(&scale, &want_scale, 1, "%s to_i8 n=%zu: scale", row, n);
+    if (memcmp(bytes, want_bytes, sizeof bytes) != 0)
+        fail_msg("%s to_i8 n=%zu: bytes differ", row, n);
+    assert_int_equal(bytes[n], 99);
+}
+
+static void quantised_rows_are_equal_and_within_half_a_step(void **state)
+{
+    struct check_rng g = {29};
+
+    (void)state;
+    for (size_t turn = 0; turn < N_LENGTHS; turn++)
+        for (int kind = 0; kind < 4; kind++) {
+            size_t n = length(turn);
+            struct vec x = vec_new(&g, n);
+            int8_t bytes[MOST];
+            float scale, m = 0;
+
+            if (kind == 1)
+                make_special(&g, x.x, n);
+            for (size_t i = 0; i < n && kind == 2; i++) /* halves between integers */
+                x.x[i] = ((float)check_below(&g, 254) - 126.5f) / 127 * 4;
+            for (size_t i = 0; i < n && kind == 3; i++)
+                x.x[i] *= 0x1p-110f;
+            if (n > 0 && kind == 2)
+                x.x[check_below(&g, n)] = 4;
+            for (size_t row = 0; row < n_rows; row++)
+                if (list[row].k.to_i8)
+                    quantise(&list[row].k, list[row].name, x.x, n);
+            for (size_t i = 0; i < n; i++)
+                m = fmaxf(m, fabsf(x.x[i]));
+            list[0].k.to_i8(bytes, &scale, x.x, n);
+            for (size_t i = 0; i < n && kind != 1; i++) {
+                double y = (double)x.x[i] * 127 / (double)m;
+
+                if (m > 0)
+                    assert_true(fabs(y - bytes[i]) <= 0.5 + 1e-4);
+                assert_true(fabs((double)scale * 127 - (double)m) <= (double)m * 2 * CHECK_U);
+            }
+            free(x.block);
+        }
+}
+
+static void quantisation_of_zeros_tiny_and_boundless_numbers_is_defined(void **state)
+{
+    static const struct {
+        float x[3], scale;
+        int8_t want[3];
+    } cases[] = {
+        {{0, -0.0f, 0}, 0, {0, 0, 0}},
+        {{0x1p-149f, -0x1p-126f, 0x1p-122f}, 0, {0, 0, 0}},
+        {{0x1p-120f, -0x1p-121f, 0}, 0x1p-120f / 127, {127, -64, 0}},
+        {{127, -127, 0.5f}, 1, {127, -127, 0}},
+        {{1.5f, -2.5f, 127}, 1, {2, -2, 127}},
+        {{3e38f, -3e38f, 1}, 3e38f / 127, {127, -127, 0}},
+    };
+
+    (void)state;
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t i = 0; list[row].k.to_i8 && i < sizeof cases / sizeof *cases; i++) {
+            int8_t bytes[3];
+            float scale;
+
+            list[row].k.to_i8(bytes, &scale, cases[i].x, 3);
+            check_same(&scale, &cases[i].scale, 1, "%s to_i8 of case %zu: scale", list[row].name, i);
+            for (int j = 0; j < 3; j++)
+                assert_int_equal(bytes[j], cases[i].want[j]);
+        }
+}
+
 static void rotary_pairs_give_equal_bits_and_rotate(void **state)
 {
     struct check_rng g = {25};
@@ -441,6 +521,8 @@ int main(void)
         cmocka_unit_test(elementwise_kernels_give_equal_bits),
         cmocka_unit_test(activations_give_equal_bits),
         cmocka_unit_test(every_exponent_is_rounded_to_bf16_alike),
+        cmocka_unit_test(quantised_rows_are_equal_and_within_half_a_step),
+        cmocka_unit_test(quantisation_of_zeros_tiny_and_boundless_numbers_is_defined),
         cmocka_unit_test(rotary_pairs_give_equal_bits_and_rotate),
         cmocka_unit_test(reductions_give_equal_bits),
         cmocka_unit_test(argmax_is_the_first_of_equals_and_shuns_nan),

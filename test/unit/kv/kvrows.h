@@ -1,5 +1,5 @@
-/* kvrows.h - rows with recognisable contents, written into tiles and found again: the tests' own reading of the tile
- * layouts of kern.h. */
+/* kvrows.h - rows with recognisable contents, written into tiles and found again: the tests' own reading of
+ * the tile layouts of kern.h. */
 #ifndef GALLOP_TEST_KV_KVROWS_H
 #define GALLOP_TEST_KV_KVROWS_H
 

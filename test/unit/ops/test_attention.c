@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "kern/kern.h"
 #include "ops/eager.h"
+#include "ops/hadamard.h"
 
 enum { MAX_LEN = 900, TILES = (MAX_LEN + 15) / 16 };
 
@@ -41,9 +42,11 @@ static void through_i8(float *x, size_t n)
     int8_t row[512];
     float scale;
 
+    hadamard_turn(x, n);
     kern.to_i8(row, &scale, x, n);
     for (size_t i = 0; i < n; i++)
         x[i] = scale * (float)row[i];
+    hadamard_turn(x, n);
 }
 
 /* KV: the type of the cache's rows. */

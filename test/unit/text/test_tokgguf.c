@@ -1,5 +1,5 @@
-/* test_tokgguf.c - tokenizers of test/data/tokenizers as GGUF would hold them: the same answers as Hugging Face's; and
- * metadata that make no tokenizer, refused with the field named.
+/* test_tokgguf.c - tokenizers of test/data/tokenizers as GGUF would hold them: the same answers as Hugging
+ * Face's; and metadata that make no tokenizer, refused with the field named.
  */
 #include <setjmp.h>
 #include <stdarg.h>

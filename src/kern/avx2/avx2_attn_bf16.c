@@ -1,0 +1,15 @@
+/* avx2_attn_bf16.c - attention over one chunk from bf16: everything is widened, exactly, and summed as ref/ does.
+ *
+ *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16: even halves shifted up, odd halves masked in place
+ *   q       fp32; weights are rounded to bf16 and kept as floats
+ *   sums    even before odd dim, even before odd token, one accumulator an element
+ */
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_attn.h"
+
+AVX2_ATTN_TABLE(AVX2_BF16);
+
+void avx2_attn_bf16(const struct kern_attn *a)
+{
+    avx2_attn_drive(a, &micro, AVX2_BF16);
+}

@@ -1,0 +1,14 @@
+/* avx2_attn_i8.c - attention over one chunk from int8 with a scale a token: bytes become floats, exactly.
+ *
+ *   keys    int8 [dp][16], float [16]: a dot takes its token's scale when all dims are in
+ *   values  int8 [16][dp], float [16]: a weight takes its token's scale before the values
+ */
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_attn.h"
+
+AVX2_ATTN_TABLE(AVX2_I8);
+
+void avx2_attn_i8(const struct kern_attn *a)
+{
+    avx2_attn_drive(a, &micro, AVX2_I8);
+}
