@@ -1,6 +1,7 @@
 /* arena.h - many small allocations with one end of life (a request, a parsed file).
  *
- * Memory comes in chunks from mem.h and goes back all at once. Blocks are aligned to 16 bytes. Not thread safe.
+ * Memory comes in chunks from mem.h and goes back all at once. Blocks are aligned to 16 bytes. Not thread
+ * safe.
  */
 #ifndef GALLOP_BASE_ARENA_H
 #define GALLOP_BASE_ARENA_H

@@ -90,7 +90,8 @@ static void json_escape(struct buf *b, unsigned char c)
     }
 }
 
-/* U+0085, U+2028 and U+2029 end a line for many readers; escaped, one value stays on one line for all of them. */
+/* U+0085, U+2028 and U+2029 end a line for many readers; escaped, one value stays on one line for all of
+ * them. */
 static bool ends_line(const char *s, size_t n)
 {
     return (n == 2 && memcmp(s, "\xc2\x85", 2) == 0) ||

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names from strange files go into messages, and messages to terminals: control characters stay out, but for the
- * newlines and tabs that a template's own message may have. */
+/* Names from strange files go into messages, and messages to terminals: control characters stay out, but for
+ * the newlines and tabs that a template's own message may have. */
 static void defuse(char *s)
 {
     for (; *s; s++)

@@ -1,9 +1,9 @@
 /* err.h - what went wrong, as a code for the program and one sentence for the person.
  *
  * A function that can fail for a reason of the file, the request or the user takes a struct err as its last
- * parameter, returns 0 or the code, and leaves the sentence there. The sentence names the file, tensor, field or
- * flag, what was found and what was expected. Bugs are not errors: they are ASSERT()s and abort.
- * A NULL struct err is allowed: the code is still returned.
+ * parameter, returns 0 or the code, and leaves the sentence there. The sentence names the file, tensor, field
+ * or flag, what was found and what was expected. Bugs are not errors: they are ASSERT()s and abort. A NULL
+ * struct err is allowed: the code is still returned.
  */
 #ifndef GALLOP_BASE_ERR_H
 #define GALLOP_BASE_ERR_H
@@ -25,7 +25,8 @@ struct err {
     char msg[1024]; /* always terminated; long names are cut */
 };
 
-/* Sets the sentence and returns CODE, so that `return err_set(e, ...)` is the usual way out. E may be NULL. */
+/* Sets the sentence and returns CODE, so that `return err_set(e, ...)` is the usual way out. E may be
+ * NULL. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* The sentence for a failed allocation of WHAT ("out of memory: WHAT"). Returns ERR_NOMEM. */
@@ -40,7 +41,8 @@ int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf
 void err_assert_failed(const char *cond, const char *file, int line, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 4, 5)));
 
-/* A bug if COND does not hold: aborts with file, line and, where given, a formatted line of values. Always on. */
+/* A bug if COND does not hold: aborts with file, line and, where given, a formatted line of values. Always
+ * on. */
 #define ASSERT(cond, ...)                                                  \
     do {                                                                   \
         if (__builtin_expect(!(cond), 0))                                  \

@@ -204,7 +204,8 @@ static size_t unescape(struct jp *j, const char *p, char *out, size_t *written)
     return 12;
 }
 
-/* The string at j->p (after its quote) holds an escape at ESC: copies it into the arena with escapes undone. */
+/* The string at j->p (after its quote) holds an escape at ESC: copies it into the arena with escapes
+ * undone. */
 static bool copy_unescaped(struct jp *j, const char *esc, struct jp_str *s)
 {
     const char *start = j->p, *p = start, *close = esc;
@@ -266,7 +267,8 @@ bool jp_string(struct jp *j, struct jp_str *s)
     return true;
 }
 
-/* The extent of the number at j->p by the JSON grammar; *integer: no fraction, no exponent. 0: not a number. */
+/* The extent of the number at j->p by the JSON grammar; *integer: no fraction, no exponent. 0: not a
+ * number. */
 static size_t scan_number(const struct jp *j, bool *integer)
 {
     const char *p = j->p, *end = j->end, *digits;

@@ -1,9 +1,9 @@
-/* jpull.h - a strict JSON pull reader for bulk files (tokenizer.json, safetensors headers): no tree, no copies of plain
- * strings, one pass.
+/* jpull.h - a strict JSON pull reader for bulk files (tokenizer.json, safetensors headers): no tree, no
+ * copies of plain strings, one pass.
  *
- * Strict RFC 8259: UTF-8 is proved for the whole input first, depth is limited, nothing may follow the value. Errors
- * are sticky: after the first one every call says "nothing more", so loops end by themselves and the caller asks
- * jp_rc() once. Small files (configs, requests) are read with jansson instead.
+ * Strict RFC 8259: UTF-8 is proved for the whole input first, depth is limited, nothing may follow the value.
+ * Errors are sticky: after the first one every call says "nothing more", so loops end by themselves and the
+ * caller asks jp_rc() once. Small files (configs, requests) are read with jansson instead.
  *
  *     jp_open(&j, text, len, path, &arena, e);
  *     for (jp_enter_object(&j); jp_key(&j, &key);)

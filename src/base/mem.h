@@ -1,8 +1,8 @@
 /* mem.h - the one door to the heap: tagged, counted, made to fail on demand, and shut inside a step.
  *
- * Every allocation of ours passes here, and so do those of the libraries that let us (jansson, PCRE2). Large regions
- * for weights and KV come from map.h instead. Nothing here aborts on exhaustion: NULL comes back and the caller
- * reports ERR_NOMEM. Blocks are aligned to 16 bytes.
+ * Every allocation of ours passes here, and so do those of the libraries that let us (jansson, PCRE2). Large
+ * regions for weights and KV come from map.h instead. Nothing here aborts on exhaustion: NULL comes back and
+ * the caller reports ERR_NOMEM. Blocks are aligned to 16 bytes.
  */
 #ifndef GALLOP_BASE_MEM_H
 #define GALLOP_BASE_MEM_H
@@ -21,7 +21,8 @@ void *mem_zalloc(size_t n, size_t size, enum mem_tag tag);
 /* As realloc(); P may be NULL. On failure P is untouched. */
 void *mem_realloc(void *p, size_t bytes, enum mem_tag tag);
 
-/* Grows an array to hold at least NEED elements of SIZE bytes, doubling *CAP. false: out of memory, nothing changed. */
+/* Grows an array to hold at least NEED elements of SIZE bytes, doubling *CAP. false: out of memory, nothing
+ * changed. */
 bool mem_grow(void **p, size_t *cap, size_t need, size_t size, enum mem_tag tag);
 
 void mem_free(void *p); /* NULL is fine */
@@ -41,7 +42,8 @@ void mem_fail_at(long n);
 /* Tests: true once the allocation chosen by mem_fail_at() has failed. */
 bool mem_failed(void);
 
-/* While the guard is up on this thread, any allocation or free aborts: nothing may allocate inside a step. Nests. */
+/* While the guard is up on this thread, any allocation or free aborts: nothing may allocate inside a step.
+ * Nests. */
 void mem_guard_up(void);
 void mem_guard_down(void);
 bool mem_guarded(void);

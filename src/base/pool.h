@@ -1,8 +1,9 @@
 /* pool.h - pinned compute threads that run one function each, all at once, and meet at its end.
  *
- * Workers spin for a short while after a job, then sleep on a futex, so back-to-back jobs of a step cost well under a
- * microsecond and an idle engine costs nothing. The caller is thread 0 and works too. With more threads than processors
- * the spinning yields. The allocation guard of mem.h is up in workers while a job runs. One caller at a time.
+ * Workers spin for a short while after a job, then sleep on a futex, so back-to-back jobs of a step cost well
+ * under a microsecond and an idle engine costs nothing. The caller is thread 0 and works too. With more
+ * threads than processors the spinning yields. The allocation guard of mem.h is up in workers while a job
+ * runs. One caller at a time.
  */
 #ifndef GALLOP_BASE_POOL_H
 #define GALLOP_BASE_POOL_H
@@ -14,7 +15,8 @@
 struct pool;
 typedef void pool_fn(void *ctx, int thread, int n_threads);
 
-/* N_THREADS >= 1. Threads are pinned to distinct allowed cores where there are enough (physical ones first). */
+/* N_THREADS >= 1. Threads are pinned to distinct allowed cores where there are enough (physical ones
+ * first). */
 int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
 void pool_run(struct pool *p, pool_fn *fn, void *ctx); /* returns when every thread has returned */
@@ -26,7 +28,8 @@ int pool_reserve(struct pool *p, size_t bytes, struct err *e);
 size_t pool_scratch_bytes(const struct pool *p);      /* that each thread has */
 void *pool_scratch(const struct pool *p, int thread); /* of a job, valid until the next pool_reserve() */
 
-/* The share [*begin, *end) of N equal parts that THREAD of N_THREADS takes; in multiples of UNIT but for the last. */
+/* The share [*begin, *end) of N equal parts that THREAD of N_THREADS takes; in multiples of UNIT but for the
+ * last. */
 void pool_share(size_t n, size_t unit, int thread, int n_threads, size_t *begin, size_t *end);
 
 #endif

@@ -1,5 +1,6 @@
-/* strmap.h - a hash map from byte strings to 64-bit values (open addressing, xxHash). Keys are borrowed: they must
- * outlive the map. Grows, never shrinks, no deletion: what we index (tensor names, vocabulary entries) stays.
+/* strmap.h - a hash map from byte strings to 64-bit values (open addressing, xxHash). Keys are borrowed: they
+ * must outlive the map. Grows, never shrinks, no deletion: what we index (tensor names, vocabulary entries)
+ * stays.
  */
 #ifndef GALLOP_BASE_STRMAP_H
 #define GALLOP_BASE_STRMAP_H

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Length of the sequence at S (N > 0 bytes are there). *good says whether it is a whole character; if not, the length
- * is that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
+/* Length of the sequence at S (N > 0 bytes are there). *good says whether it is a whole character; if not,
+ * the length is that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
 size_t utf8_sequence(const char *s, size_t n, bool *good);
 
 /* Decodes one character known to be good. */

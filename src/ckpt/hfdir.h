@@ -2,8 +2,8 @@
  *
  * A checkpoint comes from strangers: an index may name "../../etc/passwd", an unpacked archive may hold a
  * symbolic link to anywhere. Every file of a folder is reached through hfdir_path(). One layout of links is
- * allowed, that of the Hugging Face cache: models--X/snapshots/REVISION/file points into models--X/blobs/, and
- * what lies there may point into the blobs/ beside models--X.
+ * allowed, that of the Hugging Face cache: models--X/snapshots/REVISION/file points into models--X/blobs/,
+ * and what lies there may point into the blobs/ beside models--X.
  */
 #ifndef GALLOP_CKPT_HFDIR_H
 #define GALLOP_CKPT_HFDIR_H

@@ -1,8 +1,9 @@
 /* hub.c - the hub's protocol: asks what a revision holds, then brings the files that are missing.
  *
  *     GET  ENDPOINT/api/models/ORG/NAME/revision/REVISION     the commit, and the names of its files
- *     HEAD ENDPOINT/ORG/NAME/resolve/COMMIT/FILE              X-Linked-Etag or ETag, X-Linked-Size, X-Repo-Commit
- *     GET  the same                                           the bytes, often after a redirect to another host
+ *     HEAD ENDPOINT/ORG/NAME/resolve/COMMIT/FILE              X-Linked-Etag or ETag, X-Linked-Size,
+ *     X-Repo-Commit GET  the same                                           the bytes, often after a redirect
+ *     to another host
  *
  * config.json comes first and the architecture is judged before anything large; weights come last, so that a
  * folder with weights is a whole one. Failures that may pass are tried again, with growing pauses; a download
@@ -44,8 +45,8 @@ static int check_weights(const struct hublist *l, const char *dir, struct err *e
     return rc;
 }
 
-/* Proves that the folder DIR holds what is wanted. A model is whole without a tokenizer, but with ALL one must
- * be there. */
+/* Proves that the folder DIR holds what is wanted. A model is whole without a tokenizer, but with ALL one
+ * must be there. */
 static int check_whole(const char *dir, enum hub_want want, bool all, struct err *e)
 {
     struct hublist l;

@@ -1,9 +1,9 @@
 /* hubcache.c - folders, links, locks and hashes of the hub's cache.
  *
- * The lock is a courtesy, not what keeps the cache right: some network file systems grant flock() to everyone.
- * A blob gets its name by rename(), and only after what lies on the disk has been read again and hashed; two
- * writers that spoil each other's unfinished file therefore cost time and nothing else. Layout and names
- * follow huggingface_hub (docs, "Manage huggingface_hub cache-system").
+ * The lock is a courtesy, not what keeps the cache right: some network file systems grant flock() to
+ * everyone. A blob gets its name by rename(), and only after what lies on the disk has been read again and
+ * hashed; two writers that spoil each other's unfinished file therefore cost time and nothing else. Layout
+ * and names follow huggingface_hub (docs, "Manage huggingface_hub cache-system").
  */
 #include "ckpt/hubcache.h"
 

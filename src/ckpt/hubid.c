@@ -1,8 +1,8 @@
 /* hubid.c - reads names of models on a hub.
  *
- * The rules are the hub's own, so that no name can leave the folder it is kept in: letters, digits, -, _ and .
- * in both parts, no part that begins or ends with - or ., no "--" (which joins the parts in the cache) and no
- * "..". A revision is a git reference name without the characters git forbids.
+ * The rules are the hub's own, so that no name can leave the folder it is kept in: letters, digits, -, _ and
+ * . in both parts, no part that begins or ends with - or ., no "--" (which joins the parts in the cache) and
+ * no "..". A revision is a git reference name without the characters git forbids.
  */
 #include "ckpt/hubid.h"
 

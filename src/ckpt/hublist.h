@@ -39,8 +39,8 @@ bool hublist_is_text(const char *name);
 /* One of the names is that of a tokenizer's main file. */
 bool hublist_has_tokenizer(const struct hublist *l);
 
-/* The file that holds the weights, or the index of the files that do (*is_index): the one weights_open() would
- * read. NULL if there is none. */
+/* The file that holds the weights, or the index of the files that do (*is_index): the one weights_open()
+ * would read. NULL if there is none. */
 const char *hublist_weights(const struct hublist *l, bool *is_index);
 
 #endif

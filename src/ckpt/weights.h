@@ -1,7 +1,8 @@
 /* weights.h - all tensors of a checkpoint as views by name, whatever the files are.
  *
- * A path that means GGUF (ggufset.h) opens as that, under Hugging Face's names; in any other folder it looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json,
- * in this order; if none is there, for a single .safetensors file of another name. Files are mapped read-only
+ * A path that means GGUF (ggufset.h) opens as that, under Hugging Face's names; in any other folder it looks
+ * for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, in
+ * this order; if none is there, for a single .safetensors file of another name. Files are mapped read-only
  * and never copied. Keeps book of who took what, so that a tensor nobody asked for does not go unnoticed. Not
  * thread safe while it is filled and asked; views may be read by any thread.
  */
@@ -16,8 +17,8 @@
 
 struct weights;
 
-/* Opens the folder or GGUF file DIR and proves every header in it. On failure *out is NULL and *e names the file and
- * the fault. */
+/* Opens the folder or GGUF file DIR and proves every header in it. On failure *out is NULL and *e names the
+ * file and the fault. */
 int weights_open(struct weights **out, const char *dir, struct err *e);
 
 /* The tensor NAME, marked as used, or NULL. Borrowed until weights_close(); data may be unaligned and

@@ -1,5 +1,5 @@
-/* gallop_in.h - what the floors above may see of an opened engine beyond gallop.h: its parts, and a submit that takes a
- * sampling record as it is read from JSON. */
+/* gallop_in.h - what the floors above may see of an opened engine beyond gallop.h: its parts, and a submit
+ * that takes a sampling record as it is read from JSON. */
 #ifndef GALLOP_ENGINE_GALLOP_IN_H
 #define GALLOP_ENGINE_GALLOP_IN_H
 

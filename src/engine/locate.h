@@ -1,4 +1,5 @@
-/* locate.h - what a user calls a model becomes a path: a folder or file on this machine, or a name on a hub. */
+/* locate.h - what a user calls a model becomes a path: a folder or file on this machine, or a name on a
+ * hub. */
 #ifndef GALLOP_ENGINE_LOCATE_H
 #define GALLOP_ENGINE_LOCATE_H
 
@@ -11,9 +12,9 @@ struct locate_options {
     void *progress_ctx;
 };
 
-/* The path of MODEL to out[size]. What exists under that path is taken as it is; otherwise org/name[@revision]
- * is fetched into Hugging Face's cache as far as it is not there, the weights only of an architecture that
- * archs.def knows; anything else is given back, for whoever opens it to report. */
+/* The path of MODEL to out[size]. What exists under that path is taken as it is; otherwise
+ * org/name[@revision] is fetched into Hugging Face's cache as far as it is not there, the weights only of an
+ * architecture that archs.def knows; anything else is given back, for whoever opens it to report. */
 int locate_model(char *out, size_t size, const char *model, const struct locate_options *o, struct err *e);
 
 #endif

@@ -16,7 +16,8 @@ static bool kind_of(const char *name, enum op_kind *k)
     return false;
 }
 
-/* PACE's names of attention and the cache types each of them serves there; "gallop" and "native" serve all. */
+/* PACE's names of attention and the cache types each of them serves there; "gallop" and "native" serve
+ * all. */
 static const struct {
     const char *backend, *types[2];
 } pace_attention[] = {{"jit", {"dynamic", "bmc"}}, {"slab", {"slab_pool", NULL}}, {"paged", {"paged", NULL}}};

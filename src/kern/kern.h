@@ -65,10 +65,10 @@ struct kern_gemm {
  *           zero positive, so that it cannot be told whether a kernel skipped a token of weight 0 or worked
  *           on it. attn_bf16 rounds p to bf16 (nearest even) for the product with v, not for the sum.
  *   A row that sees nothing: max = -infinity, sum = 0, out = 0.
- * attn_i8: k_tile int8 [dp][16], then float [16], the scale of each token; v_tile int8 [16][dp], then float [16].
- *   dot = dims ascending fma(q[d], (float)k[d], dot); s = scale * (dot * k_scale[token]); softcap, max, p and
- *   sum as above; the weight of a value is p * v_scale[token], rounded to fp32: out = tokens ascending
- *   fma(p * v_scale[token], (float)v, acc), + 0. Tokens nobody sees may hold any bytes and any finite scales.
+ * attn_i8: k_tile int8 [dp][16], then float [16], the scale of each token; v_tile int8 [16][dp], then
+ *   float [16]. dot = dims ascending fma(q[d], (float)k[d], dot); s = scale * (dot * k_scale[token]);
+ *   softcap, max, p and sum as above; out = tokens ascending fma(p * v_scale[token], (float)v, acc), + 0, the
+ *   product of p and its scale rounded to fp32. Tokens nobody sees: any bytes, any finite scales.
  * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16.
  * Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS * KERN_CHUNK floats, 64-byte
  * aligned, and as much again for attn_bf16. */
@@ -98,10 +98,10 @@ struct kern_attn {
  * rope_pair:  the same for pairs (2i, 2i + 1).
  * act:        out = f(x).  glu: out = f(gate) * up.
  * to_bf16:    rounds to nearest even.  scale_add: y = fma(a, x, y).  scale: x *= a.
- * to_i8:      m = the largest |x| (NaN ignored, 0 if nothing else); inv = 127 / m. Where inv is infinite (m is 0, or
- *             below 2^-121 or so) scale = 0 and out = zeros; else scale = m / 127 and out = x * inv, where it is not
- *             below 127 (or NaN) 127, where it is not above -127 -127, rounded to the nearest integer, even of two
- *             as near. Infinite x: scale is infinite, out anything.
+ * to_i8:      absmax quantisation: m = the largest |x| (NaN ignored, 0 if there is nothing else);
+ *             inv = 127 / m. If inv is infinite (m is 0, or below 2^-121 or so): scale = 0, out = zeros. Else
+ *             scale = m / 127; y = x * inv; y = 127 unless y < 127 (also for NaN); y = -127 unless y > -127;
+ *             out = y rounded to the nearest integer, ties to even. With an infinite x scale is infinite.
  * mx4_f32, mx4_bf16: unpacks one panel of 32 columns from MXFP4 to the panel format of gemm_f32 or
  *             gemm_bf16. k is a multiple of 32. packed: per 32 of k first the scales of the 32 columns, then
  *             [16][32] bytes that hold element 2i of a column in the low and 2i + 1 in the high nibble. The

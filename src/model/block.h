@@ -1,7 +1,8 @@
 /* block.h - what architecture files use to bind tensors and read configs. Offered, never imposed.
  *
- * Every bind function proves presence and shape, names tensor, file, found and expected on failure, and records what it
- * did for `inspect`. NAME formats end without ".weight"; weight and bias are looked up behind them.
+ * Every bind function proves presence and shape, names tensor, file, found and expected on failure, and
+ * records what it did for `inspect`. NAME formats end without ".weight"; weight and bias are looked up behind
+ * them.
  */
 #ifndef GALLOP_MODEL_BLOCK_H
 #define GALLOP_MODEL_BLOCK_H
@@ -53,7 +54,8 @@ struct block_linear {
 };
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e);
 
-/* The head: the embedding when TIED, else MODULE, else an error that names what is missing. BIAS: MODULE has one. */
+/* The head: the embedding when TIED, else MODULE, else an error that names what is missing. BIAS: MODULE has
+ * one. */
 int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
                bool bias, struct err *e);
 
@@ -102,8 +104,8 @@ struct block_rope {
 };
 int block_rope(struct model *m, const struct block_rope *d, struct rope *r, struct err *e);
 
-/* Fills info.n_heads, n_kv, head_dim from the config and these defaults of the class (DEF_KV 0: as many as heads;
- * DEF_DIM 0: hidden / heads); checks divisibility. */
+/* Fills info.n_heads, n_kv, head_dim from the config and these defaults of the class (DEF_KV 0: as many as
+ * heads; DEF_DIM 0: hidden / heads); checks divisibility. */
 int block_heads(struct model *m, int64_t def_heads, int64_t def_kv, int64_t def_dim, struct err *e);
 
 #endif

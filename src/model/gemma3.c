@@ -1,9 +1,9 @@
 /* gemma3.c - Gemma 3: the text model, and the text tower of the multimodal one (Gemma3ForCausalLM,
  * Gemma3ForConditionalGeneration).
  *
- * Norms multiply by 1 + w and stand in front of and behind each block; q and k are normed; embeddings are scaled by the root
- * of their size; local layers see a window and turn with a base of their own; scores are scaled by query_pre_attn_scalar.
- * Reference: transformers, models/gemma3/modeling_gemma3.py.
+ * Norms multiply by 1 + w and stand in front of and behind each block; q and k are normed; embeddings are
+ * scaled by the root of their size; local layers see a window and turn with a base of their own; scores are
+ * scaled by query_pre_attn_scalar. Reference: transformers, models/gemma3/modeling_gemma3.py.
  */
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* gptj.c - GPT-J (GPTJForCausalLM).
  *
- * Attention and MLP read the same LayerNorm and are added together; rope turns the first rotary_dim dims of each head in
- * neighbouring pairs; biases on MLP and head only. Names come with and without the prefix "transformer."; the masks that old
- * checkpoints store are skipped.
- * Reference: transformers, models/gptj/modeling_gptj.py.
+ * Attention and MLP read the same LayerNorm and are added together; rope turns the first rotary_dim dims of
+ * each head in neighbouring pairs; biases on MLP and head only. Names come with and without the prefix
+ * "transformer."; the masks that old checkpoints store are skipped. Reference: transformers,
+ * models/gptj/modeling_gptj.py.
  */
 #include <math.h>
 

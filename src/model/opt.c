@@ -1,9 +1,9 @@
 /* opt.c - OPT (OPTForCausalLM).
  *
- * Learned positions that begin at row 2 of their table, LayerNorm in front of each block or behind it, ReLU, biases
- * everywhere or nowhere; where embeddings are smaller than the model, project_in and project_out stand between. Names come
- * with "model.decoder.", "decoder." or nothing in front.
- * Reference: transformers, models/opt/modeling_opt.py.
+ * Learned positions that begin at row 2 of their table, LayerNorm in front of each block or behind it, ReLU,
+ * biases everywhere or nowhere; where embeddings are smaller than the model, project_in and project_out stand
+ * between. Names come with "model.decoder.", "decoder." or nothing in front. Reference: transformers,
+ * models/opt/modeling_opt.py.
  */
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* qwen2.c - Qwen2 and Qwen2.5 (Qwen2ForCausalLM).
  *
- * Llama's layer with biases on q, k and v, and with sliding windows in some layers where use_sliding_window says so.
- * Reference: transformers, models/qwen2/modeling_qwen2.py.
+ * Llama's layer with biases on q, k and v, and with sliding windows in some layers where use_sliding_window
+ * says so. Reference: transformers, models/qwen2/modeling_qwen2.py.
  */
 #include "model/decoder.h"
 

@@ -1,9 +1,9 @@
 /* http.c - requests over libcurl.
  *
  * Redirects are followed here and not by libcurl, so that one rule holds whatever its version: the token goes
- * to the origin of the first URL (scheme, host and port) and nowhere else, and https never becomes http. Query
- * strings stay out of messages, because signed addresses are secrets. Compressed answers are not asked for: a
- * length and a hash speak of the bytes as they are stored.
+ * to the origin of the first URL (scheme, host and port) and nowhere else, and https never becomes http.
+ * Query strings stay out of messages, because signed addresses are secrets. Compressed answers are not asked
+ * for: a length and a hash speak of the bytes as they are stored.
  */
 #include "net/http.h"
 

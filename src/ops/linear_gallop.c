@@ -1,4 +1,5 @@
-/* linear_gallop.c - backend "gallop": packed panels and the best gemm row of the kernel table. Takes everything. */
+/* linear_gallop.c - backend "gallop": packed panels and the best gemm row of the kernel table. Takes
+ * everything. */
 #include "kern/kern.h"
 #include "ops/panel.h"
 

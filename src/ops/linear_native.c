@@ -1,5 +1,5 @@
-/* linear_native.c - backend "native": the portable reference rows, whatever the machine. Slow; every other backend is
- * tested against it. */
+/* linear_native.c - backend "native": the portable reference rows, whatever the machine. Slow; every other
+ * backend is tested against it. */
 #include "kern/kern.h"
 #include "ops/panel.h"
 

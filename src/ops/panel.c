@@ -15,7 +15,8 @@ size_t panel_bytes(size_t n, size_t k, enum dtype t)
     return t == DT_F32 ? panels * k * KERN_NR * 4 : panels * ((k + 1) / 2) * KERN_NR * 4;
 }
 
-/* KB elements of 32 rows at a time, so that panel rows are written whole and the tile stays in the first cache. */
+/* KB elements of 32 rows at a time, so that panel rows are written whole and the tile stays in the first
+ * cache. */
 enum { KB = 64 };
 
 static void put_f32(float *panel, float tile[KERN_NR][KB], size_t n)

@@ -1,7 +1,7 @@
 /* rope.c - inverse frequencies by type, and cosines by row.
  *
- * Formulas: RoPE (Su et al. 2021), linear scaling and dynamic NTK (as in transformers), Llama 3.1's smoothed bands,
- * YaRN (Peng et al. 2023), LongRoPE (Ding et al. 2024).
+ * Formulas: RoPE (Su et al. 2021), linear scaling and dynamic NTK (as in transformers), Llama 3.1's smoothed
+ * bands, YaRN (Peng et al. 2023), LongRoPE (Ding et al. 2024).
  */
 #include "ops/rope.h"
 

@@ -3,6 +3,9 @@
  * Text is cut into stretches that normalisation cannot change, which are copied, and stretches that it might,
  * which are decomposed, put in canonical order and composed. The ordering is our own (a counting sort for
  * long runs of marks): utf8proc sorts by exchange, which is quadratic on a hostile megabyte of marks.
+ *
+ * Hugging Face's tokenizers normalise by the tables of Unicode 9. What came later and would be touched by
+ * newer ones stays as it is here too: it neither moves nor changes, and nothing composes across it.
  */
 #include "text/normalizeuni.h"
 
@@ -12,6 +15,37 @@
 #include "base/utf8.h"
 
 enum { SHORT_RUN = 16 };
+
+/* Characters of Unicode 10 to 15 with a combining class or a decomposition. */
+static const uint32_t young[][2] = {
+    {0x7fd, 0x7fd},     {0x898, 0x89f},     {0x8ca, 0x8d3},     {0x9fe, 0x9fe},     {0xc3c, 0xc3c},
+    {0xd3b, 0xd3c},     {0xeba, 0xeba},     {0x1715, 0x1715},   {0x1abf, 0x1ace},   {0x1df6, 0x1dfa},
+    {0x32ff, 0x32ff},   {0xa7f2, 0xa7f4},   {0xa82c, 0xa82c},   {0xab69, 0xab69},   {0x10781, 0x10785},
+    {0x10787, 0x107b0}, {0x107b2, 0x107ba}, {0x10d24, 0x10d27}, {0x10eab, 0x10eac}, {0x10efd, 0x10eff},
+    {0x10f46, 0x10f50}, {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b}, {0x1145e, 0x1145e},
+    {0x11839, 0x1183a}, {0x11930, 0x11930}, {0x11938, 0x11938}, {0x1193d, 0x1193e}, {0x11943, 0x11943},
+    {0x119e0, 0x119e0}, {0x11a34, 0x11a34}, {0x11a47, 0x11a47}, {0x11a99, 0x11a99}, {0x11d42, 0x11d42},
+    {0x11d44, 0x11d45}, {0x11d97, 0x11d97}, {0x11f41, 0x11f42}, {0x16ff0, 0x16ff1}, {0x1e030, 0x1e06d},
+    {0x1e08f, 0x1e08f}, {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef}, {0x1e4ec, 0x1e4ef},
+    {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9}};
+enum { N_YOUNG = sizeof(young) / sizeof(young[0]) };
+
+bool normalizeuni_is_young(uint32_t c)
+{
+    size_t lo = 0, hi = N_YOUNG;
+
+    if (c < young[0][0])
+        return false;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (c > young[mid][1])
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < N_YOUNG && c >= young[lo][0];
+}
 
 void normalizeuni_work_fini(struct normalizeuni_work *w)
 {
@@ -36,6 +70,8 @@ static bool is_active(enum normalizeuni_form form, uint32_t c)
         return !composes;
     if (c >= 0x1100 && c <= 0x11ff)
         return true; /* jamo compose by rule, not by table */
+    if (normalizeuni_is_young(c))
+        return false;
     p = utf8proc_get_property((utf8proc_int32_t)c);
     if (p->combining_class != 0 || (p->comb_index >= 0x8000 && p->comb_index != UINT16_MAX))
         return true;
@@ -161,7 +197,7 @@ void normalizeuni_apply(enum normalizeuni_form form, struct normalizeuni_work *w
     size_t copied = 0, i = 0, before = 0; /* BEFORE: where the character in front of s[i] begins */
 
     while (i < n) {
-        size_t begin, len;
+        size_t begin, len, start;
 
         if ((unsigned char)s[i] < 0x80) {
             before = i++;
@@ -173,6 +209,8 @@ void normalizeuni_apply(enum normalizeuni_form form, struct normalizeuni_work *w
             continue;
         }
         begin = i == copied ? i : before; /* the starter in front may take part */
+        if (normalizeuni_is_young(utf8_decode(s + begin, &start)))
+            begin = i;
         do
             i += len;
         while (i < n && is_active(form, utf8_decode(s + i, &len)));

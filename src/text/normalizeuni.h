@@ -25,4 +25,7 @@ bool normalizeuni_is_plain(enum normalizeuni_form form, const char *s, size_t n)
 void normalizeuni_apply(enum normalizeuni_form form, struct normalizeuni_work *w, const char *s, size_t n,
                         struct buf *out);
 
+/* A character that came after Unicode 9 and that no form touches (see normalizeuni.c). */
+bool normalizeuni_is_young(uint32_t c);
+
 #endif

@@ -110,6 +110,29 @@ def render_chat_and_inspect_speak_json():
     check(r.returncode == 0 and len(r.stdout) > 10, "a piped conversation")
 
 
+def caches_differ_in_nothing_but_place():
+    def ids(*more):
+        return lines(call("run", "-m", DEMO, "--json", "-n", 24, *more, "Once upon a time"))[0]["output_ids"]
+
+    want = ids()
+    for more in (["--kv-cache-type", "dynamic"], ["--kv-cache-type", "bmc", "--bmc-splits", 3],
+                 ["--kv-cache-type", "paged", "--block-size", 16], ["--kv-cache-memory", 0.01],
+                 ["--kv-cache-layout", "block_major", "--block-size", 32]):
+        check(ids(*more) == want, f"tokens with {more}")
+    kv = lines(call("inspect", "-m", DEMO, "--json", "--kv-cache-type", "paged", "--block-size", 32))[0]["kv"]
+    check(kv["type"] == "paged" and kv["block"] == 32 and kv["layout"] == "head_major", "inspect tells the cache")
+    check(kv["bytes_32k"] == 32768 * kv["bytes_per_token"] == kv["bytes_32k_without_windows"], "bytes of 32k")
+    gemma = os.path.join(ROOT, "test", "golden", "gemma3")
+    kv = lines(call("inspect", "-m", gemma, "--json"))[0]["kv"]
+    check(kv["bytes_32k"] < kv["bytes_32k_without_windows"] / 2, "bytes of 32k with windows")
+    r = call("run", "-m", DEMO, "--kv-cache-memory", 500000, "x")
+    check(r.returncode == 1 and b"do not fit" in r.stderr and b"--kv-cache-memory" in r.stderr, "too large a cache")
+    check(call("run", "-m", DEMO, "--kv-cache-type", "heap", "x").returncode == 2, "an unknown cache")
+    check(call("run", "-m", DEMO, "--block-size", 8, "x").returncode == 2, "a block out of range")
+    r = call("run", "-m", DEMO, "--block-size", 48, "x")
+    check(r.returncode == 1 and b"48" in r.stderr, "a block that is no power of two")
+
+
 def synth_writes_what_opens():
     with tempfile.TemporaryDirectory() as d:
         m = os.path.join(d, "m")

@@ -2,9 +2,9 @@
  *
  *   fuzz_NAME PATH...      a file, or a folder whose files are all read
  *
- * So every input a fuzzer ever found, and that was worth keeping, is replayed by the ordinary tests under every
- * compiler and sanitizer. The bytes lie at the very end of their block, where a sanitizer sees one byte too many.
- * A folder without a single file fails: a corpus that got lost must not look like a passing test.
+ * So every input a fuzzer ever found, and that was worth keeping, is replayed by the ordinary tests under
+ * every compiler and sanitizer. The bytes lie at the very end of their block, where a sanitizer sees one byte
+ * too many. A folder without a single file fails: a corpus that got lost must not look like a passing test.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* fuzz_hub.c - any bytes as the hub's list of files, as a name on a hub and as an ETag: whatever is accepted is a plain
- * name of a file. */
+/* fuzz_hub.c - any bytes as the hub's list of files, as a name on a hub and as an ETag: whatever is accepted
+ * is a plain name of a file. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

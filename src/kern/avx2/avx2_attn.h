@@ -1,19 +1,16 @@
-/* avx2_attn.h - one chunk of attention for up to 24 query rows: scores, softmax, weighted values; the walk that
- * the three types of keys and values share.
+/* avx2_attn.h - one chunk of attention for up to 24 query rows: scores, softmax, weighted values; the walk
+ * that the three types of keys and values share.
  *
- *   groups  of 1 to 6 rows, as equal as can be. A group has a tile of sums of 1 row x 8 registers, 2 x 6, 3 x 4,
- *           4 x 3, 5 x 2 or 6 x 2: more sums than the FMA's latency needs (8), no more registers than there are.
- *           It works on the tiles that its rows see
- *   scores  sixteen tokens of a tile are two registers a row, so there are no horizontal sums. Blocks of tiles,
- *           every group on each. A row's dots lie in scratch [row][256]
+ *   groups  of 1 to 6 rows, as equal as can be; a group works on the tiles that its rows see, with the tile
+ *           of sums of avx2_attn_step.h
+ *   scores  sixteen tokens of a tile are two registers a row, so there are no horizontal sums. Blocks of
+ *           tiles, every group on each. A row's dots lie in scratch [row][256]
  *   softmax row by row: scale, softcap, mask, maximum, exp, 16-lane sum; the weights replace the dots
- *   values  dims in lanes; tiles in pieces that stay in the first cache together with the piece that follows
+ *   values  dims in lanes; tiles in pieces that stay in the first cache while all groups and dims use them
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
- * A step is what one 64-byte line of keys holds for a token's lane: a dim of fp32, two of bf16; int8 takes one dim
- * of its quarter line. Tiles outside of every row's [lo, hi) are not read. In the others a masked token has the
- * weight +0 and is worked on like the rest. What is needed next is prefetched in every phase, so that decoding
- * does not wait for memory. Written for a constant kind.
+ * Tiles outside of every row's [lo, hi) are not read. In the others a masked token has the weight +0 and is
+ * worked on like the rest. What is needed next is prefetched in every phase. Written for a constant kind.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H
@@ -21,23 +18,18 @@
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_attn_step.h"
 #include "kern/avx2/avx2_math.h"
-#include "kern/avx2/avx2_tile.h"
-
-enum avx2_kind { AVX2_F32, AVX2_BF16, AVX2_I8 };
 
 enum {
     AVX2_ATTN_STRIDE = KERN_CHUNK, /* floats between rows of dots */
-    AVX2_ATTN_REGS = 8,            /* of the widest tile of sums */
-    AVX2_ATTN_GROUPS = (KERN_ATTN_ROWS + AVX2_ROWS - 1) / AVX2_ROWS,
-    AVX2_ATTN_DIMS = 256, /* of q in the copy */
+    AVX2_ATTN_DIMS = 256,          /* of q in the copy */
     AVX2_ATTN_Q = AVX2_ATTN_DIMS + 16,
+    AVX2_ATTN_GROUPS = (KERN_ATTN_ROWS + AVX2_ROWS - 1) / AVX2_ROWS,
     AVX2_ATTN_BLOCK = 6,    /* tiles that all groups score before the next */
-#ifndef PIECE
-#define PIECE 8192
-#endif
-    AVX2_ATTN_PIECE = PIECE, /* bytes of values */
+    AVX2_ATTN_PIECE = 8192, /* bytes of values, in decoding; twice that for several groups */
     AVX2_ATTN_LINE = 64,    /* of the caches */
+    AVX2_ATTN_LINES = 4,    /* of values asked for by a tile of weights; a tile has a multiple of them */
 };
 
 /* Rows that share a tile of sums, and the tiles [t0, t1) that they see. */
@@ -58,29 +50,7 @@ struct avx2_attn {
     size_t ahead_tile;
 };
 
-typedef __m256 avx2_sums[AVX2_ROWS][AVX2_ATTN_REGS];
-
-/* What of the lanes of pairs is the upper half. */
-static const uint32_t avx2_attn_upper[1][8] __attribute__((aligned(32))) = {
-    {0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u}};
-
-/* The dims of a row of keys, or tokens of values, that one step takes. */
-AVX2_INLINE size_t avx2_attn_unit(enum avx2_kind kind)
-{
-    return kind == AVX2_BF16 ? 2 : 1;
-}
-
-/* Bytes of 8 lanes in memory. */
-AVX2_INLINE size_t avx2_attn_lanes(enum avx2_kind kind)
-{
-    return kind == AVX2_I8 ? 8 : 32;
-}
-
-/* Bytes of an element of keys and values. */
-AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
-{
-    return kind == AVX2_F32 ? 4 : kind == AVX2_BF16 ? 2 : 1;
-}
+/* ---- scores ---- */
 
 /* The registers of a tile of sums for ROWS rows. */
 AVX2_INLINE int avx2_attn_width(size_t rows)
@@ -90,141 +60,8 @@ AVX2_INLINE int avx2_attn_width(size_t rows)
     return width[rows];
 }
 
-/* Eight elements of keys or values; the upper half of pairs if UPPER. Volatile, like the other two steps of the
- * inner loops: their order is the one in which no more registers are needed than there are, and gcc 12 left to
- * itself finds others, that spill. */
-AVX2_INLINE __m256 avx2_attn_load(const char *b, bool upper, enum avx2_kind kind)
-{
-    __m256 w;
-
-    if (kind == AVX2_I8)
-        __asm__ volatile("vpmovsxbd %1, %0\n\tvcvtdq2ps %0, %0" : "=x"(w) : "m"(*(const char(*)[8])b));
-    else if (kind == AVX2_F32)
-        __asm__ volatile("vmovups %1, %0" : "=x"(w) : "m"(*(const char(*)[32])b));
-    else if (upper)
-        __asm__ volatile("vmovaps %2, %0\n\tvandps %1, %0, %0"
-                         : "=&x"(w)
-                         : "m"(*(const char(*)[32])b), "m"(*avx2_attn_upper));
-    else
-        __asm__ volatile("vmovups %1, %0\n\tvpslld $16, %0, %0" : "=x"(w) : "m"(*(const char(*)[32])b));
-    return w;
-}
-
-AVX2_INLINE __m256 avx2_attn_broadcast(const float *x)
-{
-    __m256 y;
-
-    __asm__ volatile("vbroadcastss %1, %0" : "=x"(y) : "m"(*x));
-    return y;
-}
-
-/* *acc = fma(x, y, *acc) */
-AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
-{
-    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
-}
-
-/* acc += x[row] x one element of each of the COLS columns b[c]; x[row] are AVX2_ATTN_Q or AVX2_ATTN_STRIDE
- * floats apart. Keeps in registers whatever is fewer, the row's elements or the columns'. */
-AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
-                                 size_t stride, bool upper, int rows, int cols, enum avx2_kind kind)
-{
-    __m256 w[4], one;
-
-    if (cols <= 3 || rows > cols) {
-        AVX2_UNROLL
-        for (int c = 0; c < 4; c++)
-            if (c < cols)
-                w[c] = avx2_attn_load(b[c] + at, upper, kind);
-        AVX2_UNROLL
-        for (int r = 0; r < AVX2_ROWS; r++) {
-            if (r >= rows)
-                break;
-            one = avx2_attn_broadcast(x + (size_t)r * stride);
-            AVX2_UNROLL
-            for (int c = 0; c < 4; c++)
-                if (c < cols)
-                    avx2_attn_fma(&acc[r][c], one, w[c]);
-        }
-        return;
-    }
-    AVX2_UNROLL
-    for (int r = 0; r < 4; r++)
-        if (r < rows)
-            w[r] = avx2_attn_broadcast(x + (size_t)r * stride);
-    AVX2_UNROLL
-    for (int c = 0; c < AVX2_ATTN_REGS; c++) {
-        if (c >= cols)
-            break;
-        one = avx2_attn_load(b[c] + at, upper, kind);
-        AVX2_UNROLL
-        for (int r = 0; r < 4; r++)
-            if (r < rows)
-                avx2_attn_fma(&acc[r][c], w[r], one);
-    }
-}
-
-/* The step for 4 rows x 3 columns, all 16 registers of it: twelve sums, three columns, a broadcast. gcc 12 spills
- * some of the sums when left to choose. */
-#define AVX2_ATTN_ROW43(R, DIM, S0, S1, S2)                        \
-    "vbroadcastss " #R "*%c[stride]+4*" #DIM "(%[x]), %%ymm15\n\t" \
-    "vfmadd231ps %%ymm12, %%ymm15, %" S0 "\n\t"                    \
-    "vfmadd231ps %%ymm13, %%ymm15, %" S1 "\n\t"                    \
-    "vfmadd231ps %%ymm14, %%ymm15, %" S2 "\n\t"
-#define AVX2_ATTN_ROWS43(DIM)              \
-    AVX2_ATTN_ROW43(0, DIM, "0", "1", "2") \
-    AVX2_ATTN_ROW43(1, DIM, "3", "4", "5") \
-    AVX2_ATTN_ROW43(2, DIM, "6", "7", "8") \
-    AVX2_ATTN_ROW43(3, DIM, "9", "10", "11")
-#define AVX2_ATTN_ASM43(CODE)                                                                              \
-    __asm__(CODE                                                                                           \
-            : "+x"(acc[0][0]), "+x"(acc[0][1]), "+x"(acc[0][2]), "+x"(acc[1][0]), "+x"(acc[1][1]),         \
-              "+x"(acc[1][2]), "+x"(acc[2][0]), "+x"(acc[2][1]), "+x"(acc[2][2]), "+x"(acc[3][0]),         \
-              "+x"(acc[3][1]), "+x"(acc[3][2])                                                             \
-            : [x] "r"(x), [stride] "i"(stride * sizeof(float)), [b0] "m"(*(const char(*)[32])(b[0] + at)), \
-              [b1] "m"(*(const char(*)[32])(b[1] + at)), [b2] "m"(*(const char(*)[32])(b[2] + at)),        \
-              [mask] "m"(*avx2_attn_upper)                                                                 \
-            : "xmm12", "xmm13", "xmm14", "xmm15", "memory")
-
-AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at, const float *x,
-                                  const size_t stride, enum avx2_kind kind)
-{
-    if (kind == AVX2_F32)
-        AVX2_ATTN_ASM43(
-            "vmovups %[b0], %%ymm12\n\tvmovups %[b1], %%ymm13\n\tvmovups %[b2], %%ymm14\n\t" AVX2_ATTN_ROWS43(
-                0));
-    else if (kind == AVX2_I8)
-        AVX2_ATTN_ASM43(
-            "vpmovsxbd %[b0], %%ymm12\n\tvpmovsxbd %[b1], %%ymm13\n\tvpmovsxbd %[b2], %%ymm14\n\t"
-            "vcvtdq2ps %%ymm12, %%ymm12\n\tvcvtdq2ps %%ymm13, %%ymm13\n\tvcvtdq2ps %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(
-                0));
-    else
-        AVX2_ATTN_ASM43(
-            "vmovups %[b0], %%ymm12\n\tvmovups %[b1], %%ymm13\n\tvmovups %[b2], %%ymm14\n\t"
-            "vpslld $16, %%ymm12, %%ymm12\n\tvpslld $16, %%ymm13, %%ymm13\n\t"
-            "vpslld $16, %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(
-                0) "vmovaps %[mask], %%ymm12\n\tvmovaps %[mask], %%ymm13\n\tvmovaps %[mask], %%ymm14\n\t"
-                   "vandps %[b0], %%ymm12, %%ymm12\n\tvandps %[b1], %%ymm13, %%ymm13\n\t"
-                   "vandps %[b2], %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(1));
-}
-
-/* A step: the element x, and for pairs also the one that follows. */
-AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, const float *x, size_t stride,
-                                int rows, int cols, enum avx2_kind kind)
-{
-    if (rows == 4 && cols == 3) {
-        avx2_attn_step43(acc, b, at, x, stride, kind);
-        return;
-    }
-    avx2_attn_outer(acc, b, at, x, stride, false, rows, cols, kind);
-    if (kind == AVX2_BF16)
-        avx2_attn_outer(acc, b, at, x + 1, stride, true, rows, cols, kind);
-}
-
-/* ---- scores ---- */
-
-/* Where the registers [v, v + cols) of a row of scores lie in the keys, from the copied dims on; registers beyond
- * the last repeat it. */
+/* Where the registers [v, v + cols) of a row of scores lie in the keys, from the copied dims on; registers
+ * beyond the last repeat it. */
 AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, const struct avx2_group *g, size_t v, int cols,
                                    const char **k, size_t *reg, enum avx2_kind kind)
 {
@@ -297,7 +134,7 @@ AVX2_INLINE void avx2_attn_dots(const struct avx2_attn *o, const struct avx2_gro
         AVX2_UNROLL
         for (int i = 0; i < AVX2_ATTN_REGS / 2 + 1; i++)
             if (i < (cols + 1) / 2)
-                _mm_prefetch(next[i] + at, _MM_HINT_T0);
+                _mm_prefetch(next[i] + at, _MM_HINT_T1);
         for (size_t u = 0; u < units; u++) {
             avx2_attn_step(acc, k, at, q, AVX2_ATTN_Q, rows, cols, kind);
             at += line;
@@ -309,8 +146,8 @@ AVX2_INLINE void avx2_attn_dots(const struct avx2_attn *o, const struct avx2_gro
 
 /* ---- softmax ---- */
 
-/* Rounds a weight, which is not negative, to bf16 and widens it again. The smallest of itself and a NaN keeps the
- * carry out of the sign. */
+/* Rounds a weight, which is not negative, to bf16 and widens it again. The smallest of itself and a NaN
+ * keeps the carry out of the sign. */
 AVX2_INLINE __m256 avx2_attn_round(__m256 p)
 {
     __m256i u = _mm256_min_epu32(_mm256_castps_si256(p), _mm256_set1_epi32(0x7fff0000));
@@ -320,14 +157,14 @@ AVX2_INLINE __m256 avx2_attn_round(__m256 p)
     return _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
-/* Asks for two more lines of the first piece of values. */
+/* Asks for some more lines of the first piece of values. */
 AVX2_INLINE void avx2_attn_look_ahead(struct avx2_attn *o, size_t bytes)
 {
     if (o->ahead == o->ahead_end)
         return;
-    _mm_prefetch(o->ahead, _MM_HINT_T0);
-    _mm_prefetch(o->ahead + AVX2_ATTN_LINE, _MM_HINT_T0);
-    o->ahead += 2 * AVX2_ATTN_LINE;
+    for (int i = 0; i < AVX2_ATTN_LINES; i++)
+        _mm_prefetch(o->ahead + i * AVX2_ATTN_LINE, _MM_HINT_T1);
+    o->ahead += AVX2_ATTN_LINES * AVX2_ATTN_LINE;
     if (o->ahead == o->ahead_end && ++o->ahead_tile < o->t1 &&
         (o->ahead_tile - o->t0 + 1) * bytes <= AVX2_ATTN_PIECE) {
         o->ahead = o->a->v_tile[o->ahead_tile];
@@ -373,8 +210,8 @@ AVX2_INLINE float avx2_attn_max(const float *p, size_t t, size_t end)
     return avx2_fold_max(_mm256_max_ps(m[0], m[1]));
 }
 
-/* Weights in place of the dots of the tiles [t, end); returns their sum. Nothing exceeds the maximum, so that
- * the exp needs no upper bound. */
+/* Weights in place of the dots of the tiles [t, end); returns their sum. Nothing exceeds the maximum, so
+ * that the exp needs no upper bound. */
 AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, float *p, size_t t, size_t end, float scale, float most,
                                 enum avx2_kind kind)
 {
@@ -402,8 +239,8 @@ AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, float *p, size_t t, size_t 
     return avx2_fold(sum[0], sum[1]);
 }
 
-/* Turns the dots of row R of a group into weights, and gives its maximum and sum. The maximum of the dots times a
- * positive scale is the maximum of the scores, for rounding keeps the order. */
+/* Turns the dots of row R of a group into weights, and gives its maximum and sum. The maximum of the dots
+ * times a positive scale is the maximum of the scores, for rounding keeps the order. */
 AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g, size_t r,
                                  enum avx2_kind kind)
 {
@@ -434,9 +271,9 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
 
 /* ---- values ---- */
 
-/* out += weights x values for the tiles [t, end) of a piece, the rows of a group and COLS registers from dim D on.
- * The first piece begins the sums, the last ends them by adding +0. The piece that follows is prefetched, the part
- * of its tiles that corresponds to D. */
+/* out += weights x values for the tiles [t, end) of a piece, the rows of a group and COLS registers from
+ * dim D on. The first piece begins the sums, the last ends them by adding +0. The piece that follows is
+ * prefetched, the part of its tiles that corresponds to D. */
 AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                   size_t d, int rows, int cols, enum avx2_kind kind)
 {
@@ -468,10 +305,10 @@ AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_g
                 if (c < cols) {
                     b[c] = v + (size_t)c * avx2_attn_lanes(kind);
                     if (c % 2 == 0 && wide >= AVX2_ATTN_LINE)
-                        _mm_prefetch(next + (c + 2 <= cols ? c * 32 : c * 32 - 32), _MM_HINT_T0);
+                        _mm_prefetch(next + (c + 2 <= cols ? c * 32 : c * 32 - 32), _MM_HINT_T1);
                 }
             if (wide < AVX2_ATTN_LINE)
-                _mm_prefetch(next, _MM_HINT_T0);
+                _mm_prefetch(next, _MM_HINT_T1);
             avx2_attn_step(acc, b, 0, p + i, AVX2_ATTN_STRIDE, rows, cols, kind);
         }
     }
@@ -589,7 +426,8 @@ AVX2_INLINE void avx2_attn_weighted(const struct avx2_attn *o, const struct avx2
                                     enum avx2_kind kind)
 {
     const size_t bytes = KERN_TILE * o->a->dp * avx2_attn_size(kind);
-    const size_t piece = bytes < AVX2_ATTN_PIECE ? AVX2_ATTN_PIECE / bytes : 1;
+    const size_t most = o->groups > 1 ? 2 * AVX2_ATTN_PIECE : AVX2_ATTN_PIECE;
+    const size_t piece = bytes < most ? most / bytes : 1;
 
     for (const struct avx2_group *g = o->group; g < o->group + o->groups; g++)
         if (g->t0 == g->t1)
@@ -618,7 +456,7 @@ AVX2_INLINE void avx2_attn_drive(const struct kern_attn *a, const struct avx2_mi
             const char *k = a->k_tile[o.t0];
 
             for (size_t i = 0; i < bytes; i += AVX2_ATTN_LINE)
-                _mm_prefetch(k + i, _MM_HINT_T0);
+                _mm_prefetch(k + i, _MM_HINT_T1);
             o.ahead = a->v_tile[o.t0];
             o.ahead_end = o.ahead + bytes;
             o.ahead_tile = o.t0;

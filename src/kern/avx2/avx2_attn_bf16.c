@@ -1,6 +1,7 @@
-/* avx2_attn_bf16.c - attention over one chunk from bf16: everything is widened, exactly, and summed as ref/ does.
+/* avx2_attn_bf16.c - attention over one chunk from bf16: everything is widened, exactly, and summed as ref/
+ * does.
  *
- *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16: even halves shifted up, odd halves masked in place
+ *   keys    [dp / 2][16][2] bf16;  values  [8][dp][2] bf16
  *   q       fp32; weights are rounded to bf16 and kept as floats
  *   sums    even before odd dim, even before odd token, one accumulator an element
  */

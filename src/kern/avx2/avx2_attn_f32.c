@@ -1,4 +1,5 @@
-/* avx2_attn_f32.c - attention over one chunk in fp32: the walk of avx2_attn.h with one fma a step and element.
+/* avx2_attn_f32.c - attention over one chunk in fp32: the walk of avx2_attn.h with one fma a
+ * step and element.
  *
  *   keys    [dp][16] float;  values  [16][dp] float
  *   sums    dims ascending, tokens ascending, one accumulator an element

@@ -1,5 +1,5 @@
-/* avx512_attn_i8.c - attention over one chunk from int8 with a scale a token: the walk of avx512_attn.h, bytes
- * becoming floats, exactly.
+/* avx512_attn_i8.c - attention over one chunk from int8 with a scale a token: the walk of avx512_attn.h,
+ * bytes becoming floats, exactly.
  *
  *   keys    int8 [dp][16], float [16]: a dot takes its token's scale when all dims are in
  *   values  int8 [16][dp], float [16]: a weight takes its token's scale before the values

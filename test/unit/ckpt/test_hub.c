@@ -1,5 +1,5 @@
-/* test_hub.c - names on a hub, lists of files, Hugging Face's cache on disk, and a hub that is not asked. What needs
- * a hub is in test/net/test_hub.py. */
+/* test_hub.c - names on a hub, lists of files, Hugging Face's cache on disk, and a hub that is not asked.
+ * What needs a hub is in test/net/test_hub.py. */
 #include "ckpthelp.h"
 
 #include <ftw.h>

@@ -36,6 +36,7 @@ static const struct way ways[] = {
     {"slab_pool", "head_major", 0, 0, 0},
     {"slab_pool", "block_major", 16, 0, 0},
     {"slab_pool", "head_major", 256, 0, 0},
+    {"dynamic", NULL, 0, 0, 448},
     {"slab_pool", "head_major", 32, 0, 448}, /* so few that requests are put back */
     {"paged", "head_major", 16, 0, 0},
     {"paged", "block_major", 64, 0, 0},

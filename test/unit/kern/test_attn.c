@@ -30,8 +30,7 @@ struct problem {
     enum type type;
     float scale, softcap;
     int32_t lo[MOST_M], hi[MOST_M];
-    float *q, *k,
-        *v; /* exact: [m][dp], [tokens][dp], [tokens][dp]; of int8 rounded products with the scale */
+    float *q, *k, *v;  /* exact: [m][dp], [tokens][dp], [tokens][dp] */
     void *k_in, *v_in; /* as the kernel takes them; a tile follows the other */
     const void *k_tile[KERN_CHUNK_TILES], *v_tile[KERN_CHUNK_TILES];
 };
@@ -97,8 +96,8 @@ static size_t tile_bytes(const struct problem *p)
     return KERN_TILE * p->dp * size[p->type] + (p->type == I8 ? KERN_TILE * sizeof(float) : 0);
 }
 
-/* Stores X in element I of tile T of the kernel's array, an int8 as a multiple of its token's SCALE, and gives
- * back what the kernel will read. */
+/* Stores X in element I of tile T of the kernel's array, an int8 as a multiple of its token's SCALE, and
+ * gives back what the kernel will read. */
 static float put(const struct problem *p, void *to, size_t t, size_t i, float x, float scale)
 {
     char *tile = (char *)to + t * tile_bytes(p);
@@ -238,9 +237,9 @@ static void check_results(const struct problem *p, const struct result *got, con
 
 /* What row R should give, with the error that fp32 may make of it: of a score by its dot of D products, its
  * scaling and its cap; of a weight by its score's and the maximum's error and the exp; of the output by its
- * weights (8 bits in bf16) and the sum over tokens. Bf16 dots see q as two bf16 rows: 2^-16 of it is lost, and there are
- * twice as many products. Int8 rounds a score and a weight once more, and the elements of this oracle; what is less than
- * 2^-120 may be lost. */
+ * weights (8 bits in bf16) and the sum over tokens. Bf16 dots see q as two bf16 rows: 2^-16 of it is lost,
+ * and there are twice as many products. Int8 rounds a score and a weight once more, and the elements of this
+ * oracle; products less than 2^-120 may be lost. */
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
                                     const char *name)
 {

@@ -1,5 +1,5 @@
-/* test_http.c - requests against a server of a few lines in this process: bodies, ranges, redirects, and every
- * allocation failing. */
+/* test_http.c - requests against a server of a few lines in this process: bodies, ranges, redirects, and
+ * every allocation failing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

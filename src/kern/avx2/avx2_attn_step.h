@@ -1,0 +1,176 @@
+/* avx2_attn_step.h - the inner step of attention: a tile of sums += a column of q, or of weights, x a row of
+ * keys or values.
+ *
+ *   F32   a step is one element of fp32 as it lies
+ *   BF16  two elements, pairs in 32-bit lanes: the even one shifted left by 16, the odd one masked in place
+ *   I8    one element, bytes widened to int32 and converted
+ * Tiles of sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2: more sums than the FMA's
+ * latency needs (8), and what else is needed stays within 16 registers. Written for constant sizes and kinds.
+ */
+#ifndef GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
+#define GALLOP_KERN_AVX2_AVX2_ATTN_STEP_H
+
+#include <immintrin.h>
+
+#include "kern/avx2/avx2.h"
+#include "kern/avx2/avx2_tile.h"
+
+enum avx2_kind { AVX2_F32, AVX2_BF16, AVX2_I8 };
+
+enum { AVX2_ATTN_REGS = 8 }; /* of the widest tile of sums */
+
+typedef __m256 avx2_sums[AVX2_ROWS][AVX2_ATTN_REGS];
+
+/* What of the lanes of pairs is the upper half. */
+static const uint32_t avx2_attn_upper[1][8] __attribute__((aligned(32))) = {
+    {0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u, 0xffff0000u}};
+
+/* The dims of a row of keys, or tokens of values, that one step takes. */
+AVX2_INLINE size_t avx2_attn_unit(enum avx2_kind kind)
+{
+    return kind == AVX2_BF16 ? 2 : 1;
+}
+
+/* Bytes of 8 lanes in memory. */
+AVX2_INLINE size_t avx2_attn_lanes(enum avx2_kind kind)
+{
+    return kind == AVX2_I8 ? 8 : 32;
+}
+
+/* Bytes of an element of keys and values. */
+AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
+{
+    return kind == AVX2_F32 ? 4 : kind == AVX2_BF16 ? 2 : 1;
+}
+
+/* Eight elements of keys or values; the upper half of pairs if UPPER. Volatile, like the other two steps
+ * of the inner loops: their order is the one in which no more registers are needed than there are, and gcc
+ * 12 left to itself finds others, that spill. */
+AVX2_INLINE __m256 avx2_attn_load(const char *b, bool upper, enum avx2_kind kind)
+{
+    __m256 w;
+
+    if (kind == AVX2_I8)
+        __asm__ volatile("vpmovsxbd %1, %0\n\tvcvtdq2ps %0, %0" : "=x"(w) : "m"(*(const char(*)[8])b));
+    else if (kind == AVX2_F32)
+        __asm__ volatile("vmovups %1, %0" : "=x"(w) : "m"(*(const char(*)[32])b));
+    else if (upper)
+        __asm__ volatile("vmovaps %2, %0\n\tvandps %1, %0, %0"
+                         : "=&x"(w)
+                         : "m"(*(const char(*)[32])b), "m"(*avx2_attn_upper));
+    else
+        __asm__ volatile("vmovups %1, %0\n\tvpslld $16, %0, %0" : "=x"(w) : "m"(*(const char(*)[32])b));
+    return w;
+}
+
+AVX2_INLINE __m256 avx2_attn_broadcast(const float *x)
+{
+    __m256 y;
+
+    __asm__ volatile("vbroadcastss %1, %0" : "=x"(y) : "m"(*x));
+    return y;
+}
+
+/* *acc = fma(x, y, *acc) */
+AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
+{
+    __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(*acc) : "x"(x), "x"(y));
+}
+
+/* acc += x[row] x one element of each of the COLS columns b[c]; x[row] are AVX2_ATTN_Q or AVX2_ATTN_STRIDE
+ * floats apart. Keeps in registers whatever is fewer, the row's elements or the columns'. */
+AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
+                                 size_t stride, bool upper, int rows, int cols, enum avx2_kind kind)
+{
+    __m256 w[4], one;
+
+    if (cols <= 3 || rows > cols) {
+        AVX2_UNROLL
+        for (int c = 0; c < 4; c++)
+            if (c < cols)
+                w[c] = avx2_attn_load(b[c] + at, upper, kind);
+        AVX2_UNROLL
+        for (int r = 0; r < AVX2_ROWS; r++) {
+            if (r >= rows)
+                break;
+            one = avx2_attn_broadcast(x + (size_t)r * stride);
+            AVX2_UNROLL
+            for (int c = 0; c < 4; c++)
+                if (c < cols)
+                    avx2_attn_fma(&acc[r][c], one, w[c]);
+        }
+        return;
+    }
+    AVX2_UNROLL
+    for (int r = 0; r < 4; r++)
+        if (r < rows)
+            w[r] = avx2_attn_broadcast(x + (size_t)r * stride);
+    AVX2_UNROLL
+    for (int c = 0; c < AVX2_ATTN_REGS; c++) {
+        if (c >= cols)
+            break;
+        one = avx2_attn_load(b[c] + at, upper, kind);
+        AVX2_UNROLL
+        for (int r = 0; r < 4; r++)
+            if (r < rows)
+                avx2_attn_fma(&acc[r][c], w[r], one);
+    }
+}
+
+/* The step for 4 rows x 3 columns, all 16 registers of it: twelve sums, three columns, a broadcast. gcc 12
+ * spills some of the sums when left to choose. */
+#define AVX2_ATTN_ROW43(R, DIM, S0, S1, S2)                        \
+    "vbroadcastss " #R "*%c[stride]+4*" #DIM "(%[x]), %%ymm15\n\t" \
+    "vfmadd231ps %%ymm12, %%ymm15, %" S0 "\n\t"                    \
+    "vfmadd231ps %%ymm13, %%ymm15, %" S1 "\n\t"                    \
+    "vfmadd231ps %%ymm14, %%ymm15, %" S2 "\n\t"
+#define AVX2_ATTN_ROWS43(DIM)              \
+    AVX2_ATTN_ROW43(0, DIM, "0", "1", "2") \
+    AVX2_ATTN_ROW43(1, DIM, "3", "4", "5") \
+    AVX2_ATTN_ROW43(2, DIM, "6", "7", "8") \
+    AVX2_ATTN_ROW43(3, DIM, "9", "10", "11")
+#define AVX2_ATTN_ASM43(CODE)                                                                              \
+    __asm__(CODE                                                                                           \
+            : "+x"(acc[0][0]), "+x"(acc[0][1]), "+x"(acc[0][2]), "+x"(acc[1][0]), "+x"(acc[1][1]),         \
+              "+x"(acc[1][2]), "+x"(acc[2][0]), "+x"(acc[2][1]), "+x"(acc[2][2]), "+x"(acc[3][0]),         \
+              "+x"(acc[3][1]), "+x"(acc[3][2])                                                             \
+            : [x] "r"(x), [stride] "i"(stride * sizeof(float)), [b0] "m"(*(const char(*)[32])(b[0] + at)), \
+              [b1] "m"(*(const char(*)[32])(b[1] + at)), [b2] "m"(*(const char(*)[32])(b[2] + at)),        \
+              [mask] "m"(*avx2_attn_upper)                                                                 \
+            : "xmm12", "xmm13", "xmm14", "xmm15", "memory")
+
+AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at, const float *x,
+                                  const size_t stride, enum avx2_kind kind)
+{
+    if (kind == AVX2_F32)
+        AVX2_ATTN_ASM43(
+            "vmovups %[b0], %%ymm12\n\tvmovups %[b1], %%ymm13\n\tvmovups %[b2], %%ymm14\n\t" AVX2_ATTN_ROWS43(
+                0));
+    else if (kind == AVX2_I8)
+        AVX2_ATTN_ASM43("vpmovsxbd %[b0], %%ymm12\n\tvpmovsxbd %[b1], %%ymm13\n\tvpmovsxbd %[b2], %%ymm14\n\t"
+                        "vcvtdq2ps %%ymm12, %%ymm12\n\tvcvtdq2ps %%ymm13, %%ymm13\n\t"
+                        "vcvtdq2ps %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(0));
+    else
+        AVX2_ATTN_ASM43(
+            "vmovups %[b0], %%ymm12\n\tvmovups %[b1], %%ymm13\n\tvmovups %[b2], %%ymm14\n\t"
+            "vpslld $16, %%ymm12, %%ymm12\n\tvpslld $16, %%ymm13, %%ymm13\n\t"
+            "vpslld $16, %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(
+                0) "vmovaps %[mask], %%ymm12\n\tvmovaps %[mask], %%ymm13\n\tvmovaps %[mask], %%ymm14\n\t"
+                   "vandps %[b0], %%ymm12, %%ymm12\n\tvandps %[b1], %%ymm13, %%ymm13\n\t"
+                   "vandps %[b2], %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(1));
+}
+
+/* A step: the element x, and for pairs also the one that follows. */
+AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, const float *x, size_t stride,
+                                int rows, int cols, enum avx2_kind kind)
+{
+    if (rows == 4 && cols == 3) {
+        avx2_attn_step43(acc, b, at, x, stride, kind);
+        return;
+    }
+    avx2_attn_outer(acc, b, at, x, stride, false, rows, cols, kind);
+    if (kind == AVX2_BF16)
+        avx2_attn_outer(acc, b, at, x + 1, stride, true, rows, cols, kind);
+}
+
+#endif
