@@ -13,7 +13,7 @@ PROMPT ?= Once upon a time
 TESTS  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test test-real lint bench fmt map fuzz install clean
+.PHONY: help setup configure build demo test test-real lint bench fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -22,11 +22,15 @@ help:
 setup:
 	@tools/setup
 
-build: setup
+configure: setup
 	@cmake --preset $(PRESET) -DGALLOP_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING >/dev/null
+
+build: configure
 	@cmake --build build/$(PRESET) -j $(JOBS)
 
-demo: build
+# The program alone: a newcomer need not wait for the tests to be built.
+demo: configure
+	@cmake --build build/$(PRESET) -j $(JOBS) --target gallop
 	@tools/demo "$(PROMPT)"
 
 test: build
