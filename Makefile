@@ -30,7 +30,7 @@ build: configure
 
 # The program alone: a newcomer need not wait for the tests to be built.
 demo: configure
-	@cmake --build build/$(PRESET) -j $(JOBS) --target gallop
+	@cmake --build build/$(PRESET) -j $(JOBS) --target link_program
 	@tools/demo "$(PROMPT)"
 
 test: build
