@@ -2,7 +2,8 @@
  *
  * Experts that lie apart are linears like any other. Stacked ones are one tensor for all experts of a layer:
  * each expert is a view into it, gate and up are views of its rows (every second one where they are
- * interleaved), so that the packed form is the same for all and the ops know one order only. / */
+ * interleaved), so that the packed form is the same for all and the ops know one order only.
+ */
 #include "model/block_moe.h"
 
 #include <string.h>

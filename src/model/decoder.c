@@ -177,6 +177,58 @@ static int note_windows(struct model *m, const struct decoder *w, struct err *e)
     return 0;
 }
 
+int decoder_open_layers(struct model *m, struct decoder *w, const char *stem, const struct decoder_config *c,
+                        decoder_open_layer *open_layer, struct err *e)
+{
+    size_t L = m->info.n_layers;
+    int rc;
+
+    if (!stem)
+        return err_nomem(e, "a tensor name");
+    w->layer = mem_zalloc(L, sizeof(*w->layer), MEM_MODEL);
+    if (!w->layer)
+        return err_nomem(e, "the model's layers");
+    for (size_t l = 0; l < L; l++) {
+        const char *at = block_name(m, "%s.%zu", stem, l);
+
+        if (!at)
+            return err_nomem(e, "a tensor name");
+        if ((rc = open_layer(m, &w->layer[l], at, l, c, e)) != 0)
+            return rc;
+        if (m->opt.progress)
+            m->opt.progress(m->opt.progress_ctx, l + 1, L);
+    }
+    return 0;
+}
+
+int decoder_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+                  const struct decoder_config *c, struct err *e)
+{
+    int rc = decoder_attention(m, w, at, c, e);
+
+    w->attn.window = c->window ? c->window[l] : (size_t)c->sliding;
+    return rc ? rc : decoder_mlp(m, w, at, "post_attention_layernorm", m->info.inner, c, e);
+}
+
+void decoder_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    const struct decoder *w = m->impl;
+
+    o->begin(o, m->info.rope, m->info.n_ropes, b);
+    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
+    for (size_t l = 0; l < m->info.n_layers; l++)
+        m->arch->layer(&w->layer[l], l, o, s, b);
+    block_tail(m, o, b, s, &w->norm, &w->head);
+}
+
+void decoder_scale_embedding(struct model *m)
+{
+    struct decoder *w = m->impl;
+    float root = (float)sqrt((double)m->info.hidden);
+
+    w->embed.scale = m->opt.dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(root)) : root;
+}
+
 int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_layer *open_layer,
                  struct err *e)
 {
@@ -190,20 +242,8 @@ int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_l
     if ((rc = block_embed(m, &w->embed, block_name(m, "%sembed_tokens", prefix), i->vocab, i->hidden, e)) !=
         0)
         return rc;
-    w->layer = mem_zalloc(i->n_layers, sizeof(*w->layer), MEM_MODEL);
-    if (!w->layer)
-        return err_nomem(e, "the model's layers");
-    for (size_t l = 0; l < i->n_layers; l++) {
-        const char *at = block_name(m, "%slayers.%zu", prefix, l);
-
-        if (!at)
-            return err_nomem(e, "a tensor name");
-        if ((rc = open_layer(m, &w->layer[l], at, l, c, e)) != 0)
-            return rc;
-        if (m->opt.progress)
-            m->opt.progress(m->opt.progress_ctx, l + 1, i->n_layers);
-    }
-    if ((rc = note_windows(m, w, e)) != 0 ||
+    if ((rc = decoder_open_layers(m, w, block_name(m, "%slayers", prefix), c, open_layer, e)) != 0 ||
+        (rc = note_windows(m, w, e)) != 0 ||
         (rc = block_norm(m, &w->norm, block_name(m, "%snorm", prefix), i->hidden, c->eps, false, false,
                          c->norm_add, e)) != 0)
         return rc;

@@ -2,7 +2,8 @@
  *
  * Llama, Mistral, Qwen, Phi-3, Gemma and the mixtures name their tensors alike and differ in fields of struct
  * decoder_config. A model's file fills these, opens its layers with the functions below and writes its own
- * forward. Offered, never imposed. / */
+ * forward. Offered, never imposed.
+ */
 #ifndef GALLOP_MODEL_DECODER_H
 #define GALLOP_MODEL_DECODER_H
 
@@ -47,6 +48,19 @@ typedef int decoder_open_layer(struct model *m, struct block_layer *w, const cha
 int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_layer *open_layer,
                  struct err *e);
 void decoder_close(struct model *m);
+
+/* Layers "STEM.L", each by OPEN_LAYER. Part of decoder_open(), for models whose ends have other names. */
+int decoder_open_layers(struct model *m, struct decoder *w, const char *stem, const struct decoder_config *c,
+                        decoder_open_layer *open_layer, struct err *e);
+
+/* Llama's layer, with the window of C. */
+decoder_open_layer decoder_layer;
+
+/* Embedding, the architecture's layer L times, final norm and head. */
+void decoder_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+
+/* The embedding is multiplied by the root of the hidden size, rounded to the computing type (Gemma). */
+void decoder_scale_embedding(struct model *m);
 
 /* input_layernorm, self_attn.{q,k,v,o}_proj, q_norm, k_norm and w->attn with the model's sizes, rope 0, no
  * window. */

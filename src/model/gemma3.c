@@ -29,17 +29,6 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
     o->norm(o, s->r, s->r, NULL, &w->after_mlp, T);
 }
 
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
-}
-
 /* A norm behind a block: its result goes to the residual stream, in fp32. */
 static int open_after(struct model *m, struct norm *w, const char *name, const struct decoder_config *c,
                       struct err *e)
@@ -127,9 +116,7 @@ static int gemma3_open(struct model *m, struct err *e)
                                .tied = true,
                                .qk_norm = true,
                                .norm_add = 1};
-    struct decoder *w;
     double logit_cap;
-    float root;
     int rc;
 
     block_text_config(m);
@@ -143,22 +130,21 @@ static int gemma3_open(struct model *m, struct err *e)
     conf_ignore(m->conf, "_sliding_window_pattern"); /* layer_types stands beside it */
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*multi_modal_projector.*");
-    if ((rc = decoder_open(m, &c, open_layer, e)) != 0)
-        return rc;
-    w = m->impl;
-    root = (float)sqrt((double)m->info.hidden);
-    w->embed.scale = m->opt.dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(root)) : root;
-    return 0;
+    if ((rc = decoder_open(m, &c, open_layer, e)) == 0)
+        decoder_scale_embedding(m);
+    return rc;
 }
 
 const struct model_arch gemma3_arch = {.class_name = "Gemma3ForCausalLM",
                                        .model_type = "gemma3_text",
                                        .open = gemma3_open,
-                                       .forward = forward,
+                                       .forward = decoder_forward,
+                                       .layer = layer_forward,
                                        .close = decoder_close};
 
 const struct model_arch gemma3_mm_arch = {.class_name = "Gemma3ForConditionalGeneration",
                                           .model_type = "gemma3",
                                           .open = gemma3_open,
-                                          .forward = forward,
+                                          .forward = decoder_forward,
+                                          .layer = layer_forward,
                                           .close = decoder_close};

@@ -6,7 +6,8 @@
  * local ones see a window. The last layers may use the keys and values of an earlier layer of their kind.
  * Beside the token's embedding there may be one for each layer, and beside the MLP a mixture of experts with
  * a router of its own. Each layer's output is multiplied by a stored number. Reference: transformers,
- * models/gemma4/modeling_gemma4.py. / */
+ * models/gemma4/modeling_gemma4.py.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -540,8 +541,6 @@ static int gemma4_open(struct model *m, struct err *e)
                                        .act_name = "gelu_pytorch_tanh",
                                        .tied = true},
                               .more = arena_zalloc(&m->arena, 1, sizeof(*c.more))};
-    struct decoder *w;
-    float root;
     int rc;
 
     if (!c.more)
@@ -557,12 +556,9 @@ static int gemma4_open(struct model *m, struct err *e)
     weights_skip(m->weights, "*audio_tower.*");
     weights_skip(m->weights, "*embed_vision.*");
     weights_skip(m->weights, "*embed_audio.*");
-    if ((rc = decoder_open(m, &c.base, open_layer, e)) != 0)
-        return rc;
-    w = m->impl;
-    root = (float)sqrt((double)m->info.hidden);
-    w->embed.scale = m->opt.dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(root)) : root;
-    return 0;
+    if ((rc = decoder_open(m, &c.base, open_layer, e)) == 0)
+        decoder_scale_embedding(m);
+    return rc;
 }
 
 const struct model_arch gemma4_arch = {.class_name = "Gemma4ForCausalLM",

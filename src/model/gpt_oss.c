@@ -4,7 +4,8 @@
  * nothing, a window in every second layer, and a mixture of experts whose gate and up are clamped and whose
  * router, experts and all have biases: softmax over the chosen logits alone. Experts are stored as bf16
  * [experts, in, out] or as MXFP4 with the rows of gate and up interleaved. Reference: transformers,
- * models/gpt_oss/modeling_gpt_oss.py. / */
+ * models/gpt_oss/modeling_gpt_oss.py.
+ */
 #include <string.h>
 
 #include "model/block_moe.h"
@@ -24,17 +25,6 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
     o->linear(o, s->r, &w->out, s->a, T);
     o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T); /* stays fp32: the router reads it */
     o->moe(o, s->r, w->moe, s->h, NULL, T);
-}
-
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
 }
 
 struct gpt_oss_config {
@@ -188,5 +178,6 @@ static int gpt_oss_open(struct model *m, struct err *e)
 const struct model_arch gpt_oss_arch = {.class_name = "GptOssForCausalLM",
                                         .model_type = "gpt_oss",
                                         .open = gpt_oss_open,
-                                        .forward = forward,
+                                        .forward = decoder_forward,
+                                        .layer = layer_forward,
                                         .close = decoder_close};

@@ -8,14 +8,7 @@
 #include <math.h>
 
 #include "base/mem.h"
-#include "model/block.h"
-
-struct gptj {
-    struct embed embed;
-    struct norm norm;
-    struct linear head;
-    struct block_layer *layer; /* [L] */
-};
+#include "model/decoder.h"
 
 static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
                           const struct batch *b)
@@ -33,24 +26,7 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
     o->add(o, s->r, s->r2, E, T);
 }
 
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct gptj *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
-}
-
-struct gptj_config {
-    double eps;
-    bool tied;
-    enum kern_act act;
-};
-
-static int read_config(struct model *m, struct gptj_config *g, struct err *e)
+static int read_config(struct model *m, struct decoder_config *c, struct err *e)
 {
     int64_t hidden, heads, layers, vocab, len, inner, rotary;
     struct rope_params rope = {.type = ROPE_DEFAULT, .theta = 10000, .attention_factor = -1};
@@ -64,8 +40,8 @@ static int read_config(struct model *m, struct gptj_config *g, struct err *e)
         (rc = conf_int(m->conf, "n_inner", 4 * hidden, 1, 1 << 22, &inner, e)) != 0 ||
         (rc = conf_int(m->conf, "rotary_dim", conf_given(m->conf, "rotary_dim") ? hidden / heads : 64, 2, 512,
                        &rotary, e)) != 0 ||
-        (rc = conf_float(m->conf, "layer_norm_epsilon", 1e-5, 0, 1, &g->eps, e)) != 0 ||
-        (rc = conf_bool(m->conf, "tie_word_embeddings", false, &g->tied, e)) != 0)
+        (rc = conf_float(m->conf, "layer_norm_epsilon", 1e-5, 0, 1, &c->eps, e)) != 0 ||
+        (rc = conf_bool(m->conf, "tie_word_embeddings", false, &c->tied, e)) != 0)
         return rc;
     if (hidden % heads != 0 || hidden / heads > 512)
         return err_set(e, ERR_INPUT, "%s: n_embd %lld does not give %lld heads of at most 512 dims",
@@ -89,19 +65,14 @@ static int read_config(struct model *m, struct gptj_config *g, struct err *e)
     if ((rc = rope_open(&m->info.rope[0], &rope, e)) != 0)
         return rc;
     m->info.n_ropes = 1;
-    return block_act(m, "activation_function", "gelu_new", &g->act, e);
+    return block_act(m, "activation_function", "gelu_new", &c->act, e);
 }
 
-static int open_layer(struct model *m, struct block_layer *w, const char *prefix, size_t l,
-                      const struct gptj_config *g, struct err *e)
+static int open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+                      const struct decoder_config *c, struct err *e)
 {
     const struct model_info *i = &m->info;
-    const char *at = block_name(m, "%sh.%zu", prefix, l);
     size_t E = i->hidden;
-    int rc;
-
-    if (!at)
-        return err_nomem(e, "a tensor name");
     const char *out_proj = block_name(m, "%s.attn.out_proj", at), *fc_in = block_name(m, "%s.mlp.fc_in", at),
                *fc_out = block_name(m, "%s.mlp.fc_out", at);
     struct block_linear qkv = {.name = block_name(m, "%s.attn.qkv_proj", at),
@@ -119,6 +90,9 @@ static int open_layer(struct model *m, struct block_layer *w, const char *prefix
     struct block_linear down = {
         .name = fc_out, .kind = OP_MLP, .part = {{fc_out, E}}, .n_parts = 1, .k = i->inner, .bias = true};
 
+    int rc;
+
+    (void)l;
     w->attn = (struct attn){.name = block_name(m, "%s.attn", at),
                             .n_heads = i->n_heads,
                             .n_kv = i->n_kv,
@@ -126,8 +100,8 @@ static int open_layer(struct model *m, struct block_layer *w, const char *prefix
                             .dp = (i->head_dim + 15) / 16 * 16,
                             .scale = (float)(1.0 / sqrt((double)i->head_dim)),
                             .pairs = ROPE_PAIRS_NEXT};
-    w->mlp = (struct mlp){.name = block_name(m, "%s.mlp", at), .inner = i->inner, .act = g->act};
-    if ((rc = block_norm(m, &w->norm_attn, block_name(m, "%s.ln_1", at), E, g->eps, true, true, 0, e)) != 0 ||
+    w->mlp = (struct mlp){.name = block_name(m, "%s.mlp", at), .inner = i->inner, .act = c->act};
+    if ((rc = block_norm(m, &w->norm_attn, block_name(m, "%s.ln_1", at), E, c->eps, true, true, 0, e)) != 0 ||
         (rc = block_linear(m, &w->qkv, &qkv, e)) != 0 || (rc = block_linear(m, &w->out, &out, e)) != 0 ||
         (rc = block_linear(m, &w->mlp.up, &up, e)) != 0)
         return rc;
@@ -135,50 +109,32 @@ static int open_layer(struct model *m, struct block_layer *w, const char *prefix
     return block_linear(m, &w->mlp.down, &down, e);
 }
 
-static void gptj_close(struct model *m)
-{
-    struct gptj *w = m->impl;
-
-    block_norm_close(&w->norm);
-    linear_close(&w->head);
-    block_layers_close(w->layer, m->info.n_layers);
-    mem_free(w);
-    m->impl = NULL;
-}
-
 static int gptj_open(struct model *m, struct err *e)
 {
     struct model_info *i = &m->info;
-    struct gptj *w = m->impl = mem_zalloc(1, sizeof(*w), MEM_MODEL);
+    struct decoder *w = m->impl = mem_zalloc(1, sizeof(*w), MEM_MODEL);
     const char *prefix = weights_has(m->weights, "wte.weight") ? "" : "transformer.";
-    struct gptj_config g;
+    struct decoder_config c = {0};
     int rc;
 
     if (!w)
         return err_nomem(e, "the model");
-    if ((rc = read_config(m, &g, e)) != 0)
+    if ((rc = read_config(m, &c, e)) != 0)
         return rc;
     weights_skip(m->weights, "*.attn.bias");
     weights_skip(m->weights, "*.attn.masked_bias");
     if ((rc = block_embed(m, &w->embed, block_name(m, "%swte", prefix), i->vocab, i->hidden, e)) != 0)
         return rc;
-    w->layer = mem_zalloc(i->n_layers, sizeof(*w->layer), MEM_MODEL);
-    if (!w->layer)
-        return err_nomem(e, "the model's layers");
-    for (size_t l = 0; l < i->n_layers; l++) {
-        if ((rc = open_layer(m, &w->layer[l], prefix, l, &g, e)) != 0)
-            return rc;
-        if (m->opt.progress)
-            m->opt.progress(m->opt.progress_ctx, l + 1, i->n_layers);
-    }
-    if ((rc = block_norm(m, &w->norm, block_name(m, "%sln_f", prefix), i->hidden, g.eps, true, true, 0, e)) !=
-        0)
+    if ((rc = decoder_open_layers(m, w, block_name(m, "%sh", prefix), &c, open_layer, e)) != 0 ||
+        (rc = block_norm(m, &w->norm, block_name(m, "%sln_f", prefix), i->hidden, c.eps, true, true, 0, e)) !=
+            0)
         return rc;
-    return block_head(m, &w->head, "lm_head", &w->embed, g.tied, true, e);
+    return block_head(m, &w->head, "lm_head", &w->embed, c.tied, true, e);
 }
 
 const struct model_arch gptj_arch = {.class_name = "GPTJForCausalLM",
                                      .model_type = "gptj",
                                      .open = gptj_open,
-                                     .forward = forward,
-                                     .close = gptj_close};
+                                     .forward = decoder_forward,
+                                     .layer = layer_forward,
+                                     .close = decoder_close};

@@ -4,12 +4,14 @@
  * MLP, head tied to the embedding or not. q, k, v and gate, up are joined into one matrix each.
  * Reference: transformers, models/llama/modeling_llama.py.
  */
+#include "model/llama.h"
+
 #include "model/decoder.h"
 
 /* One decoder layer. x is the fp32 residual stream, r what the last block adds to it (nothing in front of
  * layer 0). */
-static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
-                          const struct batch *b)
+void llama_layer(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+                 const struct batch *b)
 {
     size_t T = b->n_tokens;
 
@@ -22,26 +24,6 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
     o->linear(o, s->r, &w->out, s->a, T);     /*                                     [T, E] */
     o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);
     o->mlp(o, s->r, &w->mlp, s->h, T); /* down(act(gate) * up)                [T, E] */
-}
-
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
-}
-
-static int open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
-                      const struct decoder_config *c, struct err *e)
-{
-    int rc = decoder_attention(m, w, at, c, e);
-
-    (void)l;
-    return rc ? rc : decoder_mlp(m, w, at, "post_attention_layernorm", m->info.inner, c, e);
 }
 
 static int llama_open(struct model *m, struct err *e)
@@ -66,11 +48,12 @@ static int llama_open(struct model *m, struct err *e)
     conf_ignore(m->conf, "pretraining_tp"); /* how the original was trained; Hugging Face computes the same
                                                without it */
     weights_skip(m->weights, "*rotary_emb.inv_freq");
-    return decoder_open(m, &c, open_layer, e);
+    return decoder_open(m, &c, decoder_layer, e);
 }
 
 const struct model_arch llama_arch = {.class_name = "LlamaForCausalLM",
                                       .model_type = "llama",
                                       .open = llama_open,
-                                      .forward = forward,
+                                      .forward = decoder_forward,
+                                      .layer = llama_layer,
                                       .close = decoder_close};

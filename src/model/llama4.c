@@ -5,15 +5,16 @@
  * see only the chunk of positions that the row lies in; the others have no rope, see all, and scale q by the
  * logarithm of the position. Every layer, or every second, has a mixture of experts: sigmoid of the chosen
  * logits, which multiplies what goes in, beside an expert that all tokens take. Reference: transformers,
- * models/llama4/modeling_llama4.py. / */
+ * models/llama4/modeling_llama4.py.
+ */
 #include "model/block_moe.h"
 #include "model/decoder.h"
 
 /* One decoder layer; see llama.c. */
 static void layer_forward(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
-                          const struct batch *b, size_t hidden)
+                          const struct batch *b)
 {
-    size_t T = b->n_tokens;
+    size_t T = b->n_tokens, E = w->norm_mlp.n;
 
     o->tap(o, l, s->x, l ? s->r : NULL, NULL, T);
     o->norm(o, s->h, s->x, l ? s->r : NULL, &w->norm_attn, T);
@@ -28,20 +29,9 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
         return;
     }
     o->moe(o, s->r2, w->moe, s->h, NULL, T);
-    o->round(o, s->extra, s->h, hidden, T);
+    o->round(o, s->extra, s->h, E, T);
     o->mlp(o, s->r, &w->mlp, s->extra, T); /* the shared expert */
-    o->add(o, s->r, s->r2, hidden, T);
-}
-
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b, m->info.hidden);
-    block_tail(m, o, b, s, &w->norm, &w->head);
+    o->add(o, s->r, s->r2, E, T);
 }
 
 struct llama4_config {
@@ -226,11 +216,13 @@ static int llama4_open(struct model *m, struct err *e)
 const struct model_arch llama4_arch = {.class_name = "Llama4ForCausalLM",
                                        .model_type = "llama4_text",
                                        .open = llama4_open,
-                                       .forward = forward,
+                                       .forward = decoder_forward,
+                                       .layer = layer_forward,
                                        .close = decoder_close};
 
 const struct model_arch llama4_mm_arch = {.class_name = "Llama4ForConditionalGeneration",
                                           .model_type = "llama4",
                                           .open = llama4_open,
-                                          .forward = forward,
+                                          .forward = decoder_forward,
+                                          .layer = layer_forward,
                                           .close = decoder_close};

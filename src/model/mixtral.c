@@ -2,7 +2,8 @@
  *
  * Mistral's layer with a mixture of experts in place of the MLP: softmax over all router logits, the largest
  * few of it made to sum to one. Window in every layer, or none. Reference: transformers,
- * models/mixtral/modeling_mixtral.py. / */
+ * models/mixtral/modeling_mixtral.py.
+ */
 #include "model/block_moe.h"
 #include "model/decoder.h"
 
@@ -20,17 +21,6 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
     o->linear(o, s->r, &w->out, s->a, T);
     o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T); /* stays fp32: the router reads it */
     o->moe(o, s->r, w->moe, s->h, NULL, T);
-}
-
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
 }
 
 struct mixtral_config {
@@ -94,5 +84,6 @@ static int mixtral_open(struct model *m, struct err *e)
 const struct model_arch mixtral_arch = {.class_name = "MixtralForCausalLM",
                                         .model_type = "mixtral",
                                         .open = mixtral_open,
-                                        .forward = forward,
+                                        .forward = decoder_forward,
+                                        .layer = layer_forward,
                                         .close = decoder_close};

@@ -41,6 +41,7 @@ struct model_tensor {
 
 struct model;
 struct work;
+struct block_layer;
 
 struct model_arch {
     const char *class_name; /* architectures[0] of config.json */
@@ -48,6 +49,9 @@ struct model_arch {
     int (*open)(struct model *m, struct err *e);
     void (*forward)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
     void (*close)(struct model *m);
+    /* Layer L, of those whose forward is decoder_forward(). */
+    void (*layer)(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+                  const struct batch *b);
 };
 
 struct model_options {

@@ -22,26 +22,6 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
     o->mlp(o, s->r, &w->mlp, s->h, T);
 }
 
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
-}
-
-static int open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
-                      const struct decoder_config *c, struct err *e)
-{
-    int rc = decoder_attention(m, w, at, c, e);
-
-    w->attn.window = c->window[l];
-    return rc ? rc : decoder_mlp(m, w, at, "post_attention_layernorm", m->info.inner, c, e);
-}
-
 static int qwen3_open(struct model *m, struct err *e)
 {
     struct decoder_config c = {.hidden = 4096,
@@ -63,11 +43,12 @@ static int qwen3_open(struct model *m, struct err *e)
         return rc;
     c.out_bias = c.qkv_bias;
     m->info.n_ropes = 1;
-    return decoder_open(m, &c, open_layer, e);
+    return decoder_open(m, &c, decoder_layer, e);
 }
 
 const struct model_arch qwen3_arch = {.class_name = "Qwen3ForCausalLM",
                                       .model_type = "qwen3",
                                       .open = qwen3_open,
-                                      .forward = forward,
+                                      .forward = decoder_forward,
+                                      .layer = layer_forward,
                                       .close = decoder_close};

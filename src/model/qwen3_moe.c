@@ -3,7 +3,8 @@
  * Qwen3's layer; a mixture of experts in place of the MLP in layers that mlp_only_layers does not name and
  * whose number plus one is a multiple of decoder_sparse_step. Softmax over all router logits; the chosen
  * weights are made to sum to one only where norm_topk_prob says so. Reference: transformers,
- * models/qwen3_moe/modeling_qwen3_moe.py. / */
+ * models/qwen3_moe/modeling_qwen3_moe.py.
+ */
 #include "model/block_moe.h"
 #include "model/decoder.h"
 
@@ -25,17 +26,6 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
         o->moe(o, s->r, w->moe, s->h, NULL, T);
     else
         o->mlp(o, s->r, &w->mlp, s->h, T);
-}
-
-static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        layer_forward(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
 }
 
 struct qwen3_moe_config {
@@ -135,5 +125,6 @@ static int qwen3_moe_open(struct model *m, struct err *e)
 const struct model_arch qwen3_moe_arch = {.class_name = "Qwen3MoeForCausalLM",
                                           .model_type = "qwen3_moe",
                                           .open = qwen3_moe_open,
-                                          .forward = forward,
+                                          .forward = decoder_forward,
+                                          .layer = layer_forward,
                                           .close = decoder_close};

@@ -4,7 +4,8 @@
  * experts' panels are one pile that the threads take from, so a decode step of a few tokens meets at as many
  * barriers as a dense MLP. A token's results are added by whoever has its row, in ascending order of the
  * experts' numbers: neither the batch nor the threads can change a bit, because each element of a linear has
- * one sum whoever computes it. / */
+ * one sum whoever computes it.
+ */
 #include <stdatomic.h>
 #include <string.h>
 

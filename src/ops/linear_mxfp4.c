@@ -5,7 +5,8 @@
  * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. A thread
  * unpacks one panel into its scratch and gives it to the gemm of the kernel table, so results equal those of
  * the same weights unpacked at load. Packed: [panel][k / 32], each 32 scales and [16][32] bytes (kern.h,
- * mx4_f32). / */
+ * mx4_f32).
+ */
 #include <string.h>
 
 #include "kern/kern.h"

@@ -2,7 +2,8 @@
  *
  * The router computes in fp32 always. Of one token the experts' results are added in ascending order of the
  * experts' numbers, so that they do not depend on what else is in the batch. Experts whose gate and up rows
- * are stored interleaved (GPT-OSS) are put in order when they are packed: here gate always comes first. / */
+ * are stored interleaved (GPT-OSS) are put in order when they are packed: here gate always comes first.
+ */
 #ifndef GALLOP_OPS_MOE_H
 #define GALLOP_OPS_MOE_H
 
