@@ -57,6 +57,8 @@ struct kern_gemm {
  *           rows, the rounded one and the rounded rest, dims of the first before those of the second
  *   k_tile  n_tiles pointers; a tile holds 16 tokens: f32 [dp][16]; bf16 [dp / 2][16][2] (pairs of dims)
  *   v_tile  n_tiles pointers; f32 [16][dp]; bf16 [8][dp][2] (pairs of tokens)
+ *   next    n_next pointers, at most KERN_CHUNK_TILES: tiles of keys that the caller will ask for next, a
+ *           hint to the hardware
  *   lo, hi  [m] row r sees the tokens lo[r] <= j < hi[r] of the chunk; others weigh exactly zero.
  *           0 <= lo, hi <= 16 n_tiles. Tokens nobody of the m rows sees may hold anything finite.
  *   s = scale * (q . k), dims ascending in one accumulator; if softcap > 0: s = softcap * tanh(s / softcap)
@@ -82,6 +84,8 @@ struct kern_attn {
     float *scratch;
     size_t m, dp, n_tiles;
     float scale, softcap;
+    const void *const *next;
+    size_t n_next;
 };
 
 /* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. Where

@@ -274,7 +274,7 @@ struct thread_buffers {
     float *scores, *out, *acc, *zero;
     float *max, *sum, *acc_max, *acc_sum;
     int32_t *lo, *hi;
-    const void **k, **v;
+    const void **k, **v, **next;
 };
 
 size_t eager_attn_thread_bytes(const struct eager_limits *lim)
@@ -282,7 +282,7 @@ size_t eager_attn_thread_bytes(const struct eager_limits *lim)
     size_t dp = (lim->head_dim + 15) / 16 * 16;
 
     size_t bytes = (size_t)ROWS * KERN_CHUNK * 4 * 2 + 2 * ROWS * dp * 4 + dp * 4 + 6 * 32 * 4 +
-                   2 * KERN_CHUNK_TILES * sizeof(void *);
+                   3 * KERN_CHUNK_TILES * sizeof(void *);
 
     return (bytes + 4095) & ~(size_t)4095; /* threads do not share pages */
 }
@@ -304,6 +304,7 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     t.hi = t.lo + 32;
     t.k = (const void **)(void *)(t.hi + 32);
     t.v = t.k + KERN_CHUNK_TILES;
+    t.next = t.v + KERN_CHUNK_TILES;
     return t;
 }
 
@@ -316,33 +317,69 @@ static void score_chunk(const struct eager *g, const struct kern_attn *a)
     }
 }
 
-/* Scores rows [r0, r0 + m) of Q's stacked rows of one kv head against one chunk. */
-static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t head, size_t r0, size_t m,
-                  size_t c, const struct thread_buffers *t, float *out, float *max, float *sum)
+/* Stacked rows [row, row + rows) of a sequence and kv head against one chunk. */
+struct piece {
+    const struct batch_seq *q;
+    size_t head, row, rows, chunk;
+};
+
+/* Tokens [lo, hi) of the chunk that stacked row R sees. */
+static void seen(const struct attn_job *j, const struct piece *p, size_t r, size_t *lo, size_t *hi)
+{
+    size_t pos = p->q->pos + r / (j->w->n_heads / j->w->n_kv), low = lowest_key(j->w, pos);
+    size_t start = p->chunk * KERN_CHUNK;
+
+    *hi = pos + 1 <= start ? 0 : pos + 1 - start < KERN_CHUNK ? pos + 1 - start : KERN_CHUNK;
+    *lo = low > start ? low - start : 0;
+    if (*lo > *hi)
+        *lo = *hi;
+}
+
+/* The keys of P that its rows see, in the order of memory: N of them. */
+static size_t keys_of(const struct attn_job *j, const struct piece *p, const void **k)
+{
+    const struct kv_layer *l = &p->q->kv.layer[j->index];
+    const uint32_t *tile = p->q->kv.tile[l->group] + p->chunk * (KERN_CHUNK / KERN_TILE);
+    size_t lo, hi, last_lo, last_hi;
+
+    seen(j, p, p->row, &lo, &hi);
+    seen(j, p, p->row + p->rows - 1, &last_lo, &last_hi);
+    lo /= KERN_TILE;
+    hi = (last_hi + KERN_TILE - 1) / KERN_TILE;
+    for (size_t i = lo; i < hi; i++)
+        k[i - lo] = tile_at(l->k, l, tile[i], p->head);
+    return lo < hi ? hi - lo : 0;
+}
+
+/* Scores P; NEXT, unless it is NULL, is what this thread will be asked for then. */
+static void chunk(const struct attn_job *j, const struct piece *p, const struct piece *next,
+                  const struct thread_buffers *t, float *out, float *max, float *sum)
 {
     const struct attn *w = j->w;
-    const struct kv_layer *l = &q->kv.layer[j->index];
-    size_t G = w->n_heads / w->n_kv, start = c * KERN_CHUNK, tiles = 0, first = KERN_CHUNK_TILES;
+    const struct kv_layer *l = &p->q->kv.layer[j->index];
+    const uint32_t *table = p->q->kv.tile[l->group] + p->chunk * (KERN_CHUNK / KERN_TILE);
+    size_t G = w->n_heads / w->n_kv, tiles = 0, first = KERN_CHUNK_TILES;
     struct kern_attn a = {.k_tile = t->k,
                           .v_tile = t->v,
+                          .next = t->next,
+                          .n_next = next ? keys_of(j, next, t->next) : 0,
                           .lo = t->lo,
                           .hi = t->hi,
                           .out = out,
                           .max = max,
                           .sum = sum,
                           .scratch = t->scores,
-                          .m = m,
+                          .m = p->rows,
                           .dp = w->dp,
                           .scale = w->scale,
                           .softcap = w->softcap};
 
-    a.q = j->g->q + ((head * j->b->n_tokens + q->first) * G + r0) * w->dp;
-    for (size_t r = 0; r < m; r++) {
-        size_t pos = q->pos + (r0 + r) / G, low = lowest_key(w, pos);
-        size_t hi = pos + 1 <= start ? 0 : pos + 1 - start < KERN_CHUNK ? pos + 1 - start : KERN_CHUNK;
-        size_t lo = low > start ? low - start : 0;
+    a.q = j->g->q + ((p->head * j->b->n_tokens + p->q->first) * G + p->row) * w->dp;
+    for (size_t r = 0; r < p->rows; r++) {
+        size_t lo, hi;
 
-        t->lo[r] = (int32_t)(lo < hi ? lo : hi);
+        seen(j, p, p->row + r, &lo, &hi);
+        t->lo[r] = (int32_t)lo;
         t->hi[r] = (int32_t)hi;
         if ((hi + KERN_TILE - 1) / KERN_TILE > tiles)
             tiles = (hi + KERN_TILE - 1) / KERN_TILE;
@@ -350,10 +387,10 @@ static void chunk(const struct attn_job *j, const struct batch_seq *q, size_t he
             first = lo / KERN_TILE;
     }
     for (size_t i = 0; i < tiles; i++) { /* tiles in front of the window may be gone: nobody looks at them */
-        uint32_t tile = q->kv.tile[l->group][start / KERN_TILE + (i < first && first < tiles ? first : i)];
+        uint32_t tile = table[i < first && first < tiles ? first : i];
 
-        t->k[i] = tile_at(l->k, l, tile, head);
-        t->v[i] = tile_at(l->v, l, tile, head);
+        t->k[i] = tile_at(l->k, l, tile, p->head);
+        t->v[i] = tile_at(l->v, l, tile, p->head);
     }
     a.n_tiles = tiles;
     score_chunk(j->g, &a);
@@ -375,38 +412,48 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
     k->attn_finish((char *)j->a + (t * w->n_heads + h) * w->d * (bf16 ? 2 : 4), o, *l, w->d, bf16);
 }
 
-static void whole_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p,
-                       size_t head, size_t tile, const struct thread_buffers *t)
-{
-    size_t r0 = tile * ROWS, m = p->rows - r0 < ROWS ? p->rows - r0 : ROWS, dp = j->w->dp;
-    size_t G = j->w->n_heads / j->w->n_kv;
-    size_t c0 = lowest_key(j->w, q->pos + r0 / G) / KERN_CHUNK, c1 = (q->pos + (r0 + m - 1) / G) / KERN_CHUNK;
+/* A turn of a thread: a row tile of a sequence and kv head, and with a split sequence one chunk of it. */
+struct turn {
+    struct seq_plan plan;
+    struct piece p; /* its first chunk */
+    size_t last_chunk;
+};
 
-    for (size_t r = 0; r < m; r++) {
+static void whole_turn(const struct attn_job *j, const struct turn *u, const struct turn *next,
+                       const struct thread_buffers *t)
+{
+    size_t dp = j->w->dp;
+    struct piece p = u->p, after;
+
+    for (size_t r = 0; r < p.rows; r++) {
         t->acc_max[r] = -INFINITY;
         t->acc_sum[r] = 0;
     }
-    memset(t->acc, 0, m * dp * sizeof(float));
-    for (size_t c = c0; c <= c1; c++) {
-        chunk(j, q, head, r0, m, c, t, t->out, t->max, t->sum);
-        for (size_t r = 0; r < m; r++)
+    memset(t->acc, 0, p.rows * dp * sizeof(float));
+    for (; p.chunk <= u->last_chunk; p.chunk++) {
+        after = p;
+        after.chunk++;
+        chunk(j, &p, p.chunk < u->last_chunk ? &after : next ? &next->p : NULL, t, t->out, t->max, t->sum);
+        for (size_t r = 0; r < p.rows; r++)
             j->g->attn_k.attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r],
                                    t->out + r * dp, dp);
     }
-    for (size_t r = 0; r < m; r++)
-        finish_row(j, q, head, r0 + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
+    for (size_t r = 0; r < p.rows; r++)
+        finish_row(j, p.q, p.head, p.row + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
 }
 
 /* One chunk of a row tile; its results go to the partials [row][chunk]. */
-static void split_tile(const struct attn_job *j, const struct batch_seq *q, const struct seq_plan *p,
-                       size_t head, size_t tile, size_t c, const struct thread_buffers *t)
+static void split_turn(const struct attn_job *j, const struct turn *u, const struct turn *next,
+                       const struct thread_buffers *t)
 {
     struct eager *g = j->g;
-    size_t r0 = tile * ROWS, m = p->rows - r0 < ROWS ? p->rows - r0 : ROWS, dp = j->w->dp;
+    const struct piece *p = &u->p;
+    size_t dp = j->w->dp;
 
-    chunk(j, q, head, r0, m, p->first_chunk + c, t, t->out, t->max, t->sum);
-    for (size_t r = 0; r < m; r++) {
-        size_t at = p->partial + (head * p->rows + r0 + r) * p->chunks + c;
+    chunk(j, p, next ? &next->p : NULL, t, t->out, t->max, t->sum);
+    for (size_t r = 0; r < p->rows; r++) {
+        size_t at = u->plan.partial + (p->head * u->plan.rows + p->row + r) * u->plan.chunks + p->chunk -
+                    u->plan.first_chunk;
 
         g->partial_m[at] = t->max[r];
         g->partial_l[at] = t->sum[r];
@@ -414,27 +461,68 @@ static void split_tile(const struct attn_job *j, const struct batch_seq *q, cons
     }
 }
 
+/* Where a thread is in the turns of all sequences; it only goes forward. */
+struct cursor {
+    size_t seq, base, partials;
+    struct seq_plan plan;
+    bool planned;
+};
+
+/* Turn number ITEM of the job, or false if there are fewer. Of a whole sequence the longest rows come first;
+ * of a split one, chunks of a head follow each other, as they do in memory. */
+static bool find_turn(const struct attn_job *j, struct cursor *c, size_t item, struct turn *u)
+{
+    size_t n, i, tile, G = j->w->n_heads / j->w->n_kv;
+    const struct batch_seq *q;
+
+    for (;; c->seq++, c->base += n, c->planned = false) {
+        if (c->seq == j->b->n_seqs)
+            return false;
+        q = &j->b->seq[c->seq];
+        if (!c->planned)
+            c->plan = plan_seq(j, q, &c->partials);
+        c->planned = true;
+        n = seq_items(j, &c->plan);
+        if (item < c->base + n)
+            break;
+    }
+    i = item - c->base;
+    u->plan = c->plan;
+    u->p = (struct piece){.q = q};
+    if (c->plan.split) {
+        u->p.chunk = c->plan.first_chunk + i % c->plan.chunks;
+        u->p.head = i / c->plan.chunks % j->w->n_kv;
+        tile = i / c->plan.chunks / j->w->n_kv;
+    } else {
+        u->p.head = i % j->w->n_kv;
+        tile = c->plan.tiles - 1 - i / j->w->n_kv;
+    }
+    u->p.row = tile * ROWS;
+    u->p.rows = c->plan.rows - u->p.row < ROWS ? c->plan.rows - u->p.row : ROWS;
+    u->last_chunk = (q->pos + (u->p.row + u->p.rows - 1) / G) / KERN_CHUNK;
+    if (!c->plan.split)
+        u->p.chunk = lowest_key(j->w, q->pos + u->p.row / G) / KERN_CHUNK;
+    return true;
+}
+
+/* A thread takes its next turn before it begins one, so that the kernel can ask memory for what comes. */
 static void chunks_share(void *ctx, int thread, int n_threads)
 {
     struct attn_job *j = ctx;
     struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
-    size_t item = atomic_fetch_add(&j->next, 1), base = 0, partials = 0;
+    struct cursor c = {0};
+    struct turn turn[2];
+    bool more = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[0]), then;
 
     (void)n_threads;
-    for (size_t s = 0; s < j->b->n_seqs; s++) {
-        const struct batch_seq *q = &j->b->seq[s];
-        struct seq_plan p = plan_seq(j, q, &partials);
-        size_t n = seq_items(j, &p);
+    for (unsigned i = 0; more; i ^= 1, more = then) {
+        const struct turn *u = &turn[i], *next = &turn[i ^ 1];
 
-        for (; item < base + n; item = atomic_fetch_add(&j->next, 1)) {
-            size_t i = item - base, head = i % j->w->n_kv, rest = i / j->w->n_kv;
-
-            if (p.split)
-                split_tile(j, q, &p, head, rest % p.tiles, rest / p.tiles, &t);
-            else
-                whole_tile(j, q, &p, head, p.tiles - 1 - rest, &t); /* the longest rows first */
-        }
-        base += n;
+        then = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
+        if (u->plan.split)
+            split_turn(j, u, then ? next : NULL, &t);
+        else
+            whole_turn(j, u, then ? next : NULL, &t);
     }
 }
 

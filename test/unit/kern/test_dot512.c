@@ -197,7 +197,8 @@ static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float s
     float *scratch = aligned_alloc(64, SCRATCH * sizeof(float));
     const void *k_tile[MOST_TILES], *v_tile[MOST_TILES];
     int32_t *lo = need(m * 4), *hi = need(m * 4);
-    struct kern_attn a = {q, k_tile, v_tile, lo, hi, out, max, sum, scratch, m, dp, n_tiles, 0.3f, softcap};
+    struct kern_attn a = {q,       k_tile, v_tile, lo,      hi,   out,     max,  sum,
+                          scratch, m,      dp,     n_tiles, 0.3f, softcap, NULL, 0};
 
     assert_non_null(scratch);
     memset(scratch, 0xff, SCRATCH * sizeof(float));
