@@ -49,6 +49,9 @@ foreach(source IN LISTS test_sources)
         target_link_libraries(${target} PRIVATE kern512_emulated)
         target_compile_definitions(${target} PRIVATE KERN_HAVE_EMULATED_AVX512)
     endif()
+    if(floor STREQUAL "app")
+        target_sources(${target} PRIVATE src/app/${what}.c) # the library ends below the command line
+    endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
     set(labels unit ${floor})
     if(what MATCHES "^(pool|ring|log|mem)$" OR

@@ -77,7 +77,10 @@ struct gallop_options {
     const char *kv_cache_layout; /* of pooled caches: "head_major", "block_major" ["head_major"] */
     int64_t block_size; /* rows of a KV block, a power of two from 16 to 256 [by level 2 cache and windows] */
     int64_t bmc_splits; /* in how many parts a bmc cache grows [floor(sqrt(max_model_len))] */
-    uint64_t seed;      /* for requests that sample and give no seed [0] */
+    /* "sink=4,window=1024": layers without a smaller window of their own keep and see the first 4 and the
+     * last 1024 rows of a sequence, whatever its length [all rows]. */
+    const char *kv_sparse;
+    uint64_t seed; /* for requests that sample and give no seed [0] */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers loaded so far */
     void *progress_ctx;
     /* Bytes of FILE that have come from a hub, of TOTAL (0: not known). Not 0: give up, GALLOP_CANCELLED. */

@@ -36,7 +36,7 @@ static const size_t region_bytes = (size_t)256 << 20;
 struct shape {
     enum kern_fn fn;
     const char *text;
-    size_t m, n; /* rows and vector length; attention: 1 decode or 512 prefill, head dim */
+    size_t m, n; /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
 };
 
 static const struct shape shapes[] = {
@@ -54,10 +54,12 @@ static const struct shape shapes[] = {
     {KERN_FN_attn_f32, "prefill 512 d=128", PREFILL_ROWS, 128},
     {KERN_FN_attn_bf16, "decode 8192 G=4 d=64", 1, 64},
     {KERN_FN_attn_bf16, "decode 8192 G=4 d=128", 1, 128},
+    {KERN_FN_attn_bf16, "8 rows 8192 G=4 d=64", 8, 64},
     {KERN_FN_attn_bf16, "prefill 512 d=64", PREFILL_ROWS, 64},
     {KERN_FN_attn_bf16, "prefill 512 d=128", PREFILL_ROWS, 128},
     {KERN_FN_attn_i8, "decode 8192 G=4 d=64", 1, 64},
     {KERN_FN_attn_i8, "decode 8192 G=4 d=128", 1, 128},
+    {KERN_FN_attn_i8, "8 rows 8192 G=4 d=64", 8, 64},
     {KERN_FN_attn_i8, "prefill 512 d=64", PREFILL_ROWS, 64},
     {KERN_FN_attn_i8, "prefill 512 d=128", PREFILL_ROWS, 128},
     {KERN_FN_attn_fold, "d=128", 0, 128},
@@ -202,11 +204,11 @@ static size_t tile_bytes(const struct shape *s)
     }
 }
 
-/* All chunks of one kv head: 4 rows over 8192 tokens, or 512 rows over themselves. */
+/* All chunks of one kv head: 4 rows a token over 8192 tokens, or 512 rows over themselves. */
 static void call_attn(struct work *w)
 {
     struct ground *g = w->g;
-    bool prefill = w->s->m > 1;
+    bool prefill = w->s->m == PREFILL_ROWS;
     size_t tokens = prefill ? PREFILL_ROWS : DECODE_TOKENS, d = w->s->n, tile = tile_bytes(w->s);
     const char *head = next_piece(w, tokens / KERN_TILE * tile * 2);
     struct kern_attn a = {.q = g->x,
@@ -216,7 +218,7 @@ static void call_attn(struct work *w)
                           .max = g->max,
                           .sum = g->sum,
                           .scratch = g->scratch,
-                          .m = prefill ? PREFILL_ROWS : DECODE_ROWS,
+                          .m = prefill ? PREFILL_ROWS : w->s->m * DECODE_ROWS,
                           .dp = d,
                           .n_tiles = KERN_CHUNK_TILES,
                           .scale = 0.125f};
@@ -233,6 +235,8 @@ static void call_attn(struct work *w)
         }
         a.k_tile = g->k_tile + j / KERN_TILE;
         a.v_tile = g->v_tile + j / KERN_TILE;
+        a.next = a.k_tile + KERN_CHUNK_TILES;
+        a.n_next = j + KERN_CHUNK < tokens ? KERN_CHUNK_TILES : 0;
         switch (w->s->fn) {
         case KERN_FN_attn_i8: w->k->attn_i8(&a); break;
         case KERN_FN_attn_bf16: w->k->attn_bf16(&a); break;
@@ -316,7 +320,8 @@ static void (*prepare(struct work *w))(struct work *w)
     case KERN_FN_attn_bf16:
     case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */
         ground_fill(w->g, w->bf16);
-        if (s->m > 1) {
+        pairs *= m;
+        if (s->m == PREFILL_ROWS) {
             tokens = PREFILL_ROWS;
             pairs = tokens * (tokens + 1) / 2;
         }
@@ -369,19 +374,20 @@ static void ground_reset(struct ground *g, bool bf16)
     }
 }
 
-/* Prints one line: figures of the whole shape. ROOF names what bounds it, "" where nothing here does. */
+/* Prints one line: figures of the whole shape. ROOF names what bounds it, "" where nothing here does. Int8
+ * dots take two operations for one: q and weights are two rows of bytes. */
 static void print_line(bool json, const struct row *r, const struct shape *s, const struct work *w,
                        double seconds, const struct roof *roof)
 {
     double us = seconds * w->calls * 1e6, gb = w->bytes / seconds * 1e-9, gf = w->flops / seconds * 1e-9;
-    bool dot = strcmp(r->class, "bf16 dot") == 0;
-    double peak = dot ? roof->bf16_flops : roof->fp32_flops, share = 0;
-    const char *name = "";
+    bool bf16 = strcmp(r->class, "bf16 dot") == 0, int8 = strcmp(r->class, "int8 dot") == 0;
+    double peak = bf16 ? roof->bf16_flops : int8 ? roof->int8_ops / 2 : roof->fp32_flops, share = 0;
+    const char *name = "", *arithmetic = bf16 ? "bf16" : int8 ? "int8" : "fp32";
 
     if (w->flops > 0) {
         double by_flops = w->flops / peak, by_bytes = roof->dram_bytes > 0 ? w->bytes / roof->dram_bytes : 0;
 
-        name = by_flops > by_bytes ? (dot ? "bf16" : "fp32") : "dram";
+        name = by_flops > by_bytes ? arithmetic : "dram";
         share = (by_flops > by_bytes ? by_flops : by_bytes) / seconds;
     }
     if (json && !*name)

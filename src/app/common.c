@@ -156,6 +156,7 @@ int common_options(const struct opt_values *v, struct gallop_options *o, char *p
     o->kv_cache_layout = opt_string(v, OPT_KV_LAYOUT);
     o->block_size = opt_int(v, OPT_BLOCK_SIZE);
     o->bmc_splits = opt_int(v, OPT_BMC_SPLITS);
+    o->kv_sparse = opt_string(v, OPT_KV_SPARSE);
     o->max_batched_tokens = opt_int(v, OPT_MAX_BATCHED);
     return 0;
 }

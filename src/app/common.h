@@ -28,6 +28,7 @@ enum common_opt {
     OPT_KV_LAYOUT,
     OPT_BLOCK_SIZE,
     OPT_BMC_SPLITS,
+    OPT_KV_SPARSE,
     OPT_MAX_BATCHED,
     OPT_QUIET,
     OPT_JSON,
@@ -152,6 +153,13 @@ enum common_opt {
          .range = "[1,1073741824]",                                                                        \
          .env = "GALLOP_BMC_SPLITS",                                                                       \
          .help = "in how many parts a bmc cache grows; default: the root of the longest sequence"},        \
+        {.id = OPT_KV_SPARSE,                                                                              \
+         .name = "kv-sparse",                                                                              \
+         .type = OPT_STRING,                                                                               \
+         .arg = "SPEC",                                                                                    \
+         .env = "GALLOP_KV_SPARSE",                                                                        \
+         .help = "sink=4,window=1024: keep and see only the first 4 and the last 1024 rows of a sequence " \
+                 "(StreamingLLM); default: all"},                                                          \
     {                                                                                                      \
         .id = OPT_MAX_BATCHED, .name = "max-num-batched-tokens", .type = OPT_INT, .arg = "N",              \
         .range = "[1,65536]",                                                                              \

@@ -1,14 +1,17 @@
 /* verb_bench.c - `gallop bench`: tokens a second of prefill and decode, beside the machine's roofs of the
  * same minute.
  *
- * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of
- * them; the roofs are measured between repetitions. roof_share is the time an ideal machine would need (the
- * larger of bytes / DRAM roof and operations / arithmetic roof) over the time taken.
+ * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them;
+ * the roofs are measured between repetitions. roof_share is the time an ideal machine would need (the larger
+ * of bytes / DRAM roof and operations / arithmetic roof, benchcost.h) over the time taken. Contexts are not
+ * computed but filled (benchfill.h), and stay from one repetition to the next where windows let them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/benchcost.h"
+#include "app/benchfill.h"
 #include "app/benchkern.h"
 #include "app/common.h"
 #include "app/roof.h"
@@ -19,8 +22,16 @@
 #include "base/stat.h"
 #include "kern/kern.h"
 
-enum { BENCH_PREFILL = COMMON_OWN, BENCH_DECODE, BENCH_CONTEXT, BENCH_BATCH, BENCH_REPS, BENCH_KERNELS };
-enum { MAX_ROWS = 16 + 8 * 8, MAX_REPS = 100, MAX_BATCH = 256 };
+enum {
+    BENCH_PREFILL = COMMON_OWN,
+    BENCH_DECODE,
+    BENCH_CONTEXT,
+    BENCH_BATCH,
+    BENCH_TOKENS,
+    BENCH_REPS,
+    BENCH_KERNELS
+};
+enum { MAX_ROWS = 16 + 8 * 8, MAX_REPS = 100, MAX_BATCH = 256, MAX_LOGITS = 4096, CYCLE = 16 };
 
 static const struct opt_row rows[] = {
     COMMON_MODEL_ROWS,
@@ -36,19 +47,26 @@ static const struct opt_row rows[] = {
      .arg = "N",
      .range = "[0,100000]",
      .fallback = "128",
-     .help = "tokens to decode (0: none)"},
+     .help = "tokens to decode (0: none), rounded up to whole steps"},
     {.id = BENCH_CONTEXT,
      .name = "context",
      .type = OPT_STRING,
      .arg = "N,N",
      .fallback = "128",
-     .help = "rows in the cache when decoding begins"},
+     .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated"},
     {.id = BENCH_BATCH,
      .name = "batch",
      .type = OPT_STRING,
      .arg = "N,N",
      .fallback = "1,4,8,16,32",
      .help = "sequences decoded at once"},
+    {.id = BENCH_TOKENS,
+     .name = "rows",
+     .type = OPT_INT,
+     .arg = "N",
+     .range = "[1,512]",
+     .fallback = "1",
+     .help = "tokens of each sequence in a step: speculation, chunk tails"},
     {.id = BENCH_REPS,
      .name = "reps",
      .type = OPT_INT,
@@ -66,16 +84,19 @@ static const struct opt_row rows[] = {
 struct row {
     bool decode;
     size_t prompt, batch, tokens; /* prompt: rows in the cache when decoding */
+    size_t rows;                  /* tokens of a sequence in a step */
     double second[MAX_REPS];
 };
 
 struct bench {
     struct llm *m;
+    struct benchfill fill;
     struct row row[MAX_ROWS];
-    size_t n_rows, reps;
+    size_t n_rows, reps, rows;      /* rows: of all decode rows */
+    size_t longest, context, batch; /* the largest: positions of a sequence, --context, --batch */
     double dram[MAX_REPS], flops[MAX_REPS], fp32[MAX_REPS], int8[MAX_REPS];
     bool bf16_native;
-    int32_t *ids; /* [longest prompt] */
+    int32_t *ids; /* [longest] */
     struct err *e;
 };
 
@@ -96,33 +117,77 @@ static int read_list(const char *text, const char *flag, size_t *out, size_t max
     return 0;
 }
 
-static int plan_rows(struct bench *b, const struct opt_values *v, size_t *longest, size_t *most)
+static void add_prefill(struct bench *b, size_t n)
+{
+    b->row[b->n_rows++] = (struct row){.prompt = n, .batch = 1, .tokens = n};
+    b->longest = n > b->longest ? n : b->longest;
+}
+
+static int add_decode(struct bench *b, size_t context, size_t batch, size_t tokens)
+{
+    size_t end = context + tokens;
+
+    if (batch < 1 || batch > MAX_BATCH)
+        return err_set(b->e, ERR_INPUT, "--batch: %zu is not between 1 and %d", batch, MAX_BATCH);
+    if (batch * b->rows > MAX_LOGITS)
+        return err_set(b->e, ERR_INPUT, "--rows: %zu tokens of %zu sequences are more than %d in a step",
+                       b->rows, batch, MAX_LOGITS);
+    b->row[b->n_rows++] =
+        (struct row){.decode = true, .prompt = context, .batch = batch, .tokens = tokens, .rows = b->rows};
+    b->longest = end > b->longest ? end : b->longest;
+    b->context = context > b->context ? context : b->context;
+    b->batch = batch > b->batch ? batch : b->batch;
+    return 0;
+}
+
+static int plan_rows(struct bench *b, const struct opt_values *v)
 {
     size_t list[16], batch[8], n, n_batch, decode = (size_t)opt_int(v, BENCH_DECODE);
     int rc;
 
-    *longest = 16;
-    *most = 1;
+    b->rows = (size_t)opt_int(v, BENCH_TOKENS);
+    b->longest = CYCLE + b->rows;
+    b->batch = 1;
     if ((rc = read_list(opt_string(v, BENCH_PREFILL), "prefill", list, 16, &n, b->e)) != 0)
         return rc;
     for (size_t i = 0; i < n; i++)
-        if (list[i]) {
-            b->row[b->n_rows++] = (struct row){.prompt = list[i], .batch = 1, .tokens = list[i]};
-            *longest = list[i] > *longest ? list[i] : *longest;
-        }
+        if (list[i])
+            add_prefill(b, list[i]);
     if ((rc = read_list(opt_string(v, BENCH_CONTEXT), "context", list, 8, &n, b->e)) != 0 ||
         (rc = read_list(opt_string(v, BENCH_BATCH), "batch", batch, 8, &n_batch, b->e)) != 0)
         return rc;
+    decode = (decode + b->rows - 1) / b->rows * b->rows;
     for (size_t i = 0; i < n && decode; i++)
-        for (size_t k = 0; k < n_batch; k++) {
-            if (batch[k] < 1 || batch[k] > MAX_BATCH)
-                return err_set(b->e, ERR_INPUT, "--batch: %zu is not between 1 and %d", batch[k], MAX_BATCH);
-            b->row[b->n_rows++] = (struct row){
-                .decode = true, .prompt = list[i] ? list[i] : 1, .batch = batch[k], .tokens = decode};
-            *longest = list[i] + decode + 1 > *longest ? list[i] + decode + 1 : *longest;
-            *most = batch[k] > *most ? batch[k] : *most;
-        }
+        for (size_t k = 0; k < n_batch; k++)
+            if ((rc = add_decode(b, list[i] ? list[i] : 1, batch[k], decode)) != 0)
+                return rc;
     return b->n_rows ? 0 : err_set(b->e, ERR_INPUT, "nothing is to be measured");
+}
+
+/* The engine is made for what is measured, unless the user says otherwise. */
+static int size_engine(const struct bench *b, struct gallop_options *o)
+{
+    size_t decoded = 0, seq, n = 0;
+
+    if (o->max_model_len == 0)
+        o->max_model_len = (int64_t)b->longest;
+    if ((size_t)o->max_model_len < b->longest)
+        return err_set(b->e, ERR_INPUT, "--max-model-len: %lld positions, what is to be measured takes %zu",
+                       (long long)o->max_model_len, b->longest);
+    o->max_num_seqs = (int64_t)(b->batch * b->rows); /* a row of logits is counted as a sequence */
+    for (size_t i = 0; i < b->n_rows; i++)
+        if (b->row[i].decode && b->row[i].prompt + b->row[i].tokens > decoded)
+            decoded = b->row[i].prompt + b->row[i].tokens;
+    for (size_t s = 0; s < b->batch; s++) { /* sequence 0 also takes prompts */
+        seq = s ? decoded : b->longest;
+        if (!kv_type_pooled(o->kv_cache_type)) { /* regions that double, or that grow by parts */
+            seq = 2 * seq + 1024;
+            seq = seq < (size_t)o->max_model_len ? seq : (size_t)o->max_model_len;
+        }
+        n += seq + KV_MAX_BLOCK;
+    }
+    o->kv_cache_tokens = (int64_t)n;
+    return 0;
 }
 
 /* Computes N tokens of sequence SLOT from position POS, in steps of the largest size. */
@@ -150,7 +215,7 @@ static int prefill(struct bench *b, size_t slot, size_t n)
     return 0;
 }
 
-/* One token of each of the BATCH sequences, from position POS. */
+/* The next tokens of each of the BATCH sequences, from position POS. */
 static int decode_step(struct bench *b, const struct row *row, size_t pos)
 {
     struct llm_rows r[MAX_BATCH];
@@ -158,19 +223,19 @@ static int decode_step(struct bench *b, const struct row *row, size_t pos)
 
     for (size_t s = 0; s < row->batch; s++) {
         r[s] = (struct llm_rows){.slot = s,
-                                 .id = b->ids + (pos - row->prompt) % 16,
-                                 .n = 1,
+                                 .id = b->ids + (pos - row->prompt) % CYCLE,
+                                 .n = row->rows,
                                  .pos = pos,
                                  .n_prompt = row->prompt,
-                                 .n_total = pos + 1,
-                                 .n_wanted = 1};
-        if ((rc = kv_reserve(&b->m->kv, s, pos + 1)) != 0)
+                                 .n_total = pos + row->rows,
+                                 .n_wanted = row->rows};
+        if ((rc = kv_reserve(&b->m->kv, s, pos + row->rows)) != 0)
             return err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", row->batch,
                            row->prompt + row->tokens);
     }
     llm_forward(b->m, r, row->batch);
     for (size_t s = 0; s < row->batch; s++)
-        kv_advance(&b->m->kv, s, pos + 1);
+        kv_advance(&b->m->kv, s, pos + row->rows);
     return 0;
 }
 
@@ -180,24 +245,32 @@ static int measure_decode(struct bench *b, const struct row *row, double *second
     int rc = 0;
 
     for (size_t s = 0; s < row->batch && rc == 0; s++)
-        rc = prefill(b, s, row->prompt);
+        rc = benchfill_seq(&b->fill, s, row->prompt, b->e);
     start = clock_seconds();
-    for (size_t t = 0; t < row->tokens && rc == 0; t++)
+    for (size_t t = 0; t < row->tokens && rc == 0; t += row->rows)
         rc = decode_step(b, row, row->prompt + t);
     *seconds = clock_seconds() - start;
     return rc;
 }
 
+static int measure_prefill(struct bench *b, const struct row *row, double *seconds)
+{
+    double start;
+    int rc;
+
+    if (b->fill.m)
+        benchfill_drop(&b->fill, 0);
+    start = clock_seconds();
+    rc = prefill(b, 0, row->prompt);
+    *seconds = clock_seconds() - start;
+    kv_release(&b->m->kv, 0);
+    return rc;
+}
+
 static int measure(struct bench *b, struct row *row, size_t rep)
 {
-    double start = clock_seconds();
-    int rc = row->decode ? measure_decode(b, row, &row->second[rep]) : prefill(b, 0, row->prompt);
-
-    if (!row->decode)
-        row->second[rep] = clock_seconds() - start;
-    for (size_t s = 0; s < row->batch; s++)
-        kv_release(&b->m->kv, s);
-    return rc;
+    return row->decode ? measure_decode(b, row, &row->second[rep])
+                       : measure_prefill(b, row, &row->second[rep]);
 }
 
 static void measure_roofs(struct bench *b, size_t rep)
@@ -213,48 +286,46 @@ static void measure_roofs(struct bench *b, size_t rep)
 }
 
 /* Bytes and operations of the whole row on an ideal machine. */
-static void ideal(const struct bench *b, const struct row *row, double *bytes, double *flops)
+static struct benchcost ideal(const struct bench *b, const struct row *row)
 {
     const struct model_info *i = &b->m->model.info;
     size_t es = dtype_bytes(b->m->model.opt.dtype);
-    double weights = (double)b->m->model.packed_bytes, head = (double)(i->vocab * i->hidden * es),
-           kv = (double)kv_token_bytes(&b->m->kv.lim);
-    double pair = 4.0 * (double)(i->n_heads * i->head_dim *
-                                 i->n_layers); /* operations of one query and key, all layers */
+    double head = (double)(i->vocab * i->hidden * es);
+    struct benchcost_model m = {.linear_bytes = (double)b->m->model.packed_bytes - head,
+                                .head_bytes = head,
+                                .weight_bytes = es,
+                                .n_heads = i->n_heads,
+                                .kv = &b->m->kv.lim};
 
-    if (row->decode) {
-        double steps = (double)row->tokens, ctx = (double)row->prompt + steps / 2;
-
-        *bytes = steps * (weights + (double)row->batch * ctx * kv);
-        *flops = steps * (double)row->batch * (2 * weights / (double)es + ctx * pair);
-    } else {
-        double n = (double)row->prompt;
-
-        *bytes = weights * (double)((row->prompt + b->m->max_tokens - 1) / b->m->max_tokens) + n * kv;
-        *flops = 2 * (weights - head) / (double)es * n + 2 * head / (double)es + n * (n + 1) / 2 * pair;
-    }
+    return row->decode ? benchcost_decode(&m, row->prompt, row->rows, row->batch, row->tokens / row->rows)
+                       : benchcost_prefill(&m, row->prompt, b->m->max_tokens);
 }
 
 static void print_row(const struct bench *b, struct row *row, double dram, double flops, bool json)
 {
-    double n = (double)(row->tokens * row->batch), bytes, ops, best;
+    double n = (double)(row->tokens * row->batch), best;
     double med = stat_median(row->second, b->reps), lo = stat_max(row->second, b->reps),
            hi = stat_min(row->second, b->reps);
 
-    ideal(b, row, &bytes, &ops);
-    best = bytes / dram > ops / flops ? bytes / dram : ops / flops;
+    struct benchcost c = ideal(b, row);
+    bool memory = c.bytes / dram > c.flops / flops;
+    size_t chunk = row->prompt < b->m->max_tokens ? row->prompt : b->m->max_tokens;
+
+    best = memory ? c.bytes / dram : c.flops / flops;
     if (json)
         common_print_json(json_pack(
-            "{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s}", "test",
+            "{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I}", "test",
             row->decode ? "decode" : "prefill", "prompt", (json_int_t)row->prompt, "batch",
             (json_int_t)row->batch, "tokens", (json_int_t)row->tokens, "tok_s", n / med, "tok_s_min", n / lo,
-            "tok_s_max", n / hi, "bytes_per_token", bytes / n, "roof_share", best / med, "threads",
+            "tok_s_max", n / hi, "bytes_per_token", c.bytes / n, "roof_share", best / med, "threads",
             pool_threads(b->m->pool), "dtype", b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16", "quant",
-            "none", "bound", bytes / dram > ops / flops ? "memory" : "arithmetic"));
+            "none", "bound", memory ? "memory" : "arithmetic", "rows",
+            (json_int_t)(row->decode ? row->rows : chunk)));
     else
-        printf("%-8s %7zu %6zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
-               row->decode ? "decode" : "prefill", row->prompt, row->batch, n / med, n / lo, n / hi,
-               bytes / n / 1e6, 100 * best / med, bytes / dram > ops / flops ? "memory" : "arithmetic");
+        printf("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
+               row->decode ? "decode" : "prefill", row->prompt, row->batch, row->decode ? row->rows : chunk,
+               n / med, n / lo, n / hi, c.bytes / n / 1e6, 100 * best / med,
+               memory ? "memory" : "arithmetic");
 }
 
 static void print(struct bench *b, bool json)
@@ -270,8 +341,8 @@ static void print(struct bench *b, bool json)
             printf("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
         else
             printf("no int8 dot here\n");
-        printf("%-8s %7s %6s %10s %10s %10s %13s\n", "test", "prompt", "batch", "tok/s", "min", "max",
-               "a token");
+        printf("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
+               "max", "a token");
     } else {
         common_print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s",
                                     dram, "fp32_flops", stat_median(b->fp32, b->reps), "bf16_flops", flops,
@@ -286,7 +357,7 @@ static void print(struct bench *b, bool json)
 static int repeat(struct bench *b, bool quiet)
 {
     struct common_bar bar = {.what = "measuring", .quiet = quiet};
-    int rc = 0;
+    int rc = b->context ? benchfill_open(&b->fill, b->m, b->ids, b->context, b->e) : 0;
 
     for (size_t rep = 0; rep < b->reps && rc == 0; rep++) {
         measure_roofs(b, rep);
@@ -296,6 +367,7 @@ static int repeat(struct bench *b, bool quiet)
         }
     }
     common_bar_end(&bar);
+    benchfill_close(&b->fill);
     return rc;
 }
 
@@ -306,21 +378,17 @@ static int run(const struct opt_values *v, struct err *e)
     char path[4096], err[GALLOP_ERR_SIZE];
     struct gallop_options o;
     struct gallop *g = NULL;
-    size_t longest, most;
     int rc;
 
     if (!b)
         return err_nomem(e, "the benchmark");
     b->e = e;
     b->reps = (size_t)opt_int(v, BENCH_REPS);
-    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
-        (rc = plan_rows(b, v, &longest, &most)) == 0) {
-        o.max_num_seqs = (int64_t)most;
-        if (o.max_model_len == 0)
-            o.max_model_len = (int64_t)longest;
+    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 && (rc = plan_rows(b, v)) == 0 &&
+        (rc = size_engine(b, &o)) == 0) {
         o.progress = common_progress;
         o.progress_ctx = &bar;
-        b->ids = mem_zalloc(longest, sizeof(*b->ids), MEM_APP);
+        b->ids = mem_zalloc(b->longest, sizeof(*b->ids), MEM_APP);
         if (!b->ids)
             rc = err_nomem(e, "the benchmark");
         else if ((rc = gallop_open(&g, &o, err)) != 0)
@@ -329,7 +397,7 @@ static int run(const struct opt_values *v, struct err *e)
     }
     if (rc == 0) {
         b->m = gallop_llm(g);
-        for (size_t i = 0; i < longest; i++)
+        for (size_t i = 0; i < b->longest; i++)
             b->ids[i] = (int32_t)((i * 7919 + 13) % b->m->model.info.vocab);
         if ((rc = repeat(b, opt_flag(v, OPT_QUIET))) == 0)
             print(b, opt_flag(v, OPT_JSON));

@@ -76,6 +76,10 @@ static json_t *kv_json(const struct llm *m)
         json_object_set_new(o, "block", json_integer((json_int_t)lim->block));
         json_object_set_new(o, "layout", json_string(kv_layout_name(lim->layout)));
     }
+    if (m->sparse.window)
+        json_object_set_new(o, "sparse",
+                            json_pack("{s:I,s:I}", "sink", (json_int_t)m->sparse.sink, "window",
+                                      (json_int_t)m->sparse.window));
     return o;
 }
 
@@ -92,6 +96,8 @@ static void print_kv(const struct llm *m)
            (double)kv_budget_bytes(m->kv.type->name, lim) / mib);
     if (m->kv.type->pooled)
         printf(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
+    if (m->sparse.window)
+        printf("; sparse: the first %zu and the last %zu rows", m->sparse.sink, m->sparse.window);
     fputs("\n", stdout);
 }
 

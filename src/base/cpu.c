@@ -72,7 +72,7 @@ static void probe_isas(void)
                       all(b7, L7B_AVX512F | L7B_AVX512DQ | L7B_AVX512BW | L7B_AVX512VL);
     has_vnni = has[CPU_AVX512] && all(c, L7C_AVX512VNNI);
     if (has[CPU_AVX512] && max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
-        has[CPU_AVX512BF16] = all(a, L71A_AVX512BF16);
+        has[CPU_AVX512BF16] = has_vnni && all(a, L71A_AVX512BF16);
 }
 
 /* The brand string is three leaves of sixteen bytes, padded with blanks on either side. */

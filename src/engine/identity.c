@@ -49,6 +49,8 @@ uint64_t identity_of(const struct model *m)
     h = mix(h, size, sizeof(size));
     for (size_t l = 0; l < i->n_layers && i->window; l++)
         h = mix(h, &i->window[l], sizeof(i->window[l]));
+    for (size_t l = 0; l < i->n_layers && i->sink; l++)
+        h = mix(h, &i->sink[l], sizeof(i->sink[l]));
     for (size_t r = 0; r < i->n_ropes; r++)
         h = mix_rope(h, &i->rope[r]);
     for (size_t t = 0; t < m->n_tensors; t++)

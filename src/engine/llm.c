@@ -86,7 +86,10 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
                                .hidden = i->hidden,
                                .n_layers = i->n_layers,
                                .dtype = o->dtype,
-                               .kv_dtype = m->kv_dtype};
+                               .kv_dtype = m->kv_dtype,
+                               .window = i->window,
+                               .sink = i->sink,
+                               .seen = m->sparse.sink ? m->sparse.sink + m->sparse.window : 0};
     int rc;
 
     for (size_t r = 0; r < i->n_ropes; r++)
@@ -173,6 +176,7 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
                             .splits = o->bmc_splits,
                             .step_tokens = m->max_tokens,
                             .window = i->window,
+                            .sink = i->sink,
                             .touch = o->kv_bytes || o->kv_tokens ? m->pool : NULL};
     int rc;
 
@@ -196,13 +200,15 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs;
     if (m->max_tokens < m->max_seqs)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
-    if ((rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
+    if ((rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
+        (rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
     opconf_fit_attention(&ops, o->kv_type ? o->kv_type : "slab_pool");
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
-    if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 || (rc = open_tok(m, o->model, e)) != 0)
+    if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 ||
+        (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, o->model, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
         log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,

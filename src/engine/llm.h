@@ -8,6 +8,7 @@
 #ifndef GALLOP_ENGINE_LLM_H
 #define GALLOP_ENGINE_LLM_H
 
+#include "engine/sparse.h"
 #include "kv/kv.h"
 #include "model/model.h"
 #include "ops/eager.h"
@@ -28,6 +29,7 @@ struct llm_options {
     size_t kv_tokens, kv_bytes;    /* budget of the cache, by rows or by bytes; 0: automatic */
     size_t block, bmc_splits;      /* 0: automatic */
     const char *kv_layout;         /* NULL, "head_major", "block_major" */
+    const char *kv_sparse;         /* NULL, "sink=4,window=1024" */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
 };
@@ -41,6 +43,7 @@ struct llm {
     struct eager *eager;
     struct work work;
     enum dtype kv_dtype; /* of the cache's rows */
+    struct sparse sparse;
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */
     size_t logits_bytes;

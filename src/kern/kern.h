@@ -30,7 +30,10 @@ enum {
     KERN_TILE = 16,   /* tokens of a KV tile */
     KERN_CHUNK = 256, /* absolute positions of an attention chunk */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
-    KERN_ATTN_ROWS = 24, /* query rows an attention kernel works on at once; scratch is sized by it */
+    KERN_ATTN_ROWS = 24,       /* query rows an attention kernel works on at once; scratch is sized by it */
+    KERN_ATTN_DIM = 512,       /* largest dp of attention */
+    KERN_I8_QUERY = 127 * 128, /* class "int8 dot": what stands for the largest of a row of q */
+    KERN_I8_WEIGHT = 65535,    /* and of the weights of a row */
 };
 
 enum kern_act { KERN_SILU, KERN_GELU_TANH, KERN_GELU_ERF, KERN_GELU_QUICK, KERN_RELU, KERN_N_ACTS };
@@ -53,8 +56,8 @@ struct kern_gemm {
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.
  *
- *   q       [m, dp] contiguous float; zeros from d to dp. Class "bf16 dot" takes it as the sum of two bf16
- *           rows, the rounded one and the rounded rest, dims of the first before those of the second
+ *   q       [m, dp] contiguous float; zeros from d to dp. Class "bf16 dot" takes it as two bf16 rows, the
+ *           rounded one and the rounded rest: q . k = the dot of the first + the dot of the second
  *   k_tile  n_tiles pointers; a tile holds 16 tokens: f32 [dp][16]; bf16 [dp / 2][16][2] (pairs of dims)
  *   v_tile  n_tiles pointers; f32 [16][dp]; bf16 [8][dp][2] (pairs of tokens)
  *   next    n_next pointers, at most KERN_CHUNK_TILES: tiles of keys that the caller will ask for next, a
@@ -67,13 +70,19 @@ struct kern_gemm {
  *           zero positive, so that it cannot be told whether a kernel skipped a token of weight 0 or worked
  *           on it. attn_bf16 rounds p to bf16 (nearest even) for the product with v, not for the sum.
  *   A row that sees nothing: max = -infinity, sum = 0, out = 0.
- * attn_i8: k_tile int8 [dp][16], then float [16], the scale of each token; v_tile int8 [16][dp], then
- *   float [16]. dot = dims ascending fma(q[d], (float)k[d], dot); s = scale * (dot * k_scale[token]);
- *   softcap, max, p and sum as above; out = tokens ascending fma(p * v_scale[token], (float)v, acc), + 0, the
- *   product of p and its scale rounded to fp32. Tokens nobody sees: any bytes, any finite scales.
- * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16.
- * Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS * KERN_CHUNK floats, 64-byte
- * aligned, and as much again for attn_bf16. */
+ * attn_i8: k_tile int8 [dp / 4][16][4] (fours of dims), then float [16], the scale of each token, not
+ *   negative; v_tile int8 [4][dp][4] (fours of tokens), then float [16]. dot = dims ascending fma(q[d],
+ *   (float)k[d], dot); s = scale * (dot * k_scale[token]); softcap, max, p and sum as above; out = tokens
+ *   ascending fma(p * v_scale[token], (float)v, acc), + 0, the product w of p and its scale rounded to fp32.
+ *   Tokens nobody sees: any bytes, any finite scales.
+ *   Class "int8 dot" works on integers. Of q: n = rint(q * inv), inv = 16256 / max |q|, high = (n + 64) >> 7,
+ *   low = n - 128 high; dot = fma(128, (float)(high . k), (float)(low . k)) * (max |q| / 16256). Of w: n =
+ *   rint(w * inv), inv = 65535 / max w, high = n >> 8, low = n & 255; out = fma(256, (float)(high . v),
+ *   (float)(low . v)) * (max w / 65535) + 0. Where inv is infinite or NaN all of it is zero. A NaN in q makes
+ *   its dots NaN.
+ * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16,
+ * at most KERN_ATTN_DIM. Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS *
+ * KERN_CHUNK floats, 64-byte aligned, and as much again for attn_bf16 and attn_i8. */
 struct kern_attn {
     const void *q;
     const void *const *k_tile;

@@ -97,6 +97,16 @@ SIMD512_INLINE float simd512_fold_add(__m512 v)
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
+SIMD512_INLINE int32_t simd512_fold_add_i32(__m512i v)
+{
+    int32_t lane[16], sum = 0;
+
+    _mm512_storeu_si512(lane, v);
+    for (int i = 0; i < 16; i++)
+        sum += lane[i];
+    return sum;
+}
+
 /* The largest lane; no lane may be NaN. */
 SIMD512_INLINE float simd512_fold_max(__m512 v)
 {
@@ -160,12 +170,11 @@ SIMD512_INLINE __m512 simd512_reduce(__m512 x, __m512 *r)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23));
 }
 
-/* kmath_exp() */
-SIMD512_INLINE __m512 simd512_exp(__m512 x)
+/* kmath_exp() of what is not above KMATH_EXP_MAX. */
+SIMD512_INLINE __m512 simd512_exp_low(__m512 x)
 {
     __m512 half, p, r;
 
-    x = _mm512_min_ps(_mm512_set1_ps(KMATH_EXP_MAX), x);
     x = _mm512_max_ps(_mm512_set1_ps(KMATH_EXP_MIN), x);
     half = simd512_reduce(x, &r);
     p = simd512_horner(_mm512_set1_ps(2 * KMATH_EXP_C6), r, 2 * KMATH_EXP_C5);
@@ -175,6 +184,12 @@ SIMD512_INLINE __m512 simd512_exp(__m512 x)
     p = simd512_horner(p, r, 2.0f);
     p = simd512_horner(p, r, 2.0f);
     return _mm512_mul_ps(p, half);
+}
+
+/* kmath_exp() */
+SIMD512_INLINE __m512 simd512_exp(__m512 x)
+{
+    return simd512_exp_low(_mm512_min_ps(_mm512_set1_ps(KMATH_EXP_MAX), x));
 }
 
 /* kmath_tanh() */

@@ -98,18 +98,47 @@ static inline __m256i simd512_emu_cvtepi32_epi16(__m512i v)
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16(v) simd512_emu_cvtepi32_epi16(v)
 
-static inline __m512i simd512_emu_cvtepi8_epi32(__m128i v)
+static inline __m128i simd512_emu_cvtepi32_epi8(__m512i v)
 {
-    int8_t b[16];
+    uint32_t u[16];
+    uint8_t b[16];
+
+    _mm512_storeu_si512(u, v);
+    for (int i = 0; i < 16; i++)
+        b[i] = (uint8_t)u[i];
+    return _mm_loadu_si128((const __m128i *)(const void *)b);
+}
+#undef _mm512_cvtepi32_epi8
+#define _mm512_cvtepi32_epi8(v) simd512_emu_cvtepi32_epi8(v)
+
+/* Bytes of A without sign, of B with. */
+static inline __m512i simd512_emu_dpbusd_epi32(__m512i acc, __m512i a, __m512i b)
+{
+    int32_t s[16];
+    uint8_t ua[64];
+    int8_t sb[64];
+
+    _mm512_storeu_si512(s, acc);
+    _mm512_storeu_si512(ua, a);
+    _mm512_storeu_si512(sb, b);
+    for (int i = 0; i < 64; i++)
+        s[i / 4] += ua[i] * sb[i];
+    return _mm512_loadu_si512(s);
+}
+#undef _mm512_dpbusd_epi32
+#define _mm512_dpbusd_epi32(acc, a, b) simd512_emu_dpbusd_epi32(acc, a, b)
+
+static inline __m512i simd512_emu_srai_epi32(__m512i v, unsigned n)
+{
     int32_t u[16];
 
-    _mm_storeu_si128((__m128i *)(void *)b, v);
+    _mm512_storeu_si512(u, v);
     for (int i = 0; i < 16; i++)
-        u[i] = b[i];
+        u[i] >>= n;
     return _mm512_loadu_si512(u);
 }
-#undef _mm512_cvtepi8_epi32
-#define _mm512_cvtepi8_epi32(v) simd512_emu_cvtepi8_epi32(v)
+#undef _mm512_srai_epi32
+#define _mm512_srai_epi32(v, n) simd512_emu_srai_epi32(v, n)
 
 static inline __m512 simd512_emu_cvtepi32_ps(__m512i v)
 {

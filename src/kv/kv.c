@@ -79,20 +79,32 @@ size_t kv_first_row(size_t window, size_t pos)
     return window && pos + 1 > window ? pos + 1 - window : 0;
 }
 
-/* A window that no sequence outgrows is none. */
-static size_t window_of(const struct kv_limits *lim, size_t layer)
+size_t kv_group_first(const struct kv_group *g, size_t pos)
 {
-    size_t w = lim->window ? lim->window[layer] : 0;
+    size_t first = kv_first_row(g->window, pos);
 
-    return w < lim->max_len ? w : 0;
+    return first > g->sink ? first : 0;
+}
+
+/* A window that, with its sink, no sequence outgrows is none. */
+static struct kv_group group_of(const struct kv_limits *lim, size_t layer)
+{
+    size_t window = lim->window ? lim->window[layer] : 0, sink = lim->sink ? lim->sink[layer] : 0;
+
+    if (!window || window >= lim->max_len || sink >= lim->max_len - window)
+        return (struct kv_group){0};
+    return (struct kv_group){.window = window, .sink = sink};
 }
 
 size_t kv_seq_bytes(const struct kv_limits *lim, size_t n)
 {
     size_t rows = 0;
 
-    for (size_t l = 0; l < lim->n_layers; l++)
-        rows += window_of(lim, l) && window_of(lim, l) < n ? window_of(lim, l) : n;
+    for (size_t l = 0; l < lim->n_layers; l++) {
+        struct kv_group g = group_of(lim, l);
+
+        rows += g.window && g.sink + g.window < n ? g.sink + g.window : n;
+    }
     return rows * 2 * lim->n_kv * (kv_tile_bytes(lim) / KERN_TILE);
 }
 
@@ -106,21 +118,21 @@ size_t kv_block(const char *type, const struct kv_limits *lim)
     while (block > KV_MIN_BLOCK && block * row > cpu_cache_bytes(2) / 4)
         block /= 2;
     for (size_t l = 0; l < lim->n_layers; l++)
-        while (window_of(lim, l) && block > KV_MIN_BLOCK && block > window_of(lim, l) / 4)
+        while (group_of(lim, l).window && block > KV_MIN_BLOCK && block > group_of(lim, l).window / 4)
             block /= 2;
     return block;
 }
 
 /* ---- groups ---- */
 
-static size_t find_group(struct kv *c, size_t window)
+static size_t find_group(struct kv *c, struct kv_group like)
 {
     size_t g = 0;
 
-    while (g < c->n_groups && c->group[g].window != window)
+    while (g < c->n_groups && (c->group[g].window != like.window || c->group[g].sink != like.sink))
         g++;
     if (g == c->n_groups && g < KV_MAX_GROUPS)
-        c->group[c->n_groups++].window = window;
+        c->group[c->n_groups++] = like;
     return g;
 }
 
@@ -131,11 +143,12 @@ static int form_groups(struct kv *c, struct err *e)
     memset(c->group, 0, sizeof(c->group));
     for (int pass = 0; pass < 2; pass++) /* those that keep all come first */
         for (size_t l = 0; l < c->lim.n_layers; l++) {
-            size_t w = window_of(&c->lim, l), g;
+            struct kv_group like = group_of(&c->lim, l);
+            size_t g;
 
-            if ((w != 0) != (pass == 1))
+            if ((like.window != 0) != (pass == 1))
                 continue;
-            if ((g = find_group(c, w)) == KV_MAX_GROUPS)
+            if ((g = find_group(c, like)) == KV_MAX_GROUPS)
                 return err_set(e, ERR_UNSUPPORTED, "the layers have more than %d different windows",
                                KV_MAX_GROUPS);
             c->group[g].n_layers++;

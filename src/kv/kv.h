@@ -6,6 +6,10 @@
  * is ERR_NOSPACE (a budget) or ERR_NOMEM, rows that a window has dropped are KV_GONE; none of them is an
  * abort, and after each nothing has changed. Not thread safe; called between steps only.
  *
+ * A layer keeps all rows, those of a window, or those of a window and the first ones in front of it, its sink
+ * (StreamingLLM, https://arxiv.org/abs/2309.17453). Until window and sink part, there is nothing between
+ * them.
+ *
  * Rows below the length of a sequence (the last reserve, truncate, fork, adopt) are final; those that a
  * reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row.
  */
@@ -47,6 +51,8 @@ struct kv_limits {
     const size_t
         *window; /* [n_layers] a query at p sees rows from p + 1 - window on, 0: all; NULL: no window.
                             * Borrowed for the cache's life */
+    const size_t
+        *sink; /* [n_layers] the first rows, which are seen beside the window; NULL: none. Borrowed */
     struct pool
         *touch; /* these threads touch the pool's pages at once; NULL: pages come when they are written */
 };
@@ -54,6 +60,7 @@ struct kv_limits {
 /* Layers that see equally far share one tile table. Group 0 keeps all rows, if any layer does. */
 struct kv_group {
     size_t window; /* 0: keeps all rows */
+    size_t sink;   /* first rows that are kept beside the window */
     size_t n_layers;
 };
 
@@ -108,7 +115,8 @@ void kv_close(struct kv *c); /* a zeroed one is fine */
 /* Rows [0, n) of SEQ will be addressable, apart from those below a window. May move rows. */
 int kv_reserve(struct kv *c, size_t seq, size_t n);
 
-/* Rows from N on are not needed. KV_GONE: a query at N would see rows that were dropped. */
+/* Rows from N on are not needed. KV_GONE: a query at N would see rows that were dropped, or N lies in a sink
+ * behind which rows were dropped. */
 int kv_truncate(struct kv *c, size_t seq, size_t n);
 void kv_release(struct kv *c, size_t seq); /* all rows of SEQ */
 
@@ -147,13 +155,14 @@ int kv_check(const struct kv *c, struct err *e);
  * heads take a quarter of the level 2 cache and that is at most a quarter of the smallest window. */
 size_t kv_block(const char *type, const struct kv_limits *lim);
 size_t kv_token_bytes(const struct kv_limits *lim);                  /* of one token in all layers */
-size_t kv_seq_bytes(const struct kv_limits *lim, size_t n);          /* of N rows, less those below windows */
+size_t kv_seq_bytes(const struct kv_limits *lim, size_t n);          /* of N rows, less those no query sees */
 size_t kv_pool_bytes(const char *type, const struct kv_limits *lim); /* that a pooled type reserves */
 size_t kv_budget_bytes(const char *type,
                        const struct kv_limits *lim); /* the same, or what others may grow to */
 size_t kv_pool_fit(const char *type, struct kv_limits lim,
-                   size_t bytes);                  /* largest pool_tokens within BYTES */
-size_t kv_first_row(size_t window, size_t pos);    /* that a query at POS sees */
-size_t kv_tile_bytes(const struct kv_limits *lim); /* of K or of V of one head */
+                   size_t bytes);                            /* largest pool_tokens within BYTES */
+size_t kv_first_row(size_t window, size_t pos);              /* that a window shows to a query at POS */
+size_t kv_group_first(const struct kv_group *g, size_t pos); /* the same; 0 as long as it touches the sink */
+size_t kv_tile_bytes(const struct kv_limits *lim);           /* of K or of V of one head */
 
 #endif

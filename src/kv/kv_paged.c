@@ -229,6 +229,15 @@ static int paged_reserve(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
+/* SEQ, which holds nothing, shares BLOCK with those that hold it, as its I-th. */
+static void share(struct kv *c, size_t g, struct kvpool_seq *q, size_t i, uint32_t block)
+{
+    struct paged *s = c->state;
+
+    hold(s, g, block);
+    kvpool_set(&s->pool, q, i, block);
+}
+
 static int paged_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     struct paged *s = c->state;
@@ -240,14 +249,13 @@ static int paged_fork(struct kv *c, size_t from, size_t n, size_t to)
     for (size_t g = 0; g < c->n_groups; g++) {
         const struct kvpool_seq *a = kvpool_seq(c, &s->pool, from, g);
         struct kvpool_seq *b = kvpool_seq(c, &s->pool, to, g);
-        size_t first, end;
+        struct kvpool_range r = kvpool_range(c, g, n);
 
-        kvpool_range(c, &s->pool, g, n, &first, &end);
-        kvpool_begin(&s->pool, g, b, first, kvpool_low(c, a, first));
-        for (; b->end < end; b->end++) {
-            hold(s, g, kvpool_block(&s->pool, a, b->end));
-            kvpool_set(&s->pool, b, b->end, kvpool_block(&s->pool, a, b->end));
-        }
+        kvpool_begin(&s->pool, g, b, r.first, kvpool_low(c, a, r.first));
+        for (; b->head < r.head; b->head++)
+            share(c, g, b, b->head, kvpool_block(&s->pool, a, b->head));
+        for (; b->end < r.end; b->end++)
+            share(c, g, b, b->end, kvpool_block(&s->pool, a, b->end));
     }
     s->pool.len[to] = n;
     return 0;
@@ -284,11 +292,10 @@ static bool can_adopt(const struct kv *c, const struct kv_hash *hash, size_t n)
     const struct paged *s = c->state;
 
     for (size_t g = 0; g < c->n_groups; g++) {
-        size_t first, end;
+        struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
 
-        kvpool_range(c, &s->pool, g, n * c->lim.block, &first, &end);
-        for (size_t i = first; i < end && c->group[g].window; i++)
-            if (find(&s->pages[g], &hash[i]) == NONE)
+        for (size_t i = 0; i < r.end && c->group[g].window; i++)
+            if ((i < r.head || i >= r.first) && find(&s->pages[g], &hash[i]) == NONE)
                 return false;
     }
     return true;
@@ -317,16 +324,13 @@ static void paged_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, si
     ASSERT(s->pool.len[seq] == 0);
     for (size_t g = 0; g < c->n_groups; g++) {
         struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
-        size_t first, end;
+        struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
 
-        kvpool_range(c, &s->pool, g, n * c->lim.block, &first, &end);
-        kvpool_begin(&s->pool, g, q, first, first * c->lim.block);
-        for (; q->end < end; q->end++) {
-            uint32_t b = find(&s->pages[g], &hash[q->end]);
-
-            hold(s, g, b);
-            kvpool_set(&s->pool, q, q->end, b);
-        }
+        kvpool_begin(&s->pool, g, q, r.first, r.first * c->lim.block);
+        for (; q->head < r.head; q->head++)
+            share(c, g, q, q->head, find(&s->pages[g], &hash[q->head]));
+        for (; q->end < r.end; q->end++)
+            share(c, g, q, q->end, find(&s->pages[g], &hash[q->end]));
     }
     s->pool.len[seq] = n * c->lim.block;
 }

@@ -49,26 +49,28 @@ static int slab_pool_reserve(struct kv *c, size_t seq, size_t n)
 static int slab_pool_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     struct kvpool *p = c->state;
-    size_t first, end;
 
     ASSERT(n <= p->len[from] && p->len[to] == 0, "%zu rows of %zu into %zu", n, p->len[from], p->len[to]);
     if (!kvpool_sees(c, from, n))
         return KV_GONE;
     for (size_t g = 0; g < c->n_groups; g++) {
-        kvpool_range(c, p, g, n, &first, &end);
-        if (end - first > p->group[g].n_free)
+        struct kvpool_range r = kvpool_range(c, g, n);
+
+        if (r.head + r.end - r.first > p->group[g].n_free)
             return ERR_NOSPACE;
     }
     for (size_t g = 0; g < c->n_groups; g++) {
-        kvpool_range(c, p, g, n, &first, &end);
+        size_t first = kvpool_range(c, g, n).first;
+
         kvpool_begin(p, g, kvpool_seq(c, p, to, g), first, kvpool_low(c, kvpool_seq(c, p, from, g), first));
     }
     kvpool_extend(c, p, to, n);
     for (size_t g = 0; g < c->n_groups; g++) {
         const struct kvpool_seq *a = kvpool_seq(c, p, from, g), *b = kvpool_seq(c, p, to, g);
 
-        for (size_t i = b->first; i < b->end; i++)
-            kvpool_copy(c, p, g, kvpool_block(p, a, i), kvpool_block(p, b, i));
+        for (size_t i = 0; i < b->end; i++)
+            if (i < b->head || i >= b->first)
+                kvpool_copy(c, p, g, kvpool_block(p, a, i), kvpool_block(p, b, i));
     }
     return 0;
 }

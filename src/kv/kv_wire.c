@@ -14,7 +14,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are copied as they are");
 
-enum { HEADER = 64, VERSION = 1, SUM_AT = 56 };
+enum { HEADER = 64, VERSION = 2, SUM_AT = 56 };
 
 struct header {
     char magic[8];
@@ -39,18 +39,30 @@ static size_t row_bytes(const struct kv *c)
     return c->lim.head_dim * dtype_bytes(c->lim.dtype) + (c->lim.dtype == DT_I8 ? sizeof(float) : 0);
 }
 
-static size_t first_row(const struct kv *c, size_t layer, size_t n)
+/* The rows of a layer that a query at N sees: [0, sink) and [first, n). */
+struct kept {
+    uint32_t first, sink;
+};
+_Static_assert(sizeof(struct kept) == 8, "as it stands on the wire");
+
+static struct kept kept(const struct kv *c, size_t layer, size_t n)
 {
-    return kv_first_row(c->group[c->group_of[layer]].window, n);
+    const struct kv_group *g = &c->group[c->group_of[layer]];
+    size_t first = kv_group_first(g, n);
+
+    return (struct kept){(uint32_t)first, first ? (uint32_t)g->sink : 0};
 }
 
 size_t kv_wire_bytes(const struct kv *c, size_t n)
 {
     size_t rows = 0, bytes;
 
-    for (size_t l = 0; l < c->lim.n_layers; l++)
-        if (__builtin_add_overflow(rows, n - first_row(c, l, n), &rows))
+    for (size_t l = 0; l < c->lim.n_layers; l++) {
+        struct kept k = kept(c, l, n);
+
+        if (__builtin_add_overflow(rows, k.sink + n - k.first, &rows))
             return SIZE_MAX;
+    }
     if (__builtin_mul_overflow(rows, 2 * c->lim.n_kv * row_bytes(c), &bytes) ||
         __builtin_add_overflow(bytes, HEADER + c->lim.n_layers * 8, &bytes))
         return SIZE_MAX;
@@ -90,7 +102,7 @@ struct place {
 /* Where dim D of row SLOT lies in a tile, in elements. */
 static size_t element(const struct place *p, size_t slot, size_t d)
 {
-    size_t group = p->dtype == DT_BF16 ? 2 : 1; /* bf16 lies in pairs */
+    size_t group = p->dtype == DT_BF16 ? 2 : p->dtype == DT_I8 ? 4 : 1; /* elements of a lane */
 
     if (p->value)
         return (slot / group * p->dp + d) * group + slot % group;
@@ -129,17 +141,20 @@ static char *tile_at(const struct kv_view *v, size_t layer, size_t head, size_t 
            (t & ((1u << l->block_shift) - 1)) * l->tile_bytes;
 }
 
-/* Rows [first, n) of one layer and head, K or V. Coming in, tiles are cleared from the chunk on in which a
- * kernel may read them, so that rows nobody sees hold zeros. */
+/* Rows [0, sink) and [first, n) of one layer and head, K or V. Coming in, tiles are cleared from the chunk on
+ * in which a kernel may read them, so that rows nobody sees hold zeros. */
 static char *move_head(const struct kv *c, const struct kv_view *v, size_t layer, size_t head, bool value,
                        size_t n, char *wire, bool out)
 {
     const struct place p = {c->lim.dtype, c->dp, value};
-    size_t first = first_row(c, layer, n), row = row_bytes(c);
+    struct kept k = kept(c, layer, n);
+    size_t row = row_bytes(c);
 
-    for (size_t pos = first / KERN_CHUNK * KERN_CHUNK; pos < n && !out; pos += KERN_TILE)
+    for (size_t pos = 0; pos < k.sink && !out; pos += KERN_TILE)
         memset(tile_at(v, layer, head, pos, value), 0, c->tile_bytes);
-    for (size_t pos = first; pos < n; pos++, wire += row)
+    for (size_t pos = k.first / KERN_CHUNK * KERN_CHUNK; pos < n && !out; pos += KERN_TILE)
+        memset(tile_at(v, layer, head, pos, value), 0, c->tile_bytes);
+    for (size_t pos = k.sink ? 0 : k.first; pos < n; pos = pos + 1 == k.sink ? k.first : pos + 1, wire += row)
         move_row(&p, tile_at(v, layer, head, pos, value), pos % KERN_TILE, c->lim.head_dim, wire, out);
     return wire;
 }
@@ -165,9 +180,9 @@ int kv_wire_save(const struct kv *c, size_t seq, size_t n, uint64_t model, void 
         return KV_GONE;
     memcpy(p, &h, HEADER);
     for (size_t l = 0; l < c->lim.n_layers; l++) {
-        uint64_t first = first_row(c, l, n);
+        struct kept k = kept(c, l, n);
 
-        memcpy(p + HEADER + l * 8, &first, 8);
+        memcpy(p + HEADER + l * sizeof(k), &k, sizeof(k));
     }
     move_all(c, seq, n, p + HEADER + c->lim.n_layers * 8, true);
     h.sum = kv_wire_sum(p, kv_wire_bytes(c, n));
@@ -230,13 +245,16 @@ static int check_bytes(const struct kv *c, const char *p, size_t len, uint64_t m
     if (h.sum != kv_wire_sum(p, len))
         return err_set(e, ERR_INPUT, "%s: the saved rows are damaged: their checksum does not fit", name);
     for (size_t l = 0; l < c->lim.n_layers; l++) {
-        uint64_t first;
+        struct kept found, want = kept(c, l, h.n);
 
-        memcpy(&first, p + HEADER + l * 8, 8);
-        if (first != first_row(c, l, h.n))
+        memcpy(&found, p + HEADER + l * sizeof(found), sizeof(found));
+        if (found.first != want.first)
             return err_set(e, ERR_INPUT,
-                           "%s: layer %zu was saved from row %llu on, this model needs it from %zu", name, l,
-                           (unsigned long long)first, first_row(c, l, h.n));
+                           "%s: layer %zu was saved from row %u on, this model needs it from %u", name, l,
+                           found.first, want.first);
+        if (found.sink != want.sink)
+            return err_set(e, ERR_INPUT, "%s: layer %zu was saved with a sink of %u rows, this cache has %u",
+                           name, l, found.sink, want.sink);
     }
     *n = h.n;
     return 0;

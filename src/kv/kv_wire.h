@@ -1,17 +1,19 @@
 /* kv_wire.h - the rows of a sequence as bytes: to keep a prefix, to go on in another process, to hand a
  * prompt from the engine that read it to one that answers.
  *
- * The bytes do not depend on the cache's type, block size or layout; only on sizes, dtype, windows and the
- * rows. They are foreign when they come in: kv_wire_load() proves all of them before it touches the cache.
+ * The bytes do not depend on the cache's type, block size or layout; only on sizes, dtype, windows, sinks and
+ * the rows. They are foreign when they come in: kv_wire_load() proves all of them before it touches the
+ * cache.
  *
  *   0   8  "GALLOPKV"                    36  4  layers
- *   8   4  version, 1                    40  4  kv heads
+ *   8   4  version, 2                    40  4  kv heads
  *   12  4  dtype: 0 fp32, 1 bf16, 2 int8 44  4  head size
  *   16  8  model                         48  8  bytes that follow the header
  *   24  8  rows (length of the sequence) 56  8  XXH3-64 of bytes 0..55 and of all behind 64
  *   32  4  0
- *   64     first row of each layer, 8 bytes each: what a query behind the last row sees
- *          layers x (K, V) x heads x rows x head size elements; in int8 a float scale stands before each row
+ *   64     of each layer, 4 bytes each: the first row of its window, and the rows of its sink (0: the window
+ *          begins with row 0); together what a query behind the last row sees layers x (K, V) x heads x rows
+ *          x head size elements, the sink's first; in int8 a float scale stands before each row
  * All numbers are little endian.
  */
 #ifndef GALLOP_KV_KV_WIRE_H

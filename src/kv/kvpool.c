@@ -14,15 +14,30 @@ static size_t blocks_of(const struct kv *c, size_t rows)
     return rows / c->lim.block + (rows % c->lim.block != 0);
 }
 
+/* Blocks that hold the sink of group G. */
+static size_t sink_blocks(const struct kv *c, size_t g)
+{
+    return blocks_of(c, c->group[g].sink);
+}
+
+/* The first block that a query of group G at POS sees; 0 while nothing lies between it and the sink's. */
+static size_t first_block(const struct kv *c, size_t g, size_t pos)
+{
+    size_t first = kv_group_first(&c->group[g], pos) / c->lim.block;
+
+    return first > sink_blocks(c, g) ? first : 0;
+}
+
 /* Blocks that group G needs at most: the budget's, or what windows and a step can hold if that is less. A
- * sequence holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks. */
+ * sequence holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks, and
+ * those of the sink. */
 static size_t group_blocks(const struct kv *c, size_t g)
 {
     size_t all = blocks_of(c, c->lim.pool_tokens), window = c->group[g].window, each, most;
 
     if (!window || !c->lim.step_tokens)
         return all;
-    each = blocks_of(c, window) + 2;
+    each = sink_blocks(c, g) + blocks_of(c, window) + 2;
     if (__builtin_mul_overflow(each, c->lim.max_seqs, &most) ||
         __builtin_add_overflow(most, blocks_of(c, c->lim.step_tokens), &most))
         return all;
@@ -197,9 +212,10 @@ void kvpool_push(struct kvpool *p, size_t g, uint32_t block)
 
 size_t kvpool_lacks(const struct kv *c, const struct kvpool *p, size_t seq, size_t g, size_t n)
 {
-    size_t need = blocks_of(c, n), end = kvpool_seq(c, p, seq, g)->end;
+    const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
+    size_t need = blocks_of(c, n), head = q->first ? sink_blocks(c, g) : 0;
 
-    return need > end ? need - end : 0;
+    return (need > q->end ? need - q->end : 0) + (head - q->head);
 }
 
 void kvpool_extend(struct kv *c, struct kvpool *p, size_t seq, size_t n)
@@ -207,19 +223,22 @@ void kvpool_extend(struct kv *c, struct kvpool *p, size_t seq, size_t n)
     for (size_t g = 0; g < c->n_groups; g++) {
         struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
 
-        for (size_t lack = kvpool_lacks(c, p, seq, g, n); lack; lack--, q->end++)
+        for (; q->first && q->head < sink_blocks(c, g); q->head++)
+            kvpool_set(p, q, q->head, p->take(c, g));
+        for (; q->end < blocks_of(c, n); q->end++)
             kvpool_set(p, q, q->end, p->take(c, g));
     }
     if (n > p->len[seq])
         p->len[seq] = n;
 }
 
-void kvpool_range(const struct kv *c, const struct kvpool *p, size_t g, size_t n, size_t *first, size_t *end)
+struct kvpool_range kvpool_range(const struct kv *c, size_t g, size_t n)
 {
-    (void)p;
-    *end = blocks_of(c, n);
-    *first = kv_first_row(c->group[g].window, n) / c->lim.block;
-    *first = *first < *end ? *first : *end;
+    struct kvpool_range r = {.first = first_block(c, g, n), .end = blocks_of(c, n)};
+
+    r.first = r.first < r.end ? r.first : r.end;
+    r.head = r.first ? sink_blocks(c, g) : 0;
+    return r;
 }
 
 bool kvpool_sees(const struct kv *c, size_t seq, size_t n)
@@ -229,7 +248,7 @@ bool kvpool_sees(const struct kv *c, size_t seq, size_t n)
     for (size_t g = 0; g < c->n_groups && n; g++) {
         const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
 
-        if (q->low > kv_first_row(c->group[g].window, n))
+        if (q->low > kv_group_first(&c->group[g], n))
             return false;
     }
     return true;
@@ -250,6 +269,8 @@ int kvpool_truncate(struct kv *c, size_t seq, size_t n)
 
         for (; q->end > keep && q->end > q->first; q->end--)
             p->put(c, g, kvpool_block(p, q, q->end - 1));
+        for (; q->head && n == 0; q->head--)
+            p->put(c, g, kvpool_block(p, q, q->head - 1));
         if (n == 0)
             q->first = q->end = q->low = 0;
     }
@@ -263,14 +284,16 @@ void kvpool_advance(struct kv *c, size_t seq, size_t pos)
 
     for (size_t g = 0; g < c->n_groups; g++) {
         struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
-        size_t row = kv_first_row(c->group[g].window, pos), first = row / c->lim.block;
+        size_t row = kv_group_first(&c->group[g], pos), first = first_block(c, g, pos);
         size_t stop = first < q->end ? first : q->end;
+        size_t from = q->first ? q->first : sink_blocks(c, g);
 
-        for (size_t i = stop; i-- > q->first;) {
+        for (size_t i = stop; i-- > from;) {
             p->put(c, g, kvpool_block(p, q, i));
             kvpool_set(p, q, i, (uint32_t)p->group[g].n_blocks);
         }
-        if (stop > q->first) {
+        if (stop > from) {
+            q->head = sink_blocks(c, g);
             q->first = stop;
             q->low = kvpool_low(c, q, stop);
         }
@@ -331,7 +354,7 @@ size_t kvpool_held_bytes(const struct kv *c, size_t seq)
     for (size_t g = 0; g < c->n_groups; g++) {
         const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
 
-        sum += (q->end - q->first) * block_bytes(c, g);
+        sum += (q->head + q->end - q->first) * block_bytes(c, g);
     }
     return sum;
 }
@@ -342,18 +365,21 @@ static int count_seq(const struct kv *c, const struct kvpool *p, size_t seq, siz
     const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
     size_t need = blocks_of(c, p->len[seq]);
 
-    if (q->first > q->end || q->end > p->max_blocks || (q->end != need && q->first < q->end))
-        return err_set(e, ERR_INPUT, "sequence %zu, group %zu: blocks %zu..%zu for %zu rows", seq, g,
-                       q->first, q->end, p->len[seq]);
+    if (q->first > q->end || q->end > p->max_blocks || (q->end != need && q->first < q->end) ||
+        (q->head && (q->head != sink_blocks(c, g) || q->head >= q->first)))
+        return err_set(e, ERR_INPUT, "sequence %zu, group %zu: blocks %zu and %zu..%zu for %zu rows", seq, g,
+                       q->head, q->first, q->end, p->len[seq]);
     for (size_t i = 0; i < q->end; i++) {
         uint32_t b = kvpool_block(p, q, i);
 
         for (size_t t = 0; t < p->block_tiles; t++)
             if (q->tile[i * p->block_tiles + t] != (b << p->shift) + t)
                 return err_set(e, ERR_INPUT, "sequence %zu, group %zu: block %zu is torn", seq, g, i);
-        if ((i < q->first) != (b == p->group[g].n_blocks) || b > p->group[g].n_blocks)
+        bool held = i < q->head || i >= q->first;
+
+        if (held != (b < p->group[g].n_blocks) || b > p->group[g].n_blocks)
             return err_set(e, ERR_INPUT, "sequence %zu, group %zu: block %zu is number %u", seq, g, i, b);
-        if (i >= q->first)
+        if (held)
             count[b]++;
     }
     return 0;

@@ -2,9 +2,10 @@
  * open and never grown, and for each sequence and group a table of the tiles it holds.
  *
  * A block is a number; it means the same rows in all layers of its group, and in each of them K and V of all
- * heads. Sequences hold blocks [first, end) by position; below FIRST, where a window has dropped rows, the
- * table names a block of zeros that is never written, so that a kernel may read it. Who owns a block, and
- * where the next comes from, is the type's business: take and put.
+ * heads. Sequences hold blocks [0, head) and [first, end) by position; between, where a window has dropped
+ * rows, the table names a block of zeros that is never written, so that a kernel may read it. [0, head) are
+ * the blocks of the group's sink, once they are apart from the others; until then FIRST is 0. Who owns a
+ * block, and where the next comes from, is the type's business: take and put.
  */
 #ifndef GALLOP_KV_KVPOOL_H
 #define GALLOP_KV_KVPOOL_H
@@ -23,7 +24,8 @@ struct kvpool_group {
 struct kvpool_seq {
     uint32_t *tile;    /* [tiles of max_len] */
     size_t first, end; /* blocks held */
-    size_t low;        /* the first row that was ever written, in or above block FIRST */
+    size_t head; /* and those in front of them that hold the sink: 0, or all of it where FIRST is not 0 */
+    size_t low;  /* the first row behind the sink that was ever written, in or above block FIRST */
 };
 
 struct kvpool {
@@ -65,10 +67,13 @@ bool kvpool_sees(const struct kv *c, size_t seq, size_t n);
 int kvpool_truncate(struct kv *c, size_t seq, size_t n);
 void kvpool_advance(struct kv *c, size_t seq, size_t pos);
 
-/* The blocks of SEQ that a query at N sees, in group G, as first..end. */
-void kvpool_range(const struct kv *c, const struct kvpool *p, size_t g, size_t n, size_t *first, size_t *end);
-/* A sequence that holds nothing behind FIRST will hold blocks from there on, below it zeros; rows below LOW
- * will never be written. */
+/* The blocks that a query at N sees, in group G: [0, head) and [first, end). */
+struct kvpool_range {
+    size_t head, first, end;
+};
+struct kvpool_range kvpool_range(const struct kv *c, size_t g, size_t n);
+/* An empty sequence will hold blocks from FIRST on, below it zeros, apart from the sink; rows below LOW
+ * behind the sink will never be written. */
 void kvpool_begin(const struct kvpool *p, size_t g, struct kvpool_seq *q, size_t first, size_t low);
 /* LOW of a sequence that gets the blocks of Q from FIRST on. */
 size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first);

@@ -171,6 +171,7 @@ static int note_windows(struct model *m, const struct decoder *w, struct err *e)
         const struct attn *a = &w->layer[l].attn;
 
         window[l] = a->chunk ? a->chunk : a->window;
+        m->info.chunk = a->chunk ? a->chunk : m->info.chunk;
         any |= window[l] != 0;
     }
     m->info.window = any ? window : NULL;

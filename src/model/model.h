@@ -22,6 +22,8 @@ struct model_info {
     size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len; /* largest of the layers */
     const size_t *
         window; /* [L] keys in front of a row that a layer can see, with its own, 0: all; NULL: all see all */
+    const size_t *sink; /* [L] and the first ones of a sequence (engine/sparse.h); NULL: none */
+    size_t chunk; /* of layers that see the chunk a row lies in: such a window is one; 0: there are none */
     struct rope rope[MODEL_MAX_ROPES];
     size_t n_ropes;
     bool fixed_positions;                  /* learned positions: max_len cannot be passed */

@@ -46,8 +46,12 @@ static void begin_rows(void *ctx, size_t begin, size_t end)
 {
     const struct begin_job *j = ctx;
 
-    for (size_t i = 0; i < j->n_ropes; i++)
+    for (size_t i = 0; i < j->n_ropes; i++) {
         rope_fill(&j->ropes[i], j->b, begin, end, j->g->cos[i], j->g->sin[i]);
+        if (j->g->lim.seen)
+            rope_back(&j->ropes[i], j->b, begin, end, j->g->lim.seen - 1, j->g->sink_cos[i],
+                      j->g->sink_sin[i]);
+    }
 }
 
 static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
@@ -308,8 +312,11 @@ static size_t lay_out(struct eager *g, char *base)
     for (int i = 0; i < 2; i++) {
         g->cos[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
         g->sin[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
+        g->sink_cos[i] = carve(base, &at, l->seen ? l->max_tokens * l->rope_half[i] * 4 : 0);
+        g->sink_sin[i] = carve(base, &at, l->seen ? l->max_tokens * l->rope_half[i] * 4 : 0);
     }
     g->q = carve(base, &at, l->max_tokens * l->n_heads * dp * 4);
+    g->sink_q = carve(base, &at, l->seen ? l->max_tokens * l->n_heads * dp * 4 : 0);
     if (l->dtype == DT_BF16) {
         g->split = carve(base, &at, 2 * l->max_tokens * l->wide_k * 2);
         g->sums = carve(base, &at, 2 * l->max_tokens * l->wide_n * 4);

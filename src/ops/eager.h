@@ -23,6 +23,10 @@ struct eager_limits {
     size_t expert_inner;            /* largest I of an expert */
     size_t hidden;                  /* E */
     size_t n_layers;
+    /* [n_layers] borrowed; NULL: rows see what struct attn says. Else a row of a layer without chunks sees
+     * the last window[l] rows and the first sink[l], as if those stood directly in front of them. */
+    const size_t *window, *sink;
+    size_t seen;             /* sink + window of every layer that has a sink */
     enum dtype dtype;        /* act type */
     enum dtype kv_dtype;     /* of the rows in the cache: DT_F32, DT_BF16 or DT_I8 */
     bool native[OP_N_KINDS]; /* reference kernels for this kind, as the user asked */

@@ -1,4 +1,4 @@
-/* eager_attn.c - the eager sink's rope and attention: stores the new rows, then scores them chunk by chunk.
+/* eager_attn.c - the eager sink's attention: stores the new rows, then scores them chunk by chunk.
  *
  * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row by
  * itself, and chunks are folded in ascending order by one formula. A sequence with few rows (decode, short
@@ -6,6 +6,10 @@
  * has its row tiles dealt whole. Both give the same bits, because a chunk never knows who computes it. The
  * rows of the query heads that share a kv head are stacked, so that each K and V tile is loaded once for all
  * of them.
+ *
+ * Of a layer with a sink (struct eager_limits) the rows that have left it behind their window see it in
+ * pieces of their own, cut at the same positions, with a query that is turned for it; they are folded before
+ * the chunks. For other rows these pieces are empty and leave no trace.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -14,87 +18,11 @@
 #include "ops/eager_ctx.h"
 #include "ops/hadamard.h"
 
-enum { MAX_DIM = 512, ROWS = KERN_ATTN_ROWS, SPLIT_ROWS = 64 };
-
-/* ---- what happens to each head before ---- */
-
-/* Floats of a row of qkv. */
-static size_t row_width(const struct attn *w)
-{
-    return (w->n_heads + (w->shared ? 0 : 2 * w->n_kv)) * w->d;
-}
-
-struct heads_job {
-    struct eager *g;
-    float *qkv;
-    const struct attn *w;
+enum {
+    MAX_DIM = KERN_ATTN_DIM,
+    ROWS = KERN_ATTN_ROWS, /* of a tile of a whole sequence */
+    SPLIT_ROWS = 64, /* most of a split one: all of them meet a chunk in one turn, which reads it once */
 };
-
-static void norm_heads(const struct eager *g, float *x, const struct norm *w, size_t n_heads, size_t d)
-{
-    for (size_t h = 0; w && h < n_heads; h++)
-        g->norm_k.rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps, false);
-}
-
-static void heads_rows(void *ctx, size_t begin, size_t end)
-{
-    const struct heads_job *j = ctx;
-    const struct attn *w = j->w;
-    size_t d = w->d;
-
-    for (size_t t = begin; t < end; t++) {
-        float *q = j->qkv + t * row_width(w), *k = q + w->n_heads * d;
-
-        norm_heads(j->g, q, w->q_norm, w->n_heads, d);
-        if (!w->shared) {
-            norm_heads(j->g, k, w->k_norm, w->n_kv, d);
-            norm_heads(j->g, k + w->n_kv * d, w->v_norm, w->n_kv, d);
-        }
-        if (w->temp_scale) {
-            float steps = floorf(((float)j->g->batch->pos[t] + 1) / w->temp_floor);
-
-            kern.scale(q, (float)log1p((double)steps) * w->temp_scale + 1, w->n_heads * d);
-        }
-    }
-}
-
-void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T)
-{
-    struct heads_job j = {o->ctx, qkv, w};
-
-    eager_rows(o->ctx, T, heads_rows, &j);
-}
-
-/* ---- rope ---- */
-
-struct rope_job {
-    struct eager *g;
-    float *qkv;
-    const struct attn *w;
-};
-
-static void rope_rows(void *ctx, size_t begin, size_t end)
-{
-    const struct rope_job *j = ctx;
-    const struct attn *w = j->w;
-    struct eager *g = j->g;
-    size_t half = g->lim.rope_half[w->rope], width = row_width(w);
-    size_t n = w->n_heads + (w->shared ? 0 : w->n_kv);
-    void (*turn)(float *, const float *, const float *, size_t) =
-        w->pairs == ROPE_PAIRS_HALF ? g->rope_k.rope_half : g->rope_k.rope_pair;
-
-    for (size_t t = begin; t < end; t++)
-        for (size_t h = 0; h < n; h++)
-            turn(j->qkv + t * width + h * w->d, g->cos[w->rope] + t * half, g->sin[w->rope] + t * half, half);
-}
-
-void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
-{
-    struct rope_job j = {o->ctx, qkv, w};
-
-    if (w->rope >= 0)
-        eager_rows(o->ctx, T, rope_rows, &j);
-}
 
 /* ---- the job all phases share ---- */
 
@@ -104,7 +32,9 @@ struct attn_job {
     const struct batch *b;
     const float *qkv;
     void *a;
-    size_t index; /* layer */
+    size_t index;        /* layer */
+    size_t window, sink; /* rows: of the model or of struct eager_limits; 0: all, and none */
+    const float *sink_q; /* what stands for eager.q where the sink is seen */
     atomic_size_t next;
 };
 
@@ -112,29 +42,45 @@ struct attn_job {
 struct seq_plan {
     size_t rows;        /* n G stacked rows */
     size_t tiles;       /* row tiles */
+    size_t sinks;       /* pieces of the sink */
     size_t first_chunk; /* the first that any row sees */
-    size_t chunks;      /* from first_chunk to the last */
+    size_t pieces;      /* those of the sink, and chunks from first_chunk to the last */
     size_t partial;     /* index of its first partial, if split */
     bool split;
 };
 
-static size_t lowest_key(const struct attn *w, size_t pos)
+/* Some rows before POS are out of its sight: its window no longer touches the sink. */
+static bool past_sink(const struct attn_job *j, size_t pos)
 {
-    if (w->chunk)
-        return pos / w->chunk * w->chunk;
-    return w->window && pos + 1 > w->window ? pos + 1 - w->window : 0;
+    return j->window && pos + 1 > j->sink + j->window;
+}
+
+/* The first key that a row at POS sees, apart from the sink that it is past. */
+static size_t lowest_key(const struct attn_job *j, size_t pos)
+{
+    if (j->w->chunk)
+        return pos / j->w->chunk * j->w->chunk;
+    return past_sink(j, pos) ? pos + 1 - j->window : 0;
+}
+
+/* Pieces of the sink for rows up to POS. */
+static size_t sink_pieces(const struct attn_job *j, size_t pos)
+{
+    return past_sink(j, pos) ? (j->sink + KERN_CHUNK - 1) / KERN_CHUNK : 0;
 }
 
 /* Plans sequence Q; *partials counts those taken so far. */
 static struct seq_plan plan_seq(const struct attn_job *j, const struct batch_seq *q, size_t *partials)
 {
     size_t G = j->w->n_heads / j->w->n_kv, want;
-    struct seq_plan p = {.rows = q->n * G, .tiles = (q->n * G + ROWS - 1) / ROWS};
+    struct seq_plan p = {.rows = q->n * G};
 
-    p.first_chunk = lowest_key(j->w, q->pos) / KERN_CHUNK;
-    p.chunks = (q->pos + q->n - 1) / KERN_CHUNK + 1 - p.first_chunk;
-    want = p.rows * j->w->n_kv * p.chunks;
-    p.split = p.chunks > 1 && p.rows <= SPLIT_ROWS && *partials + want <= j->g->n_partials;
+    p.sinks = sink_pieces(j, q->pos + q->n - 1);
+    p.first_chunk = lowest_key(j, q->pos) / KERN_CHUNK;
+    p.pieces = p.sinks + (q->pos + q->n - 1) / KERN_CHUNK + 1 - p.first_chunk;
+    want = p.rows * j->w->n_kv * p.pieces;
+    p.split = p.pieces > 1 && p.rows <= SPLIT_ROWS && *partials + want <= j->g->n_partials;
+    p.tiles = p.split ? 1 : (p.rows + ROWS - 1) / ROWS;
     p.partial = *partials;
     if (p.split)
         *partials += want;
@@ -143,7 +89,7 @@ static struct seq_plan plan_seq(const struct attn_job *j, const struct batch_seq
 
 static size_t seq_items(const struct attn_job *j, const struct seq_plan *p)
 {
-    return j->w->n_kv * p->tiles * (p->split ? p->chunks : 1);
+    return j->w->n_kv * p->tiles * (p->split ? p->pieces : 1);
 }
 
 static char *tile_at(char *base, const struct kv_layer *l, uint32_t tile, size_t head)
@@ -192,10 +138,12 @@ static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, co
     hadamard_turn(turned, d);
     j->g->attn_k.to_i8(row, &k_scale[slot], turned, d);
     for (size_t i = 0; i < d; i++)
-        ko[i * KERN_TILE + slot] = row[i];
+        ko[(i / 4 * KERN_TILE + slot) * 4 + i % 4] = row[i];
     memcpy(turned, v, d * sizeof(float));
     hadamard_turn(turned, d);
-    j->g->attn_k.to_i8(vo + slot * dp, &v_scale[slot], turned, d);
+    j->g->attn_k.to_i8(row, &v_scale[slot], turned, d);
+    for (size_t i = 0; i < d; i++)
+        vo[(slot / 4 * dp + i) * 4 + slot % 4] = row[i];
 }
 
 static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
@@ -207,15 +155,20 @@ static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, c
     }
 }
 
-static void pack_q(const struct attn_job *j, size_t t, size_t head, const float *row)
+/* The query heads of row T that share kv head HEAD into PACKED; for the sink, turned to where it sees them
+ * from. */
+static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t head, const float *row,
+                   bool sink)
 {
     const struct attn *w = j->w;
     size_t G = w->n_heads / w->n_kv;
 
     for (size_t g = 0; g < G; g++) {
-        float *dst = j->g->q + ((head * j->b->n_tokens + t) * G + g) * w->dp;
+        float *dst = packed + ((head * j->b->n_tokens + t) * G + g) * w->dp;
 
         memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
+        if (sink)
+            eager_attn_turn_to_sink(j->g, w, dst, t);
         if (j->g->lim.kv_dtype == DT_I8)
             hadamard_turn(dst, w->d);
         memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));
@@ -240,11 +193,13 @@ static void store_tile(const struct attn_job *j, const struct batch_seq *q, size
     }
     for (size_t pos = from; pos < to; pos++) {
         size_t t = q->first + (pos - q->pos);
-        const float *row = j->qkv + t * row_width(w), *k = row + (w->n_heads + head) * w->d;
+        const float *row = j->qkv + t * eager_attn_width(w), *k = row + (w->n_heads + head) * w->d;
 
         if (!w->shared)
             put_row(j, kt, vt, pos % KERN_TILE, k, k + w->n_kv * w->d);
-        pack_q(j, t, head, row);
+        pack_q(j, j->g->q, t, head, row, false);
+        if (j->sink_q != j->g->q && past_sink(j, pos))
+            pack_q(j, j->g->sink_q, t, head, row, true);
     }
 }
 
@@ -281,7 +236,7 @@ size_t eager_attn_thread_bytes(const struct eager_limits *lim)
 {
     size_t dp = (lim->head_dim + 15) / 16 * 16;
 
-    size_t bytes = (size_t)ROWS * KERN_CHUNK * 4 * 2 + 2 * ROWS * dp * 4 + dp * 4 + 6 * 32 * 4 +
+    size_t bytes = (size_t)ROWS * KERN_CHUNK * 4 * 2 + 2 * SPLIT_ROWS * dp * 4 + dp * 4 + 6 * SPLIT_ROWS * 4 +
                    3 * KERN_CHUNK_TILES * sizeof(void *);
 
     return (bytes + 4095) & ~(size_t)4095; /* threads do not share pages */
@@ -295,14 +250,14 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
     t.zero = (float *)(void *)p; /* never written: stays zero; its place does not depend on the layer's dp */
     t.scores = t.zero + (g->lim.head_dim + 15) / 16 * 16;
     t.out = t.scores + (size_t)ROWS * KERN_CHUNK * 2;
-    t.acc = t.out + ROWS * dp;
-    t.max = t.acc + ROWS * dp;
-    t.sum = t.max + 32;
-    t.acc_max = t.sum + 32;
-    t.acc_sum = t.acc_max + 32;
-    t.lo = (int32_t *)(void *)(t.acc_sum + 32);
-    t.hi = t.lo + 32;
-    t.k = (const void **)(void *)(t.hi + 32);
+    t.acc = t.out + SPLIT_ROWS * dp;
+    t.max = t.acc + SPLIT_ROWS * dp;
+    t.sum = t.max + SPLIT_ROWS;
+    t.acc_max = t.sum + SPLIT_ROWS;
+    t.acc_sum = t.acc_max + SPLIT_ROWS;
+    t.lo = (int32_t *)(void *)(t.acc_sum + SPLIT_ROWS);
+    t.hi = t.lo + SPLIT_ROWS;
+    t.k = (const void **)(void *)(t.hi + SPLIT_ROWS);
     t.v = t.k + KERN_CHUNK_TILES;
     t.next = t.v + KERN_CHUNK_TILES;
     return t;
@@ -317,19 +272,31 @@ static void score_chunk(const struct eager *g, const struct kern_attn *a)
     }
 }
 
-/* Stacked rows [row, row + rows) of a sequence and kv head against one chunk. */
+/* Stacked rows [row, row + rows) of a sequence and kv head against one chunk, or what of it is sink. */
 struct piece {
     const struct batch_seq *q;
     size_t head, row, rows, chunk;
+    bool sink;
 };
+
+/* P becomes piece number I: those of the sink come first. */
+static void set_piece(struct piece *p, size_t i, size_t sinks, size_t first_chunk)
+{
+    p->sink = i < sinks;
+    p->chunk = p->sink ? i : first_chunk + i - sinks;
+}
 
 /* Tokens [lo, hi) of the chunk that stacked row R sees. */
 static void seen(const struct attn_job *j, const struct piece *p, size_t r, size_t *lo, size_t *hi)
 {
-    size_t pos = p->q->pos + r / (j->w->n_heads / j->w->n_kv), low = lowest_key(j->w, pos);
+    size_t pos = p->q->pos + r / (j->w->n_heads / j->w->n_kv), low = lowest_key(j, pos), end = pos + 1;
     size_t start = p->chunk * KERN_CHUNK;
 
-    *hi = pos + 1 <= start ? 0 : pos + 1 - start < KERN_CHUNK ? pos + 1 - start : KERN_CHUNK;
+    if (p->sink) {
+        low = 0;
+        end = past_sink(j, pos) ? j->sink : 0;
+    }
+    *hi = end <= start ? 0 : end - start < KERN_CHUNK ? end - start : KERN_CHUNK;
     *lo = low > start ? low - start : 0;
     if (*lo > *hi)
         *lo = *hi;
@@ -374,7 +341,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
                           .scale = w->scale,
                           .softcap = w->softcap};
 
-    a.q = j->g->q + ((p->head * j->b->n_tokens + p->q->first) * G + p->row) * w->dp;
+    a.q = (p->sink ? j->sink_q : j->g->q) + ((p->head * j->b->n_tokens + p->q->first) * G + p->row) * w->dp;
     for (size_t r = 0; r < p->rows; r++) {
         size_t lo, hi;
 
@@ -412,11 +379,12 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
     k->attn_finish((char *)j->a + (t * w->n_heads + h) * w->d * (bf16 ? 2 : 4), o, *l, w->d, bf16);
 }
 
-/* A turn of a thread: a row tile of a sequence and kv head, and with a split sequence one chunk of it. */
+/* A turn of a thread: a row tile of a sequence and kv head, or one piece of a split sequence for all rows. */
 struct turn {
     struct seq_plan plan;
-    struct piece p; /* its first chunk */
-    size_t last_chunk;
+    struct piece p;                    /* its first, or that one */
+    size_t sinks, first_chunk, pieces; /* not split: as in the plan, but of these rows alone */
+    size_t piece;                      /* split: its number in the plan */
 };
 
 static void whole_turn(const struct attn_job *j, const struct turn *u, const struct turn *next,
@@ -430,10 +398,10 @@ static void whole_turn(const struct attn_job *j, const struct turn *u, const str
         t->acc_sum[r] = 0;
     }
     memset(t->acc, 0, p.rows * dp * sizeof(float));
-    for (; p.chunk <= u->last_chunk; p.chunk++) {
+    for (size_t i = 0; i < u->pieces; i++, p = after) {
         after = p;
-        after.chunk++;
-        chunk(j, &p, p.chunk < u->last_chunk ? &after : next ? &next->p : NULL, t, t->out, t->max, t->sum);
+        set_piece(&after, i + 1, u->sinks, u->first_chunk);
+        chunk(j, &p, i + 1 < u->pieces ? &after : next ? &next->p : NULL, t, t->out, t->max, t->sum);
         for (size_t r = 0; r < p.rows; r++)
             j->g->attn_k.attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r],
                                    t->out + r * dp, dp);
@@ -442,7 +410,7 @@ static void whole_turn(const struct attn_job *j, const struct turn *u, const str
         finish_row(j, p.q, p.head, p.row + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
 }
 
-/* One chunk of a row tile; its results go to the partials [row][chunk]. */
+/* One piece; its results go to the partials [row][piece]. */
 static void split_turn(const struct attn_job *j, const struct turn *u, const struct turn *next,
                        const struct thread_buffers *t)
 {
@@ -452,8 +420,7 @@ static void split_turn(const struct attn_job *j, const struct turn *u, const str
 
     chunk(j, p, next ? &next->p : NULL, t, t->out, t->max, t->sum);
     for (size_t r = 0; r < p->rows; r++) {
-        size_t at = u->plan.partial + (p->head * u->plan.rows + p->row + r) * u->plan.chunks + p->chunk -
-                    u->plan.first_chunk;
+        size_t at = u->plan.partial + (p->head * u->plan.rows + p->row + r) * u->plan.pieces + u->piece;
 
         g->partial_m[at] = t->max[r];
         g->partial_l[at] = t->sum[r];
@@ -469,10 +436,10 @@ struct cursor {
 };
 
 /* Turn number ITEM of the job, or false if there are fewer. Of a whole sequence the longest rows come first;
- * of a split one, chunks of a head follow each other, as they do in memory. */
+ * of a split one, pieces of a head follow each other, as they do in memory. */
 static bool find_turn(const struct attn_job *j, struct cursor *c, size_t item, struct turn *u)
 {
-    size_t n, i, tile, G = j->w->n_heads / j->w->n_kv;
+    size_t n, i, last, G = j->w->n_heads / j->w->n_kv;
     const struct batch_seq *q;
 
     for (;; c->seq++, c->base += n, c->planned = false) {
@@ -490,18 +457,20 @@ static bool find_turn(const struct attn_job *j, struct cursor *c, size_t item, s
     u->plan = c->plan;
     u->p = (struct piece){.q = q};
     if (c->plan.split) {
-        u->p.chunk = c->plan.first_chunk + i % c->plan.chunks;
-        u->p.head = i / c->plan.chunks % j->w->n_kv;
-        tile = i / c->plan.chunks / j->w->n_kv;
-    } else {
-        u->p.head = i % j->w->n_kv;
-        tile = c->plan.tiles - 1 - i / j->w->n_kv;
+        u->piece = i % c->plan.pieces;
+        u->p.head = i / c->plan.pieces;
+        u->p.rows = c->plan.rows;
+        set_piece(&u->p, u->piece, c->plan.sinks, c->plan.first_chunk);
+        return true;
     }
-    u->p.row = tile * ROWS;
+    u->p.head = i % j->w->n_kv;
+    u->p.row = (c->plan.tiles - 1 - i / j->w->n_kv) * ROWS;
     u->p.rows = c->plan.rows - u->p.row < ROWS ? c->plan.rows - u->p.row : ROWS;
-    u->last_chunk = (q->pos + (u->p.row + u->p.rows - 1) / G) / KERN_CHUNK;
-    if (!c->plan.split)
-        u->p.chunk = lowest_key(j->w, q->pos + u->p.row / G) / KERN_CHUNK;
+    last = q->pos + (u->p.row + u->p.rows - 1) / G;
+    u->sinks = sink_pieces(j, last);
+    u->first_chunk = lowest_key(j, q->pos + u->p.row / G) / KERN_CHUNK;
+    u->pieces = u->sinks + last / KERN_CHUNK + 1 - u->first_chunk;
+    set_piece(&u->p, 0, u->sinks, u->first_chunk);
     return true;
 }
 
@@ -540,13 +509,13 @@ static void fold_share(void *ctx, int thread, int n_threads)
         struct seq_plan p = plan_seq(j, q, &partials);
 
         for (size_t i = 0; p.split && i < p.rows * j->w->n_kv; i++, at++) {
-            size_t first = p.partial + i * p.chunks;
+            size_t first = p.partial + i * p.pieces;
             float m = -INFINITY, l = 0;
 
             if (at % (size_t)n_threads != (size_t)thread)
                 continue;
             memset(t.acc, 0, dp * sizeof(float));
-            for (size_t c = first; c < first + p.chunks; c++)
+            for (size_t c = first; c < first + p.pieces; c++)
                 g->attn_k.attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp,
                                     dp);
             finish_row(j, q, i / p.rows, i % p.rows, &m, &l, t.acc, t.zero);
@@ -558,9 +527,14 @@ void eager_attn(const struct sink *o, void *a, const float *qkv, const struct at
                 size_t layer)
 {
     struct eager *g = o->ctx;
-    struct attn_job j = {.g = g, .w = w, .b = b, .qkv = qkv, .a = a, .index = layer};
+    struct attn_job j = {.g = g, .w = w, .b = b, .qkv = qkv, .a = a, .index = layer, .window = w->window};
     size_t partials = 0;
 
+    if (g->lim.sink && !w->chunk) {
+        j.window = g->lim.window[layer];
+        j.sink = g->lim.sink[layer];
+    }
+    j.sink_q = j.sink && w->rope >= 0 ? g->sink_q : g->q;
     ASSERT(w->d <= MAX_DIM && w->dp % 16 == 0, "head size %zu", w->d);
     atomic_init(&j.next, 0);
     for (size_t s = 0; s < b->n_seqs; s++)

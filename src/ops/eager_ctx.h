@@ -12,15 +12,17 @@ struct eager {
     struct kern norm_k, rope_k, attn_k, mlp_k; /* tables by kind: the best rows, or the reference */
     void *region;
     size_t region_bytes;
-    float *cos[2], *sin[2];       /* [T, half] */
-    float *q;                     /* [K, T G, dp]: queries grouped by kv head */
-    uint16_t *split;              /* [2 T, wide_k] bf16: rows of a wide linear's input, in two parts */
-    float *sums;                  /* [2 T, wide_n]: what they give */
-    float *middle;                /* [T, 2 I] */
-    void *middle_act;             /* [T, I] act */
-    void *moe;                    /* eager_moe.c's own */
-    float *partial_o;             /* [n_partials, dp] */
-    float *partial_m, *partial_l; /* [n_partials] */
+    float *cos[2], *sin[2];           /* [T, half] */
+    float *sink_cos[2], *sink_sin[2]; /* [T, half] that turn a query on to where it sees the sink from */
+    float *q;                         /* [K, T G, dp]: queries grouped by kv head */
+    float *sink_q;                    /* the same, turned on */
+    uint16_t *split;                  /* [2 T, wide_k] bf16: rows of a wide linear's input, in two parts */
+    float *sums;                      /* [2 T, wide_n]: what they give */
+    float *middle;                    /* [T, 2 I] */
+    void *middle_act;                 /* [T, I] act */
+    void *moe;                        /* eager_moe.c's own */
+    float *partial_o;                 /* [n_partials, dp] */
+    float *partial_m, *partial_l;     /* [n_partials] */
     size_t n_partials;
     char *thread_scratch; /* [threads, thread_bytes] */
     size_t thread_bytes;
@@ -33,6 +35,10 @@ typedef void eager_rows_fn(void *ctx, size_t begin, size_t end);
 void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx);
 
 size_t eager_attn_thread_bytes(const struct eager_limits *lim);
+size_t eager_attn_width(const struct attn *w); /* floats of a row of qkv */
+
+/* Turns a head of row T of the step on, from its place in the text to the one where it sees the sink from. */
+void eager_attn_turn_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t);
 void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T);
 void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T);
 void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b,

@@ -156,11 +156,17 @@ static float dynamic_inv(const struct rope *r, size_t n, size_t i)
     return 1.0f / (float)pow(base, (double)((float)(2 * i) / (float)r->dim));
 }
 
+/* What type longrope decides by the sequence's length. */
+static const float *inverse(const struct rope *r, const struct batch_seq *s)
+{
+    return r->type == ROPE_LONGROPE && (double)s->n_total > r->original ? r->inv_long : r->inv;
+}
+
 static void fill_row(const struct rope *r, const struct batch_seq *s, size_t pos, float *cos_row,
                      float *sin_row)
 {
     size_t n = pos + 1 > s->n_prompt ? pos + 1 : s->n_prompt;
-    const float *inv = r->type == ROPE_LONGROPE && (double)s->n_total > r->original ? r->inv_long : r->inv;
+    const float *inv = inverse(r, s);
 
     for (size_t i = 0; i < r->half; i++) {
         float turn = r->type == ROPE_DYNAMIC && (double)n > r->original ? dynamic_inv(r, n, i) : inv[i];
@@ -181,5 +187,27 @@ void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t
 
         for (size_t t = from; t < to; t++)
             fill_row(r, s, s->pos + (t - s->first), cos_rows + t * r->half, sin_rows + t * r->half);
+    }
+}
+
+void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t end, size_t at,
+               float *cos_rows, float *sin_rows)
+{
+    for (size_t q = 0; q < b->n_seqs; q++) {
+        const struct batch_seq *s = &b->seq[q];
+        const float *inv = inverse(r, s);
+        size_t from = s->first > begin ? s->first : begin;
+        size_t to = s->first + s->n < end ? s->first + s->n : end;
+
+        for (size_t t = from; t < to; t++) {
+            size_t pos = s->pos + (t - s->first);
+
+            for (size_t i = 0; i < r->half && pos > at; i++) { /* both as fill_row() rounds them */
+                double angle = (double)((float)at * inv[i]) - (double)((float)pos * inv[i]);
+
+                cos_rows[t * r->half + i] = (float)cos(angle);
+                sin_rows[t * r->half + i] = (float)sin(angle);
+            }
+        }
     }
 }

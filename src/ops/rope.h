@@ -57,6 +57,11 @@ void rope_close(struct rope *r); /* a zeroed one is fine */
 /* Cosines and sines of the rows [begin, end) of B: cos, sin [T, half]. */
 void rope_fill(const struct rope *r, const struct batch *b, size_t begin, size_t end, float *cos, float *sin);
 
+/* The same that turn a row on, from its position behind AT back to AT, without any attention factor; rows up
+ * to AT are left out. Not for frequencies that change with the length (dynamic NTK). */
+void rope_back(const struct rope *r, const struct batch *b, size_t begin, size_t end, size_t at, float *cos,
+               float *sin);
+
 /* Rows computed while fewer than this many tokens were known must be computed again once a sequence has
  * N_TOTAL of them (longrope's switch): 0 if that never happens, else the largest length of the short regime.
  * */

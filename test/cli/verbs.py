@@ -13,8 +13,9 @@ faults = []
 count = 0
 
 
-def call(*args, stdin=None):
-    return subprocess.run([GALLOP, *map(str, args)], input=stdin, capture_output=True, timeout=100)
+def call(*args, stdin=None, env={}):
+    return subprocess.run([GALLOP, *map(str, args)], input=stdin, capture_output=True, timeout=100,
+                          env={**os.environ, **env})
 
 
 def check(good, what):
@@ -131,6 +132,27 @@ def caches_differ_in_nothing_but_place():
     check(call("run", "-m", DEMO, "--block-size", 8, "x").returncode == 2, "a block out of range")
     r = call("run", "-m", DEMO, "--block-size", 48, "x")
     check(r.returncode == 1 and b"48" in r.stderr, "a block that is no power of two")
+
+
+def sparse_caches_are_never_silent():
+    def run(*more, **kw):
+        return call("run", "-m", DEMO, "-n", 60, *more, "Once upon a time", **kw)
+
+    want = run()
+    r = run("--kv-sparse", "sink=4,window=1000")
+    check(r.stdout == want.stdout and r.stderr.count(b"\n") == 1 and b"sparse KV cache" in r.stderr, "one remark")
+    check(run("--kv-sparse", "sink=1,window=8").stdout != want.stdout, "another text")
+    r = run("--quiet", env={"GALLOP_KV_SPARSE": "sink=1,window=8"})
+    check(r.stdout != want.stdout and r.stderr == b"", "from the environment")
+    for spec in ("", "4", "sink=4", "sink=4,window=0", "sink=-1,window=8", "window=8", "sink=4,window=8,"):
+        r = run("--kv-sparse", spec)
+        check(r.returncode == 1 and b"sink=N,window=N" in r.stderr and r.stderr.count(b"\n") == 1, f"spec {spec!r}")
+    kv = lines(call("inspect", "-m", DEMO, "--json", "--kv-sparse", "sink=4,window=256"))[0]["kv"]
+    check(kv["sparse"] == {"sink": 4, "window": 256}, "inspect tells it")
+    check(kv["bytes_32k"] == 260 * kv["bytes_per_token"], "bytes of 32k")
+    gpt2 = os.path.join(ROOT, "test", "golden", "gpt2")
+    r = call("run", "-m", gpt2, "--kv-sparse", "sink=4,window=8", "--ids", "1,2")
+    check(r.returncode == 1 and b"learned" in r.stderr, "positions that are learned")
 
 
 def synth_writes_what_opens():

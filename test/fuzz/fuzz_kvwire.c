@@ -12,9 +12,9 @@
 
 enum { MODEL = 1 };
 
-static void feed(const char *type, const char *bytes, size_t len)
+static void feed(const char *type, bool sink, const char *bytes, size_t len)
 {
-    static const size_t windows[2] = {0, 18};
+    static const size_t windows[2] = {0, 18}, sinks[2] = {0, 5};
     const struct kv_limits lim = {.n_layers = 2,
                                   .n_kv = 1,
                                   .head_dim = 3,
@@ -23,7 +23,8 @@ static void feed(const char *type, const char *bytes, size_t len)
                                   .max_len = 48,
                                   .pool_tokens = 40,
                                   .block = 16,
-                                  .window = windows};
+                                  .window = windows,
+                                  .sink = sink ? sinks : NULL};
     struct kv c;
     struct err e;
     size_t n;
@@ -56,8 +57,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sum = kv_wire_sum(copy, size);
         memcpy(copy + 56, &sum, 8);
     }
-    feed("paged", copy, size);
-    feed("bmc", copy, size);
+    feed("paged", false, copy, size);
+    feed("bmc", false, copy, size);
+    feed("slab_pool", true, copy, size);
+    feed("dynamic", true, copy, size);
     free(copy);
     ASSERT(mem_live_blocks() == 0);
     return 0;

@@ -28,7 +28,7 @@ enum {
     AVX2_ATTN_GROUPS = (KERN_ATTN_ROWS + AVX2_ROWS - 1) / AVX2_ROWS,
     AVX2_ATTN_BLOCK = 6,    /* tiles that all groups score before the next */
     AVX2_ATTN_PIECE = 8192, /* bytes of values, in decoding; twice that for several groups */
-    AVX2_ATTN_LINE = 64,    /* of the caches */
+    AVX2_ATTN_LINE = 64,    /* of the caches; 16 tokens of a step in keys */
     AVX2_ATTN_LINES = 4,    /* of values asked for by a tile of weights; a tile has a multiple of them */
 };
 
@@ -71,7 +71,7 @@ AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, const struct avx2_
     for (int c = 0; c < AVX2_ATTN_REGS; c++)
         if (c < cols) {
             reg[c] = v + (size_t)c < 2 * g->t1 ? v + (size_t)c : 2 * g->t1 - 1;
-            k[c] = (const char *)o->a->k_tile[reg[c] / 2] + first + reg[c] % 2 * avx2_attn_lanes(kind);
+            k[c] = (const char *)o->a->k_tile[reg[c] / 2] + first + reg[c] % 2 * AVX2_ATTN_LANES;
         }
 }
 
@@ -104,10 +104,9 @@ AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2
 AVX2_INLINE void avx2_attn_dots(const struct avx2_attn *o, const struct avx2_group *g, size_t v, int rows,
                                 int cols, enum avx2_kind kind)
 {
-    const size_t line = KERN_TILE * avx2_attn_unit(kind) * avx2_attn_size(kind); /* 64, or 16 of int8 */
     const char *k[AVX2_ATTN_REGS], *next[AVX2_ATTN_REGS / 2 + 1];
     const float *q = o->q + g->row * AVX2_ATTN_Q;
-    size_t reg[AVX2_ATTN_REGS], units = kind == AVX2_I8 ? 4 : 1;
+    size_t reg[AVX2_ATTN_REGS];
     avx2_sums acc;
 
     avx2_attn_columns(o, g, v, cols, k, reg, kind);
@@ -130,16 +129,14 @@ AVX2_INLINE void avx2_attn_dots(const struct avx2_attn *o, const struct avx2_gro
                             ? _mm256_setzero_ps()
                             : _mm256_loadu_ps(o->p + (g->row + (size_t)r) * AVX2_ATTN_STRIDE + reg[c] * 8);
         }
-    for (size_t at = 0, end = o->dims / avx2_attn_unit(kind) * line; at < end;) {
+    for (size_t at = 0, end = o->dims / avx2_attn_unit(kind) * AVX2_ATTN_LINE; at < end;
+         at += AVX2_ATTN_LINE) {
         AVX2_UNROLL
         for (int i = 0; i < AVX2_ATTN_REGS / 2 + 1; i++)
             if (i < (cols + 1) / 2)
                 _mm_prefetch(next[i] + at, _MM_HINT_T1);
-        for (size_t u = 0; u < units; u++) {
-            avx2_attn_step(acc, k, at, q, AVX2_ATTN_Q, rows, cols, kind);
-            at += line;
-            q += avx2_attn_unit(kind);
-        }
+        avx2_attn_step(acc, k, at, q, AVX2_ATTN_Q, rows, cols, kind);
+        q += avx2_attn_unit(kind);
     }
     avx2_attn_put_dots(o, g, acc, reg, rows, cols, kind);
 }
@@ -278,7 +275,7 @@ AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_g
                                   size_t d, int rows, int cols, enum avx2_kind kind)
 {
     const size_t dp = o->a->dp, line = dp * avx2_attn_unit(kind) * avx2_attn_size(kind), piece = end - t;
-    const size_t wide = (size_t)cols * avx2_attn_lanes(kind); /* bytes of a step */
+    const size_t wide = (size_t)cols * AVX2_ATTN_LANES; /* bytes of a step */
     float *out = o->a->out + (o->row + g->row) * dp + d;
     const bool begin = t == g->t0;
     avx2_sums acc;
@@ -292,7 +289,7 @@ AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_g
                     acc[r][c] = begin ? _mm256_setzero_ps() : _mm256_loadu_ps(out + (size_t)r * dp + 8 * c);
         }
     for (; t < end; t++) {
-        const char *v = (const char *)o->a->v_tile[t] + d * avx2_attn_lanes(kind) / 8;
+        const char *v = (const char *)o->a->v_tile[t] + d * AVX2_ATTN_LANES / 8;
         const char *next = (const char *)o->a->v_tile[t + piece < o->t1 ? t + piece : t] +
                            d * KERN_TILE * avx2_attn_size(kind);
         const float *p = o->p + g->row * AVX2_ATTN_STRIDE + t * KERN_TILE;
@@ -303,7 +300,7 @@ AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_g
             AVX2_UNROLL
             for (int c = 0; c < AVX2_ATTN_REGS; c++)
                 if (c < cols) {
-                    b[c] = v + (size_t)c * avx2_attn_lanes(kind);
+                    b[c] = v + c * AVX2_ATTN_LANES;
                     if (c % 2 == 0 && wide >= AVX2_ATTN_LINE)
                         _mm_prefetch(next + (c + 2 <= cols ? c * 32 : c * 32 - 32), _MM_HINT_T1);
                 }

@@ -3,7 +3,7 @@
  *
  *   F32   a step is one element of fp32 as it lies
  *   BF16  two elements, pairs in 32-bit lanes: the even one shifted left by 16, the odd one masked in place
- *   I8    one element, bytes widened to int32 and converted
+ *   I8    four elements, fours in 32-bit lanes: each shifted to the top and back down, then converted
  * Tiles of sums are 1 row x 8 registers, 2 x 6, 3 x 4, 4 x 3, 5 x 2 or 6 x 2: more sums than the FMA's
  * latency needs (8), and what else is needed stays within 16 registers. Written for constant sizes and kinds.
  */
@@ -17,7 +17,10 @@
 
 enum avx2_kind { AVX2_F32, AVX2_BF16, AVX2_I8 };
 
-enum { AVX2_ATTN_REGS = 8 }; /* of the widest tile of sums */
+enum {
+    AVX2_ATTN_REGS = 8,   /* of the widest tile of sums */
+    AVX2_ATTN_LANES = 32, /* bytes of 8 lanes in memory */
+};
 
 typedef __m256 avx2_sums[AVX2_ROWS][AVX2_ATTN_REGS];
 
@@ -28,13 +31,7 @@ static const uint32_t avx2_attn_upper[1][8] __attribute__((aligned(32))) = {
 /* The dims of a row of keys, or tokens of values, that one step takes. */
 AVX2_INLINE size_t avx2_attn_unit(enum avx2_kind kind)
 {
-    return kind == AVX2_BF16 ? 2 : 1;
-}
-
-/* Bytes of 8 lanes in memory. */
-AVX2_INLINE size_t avx2_attn_lanes(enum avx2_kind kind)
-{
-    return kind == AVX2_I8 ? 8 : 32;
+    return kind == AVX2_F32 ? 1 : kind == AVX2_BF16 ? 2 : 4;
 }
 
 /* Bytes of an element of keys and values. */
@@ -43,18 +40,20 @@ AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
     return kind == AVX2_F32 ? 4 : kind == AVX2_BF16 ? 2 : 1;
 }
 
-/* Eight elements of keys or values; the upper half of pairs if UPPER. Volatile, like the other two steps
+/* Eight elements of keys or values, number PART of each lane. Volatile, like the other two steps
  * of the inner loops: their order is the one in which no more registers are needed than there are, and gcc
  * 12 left to itself finds others, that spill. */
-AVX2_INLINE __m256 avx2_attn_load(const char *b, bool upper, enum avx2_kind kind)
+AVX2_INLINE __m256 avx2_attn_load(const char *b, int part, enum avx2_kind kind)
 {
     __m256 w;
 
     if (kind == AVX2_I8)
-        __asm__ volatile("vpmovsxbd %1, %0\n\tvcvtdq2ps %0, %0" : "=x"(w) : "m"(*(const char(*)[8])b));
+        __asm__ volatile("vmovups %1, %0\n\tvpslld %2, %0, %0\n\tvpsrad $24, %0, %0\n\tvcvtdq2ps %0, %0"
+                         : "=x"(w)
+                         : "m"(*(const char(*)[32])b), "i"(24 - 8 * part));
     else if (kind == AVX2_F32)
         __asm__ volatile("vmovups %1, %0" : "=x"(w) : "m"(*(const char(*)[32])b));
-    else if (upper)
+    else if (part)
         __asm__ volatile("vmovaps %2, %0\n\tvandps %1, %0, %0"
                          : "=&x"(w)
                          : "m"(*(const char(*)[32])b), "m"(*avx2_attn_upper));
@@ -80,7 +79,7 @@ AVX2_INLINE void avx2_attn_fma(__m256 *acc, __m256 x, __m256 y)
 /* acc += x[row] x one element of each of the COLS columns b[c]; x[row] are AVX2_ATTN_Q or AVX2_ATTN_STRIDE
  * floats apart. Keeps in registers whatever is fewer, the row's elements or the columns'. */
 AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at, const float *x,
-                                 size_t stride, bool upper, int rows, int cols, enum avx2_kind kind)
+                                 size_t stride, int part, int rows, int cols, enum avx2_kind kind)
 {
     __m256 w[4], one;
 
@@ -88,7 +87,7 @@ AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at,
         AVX2_UNROLL
         for (int c = 0; c < 4; c++)
             if (c < cols)
-                w[c] = avx2_attn_load(b[c] + at, upper, kind);
+                w[c] = avx2_attn_load(b[c] + at, part, kind);
         AVX2_UNROLL
         for (int r = 0; r < AVX2_ROWS; r++) {
             if (r >= rows)
@@ -109,7 +108,7 @@ AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at,
     for (int c = 0; c < AVX2_ATTN_REGS; c++) {
         if (c >= cols)
             break;
-        one = avx2_attn_load(b[c] + at, upper, kind);
+        one = avx2_attn_load(b[c] + at, part, kind);
         AVX2_UNROLL
         for (int r = 0; r < 4; r++)
             if (r < rows)
@@ -129,6 +128,12 @@ AVX2_INLINE void avx2_attn_outer(avx2_sums acc, const char *const *b, size_t at,
     AVX2_ATTN_ROW43(1, DIM, "3", "4", "5") \
     AVX2_ATTN_ROW43(2, DIM, "6", "7", "8") \
     AVX2_ATTN_ROW43(3, DIM, "9", "10", "11")
+#define AVX2_ATTN_BYTES43(SHIFT)                                                     \
+    "vmovups %[b0], %%ymm12\n\tvmovups %[b1], %%ymm13\n\tvmovups %[b2], %%ymm14\n\t" \
+    "vpslld $" SHIFT ", %%ymm12, %%ymm12\n\tvpslld $" SHIFT ", %%ymm13, %%ymm13\n\t" \
+    "vpslld $" SHIFT ", %%ymm14, %%ymm14\n\tvpsrad $24, %%ymm12, %%ymm12\n\t"        \
+    "vpsrad $24, %%ymm13, %%ymm13\n\tvpsrad $24, %%ymm14, %%ymm14\n\t"               \
+    "vcvtdq2ps %%ymm12, %%ymm12\n\tvcvtdq2ps %%ymm13, %%ymm13\n\tvcvtdq2ps %%ymm14, %%ymm14\n\t"
 #define AVX2_ATTN_ASM43(CODE)                                                                              \
     __asm__(CODE                                                                                           \
             : "+x"(acc[0][0]), "+x"(acc[0][1]), "+x"(acc[0][2]), "+x"(acc[1][0]), "+x"(acc[1][1]),         \
@@ -147,9 +152,8 @@ AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at
             "vmovups %[b0], %%ymm12\n\tvmovups %[b1], %%ymm13\n\tvmovups %[b2], %%ymm14\n\t" AVX2_ATTN_ROWS43(
                 0));
     else if (kind == AVX2_I8)
-        AVX2_ATTN_ASM43("vpmovsxbd %[b0], %%ymm12\n\tvpmovsxbd %[b1], %%ymm13\n\tvpmovsxbd %[b2], %%ymm14\n\t"
-                        "vcvtdq2ps %%ymm12, %%ymm12\n\tvcvtdq2ps %%ymm13, %%ymm13\n\t"
-                        "vcvtdq2ps %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(0));
+        AVX2_ATTN_ASM43(AVX2_ATTN_BYTES43("24") AVX2_ATTN_ROWS43(0) AVX2_ATTN_BYTES43("16") AVX2_ATTN_ROWS43(
+            1) AVX2_ATTN_BYTES43("8") AVX2_ATTN_ROWS43(2) AVX2_ATTN_BYTES43("0") AVX2_ATTN_ROWS43(3));
     else
         AVX2_ATTN_ASM43(
             "vmovups %[b0], %%ymm12\n\tvmovups %[b1], %%ymm13\n\tvmovups %[b2], %%ymm14\n\t"
@@ -160,7 +164,7 @@ AVX2_INLINE void avx2_attn_step43(avx2_sums acc, const char *const *b, size_t at
                    "vandps %[b2], %%ymm14, %%ymm14\n\t" AVX2_ATTN_ROWS43(1));
 }
 
-/* A step: the element x, and for pairs also the one that follows. */
+/* A step: the element x, and of pairs and fours also those that follow. */
 AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, const float *x, size_t stride,
                                 int rows, int cols, enum avx2_kind kind)
 {
@@ -168,9 +172,10 @@ AVX2_INLINE void avx2_attn_step(avx2_sums acc, const char *const *b, size_t at, 
         avx2_attn_step43(acc, b, at, x, stride, kind);
         return;
     }
-    avx2_attn_outer(acc, b, at, x, stride, false, rows, cols, kind);
-    if (kind == AVX2_BF16)
-        avx2_attn_outer(acc, b, at, x + 1, stride, true, rows, cols, kind);
+    AVX2_UNROLL
+    for (int part = 0; part < 4; part++)
+        if ((size_t)part < avx2_attn_unit(kind))
+            avx2_attn_outer(acc, b, at, x + part, stride, part, rows, cols, kind);
 }
 
 #endif

@@ -1,56 +1,75 @@
 /* avx512_attn.h - one chunk of attention in 512-bit rows: scores, softmax, weighted values, for
  * at most 12 rows at a time.
  *
- *   scores  a tile of 16 tokens is one zmm of scores a row: no horizontal sums. Up to 4 rows x 4 tiles (so
- *           that a lone row has four chains to hide the latency in), else 12 rows x 2 tiles; q is copied as
- *           the gemms copy A
+ *   scores  a tile of 16 tokens is one zmm of scores a row: no horizontal sums
  *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; then p as words for the third phase
- *   values  up to 4 rows x 64 dims, else 12 rows x 32 dims; tokens ascending through all tiles of the chunk
+ *   values  tokens ascending through all tiles of the chunk
+ *
+ * A query row becomes one row of words, or two (avx512_attn_parts.h): 12 rows of words x 2 zmm, or up to 4 x
+ * 4, so that a lone row has four chains to hide the latency in.
  *
  * Tiles that none of the rows sees are skipped; a token that one row does not see weighs +0 there, which
- * changes no sum but the sign of a zero, and the "+ 0" at the end takes that away. While scores are computed
- * the values of the same tiles and the keys of the next are asked for: a decoding step reads them from
- * memory, once.
+ * changes no sum but the sign of a zero, and the "+ 0" at the end takes that away.
+ *
+ * A decoding step reads keys and values from memory, once, and arithmetic must not wait for it. Every phase
+ * asks for what is read some tiles later, first the chunk's keys, then its values, then the keys that come
+ * next (kern_attn.next), as many lines as it reads itself. The order is that of memory: four tiles side by
+ * side are more streams than the hardware follows by itself (25 GB/s where one stream gave 43).
  */
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H
 
-#include "kern/avx512/avx512_tile.h"
+#include "kern/avx512/avx512_attn_parts.h"
 
-enum {
-    AVX512_ATTN_STRIDE = KERN_CHUNK, /* words between rows of the scratch */
-};
-
-/* Up to 12 rows of one call, and the tiles [t0, t1) that they see. */
-struct avx512_attn {
-    const struct kern_attn *a;
-    size_t row, rows, t0, t1;
-    uint32_t *q; /* AVX512_ROWS x AVX512_STRIDE words of q */
-    float *s;    /* scratch: scores, then weights [rows][KERN_CHUNK] */
-    uint32_t *p; /* scratch: weights as words of A, AVX512_ATTN_STRIDE apart; may be s */
-};
-
-/* Bytes of a tile of keys in a step, and of 16 dims of values: 16 floats, 16 pairs or 16 int8. */
-SIMD512_INLINE size_t avx512_attn_line(enum avx512_kind kind)
+/* Tile number I of what is read one after the other: keys from t0 on, values, the keys that come next. */
+SIMD512_INLINE const char *avx512_attn_ahead(const struct avx512_attn *o, size_t i)
 {
-    return kind == AVX512_I8 ? 16 : 64;
+    size_t n = o->t1 - o->t0;
+
+    if (i < n)
+        return o->a->k_tile[o->t0 + i];
+    if (i < 2 * n)
+        return o->a->v_tile[o->t0 + i - n];
+    return i < 2 * n + o->a->n_next ? o->a->next[i - 2 * n] : o->a->v_tile[o->t1 - 1];
 }
 
-/* The scales of a tile of int8, behind its bytes. */
-SIMD512_INLINE __m512 avx512_attn_scales(const void *tile, size_t dp)
+/* The second phase reads nothing: it asks for as many tiles of values more, a few lines with each tile of
+ * weights. */
+SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
-    return _mm512_loadu_ps((const int8_t *)tile + KERN_TILE * dp);
+    size_t steps = o->rows * (o->t1 - o->t0), lines = o->lead * o->tile_bytes / 64;
+
+    o->far = o->t1 - o->t0 + o->lead;
+    o->far_end = o->far + o->lead;
+    o->at = avx512_attn_ahead(o, o->far);
+    o->left = o->tile_bytes;
+    o->lines = steps ? (lines + steps - 1) / steps : 0;
 }
 
-/* Adds the dims [d, d + n) to the dot products of ROWS rows with the tiles [t, t + cols), or begins them. */
-SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size_t d, size_t n, bool begin,
-                                     int rows, int cols, enum avx512_kind kind)
+SIMD512_INLINE void avx512_attn_look_ahead(struct avx512_attn *o)
+{
+    for (size_t i = 0; i < o->lines && o->far < o->far_end; i++) {
+        _mm_prefetch(o->at, _MM_HINT_T0);
+        o->at += 64;
+        o->left -= 64;
+        if (o->left == 0) {
+            o->at = avx512_attn_ahead(o, ++o->far);
+            o->left = o->tile_bytes;
+        }
+    }
+}
+
+/* The first phase: dot products of ROWS rows of words, which begin with query row R, with the tiles [t, t +
+ * cols). */
+SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size_t t, int rows, int cols,
+                                     enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
-    const char *k[AVX512_COLS], *v[AVX512_COLS], *next[AVX512_COLS];
-    const uint32_t *q = o->q;
-    float *s = o->s + t * KERN_TILE;
-    size_t unit = avx512_tile_unit(kind), at = d / unit * avx512_attn_line(kind);
+    const char *k[AVX512_COLS];
+    const int parts = avx512_attn_q_parts(kind);
+    const uint32_t *q = o->q + r * AVX512_STRIDE;
+    const size_t line = AVX512_ATTN_LINE, steps = o->a->dp / avx512_tile_unit(kind);
+    size_t at = 0;
 
     /* Columns beyond the last tile repeat it and are not stored. */
     SIMD512_UNROLL
@@ -59,134 +78,176 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, size
             size_t mine = t + (size_t)c < o->t1 ? t + (size_t)c : o->t1 - 1;
 
             k[c] = o->a->k_tile[mine];
-            v[c] = o->a->v_tile[mine];
-            next[c] = o->a->k_tile[mine + (size_t)cols < o->t1 ? mine + (size_t)cols : mine];
             SIMD512_UNROLL
-            for (int r = 0; r < AVX512_ROWS; r++)
-                if (r < rows)
-                    acc[r][c] = !begin && t + (size_t)c < o->t1
-                                    ? _mm512_loadu_ps(s + r * AVX512_ATTN_STRIDE + c * KERN_TILE)
-                                    : _mm512_setzero_ps();
+            for (int i = 0; i < AVX512_ROWS; i++)
+                if (i < rows)
+                    acc[i][c] = avx512_attn_begin(o, r, i, kind);
         }
-    for (size_t i = 0; i < n; i += unit) {
-        SIMD512_UNROLL
-        for (int c = 0; c < AVX512_COLS; c++)
-            if (c < cols) {
-                _mm_prefetch(v[c] + at, _MM_HINT_T1);
-                _mm_prefetch(next[c] + at, _MM_HINT_T0);
-            }
-        avx512_tile_step(acc, q, AVX512_STRIDE, k, at, rows, cols, kind);
-        q += avx512_tile_words(kind);
-        at += avx512_attn_line(kind);
+    SIMD512_LOOP
+    for (int tile = 0; tile < cols; tile++) {
+        const char *ahead = avx512_attn_ahead(o, t - o->t0 + (size_t)tile + o->lead);
+
+        if (avx512_attn_is_i8(kind))
+            _mm_prefetch(ahead + steps * line, _MM_HINT_T0);
+
+        SIMD512_LOOP
+        for (size_t i = 0; i < steps / (size_t)cols; i++, at += line, ahead += (size_t)cols * line) {
+            SIMD512_UNROLL
+            for (int c = 0; c < AVX512_COLS; c++)
+                if (c < cols)
+                    _mm_prefetch(ahead + (size_t)c * line, _MM_HINT_T0);
+            avx512_tile_step(acc, q, AVX512_STRIDE / (size_t)parts, k, at, rows, cols, kind);
+            q += avx512_tile_words(kind);
+        }
     }
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
-        if (c < cols) {
-            if (t + (size_t)c < o->t1) {
-                SIMD512_UNROLL
-                for (int r = 0; r < AVX512_ROWS; r++)
-                    if (r < rows)
-                        _mm512_storeu_ps(s + r * AVX512_ATTN_STRIDE + c * KERN_TILE, acc[r][c]);
-            }
+        if (c < cols && t + (size_t)c < o->t1) {
+            __m512 scales = _mm512_setzero_ps();
+
+            if (avx512_attn_is_i8(kind))
+                scales = avx512_attn_scales(k[c], o->a->dp);
+            SIMD512_UNROLL
+            for (int i = 0; i < AVX512_ROWS; i += parts)
+                if (i + parts <= rows) {
+                    size_t row = r + (size_t)(i / parts);
+                    __m512 s = avx512_attn_dot(o, row, acc[i][c], acc[i + parts - 1][c], kind);
+
+                    if (avx512_attn_is_i8(kind))
+                        s = _mm512_mul_ps(s, scales);
+                    _mm512_storeu_ps(o->s + row * KERN_CHUNK + (t + (size_t)c) * KERN_TILE, s);
+                }
         }
 }
 
-/* out[rows, cols * 16 dims from dim d] = sum over the tokens of p x v. */
-SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, int rows, int cols,
+/* One step of the third phase: the tokens of one word of P, or of two or four. */
+SIMD512_INLINE void avx512_attn_weighted(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *p,
+                                         const char *const *v, size_t at, const char *ahead, int rows,
+                                         int cols, enum avx512_kind kind)
+{
+    SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols)
+            _mm_prefetch(ahead + (size_t)c * 64, _MM_HINT_T0);
+    avx512_tile_step(acc, p, KERN_CHUNK / (size_t)avx512_attn_p_parts(kind), v, at, rows, cols,
+                     avx512_attn_p_kind(kind));
+}
+
+/* The third: out[query rows from R, cols * 16 dims from dim d] = sum over the tokens of p x v. */
+SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t r, size_t d, int rows, int cols,
                                        enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
-    size_t line = o->a->dp / 16 * avx512_attn_line(kind), unit = avx512_tile_unit(kind),
-           words = avx512_tile_words(kind);
-    const uint32_t *p = o->p + o->t0 * (KERN_TILE / unit) * words;
-    float *out = o->a->out + o->row * o->a->dp + d;
+    const int parts = avx512_attn_p_parts(kind);
+    const enum avx512_kind by = avx512_attn_p_kind(kind);
+    const size_t unit = avx512_tile_unit(by), words = avx512_tile_words(by), line = o->a->dp / 16 * 64;
+    const uint32_t *p = o->p + r * KERN_CHUNK + o->t0 * (KERN_TILE / unit) * words;
 
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows)
+    for (int i = 0; i < AVX512_ROWS; i++)
+        if (i < rows)
             SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols)
-            acc[r][c] = _mm512_setzero_ps();
+            acc[i][c] = _mm512_setzero_ps();
     for (size_t t = o->t0; t < o->t1; t++) {
-        const char *v[AVX512_COLS];
+        const char *v[AVX512_COLS], *ahead = avx512_attn_ahead(o, o->t1 - 2 * o->t0 + t + 2 * o->lead);
 
         SIMD512_UNROLL
         for (int c = 0; c < AVX512_COLS; c++)
             if (c < cols)
-                v[c] = (const char *)o->a->v_tile[t] + (d / 16 + (size_t)c) * avx512_attn_line(kind);
+                v[c] = (const char *)o->a->v_tile[t] + (d / 16 + (size_t)c) * 64;
+        if (avx512_attn_is_i8(kind) && d == 0)
+            _mm_prefetch(ahead + o->a->dp * KERN_TILE, _MM_HINT_T0);
+        ahead += d * 4;
+        if (by == AVX512_I8_VALS) {
+            SIMD512_UNROLL
+            for (size_t i = 0; i < KERN_TILE / 4; i++, p++, ahead += line)
+                avx512_attn_weighted(acc, p, v, i * line, ahead, rows, cols, kind);
+            continue;
+        }
         SIMD512_LOOP
-        for (size_t i = 0, at = 0; i < KERN_TILE; i += unit, at += line, p += words)
-            avx512_tile_step(acc, p, AVX512_ATTN_STRIDE, v, at, rows, cols, kind);
+        for (size_t i = 0; i < KERN_TILE / unit; i++, p += words, ahead += line)
+            avx512_attn_weighted(acc, p, v, i * line, ahead, rows, cols, kind);
     }
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows)
+    for (int i = 0; i < AVX512_ROWS; i += parts)
+        if (i + parts <= rows) {
+            size_t row = r + (size_t)(i / parts);
+            float *out = o->a->out + (o->row + row) * o->a->dp + d;
+
             SIMD512_UNROLL
-    for (int c = 0; c < AVX512_COLS; c++)
-        if (c < cols)
-            _mm512_storeu_ps(out + (size_t)r * o->a->dp + c * 16,
-                             _mm512_add_ps(acc[r][c], _mm512_setzero_ps()));
+            for (int c = 0; c < AVX512_COLS; c++)
+                if (c < cols)
+                    _mm512_storeu_ps(out + c * 16, _mm512_add_ps(avx512_attn_sum(o, row, acc[i][c],
+                                                                                 acc[i + parts - 1][c], kind),
+                                                                 _mm512_setzero_ps()));
+        }
 }
 
 /* Lanes of the tile of tokens from J on that a row seeing [lo, hi) sees. */
 SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
 {
-    __mmask16 below = simd512_head(lo > j ? lo - j : 0), end = simd512_head(hi > j ? hi - j : 0);
+    __mmask16 below, end;
 
+    if (lo <= j && j + KERN_TILE <= hi)
+        return SIMD512_ALL;
+    below = simd512_head(lo > j ? lo - j : 0);
+    end = simd512_head(hi > j ? hi - j : 0);
     return (__mmask16)(end & ~below);
 }
 
-/* Stores the weights of one tile as words of A. */
-SIMD512_INLINE void avx512_attn_put(uint32_t *p, size_t j, __m512 w, enum avx512_kind kind)
+/* Scores in place of the dots S of the tokens [from, to) where they are more than a positive factor away. */
+SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t from, size_t to)
 {
-    if (kind == AVX512_F32 || kind == AVX512_I8)
-        _mm512_storeu_ps(p + j, w);
-    else if (kind == AVX512_WIDE)
-        _mm512_storeu_si512(p + j, _mm512_slli_epi32(simd512_round_bf16(w), 16));
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-    else
-        _mm256_storeu_si256((__m256i *)(void *)(p + j / 2), simd512_flush_bf16(w));
-#endif
+    const __m512 scale = _mm512_set1_ps(a->scale), cap = _mm512_set1_ps(a->softcap);
+
+    for (size_t j = from; j < to; j += KERN_TILE) {
+        __m512 x = _mm512_mul_ps(scale, _mm512_loadu_ps(s + j));
+
+        if (a->softcap > 0)
+            x = _mm512_mul_ps(cap, simd512_tanh(_mm512_div_ps(x, cap)));
+        _mm512_storeu_ps(s + j, x);
+    }
 }
 
-/* The second phase for row R of the tile: its dot products become weights. */
-SIMD512_INLINE void avx512_attn_weigh(const struct avx512_attn *o, size_t r, enum avx512_kind kind)
+/* The second phase for row R of the tile: its dots become weights. The largest dot times a positive scale is
+ * the largest score, for rounding keeps the order. */
+SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, enum avx512_kind kind)
 {
     const struct kern_attn *a = o->a;
     size_t lo = (size_t)a->lo[o->row + r], hi = (size_t)a->hi[o->row + r];
-    float *s = o->s + r * AVX512_ATTN_STRIDE;
-    uint32_t *p = o->p + r * AVX512_ATTN_STRIDE;
-    __m512 top = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps(), x;
-    float max;
+    const size_t from = o->t0 * KERN_TILE, to = o->t1 * KERN_TILE;
+    float *s = o->s + r * KERN_CHUNK, max, by = a->scale;
+    __m512 top = _mm512_set1_ps(-INFINITY), most = _mm512_setzero_ps(), sum = _mm512_setzero_ps(), x;
 
-    for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE) {
-        x = _mm512_loadu_ps(s + j);
-        if (kind == AVX512_I8)
-            x = _mm512_mul_ps(x, avx512_attn_scales(a->k_tile[j / KERN_TILE], a->dp));
-        x = _mm512_mul_ps(_mm512_set1_ps(a->scale), x);
-        if (a->softcap > 0)
-            x = _mm512_mul_ps(_mm512_set1_ps(a->softcap),
-                              simd512_tanh(_mm512_div_ps(x, _mm512_set1_ps(a->softcap))));
-        _mm512_storeu_ps(s + j, x);
-        top = _mm512_mask_max_ps(top, avx512_attn_mask(j, lo, hi), x, top);
+    if (a->softcap > 0 || !(by > 0)) {
+        avx512_attn_cap(a, s, from, to);
+        by = 1;
     }
-    max = simd512_fold_max(top) + 0.0f;
-    for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE) {
-        x = simd512_exp(_mm512_sub_ps(_mm512_loadu_ps(s + j), _mm512_set1_ps(max)));
+    for (size_t j = from; j < to; j += KERN_TILE)
+        top = _mm512_mask_max_ps(top, avx512_attn_mask(j, lo, hi), _mm512_loadu_ps(s + j), top);
+    max = by * simd512_fold_max(top) + 0.0f;
+    for (size_t j = from; j < to; j += KERN_TILE) {
+        avx512_attn_look_ahead(o);
+        x = _mm512_mul_ps(_mm512_set1_ps(by), _mm512_loadu_ps(s + j));
+        x = simd512_exp_low(_mm512_sub_ps(x, _mm512_set1_ps(max)));
         x = _mm512_maskz_mov_ps(avx512_attn_mask(j, lo, hi), x);
         sum = _mm512_add_ps(sum, x);
-        if (kind == AVX512_I8)
+        if (avx512_attn_is_i8(kind))
             x = _mm512_mul_ps(x, avx512_attn_scales(a->v_tile[j / KERN_TILE], a->dp));
-        avx512_attn_put(p, j, x, kind);
+        most = _mm512_max_ps(x, most);
+        avx512_attn_put(o, r, j, x, kind);
     }
     a->max[o->row + r] = max;
     a->sum[o->row + r] = simd512_fold_add(sum);
+    if (kind == AVX512_I8_KEYS)
+        avx512_attn_put_fours(o, r, simd512_fold_max(most));
 }
 
-/* The micro-kernels of a kind: [rows - 1]. */
-typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t, size_t d, size_t n, bool begin);
-typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t d);
+/* The micro-kernels of a kind: [rows of words - 1]. */
+typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t r, size_t t);
+typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t r, size_t d);
 
 struct avx512_attn_micro {
     avx512_attn_dots_fn *dots[AVX512_ROWS];     /* 4 tiles up to 4 rows, then 2 */
@@ -194,18 +255,18 @@ struct avx512_attn_micro {
     avx512_attn_values_fn *narrow[AVX512_ROWS]; /* 16 dims */
 };
 
-#define AVX512_ATTN_FN(rows, kind)                                                                 \
-    static void dots_##rows(const struct avx512_attn *o, size_t t, size_t d, size_t n, bool begin) \
-    {                                                                                              \
-        avx512_attn_dots(o, t, d, n, begin, rows, rows <= 4 ? 4 : 2, kind);                        \
-    }                                                                                              \
-    static void values_##rows(const struct avx512_attn *o, size_t d)                               \
-    {                                                                                              \
-        avx512_attn_values(o, d, rows, rows <= 4 ? 4 : 2, kind);                                   \
-    }                                                                                              \
-    static void narrow_##rows(const struct avx512_attn *o, size_t d)                               \
-    {                                                                                              \
-        avx512_attn_values(o, d, rows, 1, kind);                                                   \
+#define AVX512_ATTN_FN(rows, kind)                                             \
+    static void dots_##rows(const struct avx512_attn *o, size_t r, size_t t)   \
+    {                                                                          \
+        avx512_attn_dots(o, r, t, rows, rows <= 4 ? 4 : 2, kind);              \
+    }                                                                          \
+    static void values_##rows(const struct avx512_attn *o, size_t r, size_t d) \
+    {                                                                          \
+        avx512_attn_values(o, r, d, rows, rows <= 4 ? 4 : 2, kind);            \
+    }                                                                          \
+    static void narrow_##rows(const struct avx512_attn *o, size_t r, size_t d) \
+    {                                                                          \
+        avx512_attn_values(o, r, d, rows, 1, kind);                            \
     }
 #define AVX512_ATTN_LIST(f)                                                                   \
     {                                                                                         \
@@ -227,65 +288,43 @@ struct avx512_attn_micro {
     static const struct avx512_attn_micro micro = {AVX512_ATTN_LIST(dots), AVX512_ATTN_LIST(values), \
                                                    AVX512_ATTN_LIST(narrow)}
 
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-/* Pairs of the dims [d, d + n) of q as words: rounded, or (LOW) what rounding took away, rounded. */
-SIMD512_INLINE void avx512_attn_split(const struct avx512_attn *o, size_t d, size_t n, bool low)
+/* Query rows at a time, in equal shares, where each is PARTS rows of words. */
+SIMD512_INLINE size_t avx512_attn_share(size_t rows, size_t parts)
 {
-    for (size_t r = 0; r < o->rows; r++) {
-        const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp + d;
-        uint32_t *to = o->q + r * AVX512_STRIDE;
+    size_t shares = (rows * parts + AVX512_ROWS - 1) / AVX512_ROWS;
 
-        for (size_t i = 0; i < n; i += 16) {
-            __m512 x = _mm512_loadu_ps(q + i);
-            __m512i h = simd512_round_bf16(x);
-
-            if (low)
-                h = simd512_round_bf16(_mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(h, 16))));
-            _mm256_storeu_si256((__m256i *)(void *)(to + i / 2), _mm512_cvtepi32_epi16(h));
-        }
-    }
-}
-#endif
-
-/* The first phase: all dims of q, in bf16 dots once rounded and once the rest. */
-SIMD512_INLINE void avx512_attn_scores(const struct avx512_attn *o, const struct avx512_attn_micro *micro,
-                                       enum avx512_kind kind)
-{
-    size_t dp = o->a->dp, wide = o->rows <= 4 ? 4 : 2;
-    size_t most = AVX512_WORDS / avx512_tile_words(kind) * avx512_tile_unit(kind);
-
-    for (int low = 0; low < (kind == AVX512_DOT ? 2 : 1); low++)
-        for (size_t d = 0; d < dp; d += most) {
-            size_t n = dp - d < most ? dp - d : most;
-
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-            if (kind == AVX512_DOT)
-                avx512_attn_split(o, d, n, low);
-            else
-#endif
-                avx512_tile_fill(o->q, o->a->q, dp, o->row, o->rows, d, n, AVX512_F32);
-            for (size_t t = o->t0; t < o->t1; t += wide)
-                micro->dots[o->rows - 1](o, t, d, n, low == 0 && d == 0);
-        }
+    return (rows + shares - 1) / shares;
 }
 
 /* All three phases for the rows of O. */
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
                                      enum avx512_kind kind)
 {
-    size_t dp = o->a->dp, wide = o->rows <= 4 ? 4 : 2;
+    size_t dp = o->a->dp, parts = (size_t)avx512_attn_q_parts(kind), n, step;
 
-    avx512_attn_scores(o, micro, kind);
+    for (size_t r = 0; r < o->rows; r++)
+        avx512_attn_fill(o, r, kind);
+    step = avx512_attn_share(o->rows, parts);
+    for (size_t r = 0; r < o->rows; r += step) {
+        n = (o->rows - r < step ? o->rows - r : step) * parts;
+        for (size_t t = o->t0; t < o->t1; t += n <= 4 ? 4 : 2)
+            micro->dots[n - 1](o, r, t);
+    }
+    if (o->t0 < o->t1)
+        avx512_attn_look(o);
     for (size_t r = 0; r < o->rows; r++)
         avx512_attn_weigh(o, r, kind);
-    for (size_t d = 0; d < dp;) {
-        if (dp - d >= wide * 16) {
-            micro->values[o->rows - 1](o, d);
-            d += wide * 16;
-        } else {
-            micro->narrow[o->rows - 1](o, d);
-            d += 16;
-        }
+    parts = (size_t)avx512_attn_p_parts(kind);
+    step = avx512_attn_share(o->rows, parts);
+    for (size_t r = 0; r < o->rows; r += step) {
+        size_t d = 0, wide;
+
+        n = (o->rows - r < step ? o->rows - r : step) * parts;
+        wide = n <= 4 ? 64 : 32;
+        for (; dp - d >= wide; d += wide)
+            micro->values[n - 1](o, r, d);
+        for (; d < dp; d += 16)
+            micro->narrow[n - 1](o, r, d);
     }
 }
 
@@ -294,10 +333,13 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
 {
     _Alignas(64) uint32_t q[AVX512_ROWS * AVX512_STRIDE];
     struct avx512_attn o = {.a = a, .q = q, .s = a->scratch, .p = (uint32_t *)(void *)a->scratch};
+    const size_t most = avx512_attn_is_i8(kind) ? AVX512_ATTN_LEAD_I8 : AVX512_ATTN_LEAD;
     size_t tiles = (a->m + AVX512_ROWS - 1) / AVX512_ROWS;
 
     if (kind != AVX512_F32 && kind != AVX512_I8)
         o.p += KERN_ATTN_ROWS * KERN_CHUNK;
+    o.tile_bytes = a->dp * (KERN_TILE * 4 / avx512_tile_unit(kind));
+    o.lead = o.tile_bytes < most ? most / o.tile_bytes : 1;
     for (size_t i = 0; i < tiles; i++) {
         int32_t lo = INT32_MAX, hi = 0;
 

@@ -6,11 +6,13 @@
  *   B   columns of one zmm each, read where they lie
  *   acc one fp32 accumulator an element; a step adds k (or the pair k, k + 1) to each: the canonical order
  *
- * A step takes     words of A   from B, a zmm            arithmetic
- *   AVX512_F32     1, a float   16 floats                fma
- *   AVX512_WIDE    2, floats    16 pairs of bf16         widen, fma even k, fma odd k
- *   AVX512_DOT     1, a pair    16 pairs of bf16         vdpbf16ps
- *   AVX512_I8      1, a float   16 int8 (16 bytes)       widen to float, fma
+ * A step takes      words of A    from B, a zmm       arithmetic
+ *   AVX512_F32      1, a float    16 floats           fma
+ *   AVX512_WIDE     2, floats     16 pairs of bf16    widen, fma even k, fma odd k
+ *   AVX512_DOT      1, a pair     16 pairs of bf16    vdpbf16ps
+ *   AVX512_I8       4, floats     16 fours of int8    widen to float, 4 fma, k ascending
+ *   AVX512_I8_KEYS  1, int8 x 4   16 fours of int8    vpdpbusd of b + 128; sums are int32
+ *   AVX512_I8_VALS  1, uint8 x 4  16 fours of int8    vpdpbusd; sums are int32
  * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over rows
  * and columns run to the largest size and test for the real one inside: clang unrolls before it inlines, and
  * would leave the accumulators in memory if the count were not a constant already in the inlined function.
@@ -20,11 +22,12 @@
 
 #include "kern/simd512.h"
 
-enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT, AVX512_I8 };
+enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT, AVX512_I8, AVX512_I8_KEYS, AVX512_I8_VALS };
 
 enum {
     AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
     AVX512_COLS = 8,  /* of the widest */
+    AVX512_PARTS = 4, /* words of a step, at most */
     AVX512_WORDS = 512,                /* of a row of A, at most, in a fill */
     AVX512_STRIDE = AVX512_WORDS + 16, /* words from row to row; 33 cache lines */
 };
@@ -32,12 +35,12 @@ enum {
 /* Elements of A in a step, and words. */
 SIMD512_INLINE size_t avx512_tile_unit(enum avx512_kind kind)
 {
-    return kind == AVX512_F32 || kind == AVX512_I8 ? 1 : 2;
+    return kind == AVX512_F32 ? 1 : kind == AVX512_WIDE || kind == AVX512_DOT ? 2 : 4;
 }
 
 SIMD512_INLINE size_t avx512_tile_words(enum avx512_kind kind)
 {
-    return kind == AVX512_WIDE ? 2 : 1;
+    return kind == AVX512_WIDE ? 2 : kind == AVX512_I8 ? 4 : 1;
 }
 
 /* N elements at A to words: floats as they are. */
@@ -88,7 +91,7 @@ SIMD512_INLINE void avx512_tile_fill(uint32_t *words, const void *a, size_t lda,
                                      size_t k, size_t n, enum avx512_kind kind)
 {
     for (size_t r = row; r < row + rows; r++, words += AVX512_STRIDE) {
-        if (kind == AVX512_F32 || kind == AVX512_I8)
+        if (kind == AVX512_F32)
             avx512_tile_fill_f32(words, (const float *)a + r * lda + k, n);
         else if (kind == AVX512_DOT)
             avx512_tile_fill_dot(words, (const uint16_t *)a + r * lda + k, n);
@@ -97,44 +100,46 @@ SIMD512_INLINE void avx512_tile_fill(uint32_t *words, const void *a, size_t lda,
     }
 }
 
-/* One fma, or one dot of pairs. */
+/* One fma, or one dot of pairs or of fours. */
 SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx512_kind kind)
 {
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
     if (kind == AVX512_DOT)
         return simd512_dot(acc, a, b);
+    if (kind == AVX512_I8_KEYS)
+        return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(acc), b, a));
+    if (kind == AVX512_I8_VALS)
+        return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(acc), a, b));
 #endif
     (void)kind;
     return _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), acc);
 }
 
-/* One zmm of B; pairs are widened to the even ones, returned, and the odd ones. */
-SIMD512_INLINE __m512i avx512_tile_load(const char *b, __m512i *odd, enum avx512_kind kind)
+/* One zmm of B as word PART of A meets it: widened, or as it lies. */
+SIMD512_INLINE __m512i avx512_tile_load(const char *b, int part, enum avx512_kind kind)
 {
-    __m512i v;
+    __m512i v = _mm512_loadu_si512(b);
 
+    if (kind == AVX512_WIDE)
+        return part ? _mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000u)) : _mm512_slli_epi32(v, 16);
     if (kind == AVX512_I8) {
-        v = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)b));
-        return _mm512_castps_si512(_mm512_cvtepi32_ps(v));
+        v = part == 3 ? v : _mm512_slli_epi32(v, (unsigned)(24 - 8 * part));
+        return _mm512_castps_si512(_mm512_cvtepi32_ps(_mm512_srai_epi32(v, 24)));
     }
-    v = _mm512_loadu_si512(b);
-    if (kind != AVX512_WIDE)
-        return v;
-    *odd = _mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000u));
-    return _mm512_slli_epi32(v, 16);
+    return kind == AVX512_I8_KEYS ? _mm512_xor_si512(v, _mm512_set1_epi32((int)0x80808080u)) : v;
 }
 
-/* A step with the columns of B in registers, row after row: for more rows than columns. */
+/* A part of a step with the columns of B in registers, row after row: for more rows than columns. */
 SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
-                                     const char *const *b, size_t at, int rows, int cols,
+                                     const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
 {
-    __m512i even[AVX512_COLS], odd[AVX512_COLS], w;
+    __m512i v[AVX512_COLS], w;
 
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols)
-            even[c] = avx512_tile_load(b[c] + at, &odd[c], kind);
+            v[c] = avx512_tile_load(b[c] + at, part, kind);
     SIMD512_UNROLL
     for (int r = 0; r < AVX512_ROWS; r++)
         if (r < rows) {
@@ -142,42 +147,29 @@ SIMD512_INLINE void avx512_tile_tall(__m512 acc[AVX512_ROWS][AVX512_COLS], const
             SIMD512_UNROLL
             for (int c = 0; c < AVX512_COLS; c++)
                 if (c < cols)
-                    acc[r][c] = avx512_tile_add(acc[r][c], w, even[c], kind);
-            if (kind == AVX512_WIDE) {
-                w = _mm512_set1_epi32((int)a[(size_t)r * stride + 1]);
-                SIMD512_UNROLL
-                for (int c = 0; c < AVX512_COLS; c++)
-                    if (c < cols)
-                        acc[r][c] = avx512_tile_add(acc[r][c], w, odd[c], kind);
-            }
+                    acc[r][c] = avx512_tile_add(acc[r][c], w, v[c], kind);
         }
 }
 
-/* A step with the words of A in registers, column after column: for no more rows than columns. */
+/* A part of a step with the words of A in registers, column after column: for no more rows than columns. */
 SIMD512_INLINE void avx512_tile_flat(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, size_t stride,
-                                     const char *const *b, size_t at, int rows, int cols,
+                                     const char *const *b, size_t at, int part, int rows, int cols,
                                      enum avx512_kind kind)
 {
-    __m512i w[AVX512_COLS], u[AVX512_COLS], even, odd;
+    __m512i w[AVX512_COLS], v;
 
     SIMD512_UNROLL
     for (int r = 0; r < AVX512_COLS; r++)
-        if (r < rows) {
+        if (r < rows)
             w[r] = _mm512_set1_epi32((int)a[(size_t)r * stride]);
-            if (kind == AVX512_WIDE)
-                u[r] = _mm512_set1_epi32((int)a[(size_t)r * stride + 1]);
-        }
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols) {
-            even = avx512_tile_load(b[c] + at, &odd, kind);
+            v = avx512_tile_load(b[c] + at, part, kind);
             SIMD512_UNROLL
             for (int r = 0; r < AVX512_COLS; r++)
-                if (r < rows) {
-                    acc[r][c] = avx512_tile_add(acc[r][c], w[r], even, kind);
-                    if (kind == AVX512_WIDE)
-                        acc[r][c] = avx512_tile_add(acc[r][c], u[r], odd, kind);
-                }
+                if (r < rows)
+                    acc[r][c] = avx512_tile_add(acc[r][c], w[r], v, kind);
         }
 }
 
@@ -186,10 +178,14 @@ SIMD512_INLINE void avx512_tile_step(__m512 acc[AVX512_ROWS][AVX512_COLS], const
                                      const char *const *b, size_t at, int rows, int cols,
                                      enum avx512_kind kind)
 {
-    if (rows > cols)
-        avx512_tile_tall(acc, a, stride, b, at, rows, cols, kind);
-    else
-        avx512_tile_flat(acc, a, stride, b, at, rows, cols, kind);
+    SIMD512_UNROLL
+    for (int part = 0; part < AVX512_PARTS; part++)
+        if ((size_t)part < avx512_tile_words(kind)) {
+            if (rows > cols)
+                avx512_tile_tall(acc, a + part, stride, b, at, part, rows, cols, kind);
+            else
+                avx512_tile_flat(acc, a + part, stride, b, at, part, rows, cols, kind);
+        }
 }
 
 #endif

@@ -37,7 +37,7 @@ static float dot_i8(const float *q, const int8_t *tile, size_t token, size_t dp)
     float s = 0;
 
     for (size_t d = 0; d < dp; d++)
-        s = fmaf(q[d], (float)tile[d * KERN_TILE + token], s);
+        s = fmaf(q[d], (float)tile[(d / 4 * KERN_TILE + token) * 4 + d % 4], s);
     return s;
 }
 
@@ -76,7 +76,7 @@ static float value(const struct kern_attn *a, size_t j, size_t d, enum type type
 
     switch (type) {
     case BF16: return dtype_bf16_to_f32(((const uint16_t *)tile)[(t / 2 * a->dp + d) * 2 + t % 2]);
-    case I8: return (float)((const int8_t *)tile)[t * a->dp + d];
+    case I8: return (float)((const int8_t *)tile)[(t / 4 * a->dp + d) * 4 + t % 4];
     default: return ((const float *)tile)[t * a->dp + d];
     }
 }

@@ -1,5 +1,5 @@
-/* test_dot512.c - the class "bf16 dot": the AVX512-BF16 kernels, emulated, against VDPBF16PS written out in
- * plain C.
+/* test_dot512.c - the classes "bf16 dot" and "int8 dot": the AVX512-BF16 and VNNI kernels, emulated, against
+ * VDPBF16PS and sums of integers written out in plain C.
  *
  * The model below takes pairs in ascending order, as kern.h says, and each pair as Intel's manual does: the
  * odd element first, two fused operations, denormals are zeros. Cuts (rows, panels, blocks of K) must not
@@ -28,6 +28,7 @@ int main(void)
 
 void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
+void emu_avx512bf16_attn_i8(const struct kern_attn *a);
 
 enum { MOST_TILES = KERN_CHUNK_TILES, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK, MARK = 12345 };
 
@@ -142,42 +143,51 @@ static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
     check_gemm(7, 31, 40, 0, 2, 0x1p-66f);
 }
 
-/* The model of attention for one row: a chunk's maximum, sum and output, with the dot in both products. */
-static void attn_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
+/* Scores of the dots S of one row, their maximum, and weights in place of them with their sum. */
+static void weigh_model(const struct kern_attn *a, size_t r, float *s, float *max, float *sum)
 {
-    const float *q = (const float *)a->q + r * a->dp;
-    uint16_t high[KERN_TILE * 80], low[KERN_TILE * 80];
-    float s[KERN_CHUNK], lane[KERN_TILE] = {0};
-    uint16_t p[KERN_CHUNK] = {0};
+    float lane[KERN_TILE] = {0};
 
     *max = -INFINITY;
+    for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
+        s[j] = a->scale * s[j];
+        s[j] = a->softcap > 0 ? a->softcap * kmath_tanh(s[j] / a->softcap) : s[j];
+        *max = s[j] > *max ? s[j] : *max;
+    }
+    *max += 0.0f;
+    for (int32_t j = a->lo[r]; j < a->hi[r]; j++)
+        lane[j % KERN_TILE] += s[j] = kmath_exp(s[j] - *max);
+    for (int step = KERN_TILE / 2; step > 0; step /= 2)
+        for (int i = 0; i < step; i++)
+            lane[i] += lane[i + step];
+    *sum = lane[0];
+}
+
+/* The model of attention for one row: a chunk's maximum, sum and output, with the bf16 dot in both
+ * products. */
+static void bf16_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
+{
+    const float *q = (const float *)a->q + r * a->dp;
+    uint16_t high[KERN_ATTN_DIM], low[KERN_ATTN_DIM], p[KERN_CHUNK] = {0};
+    float s[KERN_CHUNK];
+
     for (size_t d = 0; d < a->dp; d++) {
         high[d] = dtype_f32_to_bf16(q[d]);
         low[d] = dtype_f32_to_bf16(q[d] - dtype_bf16_to_f32(high[d]));
     }
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
         const uint16_t *k = (const uint16_t *)a->k_tile[j / KERN_TILE] + j % KERN_TILE * 2;
-        float x = 0;
+        float x = 0, rest = 0;
 
-        for (size_t d = 0; d < a->dp; d += 2)
+        for (size_t d = 0; d < a->dp; d += 2) {
             x = dot(x, high + d, k + d * KERN_TILE);
-        for (size_t d = 0; d < a->dp; d += 2)
-            x = dot(x, low + d, k + d * KERN_TILE);
-        x = a->scale * x;
-        s[j] = a->softcap > 0 ? a->softcap * kmath_tanh(x / a->softcap) : x;
-        *max = s[j] > *max ? s[j] : *max;
+            rest = dot(rest, low + d, k + d * KERN_TILE);
+        }
+        s[j] = x + rest;
     }
-    *max += 0.0f;
-    for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
-        float x = kmath_exp(s[j] - *max);
-
-        lane[j % KERN_TILE] += x;
-        p[j] = dtype_f32_to_bf16(x);
-    }
-    for (int step = KERN_TILE / 2; step > 0; step /= 2)
-        for (int i = 0; i < step; i++)
-            lane[i] += lane[i + step];
-    *sum = lane[0];
+    weigh_model(a, r, s, max, sum);
+    for (int32_t j = a->lo[r]; j < a->hi[r]; j++)
+        p[j] = dtype_f32_to_bf16(s[j]);
     for (size_t d = 0; d < a->dp; d++) {
         out[d] = 0;
         for (size_t j = 0; j < a->n_tiles * KERN_TILE; j += 2)
@@ -187,11 +197,94 @@ static void attn_model(const struct kern_attn *a, size_t r, float *max, float *s
     }
 }
 
-/* M random rows over N_TILES tiles, seeing [lo, hi): all of it, a random part, or sometimes nothing. */
-static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap)
+static float i8_scale(const void *tile, size_t token, size_t dp)
 {
-    size_t tile = KERN_TILE * dp;
-    uint16_t *kv = need(2 * n_tiles * tile * 2);
+    float scale;
+
+    memcpy(&scale, (const char *)tile + KERN_TILE * dp + token * sizeof scale, sizeof scale);
+    return scale;
+}
+
+/* The step of integers whose largest, LARGEST, stands for MOST; *inv is its inverse. */
+static float i8_step(float most, float largest, float *inv)
+{
+    *inv = largest / most;
+    if (*inv < INFINITY)
+        return most / largest;
+    *inv = 0;
+    return 0;
+}
+
+/* The same with integers, in any order. */
+static void i8_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
+{
+    const float *q = (const float *)a->q + r * a->dp;
+    float s[KERN_CHUNK], most = 0, inv, step;
+    int32_t n[KERN_ATTN_DIM];
+
+    for (size_t d = 0; d < a->dp; d++)
+        most = fabsf(q[d]) > most ? fabsf(q[d]) : most;
+    step = i8_step(most, KERN_I8_QUERY, &inv);
+    for (size_t d = 0; d < a->dp; d++)
+        n[d] = (int32_t)rintf(q[d] * inv);
+    for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
+        const int8_t *k = (const int8_t *)a->k_tile[j / KERN_TILE] + j % KERN_TILE * 4;
+        int32_t high = 0, low = 0;
+
+        for (size_t d = 0; d < a->dp; d++) {
+            int32_t h = (n[d] + 64) >> 7;
+
+            high += h * k[d / 4 * KERN_TILE * 4 + d % 4];
+            low += (n[d] - 128 * h) * k[d / 4 * KERN_TILE * 4 + d % 4];
+        }
+        s[j] = fmaf(128, (float)high, (float)low) * step;
+        s[j] = s[j] * i8_scale(a->k_tile[j / KERN_TILE], (size_t)j % KERN_TILE, a->dp);
+    }
+    weigh_model(a, r, s, max, sum);
+    most = 0;
+    for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
+        s[j] = s[j] * i8_scale(a->v_tile[j / KERN_TILE], (size_t)j % KERN_TILE, a->dp);
+        most = s[j] > most ? s[j] : most;
+    }
+    step = i8_step(most, KERN_I8_WEIGHT, &inv);
+    for (size_t d = 0; d < a->dp; d++) {
+        int32_t high = 0, low = 0;
+
+        for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
+            int32_t w = (int32_t)rintf(s[j] * inv), at = j % KERN_TILE;
+            int8_t v =
+                ((const int8_t *)a->v_tile[j / KERN_TILE])[((size_t)at / 4 * a->dp + d) * 4 + (size_t)at % 4];
+
+            high += (w >> 8) * v;
+            low += (w & 255) * v;
+        }
+        out[d] = fmaf(256, (float)high, (float)low) * step + 0.0f;
+    }
+}
+
+/* Random tiles at KV: bf16, or bytes with scales, one of them zero. */
+static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
+{
+    size_t bytes = i8 ? KERN_TILE * (dp + sizeof(float)) : KERN_TILE * dp * 2;
+
+    for (size_t t = 0; t < tiles; t++, kv += bytes) {
+        for (size_t i = 0; i < KERN_TILE * dp && i8; i++)
+            kv[i] = (char)(int8_t)((int)below(256) - 128);
+        for (size_t i = 0; i < KERN_TILE && i8; i++) {
+            float scale = below(30) ? fabsf(noise()) / 60 : 0;
+
+            memcpy(kv + KERN_TILE * dp + i * sizeof scale, &scale, sizeof scale);
+        }
+        for (size_t i = 0; i < KERN_TILE * dp && !i8; i++)
+            ((uint16_t *)(void *)kv)[i] = dtype_f32_to_bf16(noise());
+    }
+}
+
+/* M random rows over N_TILES tiles, seeing [lo, hi): all of it, a random part, or sometimes nothing. */
+static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap, bool i8)
+{
+    size_t tile = i8 ? KERN_TILE * (dp + sizeof(float)) : KERN_TILE * dp * 2;
+    char *kv = need(2 * n_tiles * tile);
     float *q = need(m * dp * 4), *out = need(m * dp * 4), *want = need(dp * 4), *max = need(m * 4),
           *sum = need(m * 4), want_max, want_sum;
     float *scratch = aligned_alloc(64, SCRATCH * sizeof(float));
@@ -204,8 +297,7 @@ static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float s
     memset(scratch, 0xff, SCRATCH * sizeof(float));
     for (size_t i = 0; i < m * dp; i++)
         q[i] = noise();
-    for (size_t i = 0; i < 2 * n_tiles * tile; i++)
-        kv[i] = dtype_f32_to_bf16(noise());
+    fill_tiles(kv, 2 * n_tiles, dp, i8);
     for (size_t t = 0; t < n_tiles; t++) {
         k_tile[t] = kv + 2 * t * tile;
         v_tile[t] = kv + (2 * t + 1) * tile;
@@ -214,9 +306,12 @@ static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float s
         lo[r] = masked ? (int32_t)below(n_tiles * KERN_TILE) : 0;
         hi[r] = masked ? (int32_t)below(n_tiles * KERN_TILE + 1) : (int32_t)(n_tiles * KERN_TILE);
     }
-    emu_avx512bf16_attn_bf16(&a);
+    if (i8)
+        emu_avx512bf16_attn_i8(&a);
+    else
+        emu_avx512bf16_attn_bf16(&a);
     for (size_t r = 0; r < m; r++) {
-        attn_model(&a, r, &want_max, &want_sum, want);
+        (i8 ? i8_model : bf16_model)(&a, r, &want_max, &want_sum, want);
         assert_memory_equal(&max[r], &want_max, 4);
         assert_memory_equal(&sum[r], &want_sum, 4);
         assert_memory_equal(out + r * dp, want, dp * 4);
@@ -228,26 +323,30 @@ static void attention_differs_from_the_plain_dot_for_some_number_of_rows(void **
 {
     (void)unused;
     for (size_t m = 1; m <= 30; m++)
-        check_attn(m, 64, 1 + below(5), m % 2, 0);
+        for (int i8 = 0; i8 < 2; i8++)
+            check_attn(m, 64, 1 + below(5), m % 2, 0, i8);
 }
 
 static void attention_differs_for_some_head_size(void **unused)
 {
     (void)unused;
-    for (size_t dp = 16; dp <= 144; dp += 16) {
-        check_attn(3, dp, 3, true, 0);
-        check_attn(7, dp, 2, false, 20);
-    }
-    check_attn(2, 1040, 2, false, 0);
+    for (size_t dp = 16; dp <= 144; dp += 16)
+        for (int i8 = 0; i8 < 2; i8++) {
+            check_attn(3, dp, 3, true, 0, i8);
+            check_attn(7, dp, 2, false, 20, i8);
+        }
+    check_attn(2, KERN_ATTN_DIM, 2, false, 0, false);
+    check_attn(2, KERN_ATTN_DIM, 2, false, 0, true);
 }
 
 static void attention_differs_for_some_number_of_tiles(void **unused)
 {
     (void)unused;
-    for (size_t t = 1; t <= MOST_TILES; t++) {
-        check_attn(4, 32, t, false, 0);
-        check_attn(9, 32, t, true, 5);
-    }
+    for (size_t t = 1; t <= MOST_TILES; t++)
+        for (int i8 = 0; i8 < 2; i8++) {
+            check_attn(4, 32, t, false, 0, i8);
+            check_attn(9, 32, t, true, 5, i8);
+        }
 }
 
 int main(void)

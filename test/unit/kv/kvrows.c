@@ -29,7 +29,7 @@ static size_t offset(const struct kv *c, size_t slot, size_t d, bool value)
     case DT_F32: return value ? (slot * c->dp + d) * 4 : (d * 16 + slot) * 4;
     case DT_BF16:
         return value ? slot / 2 * c->dp * 4 + d * 4 + slot % 2 * 2 : d / 2 * 64 + slot * 4 + d % 2 * 2;
-    default: return value ? slot * c->dp + d : d * 16 + slot;
+    default: return value ? (slot / 4 * c->dp + d) * 4 + slot % 4 : (d / 4 * 16 + slot) * 4 + d % 4;
     }
 }
 

@@ -17,7 +17,7 @@
 
 enum { N = 75, MODEL = 4711 };
 
-static const size_t windows[3] = {0, 20, 64};
+static const size_t windows[3] = {0, 20, 64}, sinks[3] = {0, 5, 3};
 
 static struct kv_limits limits(enum dtype dtype, size_t block, enum kv_layout layout)
 {
@@ -30,7 +30,8 @@ static struct kv_limits limits(enum dtype dtype, size_t block, enum kv_layout la
                               .pool_tokens = 256,
                               .block = block,
                               .layout = layout,
-                              .window = windows};
+                              .window = windows,
+                              .sink = sinks};
 }
 
 static void open_kv(struct kv *c, const char *type, struct kv_limits lim)
@@ -51,8 +52,9 @@ static void fill(struct kv *c, size_t seq)
 static bool is_filled(struct kv *c, size_t seq)
 {
     for (size_t l = 0; l < 3; l++)
-        for (size_t pos = kv_first_row(windows[l], N); pos < N; pos++)
-            if (!kvrows_is(c, seq, l, pos, 17 * (uint32_t)pos + 5, true))
+        for (size_t pos = 0; pos < N; pos++)
+            if ((pos < sinks[l] || pos >= kv_first_row(windows[l], N)) &&
+                !kvrows_is(c, seq, l, pos, 17 * (uint32_t)pos + 5, true))
                 return false;
     return true;
 }
@@ -160,7 +162,7 @@ static void what_belongs_to_something_else_is_refused_by_its_name(void **state)
         uint64_t value;
         const char *what;
     } forged[] = {{0, 1, 'X', "not saved rows"},
-                  {8, 4, 2, "version 2"},
+                  {8, 4, 1, "version 1"},
                   {12, 4, 0, "of type fp32, this cache holds bf16"},
                   {12, 4, 9, "of type unknown"},
                   {24, 8, 0, "0 rows"},
@@ -172,7 +174,8 @@ static void what_belongs_to_something_else_is_refused_by_its_name(void **state)
                   {40, 4, 0xffffffff, "kv heads: 4294967295"},
                   {44, 4, 17, "head size of 17"},
                   {48, 8, UINT64_MAX, "cut short or damaged"},
-                  {64 + 8, 8, 3, "layer 1 was saved from row 3 on, this model needs it from 56"}};
+                  {64 + 8, 4, 3, "layer 1 was saved from row 3 on, this model needs it from 56"},
+                  {64 + 12, 4, 6, "layer 1 was saved with a sink of 6 rows, this cache has 5"}};
     size_t len;
     char *p = saved("slab_pool", limits(DT_BF16, 16, KV_HEAD_MAJOR), &len), *q = malloc(len);
     struct kv c;
@@ -225,6 +228,7 @@ static void loading_takes_no_more_than_windows_show(void **state)
 
     (void)state;
     lim.window = only;
+    lim.sink = NULL;
     open_kv(&from, "dynamic", lim);
     assert_int_equal(kv_reserve(&from, 0, 120), 0);
     for (size_t pos = 0; pos < 120; pos++)

@@ -1,0 +1,24 @@
+/* sparse.h - sequences of which only the first rows and the last ones are kept and seen (StreamingLLM,
+ * https://arxiv.org/abs/2309.17453): memory and time of a token stop growing, and what lies between is
+ * forgotten.
+ *
+ * Positions are the paper's, those inside the cache: sink + window rows that stand directly behind each other
+ * (ops/eager_rope.c). Asked for by the user, never a default.
+ */
+#ifndef GALLOP_ENGINE_SPARSE_H
+#define GALLOP_ENGINE_SPARSE_H
+
+#include "model/model.h"
+
+struct sparse {
+    size_t sink, window; /* rows; window 0: off */
+};
+
+/* "sink=4,window=1024" into S; NULL is off. */
+int sparse_read(struct sparse *s, const char *text, struct err *e);
+
+/* Layers of M that see more than sink + window rows have that sink and that window from now on; those with
+ * chunks (Llama 4) stay as they are. ERR_UNSUPPORTED where positions cannot be counted inside the cache. */
+int sparse_apply(const struct sparse *s, struct model *m, struct err *e);
+
+#endif

@@ -1,0 +1,229 @@
+/* avx512_attn_parts.h - what the kinds of attention differ in: how a row of q and a row of weights become
+ * words, and how sums become dots and outputs.
+ *
+ *   AVX512_F32, WIDE, I8  floats as they are (weights rounded to bf16 in WIDE)
+ *   AVX512_DOT            q = two rows of bf16, the rounded one and the rounded rest; the dot is the sum of
+ *                         both dots. Weights are one row of bf16
+ *   AVX512_I8_KEYS        q = step x (128 high + low), integers of 8 bits; weights = step x (256 high + low),
+ *                         integers without sign. Sums of integers are exact and no order matters
+ */
+#ifndef GALLOP_KERN_AVX512_ATTN_PARTS_H
+#define GALLOP_KERN_AVX512_ATTN_PARTS_H
+
+#include "kern/avx512/avx512_tile.h"
+
+enum {
+    AVX512_ATTN_LINE = 64,                /* bytes of a step in a tile of keys: 16 tokens */
+    AVX512_ATTN_HALF = AVX512_STRIDE / 2, /* words from the first to the second row of words of q */
+    AVX512_ATTN_LOW = KERN_CHUNK / 2,     /* and of weights */
+    AVX512_ATTN_LEAD = 12288,             /* bytes asked for ahead: measured */
+    AVX512_ATTN_LEAD_I8 = 16384,          /* bytes of int8 are used up faster */
+};
+
+/* Up to 12 rows of one call, and the tiles [t0, t1) that they see. */
+struct avx512_attn {
+    const struct kern_attn *a;
+    size_t row, rows, t0, t1;
+    size_t tile_bytes;   /* without scales */
+    size_t lead;         /* tiles that are asked for ahead of those in work */
+    size_t far, far_end; /* tiles asked for in the second phase */
+    const char *at;      /* the next line of tile FAR, of which LEFT bytes remain */
+    size_t left, lines;  /* lines at a time */
+    uint32_t *q;         /* [AVX512_ROWS][AVX512_STRIDE] words of q */
+    float *s;            /* scratch: scores, then weights [rows][KERN_CHUNK] */
+    uint32_t *p;         /* scratch: weights as words of A, KERN_CHUNK apart; may be s */
+    float q_step[AVX512_ROWS], p_step[AVX512_ROWS];
+    int32_t begin[2 * AVX512_ROWS]; /* of the sums of integers: keys are met as k + 128 */
+};
+
+SIMD512_INLINE bool avx512_attn_is_i8(enum avx512_kind kind)
+{
+    return kind == AVX512_I8 || kind == AVX512_I8_KEYS;
+}
+
+/* Rows of words that a row of q, or of weights, becomes. */
+SIMD512_INLINE int avx512_attn_q_parts(enum avx512_kind kind)
+{
+    return kind == AVX512_DOT || kind == AVX512_I8_KEYS ? 2 : 1;
+}
+
+SIMD512_INLINE int avx512_attn_p_parts(enum avx512_kind kind)
+{
+    return kind == AVX512_I8_KEYS ? 2 : 1;
+}
+
+SIMD512_INLINE enum avx512_kind avx512_attn_p_kind(enum avx512_kind kind)
+{
+    return kind == AVX512_I8_KEYS ? AVX512_I8_VALS : kind;
+}
+
+/* The scales of a tile of int8, behind its bytes. */
+SIMD512_INLINE __m512 avx512_attn_scales(const void *tile, size_t dp)
+{
+    return _mm512_loadu_ps((const int8_t *)tile + KERN_TILE * dp);
+}
+
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+/* Pairs of the N dims of q as words: rounded, and what rounding took away, rounded. */
+SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __m512 x = _mm512_loadu_ps(q + i);
+        __m512i h = simd512_round_bf16(x), l;
+
+        l = simd512_round_bf16(_mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(h, 16))));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i / 2), _mm512_cvtepi32_epi16(h));
+        _mm256_storeu_si256((__m256i *)(void *)(to + AVX512_ATTN_HALF + i / 2), _mm512_cvtepi32_epi16(l));
+    }
+}
+
+/* Sixteen integers as bytes: high ones, and low ones LOW words behind. */
+SIMD512_INLINE void avx512_attn_store_fours(uint32_t *to, size_t low, __m512i high, __m512i rest)
+{
+    _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(high));
+    _mm_storeu_si128((__m128i *)(void *)(to + low), _mm512_cvtepi32_epi8(rest));
+}
+
+/* Row R of q as integers: 127 x 128 stands for its largest. A NaN in it is told by its step. */
+SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r)
+{
+    const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
+    uint32_t *to = o->q + r * AVX512_STRIDE;
+    __m512 most = _mm512_setzero_ps(), x;
+    __m512i high_sum = _mm512_setzero_si512(), low_sum = high_sum, h, l;
+    __mmask16 nan = 0;
+    float max, inv;
+
+    for (size_t i = 0; i < o->a->dp; i += 16) {
+        x = _mm512_loadu_ps(q + i);
+        nan |= _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+        most = _mm512_max_ps(simd512_abs(x), most);
+    }
+    max = simd512_fold_max(most);
+    inv = KERN_I8_QUERY / max;
+    if (!(inv < INFINITY))
+        inv = max = 0;
+    o->q_step[r] = nan ? NAN : max / KERN_I8_QUERY;
+    for (size_t i = 0; i < o->a->dp; i += 16) {
+        __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(q + i), _mm512_set1_ps(inv)));
+
+        h = _mm512_srai_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(64)), 7);
+        l = _mm512_sub_epi32(n, _mm512_slli_epi32(h, 7));
+        high_sum = _mm512_add_epi32(high_sum, h);
+        low_sum = _mm512_add_epi32(low_sum, l);
+        avx512_attn_store_fours(to + i / 4, AVX512_ATTN_HALF, h, l);
+    }
+    o->begin[2 * r] = -128 * simd512_fold_add_i32(high_sum);
+    o->begin[2 * r + 1] = -128 * simd512_fold_add_i32(low_sum);
+}
+
+/* The weights of row R, of which MOST is the largest, as integers: 65535 stands for it. */
+SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float most)
+{
+    const float *w = o->s + r * KERN_CHUNK;
+    uint32_t *p = o->p + r * KERN_CHUNK;
+    float inv = KERN_I8_WEIGHT / most;
+
+    if (!(inv < INFINITY))
+        inv = most = 0;
+    o->p_step[r] = most / KERN_I8_WEIGHT;
+    for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE) {
+        __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(w + j), _mm512_set1_ps(inv)));
+
+        avx512_attn_store_fours(p + j / 4, AVX512_ATTN_LOW, _mm512_srli_epi32(n, 8), n);
+    }
+}
+
+SIMD512_INLINE __m512 avx512_attn_join(__m512 high, __m512 low, float by, float step)
+{
+    __m512 h = _mm512_cvtepi32_ps(_mm512_castps_si512(high)),
+           l = _mm512_cvtepi32_ps(_mm512_castps_si512(low));
+
+    return _mm512_mul_ps(_mm512_fmadd_ps(_mm512_set1_ps(by), h, l), _mm512_set1_ps(step));
+}
+#else
+SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float most)
+{
+    (void)o;
+    (void)r;
+    (void)most;
+}
+#endif
+
+/* Row R of q as words. */
+SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, size_t r, enum avx512_kind kind)
+{
+    const size_t dp = o->a->dp;
+    uint32_t *to = o->q + r * AVX512_STRIDE;
+
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+    if (kind == AVX512_DOT) {
+        avx512_attn_fill_pairs(to, (const float *)o->a->q + (o->row + r) * dp, dp);
+        return;
+    }
+    if (kind == AVX512_I8_KEYS) {
+        avx512_attn_fill_fours(o, r);
+        return;
+    }
+#endif
+    (void)kind;
+    avx512_tile_fill(to, o->a->q, dp, o->row + r, 1, 0, dp, AVX512_F32);
+}
+
+/* What the sums of row I of words, counted from query row R, begin with. */
+SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t r, int i, enum avx512_kind kind)
+{
+    if (kind == AVX512_I8_KEYS)
+        return _mm512_castsi512_ps(_mm512_set1_epi32(o->begin[2 * r + (size_t)i]));
+    return _mm512_setzero_ps();
+}
+
+/* The dots of query row ROW from its sums. */
+SIMD512_INLINE __m512 avx512_attn_dot(const struct avx512_attn *o, size_t row, __m512 sum, __m512 second,
+                                      enum avx512_kind kind)
+{
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+    if (kind == AVX512_DOT)
+        return _mm512_add_ps(sum, second);
+    if (kind == AVX512_I8_KEYS)
+        return avx512_attn_join(sum, second, 128, o->q_step[row]);
+#endif
+    (void)o;
+    (void)row;
+    (void)second;
+    (void)kind;
+    return sum;
+}
+
+/* The output of row ROW from its sums. */
+SIMD512_INLINE __m512 avx512_attn_sum(const struct avx512_attn *o, size_t row, __m512 sum, __m512 second,
+                                      enum avx512_kind kind)
+{
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+    if (kind == AVX512_I8_KEYS)
+        return avx512_attn_join(sum, second, 256, o->p_step[row]);
+#endif
+    (void)o;
+    (void)row;
+    (void)second;
+    (void)kind;
+    return sum;
+}
+
+/* Stores the weights of one tile of row R: as words of A, or as floats that become words later. */
+SIMD512_INLINE void avx512_attn_put(struct avx512_attn *o, size_t r, size_t j, __m512 w,
+                                    enum avx512_kind kind)
+{
+    uint32_t *p = o->p + r * KERN_CHUNK;
+
+    if (kind == AVX512_WIDE)
+        _mm512_storeu_si512(p + j, _mm512_slli_epi32(simd512_round_bf16(w), 16));
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+    else if (kind == AVX512_DOT)
+        _mm256_storeu_si256((__m256i *)(void *)(p + j / 2), simd512_flush_bf16(w));
+#endif
+    else
+        _mm512_storeu_ps(o->s + r * KERN_CHUNK + j, w);
+}
+
+#endif
