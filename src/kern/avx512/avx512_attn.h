@@ -43,7 +43,7 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->far_end = o->far + o->lead;
     o->at = avx512_attn_ahead(o, o->far);
     o->left = o->tile_bytes;
-    o->lines = steps ? (lines + steps - 1) / steps : 0;
+    o->lines = (AVX512_ATTN_PAIR * lines + steps - 1) / steps;
 }
 
 SIMD512_INLINE void avx512_attn_look_ahead(struct avx512_attn *o)
@@ -211,38 +211,75 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* The second phase for row R of the tile: its dots become weights. The largest dot times a positive scale is
+/* The largest score of N rows from row R on, from their dots S. The largest dot times a positive scale BY is
  * the largest score, for rounding keeps the order. */
-SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, enum avx512_kind kind)
+SIMD512_INLINE void avx512_attn_top(const struct avx512_attn *o, size_t r, int n, float by, float *max)
+{
+    const int32_t *lo = o->a->lo + o->row + r, *hi = o->a->hi + o->row + r;
+    __m512 top[AVX512_ATTN_PAIR];
+
+    SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+        top[i] = _mm512_set1_ps(-INFINITY);
+    for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE)
+        SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+        if (i < n)
+            top[i] = _mm512_mask_max_ps(top[i], avx512_attn_mask(j, (size_t)lo[i], (size_t)hi[i]),
+                                        _mm512_loadu_ps(o->s + (r + (size_t)i) * KERN_CHUNK + j), top[i]);
+    SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+        if (i < n)
+            max[i] = by * simd512_fold_max(top[i]) + 0.0f;
+}
+
+/* The second phase for N rows from row R on: their dots become weights. Two rows at once hide each other's
+ * latency. */
+SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, enum avx512_kind kind)
 {
     const struct kern_attn *a = o->a;
-    size_t lo = (size_t)a->lo[o->row + r], hi = (size_t)a->hi[o->row + r];
+    const int32_t *lo = a->lo + o->row + r, *hi = a->hi + o->row + r;
     const size_t from = o->t0 * KERN_TILE, to = o->t1 * KERN_TILE;
-    float *s = o->s + r * KERN_CHUNK, max, by = a->scale;
-    __m512 top = _mm512_set1_ps(-INFINITY), most = _mm512_setzero_ps(), sum = _mm512_setzero_ps(), x;
+    __m512 most[AVX512_ATTN_PAIR], sum[AVX512_ATTN_PAIR], x;
+    float max[AVX512_ATTN_PAIR], by = a->scale;
 
     if (a->softcap > 0 || !(by > 0)) {
-        avx512_attn_cap(a, s, from, to);
+        for (int i = 0; i < n; i++)
+            avx512_attn_cap(a, o->s + (r + (size_t)i) * KERN_CHUNK, from, to);
         by = 1;
     }
-    for (size_t j = from; j < to; j += KERN_TILE)
-        top = _mm512_mask_max_ps(top, avx512_attn_mask(j, lo, hi), _mm512_loadu_ps(s + j), top);
-    max = by * simd512_fold_max(top) + 0.0f;
+    avx512_attn_top(o, r, n, by, max);
+    SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+        most[i] = sum[i] = _mm512_setzero_ps();
     for (size_t j = from; j < to; j += KERN_TILE) {
-        avx512_attn_look_ahead(o);
-        x = _mm512_mul_ps(_mm512_set1_ps(by), _mm512_loadu_ps(s + j));
-        x = simd512_exp_low(_mm512_sub_ps(x, _mm512_set1_ps(max)));
-        x = _mm512_maskz_mov_ps(avx512_attn_mask(j, lo, hi), x);
-        sum = _mm512_add_ps(sum, x);
+        __m512 scales = _mm512_setzero_ps();
+
         if (avx512_attn_is_i8(kind))
-            x = _mm512_mul_ps(x, avx512_attn_scales(a->v_tile[j / KERN_TILE], a->dp));
-        most = _mm512_max_ps(x, most);
-        avx512_attn_put(o, r, j, x, kind);
+            scales = avx512_attn_scales(a->v_tile[j / KERN_TILE], a->dp);
+        avx512_attn_look_ahead(o);
+        SIMD512_UNROLL
+        for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+            if (i < n) {
+                x = _mm512_loadu_ps(o->s + (r + (size_t)i) * KERN_CHUNK + j);
+                x = simd512_exp_low(
+                    _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(by), x), _mm512_set1_ps(max[i])));
+                x = _mm512_maskz_mov_ps(avx512_attn_mask(j, (size_t)lo[i], (size_t)hi[i]), x);
+                sum[i] = _mm512_add_ps(sum[i], x);
+                if (avx512_attn_is_i8(kind))
+                    x = _mm512_mul_ps(x, scales);
+                most[i] = _mm512_max_ps(x, most[i]);
+                avx512_attn_put(o, r + (size_t)i, j, x, kind);
+            }
     }
-    a->max[o->row + r] = max;
-    a->sum[o->row + r] = simd512_fold_add(sum);
-    if (kind == AVX512_I8_KEYS)
-        avx512_attn_put_fours(o, r, simd512_fold_max(most));
+    SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+        if (i < n) {
+            a->max[o->row + r + (size_t)i] = max[i];
+            a->sum[o->row + r + (size_t)i] = simd512_fold_add(sum[i]);
+            if (kind == AVX512_I8_KEYS)
+                avx512_attn_put_fours(o, r + (size_t)i, simd512_fold_max(most[i]));
+        }
 }
 
 /* The micro-kernels of a kind: [rows of words - 1]. */
@@ -312,8 +349,10 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
     }
     if (o->t0 < o->t1)
         avx512_attn_look(o);
-    for (size_t r = 0; r < o->rows; r++)
-        avx512_attn_weigh(o, r, kind);
+    for (n = 0; n + AVX512_ATTN_PAIR <= o->rows; n += AVX512_ATTN_PAIR)
+        avx512_attn_weigh(o, n, AVX512_ATTN_PAIR, kind);
+    if (n < o->rows)
+        avx512_attn_weigh(o, n, 1, kind);
     parts = (size_t)avx512_attn_p_parts(kind);
     step = avx512_attn_share(o->rows, parts);
     for (size_t r = 0; r < o->rows; r += step) {

@@ -16,6 +16,7 @@ enum {
     AVX512_ATTN_LINE = 64,                /* bytes of a step in a tile of keys: 16 tokens */
     AVX512_ATTN_HALF = AVX512_STRIDE / 2, /* words from the first to the second row of words of q */
     AVX512_ATTN_LOW = KERN_CHUNK / 2,     /* and of weights */
+    AVX512_ATTN_PAIR = 2,                 /* rows whose weights are computed at once */
     AVX512_ATTN_LEAD = 12288,             /* bytes asked for ahead: measured */
     AVX512_ATTN_LEAD_I8 = 16384,          /* bytes of int8 are used up faster */
 };
