@@ -10,7 +10,8 @@
  *   q       is copied to rows at a fixed distance, 256 dims at a time
  *
  * Tiles outside of every row's [lo, hi) are not read. In the others a masked token has the weight +0 and is
- * worked on like the rest. What is needed next is prefetched in every phase. Written for a constant kind.
+ * worked on like the rest. Every phase asks for what will be read some tiles later. Written for a constant
+ * kind.
  */
 #ifndef GALLOP_KERN_AVX2_AVX2_ATTN_H
 #define GALLOP_KERN_AVX2_AVX2_ATTN_H
@@ -29,7 +30,7 @@ enum {
     AVX2_ATTN_BLOCK = 6,    /* tiles that all groups score before the next */
     AVX2_ATTN_PIECE = 8192, /* bytes of values, in decoding; twice that for several groups */
     AVX2_ATTN_LINE = 64,    /* of the caches; 16 tokens of a step in keys */
-    AVX2_ATTN_LINES = 4,    /* of values asked for by a tile of weights; a tile has a multiple of them */
+    AVX2_ATTN_LEAD = 12288, /* bytes asked for ahead of those in work */
 };
 
 /* Rows that share a tile of sums, and the tiles [t0, t1) that they see. */
@@ -46,9 +47,48 @@ struct avx2_attn {
     float *p; /* [rows][AVX2_ATTN_STRIDE] dots, then weights */
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;
-    const char *ahead, *ahead_end; /* of values in the softmax: the next to prefetch, in tile ahead_tile */
-    size_t ahead_tile;
+    size_t tile_bytes;      /* without scales */
+    const char *at;         /* the next line to ask for, in tile number FAR of what is read, */
+    size_t left, far, last; /* of which LEFT bytes remain; none beyond tile LAST */
 };
+
+/* ---- what comes next ---- */
+
+/* Tile number I of what is read one after the other: keys from t0 on, values, the keys that come next. */
+AVX2_INLINE const char *avx2_attn_ahead(const struct avx2_attn *o, size_t i)
+{
+    size_t n = o->t1 - o->t0;
+
+    if (i < n)
+        return o->a->k_tile[o->t0 + i];
+    if (i < 2 * n)
+        return o->a->v_tile[o->t0 + i - n];
+    return i < 2 * n + o->a->n_next ? o->a->next[i - 2 * n] : o->a->v_tile[o->t0];
+}
+
+/* From tile number I on lines will be asked for, in the order of memory: tiles side by side are more streams
+ * than the hardware follows. */
+AVX2_INLINE void avx2_attn_look_from(struct avx2_attn *o, size_t i)
+{
+    o->far = i;
+    o->last = 2 * (o->t1 - o->t0) + o->a->n_next;
+    o->at = avx2_attn_ahead(o, i);
+    o->left = o->tile_bytes;
+}
+
+/* Asks for some more lines. */
+AVX2_INLINE void avx2_attn_look(struct avx2_attn *o, size_t lines)
+{
+    for (size_t i = 0; i < lines && o->far < o->last; i++) {
+        _mm_prefetch(o->at, _MM_HINT_T0);
+        o->at += AVX2_ATTN_LINE;
+        o->left -= AVX2_ATTN_LINE;
+        if (o->left == 0) {
+            o->at = avx2_attn_ahead(o, ++o->far);
+            o->left = o->tile_bytes;
+        }
+    }
+}
 
 /* ---- scores ---- */
 
@@ -101,23 +141,16 @@ AVX2_INLINE void avx2_attn_put_dots(const struct avx2_attn *o, const struct avx2
 }
 
 /* Adds what the copied dims give to the dots of a group with the registers [v, v + COLS). */
-AVX2_INLINE void avx2_attn_dots(const struct avx2_attn *o, const struct avx2_group *g, size_t v, int rows,
-                                int cols, enum avx2_kind kind)
+AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g, size_t v, int rows, int cols,
+                                enum avx2_kind kind)
 {
-    const char *k[AVX2_ATTN_REGS], *next[AVX2_ATTN_REGS / 2 + 1];
+    const bool look = g == o->group; /* the first to read them */
+    const char *k[AVX2_ATTN_REGS];
     const float *q = o->q + g->row * AVX2_ATTN_Q;
     size_t reg[AVX2_ATTN_REGS];
     avx2_sums acc;
 
     avx2_attn_columns(o, g, v, cols, k, reg, kind);
-    AVX2_UNROLL
-    for (int i = 0; i < AVX2_ATTN_REGS / 2 + 1; i++)
-        if (i < (cols + 1) / 2) {
-            size_t t = (v + (size_t)cols + 2 * (size_t)i) / 2;
-
-            next[i] = t < g->t1 ? o->a->k_tile[t] : o->a->v_tile[g->t0];
-            next[i] += o->d0 * KERN_TILE * avx2_attn_size(kind);
-        }
     AVX2_UNROLL
     for (int r = 0; r < AVX2_ROWS; r++)
         if (r < rows) {
@@ -131,10 +164,8 @@ AVX2_INLINE void avx2_attn_dots(const struct avx2_attn *o, const struct avx2_gro
         }
     for (size_t at = 0, end = o->dims / avx2_attn_unit(kind) * AVX2_ATTN_LINE; at < end;
          at += AVX2_ATTN_LINE) {
-        AVX2_UNROLL
-        for (int i = 0; i < AVX2_ATTN_REGS / 2 + 1; i++)
-            if (i < (cols + 1) / 2)
-                _mm_prefetch(next[i] + at, _MM_HINT_T1);
+        if (look)
+            avx2_attn_look(o, ((size_t)cols + at / AVX2_ATTN_LINE % 2) / 2);
         avx2_attn_step(acc, k, at, q, AVX2_ATTN_Q, rows, cols, kind);
         q += avx2_attn_unit(kind);
     }
@@ -152,21 +183,6 @@ AVX2_INLINE __m256 avx2_attn_round(__m256 p)
 
     u = _mm256_add_epi32(_mm256_add_epi32(u, _mm256_set1_epi32(0x7fff)), odd);
     return _mm256_castsi256_ps(_mm256_and_si256(u, _mm256_set1_epi32((int)0xffff0000u)));
-}
-
-/* Asks for some more lines of the first piece of values. */
-AVX2_INLINE void avx2_attn_look_ahead(struct avx2_attn *o, size_t bytes)
-{
-    if (o->ahead == o->ahead_end)
-        return;
-    for (int i = 0; i < AVX2_ATTN_LINES; i++)
-        _mm_prefetch(o->ahead + i * AVX2_ATTN_LINE, _MM_HINT_T1);
-    o->ahead += AVX2_ATTN_LINES * AVX2_ATTN_LINE;
-    if (o->ahead == o->ahead_end && ++o->ahead_tile < o->t1 &&
-        (o->ahead_tile - o->t0 + 1) * bytes <= AVX2_ATTN_PIECE) {
-        o->ahead = o->a->v_tile[o->ahead_tile];
-        o->ahead_end = o->ahead + bytes;
-    }
 }
 
 /* Scores from the dots of the tiles [t, end) where that is more than a positive factor. */
@@ -212,12 +228,12 @@ AVX2_INLINE float avx2_attn_max(const float *p, size_t t, size_t end)
 AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, float *p, size_t t, size_t end, float scale, float most,
                                 enum avx2_kind kind)
 {
-    const size_t bytes = KERN_TILE * o->a->dp * avx2_attn_size(kind);
+    const size_t lines = AVX2_ATTN_LEAD / AVX2_ATTN_LINE / (o->rows * (o->t1 - o->t0)) + 1;
     const __m256 by = _mm256_set1_ps(scale), max = _mm256_set1_ps(most);
     __m256 sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
 
     for (; t < end; t++) {
-        const float *v_scale = (const float *)(const void *)((const char *)o->a->v_tile[t] + bytes);
+        const float *v_scale = (const float *)(const void *)((const char *)o->a->v_tile[t] + o->tile_bytes);
 
         AVX2_UNROLL
         for (int v = 0; v < 2; v++) {
@@ -231,7 +247,7 @@ AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, float *p, size_t t, size_t 
                 e = _mm256_mul_ps(e, _mm256_loadu_ps(v_scale + 8 * v));
             _mm256_storeu_ps(to, e);
         }
-        avx2_attn_look_ahead(o, bytes);
+        avx2_attn_look(o, lines);
     }
     return avx2_fold(sum[0], sum[1]);
 }
@@ -269,15 +285,13 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
 /* ---- values ---- */
 
 /* out += weights x values for the tiles [t, end) of a piece, the rows of a group and COLS registers from
- * dim D on. The first piece begins the sums, the last ends them by adding +0. The piece that follows is
- * prefetched, the part of its tiles that corresponds to D. */
-AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
+ * dim D on. The first piece begins the sums, the last ends them by adding +0. */
+AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
                                   size_t d, int rows, int cols, enum avx2_kind kind)
 {
-    const size_t dp = o->a->dp, line = dp * avx2_attn_unit(kind) * avx2_attn_size(kind), piece = end - t;
-    const size_t wide = (size_t)cols * AVX2_ATTN_LANES; /* bytes of a step */
+    const size_t dp = o->a->dp, line = dp * avx2_attn_unit(kind) * avx2_attn_size(kind);
     float *out = o->a->out + (o->row + g->row) * dp + d;
-    const bool begin = t == g->t0;
+    const bool begin = t == g->t0, look = g == o->group;
     avx2_sums acc;
 
     AVX2_UNROLL
@@ -290,22 +304,17 @@ AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_g
         }
     for (; t < end; t++) {
         const char *v = (const char *)o->a->v_tile[t] + d * AVX2_ATTN_LANES / 8;
-        const char *next = (const char *)o->a->v_tile[t + piece < o->t1 ? t + piece : t] +
-                           d * KERN_TILE * avx2_attn_size(kind);
         const float *p = o->p + g->row * AVX2_ATTN_STRIDE + t * KERN_TILE;
 
-        for (size_t i = 0; i < KERN_TILE; i += avx2_attn_unit(kind), v += line, next += wide) {
+        for (size_t i = 0; i < KERN_TILE; i += avx2_attn_unit(kind), v += line) {
             const char *b[AVX2_ATTN_REGS];
 
             AVX2_UNROLL
             for (int c = 0; c < AVX2_ATTN_REGS; c++)
-                if (c < cols) {
+                if (c < cols)
                     b[c] = v + c * AVX2_ATTN_LANES;
-                    if (c % 2 == 0 && wide >= AVX2_ATTN_LINE)
-                        _mm_prefetch(next + (c + 2 <= cols ? c * 32 : c * 32 - 32), _MM_HINT_T1);
-                }
-            if (wide < AVX2_ATTN_LINE)
-                _mm_prefetch(next, _MM_HINT_T1);
+            if (look)
+                avx2_attn_look(o, ((size_t)cols + i / avx2_attn_unit(kind) % 2) / 2);
             avx2_attn_step(acc, b, 0, p + i, AVX2_ATTN_STRIDE, rows, cols, kind);
         }
     }
@@ -323,8 +332,8 @@ AVX2_INLINE void avx2_attn_values(const struct avx2_attn *o, const struct avx2_g
 }
 
 /* All dims: as wide as the group allows, but rather 4 + 4 than 6 + 2 and 2 + 2 than 3 + 1. */
-AVX2_INLINE void avx2_attn_all_values(const struct avx2_attn *o, const struct avx2_group *g, size_t t,
-                                      size_t end, int rows, enum avx2_kind kind)
+AVX2_INLINE void avx2_attn_all_values(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end,
+                                      int rows, enum avx2_kind kind)
 {
     const int wide = rows == 1 ? 8 : rows == 2 ? 6 : rows == 3 ? 4 : rows == 4 ? 3 : 2;
     const size_t dp = o->a->dp;
@@ -342,22 +351,22 @@ AVX2_INLINE void avx2_attn_all_values(const struct avx2_attn *o, const struct av
 
 /* ---- the walk ---- */
 
-typedef void avx2_dots_fn(const struct avx2_attn *o, const struct avx2_group *g, size_t v);
-typedef void avx2_values_fn(const struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end);
+typedef void avx2_dots_fn(struct avx2_attn *o, const struct avx2_group *g, size_t v);
+typedef void avx2_values_fn(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end);
 
 struct avx2_micro {
     avx2_dots_fn *dots[AVX2_ROWS + 1];
     avx2_values_fn *values[AVX2_ROWS + 1];
 };
 
-#define AVX2_ATTN_FN(ROWS, COLS, KIND)                                                                     \
-    static void dots_##ROWS(const struct avx2_attn *o, const struct avx2_group *g, size_t v)               \
-    {                                                                                                      \
-        avx2_attn_dots(o, g, v, ROWS, COLS, KIND);                                                         \
-    }                                                                                                      \
-    static void values_##ROWS(const struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end) \
-    {                                                                                                      \
-        avx2_attn_all_values(o, g, t, end, ROWS, KIND);                                                    \
+#define AVX2_ATTN_FN(ROWS, COLS, KIND)                                                               \
+    static void dots_##ROWS(struct avx2_attn *o, const struct avx2_group *g, size_t v)               \
+    {                                                                                                \
+        avx2_attn_dots(o, g, v, ROWS, COLS, KIND);                                                   \
+    }                                                                                                \
+    static void values_##ROWS(struct avx2_attn *o, const struct avx2_group *g, size_t t, size_t end) \
+    {                                                                                                \
+        avx2_attn_all_values(o, g, t, end, ROWS, KIND);                                              \
     }
 #define AVX2_ATTN_TABLE(KIND)                                               \
     AVX2_ATTN_FN(1, 8, KIND)                                                \
@@ -419,8 +428,7 @@ AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *
 }
 
 /* The third phase, piece by piece of the tiles. */
-AVX2_INLINE void avx2_attn_weighted(const struct avx2_attn *o, const struct avx2_micro *micro,
-                                    enum avx2_kind kind)
+AVX2_INLINE void avx2_attn_weighted(struct avx2_attn *o, const struct avx2_micro *micro, enum avx2_kind kind)
 {
     const size_t bytes = KERN_TILE * o->a->dp * avx2_attn_size(kind);
     const size_t most = o->groups > 1 ? 2 * AVX2_ATTN_PIECE : AVX2_ATTN_PIECE;
@@ -449,15 +457,9 @@ AVX2_INLINE void avx2_attn_drive(const struct kern_attn *a, const struct avx2_mi
 
         o.rows = a->m - row < KERN_ATTN_ROWS ? a->m - row : KERN_ATTN_ROWS;
         avx2_attn_cut(&o);
-        if (o.t0 < o.t1) {
-            const char *k = a->k_tile[o.t0];
-
-            for (size_t i = 0; i < bytes; i += AVX2_ATTN_LINE)
-                _mm_prefetch(k + i, _MM_HINT_T1);
-            o.ahead = a->v_tile[o.t0];
-            o.ahead_end = o.ahead + bytes;
-            o.ahead_tile = o.t0;
-        }
+        o.tile_bytes = bytes;
+        if (o.t0 < o.t1)
+            avx2_attn_look_from(&o, AVX2_ATTN_LEAD / bytes + 1);
         avx2_attn_scores(&o, micro);
         for (const struct avx2_group *g = o.group; g < o.group + o.groups; g++)
             for (size_t r = g->row; r < g->row + g->rows; r++)

@@ -40,6 +40,13 @@ AVX2_INLINE size_t avx2_attn_size(enum avx2_kind kind)
     return kind == AVX2_F32 ? 4 : kind == AVX2_BF16 ? 2 : 1;
 }
 
+/* W = eight bytes, those SHIFT bits below the top of each lane. */
+#define AVX2_ATTN_BYTES(w, b, SHIFT)                                                         \
+    __asm__ volatile("vmovups %1, %0\n\tvpslld $" SHIFT ", %0, %0\n\tvpsrad $24, %0, %0\n\t" \
+                     "vcvtdq2ps %0, %0"                                                      \
+                     : "=x"(w)                                                               \
+                     : "m"(*(const char(*)[32])(b)))
+
 /* Eight elements of keys or values, number PART of each lane. Volatile, like the other two steps
  * of the inner loops: their order is the one in which no more registers are needed than there are, and gcc
  * 12 left to itself finds others, that spill. */
@@ -47,10 +54,14 @@ AVX2_INLINE __m256 avx2_attn_load(const char *b, int part, enum avx2_kind kind)
 {
     __m256 w;
 
-    if (kind == AVX2_I8)
-        __asm__ volatile("vmovups %1, %0\n\tvpslld %2, %0, %0\n\tvpsrad $24, %0, %0\n\tvcvtdq2ps %0, %0"
-                         : "=x"(w)
-                         : "m"(*(const char(*)[32])b), "i"(24 - 8 * part));
+    if (kind == AVX2_I8 && part == 0)
+        AVX2_ATTN_BYTES(w, b, "24");
+    else if (kind == AVX2_I8 && part == 1)
+        AVX2_ATTN_BYTES(w, b, "16");
+    else if (kind == AVX2_I8 && part == 2)
+        AVX2_ATTN_BYTES(w, b, "8");
+    else if (kind == AVX2_I8)
+        AVX2_ATTN_BYTES(w, b, "0");
     else if (kind == AVX2_F32)
         __asm__ volatile("vmovups %1, %0" : "=x"(w) : "m"(*(const char(*)[32])b));
     else if (part)

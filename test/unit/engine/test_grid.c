@@ -28,21 +28,21 @@ struct way {
 
 static const struct way ways[] = {{"slab_pool", "head_major", 0, 0, 1},
                                   {"slab_pool", "head_major", 16, 0, 2},
-                                  {"slab_pool", "head_major", 64, 0, 3},
+                                  {"slab_pool", "head_major", 64, 0, 1},
                                   {"slab_pool", "head_major", 256, 0, 1},
                                   {"slab_pool", "block_major", 16, 0, 1},
-                                  {"slab_pool", "block_major", 32, 0, 2},
+                                  {"slab_pool", "block_major", 32, 0, 1},
                                   {"slab_pool", "block_major", 256, 0, 4},
                                   {"paged", "head_major", 0, 0, 1},
-                                  {"paged", "head_major", 16, 0, 4},
+                                  {"paged", "head_major", 16, 0, 2},
                                   {"paged", "head_major", 128, 0, 1},
                                   {"paged", "block_major", 16, 0, 1},
-                                  {"paged", "block_major", 64, 0, 2},
+                                  {"paged", "block_major", 64, 0, 1},
                                   {"paged", "block_major", 256, 0, 3},
                                   {"dynamic", NULL, 0, 0, 1},
                                   {"dynamic", NULL, 0, 0, 2},
                                   {"bmc", NULL, 0, 0, 1},
-                                  {"bmc", NULL, 0, 3, 4}};
+                                  {"bmc", NULL, 0, 3, 2}};
 enum { N_WAYS = sizeof(ways) / sizeof(ways[0]) };
 
 /* What one greedy answer consists of: logits behind the prompt and behind each new token but the last. */

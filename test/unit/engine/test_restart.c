@@ -50,7 +50,7 @@ struct task {
     const char *out;
 };
 
-static void give_up(const char *sentence)
+static _Noreturn void give_up(const char *sentence)
 {
     fprintf(stderr, "%s\n", sentence);
     exit(1);
@@ -288,7 +288,7 @@ static void must_refuse(const struct task *t, const char *what)
 static void flip(const char *path, off_t at)
 {
     int fd = open(path, O_RDWR);
-    unsigned char c;
+    unsigned char c = 0;
 
     assert_true(fd >= 0 && pread(fd, &c, 1, at) == 1);
     c ^= 16;
