@@ -128,7 +128,7 @@ SIMD512_INLINE void avx512_attn_weighted(__m512 acc[AVX512_ROWS][AVX512_COLS], c
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols)
-            _mm_prefetch(ahead + (size_t)c * 64, _MM_HINT_T0);
+            _mm_prefetch(ahead + (size_t)c * 64, _MM_HINT_T1);
     avx512_tile_step(acc, p, KERN_CHUNK / (size_t)avx512_attn_p_parts(kind), v, at, rows, cols,
                      avx512_attn_p_kind(kind));
 }
@@ -158,7 +158,7 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t r, si
             if (c < cols)
                 v[c] = (const char *)o->a->v_tile[t] + (d / 16 + (size_t)c) * 64;
         if (avx512_attn_is_i8(kind) && d == 0)
-            _mm_prefetch(ahead + o->a->dp * KERN_TILE, _MM_HINT_T0);
+            _mm_prefetch(ahead + o->a->dp * KERN_TILE, _MM_HINT_T1);
         ahead += d * 4;
         if (by == AVX512_I8_VALS) {
             SIMD512_UNROLL
