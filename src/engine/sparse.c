@@ -75,7 +75,10 @@ int sparse_apply(const struct sparse *s, struct model *m, struct err *e)
     }
     i->window = window;
     i->sink = sink;
-    log_warn("sparse KV cache: %zu of %zu layers see the first %zu and the last %zu rows of a sequence", n,
-             i->n_layers, s->sink, s->window);
+    if (n == 0)
+        log_warn("sparse KV cache: every layer has a window of its own that is no longer; nothing changes");
+    else
+        log_warn("sparse KV cache: %zu of %zu layers see the first %zu and the last %zu rows of a sequence",
+                 n, i->n_layers, s->sink, s->window);
     return 0;
 }

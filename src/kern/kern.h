@@ -78,8 +78,8 @@ struct kern_gemm {
  *   Class "int8 dot" works on integers. Of q: n = rint(q * inv), inv = 16256 / max |q|, high = (n + 64) >> 7,
  *   low = n - 128 high; dot = fma(128, (float)(high . k), (float)(low . k)) * (max |q| / 16256). Of w: n =
  *   rint(w * inv), inv = 65535 / max w, high = n >> 8, low = n & 255; out = fma(256, (float)(high . v),
- *   (float)(low . v)) * (max w / 65535) + 0. Where inv is infinite or NaN all of it is zero. A NaN in q makes
- *   its dots NaN.
+ *   (float)(low . v)) * (max w / 65535) + 0. Where inv is infinite or NaN all of it is zero. A NaN or an
+ *   infinity in q makes its dots NaN.
  * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16,
  * at most KERN_ATTN_DIM. Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS *
  * KERN_CHUNK floats, 64-byte aligned, and as much again for attn_bf16 and attn_i8. */

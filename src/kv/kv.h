@@ -124,15 +124,16 @@ void kv_release(struct kv *c, size_t seq); /* all rows of SEQ */
  * kv_truncate(). */
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to);
 
-/* No query of SEQ below POS will come: what only those see may be given back. dynamic and bmc keep all
- * rows. */
+/* No query of SEQ below POS will come: what only those see may be given back. POS is at most the length of
+ * SEQ, unless that is empty. dynamic and bmc keep all rows. */
 void kv_advance(struct kv *c, size_t seq, size_t pos);
 
 /* A query at N of SEQ would find all rows that it sees. */
 bool kv_sees(const struct kv *c, size_t seq, size_t n);
 
 /* Block number BLOCK of SEQ, all rows of which are final, can be found under HASH from now on, also when SEQ
- * is gone and until its place is needed. Types other than paged ignore it. */
+ * is gone and until its place is needed. To be called before kv_advance() lets go of rows of the block: a
+ * group that dropped some cannot offer it. Types other than paged ignore it. */
 void kv_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash);
 
 /* How many blocks, those named by HASH [n] one after the other, can be adopted now. */

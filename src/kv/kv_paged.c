@@ -294,8 +294,9 @@ static bool can_adopt(const struct kv *c, const struct kv_hash *hash, size_t n)
     for (size_t g = 0; g < c->n_groups; g++) {
         struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
 
-        for (size_t i = 0; i < r.end && c->group[g].window; i++)
-            if ((i < r.head || i >= r.first) && find(&s->pages[g], &hash[i]) == NONE)
+        for (size_t i = r.head ? 0 : r.first; i < r.end && c->group[g].window;
+             i = i + 1 == r.head ? r.first : i + 1)
+            if (find(&s->pages[g], &hash[i]) == NONE)
                 return false;
     }
     return true;

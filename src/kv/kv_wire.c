@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -231,6 +232,22 @@ static int check_header(const struct kv *c, const struct header *h, uint64_t mod
     return 0;
 }
 
+/* Each row of int8 begins with its scale. */
+static int check_scales(const struct kv *c, const char *p, size_t len, const char *name, struct err *e)
+{
+    const size_t row = row_bytes(c);
+
+    for (size_t at = HEADER + c->lim.n_layers * sizeof(struct kept); at + row <= len; at += row) {
+        float scale;
+
+        memcpy(&scale, p + at, sizeof(scale));
+        if (!(scale >= 0 && scale < INFINITY))
+            return err_set(e, ERR_INPUT, "%s: at byte %zu is the scale %g; none is negative or infinite",
+                           name, at, (double)scale);
+    }
+    return 0;
+}
+
 static int check_bytes(const struct kv *c, const char *p, size_t len, uint64_t model, const char *name,
                        size_t *n, struct err *e)
 {
@@ -256,6 +273,8 @@ static int check_bytes(const struct kv *c, const char *p, size_t len, uint64_t m
             return err_set(e, ERR_INPUT, "%s: layer %zu was saved with a sink of %u rows, this cache has %u",
                            name, l, found.sink, want.sink);
     }
+    if (c->lim.dtype == DT_I8 && (rc = check_scales(c, p, len, name, e)) != 0)
+        return rc;
     *n = h.n;
     return 0;
 }

@@ -12,8 +12,9 @@
  *   24  8  rows (length of the sequence) 56  8  XXH3-64 of bytes 0..55 and of all behind 64
  *   32  4  0
  *   64     of each layer, 4 bytes each: the first row of its window, and the rows of its sink (0: the window
- *          begins with row 0); together what a query behind the last row sees layers x (K, V) x heads x rows
- *          x head size elements, the sink's first; in int8 a float scale stands before each row
+ *          begins with row 0); together what a query behind the last row sees
+ *          layers x (K, V) x heads x rows x head size elements, the sink's first; in int8 a float scale
+ *          stands before each row
  * All numbers are little endian.
  */
 #ifndef GALLOP_KV_KV_WIRE_H

@@ -35,6 +35,7 @@ struct attn_job {
     size_t index;        /* layer */
     size_t window, sink; /* rows: of the model or of struct eager_limits; 0: all, and none */
     const float *sink_q; /* what stands for eager.q where the sink is seen */
+    size_t turns;        /* of all sequences */
     atomic_size_t next;
 };
 
@@ -474,24 +475,28 @@ static bool find_turn(const struct attn_job *j, struct cursor *c, size_t item, s
     return true;
 }
 
-/* A thread takes its next turn before it begins one, so that the kernel can ask memory for what comes. */
+/* A thread takes its next turn before it begins one, so that the kernel can ask memory for what comes; unless
+ * turns are so few that another thread would go without. */
 static void chunks_share(void *ctx, int thread, int n_threads)
 {
     struct attn_job *j = ctx;
     struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
     struct cursor c = {0};
     struct turn turn[2];
-    bool more = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[0]), then;
+    bool ahead = j->turns >= 4 * (size_t)n_threads, then = false;
+    bool more = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[0]);
 
-    (void)n_threads;
     for (unsigned i = 0; more; i ^= 1, more = then) {
         const struct turn *u = &turn[i], *next = &turn[i ^ 1];
 
-        then = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
+        if (ahead)
+            then = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
         if (u->plan.split)
-            split_turn(j, u, then ? next : NULL, &t);
+            split_turn(j, u, ahead && then ? next : NULL, &t);
         else
-            whole_turn(j, u, then ? next : NULL, &t);
+            whole_turn(j, u, ahead && then ? next : NULL, &t);
+        if (!ahead)
+            then = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
     }
 }
 
@@ -537,8 +542,11 @@ void eager_attn(const struct sink *o, void *a, const float *qkv, const struct at
     j.sink_q = j.sink && w->rope >= 0 ? g->sink_q : g->q;
     ASSERT(w->d <= MAX_DIM && w->dp % 16 == 0, "head size %zu", w->d);
     atomic_init(&j.next, 0);
-    for (size_t s = 0; s < b->n_seqs; s++)
-        plan_seq(&j, &b->seq[s], &partials);
+    for (size_t s = 0; s < b->n_seqs; s++) {
+        struct seq_plan p = plan_seq(&j, &b->seq[s], &partials);
+
+        j.turns += seq_items(&j, &p);
+    }
     pool_run(g->pool, store_share, &j);
     pool_run(g->pool, chunks_share, &j);
     if (partials)

@@ -44,7 +44,8 @@ struct avx2_attn {
     size_t row, rows, t0, t1;
     float *q; /* [rows][AVX2_ATTN_Q] copy of the dims [d0, d0 + dims) */
     size_t d0, dims;
-    float *p; /* [rows][AVX2_ATTN_STRIDE] dots, then weights */
+    size_t end; /* of the block's tiles that the group in work scores */
+    float *p;   /* [rows][AVX2_ATTN_STRIDE] dots, then weights */
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;
     size_t tile_bytes;      /* without scales */
@@ -101,16 +102,16 @@ AVX2_INLINE int avx2_attn_width(size_t rows)
 }
 
 /* Where the registers [v, v + cols) of a row of scores lie in the keys, from the copied dims on; registers
- * beyond the last repeat it. */
-AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, const struct avx2_group *g, size_t v, int cols,
-                                   const char **k, size_t *reg, enum avx2_kind kind)
+ * beyond the block's last repeat it, for those of the next block would take their dims twice. */
+AVX2_INLINE void avx2_attn_columns(const struct avx2_attn *o, size_t v, int cols, const char **k, size_t *reg,
+                                   enum avx2_kind kind)
 {
     const size_t first = o->d0 * KERN_TILE * avx2_attn_size(kind);
 
     AVX2_UNROLL
     for (int c = 0; c < AVX2_ATTN_REGS; c++)
         if (c < cols) {
-            reg[c] = v + (size_t)c < 2 * g->t1 ? v + (size_t)c : 2 * g->t1 - 1;
+            reg[c] = v + (size_t)c < 2 * o->end ? v + (size_t)c : 2 * o->end - 1;
             k[c] = (const char *)o->a->k_tile[reg[c] / 2] + first + reg[c] % 2 * AVX2_ATTN_LANES;
         }
 }
@@ -150,7 +151,7 @@ AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g,
     size_t reg[AVX2_ATTN_REGS];
     avx2_sums acc;
 
-    avx2_attn_columns(o, g, v, cols, k, reg, kind);
+    avx2_attn_columns(o, v, cols, k, reg, kind);
     AVX2_UNROLL
     for (int r = 0; r < AVX2_ROWS; r++)
         if (r < rows) {
@@ -419,9 +420,10 @@ AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *
         avx2_copy_rows(o->q, AVX2_ATTN_Q, a->q, o->row * a->dp + o->d0, a->dp, o->rows, o->dims, false);
         for (size_t b = o->t0; b < o->t1; b += block)
             for (const struct avx2_group *g = o->group; g < o->group + o->groups; g++) {
-                size_t t = b > g->t0 ? b : g->t0, end = b + block < g->t1 ? b + block : g->t1;
+                size_t t = b > g->t0 ? b : g->t0;
 
-                for (size_t v = 2 * t; v < 2 * end; v += (size_t)avx2_attn_width(g->rows))
+                o->end = b + block < g->t1 ? b + block : g->t1;
+                for (size_t v = 2 * t; v < 2 * o->end; v += (size_t)avx2_attn_width(g->rows))
                     micro->dots[g->rows](o, g, v);
             }
     }

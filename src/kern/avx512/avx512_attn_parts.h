@@ -85,13 +85,15 @@ SIMD512_INLINE void avx512_attn_store_fours(uint32_t *to, size_t low, __m512i hi
     _mm_storeu_si128((__m128i *)(void *)(to + low), _mm512_cvtepi32_epi8(rest));
 }
 
-/* Row R of q as integers: 127 x 128 stands for its largest. A NaN in it is told by its step. */
+/* Row R of q as integers: 127 x 128 stands for its largest. What is not finite in it is told by its step; the
+ * bound keeps what such a one becomes from overflowing the sums. */
 SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r)
 {
     const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
     uint32_t *to = o->q + r * AVX512_STRIDE;
     __m512 most = _mm512_setzero_ps(), x;
     __m512i high_sum = _mm512_setzero_si512(), low_sum = high_sum, h, l;
+    const __m512 bound = _mm512_set1_ps(-KERN_I8_QUERY);
     __mmask16 nan = 0;
     float max, inv;
 
@@ -104,10 +106,12 @@ SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r)
     inv = KERN_I8_QUERY / max;
     if (!(inv < INFINITY))
         inv = max = 0;
-    o->q_step[r] = nan ? NAN : max / KERN_I8_QUERY;
+    o->q_step[r] = nan || max == INFINITY ? NAN : max / KERN_I8_QUERY;
     for (size_t i = 0; i < o->a->dp; i += 16) {
-        __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(q + i), _mm512_set1_ps(inv)));
+        __m512i n;
 
+        x = _mm512_mul_ps(_mm512_loadu_ps(q + i), _mm512_set1_ps(inv));
+        n = _mm512_cvtps_epi32(_mm512_max_ps(x, bound));
         h = _mm512_srai_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(64)), 7);
         l = _mm512_sub_epi32(n, _mm512_slli_epi32(h, 7));
         high_sum = _mm512_add_epi32(high_sum, h);

@@ -280,13 +280,34 @@ static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
     }
 }
 
+/* Emulated attention gives the model's bits; so does the machine's own, if it has any. */
+static void compare_attn(const struct kern_attn *a, bool i8)
+{
+    struct kern k = {.attn_bf16 = emu_avx512bf16_attn_bf16, .attn_i8 = emu_avx512bf16_attn_i8};
+    float *want = need(a->dp * 4), max, sum;
+    size_t n = cpu_has(CPU_AVX512BF16) ? 2 : 1;
+
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            kern_rows(CPU_AVX512BF16, &k);
+        memset(a->out, 0xff, a->m * a->dp * sizeof(float));
+        (i8 ? k.attn_i8 : k.attn_bf16)(a);
+        for (size_t r = 0; r < a->m; r++) {
+            (i8 ? i8_model : bf16_model)(a, r, &max, &sum, want);
+            assert_memory_equal(&a->max[r], &max, 4);
+            assert_memory_equal(&a->sum[r], &sum, 4);
+            assert_memory_equal(a->out + r * a->dp, want, a->dp * 4);
+        }
+    }
+    free(want);
+}
+
 /* M random rows over N_TILES tiles, seeing [lo, hi): all of it, a random part, or sometimes nothing. */
 static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap, bool i8)
 {
     size_t tile = i8 ? KERN_TILE * (dp + sizeof(float)) : KERN_TILE * dp * 2;
     char *kv = need(2 * n_tiles * tile);
-    float *q = need(m * dp * 4), *out = need(m * dp * 4), *want = need(dp * 4), *max = need(m * 4),
-          *sum = need(m * 4), want_max, want_sum;
+    float *q = need(m * dp * 4), *out = need(m * dp * 4), *max = need(m * 4), *sum = need(m * 4);
     float *scratch = aligned_alloc(64, SCRATCH * sizeof(float));
     const void *k_tile[MOST_TILES], *v_tile[MOST_TILES];
     int32_t *lo = need(m * 4), *hi = need(m * 4);
@@ -306,17 +327,8 @@ static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float s
         lo[r] = masked ? (int32_t)below(n_tiles * KERN_TILE) : 0;
         hi[r] = masked ? (int32_t)below(n_tiles * KERN_TILE + 1) : (int32_t)(n_tiles * KERN_TILE);
     }
-    if (i8)
-        emu_avx512bf16_attn_i8(&a);
-    else
-        emu_avx512bf16_attn_bf16(&a);
-    for (size_t r = 0; r < m; r++) {
-        (i8 ? i8_model : bf16_model)(&a, r, &want_max, &want_sum, want);
-        assert_memory_equal(&max[r], &want_max, 4);
-        assert_memory_equal(&sum[r], &want_sum, 4);
-        assert_memory_equal(out + r * dp, want, dp * 4);
-    }
-    free(q), free(kv), free(out), free(want), free(max), free(sum), free(scratch), free(lo), free(hi);
+    compare_attn(&a, i8);
+    free(q), free(kv), free(out), free(max), free(sum), free(scratch), free(lo), free(hi);
 }
 
 static void attention_differs_from_the_plain_dot_for_some_number_of_rows(void **unused)
@@ -349,6 +361,35 @@ static void attention_differs_for_some_number_of_tiles(void **unused)
         }
 }
 
+/* Integers have no NaN: rows of q that are not finite must not give finite weights, nor overflow the sums. */
+static void a_row_that_is_not_finite_looks_like_one_that_is(void **unused)
+{
+    enum { M = 4, DP = KERN_ATTN_DIM, TILE = KERN_TILE * (DP + 4) };
+    static float scratch[SCRATCH] __attribute__((aligned(64))), q[M * DP], out[M * DP], want[DP];
+    static char kv[2 * TILE];
+    const void *k = kv, *v = kv + TILE;
+    float max[M], sum[M], want_max, want_sum;
+    int32_t lo[M] = {0}, hi[M] = {16, 16, 16, 16};
+    struct kern_attn a = {q, &k, &v, lo, hi, out, max, sum, scratch, M, DP, 1, 0.3f, 0, NULL, 0};
+
+    (void)unused;
+    fill_tiles(kv, 2, DP, true);
+    for (size_t i = 0; i < M * DP; i++)
+        q[i] = noise();
+    q[5] = NAN;
+    for (size_t i = 0; i < DP; i++) {
+        q[DP + i] = i % 2 ? INFINITY : -INFINITY;
+        q[2 * DP + i] = NAN;
+    }
+    emu_avx512bf16_attn_i8(&a);
+    for (size_t r = 0; r < 3; r++)
+        assert_true(isnan(sum[r]));
+    i8_model(&a, 3, &want_max, &want_sum, want);
+    assert_memory_equal(&max[3], &want_max, 4);
+    assert_memory_equal(&sum[3], &want_sum, 4);
+    assert_memory_equal(out + 3 * DP, want, DP * 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +399,7 @@ int main(void)
         cmocka_unit_test(attention_differs_from_the_plain_dot_for_some_number_of_rows),
         cmocka_unit_test(attention_differs_for_some_head_size),
         cmocka_unit_test(attention_differs_for_some_number_of_tiles),
+        cmocka_unit_test(a_row_that_is_not_finite_looks_like_one_that_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

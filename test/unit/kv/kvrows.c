@@ -22,6 +22,12 @@ static uint32_t content(uint32_t stamp, size_t layer, size_t head, bool value, s
     return x * 2246822519u ^ x >> 13;
 }
 
+/* The bits of a row's scale in int8: a float from 0 to 2. */
+static uint32_t scale(uint32_t stamp, size_t layer, size_t head, bool value)
+{
+    return content(stamp, layer, head, value, 9999) & 0x3fffffffu;
+}
+
 /* Byte offset of dim D of row SLOT. */
 static size_t offset(const struct kv *c, size_t slot, size_t d, bool value)
 {
@@ -48,7 +54,7 @@ void kvrows_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
                     x = content(stamp, l, h, value, d);
                     memcpy(t + offset(c, pos % 16, d, value), &x, es);
                 }
-                x = content(stamp, l, h, value, 9999);
+                x = scale(stamp, l, h, value);
                 if (c->lim.dtype == DT_I8)
                     memcpy(t + 16 * c->dp + pos % 16 * 4, &x, 4);
             }
@@ -69,7 +75,7 @@ bool kvrows_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_
                 if (memcmp(t + offset(c, pos % 16, d, value), &x, es) != 0)
                     return false;
             }
-            x = content(stamp, layer, h, value, 9999);
+            x = scale(stamp, layer, h, value);
             if (c->lim.dtype == DT_I8 && memcmp(t + 16 * c->dp + pos % 16 * 4, &x, 4) != 0)
                 return false;
         }

@@ -1,6 +1,7 @@
 /* test_wire.c - saved rows: the same bytes whatever cache they come from, back in any other; and every way in
  * which they can be cut, damaged, or belong to something else is refused with a sentence that names them.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -247,6 +248,33 @@ static void loading_takes_no_more_than_windows_show(void **state)
     free(p);
 }
 
+static void scales_that_no_row_can_have_are_refused(void **state)
+{
+    static const float scales[] = {-1e-30f, INFINITY, NAN};
+    struct kv_limits lim = limits(DT_I8, 16, KV_HEAD_MAJOR);
+    size_t len, n = 0, row = lim.head_dim + sizeof(float);
+    char *p = saved("slab_pool", lim, &len);
+    struct err e = {0};
+    struct kv c;
+
+    (void)state;
+    open_kv(&c, "slab_pool", lim);
+    for (size_t i = 0; i < 3; i++) {
+        float was;
+        uint64_t sum;
+
+        memcpy(&was, p + len - row, sizeof(was)); /* of the last row */
+        memcpy(p + len - row, &scales[i], sizeof(was));
+        sum = kv_wire_sum(p, len);
+        memcpy(p + 56, &sum, sizeof(sum));
+        assert_int_equal(kv_wire_load(&c, 0, MODEL, p, len, "x", &n, &e), ERR_INPUT);
+        assert_non_null(strstr(e.msg, "scale"));
+        memcpy(p + len - row, &was, sizeof(was));
+    }
+    kv_close(&c);
+    free(p);
+}
+
 static void files_are_written_whole_and_faults_name_them(void **state)
 {
     struct err e = {0};
@@ -287,6 +315,7 @@ int main(void)
         cmocka_unit_test(what_belongs_to_something_else_is_refused_by_its_name),
         cmocka_unit_test(a_full_cache_says_so_and_stays_as_it_was),
         cmocka_unit_test(loading_takes_no_more_than_windows_show),
+        cmocka_unit_test(scales_that_no_row_can_have_are_refused),
         cmocka_unit_test(files_are_written_whole_and_faults_name_them),
     };
 
