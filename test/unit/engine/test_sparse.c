@@ -242,7 +242,7 @@ static void forks_and_saved_rows_go_on_with_the_bits_of_one_run(void **state)
         struct way w = {types[t], NULL, 1, 0, 0, SPEC}, w2 = {types[(t + 1) % 4], NULL, 1, 0, 32, SPEC};
         struct gallop *g = open_with("gpt-oss", "bf16", &w), *g2 = open_with("gpt-oss", "bf16", &w2);
         struct llm *m = gallop_llm(g), *there = gallop_llm(g2);
-        size_t bytes = m->model.info.vocab * sizeof(float), n;
+        size_t bytes = m->model.info.vocab * sizeof(float), n = 0;
         uint64_t model = identity_of(&m->model);
         struct err e = {0};
 
