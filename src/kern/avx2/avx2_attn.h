@@ -18,6 +18,7 @@
 
 #include <immintrin.h>
 
+#include "kern/attn_ahead.h"
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_attn_step.h"
 #include "kern/avx2/avx2_math.h"
@@ -48,48 +49,9 @@ struct avx2_attn {
     float *p;   /* [rows][AVX2_ATTN_STRIDE] dots, then weights */
     struct avx2_group group[AVX2_ATTN_GROUPS];
     size_t groups;
-    size_t tile_bytes;      /* without scales */
-    const char *at;         /* the next line to ask for, in tile number FAR of what is read, */
-    size_t left, far, last; /* of which LEFT bytes remain; none beyond tile LAST */
+    size_t tile_bytes; /* without scales */
+    struct attn_ahead ahead;
 };
-
-/* ---- what comes next ---- */
-
-/* Tile number I of what is read one after the other: keys from t0 on, values, the keys that come next. */
-AVX2_INLINE const char *avx2_attn_ahead(const struct avx2_attn *o, size_t i)
-{
-    size_t n = o->t1 - o->t0;
-
-    if (i < n)
-        return o->a->k_tile[o->t0 + i];
-    if (i < 2 * n)
-        return o->a->v_tile[o->t0 + i - n];
-    return i < 2 * n + o->a->n_next ? o->a->next[i - 2 * n] : o->a->v_tile[o->t0];
-}
-
-/* From tile number I on lines will be asked for, in the order of memory: tiles side by side are more streams
- * than the hardware follows. */
-AVX2_INLINE void avx2_attn_look_from(struct avx2_attn *o, size_t i)
-{
-    o->far = i;
-    o->last = 2 * (o->t1 - o->t0) + o->a->n_next;
-    o->at = avx2_attn_ahead(o, i);
-    o->left = o->tile_bytes;
-}
-
-/* Asks for some more lines. */
-AVX2_INLINE void avx2_attn_look(struct avx2_attn *o, size_t lines)
-{
-    for (size_t i = 0; i < lines && o->far < o->last; i++) {
-        _mm_prefetch(o->at, _MM_HINT_T0);
-        o->at += AVX2_ATTN_LINE;
-        o->left -= AVX2_ATTN_LINE;
-        if (o->left == 0) {
-            o->at = avx2_attn_ahead(o, ++o->far);
-            o->left = o->tile_bytes;
-        }
-    }
-}
 
 /* ---- scores ---- */
 
@@ -166,7 +128,7 @@ AVX2_INLINE void avx2_attn_dots(struct avx2_attn *o, const struct avx2_group *g,
     for (size_t at = 0, end = o->dims / avx2_attn_unit(kind) * AVX2_ATTN_LINE; at < end;
          at += AVX2_ATTN_LINE) {
         if (look)
-            avx2_attn_look(o, ((size_t)cols + at / AVX2_ATTN_LINE % 2) / 2);
+            attn_ahead_ask(&o->ahead, ((size_t)cols + at / AVX2_ATTN_LINE % 2) / 2);
         avx2_attn_step(acc, k, at, q, AVX2_ATTN_Q, rows, cols, kind);
         q += avx2_attn_unit(kind);
     }
@@ -248,7 +210,7 @@ AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, float *p, size_t t, size_t 
                 e = _mm256_mul_ps(e, _mm256_loadu_ps(v_scale + 8 * v));
             _mm256_storeu_ps(to, e);
         }
-        avx2_attn_look(o, lines);
+        attn_ahead_ask(&o->ahead, lines);
     }
     return avx2_fold(sum[0], sum[1]);
 }
@@ -315,7 +277,7 @@ AVX2_INLINE void avx2_attn_values(struct avx2_attn *o, const struct avx2_group *
                 if (c < cols)
                     b[c] = v + c * AVX2_ATTN_LANES;
             if (look)
-                avx2_attn_look(o, ((size_t)cols + i / avx2_attn_unit(kind) % 2) / 2);
+                attn_ahead_ask(&o->ahead, ((size_t)cols + i / avx2_attn_unit(kind) % 2) / 2);
             avx2_attn_step(acc, b, 0, p + i, AVX2_ATTN_STRIDE, rows, cols, kind);
         }
     }
@@ -461,7 +423,8 @@ AVX2_INLINE void avx2_attn_drive(const struct kern_attn *a, const struct avx2_mi
         avx2_attn_cut(&o);
         o.tile_bytes = bytes;
         if (o.t0 < o.t1)
-            avx2_attn_look_from(&o, AVX2_ATTN_LEAD / bytes + 1);
+            o.ahead = attn_ahead_from(a, o.t0, o.t1, bytes, AVX2_ATTN_LEAD / bytes + 1,
+                                      2 * (o.t1 - o.t0) + a->n_next);
         avx2_attn_scores(&o, micro);
         for (const struct avx2_group *g = o.group; g < o.group + o.groups; g++)
             for (size_t r = g->row; r < g->row + g->rows; r++)

@@ -21,42 +21,14 @@
 
 #include "kern/avx512/avx512_attn_parts.h"
 
-/* Tile number I of what is read one after the other: keys from t0 on, values, the keys that come next. */
-SIMD512_INLINE const char *avx512_attn_ahead(const struct avx512_attn *o, size_t i)
-{
-    size_t n = o->t1 - o->t0;
-
-    if (i < n)
-        return o->a->k_tile[o->t0 + i];
-    if (i < 2 * n)
-        return o->a->v_tile[o->t0 + i - n];
-    return i < 2 * n + o->a->n_next ? o->a->next[i - 2 * n] : o->a->v_tile[o->t1 - 1];
-}
-
 /* The second phase reads nothing: it asks for as many tiles of values more, a few lines with each tile of
  * weights. */
 SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 {
-    size_t steps = o->rows * (o->t1 - o->t0), lines = o->lead * o->tile_bytes / 64;
+    size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
 
-    o->far = o->t1 - o->t0 + o->lead;
-    o->far_end = o->far + o->lead;
-    o->at = avx512_attn_ahead(o, o->far);
-    o->left = o->tile_bytes;
+    o->ahead = attn_ahead_from(o->a, o->t0, o->t1, o->tile_bytes, n + o->lead, n + 2 * o->lead);
     o->lines = (AVX512_ATTN_PAIR * lines + steps - 1) / steps;
-}
-
-SIMD512_INLINE void avx512_attn_look_ahead(struct avx512_attn *o)
-{
-    for (size_t i = 0; i < o->lines && o->far < o->far_end; i++) {
-        _mm_prefetch(o->at, _MM_HINT_T0);
-        o->at += 64;
-        o->left -= 64;
-        if (o->left == 0) {
-            o->at = avx512_attn_ahead(o, ++o->far);
-            o->left = o->tile_bytes;
-        }
-    }
 }
 
 /* The first phase: dot products of ROWS rows of words, which begin with query row R, with the tiles [t, t +
@@ -85,7 +57,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size
         }
     SIMD512_LOOP
     for (int tile = 0; tile < cols; tile++) {
-        const char *ahead = avx512_attn_ahead(o, t - o->t0 + (size_t)tile + o->lead);
+        const char *ahead = attn_ahead_tile(o->a, o->t0, o->t1, t - o->t0 + (size_t)tile + o->lead);
 
         if (avx512_attn_is_i8(kind))
             _mm_prefetch(ahead + steps * line, _MM_HINT_T0);
@@ -151,7 +123,9 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t r, si
         if (c < cols)
             acc[i][c] = _mm512_setzero_ps();
     for (size_t t = o->t0; t < o->t1; t++) {
-        const char *v[AVX512_COLS], *ahead = avx512_attn_ahead(o, o->t1 - 2 * o->t0 + t + 2 * o->lead);
+        const char *v[AVX512_COLS], *ahead;
+
+        ahead = attn_ahead_tile(o->a, o->t0, o->t1, o->t1 - 2 * o->t0 + t + 2 * o->lead);
 
         SIMD512_UNROLL
         for (int c = 0; c < AVX512_COLS; c++)
@@ -257,7 +231,7 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
 
         if (avx512_attn_is_i8(kind))
             scales = avx512_attn_scales(a->v_tile[j / KERN_TILE], a->dp);
-        avx512_attn_look_ahead(o);
+        attn_ahead_ask(&o->ahead, o->lines);
         SIMD512_UNROLL
         for (int i = 0; i < AVX512_ATTN_PAIR; i++)
             if (i < n) {

@@ -10,6 +10,7 @@
 #ifndef GALLOP_KERN_AVX512_ATTN_PARTS_H
 #define GALLOP_KERN_AVX512_ATTN_PARTS_H
 
+#include "kern/attn_ahead.h"
 #include "kern/avx512/avx512_tile.h"
 
 enum {
@@ -25,14 +26,13 @@ enum {
 struct avx512_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
-    size_t tile_bytes;   /* without scales */
-    size_t lead;         /* tiles that are asked for ahead of those in work */
-    size_t far, far_end; /* tiles asked for in the second phase */
-    const char *at;      /* the next line of tile FAR, of which LEFT bytes remain */
-    size_t left, lines;  /* lines at a time */
-    uint32_t *q;         /* [AVX512_ROWS][AVX512_STRIDE] words of q */
-    float *s;            /* scratch: scores, then weights [rows][KERN_CHUNK] */
-    uint32_t *p;         /* scratch: weights as words of A, KERN_CHUNK apart; may be s */
+    size_t tile_bytes;       /* without scales */
+    size_t lead;             /* tiles that are asked for ahead of those in work */
+    struct attn_ahead ahead; /* what the second phase asks for, */
+    size_t lines;            /* so many lines at a time */
+    uint32_t *q;             /* [AVX512_ROWS][AVX512_STRIDE] words of q */
+    float *s;                /* scratch: scores, then weights [rows][KERN_CHUNK] */
+    uint32_t *p;             /* scratch: weights as words of A, KERN_CHUNK apart; may be s */
     float q_step[AVX512_ROWS], p_step[AVX512_ROWS];
     int32_t begin[2 * AVX512_ROWS]; /* of the sums of integers: keys are met as k + 128 */
 };
@@ -64,7 +64,6 @@ SIMD512_INLINE __m512 avx512_attn_scales(const void *tile, size_t dp)
     return _mm512_loadu_ps((const int8_t *)tile + KERN_TILE * dp);
 }
 
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
 /* Pairs of the N dims of q as words: rounded, and what rounding took away, rounded. */
 SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t n)
 {
@@ -146,14 +145,6 @@ SIMD512_INLINE __m512 avx512_attn_join(__m512 high, __m512 low, float by, float 
 
     return _mm512_mul_ps(_mm512_fmadd_ps(_mm512_set1_ps(by), h, l), _mm512_set1_ps(step));
 }
-#else
-SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float most)
-{
-    (void)o;
-    (void)r;
-    (void)most;
-}
-#endif
 
 /* Row R of q as words. */
 SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, size_t r, enum avx512_kind kind)
@@ -161,18 +152,12 @@ SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, size_t r, enum avx51
     const size_t dp = o->a->dp;
     uint32_t *to = o->q + r * AVX512_STRIDE;
 
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-    if (kind == AVX512_DOT) {
+    if (kind == AVX512_DOT)
         avx512_attn_fill_pairs(to, (const float *)o->a->q + (o->row + r) * dp, dp);
-        return;
-    }
-    if (kind == AVX512_I8_KEYS) {
+    else if (kind == AVX512_I8_KEYS)
         avx512_attn_fill_fours(o, r);
-        return;
-    }
-#endif
-    (void)kind;
-    avx512_tile_fill(to, o->a->q, dp, o->row + r, 1, 0, dp, AVX512_F32);
+    else
+        avx512_tile_fill(to, o->a->q, dp, o->row + r, 1, 0, dp, AVX512_F32);
 }
 
 /* What the sums of row I of words, counted from query row R, begin with. */
@@ -187,32 +172,16 @@ SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t r, i
 SIMD512_INLINE __m512 avx512_attn_dot(const struct avx512_attn *o, size_t row, __m512 sum, __m512 second,
                                       enum avx512_kind kind)
 {
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
     if (kind == AVX512_DOT)
         return _mm512_add_ps(sum, second);
-    if (kind == AVX512_I8_KEYS)
-        return avx512_attn_join(sum, second, 128, o->q_step[row]);
-#endif
-    (void)o;
-    (void)row;
-    (void)second;
-    (void)kind;
-    return sum;
+    return kind == AVX512_I8_KEYS ? avx512_attn_join(sum, second, 128, o->q_step[row]) : sum;
 }
 
 /* The output of row ROW from its sums. */
 SIMD512_INLINE __m512 avx512_attn_sum(const struct avx512_attn *o, size_t row, __m512 sum, __m512 second,
                                       enum avx512_kind kind)
 {
-#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-    if (kind == AVX512_I8_KEYS)
-        return avx512_attn_join(sum, second, 256, o->p_step[row]);
-#endif
-    (void)o;
-    (void)row;
-    (void)second;
-    (void)kind;
-    return sum;
+    return kind == AVX512_I8_KEYS ? avx512_attn_join(sum, second, 256, o->p_step[row]) : sum;
 }
 
 /* Stores the weights of one tile of row R: as words of A, or as floats that become words later. */

@@ -1,0 +1,65 @@
+/* attn_ahead.h - what a chunk of attention reads, in the order of memory, and asking for it early; for the
+ * rows of every ISA folder.
+ *
+ * The order is: keys of the tiles [t0, t1), their values, then the keys that come next (kern_attn.next).
+ */
+#ifndef GALLOP_KERN_ATTN_AHEAD_H
+#define GALLOP_KERN_ATTN_AHEAD_H
+
+#include "kern/kern.h"
+
+enum { ATTN_AHEAD_LINE = 64 }; /* bytes of a cache line; a tile has a multiple of them, without its scales */
+
+/* Tile number I of what is read; beyond the end one that is there anyway. */
+static inline __attribute__((always_inline)) const char *attn_ahead_tile(const struct kern_attn *a, size_t t0,
+                                                                         size_t t1, size_t i)
+{
+    size_t n = t1 - t0;
+
+    if (i < n)
+        return a->k_tile[t0 + i];
+    if (i < 2 * n)
+        return a->v_tile[t0 + i - n];
+    return i < 2 * n + a->n_next ? a->next[i - 2 * n] : a->v_tile[t1 - 1];
+}
+
+/* Lines that are asked for one after the other. */
+struct attn_ahead {
+    const struct kern_attn *a;
+    size_t t0, t1, tile_bytes;
+    size_t far, end; /* the tile in work; none from END on */
+    const char *at;  /* its next line, */
+    size_t left;     /* of which and those behind it so many bytes remain */
+};
+
+/* From the first line of tile number FAR on, which is there. */
+static inline __attribute__((always_inline)) struct attn_ahead attn_ahead_from(const struct kern_attn *a,
+                                                                               size_t t0, size_t t1,
+                                                                               size_t tile_bytes, size_t far,
+                                                                               size_t end)
+{
+    return (struct attn_ahead){.a = a,
+                               .t0 = t0,
+                               .t1 = t1,
+                               .tile_bytes = tile_bytes,
+                               .far = far,
+                               .end = end,
+                               .at = attn_ahead_tile(a, t0, t1, far),
+                               .left = tile_bytes};
+}
+
+/* Asks for some more lines. */
+static inline __attribute__((always_inline)) void attn_ahead_ask(struct attn_ahead *s, size_t lines)
+{
+    for (size_t i = 0; i < lines && s->far < s->end; i++) {
+        __builtin_prefetch(s->at, 0, 3);
+        s->at += ATTN_AHEAD_LINE;
+        s->left -= ATTN_AHEAD_LINE;
+        if (s->left == 0) {
+            s->at = attn_ahead_tile(s->a, s->t0, s->t1, ++s->far);
+            s->left = s->tile_bytes;
+        }
+    }
+}
+
+#endif
