@@ -19,6 +19,7 @@
 #include "engine/gallop_in.h"
 #include "engine/identity.h"
 #include "engine/score.h"
+#include "goldens.h"
 #include "kv/kv_wire.h"
 
 enum { N_REQUESTS = 5, NEW = 14, LONGEST = 320, SPOT = 150, AFTER = 40 };
@@ -54,12 +55,8 @@ static int64_t longest = LONGEST; /* of the engines that are opened */
 static struct gallop *open_with(const char *name, const char *dtype, const struct way *w)
 {
     struct gallop_options o;
-    struct gallop *g;
-    char err[GALLOP_ERR_SIZE], dir[4096];
 
-    snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, name);
     gallop_options_init(&o);
-    o.model = dir;
     o.dtype = dtype;
     o.threads = 1; /* test_invariance.c varies them */
     o.kv_cache_type = w->type;
@@ -71,9 +68,7 @@ static struct gallop *open_with(const char *name, const char *dtype, const struc
     o.max_batched_tokens = 48;
     o.max_num_seqs = 4;
     o.max_model_len = longest;
-    if (gallop_open(&g, &o, err) != 0)
-        fail_msg("%s", err);
-    return g;
+    return golden_open(name, &o);
 }
 
 static void check_cache(struct gallop *g)
@@ -91,20 +86,10 @@ static void tokens(struct gallop *g, int32_t out[N_REQUESTS][NEW])
 
     for (size_t q = 0; q < N_REQUESTS; q++) {
         int32_t ids[LONGEST];
-        struct gallop_request r;
-        char err[GALLOP_ERR_SIZE];
 
         for (size_t i = 0; i < lengths[q]; i++)
             ids[i] = token_at(q, i);
-        gallop_request_init(&r);
-        r.ids = ids;
-        r.n_ids = lengths[q];
-        r.sampling.max_new_tokens = NEW;
-        r.sampling.ignore_eos = 1;
-        r.sampling.do_sample = 0;
-        r.user = (void *)q;
-        if (gallop_submit(g, &r, NULL, err) != 0)
-            fail_msg("%s", err);
+        golden_submit(g, ids, lengths[q], NEW, q);
     }
     while (gallop_next(g, &ev)) {
         if (ev.type == GALLOP_TOKEN)

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "engine/gallop_in.h"
+#include "goldens.h"
 
 enum { PROMPT = 530, NEW = 4, SPOT = 333, LONGEST = 600, MOST = 1024, MAX_VOCAB = 4096, N_NEIGHBOURS = 3 };
 
@@ -58,11 +59,8 @@ static struct gallop *open_with(const char *name, const char *dtype, const char 
 {
     struct gallop_options o;
     struct gallop *g;
-    char err[GALLOP_ERR_SIZE], dir[4096];
 
-    snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, name);
     gallop_options_init(&o);
-    o.model = dir;
     o.dtype = dtype;
     o.threads = w->threads;
     o.kv_cache_type = w->type;
@@ -73,8 +71,7 @@ static struct gallop *open_with(const char *name, const char *dtype, const char 
     o.max_batched_tokens = MOST;
     o.max_num_seqs = 2 + N_NEIGHBOURS;
     o.max_model_len = LONGEST;
-    if (gallop_open(&g, &o, err) != 0)
-        fail_msg("%s", err);
+    g = golden_open(name, &o);
     assert_true(gallop_llm(g)->model.info.vocab <= MAX_VOCAB);
     return g;
 }

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "engine/gallop_in.h"
 #include "engine/score.h"
+#include "goldens.h"
 
 enum { N_REQUESTS = 7, NEW = 12, VOCAB = 160, LONGEST = 600 };
 static const size_t lengths[N_REQUESTS] = {1, 3, 17, 64, 65, 130, 300};
@@ -25,12 +26,8 @@ static struct gallop *open_with(const char *name, const char *dtype, int threads
                                 const char *kv, int64_t chunk, int64_t block)
 {
     struct gallop_options o;
-    struct gallop *g;
-    char err[GALLOP_ERR_SIZE], dir[4096];
 
-    snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, name);
     gallop_options_init(&o);
-    o.model = dir;
     o.dtype = dtype;
     o.threads = threads;
     o.isa = isa;
@@ -39,28 +36,17 @@ static struct gallop *open_with(const char *name, const char *dtype, int threads
     o.block_size = block;
     o.max_num_seqs = 8;
     o.max_model_len = LONGEST;
-    if (gallop_open(&g, &o, err) != 0)
-        fail_msg("%s", err);
-    return g;
+    return golden_open(name, &o);
 }
 
 static void submit(struct gallop *g, size_t request)
 {
     int32_t ids[LONGEST];
-    struct gallop_request r;
-    char err[GALLOP_ERR_SIZE];
 
     for (size_t i = 0; i < lengths[request]; i++)
         ids[i] = token_at(request, i);
-    gallop_request_init(&r);
-    r.ids = ids;
-    r.n_ids = lengths[request];
-    r.sampling.max_new_tokens = NEW + (int64_t)request; /* rows leave the batch at different times */
-    r.sampling.ignore_eos = 1;
-    r.sampling.do_sample = 0;
-    r.user = (void *)request;
-    if (gallop_submit(g, &r, NULL, err) != 0)
-        fail_msg("%s", err);
+    /* rows leave the batch at different times */
+    golden_submit(g, ids, lengths[request], NEW + (int64_t)request, request);
 }
 
 /* Tokens of all requests, run alone or together, into out[request][]. */

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "engine/gallop_in.h"
 #include "engine/identity.h"
+#include "goldens.h"
 #include "kv/kv_wire.h"
 
 enum { PROMPT = 150, BREAK = 6, STEPS = 14, CHUNK = 48, LONGEST = 320, MAX_VOCAB = 4096 };
@@ -60,11 +61,9 @@ static struct gallop *open_task(const struct task *t)
 {
     struct gallop_options o;
     struct gallop *g;
-    char err[GALLOP_ERR_SIZE], dir[4096];
+    char err[GALLOP_ERR_SIZE];
 
-    snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, t->model);
     gallop_options_init(&o);
-    o.model = dir;
     o.dtype = t->dtype;
     o.kv_cache_dtype = t->kv_dtype;
     o.kv_cache_type = t->way.type;
@@ -74,7 +73,7 @@ static struct gallop *open_task(const struct task *t)
     o.max_batched_tokens = CHUNK;
     o.max_num_seqs = 2;
     o.max_model_len = LONGEST;
-    if (gallop_open(&g, &o, err) != 0)
+    if (golden_try_open(&g, t->model, &o, err) != 0)
         give_up(err);
     return g;
 }

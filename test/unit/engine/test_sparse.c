@@ -17,6 +17,7 @@
 #include "engine/gallop_in.h"
 #include "engine/identity.h"
 #include "engine/score.h"
+#include "goldens.h"
 #include "kv/kv_wire.h"
 
 enum { LONGEST = 400, PROMPT = 300, N_REQUESTS = 4, NEW = 20 };
@@ -39,11 +40,8 @@ static int32_t token_at(size_t request, size_t i)
 static int try_open(struct gallop **g, const char *name, const char *dtype, const struct way *w, char *err)
 {
     struct gallop_options o;
-    char dir[4096];
 
-    snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, name);
     gallop_options_init(&o);
-    o.model = dir;
     o.dtype = dtype;
     o.kv_cache_type = w->type;
     o.kv_cache_dtype = w->kv_dtype;
@@ -53,7 +51,7 @@ static int try_open(struct gallop **g, const char *name, const char *dtype, cons
     o.max_num_seqs = 4;
     o.max_model_len = LONGEST;
     o.kv_sparse = w->spec;
-    return gallop_open(g, &o, err);
+    return golden_try_open(g, name, &o, err);
 }
 
 static struct gallop *open_with(const char *name, const char *dtype, const struct way *w)
@@ -106,20 +104,10 @@ static void tokens(struct gallop *g, bool together, int32_t out[N_REQUESTS][NEW]
 
     for (size_t q = 0; q < N_REQUESTS; q++) {
         int32_t ids[LONGEST];
-        struct gallop_request r;
-        char err[GALLOP_ERR_SIZE];
 
         for (size_t i = 0; i < lengths[q]; i++)
             ids[i] = token_at(q, i);
-        gallop_request_init(&r);
-        r.ids = ids;
-        r.n_ids = lengths[q];
-        r.sampling.max_new_tokens = NEW;
-        r.sampling.ignore_eos = 1;
-        r.sampling.do_sample = 0;
-        r.user = (void *)q;
-        if (gallop_submit(g, &r, NULL, err) != 0)
-            fail_msg("%s", err);
+        golden_submit(g, ids, lengths[q], NEW, q);
         if (together && q + 1 < N_REQUESTS)
             continue;
         while (gallop_next(g, &ev))
