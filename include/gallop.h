@@ -65,15 +65,19 @@ struct gallop_options {
         *op_config; /* JSON object of operator kind to backend, e.g. {"norm":"native"} [all automatic] */
     const char
         *attention_backend; /* "auto", "gallop", "native"; "jit", "slab", "paged" as in PACE ["auto"] */
-    const char *isa; /* at most this level of kernels: "ref", "avx2", "avx512", "avx512bf16" [the best] */
-    int threads;     /* compute threads [physical cores of the allowed set] */
+    /* At most this level of kernels: "ref", "avx2", "avx512", "avx512vnni", "avx512bf16" [the fastest] */
+    const char *isa;
+    int threads;                /* compute threads [physical cores of the allowed set] */
     int64_t max_model_len;      /* longest sequence, prompt and output [the model's] */
     int64_t max_num_seqs;       /* sequences computed at once [32] */
     int64_t max_batched_tokens; /* rows of a step; longer prompts are cut into chunks [512] */
-    /* Budget of the KV cache in rows of all sequences [max_num_seqs x max_model_len, but within half of the
-     * memory that weights and scratch leave]. A size that is given is reserved and touched at once. */
+    /* Budget of the KV cache in rows of all sequences [max_num_seqs x max_model_len, but not more than 4 GiB
+     * or one such sequence take, and within half of the memory that weights and scratch leave]. */
     int64_t kv_cache_tokens;
-    double kv_cache_memory;      /* the same in GiB, goes before kv_cache_tokens */
+    double kv_cache_memory; /* the same in GiB, goes before kv_cache_tokens */
+    /* 1: where no size is given, the 4 GiB do not count and pages of the pool come as they are first written,
+     * for a program that answers once [0: all of them at open, by the threads that will read them]. */
+    int kv_cache_lazy;
     const char *kv_cache_layout; /* of pooled caches: "head_major", "block_major" ["head_major"] */
     int64_t block_size; /* rows of a KV block, a power of two from 16 to 256 [by level 2 cache and windows] */
     int64_t bmc_splits; /* in how many parts a bmc cache grows [floor(sqrt(max_model_len))] */

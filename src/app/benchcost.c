@@ -18,7 +18,7 @@ struct benchcost benchcost_step(const struct benchcost_model *m, size_t pos, siz
     double es = (double)m->weight_bytes, tokens = (double)(n * batch), logits = (double)(wanted * batch);
     double row = (double)(kv_token_bytes(lim) / lim->n_layers), seen = 0, scored = 0;
 
-    for (size_t l = 0; l < lim->n_layers; l++) {
+    for (size_t l = 0; l < lim->n_layers + lim->n_shared; l++) {
         seen += seen_rows(lim, l, pos, n);
         for (size_t i = 0; i < n; i++)
             scored += seen_rows(lim, l, pos + i, 1);

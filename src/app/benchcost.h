@@ -2,8 +2,8 @@
  * benchmark of models prints.
  *
  * Counted is what an ideal machine cannot avoid: weights once a step, rows of the KV cache once for each
- * sequence that sees them, the products. Activations, tables and what caches could keep are not counted. Of a
- * mixture of experts all experts are.
+ * sequence and layer that sees them (also where layers share them), the products. Activations, tables and
+ * what caches could keep are not counted. Of a mixture of experts all experts are.
  */
 #ifndef GALLOP_APP_BENCHCOST_H
 #define GALLOP_APP_BENCHCOST_H

@@ -1,10 +1,11 @@
 /* benchkern.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it with.
  *
- * One thread: a kernel knows no others. Weights and keys are walked through a region of 256 MB, so that
- * nothing of them is in a cache when its turn comes; activations and the operands of the vector kernels are,
- * as they are in a step. A shape is timed in calls (a gemm in groups of 16 panels, as a thread gets them), in
- * batches of a tenth of the time, and the best batch counts. The share is the roof's own time for the bytes
- * or the operations, whichever is longer, over the measured one; kernels on cached vectors have no roof here.
+ * Every thread works for itself on memory of its own, as the threads of a step do. Weights and keys are
+ * walked through a region far larger than the caches, so that nothing of them is in one when its turn comes;
+ * activations and the operands of the vector kernels are, as they are in a step. A shape is timed in calls (a
+ * gemm in groups of 16 panels, as a thread gets them) between measurements of what bounds it (benchround.h).
+ * The share is the roof's own time for the bytes or the operations, whichever is longer, over the measured
+ * one; kernels on cached vectors have no roof here.
  */
 #include "app/benchkern.h"
 
@@ -12,9 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/benchround.h"
 #include "app/roof.h"
-#include "base/clock.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "kern/kern.h"
 #include "tensor/dtype.h"
 
@@ -28,10 +30,10 @@ enum {
     PREFILL_ROWS = 512,
     VECTOR = 128256, /* a vocabulary */
     HEAD_MAX = 128,
-    BATCHES = 10,
+    MAX_THREADS = 256,
 };
 
-static const size_t region_bytes = (size_t)256 << 20;
+static const size_t regions_bytes = (size_t)256 << 20, least_region_bytes = (size_t)64 << 20;
 
 struct shape {
     enum kern_fn fn;
@@ -46,6 +48,7 @@ static const struct shape shapes[] = {
     {KERN_FN_gemm_f32, "M=128 K=2048 N=8192", 128, GEMM_N},
     {KERN_FN_gemm_bf16, "M=1 K=2048 N=8192", 1, GEMM_N},
     {KERN_FN_gemm_bf16, "M=4 K=2048 N=8192", 4, GEMM_N},
+    {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N},
     {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N},
     {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64},
@@ -90,9 +93,10 @@ static const struct row {
 #undef KERN
 };
 
-/* Where everything lies. */
+/* Where everything of a thread lies. */
 struct ground {
-    char *region; /* weights, or keys and values, of float or bf16 */
+    char *region;            /* weights, or keys and values, of float or bf16 */
+    size_t region_bytes, at; /* the next byte of it to be used */
     bool is_bf16, filled;
     float *x, *y, *z; /* VECTOR floats each: operands in cache */
     float *c;         /* results: 128 x CALL_COLUMNS, or a prefill's rows */
@@ -110,7 +114,6 @@ struct work {
     const struct shape *s;
     const struct kern *k;
     bool bf16;
-    size_t at;           /* next piece of the region */
     double bytes, flops; /* of one call */
     double calls;        /* that make the shape */
 };
@@ -135,7 +138,7 @@ static void ground_fill(struct ground *g, bool bf16)
 
         memcpy(g->region + 4 * i, bf16 ? (const void *)h : &f, 4);
     }
-    for (size_t i = piece; i < region_bytes; i += piece)
+    for (size_t i = piece; i < g->region_bytes; i += piece)
         memcpy(g->region + i, g->region, piece);
     g->is_bf16 = bf16;
     g->filled = true;
@@ -148,14 +151,14 @@ static size_t ground_floats(void)
 
 static void ground_close(struct ground *g)
 {
-    map_region_free(g->region, region_bytes);
+    map_region_free(g->region, g->region_bytes);
     map_region_free(g->x, ground_floats() * sizeof(float));
     *g = (struct ground){0};
 }
 
-static int ground_open(struct ground *g, struct err *e)
+static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
 {
-    *g = (struct ground){0};
+    *g = (struct ground){.region_bytes = region_bytes};
     g->region = map_region_new(region_bytes);
     g->x = map_region_new(ground_floats() * sizeof(float));
     if (!g->region || !g->x) {
@@ -173,16 +176,19 @@ static int ground_open(struct ground *g, struct err *e)
     return 0;
 }
 
-/* A piece of BYTES of the region, the next one every time. */
-static char *next_piece(struct work *w, size_t bytes)
+/* BYTES of the region that were not used for longest, aligned to 64. */
+static const char *next_piece(void *work, size_t bytes)
 {
-    size_t n = region_bytes / bytes;
+    struct ground *g = ((struct work *)work)->g;
+    size_t at = g->region_bytes - g->at < bytes ? 0 : g->at;
 
-    return w->g->region + w->at++ % n * bytes;
+    g->at = at + (bytes + 63) / 64 * 64;
+    return g->region + at;
 }
 
-static void call_gemm(struct work *w)
+static void call_gemm(void *work)
 {
+    struct work *w = work;
     struct kern_gemm g = {.lda = GEMM_K, .ldc = CALL_COLUMNS, .m = w->s->m, .k = GEMM_K, .n = CALL_COLUMNS};
 
     g.a = w->g->x;
@@ -205,8 +211,9 @@ static size_t tile_bytes(const struct shape *s)
 }
 
 /* All chunks of one kv head: 4 rows a token over 8192 tokens, or 512 rows over themselves. */
-static void call_attn(struct work *w)
+static void call_attn(void *work)
 {
+    struct work *w = work;
     struct ground *g = w->g;
     bool prefill = w->s->m == PREFILL_ROWS;
     size_t tokens = prefill ? PREFILL_ROWS : DECODE_TOKENS, d = w->s->n, tile = tile_bytes(w->s);
@@ -221,7 +228,7 @@ static void call_attn(struct work *w)
                           .m = prefill ? PREFILL_ROWS : w->s->m * DECODE_ROWS,
                           .dp = d,
                           .n_tiles = KERN_CHUNK_TILES,
-                          .scale = 0.125f};
+                          .scale = w->s->fn == KERN_FN_attn_i8 ? 0.125f / 127 : 0.125f};
 
     for (size_t t = 0; t < tokens / KERN_TILE; t++) {
         g->k_tile[t] = head + t * tile;
@@ -245,8 +252,9 @@ static void call_attn(struct work *w)
     }
 }
 
-static void call_vector(struct work *w)
+static void call_vector(void *work)
 {
+    struct work *w = work;
     const struct kern *k = w->k;
     struct ground *g = w->g;
     size_t n = w->s->n;
@@ -302,7 +310,7 @@ static double vector_bytes(enum kern_fn fn)
     }
 }
 
-static void (*prepare(struct work *w))(struct work *w)
+static void (*prepare(struct work *w))(void *work)
 {
     const struct shape *s = w->s;
     double size = w->bf16 ? 2 : 4, tokens = DECODE_TOKENS, m = (double)s->m, pairs = DECODE_ROWS * tokens;
@@ -311,7 +319,6 @@ static void (*prepare(struct work *w))(struct work *w)
     switch (s->fn) {
     case KERN_FN_gemm_f32:
     case KERN_FN_gemm_bf16:
-        ground_fill(w->g, w->bf16);
         w->calls = (double)s->n / CALL_COLUMNS;
         w->bytes = (CALL_COLUMNS + m) * GEMM_K * size + m * CALL_COLUMNS * 4;
         w->flops = 2 * m * GEMM_K * CALL_COLUMNS;
@@ -319,7 +326,6 @@ static void (*prepare(struct work *w))(struct work *w)
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
     case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */
-        ground_fill(w->g, w->bf16);
         pairs *= m;
         if (s->m == PREFILL_ROWS) {
             tokens = PREFILL_ROWS;
@@ -333,25 +339,6 @@ static void (*prepare(struct work *w))(struct work *w)
         w->flops = 0;
         return call_vector;
     }
-}
-
-/* Seconds of one call, the best batch of about SECONDS. */
-static double measure(struct work *w, void (*call)(struct work *w), double seconds)
-{
-    double best = 1e30, start = clock_seconds(), t = start, now;
-    size_t n = 1;
-
-    do {
-        for (size_t i = 0; i < n; i++)
-            call(w);
-        now = clock_seconds();
-        if ((now - t) / (double)n < best)
-            best = (now - t) / (double)n;
-        if (now - t < seconds / BATCHES / 2)
-            n *= 2;
-        t = now;
-    } while (t - start < seconds);
-    return best;
 }
 
 /* The activations of a gemm in their type, the queries of attention, and sane values in what the last
@@ -374,52 +361,75 @@ static void ground_reset(struct ground *g, bool bf16)
     }
 }
 
-/* Prints one line: figures of the whole shape. ROOF names what bounds it, "" where nothing here does. Int8
- * dots take two operations for one: q and weights are two rows of bytes. */
-static void print_line(bool json, const struct row *r, const struct shape *s, const struct work *w,
-                       double seconds, const struct roof *roof)
+/* The team: a kernel's work on every thread. */
+struct team {
+    struct pool *pool;
+    int n;
+    struct ground **ground; /* [n] */
+    struct roof roof;
+    struct peak peak;
+    bool json;
+};
+
+/* What a row of kernels computes with at best. Int8 dots take two operations for one: q and weights are two
+ * rows of bytes. */
+static const char *arithmetic_of(const struct team *t, const char *class, struct benchround *b)
 {
-    double us = seconds * w->calls * 1e6, gb = w->bytes / seconds * 1e-9, gf = w->flops / seconds * 1e-9;
-    bool bf16 = strcmp(r->class, "bf16 dot") == 0, int8 = strcmp(r->class, "int8 dot") == 0;
-    double peak = bf16 ? roof->bf16_flops : int8 ? roof->int8_ops / 2 : roof->fp32_flops, share = 0;
-    const char *name = "", *arithmetic = bf16 ? "bf16" : int8 ? "int8" : "fp32";
-
-    if (w->flops > 0) {
-        double by_flops = w->flops / peak, by_bytes = roof->dram_bytes > 0 ? w->bytes / roof->dram_bytes : 0;
-
-        name = by_flops > by_bytes ? arithmetic : "dram";
-        share = (by_flops > by_bytes ? by_flops : by_bytes) / seconds;
+    b->loop = t->peak.fma;
+    b->loop_worth = 1;
+    if (strcmp(class, "int8 dot") == 0) {
+        b->loop = t->peak.dot8;
+        b->loop_worth = 0.5;
+        return "int8";
     }
-    if (json && !*name)
+    if (strcmp(class, "bf16 dot") != 0)
+        return "fp32";
+    if (t->roof.bf16_native)
+        b->loop = t->peak.dot;
+    return "bf16";
+}
+
+/* Prints one line: what a thread needs for the whole shape, and the rates of all of them. ROOF names what
+ * bounds it, "" where nothing here does. */
+static void print_line(const struct team *t, const struct row *r, const struct work *w, const char *roof,
+                       const struct benchround_result *m)
+{
+    double us = m->seconds * w->calls * 1e6, gb = t->n * w->bytes / m->seconds * 1e-9,
+           gf = t->n * w->flops / m->seconds * 1e-9;
+    const char *fn = kern_name(w->s->fn), *isa = cpu_isa_name(r->isa);
+
+    if (t->json) {
         printf(
-            "{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.4f,\"gb_s\":%.3f,"
-            "\"gflop_s\":null,\"roof\":null,\"roof_share\":null}\n",
-            kern_name(s->fn), cpu_isa_name(r->isa), r->class, s->text, us, gb);
-    else if (json)
-        printf(
-            "{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.3f,\"gb_s\":%.3f,"
-            "\"gflop_s\":%.3f,\"roof\":\"%s\",\"roof_share\":%.4f}\n",
-            kern_name(s->fn), cpu_isa_name(r->isa), r->class, s->text, us, gb, gf, name, share);
-    else if (!*name)
-        printf("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  %8s  %s\n", kern_name(s->fn), cpu_isa_name(r->isa),
-               r->class, s->text, us, gb, "-", "in cache");
-    else
-        printf("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  %8.1f  %3.0f%% of %s\n", kern_name(s->fn),
-               cpu_isa_name(r->isa), r->class, s->text, us, gb, gf, share * 100, name);
+            "{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.4f,\"gb_s\":%.3f,",
+            fn, isa, r->class, w->s->text, us, gb);
+        if (*roof)
+            printf("\"gflop_s\":%.3f,\"roof\":\"%s\",\"roof_share\":%.4f}\n", gf, roof, m->share);
+        else
+            printf("\"gflop_s\":null,\"roof\":null,\"roof_share\":null}\n");
+    } else {
+        printf("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  ", fn, isa, r->class, w->s->text, us, gb);
+        if (*roof)
+            printf("%8.1f  %3.0f%% of %s\n", gf, m->share * 100, roof);
+        else
+            printf("%8s  in cache\n", "-");
+    }
     fflush(stdout);
 }
 
-static void print_roof(bool json, const struct roof *r)
+static void print_roof(const struct team *t)
 {
-    if (json) {
-        printf("{\"kernel\":\"roof\",\"cpu\":\"%s\",\"fp32_gflop_s\":%.1f,", cpu_model(),
+    const struct roof *r = &t->roof;
+
+    if (t->json) {
+        printf("{\"kernel\":\"roof\",\"cpu\":\"%s\",\"threads\":%d,\"fp32_gflop_s\":%.1f,", cpu_model(), t->n,
                r->fp32_flops * 1e-9);
         printf("\"bf16_gflop_s\":%.1f,\"bf16_native\":%s,", r->bf16_flops * 1e-9,
                r->bf16_native ? "true" : "false");
         printf("\"int8_gop_s\":%.1f,\"dram_gb_s\":%.2f}\n", r->int8_ops * 1e-9, r->dram_bytes * 1e-9);
         return;
     }
-    printf("%s, one thread: fp32 %.1f GFLOP/s, bf16 ", cpu_model(), r->fp32_flops * 1e-9);
+    printf("%s, %d thread%s: fp32 %.1f GFLOP/s, bf16 ", cpu_model(), t->n, t->n == 1 ? "" : "s",
+           r->fp32_flops * 1e-9);
     if (r->bf16_native)
         printf("%.1f GFLOP/s, ", r->bf16_flops * 1e-9);
     else
@@ -433,46 +443,87 @@ static void print_roof(bool json, const struct roof *r)
            "GFLOP/s", "roof");
 }
 
-static void bench_row(const struct row *r, struct ground *g, bool json, double seconds,
-                      const struct roof *roof)
+/* ---- rows ---- */
+
+/* A job of all threads: each fills what it will read, so that the pages lie in its node's memory. */
+static void run_fill(void *ctx, int thread, int n_threads)
 {
-    struct kern k;
+    struct work *w = ((struct work **)ctx)[thread];
 
-    kern_rows(r->isa, &k);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        struct work w = {.g = g, .s = &shapes[i], .k = &k};
-        void (*call)(struct work * w);
-
-        if (shapes[i].fn != r->fn)
-            continue;
-        w.bf16 = r->fn == KERN_FN_gemm_bf16 || r->fn == KERN_FN_attn_bf16;
-        call = prepare(&w);
-        ground_reset(g, w.bf16 && r->fn == KERN_FN_gemm_bf16);
-        print_line(json, r, w.s, &w, measure(&w, call, seconds), roof);
-    }
+    (void)n_threads;
+    if (w->flops > 0)
+        ground_fill(w->g, w->bf16);
+    ground_reset(w->g, w->s->fn == KERN_FN_gemm_bf16);
 }
 
-int benchkern_run(bool json, double seconds_per_row, struct err *e)
+static void bench_shape(const struct team *t, const struct row *r, const struct shape *s, double seconds)
 {
-    struct ground *g;
-    struct pool *p = NULL;
-    struct roof roof;
+    struct work work[MAX_THREADS], *each[MAX_THREADS];
+    struct benchround b = {.pool = t->pool, .work = (void *const *)each, .piece = next_piece};
+    struct benchround_result m;
+    struct kern k;
+    const char *roof;
+
+    kern_rows(r->isa, &k);
+    for (int i = 0; i < t->n; i++) {
+        each[i] = &work[i];
+        work[i] = (struct work){.g = t->ground[i], .s = s, .k = &k};
+        work[i].bf16 = s->fn == KERN_FN_gemm_bf16 || s->fn == KERN_FN_attn_bf16;
+        b.call = prepare(&work[i]);
+    }
+    pool_run(t->pool, run_fill, each);
+    b.bytes = work->bytes;
+    b.flops = work->flops;
+    b.read = t->peak.read;
+    roof = arithmetic_of(t, r->class, &b);
+    m = benchround_run(&b, seconds);
+    print_line(t, r, work, work->flops == 0 ? "" : m.memory ? "dram" : roof, &m);
+}
+
+static int open_team(struct team *t, int threads, struct err *e)
+{
+    size_t bytes = regions_bytes / (size_t)threads / least_region_bytes * least_region_bytes;
+    int rc = pool_new(&t->pool, threads, e);
+
+    if (rc)
+        return rc;
+    bytes = bytes ? bytes : least_region_bytes;
+    t->ground = mem_zalloc((size_t)threads, sizeof(*t->ground), MEM_APP);
+    for (; t->ground && t->n < threads && rc == 0; t->n++) {
+        t->ground[t->n] = map_region_new(sizeof(**t->ground));
+        if (!t->ground[t->n])
+            return err_nomem(e, "the benchmark's tables");
+        rc = ground_open(t->ground[t->n], bytes, e);
+    }
+    return t->ground ? rc : err_nomem(e, "the benchmark");
+}
+
+static void close_team(struct team *t)
+{
+    for (int i = 0; i < t->n; i++) {
+        ground_close(t->ground[i]);
+        map_region_free(t->ground[i], sizeof(**t->ground));
+    }
+    mem_free(t->ground);
+    pool_free(t->pool);
+}
+
+int benchkern_run(int threads, bool json, double seconds_per_row, struct err *e)
+{
+    struct team t = {.json = json};
     int rc;
 
-    if ((rc = pool_new(&p, 1, e)) != 0)
-        return rc;
-    g = map_region_new(sizeof *g);
-    if (!g) {
-        rc = err_nomem(e, "the benchmark's tables");
-    } else if ((rc = ground_open(g, e)) == 0) {
-        roof_measure(p, &roof, 1.0);
-        print_roof(json, &roof);
+    if (threads > MAX_THREADS)
+        return err_set(e, ERR_INPUT, "--threads: kernels are measured on at most %d threads", MAX_THREADS);
+    if ((rc = open_team(&t, threads, e)) == 0) {
+        peak_best(&t.peak);
+        roof_measure(t.pool, &t.roof, 1.0);
+        print_roof(&t);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            if (cpu_has(rows[i].isa))
-                bench_row(&rows[i], g, json, seconds_per_row, &roof);
-        ground_close(g);
+            for (size_t k = 0; k < sizeof shapes / sizeof *shapes && cpu_has(rows[i].isa); k++)
+                if (shapes[k].fn == rows[i].fn)
+                    bench_shape(&t, &rows[i], &shapes[k], seconds_per_row);
     }
-    map_region_free(g, sizeof *g);
-    pool_free(p);
+    close_team(&t);
     return rc;
 }

@@ -6,10 +6,10 @@
 
 #include "base/err.h"
 
-/* Times every row of kern.def that this machine can run, one thread, about SECONDS_PER_ROW for each shape,
- * and prints a table, or JSON
- * lines {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs of
- * one thread come first ("kernel":"roof"). Returns 0, or the code of what could not be had. */
-int benchkern_run(bool json, double seconds_per_row, struct err *e);
+/* Times every row of kern.def that this machine can run on THREADS threads at once, each with work of its
+ * own, about SECONDS_PER_ROW for each shape, and prints a table, or JSON lines
+ * {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs of all
+ * threads come first ("kernel":"roof"). Returns 0, or the code of what could not be had. */
+int benchkern_run(int threads, bool json, double seconds_per_row, struct err *e);
 
 #endif

@@ -153,6 +153,7 @@ int common_options(const struct opt_values *v, struct gallop_options *o, char *p
     o->threads = (int)opt_int(v, OPT_THREADS);
     o->max_model_len = opt_int(v, OPT_MAX_LEN);
     o->kv_cache_memory = opt_float(v, OPT_KV_MEMORY);
+    o->kv_cache_lazy = 1;
     o->kv_cache_layout = opt_string(v, OPT_KV_LAYOUT);
     o->block_size = opt_int(v, OPT_BLOCK_SIZE);
     o->bmc_splits = opt_int(v, OPT_BMC_SPLITS);

@@ -118,7 +118,8 @@ enum common_opt {
          .type = OPT_STRING,                                                                               \
          .arg = "NAME",                                                                                    \
          .env = "GALLOP_ISA",                                                                              \
-         .help = "lower the instruction set: ref, avx2, avx512 or avx512bf16"},                            \
+         .help = "at most this instruction set: ref, avx2, avx512, avx512vnni or avx512bf16; default: "    \
+                 "the fastest here"},                                                                      \
         {.id = OPT_MAX_LEN,                                                                                \
          .name = "max-model-len",                                                                          \
          .type = OPT_INT,                                                                                  \

@@ -113,11 +113,13 @@ static double read_rate(struct pool *p, peak_reader *read, double seconds)
 void roof_measure(struct pool *p, struct roof *r, double seconds)
 {
     struct peak peak;
+    double dot;
 
     peak_best(&peak);
-    *r = (struct roof){.bf16_native = peak.dot != NULL};
-    r->fp32_flops = loop_rate(p, peak.fma, seconds * 0.2);
-    r->bf16_flops = peak.dot ? loop_rate(p, peak.dot, seconds * 0.2) : r->fp32_flops;
+    *r = (struct roof){.fp32_flops = loop_rate(p, peak.fma, seconds * 0.2)};
+    dot = loop_rate(p, peak.dot, seconds * 0.2);
+    r->bf16_native = dot > r->fp32_flops;
+    r->bf16_flops = r->bf16_native ? dot : r->fp32_flops;
     r->int8_ops = loop_rate(p, peak.dot8, seconds * 0.2);
     r->dram_bytes = read_rate(p, peak.read, seconds * 0.4);
 }

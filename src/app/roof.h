@@ -14,11 +14,10 @@
 
 struct roof {
     double fp32_flops; /* a second, fused multiply-adds counted as two, on all threads of the pool */
-    double
-        bf16_flops;  /* with the bf16 dot where the processor has it, else fp32_flops: bf16 is widened then */
-    double int8_ops; /* with VNNI; 0 where the processor lacks it */
+    double bf16_flops; /* the larger of fp32_flops, bf16 being widened, and of what the bf16 dot does */
+    double int8_ops;   /* with VNNI; 0 where the processor lacks it */
     double dram_bytes; /* read a second, by all threads at once; 0 if there was no memory for it */
-    bool bf16_native;  /* bf16_flops was measured with the bf16 dot */
+    bool bf16_native;  /* bf16_flops is the dot's: there is one, and it is faster than FMA */
 };
 
 /* Takes about SECONDS, and the time to fill a buffer of 256 MB or more. The pool must be idle. */

@@ -77,7 +77,7 @@ static const struct opt_row rows[] = {
     {.id = BENCH_KERNELS,
      .name = "kernels",
      .type = OPT_FLAG,
-     .help = "measure every kernel row instead of a model"},
+     .help = "measure every kernel row instead of a model, on --threads threads (1) at once"},
     COMMON_OUTPUT_ROWS,
 };
 
@@ -336,7 +336,7 @@ static void print(struct bench *b, bool json)
         printf("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
                cpu_model(), pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa,
                dram / 1e9, stat_median(b->fp32, b->reps) / 1e9, flops / 1e9,
-               b->bf16_native ? "" : " (widened: no bf16 dot here)");
+               b->bf16_native ? "" : " (widened)");
         if (stat_median(b->int8, b->reps) > 0)
             printf("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
         else
@@ -418,7 +418,8 @@ int verb_bench(int argc, char **argv)
         return rc;
     if (opt_flag(&v, BENCH_KERNELS)) {
         kern_init(cpu_best());
-        rc = benchkern_run(opt_flag(&v, OPT_JSON), 0.2, &e);
+        rc = benchkern_run(opt_int(&v, OPT_THREADS) ? (int)opt_int(&v, OPT_THREADS) : 1,
+                           opt_flag(&v, OPT_JSON), 0.2, &e);
     } else {
         rc = run(&v, &e);
     }

@@ -66,11 +66,12 @@ static size_t long_bytes(const struct llm *m, bool windows)
 static json_t *kv_json(const struct llm *m)
 {
     const struct kv_limits *lim = &m->kv.lim;
-    json_t *o = json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "type", m->kv.type->name, "dtype", kv_dtype(m),
-                          "bytes_per_token", (json_int_t)kv_token_bytes(lim), "bytes_32k",
-                          (json_int_t)long_bytes(m, true), "bytes_32k_without_windows",
-                          (json_int_t)long_bytes(m, false), "tokens", (json_int_t)lim->pool_tokens,
-                          "budget_bytes", (json_int_t)kv_budget_bytes(m->kv.type->name, lim));
+    json_t *o =
+        json_pack("{s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I}", "type", m->kv.type->name, "dtype", kv_dtype(m),
+                  "layers", (json_int_t)lim->n_layers, "bytes_per_token", (json_int_t)kv_token_bytes(lim),
+                  "bytes_32k", (json_int_t)long_bytes(m, true), "bytes_32k_without_windows",
+                  (json_int_t)long_bytes(m, false), "tokens", (json_int_t)lim->pool_tokens, "budget_bytes",
+                  (json_int_t)kv_budget_bytes(m->kv.type->name, lim));
 
     if (m->kv.type->pooled) {
         json_object_set_new(o, "block", json_integer((json_int_t)lim->block));
@@ -88,8 +89,10 @@ static void print_kv(const struct llm *m)
     const struct kv_limits *lim = &m->kv.lim;
     const double mib = 1048576;
 
-    printf("KV cache %s in %s: %zu bytes a token, %.1f MiB a sequence of 32k", m->kv.type->name, kv_dtype(m),
-           kv_token_bytes(lim), (double)long_bytes(m, true) / mib);
+    printf("KV cache %s in %s: %zu bytes a token", m->kv.type->name, kv_dtype(m), kv_token_bytes(lim));
+    if (lim->n_shared)
+        printf(" (%zu of %zu layers store)", lim->n_layers, lim->n_layers + lim->n_shared);
+    printf(", %.1f MiB a sequence of 32k", (double)long_bytes(m, true) / mib);
     if (lim->window)
         printf(" (%.1f MiB without windows)", (double)long_bytes(m, false) / mib);
     printf("; room for %zu tokens, %.1f MiB", lim->pool_tokens,
@@ -159,6 +162,20 @@ static void print_tensors(const struct model *m)
     }
 }
 
+/* The rows that the linears run with and, where they are others, attention's: "avx512 (bf16), attention
+ * avx512vnni (int8 dot)". */
+static void print_kernels(const struct llm *m)
+{
+    enum kern_fn gemm = m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16;
+    enum kern_fn attn = m->kv.lim.dtype == DT_F32  ? KERN_FN_attn_f32
+                        : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
+                                                   : KERN_FN_attn_bf16;
+
+    printf("kernels %s (%s)", m->isa, kern_class(gemm));
+    if (kern_isa(attn) != kern_isa(gemm))
+        printf(", attention %s (%s)", cpu_isa_name(kern_isa(attn)), kern_class(attn));
+}
+
 static void print_text(const struct gallop *g, const struct llm *m)
 {
     const struct model_info *i = &m->model.info;
@@ -172,10 +189,10 @@ static void print_text(const struct gallop *g, const struct llm *m)
         i->vocab, i->max_len, (double)m->model.n_params / 1e6);
     printf("stored as %s; tokenizer %s\n", weights_kind(m->model.weights),
            m->tok ? tok_kind(m->tok) : "none");
-    printf("computed in %s on %d thread%s of %s, kernels %s (%s), %d NUMA node%s\n", s.dtype, s.threads,
-           s.threads == 1 ? "" : "s", cpu_model(), s.isa,
-           kern_class(m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16), numa_nodes(),
-           numa_nodes() == 1 ? "" : "s");
+    printf("computed in %s on %d thread%s of %s, ", s.dtype, s.threads, s.threads == 1 ? "" : "s",
+           cpu_model());
+    print_kernels(m);
+    printf(", %d NUMA node%s\n", numa_nodes(), numa_nodes() == 1 ? "" : "s");
     printf("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n", (double)s.weight_bytes / 1048576,
            (double)s.scratch_bytes / 1048576, s.load_s);
     print_kv(m);

@@ -21,10 +21,10 @@
 enum { BRAND_BYTES = 48 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool has[CPU_N_ISAS], has_vnni;
+static struct cpu_facts facts;
 static char model[BRAND_BYTES + 1];
 
-static const char *const names[CPU_N_ISAS] = {"ref", "avx2", "avx512", "avx512bf16"};
+static const char *const names[CPU_N_ISAS] = {"ref", "avx2", "avx512", "avx512vnni", "avx512bf16"};
 
 #if defined(__x86_64__)
 enum {
@@ -38,6 +38,7 @@ enum {
     L7B_AVX512DQ = 1 << 17,
     L7B_AVX512BW = 1 << 30,
     L7C_AVX512VNNI = 1 << 11,
+    L7D_AVX512FP16 = 1 << 23,
     L71A_AVX512BF16 = 1 << 5,
     XCR0_YMM = 0x06, /* xmm, ymm */
     XCR0_ZMM = 0xe6, /* and opmask, upper zmm0-15, zmm16-31 */
@@ -57,9 +58,18 @@ static unsigned xcr0(void)
     return lo;
 }
 
+static void probe_vendor(void)
+{
+    unsigned a, b, c, d;
+
+    facts.intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && d == signature_INTEL_edx &&
+                  c == signature_INTEL_ecx;
+}
+
 static void probe_isas(void)
 {
     unsigned a, b, c, d, c1, b7, max_sub, saved;
+    bool *has = facts.has;
 
     if (!__get_cpuid(1, &a, &b, &c1, &d) || !all(c1, L1C_OSXSAVE))
         return;
@@ -70,9 +80,10 @@ static void probe_isas(void)
         all(c1, L1C_AVX | L1C_FMA | L1C_F16C) && all(b7, L7B_AVX2 | L7B_BMI2) && all(saved, XCR0_YMM);
     has[CPU_AVX512] = has[CPU_AVX2] && all(saved, XCR0_ZMM) &&
                       all(b7, L7B_AVX512F | L7B_AVX512DQ | L7B_AVX512BW | L7B_AVX512VL);
-    has_vnni = has[CPU_AVX512] && all(c, L7C_AVX512VNNI);
-    if (has[CPU_AVX512] && max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
-        has[CPU_AVX512BF16] = has_vnni && all(a, L71A_AVX512BF16);
+    has[CPU_AVX512VNNI] = has[CPU_AVX512] && all(c, L7C_AVX512VNNI);
+    facts.avx512fp16 = has[CPU_AVX512] && all(d, L7D_AVX512FP16);
+    if (has[CPU_AVX512VNNI] && max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
+        has[CPU_AVX512BF16] = all(a, L71A_AVX512BF16);
 }
 
 /* The brand string is three leaves of sixteen bytes, padded with blanks on either side. */
@@ -100,9 +111,10 @@ static void probe_model(void)
 
 static void probe(void)
 {
-    has[CPU_REF] = true;
+    facts.has[CPU_REF] = true;
     memcpy(model, "unknown", sizeof "unknown");
 #if defined(__x86_64__)
+    probe_vendor();
     probe_isas();
     probe_model();
 #endif
@@ -111,23 +123,23 @@ static void probe(void)
 bool cpu_has(enum cpu_isa isa)
 {
     pthread_once(&once, probe);
-    return isa < CPU_N_ISAS && has[isa];
+    return isa < CPU_N_ISAS && facts.has[isa];
 }
 
-bool cpu_has_vnni(void)
-{
-    pthread_once(&once, probe);
-    return has_vnni;
-}
-
-enum cpu_isa cpu_best(void)
+enum cpu_isa cpu_fastest(const struct cpu_facts *f)
 {
     enum cpu_isa best = CPU_REF;
 
     for (enum cpu_isa i = CPU_REF; i < CPU_N_ISAS; i++)
-        if (cpu_has(i))
+        if (f->has[i] && !(i == CPU_AVX512BF16 && f->intel && f->avx512fp16))
             best = i;
     return best;
+}
+
+enum cpu_isa cpu_best(void)
+{
+    pthread_once(&once, probe);
+    return cpu_fastest(&facts);
 }
 
 const char *cpu_isa_name(enum cpu_isa isa)

@@ -6,12 +6,22 @@
 #include <stddef.h>
 
 /* Levels of kernels, each containing the ones below. */
-enum cpu_isa { CPU_REF, CPU_AVX2, CPU_AVX512, CPU_AVX512BF16, CPU_N_ISAS };
+enum cpu_isa { CPU_REF, CPU_AVX2, CPU_AVX512, CPU_AVX512VNNI, CPU_AVX512BF16, CPU_N_ISAS };
+
+/* What the choice of a level rests on. */
+struct cpu_facts {
+    bool has[CPU_N_ISAS];
+    bool intel, avx512fp16;
+};
+
+/* The level whose rows are fastest: the highest there is, but not CPU_AVX512BF16 on Intel's cores with
+ * AVX512-FP16 (Sapphire Rapids and later), where VDPBF16PS does half as many operations a second as FMA.
+ * Known from CPUID and never timed, so that one machine always computes the same bits. */
+enum cpu_isa cpu_fastest(const struct cpu_facts *f);
 
 bool cpu_has(enum cpu_isa isa); /* the machine and its operating system can run it */
-bool cpu_has_vnni(void);        /* CPU_AVX512 and the int8 dots of AVX512-VNNI; not a level by itself */
-enum cpu_isa cpu_best(void);    /* the highest that cpu_has() */
-const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512bf16" */
+enum cpu_isa cpu_best(void);    /* cpu_fastest() of this machine; higher ones that cpu_has() run, too */
+const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512vnni", "avx512bf16" */
 bool cpu_isa_of_name(const char *s, enum cpu_isa *isa);
 const char *cpu_model(void); /* brand string, for benchmarks; "unknown" elsewhere */
 

@@ -69,6 +69,7 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
                               .max_seqs = (size_t)o->max_num_seqs,
                               .max_tokens = (size_t)o->max_batched_tokens,
                               .kv_tokens = (size_t)o->kv_cache_tokens,
+                              .kv_lazy = o->kv_cache_lazy != 0,
                               .kv_layout = o->kv_cache_layout,
                               .kv_sparse = o->kv_sparse,
                               .bmc_splits = (size_t)o->bmc_splits,

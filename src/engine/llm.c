@@ -14,15 +14,17 @@
 
 enum { DEFAULT_SEQS = 32, DEFAULT_TOKENS = 512 };
 
+static const size_t default_kv_bytes = (size_t)4 << 30;
+
 static int open_threads(struct llm *m, const struct llm_options *o, struct err *e)
 {
     enum cpu_isa cap = cpu_best();
     int threads = o->threads, rc = 0;
 
     if (o->isa && !cpu_isa_of_name(o->isa, &cap))
-        return err_set(e, ERR_INPUT, "instruction set %s is not known (ref, avx2, avx512, avx512bf16)",
-                       o->isa);
-    kern_init(cap < cpu_best() ? cap : cpu_best());
+        return err_set(e, ERR_INPUT,
+                       "instruction set %s is not known (ref, avx2, avx512, avx512vnni, avx512bf16)", o->isa);
+    kern_init(cap);
     if (threads < 0 || threads > 1024)
         return err_set(e, ERR_INPUT, "threads %d is not between 1 and 1024", threads);
     if (threads == 0) {
@@ -141,23 +143,37 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
         (double)(room >> 20) / 1024 - 0.005);
 }
 
-/* How many rows the cache may hold: what was asked for, if it fits, or all sequences at their longest within
- * half of what weights and scratch leave. */
+/* Rows of a cache that nobody gave a size, within ROOM bytes: all sequences at their longest. One whose pages
+ * are taken at open stops at default_kv_bytes, unless a single sequence needs more. */
+static size_t default_kv(const struct llm *m, bool lazy, const char *type, const struct kv_limits *lim,
+                         size_t room)
+{
+    size_t one = m->max_len + KV_MAX_BLOCK, most = kv_pool_fit(type, *lim, room), all, usual;
+
+    if (__builtin_mul_overflow(m->max_seqs, one, &all) || all > most)
+        all = most;
+    if (lazy)
+        return all;
+    usual = kv_pool_fit(type, *lim, default_kv_bytes);
+    usual = usual > one ? usual : one;
+    return all < usual ? all : usual;
+}
+
+/* How many rows the cache may hold: what was asked for, if it fits, or the default within half of what
+ * weights and scratch leave. */
 static int size_kv(const struct llm *m, const struct llm_options *o, const char *type, struct kv_limits *lim,
                    struct err *e)
 {
-    size_t room = kv_room(m), most = kv_pool_fit(type, *lim, o->kv_bytes ? o->kv_bytes : room / 2), bytes;
+    size_t room = kv_room(m), bytes;
 
-    if (o->kv_bytes && most == 0)
+    lim->pool_tokens = o->kv_bytes    ? kv_pool_fit(type, *lim, o->kv_bytes)
+                       : o->kv_tokens ? o->kv_tokens
+                                      : default_kv(m, o->kv_lazy, type, lim, room / 2);
+    if (o->kv_bytes && lim->pool_tokens == 0)
         return err_set(
             e, ERR_INPUT,
             "%zu bytes hold not one block of the KV cache: a token takes %zu bytes, a block %zu tokens",
             o->kv_bytes, kv_token_bytes(lim), kv_block(type, lim));
-    if (o->kv_bytes || __builtin_mul_overflow(m->max_seqs, m->max_len + KV_MAX_BLOCK, &lim->pool_tokens) ||
-        lim->pool_tokens > most)
-        lim->pool_tokens = most;
-    if (o->kv_tokens && !o->kv_bytes)
-        lim->pool_tokens = o->kv_tokens;
     bytes = kv_budget_bytes(type, lim);
     return bytes > room || lim->pool_tokens == 0 ? refuse_kv(m, type, lim, bytes, e) : 0;
 }
@@ -166,7 +182,8 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
 {
     const char *type = o->kv_type ? o->kv_type : "slab_pool";
     const struct model_info *i = &m->model.info;
-    struct kv_limits lim = {.n_layers = i->n_layers,
+    struct kv_limits lim = {.n_layers = i->n_layers - i->n_shared,
+                            .n_shared = i->n_shared,
                             .n_kv = i->n_kv,
                             .head_dim = i->head_dim,
                             .dtype = m->kv_dtype,
@@ -177,7 +194,8 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
                             .step_tokens = m->max_tokens,
                             .window = i->window,
                             .sink = i->sink,
-                            .touch = o->kv_bytes || o->kv_tokens ? m->pool : NULL};
+                            .dim = i->dim,
+                            .touch = o->kv_lazy && !o->kv_bytes && !o->kv_tokens ? NULL : m->pool};
     int rc;
 
     if (o->kv_layout && !kv_layout_of_name(o->kv_layout, &lim.layout))

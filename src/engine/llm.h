@@ -27,6 +27,7 @@ struct llm_options {
     size_t max_seqs, max_tokens;   /* 0: 32 and 512 */
     size_t max_wanted;             /* rows of logits a step can give; 0: max_seqs */
     size_t kv_tokens, kv_bytes;    /* budget of the cache, by rows or by bytes; 0: automatic */
+    bool kv_lazy;                  /* an automatic one takes its pages as they are written */
     size_t block, bmc_splits;      /* 0: automatic */
     const char *kv_layout;         /* NULL, "head_major", "block_major" */
     const char *kv_sparse;         /* NULL, "sink=4,window=1024" */

@@ -29,7 +29,7 @@ struct attn_ahead {
     size_t t0, t1, tile_bytes;
     size_t far, end; /* the tile in work; none from END on */
     const char *at;  /* its next line, */
-    size_t left;     /* of which and those behind it so many bytes remain */
+    ptrdiff_t left;  /* of which and those behind it so many bytes remain */
 };
 
 /* From the first line of tile number FAR on, which is there. */
@@ -45,20 +45,24 @@ static inline __attribute__((always_inline)) struct attn_ahead attn_ahead_from(c
                                .far = far,
                                .end = end,
                                .at = attn_ahead_tile(a, t0, t1, far),
-                               .left = tile_bytes};
+                               .left = (ptrdiff_t)tile_bytes};
 }
 
-/* Asks for some more lines. */
+/* Asks for some more lines. What goes beyond the end of a tile, often into the next one, is not asked for
+ * again there. */
 static inline __attribute__((always_inline)) void attn_ahead_ask(struct attn_ahead *s, size_t lines)
 {
-    for (size_t i = 0; i < lines && s->far < s->end; i++) {
-        __builtin_prefetch(s->at, 0, 3);
-        s->at += ATTN_AHEAD_LINE;
-        s->left -= ATTN_AHEAD_LINE;
-        if (s->left == 0) {
-            s->at = attn_ahead_tile(s->a, s->t0, s->t1, ++s->far);
-            s->left = s->tile_bytes;
-        }
+    const char *at = s->at;
+
+    if (s->far >= s->end)
+        return;
+    for (size_t i = 0; i < lines; i++)
+        __builtin_prefetch(at + i * ATTN_AHEAD_LINE, 0, 3);
+    s->at = at + lines * ATTN_AHEAD_LINE;
+    s->left -= (ptrdiff_t)(lines * ATTN_AHEAD_LINE);
+    while (s->left <= 0 && ++s->far < s->end) {
+        s->at = attn_ahead_tile(s->a, s->t0, s->t1, s->far) - s->left;
+        s->left += (ptrdiff_t)s->tile_bytes;
     }
 }
 

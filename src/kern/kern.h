@@ -175,7 +175,7 @@ void kern_init(enum cpu_isa cap);
 
 const char *kern_name(enum kern_fn f);  /* "gemm_bf16" */
 enum cpu_isa kern_isa(enum kern_fn f);  /* which row was chosen */
-const char *kern_class(enum kern_fn f); /* its arithmetic class: "fp32", "bf16", "bf16 dot" */
+const char *kern_class(enum kern_fn f); /* its arithmetic class: "fp32", "bf16", "bf16 dot", "int8 dot" */
 
 /* The table of exactly one ISA: functions it has no row for are NULL. false: not built in. The machine may
  * not be able

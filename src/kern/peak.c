@@ -14,9 +14,9 @@ void peak_best(struct peak *p)
     if (cpu_has(CPU_AVX512)) {
         p->fma = avx512_peak_fma;
         p->read = avx512_peak_read;
-        if (cpu_has_vnni())
-            p->dot8 = avx512vnni_peak_dot8;
     }
+    if (cpu_has(CPU_AVX512VNNI))
+        p->dot8 = avx512vnni_peak_dot8;
     if (cpu_has(CPU_AVX512BF16))
         p->dot = avx512bf16_peak_dot;
 #endif

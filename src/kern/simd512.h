@@ -103,12 +103,13 @@ SIMD512_INLINE float simd512_fold_add(__m512 v)
 
 SIMD512_INLINE int32_t simd512_fold_add_i32(__m512i v)
 {
-    int32_t lane[16], sum = 0;
+    __m512 f = _mm512_castsi512_ps(v);
+    __m256i y = _mm256_add_epi32(_mm256_castps_si256(_mm512_castps512_ps256(f)),
+                                 _mm256_castps_si256(_mm512_extractf32x8_ps(f, 1)));
+    __m128i x = _mm_add_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1));
 
-    _mm512_storeu_si512(lane, v);
-    for (int i = 0; i < 16; i++)
-        sum += lane[i];
-    return sum;
+    x = _mm_add_epi32(x, _mm_unpackhi_epi64(x, x));
+    return _mm_cvtsi128_si32(_mm_add_epi32(x, _mm_shuffle_epi32(x, 1)));
 }
 
 /* The largest lane; no lane may be NaN. */

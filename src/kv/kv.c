@@ -69,6 +69,11 @@ size_t kv_tile_bytes(const struct kv_limits *lim)
     return KERN_TILE * (row_dims(lim) * dtype_bytes(lim->dtype) + (lim->dtype == DT_I8 ? sizeof(float) : 0));
 }
 
+size_t kv_layer_dim(const struct kv_limits *lim, size_t layer)
+{
+    return lim->dim ? lim->dim[layer] : lim->head_dim;
+}
+
 size_t kv_token_bytes(const struct kv_limits *lim)
 {
     return lim->n_layers * 2 * lim->n_kv * (kv_tile_bytes(lim) / KERN_TILE);
@@ -213,6 +218,8 @@ int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e
         return err_set(e, ERR_INPUT, "%zu splits of a KV cache for %zu positions: at most one a position",
                        lim->splits, lim->max_len);
     ASSERT(lim->n_layers && lim->n_kv && lim->head_dim && lim->max_seqs && lim->max_len);
+    for (size_t l = 0; l < lim->n_layers; l++)
+        ASSERT(kv_layer_dim(lim, l) && kv_layer_dim(lim, l) <= lim->head_dim);
     return 0;
 }
 
@@ -223,7 +230,6 @@ int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct 
     *c = (struct kv){.lim = *lim};
     if (rc)
         return rc;
-    c->dp = row_dims(lim);
     c->tile_bytes = kv_tile_bytes(lim);
     c->lim.block = kv_block(type, lim);
     c->group_of = mem_zalloc(lim->n_layers, sizeof(*c->group_of), MEM_KV);

@@ -11,7 +11,8 @@
  * them.
  *
  * Rows below the length of a sequence (the last reserve, truncate, fork, adopt) are final; those that a
- * reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row.
+ * reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row;
+ * dp are the dims of the layer's heads, rounded up to 16. All layers get tiles for the largest.
  */
 #ifndef GALLOP_KV_KV_H
 #define GALLOP_KV_KV_H
@@ -38,7 +39,8 @@ enum kv_layout {
 };
 
 struct kv_limits {
-    size_t n_layers, n_kv, head_dim;
+    size_t n_layers, n_kv, head_dim; /* of the layers that store rows */
+    size_t n_shared;       /* layers behind those, which read some of their rows: nothing is reserved */
     enum dtype dtype;      /* of the rows: DT_F32, DT_BF16 or DT_I8 */
     size_t max_seqs;       /* sequence numbers run from 0 */
     size_t max_len;        /* positions of one sequence */
@@ -48,11 +50,11 @@ struct kv_limits {
     size_t splits;         /* of bmc; 0: floor(sqrt(max_len)) */
     size_t
         step_tokens; /* most rows beyond what kv_advance() was told, in all sequences together; 0: any number */
-    const size_t
-        *window; /* [n_layers] a query at p sees rows from p + 1 - window on, 0: all; NULL: no window.
-                            * Borrowed for the cache's life */
-    const size_t
-        *sink; /* [n_layers] the first rows, which are seen beside the window; NULL: none. Borrowed */
+    const size_t *window; /* [n_layers + n_shared] a query at p sees rows from p + 1 - window on, 0: all;
+                            * NULL: no window. Borrowed for the cache's life */
+    const size_t *sink; /* [n_layers + n_shared] the first rows, which are seen beside the window; NULL: none.
+                          * Borrowed */
+    const size_t *dim;  /* [n_layers] of a head, at most head_dim; NULL: all have that. Borrowed */
     struct pool
         *touch; /* these threads touch the pool's pages at once; NULL: pages come when they are written */
 };
@@ -92,8 +94,8 @@ struct kv_type {
 
 struct kv {
     const struct kv_type *type;
-    struct kv_limits lim;  /* block filled in */
-    size_t dp, tile_bytes; /* dims of a stored row; bytes of a K (or V) tile of one head */
+    struct kv_limits lim; /* block filled in */
+    size_t tile_bytes;    /* of a K (or V) tile of one head */
     struct kv_group group[KV_MAX_GROUPS];
     size_t n_groups;
     uint8_t *group_of; /* [n_layers] */
@@ -165,5 +167,6 @@ size_t kv_pool_fit(const char *type, struct kv_limits lim,
 size_t kv_first_row(size_t window, size_t pos);              /* that a window shows to a query at POS */
 size_t kv_group_first(const struct kv_group *g, size_t pos); /* the same; 0 as long as it touches the sink */
 size_t kv_tile_bytes(const struct kv_limits *lim);           /* of K or of V of one head */
+size_t kv_layer_dim(const struct kv_limits *lim, size_t layer); /* of a head; in tiles up to the next 16 */
 
 #endif

@@ -35,9 +35,10 @@ static uint32_t dtype_code(enum dtype t)
     return t == DT_F32 ? 0 : t == DT_BF16 ? 1 : 2;
 }
 
-static size_t row_bytes(const struct kv *c)
+static size_t row_bytes(const struct kv *c, size_t layer)
 {
-    return c->lim.head_dim * dtype_bytes(c->lim.dtype) + (c->lim.dtype == DT_I8 ? sizeof(float) : 0);
+    return kv_layer_dim(&c->lim, layer) * dtype_bytes(c->lim.dtype) +
+           (c->lim.dtype == DT_I8 ? sizeof(float) : 0);
 }
 
 /* The rows of a layer that a query at N sees: [0, sink) and [first, n). */
@@ -54,19 +55,24 @@ static struct kept kept(const struct kv *c, size_t layer, size_t n)
     return (struct kept){(uint32_t)first, first ? (uint32_t)g->sink : 0};
 }
 
+/* Of the rows of one layer of a sequence of N. */
+static size_t layer_bytes(const struct kv *c, size_t layer, size_t n)
+{
+    struct kept k = kept(c, layer, n);
+    size_t bytes;
+
+    if (__builtin_mul_overflow(k.sink + n - k.first, 2 * c->lim.n_kv * row_bytes(c, layer), &bytes))
+        return SIZE_MAX;
+    return bytes;
+}
+
 size_t kv_wire_bytes(const struct kv *c, size_t n)
 {
-    size_t rows = 0, bytes;
+    size_t bytes = HEADER + c->lim.n_layers * sizeof(struct kept);
 
-    for (size_t l = 0; l < c->lim.n_layers; l++) {
-        struct kept k = kept(c, l, n);
-
-        if (__builtin_add_overflow(rows, k.sink + n - k.first, &rows))
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        if (__builtin_add_overflow(bytes, layer_bytes(c, l, n), &bytes))
             return SIZE_MAX;
-    }
-    if (__builtin_mul_overflow(rows, 2 * c->lim.n_kv * row_bytes(c), &bytes) ||
-        __builtin_add_overflow(bytes, HEADER + c->lim.n_layers * 8, &bytes))
-        return SIZE_MAX;
     return bytes;
 }
 
@@ -96,7 +102,7 @@ static struct header header_of(const struct kv *c, size_t n, uint64_t model)
 
 struct place {
     enum dtype dtype;
-    size_t dp;
+    size_t dims, dp;
     bool value; /* V, not K */
 };
 
@@ -111,7 +117,7 @@ static size_t element(const struct place *p, size_t slot, size_t d)
 }
 
 /* Moves one row between TILE and WIRE. */
-static void move_row(const struct place *p, char *tile, size_t slot, size_t dims, char *wire, bool out)
+static void move_row(const struct place *p, char *tile, size_t slot, char *wire, bool out)
 {
     size_t es = dtype_bytes(p->dtype);
 
@@ -121,7 +127,7 @@ static void move_row(const struct place *p, char *tile, size_t slot, size_t dims
         memcpy(out ? wire : scale, out ? scale : wire, sizeof(float));
         wire += sizeof(float);
     }
-    for (size_t d = 0; d < dims; d++) {
+    for (size_t d = 0; d < p->dims; d++) {
         char *at = tile + element(p, slot, d) * es, *on = wire + d * es;
 
         for (size_t b = 0; b < es; b++) {
@@ -147,16 +153,16 @@ static char *tile_at(const struct kv_view *v, size_t layer, size_t head, size_t 
 static char *move_head(const struct kv *c, const struct kv_view *v, size_t layer, size_t head, bool value,
                        size_t n, char *wire, bool out)
 {
-    const struct place p = {c->lim.dtype, c->dp, value};
+    size_t dims = kv_layer_dim(&c->lim, layer), row = row_bytes(c, layer);
+    const struct place p = {c->lim.dtype, dims, (dims + 15) / 16 * 16, value};
     struct kept k = kept(c, layer, n);
-    size_t row = row_bytes(c);
 
     for (size_t pos = 0; pos < k.sink && !out; pos += KERN_TILE)
         memset(tile_at(v, layer, head, pos, value), 0, c->tile_bytes);
     for (size_t pos = k.first / KERN_CHUNK * KERN_CHUNK; pos < n && !out; pos += KERN_TILE)
         memset(tile_at(v, layer, head, pos, value), 0, c->tile_bytes);
     for (size_t pos = k.sink ? 0 : k.first; pos < n; pos = pos + 1 == k.sink ? k.first : pos + 1, wire += row)
-        move_row(&p, tile_at(v, layer, head, pos, value), pos % KERN_TILE, c->lim.head_dim, wire, out);
+        move_row(&p, tile_at(v, layer, head, pos, value), pos % KERN_TILE, wire, out);
     return wire;
 }
 
@@ -233,18 +239,19 @@ static int check_header(const struct kv *c, const struct header *h, uint64_t mod
 }
 
 /* Each row of int8 begins with its scale. */
-static int check_scales(const struct kv *c, const char *p, size_t len, const char *name, struct err *e)
+static int check_scales(const struct kv *c, const char *p, size_t n, const char *name, struct err *e)
 {
-    const size_t row = row_bytes(c);
+    size_t at = HEADER + c->lim.n_layers * sizeof(struct kept);
 
-    for (size_t at = HEADER + c->lim.n_layers * sizeof(struct kept); at + row <= len; at += row) {
-        float scale;
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        for (size_t end = at + layer_bytes(c, l, n); at < end; at += row_bytes(c, l)) {
+            float scale;
 
-        memcpy(&scale, p + at, sizeof(scale));
-        if (!(scale >= 0 && scale < INFINITY))
-            return err_set(e, ERR_INPUT, "%s: at byte %zu is the scale %g; none is negative or infinite",
-                           name, at, (double)scale);
-    }
+            memcpy(&scale, p + at, sizeof(scale));
+            if (!(scale >= 0 && scale < INFINITY))
+                return err_set(e, ERR_INPUT, "%s: at byte %zu is the scale %g; none is negative or infinite",
+                               name, at, (double)scale);
+        }
     return 0;
 }
 
@@ -273,7 +280,7 @@ static int check_bytes(const struct kv *c, const char *p, size_t len, uint64_t m
             return err_set(e, ERR_INPUT, "%s: layer %zu was saved with a sink of %u rows, this cache has %u",
                            name, l, found.sink, want.sink);
     }
-    if (c->lim.dtype == DT_I8 && (rc = check_scales(c, p, len, name, e)) != 0)
+    if (c->lim.dtype == DT_I8 && (rc = check_scales(c, p, h.n, name, e)) != 0)
         return rc;
     *n = h.n;
     return 0;

@@ -5,7 +5,7 @@
  * the rows. They are foreign when they come in: kv_wire_load() proves all of them before it touches the
  * cache.
  *
- *   0   8  "GALLOPKV"                    36  4  layers
+ *   0   8  "GALLOPKV"                    36  4  layers that store rows
  *   8   4  version, 2                    40  4  kv heads
  *   12  4  dtype: 0 fp32, 1 bf16, 2 int8 44  4  head size
  *   16  8  model                         48  8  bytes that follow the header
@@ -13,8 +13,8 @@
  *   32  4  0
  *   64     of each layer, 4 bytes each: the first row of its window, and the rows of its sink (0: the window
  *          begins with row 0); together what a query behind the last row sees
- *          layers x (K, V) x heads x rows x head size elements, the sink's first; in int8 a float scale
- *          stands before each row
+ *          layers x (K, V) x heads x rows x head size elements (the layer's own, at most that of the header),
+ *          the sink's first; in int8 a float scale stands before each row
  * All numbers are little endian.
  */
 #ifndef GALLOP_KV_KV_WIRE_H

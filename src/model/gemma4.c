@@ -152,6 +152,20 @@ static int read_kinds(struct model *m, struct gemma4_config *c, struct err *e)
     return 0;
 }
 
+/* What EACH, an object from layer numbers, says of layer L; NULL: nothing. transformers pads the numbers with
+ * zeros to the width of the largest. */
+static struct conf *config_of_layer(struct conf *each, size_t l)
+{
+    char number[24];
+    struct conf *own = NULL;
+
+    for (int width = 1; width <= 6 && each && !own; width++) {
+        snprintf(number, sizeof(number), "%0*zu", width, l);
+        own = conf_sub(each, number);
+    }
+    return own;
+}
+
 /* Heads of each layer: global_head_dim and num_global_key_value_heads, or per_layer_config, an object of
  * what differs. */
 static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err *e)
@@ -159,7 +173,6 @@ static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err
     struct model_info *i = &m->info;
     struct conf *each = conf_sub(m->conf, "per_layer_config"), *own;
     int64_t dim, kv, kv_given, of_layer;
-    char number[24];
     int rc;
 
     if ((rc = conf_int(m->conf, "global_head_dim", 512, 2, 512, &dim, e)) != 0 ||
@@ -171,9 +184,7 @@ static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err
 
         c->dim[l] = global ? (size_t)dim : i->head_dim;
         c->kv[l] = global ? (size_t)kv : i->n_kv;
-        snprintf(number, sizeof(number), "%zu", l);
-        own = each ? conf_sub(each, number) : NULL;
-        if (!own)
+        if (!(own = config_of_layer(each, l)))
             continue;
         if ((rc = conf_int(own, "head_dim", (int64_t)c->dim[l], 2, 512, &of_layer, e)) != 0)
             return rc;
@@ -190,6 +201,7 @@ static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err
         i->head_dim = c->dim[l] > i->head_dim ? c->dim[l] : i->head_dim;
         i->n_kv = c->kv[l] > i->n_kv ? c->kv[l] : i->n_kv;
     }
+    i->dim = c->dim;
     return 0;
 }
 
@@ -285,18 +297,22 @@ static int open_linear(struct model *m, struct linear *w, const char *name, size
 /* Layer L's keys and values: its own, or those of the last layer of its kind that has some. */
 static int find_store(struct model *m, const struct gemma4_config *c, size_t l, size_t *store, struct err *e)
 {
-    size_t first = m->info.n_layers - (size_t)c->n_shared;
+    size_t first = m->info.n_layers - m->info.n_shared;
 
     *store = l;
     if (l < first)
         return 0;
-    for (size_t i = first; i > 0; i--)
-        if (c->kind[i - 1] == c->kind[l]) {
-            *store = i - 1;
-            return 0;
-        }
-    return err_set(e, ERR_INPUT, "%s: layer %zu shares keys and values, but no layer of its type stores any",
-                   conf_path(m->conf), l);
+    while (first > 0 && c->kind[first - 1] != c->kind[l])
+        first--;
+    if (first == 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: layer %zu shares keys and values, but no layer of its type stores any",
+                       conf_path(m->conf), l);
+    *store = first - 1;
+    if (c->kv[l] != c->kv[*store])
+        return err_set(e, ERR_INPUT, "%s: layer %zu has %zu key/value heads, layer %zu, whose it shares, %zu",
+                       conf_path(m->conf), l, c->kv[l], *store, c->kv[*store]);
+    return 0;
 }
 
 static int open_attention(struct model *m, struct block_layer *w, struct more_layer *v, const char *at,
@@ -504,6 +520,7 @@ static int read_config(struct model *m, struct gemma4_config *c, struct err *e)
         (rc = read_ropes(m, c, e)) != 0 || (rc = read_experts(m, c, e)) != 0)
         return rc;
     m->info.logit_softcap = (float)cap;
+    m->info.n_shared = (size_t)c->n_shared;
     if (c->double_wide && c->n_shared)
         m->info.inner *= 2;
     if (c->P && (size_t)c->inputs_vocab < m->info.vocab)

@@ -20,6 +20,8 @@ enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096 };
 
 struct model_info {
     size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len; /* largest of the layers */
+    const size_t *dim; /* [L] of a head; NULL: all have head_dim */
+    size_t n_shared;   /* the last layers, which use keys and values of earlier ones and store none */
     const size_t *
         window; /* [L] keys in front of a row that a layer can see, with its own, 0: all; NULL: all see all */
     const size_t *sink; /* [L] and the first ones of a sequence (engine/sparse.h); NULL: none */

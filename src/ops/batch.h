@@ -24,7 +24,7 @@ struct kv_layer {
 
 /* One sequence's place in the cache, for all layers. */
 struct kv_view {
-    const struct kv_layer *layer; /* [L] borrowed */
+    const struct kv_layer *layer; /* [L that store rows] borrowed */
     const uint32_t *const *tile; /* [groups] tables of tile numbers, by position / 16; borrowed. Tiles that no
                                    * query of the layer can see any more may be one tile of zeros */
 };

@@ -240,7 +240,7 @@ size_t eager_attn_thread_bytes(const struct eager_limits *lim)
     size_t bytes = (size_t)ROWS * KERN_CHUNK * 4 * 2 + 2 * SPLIT_ROWS * dp * 4 + dp * 4 + 6 * SPLIT_ROWS * 4 +
                    3 * KERN_CHUNK_TILES * sizeof(void *);
 
-    return (bytes + 4095) & ~(size_t)4095; /* threads do not share pages */
+    return (bytes + 4095) & ~(size_t)4095; /* threads share no line, and few pages */
 }
 
 static struct thread_buffers thread_buffers(const struct eager *g, int thread, size_t dp)

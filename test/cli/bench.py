@@ -43,6 +43,7 @@ def every_row_has_its_keys_and_counts_its_tokens():
     roof, rows = bench("-m", DEMO, "--prefill", "40,600", "--decode", 9, "--context", "20,300", "--batch", "1,3", "--reps", 2,
                        "--rows", 4)
     check(roof["test"] == "roof" and roof["dram_bytes_s"] > 1e8, "roofs come first")
+    check(roof["bf16_flops"] >= roof["fp32_flops"], "bf16 is widened where its dot is slower: no roof below that of fp32")
     check([(r["test"], r["prompt"], r["batch"], r["tokens"], r["rows"]) for r in rows] ==
           [("prefill", 40, 1, 40, 40), ("prefill", 600, 1, 600, 512), ("decode", 20, 1, 12, 4), ("decode", 20, 3, 12, 4),
            ("decode", 300, 1, 12, 4), ("decode", 300, 3, 12, 4)], "rows, their order, tokens in whole steps")

@@ -126,6 +126,10 @@ def caches_differ_in_nothing_but_place():
     gemma = os.path.join(ROOT, "test", "golden", "gemma3")
     kv = lines(call("inspect", "-m", gemma, "--json"))[0]["kv"]
     check(kv["bytes_32k"] < kv["bytes_32k_without_windows"] / 2, "bytes of 32k with windows")
+    gemma = os.path.join(ROOT, "test", "golden", "gemma4")  # of 6 layers 2 use the rows of others
+    kv = lines(call("inspect", "-m", gemma, "--json", "--dtype", "bf16"))[0]["kv"]
+    check(kv["layers"] == 4 and kv["bytes_per_token"] == 4 * 2 * 32 * 2, "bytes where layers share rows")
+    check(b"(4 of 6 layers store)" in call("inspect", "-m", gemma).stdout, "inspect tells which store")
     r = call("run", "-m", DEMO, "--kv-cache-memory", 500000, "x")
     check(r.returncode == 1 and b"do not fit" in r.stderr and b"--kv-cache-memory" in r.stderr, "too large a cache")
     check(call("run", "-m", DEMO, "--kv-cache-type", "heap", "x").returncode == 2, "an unknown cache")

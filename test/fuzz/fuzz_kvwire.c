@@ -12,9 +12,9 @@
 
 enum { MODEL = 1 };
 
-static void feed(const char *type, bool sink, const char *bytes, size_t len)
+static void feed(const char *type, bool sink, bool narrow, const char *bytes, size_t len)
 {
-    static const size_t windows[2] = {0, 18}, sinks[2] = {0, 5};
+    static const size_t windows[2] = {0, 18}, sinks[2] = {0, 5}, dims[2] = {3, 1};
     const struct kv_limits lim = {.n_layers = 2,
                                   .n_kv = 1,
                                   .head_dim = 3,
@@ -24,7 +24,8 @@ static void feed(const char *type, bool sink, const char *bytes, size_t len)
                                   .pool_tokens = 40,
                                   .block = 16,
                                   .window = windows,
-                                  .sink = sink ? sinks : NULL};
+                                  .sink = sink ? sinks : NULL,
+                                  .dim = narrow ? dims : NULL};
     struct kv c;
     struct err e;
     size_t n;
@@ -57,10 +58,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sum = kv_wire_sum(copy, size);
         memcpy(copy + 56, &sum, 8);
     }
-    feed("paged", false, copy, size);
-    feed("bmc", false, copy, size);
-    feed("slab_pool", true, copy, size);
-    feed("dynamic", true, copy, size);
+    feed("paged", false, false, copy, size);
+    feed("bmc", false, true, copy, size);
+    feed("slab_pool", true, false, copy, size);
+    feed("dynamic", true, true, copy, size);
     free(copy);
     ASSERT(mem_live_blocks() == 0);
     return 0;

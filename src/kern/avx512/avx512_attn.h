@@ -28,7 +28,7 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     size_t n = o->t1 - o->t0, steps = o->rows * n, lines = o->lead * o->tile_bytes / 64;
 
     o->ahead = attn_ahead_from(o->a, o->t0, o->t1, o->tile_bytes, n + o->lead, n + 2 * o->lead);
-    o->lines = (AVX512_ATTN_PAIR * lines + steps - 1) / steps;
+    o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
 /* The first phase: dot products of ROWS rows of words, which begin with query row R, with the tiles [t, t +
@@ -171,6 +171,40 @@ SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
     return (__mmask16)(end & ~below);
 }
 
+/* Some rows whose weights are computed together: they hide each other's latency. */
+struct avx512_attn_some {
+    struct avx512_attn *o;
+    size_t r;        /* the first */
+    size_t from, to; /* tokens of the tiles that all of them see as a whole */
+    float by;        /* dots times this are scores */
+    float max[AVX512_ATTN_SOME];
+    __m512 sum[AVX512_ATTN_SOME], most[AVX512_ATTN_SOME];
+};
+
+/* Their lanes of the tile from token J on. */
+SIMD512_INLINE __mmask16 avx512_attn_seen(const struct avx512_attn_some *w, size_t j, int i, bool whole)
+{
+    const struct kern_attn *a = w->o->a;
+    size_t row = w->o->row + w->r + (size_t)i;
+
+    return whole ? SIMD512_ALL : avx512_attn_mask(j, (size_t)a->lo[row], (size_t)a->hi[row]);
+}
+
+SIMD512_INLINE void avx512_attn_some_begin(struct avx512_attn_some *w, int n)
+{
+    const struct kern_attn *a = w->o->a;
+    size_t from = w->o->t0 * KERN_TILE, to = w->o->t1 * KERN_TILE;
+
+    for (int i = 0; i < n; i++) {
+        size_t row = w->o->row + w->r + (size_t)i, lo = (size_t)a->lo[row], hi = (size_t)a->hi[row];
+
+        from = lo > from ? lo : from;
+        to = hi < to ? hi : to;
+    }
+    w->from = (from + KERN_TILE - 1) / KERN_TILE * KERN_TILE;
+    w->to = to / KERN_TILE * KERN_TILE;
+}
+
 /* Scores in place of the dots S of the tokens [from, to) where they are more than a positive factor away. */
 SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t from, size_t to)
 {
@@ -185,74 +219,94 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* The largest score of N rows from row R on, from their dots S. The largest dot times a positive scale BY is
- * the largest score, for rounding keeps the order. */
-SIMD512_INLINE void avx512_attn_top(const struct avx512_attn *o, size_t r, int n, float by, float *max)
+/* The largest score of N rows from their dots. The largest dot times a positive factor is the largest score,
+ * for rounding keeps the order. */
+SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 {
-    const int32_t *lo = o->a->lo + o->row + r, *hi = o->a->hi + o->row + r;
-    __m512 top[AVX512_ATTN_PAIR];
+    const struct avx512_attn *o = w->o;
+    __m512 top[AVX512_ATTN_SOME];
 
     SIMD512_UNROLL
-    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+    for (int i = 0; i < AVX512_ATTN_SOME; i++)
         top[i] = _mm512_set1_ps(-INFINITY);
-    for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE)
+    for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE) {
+        const float *s = o->s + w->r * KERN_CHUNK + j;
+        bool whole = w->from <= j && j < w->to;
+
         SIMD512_UNROLL
-    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
-        if (i < n)
-            top[i] = _mm512_mask_max_ps(top[i], avx512_attn_mask(j, (size_t)lo[i], (size_t)hi[i]),
-                                        _mm512_loadu_ps(o->s + (r + (size_t)i) * KERN_CHUNK + j), top[i]);
-    SIMD512_UNROLL
-    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
-        if (i < n)
-            max[i] = by * simd512_fold_max(top[i]) + 0.0f;
-}
-
-/* The second phase for N rows from row R on: their dots become weights. Two rows at once hide each other's
- * latency. */
-SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, enum avx512_kind kind)
-{
-    const struct kern_attn *a = o->a;
-    const int32_t *lo = a->lo + o->row + r, *hi = a->hi + o->row + r;
-    const size_t from = o->t0 * KERN_TILE, to = o->t1 * KERN_TILE;
-    __m512 most[AVX512_ATTN_PAIR], sum[AVX512_ATTN_PAIR], x;
-    float max[AVX512_ATTN_PAIR], by = a->scale;
-
-    if (a->softcap > 0 || !(by > 0)) {
-        for (int i = 0; i < n; i++)
-            avx512_attn_cap(a, o->s + (r + (size_t)i) * KERN_CHUNK, from, to);
-        by = 1;
-    }
-    avx512_attn_top(o, r, n, by, max);
-    SIMD512_UNROLL
-    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
-        most[i] = sum[i] = _mm512_setzero_ps();
-    for (size_t j = from; j < to; j += KERN_TILE) {
-        __m512 scales = _mm512_setzero_ps();
-
-        if (avx512_attn_is_i8(kind))
-            scales = avx512_attn_scales(a->v_tile[j / KERN_TILE], a->dp);
-        attn_ahead_ask(&o->ahead, o->lines);
-        SIMD512_UNROLL
-        for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+        for (int i = 0; i < AVX512_ATTN_SOME; i++)
             if (i < n) {
-                x = _mm512_loadu_ps(o->s + (r + (size_t)i) * KERN_CHUNK + j);
-                x = simd512_exp_low(
-                    _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(by), x), _mm512_set1_ps(max[i])));
-                x = _mm512_maskz_mov_ps(avx512_attn_mask(j, (size_t)lo[i], (size_t)hi[i]), x);
-                sum[i] = _mm512_add_ps(sum[i], x);
-                if (avx512_attn_is_i8(kind))
-                    x = _mm512_mul_ps(x, scales);
-                most[i] = _mm512_max_ps(x, most[i]);
-                avx512_attn_put(o, r + (size_t)i, j, x, kind);
+                __m512 x = _mm512_loadu_ps(s + (size_t)i * KERN_CHUNK);
+
+                top[i] = whole ? _mm512_max_ps(x, top[i])
+                               : _mm512_mask_max_ps(top[i], avx512_attn_seen(w, j, i, false), x, top[i]);
             }
     }
     SIMD512_UNROLL
-    for (int i = 0; i < AVX512_ATTN_PAIR; i++)
+    for (int i = 0; i < AVX512_ATTN_SOME; i++)
+        if (i < n)
+            w->max[i] = w->by * simd512_fold_max(top[i]) + 0.0f;
+}
+
+/* Dots of the tile of tokens from J on become weights. WHOLE: all rows see all of it. */
+SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j, int n, bool whole,
+                                           enum avx512_kind kind)
+{
+    struct avx512_attn *o = w->o;
+    __m512 scales = _mm512_setzero_ps(), x;
+
+    if (avx512_attn_is_i8(kind))
+        scales = avx512_attn_scales(o->a->v_tile[j / KERN_TILE], o->a->dp);
+    SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_SOME; i++)
         if (i < n) {
-            a->max[o->row + r + (size_t)i] = max[i];
-            a->sum[o->row + r + (size_t)i] = simd512_fold_add(sum[i]);
+            x = _mm512_loadu_ps(o->s + (w->r + (size_t)i) * KERN_CHUNK + j);
+            x = simd512_exp_low(
+                _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(w->by), x), _mm512_set1_ps(w->max[i])));
+            if (!whole)
+                x = _mm512_maskz_mov_ps(avx512_attn_seen(w, j, i, false), x);
+            w->sum[i] = _mm512_add_ps(w->sum[i], x);
+            if (avx512_attn_is_i8(kind))
+                x = _mm512_mul_ps(x, scales);
             if (kind == AVX512_I8_KEYS)
-                avx512_attn_put_fours(o, r + (size_t)i, simd512_fold_max(most[i]));
+                w->most[i] = _mm512_max_ps(x, w->most[i]);
+            avx512_attn_put(o, w->r + (size_t)i, j, x, kind);
+        }
+}
+
+/* The second phase for N rows from row R on: their dots become weights. */
+SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, enum avx512_kind kind)
+{
+    const struct kern_attn *a = o->a;
+    const size_t from = o->t0 * KERN_TILE, to = o->t1 * KERN_TILE;
+    struct avx512_attn_some w = {.o = o, .r = r, .by = a->scale};
+    struct attn_ahead ahead = o->ahead;
+
+    if (a->softcap > 0 || !(w.by > 0)) {
+        for (int i = 0; i < n; i++)
+            avx512_attn_cap(a, o->s + (r + (size_t)i) * KERN_CHUNK, from, to);
+        w.by = 1;
+    }
+    avx512_attn_some_begin(&w, n);
+    avx512_attn_top(&w, n);
+    SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_SOME; i++)
+        w.most[i] = w.sum[i] = _mm512_setzero_ps();
+    for (size_t j = from; j < to; j += KERN_TILE) {
+        attn_ahead_ask(&ahead, o->lines);
+        if (w.from <= j && j < w.to)
+            avx512_attn_weigh_tile(&w, j, n, true, kind);
+        else
+            avx512_attn_weigh_tile(&w, j, n, false, kind);
+    }
+    o->ahead = ahead;
+    SIMD512_UNROLL
+    for (int i = 0; i < AVX512_ATTN_SOME; i++)
+        if (i < n) {
+            a->max[o->row + r + (size_t)i] = w.max[i];
+            a->sum[o->row + r + (size_t)i] = simd512_fold_add(w.sum[i]);
+            if (kind == AVX512_I8_KEYS)
+                avx512_attn_put_fours(o, r + (size_t)i, simd512_fold_max(w.most[i]));
         }
 }
 
@@ -313,8 +367,7 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
 {
     size_t dp = o->a->dp, parts = (size_t)avx512_attn_q_parts(kind), n, step;
 
-    for (size_t r = 0; r < o->rows; r++)
-        avx512_attn_fill(o, r, kind);
+    avx512_attn_fill(o, kind);
     step = avx512_attn_share(o->rows, parts);
     for (size_t r = 0; r < o->rows; r += step) {
         n = (o->rows - r < step ? o->rows - r : step) * parts;
@@ -323,8 +376,12 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
     }
     if (o->t0 < o->t1)
         avx512_attn_look(o);
-    for (n = 0; n + AVX512_ATTN_PAIR <= o->rows; n += AVX512_ATTN_PAIR)
-        avx512_attn_weigh(o, n, AVX512_ATTN_PAIR, kind);
+    for (n = 0; n + AVX512_ATTN_SOME <= o->rows; n += AVX512_ATTN_SOME)
+        avx512_attn_weigh(o, n, AVX512_ATTN_SOME, kind);
+    if (n + 2 <= o->rows) {
+        avx512_attn_weigh(o, n, 2, kind);
+        n += 2;
+    }
     if (n < o->rows)
         avx512_attn_weigh(o, n, 1, kind);
     parts = (size_t)avx512_attn_p_parts(kind);

@@ -17,7 +17,7 @@ enum {
     AVX512_ATTN_LINE = 64,                /* bytes of a step in a tile of keys: 16 tokens */
     AVX512_ATTN_HALF = AVX512_STRIDE / 2, /* words from the first to the second row of words of q */
     AVX512_ATTN_LOW = KERN_CHUNK / 2,     /* and of weights */
-    AVX512_ATTN_PAIR = 2,                 /* rows whose weights are computed at once */
+    AVX512_ATTN_SOME = 4,                 /* rows whose weights are computed at once */
     AVX512_ATTN_LEAD = 12288,             /* bytes asked for ahead: measured */
     AVX512_ATTN_LEAD_I8 = 16384,          /* bytes of int8 are used up faster */
 };
@@ -84,15 +84,12 @@ SIMD512_INLINE void avx512_attn_store_fours(uint32_t *to, size_t low, __m512i hi
     _mm_storeu_si128((__m128i *)(void *)(to + low), _mm512_cvtepi32_epi8(rest));
 }
 
-/* Row R of q as integers: 127 x 128 stands for its largest. What is not finite in it is told by its step; the
- * bound keeps what such a one becomes from overflowing the sums. */
-SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r)
+/* The largest of row R of q, whose integer is 127 x 128, and what a step of the integers is. What is not
+ * finite in a row is told by its step. */
+SIMD512_INLINE float avx512_attn_scale_fours(struct avx512_attn *o, size_t r)
 {
     const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
-    uint32_t *to = o->q + r * AVX512_STRIDE;
     __m512 most = _mm512_setzero_ps(), x;
-    __m512i high_sum = _mm512_setzero_si512(), low_sum = high_sum, h, l;
-    const __m512 bound = _mm512_set1_ps(-KERN_I8_QUERY);
     __mmask16 nan = 0;
     float max, inv;
 
@@ -106,11 +103,21 @@ SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r)
     if (!(inv < INFINITY))
         inv = max = 0;
     o->q_step[r] = nan || max == INFINITY ? NAN : max / KERN_I8_QUERY;
-    for (size_t i = 0; i < o->a->dp; i += 16) {
-        __m512i n;
+    return inv;
+}
 
-        x = _mm512_mul_ps(_mm512_loadu_ps(q + i), _mm512_set1_ps(inv));
-        n = _mm512_cvtps_epi32(_mm512_max_ps(x, bound));
+/* Row R of q times INV as integers. The bound keeps what is not finite from overflowing the sums. */
+SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r, float inv)
+{
+    const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
+    uint32_t *to = o->q + r * AVX512_STRIDE;
+    __m512i high_sum = _mm512_setzero_si512(), low_sum = high_sum, h, l;
+    const __m512 bound = _mm512_set1_ps(-KERN_I8_QUERY);
+
+    for (size_t i = 0; i < o->a->dp; i += 16) {
+        __m512 x = _mm512_mul_ps(_mm512_loadu_ps(q + i), _mm512_set1_ps(inv));
+        __m512i n = _mm512_cvtps_epi32(_mm512_max_ps(x, bound));
+
         h = _mm512_srai_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(64)), 7);
         l = _mm512_sub_epi32(n, _mm512_slli_epi32(h, 7));
         high_sum = _mm512_add_epi32(high_sum, h);
@@ -146,18 +153,24 @@ SIMD512_INLINE __m512 avx512_attn_join(__m512 high, __m512 low, float by, float 
     return _mm512_mul_ps(_mm512_fmadd_ps(_mm512_set1_ps(by), h, l), _mm512_set1_ps(step));
 }
 
-/* Row R of q as words. */
-SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, size_t r, enum avx512_kind kind)
+/* All rows of q as words. */
+SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, enum avx512_kind kind)
 {
     const size_t dp = o->a->dp;
-    uint32_t *to = o->q + r * AVX512_STRIDE;
+    const float *q = (const float *)o->a->q + o->row * dp;
+    float inv[AVX512_ROWS];
 
-    if (kind == AVX512_DOT)
-        avx512_attn_fill_pairs(to, (const float *)o->a->q + (o->row + r) * dp, dp);
-    else if (kind == AVX512_I8_KEYS)
-        avx512_attn_fill_fours(o, r);
-    else
-        avx512_tile_fill(to, o->a->q, dp, o->row + r, 1, 0, dp, AVX512_F32);
+    if (kind == AVX512_I8_KEYS) { /* in two walks, so that no row waits for another's maximum */
+        for (size_t r = 0; r < o->rows; r++)
+            inv[r] = avx512_attn_scale_fours(o, r);
+        for (size_t r = 0; r < o->rows; r++)
+            avx512_attn_fill_fours(o, r, inv[r]);
+    } else if (kind == AVX512_DOT) {
+        for (size_t r = 0; r < o->rows; r++)
+            avx512_attn_fill_pairs(o->q + r * AVX512_STRIDE, q + r * dp, dp);
+    } else {
+        avx512_tile_fill(o->q, o->a->q, dp, o->row, o->rows, 0, dp, AVX512_F32);
+    }
 }
 
 /* What the sums of row I of words, counted from query row R, begin with. */
@@ -184,6 +197,17 @@ SIMD512_INLINE __m512 avx512_attn_sum(const struct avx512_attn *o, size_t row, _
     return kind == AVX512_I8_KEYS ? avx512_attn_join(sum, second, 256, o->p_step[row]) : sum;
 }
 
+/* Rounds a weight, which is not negative, to bf16 and widens it again. The smallest of itself and a NaN
+ * keeps the carry out of the sign. */
+SIMD512_INLINE __m512i avx512_attn_round(__m512 w)
+{
+    __m512i u = _mm512_min_epu32(_mm512_castps_si512(w), _mm512_set1_epi32(0x7fff0000));
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+
+    u = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+    return _mm512_and_si512(u, _mm512_set1_epi32((int)0xffff0000u));
+}
+
 /* Stores the weights of one tile of row R: as words of A, or as floats that become words later. */
 SIMD512_INLINE void avx512_attn_put(struct avx512_attn *o, size_t r, size_t j, __m512 w,
                                     enum avx512_kind kind)
@@ -191,7 +215,7 @@ SIMD512_INLINE void avx512_attn_put(struct avx512_attn *o, size_t r, size_t j, _
     uint32_t *p = o->p + r * KERN_CHUNK;
 
     if (kind == AVX512_WIDE)
-        _mm512_storeu_si512(p + j, _mm512_slli_epi32(simd512_round_bf16(w), 16));
+        _mm512_storeu_si512(p + j, avx512_attn_round(w));
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
     else if (kind == AVX512_DOT)
         _mm256_storeu_si256((__m256i *)(void *)(p + j / 2), simd512_flush_bf16(w));

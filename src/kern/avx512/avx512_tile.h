@@ -106,6 +106,8 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
     if (kind == AVX512_DOT)
         return simd512_dot(acc, a, b);
+#endif
+#if defined(__AVX512VNNI__) || defined(KERN_EMULATE_AVX512)
     if (kind == AVX512_I8_KEYS)
         return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(acc), b, a));
     if (kind == AVX512_I8_VALS)

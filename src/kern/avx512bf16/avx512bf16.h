@@ -1,5 +1,5 @@
-/* avx512bf16.h - the rows of this folder: the kernels of the classes "bf16 dot" and "int8 dot". The machine
- * must have AVX512-BF16 and AVX512-VNNI.
+/* avx512bf16.h - the rows of this folder: the kernels of the class "bf16 dot". The machine must have
+ * AVX512-BF16.
  *
  * The rounding of to_bf16 is not here: VCVTNEPS2BF16 makes zeros of denormals, the other rows keep them.
  */
@@ -11,11 +11,9 @@
 #ifdef KERN_EMULATE_AVX512
 void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
-void emu_avx512bf16_attn_i8(const struct kern_attn *a);
 #else
 void avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx512bf16_attn_bf16(const struct kern_attn *a);
-void avx512bf16_attn_i8(const struct kern_attn *a);
 #endif
 
 #endif

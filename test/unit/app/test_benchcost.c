@@ -94,6 +94,22 @@ static void sinks_count_beside_their_windows(void **state)
            2 * (LINEAR + HEAD) + L * 6 * PAIR);
 }
 
+static void layers_that_share_rows_read_them_and_store_none(void **state)
+{
+    struct kv_limits lim = limits(DT_BF16, windows), stores = limits(DT_BF16, windows);
+    struct benchcost_model m = model_of(&lim);
+
+    (void)state;
+    lim.n_layers = stores.n_layers = 2;
+    lim.n_shared = 1; /* reads the rows of layer 0 */
+    assert_int_equal(kv_token_bytes(&lim), kv_token_bytes(&stores));
+    expect(benchcost_step(&m, 10, 1, 1, 1), 2 * (LINEAR + HEAD) + (2 * 11 + 4) * 256,
+           2 * (LINEAR + HEAD) + (2 * 11 + 4) * PAIR);
+    m.kv = &stores; /* the ruler */
+    expect(benchcost_step(&m, 10, 1, 1, 1), 2 * (LINEAR + HEAD) + (11 + 4) * 256,
+           2 * (LINEAR + HEAD) + (11 + 4) * PAIR);
+}
+
 static void steps_without_logits_do_not_touch_the_head(void **state)
 {
     struct kv_limits lim = limits(DT_BF16, NULL);
@@ -144,6 +160,7 @@ int main(void)
         cmocka_unit_test(weights_count_once_a_step_and_rows_once_a_sequence),
         cmocka_unit_test(windows_count_only_the_rows_that_are_seen),
         cmocka_unit_test(sinks_count_beside_their_windows),
+        cmocka_unit_test(layers_that_share_rows_read_them_and_store_none),
         cmocka_unit_test(steps_without_logits_do_not_touch_the_head),
         cmocka_unit_test(a_prompt_counts_visible_pairs_whatever_its_chunks),
         cmocka_unit_test(decoding_is_the_sum_of_its_steps),

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include <cmocka.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "base/cpu.h"
 
@@ -31,11 +34,54 @@ static void levels_agree_with_the_compiler(void **state)
 
     assert_int_equal(cpu_has(CPU_AVX2), avx2);
     assert_int_equal(cpu_has(CPU_AVX512), avx512);
+    avx512 = avx512 && __builtin_cpu_supports("avx512vnni");
+    assert_int_equal(cpu_has(CPU_AVX512VNNI), avx512);
+    avx512 = avx512 && __builtin_cpu_supports("avx512bf16");
+    assert_int_equal(cpu_has(CPU_AVX512BF16), avx512);
     assert_true(strcmp(cpu_model(), "unknown") != 0);
 #else
     assert_int_equal(cpu_best(), CPU_REF);
 #endif
     assert_true(cpu_model()[0] != ' ' && cpu_model()[0] != 0);
+}
+
+/* A processor that has the levels up to TOP. */
+static struct cpu_facts facts(enum cpu_isa top, bool intel, bool avx512fp16)
+{
+    struct cpu_facts f = {.intel = intel, .avx512fp16 = avx512fp16};
+
+    for (enum cpu_isa i = CPU_REF; i <= top; i++)
+        f.has[i] = true;
+    return f;
+}
+
+static void bf16_dots_are_taken_where_they_are_slower_or_left_where_they_are_faster(void **state)
+{
+    (void)state;
+    for (enum cpu_isa top = CPU_REF; top < CPU_N_ISAS; top++)
+        for (int fp16 = 0; fp16 < 2; fp16++)
+            for (int intel = 0; intel < 2; intel++) {
+                struct cpu_facts f = facts(top, intel, fp16);
+                bool slow = top == CPU_AVX512BF16 && intel && fp16;
+
+                assert_int_equal(cpu_fastest(&f), slow ? CPU_AVX512VNNI : top);
+            }
+}
+
+static void the_choice_for_this_machine_rests_on_its_own_facts(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    unsigned a, b, c, d = 0;
+    bool fp16 = __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> 23 & 1;
+    enum cpu_isa top = CPU_REF;
+    struct cpu_facts f;
+
+    while (top + 1 < CPU_N_ISAS && cpu_has((enum cpu_isa)(top + 1)))
+        top++;
+    f = facts(top, __builtin_cpu_is("intel"), fp16);
+    assert_int_equal(cpu_best(), cpu_fastest(&f));
+#endif
 }
 
 static void names_go_there_and_back(void **state)
@@ -65,6 +111,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_level_contains_those_below),
         cmocka_unit_test(levels_agree_with_the_compiler),
+        cmocka_unit_test(bf16_dots_are_taken_where_they_are_slower_or_left_where_they_are_faster),
+        cmocka_unit_test(the_choice_for_this_machine_rests_on_its_own_facts),
         cmocka_unit_test(names_go_there_and_back),
         cmocka_unit_test(caches_have_believable_sizes),
     };

@@ -1,7 +1,6 @@
 /* test_cache.c - the cache makes no difference: the same tokens and the same bits over all cache types, block
  * sizes, layouts and budgets, also where windows give rows back; after a fork, after going back, and after
- * rows were saved by one engine and loaded by another that keeps them otherwise. An engine that does not fit
- * into memory does not start.
+ * rows were saved by one engine and loaded by another that keeps them otherwise.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -349,58 +348,6 @@ static void every_golden_model_gives_the_same_logits_from_every_cache(void **sta
     assert_true(n_models >= 20);
 }
 
-/* ---- budgets ---- */
-
-static int open_budget(double gib, int64_t n_tokens, const char *type, char *err)
-{
-    struct gallop_options o;
-    struct gallop *g = NULL;
-    int rc;
-
-    gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
-    o.threads = 1;
-    o.kv_cache_memory = gib;
-    o.kv_cache_tokens = n_tokens;
-    o.kv_cache_type = type;
-    err[0] = 0;
-    rc = gallop_open(&g, &o, err);
-    if (rc == 0)
-        snprintf(err, GALLOP_ERR_SIZE, "%zu", kv_bytes(&gallop_llm(g)->kv));
-    gallop_close(g);
-    return rc;
-}
-
-static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void **state)
-{
-    static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
-    char err[GALLOP_ERR_SIZE];
-
-    (void)state;
-    for (int t = 0; t < 4; t++) {
-        const char *most;
-        double fit;
-
-        assert_int_equal(open_budget(900000, 0, types[t], err), GALLOP_NO_MEMORY);
-        assert_non_null(strstr(err, "do not fit"));
-        assert_non_null(most = strstr(err, "--kv-cache-memory "));
-        assert_true(sscanf(most, "--kv-cache-memory %lf", &fit) == 1 && fit > 0.01 && fit < 900000);
-        assert_int_equal(open_budget(0, INT64_MAX / 4, types[t], err), GALLOP_NO_MEMORY);
-        assert_int_equal(open_budget(1e-7, 0, types[t], err), GALLOP_BAD_INPUT);
-        assert_non_null(strstr(err, "not one block"));
-    }
-}
-
-static void a_budget_in_gib_is_filled_and_not_passed(void **state)
-{
-    char err[GALLOP_ERR_SIZE];
-    double bytes = 0.05 * 1073741824;
-
-    (void)state;
-    assert_int_equal(open_budget(0.05, 0, "slab_pool", err), 0);
-    assert_true(atof(err) <= bytes && atof(err) > 0.95 * bytes);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,8 +358,6 @@ int main(void)
         cmocka_unit_test(a_fork_a_step_back_and_saved_rows_give_the_bits_of_one_run),
         cmocka_unit_test(every_golden_model_gives_the_same_logits_from_every_cache),
         cmocka_unit_test(another_model_has_another_identity),
-        cmocka_unit_test(a_cache_that_does_not_fit_is_refused_with_the_largest_that_does),
-        cmocka_unit_test(a_budget_in_gib_is_filled_and_not_passed),
     };
 
     log_set_level(LOG_ERROR);

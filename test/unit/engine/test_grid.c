@@ -268,6 +268,13 @@ static void gemma_gives_the_same_bits_everywhere_through_its_windows(void **stat
     grid("gemma3", "fp32", "int8", 2);
 }
 
+static void layers_that_share_rows_give_the_same_bits_everywhere(void **state)
+{
+    (void)state;
+    grid("gemma4", "bf16", "auto", 1);
+    grid("gemma4", "fp32", "int8", 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +282,7 @@ int main(void)
         cmocka_unit_test(llama_gives_the_same_bits_everywhere_in_bf16),
         cmocka_unit_test(llama_gives_the_same_bits_everywhere_with_int8_rows),
         cmocka_unit_test(gemma_gives_the_same_bits_everywhere_through_its_windows),
+        cmocka_unit_test(layers_that_share_rows_give_the_same_bits_everywhere),
     };
 
     log_set_level(LOG_ERROR);

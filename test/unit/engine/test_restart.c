@@ -272,6 +272,13 @@ static void gemma_goes_on_in_another_process_behind_its_windows(void **state)
     break_everywhere("gemma3", "fp32", "int8", 2);
 }
 
+static void layers_that_share_rows_go_on_in_another_process(void **state)
+{
+    (void)state;
+    break_everywhere("gemma4", "bf16", "auto", N_WAYS);
+    break_everywhere("gemma4", "fp32", "int8", 2);
+}
+
 /* T cannot go on, and its one sentence holds WHAT. */
 static void must_refuse(const struct task *t, const char *what)
 {
@@ -330,6 +337,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama_goes_on_in_another_process_in_fp32_bf16_and_int8),
         cmocka_unit_test(gemma_goes_on_in_another_process_behind_its_windows),
+        cmocka_unit_test(layers_that_share_rows_go_on_in_another_process),
         cmocka_unit_test(rows_of_another_model_or_type_and_damaged_ones_are_refused_by_the_next_process),
     };
 

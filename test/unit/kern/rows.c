@@ -8,6 +8,7 @@
 #define DECLARE_ref(fn)
 #define DECLARE_avx2(fn)
 #define DECLARE_avx512(fn)           extern TYPE(fn) emu_avx512_##fn;
+#define DECLARE_avx512vnni(fn)       extern TYPE(fn) emu_avx512vnni_##fn;
 #define DECLARE_avx512bf16(fn)       extern TYPE(fn) emu_avx512bf16_##fn;
 #define KERN(fn, rows, level, class) DECLARE_##rows(fn)
 #include "kern/kern.def"
@@ -18,9 +19,16 @@
 #define SET_avx512(fn)     \
     if (isa == CPU_AVX512) \
         k->fn = emu_avx512_##fn;
+#define SET_avx512vnni(fn)     \
+    if (isa == CPU_AVX512VNNI) \
+        k->fn = emu_avx512vnni_##fn;
 #define SET_avx512bf16(fn)     \
     if (isa == CPU_AVX512BF16) \
         k->fn = emu_avx512bf16_##fn;
+
+static const char *const emulated[CPU_N_ISAS] = {[CPU_AVX512] = "emulated avx512",
+                                                 [CPU_AVX512VNNI] = "emulated avx512vnni",
+                                                 [CPU_AVX512BF16] = "emulated avx512bf16"};
 
 static void set_emulated(struct kern *k, enum cpu_isa isa)
 {
@@ -52,7 +60,7 @@ size_t rows_list(struct rows list[ROWS_MAX])
     }
 #ifdef KERN_HAVE_EMULATED_AVX512
     for (enum cpu_isa isa = CPU_AVX512; isa <= CPU_AVX512BF16; isa++) {
-        list[n].name = isa == CPU_AVX512 ? "emulated avx512" : "emulated avx512bf16";
+        list[n].name = emulated[isa];
         list[n].emulated = true;
         set_emulated(&list[n].k, isa);
         set_classes(&list[n++], isa);

@@ -1,14 +1,15 @@
 /* rows.h - all rows of kernels that this machine can run, as one list for the tests to walk.
  *
  * ref is always the first. Where the AVX-512 rows are built a second time for AVX2
- * (KERN_HAVE_EMULATED_AVX512), they come as two more entries, whether or not the machine has the real thing.
+ * (KERN_HAVE_EMULATED_AVX512), they come as three more entries, whether or not the machine has the real
+ * thing.
  */
 #ifndef GALLOP_TEST_KERN_ROWS_H
 #define GALLOP_TEST_KERN_ROWS_H
 
 #include "kern/kern.h"
 
-enum { ROWS_MAX = CPU_N_ISAS + 2 };
+enum { ROWS_MAX = CPU_N_ISAS + 3 };
 
 struct rows {
     const char *name;

@@ -254,10 +254,9 @@ static double value_scale(const struct problem *p, size_t token)
  * oracle; products less than 2^-120 may be lost. Int8 dots lose 2^-15 of the row's largest q in each product,
  * and 2^-17 of its largest weight. */
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
-                                    const char *name)
+                                    const char *class, const char *name)
 {
-    bool dot_class = strstr(name, "avx512bf16"), split = p->type == BF16 && dot_class,
-         whole = p->type == I8 && dot_class;
+    bool split = strcmp(class, "bf16 dot") == 0, whole = strcmp(class, "int8 dot") == 0;
     double most_q = 0, most_w = 0;
     double s[KERN_CHUNK], max = -INFINITY, sum = 0, sum_err, wrong = 0, want[MOST_D], tolerance[MOST_D];
     size_t n = 0;
@@ -314,15 +313,15 @@ static void compare_row_with_oracle(const struct problem *p, const struct result
     check_near(got->out + r * p->dp, want, tolerance, p->dp, "%s: out of row %zu", name, r);
 }
 
-static void compare_with_oracle(const struct problem *p, const struct result *got, const char *row)
+static void compare_with_oracle(const struct problem *p, const struct result *got, const struct rows *row)
 {
     char name[160];
 
-    snprintf(name, sizeof name, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", row, kern_name(fn_of(p)), p->m,
-             p->d, p->tiles, (double)p->softcap);
+    snprintf(name, sizeof name, "%s %s m=%zu d=%zu tiles=%zu softcap=%g", row->name, kern_name(fn_of(p)),
+             p->m, p->d, p->tiles, (double)p->softcap);
     for (size_t r = 0; r < p->m; r++)
         if (p->lo[r] < p->hi[r])
-            compare_row_with_oracle(p, got, r, name);
+            compare_row_with_oracle(p, got, r, row->class[fn_of(p)], name);
 }
 
 static void rows_that_see_nothing_are_empty(const struct problem *p, const struct result *got,
@@ -354,7 +353,7 @@ static void compare_rows(const struct problem *p, bool oracle_too)
         if (rows_equal_ref(&list[i], fn_of(p)))
             check_results(p, &got, &want, list[i].name);
         if (oracle_too && (i == 0 || !rows_equal_ref(&list[i], fn_of(p))))
-            compare_with_oracle(p, &got, list[i].name);
+            compare_with_oracle(p, &got, &list[i]);
     }
 }
 

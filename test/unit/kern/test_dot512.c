@@ -28,7 +28,7 @@ int main(void)
 
 void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
-void emu_avx512bf16_attn_i8(const struct kern_attn *a);
+void emu_avx512vnni_attn_i8(const struct kern_attn *a);
 
 enum { MOST_TILES = KERN_CHUNK_TILES, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK, MARK = 12345 };
 
@@ -283,13 +283,14 @@ static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
 /* Emulated attention gives the model's bits; so does the machine's own, if it has any. */
 static void compare_attn(const struct kern_attn *a, bool i8)
 {
-    struct kern k = {.attn_bf16 = emu_avx512bf16_attn_bf16, .attn_i8 = emu_avx512bf16_attn_i8};
+    enum cpu_isa isa = i8 ? CPU_AVX512VNNI : CPU_AVX512BF16;
+    struct kern k = {.attn_bf16 = emu_avx512bf16_attn_bf16, .attn_i8 = emu_avx512vnni_attn_i8};
     float *want = need(a->dp * 4), max, sum;
-    size_t n = cpu_has(CPU_AVX512BF16) ? 2 : 1;
+    size_t n = cpu_has(isa) ? 2 : 1;
 
     for (size_t i = 0; i < n; i++) {
         if (i)
-            kern_rows(CPU_AVX512BF16, &k);
+            kern_rows(isa, &k);
         memset(a->out, 0xff, a->m * a->dp * sizeof(float));
         (i8 ? k.attn_i8 : k.attn_bf16)(a);
         for (size_t r = 0; r < a->m; r++) {
@@ -381,7 +382,7 @@ static void a_row_that_is_not_finite_looks_like_one_that_is(void **unused)
         q[DP + i] = i % 2 ? INFINITY : -INFINITY;
         q[2 * DP + i] = NAN;
     }
-    emu_avx512bf16_attn_i8(&a);
+    emu_avx512vnni_attn_i8(&a);
     for (size_t r = 0; r < 3; r++)
         assert_true(isnan(sum[r]));
     i8_model(&a, 3, &want_max, &want_sum, want);

@@ -82,6 +82,7 @@ static void names_and_classes_are_those_of_the_contract(void **state)
     kern_init(CPU_N_ISAS);
     assert_string_equal(kern_class(KERN_FN_gemm_bf16),
                         kern_isa(KERN_FN_gemm_bf16) == CPU_AVX512BF16 ? "bf16 dot" : "bf16");
+    assert_string_equal(kern_class(KERN_FN_attn_i8), cpu_has(CPU_AVX512VNNI) ? "int8 dot" : "fp32");
 }
 
 int main(void)

@@ -70,7 +70,7 @@ static void operations_do_not_grow_with_the_turns(void **unused)
     assert_true(best.fma(1000) == 1000 * best.fma(1));
     assert_true(ref_peak_fma(1000) == 1000 * ref_peak_fma(1));
     assert_true(!best.dot == !cpu_has(CPU_AVX512BF16));
-    assert_true(!best.dot8 == !cpu_has_vnni());
+    assert_true(!best.dot8 == !cpu_has(CPU_AVX512VNNI));
 }
 
 int main(void)

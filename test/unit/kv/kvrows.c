@@ -28,14 +28,19 @@ static uint32_t scale(uint32_t stamp, size_t layer, size_t head, bool value)
     return content(stamp, layer, head, value, 9999) & 0x3fffffffu;
 }
 
-/* Byte offset of dim D of row SLOT. */
-static size_t offset(const struct kv *c, size_t slot, size_t d, bool value)
+/* Dims of a stored row. */
+static size_t padded(const struct kv *c, size_t layer)
 {
-    switch (c->lim.dtype) {
-    case DT_F32: return value ? (slot * c->dp + d) * 4 : (d * 16 + slot) * 4;
-    case DT_BF16:
-        return value ? slot / 2 * c->dp * 4 + d * 4 + slot % 2 * 2 : d / 2 * 64 + slot * 4 + d % 2 * 2;
-    default: return value ? (slot / 4 * c->dp + d) * 4 + slot % 4 : (d / 4 * 16 + slot) * 4 + d % 4;
+    return (kv_layer_dim(&c->lim, layer) + 15) / 16 * 16;
+}
+
+/* Byte offset of dim D of row SLOT, in tiles of DP dims. */
+static size_t offset(enum dtype dtype, size_t dp, size_t slot, size_t d, bool value)
+{
+    switch (dtype) {
+    case DT_F32: return value ? (slot * dp + d) * 4 : (d * 16 + slot) * 4;
+    case DT_BF16: return value ? slot / 2 * dp * 4 + d * 4 + slot % 2 * 2 : d / 2 * 64 + slot * 4 + d % 2 * 2;
+    default: return value ? (slot / 4 * dp + d) * 4 + slot % 4 : (d / 4 * 16 + slot) * 4 + d % 4;
     }
 }
 
@@ -48,35 +53,36 @@ void kvrows_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
         for (size_t h = 0; h < c->lim.n_kv; h++)
             for (int value = 0; value < 2; value++) {
                 char *t = kvrows_tile(&v, l, h, pos, value);
+                size_t dp = padded(c, l);
                 uint32_t x;
 
-                for (size_t d = 0; d < c->lim.head_dim; d++) {
+                for (size_t d = 0; d < kv_layer_dim(&c->lim, l); d++) {
                     x = content(stamp, l, h, value, d);
-                    memcpy(t + offset(c, pos % 16, d, value), &x, es);
+                    memcpy(t + offset(c->lim.dtype, dp, pos % 16, d, value), &x, es);
                 }
                 x = scale(stamp, l, h, value);
                 if (c->lim.dtype == DT_I8)
-                    memcpy(t + 16 * c->dp + pos % 16 * 4, &x, 4);
+                    memcpy(t + 16 * dp + pos % 16 * 4, &x, 4);
             }
 }
 
 bool kvrows_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_t stamp, bool every)
 {
     struct kv_view v = kv_view(c, seq);
-    size_t es = dtype_bytes(c->lim.dtype), step = every ? 1 : c->lim.head_dim - 1;
+    size_t es = dtype_bytes(c->lim.dtype), dims = kv_layer_dim(&c->lim, layer), dp = padded(c, layer);
 
     for (size_t h = 0; h < c->lim.n_kv; h++)
         for (int value = 0; value < 2; value++) {
             const char *t = kvrows_tile(&v, layer, h, pos, value);
             uint32_t x;
 
-            for (size_t d = 0; d < c->lim.head_dim; d += step) {
+            for (size_t d = 0; d < dims; d += every ? 1 : dims - 1) {
                 x = content(stamp, layer, h, value, d);
-                if (memcmp(t + offset(c, pos % 16, d, value), &x, es) != 0)
+                if (memcmp(t + offset(c->lim.dtype, dp, pos % 16, d, value), &x, es) != 0)
                     return false;
             }
             x = scale(stamp, layer, h, value);
-            if (c->lim.dtype == DT_I8 && memcmp(t + 16 * c->dp + pos % 16 * 4, &x, 4) != 0)
+            if (c->lim.dtype == DT_I8 && memcmp(t + 16 * dp + pos % 16 * 4, &x, 4) != 0)
                 return false;
         }
     return true;

@@ -18,13 +18,13 @@
 
 enum { N = 75, MODEL = 4711 };
 
-static const size_t windows[3] = {0, 20, 64}, sinks[3] = {0, 5, 3};
+static const size_t windows[3] = {0, 20, 64}, sinks[3] = {0, 5, 3}, dims[3] = {18, 5, 33};
 
 static struct kv_limits limits(enum dtype dtype, size_t block, enum kv_layout layout)
 {
     return (struct kv_limits){.n_layers = 3,
                               .n_kv = 2,
-                              .head_dim = 18,
+                              .head_dim = 33,
                               .dtype = dtype,
                               .max_seqs = 2,
                               .max_len = 128,
@@ -32,7 +32,8 @@ static struct kv_limits limits(enum dtype dtype, size_t block, enum kv_layout la
                               .block = block,
                               .layout = layout,
                               .window = windows,
-                              .sink = sinks};
+                              .sink = sinks,
+                              .dim = dims};
 }
 
 static void open_kv(struct kv *c, const char *type, struct kv_limits lim)
@@ -235,7 +236,7 @@ static void loading_takes_no_more_than_windows_show(void **state)
     for (size_t pos = 0; pos < 120; pos++)
         kvrows_write(&from, 0, pos, 1 + (uint32_t)pos);
     len = kv_wire_bytes(&from, 120);
-    assert_int_equal(len, 64 + 3 * 8 + 3 * 19 * 2 * 2 * 18 * 4);
+    assert_int_equal(len, 64 + 3 * 8 + 19 * 2 * 2 * (18 + 5 + 33) * 4);
     p = malloc(len);
     assert_int_equal(kv_wire_save(&from, 0, 120, MODEL, p), 0);
     lim.pool_tokens = 32;

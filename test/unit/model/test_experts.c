@@ -77,13 +77,10 @@ static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
 
 static char scratch[] = "/tmp/gallop-experts-XXXXXX";
 
-/* The golden NAME with FROM in its config.json replaced by TO: must be refused, and the sentence must hold
- * SAYS. */
-static void refused(const char *name, const char *from, const char *to, const char *says)
+/* Opens the golden NAME with FROM in its config.json replaced by TO. */
+static int open_changed(struct model *m, const char *name, const char *from, const char *to, struct err *e)
 {
     char path[4096], command[9000], text[8192], *at;
-    struct model m;
-    struct err e = {0};
     size_t n;
     FILE *f;
 
@@ -98,7 +95,16 @@ static void refused(const char *name, const char *from, const char *to, const ch
     fclose(f);
     snprintf(command, sizeof(command), "cp '" GOLDEN "%s/model.safetensors' '%s'", name, scratch);
     assert_int_equal(system(command), 0); /* not a link: those out of the folder are refused */
-    if (open_model(&m, scratch, &e) == 0)
+    return open_model(m, scratch, e);
+}
+
+/* Such a one must be refused, and the sentence must hold SAYS. */
+static void refused(const char *name, const char *from, const char *to, const char *says)
+{
+    struct model m;
+    struct err e = {0};
+
+    if (open_changed(&m, name, from, to, &e) == 0)
         fail_msg("%s with %s was taken", name, to);
     if (!strstr(e.msg, says))
         fail_msg("%s with %s: the message does not say \"%s\": %s", name, to, says, e.msg);
@@ -106,10 +112,7 @@ static void refused(const char *name, const char *from, const char *to, const ch
 
 static void configs_that_do_not_fit_are_refused_in_a_sentence(void **state)
 {
-    char command[64];
-
     (void)state;
-    assert_non_null(mkdtemp(scratch));
     refused("mixtral", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5", "num_experts_per_tok");
     refused("mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 5", "gate.weight");
     refused("mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 0", "num_local_experts");
@@ -134,8 +137,23 @@ static void configs_that_do_not_fit_are_refused_in_a_sentence(void **state)
             "use_bidirectional_attention");
     refused("gemma4-moe", "\"top_k_experts\": 2,", "", "top_k_experts");
     refused("gemma4-moe", "\"global_head_dim\": 32", "\"global_head_dim\": 16", "q_norm");
-    snprintf(command, sizeof(command), "rm -r '%s'", scratch);
-    assert_int_equal(system(command), 0);
+    refused("gemma4", "\"global_head_dim\": 32",
+            "\"per_layer_config\": {\"1\": {\"head_dim\": 32}, \"5\": {\"head_dim\": 32, "
+            "\"num_key_value_heads\": 3}}",
+            "whose it shares");
+}
+
+static void layer_numbers_are_known_with_zeros_in_front(void **state)
+{
+    struct model m;
+    struct err e = {0};
+
+    (void)state;
+    if (open_changed(&m, "gemma4", "\"global_head_dim\": 32",
+                     "\"per_layer_config\": {\"01\": {\"head_dim\": 32}, \"005\": {\"head_dim\": 32}}",
+                     &e) != 0)
+        fail_msg("%s", e.msg);
+    model_close(&m);
 }
 
 static int start(void **state)
@@ -145,14 +163,17 @@ static int start(void **state)
     (void)state;
     log_set_level(LOG_ERROR);
     kern_init(cpu_best());
-    return pool_new(&pool, 2, &e);
+    return mkdtemp(scratch) ? pool_new(&pool, 2, &e) : -1;
 }
 
 static int end(void **state)
 {
+    char command[64];
+
     (void)state;
     pool_free(pool);
-    return 0;
+    snprintf(command, sizeof(command), "rm -r '%s'", scratch);
+    return system(command);
 }
 
 int main(void)
@@ -160,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_failing_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(configs_that_do_not_fit_are_refused_in_a_sentence),
+        cmocka_unit_test(layer_numbers_are_known_with_zeros_in_front),
     };
 
     return cmocka_run_group_tests(tests, start, end);

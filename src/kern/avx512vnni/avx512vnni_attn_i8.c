@@ -1,18 +1,16 @@
-/* avx512bf16_attn_i8.c - attention over one chunk from int8 with VPDPBUSD: class "int8 dot".
+/* avx512vnni_attn_i8.c - attention over one chunk from int8 with VPDPBUSD: class "int8 dot".
  *
  *   keys    int8 [dp / 4][16][4], float [16]: a dot takes four dims of 16 tokens
  *   values  int8 [4][dp][4], float [16]: a dot takes four tokens of 16 dims
  *   q       15 bits, as two rows of int8; weights 16 bits, as two rows of bytes: what the dots lose is less
  *           than bf16 would, and their sums are exact
- *
- * In this folder, because every processor with AVX512-BF16 has AVX512-VNNI.
  */
 #include "kern/avx512/avx512_attn.h"
-#include "kern/avx512bf16/avx512bf16.h"
+#include "kern/avx512vnni/avx512vnni.h"
 
 AVX512_ATTN_TABLE(AVX512_I8_KEYS);
 
-void KERN_NAME(avx512bf16_attn_i8)(const struct kern_attn *a)
+void KERN_NAME(avx512vnni_attn_i8)(const struct kern_attn *a)
 {
     avx512_attn_drive(a, &micro, AVX512_I8_KEYS);
 }

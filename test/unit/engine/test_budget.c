@@ -1,0 +1,161 @@
+/* test_budget.c - how large the KV cache is and when it takes its memory: a size that is given is kept to,
+ * one that is not stays within bounds, and an engine that does not fit into memory does not start.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "engine/gallop_in.h"
+#include "kv/kv.h"
+
+static int open_budget(double gib, int64_t n_tokens, const char *type, char *err)
+{
+    struct gallop_options o;
+    struct gallop *g = NULL;
+    int rc;
+
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.threads = 1;
+    o.kv_cache_memory = gib;
+    o.kv_cache_tokens = n_tokens;
+    o.kv_cache_type = type;
+    err[0] = 0;
+    rc = gallop_open(&g, &o, err);
+    if (rc == 0)
+        snprintf(err, GALLOP_ERR_SIZE, "%zu", kv_bytes(&gallop_llm(g)->kv));
+    gallop_close(g);
+    return rc;
+}
+
+static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void **state)
+{
+    static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
+    char err[GALLOP_ERR_SIZE];
+
+    (void)state;
+    for (int t = 0; t < 4; t++) {
+        const char *most;
+        double fit;
+
+        assert_int_equal(open_budget(900000, 0, types[t], err), GALLOP_NO_MEMORY);
+        assert_non_null(strstr(err, "do not fit"));
+        assert_non_null(most = strstr(err, "--kv-cache-memory "));
+        assert_true(sscanf(most, "--kv-cache-memory %lf", &fit) == 1 && fit > 0.01 && fit < 900000);
+        assert_int_equal(open_budget(0, INT64_MAX / 4, types[t], err), GALLOP_NO_MEMORY);
+        assert_int_equal(open_budget(1e-7, 0, types[t], err), GALLOP_BAD_INPUT);
+        assert_non_null(strstr(err, "not one block"));
+    }
+}
+
+static void a_budget_in_gib_is_filled_and_not_passed(void **state)
+{
+    char err[GALLOP_ERR_SIZE];
+    double bytes = 0.05 * 1073741824;
+
+    (void)state;
+    assert_int_equal(open_budget(0.05, 0, "slab_pool", err), 0);
+    assert_true(atof(err) <= bytes && atof(err) > 0.95 * bytes);
+}
+
+/* Bytes of this process in memory. */
+static size_t resident(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t pages = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*s %zu", &pages), 1);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Opens the demo model, whose pool shall hold SEQS sequences; its pool's bytes, and what came into memory. */
+static size_t open_pool(int lazy, double gib, int64_t seqs, size_t *came)
+{
+    struct gallop_options o;
+    struct gallop *g = NULL;
+    char err[GALLOP_ERR_SIZE];
+    size_t before = resident(), bytes;
+
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.max_num_seqs = seqs;
+    o.kv_cache_lazy = lazy;
+    o.kv_cache_memory = gib;
+    assert_int_equal(gallop_open(&g, &o, err), 0);
+    bytes = kv_bytes(&gallop_llm(g)->kv);
+    *came = resident() - before;
+    gallop_close(g);
+    return bytes;
+}
+
+static void a_pool_that_is_not_in_memory_at_open(void **state)
+{
+    size_t came, lazy_came, bytes, lazy_bytes;
+
+    (void)state;
+    open_pool(1, 0, 1, &came); /* what an engine takes beside the pool is in reach of the allocator now */
+    bytes = open_pool(0, 0, 256, &came);
+    assert_true(bytes > (size_t)256 << 20);
+    assert_true(came >= bytes);
+    lazy_bytes = open_pool(1, 0, 256, &lazy_came);
+    assert_int_equal(lazy_bytes, bytes);
+    assert_true(lazy_came < bytes / 2);
+    bytes = open_pool(1, 0.25, 256, &came); /* a size that is given is taken */
+    assert_true(came >= bytes && bytes > (size_t)250 << 20);
+}
+
+static size_t default_tokens(int lazy, int64_t seqs, int64_t length, size_t *token_bytes)
+{
+    struct gallop_options o;
+    struct gallop *g = NULL;
+    char err[GALLOP_ERR_SIZE];
+    size_t tokens;
+
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.kv_cache_type = "dynamic"; /* a budget, of which nothing is taken here */
+    o.max_num_seqs = seqs;
+    o.max_model_len = length;
+    o.kv_cache_lazy = lazy;
+    assert_int_equal(gallop_open(&g, &o, err), 0);
+    tokens = gallop_llm(g)->kv.lim.pool_tokens;
+    *token_bytes = kv_token_bytes(&gallop_llm(g)->kv.lim);
+    gallop_close(g);
+    return tokens;
+}
+
+static void a_default_pool_larger_than_4_gib_unless_one_sequence_needs_it(void **state)
+{
+    const size_t most = (size_t)4 << 30;
+    size_t each, tokens = default_tokens(0, 4096, 1024, &each), one = most / each * 3 / 2;
+
+    (void)state;
+    assert_true(tokens * each <= most);
+    assert_true(default_tokens(1, 4096, 1024, &each) >= tokens);
+    tokens = default_tokens(0, 4, (int64_t)one, &each);
+    assert_true(tokens <= one + KV_MAX_BLOCK);
+    assert_true(tokens > most / each || tokens == default_tokens(1, 4, (int64_t)one, &each));
+    assert_int_equal(default_tokens(0, 3, 1024, &each), 3 * (1024 + KV_MAX_BLOCK));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cache_that_does_not_fit_is_refused_with_the_largest_that_does),
+        cmocka_unit_test(a_budget_in_gib_is_filled_and_not_passed),
+        cmocka_unit_test(a_pool_that_is_not_in_memory_at_open),
+        cmocka_unit_test(a_default_pool_larger_than_4_gib_unless_one_sequence_needs_it),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
