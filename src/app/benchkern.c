@@ -38,49 +38,52 @@ static const size_t regions_bytes = (size_t)256 << 20, least_region_bytes = (siz
 struct shape {
     enum kern_fn fn;
     const char *text;
-    size_t m, n; /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
+    size_t m, n;   /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
+    size_t tokens; /* attention: in the cache, those of the step with them */
 };
 
 static const struct shape shapes[] = {
-    {KERN_FN_gemm_f32, "M=1 K=2048 N=8192", 1, GEMM_N},
-    {KERN_FN_gemm_f32, "M=4 K=2048 N=8192", 4, GEMM_N},
-    {KERN_FN_gemm_f32, "M=16 K=2048 N=8192", 16, GEMM_N},
-    {KERN_FN_gemm_f32, "M=128 K=2048 N=8192", 128, GEMM_N},
-    {KERN_FN_gemm_bf16, "M=1 K=2048 N=8192", 1, GEMM_N},
-    {KERN_FN_gemm_bf16, "M=4 K=2048 N=8192", 4, GEMM_N},
-    {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N},
-    {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N},
-    {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N},
-    {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64},
-    {KERN_FN_attn_f32, "decode 8192 G=4 d=128", 1, 128},
-    {KERN_FN_attn_f32, "prefill 512 d=64", PREFILL_ROWS, 64},
-    {KERN_FN_attn_f32, "prefill 512 d=128", PREFILL_ROWS, 128},
-    {KERN_FN_attn_bf16, "decode 8192 G=4 d=64", 1, 64},
-    {KERN_FN_attn_bf16, "decode 8192 G=4 d=128", 1, 128},
-    {KERN_FN_attn_bf16, "8 rows 8192 G=4 d=64", 8, 64},
-    {KERN_FN_attn_bf16, "prefill 512 d=64", PREFILL_ROWS, 64},
-    {KERN_FN_attn_bf16, "prefill 512 d=128", PREFILL_ROWS, 128},
-    {KERN_FN_attn_i8, "decode 8192 G=4 d=64", 1, 64},
-    {KERN_FN_attn_i8, "decode 8192 G=4 d=128", 1, 128},
-    {KERN_FN_attn_i8, "8 rows 8192 G=4 d=64", 8, 64},
-    {KERN_FN_attn_i8, "prefill 512 d=64", PREFILL_ROWS, 64},
-    {KERN_FN_attn_i8, "prefill 512 d=128", PREFILL_ROWS, 128},
-    {KERN_FN_attn_fold, "d=128", 0, 128},
-    {KERN_FN_attn_finish, "d=128 bf16", 0, 128},
-    {KERN_FN_rms_norm, "2048 residual bf16", 0, 2048},
-    {KERN_FN_layer_norm, "2048 residual bf16", 0, 2048},
-    {KERN_FN_add, "2048", 0, 2048},
-    {KERN_FN_scale, "2048", 0, 2048},
-    {KERN_FN_scale_add, "2048", 0, 2048},
-    {KERN_FN_rope_half, "d=64", 0, 64},
-    {KERN_FN_rope_pair, "d=64", 0, 64},
-    {KERN_FN_act, "gelu_tanh 8192 bf16", 0, 8192},
-    {KERN_FN_glu, "silu 8192 bf16", 0, 8192},
-    {KERN_FN_to_bf16, "8192", 0, 8192},
-    {KERN_FN_to_i8, "128", 0, 128},
-    {KERN_FN_argmax, "128256", 0, VECTOR},
-    {KERN_FN_max, "128256", 0, VECTOR},
-    {KERN_FN_exp_sum, "128256", 0, VECTOR},
+    {KERN_FN_gemm_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0},
+    {KERN_FN_gemm_f32, "M=4 K=2048 N=8192", 4, GEMM_N, 0},
+    {KERN_FN_gemm_f32, "M=16 K=2048 N=8192", 16, GEMM_N, 0},
+    {KERN_FN_gemm_f32, "M=128 K=2048 N=8192", 128, GEMM_N, 0},
+    {KERN_FN_gemm_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0},
+    {KERN_FN_gemm_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0},
+    {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N, 0},
+    {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0},
+    {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0},
+    {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS},
+    {KERN_FN_attn_f32, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS},
+    {KERN_FN_attn_f32, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS},
+    {KERN_FN_attn_f32, "prefill 512 d=128", PREFILL_ROWS, 128, PREFILL_ROWS},
+    {KERN_FN_attn_bf16, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS},
+    {KERN_FN_attn_bf16, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS},
+    {KERN_FN_attn_bf16, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS},
+    {KERN_FN_attn_bf16, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS},
+    {KERN_FN_attn_bf16, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048},
+    {KERN_FN_attn_bf16, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048},
+    {KERN_FN_attn_i8, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS},
+    {KERN_FN_attn_i8, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS},
+    {KERN_FN_attn_i8, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS},
+    {KERN_FN_attn_i8, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS},
+    {KERN_FN_attn_i8, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048},
+    {KERN_FN_attn_i8, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048},
+    {KERN_FN_attn_fold, "d=128", 0, 128, 0},
+    {KERN_FN_attn_finish, "d=128 bf16", 0, 128, 0},
+    {KERN_FN_rms_norm, "2048 residual bf16", 0, 2048, 0},
+    {KERN_FN_layer_norm, "2048 residual bf16", 0, 2048, 0},
+    {KERN_FN_add, "2048", 0, 2048, 0},
+    {KERN_FN_scale, "2048", 0, 2048, 0},
+    {KERN_FN_scale_add, "2048", 0, 2048, 0},
+    {KERN_FN_rope_half, "d=64", 0, 64, 0},
+    {KERN_FN_rope_pair, "d=64", 0, 64, 0},
+    {KERN_FN_act, "gelu_tanh 8192 bf16", 0, 8192, 0},
+    {KERN_FN_glu, "silu 8192 bf16", 0, 8192, 0},
+    {KERN_FN_to_bf16, "8192", 0, 8192, 0},
+    {KERN_FN_to_i8, "128", 0, 128, 0},
+    {KERN_FN_argmax, "128256", 0, VECTOR, 0},
+    {KERN_FN_max, "128256", 0, VECTOR, 0},
+    {KERN_FN_exp_sum, "128256", 0, VECTOR, 0},
 };
 
 static const struct row {
@@ -210,13 +213,13 @@ static size_t tile_bytes(const struct shape *s)
     }
 }
 
-/* All chunks of one kv head: 4 rows a token over 8192 tokens, or 512 rows over themselves. */
+/* All chunks of one kv head: 4 rows a token over all tokens, or 512 rows that are the last of the tokens. */
 static void call_attn(void *work)
 {
     struct work *w = work;
     struct ground *g = w->g;
     bool prefill = w->s->m == PREFILL_ROWS;
-    size_t tokens = prefill ? PREFILL_ROWS : DECODE_TOKENS, d = w->s->n, tile = tile_bytes(w->s);
+    size_t tokens = w->s->tokens, d = w->s->n, tile = tile_bytes(w->s), before = tokens - PREFILL_ROWS;
     const char *head = next_piece(w, tokens / KERN_TILE * tile * 2);
     struct kern_attn a = {.q = g->x,
                           .lo = g->lo,
@@ -236,7 +239,7 @@ static void call_attn(void *work)
     }
     for (size_t j = 0; j < tokens; j += KERN_CHUNK) {
         for (size_t r = 0; r < a.m; r++) {
-            size_t seen = prefill ? (r + 1 > j ? r + 1 - j : 0) : KERN_CHUNK;
+            size_t end = prefill ? before + r + 1 : tokens, seen = end > j ? end - j : 0;
 
             g->hi[r] = (int32_t)(seen < KERN_CHUNK ? seen : KERN_CHUNK);
         }
@@ -313,7 +316,8 @@ static double vector_bytes(enum kern_fn fn)
 static void (*prepare(struct work *w))(void *work)
 {
     const struct shape *s = w->s;
-    double size = w->bf16 ? 2 : 4, tokens = DECODE_TOKENS, m = (double)s->m, pairs = DECODE_ROWS * tokens;
+    double size = w->bf16 ? 2 : 4, tokens = (double)s->tokens, m = (double)s->m;
+    double pairs = s->m == PREFILL_ROWS ? m * (tokens - m) + m * (m + 1) / 2 : DECODE_ROWS * m * tokens;
 
     w->calls = 1;
     switch (s->fn) {
@@ -326,11 +330,6 @@ static void (*prepare(struct work *w))(void *work)
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
     case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */
-        pairs *= m;
-        if (s->m == PREFILL_ROWS) {
-            tokens = PREFILL_ROWS;
-            pairs = tokens * (tokens + 1) / 2;
-        }
         w->bytes = 2 * tokens / KERN_TILE * (double)tile_bytes(s);
         w->flops = 4 * pairs * (double)s->n;
         return call_attn;

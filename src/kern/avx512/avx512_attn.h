@@ -424,6 +424,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
         o.t0 = hi > lo ? (size_t)lo / KERN_TILE : 0;
         o.t1 = hi > lo ? ((size_t)hi + KERN_TILE - 1) / KERN_TILE : 0;
         avx512_attn_rows(&o, micro, kind);
+        o.lead = 0; /* the next rows find all of it in the level 2 cache */
     }
 }
 

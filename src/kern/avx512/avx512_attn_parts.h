@@ -64,18 +64,22 @@ SIMD512_INLINE __m512 avx512_attn_scales(const void *tile, size_t dp)
     return _mm512_loadu_ps((const int8_t *)tile + KERN_TILE * dp);
 }
 
-/* Pairs of the N dims of q as words: rounded, and what rounding took away, rounded. */
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+/* Pairs of the N dims of q as words: rounded, and what rounding took away, rounded. Denormals become zeros,
+ * as they would in the dot. */
 SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t n)
 {
     for (size_t i = 0; i < n; i += 16) {
         __m512 x = _mm512_loadu_ps(q + i);
-        __m512i h = simd512_round_bf16(x), l;
+        __m256i h = simd512_flush_bf16(x), l;
+        __m512i wide = _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16);
 
-        l = simd512_round_bf16(_mm512_sub_ps(x, _mm512_castsi512_ps(_mm512_slli_epi32(h, 16))));
-        _mm256_storeu_si256((__m256i *)(void *)(to + i / 2), _mm512_cvtepi32_epi16(h));
-        _mm256_storeu_si256((__m256i *)(void *)(to + AVX512_ATTN_HALF + i / 2), _mm512_cvtepi32_epi16(l));
+        l = simd512_flush_bf16(_mm512_sub_ps(x, _mm512_castsi512_ps(wide)));
+        _mm256_storeu_si256((__m256i *)(void *)(to + i / 2), h);
+        _mm256_storeu_si256((__m256i *)(void *)(to + AVX512_ATTN_HALF + i / 2), l);
     }
 }
+#endif
 
 /* Sixteen integers as bytes: high ones, and low ones LOW words behind. */
 SIMD512_INLINE void avx512_attn_store_fours(uint32_t *to, size_t low, __m512i high, __m512i rest)
@@ -165,10 +169,13 @@ SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, enum avx512_kind kin
             inv[r] = avx512_attn_scale_fours(o, r);
         for (size_t r = 0; r < o->rows; r++)
             avx512_attn_fill_fours(o, r, inv[r]);
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
     } else if (kind == AVX512_DOT) {
         for (size_t r = 0; r < o->rows; r++)
             avx512_attn_fill_pairs(o->q + r * AVX512_STRIDE, q + r * dp, dp);
+#endif
     } else {
+        (void)q;
         avx512_tile_fill(o->q, o->a->q, dp, o->row, o->rows, 0, dp, AVX512_F32);
     }
 }
