@@ -56,6 +56,20 @@ def run_prints_text_and_json_of_the_contract():
     check(o["logprobs"][0]["top"][0] == [o["logprobs"][0]["id"], o["logprobs"][0]["logprob"]], "greedy takes the likeliest")
 
 
+def a_backend_that_does_not_serve_the_cache_is_replaced_with_one_warning():
+    serves = {"jit": ("dynamic", "bmc"), "slab": ("slab_pool",), "paged": ("paged",)}
+    every = ("dynamic", "bmc", "slab_pool", "paged")
+    for backend in ("auto", "gallop", "native", *serves):
+        for kind in every:
+            r = call("run", "-m", DEMO, "-n", 1, "--attention-backend", backend, "--kv-cache-type", kind, "x")
+            said = [x for x in r.stderr.decode().splitlines() if "attention backend" in x]
+            want = 0 if kind in serves.get(backend, every) else 1
+            check(r.returncode == 0 and len(said) == want, f"{backend} on {kind}: {said}")
+            check(all(backend in x and kind in x for x in said), f"{backend} on {kind}: the warning names both")
+    r = call("run", "-m", DEMO, "--attention-backend", "flash", "x")
+    check(r.returncode != 0 and b"flash" in r.stderr, "an unknown backend is an error")
+
+
 def a_stop_string_is_cut_and_named():
     o = lines(call("run", "-m", DEMO, "-n", 60, "--json", "Once upon a time"))[0]
     word = o["text"].split()[5]
