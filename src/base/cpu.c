@@ -60,7 +60,7 @@ static unsigned xcr0(void)
 
 static void probe_vendor(void)
 {
-    unsigned a, b, c, d;
+    unsigned a = 0, b = 0, c = 0, d = 0;
 
     facts.intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && d == signature_INTEL_edx &&
                   c == signature_INTEL_ecx;
