@@ -104,8 +104,8 @@ enum common_opt {
          .name = "attention-backend",                                                                      \
          .type = OPT_STRING,                                                                               \
          .arg = "NAME",                                                                                    \
-         .fallback = "auto",                                                                               \
-         .help = "attention backend: auto, gallop or native"},                                             \
+         .help = "attention backend: auto, gallop, native, or as in PACE jit, slab, paged; default: "      \
+                 "what --op-config says, else auto"},                                                      \
         {.id = OPT_THREADS,                                                                                \
          .name = "threads",                                                                                \
          .type = OPT_INT,                                                                                  \

@@ -58,7 +58,7 @@ static size_t long_bytes(const struct llm *m, bool windows)
     struct kv_limits lim = m->kv.lim;
 
     lim.max_len = LONG;
-    if (!windows)
+    if (!windows || !kv_type_pooled(m->kv.type->name)) /* the others keep all rows */
         lim.window = NULL;
     return kv_seq_bytes(&lim, LONG);
 }

@@ -94,6 +94,8 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
     if (!(o->kv_cache_memory >= 0 && o->kv_cache_memory < 1e9))
         return err_set(e, ERR_INPUT, "kv_cache_memory %g is not a number of GiB", o->kv_cache_memory);
     l->kv_bytes = (size_t)(o->kv_cache_memory * 1073741824.0);
+    if (o->kv_cache_memory > 0 && l->kv_bytes == 0)
+        l->kv_bytes = 1; /* 0 would mean that no size is given */
     if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
         return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
     return locate_model(path, HFDIR_PATH_MAX, o->model, &where, e);

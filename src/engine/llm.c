@@ -126,6 +126,8 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
 {
     size_t room = kv_room(m), fit = kv_pool_fit(type, *lim, room);
     const double gib = 1 << 30;
+    const int digits = room < (size_t)1 << 30 ? 6 : 2; /* of a size that is rounded down, so that it fits */
+    const double unit = digits == 6 ? 1e6 : 1e2;
 
     if (fit == 0)
         return err_set(
@@ -137,10 +139,10 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
     return err_set(
         e, ERR_NOMEM,
         "weights (%.2f GiB), scratch (%.2f GiB) and a KV cache of %zu tokens (%.2f GiB) do not fit "
-        "into %.2f GiB of memory; the largest cache that fits has %zu tokens: --kv-cache-memory %.2f",
+        "into %.2f GiB of memory; the largest cache that fits has %zu tokens: --kv-cache-memory %.*f",
         (double)m->model.packed_bytes / gib, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens,
-        (double)bytes / gib, (double)topo_memory_limit_bytes() / gib, fit,
-        (double)(room >> 20) / 1024 - 0.005);
+        (double)bytes / gib, (double)topo_memory_limit_bytes() / gib, fit, digits,
+        (double)(size_t)((double)room / gib * unit) / unit);
 }
 
 /* Rows of a cache that nobody gave a size, within ROOM bytes: all sequences at their longest. One whose pages
@@ -261,6 +263,14 @@ void llm_close(struct llm *m)
     *m = (struct llm){0};
 }
 
+/* The length that ropes go by: positions in a sparse cache end with what it keeps. */
+static size_t rope_total(const struct llm *m, size_t total)
+{
+    size_t kept = m->sparse.sink + m->sparse.window;
+
+    return m->sparse.window && total > kept ? kept : total;
+}
+
 static void fill_batch(struct llm *m, struct batch *b, const struct llm_rows *rows, size_t n)
 {
     *b = (struct batch){
@@ -275,7 +285,7 @@ static void fill_batch(struct llm *m, struct batch *b, const struct llm_rows *ro
                                        .n = r->n,
                                        .pos = r->pos,
                                        .n_prompt = r->n_prompt,
-                                       .n_total = r->n_total};
+                                       .n_total = rope_total(m, r->n_total)};
         for (size_t i = 0; i < r->n; i++) {
             m->id[b->n_tokens + i] = r->id[i];
             m->pos[b->n_tokens + i] = (int32_t)(r->pos + i);
@@ -302,7 +312,7 @@ bool llm_must_recompute(const struct llm *m, size_t computed, size_t last_total,
     for (size_t r = 0; r < m->model.info.n_ropes; r++) {
         size_t border = rope_switch_length(&m->model.info.rope[r]);
 
-        if (border && computed && last_total <= border && total > border)
+        if (border && computed && rope_total(m, last_total) <= border && rope_total(m, total) > border)
             return true;
     }
     return false;

@@ -39,9 +39,10 @@ int sparse_read(struct sparse *s, const char *text, struct err *e)
 static int check(const struct model *m, struct err *e)
 {
     if (m->info.fixed_positions)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "kv-sparse needs positions that are turned into q and k; %s has learned ones",
-                       m->arch->class_name);
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "kv-sparse needs positions that can be counted anew; those of %s are learned, or a table",
+            m->arch->class_name);
     for (size_t r = 0; r < m->info.n_ropes; r++)
         if (m->info.rope[r].type == ROPE_DYNAMIC)
             return err_set(

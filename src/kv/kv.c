@@ -214,7 +214,7 @@ int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e
         (lim->block && (lim->block < KV_MIN_BLOCK || lim->block > KV_MAX_BLOCK)))
         return err_set(e, ERR_INPUT, "block size %zu is not a power of two from %d to %d", lim->block,
                        KV_MIN_BLOCK, KV_MAX_BLOCK);
-    if (lim->splits > lim->max_len)
+    if (strcmp(type, "bmc") == 0 && lim->splits > lim->max_len)
         return err_set(e, ERR_INPUT, "%zu splits of a KV cache for %zu positions: at most one a position",
                        lim->splits, lim->max_len);
     ASSERT(lim->n_layers && lim->n_kv && lim->head_dim && lim->max_seqs && lim->max_len);
