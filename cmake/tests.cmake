@@ -6,9 +6,9 @@
 # floor's folder are helpers, linked into each of its tests; those of test/unit itself are linked into all.
 pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 
-set(test_seconds 120)
+set(test_seconds 240)
 if(GALLOP_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Debug")
-    set(test_seconds 400)
+    set(test_seconds 900)
 endif()
 set(test_environment
     GALLOP_BIN=${CMAKE_BINARY_DIR}/gallop

@@ -66,8 +66,19 @@ def a_backend_that_does_not_serve_the_cache_is_replaced_with_one_warning():
             want = 0 if kind in serves.get(backend, every) else 1
             check(r.returncode == 0 and len(said) == want, f"{backend} on {kind}: {said}")
             check(all(backend in x and kind in x for x in said), f"{backend} on {kind}: the warning names both")
+    r = call("run", "-m", DEMO, "-n", 1, "--op-config", '{"attention":"slab"}', "--kv-cache-type", "paged", "x")
+    check(b"attention backend slab" in r.stderr, "what --op-config says of attention counts")
     r = call("run", "-m", DEMO, "--attention-backend", "flash", "x")
     check(r.returncode != 0 and b"flash" in r.stderr, "an unknown backend is an error")
+
+
+def caches_without_windows_or_splits_are_spoken_of_as_they_are():
+    gemma = os.path.join(ROOT, "test", "golden", "gemma3")
+    for kind in ("dynamic", "bmc", "slab_pool", "paged"):
+        kv = json.loads(call("inspect", "-m", gemma, "--json", "--kv-cache-type", kind).stdout)["kv"]
+        check((kv["bytes_32k"] == kv["bytes_32k_without_windows"]) == (kind in ("dynamic", "bmc")), f"bytes of 32k in {kind}")
+        r = call("run", "-m", DEMO, "-n", 1, "--kv-cache-type", kind, "x", env={"GALLOP_BMC_SPLITS": "2000"})
+        check((r.returncode != 0) == (kind == "bmc"), f"more splits than positions in {kind}")
 
 
 def a_stop_string_is_cut_and_named():

@@ -173,6 +173,25 @@ static void the_same_bits_come_from_every_cache_and_in_any_company(void **state)
     same_everywhere("llama-longrope", "bf16", "fp32");
 }
 
+/* llama-longrope changes its factors behind 128 positions: of the text, or of what a sparse cache keeps. */
+static void a_long_rope_goes_by_what_the_cache_keeps(void **state)
+{
+    static const struct {
+        const char *spec;
+        bool changes;
+    } table[] = {
+        {NULL, true}, {"sink=4,window=60", false}, {"sink=4,window=124", false}, {"sink=4,window=125", true}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        const struct way w = {.type = "slab_pool", .spec = table[i].spec};
+        struct gallop *g = open_with("llama-longrope", "fp32", &w);
+
+        assert_int_equal(llm_must_recompute(gallop_llm(g), 128, 128, 140), table[i].changes);
+        gallop_close(g);
+    }
+}
+
 static void a_window_that_is_not_outgrown_changes_no_bit(void **state)
 {
     static const char *const names[] = {"llama3-rope", "gpt-oss", "llama4"};
@@ -355,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits_come_from_every_cache_and_in_any_company),
+        cmocka_unit_test(a_long_rope_goes_by_what_the_cache_keeps),
         cmocka_unit_test(a_window_that_is_not_outgrown_changes_no_bit),
         cmocka_unit_test(forks_and_saved_rows_go_on_with_the_bits_of_one_run),
         cmocka_unit_test(rows_of_another_setting_are_those_of_another_model),
