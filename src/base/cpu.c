@@ -62,8 +62,12 @@ static void probe_vendor(void)
 {
     unsigned a = 0, b = 0, c = 0, d = 0;
 
-    facts.intel = __get_cpuid(0, &a, &b, &c, &d) && b == signature_INTEL_ebx && d == signature_INTEL_edx &&
-                  c == signature_INTEL_ecx;
+    if (!__get_cpuid(0, &a, &b, &c, &d))
+        return;
+    facts.intel = b == signature_INTEL_ebx && d == signature_INTEL_edx && c == signature_INTEL_ecx;
+    facts.amd = b == signature_AMD_ebx && d == signature_AMD_edx && c == signature_AMD_ecx;
+    if (__get_cpuid(1, &a, &b, &c, &d))
+        facts.family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
 }
 
 static void probe_isas(void)
@@ -140,6 +144,17 @@ enum cpu_isa cpu_best(void)
 {
     pthread_once(&once, probe);
     return cpu_fastest(&facts);
+}
+
+bool cpu_asks_level2(const struct cpu_facts *f)
+{
+    return f->amd && f->family == 0x19 && f->has[CPU_AVX512];
+}
+
+bool cpu_level2_ahead(void)
+{
+    pthread_once(&once, probe);
+    return cpu_asks_level2(&facts);
 }
 
 const char *cpu_isa_name(enum cpu_isa isa)

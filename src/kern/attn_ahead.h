@@ -6,6 +6,7 @@
 #ifndef GALLOP_KERN_ATTN_AHEAD_H
 #define GALLOP_KERN_ATTN_AHEAD_H
 
+#include "kern/ahead.h"
 #include "kern/kern.h"
 
 enum { ATTN_AHEAD_LINE = 64 }; /* bytes of a cache line; a tile has a multiple of them, without its scales */
@@ -30,6 +31,7 @@ struct attn_ahead {
     size_t far, end; /* the tile in work; none from END on */
     const char *at;  /* its next line, */
     ptrdiff_t left;  /* of which and those behind it so many bytes remain */
+    bool level2;     /* into level 2 only */
 };
 
 /* From the first line of tile number FAR on, which is there. */
@@ -45,7 +47,8 @@ static inline __attribute__((always_inline)) struct attn_ahead attn_ahead_from(c
                                .far = far,
                                .end = end,
                                .at = attn_ahead_tile(a, t0, t1, far),
-                               .left = (ptrdiff_t)tile_bytes};
+                               .left = (ptrdiff_t)tile_bytes,
+                               .level2 = cpu_level2_ahead()};
 }
 
 /* Asks for some more lines. What goes beyond the end of a tile, often into the next one, is not asked for
@@ -57,7 +60,7 @@ static inline __attribute__((always_inline)) void attn_ahead_ask(struct attn_ahe
     if (s->far >= s->end)
         return;
     for (size_t i = 0; i < lines; i++)
-        __builtin_prefetch(at + i * ATTN_AHEAD_LINE, 0, 3);
+        ahead_line(at + i * ATTN_AHEAD_LINE, s->level2);
     s->at = at + lines * ATTN_AHEAD_LINE;
     s->left -= (ptrdiff_t)(lines * ATTN_AHEAD_LINE);
     while (s->left <= 0 && ++s->far < s->end) {

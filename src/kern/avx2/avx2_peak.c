@@ -5,6 +5,7 @@
  */
 #include <immintrin.h>
 
+#include "kern/ahead.h"
 #include "kern/peak.h"
 
 enum { CHAINS = 12 };
@@ -44,6 +45,7 @@ uint64_t avx2_peak_read(const void *p, size_t bytes)
 {
     const char *v = p;
     size_t part = bytes / 4;
+    const bool level2 = cpu_level2_ahead();
     __m256i a = _mm256_setzero_si256(), b = a;
 
     for (size_t i = 0; i + 256 <= part; i += 256)
@@ -51,7 +53,7 @@ uint64_t avx2_peak_read(const void *p, size_t bytes)
             for (size_t j = 0; j < 256; j += 64) {
                 const char *q = v + s * part + i + j;
 
-                _mm_prefetch(q + 1024, _MM_HINT_T0);
+                ahead_line(q + 1024, level2);
                 a = _mm256_xor_si256(a, _mm256_load_si256((const __m256i *)(const void *)q));
                 b = _mm256_xor_si256(b, _mm256_load_si256((const __m256i *)(const void *)(q + 32)));
             }

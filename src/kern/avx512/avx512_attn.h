@@ -41,6 +41,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size
     const int parts = avx512_attn_q_parts(kind);
     const uint32_t *q = o->q + r * AVX512_STRIDE;
     const size_t line = AVX512_ATTN_LINE, steps = o->a->dp / avx512_tile_unit(kind);
+    const bool level2 = o->level2;
     size_t at = 0;
 
     /* Columns beyond the last tile repeat it and are not stored. */
@@ -60,14 +61,14 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size
         const char *ahead = attn_ahead_tile(o->a, o->t0, o->t1, t - o->t0 + (size_t)tile + o->lead);
 
         if (avx512_attn_is_i8(kind))
-            _mm_prefetch(ahead + steps * line, _MM_HINT_T0);
+            ahead_line(ahead + steps * line, level2);
 
         SIMD512_LOOP
         for (size_t i = 0; i < steps / (size_t)cols; i++, at += line, ahead += (size_t)cols * line) {
             SIMD512_UNROLL
             for (int c = 0; c < AVX512_COLS; c++)
                 if (c < cols)
-                    _mm_prefetch(ahead + (size_t)c * line, _MM_HINT_T0);
+                    ahead_line(ahead + (size_t)c * line, level2);
             avx512_tile_step(acc, q, AVX512_STRIDE / (size_t)parts, k, at, rows, cols, kind);
             q += avx512_tile_words(kind);
         }
@@ -403,9 +404,12 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
 {
     _Alignas(64) uint32_t q[AVX512_ROWS * AVX512_STRIDE];
     struct avx512_attn o = {.a = a, .q = q, .s = a->scratch, .p = (uint32_t *)(void *)a->scratch};
-    const size_t most = avx512_attn_is_i8(kind) ? AVX512_ATTN_LEAD_I8 : AVX512_ATTN_LEAD;
-    size_t tiles = (a->m + AVX512_ROWS - 1) / AVX512_ROWS;
+    size_t tiles = (a->m + AVX512_ROWS - 1) / AVX512_ROWS, most;
 
+    o.level2 = cpu_level2_ahead();
+    most = o.level2                  ? AVX512_ATTN_LEAD_LEVEL2
+           : avx512_attn_is_i8(kind) ? AVX512_ATTN_LEAD_I8
+                                     : AVX512_ATTN_LEAD;
     if (kind != AVX512_F32 && kind != AVX512_I8)
         o.p += KERN_ATTN_ROWS * KERN_CHUNK;
     o.tile_bytes = a->dp * (KERN_TILE * 4 / avx512_tile_unit(kind));

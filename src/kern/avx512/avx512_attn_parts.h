@@ -20,6 +20,7 @@ enum {
     AVX512_ATTN_SOME = 4,                 /* rows whose weights are computed at once */
     AVX512_ATTN_LEAD = 12288,             /* bytes asked for ahead: measured */
     AVX512_ATTN_LEAD_I8 = 16384,          /* bytes of int8 are used up faster */
+    AVX512_ATTN_LEAD_LEVEL2 = 8192,       /* of any type where lines come into level 2 only */
 };
 
 /* Up to 12 rows of one call, and the tiles [t0, t1) that they see. */
@@ -27,7 +28,8 @@ struct avx512_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;
     size_t tile_bytes;       /* without scales */
-    size_t lead;             /* tiles that are asked for ahead of those in work */
+    size_t lead;             /* tiles that are asked for ahead of those in work, */
+    bool level2;             /* into level 2 only */
     struct attn_ahead ahead; /* what the second phase asks for, */
     size_t lines;            /* so many lines at a time */
     uint32_t *q;             /* [AVX512_ROWS][AVX512_STRIDE] words of q */

@@ -14,6 +14,7 @@
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
 
+#include "kern/ahead.h"
 #include "kern/avx512/avx512_tile.h"
 
 enum {
@@ -33,7 +34,7 @@ struct avx512_gemm {
     const float *bias;        /* NULL unless this is the last block of K */
     size_t ldc, steps, panel; /* PANEL: bytes from panel to panel */
     __mmask16 mask[2];        /* of the columns of a lone panel */
-    bool first;
+    bool first, level2; /* LEVEL2: lines are asked for into level 2 only */
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
@@ -87,6 +88,7 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
     size_t most = AVX512_GEMM_AHEAD / (size_t)cols, ahead = t->steps < most ? t->steps : most;
     size_t end = (t->steps - ahead) * AVX512_GEMM_STEP, at = 0;
     uintptr_t ask = ahead * AVX512_GEMM_STEP; /* from a line to the one asked for */
+    const bool level2 = t->level2;
 
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
@@ -97,7 +99,7 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
             SIMD512_UNROLL
             for (int c = 0; c < AVX512_COLS; c++)
                 if (c < cols)
-                    _mm_prefetch((const char *)((uintptr_t)b[c] + ask + at), _MM_HINT_T0);
+                    ahead_line((const char *)((uintptr_t)b[c] + ask + at), level2);
             avx512_tile_step(acc, a, AVX512_STRIDE, b, at, rows, cols, kind);
             a += avx512_tile_words(kind);
         }
@@ -188,13 +190,15 @@ struct avx512_gemm_pass {
     size_t row, rows;      /* the tile */
     size_t p0, p1;         /* panels */
     size_t from, n, steps; /* steps [from, from + n) of STEPS */
+    bool level2;
 };
 
 SIMD512_INLINE void avx512_gemm_run(const struct avx512_gemm_pass *o, const struct avx512_gemm_micros *micro,
                                     enum avx512_kind kind)
 {
     const struct kern_gemm *g = o->g;
-    struct avx512_gemm t = {.a = o->words, .ldc = g->ldc, .steps = o->n, .first = o->from == 0};
+    struct avx512_gemm t = {
+        .a = o->words, .ldc = g->ldc, .steps = o->n, .first = o->from == 0, .level2 = o->level2};
     size_t unit = avx512_tile_unit(kind), k = o->from * unit, side = avx512_gemm_wide(o->rows), n;
     const char *b = (const char *)g->b + o->from * AVX512_GEMM_STEP;
     bool last = o->from + o->n == o->steps;
@@ -242,7 +246,7 @@ SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size
                                       const struct avx512_gemm_micros *micro, enum avx512_kind kind)
 {
     _Alignas(64) uint32_t words[AVX512_ROWS * AVX512_STRIDE];
-    struct avx512_gemm_pass o = {.g = g, .words = words};
+    struct avx512_gemm_pass o = {.g = g, .words = words, .level2 = cpu_level2_ahead()};
     size_t unit = avx512_tile_unit(kind), group = g->m > AVX512_ROWS ? AVX512_GEMM_GROUP : p1 - p0;
 
     o.steps = (g->k + unit - 1) / unit;

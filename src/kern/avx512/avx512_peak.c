@@ -3,6 +3,7 @@
  *
  * Two a cycle with a latency of 4 need eight chains; sixteen leave the scheduler room. Values stay near 1.
  */
+#include "kern/ahead.h"
 #include "kern/simd512.h"
 
 #ifdef KERN_EMULATE_AVX512
@@ -42,6 +43,7 @@ uint64_t KERN_NAME(avx512_peak_read)(const void *p, size_t bytes)
 {
     const char *v = p;
     size_t part = bytes / 4;
+    const bool level2 = cpu_level2_ahead();
     __m512i a[4];
     uint64_t w[8], sum = 0;
 
@@ -53,7 +55,7 @@ uint64_t KERN_NAME(avx512_peak_read)(const void *p, size_t bytes)
         for (size_t s = 0; s < 4; s++) {
             SIMD512_UNROLL
             for (size_t c = 0; c < 4; c++) {
-                _mm_prefetch(v + s * part + i + 64 * c + 1024, _MM_HINT_T0);
+                ahead_line(v + s * part + i + 64 * c + 1024, level2);
                 a[c] = _mm512_xor_si512(a[c], _mm512_loadu_si512(v + s * part + i + 64 * c));
             }
         }

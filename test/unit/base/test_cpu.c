@@ -84,6 +84,23 @@ static void the_choice_for_this_machine_rests_on_its_own_facts(void **state)
 #endif
 }
 
+static void lines_are_asked_into_the_wrong_level(void **state)
+{
+    (void)state;
+    for (enum cpu_isa top = CPU_REF; top < CPU_N_ISAS; top++)
+        for (unsigned family = 0x17; family <= 0x1b; family++)
+            for (int amd = 0; amd < 2; amd++) {
+                struct cpu_facts f = facts(top, !amd, false);
+
+                f.amd = amd;
+                f.family = family;
+                assert_int_equal(cpu_asks_level2(&f), amd && family == 0x19 && top >= CPU_AVX512);
+            }
+#if defined(__x86_64__)
+    assert_int_equal(cpu_level2_ahead(), __builtin_cpu_is("amdfam19h") && cpu_has(CPU_AVX512));
+#endif
+}
+
 static void names_go_there_and_back(void **state)
 {
     enum cpu_isa isa;
@@ -113,6 +130,7 @@ int main(void)
         cmocka_unit_test(levels_agree_with_the_compiler),
         cmocka_unit_test(bf16_dots_are_taken_where_they_are_slower_or_left_where_they_are_faster),
         cmocka_unit_test(the_choice_for_this_machine_rests_on_its_own_facts),
+        cmocka_unit_test(lines_are_asked_into_the_wrong_level),
         cmocka_unit_test(names_go_there_and_back),
         cmocka_unit_test(caches_have_believable_sizes),
     };
