@@ -399,21 +399,28 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
     }
 }
 
+/* Tiles to ask for ahead: measured in bytes, and at least one, or two where they are fetched from level 2
+ * again. */
+SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o, bool i8)
+{
+    size_t bytes = o->level2 ? AVX512_ATTN_LEAD_LEVEL2 : i8 ? AVX512_ATTN_LEAD_I8 : AVX512_ATTN_LEAD;
+    size_t tiles = bytes / o->tile_bytes, least = o->level2 ? 2 : 1;
+
+    return tiles > least ? tiles : least;
+}
+
 SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct avx512_attn_micro *micro,
                                       enum avx512_kind kind)
 {
     _Alignas(64) uint32_t q[AVX512_ROWS * AVX512_STRIDE];
     struct avx512_attn o = {.a = a, .q = q, .s = a->scratch, .p = (uint32_t *)(void *)a->scratch};
-    size_t tiles = (a->m + AVX512_ROWS - 1) / AVX512_ROWS, most;
+    size_t tiles = (a->m + AVX512_ROWS - 1) / AVX512_ROWS;
 
-    o.level2 = cpu_level2_ahead();
-    most = o.level2                  ? AVX512_ATTN_LEAD_LEVEL2
-           : avx512_attn_is_i8(kind) ? AVX512_ATTN_LEAD_I8
-                                     : AVX512_ATTN_LEAD;
     if (kind != AVX512_F32 && kind != AVX512_I8)
         o.p += KERN_ATTN_ROWS * KERN_CHUNK;
     o.tile_bytes = a->dp * (KERN_TILE * 4 / avx512_tile_unit(kind));
-    o.lead = o.tile_bytes < most ? most / o.tile_bytes : 1;
+    o.level2 = cpu_level2_ahead();
+    o.lead = avx512_attn_lead(&o, avx512_attn_is_i8(kind));
     for (size_t i = 0; i < tiles; i++) {
         int32_t lo = INT32_MAX, hi = 0;
 

@@ -34,7 +34,7 @@ struct avx512_gemm {
     const float *bias;        /* NULL unless this is the last block of K */
     size_t ldc, steps, panel; /* PANEL: bytes from panel to panel */
     __mmask16 mask[2];        /* of the columns of a lone panel */
-    bool first, level2; /* LEVEL2: lines are asked for into level 2 only */
+    bool first, level2;       /* LEVEL2: lines are asked for into level 2 only */
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);

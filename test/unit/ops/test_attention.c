@@ -254,8 +254,8 @@ static void a_window_hides_all_but_its_keys(void **state)
     }
 }
 
-/* What int8 and bf16 rows may differ by where rows are given that storing does not round: weights are rounded to
- * 8 bits in bf16; of int8 q is, to 15 bits of its largest, where the kernel works on integers. */
+/* What int8 and bf16 rows may differ by where rows are given that storing does not round: weights are rounded
+ * to 8 bits in bf16; of int8 q is, to 15 bits of its largest, where the kernel works on integers. */
 static double limit_of(enum dtype kv)
 {
     if (kv == DT_BF16)
