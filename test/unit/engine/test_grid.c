@@ -220,7 +220,7 @@ static void fork_and_go_back(struct company *c, const struct way *w)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-enum { THIN = 6 }; /* every load of a vector is a call then */
+enum { THIN = 7 }; /* every load of a vector is a call then; one way each of slab_pool, paged, dynamic */
 #else
 enum { THIN = 1 };
 #endif
@@ -258,25 +258,27 @@ static void llama_gives_the_same_bits_everywhere_in_fp32(void **state)
 static void llama_gives_the_same_bits_everywhere_in_bf16(void **state)
 {
     (void)state;
-    grid("llama3-rope", "bf16", "auto", 2);
+    grid("llama3-rope", "bf16", "auto", 1);
 }
 
 static void llama_gives_the_same_bits_everywhere_with_int8_rows(void **state)
 {
     (void)state;
-    grid("llama3-rope", "bf16", "int8", 3);
+    grid("llama3-rope", "bf16", "int8", 1);
 }
 
 static void gemma_gives_the_same_bits_everywhere_through_its_windows(void **state)
 {
     (void)state;
     grid("gemma3", "bf16", "auto", 1);
-    grid("gemma3", "fp32", "int8", 4);
+    grid("gemma3", "fp32", "int8", 2);
 }
 
 static void layers_that_share_rows_give_the_same_bits_everywhere(void **state)
 {
     (void)state;
+    grid("gemma4", "bf16", "auto", 1);
+    grid("gemma4", "fp32", "int8", 2);
     grid("gemma4", "bf16", "int8", 4);
 }
 
