@@ -53,7 +53,7 @@ fmt:
 	    xargs sh -c 'tools/wrap "$$@" && clang-format-14 -i "$$@"' fmt
 
 map:
-	@tools/map > docs/MAP.md
+	@tools/map
 
 fuzz:
 	@tools/fuzz

@@ -1,1 +1,0 @@
-/* lost.c - nobody has put this on the map. */
