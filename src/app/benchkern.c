@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "app/benchround.h"
+#include "app/out.h"
 #include "app/roof.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -398,21 +399,20 @@ static void print_line(const struct team *t, const struct row *r, const struct w
     const char *fn = kern_name(w->s->fn), *isa = cpu_isa_name(r->isa);
 
     if (t->json) {
-        printf(
+        out_fmt(
             "{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.4f,\"gb_s\":%.3f,",
             fn, isa, r->class, w->s->text, us, gb);
         if (*roof)
-            printf("\"gflop_s\":%.3f,\"roof\":\"%s\",\"roof_share\":%.4f}\n", gf, roof, m->share);
+            out_fmt("\"gflop_s\":%.3f,\"roof\":\"%s\",\"roof_share\":%.4f}\n", gf, roof, m->share);
         else
-            printf("\"gflop_s\":null,\"roof\":null,\"roof_share\":null}\n");
+            out_fmt("\"gflop_s\":null,\"roof\":null,\"roof_share\":null}\n");
     } else {
-        printf("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  ", fn, isa, r->class, w->s->text, us, gb);
+        out_fmt("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  ", fn, isa, r->class, w->s->text, us, gb);
         if (*roof)
-            printf("%8.1f  %3.0f%% of %s\n", gf, m->share * 100, roof);
+            out_fmt("%8.1f  %3.0f%% of %s\n", gf, m->share * 100, roof);
         else
-            printf("%8s  in cache\n", "-");
+            out_fmt("%8s  in cache\n", "-");
     }
-    fflush(stdout);
 }
 
 static void print_roof(const struct team *t)
@@ -420,26 +420,26 @@ static void print_roof(const struct team *t)
     const struct roof *r = &t->roof;
 
     if (t->json) {
-        printf("{\"kernel\":\"roof\",\"cpu\":\"%s\",\"threads\":%d,\"fp32_gflop_s\":%.1f,", cpu_model(), t->n,
-               r->fp32_flops * 1e-9);
-        printf("\"bf16_gflop_s\":%.1f,\"bf16_native\":%s,", r->bf16_flops * 1e-9,
-               r->bf16_native ? "true" : "false");
-        printf("\"int8_gop_s\":%.1f,\"dram_gb_s\":%.2f}\n", r->int8_ops * 1e-9, r->dram_bytes * 1e-9);
+        out_fmt("{\"kernel\":\"roof\",\"cpu\":\"%s\",\"threads\":%d,\"fp32_gflop_s\":%.1f,", cpu_model(),
+                t->n, r->fp32_flops * 1e-9);
+        out_fmt("\"bf16_gflop_s\":%.1f,\"bf16_native\":%s,", r->bf16_flops * 1e-9,
+                r->bf16_native ? "true" : "false");
+        out_fmt("\"int8_gop_s\":%.1f,\"dram_gb_s\":%.2f}\n", r->int8_ops * 1e-9, r->dram_bytes * 1e-9);
         return;
     }
-    printf("%s, %d thread%s: fp32 %.1f GFLOP/s, bf16 ", cpu_model(), t->n, t->n == 1 ? "" : "s",
-           r->fp32_flops * 1e-9);
+    out_fmt("%s, %d thread%s: fp32 %.1f GFLOP/s, bf16 ", cpu_model(), t->n, t->n == 1 ? "" : "s",
+            r->fp32_flops * 1e-9);
     if (r->bf16_native)
-        printf("%.1f GFLOP/s, ", r->bf16_flops * 1e-9);
+        out_fmt("%.1f GFLOP/s, ", r->bf16_flops * 1e-9);
     else
-        printf("as fp32 (widened), ");
+        out_fmt("as fp32 (widened), ");
     if (r->int8_ops > 0)
-        printf("int8 %.1f GOP/s, ", r->int8_ops * 1e-9);
+        out_fmt("int8 %.1f GOP/s, ", r->int8_ops * 1e-9);
     else
-        printf("int8 dot not here, ");
-    printf("memory %.1f GB/s\n", r->dram_bytes * 1e-9);
-    printf("%-11s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us", "GB/s",
-           "GFLOP/s", "roof");
+        out_fmt("int8 dot not here, ");
+    out_fmt("memory %.1f GB/s\n", r->dram_bytes * 1e-9);
+    out_fmt("%-11s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us",
+            "GB/s", "GFLOP/s", "roof");
 }
 
 /* ---- rows ---- */
@@ -455,7 +455,8 @@ static void run_fill(void *ctx, int thread, int n_threads)
     ground_reset(w->g, w->s->fn == KERN_FN_gemm_bf16);
 }
 
-static void bench_shape(const struct team *t, const struct row *r, const struct shape *s, double seconds)
+static int bench_shape(const struct team *t, const struct row *r, const struct shape *s, double seconds,
+                       struct err *e)
 {
     struct work work[MAX_THREADS], *each[MAX_THREADS];
     struct benchround b = {.pool = t->pool, .work = (void *const *)each, .piece = next_piece};
@@ -477,6 +478,7 @@ static void bench_shape(const struct team *t, const struct row *r, const struct 
     roof = arithmetic_of(t, r->class, &b);
     m = benchround_run(&b, seconds);
     print_line(t, r, work, work->flops == 0 ? "" : m.memory ? "dram" : roof, &m);
+    return out_flush(e);
 }
 
 static int open_team(struct team *t, int threads, struct err *e)
@@ -518,10 +520,11 @@ int benchkern_run(int threads, bool json, double seconds_per_row, struct err *e)
         peak_best(&t.peak);
         roof_measure(t.pool, &t.roof, 1.0);
         print_roof(&t);
+        rc = out_flush(e);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes && cpu_has(rows[i].isa); k++)
-                if (shapes[k].fn == rows[i].fn)
-                    bench_shape(&t, &rows[i], &shapes[k], seconds_per_row);
+                if (shapes[k].fn == rows[i].fn && rc == 0)
+                    rc = bench_shape(&t, &rows[i], &shapes[k], seconds_per_row, e);
     }
     close_team(&t);
     return rc;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/out.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -18,12 +19,14 @@ void common_init(void)
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     http_use_mem();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
+    out_init();
 }
 
 int common_fail(const struct err *e)
 {
-    fflush(stdout);
-    log_error("%s", e->msg);
+    out_flush(NULL);
+    if (!out_reader_gone())
+        log_error("%s", e->msg);
     return 1;
 }
 
@@ -34,7 +37,7 @@ static void print_help(const char *verb, const char *tail, const struct opt_row 
     buf_init(&b, MEM_APP);
     buf_fmt(&b, "usage: gallop %s %s\n\n", verb, tail);
     opt_help(rows, n, &b);
-    fwrite(b.data ? b.data : "", 1, b.len, stdout);
+    out_bytes(b.data, b.len);
     buf_fini(&b);
 }
 
@@ -284,10 +287,17 @@ int common_read_file(const char *path, struct buf *out, struct err *e)
     return rc;
 }
 
+static int print_piece(const char *text, size_t n, void *ctx)
+{
+    (void)ctx;
+    out_bytes(text, n);
+    return 0;
+}
+
 void common_print_json(json_t *o)
 {
-    json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    fputc('\n', stdout);
+    json_dump_callback(o, print_piece, NULL, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    out_text("\n");
     json_decref(o);
 }
 

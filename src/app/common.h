@@ -276,7 +276,8 @@ void common_init(void); /* library hooks, signal dispositions; once, first */
 int common_parse(const char *verb, const char *tail, const struct opt_row *rows, size_t n, int argc,
                  char **argv, struct opt_values *v);
 
-/* Prints "gallop: SENTENCE" on stderr and returns 1. */
+/* Prints "gallop: SENTENCE" on stderr and returns 1. Says nothing when the reader of stdout is gone
+ * (out.h). */
 int common_fail(const struct err *e);
 
 /* The path of the model named by -m, fetched from the hub if it is there and not here, or that of the bundled

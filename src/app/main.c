@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "app/common.h"
+#include "app/out.h"
 #include "app/verbs.h"
+#include "base/log.h"
 #include "gallop.h"
 
 static const struct {
@@ -20,36 +22,48 @@ static const struct {
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
-static void usage(FILE *f)
+static void usage(struct buf *b)
 {
-    fputs("usage: gallop VERB [options]\n\n", f);
+    buf_str(b, "usage: gallop VERB [options]\n\n");
     for (int i = 0; i < N_VERBS; i++)
-        fprintf(f, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-    fputs("\n`gallop VERB --help` prints every option. Without -m the bundled demo model is used.\n"
-          "Try: gallop run \"Once upon a time\"\n",
-          f);
+        buf_fmt(b, "  %-10s %s\n", verbs[i].name, verbs[i].help);
+    buf_str(b, "\n`gallop VERB --help` prints every option. Without -m the bundled demo model is used.\n"
+               "Try: gallop run \"Once upon a time\"\n");
+}
+
+static bool is_one_of(const char *word, const char *a, const char *b, const char *c)
+{
+    return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *verb = argc > 1 ? argv[1] : NULL;
+    struct buf help;
+
+    if (verb && is_one_of(verb, "--version", "-V", "version")) {
+        out_fmt("gallop %s\n", gallop_version());
+        return 0;
+    }
+    for (int i = 0; verb && i < N_VERBS; i++)
+        if (strcmp(verbs[i].name, verb) == 0)
+            return verbs[i].run(argc - 1, argv + 1);
+    if (verb && !is_one_of(verb, "--help", "-h", "help")) {
+        log_error("there is no verb \"%s\"; `gallop --help` lists them", verb);
+        return 2;
+    }
+    buf_init(&help, MEM_APP);
+    usage(&help);
+    if (verb)
+        out_bytes(help.data, help.len);
+    else
+        fwrite(help.data, 1, help.len, stderr);
+    buf_fini(&help);
+    return verb ? 0 : 2;
 }
 
 int main(int argc, char **argv)
 {
-    const char *verb = argc > 1 ? argv[1] : NULL;
-
     common_init();
-    if (!verb) {
-        usage(stderr);
-        return 2;
-    }
-    if (strcmp(verb, "--help") == 0 || strcmp(verb, "-h") == 0 || strcmp(verb, "help") == 0) {
-        usage(stdout);
-        return 0;
-    }
-    if (strcmp(verb, "--version") == 0) {
-        printf("gallop %s\n", gallop_version());
-        return 0;
-    }
-    for (int i = 0; i < N_VERBS; i++)
-        if (strcmp(verbs[i].name, verb) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "gallop: there is no verb \"%s\"; `gallop --help` lists them\n", verb);
-    return 2;
+    return out_finish(run(argc, argv));
 }

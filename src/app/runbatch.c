@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "app/out.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "ckpt/source.h"
@@ -254,10 +255,8 @@ static void take_event(struct runbatch *b, const struct gallop_event *ev)
         break;
     case GALLOP_TEXT:
         buf_add(&it->answer, ev->text, ev->text_len);
-        if (b->stream && !b->json) {
-            fwrite(ev->text, 1, ev->text_len, stdout);
-            fflush(stdout);
-        }
+        if (b->stream && !b->json)
+            out_bytes(ev->text, ev->text_len);
         break;
     case GALLOP_FINISHED:
         it->end = *ev;
@@ -328,8 +327,8 @@ static void print_json(struct runbatch *b, size_t i)
 static void print_ids(const struct runbatch_item *it)
 {
     for (size_t i = 0; i < it->out.n; i++)
-        printf(i ? ",%d" : "%d", (int)it->out.id[i]);
-    fputc('\n', stdout);
+        out_fmt(i ? ",%d" : "%d", (int)it->out.id[i]);
+    out_text("\n");
 }
 
 static void print(struct runbatch *b, size_t i)
@@ -351,9 +350,9 @@ static void print(struct runbatch *b, size_t i)
     else if (!gallop_llm(b->engine)->tok)
         print_ids(it); /* nothing else can be shown */
     else if (b->stream && it->answer.len)
-        fputc('\n', stdout);
+        out_text("\n");
     else if (!b->stream && !it->fault.code)
-        printf("--- %zu\n%s\n", i, it->answer.data ? it->answer.data : "");
+        out_fmt("--- %zu\n%s\n", i, it->answer.data ? it->answer.data : "");
 }
 
 int runbatch_run(struct runbatch *b, const char *model, struct err *e)
@@ -371,6 +370,8 @@ int runbatch_run(struct runbatch *b, const char *model, struct err *e)
     for (bool more = true; more;) {
         for (; printed < b->n && b->item[printed].done; printed++)
             print(b, printed);
+        if ((rc = out_flush(e)) != 0)
+            return rc; /* closing the engine drops what still runs */
         more = gallop_next(b->engine, &ev) != 0;
         if (more)
             take_event(b, &ev);

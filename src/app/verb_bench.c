@@ -14,6 +14,7 @@
 #include "app/benchfill.h"
 #include "app/benchkern.h"
 #include "app/common.h"
+#include "app/out.h"
 #include "app/roof.h"
 #include "app/verbs.h"
 #include "base/clock.h"
@@ -322,10 +323,10 @@ static void print_row(const struct bench *b, struct row *row, double dram, doubl
             "none", "bound", memory ? "memory" : "arithmetic", "rows",
             (json_int_t)(row->decode ? row->rows : chunk)));
     else
-        printf("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
-               row->decode ? "decode" : "prefill", row->prompt, row->batch, row->decode ? row->rows : chunk,
-               n / med, n / lo, n / hi, c.bytes / n / 1e6, 100 * best / med,
-               memory ? "memory" : "arithmetic");
+        out_fmt("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
+                row->decode ? "decode" : "prefill", row->prompt, row->batch, row->decode ? row->rows : chunk,
+                n / med, n / lo, n / hi, c.bytes / n / 1e6, 100 * best / med,
+                memory ? "memory" : "arithmetic");
 }
 
 static void print(struct bench *b, bool json)
@@ -333,16 +334,16 @@ static void print(struct bench *b, bool json)
     double dram = stat_median(b->dram, b->reps), flops = stat_median(b->flops, b->reps);
 
     if (!json) {
-        printf("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
-               cpu_model(), pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa,
-               dram / 1e9, stat_median(b->fp32, b->reps) / 1e9, flops / 1e9,
-               b->bf16_native ? "" : " (widened)");
+        out_fmt("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
+                cpu_model(), pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa,
+                dram / 1e9, stat_median(b->fp32, b->reps) / 1e9, flops / 1e9,
+                b->bf16_native ? "" : " (widened)");
         if (stat_median(b->int8, b->reps) > 0)
-            printf("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
+            out_fmt("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
         else
-            printf("no int8 dot here\n");
-        printf("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
-               "max", "a token");
+            out_fmt("no int8 dot here\n");
+        out_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
+                "max", "a token");
     } else {
         common_print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s",
                                     dram, "fp32_flops", stat_median(b->fp32, b->reps), "bf16_flops", flops,
@@ -363,6 +364,7 @@ static int repeat(struct bench *b, bool quiet)
         measure_roofs(b, rep);
         for (size_t i = 0; i < b->n_rows && rc == 0; i++) {
             rc = measure(b, &b->row[i], rep);
+            rc = rc ? rc : out_flush(b->e); /* nobody waits for the rest when the reader is gone */
             common_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
         }
     }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/common.h"
+#include "app/out.h"
 #include "app/verbs.h"
 #include "base/log.h"
 #include "base/topo.h"
@@ -89,19 +90,19 @@ static void print_kv(const struct llm *m)
     const struct kv_limits *lim = &m->kv.lim;
     const double mib = 1048576;
 
-    printf("KV cache %s in %s: %zu bytes a token", m->kv.type->name, kv_dtype(m), kv_token_bytes(lim));
+    out_fmt("KV cache %s in %s: %zu bytes a token", m->kv.type->name, kv_dtype(m), kv_token_bytes(lim));
     if (lim->n_shared)
-        printf(" (%zu of %zu layers store)", lim->n_layers, lim->n_layers + lim->n_shared);
-    printf(", %.1f MiB a sequence of 32k", (double)long_bytes(m, true) / mib);
+        out_fmt(" (%zu of %zu layers store)", lim->n_layers, lim->n_layers + lim->n_shared);
+    out_fmt(", %.1f MiB a sequence of 32k", (double)long_bytes(m, true) / mib);
     if (lim->window)
-        printf(" (%.1f MiB without windows)", (double)long_bytes(m, false) / mib);
-    printf("; room for %zu tokens, %.1f MiB", lim->pool_tokens,
-           (double)kv_budget_bytes(m->kv.type->name, lim) / mib);
+        out_fmt(" (%.1f MiB without windows)", (double)long_bytes(m, false) / mib);
+    out_fmt("; room for %zu tokens, %.1f MiB", lim->pool_tokens,
+            (double)kv_budget_bytes(m->kv.type->name, lim) / mib);
     if (m->kv.type->pooled)
-        printf(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
+        out_fmt(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
     if (m->sparse.window)
-        printf("; sparse: the first %zu and the last %zu rows", m->sparse.sink, m->sparse.window);
-    fputs("\n", stdout);
+        out_fmt("; sparse: the first %zu and the last %zu rows", m->sparse.sink, m->sparse.window);
+    out_text("\n");
 }
 
 static json_t *kernels_json(void)
@@ -152,13 +153,13 @@ static void print_tensors(const struct model *m)
         const struct model_tensor *x = &m->tensor[t];
         char shape[96];
 
-        printf("%-52s %-4s %-16s %-10s", x->view->name, dtype_name(x->view->dtype),
-               view_shape_text(x->view, shape, sizeof(shape)), x->use);
+        out_fmt("%-52s %-4s %-16s %-10s", x->view->name, dtype_name(x->view->dtype),
+                view_shape_text(x->view, shape, sizeof(shape)), x->use);
         if (x->linear && strcmp(x->use, "linear") == 0)
-            printf(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
-                   x->linear->backend->name, x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16",
-                   (double)(x->linear->packed_bytes * x->n_linears) / 1024);
-        fputc('\n', stdout);
+            out_fmt(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
+                    x->linear->backend->name, x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16",
+                    (double)(x->linear->packed_bytes * x->n_linears) / 1024);
+        out_text("\n");
     }
 }
 
@@ -171,9 +172,9 @@ static void print_kernels(const struct llm *m)
                         : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
                                                    : KERN_FN_attn_bf16;
 
-    printf("kernels %s (%s)", m->isa, kern_class(gemm));
+    out_fmt("kernels %s (%s)", m->isa, kern_class(gemm));
     if (kern_isa(attn) != kern_isa(gemm))
-        printf(", attention %s (%s)", cpu_isa_name(kern_isa(attn)), kern_class(attn));
+        out_fmt(", attention %s (%s)", cpu_isa_name(kern_isa(attn)), kern_class(attn));
 }
 
 static void print_text(const struct gallop *g, const struct llm *m)
@@ -182,21 +183,21 @@ static void print_text(const struct gallop *g, const struct llm *m)
     struct gallop_stats s;
 
     gallop_stats(g, &s);
-    printf(
+    out_fmt(
         "%s, %zu layers, hidden %zu, %zu heads (%zu kv) of %zu, intermediate %zu, vocabulary %zu, context %zu, %.1f M "
         "parameters\n",
         m->model.arch->class_name, i->n_layers, i->hidden, i->n_heads, i->n_kv, i->head_dim, i->inner,
         i->vocab, i->max_len, (double)m->model.n_params / 1e6);
-    printf("stored as %s; tokenizer %s\n", weights_kind(m->model.weights),
-           m->tok ? tok_kind(m->tok) : "none");
-    printf("computed in %s on %d thread%s of %s, ", s.dtype, s.threads, s.threads == 1 ? "" : "s",
-           cpu_model());
+    out_fmt("stored as %s; tokenizer %s\n", weights_kind(m->model.weights),
+            m->tok ? tok_kind(m->tok) : "none");
+    out_fmt("computed in %s on %d thread%s of %s, ", s.dtype, s.threads, s.threads == 1 ? "" : "s",
+            cpu_model());
     print_kernels(m);
-    printf(", %d NUMA node%s\n", numa_nodes(), numa_nodes() == 1 ? "" : "s");
-    printf("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n", (double)s.weight_bytes / 1048576,
-           (double)s.scratch_bytes / 1048576, s.load_s);
+    out_fmt(", %d NUMA node%s\n", numa_nodes(), numa_nodes() == 1 ? "" : "s");
+    out_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n", (double)s.weight_bytes / 1048576,
+            (double)s.scratch_bytes / 1048576, s.load_s);
     print_kv(m);
-    fputc('\n', stdout);
+    out_text("\n");
     print_tensors(&m->model);
 }
 
