@@ -49,6 +49,7 @@ enum common_opt {
     OPT_STOP_TOKEN,
     OPT_IGNORE_EOS,
     OPT_LOGPROBS,
+    OPT_FORCE,
     COMMON_OWN
 };
 
@@ -267,6 +268,13 @@ enum common_opt {
     {                                                                                                     \
         .id = OPT_SEED, .name = "seed", .type = OPT_INT, .arg = "N", .fallback = "0",                     \
         .help = "seed of random draws"                                                                    \
+    }
+
+/* For verbs that write files (output.h). */
+#define COMMON_FORCE_ROW                                                                         \
+    {                                                                                            \
+        .id = OPT_FORCE, .name = "force", .type = OPT_FLAG,                                      \
+        .help = "replace what is there: a file that exists, files of a folder that is not empty" \
     }
 
 void common_init(void); /* library hooks, signal dispositions; once, first */

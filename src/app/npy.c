@@ -8,11 +8,12 @@
 
 enum { PREFIX = 10, ALIGN = 64 };
 
-int npy_create(struct npy *n, const char *path, const size_t *shape, int n_dims, struct err *e)
+int npy_create(struct output *out, const char *path, const size_t *shape, int n_dims, struct err *e)
 {
     char head[256] = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
     size_t len = strlen(head), total;
     unsigned char prefix[PREFIX] = "\x93NUMPY\x01";
+    int rc;
 
     for (int d = 0; d < n_dims; d++)
         len +=
@@ -23,25 +24,9 @@ int npy_create(struct npy *n, const char *path, const size_t *shape, int n_dims,
     head[total - 1] = '\n';
     prefix[8] = (unsigned char)(total & 255);
     prefix[9] = (unsigned char)(total >> 8);
-    *n = (struct npy){.f = fopen(path, "wb"), .path = path};
-    if (!n->f)
-        return err_os(e, "create", path);
-    if (fwrite(prefix, 1, PREFIX, n->f) != PREFIX || fwrite(head, 1, total, n->f) != total)
-        return err_os(e, "write", path);
-    return 0;
-}
-
-int npy_write(struct npy *n, const float *x, size_t count, struct err *e)
-{
-    return fwrite(x, sizeof(*x), count, n->f) == count ? 0 : err_os(e, "write", n->path);
-}
-
-int npy_close(struct npy *n, struct err *e)
-{
-    int bad = n->f ? fclose(n->f) : 0;
-
-    n->f = NULL;
-    return bad ? err_os(e, "write", n->path) : 0;
+    if ((rc = output_open(out, path, true, e)) == 0 && (rc = output_write(out, prefix, PREFIX, e)) == 0)
+        rc = output_write(out, head, total, e);
+    return rc;
 }
 
 int npy_read(const char *path, float **x, size_t *count, struct err *e)

@@ -59,9 +59,9 @@ static const struct opt_row rows[] = {
     COMMON_OUTPUT_ROWS,
 };
 
-struct output {
-    struct npy npy;
-    bool has_npy, json;
+struct results {
+    struct output npy, hidden;
+    bool json;
     size_t first; /* position of the first row that was asked for */
     size_t top, vocab;
     json_t *list;
@@ -101,7 +101,7 @@ static size_t largest(const float *x, size_t n, struct ranked *out, size_t k)
     return got;
 }
 
-static void take_top(struct output *o, size_t pos, const float *x)
+static void take_top(struct results *o, size_t pos, const float *x)
 {
     struct ranked best[MAX_TOP];
     size_t n = largest(x, o->vocab, best, o->top);
@@ -121,7 +121,7 @@ static void take_top(struct output *o, size_t pos, const float *x)
 
 static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
 {
-    struct output *o = ctx;
+    struct results *o = ctx;
     int rc = 0;
 
     if (pos < o->first) { /* computed for --hidden only */
@@ -131,34 +131,18 @@ static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
         logits += skip * o->vocab;
         n -= skip;
     }
-    if (o->has_npy)
-        rc = npy_write(&o->npy, logits, n * o->vocab, o->e);
+    if (o->npy.f)
+        rc = output_write(&o->npy, logits, n * o->vocab * sizeof(*logits), o->e);
     for (size_t i = 0; i < n && o->top; i++)
         take_top(o, pos + i, logits + i * o->vocab);
-    return rc;
-}
-
-static int write_hidden(const char *path, const float *x, const size_t shape[3], struct err *e)
-{
-    struct npy n;
-    int rc = npy_create(&n, path, shape, 3, e);
-
-    if (rc == 0)
-        rc = npy_write(&n, x, shape[0] * shape[1] * shape[2], e);
-    if (rc == 0)
-        return npy_close(&n, e);
-    npy_close(&n, NULL);
     return rc;
 }
 
 static int compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
 {
     const struct model_info *i = &m->model.info;
-    struct output o = {.has_npy = opt_given(v, LOGITS_NPY),
-                       .json = opt_flag(v, OPT_JSON),
-                       .vocab = i->vocab,
-                       .e = e,
-                       .top = (size_t)opt_int(v, LOGITS_TOP)};
+    struct results o = {
+        .json = opt_flag(v, OPT_JSON), .vocab = i->vocab, .e = e, .top = (size_t)opt_int(v, LOGITS_TOP)};
     struct score_request r = {.ids = ids->id,
                               .n = ids->n,
                               .last = ids->n,
@@ -177,16 +161,20 @@ static int compute(struct llm *m, const struct opt_values *v, const struct tok_i
     o.list = json_array();
     rows_shape[0] = ids->n - o.first;
     rows_shape[1] = i->vocab;
-    if (o.has_npy)
+    if (opt_given(v, LOGITS_NPY))
         rc = npy_create(&o.npy, opt_string(v, LOGITS_NPY), rows_shape, 2, e);
+    if (rc == 0 && r.hidden)
+        rc = npy_create(&o.hidden, opt_string(v, LOGITS_HIDDEN), shape, 3, e);
     if (rc == 0)
         rc = score_run(m, &r, e);
     if (rc == 0)
-        rc = npy_close(&o.npy, e);
-    else
-        npy_close(&o.npy, NULL);
+        rc = output_commit(&o.npy, e);
     if (rc == 0 && r.hidden)
-        rc = write_hidden(opt_string(v, LOGITS_HIDDEN), r.hidden, shape, e);
+        rc = output_write(&o.hidden, r.hidden, shape[0] * shape[1] * shape[2] * sizeof(float), e);
+    if (rc == 0)
+        rc = output_commit(&o.hidden, e);
+    output_abort(&o.npy);
+    output_abort(&o.hidden);
     if (rc == 0 && o.json)
         common_print_json(json_incref(o.list));
     json_decref(o.list);

@@ -1,13 +1,12 @@
 /* verb_synth.c - `gallop synth`: a checkpoint folder with random weights in a real model's shape and a
  * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same
  * bytes. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "app/common.h"
+#include "app/output.h"
 #include "app/synthshape.h"
 #include "app/verbs.h"
 #include "base/log.h"
@@ -43,40 +42,20 @@ static const struct opt_row rows[] = {
      .arg = "N",
      .fallback = "0",
      .help = "seed of the weights"},
+    COMMON_FORCE_ROW,
     COMMON_OUTPUT_ROWS,
 };
 
 struct synth {
-    FILE *f;
-    char path[4200];
+    struct output_dir out;
     enum dtype dtype;
     uint64_t seed, index; /* tensor number */
-    size_t bytes, done, total;
+    size_t bytes, done;
     struct buf header;
     struct common_bar bar;
     struct err *e;
     char chunk[CHUNK * 4];
 };
-
-static int open_file(struct synth *s, const char *dir, const char *name)
-{
-    snprintf(s->path, sizeof(s->path), "%s/%s", dir, name);
-    s->f = fopen(s->path, "wb");
-    return s->f ? 0 : err_os(s->e, "create", s->path);
-}
-
-static int put(struct synth *s, const void *p, size_t n)
-{
-    return fwrite(p, 1, n, s->f) == n ? 0 : err_os(s->e, "write", s->path);
-}
-
-static int close_file(struct synth *s)
-{
-    int bad = s->f ? fclose(s->f) : 0;
-
-    s->f = NULL;
-    return bad ? err_os(s->e, "write", s->path) : 0;
-}
 
 /* ---- weights ---- */
 
@@ -158,6 +137,12 @@ static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
     }
 }
 
+/* The weights' file is the last that was opened. */
+static struct output *weights(struct synth *s)
+{
+    return &s->out.file[s->out.n - 1];
+}
+
 static int add_data(void *ctx, const struct synthshape_tensor *t)
 {
     struct synth *s = ctx;
@@ -175,15 +160,16 @@ static int add_data(void *ctx, const struct synthshape_tensor *t)
             fill_random(s, at, len, amplitude);
         else
             fill_same(s, len, t->fill == SYNTH_ONES ? 1.0f : 0.0f);
-        rc = put(s, s->chunk, len * es);
+        rc = output_write(weights(s), s->chunk, len * es, s->e);
         s->done += len * es;
         common_progress(&s->bar, s->done, s->bytes);
     }
     return rc;
 }
 
-static int write_weights(struct synth *s, const struct synthshape *shape, size_t layers, const char *dir)
+static int write_weights(struct synth *s, const struct synthshape *shape, size_t layers)
 {
+    struct output *o;
     unsigned char len[8];
     int rc;
 
@@ -197,24 +183,25 @@ static int write_weights(struct synth *s, const struct synthshape *shape, size_t
         return err_nomem(s->e, "the header");
     for (int i = 0; i < 8; i++)
         len[i] = (unsigned char)(s->header.len >> (8 * i));
-    if ((rc = open_file(s, dir, "model.safetensors")) != 0 || (rc = put(s, len, 8)) != 0 ||
-        (rc = put(s, s->header.data, s->header.len)) != 0 ||
-        (rc = synthshape_tensors(shape, layers, add_data, s)) != 0)
-        return rc;
+    if ((rc = output_dir_file(&s->out, "model.safetensors", &o, s->e)) == 0 &&
+        (rc = output_write(o, len, 8, s->e)) == 0 &&
+        (rc = output_write(o, s->header.data, s->header.len, s->e)) == 0)
+        rc = synthshape_tensors(shape, layers, add_data, s);
     common_bar_end(&s->bar);
-    return close_file(s);
+    return rc;
 }
 
 /* ---- the small files ---- */
 
-static int write_json(struct synth *s, const char *dir, const char *name, json_t *o)
+static int write_json(struct synth *s, const char *name, json_t *json)
 {
-    int rc = o ? open_file(s, dir, name) : err_nomem(s->e, name);
+    struct output *o;
+    int rc = json ? output_dir_file(&s->out, name, &o, s->e) : err_nomem(s->e, name);
 
-    if (rc == 0 && json_dumpf(o, s->f, JSON_INDENT(2)) != 0)
-        rc = err_os(s->e, "write", s->path);
-    json_decref(o);
-    return rc ? rc : close_file(s);
+    if (rc == 0 && json_dumpf(json, o->f, JSON_INDENT(2)) != 0)
+        rc = output_flush(o, s->e) ? s->e->code : err_nomem(s->e, name);
+    json_decref(json);
+    return rc;
 }
 
 /* The character that stands for BYTE in byte-level vocabularies: printable ones for themselves, the rest
@@ -263,19 +250,18 @@ static int write_all(struct synth *s, const struct synthshape *shape, const stru
 {
     static const char *const torch_name[] = {"bfloat16", "float16", "float32"};
     size_t layers = opt_given(v, SYNTH_LAYERS) ? (size_t)opt_int(v, SYNTH_LAYERS) : shape->layers;
-    const char *dir = opt_string(v, SYNTH_OUT);
     int rc;
 
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return err_os(s->e, "create", dir);
-    if ((rc = write_json(s, dir, "config.json",
+    if ((rc = output_dir_open(&s->out, opt_string(v, SYNTH_OUT), opt_flag(v, OPT_FORCE), s->e)) != 0 ||
+        (rc = write_json(s, "config.json",
                          synthshape_config(shape, layers, torch_name[opt_choice(v, SYNTH_DTYPE)]))) != 0 ||
         (rc = write_json(
-             s, dir, "generation_config.json",
+             s, "generation_config.json",
              json_pack("{s:i,s:i,s:b}", "bos_token_id", 256, "eos_token_id", 257, "do_sample", 0))) != 0 ||
-        (rc = write_json(s, dir, "tokenizer.json", tokenizer())) != 0)
+        (rc = write_json(s, "tokenizer.json", tokenizer())) != 0 ||
+        (rc = write_weights(s, shape, layers)) != 0)
         return rc;
-    return write_weights(s, shape, layers, dir);
+    return output_dir_commit(&s->out, s->e);
 }
 
 static void list_shapes(bool json)
@@ -320,8 +306,7 @@ static int run(const struct opt_values *v, struct err *e)
     else if (rc == 0 && !opt_flag(v, OPT_QUIET))
         printf("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, SYNTH_OUT),
                (double)s->bytes / 1e6, shape->name);
-    if (s->f)
-        fclose(s->f);
+    output_dir_abort(&s->out);
     buf_fini(&s->header);
     mem_free(s);
     return rc;

@@ -1,0 +1,336 @@
+/* output.c - temporary files beside their targets, renamed when they are complete, removed when they are not.
+ *
+ * What is open hangs in two lists of which the signal handler and exit() remove the files. The handler may
+ * come at any instruction of the thread that changes a list (threads of the pool take no signals), so an
+ * entry is complete before it is linked and stays readable after it is taken out.
+ */
+#include "app/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct output *_Atomic open_files;
+static struct output_dir *_Atomic open_dirs;
+
+/* ---- removal at the end of the program ---- */
+
+/* Calls only what a signal handler may call. */
+static void remove_all(void)
+{
+    for (struct output *o = open_files; o; o = o->next)
+        if (!o->direct)
+            unlink(o->part);
+    for (struct output_dir *d = open_dirs; d; d = d->next)
+        if (d->made)
+            rmdir(d->path);
+}
+
+static void on_signal(int sig)
+{
+    remove_all();
+    raise(sig); /* SA_RESETHAND: now it ends the program */
+}
+
+static void remove_at_the_end(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    static bool at_exit;
+
+    if (!at_exit)
+        at_exit = atexit(remove_all) == 0;
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        struct sigaction old, mine = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+
+        if (sigaction(signals[i], NULL, &old) == 0 && !(old.sa_flags & SA_SIGINFO) &&
+            old.sa_handler == SIG_DFL)
+            sigaction(signals[i], &mine, NULL);
+    }
+}
+
+static void link_file(struct output *o)
+{
+    o->next = open_files;
+    open_files = o;
+}
+
+static void unlink_file(struct output *o)
+{
+    struct output *before = open_files;
+
+    if (before == o) {
+        open_files = o->next;
+        return;
+    }
+    while (before->next != o)
+        before = before->next;
+    before->next = o->next;
+}
+
+/* ---- one file ---- */
+
+static ssize_t write_all(void *cookie, const char *p, size_t n)
+{
+    struct output *o = cookie;
+
+    for (size_t done = 0; done < n;) {
+        ssize_t w = write(o->fd, p + done, n - done);
+
+        if (w < 0 && errno == EINTR)
+            continue;
+        if (w <= 0) {
+            if (!o->error)
+                o->error = w < 0 ? errno : EIO;
+            return 0; /* stdio's word for an error */
+        }
+        done += (size_t)w;
+    }
+    return (ssize_t)n;
+}
+
+/* A name in PATH's folder that nobody has; O_EXCL makes sure. */
+static int open_part(struct output *o)
+{
+    static unsigned number;
+    const char *slash = strrchr(o->path, '/');
+    int dir = slash ? (int)(slash - o->path) + 1 : 0;
+
+    do {
+        if ((size_t)snprintf(o->part, sizeof(o->part), "%.*s.gallop-%ld-%u.part", dir, o->path,
+                             (long)getpid(), number++) >= sizeof(o->part)) {
+            errno = ENAMETOOLONG;
+            return -1;
+        }
+        o->fd = open(o->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (o->fd < 0 && errno == EEXIST);
+    return o->fd;
+}
+
+/* True if the file of S is open in this process: /dev/stdout and /dev/fd/N lead to such. */
+static bool is_open_here(const struct stat *s)
+{
+    struct stat other;
+
+    for (int fd = 0; fd < 256; fd++)
+        if (fstat(fd, &other) == 0 && other.st_dev == s->st_dev && other.st_ino == s->st_ino)
+            return true;
+    return false;
+}
+
+/* What PATH is: sets o->direct and *mode, the permissions of the file to be replaced. */
+static int look(struct output *o, bool replace, mode_t *mode, struct err *e)
+{
+    struct stat name, file;
+    bool is_link, is_there = lstat(o->path, &name) == 0;
+
+    if (!is_there)
+        return errno == ENOENT ? 0 : err_os(e, "create", o->path);
+    is_link = S_ISLNK(name.st_mode);
+    if (!is_link || stat(o->path, &file) != 0)
+        file = name;
+    if (S_ISDIR(file.st_mode))
+        return err_set(e, ERR_INPUT, "%s: this is a folder; a file is to be written", o->path);
+    o->direct = !S_ISLNK(file.st_mode) && (!S_ISREG(file.st_mode) || (is_link && is_open_here(&file)));
+    if (!o->direct && !replace)
+        return err_set(e, ERR_INPUT, "%s: the file exists; --force replaces it", o->path);
+    if (S_ISREG(name.st_mode)) {
+        *mode = name.st_mode & 0777;
+        if (access(o->path, W_OK) != 0)
+            return err_os(e, "write", o->path);
+    }
+    return 0;
+}
+
+int output_open(struct output *o, const char *path, bool replace, struct err *e)
+{
+    static const cookie_io_functions_t io = {.write = write_all};
+    mode_t mode = 0;
+    int rc;
+
+    *o = (struct output){.fd = -1};
+    if ((size_t)snprintf(o->path, sizeof(o->path), "%s", path) >= sizeof(o->path))
+        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
+    if ((rc = look(o, replace, &mode, e)) != 0)
+        return rc;
+    o->fd = o->direct ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY) : open_part(o);
+    if (o->fd < 0)
+        return err_os(e, o->direct ? "open" : "create", path);
+    if (mode && !o->direct)
+        fchmod(o->fd, mode);
+    o->f = fopencookie(o, "w", io);
+    if (!o->f) {
+        if (!o->direct)
+            unlink(o->part);
+        close(o->fd);
+        return err_nomem(e, path);
+    }
+    remove_at_the_end();
+    link_file(o);
+    return 0;
+}
+
+/* The first error of writing. */
+static int failed(const struct output *o, struct err *e)
+{
+    errno = o->error ? o->error : EIO;
+    return err_os(e, "write", o->path);
+}
+
+int output_write(struct output *o, const void *p, size_t n, struct err *e)
+{
+    return fwrite(p, 1, n, o->f) == n ? 0 : failed(o, e);
+}
+
+int output_flush(struct output *o, struct err *e)
+{
+    return fflush(o->f) == 0 && !ferror(o->f) ? 0 : failed(o, e);
+}
+
+/* Everything is on the disk, where there is one (a pipe knows no fsync). The file has its temporary name
+ * yet. */
+static int finish(struct output *o, struct err *e)
+{
+    int rc = output_flush(o, e);
+
+    return rc == 0 && !o->direct && fsync(o->fd) != 0 ? err_os(e, "write", o->path) : rc;
+}
+
+static int take_name(struct output *o, struct err *e)
+{
+    int rc = !o->direct && rename(o->part, o->path) != 0 ? err_os(e, "write", o->path) : 0;
+
+    output_abort(o);
+    return rc;
+}
+
+int output_commit(struct output *o, struct err *e)
+{
+    int rc = o->f ? finish(o, e) : 0;
+
+    if (rc == 0 && o->f)
+        return take_name(o, e);
+    output_abort(o);
+    return rc;
+}
+
+void output_abort(struct output *o)
+{
+    if (!o->f)
+        return;
+    if (!o->direct)
+        unlink(o->part); /* after a rename nothing has this name */
+    fclose(o->f);
+    close(o->fd);
+    o->f = NULL;
+    unlink_file(o);
+}
+
+/* ---- the files of a folder ---- */
+
+/* ERR_INPUT if PATH holds anything. */
+static int check_empty(const char *path, struct err *e)
+{
+    const struct dirent *d;
+    DIR *dir = opendir(path);
+    int rc = 0;
+
+    if (!dir)
+        return err_os(e, "write to the folder", path);
+    while (rc == 0 && (d = readdir(dir)) != NULL)
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+            rc = err_set(e, ERR_INPUT,
+                         "%s: the folder is not empty (it holds %.255s); --force replaces its files", path,
+                         d->d_name);
+    closedir(dir);
+    return rc;
+}
+
+int output_dir_open(struct output_dir *d, const char *path, bool force, struct err *e)
+{
+    int rc = 0;
+
+    *d = (struct output_dir){0};
+    if (strlen(path) >= sizeof(d->path))
+        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
+    strcpy(d->path, path);
+    if (mkdir(path, 0777) == 0)
+        d->made = true;
+    else if (errno != EEXIST)
+        rc = err_os(e, "create", path);
+    else if (!force)
+        rc = check_empty(path, e);
+    if (rc) {
+        d->path[0] = 0;
+        return rc;
+    }
+    remove_at_the_end();
+    d->next = open_dirs;
+    open_dirs = d;
+    return 0;
+}
+
+int output_dir_file(struct output_dir *d, const char *name, struct output **out, struct err *e)
+{
+    struct output *o = &d->file[d->n];
+    char path[OUTPUT_PATH_MAX];
+    int rc;
+
+    ASSERT(d->n < OUTPUT_DIR_FILES, "%s", name);
+    if ((size_t)snprintf(path, sizeof(path), "%s/%s", d->path, name) >= sizeof(path))
+        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", d->path);
+    if ((rc = output_open(o, path, true, e)) == 0) {
+        d->n++;
+        *out = o;
+    }
+    return rc;
+}
+
+/* The folder is in nobody's way any more; one that was made for nothing goes. */
+static void close_dir(struct output_dir *d, bool keep)
+{
+    struct output_dir *before = open_dirs;
+
+    if (!d->path[0])
+        return;
+    if (d->made && !keep)
+        rmdir(d->path);
+    if (before == d) {
+        open_dirs = d->next;
+    } else {
+        while (before->next != d)
+            before = before->next;
+        before->next = d->next;
+    }
+    d->path[0] = 0;
+}
+
+int output_dir_commit(struct output_dir *d, struct err *e)
+{
+    sigset_t all, old;
+    int rc = 0;
+
+    for (size_t i = 0; i < d->n && rc == 0; i++)
+        rc = finish(&d->file[i], e);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* no signal comes between the first name and the last */
+    for (size_t i = d->n; i-- > 0 && rc == 0;)
+        rc = take_name(&d->file[i], e);
+    for (size_t i = 0; i < d->n; i++)
+        output_abort(&d->file[i]);
+    close_dir(d, rc == 0);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
+void output_dir_abort(struct output_dir *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        output_abort(&d->file[i]);
+    close_dir(d, false);
+}
