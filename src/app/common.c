@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "net/http.h"
 
 void common_init(void)
@@ -20,6 +22,18 @@ void common_init(void)
     http_use_mem();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
     out_init();
+}
+
+int common_usage(const char *verb, const char *fmt, ...)
+{
+    struct err e = {0};
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(e.msg, sizeof(e.msg), fmt, ap);
+    va_end(ap);
+    log_error("%s: %s", verb, e.msg);
+    return 2;
 }
 
 int common_fail(const struct err *e)
@@ -271,20 +285,45 @@ int common_read_file(const char *path, struct buf *out, struct err *e)
 {
     FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
     char chunk[65536];
-    size_t n;
+    size_t n, len = 0;
     int rc = 0;
 
     if (!f)
         return err_os(e, "open", path);
-    while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
+    while (len <= COMMON_FILE_MAX && (n = fread(chunk, 1, sizeof(chunk), f)) > 0) {
         buf_add(out, chunk, n);
+        len += n;
+    }
     if (ferror(f))
         rc = err_os(e, "read", path);
+    else if (len > COMMON_FILE_MAX)
+        rc = err_set(e, ERR_INPUT, "%s: this is longer than %d MiB, the most that is read", path,
+                     COMMON_FILE_MAX >> 20);
     else if (out->oom)
         rc = err_nomem(e, path);
     if (f != stdin)
         fclose(f);
     return rc;
+}
+
+int common_read_text(const char *path, struct buf *out, struct err *e)
+{
+    int rc = common_read_file(path, out, e);
+
+    return rc ? rc : common_utf8(path, out->data ? out->data : "", out->len, e);
+}
+
+int common_utf8(const char *what, const char *text, size_t len, struct err *e)
+{
+    size_t good = utf8_valid_prefix(text, len), line = 1, begin = 0;
+
+    if (good == len)
+        return 0;
+    for (const char *p; (p = memchr(text + begin, '\n', good - begin)) != NULL; line++)
+        begin = (size_t)(p - text) + 1;
+    return err_set(e, ERR_INPUT,
+                   "%s: line %zu, byte %zu: 0x%02x begins no UTF-8 character; text has to be UTF-8", what,
+                   line, good - begin + 1, (unsigned)(unsigned char)text[good]);
 }
 
 static int print_piece(const char *text, size_t n, void *ctx)

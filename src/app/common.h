@@ -284,6 +284,9 @@ void common_init(void); /* library hooks, signal dispositions; once, first */
 int common_parse(const char *verb, const char *tail, const struct opt_row *rows, size_t n, int argc,
                  char **argv, struct opt_values *v);
 
+/* Wrong usage: prints "gallop: VERB: SENTENCE" on stderr and returns 2. */
+int common_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Prints "gallop: SENTENCE" on stderr and returns 1. Says nothing when the reader of stdout is gone
  * (out.h). */
 int common_fail(const struct err *e);
@@ -303,8 +306,17 @@ int common_sampling(const struct opt_values *v, struct sampling *s, struct arena
 /* "1,2,3" into IDS (freed by tok_ids_fini). */
 int common_ids(const char *text, struct tok_ids *ids, struct err *e);
 
-/* The whole file ("-": standard input) into OUT. */
+/* The whole file ("-": standard input) into OUT; ERR_INPUT where it does not end within COMMON_FILE_MAX
+ * bytes. */
+enum { COMMON_FILE_MAX = 256 << 20 };
 int common_read_file(const char *path, struct buf *out, struct err *e);
+
+/* The same, and proves that it is UTF-8. */
+int common_read_text(const char *path, struct buf *out, struct err *e);
+
+/* ERR_INPUT with line and byte (both from 1, the byte in its line) of what is not UTF-8 in TEXT. WHAT names
+ * the text: a file, an option, "the prompt". */
+int common_utf8(const char *what, const char *text, size_t len, struct err *e);
 
 /* Prints O as one line of JSON and drops it. */
 void common_print_json(json_t *o);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/map.h"
+#include "app/common.h"
 #include "base/mem.h"
 
 enum { PREFIX = 10, ALIGN = 64 };
@@ -29,31 +29,174 @@ int npy_create(struct output *out, const char *path, const size_t *shape, int n_
     return rc;
 }
 
-int npy_read(const char *path, float **x, size_t *count, struct err *e)
-{
-    struct map_file m;
-    size_t head;
-    int rc = map_file_open(&m, path, e);
+/* ---- reading: the header is a Python dictionary with exactly three keys ---- */
 
-    *x = NULL;
-    if (rc)
-        return rc;
-    head = m.len >= PREFIX
-               ? PREFIX + (size_t)(unsigned char)m.bytes[8] + ((size_t)(unsigned char)m.bytes[9] << 8)
-               : 0;
-    if (m.len < PREFIX || memcmp(m.bytes, "\x93NUMPY\x01", 7) != 0 || head > m.len)
-        rc = err_set(e, ERR_INPUT, "%s: this is not a .npy file of version 1", path);
-    else if (!memmem(m.bytes, head, "'<f4'", 5) || memmem(m.bytes, head, "'fortran_order': True", 21) ||
-             (m.len - head) % 4)
-        rc = err_set(e, ERR_INPUT, "%s: a little-endian float32 array in C order is expected", path);
-    if (rc == 0) {
-        *count = (m.len - head) / 4;
-        *x = mem_alloc(m.len - head, MEM_APP);
-        if (*x)
-            memcpy(*x, m.bytes + head, m.len - head);
-        else
-            rc = err_nomem(e, path);
+struct header {
+    const char *path, *p, *end;
+    struct npy_array *out;
+    struct err *e;
+};
+
+static void skip_blanks(struct header *h)
+{
+    while (h->p < h->end && (*h->p == ' ' || *h->p == '\n'))
+        h->p++;
+}
+
+/* Takes WORD, blanks in front of it not counted. */
+static bool take(struct header *h, const char *word)
+{
+    size_t n = strlen(word);
+
+    skip_blanks(h);
+    if ((size_t)(h->end - h->p) < n || memcmp(h->p, word, n) != 0)
+        return false;
+    h->p += n;
+    return true;
+}
+
+/* The text between two quotes, in OUT. */
+static bool take_string(struct header *h, char *out, size_t size)
+{
+    char quote = take(h, "'") ? '\'' : take(h, "\"") ? '"' : 0;
+    const char *close = quote ? memchr(h->p, quote, (size_t)(h->end - h->p)) : NULL;
+
+    if (!close || (size_t)(close - h->p) >= size)
+        return false;
+    memcpy(out, h->p, (size_t)(close - h->p));
+    out[close - h->p] = 0;
+    h->p = close + 1;
+    return true;
+}
+
+static bool take_number(struct header *h, size_t *out)
+{
+    const char *begin;
+
+    skip_blanks(h);
+    begin = h->p;
+    for (*out = 0; h->p < h->end && *h->p >= '0' && *h->p <= '9'; h->p++)
+        if (__builtin_mul_overflow(*out, 10, out) || __builtin_add_overflow(*out, (size_t)(*h->p - '0'), out))
+            return false;
+    return h->p > begin;
+}
+
+/* "(3, 4)", "(4,)" or "()". */
+static int read_shape(struct header *h)
+{
+    struct npy_array *a = h->out;
+    bool comma = true;
+
+    a->count = 1;
+    if (!take(h, "("))
+        return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
+    for (; !take(h, ")"); a->n_dims++) {
+        if (a->n_dims == NPY_MAX_DIMS)
+            return err_set(h->e, ERR_INPUT, "%s: shape has more than %d sizes", h->path, NPY_MAX_DIMS);
+        if (!comma || !take_number(h, &a->shape[a->n_dims]))
+            return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
+        if (__builtin_mul_overflow(a->count, a->shape[a->n_dims], &a->count) || a->count > SIZE_MAX / 4)
+            return err_set(h->e, ERR_INPUT, "%s: shape has more elements than an address can count", h->path);
+        comma = take(h, ",");
     }
-    map_file_close(&m);
+    if (a->n_dims == 1 && !comma)
+        return err_set(h->e, ERR_INPUT, "%s: shape is not a tuple of sizes", h->path);
+    return 0;
+}
+
+/* The value of KEY. */
+static int read_value(struct header *h, const char *key)
+{
+    char text[64];
+
+    if (strcmp(key, "shape") == 0)
+        return read_shape(h);
+    if (strcmp(key, "descr") == 0) {
+        if (take_string(h, text, sizeof(text)) && strcmp(text, "<f4") == 0)
+            return 0;
+        return err_set(h->e, ERR_INPUT, "%s: descr is not '<f4', little-endian float32", h->path);
+    }
+    if (take(h, "False"))
+        return 0;
+    return err_set(h->e, ERR_INPUT, "%s: fortran_order is not False; C order is expected", h->path);
+}
+
+static int read_header(struct header *h)
+{
+    static const char *const keys[] = {"descr", "fortran_order", "shape"};
+    bool seen[3] = {0}, more = true;
+    char key[32];
+    int rc, k;
+
+    if (!take(h, "{"))
+        return err_set(h->e, ERR_INPUT, "%s: the header does not begin with {", h->path);
+    while (!take(h, "}")) {
+        if (!more || !take_string(h, key, sizeof(key)) || !take(h, ":"))
+            return err_set(h->e, ERR_INPUT, "%s: the header is not a dictionary as NumPy writes it", h->path);
+        for (k = 0; k < 3 && strcmp(key, keys[k]) != 0;)
+            k++;
+        if (k == 3 || seen[k])
+            return err_set(h->e, ERR_INPUT, "%s: the header has %s key %s", h->path,
+                           k < 3 ? "twice the" : "a", key);
+        seen[k] = true;
+        if ((rc = read_value(h, key)) != 0)
+            return rc;
+        more = take(h, ",");
+    }
+    for (k = 0; k < 3; k++)
+        if (!seen[k])
+            return err_set(h->e, ERR_INPUT, "%s: the header has no %s", h->path, keys[k]);
+    skip_blanks(h);
+    if (h->p != h->end || h->end[-1] != '\n')
+        return err_set(h->e, ERR_INPUT, "%s: the header does not end with }, blanks and a new line", h->path);
+    return 0;
+}
+
+static int read_array(const char *path, const struct buf *file, struct npy_array *out, struct err *e)
+{
+    size_t len =
+        file->len >= PREFIX ? (unsigned char)file->data[8] | (size_t)(unsigned char)file->data[9] << 8 : 0;
+    struct header h = {.path = path, .out = out, .e = e};
+    int rc;
+
+    if (file->len < PREFIX || memcmp(file->data, "\x93NUMPY\x01", 8) != 0)
+        return err_set(e, ERR_INPUT, "%s: this is not a .npy file of version 1.0", path);
+    if (len > file->len - PREFIX)
+        return err_set(e, ERR_INPUT, "%s: the header has %zu bytes, the file %zu", path, len, file->len);
+    h.p = file->data + PREFIX;
+    h.end = h.p + len;
+    if ((rc = read_header(&h)) != 0)
+        return rc;
+    if (out->count * sizeof(float) != file->len - PREFIX - len)
+        return err_set(e, ERR_INPUT, "%s: there are %zu bytes of data, its shape needs %zu", path,
+                       file->len - PREFIX - len, out->count * sizeof(float));
+    out->x = mem_zalloc(out->count + 1, sizeof(float), MEM_APP);
+    if (!out->x)
+        return err_nomem(e, path);
+    memcpy(out->x, h.end, out->count * sizeof(float));
+    return 0;
+}
+
+int npy_read(const char *path, struct npy_array *out, struct err *e)
+{
+    struct buf file;
+    int rc;
+
+    *out = (struct npy_array){0};
+    buf_init(&file, MEM_APP);
+    if ((rc = common_read_file(path, &file, e)) == 0)
+        rc = read_array(path, &file, out, e);
+    buf_fini(&file);
     return rc;
+}
+
+const char *npy_shape_text(const struct npy_array *a, char *out, size_t size)
+{
+    size_t len = (size_t)snprintf(out, size, "[");
+
+    for (int d = 0; d < a->n_dims && len < size; d++)
+        len += (size_t)snprintf(out + len, size - len, d ? ", %zu" : "%zu", a->shape[d]);
+    if (len < size)
+        snprintf(out + len, size - len, "]");
+    return out;
 }

@@ -9,7 +9,18 @@
  * is there is replaced at output_commit(). */
 int npy_create(struct output *out, const char *path, const size_t *shape, int n_dims, struct err *e);
 
-/* Reads a float32 array whole. *X is freed with mem_free(). */
-int npy_read(const char *path, float **x, size_t *count, struct err *e);
+enum { NPY_MAX_DIMS = 8 };
+struct npy_array {
+    float *x; /* [count], to be freed with mem_free() */
+    size_t shape[NPY_MAX_DIMS], count;
+    int n_dims;
+};
+
+/* Reads a float32 array whole ("-": standard input). ERR_INPUT names the file and what of its header, or of
+ * its length, is not as the format has it. */
+int npy_read(const char *path, struct npy_array *out, struct err *e);
+
+/* "[3, 2048]" for messages. */
+const char *npy_shape_text(const struct npy_array *a, char *out, size_t size);
 
 #endif

@@ -23,15 +23,25 @@ static bool read_number(const char **p, const char *name, size_t *value)
 
 int sparse_read(struct sparse *s, const char *text, struct err *e)
 {
+    bool sink = false, window = false, good = true;
     const char *p = text;
 
     *s = (struct sparse){0};
     if (!text)
         return 0;
-    if (!read_number(&p, "sink=", &s->sink) || !read_number(&p, ",window=", &s->window) || *p || !s->window)
-        return err_set(e, ERR_INPUT,
-                       "kv-sparse \"%.60s\": sink=N,window=N is expected, with a row or more in the window",
-                       text);
+    for (int i = 0; i < 2 && good; i++) {
+        good = i == 0 || *p++ == ',';
+        if (good && !window && read_number(&p, "window=", &s->window))
+            window = true;
+        else
+            good = good && !sink && (sink = read_number(&p, "sink=", &s->sink));
+    }
+    if (!good || *p || s->window == 0)
+        return err_set(
+            e, ERR_INPUT,
+            "kv-sparse \"%.60s\": sink=N,window=N is expected, in either order, with a row or more in "
+            "the window",
+            text);
     return 0;
 }
 

@@ -342,6 +342,21 @@ static void small_windows_and_chunks_of_a_model_stay(void **state)
     }
 }
 
+static void sink_and_window_come_in_either_order(void **state)
+{
+    static const char *const spec[] = {"sink=4,window=9", "window=9,sink=4"};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct way w = {NULL, NULL, 1, 0, 0, spec[i]};
+        struct gallop *g = open_with("llama3-rope", "fp32", &w);
+
+        assert_int_equal(gallop_llm(g)->sparse.sink, 4);
+        assert_int_equal(gallop_llm(g)->sparse.window, 9);
+        gallop_close(g);
+    }
+}
+
 static void what_cannot_be_is_refused_with_a_sentence(void **state)
 {
     static const struct {
@@ -352,7 +367,12 @@ static void what_cannot_be_is_refused_with_a_sentence(void **state)
                  {"llama-dynamic", SPEC, "changes with the length", GALLOP_UNSUPPORTED},
                  {"llama3-rope", "", "sink=N,window=N", GALLOP_BAD_INPUT},
                  {"llama3-rope", "sink=4", "\"sink=4\"", GALLOP_BAD_INPUT},
-                 {"llama3-rope", "window=4,sink=4", "sink=N,window=N", GALLOP_BAD_INPUT},
+                 {"llama3-rope", "window=4", "sink=N,window=N", GALLOP_BAD_INPUT},
+                 {"llama3-rope", "window=4,window=4", "sink=N,window=N", GALLOP_BAD_INPUT},
+                 {"llama3-rope", "sink=4,sink=4", "sink=N,window=N", GALLOP_BAD_INPUT},
+                 {"llama3-rope", "window=4,sink=4,", "sink=N,window=N", GALLOP_BAD_INPUT},
+                 {"llama3-rope", "window=4,sink=4,sink=4", "sink=N,window=N", GALLOP_BAD_INPUT},
+                 {"llama3-rope", "window=4;sink=4", "sink=N,window=N", GALLOP_BAD_INPUT},
                  {"llama3-rope", "sink=4,window=0", "sink=N,window=N", GALLOP_BAD_INPUT},
                  {"llama3-rope", "sink=-1,window=9", "sink=N,window=N", GALLOP_BAD_INPUT},
                  {"llama3-rope", "sink=,window=9", "sink=N,window=N", GALLOP_BAD_INPUT},
@@ -380,6 +400,7 @@ int main(void)
         cmocka_unit_test(rows_of_another_setting_are_those_of_another_model),
         cmocka_unit_test(memory_stops_growing_with_the_window),
         cmocka_unit_test(small_windows_and_chunks_of_a_model_stay),
+        cmocka_unit_test(sink_and_window_come_in_either_order),
         cmocka_unit_test(what_cannot_be_is_refused_with_a_sentence),
     };
 
