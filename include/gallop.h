@@ -1,7 +1,8 @@
 /* gallop.h - LLM inference on CPUs: open a Hugging Face checkpoint, submit requests, take events.
  *
  * The only public header. Every name begins with gallop_. An engine belongs to one thread at a time;
- * gallop_cancel() alone may be called from other threads and from signal handlers. Functions that can fail
+ * gallop_cancel() alone may be called from other threads and from signal handlers. A process may hold many
+ * engines, of different models and options, and run them at once. Functions that can fail
  * return 0 or a code below and leave one sentence in ERR (size GALLOP_ERR_SIZE is always enough; NULL is
  * allowed) that names the file, tensor, field or argument, what was found and what was expected.
  *
@@ -67,7 +68,12 @@ struct gallop_options {
         *attention_backend; /* "auto", "gallop", "native"; "jit", "slab", "paged" as in PACE ["auto"] */
     /* At most this level of kernels: "ref", "avx2", "avx512", "avx512vnni", "avx512bf16" [the fastest] */
     const char *isa;
-    int threads;                /* compute threads [physical cores of the allowed set] */
+    int threads; /* compute threads [physical cores of the allowed set] */
+    /* Compute on the threads of this engine instead of own ones, as a draft model does beside the model it
+     * drafts for; `threads` must then be 0 or as many. Engines that share threads may be closed in any order,
+     * but are opened, run and closed by one thread at a time, all of them together: two calls at once abort
+     * the process. Each keeps its own isa, dtype and cache. [its own threads] */
+    struct gallop *share_pool;
     int64_t max_model_len;      /* longest sequence, prompt and output [the model's] */
     int64_t max_num_seqs;       /* sequences computed at once [32] */
     int64_t max_batched_tokens; /* rows of a step; longer prompts are cut into chunks [512] */

@@ -419,7 +419,6 @@ int verb_bench(int argc, char **argv)
     if (rc >= 0)
         return rc;
     if (opt_flag(&v, BENCH_KERNELS)) {
-        kern_init(cpu_best());
         rc = benchkern_run(opt_int(&v, OPT_THREADS) ? (int)opt_int(&v, OPT_THREADS) : 1,
                            opt_flag(&v, OPT_JSON), 0.2, &e);
     } else {

@@ -105,14 +105,14 @@ static void print_kv(const struct llm *m)
     out_text("\n");
 }
 
-static json_t *kernels_json(void)
+static json_t *kernels_json(const struct kern *k)
 {
     json_t *o = json_object();
 
     for (int f = 0; f < KERN_N_FUNCTIONS; f++)
         json_object_set_new(o, kern_name((enum kern_fn)f),
-                            json_pack("{s:s,s:s}", "isa", cpu_isa_name(kern_isa((enum kern_fn)f)), "class",
-                                      kern_class((enum kern_fn)f)));
+                            json_pack("{s:s,s:s}", "isa", cpu_isa_name(kern_isa(k, (enum kern_fn)f)), "class",
+                                      kern_class(k, (enum kern_fn)f)));
     return o;
 }
 
@@ -138,7 +138,7 @@ static void print_json(const struct gallop *g, const struct llm *m)
     json_object_set_new(o, "isa", json_string(s.isa));
     json_object_set_new(o, "cpu", json_string(cpu_model()));
     json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
-    json_object_set_new(o, "kernels", kernels_json());
+    json_object_set_new(o, "kernels", kernels_json(m->kern));
     json_object_set_new(o, "kv", kv_json(m));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
@@ -172,9 +172,9 @@ static void print_kernels(const struct llm *m)
                         : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
                                                    : KERN_FN_attn_bf16;
 
-    out_fmt("kernels %s (%s)", m->isa, kern_class(gemm));
-    if (kern_isa(attn) != kern_isa(gemm))
-        out_fmt(", attention %s (%s)", cpu_isa_name(kern_isa(attn)), kern_class(attn));
+    out_fmt("kernels %s (%s)", m->isa, kern_class(m->kern, gemm));
+    if (kern_isa(m->kern, attn) != kern_isa(m->kern, gemm))
+        out_fmt(", attention %s (%s)", cpu_isa_name(kern_isa(m->kern, attn)), kern_class(m->kern, attn));
 }
 
 static void print_text(const struct gallop *g, const struct llm *m)

@@ -83,7 +83,7 @@ static int score_rows(void *ctx, size_t pos, size_t n, const float *logits)
         if (!mem_grow((void **)&p->kl, &p->cap_kl, p->n_kl + 1, sizeof(*p->kl), MEM_APP))
             return err_nomem(p->e, "KL values");
         p->kl[p->n_kl++] = kl(y, x, V);
-        p->n_agree += kern.argmax(x, V) == kern.argmax(y, V);
+        p->n_agree += p->m->kern->argmax(x, V) == p->m->kern->argmax(y, V);
     }
     return 0;
 }

@@ -136,7 +136,8 @@ static int explain(const struct plan *p, const float *logits, size_t n, bool jso
         return err_nomem(e, "probabilities");
     if ((rc = check_ids("prompt_ids", p->prompt, p->n_prompt, n, e)) == 0 &&
         (rc = check_ids("output_ids", p->output, p->n_output, n, e)) == 0 &&
-        (rc = sampling_validate(&p->s, n, e)) == 0 && (rc = sample_open(&sampler, n, e)) == 0 &&
+        (rc = sampling_validate(&p->s, n, e)) == 0 &&
+        (rc = sample_open(&sampler, kern_table(cpu_best()), n, e)) == 0 &&
         (rc = sample_history_init(&h, &p->s, p->prompt, p->n_prompt, p->n_output, n, a, e)) == 0) {
         for (size_t i = 0; i < p->n_output; i++)
             sample_history_add(&h, p->output[i]);
@@ -199,7 +200,6 @@ int verb_sample(int argc, char **argv)
 
     if (rc >= 0)
         return rc;
-    kern_init(cpu_best());
     arena_init(&a, MEM_APP);
     if (!opt_given(&v, SAMPLE_LOGITS))
         rc = common_usage("sample", "--logits is needed");

@@ -52,7 +52,8 @@ struct pool {
     void *ctx;
     int n_threads, n_started; /* the caller included; workers running */
     bool shared;              /* more threads than processors */
-    bool running;
+    int users;                /* opened it, or joined */
+    atomic_bool running;
     bool caller_bound;
     int caller_os;          /* processor of thread 0, or -1 */
     const void *caller;     /* the thread that ran the last job */
@@ -167,13 +168,13 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
 {
     unsigned generation;
 
-    ASSERT(!p->running, "a job started a job of its own pool");
-    p->running = true;
+    ASSERT(!atomic_exchange_explicit(&p->running, true, memory_order_acquire),
+           "a pool runs one job at a time: a job started another, or two threads use engines that share it");
     if (p->caller != &thread_mark)
         adopt_caller(p);
     if (p->n_threads == 1) {
         fn(ctx, 0, 1);
-        p->running = false;
+        atomic_store_explicit(&p->running, false, memory_order_release);
         return;
     }
     post(p, fn, ctx);
@@ -181,7 +182,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
     for (int i = 0; i < p->n_started; i++)
         await(p, &p->worker[i], generation);
-    p->running = false;
+    atomic_store_explicit(&p->running, false, memory_order_release);
 }
 
 /* Chooses processors. A single thread stays free: binding it gains nothing and would pile up processes on
@@ -247,6 +248,7 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
     p = (struct pool *)(((uintptr_t)block + LINE - 1) & ~(uintptr_t)(LINE - 1));
     p->block = block;
     p->n_threads = n_threads;
+    p->users = 1;
     rc = place_threads(p, e);
     if (rc == 0)
         rc = start_workers(p, e);
@@ -256,6 +258,12 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
     }
     *out = p;
     return 0;
+}
+
+struct pool *pool_join(struct pool *p)
+{
+    p->users++;
+    return p;
 }
 
 int pool_threads(const struct pool *p)
@@ -295,6 +303,8 @@ void pool_free(struct pool *p)
     if (!p)
         return;
     ASSERT(!p->running, "a pool is freed inside its job");
+    if (--p->users > 0)
+        return;
     post(p, NULL, NULL);
     for (int i = 0; i < p->n_started; i++)
         pthread_join(p->worker[i].thread, NULL);

@@ -3,7 +3,7 @@
  * Workers spin for a short while after a job, then sleep on a futex, so back-to-back jobs of a step cost well
  * under a microsecond and an idle engine costs nothing. The caller is thread 0 and works too. With more
  * threads than processors the spinning yields. The allocation guard of mem.h is up in workers while a job
- * runs. One caller at a time.
+ * runs. One caller at a time, of all that share a pool: another one aborts.
  */
 #ifndef GALLOP_BASE_POOL_H
 #define GALLOP_BASE_POOL_H
@@ -21,6 +21,10 @@ int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
 void pool_run(struct pool *p, pool_fn *fn, void *ctx); /* returns when every thread has returned */
 void pool_free(struct pool *p);                        /* NULL is fine */
+
+/* One more user of P: each calls pool_free(), in any order, and the last one ends the threads. Users take
+ * turns, in this too. Returns P. */
+struct pool *pool_join(struct pool *p);
 
 /* Gives every thread at least BYTES of scratch of its own, aligned to 64; what lay in it is lost. Not while a
  * job runs. ERR_NOMEM: nothing changed. */

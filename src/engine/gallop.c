@@ -65,6 +65,7 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
                               .attention_backend = o->attention_backend,
                               .isa = o->isa,
                               .threads = o->threads,
+                              .pool = o->share_pool ? o->share_pool->llm.pool : NULL,
                               .max_len = (size_t)o->max_model_len,
                               .max_seqs = (size_t)o->max_num_seqs,
                               .max_tokens = (size_t)o->max_batched_tokens,

@@ -24,9 +24,17 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
     if (o->isa && !cpu_isa_of_name(o->isa, &cap))
         return err_set(e, ERR_INPUT,
                        "instruction set %s is not known (ref, avx2, avx512, avx512vnni, avx512bf16)", o->isa);
-    kern_init(cap);
+    m->kern = kern_table(cap);
     if (threads < 0 || threads > 1024)
         return err_set(e, ERR_INPUT, "threads %d is not between 1 and 1024", threads);
+    if (o->pool && threads && threads != pool_threads(o->pool))
+        return err_set(e, ERR_INPUT,
+                       "threads %d is asked for, but the engine whose threads are shared has %d", threads,
+                       pool_threads(o->pool));
+    if (o->pool) {
+        m->pool = pool_join(o->pool);
+        return 0;
+    }
     if (threads == 0) {
         struct topo t;
 
@@ -89,6 +97,7 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
                                .n_layers = i->n_layers,
                                .dtype = o->dtype,
                                .kv_dtype = m->kv_dtype,
+                               .kern = m->kern,
                                .window = i->window,
                                .sink = i->sink,
                                .seen = m->sparse.sink ? m->sparse.sink + m->sparse.window : 0};
@@ -225,6 +234,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
     opconf_fit_attention(&ops, o->kv_type ? o->kv_type : "slab_pool");
+    mo.kern = m->kern;
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
     if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 ||
@@ -237,7 +247,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, o, &ops, e)) != 0 || (rc = open_kv(m, o, e)) != 0)
         goto fail;
-    m->isa = cpu_isa_name(kern_isa(o->dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16));
+    m->isa = cpu_isa_name(kern_isa(m->kern, o->dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16));
     m->load_s = clock_seconds() - start;
     opconf_fini(&ops);
     return 0;

@@ -23,6 +23,7 @@ struct llm_options {
     const char *attention_backend; /* NULL, "auto", "gallop", "native" */
     const char *isa;               /* NULL: the best */
     int threads;                   /* 0: physical cores */
+    struct pool *pool;             /* computes on these threads, another engine's; NULL: on its own */
     size_t max_len;                /* 0: the model's */
     size_t max_seqs, max_tokens;   /* 0: 32 and 512 */
     size_t max_wanted;             /* rows of logits a step can give; 0: max_seqs */
@@ -52,7 +53,8 @@ struct llm {
     uint32_t *wanted;      /* [max_wanted] */
     struct batch_seq *seq; /* [max_seqs] */
     double load_s;
-    const char *isa; /* of the bf16 or fp32 gemm */
+    const struct kern *kern; /* borrowed for ever */
+    const char *isa;         /* of the bf16 or fp32 gemm */
 };
 
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e);

@@ -17,7 +17,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sample_select.h"
-#include "kern/kern.h"
 
 enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK };
 
@@ -43,7 +42,7 @@ static size_t blocks_of(size_t n, size_t block)
     return (n + block - 1) / block;
 }
 
-int sample_open(struct sampler *s, size_t n_vocab, struct err *e)
+int sample_open(struct sampler *s, const struct kern *k, size_t n_vocab, struct err *e)
 {
     size_t v = blocks_of(n_vocab, SUM_BLOCK) * SUM_BLOCK, words;
     float *at;
@@ -55,6 +54,7 @@ int sample_open(struct sampler *s, size_t n_vocab, struct err *e)
     s->block = mem_alloc(words * sizeof(float), MEM_ENGINE);
     if (!s->block)
         return err_nomem(e, "sampler");
+    s->kern = k;
     s->n_vocab = n_vocab;
     s->block_sum = s->block;
     at = (float *)s->block + 2 * (v / SUM_BLOCK);
@@ -183,8 +183,8 @@ static float find_maxima(struct sampler *s, const float *x, size_t n)
     size_t n_blocks = blocks_of(n, MAX_BLOCK);
 
     for (size_t b = 0; b < n_blocks; b++)
-        s->block_max[b] = kern.max(x + b * MAX_BLOCK, b + 1 < n_blocks ? MAX_BLOCK : n - b * MAX_BLOCK);
-    return kern.max(s->block_max, n_blocks);
+        s->block_max[b] = s->kern->max(x + b * MAX_BLOCK, b + 1 < n_blocks ? MAX_BLOCK : n - b * MAX_BLOCK);
+    return s->kern->max(s->block_max, n_blocks);
 }
 
 /* Makes candidates of all tokens of x at or above FLOOR and above -infinity, by ascending id. block_max
@@ -266,18 +266,18 @@ static void cut_top_p(struct chain *c)
     double mass;
 
     if (c->all) {
-        mass = c->p->top_p * sample_select_sum(s->x, c->n);
+        mass = c->p->top_p * sample_select_sum(s->kern, s->x, c->n);
         for (size_t i = 0; i < sizeof(depth) / sizeof(*depth); i++) {
             c->n_left = gather(s, s->x, c->n, depth[i]);
-            if (sample_select_sum(s->y, c->n_left) >= mass)
+            if (sample_select_sum(s->kern, s->y, c->n_left) >= mass)
                 break;
         }
         c->all = false;
     } else {
-        mass = c->p->top_p * sample_select_sum(s->y, c->n_left);
+        mass = c->p->top_p * sample_select_sum(s->kern, s->y, c->n_left);
     }
     memcpy(s->work[0], s->y, c->n_left * sizeof(float));
-    cut = sample_select_mass(s->work[0], s->work[1], c->n_left, mass);
+    cut = sample_select_mass(s->kern, s->work[0], s->work[1], c->n_left, mass);
     for (size_t i = 0; i < c->n_left; i++) {
         bool stays = s->y[i] > cut.value;
 
@@ -341,7 +341,7 @@ static double sum_blocks(struct sampler *s, const float *x, size_t n, float max)
     for (size_t b = 0; b < n_blocks; b++) {
         size_t len = b + 1 < n_blocks ? SUM_BLOCK : n - b * SUM_BLOCK;
 
-        s->block_sum[b] = kern.exp_sum(x + b * SUM_BLOCK, len, max);
+        s->block_sum[b] = s->kern->exp_sum(x + b * SUM_BLOCK, len, max);
         sum += s->block_sum[b];
     }
     return sum;
@@ -361,7 +361,7 @@ static size_t walk(struct sampler *s, const float *y, size_t n, double u)
         sum += s->block_sum[i];
     }
     for (size_t i = b * SUM_BLOCK; i < n && i < (b + 1) * SUM_BLOCK; i++) {
-        float e = kern.exp_sum(&y[i], 1, 0);
+        float e = s->kern->exp_sum(&y[i], 1, 0);
 
         sum += e;
         if (e > 0)
@@ -444,7 +444,7 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
     if (rc != 0)
         return rc;
     if (sampling_is_greedy(p)) {
-        r->id = (int32_t)kern.argmax(c.x, c.n);
+        r->id = (int32_t)s->kern->argmax(c.x, c.n);
         if (!(c.x[r->id] > -INFINITY))
             return ERR_INPUT;
     } else {
@@ -473,7 +473,7 @@ int sample_explain(struct sampler *s, const struct sampling *p, const struct sam
     if (rc != 0)
         return rc;
     if (sampling_is_greedy(p)) {
-        size_t best = kern.argmax(c.x, c.n);
+        size_t best = s->kern->argmax(c.x, c.n);
 
         if (!(c.x[best] > -INFINITY))
             return ERR_INPUT;

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "engine/sample_history.h"
 #include "engine/sampling.h"
+#include "kern/kern.h"
 
 struct sample_top {
     int32_t id;
@@ -29,6 +30,7 @@ struct sample_top {
 
 /* Scratch for vocabularies up to n_vocab. */
 struct sampler {
+    const struct kern *kern;
     size_t n_vocab;
     void *block;            /* what the arrays below lie in */
     float *x;               /* [V] logits as the chain changes them */
@@ -40,8 +42,8 @@ struct sampler {
     struct sample_top *top; /* [SAMPLING_MAX_LOGPROBS] */
 };
 
-int sample_open(struct sampler *s, size_t n_vocab, struct err *e); /* ERR_NOMEM */
-void sample_close(struct sampler *s);                              /* a zeroed one is fine */
+int sample_open(struct sampler *s, const struct kern *k, size_t n_vocab, struct err *e); /* ERR_NOMEM */
+void sample_close(struct sampler *s); /* a zeroed one is fine */
 
 struct sample_result {
     int32_t id;

@@ -7,8 +7,6 @@
 
 #include <stdint.h>
 
-#include "kern/kern.h"
-
 static size_t pivot_at(uint32_t *state, size_t n)
 {
     *state = *state * UINT32_C(1664525) + UINT32_C(1013904223);
@@ -62,17 +60,18 @@ float sample_select_kth(float *x, float *scratch, size_t n, size_t k)
     }
 }
 
-double sample_select_sum(const float *y, size_t n)
+double sample_select_sum(const struct kern *k, const float *y, size_t n)
 {
     double sum = 0;
 
     for (size_t i = 0; i < n; i += SAMPLE_SELECT_BLOCK)
-        sum += kern.exp_sum(y + i, n - i < SAMPLE_SELECT_BLOCK ? n - i : SAMPLE_SELECT_BLOCK, 0);
+        sum += k->exp_sum(y + i, n - i < SAMPLE_SELECT_BLOCK ? n - i : SAMPLE_SELECT_BLOCK, 0);
     return sum;
 }
 
 /* Each round settles the values from a pivot on, or drops the pivot and all below it. */
-struct sample_select_cut sample_select_mass(float *y, float *scratch, size_t n, double mass)
+struct sample_select_cut sample_select_mass(const struct kern *k, float *y, float *scratch, size_t n,
+                                            double mass)
 {
     struct sample_select_cut cut = {.n_equal = SIZE_MAX};
     uint32_t state = 1;
@@ -84,12 +83,12 @@ struct sample_select_cut sample_select_mass(float *y, float *scratch, size_t n, 
         double sum, weight;
 
         split(y, scratch, n, v, &larger, &smaller);
-        sum = front + sample_select_sum(y, larger);
+        sum = front + sample_select_sum(k, y, larger);
         if (sum >= mass) {
             n = larger;
             continue;
         }
-        weight = kern.exp_sum(&v, 1, 0);
+        weight = k->exp_sum(&v, 1, 0);
         equal = n - larger - smaller;
         for (size_t i = 0; i < equal; i++) {
             if (sum >= mass)

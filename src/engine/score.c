@@ -63,8 +63,10 @@ int score_run(struct llm *m, const struct score_request *r, struct err *e)
 
 double score_logsumexp(const float *x, size_t n)
 {
-    double max = (double)kern.max(x, n), sum = 0;
+    double max = -INFINITY, sum = 0;
 
+    for (size_t i = 0; i < n; i++)
+        max = (double)x[i] > max ? (double)x[i] : max;
     for (size_t i = 0; i < n; i++)
         sum += exp((double)x[i] - max);
     return max + log(sum);

@@ -23,7 +23,7 @@ int step_open(struct step *g, struct llm *m, struct err *e)
     g->result_code = mem_zalloc(n, sizeof(*g->result_code), MEM_ENGINE);
     g->top = mem_zalloc(n * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     rc = g->slot_used && g->active && g->sched && g->pick && g->rows && g->result && g->result_code && g->top
-             ? sample_open(&g->sampler, m->model.info.vocab, e)
+             ? sample_open(&g->sampler, m->kern, m->model.info.vocab, e)
              : err_nomem(e, "the engine's step");
     if (rc)
         step_close(g);

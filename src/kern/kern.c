@@ -1,10 +1,12 @@
-/* kern.c - fills the kernel table from kern.def.
+/* kern.c - fills the kernel tables from kern.def, one for each level.
  *
- * Rows come best first: a function gets the first row that the machine can run and the cap allows. The ref
+ * Rows come best first: a function gets the first row that the machine can run and the level allows. The ref
  * rows are complete and need nothing, so no field stays empty. Knows the rows' names only; their types come
  * from struct kern.
  */
 #include "kern/kern.h"
+
+#include <pthread.h>
 
 #include "base/err.h"
 
@@ -12,28 +14,36 @@
 #include "kern/kern.def"
 #undef KERN
 
-struct kern kern;
-
-static struct {
-    enum cpu_isa isa;
-    const char *class;
-} chosen[KERN_N_FUNCTIONS];
+static struct kern table[CPU_N_ISAS]; /* const once filled */
+static pthread_once_t filled = PTHREAD_ONCE_INIT;
 
 #define NAME(name, ret, params) #name,
 static const char *const names[KERN_N_FUNCTIONS] = {KERN_FUNCTIONS(NAME)};
 #undef NAME
 
-void kern_init(enum cpu_isa cap)
+static void fill(struct kern *k, enum cpu_isa cap)
 {
-    kern = (struct kern){0};
-#define KERN(fn, rows, level, name)                   \
-    if (!kern.fn && level <= cap && cpu_has(level)) { \
-        kern.fn = rows##_##fn;                        \
-        chosen[KERN_FN_##fn].isa = level;             \
-        chosen[KERN_FN_##fn].class = name;            \
+#define KERN(fn, rows, level, name)                 \
+    if (!k->fn && level <= cap && cpu_has(level)) { \
+        k->fn = rows##_##fn;                        \
+        k->row[KERN_FN_##fn].isa = level;           \
+        k->row[KERN_FN_##fn].class = name;          \
     }
 #include "kern/kern.def"
 #undef KERN
+}
+
+static void fill_all(void)
+{
+    for (int cap = 0; cap < CPU_N_ISAS; cap++)
+        fill(&table[cap], (enum cpu_isa)cap);
+}
+
+const struct kern *kern_table(enum cpu_isa cap)
+{
+    ASSERT(cap < CPU_N_ISAS, "level %d", (int)cap);
+    pthread_once(&filled, fill_all);
+    return &table[cap];
 }
 
 bool kern_rows(enum cpu_isa isa, struct kern *out)
@@ -41,10 +51,12 @@ bool kern_rows(enum cpu_isa isa, struct kern *out)
     bool any = false;
 
     *out = (struct kern){0};
-#define KERN(fn, rows, level, class) \
-    if (level == isa) {              \
-        out->fn = rows##_##fn;       \
-        any = true;                  \
+#define KERN(fn, rows, level, name)          \
+    if (level == isa) {                      \
+        out->fn = rows##_##fn;               \
+        out->row[KERN_FN_##fn].isa = level;  \
+        out->row[KERN_FN_##fn].class = name; \
+        any = true;                          \
     }
 #include "kern/kern.def"
 #undef KERN
@@ -57,14 +69,14 @@ const char *kern_name(enum kern_fn f)
     return names[f];
 }
 
-enum cpu_isa kern_isa(enum kern_fn f)
+enum cpu_isa kern_isa(const struct kern *k, enum kern_fn f)
 {
-    ASSERT(f < KERN_N_FUNCTIONS && chosen[f].class, "kernel %d, before kern_init()", (int)f);
-    return chosen[f].isa;
+    ASSERT(f < KERN_N_FUNCTIONS && k->row[f].class, "kernel %d", (int)f);
+    return k->row[f].isa;
 }
 
-const char *kern_class(enum kern_fn f)
+const char *kern_class(const struct kern *k, enum kern_fn f)
 {
-    ASSERT(f < KERN_N_FUNCTIONS && chosen[f].class, "kernel %d, before kern_init()", (int)f);
-    return chosen[f].class;
+    ASSERT(f < KERN_N_FUNCTIONS && k->row[f].class, "kernel %d", (int)f);
+    return k->row[f].class;
 }

@@ -156,30 +156,32 @@ struct kern_attn {
     X(max, float, (const float *x, size_t n))                                                                \
     X(exp_sum, float, (const float *x, size_t n, float max))
 
-#define KERN_FIELD(name, ret, params) ret(*name) params;
-struct kern {
-    KERN_FUNCTIONS(KERN_FIELD)
-};
-#undef KERN_FIELD
-
 #define KERN_ENUM(name, ret, params) KERN_FN_##name,
 enum kern_fn { KERN_FUNCTIONS(KERN_ENUM) KERN_N_FUNCTIONS };
 #undef KERN_ENUM
 
-/* The table in force. Filled once by kern_init(), const afterwards. */
-extern struct kern kern;
+/* A table: a row for every function, and which row it is. */
+#define KERN_FIELD(name, ret, params) ret(*name) params;
+struct kern {
+    KERN_FUNCTIONS(KERN_FIELD)
+    struct {
+        enum cpu_isa isa;
+        const char *class;
+    } row[KERN_N_FUNCTIONS];
+};
+#undef KERN_FIELD
 
-/* Fills the table with the best rows that the machine has and that are not above CAP. May be called again by
- * tests and benchmarks while no kernel runs. */
-void kern_init(enum cpu_isa cap);
+/* The best rows that the machine has and that are not above CAP. The tables of all levels are filled at the
+ * first call in a process and const afterwards, so engines of several levels may compute at once. Callers
+ * hand their table down; there is none in force for all. */
+const struct kern *kern_table(enum cpu_isa cap);
 
-const char *kern_name(enum kern_fn f);  /* "gemm_bf16" */
-enum cpu_isa kern_isa(enum kern_fn f);  /* which row was chosen */
-const char *kern_class(enum kern_fn f); /* its arithmetic class: "fp32", "bf16", "bf16 dot", "int8 dot" */
+const char *kern_name(enum kern_fn f);                        /* "gemm_bf16" */
+enum cpu_isa kern_isa(const struct kern *k, enum kern_fn f);  /* which row K has */
+const char *kern_class(const struct kern *k, enum kern_fn f); /* its arithmetic class: "fp32", "bf16", ... */
 
 /* The table of exactly one ISA: functions it has no row for are NULL. false: not built in. The machine may
- * not be able
- * to run them: ask cpu_has(). For tests and benchmarks. */
+ * not be able to run them: ask cpu_has(). For tests and benchmarks. */
 bool kern_rows(enum cpu_isa isa, struct kern *out);
 
 #endif

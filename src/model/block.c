@@ -125,8 +125,12 @@ void block_norm_close(struct norm *w)
 
 int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e)
 {
-    struct linear_desc desc = {
-        .name = d->name, .kind = d->kind, .n_parts = d->n_parts, .dtype = m->opt.dtype, .wide = d->wide};
+    struct linear_desc desc = {.name = d->name,
+                               .kind = d->kind,
+                               .n_parts = d->n_parts,
+                               .dtype = m->opt.dtype,
+                               .wide = d->wide,
+                               .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
     struct view turned[LINEAR_MAX_PARTS];
     int rc;
@@ -170,7 +174,8 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
 int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
                bool bias, struct err *e)
 {
-    struct linear_desc desc = {.name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype};
+    struct linear_desc desc = {
+        .name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype, .kern = m->opt.kern};
     const struct view *v = &embed->table;
     const char *name = block_name(m, "%s.weight", module);
     int rc;

@@ -137,7 +137,8 @@ static int open_one(struct model *m, struct linear *w, const struct block_moe *d
                     size_t x, size_t n_parts, struct err *e)
 {
     struct view part[2], scale[2], bias[2];
-    struct linear_desc desc = {.name = s->name, .kind = OP_MLP, .n_parts = n_parts, .dtype = m->opt.dtype};
+    struct linear_desc desc = {
+        .name = s->name, .kind = OP_MLP, .n_parts = n_parts, .dtype = m->opt.dtype, .kern = m->opt.kern};
     size_t n = s->n / n_parts, step = n_parts == 2 && d->interleaved ? 2 : 1;
     int rc;
 

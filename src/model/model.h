@@ -60,6 +60,7 @@ struct model_arch {
 
 struct model_options {
     enum dtype dtype;                                       /* DT_F32 or DT_BF16 */
+    const struct kern *kern;                                /* what the linears will run on */
     const char *backend[OP_N_KINDS];                        /* NULL or "auto": automatic */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers bound so far; may be NULL */
     void *progress_ctx;

@@ -80,9 +80,9 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
                w->name);
         view_row_f32(&w->table, at, add ? g->middle : x + t * n);
         if (w->scale)
-            kern.scale(add ? g->middle : x + t * n, w->scale, n);
+            g->kern->scale(add ? g->middle : x + t * n, w->scale, n);
         if (add)
-            kern.add(x + t * n, g->middle, n);
+            g->kern->add(x + t * n, g->middle, n);
     }
 }
 
@@ -99,7 +99,7 @@ struct norm_job {
 static void norm_rows(void *ctx, size_t begin, size_t end)
 {
     const struct norm_job *j = ctx;
-    const struct kern *k = &j->g->norm_k;
+    const struct kern *k = j->g->norm_k;
     bool bf16 = j->g->lim.dtype == DT_BF16 && !j->w->wide;
     size_t n = j->w->n, es = bf16 ? 2 : 4;
 
@@ -149,9 +149,9 @@ static void act_rows(void *ctx, size_t begin, size_t end)
         void *out = (char *)g->middle_act + t * n * es;
 
         if (j->w->gated)
-            g->mlp_k.glu(out, g->middle + t * 2 * n, g->middle + t * 2 * n + n, n, j->w->act, bf16);
+            g->mlp_k->glu(out, g->middle + t * 2 * n, g->middle + t * 2 * n + n, n, j->w->act, bf16);
         else
-            g->mlp_k.act(out, g->middle + t * n, n, j->w->act, bf16);
+            g->mlp_k->act(out, g->middle + t * n, n, j->w->act, bf16);
     }
 }
 
@@ -181,12 +181,12 @@ static void add_rows(void *ctx, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
 
-    kern.add(j->x + begin * j->n, j->r + begin * j->n, (end - begin) * j->n);
+    j->g->kern->add(j->x + begin * j->n, j->r + begin * j->n, (end - begin) * j->n);
 }
 
 static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
 {
-    struct each_job j = {.x = x, .r = r, .n = n};
+    struct each_job j = {.g = o->ctx, .x = x, .r = r, .n = n};
 
     eager_rows(o->ctx, T, add_rows, &j);
 }
@@ -195,12 +195,12 @@ static void scale_rows(void *ctx, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
 
-    kern.scale(j->x + begin * j->n, j->a, (end - begin) * j->n);
+    j->g->kern->scale(j->x + begin * j->n, j->a, (end - begin) * j->n);
 }
 
 static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T)
 {
-    struct each_job j = {.x = x, .a = a, .n = n};
+    struct each_job j = {.g = o->ctx, .x = x, .a = a, .n = n};
 
     eager_rows(o->ctx, T, scale_rows, &j);
 }
@@ -215,7 +215,7 @@ static void softcap_rows(void *ctx, size_t begin, size_t end)
 
 static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
 {
-    struct each_job j = {.x = x, .a = cap, .n = n};
+    struct each_job j = {.g = o->ctx, .x = x, .a = cap, .n = n};
 
     eager_rows(o->ctx, T, softcap_rows, &j);
 }
@@ -226,7 +226,7 @@ static void round_rows(void *ctx, size_t begin, size_t end)
     size_t n = (end - begin) * j->n;
 
     if (j->g->lim.dtype == DT_BF16)
-        kern.to_bf16((uint16_t *)j->out + begin * j->n, j->r + begin * j->n, n);
+        j->g->kern->to_bf16((uint16_t *)j->out + begin * j->n, j->r + begin * j->n, n);
     else
         memcpy((float *)j->out + begin * j->n, j->r + begin * j->n, n * sizeof(float));
 }
@@ -244,8 +244,8 @@ static void glu_rows(void *ctx, size_t begin, size_t end)
     bool bf16 = j->g->lim.dtype == DT_BF16;
 
     for (size_t t = begin; t < end; t++)
-        j->g->mlp_k.glu((char *)j->out + t * j->n * (bf16 ? 2 : 4), j->gate + t * j->ld_gate,
-                        j->r + t * j->ld_r, j->n, j->f, bf16);
+        j->g->mlp_k->glu((char *)j->out + t * j->n * (bf16 ? 2 : 4), j->gate + t * j->ld_gate,
+                         j->r + t * j->ld_r, j->n, j->f, bf16);
 }
 
 static void op_glu(const struct sink *o, void *out, const float *gate, size_t ldg, const float *up,
@@ -283,7 +283,7 @@ static void op_tap(const struct sink *o, size_t layer, const float *x, const flo
     }
     memcpy(out, x, n * sizeof(float));
     if (r)
-        kern.add(out, r, n);
+        g->kern->add(out, r, n);
 }
 
 void eager_capture(struct eager *g, float *hidden, size_t rows, size_t at)
@@ -344,13 +344,14 @@ static size_t count_partials(const struct eager_limits *l)
 
 static void pick_rows(struct eager *g)
 {
-    struct kern ref;
+    const struct kern *ref = kern_table(CPU_REF), *best = g->lim.kern;
 
-    kern_rows(CPU_REF, &ref);
-    g->norm_k = g->lim.native[OP_NORM] ? ref : kern;
-    g->rope_k = g->lim.native[OP_ROPE] ? ref : kern;
-    g->attn_k = g->lim.native[OP_ATTENTION] ? ref : kern;
-    g->mlp_k = g->lim.native[OP_MLP] ? ref : kern;
+    ASSERT(best);
+    g->kern = best;
+    g->norm_k = g->lim.native[OP_NORM] ? ref : best;
+    g->rope_k = g->lim.native[OP_ROPE] ? ref : best;
+    g->attn_k = g->lim.native[OP_ATTENTION] ? ref : best;
+    g->mlp_k = g->lim.native[OP_MLP] ? ref : best;
 }
 
 int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *pool, struct err *e)

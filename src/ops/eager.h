@@ -29,6 +29,7 @@ struct eager_limits {
     size_t seen;             /* sink + window of every layer that has a sink */
     enum dtype dtype;        /* act type */
     enum dtype kv_dtype;     /* of the rows in the cache: DT_F32, DT_BF16 or DT_I8 */
+    const struct kern *kern; /* borrowed for ever */
     bool native[OP_N_KINDS]; /* reference kernels for this kind, as the user asked */
 };
 

@@ -119,10 +119,10 @@ static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, 
     uint16_t *ko = (uint16_t *)(void *)kt, *vo = (uint16_t *)(void *)vt, row[MAX_DIM];
     size_t d = j->w->d, dp = j->w->dp;
 
-    j->g->attn_k.to_bf16(row, k, d);
+    j->g->attn_k->to_bf16(row, k, d);
     for (size_t i = 0; i < d; i++)
         ko[(i / 2 * KERN_TILE + slot) * 2 + i % 2] = row[i];
-    j->g->attn_k.to_bf16(row, v, d);
+    j->g->attn_k->to_bf16(row, v, d);
     for (size_t i = 0; i < d; i++)
         vo[(slot / 2 * dp + i) * 2 + slot % 2] = row[i];
 }
@@ -137,12 +137,12 @@ static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, co
 
     memcpy(turned, k, d * sizeof(float));
     hadamard_turn(turned, d);
-    j->g->attn_k.to_i8(row, &k_scale[slot], turned, d);
+    j->g->attn_k->to_i8(row, &k_scale[slot], turned, d);
     for (size_t i = 0; i < d; i++)
         ko[(i / 4 * KERN_TILE + slot) * 4 + i % 4] = row[i];
     memcpy(turned, v, d * sizeof(float));
     hadamard_turn(turned, d);
-    j->g->attn_k.to_i8(row, &v_scale[slot], turned, d);
+    j->g->attn_k->to_i8(row, &v_scale[slot], turned, d);
     for (size_t i = 0; i < d; i++)
         vo[(slot / 4 * dp + i) * 4 + slot % 4] = row[i];
 }
@@ -267,9 +267,9 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
 static void score_chunk(const struct eager *g, const struct kern_attn *a)
 {
     switch (g->lim.kv_dtype) {
-    case DT_I8: g->attn_k.attn_i8(a); break;
-    case DT_BF16: g->attn_k.attn_bf16(a); break;
-    default: g->attn_k.attn_f32(a);
+    case DT_I8: g->attn_k->attn_i8(a); break;
+    case DT_BF16: g->attn_k->attn_bf16(a); break;
+    default: g->attn_k->attn_f32(a);
     }
 }
 
@@ -369,7 +369,7 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
                        float *l, float *o, const float *zero)
 {
     const struct attn *w = j->w;
-    const struct kern *k = &j->g->attn_k;
+    const struct kern *k = j->g->attn_k;
     bool bf16 = j->g->lim.dtype == DT_BF16 && !w->wide;
     size_t G = w->n_heads / w->n_kv, t = q->first + r / G, h = head * G + r % G;
 
@@ -404,8 +404,8 @@ static void whole_turn(const struct attn_job *j, const struct turn *u, const str
         set_piece(&after, i + 1, u->sinks, u->first_chunk);
         chunk(j, &p, i + 1 < u->pieces ? &after : next ? &next->p : NULL, t, t->out, t->max, t->sum);
         for (size_t r = 0; r < p.rows; r++)
-            j->g->attn_k.attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r],
-                                   t->out + r * dp, dp);
+            j->g->attn_k->attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r],
+                                    t->out + r * dp, dp);
     }
     for (size_t r = 0; r < p.rows; r++)
         finish_row(j, p.q, p.head, p.row + r, &t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->zero);
@@ -521,8 +521,8 @@ static void fold_share(void *ctx, int thread, int n_threads)
                 continue;
             memset(t.acc, 0, dp * sizeof(float));
             for (size_t c = first; c < first + p.pieces; c++)
-                g->attn_k.attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp,
-                                    dp);
+                g->attn_k->attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp,
+                                     dp);
             finish_row(j, q, i / p.rows, i % p.rows, &m, &l, t.acc, t.zero);
         }
     }

@@ -9,7 +9,8 @@ struct eager {
     struct eager_limits lim;
     struct pool *pool;
     const struct batch *batch;
-    struct kern norm_k, rope_k, attn_k, mlp_k; /* tables by kind: the best rows, or the reference */
+    const struct kern *kern;                             /* the engine's */
+    const struct kern *norm_k, *rope_k, *attn_k, *mlp_k; /* by kind: the same, or the reference */
     void *region;
     size_t region_bytes;
     float *cos[2], *sin[2];           /* [T, half] */

@@ -95,12 +95,13 @@ static void choose(const float *logit, size_t n, size_t k, uint32_t *top)
     }
 }
 
-static void weigh(const struct moe *w, const float *logit, const uint32_t *top, float *weight)
+static void weigh(const struct kern *k, const struct moe *w, const float *logit, const uint32_t *top,
+                  float *weight)
 {
     float max = logit[top[0]], sum = 0;
 
     if (w->gate == MOE_SOFTMAX_ALL)
-        sum = kern.exp_sum(logit, w->n_experts, max);
+        sum = k->exp_sum(logit, w->n_experts, max);
     for (size_t i = 0; i < w->top_k; i++) {
         float x = logit[top[i]];
 
@@ -132,7 +133,7 @@ static void route_rows(void *ctx, size_t begin, size_t end)
         float *weight = j->b.weight + t * k;
 
         choose(j->b.logits + t * w->n_experts, w->n_experts, k, top);
-        weigh(w, j->b.logits + t * w->n_experts, top, weight);
+        weigh(j->g->kern, w, j->b.logits + t * w->n_experts, top, weight);
         for (size_t i = 1; i < k; i++) { /* from rank order to the order of addition */
             uint32_t x = top[i];
             float a = weight[i];
@@ -186,11 +187,11 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
 
             if (w->scale_input) {
                 memcpy(scaled, src, E * sizeof(float));
-                kern.scale(scaled, j->b.weight[t * w->top_k + i], E);
+                j->g->kern->scale(scaled, j->b.weight[t * w->top_k + i], E);
                 src = scaled;
             }
             if (es == 2)
-                kern.to_bf16((uint16_t *)(void *)dst, src, E);
+                j->g->kern->to_bf16((uint16_t *)(void *)dst, src, E);
             else
                 memcpy(dst, src, E * sizeof(float));
         }
@@ -259,8 +260,8 @@ static void act_rows(void *ctx, size_t begin, size_t end)
 
         if (w->limit > 0)
             clamp_row(w, gate, gate + I);
-        j->g->mlp_k.glu((char *)j->b.middle + i * I * (bf16 ? 2 : 4), gate, gate + I, I,
-                        w->limit > 0 ? KERN_SILU : w->act, bf16);
+        j->g->mlp_k->glu((char *)j->b.middle + i * I * (bf16 ? 2 : 4), gate, gate + I, I,
+                         w->limit > 0 ? KERN_SILU : w->act, bf16);
     }
 }
 
@@ -272,8 +273,8 @@ static void add_up_rows(void *ctx, size_t begin, size_t end)
     for (size_t t = begin; t < end; t++) {
         memset(j->r + t * E, 0, E * sizeof(float));
         for (size_t i = t * k; i < (t + 1) * k; i++)
-            kern.scale_add(j->r + t * E, j->b.out + j->b.row[i] * E,
-                           j->w->scale_input ? 1.0f : j->b.weight[i], E);
+            j->g->kern->scale_add(j->r + t * E, j->b.out + j->b.row[i] * E,
+                                  j->w->scale_input ? 1.0f : j->b.weight[i], E);
     }
 }
 

@@ -23,7 +23,7 @@ struct heads_job {
 static void norm_heads(const struct eager *g, float *x, const struct norm *w, size_t n_heads, size_t d)
 {
     for (size_t h = 0; w && h < n_heads; h++)
-        g->norm_k.rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps, false);
+        g->norm_k->rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps, false);
 }
 
 static void heads_rows(void *ctx, size_t begin, size_t end)
@@ -43,7 +43,7 @@ static void heads_rows(void *ctx, size_t begin, size_t end)
         if (w->temp_scale) {
             float steps = floorf(((float)j->g->batch->pos[t] + 1) / w->temp_floor);
 
-            kern.scale(q, (float)log1p((double)steps) * w->temp_scale + 1, w->n_heads * d);
+            j->g->kern->scale(q, (float)log1p((double)steps) * w->temp_scale + 1, w->n_heads * d);
         }
     }
 }
@@ -59,8 +59,8 @@ void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, si
 
 static void turn(const struct eager *g, const struct attn *w, float *x, const float *cos, const float *sin)
 {
-    (w->pairs == ROPE_PAIRS_HALF ? g->rope_k.rope_half : g->rope_k.rope_pair)(x, cos, sin,
-                                                                              g->lim.rope_half[w->rope]);
+    (w->pairs == ROPE_PAIRS_HALF ? g->rope_k->rope_half : g->rope_k->rope_pair)(x, cos, sin,
+                                                                                g->lim.rope_half[w->rope]);
 }
 
 struct rope_job {

@@ -6,7 +6,6 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "kern/kern.h"
 #include "tensor/quant.h"
 
 #define LINEAR_BACKEND(symbol) extern const struct linear_backend symbol;
@@ -120,8 +119,13 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
     struct pack_job job = {l, d};
     int rc;
 
-    *l = (struct linear){
-        .name = d->name, .kind = d->kind, .dtype = d->dtype, .wide = d->wide, .k = d->part[0]->shape[1]};
+    *l = (struct linear){.name = d->name,
+                         .kind = d->kind,
+                         .dtype = d->dtype,
+                         .wide = d->wide,
+                         .kern = d->kern,
+                         .k = d->part[0]->shape[1]};
+    ASSERT(d->kern, "%s has no kernels", d->name);
     for (size_t p = 0; p < d->n_parts; p++) {
         ASSERT(d->part[p]->n_dims == 2 && d->part[p]->shape[1] == l->k, "%s", d->name);
         l->n += d->part[p]->shape[0];
@@ -212,7 +216,7 @@ static void split_share(void *ctx, int thread, int n_threads)
     for (size_t t = begin; t < end; t++) {
         uint16_t *high = j->split + t * k, *low = j->split + (j->m + t) * k;
 
-        kern.to_bf16(high, j->x + t * k, k);
+        j->l->kern->to_bf16(high, j->x + t * k, k);
         for (size_t i = 0; i < k; i++)
             low[i] = dtype_f32_to_bf16(j->x[t * k + i] - dtype_bf16_to_f32(high[i]));
     }

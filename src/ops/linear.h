@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/pool.h"
+#include "kern/kern.h"
 #include "tensor/view.h"
 
 enum { LINEAR_MAX_PARTS = 4 };
@@ -29,8 +30,9 @@ struct linear_desc {
                                                    nibbles a block and its scales lie here, as in GPT-OSS;
                                                    NULL: they are in the blocks */
     size_t n_parts;
-    enum dtype dtype; /* computing type: DT_F32 or DT_BF16 */
-    bool wide;        /* the input is fp32 and must not be rounded, also where dtype is bf16 */
+    enum dtype dtype;        /* computing type: DT_F32 or DT_BF16 */
+    bool wide;               /* the input is fp32 and must not be rounded, also where dtype is bf16 */
+    const struct kern *kern; /* what it will run on */
 };
 
 struct linear;
@@ -54,7 +56,8 @@ struct linear {
     size_t n, k;
     enum dtype dtype;
     bool wide;
-    void *packed; /* region of packed_bytes */
+    const struct kern *kern; /* borrowed for ever */
+    void *packed;            /* region of packed_bytes */
     size_t packed_bytes;
     float *bias; /* [n] or NULL */
 };

@@ -1,6 +1,5 @@
 /* linear_gallop.c - backend "gallop": packed panels and the best gemm row of the kernel table. Takes
  * everything. */
-#include "kern/kern.h"
 #include "ops/panel.h"
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
@@ -24,9 +23,9 @@ static void run(const struct linear *l, const void *x, size_t ldx, float *y, siz
 
     (void)scratch;
     if (l->dtype == DT_F32)
-        kern.gemm_f32(&g, p0, p1);
+        l->kern->gemm_f32(&g, p0, p1);
     else
-        kern.gemm_bf16(&g, p0, p1);
+        l->kern->gemm_bf16(&g, p0, p1);
 }
 
 const struct linear_backend linear_gallop = {

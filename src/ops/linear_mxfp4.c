@@ -9,7 +9,6 @@
  */
 #include <string.h>
 
-#include "kern/kern.h"
 #include "ops/panel.h"
 
 enum { BLOCK = 32, HALF = BLOCK / 2, GROUP_BYTES = KERN_NR + HALF * KERN_NR };
@@ -100,11 +99,11 @@ static void run(const struct linear *l, const void *x, size_t ldx, float *y, siz
                                     .n = l->n - c < KERN_NR ? l->n - c : KERN_NR};
 
         if (l->dtype == DT_F32) {
-            kern.mx4_f32(scratch, packed, l->k);
-            kern.gemm_f32(&g, 0, 1);
+            l->kern->mx4_f32(scratch, packed, l->k);
+            l->kern->gemm_f32(&g, 0, 1);
         } else {
-            kern.mx4_bf16(scratch, packed, l->k);
-            kern.gemm_bf16(&g, 0, 1);
+            l->kern->mx4_bf16(scratch, packed, l->k);
+            l->kern->gemm_bf16(&g, 0, 1);
         }
     }
 }

@@ -1,6 +1,5 @@
 /* linear_native.c - backend "native": the portable reference rows, whatever the machine. Slow; every other
  * backend is tested against it. */
-#include "kern/kern.h"
 #include "ops/panel.h"
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
@@ -22,14 +21,11 @@ static void run(const struct linear *l, const void *x, size_t ldx, float *y, siz
                                 .k = l->k,
                                 .n = l->n};
 
-    struct kern ref;
-
     (void)scratch;
-    kern_rows(CPU_REF, &ref);
     if (l->dtype == DT_F32)
-        ref.gemm_f32(&g, p0, p1);
+        kern_table(CPU_REF)->gemm_f32(&g, p0, p1);
     else
-        ref.gemm_bf16(&g, p0, p1);
+        kern_table(CPU_REF)->gemm_bf16(&g, p0, p1);
 }
 
 const struct linear_backend linear_native = {

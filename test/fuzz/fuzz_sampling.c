@@ -31,7 +31,7 @@ static void generate(const struct sampling *s, struct arena *a)
     struct err e = {0};
     enum stop_why why = STOP_NONE;
 
-    ASSERT(sample_open(&sampler, VOCAB, &e) == 0, "%s", e.msg);
+    ASSERT(sample_open(&sampler, kern_table(cpu_best()), VOCAB, &e) == 0, "%s", e.msg);
     ASSERT(sample_history_init(&history, s, prompt, 3, 8, VOCAB, a, &e) == 0, "%s", e.msg);
     ASSERT(stop_init(&stop, s, 3, 11, a, &e) == 0, "%s", e.msg);
     for (int i = 0; i < VOCAB; i++)
@@ -62,7 +62,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc;
 
     log_set_level(LOG_ERROR);
-    kern_init(cpu_best());
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     blocks = mem_live_blocks();
     arena_init(&a, MEM_ENGINE);

@@ -9,8 +9,10 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -310,6 +312,61 @@ static void threads_that_cannot_start_are_an_error_and_the_others_end(void **sta
     assert_int_equal(status, 0);
 }
 
+static struct pool *joined;
+
+static void run_another(void *ctx, int thread, int n_threads)
+{
+    (void)n_threads;
+    if (thread == 0)
+        pool_run(joined, count, ctx);
+}
+
+/* Two threads that use engines on one pool look the same to it as a job that starts another. */
+static void a_second_job_at_the_same_time_aborts(void **state)
+{
+    int status;
+    pid_t pid;
+
+    (void)state;
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        struct rlimit none = {0};
+        struct tally t = {0};
+        struct err e = {0};
+
+        setrlimit(RLIMIT_CORE, &none);
+        if (pool_new(&joined, 1, &e) != 0 || !freopen("/dev/null", "w", stderr))
+            _exit(1);
+        pool_run(joined, run_another, &t);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+static void a_pool_lives_until_its_last_user_frees_it(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+        size_t blocks = mem_live_blocks();
+        struct tally t = {.input = 1};
+        struct err e = {0};
+        struct pool *p;
+
+        assert_int_equal(pool_new(&p, sizes[k], &e), 0);
+        assert_ptr_equal(pool_join(p), p);
+        pool_run(p, count, &t);
+        pool_free(p);
+        pool_run(p, count, &t);
+        for (int i = 0; i < sizes[k]; i++)
+            assert_int_equal(t.ran[i], 2);
+        pool_free(p);
+        assert_int_equal(mem_live_blocks(), blocks);
+    }
+}
+
 static void shares_cover_everything_once_in_whole_units(void **state)
 {
     static const size_t ns[] = {0, 1, 5, 16, 31, 32, 33, 1000, 151936, SIZE_MAX};
@@ -349,6 +406,8 @@ int main(void)
         cmocka_unit_test(threads_are_bound_to_distinct_processors_and_the_caller_is_let_go),
         cmocka_unit_test(numbers_of_threads_that_make_no_sense_are_refused),
         cmocka_unit_test(running_out_of_memory_leaves_nothing_behind),
+        cmocka_unit_test(a_second_job_at_the_same_time_aborts),
+        cmocka_unit_test(a_pool_lives_until_its_last_user_frees_it),
         cmocka_unit_test(shares_cover_everything_once_in_whole_units),
     };
 

@@ -37,7 +37,7 @@ static int setup(void **state)
     sampling_default(&p);
     p.do_sample = true;
     arena_init(&arena, MEM_ENGINE);
-    return sample_open(&smp, MOST, &e);
+    return sample_open(&smp, kern_table(cpu_best()), MOST, &e);
 }
 
 static int teardown(void **state)
@@ -391,7 +391,7 @@ static void the_pick_depends_on_seed_and_number_alone(void **state)
 
     (void)state;
     fill_logits(5000, 1, 3);
-    assert_int_equal(sample_open(&other, 5000, &e), 0);
+    assert_int_equal(sample_open(&other, kern_table(cpu_best()), 5000, &e), 0);
     for (uint64_t seed = 0; seed < 40; seed++) {
         p.seed = seed;
         p.top_k = seed % 2 ? 400 : 0;
@@ -738,7 +738,7 @@ static void running_out_of_memory_is_reported(void **state)
 
         arena_init(&a, MEM_ENGINE);
         mem_fail_at(n);
-        rc = sample_open(&other, 1000, &e);
+        rc = sample_open(&other, kern_table(cpu_best()), 1000, &e);
         if (rc == 0)
             rc = sample_history_init(&h, &p, prompt, 1, 2000, 5000, &a, &e);
         failed = mem_failed();
@@ -747,8 +747,8 @@ static void running_out_of_memory_is_reported(void **state)
         sample_close(&other);
         arena_fini(&a);
     }
-    assert_int_equal(sample_open(&other, 0, &e), ERR_INPUT);
-    assert_int_equal(sample_open(&other, (size_t)1 << 40, &e), ERR_INPUT);
+    assert_int_equal(sample_open(&other, kern_table(cpu_best()), 0, &e), ERR_INPUT);
+    assert_int_equal(sample_open(&other, kern_table(cpu_best()), (size_t)1 << 40, &e), ERR_INPUT);
     sample_close(&other);
 }
 
@@ -804,7 +804,7 @@ static void the_mass_in_front_is_that_of_a_sort(void **state)
         if (fabs(front - mass) < 1e-4 || fabs(front - exp(sorted[kept - 1]) - mass) < 1e-4)
             continue; /* rounding decides */
         memcpy(y, sorted, sizeof(y));
-        cut = sample_select_mass(y, scratch, n, mass);
+        cut = sample_select_mass(smp.kern, y, scratch, n, mass);
         for (size_t i = 0; i < n; i++) {
             stay += sorted[i] > cut.value;
             equal += sorted[i] == cut.value;
@@ -826,7 +826,7 @@ static void sums_of_exponentials_are_right_at_every_length(void **state)
             y[i] = (float)-rng_uniform(4, i) * 9;
             want += exp(y[i]);
         }
-        assert_true(fabs(sample_select_sum(y, n) - want) <= 1e-5 * want);
+        assert_true(fabs(sample_select_sum(smp.kern, y, n) - want) <= 1e-5 * want);
     }
 }
 
@@ -860,7 +860,6 @@ int main(void)
         TEST(sums_of_exponentials_are_right_at_every_length),
     };
 
-    kern_init(cpu_best());
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

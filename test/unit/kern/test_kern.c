@@ -32,11 +32,12 @@ static void the_cap_is_kept_and_nothing_is_empty(void **state)
 {
     (void)state;
     for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++) {
-        kern_init(cap);
-        assert_true(is_complete(&kern));
+        const struct kern *k = kern_table(cap);
+
+        assert_true(is_complete(k));
         for (int f = 0; f < N; f++) {
-            assert_true(kern_isa((enum kern_fn)f) <= cap);
-            assert_true(cpu_has(kern_isa((enum kern_fn)f)));
+            assert_true(kern_isa(k, (enum kern_fn)f) <= cap);
+            assert_true(cpu_has(kern_isa(k, (enum kern_fn)f)));
         }
     }
 }
@@ -47,11 +48,10 @@ static void the_best_row_that_runs_is_chosen(void **state)
 
     (void)state;
     for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++) {
-        kern_init(cap);
         for (enum cpu_isa isa = CPU_REF; isa <= cap; isa++) {
             if (!cpu_has(isa) || !kern_rows(isa, &k))
                 continue;
-#define NOT_BELOW(name, ret, params) assert_true(!k.name || kern_isa(KERN_FN_##name) >= isa);
+#define NOT_BELOW(name, ret, params) assert_true(!k.name || kern_isa(kern_table(cap), KERN_FN_##name) >= isa);
             KERN_FUNCTIONS(NOT_BELOW)
 #undef NOT_BELOW
         }
@@ -60,29 +60,40 @@ static void the_best_row_that_runs_is_chosen(void **state)
 
 static void the_table_holds_the_row_it_says(void **state)
 {
+    const struct kern *best = kern_table(CPU_N_ISAS - 1);
     struct kern k;
 
     (void)state;
-    kern_init(CPU_N_ISAS);
-#define SAME(name, ret, params)                           \
-    assert_true(kern_rows(kern_isa(KERN_FN_##name), &k)); \
-    assert_true(kern.name == k.name);
+#define SAME(name, ret, params)                                 \
+    assert_true(kern_rows(kern_isa(best, KERN_FN_##name), &k)); \
+    assert_true(best->name == k.name);
     KERN_FUNCTIONS(SAME)
 #undef SAME
 }
 
+static void a_level_keeps_its_table_when_another_is_asked_for(void **state)
+{
+    const struct kern *ref = kern_table(CPU_REF), was = *ref;
+
+    (void)state;
+    for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++)
+        assert_true(kern_table(cap) == kern_table(cap) && (cap == CPU_REF || kern_table(cap) != ref));
+    assert_true(kern_table(CPU_REF) == ref);
+    assert_memory_equal(ref, &was, sizeof was);
+}
+
 static void names_and_classes_are_those_of_the_contract(void **state)
 {
+    const struct kern *ref = kern_table(CPU_REF), *best = kern_table(CPU_N_ISAS - 1);
+
     (void)state;
     assert_string_equal(kern_name(KERN_FN_gemm_f32), "gemm_f32");
     assert_string_equal(kern_name(KERN_FN_exp_sum), "exp_sum");
-    kern_init(CPU_REF);
-    assert_string_equal(kern_class(KERN_FN_gemm_f32), "fp32");
-    assert_string_equal(kern_class(KERN_FN_gemm_bf16), "bf16");
-    kern_init(CPU_N_ISAS);
-    assert_string_equal(kern_class(KERN_FN_gemm_bf16),
-                        kern_isa(KERN_FN_gemm_bf16) == CPU_AVX512BF16 ? "bf16 dot" : "bf16");
-    assert_string_equal(kern_class(KERN_FN_attn_i8), cpu_has(CPU_AVX512VNNI) ? "int8 dot" : "fp32");
+    assert_string_equal(kern_class(ref, KERN_FN_gemm_f32), "fp32");
+    assert_string_equal(kern_class(ref, KERN_FN_gemm_bf16), "bf16");
+    assert_string_equal(kern_class(best, KERN_FN_gemm_bf16),
+                        kern_isa(best, KERN_FN_gemm_bf16) == CPU_AVX512BF16 ? "bf16 dot" : "bf16");
+    assert_string_equal(kern_class(best, KERN_FN_attn_i8), cpu_has(CPU_AVX512VNNI) ? "int8 dot" : "fp32");
 }
 
 int main(void)
@@ -92,6 +103,7 @@ int main(void)
         cmocka_unit_test(the_cap_is_kept_and_nothing_is_empty),
         cmocka_unit_test(the_best_row_that_runs_is_chosen),
         cmocka_unit_test(the_table_holds_the_row_it_says),
+        cmocka_unit_test(a_level_keeps_its_table_when_another_is_asked_for),
         cmocka_unit_test(names_and_classes_are_those_of_the_contract),
     };
 

@@ -22,7 +22,7 @@ static struct pool *pool;
 
 static int open_model(struct model *m, const char *dir, struct err *e)
 {
-    struct model_options opt = {.dtype = DT_BF16};
+    struct model_options opt = {.dtype = DT_BF16, .kern = kern_table(cpu_best())};
 
     return model_open(m, dir, &opt, pool, e);
 }
@@ -162,7 +162,6 @@ static int start(void **state)
 
     (void)state;
     log_set_level(LOG_ERROR);
-    kern_init(cpu_best());
     return mkdtemp(scratch) ? pool_new(&pool, 2, &e) : -1;
 }
 

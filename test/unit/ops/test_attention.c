@@ -43,7 +43,7 @@ static void through_i8(float *x, size_t n)
     float scale;
 
     hadamard_turn(x, n);
-    kern.to_i8(row, &scale, x, n);
+    kern_table(cpu_best())->to_i8(row, &scale, x, n);
     for (size_t i = 0; i < n; i++)
         x[i] = scale * (float)row[i];
     hadamard_turn(x, n);
@@ -63,6 +63,7 @@ static void open_rows(struct setup *s, size_t H, size_t K, size_t D, size_t len,
                                .hidden = 16,
                                .n_layers = 1,
                                .dtype = dtype,
+                               .kern = kern_table(cpu_best()),
                                .kv_dtype = kv};
     struct err e = {0};
     size_t width = (H + 2 * K) * D, tile = (D + 15) / 16 * 16 * 16 * dtype_bytes(kv);
@@ -260,7 +261,8 @@ static double limit_of(enum dtype kv)
 {
     if (kv == DT_BF16)
         return 8e-3;
-    return kv == DT_I8 && strcmp(kern_class(KERN_FN_attn_i8), "int8 dot") == 0 ? 5e-4 : 1e-5;
+    return kv == DT_I8 && strcmp(kern_class(kern_table(cpu_best()), KERN_FN_attn_i8), "int8 dot") == 0 ? 5e-4
+                                                                                                       : 1e-5;
 }
 
 static const enum dtype row_types[] = {DT_F32, DT_BF16, DT_I8};
@@ -357,13 +359,6 @@ static void the_ruler_sees_zeros_and_nan(void **state)
     close_setup(&s);
 }
 
-static int pick_kernels(void **state)
-{
-    (void)state;
-    kern_init(cpu_best());
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,5 +373,5 @@ int main(void)
         cmocka_unit_test(a_chunk_hides_those_in_front),
     };
 
-    return cmocka_run_group_tests(tests, pick_kernels, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,8 +45,13 @@ static void open_linear(struct setup *s, struct linear *l, const float *w, const
 {
     struct view v = {.name = "w", .data = w, .dtype = DT_F32, .n_dims = 2, .shape = {n, k}};
     struct view b = {.name = "b", .data = bias, .dtype = DT_F32, .n_dims = 1, .shape = {n}};
-    struct linear_desc d = {
-        .name = "test", .kind = OP_MLP, .part = {&v}, .bias = {&b}, .n_parts = 1, .dtype = dtype};
+    struct linear_desc d = {.name = "test",
+                            .kind = OP_MLP,
+                            .part = {&v},
+                            .bias = {&b},
+                            .n_parts = 1,
+                            .dtype = dtype,
+                            .kern = kern_table(cpu_best())};
     struct err e = {0};
 
     view_set_contiguous(&v);
@@ -68,7 +73,8 @@ static void open_setup(struct setup *s, size_t top_k, enum dtype dtype, int thre
                                .expert_inner = I,
                                .hidden = E,
                                .n_layers = 1,
-                               .dtype = dtype};
+                               .dtype = dtype,
+                               .kern = kern_table(cpu_best())};
     struct err e = {0};
 
     *s = (struct setup){.router = noise(1, X * E, 0.2),
@@ -400,13 +406,6 @@ static void nan_stays_in_its_token(void **state)
     close_setup(&s);
 }
 
-static int pick_kernels(void **state)
-{
-    (void)state;
-    kern_init(cpu_best());
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,5 +418,5 @@ int main(void)
         cmocka_unit_test(nan_stays_in_its_token),
     };
 
-    return cmocka_run_group_tests(tests, pick_kernels, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,6 +93,7 @@ static void open_setup(struct setup *t, const struct shape *s, int threads)
                                                       .hidden = 16,
                                                       .n_layers = 1,
                                                       .dtype = DT_F32,
+                                                      .kern = kern_table(cpu_best()),
                                                       .kv_dtype = s->kv,
                                                       .window = &t->window,
                                                       .sink = &t->sink,
@@ -307,13 +308,6 @@ static void the_ruler_tells_positions_of_the_text_from_those_of_the_cache(void *
     close_setup(&t);
 }
 
-static int pick_kernels(void **state)
-{
-    (void)state;
-    kern_init(cpu_best());
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,5 +317,5 @@ int main(void)
         cmocka_unit_test(a_window_as_long_as_the_sequence_changes_no_bit),
     };
 
-    return cmocka_run_group_tests(tests, pick_kernels, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,268 @@
+/* test_engines.c - several engines in one process: each keeps its own instruction set, bits and tokens,
+ * whoever opens or computes beside it, on threads of its own or on another's. Meant for ThreadSanitizer
+ * too. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/gallop_in.h"
+#include "engine/score.h"
+#include "goldens.h"
+
+enum { N = 40, NEW = 24, VOCAB_MOST = 512 };
+
+/* Matrices in bf16, and experts in four bits, which are unpacked in scratch of the pool. */
+static const char *const models[] = {"llama3-rope", "gpt-oss"};
+enum { N_MODELS = sizeof(models) / sizeof(models[0]) };
+
+static struct gallop *open_on(const char *model, const char *isa, int threads, struct gallop *share)
+{
+    struct gallop_options o;
+
+    gallop_options_init(&o);
+    o.isa = isa;
+    o.threads = threads;
+    o.share_pool = share;
+    o.max_num_seqs = 2;
+    o.max_model_len = 256;
+    return golden_open(model, &o);
+}
+
+static void prompt(int32_t ids[N])
+{
+    for (int i = 0; i < N; i++)
+        ids[i] = (int32_t)(3 + (i * i * 7 + i * 29) % 90);
+}
+
+struct row {
+    float x[VOCAB_MOST];
+    size_t V;
+};
+
+static int take(void *ctx, size_t pos, size_t n, const float *logits)
+{
+    struct row *r = ctx;
+
+    (void)pos;
+    memcpy(r->x, logits + (n - 1) * r->V, r->V * sizeof(float));
+    return 0;
+}
+
+/* Logits behind the prompt. 0, or the code of the error. */
+static int last_row(struct gallop *g, struct row *r)
+{
+    int32_t ids[N];
+    struct err e = {0};
+    struct score_request q = {.ids = ids, .n = N, .last = 1, .chunk = 16, .rows = take, .ctx = r};
+
+    prompt(ids);
+    *r = (struct row){.V = gallop_llm(g)->model.info.vocab};
+    return r->V <= VOCAB_MOST ? score_run(gallop_llm(g), &q, &e) : ERR_INPUT;
+}
+
+static void logits_are(struct gallop *g, const struct row *want, const char *who)
+{
+    struct row got;
+
+    assert_int_equal(last_row(g, &got), 0);
+    if (memcmp(&got, want, sizeof(got)) != 0)
+        fail_msg("%s: logits are not those it gives alone (first %g, alone %g)", who, (double)got.x[0],
+                 (double)want->x[0]);
+}
+
+static void alone(const char *model, const char *isa, struct row *r)
+{
+    struct gallop *g = open_on(model, isa, 2, NULL);
+
+    assert_int_equal(last_row(g, r), 0);
+    gallop_close(g);
+}
+
+static const char *gemm_class(struct gallop *g)
+{
+    return kern_class(gallop_llm(g)->kern, KERN_FN_gemm_bf16);
+}
+
+static void engines_of_two_instruction_sets_keep_their_bits(void **state)
+{
+    const char *best = cpu_isa_name(cpu_best());
+
+    (void)state;
+    for (int i = 0; i < N_MODELS; i++) {
+        struct row ref, fast;
+        struct gallop *a, *b;
+
+        alone(models[i], "ref", &ref);
+        alone(models[i], best, &fast);
+        a = open_on(models[i], "ref", 2, NULL);
+        logits_are(a, &ref, "ref");
+        b = open_on(models[i], best, 2, NULL);
+        for (int round = 0; round < 2; round++) {
+            logits_are(a, &ref, "ref, beside a faster engine");
+            logits_are(b, &fast, "the fastest, beside a portable one");
+        }
+        assert_string_equal(gemm_class(a), "bf16");
+        assert_int_equal(kern_isa(gallop_llm(a)->kern, KERN_FN_gemm_bf16), CPU_REF);
+        assert_string_equal(cpu_isa_name(kern_isa(gallop_llm(b)->kern, KERN_FN_gemm_bf16)),
+                            gallop_llm(b)->isa);
+        if (strcmp(gemm_class(b), "bf16") != 0) /* else both give the same bits */
+            assert_memory_not_equal(&ref, &fast, sizeof(ref));
+        gallop_close(a);
+        logits_are(b, &fast, "the fastest, the portable one closed");
+        gallop_close(b);
+    }
+}
+
+/* ---- at once ---- */
+
+struct runner {
+    const char *model, *isa;
+    const struct row *want;
+    int rounds;
+    int wrong; /* rounds that gave other bits */
+};
+
+/* Opens, computes and closes, again and again. */
+static void *run_rounds(void *ctx)
+{
+    struct runner *r = ctx;
+
+    for (int i = 0; i < r->rounds; i++) {
+        struct gallop *g = open_on(r->model, r->isa, 2, NULL);
+        struct row got;
+
+        for (int k = 0; k < 2; k++)
+            r->wrong += last_row(g, &got) != 0 || memcmp(&got, r->want, sizeof(got)) != 0;
+        gallop_close(g);
+    }
+    return NULL;
+}
+
+static void engines_opened_and_run_by_two_threads_at_once_keep_their_bits(void **state)
+{
+    const char *best = cpu_isa_name(cpu_best());
+    struct row ref, fast;
+    struct runner slow = {.model = models[0], .isa = "ref", .want = &ref, .rounds = 4},
+                  quick = {.model = models[0], .isa = best, .want = &fast, .rounds = 6};
+    pthread_t thread[2];
+
+    (void)state;
+    alone(models[0], "ref", &ref);
+    alone(models[0], best, &fast);
+    assert_int_equal(pthread_create(&thread[0], NULL, run_rounds, &slow), 0);
+    assert_int_equal(pthread_create(&thread[1], NULL, run_rounds, &quick), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(slow.wrong, 0);
+    assert_int_equal(quick.wrong, 0);
+}
+
+/* ---- on the same threads ---- */
+
+static void submit(struct gallop *g)
+{
+    int32_t ids[N];
+
+    prompt(ids);
+    golden_submit(g, ids, N, NEW, 0);
+}
+
+/* One event of G; its token, if it is one, into OUT. False: nothing is left. */
+static bool step(struct gallop *g, int32_t *out, size_t *n)
+{
+    struct gallop_event ev;
+
+    if (!gallop_next(g, &ev))
+        return false;
+    if (ev.type == GALLOP_TOKEN) {
+        assert_true(*n < NEW);
+        out[(*n)++] = ev.token;
+    }
+    return true;
+}
+
+static void tokens_alone(const char *model, int32_t out[NEW])
+{
+    struct gallop *g = open_on(model, NULL, 2, NULL);
+    size_t n = 0;
+
+    submit(g);
+    while (step(g, out, &n))
+        ;
+    assert_int_equal(n, NEW);
+    gallop_close(g);
+}
+
+/* The one who owns the threads is closed in the middle of the others' answers. */
+static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **state)
+{
+    int32_t want[N_MODELS + 1][NEW], got[N_MODELS + 1][NEW];
+    struct gallop *g[N_MODELS + 1];
+    size_t n[N_MODELS + 1] = {0};
+    bool more = true;
+
+    (void)state;
+    for (int i = 0; i <= N_MODELS; i++) { /* the first model a second time, as a draft of itself */
+        struct gallop_stats s;
+
+        tokens_alone(models[i % N_MODELS], want[i]);
+        g[i] = open_on(models[i % N_MODELS], NULL, i ? 0 : 3, i ? g[i - 1] : NULL);
+        gallop_stats(g[i], &s);
+        assert_int_equal(s.threads, 3);
+        submit(g[i]);
+    }
+    while (more) {
+        more = false;
+        for (int i = 0; i <= N_MODELS; i++)
+            if (g[i] && step(g[i], got[i], &n[i]))
+                more = true;
+        if (g[0] && n[0] == NEW) {
+            gallop_close(g[0]);
+            g[0] = NULL;
+        }
+    }
+    for (int i = 0; i <= N_MODELS; i++) {
+        assert_int_equal(n[i], NEW);
+        assert_memory_equal(got[i], want[i], sizeof(want[i]));
+        gallop_close(g[i]);
+    }
+}
+
+static void shared_threads_cannot_be_of_another_number(void **state)
+{
+    struct gallop *a = open_on(models[0], NULL, 2, NULL), *b;
+    struct gallop_options o;
+    char err[GALLOP_ERR_SIZE] = "";
+
+    (void)state;
+    gallop_options_init(&o);
+    o.share_pool = a;
+    o.threads = 3;
+    assert_int_equal(golden_try_open(&b, models[0], &o, err), GALLOP_BAD_INPUT);
+    assert_string_equal(err, "threads 3 is asked for, but the engine whose threads are shared has 2");
+    o.threads = 2;
+    b = golden_open(models[0], &o);
+    gallop_close(b);
+    gallop_close(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engines_of_two_instruction_sets_keep_their_bits),
+        cmocka_unit_test(engines_opened_and_run_by_two_threads_at_once_keep_their_bits),
+        cmocka_unit_test(engines_on_shared_threads_take_turns_and_keep_their_tokens),
+        cmocka_unit_test(shared_threads_cannot_be_of_another_number),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
