@@ -2,6 +2,7 @@
 #include "app/common.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "engine/opconf.h"
+#include "engine/sparse.h"
 #include "net/http.h"
 
 void common_init(void)
@@ -41,7 +44,7 @@ int common_fail(const struct err *e)
     out_flush(NULL);
     if (!out_reader_gone())
         log_error("%s", e->msg);
-    return 1;
+    return e->code == ERR_USAGE ? 2 : 1;
 }
 
 static void print_help(const char *verb, const char *tail, const struct opt_row *rows, size_t n)
@@ -89,6 +92,7 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     char what[sizeof(f->what)];
 
     snprintf(what, sizeof(what), "fetching %.60s, MB", file);
+    utf8_printable(what); /* the hub chose the name */
     if (strcmp(what, f->what) != 0) {
         common_bar_end(&f->bar);
         memcpy(f->what, what, sizeof(what));
@@ -141,22 +145,48 @@ const char *common_model(const struct opt_values *v, enum hub_want want, char *b
 
 /* ---- options ---- */
 
-static int refuse_unbuilt(const struct opt_values *v, struct err *e)
+static int check_quant(const char *quant, struct err *e)
 {
-    const char *quant = opt_string(v, OPT_QUANT);
+    static const char *const later[] = {"int8", "int8-static", "int4", "mxfp4"};
 
-    if (quant && strcmp(quant, "none") != 0)
-        return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none)", quant);
-    return 0;
+    if (!quant || strcmp(quant, "none") == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+        if (strcmp(quant, later[i]) == 0)
+            return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none)", quant);
+    return err_set(e, ERR_USAGE, "--quant: found '%s', expected none", quant);
+}
+
+/* What is wrong with the words of an option and does not depend on the model. The engine would say it too,
+ * but to it an option is input like any other. */
+static int check_words(const struct opt_values *v, struct err *e)
+{
+    int64_t block = opt_int(v, OPT_BLOCK_SIZE);
+    const char *isa = opt_string(v, OPT_ISA);
+    struct opconf ops = {0};
+    struct sparse sparse;
+    enum cpu_isa level;
+    int rc;
+
+    if (isa && !cpu_isa_of_name(isa, &level))
+        return err_set(e, ERR_USAGE,
+                       "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16", isa);
+    if (block & (block - 1))
+        return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two", (long long)block);
+    if ((rc = sparse_read(&sparse, opt_string(v, OPT_KV_SPARSE), e)) == 0) {
+        rc = opconf_read(&ops, opt_string(v, OPT_OP_CONFIG), opt_string(v, OPT_ATTENTION), e);
+        opconf_fini(&ops);
+    }
+    return rc == ERR_INPUT ? (e->code = ERR_USAGE) : rc;
 }
 
 int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size,
                    struct err *e)
 {
-    int rc = refuse_unbuilt(v, e);
+    int rc;
 
     gallop_options_init(o);
-    if (rc)
+    if ((rc = check_quant(opt_string(v, OPT_QUANT), e)) != 0 || (rc = check_words(v, e)) != 0)
         return rc;
     o->model = common_model(v, HUB_MODEL, path, path_size, e);
     if (!o->model)
@@ -179,54 +209,66 @@ int common_options(const struct opt_values *v, struct gallop_options *o, char *p
     return 0;
 }
 
-static int read_bias(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+/* One value of a repeatable option as JSON; NULL with the sentence in E if it is no such value. */
+static json_t *list_item(int opt, const struct opt_value *x, struct err *e)
 {
-    size_t n = opt_count(v, OPT_LOGIT_BIAS);
+    char *end, *stop;
+    double value;
+    long id;
 
-    if (n == 0)
-        return 0;
-    s->bias = arena_zalloc(a, n, sizeof(*s->bias));
-    if (!s->bias)
-        return err_nomem(e, "options");
-    for (size_t i = 0; i < n; i++) {
-        const char *text = opt_at(v, OPT_LOGIT_BIAS, i)->text;
-        char *end, *stop;
-        long id = strtol(text, &end, 10);
-        double value = *end == '=' ? strtod(end + 1, &stop) : 0;
-
-        if (end == text || *end != '=' || stop == end + 1 || *stop || id < 0 || id > INT32_MAX)
-            return err_set(e, ERR_INPUT, "--logit-bias %s: ID=VALUE is expected", text);
-        s->bias[s->n_biases++] = (struct sampling_bias){(int32_t)id, (float)value};
-    }
-    sampling_mark(s, SAMPLING_LOGIT_BIAS);
-    return 0;
+    if (opt == OPT_STOP_TOKEN)
+        return json_integer(x->i);
+    if (opt == OPT_STOP)
+        return common_utf8("--stop", x->text, strlen(x->text), e) == 0 ? json_string(x->text) : NULL;
+    id = strtol(x->text, &end, 10);
+    value = *end == '=' ? strtod(end + 1, &stop) : 0;
+    if (end != x->text && *end == '=' && stop != end + 1 && *stop == 0 && isfinite(value))
+        return json_pack("[I,f]", (json_int_t)id, value);
+    err_set(e, ERR_USAGE, "--logit-bias: found '%s', expected ID=V", x->text);
+    return NULL;
 }
 
-static int read_stops(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+/* The options that may be repeated, as the JSON that a line of a batch would have: there is one reader of
+ * lists, which brings them into order and knows what is too many. */
+static json_t *lists_json(const struct opt_values *v, struct err *e)
 {
-    size_t n = opt_count(v, OPT_STOP), n_tokens = opt_count(v, OPT_STOP_TOKEN);
+    static const struct {
+        int opt;
+        enum sampling_field field;
+    } list[] = {{OPT_LOGIT_BIAS, SAMPLING_LOGIT_BIAS},
+                {OPT_STOP, SAMPLING_STOP},
+                {OPT_STOP_TOKEN, SAMPLING_STOP_TOKEN}};
+    json_t *all = json_object();
 
-    s->stop = arena_zalloc(a, n, sizeof(*s->stop));
-    s->stop_token = arena_zalloc(a, n_tokens, sizeof(*s->stop_token));
-    if (!s->stop || !s->stop_token)
-        return err_nomem(e, "options");
-    for (; s->n_stops < n; s->n_stops++) {
-        const char *text = opt_at(v, OPT_STOP, s->n_stops)->text;
+    for (size_t l = 0; l < sizeof(list) / sizeof(list[0]) && e->code == 0; l++) {
+        json_t *values = json_array();
 
-        s->stop[s->n_stops] = (struct sampling_str){text, strlen(text)};
-        sampling_mark(s, SAMPLING_STOP);
+        for (size_t i = 0; i < opt_count(v, list[l].opt) && e->code == 0; i++)
+            if (json_array_append_new(values, list_item(list[l].opt, opt_at(v, list[l].opt, i), e)) != 0 &&
+                !e->code)
+                err_nomem(e, "options");
+        if (json_array_size(values))
+            json_object_set(all, sampling_name(list[l].field), values);
+        json_decref(values);
     }
-    for (; s->n_stop_tokens < n_tokens; s->n_stop_tokens++) {
-        s->stop_token[s->n_stop_tokens] = (int32_t)opt_at(v, OPT_STOP_TOKEN, s->n_stop_tokens)->i;
-        sampling_mark(s, SAMPLING_STOP_TOKEN);
-    }
-    return 0;
+    return all;
+}
+
+static int read_lists(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+{
+    struct err why = {0}; /* *e may still hold what was overcome */
+    json_t *lists = lists_json(v, &why);
+
+    if (why.code == 0)
+        sampling_set_json(s, lists, "the options", a, &why);
+    json_decref(lists);
+    if (why.code)
+        *e = why;
+    return why.code == ERR_INPUT ? (e->code = ERR_USAGE) : why.code;
 }
 
 int common_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
 {
-    int rc;
-
     sampling_default(s);
 #define TAKE(opt, field, value, bit)          \
     do {                                      \
@@ -248,36 +290,42 @@ int common_sampling(const struct opt_values *v, struct sampling *s, struct arena
     TAKE(OPT_PRESENCE, presence_penalty, opt_float(v, OPT_PRESENCE), PRESENCE_PENALTY);
     TAKE(OPT_IGNORE_EOS, ignore_eos, true, IGNORE_EOS);
     TAKE(OPT_LOGPROBS, logprobs, (int)opt_int(v, OPT_LOGPROBS), LOGPROBS);
-    TAKE(OPT_SEED, seed, (uint64_t)opt_int(v, OPT_SEED), SEED);
+    TAKE(OPT_SEED, seed, opt_uint(v, OPT_SEED), SEED);
 #undef TAKE
-    if ((rc = read_bias(v, s, a, e)) != 0)
-        return rc;
-    return read_stops(v, s, a, e);
+    return read_lists(v, s, a, e);
+}
+
+/* Behind what separates two ids: blanks, one comma, or both. */
+static const char *skip_separator(const char *p)
+{
+    p += strspn(p, " \t\r\n");
+    if (*p == ',')
+        p++;
+    return p + strspn(p, " \t\r\n");
 }
 
 int common_ids(const char *text, struct tok_ids *ids, struct err *e)
 {
-    const char *p = text;
+    const char *p = text + strspn(text, " \t\r\n");
 
     *ids = (struct tok_ids){0};
-    while (*p) {
+    do {
         char *end;
         long id;
 
         errno = 0;
         id = strtol(p, &end, 10);
-        if (end == p || errno || id < INT32_MIN || id > INT32_MAX || (*end && *end != ',')) {
+        if (end == p || errno || id < INT32_MIN || id > INT32_MAX || (*end && !strchr(", \t\r\n", *end))) {
             tok_ids_fini(ids);
-            return err_set(e, ERR_INPUT, "--ids: \"%.40s\" does not begin with a token id; 1,2,3 is expected",
-                           p);
+            return err_set(e, ERR_USAGE, "--ids: found '%.40s', expected token ids such as 1,2,3", p);
         }
         if (!mem_grow((void **)&ids->id, &ids->cap, ids->n + 1, sizeof(*ids->id), MEM_TEXT)) {
             tok_ids_fini(ids);
             return err_nomem(e, "token ids");
         }
         ids->id[ids->n++] = (int32_t)id;
-        p = *end ? end + 1 : end;
-    }
+        p = skip_separator(end);
+    } while (*p);
     return 0;
 }
 

@@ -78,10 +78,10 @@ enum common_opt {
          .help = "computing type of linears and KV; fp32 is the exact mode"},                              \
         {.id = OPT_QUANT,                                                                                  \
          .name = "quant",                                                                                  \
-         .type = OPT_CHOICE,                                                                               \
-         .choices = "none|int8|int8-static|int4|mxfp4",                                                    \
+         .type = OPT_STRING,                                                                               \
+         .arg = "none",                                                                                    \
          .fallback = "none",                                                                               \
-         .help = "weights of the linears; only none is built in so far"},                                  \
+         .help = "weights of the linears: none, which is what the checkpoint has"},                        \
         {.id = OPT_KV_TYPE,                                                                                \
          .name = "kv-cache-type",                                                                          \
          .type = OPT_CHOICE,                                                                               \
@@ -266,7 +266,7 @@ enum common_opt {
          .range = "[0,1024]",                                                                             \
          .help = "log-probability of each token and of the K likeliest (with --json)"},                   \
     {                                                                                                     \
-        .id = OPT_SEED, .name = "seed", .type = OPT_INT, .arg = "N", .fallback = "0",                     \
+        .id = OPT_SEED, .name = "seed", .type = OPT_UINT, .arg = "N", .fallback = "0",                    \
         .help = "seed of random draws"                                                                    \
     }
 
@@ -287,8 +287,8 @@ int common_parse(const char *verb, const char *tail, const struct opt_row *rows,
 /* Wrong usage: prints "gallop: VERB: SENTENCE" on stderr and returns 2. */
 int common_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints "gallop: SENTENCE" on stderr and returns 1. Says nothing when the reader of stdout is gone
- * (out.h). */
+/* Prints "gallop: SENTENCE" on stderr and returns 1, or 2 where it is ERR_USAGE. Says nothing when the reader
+ * of stdout is gone (out.h). */
 int common_fail(const struct err *e);
 
 /* The path of the model named by -m, fetched from the hub if it is there and not here, or that of the bundled
@@ -296,14 +296,15 @@ int common_fail(const struct err *e);
 const char *common_model(const struct opt_values *v, enum hub_want want, char *buf, size_t size,
                          struct err *e);
 
-/* Options shared by model verbs into O; what is not built in yet is refused by name. */
+/* Options shared by model verbs into O. What is not built in yet is refused by name; a value that no model
+ * could be opened with is ERR_USAGE, before one is looked for. */
 int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size,
                    struct err *e);
 
 /* Sampling options that were given, as a record marked accordingly; lists live in A. */
 int common_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e);
 
-/* "1,2,3" into IDS (freed by tok_ids_fini). */
+/* "1,2,3" or "1 2 3" into IDS (freed by tok_ids_fini); anything else is ERR_USAGE. */
 int common_ids(const char *text, struct tok_ids *ids, struct err *e);
 
 /* The whole file ("-": standard input) into OUT; ERR_INPUT where it does not end within COMMON_FILE_MAX

@@ -7,6 +7,7 @@
 #include "app/verbs.h"
 #include "base/log.h"
 #include "base/topo.h"
+#include "base/utf8.h"
 #include "kern/kern.h"
 
 enum { LONG = 32768 }; /* rows of the sequence that is an example */
@@ -151,9 +152,11 @@ static void print_tensors(const struct model *m)
 {
     for (size_t t = 0; t < m->n_tensors; t++) {
         const struct model_tensor *x = &m->tensor[t];
-        char shape[96];
+        char shape[96], name[512];
 
-        out_fmt("%-52s %-4s %-16s %-10s", x->view->name, dtype_name(x->view->dtype),
+        snprintf(name, sizeof(name), "%s", x->view->name);
+        utf8_printable(name); /* the file chose it */
+        out_fmt("%-52s %-4s %-16s %-10s", name, dtype_name(x->view->dtype),
                 view_shape_text(x->view, shape, sizeof(shape)), x->use);
         if (x->linear && strcmp(x->use, "linear") == 0)
             out_fmt(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),

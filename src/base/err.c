@@ -7,14 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names from strange files go into messages, and messages to terminals: control characters stay out, but for
- * the newlines and tabs that a template's own message may have. */
-static void defuse(char *s)
-{
-    for (; *s; s++)
-        if (((unsigned char)*s < 0x20 && *s != '\n' && *s != '\t') || *s == 0x7f)
-            *s = '?';
-}
+#include "base/utf8.h"
 
 int err_set(struct err *e, int code, const char *fmt, ...)
 {
@@ -26,7 +19,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
     va_end(ap);
-    defuse(e->msg);
+    utf8_printable(e->msg);
     return code;
 }
 
@@ -56,7 +49,7 @@ int err_prefix(struct err *e, const char *fmt, ...)
     memcpy(old, e->msg, sizeof(old));
     if (snprintf(e->msg, sizeof(e->msg), "%s: %s", head, old) < 0)
         e->msg[0] = 0;
-    defuse(e->msg);
+    utf8_printable(e->msg);
     return e->code;
 }
 

@@ -18,6 +18,7 @@ enum err_code {
     ERR_NOMEM,       /* an allocation failed */
     ERR_NOSPACE,     /* a budget (KV rows, ring, context) is used up; a policy decides what follows */
     ERR_CANCELLED,   /* the caller asked to stop */
+    ERR_USAGE,       /* the command line is wrong: exit status 2 */
 };
 
 struct err {

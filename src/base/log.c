@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 static atomic_int level = LOG_WARN;
 
 void log_set_level(enum log_level l)
@@ -30,6 +32,8 @@ static void line(enum log_level l, const char *word, const char *fmt, va_list ap
     if (n < 0)
         return;
     n = head + n < (int)sizeof(text) - 2 ? head + n : (int)sizeof(text) - 2;
+    text[n] = 0;
+    n = (int)utf8_printable(text);
     text[n] = '\n';
     if (write(STDERR_FILENO, text, (size_t)n + 1) < 0)
         return; /* nowhere left to say so */

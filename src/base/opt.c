@@ -66,7 +66,7 @@ static int choice_index(const char *choices, const char *text)
 
 static const char *type_name(const struct opt_row *row)
 {
-    static const char *const name[] = {"flag", "N", "X", "TEXT", "CHOICE"};
+    static const char *const name[] = {"flag", "N", "N", "X", "TEXT", "CHOICE"};
 
     if (row->arg)
         return row->arg;
@@ -89,13 +89,15 @@ static int bad_value(const struct opt_row *row, enum opt_source source, const ch
 
     origin(row, source, where, sizeof(where));
     switch (row->type) {
-    case OPT_FLAG: return err_set(e, ERR_INPUT, "%s: found '%s', expected 1 or 0", where, found);
+    case OPT_FLAG: return err_set(e, ERR_USAGE, "%s: found '%s', expected 1 or 0", where, found);
     case OPT_CHOICE:
-        return err_set(e, ERR_INPUT, "%s: found '%s', expected one of %s", where, found, row->choices);
+        return err_set(e, ERR_USAGE, "%s: found '%s', expected one of %s", where, found, row->choices);
     default:
-        return err_set(e, ERR_INPUT, "%s: found '%s', expected %s%s%s", where, found,
-                       row->type == OPT_INT ? "a whole number" : "a number", row->range ? " in " : "",
-                       row->range ? row->range : "");
+        return err_set(e, ERR_USAGE, "%s: found '%s', expected %s%s%s", where, found,
+                       row->type == OPT_INT    ? "a whole number"
+                       : row->type == OPT_UINT ? "a whole number from 0 to 18446744073709551615"
+                                               : "a number",
+                       row->range ? " in " : "", row->range ? row->range : "");
     }
 }
 
@@ -125,6 +127,12 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
     case OPT_INT:
         v->i = strtoll(text, &end, 10);
         v->f = (double)v->i;
+        break;
+    case OPT_UINT:
+        if (strchr(text, '-')) /* strtoull() would take it for a large number */
+            return false;
+        v->u = strtoull(text, &end, 10);
+        v->f = (double)v->u;
         break;
     case OPT_FLOAT:
         v->f = strtod(text, &end);
@@ -229,15 +237,15 @@ static int bad_option(const struct opt_values *v, int c, const char *word, struc
     size_t matches = 0;
 
     if (s && c == ':')
-        return err_set(e, ERR_INPUT, "--%s: found nothing after it, expected %s", s->row->name,
+        return err_set(e, ERR_USAGE, "--%s: found nothing after it, expected %s", s->row->name,
                        type_name(s->row));
     if (s && s->row->type == OPT_FLAG)
-        return err_set(e, ERR_INPUT, "--%s: found '%s', but it takes no value", s->row->name, word);
+        return err_set(e, ERR_USAGE, "--%s: found '%s', but it takes no value", s->row->name, word);
     if (strncmp(word, "--", 2) != 0)
-        return err_set(e, ERR_INPUT, "-%c: there is no such option; --help lists them", optopt);
+        return err_set(e, ERR_USAGE, "-%c: there is no such option; --help lists them", optopt);
     for (size_t i = 0; i < v->n_rows; i++)
         matches += strncmp(v->slot[i].row->name, word + 2, (size_t)n - 2) == 0;
-    return err_set(e, ERR_INPUT,
+    return err_set(e, ERR_USAGE,
                    matches > 1 ? "%.*s: several options begin like this; --help lists them"
                                : "%.*s: there is no such option; --help lists them",
                    n, word);
@@ -351,6 +359,13 @@ int64_t opt_int(const struct opt_values *v, int id)
     const struct opt_value *x = last_value(v, id, OPT_INT);
 
     return x ? x->i : 0;
+}
+
+uint64_t opt_uint(const struct opt_values *v, int id)
+{
+    const struct opt_value *x = last_value(v, id, OPT_UINT);
+
+    return x ? x->u : 0;
 }
 
 double opt_float(const struct opt_values *v, int id)

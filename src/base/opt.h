@@ -20,6 +20,7 @@
 enum opt_type {
     OPT_FLAG,   /* no value on the command line; 1/0, true/false, yes/no, on/off in the environment */
     OPT_INT,    /* int64 */
+    OPT_UINT,   /* uint64 */
     OPT_FLOAT,  /* finite double */
     OPT_STRING, /* any text */
     OPT_CHOICE, /* one of .choices */
@@ -37,7 +38,7 @@ struct opt_row {
         *arg; /* what stands for the value in the help: "N", "DIR"; NULL: the choices, or the type's name */
     const char *env;      /* environment variable; NULL: none */
     const char *fallback; /* default as text; NULL: none. A repeatable row has none */
-    const char *range;    /* OPT_INT, OPT_FLOAT: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: anything */
+    const char *range;    /* numbers: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: anything */
     const char *choices;  /* OPT_CHOICE: "a|b|c" */
     const char *help;     /* one sentence without full stop */
 };
@@ -48,7 +49,8 @@ enum { OPT_MAX_ID = 1023 };
 struct opt_value {
     const char *text; /* borrowed from argv, the environment or the row */
     int64_t i;        /* OPT_INT; OPT_CHOICE: index of the choice; OPT_FLAG: 0 or 1 */
-    double f;         /* OPT_FLOAT, OPT_INT */
+    uint64_t u;       /* OPT_UINT */
+    double f;         /* any number */
 };
 
 struct opt_slot;
@@ -62,7 +64,7 @@ struct opt_values {
     size_t n_args;
 };
 
-/* Parses argv[1 .. argc). ERR_INPUT names the flag (or variable), what was found and what was expected.
+/* Parses argv[1 .. argc). ERR_USAGE names the flag (or variable), what was found and what was expected.
  * *out is initialised in any case and needs opt_fini(). Bugs in the table are asserted. */
 int opt_parse(const struct opt_row *rows, size_t n_rows, int argc, char **argv, struct opt_values *out,
               struct err *e);
@@ -70,10 +72,11 @@ void opt_fini(struct opt_values *v); /* a zeroed one is fine */
 
 /* Readers by row id. Asking for a row that is not in the table, or as another type, is a bug. */
 enum opt_source opt_source(const struct opt_values *v, int id);
-bool opt_given(const struct opt_values *v, int id);   /* on the command line or in the environment */
-bool opt_flag(const struct opt_values *v, int id);    /* false when there is no value */
-int64_t opt_int(const struct opt_values *v, int id);  /* 0 when there is no value */
-double opt_float(const struct opt_values *v, int id); /* 0 when there is no value */
+bool opt_given(const struct opt_values *v, int id);    /* on the command line or in the environment */
+bool opt_flag(const struct opt_values *v, int id);     /* false when there is no value */
+int64_t opt_int(const struct opt_values *v, int id);   /* 0 when there is no value */
+uint64_t opt_uint(const struct opt_values *v, int id); /* 0 when there is no value */
+double opt_float(const struct opt_values *v, int id);  /* 0 when there is no value */
 const char *opt_string(const struct opt_values *v,
                        int id);                       /* also a choice's text; NULL when there is no value */
 int opt_choice(const struct opt_values *v, int id);   /* index into .choices; -1 when there is no value */

@@ -131,3 +131,38 @@ size_t utf8_valid_prefix(const char *s, size_t n)
     }
     return n;
 }
+
+/* Characters that a terminal obeys instead of showing them, or shows as nothing. The joiners U+200C and
+ * U+200D stay: scripts and emoji are written with them. */
+static bool is_unprintable(uint32_t c)
+{
+    static const uint32_t range[][2] = {{0x00, 0x08},     {0x0b, 0x1f},     {0x7f, 0x9f},
+                                        {0x061c, 0x061c}, {0x180e, 0x180e}, {0x200b, 0x200b},
+                                        {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
+                                        {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+
+    for (size_t i = 0; i < sizeof(range) / sizeof(range[0]); i++)
+        if (c >= range[i][0] && c <= range[i][1])
+            return true;
+    return false;
+}
+
+size_t utf8_printable(char *s)
+{
+    size_t n = strlen(s), kept = 0;
+
+    for (size_t i = 0, len; i < n && !utf8_is_partial(s + i, n - i); i += len) {
+        size_t same;
+        bool good;
+
+        len = utf8_sequence(s + i, n - i, &good);
+        if (good && !is_unprintable(utf8_decode(s + i, &same))) {
+            memmove(s + kept, s + i, len);
+            kept += len;
+        } else {
+            s[kept++] = '?';
+        }
+    }
+    s[kept] = 0;
+    return kept;
+}

@@ -19,6 +19,12 @@ size_t utf8_encode(uint32_t c, char *out);
 /* Offset of the first byte that is not part of a good character, or N when all is well. */
 size_t utf8_valid_prefix(const char *s, size_t n);
 
+/* Makes S, which may hold what strangers wrote, fit to be shown: control characters of both kinds (newline
+ * and tab stay), what turns the direction of writing, other format characters that are not seen, and bytes
+ * that are no UTF-8 become '?', one for each; a character that is cut off at the end goes. Returns the new
+ * length, which is never larger. */
+size_t utf8_printable(char *s);
+
 /* True when S (N > 0 bytes) is the beginning of a character that more bytes could complete. */
 bool utf8_is_partial(const char *s, size_t n);
 

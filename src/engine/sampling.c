@@ -102,8 +102,8 @@ bool sampling_is_greedy(const struct sampling *s)
 bool sampling_has_id(const int32_t *ids, size_t n, int32_t id)
 {
     for (size_t i = 0; i < n; i++)
-        if (ids[i] >= id)
-            return ids[i] == id;
+        if (ids[i] == id)
+            return true;
     return false;
 }
 

@@ -83,7 +83,7 @@ struct sampling {
     size_t n_biases;
     struct sampling_str *stop; /* [n_stops] */
     size_t n_stops;
-    int32_t *stop_token; /* [n_stop_tokens] ascending and distinct */
+    int32_t *stop_token; /* [n_stop_tokens] */
     size_t n_stop_tokens;
     int32_t *eos; /* [n_eos] ascending and distinct */
     size_t n_eos;
@@ -131,7 +131,7 @@ bool sampling_is_greedy(const struct sampling *s);
  * extended so. */
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e);
 
-/* True when ID is in the ascending list of N. */
+/* True when ID is in the list of N, in whatever order. */
 bool sampling_has_id(const int32_t *ids, size_t n, int32_t id);
 
 #endif

@@ -2,7 +2,6 @@
 """output.py - standard output that fails, is closed or is not read any more: no result is lost silently."""
 import os
 import subprocess
-import sys
 import time
 
 from _cli import DEMO, GALLOP, ROOT, call, check, expect, run_all

@@ -160,7 +160,7 @@ def caches_differ_in_nothing_but_place():
     check(call("run", "-m", DEMO, "--kv-cache-type", "heap", "x").returncode == 2, "an unknown cache")
     check(call("run", "-m", DEMO, "--block-size", 8, "x").returncode == 2, "a block out of range")
     r = call("run", "-m", DEMO, "--block-size", 48, "x")
-    check(r.returncode == 1 and b"48" in r.stderr, "a block that is no power of two")
+    check(r.returncode == 2 and b"48" in r.stderr, "a block that is no power of two")
 
 
 def sparse_caches_are_never_silent():
@@ -175,7 +175,7 @@ def sparse_caches_are_never_silent():
     check(r.stdout != want.stdout and r.stderr == b"", "from the environment")
     for spec in ("", "4", "sink=4", "sink=4,window=0", "sink=-1,window=8", "window=8", "sink=4,window=8,"):
         r = run("--kv-sparse", spec)
-        check(r.returncode == 1 and b"sink=N,window=N" in r.stderr and r.stderr.count(b"\n") == 1, f"spec {spec!r}")
+        check(r.returncode == 2 and b"sink=N,window=N" in r.stderr and r.stderr.count(b"\n") == 1, f"spec {spec!r}")
     kv = lines(call("inspect", "-m", DEMO, "--json", "--kv-sparse", "sink=4,window=256"))[0]["kv"]
     check(kv["sparse"] == {"sink": 4, "window": 256}, "inspect tells it")
     check(kv["bytes_32k"] == 260 * kv["bytes_per_token"], "bytes of 32k")

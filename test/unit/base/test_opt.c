@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/opt.h"
 
-enum { MODEL, TOKENS, TEMPERATURE, TOP_P, DTYPE, STOP, STOP_TOKEN, GREEDY, JSON, SEED };
+enum { MODEL, TOKENS, TEMPERATURE, TOP_P, DTYPE, STOP, STOP_TOKEN, GREEDY, JSON, SEED, OFFSET };
 
 static const struct opt_row rows[] = {
     {.id = MODEL,
@@ -62,7 +62,8 @@ static const struct opt_row rows[] = {
      .env = "GALLOP_TEST_GREEDY",
      .help = "the likeliest token"},
     {.id = JSON, .name = "json", .brief = 'j', .type = OPT_FLAG, .help = "machine-readable output"},
-    {.id = SEED, .name = "seed", .type = OPT_INT, .help = "of the random numbers"},
+    {.id = SEED, .name = "seed", .type = OPT_UINT, .help = "of the random numbers"},
+    {.id = OFFSET, .name = "offset", .type = OPT_INT, .help = "anything"},
 };
 enum { N_ROWS = sizeof(rows) / sizeof(*rows) };
 
@@ -112,7 +113,7 @@ static void without_arguments_defaults_hold(void **state)
     assert_int_equal(opt_source(&v, MODEL), OPT_NONE);
     assert_int_equal(opt_count(&v, STOP), 0);
     assert_false(opt_flag(&v, GREEDY));
-    assert_true(opt_float(&v, TOP_P) == 0 && opt_int(&v, SEED) == 0);
+    assert_true(opt_float(&v, TOP_P) == 0 && opt_uint(&v, SEED) == 0);
     assert_int_equal(v.n_args, 0);
 }
 
@@ -146,8 +147,26 @@ static void positional_arguments_keep_their_order_and_a_double_dash_ends_options
 static void a_negative_number_is_a_value_and_not_an_option(void **state)
 {
     (void)state;
-    assert_int_equal(PARSE("--seed", "-9223372036854775808"), 0);
-    assert_true(opt_int(&v, SEED) == INT64_MIN);
+    assert_int_equal(PARSE("--offset", "-9223372036854775808"), 0);
+    assert_true(opt_int(&v, OFFSET) == INT64_MIN);
+}
+
+static void an_unsigned_number_has_all_its_64_bits(void **state)
+{
+    static char *const bad[] = {"-1", " -1", "18446744073709551616", "1.5", "0x10", ""};
+
+    (void)state;
+    assert_int_equal(PARSE("--seed", "0"), 0);
+    assert_true(opt_given(&v, SEED) && opt_uint(&v, SEED) == 0);
+    assert_int_equal(PARSE("--seed", "9223372036854775808"), 0);
+    assert_true(opt_uint(&v, SEED) == UINT64_C(9223372036854775808));
+    assert_int_equal(PARSE("--seed", "18446744073709551615"), 0);
+    assert_true(opt_uint(&v, SEED) == UINT64_MAX);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(PARSE("--seed", bad[i]), ERR_USAGE);
+        assert_non_null(strstr(e.msg, "--seed"));
+        assert_non_null(strstr(e.msg, "18446744073709551615"));
+    }
 }
 
 static void repeated_options_collect_and_others_take_the_last(void **state)
@@ -189,7 +208,7 @@ static void the_environment_comes_second(void **state)
 
 #define REFUSED(sentence, ...)                           \
     do {                                                 \
-        assert_int_equal(PARSE(__VA_ARGS__), ERR_INPUT); \
+        assert_int_equal(PARSE(__VA_ARGS__), ERR_USAGE); \
         assert_string_equal(e.msg, sentence);            \
     } while (0)
 
@@ -201,7 +220,8 @@ static void bad_values_are_named_with_what_was_expected(void **state)
     REFUSED("--max-new-tokens: found '-1', expected a whole number in [0,1000000]", "-n", "-1");
     REFUSED("--max-new-tokens: found '5.5', expected a whole number in [0,1000000]", "-n", "5.5");
     REFUSED("--max-new-tokens: found '', expected a whole number in [0,1000000]", "--max-new-tokens=");
-    REFUSED("--seed: found '9223372036854775808', expected a whole number", "--seed", "9223372036854775808");
+    REFUSED("--seed: found '18446744073709551616', expected a whole number from 0 to 18446744073709551615",
+            "--seed", "18446744073709551616");
     REFUSED("--top-p: found '0', expected a number in (0,1]", "--top-p", "0");
     REFUSED("--top-p: found '1.01', expected a number in (0,1]", "--top-p", "1.01");
     REFUSED("--temperature: found 'inf', expected a number in [0,inf)", "--temperature", "inf");
@@ -242,7 +262,7 @@ static void ambiguous_missing_and_superfluous_values_are_named(void **state)
 static void one_parse_does_not_disturb_the_next(void **state)
 {
     (void)state;
-    assert_int_equal(PARSE("-j", "-x", "-n"), ERR_INPUT); /* leaves getopt in the middle */
+    assert_int_equal(PARSE("-j", "-x", "-n"), ERR_USAGE); /* leaves getopt in the middle */
     assert_int_equal(PARSE("a", "-n", "4", "b"), 0);
     assert_int_equal(v.n_args, 2);
     assert_int_equal(opt_int(&v, TOKENS), 4);
@@ -394,6 +414,7 @@ int main(void)
         TEST(every_way_of_writing_an_option_is_read),
         TEST(positional_arguments_keep_their_order_and_a_double_dash_ends_options),
         TEST(a_negative_number_is_a_value_and_not_an_option),
+        TEST(an_unsigned_number_has_all_its_64_bits),
         TEST(repeated_options_collect_and_others_take_the_last),
         TEST(the_environment_comes_second),
         TEST(bad_values_are_named_with_what_was_expected),

@@ -148,6 +148,36 @@ static void a_part_that_nothing_can_complete_is_not_partial(void **state)
     assert_false(utf8_is_partial("\xc3\xa9\xc3", 3)); /* the first character is whole */
 }
 
+/* What utf8_printable() makes of TEXT. */
+static const char *shown(const char *text)
+{
+    static char s[64];
+    size_t n;
+
+    strcpy(s, text);
+    n = utf8_printable(s);
+    assert_int_equal(n, strlen(s));
+    return s;
+}
+
+static void what_a_terminal_would_obey_is_not_shown(void **state)
+{
+    (void)state;
+    assert_string_equal(shown(""), "");
+    assert_string_equal(shown("a\tb\nc d~"), "a\tb\nc d~");
+    assert_string_equal(shown("\x1b[2J\x07\x7f\r"), "?[2J???");
+    assert_string_equal(shown("\xc2\x80|\xc2\x9b"
+                              "31m|\xc2\x9f|\xc2\xa0"),
+                        "?|?31m|?|\xc2\xa0"); /* C1 */
+    assert_string_equal(shown("\x9b"
+                              "31m\xff."),
+                        "?31m?."); /* the same as bare bytes */
+    assert_string_equal(shown("x\xe2\x80\xaey\xe2\x81\xa6z\xef\xbb\xbf."), "x?y?z?."); /* directions, BOM */
+    assert_string_equal(shown("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb \xe4\xb8\xad \xc3\xa9"),
+                        "\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb \xe4\xb8\xad \xc3\xa9");
+    assert_string_equal(shown("cut \xe4\xb8"), "cut ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +187,7 @@ int main(void)
         cmocka_unit_test(ill_formed_parts_are_as_long_as_unicode_says),
         cmocka_unit_test(the_first_bad_byte_is_found_wherever_it_stands),
         cmocka_unit_test(a_part_that_nothing_can_complete_is_not_partial),
+        cmocka_unit_test(what_a_terminal_would_obey_is_not_shown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
