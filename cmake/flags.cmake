@@ -16,6 +16,9 @@ target_compile_definitions(gallop_flags INTERFACE _GNU_SOURCE GALLOP_VERSION="${
 target_compile_options(gallop_flags INTERFACE
     -fvisibility=hidden -ffp-contract=off -fno-math-errno -fno-trapping-math
     -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla)
+if(GALLOP_TESTS_SHARED)
+    target_compile_options(gallop_flags INTERFACE -fvisibility=default -fno-semantic-interposition)
+endif()
 if(GALLOP_WERROR)
     target_compile_options(gallop_flags INTERFACE -Werror)
 endif()
