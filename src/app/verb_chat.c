@@ -1,11 +1,14 @@
 /* verb_chat.c - `gallop chat`: a conversation in the terminal. Ctrl-C stops the answer, not the program;
  * Ctrl-D or /quit ends.
  *
- * Each turn renders the whole conversation with the model's own template. Line editing and history by
- * libedit, on a terminal only; otherwise lines are read from standard input, so that a conversation can be
- * piped in.
+ * Each turn renders the whole conversation with the model's own template. A turn that fails, or is stopped before
+ * a word of its answer, leaves the conversation as it was. Line editing and history by libedit, on a terminal
+ * only; otherwise lines are read from standard input, so that a conversation can be piped in.
  */
+#include <errno.h>
 #include <histedit.h>
+#include <locale.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +16,10 @@
 #include <unistd.h>
 
 #include "app/common.h"
+#include "app/out.h"
 #include "app/verbs.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "ckpt/source.h"
 
 enum { CHAT_SYSTEM = COMMON_OWN };
@@ -30,38 +35,65 @@ static const struct opt_row rows[] = {
     COMMON_OUTPUT_ROWS,
 };
 
-static struct gallop *volatile interrupted_engine; /* for the signal handler only */
+enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
+
+static struct gallop *volatile answering; /* for the signal handler only */
+static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int sig)
 {
     (void)sig;
-    if (interrupted_engine)
-        gallop_cancel(interrupted_engine, 0);
+    interrupted = 1;
+    if (answering)
+        gallop_cancel(answering, 0);
 }
+
+/* What was typed and the editor has not taken yet: during an answer, too. */
+struct keys {
+    struct buf typed;
+    size_t at;     /* of typed: taken */
+    bool replaced; /* something in the line was not UTF-8, and U+FFFD stands for it */
+};
 
 struct talk {
     struct gallop *g;
     struct chat *chat;
     json_t *messages;
     struct sampling sampling;
-    const char *system;
-    EditLine *el; /* NULL: not a terminal */
+    struct buf system; /* empty: none */
+    size_t line;       /* lines read */
+    bool faults;       /* something could not be answered */
+    EditLine *el;      /* NULL: not a terminal */
     History *history;
+    struct keys keys;
 };
 
-static const char help_text[] = "/help     this list\n"
-                                "/new      begin a new conversation\n"
-                                "/system T begin a new conversation with the system message T\n"
-                                "/stats    what the engine did so far\n"
-                                "/quit     leave (Ctrl-D does too); Ctrl-C stops an answer\n";
+static const char help_text[] =
+    "/help     this list\n"
+    "/new      begin a new conversation; the system message stays\n"
+    "/system T begin a new conversation with the system message T; without T, with none\n"
+    "/stats    what the engine did so far\n"
+    "/quit     leave; Ctrl-D does too\n"
+    "//text    send /text: a message that begins with a slash\n"
+    "Ctrl-C stops an answer. What was shown of it stays in the conversation; before its first word, your message\n"
+    "is taken back as if it had not been sent. So is one that cannot be answered. The arrow up brings lines back.\n";
+
+/* ---- the conversation ---- */
+
+static int add_message(struct talk *t, const char *role, const char *text, size_t len, struct err *e)
+{
+    json_t *m = json_pack("{s:s,s:s%}", "role", role, "content", text, len);
+
+    return m && json_array_append_new(t->messages, m) == 0 ? 0 : err_nomem(e, "the conversation");
+}
 
 static int start(struct talk *t, struct err *e)
 {
     json_decref(t->messages);
     t->messages = json_array();
-    if (t->messages && t->system)
-        json_array_append_new(t->messages, json_pack("{s:s,s:s}", "role", "system", "content", t->system));
-    return t->messages ? 0 : err_nomem(e, "the conversation");
+    if (!t->messages || t->system.oom)
+        return err_nomem(e, "the conversation");
+    return t->system.len ? add_message(t, "system", t->system.data, t->system.len, e) : 0;
 }
 
 /* The conversation so far as a prompt; submits it. */
@@ -86,68 +118,157 @@ static int submit(struct talk *t, struct err *e)
     return rc;
 }
 
-/* Prints the answer as it comes and adds it to the conversation. */
-static int answer(struct talk *t, struct err *e)
+/* What is there to be read, at least one byte: waits. 0: no more; -1: Ctrl-C. */
+static int read_typed(struct keys *k)
+{
+    char some[4096];
+    ssize_t n;
+
+    if (k->at == k->typed.len) {
+        buf_clear(&k->typed);
+        k->at = 0;
+    }
+    do
+        n = read(STDIN_FILENO, some, sizeof(some));
+    while (n < 0 && errno == EINTR && !interrupted);
+    if (n > 0)
+        buf_add(&k->typed, some, (size_t)n);
+    return k->typed.oom ? 0 : n > 0 ? 1 : (int)n;
+}
+
+/* What is typed during an answer is for the next prompt: it is taken out of the terminal's queue, in which Ctrl-C
+ * would wait behind it. */
+static void type_ahead(struct talk *t)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    if (t->el && poll(&p, 1, 0) > 0 && (p.revents & POLLIN))
+        read_typed(&t->keys);
+}
+
+/* The answer's text as it comes, shown and in TEXT. *STOPPED: by Ctrl-C. */
+static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct err *e)
 {
     struct gallop_event ev;
+    int rc = 0;
+
+    while (rc == 0 && gallop_next(t->g, &ev)) {
+        if (ev.type == GALLOP_TEXT) {
+            buf_add(text, ev.text, ev.text_len);
+            out_bytes(ev.text, ev.text_len);
+        } else if (ev.type == GALLOP_FINISHED) {
+            *stopped = ev.finish == GALLOP_FINISH_CANCELLED;
+            if (ev.finish == GALLOP_FINISH_ERROR)
+                rc = err_set(e, ERR_INPUT, "%s", ev.error);
+            else if (*stopped)
+                out_text(text->len ? " [stopped]" : "[stopped; your message is taken back]");
+            else if (ev.context_full)
+                out_text(" [the context is full: /new begins another conversation]");
+        }
+        type_ahead(t);
+        rc = rc ? rc : out_flush(e);
+    }
+    out_text("\n");
+    return rc || !text->oom ? rc : err_nomem(e, "the answer");
+}
+
+/* Sends a message and shows the answer. Without one, the conversation is what it was before. */
+static int turn(struct talk *t, const char *message, size_t len, struct err *e)
+{
+    size_t before = json_array_size(t->messages);
+    bool stopped = false;
     struct buf text;
     int rc;
 
     buf_init(&text, MEM_APP);
-    if ((rc = submit(t, e)) == 0) {
-        interrupted_engine = t->g;
-        while (gallop_next(t->g, &ev)) {
-            if (ev.type == GALLOP_TEXT) {
-                buf_add(&text, ev.text, ev.text_len);
-                fwrite(ev.text, 1, ev.text_len, stdout);
-                fflush(stdout);
-            } else if (ev.type == GALLOP_FINISHED) {
-                if (ev.finish == GALLOP_FINISH_CANCELLED)
-                    fputs(" [stopped]", stdout);
-                else if (ev.context_full)
-                    fputs(" [the context is full: /new begins another conversation]", stdout);
-                else if (ev.finish == GALLOP_FINISH_ERROR)
-                    rc = err_set(e, ERR_INPUT, "%s", ev.error);
-            }
-        }
-        interrupted_engine = NULL;
-        fputc('\n', stdout);
-        json_array_append_new(t->messages, json_pack("{s:s,s:s%}", "role", "assistant", "content",
-                                                     text.data ? text.data : "", text.len));
+    interrupted = 0;
+    if ((rc = add_message(t, "user", message, len, e)) == 0 && (rc = submit(t, e)) == 0) {
+        answering = t->g;
+        if (interrupted) /* before the handler knew whom to stop */
+            gallop_cancel(t->g, 0);
+        rc = take_answer(t, &text, &stopped, e);
+        answering = NULL;
+        if (rc == 0 && (text.len || !stopped))
+            rc = add_message(t, "assistant", text.data ? text.data : "", text.len, e);
     }
+    if (rc || (stopped && !text.len))
+        while (json_array_size(t->messages) > before)
+            json_array_remove(t->messages, json_array_size(t->messages) - 1);
     buf_fini(&text);
     return rc;
 }
+
+/* ---- lines ---- */
 
 static void print_stats(const struct talk *t)
 {
     struct gallop_stats s;
 
     gallop_stats(t->g, &s);
-    printf("%llu prompt tokens and %llu answer tokens in %llu steps; weights %.1f MiB, KV cache %.1f MiB\n",
-           (unsigned long long)s.n_prompt_tokens, (unsigned long long)s.n_output_tokens,
-           (unsigned long long)s.n_steps, (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
+    out_fmt("%llu prompt tokens and %llu answer tokens in %llu steps; weights %.1f MiB, KV cache %.1f MiB\n",
+            (unsigned long long)s.n_prompt_tokens, (unsigned long long)s.n_output_tokens,
+            (unsigned long long)s.n_steps, (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
 }
 
-/* A line that begins with a slash. False: leave. */
-static bool command(struct talk *t, char *line, struct err *e)
+/* A line that begins with one slash. *LEAVE: the conversation is over. */
+static int command(struct talk *t, const char *line, bool *leave, struct err *e)
 {
-    if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0)
-        return false;
-    if (strcmp(line, "/new") == 0) {
-        start(t, e);
-    } else if (strncmp(line, "/system ", 8) == 0) {
-        t->system = NULL;
-        start(t, e);
-        json_array_append_new(t->messages, json_pack("{s:s,s:s}", "role", "system", "content", line + 8));
+    if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0) {
+        *leave = true;
+    } else if (strcmp(line, "/new") == 0) {
+        return start(t, e);
+    } else if (strncmp(line, "/system", 7) == 0 && (line[7] == ' ' || line[7] == 0)) {
+        buf_clear(&t->system);
+        buf_str(&t->system, line + 7 + strspn(line + 7, " "));
+        return start(t, e);
     } else if (strcmp(line, "/stats") == 0) {
         print_stats(t);
+    } else if (strcmp(line, "/help") == 0) {
+        out_text(help_text);
     } else {
-        if (strcmp(line, "/help") != 0)
-            printf("there is no command %s\n", line);
-        fputs(help_text, stdout);
+        return err_set(e, ERR_INPUT,
+                       "there is no command %.*s, and nothing was sent; //... sends a message that begins "
+                       "with a slash, /help lists the commands",
+                       (int)strcspn(line, " \t") < 60 ? (int)strcspn(line, " \t") : 60, line);
     }
-    return true;
+    return 0;
+}
+
+/* Whether a line can be sent: it is whole, and it is UTF-8. */
+static int check_line(const struct talk *t, const struct buf *line, struct err *e)
+{
+    size_t good = utf8_valid_prefix(line->data, line->len);
+
+    if (line->oom)
+        return err_nomem(e, "a line");
+    if (line->len > LINE_MAX_BYTES)
+        return err_set(e, ERR_INPUT, "line %zu is longer than %d MiB, and was not sent", t->line,
+                       LINE_MAX_BYTES >> 20);
+    if (good < line->len)
+        return err_set(
+            e, ERR_INPUT,
+            "line %zu, byte %zu: 0x%02x begins no UTF-8 character; text has to be UTF-8, and the line was "
+            "not sent",
+            t->line, good + 1, (unsigned)(unsigned char)line->data[good]);
+    if (t->keys.replaced && strstr(line->data, "\xef\xbf\xbd"))
+        return err_set(e, ERR_INPUT,
+                       "what was typed is not UTF-8 where \xef\xbf\xbd stands, and was not sent");
+    return 0;
+}
+
+static int take_line(struct talk *t, const struct buf *line, bool *leave, struct err *e)
+{
+    int rc;
+
+    if (line->len == 0 && !line->oom)
+        return 0;
+    if ((rc = check_line(t, line, e)) != 0)
+        return rc;
+    if (line->data[0] != '/')
+        return turn(t, line->data, line->len, e);
+    if (line->data[1] == '/')
+        return turn(t, line->data + 1, line->len - 1, e);
+    return command(t, line->data, leave, e);
 }
 
 static char *prompt(EditLine *el)
@@ -158,46 +279,104 @@ static char *prompt(EditLine *el)
     return text;
 }
 
-/* The next line without its end, in OUT. False: no more. */
-static bool read_line(struct talk *t, struct buf *out)
+/* The next character for the editor. Its own way of reading drops what is not UTF-8 without a word. */
+static int read_key(EditLine *el, wchar_t *out)
+{
+    struct keys *k;
+    const char *s;
+    size_t n, len;
+    bool good;
+    int rc;
+
+    el_get(el, EL_CLIENTDATA, &k);
+    while ((n = k->typed.len - k->at) == 0 || utf8_is_partial(k->typed.data + k->at, n))
+        if ((rc = read_typed(k)) <= 0)
+            return rc;
+    s = k->typed.data + k->at;
+    len = utf8_sequence(s, n, &good);
+    k->at += len;
+    k->replaced |= !good;
+    *out = good ? (wchar_t)utf8_decode(s, &len) : 0xfffd;
+    return 1;
+}
+
+/* Between lines the terminal stays as the editor has it: no echo in answers, no end of lines at 4095 bytes. */
+static void hold_terminal(struct talk *t)
+{
+    el_set(t->el, EL_PREP_TERM, 1);
+}
+
+/* Puts a line where the arrow up finds it. */
+static void remember(struct talk *t, const char *line, size_t len)
+{
+    HistEvent he;
+
+    if (len && line[0] != '\n')
+        history(t->history, &he, H_ENTER, line);
+}
+
+/* A line of the terminal. False: no more. */
+static bool edit_line(struct talk *t, struct buf *out)
 {
     const char *line;
     int n = 0;
 
-    buf_clear(out);
-    if (!t->el) {
-        char piece[1024];
+    t->keys.replaced = false;
+    interrupted = 0;
+    line = el_gets(t->el, &n);
+    hold_terminal(t);
+    if (interrupted) { /* Ctrl-C at the prompt: an empty one, and what stood there is in the history */
+        const LineInfo *li = el_line(t->el);
 
-        while (fgets(piece, sizeof(piece), stdin)) {
-            n = 1;
-            buf_str(out, piece);
-            if (strchr(piece, '\n'))
-                break;
-        }
-    } else {
-        line = el_gets(t->el, &n);
-        if (line && n > 0) {
-            HistEvent he;
-
-            buf_add(out, line, (size_t)n);
-            if (n > 1)
-                history(t->history, &he, H_ENTER, line);
-        } else if (n < 0) { /* Ctrl-C at the prompt: a new line */
-            fputc('\n', stdout);
-            buf_char(out, '\n');
-            n = 1;
-        }
+        buf_add(out, li->buffer, (size_t)(li->lastchar - li->buffer));
+        remember(t, out->data ? out->data : "", out->len);
+        buf_clear(out);
+        out_text("\n");
+        return true;
     }
+    if (!line || n <= 0) {
+        out_text("\n");
+        return false;
+    }
+    buf_add(out, line, (size_t)n);
+    remember(t, line, (size_t)n);
+    return true;
+}
+
+/* A line of a pipe or file; of one that is too long, a byte more than is allowed. False: no more. */
+static bool plain_line(struct buf *out)
+{
+    bool some = false;
+    int c;
+
+    while ((c = getc_unlocked(stdin)) != EOF) {
+        some = true;
+        if (c == '\n')
+            break;
+        if (out->len <= LINE_MAX_BYTES)
+            buf_char(out, (char)c);
+    }
+    return some;
+}
+
+/* The next line without its end, in OUT. False: no more. */
+static bool read_line(struct talk *t, struct buf *out)
+{
+    buf_clear(out);
+    t->line++;
+    if (!(t->el ? edit_line(t, out) : plain_line(out)))
+        return false;
     while (out->len && (out->data[out->len - 1] == '\n' || out->data[out->len - 1] == '\r'))
         out->data[--out->len] = 0;
-    return n > 0;
+    return true;
 }
 
 static void open_editor(struct talk *t)
 {
     HistEvent he;
 
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+    /* libedit speaks in characters of the locale, models in UTF-8 */
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !setlocale(LC_CTYPE, "C.UTF-8"))
         return;
     t->el = el_init("gallop", stdin, stdout, stderr);
     t->history = history_init();
@@ -208,55 +387,60 @@ static void open_editor(struct talk *t)
     el_set(t->el, EL_EDITOR, "emacs");
     el_set(t->el, EL_HIST, history, t->history);
     el_set(t->el, EL_SIGNAL, 0);
+    el_set(t->el, EL_CLIENTDATA, &t->keys);
+    el_set(t->el, EL_GETCFN, read_key);
     el_source(t->el, NULL);
+    hold_terminal(t);
 }
 
-static int talk(struct talk *t, struct err *e)
+static void close_editor(struct talk *t)
 {
-    struct sigaction sa = {.sa_handler = on_interrupt};
-    struct buf line;
-    int rc = start(t, e), worst = 0;
-
-    sigaction(SIGINT, &sa, NULL); /* without SA_RESTART, so that a read at the prompt returns */
-    open_editor(t);
-    if (t->el)
-        fputs("Type a message; /help lists commands.\n", stdout);
-    buf_init(&line, MEM_APP);
-    while (rc == 0 && read_line(t, &line)) {
-        if (line.len == 0)
-            continue;
-        if (line.data[0] == '/') {
-            if (!command(t, line.data, e))
-                break;
-            continue;
-        }
-        json_array_append_new(t->messages,
-                              json_pack("{s:s%,s:s}", "content", line.data, line.len, "role", "user"));
-        if (answer(t, e) != 0) { /* said, and the conversation goes on without this message */
-            log_error("%s", e->msg);
-            json_array_remove(t->messages, json_array_size(t->messages) - 1);
-            worst = 1;
-        }
-    }
-    buf_fini(&line);
     if (t->history)
         history_end(t->history);
     if (t->el)
         el_end(t->el);
-    return rc ? rc : worst ? -1 : 0;
+}
+
+/* Line by line to the end. What fails is said, and the conversation goes on, as long as it can be shown. */
+static int talk(struct talk *t, bool quiet, struct err *e)
+{
+    struct sigaction sa = {.sa_handler = on_interrupt};
+    struct buf line;
+    bool leave = false;
+    int rc = start(t, e);
+
+    sigaction(SIGINT, &sa, NULL); /* without SA_RESTART, so that a read at the prompt returns */
+    open_editor(t);
+    if (t->el && !quiet)
+        out_text("Type a message; /help lists commands.\n");
+    buf_init(&line, MEM_APP);
+    while (rc == 0 && (rc = out_flush(e)) == 0 && !leave && read_line(t, &line)) {
+        struct err fault = {0};
+
+        if (take_line(t, &line, &leave, &fault) != 0 && out_flush(NULL) == 0) {
+            log_error("%s", fault.msg);
+            t->faults = true;
+        }
+    }
+    buf_fini(&line);
+    close_editor(t);
+    return rc ? rc : t->faults ? -1 : 0;
 }
 
 static int run(const struct opt_values *v, struct err *e)
 {
     struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
-    struct talk t = {.system = opt_string(v, CHAT_SYSTEM)};
+    const char *system = opt_given(v, CHAT_SYSTEM) ? opt_string(v, CHAT_SYSTEM) : "";
+    struct talk t = {.system.tag = MEM_APP, .keys.typed.tag = MEM_APP};
     char path[4096], err[GALLOP_ERR_SIZE];
     struct gallop_options o;
     struct arena a;
     int rc;
 
     arena_init(&a, MEM_APP);
-    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
+    buf_str(&t.system, system);
+    if ((rc = common_utf8("--system", system, strlen(system), e)) == 0 &&
+        (rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
         (rc = common_sampling(v, &t.sampling, &a, e)) == 0 && (rc = source_chat(&t.chat, o.model, e)) == 0) {
         o.max_num_seqs = 1;
         o.progress = common_progress;
@@ -269,9 +453,11 @@ static int run(const struct opt_values *v, struct err *e)
         if (rc == 0 && !gallop_llm(t.g)->tok)
             rc = err_set(e, ERR_INPUT, "%s", gallop_llm(t.g)->tok_missing.msg);
         if (rc == 0)
-            rc = talk(&t, e);
+            rc = talk(&t, opt_flag(v, OPT_QUIET), e);
     }
     json_decref(t.messages);
+    buf_fini(&t.system);
+    buf_fini(&t.keys.typed);
     gallop_close(t.g);
     chat_close(t.chat);
     arena_fini(&a);
@@ -286,9 +472,10 @@ int verb_chat(int argc, char **argv)
 
     if (rc >= 0)
         return rc;
-    rc = run(&v, &e);
-    if (rc > 0)
-        common_fail(&e);
+    if (v.n_args)
+        rc = common_usage("chat", "found \"%s\", expected options only; messages are typed", v.args[0]);
+    else if ((rc = run(&v, &e)) > 0)
+        rc = common_fail(&e);
     opt_fini(&v);
-    return rc ? 1 : 0;
+    return rc < 0 ? 1 : rc; /* -1: something was not answered, and that was said */
 }

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""chat.py - conversations through a pipe and in a terminal, with a template that insists on alternating turns and can be asked what
+it was given: a message SHOW makes it raise the conversation as JSON, LEN the length of the message, FAIL a refusal."""
+import errno
+import json
+import os
+import pty
+import select
+import shutil
+import struct
+import tempfile
+import termios
+import time
+
+from _cli import DEMO, GALLOP, call, check, expect, expect_error, run_all
+
+TEMPLATE = """{%- set last = messages[-1]['content'] %}
+{%- if last.startswith('SHOW') %}{{- raise_exception('history ' + messages | tojson) }}{%- endif %}
+{%- if last.startswith('LEN') %}{{- raise_exception('length ' ~ last | length) }}{%- endif %}
+{%- if last.startswith('FAIL') %}{{- raise_exception('refused') }}{%- endif %}
+{{- bos_token }}
+{%- set state = namespace(turn=0) %}
+{%- for message in messages %}
+    {%- if message['role'] != 'system' %}
+        {%- if (message['role'] == 'user') != (state.turn % 2 == 0) %}{{- raise_exception('roles have to alternate') }}{%- endif %}
+        {%- set state.turn = state.turn + 1 %}
+    {%- endif %}
+    {{- '<|' + message['role'] + '|>' + message['content'] | trim + eos_token }}
+{%- endfor %}
+{{- '<|assistant|>' }}"""
+FOLDER = tempfile.TemporaryDirectory()
+MODEL = os.path.join(FOLDER.name, "model")
+NAN = os.path.join(FOLDER.name, "nan")
+
+
+def _make_models():
+    """MODEL is the demo model with the template; NAN computes logits that are no numbers."""
+    for folder in (MODEL, NAN):
+        shutil.copytree(DEMO, folder)
+        with open(os.path.join(folder, "tokenizer_config.json")) as f:
+            config = json.load(f)
+        config["chat_template"] = TEMPLATE
+        with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
+            json.dump(config, f)
+    with open(os.path.join(NAN, "model.safetensors"), "r+b") as f:
+        n = struct.unpack("<Q", f.read(8))[0]
+        head = json.loads(f.read(n))
+        f.seek(8 + n + head["model.norm.weight"]["data_offsets"][0])
+        f.write(b"\x7f\x7f" * head["model.norm.weight"]["shape"][0])  # 3.4e38 in bf16: finite, what comes of it is not
+
+
+def _talk(text, *more, model=MODEL, n=3):
+    return call("chat", "-m", model, "--greedy", "-n", n, *more, stdin=text if isinstance(text, bytes) else text.encode())
+
+
+def _said(r):
+    return r.stderr.decode(errors="backslashreplace").splitlines()
+
+
+def _history(line):
+    """The (role, content) pairs that SHOW made the template raise, without the SHOW itself."""
+    at = line.find("history ")
+    if at < 0:
+        return line
+    return [(m["role"][0], m["content"]) for m in json.loads(line[at + 8:])[:-1]]
+
+
+def _answers(r):
+    return r.stdout.decode().splitlines()
+
+
+def a_turn_that_the_template_refuses_leaves_the_conversation_as_it_was():
+    r = _talk("one\nFAIL\nSHOW\ntwo\nSHOW\n")
+    first, second = _answers(r)
+    said = _said(r)
+    check(len(said) == 3 and "refused" in said[0], f"one sentence for each message that is not answered: {said}")
+    expect(_history(said[1]), [("u", "one"), ("a", first)], "the conversation after a refused message")
+    expect(_history(said[2]), [("u", "one"), ("a", first), ("u", "two"), ("a", second)], "the conversation after the next answer")
+    expect(r.returncode, 1, "status of a conversation with a message that was not answered")
+    expect(_talk("one\n").returncode, 0, "status of a conversation without")
+
+
+def a_message_that_is_too_long_leaves_the_conversation_as_it_was():
+    r = _talk("one\n" + "word " * 1100 + "\nSHOW\ntwo")
+    said, answers = _said(r), _answers(r)
+    expect((r.returncode, len(said), len(answers)), (1, 2, 2), f"status, sentences, answers: {said}")
+    check("1024" in said[0], f"the context is named: {said[0]}")
+    expect(_history(said[1]), [("u", "one"), ("a", answers[0])], "the conversation after a message longer than the context")
+
+
+def an_answer_that_fails_leaves_the_conversation_as_it_was():
+    r = _talk("one\nSHOW\ntwo\nSHOW\n", model=NAN)
+    said = _said(r)
+    expect((r.returncode, len(said)), (1, 4), f"status and sentences: {said}")
+    check("NaN" in said[0] and "NaN" in said[2], f"the answers fail, and not for two turns of the user: {said}")
+    expect([_history(said[1]), _history(said[3])], [[], []], "the conversation after an answer that failed")
+
+
+def two_slashes_send_one_and_unknown_commands_are_not_sent():
+    r = _talk("//etc/passwd is a file\n/etc/passwd is a file\nSHOW\n///\nSHOW\n")
+    said, answers = _said(r), _answers(r)
+    expect(len(said), 3, f"sentences: {said}")
+    check("/etc/passwd, and nothing was sent" in said[0], f"an unknown command is named: {said[0]}")
+    expect(_history(said[1]), [("u", "/etc/passwd is a file"), ("a", answers[0])], "the conversation after two slashes and an unknown command")
+    expect(_history(said[2])[2:], [("u", "//"), ("a", answers[1])], "three slashes send two")
+    for word in ("/newer", "/quitx", "/systemx y", "/", "/ new"):
+        r = _talk(word + "\nSHOW\n")
+        expect((r.returncode, len(_said(r)), _history(_said(r)[-1])), (1, 2, []), f"status, sentences, conversation after {word}")
+
+
+def commands_do_what_the_list_says():
+    r = _talk("/help\n")
+    check(all(x in r.stdout for x in (b"/new", b"/system", b"/stats", b"/quit", b"//text", b"Ctrl-C")), f"/help: {r.stdout}")
+    expect((r.returncode, r.stderr), (0, b""), "status and words of /help")
+    r = _talk("one\n/new\nSHOW\n/system Be brief.\nSHOW\n/new\nSHOW\n/system\nSHOW\n/quit\nFAIL\n", "--system", "Be kind.")
+    want = [[("s", "Be kind.")], [("s", "Be brief.")], [("s", "Be brief.")], []]
+    expect([_history(x) for x in _said(r)], want, "the conversation after /new, /system T, /new, /system, and nothing behind /quit")
+    r = _talk("one\n/stats\n/exit\nFAIL\n")
+    check(b" 3 answer tokens in " in r.stdout and r.returncode == 0, f"/stats and /exit: {r.stdout} {r.stderr}")
+
+
+def lines_end_in_any_way_and_empty_ones_are_nothing():
+    r = _talk(b"\n\r\none\r\n\n  two  words\nSHOW")
+    answers = _answers(r)
+    expect(_history(_said(r)[0]), [("u", "one"), ("a", answers[0]), ("u", "  two  words"), ("a", answers[1])], "line ends are no part of a message")
+    r = _talk(b"a\0b\nSHOW")
+    expect(_history(_said(r)[0])[0], ("u", "a\0b"), "a zero byte is part of a message")
+
+
+def what_is_not_utf_8_is_said_and_not_sent():
+    r = _talk(b"one\n\ncaf\xe9\nSHOW\n/system \xff\n/caf\xe9\n")
+    said = _said(r)
+    expect((r.returncode, len(said)), (1, 4), f"status and sentences: {said}")
+    check("line 3, byte 4: 0xe9" in said[0] and "UTF-8" in said[0], f"the place is named: {said[0]}")
+    expect(len(_history(said[1])), 2, "messages after a line that was not sent")
+    check("line 5, byte 9: 0xff" in said[2] and "line 6, byte 5" in said[3], f"in commands too: {said[2:]}")
+    expect_error(call("chat", "-m", MODEL, "--system", b"caf\xe9"), 1, "--system", "byte 4", "UTF-8")
+
+
+def a_line_without_end_is_not_kept_for_ever():
+    most = 16 << 20
+    r = _talk(b"LEN" + b"x" * (most - 3) + b"\n" + b"LEN" + b"x" * (most - 2) + b"\nLEN\n")
+    said = _said(r)
+    expect(len(said), 3, f"sentences: {[x[:200] for x in said]}")
+    check(f"length {most}" in said[0] and "line 2 is longer than 16 MiB" in said[1] and "length 3" in said[2], f"lengths: {said}")
+
+
+def wrong_usage_is_2():
+    expect_error(call("chat", "-m", MODEL, "hello"), 2, "hello")
+    expect_error(call("chat", "-m", MODEL, "--system"), 2, "--system")
+
+
+def an_output_that_is_lost_ends_the_conversation():
+    with open("/dev/full", "wb") as full:
+        r = call("chat", "-m", MODEL, "-n", 3, stdin=b"one\nFAIL\n" * 100, stdout=full)
+    expect((r.returncode, r.stderr), (1, b"gallop: standard output: No space left on device\n"), "a conversation to a full disk")
+    ours, theirs = os.pipe()
+    os.close(ours)
+    r = call("chat", "-m", MODEL, "-n", 3, stdin=b"one\nFAIL\n" * 100, stdout=theirs)
+    os.close(theirs)
+    expect((r.returncode, r.stderr), (1, b""), "a conversation into a pipe that nobody reads")
+
+
+# ---- in a terminal ----
+
+SLOW = ["--isa", "ref", "--threads", "1", "--ignore-eos", "-n", "900", "--min-new-tokens", "900"]
+
+
+class _Terminal:
+    def __init__(self, *more, model=MODEL):
+        self.shown = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(TERM="xterm", EDITRC="/dev/null")
+            os.execv(GALLOP, [GALLOP, "chat", "-m", model, "--greedy", *more])
+        self.wait(b"> ")
+
+    def read(self, n, what=b""):
+        """Reads until N bytes are shown that were not waited for, and WHAT is among them."""
+        end = time.monotonic() + 60
+        while (len(self.shown) < n or what not in self.shown) and time.monotonic() < end:
+            if select.select([self.fd], [], [], 0.1)[0]:
+                try:
+                    piece = os.read(self.fd, 65536)
+                except OSError as e:
+                    if e.errno != errno.EIO:
+                        raise
+                    piece = b""
+                if not piece:
+                    break
+                self.shown += piece
+
+    def wait(self, what):
+        """Reads until WHAT is shown; gives what stood in front of it, and forgets both."""
+        self.read(0, what)
+        check(what in self.shown, f"{what!r} does not come, but {self.shown[-300:]!r}")
+        before, _, self.shown = self.shown.partition(what)
+        return before
+
+    def type(self, text):
+        text = text.encode() if isinstance(text, str) else text
+        while text:
+            reads, writes, _ = select.select([self.fd], [self.fd], [], 10)
+            if reads:
+                self.shown += os.read(self.fd, 65536)
+            elif writes:
+                text = text[os.write(self.fd, text[:512]):]
+            else:
+                check(False, f"the terminal takes no more, {len(text)} bytes before the end")
+                break
+
+    def history(self):
+        self.type("SHOW\r")
+        self.wait(b"history ")
+        text = self.wait(b"\r\n").decode()
+        self.wait(b"> ")
+        return _history("history " + text)
+
+    def end(self):
+        self.type(b"\x04")
+        self.wait(b"\r\n")
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        local = termios.tcgetattr(self.fd)[3]
+        expect(local & (termios.ECHO | termios.ICANON), termios.ECHO | termios.ICANON, "echo and lines of the terminal it leaves")
+        os.close(self.fd)
+        return status
+
+
+def words_of_all_languages_can_be_typed():
+    t = _Terminal("-n", "3")
+    t.type("Caf\u00e9 \u4f60\u597d \U0001f600\r")
+    answer = t.wait(b"> ").decode().split("\r\n")[-2]
+    expect(t.history(), [("u", "Caf\u00e9 \u4f60\u597d \U0001f600"), ("a", answer)], "the conversation after words in other letters")
+    t.end()
+    t = _Terminal("-n", "3")
+    t.type("one\r")
+    t.wait(b"> ")
+    expect(t.end(), 0, "status of a conversation that Ctrl-D ends")
+
+
+def what_cannot_be_sent_comes_back_with_the_arrow_up():
+    t = _Terminal("-n", "3")
+    for line, word in (("/path is odd", b"there is no command /path"), ("FAIL here", b"refused"), (b"caf\xe9 au lait", b"not UTF-8")):
+        t.type(line)
+        t.type("\r")
+        t.wait(word)
+        t.wait(b"> ")
+        t.type("\x1b[A")
+        t.wait(b"caf\xef\xbf\xbd au lait" if isinstance(line, bytes) else line.encode())
+        t.type("\x15")  # Ctrl-U: the line away
+    t.type("half a li")
+    t.wait(b"half a li")
+    t.type("\x03")
+    t.wait(b"> ")
+    t.type("\x1b[A")
+    t.wait(b"half a li")
+    t.type("\x15")
+    expect(t.history(), [], "the conversation when nothing could be sent")
+    expect(t.end(), 1, "status after messages that were not answered")
+
+
+def a_mended_line_is_sent():
+    t = _Terminal("-n", "3")
+    t.type(b"caf\xe9\r")
+    t.wait(b"not UTF-8")
+    t.wait(b"> ")
+    t.type("\x1b[A\x7f\u00e9\r")  # up, one back, the right letter
+    t.wait(b"> ")
+    expect(t.history()[0], ("u", "caf\u00e9"), "the message after the odd byte was replaced")
+    t.type("/path\r")
+    t.wait(b"no command")
+    t.wait(b"> ")
+    t.type("\x1b[A\x01/\r")  # up, to the begin, a second slash
+    t.wait(b"> ")
+    expect(t.history()[2], ("u", "/path"), "the message after a slash was put in front")
+    t.end()
+
+
+def ctrl_c_keeps_what_was_shown_of_an_answer():
+    t = _Terminal(*SLOW)
+    t.type("one\r")
+    t.wait(b"one\r\n")
+    t.read(12)
+    t.type("\x03")
+    rest = t.wait(b" [stopped]")
+    t.wait(b"> ")
+    turns = t.history()
+    expect([x[0] for x in turns], ["u", "a"], "who spoke after an answer was stopped")
+    check(turns[1][1] and turns[1][1].encode().endswith(rest.replace(b"\r\n", b"\n")), f"what was shown is kept: {turns} and {rest}")
+    expect(t.end(), 1, "status (SHOW is refused)")
+
+
+def ctrl_c_before_the_first_word_takes_the_message_back():
+    eos = json.load(open(os.path.join(DEMO, "config.json")))["eos_token_id"]
+    t = _Terminal(*SLOW[:5], "-n", "900", "--logit-bias", f"{eos}=1000")  # end tokens only, which show nothing
+    t.type("one\r")
+    t.wait(b"one\r\n")
+    time.sleep(0.3)
+    t.type("\x03")
+    t.wait(b"taken back]")
+    t.wait(b"> ")
+    expect(t.history(), [], "the conversation after an answer that was stopped before its first word")
+    t.type("\x1b[A\x1b[A")
+    t.wait(b"one")
+    t.type("\x15")
+    t.end()
+
+
+def what_is_typed_during_an_answer_is_not_lost():
+    t = _Terminal(*SLOW)
+    t.type("one\r")
+    t.wait(b"one\r\n")
+    t.read(12)
+    t.type("LEN" + "y" * 6000)  # a terminal's own lines end at 4095
+    time.sleep(0.1)
+    t.type("\x03")
+    t.wait(b" [stopped]")
+    t.type("\r")
+    t.wait(b"length 6003")
+    t.wait(b"> ")
+    t.end()
+
+
+_make_models()
+run_all(list(globals().items()))
