@@ -57,9 +57,9 @@ struct gallop;
 
 /* NULL, 0 or -1 as gallop_options_init() sets it means the default in brackets. */
 struct gallop_options {
-    const char *model;          /* checkpoint folder or .gguf file; else org/name[@revision] on a hub */
-    const char *revision;       /* of a name on a hub: branch, tag or commit ["main"] */
-    const char *dtype;          /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
+    const char *model;    /* checkpoint folder or .gguf file; else org/name[@revision][:FILE.gguf] on a hub */
+    const char *revision; /* of a name on a hub: branch, tag or commit ["main"] */
+    const char *dtype;    /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
     const char *kv_cache_type;  /* "dynamic", "bmc", "slab_pool", "paged" ["slab_pool"] */
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8" ["auto": as dtype] */
     const char

@@ -66,8 +66,8 @@ enum common_opt {
      .type = OPT_STRING,                                                                                   \
      .arg = "MODEL",                                                                                       \
      .env = "GALLOP_MODEL",                                                                                \
-     .help = "checkpoint folder, .gguf file, or org/name[@revision] on the Hugging Face hub; without it, " \
-             "the bundled demo model"},                                                                    \
+     .help = "checkpoint folder, .gguf file, or org/name[@revision][:FILE.gguf] on the Hugging Face hub; " \
+             "without it, the bundled demo model"},                                                        \
         COMMON_REVISION_ROW,                                                                               \
         {.id = OPT_DTYPE,                                                                                  \
          .name = "dtype",                                                                                  \

@@ -28,7 +28,7 @@ static const struct opt_row rows[] = {
      .arg = "MODEL",
      .env = "GALLOP_MODEL",
      .help =
-         "checkpoint folder, .gguf file, or org/name[@revision] on the Hugging Face hub; default: the demo "
+         "checkpoint folder, .gguf file, or org/name[@revision][:FILE.gguf] on the Hugging Face hub; default: the demo "
          "model"},
     COMMON_REVISION_ROW,
     {.id = RENDER_MESSAGES,

@@ -28,8 +28,9 @@ static const struct opt_row rows[] = {
      .type = OPT_STRING,
      .arg = "PATH",
      .env = "GALLOP_MODEL",
-     .help = "checkpoint folder, .gguf file, org/name[@revision] on the Hugging Face hub, tokenizer.json, "
-             "sentencepiece .model or tiktoken file; default: the demo model"},
+     .help =
+         "checkpoint folder, .gguf file, org/name[@revision][:FILE.gguf] on the Hugging Face hub, tokenizer.json, "
+         "sentencepiece .model or tiktoken file; default: the demo model"},
     COMMON_REVISION_ROW,
     {.id = TOK_NO_SPECIAL,
      .name = "no-special",

@@ -32,14 +32,20 @@ static bool digits5(const char *s, int64_t *v)
     return true;
 }
 
-/* NO and COUNT of a name like x-00001-of-00002.gguf. */
-static bool split_name(const char *path, int64_t *no, int64_t *count)
+bool ggufset_split_name(const char *path, int64_t *no, int64_t *count)
 {
     size_t n = strlen(path);
     const char *t = path + n - TAIL;
 
     return n > TAIL && t[0] == '-' && digits5(t + 1, no) && strncmp(t + 6, "-of-", 4) == 0 &&
            digits5(t + 10, count) && strcmp(t + 15, ".gguf") == 0;
+}
+
+bool ggufset_part_name(char *out, size_t size, const char *path, size_t no, size_t count)
+{
+    int n = snprintf(out, size, "%.*s-%05zu-of-%05zu.gguf", (int)strlen(path) - TAIL, path, no, count);
+
+    return n > 0 && (size_t)n < size;
 }
 
 bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct err *e)
@@ -60,7 +66,7 @@ bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct er
     if (hfdir_has(path, "config.json") || hfdir_find(path, ".gguf", name, sizeof(name), &n, NULL) != 0 ||
         n == 0)
         return false;
-    if (n > 1 && !(split_name(name, &no, &count) && no == 1 && (size_t)count == n))
+    if (n > 1 && !(ggufset_split_name(name, &no, &count) && no == 1 && (size_t)count == n))
         *rc = err_set(e, ERR_INPUT,
                       "%s: there are %zu .gguf files in this folder; name the one that is meant", path, n);
     else
@@ -106,18 +112,17 @@ static bool reserve(struct ggufset *s, size_t n)
 static int open_split(struct ggufset *s, const char *path, size_t count, struct err *e)
 {
     char name[HFDIR_PATH_MAX];
-    size_t stem = strlen(path) - TAIL, n_tensors = 0;
+    size_t n_tensors = 0;
     int64_t stated;
     int rc;
 
     if (count == 0)
         return err_set(e, ERR_INPUT, "%s: a checkpoint of 0 files", path);
-    if (stem + TAIL >= sizeof(name))
-        return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", path, sizeof(name));
     if (!reserve(s, count))
         return err_nomem(e, path);
     for (size_t i = 0; i < count; i++) {
-        snprintf(name, sizeof(name), "%.*s-%05zu-of-%05zu.gguf", (int)stem, path, i + 1, count);
+        if (!ggufset_part_name(name, sizeof(name), path, i + 1, count))
+            return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", path, sizeof(name));
         if ((rc = open_part(s, i, name, e)) != 0 || (rc = check_part(s, i, count, e)) != 0)
             return rc;
         n_tensors += s->part[i].n_tensors;
@@ -136,7 +141,7 @@ static int open_files(struct ggufset *s, const char *path, struct err *e)
     int64_t no, count;
     int rc;
 
-    if (split_name(path, &no, &count))
+    if (ggufset_split_name(path, &no, &count))
         return open_split(s, path, (size_t)count, e);
     if (!reserve(s, 1))
         return err_nomem(e, path);

@@ -23,6 +23,12 @@ struct ggufset {
  * PATH is a folder that could mean several, ERR_OS, or 0. */
 bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct err *e);
 
+/* NO (from 1) and COUNT of a name like x-00001-of-00002.gguf; false of any other. */
+bool ggufset_split_name(const char *path, int64_t *no, int64_t *count);
+
+/* The name of file NO of COUNT to out[size], PATH being that of any of them. False if it does not fit. */
+bool ggufset_part_name(char *out, size_t size, const char *path, size_t no, size_t count);
+
 /* Opens PATH (ggufset_means() said yes) with all its files. On failure *S is closed. */
 int ggufset_open(struct ggufset *s, const char *path, struct err *e);
 

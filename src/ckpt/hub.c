@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "ckpt/ggufset.h"
 #include "ckpt/hfdir.h"
 #include "ckpt/hubget.h"
 #include "ckpt/hublist.h"
@@ -62,6 +63,52 @@ static int check_whole(const char *dir, enum hub_want want, bool all, struct err
     return rc;
 }
 
+/* What REPO's GGUF files are called, for somebody who named none. */
+static int say_ggufs(const struct hublist *l, const char *repo, const char *why, struct err *e)
+{
+    char all[600];
+    size_t at = 0;
+    const char *first = hublist_next_gguf(l, &at);
+
+    if (!first)
+        return err_set(e, ERR_UNSUPPORTED, "%s", why);
+    return err_set(e, ERR_UNSUPPORTED, "%s; it holds GGUF files, of which one is named as in %s:%s: %s", why,
+                   repo, first, hublist_ggufs(l, all, sizeof(all)));
+}
+
+/* DIR becomes the path of the GGUF file that ID names, in it. */
+static int enter_gguf(char *dir, size_t size, const char *name, struct err *e)
+{
+    size_t n = strlen(dir);
+
+    if ((size_t)snprintf(dir + n, size - n, "/%s", name) >= size - n)
+        return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", dir, size);
+    return 0;
+}
+
+static int gguf_from_cache(const struct hubid *id, char *dir, size_t size, struct err *e)
+{
+    char part[HUBID_FILE_MAX];
+    int64_t no, count = 1;
+    const char *name;
+    struct hublist l;
+    int rc = hublist_read_folder(&l, dir, e);
+
+    if (rc)
+        return rc;
+    if ((rc = hublist_gguf(&l, id->file, &name, e)) != 0)
+        err_prefix(e, "the cache %s", dir);
+    else if (ggufset_split_name(name, &no, &count))
+        for (int64_t i = 1; i <= count && rc == 0; i++)
+            if (!ggufset_part_name(part, sizeof(part), name, (size_t)i, (size_t)count) ||
+                !hfdir_has(dir, part))
+                rc = err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, part);
+    if (rc == 0)
+        rc = enter_gguf(dir, size, name, e);
+    hublist_close(&l);
+    return rc;
+}
+
 /* The snapshot that the cache knows for the revision, if it is whole. */
 static int from_cache(const struct hubget *g, enum hub_want want, bool all, char *out, size_t size,
                       struct err *e)
@@ -73,7 +120,9 @@ static int from_cache(const struct hubget *g, enum hub_want want, bool all, char
         return err_set(e, ERR_INPUT, "the cache %s does not know revision %s", g->cache.repo,
                        g->id->revision);
     rc = hubcache_snapshot(&g->cache, commit, false, out, size, e);
-    return rc ? rc : check_whole(out, want, all, e);
+    if (rc)
+        return rc;
+    return g->id->file[0] ? gguf_from_cache(g->id, out, size, e) : check_whole(out, want, all, e);
 }
 
 /* ---- what the hub holds ---- */
@@ -121,6 +170,15 @@ static int ask_list(struct hubget *g, struct hublist *l, bool *passes, struct er
     return rc;
 }
 
+static bool has_texts(const struct hublist *l)
+{
+    size_t i = 0;
+
+    while (i < l->n && !hublist_is_text(l->name[i]))
+        i++;
+    return i < l->n;
+}
+
 static int fetch_texts(struct hubget *g, const struct hublist *l, struct err *e)
 {
     int rc = 0;
@@ -157,12 +215,32 @@ static int fetch_weights(struct hubget *g, const struct hublist *l, const char *
     int rc;
 
     if (!weights)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "among the %zu files of the repository there is neither model.safetensors nor "
-                       "pytorch_model.bin",
-                       l->n);
+        return say_ggufs(l, g->id->repo,
+                         "the repository holds neither model.safetensors nor pytorch_model.bin", e);
     rc = hubget_file(g, weights, e);
     return rc || !is_index ? rc : fetch_shards(g, l, dir, weights, e);
+}
+
+/* The GGUF file that was named, with its fellows; DIR becomes its path. */
+static int fetch_gguf(struct hubget *g, const struct hublist *l, char *dir, size_t size, struct err *e)
+{
+    char part[HUBID_FILE_MAX];
+    int64_t no, count = 1;
+    const char *name;
+    int rc = hublist_gguf(l, g->id->file, &name, e);
+
+    if (rc)
+        return rc;
+    if (!ggufset_split_name(name, &no, &count))
+        rc = hubget_file(g, name, e);
+    else
+        for (int64_t i = 1; i <= count && rc == 0; i++)
+            if (ggufset_part_name(part, sizeof(part), name, (size_t)i, (size_t)count) && hublist_has(l, part))
+                rc = hubget_file(g, part, e);
+            else
+                rc = err_set(e, ERR_INPUT, "%s has %lld files, but the repository does not hold %s", name,
+                             (long long)count, part);
+    return rc ? rc : enter_gguf(dir, size, name, e);
 }
 
 static int fetch_all(struct hubget *g, const struct hublist *l, const struct hub_options *o, const char *dir,
@@ -171,7 +249,9 @@ static int fetch_all(struct hubget *g, const struct hublist *l, const struct hub
     int rc;
 
     if (o->want == HUB_MODEL && !hublist_has(l, "config.json"))
-        return err_set(e, ERR_UNSUPPORTED, "the repository holds no config.json");
+        return say_ggufs(l, g->id->repo, "the repository holds no config.json", e);
+    if (o->want == HUB_TEXT && !has_texts(l))
+        return say_ggufs(l, g->id->repo, "the repository holds no tokenizer and no chat template", e);
     if (hublist_has(l, "config.json") && (rc = hubget_file(g, "config.json", e)) != 0)
         return rc;
     if (o->want == HUB_MODEL && o->check && (rc = o->check(o->check_ctx, dir, e)) != 0)
@@ -204,7 +284,7 @@ static int from_hub(struct hubget *g, const struct hub_options *o, char *out, si
                  l.n_refused == 1 ? "is" : "are");
     memcpy(g->commit, l.commit, sizeof(g->commit));
     if ((rc = hubcache_snapshot(&g->cache, g->commit, false, out, size, e)) == 0 &&
-        (rc = fetch_all(g, &l, o, out, e)) == 0 &&
+        (rc = g->id->file[0] ? fetch_gguf(g, &l, out, size, e) : fetch_all(g, &l, o, out, e)) == 0 &&
         hubcache_set_commit(&g->cache, g->id->revision, g->commit, &why) != 0)
         log_info("%s", why.msg); /* a cache that cannot be written serves all the same */
     hublist_close(&l);

@@ -1,4 +1,4 @@
-/* hub.h - a name on a Hugging Face hub becomes a folder on this machine.
+/* hub.h - a name on a Hugging Face hub becomes a folder on this machine, or a GGUF file in it.
  *
  * The folder is a snapshot in Hugging Face's own cache (hubcache.h): what huggingface_hub has downloaded is
  * used, and it uses what is downloaded here. Only the files a model is made of are fetched, weights last, as
@@ -32,9 +32,9 @@ struct hub_options {
     void *check_ctx, *progress_ctx;
 };
 
-/* Writes the folder of ID to out[size], after fetching what is missing of it. What the HF_* variables say
- * holds (hubenv.h). With HF_HUB_OFFLINE, and with a warning where the hub cannot be asked, the cache alone
- * answers, if it holds the whole model. */
+/* Writes the folder of ID to out[size], or the path of the GGUF file that ID names, after fetching what is
+ * missing of it. What the HF_* variables say holds (hubenv.h). With HF_HUB_OFFLINE, and with a warning where
+ * the hub cannot be asked, the cache alone answers, if it holds the whole model. */
 int hub_fetch(char *out, size_t size, const struct hubid *id, const struct hub_options *o, struct err *e);
 
 #endif

@@ -76,6 +76,12 @@ int hubcache_snapshot(const struct hubcache *c, const char *commit, bool make, c
     return rc || !make ? rc : make_folders(out, true, e);
 }
 
+int hubcache_file(const struct hubcache *c, const char *commit, const char *file, char *out, size_t size,
+                  struct err *e)
+{
+    return put_path(out, size, e, "%s/snapshots/%s/%s", c->repo, commit, file);
+}
+
 int hubcache_blob(const struct hubcache *c, const char *etag, bool incomplete, char *out, struct err *e)
 {
     int rc =
@@ -158,14 +164,15 @@ int hubcache_link(const struct hubcache *c, const char *commit, const char *file
                   struct err *e)
 {
     char path[HUBCACHE_PATH_MAX], temp[HUBCACHE_PATH_MAX], target[HUBCACHE_ETAG_MAX + 16];
+    const char *up = strchr(file, '/') ? "../" : "";
     char blob[HUBCACHE_PATH_MAX];
-    int rc = put_path(path, sizeof(path), e, "%s/snapshots/%s/%s", c->repo, commit, file);
+    int rc = hubcache_file(c, commit, file, path, sizeof(path), e);
 
     if (rc == 0)
         rc = put_path(temp, sizeof(temp), e, "%s/snapshots/%s/.%ld.tmp", c->repo, commit, (long)getpid());
     if (rc || (rc = make_folders(path, false, e)) != 0)
         return rc;
-    snprintf(target, sizeof(target), "../../blobs/%s", etag);
+    snprintf(target, sizeof(target), "%s../../blobs/%s", up, etag);
     unlink(temp);
     if (symlink(target, temp) == 0) {
         if (rename(temp, path) == 0)

@@ -2,7 +2,8 @@
  *
  *     CACHE/models--ORG--NAME/blobs/ETAG              the files by hash; ETAG.incomplete while they come
  *     CACHE/models--ORG--NAME/refs/REVISION           the commit that a branch or tag meant last
- *     CACHE/models--ORG--NAME/snapshots/COMMIT/FILE   a link to ../../blobs/ETAG
+ *     CACHE/models--ORG--NAME/snapshots/COMMIT/FILE   a link to ../../blobs/ETAG; of a FILE in a subfolder,
+ *                                                     to ../../../blobs/ETAG
  *     CACHE/.locks/models--ORG--NAME/ETAG.lock        held (flock) while a blob is fetched
  *
  * What huggingface_hub has downloaded is found here and the other way round. Nothing here knows a network.
@@ -37,13 +38,17 @@ int hubcache_set_commit(const struct hubcache *c, const char *revision, const ch
 int hubcache_snapshot(const struct hubcache *c, const char *commit, bool make, char *out, size_t size,
                       struct err *e);
 
+/* The path of FILE in it to out[size]. */
+int hubcache_file(const struct hubcache *c, const char *commit, const char *file, char *out, size_t size,
+                  struct err *e);
+
 /* The blob's path, or that of its unfinished file, to out[HUBCACHE_PATH_MAX]; the folder is made. */
 int hubcache_blob(const struct hubcache *c, const char *etag, bool incomplete, char *out, struct err *e);
 
 /* An ETag header as the name of a blob: W/ and quotes are cut off. False if no file can have that name. */
 bool hubcache_etag(const char *header, char out[HUBCACHE_ETAG_MAX]);
 
-/* COMMIT/FILE becomes a link to the blob, at one stroke. */
+/* COMMIT/FILE, at most one folder deep, becomes a link to the blob, at one stroke. */
 int hubcache_link(const struct hubcache *c, const char *commit, const char *file, const char *etag,
                   struct err *e);
 

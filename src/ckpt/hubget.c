@@ -18,7 +18,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "ckpt/hfdir.h"
 
 enum { RETRIES = 3, LONGEST_PAUSE = 60, ENOUGH_BYTES = 1 << 20 };
 
@@ -149,12 +148,13 @@ int hubget_refused(const struct hubget *g, const struct http_reply *r, const cha
 
 static int file_url(const struct hubget *g, const char *file, char *url, size_t size, struct err *e)
 {
-    char quoted[1024];
-    int n;
+    char folder[1024] = "", quoted[1024];
+    const char *slash = strchr(file, '/'); /* between segments it stays as it is */
+    int n = slash ? snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file + 1), file) : 0;
 
-    if (!hubid_quote(file, quoted, sizeof(quoted)))
+    if ((size_t)n >= sizeof(folder) || !hubid_quote(file + n, quoted, sizeof(quoted)))
         return err_set(e, ERR_INPUT, "%.200s: the name is too long", file);
-    n = snprintf(url, size, "%s/%s/resolve/%s/%s", g->env.endpoint, g->id->repo, g->commit, quoted);
+    n = snprintf(url, size, "%s/%s/resolve/%s/%s%s", g->env.endpoint, g->id->repo, g->commit, folder, quoted);
     return n > 0 && (size_t)n < size ? 0 : err_set(e, ERR_INPUT, "%.200s: the name is too long", file);
 }
 
@@ -440,11 +440,11 @@ static bool is_file(const char *path)
 
 int hubget_file(struct hubget *g, const char *file, struct err *e)
 {
-    char dir[HUBCACHE_PATH_MAX], blob[HUBCACHE_PATH_MAX];
+    char path[HUBCACHE_PATH_MAX], blob[HUBCACHE_PATH_MAX];
     struct blob b = {0};
-    int rc = hubcache_snapshot(&g->cache, g->commit, false, dir, sizeof(dir), e), lock = -1;
+    int rc = hubcache_file(&g->cache, g->commit, file, path, sizeof(path), e), lock = -1;
 
-    if (rc || hfdir_has(dir, file))
+    if (rc || is_file(path))
         return rc;
     g->file = file;
     g->done = g->total = 0;

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static bool is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -43,14 +45,26 @@ static bool revision_is_good(const char *s)
 
 bool hubid_parse(struct hubid *id, const char *text)
 {
-    const char *slash = strchr(text, '/'), *at = strchr(text, '@');
-    size_t n = at ? (size_t)(at - text) : strlen(text), org = slash ? (size_t)(slash - text) : 0;
+    size_t len = strcspn(text, ":"), n, org = strcspn(text, "/");
+    char head[HUBID_REPO_MAX + HUBID_REVISION_MAX];
+    char *at;
 
     *id = (struct hubid){0};
-    if (!slash || org >= n || n >= sizeof(id->repo) || !part_is_good(text, org) ||
-        !part_is_good(slash + 1, n - org - 1))
+    if (len >= sizeof(head))
         return false;
-    memcpy(id->repo, text, n);
+    memcpy(head, text, len);
+    head[len] = 0;
+    at = strchr(head, '@');
+    n = at ? (size_t)(at - head) : len;
+    if (org >= n || n >= sizeof(id->repo) || !part_is_good(head, org) ||
+        !part_is_good(head + org + 1, n - org - 1))
+        return false;
+    memcpy(id->repo, head, n);
+    if (text[len] == ':') {
+        if (!hubid_name_is_plain(text + len + 1, strlen(text + len + 1)))
+            return false;
+        strcpy(id->file, text + len + 1);
+    }
     return hubid_set_revision(id, at ? at + 1 : "main", NULL) == 0;
 }
 
@@ -74,6 +88,16 @@ bool hubid_folder(const struct hubid *id, char *out, size_t size)
     int n = snprintf(out, size, "models--%.*s--%s", (int)org, id->repo, id->repo + org + 1);
 
     return n > 0 && (size_t)n < size;
+}
+
+bool hubid_name_is_plain(const char *s, size_t n)
+{
+    if (n == 0 || n >= HUBID_FILE_MAX || s[0] == '.' || utf8_valid_prefix(s, n) != n)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f || s[i] == '/' || s[i] == '\\' || s[i] == ':')
+            return false;
+    return true;
 }
 
 bool hubid_quote(const char *text, char *out, size_t size)

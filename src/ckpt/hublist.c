@@ -8,21 +8,30 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/jpull.h"
-#include "base/utf8.h"
+#include "ckpt/ggufset.h"
 
-enum { MAX_NAME = 200, MAX_FILES = 100000 };
+enum { MAX_FILES = 100000 };
 
-bool hublist_name_is_plain(const char *s, size_t n)
+static bool ends_in(const char *s, const char *tail)
 {
-    if (n == 0 || n > MAX_NAME || s[0] == '.' || utf8_valid_prefix(s, n) != n)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f || s[i] == '/' || s[i] == '\\' || s[i] == ':')
-            return false;
-    return true;
+    size_t n = strlen(s), t = strlen(tail);
+
+    return n > t && strcmp(s + n - t, tail) == 0;
+}
+
+/* The only folder of which a model's files are fetched too. */
+static bool is_template(const char *s, size_t n)
+{
+    static const char folder[] = "additional_chat_templates/", tail[] = ".jinja";
+    size_t head = sizeof(folder) - 1, t = sizeof(tail) - 1;
+
+    return n > head + t && memcmp(s, folder, head) == 0 && memcmp(s + n - t, tail, t) == 0 &&
+           hubid_name_is_plain(s + head, n - head);
 }
 
 /* A name in a subfolder, or one with a dot in front: harmless, and of no interest. */
@@ -34,7 +43,7 @@ static bool is_elsewhere(const char *s, size_t n)
         const char *end = memchr(s + at, '/', n - at);
         size_t len = end ? (size_t)(end - s) - at : n - at, dot = len && s[at] == '.';
 
-        if (!hublist_name_is_plain(s + at + dot, len - dot))
+        if (!hubid_name_is_plain(s + at + dot, len - dot))
             return false;
         elsewhere = elsewhere || end || dot;
         at += len + 1;
@@ -68,9 +77,9 @@ static void read_file(struct hublist *l, struct jp *j)
             jp_string(j, &name);
         else
             jp_skip(j);
-    if (jp_rc(j) || !name.s || is_elsewhere(name.s, name.n))
+    if (jp_rc(j) || !name.s || (is_elsewhere(name.s, name.n) && !is_template(name.s, name.n)))
         return;
-    if (!hublist_name_is_plain(name.s, name.n))
+    if (!hubid_name_is_plain(name.s, name.n) && !is_template(name.s, name.n))
         l->n_refused++;
     else if (l->n == MAX_FILES)
         jp_fail(j, "more than %d files are listed", MAX_FILES);
@@ -112,7 +121,7 @@ int hublist_read_folder(struct hublist *l, const char *dir, struct err *e)
     if (!folder)
         return errno == ENOENT ? 0 : err_os(e, "read the folder", dir);
     while (rc == 0 && (d = readdir(folder)) != NULL)
-        if (hublist_name_is_plain(d->d_name, strlen(d->d_name)))
+        if (hubid_name_is_plain(d->d_name, strlen(d->d_name)))
             rc = add(l, d->d_name, strlen(d->d_name));
     closedir(folder);
     if (rc) {
@@ -137,13 +146,6 @@ bool hublist_has(const struct hublist *l, const char *name)
     return false;
 }
 
-static bool ends_in(const char *s, const char *tail)
-{
-    size_t n = strlen(s), t = strlen(tail);
-
-    return n > t && strcmp(s + n - t, tail) == 0;
-}
-
 static bool is_one_of(const char *name, const char *const *known, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -159,7 +161,7 @@ bool hublist_is_text(const char *name)
         "merges.txt",         "tokenizer_config.json",  "special_tokens_map.json", "added_tokens.json",
         "chat_template.json", "generation_config.json", "chat_template.jinja"};
 
-    return is_one_of(name, known, sizeof(known) / sizeof(known[0]));
+    return is_one_of(name, known, sizeof(known) / sizeof(known[0])) || is_template(name, strlen(name));
 }
 
 bool hublist_has_tokenizer(const struct hublist *l)
@@ -192,4 +194,78 @@ const char *hublist_weights(const struct hublist *l, bool *is_index)
             n++;
         }
     return n == 1 ? only : NULL;
+}
+
+/* ---- GGUF ---- */
+
+const char *hublist_next_gguf(const struct hublist *l, size_t *at)
+{
+    int64_t no, count;
+
+    while (*at < l->n) {
+        const char *name = l->name[(*at)++];
+
+        if (ends_in(name, ".gguf") && strncasecmp(name, "mmproj", 6) != 0 &&
+            strncasecmp(name, "imatrix", 7) != 0 &&
+            (!ggufset_split_name(name, &no, &count) || (no == 1 && count > 0)))
+            return name;
+    }
+    return NULL;
+}
+
+/* True if WHAT stands in NAME between its beginning, '-' or '.' on the left and '-' or '.' on the right. */
+static bool has_part(const char *name, const char *what)
+{
+    size_t n = strlen(what);
+
+    for (const char *p = name; (p = strcasestr(p, what)) != NULL; p++)
+        if ((p == name || p[-1] == '-' || p[-1] == '.') && (p[n] == '-' || p[n] == '.'))
+            return true;
+    return false;
+}
+
+const char *hublist_ggufs(const struct hublist *l, char *out, size_t size)
+{
+    static const char more[] = ", ...";
+    size_t len = 0, at = 0;
+    const char *name;
+
+    out[0] = 0;
+    while ((name = hublist_next_gguf(l, &at)) != NULL) {
+        if (len + strlen(name) + 2 * sizeof(more) > size) {
+            strcpy(out + len, more);
+            break;
+        }
+        len += (size_t)sprintf(out + len, "%s%s", len ? ", " : "", name);
+    }
+    return out;
+}
+
+int hublist_gguf(const struct hublist *l, const char *what, const char **found, struct err *e)
+{
+    size_t at = 0, n = 0;
+    const char *name, *second = NULL;
+    char all[700];
+
+    while ((name = hublist_next_gguf(l, &at)) != NULL) {
+        if (strcmp(name, what) == 0) {
+            *found = name;
+            return 0;
+        }
+        if (!has_part(name, what))
+            continue;
+        if (n++)
+            second = name;
+        else
+            *found = name;
+    }
+    if (n == 1)
+        return 0;
+    if (n > 1)
+        return err_set(e, ERR_INPUT, "\"%s\" can mean %s and %s%s; the whole name of one is expected", what,
+                       *found, second, n > 2 ? " and others" : "");
+    hublist_ggufs(l, all, sizeof(all));
+    if (!all[0])
+        return err_set(e, ERR_INPUT, "there is no file %s, nor any GGUF file", what);
+    return err_set(e, ERR_INPUT, "there is no GGUF file %s; there are %s", what, all);
 }

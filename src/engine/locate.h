@@ -13,8 +13,9 @@ struct locate_options {
 };
 
 /* The path of MODEL to out[size]. What exists under that path is taken as it is; otherwise
- * org/name[@revision] is fetched into Hugging Face's cache as far as it is not there, the weights only of an
- * architecture that archs.def knows; anything else is given back, for whoever opens it to report. */
+ * org/name[@revision][:FILE.gguf] is fetched into Hugging Face's cache as far as it is not there, the weights
+ * only of an architecture that archs.def knows; anything else is given back, for whoever opens it to
+ * report. */
 int locate_model(char *out, size_t size, const char *model, const struct locate_options *o, struct err *e);
 
 #endif

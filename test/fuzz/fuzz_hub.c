@@ -1,5 +1,5 @@
 /* fuzz_hub.c - any bytes as the hub's list of files, as a name on a hub and as an ETag: whatever is accepted
- * is a plain name of a file. */
+ * is a plain name of a file, or of one in additional_chat_templates/. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -26,6 +26,8 @@ static void read_name(const char *text)
         return;
     ASSERT(hubid_folder(&id, folder, sizeof(folder)));
     must_be_plain(folder);
+    if (id.file[0])
+        must_be_plain(id.file);
     ASSERT(id.revision[0] && id.revision[0] != '/' && id.revision[0] != '.' && !strstr(id.revision, ".."));
     ASSERT(hubid_quote(id.revision, quoted, sizeof(quoted)) && !strpbrk(quoted, "/?#"));
 }
@@ -43,10 +45,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         ASSERT(hubid_is_commit(l.commit));
         for (size_t i = 0; i < l.n; i++) {
-            must_be_plain(l.name[i]);
+            const char *name = l.name[i], folder[] = "additional_chat_templates/";
+
+            must_be_plain(strncmp(name, folder, sizeof(folder) - 1) == 0 ? name + sizeof(folder) - 1 : name);
             (void)hublist_is_text(l.name[i]);
         }
         ASSERT(!weights || hublist_has(&l, weights));
+        if (hublist_gguf(&l, "Q4_K_M", &weights, &e) == 0)
+            ASSERT(hublist_has(&l, weights));
         ASSERT(!hublist_has_tokenizer(&l) || l.n);
         hublist_close(&l);
     }

@@ -2,7 +2,7 @@
 """hubserver.py - a hub of one's own: the three requests of the Hugging Face hub that a download needs, and their mishaps.
 
 Two servers on two ports of this machine: `hub` lists files and answers for small ones itself; for large ones (*.safetensors,
-*.bin) it redirects to `cdn`, as the real one does. Every request is kept in `log`. What goes wrong is a property of the
+*.bin, *.gguf) it redirects to `cdn`, as the real one does. Every request is kept in `log`. What goes wrong is a property of the
 repository. Standard library only.
 """
 import hashlib
@@ -38,13 +38,14 @@ class Repo:
         self.ignore_range = False
         self.delay = 0.0            # seconds before the bytes of a large file
         self.cdn = None             # another address that large files are redirected to
+        self.moved = set()          # files that are redirected without a word on their hash
         for name, value in faults.items():
             if not hasattr(self, name):
                 raise AttributeError(name)
             setattr(self, name, value)
 
     def is_large(self, name):
-        return name.endswith((".safetensors", ".bin"))
+        return name.endswith((".safetensors", ".bin", ".gguf"))
 
     def hash(self, name):
         data = self.files[name]
@@ -122,6 +123,7 @@ class Handler(BaseHTTPRequestHandler):
 class Hub(Handler):
     def do_GET(self):
         self.enter("hub")
+        raw = self.path.split("?")[0].split("/")  # a %2F is part of a name
         path = unquote(self.path.split("?")[0]).split("/")
         world = self.server.world
         if path[1:3] == ["api", "models"] and len(path) >= 7 and path[5] == "revision":
@@ -129,8 +131,9 @@ class Hub(Handler):
             return self.listing(repo, "/".join(path[3:5]), rest)
         if path[1:3] == ["api", "models"] and len(path) == 7 and path[5] == "tree":
             return self.tree(world.repos.get("/".join(path[3:5])), path[6])
-        if len(path) == 6 and path[3] == "resolve":
-            return self.resolve(world.repos.get("/".join(path[1:3])), "/".join(path[1:3]), path[4], path[5])
+        if len(raw) >= 6 and raw[3] == "resolve":
+            file = "/".join(unquote(x).replace("/", "%2F") for x in raw[5:])
+            return self.resolve(world.repos.get("/".join(path[1:3])), "/".join(path[1:3]), unquote(raw[4]), file)
         return self.refuse(404)
 
     def may_not(self, repo, listing=False):
@@ -181,12 +184,15 @@ class Hub(Handler):
         if file not in repo.files:
             return self.refuse(404, "EntryNotFound")
         headers = [("X-Repo-Commit", repo.claims or repo.refs[revision]), ("ETag", '"%s"' % repo.hash(file))]
+        where = "%s/%s/%s?signature=secret" % (repo.cdn or self.server.world.cdn_url, name, file)
+        if file in repo.moved:
+            return self.reply(302, [headers[0], ("Location", where)])
         if not repo.is_large(file):
             return self.send_file(repo, file, headers)
         headers[1] = ("ETag", 'W/"of-the-redirect"')
         headers += [("X-Linked-Etag", '"%s"' % repo.hash(file)),
                     ("X-Linked-Size", str(repo.size.get(file, len(repo.files[file])))),
-                    ("Location", "%s/%s/%s?signature=secret" % (repo.cdn or self.server.world.cdn_url, name, file))]
+                    ("Location", where)]
         return self.reply(302, headers)
 
 
@@ -195,7 +201,8 @@ class Cdn(Handler):
         self.enter("cdn")
         path = unquote(self.path.split("?")[0]).split("/")
         repo = self.server.world.repos["/".join(path[1:3])]
-        return self.send_file(repo, path[3], [("ETag", '"cdn-has-its-own"')])
+        file = "/".join(path[3:])
+        return self.send_file(repo, file, [("ETag", '"%s"' % (repo.hash(file) if file in repo.moved else "cdn-has-its-own"))])
 
 
 class Server(ThreadingHTTPServer):

@@ -338,6 +338,96 @@ def a_text_needs_no_weights(home):
     bad(home.run("org/text", HF_HUB_OFFLINE="1"), "offline, the weights are missing", "weights")
 
 
+def a_token_does_not_follow_a_redirect_that_names_no_hash(home):
+    files = demo()
+    world.add("org/moved", files, token="hf_secret", moved={"config.json", "model.safetensors"})
+    good(home.run("org/moved", HF_TOKEN="hf_secret"), "redirects without a hash")
+    for file in ("config.json", "model.safetensors"):
+        for method in ("HEAD", "GET"):
+            asked = world.requests("org/moved", "hub", method, file)
+            check([x[3].get("Authorization") for x in asked] == ["Bearer hf_secret"], "%s %s of the hub" % (method, file), asked)
+            asked = world.requests("org/moved", "cdn", method, file)
+            check([x[3].get("Authorization") for x in asked] == [None], "%s %s of another port: no token" % (method, file), asked)
+
+
+def additional_chat_templates_are_fetched_and_linked_as_hugging_face_does(home):
+    files = demo()
+    files["additional_chat_templates/rag.jinja"] = b"rag:{{ messages[0].content }}"
+    files["additional_chat_templates/tool_use.jinja"] = b"tool:{{ messages[0].content }}"
+    evil = ["additional_chat_templates/../evil.jinja", "additional_chat_templates/a/evil.jinja", "evil/additional_chat_templates/x.jinja",
+            "additional_chat_templates/.evil.jinja", "additional_chat_templates/evil.json", "additional_chat_templates//evil.jinja",
+            "additional_chat_templates/", "additional_chat_templates/a\\evil.jinja", "additional_chat_templates/.jinja"]
+    repo = world.add("org/extra", files, listed=sorted(files) + evil)
+    with open(os.path.join(home.folder, "m.json"), "w") as f:
+        json.dump({"messages": [{"role": "user", "content": "hi"}], "tools": [{"type": "function", "function": {"name": "f"}}]}, f)
+    for offline in ("0", "1"):
+        result = home.call("render", "-m", "org/extra", "--messages", "m.json", HF_HUB_OFFLINE=offline)
+        check(result[0] == 0 and result[1] == "tool:hi", "the template for tools, offline: " + offline, result)
+    snapshot = os.path.join(home.repo("org/extra"), "snapshots", repo.commit)
+    check(sorted(os.listdir(snapshot + "/additional_chat_templates")) == ["rag.jinja", "tool_use.jinja"], "its files",
+          os.listdir(snapshot + "/additional_chat_templates"))
+    for name in ("rag", "tool_use"):
+        path = "additional_chat_templates/%s.jinja" % name
+        check(os.readlink(os.path.join(snapshot, path)) == "../../../blobs/" + git_sha1(files[path]), "the link " + path)
+    check(not [x for x in home.files() if "evil" in x], "nothing else", home.files())
+    check(not [x for x in world.requests("org/extra") if "evil" in x[2]], "nor was it asked for")
+    before = len(world.requests("org/extra"))
+    home.call("render", "-m", "org/extra", "--messages", "m.json")
+    check(len(world.requests("org/extra")) == before + 1, "the second time only the list is asked for", world.requests("org/extra")[before:])
+
+
+def gguf(name):
+    return read(os.path.join(ROOT, "test", "data", "gguf", name + ".gguf"))
+
+
+def a_gguf_file_is_named_behind_a_colon(home):
+    files = {"README.md": b"x", "Tiny-Q8_0.gguf": gguf("qwen3"), "Tiny-Q4_K_M.gguf": gguf("llama3-rope"), "mmproj-F16.gguf": b"x",
+             "Tiny-UD-Q4_K_M.gguf": b"x", "sub/Tiny-BF16.gguf": b"x", "imatrix.gguf": b"x"}
+    repo = world.add("org/gguf", files)
+    repo.refs["v1"] = repo.commit
+    all_files = "Tiny-Q4_K_M.gguf, Tiny-Q8_0.gguf, Tiny-UD-Q4_K_M.gguf"
+    bad(home.run("org/gguf"), "no file named", "org/gguf: the repository holds no config.json; it holds GGUF files, of which one is "
+        "named as in org/gguf:Tiny-Q4_K_M.gguf: " + all_files + "\n")
+    bad(home.call("tokenize", "-m", "org/gguf", "x"), "a text without a file named", "org/gguf:Tiny-Q4_K_M.gguf")
+    bad(home.run("org/gguf:Tiny-Q3.gguf"), "a file that is not there", "there is no GGUF file Tiny-Q3.gguf; there are " + all_files)
+    bad(home.run("org/gguf:Q4_K_M"), "two of that kind", '"Q4_K_M" can mean Tiny-Q4_K_M.gguf and Tiny-UD-Q4_K_M.gguf')
+    check(not [x for x in world.requests("org/gguf") if "resolve" in x[2]], "no file was asked for so far")
+
+    ids = ("-n", "4", "--ids", "5,6,7")
+    want = subprocess.run([GALLOP, "run", "-m", os.path.join(ROOT, "test/data/gguf/qwen3.gguf"), "--json", *ids], capture_output=True, text=True)
+    want = json.loads(want.stdout)["output_ids"]
+    for model in ("org/gguf:Tiny-Q8_0.gguf", "org/gguf@v1:Tiny-Q8_0.gguf", "org/gguf:q8_0", "org/gguf:Q8_0"):
+        for offline in ("0", "1"):
+            result = home.call("run", "-m", model, "--json", *ids, HF_HUB_OFFLINE=offline)
+            check(result[0] == 0 and json.loads(result[1])["output_ids"] == want, model + ", offline: " + offline, result)
+    check(len(world.requests("org/gguf", "cdn", "GET")) == 1, "one download")
+    link = os.path.join(home.repo("org/gguf"), "snapshots", repo.commit, "Tiny-Q8_0.gguf")
+    check(os.readlink(link) == "../../blobs/" + hashlib.sha256(files["Tiny-Q8_0.gguf"]).hexdigest(), "its link")
+    bad(home.run("org/gguf:Tiny-Q4_K_M.gguf", HF_HUB_OFFLINE="1"), "another, offline", "HF_HUB_OFFLINE", "no GGUF file Tiny-Q4_K_M.gguf",
+        "there are Tiny-Q8_0.gguf")
+    bad(home.run("org/demo:x/../y.gguf"), "a file that is a path", "org/demo:x/../y.gguf")
+
+    world.add("org/both", {"config.json": demo()["config.json"], "a.gguf": b"x"})
+    bad(home.run("org/both"), "a config and GGUF files", "org/both: the repository holds neither model.safetensors", "org/both:a.gguf")
+    world.add("org/plain", {"config.json": demo()["config.json"]})
+    bad(home.run("org/plain:Q4_0"), "no GGUF files at all", "org/plain: there is no file Q4_0, nor any GGUF file")
+
+
+def a_gguf_of_several_files_is_fetched_whole(home):
+    parts = {"x-Q8_0-%05d-of-00003.gguf" % i: b"part %d" % i for i in (1, 2, 3)}
+    world.add("org/split", {**parts, "y-Q4_0-00001-of-00002.gguf": b"x"})
+    bad(home.run("org/split"), "the first files alone are named", "split:x-Q8_0-00001-of-00003.gguf: x-Q8_0-00001-of-00003.gguf, y-Q4_0-00001-of-00002.gguf\n")
+    for name in ("Q8_0", "x-Q8_0-00001-of-00003.gguf"):
+        result = home.run("org/split:" + name)
+        check(result[0] == 1 and "x-Q8_0-00001-of-00003.gguf" in result[2], "what came is opened", result)
+    got = sorted(x[2].split("?")[0].split("/")[-1] for x in world.requests("org/split", "cdn", "GET"))
+    check(got == sorted(parts), "three files, each once", got)
+    bad(home.run("org/split:Q4_0"), "a file is missing", "y-Q4_0-00001-of-00002.gguf has 2 files", "does not hold y-Q4_0-00002-of-00002.gguf")
+    for folder in os.listdir(home.repo("org/split") + "/snapshots"):
+        os.unlink(os.path.join(home.repo("org/split"), "snapshots", folder, "x-Q8_0-00002-of-00003.gguf"))
+    bad(home.run("org/split:Q8_0", HF_HUB_OFFLINE="1"), "a file is missing offline", "lacks x-Q8_0-00002-of-00003.gguf")
+
+
 def a_folder_of_that_name_wins(home):
     world.add("org/local", demo())
     shutil.copytree(DEMO, os.path.join(home.folder, "org", "local"))

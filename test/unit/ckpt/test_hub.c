@@ -58,12 +58,39 @@ static void put_file(const struct hubcache *c, const char *file, const char *eta
 
 static void names_and_revisions_are_told_from_paths(void **state)
 {
-    static const char *const good[] = {"org/name", "a/b", "Org-1/na.me_2-x", "org/name@v1", "_a/b_"};
-    static const char *const bad[] = {
-        "",          "name",      "/abs/path", "./org/name",    "../name",    "org/name/",       "org/a/b",
-        "org/",      "/name",     "org/..",    "org/.hidden",   "o--g/name",  "org/na..me",      "org/name.",
-        "org/-name", "org/na me", "org/name@", "org/name@../x", "~/name",     "org/n\xc3\xa4me", "org\\name",
-        "org/x:y",   "@main",     "a@b/c",     "org/name@a b",  "org/name@/x"};
+    static const char *const good[] = {"org/name",          "a/b",   "Org-1/na.me_2-x",
+                                       "org/name@v1",       "_a/b_", "org/name:x.gguf",
+                                       "org/name@v1:Q4_K_M"};
+    static const char *const bad[] = {"",
+                                      "name",
+                                      "/abs/path",
+                                      "./org/name",
+                                      "../name",
+                                      "org/name/",
+                                      "org/a/b",
+                                      "org/",
+                                      "/name",
+                                      "org/..",
+                                      "org/.hidden",
+                                      "o--g/name",
+                                      "org/na..me",
+                                      "org/name.",
+                                      "org/-name",
+                                      "org/na me",
+                                      "org/name@",
+                                      "org/name@../x",
+                                      "~/name",
+                                      "org/n\xc3\xa4me",
+                                      "org\\name",
+                                      "org/x:",
+                                      "org/x:a/b",
+                                      "org/x:.y",
+                                      "org/x:y:z",
+                                      "o:x/y",
+                                      "@main",
+                                      "a@b/c",
+                                      "org/name@a b",
+                                      "org/name@/x"};
     struct hubid id;
     char folder[64];
 
@@ -78,8 +105,13 @@ static void names_and_revisions_are_told_from_paths(void **state)
     assert_string_equal(id.revision, "refs/pr/1");
     assert_true(hubid_parse(&id, "org/name"));
     assert_string_equal(id.revision, "main");
+    assert_string_equal(id.file, "");
     assert_true(hubid_folder(&id, folder, sizeof(folder)));
     assert_string_equal(folder, "models--org--name");
+    assert_true(hubid_parse(&id, "org/name@refs/pr/1:a@b.gguf"));
+    assert_string_equal(id.repo, "org/name");
+    assert_string_equal(id.revision, "refs/pr/1");
+    assert_string_equal(id.file, "a@b.gguf");
     assert_false(hubid_folder(&id, folder, 10));
 }
 
@@ -159,18 +191,24 @@ static void answers_that_are_no_list_are_refused(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
+static void read_names(struct hublist *l, const char *names)
+{
+    char text[2048], list[1024] = "", copy[512];
+    struct err e;
+
+    for (char *p = strtok(strcpy(copy, names), " "); p; p = strtok(NULL, " "))
+        sprintf(list + strlen(list), "%s{\"rfilename\":\"%s\"}", *list ? "," : "", p);
+    snprintf(text, sizeof(text), "{\"sha\":\"" COMMIT "\",\"siblings\":[%s]}", list);
+    assert_int_equal(hublist_read(l, text, strlen(text), "hub", &e), 0);
+}
+
 static const char *pick(const char *names, bool *is_index)
 {
     static char kept[64];
-    char text[1024], list[512] = "";
     struct hublist l;
     const char *found;
-    struct err e;
 
-    for (char copy[256], *p = strtok(strcpy(copy, names), " "); p; p = strtok(NULL, " "))
-        sprintf(list + strlen(list), "%s{\"rfilename\":\"%s\"}", *list ? "," : "", p);
-    snprintf(text, sizeof(text), "{\"sha\":\"" COMMIT "\",\"siblings\":[%s]}", list);
-    assert_int_equal(hublist_read(&l, text, strlen(text), "hub", &e), 0);
+    read_names(&l, names);
     found = hublist_weights(&l, is_index);
     if (found)
         found = strcpy(kept, found);
@@ -196,6 +234,58 @@ static void safetensors_come_before_pickles(void **state)
     assert_null(pick("config.json", &index));
     assert_true(hublist_is_text("qwen.tiktoken") && hublist_is_text("merges.txt"));
     assert_false(hublist_is_text("README.md") || hublist_is_text("model.safetensors"));
+}
+
+static void of_subfolders_only_chat_templates_are_listed(void **state)
+{
+    struct hublist l;
+
+    (void)state;
+    read_names(&l, "additional_chat_templates/a.jinja additional_chat_templates/b.txt a/c.jinja "
+                   "additional_chat_templates/.jinja additional_chat_templates/.d.jinja "
+                   "additional_chat_templates/e/f.jinja additional_chat_templates/../g.jinja "
+                   "additional_chat_templates/h:i.jinja additional_chat_templatesx/j.jinja");
+    assert_int_equal(l.n, 1);
+    assert_int_equal(l.n_refused, 2);
+    assert_string_equal(l.name[0], "additional_chat_templates/a.jinja");
+    assert_true(hublist_is_text(l.name[0]));
+    assert_false(hublist_is_text("a.jinja") || hublist_is_text("additional_chat_templates"));
+    hublist_close(&l);
+}
+
+static void a_gguf_is_found_by_its_name_or_its_kind(void **state)
+{
+    static const char *const found[][2] = {{"a-Q8_0.gguf", "a-Q8_0.gguf"},
+                                           {"q8_0", "a-Q8_0.gguf"},
+                                           {"IQ4_XS", "b.IQ4_XS-00001-of-00002.gguf"},
+                                           {"b.IQ4_XS-00001-of-00002.gguf", "b.IQ4_XS-00001-of-00002.gguf"},
+                                           {"Q4_K_M", "a-Q4_K_M.gguf"},
+                                           {"b", "b.IQ4_XS-00001-of-00002.gguf"}};
+    static const char *const none[] = {
+        "Q8", "8_0", "K_M", "XS", "mmproj", "BF16", "gguf", "A-q8_0.gguf", "b.IQ4_XS-00002-of-00002.gguf"};
+    struct hublist l;
+    const char *name;
+    size_t at = 0;
+    char all[100], few[30];
+    struct err e;
+
+    (void)state;
+    read_names(&l, "a-Q8_0.gguf a-Q4_K_M.gguf b.IQ4_XS-00001-of-00002.gguf b.IQ4_XS-00002-of-00002.gguf "
+                   "mmproj-BF16.gguf imatrix.gguf x-00001-of-00000.gguf config.json Q8_0 .gguf");
+    assert_string_equal(hublist_next_gguf(&l, &at), "a-Q8_0.gguf");
+    assert_string_equal(hublist_ggufs(&l, all, sizeof(all)),
+                        "a-Q8_0.gguf, a-Q4_K_M.gguf, b.IQ4_XS-00001-of-00002.gguf");
+    assert_string_equal(hublist_ggufs(&l, few, sizeof(few)), "a-Q8_0.gguf, ...");
+    for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
+        if (hublist_gguf(&l, found[i][0], &name, &e) != 0)
+            fail_msg("%s: %s", found[i][0], e.msg);
+        assert_string_equal(name, found[i][1]);
+    }
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        help_refused(hublist_gguf(&l, none[i], &name, &e), ERR_INPUT, &e, none[i], "there are a-Q8_0.gguf",
+                     NULL);
+    help_refused(hublist_gguf(&l, "a", &name, &e), ERR_INPUT, &e, "a-Q8_0.gguf and a-Q4_K_M.gguf", NULL);
+    hublist_close(&l);
 }
 
 /* ---- the cache ---- */
@@ -237,6 +327,11 @@ static void the_layout_is_hugging_faces(void **state)
     put_file(&c, "config.json", "cd34", "{ }"); /* a link that is there gives way */
     assert_int_equal(readlink(path, link, sizeof(link)), n);
     assert_memory_equal(link, "../../blobs/cd34", (size_t)n);
+    put_file(&c, "additional_chat_templates/a.jinja", "ef56", "x");
+    snprintf(path, sizeof(path),
+             "%s/models--org--name/snapshots/" COMMIT "/additional_chat_templates/a.jinja", dir);
+    assert_int_equal(readlink(path, link, sizeof(link)), n + 3);
+    assert_memory_equal(link, "../../../blobs/ef56", (size_t)n + 3);
     snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT, dir);
     assert_true(hfdir_has(path, "config.json"));
     assert_int_equal(hfdir_path(link, sizeof(link), path, "config.json", &e), 0);
@@ -506,6 +601,8 @@ int main(void)
         cmocka_unit_test(names_that_lead_out_of_the_folder_are_left_out),
         cmocka_unit_test(answers_that_are_no_list_are_refused),
         cmocka_unit_test(safetensors_come_before_pickles),
+        cmocka_unit_test(of_subfolders_only_chat_templates_are_listed),
+        cmocka_unit_test(a_gguf_is_found_by_its_name_or_its_kind),
         cmocka_unit_test(an_etag_becomes_a_plain_name),
         cmocka_unit_test(the_layout_is_hugging_faces),
         cmocka_unit_test(refs_are_remembered_and_only_commits_believed),
