@@ -74,11 +74,14 @@ struct gallop_options {
      * but are opened, run and closed by one thread at a time, all of them together: two calls at once abort
      * the process. Each keeps its own isa, dtype and cache. [its own threads] */
     struct gallop *share_pool;
-    int64_t max_model_len;      /* longest sequence, prompt and output [the model's] */
-    int64_t max_num_seqs;       /* sequences computed at once [32] */
-    int64_t max_batched_tokens; /* rows of a step; longer prompts are cut into chunks [512] */
+    int64_t max_model_len; /* longest sequence, prompt and output [the model's] */
+    int64_t max_num_seqs;  /* sequences computed at once [32] */
+    /* Rows of a step, at least max_num_seqs; longer prompts are cut into chunks. Steps of requests have at
+     * most 512 (or max_num_seqs, if that is more), so that a cancel is seen soon [512]. */
+    int64_t max_batched_tokens;
     /* Budget of the KV cache in rows of all sequences [max_num_seqs x max_model_len, but not more than 4 GiB
-     * or one such sequence take, and within half of the memory that weights and scratch leave]. */
+     * or one such sequence take, and within half of the memory that weights and scratch leave, or more of it
+     * where one sequence needs it]. A cache that cannot hold one sequence of max_model_len is refused. */
     int64_t kv_cache_tokens;
     double kv_cache_memory; /* the same in GiB, goes before kv_cache_tokens */
     /* 1: where no size is given, the 4 GiB do not count and pages of the pool come as they are first written,
@@ -112,7 +115,10 @@ GALLOP_API void gallop_close(struct gallop *g); /* requests that run are dropped
  * it: -1, or NaN for doubles) comes from the model's generation_config.json, else is neutral; decoding is
  * greedy unless do_sample. */
 struct gallop_sampling {
-    int64_t max_new_tokens; /* [until the context is full] */
+    /* 0: the prompt is computed and the request ends, with finish reason LENGTH; it may then fill the context
+     * [max_new_tokens of the model, else its max_length, which counts prompt and output together and refuses
+     * a prompt that is as long; else until the context is full] */
+    int64_t max_new_tokens;
     int64_t min_new_tokens;
     int do_sample;      /* 0 or 1 */
     int ignore_eos;     /* 0 or 1 */
@@ -123,8 +129,8 @@ struct gallop_sampling {
     double repetition_penalty, frequency_penalty, presence_penalty;
     int has_seed; /* 1: seed counts */
     uint64_t seed;
-    int64_t logprobs;       /* K >= 0: log-probability of each token and of the K likeliest */
-    const int32_t *bias_id; /* [n_bias] logit bias */
+    int64_t logprobs;       /* K from 0 to 1024: log-probability of each token and of the K likeliest */
+    const int32_t *bias_id; /* [n_bias] logit bias; each id once */
     const float *bias;
     size_t n_bias;
     const char *const *stop; /* [n_stop] strings that end the text and are cut from it */
@@ -148,13 +154,14 @@ struct gallop_request {
 GALLOP_API void gallop_request_init(struct gallop_request *r);
 
 /* Queues a request; everything is copied. *ID (may be NULL) names it in events. A refused request leaves the
- * others alone: empty prompt, token outside the vocabulary, prompt as long as the context, bad sampling
- * field. */
+ * others alone: no prompt or two (text and ids), token outside the vocabulary, prompt as long as the context,
+ * bad sampling field. */
 GALLOP_API int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id, char *err);
 
-/* The request ends with GALLOP_FINISHED and finish reason GALLOP_FINISH_CANCELLED; ID 0 cancels all that
- * were submitted so far. Unknown ids are ignored. May be called from any thread and from signal handlers.
- * Returns 0, or -1 when 256 cancellations are pending already: call again after a gallop_next(). */
+/* The request ends with GALLOP_FINISHED and finish reason GALLOP_FINISH_CANCELLED, behind the step that is
+ * being computed; ID 0 cancels all that were submitted so far, and none that comes later. Unknown ids are
+ * ignored. May be called from any thread and from signal handlers. Returns 0, or -1 when 256 cancellations
+ * are pending already: call again after a gallop_next(). */
 GALLOP_API int gallop_cancel(struct gallop *g, uint64_t id);
 
 /* ---- events ---- */
@@ -167,7 +174,7 @@ enum gallop_event_type {
 
 enum gallop_finish {
     GALLOP_FINISH_STOP,   /* an end token, a stop token or a stop string */
-    GALLOP_FINISH_LENGTH, /* max_new_tokens or the context */
+    GALLOP_FINISH_LENGTH, /* max_new_tokens, the model's max_length, or the context */
     GALLOP_FINISH_CANCELLED,
     GALLOP_FINISH_ERROR, /* ev.error says why */
 };
@@ -194,8 +201,9 @@ struct gallop_event {
     int context_full;          /* FINISHED: the context ended it before max_new_tokens did */
     const char *error;         /* FINISHED with GALLOP_FINISH_ERROR */
     size_t n_prompt, n_output; /* FINISHED: tokens */
-    double prefill_s,
-        decode_s; /* FINISHED: seconds from first computed to first token, and from there to the last */
+    /* FINISHED: seconds from first computed to first token (to the end of the prompt, if none was asked for),
+     * and from there to the last */
+    double prefill_s, decode_s;
 };
 
 /* The next event, computing as far as needed. 0: nothing is queued or running. */
@@ -206,6 +214,8 @@ GALLOP_API int gallop_next(struct gallop *g, struct gallop_event *ev);
 struct gallop_stats {
     size_t n_waiting, n_running;
     uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished;
+    uint64_t n_preempted; /* how often a running request gave its rows back because the KV cache was full */
+    uint64_t n_recomputed_tokens; /* of those that were computed again after that; not in the two above */
     size_t weight_bytes, kv_bytes, scratch_bytes;
     size_t max_model_len, vocab_size;
     double load_s;

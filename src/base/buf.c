@@ -26,6 +26,11 @@ static bool make_room(struct buf *b, size_t n)
     return true;
 }
 
+bool buf_reserve(struct buf *b, size_t n)
+{
+    return make_room(b, n);
+}
+
 void buf_add(struct buf *b, const void *p, size_t n)
 {
     if (!make_room(b, n))

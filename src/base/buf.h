@@ -18,6 +18,8 @@ struct buf {
 };
 
 void buf_init(struct buf *b, enum mem_tag tag);
+bool buf_reserve(struct buf *b,
+                 size_t n); /* the next N bytes need no memory; false, and oom: out of memory */
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
 void buf_char(struct buf *b, char c);

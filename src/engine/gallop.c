@@ -13,15 +13,18 @@
 
 enum { PENDING_CANCELS = 256 };
 
+#define CANCEL_UP_TO (UINT64_C(1) << 63) /* ids stay below it */
+
 struct gallop {
     struct llm llm;
     struct step step;
     struct sampling config; /* generation_config.json, with the end tokens of config.json */
     struct arena config_arena;
     struct arena request_arena; /* of the submit that runs */
-    uint64_t last_id, default_seed;
+    _Atomic uint64_t last_id;   /* gallop_cancel() asks for it, from anywhere */
+    uint64_t default_seed;
     struct seq *finished;                     /* of the event given out last */
-    _Atomic uint64_t cancel[PENDING_CANCELS]; /* id + 1; 0: free. UINT64_MAX: all */
+    _Atomic uint64_t cancel[PENDING_CANCELS]; /* an id, or CANCEL_UP_TO and the last one; 0: free */
 };
 
 _Static_assert((int)GALLOP_BAD_INPUT == (int)ERR_INPUT && (int)GALLOP_UNSUPPORTED == (int)ERR_UNSUPPORTED &&
@@ -127,6 +130,7 @@ static int read_config(struct gallop *g, const char *dir, struct err *e)
 
     if (rc || sampling_given(&g->config, SAMPLING_EOS_TOKEN_ID))
         return rc;
+    sampling_mark(&g->config, SAMPLING_EOS_TOKEN_ID);
     if ((rc = conf_ints_or_int(g->llm.model.conf, "eos_token_id", eos, 64, &n, e)) != 0)
         return rc;
     for (size_t i = 0; i < n && rc == 0; i++)
@@ -197,6 +201,31 @@ void gallop_request_init(struct gallop_request *r)
                                            .logprobs = -1};
 }
 
+/* N entries of NAME at LIST can be read and served. */
+static int check_list(const char *name, const void *list, size_t n, size_t most, struct err *e)
+{
+    if (n > most)
+        return err_set(e, ERR_INPUT, "%s: found %zu entries, at most %zu can be served", name, n, most);
+    if (n && !list)
+        return err_set(e, ERR_INPUT, "%s: %zu entries are said to be there, but the list is NULL", name, n);
+    return 0;
+}
+
+static int check_lists(const struct gallop_sampling *p, struct err *e)
+{
+    int rc;
+
+    if ((rc = check_list("bias_id", p->bias_id, p->n_bias, SAMPLING_MAX_BIASES, e)) != 0 ||
+        (rc = check_list("bias", p->bias, p->n_bias, SAMPLING_MAX_BIASES, e)) != 0 ||
+        (rc = check_list("stop", p->stop, p->n_stop, SAMPLING_MAX_STOPS, e)) != 0 ||
+        (rc = check_list("stop_token", p->stop_token, p->n_stop_token, SAMPLING_MAX_IDS, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < p->n_stop; i++)
+        if (!p->stop[i])
+            return err_set(e, ERR_INPUT, "stop: string %zu of %zu is NULL", i, p->n_stop);
+    return 0;
+}
+
 static int copy_lists(const struct gallop_sampling *p, struct sampling *s, struct arena *a)
 {
     if (p->n_bias) {
@@ -226,10 +255,37 @@ static int copy_lists(const struct gallop_sampling *p, struct sampling *s, struc
     return 0;
 }
 
+/* -1 alone says that a whole number is not given. */
+static int check_numbers(const struct gallop_sampling *p, struct err *e)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } n[] = {{"max_new_tokens", p->max_new_tokens},
+             {"min_new_tokens", p->min_new_tokens},
+             {"do_sample", p->do_sample},
+             {"ignore_eos", p->ignore_eos},
+             {"top_k", p->top_k},
+             {"logprobs", p->logprobs}};
+
+    for (size_t i = 0; i < sizeof(n) / sizeof(n[0]); i++)
+        if (n[i].value < -1)
+            return err_set(e, ERR_INPUT, "%s: found %lld, expected 0 or more, or -1 for what the model says",
+                           n[i].name, (long long)n[i].value);
+    if (p->logprobs > SAMPLING_MAX_LOGPROBS)
+        return err_set(e, ERR_INPUT, "logprobs %lld is more than %d", (long long)p->logprobs,
+                       SAMPLING_MAX_LOGPROBS);
+    return 0;
+}
+
 /* What the request gave, as the layer above generation_config.json. */
 static int read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
 {
+    int rc;
+
     sampling_default(s);
+    if ((rc = check_numbers(p, e)) != 0 || (rc = check_lists(p, e)) != 0)
+        return rc;
 #define TAKE(given, field, value, bit)        \
     do {                                      \
         if (given) {                          \
@@ -249,9 +305,6 @@ static int read_sampling(const struct gallop_sampling *p, struct sampling *s, st
     TAKE(!isnan(p->frequency_penalty), frequency_penalty, p->frequency_penalty, FREQUENCY_PENALTY);
     TAKE(!isnan(p->presence_penalty), presence_penalty, p->presence_penalty, PRESENCE_PENALTY);
     TAKE(p->has_seed, seed, p->seed, SEED);
-    if (p->logprobs > SAMPLING_MAX_LOGPROBS)
-        return err_set(e, ERR_INPUT, "logprobs %lld is more than %d", (long long)p->logprobs,
-                       SAMPLING_MAX_LOGPROBS);
     TAKE(p->logprobs >= 0, logprobs, (int)p->logprobs, LOGPROBS);
 #undef TAKE
     return copy_lists(p, s, a) == 0 ? 0 : err_nomem(e, "a request");
@@ -291,7 +344,9 @@ int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, con
         merged.seed = g->default_seed;
     sr.sampling = &merged;
     if (r->text) {
-        if (!g->llm.tok)
+        if (r->ids || r->n_ids)
+            rc = err_set(e, ERR_INPUT, "a request has a prompt of text and ids; one of the two is expected");
+        else if (!g->llm.tok)
             rc = err_set(e, ERR_INPUT, "a prompt of text needs a tokenizer: %s", g->llm.tok_missing.msg);
         else
             rc = tok_encode(g->llm.tok, r->text, r->text_len == SIZE_MAX ? strlen(r->text) : r->text_len,
@@ -307,7 +362,7 @@ int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, con
     if (rc == 0 && (rc = step_add(&g->step, s, e)) != 0)
         seq_free(s);
     if (rc == 0) {
-        s->id = ++g->last_id;
+        s->id = atomic_fetch_add(&g->last_id, 1) + 1;
         if (id)
             *id = s->id;
     }
@@ -331,8 +386,10 @@ int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id
 
 int gallop_cancel(struct gallop *g, uint64_t id)
 {
-    uint64_t mark = id == 0 ? UINT64_MAX : id;
+    uint64_t last = atomic_load(&g->last_id), mark = id ? id : CANCEL_UP_TO | last;
 
+    if (id > last)
+        return 0; /* nobody has it yet */
     for (int i = 0; i < PENDING_CANCELS; i++) {
         uint64_t none = 0;
 
@@ -351,14 +408,14 @@ static void take_cancels(struct gallop *g)
             continue;
         mark = atomic_exchange(&g->cancel[i], 0);
         for (struct seq *s = g->step.first; s; s = s->next)
-            if (mark == UINT64_MAX || s->id == mark)
+            if (s->id == mark || (mark & CANCEL_UP_TO && s->id <= (mark & ~CANCEL_UP_TO)))
                 s->cancelled = true;
     }
 }
 
 /* ---- events ---- */
 
-static void describe_end(const struct gallop *g, const struct seq *s, struct gallop_event *ev)
+static void describe_end(const struct seq *s, struct gallop_event *ev)
 {
     const struct stop *st = &s->stop;
 
@@ -370,7 +427,7 @@ static void describe_end(const struct gallop *g, const struct seq *s, struct gal
                  : st->why != STOP_NONE   ? GALLOP_FINISH_STOP
                                           : GALLOP_FINISH_CANCELLED;
     ev->error = s->fault.code ? s->fault.msg : NULL;
-    ev->context_full = st->why == STOP_LENGTH && s->n_known == g->llm.max_len;
+    ev->context_full = st->why == STOP_LENGTH && s->context_cuts;
     ev->n_prompt = s->n_prompt;
     ev->n_output = seq_n_output(s);
     ev->prefill_s = s->t_token > 0 ? s->t_token - s->t_first : 0;
@@ -383,9 +440,9 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
 
     seq_free(g->finished);
     g->finished = NULL;
-    take_cancels(g);
-    if (!step_next(&g->step, &se))
-        return 0;
+    for (take_cancels(g); !step_take(&g->step, &se); take_cancels(g))
+        if (!step_run(&g->step))
+            return 0;
     *ev = (struct gallop_event){.request = se.seq->id, .user = se.seq->user, .stop_token = -1};
     switch (se.type) {
     case STEP_TOKEN:
@@ -397,10 +454,10 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
         break;
     case STEP_TEXT:
         ev->type = GALLOP_TEXT;
-        ev->text = g->step.text.data + se.text;
+        ev->text = se.seq->text.data + se.text;
         ev->text_len = se.text_len;
         break;
-    case STEP_FINISHED: describe_end(g, se.seq, ev); g->finished = se.seq;
+    case STEP_FINISHED: describe_end(se.seq, ev); g->finished = se.seq;
     }
     return 1;
 }
@@ -413,6 +470,8 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .n_prompt_tokens = g->step.n_prompt_tokens,
                                .n_output_tokens = g->step.n_output_tokens,
                                .n_finished = g->step.n_finished,
+                               .n_preempted = g->step.n_preempted,
+                               .n_recomputed_tokens = g->step.n_recomputed,
                                .weight_bytes = g->llm.model.packed_bytes,
                                .kv_bytes = kv_bytes(&g->llm.kv),
                                .scratch_bytes = llm_scratch_bytes(&g->llm),

@@ -154,13 +154,18 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
         (double)(size_t)((double)room / gib * unit) / unit);
 }
 
-/* Rows of a cache that nobody gave a size, within ROOM bytes: all sequences at their longest. One whose pages
- * are taken at open stops at default_kv_bytes, unless a single sequence needs more. */
+/* Rows of a cache that nobody gave a size, within half of ROOM bytes, or more of them where a single sequence
+ * needs it: all sequences at their longest. One whose pages are taken at open stops at default_kv_bytes,
+ * unless a single sequence needs more. */
 static size_t default_kv(const struct llm *m, bool lazy, const char *type, const struct kv_limits *lim,
                          size_t room)
 {
-    size_t one = m->max_len + KV_MAX_BLOCK, most = kv_pool_fit(type, *lim, room), all, usual;
+    size_t one = m->max_len + KV_MAX_BLOCK, most = kv_pool_fit(type, *lim, room / 2), all, usual;
 
+    if (most < one) {
+        most = kv_pool_fit(type, *lim, room);
+        most = most < one ? most : one;
+    }
     if (__builtin_mul_overflow(m->max_seqs, one, &all) || all > most)
         all = most;
     if (lazy)
@@ -170,8 +175,29 @@ static size_t default_kv(const struct llm *m, bool lazy, const char *type, const
     return all < usual ? all : usual;
 }
 
-/* How many rows the cache may hold: what was asked for, if it fits, or the default within half of what
- * weights and scratch leave. */
+/* A sequence that cannot grow to max_len would end in the middle: BYTES hold too few rows for it. */
+static int check_one_fits(const char *type, const struct kv_limits *lim, size_t bytes, struct err *e)
+{
+    size_t block = kv_type_pooled(type) ? kv_block(type, lim) : 1, least = kv_least_tokens(type, lim), needs;
+    struct kv_limits one = *lim;
+    const double gib = 1 << 30;
+    int digits;
+
+    if (lim->pool_tokens > least - block) /* it is rounded up to blocks */
+        return 0;
+    one.pool_tokens = least;
+    needs = kv_budget_bytes(type, &one);
+    digits = needs < (size_t)1 << 30 ? 6 : 2;
+    return err_set(
+        e, ERR_INPUT,
+        "a KV cache of %zu tokens (%.*f GiB) cannot hold one sequence of max_model_len %zu, which "
+        "takes %zu tokens (%.*f GiB): --kv-cache-memory %.*f or more, or --max-model-len %zu or less",
+        lim->pool_tokens, digits, (double)bytes / gib, lim->max_len, least, digits, (double)needs / gib,
+        digits, (double)needs / gib + (digits == 6 ? 1e-6 : 1e-2), lim->pool_tokens);
+}
+
+/* How many rows the cache may hold: what was asked for, if it fits, or the default within what weights and
+ * scratch leave. */
 static int size_kv(const struct llm *m, const struct llm_options *o, const char *type, struct kv_limits *lim,
                    struct err *e)
 {
@@ -179,14 +205,16 @@ static int size_kv(const struct llm *m, const struct llm_options *o, const char 
 
     lim->pool_tokens = o->kv_bytes    ? kv_pool_fit(type, *lim, o->kv_bytes)
                        : o->kv_tokens ? o->kv_tokens
-                                      : default_kv(m, o->kv_lazy, type, lim, room / 2);
+                                      : default_kv(m, o->kv_lazy, type, lim, room);
     if (o->kv_bytes && lim->pool_tokens == 0)
         return err_set(
             e, ERR_INPUT,
             "%zu bytes hold not one block of the KV cache: a token takes %zu bytes, a block %zu tokens",
             o->kv_bytes, kv_token_bytes(lim), kv_block(type, lim));
     bytes = kv_budget_bytes(type, lim);
-    return bytes > room || lim->pool_tokens == 0 ? refuse_kv(m, type, lim, bytes, e) : 0;
+    if (bytes > room || lim->pool_tokens == 0)
+        return refuse_kv(m, type, lim, bytes, e);
+    return check_one_fits(type, lim, bytes, e);
 }
 
 static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)

@@ -541,6 +541,14 @@ static int validate_scalar(const struct sampling *s, enum sampling_field id, str
     return err_set(e, ERR_INPUT, "%s: found %.9g, expected %s", name_of[id], v, f->expected);
 }
 
+void sampling_sort(struct sampling *s)
+{
+    if (s->n_biases)
+        qsort(s->bias, s->n_biases, sizeof(*s->bias), by_bias_id);
+    if (s->n_stop_tokens)
+        qsort(s->stop_token, s->n_stop_tokens, sizeof(*s->stop_token), by_id);
+}
+
 int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
 {
     int rc = 0;

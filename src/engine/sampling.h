@@ -120,6 +120,10 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
  * say them. */
 void sampling_merge(struct sampling *out, const struct sampling *user, const struct sampling *config);
 
+/* Puts biases and stop tokens into ascending order: a record that a caller filled may have them in
+ * another. */
+void sampling_sort(struct sampling *s);
+
 /* Proves a merged record against the vocabulary: every range again (callers may have set fields
  * themselves), ids below N_VOCAB, min_new_tokens <= max_new_tokens. ERR_INPUT names the field. */
 int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e);

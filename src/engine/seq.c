@@ -5,15 +5,27 @@
 
 #include "base/mem.h"
 
+enum { USUAL_TEXT = 256 }; /* bytes that a step adds to a text; more has to be allocated */
+
 static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len, struct err *e)
 {
+    const struct sampling *s = r->sampling;
+
     if (r->n_ids == 0)
         return err_set(e, ERR_INPUT, "the prompt is empty");
-    if (r->n_ids >= max_len)
+    if (!r->ids)
+        return err_set(e, ERR_INPUT, "a prompt of %zu tokens is said to be there, but ids is NULL", r->n_ids);
+    if (r->n_ids > max_len || (r->n_ids == max_len && s->max_new_tokens > 0))
         return err_set(
             e, ERR_INPUT,
             "the prompt has %zu tokens; with a context of %zu at most %zu leave room for an answer", r->n_ids,
             max_len, max_len - 1);
+    if (!sampling_given(s, SAMPLING_MAX_NEW_TOKENS) && r->n_ids >= s->max_length)
+        return err_set(
+            e, ERR_INPUT,
+            "the prompt has %zu tokens, but max_length of the model's generation_config.json allows "
+            "%zu of prompt and answer together: give max_new_tokens",
+            r->n_ids, s->max_length);
     for (size_t i = 0; i < r->n_ids; i++)
         if (r->ids[i] < 0 || (size_t)r->ids[i] >= n_vocab)
             return err_set(e, ERR_INPUT, "token %d at position %zu is outside the vocabulary of %zu",
@@ -52,24 +64,29 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
 static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
                 size_t max_len, struct err *e)
 {
-    size_t room = max_len - r->n_ids;
+    size_t room = max_len - r->n_ids, held = 0;
     int rc;
 
-    if ((rc = sampling_validate(r->sampling, n_vocab, e)) != 0)
-        return rc;
     if (copy_sampling(s, r->sampling) != 0)
         return err_nomem(e, "a request");
-    s->context_cuts = s->sampling.max_new_tokens != SIZE_MAX && s->sampling.max_new_tokens > room;
+    sampling_sort(&s->sampling);
+    if ((rc = sampling_validate(&s->sampling, n_vocab, e)) != 0 ||
+        (rc = stop_init(&s->stop, &s->sampling, r->n_ids, max_len, &s->arena, e)) != 0)
+        return rc;
+    s->context_cuts = s->stop.limit == room && s->sampling.max_new_tokens > room;
     s->n_prompt = s->n_known = r->n_ids;
-    s->cap = r->n_ids + (s->sampling.max_new_tokens < room ? s->sampling.max_new_tokens : room);
+    s->cap = r->n_ids + s->stop.limit;
     s->token = arena_alloc(&s->arena, s->cap * sizeof(*s->token));
     if (!s->token)
         return err_nomem(e, "a request");
     memcpy(s->token, r->ids, r->n_ids * sizeof(*s->token));
-    if ((rc = stop_init(&s->stop, &s->sampling, r->n_ids, max_len, &s->arena, e)) != 0 ||
-        (rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->cap - s->n_prompt,
-                                  n_vocab, &s->arena, e)) != 0)
+    if ((rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->stop.limit, n_vocab,
+                                  &s->arena, e)) != 0)
         return rc;
+    for (size_t i = 0; i < s->sampling.n_stops; i++)
+        held = s->sampling.stop[i].n > held ? s->sampling.stop[i].n : held;
+    if (!buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))
+        return err_nomem(e, "a request");
     return tok ? detok_new(&s->detok, tok, !r->keep_special, e) : 0;
 }
 
@@ -88,6 +105,7 @@ int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok
     s->user = r->user;
     arena_init(&s->arena, MEM_ENGINE);
     buf_init(&s->piece, MEM_ENGINE);
+    buf_init(&s->text, MEM_ENGINE);
     if ((rc = fill(s, r, tok, n_vocab, max_len, e)) != 0) {
         seq_free(s);
         return rc;
@@ -102,6 +120,7 @@ void seq_free(struct seq *s)
         return;
     detok_free(s->detok);
     buf_fini(&s->piece);
+    buf_fini(&s->text);
     arena_fini(&s->arena);
     mem_free(s);
 }
@@ -109,4 +128,9 @@ void seq_free(struct seq *s)
 size_t seq_n_output(const struct seq *s)
 {
     return s->n_known - s->n_prompt;
+}
+
+size_t seq_most_rows(const struct seq *s)
+{
+    return s->stop.limit ? s->cap - 1 : s->cap;
 }

@@ -26,6 +26,7 @@ struct seq {
     int32_t *token;           /* [cap] prompt, then output */
     size_t n_prompt, n_known, cap;
     size_t n_computed; /* rows in the cache */
+    size_t n_reached;  /* the most rows it ever had there: those below are computed again */
     size_t last_total; /* n_known of the last forward */
     size_t slot;       /* number in the cache while running */
     enum seq_state state;
@@ -33,7 +34,8 @@ struct seq {
     struct stop stop;
     struct detok *detok; /* NULL: no tokenizer, tokens only */
     struct buf piece;    /* scratch between detokenizer and stop strings */
-    bool context_cuts;   /* the context ends before max_new_tokens */
+    struct buf text;     /* bytes of the last step's TEXT events */
+    bool context_cuts;   /* the context ends it, not a limit that was asked for */
     bool cancelled;
     struct err fault;                /* code set: ended by an error */
     double t_first, t_token, t_last; /* clock: first computed, first token, latest token */
@@ -54,5 +56,6 @@ int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok
 void seq_free(struct seq *s); /* NULL is fine */
 
 size_t seq_n_output(const struct seq *s);
+size_t seq_most_rows(const struct seq *s); /* that it can need: its last token is not computed */
 
 #endif

@@ -13,16 +13,17 @@ int step_open(struct step *g, struct llm *m, struct err *e)
 
     *g = (struct step){.llm = m};
     g->last = &g->first;
-    buf_init(&g->text, MEM_ENGINE);
     g->slot_used = mem_zalloc(n, sizeof(*g->slot_used), MEM_ENGINE);
     g->active = mem_zalloc(n, sizeof(*g->active), MEM_ENGINE);
     g->sched = mem_zalloc(n, sizeof(*g->sched), MEM_ENGINE);
     g->pick = mem_zalloc(n, sizeof(*g->pick), MEM_ENGINE);
+    g->want = mem_zalloc(n, sizeof(*g->want), MEM_ENGINE);
     g->rows = mem_zalloc(n, sizeof(*g->rows), MEM_ENGINE);
     g->result = mem_zalloc(n, sizeof(*g->result), MEM_ENGINE);
     g->result_code = mem_zalloc(n, sizeof(*g->result_code), MEM_ENGINE);
     g->top = mem_zalloc(n * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
-    rc = g->slot_used && g->active && g->sched && g->pick && g->rows && g->result && g->result_code && g->top
+    rc = g->slot_used && g->active && g->sched && g->pick && g->want && g->rows && g->result &&
+                 g->result_code && g->top
              ? sample_open(&g->sampler, m->kern, m->model.info.vocab, e)
              : err_nomem(e, "the engine's step");
     if (rc)
@@ -47,12 +48,12 @@ void step_close(struct step *g)
     mem_free(g->active);
     mem_free(g->sched);
     mem_free(g->pick);
+    mem_free(g->want);
     mem_free(g->rows);
     mem_free(g->result);
     mem_free(g->result_code);
     mem_free(g->event);
     mem_free(g->top);
-    buf_fini(&g->text);
     *g = (struct step){0};
 }
 
@@ -99,28 +100,28 @@ static struct step_event *add_event(struct step *g, enum step_event_type type, s
 
 static void emit_text(struct step *g, struct seq *s, size_t from)
 {
-    if (g->text.oom)
+    if (s->text.oom)
         fault(s, ERR_NOMEM, "out of memory: text to show");
-    else if (g->text.len > from) {
+    else if (s->text.len > from) {
         struct step_event *ev = add_event(g, STEP_TEXT, s);
 
         ev->text = from;
-        ev->text_len = g->text.len - from;
+        ev->text_len = s->text.len - from;
     }
 }
 
 /* What was held back is shown, unless a stop string cut it off; then the last event. */
 static void finish(struct step *g, struct seq *s)
 {
-    size_t from = g->text.len;
+    size_t from = s->text.len;
     struct err e = {0};
 
     if (s->detok && s->stop.why != STOP_STRING && !s->fault.code) {
         buf_clear(&s->piece);
         if (detok_end(s->detok, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
-        else if (!stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &g->text))
-            stop_flush(&s->stop, &g->text);
+        else if (!stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
+            stop_flush(&s->stop, &s->text);
         emit_text(g, s, from);
     }
     if (s->state == SEQ_WAITING)
@@ -154,6 +155,26 @@ static void sweep(struct step *g)
 
 /* ---- planning ---- */
 
+/* Rows of S that have to be there before it is worth to begin, and before another one comes. */
+static struct kv_want ahead(const struct step *g, const struct seq *s, size_t slot)
+{
+    size_t n = s->n_known + STEP_AHEAD * g->llm->kv.lim.block, most = seq_most_rows(s);
+
+    return (struct kv_want){.seq = slot, .n = n < most ? n : most};
+}
+
+/* The cache has room for S in SLOT beside those that run. */
+static bool has_room(struct step *g, const struct seq *s, size_t slot)
+{
+    size_t n = 0;
+
+    for (struct seq *q = g->first; q; q = q->next)
+        if (q->state == SEQ_RUNNING)
+            g->want[n++] = ahead(g, q, q->slot);
+    g->want[n++] = ahead(g, s, slot);
+    return kv_has_room(&g->llm->kv, g->want, n);
+}
+
 static void admit(struct step *g)
 {
     for (struct seq *s = g->first; s && g->n_running < g->llm->max_seqs; s = s->next) {
@@ -163,6 +184,8 @@ static void admit(struct step *g)
             continue;
         while (g->slot_used[slot])
             slot++;
+        if (g->n_running && !has_room(g, s, slot))
+            break; /* nobody overtakes it, or it might wait for ever */
         g->slot_used[slot] = true;
         s->slot = slot;
         s->state = SEQ_RUNNING;
@@ -175,8 +198,9 @@ static void admit(struct step *g)
 
 static size_t plan(struct step *g)
 {
-    const struct sched_limits lim = {.max_tokens = g->llm->max_tokens, .max_seqs = g->llm->max_seqs};
-    size_t n = 0;
+    size_t most = g->llm->max_seqs > STEP_ROWS ? g->llm->max_seqs : STEP_ROWS, n = 0;
+    const struct sched_limits lim = {.max_tokens = g->llm->max_tokens < most ? g->llm->max_tokens : most,
+                                     .max_seqs = g->llm->max_seqs};
 
     for (struct seq *s = g->first; s; s = s->next) {
         if (s->state != SEQ_RUNNING)
@@ -197,6 +221,7 @@ static void put_back(struct step *g, struct seq *s)
     release_slot(g, s);
     s->state = SEQ_WAITING;
     g->n_waiting++;
+    g->n_preempted++;
 }
 
 /* The cache is full: the youngest sequence behind S gives its rows back, or S itself waits if older ones hold
@@ -263,6 +288,18 @@ static void sample(struct step *g, const struct seq *s, size_t i, const float *l
     r->top = top;
 }
 
+/* N rows of S are computed: which of them the first time? */
+static void count_rows(struct step *g, struct seq *s, size_t n)
+{
+    size_t before = s->n_reached;
+
+    s->n_computed += n;
+    s->n_reached = s->n_computed > before ? s->n_computed : before;
+    g->n_recomputed += n - (s->n_reached - before);
+    if (before < s->n_prompt)
+        g->n_prompt_tokens += (s->n_reached < s->n_prompt ? s->n_reached : s->n_prompt) - before;
+}
+
 static void compute(struct step *g, size_t n)
 {
     size_t row = 0;
@@ -270,13 +307,14 @@ static void compute(struct step *g, size_t n)
     for (size_t i = 0; i < n; i++) {
         struct seq *s = g->active[g->pick[i].seq];
 
-        g->rows[i] = (struct llm_rows){.slot = s->slot,
-                                       .id = s->token + s->n_computed,
-                                       .n = g->pick[i].n,
-                                       .pos = s->n_computed,
-                                       .n_prompt = s->n_prompt,
-                                       .n_total = s->n_known,
-                                       .n_wanted = s->n_computed + g->pick[i].n == s->n_known};
+        g->rows[i] =
+            (struct llm_rows){.slot = s->slot,
+                              .id = s->token + s->n_computed,
+                              .n = g->pick[i].n,
+                              .pos = s->n_computed,
+                              .n_prompt = s->n_prompt,
+                              .n_total = s->n_known,
+                              .n_wanted = s->stop.limit && s->n_computed + g->pick[i].n == s->n_known};
     }
     llm_forward(g->llm, g->rows, n);
     mem_guard_up();
@@ -284,7 +322,7 @@ static void compute(struct step *g, size_t n)
         struct seq *s = g->active[g->pick[i].seq];
 
         s->last_total = s->n_known;
-        s->n_computed += g->pick[i].n;
+        count_rows(g, s, g->pick[i].n);
         kv_advance(&g->llm->kv, s->slot, s->n_computed);
         if (!g->rows[i].n_wanted)
             continue;
@@ -307,7 +345,7 @@ static void add_token_event(struct step *g, struct seq *s, const struct sample_r
 /* The token R of S goes on its way: events, stop rules, text. */
 static void deliver(struct step *g, struct seq *s, const struct sample_result *r)
 {
-    size_t from = g->text.len;
+    size_t from = s->text.len;
     struct err e = {0};
     enum stop_why why;
 
@@ -323,7 +361,7 @@ static void deliver(struct step *g, struct seq *s, const struct sample_result *r
         buf_clear(&s->piece);
         if (detok_put(s->detok, r->id, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
-        else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &g->text))
+        else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
             why = STOP_STRING;
         emit_text(g, s, from);
     }
@@ -331,12 +369,24 @@ static void deliver(struct step *g, struct seq *s, const struct sample_result *r
         finish(g, s);
 }
 
-static void run(struct step *g)
+/* The prompt of S is computed, and no token was asked for. */
+static void end_of_prompt(struct step *g, struct seq *s)
+{
+    s->t_token = s->t_last = clock_seconds();
+    s->stop.why = STOP_LENGTH;
+    finish(g, s);
+}
+
+bool step_run(struct step *g)
 {
     size_t n;
 
+    ASSERT(g->next_event == g->n_events, "%zu of %zu events are taken", g->next_event, g->n_events);
+    if (!g->first)
+        return false;
     g->n_events = g->next_event = 0;
-    buf_clear(&g->text);
+    for (struct seq *s = g->first; s; s = s->next)
+        buf_clear(&s->text);
     sweep(g);
     admit(g);
     n = reserve(g, plan(g));
@@ -345,8 +395,8 @@ static void run(struct step *g)
     for (size_t i = 0; i < n; i++) {
         struct seq *s = g->active[g->pick[i].seq];
 
-        if (s->n_known == s->n_prompt)
-            g->n_prompt_tokens += g->pick[i].n;
+        if (s->stop.limit == 0 && s->n_computed == s->n_known)
+            end_of_prompt(g, s);
         if (!g->rows[i].n_wanted)
             continue;
         if (g->result_code[i])
@@ -355,15 +405,13 @@ static void run(struct step *g)
             deliver(g, s, &g->result[i]);
     }
     sweep(g);
+    return true;
 }
 
-bool step_next(struct step *g, struct step_event *ev)
+bool step_take(struct step *g, struct step_event *ev)
 {
-    while (g->next_event == g->n_events) {
-        if (!g->first)
-            return false;
-        run(g);
-    }
+    if (g->next_event == g->n_events)
+        return false;
     *ev = g->event[g->next_event++];
     return true;
 }

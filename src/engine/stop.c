@@ -32,9 +32,11 @@ int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t
     *st = (struct stop){.s = s, .limit = max_len > n_prompt ? max_len - n_prompt : 0, .token = -1};
     if (s->max_new_tokens < st->limit)
         st->limit = s->max_new_tokens;
-    if (!sampling_given(s, SAMPLING_MAX_NEW_TOKENS) && s->max_length > n_prompt &&
-        s->max_length - n_prompt < st->limit)
-        st->limit = s->max_length - n_prompt;
+    if (!sampling_given(s, SAMPLING_MAX_NEW_TOKENS)) {
+        size_t left = s->max_length > n_prompt ? s->max_length - n_prompt : 0;
+
+        st->limit = left < st->limit ? left : st->limit;
+    }
     if (s->n_stops == 0)
         return 0;
     st->text = arena_zalloc(a, s->n_stops, sizeof(*st->text));

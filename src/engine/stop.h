@@ -43,8 +43,7 @@ struct stop {
 };
 
 /* S must be valid and outlive the struct; all memory comes from A. MAX_LEN: most tokens of prompt and
- * output together. A prompt that fills max_length (a model's default) alone is not limited by it.
- * ERR_NOMEM. */
+ * output together. Where max_new_tokens is not given, a model's max_length bounds the same sum. ERR_NOMEM. */
 int stop_init(struct stop *st, const struct sampling *s, size_t n_prompt, size_t max_len, struct arena *a,
               struct err *e);
 

@@ -182,6 +182,16 @@ size_t kv_budget_bytes(const char *type, const struct kv_limits *lim)
     return __builtin_mul_overflow(lim->pool_tokens, kv_token_bytes(lim), &bytes) ? SIZE_MAX : bytes;
 }
 
+size_t kv_least_tokens(const char *type, const struct kv_limits *lim)
+{
+    struct kv c = {.type = find(type), .lim = *lim, .tile_bytes = kv_tile_bytes(lim)};
+
+    if (!c.type || !c.type->pooled || form_groups(&c, NULL) != 0)
+        return lim->max_len;
+    c.lim.block = kv_block(type, lim);
+    return kvpool_least_blocks(&c) * c.lim.block;
+}
+
 size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
 {
     size_t block = kv_block(type, &lim), low = 0, high = bytes / kv_tile_bytes(&lim) * KERN_TILE / block + 1;
@@ -265,6 +275,13 @@ int kv_reserve(struct kv *c, size_t seq, size_t n)
 {
     check_seq(c, seq, n);
     return c->type->reserve(c, seq, n);
+}
+
+bool kv_has_room(const struct kv *c, const struct kv_want *want, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        check_seq(c, want[i].seq, want[i].n);
+    return c->type->has_room(c, want, n);
 }
 
 int kv_truncate(struct kv *c, size_t seq, size_t n)

@@ -66,6 +66,11 @@ struct kv_group {
     size_t n_layers;
 };
 
+/* Rows [0, n) of a sequence that somebody would like to have. */
+struct kv_want {
+    size_t seq, n;
+};
+
 struct kv_hash {
     uint64_t w[2]; /* of the tokens of a block and of all before it */
 };
@@ -78,6 +83,7 @@ struct kv_type {
     size_t max_block; /* largest block chosen automatically */
     int (*open)(struct kv *c, struct err *e);
     int (*reserve)(struct kv *c, size_t seq, size_t n);
+    bool (*has_room)(const struct kv *c, const struct kv_want *want, size_t n);
     int (*truncate)(struct kv *c, size_t seq, size_t n);
     int (*fork)(struct kv *c, size_t from, size_t n, size_t to);
     void (*advance)(struct kv *c, size_t seq, size_t pos);                        /* NULL: keeps all rows */
@@ -116,6 +122,12 @@ void kv_close(struct kv *c); /* a zeroed one is fine */
 
 /* Rows [0, n) of SEQ will be addressable, apart from those below a window. May move rows. */
 int kv_reserve(struct kv *c, size_t seq, size_t n);
+
+/* Whether all of WANT [n], each of another sequence, could be had at once as things stand: every kv_reserve()
+ * up to there would find its budget, whatever the order, where windows are advanced after each step. What
+ * other sequences may still ask for is not counted, nor what dynamic and bmc take beyond it when a region
+ * grows. */
+bool kv_has_room(const struct kv *c, const struct kv_want *want, size_t n);
 
 /* Rows from N on are not needed. KV_GONE: a query at N would see rows that were dropped, or N lies in a sink
  * behind which rows were dropped. */
@@ -163,7 +175,9 @@ size_t kv_pool_bytes(const char *type, const struct kv_limits *lim); /* that a p
 size_t kv_budget_bytes(const char *type,
                        const struct kv_limits *lim); /* the same, or what others may grow to */
 size_t kv_pool_fit(const char *type, struct kv_limits lim,
-                   size_t bytes);                            /* largest pool_tokens within BYTES */
+                   size_t bytes); /* largest pool_tokens within BYTES */
+/* Smallest pool_tokens with which one sequence can grow to max_len; of pooled types in whole blocks. */
+size_t kv_least_tokens(const char *type, const struct kv_limits *lim);
 size_t kv_first_row(size_t window, size_t pos);              /* that a window shows to a query at POS */
 size_t kv_group_first(const struct kv_group *g, size_t pos); /* the same; 0 as long as it touches the sink */
 size_t kv_tile_bytes(const struct kv_limits *lim);           /* of K or of V of one head */

@@ -30,6 +30,7 @@ static int bmc_open(struct kv *c, struct err *e)
 const struct kv_type kv_bmc = {.name = "bmc",
                                .open = bmc_open,
                                .reserve = kvgrow_reserve,
+                               .has_room = kvgrow_has_room,
                                .truncate = kvgrow_truncate,
                                .fork = kvgrow_fork,
                                .advance = kvgrow_advance,

@@ -19,6 +19,7 @@ static int dynamic_open(struct kv *c, struct err *e)
 const struct kv_type kv_dynamic = {.name = "dynamic",
                                    .open = dynamic_open,
                                    .reserve = kvgrow_reserve,
+                                   .has_room = kvgrow_has_room,
                                    .truncate = kvgrow_truncate,
                                    .fork = kvgrow_fork,
                                    .advance = kvgrow_advance,

@@ -229,6 +229,22 @@ static int paged_reserve(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
+/* Blocks that would be copied when they are written into are taken beside those that lack. */
+static bool paged_has_room(const struct kv *c, const struct kv_want *want, size_t n)
+{
+    const struct paged *s = c->state;
+
+    for (size_t g = 0; g < c->n_groups; g++) {
+        size_t n_free = available(s, g), copies = 0, at;
+
+        for (size_t i = 0; i < n; i++)
+            copies += want[i].n > s->pool.len[want[i].seq] && must_copy(c, s, want[i].seq, g, &at);
+        if (copies > n_free || !kvpool_has_room(c, g, n_free - copies, want, n))
+            return false;
+    }
+    return true;
+}
+
 /* SEQ, which holds nothing, shares BLOCK with those that hold it, as its I-th. */
 static void share(struct kv *c, size_t g, struct kvpool_seq *q, size_t i, uint32_t block)
 {
@@ -392,6 +408,7 @@ const struct kv_type kv_paged = {.name = "paged",
                                  .max_block = PAGED_BLOCK,
                                  .open = paged_open,
                                  .reserve = paged_reserve,
+                                 .has_room = paged_has_room,
                                  .truncate = kvpool_truncate,
                                  .fork = paged_fork,
                                  .advance = kvpool_advance,

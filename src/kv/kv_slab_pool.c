@@ -46,6 +46,16 @@ static int slab_pool_reserve(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
+static bool slab_pool_has_room(const struct kv *c, const struct kv_want *want, size_t n)
+{
+    const struct kvpool *p = c->state;
+
+    for (size_t g = 0; g < c->n_groups; g++)
+        if (!kvpool_has_room(c, g, p->group[g].n_free, want, n))
+            return false;
+    return true;
+}
+
 static int slab_pool_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     struct kvpool *p = c->state;
@@ -105,6 +115,7 @@ const struct kv_type kv_slab_pool = {.name = "slab_pool",
                                      .pooled = true,
                                      .open = slab_pool_open,
                                      .reserve = slab_pool_reserve,
+                                     .has_room = slab_pool_has_room,
                                      .truncate = kvpool_truncate,
                                      .fork = slab_pool_fork,
                                      .advance = kvpool_advance,

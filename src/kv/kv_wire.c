@@ -322,6 +322,23 @@ static int write_all(int fd, const char *p, size_t n)
     return 0;
 }
 
+/* The new name of PATH is on the disk too. File systems that have no such call for a folder say EINVAL. */
+static int sync_folder(const char *path, struct err *e)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[4096];
+    int fd, rc = 0;
+
+    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_os(e, "open", folder);
+    if (fsync(fd) != 0 && errno != EINVAL)
+        rc = err_os(e, "write", folder);
+    close(fd);
+    return rc;
+}
+
 static int write_file(const char *path, const char *bytes, size_t len, struct err *e)
 {
     char part[4096];
@@ -334,13 +351,15 @@ static int write_file(const char *path, const char *bytes, size_t len, struct er
         return err_os(e, "create", part);
     if (write_all(fd, bytes, len) != 0)
         rc = err_os(e, "write", part);
+    if (rc == 0 && fsync(fd) != 0)
+        rc = err_os(e, "write", part);
     if (close(fd) != 0 && rc == 0)
         rc = err_os(e, "write", part);
     if (rc == 0 && rename(part, path) != 0)
         rc = err_os(e, "rename", part);
     if (rc)
         unlink(part);
-    return rc;
+    return rc ? rc : sync_folder(path, e);
 }
 
 int kv_wire_write(const struct kv *c, size_t seq, size_t n, uint64_t model, const char *path, struct err *e)

@@ -34,7 +34,8 @@ int kv_wire_save(const struct kv *c, size_t seq, size_t n, uint64_t model, void 
 int kv_wire_load(struct kv *c, size_t seq, uint64_t model, const void *bytes, size_t len, const char *name,
                  size_t *n, struct err *e);
 
-/* The same with the file PATH, which is written under another name first and then renamed. */
+/* The same with the file PATH, which is written under another name first, brought to the disk and then
+ * renamed: a crash leaves the old file or the new one. */
 int kv_wire_write(const struct kv *c, size_t seq, size_t n, uint64_t model, const char *path, struct err *e);
 int kv_wire_read(struct kv *c, size_t seq, uint64_t model, const char *path, size_t *n, struct err *e);
 

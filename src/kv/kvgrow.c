@@ -137,6 +137,19 @@ int kvgrow_reserve(struct kv *c, size_t seq, size_t n)
     return rc;
 }
 
+bool kvgrow_has_room(const struct kv *c, const struct kv_want *want, size_t n)
+{
+    const struct grow *d = c->state;
+    size_t lack = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t need = tiles_of(want[i].n), have = d->seq[want[i].seq].tiles;
+
+        lack += need > have ? need - have : 0;
+    }
+    return lack <= d->budget - d->used;
+}
+
 int kvgrow_truncate(struct kv *c, size_t seq, size_t n)
 {
     struct grow *d = c->state;

@@ -16,6 +16,7 @@ typedef size_t kvgrow_fn(const struct kv *c, size_t have, size_t need);
 
 int kvgrow_open(struct kv *c, kvgrow_fn *capacity, struct err *e);
 int kvgrow_reserve(struct kv *c, size_t seq, size_t n);
+bool kvgrow_has_room(const struct kv *c, const struct kv_want *want, size_t n);
 int kvgrow_truncate(struct kv *c, size_t seq, size_t n); /* frees the region with the last row */
 void kvgrow_advance(struct kv *c, size_t seq, size_t pos);
 bool kvgrow_sees(const struct kv *c, size_t seq, size_t n);

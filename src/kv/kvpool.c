@@ -28,20 +28,40 @@ static size_t first_block(const struct kv *c, size_t g, size_t pos)
     return first > sink_blocks(c, g) ? first : 0;
 }
 
-/* Blocks that group G needs at most: the budget's, or what windows and a step can hold if that is less. A
- * sequence holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks, and
+/* Most blocks of group G, which has a window, that a sequence holds beside those of a step's rows: with n of
+ * these it holds window + n rows, which touch at most ceil(window / block) + ceil(n / block) + 1 blocks, and
  * those of the sink. */
+static size_t seq_blocks(const struct kv *c, size_t g)
+{
+    return sink_blocks(c, g) + blocks_of(c, c->group[g].window) + 2;
+}
+
+/* Blocks that group G needs at most: the budget's, or what windows and a step can hold if that is less. */
 static size_t group_blocks(const struct kv *c, size_t g)
 {
-    size_t all = blocks_of(c, c->lim.pool_tokens), window = c->group[g].window, each, most;
+    size_t all = blocks_of(c, c->lim.pool_tokens), most;
 
-    if (!window || !c->lim.step_tokens)
+    if (!c->group[g].window || !c->lim.step_tokens)
         return all;
-    each = sink_blocks(c, g) + blocks_of(c, window) + 2;
-    if (__builtin_mul_overflow(each, c->lim.max_seqs, &most) ||
+    if (__builtin_mul_overflow(seq_blocks(c, g), c->lim.max_seqs, &most) ||
         __builtin_add_overflow(most, blocks_of(c, c->lim.step_tokens), &most))
         return all;
     return most < all ? most : all;
+}
+
+size_t kvpool_least_blocks(const struct kv *c)
+{
+    size_t least = 0;
+
+    for (size_t g = 0; g < c->n_groups; g++) {
+        size_t all = blocks_of(c, c->lim.max_len), shown = all;
+
+        if (c->group[g].window && c->lim.step_tokens)
+            shown = seq_blocks(c, g) + blocks_of(c, c->lim.step_tokens);
+        all = shown < all ? shown : all;
+        least = all > least ? all : least;
+    }
+    return least;
 }
 
 /* Bytes of one block in all layers of group G. */
@@ -216,6 +236,22 @@ size_t kvpool_lacks(const struct kv *c, const struct kvpool *p, size_t seq, size
     size_t need = blocks_of(c, n), head = q->first ? sink_blocks(c, g) : 0;
 
     return (need > q->end ? need - q->end : 0) + (head - q->head);
+}
+
+bool kvpool_has_room(const struct kv *c, size_t g, size_t n_free, const struct kv_want *want, size_t n)
+{
+    const struct kvpool *p = c->state;
+    size_t whole = 0,
+           shown = blocks_of(c, c->lim.step_tokens); /* all rows; what windows keep, and a step's */
+
+    for (size_t i = 0; i < n; i++) {
+        const struct kvpool_seq *q = kvpool_seq(c, p, want[i].seq, g);
+        size_t held = q->head + q->end - q->first, most = seq_blocks(c, g);
+
+        whole += kvpool_lacks(c, p, want[i].seq, g, want[i].n);
+        shown += most > held ? most - held : 0;
+    }
+    return whole <= n_free || (c->group[g].window && c->lim.step_tokens && shown <= n_free);
 }
 
 void kvpool_extend(struct kv *c, struct kvpool *p, size_t seq, size_t n)

@@ -45,6 +45,9 @@ struct kvpool {
 /* Bytes of all groups' regions for c->lim (block filled in) and c's groups. */
 size_t kvpool_bytes(const struct kv *c);
 
+/* Blocks that one sequence of max_len rows holds at most, in the group where that is most. */
+size_t kvpool_least_blocks(const struct kv *c);
+
 /* P is the first member of the type's state, zeroed, its take and put set. On failure the type closes it. */
 int kvpool_open(struct kv *c, struct kvpool *p, struct err *e);
 void kvpool_close(struct kvpool *p);
@@ -59,7 +62,9 @@ uint32_t kvpool_pop(struct kvpool *p, size_t g);
 void kvpool_push(struct kvpool *p, size_t g, uint32_t block);
 
 size_t kvpool_lacks(const struct kv *c, const struct kvpool *p, size_t seq, size_t g,
-                    size_t n);                                            /* blocks for N rows */
+                    size_t n); /* blocks for N rows */
+/* Whether N_FREE blocks of group G are enough for WANT [n]. */
+bool kvpool_has_room(const struct kv *c, size_t g, size_t n_free, const struct kv_want *want, size_t n);
 void kvpool_extend(struct kv *c, struct kvpool *p, size_t seq, size_t n); /* takes what lacks in all groups */
 
 /* A query at N of SEQ would see nothing that was dropped. */

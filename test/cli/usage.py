@@ -39,7 +39,7 @@ def a_bad_value_of_an_option_is_status_2_before_a_model_is_looked_for():
 
 
 def limits_that_are_allowed_are_taken():
-    for more in (["--kv-cache-memory", 0.001], ["--seed", 2**64 - 1], ["--seed", 2**63], ["--seed", 0], ["--logprobs", 1024],
+    for more in (["--kv-cache-memory", 0.002], ["--seed", 2**64 - 1], ["--seed", 2**63], ["--seed", 0], ["--logprobs", 1024],
                  ["--temperature", 0], ["--top-p", 1], ["--min-p", 0], ["--min-p", 1], ["--top-k", 0], ["--threads", 1],
                  ["--max-model-len", 3], ["--block-size", 16], ["--block-size", 256], ["--stop", "x" * 1024],
                  ["--max-num-batched-tokens", 1], ["--isa", "ref"], ["--kv-sparse", "sink=0,window=1"]):

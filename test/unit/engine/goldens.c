@@ -31,10 +31,11 @@ struct gallop *golden_open(const char *name, struct gallop_options *o)
     return g;
 }
 
-void golden_submit(struct gallop *g, const int32_t *ids, size_t n, int64_t n_new, size_t request)
+uint64_t golden_submit(struct gallop *g, const int32_t *ids, size_t n, int64_t n_new, size_t request)
 {
     struct gallop_request r;
     char err[GALLOP_ERR_SIZE];
+    uint64_t id;
 
     gallop_request_init(&r);
     r.ids = ids;
@@ -43,6 +44,15 @@ void golden_submit(struct gallop *g, const int32_t *ids, size_t n, int64_t n_new
     r.sampling.ignore_eos = 1;
     r.sampling.do_sample = 0;
     r.user = (void *)request;
-    if (gallop_submit(g, &r, NULL, err) != 0)
+    if (gallop_submit(g, &r, &id, err) != 0)
         fail_msg("%s", err);
+    return id;
+}
+
+void golden_expect(const char *what, long long found, long long expected, const char *file, int line)
+{
+    if (found == expected)
+        return;
+    print_error("%s is %lld, expected %lld\n", what, found, expected);
+    _fail(file, line);
 }

@@ -63,6 +63,43 @@ static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void
     }
 }
 
+/* The sizes that the sentence names are enough, both of them. */
+static void a_cache_below_one_sequence_is_refused_with_what_would_help(void **state)
+{
+    static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
+
+    (void)state;
+    for (int t = 0; t < 4; t++)
+        for (int by_memory = 0; by_memory < 2; by_memory++) {
+            struct gallop_options o;
+            struct gallop *g;
+            char err[GALLOP_ERR_SIZE];
+            const char *gib, *len;
+
+            gallop_options_init(&o);
+            o.model = GALLOP_SOURCE_DIR "/models/demo"; /* 1024 positions */
+            o.threads = 1;
+            o.kv_cache_type = types[t];
+            o.kv_cache_tokens = by_memory ? 0 : 512;
+            o.kv_cache_memory = by_memory ? 0.0008 : 0;
+            if (gallop_open(&g, &o, err) != GALLOP_BAD_INPUT)
+                fail_msg("%s: a cache of 512 tokens for 1024 positions: %s", types[t], g ? "it opens" : err);
+            gib = strstr(err, "--kv-cache-memory ");
+            len = strstr(err, "--max-model-len ");
+            if (!strstr(err, "cannot hold one sequence of max_model_len 1024") || !gib || !len)
+                fail_msg("%s: both flags are expected in: %s", types[t], err);
+            o.max_model_len = atoi(len + strlen("--max-model-len "));
+            if (gallop_open(&g, &o, err) != 0)
+                fail_msg("%s, %d positions: %s", types[t], (int)o.max_model_len, err);
+            gallop_close(g);
+            o.kv_cache_memory = atof(gib + strlen("--kv-cache-memory "));
+            o.max_model_len = 0;
+            if (gallop_open(&g, &o, err) != 0)
+                fail_msg("%s, %f GiB: %s", types[t], o.kv_cache_memory, err);
+            gallop_close(g);
+        }
+}
+
 static void a_budget_in_gib_is_filled_and_not_passed(void **state)
 {
     char err[GALLOP_ERR_SIZE];
@@ -159,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cache_that_does_not_fit_is_refused_with_the_largest_that_does),
+        cmocka_unit_test(a_cache_below_one_sequence_is_refused_with_what_would_help),
         cmocka_unit_test(a_budget_in_gib_is_filled_and_not_passed),
         cmocka_unit_test(a_pool_that_is_not_in_memory_at_open),
         cmocka_unit_test(a_default_pool_larger_than_4_gib_unless_one_sequence_needs_it),

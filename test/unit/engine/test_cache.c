@@ -63,7 +63,7 @@ static struct gallop *open_with(const char *name, const char *dtype, const struc
     o.kv_cache_layout = w->layout;
     o.block_size = w->block;
     o.bmc_splits = w->splits;
-    o.kv_cache_tokens = w->tokens;
+    o.kv_cache_tokens = w->tokens && !longest ? 4096 : w->tokens; /* one sequence of the model's length */
     o.max_batched_tokens = 48;
     o.max_num_seqs = 4;
     o.max_model_len = longest;

@@ -95,8 +95,10 @@ static void a_models_max_length_counts_only_without_max_new_tokens(void **state)
     sampling_mark(&s, SAMPLING_MAX_LENGTH);
     begin(15, 100);
     assert_int_equal(st.limit, 5);
-    begin(20, 100); /* a prompt that fills it alone */
-    assert_int_equal(st.limit, 80);
+    begin(19, 100);
+    assert_int_equal(st.limit, 1);
+    begin(20, 100); /* such a prompt is refused before */
+    assert_int_equal(st.limit, 0);
     s.max_new_tokens = 9;
     sampling_mark(&s, SAMPLING_MAX_NEW_TOKENS);
     begin(15, 100);

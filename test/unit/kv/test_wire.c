@@ -1,6 +1,8 @@
 /* test_wire.c - saved rows: the same bytes whatever cache they come from, back in any other; and every way in
  * which they can be cut, damaged, or belong to something else is refused with a sentence that names them.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -17,6 +20,28 @@
 #include "kvrows.h"
 
 enum { N = 75, MODEL = 4711 };
+
+/* ---- calls that bring a file to the disk, in the place of libc's ---- */
+
+static char calls[16]; /* f: fsync of a file, d: of a folder, r: rename */
+static int fail_fsync; /* errno of the next one */
+
+int fsync(int fd)
+{
+    struct stat st;
+
+    assert_int_equal(fstat(fd, &st), 0);
+    strncat(calls, S_ISDIR(st.st_mode) ? "d" : "f", sizeof(calls) - strlen(calls) - 1);
+    errno = fail_fsync;
+    fail_fsync = 0;
+    return errno ? -1 : 0;
+}
+
+int rename(const char *from, const char *to)
+{
+    strncat(calls, "r", sizeof(calls) - strlen(calls) - 1);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
 
 static const size_t windows[3] = {0, 20, 64}, sinks[3] = {0, 5, 3}, dims[3] = {18, 5, 33};
 
@@ -308,6 +333,34 @@ static void files_are_written_whole_and_faults_name_them(void **state)
     kv_close(&c);
 }
 
+static void a_file_is_on_the_disk_before_it_has_its_name(void **state)
+{
+    struct err e = {0};
+    struct kv c;
+
+    (void)state;
+    open_kv(&c, "slab_pool", limits(DT_F32, 16, KV_HEAD_MAJOR));
+    fill(&c, 0);
+    calls[0] = 0;
+    assert_int_equal(kv_wire_write(&c, 0, N, MODEL, "test_wire.kv", &e), 0);
+    assert_string_equal(calls, "frd");
+    fail_fsync = EIO;
+    calls[0] = 0;
+    unlink("test_wire.kv");
+    assert_int_equal(kv_wire_write(&c, 0, N, MODEL, "test_wire.kv", &e), ERR_OS);
+    assert_string_equal(calls, "f"); /* what may not be there gets no name */
+    assert_non_null(strstr(e.msg, "test_wire.kv"));
+    assert_int_not_equal(access("test_wire.kv", F_OK), 0);
+    assert_int_not_equal(access("test_wire.kv.part", F_OK), 0);
+    assert_int_equal(mkdir("wire.d", 0777) != 0 && errno != EEXIST, 0);
+    calls[0] = 0;
+    assert_int_equal(kv_wire_write(&c, 0, N, MODEL, "wire.d/rows.kv", &e), 0);
+    assert_string_equal(calls, "frd");
+    unlink("wire.d/rows.kv");
+    rmdir("wire.d");
+    kv_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +371,7 @@ int main(void)
         cmocka_unit_test(loading_takes_no_more_than_windows_show),
         cmocka_unit_test(scales_that_no_row_can_have_are_refused),
         cmocka_unit_test(files_are_written_whole_and_faults_name_them),
+        cmocka_unit_test(a_file_is_on_the_disk_before_it_has_its_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,787 @@
+/* test_limits.c - zeros, ones, largest values and one more of everything that gallop.h lets a caller set:
+ * each is served as the header says, or refused with a sentence that names it. Nothing here may crash.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "engine/gallop_in.h"
+#include "goldens.h"
+
+enum { LONGEST = 64, VOCAB = 192, EOS = 2 };
+
+static struct gallop_options small(void)
+{
+    struct gallop_options o;
+
+    gallop_options_init(&o);
+    o.dtype = "fp32";
+    o.threads = 1;
+    o.max_num_seqs = 2;
+    o.max_model_len = LONGEST;
+    o.block_size = 16;
+    return o;
+}
+
+static struct gallop *open_ids(void) /* without a tokenizer */
+{
+    struct gallop_options o = small();
+
+    return golden_open("llama3-rope", &o);
+}
+
+static struct gallop *open_text(void)
+{
+    struct gallop_options o = small();
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    if (gallop_open(&g, &o, err) != 0)
+        fail_msg("%s", err);
+    return g;
+}
+
+static const int32_t prompt[LONGEST + 1] = {5, 6, 7, 8, 9}; /* token 0 behind them */
+
+static struct gallop_request request(size_t n)
+{
+    struct gallop_request r;
+
+    gallop_request_init(&r);
+    r.ids = prompt;
+    r.n_ids = n;
+    r.sampling.ignore_eos = 1;
+    return r;
+}
+
+/* What came of a request that ran alone. */
+struct outcome {
+    size_t n, n_top;
+    int32_t token[LONGEST];
+    char text[512];
+    struct gallop_event end;
+};
+
+static struct outcome run(struct gallop *g, const struct gallop_request *r)
+{
+    struct outcome o = {0};
+    struct gallop_event ev;
+    char err[GALLOP_ERR_SIZE];
+
+    if (gallop_submit(g, r, NULL, err) != 0)
+        fail_msg("%s", err);
+    while (gallop_next(g, &ev)) {
+        assert_true(o.end.type != GALLOP_FINISHED);
+        if (ev.type == GALLOP_TOKEN) {
+            assert_true(o.n < LONGEST);
+            o.token[o.n++] = ev.token;
+            o.n_top = ev.n_top;
+        } else if (ev.type == GALLOP_TEXT) {
+            snprintf(o.text + strlen(o.text), sizeof(o.text) - strlen(o.text), "%.*s", (int)ev.text_len,
+                     ev.text);
+        } else {
+            o.end = ev;
+        }
+    }
+    EXPECT(o.end.type, GALLOP_FINISHED);
+    EXPECT(o.end.n_output, o.n);
+    return o;
+}
+
+/* R is refused, and the sentence holds WHAT; the engine goes on. */
+static void refuse(struct gallop *g, const struct gallop_request *r, const char *what)
+{
+    struct gallop_event ev;
+    char err[GALLOP_ERR_SIZE] = "";
+
+    EXPECT(gallop_submit(g, r, NULL, err), GALLOP_BAD_INPUT);
+    if (!strstr(err, what))
+        fail_msg("\"%s\" is expected in: %s", what, err);
+    EXPECT(gallop_submit(g, r, NULL, NULL), GALLOP_BAD_INPUT);
+    EXPECT(gallop_next(g, &ev), 0);
+}
+
+/* ---- lengths ---- */
+
+static void no_new_token_computes_the_prompt_and_ends(void **state)
+{
+    static const char *const stop[] = {"x"};
+    struct gallop *g = open_text();
+    struct gallop_request r;
+
+    (void)state;
+    for (int way = 0; way < 6; way++) {
+        struct gallop_stats before, after;
+        struct outcome o;
+
+        gallop_stats(g, &before);
+        r = request(5);
+        r.sampling.max_new_tokens = 0;
+        if (way == 1)
+            r.sampling.repetition_penalty = 1.2;
+        if (way == 2)
+            r.sampling.frequency_penalty = r.sampling.presence_penalty = 0.5;
+        if (way == 3)
+            r.sampling.logprobs = 3;
+        if (way == 4) {
+            r.sampling.stop = stop;
+            r.sampling.n_stop = 1;
+        }
+        if (way == 5) {
+            r.text = "Once upon a time";
+            r.ids = NULL;
+            r.n_ids = 0;
+        }
+        o = run(g, &r);
+        gallop_stats(g, &after);
+        EXPECT(o.end.finish, GALLOP_FINISH_LENGTH);
+        EXPECT(o.n, 0);
+        EXPECT(o.end.context_full, 0);
+        assert_string_equal(o.text, "");
+        EXPECT(after.n_steps - before.n_steps, 1);
+        EXPECT(after.n_prompt_tokens - before.n_prompt_tokens, o.end.n_prompt);
+        EXPECT(after.n_output_tokens, 0);
+        EXPECT(after.n_finished, way + 1);
+        EXPECT(after.n_running + after.n_waiting, 0);
+        assert_true(o.end.prefill_s > 0 && o.end.decode_s == 0);
+    }
+    gallop_close(g);
+}
+
+/* In company, in chunks, and where another request has taken the only place. */
+static void no_new_token_leaves_the_company_alone(void **state)
+{
+    struct gallop_options o = small();
+    struct gallop *g;
+    struct outcome alone;
+    struct gallop_request r = request(40), none = request(50);
+    struct gallop_event ev;
+    size_t n = 0, n_ends = 0;
+
+    (void)state;
+    o.max_batched_tokens = 7;
+    g = golden_open("llama3-rope", &o);
+    r.sampling.max_new_tokens = 9;
+    none.sampling.max_new_tokens = 0;
+    none.user = &n;
+    alone = run(g, &r);
+    EXPECT(gallop_submit(g, &none, NULL, NULL), 0);
+    EXPECT(gallop_submit(g, &r, NULL, NULL), 0);
+    EXPECT(gallop_submit(g, &none, NULL, NULL), 0);
+    while (gallop_next(g, &ev)) {
+        if (ev.type == GALLOP_TOKEN) {
+            assert_ptr_equal(ev.user, NULL);
+            EXPECT(ev.token, alone.token[n]);
+            n++;
+        } else if (ev.type == GALLOP_FINISHED) {
+            EXPECT(ev.finish, GALLOP_FINISH_LENGTH);
+            n_ends++;
+        }
+    }
+    EXPECT(n, 9);
+    EXPECT(n_ends, 3);
+    gallop_close(g);
+}
+
+static void a_prompt_may_fill_the_context_when_no_token_is_asked_for(void **state)
+{
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(LONGEST);
+    struct outcome o;
+
+    (void)state;
+    refuse(g, &r, "the prompt has 64 tokens");
+    r.sampling.max_new_tokens = 1;
+    refuse(g, &r, "the prompt has 64 tokens");
+    r.sampling.max_new_tokens = 0;
+    o = run(g, &r);
+    EXPECT(o.end.finish, GALLOP_FINISH_LENGTH);
+    EXPECT(o.end.n_prompt, LONGEST);
+    EXPECT(o.end.context_full, 0);
+    r.n_ids = LONGEST + 1;
+    refuse(g, &r, "the prompt has 65 tokens");
+    r.n_ids = LONGEST - 1;
+    r.sampling.max_new_tokens = -1;
+    o = run(g, &r);
+    EXPECT(o.n, 1);
+    EXPECT(o.end.context_full, 1);
+    gallop_close(g);
+}
+
+static void the_context_is_said_to_be_full_when_it_ended_the_text_and_only_then(void **state)
+{
+    static const struct {
+        int64_t max_new;
+        size_t n;
+        int full;
+    } cases[] = {{-1, LONGEST - 5, 1},
+                 {INT64_MAX, LONGEST - 5, 1},
+                 {LONGEST - 4, LONGEST - 5, 1},
+                 {LONGEST - 5, LONGEST - 5, 0},
+                 {LONGEST - 6, LONGEST - 6, 0}};
+    struct gallop *g = open_ids();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct gallop_request r = request(5);
+        struct outcome o;
+
+        r.sampling.max_new_tokens = cases[i].max_new;
+        o = run(g, &r);
+        EXPECT(o.end.finish, GALLOP_FINISH_LENGTH);
+        EXPECT(o.n, cases[i].n);
+        EXPECT(o.end.context_full, cases[i].full);
+    }
+    gallop_close(g);
+}
+
+static void more_tokens_at_least_than_at_most_are_refused(void **state)
+{
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(5);
+    struct outcome o;
+
+    (void)state;
+    r.sampling.min_new_tokens = 4;
+    r.sampling.max_new_tokens = 3;
+    refuse(g, &r, "min_new_tokens");
+    r.sampling.max_new_tokens = 0;
+    refuse(g, &r, "min_new_tokens");
+    r.sampling.max_new_tokens = 4;
+    EXPECT(run(g, &r).n, 4);
+    r.sampling.min_new_tokens = INT64_MAX; /* the context comes before it */
+    r.sampling.max_new_tokens = -1;
+    o = run(g, &r);
+    EXPECT(o.n, LONGEST - 5);
+    EXPECT(o.end.finish, GALLOP_FINISH_LENGTH);
+    gallop_close(g);
+}
+
+/* ---- prompts ---- */
+
+static void token_ids_end_with_the_vocabulary(void **state)
+{
+    const int32_t last[] = {0, VOCAB - 1}, above[] = {5, VOCAB}, below[] = {-1, 5}, largest[] = {INT32_MAX};
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(2);
+
+    (void)state;
+    r.sampling.max_new_tokens = 1;
+    r.ids = last;
+    EXPECT(run(g, &r).n, 1);
+    r.ids = above;
+    refuse(g, &r, "token 192 at position 1 is outside the vocabulary of 192");
+    r.ids = below;
+    refuse(g, &r, "token -1 at position 0");
+    r.ids = largest;
+    r.n_ids = 1;
+    refuse(g, &r, "token 2147483647 at position 0");
+    gallop_close(g);
+}
+
+static void a_prompt_that_is_not_there_is_refused(void **state)
+{
+    struct gallop *g = open_ids(), *t = open_text();
+    struct gallop_request r = request(0);
+
+    (void)state;
+    refuse(g, &r, "the prompt is empty");
+    r.ids = NULL;
+    refuse(g, &r, "the prompt is empty");
+    r.n_ids = 3;
+    refuse(g, &r, "ids is NULL");
+    r.n_ids = SIZE_MAX;
+    refuse(g, &r, "ids is NULL");
+    r = request(3);
+    r.text = "text";
+    refuse(t, &r, "text and ids");
+    r.n_ids = 0;
+    r.ids = NULL;
+    refuse(g, &r, "needs a tokenizer");
+    gallop_close(g);
+    gallop_close(t);
+}
+
+static void text_ends_where_its_length_says_or_at_its_zero(void **state)
+{
+    struct gallop *g = open_text();
+    struct gallop_request r = request(0);
+    struct outcome whole, part;
+
+    (void)state;
+    r.ids = NULL;
+    r.sampling.max_new_tokens = 3;
+    r.text = "Once upon a time";
+    whole = run(g, &r);
+    r.text_len = 16;
+    part = run(g, &r);
+    EXPECT(part.end.n_prompt, whole.end.n_prompt);
+    assert_memory_equal(part.token, whole.token, sizeof(whole.token));
+    r.text_len = 4;
+    part = run(g, &r);
+    r.text = "Once";
+    r.text_len = SIZE_MAX;
+    whole = run(g, &r);
+    EXPECT(part.end.n_prompt, whole.end.n_prompt);
+    r.text_len = 0; /* a BOS alone */
+    EXPECT(run(g, &r).end.n_prompt, 1);
+    r.no_special = 1;
+    refuse(g, &r, "the prompt is empty");
+    r.text = "";
+    r.text_len = SIZE_MAX;
+    refuse(g, &r, "the prompt is empty");
+    gallop_close(g);
+}
+
+static void a_mask_is_zeros_and_then_ones(void **state)
+{
+    static const int8_t left[] = {0, 0, 1, 1, 1}, all[] = {1, 1, 1, 1, 1}, none[] = {0, 0, 0, 0, 0},
+                        hole[] = {0, 1, 1, 0, 1}, right[] = {1, 1, 1, 1, 0}, other[] = {0, 0, -1, 127, 1},
+                        second[] = {1, 0, 1, 1, 1};
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(3);
+    struct outcome want, got;
+
+    (void)state;
+    r.sampling.max_new_tokens = 4;
+    r.ids = prompt + 2;
+    want = run(g, &r);
+    r.ids = prompt;
+    r.n_ids = 5;
+    r.mask = left;
+    got = run(g, &r);
+    EXPECT(got.end.n_prompt, 3);
+    assert_memory_equal(got.token, want.token, 4 * sizeof(int32_t));
+    r.mask = other; /* everything but 0 */
+    got = run(g, &r);
+    EXPECT(got.end.n_prompt, 3);
+    r.mask = all;
+    got = run(g, &r);
+    EXPECT(got.end.n_prompt, 5);
+    r.mask = none;
+    refuse(g, &r, "the prompt is empty");
+    r.mask = hole;
+    refuse(g, &r, "a 0 at position 3");
+    r.mask = right;
+    refuse(g, &r, "a 0 at position 4");
+    r.mask = second;
+    refuse(g, &r, "a 0 at position 1");
+    gallop_close(g);
+}
+
+/* ---- sampling ---- */
+
+static void lists_that_are_not_there_are_refused(void **state)
+{
+    static const int32_t id[] = {3};
+    static const float bias[] = {1};
+    static const char *const null_stop[] = {"a", NULL}, *const empty_stop[] = {""};
+    static char long_stop[1026];
+    static const char *const longest[] = {long_stop + 1}, *const longer[] = {long_stop};
+    struct gallop *g = open_ids();
+    struct gallop_request r;
+
+    (void)state;
+    memset(long_stop, 'x', 1025);
+#define REFUSE(what, ...)    \
+    do {                     \
+        r = request(3);      \
+        __VA_ARGS__;         \
+        refuse(g, &r, what); \
+    } while (0)
+    REFUSE("bias_id", r.sampling.n_bias = 1);
+    REFUSE("bias", r.sampling.n_bias = 1; r.sampling.bias_id = id);
+    REFUSE("bias_id", r.sampling.n_bias = 1; r.sampling.bias = bias);
+    REFUSE("bias_id", r.sampling.n_bias = SIZE_MAX; r.sampling.bias_id = id; r.sampling.bias = bias);
+    REFUSE("stop:", r.sampling.n_stop = 1);
+    REFUSE("stop:", r.sampling.n_stop = 2; r.sampling.stop = null_stop);
+    REFUSE("stop:", r.sampling.n_stop = 1; r.sampling.stop = empty_stop);
+    REFUSE("stop:", r.sampling.n_stop = 1; r.sampling.stop = longer);
+    REFUSE("stop:", r.sampling.n_stop = 65; r.sampling.stop = longest);
+    REFUSE("stop:", r.sampling.n_stop = SIZE_MAX; r.sampling.stop = longest);
+    REFUSE("stop_token", r.sampling.n_stop_token = 1);
+    REFUSE("stop_token", r.sampling.n_stop_token = SIZE_MAX; r.sampling.stop_token = id);
+    r = request(3);
+    r.sampling.max_new_tokens = 1;
+    r.sampling.stop = longest;
+    r.sampling.n_stop = 1;
+    r.sampling.bias_id = r.sampling.stop_token = id; /* lists of no entries */
+    r.sampling.bias = bias;
+    EXPECT(run(g, &r).n, 1);
+    gallop_close(g);
+}
+
+static void ids_of_lists_end_with_the_vocabulary_and_come_in_any_order(void **state)
+{
+    static const int32_t order[] = {191, 0, 7, 7}, above[] = {0, 192}, below[] = {-1, 0};
+    static const float bias[] = {1e6f, 5, 7}, infinite[] = {INFINITY}, none[] = {NAN};
+    struct gallop *g = open_ids();
+    struct gallop_request r;
+    struct outcome o;
+
+    (void)state;
+    r = request(3);
+    r.sampling.max_new_tokens = 4;
+    r.sampling.bias_id = order;
+    r.sampling.bias = bias;
+    r.sampling.n_bias = 3;
+    EXPECT(run(g, &r).token[0], 191);
+    r.sampling.stop_token = order; /* 191 stands in front of smaller ones */
+    r.sampling.n_stop_token = 4;
+    o = run(g, &r);
+    EXPECT(o.n, 1);
+    EXPECT(o.end.finish, GALLOP_FINISH_STOP);
+    EXPECT(o.end.stop_token, 191);
+    REFUSE("logit_bias: token 7 is there twice", r.sampling.bias_id = order + 2; r.sampling.bias = bias;
+           r.sampling.n_bias = 2);
+    REFUSE("logit_bias: found token 192", r.sampling.bias_id = above; r.sampling.bias = bias;
+           r.sampling.n_bias = 2);
+    REFUSE("logit_bias: found token -1", r.sampling.bias_id = below; r.sampling.bias = bias;
+           r.sampling.n_bias = 2);
+    REFUSE("finite", r.sampling.bias_id = order; r.sampling.bias = infinite; r.sampling.n_bias = 1);
+    REFUSE("finite", r.sampling.bias_id = order; r.sampling.bias = none; r.sampling.n_bias = 1);
+    REFUSE("stop_token: found token 192", r.sampling.stop_token = above; r.sampling.n_stop_token = 2);
+    REFUSE("stop_token: found token -1", r.sampling.stop_token = below; r.sampling.n_stop_token = 2);
+    gallop_close(g);
+}
+
+static void numbers_outside_their_range_are_refused_by_name(void **state)
+{
+    static const double bad[] = {INFINITY, -INFINITY, -0.5};
+    static const int64_t negative[] = {-2, INT64_MIN};
+    struct gallop *g = open_ids();
+    struct gallop_request r;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        REFUSE("temperature", r.sampling.temperature = bad[i]);
+        REFUSE("top_p", r.sampling.top_p = bad[i]);
+        REFUSE("min_p", r.sampling.min_p = bad[i]);
+        REFUSE("repetition_penalty", r.sampling.repetition_penalty = bad[i]);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        REFUSE("frequency_penalty", r.sampling.frequency_penalty = bad[i]);
+        REFUSE("presence_penalty", r.sampling.presence_penalty = bad[i]);
+        REFUSE("max_new_tokens", r.sampling.max_new_tokens = negative[i]);
+        REFUSE("min_new_tokens", r.sampling.min_new_tokens = negative[i]);
+        REFUSE("top_k", r.sampling.top_k = negative[i]);
+        REFUSE("logprobs", r.sampling.logprobs = negative[i]);
+    }
+    REFUSE("do_sample", r.sampling.do_sample = -2);
+    REFUSE("ignore_eos", r.sampling.ignore_eos = INT32_MIN);
+    REFUSE("top_p", r.sampling.top_p = 0);
+    REFUSE("top_p", r.sampling.top_p = 1.0001);
+    REFUSE("min_p", r.sampling.min_p = 1.0001);
+    REFUSE("repetition_penalty", r.sampling.repetition_penalty = 0);
+    REFUSE("logprobs", r.sampling.logprobs = 1025);
+    REFUSE("logprobs", r.sampling.logprobs = INT64_MAX);
+    gallop_close(g);
+}
+
+static void log_probabilities_of_none_of_some_and_of_more_than_there_are(void **state)
+{
+    static const size_t k[] = {0, 1, 20, VOCAB - 1, VOCAB, 1024}, n[] = {0, 1, 20, VOCAB - 1, VOCAB, VOCAB};
+    struct gallop *g = open_ids();
+
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        struct gallop_request r = request(5);
+
+        r.sampling.max_new_tokens = 2;
+        r.sampling.logprobs = (int64_t)k[i];
+        EXPECT(run(g, &r).n_top, n[i]);
+    }
+    gallop_close(g);
+}
+
+/* Each leaves one token to choose from, or all; greedy or not, four tokens come out. */
+static void extremes_of_sampling_choose_a_token(void **state)
+{
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(5);
+    struct outcome greedy, o;
+
+    (void)state;
+    r.sampling.max_new_tokens = 4;
+    greedy = run(g, &r);
+#define CHOOSES(same, ...)                                                   \
+    do {                                                                     \
+        r = request(5);                                                      \
+        r.sampling.max_new_tokens = 4;                                       \
+        r.sampling.do_sample = 1;                                            \
+        __VA_ARGS__;                                                         \
+        o = run(g, &r);                                                      \
+        EXPECT(o.n, 4);                                                      \
+        if (same)                                                            \
+            assert_memory_equal(o.token, greedy.token, 4 * sizeof(int32_t)); \
+    } while (0)
+    CHOOSES(true, r.sampling.temperature = 0);
+    CHOOSES(true, r.sampling.temperature = 1e-6);
+    CHOOSES(true, r.sampling.top_k = 1);
+    CHOOSES(true, r.sampling.min_p = 1);
+    CHOOSES(true, r.sampling.top_p = 1e-9);
+    CHOOSES(true, r.sampling.do_sample = 0; r.sampling.temperature = 1e300);
+    CHOOSES(false, r.sampling.top_k = 0);
+    CHOOSES(false, r.sampling.top_k = VOCAB);
+    CHOOSES(false, r.sampling.top_k = VOCAB + 1);
+    CHOOSES(false, r.sampling.top_k = INT64_MAX);
+    CHOOSES(false, r.sampling.top_p = 1);
+    CHOOSES(false, r.sampling.min_p = 0);
+    CHOOSES(false, r.sampling.temperature = 1e300);
+    CHOOSES(false, r.sampling.repetition_penalty = 1e300);
+    CHOOSES(false, r.sampling.repetition_penalty = 1e-300);
+    CHOOSES(false, r.sampling.frequency_penalty = -1e300);
+    CHOOSES(false, r.sampling.presence_penalty = 1e300);
+    CHOOSES(false, r.sampling.has_seed = 1; r.sampling.seed = UINT64_MAX);
+    gallop_close(g);
+}
+
+/* ---- what the model says ---- */
+
+/* The golden in the folder "model", with EOS in config.json, and GENERATION as its generation config (NULL:
+ * none). */
+static struct gallop *open_model(const char *eos, const char *generation)
+{
+    struct gallop_options o = small();
+    char command[4096], err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+    FILE *f;
+
+    mkdir("model", 0777);
+    remove("model/generation_config.json");
+    snprintf(command, sizeof(command),
+             "cp '%s/test/golden/llama3-rope/model.safetensors' model/ && sed 's/\"eos_token_id\": 2/"
+             "\"eos_token_id\": %s/' '%s/test/golden/llama3-rope/config.json' > model/config.json && "
+             "grep -q '\"eos_token_id\": %s' model/config.json",
+             GALLOP_SOURCE_DIR, eos, GALLOP_SOURCE_DIR, eos[0] == '[' ? "" : eos);
+    EXPECT(system(command), 0);
+    if (generation) {
+        assert_non_null(f = fopen("model/generation_config.json", "w"));
+        fputs(generation, f);
+        EXPECT(fclose(f), 0);
+    }
+    o.model = "model";
+    if (gallop_open(&g, &o, err) != 0)
+        fail_msg("%s", err);
+    return g;
+}
+
+static void end_tokens_come_from_the_config_where_the_generation_config_names_none(void **state)
+{
+    static const struct {
+        const char *eos, *generation;
+        int32_t token;
+        size_t n;
+    } cases[] = {{"2", NULL, 2, 1},
+                 {"[9, 2]", NULL, 2, 1},
+                 {"[9, 2]", NULL, 9, 1},
+                 {"[9, 500, -1, 191]", NULL, 191, 1}, /* what is no token of the vocabulary ends nothing */
+                 {"2", "{}", 2, 1},
+                 {"2", "{\"eos_token_id\": 7}", 7, 1},
+                 {"2", "{\"eos_token_id\": 7}", 2, 4},
+                 {"2", NULL, 5, 4}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct gallop *g = open_model(cases[i].eos, cases[i].generation);
+        struct gallop_request r = request(3);
+        const float bias = 1e6f;
+        struct outcome o;
+
+        r.sampling.ignore_eos = -1;
+        r.sampling.max_new_tokens = 4;
+        r.sampling.bias_id = &cases[i].token;
+        r.sampling.bias = &bias;
+        r.sampling.n_bias = 1;
+        o = run(g, &r);
+        if (o.n != cases[i].n)
+            fail_msg("config.json %s, generation config %s: token %d comes %zu times, expected %zu",
+                     cases[i].eos, cases[i].generation ? cases[i].generation : "none", cases[i].token, o.n,
+                     cases[i].n);
+        EXPECT(o.end.finish, o.n == 4 ? GALLOP_FINISH_LENGTH : GALLOP_FINISH_STOP);
+        gallop_close(g);
+    }
+}
+
+static void max_length_of_the_model_counts_prompt_and_answer(void **state)
+{
+    static const struct {
+        const char *generation;
+        int64_t max_new;
+        size_t n_prompt, n;
+    } cases[] = {{"{\"max_length\": 20}", -1, 5, 15},
+                 {"{\"max_length\": 20}", -1, 19, 1},
+                 {"{\"max_length\": 20}", 3, 5, 3},
+                 {"{\"max_length\": 20}", 30, 5, 30},
+                 {"{\"max_length\": 20}", 2, 30, 2},
+                 {"{\"max_length\": 20}", 0, 30, 0},
+                 {"{\"max_length\": 20, \"max_new_tokens\": 4}", -1, 5, 4},
+                 {"{\"max_length\": 20, \"max_new_tokens\": 4}", -1, 30, 4},
+                 {"{\"max_length\": 20, \"max_new_tokens\": 4}", 6, 30, 6},
+                 {"{\"max_length\": null}", -1, 5, LONGEST - 5},
+                 {"{\"max_length\": 4096}", -1, 5, LONGEST - 5}};
+    struct gallop_request r;
+    struct gallop *g;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct outcome o;
+
+        g = open_model("2", cases[i].generation);
+        r = request(cases[i].n_prompt);
+        r.sampling.max_new_tokens = cases[i].max_new;
+        o = run(g, &r);
+        if (o.n != cases[i].n || o.end.finish != GALLOP_FINISH_LENGTH)
+            fail_msg("%s, max_new_tokens %d, a prompt of %zu: %zu tokens came, expected %zu",
+                     cases[i].generation, (int)cases[i].max_new, cases[i].n_prompt, o.n, cases[i].n);
+        EXPECT(o.end.context_full, cases[i].n == LONGEST - 5);
+        gallop_close(g);
+    }
+    g = open_model("2", "{\"max_length\": 20}");
+    REFUSE("max_length", r.n_ids = 20);
+    REFUSE("max_length", r.n_ids = 21);
+    gallop_close(g);
+}
+
+/* ---- options ---- */
+
+/* As gallop_open() with the demo model. */
+static int try_open(struct gallop **g, struct gallop_options *o, char *err)
+{
+    if (!o->model)
+        o->model = GALLOP_SOURCE_DIR "/models/demo";
+    err[0] = 0;
+    *g = (struct gallop *)err; /* must be overwritten */
+    return gallop_open(g, o, err);
+}
+
+static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void **state)
+{
+    struct gallop_options o;
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    (void)state;
+#define REFUSE_OPTION(what, ...)                                                         \
+    do {                                                                                 \
+        o = small();                                                                     \
+        __VA_ARGS__;                                                                     \
+        if (try_open(&g, &o, err) == 0 || g || !strstr(err, what))                       \
+            fail_msg("\"%s\" is expected, found: %s", what, g ? "an open engine" : err); \
+        assert_true(gallop_open(&g, &o, NULL) != 0);                                     \
+    } while (0)
+    REFUSE_OPTION("dtype fp16", o.dtype = "fp16");
+    REFUSE_OPTION("dtype ", o.dtype = "");
+    REFUSE_OPTION("KV cache type x", o.kv_cache_type = "x");
+    REFUSE_OPTION("KV cache type ", o.kv_cache_type = "");
+    REFUSE_OPTION("KV cache dtype fp16", o.kv_cache_dtype = "fp16");
+    REFUSE_OPTION("layout row_major", o.kv_cache_layout = "row_major");
+    REFUSE_OPTION("flash", o.attention_backend = "flash");
+    REFUSE_OPTION("backend no for norm", o.op_config = "{\"norm\":\"no\"}");
+    REFUSE_OPTION("op-config", o.op_config = "");
+    REFUSE_OPTION("avx10", o.isa = "avx10");
+    REFUSE_OPTION("kv-sparse", o.kv_sparse = "window");
+    REFUSE_OPTION("threads -1", o.threads = -1);
+    REFUSE_OPTION("threads 1025", o.threads = 1025);
+    REFUSE_OPTION("max_model_len -1", o.max_model_len = -1);
+    REFUSE_OPTION("max_model_len 1 ", o.max_model_len = 1);
+    REFUSE_OPTION("max_model_len 2147483648", o.max_model_len = INT64_C(2147483648));
+    REFUSE_OPTION("max_num_seqs -1", o.max_num_seqs = -1);
+    REFUSE_OPTION("max_num_seqs 4097", o.max_num_seqs = 4097);
+    REFUSE_OPTION("max_batched_tokens -1", o.max_batched_tokens = -1);
+    REFUSE_OPTION("max_batched_tokens 65537", o.max_batched_tokens = 65537);
+    REFUSE_OPTION("kv_cache_memory", o.kv_cache_memory = -1);
+    REFUSE_OPTION("kv_cache_memory", o.kv_cache_memory = NAN);
+    REFUSE_OPTION("kv_cache_memory", o.kv_cache_memory = INFINITY);
+    REFUSE_OPTION("negative", o.kv_cache_tokens = -1);
+    REFUSE_OPTION("negative", o.block_size = INT64_MIN);
+    REFUSE_OPTION("negative", o.bmc_splits = -1);
+    REFUSE_OPTION("block size 8", o.block_size = 8);
+    REFUSE_OPTION("block size 17", o.block_size = 17);
+    REFUSE_OPTION("block size 512", o.block_size = 512);
+    REFUSE_OPTION("block size 9223372036854775807", o.block_size = INT64_MAX);
+    REFUSE_OPTION("65 splits", o.kv_cache_type = "bmc"; o.bmc_splits = LONGEST + 1);
+    REFUSE_OPTION("cannot hold one sequence", o.kv_cache_tokens = 1);
+    REFUSE_OPTION("cannot hold one sequence", o.kv_cache_tokens = LONGEST - 16);
+    o = small();
+    EXPECT(gallop_open(&g, &o, err), GALLOP_BAD_INPUT);
+    assert_non_null(strstr(err, "no model is named"));
+    gallop_close(NULL);
+}
+
+static void the_smallest_and_largest_options_that_are_allowed_answer(void **state)
+{
+    struct gallop_options o;
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    (void)state;
+#define ANSWERS(...)                          \
+    do {                                      \
+        struct gallop_request r = request(4); \
+                                              \
+        o = small();                          \
+        __VA_ARGS__;                          \
+        if (try_open(&g, &o, err) != 0)       \
+            fail_msg("%s", err);              \
+        r.sampling.max_new_tokens = 12;       \
+        EXPECT(run(g, &r).n, 12);             \
+        gallop_close(g);                      \
+    } while (0)
+    ANSWERS(o.max_num_seqs = 1; o.max_batched_tokens = 1);
+    ANSWERS(o.max_num_seqs = 4096; o.kv_cache_tokens = 1024);
+    ANSWERS(o.max_batched_tokens = 65536);
+    ANSWERS(o.max_model_len = 16; o.kv_cache_tokens = 16); /* one block */
+    ANSWERS(o.max_model_len = 16; o.kv_cache_tokens = 1);  /* rounded up to it */
+    ANSWERS(o.kv_cache_type = "paged"; o.max_model_len = 16; o.kv_cache_tokens = 16);
+    ANSWERS(o.kv_cache_type = "dynamic"; o.max_model_len = 16; o.kv_cache_tokens = 16);
+    ANSWERS(o.kv_cache_type = "bmc"; o.max_model_len = 16; o.kv_cache_tokens = 16; o.bmc_splits = 16);
+    ANSWERS(o.block_size = 256);
+    ANSWERS(o.block_size = 0);
+    ANSWERS(o.kv_sparse = "sink=0,window=1");
+    ANSWERS(o.threads = 0);
+    ANSWERS(o.isa = "ref"; o.attention_backend = "native");
+    ANSWERS(o.op_config = "{}");
+    o = small();
+    o.max_model_len = 2;
+    if (try_open(&g, &o, err) != 0)
+        fail_msg("%s", err);
+    EXPECT(run(g, &(struct gallop_request){.ids = prompt, .n_ids = 1, .sampling = request(1).sampling}).n, 1);
+    gallop_close(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_new_token_computes_the_prompt_and_ends),
+        cmocka_unit_test(no_new_token_leaves_the_company_alone),
+        cmocka_unit_test(a_prompt_may_fill_the_context_when_no_token_is_asked_for),
+        cmocka_unit_test(the_context_is_said_to_be_full_when_it_ended_the_text_and_only_then),
+        cmocka_unit_test(more_tokens_at_least_than_at_most_are_refused),
+        cmocka_unit_test(token_ids_end_with_the_vocabulary),
+        cmocka_unit_test(a_prompt_that_is_not_there_is_refused),
+        cmocka_unit_test(text_ends_where_its_length_says_or_at_its_zero),
+        cmocka_unit_test(a_mask_is_zeros_and_then_ones),
+        cmocka_unit_test(lists_that_are_not_there_are_refused),
+        cmocka_unit_test(ids_of_lists_end_with_the_vocabulary_and_come_in_any_order),
+        cmocka_unit_test(numbers_outside_their_range_are_refused_by_name),
+        cmocka_unit_test(log_probabilities_of_none_of_some_and_of_more_than_there_are),
+        cmocka_unit_test(extremes_of_sampling_choose_a_token),
+        cmocka_unit_test(end_tokens_come_from_the_config_where_the_generation_config_names_none),
+        cmocka_unit_test(max_length_of_the_model_counts_prompt_and_answer),
+        cmocka_unit_test(options_that_are_not_known_or_out_of_range_are_refused_by_name),
+        cmocka_unit_test(the_smallest_and_largest_options_that_are_allowed_answer),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

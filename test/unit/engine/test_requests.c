@@ -1,0 +1,592 @@
+/* test_requests.c - what becomes of requests on their way: cancelled at any point, put back when the cache is
+ * full, ended by a stop string or for lack of memory, dropped with the engine. Counts, not times, are looked
+ * at.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "engine/gallop_in.h"
+#include "goldens.h"
+
+enum { LONGEST = 1024, MOST = 8 };
+
+/* ---- asking ---- */
+
+static struct gallop_options small(int64_t seqs, int64_t rows, int64_t longest)
+{
+    struct gallop_options o;
+
+    gallop_options_init(&o);
+    o.dtype = "fp32";
+    o.threads = 1;
+    o.max_num_seqs = seqs;
+    o.max_batched_tokens = rows;
+    o.max_model_len = longest;
+    o.block_size = 16;
+    return o;
+}
+
+static uint64_t submit(struct gallop *g, size_t n, int64_t n_new, size_t which)
+{
+    int32_t ids[LONGEST];
+
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)(3 + (which * 61 + i * i * 5 + i * 37) % 150);
+    return golden_submit(g, ids, n, n_new, which);
+}
+
+/* What came of the requests submitted with `which` as their number. */
+struct outcome {
+    size_t n;
+    int32_t token[LONGEST];
+    bool ended;
+    enum gallop_finish finish;
+    char text[256];
+};
+
+static void take(struct outcome *all, const struct gallop_event *ev)
+{
+    struct outcome *o = &all[(size_t)ev->user];
+
+    assert_false(o->ended);
+    if (ev->type == GALLOP_TOKEN)
+        o->token[o->n++] = ev->token;
+    else if (ev->type == GALLOP_TEXT)
+        snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "%.*s", (int)ev->text_len,
+                 ev->text);
+    else {
+        o->ended = true;
+        o->finish = ev->finish;
+        EXPECT(ev->n_output, o->n);
+    }
+}
+
+static void run_all(struct gallop *g, struct outcome *all)
+{
+    struct gallop_event ev;
+
+    while (gallop_next(g, &ev))
+        take(all, &ev);
+}
+
+static struct gallop_stats stats_of(const struct gallop *g)
+{
+    struct gallop_stats s;
+
+    gallop_stats(g, &s);
+    return s;
+}
+
+/* ---- a cache that watches the steps ---- */
+
+static struct {
+    struct gallop *g;
+    struct kv_type type; /* the engine's own, but for what is below */
+    int (*reserve)(struct kv *c, size_t seq, size_t n);
+    size_t n_calls, cancel_at, largest;
+    uint64_t id;
+} watch;
+
+static void *cancel_thread(void *arg)
+{
+    (void)arg;
+    EXPECT(gallop_cancel(watch.g, watch.id), 0);
+    return NULL;
+}
+
+/* The call number cancel_at cancels from another thread, in the middle of a step. */
+static int watched_reserve(struct kv *c, size_t seq, size_t n)
+{
+    static size_t last;
+    pthread_t t;
+
+    last = watch.n_calls++ ? last : 0;
+    watch.largest = n - last > watch.largest ? n - last : watch.largest;
+    last = n;
+    if (watch.n_calls == watch.cancel_at) {
+        EXPECT(pthread_create(&t, NULL, cancel_thread, NULL), 0);
+        EXPECT(pthread_join(t, NULL), 0);
+    }
+    return watch.reserve(c, seq, n);
+}
+
+static void watch_steps(struct gallop *g, uint64_t id, size_t cancel_at)
+{
+    struct kv *c = &gallop_llm(g)->kv;
+
+    memset(&watch, 0, sizeof(watch));
+    watch.g = g;
+    watch.id = id;
+    watch.cancel_at = cancel_at;
+    watch.type = *c->type;
+    watch.reserve = c->type->reserve;
+    watch.type.reserve = watched_reserve;
+    c->type = &watch.type;
+}
+
+/* ---- cancelling ---- */
+
+static void a_long_prompt_is_cancelled_behind_the_step_that_runs(void **state)
+{
+    struct gallop_options o = small(1, 16, LONGEST);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    struct outcome out[1] = {0};
+
+    (void)state;
+    watch_steps(g, submit(g, 900, 5, 0), 3);
+    run_all(g, out);
+    EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
+    EXPECT(out[0].n, 0);
+    EXPECT(stats_of(g).n_steps, 3);
+    EXPECT(stats_of(g).n_prompt_tokens, 3 * 16);
+    gallop_close(g);
+}
+
+static void a_step_takes_no_more_than_512_rows_however_many_it_may(void **state)
+{
+    struct gallop_options o = small(1, 4096, LONGEST);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    struct outcome out[1] = {0};
+
+    (void)state;
+    watch_steps(g, submit(g, 1000, 1, 0), 0);
+    run_all(g, out);
+    EXPECT(watch.largest, 512);
+    EXPECT(stats_of(g).n_steps, 2);
+    gallop_close(g);
+}
+
+static void a_request_is_cancelled_and_the_other_goes_on_as_if_alone(void **state)
+{
+    struct gallop_options o = small(4, 64, 256);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    struct outcome alone[2] = {0}, out[2] = {0};
+    struct gallop_event ev;
+    uint64_t id[2];
+
+    (void)state;
+    submit(g, 30, 20, 1);
+    run_all(g, alone);
+    for (int first = 0; first < 2; first++) { /* in front of the other, and behind it */
+        memset(out, 0, sizeof(out));
+        for (size_t k = 0; k < 2; k++)
+            id[k == (size_t)first] = submit(g, 30, 20, k == (size_t)first);
+        while (out[0].n < 3 && gallop_next(g, &ev))
+            take(out, &ev);
+        EXPECT(gallop_cancel(g, id[0]), 0);
+        run_all(g, out);
+        EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
+        assert_in_range(out[0].n, 3, 4);
+        EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
+        EXPECT(out[1].n, 20);
+        assert_memory_equal(out[1].token, alone[1].token, 20 * sizeof(int32_t));
+    }
+    gallop_close(g);
+}
+
+static void all_that_were_submitted_are_cancelled_and_none_that_come_later(void **state)
+{
+    struct gallop_options o = small(4, 64, 256);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    struct outcome out[4] = {0};
+
+    (void)state;
+    EXPECT(gallop_cancel(g, 0), 0); /* nobody is there */
+    EXPECT(gallop_cancel(g, 1), 0); /* nobody has this number yet */
+    EXPECT(gallop_cancel(g, UINT64_MAX), 0);
+    submit(g, 20, 4, 0);
+    submit(g, 20, 4, 1);
+    run_all(g, out);
+    EXPECT(out[0].finish, GALLOP_FINISH_LENGTH);
+    EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
+    memset(out, 0, sizeof(out));
+    submit(g, 20, 4, 0);
+    submit(g, 20, 4, 1);
+    EXPECT(gallop_cancel(g, 0), 0);
+    submit(g, 20, 4, 2);
+    EXPECT(gallop_cancel(g, UINT64_MAX), 0);
+    run_all(g, out);
+    EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
+    EXPECT(out[1].finish, GALLOP_FINISH_CANCELLED);
+    EXPECT(out[2].finish, GALLOP_FINISH_LENGTH);
+    gallop_close(g);
+}
+
+static void cancels_wait_by_the_256_and_are_taken_by_the_next_event(void **state)
+{
+    struct gallop_options o = small(1, 64, 256);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    struct outcome out[2] = {0};
+    struct gallop_event ev;
+    uint64_t id = submit(g, 20, 4, 0);
+
+    (void)state;
+    submit(g, 20, 4, 1);
+    for (int i = 0; i < 256; i++)
+        EXPECT(gallop_cancel(g, id), 0);
+    EXPECT(gallop_cancel(g, id + 1), -1);
+    EXPECT(gallop_next(g, &ev), 1);
+    take(out, &ev);
+    EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
+    EXPECT(gallop_cancel(g, id + 1), 0);
+    run_all(g, out);
+    EXPECT(out[1].finish, GALLOP_FINISH_CANCELLED);
+    gallop_close(g);
+}
+
+static void a_request_is_cancelled_while_it_waits(void **state)
+{
+    struct gallop_options o = small(1, 64, 256);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    struct outcome out[3] = {0};
+    struct gallop_event ev;
+    struct gallop_stats s;
+
+    (void)state;
+    submit(g, 20, 6, 0);
+    submit(g, 20, 6, 1);
+    submit(g, 20, 6, 2);
+    EXPECT(gallop_next(g, &ev), 1);
+    take(out, &ev);
+    s = stats_of(g);
+    EXPECT(s.n_running, 1);
+    EXPECT(s.n_waiting, 2);
+    EXPECT(gallop_cancel(g, 2), 0);
+    while (!out[1].ended && gallop_next(g, &ev))
+        take(out, &ev);
+    EXPECT(out[1].finish, GALLOP_FINISH_CANCELLED);
+    EXPECT(out[1].n, 0);
+    s = stats_of(g);
+    EXPECT(s.n_running, 1);
+    EXPECT(s.n_waiting, 1);
+    EXPECT(s.n_finished, 1);
+    run_all(g, out);
+    EXPECT(out[0].n, 6);
+    EXPECT(out[2].n, 6);
+    s = stats_of(g);
+    EXPECT(s.n_running, 0);
+    EXPECT(s.n_waiting, 0);
+    EXPECT(s.n_finished, 3);
+    EXPECT(s.n_prompt_tokens, 2 * 20);
+    EXPECT(s.n_output_tokens, 2 * 6);
+    gallop_close(g);
+}
+
+/* ---- closing ---- */
+
+static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void **state)
+{
+    size_t blocks = mem_live_blocks(), regions = map_region_live_bytes();
+
+    (void)state;
+    for (int n_taken = 0; n_taken < 12;
+         n_taken++) { /* both end in the second step, with events to be fetched */
+        struct gallop_options o = small(2, 64, 256);
+        struct gallop *g = golden_open("llama3-rope", &o);
+        struct gallop_event ev;
+
+        for (size_t q = 0; q < 4; q++)
+            submit(g, 20, 2, q);
+        for (int i = 0; i < n_taken; i++)
+            EXPECT(gallop_next(g, &ev), 1);
+        gallop_close(g);
+        if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
+            fail_msg("closed behind event %d: %zu blocks of memory are left", n_taken,
+                     mem_live_blocks() - blocks);
+    }
+}
+
+/* ---- a full cache ---- */
+
+/* Sixteen blocks of 16 rows for four requests that end with 127 rows, so that two can stand in full. All four
+ * begin: prompts of 16 and a block ahead of each take eight blocks. With 64 rows each they fill the cache;
+ * the fourth goes, 64 rows. With 80 rows of each of three a block is left; the third goes, 80 rows. Two end.
+ * The third comes back and then the fourth, 81 and 65 rows and a block ahead of each, which are 7 and 6
+ * blocks; in the end they have 8 and 7. Nobody goes twice. */
+static void who_was_put_back_waits_until_his_rows_fit(void **state)
+{
+    static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
+    static struct outcome want[4], got[4];
+
+    (void)state;
+    for (size_t t = 0; t < 4; t++) {
+        struct gallop_options o = small(4, 64, 256), ample = small(4, 64, 256);
+        struct gallop *g;
+        struct gallop_stats s;
+
+        memset(want, 0, sizeof(want));
+        memset(got, 0, sizeof(got));
+        o.kv_cache_type = ample.kv_cache_type = types[t];
+        o.kv_cache_tokens = 256;
+        g = golden_open("llama3-rope", &ample);
+        for (size_t q = 0; q < 4; q++)
+            submit(g, 16, 112, q);
+        run_all(g, want);
+        EXPECT(stats_of(g).n_recomputed_tokens, 0);
+        gallop_close(g);
+        g = golden_open("llama3-rope", &o);
+        for (size_t q = 0; q < 4; q++)
+            submit(g, 16, 112, q);
+        run_all(g, got);
+        s = stats_of(g);
+        if (memcmp(want, got, sizeof(want)) != 0)
+            fail_msg("%s: other tokens where the cache is full", types[t]);
+        if (t < 2) {
+            EXPECT(s.n_preempted, 2);
+            EXPECT(s.n_recomputed_tokens, 64 + 80);
+        } else if (s.n_preempted > 4 || s.n_recomputed_tokens > 4 * 127) /* regions that grow ahead */
+            fail_msg("%s: %d times put back, %d rows computed again; at most once each is expected", types[t],
+                     (int)s.n_preempted, (int)s.n_recomputed_tokens);
+        EXPECT(s.n_prompt_tokens, 4 * 16);
+        EXPECT(s.n_output_tokens, 4 * 112);
+        gallop_close(g);
+    }
+}
+
+/* As above with three of 80 rows: the cache holds ten blocks, and the third is put back at 48 rows of
+ * each. */
+static void of_three_the_youngest_is_put_back(void **state)
+{
+    struct gallop_options o = small(3, 64, 160);
+    static struct outcome out[3];
+    struct gallop_event ev;
+    struct gallop *g;
+
+    (void)state;
+    memset(out, 0, sizeof(out));
+    o.kv_cache_tokens = 160;
+    g = golden_open("llama3-rope", &o);
+    for (size_t q = 0; q < 3; q++)
+        submit(g, 16, 64, q);
+    while ((!out[0].ended || !out[1].ended) && gallop_next(g, &ev))
+        take(out, &ev);
+    EXPECT(out[0].n, 64);
+    EXPECT(out[1].n, 64);
+    EXPECT(out[2].n, 49 - 16); /* the token behind the last row it had */
+    run_all(g, out);
+    EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
+    EXPECT(out[2].finish, GALLOP_FINISH_LENGTH);
+    EXPECT(out[2].n, 64);
+    EXPECT(stats_of(g).n_preempted, 1);
+    gallop_close(g);
+}
+
+/* A prompt that would only just begin is not begun: it would have to be thrown away again. */
+static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
+{
+    struct gallop_options o = small(4, 64, 256);
+    static struct outcome out[3];
+    struct gallop_event ev;
+    struct gallop *g;
+
+    (void)state;
+    memset(out, 0, sizeof(out));
+    o.kv_cache_tokens = 256;
+    g = golden_open("llama3-rope", &o);
+    submit(g, 100, 60, 0); /* 7 blocks, then 10 */
+    submit(g, 150, 20, 1); /* 10 blocks */
+    submit(g, 10, 10, 2);  /* would fit, but is behind */
+    EXPECT(gallop_next(g, &ev), 1);
+    take(out, &ev);
+    EXPECT(stats_of(g).n_running, 1);
+    EXPECT(stats_of(g).n_waiting, 2);
+    run_all(g, out);
+    for (size_t q = 0; q < 3; q++)
+        EXPECT(out[q].finish, GALLOP_FINISH_LENGTH);
+    EXPECT(stats_of(g).n_preempted, 0);
+    EXPECT(stats_of(g).n_recomputed_tokens, 0);
+    gallop_close(g);
+}
+
+/* The longest sequence can always run alone, also where the pool is the least that is allowed. */
+static void the_longest_request_ends_in_the_smallest_cache(void **state)
+{
+    static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"},
+                             *const models[] = {"llama3-rope", "gemma3", "mistral", "gpt-oss"},
+                             *const sparse[] = {NULL, "sink=4,window=40"};
+    static struct outcome want[3], got[3];
+
+    (void)state;
+    for (size_t m = 0; m < 4; m++)
+        for (size_t w = 0; w < 2; w++)
+            for (size_t t = 0; t < 4; t++) {
+                struct gallop_options o = small(3, 16, 200);
+                struct gallop *g;
+                char err[GALLOP_ERR_SIZE];
+
+                memset(got, 0, sizeof(got));
+                memset(want, 0, sizeof(want));
+                o.kv_cache_type = types[t];
+                o.kv_sparse = sparse[w];
+                for (int pass = 0; pass < 2; pass++) {
+                    g = golden_open(models[m], &o);
+                    submit(g, 120, 80, 0);
+                    submit(g, 190, 10, 1);
+                    submit(g, 199, 1, 2);
+                    run_all(g, pass ? got : want);
+                    o.kv_cache_tokens = (int64_t)kv_least_tokens(types[t], &gallop_llm(g)->kv.lim);
+                    gallop_close(g);
+                }
+                for (size_t q = 0; q < 3; q++)
+                    EXPECT(got[q].finish, GALLOP_FINISH_LENGTH);
+                if (memcmp(want, got, sizeof(want)) != 0)
+                    fail_msg("%s, %s: other tokens in the smallest cache, of %d", models[m], types[t],
+                             (int)o.kv_cache_tokens);
+                o.kv_cache_tokens -= 16;
+                EXPECT(golden_try_open(&g, models[m], &o, err), GALLOP_BAD_INPUT);
+                assert_non_null(strstr(err, "cannot hold one sequence"));
+            }
+}
+
+/* ---- text ---- */
+
+/* A tokenizer of three tokens: 4 is an x with the beginning of a character behind it, 5 is 2000 letters. */
+static void make_model(void)
+{
+    static const char *const files[] = {"config.json", "generation_config.json", "model.safetensors"};
+    char command[4096];
+    FILE *f;
+
+    mkdir("made", 0777);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(command, sizeof(command), "cp '%s/test/golden/llama3-rope/%s' made/", GALLOP_SOURCE_DIR,
+                 files[i]);
+        EXPECT(system(command), 0);
+    }
+    assert_non_null(f = fopen("made/tokenizer.json", "w"));
+    fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"post_processor\":null,"
+          "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":"
+          "\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":3,\"x\u00c3\":4,\"",
+          f);
+    for (int i = 0; i < 2000; i++)
+        fputc('y', f);
+    fputs("\":5}}}", f);
+    EXPECT(fclose(f), 0);
+}
+
+static struct gallop *open_made(void)
+{
+    struct gallop_options o = small(3, 64, 256);
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    o.model = "made";
+    if (gallop_open(&g, &o, err) != 0)
+        fail_msg("%s", err);
+    return g;
+}
+
+/* N_NEW times TOKEN. */
+static void submit_forced(struct gallop *g, int32_t token, int64_t n_new, const char *stop, size_t which)
+{
+    const int32_t ids[] = {7, 8, 9};
+    const float bias = 1e6f;
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = 3;
+    r.user = (void *)which;
+    r.sampling.max_new_tokens = n_new;
+    r.sampling.bias_id = &token;
+    r.sampling.bias = &bias;
+    r.sampling.n_bias = 1;
+    r.sampling.stop = &stop;
+    r.sampling.n_stop = stop != NULL;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+}
+
+static void nothing_is_shown_behind_a_stop_string(void **state)
+{
+    struct outcome out[3] = {0};
+    struct gallop *g;
+
+    (void)state;
+    make_model();
+    g = open_made();
+    submit_forced(g, 4, 2, NULL, 0);
+    submit_forced(g, 4, 9, "x", 1);
+    submit_forced(g, 4, 9, "\xef\xbf\xbdx", 2);
+    run_all(g, out);
+    assert_string_equal(out[0].text, "x\xef\xbf\xbdx\xef\xbf\xbd"); /* the last one was held back */
+    assert_string_equal(out[1].text, "");
+    EXPECT(out[1].finish, GALLOP_FINISH_STOP);
+    EXPECT(out[1].n, 1);
+    assert_string_equal(out[2].text, "x");
+    EXPECT(out[2].finish, GALLOP_FINISH_STOP);
+    gallop_close(g);
+}
+
+/* Every n-th allocation behind the submit fails, and only it. */
+static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
+{
+    size_t n_failed = 0;
+    bool failed = true;
+
+    (void)state;
+    make_model();
+    for (long n = 1; failed; n++) {
+        size_t length[3] = {0}, n_faults = 0;
+        struct gallop *g = open_made();
+        struct gallop_event ev;
+
+        submit_forced(g, 5, 3, NULL, 0);
+        submit_forced(g, 5, 3, NULL, 1);
+        submit_forced(g, 3, 3, NULL, 2);
+        mem_fail_at(n);
+        while (gallop_next(g, &ev)) {
+            if (ev.type == GALLOP_TEXT)
+                length[(size_t)ev.user] += ev.text_len;
+            if (ev.type != GALLOP_FINISHED)
+                continue;
+            if (ev.finish == GALLOP_FINISH_ERROR) {
+                n_faults++;
+                assert_non_null(strstr(ev.error, "memory"));
+            } else if (length[(size_t)ev.user] != ((size_t)ev.user < 2 ? 6000u : 3u))
+                fail_msg("allocation %ld fails: request %zu ends with %zu bytes of text", n, (size_t)ev.user,
+                         length[(size_t)ev.user]);
+        }
+        failed = mem_failed();
+        mem_fail_at(0);
+        if (n_faults > 1)
+            fail_msg("allocation %ld fails: %zu requests end with an error, one is expected", n, n_faults);
+        n_failed += n_faults;
+        gallop_close(g);
+    }
+    assert_true(n_failed > 0); /* the ruler: some of them were fatal to one */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_long_prompt_is_cancelled_behind_the_step_that_runs),
+        cmocka_unit_test(a_step_takes_no_more_than_512_rows_however_many_it_may),
+        cmocka_unit_test(a_request_is_cancelled_and_the_other_goes_on_as_if_alone),
+        cmocka_unit_test(all_that_were_submitted_are_cancelled_and_none_that_come_later),
+        cmocka_unit_test(cancels_wait_by_the_256_and_are_taken_by_the_next_event),
+        cmocka_unit_test(a_request_is_cancelled_while_it_waits),
+        cmocka_unit_test(an_engine_is_closed_with_requests_at_every_stage_and_leaks_none),
+        cmocka_unit_test(who_was_put_back_waits_until_his_rows_fit),
+        cmocka_unit_test(of_three_the_youngest_is_put_back),
+        cmocka_unit_test(a_prompt_waits_while_its_rows_do_not_fit),
+        cmocka_unit_test(the_longest_request_ends_in_the_smallest_cache),
+        cmocka_unit_test(nothing_is_shown_behind_a_stop_string),
+        cmocka_unit_test(no_memory_for_one_text_ends_that_request_and_no_other),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
