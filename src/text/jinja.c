@@ -15,12 +15,11 @@
 #include "text/jinja_str.h"
 #include "text/jinja_tree.h"
 
-enum { TEMPLATE_MAX = 1 << 20 };
+enum { TEMPLATE_MAX = 1 << 20, STEPS = 50 * 1000 * 1000, BYTES = 256 << 20, OUTPUT = 64 << 20 };
 
-static const struct jinja_limits parse_limits = {
-    .steps = 50 * 1000 * 1000, .bytes = (size_t)1 << 30, .output = 0, .depth = 1000};
+static const struct jinja_limits parse_limits = {.steps = STEPS, .bytes = BYTES, .output = 0, .depth = 1000};
 static const struct jinja_limits render_limits = {
-    .steps = 50 * 1000 * 1000, .bytes = (size_t)256 << 20, .output = (size_t)64 << 20, .depth = 2000};
+    .steps = STEPS, .bytes = BYTES, .output = OUTPUT, .depth = 2000};
 
 struct jv jinja_tree_block(struct jrun *r, struct jv name)
 {
@@ -47,9 +46,11 @@ static int check_source(const char *src, size_t len, const char *name, struct er
                        len, TEMPLATE_MAX);
     for (size_t i = 0; i < good; i++)
         line += src[i] == '\n';
-    if (good != len)
-        return err_set(e, ERR_INPUT, "%s line %zu: this is not UTF-8", name, line);
-    return 0;
+    if (good == len)
+        return 0;
+    utf8_check(src, len, e);
+    err_prefix(e, "%s line %zu", name, line);
+    return ERR_INPUT;
 }
 
 static void parse(struct jrun *r, struct jinja *j, const char *src, size_t len)
@@ -71,7 +72,13 @@ static void parse(struct jrun *r, struct jinja *j, const char *src, size_t len)
 
 int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name, struct err *e)
 {
-    struct jrun r = {.limit = parse_limits, .e = e, .name = name};
+    return jinja_parse_within(out, src, len, name, &parse_limits, e);
+}
+
+int jinja_parse_within(struct jinja **out, const char *src, size_t len, const char *name,
+                       const struct jinja_limits *limit, struct err *e)
+{
+    struct jrun r = {.limit = *limit, .e = e, .name = name};
     struct jinja *j;
     int rc = check_source(src, len, name, e);
 

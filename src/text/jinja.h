@@ -7,8 +7,8 @@
  * 16384 bits. A parsed template is immutable and may be rendered by many threads at once. A rendering is held
  * by limits, so that a hostile template cannot hang, crash or eat memory: 50 million steps (expressions,
  * statements, elements, and bytes touched, 64 of them a step), 256 MiB of values, 64 MiB of text, 2000 levels
- * of nesting; a template is at most 1 MiB. Every error is one sentence: "NAME line N: ...". What a template
- * says with raise_exception is such an error too.
+ * of nesting; a template is at most 1 MiB, and parsing it has the same limits of steps and memory. Every
+ * error is one sentence: "NAME line N: ...". What a template says with raise_exception is such an error too.
  */
 #ifndef GALLOP_TEXT_JINJA_H
 #define GALLOP_TEXT_JINJA_H
@@ -40,7 +40,9 @@ void jinja_free(struct jinja *j); /* NULL is fine */
 
 struct jinja_limits;
 
-/* As jinja_render(), within other limits (jinja_run.h): for tests and fuzzing. */
+/* As jinja_parse() and jinja_render(), within other limits (jinja_run.h): for tests and fuzzing. */
+int jinja_parse_within(struct jinja **out, const char *src, size_t len, const char *name,
+                       const struct jinja_limits *limit, struct err *e);
 int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
                         const struct jinja_limits *limit, struct buf *out, struct err *e);
 

@@ -108,33 +108,6 @@ static int add_text(struct encoding *x, const char *s, size_t n, struct err *e)
     return rc;
 }
 
-/* The text with each ill-formed part replaced by U+FFFD; TEXT itself where there is none. */
-static bool make_clean(struct buf *clean, const char **text, size_t *len)
-{
-    const char *s = *text;
-    size_t n = *len, at = utf8_valid_prefix(s, n);
-
-    if (at == n)
-        return true;
-    buf_clear(clean);
-    buf_add(clean, s, at);
-    while (at < n) {
-        bool good;
-        size_t step = utf8_sequence(s + at, n - at, &good), run;
-
-        if (!good) {
-            buf_str(clean, "\xef\xbf\xbd");
-            at += step;
-        }
-        run = utf8_valid_prefix(s + at, n - at);
-        buf_add(clean, s + at, run);
-        at += run;
-    }
-    *text = clean->data;
-    *len = clean->len;
-    return !clean->oom;
-}
-
 static bool add_fixed(struct tok_ids *out, const struct tok_ids *ids)
 {
     return ids->n == 0 || tokids_add(out, (const uint32_t *)ids->id, ids->n);
@@ -146,13 +119,15 @@ int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags
     struct encoding x = {.t = t, .out = out, .plain = flags & TOK_PLAIN};
     bool special = flags & TOK_ADD_SPECIAL;
     size_t before = out->n;
-    int rc = 0;
+    int rc = utf8_check(text, len, e);
 
+    if (rc)
+        return rc;
     x.s = tokcore_take(t);
     if (!x.s)
         return err_nomem(e, "tokenizer");
     x.s->large = len > LARGE_TEXT;
-    if (!make_clean(&x.s->clean, &text, &len) || (special && !add_fixed(out, &t->prefix)))
+    if (special && !add_fixed(out, &t->prefix))
         rc = err_nomem(e, "ids");
     if (rc == 0)
         rc = add_text(&x, text, len, e);

@@ -42,8 +42,8 @@ void tok_close(struct tok *t); /* NULL is fine */
 
 size_t tok_n_ids(const struct tok *t); /* the largest id + 1 */
 
-/* Appends the ids of TEXT (LEN bytes, NUL allowed) to OUT. Each ill-formed part of the text (maximal subpart,
- * Unicode table 3-8) is read as U+FFFD. On failure OUT is as it was. */
+/* Appends the ids of TEXT (LEN bytes of UTF-8, NUL allowed) to OUT. ERR_INPUT when it is no UTF-8. On failure
+ * OUT is as it was. */
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
                struct err *e);
 

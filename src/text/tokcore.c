@@ -24,7 +24,6 @@ static void scratch_free(struct tokcore_scratch *s)
     pretokre_work_free(s->re);
     bpeword_work_free(s->bpe);
     unigram_work_fini(&s->uni);
-    buf_fini(&s->clean);
     mem_free(s);
 }
 
@@ -126,7 +125,6 @@ struct tokcore_scratch *tokcore_take(const struct tok *t)
     s = mem_zalloc(1, sizeof(*s), MEM_TEXT);
     if (!s)
         return NULL;
-    buf_init(&s->clean, MEM_TEXT);
     s->re = pretokre_work_new();
     if (!s->re || !pretok_work_init(&s->pre, &t->pre, s->re) ||
         (t->model == TOKCORE_BPE && !(s->bpe = bpeword_work_new(&t->bpe)))) {

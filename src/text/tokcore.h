@@ -34,8 +34,7 @@ struct tokcore_scratch {
     struct pretokre_work *re;
     struct bpeword_work *bpe;
     struct unigram_work uni;
-    struct buf clean; /* the text with its ill-formed parts replaced */
-    bool large;       /* has grown with a large text: not to be kept */
+    bool large; /* has grown with a large text: not to be kept */
 };
 
 struct tok {

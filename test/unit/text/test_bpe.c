@@ -142,7 +142,8 @@ static void compare(const struct model *m, struct bpeword_work *w, const char *s
     size_t count = by_definition(m, want, symbols(m, s, n, want));
 
     assert_int_equal(bpeword_encode(&m->bpe, w, s, n, &got, NULL), 0);
-    assert_int_equal(got.n, count);
+    if (got.n != count)
+        fail_msg("%.*s: %zu pieces, by the definition %zu", (int)n, s, got.n, count);
     assert_memory_equal(got.id, want, count * sizeof(*want));
     tok_ids_fini(&got);
     free(want);
@@ -179,6 +180,41 @@ static void words_of_any_length_merge_by_the_definition(void **state)
         drop(&m);
     }
     assert_int_equal(mem_live_blocks(), 0);
+}
+
+/* y z -> yz takes the y from the candidate x y, and x has another one, x yz, of a later rank. The turn of the
+ * old one must not be that of the new: p x comes in between. */
+static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
+{
+    static const char *const chars[] = {"p", "x", "y", "z"};
+    enum { P, X, Y, Z, YZ, XY, PX, XYZ, YZPX };
+    static const struct bpe_rule rule[] = {
+        {Y, Z, 0, YZ}, {X, Y, 1, XY}, {P, X, 2, PX}, {X, YZ, 3, XYZ}, {YZ, PX, 4, YZPX}};
+    struct model m = {.n_rules = 5};
+    struct bpeword_work *w;
+
+    (void)state;
+    tokvocab_init(&m.vocab);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(add_piece(&m, chars[i], 1), i);
+    m.rule = malloc(sizeof(rule));
+    memcpy(m.rule, rule, sizeof(rule));
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(joined(&m, rule[i].left, rule[i].right), rule[i].merged);
+        assert_int_equal(bpe_add_rule(&m.bpe, rule[i].left, rule[i].right, i, rule[i].merged, NULL), 0);
+    }
+    assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
+    w = bpeword_work_new(&m.bpe);
+    for (size_t turns = 1; turns <= 40;
+         turns++) { /* words of 48 symbols and fewer are merged in another way */
+        char text[200];
+
+        for (size_t i = 0; i < turns; i++)
+            memcpy(text + 4 * i, "pxyz", 4);
+        compare(&m, w, text, 4 * turns);
+    }
+    bpeword_work_free(w);
+    drop(&m);
 }
 
 static void a_wrong_merge_would_be_seen(void **state)
@@ -291,6 +327,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_of_any_length_merge_by_the_definition),
+        cmocka_unit_test(a_candidate_that_lost_its_right_half_has_no_turn),
         cmocka_unit_test(a_wrong_merge_would_be_seen),
         cmocka_unit_test(unknown_characters_fuse_or_not),
         cmocka_unit_test(derived_rules_are_those_of_every_cut),

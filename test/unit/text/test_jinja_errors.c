@@ -79,7 +79,7 @@ static void bytes_that_are_no_utf8_are_taken_for_a_template(void **state)
 
     (void)state;
     assert_int_equal(jinja_parse(&j, "a\nb\xff", 4, "chat_template", &e), ERR_INPUT);
-    assert_string_equal(e.msg, "chat_template line 2: this is not UTF-8");
+    assert_string_equal(e.msg, "chat_template line 2: the text is not UTF-8: byte 0xff at position 3");
     assert_null(j);
 }
 

@@ -19,8 +19,8 @@
 
 static const struct jinja_limits small = {.steps = 200000, .bytes = 8 << 20, .output = 10000, .depth = 300};
 
-/* Renders TEMPLATE within the small limits; true when it is refused with WORDS. */
-static bool stopped(const char *template, const char *words)
+/* Renders TEMPLATE within LIMIT; true when it is refused with WORDS. */
+static bool stopped_within(const struct jinja_limits *limit, const char *template, const char *words)
 {
     struct buf out = {.tag = MEM_TEXT};
     json_t *none = json_object();
@@ -30,7 +30,7 @@ static bool stopped(const char *template, const char *words)
     bool good;
 
     if (rc == 0)
-        rc = jinja_render_within(j, none, &jinjacase_now, &small, &out, &e);
+        rc = jinja_render_within(j, none, &jinjacase_now, limit, &out, &e);
     good = rc == ERR_INPUT && strstr(e.msg, words) && out.len == 0;
     if (!good)
         print_error("%.100s: %s\n", template, rc ? e.msg : "is rendered");
@@ -38,6 +38,11 @@ static bool stopped(const char *template, const char *words)
     json_decref(none);
     buf_fini(&out);
     return good;
+}
+
+static bool stopped(const char *template, const char *words)
+{
+    return stopped_within(&small, template, words);
 }
 
 static void a_template_runs_for_ever(void **state)
@@ -73,6 +78,61 @@ static void a_template_eats_memory(void **state)
         "{% set ns = namespace(l=[1]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}",
         "bytes of memory"));
     assert_true(stopped("{{ ('a' * 9999).replace('', 'b' * 9999) }}", "bytes of memory"));
+}
+
+/* None of these asks for much at once: it is the sum that must be seen. */
+static void many_small_values_eat_memory(void **state)
+{
+    static const struct jinja_limits limit = {
+        .steps = 50 * 1000 * 1000, .bytes = 1 << 20, .output = 1 << 20, .depth = 300};
+    static const char *const templates[] = {
+        "{{ range(99999) | map('string') | list | length }}",
+        "{% for i in range(99999) %}{% set a = [i] %}{% endfor %}",
+        "{% for i in range(99999) %}{% set a = {'k': i} %}{% endfor %}",
+        "{% for i in range(99999) %}{% set a = i ~ 'x' %}{% endfor %}",
+        "{% macro m(a) %}{{ a }}{% endmacro %}{% for i in range(99999) %}{% set a = m(i) %}{% endfor %}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++)
+        assert_true(stopped_within(&limit, templates[i], "needs more than the 1048576 bytes of memory"));
+}
+
+static void a_template_parsed_eats_memory(void **state)
+{
+    static const struct jinja_limits little = {.steps = 50 * 1000 * 1000, .bytes = 1 << 20, .depth = 1000};
+    size_t n = 1 << 20, at = 4;
+    char *text = mem_alloc(n, MEM_TEXT);
+    struct err e = {0};
+    struct jinja *j;
+    int rc;
+
+    (void)state;
+    memcpy(text, "{{ [",
+           4); /* the largest template, as dense as they come: 40 bytes of values for each of its own */
+    for (; at + 8 < n; at += 4)
+        memcpy(text + at, "1<2,", 4);
+    memset(text + at, ' ', n - at);
+    memcpy(text + n - 4, "] }}", 4);
+    assert_int_equal(jinja_parse_within(&j, text, n, "t", &little, &e), ERR_INPUT);
+    assert_string_equal(e.msg,
+                        "t line 1: the template needs more than the 1048576 bytes of memory it may use");
+    if ((rc = jinja_parse(&j, text, n, "t", &e)) != 0)
+        fail_msg("within the limits that a template has: %s", e.msg);
+    if (mem_live_bytes() > (size_t)256 << 20)
+        fail_msg("a template of 1 MiB has %zu bytes in memory, more than 256 MiB", mem_live_bytes());
+    jinja_free(j);
+    mem_free(text);
+}
+
+static void the_ordinary_limit_of_memory_is_256_mebibytes(void **state)
+{
+    (void)state;
+    assert_true(
+        jinjacase_refused("{{ 'x' * 10 ** 12 }}", "{}", "needs more than the 268435456 bytes of memory"));
+    assert_true(
+        jinjacase_refused("{{ ('x' * 268435456) | length }}", "{}", "needs more than the 268435456 bytes"));
+    assert_true(jinjacase_gives("{{ ('x' * 100000000) | length }}", "{}", "100000000"));
 }
 
 static void a_text_grows_without_end(void **state)
@@ -264,6 +324,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_template_runs_for_ever),
         cmocka_unit_test(a_template_eats_memory),
+        cmocka_unit_test(many_small_values_eat_memory),
+        cmocka_unit_test(a_template_parsed_eats_memory),
+        cmocka_unit_test(the_ordinary_limit_of_memory_is_256_mebibytes),
         cmocka_unit_test(a_text_grows_without_end),
         cmocka_unit_test(a_bottomless_recursion_ends_in_the_stack),
         cmocka_unit_test(the_ordinary_depth_is_more_than_the_stack_bears),

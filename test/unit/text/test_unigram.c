@@ -98,6 +98,39 @@ static void the_path_is_the_best_of_all(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
+/* As in Hugging Face's tokenizers: of the pieces that end a path of equal sum the longest is taken, for it
+ * begins first. */
+static void of_equal_sums_the_path_that_was_found_first_stays(void **state)
+{
+    struct unigram_work w = {0};
+    struct unigram u = {0};
+    struct tok_ids ids = {0};
+    struct tokvocab v;
+
+    (void)state;
+    tokvocab_init(&v);
+    add(&u, &v, "a", -1);
+    add(&u, &v, "b", -1);
+    add(&u, &v, "ab", -2);
+    add(&u, &v, "bb", -2);
+    add(&u, &v, "abb", -3);
+    assert_int_equal(unigram_seal(&u, &v, NULL), 0);
+    for (u.single = false;; u.single = true) {
+        ids.n = 0;
+        assert_int_equal(unigram_encode(&u, &w, "ab", 2, &ids, NULL), 0);
+        assert_int_equal(unigram_encode(&u, &w, "babb", 4, &ids, NULL), 0);
+        if (ids.n != 3 || ids.id[0] != 2 || ids.id[1] != 1 || ids.id[2] != 4)
+            fail_msg("%zu pieces, of which the first is %d; expected are ab, b and abb (2, 1, 4)", ids.n,
+                     (int)ids.id[0]);
+        if (u.single)
+            break;
+    }
+    tok_ids_fini(&ids);
+    unigram_work_fini(&w);
+    unigram_fini(&u);
+    tokvocab_fini(&v);
+}
+
 static void unknown_characters_fuse_into_one_or_fall_back_to_bytes(void **state)
 {
     static const char text[] = "a\xc3\xa9\xc3\xa9"
@@ -152,6 +185,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_path_is_the_best_of_all),
+        cmocka_unit_test(of_equal_sums_the_path_that_was_found_first_stays),
         cmocka_unit_test(unknown_characters_fuse_into_one_or_fall_back_to_bytes),
         cmocka_unit_test(scores_that_do_not_fit_the_pieces_are_refused),
     };
