@@ -1,4 +1,5 @@
-# install.cmake - the program, gallop.h, both libraries, the pkg-config file, the man page and the demo model.
+# install.cmake - the program, gallop.h, both libraries, the pkg-config file, the man page, the demo model and the
+# examples, which find it through pkg-config.
 #
 # The installed libgallop.a is one object in which every symbol but those of gallop.h has been made local: names such
 # as mem_alloc cannot meet the user's own.
@@ -24,9 +25,11 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
     install(TARGETS gallop_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
     file(RELATIVE_PATH pc_includedir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+    file(RELATIVE_PATH pc_demo ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_DATADIR}/gallop/models/demo)
     list(TRANSFORM deps_LIBRARIES PREPEND -l OUTPUT_VARIABLE pc_private)
     list(JOIN pc_private " " pc_private)
     configure_file(cmake/gallop.pc.in gallop.pc @ONLY)
+    install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop FILES_MATCHING PATTERN "*.c" PATTERN Makefile)
     install(FILES ${CMAKE_BINARY_DIR}/gallop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
 install(FILES docs/gallop.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -3,6 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef DEMO /* the Makefile beside this file names the installed one */
+#define DEMO "models/demo"
+#endif
+
 int main(int argc, char **argv)
 {
     struct gallop_options options;
@@ -13,7 +17,7 @@ int main(int argc, char **argv)
     size_t n_output = 0;
 
     gallop_options_init(&options);
-    options.model = argc > 1 ? argv[1] : "models/demo";
+    options.model = argc > 1 ? argv[1] : DEMO;
     if (gallop_open(&engine, &options, err) != 0) {
         fprintf(stderr, "%s\n", err);
         return EXIT_FAILURE;

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef DEMO /* the Makefile beside this file names the installed one */
+#define DEMO "models/demo"
+#endif
+
 enum { N = 4, ROOM = 4096 };
 
 struct answer {
@@ -42,7 +46,7 @@ int main(int argc, char **argv)
     int n_done = 0;
 
     gallop_options_init(&options);
-    options.model = argc > 1 ? argv[1] : "models/demo";
+    options.model = argc > 1 ? argv[1] : DEMO;
     options.max_num_seqs = N;
     if (gallop_open(&engine, &options, err) != 0) {
         fprintf(stderr, "%s\n", err);

@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifndef DEMO /* the Makefile beside this file names the installed one */
+#define DEMO "models/demo"
+#endif
+
 enum { LIMIT = 200 };
 
 int main(int argc, char **argv)
@@ -18,7 +22,7 @@ int main(int argc, char **argv)
     int n_pieces = 0, status = EXIT_FAILURE;
 
     gallop_options_init(&options);
-    options.model = argc > 1 ? argv[1] : "models/demo";
+    options.model = argc > 1 ? argv[1] : DEMO;
     if (gallop_open(&engine, &options, err) != 0) {
         fprintf(stderr, "%s\n", err);
         return EXIT_FAILURE;

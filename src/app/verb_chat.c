@@ -437,6 +437,8 @@ static int run(const struct opt_values *v, struct err *e)
     struct arena a;
     int rc;
 
+    if (opt_given(v, OPT_LOGPROBS))
+        log_warn("--logprobs changes nothing in chat");
     arena_init(&a, MEM_APP);
     buf_str(&t.system, system);
     if ((rc = common_utf8("--system", system, strlen(system), e)) == 0 &&
@@ -474,6 +476,8 @@ int verb_chat(int argc, char **argv)
         return rc;
     if (v.n_args)
         rc = common_usage("chat", "found \"%s\", expected options only; messages are typed", v.args[0]);
+    else if (opt_flag(&v, OPT_JSON))
+        rc = common_usage("chat", "--json: a conversation is text; run --chat --json answers once");
     else if ((rc = run(&v, &e)) > 0)
         rc = common_fail(&e);
     opt_fini(&v);

@@ -1,10 +1,10 @@
 /* verb_logits.c - `gallop logits`: logits and hidden states of a prompt, without generating. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/common.h"
 #include "app/npy.h"
+#include "app/out.h"
 #include "app/verbs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -19,7 +19,7 @@ enum {
     LOGITS_CHUNK,
     LOGITS_NO_SPECIAL
 };
-enum { MAX_WANTED = 128, MAX_TOP = 1024 };
+enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* of a step, unless asked for more */ };
 
 static const struct opt_row rows[] = {
     COMMON_MODEL_ROWS,
@@ -105,17 +105,18 @@ static void take_top(struct results *o, size_t pos, const float *x)
 {
     struct ranked best[MAX_TOP];
     size_t n = largest(x, o->vocab, best, o->top);
-    json_t *top = json_array();
+    json_t *top;
 
-    if (!o->json)
-        printf("%zu:", pos);
-    for (size_t i = 0; i < n; i++) {
-        if (!o->json)
-            printf(" %d=%.6g", (int)best[i].id, (double)best[i].v);
-        json_array_append_new(top, json_pack("[i,f]", (int)best[i].id, (double)best[i].v));
+    if (!o->json) {
+        out_fmt("%zu:", pos);
+        for (size_t i = 0; i < n; i++)
+            out_fmt(" %d=%.6g", (int)best[i].id, (double)best[i].v);
+        out_text("\n");
+        return;
     }
-    if (!o->json)
-        fputc('\n', stdout);
+    top = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(top, json_pack("[i,f]", (int)best[i].id, (double)best[i].v));
     json_array_append_new(o->list, json_pack("{s:I,s:o}", "pos", (json_int_t)pos, "top", top));
 }
 
@@ -135,7 +136,7 @@ static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
         rc = output_write(&o->npy, logits, n * o->vocab * sizeof(*logits), o->e);
     for (size_t i = 0; i < n && o->top; i++)
         take_top(o, pos + i, logits + i * o->vocab);
-    return rc;
+    return rc ? rc : out_flush(o->e);
 }
 
 static int compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
@@ -182,6 +183,40 @@ static int compute(struct llm *m, const struct opt_values *v, const struct tok_i
     return rc;
 }
 
+static int check_combination(const struct opt_values *v, struct err *e)
+{
+    const char *npy = opt_string(v, LOGITS_NPY), *hidden = opt_string(v, LOGITS_HIDDEN);
+    bool ids = opt_given(v, LOGITS_IDS);
+
+    if (v->n_args > 1)
+        return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", v->n_args);
+    if (ids == (v->n_args > 0))
+        return err_set(e, ERR_USAGE, "one prompt is needed: %s",
+                       ids ? "--ids or text, not both" : "--ids or text");
+    if (npy && hidden && strcmp(npy, hidden) == 0 && strcmp(npy, "/dev/null") != 0)
+        return err_set(e, ERR_USAGE, "--npy and --hidden name the same file %s", npy);
+    if (opt_given(v, LOGITS_CHUNK) && opt_given(v, OPT_MAX_BATCHED) &&
+        opt_int(v, LOGITS_CHUNK) > opt_int(v, OPT_MAX_BATCHED))
+        return err_set(e, ERR_USAGE, "--chunk %d is more than --max-num-batched-tokens %d",
+                       (int)opt_int(v, LOGITS_CHUNK), (int)opt_int(v, OPT_MAX_BATCHED));
+    if (opt_flag(v, LOGITS_NO_SPECIAL) && ids)
+        log_warn("--no-special changes nothing: nothing is added to --ids");
+    if (opt_given(v, LOGITS_LAST) && !npy && !opt_given(v, LOGITS_TOP))
+        log_warn("--last changes nothing without --npy or --top");
+    return ids ? 0 : common_utf8("the prompt", v->args[0], strlen(v->args[0]), e);
+}
+
+/* The prompt's ids: as they were given, or those of the text. */
+static int read_prompt(const struct opt_values *v, const struct llm *m, struct tok_ids *ids, struct err *e)
+{
+    if (opt_given(v, LOGITS_IDS))
+        return 0;
+    if (!m->tok)
+        return err_set(e, ERR_INPUT, "%s", m->tok_missing.msg);
+    return tok_encode(m->tok, v->args[0], strlen(v->args[0]),
+                      opt_flag(v, LOGITS_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL, ids, e);
+}
+
 static int run(const struct opt_values *v, struct err *e)
 {
     struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
@@ -189,25 +224,24 @@ static int run(const struct opt_values *v, struct err *e)
     struct tok_ids ids = {0};
     struct gallop *g = NULL;
     char path[4096], err[GALLOP_ERR_SIZE];
-    int rc = common_options(v, &o, path, sizeof(path), e);
+    int rc = check_combination(v, e);
 
     if (rc || (opt_given(v, LOGITS_IDS) && (rc = common_ids(opt_string(v, LOGITS_IDS), &ids, e)) != 0))
         return rc;
-    o.max_num_seqs = MAX_WANTED; /* rows of logits a step gives */
-    o.progress = common_progress;
-    o.progress_ctx = &bar;
-    if ((rc = gallop_open(&g, &o, err)) != 0)
-        err_set(e, rc, "%s", err);
-    common_bar_end(&bar);
-    if (rc == 0 && !opt_given(v, LOGITS_IDS)) {
-        struct llm *m = gallop_llm(g);
-
-        rc = m->tok ? tok_encode(m->tok, v->args[0], strlen(v->args[0]),
-                                 opt_flag(v, LOGITS_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL, &ids, e)
-                    : err_set(e, ERR_INPUT, "%s", m->tok_missing.msg);
+    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0) {
+        o.max_num_seqs = MAX_WANTED; /* rows of logits a step gives */
+        if (opt_int(v, LOGITS_CHUNK) > USUAL_STEP)
+            o.max_batched_tokens = opt_int(v, LOGITS_CHUNK);
+        o.progress = common_progress;
+        o.progress_ctx = &bar;
+        if ((rc = gallop_open(&g, &o, err)) != 0)
+            err_set(e, rc, "%s", err);
+        common_bar_end(&bar);
     }
-    if (rc == 0)
+    if (rc == 0 && (rc = read_prompt(v, gallop_llm(g), &ids, e)) == 0)
         rc = compute(gallop_llm(g), v, &ids, e);
+    if (rc == 0 && !opt_given(v, LOGITS_NPY) && !opt_given(v, LOGITS_HIDDEN) && !opt_given(v, LOGITS_TOP))
+        log_warn("nothing is shown without --npy, --hidden or --top");
     tok_ids_fini(&ids);
     gallop_close(g);
     return rc;
@@ -222,12 +256,8 @@ int verb_logits(int argc, char **argv)
 
     if (rc >= 0)
         return rc;
-    if (!opt_given(&v, LOGITS_IDS) && v.n_args != 1) {
-        log_error("logits: one prompt is needed: --ids or text");
-        rc = 2;
-    } else if ((rc = run(&v, &e)) != 0) {
+    if ((rc = run(&v, &e)) != 0)
         rc = common_fail(&e);
-    }
     opt_fini(&v);
     return rc;
 }

@@ -2,13 +2,12 @@
  * first token of a window is not scored; a BOS stands in front of each where the tokenizer adds one. --kl
  * compares with the fp32 run. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/common.h"
+#include "app/out.h"
 #include "app/verbs.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "engine/score.h"
 
@@ -152,8 +151,8 @@ static void print(struct ppl *p, bool json)
     json_t *o = json_pack("{s:I,s:f,s:f}", "tokens", (json_int_t)p->n, "nll", mean, "ppl", exp(mean));
 
     if (!json)
-        printf("%zu tokens scored, mean negative log-likelihood %.6f, perplexity %.4f\n", p->n, mean,
-               exp(mean));
+        out_fmt("%zu tokens scored, mean negative log-likelihood %.6f, perplexity %.4f\n", p->n, mean,
+                exp(mean));
     if (p->n_kl) {
         for (size_t i = 0; i < p->n_kl; i++)
             sum += p->kl[i];
@@ -162,9 +161,9 @@ static void print(struct ppl *p, bool json)
         json_object_set_new(o, "kl_p99", json_real(p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)]));
         json_object_set_new(o, "top1_agree", json_real((double)p->n_agree / (double)p->n_kl));
         if (!json)
-            printf("KL from fp32: mean %.3e, 99th percentile %.3e; the likeliest token agrees in %.2f %%\n",
-                   sum / (double)p->n_kl, p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)],
-                   100.0 * (double)p->n_agree / (double)p->n_kl);
+            out_fmt("KL from fp32: mean %.3e, 99th percentile %.3e; the likeliest token agrees in %.2f %%\n",
+                    sum / (double)p->n_kl, p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)],
+                    100.0 * (double)p->n_agree / (double)p->n_kl);
     }
     if (json)
         common_print_json(json_incref(o));
@@ -190,34 +189,28 @@ static int bos_prefix(const struct tok *t, struct tok_ids *prefix, struct err *e
     return rc;
 }
 
-static int score_file(struct ppl *p, const struct opt_values *v)
+static int score_file(struct ppl *p, const struct buf *text, const struct opt_values *v)
 {
     struct tok_ids ids = {0}, prefix = {0};
-    struct buf text;
     int rc;
 
-    buf_init(&text, MEM_APP);
     if (!p->m->tok)
         rc = err_set(p->e, ERR_INPUT, "%s", p->m->tok_missing.msg);
-    else if ((rc = common_read_file(opt_string(v, PPL_FILE), &text, p->e)) == 0 &&
-             (rc = tok_encode(p->m->tok, text.data ? text.data : "", text.len, 0, &ids, p->e)) == 0 &&
+    else if ((rc = tok_encode(p->m->tok, text->data ? text->data : "", text->len, 0, &ids, p->e)) == 0 &&
              (rc = bos_prefix(p->m->tok, &prefix, p->e)) == 0)
         rc = ids.n + prefix.n < 2
                  ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, PPL_FILE))
                  : score_text(p, &ids, &prefix, v);
-    buf_fini(&text);
     tok_ids_fini(&ids);
     tok_ids_fini(&prefix);
     return rc;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int open_engines(struct gallop **g, struct gallop **exact, const struct opt_values *v, struct err *e)
 {
     struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
-    struct gallop *g = NULL, *exact = NULL;
-    struct gallop_options o;
-    struct ppl p = {.e = e};
     char path[4096], err[GALLOP_ERR_SIZE];
+    struct gallop_options o;
     int rc = common_options(v, &o, path, sizeof(path), e);
 
     if (rc)
@@ -225,20 +218,31 @@ static int run(const struct opt_values *v, struct err *e)
     o.max_num_seqs = WANTED; /* rows of logits a step gives */
     o.progress = common_progress;
     o.progress_ctx = &bar;
-    if ((rc = gallop_open(&g, &o, err)) == 0 && opt_flag(v, PPL_KL)) {
+    if ((rc = gallop_open(g, &o, err)) == 0 && opt_flag(v, PPL_KL)) {
         o.dtype = "fp32";
         o.kv_cache_dtype = "auto";
-        rc = gallop_open(&exact, &o, err);
+        rc = gallop_open(exact, &o, err);
     }
     common_bar_end(&bar);
-    if (rc) {
-        err_set(e, rc, "%s", err);
-    } else {
+    return rc ? err_set(e, rc, "%s", err) : 0;
+}
+
+static int run(const struct opt_values *v, struct err *e)
+{
+    struct gallop *g = NULL, *exact = NULL;
+    struct ppl p = {.e = e};
+    struct buf text;
+    int rc;
+
+    buf_init(&text, MEM_APP);
+    if ((rc = common_read_text(opt_string(v, PPL_FILE), &text, e)) == 0 &&
+        (rc = open_engines(&g, &exact, v, e)) == 0) {
         p.m = gallop_llm(g);
         p.exact = exact ? gallop_llm(exact) : NULL;
-        if ((rc = score_file(&p, v)) == 0)
+        if ((rc = score_file(&p, &text, v)) == 0)
             print(&p, opt_flag(v, OPT_JSON));
     }
+    buf_fini(&text);
     mem_free(p.kl);
     mem_free(p.exact_logits);
     gallop_close(g);
@@ -254,12 +258,12 @@ int verb_ppl(int argc, char **argv)
 
     if (rc >= 0)
         return rc;
-    if (!opt_given(&v, PPL_FILE)) {
-        log_error("ppl: --file is needed");
-        rc = 2;
-    } else if ((rc = run(&v, &e)) != 0) {
+    if (!opt_given(&v, PPL_FILE))
+        rc = common_usage("ppl", "--file is needed");
+    else if (v.n_args)
+        rc = common_usage("ppl", "found \"%s\", expected options only", v.args[0]);
+    else if ((rc = run(&v, &e)) != 0)
         rc = common_fail(&e);
-    }
     opt_fini(&v);
     return rc;
 }

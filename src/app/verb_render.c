@@ -1,10 +1,10 @@
 /* verb_render.c - `gallop render`: exactly the bytes that a chat template makes of messages, or any Jinja
  * template of any variables. */
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "app/common.h"
+#include "app/out.h"
 #include "app/verbs.h"
 #include "base/log.h"
 #include "ckpt/source.h"
@@ -77,7 +77,7 @@ static int read_now(const struct opt_values *v, struct tm *tm, struct err *e)
     *tm = (struct tm){.tm_isdst = -1};
     end = strptime(text, "%Y-%m-%dT%H:%M:%S", tm);
     if (!end || *end)
-        return err_set(e, ERR_INPUT, "--now %s: a time such as 2026-07-01T12:00:00 is expected", text);
+        return err_set(e, ERR_USAGE, "--now: found '%s', expected a time such as 2026-07-01T12:00:00", text);
     return 0;
 }
 
@@ -89,7 +89,7 @@ static int read_json(const char *path, json_t **out, struct err *e)
 
     *out = NULL;
     buf_init(&text, MEM_APP);
-    if ((rc = common_read_file(path, &text, e)) == 0) {
+    if ((rc = common_read_text(path, &text, e)) == 0) {
         *out = json_loadb(text.data ? text.data : "", text.len, JSON_ALLOW_NUL, &je);
         if (!*out)
             rc = err_set(e, ERR_INPUT, "%s: line %d: %s", path, je.line, je.text);
@@ -107,8 +107,8 @@ static int with_context(const struct opt_values *v, const struct tm *now, struct
 
     buf_init(&text, MEM_APP);
     buf_init(&context, MEM_APP);
-    if ((rc = common_read_file(path, &text, e)) == 0 &&
-        (rc = common_read_file(context_path, &context, e)) == 0 &&
+    if ((rc = common_read_text(path, &text, e)) == 0 &&
+        (rc = common_read_text(context_path, &context, e)) == 0 &&
         (rc = jinja_parse(&j, text.data ? text.data : "", text.len, path, e)) == 0)
         rc = jinja_render_text(j, context.data ? context.data : "", context.len, context_path, now, out, e);
     jinja_free(j);
@@ -128,7 +128,7 @@ static int another_template(const struct opt_values *v, const struct chat *c, js
     int rc;
 
     buf_init(&text, MEM_APP);
-    if ((rc = common_read_file(path, &text, e)) == 0 &&
+    if ((rc = common_read_text(path, &text, e)) == 0 &&
         (rc = jinja_parse(&j, text.data ? text.data : "", text.len, path, e)) == 0 &&
         (rc = chat_variables(c, messages, !opt_flag(v, RENDER_NO_PROMPT), &context, e)) == 0)
         rc = jinja_render(j, context, now, out, e);
@@ -144,7 +144,7 @@ static int with_messages(const struct opt_values *v, const struct tm *now, struc
     const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
     struct chat *c = NULL;
     json_t *messages = NULL;
-    int rc = model ? source_chat(&c, model, e) : ERR_INPUT;
+    int rc = model ? source_chat(&c, model, e) : e->code;
 
     if (rc == 0 && (rc = read_json(opt_string(v, RENDER_MESSAGES), &messages, e)) == 0) {
         if (opt_given(v, RENDER_TEMPLATE))
@@ -166,17 +166,42 @@ static int print_ids(const struct opt_values *v, const struct buf *out, struct e
     const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
     struct tok_ids ids = {0};
     struct tok *t = NULL;
-    int rc = model ? source_tok(&t, model, e) : ERR_INPUT;
+    int rc = model ? source_tok(&t, model, e) : e->code;
 
     if (rc == 0 && (rc = tok_encode(t, out->data ? out->data : "", out->len, 0, &ids, e)) == 0) {
-        fputs(opt_flag(v, OPT_JSON) ? "{\"ids\":[" : "", stdout);
+        out_text(opt_flag(v, OPT_JSON) ? "{\"ids\":[" : "");
         for (size_t i = 0; i < ids.n; i++)
-            printf(i ? ",%d" : "%d", (int)ids.id[i]);
-        fputs(opt_flag(v, OPT_JSON) ? "]}\n" : "\n", stdout);
+            out_fmt(i ? ",%d" : "%d", (int)ids.id[i]);
+        out_text(opt_flag(v, OPT_JSON) ? "]}\n" : "\n");
     }
     tok_ids_fini(&ids);
     tok_close(t);
     return rc;
+}
+
+static int check_combination(const struct opt_values *v, struct err *e)
+{
+    const char *file[] = {opt_string(v, RENDER_MESSAGES), opt_string(v, RENDER_TEMPLATE),
+                          opt_string(v, RENDER_CONTEXT)};
+    bool context = opt_given(v, RENDER_CONTEXT);
+    int n_stdin = 0;
+
+    if (v->n_args)
+        return err_set(e, ERR_USAGE, "found \"%s\", expected options only", v->args[0]);
+    if (opt_given(v, RENDER_MESSAGES) == context || (context && !opt_given(v, RENDER_TEMPLATE)))
+        return err_set(e, ERR_USAGE, "either --messages is needed, or --template with --context");
+    for (int i = 0; i < 3; i++)
+        n_stdin += file[i] && strcmp(file[i], "-") == 0;
+    if (n_stdin > 1)
+        return err_set(e, ERR_USAGE, "only one file can come from standard input (-)");
+    if (opt_given(v, RENDER_NAME) && opt_given(v, RENDER_TEMPLATE))
+        log_warn("--template-name changes nothing with --template");
+    if (opt_flag(v, RENDER_NO_PROMPT) && context)
+        log_warn(
+            "--no-generation-prompt changes nothing with --context, which may hold add_generation_prompt");
+    if (opt_source(v, OPT_MODEL) == OPT_GIVEN && context && !opt_flag(v, RENDER_IDS))
+        log_warn("--model changes nothing with --context, unless --ids are asked for");
+    return 0;
 }
 
 int verb_render(int argc, char **argv)
@@ -190,14 +215,8 @@ int verb_render(int argc, char **argv)
 
     if (rc >= 0)
         return rc;
-    if (!opt_given(&v, RENDER_MESSAGES) &&
-        !(opt_given(&v, RENDER_CONTEXT) && opt_given(&v, RENDER_TEMPLATE))) {
-        log_error("render: --messages is needed, or --template with --context");
-        opt_fini(&v);
-        return 2;
-    }
     buf_init(&out, MEM_APP);
-    if ((rc = read_now(&v, &now, &e)) == 0)
+    if ((rc = check_combination(&v, &e)) == 0 && (rc = read_now(&v, &now, &e)) == 0)
         rc = opt_given(&v, RENDER_CONTEXT) ? with_context(&v, &now, &out, &e)
                                            : with_messages(&v, &now, &out, &e);
     if (rc == 0 && opt_flag(&v, RENDER_IDS))
@@ -205,7 +224,7 @@ int verb_render(int argc, char **argv)
     else if (rc == 0 && opt_flag(&v, OPT_JSON))
         common_print_json(json_pack("{s:s%}", "text", out.data ? out.data : "", out.len));
     else if (rc == 0)
-        fwrite(out.data ? out.data : "", 1, out.len, stdout);
+        out_bytes(out.data, out.len);
     buf_fini(&out);
     opt_fini(&v);
     return rc ? common_fail(&e) : 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/common.h"
+#include "app/out.h"
 #include "app/verbs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -75,11 +76,14 @@ struct job {
     struct err *e;
 };
 
-static void print_out(struct job *j)
+static int print_out(struct job *j)
 {
     buf_char(&j->out, '\n');
-    fwrite(j->out.data, 1, j->out.len, stdout);
+    if (j->out.oom)
+        return err_nomem(j->e, "an answer");
+    out_bytes(j->out.data, j->out.len);
     buf_clear(&j->out);
+    return out_flush(j->e);
 }
 
 static void add_piece(struct job *j, int32_t id)
@@ -115,9 +119,8 @@ static int encode(struct job *j, const char *text, size_t len)
         buf_str(&j->out, j->json ? "]" : "");
     }
     buf_str(&j->out, j->json ? "}" : "");
-    print_out(j);
     tok_ids_fini(&ids);
-    return 0;
+    return print_out(j);
 }
 
 static int decode_stream(struct job *j, const int32_t *ids, size_t n)
@@ -138,7 +141,7 @@ static int decode_stream(struct job *j, const int32_t *ids, size_t n)
     }
     buf_str(&j->out, "]}");
     if (rc == 0)
-        print_out(j);
+        rc = piece.oom ? err_nomem(j->e, "an answer") : print_out(j);
     buf_fini(&piece);
     detok_free(d);
     return rc;
@@ -153,15 +156,15 @@ static int decode(struct job *j, const int32_t *ids, size_t n)
         return decode_stream(j, ids, n);
     buf_init(&text, MEM_APP);
     rc = tok_decode(j->t, ids, n, opt_flag(j->v, TOK_SKIP), &text, j->e);
-    if (rc == 0 && j->json) {
+    if (j->json) {
         buf_str(&j->out, "{\"text\":");
         buf_json_str(&j->out, text.data ? text.data : "", text.len);
         buf_str(&j->out, "}");
-        print_out(j);
-    } else if (rc == 0) {
-        fwrite(text.data ? text.data : "", 1, text.len, stdout);
-        fputc('\n', stdout);
+    } else {
+        buf_add(&j->out, text.data ? text.data : "", text.len);
     }
+    if (rc == 0)
+        rc = print_out(j);
     buf_fini(&text);
     return rc;
 }
@@ -217,7 +220,7 @@ static int batch(struct job *j, const char *path)
     int rc;
 
     buf_init(&text, MEM_APP);
-    rc = common_read_file(path, &text, j->e);
+    rc = common_read_text(path, &text, j->e);
     for (char *p = text.data, *end; rc == 0 && p && p < text.data + text.len; p = end + 1) {
         char what[256];
 
@@ -239,10 +242,9 @@ static int single(struct job *j)
     int rc;
 
     if (j->decode) {
-        if ((rc = common_ids(opt_given(v, TOK_IDS_OPT) ? opt_string(v, TOK_IDS_OPT)
-                             : v->n_args               ? v->args[0]
-                                                       : "",
-                             &ids, j->e)) == 0)
+        const char *list = opt_given(v, TOK_IDS_OPT) ? opt_string(v, TOK_IDS_OPT) : v->args[0];
+
+        if ((rc = common_ids(list, &ids, j->e)) == 0)
             rc = decode(j, ids.id, ids.n);
         tok_ids_fini(&ids);
         return rc;
@@ -250,10 +252,41 @@ static int single(struct job *j)
     if (!opt_given(v, TOK_FILE))
         return encode(j, v->args[0], strlen(v->args[0]));
     buf_init(&text, MEM_APP);
-    if ((rc = common_read_file(opt_string(v, TOK_FILE), &text, j->e)) == 0)
+    if ((rc = common_read_text(opt_string(v, TOK_FILE), &text, j->e)) == 0)
         rc = encode(j, text.data ? text.data : "", text.len);
     buf_fini(&text);
     return rc;
+}
+
+static int check_combination(const struct opt_values *v, struct err *e)
+{
+    static const struct {
+        int id;
+        const char *name;
+        bool decodes; /* it is for the way back */
+    } way[] = {{TOK_NO_SPECIAL, "no-special", false},
+               {TOK_PLAIN_OPT, "plain", false},
+               {TOK_PIECES, "pieces", false},
+               {TOK_SKIP, "skip-special", true},
+               {TOK_STREAM, "stream", true}};
+    bool decodes = opt_flag(v, TOK_DECODE), ids = opt_given(v, TOK_IDS_OPT), file = opt_given(v, TOK_FILE),
+         batch = opt_given(v, TOK_BATCH);
+
+    if (v->n_args > 1)
+        return err_set(e, ERR_USAGE, "one text is expected, %zu were given (quote it)", v->n_args);
+    if (ids + file + batch + (v->n_args > 0) != 1)
+        return err_set(e, ERR_USAGE,
+                       "one of a text, --file, --batch and --decode --ids is expected, found %s%s%s%s%s",
+                       v->n_args ? "a text " : "", file ? "--file " : "", ids ? "--ids " : "",
+                       batch ? "--batch" : "", ids + file + batch + v->n_args == 0 ? "none" : "");
+    if (ids && !decodes)
+        return err_set(e, ERR_USAGE, "--ids is for --decode");
+    if (file && decodes)
+        return err_set(e, ERR_USAGE, "--decode takes --ids or --batch, --file is a text");
+    for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
+        if (opt_flag(v, way[i].id) && way[i].decodes != decodes)
+            log_warn("--%s changes nothing with%s --decode", way[i].name, decodes ? "" : "out");
+    return v->n_args && !decodes ? common_utf8("the text", v->args[0], strlen(v->args[0]), e) : 0;
 }
 
 int verb_tokenize(int argc, char **argv)
@@ -271,14 +304,10 @@ int verb_tokenize(int argc, char **argv)
     j.decode = opt_flag(&v, TOK_DECODE);
     j.json = opt_flag(&v, OPT_JSON) || opt_given(&v, TOK_BATCH);
     buf_init(&j.out, MEM_APP);
-    if (!opt_given(&v, TOK_BATCH) && !opt_given(&v, TOK_FILE) && !opt_given(&v, TOK_IDS_OPT) &&
-        v.n_args != 1) {
-        log_error("tokenize: one text is needed, or --file, --batch or --decode --ids");
-        opt_fini(&v);
-        return 2;
+    if ((rc = check_combination(&v, &e)) == 0) {
+        model = common_model(&v, HUB_TEXT, path, sizeof(path), &e);
+        rc = model ? source_tok(&j.t, model, &e) : e.code;
     }
-    model = common_model(&v, HUB_TEXT, path, sizeof(path), &e);
-    rc = model ? source_tok(&j.t, model, &e) : ERR_INPUT;
     if (rc == 0)
         rc = opt_given(&v, TOK_BATCH) ? batch(&j, opt_string(&v, TOK_BATCH)) : single(&j);
     tok_close(j.t);

@@ -14,7 +14,7 @@ struct sparse {
     size_t sink, window; /* rows; window 0: off */
 };
 
-/* "sink=4,window=1024" into S; NULL is off. */
+/* "sink=4,window=1024", in either order, into S; NULL is off. */
 int sparse_read(struct sparse *s, const char *text, struct err *e);
 
 /* Layers of M that see more than sink + window rows have that sink and that window from now on; those with

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""numbers.py - what `logits` and `ppl` print and write, at their limits, against sums made here of each other's outputs."""
+import array
+import ast
+import json
+import math
+import os
+import shutil
+import tempfile
+
+from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
+
+FOLDER = tempfile.TemporaryDirectory()
+TEXT = "Once upon a time there was a little fox who lived in the woods. One day she met a bear. " \
+       "\"What is 3 plus 4?\" said the bear. The fox did not know, and they went to ask the owl. Zebras quarrel \u00e9 42!"
+
+
+def _path(name):
+    return os.path.join(FOLDER.name, name)
+
+
+def _read_npy(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    n = int.from_bytes(data[8:10], "little")
+    head = ast.literal_eval(data[10:10 + n].decode())
+    check((10 + n) % 64 == 0 and head["descr"] == "<f4" and head["fortran_order"] is False, f"the header of {path}: {head}")
+    x = array.array("f", data[10 + n:])
+    expect(len(x), math.prod(head["shape"]), f"values of {path}")
+    return head["shape"], x
+
+
+def _ids(text=TEXT, model=DEMO, *more):
+    return lines(call("tokenize", "-m", model, "--json", *more, text))[0]["ids"]
+
+
+def _logits(ids, *more, model=DEMO, name="x.npy"):
+    """Rows of logits, as lists."""
+    r = call("logits", "-m", model, "--ids", ",".join(map(str, ids)), "--npy", _path(name), *more)
+    expect((r.returncode, r.stdout), (0, b""), f"status and output of logits {more} ({r.stderr.decode()})")
+    shape, x = _read_npy(_path(name))
+    return [x[i * shape[1]:(i + 1) * shape[1]] for i in range(shape[0])]
+
+
+def _log_softmax(x):
+    most = max(x)
+    total = most + math.log(math.fsum(math.exp(v - most) for v in x))
+    return [v - total for v in x]
+
+
+# ---- logits ----
+
+def chunks_and_last_rows_cut_nothing_off():
+    ids = (_ids() * 5)[:300]  # a step gives 128 rows
+    want = _logits(ids)
+    expect(len(want), 300, "rows of 300 tokens")
+    for chunk in (1, 7, 300, 1000):
+        got = _logits(ids, "--chunk", chunk)
+        expect([i for i in range(300) if got[i] != want[i]], [], f"rows that differ with --chunk {chunk}")
+    hidden = ["--hidden", _path("h.npy")]
+    for last, more in ((1, []), (1, ["--chunk", 100]), (1, hidden), (128, []), (129, hidden), (129, []), (299, ["--chunk", 100]), (300, []), (301, []),
+                       (2147483647, hidden)):
+        got = _logits(ids, "--last", last, *more)
+        expect(len(got), min(last, 300), f"rows of --last {last} {more}")
+        check(got == want[-min(last, 300):], f"--last {last} {more} gives other rows")
+    shape, _ = _read_npy(_path("h.npy"))
+    config = json.load(open(os.path.join(DEMO, "config.json")))
+    expect(shape, (config["num_hidden_layers"] + 1, 300, config["hidden_size"]), "shape of the hidden states")
+    args = ["logits", "-m", DEMO, "--ids", "1,2"]
+    for flag, value in (("--chunk", 0), ("--chunk", 65537), ("--chunk", -1), ("--last", 0), ("--last", -1), ("--last", 2147483648), ("--top", 0),
+                        ("--top", 1025)):
+        expect_error(call(*args, flag, value), 2, flag)
+    expect_error(call(*args, "--chunk", 65, "--max-num-batched-tokens", 64), 2, "--chunk 65", "--max-num-batched-tokens 64")
+    expect(call(*args, "--chunk", 64, "--max-num-batched-tokens", 64, "--top", 1).returncode, 0, "status of a chunk as large as a step")
+
+
+def the_largest_logits_are_those_of_the_file():
+    ids = _ids()[:9]
+    rows = _logits(ids)
+    ranked = [sorted(((-v, i) for i, v in enumerate(row))) for row in rows]
+    for top in (1, 2, 1024):
+        for last in (1, 9):
+            o = lines(call("logits", "-m", DEMO, "--ids", ",".join(map(str, ids)), "--top", top, "--last", last, "--json"))[0]
+            expect([x["pos"] for x in o], list(range(9 - last, 9)), f"positions of --top {top} --last {last}")
+            for x in o:
+                expect([i for i, _ in x["top"]], [i for _, i in ranked[x["pos"]][:top]], f"ids of --top {top} at {x['pos']}")
+                check(all(abs(v + w) <= 1e-6 * abs(w) for (_, v), (w, _) in zip(x["top"], ranked[x["pos"]])), f"values of --top {top} at {x['pos']}")
+    text = call("logits", "-m", DEMO, "--ids", ",".join(map(str, ids)), "--top", 2, "--last", 1).stdout.decode()
+    expect(text, "8: " + " ".join(f"{i}={-v:.6g}" for v, i in ranked[8][:2]) + "\n", "the line without --json")
+    tiny = os.path.join(ROOT, "test", "golden", "llama3-rope")
+    o = lines(call("logits", "-m", tiny, "--ids", "1,2", "--top", 1024, "--json"))[0]
+    n = json.load(open(os.path.join(tiny, "config.json")))["vocab_size"]
+    expect([len({i for i, _ in x["top"]}) for x in o], [min(n, 1024)] * 2, "ids of --top in a small vocabulary")
+
+
+def a_prompt_fills_the_context_and_no_more():
+    ids = _ids()
+    n = len(ids)
+    want = _logits(ids)
+    check(_logits(ids, "--max-model-len", n) == want, "a prompt as long as the context")
+    r = call("logits", "-m", DEMO, "--max-model-len", n - 1, "--ids", ",".join(map(str, ids)), "--npy", _path("none.npy"))
+    expect_error(r, 1, f"{n} tokens", f"context is {n - 1}")
+    check(not os.path.exists(_path("none.npy")), "a prompt that is refused leaves no file")
+    expect_error(call("logits", "-m", DEMO, "--ids", "5,2048", "--top", 1), 1, "2048", "position 1")
+    expect_error(call("logits", "-m", DEMO, "--ids", "5,-1", "--top", 1), 1, "-1", "position 1")
+    check(_logits([3]) == _logits([3, 5, 7])[:1], "a prompt of one token")
+    expect_error(call("logits", "-m", DEMO, "--no-special", ""), 1, "empty")
+    expect(lines(call("logits", "-m", DEMO, "--top", 1, "--json", ""))[0][0]["pos"], 0, "position of an empty text behind BOS")
+
+
+def a_text_is_the_ids_of_tokenize():
+    for more in ([], ["--no-special"]):
+        r = call("logits", "-m", DEMO, *more, "--top", 1, "--last", 1, TEXT)
+        ids = _ids(TEXT, DEMO, *more)
+        want = call("logits", "-m", DEMO, "--ids", ",".join(map(str, ids)), "--top", 1, "--last", 1)
+        expect(r.stdout, want.stdout, f"the last row of a text {more}")
+
+
+# ---- ppl ----
+
+def _ppl(text, *more, model=DEMO):
+    with open(_path("text.txt"), "w") as f:
+        f.write(text)
+    r = call("ppl", "-m", model, "--file", _path("text.txt"), "--json", *more)
+    expect((r.returncode, r.stderr), (0, b""), f"status and words of ppl {more}")
+    return lines(r)[0]
+
+
+def _windows(ids, bos, ctx):
+    body = ctx - len(bos)
+    return [bos + ids[at:at + body] for at in range(0, len(ids), body)]
+
+
+def _scores(windows, model=DEMO, *more):
+    """Log-softmax of each row that predicts something, and what comes: pairs."""
+    pairs = []
+    for w in windows:
+        if len(w) > 1:
+            rows = _logits(w, *more, model=model)
+            pairs += [(_log_softmax(rows[i]), w[i + 1]) for i in range(len(w) - 1)]
+    return pairs
+
+
+def kl_is_that_of_fp32_to_the_other_and_not_the_reverse():
+    ids = _ids(TEXT, DEMO, "--no-special")
+    bos = _ids()[:1]
+    windows = _windows(ids, bos, 24)
+    check(len(windows) > 2 and len(windows[-1]) < 24, f"several windows, the last a shorter one: {[len(w) for w in windows]}")
+    p = _scores(windows, DEMO, "--dtype", "fp32")
+    q = _scores(windows, DEMO, "--dtype", "bf16", "--kv-cache-dtype", "int8")
+    there = [math.fsum(math.exp(a) * (a - b) for a, b in zip(x, y)) for (x, _), (y, _) in zip(p, q)]
+    back = [math.fsum(math.exp(b) * (b - a) for a, b in zip(x, y)) for (x, _), (y, _) in zip(p, q)]
+    mean, reverse = math.fsum(there) / len(there), math.fsum(back) / len(back)
+    check(abs(mean - reverse) > 1e-4 * mean, f"the two directions are far enough apart to be told: {mean} and {reverse}")
+    o = _ppl(TEXT, "--ctx", 24, "--kl", "--dtype", "bf16", "--kv-cache-dtype", "int8")
+    expect(o["tokens"], len(p), "tokens")
+    check(abs(o["kl_mean"] - mean) < 2e-6 * mean, f"kl_mean: found {o['kl_mean']}, expected KL(fp32 || bf16) {mean}, the reverse is {reverse}")
+    p99 = sorted(there)[int((len(there) - 1) * 0.99)]
+    check(abs(o["kl_p99"] - p99) < 2e-6 * p99, f"kl_p99: found {o['kl_p99']}, expected {p99}")
+    same = [x.index(max(x)) == y.index(max(y)) for (x, _), (y, _) in zip(p, q)]
+    expect(round(o["top1_agree"], 7), round(sum(same) / len(same), 7), "top1_agree")
+    nll = -math.fsum(y[t] for y, t in q) / len(q)
+    check(abs(o["nll"] - nll) < 1e-6 and abs(o["ppl"] - math.exp(nll)) < 1e-5 * o["ppl"], f"nll {o['nll']} and ppl {o['ppl']}, expected {nll}")
+    o = _ppl(TEXT, "--ctx", 24, "--kl", "--dtype", "fp32")
+    expect((o["kl_mean"], o["kl_p99"], o["top1_agree"]), (0, 0, 1), "KL of fp32 to itself")
+
+
+def every_token_is_scored_once_whatever_the_window():
+    ids = _ids(TEXT, DEMO, "--no-special")
+    bos, n = _ids()[:1], len(ids)
+    for ctx, most in ((2, 5), (3, 5), (n, None), (n + 1, None), (n + 2, None), (1024, None), (11, 20), (11, 21), (11, 19), (11, 2), (11, n), (11, n + 1),
+                      (11, 2147483647)):
+        o = _ppl(TEXT, "--ctx", ctx, *([] if most is None else ["--max-tokens", most]))
+        part = ids[:most]
+        expect(o["tokens"], len(part), f"tokens with --ctx {ctx} --max-tokens {most}: each behind BOS")
+        if ctx in (2, 11) and most in (5, 21, 2):
+            pairs = _scores(_windows(part, bos, ctx))
+            nll = -math.fsum(x[t] for x, t in pairs) / len(pairs)
+            check(abs(o["nll"] - nll) < 1e-6, f"nll with --ctx {ctx} --max-tokens {most}: found {o['nll']}, expected {nll}")
+    for flag, value in (("--ctx", 1), ("--ctx", 0), ("--max-tokens", 1), ("--max-tokens", 0)):
+        expect_error(call("ppl", "-m", DEMO, "--file", _path("text.txt"), flag, value), 2, flag)
+    expect_error(call("ppl", "-m", DEMO, "--file", _path("text.txt"), "--ctx", 1025), 1, "--ctx 1025", "1024")
+    expect(_ppl(TEXT, "--ctx", 20, "--max-model-len", 20)["tokens"], n, "tokens with windows as long as the context")
+    expect_error(call("ppl", "-m", DEMO, "--file", _path("text.txt"), "--ctx", 21, "--max-model-len", 20), 1, "--ctx 21", "20")
+
+
+def without_bos_the_first_token_of_a_window_is_not_scored():
+    model = _path("plain")
+    shutil.copytree(DEMO, model)
+    with open(os.path.join(model, "tokenizer.json")) as f:
+        tokenizer = json.load(f)
+    tokenizer["post_processor"] = None
+    with open(os.path.join(model, "tokenizer.json"), "w") as f:
+        json.dump(tokenizer, f)
+    ids = _ids(TEXT, model)
+    expect(ids, _ids(TEXT, DEMO, "--no-special"), "ids where the tokenizer adds nothing")
+    for ctx, most, want in ((10, 20, 18), (10, 21, 18), (10, 22, 19), (10, 9, 8), (10, 10, 9), (2, 6, 3), (2, 7, 3), (1024, None, len(ids) - 1)):
+        o = _ppl(TEXT, "--ctx", ctx, *([] if most is None else ["--max-tokens", most]), model=model)
+        expect(o["tokens"], want, f"tokens with --ctx {ctx} --max-tokens {most}")
+        if most == 22:
+            pairs = _scores(_windows(ids[:most], [], ctx), model)
+            nll = -math.fsum(x[t] for x, t in pairs) / len(pairs)
+            check(abs(o["nll"] - nll) < 1e-6, f"nll without BOS: found {o['nll']}, expected {nll}")
+    with open(_path("one.txt"), "w") as f:
+        f.write("a")
+    expect_error(call("ppl", "-m", model, "--file", _path("one.txt")), 1, "one.txt", "too short")
+    expect(_ppl("a")["tokens"], 1, "tokens of one letter behind BOS")
+    expect_error(call("ppl", "-m", DEMO, "--file", os.devnull), 1, "/dev/null", "too short")
+
+
+def people_read_the_same_numbers():
+    o = _ppl(TEXT, "--kl")
+    r = call("ppl", "-m", DEMO, "--file", _path("text.txt"), "--kl")
+    expect(r.stdout.decode(), f"{o['tokens']} tokens scored, mean negative log-likelihood {o['nll']:.6f}, perplexity {o['ppl']:.4f}\n"
+           f"KL from fp32: mean {o['kl_mean']:.3e}, 99th percentile {o['kl_p99']:.3e}; the likeliest token agrees in {100 * o['top1_agree']:.2f} %\n",
+           "the lines without --json")
+
+
+run_all(list(globals().items()))

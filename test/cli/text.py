@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""text.py - `tokenize` and `render`: where text comes from, what is no text, and options that do not go together."""
+import json
+import os
+import tempfile
+
+from _cli import DEMO, call, check, expect, expect_error, lines, run_all
+
+FOLDER = tempfile.TemporaryDirectory()
+MESSAGES = [{"role": "user", "content": "Hi there"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "caf\u00e9"}]
+
+
+def _file(name, data):
+    path = os.path.join(FOLDER.name, name)
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else data.encode())
+    return path
+
+
+def _tokenize(*args, **more):
+    return call("tokenize", "-m", DEMO, *args, **more)
+
+
+def _render(*args, **more):
+    return call("render", "-m", DEMO, *args, **more)
+
+
+def _ids(r):
+    expect((r.returncode, r.stderr), (0, b""), f"status and words of {r.args[3:]}")
+    return lines(r)[0]["ids"]
+
+
+# ---- tokenize ----
+
+def a_text_is_the_same_from_everywhere():
+    text = "Once upon a time,\n caf\u00e9 \U0001f600"
+    want = _ids(_tokenize("--json", text))
+    for args, stdin in ((["--file", _file("t.txt", text)], None), (["--file", "-"], text), (["--batch", "-"], json.dumps({"text": text})),
+                        (["--batch", _file("t.jsonl", json.dumps(text))], None)):
+        expect(_ids(_tokenize("--json", *args, stdin=stdin and stdin.encode())), want, f"ids of {args}")
+    r = _tokenize(text)
+    expect(r.stdout.decode(), ",".join(map(str, want)) + "\n", "the line without --json")
+    plain = _ids(_tokenize("--json", "--no-special", text))
+    check(want != plain and want[-len(plain):] == plain, f"--no-special leaves out what stands in front: {want} and {plain}")
+    expect(_tokenize("--no-special", "").stdout, b"\n", "ids of nothing")
+
+
+def ids_go_back_however_they_are_given():
+    text = "The end of it"
+    ids = _ids(_tokenize("--json", "--no-special", text))
+    for given in (",".join(map(str, ids)), " ".join(map(str, ids)), ", ".join(map(str, ids))):
+        for args in (["--ids", given], [given]):
+            r = _tokenize("--decode", *args)
+            expect((r.returncode, r.stdout.decode()), (0, text + "\n"), f"text of {args}")
+    r = _tokenize("--decode", "--json", "--stream", "--ids", ",".join(map(str, ids)))
+    expect("".join(lines(r)[0]["pieces"]), text, "streamed pieces")
+    o = lines(_tokenize("--json", "--pieces", "--no-special", text))[0]
+    expect((o["ids"], len(o["pieces"])), (ids, len(ids)), "ids with pieces")
+    check(o["pieces"][0].startswith("The"), f"pieces: {o['pieces']}")
+    two = _tokenize("--pieces", "--no-special", text).stdout.decode().splitlines()
+    expect((len(two), two[0]), (2, ",".join(map(str, ids))), "lines with pieces, without --json")
+    expect(two[1], " ".join(json.dumps(x, ensure_ascii=False) for x in o["pieces"]), "the line of pieces")
+
+
+def special_tokens_are_read_shown_and_left_out_as_asked():
+    eos = json.load(open(os.path.join(DEMO, "config.json")))["eos_token_id"]
+    name = json.load(open(os.path.join(DEMO, "tokenizer_config.json")))["eos_token"]
+    name = name["content"] if isinstance(name, dict) else name
+    expect(_ids(_tokenize("--json", "--no-special", f"a{name}"))[-1], eos, "the last id of a text with a special token")
+    plain = _ids(_tokenize("--json", "--no-special", "--plain", f"a{name}"))
+    check(eos not in plain and len(plain) > 2, f"--plain reads it as text: {plain}")
+    given = ",".join(map(str, [*plain, eos]))
+    expect(_tokenize("--decode", "--ids", given).stdout.decode(), f"a{name}{name}\n", "the text with what is special")
+    expect(_tokenize("--decode", "--skip-special", "--ids", given).stdout.decode(), f"a{name}\n", "the text without")
+    r = _tokenize("--decode", "--skip-special", "--stream", "--ids", given)
+    expect("".join(lines(r)[0]["pieces"]), f"a{name}", "the streamed text without")
+
+
+def a_batch_is_answered_line_by_line_up_to_what_is_wrong():
+    r = _tokenize("--no-special", "--batch", "-", stdin=b'"a"\n\n{"text": "b"}\n{"ids": [1]}\n"c"\n')
+    said = r.stderr.decode()
+    expect((r.returncode, len(lines(r))), (1, 2), f"status and answers of a batch with a wrong line 4 ({said})")
+    check("-: line 4: " in said and said.count("\n") == 1, f"the line is named: {said}")
+    for line, word in (('{"ids": [1.5]}', "ids[0]"), ('{"ids": 3}', "list"), ('"x"', "list"), ("[1,", "line 1")):
+        expect_error(_tokenize("--decode", "--batch", "-", stdin=line.encode()), 1, "-: line 1", word)
+    expect([x["text"] for x in lines(_tokenize("--decode", "--batch", "-", stdin=b'[]\n{"ids": []}\n{"ids": [-1, 99999999999]}'))], ["", "", ""],
+           "text of no ids, and of ids that are none")
+
+
+def sources_and_ways_of_tokenize_do_not_mix():
+    f = _file("x.txt", "x")
+    for args, word in (([], "found none"), (["a", "b"], "2 were given"), (["a", "--file", f], "a text --file"), (["--file", f, "--batch", f], "--file --batch"),
+                       (["--ids", "1"], "--decode"), (["--decode"], "found none"), (["--decode", "--file", f], "--file"), (["--decode", "--ids", "1", "2"], "--ids"),
+                       (["--decode", "--ids", "1,x"], "--ids"), (["--decode", "1,,2"], "--ids"), (["--decode", "--ids", "99999999999"], "--ids")):
+        expect_error(_tokenize(*args), 2, word)
+    for args in (["--stream", "a"], ["--skip-special", "a"], ["--decode", "--pieces", "1"], ["--decode", "--plain", "1"], ["--decode", "--no-special", "1"]):
+        r = _tokenize(*args)
+        word = next(x for x in args if x.startswith("--") and x != "--decode")
+        check(r.returncode == 0 and f"{word} changes nothing" in r.stderr.decode() and r.stderr.count(b"\n") == 1, f"{args}: {r.stderr}")
+        expect(_tokenize("-q", *args).stderr, b"", f"words of {args} with --quiet")
+
+
+# ---- render ----
+
+def a_template_gets_its_messages_and_nothing_else():
+    f = _file("m.json", json.dumps(MESSAGES))
+    text = _render("--messages", f).stdout.decode()
+    check(text.endswith("<|assistant|>") and "caf\u00e9" in text and not text.endswith("\n"), f"the demo's template: {text!r}")
+    expect(_render("--messages", f, "--no-generation-prompt").stdout.decode(), text[:-len("<|assistant|>")], "without the assistant's turn")
+    expect(_render("--messages", "-", stdin=json.dumps({"messages": MESSAGES}).encode()).stdout.decode(), text, "an object with messages")
+    expect(lines(_render("--messages", f, "--json"))[0]["text"], text, "the text in JSON")
+    ids = _ids(_tokenize("--json", "--no-special", text))
+    expect(_render("--messages", f, "--ids").stdout.decode(), ",".join(map(str, ids)) + "\n", "ids")
+    expect(lines(_render("--messages", f, "--ids", "--json"))[0]["ids"], ids, "ids in JSON")
+    t = _file("t.jinja", "{{ messages | length }} {{ strftime_now('%Y-%m-%d') }}{{ bos_token }}{{ add_generation_prompt }} caf\u00e9\n")
+    bos = json.load(open(os.path.join(DEMO, "tokenizer_config.json")))["bos_token"]
+    bos = bos["content"] if isinstance(bos, dict) else bos
+    expect(_render("--messages", f, "--template", t, "--now", "2026-07-01T12:00:00").stdout.decode(), f"3 2026-07-01{bos}True caf\u00e9", "another template")
+    c = _file("c.json", '{"messages": [1, 2]}')
+    expect(_render("--context", c, "--template", t, "--now", "2026-07-01T12:00:00", env={"GALLOP_MODEL": DEMO}).stdout.decode(), "2 2026-07-01 caf\u00e9",
+           "a template with variables of its own")
+
+
+def files_and_ways_of_render_do_not_mix():
+    f, t = _file("m.json", json.dumps(MESSAGES)), _file("t.jinja", "{{ messages | length }}")
+    for args, word in (([], "--messages"), (["--context", f], "--template"), (["--template", t], "--messages"), (["--messages", f, "--context", f], "either"),
+                       (["--messages", f, "--context", f, "--template", t], "either"), (["--messages", f, "more"], "more"),
+                       (["--messages", "-", "--template", "-"], "standard input"), (["--messages", f, "--now", "noon"], "--now"),
+                       (["--messages", f, "--now", "2026-07-01T12:00:00Z"], "--now")):
+        expect_error(_render(*args), 2, word)
+    c = _file("c.json", '{"messages": []}')
+    for args, word in ((["--messages", f, "--template", t, "--template-name", "x"], "--template-name"),
+                       (["--context", c, "--template", t, "--no-generation-prompt"], "--no-generation-prompt"), (["--context", c, "--template", t], "--model")):
+        said = _render(*args).stderr.decode().splitlines()
+        check(any(f"{word} changes nothing" in x for x in said), f"{args}: {said}")
+    for data, words in (("{", ("m.json", "line 1")), ('{"messages": 3}', ("messages",)), ("3", ()), ("[]", ("messages",))):
+        expect_error(_render("--messages", _file("m.json", data)), 1, *words)
+    expect_error(_render("--messages", os.path.join(FOLDER.name, "none.json")), 1, "none.json")
+    r = _render("--messages", _file("m.json", json.dumps(MESSAGES)), "--template", _file("t.jinja", "{{ raise_exception('not today') }}"))
+    expect_error(r, 1, "not today")
+
+
+# ---- what is no text ----
+
+def what_is_not_utf_8_is_said_with_its_place_before_anything_is_computed():
+    bad, good = b"first\nsecond caf\xe9 x", _file("m.json", json.dumps(MESSAGES))
+    place = ("line 2, byte 11", "0xe9", "UTF-8")
+    for args, where in ((["tokenize", bad], "the text"), (["tokenize", "--file", _file("bad.txt", bad)], "bad.txt"), (["tokenize", "--batch", _file("bad.txt", bad)], "bad.txt"),
+                        (["logits", "--top", 1, bad], "the prompt"), (["ppl", "--file", _file("bad.txt", bad)], "bad.txt"),
+                        (["render", "--messages", _file("bad.txt", bad)], "bad.txt"), (["render", "--messages", good, "--template", _file("bad.txt", bad)], "bad.txt"),
+                        (["render", "--context", _file("bad.txt", bad), "--template", good], "bad.txt")):
+        more = [] if "--context" in args else ["-m", DEMO]
+        expect_error(call(*args, *more), 1, where, *place)
+    for data, place in ((b"\xff", "line 1, byte 1: 0xff"), (b"a\n\n\n\xc3", "line 4, byte 1: 0xc3"), (b"\xed\xa0\x80", "line 1, byte 1: 0xed"),
+                        (b"caf\xc3\xa9\xc0\x80", "line 1, byte 6: 0xc0"), (b"x" * 70000 + b"\n" + b"y" * 3 + b"\xf5", "line 2, byte 4: 0xf5")):
+        expect_error(_tokenize("--file", "-", stdin=data), 1, "-: " + place)
+    # the sentence comes before a model is looked for
+    for verb in (["tokenize"], ["logits", "--top", 1]):
+        expect_error(call(*verb, "-m", "/nowhere", b"\xff"), 1, "0xff")
+    expect_error(call("ppl", "-m", "/nowhere", "--file", _file("bad.txt", bad)), 1, "0xe9")
+
+
+def what_never_ends_is_not_read_for_ever():
+    for args in (["tokenize", "-m", DEMO, "--file"], ["tokenize", "-m", DEMO, "--batch"], ["ppl", "-m", DEMO, "--file"], ["render", "-m", DEMO, "--messages"],
+                 ["render", "--template", _file("t.jinja", ""), "--context"], ["render", "--context", _file("c.json", "{}"), "--template"]):
+        expect_error(call(*args, "/dev/zero"), 1, "/dev/zero", "256 MiB")
+    expect_error(_tokenize("--file", FOLDER.name), 1, FOLDER.name)
+
+
+run_all(list(globals().items()))
