@@ -103,9 +103,11 @@ struct gallop_options {
 
 GALLOP_API void gallop_options_init(struct gallop_options *o);
 
-/* Opens the model: maps the checkpoint, packs its weights, sizes the cache. Strings may go when it returns. A
- * name on a hub is fetched into Hugging Face's cache first; the HF_* variables (HF_HOME, HF_TOKEN,
- * HF_HUB_OFFLINE ...) mean what they mean to huggingface_hub. */
+/* Opens the model: maps the checkpoint, sizes weights, scratch and cache, packs the weights. What does not
+ * fit into memory, beside the other engines of the process, is refused before a weight is read; so is, by
+ * name, a tensor that holds an infinity or NaN when it is packed. Strings may go when it returns. A name on a
+ * hub is fetched into Hugging Face's cache first; the HF_* variables (HF_HOME, HF_TOKEN, HF_HUB_OFFLINE ...)
+ * mean what they mean to huggingface_hub. */
 GALLOP_API int gallop_open(struct gallop **g, const struct gallop_options *o, char *err);
 GALLOP_API void gallop_close(struct gallop *g); /* requests that run are dropped; NULL is fine */
 

@@ -121,11 +121,12 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
     return 0;
 }
 
-/* What is left of the memory limit for the cache; a thirty-second of it stays for the process itself. */
+/* What is left of the memory limit for the cache, other engines' regions taken off; a thirty-second of it
+ * stays for the process itself. */
 static size_t kv_room(const struct llm *m)
 {
     size_t all = topo_memory_limit_bytes(), limit = all - all / 32,
-           used = m->model.packed_bytes + llm_scratch_bytes(m);
+           used = m->other_bytes + m->model.packed_bytes + llm_scratch_bytes(m);
 
     return limit > used ? limit - used : 0;
 }
@@ -137,19 +138,23 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
     const double gib = 1 << 30;
     const int digits = room < (size_t)1 << 30 ? 6 : 2; /* of a size that is rounded down, so that it fits */
     const double unit = digits == 6 ? 1e6 : 1e2;
+    char others[64] = "";
+
+    if (m->other_bytes)
+        snprintf(others, sizeof(others), ", other engines (%.2f GiB)", (double)m->other_bytes / gib);
 
     if (fit == 0)
         return err_set(
             e, ERR_NOMEM,
-            "weights (%.2f GiB) and scratch (%.2f GiB) leave no room for a KV cache in %.2f GiB of "
+            "weights (%.2f GiB)%s and scratch (%.2f GiB) leave no room for a KV cache in %.2f GiB of "
             "memory",
-            (double)m->model.packed_bytes / gib, (double)llm_scratch_bytes(m) / gib,
+            (double)m->model.packed_bytes / gib, others, (double)llm_scratch_bytes(m) / gib,
             (double)topo_memory_limit_bytes() / gib);
     return err_set(
         e, ERR_NOMEM,
-        "weights (%.2f GiB), scratch (%.2f GiB) and a KV cache of %zu tokens (%.2f GiB) do not fit "
+        "weights (%.2f GiB)%s, scratch (%.2f GiB) and a KV cache of %zu tokens (%.2f GiB) do not fit "
         "into %.2f GiB of memory; the largest cache that fits has %zu tokens: --kv-cache-memory %.*f",
-        (double)m->model.packed_bytes / gib, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens,
+        (double)m->model.packed_bytes / gib, others, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens,
         (double)bytes / gib, (double)topo_memory_limit_bytes() / gib, fit, digits,
         (double)(size_t)((double)room / gib * unit) / unit);
 }
@@ -242,6 +247,8 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
                        o->kv_layout);
     if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_kv(m, o, type, &lim, e)) != 0)
         return rc;
+    if ((rc = model_pack(&m->model, e)) != 0) /* not before it is known that all of it fits */
+        return rc;
     return kv_open(&m->kv, type, &lim, e);
 }
 
@@ -254,6 +261,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
 
     *m = (struct llm){.max_seqs = o->max_seqs ? o->max_seqs : DEFAULT_SEQS,
                       .max_tokens = o->max_tokens ? o->max_tokens : DEFAULT_TOKENS};
+    m->other_bytes = map_region_live_bytes();
     m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs;
     if (m->max_tokens < m->max_seqs)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */

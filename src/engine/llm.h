@@ -49,6 +49,7 @@ struct llm {
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */
     size_t logits_bytes;
+    size_t other_bytes;    /* of regions that were there before: other engines' */
     int32_t *id, *pos;     /* [max_tokens] */
     uint32_t *wanted;      /* [max_wanted] */
     struct batch_seq *seq; /* [max_seqs] */

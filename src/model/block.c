@@ -74,6 +74,49 @@ int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, co
     return block_tensor_of(m, name, &shape, use, v, e);
 }
 
+static int add_todo(struct model *m, const struct model_todo *t, struct err *e)
+{
+    if (!mem_grow((void **)&m->todo, &m->cap_todo, m->n_todo + 1, sizeof(*m->todo), MEM_MODEL))
+        return err_nomem(e, "the list of weights");
+    m->todo[m->n_todo++] = *t;
+    return 0;
+}
+
+const struct view *block_keep(struct model *m, const struct view *v)
+{
+    struct view *copy = arena_alloc(&m->todo_arena, sizeof(*copy));
+
+    if (copy)
+        *copy = *v;
+    return copy;
+}
+
+int block_vector(struct model *m, const struct view *v, float *out, float times, float add, struct err *e)
+{
+    return add_todo(m, &(struct model_todo){.vector = v, .out = out, .times = times, .add = add}, e);
+}
+
+int block_loaded(struct model *m, size_t n, struct err *e)
+{
+    return add_todo(m, &(struct model_todo){.layers = n}, e);
+}
+
+int block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend,
+               struct err *e)
+{
+    struct linear_desc *copy = arena_alloc(&m->todo_arena, sizeof(*copy));
+    int rc;
+
+    if (!copy)
+        return err_nomem(e, d->name);
+    *copy = *d;
+    if ((rc = linear_open(l, d, backend, e)) != 0)
+        return rc;
+    if (__builtin_add_overflow(m->packed_bytes, l->packed_bytes, &m->packed_bytes))
+        return err_set(e, ERR_NOMEM, "%s: the weights are more than memory can hold", d->name);
+    return add_todo(m, &(struct model_todo){.linear = l, .desc = copy}, e);
+}
+
 int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols, struct err *e)
 {
     const struct view *v;
@@ -84,6 +127,8 @@ int block_embed(struct model *m, struct embed *w, const char *module, size_t row
     if ((rc = block_tensor(m, block_name(m, "%s.weight", module), rows, cols, "embedding", &v, e)) != 0)
         return rc;
     *w = (struct embed){.name = module, .table = *v};
+    if ((rc = add_todo(m, &(struct model_todo){.embed = w}, e)) != 0)
+        return rc;
     return record(m, v, "embedding", NULL, e);
 }
 
@@ -108,12 +153,9 @@ int block_norm(struct model *m, struct norm *w, const char *module, size_t n, do
         block_norm_close(w);
         return err_nomem(e, module);
     }
-    view_row_f32(v, 0, w->w);
-    for (size_t i = 0; i < n; i++)
-        w->w[i] += add;
-    if (bias)
-        view_row_f32(vb, 0, w->b);
-    return 0;
+    if ((rc = block_vector(m, v, w->w, 1, add, e)) != 0)
+        return rc;
+    return bias ? block_vector(m, vb, w->b, 1, 0, e) : 0;
 }
 
 void block_norm_close(struct norm *w)
@@ -132,7 +174,6 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
                                .wide = d->wide,
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
-    struct view turned[LINEAR_MAX_PARTS];
     int rc;
 
     if (!d->name)
@@ -148,8 +189,10 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
             (!(p && module == d->part[p - 1].module) && (rc = record(m, desc.part[p], "linear", w, e)) != 0))
             return rc;
         if (d->transposed) {
-            turned[p] = view_transposed(desc.part[p]);
-            desc.part[p] = &turned[p];
+            struct view turned = view_transposed(desc.part[p]);
+
+            if (!(desc.part[p] = block_keep(m, &turned)))
+                return err_nomem(e, d->name);
         }
         if (d->bias &&
             ((rc = block_tensor(m, block_name(m, "%s.bias", module), n, 0, "bias", &desc.bias[p], e)) != 0 ||
@@ -161,13 +204,12 @@ int block_linear(struct model *m, struct linear *w, const struct block_linear *d
         /* what else the user chose is meant for the matrices beside it */
         backend = backend && strcmp(backend, "native") == 0 ? backend : NULL;
     }
-    if ((rc = linear_open(w, &desc, backend, m->pool, e)) != 0)
+    if ((rc = block_pack(m, w, &desc, backend, e)) != 0)
         return rc;
     if (d->wide && w->k > m->info.wide_k)
         m->info.wide_k = w->k;
     if (d->wide && w->n > m->info.wide_n)
         m->info.wide_n = w->n;
-    m->packed_bytes += w->packed_bytes;
     return 0;
 }
 
@@ -192,12 +234,12 @@ int block_head(struct model *m, struct linear *w, const char *module, const stru
             return rc;
     } else {
         weights_skip(m->weights, name); /* a stored copy of the embedding */
+        for (size_t i = 0; i < m->n_todo; i++)
+            if (m->todo[i].embed == embed)
+                m->todo[i].embed = NULL; /* it is looked through as it is packed */
     }
     desc.part[0] = v;
-    if ((rc = linear_open(w, &desc, m->opt.backend[OP_LM_HEAD], m->pool, e)) != 0)
-        return rc;
-    m->packed_bytes += w->packed_bytes;
-    return 0;
+    return block_pack(m, w, &desc, m->opt.backend[OP_LM_HEAD], e);
 }
 
 void block_layers_close(struct block_layer *layer, size_t n)

@@ -28,6 +28,16 @@ int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, co
 int block_record(struct model *m, const struct view *v, const char *use, const struct linear *l, size_t n,
                  struct err *e);
 
+/* What model_pack() will do: read each x of V into OUT as x TIMES + ADD, pack L as D says (D is copied, its
+ * views must live until then: block_keep()), tell of N layers loaded. */
+int block_vector(struct model *m, const struct view *v, float *out, float times, float add, struct err *e);
+int block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend,
+               struct err *e);
+int block_loaded(struct model *m, size_t n, struct err *e);
+
+/* A copy of V that lives until the model is packed, or NULL: out of memory. */
+const struct view *block_keep(struct model *m, const struct view *v);
+
 int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols,
                 struct err *e);
 

@@ -132,35 +132,33 @@ static struct view rows_of(const struct block_moe *d, const struct stack *s, siz
     return v;
 }
 
-/* Packs expert X of S into W. N_PARTS 2: gate and up. */
+/* Binds expert X of S to W. N_PARTS 2: gate and up. */
 static int open_one(struct model *m, struct linear *w, const struct block_moe *d, const struct stack *s,
                     size_t x, size_t n_parts, struct err *e)
 {
-    struct view part[2], scale[2], bias[2];
     struct linear_desc desc = {
         .name = s->name, .kind = OP_MLP, .n_parts = n_parts, .dtype = m->opt.dtype, .kern = m->opt.kern};
     size_t n = s->n / n_parts, step = n_parts == 2 && d->interleaved ? 2 : 1;
-    int rc;
+    bool kept = true;
 
     for (size_t p = 0; p < n_parts; p++) {
         size_t first = step == 2 ? p : p * n;
 
-        part[p] = rows_of(d, s, x, first, step, n);
-        desc.part[p] = &part[p];
+        struct view v = rows_of(d, s, x, first, step, n);
+
+        kept = (desc.part[p] = block_keep(m, &v)) != NULL && kept;
         if (s->scales) {
-            scale[p] = view_at(s->scales, x);
-            scale[p] = view_slice(&scale[p], first, step, n);
-            desc.scale[p] = &scale[p];
+            v = view_at(s->scales, x);
+            v = view_slice(&v, first, step, n);
+            kept = (desc.scale[p] = block_keep(m, &v)) != NULL && kept;
         }
         if (s->bias) {
-            bias[p] = view_at(s->bias, x);
-            bias[p] = view_slice(&bias[p], first, step, n);
-            desc.bias[p] = &bias[p];
+            v = view_at(s->bias, x);
+            v = view_slice(&v, first, step, n);
+            kept = (desc.bias[p] = block_keep(m, &v)) != NULL && kept;
         }
     }
-    if ((rc = linear_open(w, &desc, m->opt.backend[OP_MLP], m->pool, e)) == 0)
-        m->packed_bytes += w->packed_bytes;
-    return rc;
+    return kept ? block_pack(m, w, &desc, m->opt.backend[OP_MLP], e) : err_nomem(e, s->name);
 }
 
 static int record_stack(struct model *m, const struct stack *s, const struct linear *l, size_t n,

@@ -194,10 +194,8 @@ int decoder_open_layers(struct model *m, struct decoder *w, const char *stem, co
 
         if (!at)
             return err_nomem(e, "a tensor name");
-        if ((rc = open_layer(m, &w->layer[l], at, l, c, e)) != 0)
+        if ((rc = open_layer(m, &w->layer[l], at, l, c, e)) != 0 || (rc = block_loaded(m, l + 1, e)) != 0)
             return rc;
-        if (m->opt.progress)
-            m->opt.progress(m->opt.progress_ctx, l + 1, L);
     }
     return 0;
 }

@@ -25,7 +25,7 @@ struct more_layer {
         behind_moe;                       /* of layers with experts; route: in front of the router */
     struct linear input_gate, input_proj; /* of the per-layer embedding */
     struct norm behind_input;
-    float scalar;
+    float *scalar;
     size_t store; /* the layer whose keys and values it uses: itself, or an earlier one */
 };
 
@@ -81,7 +81,7 @@ static void layer_forward(const struct model *m, const struct block_layer *w, co
     o->add(o, s->x, s->r, E, T);
     if (P)
         layer_input(m, w, v, l, o, s, T, P);
-    o->scale(o, s->x, v->scalar, E, T);
+    o->scale(o, s->x, *v->scalar, E, T);
 }
 
 /* extra[T, L P] = (norm(proj x) + embedding) / sqrt(2), the norm over each layer's P. */
@@ -375,8 +375,8 @@ static int open_attention(struct model *m, struct block_layer *w, struct more_la
     return block_linear(m, &w->out, &out, e);
 }
 
-/* A vector of N numbers NAME into the model's arena. */
-static int open_vector(struct model *m, float **out, const char *name, size_t n, struct err *e)
+/* A vector of N numbers NAME into the model's arena, each TIMES as large. */
+static int open_vector(struct model *m, float **out, const char *name, size_t n, float times, struct err *e)
 {
     const struct view *v;
     int rc;
@@ -386,7 +386,8 @@ static int open_vector(struct model *m, float **out, const char *name, size_t n,
         return err_nomem(e, "a vector");
     if ((rc = block_tensor(m, name, n, 0, "vector", &v, e)) != 0)
         return rc;
-    view_row_f32(v, 0, *out);
+    if ((rc = block_vector(m, v, *out, times, 0, e)) != 0)
+        return rc;
     return block_record(m, v, "vector", NULL, 0, e);
 }
 
@@ -403,18 +404,17 @@ static int open_experts(struct model *m, struct block_layer *w, struct more_laye
     float *scale, *expert_scale;
     int rc;
 
-    if ((rc = open_vector(m, &scale, block_name(m, "%s.router.scale", at), E, e)) != 0 ||
+    if ((rc = open_vector(m, &scale, block_name(m, "%s.router.scale", at), E, (float)(1 / sqrt((double)E)),
+                          e)) != 0 ||
         (rc = open_wide(m, &v->before_moe, block_name(m, "%s.pre_feedforward_layernorm_2", at), c, e)) != 0 ||
         (rc = open_wide(m, &v->behind_mlp, block_name(m, "%s.post_feedforward_layernorm_1", at), c, e)) !=
             0 ||
         (rc = open_wide(m, &v->behind_moe, block_name(m, "%s.post_feedforward_layernorm_2", at), c, e)) !=
             0 ||
         (rc = block_moe(m, &w->moe, &d, e)) != 0 ||
-        (rc = open_vector(m, &expert_scale, block_name(m, "%s.router.per_expert_scale", at), d.n_experts,
+        (rc = open_vector(m, &expert_scale, block_name(m, "%s.router.per_expert_scale", at), d.n_experts, 1,
                           e)) != 0)
         return rc;
-    for (size_t i = 0; i < E; i++)
-        scale[i] *= (float)(1 / sqrt((double)E));
     v->route = (struct norm){.name = block_name(m, "%s.router.norm", at),
                              .w = scale,
                              .n = E,
@@ -454,7 +454,6 @@ static int open_layer(struct model *m, struct block_layer *w, const char *at, si
     const struct gemma4_config *c = (const void *)base;
     struct more_layer *v = &c->more->layer[l];
     size_t E = m->info.hidden, P = (size_t)c->P;
-    float *scalar;
     int rc;
 
     ((struct decoder *)m->impl)->more = c->more; /* from here on gemma4_close() sees it */
@@ -465,9 +464,8 @@ static int open_layer(struct model *m, struct block_layer *w, const char *at, si
         (rc = decoder_mlp(m, w, at, "pre_feedforward_layernorm",
                           (size_t)base->inner * (c->double_wide && v->store != l ? 2 : 1), base, e)) != 0 ||
         (rc = open_wide(m, &w->after_mlp, block_name(m, "%s.post_feedforward_layernorm", at), c, e)) != 0 ||
-        (rc = open_vector(m, &scalar, block_name(m, "%s.layer_scalar", at), 1, e)) != 0)
+        (rc = open_vector(m, &v->scalar, block_name(m, "%s.layer_scalar", at), 1, 1, e)) != 0)
         return rc;
-    v->scalar = *scalar;
     if (c->experts && (rc = open_experts(m, w, v, at, c, e)) != 0)
         return rc;
     if (P == 0)

@@ -46,8 +46,9 @@ static int open_sinks(struct model *m, struct attn *w, struct err *e)
         return err_nomem(e, w->name);
     if ((rc = block_tensor(m, block_name(m, "%s.sinks", w->name), w->n_heads, 0, "sinks", &v, e)) != 0)
         return rc;
-    view_row_f32(v, 0, sinks);
     w->sinks = sinks;
+    if ((rc = block_vector(m, v, sinks, 1, 0, e)) != 0)
+        return rc;
     return block_record(m, v, "sinks", NULL, 0, e);
 }
 

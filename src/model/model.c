@@ -1,6 +1,7 @@
 /* model.c - from a folder to an opened model. */
 #include "model/model.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -79,6 +80,7 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
 
     *m = (struct model){.opt = *opt, .pool = pool};
     arena_init(&m->arena, MEM_MODEL);
+    arena_init(&m->todo_arena, MEM_MODEL);
     if ((rc = source_conf(&m->conf_file, dir, e)) == 0)
         m->conf = m->conf_file;
     if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, dir, e)) != 0 ||
@@ -87,8 +89,84 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
         return rc;
     }
     report_unused(m);
-    weights_drop_pages(m->weights);
     return 0;
+}
+
+struct look_job {
+    const struct view *table;
+    atomic_bool refused;
+};
+
+static void look_share(void *ctx, int thread, int n_threads)
+{
+    enum { N = 256 };
+    struct look_job *j = ctx;
+    const struct view *v = j->table;
+    size_t k = v->shape[1], begin, end;
+    bool finite = true, plain = view_is_contiguous(v) && !dtype_is_block(v->dtype);
+    float x[N];
+
+    pool_share(v->shape[0], 1, thread, n_threads, &begin, &end);
+    if (plain && begin < end)
+        finite = dtype_all_finite((const char *)v->data + begin * k * dtype_bytes(v->dtype),
+                                  (end - begin) * k, v->dtype);
+    for (size_t r = begin; r < end && !plain; r++)
+        for (size_t i = 0; i < k; i += N) {
+            size_t n = k - i < N ? k - i : N;
+
+            view_part_f32(v, r, i, n, x);
+            finite &= dtype_all_finite(x, n, DT_F32);
+        }
+    if (!finite)
+        atomic_store(&j->refused, true);
+}
+
+static int refuse_number(const struct view *v, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "%s: tensor %s holds an infinity or NaN, expected finite numbers", v->file,
+                   v->name);
+}
+
+static int do_one(struct model *m, const struct model_todo *t, struct err *e)
+{
+    struct look_job look = {.table = t->embed ? &t->embed->table : NULL};
+
+    if (t->linear)
+        return linear_pack(t->linear, t->desc, m->pool, e);
+    if (t->embed) {
+        pool_run(m->pool, look_share, &look);
+        return atomic_load(&look.refused) ? refuse_number(look.table, e) : 0;
+    }
+    if (t->vector) {
+        size_t n = view_elements(t->vector);
+
+        view_row_f32(t->vector, 0, t->out);
+        for (size_t i = 0; i < n; i++)
+            t->out[i] = t->out[i] * t->times + t->add;
+        return dtype_all_finite(t->out, n, DT_F32) ? 0 : refuse_number(t->vector, e);
+    }
+    if (t->layers && m->opt.progress)
+        m->opt.progress(m->opt.progress_ctx, t->layers, m->info.n_layers);
+    return 0;
+}
+
+static void forget_todo(struct model *m)
+{
+    mem_free(m->todo);
+    m->todo = NULL;
+    m->n_todo = m->cap_todo = 0;
+    arena_fini(&m->todo_arena);
+}
+
+int model_pack(struct model *m, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < m->n_todo && rc == 0; i++)
+        rc = do_one(m, &m->todo[i], e);
+    forget_todo(m);
+    weights_drop_pages(m->weights);
+    return rc;
 }
 
 void model_close(struct model *m)
@@ -97,6 +175,7 @@ void model_close(struct model *m)
         m->arch->close(m);
     for (size_t i = 0; i < m->info.n_ropes; i++)
         rope_close(&m->info.rope[i]);
+    forget_todo(m);
     mem_free(m->tensor);
     weights_close(m->weights);
     conf_close(m->conf_file);

@@ -2,7 +2,8 @@
  *
  * An architecture is one file (llama.c, gpt2.c, ...) and one line in archs.def. model_open() reads
  * config.json, names the architecture, lets it bind its tensors (everything is proved there) and reports
- * what was left over. Afterwards a model is const and may be used by one step at a time per work area.
+ * what was left over. All sizes are known then, and no weight was read: model_pack() does that. Afterwards a
+ * model is const and may be used by one step at a time per work area.
  */
 #ifndef GALLOP_MODEL_MODEL_H
 #define GALLOP_MODEL_MODEL_H
@@ -58,11 +59,21 @@ struct model_arch {
                   const struct batch *b);
 };
 
+/* What model_pack() does, in the order of binding: one of these. */
+struct model_todo {
+    struct linear *linear; /* is packed */
+    const struct linear_desc *desc;
+    const struct embed *embed; /* is looked through */
+    const struct view *vector; /* goes to OUT as fp32, each number x as x TIMES + ADD */
+    float *out, times, add;
+    size_t layers; /* so many are loaded now */
+};
+
 struct model_options {
     enum dtype dtype;                                       /* DT_F32 or DT_BF16 */
     const struct kern *kern;                                /* what the linears will run on */
     const char *backend[OP_N_KINDS];                        /* NULL or "auto": automatic */
-    void (*progress)(void *ctx, size_t done, size_t total); /* layers bound so far; may be NULL */
+    void (*progress)(void *ctx, size_t done, size_t total); /* layers packed so far; may be NULL */
     void *progress_ctx;
 };
 
@@ -77,12 +88,19 @@ struct model {
     struct arena arena; /* names and small arrays, for the model's life */
     struct model_tensor *tensor;
     size_t n_tensors, cap_tensors;
+    struct model_todo *todo; /* until it is done */
+    size_t n_todo, cap_todo;
+    struct arena todo_arena;
     size_t n_params, packed_bytes;
     void *impl; /* the architecture's */
 };
 
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e);
+
+/* Reads the weights: packs the linears on the pool. ERR_INPUT names a tensor that holds an infinity or
+ * NaN. */
+int model_pack(struct model *m, struct err *e);
 void model_close(struct model *m); /* a zeroed one is fine */
 
 /* Sequences of LEN positions can be computed: not with more than there are learned positions. */

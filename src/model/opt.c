@@ -259,10 +259,9 @@ static int opt_open(struct model *m, struct err *e)
     if (!w->layer)
         return err_nomem(e, "the model's layers");
     for (size_t l = 0; l < m->info.n_layers; l++) {
-        if ((rc = open_layer(m, &w->layer[l], prefix, l, &c, w->before, e)) != 0)
+        if ((rc = open_layer(m, &w->layer[l], prefix, l, &c, w->before, e)) != 0 ||
+            (rc = block_loaded(m, l + 1, e)) != 0)
             return rc;
-        if (m->opt.progress)
-            m->opt.progress(m->opt.progress_ctx, l + 1, m->info.n_layers);
     }
     return 0;
 }

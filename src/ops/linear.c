@@ -1,6 +1,7 @@
 /* linear.c - chooses a backend, packs in parallel, runs by column panels. */
 #include "ops/linear.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -78,6 +79,13 @@ static int choose(struct linear *l, const struct linear_desc *d, const char *wis
                    wish ? wish : "(any)", linear_kind_name(d->kind), why_not);
 }
 
+/* Says which of a linear's tensors, V or one joined with it, holds X; T is what it is computed in. */
+static int refuse_number(const struct view *v, float x, enum dtype t, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "%s: tensor %s holds %g%s, expected finite numbers", v->file, v->name,
+                   (double)x, isfinite(x) && t == DT_BF16 ? ", an infinity in bf16" : "");
+}
+
 static int join_bias(struct linear *l, const struct linear_desc *d, struct err *e)
 {
     bool any = false;
@@ -91,9 +99,14 @@ static int join_bias(struct linear *l, const struct linear_desc *d, struct err *
     if (!out)
         return err_nomem(e, d->name);
     for (size_t p = 0; p < d->n_parts; p++) {
+        size_t n = d->part[p]->shape[0];
+
         if (d->bias[p])
             view_row_f32(d->bias[p], 0, out);
-        out += d->part[p]->shape[0];
+        for (size_t i = 0; d->bias[p] && i < n; i++)
+            if (!isfinite(out[i]))
+                return refuse_number(d->bias[p], out[i], DT_F32, e);
+        out += n;
     }
     return 0;
 }
@@ -101,6 +114,7 @@ static int join_bias(struct linear *l, const struct linear_desc *d, struct err *
 struct pack_job {
     struct linear *l;
     const struct linear_desc *d;
+    atomic_bool refused;
 };
 
 static void pack_share(void *ctx, int thread, int n_threads)
@@ -109,14 +123,32 @@ static void pack_share(void *ctx, int thread, int n_threads)
     size_t begin, end;
 
     pool_share(j->l->n, KERN_NR, thread, n_threads, &begin, &end);
-    if (begin < end)
-        j->l->backend->pack(j->l, j->d, begin, end);
+    if (begin < end && !j->l->backend->pack(j->l, j->d, begin, end))
+        atomic_store(&j->refused, true);
 }
 
-int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool,
-                struct err *e)
+/* The first number that is none, or becomes none, for the sentence. */
+static int find_number(const struct linear *l, const struct linear_desc *d, struct err *e)
 {
-    struct pack_job job = {l, d};
+    enum { N = 32 };
+    float x[N];
+
+    for (size_t p = 0, row = 0; p < d->n_parts; row += d->part[p++]->shape[0])
+        for (size_t i = row; i < row + d->part[p]->shape[0]; i++)
+            for (size_t k = 0; k < l->k; k += N) {
+                size_t n = l->k - k < N ? l->k - k : N;
+
+                linear_elements(d, i, k, n, x);
+                for (size_t c = 0; c < n; c++)
+                    if (!isfinite(l->dtype == DT_F32 ? x[c] : dtype_bf16_to_f32(dtype_f32_to_bf16(x[c]))))
+                        return refuse_number(d->scale[p] ? d->scale[p] : d->part[p], x[c], l->dtype, e);
+            }
+    return err_set(e, ERR_INPUT, "%s holds a number that is not finite", d->name);
+}
+
+int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct err *e)
+{
+    size_t most; /* no form takes more than 8 bytes an element of whole panels */
     int rc;
 
     *l = (struct linear){.name = d->name,
@@ -130,23 +162,31 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
         ASSERT(d->part[p]->n_dims == 2 && d->part[p]->shape[1] == l->k, "%s", d->name);
         l->n += d->part[p]->shape[0];
     }
-    if ((rc = choose(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) != 0 ||
-        (rc = join_bias(l, d, e)) != 0)
-        goto fail;
-    l->packed_bytes = l->backend->packed_bytes(l->n, l->k, d->dtype);
+    if (l->n > SIZE_MAX / 2 || __builtin_mul_overflow(l->n + KERN_NR, l->k + 1, &most) || most > SIZE_MAX / 8)
+        return err_set(e, ERR_NOMEM, "%s: %zu x %zu elements are more than memory can hold", d->name, l->n,
+                       l->k);
+    if ((rc = choose(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) == 0)
+        l->packed_bytes = l->backend->packed_bytes(l->n, l->k, d->dtype);
+    return rc;
+}
+
+int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e)
+{
+    struct pack_job job = {.l = l, .d = d};
+    int rc;
+
     l->packed = map_region_new(l->packed_bytes);
-    if (!l->packed) {
+    if (!l->packed)
         rc = err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the packed weight %s", l->packed_bytes,
                      d->name);
-        goto fail;
+    else if ((rc = join_bias(l, d, e)) == 0 && l->backend->scratch_bytes)
+        rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e);
+    if (rc == 0) {
+        pool_run(pool, pack_share, &job);
+        rc = atomic_load(&job.refused) ? find_number(l, d, e) : 0;
     }
-    if (l->backend->scratch_bytes &&
-        (rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e)) != 0)
-        goto fail;
-    pool_run(pool, pack_share, &job);
-    return 0;
-fail:
-    linear_close(l);
+    if (rc)
+        linear_close(l);
     return rc;
 }
 

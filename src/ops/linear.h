@@ -1,7 +1,8 @@
 /* linear.h - y = x W^T + b, with the weight packed once for the backend that will run it.
  *
  * linear_open() walks backends.def, takes the first backend that accepts (or the one the user named, or
- * fails), packs the weight on the threads that will read it and records why. After that a linear is const.
+ * fails) and records why; what it will take is known then, and no weight was read. linear_pack() packs the
+ * weight on the threads that will read it. After that a linear is const.
  * Parts joined along N (q, k, v; gate, up) become one matrix.
  */
 #ifndef GALLOP_OPS_LINEAR_H
@@ -41,8 +42,9 @@ struct linear_backend {
     const char *name;
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
     size_t (*packed_bytes)(size_t n, size_t k, enum dtype t);
-    /* Packs the rows [begin, end) of W, multiples of 32 but for the last. */
-    void (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
+    /* Packs the rows [begin, end) of W, multiples of 32 but for the last. False: one of the weights is an
+     * infinity or NaN, or becomes one. */
+    bool (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
     void (*run)(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
                 size_t p1, void *scratch);
     size_t (*scratch_bytes)(size_t k, enum dtype t); /* that run() needs; NULL: none */
@@ -62,12 +64,15 @@ struct linear {
     float *bias; /* [n] or NULL */
 };
 
-/* BACKEND NULL or "auto": the first that accepts. POOL packs and touches. */
-int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct pool *pool,
-                struct err *e);
+/* BACKEND NULL or "auto": the first that accepts. Reads no weight and takes no memory for them. */
+int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct err *e);
+
+/* Packs what D says, as it was opened with; POOL packs and touches. ERR_INPUT names a tensor that holds an
+ * infinity or NaN: times a weight of zero it would reach rows that may not see it. */
+int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e);
 void linear_close(struct linear *l); /* a zeroed one is fine */
 
-/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL (the one it was opened with, or one with as much
+/* y[m, n] = x[m, k] W^T + bias, on all threads of POOL (the one it was packed with, or one with as much
  * scratch). x in l->dtype with row stride ldx elements, y fp32. */
 void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy,
                 size_t m);

@@ -11,7 +11,12 @@
 
 #include "ops/panel.h"
 
-enum { BLOCK = 32, HALF = BLOCK / 2, GROUP_BYTES = KERN_NR + HALF * KERN_NR };
+enum {
+    BLOCK = 32,
+    HALF = BLOCK / 2,
+    GROUP_BYTES = KERN_NR + HALF * KERN_NR,
+    LARGE = 253, /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
+};
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
@@ -57,9 +62,10 @@ static void block_at(const struct linear_desc *d, size_t i, size_t b, uint8_t *s
     }
 }
 
-static void pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t groups = l->k / BLOCK;
+    bool finite = true;
 
     for (size_t row = begin; row < end; row++) {
         uint8_t *panel = (uint8_t *)l->packed + row / KERN_NR * groups * GROUP_BYTES;
@@ -69,10 +75,17 @@ static void pack(struct linear *l, const struct linear_desc *d, size_t begin, si
             uint8_t nibbles[HALF];
 
             block_at(d, row, b, panel + c, nibbles);
+            if (panel[c] >= LARGE) {
+                float x[BLOCK];
+
+                linear_elements(d, row, b * BLOCK, BLOCK, x);
+                finite &= dtype_all_finite(x, BLOCK, DT_F32);
+            }
             for (size_t j = 0; j < HALF; j++)
                 panel[(j + 1) * KERN_NR + c] = nibbles[j];
         }
     }
+    return finite;
 }
 
 static size_t scratch_bytes(size_t k, enum dtype t)

@@ -35,10 +35,11 @@ static void put_bf16(uint16_t *panel, float tile[KERN_NR][KB], size_t n)
         }
 }
 
-void panel_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+bool panel_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
-    size_t per_panel = panel_bytes(KERN_NR, l->k, l->dtype);
+    size_t per_panel = panel_bytes(KERN_NR, l->k, l->dtype), es = dtype_bytes(l->dtype);
     float tile[KERN_NR][KB] = {{0}};
+    bool finite = true;
 
     for (size_t row = begin; row < end; row += KERN_NR) {
         char *panel = (char *)l->packed + row / KERN_NR * per_panel;
@@ -55,6 +56,9 @@ void panel_pack(struct linear *l, const struct linear_desc *d, size_t begin, siz
                 put_f32((float *)(void *)panel + k * KERN_NR, tile, n);
             else
                 put_bf16((uint16_t *)(void *)panel + k * KERN_NR, tile, n);
+            finite &=
+                dtype_all_finite(panel + k * KERN_NR * es, panel_bytes(KERN_NR, n, l->dtype) / es, l->dtype);
         }
     }
+    return finite;
 }

@@ -129,3 +129,27 @@ void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t st
             dst[i] = dtype_f16_to_f32(load16(p + i * stride * 2));
     }
 }
+
+bool dtype_all_finite(const void *x, size_t n, enum dtype t)
+{
+    /* Sizes order as their bits do. In each number of a word, what is added to the bits of its size reaches
+     * the place of the sign from infinity on, and never the next number. */
+    static const struct {
+        uint64_t size, add;
+    } of[] = {[DT_F32] = {UINT64_C(0x7fffffff7fffffff), UINT64_C(0x0080000000800000)},
+              [DT_F16] = {UINT64_C(0x7fff7fff7fff7fff), UINT64_C(0x0400040004000400)},
+              [DT_BF16] = {UINT64_C(0x7fff7fff7fff7fff), UINT64_C(0x0080008000800080)}};
+    const char *p = x;
+    size_t bytes = n * dtype_bytes(t);
+    uint64_t any = 0, word = 0;
+
+    ASSERT(t == DT_F32 || t == DT_F16 || t == DT_BF16, "%s", dtype_name(t));
+    for (; bytes >= sizeof(word); bytes -= sizeof(word), p += sizeof(word)) {
+        memcpy(&word, p, sizeof(word));
+        any |= (word & of[t].size) + of[t].add;
+    }
+    word = 0;
+    memcpy(&word, p, bytes);
+    any |= (word & of[t].size) + of[t].add;
+    return !(any & ~of[t].size);
+}

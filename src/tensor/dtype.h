@@ -71,6 +71,9 @@ static inline uint16_t dtype_f32_to_bf16(float f)
 float dtype_f16_to_f32(uint16_t h);
 uint16_t dtype_f32_to_f16(float f); /* nearest even; overflow gives infinity */
 
+/* No infinity and no NaN among N numbers of type T (F32, F16 or BF16) that lie side by side at X. */
+bool dtype_all_finite(const void *x, size_t n, enum dtype t);
+
 /* N elements at SRC (any alignment, stride in elements) to fp32. T is F32, F16 or BF16. */
 void dtype_to_f32(float *dst, const void *src, enum dtype t, size_t n, size_t stride);
 

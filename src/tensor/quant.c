@@ -69,10 +69,11 @@ static void q8_0(const uint8_t *b, int first, int last, float *out)
         out[i - first] = (float)(int8_t)b[2 + i] * d;
 }
 
-/* 2^(E - 128): half of what an E8M0 scale says, for the table holds doubled values. */
+/* 2^(E - 128): half of what an E8M0 scale says, for the table holds doubled values. 255 is NaN (OCP
+ * Microscaling 1.0; ggml takes it for one more power of two). */
 static float half_scale(uint8_t e)
 {
-    uint32_t u = e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23;
+    uint32_t u = e < 2 ? 0x00200000u << e : e == 255 ? 0x7fc00000u : (uint32_t)(e - 1) << 23;
     float f;
 
     memcpy(&f, &u, 4);

@@ -192,6 +192,65 @@ static void a_default_pool_larger_than_4_gib_unless_one_sequence_needs_it(void *
     assert_int_equal(default_tokens(0, 3, 1024, &each), 3 * (1024 + KV_MAX_BLOCK));
 }
 
+static void count_progress(void *ctx, size_t done, size_t total)
+{
+    (void)done;
+    (void)total;
+    ++*(int *)ctx;
+}
+
+static void what_does_not_fit_is_refused_before_a_layer_is_packed(void **state)
+{
+    struct gallop_options o;
+    struct gallop *g = NULL;
+    char err[GALLOP_ERR_SIZE];
+    int n_layers = 0;
+
+    (void)state;
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.threads = 1;
+    o.kv_cache_memory = 900000;
+    o.progress = count_progress;
+    o.progress_ctx = &n_layers;
+    assert_int_equal(gallop_open(&g, &o, err), GALLOP_NO_MEMORY);
+    assert_int_equal(n_layers, 0);
+    o.kv_cache_memory = 0.01;
+    assert_int_equal(gallop_open(&g, &o, err), 0);
+    assert_int_equal(n_layers, 5); /* the ruler counts */
+    gallop_close(g);
+}
+
+/* What the first has taken is not there for the second. */
+static void engines_of_one_process_share_its_memory(void **state)
+{
+    struct gallop_options o;
+    struct gallop *g[2];
+    char err[GALLOP_ERR_SIZE];
+    size_t bytes[2];
+
+    (void)state;
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.threads = 1;
+    o.max_num_seqs = 4096;
+    o.max_model_len = 1 << 20; /* more than fits: the caches fill half of what is left */
+    o.kv_cache_lazy = 1;
+    for (int i = 0; i < 2; i++) {
+        if (gallop_open(&g[i], &o, err) != 0)
+            fail_msg("engine %d: %s", i, err);
+        bytes[i] = kv_bytes(&gallop_llm(g[i])->kv);
+    }
+    if (bytes[1] > bytes[0] * 6 / 10)
+        fail_msg("the first cache has %zu bytes, the second %zu, expected about half of that", bytes[0],
+                 bytes[1]);
+    gallop_close(g[0]);
+    o.kv_cache_memory = 900000;
+    assert_int_equal(gallop_open(&g[0], &o, err), GALLOP_NO_MEMORY);
+    assert_non_null(strstr(err, ", other engines ("));
+    gallop_close(g[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +258,8 @@ int main(void)
         cmocka_unit_test(a_cache_below_one_sequence_is_refused_with_what_would_help),
         cmocka_unit_test(a_budget_in_gib_is_filled_and_not_passed),
         cmocka_unit_test(a_pool_that_is_not_in_memory_at_open),
+        cmocka_unit_test(what_does_not_fit_is_refused_before_a_layer_is_packed),
+        cmocka_unit_test(engines_of_one_process_share_its_memory),
         cmocka_unit_test(a_default_pool_larger_than_4_gib_unless_one_sequence_needs_it),
     };
 

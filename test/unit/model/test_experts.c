@@ -24,7 +24,11 @@ static int open_model(struct model *m, const char *dir, struct err *e)
 {
     struct model_options opt = {.dtype = DT_BF16, .kern = kern_table(cpu_best())};
 
-    return model_open(m, dir, &opt, pool, e);
+    int rc = model_open(m, dir, &opt, pool, e);
+
+    if (rc == 0 && (rc = model_pack(m, e)) != 0)
+        model_close(m);
+    return rc;
 }
 
 /* The first allocations one by one, then every STEP-th: whatever fails, it is said, and nothing is kept. */

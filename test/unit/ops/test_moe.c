@@ -56,7 +56,8 @@ static void open_linear(struct setup *s, struct linear *l, const float *w, const
 
     view_set_contiguous(&v);
     view_set_contiguous(&b);
-    assert_int_equal(linear_open(l, &d, NULL, s->pool, &e), 0);
+    assert_int_equal(linear_open(l, &d, NULL, &e), 0);
+    assert_int_equal(linear_pack(l, &d, s->pool, &e), 0);
 }
 
 static void open_setup(struct setup *s, size_t top_k, enum dtype dtype, int threads)

@@ -1,0 +1,210 @@
+/* test_pack.c - binding reads no weight, packing looks at each: a number that is not finite in any tensor of
+ * any kind of model is refused by the tensor's name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "model/model.h"
+
+static struct pool *pool;
+static char scratch[] = "/tmp/gallop-pack-XXXXXX";
+static size_t n_progress;
+
+static void count_progress(void *ctx, size_t done, size_t total)
+{
+    (void)ctx;
+    assert_true(done <= total);
+    n_progress++;
+}
+
+static int open_model(struct model *m, const char *dir, struct err *e)
+{
+    struct model_options opt = {.dtype = DT_BF16, .kern = kern_table(cpu_best()), .progress = count_progress};
+
+    *e = (struct err){0};
+    return model_open(m, dir, &opt, pool, e);
+}
+
+static void binding_packs_nothing_and_knows_all_sizes(void **state)
+{
+    static const char *const names[] = {"llama3-rope", "gpt-oss", "mixtral", "gemma4", "opt", "gpt2"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        size_t before = map_region_live_bytes(), bytes, scratch_bytes;
+        struct model m;
+        struct err e;
+        char dir[4096];
+
+        snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, names[i]);
+        n_progress = 0;
+        if (open_model(&m, dir, &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_int_equal(n_progress, 0);
+        assert_int_equal(map_region_live_bytes(), before);
+        assert_true(m.packed_bytes > 0);
+        bytes = m.packed_bytes;
+        scratch_bytes = pool_scratch_bytes(pool);
+        if (model_pack(&m, &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_int_equal(n_progress, m.info.n_layers);
+        assert_int_equal(m.packed_bytes, bytes);
+        assert_true(map_region_live_bytes() - before >= bytes);
+        model_close(&m);
+        assert_true(map_region_live_bytes() - before <= 2 * (pool_scratch_bytes(pool) - scratch_bytes));
+    }
+}
+
+/* Where the tensor NAME begins in the safetensors file F, how long it is, and its type. */
+static long find_tensor(FILE *f, const char *name, long *bytes, const char **type, json_t **header)
+{
+    uint64_t n;
+    char *text;
+    json_t *range;
+
+    rewind(f);
+    assert_int_equal(fread(&n, sizeof(n), 1, f), 1);
+    text = malloc(n);
+    assert_int_equal(fread(text, 1, n, f), n);
+    *header = json_loadb(text, n, 0, NULL);
+    free(text);
+    range = json_object_get(json_object_get(*header, name), "data_offsets");
+    assert_non_null(range);
+    *type = json_string_value(json_object_get(json_object_get(*header, name), "dtype"));
+    *bytes =
+        (long)(json_integer_value(json_array_get(range, 1)) - json_integer_value(json_array_get(range, 0)));
+    return (long)(sizeof(n) + n) + (long)json_integer_value(json_array_get(range, 0));
+}
+
+/* A number that is none of TYPE into BYTES; its size, or 0: the type has none. */
+static size_t not_finite(const char *type, int which, uint8_t bytes[4])
+{
+    static const uint32_t of[] = {0x7f800000, 0xff800000, 0x7fc00000};
+    static const uint16_t half[] = {0x7c00, 0xfc00, 0x7e00};
+
+    if (strcmp(type, "F32") == 0)
+        return memcpy(bytes, &of[which], 4), 4;
+    if (strcmp(type, "BF16") == 0)
+        return memcpy(bytes, (const char *)&of[which] + 2, 2), 2;
+    if (strcmp(type, "F16") == 0)
+        return memcpy(bytes, &half[which], 2), 2;
+    bytes[0] = 255;
+    return 1;
+}
+
+/* One number of the tensor T of the copied checkpoint: it must be refused, and nothing but its name. */
+static void poke(const char *golden, const char *tensor, int which)
+{
+    char path[4096], says[512];
+    uint8_t was[4], bad[4];
+    long at, bytes;
+    const char *type;
+    json_t *header;
+    struct model m;
+    struct err e;
+    size_t size;
+    FILE *f;
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/model.safetensors", scratch);
+    assert_non_null(f = fopen(path, "r+"));
+    at = find_tensor(f, tensor, &bytes, &type, &header);
+    size = not_finite(type, which, bad);
+    at += which % 2 ? 0 : bytes - (long)size;
+    fseek(f, at, SEEK_SET);
+    assert_int_equal(fread(was, 1, size, f), size);
+    fseek(f, at, SEEK_SET);
+    fwrite(bad, 1, size, f);
+    fflush(f);
+    if ((rc = open_model(&m, scratch, &e)) == 0) {
+        rc = model_pack(&m, &e);
+        model_close(&m);
+    }
+    snprintf(says, sizeof(says), "model.safetensors: tensor %s holds", tensor);
+    if (rc != ERR_INPUT || !strstr(e.msg, says))
+        fail_msg("%s: %s with a number that is not finite: code %d, expected its name: \"%s\"", golden,
+                 tensor, rc, e.msg);
+    fseek(f, at, SEEK_SET);
+    fwrite(was, 1, size, f);
+    fclose(f);
+    json_decref(header);
+}
+
+static void every_tensor_of(const char *golden)
+{
+    char command[9000];
+    const char **name;
+    struct model m;
+    struct err e;
+    size_t n;
+
+    snprintf(command, sizeof(command),
+             "cp '%s/test/golden/%s/config.json' '%s/test/golden/%s/model.safetensors' '%s'",
+             GALLOP_SOURCE_DIR, golden, GALLOP_SOURCE_DIR, golden, scratch);
+    assert_int_equal(system(command), 0);
+    if (open_model(&m, scratch, &e) != 0)
+        fail_msg("%s", e.msg);
+    n = m.n_tensors;
+    name = calloc(n, sizeof(*name));
+    for (size_t i = 0; i < n; i++)
+        name[i] = m.tensor[i].view->dtype == DT_U8 && strcmp(m.tensor[i].use, "scales") != 0
+                      ? NULL /* nibbles: all are finite */
+                      : strdup(m.tensor[i].view->name);
+    model_close(&m);
+    for (size_t i = 0; i < n; i++) {
+        if (name[i])
+            poke(golden, name[i], (int)(i % 3));
+        free((void *)(uintptr_t)name[i]);
+    }
+    free(name);
+}
+
+static void a_number_that_is_not_finite_is_refused_in_every_tensor(void **state)
+{
+    static const char *const goldens[] = {"qwen2",   "gpt2",   "opt-postln-proj", "gptj",      "gpt-oss",
+                                          "mixtral", "llama4", "gemma4",          "gemma4-moe"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(goldens) / sizeof(*goldens); i++)
+        every_tensor_of(goldens[i]);
+}
+
+static int start(void **state)
+{
+    struct err e = {0};
+
+    (void)state;
+    log_set_level(LOG_ERROR);
+    return mkdtemp(scratch) ? pool_new(&pool, 2, &e) : -1;
+}
+
+static int end(void **state)
+{
+    char command[64];
+
+    (void)state;
+    pool_free(pool);
+    snprintf(command, sizeof(command), "rm -r '%s'", scratch);
+    return system(command);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(binding_packs_nothing_and_knows_all_sizes),
+        cmocka_unit_test(a_number_that_is_not_finite_is_refused_in_every_tensor),
+    };
+
+    return cmocka_run_group_tests(tests, start, end);
+}

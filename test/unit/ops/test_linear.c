@@ -1,0 +1,294 @@
+/* test_linear.c - what a linear is before and after packing, and which weights packing refuses, by name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "ops/linear.h"
+
+static struct pool *pool;
+
+/* As gallop_open() meets it: opened, then packed. 0, or the code of the error in E. */
+static int pack(const struct linear_desc *d, const char *backend, struct err *e)
+{
+    struct linear l;
+    int rc;
+
+    *e = (struct err){0};
+    if ((rc = linear_open(&l, d, backend, e)) == 0 && (rc = linear_pack(&l, d, pool, e)) == 0)
+        linear_close(&l);
+    return rc;
+}
+
+static struct view plain(const char *name, const void *data, size_t n, size_t k, enum dtype t)
+{
+    struct view v = {
+        .name = name, .file = "file", .data = data, .dtype = t, .n_dims = k ? 2 : 1, .shape = {n, k}};
+
+    view_set_contiguous(&v);
+    return v;
+}
+
+static void opening_takes_no_memory_and_says_what_packing_will_take(void **state)
+{
+    static const char *const backends[] = {"gallop", "native"};
+    float *w = calloc(33 * 65, sizeof(*w));
+    struct view v = plain("w", w, 33, 65, DT_F32);
+
+    (void)state;
+    for (int bf16 = 0; bf16 < 2; bf16++)
+        for (int b = 0; b < 2; b++) {
+            struct linear_desc d = {.name = "test",
+                                    .kind = OP_MLP,
+                                    .part = {&v},
+                                    .n_parts = 1,
+                                    .dtype = bf16 ? DT_BF16 : DT_F32,
+                                    .kern = kern_table(cpu_best())};
+            size_t before = map_region_live_bytes(), bytes;
+            struct linear l;
+            struct err e = {0};
+
+            assert_int_equal(linear_open(&l, &d, backends[b], &e), 0);
+            assert_null(l.packed);
+            assert_int_equal(map_region_live_bytes(), before);
+            bytes = l.packed_bytes;
+            assert_int_equal(bytes, bf16 ? 2 * 33 * 32 * 4 : 2 * 65 * 32 * 4);
+            assert_int_equal(linear_pack(&l, &d, pool, &e), 0);
+            assert_true(map_region_live_bytes() >= before + bytes);
+            linear_close(&l);
+            assert_int_equal(map_region_live_bytes(), before);
+        }
+    free(w);
+}
+
+/* Stored by an unpickled view with a stride of 0, such a matrix can be told of in a few bytes. */
+static void a_matrix_larger_than_memory_can_address_is_refused(void **state)
+{
+    static const float zero;
+    struct view v = {.name = "w", .file = "file", .data = &zero, .n_dims = 2};
+    struct linear_desc d = {.name = "test",
+                            .kind = OP_MLP,
+                            .part = {&v},
+                            .n_parts = 1,
+                            .dtype = DT_F32,
+                            .kern = kern_table(cpu_best())};
+    struct err e;
+
+    (void)state;
+    v.shape[0] = (size_t)1 << 31;
+    v.shape[1] = (size_t)1 << 31;
+    assert_int_equal(pack(&d, NULL, &e), ERR_NOMEM);
+    assert_string_equal(e.msg, "test: 2147483648 x 2147483648 elements are more than memory can hold");
+    v.shape[0] = SIZE_MAX;
+    v.shape[1] = 1;
+    assert_int_equal(pack(&d, NULL, &e), ERR_NOMEM);
+}
+
+enum { N = 70, K = 67 }; /* neither whole panels nor whole tiles */
+
+/* One number at a time, at places that fall into each corner of panels and tiles. */
+static void numbers_that_are_not_finite_are_refused_wherever_they_lie(void **state)
+{
+    static const size_t at[] = {0, K - 1, (N - 1) * K, N * K - 1, 31 * K + 64, 32 * K + 63, 40 * K + 65};
+    static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
+    static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
+    static const char *const backends[] = {"gallop", "native"};
+
+    (void)state;
+    for (size_t t = 0; t < 3; t++)
+        for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++)
+            for (size_t b = 0; b < 4; b++) {
+                uint16_t *h = calloc(N * K, sizeof(*h));
+                float *f = calloc(N * K, sizeof(*f));
+                struct view v = plain("the.weight", types[t] == DT_F32 ? (void *)f : h, N, K, types[t]);
+                struct linear_desc d = {.name = "test",
+                                        .kind = OP_MLP,
+                                        .part = {&v},
+                                        .n_parts = 1,
+                                        .dtype = i % 2 ? DT_F32 : DT_BF16,
+                                        .kern = kern_table(cpu_best())};
+                struct err e;
+
+                assert_int_equal(pack(&d, backends[b % 2], &e), 0);
+                f[at[i]] = bad[b];
+                h[at[i]] = types[t] == DT_F16 ? dtype_f32_to_f16(bad[b]) : dtype_f32_to_bf16(bad[b]);
+                if (pack(&d, backends[b % 2], &e) != ERR_INPUT ||
+                    !strstr(e.msg, "file: tensor the.weight holds ") ||
+                    !strstr(e.msg, "expected finite numbers"))
+                    fail_msg("%s %g at %zu: not refused by name: \"%s\"", dtype_name(types[t]),
+                             (double)bad[b], at[i], e.msg);
+                free(h);
+                free(f);
+            }
+}
+
+static void numbers_that_round_to_an_infinity_are_refused_where_they_are_rounded(void **state)
+{
+    const uint32_t most = 0x7f7f7fff, next = 0x7f7f8000; /* the largest that stays finite, and one more */
+    float w[4] = {0};
+    struct view v = plain("the.weight", w, 2, 2, DT_F32);
+    struct linear_desc d = {.name = "test",
+                            .kind = OP_MLP,
+                            .part = {&v},
+                            .n_parts = 1,
+                            .dtype = DT_BF16,
+                            .kern = kern_table(cpu_best())};
+    struct err e;
+
+    (void)state;
+    memcpy(&w[3], &most, sizeof(most));
+    assert_int_equal(pack(&d, NULL, &e), 0);
+    memcpy(&w[3], &next, sizeof(next));
+    assert_int_equal(pack(&d, NULL, &e), ERR_INPUT);
+    assert_string_equal(
+        e.msg, "file: tensor the.weight holds 3.39618e+38, an infinity in bf16, expected finite numbers");
+    d.dtype = DT_F32;
+    assert_int_equal(pack(&d, NULL, &e), 0);
+}
+
+static void of_joined_tensors_and_biases_the_one_at_fault_is_named(void **state)
+{
+    float w[2][4] = {{0}}, b[2][2] = {{0}};
+    struct view part[2], bias[2];
+    struct linear_desc d = {.name = "test",
+                            .kind = OP_QKV,
+                            .part = {&part[0], &part[1]},
+                            .bias = {&bias[0], &bias[1]},
+                            .n_parts = 2,
+                            .dtype = DT_BF16,
+                            .kern = kern_table(cpu_best())};
+    struct err e;
+
+    (void)state;
+    for (int p = 0; p < 2; p++) {
+        part[p] = plain(p ? "k.weight" : "q.weight", w[p], 2, 2, DT_F32);
+        bias[p] = plain(p ? "k.bias" : "q.bias", b[p], 2, 0, DT_F32);
+    }
+    assert_int_equal(pack(&d, NULL, &e), 0);
+    w[1][3] = NAN;
+    assert_int_equal(pack(&d, NULL, &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "tensor k.weight holds"));
+    w[1][3] = 0;
+    b[1][1] = -INFINITY;
+    assert_int_equal(pack(&d, NULL, &e), ERR_INPUT);
+    assert_string_equal(e.msg, "file: tensor k.bias holds -inf, expected finite numbers");
+    b[1][1] = 3.4e38f; /* biases stay fp32 */
+    assert_int_equal(pack(&d, NULL, &e), 0);
+}
+
+static void scales_of_blocks_that_are_not_finite_are_refused(void **state)
+{
+    static const struct {
+        enum dtype type;
+        size_t scale, second; /* places in a block; the second 0: there is none */
+    } of[] = {{DT_Q4_0, 0, 0},   {DT_Q4_1, 0, 2},   {DT_Q5_0, 0, 0}, {DT_Q5_1, 0, 2}, {DT_Q8_0, 0, 0},
+              {DT_Q2_K, 80, 82}, {DT_Q3_K, 108, 0}, {DT_Q4_K, 0, 2}, {DT_Q5_K, 0, 2}, {DT_Q6_K, 208, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+        size_t block = dtype_bytes(of[i].type), n = dtype_block(of[i].type);
+        uint8_t *data = calloc(40 * 2, block);
+        struct view v = plain("the.weight", data, 40, 2 * n, of[i].type);
+        struct linear_desc d = {.name = "test",
+                                .kind = OP_MLP,
+                                .part = {&v},
+                                .n_parts = 1,
+                                .dtype = DT_BF16,
+                                .kern = kern_table(cpu_best())};
+        const uint16_t infinity = 0x7c00;
+        struct err e;
+
+        assert_int_equal(pack(&d, NULL, &e), 0);
+        for (int second = 0; second < (of[i].second ? 2 : 1); second++) {
+            uint8_t *at = data + 77 * block + (second ? of[i].second : of[i].scale);
+
+            memcpy(at, &infinity, sizeof(infinity));
+            if (pack(&d, NULL, &e) != ERR_INPUT || !strstr(e.msg, "tensor the.weight holds"))
+                fail_msg("%s: scale %d: not refused by name: \"%s\"", dtype_name(of[i].type), second, e.msg);
+            memset(at, 0, sizeof(infinity));
+        }
+        free(data);
+    }
+}
+
+/* Nibble 4 is 2, nibble 3 is 1.5, nibble 6 is 4, nibble 5 is 3. */
+static void scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend(void **state)
+{
+    static const struct {
+        uint8_t scale, nibble;
+        int refused;
+    } of[] = {{255, 0, 1}, {254, 3, 0}, {254, 4, 1}, {253, 5, 0}, {253, 6, 1}, {253, 14, 1}, {252, 7, 0}};
+    static const char *const backends[] = {"mxfp4", "gallop", "native"};
+    uint8_t blocks[33 * 16] = {0}, scales[33] = {0}, gguf[33 * 17] = {0};
+    struct view w = {.name = "the_blocks",
+                     .file = "file",
+                     .data = blocks,
+                     .dtype = DT_MXFP4,
+                     .n_dims = 2,
+                     .shape = {33, 32},
+                     .stride = {32, 1}};
+    struct view s = plain("the_scales", scales, 33, 1, DT_U8), both = w;
+
+    (void)state;
+    both.name = "the.weight";
+    both.data = gguf;
+    for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++)
+        for (size_t b = 0; b < 3; b++)
+            for (int apart = 0; apart < 2; apart++) {
+                struct linear_desc d = {.name = "test",
+                                        .kind = OP_MLP,
+                                        .part = {apart ? &w : &both},
+                                        .scale = {apart ? &s : NULL},
+                                        .n_parts = 1,
+                                        .dtype = DT_BF16,
+                                        .kern = kern_table(cpu_best())};
+                struct err e;
+                int rc;
+
+                scales[32] = gguf[32 * 17] = of[i].scale;
+                blocks[32 * 16 + 15] = gguf[32 * 17 + 16] = of[i].nibble;
+                rc = pack(&d, backends[b], &e);
+                if (rc != (of[i].refused ? ERR_INPUT : 0) ||
+                    (rc && !strstr(e.msg, apart ? "tensor the_scales holds" : "tensor the.weight holds")))
+                    fail_msg("%s: scale %u, nibble %u: code %d, expected %s: \"%s\"", backends[b],
+                             of[i].scale, of[i].nibble, rc, of[i].refused ? "a refusal by name" : "0", e.msg);
+            }
+}
+
+static int start(void **state)
+{
+    struct err e = {0};
+
+    (void)state;
+    return pool_new(&pool, 2, &e);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    pool_free(pool);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(opening_takes_no_memory_and_says_what_packing_will_take),
+        cmocka_unit_test(a_matrix_larger_than_memory_can_address_is_refused),
+        cmocka_unit_test(numbers_that_are_not_finite_are_refused_wherever_they_lie),
+        cmocka_unit_test(numbers_that_round_to_an_infinity_are_refused_where_they_are_rounded),
+        cmocka_unit_test(of_joined_tensors_and_biases_the_one_at_fault_is_named),
+        cmocka_unit_test(scales_of_blocks_that_are_not_finite_are_refused),
+        cmocka_unit_test(scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend),
+    };
+
+    return cmocka_run_group_tests(tests, start, end);
+}
