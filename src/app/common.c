@@ -101,6 +101,17 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     return 0;
 }
 
+/* A revision names a state of a repository; a folder has one state. */
+static int check_revision(const struct opt_values *v, struct err *e)
+{
+    const char *model = opt_string(v, OPT_MODEL);
+
+    if (!opt_given(v, OPT_REVISION) || (model && access(model, F_OK) != 0))
+        return 0;
+    return err_set(e, ERR_USAGE, "--revision: %s is here and not on a hub, it has no revisions",
+                   model ? model : "the demo model");
+}
+
 static const char *locate(const struct opt_values *v, enum hub_want want, char *buf, size_t size,
                           struct err *e)
 {
@@ -132,6 +143,8 @@ const char *common_model(const struct opt_values *v, enum hub_want want, char *b
     char exe[4096];
     ssize_t n;
 
+    if (check_revision(v, e) != 0)
+        return NULL;
     if (opt_string(v, OPT_MODEL))
         return locate(v, want, buf, size, e);
     n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
@@ -180,6 +193,25 @@ static int check_words(const struct opt_values *v, struct err *e)
     return rc == ERR_INPUT ? (e->code = ERR_USAGE) : rc;
 }
 
+/* Options of one kind of cache, beside another kind. */
+static void say_idle_cache_options(const struct opt_values *v)
+{
+    static const struct {
+        int opt;
+        const char *name, *types;
+        bool pooled;
+    } own[] = {{OPT_BLOCK_SIZE, "block-size", "slab_pool and paged", true},
+               {OPT_KV_LAYOUT, "kv-cache-layout", "slab_pool and paged", true},
+               {OPT_BMC_SPLITS, "bmc-splits", "bmc", false}};
+    const char *type = opt_string(v, OPT_KV_TYPE);
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (opt_source(v, own[i].opt) == OPT_GIVEN &&
+            !(own[i].pooled ? kv_type_pooled(type) : strcmp(type, "bmc") == 0))
+            log_warn("--%s changes nothing with --kv-cache-type %s; it is for %s", own[i].name, type,
+                     own[i].types);
+}
+
 int common_options(const struct opt_values *v, struct gallop_options *o, char *path, size_t path_size,
                    struct err *e)
 {
@@ -190,7 +222,8 @@ int common_options(const struct opt_values *v, struct gallop_options *o, char *p
         return rc;
     o->model = common_model(v, HUB_MODEL, path, path_size, e);
     if (!o->model)
-        return ERR_INPUT;
+        return e->code;
+    say_idle_cache_options(v);
     o->dtype = opt_string(v, OPT_DTYPE);
     o->kv_cache_type = opt_string(v, OPT_KV_TYPE);
     o->kv_cache_dtype = opt_string(v, OPT_KV_DTYPE);
@@ -267,9 +300,27 @@ static int read_lists(const struct opt_values *v, struct sampling *s, struct are
     return why.code == ERR_INPUT ? (e->code = ERR_USAGE) : why.code;
 }
 
+/* --greedy goes before whatever shapes a draw. */
+static void say_idle_sampling_options(const struct opt_values *v)
+{
+    static const struct {
+        int opt;
+        const char *name;
+    } drawing[] = {{OPT_DO_SAMPLE, "do-sample"},
+                   {OPT_TEMPERATURE, "temperature"},
+                   {OPT_TOP_K, "top-k"},
+                   {OPT_TOP_P, "top-p"},
+                   {OPT_MIN_P, "min-p"}};
+
+    for (size_t i = 0; opt_flag(v, OPT_GREEDY) && i < sizeof(drawing) / sizeof(drawing[0]); i++)
+        if (opt_given(v, drawing[i].opt))
+            log_warn("--%s changes nothing with --greedy", drawing[i].name);
+}
+
 int common_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
 {
     sampling_default(s);
+    say_idle_sampling_options(v);
 #define TAKE(opt, field, value, bit)          \
     do {                                      \
         if (opt_given(v, opt)) {              \

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/output.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -16,6 +17,8 @@ static struct {
     char held[65536];
     size_t n;
     int fault; /* errno of the first failure, 0: none */
+    struct output *file;
+    struct err file_fault;
     bool told; /* a caller of out_flush() has the sentence */
 } out;
 
@@ -36,7 +39,9 @@ static bool wait_writable(void)
 
 static void write_all(const char *p, size_t n)
 {
-    while (n && !out.fault) {
+    if (out.file && !out.file_fault.code)
+        output_write(out.file, p, n, &out.file_fault);
+    while (n && !out.fault && !out.file) {
         ssize_t done = write(STDOUT_FILENO, p, n);
 
         if (done >= 0) {
@@ -112,6 +117,13 @@ int out_flush(struct err *e)
     char why[128];
 
     write_held();
+    if (out.file) {
+        if (out.file_fault.code == 0)
+            output_flush(out.file, &out.file_fault);
+        if (out.file_fault.code && e)
+            *e = out.file_fault;
+        return out.file_fault.code;
+    }
     if (!out.fault && nobody_reads())
         out.fault = EPIPE;
     if (!out.fault)
@@ -120,6 +132,13 @@ int out_flush(struct err *e)
     if (out_reader_gone())
         return err_set(e, ERR_CANCELLED, "standard output: nobody reads it any more");
     return err_set(e, ERR_OS, "standard output: %s", strerror_r(out.fault, why, sizeof(why)));
+}
+
+void out_to(struct output *file)
+{
+    out.file = file;
+    out.n = 0;
+    out.file_fault = (struct err){0};
 }
 
 bool out_reader_gone(void)

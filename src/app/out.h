@@ -1,5 +1,5 @@
-/* out.h - standard output, through which verbs print their results: what is printed arrives, or the program
- * says so and exits with 1.
+/* out.h - standard output (or a file in its place), through which verbs print their results: what is printed
+ * arrives, or the program says so and exits with 1.
  *
  * Printing never fails where it is done: the first failure is kept, and what follows is dropped. A verb that
  * goes on for long asks out_flush() after each line or piece and stops when it fails; main() asks for the
@@ -30,6 +30,11 @@ void out_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * the reader is gone, seen even if there was nothing to write. */
 int out_flush(struct err *e);
 bool out_reader_gone(void); /* seen by a flush: nothing is worth saying any more */
+
+/* From now on what is printed goes to FILE, or with NULL to standard output again; what is held back and was
+ * not flushed is dropped. */
+struct output;
+void out_to(struct output *file);
 
 /* The program's exit status: STATUS, or 1 when results were lost, which is said here if nobody was told. */
 int out_finish(int status);

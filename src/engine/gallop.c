@@ -182,6 +182,11 @@ struct llm *gallop_llm(struct gallop *g)
     return &g->llm;
 }
 
+const struct sampling *gallop_config(const struct gallop *g)
+{
+    return &g->config;
+}
+
 /* ---- submit ---- */
 
 void gallop_request_init(struct gallop_request *r)

@@ -7,6 +7,7 @@
 #include "gallop.h"
 
 struct llm *gallop_llm(struct gallop *g);
+const struct sampling *gallop_config(const struct gallop *g); /* what generation_config.json says */
 
 /* gallop_submit() with USER in place of r->sampling. */
 int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user,

@@ -33,7 +33,7 @@ def lines(r):
 def usage_is_2_and_a_failure_is_1():
     check(call().returncode == 2, "no verb")
     check(call("frobnicate").returncode == 2, "unknown verb")
-    check(call("run", "-m", DEMO).returncode == 2, "run without a prompt")
+    check(call("run", "-m", DEMO, stdin=b"").returncode == 2, "run without a prompt")
     check(call("run", "-m", DEMO, "--temperature", "warm", "x").returncode == 2, "a bad number")
     check(call("--help").returncode == 0, "--help")
     check(call("run", "--help").returncode == 0, "run --help")

@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""run.py - `gallop run` from outside: where prompts come from, batches, limits, what is refused and what is said."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
+
+NOWHERE = ["-m", "/nowhere/at/all"]
+LONG = {"prompt": "Once", "max_new_tokens": 300, "ignore_eos": True}
+SHORT = {"prompt": "Once", "max_new_tokens": 2}
+
+
+def _jsonl(*objects):
+    return b"".join((x if isinstance(x, bytes) else json.dumps(x).encode()) + b"\n" for x in objects)
+
+
+def _batch(*objects, more=(), **k):
+    return call("run", "-m", DEMO, "--greedy", "--json", "--batch", "-", *more, stdin=_jsonl(*objects), **k)
+
+
+def _one(*args, **k):
+    r = call("run", "-m", DEMO, "--json", *args, **k)
+    return json.loads(r.stdout) if r.returncode == 0 else {"error": r.stderr.decode()}
+
+
+# ---- text that is not UTF-8 ----
+
+def text_that_is_not_utf8_is_refused_before_a_model_is_looked_for():
+    bad = b"caf\xe9 au lait"
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "prompt.txt")
+        with open(path, "wb") as f:
+            f.write(b"one\ntwo\n" + bad)
+        for more in ([], ["--chat"]):
+            expect_error(call("run", *NOWHERE, *more, bad), 1, "the prompt", "line 1, byte 4", "0xe9", "UTF-8")
+            expect_error(call("run", *NOWHERE, *more, "--file", path), 1, path, "line 3, byte 4", "0xe9", "UTF-8")
+            expect_error(call("run", *NOWHERE, *more, "--file", "-", stdin=bad), 1, "line 1, byte 4", "UTF-8")
+            expect_error(call("run", *NOWHERE, *more, stdin=bad), 1, "line 1, byte 4", "UTF-8")
+        expect_error(call("run", *NOWHERE, "--system", bad, "x"), 1, "--system", "byte 4", "UTF-8")
+        expect_error(call("run", "-m", DEMO, "--template", path, "x"), 1, path, "line 3, byte 4", "UTF-8")
+    for more in ([], ["--chat"]):
+        r = _batch(SHORT, b'{"prompt":"caf\xe9"}', SHORT, more=more)
+        o = lines(r)
+        expect((r.returncode, [("error" in x) for x in o]), (1, [False, True, False]), f"a bad line of three, {more}")
+        check("line 2" in o[1]["error"] and "byte 15" in o[1]["error"] and "UTF-8" in o[1]["error"], o[1]["error"])
+    for text in ("\u00e9\U0001f600", "\u0000x", "\ufeffx"):  # what is UTF-8 stays
+        check("error" not in _one("-n", 1, "--file", "-", stdin=text.encode()), f"{text!r} is refused")
+
+
+# ---- where the prompt comes from ----
+
+def a_prompt_that_would_be_dropped_is_wrong_usage():
+    given = {"text": ["text"], "file": ["--file", "F"], "ids": ["--ids", "1,2"], "batch": ["--batch", "F"]}
+    for a in given:
+        for b in given:
+            if a < b:
+                expect_error(call("run", *NOWHERE, *given[a], *given[b]), 2, "one of a prompt, --file, --ids and --batch")
+    expect_error(call("run", *NOWHERE, "two", "prompts"), 2, "one prompt is expected, 2 were given")
+    for empty in (b"", b"\n"):
+        expect_error(call("run", *NOWHERE, stdin=empty), 2, "a prompt is needed")
+    expect_error(call("run", *NOWHERE), 2, "a prompt is needed")
+
+
+def a_piped_prompt_is_the_prompt_without_its_last_line_end():
+    want = _one("-n", 4, "Once upon a time")
+    for piped in (b"Once upon a time", b"Once upon a time\n", b"Once upon a time\r\n"):
+        expect(_one("-n", 4, stdin=piped).get("prompt_ids"), want["prompt_ids"], f"prompt of {piped!r} in a pipe")
+    expect(_one("-n", 4, "--file", "-", stdin=b"Once upon a time").get("output_ids"), want["output_ids"], "--file -")
+    exact = _one("-n", 4, "--file", "-", stdin=b"Once upon a time\n").get("prompt_ids", [])
+    check(len(exact) == len(want["prompt_ids"]) + 1, f"--file takes every byte: {exact}")
+    expect(_one("-n", 4, "Once upon a time", stdin=b"something else")["prompt_ids"], want["prompt_ids"], "text beside a pipe")
+
+
+def options_that_contradict_are_errors_and_idle_ones_are_said():
+    for more in (["--chat"], ["--system", "x"], ["--template", "F"]):
+        expect_error(call("run", *NOWHERE, "--ids", "1,2", *more), 2, "--chat", "--ids")
+    expect_error(call("run", "-m", DEMO, "--revision", "main", "x"), 2, "--revision", DEMO, "no revisions")
+    expect_error(call("run", "--revision", "main", "x"), 2, "--revision", "the demo model")
+    expect_error(call("tokenize", "-m", DEMO, "--revision", "main", "x"), 2, "--revision", DEMO)
+    for args, word in ((["--logprobs", 2, "x"], "--logprobs"), (["--no-special", "--chat", "x"], "--no-special"),
+                       (["--no-special", "--ids", "5"], "--no-special"), (["--greedy", "--min-p", 0.1, "x"], "--min-p"),
+                       (["--greedy", "--do-sample", "x"], "--do-sample"), (["--greedy", "--temperature", 1, "x"], "--temperature"),
+                       (["--greedy", "--top-k", 5, "x"], "--top-k"), (["--greedy", "--top-p", 0.5, "x"], "--top-p"),
+                       (["--force", "x"], "--force"), (["--kv-cache-type", "dynamic", "--block-size", 32, "x"], "--block-size"),
+                       (["--kv-cache-type", "bmc", "--kv-cache-layout", "block_major", "x"], "--kv-cache-layout"),
+                       (["--bmc-splits", 3, "x"], "--bmc-splits")):
+        r = call("run", "-m", DEMO, "-n", 1, *args)
+        said = r.stderr.decode()
+        expect((r.returncode, said.count("\n")), (0, 1), f"status and warnings of {args}: {said!r}")
+        check("warning" in said and word in said and "changes nothing" in said, f"{args}: {said!r}")
+        expect(call("run", "-m", DEMO, "-n", 1, "--quiet", *args).stderr, b"", f"words of {args} with --quiet")
+    for args in (["--logprobs", 2, "--json"], ["--greedy", "--seed", 5], ["--kv-cache-type", "paged", "--block-size", 32],
+                 ["--kv-cache-type", "bmc", "--bmc-splits", 3]):
+        expect(call("run", "-m", DEMO, "-n", 1, *args, "x").stderr, b"", f"words of {args}, where nothing is idle")
+
+
+# ---- special tokens and templates ----
+
+def a_prompt_has_one_bos_and_a_template_writes_its_own():
+    bos = 1
+    messages = b'[{"role": "user", "content": "Hello there"}]'
+    rendered = json.loads(call("render", "-m", DEMO, "--messages", "-", "--ids", "--json", stdin=messages).stdout)["ids"]
+    expect(rendered.count(bos), 1, f"BOS in what the template renders: {rendered}")
+    expect(_one("-n", 1, "--chat", "Hello there")["prompt_ids"], rendered, "ids of run --chat and of render")
+    plain = _one("-n", 1, "Hello there")["prompt_ids"]
+    expect(plain.count(bos), 1, f"BOS in {plain}")
+    expect(_one("-n", 1, "--no-special", "Hello there")["prompt_ids"], plain[1:], "ids with --no-special")
+    expect(_one("-n", 1, "--ids", "5,6", "--no-special", "--quiet")["prompt_ids"], [5, 6], "--ids as they are")
+    o = lines(_batch({"prompt": "Hello there"}, {"messages": json.loads(messages)}, {"ids": [5, 6]}, more=["-n", 1]))
+    expect([x["prompt_ids"] for x in o], [plain, rendered, [5, 6]], "prompts of a batch")
+    o = lines(_batch({"prompt": "Hello there"}, {"messages": json.loads(messages)}, {"ids": [5, 6]}, more=["-n", 1, "--chat"]))
+    expect([x["prompt_ids"] for x in o], [rendered, rendered, [5, 6]], "prompts of a batch with --chat")
+
+
+def a_system_message_and_another_template_are_used():
+    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as f:
+        f.write("{% for m in messages %}{{ m.role }}={{ m.content }};{% endfor %}{{ 'go' if add_generation_prompt }}")
+        f.flush()
+        def ids(text):
+            return _one("-n", 1, "--no-special", text)["prompt_ids"]
+        expect(_one("-n", 1, "--template", f.name, "Hi")["prompt_ids"], ids("user=Hi;go"), "--template")
+        expect(_one("-n", 1, "--template", f.name, "--system", "Be", "Hi")["prompt_ids"], ids("system=Be;user=Hi;go"), "--system")
+        o = lines(_batch({"prompt": "Hi"}, {"messages": [{"role": "user", "content": "Yo"}]}, more=["-n", 1, "--template", f.name, "--system", "Be"]))
+        expect([x["prompt_ids"] for x in o], [ids("system=Be;user=Hi;go"), ids("user=Yo;go")], "a batch with both")
+        f.seek(0)
+        f.truncate()
+        f.write("{% if %}")
+        f.flush()
+        expect_error(call("run", "-m", DEMO, "--template", f.name, "x"), 1, f.name, "line 1")
+    expect_error(call("run", "-m", DEMO, "--template", "/no/such.jinja", "x"), 1, "/no/such.jinja")
+
+
+# ---- how long an answer is ----
+
+def an_answer_without_a_limit_ends_after_512_tokens_and_says_so():
+    r = call("run", "-m", DEMO, "--ignore-eos", "--json", "Once")
+    o = json.loads(r.stdout)
+    expect((len(o["output_ids"]), o["finish_reason"], r.stderr.count(b"\n")), (512, "length", 1), "tokens, reason, lines said")
+    check(b"512" in r.stderr and b"-n" in r.stderr, f"what cut it: {r.stderr!r}")
+    for more, n in ((["-n", 5], 5), (["--min-new-tokens", 515, "--quiet"], 515)):
+        r = call("run", "-m", DEMO, "--ignore-eos", "--json", *more, "Once")
+        expect(len(json.loads(r.stdout)["output_ids"]), n, f"tokens with {more}")
+        expect(r.stderr, b"", f"words with {more}")
+    r = _batch({"prompt": "Once", "ignore_eos": True}, {"prompt": "Once", "ignore_eos": True, "max_tokens": 6})
+    expect([len(x["output_ids"]) for x in lines(r)], [512, 6], "tokens of lines without and with a limit")
+    check(b"line 1: cut after 512" in r.stderr and b"line 2" not in r.stderr, f"which line was cut: {r.stderr!r}")
+    r = call("run", "-m", DEMO, "--json", "Once upon a time")
+    check(json.loads(r.stdout)["finish_reason"] == "stop" and not r.stderr, "an answer that ends by itself")
+
+
+def the_models_own_limit_goes_before_512():
+    with tempfile.TemporaryDirectory() as d:
+        m = os.path.join(d, "m")
+        shutil.copytree(DEMO, m)
+        path = os.path.join(m, "generation_config.json")
+        with open(path) as f:
+            config = json.load(f)
+        for own, n in (({"max_new_tokens": 7}, 7), ({"max_length": 20}, 17), ({"max_length": 3}, 512), ({"max_length": 4}, 1)):
+            os.remove(path)
+            with open(path, "w") as f:
+                json.dump({**config, **own}, f)
+            r = call("run", "-m", m, "--ignore-eos", "--json", "--ids", "5,6,7")
+            expect(len(json.loads(r.stdout)["output_ids"]), n, f"tokens of a model with {own}")
+            expect(b"cut after" in r.stderr, n == 512, f"what is said with {own}: {r.stderr!r}")
+            expect(len(_one("-m", m, "-n", 9, "--ignore-eos", "--ids", "5,6,7")["output_ids"]), 9, f"tokens with -n 9 and {own}")
+
+
+def times_are_of_the_prompt_and_of_the_answer():
+    t = _one("-n", 1, "--ids", ",".join(["5"] * 900))["timing"]
+    check(t["prefill_s"] > 0 and t["decode_s"] == 0, f"one token: all is prefill: {t}")
+    expect((t["prompt_tokens"], t["output_tokens"]), (900, 1), "counts")
+    t = _one("-n", 300, "--ignore-eos", "--ids", "5")["timing"]
+    check(t["decode_s"] > t["prefill_s"] > 0 and t["load_s"] > 0, f"299 tokens take longer than the first: {t}")
+    expect((t["prompt_tokens"], t["output_tokens"]), (1, 300), "counts")
+
+
+# ---- batches ----
+
+def lines_with_openais_names_are_understood():
+    user = [{"role": "user", "content": "Hello there"}]
+    want = _one("-n", 3, "--chat", "--greedy", "Hello there")["output_ids"]
+    for body in ({"messages": user, "max_tokens": 3}, {"messages": user, "max_completion_tokens": 3, "model": "any", "n": 1, "stream": False},
+                 {"messages": user, "max_new_tokens": 3, "stop": "zzz", "user": "me"}, {"messages": user, "max_tokens": 3, "stop": ["zzz", "yyy"]},
+                 {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "m", "messages": user, "max_tokens": 3}},
+                 {"custom_id": "", "body": {"messages": user, "max_tokens": 3, "temperature": None}}):
+        o = lines(_batch(body))[0]
+        expect((o.get("output_ids"), o.get("custom_id")), (want, body.get("custom_id")), f"answer to {body}: {o.get('error')}")
+    o = lines(_batch({"prompt": "Once", "max_tokens": 2, "logprobs": True, "top_logprobs": 3}, {"prompt": "Once", "max_tokens": 2, "logprobs": True},
+                     {"prompt": "Once", "max_tokens": 2, "logprobs": False}, {"prompt": "Once", "max_tokens": 2, "logprobs": 1}))
+    expect([len(x["logprobs"][0]["top"]) if "logprobs" in x else None for x in o], [3, 0, None, 1], "log-probabilities")
+    word = lines(_batch({"prompt": "Once upon", "max_tokens": 30}))[0]["text"].split()[3]
+    o = lines(_batch({"prompt": "Once upon", "max_tokens": 30, "stop": word}))[0]
+    expect((o["finish_reason"], o["stop_reason"]), ("stop", word), "a stop string as a string")
+
+
+def a_bad_line_says_its_number_and_keeps_its_name():
+    bad = [({"prompt": "x", "ids": [5]}, "one of prompt, ids and messages"), ({}, "one of prompt, ids and messages"),
+           ({"prompt": "x", "max_tokens": 1, "max_new_tokens": 1}, "max_tokens"), ({"prompt": "x", "n": 2}, "n: "),
+           ({"prompt": "x", "max_tokens": 1, "max_completion_tokens": 1}, "max_completion_tokens"),
+           ({"prompt": "x", "stream": True}, "stream"), ({"prompt": "x", "top_logprobs": 2}, "top_logprobs"),
+           ({"prompt": ["x"]}, "prompt is not a string"), ({"ids": "5"}, "ids is not a list"), ({"ids": [5, "x"]}, "ids[1]"),
+           ({"ids": [2**31]}, "ids[0]"), ({"messages": "x"}, "messages is not a list"), ({"messages": []}, "messages is not a list"),
+           ({"messages": [{"role": "user", "content": "x"}], "colour": 1}, "colour"), ({"prompt": "x", "temperature": "hot"}, "temperature"),
+           ({"ids": [5, 10**6]}, "outside the vocabulary"), ({"ids": [5] * 2000}, "2000 tokens"), ({"ids": []}, "empty"),
+           ({"body": [1]}, "body is not an object"), ({"body": {"prompt": "x"}, "url": "/v1/embeddings"}, "url"),
+           ({"body": {"prompt": "x"}, "method": "GET"}, "method"), ({"body": {"prompt": "x"}, "prompt": "y"}, "prompt beside body")]
+    r = _batch(*(x[0] | {"custom_id": f"c{i}"} for i, x in enumerate(bad)), b"[1]", b"{", b'{"prompt":"a","prompt":"b"}', {"prompt": "x", "custom_id": 5})
+    o = lines(r)
+    expect((r.returncode, [x["index"] for x in o]), (1, list(range(len(bad) + 4))), "status and order")
+    for i, (x, word) in enumerate(bad):
+        check(f"line {i + 1}:" in o[i]["error"] and word in o[i]["error"], f"{x}: {o[i]['error']!r}")
+        expect(o[i].get("custom_id"), f"c{i}", f"custom_id of {x}")
+    for i, word in enumerate(("object is expected", "line", "duplicate", "custom_id")):
+        check(f"line {len(bad) + 1 + i}:" in o[len(bad) + i]["error"] and word in o[len(bad) + i]["error"], o[len(bad) + i]["error"])
+    expect(r.stderr.decode().splitlines(), ["gallop: " + x["error"] for x in o], "what stderr says")
+
+
+def lines_are_counted_and_ended_as_text_is():
+    r = call("run", "-m", DEMO, "--json", "--batch", "-", stdin=b'\n \t\r\n{"ids":[5],"max_tokens":1}\r\n\n{"ids":[99999]}\n{"ids":[6],"max_tokens":1}')
+    o = lines(r)
+    expect(([x["index"] for x in o], ["error" in x for x in o]), ([0, 1, 2], [False, True, False]), "blank lines, CRLF, no end")
+    check("standard input: line 5:" in o[1]["error"], o[1]["error"])
+    with tempfile.NamedTemporaryFile("wb") as f:
+        for text in (b"", b"\n", b" " * 65536, b"\n" * 70000):
+            f.seek(0)
+            f.truncate()
+            f.write(text)
+            f.flush()
+            expect_error(call("run", "-m", DEMO, "--batch", f.name), 1, "no request")
+            expect_error(call("run", "-m", DEMO, "--batch", "-", stdin=text), 1, "no request")
+        f.seek(0)
+        f.truncate()
+        f.write(_jsonl({"prompt": "x " * 60000}, *[{"ids": [5 + i], "max_tokens": 1} for i in range(200)]))
+        f.flush()
+        o = lines(call("run", "-m", DEMO, "--json", "--quiet", "--batch", f.name))
+    expect([x["index"] for x in o], list(range(201)), "a line longer than a buffer and 200 others")
+    expect([x.get("prompt_ids") for x in o[1:]], [[5 + i] for i in range(200)], "their prompts")
+    expect_error(call("run", "-m", DEMO, "--batch", "/no/such"), 1, "/no/such")
+    expect_error(call("run", "-m", DEMO, "--batch", DEMO), 1, DEMO, "folder")
+    expect_error(call("run", "-m", DEMO, "--batch", "/dev/zero"), 1, "/dev/zero", "line 1", "256 MiB")
+
+
+def a_finished_line_is_written_at_once():
+    args = [GALLOP, "run", "-m", DEMO, "--greedy", "--batch", "-"]
+    p = subprocess.Popen([*args, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for i in range(3):  # the program answers before it is asked again
+        p.stdin.write(_jsonl({"ids": [5 + i], "max_tokens": 2}))
+        p.stdin.flush()
+        expect(json.loads(p.stdout.readline())["prompt_ids"], [5 + i], f"the answer to line {i + 1} of a pipe")
+    p.stdin.close()
+    expect((p.stdout.read(), p.wait(timeout=100)), (b"", 0), "the end of a pipe")
+    p.stdout.close()
+    text = subprocess.run(args, input=_jsonl(LONG, SHORT, {"ids": [99999]}, SHORT), capture_output=True, timeout=100).stdout.decode()
+    expect([x for x in text.splitlines() if x.startswith("--- ")], ["--- 1", "--- 3", "--- 0"], "short answers come before a long one")
+    o = lines(_batch(LONG, SHORT, {"ids": [99999]}, SHORT))
+    expect([x["index"] for x in o], [0, 1, 2, 3], "with --json in the order of input")
+
+
+def a_signal_keeps_what_is_finished_and_cancels_the_rest():
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        for more in ([], ["--json"]):
+            p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "--batch", "-", *more], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            p.stdin.write(_jsonl(SHORT))
+            p.stdin.flush()
+            first = p.stdout.readline()
+            p.stdin.write(_jsonl(LONG, LONG, SHORT, *([LONG] * 40)))
+            p.stdin.flush()
+            time.sleep(0.05)
+            p.send_signal(number)
+            rest, said = p.communicate(timeout=100)
+            expect((p.returncode, said), (status, b""), f"status and words after signal {number}, {more}")
+            text = (first + rest).decode()
+            check(text.endswith("\n"), f"the last line ends: {text[-60:]!r}")
+            if more:
+                o = [json.loads(x) for x in text.splitlines()]
+                check(all(len(x["output_ids"]) in (2, 300) for x in o) and o[0]["index"] == 0, f"only whole answers: {o}")
+                check(len(o) < 44, f"{len(o)} answers: nothing was cancelled")
+    p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "-n", "900", "--ignore-eos", "Once"],
+                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p.stdout.read(1)
+    p.send_signal(signal.SIGINT)
+    rest, said = p.communicate(timeout=100)
+    expect((p.returncode, rest[-1:], said), (130, b"\n", b""), "status, last byte and words of an answer that is stopped")
+    p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "--batch", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p.stdin.write(_jsonl(SHORT))
+    p.stdin.flush()
+    p.stdout.readline()
+    p.send_signal(signal.SIGTERM)  # while it waits for the next line
+    expect(p.wait(timeout=10), 143, "status of a batch that waits for its pipe")
+    p.stdin.close()
+    p.stdout.close()
+
+
+def a_reader_that_leaves_stops_a_batch():
+    p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "--json", "--batch", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p.stdin.write(_jsonl(SHORT, *([LONG] * 50)))
+    p.stdin.close()
+    p.stdout.readline()
+    p.stdout.close()
+    start = time.monotonic()
+    expect((p.wait(timeout=100), p.stderr.read()), (1, b""), "status and words")
+    check(time.monotonic() - start < 3, f"it goes on for {time.monotonic() - start:.1f} s")
+    p.stderr.close()
+
+
+def output_goes_into_a_file_that_is_whole_or_not_there():
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "out")
+        text = call("run", "-m", DEMO, "-n", 4, "Once").stdout
+        r = call("run", "-m", DEMO, "-n", 4, "-o", path, "Once")
+        with open(path, "rb") as f:
+            expect((r.returncode, r.stdout, f.read()), (0, b"", text), "an answer in a file")
+        expect_error(call("run", "-m", DEMO, "-n", 4, "--output", path, "Once"), 1, path, "--force")
+        r = call("run", "-m", DEMO, "--greedy", "--json", "--batch", "-", "-o", path, "--force", stdin=_jsonl(SHORT, {"ids": [99999]}, SHORT))
+        with open(path) as f:
+            expect((r.returncode, [json.loads(x)["index"] for x in f]), (1, [0, 1, 2]), "a batch in a file")
+        for args in (["-o", os.path.join(d, "none"), "--file", "/no/such"], ["-o", os.path.join(d, "none"), "-m", "/nowhere", "x"],
+                     ["-o", os.path.join(d, "no/dir"), "x"], ["-o", d, "x"], ["-o", "/dev/full", "-n", 2, "x"]):
+            r = call("run", *args)
+            expect((r.returncode, r.stdout, r.stderr.count(b"\n"), os.listdir(d)), (1, b"", 1, ["out"]), f"{args}: {r.stderr!r}")
+        for number, batch in ((signal.SIGTERM, True), (signal.SIGINT, False)):
+            new = os.path.join(d, f"new{number}")
+            args = ["--json", "--batch", "-"] if batch else ["-n", "900", "--ignore-eos", "--file", "-"]
+            p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "-o", new, *args], stdin=subprocess.PIPE)
+            p.stdin.write(_jsonl(SHORT) if batch else b"Once")
+            p.stdin.flush() if batch else p.stdin.close()
+            for _ in range(500):
+                parts = [x for x in os.listdir(d) if x.endswith(".part")]
+                if parts and (os.path.getsize(os.path.join(d, parts[0])) if batch else True):
+                    break
+                time.sleep(0.01)
+            p.send_signal(number)
+            status = p.wait(timeout=100)
+            p.stdin.close()
+            check(status in (128 + number, -number), f"status {status} after signal {number}")
+            expect(sorted(os.listdir(d)), sorted(["out", "new15"]), f"files after signal {number}")
+        with open(os.path.join(d, "new15")) as f:
+            expect([json.loads(x)["index"] for x in f], [0], "what was finished before the signal")
+
+
+run_all(list(globals().items()))
