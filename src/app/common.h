@@ -184,7 +184,8 @@ enum common_opt {
      .type = OPT_INT,                                                                                     \
      .arg = "N",                                                                                          \
      .range = "[0,2147483647]",                                                                           \
-     .help = "most tokens to generate; default: until the model ends or the context is full"},            \
+     .help = "most tokens to generate, 0: none; default: what the model's generation config "             \
+             "says, else 512 in run and until the context is full in chat"},                              \
         {.id = OPT_MIN_NEW,                                                                               \
          .name = "min-new-tokens",                                                                        \
          .type = OPT_INT,                                                                                 \

@@ -27,7 +27,8 @@ static void usage(struct buf *b)
     buf_str(b, "usage: gallop VERB [options]\n\n");
     for (int i = 0; i < N_VERBS; i++)
         buf_fmt(b, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-    buf_str(b, "\n`gallop VERB --help` prints every option. Without -m the bundled demo model is used.\n"
+    buf_str(b, "\n`gallop VERB --help` prints every option, `gallop --version` the version.\n"
+               "Without -m the bundled demo model is used.\n"
                "Try: gallop run \"Once upon a time\"\n");
 }
 
@@ -36,18 +37,21 @@ static bool is_one_of(const char *word, const char *a, const char *b, const char
     return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
 }
 
+/* ARGV begins with the verb. */
 static int run(int argc, char **argv)
 {
-    const char *verb = argc > 1 ? argv[1] : NULL;
+    const char *verb = argc > 0 ? argv[0] : NULL;
     struct buf help;
 
+    if (argc > 1 && strcmp(verb, "help") == 0)
+        return run(2, (char *[]){argv[1], (char[]){"--help"}, NULL});
     if (verb && is_one_of(verb, "--version", "-V", "version")) {
         out_fmt("gallop %s\n", gallop_version());
         return 0;
     }
     for (int i = 0; verb && i < N_VERBS; i++)
         if (strcmp(verbs[i].name, verb) == 0)
-            return verbs[i].run(argc - 1, argv + 1);
+            return verbs[i].run(argc, argv);
     if (verb && !is_one_of(verb, "--help", "-h", "help")) {
         log_error("there is no verb \"%s\"; `gallop --help` lists them", verb);
         return 2;
@@ -65,5 +69,5 @@ static int run(int argc, char **argv)
 int main(int argc, char **argv)
 {
     common_init();
-    return out_finish(run(argc, argv));
+    return out_finish(run(argc - 1, argv + 1));
 }

@@ -17,7 +17,6 @@ enum {
     RUN_FILE,
     RUN_BATCH,
     RUN_OUTPUT,
-    RUN_FORCE,
     RUN_CHAT,
     RUN_SYSTEM,
     RUN_TEMPLATE,
@@ -46,7 +45,7 @@ static const struct opt_row rows[] = {
      .type = OPT_STRING,
      .arg = "F",
      .help = "write to a file, which takes its name when it is complete"},
-    {.id = RUN_FORCE, .name = "force", .type = OPT_FLAG, .help = "replace the file of --output if it exists"},
+    COMMON_FORCE_ROW,
     {.id = RUN_CHAT,
      .name = "chat",
      .type = OPT_FLAG,
@@ -106,7 +105,7 @@ static int check_combination(const struct opt_values *v, struct err *e)
                  ids ? "nothing is added to --ids" : "the chat template writes its own");
     if (opt_given(v, OPT_LOGPROBS) && !opt_flag(v, OPT_JSON))
         log_warn("--logprobs changes nothing without --json");
-    if (opt_flag(v, RUN_FORCE) && !opt_given(v, RUN_OUTPUT))
+    if (opt_flag(v, OPT_FORCE) && !opt_given(v, RUN_OUTPUT))
         log_warn("--force changes nothing without --output");
     return 0;
 }
@@ -202,7 +201,7 @@ static int run(struct runbatch *b, const struct opt_values *v, struct err *e)
         (b->chat_prompts && (rc = runbatch_open_chat(b, e)) != 0))
         return rc;
     if (opt_given(v, RUN_OUTPUT) &&
-        (rc = output_open(&file, opt_string(v, RUN_OUTPUT), opt_flag(v, RUN_FORCE), e)) != 0)
+        (rc = output_open(&file, opt_string(v, RUN_OUTPUT), opt_flag(v, OPT_FORCE), e)) != 0)
         return rc;
     if ((rc = open_engine(b, &o, opt_flag(v, OPT_QUIET), e)) == 0)
         rc = opt_given(v, RUN_OUTPUT) ? run_into(b, &file, e) : runbatch_run(b, e);

@@ -38,7 +38,7 @@ static const struct opt_row rows[] = {
      .help = "how the weights are stored"},
     {.id = OPT_SEED,
      .name = "seed",
-     .type = OPT_INT,
+     .type = OPT_UINT,
      .arg = "N",
      .fallback = "0",
      .help = "seed of the weights"},
@@ -296,7 +296,7 @@ static int run(const struct opt_values *v, struct err *e)
     }
     s->e = e;
     s->dtype = dtype[opt_choice(v, SYNTH_DTYPE)];
-    s->seed = (uint64_t)opt_int(v, OPT_SEED);
+    s->seed = opt_uint(v, OPT_SEED);
     s->bar = (struct common_bar){.what = "writing", .quiet = opt_flag(v, OPT_QUIET)};
     buf_init(&s->header, MEM_APP);
     rc = write_all(s, shape, v);

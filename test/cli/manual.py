@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""manual.py - what --help prints, docs/gallop.1 and README.md say the same: options, environment variables, verbs."""
+import os
+import re
+
+from _cli import ROOT, call, check, expect, run_all
+
+VERBS = re.findall(r"^  (\w+) ", call("--help").stdout.decode(), re.M)
+HELP = {verb: call(verb, "--help").stdout.decode() for verb in VERBS}
+with open(os.path.join(ROOT, "docs", "gallop.1")) as f:
+    MANUAL = f.read().replace("\\-", "-")
+with open(os.path.join(ROOT, "README.md")) as f:
+    README = f.read()
+OPTION = re.compile(r"--[a-z][a-z0-9-]*")
+
+
+def _options(page):
+    return {"--" + x for x in re.findall(r"^  (?:-\w, |    )--([a-z0-9-]+)", page, re.M)}
+
+
+def every_option_of_every_verb_stands_in_the_manual():
+    check(len(VERBS) >= 10 and all(len(_options(HELP[v])) > 5 for v in VERBS), f"verbs and their options: {VERBS}")
+    there = set(OPTION.findall(MANUAL))
+    for verb in VERBS:
+        expect(sorted(_options(HELP[verb]) - there), [], f"options of {verb} that docs/gallop.1 does not have")
+        check(re.search(rf"^\.(B|BI) {verb}\b", MANUAL, re.M), f"docs/gallop.1 has no paragraph about {verb}")
+
+
+def the_manual_and_the_readme_name_no_option_that_is_not_there():
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help"}
+    expect(sorted(set(OPTION.findall(MANUAL)) - known), [], "options of docs/gallop.1 that no verb has")
+    expect(sorted(set(OPTION.findall(README)) - known), [], "options of README.md that no verb has")
+
+
+def every_variable_of_the_environment_stands_in_the_manual():
+    for verb in VERBS:
+        for name in re.findall(r"\(\$(\w+)\)", HELP[verb].replace("\n" + " " * 30, " ")):
+            check(re.search(rf"\b{name}\b", MANUAL), f"docs/gallop.1 does not name {name} of {verb}")
+
+
+def examples_of_the_manual_are_read_by_the_program():
+    examples = re.findall(r"^gallop .*", MANUAL.split(".SH EXAMPLES")[1], re.M)
+    check(len(examples) >= 4, f"examples: {examples}")
+    for line in examples:
+        for command in line.replace("\\(dq", '"').split("&&"):
+            verb = command.split()[1]
+            check(verb in VERBS and set(OPTION.findall(command)) <= _options(HELP[verb]), f"an example of the manual: {command}")
+
+
+def help_and_version_answer_to_their_usual_names():
+    pages = {call(x).stdout for x in ("--help", "-h", "help")}
+    expect(len(pages), 1, "pages of --help, -h and help")
+    versions = {call(x).stdout for x in ("--version", "-V", "version")}
+    check(len(versions) == 1 and re.fullmatch(rb"gallop \d+\.\d+\.\d+\n", versions.pop()), "what --version, -V and version print")
+    for verb in VERBS:
+        expect(call("help", verb).stdout.decode(), HELP[verb], f"help {verb}")
+        check(max(map(len, HELP[verb].splitlines())) <= 100, f"{verb} --help is wider than 100 columns")
+    expect(call("help", "frobnicate").returncode, 2, "status of help for a verb that is not there")
+
+
+run_all(list(globals().items()))
