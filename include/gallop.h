@@ -59,6 +59,7 @@ struct gallop;
 struct gallop_options {
     const char *model;    /* checkpoint folder or .gguf file; else org/name[@revision][:FILE.gguf] on a hub */
     const char *revision; /* of a name on a hub: branch, tag or commit ["main"] */
+    int allow_links;      /* 1: links of the folder may lead out of it [0: only to the hub cache's blobs] */
     const char *dtype;    /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
     const char *kv_cache_type;  /* "dynamic", "bmc", "slab_pool", "paged" ["slab_pool"] */
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8" ["auto": as dtype] */
@@ -103,11 +104,13 @@ struct gallop_options {
 
 GALLOP_API void gallop_options_init(struct gallop_options *o);
 
-/* Opens the model: maps the checkpoint, sizes weights, scratch and cache, packs the weights. What does not
- * fit into memory, beside the other engines of the process, is refused before a weight is read; so is, by
- * name, a tensor that holds an infinity or NaN when it is packed. Strings may go when it returns. A name on a
- * hub is fetched into Hugging Face's cache first; the HF_* variables (HF_HOME, HF_TOKEN, HF_HUB_OFFLINE ...)
- * mean what they mean to huggingface_hub. */
+/* Opens the model: maps the checkpoint, sizes weights, scratch and cache, packs the weights, lets go of the
+ * files. What does not fit into memory, beside the other engines of the process, is refused before a weight
+ * is read; so is, by name, a tensor that holds an infinity or NaN when it is packed. A file that is cut or
+ * changed meanwhile is an error: while files are mapped, a handler of SIGBUS stands in front of the process's
+ * own, which is given what concerns other memory. Strings may go when it returns. A name on a hub is fetched
+ * into Hugging Face's cache first; the HF_* variables (HF_HOME, HF_TOKEN, HF_HUB_OFFLINE ...) mean what they
+ * mean to huggingface_hub. */
 GALLOP_API int gallop_open(struct gallop **g, const struct gallop_options *o, char *err);
 GALLOP_API void gallop_close(struct gallop *g); /* requests that run are dropped; NULL is fine */
 

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 
     if (argc != 3)
         return fail("usage: tokenize TOKENIZER TEXT");
-    if (tok_open(&t, argv[1], &e) != 0)
+    if (tok_open(&t, folder_at(argv[1]), &e) != 0)
         return fail(e.msg);
     printf("%.6f\n", clock_seconds() - begin);
     fflush(stdout);

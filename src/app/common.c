@@ -156,6 +156,11 @@ const char *common_model(const struct opt_values *v, enum hub_want want, char *b
     return NULL;
 }
 
+struct folder common_folder(const struct opt_values *v, const char *model)
+{
+    return (struct folder){.path = model, .allow_links = opt_flag(v, OPT_ALLOW_LINKS)};
+}
+
 /* ---- options ---- */
 
 static int check_quant(const char *quant, struct err *e)
@@ -224,6 +229,7 @@ int common_options(const struct opt_values *v, struct gallop_options *o, char *p
     if (!o->model)
         return e->code;
     say_idle_cache_options(v);
+    o->allow_links = opt_flag(v, OPT_ALLOW_LINKS);
     o->dtype = opt_string(v, OPT_DTYPE);
     o->kv_cache_type = opt_string(v, OPT_KV_TYPE);
     o->kv_cache_dtype = opt_string(v, OPT_KV_DTYPE);

@@ -14,6 +14,7 @@
 enum common_opt {
     OPT_MODEL,
     OPT_REVISION,
+    OPT_ALLOW_LINKS,
     OPT_DTYPE,
     OPT_QUANT,
     OPT_KV_TYPE,
@@ -59,6 +60,11 @@ enum common_opt {
         .id = OPT_REVISION, .name = "revision", .type = OPT_STRING, .arg = "REV",         \
         .help = "branch, tag or commit of a model on the Hugging Face hub; default: main" \
     }
+#define COMMON_LINKS_ROW                                                                     \
+    {                                                                                        \
+        .id = OPT_ALLOW_LINKS, .name = "allow-links", .type = OPT_FLAG,                      \
+        .help = "follow links of the model's folder that lead out of it (to shared storage)" \
+    }
 #define COMMON_MODEL_ROWS                                                                                  \
     {.id = OPT_MODEL,                                                                                      \
      .name = "model",                                                                                      \
@@ -68,7 +74,7 @@ enum common_opt {
      .env = "GALLOP_MODEL",                                                                                \
      .help = "checkpoint folder, .gguf file, or org/name[@revision][:FILE.gguf] on the Hugging Face hub; " \
              "without it, the bundled demo model"},                                                        \
-        COMMON_REVISION_ROW,                                                                               \
+        COMMON_REVISION_ROW, COMMON_LINKS_ROW,                                                             \
         {.id = OPT_DTYPE,                                                                                  \
          .name = "dtype",                                                                                  \
          .type = OPT_CHOICE,                                                                               \
@@ -296,6 +302,9 @@ int common_fail(const struct err *e);
  * demo model. */
 const char *common_model(const struct opt_values *v, enum hub_want want, char *buf, size_t size,
                          struct err *e);
+
+/* MODEL with what the options say of its links. */
+struct folder common_folder(const struct opt_values *v, const char *model);
 
 /* Options shared by model verbs into O. What is not built in yet is refused by name; a value that no model
  * could be opened with is ERR_USAGE, before one is looked for. */

@@ -251,7 +251,7 @@ static int open_chat(struct runbatch *b, struct err *e)
         return read_template(b, b->template, e);
     return chat_has_template(b->chat)
                ? 0
-               : err_set(e, ERR_INPUT, "%s: this model has no chat template", b->model);
+               : err_set(e, ERR_INPUT, "%s: this model has no chat template", b->model.path);
 }
 
 int runbatch_open_chat(struct runbatch *b, struct err *e)

@@ -16,7 +16,7 @@ struct runbatch_item;
 struct runbatch {
     struct arena arena;       /* lists of sampling */
     struct gallop *engine;    /* owned */
-    const char *model;        /* its path, for the template; borrowed */
+    struct folder model;      /* for the template; its path is borrowed */
     const char *template;     /* a file instead of the model's own template; borrowed, NULL: none */
     const char *system;       /* message in front of a prompt; borrowed, NULL: none */
     struct chat *chat;        /* owned; opened when something is to be rendered */

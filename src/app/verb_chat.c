@@ -1,9 +1,9 @@
 /* verb_chat.c - `gallop chat`: a conversation in the terminal. Ctrl-C stops the answer, not the program;
  * Ctrl-D or /quit ends.
  *
- * Each turn renders the whole conversation with the model's own template. A turn that fails, or is stopped before
- * a word of its answer, leaves the conversation as it was. Line editing and history by libedit, on a terminal
- * only; otherwise lines are read from standard input, so that a conversation can be piped in.
+ * Each turn renders the whole conversation with the model's own template. A turn that fails, or is stopped
+ * before a word of its answer, leaves the conversation as it was. Line editing and history by libedit, on a
+ * terminal only; otherwise lines are read from standard input, so that a conversation can be piped in.
  */
 #include <errno.h>
 #include <histedit.h>
@@ -136,8 +136,8 @@ static int read_typed(struct keys *k)
     return k->typed.oom ? 0 : n > 0 ? 1 : (int)n;
 }
 
-/* What is typed during an answer is for the next prompt: it is taken out of the terminal's queue, in which Ctrl-C
- * would wait behind it. */
+/* What is typed during an answer is for the next prompt: it is taken out of the terminal's queue, in which
+ * Ctrl-C would wait behind it. */
 static void type_ahead(struct talk *t)
 {
     struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -300,7 +300,8 @@ static int read_key(EditLine *el, wchar_t *out)
     return 1;
 }
 
-/* Between lines the terminal stays as the editor has it: no echo in answers, no end of lines at 4095 bytes. */
+/* Between lines the terminal stays as the editor has it: no echo in answers, no end of lines at 4095
+ * bytes. */
 static void hold_terminal(struct talk *t)
 {
     el_set(t->el, EL_PREP_TERM, 1);
@@ -443,7 +444,8 @@ static int run(const struct opt_values *v, struct err *e)
     buf_str(&t.system, system);
     if ((rc = common_utf8("--system", system, strlen(system), e)) == 0 &&
         (rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
-        (rc = common_sampling(v, &t.sampling, &a, e)) == 0 && (rc = source_chat(&t.chat, o.model, e)) == 0) {
+        (rc = common_sampling(v, &t.sampling, &a, e)) == 0 &&
+        (rc = source_chat(&t.chat, common_folder(v, o.model), e)) == 0) {
         o.max_num_seqs = 1;
         o.progress = common_progress;
         o.progress_ctx = &bar;

@@ -31,6 +31,7 @@ static const struct opt_row rows[] = {
          "checkpoint folder, .gguf file, or org/name[@revision][:FILE.gguf] on the Hugging Face hub; default: the demo "
          "model"},
     COMMON_REVISION_ROW,
+    COMMON_LINKS_ROW,
     {.id = RENDER_MESSAGES,
      .name = "messages",
      .type = OPT_STRING,
@@ -144,7 +145,7 @@ static int with_messages(const struct opt_values *v, const struct tm *now, struc
     const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
     struct chat *c = NULL;
     json_t *messages = NULL;
-    int rc = model ? source_chat(&c, model, e) : e->code;
+    int rc = model ? source_chat(&c, common_folder(v, model), e) : e->code;
 
     if (rc == 0 && (rc = read_json(opt_string(v, RENDER_MESSAGES), &messages, e)) == 0) {
         if (opt_given(v, RENDER_TEMPLATE))
@@ -166,7 +167,7 @@ static int print_ids(const struct opt_values *v, const struct buf *out, struct e
     const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
     struct tok_ids ids = {0};
     struct tok *t = NULL;
-    int rc = model ? source_tok(&t, model, e) : e->code;
+    int rc = model ? source_tok(&t, common_folder(v, model), e) : e->code;
 
     if (rc == 0 && (rc = tok_encode(t, out->data ? out->data : "", out->len, 0, &ids, e)) == 0) {
         out_text(opt_flag(v, OPT_JSON) ? "{\"ids\":[" : "");

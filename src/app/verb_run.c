@@ -194,7 +194,7 @@ static int run(struct runbatch *b, const struct opt_values *v, struct err *e)
     b->system = opt_string(v, RUN_SYSTEM);
     b->template = opt_string(v, RUN_TEMPLATE);
     b->stream = !opt_given(v, RUN_BATCH);
-    b->model = path;
+    b->model = common_folder(v, path);
     if ((rc = check_combination(v, e)) != 0 || (rc = common_sampling(v, &b->sampling, &b->arena, e)) != 0 ||
         (b->system && (rc = common_utf8("--system", b->system, strlen(b->system), e)) != 0) ||
         (rc = read_requests(b, v, e)) != 0 || (rc = common_options(v, &o, path, sizeof(path), e)) != 0 ||

@@ -33,6 +33,7 @@ static const struct opt_row rows[] = {
          "checkpoint folder, .gguf file, org/name[@revision][:FILE.gguf] on the Hugging Face hub, tokenizer.json, "
          "sentencepiece .model or tiktoken file; default: the demo model"},
     COMMON_REVISION_ROW,
+    COMMON_LINKS_ROW,
     {.id = TOK_NO_SPECIAL,
      .name = "no-special",
      .type = OPT_FLAG,
@@ -306,7 +307,7 @@ int verb_tokenize(int argc, char **argv)
     buf_init(&j.out, MEM_APP);
     if ((rc = check_combination(&v, &e)) == 0) {
         model = common_model(&v, HUB_TEXT, path, sizeof(path), &e);
-        rc = model ? source_tok(&j.t, model, &e) : e.code;
+        rc = model ? source_tok(&j.t, common_folder(&v, model), &e) : e.code;
     }
     if (rc == 0)
         rc = opt_given(&v, TOK_BATCH) ? batch(&j, opt_string(&v, TOK_BATCH)) : single(&j);

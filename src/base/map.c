@@ -1,10 +1,15 @@
-/* map.c - mmap for files and for large regions. */
+/* map.c - mmap for files and for large regions, and the guard over mapped files.
+ *
+ * The handler of SIGBUS may run on any thread at any time: it reads a table of fixed size whose rows are
+ * atomics, and the one thing it calls is mmap(), a plain system call.
+ */
 #include "base/map.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,49 +20,201 @@ enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
 static atomic_size_t live_region_bytes;
 
-int map_file_open(struct map_file *m, const char *path, struct err *e)
+/* ---- the guard ---- */
+
+enum { GUARDS = 8192 };
+
+static struct {
+    atomic_uintptr_t begin, end; /* whole pages; begin 0: the row is free */
+    atomic_bool lost;
+} guard[GUARDS];
+static atomic_int n_guards; /* rows above were never used */
+
+static pthread_mutex_t guard_lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t n_guarded;          /* rows in use */
+static struct sigaction previous; /* whose place the handler took */
+static bool installed;
+static uintptr_t page_bytes;
+
+/* A signal that is not about a guarded file. */
+static void pass_on(int sig, siginfo_t *info, void *context)
 {
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+
+    if (previous.sa_flags & SA_SIGINFO) {
+        previous.sa_sigaction(sig, info, context);
+    } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+        previous.sa_handler(sig);
+    } else if (info->si_code > 0 || previous.sa_handler == SIG_DFL) {
+        sigaction(SIGBUS, &by_default, NULL); /* the fault comes again, and ends the process */
+        if (info->si_code <= 0)
+            raise(sig);
+    }
+}
+
+static void on_lost_page(int sig, siginfo_t *info, void *context)
+{
+    uintptr_t at = (uintptr_t)info->si_addr, begin, end;
+    int rows = atomic_load(&n_guards), saved = errno;
+
+    for (int i = 0; i < rows && info->si_code > 0; i++) {
+        begin = atomic_load(&guard[i].begin);
+        end = atomic_load(&guard[i].end);
+        if (!begin || at < begin || at >= end)
+            continue;
+        at &= ~(page_bytes - 1);
+        if (mmap((void *)at, end - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+                 0) == MAP_FAILED)
+            break;
+        atomic_store(&guard[i].lost, true);
+        errno = saved;
+        return;
+    }
+    errno = saved;
+    pass_on(sig, info, context);
+}
+
+/* Once somebody took the signal from us he may call us for what he does not know, so we stay as we are. */
+static void install_handler(void)
+{
+    struct sigaction ours = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+
+    if (installed)
+        return;
+    page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    sigemptyset(&ours.sa_mask);
+    sigaction(SIGBUS, NULL, &previous);
+    installed = sigaction(SIGBUS, &ours, NULL) == 0;
+}
+
+static void remove_handler(void)
+{
+    struct sigaction now;
+
+    if (!installed || sigaction(SIGBUS, NULL, &now) != 0 || !(now.sa_flags & SA_SIGINFO) ||
+        now.sa_sigaction != on_lost_page)
+        return;
+    installed = sigaction(SIGBUS, &previous, NULL) != 0;
+}
+
+/* Takes a row for M; false: there is none. */
+static bool guard_begin(struct map_file *m)
+{
+    int i = 0;
+
+    pthread_mutex_lock(&guard_lock);
+    while (i < GUARDS && atomic_load(&guard[i].begin))
+        i++;
+    if (i < GUARDS) {
+        if (n_guarded++ == 0)
+            install_handler();
+        if (i >= atomic_load(&n_guards))
+            atomic_store(&n_guards, i + 1);
+        atomic_store(&guard[i].lost, false);
+        atomic_store(&guard[i].end, ((uintptr_t)m->bytes + m->len + page_bytes - 1) & ~(page_bytes - 1));
+        atomic_store(&guard[i].begin, (uintptr_t)m->bytes);
+        m->guard = i + 1;
+    }
+    pthread_mutex_unlock(&guard_lock);
+    return i < GUARDS;
+}
+
+static void guard_end(const struct map_file *m)
+{
+    if (!m->guard)
+        return;
+    pthread_mutex_lock(&guard_lock);
+    atomic_store(&guard[m->guard - 1].begin, 0);
+    if (--n_guarded == 0)
+        remove_handler();
+    pthread_mutex_unlock(&guard_lock);
+}
+
+/* ---- files ---- */
+
+struct map_stamp map_stamp_of(const struct stat *st)
+{
+    return (struct map_stamp){.dev = st->st_dev,
+                              .ino = st->st_ino,
+                              .size = (uint64_t)st->st_size,
+                              .seconds = st->st_mtim.tv_sec,
+                              .nanoseconds = st->st_mtim.tv_nsec};
+}
+
+bool map_stamp_same(const struct map_stamp *a, const struct map_stamp *b)
+{
+    return a->dev == b->dev && a->ino == b->ino && a->size == b->size && a->seconds == b->seconds &&
+           a->nanoseconds == b->nanoseconds;
+}
+
+int map_file_of(struct map_file *m, int fd, const char *path, struct err *e)
+{
+    struct map_file f = {0};
     struct stat st;
-    int fd, rc = 0;
     void *p;
 
+    *m = f;
+    if (fstat(fd, &st) != 0)
+        return err_os(e, "examine", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_INPUT, "%s: this is not a regular file", path);
+    f.stamp = map_stamp_of(&st);
+    f.len = (size_t)st.st_size;
+    if (f.len > 0) {
+        p = mmap(NULL, f.len, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (p == MAP_FAILED)
+            return err_os(e, "map", path);
+        f.bytes = p;
+        if (!guard_begin(&f)) {
+            munmap(p, f.len);
+            return err_set(e, ERR_OS, "%s: cannot map: more than %d files are mapped at once", path, GUARDS);
+        }
+    }
+    *m = f;
+    return 0;
+}
+
+int map_file_open(struct map_file *m, const char *path, struct err *e)
+{
+    int rc, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
     *m = (struct map_file){0};
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return err_os(e, "open", path);
-    if (fstat(fd, &st) != 0) {
-        rc = err_os(e, "examine", path);
-    } else if (!S_ISREG(st.st_mode)) {
-        rc = err_set(e, ERR_INPUT, "%s: this is not a regular file", path);
-    } else if (st.st_size > 0) {
-        p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (p == MAP_FAILED)
-            rc = err_os(e, "map", path);
-        else
-            *m = (struct map_file){.bytes = p, .len = (size_t)st.st_size};
-    }
+    rc = map_file_of(m, fd, path, e);
     close(fd);
     return rc;
 }
 
+int map_file_check(const struct map_file *m, const char *path, struct err *e)
+{
+    bool lost = m->guard && atomic_load(&guard[m->guard - 1].lost);
+    struct map_stamp now;
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return err_set(e, ERR_INPUT, "%s: the file went away while it was read", path);
+    now = map_stamp_of(&st);
+    if (now.size < m->stamp.size)
+        return err_set(e, ERR_INPUT,
+                       "%s: the file was cut while it was read: it had %llu bytes, now it has %llu", path,
+                       (unsigned long long)m->stamp.size, (unsigned long long)now.size);
+    if (!map_stamp_same(&now, &m->stamp))
+        return err_set(e, ERR_INPUT, "%s: the file was changed or replaced while it was read", path);
+    return lost ? err_set(e, ERR_INPUT, "%s: a part of the file could not be read from where it is stored",
+                          path)
+                : 0;
+}
+
 void map_file_close(struct map_file *m)
 {
+    guard_end(m);
     if (m->bytes)
         munmap((void *)(uintptr_t)m->bytes, m->len);
     *m = (struct map_file){0};
 }
 
-void map_file_drop(const struct map_file *m, const void *p, size_t n)
-{
-    uintptr_t base = (uintptr_t)m->bytes, from = (uintptr_t)p, to;
-
-    if (!m->bytes || from < base || from - base > m->len || n > m->len - (from - base))
-        return;
-    to = (from + n) & ~(uintptr_t)(PAGE - 1);
-    from = (from + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
-    if (from < to)
-        madvise((void *)from, to - from, MADV_DONTNEED);
-}
+/* ---- regions ---- */
 
 static size_t rounded(size_t bytes)
 {

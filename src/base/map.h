@@ -1,24 +1,49 @@
-/* map.h - memory that comes in pages: files mapped read-only, and large zeroed regions for weights and KV. */
+/* map.h - memory that comes in pages: files mapped read-only, and large zeroed regions for weights and KV.
+ *
+ * A file can become shorter, or its disk fail, while it is mapped; reading the lost pages is a SIGBUS. As
+ * long as a file is mapped, a handler of that signal puts zeros in the place of lost pages and goes on: who
+ * reads a mapped file asks map_file_check() before it believes what it read. Faults elsewhere go to the
+ * handler that was there before; when no file is mapped that handler is back in its place.
+ */
 #ifndef GALLOP_BASE_MAP_H
 #define GALLOP_BASE_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
+
+struct stat;
+
+/* Which bytes a file had: another stamp, other bytes. */
+struct map_stamp {
+    uint64_t dev, ino, size;
+    int64_t seconds, nanoseconds; /* of the last change */
+};
 
 struct map_file {
     const char *bytes; /* borrowed from the kernel; NULL when closed or empty */
     size_t len;
+    struct map_stamp stamp;
+    int guard; /* its row in the table of the handler; 0: none */
 };
 
 /* Maps the regular file PATH read-only. A directory, device or unreadable file is an error that names it. An
  * empty file opens with len 0 and bytes NULL. */
 int map_file_open(struct map_file *m, const char *path, struct err *e);
-void map_file_close(struct map_file *m); /* a zeroed one is fine */
 
-/* The pages of [p, p + n) will not be needed soon: the kernel may drop them (they can be read again from the
- * file). */
-void map_file_drop(const struct map_file *m, const void *p, size_t n);
+/* The same from a descriptor that the caller opened and closes; PATH is for messages. */
+int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
+
+/* ERR_INPUT with a sentence when pages of M were lost, or when the file at PATH is not what it was when M was
+ * opened: nothing that was read since can be believed. */
+int map_file_check(const struct map_file *m, const char *path, struct err *e);
+
+struct map_stamp map_stamp_of(const struct stat *st);
+bool map_stamp_same(const struct map_stamp *a, const struct map_stamp *b);
+
+void map_file_close(struct map_file *m); /* a zeroed one is fine */
 
 /* A zeroed anonymous region of at least BYTES, aligned to 2 MiB when it is that large (huge pages are asked
  * for), else to 4 KiB. Untouched pages cost nothing. NULL: out of memory. Counted and made to fail by the

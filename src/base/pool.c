@@ -206,11 +206,16 @@ static int place_threads(struct pool *p, struct err *e)
 
 static int start_workers(struct pool *p, struct err *e)
 {
+    static const int own_fault[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t all, old;
     int rc = 0;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals go to the threads that know what to do with them */
+    sigfillset(&all); /* signals go to the threads that know what to do with them, */
+    for (size_t i = 0; i < sizeof(own_fault) / sizeof(own_fault[0]); i++)
+        sigdelset(
+            &all,
+            own_fault[i]); /* but those of a thread's own faults would end the process if they were blocked */
+    pthread_sigmask(SIG_SETMASK, &all, &old);
     for (int i = 1; i < p->n_threads && rc == 0; i++) {
         struct worker *w = &p->worker[i - 1];
         char name[32];

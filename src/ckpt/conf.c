@@ -13,10 +13,8 @@
 #include "base/arena.h"
 #include "base/jpull.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/strmap.h"
 #include "ckpt/confkeys.h"
-#include "ckpt/hfdir.h"
 
 enum { MAX_BYTES = 16 << 20 };
 
@@ -184,17 +182,16 @@ int conf_open_text(struct conf **out, const char *text, size_t len, const char *
     return rc;
 }
 
-int conf_open(struct conf **out, const char *dir, const char *file, struct err *e)
+int conf_open(struct conf **out, struct folder in, const char *file, struct err *e)
 {
-    char path[HFDIR_PATH_MAX];
-    struct map_file map = {0};
+    struct folder_text f;
     int rc;
 
     *out = NULL;
-    if ((rc = hfdir_path(path, sizeof(path), dir, file, e)) != 0 || (rc = map_file_open(&map, path, e)) != 0)
+    if ((rc = folder_read(&f, in, file, NULL, e)) != 0)
         return rc;
-    rc = conf_open_text(out, map.bytes, map.len, path, e);
-    map_file_close(&map);
+    rc = conf_open_text(out, f.bytes, f.len, f.path, e);
+    folder_text_fini(&f);
     return rc;
 }
 

@@ -14,12 +14,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/folder.h"
 
 struct conf;
 
-/* Reads DIR/FILE ("config.json"), which must be one JSON object: strict RFC 8259, UTF-8, no key twice,
- * limited depth. On failure *out is NULL and *e names the file. */
-int conf_open(struct conf **out, const char *dir, const char *file, struct err *e);
+/* Reads FILE ("config.json") of the folder IN, which must be one JSON object: strict RFC 8259, UTF-8, no key
+ * twice, limited depth. On failure *out is NULL and *e names the file. */
+int conf_open(struct conf **out, struct folder in, const char *file, struct err *e);
 
 /* The same from text, which is copied. PATH is for messages. */
 int conf_open_text(struct conf **out, const char *text, size_t len, const char *path, struct err *e);

@@ -4,13 +4,11 @@
  */
 #include "ckpt/ggufset.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
-#include "ckpt/hfdir.h"
 
 enum { MAX_PARTS = 99999, TAIL = 20 /* "-00001-of-00002.gguf" */ };
 
@@ -48,36 +46,59 @@ bool ggufset_part_name(char *out, size_t size, const char *path, size_t no, size
     return n > 0 && (size_t)n < size;
 }
 
-bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct err *e)
+/* The file at PATH, whatever it is called, begins like a GGUF. */
+static bool begins_as_gguf(struct folder in)
 {
-    char name[HFDIR_PATH_MAX];
-    int64_t no, count;
-    struct stat st;
-    size_t n;
+    char path[FOLDER_PATH_MAX];
+    struct map_file m;
+    bool yes = folder_map(&m, path, in, NULL, NULL) == 0 && gguf_is(m.bytes, m.len);
 
-    *rc = 0;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        if (!ends_in(path, ".gguf"))
-            return false;
-        if ((size_t)snprintf(file, size, "%s", path) >= size)
-            *rc = err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", path, size);
-        return true;
-    }
-    if (hfdir_has(path, "config.json") || hfdir_find(path, ".gguf", name, sizeof(name), &n, NULL) != 0 ||
-        n == 0)
-        return false;
-    if (n > 1 && !(ggufset_split_name(name, &no, &count) && no == 1 && (size_t)count == n))
-        *rc = err_set(e, ERR_INPUT,
-                      "%s: there are %zu .gguf files in this folder; name the one that is meant", path, n);
-    else
-        *rc = hfdir_path(file, size, path, name, e);
-    return true;
+    map_file_close(&m);
+    return yes;
 }
 
-static int open_part(struct ggufset *s, size_t i, const char *path, struct err *e)
+/* As ggufset_means(). name[size] receives the name of the (first) file in the folder IN, or "" where IN is
+ * the file. */
+static bool find_first(struct folder in, char *name, size_t size, int *rc, struct err *e)
+{
+    struct folder_names l;
+    int64_t no, count;
+    struct stat st;
+    bool yes;
+
+    *rc = 0;
+    *name = 0;
+    if (stat(in.path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return ends_in(in.path, ".gguf") || begins_as_gguf(in);
+    if (folder_has(in.path, "config.json"))
+        return false;
+    if ((*rc = folder_list(&l, in.path, ".gguf", e)) != 0) {
+        yes = *rc == ERR_NOMEM; /* a folder that cannot be read is for others to report */
+        *rc = yes ? *rc : 0;
+        return yes;
+    }
+    yes = l.n > 0;
+    if (yes && snprintf(name, size, "%s", l.name[0]) >= (int)size)
+        *rc = err_set(e, ERR_INPUT, "%s: a name is longer than %zu bytes", in.path, size);
+    else if (l.n > 1 && !(ggufset_split_name(name, &no, &count) && no == 1 && (size_t)count == l.n))
+        *rc =
+            err_set(e, ERR_INPUT, "%s: there are %zu .gguf files in this folder; name the one that is meant",
+                    in.path, l.n);
+    folder_names_fini(&l);
+    return yes;
+}
+
+bool ggufset_means(struct folder in, int *rc, struct err *e)
+{
+    char name[FOLDER_PATH_MAX];
+
+    return find_first(in, name, sizeof(name), rc, e);
+}
+
+static int open_part(struct ggufset *s, size_t i, struct folder in, const char *name, struct err *e)
 {
     struct tfile *f = &s->file[i];
-    int rc = tfile_open(f, path, e);
+    int rc = tfile_open(f, in, name, e);
 
     if (rc)
         return rc;
@@ -109,21 +130,22 @@ static bool reserve(struct ggufset *s, size_t n)
     return s->file && s->part;
 }
 
-static int open_split(struct ggufset *s, const char *path, size_t count, struct err *e)
+/* FIRST is one of COUNT files, named in the folder IN. */
+static int open_split(struct ggufset *s, struct folder in, const char *first, size_t count, struct err *e)
 {
-    char name[HFDIR_PATH_MAX];
+    char name[FOLDER_PATH_MAX];
     size_t n_tensors = 0;
     int64_t stated;
     int rc;
 
     if (count == 0)
-        return err_set(e, ERR_INPUT, "%s: a checkpoint of 0 files", path);
+        return err_set(e, ERR_INPUT, "%s/%s: a checkpoint of 0 files", in.path, first);
     if (!reserve(s, count))
-        return err_nomem(e, path);
+        return err_nomem(e, first);
     for (size_t i = 0; i < count; i++) {
-        if (!ggufset_part_name(name, sizeof(name), path, i + 1, count))
-            return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", path, sizeof(name));
-        if ((rc = open_part(s, i, name, e)) != 0 || (rc = check_part(s, i, count, e)) != 0)
+        if (!ggufset_part_name(name, sizeof(name), first, i + 1, count))
+            return err_set(e, ERR_INPUT, "%.200s...: the name is too long", first);
+        if ((rc = open_part(s, i, in, name, e)) != 0 || (rc = check_part(s, i, count, e)) != 0)
             return rc;
         n_tensors += s->part[i].n_tensors;
     }
@@ -131,42 +153,64 @@ static int open_split(struct ggufset *s, const char *path, size_t count, struct 
         0)
         return rc;
     if ((size_t)stated != n_tensors)
-        return err_set(e, ERR_INPUT, "%s: split.tensors.count is %lld, the %zu files hold %zu tensors", path,
-                       (long long)stated, count, n_tensors);
+        return err_set(e, ERR_INPUT, "%s: split.tensors.count is %lld, the %zu files hold %zu tensors",
+                       s->file[0].path, (long long)stated, count, n_tensors);
     return 0;
 }
 
-static int open_files(struct ggufset *s, const char *path, struct err *e)
+/* NAME NULL: the file IN. */
+static int open_single(struct ggufset *s, struct folder in, const char *name, struct err *e)
 {
-    int64_t no, count;
+    int64_t count;
     int rc;
 
-    if (ggufset_split_name(path, &no, &count))
-        return open_split(s, path, (size_t)count, e);
     if (!reserve(s, 1))
-        return err_nomem(e, path);
-    if ((rc = open_part(s, 0, path, e)) != 0)
+        return err_nomem(e, in.path);
+    if ((rc = open_part(s, 0, in, name, e)) != 0)
         return rc;
     if ((rc = gguf_int(&s->part[0], "split.count", 1, 0, MAX_PARTS, &count, e)) == 0 && count > 1)
         rc = err_set(e, ERR_INPUT,
-                     "%s: split.count is %lld, but the name does not end in -00001-of-%05lld.gguf", path,
-                     (long long)count, (long long)count);
+                     "%s: split.count is %lld, but the name does not end in -00001-of-%05lld.gguf",
+                     s->file[0].path, (long long)count, (long long)count);
     return rc;
 }
 
-int ggufset_open(struct ggufset *s, const char *path, struct err *e)
+static int open_files(struct ggufset *s, struct folder in, const char *name, struct err *e)
 {
-    char file[HFDIR_PATH_MAX];
+    char dir[FOLDER_PATH_MAX];
+    const char *slash;
+    int64_t no, count;
+
+    if (*name)
+        return ggufset_split_name(name, &no, &count) ? open_split(s, in, name, (size_t)count, e)
+                                                     : open_single(s, in, name, e);
+    if (!ggufset_split_name(in.path, &no, &count))
+        return open_single(s, in, NULL, e);
+    slash = strrchr(in.path, '/'); /* one of several was named: the others lie beside it */
+    if (snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - in.path) + 1 : 2, slash ? in.path : "./") >=
+        (int)sizeof(dir))
+        return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", in.path, sizeof(dir));
+    return open_split(s, (struct folder){dir, in.allow_links}, slash ? slash + 1 : in.path, (size_t)count, e);
+}
+
+int ggufset_open(struct ggufset *s, struct folder in, struct err *e)
+{
+    char name[FOLDER_PATH_MAX];
     int rc;
 
     *s = (struct ggufset){.n = 0};
-    if (!ggufset_means(path, file, sizeof(file), &rc, e))
-        return err_set(e, ERR_INPUT, "%s: there is no GGUF checkpoint here", path);
+    if (!find_first(in, name, sizeof(name), &rc, e))
+        return err_set(e, ERR_INPUT, "%s: there is no GGUF checkpoint here", in.path);
     if (rc == 0)
-        rc = open_files(s, file, e);
+        rc = ggufset_checked(s, open_files(s, in, name, e), e);
     if (rc)
         ggufset_close(s);
     return rc;
+}
+
+int ggufset_checked(const struct ggufset *s, int rc, struct err *e)
+{
+    return s->file ? tfile_checked(s->file, s->n, rc, e) : rc;
 }
 
 int ggufset_open_bytes(struct ggufset *s, const char *bytes, size_t len, const char *path, struct err *e)

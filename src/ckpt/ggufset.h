@@ -2,7 +2,8 @@
  *
  * The first file (split.no 0) holds the metadata, each holds tensors. Files are mapped read-only and stay
  * mapped as long as the set is open. Whether a path means GGUF at all is decided here for everybody: a file
- * whose name ends in .gguf, or a folder without config.json in which one such checkpoint lies.
+ * whose name ends in .gguf or that begins like one, or a folder without config.json in which one such
+ * checkpoint lies.
  */
 #ifndef GALLOP_CKPT_GGUFSET_H
 #define GALLOP_CKPT_GGUFSET_H
@@ -19,9 +20,9 @@ struct ggufset {
     size_t n;
 };
 
-/* True if PATH means a GGUF checkpoint; its (first) file is then written to file[size]. *rc: ERR_INPUT when
- * PATH is a folder that could mean several, ERR_OS, or 0. */
-bool ggufset_means(const char *path, char *file, size_t size, int *rc, struct err *e);
+/* True if IN, a folder or a file, means a GGUF checkpoint. *rc: ERR_INPUT when it is a folder that could mean
+ * several, or 0. */
+bool ggufset_means(struct folder in, int *rc, struct err *e);
 
 /* NO (from 1) and COUNT of a name like x-00001-of-00002.gguf; false of any other. */
 bool ggufset_split_name(const char *path, int64_t *no, int64_t *count);
@@ -29,8 +30,11 @@ bool ggufset_split_name(const char *path, int64_t *no, int64_t *count);
 /* The name of file NO of COUNT to out[size], PATH being that of any of them. False if it does not fit. */
 bool ggufset_part_name(char *out, size_t size, const char *path, size_t no, size_t count);
 
-/* Opens PATH (ggufset_means() said yes) with all its files. On failure *S is closed. */
-int ggufset_open(struct ggufset *s, const char *path, struct err *e);
+/* Opens IN (ggufset_means() said yes) with all its files. On failure *S is closed. */
+int ggufset_open(struct ggufset *s, struct folder in, struct err *e);
+
+/* As tfile_checked(), of all files of S. */
+int ggufset_checked(const struct ggufset *s, int rc, struct err *e);
 
 /* The same over bytes of the caller's, which must outlive S, as the only file; PATH is for messages. */
 int ggufset_open_bytes(struct ggufset *s, const char *bytes, size_t len, const char *path, struct err *e);

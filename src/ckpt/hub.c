@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "ckpt/ggufset.h"
-#include "ckpt/hfdir.h"
 #include "ckpt/hubget.h"
 #include "ckpt/hublist.h"
 #include "ckpt/shards.h"
@@ -33,14 +33,14 @@ static int check_weights(const struct hublist *l, const char *dir, struct err *e
     struct shards s;
     int rc;
 
-    if (!weights || !hfdir_has(dir, weights))
+    if (!weights || !folder_has(dir, weights))
         return err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, weights ? weights : "the weights");
     if (!is_index)
         return 0;
-    if ((rc = shards_open(&s, dir, weights, e)) != 0)
+    if ((rc = shards_open(&s, folder_at(dir), weights, e)) != 0)
         return rc;
     for (size_t i = 0; i < s.n_files && rc == 0; i++)
-        if (!hfdir_has(dir, s.file[i]))
+        if (!folder_has(dir, s.file[i]))
             rc = err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, s.file[i]);
     shards_close(&s);
     return rc;
@@ -53,7 +53,7 @@ static int check_whole(const char *dir, enum hub_want want, bool all, struct err
     struct hublist l;
     int rc = hublist_read_folder(&l, dir, e);
 
-    if (rc == 0 && want == HUB_MODEL && !hfdir_has(dir, "config.json"))
+    if (rc == 0 && want == HUB_MODEL && !folder_has(dir, "config.json"))
         rc = err_set(e, ERR_INPUT, "the cache %s lacks config.json", dir);
     if (rc == 0 && want == HUB_MODEL)
         rc = check_weights(&l, dir, e);
@@ -101,7 +101,7 @@ static int gguf_from_cache(const struct hubid *id, char *dir, size_t size, struc
     else if (ggufset_split_name(name, &no, &count))
         for (int64_t i = 1; i <= count && rc == 0; i++)
             if (!ggufset_part_name(part, sizeof(part), name, (size_t)i, (size_t)count) ||
-                !hfdir_has(dir, part))
+                !folder_has(dir, part))
                 rc = err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, part);
     if (rc == 0)
         rc = enter_gguf(dir, size, name, e);
@@ -193,7 +193,7 @@ static int fetch_shards(struct hubget *g, const struct hublist *l, const char *d
                         struct err *e)
 {
     struct shards s;
-    int rc = shards_open(&s, dir, index, e);
+    int rc = shards_open(&s, folder_at(dir), index, e);
 
     if (rc)
         return rc;

@@ -1,7 +1,7 @@
 /* shards.c - reads an index: {"metadata": ..., "weight_map": {"tensor name": "file name", ...}}.
  *
- * Every file name is proved by hfdir_path() before anybody opens it. Whether the named file holds the tensor
- * is proved by weights.c, when it is open.
+ * Every name is proved to be one of a file in the folder. Whether that file holds the tensor is proved by
+ * weights.c, when it is open.
  */
 #include "ckpt/shards.h"
 
@@ -9,15 +9,12 @@
 #include <string.h>
 
 #include "base/jpull.h"
-#include "base/map.h"
-#include "ckpt/hfdir.h"
 
 enum { MAX_FILES = 4096 };
 
 struct reader {
     struct shards *s;
     struct strmap files; /* file name -> its number before sorting */
-    const char *dir;
     struct jp j;
     struct err *e;
 };
@@ -41,18 +38,15 @@ static const char *keep(struct reader *r, const struct jp_str *text)
 static int add_file(struct reader *r, const struct jp_str *name, uint64_t *at)
 {
     struct shards *s = r->s;
-    char path[HFDIR_PATH_MAX];
     const char *copy;
-    int rc;
 
     if (strmap_get(&r->files, name->s, name->n, at))
         return 0;
     if (!(copy = keep(r, name)))
         return jp_rc(&r->j);
-    if ((rc = hfdir_path(path, sizeof(path), r->dir, copy, r->e)) != 0) {
-        err_prefix(r->e, "%s", s->path);
-        return rc;
-    }
+    if (!folder_name_is_plain(copy))
+        return err_set(r->e, ERR_INPUT, "%s: \"%.200s\" is not the name of a file in this folder", s->path,
+                       copy);
     if (s->n_files == MAX_FILES)
         return err_set(r->e, ERR_UNSUPPORTED, "%s: the index names more than %d files", s->path, MAX_FILES);
     if (!mem_grow((void **)&s->file, &s->cap_files, s->n_files + 1, sizeof(*s->file), MEM_CKPT) ||
@@ -140,10 +134,9 @@ static int sort_files(struct reader *r)
     return 0;
 }
 
-int shards_open_text(struct shards *s, const char *text, size_t len, const char *dir, const char *path,
-                     struct err *e)
+int shards_open_text(struct shards *s, const char *text, size_t len, const char *path, struct err *e)
 {
-    struct reader r = {.s = s, .dir = dir, .e = e};
+    struct reader r = {.s = s, .e = e};
     struct arena scratch; /* unescaped strings: names are copied once they are proved */
     int rc;
 
@@ -164,17 +157,16 @@ int shards_open_text(struct shards *s, const char *text, size_t len, const char 
     return rc;
 }
 
-int shards_open(struct shards *s, const char *dir, const char *index, struct err *e)
+int shards_open(struct shards *s, struct folder in, const char *index, struct err *e)
 {
-    char path[HFDIR_PATH_MAX];
-    struct map_file map = {0};
+    struct folder_text f;
     int rc;
 
     *s = (struct shards){0};
-    if ((rc = hfdir_path(path, sizeof(path), dir, index, e)) != 0 || (rc = map_file_open(&map, path, e)) != 0)
+    if ((rc = folder_read(&f, in, index, NULL, e)) != 0)
         return rc;
-    rc = shards_open_text(s, map.bytes ? map.bytes : "", map.len, dir, path, e);
-    map_file_close(&map);
+    rc = shards_open_text(s, f.bytes, f.len, f.path, e);
+    folder_text_fini(&f);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/folder.h"
 #include "base/strmap.h"
 
 /* Read from model.safetensors.index.json or pytorch_model.bin.index.json. A zeroed one is closed. */
@@ -19,13 +20,12 @@ struct shards {
     struct arena arena;
 };
 
-/* Reads DIR/INDEX. File names that could lead out of DIR are refused; whether the files exist is not asked
- * here. */
-int shards_open(struct shards *s, const char *dir, const char *index, struct err *e);
+/* Reads the file INDEX of the folder IN. Names that are those of no file in it are refused; whether the files
+ * exist, and where links lead, is seen when they are opened. */
+int shards_open(struct shards *s, struct folder in, const char *index, struct err *e);
 
-/* The same from text, which must outlive the call only. DIR is the folder in which links are looked at. */
-int shards_open_text(struct shards *s, const char *text, size_t len, const char *dir, const char *path,
-                     struct err *e);
+/* The same from text, which must outlive the call only. PATH is for messages. */
+int shards_open_text(struct shards *s, const char *text, size_t len, const char *path, struct err *e);
 
 void shards_close(struct shards *s);
 

@@ -4,16 +4,8 @@
 #include "base/mem.h"
 #include "ckpt/ggufconf.h"
 #include "ckpt/gguftok.h"
-#include "ckpt/hfdir.h"
 
 typedef int make_fn(json_t **out, struct ggufset *s, struct err *e);
-
-static bool is_gguf(const char *path, int *rc, struct err *e)
-{
-    char file[HFDIR_PATH_MAX];
-
-    return ggufset_means(path, file, sizeof(file), rc, e);
-}
 
 static int make_conf(json_t **out, struct ggufset *s, struct err *e)
 {
@@ -30,93 +22,97 @@ static int add_text(const char *s, size_t n, void *to)
     return 0;
 }
 
-/* What MAKE reads out of the GGUF at PATH, as text. */
-static int make_text(make_fn *make, const char *path, struct buf *out, struct err *e)
+/* What MAKE reads out of the GGUF that IN means, as text. */
+static int make_text(make_fn *make, struct folder in, struct buf *out, struct err *e)
 {
     struct ggufset s;
     json_t *o = NULL;
-    int rc = ggufset_open(&s, path, e);
+    int rc = ggufset_open(&s, in, e);
 
     if (rc)
         return rc;
     rc = make(&o, &s, e);
     if (rc == 0 &&
         (json_dump_callback(o, add_text, out, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0 || out->oom))
-        rc = err_nomem(e, path);
+        rc = err_nomem(e, in.path);
     json_decref(o);
+    rc = ggufset_checked(&s, rc, e);
     ggufset_close(&s);
     return rc;
 }
 
-int source_conf(struct conf **out, const char *path, struct err *e)
+int source_conf(struct conf **out, struct folder in, struct err *e)
 {
     struct buf text;
     int rc;
 
     *out = NULL;
-    if (!is_gguf(path, &rc, e))
-        return conf_open(out, path, "config.json", e);
+    if (!ggufset_means(in, &rc, e))
+        return conf_open(out, in, "config.json", e);
     if (rc)
         return rc;
     buf_init(&text, MEM_CKPT);
-    if ((rc = make_text(make_conf, path, &text, e)) == 0)
-        rc = conf_open_text(out, text.data, text.len, path, e);
+    if ((rc = make_text(make_conf, in, &text, e)) == 0)
+        rc = conf_open_text(out, text.data, text.len, in.path, e);
     buf_fini(&text);
     return rc;
 }
 
-int source_tok(struct tok **out, const char *path, struct err *e)
+int source_tok(struct tok **out, struct folder in, struct err *e)
 {
     struct ggufset s;
     int rc;
 
     *out = NULL;
-    if (!is_gguf(path, &rc, e))
-        return tok_open(out, path, e);
-    if (rc || (rc = ggufset_open(&s, path, e)) != 0)
+    if (!ggufset_means(in, &rc, e))
+        return tok_open(out, in, e);
+    if (rc || (rc = ggufset_open(&s, in, e)) != 0)
         return rc;
-    rc = gguftok_open(out, &s, e);
+    if ((rc = ggufset_checked(&s, gguftok_open(out, &s, e), e)) != 0) {
+        tok_close(*out);
+        *out = NULL;
+    }
     ggufset_close(&s);
     return rc;
 }
 
-bool source_has_tok(const char *path)
+bool source_has_tok(struct folder in)
 {
     struct ggufset s;
     bool has;
     int rc;
 
-    if (!is_gguf(path, &rc, NULL))
-        return hfdir_has(path, "tokenizer.json");
-    if (rc || ggufset_open(&s, path, NULL) != 0)
+    if (!ggufset_means(in, &rc, NULL))
+        return folder_has(in.path, "tokenizer.json");
+    if (rc || ggufset_open(&s, in, NULL) != 0)
         return false;
     has = gguftok_has(&s);
     ggufset_close(&s);
     return has;
 }
 
-int source_chat(struct chat **out, const char *path, struct err *e)
+int source_chat(struct chat **out, struct folder in, struct err *e)
 {
     struct buf text;
     int rc;
 
     *out = NULL;
-    if (!is_gguf(path, &rc, e))
-        return chat_open(out, path, e);
+    if (!ggufset_means(in, &rc, e))
+        return chat_open(out, in, e);
     if (rc)
         return rc;
     buf_init(&text, MEM_CKPT);
-    if ((rc = make_text(gguftok_config, path, &text, e)) == 0)
-        rc = chat_open_text(out, text.data, text.len, path, e);
+    if ((rc = make_text(gguftok_config, in, &text, e)) == 0)
+        rc = chat_open_text(out, text.data, text.len, in.path, e);
     buf_fini(&text);
     return rc;
 }
 
-int source_generation(const char *path, struct buf *out, struct err *e)
+int source_generation(struct folder in, struct buf *out, struct err *e)
 {
     int rc;
 
-    if (!is_gguf(path, &rc, e) || rc)
+    if (!ggufset_means(in, &rc, e) || rc)
         return rc;
-    return make_text(gguftok_generation, path, out, e);
+    return make_text(gguftok_generation, in, out, e);
 }

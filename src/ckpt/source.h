@@ -11,20 +11,20 @@
 #include "text/tok.h"
 
 /* config.json, or its like. */
-int source_conf(struct conf **out, const char *path, struct err *e);
+int source_conf(struct conf **out, struct folder in, struct err *e);
 
-/* The tokenizer; PATH may also be any file that tok_open() takes. */
-int source_tok(struct tok **out, const char *path, struct err *e);
+/* The tokenizer; IN may also be any file that tok_open() takes. */
+int source_tok(struct tok **out, struct folder in, struct err *e);
 
-/* True if PATH has a tokenizer that must open: a failure of source_tok() then is not merely the lack of
+/* True if IN has a tokenizer that must open: a failure of source_tok() then is not merely the lack of
  * one. */
-bool source_has_tok(const char *path);
+bool source_has_tok(struct folder in);
 
 /* The chat template and special tokens. */
-int source_chat(struct chat **out, const char *path, struct err *e);
+int source_chat(struct chat **out, struct folder in, struct err *e);
 
-/* The text of a generation_config.json appended to OUT where PATH has no such file but says what one would;
+/* The text of a generation_config.json appended to OUT where IN has no such file but says what one would;
  * else nothing. */
-int source_generation(const char *path, struct buf *out, struct err *e);
+int source_generation(struct folder in, struct buf *out, struct err *e);
 
 #endif

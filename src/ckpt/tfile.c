@@ -14,13 +14,18 @@ static int begin(struct tfile *f, const char *path, struct err *e)
     return f->path ? 0 : err_nomem(e, path);
 }
 
-int tfile_open(struct tfile *f, const char *path, struct err *e)
+int tfile_open(struct tfile *f, struct folder in, const char *file, struct err *e)
 {
-    int rc = begin(f, path, e);
+    char path[FOLDER_PATH_MAX];
+    struct map_file map;
+    int rc = folder_map(&map, path, in, file, e);
 
-    if (rc == 0)
-        rc = map_file_open(&f->map, path, e);
-    if (rc != 0)
+    *f = (struct tfile){0};
+    if (rc)
+        return rc;
+    rc = begin(f, path, e);
+    f->map = map;
+    if (rc)
         tfile_close(f);
     return rc;
 }
@@ -36,6 +41,16 @@ int tfile_open_bytes(struct tfile *f, const char *bytes, size_t len, const char 
     f->map = (struct map_file){.bytes = bytes, .len = len};
     f->borrowed = true;
     return 0;
+}
+
+int tfile_checked(const struct tfile *f, size_t n, int rc, struct err *e)
+{
+    int changed = 0;
+
+    for (size_t i = 0; i < n && !changed; i++)
+        if (f[i].map.bytes && !f[i].borrowed)
+            changed = map_file_check(&f[i].map, f[i].path, e);
+    return changed ? changed : rc;
 }
 
 void tfile_close(struct tfile *f)

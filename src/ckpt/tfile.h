@@ -14,7 +14,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
-#include "base/map.h"
+#include "base/folder.h"
 #include "base/strmap.h"
 #include "tensor/view.h"
 
@@ -29,11 +29,15 @@ struct tfile {
     struct strmap index; /* name -> place in tensor[], after tfile_seal() */
 };
 
-/* Maps PATH. On failure *e names it and *f is closed. */
-int tfile_open(struct tfile *f, const char *path, struct err *e);
+/* Maps FILE of the folder IN, or with FILE NULL the file IN. On failure *e names it and *f is closed. */
+int tfile_open(struct tfile *f, struct folder in, const char *file, struct err *e);
 
 /* The same over bytes of the caller's, which must outlive F; PATH is for messages only. */
 int tfile_open_bytes(struct tfile *f, const char *bytes, size_t len, const char *path, struct err *e);
+
+/* RC, the outcome of reading the N files at F, if they stayed as they were; else the sentence of
+ * map_file_check(), for then nothing that was found in them counts. */
+int tfile_checked(const struct tfile *f, size_t n, int rc, struct err *e);
 
 void tfile_close(struct tfile *f); /* a zeroed one is fine */
 

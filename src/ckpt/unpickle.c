@@ -307,8 +307,7 @@ static void memo_put(struct machine *m, uint64_t at)
 
     if (!v)
         return;
-    if (at >= (uint64_t)(m->end - m->begin) / 2 +
-                  1) { /* picklers count from 0, and every put has two bytes or a value */
+    if (at > m->n_values) { /* picklers count, from 0 or from 1, the values they have built and keep */
         refuse(m, "the place in the memo is higher than this pickle can count");
         return;
     }

@@ -11,7 +11,6 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "ckpt/ggufname.h"
-#include "ckpt/hfdir.h"
 #include "ckpt/safet.h"
 #include "ckpt/shards.h"
 #include "ckpt/tfile.h"
@@ -27,15 +26,14 @@ struct weights {
     size_t n;
     struct strmap index; /* name -> place in view[] */
     char kind[64];
-    char path[HFDIR_PATH_MAX]; /* the one file, or the index */
+    char path[FOLDER_PATH_MAX]; /* the one file, or the index */
 };
 
-static int open_one(struct tfile *f, const char *dir, const char *name, read_fn *read, struct err *e)
+static int open_one(struct tfile *f, struct folder in, const char *name, read_fn *read, struct err *e)
 {
-    char path[HFDIR_PATH_MAX];
     int rc;
 
-    if ((rc = hfdir_path(path, sizeof(path), dir, name, e)) != 0 || (rc = tfile_open(f, path, e)) != 0)
+    if ((rc = tfile_open(f, in, name, e)) != 0)
         return rc;
     if ((rc = read(f, e)) != 0)
         tfile_close(f);
@@ -79,12 +77,12 @@ static int add_view(struct weights *w, const struct view *v, struct err *e)
     return 0;
 }
 
-static int open_single(struct weights *w, const char *dir, const char *name, read_fn *read, struct err *e)
+static int open_single(struct weights *w, struct folder in, const char *name, read_fn *read, struct err *e)
 {
     int rc;
 
-    if ((rc = alloc_files(w, 1, dir, e)) != 0 || (rc = open_one(&w->file[0], dir, name, read, e)) != 0 ||
-        (rc = alloc_views(w, dir, e)) != 0)
+    if ((rc = alloc_files(w, 1, in.path, e)) != 0 || (rc = open_one(&w->file[0], in, name, read, e)) != 0 ||
+        (rc = alloc_views(w, in.path, e)) != 0)
         return rc;
     for (size_t i = 0; i < w->file[0].n; i++)
         if ((rc = add_view(w, &w->file[0].tensor[i], e)) != 0)
@@ -108,21 +106,21 @@ static int check_map(const struct weights *w, const struct shards *s, struct err
     return 0;
 }
 
-static int open_shards(struct weights *w, const char *dir, const char *index, read_fn *read, struct err *e)
+static int open_shards(struct weights *w, struct folder in, const char *index, read_fn *read, struct err *e)
 {
     struct shards s;
     int rc;
 
-    if ((rc = shards_open(&s, dir, index, e)) != 0)
+    if ((rc = shards_open(&s, in, index, e)) != 0)
         return rc;
-    if ((rc = alloc_files(w, s.n_files, dir, e)) != 0)
+    if ((rc = alloc_files(w, s.n_files, in.path, e)) != 0)
         goto out;
     for (size_t i = 0; i < s.n_files; i++)
-        if ((rc = open_one(&w->file[i], dir, s.file[i], read, e)) != 0) {
+        if ((rc = open_one(&w->file[i], in, s.file[i], read, e)) != 0) {
             err_prefix(e, "%s", index);
             goto out;
         }
-    if ((rc = check_map(w, &s, e)) != 0 || (rc = alloc_views(w, dir, e)) != 0)
+    if ((rc = check_map(w, &s, e)) != 0 || (rc = alloc_views(w, in.path, e)) != 0)
         goto out;
     for (size_t i = 0; i < w->n_files; i++)
         for (size_t t = 0; t < w->file[i].n; t++) {
@@ -142,35 +140,36 @@ out:
 }
 
 /* A folder without any of the usual names: one .safetensors file is taken, whatever its name. */
-static int open_unusual(struct weights *w, const char *dir, struct err *e)
+static int open_unusual(struct weights *w, struct folder in, struct err *e)
 {
-    char name[HFDIR_PATH_MAX];
-    size_t n;
+    struct folder_names l;
     int rc;
 
-    if ((rc = hfdir_find(dir, ".safetensors", name, sizeof(name), &n, e)) != 0)
+    if ((rc = folder_list(&l, in.path, ".safetensors", e)) != 0)
         return rc;
-    if (n == 0)
-        return err_set(
+    if (l.n == 0)
+        rc = err_set(
             e, ERR_INPUT,
             "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin "
             "nor the index of one",
-            dir);
-    if (n > 1)
-        return err_set(
-            e, ERR_INPUT,
-            "%s: there are %zu .safetensors files, none is named model.safetensors, and there is no "
-            "model.safetensors.index.json",
-            dir, n);
-    return open_single(w, dir, name, safet_read, e);
+            in.path);
+    else if (l.n > 1)
+        rc = err_set(e, ERR_INPUT,
+                     "%s: there are %zu .safetensors files, none is named model.safetensors, and there is no "
+                     "model.safetensors.index.json",
+                     in.path, l.n);
+    else
+        rc = open_single(w, in, l.name[0], safet_read, e);
+    folder_names_fini(&l);
+    return rc;
 }
 
 /* The files stay with W, their tables are needed no more. */
-static int open_gguf(struct weights *w, const char *path, struct err *e)
+static int open_gguf(struct weights *w, struct folder in, struct err *e)
 {
     const struct ggufarch *arch;
     struct ggufset s;
-    int rc = ggufset_open(&s, path, e);
+    int rc = ggufset_open(&s, in, e);
 
     if (rc)
         return rc;
@@ -180,7 +179,7 @@ static int open_gguf(struct weights *w, const char *path, struct err *e)
     w->n_files = s.n;
     s.file = NULL;
     ggufset_close(&s);
-    if (rc || (rc = alloc_views(w, path, e)) != 0)
+    if (rc || (rc = alloc_views(w, in.path, e)) != 0)
         return rc;
     for (size_t i = 0; i < w->n_files; i++)
         for (size_t t = 0; t < w->file[i].n; t++)
@@ -194,34 +193,34 @@ static int open_gguf(struct weights *w, const char *path, struct err *e)
     return 0;
 }
 
-static int choose(struct weights *w, const char *dir, struct err *e)
+static int choose(struct weights *w, struct folder in, struct err *e)
 {
-    char file[HFDIR_PATH_MAX];
+    const char *dir = in.path;
     int rc;
 
-    if (ggufset_means(dir, file, sizeof(file), &rc, e))
-        return rc ? rc : open_gguf(w, file, e);
-    if (hfdir_has(dir, "model.safetensors"))
-        return open_single(w, dir, "model.safetensors", safet_read, e);
-    if (hfdir_has(dir, "model.safetensors.index.json"))
-        return open_shards(w, dir, "model.safetensors.index.json", safet_read, e);
-    if (hfdir_has(dir, "pytorch_model.bin"))
-        return open_single(w, dir, "pytorch_model.bin", torchbin_read, e);
-    if (hfdir_has(dir, "pytorch_model.bin.index.json"))
-        return open_shards(w, dir, "pytorch_model.bin.index.json", torchbin_read, e);
-    return open_unusual(w, dir, e);
+    if (ggufset_means(in, &rc, e))
+        return rc ? rc : open_gguf(w, in, e);
+    if (folder_has(dir, "model.safetensors"))
+        return open_single(w, in, "model.safetensors", safet_read, e);
+    if (folder_has(dir, "model.safetensors.index.json"))
+        return open_shards(w, in, "model.safetensors.index.json", safet_read, e);
+    if (folder_has(dir, "pytorch_model.bin"))
+        return open_single(w, in, "pytorch_model.bin", torchbin_read, e);
+    if (folder_has(dir, "pytorch_model.bin.index.json"))
+        return open_shards(w, in, "pytorch_model.bin.index.json", torchbin_read, e);
+    return open_unusual(w, in, e);
 }
 
-int weights_open(struct weights **out, const char *dir, struct err *e)
+int weights_open(struct weights **out, struct folder in, struct err *e)
 {
     struct weights *w = mem_zalloc(1, sizeof(*w), MEM_CKPT);
     int rc;
 
     *out = NULL;
     if (!w)
-        return err_nomem(e, dir);
+        return err_nomem(e, in.path);
     strmap_init(&w->index, MEM_CKPT);
-    if ((rc = choose(w, dir, e)) != 0)
+    if ((rc = weights_checked(w, choose(w, in, e), e)) != 0)
         weights_close(w);
     else
         *out = w;
@@ -312,10 +311,19 @@ const char *weights_kind(const struct weights *w)
     return w->kind;
 }
 
-void weights_drop_pages(struct weights *w)
+int weights_checked(const struct weights *w, int rc, struct err *e)
 {
-    for (size_t i = 0; i < w->n_files; i++)
-        map_file_drop(&w->file[i].map, w->file[i].map.bytes, w->file[i].map.len);
+    return w->file ? tfile_checked(w->file, w->n_files, rc, e) : rc;
+}
+
+void weights_let_go(struct weights *w)
+{
+    for (size_t i = 0; i < w->n_files; i++) {
+        for (size_t t = 0; t < w->file[i].n; t++)
+            w->file[i].tensor[t].data = NULL;
+        if (!w->file[i].borrowed)
+            map_file_close(&w->file[i].map);
+    }
 }
 
 void weights_close(struct weights *w)

@@ -13,13 +13,14 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/folder.h"
 #include "tensor/view.h"
 
 struct weights;
 
-/* Opens the folder or GGUF file DIR and proves every header in it. On failure *out is NULL and *e names the
+/* Opens the folder or GGUF file IN and proves every header in it. On failure *out is NULL and *e names the
  * file and the fault. */
-int weights_open(struct weights **out, const char *dir, struct err *e);
+int weights_open(struct weights **out, struct folder in, struct err *e);
 
 /* The tensor NAME, marked as used, or NULL. Borrowed until weights_close(); data may be unaligned and
  * strided. */
@@ -44,9 +45,13 @@ const char *weights_kind(const struct weights *w);
 /* Where a missing tensor should have been: the one file, or the index of several. For messages. */
 const char *weights_path(const struct weights *w);
 
-/* The mapped pages may leave memory: the tensors have been packed elsewhere. Views stay valid and are read
- * again on touch. */
-void weights_drop_pages(struct weights *w);
+/* RC, the outcome of reading tensors, if the files stayed as they were; else a sentence that names the one
+ * that did not. */
+int weights_checked(const struct weights *w, int rc, struct err *e);
+
+/* Lets go of the files: the tensors have been packed elsewhere. Views keep names, shapes and types, and lose
+ * their data. */
+void weights_let_go(struct weights *w);
 
 void weights_close(struct weights *w); /* NULL is fine */
 

@@ -2,11 +2,11 @@
 #include "gallop.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "ckpt/hfdir.h"
 #include "ckpt/source.h"
 #include "engine/gallop_in.h"
 #include "engine/locate.h"
@@ -54,7 +54,7 @@ void gallop_options_init(struct gallop_options *o)
     memset(o, 0, sizeof(*o));
 }
 
-static int read_options(const struct gallop_options *o, struct llm_options *l, char path[HFDIR_PATH_MAX],
+static int read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
                         struct err *e)
 {
     const struct locate_options where = {
@@ -76,6 +76,7 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
                               .kv_lazy = o->kv_cache_lazy != 0,
                               .kv_layout = o->kv_cache_layout,
                               .kv_sparse = o->kv_sparse,
+                              .allow_links = o->allow_links != 0,
                               .bmc_splits = (size_t)o->bmc_splits,
                               .block = (size_t)o->block_size,
                               .progress = o->progress,
@@ -102,31 +103,31 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
         l->kv_bytes = 1; /* 0 would mean that no size is given */
     if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
         return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
-    return locate_model(path, HFDIR_PATH_MAX, o->model, &where, e);
+    return locate_model(path, FOLDER_PATH_MAX, o->model, &where, e);
 }
 
 /* generation_config.json, or what a checkpoint without such files says instead. */
-static int read_generation(struct gallop *g, const char *path, struct err *e)
+static int read_generation(struct gallop *g, struct folder in, struct err *e)
 {
     struct buf text;
     int rc;
 
     buf_init(&text, MEM_ENGINE);
-    rc = source_generation(path, &text, e);
+    rc = source_generation(in, &text, e);
     if (rc == 0 && text.len)
-        rc = sampling_from_text(text.data, text.len, path, &g->config, &g->config_arena, e);
+        rc = sampling_from_text(text.data, text.len, in.path, &g->config, &g->config_arena, e);
     else if (rc == 0)
-        rc = sampling_from_generation_config(path, &g->config, &g->config_arena, e);
+        rc = sampling_from_generation_config(in, &g->config, &g->config_arena, e);
     buf_fini(&text);
     return rc;
 }
 
 /* End tokens: generation_config.json, else config.json. */
-static int read_config(struct gallop *g, const char *dir, struct err *e)
+static int read_config(struct gallop *g, struct folder in, struct err *e)
 {
     int64_t eos[64];
     size_t n;
-    int rc = read_generation(g, dir, e);
+    int rc = read_generation(g, in, e);
 
     if (rc || sampling_given(&g->config, SAMPLING_EOS_TOKEN_ID))
         return rc;
@@ -139,9 +140,24 @@ static int read_config(struct gallop *g, const char *dir, struct err *e)
     return rc;
 }
 
+/* A lost page of a mapped file (base/map.h) would end the process if this thread blocked the signal. */
+static int open_parts(struct gallop *g, const struct llm_options *lo, struct err *e)
+{
+    sigset_t bus, old;
+    int rc;
+
+    sigemptyset(&bus);
+    sigaddset(&bus, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &bus, &old);
+    if ((rc = llm_open(&g->llm, lo, e)) == 0 && (rc = step_open(&g->step, &g->llm, e)) == 0)
+        rc = read_config(g, (struct folder){lo->model, lo->allow_links}, e);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc;
+}
+
 int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
 {
-    char path[HFDIR_PATH_MAX];
+    char path[FOLDER_PATH_MAX];
     struct llm_options lo;
     struct err e = {0};
     struct gallop *g;
@@ -156,8 +172,7 @@ int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
     arena_init(&g->config_arena, MEM_ENGINE);
     arena_init(&g->request_arena, MEM_ENGINE);
     g->default_seed = o->seed;
-    if ((rc = llm_open(&g->llm, &lo, &e)) != 0 || (rc = step_open(&g->step, &g->llm, &e)) != 0 ||
-        (rc = read_config(g, path, &e)) != 0) {
+    if ((rc = open_parts(g, &lo, &e)) != 0) {
         gallop_close(g);
         return give(err, &e, rc);
     }

@@ -4,17 +4,16 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { ENDS = 64 }; /* bytes at either end of a tensor */
-
 static uint64_t mix(uint64_t h, const void *p, size_t n)
 {
     return XXH3_64bits_withSeed(p, n, h);
 }
 
-static uint64_t mix_tensor(uint64_t h, const struct view *v)
+static uint64_t mix_tensor(uint64_t h, const struct model_tensor *t)
 {
+    const struct view *v = t->view;
     uint64_t shape[VIEW_MAX_DIMS + 2] = {(uint64_t)v->dtype, (uint64_t)v->n_dims};
-    size_t bytes = view_bytes(v), n = bytes < ENDS ? bytes : ENDS;
+    size_t bytes = view_bytes(v), n = bytes < MODEL_END_BYTES ? bytes : MODEL_END_BYTES;
 
     for (int d = 0; d < v->n_dims; d++)
         shape[2 + d] = v->shape[d];
@@ -22,8 +21,8 @@ static uint64_t mix_tensor(uint64_t h, const struct view *v)
     h = mix(h, shape, sizeof(shape));
     if (!view_is_contiguous(v))
         return h;
-    h = mix(h, v->data, n);
-    return mix(h, (const char *)v->data + bytes - n, n);
+    h = mix(h, t->end[0], n);
+    return mix(h, t->end[1], n);
 }
 
 static uint64_t mix_rope(uint64_t h, const struct rope *r)
@@ -54,6 +53,6 @@ uint64_t identity_of(const struct model *m)
     for (size_t r = 0; r < i->n_ropes; r++)
         h = mix_rope(h, &i->rope[r]);
     for (size_t t = 0; t < m->n_tensors; t++)
-        h = mix_tensor(h, m->tensor[t].view);
+        h = mix_tensor(h, &m->tensor[t]);
     return h;
 }

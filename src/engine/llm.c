@@ -47,11 +47,11 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
 }
 
 /* A checkpoint without a tokenizer still computes ids; the reason is kept for those who need text. */
-static int open_tok(struct llm *m, const char *dir, struct err *e)
+static int open_tok(struct llm *m, struct folder in, struct err *e)
 {
-    int rc = source_tok(&m->tok, dir, &m->tok_missing);
+    int rc = source_tok(&m->tok, in, &m->tok_missing);
 
-    if (rc == ERR_NOMEM || (rc && source_has_tok(dir))) {
+    if (rc == ERR_NOMEM || (rc && source_has_tok(in))) {
         if (e)
             *e = m->tok_missing;
         return rc;
@@ -126,7 +126,7 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
 static size_t kv_room(const struct llm *m)
 {
     size_t all = topo_memory_limit_bytes(), limit = all - all / 32,
-           used = m->other_bytes + m->model.packed_bytes + llm_scratch_bytes(m);
+           used = m->other_bytes + m->model.packed_bytes + m->model.table_bytes + llm_scratch_bytes(m);
 
     return limit > used ? limit - used : 0;
 }
@@ -135,7 +135,7 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
                      struct err *e)
 {
     size_t room = kv_room(m), fit = kv_pool_fit(type, *lim, room);
-    const double gib = 1 << 30;
+    const double gib = 1 << 30, weights = (double)(m->model.packed_bytes + m->model.table_bytes) / gib;
     const int digits = room < (size_t)1 << 30 ? 6 : 2; /* of a size that is rounded down, so that it fits */
     const double unit = digits == 6 ? 1e6 : 1e2;
     char others[64] = "";
@@ -148,14 +148,13 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
             e, ERR_NOMEM,
             "weights (%.2f GiB)%s and scratch (%.2f GiB) leave no room for a KV cache in %.2f GiB of "
             "memory",
-            (double)m->model.packed_bytes / gib, others, (double)llm_scratch_bytes(m) / gib,
-            (double)topo_memory_limit_bytes() / gib);
+            weights, others, (double)llm_scratch_bytes(m) / gib, (double)topo_memory_limit_bytes() / gib);
     return err_set(
         e, ERR_NOMEM,
         "weights (%.2f GiB)%s, scratch (%.2f GiB) and a KV cache of %zu tokens (%.2f GiB) do not fit "
         "into %.2f GiB of memory; the largest cache that fits has %zu tokens: --kv-cache-memory %.*f",
-        (double)m->model.packed_bytes / gib, others, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens,
-        (double)bytes / gib, (double)topo_memory_limit_bytes() / gib, fit, digits,
+        weights, others, (double)llm_scratch_bytes(m) / gib, lim->pool_tokens, (double)bytes / gib,
+        (double)topo_memory_limit_bytes() / gib, fit, digits,
         (double)(size_t)((double)room / gib * unit) / unit);
 }
 
@@ -255,7 +254,10 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
 {
     double start = clock_seconds();
-    struct model_options mo = {.dtype = o->dtype, .progress = o->progress, .progress_ctx = o->progress_ctx};
+    struct model_options mo = {.dtype = o->dtype,
+                               .allow_links = o->allow_links,
+                               .progress = o->progress,
+                               .progress_ctx = o->progress_ctx};
     struct opconf ops = {0};
     int rc;
 
@@ -274,7 +276,8 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
     if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 ||
-        (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, o->model, e)) != 0)
+        (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 ||
+        (rc = open_tok(m, (struct folder){o->model, o->allow_links}, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
         log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,

@@ -32,6 +32,7 @@ struct llm_options {
     size_t block, bmc_splits;      /* 0: automatic */
     const char *kv_layout;         /* NULL, "head_major", "block_major" */
     const char *kv_sparse;         /* NULL, "sink=4,window=1024" */
+    bool allow_links;              /* those of the folder may lead out of it */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
 };

@@ -14,7 +14,7 @@ static int check_arch(void *ctx, const char *dir, struct err *e)
     char known[1024];
     struct conf *c;
     size_t n = 0;
-    int rc = conf_open(&c, dir, "config.json", e);
+    int rc = conf_open(&c, folder_at(dir), "config.json", e);
 
     (void)ctx;
     if (rc == 0)

@@ -9,10 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
-#include "base/map.h"
 #include "base/utf8.h"
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
@@ -457,26 +455,21 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
     return rc;
 }
 
-int sampling_from_generation_config(const char *dir, struct sampling *s, struct arena *a, struct err *e)
+int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e)
 {
-    char path[4096];
-    struct map_file m;
-    int rc, n = snprintf(path, sizeof(path), "%s/generation_config.json", dir);
+    struct folder_text f;
+    bool there;
+    int rc = folder_read(&f, in, "generation_config.json", &there, e);
 
     sampling_default(s);
-    if (n < 0 || (size_t)n >= sizeof(path))
-        return err_set(e, ERR_INPUT, "%.80s...: the path is too long", dir);
-    if (access(path, F_OK) != 0)
-        return 0;
-    rc = map_file_open(&m, path, e);
-    if (rc != 0)
+    if (rc || !there)
         return rc;
-    if (m.len > LARGEST_CONFIG_BYTES)
-        rc = err_set(e, ERR_INPUT, "%s: found %zu bytes, expected at most %d", path, m.len,
+    if (f.len > LARGEST_CONFIG_BYTES)
+        rc = err_set(e, ERR_INPUT, "%s: found %zu bytes, expected at most %d", f.path, f.len,
                      LARGEST_CONFIG_BYTES);
     else
-        rc = sampling_from_text(m.bytes ? m.bytes : "", m.len, path, s, a, e);
-    map_file_close(&m);
+        rc = sampling_from_text(f.bytes, f.len, f.path, s, a, e);
+    folder_text_fini(&f);
     return rc;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/folder.h"
 
 /* Every field by its name in JSON. One bit each in sampling.given. */
 #define SAMPLING_FIELDS(X)                    \
@@ -105,10 +106,10 @@ bool sampling_knows(const char *name);
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
                       struct err *e);
 
-/* Reads DIR/generation_config.json over neutral defaults. No such file: neutral. Keys it does not know are
- * ignored; those that ask for another way of decoding (beams, contrastive, typical_p ...) cause one
- * warning. */
-int sampling_from_generation_config(const char *dir, struct sampling *s, struct arena *a, struct err *e);
+/* Reads generation_config.json of the folder IN over neutral defaults. No such file: neutral. Keys it does
+ * not know are ignored; those that ask for another way of decoding (beams, contrastive, typical_p ...) cause
+ * one warning. */
+int sampling_from_generation_config(struct folder in, struct sampling *s, struct arena *a, struct err *e);
 
 /* The same for the file's text; PATH is for messages. */
 int sampling_from_text(const char *text, size_t len, const char *path, struct sampling *s, struct arena *a,

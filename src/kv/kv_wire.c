@@ -386,6 +386,8 @@ int kv_wire_read(struct kv *c, size_t seq, uint64_t model, const char *path, siz
 
     if (rc == 0)
         rc = kv_wire_load(c, seq, model, f.bytes ? f.bytes : "", f.len, path, n, e);
+    if (rc == 0 && (rc = map_file_check(&f, path, e)) != 0)
+        kv_release(c, seq);
     map_file_close(&f);
     return rc;
 }

@@ -26,7 +26,7 @@ int block_record(struct model *m, const struct view *v, const char *use, const s
 {
     if (!mem_grow((void **)&m->tensor, &m->cap_tensors, m->n_tensors + 1, sizeof(*m->tensor), MEM_MODEL))
         return err_nomem(e, "the list of tensors");
-    m->tensor[m->n_tensors++] = (struct model_tensor){v, use, l, n};
+    m->tensor[m->n_tensors++] = (struct model_tensor){.view = v, .use = use, .linear = l, .n_linears = n};
     if (strcmp(use, "scales") != 0)
         m->n_params +=
             view_elements(v) * (v->dtype == DT_U8 ? 2 : 1); /* two elements of four bits in a byte */
@@ -127,7 +127,9 @@ int block_embed(struct model *m, struct embed *w, const char *module, size_t row
     if ((rc = block_tensor(m, block_name(m, "%s.weight", module), rows, cols, "embedding", &v, e)) != 0)
         return rc;
     *w = (struct embed){.name = module, .table = *v};
-    if ((rc = add_todo(m, &(struct model_todo){.embed = w}, e)) != 0)
+    if (__builtin_add_overflow(m->table_bytes, view_span_bytes(v), &m->table_bytes))
+        return err_set(e, ERR_NOMEM, "%s: the tables are more than memory can hold", module);
+    if ((rc = add_todo(m, &(struct model_todo){.embed = w, .look = true}, e)) != 0)
         return rc;
     return record(m, v, "embedding", NULL, e);
 }
@@ -236,7 +238,7 @@ int block_head(struct model *m, struct linear *w, const char *module, const stru
         weights_skip(m->weights, name); /* a stored copy of the embedding */
         for (size_t i = 0; i < m->n_todo; i++)
             if (m->todo[i].embed == embed)
-                m->todo[i].embed = NULL; /* it is looked through as it is packed */
+                m->todo[i].look = false; /* it is looked through as it is packed */
     }
     desc.part[0] = v;
     return block_pack(m, w, &desc, m->opt.backend[OP_LM_HEAD], e);

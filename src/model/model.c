@@ -76,15 +76,17 @@ static void report_unused(struct model *m)
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e)
 {
+    const struct folder in = {dir, opt->allow_links};
     int rc;
 
     *m = (struct model){.opt = *opt, .pool = pool};
     arena_init(&m->arena, MEM_MODEL);
     arena_init(&m->todo_arena, MEM_MODEL);
-    if ((rc = source_conf(&m->conf_file, dir, e)) == 0)
+    if ((rc = source_conf(&m->conf_file, in, e)) == 0)
         m->conf = m->conf_file;
-    if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, dir, e)) != 0 ||
-        (rc = m->arch->open(m, e)) != 0 || (rc = conf_finish(m->conf_file, e)) != 0) {
+    if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, in, e)) != 0 ||
+        (rc = weights_checked(m->weights, m->arch->open(m, e), e)) != 0 ||
+        (rc = conf_finish(m->conf_file, e)) != 0) {
         model_close(m);
         return rc;
     }
@@ -121,6 +123,47 @@ static void look_share(void *ctx, int thread, int n_threads)
         atomic_store(&j->refused, true);
 }
 
+struct copy_job {
+    char *to;
+    const char *from;
+    size_t n;
+};
+
+static void copy_share(void *ctx, int thread, int n_threads)
+{
+    const struct copy_job *j = ctx;
+    size_t begin, end;
+
+    pool_share(j->n, 4096, thread, n_threads, &begin, &end);
+    memcpy(j->to + begin, j->from + begin, end - begin);
+}
+
+/* Copies what V can address, by the threads that will read it, and points V at the copy. */
+static int keep_table(struct model *m, struct view *v, struct err *e)
+{
+    struct copy_job job = {.from = v->data, .n = view_span_bytes(v)};
+
+    if (!mem_grow((void **)&m->table, &m->cap_tables, m->n_tables + 1, sizeof(*m->table), MEM_MODEL))
+        return err_nomem(e, "the list of tables");
+    if (!(job.to = map_region_new(job.n)))
+        return err_set(e, ERR_NOMEM, "out of memory: %zu bytes for the table %s", job.n, v->name);
+    m->table[m->n_tables++] = (struct model_table){job.to, job.n};
+    pool_run(m->pool, copy_share, &job);
+    v->data = job.to;
+    return 0;
+}
+
+/* The ends still tell one checkpoint from another when its files are let go of (engine/identity.h). */
+static void keep_ends(struct model_tensor *t)
+{
+    size_t bytes = view_bytes(t->view), n = bytes < MODEL_END_BYTES ? bytes : MODEL_END_BYTES;
+
+    if (n == 0 || !view_is_contiguous(t->view))
+        return;
+    memcpy(t->end[0], t->view->data, n);
+    memcpy(t->end[1], (const char *)t->view->data + bytes - n, n);
+}
+
 static int refuse_number(const struct view *v, struct err *e)
 {
     return err_set(e, ERR_INPUT, "%s: tensor %s holds an infinity or NaN, expected finite numbers", v->file,
@@ -134,6 +177,10 @@ static int do_one(struct model *m, const struct model_todo *t, struct err *e)
     if (t->linear)
         return linear_pack(t->linear, t->desc, m->pool, e);
     if (t->embed) {
+        int rc = keep_table(m, &t->embed->table, e);
+
+        if (rc || !t->look)
+            return rc;
         pool_run(m->pool, look_share, &look);
         return atomic_load(&look.refused) ? refuse_number(look.table, e) : 0;
     }
@@ -164,8 +211,11 @@ int model_pack(struct model *m, struct err *e)
 
     for (size_t i = 0; i < m->n_todo && rc == 0; i++)
         rc = do_one(m, &m->todo[i], e);
+    for (size_t i = 0; i < m->n_tensors && rc == 0; i++)
+        keep_ends(&m->tensor[i]);
+    rc = weights_checked(m->weights, rc, e);
     forget_todo(m);
-    weights_drop_pages(m->weights);
+    weights_let_go(m->weights);
     return rc;
 }
 
@@ -176,6 +226,9 @@ void model_close(struct model *m)
     for (size_t i = 0; i < m->info.n_ropes; i++)
         rope_close(&m->info.rope[i]);
     forget_todo(m);
+    for (size_t i = 0; i < m->n_tables; i++)
+        map_region_free(m->table[i].p, m->table[i].bytes);
+    mem_free(m->table);
     mem_free(m->tensor);
     weights_close(m->weights);
     conf_close(m->conf_file);

@@ -1,9 +1,10 @@
 /* model.h - an opened model: its sizes, its packed weights, and the forward of its architecture.
  *
  * An architecture is one file (llama.c, gpt2.c, ...) and one line in archs.def. model_open() reads
- * config.json, names the architecture, lets it bind its tensors (everything is proved there) and reports
- * what was left over. All sizes are known then, and no weight was read: model_pack() does that. Afterwards a
- * model is const and may be used by one step at a time per work area.
+ * config.json, names the architecture, lets it bind its tensors (everything is proved there) and reports what
+ * was left over. All sizes are known then, and no weight was read: model_pack() does that, copies what steps
+ * read as it is stored, and lets go of the files. Afterwards a model is const and may be used by one step at
+ * a time per work area.
  */
 #ifndef GALLOP_MODEL_MODEL_H
 #define GALLOP_MODEL_MODEL_H
@@ -17,7 +18,7 @@
 #include "ckpt/weights.h"
 #include "ops/op.h"
 
-enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096 };
+enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
 
 struct model_info {
     size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len; /* largest of the layers */
@@ -38,10 +39,17 @@ struct model_info {
 
 /* One line of `gallop inspect`: a tensor and what became of it. */
 struct model_tensor {
-    const struct view *view;
-    const char *use;             /* "embedding", "norm", "linear", ... */
-    const struct linear *linear; /* where it was packed, or NULL */
-    size_t n_linears;            /* stacked experts: into so many of the same size, LINEAR is the first */
+    const struct view *view;               /* without data once the model is open */
+    const char *use;                       /* "embedding", "norm", "linear", ... */
+    const struct linear *linear;           /* where it was packed, or NULL */
+    unsigned char end[2][MODEL_END_BYTES]; /* its first and its last bytes, where it is contiguous */
+    size_t n_linears; /* stacked experts: into so many of the same size, LINEAR is the first */
+};
+
+/* Bytes of a tensor that a step reads as they are stored: an embedding. */
+struct model_table {
+    void *p; /* region */
+    size_t bytes;
 };
 
 struct model;
@@ -63,7 +71,8 @@ struct model_arch {
 struct model_todo {
     struct linear *linear; /* is packed */
     const struct linear_desc *desc;
-    const struct embed *embed; /* is looked through */
+    struct embed *embed;       /* its table is copied, for files are let go of, */
+    bool look;                 /* and looked through */
     const struct view *vector; /* goes to OUT as fp32, each number x as x TIMES + ADD */
     float *out, times, add;
     size_t layers; /* so many are loaded now */
@@ -73,6 +82,7 @@ struct model_options {
     enum dtype dtype;                                       /* DT_F32 or DT_BF16 */
     const struct kern *kern;                                /* what the linears will run on */
     const char *backend[OP_N_KINDS];                        /* NULL or "auto": automatic */
+    bool allow_links;                                       /* of the folder may lead out of it */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers packed so far; may be NULL */
     void *progress_ctx;
 };
@@ -88,10 +98,12 @@ struct model {
     struct arena arena; /* names and small arrays, for the model's life */
     struct model_tensor *tensor;
     size_t n_tensors, cap_tensors;
+    struct model_table *table;
+    size_t n_tables, cap_tables;
     struct model_todo *todo; /* until it is done */
     size_t n_todo, cap_todo;
     struct arena todo_arena;
-    size_t n_params, packed_bytes;
+    size_t n_params, packed_bytes, table_bytes;
     void *impl; /* the architecture's */
 };
 

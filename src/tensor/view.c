@@ -21,6 +21,17 @@ size_t view_bytes(const struct view *v)
     return view_elements(v) / dtype_block(v->dtype) * dtype_bytes(v->dtype);
 }
 
+size_t view_span_bytes(const struct view *v)
+{
+    size_t last = 0, block = dtype_block(v->dtype);
+
+    if (view_elements(v) == 0)
+        return 0;
+    for (int d = 0; d < v->n_dims; d++)
+        last += (v->shape[d] - 1) * v->stride[d];
+    return (last / block + 1) * dtype_bytes(v->dtype);
+}
+
 void view_set_contiguous(struct view *v)
 {
     size_t n = 1;

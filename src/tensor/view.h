@@ -31,6 +31,7 @@ struct view {
 
 size_t view_elements(const struct view *v);        /* cannot overflow: the opener proved it */
 size_t view_bytes(const struct view *v);           /* of its elements, without gaps */
+size_t view_span_bytes(const struct view *v);      /* from its first to its last element, gaps included */
 bool view_is_contiguous(const struct view *v);     /* row-major without gaps */
 void view_set_contiguous(struct view *v);          /* fills stride[] from shape[] */
 struct view view_transposed(const struct view *v); /* of a 2-D view */

@@ -39,8 +39,8 @@ static int parse_all(struct chat *c, struct err *e)
     return 0;
 }
 
-/* TEXT NULL: the files of DIR are read. */
-static int open_chat(struct chat **out, const char *dir, const char *text, size_t len, struct err *e)
+/* TEXT NULL: the files of IN are read. */
+static int open_chat(struct chat **out, struct folder in, const char *text, size_t len, struct err *e)
 {
     struct chat *c = mem_zalloc(1, sizeof(*c), MEM_TEXT);
     int rc;
@@ -48,9 +48,9 @@ static int open_chat(struct chat **out, const char *dir, const char *text, size_
     *out = NULL;
     if (!c)
         return err_nomem(e, "a chat template");
-    rc = text ? chatconf_read_text(&c->conf, text, len, dir, e) : chatconf_read(&c->conf, dir, e);
+    rc = text ? chatconf_read_text(&c->conf, text, len, in.path, e) : chatconf_read(&c->conf, in, e);
     if (rc == 0) {
-        c->dir = mem_strdup(dir, MEM_TEXT);
+        c->dir = mem_strdup(in.path, MEM_TEXT);
         rc = c->dir ? parse_all(c, e) : err_nomem(e, "a chat template");
     }
     if (rc)
@@ -60,14 +60,14 @@ static int open_chat(struct chat **out, const char *dir, const char *text, size_
     return rc;
 }
 
-int chat_open(struct chat **out, const char *dir, struct err *e)
+int chat_open(struct chat **out, struct folder in, struct err *e)
 {
-    return open_chat(out, dir, NULL, 0, e);
+    return open_chat(out, in, NULL, 0, e);
 }
 
 int chat_open_text(struct chat **out, const char *text, size_t len, const char *path, struct err *e)
 {
-    return open_chat(out, path, text, len, e);
+    return open_chat(out, folder_at(path), text, len, e);
 }
 
 void chat_close(struct chat *c)

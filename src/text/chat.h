@@ -16,12 +16,13 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/folder.h"
 
 struct chat;
 
-/* Opens the folder DIR. A folder without these files, or without a template, opens fine; one whose files
+/* Opens the folder IN. A folder without these files, or without a template, opens fine; one whose files
  * are no JSON does not. A template that cannot be parsed is reported when it is to be rendered. */
-int chat_open(struct chat **out, const char *dir, struct err *e);
+int chat_open(struct chat **out, struct folder in, struct err *e);
 
 /* The same from the text of a tokenizer_config.json alone; PATH is for messages. */
 int chat_open_text(struct chat **out, const char *text, size_t len, const char *path, struct err *e);

@@ -2,22 +2,19 @@
  * no fault. */
 #include "text/chatconf.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/buf.h"
 #include "base/jpull.h"
-#include "base/map.h"
 
 enum { TEMPLATES_MAX = 64 };
 
 struct reader {
     struct chatconf *c;
     struct err *e;
-    const char *dir;
+    struct folder in;
     bool has_table; /* tokenizer_config.json has added_tokens_decoder */
 };
 
@@ -213,20 +210,6 @@ static int read_template_json(struct reader *r, struct jp *j)
     return rc;
 }
 
-/* Maps DIR/NAME if it is there; *there says so. */
-static int open_file(struct reader *r, const char *name, struct buf *path, struct map_file *m, bool *there)
-{
-    buf_clear(path);
-    buf_fmt(path, "%s/%s", r->dir, name);
-    *there = false;
-    if (path->oom)
-        return err_nomem(r->e, "a path");
-    if (access(path->data, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
-        return 0;
-    *there = true;
-    return map_file_open(m, path->data, r->e);
-}
-
 typedef int read_fn(struct reader *r, struct jp *j);
 
 static int read_json_text(struct reader *r, const char *text, size_t len, const char *path, read_fn *read)
@@ -241,69 +224,54 @@ static int read_json_text(struct reader *r, const char *text, size_t len, const 
 
 static int read_json(struct reader *r, const char *name, read_fn *read)
 {
-    struct buf path;
-    struct map_file m;
+    struct folder_text f;
     bool there;
-    int rc;
+    int rc = folder_read(&f, r->in, name, &there, r->e);
 
-    buf_init(&path, MEM_TEXT);
-    rc = open_file(r, name, &path, &m, &there);
-    if (rc == 0 && there) {
-        rc = read_json_text(r, m.bytes ? m.bytes : "", m.len, path.data, read);
-        map_file_close(&m);
-    }
-    buf_fini(&path);
+    if (rc || !there)
+        return rc;
+    rc = read_json_text(r, f.bytes, f.len, f.path, read);
+    folder_text_fini(&f);
     return rc;
 }
 
 /* The template in file NAME, known as AS; *there says whether it exists. */
 static int read_template_file(struct reader *r, const char *name, const struct jp_str *as, bool *there)
 {
-    struct buf path;
-    struct map_file m;
-    int rc;
+    struct folder_text f;
+    int rc = folder_read(&f, r->in, name, there, r->e);
 
-    buf_init(&path, MEM_TEXT);
-    rc = open_file(r, name, &path, &m, there);
-    if (rc == 0 && *there) {
-        if (r->c->templates.n == TEMPLATES_MAX)
-            rc = err_set(r->e, ERR_INPUT, "%s: there are more than %d chat templates", r->dir, TEMPLATES_MAX);
-        else
-            rc = put(r, &r->c->templates, as, m.bytes ? m.bytes : "", m.len);
-        map_file_close(&m);
-    }
-    buf_fini(&path);
+    if (rc || !*there)
+        return rc;
+    if (r->c->templates.n == TEMPLATES_MAX)
+        rc = err_set(r->e, ERR_INPUT, "%s: there are more than %d chat templates", r->in.path, TEMPLATES_MAX);
+    else
+        rc = put(r, &r->c->templates, as, f.bytes, f.len);
+    folder_text_fini(&f);
     return rc;
 }
 
 static int read_additional(struct reader *r, bool *some)
 {
-    static const char folder[] = "additional_chat_templates";
-    struct buf path;
-    struct dirent *d;
-    DIR *dir;
-    int rc = 0;
+    static const char additional[] = "additional_chat_templates";
+    char path[FOLDER_PATH_MAX];
+    struct folder_names l;
+    struct stat st;
+    int rc = folder_join(path, sizeof(path), r->in.path, additional, r->e);
 
-    buf_init(&path, MEM_TEXT);
-    buf_fmt(&path, "%s/%s", r->dir, folder);
-    if (path.oom)
-        rc = err_nomem(r->e, "a path");
-    dir = rc ? NULL : opendir(path.data);
-    while (dir && rc == 0 && (d = readdir(dir)) != NULL) {
-        struct jp_str name = {d->d_name, strlen(d->d_name)};
+    if (rc || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return rc;
+    if ((rc = folder_list(&l, path, ".jinja", r->e)) != 0)
+        return rc;
+    for (size_t i = 0; i < l.n && rc == 0; i++) {
+        struct jp_str name = {l.name[i], strlen(l.name[i]) - strlen(".jinja")};
         bool there;
 
-        if (!ends_in(&name, ".jinja"))
-            continue;
-        buf_clear(&path);
-        buf_fmt(&path, "%s/%s", folder, d->d_name);
-        name.n -= strlen(".jinja");
-        rc = path.oom ? err_nomem(r->e, "a path") : read_template_file(r, path.data, &name, &there);
+        snprintf(path, sizeof(path), "%s/%s", additional, l.name[i]);
+        rc = read_template_file(r, path, &name, &there);
         *some |= rc == 0 && there;
     }
-    if (dir)
-        closedir(dir);
-    buf_fini(&path);
+    folder_names_fini(&l);
     return rc;
 }
 
@@ -328,9 +296,9 @@ static int read_template_files(struct reader *r)
     return rc;
 }
 
-int chatconf_read(struct chatconf *c, const char *dir, struct err *e)
+int chatconf_read(struct chatconf *c, struct folder in, struct err *e)
 {
-    struct reader r = {.c = c, .e = e, .dir = dir};
+    struct reader r = {.c = c, .e = e, .in = in};
     int rc;
 
     *c = (struct chatconf){.add_bos = CHATCONF_UNSAID};
@@ -349,7 +317,7 @@ int chatconf_read(struct chatconf *c, const char *dir, struct err *e)
 
 int chatconf_read_text(struct chatconf *c, const char *text, size_t len, const char *path, struct err *e)
 {
-    struct reader r = {.c = c, .e = e, .dir = path};
+    struct reader r = {.c = c, .e = e, .in = folder_at(path)};
     int rc;
 
     *c = (struct chatconf){.add_bos = CHATCONF_UNSAID};

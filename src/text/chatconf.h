@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/folder.h"
 
 struct chatconf_pair { /* a token by its attribute, or a template by its name; both terminated */
     const char *name, *text;
@@ -29,8 +30,8 @@ struct chatconf {
     enum chatconf_flag add_bos, add_eos;
 };
 
-/* Reads the folder DIR. On failure *c is closed. */
-int chatconf_read(struct chatconf *c, const char *dir, struct err *e);
+/* Reads the folder IN. On failure *c is closed. */
+int chatconf_read(struct chatconf *c, struct folder in, struct err *e);
 
 /* Reads the text of a tokenizer_config.json, and nothing else. PATH is for messages. */
 int chatconf_read_text(struct chatconf *c, const char *text, size_t len, const char *path, struct err *e);

@@ -166,10 +166,10 @@ int tok_open_json(struct tok **out, const char *text, size_t len, const char *pa
     return rc;
 }
 
-int tok_open(struct tok **out, const char *path, struct err *e)
+int tok_open(struct tok **out, struct folder in, struct err *e)
 {
     struct tok *t = tokcore_new();
-    int rc = t ? tokfile_read(t, path, e) : err_nomem(e, path);
+    int rc = t ? tokfile_read(t, in, e) : err_nomem(e, in.path);
 
     *out = NULL;
     if (rc)

@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/folder.h"
 
 struct tok;
 
@@ -30,10 +31,10 @@ enum {
     TOK_PLAIN = 2,       /* special tokens inside the text are read as ordinary text */
 };
 
-/* Opens PATH: a checkpoint folder (tokenizer.json first, then tokenizer.model, a tiktoken file, vocab.json
+/* Opens IN: a checkpoint folder (tokenizer.json first, then tokenizer.model, a tiktoken file, vocab.json
  * with merges.txt) or one such file. ERR_INPUT, ERR_UNSUPPORTED, ERR_OS or ERR_NOMEM with the file and the
  * fault named. */
-int tok_open(struct tok **out, const char *path, struct err *e);
+int tok_open(struct tok **out, struct folder in, struct err *e);
 
 /* Opens the bytes of a tokenizer.json; PATH is for messages only. TEXT may go when this returns. */
 int tok_open_json(struct tok **out, const char *text, size_t len, const char *path, struct err *e);

@@ -6,10 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/jpull.h"
-#include "base/map.h"
 #include "text/tokcore.h"
 
 static void keep(struct tokconf *c, struct jp *j, const struct jp_str *s, struct tokconf_token *to)
@@ -188,25 +186,22 @@ static void read_model_type(struct tokconf *c, struct jp *j)
     }
 }
 
-static int read_file(struct tokconf *c, const char *name, void (*read)(struct tokconf *c, struct jp *j),
-                     struct err *e)
+static int read_file(struct tokconf *c, struct folder in, const char *name,
+                     void (*read)(struct tokconf *c, struct jp *j), struct err *e)
 {
-    char path[1200];
-    struct map_file m;
+    struct folder_text f;
     struct jp j;
-    int rc;
+    bool there;
+    int rc = folder_read(&f, in, name, &there, e);
 
-    snprintf(path, sizeof(path), "%s/%s", c->path, name);
-    if (access(path, F_OK) != 0)
-        return 0;
-    if ((rc = map_file_open(&m, path, e)) != 0)
+    if (rc || !there)
         return rc;
-    rc = jp_open(&j, m.bytes ? m.bytes : "", m.len, path, &c->arena, e);
+    rc = jp_open(&j, f.bytes, f.len, f.path, &c->arena, e);
     if (rc == 0) {
         read(c, &j);
         rc = jp_finish(&j);
     }
-    map_file_close(&m);
+    folder_text_fini(&f);
     return rc;
 }
 
@@ -221,7 +216,7 @@ static int by_id(const void *x, const void *y)
     return a->content < b->content ? -1 : a->content > b->content; /* the order of reading, near enough */
 }
 
-int tokconf_read(struct tokconf *c, const char *folder, struct err *e)
+int tokconf_read(struct tokconf *c, struct folder in, struct err *e)
 {
     int rc;
 
@@ -230,15 +225,15 @@ int tokconf_read(struct tokconf *c, const char *folder, struct err *e)
                           .add_prefix_space = TOKCONF_UNSET,
                           .legacy = TOKCONF_UNSET};
     arena_init(&c->arena, MEM_TEXT);
-    if (!*folder)
+    if (!*in.path)
         return 0;
-    if (strlen(folder) >= sizeof(c->path))
-        return err_set(e, ERR_INPUT, "%s: the path is too long", folder);
-    snprintf(c->path, sizeof(c->path), "%s", folder);
-    if ((rc = read_file(c, "tokenizer_config.json", read_config, e)) != 0 ||
-        (rc = read_file(c, "special_tokens_map.json", read_config, e)) != 0 ||
-        (rc = read_file(c, "added_tokens.json", read_added, e)) != 0 ||
-        (rc = read_file(c, "config.json", read_model_type, e)) != 0)
+    if (strlen(in.path) >= sizeof(c->path))
+        return err_set(e, ERR_INPUT, "%s: the path is too long", in.path);
+    snprintf(c->path, sizeof(c->path), "%s", in.path);
+    if ((rc = read_file(c, in, "tokenizer_config.json", read_config, e)) != 0 ||
+        (rc = read_file(c, in, "special_tokens_map.json", read_config, e)) != 0 ||
+        (rc = read_file(c, in, "added_tokens.json", read_added, e)) != 0 ||
+        (rc = read_file(c, in, "config.json", read_model_type, e)) != 0)
         return rc;
     if (c->n_tokens)
         qsort(c->token, c->n_tokens, sizeof(*c->token), by_id);

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/folder.h"
 
 struct tok;
 
@@ -34,8 +35,8 @@ struct tokconf {
     size_t n_tokens, cap;
 };
 
-/* Reads the files of FOLDER ("" for none). The zeroed or failed one needs tokconf_fini() too. */
-int tokconf_read(struct tokconf *c, const char *folder, struct err *e);
+/* Reads the files of the folder IN (path "": none). The zeroed or failed one needs tokconf_fini() too. */
+int tokconf_read(struct tokconf *c, struct folder in, struct err *e);
 void tokconf_fini(struct tokconf *c);
 
 /* Adds the added tokens to T: at their id where one is said, else at the model's or the next free one. */

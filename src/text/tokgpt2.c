@@ -1,36 +1,34 @@
 /* tokgpt2.c - a JSON object of ids, and lines of two tokens each under a line with a version. */
 #include "text/tokgpt2.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/jpull.h"
-#include "base/map.h"
 #include "text/tokcore.h"
 #include "text/tokfamily.h"
 #include "text/tokids.h"
 #include "text/tokmerge.h"
 
-static int read_vocab(struct tok *t, const char *path, struct err *e)
+static int read_vocab(struct tok *t, struct folder in, struct err *e)
 {
+    struct folder_text f;
     struct arena arena;
-    struct map_file m;
     struct jp_str key;
     struct jp j;
     int64_t id;
-    int rc = map_file_open(&m, path, e);
+    int rc = folder_read(&f, in, "vocab.json", NULL, e);
 
     if (rc)
         return rc;
     arena_init(&arena, MEM_TEXT);
-    jp_open(&j, m.bytes ? m.bytes : "", m.len, path, &arena, e);
+    jp_open(&j, f.bytes, f.len, f.path, &arena, e);
     for (jp_enter_object(&j); rc == 0 && jp_key(&j, &key);)
         if (jp_i64(&j, &id) && (rc = tokvocab_add(&t->vocab, key.s, key.n, id, e)) != 0)
-            err_prefix(e, "%s", path);
+            err_prefix(e, "%s", f.path);
     if (rc == 0)
         rc = jp_finish(&j);
     arena_fini(&arena);
-    map_file_close(&m);
+    folder_text_fini(&f);
     return rc;
 }
 
@@ -63,21 +61,21 @@ static int add_lines(struct tokmerge *to, const char *s, const char *end, const 
     return tokmerge_end(to, e);
 }
 
-static int read_merges(struct tok *t, const char *path, struct err *e)
+static int read_merges(struct tok *t, struct folder in, struct err *e)
 {
+    struct folder_text f;
     struct tokmerge to;
-    struct map_file m;
-    int rc = map_file_open(&m, path, e);
+    int rc = folder_read(&f, in, "merges.txt", NULL, e);
 
     if (rc)
         return rc;
     tokmerge_init(&to, &t->bpe, &t->vocab, 0);
-    if (m.len >= 8)
-        rc = add_lines(&to, m.bytes, m.bytes + m.len, path, e);
-    else if (m.len)
-        rc = err_set(e, ERR_INPUT, "%s: there are no merges in this file", path);
+    if (f.len >= 8)
+        rc = add_lines(&to, f.bytes, f.bytes + f.len, f.path, e);
+    else if (f.len)
+        rc = err_set(e, ERR_INPUT, "%s: there are no merges in this file", f.path);
     tokmerge_fini(&to);
-    map_file_close(&m);
+    folder_text_fini(&f);
     return rc;
 }
 
@@ -125,22 +123,19 @@ static int add_around(struct tok *t, const struct tokfamily *f, const struct tok
     return rc;
 }
 
-int tokgpt2_read(struct tok *t, const char *folder, const struct tokconf *conf, struct err *e)
+int tokgpt2_read(struct tok *t, struct folder in, const struct tokconf *conf, struct err *e)
 {
     const struct tokfamily *f;
-    char vocab[1200], merges[1200];
     int rc = choose(conf, &f, e);
 
-    snprintf(vocab, sizeof(vocab), "%s/vocab.json", folder);
-    snprintf(merges, sizeof(merges), "%s/merges.txt", folder);
     t->model = TOKCORE_BPE;
-    if (rc == 0 && (rc = read_vocab(t, vocab, e)) == 0)
-        rc = read_merges(t, merges, e);
+    if (rc == 0 && (rc = read_vocab(t, in, e)) == 0)
+        rc = read_merges(t, in, e);
     if (rc)
         return rc;
     if ((rc = tokfamily_apply(f, t, conf->add_prefix_space == 1, e)) != 0 ||
         (rc = tokconf_add_tokens(conf, t, e)) != 0 || (rc = add_around(t, f, conf, e)) != 0 ||
         (rc = tokcore_seal(t, e)) != 0)
-        err_prefix(e, "%s", folder);
+        err_prefix(e, "%s", in.path);
     return rc;
 }

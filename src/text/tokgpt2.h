@@ -4,13 +4,14 @@
 #define GALLOP_TEXT_TOKGPT2_H
 
 #include "base/err.h"
+#include "base/folder.h"
 #include "text/tokconf.h"
 
 struct tok;
 
-/* Fills and seals the new T from the two files of FOLDER. How words are cut is known from CONF's
+/* Fills and seals the new T from the two files of the folder IN. How words are cut is known from CONF's
  * tokenizer_class or model type; without either it is GPT-2's way, an unknown one is ERR_UNSUPPORTED. T must
  * be freed on failure. */
-int tokgpt2_read(struct tok *t, const char *folder, const struct tokconf *conf, struct err *e);
+int tokgpt2_read(struct tok *t, struct folder in, const struct tokconf *conf, struct err *e);
 
 #endif

@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     close(fd);
     buf_init(&out, MEM_TEXT);
-    if (chat_open(&c, folder, &e) == 0) {
+    if (chat_open(&c, folder_at(folder), &e) == 0) {
         q = json_loads(request, 0, NULL);
         if (q && size < 400) /* long templates are another fuzzer's business */
             chat_render(c, q, NULL, true, &now, &out, &e);

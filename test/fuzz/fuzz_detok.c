@@ -30,7 +30,7 @@ static const struct tok *chosen(size_t k)
     k %= sizeof(name) / sizeof(*name);
     snprintf(path, sizeof(path), "%s/test/data/tokenizers/%s", GALLOP_SOURCE_DIR, name[k]);
     if (!tok[k])
-        rc = tok_open(&tok[k], path, &e);
+        rc = tok_open(&tok[k], folder_at(path), &e);
     ASSERT(rc == 0, "%s", e.msg);
     return tok[k];
 }

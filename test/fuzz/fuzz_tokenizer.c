@@ -107,7 +107,7 @@ static void hostile_text(const uint8_t *data, size_t size)
 
     snprintf(path, sizeof(path), "%s/test/data/tokenizers/%s", GALLOP_SOURCE_DIR, name[k]);
     if (!tok[k])
-        rc = tok_open(&tok[k], path, &e);
+        rc = tok_open(&tok[k], folder_at(path), &e);
     ASSERT(rc == 0, "%s", e.msg);
     use(tok[k], (const char *)data + 1, size - 1);
 }

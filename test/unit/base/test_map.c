@@ -6,9 +6,12 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,11 +45,7 @@ static void a_file_is_mapped_as_it_is(void **state)
     assert_int_equal(m.len, 10000);
     for (size_t i = 0; i < m.len; i++)
         assert_int_equal((unsigned char)m.bytes[i], i & 0xff);
-    map_file_drop(&m, m.bytes, m.len);
-    map_file_drop(&m, m.bytes + 100, 5000);
-    map_file_drop(&m, m.bytes + 10000, 0);
-    for (size_t i = 0; i < m.len; i++) /* read again from the file */
-        assert_int_equal((unsigned char)m.bytes[i], i & 0xff);
+    assert_int_equal(map_file_check(&m, path, &e), 0);
     map_file_close(&m);
     assert_null(m.bytes);
     map_file_close(&m);
@@ -63,7 +62,7 @@ static void an_empty_file_opens_with_nothing_in_it(void **state)
     make_file(path, 0);
     assert_int_equal(map_file_open(&m, path, &e), 0);
     assert_true(m.bytes == NULL && m.len == 0);
-    map_file_drop(&m, NULL, 0);
+    assert_int_equal(map_file_check(&m, path, &e), 0);
     map_file_close(&m);
     unlink(path);
 }
@@ -90,24 +89,92 @@ static void what_is_no_regular_file_is_named_and_does_not_block(void **state)
     assert_int_equal(map_file_open(&m, "/no/such/file", NULL), ERR_OS);
 }
 
-static void ranges_outside_the_file_are_not_dropped(void **state)
+/* A new file of 3 pages and a half, mapped. */
+static void open_pages(struct map_file *m, char *path)
 {
-    char path[64], *other = map_region_new(8192);
-    struct map_file m;
+    struct err e;
+
+    make_file(path, 3 * 4096 + 2048);
+    if (map_file_open(m, path, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+static void expect_fault(const struct map_file *m, const char *path, const char *why)
+{
+    struct err e = {0};
+
+    if (map_file_check(m, path, &e) != ERR_INPUT || !strstr(e.msg, path) || !strstr(e.msg, why))
+        fail_msg("\"%s\" does not name %s and say \"%s\"", e.msg, path, why);
+}
+
+static void a_file_cut_under_its_map_reads_as_zeros_and_is_named(void **state)
+{
+    struct map_file m, other;
+    char path[64], path2[64];
     struct err e;
 
     (void)state;
-    make_file(path, 5000);
-    assert_int_equal(map_file_open(&m, path, &e), 0);
-    assert_non_null(other);
-    memset(other, 7, 8192);
-    map_file_drop(&m, other, 8192); /* would lose what is in it */
-    map_file_drop(&m, m.bytes, 5001);
-    map_file_drop(&m, m.bytes + 5001, 0);
-    map_file_drop(&m, m.bytes + 10, SIZE_MAX);
-    assert_true(other[0] == 7 && other[8191] == 7);
-    map_region_free(other, 8192);
+    open_pages(&m, path);
+    open_pages(&other, path2);
+    assert_int_equal(truncate(path, 4096 + 100), 0);
+    assert_int_equal((unsigned char)m.bytes[4096 + 99], (4096 + 99) & 0xff);
+    assert_int_equal(m.bytes[3 * 4096 + 5], 0); /* from behind, then what lies between */
+    assert_int_equal(m.bytes[2 * 4096 + 5], 0);
+    assert_int_equal(m.bytes[m.len - 1], 0);
+    expect_fault(&m, path, "was cut while it was read: it had 14336 bytes, now it has 4196");
+    assert_int_equal(truncate(path, 3 * 4096 + 2048), 0); /* as long as before, but not the same */
+    expect_fault(&m, path, "changed or replaced");
+    assert_int_equal(map_file_check(&other, path2, &e), 0);
+    assert_int_equal((unsigned char)other.bytes[3 * 4096 + 5], 5);
     map_file_close(&m);
+    assert_int_equal(unlink(path2), 0);
+    expect_fault(&other, path2, "went away");
+    map_file_close(&other);
+    unlink(path);
+}
+
+static sigjmp_buf back;
+static volatile int n_foreign;
+
+static void foreign_fault(int sig)
+{
+    (void)sig;
+    n_foreign++;
+    siglongjmp(back, 1);
+}
+
+/* The library is a guest: a fault in the host's own memory is the host's, also while a file of ours is
+ * mapped. */
+static void faults_elsewhere_go_to_the_handler_that_was_there(void **state)
+{
+    struct sigaction host = {.sa_handler = foreign_fault}, before, now;
+    struct map_file m;
+    char path[64], own[64];
+    const volatile char *p;
+    int fd;
+
+    (void)state;
+    assert_int_equal(sigaction(SIGBUS, &host, &before), 0);
+    make_file(own, 4096);
+    fd = open(own, O_RDONLY);
+    assert_true(fd >= 0);
+    p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+    assert_true(p != MAP_FAILED);
+    open_pages(&m, path);
+    assert_int_equal(truncate(own, 0), 0);
+    if (sigsetjmp(back, 1) == 0)
+        fail_msg("a byte of a file that is gone was read as %d", p[0]);
+    assert_int_equal(n_foreign, 1);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(m.bytes[4096], 0); /* ours is still ours */
+    assert_int_equal(n_foreign, 1);
+    map_file_close(&m);
+    assert_int_equal(sigaction(SIGBUS, NULL, &now), 0);
+    assert_true(now.sa_handler == foreign_fault); /* and with the last map our handler is gone */
+    sigaction(SIGBUS, &before, NULL);
+    munmap((void *)(uintptr_t)p, 4096);
+    close(fd);
+    unlink(own);
     unlink(path);
 }
 
@@ -158,7 +225,8 @@ int main(void)
         cmocka_unit_test(a_file_is_mapped_as_it_is),
         cmocka_unit_test(an_empty_file_opens_with_nothing_in_it),
         cmocka_unit_test(what_is_no_regular_file_is_named_and_does_not_block),
-        cmocka_unit_test(ranges_outside_the_file_are_not_dropped),
+        cmocka_unit_test(a_file_cut_under_its_map_reads_as_zeros_and_is_named),
+        cmocka_unit_test(faults_elsewhere_go_to_the_handler_that_was_there),
         cmocka_unit_test(regions_are_zeroed_aligned_and_counted),
         cmocka_unit_test(untouched_regions_cost_nothing_and_impossible_ones_fail),
     };

@@ -189,7 +189,7 @@ void help_expect(const char *dir)
     size_t len, n = 0;
     char *json;
 
-    if (weights_open(&w, dir, &e) != 0)
+    if (weights_open(&w, folder_at(dir), &e) != 0)
         fail_msg("%s", e.msg);
     snprintf(path, sizeof(path), "%s/expect.json", dir);
     json = help_read(path, &len);

@@ -437,12 +437,15 @@ static void a_file_is_read_from_its_folder(void **state)
 
     (void)state;
     help_folder(dir);
-    help_refused(conf_open(&c, dir, "config.json", &e), ERR_OS, &e, dir, "config.json", "cannot open", NULL);
+    help_refused(conf_open(&c, folder_at(dir), "config.json", &e), ERR_OS, &e, dir, "config.json",
+                 "cannot open", NULL);
     help_write(dir, "config.json", "", 0);
-    help_refused(conf_open(&c, dir, "config.json", &e), ERR_INPUT, &e, dir, "config.json", "empty", NULL);
-    help_refused(conf_open(&c, dir, "../config.json", &e), ERR_INPUT, &e, dir, "not the name", NULL);
+    help_refused(conf_open(&c, folder_at(dir), "config.json", &e), ERR_INPUT, &e, dir, "config.json", "empty",
+                 NULL);
+    help_refused(conf_open(&c, folder_at(dir), "../config.json", &e), ERR_INPUT, &e, dir, "not the name",
+                 NULL);
     help_write(dir, "config.json", "{\"use_cache\":true}", 18);
-    assert_int_equal(conf_open(&c, dir, "config.json", &e), 0);
+    assert_int_equal(conf_open(&c, folder_at(dir), "config.json", &e), 0);
     assert_int_equal(conf_finish(c, &e), 0);
     conf_close(c);
     conf_close(NULL);

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "ckpt/hfdir.h"
 #include "ckpt/hub.h"
 #include "ckpt/hubcache.h"
 #include "ckpt/hubenv.h"
@@ -312,6 +312,8 @@ static void the_layout_is_hugging_faces(void **state)
 {
     char dir[64], path[512], link[128];
     struct hubcache c;
+    char opened[FOLDER_PATH_MAX];
+    struct map_file m;
     ssize_t n;
     struct err e;
 
@@ -333,8 +335,9 @@ static void the_layout_is_hugging_faces(void **state)
     assert_int_equal(readlink(path, link, sizeof(link)), n + 3);
     assert_memory_equal(link, "../../../blobs/ef56", (size_t)n + 3);
     snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT, dir);
-    assert_true(hfdir_has(path, "config.json"));
-    assert_int_equal(hfdir_path(link, sizeof(link), path, "config.json", &e), 0);
+    assert_true(folder_has(path, "config.json"));
+    assert_int_equal(folder_map(&m, opened, folder_at(path), "config.json", &e), 0);
+    map_file_close(&m);
     remove_tree(dir);
 }
 
@@ -408,7 +411,8 @@ static void a_lock_is_held_by_one(void **state)
 
 static void what_all_models_share_may_be_linked_to(void **state)
 {
-    char dir[64], path[512], out[512];
+    char dir[64], path[512], out[FOLDER_PATH_MAX];
+    struct map_file m;
     struct hubcache c;
     struct err e;
 
@@ -427,8 +431,9 @@ static void what_all_models_share_may_be_linked_to(void **state)
     assert_int_equal(symlink("../../secret", path), 0);
     assert_int_equal(hubcache_link(&c, COMMIT, "evil.safetensors", "ef56", &e), 0);
     snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT, dir);
-    assert_int_equal(hfdir_path(out, sizeof(out), path, "model.safetensors", &e), 0);
-    help_refused(hfdir_path(out, sizeof(out), path, "evil.safetensors", &e), ERR_INPUT, &e, "leads out",
+    assert_int_equal(folder_map(&m, out, folder_at(path), "model.safetensors", &e), 0);
+    map_file_close(&m);
+    help_refused(folder_map(&m, out, folder_at(path), "evil.safetensors", &e), ERR_INPUT, &e, "leads out",
                  NULL);
     remove_tree(dir);
 }

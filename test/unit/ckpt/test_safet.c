@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "ckpt/safet.h"
 
@@ -50,6 +51,34 @@ static int read_header(const char *header, size_t n, struct err *e)
     rc = read_bytes(&f, b.data, b.len, e);
     buf_fini(&b);
     return rc;
+}
+
+/* A header of LEN bytes, nearly all of them blanks that were never written. */
+static int read_long_header(uint64_t len, struct err *e)
+{
+    size_t bytes = (size_t)len + 8;
+    char *p = map_region_new(bytes);
+    struct tfile f;
+    int rc;
+
+    assert_non_null(p);
+    memcpy(p, &len, 8);
+    memcpy(p + 8, "{}", 2);
+    assert_int_equal(tfile_open_bytes(&f, p, bytes, "some.safetensors", e), 0);
+    rc = safet_read(&f, e);
+    tfile_close(&f);
+    map_region_free(p, bytes);
+    return rc;
+}
+
+static void a_header_longer_than_the_format_allows_is_refused(void **state)
+{
+    struct err e;
+
+    (void)state;
+    help_refused(read_long_header(100000000, &e), ERR_INPUT, &e, "some.safetensors", "at byte 2", NULL);
+    help_refused(read_long_header(100000001, &e), ERR_INPUT, &e, "some.safetensors",
+                 "the header has 100000001 bytes, at most 100000000 are allowed", NULL);
 }
 
 static void tensors_come_in_the_order_of_their_bytes(void **state)
@@ -234,7 +263,7 @@ static int open_fixture(void *arg, struct err *e)
     int rc;
 
     (void)arg;
-    if ((rc = tfile_open(&f, FIXTURES "/safetensors/model.safetensors", e)) != 0)
+    if ((rc = tfile_open(&f, folder_at(FIXTURES "/safetensors/model.safetensors"), NULL, e)) != 0)
         return rc;
     rc = safet_read(&f, e);
     tfile_close(&f);
@@ -264,16 +293,19 @@ static void a_file_that_cannot_be_opened_is_named(void **state)
     struct err e;
 
     (void)state;
-    help_refused(tfile_open(&f, FIXTURES "/not-there.safetensors", &e), ERR_OS, &e, "not-there.safetensors",
-                 "cannot open", NULL);
-    help_refused(tfile_open(&f, FIXTURES, &e), ERR_INPUT, &e, "ckpt", "not a regular file", NULL);
-    help_refused(tfile_open(&f, "/dev/zero", &e), ERR_INPUT, &e, "/dev/zero", "not a regular file", NULL);
+    help_refused(tfile_open(&f, folder_at(FIXTURES "/not-there.safetensors"), NULL, &e), ERR_OS, &e,
+                 "not-there.safetensors", "cannot open", NULL);
+    help_refused(tfile_open(&f, folder_at(FIXTURES), NULL, &e), ERR_INPUT, &e, "ckpt", "not a regular file",
+                 NULL);
+    help_refused(tfile_open(&f, folder_at("/dev/zero"), NULL, &e), ERR_INPUT, &e, "/dev/zero",
+                 "not a regular file", NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_come_in_the_order_of_their_bytes),
+        cmocka_unit_test(a_header_longer_than_the_format_allows_is_refused),
         cmocka_unit_test(a_file_without_tensors_is_a_file),
         cmocka_unit_test(broken_headers_are_refused_with_file_and_tensor_named),
         cmocka_unit_test(a_header_length_beyond_the_file_costs_no_memory),

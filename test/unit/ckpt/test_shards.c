@@ -9,7 +9,7 @@
 
 static int open_text(struct shards *s, const char *text, struct err *e)
 {
-    return shards_open_text(s, text, strlen(text), "dir", "dir/x.index.json", e);
+    return shards_open_text(s, text, strlen(text), "dir/x.index.json", e);
 }
 
 static void files_are_sorted_and_tensors_point_to_them(void **state)
@@ -79,15 +79,14 @@ static void every_cut_of_an_index_is_refused(void **state)
     (void)state;
     text = help_read(FIXTURES "/shards-safetensors/model.safetensors.index.json", &len);
     for (size_t n = 0; n < len; n++)
-        help_refused(shards_open_text(&s, text, n, FIXTURES, "x.index.json", &e), ERR_INPUT, &e,
-                     "x.index.json", NULL);
+        help_refused(shards_open_text(&s, text, n, "x.index.json", &e), ERR_INPUT, &e, "x.index.json", NULL);
     mem_free(text);
 }
 
 static int open_fixture(void *arg, struct err *e)
 {
     struct shards s;
-    int rc = shards_open(&s, FIXTURES "/shards-safetensors", "model.safetensors.index.json", e);
+    int rc = shards_open(&s, folder_at(FIXTURES "/shards-safetensors"), "model.safetensors.index.json", e);
 
     (void)arg;
     shards_close(&s);

@@ -114,6 +114,67 @@ static void views_that_leave_their_storage_are_refused(void **state)
     }
 }
 
+/* An archive with one storage of 4 floats, which the pickle names with a window (key, FIRST, COUNT) on it, as
+ * torch did before 0.4; the tensor is 1-D and has N elements of the window. */
+static int read_window(unsigned first, unsigned count, unsigned n_elements, struct err *e)
+{
+    static const char head[] = "\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor\n"
+                               "((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x00"
+                               "0X\x03\x00\x00\x00"
+                               "cpuK\x04(X\x01\x00\x00\x00v";
+    const char window[] = {'K', (char)first, 'K', (char)count, 't', 't', 'Q'};
+    const char view[] = {'K', 0, 'K', (char)n_elements, (char)0x85, 'K', 1, (char)0x85};
+    float data[4] = {1, 2, 3, 4};
+    struct zipmake_member m[3] = {{.name = "a/data.pkl"},
+                                  {.name = "a/byteorder", .data = "little", .bytes = 6},
+                                  {.name = "a/data/0", .data = data, .bytes = sizeof(data)}};
+    struct buf pickle, zip;
+    size_t n;
+    int rc;
+
+    buf_init(&pickle, MEM_TEXT);
+    buf_init(&zip, MEM_TEXT);
+    buf_add(&pickle, head, sizeof(head) - 1);
+    buf_add(&pickle, window, sizeof(window));
+    buf_add(&pickle, view, sizeof(view));
+    buf_str(&pickle, TAIL);
+    m[0].data = pickle.data;
+    m[0].bytes = pickle.len;
+    zipmake(&zip, m, 3, NULL);
+    rc = read_bytes(zip.data, zip.len, &n, e);
+    buf_fini(&pickle);
+    buf_fini(&zip);
+    return rc;
+}
+
+static void a_window_that_begins_behind_its_storage_is_refused(void **state)
+{
+    static const struct {
+        unsigned first, count, n_elements;
+        const char *refused; /* NULL: a good file */
+    } c[] = {
+        {0, 4, 4, NULL},
+        {3, 1, 1, NULL},
+        {3, 9, 1, NULL}, /* cut, as a slice of Python's */
+        {3, 9, 2, "leaves its storage"},
+        {4, 0, 0, NULL}, /* empty, at the end */
+        {4, 1, 1, "leaves its storage"},
+        {5, 0, 0, "not that of a torch storage"},
+        {5, 1, 1, "not that of a torch storage"},
+        {100, 100, 100, "not that of a torch storage"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        struct err e = {0};
+        int rc = read_window(c[i].first, c[i].count, c[i].n_elements, &e);
+
+        if (!c[i].refused ? rc != 0 : rc != ERR_INPUT || !strstr(e.msg, c[i].refused))
+            fail_msg("%u elements from %u on, %u of them used, in a storage of 4: code %d, \"%s\"",
+                     c[i].count, c[i].first, c[i].n_elements, rc, e.msg);
+    }
+}
+
 static void a_view_expanded_beyond_the_file_is_refused(void **state)
 {
     struct err e;
@@ -253,7 +314,7 @@ static int open_fixture(void *arg, struct err *e)
     struct tfile f;
     int rc;
 
-    if ((rc = tfile_open(&f, arg, e)) != 0)
+    if ((rc = tfile_open(&f, folder_at(arg), NULL, e)) != 0)
         return rc;
     rc = torchbin_read(&f, e);
     tfile_close(&f);
@@ -271,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_that_leave_their_storage_are_refused),
+        cmocka_unit_test(a_window_that_begins_behind_its_storage_is_refused),
         cmocka_unit_test(a_view_expanded_beyond_the_file_is_refused),
         cmocka_unit_test(storages_that_are_not_what_the_pickle_says_are_refused),
         cmocka_unit_test(what_torch_did_not_write_is_refused),

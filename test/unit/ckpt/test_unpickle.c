@@ -4,8 +4,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "ckpt/unpickle.h"
 
@@ -224,6 +226,58 @@ static void sizes_beyond_the_pickle_cost_no_memory(void **state)
     mem_fail_at(0);
 }
 
+/* One opcode in front of a hole: the file is large, and nothing in it was built that the memo could keep. */
+static void a_place_in_the_memo_that_was_not_counted_to_costs_no_memory(void **state)
+{
+    static const char start[] = "\x80\x02Nr\xff\xff\xff\x03"; /* None to place 67108863 */
+    const size_t len = 256 << 20;
+    char *hole = map_region_new(len);
+
+    (void)state;
+    assert_non_null(hole);
+    memcpy(hole, start, sizeof(start) - 1);
+    mem_fail_at(2); /* the first is the stack's */
+    refuse(hole, len, "LONG_BINPUT", "higher than this pickle can count");
+    assert_false(mem_failed());
+    mem_fail_at(0);
+    map_region_free(hole, len);
+}
+
+static void the_memo_counts_the_values_that_were_built(void **state)
+{
+    static const struct {
+        const char *pickle;
+        size_t len;
+        const char *refused; /* NULL: it is none of the file's faults */
+    } c[] = {
+        {PICKLE("\x80\x02]q\x00."), NULL}, /* Python 3 counts from 0 */
+        {PICKLE("\x80\x02]q\x01."), NULL}, /* Python 2's cPickle from 1 */
+        {PICKLE("\x80\x02]q\x01]q\x02\x86."), NULL},
+        {PICKLE("\x80\x02]r\x00\x00\x00\x00]r\x01\x00\x00\x00\x86."), NULL},
+        {PICKLE("\x80\x04]\x94]\x94\x86\x94."), NULL},
+        {PICKLE("\x80\x02]q\x02."), "BINPUT"},
+        {PICKLE("\x80\x02]]q\x03\x86."), "BINPUT"},
+        {PICKLE("\x80\x02]r\x02\x00\x00\x00."), "LONG_BINPUT"},
+        {PICKLE("\x80\x04N\x94\x94."), "MEMOIZE"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        struct unpickle u;
+        struct arena a;
+        struct err e = {0};
+
+        if (c[i].refused) {
+            refuse(c[i].pickle, c[i].len, c[i].refused, "higher than this pickle can count");
+            continue;
+        }
+        arena_init(&a, MEM_CKPT);
+        if (run(&u, c[i].pickle, c[i].len, &a, &e) != 0)
+            fail_msg("pickle %zu: %s", i, e.msg);
+        arena_fini(&a);
+    }
+}
+
 /* PICKLE: head, then N times body, then tail. */
 static void refuse_repeated(const char *head, const char *body, size_t n, const char *word)
 {
@@ -379,6 +433,16 @@ static void lack_of_memory_is_reported_without_a_leak(void **state)
     help_every_allocation(run_dict, NULL);
 }
 
+/* A fault of the machine's that asks for more fails here instead of taking the memory of the computer. */
+static void limit_memory(void)
+{
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const struct rlimit most = {.rlim_cur = (rlim_t)2 << 30, .rlim_max = (rlim_t)2 << 30};
+
+    assert_int_equal(setrlimit(RLIMIT_AS, &most), 0);
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -390,6 +454,8 @@ int main(void)
         cmocka_unit_test(misuse_of_the_stack_is_refused),
         cmocka_unit_test(a_pickle_that_ends_early_is_refused_wherever_it_is_cut),
         cmocka_unit_test(sizes_beyond_the_pickle_cost_no_memory),
+        cmocka_unit_test(a_place_in_the_memo_that_was_not_counted_to_costs_no_memory),
+        cmocka_unit_test(the_memo_counts_the_values_that_were_built),
         cmocka_unit_test(bombs_hit_the_limits),
         cmocka_unit_test(copies_of_a_shared_list_hit_the_limit),
         cmocka_unit_test(a_tensor_is_built_from_its_arguments),
@@ -398,5 +464,6 @@ int main(void)
         cmocka_unit_test(lack_of_memory_is_reported_without_a_leak),
     };
 
+    limit_memory(); /* under a sanitizer, whose own memory counts, the failing allocator alone watches */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,7 +54,7 @@ static void a_wrong_value_shape_or_type_would_be_seen(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(weights_open(&w, FIXTURES "/zip", &e), 0);
+    assert_int_equal(weights_open(&w, folder_at(FIXTURES "/zip"), &e), 0);
     assert_true(help_same(weights_get(w, "parameter"), "F32", shape, 1, right, why));
     assert_false(help_same(weights_get(w, "parameter"), "F32", shape, 1, wrong, why));
     assert_non_null(strstr(why, "parameter[1] is 8"));
@@ -71,7 +71,7 @@ static void views_are_strided_and_nothing_is_copied(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(weights_open(&w, FIXTURES "/zip", &e), 0);
+    assert_int_equal(weights_open(&w, folder_at(FIXTURES "/zip"), &e), 0);
     a = weights_get(w, "shared.a");
     b = weights_get(w, "shared.b");
     t = weights_get(w, "transposed");
@@ -93,7 +93,7 @@ static void tensors_nobody_took_are_counted(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(weights_open(&w, FIXTURES "/zip", &e), 0);
+    assert_int_equal(weights_open(&w, folder_at(FIXTURES "/zip"), &e), 0);
     assert_int_equal(weights_n(w), 21);
     assert_int_equal(weights_unused(w, first, 3), 21);
     assert_string_equal(first[0], "plain");
@@ -122,17 +122,18 @@ static void tensors_nobody_took_are_counted(void **state)
     weights_close(w);
 }
 
-static void dropped_pages_are_read_again(void **state)
+static void files_are_let_go_of_and_their_tables_stay(void **state)
 {
-    double before;
     struct weights *w;
     struct err e;
 
     (void)state;
-    assert_int_equal(weights_open(&w, FIXTURES "/safetensors", &e), 0);
-    before = help_element(weights_get(w, "plain"), 11);
-    weights_drop_pages(w);
-    assert_true(before == 11.0 / 8 && help_element(weights_get(w, "plain"), 11) == before);
+    assert_int_equal(weights_open(&w, folder_at(FIXTURES "/safetensors"), &e), 0);
+    assert_true(help_element(weights_get(w, "plain"), 11) == 11.0 / 8);
+    weights_let_go(w);
+    assert_null(weights_get(w, "plain")->data);
+    assert_string_equal(weights_get(w, "plain")->name, "plain");
+    assert_non_null(strstr(weights_get(w, "plain")->file, "model.safetensors"));
     weights_close(w);
     weights_close(NULL);
 }
@@ -178,18 +179,18 @@ static void the_order_of_the_names_decides(void **state)
         snprintf(from, sizeof(from), "shards-safetensors/%s", file);
         copy(from, dir, file);
     }
-    help_refused(weights_open(&w, dir, &e), ERR_INPUT, &e, dir, "3 .safetensors files", NULL);
+    help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, dir, "3 .safetensors files", NULL);
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         copy(c[i].from, dir, c[i].file);
         if (!c[i].kind)
             continue;
-        if (weights_open(&w, dir, &e) != 0)
+        if (weights_open(&w, folder_at(dir), &e) != 0)
             fail_msg("%s", e.msg);
         assert_string_equal(weights_kind(w), c[i].kind);
         weights_close(w);
     }
     help_folder_remove(dir);
-    help_refused(weights_open(&w, dir, &e), ERR_OS, &e, dir, NULL);
+    help_refused(weights_open(&w, folder_at(dir), &e), ERR_OS, &e, dir, NULL);
     assert_null(w);
 }
 
@@ -206,19 +207,20 @@ static void an_index_that_does_not_fit_its_shards_is_refused(void **state)
     (void)state;
     help_folder(dir);
     help_write(dir, "model.safetensors.index.json", swapped, sizeof(swapped) - 1);
-    help_refused(weights_open(&w, dir, &e), ERR_OS, &e, "model.safetensors.index.json",
+    help_refused(weights_open(&w, folder_at(dir), &e), ERR_OS, &e, "model.safetensors.index.json",
                  "model-00002-of-00003.safetensors", NULL);
     copy("shards-safetensors/model-00002-of-00003.safetensors", dir, "model-00002-of-00003.safetensors");
-    help_refused(weights_open(&w, dir, &e), ERR_INPUT, &e, "model.safetensors.index.json", "tensor t0",
-                 "model-00002-of-00003.safetensors", NULL);
+    help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, "model.safetensors.index.json",
+                 "tensor t0", "model-00002-of-00003.safetensors", NULL);
     snprintf(path, sizeof(path), "%s/link.safetensors", dir);
     assert_int_equal(symlink(FIXTURES "/safetensors/model.safetensors", path), 0);
     help_write(dir, "model.safetensors.index.json", outside, sizeof(outside) - 1);
-    help_refused(weights_open(&w, dir, &e), ERR_INPUT, &e, "model.safetensors.index.json", "leads out", NULL);
+    help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, "model.safetensors.index.json",
+                 "leads out", NULL);
     copy("shards-safetensors/model-00001-of-00003.safetensors", dir, "model-00001-of-00003.safetensors");
     copy("shards-safetensors/model-00003-of-00003.safetensors", dir, "model-00003-of-00003.safetensors");
     help_write(dir, "model.safetensors.index.json", doubled, sizeof(doubled) - 1);
-    help_refused(weights_open(&w, dir, &e), ERR_INPUT, &e, "tensor t0", "another shard", NULL);
+    help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, "tensor t0", "another shard", NULL);
     help_folder_remove(dir);
 }
 
@@ -230,14 +232,15 @@ static void an_empty_folder_is_named(void **state)
 
     (void)state;
     help_folder(dir);
-    help_refused(weights_open(&w, dir, &e), ERR_INPUT, &e, dir, "no weights", "model.safetensors", NULL);
+    help_refused(weights_open(&w, folder_at(dir), &e), ERR_INPUT, &e, dir, "no weights", "model.safetensors",
+                 NULL);
     help_folder_remove(dir);
 }
 
 static int open_folder(void *arg, struct err *e)
 {
     struct weights *w;
-    int rc = weights_open(&w, arg, e);
+    int rc = weights_open(&w, folder_at(arg), e);
 
     weights_close(w);
     return rc;
@@ -305,8 +308,8 @@ static void every_bad_folder_is_refused_and_its_file_named(void **state)
         n++;
         snprintf(dir, sizeof(dir), "%.300s/%.255s", root, d->d_name);
         expected_file(dir, file, sizeof(file));
-        if ((rc = conf_open(&c, dir, "config.json", &e)) == 0)
-            rc = weights_open(&w, dir, &e);
+        if ((rc = conf_open(&c, folder_at(dir), "config.json", &e)) == 0)
+            rc = weights_open(&w, folder_at(dir), &e);
         if (fault_is_the_models(d->d_name) && rc != 0)
             fail_msg("%s: %s", d->d_name, e.msg);
         if (!fault_is_the_models(d->d_name) && (rc == 0 || !strstr(e.msg, file)))
@@ -342,7 +345,8 @@ static void every_good_folder_opens(void **state)
         if (d->d_name[0] == '.' || access(file, F_OK) != 0)
             continue;
         n++;
-        if (weights_open(&w, dir, &e) != 0 || conf_open(&c, dir, "config.json", &e) != 0)
+        if (weights_open(&w, folder_at(dir), &e) != 0 ||
+            conf_open(&c, folder_at(dir), "config.json", &e) != 0)
             fail_msg("%s", e.msg);
         for (size_t i = 0; i < weights_n(w); i++)
             help_touch(weights_at(w, i));
@@ -361,7 +365,7 @@ int main(void)
         cmocka_unit_test(a_wrong_value_shape_or_type_would_be_seen),
         cmocka_unit_test(views_are_strided_and_nothing_is_copied),
         cmocka_unit_test(tensors_nobody_took_are_counted),
-        cmocka_unit_test(dropped_pages_are_read_again),
+        cmocka_unit_test(files_are_let_go_of_and_their_tables_stay),
         cmocka_unit_test(the_order_of_the_names_decides),
         cmocka_unit_test(an_index_that_does_not_fit_its_shards_is_refused),
         cmocka_unit_test(an_empty_folder_is_named),

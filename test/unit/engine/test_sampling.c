@@ -249,19 +249,19 @@ static void a_folder_without_generation_config_is_neutral(void **state)
     snprintf(dir, sizeof(dir), "%s/gallop-config-XXXXXX", P_tmpdir);
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/generation_config.json", dir);
-    assert_int_equal(sampling_from_generation_config(dir, &s, &arena, &e), 0);
+    assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), 0);
     assert_true(s.given == 0 && s.temperature == 1);
     f = fopen(path, "w");
     assert_non_null(f);
     fputs("{\"top_k\": 3}", f);
     fclose(f);
-    assert_int_equal(sampling_from_generation_config(dir, &s, &arena, &e), 0);
+    assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), 0);
     assert_true(s.top_k == 3 && s.given == 1 << SAMPLING_TOP_K);
     f = fopen(path, "w");
     for (int i = 0; i < 1100; i++)
         fprintf(f, "%01000d", 0);
     fclose(f);
-    assert_int_equal(sampling_from_generation_config(dir, &s, &arena, &e), ERR_INPUT);
+    assert_int_equal(sampling_from_generation_config(folder_at(dir), &s, &arena, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "1100000 bytes"));
     unlink(path);
     rmdir(dir);

@@ -25,7 +25,7 @@ static struct chat *open_folder(const char *name)
     struct err e = {0};
 
     snprintf(path, sizeof(path), "chat/%s", name);
-    if (chat_open(&c, jinjacase_path(path), &e) != 0)
+    if (chat_open(&c, folder_at(jinjacase_path(path)), &e) != 0)
         fail_msg("%s", e.msg);
     return c;
 }
@@ -219,7 +219,7 @@ static int open_with(const char *file, const char *text, struct err *e)
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
-    rc = chat_open(&c, "chat-folder", e);
+    rc = chat_open(&c, folder_at("chat-folder"), e);
     chat_close(c);
     unlink(path);
     rmdir("chat-folder");
@@ -267,7 +267,7 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
             int rc;
 
             mem_fail_at(n);
-            rc = chat_open(&c, jinjacase_path(path), &e);
+            rc = chat_open(&c, folder_at(jinjacase_path(path)), &e);
             if (rc == 0)
                 rc = chat_render(c, q, NULL, true, &jinjacase_now, &out, &e);
             more = mem_failed();

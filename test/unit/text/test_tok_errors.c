@@ -187,7 +187,7 @@ static void refuse_path(const char *path, const char *why)
     struct err e = {0};
     struct tok *t;
 
-    if (tok_open(&t, path, &e) == 0 || !strstr(e.msg, path) || !strstr(e.msg, why))
+    if (tok_open(&t, folder_at(path), &e) == 0 || !strstr(e.msg, path) || !strstr(e.msg, why))
         fail_msg("%s: \"%s\" lacks \"%s\"", path, e.msg, why);
     assert_int_equal(mem_live_blocks(), 0);
 }

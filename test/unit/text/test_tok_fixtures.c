@@ -63,7 +63,7 @@ static struct tok *open_fixture(const char *name)
     char path[1024];
 
     snprintf(path, sizeof(path), "%s/test/data/tokenizers/%s", GALLOP_SOURCE_DIR, name);
-    if (tok_open(&t, path, &e) != 0)
+    if (tok_open(&t, folder_at(path), &e) != 0)
         fail_msg("%s", e.msg);
     return t;
 }
@@ -238,7 +238,7 @@ static int whole_life(const char *name)
     int rc;
 
     snprintf(path, sizeof(path), "%s/test/data/tokenizers/%s", GALLOP_SOURCE_DIR, name);
-    rc = tok_open(&t, path, &e);
+    rc = tok_open(&t, folder_at(path), &e);
     assert_true((rc == 0) == (t != NULL));
     if (rc == 0)
         rc = tok_encode(t, text, sizeof(text) - 1, TOK_ADD_SPECIAL, &ids, &e);

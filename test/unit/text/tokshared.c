@@ -106,7 +106,7 @@ struct tok *tokshared_open(const char *name)
         unpack(below, unpacked);
         snprintf(path, sizeof(path), "%s", unpacked);
     }
-    if (tok_open(&t, path, &e) != 0)
+    if (tok_open(&t, folder_at(path), &e) != 0)
         fail_msg("%s: %s", slash ? slash + 1 : name, e.msg);
     if (packed)
         unlink(unpacked);

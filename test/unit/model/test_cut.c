@@ -1,0 +1,225 @@
+/* test_cut.c - weights that are cut or changed while a model is opened: an error that names the file, no
+ * signal, and nothing kept. And once a model is open, its files do not matter any more. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "engine/identity.h"
+#include "gallop.h"
+#include "kern/kern.h"
+#include "model/model.h"
+
+#define GOLDEN GALLOP_SOURCE_DIR "/test/golden/"
+#define GGUF   GALLOP_SOURCE_DIR "/test/data/gguf/"
+
+/* Checkpoints by their formats, and the file that shrinks. */
+static const struct {
+    const char *from, *file;
+} formats[] = {
+    {GOLDEN "llama3-rope/*", "model.safetensors"},
+    {GOLDEN "llama-sharded-bin/*", "pytorch_model-00002-of-00002.bin"}, /* zip */
+    {GOLDEN "gpt2-orig-bin/*", "pytorch_model.bin"},                    /* stream */
+    {GGUF "llama3-rope.gguf", "llama3-rope.gguf"},
+    {GOLDEN "gpt-oss/*", "model.safetensors"}, /* stacked experts */
+};
+
+enum { N_FORMATS = sizeof(formats) / sizeof(formats[0]) };
+
+static struct pool *pool;
+static char dir[64], path[200];
+
+static void copy(size_t format)
+{
+    char command[600];
+
+    snprintf(dir, sizeof(dir), "/tmp/gallop-cut-XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    snprintf(command, sizeof(command), "cp -r %s %s", formats[format].from, dir);
+    assert_int_equal(system(command), 0);
+    snprintf(path, sizeof(path), "%s/%s", dir, formats[format].file);
+}
+
+static void drop(void)
+{
+    char command[100];
+
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static long cut_to; /* bytes; -1: as long as it is, but touched */
+
+static void cut(void *ctx, size_t done, size_t total)
+{
+    (void)ctx;
+    (void)total;
+    if (done != 1)
+        return;
+    if (cut_to >= 0)
+        assert_int_equal(truncate(path, cut_to), 0);
+    else
+        assert_int_equal(system("sleep 0.02"), 0); /* the clock of the file system ticks */
+    if (cut_to < 0) {
+        FILE *f = fopen(path, "r+b");
+
+        assert_non_null(f);
+        assert_int_equal(fseek(f, -1, SEEK_END), 0);
+        fputc('x', f);
+        assert_int_equal(fclose(f), 0);
+    }
+}
+
+static void expect_refused(size_t format, long bytes, const char *why)
+{
+    const struct model_options opt = {.dtype = DT_BF16, .kern = kern_table(cpu_best()), .progress = cut};
+    size_t blocks, regions;
+    struct err e = {0};
+    struct model m;
+    int rc;
+
+    copy(format);
+    blocks = mem_live_blocks();
+    regions = map_region_live_bytes();
+    cut_to = bytes;
+    if ((rc = model_open(&m, dir, &opt, pool, &e)) == 0 && (rc = model_pack(&m, &e)) != 0)
+        model_close(&m);
+    if (rc != ERR_INPUT || !strstr(e.msg, path) || !strstr(e.msg, why))
+        fail_msg("%s cut to %ld bytes behind the first layer: code %d, \"%s\"", path, bytes, rc, e.msg);
+    assert_int_equal(mem_live_blocks(), blocks);
+    assert_int_equal(map_region_live_bytes(), regions);
+    drop();
+}
+
+static void a_file_cut_while_it_is_packed_is_named(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < N_FORMATS; f++) {
+        expect_refused(f, 0, "was cut while it was read");
+        expect_refused(f, 8192, "was cut while it was read");
+    }
+}
+
+static void a_file_written_to_while_it_is_packed_is_named(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < N_FORMATS; f++)
+        expect_refused(f, -1, "was changed or replaced while it was read");
+}
+
+/* Views are made and nothing is read yet: what was lost by then reads as zeros, and is reported. */
+static void a_file_cut_before_it_is_packed_is_named(void **state)
+{
+    (void)state;
+    for (size_t f = 0; f < N_FORMATS; f++) {
+        struct weights *w;
+        struct err e = {0};
+        size_t sum = 0;
+
+        copy(f);
+        if (weights_open(&w, folder_at(dir), &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_int_equal(weights_checked(w, 0, &e), 0);
+        assert_int_equal(truncate(path, 0), 0);
+        for (size_t i = 0; i < weights_n(w); i++) {
+            const struct view *v = weights_at(w, i);
+
+            for (size_t b = 0; b < view_bytes(v) && strstr(v->file, formats[f].file); b++)
+                sum += ((const unsigned char *)v->data)[b];
+        }
+        assert_int_equal(sum, 0);
+        if (weights_checked(w, 0, &e) != ERR_INPUT || !strstr(e.msg, path) || !strstr(e.msg, "was cut"))
+            fail_msg("\"%s\" does not say that %s was cut", e.msg, path);
+        weights_close(w);
+        drop();
+    }
+}
+
+static void *open_blocked(void *err)
+{
+    struct gallop_options o;
+    struct gallop *g;
+    sigset_t all, now;
+    int rc;
+
+    gallop_options_init(&o);
+    o.model = dir;
+    o.threads = 2;
+    o.progress = cut;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    rc = gallop_open(&g, &o, err);
+    pthread_sigmask(SIG_SETMASK, NULL, &now);
+    if (rc == 0 || !sigismember(&now, SIGBUS))
+        snprintf(err, GALLOP_ERR_SIZE, "code %d, SIGBUS is blocked: %d", rc, sigismember(&now, SIGBUS));
+    return NULL;
+}
+
+/* A host's threads may block every signal: a blocked fault would end the process without asking anybody. */
+static void a_thread_that_blocks_signals_gets_the_error_too(void **state)
+{
+    char err[GALLOP_ERR_SIZE] = "";
+    pthread_t thread;
+
+    (void)state;
+    copy(0);
+    cut_to = 0;
+    assert_int_equal(pthread_create(&thread, NULL, open_blocked, err), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    if (!strstr(err, path) || !strstr(err, "was cut"))
+        fail_msg("\"%s\" does not say that %s was cut", err, path);
+    drop();
+}
+
+static void an_open_model_needs_its_files_no_more(void **state)
+{
+    const struct model_options opt = {.dtype = DT_BF16, .kern = kern_table(cpu_best())};
+    struct err e = {0};
+
+    (void)state;
+    for (size_t f = 0; f < N_FORMATS; f++) {
+        struct model m, again;
+
+        copy(f);
+        if (model_open(&m, dir, &opt, pool, &e) != 0 || model_pack(&m, &e) != 0 ||
+            model_open(&again, dir, &opt, pool, &e) != 0 || model_pack(&again, &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_int_equal(truncate(path, 0), 0);
+        for (size_t i = 0; i < weights_n(m.weights); i++)
+            assert_null(weights_at(m.weights, i)->data);
+        assert_true(m.table_bytes > 0 && map_region_live_bytes() >= m.table_bytes);
+        assert_true(identity_of(&m) == identity_of(&again));
+        model_close(&m);
+        model_close(&again);
+        drop();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_cut_while_it_is_packed_is_named),
+        cmocka_unit_test(a_file_written_to_while_it_is_packed_is_named),
+        cmocka_unit_test(a_file_cut_before_it_is_packed_is_named),
+        cmocka_unit_test(a_thread_that_blocks_signals_gets_the_error_too),
+        cmocka_unit_test(an_open_model_needs_its_files_no_more),
+    };
+    struct err e;
+    int rc;
+
+    if (pool_new(&pool, 2, &e) != 0)
+        return 1;
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    pool_free(pool);
+    return rc;
+}
