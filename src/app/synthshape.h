@@ -9,7 +9,7 @@
 
 struct synthshape {
     const char *name;
-    const char *family; /* "llama", "gpt2", "mixtral", "qwen3_moe", "gpt_oss" */
+    const char *family; /* the file of src/model that computes it */
     size_t layers, hidden, inner, heads, kv, head_dim, vocab, context;
     double theta, eps;
     bool tied;
