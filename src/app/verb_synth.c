@@ -2,10 +2,10 @@
  * byte-level tokenizer, so that speed can be measured without a download. The same seed gives the same
  * bytes. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "app/common.h"
+#include "app/out.h"
 #include "app/output.h"
 #include "app/synthshape.h"
 #include "app/verbs.h"
@@ -273,27 +273,22 @@ static void list_shapes(bool json)
 
         json_array_append_new(names, json_string(s->name));
         if (!json)
-            printf("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name,
-                   s->family, s->layers, s->hidden, s->heads, s->kv, s->vocab);
+            out_fmt("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name,
+                    s->family, s->layers, s->hidden, s->heads, s->kv, s->vocab);
     }
     if (json)
         common_print_json(json_incref(names));
     json_decref(names);
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int run(const struct synthshape *shape, const struct opt_values *v, struct err *e)
 {
     static const enum dtype dtype[] = {DT_BF16, DT_F16, DT_F32};
-    const struct synthshape *shape = synthshape_of_name(v->args[0]);
     struct synth *s = mem_zalloc(1, sizeof(*s), MEM_APP);
     int rc;
 
     if (!s)
         return err_nomem(e, "a buffer");
-    if (!shape) {
-        mem_free(s);
-        return err_set(e, ERR_INPUT, "shape %s is not known; --list names them", v->args[0]);
-    }
     s->e = e;
     s->dtype = dtype[opt_choice(v, SYNTH_DTYPE)];
     s->seed = opt_uint(v, OPT_SEED);
@@ -304,8 +299,8 @@ static int run(const struct opt_values *v, struct err *e)
         common_print_json(
             json_pack("{s:s,s:I}", "folder", opt_string(v, SYNTH_OUT), "bytes", (json_int_t)s->bytes));
     else if (rc == 0 && !opt_flag(v, OPT_QUIET))
-        printf("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, SYNTH_OUT),
-               (double)s->bytes / 1e6, shape->name);
+        out_fmt("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, SYNTH_OUT),
+                (double)s->bytes / 1e6, shape->name);
     output_dir_abort(&s->out);
     buf_fini(&s->header);
     mem_free(s);
@@ -314,6 +309,7 @@ static int run(const struct opt_values *v, struct err *e)
 
 int verb_synth(int argc, char **argv)
 {
+    const struct synthshape *shape;
     struct opt_values v;
     struct err e = {0};
     int rc =
@@ -327,8 +323,11 @@ int verb_synth(int argc, char **argv)
     } else if (v.n_args != 1 || !opt_given(&v, SYNTH_OUT)) {
         log_error("synth: a shape and -o DIR are needed; --list names the shapes");
         rc = 2;
+    } else if (!(shape = synthshape_of_name(v.args[0]))) {
+        log_error("synth: shape %s is not known; --list names them", v.args[0]);
+        rc = 2;
     } else {
-        rc = run(&v, &e) ? common_fail(&e) : 0;
+        rc = run(shape, &v, &e) ? common_fail(&e) : 0;
     }
     opt_fini(&v);
     return rc;
