@@ -18,6 +18,13 @@
 
 enum { MAX_BYTES = 16 << 20 };
 
+/* A key that a getter was called with. */
+struct asked {
+    struct asked *older;
+    const char *prefix;
+    char name[]; /* prefix and key */
+};
+
 struct node {
     const char *name;  /* terminated */
     struct jp_str raw; /* the value as it stands in the file */
@@ -34,6 +41,7 @@ struct doc {
     struct arena arena; /* text, nodes, objects, strings */
     const char *path;
     struct conf *objects; /* all of them, newest first: each owns an index */
+    struct asked *asked;  /* newest first */
 };
 
 struct conf {
@@ -208,12 +216,39 @@ const char *conf_path(const struct conf *c)
 
 /* --- getters --- */
 
+/* Remembers KEY, if there is memory: a missing name costs nobody but a test anything. */
+static void note_asked(struct conf *c, const char *key)
+{
+    size_t outer = strlen(c->prefix), n = strlen(key);
+    struct asked *a;
+
+    for (a = c->doc->asked; a; a = a->older)
+        if (a->prefix == c->prefix && strcmp(a->name + outer, key) == 0)
+            return;
+    if (!(a = arena_alloc(&c->doc->arena, sizeof(*a) + outer + n + 1)))
+        return;
+    *a = (struct asked){.older = c->doc->asked, .prefix = c->prefix};
+    memcpy(a->name, c->prefix, outer);
+    memcpy(a->name + outer, key, n + 1);
+    c->doc->asked = a;
+}
+
+const char *conf_asked(const struct conf *c, size_t i)
+{
+    const struct asked *a = c->doc->asked;
+
+    while (a && i--)
+        a = a->older;
+    return a ? a->name : NULL;
+}
+
 /* The node of KEY, marked; NULL if it is missing. */
 static struct node *find(struct conf *c, const char *key)
 {
     struct node *n;
     uint64_t at;
 
+    note_asked(c, key);
     if (!strmap_get(&c->index, key, strlen(key), &at))
         return NULL;
     n = (struct node *)(uintptr_t)at;

@@ -67,6 +67,11 @@ struct conf *conf_sub(struct conf *c, const char *key);
 /* KEY, with all that is in it, is understood and has no effect here. */
 void conf_ignore(struct conf *c, const char *key);
 
+/* Name I of the keys that were asked for so far, in C's file, present or not, each once:
+ * "rope_parameters.factor". NULL: there are no more. For tests that hold a list against what a model
+ * reads. */
+const char *conf_asked(const struct conf *c, size_t i);
+
 /* Judges what nobody asked for, in C and in the sub-objects taken from it; call it once, after the model
  * took what it knows. ERR_UNSUPPORTED names the file and the key; keys that are merely unknown are one
  * warning in the log. */

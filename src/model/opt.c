@@ -102,10 +102,11 @@ struct opt_config {
 static int read_sizes(struct model *m, struct opt *w, struct err *e)
 {
     struct model_info *i = &m->info;
-    int64_t hidden, layers, vocab, len, inner, proj;
+    int64_t hidden, heads, layers, vocab, len, inner, proj;
     int rc;
 
     if ((rc = conf_int(m->conf, "hidden_size", 768, 1, 1 << 20, &hidden, e)) != 0 ||
+        (rc = conf_int(m->conf, "num_attention_heads", 12, 1, 4096, &heads, e)) != 0 ||
         (rc = conf_int(m->conf, "num_hidden_layers", 12, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
         (rc = conf_int(m->conf, "vocab_size", 50272, 1, INT32_MAX, &vocab, e)) != 0 ||
         (rc = conf_int(m->conf, "max_position_embeddings", 2048, 1, 1 << 24, &len, e)) != 0 ||
@@ -115,14 +116,20 @@ static int read_sizes(struct model *m, struct opt *w, struct err *e)
     if (proj > hidden)
         return err_set(e, ERR_UNSUPPORTED, "%s: word_embed_proj_dim %lld is larger than hidden_size %lld",
                        conf_path(m->conf), (long long)proj, (long long)hidden);
+    if (hidden % heads != 0 || hidden / heads > 512)
+        return err_set(e, ERR_INPUT, "%s: hidden_size %lld does not give %lld heads of at most 512 dims",
+                       conf_path(m->conf), (long long)hidden, (long long)heads);
     w->proj = (size_t)proj;
     *i = (struct model_info){.n_layers = (size_t)layers,
                              .hidden = (size_t)hidden,
+                             .n_heads = (size_t)heads,
+                             .n_kv = (size_t)heads,
+                             .head_dim = (size_t)(hidden / heads),
                              .inner = (size_t)inner,
                              .vocab = (size_t)vocab,
                              .max_len = (size_t)len,
                              .fixed_positions = true};
-    return block_heads(m, 12, 0, 0, e);
+    return 0;
 }
 
 static int read_config(struct model *m, struct opt *w, struct opt_config *c, struct err *e)

@@ -329,6 +329,25 @@ static void rows_of_another_type_are_read_as_they_were_stored(void **state)
         }
 }
 
+/* A sequence that overflowed leaves NaN in its tiles; the next owner of a tile sees none of it, also where
+ * its last tile is not full and its heads are padded. */
+static void a_tile_whose_last_owner_left_nan_is_cleared(void **state)
+{
+    static const size_t lens[] = {1, 15, 16, 17, 37, 290};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        for (size_t n = 0; n < sizeof(lens) / sizeof(*lens); n++) {
+            struct setup s;
+
+            open_rows(&s, 4, 2, 24, lens[n], DT_F32, row_types[i], 2);
+            memset(s.k, 0xff, s.layer.head_bytes * 2);
+            memset(s.v, 0xff, s.layer.head_bytes * 2);
+            check(&s, limit_of(row_types[i]));
+            close_setup(&s);
+        }
+}
+
 static void a_chunk_hides_those_in_front(void **state)
 {
     static const size_t chunks[] = {1, 16, 50, 256, 300};
@@ -370,6 +389,7 @@ int main(void)
         cmocka_unit_test(a_soft_cap_bends_the_scores),
         cmocka_unit_test(bf16_attention_stays_within_its_rounding),
         cmocka_unit_test(rows_of_another_type_are_read_as_they_were_stored),
+        cmocka_unit_test(a_tile_whose_last_owner_left_nan_is_cleared),
         cmocka_unit_test(a_chunk_hides_those_in_front),
     };
 
