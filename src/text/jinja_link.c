@@ -178,7 +178,7 @@ static void put_url(struct link *l, struct text t)
     size_t cut = 0;
 
     jinja_str_put(&shown, t.p, t.n);
-    if (l->limit >= 0 && jinja_str_count(t.p, t.n) > (size_t)l->limit) {
+    if (!l->r->rc && l->limit >= 0 && jinja_str_count(t.p, t.n) > (size_t)l->limit) {
         for (int64_t i = 0; i < l->limit; i++)
             cut += jinja_str_step(t.p + cut);
         shown.n = cut;

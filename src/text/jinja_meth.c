@@ -163,7 +163,9 @@ static struct jv int_bit_length(struct jrun *r, struct jv self, const struct jar
 
 static struct jv num_self(struct jrun *r, struct jv self, const struct jargs *a)
 {
-    return jinja_args_bind(r, "conjugate", a, "", 0, NULL) ? self : jv_none();
+    if (!jinja_args_bind(r, "conjugate", a, "", 0, NULL))
+        return jv_none();
+    return jv_is(self, JV_BOOL) ? jv_int(self.u.b) : self;
 }
 
 static struct jv float_is_integer(struct jrun *r, struct jv self, const struct jargs *a)

@@ -136,6 +136,8 @@ static void put_int(struct pct *f, struct jbuf *out, struct jspec *s, struct jv 
     }
     digits.width = s->precision + jinja_int_negative(v) + (s->alternate && strchr("oxX", s->type) ? 2 : 0) +
                    (s->sign && !jinja_int_negative(v));
+    if (s->align == '0' && s->width > digits.width)
+        digits.width = s->width; /* the flag 0 fills what the width asks for beyond the precision */
     digits.align = '0';
     digits.fill = jinja_str_lit(f->r, "0");
     digits.precision = -1;

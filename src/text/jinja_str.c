@@ -22,13 +22,23 @@ size_t jinja_str_count(const char *p, size_t n)
     return n - continued;
 }
 
+/* The string that everything comes to once an error is set: callers may look into it, nobody writes to it. */
+static struct jv no_str(void)
+{
+    static const struct jstr empty = {.p = ""};
+    struct jv v = jv_of(JV_STR);
+
+    v.u.str = &empty;
+    return v;
+}
+
 struct jv jinja_str_ref(struct jrun *r, const char *p, size_t n)
 {
     struct jv v = jv_of(JV_STR);
     struct jstr *s = jinja_run_alloc(r, sizeof(*s));
 
     if (!s)
-        return jv_none();
+        return no_str();
     *s = (struct jstr){.p = p, .n = n, .chars = SIZE_MAX};
     v.u.str = s;
     return v;
@@ -39,7 +49,7 @@ struct jv jinja_str_new(struct jrun *r, const char *p, size_t n)
     char *copy = jinja_run_alloc(r, n);
 
     if (!copy)
-        return jv_none();
+        return no_str();
     if (n)
         memcpy(copy, p, n);
     return jinja_str_ref(r, copy, n);
@@ -66,8 +76,7 @@ struct jv jinja_str_sub(struct jrun *r, struct jv v, size_t from, size_t to)
     if (from == 0 && to == v.u.str->n)
         return v;
     out = jinja_str_ref(r, v.u.str->p + from, to - from);
-    if (jv_is(out, JV_STR))
-        out.flags = v.flags;
+    out.flags = v.flags;
     return out;
 }
 
@@ -79,7 +88,7 @@ static struct jv concat_with_room(struct jrun *r, const struct jstr *a, const st
     struct jv v = jv_of(JV_STR);
 
     if (!room || !s)
-        return jv_none();
+        return no_str();
     memcpy(room->bytes, a->p, a->n);
     memcpy(room->bytes + a->n, b->p, b->n);
     room->used = n;
@@ -101,10 +110,10 @@ struct jv jinja_str_concat(struct jrun *r, struct jv va, struct jv vb)
         n = SIZE_MAX;
     if (room && room->used == a->n && room->cap - room->used >= b->n) {
         if (!jinja_run_step(r, b->n / 64))
-            return jv_none();
+            return no_str();
         memcpy(room->bytes + a->n, b->p, b->n);
         v = jinja_str_ref(r, room->bytes, n);
-        if (jv_is(v, JV_STR)) {
+        if (!r->rc) {
             room->used = n;
             ((struct jstr *)(uintptr_t)v.u.str)->room = room;
         }
@@ -114,7 +123,7 @@ struct jv jinja_str_concat(struct jrun *r, struct jv va, struct jv vb)
         return concat_with_room(r, a, b, n);
     p = jinja_run_alloc(r, n);
     if (!p)
-        return jv_none();
+        return no_str();
     if (a->n)
         memcpy(p, a->p, a->n);
     if (b->n)

@@ -284,6 +284,44 @@ static void derived_rules_are_those_of_every_cut(void **state)
     drop(&m);
 }
 
+/* Words short and long need their lists, their queue, and room for what comes out. */
+static void a_word_without_memory_is_an_error(void **state)
+{
+    static const size_t length[] = {1, 48, 49, 400};
+    struct model m;
+    char text[400];
+
+    (void)state;
+    make(&m, letters, 2, false, 20);
+    for (size_t i = 0; i < sizeof(text); i++)
+        text[i] = "ab"[dice(2)];
+    for (size_t i = 0; i < sizeof(length) / sizeof(*length); i++) {
+        bool failed = true;
+        long n = 0;
+
+        while (failed) {
+            struct bpeword_work *w = bpeword_work_new(&m.bpe);
+            struct tok_ids ids = {0};
+            struct err e = {0};
+            size_t before = mem_live_blocks();
+            int rc;
+
+            mem_fail_at(++n);
+            rc = bpeword_encode(&m.bpe, w, text, length[i], &ids, &e);
+            failed = mem_failed();
+            mem_fail_at(0);
+            if (rc != (failed ? ERR_NOMEM : 0))
+                fail_msg("a word of %zu letters, allocation %ld: %d %s", length[i], n, rc, e.msg);
+            assert_true(mem_live_blocks() >= before);
+            tok_ids_fini(&ids);
+            bpeword_work_free(w);
+        }
+        assert_true(n > 2);
+    }
+    drop(&m);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
 static double seconds_for(const struct model *m, const char *unit, size_t n)
 {
     size_t step = strlen(unit);
@@ -331,6 +369,7 @@ int main(void)
         cmocka_unit_test(a_wrong_merge_would_be_seen),
         cmocka_unit_test(unknown_characters_fuse_or_not),
         cmocka_unit_test(derived_rules_are_those_of_every_cut),
+        cmocka_unit_test(a_word_without_memory_is_an_error),
         cmocka_unit_test(a_hostile_word_takes_time_in_proportion_to_its_length),
     };
 

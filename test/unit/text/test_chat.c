@@ -206,9 +206,8 @@ static void the_request_is_changed(void **state)
 }
 
 /* Opens a folder of the running test's own that holds one file. */
-static int open_with(const char *file, const char *text, struct err *e)
+static int chat_with(const char *file, const char *text, struct chat **c, struct err *e)
 {
-    struct chat *c;
     FILE *f;
     char path[64];
     int rc;
@@ -219,10 +218,18 @@ static int open_with(const char *file, const char *text, struct err *e)
     assert_non_null(f);
     fputs(text, f);
     fclose(f);
-    rc = chat_open(&c, folder_at("chat-folder"), e);
-    chat_close(c);
+    rc = chat_open(c, folder_at("chat-folder"), e);
     unlink(path);
     rmdir("chat-folder");
+    return rc;
+}
+
+static int open_with(const char *file, const char *text, struct err *e)
+{
+    struct chat *c;
+    int rc = chat_with(file, text, &c, e);
+
+    chat_close(c);
     return rc;
 }
 
@@ -243,6 +250,25 @@ static void files_that_are_no_json_are_ignored(void **state)
     assert_int_equal(open_with("tokenizer_config.json", "{\"chat_template\": {\"a\": 5}}", &e), ERR_INPUT);
     assert_int_equal(
         open_with("tokenizer_config.json", "{\"chat_template\": null, \"bos_token\": false}", &e), 0);
+}
+
+static void other_members_of_a_template_file_are_not_passed_over(void **state)
+{
+    static const char file[] =
+        "{\"version\": {\"of\": [1, 2]}, \"chat_template\": \"hello {{ messages[0].role }}\", \"n\": 1}";
+    json_t *q = json_loads("{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]}", 0, NULL);
+    struct buf out = {.tag = MEM_TEXT};
+    struct err e = {0};
+    struct chat *c;
+
+    (void)state;
+    if (chat_with("chat_template.json", file, &c, &e) != 0 ||
+        chat_render(c, q, NULL, true, &jinjacase_now, &out, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_string_equal(out.data, "hello user");
+    buf_fini(&out);
+    json_decref(q);
+    chat_close(c);
 }
 
 static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
@@ -294,6 +320,7 @@ int main(void)
         cmocka_unit_test(requests_that_are_no_conversations_are_rendered),
         cmocka_unit_test(the_request_is_changed),
         cmocka_unit_test(files_that_are_no_json_are_ignored),
+        cmocka_unit_test(other_members_of_a_template_file_are_not_passed_over),
         cmocka_unit_test(a_failing_allocation_leaks_or_is_taken_for_success),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,6 +58,18 @@ static void values_print_otherwise_than_python_prints_them(void **state)
         jinjacase_gives("{{ 123456789012345678901234567890 // 7 }}", v, "17636684144620811271604938270"));
 }
 
+/* Python would print addresses. */
+static void objects_print_something_that_changes_from_run_to_run(void **state)
+{
+    (void)state;
+    assert_true(jinjacase_gives("{{ joiner(', ') }}|{{ cycler(1, 2) }}", "{}",
+                                "<jinja2.utils.Joiner object>|<jinja2.utils.Cycler object>"));
+    assert_true(jinjacase_gives("{% block a %}{{ self }}|{{ self.a }}{% endblock %}", "{}",
+                                "<TemplateReference None>|<jinja2.runtime.BlockReference object>"));
+    assert_true(
+        jinjacase_gives("{{ 'a'.upper }}|{{ [].index }}", "{}", "<built-in method>|<built-in method>"));
+}
+
 static void a_tree_and_a_text_of_the_same_variables_differ(void **state)
 {
     static const char json[] =
@@ -195,6 +207,7 @@ int main(void)
         cmocka_unit_test(a_snippet_comes_to_another_text_than_jinja2_gives),
         cmocka_unit_test(the_fixture_runner_sees_a_wrong_text_and_a_missing_refusal),
         cmocka_unit_test(values_print_otherwise_than_python_prints_them),
+        cmocka_unit_test(objects_print_something_that_changes_from_run_to_run),
         cmocka_unit_test(a_tree_and_a_text_of_the_same_variables_differ),
         cmocka_unit_test(integers_beyond_64_bits_lose_digits_on_the_way_in),
         cmocka_unit_test(the_text_is_not_appended_to_what_was_there),

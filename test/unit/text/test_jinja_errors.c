@@ -7,9 +7,11 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "jinjacase.h"
 #include "text/jinja.h"
 
@@ -54,6 +56,27 @@ static void an_error_of_rendering_does_not_name_its_line(void **state)
     assert_true(jinjacase_refused("{{ range(100001) }}", v, "Range too big"));
     assert_true(jinjacase_refused("{% include 'other' %}", v, "no loader"));
     assert_true(jinjacase_refused("{% set d.k = 2 %}", v, "cannot assign attribute on non-namespace object"));
+}
+
+/* A value is shown by its first 200 bytes, cut between characters. */
+static void a_long_value_is_cut_inside_a_character(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 2; shift++) {
+        struct err e = {0};
+        struct buf out;
+        char template[300];
+
+        snprintf(template, sizeof(template),
+                 "{%% macro m() %%}{%% endmacro %%}{{ m(**{'%s' ~ '\xc3\xa9' * 150: 1}) }}",
+                 shift ? "x" : "");
+        assert_int_equal(jinjacase_render(template, "{}", &out, &e), ERR_INPUT);
+        assert_non_null(strstr(e.msg, "takes no keyword argument '"));
+        assert_int_equal(strlen(strchr(e.msg, '\'')),
+                         strlen("'m' takes no keyword argument ") + 200 - (shift ^ 1));
+        assert_int_equal(utf8_valid_prefix(e.msg, strlen(e.msg)), strlen(e.msg));
+        buf_fini(&out);
+    }
 }
 
 static void the_templates_own_refusal_loses_its_words(void **state)
@@ -115,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_syntax_error_does_not_name_its_line),
         cmocka_unit_test(an_error_of_rendering_does_not_name_its_line),
+        cmocka_unit_test(a_long_value_is_cut_inside_a_character),
         cmocka_unit_test(the_templates_own_refusal_loses_its_words),
         cmocka_unit_test(an_unknown_filter_in_a_branch_not_taken_is_an_error),
         cmocka_unit_test(bytes_that_are_no_utf8_are_taken_for_a_template),

@@ -319,6 +319,58 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
     assert_true(n > 5);
 }
 
+/* The steps that J takes from FIRST on, up to MOST, are its last, one after the other; returns how many it
+ * takes. */
+static uint64_t stop_at_each_step(const struct jinja *j, json_t *context, uint64_t first, uint64_t most)
+{
+    struct jinja_limits limit = small;
+
+    for (limit.steps = first; limit.steps < first + most; limit.steps++) {
+        struct buf out = {.tag = MEM_TEXT};
+        struct err e = {0};
+        int rc = jinja_render_within(j, context, &jinjacase_now, &limit, &out, &e);
+        bool stopped_here = rc == ERR_INPUT && strstr(e.msg, "steps it may take");
+
+        if (stopped_here)
+            assert_int_equal(out.len, 0);
+        buf_fini(&out);
+        if (!stopped_here)
+            break;
+    }
+    return limit.steps;
+}
+
+/* Memory, too, is refused once a rendering has failed, so this walks the paths of every allocation as
+ * well. */
+static void a_rendering_stopped_at_any_step_crashes_or_goes_on(void **state)
+{
+    size_t n, i, before;
+    char *text = jinjacase_read("language.json", &n);
+    json_t *fixture = json_loadb(text, n, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL), *context, *one;
+    uint64_t for_context = 0, steps = 0;
+    struct jinja *j;
+
+    (void)state;
+    assert_non_null(fixture);
+    context = json_object_get(fixture, "context");
+    before = mem_live_blocks();
+    assert_int_equal(jinja_parse(&j, "", 0, "t", NULL), 0);
+    for_context = stop_at_each_step(j, context, 0, small.steps);
+    jinja_free(j);
+    json_array_foreach(json_object_get(fixture, "cases"), i, one)
+    {
+        const char *template = json_string_value(json_object_get(one, "template"));
+
+        if (jinja_parse(&j, template, strlen(template), "t", NULL) == 0)
+            steps += stop_at_each_step(j, context, for_context, 3000) - for_context;
+        jinja_free(j);
+    }
+    assert_int_equal(mem_live_blocks(), before);
+    assert_in_range(steps, 10000, SIZE_MAX);
+    json_decref(fixture);
+    mem_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +387,7 @@ int main(void)
         cmocka_unit_test(many_names_make_parsing_slow),
         cmocka_unit_test(a_string_built_piece_by_piece_costs_its_square),
         cmocka_unit_test(a_failing_allocation_leaks_or_is_taken_for_success),
+        cmocka_unit_test(a_rendering_stopped_at_any_step_crashes_or_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,8 @@ static void components_that_are_not_understood_are_named(void **state)
     refuse("{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\","
            "\"prepend_scheme\":\"often\"}," MODEL "}",
            "prepend_scheme \"often\"");
+    refuse("{\"normalizer\":{\"type\":\"Sequence\"}," MODEL "}", "a Sequence without members");
+    refuse("{\"decoder\":{\"type\":\"Sequence\"}," MODEL "}", "a Sequence without members");
     refuse(
         "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Glob\":\"a\"},\"behavior\":\"Removed\"}," MODEL
         "}",
@@ -106,6 +108,23 @@ static void expect(const char *json, const char *text, unsigned flags, const int
     assert_memory_equal(ids.id, want, n * sizeof(*want));
     tok_ids_fini(&ids);
     tok_close(t);
+}
+
+static void a_word_of_the_vocabulary_is_merged_though_merges_are_ignored(void **state)
+{
+    static const char words[] =
+        "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+        "\"model\":{\"type\":\"BPE\",\"ignore_merges\":%s,"
+        "\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"abc\":3,\"\u0120ab\":4,\"\u0120\":5},\"merges\":[]}}";
+    static const int32_t whole[] = {3, 4, 3}, cut[] = {0, 1, 2, 5, 0, 1, 3};
+    char json[300];
+
+    (void)state;
+    snprintf(json, sizeof(json), words, "true");
+    expect(json, "abc", 0, whole, 1);
+    expect(json, "abc ab", 0, whole, 2);
+    snprintf(json, sizeof(json), words, "false");
+    expect(json, "abc ab", 0, cut, 6);
 }
 
 static void members_may_come_in_any_order(void **state)
@@ -223,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(components_that_are_not_understood_are_named),
         cmocka_unit_test(damaged_models_are_refused),
+        cmocka_unit_test(a_word_of_the_vocabulary_is_merged_though_merges_are_ignored),
         cmocka_unit_test(members_may_come_in_any_order),
         cmocka_unit_test(a_prefix_that_comes_after_the_merges_still_counts),
         cmocka_unit_test(added_tokens_beyond_the_vocabulary_get_the_next_ids),

@@ -37,6 +37,8 @@ static const char *const fixture[] = {
     "roberta.json",
     "sp-bpe.model",
     "sp-unigram.model",
+    "sp-rules.model",
+    "precompiled.json",
     "split-contiguous-inverted.json",
     "split-contiguous.json",
     "split-isolated-inverted.json",
