@@ -1,10 +1,13 @@
 /* locate.c - decides between path and hub, and judges config.json before weights are fetched. */
 #include "engine/locate.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt/ggufset.h"
 #include "model/model.h"
 
 /* A config that names its model_type only is left to model_open(). */
@@ -35,6 +38,43 @@ static bool may_be_path(const char *model)
     return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
 }
 
+static bool ends_in(const char *s, const char *end)
+{
+    size_t n = strlen(s), m = strlen(end);
+
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* What stands at the path MODEL can be a model, or its texts where these are all that is wanted. */
+static int check_path(const char *model, enum hub_want want, struct err *e)
+{
+    struct stat st;
+    int rc;
+
+    if (!*model)
+        return err_set(e, ERR_INPUT,
+                       "the name of the model is empty; a folder, a .gguf file or org/name is expected");
+    if (stat(model, &st) != 0)
+        return errno == ENOENT || errno == ENOTDIR
+                   ? err_set(e, ERR_INPUT,
+                             "%s: there is no such folder or file here, and org/name is what a "
+                             "model on the hub is called",
+                             model)
+                   : err_os(e, "open", model);
+    if (S_ISDIR(st.st_mode) || ggufset_means(folder_at(model), &rc, NULL))
+        return 0;
+    if (ends_in(model, ".safetensors") || ends_in(model, ".bin") || ends_in(model, ".pt") ||
+        ends_in(model, ".pth"))
+        return err_set(
+            e, ERR_INPUT,
+            "%s: this is a file of weights alone; name the folder that holds it and its config.json", model);
+    if (want == HUB_MODEL)
+        return err_set(e, ERR_INPUT,
+                       "%s: this file is no model: a GGUF file, or the folder of a checkpoint, is expected",
+                       model);
+    return 0;
+}
+
 int locate_model(char *out, size_t size, const char *model, const struct locate_options *o, struct err *e)
 {
     const struct hub_options h = {
@@ -43,6 +83,8 @@ int locate_model(char *out, size_t size, const char *model, const struct locate_
     int n, rc;
 
     if (access(model, F_OK) == 0 || !hubid_parse(&id, model)) {
+        if ((rc = check_path(model, o->want, e)) != 0)
+            return rc;
         if (o->revision)
             return err_set(e, ERR_INPUT, "%s: revision %s is asked for, but only a name on the hub has one",
                            model, o->revision);

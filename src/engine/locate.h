@@ -14,8 +14,8 @@ struct locate_options {
 
 /* The path of MODEL to out[size]. What exists under that path is taken as it is; otherwise
  * org/name[@revision][:FILE.gguf] is fetched into Hugging Face's cache as far as it is not there, the weights
- * only of an architecture that archs.def knows; anything else is given back, for whoever opens it to
- * report. */
+ * only of an architecture that archs.def knows. ERR_INPUT says what helps where MODEL is neither, or a single
+ * file that is no model (with HUB_TEXT a tokenizer's file is one). */
 int locate_model(char *out, size_t size, const char *model, const struct locate_options *o, struct err *e);
 
 #endif
