@@ -119,6 +119,13 @@ def commands_do_what_the_list_says():
     check(b" 3 answer tokens in " in r.stdout and r.returncode == 0, f"/stats and /exit: {r.stdout} {r.stderr}")
 
 
+def a_turn_is_the_template_s_text_and_nothing_in_front_of_it():
+    messages = json.dumps([{"role": "user", "content": "Hello there"}]).encode()
+    ids = call("render", "-m", MODEL, "--messages", "-", "--ids", stdin=messages).stdout.decode().split(",")
+    stats = _answers(_talk("Hello there\n/stats\n"))[-1]
+    check(stats.startswith(f"{len(ids)} prompt tokens and 3 "), f"tokens of the first turn: found {stats!r}, expected {len(ids)}")
+
+
 def lines_end_in_any_way_and_empty_ones_are_nothing():
     r = _talk(b"\n\r\none\r\n\n  two  words\nSHOW")
     answers = _answers(r)

@@ -93,6 +93,25 @@ def the_largest_logits_are_those_of_the_file():
     expect([len({i for i, _ in x["top"]}) for x in o], [min(n, 1024)] * 2, "ids of --top in a small vocabulary")
 
 
+def equal_logits_come_in_the_order_of_their_ids():
+    model, twins = _path("twins"), (7, 2000)
+    shutil.copytree(DEMO, model)
+    best = lines(call("logits", "-m", DEMO, "--ids", "3,5", "--top", 1, "--last", 1, "--json"))[0][0]["top"][0][0]
+    check(best not in (3, 5, *twins), f"the likeliest token {best} is neither of the prompt nor one of {twins}")
+    with open(os.path.join(model, "model.safetensors"), "r+b") as f:  # the embedding is the head, too
+        n = int.from_bytes(f.read(8), "little")
+        table = json.loads(f.read(n))["model.embed_tokens.weight"]
+        begin, width = 8 + n + table["data_offsets"][0], table["shape"][1] * 2
+        f.seek(begin + best * width)
+        row = f.read(width)
+        for i in twins:
+            f.seek(begin + i * width)
+            f.write(row)
+    for top in (1, 2, 3):
+        o = lines(call("logits", "-m", model, "--ids", "3,5", "--top", top, "--last", 1, "--json"))[0]
+        expect([i for i, _ in o[0]["top"]], sorted([best, *twins])[:top], f"ids of --top {top} of three equal logits")
+
+
 def a_prompt_fills_the_context_and_no_more():
     ids = _ids()
     n = len(ids)

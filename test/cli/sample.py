@@ -48,6 +48,34 @@ def one_position_is_a_vector_or_one_row():
         check(all(abs(got[i] - want[i]) < 1e-6 for i in range(4)), f"softmax of {LOGITS}: found {got}, expected {want}")
 
 
+def prompt_and_output_count_as_their_names_say():
+    """LOGITS after each parameter, worked out here."""
+    for params, want in (
+            ({"temperature": 0.5}, [0, 4, 2, -2]),
+            ({"repetition_penalty": 2.0, "prompt_ids": [1], "output_ids": [3]}, [0, 1, 1, -2]),
+            ({"frequency_penalty": 1.0, "prompt_ids": [2], "output_ids": [1, 1]}, [0, 0, 1, -1]),
+            ({"presence_penalty": 1.0, "prompt_ids": [2], "output_ids": [1, 1]}, [0, 1, 1, -1]),
+            ({"logit_bias": {"0": 3.5}}, [3.5, 2, 1, -1]),
+            ({"top_k": 2}, [None, 2, 1, None]),
+            ({"stop_token": [1], "min_new_tokens": 2, "output_ids": [0]}, [0, None, 1, -1]),
+            ({"stop_token": [1], "min_new_tokens": 2, "output_ids": [0, 0]}, [0, 2, 1, -1]),
+            ({"do_sample": False}, [None, 2, None, None])):
+        kept = [i for i in range(4) if want[i] is not None]
+        p = dict(zip(kept, _softmax([want[i] for i in kept])))
+        got = _probabilities(_sample(_npy(), "--params", json.dumps(params)))
+        check(got.keys() == p.keys() and all(abs(got[i] - p[i]) < 1e-6 for i in p), f"{params}: found {got}, expected {p}")
+
+
+def people_read_stages_and_probabilities():
+    with open(FILE, "wb") as f:
+        f.write(_npy())
+    text = call("sample", "--logits", FILE, "--params", '{"top_k": 2}').stdout.decode().splitlines()
+    o = lines(_sample(_npy(), "--params", '{"top_k": 2}'))[0]
+    want = [f"{x['name']:<20} {x['survivors']}" for x in o["stages"]] + [f"{i:8d}  {p:.6f}" for i, p in o["probs"]]
+    expect(text, want, "the lines without --json")
+    check([x["survivors"] for x in o["stages"] if x["name"] in ("temperature", "top_k")] == [4, 2], f"survivors: {o['stages']}")
+
+
 def several_positions_need_a_choice():
     three = _shaped(3, 4, values=[5.0, 0, 0, 0, *LOGITS, 0, 0, 0, 5.0])
     expect_error(_sample(three), 1, "x.npy", "[3, 4]", "--row")

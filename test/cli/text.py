@@ -2,7 +2,9 @@
 """text.py - `tokenize` and `render`: where text comes from, what is no text, and options that do not go together."""
 import json
 import os
+import shutil
 import tempfile
+import time
 
 from _cli import DEMO, call, check, expect, expect_error, lines, run_all
 
@@ -119,6 +121,25 @@ def a_template_gets_its_messages_and_nothing_else():
     c = _file("c.json", '{"messages": [1, 2]}')
     expect(_render("--context", c, "--template", t, "--now", "2026-07-01T12:00:00", env={"GALLOP_MODEL": DEMO}).stdout.decode(), "2 2026-07-01 caf\u00e9",
            "a template with variables of its own")
+
+
+def named_templates_and_the_clock_are_chosen():
+    model = os.path.join(FOLDER.name, "model")
+    shutil.copytree(DEMO, model)
+    with open(os.path.join(model, "tokenizer_config.json")) as f:
+        config = json.load(f)
+    config["chat_template"] = [{"name": x, "template": x + " {{ strftime_now('%Y-%m-%d %H') }}"} for x in ("default", "tool_use", "other")]
+    with open(os.path.join(model, "tokenizer_config.json"), "w") as f:
+        json.dump(config, f)
+    tools = {"messages": MESSAGES, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}
+    for args, data, want in (([], MESSAGES, "default"), ([], tools, "tool_use"), (["--template-name", "other"], tools, "other"),
+                             (["--template-name", "default"], tools, "default")):
+        before = time.gmtime(time.time() + 5 * 3600)
+        got = call("render", "-m", model, "--messages", "-", *args, stdin=json.dumps(data).encode(), env={"TZ": "HERE-5"}).stdout.decode()
+        after = time.gmtime(time.time() + 5 * 3600)
+        check(got in [f"{want} {time.strftime('%Y-%m-%d %H', x)}" for x in (before, after)], f"{args}: found {got!r}, expected {want} and the local time")
+    r = call("render", "-m", model, "--messages", "-", "--template-name", "none", stdin=json.dumps(MESSAGES).encode())
+    expect_error(r, 1, "none")
 
 
 def files_and_ways_of_render_do_not_mix():
