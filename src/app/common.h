@@ -173,16 +173,14 @@ enum common_opt {
         .range = "[1,65536]",                                                                              \
         .help = "rows of a step; longer prompts are computed in chunks of it; default 512"                 \
     }
+#define COMMON_HELP_ROWS                                                                                   \
+    {.id = OPT_QUIET, .name = "quiet", .brief = 'q', .type = OPT_FLAG, .help = "no progress, no remarks"}, \
+    {                                                                                                      \
+        .id = OPT_HELP, .name = "help", .brief = 'h', .type = OPT_FLAG, .help = "print this page"          \
+    }
 #define COMMON_OUTPUT_ROWS                                                                               \
     {.id = OPT_JSON, .name = "json", .type = OPT_FLAG, .help = "print JSON and nothing else on stdout"}, \
-        {.id = OPT_QUIET,                                                                                \
-         .name = "quiet",                                                                                \
-         .brief = 'q',                                                                                   \
-         .type = OPT_FLAG,                                                                               \
-         .help = "no progress, no remarks"},                                                             \
-    {                                                                                                    \
-        .id = OPT_HELP, .name = "help", .brief = 'h', .type = OPT_FLAG, .help = "print this page"        \
-    }
+        COMMON_HELP_ROWS
 #define COMMON_SAMPLING_ROWS                                                                              \
     {.id = OPT_MAX_NEW,                                                                                   \
      .name = "max-new-tokens",                                                                            \

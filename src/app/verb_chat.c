@@ -32,7 +32,7 @@ static const struct opt_row rows[] = {
      .type = OPT_STRING,
      .arg = "TEXT",
      .help = "a system message to begin with"},
-    COMMON_OUTPUT_ROWS,
+    COMMON_HELP_ROWS,
 };
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
@@ -478,8 +478,6 @@ int verb_chat(int argc, char **argv)
         return rc;
     if (v.n_args)
         rc = common_usage("chat", "found \"%s\", expected options only; messages are typed", v.args[0]);
-    else if (opt_flag(&v, OPT_JSON))
-        rc = common_usage("chat", "--json: a conversation is text; run --chat --json answers once");
     else if ((rc = run(&v, &e)) > 0)
         rc = common_fail(&e);
     opt_fini(&v);

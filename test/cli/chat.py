@@ -184,7 +184,7 @@ class _Terminal:
 
     def read(self, n, what=b""):
         """Reads until N bytes are shown that were not waited for, and WHAT is among them."""
-        end = time.monotonic() + 60
+        end = time.monotonic() + 30
         while (len(self.shown) < n or what not in self.shown) and time.monotonic() < end:
             if select.select([self.fd], [], [], 0.1)[0]:
                 try:
@@ -273,13 +273,16 @@ def a_mended_line_is_sent():
     t.wait(b"> ")
     t.type("\x1b[A\x7f\u00e9\r")  # up, one back, the right letter
     t.wait(b"> ")
-    expect(t.history()[0], ("u", "caf\u00e9"), "the message after the odd byte was replaced")
+    expect(t.history()[:1], [("u", "caf\u00e9")], "the message after the odd byte was replaced")
+    t.type("\ufffd\r")  # typed as such
+    t.wait(b"> ")
+    expect(t.history()[2:3], [("u", "\ufffd")], "a message that is U+FFFD itself")
     t.type("/path\r")
     t.wait(b"no command")
     t.wait(b"> ")
     t.type("\x1b[A\x01/\r")  # up, to the begin, a second slash
     t.wait(b"> ")
-    expect(t.history()[2], ("u", "/path"), "the message after a slash was put in front")
+    expect(t.history()[4:5], [("u", "/path")], "the message after a slash was put in front")
     t.end()
 
 

@@ -148,6 +148,15 @@ def numbers_that_are_none_are_said():
     expect(sorted(got), [0, 2, 3], "survivors beside a logit of minus infinity")
 
 
+def results_that_cannot_be_written_are_said():
+    with open(FILE, "wb") as f:
+        f.write(_npy())
+    for more in ([], ["--json"]):
+        with open("/dev/full", "wb") as full:
+            r = call("sample", "--logits", FILE, *more, stdout=full)
+        expect((r.returncode, r.stderr), (1, b"gallop: standard output: No space left on device\n"), f"sample {more} to a full disk")
+
+
 def a_file_that_never_ends_is_not_read_for_ever():
     expect_error(call("sample", "--logits", "/dev/zero"), 1, "/dev/zero", "256 MiB")
 

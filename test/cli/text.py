@@ -3,10 +3,11 @@
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 
-from _cli import DEMO, call, check, expect, expect_error, lines, run_all
+from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
 
 FOLDER = tempfile.TemporaryDirectory()
 MESSAGES = [{"role": "user", "content": "Hi there"}, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "caf\u00e9"}]
@@ -100,6 +101,21 @@ def sources_and_ways_of_tokenize_do_not_mix():
         word = next(x for x in args if x.startswith("--") and x != "--decode")
         check(r.returncode == 0 and f"{word} changes nothing" in r.stderr.decode() and r.stderr.count(b"\n") == 1, f"{args}: {r.stderr}")
         expect(_tokenize("-q", *args).stderr, b"", f"words of {args} with --quiet")
+
+
+def a_batch_ends_with_its_reader():
+    args = ["tokenize", "-m", DEMO, "--batch", _file("many.jsonl", '"a few words to be cut into tokens"\n' * 100000)]
+    start = time.monotonic()
+    call(*args, stdout=subprocess.DEVNULL)
+    whole = time.monotonic() - start
+    with subprocess.Popen([GALLOP, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
+        p.stdout.readline()
+        p.stdout.close()
+        start = time.monotonic()
+        status = p.wait(timeout=100)
+        took = time.monotonic() - start
+        expect((status, p.stderr.read()), (1, b""), "status and words of a batch without a reader")
+        check(took < 0.05 + whole / 2, f"a batch ends {took:.2f} s after its reader, of {whole:.2f} s in all")
 
 
 # ---- render ----
