@@ -57,6 +57,10 @@ def ids_go_back_however_they_are_given():
             expect((r.returncode, r.stdout.decode()), (0, text + "\n"), f"text of {args}")
     r = _tokenize("--decode", "--json", "--stream", "--ids", ",".join(map(str, ids)))
     expect("".join(lines(r)[0]["pieces"]), text, "streamed pieces")
+    part = ",".join(map(str, _ids(_tokenize("--json", "--no-special", "so \U0001f600"))[:-1]))
+    pieces = lines(_tokenize("--decode", "--stream", "--ids", part))[0]["pieces"]
+    expect("".join(pieces), lines(_tokenize("--decode", "--json", "--ids", part))[0]["text"], "streamed pieces of a text that ends inside a character")
+    check(pieces[-1].endswith("\ufffd"), f"what was left is in the last piece: {pieces}")
     o = lines(_tokenize("--json", "--pieces", "--no-special", text))[0]
     expect((o["ids"], len(o["pieces"])), (ids, len(ids)), "ids with pieces")
     check(o["pieces"][0].startswith("The"), f"pieces: {o['pieces']}")
