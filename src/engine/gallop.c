@@ -463,7 +463,7 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
     for (take_cancels(g); !step_take(&g->step, &se); take_cancels(g))
         if (!step_run(&g->step))
             return 0;
-    *ev = (struct gallop_event){.request = se.seq->id, .user = se.seq->user, .stop_token = -1};
+    *ev = (struct gallop_event){.request = se.seq->id, .user = se.seq->user};
     switch (se.type) {
     case STEP_TOKEN:
         ev->type = GALLOP_TOKEN;

@@ -297,7 +297,7 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
     s->n_reached = s->n_computed > before ? s->n_computed : before;
     g->n_recomputed += n - (s->n_reached - before);
     if (before < s->n_prompt)
-        g->n_prompt_tokens += (s->n_reached < s->n_prompt ? s->n_reached : s->n_prompt) - before;
+        g->n_prompt_tokens += s->n_reached - before;
 }
 
 static void compute(struct step *g, size_t n)
@@ -365,7 +365,7 @@ static void deliver(struct step *g, struct seq *s, const struct sample_result *r
             why = STOP_STRING;
         emit_text(g, s, from);
     }
-    if (why != STOP_NONE && !s->fault.code)
+    if (why != STOP_NONE)
         finish(g, s);
 }
 
@@ -400,7 +400,9 @@ bool step_run(struct step *g)
         if (!g->rows[i].n_wanted)
             continue;
         if (g->result_code[i])
-            fault(s, g->result_code[i], "the model's logits are not numbers (NaN)");
+            fault(
+                s, g->result_code[i],
+                "no token can be chosen: the model's logits are not numbers (NaN), or every token is forbidden");
         else
             deliver(g, s, &g->result[i]);
     }

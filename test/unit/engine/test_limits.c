@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/gallop_in.h"
 #include "goldens.h"
@@ -166,6 +167,7 @@ static void no_new_token_leaves_the_company_alone(void **state)
     struct gallop_request r = request(40), none = request(50);
     struct gallop_event ev;
     size_t n = 0, n_ends = 0;
+    struct gallop_stats s;
 
     (void)state;
     o.max_batched_tokens = 7;
@@ -189,6 +191,8 @@ static void no_new_token_leaves_the_company_alone(void **state)
     }
     EXPECT(n, 9);
     EXPECT(n_ends, 3);
+    gallop_stats(g, &s);
+    EXPECT(s.n_prompt_tokens, 40 + 50 + 40 + 50); /* all of each */
     gallop_close(g);
 }
 
@@ -545,6 +549,194 @@ static void extremes_of_sampling_choose_a_token(void **state)
     gallop_close(g);
 }
 
+static void every_token_that_is_forbidden_ends_that_request_alone(void **state)
+{
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(5), all = request(5);
+    int32_t every[VOCAB];
+    struct gallop_event ev;
+    size_t n = 0, n_ends = 0;
+
+    (void)state;
+    for (int32_t i = 0; i < VOCAB; i++)
+        every[i] = i;
+    all.sampling.stop_token = every;
+    all.sampling.n_stop_token = VOCAB;
+    all.sampling.min_new_tokens = 1;
+    all.sampling.max_new_tokens = r.sampling.max_new_tokens = 3;
+    all.user = &all;
+    EXPECT(gallop_submit(g, &all, NULL, NULL), 0);
+    EXPECT(gallop_submit(g, &r, NULL, NULL), 0);
+    while (gallop_next(g, &ev)) {
+        assert_true(n_ends < 2);
+        n += ev.type == GALLOP_TOKEN;
+        n_ends += ev.type == GALLOP_FINISHED;
+        if (ev.type == GALLOP_FINISHED)
+            EXPECT(ev.finish, ev.user ? GALLOP_FINISH_ERROR : GALLOP_FINISH_LENGTH);
+        if (ev.type == GALLOP_FINISHED && ev.user)
+            assert_non_null(strstr(ev.error, "no token can be chosen"));
+    }
+    EXPECT(n, 3);
+    EXPECT(n_ends, 2);
+    gallop_close(g);
+}
+
+/* ---- events ---- */
+
+static void what_the_caller_gave_may_be_overwritten_behind_the_submit(void **state)
+{
+    char never[] = "never", space[] = " ", text[] = "Once upon a time";
+    const char *stop[] = {never, space};
+    struct gallop *g = open_text();
+    struct gallop_request r = request(0);
+    struct gallop_event ev;
+    char err[GALLOP_ERR_SIZE];
+
+    (void)state;
+    r.ids = NULL;
+    r.text = text;
+    r.sampling.stop = stop;
+    r.sampling.n_stop = 2;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+    memset(text, 'x', strlen(text));
+    memset(space, 'x', strlen(space));
+    stop[0] = stop[1] = NULL;
+    do
+        EXPECT(gallop_next(g, &ev), 1);
+    while (ev.type != GALLOP_FINISHED);
+    EXPECT(ev.finish, GALLOP_FINISH_STOP);
+    assert_string_equal(ev.stop_string, " "); /* the second of the two */
+    EXPECT(ev.stop_token, -1);
+    gallop_close(g);
+}
+
+static void special_tokens_are_written_where_they_are_asked_for(void **state)
+{
+    static const int32_t eos[] = {EOS}, word[] = {500};
+    static const float bias[] = {1e6f};
+    struct gallop *g = open_text();
+    struct gallop_request r = request(3);
+    struct outcome o;
+
+    (void)state;
+    r.sampling.max_new_tokens = 2;
+    r.sampling.bias_id = eos;
+    r.sampling.bias = bias;
+    r.sampling.n_bias = 1;
+    assert_string_equal(run(g, &r).text, "");
+    r.keep_special = 1;
+    assert_true(strlen(run(g, &r).text) > 4);
+    r.sampling.ignore_eos = 0; /* the end token is no text */
+    o = run(g, &r);
+    assert_string_equal(o.text, "");
+    EXPECT(o.n, 1);
+    EXPECT(o.end.stop_token, -1);
+    r.sampling.ignore_eos = 1; /* nor is a stop token */
+    r.sampling.bias_id = r.sampling.stop_token = word;
+    r.sampling.n_stop_token = 1;
+    o = run(g, &r);
+    assert_string_equal(o.text, "");
+    EXPECT(o.end.stop_token, word[0]);
+    r.sampling.n_stop_token = 0;
+    assert_true(strlen(run(g, &r).text) > 2);
+    gallop_close(g);
+}
+
+static void what_was_put_out_is_penalised(void **state)
+{
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(5);
+
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        bool seen[VOCAB] = {false};
+        struct outcome o;
+
+        r = request(5);
+        r.sampling.max_new_tokens = 50;
+        if (way == 0)
+            r.sampling.frequency_penalty = 1e6;
+        else if (way == 1)
+            r.sampling.presence_penalty = 1e6;
+        else
+            r.sampling.repetition_penalty = 1e30;
+        o = run(g, &r);
+        for (size_t i = 0; i < o.n; i++) {
+            if (seen[o.token[i]])
+                fail_msg("penalty %d: token %d comes twice", way, o.token[i]);
+            seen[o.token[i]] = true;
+        }
+    }
+    gallop_close(g);
+}
+
+static void the_log_probability_of_a_greedy_token_is_the_first_of_the_likeliest(void **state)
+{
+    struct gallop *g = open_ids();
+    struct gallop_request r = request(5);
+    struct gallop_event ev;
+    size_t n = 0;
+
+    (void)state;
+    r.sampling.max_new_tokens = 3;
+    r.sampling.logprobs = 2;
+    EXPECT(gallop_submit(g, &r, NULL, NULL), 0);
+    while (gallop_next(g, &ev))
+        if (ev.type == GALLOP_TOKEN) {
+            EXPECT(ev.n_top, 2);
+            EXPECT(ev.top[0].id, ev.token);
+            assert_true(ev.top[0].logprob == ev.logprob && ev.logprob < 0);
+            assert_true(ev.top[1].logprob <= ev.logprob);
+            n++;
+        }
+    EXPECT(n, 3);
+    gallop_close(g);
+}
+
+static void an_engine_lends_its_seed_to_requests_without_one(void **state)
+{
+    struct outcome o[4];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct gallop_options opt = small();
+        struct gallop_request r = request(5);
+        struct gallop *g;
+
+        opt.seed = i == 1 ? 8 : 7;
+        g = golden_open("llama3-rope", &opt);
+        r.sampling.max_new_tokens = 20;
+        r.sampling.do_sample = 1;
+        r.sampling.temperature = 5;
+        r.sampling.has_seed = i == 3;
+        r.sampling.seed = 8;
+        o[i] = run(g, &r);
+        gallop_close(g);
+    }
+    assert_memory_equal(o[0].token, o[2].token, 20 * sizeof(int32_t));
+    assert_memory_equal(o[1].token, o[3].token, 20 * sizeof(int32_t));
+    assert_memory_not_equal(o[0].token, o[1].token, 20 * sizeof(int32_t));
+}
+
+/* The parts of a request's time do not overlap. */
+static void the_times_of_a_request_add_up(void **state)
+{
+    struct gallop *g = open_text();
+    struct gallop_request r = request(40);
+    double start = clock_seconds(), whole;
+    struct outcome o;
+
+    (void)state;
+    r.sampling.max_new_tokens = 20;
+    o = run(g, &r);
+    whole = clock_seconds() - start;
+    if (o.end.prefill_s <= 0 || o.end.decode_s <= 0 || o.end.prefill_s + o.end.decode_s > whole)
+        fail_msg("%g s to the first token and %g s from there, of %g s in all", o.end.prefill_s,
+                 o.end.decode_s, whole);
+    gallop_close(g);
+}
+
 /* ---- what the model says ---- */
 
 /* The golden in the folder "model", with EOS in config.json, and GENERATION as its generation config (NULL:
@@ -776,6 +968,13 @@ int main(void)
         cmocka_unit_test(numbers_outside_their_range_are_refused_by_name),
         cmocka_unit_test(log_probabilities_of_none_of_some_and_of_more_than_there_are),
         cmocka_unit_test(extremes_of_sampling_choose_a_token),
+        cmocka_unit_test(every_token_that_is_forbidden_ends_that_request_alone),
+        cmocka_unit_test(what_the_caller_gave_may_be_overwritten_behind_the_submit),
+        cmocka_unit_test(special_tokens_are_written_where_they_are_asked_for),
+        cmocka_unit_test(what_was_put_out_is_penalised),
+        cmocka_unit_test(the_log_probability_of_a_greedy_token_is_the_first_of_the_likeliest),
+        cmocka_unit_test(an_engine_lends_its_seed_to_requests_without_one),
+        cmocka_unit_test(the_times_of_a_request_add_up),
         cmocka_unit_test(end_tokens_come_from_the_config_where_the_generation_config_names_none),
         cmocka_unit_test(max_length_of_the_model_counts_prompt_and_answer),
         cmocka_unit_test(options_that_are_not_known_or_out_of_range_are_refused_by_name),

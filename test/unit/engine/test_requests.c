@@ -69,6 +69,8 @@ static void take(struct outcome *all, const struct gallop_event *ev)
         o->ended = true;
         o->finish = ev->finish;
         EXPECT(ev->n_output, o->n);
+        assert_true(ev->prefill_s >= 0 && ev->decode_s >= 0);
+        assert_true(o->n < 2 || ev->decode_s > 0);
     }
 }
 
@@ -307,6 +309,34 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
     }
 }
 
+/* The queue keeps its end, whoever leaves it. */
+static void requests_that_come_while_others_run_are_served(void **state)
+{
+    struct gallop_options o = small(2, 64, 256);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    static struct outcome out[MOST];
+    struct gallop_event ev;
+    size_t n = 0;
+
+    (void)state;
+    memset(out, 0, sizeof(out));
+    for (; n < 3; n++)
+        submit(g, 20, 3 + (int64_t)n, n);
+    while (gallop_next(g, &ev)) {
+        take(out, &ev);
+        if (ev.type == GALLOP_FINISHED &&
+            n < MOST) { /* one leaves, from the front or the middle; one comes */
+            submit(g, 20, 3 + (int64_t)(n % 3), n);
+            n++;
+        }
+    }
+    EXPECT(n, MOST);
+    for (size_t q = 0; q < MOST; q++)
+        EXPECT(out[q].n, 3 + (q < 3 ? q : q % 3));
+    EXPECT(stats_of(g).n_finished, MOST);
+    gallop_close(g);
+}
+
 /* ---- a full cache ---- */
 
 /* Sixteen blocks of 16 rows for four requests that end with 127 rows, so that two can stand in full. All four
@@ -354,31 +384,58 @@ static void who_was_put_back_waits_until_his_rows_fit(void **state)
     }
 }
 
-/* As above with three of 80 rows: the cache holds ten blocks, and the third is put back at 48 rows of
- * each. */
+/* Nine blocks for three that end with 63 rows: at 48 rows each the first asks for more, and the third
+ * goes. */
 static void of_three_the_youngest_is_put_back(void **state)
 {
-    struct gallop_options o = small(3, 64, 160);
+    struct gallop_options o = small(3, 64, 144);
     static struct outcome out[3];
     struct gallop_event ev;
     struct gallop *g;
 
     (void)state;
     memset(out, 0, sizeof(out));
-    o.kv_cache_tokens = 160;
+    o.kv_cache_tokens = 144;
     g = golden_open("llama3-rope", &o);
     for (size_t q = 0; q < 3; q++)
-        submit(g, 16, 64, q);
+        submit(g, 16, 48, q);
     while ((!out[0].ended || !out[1].ended) && gallop_next(g, &ev))
         take(out, &ev);
-    EXPECT(out[0].n, 64);
-    EXPECT(out[1].n, 64);
+    EXPECT(out[0].n, 48);
+    EXPECT(out[1].n, 48);
     EXPECT(out[2].n, 49 - 16); /* the token behind the last row it had */
     run_all(g, out);
     EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
     EXPECT(out[2].finish, GALLOP_FINISH_LENGTH);
-    EXPECT(out[2].n, 64);
+    EXPECT(out[2].n, 48);
     EXPECT(stats_of(g).n_preempted, 1);
+    gallop_close(g);
+}
+
+/* Nine blocks for two that end with 79 rows: at 64 rows each the first takes the last block, and the second,
+ * who finds nobody younger, goes itself. */
+static void who_finds_nobody_younger_gives_way_himself(void **state)
+{
+    struct gallop_options o = small(2, 64, 144);
+    static struct outcome out[2];
+    struct gallop_event ev;
+    struct gallop *g;
+
+    (void)state;
+    memset(out, 0, sizeof(out));
+    o.kv_cache_tokens = 144;
+    g = golden_open("llama3-rope", &o);
+    for (size_t q = 0; q < 2; q++)
+        submit(g, 16, 64, q);
+    while (!out[0].ended && gallop_next(g, &ev))
+        take(out, &ev);
+    EXPECT(out[0].n, 64);
+    EXPECT(out[1].n, 65 - 16);
+    run_all(g, out);
+    EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
+    EXPECT(out[1].n, 64);
+    EXPECT(stats_of(g).n_preempted, 1);
+    EXPECT(stats_of(g).n_recomputed_tokens, 64);
     gallop_close(g);
 }
 
@@ -395,7 +452,7 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
     o.kv_cache_tokens = 256;
     g = golden_open("llama3-rope", &o);
     submit(g, 100, 60, 0); /* 7 blocks, then 10 */
-    submit(g, 150, 20, 1); /* 10 blocks */
+    submit(g, 140, 20, 1); /* 9 blocks, so that both fit for a while, then 10 */
     submit(g, 10, 10, 2);  /* would fit, but is behind */
     EXPECT(gallop_next(g, &ev), 1);
     take(out, &ev);
@@ -406,6 +463,30 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
         EXPECT(out[q].finish, GALLOP_FINISH_LENGTH);
     EXPECT(stats_of(g).n_preempted, 0);
     EXPECT(stats_of(g).n_recomputed_tokens, 0);
+    gallop_close(g);
+}
+
+/* The last token of an answer is not computed: 64 rows are four blocks, a fifth would be too much to
+ * begin. */
+static void two_that_fill_the_cache_to_the_last_row_run_together(void **state)
+{
+    struct gallop_options o = small(2, 128, 128);
+    struct outcome out[2] = {0};
+    struct gallop_event ev;
+    struct gallop *g;
+
+    (void)state;
+    o.kv_cache_tokens = 128;
+    g = golden_open("llama3-rope", &o);
+    submit(g, 49, 16, 0);
+    submit(g, 49, 16, 1);
+    EXPECT(gallop_next(g, &ev), 1);
+    take(out, &ev);
+    EXPECT(stats_of(g).n_running, 2);
+    run_all(g, out);
+    EXPECT(out[0].n, 16);
+    EXPECT(out[1].n, 16);
+    EXPECT(stats_of(g).n_preempted, 0);
     gallop_close(g);
 }
 
@@ -530,6 +611,30 @@ static void nothing_is_shown_behind_a_stop_string(void **state)
     gallop_close(g);
 }
 
+/* What has been shown is let go of. */
+static void a_long_text_takes_no_more_memory_than_a_short_one(void **state)
+{
+    struct gallop_event ev;
+    struct gallop *g;
+    size_t n = 0, bytes = 0;
+
+    (void)state;
+    make_model();
+    g = open_made();
+    submit_forced(g, 5, 40, NULL, 0);
+    while (gallop_next(g, &ev)) {
+        if (ev.type != GALLOP_TEXT)
+            continue;
+        EXPECT(ev.text_len, 2000);
+        if (++n == 3)
+            bytes = mem_live_bytes();
+        else if (n > 3)
+            EXPECT(mem_live_bytes(), bytes);
+    }
+    EXPECT(n, 40);
+    gallop_close(g);
+}
+
 /* Every n-th allocation behind the submit fails, and only it. */
 static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
 {
@@ -579,11 +684,15 @@ int main(void)
         cmocka_unit_test(cancels_wait_by_the_256_and_are_taken_by_the_next_event),
         cmocka_unit_test(a_request_is_cancelled_while_it_waits),
         cmocka_unit_test(an_engine_is_closed_with_requests_at_every_stage_and_leaks_none),
+        cmocka_unit_test(requests_that_come_while_others_run_are_served),
         cmocka_unit_test(who_was_put_back_waits_until_his_rows_fit),
         cmocka_unit_test(of_three_the_youngest_is_put_back),
+        cmocka_unit_test(who_finds_nobody_younger_gives_way_himself),
         cmocka_unit_test(a_prompt_waits_while_its_rows_do_not_fit),
+        cmocka_unit_test(two_that_fill_the_cache_to_the_last_row_run_together),
         cmocka_unit_test(the_longest_request_ends_in_the_smallest_cache),
         cmocka_unit_test(nothing_is_shown_behind_a_stop_string),
+        cmocka_unit_test(a_long_text_takes_no_more_memory_than_a_short_one),
         cmocka_unit_test(no_memory_for_one_text_ends_that_request_and_no_other),
     };
 

@@ -36,7 +36,7 @@ struct oracle {
         size_t blocks;
     } prefix[PREFIXES]; /* that were published, some of them long ago */
     uint32_t next_stamp;
-    size_t n_full, n_gone, n_forked, n_loaded, n_adopted, n_dropped;
+    size_t n_full, n_gone, n_forked, n_loaded, n_adopted, n_dropped, n_refused;
 };
 
 struct trial {
@@ -116,6 +116,31 @@ static void grow(struct trial *t, size_t seq, uint32_t u)
     t->o->n_full += rc == ERR_NOSPACE;
     if (rc == 0)
         write_rows(t, seq, n);
+}
+
+/* What kv_has_room() says is so: of blocks exactly, but that paged counts a copy for each that shares a
+ * block; in regions that grow ahead it is a promise of the one that asks first. */
+static void grow_together(struct trial *t, size_t seq, size_t other, uint32_t u)
+{
+    size_t n[2] = {t->o->len[seq] + u % 90, t->o->len[other] + u / 90 % 90};
+    struct kv_want want[2];
+    size_t n_wants = 1 + (seq != other), n_done = 0;
+    const char *type = t->c.type->name;
+    bool said, pooled = kv_type_pooled(type);
+
+    for (size_t i = 0; i < n_wants; i++)
+        want[i] = (struct kv_want){i ? other : seq, n[i] < MAX_LEN ? n[i] : MAX_LEN};
+    said = kv_has_room(&t->c, want, n_wants);
+    t->o->n_refused += !said;
+    for (size_t i = 0; i < n_wants; i++)
+        if (kv_reserve(&t->c, want[i].seq, want[i].n) == 0) {
+            write_rows(t, want[i].seq,
+                       want[i].n > t->o->len[want[i].seq] ? want[i].n : t->o->len[want[i].seq]);
+            n_done++;
+        }
+    if ((said && pooled && n_done < n_wants) || (!said && n_done == n_wants && strcmp(type, "paged") != 0))
+        fail_msg("%s: %zu of %zu sequences got their rows, but it was said that %s can", type, n_done,
+                 n_wants, said ? "all" : "not all");
 }
 
 static void truncate_to(struct trial *t, size_t seq, size_t n)
@@ -249,6 +274,8 @@ static void one_operation(struct trial *t, uint64_t i)
     case 8: publish(t, seq, u[3]); break;
     case 9:
     case 10: adopt(t, seq, u[3]); break;
+    case 11:
+    case 12: grow_together(t, seq, other, u[3]); break;
     default: grow(t, seq, u[3]);
     }
     check_all(t, (const size_t[2]){seq, other});
@@ -300,7 +327,7 @@ static void random_operations(const char *type, size_t block, enum dtype dtype, 
         check_rows(&t, s, true);
     nothing_is_lost(&t);
     if (n >= 10000) { /* nothing went untried */
-        assert_true(t.o->n_full > 0 && t.o->n_forked > 0 && t.o->n_loaded > 0);
+        assert_true(t.o->n_full > 0 && t.o->n_forked > 0 && t.o->n_loaded > 0 && t.o->n_refused > 0);
         assert_true((t.o->n_adopted > 0) == paged);
         assert_true((t.o->n_dropped > 0) == windowed);
         assert_true((t.o->n_gone > 0) == windowed);
@@ -321,6 +348,72 @@ static void every_type_keeps_every_row_that_can_be_seen(void **state)
         random_operations(kv_type_name(i), 16, DT_I8, true, true, KV_BLOCK_MAJOR);
         random_operations(kv_type_name(i), 32, DT_F32, true, true, KV_HEAD_MAJOR);
     }
+}
+
+/* N sequences grow to N_ROWS in steps of 24 rows together, giving back what windows do not show. */
+static bool run_to(struct kv *c, size_t n, size_t n_rows)
+{
+    size_t len[SEQS] = {0};
+    bool whole = true, more = true;
+
+    while (whole && more) {
+        size_t left = 24;
+
+        more = false;
+        for (size_t s = 0; s < n && whole; s++) {
+            size_t step = n_rows - len[s] < left ? n_rows - len[s] : left;
+
+            whole = kv_reserve(c, s, len[s] + step) == 0;
+            len[s] += step;
+            left -= step;
+            more = more || len[s] < n_rows;
+        }
+        for (size_t s = 0; s < n && whole; s++)
+            kv_advance(c, s, len[s]);
+    }
+    for (size_t s = 0; s < n; s++)
+        kv_release(c, s);
+    return whole;
+}
+
+/* Where all layers have windows a cache need not hold the rows of whole sequences. */
+static void sequences_run_to_their_end_where_windows_leave_room_for_them(void **state)
+{
+    static const size_t narrow[LAYERS] = {24, 24, 40}, all[LAYERS] = {0, 24, 40};
+    size_t n_runs = 0, n_refused = 0, n_small = 0;
+
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++)
+        for (int paged = 0; paged < 2; paged++)
+            for (size_t tokens = 16; tokens <= 640; tokens += 16)
+                for (size_t n = 1; n <= 3; n++) {
+                    const char *type = paged ? "paged" : "slab_pool";
+                    struct kv_limits lim = {.n_layers = LAYERS,
+                                            .n_kv = 1,
+                                            .head_dim = 8,
+                                            .max_seqs = SEQS,
+                                            .max_len = MAX_LEN,
+                                            .pool_tokens = tokens,
+                                            .block = 16,
+                                            .step_tokens = 24,
+                                            .window = keeps ? all : narrow};
+                    struct kv_want want[3] = {{0, MAX_LEN}, {1, MAX_LEN}, {2, MAX_LEN}};
+                    struct kv c;
+                    bool said;
+
+                    assert_int_equal(kv_open(&c, type, &lim, NULL), 0);
+                    said = kv_has_room(&c, want, n);
+                    if (said != (tokens >= kv_least_tokens(type, &lim)) && n == 1)
+                        fail_msg("%s of %zu tokens: one sequence has %s room, but %zu are the least it needs",
+                                 type, tokens, said ? "" : "no", kv_least_tokens(type, &lim));
+                    if (said && !run_to(&c, n, MAX_LEN))
+                        fail_msg("%s of %zu tokens: room for %zu sequences was promised", type, tokens, n);
+                    n_runs += said;
+                    n_refused += !said;
+                    n_small += said && tokens < n * MAX_LEN;
+                    kv_close(&c);
+                }
+    assert_true(n_runs > 50 && n_refused > 50 && n_small > 50);
 }
 
 static void unknown_types_and_odd_blocks_are_refused_with_a_sentence(void **state)
@@ -426,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_comparison_of_rows_fails_on_one_changed_byte),
         cmocka_unit_test(every_type_keeps_every_row_that_can_be_seen),
+        cmocka_unit_test(sequences_run_to_their_end_where_windows_leave_room_for_them),
         cmocka_unit_test(unknown_types_and_odd_blocks_are_refused_with_a_sentence),
         cmocka_unit_test(a_failing_allocation_leaves_nothing_behind),
     };
