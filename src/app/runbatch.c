@@ -581,7 +581,7 @@ static void limit(struct runbatch *b, struct runbatch_item *it)
     struct sampling *s = &it->sampling;
 
     if (sampling_given(s, SAMPLING_MAX_NEW_TOKENS) || sampling_given(config, SAMPLING_MAX_NEW_TOKENS) ||
-        (sampling_given(config, SAMPLING_MAX_LENGTH) && config->max_length > it->ids.n))
+        sampling_given(config, SAMPLING_MAX_LENGTH))
         return;
     s->max_new_tokens = DEFAULT_NEW_TOKENS;
     if (sampling_given(s, SAMPLING_MIN_NEW_TOKENS) && s->min_new_tokens > DEFAULT_NEW_TOKENS)

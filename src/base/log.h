@@ -1,5 +1,5 @@
 /* log.h - lines for the operator on stderr: "gallop: ...", "gallop: warning: ...". Never called inside a
- * step. The level is the only global state of the program that changes.
+ * step. The level is the only global state of the library that changes.
  */
 #ifndef GALLOP_BASE_LOG_H
 #define GALLOP_BASE_LOG_H

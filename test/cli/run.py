@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """run.py - `gallop run` from outside: where prompts come from, batches, limits, what is refused and what is said."""
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+import termios
 import time
 
 from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
@@ -135,6 +137,68 @@ def a_system_message_and_another_template_are_used():
     expect_error(call("run", "-m", DEMO, "--template", "/no/such.jinja", "x"), 1, "/no/such.jinja")
 
 
+# ---- options reach what they are for ----
+
+def an_option_of_sampling_does_what_its_field_does():
+    prompt = _one("-n", 1, "Once upon a time there was a little")["prompt_ids"]
+    likely = _one("-n", 3, "--ids", ",".join(map(str, prompt)))["output_ids"]
+    end = {"logit_bias": {"2": 99}}  # the end token
+    shaped = {"do_sample": True, "temperature": 1.7, "seed": 3}
+    cases = [(["-n", 4], {"max_new_tokens": 4}), (["--do-sample", "--seed", 1], {"do_sample": True, "seed": 1}),
+             (["--do-sample", "--seed", 2], {"do_sample": True, "seed": 2}), (["--temperature", 1.7, "--seed", 3], {"temperature": 1.7, "seed": 3}),
+             (["--temperature", 1.7, "--seed", 3, "--top-k", 3], {**shaped, "top_k": 3}),
+             (["--temperature", 1.7, "--seed", 3, "--top-p", 0.4], {**shaped, "top_p": 0.4}),
+             (["--temperature", 1.7, "--seed", 3, "--min-p", 0.3], {**shaped, "min_p": 0.3}),
+             (["--temperature", 1.7, "--seed", 3, "--greedy"], {**shaped, "greedy": True}),
+             (["--repetition-penalty", 1.9], {"repetition_penalty": 1.9}), (["--frequency-penalty", 9], {"frequency_penalty": 9}),
+             (["--presence-penalty", 9], {"presence_penalty": 9}), (["--logit-bias", f"{likely[0]}=-50"], {"logit_bias": {str(likely[0]): -50}}),
+             (["--stop-token", likely[1]], {"stop_token": [likely[1]]}), (["--logit-bias", "2=99"], end), (["--logit-bias", "2=99", "--ignore-eos"], {**end, "ignore_eos": True}),
+             (["--stop", "e"], {"stop": ["e"]}), (["--logprobs", 2], {"logprobs": 2}), (["--logit-bias", "2=99", "--min-new-tokens", 4], {**end, "min_new_tokens": 4})]
+    plain = {"ids": prompt, "max_new_tokens": 24}
+    keys = ("output_ids", "text", "finish_reason", "stop_reason", "logprobs")
+    answers = [[x.get(k) for k in keys] for x in lines(call("run", "-m", DEMO, "--json", "--batch", "-", stdin=_jsonl(plain, *({**plain, **f} for _, f in cases))))]
+    for (args, field), want in zip(cases, answers[1:]):
+        o = _one(*([] if "-n" in args else ["-n", 24]), *args, "--quiet", "--ids", ",".join(map(str, prompt)))
+        expect([o.get(k) for k in keys], want, f"what {args} gives, and {field} in a line")
+        check(want != answers[0] or "greedy" in field, f"{field} changes nothing here, so nothing is shown")
+    check(len(set(map(str, answers))) > len(cases) - 2, "cases that cannot be told from each other")
+
+
+def special_tokens_are_written_only_where_asked_for():
+    bos = _one("-n", 1, "x")["prompt_ids"][0]
+    for more in (["--ids", "5"], ["--file", "-"]):
+        text = [_one("-n", 1, "--logit-bias", f"{bos}=1000", *more, *keep, stdin=b"x")["text"] for keep in ([], ["--keep-special"])]
+        check(text[0] == "" and text[1] != "", f"the text of BOS without and with --keep-special: {text}")
+
+
+def a_full_context_is_told_from_a_limit():
+    for n, word in ((100, b"context of 16"), (12, None), (5, None)):
+        r = call("run", "-m", DEMO, "--max-model-len", 16, "--ignore-eos", "-n", n, "--ids", "5,6,7,8")
+        check((word in r.stderr) if word else not r.stderr, f"-n {n} where 12 fit: {r.stderr!r}")
+    r = call("run", "-m", DEMO, "--max-model-len", 16, "--ignore-eos", "--ids", "5,6,7,8")
+    expect((r.stderr.count(b"\n"), b"context of 16" in r.stderr), (1, True), f"without -n: {r.stderr!r}")
+
+
+def an_option_of_the_engine_reaches_it():
+    def inspect(*args):
+        return json.loads(call("inspect", "-m", DEMO, "--json", *args).stdout)
+
+    for args, path, want in ((["--dtype", "fp32"], ["dtype"], "fp32"), (["--dtype", "bf16"], ["dtype"], "bf16"), (["--threads", 1], ["threads"], 1),
+                             (["--threads", 3], ["threads"], 3), (["--isa", "ref"], ["isa"], "ref"), (["--kv-cache-dtype", "int8"], ["kv", "dtype"], "int8"),
+                             (["--kv-cache-dtype", "fp32"], ["kv", "dtype"], "fp32"), (["--kv-cache-type", "paged"], ["kv", "type"], "paged"),
+                             (["--kv-cache-layout", "block_major"], ["kv", "layout"], "block_major"), (["--block-size", 64], ["kv", "block"], 64)):
+        o = inspect(*args)
+        for key in path:
+            o = o[key]
+        expect(o, want, f"{'.'.join(path)} of inspect {args}")
+    plain = inspect()
+    check(inspect("--max-num-batched-tokens", 16)["scratch_bytes"] < plain["scratch_bytes"], "--max-num-batched-tokens")
+    check(inspect("--max-model-len", 64)["kv"]["tokens"] < plain["kv"]["tokens"], "--max-model-len")
+    check(inspect("--kv-cache-memory", 0.01)["kv"]["budget_bytes"] != plain["kv"]["budget_bytes"], "--kv-cache-memory")
+    backends = {t["op"]: t["backend"] for t in inspect("--op-config", '{"mlp":"native"}')["tensors"] if "op" in t}
+    check(backends.pop("mlp") == "native" and "native" not in backends.values(), f"--op-config: {backends}")
+
+
 # ---- how long an answer is ----
 
 def an_answer_without_a_limit_ends_after_512_tokens_and_says_so():
@@ -160,13 +224,14 @@ def the_models_own_limit_goes_before_512():
         path = os.path.join(m, "generation_config.json")
         with open(path) as f:
             config = json.load(f)
-        for own, n in (({"max_new_tokens": 7}, 7), ({"max_length": 20}, 17), ({"max_length": 3}, 512), ({"max_length": 4}, 1)):
+        for own, n in (({"max_new_tokens": 7}, 7), ({"max_length": 20}, 17), ({"max_length": 4}, 1), ({"max_length": 3}, None)):
             os.remove(path)
             with open(path, "w") as f:
                 json.dump({**config, **own}, f)
-            r = call("run", "-m", m, "--ignore-eos", "--json", "--ids", "5,6,7")
-            expect(len(json.loads(r.stdout)["output_ids"]), n, f"tokens of a model with {own}")
-            expect(b"cut after" in r.stderr, n == 512, f"what is said with {own}: {r.stderr!r}")
+            r = call("run", "-m", m, "--ignore-eos", "--json", "--quiet", "--ids", "5,6,7")
+            found = lines(r)[0]
+            expect(len(found["output_ids"]) if n else "max_length" in found["error"], n or True, f"tokens of a model with {own}")
+            expect(b"cut after" in r.stderr, False, f"what is said with {own}: {r.stderr!r}")
             expect(len(_one("-m", m, "-n", 9, "--ignore-eos", "--ids", "5,6,7")["output_ids"]), 9, f"tokens with -n 9 and {own}")
 
 
@@ -293,6 +358,29 @@ def a_signal_keeps_what_is_finished_and_cancels_the_rest():
     p.send_signal(signal.SIGTERM)  # while it waits for the next line
     expect(p.wait(timeout=10), 143, "status of a batch that waits for its pipe")
     p.stdin.close()
+    p.stdout.close()
+
+
+def a_second_signal_ends_even_what_waits_for_its_reader():
+    p = subprocess.Popen([GALLOP, "run", "-m", DEMO, "--json", "--batch", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    p.stdin.write(_jsonl(*([{"ids": [5], "max_tokens": 1, "logprobs": 1024}] * 20)))
+    p.stdin.close()
+    held = -1
+    for _ in range(1000):  # until the pipe is full
+        before, held = held, int.from_bytes(fcntl.ioctl(p.stdout, termios.FIONREAD, bytes(4)), "little")
+        if held == before > 40000:
+            break
+        time.sleep(0.03)
+    p.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    check(p.poll() is None, "the first signal ends it, although a result is only half written")
+    p.send_signal(signal.SIGINT)
+    try:
+        expect(p.wait(timeout=20), -signal.SIGINT, "status after two signals")
+    except subprocess.TimeoutExpired:
+        check(False, "a second signal is not obeyed")
+        p.kill()
+        p.wait()
     p.stdout.close()
 
 
