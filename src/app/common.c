@@ -101,17 +101,6 @@ static int show_fetch(void *ctx, const char *file, uint64_t done, uint64_t total
     return 0;
 }
 
-/* A revision names a state of a repository; a folder has one state. */
-static int check_revision(const struct opt_values *v, struct err *e)
-{
-    const char *model = opt_string(v, OPT_MODEL);
-
-    if (!opt_given(v, OPT_REVISION) || (model && access(model, F_OK) != 0))
-        return 0;
-    return err_set(e, ERR_USAGE, "--revision: %s is here and not on a hub, it has no revisions",
-                   model ? model : "the demo model");
-}
-
 static const char *locate(const struct opt_values *v, enum hub_want want, char *buf, size_t size,
                           struct err *e)
 {
@@ -143,10 +132,12 @@ const char *common_model(const struct opt_values *v, enum hub_want want, char *b
     char exe[4096];
     ssize_t n;
 
-    if (check_revision(v, e) != 0)
-        return NULL;
     if (opt_string(v, OPT_MODEL))
         return locate(v, want, buf, size, e);
+    if (opt_given(v, OPT_REVISION)) {
+        err_set(e, ERR_USAGE, "--revision: no model is named (-m), and the demo model has no revisions");
+        return NULL;
+    }
     n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
     exe[n > 0 ? n : 0] = 0;
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)

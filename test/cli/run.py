@@ -81,9 +81,9 @@ def a_piped_prompt_is_the_prompt_without_its_last_line_end():
 def options_that_contradict_are_errors_and_idle_ones_are_said():
     for more in (["--chat"], ["--system", "x"], ["--template", "F"]):
         expect_error(call("run", *NOWHERE, "--ids", "1,2", *more), 2, "--chat", "--ids")
-    expect_error(call("run", "-m", DEMO, "--revision", "main", "x"), 2, "--revision", DEMO, "no revisions")
+    expect_error(call("run", "-m", DEMO, "--revision", "main", "x"), 1, DEMO, "revision main")
     expect_error(call("run", "--revision", "main", "x"), 2, "--revision", "the demo model")
-    expect_error(call("tokenize", "-m", DEMO, "--revision", "main", "x"), 2, "--revision", DEMO)
+    expect_error(call("tokenize", "--revision", "main", "x"), 2, "--revision", "the demo model")
     for args, word in ((["--logprobs", 2, "x"], "--logprobs"), (["--no-special", "--chat", "x"], "--no-special"),
                        (["--no-special", "--ids", "5"], "--no-special"), (["--greedy", "--min-p", 0.1, "x"], "--min-p"),
                        (["--greedy", "--do-sample", "x"], "--do-sample"), (["--greedy", "--temperature", 1, "x"], "--temperature"),
