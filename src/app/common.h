@@ -171,7 +171,8 @@ enum common_opt {
     {                                                                                                      \
         .id = OPT_MAX_BATCHED, .name = "max-num-batched-tokens", .type = OPT_INT, .arg = "N",              \
         .range = "[1,65536]",                                                                              \
-        .help = "rows of a step; longer prompts are computed in chunks of it; default 512"                 \
+        .help = "rows of a step, of requests at most 512 (so that a step stays short) or one a sequence; " \
+                "longer prompts are computed in chunks of it; default 512"                                 \
     }
 #define COMMON_HELP_ROWS                                                                                   \
     {.id = OPT_QUIET, .name = "quiet", .brief = 'q', .type = OPT_FLAG, .help = "no progress, no remarks"}, \

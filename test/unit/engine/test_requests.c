@@ -674,9 +674,63 @@ static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
     assert_true(n_failed > 0); /* the ruler: some of them were fatal to one */
 }
 
+/* ---- rows that a longer sequence makes wrong ---- */
+
+/* Log-probabilities of the N_NEW greedy tokens behind IDS [n], and the tokens. */
+static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new, int32_t *token,
+                   float *logprob)
+{
+    struct gallop_request r;
+    struct gallop_event ev;
+    char err[GALLOP_ERR_SIZE];
+    size_t made = 0;
+
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = n;
+    r.sampling.max_new_tokens = (int64_t)n_new;
+    r.sampling.ignore_eos = 1;
+    r.sampling.do_sample = 0;
+    r.sampling.logprobs = 0;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+    while (gallop_next(g, &ev))
+        if (ev.type == GALLOP_TOKEN) {
+            token[made] = ev.token;
+            logprob[made++] = ev.logprob;
+        }
+    EXPECT(made, n_new);
+}
+
+/* Longrope turns all rows by other factors once a sequence is longer than its border, 128 here: an answer that
+ * crosses it goes on as behind a prompt that is as long from the beginning. */
+static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(void **state)
+{
+    enum { PROMPT = 120, FIRST = 10, REST = 10 };
+    struct gallop_options o = small(1, 0, 256);
+    struct gallop *g = golden_open("llama-longrope", &o);
+    int32_t ids[PROMPT + FIRST + REST], again[REST];
+    float whole[FIRST + REST], rest[REST];
+
+    (void)state;
+    for (size_t i = 0; i < PROMPT; i++)
+        ids[i] = (int32_t)(3 + (i * i * 5 + i * 37) % 150);
+    likely(g, ids, PROMPT, FIRST + REST, ids + PROMPT, whole);
+    likely(g, ids, PROMPT + FIRST, REST, again, rest);
+    for (size_t i = 0; i < REST; i++) {
+        EXPECT(again[i], ids[PROMPT + FIRST + i]);
+        if (rest[i] != whole[FIRST + i])
+            fail_msg("token %zu behind the border has log-probability %.9g, expected %.9g as behind a prompt",
+                     i, (double)whole[FIRST + i], (double)rest[i]);
+    }
+    EXPECT(stats_of(g).n_recomputed_tokens, 128);
+    gallop_close(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows),
         cmocka_unit_test(a_long_prompt_is_cancelled_behind_the_step_that_runs),
         cmocka_unit_test(a_step_takes_no_more_than_512_rows_however_many_it_may),
         cmocka_unit_test(a_request_is_cancelled_and_the_other_goes_on_as_if_alone),
