@@ -444,10 +444,11 @@ def a_lock_that_is_held_is_waited_for(home):
     with open(os.path.join(folder, repo.hash("config.json") + ".lock"), "w") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         p = home.start("run", "-m", "org/held", "-n", "4", "--threads", "1", PROMPT)
-        time.sleep(2.5)
+        said = os.read(p.stderr.fileno(), 4096)  # comes after two seconds of waiting
+        check(b"waiting for another process" in said, "says that it waits", said)
         check(p.poll() is None and not world.requests("org/held", "hub", "GET", "config.json"), "waits")
     out, err = p.communicate(timeout=100)
-    check(p.returncode == 0 and out == TEXT and "waiting for another process" in err, "and goes on", err)
+    check(p.returncode == 0 and out == TEXT, "and goes on", err)
 
 
 def a_bar_is_shown_on_a_terminal_only(home):
