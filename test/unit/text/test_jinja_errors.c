@@ -33,12 +33,14 @@ static void a_syntax_error_does_not_name_its_line(void **state)
     assert_true(jinjacase_refused("\n{{ s | nothing }}", v, "t line 2: No filter named 'nothing'."));
     assert_true(jinjacase_refused("\n{{ s is nothing }}", v, "t line 2: No test named 'nothing'."));
     assert_true(jinjacase_refused("a\r\nb\rc\n{{ }", v, "t line 4: "));
+    assert_true(jinjacase_refused("{{ s\n | nothing }}\n\n{{ s }}\n", v, "t line 2: No filter named 'nothing'."));
 }
 
 static void an_error_of_rendering_does_not_name_its_line(void **state)
 {
     (void)state;
     assert_true(jinjacase_refused("a\n{{ 1 / 0 }}", v, "t line 2: division by zero"));
+    assert_true(jinjacase_refused("{{ s\n\n | round }}", v, "t line 3: "));
     assert_true(jinjacase_refused("{% if n %}\n\n{{ s + n }}{% endif %}", v,
                                   "t line 3: can only concatenate str (not \"int\") to str"));
     assert_true(jinjacase_refused("{% macro m() %}\n{{ nil.a.b }}{% endmacro %}\n\n{{ m() }}", v,

@@ -70,6 +70,7 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("a{2}?", "aaa", "|aa|");       /* optional, not lazy */
     expect("a{,2}b", "aaab", "|aab");
     expect("a{2,}?", "aaaa", "|aa|aa");
+    expect("[\\a-\\r]|\\e|\\f", "b\a\f\x1b", "|\a|\f|\x1b");
     expect("a{2,3}?b?", "aa}aab", "|aa|aab");
     expect("a{x", "a{x", "|a{x");
     expect("a++b?", "aab", "|aab");
