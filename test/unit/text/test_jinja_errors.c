@@ -33,7 +33,8 @@ static void a_syntax_error_does_not_name_its_line(void **state)
     assert_true(jinjacase_refused("\n{{ s | nothing }}", v, "t line 2: No filter named 'nothing'."));
     assert_true(jinjacase_refused("\n{{ s is nothing }}", v, "t line 2: No test named 'nothing'."));
     assert_true(jinjacase_refused("a\r\nb\rc\n{{ }", v, "t line 4: "));
-    assert_true(jinjacase_refused("{{ s\n | nothing }}\n\n{{ s }}\n", v, "t line 2: No filter named 'nothing'."));
+    assert_true(
+        jinjacase_refused("{{ s\n | nothing }}\n\n{{ s }}\n", v, "t line 2: No filter named 'nothing'."));
 }
 
 static void an_error_of_rendering_does_not_name_its_line(void **state)
