@@ -9,7 +9,7 @@
 #define GALLOP_APP_RUNBATCH_H
 
 #include "app/common.h"
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 struct runbatch_item;
 

@@ -8,7 +8,7 @@
 #include "app/verbs.h"
 #include "base/log.h"
 #include "ckpt/source.h"
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 enum {
     RENDER_MESSAGES = COMMON_OWN,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "text/chatconf.h"
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 struct chat_template {
     const char *name;    /* borrowed from the configuration */

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/jinja.h"
-#include "text/jinja_run.h"
+#include "text/jinja/jinja.h"
 
 static const char variables[] =
     "{\"messages\":[{\"role\":\"system\",\"content\":\"S\"},"

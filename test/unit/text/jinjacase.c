@@ -14,7 +14,7 @@
 #include "base/jpull.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 
 const struct tm jinjacase_now = {.tm_year = 124, .tm_mon = 6, .tm_mday = 26, .tm_hour = 12};
 
@@ -54,21 +54,23 @@ int jinjacase_render(const char *template, const char *variables, struct buf *ou
     return rc;
 }
 
-/* One case: its template and what it should come to; s is NULL for a refusal. */
+/* One case: its template and what it should come to; s is NULL for an error, which contains REFUSED. */
 struct expected {
-    struct jp_str template, output;
+    struct jp_str template, output, refused;
 };
 
 static void read_case(struct jp *j, struct expected *x)
 {
     struct jp_str key;
 
-    *x = (struct expected){.output = {NULL, 0}};
+    *x = (struct expected){.output = {NULL, 0}, .refused = {"", 0}};
     for (jp_enter_object(j); jp_key(j, &key);) {
         if (jp_is(&key, "template"))
             jp_string(j, &x->template);
         else if (jp_is(&key, "output"))
             jp_string(j, &x->output);
+        else if (jp_is(&key, "refused"))
+            jp_string(j, &x->refused);
         else
             jp_skip(j);
     }
@@ -87,13 +89,14 @@ static bool run_case(const struct expected *x, const struct jp_str *variables, b
     jinja_free(j);
     good = x->output.s ? rc == 0 && out.len == x->output.n &&
                              memcmp(out.data ? out.data : "", x->output.s, out.len) == 0
-                       : rc == ERR_INPUT;
+                       : rc == ERR_INPUT && memmem(e.msg, strlen(e.msg), x->refused.s, x->refused.n);
     if (!good && show)
         print_error("%.*s\n  gives %s\n  not   %.*s\n", (int)x->template.n, x->template.s,
                     rc         ? e.msg
                     : out.data ? out.data
                                : "",
-                    (int)x->output.n, x->output.s ? x->output.s : "an error");
+                    (int)(x->output.s ? x->output.n : x->refused.n),
+                    x->output.s ? x->output.s : x->refused.s);
     buf_fini(&out);
     return good;
 }

@@ -22,8 +22,9 @@ char *jinjacase_read(const char *name, size_t *n);
  * either way. */
 int jinjacase_render(const char *template, const char *variables, struct buf *out, struct err *e);
 
-/* Runs the cases of the fixture TEXT, {"context": {...}, "cases": [{"template", "output"} or {"template",
- * "error"}...]}. Returns how many come to something else, and SHOWs those; *n_cases is how many there are. */
+/* Runs the cases of the fixture TEXT, {"context": {...}, "cases": [{"template", "output"}, {"template",
+ * "error"} or {"template", "refused": words of the message}...]}. Returns how many come to something else,
+ * and SHOWs those; *n_cases is how many there are. */
 size_t jinjacase_run(const char *text, size_t n, size_t *n_cases, bool show);
 
 /* True when TEMPLATE comes to exactly TEXT; prints what it comes to otherwise. */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "jinjacase.h"
-#include "text/jinja.h"
+#include "text/jinja/jinja.h"
 #include "tokshared.h"
 
 static json_t *load(const char *name)

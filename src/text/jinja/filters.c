@@ -1,0 +1,727 @@
+/* filters.c - filters and tests. map, select and the like are walked when their elements are asked for, and
+ * only then notice wrong arguments, as in Jinja.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/jinja/value.h"
+
+enum { DIGITS_MAX = 323 }; /* digits behind the point that can make a difference */
+
+/* Attributes by path */
+
+/* The names and numbers of "a.b.0", or NULL for no path, which leads to the value itself. */
+static const struct list *read_path(struct rendering *r, struct value text)
+{
+    struct growing g = {.r = r};
+    size_t from = 0;
+    bool over;
+
+    if (text.kind == MISSING || text.kind == NONE || !jinja_step(r, text.size / 8))
+        return NULL;
+    if (text.kind != STRING)
+        jinja_push(&g, text);
+    for (size_t i = 0; text.kind == STRING && i <= text.size && !r->rc; i++) {
+        struct value part;
+        int64_t number;
+
+        if (i < text.size && text.bytes[i] != '.')
+            continue;
+        part = jinja_part(text, from, i);
+        if (part.size && part.bytes[0] >= '0' && part.bytes[0] <= '9' &&
+            jinja_parse_integer(part.bytes, part.size, 10, &number, &over))
+            part = jinja_integer(number);
+        jinja_push(&g, part);
+        from = i + 1;
+    }
+    return g.list;
+}
+
+/* What PATH leads to from V; OTHERWISE, unless none, stands for what is undefined. */
+static struct value follow(struct rendering *r, struct value v, const struct list *path,
+                           struct value otherwise)
+{
+    for (size_t i = 0; path && i < path->count && !r->rc; i++) {
+        v = jinja_item(r, v, path->items[i]);
+        if (v.kind == UNDEFINED && otherwise.kind != MISSING && otherwise.kind != NONE)
+            v = otherwise;
+    }
+    return v;
+}
+
+static struct value fold(struct rendering *r, struct value v, bool case_sensitive)
+{
+    return case_sensitive || v.kind != STRING ? v : jinja_change_case(r, v, LOWER);
+}
+
+/* Any value */
+
+static struct value do_default(struct rendering *r, struct value v, const struct given *g)
+{
+    (void)r;
+    if (v.kind != UNDEFINED && (jinja_true(v) || !jinja_true(g->p[1])))
+        return v;
+    return g->p[0].kind == MISSING ? jinja_literal("") : g->p[0];
+}
+
+enum { STRINGED, SAFE, SAFELY }; /* the filters string, safe and escape */
+
+static struct value do_string(struct rendering *r, struct value v, const struct given *g)
+{
+    v = g->how == SAFELY ? jinja_escape(r, v) : jinja_to_string(r, v);
+    v.mark = g->how == SAFE ? ESCAPED : v.mark;
+    return v;
+}
+
+/* Strings */
+
+static struct value do_case(struct rendering *r, struct value v, const struct given *g)
+{
+    v = jinja_change_case(r, jinja_to_string(r, v), (enum letters)g->how);
+    v.mark = g->how == WORDS ? PLAIN : v.mark;
+    return v;
+}
+
+static struct value do_trim(struct rendering *r, struct value v, const struct given *g)
+{
+    if (g->p[0].kind != STRING && g->p[0].kind != MISSING && g->p[0].kind != NONE)
+        return jinja_refuse(r, "trim: the characters must be a string");
+    return jinja_strip(r, jinja_to_string(r, v), g->p[0], true, true);
+}
+
+static struct value do_replace(struct rendering *r, struct value v, const struct given *g)
+{
+    int64_t most = -1;
+
+    if (g->p[2].kind != NONE && !jinja_integer_given(r, g, 2, &most))
+        return none;
+    v = jinja_to_string(r, v);
+    v.mark = PLAIN;
+    return jinja_replace(r, v, jinja_to_string(r, g->p[0]), jinja_to_string(r, g->p[1]), most);
+}
+
+static struct value do_indent(struct rendering *r, struct value v, const struct given *g)
+{
+    struct text t = {.r = r};
+    struct growing lines = {.r = r};
+    struct value by;
+    size_t n;
+
+    if (v.kind == UNDEFINED)
+        return jinja_fail_undefined(r, v);
+    if (v.kind != STRING)
+        return jinja_refuse(r, "indent: the value must be a string");
+    by = jinja_blanks(r, g, 0, 4);
+    if (r->rc)
+        return none;
+    jinja_split_lines(&lines, jinja_join(r, v, jinja_literal("\n")), false); /* its last line break counts */
+    n = lines.list ? lines.list->count : 0;
+    for (size_t i = 0; i < n && !r->rc; i++) {
+        struct value line = lines.list->items[i];
+
+        jinja_put(&t, "\n", i > 0);
+        if (i == 0 ? jinja_true(g->p[1]) : jinja_true(g->p[2]) || line.size)
+            jinja_put(&t, by.bytes, by.size);
+        jinja_put(&t, line.bytes, line.size);
+    }
+    by = jinja_finish(&t);
+    by.mark = v.mark;
+    return by;
+}
+
+/* Numbers */
+
+static struct value do_abs(struct rendering *r, struct value v, const struct given *g)
+{
+    (void)g;
+    if (v.kind == FLOAT)
+        return jinja_float(fabs(v.number));
+    if (jinja_is_integer(v))
+        return jinja_calculate(r, jinja_to_integer(v) < 0 ? SUBTRACT : ADD, jinja_integer(0), v);
+    jinja_fail(r, "bad operand type for abs(): '%s'", jinja_type(v));
+    return none;
+}
+
+static struct value whole(struct rendering *r, double f)
+{
+    if (f >= -9223372036854775808.0 && f < 9223372036854775808.0)
+        return jinja_integer((int64_t)f);
+    return jinja_refuse(r, isnan(f)   ? "cannot convert float NaN to integer"
+                           : isinf(f) ? "cannot convert float infinity to integer"
+                                      : "an integer grows beyond 64 bits");
+}
+
+static struct value do_int(struct rendering *r, struct value v, const struct given *g)
+{
+    struct value otherwise = g->p[0].kind == MISSING ? jinja_integer(0) : g->p[0];
+    int64_t base = 10, i;
+    bool over = false;
+    double f;
+
+    if (!jinja_integer_given(r, g, 1, &base))
+        return none;
+    if (v.kind == UNDEFINED)
+        return jinja_fail_undefined(r, v);
+    if (jinja_is_integer(v))
+        return jinja_integer(jinja_to_integer(v));
+    if (v.kind == FLOAT)
+        return isnan(v.number) ? otherwise : whole(r, v.number);
+    if (v.kind != STRING || !jinja_step(r, v.size / 16))
+        return otherwise;
+    if ((base == 0 || (base >= 2 && base <= 36)) &&
+        jinja_parse_integer(v.bytes, v.size, (unsigned)base, &i, &over))
+        return jinja_integer(i);
+    if (over)
+        return jinja_refuse(r, "an integer grows beyond 64 bits");
+    return jinja_parse_float(v.bytes, v.size, &f) && isfinite(f) ? whole(r, f) : otherwise;
+}
+
+static struct value do_float(struct rendering *r, struct value v, const struct given *g)
+{
+    double f;
+
+    if (v.kind == UNDEFINED)
+        return jinja_fail_undefined(r, v);
+    if (jinja_is_number(v))
+        return jinja_float(jinja_to_float(v));
+    if (v.kind == STRING && jinja_step(r, v.size / 16) && jinja_parse_float(v.bytes, v.size, &f))
+        return jinja_float(f);
+    return g->p[0].kind == MISSING ? jinja_float(0) : g->p[0];
+}
+
+/* An integer to a multiple of ten to the power of -DIGITS, halves to even. */
+static struct value round_integer(struct rendering *r, int64_t i, int64_t digits)
+{
+    int64_t unit = 1, q, m;
+
+    if (digits >= 0)
+        return jinja_integer(i);
+    if (digits < -18)
+        return digits == -19 && (i > 5000000000000000000 || i < -5000000000000000000)
+                   ? jinja_refuse(r, "an integer grows beyond 64 bits")
+                   : jinja_integer(0);
+    while (digits++ < 0)
+        unit *= 10;
+    q = i / unit;
+    m = i % unit;
+    if (llabs(m) > unit / 2 || (llabs(m) == unit / 2 && (q & 1)))
+        q += i < 0 ? -1 : 1;
+    return jinja_calculate(r, MULTIPLY, jinja_integer(q), jinja_integer(unit));
+}
+
+static struct value round_float(double f, int64_t digits)
+{
+    char text[DIGITS_MAX + 330];
+    double unit;
+
+    if (!isfinite(f) || digits > DIGITS_MAX)
+        return jinja_float(f);
+    if (digits < -308)
+        return jinja_float(copysign(0.0, f));
+    if (digits >= 0) { /* printf rounds the exact binary value, halves to even: what Python's round() does */
+        snprintf(text, sizeof(text), "%.*f", (int)digits, f);
+        return jinja_float(strtod(text, NULL));
+    }
+    unit = pow(10.0, (double)-digits);
+    return jinja_float(rint(f / unit) * unit);
+}
+
+/* ceil or floor of v * 10 ** digits, over that power. */
+static struct value round_towards(struct rendering *r, struct value v, int64_t digits, bool up)
+{
+    struct value unit = jinja_calculate(r, POWER, jinja_integer(10), jinja_integer(digits));
+
+    v = jinja_calculate(r, MULTIPLY, v, unit);
+    if (v.kind == FLOAT)
+        v = whole(r, up ? ceil(v.number) : floor(v.number));
+    return jinja_calculate(r, DIVIDE, v, unit);
+}
+
+static struct value do_round(struct rendering *r, struct value v, const struct given *g)
+{
+    struct value method = g->p[1].kind == MISSING ? jinja_literal("common") : g->p[1];
+    bool up = jinja_is(method, "ceil");
+    int64_t digits = 0;
+
+    if (!jinja_is(method, "common") && !up && !jinja_is(method, "floor"))
+        return jinja_refuse(r, "method must be common, ceil or floor");
+    if (!jinja_integer_given(r, g, 0, &digits))
+        return none;
+    if (!jinja_is_number(v)) {
+        jinja_fail(r, "type %s doesn't define __round__ method", jinja_type(v));
+        return none;
+    }
+    if (!jinja_is(method, "common"))
+        return round_towards(r, v, digits, up);
+    return v.kind == FLOAT ? round_float(v.number, digits) : round_integer(r, jinja_to_integer(v), digits);
+}
+
+/* Series */
+
+static struct value do_length(struct rendering *r, struct value v, const struct given *g)
+{
+    size_t n = 0;
+
+    (void)g;
+    if (!jinja_length(r, v, &n))
+        jinja_fail(r, "object of type '%s' has no len()", jinja_type(v));
+    return jinja_integer((int64_t)n);
+}
+
+static struct value do_list(struct rendering *r, struct value v, const struct given *g)
+{
+    (void)g;
+    return jinja_to_list(r, v);
+}
+
+static struct value do_first(struct rendering *r, struct value v, const struct given *g)
+{
+    (void)g;
+    return jinja_next(r, jinja_walk(r, v), &v) ? v : jinja_undefined("No first item, sequence was empty.");
+}
+
+static struct value do_last(struct rendering *r, struct value v, const struct given *g)
+{
+    (void)g;
+    if (v.kind == GENERATOR)
+        jinja_fail(r, "'generator' object is not reversible");
+    v = jinja_to_list(r, v);
+    if (r->rc || v.list->count == 0)
+        return jinja_undefined("No last item, sequence was empty.");
+    return v.list->items[v.list->count - 1];
+}
+
+static struct value do_reverse(struct rendering *r, struct value v, const struct given *g)
+{
+    struct value out;
+    size_t n;
+
+    (void)g;
+    if (v.kind == STRING)
+        return jinja_slice(r, v, none, none, jinja_integer(-1));
+    v = jinja_to_list(r, v);
+    n = r->rc ? 0 : v.list->count;
+    out = jinja_list(r, LIST, NULL, n);
+    for (size_t i = 0; i < n && !r->rc; i++)
+        out.list->items[i] = v.list->items[n - 1 - i];
+    return out;
+}
+
+static struct value do_join(struct rendering *r, struct value v, const struct given *g)
+{
+    struct value by = g->p[0].kind == MISSING ? jinja_literal("") : jinja_to_string(r, g->p[0]);
+    const struct list *path = read_path(r, g->p[1]);
+    struct text t = {.r = r};
+    bool first = true;
+
+    for (struct generator *walk = jinja_walk(r, v); jinja_next(r, walk, &v); first = false) {
+        if (!first)
+            jinja_put(&t, by.bytes, by.size);
+        jinja_print(&t, follow(r, v, path, missing));
+    }
+    return jinja_finish(&t);
+}
+
+/* The values of N pairs, sorted by their keys. Behind them is room for as many. */
+static struct value sorted(struct rendering *r, struct pair *pairs, size_t n, bool descending)
+{
+    struct value v = jinja_list(r, LIST, NULL, n);
+
+    if (r->rc)
+        return v;
+    jinja_sort(r, pairs, pairs + n, n, descending);
+    for (size_t i = 0; i < n; i++)
+        v.list->items[i] = pairs[i].value;
+    return v;
+}
+
+/* What V is sorted by: a list of what the comma separated paths of ATTRIBUTE lead to. It is a list also for
+ * one path, as in Jinja: equal keys are then not ordered, which some cannot be. */
+static struct value sort_key(struct rendering *r, struct value v, struct value attribute, bool case_sensitive)
+{
+    struct growing key = {.r = r};
+    size_t from = 0;
+
+    for (size_t i = 0; i <= attribute.size && !r->rc; i++) {
+        struct value part = attribute;
+
+        if (attribute.kind == STRING) {
+            if (i < attribute.size && attribute.bytes[i] != ',')
+                continue;
+            part = jinja_part(attribute, from, i);
+            from = i + 1;
+        }
+        part = follow(r, v, read_path(r, part), missing);
+        jinja_push(&key, fold(r, part, case_sensitive));
+    }
+    return jinja_grown(&key, LIST);
+}
+
+static struct value do_sort(struct rendering *r, struct value v, const struct given *g)
+{
+    struct pair *pairs;
+    size_t n;
+
+    v = jinja_to_list(r, v);
+    n = r->rc ? 0 : v.list->count;
+    pairs = jinja_allocate_array(r, 2 * n, sizeof(*pairs));
+    for (size_t i = 0; i < n && !r->rc; i++) {
+        pairs[i].key = sort_key(r, v.list->items[i], g->p[2], jinja_true(g->p[1]));
+        pairs[i].value = v.list->items[i];
+    }
+    return sorted(r, pairs, n, jinja_true(g->p[0]));
+}
+
+static struct value do_dictsort(struct rendering *r, struct value v, const struct given *g)
+{
+    bool by_value = jinja_is(g->p[1], "value");
+    struct pair *pairs;
+    uint32_t n;
+
+    if (!by_value && g->p[1].kind != MISSING && !jinja_is(g->p[1], "key"))
+        return jinja_refuse(r, "You can only sort by either \"key\" or \"value\"");
+    if (v.kind == UNDEFINED)
+        return jinja_fail_undefined(r, v);
+    if (v.kind != DICT) {
+        jinja_fail(r, "'%s' object has no attribute 'items'", jinja_type(v));
+        return none;
+    }
+    n = v.dict->count;
+    pairs = jinja_allocate_array(r, 2 * (size_t)n, sizeof(*pairs));
+    for (uint32_t i = 0; i < n && !r->rc; i++) {
+        const struct pair *d = &v.dict->pairs[i];
+
+        pairs[i].key = fold(r, by_value ? d->value : d->key, jinja_true(g->p[0]));
+        pairs[i].value = jinja_list(r, TUPLE, (const struct value *)d, 2);
+    }
+    return sorted(r, pairs, n, jinja_true(g->p[2]));
+}
+
+/* The greatest or least element; HOW: the comparison that says which is better. */
+static struct value do_extreme(struct rendering *r, struct value v, const struct given *g)
+{
+    struct value best = jinja_undefined("No aggregated item, sequence was empty."), best_key = missing, key;
+    const struct list *path = read_path(r, g->p[1]);
+
+    for (struct generator *walk = jinja_walk(r, v); jinja_next(r, walk, &v);) {
+        key = fold(r, follow(r, v, path, missing), jinja_true(g->p[0]));
+        if (best_key.kind != MISSING && !jinja_compare(r, (enum comparison)g->how, key, best_key))
+            continue;
+        best = v;
+        best_key = key;
+    }
+    return best;
+}
+
+static struct value do_sum(struct rendering *r, struct value v, const struct given *g)
+{
+    struct value sum = g->p[1].kind == MISSING ? jinja_integer(0) : g->p[1];
+    const struct list *path = read_path(r, g->p[0]);
+
+    if (sum.kind == STRING)
+        return jinja_refuse(r, "sum() can't sum strings [use ''.join(seq) instead]");
+    for (struct generator *walk = jinja_walk(r, v); jinja_next(r, walk, &v);)
+        sum = jinja_calculate(r, ADD, sum, follow(r, v, path, missing));
+    return sum;
+}
+
+/* Generators */
+
+enum { BY_ATTRIBUTE = 1, KEEP = 2 }; /* of select, reject, selectattr and rejectattr */
+
+/* What a generator needs while it is walked. */
+struct state {
+    struct arguments arguments; /* of the filter */
+    int how;
+    struct generator *source; /* NULL before the first element */
+    const struct list *path;
+    struct value otherwise;
+    const struct row *row; /* a filter or test */
+    struct arguments rest; /* for it */
+    struct dict *seen;     /* by unique */
+};
+
+static struct value lazy(struct rendering *r, struct value v, const struct given *g,
+                         bool (*next)(struct rendering *, struct generator *, struct value *))
+{
+    const struct arguments *a = g->all;
+    struct value *values = jinja_allocate_array(r, a->count + 1, sizeof(*values));
+    struct keyword *keywords = jinja_allocate_array(r, a->n_keywords + 1, sizeof(*keywords));
+    struct state *s = jinja_allocate_array(r, 1, sizeof(*s));
+
+    if (!values || !keywords || !s)
+        return none;
+    memcpy(values, a->values, a->count * sizeof(*values));
+    memcpy(keywords, a->keywords, a->n_keywords * sizeof(*keywords));
+    s->arguments = (struct arguments){values, a->count, keywords, a->n_keywords};
+    s->how = g->how;
+    return jinja_generator(r, v, s, next);
+}
+
+/* Opens the source. A falsy one ends map and select before they look at their arguments. */
+static bool open_source(struct rendering *r, struct generator *g, struct state *s)
+{
+    s->source = jinja_true(g->over) ? jinja_walk(r, g->over) : NULL;
+    return s->source != NULL;
+}
+
+/* What map applies or select asks: argument number AT, in a table of rows, with those behind it. */
+static bool read_row(struct rendering *r, struct state *s, size_t at, const char *what,
+                     const struct row *(*find_row)(struct value name))
+{
+    const struct arguments *a = &s->arguments;
+
+    s->row = find_row(a->values[at]);
+    s->rest = (struct arguments){a->values + at + 1, a->count - at - 1, a->keywords, a->n_keywords};
+    if (!s->row)
+        jinja_fail(r, "No %s named %s.", what, jinja_brief(r, a->values[at]));
+    return r->rc == 0;
+}
+
+static bool prepare_map(struct rendering *r, struct state *s)
+{
+    const struct arguments *a = &s->arguments;
+    struct value attribute = missing;
+
+    if (a->count)
+        return read_row(r, s, 0, "filter", jinja_find_filter);
+    for (size_t i = 0; i < a->n_keywords; i++) {
+        if (jinja_is(a->keywords[i].name, "attribute"))
+            attribute = a->keywords[i].value;
+        else if (jinja_is(a->keywords[i].name, "default"))
+            s->otherwise = a->keywords[i].value;
+        else
+            jinja_fail(r, "Unexpected keyword argument %s", jinja_brief(r, a->keywords[i].name));
+    }
+    if (attribute.kind == MISSING)
+        jinja_fail(r, "map requires a filter argument");
+    s->path = read_path(r, attribute);
+    return r->rc == 0;
+}
+
+static bool next_mapped(struct rendering *r, struct generator *g, struct value *out)
+{
+    struct state *s = g->state;
+    struct value v;
+
+    if (!s->source && (!open_source(r, g, s) || !prepare_map(r, s)))
+        return false;
+    if (!jinja_next(r, s->source, &v))
+        return false;
+    *out = s->row ? jinja_apply(r, s->row, v, &s->rest) : follow(r, v, s->path, s->otherwise);
+    return true;
+}
+
+static struct value do_map(struct rendering *r, struct value v, const struct given *g)
+{
+    return lazy(r, v, g, next_mapped);
+}
+
+static bool prepare_select(struct rendering *r, struct state *s)
+{
+    const struct arguments *a = &s->arguments;
+    size_t at = s->how & BY_ATTRIBUTE ? 1 : 0;
+
+    if (a->count < at)
+        jinja_fail(r, "Missing parameter for attribute name");
+    else if (at)
+        s->path = read_path(r, a->values[0]);
+    if (r->rc || a->count == at)
+        return r->rc == 0;
+    return read_row(r, s, at, "test", jinja_find_test);
+}
+
+static bool next_selected(struct rendering *r, struct generator *g, struct value *out)
+{
+    struct state *s = g->state;
+    struct value v;
+
+    if (!s->source && (!open_source(r, g, s) || !prepare_select(r, s)))
+        return false;
+    while (jinja_next(r, s->source, out)) {
+        v = follow(r, *out, s->path, missing);
+        v = s->row ? jinja_apply(r, s->row, v, &s->rest) : v;
+        if (jinja_true(v) == ((s->how & KEEP) != 0) && !r->rc)
+            return true;
+    }
+    return false;
+}
+
+static struct value do_select(struct rendering *r, struct value v, const struct given *g)
+{
+    return lazy(r, v, g, next_selected);
+}
+
+static bool next_unique(struct rendering *r, struct generator *g, struct value *out)
+{
+    struct state *s = g->state;
+    struct value key;
+    uint32_t before;
+
+    if (!s->source) {
+        s->source = jinja_walk(r, g->over);
+        s->seen = jinja_dict(r);
+    }
+    while (s->seen && jinja_next(r, s->source, out)) {
+        key = fold(r, follow(r, *out, s->path, missing), s->how);
+        before = s->seen->count;
+        if (!jinja_dict_set(r, s->seen, key, none))
+            return false;
+        if (s->seen->count > before)
+            return true;
+    }
+    return false;
+}
+
+static struct value do_unique(struct rendering *r, struct value v, const struct given *g)
+{
+    struct state *s;
+
+    v = lazy(r, v, g, next_unique);
+    if (r->rc)
+        return v;
+    s = v.generator->state;
+    s->how = jinja_true(g->p[0]); /* the case matters */
+    s->path = read_path(r, g->p[1]);
+    return v;
+}
+
+static bool next_item(struct rendering *r, struct generator *g, struct value *out)
+{
+    const struct pair *p;
+
+    if (g->over.kind != DICT) {
+        if (g->over.kind != UNDEFINED)
+            jinja_fail(r, "Can only get item pairs from a mapping.");
+        return false;
+    }
+    if (g->at >= g->over.dict->count)
+        return false;
+    p = &g->over.dict->pairs[g->at++];
+    *out = jinja_list(r, TUPLE, (const struct value *)p, 2);
+    return true;
+}
+
+static struct value do_items(struct rendering *r, struct value v, const struct given *g)
+{
+    (void)g;
+    return jinja_generator(r, v, NULL, next_item);
+}
+
+/* clang-format off */
+static const struct row filters[] = {
+    {"abs", do_abs, "", 0, 0, 0}, {"capitalize", do_case, "", 0, CAPITALIZED, 0},
+    {"count", do_length, "", 0, 0, 0}, {"d", do_default, "default_value boolean", 0, 0, 0},
+    {"default", do_default, "default_value boolean", 0, 0, 0},
+    {"dictsort", do_dictsort, "case_sensitive by reverse", 0, 0, 0}, {"e", do_string, "", 0, SAFELY, 0},
+    {"escape", do_string, "", 0, SAFELY, 0}, {"first", do_first, "", 0, 0, 0},
+    {"float", do_float, "default", 0, 0, 0}, {"indent", do_indent, "width first blank", 0, 0, 0},
+    {"int", do_int, "default base", 0, 0, 0}, {"items", do_items, "", 0, 0, 0},
+    {"join", do_join, "d attribute", 0, 0, 0}, {"last", do_last, "", 0, 0, 0},
+    {"length", do_length, "", 0, 0, 0}, {"list", do_list, "", 0, 0, 0}, {"lower", do_case, "", 0, LOWER, 0},
+    {"map", do_map, NULL, 0, 0, 0}, {"max", do_extreme, "case_sensitive attribute", 0, GREATER, 0},
+    {"min", do_extreme, "case_sensitive attribute", 0, LESS, 0}, {"reject", do_select, NULL, 0, 0, 0},
+    {"rejectattr", do_select, NULL, 0, BY_ATTRIBUTE, 0}, {"replace", do_replace, "old new count", 2, 0, 0},
+    {"reverse", do_reverse, "", 0, 0, 0}, {"round", do_round, "precision method", 0, 0, 0},
+    {"safe", do_string, "", 0, SAFE, 0}, {"select", do_select, NULL, 0, KEEP, 0},
+    {"selectattr", do_select, NULL, 0, KEEP | BY_ATTRIBUTE, 0},
+    {"sort", do_sort, "reverse case_sensitive attribute", 0, 0, 0},
+    {"string", do_string, "", 0, STRINGED, 0}, {"sum", do_sum, "attribute start", 0, 0, 0},
+    {"title", do_case, "", 0, WORDS, 0},
+    {"tojson", jinja_to_json, "ensure_ascii indent separators sort_keys", 0, 0, 0},
+    {"trim", do_trim, "chars", 0, 0, 0}, {"unique", do_unique, "case_sensitive attribute", 0, 0, 0},
+    {"upper", do_case, "", 0, UPPER, 0}
+};
+/* clang-format on */
+
+const struct row *jinja_find_filter(struct value name)
+{
+    for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
+        if (jinja_is(name, filters[i].name))
+            return &filters[i];
+    return NULL;
+}
+
+/* Tests */
+
+/* Tests of one value; HOW: which, or a kind of value. */
+enum {
+    IS_DEFINED = 64,
+    IS_TRUE,
+    IS_FALSE,
+    IS_NUMBER,
+    IS_ITERABLE,
+    IS_SEQUENCE,
+    IS_CALLABLE,
+    IS_LOWER,
+    IS_UPPER
+};
+
+static struct value is(struct rendering *r, struct value v, const struct given *g)
+{
+    bool iterable = jinja_iterable(v), yes;
+
+    switch (g->how) {
+    case IS_DEFINED: yes = v.kind != UNDEFINED; break;
+    case IS_TRUE: yes = v.kind == BOOLEAN && v.boolean; break;
+    case IS_FALSE: yes = v.kind == BOOLEAN && !v.boolean; break;
+    case IS_NUMBER: yes = jinja_is_number(v); break;
+    case IS_ITERABLE: yes = iterable || v.kind == LOOP; break;
+    case IS_SEQUENCE: /* has a length and elements by number or key; an undefined value too */
+        yes = iterable && v.kind != GENERATOR;
+        break;
+    case IS_CALLABLE:
+        yes = v.kind == FUNCTION || v.kind == METHOD || v.kind == MACRO || v.kind == UNDEFINED;
+        break;
+    case IS_LOWER:
+    case IS_UPPER:
+        v = jinja_to_string(r, v);
+        yes = jinja_step(r, v.size / 16) && jinja_has_case(v, g->how == IS_UPPER);
+        break;
+    default: yes = v.kind == g->how;
+    }
+    return jinja_boolean(yes);
+}
+
+/* Whether a number leaves HOW when it is divided by another, or by 2. */
+static struct value leaves(struct rendering *r, struct value v, const struct given *g)
+{
+    v = jinja_calculate(r, MODULO, v, g->p[0].kind == MISSING ? jinja_integer(2) : g->p[0]);
+    return jinja_boolean(r->rc == 0 && jinja_equal(r, v, jinja_integer(g->how)));
+}
+
+static struct value compares(struct rendering *r, struct value v, const struct given *g)
+{
+    return jinja_boolean(jinja_compare(r, (enum comparison)g->how, v, g->p[0]));
+}
+
+/* clang-format off */
+static const struct row tests[] = {
+    {"!=", compares, "b", 1, UNEQUAL, true}, {"<", compares, "b", 1, LESS, true},
+    {"<=", compares, "b", 1, LESS_EQUAL, true}, {"==", compares, "b", 1, EQUAL, true},
+    {">", compares, "b", 1, GREATER, true}, {">=", compares, "b", 1, GREATER_EQUAL, true},
+    {"boolean", is, "", 0, BOOLEAN, 0}, {"callable", is, "", 0, IS_CALLABLE, 0},
+    {"defined", is, "", 0, IS_DEFINED, 0}, {"divisibleby", leaves, "num", 1, 0, 0},
+    {"eq", compares, "b", 1, EQUAL, true}, {"equalto", compares, "b", 1, EQUAL, true},
+    {"even", leaves, "", 0, 0, 0}, {"false", is, "", 0, IS_FALSE, 0}, {"float", is, "", 0, FLOAT, 0},
+    {"ge", compares, "b", 1, GREATER_EQUAL, true}, {"gt", compares, "b", 1, GREATER, true},
+    {"in", compares, "seq", 1, IN, 0}, {"integer", is, "", 0, INTEGER, 0},
+    {"iterable", is, "", 0, IS_ITERABLE, 0}, {"le", compares, "b", 1, LESS_EQUAL, true},
+    {"lower", is, "", 0, IS_LOWER, 0}, {"lt", compares, "b", 1, LESS, true},
+    {"mapping", is, "", 0, DICT, 0}, {"ne", compares, "b", 1, UNEQUAL, true},
+    {"none", is, "", 0, NONE, 0}, {"number", is, "", 0, IS_NUMBER, 0}, {"odd", leaves, "", 0, 1, 0},
+    {"sameas", compares, "other", 1, SAME, 0}, {"sequence", is, "", 0, IS_SEQUENCE, 0},
+    {"string", is, "", 0, STRING, 0}, {"true", is, "", 0, IS_TRUE, 0},
+    {"undefined", is, "", 0, UNDEFINED, 0}, {"upper", is, "", 0, IS_UPPER, 0}
+};
+/* clang-format on */
+
+const struct row *jinja_find_test(struct value name)
+{
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        if (jinja_is(name, tests[i].name))
+            return &tests[i];
+    return NULL;
+}

@@ -1,0 +1,58 @@
+/* jinja.h - chat templates: an interpreter for the Jinja that Hugging Face's chat templates are written in.
+ *
+ * What a template sees is what transformers gives it: trim_blocks and lstrip_blocks, break and continue,
+ * {% generation %}, tojson without HTML escapes, strftime_now, raise_exception, and values that print as
+ * Python prints them. It runs in the same sandbox: nothing changes a list or dict, names with underscores
+ * stay hidden. Offered is what templates in use need: the tags if, for, set, macro, call, filter, generation,
+ * raw, break and continue, and the filters, tests and methods that filters.c and methods.c list. The rest of
+ * Jinja and of Python is refused by name and line; integers have 64 bits, and one that grows beyond is an
+ * error.
+ *
+ * A parsed template is immutable and may be rendered by many threads at once. A rendering is held by limits,
+ * so that a hostile template cannot hang, crash or eat memory: 50 million steps (expressions, statements,
+ * elements, and bytes touched, 64 of them a step), 256 MiB of values, 64 MiB of text, 2000 levels of nesting;
+ * a template is at most 1 MiB, and parsing it has the same limits of steps and memory. Every error is one
+ * sentence: "NAME line N: ...". What a template says with raise_exception is such an error too.
+ */
+#ifndef GALLOP_TEXT_JINJA_JINJA_H
+#define GALLOP_TEXT_JINJA_JINJA_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct jinja;
+
+/* Parses SRC, LEN bytes of UTF-8, which may go away afterwards. NAME stands in messages ("chat_template
+ * line 3: ..."). ERR_INPUT when it is no template; *out is then NULL. */
+int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name, struct err *e);
+
+/* Renders with the members of the JSON object CONTEXT (borrowed) as variables and appends the text to OUT,
+ * which is left alone on failure. NOW is what strftime_now formats: broken down time, taken as it is. */
+int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, struct buf *out,
+                 struct err *e);
+
+/* The same with the variables as JSON text. WHERE names it in messages. */
+int jinja_render_text(const struct jinja *j, const char *json, size_t len, const char *where,
+                      const struct tm *now, struct buf *out, struct err *e);
+
+void jinja_free(struct jinja *j); /* NULL is fine */
+
+struct jinja_limits {
+    uint64_t steps;
+    size_t bytes;  /* of values and intermediate strings */
+    size_t output; /* bytes of the rendered text */
+    int depth;     /* of nested macros, statements, expressions and values */
+};
+
+/* As jinja_parse() and jinja_render(), within other limits: for tests and fuzzing. */
+int jinja_parse_within(struct jinja **out, const char *src, size_t len, const char *name,
+                       const struct jinja_limits *limit, struct err *e);
+int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
+                        const struct jinja_limits *limit, struct buf *out, struct err *e);
+
+#endif

@@ -1,0 +1,132 @@
+/* render.c - from text to a template, and from a template and its variables to text: sets up and takes down
+ * the arenas, and holds the limits.
+ */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "text/jinja/tree.h"
+
+enum { TEMPLATE_MAX = 1 << 20, STEPS = 50 * 1000 * 1000, BYTES = 256 << 20, TEXT_MAX = 64 << 20 };
+
+static const struct jinja_limits parse_limits = {.steps = STEPS, .bytes = BYTES, .output = 0, .depth = 1000};
+static const struct jinja_limits render_limits = {
+    .steps = STEPS, .bytes = BYTES, .output = TEXT_MAX, .depth = 2000};
+
+static int check_source(const char *src, size_t len, const char *name, struct err *e)
+{
+    size_t good = utf8_valid_prefix(src, len), line = 1;
+
+    if (len > TEMPLATE_MAX)
+        return err_set(e, ERR_INPUT, "%s: a template of %zu bytes is larger than the %d it may have", name,
+                       len, TEMPLATE_MAX);
+    for (size_t i = 0; i < good; i++)
+        line += src[i] == '\n';
+    if (good == len)
+        return 0;
+    utf8_check(src, len, e);
+    err_prefix(e, "%s line %zu", name, line);
+    return ERR_INPUT;
+}
+
+int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name, struct err *e)
+{
+    return jinja_parse_within(out, src, len, name, &parse_limits, e);
+}
+
+int jinja_parse_within(struct jinja **out, const char *src, size_t len, const char *name,
+                       const struct jinja_limits *limit, struct err *e)
+{
+    struct rendering r = {.limit = *limit, .e = e, .name = name};
+    int rc = check_source(src, len, name, e);
+    struct token *tokens;
+    struct jinja *j;
+    size_t n;
+
+    *out = NULL;
+    if (rc)
+        return rc;
+    j = mem_zalloc(1, sizeof(*j), MEM_TEXT);
+    if (!j)
+        return err_nomem(e, "a template");
+    arena_init(&r.arena, MEM_TEXT);
+    j->name = mem_strdup(name, MEM_TEXT);
+    if (!j->name)
+        r.rc = err_nomem(e, "a template");
+    tokens = jinja_lex(&r, src, len, &n);
+    if (!r.rc)
+        jinja_parse_tokens(&r, j, tokens, n);
+    j->arena = r.arena;
+    if (r.rc)
+        jinja_free(j);
+    else
+        *out = j;
+    return r.rc;
+}
+
+void jinja_free(struct jinja *j)
+{
+    if (!j)
+        return;
+    arena_fini(&j->arena);
+    mem_free(j->name);
+    mem_free(j);
+}
+
+/* What a name of the template stands for where no frame has it: a variable of the context, or a function. */
+static void bind_outside(struct rendering *r, const struct dict *names, const struct dict *context)
+{
+    r->outside = jinja_allocate_array(r, names->count, sizeof(*r->outside));
+    for (uint32_t i = 0; i < names->count && !r->rc; i++) {
+        if (jinja_dict_get(r, context, names->pairs[i].key, &r->outside[i]))
+            continue;
+        for (const struct row *f = jinja_functions; f->name; f++)
+            if (jinja_is(names->pairs[i].key, f->name))
+                r->outside[i] = (struct value){.kind = FUNCTION, .function = f};
+    }
+}
+
+/* Renders with the variables of CONTEXT, or of the JSON text JSON where that is NULL. */
+static int render(const struct jinja *j, json_t *context, const char *json, size_t len, const char *where,
+                  const struct tm *now, const struct jinja_limits *limit, struct buf *out, struct err *e)
+{
+    struct rendering r = {.limit = *limit, .e = e, .name = j->name, .line = 1, .now = now, .template = j};
+    struct text text = {.r = &r, .most = limit->output};
+    struct value variables;
+
+    if (context && !json_is_object(context))
+        return err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", j->name);
+    arena_init(&r.arena, MEM_TEXT);
+    variables = context ? jinja_load(&r, context) : jinja_read(&r, json, len, where);
+    if (!r.rc && variables.kind != DICT)
+        r.rc = err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object",
+                       where ? where : j->name);
+    if (!r.rc)
+        bind_outside(&r, j->names, variables.dict);
+    r.frame = jinja_frame_open(&r, NULL);
+    r.out = &text;
+    if (!r.rc)
+        jinja_execute(&r, &j->body);
+    if (!r.rc && text.size)
+        buf_add(out, text.bytes, text.size);
+    if (!r.rc && out->oom)
+        r.rc = err_nomem(e, "a rendered template");
+    arena_fini(&r.arena);
+    return r.rc;
+}
+
+int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, struct buf *out, struct err *e)
+{
+    return render(j, context, NULL, 0, NULL, now, &render_limits, out, e);
+}
+
+int jinja_render_text(const struct jinja *j, const char *json, size_t len, const char *where,
+                      const struct tm *now, struct buf *out, struct err *e)
+{
+    return render(j, NULL, json, len, where, now, &render_limits, out, e);
+}
+
+int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
+                        const struct jinja_limits *limit, struct buf *out, struct err *e)
+{
+    return render(j, context, NULL, 0, NULL, now, limit, out, e);
+}
