@@ -24,7 +24,7 @@ import tokenizers  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, '..', '..')
-DEPS = ['jansson', 'libpcre2-8', 'libutf8proc', 'libxxhash', 'minizip', 'zlib', 'hwloc']
+DEPS = ['jansson', 'libpcre2-8', 'libutf8proc', 'libxxhash', 'hwloc']
 
 
 def compile_ours(build, folder):
