@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,8 +38,9 @@ static const struct opt_row rows[] = {
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
 
-static struct gallop *volatile answering; /* for the signal handler only */
+static struct gallop *volatile answering; /* for the signal handlers only */
 static volatile sig_atomic_t interrupted;
+static struct termios terminal; /* as it was before the editor took it */
 
 static void on_interrupt(int sig)
 {
@@ -46,6 +48,13 @@ static void on_interrupt(int sig)
     interrupted = 1;
     if (answering)
         gallop_cancel(answering, 0);
+}
+
+/* Ended from outside: the shell gets its terminal back as it was. */
+static void on_end(int sig)
+{
+    tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
+    raise(sig); /* SA_RESETHAND: now it ends the program */
 }
 
 /* What was typed and the editor has not taken yet: during an answer, too. */
@@ -374,11 +383,15 @@ static bool read_line(struct talk *t, struct buf *out)
 
 static void open_editor(struct talk *t)
 {
+    const struct sigaction end = {.sa_handler = on_end, .sa_flags = (int)SA_RESETHAND};
     HistEvent he;
 
     /* libedit speaks in characters of the locale, models in UTF-8 */
-    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !setlocale(LC_CTYPE, "C.UTF-8"))
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !setlocale(LC_CTYPE, "C.UTF-8") ||
+        tcgetattr(STDIN_FILENO, &terminal) != 0)
         return;
+    sigaction(SIGTERM, &end, NULL);
+    sigaction(SIGHUP, &end, NULL);
     t->el = el_init("gallop", stdin, stdout, stderr);
     t->history = history_init();
     if (!t->el || !t->history)

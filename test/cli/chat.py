@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import shutil
+import signal
 import struct
 import tempfile
 import termios
@@ -329,6 +330,16 @@ def what_is_typed_during_an_answer_is_not_lost():
     t.wait(b"length 6003")
     t.wait(b"> ")
     t.end()
+
+
+def a_terminal_is_given_back_when_the_program_is_ended():
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        t = _Terminal()
+        os.kill(t.pid, sig)
+        status = os.waitstatus_to_exitcode(os.waitpid(t.pid, 0)[1])
+        local = termios.tcgetattr(t.fd)[3]
+        expect((status, local & (termios.ECHO | termios.ICANON)), (-sig, termios.ECHO | termios.ICANON), f"status, echo and lines after signal {sig}")
+        os.close(t.fd)
 
 
 _make_models()
