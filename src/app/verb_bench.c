@@ -110,7 +110,7 @@ static int read_list(const char *text, const char *flag, size_t *out, size_t max
         unsigned long v = strtoul(text, &end, 10);
 
         if (end == text || (*end && *end != ',') || v > 10000000 || *n == max)
-            return err_set(e, ERR_INPUT, "--%s: a list of at most %zu numbers such as 1,4,8 is expected",
+            return err_set(e, ERR_USAGE, "--%s: a list of at most %zu numbers such as 1,4,8 is expected",
                            flag, max);
         out[(*n)++] = v;
         text = *end ? end + 1 : end;
@@ -129,9 +129,9 @@ static int add_decode(struct bench *b, size_t context, size_t batch, size_t toke
     size_t end = context + tokens;
 
     if (batch < 1 || batch > MAX_BATCH)
-        return err_set(b->e, ERR_INPUT, "--batch: %zu is not between 1 and %d", batch, MAX_BATCH);
+        return err_set(b->e, ERR_USAGE, "--batch: %zu is not between 1 and %d", batch, MAX_BATCH);
     if (batch * b->rows > MAX_LOGITS)
-        return err_set(b->e, ERR_INPUT, "--rows: %zu tokens of %zu sequences are more than %d in a step",
+        return err_set(b->e, ERR_USAGE, "--rows: %zu tokens of %zu sequences are more than %d in a step",
                        b->rows, batch, MAX_LOGITS);
     b->row[b->n_rows++] =
         (struct row){.decode = true, .prompt = context, .batch = batch, .tokens = tokens, .rows = b->rows};
@@ -162,7 +162,7 @@ static int plan_rows(struct bench *b, const struct opt_values *v)
         for (size_t k = 0; k < n_batch; k++)
             if ((rc = add_decode(b, list[i] ? list[i] : 1, batch[k], decode)) != 0)
                 return rc;
-    return b->n_rows ? 0 : err_set(b->e, ERR_INPUT, "nothing is to be measured");
+    return b->n_rows ? 0 : err_set(b->e, ERR_USAGE, "nothing is to be measured");
 }
 
 /* The engine is made for what is measured, unless the user says otherwise. */
@@ -173,7 +173,7 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     if (o->max_model_len == 0)
         o->max_model_len = (int64_t)b->longest;
     if ((size_t)o->max_model_len < b->longest)
-        return err_set(b->e, ERR_INPUT, "--max-model-len: %lld positions, what is to be measured takes %zu",
+        return err_set(b->e, ERR_USAGE, "--max-model-len: %lld positions, what is to be measured takes %zu",
                        (long long)o->max_model_len, b->longest);
     o->max_num_seqs = (int64_t)(b->batch * b->rows); /* a row of logits is counted as a sequence */
     for (size_t i = 0; i < b->n_rows; i++)
@@ -386,7 +386,7 @@ static int run(const struct opt_values *v, struct err *e)
         return err_nomem(e, "the benchmark");
     b->e = e;
     b->reps = (size_t)opt_int(v, BENCH_REPS);
-    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0 && (rc = plan_rows(b, v)) == 0 &&
+    if ((rc = plan_rows(b, v)) == 0 && (rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
         (rc = size_engine(b, &o)) == 0) {
         o.progress = common_progress;
         o.progress_ctx = &bar;
@@ -418,13 +418,14 @@ int verb_bench(int argc, char **argv)
 
     if (rc >= 0)
         return rc;
-    if (opt_flag(&v, BENCH_KERNELS)) {
+    if (opt_flag(&v, BENCH_KERNELS) && !v.n_args)
         rc = benchkern_run(opt_int(&v, OPT_THREADS) ? (int)opt_int(&v, OPT_THREADS) : 1,
                            opt_flag(&v, OPT_JSON), 0.2, &e);
-    } else {
+    else if (!v.n_args)
         rc = run(&v, &e);
-    }
-    if (rc)
+    if (v.n_args)
+        rc = common_usage("bench", "found \"%s\", expected options only", v.args[0]);
+    else if (rc)
         rc = common_fail(&e);
     opt_fini(&v);
     return rc;

@@ -236,7 +236,10 @@ int verb_inspect(int argc, char **argv)
 
     if (rc >= 0)
         return rc;
-    rc = run(&v, &e) ? common_fail(&e) : 0;
+    if (v.n_args)
+        rc = common_usage("inspect", "found \"%s\", expected options only", v.args[0]);
+    else
+        rc = run(&v, &e) ? common_fail(&e) : 0;
     opt_fini(&v);
     return rc;
 }

@@ -82,9 +82,9 @@ def every_cache_is_measured():
 
 def what_cannot_be_measured_is_refused():
     r = call("bench", "-m", DEMO, "--max-model-len", 100, "--context", 300)
-    check(r.returncode == 1 and b"--max-model-len" in r.stderr, "a context beyond --max-model-len")
+    check(r.returncode == 2 and b"--max-model-len" in r.stderr, "a context beyond --max-model-len")
     r = call("bench", "-m", DEMO, "--batch", 200, "--rows", 60)
-    check(r.returncode == 1 and b"--rows" in r.stderr, "too many tokens in a step")
+    check(r.returncode == 2 and b"--rows" in r.stderr, "too many tokens in a step")
     r = call("bench", "-m", DEMO, "--context", 10000000, "--batch", 256)
     check(r.returncode == 1 and b"do not fit" in r.stderr, "more rows than memory")
     check(call("bench", "-m", DEMO, "--rows", 0).returncode == 2, "no rows")

@@ -38,6 +38,14 @@ def a_bad_value_of_an_option_is_status_2_before_a_model_is_looked_for():
     expect_error(call("inspect", "-m", "/nowhere/at/all"), 1, "/nowhere/at/all")
 
 
+def lists_and_surplus_words_of_bench_and_inspect_are_status_2_too():
+    for more, word in ((["--prefill", "x"], "--prefill"), (["--context", "1,,2"], "--context"), (["--batch", "0"], "--batch"),
+                       (["--batch", "257"], "--batch"), (["--prefill", "0", "--decode", "0"], "nothing"), (["surplus"], "surplus")):
+        expect_error(call("bench", "-m", "/nowhere/at/all", *more), 2, word)
+    expect_error(call("bench", "--kernels", "surplus"), 2, "surplus")
+    expect_error(call("inspect", "-m", DEMO, "surplus"), 2, "surplus")
+
+
 def limits_that_are_allowed_are_taken():
     for more in (["--kv-cache-memory", 0.002], ["--seed", 2**64 - 1], ["--seed", 2**63], ["--seed", 0], ["--logprobs", 1024],
                  ["--temperature", 0], ["--top-p", 1], ["--min-p", 0], ["--min-p", 1], ["--top-k", 0], ["--threads", 1],
