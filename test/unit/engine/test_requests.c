@@ -727,9 +727,78 @@ static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(
     gallop_close(g);
 }
 
+/* ---- log-probabilities ---- */
+
+enum { TOP = 3, SOME = 6 };
+
+struct tops {
+    size_t n;
+    struct gallop_logprob top[SOME][TOP];
+};
+
+static void submit_top(struct gallop *g, size_t which)
+{
+    int32_t ids[4] = {5, 6, 7, (int32_t)(8 + which)};
+    struct gallop_request r;
+    char err[GALLOP_ERR_SIZE];
+
+    gallop_request_init(&r);
+    r.ids = ids;
+    r.n_ids = 4;
+    r.sampling.max_new_tokens = SOME;
+    r.sampling.ignore_eos = 1;
+    r.sampling.do_sample = 0;
+    r.sampling.logprobs = TOP;
+    r.user = (void *)which;
+    if (gallop_submit(g, &r, NULL, err) != 0)
+        fail_msg("%s", err);
+}
+
+static void take_tops(struct gallop *g, struct tops *all)
+{
+    struct gallop_event ev;
+
+    while (gallop_next(g, &ev))
+        if (ev.type == GALLOP_TOKEN) {
+            struct tops *t = &all[(size_t)ev.user];
+
+            EXPECT(ev.n_top, TOP);
+            memcpy(t->top[t->n++], ev.top, sizeof(t->top[0]));
+        }
+}
+
+static void the_likeliest_tokens_of_a_step_are_each_request_s_own(void **state)
+{
+    struct gallop_options o = small(MOST, 0, 256);
+    struct gallop *g = golden_open("llama3-rope", &o);
+    struct tops alone[MOST], together[MOST];
+
+    (void)state;
+    memset(alone, 0, sizeof(alone));
+    memset(together, 0, sizeof(together));
+    for (size_t i = 0; i < MOST; i++) {
+        submit_top(g, i);
+        take_tops(g, alone);
+    }
+    for (size_t i = 0; i < MOST; i++)
+        submit_top(g, i);
+    take_tops(g, together);
+    for (size_t i = 0; i < MOST; i++)
+        for (size_t k = 0; k < SOME * TOP; k++) {
+            const struct gallop_logprob *a = &alone[i].top[k / TOP][k % TOP],
+                                        *b = &together[i].top[k / TOP][k % TOP];
+
+            if (a->id != b->id || a->logprob != b->logprob)
+                fail_msg("request %zu, token %zu, place %zu: %d with %.9g, expected %d with %.9g as alone", i,
+                         k / TOP, k % TOP, b->id, (double)b->logprob, a->id, (double)a->logprob);
+        }
+    gallop_close(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_likeliest_tokens_of_a_step_are_each_request_s_own),
         cmocka_unit_test(an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows),
         cmocka_unit_test(a_long_prompt_is_cancelled_behind_the_step_that_runs),
         cmocka_unit_test(a_step_takes_no_more_than_512_rows_however_many_it_may),
