@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""inspect.py - what `gallop inspect` says of a checkpoint, against its files read here and against arithmetic."""
+import json
+import os
+import re
+import struct
+
+from _cli import DEMO, ROOT, call, check, expect, run_all
+
+GEMMA = os.path.join(ROOT, "test", "golden", "gemma3")
+LEVELS = ["ref", "avx2", "avx512", "avx512vnni", "avx512bf16"]
+
+
+def _inspect(*args):
+    return json.loads(call("inspect", "--json", *args).stdout)
+
+
+def _header(model):
+    with open(os.path.join(model, "model.safetensors"), "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    header.pop("__metadata__", None)
+    return header
+
+
+def every_tensor_of_the_file_is_listed_as_it_is():
+    for model in (DEMO, GEMMA):
+        found = {t["name"]: (t["dtype"], t["shape"], t["bytes"]) for t in _inspect("-m", model)["tensors"]}
+        expect(found, {n: (t["dtype"], t["shape"], t["data_offsets"][1] - t["data_offsets"][0]) for n, t in _header(model).items()},
+               f"tensors of {os.path.basename(model)}")
+        for line in call("inspect", "-m", model).stdout.decode().splitlines():
+            name = line.split(" ")[0]
+            if name in found:
+                check(re.search(rf"{found[name][0]} +{re.escape(json.dumps(found[name][1]))} ", line), f"the line {line!r}")
+
+
+def sizes_are_those_of_the_config():
+    with open(os.path.join(DEMO, "config.json")) as f:
+        c = json.load(f)
+    o = _inspect("-m", DEMO)
+    expect([o[k] for k in ("architecture", "model_type", "layers", "hidden", "heads", "kv_heads", "intermediate", "vocab", "context")],
+           [c["architectures"][0], c["model_type"], c["num_hidden_layers"], c["hidden_size"], c["num_attention_heads"],
+            c["num_key_value_heads"], c["intermediate_size"], c["vocab_size"], c["max_position_embeddings"]], "sizes")
+    elements = sum(t["bytes"] // 2 for t in o["tensors"])
+    expect((o["parameters"], o["format"], o["dtype"]), (elements, "safetensors", "bf16"), "parameters, format, computing type")
+    text = call("inspect", "-m", DEMO, "--threads", 1).stdout.decode()
+    for words in (f"{o['layers']} layers, hidden {o['hidden']}, {o['heads']} heads ({o['kv_heads']} kv) of {o['head_dim']}",
+                  f"{elements / 1e6:.1f} M parameters", "computed in bf16 on 1 thread of"):
+        check(words in text, f"the text lacks {words!r}: {text[:500]}")
+
+
+def the_cache_s_bytes_are_rows_of_keys_and_values():
+    for dtype, wide in (("fp32", 4), ("bf16", 2)):
+        o = _inspect("-m", DEMO, "--kv-cache-dtype", dtype)
+        row = 2 * o["layers"] * o["kv_heads"] * o["head_dim"] * wide
+        expect((o["kv"]["dtype"], o["kv"]["bytes_per_token"], o["kv"]["bytes_32k"]), (dtype, row, row * 32768), f"rows in {dtype}")
+        expect(o["kv"]["budget_bytes"], o["kv"]["tokens"] * row, f"budget in {dtype}")
+    for kind in ("dynamic", "bmc", "slab_pool", "paged"):
+        o = _inspect("-m", DEMO, "--kv-cache-type", kind)
+        expect((o["kv"]["type"], "block" in o["kv"]), (kind, kind in ("slab_pool", "paged")), f"type and block of {kind}")
+        check(f"KV cache {kind} in bf16" in call("inspect", "-m", DEMO, "--kv-cache-type", kind).stdout.decode(), f"the text names {kind}")
+    o = _inspect("-m", GEMMA)["kv"]
+    check(o["bytes_32k"] < o["bytes_32k_without_windows"], f"windows save rows: {o}")
+    check("without windows" in call("inspect", "-m", GEMMA).stdout.decode(), "the text says what windows save")
+    o = _inspect("-m", DEMO, "--kv-sparse", "sink=4,window=64")["kv"]
+    expect(o["sparse"], {"sink": 4, "window": 64}, "sparse rows")
+    check("sparse: the first 4 and the last 64 rows" in call("inspect", "-m", DEMO, "--kv-sparse", "sink=4,window=64").stdout.decode(),
+          "the text says what a sparse cache keeps")
+
+
+def kernels_are_of_the_level_asked_for_or_below():
+    best = _inspect("-m", DEMO)
+    for level in ("ref", "avx2"):
+        if LEVELS.index(level) > LEVELS.index(best["isa"]):
+            continue
+        o = _inspect("-m", DEMO, "--isa", level)
+        expect(sorted(o["kernels"]), sorted(best["kernels"]), "names of kernels")
+        check(len(o["kernels"]) > 15, f"{len(o['kernels'])} kernels")
+        for name, k in o["kernels"].items():
+            check(LEVELS.index(k["isa"]) <= LEVELS.index(level) and k["class"], f"kernel {name} at level {level}: {k}")
+        expect(o["isa"], level, "level")
+        check(f"kernels {level} (" in call("inspect", "-m", DEMO, "--isa", level).stdout.decode(), f"the text names {level}")
+
+
+run_all(list(globals().items()))
