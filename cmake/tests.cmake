@@ -3,7 +3,8 @@
 #
 # Every test finds the repository in GALLOP_SOURCE_DIR (a macro and an environment variable) and the program in the
 # environment variable GALLOP_BIN, and runs in a folder of its own inside the build folder. Other .c files of a
-# floor's folder are helpers, linked into each of its tests; those of test/unit itself are linked into all.
+# floor's folder are helpers, linked into each of its tests; those of test/unit itself are linked into all. Each
+# file is compiled with test/unit/test.h in front.
 pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 
 set(test_seconds 240)
@@ -44,6 +45,7 @@ foreach(source IN LISTS test_sources)
     target_link_libraries(${target} PRIVATE gallop PkgConfig::cmocka)
     target_include_directories(${target} PRIVATE test/unit ${folder})
     target_compile_definitions(${target} PRIVATE GALLOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_compile_options(${target} PRIVATE -include ${CMAKE_SOURCE_DIR}/test/unit/test.h)
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     if(floor STREQUAL "kern" AND TARGET kern512_emulated)
         target_link_libraries(${target} PRIVATE kern512_emulated)

@@ -48,11 +48,3 @@ uint64_t golden_submit(struct gallop *g, const int32_t *ids, size_t n, int64_t n
         fail_msg("%s", err);
     return id;
 }
-
-void golden_expect(const char *what, long long found, long long expected, const char *file, int line)
-{
-    if (found == expected)
-        return;
-    print_error("%s is %lld, expected %lld\n", what, found, expected);
-    _fail(file, line);
-}

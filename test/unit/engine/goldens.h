@@ -10,11 +10,6 @@ int golden_try_open(struct gallop **g, const char *name, struct gallop_options *
 /* The same; the test fails if it does not open. */
 struct gallop *golden_open(const char *name, struct gallop_options *o);
 
-/* A comparison of numbers that says which they are. */
-#define EXPECT(found, expected) \
-    golden_expect(#found, (long long)(found), (long long)(expected), __FILE__, __LINE__)
-void golden_expect(const char *what, long long found, long long expected, const char *file, int line);
-
 /* Submits IDS [n] for N_NEW greedy tokens, whatever they are; events carry REQUEST as their user. */
 uint64_t golden_submit(struct gallop *g, const int32_t *ids, size_t n, int64_t n_new, size_t request);
 

@@ -68,7 +68,7 @@ static void take(struct outcome *all, const struct gallop_event *ev)
     else {
         o->ended = true;
         o->finish = ev->finish;
-        EXPECT(ev->n_output, o->n);
+        assert_int_equal(ev->n_output, o->n);
         assert_true(ev->prefill_s >= 0 && ev->decode_s >= 0);
         assert_true(o->n < 2 || ev->decode_s > 0);
     }
@@ -103,7 +103,7 @@ static struct {
 static void *cancel_thread(void *arg)
 {
     (void)arg;
-    EXPECT(gallop_cancel(watch.g, watch.id), 0);
+    assert_int_equal(gallop_cancel(watch.g, watch.id), 0);
     return NULL;
 }
 
@@ -117,8 +117,8 @@ static int watched_reserve(struct kv *c, size_t seq, size_t n)
     watch.largest = n - last > watch.largest ? n - last : watch.largest;
     last = n;
     if (watch.n_calls == watch.cancel_at) {
-        EXPECT(pthread_create(&t, NULL, cancel_thread, NULL), 0);
-        EXPECT(pthread_join(t, NULL), 0);
+        assert_int_equal(pthread_create(&t, NULL, cancel_thread, NULL), 0);
+        assert_int_equal(pthread_join(t, NULL), 0);
     }
     return watch.reserve(c, seq, n);
 }
@@ -148,10 +148,10 @@ static void a_long_prompt_is_cancelled_behind_the_step_that_runs(void **state)
     (void)state;
     watch_steps(g, submit(g, 900, 5, 0), 3);
     run_all(g, out);
-    EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
-    EXPECT(out[0].n, 0);
-    EXPECT(stats_of(g).n_steps, 3);
-    EXPECT(stats_of(g).n_prompt_tokens, 3 * 16);
+    assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(out[0].n, 0);
+    assert_int_equal(stats_of(g).n_steps, 3);
+    assert_int_equal(stats_of(g).n_prompt_tokens, 3 * 16);
     gallop_close(g);
 }
 
@@ -164,8 +164,8 @@ static void a_step_takes_no_more_than_512_rows_however_many_it_may(void **state)
     (void)state;
     watch_steps(g, submit(g, 1000, 1, 0), 0);
     run_all(g, out);
-    EXPECT(watch.largest, 512);
-    EXPECT(stats_of(g).n_steps, 2);
+    assert_int_equal(watch.largest, 512);
+    assert_int_equal(stats_of(g).n_steps, 2);
     gallop_close(g);
 }
 
@@ -186,12 +186,12 @@ static void a_request_is_cancelled_and_the_other_goes_on_as_if_alone(void **stat
             id[k == (size_t)first] = submit(g, 30, 20, k == (size_t)first);
         while (out[0].n < 3 && gallop_next(g, &ev))
             take(out, &ev);
-        EXPECT(gallop_cancel(g, id[0]), 0);
+        assert_int_equal(gallop_cancel(g, id[0]), 0);
         run_all(g, out);
-        EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
+        assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
         assert_in_range(out[0].n, 3, 4);
-        EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
-        EXPECT(out[1].n, 20);
+        assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
+        assert_int_equal(out[1].n, 20);
         assert_memory_equal(out[1].token, alone[1].token, 20 * sizeof(int32_t));
     }
     gallop_close(g);
@@ -204,24 +204,24 @@ static void all_that_were_submitted_are_cancelled_and_none_that_come_later(void 
     struct outcome out[4] = {0};
 
     (void)state;
-    EXPECT(gallop_cancel(g, 0), 0); /* nobody is there */
-    EXPECT(gallop_cancel(g, 1), 0); /* nobody has this number yet */
-    EXPECT(gallop_cancel(g, UINT64_MAX), 0);
+    assert_int_equal(gallop_cancel(g, 0), 0); /* nobody is there */
+    assert_int_equal(gallop_cancel(g, 1), 0); /* nobody has this number yet */
+    assert_int_equal(gallop_cancel(g, UINT64_MAX), 0);
     submit(g, 20, 4, 0);
     submit(g, 20, 4, 1);
     run_all(g, out);
-    EXPECT(out[0].finish, GALLOP_FINISH_LENGTH);
-    EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[0].finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
     memset(out, 0, sizeof(out));
     submit(g, 20, 4, 0);
     submit(g, 20, 4, 1);
-    EXPECT(gallop_cancel(g, 0), 0);
+    assert_int_equal(gallop_cancel(g, 0), 0);
     submit(g, 20, 4, 2);
-    EXPECT(gallop_cancel(g, UINT64_MAX), 0);
+    assert_int_equal(gallop_cancel(g, UINT64_MAX), 0);
     run_all(g, out);
-    EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
-    EXPECT(out[1].finish, GALLOP_FINISH_CANCELLED);
-    EXPECT(out[2].finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(out[1].finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(out[2].finish, GALLOP_FINISH_LENGTH);
     gallop_close(g);
 }
 
@@ -236,14 +236,14 @@ static void cancels_wait_by_the_256_and_are_taken_by_the_next_event(void **state
     (void)state;
     submit(g, 20, 4, 1);
     for (int i = 0; i < 256; i++)
-        EXPECT(gallop_cancel(g, id), 0);
-    EXPECT(gallop_cancel(g, id + 1), -1);
-    EXPECT(gallop_next(g, &ev), 1);
+        assert_int_equal(gallop_cancel(g, id), 0);
+    assert_int_equal(gallop_cancel(g, id + 1), -1);
+    assert_int_equal(gallop_next(g, &ev), 1);
     take(out, &ev);
-    EXPECT(out[0].finish, GALLOP_FINISH_CANCELLED);
-    EXPECT(gallop_cancel(g, id + 1), 0);
+    assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(gallop_cancel(g, id + 1), 0);
     run_all(g, out);
-    EXPECT(out[1].finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(out[1].finish, GALLOP_FINISH_CANCELLED);
     gallop_close(g);
 }
 
@@ -259,29 +259,29 @@ static void a_request_is_cancelled_while_it_waits(void **state)
     submit(g, 20, 6, 0);
     submit(g, 20, 6, 1);
     submit(g, 20, 6, 2);
-    EXPECT(gallop_next(g, &ev), 1);
+    assert_int_equal(gallop_next(g, &ev), 1);
     take(out, &ev);
     s = stats_of(g);
-    EXPECT(s.n_running, 1);
-    EXPECT(s.n_waiting, 2);
-    EXPECT(gallop_cancel(g, 2), 0);
+    assert_int_equal(s.n_running, 1);
+    assert_int_equal(s.n_waiting, 2);
+    assert_int_equal(gallop_cancel(g, 2), 0);
     while (!out[1].ended && gallop_next(g, &ev))
         take(out, &ev);
-    EXPECT(out[1].finish, GALLOP_FINISH_CANCELLED);
-    EXPECT(out[1].n, 0);
+    assert_int_equal(out[1].finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(out[1].n, 0);
     s = stats_of(g);
-    EXPECT(s.n_running, 1);
-    EXPECT(s.n_waiting, 1);
-    EXPECT(s.n_finished, 1);
+    assert_int_equal(s.n_running, 1);
+    assert_int_equal(s.n_waiting, 1);
+    assert_int_equal(s.n_finished, 1);
     run_all(g, out);
-    EXPECT(out[0].n, 6);
-    EXPECT(out[2].n, 6);
+    assert_int_equal(out[0].n, 6);
+    assert_int_equal(out[2].n, 6);
     s = stats_of(g);
-    EXPECT(s.n_running, 0);
-    EXPECT(s.n_waiting, 0);
-    EXPECT(s.n_finished, 3);
-    EXPECT(s.n_prompt_tokens, 2 * 20);
-    EXPECT(s.n_output_tokens, 2 * 6);
+    assert_int_equal(s.n_running, 0);
+    assert_int_equal(s.n_waiting, 0);
+    assert_int_equal(s.n_finished, 3);
+    assert_int_equal(s.n_prompt_tokens, 2 * 20);
+    assert_int_equal(s.n_output_tokens, 2 * 6);
     gallop_close(g);
 }
 
@@ -301,7 +301,7 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
         for (size_t q = 0; q < 4; q++)
             submit(g, 20, 2, q);
         for (int i = 0; i < n_taken; i++)
-            EXPECT(gallop_next(g, &ev), 1);
+            assert_int_equal(gallop_next(g, &ev), 1);
         gallop_close(g);
         if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
             fail_msg("closed behind event %d: %zu blocks of memory are left", n_taken,
@@ -330,10 +330,10 @@ static void requests_that_come_while_others_run_are_served(void **state)
             n++;
         }
     }
-    EXPECT(n, MOST);
+    assert_int_equal(n, MOST);
     for (size_t q = 0; q < MOST; q++)
-        EXPECT(out[q].n, 3 + (q < 3 ? q : q % 3));
-    EXPECT(stats_of(g).n_finished, MOST);
+        assert_int_equal(out[q].n, 3 + (q < 3 ? q : q % 3));
+    assert_int_equal(stats_of(g).n_finished, MOST);
     gallop_close(g);
 }
 
@@ -363,7 +363,7 @@ static void who_was_put_back_waits_until_his_rows_fit(void **state)
         for (size_t q = 0; q < 4; q++)
             submit(g, 16, 112, q);
         run_all(g, want);
-        EXPECT(stats_of(g).n_recomputed_tokens, 0);
+        assert_int_equal(stats_of(g).n_recomputed_tokens, 0);
         gallop_close(g);
         g = golden_open("llama3-rope", &o);
         for (size_t q = 0; q < 4; q++)
@@ -373,13 +373,13 @@ static void who_was_put_back_waits_until_his_rows_fit(void **state)
         if (memcmp(want, got, sizeof(want)) != 0)
             fail_msg("%s: other tokens where the cache is full", types[t]);
         if (t < 2) {
-            EXPECT(s.n_preempted, 2);
-            EXPECT(s.n_recomputed_tokens, 64 + 80);
+            assert_int_equal(s.n_preempted, 2);
+            assert_int_equal(s.n_recomputed_tokens, 64 + 80);
         } else if (s.n_preempted > 4 || s.n_recomputed_tokens > 4 * 127) /* regions that grow ahead */
             fail_msg("%s: %d times put back, %d rows computed again; at most once each is expected", types[t],
                      (int)s.n_preempted, (int)s.n_recomputed_tokens);
-        EXPECT(s.n_prompt_tokens, 4 * 16);
-        EXPECT(s.n_output_tokens, 4 * 112);
+        assert_int_equal(s.n_prompt_tokens, 4 * 16);
+        assert_int_equal(s.n_output_tokens, 4 * 112);
         gallop_close(g);
     }
 }
@@ -401,14 +401,14 @@ static void of_three_the_youngest_is_put_back(void **state)
         submit(g, 16, 48, q);
     while ((!out[0].ended || !out[1].ended) && gallop_next(g, &ev))
         take(out, &ev);
-    EXPECT(out[0].n, 48);
-    EXPECT(out[1].n, 48);
-    EXPECT(out[2].n, 49 - 16); /* the token behind the last row it had */
+    assert_int_equal(out[0].n, 48);
+    assert_int_equal(out[1].n, 48);
+    assert_int_equal(out[2].n, 49 - 16); /* the token behind the last row it had */
     run_all(g, out);
-    EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
-    EXPECT(out[2].finish, GALLOP_FINISH_LENGTH);
-    EXPECT(out[2].n, 48);
-    EXPECT(stats_of(g).n_preempted, 1);
+    assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[2].finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[2].n, 48);
+    assert_int_equal(stats_of(g).n_preempted, 1);
     gallop_close(g);
 }
 
@@ -429,13 +429,13 @@ static void who_finds_nobody_younger_gives_way_himself(void **state)
         submit(g, 16, 64, q);
     while (!out[0].ended && gallop_next(g, &ev))
         take(out, &ev);
-    EXPECT(out[0].n, 64);
-    EXPECT(out[1].n, 65 - 16);
+    assert_int_equal(out[0].n, 64);
+    assert_int_equal(out[1].n, 65 - 16);
     run_all(g, out);
-    EXPECT(out[1].finish, GALLOP_FINISH_LENGTH);
-    EXPECT(out[1].n, 64);
-    EXPECT(stats_of(g).n_preempted, 1);
-    EXPECT(stats_of(g).n_recomputed_tokens, 64);
+    assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[1].n, 64);
+    assert_int_equal(stats_of(g).n_preempted, 1);
+    assert_int_equal(stats_of(g).n_recomputed_tokens, 64);
     gallop_close(g);
 }
 
@@ -454,15 +454,15 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
     submit(g, 100, 60, 0); /* 7 blocks, then 10 */
     submit(g, 140, 20, 1); /* 9 blocks, so that both fit for a while, then 10 */
     submit(g, 10, 10, 2);  /* would fit, but is behind */
-    EXPECT(gallop_next(g, &ev), 1);
+    assert_int_equal(gallop_next(g, &ev), 1);
     take(out, &ev);
-    EXPECT(stats_of(g).n_running, 1);
-    EXPECT(stats_of(g).n_waiting, 2);
+    assert_int_equal(stats_of(g).n_running, 1);
+    assert_int_equal(stats_of(g).n_waiting, 2);
     run_all(g, out);
     for (size_t q = 0; q < 3; q++)
-        EXPECT(out[q].finish, GALLOP_FINISH_LENGTH);
-    EXPECT(stats_of(g).n_preempted, 0);
-    EXPECT(stats_of(g).n_recomputed_tokens, 0);
+        assert_int_equal(out[q].finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(stats_of(g).n_preempted, 0);
+    assert_int_equal(stats_of(g).n_recomputed_tokens, 0);
     gallop_close(g);
 }
 
@@ -480,13 +480,13 @@ static void two_that_fill_the_cache_to_the_last_row_run_together(void **state)
     g = golden_open("llama3-rope", &o);
     submit(g, 49, 16, 0);
     submit(g, 49, 16, 1);
-    EXPECT(gallop_next(g, &ev), 1);
+    assert_int_equal(gallop_next(g, &ev), 1);
     take(out, &ev);
-    EXPECT(stats_of(g).n_running, 2);
+    assert_int_equal(stats_of(g).n_running, 2);
     run_all(g, out);
-    EXPECT(out[0].n, 16);
-    EXPECT(out[1].n, 16);
-    EXPECT(stats_of(g).n_preempted, 0);
+    assert_int_equal(out[0].n, 16);
+    assert_int_equal(out[1].n, 16);
+    assert_int_equal(stats_of(g).n_preempted, 0);
     gallop_close(g);
 }
 
@@ -520,12 +520,12 @@ static void the_longest_request_ends_in_the_smallest_cache(void **state)
                     gallop_close(g);
                 }
                 for (size_t q = 0; q < 3; q++)
-                    EXPECT(got[q].finish, GALLOP_FINISH_LENGTH);
+                    assert_int_equal(got[q].finish, GALLOP_FINISH_LENGTH);
                 if (memcmp(want, got, sizeof(want)) != 0)
                     fail_msg("%s, %s: other tokens in the smallest cache, of %d", models[m], types[t],
                              (int)o.kv_cache_tokens);
                 o.kv_cache_tokens -= 16;
-                EXPECT(golden_try_open(&g, models[m], &o, err), GALLOP_BAD_INPUT);
+                assert_int_equal(golden_try_open(&g, models[m], &o, err), GALLOP_BAD_INPUT);
                 assert_non_null(strstr(err, "cannot hold one sequence"));
             }
 }
@@ -543,7 +543,7 @@ static void make_model(void)
     for (size_t i = 0; i < 3; i++) {
         snprintf(command, sizeof(command), "cp '%s/test/golden/llama3-rope/%s' made/", GALLOP_SOURCE_DIR,
                  files[i]);
-        EXPECT(system(command), 0);
+        assert_int_equal(system(command), 0);
     }
     assert_non_null(f = fopen("made/tokenizer.json", "w"));
     fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"post_processor\":null,"
@@ -553,7 +553,7 @@ static void make_model(void)
     for (int i = 0; i < 2000; i++)
         fputc('y', f);
     fputs("\":5}}}", f);
-    EXPECT(fclose(f), 0);
+    assert_int_equal(fclose(f), 0);
 }
 
 static struct gallop *open_made(void)
@@ -604,10 +604,10 @@ static void nothing_is_shown_behind_a_stop_string(void **state)
     run_all(g, out);
     assert_string_equal(out[0].text, "x\xef\xbf\xbdx\xef\xbf\xbd"); /* the last one was held back */
     assert_string_equal(out[1].text, "");
-    EXPECT(out[1].finish, GALLOP_FINISH_STOP);
-    EXPECT(out[1].n, 1);
+    assert_int_equal(out[1].finish, GALLOP_FINISH_STOP);
+    assert_int_equal(out[1].n, 1);
     assert_string_equal(out[2].text, "x");
-    EXPECT(out[2].finish, GALLOP_FINISH_STOP);
+    assert_int_equal(out[2].finish, GALLOP_FINISH_STOP);
     gallop_close(g);
 }
 
@@ -625,13 +625,13 @@ static void a_long_text_takes_no_more_memory_than_a_short_one(void **state)
     while (gallop_next(g, &ev)) {
         if (ev.type != GALLOP_TEXT)
             continue;
-        EXPECT(ev.text_len, 2000);
+        assert_int_equal(ev.text_len, 2000);
         if (++n == 3)
             bytes = mem_live_bytes();
         else if (n > 3)
-            EXPECT(mem_live_bytes(), bytes);
+            assert_int_equal(mem_live_bytes(), bytes);
     }
-    EXPECT(n, 40);
+    assert_int_equal(n, 40);
     gallop_close(g);
 }
 
@@ -699,7 +699,7 @@ static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new,
             token[made] = ev.token;
             logprob[made++] = ev.logprob;
         }
-    EXPECT(made, n_new);
+    assert_int_equal(made, n_new);
 }
 
 /* Longrope turns all rows by other factors once a sequence is longer than its border, 128 here: an answer that
@@ -718,12 +718,12 @@ static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(
     likely(g, ids, PROMPT, FIRST + REST, ids + PROMPT, whole);
     likely(g, ids, PROMPT + FIRST, REST, again, rest);
     for (size_t i = 0; i < REST; i++) {
-        EXPECT(again[i], ids[PROMPT + FIRST + i]);
+        assert_int_equal(again[i], ids[PROMPT + FIRST + i]);
         if (rest[i] != whole[FIRST + i])
             fail_msg("token %zu behind the border has log-probability %.9g, expected %.9g as behind a prompt",
                      i, (double)whole[FIRST + i], (double)rest[i]);
     }
-    EXPECT(stats_of(g).n_recomputed_tokens, 128);
+    assert_int_equal(stats_of(g).n_recomputed_tokens, 128);
     gallop_close(g);
 }
 
@@ -762,7 +762,7 @@ static void take_tops(struct gallop *g, struct tops *all)
         if (ev.type == GALLOP_TOKEN) {
             struct tops *t = &all[(size_t)ev.user];
 
-            EXPECT(ev.n_top, TOP);
+            assert_int_equal(ev.n_top, TOP);
             memcpy(t->top[t->n++], ev.top, sizeof(t->top[0]));
         }
 }

@@ -1,0 +1,29 @@
+/* test.h - what every unit test is compiled with (cmake/tests.cmake includes it): cmocka with what it needs, and a
+ * comparison of integers that says what was compared, not only the numbers.
+ */
+#ifndef GALLOP_TEST_TEST_H
+#define GALLOP_TEST_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static inline void test_int_equal(const char *what, unsigned long long found, const char *wanted,
+                                  unsigned long long expected, const char *file, int line)
+{
+    if (found == expected)
+        return;
+    print_error("%s is %lld (0x%llx), expected %lld (0x%llx), %s\n", what, (long long)found, found,
+                (long long)expected, expected, wanted);
+    _fail(file, line);
+}
+
+#undef assert_int_equal
+#define assert_int_equal(found, expected)                                                                    \
+    test_int_equal(#found, (unsigned long long)(found), #expected, (unsigned long long)(expected), __FILE__, \
+                   __LINE__)
+
+#endif
