@@ -431,4 +431,10 @@ def output_goes_into_a_file_that_is_whole_or_not_there():
             expect([json.loads(x)["index"] for x in f], [0], "what was finished before the signal")
 
 
+def a_frequency_penalty_of_the_command_line_counts():
+    ids = [json.loads(call("run", "-m", DEMO, "-n", 60, "--greedy", "--ignore-eos", "--json", *more, "Once upon a time").stdout)["output_ids"]
+           for more in ([], ["--frequency-penalty", "0"], ["--frequency-penalty", "2"])]
+    check(ids[0] == ids[1] and ids[0] != ids[2], f"answers without a penalty, with 0 and with 2: {ids}")
+
+
 run_all(list(globals().items()))
