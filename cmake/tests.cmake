@@ -3,7 +3,7 @@
 #
 # Every test finds the repository in GALLOP_SOURCE_DIR (a macro and an environment variable) and the program in the
 # environment variable GALLOP_BIN, and runs in a folder of its own inside the build folder. Other .c files of a
-# floor's folder are helpers, linked into each of its tests; those of test/unit itself are linked into all. Each
+# floor's folder are helpers, linked into each of its tests; those of test/unit itself are a library of all tests. Each
 # file is compiled with test/unit/test.h in front.
 pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 
@@ -30,7 +30,17 @@ function(gallop_test_properties name)
 endfunction()
 
 # ---- unit tests --------------------------------------------------------------------------------------------------
+# Compiles TARGET as a test or a helper of tests.
+function(gallop_test_options target)
+    target_link_libraries(${target} PRIVATE gallop PkgConfig::cmocka)
+    target_include_directories(${target} PRIVATE test/unit)
+    target_compile_definitions(${target} PRIVATE GALLOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    target_compile_options(${target} PRIVATE -include ${CMAKE_SOURCE_DIR}/test/unit/test.h -Wno-unused-parameter)
+endfunction()
+
 file(GLOB common_helpers CONFIGURE_DEPENDS test/unit/*.c)
+add_library(test_helpers STATIC ${common_helpers})
+gallop_test_options(test_helpers)
 file(GLOB test_sources CONFIGURE_DEPENDS test/unit/*/test_*.c)
 foreach(source IN LISTS test_sources)
     cmake_path(GET source PARENT_PATH folder)
@@ -41,11 +51,10 @@ foreach(source IN LISTS test_sources)
     list(FILTER helpers EXCLUDE REGEX "/test_[^/]*$")
 
     set(target test_${floor}_${what})
-    add_executable(${target} ${source} ${helpers} ${common_helpers})
-    target_link_libraries(${target} PRIVATE gallop PkgConfig::cmocka)
-    target_include_directories(${target} PRIVATE test/unit ${folder})
-    target_compile_definitions(${target} PRIVATE GALLOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    target_compile_options(${target} PRIVATE -include ${CMAKE_SOURCE_DIR}/test/unit/test.h)
+    add_executable(${target} ${source} ${helpers})
+    target_link_libraries(${target} PRIVATE test_helpers)
+    gallop_test_options(${target})
+    target_include_directories(${target} PRIVATE ${folder})
     set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
     if(floor STREQUAL "kern" AND TARGET kern512_emulated)
         target_link_libraries(${target} PRIVATE kern512_emulated)

@@ -1,13 +1,18 @@
-/* test.h - what every unit test is compiled with (cmake/tests.cmake includes it): cmocka with what it needs, and a
- * comparison of integers that says what was compared, not only the numbers.
+/* test.h - what every unit test is compiled with (cmake/tests.cmake includes it): the headers that all of
+ * them need, cmocka, and a comparison of integers that says what was compared, not only the numbers. A test
+ * has the parameter `state` because cmocka calls it so; it need not be used.
  */
 #ifndef GALLOP_TEST_TEST_H
 #define GALLOP_TEST_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 

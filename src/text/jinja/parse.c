@@ -782,8 +782,8 @@ static void parse_signature(struct parser *p, struct macro_node *m)
     m->defaults = defaults.nodes;
 }
 
-/* A macro, or a nameless one for another to call, or one that prints its body: {% generation %} marks what the
- * assistant wrote. */
+/* A macro, or a nameless one for another to call, or one that prints its body: {% generation %} marks what
+ * the assistant wrote. */
 static struct node *parse_macro(struct parser *p)
 {
     struct value tag = p->tokens[p->at - 1].value;

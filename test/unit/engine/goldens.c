@@ -1,14 +1,6 @@
 /* goldens.c - see goldens.h. */
 #include "goldens.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 int golden_try_open(struct gallop **g, const char *name, struct gallop_options *o, char *err)
 {
     char dir[4096];

@@ -1,15 +1,7 @@
 /* test_budget.c - how large the KV cache is and when it takes its memory: a size that is given is kept to,
  * one that is not stays within bounds, and an engine that does not fit into memory does not start.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "base/topo.h"
@@ -41,7 +33,6 @@ static void a_cache_that_does_not_fit_is_refused_with_the_largest_that_does(void
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
     char err[GALLOP_ERR_SIZE];
 
-    (void)state;
     for (int t = 0; t < 4; t++) {
         const char *most;
         double fit;
@@ -68,7 +59,6 @@ static void a_cache_below_one_sequence_is_refused_with_what_would_help(void **st
 {
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
 
-    (void)state;
     for (int t = 0; t < 4; t++)
         for (int by_memory = 0; by_memory < 2; by_memory++) {
             struct gallop_options o;
@@ -105,7 +95,6 @@ static void a_budget_in_gib_is_filled_and_not_passed(void **state)
     char err[GALLOP_ERR_SIZE];
     double bytes = 0.05 * 1073741824;
 
-    (void)state;
     assert_int_equal(open_budget(0.05, 0, "slab_pool", err), 0);
     assert_true(atof(err) <= bytes && atof(err) > 0.95 * bytes);
 }
@@ -146,7 +135,6 @@ static void a_pool_that_is_not_in_memory_at_open(void **state)
 {
     size_t came, lazy_came, bytes, lazy_bytes;
 
-    (void)state;
     open_pool(1, 0, 1, &came); /* what an engine takes beside the pool is in reach of the allocator now */
     bytes = open_pool(0, 0, 256, &came);
     assert_true(bytes > (size_t)256 << 20);
@@ -183,7 +171,6 @@ static void a_default_pool_larger_than_4_gib_unless_one_sequence_needs_it(void *
     const size_t most = (size_t)4 << 30;
     size_t each, tokens = default_tokens(0, 4096, 1024, &each), one = most / each * 3 / 2;
 
-    (void)state;
     assert_true(tokens * each <= most);
     assert_true(default_tokens(1, 4096, 1024, &each) >= tokens);
     tokens = default_tokens(0, 4, (int64_t)one, &each);
@@ -206,7 +193,6 @@ static void what_does_not_fit_is_refused_before_a_layer_is_packed(void **state)
     char err[GALLOP_ERR_SIZE];
     int n_layers = 0;
 
-    (void)state;
     gallop_options_init(&o);
     o.model = GALLOP_SOURCE_DIR "/models/demo";
     o.threads = 1;
@@ -229,7 +215,6 @@ static void engines_of_one_process_share_its_memory(void **state)
     char err[GALLOP_ERR_SIZE];
     size_t bytes[2];
 
-    (void)state;
     gallop_options_init(&o);
     o.model = GALLOP_SOURCE_DIR "/models/demo";
     o.threads = 1;

@@ -3,15 +3,7 @@
  * rows were saved by one engine and loaded by another that keeps them otherwise.
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -117,26 +109,22 @@ static void same_tokens(const char *name, const char *dtype)
 
 static void llama_gives_the_same_tokens_from_every_cache(void **state)
 {
-    (void)state;
     same_tokens("llama3-rope", "bf16");
 }
 
 static void gemma_gives_the_same_tokens_where_windows_drop_rows_and_where_they_do_not(void **state)
 {
-    (void)state;
     same_tokens("gemma3", "bf16");
     same_tokens("gemma3", "fp32");
 }
 
 static void gpt_oss_gives_the_same_tokens_where_windows_drop_rows_and_where_they_do_not(void **state)
 {
-    (void)state;
     same_tokens("gpt-oss", "bf16");
 }
 
 static void int8_rows_give_the_same_tokens_from_every_cache(void **state)
 {
-    (void)state;
     kv_dtype = "int8";
     same_tokens("llama3-rope", "bf16");
     same_tokens("gemma3", "fp32");
@@ -250,7 +238,6 @@ static void one_sequence(const char *name, const char *dtype)
 
 static void a_fork_a_step_back_and_saved_rows_give_the_bits_of_one_run(void **state)
 {
-    (void)state;
     one_sequence("llama3-rope", "fp32");
     one_sequence("gemma3", "bf16");
     one_sequence("gpt-oss", "bf16");
@@ -264,7 +251,6 @@ static void another_model_has_another_identity(void **state)
     struct gallop *a = open_with("llama3-rope", "fp32", &ways[0]), *b = open_with("gemma3", "fp32", &ways[0]),
                   *c = open_with("llama3-rope", "fp32", &ways[3]);
 
-    (void)state;
     assert_true(identity_of(&gallop_llm(a)->model) != identity_of(&gallop_llm(b)->model));
     assert_true(identity_of(&gallop_llm(a)->model) == identity_of(&gallop_llm(c)->model));
     gallop_close(a);
@@ -328,7 +314,6 @@ static void every_golden_model_gives_the_same_logits_from_every_cache(void **sta
     struct dirent **entry;
     int n = scandir(GALLOP_SOURCE_DIR "/test/golden", &entry, NULL, alphasort), n_models = 0;
 
-    (void)state;
     for (int i = 0; i < n; i++) {
         char path[4096];
 

@@ -5,17 +5,7 @@
  * must refuse it, or they must stay the same for the reason given.
  */
 /* long: one table for all architectures */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
 #include "engine/gallop_in.h"
@@ -643,7 +633,6 @@ static void every_key(const struct arch *a)
 
 static void every_key_that_a_model_reads_has_its_effect(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof(archs) / sizeof(*archs); i++)
         every_key(&archs[i]);
 }
@@ -659,7 +648,6 @@ static void every_key_of_the_rotary_part_has_its_effect_in_both_styles(void **st
 {
     json_t *config = copy_golden("llama3-rope");
 
-    (void)state;
     json_object_set_new(config, "rope_theta", json_real(10000));
     for (int old = 0; old < 2; old++) {
         char base[1024], to[1024], name[96];
@@ -714,7 +702,6 @@ static void each_rope_type_gives_the_longest_sequence(void **state)
               {"llama3-rope", LONG ", \"original_max_position_embeddings\": 64, \"factor\": 32", 1024},
               {"gemma3", "\"rope_type\": \"linear\", \"factor\": 4", 512}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         struct model_options mo = {.dtype = DT_F32, .kern = kern_table(cpu_best())};
         json_t *config = copy_golden(of[i].golden), *now;
@@ -749,7 +736,6 @@ static void a_text_config_is_the_model_and_its_towers_are_passed_over(void **sta
               {"llama4", "Llama4ForConditionalGeneration", "llama4"},
               {"gemma4", "Gemma4ForConditionalGeneration", "gemma4"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         json_t *config = copy_golden(of[i].golden), *outer;
         struct result plain, inside;
@@ -780,7 +766,6 @@ static void sizes_that_a_model_does_not_have_are_refused(void **state)
     };
     static const char *const goldens[] = {"opt", "gpt2", "gptj"};
 
-    (void)state;
     for (size_t g = 0; g < sizeof(goldens) / sizeof(*goldens); g++) {
         json_t *config = copy_golden(goldens[g]);
 
@@ -795,7 +780,6 @@ static void the_scale_of_the_embedding_is_rounded_as_it_is_computed(void **state
 {
     static const char *const goldens[] = {"gemma3", "gemma4"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
             struct gallop_options o;
@@ -819,7 +803,6 @@ static void the_scale_of_the_embedding_is_rounded_as_it_is_computed(void **state
 
 static int start(void **state)
 {
-    (void)state;
     log_set_level(LOG_ERROR);
     return mkdtemp(scratch) ? 0 : -1;
 }
@@ -828,7 +811,6 @@ static int end(void **state)
 {
     char command[64];
 
-    (void)state;
     snprintf(command, sizeof(command), "rm -r '%s'", scratch);
     return system(command);
 }

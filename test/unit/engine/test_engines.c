@@ -1,18 +1,8 @@
 /* test_engines.c - several engines in one process: each keeps its own instruction set, bits and tokens,
  * whoever opens or computes beside it, on threads of its own or on another's. Meant for ThreadSanitizer
  * too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/gallop_in.h"
 #include "engine/score.h"
@@ -96,7 +86,6 @@ static void engines_of_two_instruction_sets_keep_their_bits(void **state)
 {
     const char *best = cpu_isa_name(cpu_best());
 
-    (void)state;
     for (int i = 0; i < N_MODELS; i++) {
         struct row ref, fast;
         struct gallop *a, *b;
@@ -155,7 +144,6 @@ static void engines_opened_and_run_by_two_threads_at_once_keep_their_bits(void *
                   quick = {.model = models[0], .isa = best, .want = &fast, .rounds = 6};
     pthread_t thread[2];
 
-    (void)state;
     alone(models[0], "ref", &ref);
     alone(models[0], best, &fast);
     assert_int_equal(pthread_create(&thread[0], NULL, run_rounds, &slow), 0);
@@ -210,7 +198,6 @@ static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **st
     size_t n[N_MODELS + 1] = {0};
     bool more = true;
 
-    (void)state;
     for (int i = 0; i <= N_MODELS; i++) { /* the first model a second time, as a draft of itself */
         struct gallop_stats s;
 
@@ -243,7 +230,6 @@ static void shared_threads_cannot_be_of_another_number(void **state)
     struct gallop_options o;
     char err[GALLOP_ERR_SIZE] = "";
 
-    (void)state;
     gallop_options_init(&o);
     o.share_pool = a;
     o.threads = 3;

@@ -6,15 +6,6 @@
  * here a prompt longer than any usual step goes through llm_forward() itself, so that its chunks are exactly
  * those that are named.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/log.h"
 #include "engine/gallop_in.h"
 #include "goldens.h"
@@ -251,32 +242,27 @@ static void grid(const char *name, const char *dtype, const char *kv_dtype, size
 
 static void llama_gives_the_same_bits_everywhere_in_fp32(void **state)
 {
-    (void)state;
     grid("llama3-rope", "fp32", "auto", 1);
 }
 
 static void llama_gives_the_same_bits_everywhere_in_bf16(void **state)
 {
-    (void)state;
     grid("llama3-rope", "bf16", "auto", 1);
 }
 
 static void llama_gives_the_same_bits_everywhere_with_int8_rows(void **state)
 {
-    (void)state;
     grid("llama3-rope", "bf16", "int8", 1);
 }
 
 static void gemma_gives_the_same_bits_everywhere_through_its_windows(void **state)
 {
-    (void)state;
     grid("gemma3", "bf16", "auto", 1);
     grid("gemma3", "fp32", "int8", 2);
 }
 
 static void layers_that_share_rows_give_the_same_bits_everywhere(void **state)
 {
-    (void)state;
     grid("gemma4", "bf16", "auto", 1);
     grid("gemma4", "fp32", "int8", 2);
     grid("gemma4", "bf16", "int8", 4);

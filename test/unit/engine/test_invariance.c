@@ -1,14 +1,5 @@
 /* test_invariance.c - same tokens and same bits, whatever the company: alone or in a ragged batch, whole or
  * in chunks, any thread count, any cache, any instruction set of one arithmetic class. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/log.h"
 #include "engine/gallop_in.h"
 #include "engine/score.h"
@@ -147,25 +138,21 @@ static void same_everywhere(const char *name, const char *dtype)
 
 static void llama_gives_the_same_bits_in_any_company_in_fp32(void **state)
 {
-    (void)state;
     same_everywhere("llama3-rope", "fp32");
 }
 
 static void llama_gives_the_same_bits_in_any_company_in_bf16(void **state)
 {
-    (void)state;
     same_everywhere("llama-gqa8-d256", "bf16");
 }
 
 static void longrope_gives_the_same_bits_across_its_border(void **state)
 {
-    (void)state;
     same_everywhere("llama-longrope", "fp32");
 }
 
 static void dynamic_ntk_gives_the_same_bits_however_a_prompt_is_cut(void **state)
 {
-    (void)state;
     same_everywhere("llama-dynamic", "fp32");
 }
 
@@ -174,7 +161,6 @@ static void instruction_sets_of_one_class_give_the_same_bits(void **state)
 {
     static const char *const dtypes[] = {"fp32", "bf16"};
 
-    (void)state;
     for (int d = 0; d < 2; d++) {
         enum kern_fn gemm = d ? KERN_FN_gemm_bf16 : KERN_FN_gemm_f32;
         struct gallop *g = open_with("llama3-rope", dtypes[d], 2, "ref", "slab_pool", 0, 0);

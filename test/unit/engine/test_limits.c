@@ -2,15 +2,7 @@
  * each is served as the header says, or refused with a sentence that names it. Nothing here may crash.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -119,7 +111,6 @@ static void no_new_token_computes_the_prompt_and_ends(void **state)
     struct gallop *g = open_text();
     struct gallop_request r;
 
-    (void)state;
     for (int way = 0; way < 6; way++) {
         struct gallop_stats before, after;
         struct outcome o;
@@ -169,7 +160,6 @@ static void no_new_token_leaves_the_company_alone(void **state)
     size_t n = 0, n_ends = 0;
     struct gallop_stats s;
 
-    (void)state;
     o.max_batched_tokens = 7;
     g = golden_open("llama3-rope", &o);
     r.sampling.max_new_tokens = 9;
@@ -202,7 +192,6 @@ static void a_prompt_may_fill_the_context_when_no_token_is_asked_for(void **stat
     struct gallop_request r = request(LONGEST);
     struct outcome o;
 
-    (void)state;
     refuse(g, &r, "the prompt has 64 tokens");
     r.sampling.max_new_tokens = 1;
     refuse(g, &r, "the prompt has 64 tokens");
@@ -234,7 +223,6 @@ static void the_context_is_said_to_be_full_when_it_ended_the_text_and_only_then(
                  {LONGEST - 6, LONGEST - 6, 0}};
     struct gallop *g = open_ids();
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct gallop_request r = request(5);
         struct outcome o;
@@ -254,7 +242,6 @@ static void more_tokens_at_least_than_at_most_are_refused(void **state)
     struct gallop_request r = request(5);
     struct outcome o;
 
-    (void)state;
     r.sampling.min_new_tokens = 4;
     r.sampling.max_new_tokens = 3;
     refuse(g, &r, "min_new_tokens");
@@ -278,7 +265,6 @@ static void token_ids_end_with_the_vocabulary(void **state)
     struct gallop *g = open_ids();
     struct gallop_request r = request(2);
 
-    (void)state;
     r.sampling.max_new_tokens = 1;
     r.ids = last;
     assert_int_equal(run(g, &r).n, 1);
@@ -297,7 +283,6 @@ static void a_prompt_that_is_not_there_is_refused(void **state)
     struct gallop *g = open_ids(), *t = open_text();
     struct gallop_request r = request(0);
 
-    (void)state;
     refuse(g, &r, "the prompt is empty");
     r.ids = NULL;
     refuse(g, &r, "the prompt is empty");
@@ -321,7 +306,6 @@ static void text_ends_where_its_length_says_or_at_its_zero(void **state)
     struct gallop_request r = request(0);
     struct outcome whole, part;
 
-    (void)state;
     r.ids = NULL;
     r.sampling.max_new_tokens = 3;
     r.text = "Once upon a time";
@@ -355,7 +339,6 @@ static void a_mask_is_zeros_and_then_ones(void **state)
     struct gallop_request r = request(3);
     struct outcome want, got;
 
-    (void)state;
     r.sampling.max_new_tokens = 4;
     r.ids = prompt + 2;
     want = run(g, &r);
@@ -394,7 +377,6 @@ static void lists_that_are_not_there_are_refused(void **state)
     struct gallop *g = open_ids();
     struct gallop_request r;
 
-    (void)state;
     memset(long_stop, 'x', 1025);
 #define REFUSE(what, ...)    \
     do {                     \
@@ -432,7 +414,6 @@ static void ids_of_lists_end_with_the_vocabulary_and_come_in_any_order(void **st
     struct gallop_request r;
     struct outcome o;
 
-    (void)state;
     r = request(3);
     r.sampling.max_new_tokens = 4;
     r.sampling.bias_id = order;
@@ -465,7 +446,6 @@ static void numbers_outside_their_range_are_refused_by_name(void **state)
     struct gallop *g = open_ids();
     struct gallop_request r;
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         REFUSE("temperature", r.sampling.temperature = bad[i]);
         REFUSE("top_p", r.sampling.top_p = bad[i]);
@@ -496,7 +476,6 @@ static void log_probabilities_of_none_of_some_and_of_more_than_there_are(void **
     static const size_t k[] = {0, 1, 20, VOCAB - 1, VOCAB, 1024}, n[] = {0, 1, 20, VOCAB - 1, VOCAB, VOCAB};
     struct gallop *g = open_ids();
 
-    (void)state;
     for (size_t i = 0; i < 6; i++) {
         struct gallop_request r = request(5);
 
@@ -514,7 +493,6 @@ static void extremes_of_sampling_choose_a_token(void **state)
     struct gallop_request r = request(5);
     struct outcome greedy, o;
 
-    (void)state;
     r.sampling.max_new_tokens = 4;
     greedy = run(g, &r);
 #define CHOOSES(same, ...)                                                   \
@@ -557,7 +535,6 @@ static void every_token_that_is_forbidden_ends_that_request_alone(void **state)
     struct gallop_event ev;
     size_t n = 0, n_ends = 0;
 
-    (void)state;
     for (int32_t i = 0; i < VOCAB; i++)
         every[i] = i;
     all.sampling.stop_token = every;
@@ -592,7 +569,6 @@ static void what_the_caller_gave_may_be_overwritten_behind_the_submit(void **sta
     struct gallop_event ev;
     char err[GALLOP_ERR_SIZE];
 
-    (void)state;
     r.ids = NULL;
     r.text = text;
     r.sampling.stop = stop;
@@ -619,7 +595,6 @@ static void special_tokens_are_written_where_they_are_asked_for(void **state)
     struct gallop_request r = request(3);
     struct outcome o;
 
-    (void)state;
     r.sampling.max_new_tokens = 2;
     r.sampling.bias_id = eos;
     r.sampling.bias = bias;
@@ -648,7 +623,6 @@ static void what_was_put_out_is_penalised(void **state)
     struct gallop *g = open_ids();
     struct gallop_request r = request(5);
 
-    (void)state;
     for (int way = 0; way < 3; way++) {
         bool seen[VOCAB] = {false};
         struct outcome o;
@@ -678,7 +652,6 @@ static void the_log_probability_of_a_greedy_token_is_the_first_of_the_likeliest(
     struct gallop_event ev;
     size_t n = 0;
 
-    (void)state;
     r.sampling.max_new_tokens = 3;
     r.sampling.logprobs = 2;
     assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
@@ -698,7 +671,6 @@ static void an_engine_lends_its_seed_to_requests_without_one(void **state)
 {
     struct outcome o[4];
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct gallop_options opt = small();
         struct gallop_request r = request(5);
@@ -727,7 +699,6 @@ static void the_times_of_a_request_add_up(void **state)
     double start = clock_seconds(), whole;
     struct outcome o;
 
-    (void)state;
     r.sampling.max_new_tokens = 20;
     o = run(g, &r);
     whole = clock_seconds() - start;
@@ -782,7 +753,6 @@ static void end_tokens_come_from_the_config_where_the_generation_config_names_no
                  {"2", "{\"eos_token_id\": 7}", 2, 4},
                  {"2", NULL, 5, 4}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct gallop *g = open_model(cases[i].eos, cases[i].generation);
         struct gallop_request r = request(3);
@@ -824,7 +794,6 @@ static void max_length_of_the_model_counts_prompt_and_answer(void **state)
     struct gallop_request r;
     struct gallop *g;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct outcome o;
 
@@ -862,7 +831,6 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
     char err[GALLOP_ERR_SIZE];
     struct gallop *g;
 
-    (void)state;
 #define REFUSE_OPTION(what, ...)                                                         \
     do {                                                                                 \
         o = small();                                                                     \
@@ -916,7 +884,6 @@ static void the_smallest_and_largest_options_that_are_allowed_answer(void **stat
     char err[GALLOP_ERR_SIZE];
     struct gallop *g;
 
-    (void)state;
 #define ANSWERS(...)                          \
     do {                                      \
         struct gallop_request r = request(4); \

@@ -1,14 +1,5 @@
 /* test_locate.c - what a user may call a model by mistake: one sentence that says what helps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "engine/locate.h"
 
@@ -37,7 +28,6 @@ static void paths_that_are_no_model_are_refused_with_what_helps(void **state)
         {DEMO "/config.json/below", HUB_MODEL, "there is no such folder or file here"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         const struct locate_options o = {.want = c[i].want};
         struct err e = {0};
@@ -57,7 +47,6 @@ static void a_gguf_file_needs_no_ending(void **state)
     struct err e = {0};
     int fd = mkstemp(link);
 
-    (void)state;
     assert_true(fd >= 0);
     close(fd);
     unlink(link);

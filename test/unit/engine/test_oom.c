@@ -1,14 +1,6 @@
 /* test_oom.c - open and generate with every n-th allocation failing: an error with a sentence, never a
  * crash, never a leak; and no allocation inside a step, seen both by our allocator and by a replaced
  * malloc(). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "base/log.h"
@@ -123,25 +115,21 @@ static void every_allocation_may_fail(const char *kv)
 
 static void open_and_generate_survive_any_failing_allocation(void **state)
 {
-    (void)state;
     every_allocation_may_fail("slab_pool");
 }
 
 static void the_dynamic_cache_survives_any_failing_allocation(void **state)
 {
-    (void)state;
     every_allocation_may_fail("dynamic");
 }
 
 static void the_paged_cache_survives_any_failing_allocation(void **state)
 {
-    (void)state;
     every_allocation_may_fail("paged");
 }
 
 static void the_bmc_cache_survives_any_failing_allocation(void **state)
 {
-    (void)state;
     every_allocation_may_fail("bmc");
 }
 
@@ -149,7 +137,6 @@ static void nothing_allocates_inside_a_step(void **state)
 {
     char err[GALLOP_ERR_SIZE];
 
-    (void)state;
 #if REPLACED_MALLOC
     n_in_step = 0;
     assert_int_equal(scenario("slab_pool", err), 0);

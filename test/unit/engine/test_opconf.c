@@ -1,20 +1,11 @@
 /* test_opconf.c - what the operator configuration takes, refuses and replaces. */
 #include "engine/opconf.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 static void an_unknown_kind_or_backend_is_refused_by_name(void **state)
 {
     struct opconf c = {0};
     struct err e = {0};
 
-    (void)state;
     assert_int_not_equal(opconf_read(&c, "{\"norms\": \"native\"}", NULL, &e), 0);
     assert_non_null(strstr(e.msg, "norms"));
     opconf_fini(&c);
@@ -39,7 +30,6 @@ static void attention_that_does_not_serve_the_cache_is_kept(void **state)
         {"paged", "bmc", "gallop"},       {"native", "dynamic", "native"}, {"native", "paged", "native"},
         {"gallop", "slab_pool", "gallop"}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct opconf c = {0};
         struct err e = {0};

@@ -3,15 +3,7 @@
  * at.
  */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "base/map.h"
@@ -145,7 +137,6 @@ static void a_long_prompt_is_cancelled_behind_the_step_that_runs(void **state)
     struct gallop *g = golden_open("llama3-rope", &o);
     struct outcome out[1] = {0};
 
-    (void)state;
     watch_steps(g, submit(g, 900, 5, 0), 3);
     run_all(g, out);
     assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
@@ -161,7 +152,6 @@ static void a_step_takes_no_more_than_512_rows_however_many_it_may(void **state)
     struct gallop *g = golden_open("llama3-rope", &o);
     struct outcome out[1] = {0};
 
-    (void)state;
     watch_steps(g, submit(g, 1000, 1, 0), 0);
     run_all(g, out);
     assert_int_equal(watch.largest, 512);
@@ -177,7 +167,6 @@ static void a_request_is_cancelled_and_the_other_goes_on_as_if_alone(void **stat
     struct gallop_event ev;
     uint64_t id[2];
 
-    (void)state;
     submit(g, 30, 20, 1);
     run_all(g, alone);
     for (int first = 0; first < 2; first++) { /* in front of the other, and behind it */
@@ -203,7 +192,6 @@ static void all_that_were_submitted_are_cancelled_and_none_that_come_later(void 
     struct gallop *g = golden_open("llama3-rope", &o);
     struct outcome out[4] = {0};
 
-    (void)state;
     assert_int_equal(gallop_cancel(g, 0), 0); /* nobody is there */
     assert_int_equal(gallop_cancel(g, 1), 0); /* nobody has this number yet */
     assert_int_equal(gallop_cancel(g, UINT64_MAX), 0);
@@ -233,7 +221,6 @@ static void cancels_wait_by_the_256_and_are_taken_by_the_next_event(void **state
     struct gallop_event ev;
     uint64_t id = submit(g, 20, 4, 0);
 
-    (void)state;
     submit(g, 20, 4, 1);
     for (int i = 0; i < 256; i++)
         assert_int_equal(gallop_cancel(g, id), 0);
@@ -255,7 +242,6 @@ static void a_request_is_cancelled_while_it_waits(void **state)
     struct gallop_event ev;
     struct gallop_stats s;
 
-    (void)state;
     submit(g, 20, 6, 0);
     submit(g, 20, 6, 1);
     submit(g, 20, 6, 2);
@@ -291,7 +277,6 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
 {
     size_t blocks = mem_live_blocks(), regions = map_region_live_bytes();
 
-    (void)state;
     for (int n_taken = 0; n_taken < 12;
          n_taken++) { /* both end in the second step, with events to be fetched */
         struct gallop_options o = small(2, 64, 256);
@@ -318,7 +303,6 @@ static void requests_that_come_while_others_run_are_served(void **state)
     struct gallop_event ev;
     size_t n = 0;
 
-    (void)state;
     memset(out, 0, sizeof(out));
     for (; n < 3; n++)
         submit(g, 20, 3 + (int64_t)n, n);
@@ -349,7 +333,6 @@ static void who_was_put_back_waits_until_his_rows_fit(void **state)
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
     static struct outcome want[4], got[4];
 
-    (void)state;
     for (size_t t = 0; t < 4; t++) {
         struct gallop_options o = small(4, 64, 256), ample = small(4, 64, 256);
         struct gallop *g;
@@ -393,7 +376,6 @@ static void of_three_the_youngest_is_put_back(void **state)
     struct gallop_event ev;
     struct gallop *g;
 
-    (void)state;
     memset(out, 0, sizeof(out));
     o.kv_cache_tokens = 144;
     g = golden_open("llama3-rope", &o);
@@ -421,7 +403,6 @@ static void who_finds_nobody_younger_gives_way_himself(void **state)
     struct gallop_event ev;
     struct gallop *g;
 
-    (void)state;
     memset(out, 0, sizeof(out));
     o.kv_cache_tokens = 144;
     g = golden_open("llama3-rope", &o);
@@ -447,7 +428,6 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
     struct gallop_event ev;
     struct gallop *g;
 
-    (void)state;
     memset(out, 0, sizeof(out));
     o.kv_cache_tokens = 256;
     g = golden_open("llama3-rope", &o);
@@ -475,7 +455,6 @@ static void two_that_fill_the_cache_to_the_last_row_run_together(void **state)
     struct gallop_event ev;
     struct gallop *g;
 
-    (void)state;
     o.kv_cache_tokens = 128;
     g = golden_open("llama3-rope", &o);
     submit(g, 49, 16, 0);
@@ -498,7 +477,6 @@ static void the_longest_request_ends_in_the_smallest_cache(void **state)
                              *const sparse[] = {NULL, "sink=4,window=40"};
     static struct outcome want[3], got[3];
 
-    (void)state;
     for (size_t m = 0; m < 4; m++)
         for (size_t w = 0; w < 2; w++)
             for (size_t t = 0; t < 4; t++) {
@@ -595,7 +573,6 @@ static void nothing_is_shown_behind_a_stop_string(void **state)
     struct outcome out[3] = {0};
     struct gallop *g;
 
-    (void)state;
     make_model();
     g = open_made();
     submit_forced(g, 4, 2, NULL, 0);
@@ -618,7 +595,6 @@ static void a_long_text_takes_no_more_memory_than_a_short_one(void **state)
     struct gallop *g;
     size_t n = 0, bytes = 0;
 
-    (void)state;
     make_model();
     g = open_made();
     submit_forced(g, 5, 40, NULL, 0);
@@ -641,7 +617,6 @@ static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
     size_t n_failed = 0;
     bool failed = true;
 
-    (void)state;
     make_model();
     for (long n = 1; failed; n++) {
         size_t length[3] = {0}, n_faults = 0;
@@ -702,8 +677,8 @@ static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new,
     assert_int_equal(made, n_new);
 }
 
-/* Longrope turns all rows by other factors once a sequence is longer than its border, 128 here: an answer that
- * crosses it goes on as behind a prompt that is as long from the beginning. */
+/* Longrope turns all rows by other factors once a sequence is longer than its border, 128 here: an answer
+ * that crosses it goes on as behind a prompt that is as long from the beginning. */
 static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(void **state)
 {
     enum { PROMPT = 120, FIRST = 10, REST = 10 };
@@ -712,7 +687,6 @@ static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(
     int32_t ids[PROMPT + FIRST + REST], again[REST];
     float whole[FIRST + REST], rest[REST];
 
-    (void)state;
     for (size_t i = 0; i < PROMPT; i++)
         ids[i] = (int32_t)(3 + (i * i * 5 + i * 37) % 150);
     likely(g, ids, PROMPT, FIRST + REST, ids + PROMPT, whole);
@@ -773,7 +747,6 @@ static void the_likeliest_tokens_of_a_step_are_each_request_s_own(void **state)
     struct gallop *g = golden_open("llama3-rope", &o);
     struct tops alone[MOST], together[MOST];
 
-    (void)state;
     memset(alone, 0, sizeof(alone));
     memset(together, 0, sizeof(together));
     for (size_t i = 0; i < MOST; i++) {

@@ -5,16 +5,8 @@
  * from saved rows, and leaves a token and its logits a step. The parent never opens an engine.
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "engine/gallop_in.h"
@@ -259,7 +251,6 @@ static void break_everywhere(const char *model, const char *dtype, const char *k
 
 static void llama_goes_on_in_another_process_in_fp32_bf16_and_int8(void **state)
 {
-    (void)state;
     break_everywhere("llama3-rope", "fp32", "auto", 2);
     break_everywhere("llama3-rope", "bf16", "auto", N_WAYS);
     break_everywhere("llama3-rope", "bf16", "int8", 2);
@@ -267,14 +258,12 @@ static void llama_goes_on_in_another_process_in_fp32_bf16_and_int8(void **state)
 
 static void gemma_goes_on_in_another_process_behind_its_windows(void **state)
 {
-    (void)state;
     break_everywhere("gemma3", "bf16", "auto", 2);
     break_everywhere("gemma3", "fp32", "int8", 2);
 }
 
 static void layers_that_share_rows_go_on_in_another_process(void **state)
 {
-    (void)state;
     break_everywhere("gemma4", "bf16", "auto", N_WAYS);
     break_everywhere("gemma4", "fp32", "int8", 2);
 }
@@ -307,7 +296,6 @@ static void rows_of_another_model_or_type_and_damaged_ones_are_refused_by_the_ne
     struct task t = {"llama3-rope", "bf16", "auto", ways[0], 0, BREAK, "some.rows", "before", "first"};
     struct task other;
 
-    (void)state;
     must_run(&t);
     t = (struct task){"llama3-rope", "bf16", "auto", ways[1], BREAK, STEPS, "some.rows", "first", "second"};
     must_run(&t);

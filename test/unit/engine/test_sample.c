@@ -2,17 +2,8 @@
  * full sorts, and the pick against its distribution.
  */
 /* long: one chain, many ways to hold it against something */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -33,7 +24,6 @@ static size_t n_stages, n_probs;
 
 static int setup(void **state)
 {
-    (void)state;
     sampling_default(&p);
     p.do_sample = true;
     arena_init(&arena, MEM_ENGINE);
@@ -42,7 +32,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     sample_close(&smp);
     arena_fini(&arena);
     return 0;
@@ -78,7 +67,6 @@ static void the_comparison_can_fail(void **state)
                        c[] = {{1, 0.5001}, {2, 0.4999}};
     struct sample_prob d[] = {{1, NAN}, {2, 0.5}};
 
-    (void)state;
     assert_null(differ(a, 2, a, 2));
     assert_string_equal(differ(a, 2, a, 1), "number of survivors");
     assert_string_equal(differ(a, 2, b, 2), "survivors");
@@ -139,7 +127,6 @@ static void the_chain_agrees_with_transformers(void **state)
     json_error_t je;
     json_t *cases = json_load_file(GALLOP_SOURCE_DIR "/test/data/sampler/cases.json", 0, &je);
 
-    (void)state;
     assert_non_null(cases);
     assert_true(json_array_size(cases) >= 50);
     for (size_t i = 0; i < json_array_size(cases); i++)
@@ -231,7 +218,6 @@ static void the_chain_agrees_with_full_sorts_for_every_size(void **state)
     uint64_t r = 0;
     size_t compared = 0;
 
-    (void)state;
     for (size_t round = 0; round < 700; round++) {
         size_t n = sizes[(size_t)(rng_uniform(5, r++) * (round % 8 == 0 ? 12 : 10))], n_want;
         int shape = (int)(rng_uniform(5, r++) * 4);
@@ -260,7 +246,6 @@ static void the_chain_agrees_with_full_sorts_for_every_size(void **state)
 
 static void of_equal_logits_top_p_keeps_as_many_as_needed_lowest_ids_first(void **state)
 {
-    (void)state;
     fill_logits(1000, 4, 0);
     p.top_p = 0.5;
     assert_int_equal(explain(NULL, 1000, 0), 0);
@@ -288,7 +273,6 @@ static void stages_tell_what_is_left(void **state)
     static const size_t left[] = {98, 98, 98, 98, 98, 5, 3, 2};
     int32_t eos[] = {3, 4};
 
-    (void)state;
     for (int i = 0; i < 100; i++)
         logits[i] = -(float)i * 0.5f;
     p.eos = eos, p.n_eos = 2;
@@ -322,7 +306,6 @@ static void picks_follow_the_distribution(void **state)
     size_t count[N] = {0};
     double chi = 0;
 
-    (void)state;
     for (int i = 0; i < N; i++)
         logits[i] = (float)rng_normal(8, (uint64_t)i);
     for (int cut = 0; cut < 2; cut++) {
@@ -356,7 +339,6 @@ static void the_pick_is_where_the_random_number_falls(void **state)
 {
     static const size_t sizes[] = {1, 5, 64, 1000, 1024, 1025, 5000, 50001};
 
-    (void)state;
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++)
         for (int cut = 0; cut < 2; cut++) {
             size_t n = sizes[k];
@@ -389,7 +371,6 @@ static void the_pick_depends_on_seed_and_number_alone(void **state)
     size_t distinct = 0;
     int32_t last = -1;
 
-    (void)state;
     fill_logits(5000, 1, 3);
     assert_int_equal(sample_open(&other, kern_table(cpu_best()), 5000, &e), 0);
     for (uint64_t seed = 0; seed < 40; seed++) {
@@ -412,7 +393,6 @@ static void greedy_takes_the_largest_and_the_lowest_of_equals(void **state)
 {
     struct sample_result r;
 
-    (void)state;
     p.greedy = true;
     fill_logits(300, 0, 4);
     logits[17] = logits[200] = 50;
@@ -433,7 +413,6 @@ static void greedy_obeys_penalties_biases_and_min_new_tokens(void **state)
     struct sample_history h;
     struct sample_result r;
 
-    (void)state;
     p.greedy = true;
     for (int i = 0; i < 10; i++)
         logits[i] = 10 - (float)i;
@@ -480,7 +459,6 @@ static void a_grammars_mask_is_obeyed(void **state)
     struct sample_history h;
     struct sample_result r;
 
-    (void)state;
     fill_logits(1000, 0, 6);
     assert_int_equal(sample_history_init(&h, &p, NULL, 0, 5, 1000, &arena, &e), 0);
     allowed[40 / 32] |= UINT32_C(1) << 40 % 32;
@@ -508,7 +486,6 @@ static void bad_logits_fail_whatever_the_place_and_the_mode(void **state)
     static const float bad[] = {NAN, INFINITY, -NAN};
     struct sample_result r;
 
-    (void)state;
     for (int mode = 0; mode < 3; mode++)
         for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
             for (size_t k = 0; k < 3; k++) {
@@ -530,7 +507,6 @@ static void bad_logits_fail_whatever_the_place_and_the_mode(void **state)
 
 static void forbidden_tokens_are_never_picked(void **state)
 {
-    (void)state;
     for (int i = 0; i < 2000; i++)
         logits[i] = i % 3 == 1 ? 0 : -INFINITY;
     for (size_t t = 0; t < 3000; t++) {
@@ -550,7 +526,6 @@ static void extreme_values_stay_finite(void **state)
     struct sample_history h;
     struct sample_result r;
 
-    (void)state;
     fill_logits(500, 0, 1);
     logits[0] = 3e38f;
     logits[1] = -3e38f;
@@ -578,7 +553,6 @@ static void ids_above_the_tokenizers_are_tokens_like_any_other(void **state)
 {
     struct sample_result r;
 
-    (void)state;
     fill_logits(1003, 1, 2);
     logits[1002] = 9; /* the last row of a padded head */
     p.top_k = 1;
@@ -594,7 +568,6 @@ static void logprobs_are_of_the_raw_distribution(void **state)
     struct sampling_bias bias = {.id = 0, .value = 60};
     struct sample_result r;
 
-    (void)state;
     for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
         size_t n = sizes[k], want = n < 9 ? n : 9;
         double max = -INFINITY, sum = 0;
@@ -632,7 +605,6 @@ static void of_equal_logits_the_lowest_ids_are_told(void **state)
 {
     struct sample_result r;
 
-    (void)state;
     fill_logits(3000, 4, 0);
     logits[2999] = 2;
     logits[5] = 0;
@@ -657,7 +629,6 @@ static void nothing_allocates_after_opening(void **state)
     struct sample_history h;
     struct sample_result r;
 
-    (void)state;
     fill_logits(20000, 0, 12);
     p.repetition_penalty = 1.1;
     p.frequency_penalty = 0.1;
@@ -680,7 +651,6 @@ static void counts_are_kept_for_every_token(void **state)
     struct sample_history h;
     size_t seen = 0;
 
-    (void)state;
     p.repetition_penalty = 1.5;
     for (size_t i = 0; i < 3000; i++)
         prompt[i] = (int32_t)(rng_uniform(1, i) * 2500) * 2;
@@ -713,7 +683,6 @@ static void a_history_that_nobody_asks_for_costs_nothing(void **state)
     int32_t prompt[] = {1};
     struct sample_history h;
 
-    (void)state;
     assert_int_equal(sample_history_init(&h, &p, prompt, 1, SIZE_MAX, 5000, &arena, &e), 0);
     assert_null(arena.chunk);
     sample_history_add(&h, 3);
@@ -730,7 +699,6 @@ static void running_out_of_memory_is_reported(void **state)
     struct sampler other;
     bool failed = true;
 
-    (void)state;
     p.presence_penalty = 1;
     for (long n = 1; failed; n++) {
         struct arena a;
@@ -766,7 +734,6 @@ static void the_kth_largest_is_that_of_a_sort(void **state)
     static float x[600], scratch[600], sorted[600];
     uint64_t r = 0;
 
-    (void)state;
     for (int round = 0; round < 3000; round++) {
         size_t n = 1 + (size_t)(rng_uniform(6, r++) * (round % 10 ? 30 : 599));
         size_t k = 1 + (size_t)(rng_uniform(6, r++) * (double)n);
@@ -785,7 +752,6 @@ static void the_mass_in_front_is_that_of_a_sort(void **state)
 {
     uint64_t r = 0;
 
-    (void)state;
     for (int round = 0; round < 3000; round++) {
         float y[40], scratch[40], sorted[40];
         size_t n = 1 + (size_t)(rng_uniform(7, r++) * 40), kept = 0, stay = 0, equal = 0;
@@ -818,7 +784,6 @@ static void sums_of_exponentials_are_right_at_every_length(void **state)
 {
     static float y[3000];
 
-    (void)state;
     for (size_t n = 0; n < 3000; n = n * 3 / 2 + 1) {
         double want = 0;
 

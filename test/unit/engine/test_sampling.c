@@ -1,15 +1,5 @@
 /* test_sampling.c - sampling parameters: what is read, what is refused and how, which layer wins. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -22,7 +12,6 @@ static struct err e;
 
 static int setup(void **state)
 {
-    (void)state;
     sampling_default(&s);
     arena_init(&arena, MEM_ENGINE);
     e = (struct err){0};
@@ -31,7 +20,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     arena_fini(&arena);
     return 0;
 }
@@ -54,7 +42,6 @@ static int config(struct sampling *to, const char *text)
 
 static void defaults_are_neutral_and_valid(void **state)
 {
-    (void)state;
     assert_true(s.max_new_tokens == SIZE_MAX && s.min_new_tokens == 0 && s.temperature == 1 && s.top_p == 1);
     assert_true(s.top_k == 0 && s.min_p == 0 && s.repetition_penalty == 1 && s.logprobs == -1 && s.bos == -1);
     assert_true(s.frequency_penalty == 0 && s.presence_penalty == 0 && s.given == 0);
@@ -64,7 +51,6 @@ static void defaults_are_neutral_and_valid(void **state)
 
 static void every_field_is_read(void **state)
 {
-    (void)state;
     assert_int_equal(
         set(&s,
             "{\"max_new_tokens\":5,\"min_new_tokens\":2,\"do_sample\":true,\"greedy\":false,"
@@ -89,7 +75,6 @@ static void every_field_is_read(void **state)
 
 static void other_forms_of_lists_are_read(void **state)
 {
-    (void)state;
     assert_int_equal(set(&s, "{\"stop\":\"one\",\"logit_bias\":[[5,1],[2,-1.5]],\"stop_token_ids\":4}"), 0);
     assert_true(s.n_stops == 1 && s.n_biases == 2 && s.bias[0].id == 2 && s.bias[0].value == -1.5f);
     assert_true(s.n_stop_tokens == 1 && s.stop_token[0] == 4);
@@ -99,7 +84,6 @@ static void other_forms_of_lists_are_read(void **state)
 
 static void null_is_not_given(void **state)
 {
-    (void)state;
     assert_int_equal(set(&s, "{\"top_k\":null,\"stop\":null,\"seed\":null}"), 0);
     assert_int_equal(s.given, 0);
 }
@@ -112,7 +96,6 @@ static void null_is_not_given(void **state)
 
 static void wrong_scalars_are_refused_with_field_found_and_expected(void **state)
 {
-    (void)state;
     REFUSED("{\"temperature\":-0.5}", "temperature: found -0.5, expected a finite number >= 0");
     REFUSED("{\"temperature\":\"hot\"}", "temperature: found \"hot\", expected a finite number >= 0");
     REFUSED("{\"top_k\":-1}", "top_k: found -1, expected a whole number >= 0 (0 means all)");
@@ -135,7 +118,6 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
 {
     char json[8192], *at = json;
 
-    (void)state;
     REFUSED("{\"logit_bias\":{\"x\":1}}", "logit_bias: found the key \"x\", expected a token id");
     REFUSED("{\"logit_bias\":{\"-1\":1}}", "logit_bias: found the key \"-1\", expected a token id");
     REFUSED("{\"logit_bias\":{\"\":1}}", "logit_bias: found the key \"\", expected a token id");
@@ -165,7 +147,6 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
 
 static void unknown_names_are_refused(void **state)
 {
-    (void)state;
     REFUSED("{\"top_k\":5,\"tempreature\":1}", "tempreature: there is no such sampling parameter");
     REFUSED("{\"max_length\":5}", "max_length: there is no such sampling parameter");
     REFUSED("[]", "sampling parameters must be an object");
@@ -176,7 +157,6 @@ static void unknown_names_are_refused(void **state)
 
 static void a_generation_config_is_read(void **state)
 {
-    (void)state;
     assert_int_equal(
         config(&s, "{\"_from_model_config\":true,\"bos_token_id\":1,\"pad_token_id\":0,\"do_sample\":true,"
                    "\"temperature\":0.6,\"top_p\":0.9,\"top_k\":20,\"repetition_penalty\":1.05,"
@@ -194,7 +174,6 @@ static void a_generation_config_is_read(void **state)
 
 static void a_broken_generation_config_is_refused_with_the_file_named(void **state)
 {
-    (void)state;
     assert_int_equal(config(&s, "{\"temperature\":\n,}"), ERR_INPUT);
     assert_non_null(strstr(e.msg, "m/generation_config.json: line 2 is not JSON: "));
     assert_int_equal(config(&s, ""), ERR_INPUT);
@@ -229,7 +208,6 @@ static const char *warning_of(const char *text)
 
 static void other_decoding_is_warned_of_once(void **state)
 {
-    (void)state;
     assert_string_equal(
         warning_of("{\"num_beams\":4,\"top_k\":5,\"typical_p\":0.9,\"suppress_tokens\":[1]}"),
         "gallop: warning: m/generation_config.json: num_beams, typical_p, suppress_tokens: asks for "
@@ -245,7 +223,6 @@ static void a_folder_without_generation_config_is_neutral(void **state)
     char dir[256], path[300];
     FILE *f;
 
-    (void)state;
     snprintf(dir, sizeof(dir), "%s/gallop-config-XXXXXX", P_tmpdir);
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/generation_config.json", dir);
@@ -271,7 +248,6 @@ static void the_users_word_beats_the_models_and_that_the_neutral(void **state)
 {
     struct sampling user, model, out;
 
-    (void)state;
     sampling_default(&user);
     assert_int_equal(
         config(
@@ -306,7 +282,6 @@ static bool greedy_of(const char *user_json, const char *model_json)
 
 static void who_samples_and_who_is_greedy(void **state)
 {
-    (void)state;
     assert_true(greedy_of("{}", "{}"));
     assert_true(
         greedy_of("{}", "{\"temperature\":0.6,\"top_p\":0.9}")); /* Hugging Face: do_sample is what counts */
@@ -329,7 +304,6 @@ static void limits_that_contradict_each_other(void **state)
 {
     struct sampling user, model, out;
 
-    (void)state;
     sampling_default(&user);
     assert_int_equal(config(&model, "{\"min_new_tokens\":10,\"max_new_tokens\":20}"), 0);
     assert_int_equal(set(&user, "{\"max_new_tokens\":5}"), 0);
@@ -358,7 +332,6 @@ static void a_record_filled_by_hand_is_checked(void **state)
     struct sampling_str stop = {.s = "\xff", .n = 1};
     int32_t ids[] = {1, 10};
 
-    (void)state;
     s.temperature = NAN;
     INVALID("temperature: found nan, expected a finite number >= 0");
     s.top_p = 0;
@@ -387,7 +360,6 @@ static void end_tokens_are_added_in_order(void **state)
 {
     static const int32_t want[] = {1, 4, 9};
 
-    (void)state;
     for (int k = 0; k < 2; k++) {
         assert_int_equal(sampling_add_eos(&s, 4, &arena, &e), 0);
         assert_int_equal(sampling_add_eos(&s, 9, &arena, &e), 0);
@@ -403,7 +375,6 @@ static void end_tokens_are_added_in_order(void **state)
 
 static void names_are_those_of_the_fields(void **state)
 {
-    (void)state;
 #define SAME(upper, lower) assert_string_equal(sampling_name(SAMPLING_##upper), #lower);
     SAMPLING_FIELDS(SAME)
 #undef SAME
@@ -416,7 +387,6 @@ static void running_out_of_memory_is_reported_and_leaks_nothing(void **state)
     size_t blocks = mem_live_blocks();
     bool failed = true;
 
-    (void)state;
     for (long n = 1; failed; n++) {
         struct arena a;
         int rc;

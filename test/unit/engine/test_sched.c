@@ -1,11 +1,4 @@
 /* test_sched.c - the scheduler as a pure function: budgets hold, decoding goes first, nobody starves. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/rng.h"
 #include "engine/sched.h"
 
@@ -15,7 +8,6 @@ static void decoding_goes_before_prompts(void **state)
     const struct sched_limits lim = {.max_tokens = 64, .max_seqs = 4};
     struct sched_pick p[4];
 
-    (void)state;
     assert_int_equal(sched_plan(s, 4, &lim, p), 3);
     assert_int_equal(p[0].seq, 0);
     assert_int_equal(p[0].n, 62); /* what decoding left; the second prompt waits */
@@ -31,7 +23,6 @@ static void a_chunk_limit_lets_two_prompts_share_a_step(void **state)
     const struct sched_limits lim = {.max_tokens = 64, .max_seqs = 4, .max_chunk = 32};
     struct sched_pick p[4];
 
-    (void)state;
     assert_int_equal(sched_plan(s, 2, &lim, p), 2);
     assert_int_equal(p[0].n, 32);
     assert_int_equal(p[1].n, 32);
@@ -43,7 +34,6 @@ static void the_number_of_sequences_is_kept(void **state)
     const struct sched_limits lim = {.max_tokens = 64, .max_seqs = 2};
     struct sched_pick p[2];
 
-    (void)state;
     assert_int_equal(sched_plan(s, 3, &lim, p), 2);
 }
 
@@ -53,7 +43,6 @@ static void random_queues_finish_within_budgets(void **state)
 {
     enum { N = 24 };
 
-    (void)state;
     for (uint64_t round = 0; round < 300; round++) {
         struct sched_limits lim;
         struct sched_seq s[N];

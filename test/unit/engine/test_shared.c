@@ -3,14 +3,6 @@
  *
  * That the answers stay the same is test_grid.c's and test_restart.c's business.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/log.h"
 #include "engine/gallop_in.h"
 #include "goldens.h"
@@ -65,7 +57,6 @@ static void a_shared_layer_takes_no_bytes_in_any_cache(void **state)
         size_t all, local; /* rows held at the end by a layer that sees all, and by one with a window */
     } caches[] = {{"slab_pool", 208, 32}, {"paged", 208, 32}, {"dynamic", 256, 256}, {"bmc", 208, 208}};
 
-    (void)state;
     for (int c = 0; c < 4; c++)
         for (int t = 0; t < 3; t++) {
             struct gallop *g = open_with(caches[c].type, dtypes[t].name, 0);
@@ -88,7 +79,6 @@ static void a_budget_in_bytes_buys_rows_of_storing_layers_alone(void **state)
 {
     struct gallop *g = open_with("dynamic", "bf16", 1.0 / 1024);
 
-    (void)state;
     assert_int_equal(gallop_llm(g)->kv.lim.pool_tokens, (1 << 20) / (STORE * 2 * DIM * 2));
     gallop_close(g);
 }

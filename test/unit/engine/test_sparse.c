@@ -3,15 +3,7 @@
  * memory that stops growing; which layers it touches, and models and texts that are refused.
  * test/unit/ops/test_sparse.c has the arithmetic.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "engine/gallop_in.h"
@@ -162,7 +154,6 @@ static void same_everywhere(const char *name, const char *dtype, const char *kv_
 
 static void the_same_bits_come_from_every_cache_and_in_any_company(void **state)
 {
-    (void)state;
     same_everywhere("llama3-rope", "fp32", NULL);
     same_everywhere("llama3-rope", "bf16", "int8");
     same_everywhere("gemma3", "bf16", NULL); /* windows of its own beside it */
@@ -182,7 +173,6 @@ static void a_long_rope_goes_by_what_the_cache_keeps(void **state)
     } table[] = {
         {NULL, true}, {"sink=4,window=60", false}, {"sink=4,window=124", false}, {"sink=4,window=125", true}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         const struct way w = {.type = "slab_pool", .spec = table[i].spec};
         struct gallop *g = open_with("llama-longrope", "fp32", &w);
@@ -196,7 +186,6 @@ static void a_window_that_is_not_outgrown_changes_no_bit(void **state)
 {
     static const char *const names[] = {"llama3-rope", "gpt-oss", "llama4"};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct way w = {"paged", NULL, 2, 0, 0, NULL};
         struct gallop *g = open_with(names[i], "bf16", &w);
@@ -244,7 +233,6 @@ static void forks_and_saved_rows_go_on_with_the_bits_of_one_run(void **state)
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
     float want[4096], got[4096];
 
-    (void)state;
     for (int t = 0; t < 4; t++) {
         struct way w = {types[t], NULL, 1, 0, 0, SPEC}, w2 = {types[(t + 1) % 4], NULL, 1, 0, 32, SPEC};
         struct gallop *g = open_with("gpt-oss", "bf16", &w), *g2 = open_with("gpt-oss", "bf16", &w2);
@@ -280,7 +268,6 @@ static void rows_of_another_setting_are_those_of_another_model(void **state)
     static const char *const specs[] = {NULL, SPEC, "sink=5,window=48", "sink=4,window=47"};
     uint64_t seen[4];
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct way w = {"slab_pool", NULL, 1, 0, 0, specs[i]};
         struct gallop *g = open_with("llama3-rope", "fp32", &w);
@@ -296,7 +283,6 @@ static void memory_stops_growing_with_the_window(void **state)
 {
     float x[4096];
 
-    (void)state;
     for (int t = 0; t < 2; t++) {
         struct way w = {t ? "paged" : "slab_pool", NULL, 1, 32, 16, SPEC};
         struct gallop *g = open_with("llama3-rope", "bf16", &w);
@@ -323,7 +309,6 @@ static void small_windows_and_chunks_of_a_model_stay(void **state)
                   {"gemma3", "sink=4,window=19", 0},
                   {"llama4", "sink=4,window=10", 32}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
         struct way w = {"slab_pool", NULL, 1, 0, 0, models[i].spec};
         struct gallop *g = open_with(models[i].name, "fp32", &w);
@@ -346,7 +331,6 @@ static void sink_and_window_come_in_either_order(void **state)
 {
     static const char *const spec[] = {"sink=4,window=9", "window=9,sink=4"};
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct way w = {NULL, NULL, 1, 0, 0, spec[i]};
         struct gallop *g = open_with("llama3-rope", "fp32", &w);
@@ -379,7 +363,6 @@ static void what_cannot_be_is_refused_with_a_sentence(void **state)
                  {"llama3-rope", "sink=4,window=9x", "sink=N,window=N", GALLOP_BAD_INPUT},
                  {"llama3-rope", "sink=4,window=99999999999999999999", "sink=N,window=N", GALLOP_BAD_INPUT}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         struct way w = {NULL, NULL, 1, 0, 0, wrong[i].spec};
         char err[GALLOP_ERR_SIZE] = "";

@@ -1,14 +1,4 @@
 /* test_stop.c - ends of texts: tokens, lengths, and stop strings cut into pieces in every possible way. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
-
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/stop.h"
@@ -21,7 +11,6 @@ static struct sampling_str list[8];
 
 static int setup(void **state)
 {
-    (void)state;
     sampling_default(&s);
     arena_init(&arena, MEM_ENGINE);
     buf_init(&shown, MEM_ENGINE);
@@ -30,7 +19,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     arena_fini(&arena);
     buf_fini(&shown);
     return 0;
@@ -66,7 +54,6 @@ static void expect(const char *text)
 
 static void the_length_ends_it(void **state)
 {
-    (void)state;
     s.max_new_tokens = 2;
     begin(3, 100);
     assert_int_equal(stop_token(&st, 5, 1), STOP_NONE);
@@ -77,7 +64,6 @@ static void the_length_ends_it(void **state)
 
 static void a_full_context_ends_it(void **state)
 {
-    (void)state;
     begin(98, 100);
     assert_int_equal(st.limit, 2);
     assert_int_equal(stop_token(&st, 5, 1), STOP_NONE);
@@ -90,7 +76,6 @@ static void a_full_context_ends_it(void **state)
 
 static void a_models_max_length_counts_only_without_max_new_tokens(void **state)
 {
-    (void)state;
     s.max_length = 20;
     sampling_mark(&s, SAMPLING_MAX_LENGTH);
     begin(15, 100);
@@ -109,7 +94,6 @@ static void end_tokens_end_it_unless_ignored(void **state)
 {
     int32_t eos[] = {2, 7};
 
-    (void)state;
     s.eos = eos, s.n_eos = 2;
     begin(1, 100);
     assert_int_equal(stop_token(&st, 3, 1), STOP_NONE);
@@ -125,7 +109,6 @@ static void stop_tokens_end_it_even_when_end_tokens_are_ignored(void **state)
 {
     int32_t eos[] = {2}, stops[] = {2, 9};
 
-    (void)state;
     s.eos = eos, s.n_eos = 1;
     s.stop_token = stops, s.n_stop_tokens = 2;
     begin(1, 100);
@@ -142,7 +125,6 @@ static void an_end_token_that_is_also_the_last_counts_as_stop(void **state)
 {
     int32_t eos[] = {2};
 
-    (void)state;
     s.eos = eos, s.n_eos = 1;
     s.max_new_tokens = 1;
     begin(1, 100);
@@ -153,7 +135,6 @@ static void nothing_stops_before_min_new_tokens(void **state)
 {
     int32_t eos[] = {2}, stops[] = {9};
 
-    (void)state;
     s.eos = eos, s.n_eos = 1;
     s.stop_token = stops, s.n_stop_tokens = 1;
     s.min_new_tokens = 2;
@@ -172,7 +153,6 @@ static void nothing_stops_before_min_new_tokens(void **state)
 
 static void a_match_that_came_too_early_may_begin_the_one_that_counts(void **state)
 {
-    (void)state;
     s.min_new_tokens = 1;
     STOP_AT("aba");
     begin(1, 100);
@@ -186,7 +166,6 @@ static void a_match_that_came_too_early_may_begin_the_one_that_counts(void **sta
 
 static void a_stop_string_across_tokens_is_never_shown(void **state)
 {
-    (void)state;
     STOP_AT("</answer>");
     begin(1, 100);
     stop_token(&st, 1, 1);
@@ -207,7 +186,6 @@ static void a_stop_string_across_tokens_is_never_shown(void **state)
 
 static void text_that_only_began_like_a_stop_string_is_shown_at_last(void **state)
 {
-    (void)state;
     STOP_AT("\n\nQ:");
     begin(1, 100);
     stop_token(&st, 1, 1);
@@ -223,7 +201,6 @@ static void text_that_only_began_like_a_stop_string_is_shown_at_last(void **stat
 
 static void a_stop_string_in_the_last_token_beats_the_length(void **state)
 {
-    (void)state;
     STOP_AT("x");
     s.max_new_tokens = 1;
     begin(1, 100);
@@ -235,7 +212,6 @@ static void a_stop_string_in_the_last_token_beats_the_length(void **state)
 
 static void of_several_the_one_that_ends_first_counts_then_the_longest(void **state)
 {
-    (void)state;
     STOP_AT("abcd", "bc", "c");
     begin(1, 100);
     stop_token(&st, 1, 1);
@@ -246,7 +222,6 @@ static void of_several_the_one_that_ends_first_counts_then_the_longest(void **st
 
 static void without_stop_strings_text_passes_at_once(void **state)
 {
-    (void)state;
     begin(1, 100);
     stop_token(&st, 1, 1);
     assert_false(say("abc"));
@@ -279,7 +254,6 @@ static void any_cutting_into_pieces_gives_the_same_text(void **state)
 {
     uint64_t r = 0;
 
-    (void)state;
     for (int round = 0; round < 6000; round++) {
         char text[41], strings[3][8];
         size_t n = 1 + (size_t)(rng_uniform(1, r++) * 40), at = n, which = 0, fed = 0, longest = 0;
@@ -325,7 +299,6 @@ static void the_check_above_can_fail(void **state)
 {
     size_t at, which;
 
-    (void)state;
     STOP_AT("aa", "b");
     assert_false(find_first("acac", 4, &at, &which));
     assert_true(find_first("caab", 4, &at, &which) && at == 1 && which == 0);
@@ -337,7 +310,6 @@ static void running_out_of_memory_is_reported(void **state)
     char long_string[1000];
     bool failed = true;
 
-    (void)state;
     memset(long_string, 'x', sizeof(long_string));
     list[0] = list[1] = list[2] = (struct sampling_str){.s = long_string, .n = sizeof(long_string)};
     s.stop = list, s.n_stops = 3;

@@ -3,9 +3,6 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 bool goldfile_npy(const char *path, struct goldfile_npy *out)

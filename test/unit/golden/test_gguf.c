@@ -2,15 +2,7 @@
  * tools/gguf-models): the same bits of logits as from Hugging Face's folder, in fp32 and in bf16.
  */
 #include <dirent.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "engine/llm.h"
@@ -118,7 +110,6 @@ static void converted_goldens_compute_the_same_bits(void **state)
     const struct dirent *x;
     int found = 0;
 
-    (void)state;
     assert_non_null(d);
     while ((x = readdir(d)) != NULL) {
         size_t len = strlen(x->d_name), n;
@@ -149,7 +140,6 @@ static void other_models_are_told_apart(void **state)
     char a[1024], b[1024];
     int32_t ids[2] = {5, 6};
 
-    (void)state;
     snprintf(a, sizeof(a), "%s/llama-dynamic", goldens);
     snprintf(b, sizeof(b), "%s/llama-longrope", goldens);
     assert_true(same_logits(a, a, ids, 2, DT_F32));

@@ -2,14 +2,6 @@
  * computed from the same weights: fp32 logits and hidden states, greedy tokens, and the divergence of bf16.
  * */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "engine/gallop_in.h"
@@ -233,7 +225,6 @@ static size_t check_root(const char *root)
 
 static void own_goldens_agree_with_hugging_face(void **state)
 {
-    (void)state;
     assert_true(check_root(GALLOP_SOURCE_DIR "/test/golden") >= 10);
 }
 
@@ -242,7 +233,6 @@ static void shared_goldens_agree_with_hugging_face(void **state)
     char buf[4096];
     const char *root = goldfile_shared(buf, sizeof(buf));
 
-    (void)state;
     if (!root)
         skip();
     assert_true(check_root(root) >= 10);
@@ -256,7 +246,6 @@ static void the_demo_model_says_what_it_said(void **state)
     json_t *greedy = json_load_file(GALLOP_SOURCE_DIR "/test/golden/demo/greedy.json", 0, NULL);
     struct gallop *g = open_model(GALLOP_SOURCE_DIR "/models/demo", "fp32", 1);
 
-    (void)state;
     assert_true(json_array_size(prompts) >= 10);
     for (size_t i = 0; i < json_array_size(prompts); i++) {
         size_t n;
@@ -278,7 +267,6 @@ static void stories260k_tells_its_story(void **state)
     struct gallop *g;
     json_t *doc;
 
-    (void)state;
     if (!goldfile_shared(buf, sizeof(buf)))
         skip();
     snprintf(path, sizeof(path), "%s/../data/weights/stories260K/golden.json", buf);
@@ -304,7 +292,6 @@ static void the_comparison_fails_on_zeros_and_on_one_wrong_element(void **state)
     float want[8] = {1, -2, 3, 4, 5, -6, 7, 8}, zeros[8] = {0}, wrong[8];
     size_t row;
 
-    (void)state;
     memcpy(wrong, want, sizeof(want));
     assert_true(goldfile_worst(want, want, 2, 4, &row) == 0);
     assert_true(goldfile_worst(zeros, want, 2, 4, &row) > logits_limit);

@@ -1,8 +1,6 @@
 /* rows.c - see rows.h. */
 #include "rows.h"
 
-#include <string.h>
-
 #ifdef KERN_HAVE_EMULATED_AVX512
 #define TYPE(fn) __typeof__(*((struct kern *)0)->fn)
 #define DECLARE_ref(fn)

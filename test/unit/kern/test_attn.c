@@ -4,15 +4,6 @@
  * large finite numbers, dims from d to dp zeros, outputs and scratch NaN before the call.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "check.h"
 #include "kern/kern.h"
@@ -373,7 +364,6 @@ static void rows_of_a_class_give_equal_bits(void **state)
 {
     struct check_rng g = {11};
 
-    (void)state;
     for (size_t m = 1; m <= 30; m++)
         for (enum view v = FULL; v < N_VIEWS; v++)
             compare_shape(&g, m, 1 + check_below(&g, 130), 1 + check_below(&g, KERN_CHUNK_TILES), v, false);
@@ -390,7 +380,6 @@ static void large_heads_and_many_rows_give_equal_bits(void **state)
     };
     struct check_rng g = {12};
 
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (enum view v = FULL; v <= RANDOM; v++)
             compare_shape(&g, shapes[i][0], shapes[i][1], shapes[i][2], v, false);
@@ -400,7 +389,6 @@ static void results_are_as_near_as_their_type_allows(void **state)
 {
     struct check_rng g = {13};
 
-    (void)state;
     for (int turn = 0; turn < 40; turn++)
         compare_shape(&g, 1 + check_below(&g, 30), 1 + check_below(&g, 200),
                       1 + check_below(&g, KERN_CHUNK_TILES), (enum view)check_below(&g, N_VIEWS), true);
@@ -412,7 +400,6 @@ static void a_row_alone_equals_the_row_in_company(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {14};
 
-    (void)state;
     for (int turn = 0; turn < 21; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
@@ -437,7 +424,6 @@ static void tiles_that_nobody_sees_change_nothing(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {15};
 
-    (void)state;
     for (int turn = 0; turn < 18; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
@@ -465,7 +451,6 @@ static void zeros_have_one_sign_in_company_and_alone(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {16};
 
-    (void)state;
     for (size_t i = 0; i < n; i++)
         for (enum type type = F32; type < N_TYPES; type++) {
             struct problem p;

@@ -6,14 +6,6 @@
  * change a bit, so the model knows none. Skipped where the emulation is not built in.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "kern/kern.h"
 #include "kern/kmath.h"
@@ -122,7 +114,6 @@ static void gemm_differs_when_k_is_cut_into_blocks(void **unused)
 {
     static const size_t ks[] = {1, 2, 3, 255, 256, 257, 1023, 1024, 1025, 2051};
 
-    (void)unused;
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
         check_gemm(1, ks[i], 33, 0, 2, 1);
         check_gemm(14, ks[i], 33, 0, 2, 1);
@@ -131,7 +122,6 @@ static void gemm_differs_when_k_is_cut_into_blocks(void **unused)
 
 static void gemm_differs_between_groups_of_panels_or_blocks_of_rows(void **unused)
 {
-    (void)unused;
     check_gemm(13, 20, 19 * KERN_NR + 5, 0, 20, 1);
     check_gemm(3, 20, 19 * KERN_NR + 16, 2, 20, 1);
     check_gemm(530, 9, 2 * KERN_NR, 0, 2, 1);
@@ -139,7 +129,6 @@ static void gemm_differs_between_groups_of_panels_or_blocks_of_rows(void **unuse
 
 static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
 {
-    (void)unused;
     check_gemm(7, 31, 40, 0, 2, 0x1p-66f);
 }
 
@@ -334,7 +323,6 @@ static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float s
 
 static void attention_differs_from_the_plain_dot_for_some_number_of_rows(void **unused)
 {
-    (void)unused;
     for (size_t m = 1; m <= 30; m++)
         for (int i8 = 0; i8 < 2; i8++)
             check_attn(m, 64, 1 + below(5), m % 2, 0, i8);
@@ -342,7 +330,6 @@ static void attention_differs_from_the_plain_dot_for_some_number_of_rows(void **
 
 static void attention_differs_for_some_head_size(void **unused)
 {
-    (void)unused;
     for (size_t dp = 16; dp <= 144; dp += 16)
         for (int i8 = 0; i8 < 2; i8++) {
             check_attn(3, dp, 3, true, 0, i8);
@@ -354,7 +341,6 @@ static void attention_differs_for_some_head_size(void **unused)
 
 static void attention_differs_for_some_number_of_tiles(void **unused)
 {
-    (void)unused;
     for (size_t t = 1; t <= MOST_TILES; t++)
         for (int i8 = 0; i8 < 2; i8++) {
             check_attn(4, 32, t, false, 0, i8);
@@ -373,7 +359,6 @@ static void a_row_that_is_not_finite_looks_like_one_that_is(void **unused)
     int32_t lo[M] = {0}, hi[M] = {16, 16, 16, 16};
     struct kern_attn a = {q, &k, &v, lo, hi, out, max, sum, scratch, M, DP, 1, 0.3f, 0, NULL, 0};
 
-    (void)unused;
     fill_tiles(kv, 2, DP, true);
     for (size_t i = 0; i < M * DP; i++)
         q[i] = noise();

@@ -5,14 +5,6 @@
  * kernel reads or writes beyond its own shows.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "check.h"
 #include "kern/kern.h"
@@ -209,7 +201,6 @@ static void rows_of_a_class_give_equal_bits_on_odd_shapes(void **state)
                                 48, 63, 64, 65, 95, 96, 97, 100, 129, 150};
     struct check_rng g = {1};
 
-    (void)state;
     for (size_t m = 1; m <= 30; m++)
         for (int i = 0; i < 4; i++)
             compare_shape(&g, m, 1 + check_below(&g, 700), 1 + check_below(&g, 100), false);
@@ -231,7 +222,6 @@ static void blocks_of_rows_and_depth_do_not_change_bits(void **state)
     };
     struct check_rng g = {2};
 
-    (void)state;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         compare_shape(&g, shapes[i][0], shapes[i][1], shapes[i][2], false);
 }
@@ -240,7 +230,6 @@ static void sums_are_as_near_as_their_length_allows(void **state)
 {
     struct check_rng g = {3};
 
-    (void)state;
     for (size_t m = 1; m <= 30; m += 1 + check_below(&g, 3))
         compare_shape(&g, m, 1 + check_below(&g, 700), 1 + check_below(&g, 100), true);
     compare_shape(&g, 3, 4097, 50, true);
@@ -250,7 +239,6 @@ static void nothing_is_multiplied_when_k_is_zero(void **state)
 {
     struct check_rng g = {4};
 
-    (void)state;
     compare_shape(&g, 1, 0, 33, true);
     compare_shape(&g, 9, 0, 40, true);
 }
@@ -261,7 +249,6 @@ static void a_sum_that_vanishes_keeps_its_sign(void **state)
     struct check_rng g = {7};
     struct kern ref;
 
-    (void)state;
     assert_true(kern_rows(CPU_REF, &ref));
     for (size_t m = 1; m <= 14; m++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
@@ -295,7 +282,6 @@ static void a_row_alone_equals_the_row_in_company(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {5};
 
-    (void)state;
     for (int turn = 0; turn < 8; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
@@ -324,7 +310,6 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {6};
 
-    (void)state;
     for (int turn = 0; turn < 24; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;

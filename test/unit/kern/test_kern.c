@@ -1,12 +1,4 @@
 /* test_kern.c - the kernel table: every function has a row, the cap is kept, the names are right. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "kern/kern.h"
 
 #define COUNT(name, ret, params) +1
@@ -23,14 +15,12 @@ static void ref_has_a_row_for_every_function(void **state)
 {
     struct kern k;
 
-    (void)state;
     assert_true(kern_rows(CPU_REF, &k));
     assert_true(is_complete(&k));
 }
 
 static void the_cap_is_kept_and_nothing_is_empty(void **state)
 {
-    (void)state;
     for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++) {
         const struct kern *k = kern_table(cap);
 
@@ -46,7 +36,6 @@ static void the_best_row_that_runs_is_chosen(void **state)
 {
     struct kern k;
 
-    (void)state;
     for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++) {
         for (enum cpu_isa isa = CPU_REF; isa <= cap; isa++) {
             if (!cpu_has(isa) || !kern_rows(isa, &k))
@@ -63,7 +52,6 @@ static void the_table_holds_the_row_it_says(void **state)
     const struct kern *best = kern_table(CPU_N_ISAS - 1);
     struct kern k;
 
-    (void)state;
 #define SAME(name, ret, params)                                 \
     assert_true(kern_rows(kern_isa(best, KERN_FN_##name), &k)); \
     assert_true(best->name == k.name);
@@ -75,7 +63,6 @@ static void a_level_keeps_its_table_when_another_is_asked_for(void **state)
 {
     const struct kern *ref = kern_table(CPU_REF), was = *ref;
 
-    (void)state;
     for (enum cpu_isa cap = CPU_REF; cap < CPU_N_ISAS; cap++)
         assert_true(kern_table(cap) == kern_table(cap) && (cap == CPU_REF || kern_table(cap) != ref));
     assert_true(kern_table(CPU_REF) == ref);
@@ -86,7 +73,6 @@ static void names_and_classes_are_those_of_the_contract(void **state)
 {
     const struct kern *ref = kern_table(CPU_REF), *best = kern_table(CPU_N_ISAS - 1);
 
-    (void)state;
     assert_string_equal(kern_name(KERN_FN_gemm_f32), "gemm_f32");
     assert_string_equal(kern_name(KERN_FN_exp_sum), "exp_sum");
     assert_string_equal(kern_class(ref, KERN_FN_gemm_f32), "fp32");

@@ -1,14 +1,6 @@
 /* test_mx4.c - MXFP4 panels unpacked: every nibble with every scale against ldexp(), every row of the kernel
  * table against ref bit for bit, and the marks behind the output. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "check.h"
 #include "kern/kern.h"
@@ -88,7 +80,6 @@ static void every_nibble_with_every_scale(void **state)
 {
     uint8_t *packed = malloc(GROUPS * GROUP_BYTES);
 
-    (void)state;
     for (unsigned first = 0; first < 256; first += NR)
         for (unsigned turn = 0; turn < 16; turn++) {
             for (size_t g = 0; g < GROUPS; g++)
@@ -107,7 +98,6 @@ static void random_panels(void **state)
     struct check_rng g = {7};
     uint8_t *packed = malloc(GROUPS * GROUP_BYTES);
 
-    (void)state;
     for (int turn = 0; turn < 50; turn++) {
         for (size_t i = 0; i < GROUPS * GROUP_BYTES; i++)
             packed[i] = (uint8_t)check_u32(&g);
@@ -118,7 +108,6 @@ static void random_panels(void **state)
 
 static void the_ruler_sees_a_wrong_sign_value_and_nan(void **state)
 {
-    (void)state;
     assert_true(same(value(5, 128), 6));
     assert_false(same(value(5, 128), -6));
     assert_false(same(value(5, 128), 5));

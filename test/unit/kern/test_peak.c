@@ -1,15 +1,6 @@
 /* test_peak.c - the measuring loops: a reader that skips memory, or a loop that counts what it does not do,
  * would move every share that a benchmark prints. Time itself is not tested.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/cpu.h"
 #include "kern/peak.h"
 
@@ -44,7 +35,6 @@ static void a_reader_skips_a_line(void **unused)
 {
     struct peak best;
 
-    (void)unused;
     peak_best(&best);
     assert_true(reads_all(best.read));
     assert_true(reads_all(ref_peak_read));
@@ -56,7 +46,6 @@ static void a_reader_skips_a_line(void **unused)
 
 static void reads_all_accepts_a_reader_of_half(void **unused)
 {
-    (void)unused;
     assert_false(reads_all(read_half));
 }
 
@@ -64,7 +53,6 @@ static void operations_do_not_grow_with_the_turns(void **unused)
 {
     struct peak best;
 
-    (void)unused;
     peak_best(&best);
     assert_true(best.fma(1) > 0);
     assert_true(best.fma(1000) == 1000 * best.fma(1));

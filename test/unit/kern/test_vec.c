@@ -5,15 +5,7 @@
  * survive.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "check.h"
 #include "kern/kern.h"
@@ -117,7 +109,6 @@ static void norms_give_equal_bits(void **state)
 {
     struct check_rng g = {21};
 
-    (void)state;
     for (size_t turn = 1; turn < N_LENGTHS; turn++)
         for (int kind = 0; kind < 16; kind++) {
             size_t n = length(turn);
@@ -145,7 +136,6 @@ static void norms_agree_with_double_precision(void **state)
 {
     struct check_rng g = {22};
 
-    (void)state;
     for (size_t turn = 1; turn < N_LENGTHS; turn++) {
         size_t n = length(turn);
         struct vec x = vec_new(&g, n), w = vec_new(&g, n), b = vec_new(&g, n);
@@ -183,7 +173,6 @@ static void elementwise_kernels_give_equal_bits(void **state)
 {
     struct check_rng g = {23};
 
-    (void)state;
     for (size_t turn = 0; turn < N_LENGTHS; turn++)
         for (int special = 0; special < 2; special++) {
             size_t n = length(turn);
@@ -209,7 +198,6 @@ static void activations_give_equal_bits(void **state)
 {
     struct check_rng g = {24};
 
-    (void)state;
     for (size_t turn = 0; turn < N_LENGTHS; turn++)
         for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)
             for (int special = 0; special < 2; special++) {
@@ -231,7 +219,6 @@ static void activations_give_equal_bits(void **state)
 
 static void every_exponent_is_rounded_to_bf16_alike(void **state)
 {
-    (void)state;
     for (uint32_t high = 0; high < 0x10000; high += 64) {
         float x[64 * 4];
 
@@ -267,7 +254,6 @@ static void quantised_rows_are_equal_and_within_half_a_step(void **state)
 {
     struct check_rng g = {29};
 
-    (void)state;
     for (size_t turn = 0; turn < N_LENGTHS; turn++)
         for (int kind = 0; kind < 4; kind++) {
             size_t n = length(turn);
@@ -314,7 +300,6 @@ static void quantisation_of_zeros_tiny_and_boundless_numbers_is_defined(void **s
         {{3e38f, -3e38f, 1}, 3e38f / 127, {127, -127, 0}},
     };
 
-    (void)state;
     for (size_t row = 0; row < n_rows; row++)
         for (size_t i = 0; list[row].k.to_i8 && i < sizeof cases / sizeof *cases; i++) {
             int8_t bytes[3];
@@ -331,7 +316,6 @@ static void rotary_pairs_give_equal_bits_and_rotate(void **state)
 {
     struct check_rng g = {25};
 
-    (void)state;
     for (size_t half = 0; half <= 128; half++) {
         struct vec x = vec_new(&g, 2 * half), c = vec_new(&g, half), s = vec_new(&g, half);
         double exact[MOST], tolerance[MOST];
@@ -368,7 +352,6 @@ static void reductions_give_equal_bits(void **state)
 {
     struct check_rng g = {26};
 
-    (void)state;
     for (size_t turn = 0; turn < N_LENGTHS; turn++)
         for (int kind = 0; kind < 3; kind++) {
             size_t n = length(turn);
@@ -415,7 +398,6 @@ static void argmax_is_the_first_of_equals_and_shuns_nan(void **state)
         {{-3, -2, -5, INFINITY, INFINITY}, 3},
     };
 
-    (void)state;
     for (size_t row = 0; row < n_rows; row++)
         for (size_t i = 0; list[row].k.argmax && i < sizeof cases / sizeof *cases; i++)
             for (size_t pad = 0; pad < 40; pad++) {
@@ -432,7 +414,6 @@ static void maximum_of_nothing_is_minus_infinity_and_zero_is_positive(void **sta
 {
     float nan[20], zero[20];
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         nan[i] = NAN;
         zero[i] = -0.0f;
@@ -451,7 +432,6 @@ static void sums_of_exponentials_agree_with_double_precision(void **state)
 {
     struct check_rng g = {27};
 
-    (void)state;
     for (size_t turn = 0; turn < N_LENGTHS; turn++) {
         size_t n = length(turn);
         struct vec v = vec_new(&g, n);
@@ -484,7 +464,6 @@ static void folding_gives_equal_bits_and_knows_empty_chunks(void **state)
     static const float maxima[] = {-INFINITY, -50.0f, 0.0f, 1.5f, 1.5f, 90.0f};
     struct check_rng g = {28};
 
-    (void)state;
     for (size_t d = 2; d < 70; d++)
         for (size_t i = 0; i < 36; i++) {
             struct vec a = vec_new(&g, d), b = vec_new(&g, d);
@@ -519,7 +498,6 @@ static void folding_gives_equal_bits_and_knows_empty_chunks(void **state)
 
 static int find_rows(void **state)
 {
-    (void)state;
     n_rows = rows_list(list);
     return 0;
 }

@@ -1,8 +1,6 @@
 /* kvrows.c - marked rows. */
 #include "kvrows.h"
 
-#include <string.h>
-
 #include "kern/kern.h"
 
 char *kvrows_tile(const struct kv_view *v, size_t layer, size_t head, size_t pos, bool value)

@@ -4,14 +4,6 @@
  *
  * GALLOP_KV_OPERATIONS sets how many operations each cache goes through (10000).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <xxhash.h>
 
 #include "base/map.h"
@@ -340,7 +332,6 @@ static void random_operations(const char *type, size_t block, enum dtype dtype, 
 
 static void every_type_keeps_every_row_that_can_be_seen(void **state)
 {
-    (void)state;
     for (size_t i = 0; kv_type_name(i); i++) {
         random_operations(kv_type_name(i), 16, DT_F32, false, false, KV_HEAD_MAJOR);
         random_operations(kv_type_name(i), 32, DT_BF16, true, false, KV_BLOCK_MAJOR);
@@ -382,7 +373,6 @@ static void sequences_run_to_their_end_where_windows_leave_room_for_them(void **
     static const size_t narrow[LAYERS] = {24, 24, 40}, all[LAYERS] = {0, 24, 40};
     size_t n_runs = 0, n_refused = 0, n_small = 0;
 
-    (void)state;
     for (int keeps = 0; keeps < 2; keeps++)
         for (int paged = 0; paged < 2; paged++)
             for (size_t tokens = 16; tokens <= 640; tokens += 16)
@@ -423,7 +413,6 @@ static void unknown_types_and_odd_blocks_are_refused_with_a_sentence(void **stat
     struct err e = {0};
     struct kv c;
 
-    (void)state;
     assert_int_equal(kv_open(&c, "heap", &lim, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "heap"));
     lim.block = 24;
@@ -453,7 +442,6 @@ static void a_failing_allocation_leaves_nothing_behind(void **state)
                             .pool_tokens = 200,
                             .window = windows};
 
-    (void)state;
     for (size_t i = 0; kv_type_name(i); i++)
         for (long n = 1;; n++) {
             struct err e = {0};
@@ -484,7 +472,6 @@ static void a_comparison_of_rows_fails_on_one_changed_byte(void **state)
 {
     static const enum dtype dtype[] = {DT_F32, DT_BF16, DT_I8};
 
-    (void)state;
     for (size_t t = 0; t < 3; t++) {
         const struct kv_limits lim = {.n_layers = 2,
                                       .n_kv = 2,

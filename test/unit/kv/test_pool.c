@@ -1,15 +1,7 @@
 /* test_pool.c - what each cache type promises beyond keeping rows: order of blocks, layouts, sizes, how
  * regions grow, what windows give back, what forks and prefixes share, and that kv_check() sees damage.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "base/cpu.h"
 #include "base/mem.h"
@@ -53,7 +45,6 @@ static void blocks_come_as_neighbours_in_order_and_again_after_a_release(void **
 {
     static const char *const types[] = {"slab_pool", "paged"};
 
-    (void)state;
     for (int t = 0; t < 2; t++)
         for (int round = 0; round < 3; round++) {
             struct kv_view v;
@@ -75,7 +66,6 @@ static void blocks_come_as_neighbours_in_order_and_again_after_a_release(void **
 /* Every tile of every layer and head has a place of its own, and together they fill the region. */
 static void both_layouts_place_every_tile_once(void **state)
 {
-    (void)state;
     for (int layout = 0; layout < 2; layout++) {
         struct kv_limits lim = small(64);
         struct kv_view v;
@@ -118,7 +108,6 @@ static void the_block_follows_the_cache_and_the_smallest_window(void **state)
         .n_layers = 2, .n_kv = 8, .head_dim = 64, .dtype = DT_BF16, .max_seqs = 1, .max_len = 4096};
     size_t block, row = 8 * 2 * 64 * 2, quarter = cpu_cache_bytes(2) / 4;
 
-    (void)state;
     block = kv_block("slab_pool", &lim);
     assert_true(block >= 16 && block <= 256 && (block & (block - 1)) == 0);
     assert_true(block == 16 || block * row <= quarter);
@@ -137,7 +126,6 @@ static void the_largest_pool_that_fits_fits_and_the_next_does_not(void **state)
     static const size_t window[3] = {0, 100, 700};
     static const char *const types[] = {"slab_pool", "paged"};
 
-    (void)state;
     for (int t = 0; t < 2; t++)
         for (size_t bytes = 1 << 20; bytes < 1 << 30; bytes = bytes * 5 / 2)
             for (int windowed = 0; windowed < 2; windowed++) {
@@ -177,7 +165,6 @@ static void a_pool_is_touched_at_once_if_threads_are_given(void **state)
     struct pool *threads;
     struct kv c;
 
-    (void)state;
     lim.pool_tokens = 1 << 14;
     open_kv(&c, "slab_pool", lim);
     assert_int_equal(resident(&c), 0);
@@ -196,7 +183,6 @@ static void bmc_grows_in_splits_and_copies_only_then(void **state)
 {
     static const size_t splits[] = {1, 7, 0};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         size_t split = i == 0 ? 1000 : i == 1 ? 143 : 33; /* ceil(1000 / 7), ceil(1000 / floor(sqrt(1000))) */
         struct kv_limits lim = small(0);
@@ -230,7 +216,6 @@ static void dynamic_doubles(void **state)
     size_t moves = 0, copied = 0, held = 0;
     struct kv c;
 
-    (void)state;
     lim.max_len = lim.pool_tokens = 10000;
     open_kv(&c, "dynamic", lim);
     for (size_t n = 1; n <= 10000; n++) {
@@ -293,7 +278,6 @@ static void windows_give_back_what_no_query_can_see(void **state)
     static const struct shape gemma = {"gemma-3-1b", 26, 1, 256, 512, 6},
                               gpt_oss = {"gpt-oss-20b", 24, 8, 64, 128, 2};
 
-    (void)state;
     one_shape(&gemma, "slab_pool", true);
     one_shape(&gemma, "paged", true);
     one_shape(&gemma, "bmc", false);
@@ -308,7 +292,6 @@ static void rows_that_a_window_dropped_are_gone_and_said_to_be(void **state)
     struct kv_limits lim = small(16);
     struct kv c;
 
-    (void)state;
     lim.window = window;
     open_kv(&c, "slab_pool", lim);
     assert_int_equal(kv_reserve(&c, 0, 200), 0);
@@ -332,7 +315,6 @@ static void a_fork_of_no_rows_does_not_inherit_what_is_missing(void **state)
 {
     static const size_t window[2] = {0, 32};
 
-    (void)state;
     for (size_t t = 0; kv_type_name(t); t++) {
         struct kv_limits lim = small(16);
         struct kv c;
@@ -357,7 +339,6 @@ static void dropped_tiles_read_as_zeros(void **state)
     struct kv_view v;
     struct kv c;
 
-    (void)state;
     lim.window = window;
     open_kv(&c, "paged", lim);
     assert_int_equal(kv_reserve(&c, 0, 100), 0);
@@ -382,7 +363,6 @@ static void a_fork_shares_until_somebody_writes(void **state)
     struct kv_limits lim = small(32);
     struct kv c;
 
-    (void)state;
     lim.pool_tokens = 320; /* ten blocks */
     open_kv(&c, "paged", lim);
     assert_int_equal(kv_reserve(&c, 0, 200), 0); /* seven, the last partly filled */
@@ -416,7 +396,6 @@ static void blocks_nobody_holds_are_found_again_until_the_oldest_must_go(void **
     struct kv_hash a[4], b[4];
     struct kv c;
 
-    (void)state;
     lim.pool_tokens = 160; /* ten blocks */
     open_kv(&c, "paged", lim);
     for (uint64_t i = 0; i < 4; i++) {
@@ -458,7 +437,6 @@ static void who_writes_into_a_published_block_takes_its_name_away(void **state)
     struct kv_hash h = name(7);
     struct kv c;
 
-    (void)state;
     open_kv(&c, "paged", small(16));
     assert_int_equal(kv_reserve(&c, 0, 16), 0);
     kv_publish(&c, 0, 0, h);
@@ -476,7 +454,6 @@ static void other_types_share_no_prefixes(void **state)
     struct kv_hash h = name(7);
     struct kv c;
 
-    (void)state;
     open_kv(&c, "slab_pool", small(16));
     assert_int_equal(kv_reserve(&c, 0, 16), 0);
     kv_publish(&c, 0, 0, h);
@@ -499,7 +476,6 @@ static void a_check_sees_lost_doubled_and_torn_blocks(void **state)
 {
     static const char *const types[] = {"slab_pool", "paged"};
 
-    (void)state;
     for (int t = 0; t < 2; t++) {
         struct kvpool_seq *q;
         struct kvpool *p;

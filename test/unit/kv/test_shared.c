@@ -1,15 +1,6 @@
 /* test_shared.c - layers that read the rows of earlier ones (Gemma 4) take nothing: no bytes in any type of
  * cache, no group for a window of theirs, no place among saved rows.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "kv/kv.h"
 #include "kv/kv_wire.h"
 
@@ -56,7 +47,6 @@ static void shared_layers_change_no_size_in_advance(void **state)
     const struct kv_limits with = limits(STORE, SHARED), without = limits(STORE, 0),
                            more = limits(STORE + 1, 0);
 
-    (void)state;
     assert_int_equal(kv_token_bytes(&with), STORE * 2 * 2 * 16 * 2);
     assert_true(kv_token_bytes(&more) > kv_token_bytes(&with)); /* the ruler: a fourth that stores */
     assert_int_equal(kv_seq_bytes(&with, ROWS), (ROWS + 2 * WINDOW) * 2 * 2 * 16 * 2);
@@ -69,7 +59,6 @@ static void shared_layers_change_no_size_in_advance(void **state)
 
 static void shared_layers_hold_no_bytes_in_any_cache(void **state)
 {
-    (void)state;
     for (int t = 0; t < N_TYPES; t++) {
         const struct kv_limits lim[2] = {limits(STORE, SHARED), limits(STORE, 0)};
         struct kv c[2];
@@ -99,7 +88,6 @@ static void saved_rows_are_those_of_layers_that_store_and_their_number_is_proved
     size_t len, n;
     char *bytes;
 
-    (void)state;
     open_kv(&a, "paged", &lim);
     open_kv(&b, "dynamic", &all);
     fill(&a);
@@ -133,7 +121,6 @@ static void windows_of_a_model_with_shared_layers_give_back_what_no_query_can_se
                             .step_tokens = 512,
                             .window = window};
 
-    (void)state;
     for (size_t l = 0; l < 35; l++)
         window[l] = (l + 1) % 5 ? 512 : 0;
     want = kv_seq_bytes(&lim, 32768);

@@ -2,14 +2,6 @@
  * memory stops growing, what can be gone back to, shared and adopted, and which rows are found again.
  * test_kv.c does the same at random.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "kern/kern.h"
 #include "kv/kvpool.h"
 #include "kvrows.h"
@@ -76,7 +68,6 @@ static void memory_of_a_sequence_stops_growing(void **state)
 {
     size_t block = 2 * LAYERS * 2 * 16 * 4 * BLOCK, most = (HEAD + (WINDOW + BLOCK - 1) / BLOCK + 1) * block;
 
-    (void)state;
     for (int t = 0; t < 2; t++)
         for (size_t step = 1; step <= 32; step += 31) {
             size_t held = 0;
@@ -101,7 +92,6 @@ static void a_pool_has_room_for_all_sequences_and_no_more(void **state)
     size_t block = 2 * LAYERS * 2 * 16 * 4 * BLOCK,
            n = 3 * (HEAD + (WINDOW + BLOCK - 1) / BLOCK + 2) + 32 / BLOCK;
 
-    (void)state;
     assert_int_equal(kv_seq_bytes(&lim, 4000), (size_t)(SINK + WINDOW) * kv_token_bytes(&lim));
     assert_int_equal(kv_seq_bytes(&lim, SINK + WINDOW - 1), (SINK + WINDOW - 1) * kv_token_bytes(&lim));
     for (int t = 0; t < 2; t++) {
@@ -123,7 +113,6 @@ static void a_sink_and_window_that_no_sequence_outgrows_are_none(void **state)
 {
     struct kv_limits lim = limits(), all = limits();
 
-    (void)state;
     lim.max_len = SINK + WINDOW;
     all.max_len = SINK + WINDOW;
     all.window = all.sink = NULL;
@@ -134,7 +123,6 @@ static void a_sink_and_window_that_no_sequence_outgrows_are_none(void **state)
 
 static void rows_between_are_gone_and_said_to_be(void **state)
 {
-    (void)state;
     for (int t = 0; t < 2; t++) {
         struct kv c;
 
@@ -169,7 +157,6 @@ static void dropped_tiles_read_as_zeros(void **state)
     struct kv_view v;
     struct kv c;
 
-    (void)state;
     open_kv(&c, "slab_pool", limits());
     grow(&c, 0, 0, 200, 32);
     v = kv_view(&c, 0);
@@ -188,7 +175,6 @@ static void a_prefix_is_adopted_with_its_sink_or_not_at_all(void **state)
     struct kv_hash hash[12];
     struct kv c;
 
-    (void)state;
     open_kv(&c, "paged", limits());
     for (size_t i = 0; i < 12; i++) {
         hash[i] = (struct kv_hash){{i + 1, ~i}};
@@ -216,7 +202,6 @@ static void a_check_sees_a_sink_that_is_counted_wrongly(void **state)
     struct err e = {0};
     struct kv c;
 
-    (void)state;
     open_kv(&c, "slab_pool", limits());
     grow(&c, 0, 0, 200, 32);
     must_hold(&c);

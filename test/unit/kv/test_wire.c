@@ -4,16 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "kv/kv_wire.h"
@@ -105,7 +97,6 @@ static void every_cache_saves_the_same_bytes_and_reads_those_of_others(void **st
 {
     static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_I8};
 
-    (void)state;
     for (int d = 0; d < 3; d++) {
         size_t len, want_len;
         char *want = saved("slab_pool", limits(dtypes[d], 16, KV_HEAD_MAJOR), &want_len);
@@ -153,7 +144,6 @@ static void every_cut_and_every_changed_bit_is_refused(void **state)
     char *p = saved("paged", limits(DT_BF16, 16, KV_HEAD_MAJOR), &len);
     struct kv c;
 
-    (void)state;
     open_kv(&c, "slab_pool", limits(DT_BF16, 32, KV_HEAD_MAJOR));
     for (size_t n = 0; n < len; n += n < 200 ? 1 : 97) {
         char *cut = malloc(n ? n : 1);
@@ -207,7 +197,6 @@ static void what_belongs_to_something_else_is_refused_by_its_name(void **state)
     char *p = saved("slab_pool", limits(DT_BF16, 16, KV_HEAD_MAJOR), &len), *q = malloc(len);
     struct kv c;
 
-    (void)state;
     open_kv(&c, "dynamic", limits(DT_BF16, 16, KV_HEAD_MAJOR));
     refuse(&c, p, len, MODEL + 1, "another model");
     for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
@@ -226,7 +215,6 @@ static void a_full_cache_says_so_and_stays_as_it_was(void **state)
     size_t len;
     char *p = saved("slab_pool", limits(DT_F32, 16, KV_HEAD_MAJOR), &len);
 
-    (void)state;
     for (int t = 0; t < 4; t++) {
         struct kv_limits lim = limits(DT_F32, 16, KV_HEAD_MAJOR);
         struct err e = {0};
@@ -253,7 +241,6 @@ static void loading_takes_no_more_than_windows_show(void **state)
     struct kv from, to;
     char *p;
 
-    (void)state;
     lim.window = only;
     lim.sink = NULL;
     open_kv(&from, "dynamic", lim);
@@ -283,7 +270,6 @@ static void scales_that_no_row_can_have_are_refused(void **state)
     struct err e = {0};
     struct kv c;
 
-    (void)state;
     open_kv(&c, "slab_pool", lim);
     for (size_t i = 0; i < 3; i++) {
         float was;
@@ -307,7 +293,6 @@ static void files_are_written_whole_and_faults_name_them(void **state)
     struct kv c;
     size_t n = 0;
 
-    (void)state;
     open_kv(&c, "slab_pool", limits(DT_I8, 16, KV_HEAD_MAJOR));
     fill(&c, 0);
     assert_int_equal(kv_wire_write(&c, 0, N, MODEL, "test_wire.kv", &e), 0);
@@ -338,7 +323,6 @@ static void a_file_is_on_the_disk_before_it_has_its_name(void **state)
     struct err e = {0};
     struct kv c;
 
-    (void)state;
     open_kv(&c, "slab_pool", limits(DT_F32, 16, KV_HEAD_MAJOR));
     fill(&c, 0);
     calls[0] = 0;

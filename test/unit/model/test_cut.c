@@ -1,17 +1,8 @@
 /* test_cut.c - weights that are cut or changed while a model is opened: an error that names the file, no
  * signal, and nothing kept. And once a model is open, its files do not matter any more. */
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/map.h"
 #include "base/mem.h"
@@ -103,7 +94,6 @@ static void expect_refused(size_t format, long bytes, const char *why)
 
 static void a_file_cut_while_it_is_packed_is_named(void **state)
 {
-    (void)state;
     for (size_t f = 0; f < N_FORMATS; f++) {
         expect_refused(f, 0, "was cut while it was read");
         expect_refused(f, 8192, "was cut while it was read");
@@ -112,7 +102,6 @@ static void a_file_cut_while_it_is_packed_is_named(void **state)
 
 static void a_file_written_to_while_it_is_packed_is_named(void **state)
 {
-    (void)state;
     for (size_t f = 0; f < N_FORMATS; f++)
         expect_refused(f, -1, "was changed or replaced while it was read");
 }
@@ -120,7 +109,6 @@ static void a_file_written_to_while_it_is_packed_is_named(void **state)
 /* Views are made and nothing is read yet: what was lost by then reads as zeros, and is reported. */
 static void a_file_cut_before_it_is_packed_is_named(void **state)
 {
-    (void)state;
     for (size_t f = 0; f < N_FORMATS; f++) {
         struct weights *w;
         struct err e = {0};
@@ -171,7 +159,6 @@ static void a_thread_that_blocks_signals_gets_the_error_too(void **state)
     char err[GALLOP_ERR_SIZE] = "";
     pthread_t thread;
 
-    (void)state;
     copy(0);
     cut_to = 0;
     assert_int_equal(pthread_create(&thread, NULL, open_blocked, err), 0);
@@ -186,7 +173,6 @@ static void an_open_model_needs_its_files_no_more(void **state)
     const struct model_options opt = {.dtype = DT_BF16, .kern = kern_table(cpu_best())};
     struct err e = {0};
 
-    (void)state;
     for (size_t f = 0; f < N_FORMATS; f++) {
         struct model m, again;
 

@@ -1,15 +1,6 @@
 /* test_experts.c - models with experts opened from the goldens: with every allocation failing once in turn,
  * and with configs that do not fit, each of which must be refused in a sentence that names what is wrong. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/log.h"
 #include "base/map.h"
@@ -68,7 +59,6 @@ static void fail_in_turn(const char *dir, long step)
 
 static void every_failing_allocation_is_reported_and_leaks_nothing(void **state)
 {
-    (void)state;
     fail_in_turn(GOLDEN "mixtral", 2);
     fail_in_turn(GOLDEN "qwen3-moe", 2);
     fail_in_turn(GOLDEN "gpt-oss", 2);
@@ -116,7 +106,6 @@ static void refused(const char *name, const char *from, const char *to, const ch
 
 static void configs_that_do_not_fit_are_refused_in_a_sentence(void **state)
 {
-    (void)state;
     refused("mixtral", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 5", "num_experts_per_tok");
     refused("mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 5", "gate.weight");
     refused("mixtral", "\"num_local_experts\": 4", "\"num_local_experts\": 0", "num_local_experts");
@@ -152,7 +141,6 @@ static void layer_numbers_are_known_with_zeros_in_front(void **state)
     struct model m;
     struct err e = {0};
 
-    (void)state;
     if (open_changed(&m, "gemma4", "\"global_head_dim\": 32",
                      "\"per_layer_config\": {\"01\": {\"head_dim\": 32}, \"005\": {\"head_dim\": 32}}",
                      &e) != 0)
@@ -164,7 +152,6 @@ static int start(void **state)
 {
     struct err e = {0};
 
-    (void)state;
     log_set_level(LOG_ERROR);
     return mkdtemp(scratch) ? pool_new(&pool, 2, &e) : -1;
 }
@@ -173,7 +160,6 @@ static int end(void **state)
 {
     char command[64];
 
-    (void)state;
     pool_free(pool);
     snprintf(command, sizeof(command), "rm -r '%s'", scratch);
     return system(command);

@@ -1,16 +1,6 @@
 /* test_pack.c - binding reads no weight, packing looks at each: a number that is not finite in any tensor of
  * any kind of model is refused by the tensor's name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -40,7 +30,6 @@ static void binding_packs_nothing_and_knows_all_sizes(void **state)
 {
     static const char *const names[] = {"llama3-rope", "gpt-oss", "mixtral", "gemma4", "opt", "gpt2"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         size_t before = map_region_live_bytes(), bytes, scratch_bytes;
         struct model m;
@@ -175,7 +164,6 @@ static void a_number_that_is_not_finite_is_refused_in_every_tensor(void **state)
     static const char *const goldens[] = {"qwen2",   "gpt2",   "opt-postln-proj", "gptj",      "gpt-oss",
                                           "mixtral", "llama4", "gemma4",          "gemma4-moe"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(goldens) / sizeof(*goldens); i++)
         every_tensor_of(goldens[i]);
 }
@@ -184,7 +172,6 @@ static int start(void **state)
 {
     struct err e = {0};
 
-    (void)state;
     log_set_level(LOG_ERROR);
     return mkdtemp(scratch) ? pool_new(&pool, 2, &e) : -1;
 }
@@ -193,7 +180,6 @@ static int end(void **state)
 {
     char command[64];
 
-    (void)state;
     pool_free(pool);
     snprintf(command, sizeof(command), "rm -r '%s'", scratch);
     return system(command);

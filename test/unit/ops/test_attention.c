@@ -2,14 +2,6 @@
  * sinks, soft caps, odd head sizes, ragged batches, long contexts that are split; and bit-equality over how
  * a sequence is cut. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "kern/kern.h"
@@ -220,7 +212,6 @@ static void causal_attention_agrees_for_odd_shapes(void **state)
     static const size_t shape[][4] = {{1, 1, 16, 40}, {4, 2, 20, 70}, {6, 3, 80, 37},
                                       {8, 1, 48, 33}, {3, 3, 7, 50},  {2, 2, 256, 20}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
         struct setup s;
 
@@ -234,7 +225,6 @@ static void long_contexts_are_split_without_a_trace(void **state)
 {
     struct setup s;
 
-    (void)state;
     open_setup(&s, 4, 2, 32, MAX_LEN, DT_F32, 3);
     check(&s, 4e-6);
     close_setup(&s);
@@ -244,7 +234,6 @@ static void a_window_hides_all_but_its_keys(void **state)
 {
     static const size_t windows[] = {1, 17, 256, 300};
 
-    (void)state;
     for (size_t i = 0; i < 4; i++) {
         struct setup s;
 
@@ -271,7 +260,6 @@ static void sinks_join_the_softmax_even_when_zero(void **state)
 {
     static const float sinks[4] = {0.0f, 1.5f, -3.0f, 8.0f};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct setup s;
         void *with, *without;
@@ -290,7 +278,6 @@ static void sinks_join_the_softmax_even_when_zero(void **state)
 
 static void a_soft_cap_bends_the_scores(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct setup s;
 
@@ -305,7 +292,6 @@ static void bf16_attention_stays_within_its_rounding(void **state)
 {
     struct setup s;
 
-    (void)state;
     open_setup(&s, 4, 1, 64, 600, DT_BF16, 2);
     check(&s, 1.2e-2); /* p and the result are rounded to 8 bits */
     close_setup(&s);
@@ -315,7 +301,6 @@ static void rows_of_another_type_are_read_as_they_were_stored(void **state)
 {
     static const size_t shape[][4] = {{4, 1, 64, 600}, {6, 3, 80, 37}, {3, 3, 7, 50}, {8, 2, 128, 300}};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         for (size_t n = 0; n < 4; n++) {
             struct setup s;
@@ -335,7 +320,6 @@ static void a_tile_whose_last_owner_left_nan_is_cleared(void **state)
 {
     static const size_t lens[] = {1, 15, 16, 17, 37, 290};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++)
         for (size_t n = 0; n < sizeof(lens) / sizeof(*lens); n++) {
             struct setup s;
@@ -352,7 +336,6 @@ static void a_chunk_hides_those_in_front(void **state)
 {
     static const size_t chunks[] = {1, 16, 50, 256, 300};
 
-    (void)state;
     for (size_t i = 0; i < 5; i++) {
         struct setup s;
 
@@ -368,7 +351,6 @@ static void the_ruler_sees_zeros_and_nan(void **state)
     struct setup s;
     float *x;
 
-    (void)state;
     open_setup(&s, 1, 1, 16, 20, DT_F32, 1);
     x = calloc(s.len * s.D, sizeof(float));
     assert_true(worst_error(&s, x) > 0.9);

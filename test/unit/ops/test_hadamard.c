@@ -2,12 +2,6 @@
 #include "ops/hadamard.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/rng.h"
 
@@ -15,7 +9,6 @@ static const size_t sizes[] = {1, 2, 3, 7, 16, 48, 64, 80, 96, 128, 256, 512};
 
 static void turning_twice_is_turning_not_at_all(void **state)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         float x[512], y[512];
 
@@ -30,7 +23,6 @@ static void turning_twice_is_turning_not_at_all(void **state)
 
 static void products_of_rows_stay(void **state)
 {
-    (void)state;
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         float x[512], y[512];
         double before = 0, after = 0;
@@ -53,7 +45,6 @@ static void a_large_dim_is_spread(void **state)
 {
     float x[64] = {0};
 
-    (void)state;
     x[5] = 8;
     hadamard_turn(x, 64);
     for (size_t i = 0; i < 64; i++)

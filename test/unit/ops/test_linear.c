@@ -1,15 +1,5 @@
 /* test_linear.c - what a linear is before and after packing, and which weights packing refuses, by name. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/map.h"
 #include "ops/linear.h"
@@ -43,7 +33,6 @@ static void opening_takes_no_memory_and_says_what_packing_will_take(void **state
     float *w = calloc(33 * 65, sizeof(*w));
     struct view v = plain("w", w, 33, 65, DT_F32);
 
-    (void)state;
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (int b = 0; b < 2; b++) {
             struct linear_desc d = {.name = "test",
@@ -82,7 +71,6 @@ static void a_matrix_larger_than_memory_can_address_is_refused(void **state)
                             .kern = kern_table(cpu_best())};
     struct err e;
 
-    (void)state;
     v.shape[0] = (size_t)1 << 31;
     v.shape[1] = (size_t)1 << 31;
     assert_int_equal(pack(&d, NULL, &e), ERR_NOMEM);
@@ -102,7 +90,6 @@ static void numbers_that_are_not_finite_are_refused_wherever_they_lie(void **sta
     static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
     static const char *const backends[] = {"gallop", "native"};
 
-    (void)state;
     for (size_t t = 0; t < 3; t++)
         for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++)
             for (size_t b = 0; b < 4; b++) {
@@ -143,7 +130,6 @@ static void numbers_that_round_to_an_infinity_are_refused_where_they_are_rounded
                             .kern = kern_table(cpu_best())};
     struct err e;
 
-    (void)state;
     memcpy(&w[3], &most, sizeof(most));
     assert_int_equal(pack(&d, NULL, &e), 0);
     memcpy(&w[3], &next, sizeof(next));
@@ -167,7 +153,6 @@ static void of_joined_tensors_and_biases_the_one_at_fault_is_named(void **state)
                             .kern = kern_table(cpu_best())};
     struct err e;
 
-    (void)state;
     for (int p = 0; p < 2; p++) {
         part[p] = plain(p ? "k.weight" : "q.weight", w[p], 2, 2, DT_F32);
         bias[p] = plain(p ? "k.bias" : "q.bias", b[p], 2, 0, DT_F32);
@@ -192,7 +177,6 @@ static void scales_of_blocks_that_are_not_finite_are_refused(void **state)
     } of[] = {{DT_Q4_0, 0, 0},   {DT_Q4_1, 0, 2},   {DT_Q5_0, 0, 0}, {DT_Q5_1, 0, 2}, {DT_Q8_0, 0, 0},
               {DT_Q2_K, 80, 82}, {DT_Q3_K, 108, 0}, {DT_Q4_K, 0, 2}, {DT_Q5_K, 0, 2}, {DT_Q6_K, 208, 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
         size_t block = dtype_bytes(of[i].type), n = dtype_block(of[i].type);
         uint8_t *data = calloc(40 * 2, block);
@@ -237,7 +221,6 @@ static void scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend(voi
                      .stride = {32, 1}};
     struct view s = plain("the_scales", scales, 33, 1, DT_U8), both = w;
 
-    (void)state;
     both.name = "the.weight";
     both.data = gguf;
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++)
@@ -267,13 +250,11 @@ static int start(void **state)
 {
     struct err e = {0};
 
-    (void)state;
     return pool_new(&pool, 2, &e);
 }
 
 static int end(void **state)
 {
-    (void)state;
     pool_free(pool);
     return 0;
 }

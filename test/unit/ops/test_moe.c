@@ -1,14 +1,6 @@
 /* test_moe.c - the eager sink's mixture of experts against a plain double-precision one: every way of gating,
  * ties, the clamped activation, weights on the input; and bit-equality over batches, blocks and threads. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "kern/kern.h"
@@ -245,7 +237,6 @@ static void the_ruler_sees_zeros_a_wrong_element_and_nan(void **state)
     struct setup s;
     float *h = noise(7, 3 * E, 1), *r;
 
-    (void)state;
     open_setup(&s, 2, DT_F32, 1);
     r = run(&s, h, NULL, 3);
     assert_true(worst_error(&s, r, h, h, 3) < 1e-5);
@@ -262,7 +253,6 @@ static void the_ruler_sees_zeros_a_wrong_element_and_nan(void **state)
 
 static void every_way_of_gating_agrees(void **state)
 {
-    (void)state;
     for (int bf16 = 0; bf16 < 2; bf16++)
         for (size_t k = 1; k <= X; k += 2) {
             struct setup s;
@@ -288,7 +278,6 @@ static void the_clamps_are_felt(void **state)
     float *h = noise(7, T * E, 1), *low, *high;
     struct setup s;
 
-    (void)state;
     open_setup(&s, 3, DT_F32, 1);
     s.w.limit = 0.5f;
     low = run(&s, h, NULL, T);
@@ -308,7 +297,6 @@ static void the_router_may_read_something_else(void **state)
     float *h = noise(7, T * E, 1), *route = noise(8, T * E, 1), *r;
     struct setup s;
 
-    (void)state;
     open_setup(&s, 2, DT_F32, 2);
     r = run(&s, h, route, T);
     assert_true(worst_error(&s, r, h, route, T) < 2e-5);
@@ -326,7 +314,6 @@ static void of_equal_logits_the_lower_expert_wins(void **state)
     float *h = noise(7, E, 1), *r, *again;
     struct setup s;
 
-    (void)state;
     open_setup(&s, 3, DT_F32, 1);
     linear_close(&s.w.router);
     for (size_t x = 0; x < X; x++) {
@@ -354,7 +341,6 @@ static void of_equal_logits_the_lower_expert_wins(void **state)
 /* Each token alone, all at once, in pieces, with any number of threads: the same bits. */
 static void neither_batch_nor_threads_change_a_bit(void **state)
 {
-    (void)state;
     for (int bf16 = 0; bf16 < 2; bf16++) {
         float *h = noise(7, MAX_T * E, 1), *want = NULL;
 
@@ -393,7 +379,6 @@ static void nan_stays_in_its_token(void **state)
     float *h = noise(7, T * E, 1), *clean, *r;
     struct setup s;
 
-    (void)state;
     open_setup(&s, 4, DT_F32, 2);
     clean = run(&s, h, NULL, T);
     h[2 * E + 3] = NAN;

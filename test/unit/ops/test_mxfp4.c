@@ -1,14 +1,5 @@
 /* test_mxfp4.c - the backend that keeps weights in four bits: the bytes it keeps, and equal bits with the
  * same weights unpacked at load, however they are stored. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/rng.h"
 #include "kern/kern.h"
 #include "ops/linear.h"
@@ -104,7 +95,6 @@ static void nibbles_and_scales_apart_with_interleaved_rows(void **state)
     struct view gate, up, gate_scale, up_scale, bias;
     struct linear_desc d;
 
-    (void)state;
     open_setup(s);
     gate = matrix(s->blocks, N, 2 * K, DT_MXFP4);
     up = matrix(s->blocks + K / 2, N, 2 * K, DT_MXFP4);
@@ -130,7 +120,6 @@ static void blocks_with_their_scales_as_gguf_has_them(void **state)
     struct view w;
     struct linear_desc d;
 
-    (void)state;
     open_setup(s);
     w = matrix(s->gguf, N, K, DT_MXFP4);
     d = (struct linear_desc){
@@ -153,7 +142,6 @@ static void other_matrices_are_refused_with_a_reason(void **state)
     struct linear l;
     struct err e = {0};
 
-    (void)state;
     open_setup(s);
     plain = matrix(s->x, 2, K, DT_F32);
     plain.shape[1] = K;

@@ -4,13 +4,6 @@
  * over how a sequence is cut and how many threads there are.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/rng.h"
 #include "kern/kern.h"
@@ -256,7 +249,6 @@ static void attention_is_the_papers_with_positions_inside_the_cache(void **state
         {2, 2, 16, 0, ROPE_PAIRS_HALF, 150, 4, 30, DT_F32},
         {2, 1, 32, 32, ROPE_PAIRS_HALF, 150, 0, 30, DT_F32}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++)
         check(&shape[i], 1e-4); /* angles of the text are rounded to fp32: up to 700 x 2^-24 */
 }
@@ -266,7 +258,6 @@ static void rows_of_other_types_stay_within_their_rounding(void **state)
     static const struct shape bf16 = {4, 2, 64, 64, ROPE_PAIRS_HALF, 250, 4, 90, DT_BF16},
                               int8 = {4, 1, 64, 64, ROPE_PAIRS_HALF, 250, 4, 90, DT_I8};
 
-    (void)state;
     check(&bf16, 4e-2);
     check(&int8, 8e-2);
 }
@@ -277,7 +268,6 @@ static void a_window_as_long_as_the_sequence_changes_no_bit(void **state)
     struct setup sparse, all;
     float *x, *y;
 
-    (void)state;
     open_setup(&sparse, &s, 2);
     s.sink = 0;
     s.window = 0;
@@ -297,7 +287,6 @@ static void the_ruler_tells_positions_of_the_text_from_those_of_the_cache(void *
     struct setup t;
     float *x;
 
-    (void)state;
     open_setup(&t, &s, 1);
     x = run(&t, s.len, false);
     assert_true(worst_error(&t, x, false) < 1e-4);

@@ -1,15 +1,6 @@
 /* test_dtype.c - element types: names, sizes, and conversions proved on all 65536 values and at every
  * rounding edge. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tensor/dtype.h"
 
@@ -41,7 +32,6 @@ static void names_and_sizes_are_those_of_safetensors(void **state)
              {"U16", 2, false}, {"U32", 4, false},  {"U64", 8, false}};
     enum dtype d;
 
-    (void)state;
     assert_int_equal(sizeof(t) / sizeof(t[0]), DT_Q4_0);
     for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
         assert_true(dtype_of_name(t[i].name, strlen(t[i].name), &d));
@@ -67,7 +57,6 @@ static void block_types_are_weights_but_no_types_of_safetensors(void **state)
              {DT_Q6_K, "Q6_K", 256, 210}, {DT_MXFP4, "MXFP4", 32, 17}};
     enum dtype d;
 
-    (void)state;
     assert_int_equal(sizeof(q) / sizeof(q[0]), DT_N - DT_Q4_0);
     for (size_t i = 0; i < sizeof(q) / sizeof(q[0]); i++) {
         assert_string_equal(dtype_name(q[i].t), q[i].name);
@@ -91,7 +80,6 @@ static double half_value(unsigned h)
 
 static void every_half_becomes_its_value(void **state)
 {
-    (void)state;
     for (unsigned h = 0; h < 0x10000; h++) {
         float f = dtype_f16_to_f32((uint16_t)h);
 
@@ -106,7 +94,6 @@ static void every_half_becomes_its_value(void **state)
 
 static void every_half_survives_the_way_there_and_back(void **state)
 {
-    (void)state;
     for (unsigned h = 0; h < 0x10000; h++) {
         uint16_t back = dtype_f32_to_f16(dtype_f16_to_f32((uint16_t)h));
 
@@ -119,7 +106,6 @@ static void every_half_survives_the_way_there_and_back(void **state)
 
 static void between_two_halves_the_nearer_even_one_is_taken(void **state)
 {
-    (void)state;
     for (unsigned h = 0; h < 0x7c00; h++) {
         double a = half_value(h), b = h + 1 == 0x7c00 ? 65536 : half_value(h + 1), mid = (a + b) / 2;
         uint16_t even = (uint16_t)(h & 1 ? h + 1 : h);
@@ -140,7 +126,6 @@ static void between_two_halves_the_nearer_even_one_is_taken(void **state)
 
 static void every_bfloat16_is_the_upper_half_of_a_float(void **state)
 {
-    (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
         assert_int_equal(bits_of(dtype_bf16_to_f32((uint16_t)h)), h << 16);
         if ((h & 0x7f80) != 0x7f80 || !(h & 0x7f))
@@ -152,7 +137,6 @@ static void every_bfloat16_is_the_upper_half_of_a_float(void **state)
 
 static void between_two_bfloat16_the_nearer_even_one_is_taken(void **state)
 {
-    (void)state;
     for (uint32_t h = 0; h < 0x10000; h++) {
         if ((h & 0x7f80) == 0x7f80)
             continue;
@@ -169,7 +153,6 @@ static void rows_convert_at_any_address_and_stride(void **state)
 {
     static const enum dtype type[] = {DT_F32, DT_F16, DT_BF16};
 
-    (void)state;
     for (size_t t = 0; t < 3; t++)
         for (size_t shift = 0; shift < 4; shift++)
             for (size_t stride = 0; stride < 4; stride++) {

@@ -1,15 +1,6 @@
 /* test_quant.c - quantised blocks against what gguf-py makes of the same bytes (test/data/gguf, made by
  * tools/gguf-vectors), and views of them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tensor/quant.h"
 #include "tensor/view.h"
 
@@ -64,7 +55,6 @@ static size_t first_difference(const float *a, const float *b, size_t n)
 
 static void every_block_decodes_as_gguf_py_does(void **state)
 {
-    (void)state;
     for (int i = 0; i < N_TYPES; i++) {
         struct vectors v;
         float *got;
@@ -82,7 +72,6 @@ static void every_block_decodes_as_gguf_py_does(void **state)
 
 static void one_wrong_bit_is_seen(void **state)
 {
-    (void)state;
     for (int i = 0; i < N_TYPES; i++) {
         struct vectors v;
         float *got;
@@ -100,7 +89,6 @@ static void one_wrong_bit_is_seen(void **state)
 
 static void any_part_of_a_run_equals_that_part_of_the_whole(void **state)
 {
-    (void)state;
     for (int i = 0; i < N_TYPES; i++) {
         struct vectors v;
         float *got;
@@ -124,7 +112,6 @@ static void blocks_may_lie_at_any_address(void **state)
     char *odd;
     float got[32];
 
-    (void)state;
     load(&v, DT_Q5_1);
     odd = malloc(dtype_bytes(v.t) + 1);
     assert_non_null(odd);
@@ -153,7 +140,6 @@ static void rows_of_a_block_view_are_its_rows(void **state)
     struct view m;
     float got[64];
 
-    (void)state;
     load(&v, DT_Q8_0);
     m = matrix(&v);
     assert_int_equal(view_bytes(&m), 6 * 2 * 34);
@@ -172,7 +158,6 @@ static void a_turned_block_view_gives_columns_and_turns_back(void **state)
     struct view m, t, back;
     float got[64];
 
-    (void)state;
     load(&v, DT_Q8_0);
     m = matrix(&v);
     t = view_transposed(&m);
@@ -196,7 +181,6 @@ static void zipped_rows_come_back_in_halves(void **state)
     struct view m;
     float got[64];
 
-    (void)state;
     load(&v, DT_Q8_0);
     m = matrix(&v);
     m.shape[0] = 4;

@@ -1,20 +1,10 @@
 /* test_view.c - shapes and strides. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "tensor/view.h"
 
 static void elements_are_the_product_of_the_shape(void **state)
 {
     struct view v = {.n_dims = 3, .shape = {2, 3, 4}};
 
-    (void)state;
     assert_int_equal(view_elements(&v), 24);
     v.n_dims = 0;
     assert_int_equal(view_elements(&v), 1);
@@ -27,7 +17,6 @@ static void contiguous_means_row_major_without_gaps(void **state)
 {
     struct view v = {.n_dims = 3, .shape = {2, 3, 4}};
 
-    (void)state;
     view_set_contiguous(&v);
     assert_true(v.stride[0] == 12 && v.stride[1] == 4 && v.stride[2] == 1);
     assert_true(view_is_contiguous(&v));
@@ -49,7 +38,6 @@ static void a_transposed_view_reads_columns(void **state)
     struct view v = {.data = x, .dtype = DT_F32, .n_dims = 2, .shape = {2, 3}}, t;
     float row[3];
 
-    (void)state;
     view_set_contiguous(&v);
     view_row_f32(&v, 1, row);
     assert_true(row[0] == 4 && row[1] == 5 && row[2] == 6);
@@ -67,7 +55,6 @@ static void vectors_and_scalars_are_one_row(void **state)
     struct view v = {.data = x, .dtype = DT_BF16, .n_dims = 1, .shape = {2}, .stride = {3}};
     float row[2] = {0};
 
-    (void)state;
     view_row_f32(&v, 0, row);
     assert_true(row[0] == 1 && row[1] == 4);
     v.n_dims = 0;
@@ -81,7 +68,6 @@ static void shapes_are_written_and_cut_to_the_space_there_is(void **state)
     struct view v = {.n_dims = 3, .shape = {2, 0, 18446744073709551615u}};
     char out[64];
 
-    (void)state;
     assert_string_equal(view_shape_text(&v, out, sizeof(out)), "[2, 0, 18446744073709551615]");
     for (size_t size = 1; size < 30; size++) {
         memset(out, '#', sizeof(out));
