@@ -12,7 +12,7 @@
 
 #include "app/out.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "engine/opconf.h"

@@ -9,7 +9,7 @@
 #include "app/common.h"
 #include "app/out.h"
 #include "app/verbs.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "gallop.h"
 
 static const struct {

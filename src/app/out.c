@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "app/output.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 static struct {

@@ -4,7 +4,7 @@
  * Printing never fails where it is done: the first failure is kept, and what follows is dropped. A verb that
  * goes on for long asks out_flush() after each line or piece and stops when it fails; main() asks for the
  * rest in out_finish(). A reader that is gone (`gallop ... | head`) ends the work too, but without a
- * sentence. One writer a process; diagnostics are base/log.h's.
+ * sentence. One writer a process; diagnostics are base/err.h's.
  *
  *     out_fmt("%zu tokens\n", n);
  *     if ((rc = out_flush(e)) != 0)

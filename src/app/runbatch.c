@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "app/out.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "ckpt/source.h"
 

@@ -18,7 +18,7 @@
 #include "app/roof.h"
 #include "app/verbs.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "base/stat.h"
 #include "kern/kern.h"

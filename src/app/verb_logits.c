@@ -6,7 +6,7 @@
 #include "app/npy.h"
 #include "app/out.h"
 #include "app/verbs.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "engine/score.h"
 

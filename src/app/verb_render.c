@@ -6,7 +6,7 @@
 #include "app/common.h"
 #include "app/out.h"
 #include "app/verbs.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "ckpt/source.h"
 #include "text/jinja/jinja.h"
 

@@ -9,7 +9,7 @@
 #include "app/output.h"
 #include "app/runbatch.h"
 #include "app/verbs.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 
 enum {

@@ -9,7 +9,7 @@
 #include "app/output.h"
 #include "app/synthshape.h"
 #include "app/verbs.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/rng.h"
 #include "base/utf8.h"
 

@@ -5,7 +5,7 @@
 #include "app/common.h"
 #include "app/out.h"
 #include "app/verbs.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "ckpt/source.h"
 #include "text/detok.h"

@@ -1,5 +1,5 @@
 /* buf.c - doubling growth, sticky out-of-memory. */
-#include "base/buf.h"
+#include "base/mem.h"
 
 #include <stdarg.h>
 #include <stdio.h>

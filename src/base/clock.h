@@ -3,8 +3,20 @@
 #define GALLOP_BASE_CLOCK_H
 
 #include <stdint.h>
+#include <time.h>
 
-uint64_t clock_ns(void); /* since an arbitrary point; never goes back */
-double clock_seconds(void);
+/* Since an arbitrary point; never goes back. */
+static inline uint64_t clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static inline double clock_seconds(void)
+{
+    return (double)clock_ns() * 1e-9;
+}
 
 #endif

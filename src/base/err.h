@@ -1,4 +1,5 @@
-/* err.h - what went wrong, as a code for the program and one sentence for the person.
+/* err.h - what went wrong, as a code for the program and one sentence for the person; and lines for the
+ * operator.
  *
  * A function that can fail for a reason of the file, the request or the user takes a struct err as its last
  * parameter, returns 0 or the code, and leaves the sentence there. The sentence names the file, tensor, field
@@ -49,5 +50,18 @@ void err_assert_failed(const char *cond, const char *file, int line, const char 
         if (__builtin_expect(!(cond), 0))                                  \
             err_assert_failed(#cond, __FILE__, __LINE__, " " __VA_ARGS__); \
     } while (0)
+
+/* ---- lines for the operator ---- */
+
+/* Lines on stderr: "gallop: ...", "gallop: warning: ...". Never called inside a step. The level is the only
+ * global state of the library that changes. */
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+void log_set_level(enum log_level level); /* default LOG_WARN */
+enum log_level log_level(void);
+void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,5 +1,5 @@
 /* log.c - one write(2) a line, so that lines of several threads do not mix. */
-#include "base/log.h"
+#include "base/err.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -8,24 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 
 enum { MAX_FILES = 4096 };
 
 struct reader {
     struct shards *s;
     struct strmap files; /* file name -> its number before sorting */
-    struct jp j;
+    struct json_pull j;
     struct err *e;
 };
 
 /* A terminated copy; a NUL inside would make two names one. */
-static const char *keep(struct reader *r, const struct jp_str *text)
+static const char *keep(struct reader *r, const struct json_str *text)
 {
     char *copy;
 
     if (memchr(text->s, 0, text->n)) {
-        jp_fail(&r->j, "a name has a NUL character");
+        json_pull_fail(&r->j, "a name has a NUL character");
         return NULL;
     }
     copy = arena_strndup(&r->s->arena, text->s, text->n);
@@ -35,7 +35,7 @@ static const char *keep(struct reader *r, const struct jp_str *text)
 }
 
 /* The number of the file NAME, which is proved and added when it is new. */
-static int add_file(struct reader *r, const struct jp_str *name, uint64_t *at)
+static int add_file(struct reader *r, const struct json_str *name, uint64_t *at)
 {
     struct shards *s = r->s;
     const char *copy;
@@ -43,7 +43,7 @@ static int add_file(struct reader *r, const struct jp_str *name, uint64_t *at)
     if (strmap_get(&r->files, name->s, name->n, at))
         return 0;
     if (!(copy = keep(r, name)))
-        return jp_rc(&r->j);
+        return json_pull_rc(&r->j);
     if (!folder_name_is_plain(copy))
         return err_set(r->e, ERR_INPUT, "%s: \"%.200s\" is not the name of a file in this folder", s->path,
                        copy);
@@ -60,14 +60,14 @@ static int add_file(struct reader *r, const struct jp_str *name, uint64_t *at)
 static int read_map(struct reader *r)
 {
     struct shards *s = r->s;
-    struct jp_str name, file;
+    struct json_str name, file;
 
-    for (jp_enter_object(&r->j); jp_key(&r->j, &name);) {
+    for (json_pull_enter_object(&r->j); json_pull_key(&r->j, &name);) {
         const char *copy = keep(r, &name);
         uint64_t at;
         int rc;
 
-        if (!copy || !jp_string(&r->j, &file))
+        if (!copy || !json_pull_string(&r->j, &file))
             break;
         if ((rc = add_file(r, &file, &at)) != 0)
             return rc;
@@ -75,32 +75,32 @@ static int read_map(struct reader *r)
         if (rc < 0 || !mem_grow((void **)&s->name, &s->cap, s->n + 1, sizeof(*s->name), MEM_CKPT))
             return err_nomem(r->e, s->path);
         if (rc == 0)
-            return jp_fail(&r->j, "tensor %.300s stands twice in weight_map", copy);
+            return json_pull_fail(&r->j, "tensor %.300s stands twice in weight_map", copy);
         s->name[s->n++] = copy;
     }
-    return jp_rc(&r->j);
+    return json_pull_rc(&r->j);
 }
 
 static int read_index(struct reader *r)
 {
     bool seen = false;
-    struct jp_str key;
+    struct json_str key;
     int rc;
 
-    for (jp_enter_object(&r->j); jp_key(&r->j, &key);) {
-        if (!jp_is(&key, "weight_map")) {
-            jp_skip(&r->j);
+    for (json_pull_enter_object(&r->j); json_pull_key(&r->j, &key);) {
+        if (!json_str_is(&key, "weight_map")) {
+            json_pull_skip(&r->j);
             continue;
         }
         if (seen)
-            return jp_fail(&r->j, "weight_map stands twice");
-        if (jp_peek(&r->j) != JP_OBJECT)
-            return jp_fail(&r->j, "weight_map must be an object of tensor and file names");
+            return json_pull_fail(&r->j, "weight_map stands twice");
+        if (json_pull_peek(&r->j) != JSON_PULL_OBJECT)
+            return json_pull_fail(&r->j, "weight_map must be an object of tensor and file names");
         seen = true;
         if ((rc = read_map(r)) != 0)
             return rc;
     }
-    if ((rc = jp_finish(&r->j)) != 0)
+    if ((rc = json_pull_finish(&r->j)) != 0)
         return rc;
     if (r->s->n == 0)
         return err_set(r->e, ERR_INPUT, "%s: there is no weight_map that names tensors", r->s->path);
@@ -148,7 +148,7 @@ int shards_open_text(struct shards *s, const char *text, size_t len, const char 
     s->path = arena_strndup(&s->arena, path, strlen(path));
     if (!s->path)
         rc = err_nomem(e, path);
-    else if ((rc = jp_open(&r.j, text, len, s->path, &scratch, e)) == 0 && (rc = read_index(&r)) == 0)
+    else if ((rc = json_pull_open(&r.j, text, len, s->path, &scratch, e)) == 0 && (rc = read_index(&r)) == 0)
         rc = sort_files(&r);
     strmap_fini(&r.files);
     arena_fini(&scratch);

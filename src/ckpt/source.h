@@ -4,14 +4,14 @@
 #ifndef GALLOP_CKPT_SOURCE_H
 #define GALLOP_CKPT_SOURCE_H
 
-#include "base/buf.h"
 #include "base/err.h"
-#include "ckpt/conf.h"
+#include "base/mem.h"
+#include "ckpt/config.h"
 #include "text/chat.h"
 #include "text/tok.h"
 
 /* config.json, or its like. */
-int source_conf(struct conf **out, struct folder in, struct err *e);
+int source_conf(struct config **out, struct folder in, struct err *e);
 
 /* The tokenizer; IN may also be any file that tok_open() takes. */
 int source_tok(struct tok **out, struct folder in, struct err *e);

@@ -10,16 +10,14 @@
 
 #include "base/mem.h"
 #include "base/strmap.h"
-#include "ckpt/ggufname.h"
-#include "ckpt/safet.h"
+#include "ckpt/gguf/gguf.h"
 #include "ckpt/shards.h"
-#include "ckpt/tfile.h"
-#include "ckpt/torchbin.h"
+#include "ckpt/tensor_file.h"
 
-typedef int read_fn(struct tfile *f, struct err *e);
+typedef int read_fn(struct tensor_file *f, struct err *e);
 
 struct weights {
-    struct tfile *file;
+    struct tensor_file *file;
     size_t n_files;
     const struct view **view; /* borrowed from the files */
     bool *used;
@@ -29,14 +27,14 @@ struct weights {
     char path[FOLDER_PATH_MAX]; /* the one file, or the index */
 };
 
-static int open_one(struct tfile *f, struct folder in, const char *name, read_fn *read, struct err *e)
+static int open_one(struct tensor_file *f, struct folder in, const char *name, read_fn *read, struct err *e)
 {
     int rc;
 
-    if ((rc = tfile_open(f, in, name, e)) != 0)
+    if ((rc = tensor_file_open(f, in, name, e)) != 0)
         return rc;
     if ((rc = read(f, e)) != 0)
-        tfile_close(f);
+        tensor_file_close(f);
     return rc;
 }
 
@@ -99,7 +97,7 @@ static int check_map(const struct weights *w, const struct shards *s, struct err
         size_t len = strlen(s->name[i]);
         uint64_t at = 0;
 
-        if (strmap_get(&s->where, s->name[i], len, &at) && !tfile_get(&w->file[at], s->name[i], len))
+        if (strmap_get(&s->where, s->name[i], len, &at) && !tensor_file_get(&w->file[at], s->name[i], len))
             return err_set(e, ERR_INPUT, "%s: tensor %.300s should be in %s, which does not hold it", s->path,
                            s->name[i], s->file[at]);
     }
@@ -159,7 +157,7 @@ static int open_unusual(struct weights *w, struct folder in, struct err *e)
                      "model.safetensors.index.json",
                      in.path, l.n);
     else
-        rc = open_single(w, in, l.name[0], safet_read, e);
+        rc = open_single(w, in, l.name[0], safetensors_read, e);
     folder_names_fini(&l);
     return rc;
 }
@@ -167,18 +165,18 @@ static int open_unusual(struct weights *w, struct folder in, struct err *e)
 /* The files stay with W, their tables are needed no more. */
 static int open_gguf(struct weights *w, struct folder in, struct err *e)
 {
-    const struct ggufarch *arch;
-    struct ggufset s;
-    int rc = ggufset_open(&s, in, e);
+    const struct gguf_arch *arch;
+    struct gguf_set s;
+    int rc = gguf_set_open(&s, in, e);
 
     if (rc)
         return rc;
-    if ((rc = ggufarch_of(&arch, &s, e)) == 0)
-        rc = ggufname_fill(&s, arch, e);
+    if ((rc = gguf_arch_of(&arch, &s, e)) == 0)
+        rc = gguf_names_fill(&s, arch, e);
     w->file = s.file;
     w->n_files = s.n;
     s.file = NULL;
-    ggufset_close(&s);
+    gguf_set_close(&s);
     if (rc || (rc = alloc_views(w, in.path, e)) != 0)
         return rc;
     for (size_t i = 0; i < w->n_files; i++)
@@ -198,16 +196,16 @@ static int choose(struct weights *w, struct folder in, struct err *e)
     const char *dir = in.path;
     int rc;
 
-    if (ggufset_means(in, &rc, e))
+    if (gguf_set_means(in, &rc, e))
         return rc ? rc : open_gguf(w, in, e);
     if (folder_has(dir, "model.safetensors"))
-        return open_single(w, in, "model.safetensors", safet_read, e);
+        return open_single(w, in, "model.safetensors", safetensors_read, e);
     if (folder_has(dir, "model.safetensors.index.json"))
-        return open_shards(w, in, "model.safetensors.index.json", safet_read, e);
+        return open_shards(w, in, "model.safetensors.index.json", safetensors_read, e);
     if (folder_has(dir, "pytorch_model.bin"))
-        return open_single(w, in, "pytorch_model.bin", torchbin_read, e);
+        return open_single(w, in, "pytorch_model.bin", torch_read, e);
     if (folder_has(dir, "pytorch_model.bin.index.json"))
-        return open_shards(w, in, "pytorch_model.bin.index.json", torchbin_read, e);
+        return open_shards(w, in, "pytorch_model.bin.index.json", torch_read, e);
     return open_unusual(w, in, e);
 }
 
@@ -313,7 +311,7 @@ const char *weights_kind(const struct weights *w)
 
 int weights_checked(const struct weights *w, int rc, struct err *e)
 {
-    return w->file ? tfile_checked(w->file, w->n_files, rc, e) : rc;
+    return w->file ? tensor_file_checked(w->file, w->n_files, rc, e) : rc;
 }
 
 void weights_let_go(struct weights *w)
@@ -331,7 +329,7 @@ void weights_close(struct weights *w)
     if (!w)
         return;
     for (size_t i = 0; i < w->n_files; i++)
-        tfile_close(&w->file[i]);
+        tensor_file_close(&w->file[i]);
     mem_free(w->file);
     mem_free(w->view);
     mem_free(w->used);

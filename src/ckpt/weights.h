@@ -1,8 +1,8 @@
 /* weights.h - all tensors of a checkpoint as views by name, whatever the files are.
  *
- * A path that means GGUF (ggufset.h) opens as that, under Hugging Face's names; in any other folder it looks
- * for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json, in
- * this order; if none is there, for a single .safetensors file of another name. Files are mapped read-only
+ * A path that means GGUF (gguf/gguf.h) opens as that, under Hugging Face's names; in any other folder it
+ * looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json,
+ * in this order; if none is there, for a single .safetensors file of another name. Files are mapped read-only
  * and never copied. Keeps book of who took what, so that a tensor nobody asked for does not go unnoticed. Not
  * thread safe while it is filled and asked; views may be read by any thread.
  */

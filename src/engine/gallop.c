@@ -132,7 +132,7 @@ static int read_config(struct gallop *g, struct folder in, struct err *e)
     if (rc || sampling_given(&g->config, SAMPLING_EOS_TOKEN_ID))
         return rc;
     sampling_mark(&g->config, SAMPLING_EOS_TOKEN_ID);
-    if ((rc = conf_ints_or_int(g->llm.model.conf, "eos_token_id", eos, 64, &n, e)) != 0)
+    if ((rc = config_ints_or_int(g->llm.model.config, "eos_token_id", eos, 64, &n, e)) != 0)
         return rc;
     for (size_t i = 0; i < n && rc == 0; i++)
         if (eos[i] >= 0 && (size_t)eos[i] < g->llm.model.info.vocab)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/topo.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ckpt/ggufset.h"
+#include "ckpt/gguf/gguf.h"
 #include "model/model.h"
 
 /* A config that names its model_type only is left to model_open(). */
@@ -15,25 +15,25 @@ static int check_arch(void *ctx, const char *dir, struct err *e)
 {
     const char *name[8];
     char known[1024];
-    struct conf *c;
+    struct config *c;
     size_t n = 0;
-    int rc = conf_open(&c, folder_at(dir), "config.json", e);
+    int rc = config_open(&c, folder_at(dir), "config.json", e);
 
     (void)ctx;
     if (rc == 0)
-        rc = conf_strs(c, "architectures", name, 8, &n, e);
+        rc = config_strs(c, "architectures", name, 8, &n, e);
     if (rc == 0 && n && !model_arch_known(name[0]))
         rc = err_set(e, ERR_UNSUPPORTED,
                      "architecture %s is not supported (known: %s); its weights were not fetched", name[0],
                      model_arch_names(known, sizeof(known)));
-    conf_close(c);
+    config_close(c);
     return rc;
 }
 
 /* A path that is mistyped can look like a name on the hub: org is a folder here. */
 static bool may_be_path(const char *model)
 {
-    char org[HUBID_REPO_MAX];
+    char org[HUB_NAME_REPO_MAX];
 
     return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
 }
@@ -61,7 +61,7 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
                              "model on the hub is called",
                              model)
                    : err_os(e, "open", model);
-    if (S_ISDIR(st.st_mode) || ggufset_means(folder_at(model), &rc, NULL))
+    if (S_ISDIR(st.st_mode) || gguf_set_means(folder_at(model), &rc, NULL))
         return 0;
     if (ends_in(model, ".safetensors") || ends_in(model, ".bin") || ends_in(model, ".pt") ||
         ends_in(model, ".pth"))
@@ -79,10 +79,10 @@ int locate_model(char *out, size_t size, const char *model, const struct locate_
 {
     const struct hub_options h = {
         .want = o->want, .check = check_arch, .progress = o->progress, .progress_ctx = o->progress_ctx};
-    struct hubid id;
+    struct hub_name id;
     int n, rc;
 
-    if (access(model, F_OK) == 0 || !hubid_parse(&id, model)) {
+    if (access(model, F_OK) == 0 || !hub_name_parse(&id, model)) {
         if ((rc = check_path(model, o->want, e)) != 0)
             return rc;
         if (o->revision)
@@ -95,7 +95,7 @@ int locate_model(char *out, size_t size, const char *model, const struct locate_
     if (o->revision && strchr(model, '@') && strcmp(o->revision, id.revision) != 0)
         return err_set(e, ERR_INPUT, "%s: revision %s is asked for too; one of the two is expected", model,
                        o->revision);
-    if (o->revision && (rc = hubid_set_revision(&id, o->revision, e)) != 0)
+    if (o->revision && (rc = hub_name_set_revision(&id, o->revision, e)) != 0)
         return rc;
     rc = hub_fetch(out, size, &id, &h, e);
     if (rc && may_be_path(model))

@@ -3,7 +3,7 @@
 #ifndef GALLOP_ENGINE_LOCATE_H
 #define GALLOP_ENGINE_LOCATE_H
 
-#include "ckpt/hub.h"
+#include "ckpt/hub/hub.h"
 
 struct locate_options {
     const char *revision;   /* of a name on the hub; NULL: the one in the name, else main */

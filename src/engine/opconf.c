@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/err.h"
 
 static bool kind_of(const char *name, enum op_kind *k)
 {

@@ -3,8 +3,8 @@
 #ifndef GALLOP_ENGINE_OPCONF_H
 #define GALLOP_ENGINE_OPCONF_H
 
-#include "base/arena.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "ops/linear.h"
 
 struct opconf {

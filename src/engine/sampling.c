@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/utf8.h"
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };

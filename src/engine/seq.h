@@ -7,8 +7,7 @@
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
 
-#include "base/arena.h"
-#include "base/buf.h"
+#include "base/mem.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"
 #include "engine/stop.h"

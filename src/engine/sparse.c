@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/log.h"
+#include "base/err.h"
 
 enum { MOST = 1 << 30 };
 

@@ -285,13 +285,13 @@ void block_text_config(struct model *m)
         "vision_config",       "audio_config",       "image_token_index",   "mm_tokens_per_image",
         "boi_token_index",     "eoi_token_index",    "audio_config",        "vision_soft_tokens_per_image",
         "tie_word_embeddings", "audio_ms_per_token", "vision_feature_layer"};
-    struct conf *text = conf_sub(m->conf_file, "text_config");
+    struct config *text = config_sub(m->config_file, "text_config");
 
     if (!text)
         return;
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        conf_ignore(m->conf_file, others[i]);
-    m->conf = text;
+        config_ignore(m->config_file, others[i]);
+    m->config = text;
 }
 
 int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struct err *e)
@@ -304,11 +304,11 @@ int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struc
     *given = false;
     if (!name)
         return err_nomem(e, "layer_types");
-    if ((rc = conf_strs(m->conf, "layer_types", name, L, &n, e)) != 0 || n == 0)
+    if ((rc = config_strs(m->config, "layer_types", name, L, &n, e)) != 0 || n == 0)
         return rc;
     if (n != L)
-        return err_set(e, ERR_INPUT, "%s: layer_types has %zu entries for %zu layers", conf_path(m->conf), n,
-                       L);
+        return err_set(e, ERR_INPUT, "%s: layer_types has %zu entries for %zu layers", config_path(m->config),
+                       n, L);
     for (size_t l = 0; l < L; l++) {
         int k = 0;
 
@@ -318,7 +318,7 @@ int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struc
             return err_set(e, ERR_UNSUPPORTED,
                            "%s: layer_types has \"%s\", known are full_attention, "
                            "sliding_attention and chunked_attention",
-                           conf_path(m->conf), name[l]);
+                           config_path(m->config), name[l]);
         kind[l] = (enum block_kind)k;
     }
     *given = true;
@@ -327,8 +327,8 @@ int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struc
 
 int block_window(struct model *m, int64_t def, int64_t *rows, struct err *e)
 {
-    return conf_int(m->conf, "sliding_window", conf_given(m->conf, "sliding_window") ? 0 : def, 1, 1 << 30,
-                    rows, e);
+    return config_int(m->config, "sliding_window", config_given(m->config, "sliding_window") ? 0 : def, 1,
+                      1 << 30, rows, e);
 }
 
 int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e)
@@ -345,7 +345,7 @@ int block_act(struct model *m, const char *key, const char *def, enum kern_act *
                  {"quick_gelu", KERN_GELU_QUICK},
                  {"relu", KERN_RELU}};
     const char *name;
-    int rc = conf_str(m->conf, key, def, &name, e);
+    int rc = config_str(m->config, key, def, &name, e);
 
     if (rc)
         return rc;
@@ -354,20 +354,20 @@ int block_act(struct model *m, const char *key, const char *def, enum kern_act *
             *act = known[i].act;
             return 0;
         }
-    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%s\" is not a known activation", conf_path(m->conf), key,
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%s\" is not a known activation", config_path(m->config), key,
                    name);
 }
 
 int block_heads(struct model *m, int64_t def_heads, int64_t def_kv, int64_t def_dim, struct err *e)
 {
     struct model_info *i = &m->info;
-    const char *path = conf_path(m->conf);
+    const char *path = config_path(m->config);
     int64_t heads, kv, dim;
     int rc;
 
-    if ((rc = conf_int(m->conf, "num_attention_heads", def_heads, 1, 4096, &heads, e)) != 0 ||
-        (rc = conf_int(m->conf, "num_key_value_heads", def_kv ? def_kv : heads, 1, 4096, &kv, e)) != 0 ||
-        (rc = conf_int(m->conf, "head_dim", def_dim, 0, 512, &dim, e)) != 0)
+    if ((rc = config_int(m->config, "num_attention_heads", def_heads, 1, 4096, &heads, e)) != 0 ||
+        (rc = config_int(m->config, "num_key_value_heads", def_kv ? def_kv : heads, 1, 4096, &kv, e)) != 0 ||
+        (rc = config_int(m->config, "head_dim", def_dim, 0, 512, &dim, e)) != 0)
         return rc;
     if (heads % kv != 0)
         return err_set(e, ERR_INPUT, "%s: %lld attention heads are not divisible by %lld key/value heads",

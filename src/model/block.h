@@ -81,7 +81,7 @@ struct block_layer {
 };
 void block_layers_close(struct block_layer *layer, size_t n); /* and frees the array; NULL is fine */
 
-/* Multimodal files keep the text model's keys in text_config: m->conf becomes that object, and what the
+/* Multimodal files keep the text model's keys in text_config: m->config becomes that object, and what the
  * file says of the other towers is not judged. Does nothing where there is no text_config. */
 void block_text_config(struct model *m);
 

@@ -38,12 +38,12 @@ int block_moe_sizes(struct model *m, struct block_moe_sizes *s, const char *cons
 
     for (int i = 1; i >= 0; i--)
         if (keys[i] &&
-            (rc = conf_int(m->conf, keys[i], s->n_experts, 1, MOE_MAX_EXPERTS, &s->n_experts, e)) != 0)
+            (rc = config_int(m->config, keys[i], s->n_experts, 1, MOE_MAX_EXPERTS, &s->n_experts, e)) != 0)
             return rc;
-    if ((rc = conf_int(m->conf, top_key, s->top_k, 1, MOE_MAX_TOP_K, &s->top_k, e)) != 0)
+    if ((rc = config_int(m->config, top_key, s->top_k, 1, MOE_MAX_TOP_K, &s->top_k, e)) != 0)
         return rc;
     if (s->top_k > s->n_experts)
-        return err_set(e, ERR_INPUT, "%s: %s is %lld, but there are %lld experts", conf_path(m->conf),
+        return err_set(e, ERR_INPUT, "%s: %s is %lld, but there are %lld experts", config_path(m->config),
                        top_key, (long long)s->top_k, (long long)s->n_experts);
     return 0;
 }

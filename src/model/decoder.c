@@ -10,13 +10,15 @@ int decoder_read(struct model *m, struct decoder_config *c, struct err *e)
     struct model_info *i = &m->info;
     int rc;
 
-    if ((rc = conf_int(m->conf, "hidden_size", c->hidden, 1, 1 << 20, &c->hidden, e)) != 0 ||
-        (rc = conf_int(m->conf, "intermediate_size", c->inner, 1, 1 << 22, &c->inner, e)) != 0 ||
-        (rc = conf_int(m->conf, "num_hidden_layers", c->layers, 1, MODEL_MAX_LAYERS, &c->layers, e)) != 0 ||
-        (rc = conf_int(m->conf, "vocab_size", c->vocab, 1, INT32_MAX, &c->vocab, e)) != 0 ||
-        (rc = conf_int(m->conf, "max_position_embeddings", c->max_len, 1, 1 << 24, &c->max_len, e)) != 0 ||
-        (rc = conf_float(m->conf, "rms_norm_eps", c->eps, 0, 1, &c->eps, e)) != 0 ||
-        (rc = conf_bool(m->conf, "tie_word_embeddings", c->tied, &c->tied, e)) != 0 ||
+    if ((rc = config_int(m->config, "hidden_size", c->hidden, 1, 1 << 20, &c->hidden, e)) != 0 ||
+        (rc = config_int(m->config, "intermediate_size", c->inner, 1, 1 << 22, &c->inner, e)) != 0 ||
+        (rc = config_int(m->config, "num_hidden_layers", c->layers, 1, MODEL_MAX_LAYERS, &c->layers, e)) !=
+            0 ||
+        (rc = config_int(m->config, "vocab_size", c->vocab, 1, INT32_MAX, &c->vocab, e)) != 0 ||
+        (rc = config_int(m->config, "max_position_embeddings", c->max_len, 1, 1 << 24, &c->max_len, e)) !=
+            0 ||
+        (rc = config_float(m->config, "rms_norm_eps", c->eps, 0, 1, &c->eps, e)) != 0 ||
+        (rc = config_bool(m->config, "tie_word_embeddings", c->tied, &c->tied, e)) != 0 ||
         (rc = block_act(m, c->act_key ? c->act_key : "hidden_act", c->act_name ? c->act_name : "silu",
                         &c->act, e)) != 0)
         return rc;
@@ -123,9 +125,9 @@ int decoder_windows(struct model *m, size_t **window, struct err *e)
     *window = arena_zalloc(&m->arena, L, sizeof(**window));
     if (!kind || !*window)
         return err_nomem(e, "layer_types");
-    if ((rc = conf_bool(m->conf, "use_sliding_window", false, &use, e)) != 0 ||
+    if ((rc = config_bool(m->config, "use_sliding_window", false, &use, e)) != 0 ||
         (rc = block_window(m, 4096, &rows, e)) != 0 ||
-        (rc = conf_int(m->conf, "max_window_layers", 28, 0, 1 << 30, &first, e)) != 0 ||
+        (rc = config_int(m->config, "max_window_layers", 28, 0, 1 << 30, &first, e)) != 0 ||
         (rc = block_layer_types(m, kind, &given, e)) != 0)
         return rc;
     for (size_t l = 0; l < L && use; l++)

@@ -46,8 +46,8 @@ static int open_layer(struct model *m, struct block_layer *w, const char *at, si
     int rc;
 
     if ((rc = decoder_attention(m, w, at, c, e)) != 0 ||
-        (rc = conf_float(m->conf, "query_pre_attn_scalar", 256, 1e-6, 1e6, &scalar, e)) != 0 ||
-        (rc = conf_float(m->conf, "attn_logit_softcapping", 0, 0, 1e6, &cap, e)) != 0 ||
+        (rc = config_float(m->config, "query_pre_attn_scalar", 256, 1e-6, 1e6, &scalar, e)) != 0 ||
+        (rc = config_float(m->config, "attn_logit_softcapping", 0, 0, 1e6, &cap, e)) != 0 ||
         (rc = open_after(m, &w->after_attn, block_name(m, "%s.post_attention_layernorm", at), c, e)) != 0 ||
         (rc = decoder_mlp(m, w, at, "pre_feedforward_layernorm", m->info.inner, c, e)) != 0)
         return rc;
@@ -71,7 +71,7 @@ static int read_windows(struct model *m, size_t **window, struct err *e)
     if (!kind || !*window)
         return err_nomem(e, "layer_types");
     if ((rc = block_window(m, 4096, &rows, e)) != 0 ||
-        (rc = conf_int(m->conf, "sliding_window_pattern", 6, 1, 1 << 20, &pattern, e)) != 0 ||
+        (rc = config_int(m->config, "sliding_window_pattern", 6, 1, 1 << 20, &pattern, e)) != 0 ||
         (rc = block_layer_types(m, kind, &given, e)) != 0)
         return rc;
     for (size_t l = 0; l < L; l++)
@@ -121,13 +121,13 @@ static int gemma3_open(struct model *m, struct err *e)
 
     block_text_config(m);
     if ((rc = decoder_read(m, &c, e)) != 0 || (rc = read_windows(m, &c.window, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
-        (rc = conf_float(m->conf, "final_logit_softcapping", 0, 0, 1e6, &logit_cap, e)) != 0 ||
+        (rc = config_bool(m->config, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
+        (rc = config_float(m->config, "final_logit_softcapping", 0, 0, 1e6, &logit_cap, e)) != 0 ||
         (rc = read_ropes(m, e)) != 0)
         return rc;
     m->info.logit_softcap = (float)logit_cap;
     c.out_bias = c.qkv_bias;
-    conf_ignore(m->conf, "_sliding_window_pattern"); /* layer_types stands beside it */
+    config_ignore(m->config, "_sliding_window_pattern"); /* layer_types stands beside it */
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*multi_modal_projector.*");
     if ((rc = decoder_open(m, &c, open_layer, e)) == 0)

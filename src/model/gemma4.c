@@ -148,20 +148,20 @@ static int read_kinds(struct model *m, struct gemma4_config *c, struct err *e)
     for (size_t l = 0; l < L; l++)
         if (c->kind[l] == BLOCK_CHUNKED)
             return err_set(e, ERR_UNSUPPORTED, "%s: chunked_attention is not known in this model",
-                           conf_path(m->conf));
+                           config_path(m->config));
     return 0;
 }
 
 /* What EACH, an object from layer numbers, says of layer L; NULL: nothing. transformers pads the numbers with
  * zeros to the width of the largest. */
-static struct conf *config_of_layer(struct conf *each, size_t l)
+static struct config *config_of_layer(struct config *each, size_t l)
 {
     char number[24];
-    struct conf *own = NULL;
+    struct config *own = NULL;
 
     for (int width = 1; width <= 6 && each && !own; width++) {
         snprintf(number, sizeof(number), "%0*zu", width, l);
-        own = conf_sub(each, number);
+        own = config_sub(each, number);
     }
     return own;
 }
@@ -171,12 +171,13 @@ static struct conf *config_of_layer(struct conf *each, size_t l)
 static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err *e)
 {
     struct model_info *i = &m->info;
-    struct conf *each = conf_sub(m->conf, "per_layer_config"), *own;
+    struct config *each = config_sub(m->config, "per_layer_config"), *own;
     int64_t dim, kv, kv_given, of_layer;
     int rc;
 
-    if ((rc = conf_int(m->conf, "global_head_dim", 512, 2, 512, &dim, e)) != 0 ||
-        (rc = conf_int(m->conf, "num_global_key_value_heads", (int64_t)i->n_kv, 1, 4096, &kv_given, e)) != 0)
+    if ((rc = config_int(m->config, "global_head_dim", 512, 2, 512, &dim, e)) != 0 ||
+        (rc = config_int(m->config, "num_global_key_value_heads", (int64_t)i->n_kv, 1, 4096, &kv_given, e)) !=
+            0)
         return rc;
     kv = c->k_eq_v ? kv_given : (int64_t)i->n_kv;
     for (size_t l = 0; l < i->n_layers; l++) {
@@ -186,10 +187,10 @@ static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err
         c->kv[l] = global ? (size_t)kv : i->n_kv;
         if (!(own = config_of_layer(each, l)))
             continue;
-        if ((rc = conf_int(own, "head_dim", (int64_t)c->dim[l], 2, 512, &of_layer, e)) != 0)
+        if ((rc = config_int(own, "head_dim", (int64_t)c->dim[l], 2, 512, &of_layer, e)) != 0)
             return rc;
         c->dim[l] = (size_t)of_layer;
-        if ((rc = conf_int(own, "num_key_value_heads", (int64_t)c->kv[l], 1, 4096, &of_layer, e)) != 0)
+        if ((rc = config_int(own, "num_key_value_heads", (int64_t)c->kv[l], 1, 4096, &of_layer, e)) != 0)
             return rc;
         c->kv[l] = (size_t)of_layer;
     }
@@ -197,7 +198,7 @@ static int read_layer_heads(struct model *m, struct gemma4_config *c, struct err
         if (i->n_heads % c->kv[l] != 0)
             return err_set(e, ERR_INPUT,
                            "%s: layer %zu: %zu attention heads are not divisible by %zu key/value heads",
-                           conf_path(m->conf), l, i->n_heads, c->kv[l]);
+                           config_path(m->config), l, i->n_heads, c->kv[l]);
         i->head_dim = c->dim[l] > i->head_dim ? c->dim[l] : i->head_dim;
         i->n_kv = c->kv[l] > i->n_kv ? c->kv[l] : i->n_kv;
     }
@@ -215,7 +216,7 @@ static int dim_of_kind(struct model *m, const struct gemma4_config *c, enum bloc
             continue;
         if (*dim && *dim != c->dim[l])
             return err_set(e, ERR_UNSUPPORTED, "%s: layers of one type have heads of %zu and of %zu dims",
-                           conf_path(m->conf), *dim, c->dim[l]);
+                           config_path(m->config), *dim, c->dim[l]);
         *dim = c->dim[l];
     }
     return 0;
@@ -237,8 +238,8 @@ static int read_ropes(struct model *m, const struct gemma4_config *c, struct err
     local.head_dim = local.head_dim ? local.head_dim : global.head_dim;
     by_default.dim = global.head_dim;
     by_default.turned = 2 * (global.head_dim / 8);
-    rc = conf_has(m->conf, "rope_parameters") ? block_rope(m, &global, &m->info.rope[GLOBAL], e)
-                                              : rope_open(&m->info.rope[GLOBAL], &by_default, e);
+    rc = config_has(m->config, "rope_parameters") ? block_rope(m, &global, &m->info.rope[GLOBAL], e)
+                                                  : rope_open(&m->info.rope[GLOBAL], &by_default, e);
     if (rc)
         return rc;
     m->info.n_ropes = 1;
@@ -253,24 +254,24 @@ static int read_experts(struct model *m, struct gemma4_config *c, struct err *e)
     static const char *const experts[2] = {"num_experts", NULL};
     int rc;
 
-    if ((rc = conf_bool(m->conf, "enable_moe_block", false, &c->experts, e)) != 0)
+    if ((rc = config_bool(m->config, "enable_moe_block", false, &c->experts, e)) != 0)
         return rc;
     m->info.extra = 2 * m->info.n_layers * (size_t)c->P;
     if (!c->experts) {
-        conf_ignore(m->conf, "num_experts");
-        conf_ignore(m->conf, "top_k_experts");
-        conf_ignore(m->conf, "moe_intermediate_size");
+        config_ignore(m->config, "num_experts");
+        config_ignore(m->config, "top_k_experts");
+        config_ignore(m->config, "moe_intermediate_size");
         return 0;
     }
     m->info.extra += m->info.hidden;
     c->base.out_wide = true;
-    if (!conf_has(m->conf, "num_experts") || !conf_has(m->conf, "top_k_experts"))
+    if (!config_has(m->config, "num_experts") || !config_has(m->config, "top_k_experts"))
         return err_set(e, ERR_INPUT,
                        "%s: enable_moe_block is true, but num_experts or top_k_experts is missing",
-                       conf_path(m->conf));
+                       config_path(m->config));
     if ((rc = block_moe_sizes(m, &c->moe, experts, "top_k_experts", e)) != 0)
         return rc;
-    return conf_need_int(m->conf, "moe_intermediate_size", 1, 1 << 22, &c->expert_inner, e);
+    return config_need_int(m->config, "moe_intermediate_size", 1, 1 << 22, &c->expert_inner, e);
 }
 
 /* ---- layers ---- */
@@ -307,11 +308,11 @@ static int find_store(struct model *m, const struct gemma4_config *c, size_t l, 
     if (first == 0)
         return err_set(e, ERR_INPUT,
                        "%s: layer %zu shares keys and values, but no layer of its type stores any",
-                       conf_path(m->conf), l);
+                       config_path(m->config), l);
     *store = first - 1;
     if (c->kv[l] != c->kv[*store])
         return err_set(e, ERR_INPUT, "%s: layer %zu has %zu key/value heads, layer %zu, whose it shares, %zu",
-                       conf_path(m->conf), l, c->kv[l], *store, c->kv[*store]);
+                       config_path(m->config), l, c->kv[l], *store, c->kv[*store]);
     return 0;
 }
 
@@ -506,14 +507,15 @@ static int read_config(struct model *m, struct gemma4_config *c, struct err *e)
     int rc;
 
     if ((rc = decoder_read(m, &c->base, e)) != 0 || (rc = block_window(m, 512, &c->window, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_bias", false, &c->base.qkv_bias, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_k_eq_v", false, &c->k_eq_v, e)) != 0 ||
-        (rc = conf_bool(m->conf, "use_double_wide_mlp", false, &c->double_wide, e)) != 0 ||
-        (rc = conf_int(m->conf, "num_kv_shared_layers", 0, 0, c->base.layers - 1, &c->n_shared, e)) != 0 ||
-        (rc = conf_int(m->conf, "hidden_size_per_layer_input", 256, 0, 1 << 16, &c->P, e)) != 0 ||
-        (rc = conf_int(m->conf, "vocab_size_per_layer_input", 262144, 1, INT32_MAX, &c->inputs_vocab, e)) !=
+        (rc = config_bool(m->config, "attention_bias", false, &c->base.qkv_bias, e)) != 0 ||
+        (rc = config_bool(m->config, "attention_k_eq_v", false, &c->k_eq_v, e)) != 0 ||
+        (rc = config_bool(m->config, "use_double_wide_mlp", false, &c->double_wide, e)) != 0 ||
+        (rc = config_int(m->config, "num_kv_shared_layers", 0, 0, c->base.layers - 1, &c->n_shared, e)) !=
             0 ||
-        (rc = conf_float(m->conf, "final_logit_softcapping", 0, 0, 1e6, &cap, e)) != 0 ||
+        (rc = config_int(m->config, "hidden_size_per_layer_input", 256, 0, 1 << 16, &c->P, e)) != 0 ||
+        (rc = config_int(m->config, "vocab_size_per_layer_input", 262144, 1, INT32_MAX, &c->inputs_vocab,
+                         e)) != 0 ||
+        (rc = config_float(m->config, "final_logit_softcapping", 0, 0, 1e6, &cap, e)) != 0 ||
         (rc = read_kinds(m, c, e)) != 0 || (rc = read_layer_heads(m, c, e)) != 0 ||
         (rc = read_ropes(m, c, e)) != 0 || (rc = read_experts(m, c, e)) != 0)
         return rc;
@@ -524,7 +526,7 @@ static int read_config(struct model *m, struct gemma4_config *c, struct err *e)
     if (c->P && (size_t)c->inputs_vocab < m->info.vocab)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: vocab_size_per_layer_input %lld is smaller than the vocabulary",
-                       conf_path(m->conf), (long long)c->inputs_vocab);
+                       config_path(m->config), (long long)c->inputs_vocab);
     return 0;
 }
 
@@ -533,11 +535,11 @@ static int read_config(struct model *m, struct gemma4_config *c, struct err *e)
 static int read_direction(struct model *m, struct err *e)
 {
     const char *which;
-    int rc = conf_str(m->conf, "use_bidirectional_attention", "vision", &which, e);
+    int rc = config_str(m->config, "use_bidirectional_attention", "vision", &which, e);
 
     if (rc == 0 && strcmp(which, "vision") != 0)
         return err_set(e, ERR_UNSUPPORTED, "%s: use_bidirectional_attention \"%s\" cannot be computed",
-                       conf_path(m->conf), which);
+                       config_path(m->config), which);
     return rc;
 }
 

@@ -54,25 +54,27 @@ static int read_config(struct model *m, struct gpt2_config *g, struct err *e)
     bool cross;
     int rc;
 
-    if ((rc = conf_int(m->conf, "n_embd", 768, 1, 1 << 20, &hidden, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_head", 12, 1, 4096, &heads, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_layer", 12, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
-        (rc = conf_int(m->conf, "vocab_size", 50257, 1, INT32_MAX, &vocab, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_positions", 1024, 1, 1 << 24, &len, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_inner", 4 * hidden, 1, 1 << 22, &inner, e)) != 0 ||
-        (rc = conf_float(m->conf, "layer_norm_epsilon", 1e-5, 0, 1, &g->base.eps, e)) != 0 ||
-        (rc = conf_bool(m->conf, "scale_attn_weights", true, &g->scaled, e)) != 0 ||
-        (rc = conf_bool(m->conf, "scale_attn_by_inverse_layer_idx", false, &g->by_layer, e)) != 0 ||
-        (rc = conf_bool(m->conf, "tie_word_embeddings", true, &g->base.tied, e)) != 0 ||
-        (rc = conf_bool(m->conf, "add_cross_attention", false, &cross, e)) != 0)
+    if ((rc = config_int(m->config, "n_embd", 768, 1, 1 << 20, &hidden, e)) != 0 ||
+        (rc = config_int(m->config, "n_head", 12, 1, 4096, &heads, e)) != 0 ||
+        (rc = config_int(m->config, "n_layer", 12, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
+        (rc = config_int(m->config, "vocab_size", 50257, 1, INT32_MAX, &vocab, e)) != 0 ||
+        (rc = config_int(m->config, "n_positions", 1024, 1, 1 << 24, &len, e)) != 0 ||
+        (rc = config_int(m->config, "n_inner", 4 * hidden, 1, 1 << 22, &inner, e)) != 0 ||
+        (rc = config_float(m->config, "layer_norm_epsilon", 1e-5, 0, 1, &g->base.eps, e)) != 0 ||
+        (rc = config_bool(m->config, "scale_attn_weights", true, &g->scaled, e)) != 0 ||
+        (rc = config_bool(m->config, "scale_attn_by_inverse_layer_idx", false, &g->by_layer, e)) != 0 ||
+        (rc = config_bool(m->config, "tie_word_embeddings", true, &g->base.tied, e)) != 0 ||
+        (rc = config_bool(m->config, "add_cross_attention", false, &cross, e)) != 0)
         return rc;
     if (hidden % heads != 0 || hidden / heads > 512)
         return err_set(e, ERR_INPUT, "%s: n_embd %lld does not give %lld heads of at most 512 dims",
-                       conf_path(m->conf), (long long)hidden, (long long)heads);
+                       config_path(m->config), (long long)hidden, (long long)heads);
     if (cross)
-        return err_set(e, ERR_UNSUPPORTED, "%s: add_cross_attention is not supported", conf_path(m->conf));
-    conf_ignore(m->conf, "n_ctx");                   /* the old name of n_positions */
-    conf_ignore(m->conf, "reorder_and_upcast_attn"); /* a matter of precision in half-precision training */
+        return err_set(e, ERR_UNSUPPORTED, "%s: add_cross_attention is not supported",
+                       config_path(m->config));
+    config_ignore(m->config, "n_ctx"); /* the old name of n_positions */
+    config_ignore(m->config,
+                  "reorder_and_upcast_attn"); /* a matter of precision in half-precision training */
     *i = (struct model_info){.n_layers = (size_t)layers,
                              .hidden = (size_t)hidden,
                              .n_heads = (size_t)heads,

@@ -103,26 +103,26 @@ static int read_layers(struct model *m, struct gpt_oss_config *c, struct err *e)
     for (size_t l = 0; l < L; l++)
         if (c->kind[l] == BLOCK_CHUNKED)
             return err_set(e, ERR_UNSUPPORTED, "%s: chunked_attention is not known in this model",
-                           conf_path(m->conf));
+                           config_path(m->config));
     return 0;
 }
 
 /* The experts may be stored as MXFP4, which their tensors' names say; nothing else may be quantised. */
 static int read_quant(struct model *m, struct err *e)
 {
-    struct conf *q = conf_sub(m->conf, "quantization_config");
+    struct config *q = config_sub(m->config, "quantization_config");
     const char *method;
     int rc;
 
     if (!q)
         return 0;
-    if ((rc = conf_str(q, "quant_method", "", &method, e)) != 0)
+    if ((rc = config_str(q, "quant_method", "", &method, e)) != 0)
         return rc;
     if (strcmp(method, "mxfp4") != 0)
         return err_set(e, ERR_UNSUPPORTED, "%s: quant_method \"%s\" is not known here, expected mxfp4",
-                       conf_path(m->conf), method);
-    conf_ignore(q, "modules_to_not_convert");
-    conf_ignore(q, "dequantize");
+                       config_path(m->config), method);
+    config_ignore(q, "modules_to_not_convert");
+    config_ignore(q, "dequantize");
     return 0;
 }
 
@@ -139,10 +139,10 @@ static int open_rope(struct model *m, struct err *e)
     int rc;
 
     m->info.n_ropes = 1;
-    if (conf_has(m->conf, "rope_parameters") || conf_has(m->conf, "rope_scaling"))
+    if (config_has(m->config, "rope_parameters") || config_has(m->config, "rope_scaling"))
         return block_rope(m, &(struct block_rope){.head_dim = m->info.head_dim, .theta = 150000},
                           &m->info.rope[0], e);
-    if ((rc = conf_float(m->conf, "rope_theta", by_default.theta, 1e-3, 1e15, &by_default.theta, e)) != 0)
+    if ((rc = config_float(m->config, "rope_theta", by_default.theta, 1e-3, 1e15, &by_default.theta, e)) != 0)
         return rc;
     return rope_open(&m->info.rope[0], &by_default, e);
 }
@@ -165,14 +165,14 @@ static int gpt_oss_open(struct model *m, struct err *e)
 
     if ((rc = decoder_read(m, &c.base, e)) != 0 || (rc = block_window(m, 128, &c.window, e)) != 0 ||
         (rc = block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok", e)) != 0 ||
-        (rc = conf_float(m->conf, "swiglu_alpha", 1.702, 1e-3, 1e3, &c.alpha, e)) != 0 ||
-        (rc = conf_float(m->conf, "swiglu_limit", 7, 1e-3, 1e6, &c.limit, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_bias", true, &c.base.qkv_bias, e)) != 0 ||
+        (rc = config_float(m->config, "swiglu_alpha", 1.702, 1e-3, 1e3, &c.alpha, e)) != 0 ||
+        (rc = config_float(m->config, "swiglu_limit", 7, 1e-3, 1e6, &c.limit, e)) != 0 ||
+        (rc = config_bool(m->config, "attention_bias", true, &c.base.qkv_bias, e)) != 0 ||
         (rc = read_layers(m, &c, e)) != 0 || (rc = read_quant(m, e)) != 0 || (rc = open_rope(m, e)) != 0)
         return rc;
     c.base.out_bias = c.base.qkv_bias;
-    conf_ignore(m->conf, "experts_per_token"); /* older names of keys that stand beside them */
-    conf_ignore(m->conf, "initial_context_length");
+    config_ignore(m->config, "experts_per_token"); /* older names of keys that stand beside them */
+    config_ignore(m->config, "initial_context_length");
     return decoder_open(m, &c.base, open_layer, e);
 }
 

@@ -32,26 +32,26 @@ static int read_config(struct model *m, struct decoder_config *c, struct err *e)
     struct rope_params rope = {.type = ROPE_DEFAULT, .theta = 10000, .attention_factor = -1};
     int rc;
 
-    if ((rc = conf_int(m->conf, "n_embd", 4096, 1, 1 << 20, &hidden, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_head", 16, 1, 4096, &heads, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_layer", 28, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
-        (rc = conf_int(m->conf, "vocab_size", 50400, 1, INT32_MAX, &vocab, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_positions", 2048, 1, 1 << 24, &len, e)) != 0 ||
-        (rc = conf_int(m->conf, "n_inner", 4 * hidden, 1, 1 << 22, &inner, e)) != 0 ||
-        (rc = conf_int(m->conf, "rotary_dim", conf_given(m->conf, "rotary_dim") ? hidden / heads : 64, 2, 512,
-                       &rotary, e)) != 0 ||
-        (rc = conf_float(m->conf, "layer_norm_epsilon", 1e-5, 0, 1, &c->eps, e)) != 0 ||
-        (rc = conf_bool(m->conf, "tie_word_embeddings", false, &c->tied, e)) != 0)
+    if ((rc = config_int(m->config, "n_embd", 4096, 1, 1 << 20, &hidden, e)) != 0 ||
+        (rc = config_int(m->config, "n_head", 16, 1, 4096, &heads, e)) != 0 ||
+        (rc = config_int(m->config, "n_layer", 28, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
+        (rc = config_int(m->config, "vocab_size", 50400, 1, INT32_MAX, &vocab, e)) != 0 ||
+        (rc = config_int(m->config, "n_positions", 2048, 1, 1 << 24, &len, e)) != 0 ||
+        (rc = config_int(m->config, "n_inner", 4 * hidden, 1, 1 << 22, &inner, e)) != 0 ||
+        (rc = config_int(m->config, "rotary_dim", config_given(m->config, "rotary_dim") ? hidden / heads : 64,
+                         2, 512, &rotary, e)) != 0 ||
+        (rc = config_float(m->config, "layer_norm_epsilon", 1e-5, 0, 1, &c->eps, e)) != 0 ||
+        (rc = config_bool(m->config, "tie_word_embeddings", false, &c->tied, e)) != 0)
         return rc;
     if (hidden % heads != 0 || hidden / heads > 512)
         return err_set(e, ERR_INPUT, "%s: n_embd %lld does not give %lld heads of at most 512 dims",
-                       conf_path(m->conf), (long long)hidden, (long long)heads);
+                       config_path(m->config), (long long)hidden, (long long)heads);
     if (rotary % 2 != 0 || rotary > hidden / heads)
         return err_set(e, ERR_INPUT, "%s: rotary_dim %lld does not fit heads of %lld dims",
-                       conf_path(m->conf), (long long)rotary, (long long)(hidden / heads));
-    conf_ignore(m->conf, "n_ctx");  /* the old name of n_positions */
-    conf_ignore(m->conf, "rotary"); /* always true */
-    conf_ignore(m->conf, "scale_attn_weights");
+                       config_path(m->config), (long long)rotary, (long long)(hidden / heads));
+    config_ignore(m->config, "n_ctx");  /* the old name of n_positions */
+    config_ignore(m->config, "rotary"); /* always true */
+    config_ignore(m->config, "scale_attn_weights");
     m->info = (struct model_info){.n_layers = (size_t)layers,
                                   .hidden = (size_t)hidden,
                                   .n_heads = (size_t)heads,

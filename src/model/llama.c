@@ -38,14 +38,15 @@ static int llama_open(struct model *m, struct err *e)
     int rc;
 
     if ((rc = decoder_read(m, &c, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
-        (rc = conf_bool(m->conf, "mlp_bias", false, &c.mlp_bias, e)) != 0 ||
+        (rc = config_bool(m->config, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
+        (rc = config_bool(m->config, "mlp_bias", false, &c.mlp_bias, e)) != 0 ||
         (rc = block_rope(m, &(struct block_rope){.head_dim = m->info.head_dim, .theta = 10000},
                          &m->info.rope[0], e)) != 0)
         return rc;
     c.out_bias = c.qkv_bias;
     m->info.n_ropes = 1;
-    conf_ignore(m->conf, "pretraining_tp"); /* how the original was trained; Hugging Face computes the same
+    config_ignore(m->config,
+                  "pretraining_tp"); /* how the original was trained; Hugging Face computes the same
                                                without it */
     weights_skip(m->weights, "*rotary_emb.inv_freq");
     return decoder_open(m, &c, decoder_layer, e);

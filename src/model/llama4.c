@@ -128,28 +128,29 @@ static int read_ropes(struct model *m, struct llama4_config *c, struct err *e)
     c->kind = arena_zalloc(&m->arena, L, sizeof(*c->kind));
     if (!turns || !c->rope || !c->kind)
         return err_nomem(e, "the layers");
-    if ((rc = conf_int(m->conf, "no_rope_layer_interval", 4, 1, 1 << 20, &interval, e)) != 0 ||
-        (rc = conf_ints_or_int(m->conf, "no_rope_layers", turns, L, &n, e)) != 0)
+    if ((rc = config_int(m->config, "no_rope_layer_interval", 4, 1, 1 << 20, &interval, e)) != 0 ||
+        (rc = config_ints_or_int(m->config, "no_rope_layers", turns, L, &n, e)) != 0)
         return rc;
     if (n != 0 && n != L)
-        return err_set(e, ERR_INPUT, "%s: no_rope_layers has %zu entries for %zu layers", conf_path(m->conf),
-                       n, L);
+        return err_set(e, ERR_INPUT, "%s: no_rope_layers has %zu entries for %zu layers",
+                       config_path(m->config), n, L);
     for (size_t l = 0; l < L; l++) {
         c->rope[l] = n ? turns[l] != 0 : (l + 1) % (size_t)interval != 0;
         c->kind[l] = c->rope[l] ? BLOCK_CHUNKED : BLOCK_FULL;
     }
     if ((rc = block_layer_types(m, c->kind, &given, e)) != 0 ||
-        (rc = conf_int(m->conf, "attention_chunk_size", 8192, 1, 1 << 30, &c->chunk, e)) != 0)
+        (rc = config_int(m->config, "attention_chunk_size", 8192, 1, 1 << 30, &c->chunk, e)) != 0)
         return rc;
     for (size_t l = 0; l < L; l++) {
         chunked |= c->kind[l] == BLOCK_CHUNKED;
         if (c->kind[l] == BLOCK_SLIDING)
             return err_set(e, ERR_UNSUPPORTED, "%s: sliding_attention is not known in this model",
-                           conf_path(m->conf));
+                           config_path(m->config));
     }
-    if (chunked && conf_given(m->conf, "attention_chunk_size") && !conf_has(m->conf, "attention_chunk_size"))
+    if (chunked && config_given(m->config, "attention_chunk_size") &&
+        !config_has(m->config, "attention_chunk_size"))
         return err_set(e, ERR_INPUT, "%s: attention_chunk_size is null, but there are chunked layers",
-                       conf_path(m->conf));
+                       config_path(m->config));
     return 0;
 }
 
@@ -159,14 +160,14 @@ static int read_experts(struct model *m, struct llama4_config *c, struct err *e)
     static const char *const experts[2] = {"num_local_experts", NULL};
     size_t L = m->info.n_layers, n;
     int64_t *layer = arena_zalloc(&m->arena, L, sizeof(*layer)), step;
-    bool given = conf_has(m->conf, "moe_layers");
+    bool given = config_has(m->config, "moe_layers");
     int rc;
 
     c->has_experts = arena_zalloc(&m->arena, L, sizeof(*c->has_experts));
     if (!layer || !c->has_experts)
         return err_nomem(e, "the layers");
-    if ((rc = conf_int(m->conf, "interleave_moe_layer_step", 1, 1, 1 << 20, &step, e)) != 0 ||
-        (rc = conf_ints_or_int(m->conf, "moe_layers", layer, L, &n, e)) != 0)
+    if ((rc = config_int(m->config, "interleave_moe_layer_step", 1, 1, 1 << 20, &step, e)) != 0 ||
+        (rc = config_ints_or_int(m->config, "moe_layers", layer, L, &n, e)) != 0)
         return rc;
     for (size_t l = 0; l < L && !given; l++)
         c->has_experts[l] = (l + 1) % (size_t)step == 0;
@@ -193,12 +194,12 @@ static int llama4_open(struct model *m, struct err *e)
 
     block_text_config(m);
     if ((rc = decoder_read(m, &c.base, e)) != 0 ||
-        (rc = conf_int(m->conf, "intermediate_size_mlp", 16384, 1, 1 << 22, &c.inner_mlp, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_bias", false, &c.base.qkv_bias, e)) != 0 ||
-        (rc = conf_bool(m->conf, "use_qk_norm", true, &c.use_qk_norm, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attn_temperature_tuning", true, &c.tune, e)) != 0 ||
-        (rc = conf_int(m->conf, "floor_scale", 8192, 1, 1 << 30, &c.floor_scale, e)) != 0 ||
-        (rc = conf_float(m->conf, "attn_scale", 0.1, 0, 1e6, &c.attn_scale, e)) != 0 ||
+        (rc = config_int(m->config, "intermediate_size_mlp", 16384, 1, 1 << 22, &c.inner_mlp, e)) != 0 ||
+        (rc = config_bool(m->config, "attention_bias", false, &c.base.qkv_bias, e)) != 0 ||
+        (rc = config_bool(m->config, "use_qk_norm", true, &c.use_qk_norm, e)) != 0 ||
+        (rc = config_bool(m->config, "attn_temperature_tuning", true, &c.tune, e)) != 0 ||
+        (rc = config_int(m->config, "floor_scale", 8192, 1, 1 << 30, &c.floor_scale, e)) != 0 ||
+        (rc = config_float(m->config, "attn_scale", 0.1, 0, 1e6, &c.attn_scale, e)) != 0 ||
         (rc = read_ropes(m, &c, e)) != 0 || (rc = read_experts(m, &c, e)) != 0 ||
         (rc = block_rope(m, &(struct block_rope){.head_dim = m->info.head_dim, .theta = 500000},
                          &m->info.rope[0], e)) != 0)

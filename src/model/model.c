@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "ckpt/source.h"
@@ -47,19 +47,19 @@ static int find_arch(struct model *m, struct err *e)
     size_t n;
     int rc;
 
-    if ((rc = conf_strs(m->conf, "architectures", name, 8, &n, e)) != 0 ||
-        (rc = conf_str(m->conf, "model_type", NULL, &type, e)) != 0)
+    if ((rc = config_strs(m->config, "architectures", name, 8, &n, e)) != 0 ||
+        (rc = config_str(m->config, "model_type", NULL, &type, e)) != 0)
         return rc;
     if (n == 0 && !type)
         return err_set(e, ERR_INPUT, "%s: neither architectures nor model_type says what model this is",
-                       conf_path(m->conf));
+                       config_path(m->config));
     for (int i = 0; i < N_ARCHS; i++)
         if (n ? strcmp(archs[i]->class_name, name[0]) == 0 : strcmp(archs[i]->model_type, type) == 0) {
             m->arch = archs[i];
             return 0;
         }
-    return err_set(e, ERR_UNSUPPORTED, "%s: architecture %s is not supported (known: %s)", conf_path(m->conf),
-                   n ? name[0] : type, model_arch_names(known, sizeof(known)));
+    return err_set(e, ERR_UNSUPPORTED, "%s: architecture %s is not supported (known: %s)",
+                   config_path(m->config), n ? name[0] : type, model_arch_names(known, sizeof(known)));
 }
 
 static void report_unused(struct model *m)
@@ -82,11 +82,11 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
     *m = (struct model){.opt = *opt, .pool = pool};
     arena_init(&m->arena, MEM_MODEL);
     arena_init(&m->todo_arena, MEM_MODEL);
-    if ((rc = source_conf(&m->conf_file, in, e)) == 0)
-        m->conf = m->conf_file;
+    if ((rc = source_conf(&m->config_file, in, e)) == 0)
+        m->config = m->config_file;
     if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, in, e)) != 0 ||
         (rc = weights_checked(m->weights, m->arch->open(m, e), e)) != 0 ||
-        (rc = conf_finish(m->conf_file, e)) != 0) {
+        (rc = config_finish(m->config_file, e)) != 0) {
         model_close(m);
         return rc;
     }
@@ -231,7 +231,7 @@ void model_close(struct model *m)
     mem_free(m->table);
     mem_free(m->tensor);
     weights_close(m->weights);
-    conf_close(m->conf_file);
+    config_close(m->config_file);
     arena_fini(&m->arena);
     *m = (struct model){0};
 }

@@ -11,10 +11,10 @@
 
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "base/pool.h"
-#include "ckpt/conf.h"
+#include "ckpt/config.h"
 #include "ckpt/weights.h"
 #include "ops/op.h"
 
@@ -91,8 +91,8 @@ struct model {
     const struct model_arch *arch;
     struct model_info info;
     struct model_options opt;
-    struct conf *conf;      /* the text model's object of config.json */
-    struct conf *conf_file; /* the whole file */
+    struct config *config;      /* the text model's object of config.json */
+    struct config *config_file; /* the whole file */
     struct weights *weights;
     struct pool *pool;  /* borrowed */
     struct arena arena; /* names and small arrays, for the model's life */

@@ -105,20 +105,20 @@ static int read_sizes(struct model *m, struct opt *w, struct err *e)
     int64_t hidden, heads, layers, vocab, len, inner, proj;
     int rc;
 
-    if ((rc = conf_int(m->conf, "hidden_size", 768, 1, 1 << 20, &hidden, e)) != 0 ||
-        (rc = conf_int(m->conf, "num_attention_heads", 12, 1, 4096, &heads, e)) != 0 ||
-        (rc = conf_int(m->conf, "num_hidden_layers", 12, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
-        (rc = conf_int(m->conf, "vocab_size", 50272, 1, INT32_MAX, &vocab, e)) != 0 ||
-        (rc = conf_int(m->conf, "max_position_embeddings", 2048, 1, 1 << 24, &len, e)) != 0 ||
-        (rc = conf_int(m->conf, "ffn_dim", 3072, 1, 1 << 22, &inner, e)) != 0 ||
-        (rc = conf_int(m->conf, "word_embed_proj_dim", hidden, 1, 1 << 20, &proj, e)) != 0)
+    if ((rc = config_int(m->config, "hidden_size", 768, 1, 1 << 20, &hidden, e)) != 0 ||
+        (rc = config_int(m->config, "num_attention_heads", 12, 1, 4096, &heads, e)) != 0 ||
+        (rc = config_int(m->config, "num_hidden_layers", 12, 1, MODEL_MAX_LAYERS, &layers, e)) != 0 ||
+        (rc = config_int(m->config, "vocab_size", 50272, 1, INT32_MAX, &vocab, e)) != 0 ||
+        (rc = config_int(m->config, "max_position_embeddings", 2048, 1, 1 << 24, &len, e)) != 0 ||
+        (rc = config_int(m->config, "ffn_dim", 3072, 1, 1 << 22, &inner, e)) != 0 ||
+        (rc = config_int(m->config, "word_embed_proj_dim", hidden, 1, 1 << 20, &proj, e)) != 0)
         return rc;
     if (proj > hidden)
         return err_set(e, ERR_UNSUPPORTED, "%s: word_embed_proj_dim %lld is larger than hidden_size %lld",
-                       conf_path(m->conf), (long long)proj, (long long)hidden);
+                       config_path(m->config), (long long)proj, (long long)hidden);
     if (hidden % heads != 0 || hidden / heads > 512)
         return err_set(e, ERR_INPUT, "%s: hidden_size %lld does not give %lld heads of at most 512 dims",
-                       conf_path(m->conf), (long long)hidden, (long long)heads);
+                       config_path(m->config), (long long)hidden, (long long)heads);
     w->proj = (size_t)proj;
     *i = (struct model_info){.n_layers = (size_t)layers,
                              .hidden = (size_t)hidden,
@@ -138,11 +138,11 @@ static int read_config(struct model *m, struct opt *w, struct opt_config *c, str
     int rc;
 
     if ((rc = read_sizes(m, w, e)) != 0 ||
-        (rc = conf_bool(m->conf, "do_layer_norm_before", true, &w->before, e)) != 0 ||
-        (rc = conf_bool(m->conf, "_remove_final_layer_norm", false, &removed, e)) != 0 ||
-        (rc = conf_bool(m->conf, "enable_bias", true, &c->bias, e)) != 0 ||
-        (rc = conf_bool(m->conf, "layer_norm_elementwise_affine", true, &c->affine, e)) != 0 ||
-        (rc = conf_bool(m->conf, "tie_word_embeddings", true, &c->tied, e)) != 0)
+        (rc = config_bool(m->config, "do_layer_norm_before", true, &w->before, e)) != 0 ||
+        (rc = config_bool(m->config, "_remove_final_layer_norm", false, &removed, e)) != 0 ||
+        (rc = config_bool(m->config, "enable_bias", true, &c->bias, e)) != 0 ||
+        (rc = config_bool(m->config, "layer_norm_elementwise_affine", true, &c->affine, e)) != 0 ||
+        (rc = config_bool(m->config, "tie_word_embeddings", true, &c->tied, e)) != 0)
         return rc;
     c->final_norm = w->before && !removed;
     return block_act(m, "activation_function", "relu", &c->act, e);

@@ -26,7 +26,8 @@ static int phi3_open(struct model *m, struct err *e)
     if ((rc = block_rope(m, &rope, &m->info.rope[0], e)) != 0)
         return rc;
     m->info.n_ropes = 1;
-    conf_ignore(m->conf, "original_max_position_embeddings"); /* longrope alone uses it, and has read it */
+    config_ignore(m->config,
+                  "original_max_position_embeddings"); /* longrope alone uses it, and has read it */
     return decoder_open(m, &c, decoder_layer, e);
 }
 

@@ -37,7 +37,7 @@ static int qwen3_open(struct model *m, struct err *e)
     int rc;
 
     if ((rc = decoder_read(m, &c, e)) != 0 || (rc = decoder_windows(m, &c.window, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
+        (rc = config_bool(m->config, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
         (rc = block_rope(m, &(struct block_rope){.head_dim = m->info.head_dim, .theta = 10000},
                          &m->info.rope[0], e)) != 0)
         return rc;

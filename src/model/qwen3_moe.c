@@ -76,8 +76,8 @@ static int read_layers(struct model *m, struct qwen3_moe_config *c, struct err *
     c->has_experts = arena_zalloc(&m->arena, L, sizeof(*c->has_experts));
     if (!dense || !c->has_experts)
         return err_nomem(e, "the layers");
-    if ((rc = conf_int(m->conf, "decoder_sparse_step", 1, 1, 1 << 20, &step, e)) != 0 ||
-        (rc = conf_ints_or_int(m->conf, "mlp_only_layers", dense, L, &n, e)) != 0)
+    if ((rc = config_int(m->config, "decoder_sparse_step", 1, 1, 1 << 20, &step, e)) != 0 ||
+        (rc = config_ints_or_int(m->config, "mlp_only_layers", dense, L, &n, e)) != 0)
         return rc;
     for (size_t l = 0; l < L; l++)
         c->has_experts[l] = (l + 1) % (size_t)step == 0;
@@ -106,15 +106,15 @@ static int qwen3_moe_open(struct model *m, struct err *e)
 
     if ((rc = decoder_read(m, &c.base, e)) != 0 ||
         (rc = block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok", e)) != 0 ||
-        (rc = conf_int(m->conf, "moe_intermediate_size", 768, 1, 1 << 22, &c.inner, e)) != 0 ||
-        (rc = conf_bool(m->conf, "norm_topk_prob", false, &c.renorm, e)) != 0 ||
-        (rc = conf_bool(m->conf, "attention_bias", false, &c.base.qkv_bias, e)) != 0 ||
-        (rc = conf_bool(m->conf, "use_sliding_window", false, &windows, e)) != 0 ||
+        (rc = config_int(m->config, "moe_intermediate_size", 768, 1, 1 << 22, &c.inner, e)) != 0 ||
+        (rc = config_bool(m->config, "norm_topk_prob", false, &c.renorm, e)) != 0 ||
+        (rc = config_bool(m->config, "attention_bias", false, &c.base.qkv_bias, e)) != 0 ||
+        (rc = config_bool(m->config, "use_sliding_window", false, &windows, e)) != 0 ||
         (rc = block_window(m, 4096, &c.window, e)) != 0 || (rc = read_layers(m, &c, e)) != 0 ||
         (rc = block_rope(m, &(struct block_rope){.head_dim = m->info.head_dim, .theta = 10000},
                          &m->info.rope[0], e)) != 0)
         return rc;
-    conf_ignore(m->conf, "max_window_layers"); /* here a window is in all layers or in none */
+    config_ignore(m->config, "max_window_layers"); /* here a window is in all layers or in none */
     if (!windows)
         c.window = 0;
     c.base.out_bias = c.base.qkv_bias;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/jpull.h"
+#include "base/json_pull.h"
+#include "base/mem.h"
 
 enum { TEMPLATES_MAX = 64 };
 
@@ -27,7 +27,7 @@ const struct chatconf_pair *chatconf_find(const struct chatconf_list *l, const c
 }
 
 /* Sets NAME to TEXT, both copied. */
-static int put(struct reader *r, struct chatconf_list *l, const struct jp_str *name, const char *text,
+static int put(struct reader *r, struct chatconf_list *l, const struct json_str *name, const char *text,
                size_t n)
 {
     struct chatconf_pair p = {.name = arena_strndup(&r->c->arena, name->s, name->n),
@@ -48,7 +48,7 @@ static int put(struct reader *r, struct chatconf_list *l, const struct jp_str *n
     return 0;
 }
 
-static bool ends_in(const struct jp_str *s, const char *end)
+static bool ends_in(const struct json_str *s, const char *end)
 {
     size_t n = strlen(end);
 
@@ -56,170 +56,170 @@ static bool ends_in(const struct jp_str *s, const char *end)
 }
 
 /* A token: a string, or an object that has it as its content; anything else is none. */
-static int read_token(struct reader *r, struct jp *j, const struct jp_str *name)
+static int read_token(struct reader *r, struct json_pull *j, const struct json_str *name)
 {
-    struct jp_str key, text = {.s = NULL};
+    struct json_str key, text = {.s = NULL};
 
-    if (jp_peek(j) == JP_STRING) {
-        jp_string(j, &text);
-    } else if (jp_peek(j) == JP_OBJECT) {
-        for (jp_enter_object(j); jp_key(j, &key);) {
-            if (jp_is(&key, "content") && jp_peek(j) == JP_STRING)
-                jp_string(j, &text);
+    if (json_pull_peek(j) == JSON_PULL_STRING) {
+        json_pull_string(j, &text);
+    } else if (json_pull_peek(j) == JSON_PULL_OBJECT) {
+        for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+            if (json_str_is(&key, "content") && json_pull_peek(j) == JSON_PULL_STRING)
+                json_pull_string(j, &text);
             else
-                jp_skip(j);
+                json_pull_skip(j);
         }
     } else {
-        jp_skip(j);
+        json_pull_skip(j);
     }
-    return text.s && !jp_rc(j) ? put(r, &r->c->tokens, name, text.s, text.n) : jp_rc(j);
+    return text.s && !json_pull_rc(j) ? put(r, &r->c->tokens, name, text.s, text.n) : json_pull_rc(j);
 }
 
-static int read_extra_tokens(struct reader *r, struct jp *j)
+static int read_extra_tokens(struct reader *r, struct json_pull *j)
 {
-    struct jp_str name;
+    struct json_str name;
     int rc = 0;
 
-    if (jp_peek(j) != JP_OBJECT) {
-        jp_skip(j);
-        return jp_rc(j);
+    if (json_pull_peek(j) != JSON_PULL_OBJECT) {
+        json_pull_skip(j);
+        return json_pull_rc(j);
     }
-    for (jp_enter_object(j); rc == 0 && jp_key(j, &name);)
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);)
         rc = read_token(r, j, &name);
-    return rc ? rc : jp_rc(j);
+    return rc ? rc : json_pull_rc(j);
 }
 
-static int read_flag(struct jp *j, enum chatconf_flag *flag)
+static int read_flag(struct json_pull *j, enum chatconf_flag *flag)
 {
     bool b = false;
 
-    if (jp_peek(j) == JP_TRUE || jp_peek(j) == JP_FALSE) {
-        jp_bool(j, &b);
+    if (json_pull_peek(j) == JSON_PULL_TRUE || json_pull_peek(j) == JSON_PULL_FALSE) {
+        json_pull_bool(j, &b);
         *flag = b ? CHATCONF_YES : CHATCONF_NO;
     } else {
-        jp_skip(j);
+        json_pull_skip(j);
     }
-    return jp_rc(j);
+    return json_pull_rc(j);
 }
 
-static int put_template(struct reader *r, struct jp *j, const struct jp_str *name)
+static int put_template(struct reader *r, struct json_pull *j, const struct json_str *name)
 {
-    struct jp_str text;
+    struct json_str text;
 
     if (r->c->templates.n == TEMPLATES_MAX)
-        return jp_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
-    if (!jp_string(j, &text))
-        return jp_rc(j);
+        return json_pull_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
+    if (!json_pull_string(j, &text))
+        return json_pull_rc(j);
     return put(r, &r->c->templates, name, text.s, text.n);
 }
 
 /* One {"name": ..., "template": ...} of a list. */
-static int read_named_template(struct reader *r, struct jp *j)
+static int read_named_template(struct reader *r, struct json_pull *j)
 {
-    struct jp_str key, name = {.s = NULL}, text = {.s = NULL};
+    struct json_str key, name = {.s = NULL}, text = {.s = NULL};
 
-    for (jp_enter_object(j); jp_key(j, &key);) {
-        if (jp_is(&key, "name"))
-            jp_string(j, &name);
-        else if (jp_is(&key, "template"))
-            jp_string(j, &text);
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "name"))
+            json_pull_string(j, &name);
+        else if (json_str_is(&key, "template"))
+            json_pull_string(j, &text);
         else
-            jp_skip(j);
+            json_pull_skip(j);
     }
-    if (jp_rc(j))
-        return jp_rc(j);
+    if (json_pull_rc(j))
+        return json_pull_rc(j);
     if (!name.s || !text.s)
-        return jp_fail(j, "an entry of chat_template needs a name and a template");
+        return json_pull_fail(j, "an entry of chat_template needs a name and a template");
     if (r->c->templates.n == TEMPLATES_MAX)
-        return jp_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
+        return json_pull_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
     return put(r, &r->c->templates, &name, text.s, text.n);
 }
 
 /* chat_template: a text, a list of named ones, or an object of them. */
-static int read_template(struct reader *r, struct jp *j)
+static int read_template(struct reader *r, struct json_pull *j)
 {
-    static const struct jp_str by_default = {"default", 7};
-    struct jp_str name;
+    static const struct json_str by_default = {"default", 7};
+    struct json_str name;
     int rc = 0;
 
-    switch (jp_peek(j)) {
-    case JP_STRING: return put_template(r, j, &by_default);
-    case JP_ARRAY:
-        for (jp_enter_array(j); rc == 0 && jp_elem(j);)
+    switch (json_pull_peek(j)) {
+    case JSON_PULL_STRING: return put_template(r, j, &by_default);
+    case JSON_PULL_ARRAY:
+        for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
             rc = read_named_template(r, j);
-        return rc ? rc : jp_rc(j);
-    case JP_OBJECT:
-        for (jp_enter_object(j); rc == 0 && jp_key(j, &name);)
+        return rc ? rc : json_pull_rc(j);
+    case JSON_PULL_OBJECT:
+        for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);)
             rc = put_template(r, j, &name);
-        return rc ? rc : jp_rc(j);
-    default: jp_skip(j); return jp_rc(j);
+        return rc ? rc : json_pull_rc(j);
+    default: json_pull_skip(j); return json_pull_rc(j);
     }
 }
 
-static int read_tokenizer_config(struct reader *r, struct jp *j)
+static int read_tokenizer_config(struct reader *r, struct json_pull *j)
 {
-    struct jp_str key;
+    struct json_str key;
     int rc = 0;
 
-    for (jp_enter_object(j); rc == 0 && jp_key(j, &key);) {
-        if (jp_is(&key, "chat_template"))
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
+        if (json_str_is(&key, "chat_template"))
             rc = read_template(r, j);
-        else if (jp_is(&key, "add_bos_token"))
+        else if (json_str_is(&key, "add_bos_token"))
             rc = read_flag(j, &r->c->add_bos);
-        else if (jp_is(&key, "add_eos_token"))
+        else if (json_str_is(&key, "add_eos_token"))
             rc = read_flag(j, &r->c->add_eos);
-        else if (jp_is(&key, "extra_special_tokens"))
+        else if (json_str_is(&key, "extra_special_tokens"))
             rc = read_extra_tokens(r, j);
         else if (ends_in(&key, "_token"))
             rc = read_token(r, j, &key);
         else {
-            r->has_table |= jp_is(&key, "added_tokens_decoder");
-            jp_skip(j);
+            r->has_table |= json_str_is(&key, "added_tokens_decoder");
+            json_pull_skip(j);
         }
     }
     return rc;
 }
 
-static int read_token_map(struct reader *r, struct jp *j)
+static int read_token_map(struct reader *r, struct json_pull *j)
 {
-    struct jp_str key;
+    struct json_str key;
     int rc = 0;
 
-    for (jp_enter_object(j); rc == 0 && jp_key(j, &key);) {
-        if (jp_is(&key, "extra_special_tokens"))
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
+        if (json_str_is(&key, "extra_special_tokens"))
             rc = read_extra_tokens(r, j);
         else if (ends_in(&key, "_token"))
             rc = read_token(r, j, &key);
         else
-            jp_skip(j);
+            json_pull_skip(j);
     }
     return rc;
 }
 
-static int read_template_json(struct reader *r, struct jp *j)
+static int read_template_json(struct reader *r, struct json_pull *j)
 {
-    struct jp_str key;
+    struct json_str key;
     int rc = 0;
 
-    for (jp_enter_object(j); rc == 0 && jp_key(j, &key);) {
-        if (jp_is(&key, "chat_template"))
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
+        if (json_str_is(&key, "chat_template"))
             rc = read_template(r, j);
         else
-            jp_skip(j);
+            json_pull_skip(j);
     }
     return rc;
 }
 
-typedef int read_fn(struct reader *r, struct jp *j);
+typedef int read_fn(struct reader *r, struct json_pull *j);
 
 static int read_json_text(struct reader *r, const char *text, size_t len, const char *path, read_fn *read)
 {
-    struct jp j;
-    int rc = jp_open(&j, text, len, path, &r->c->arena, r->e);
+    struct json_pull j;
+    int rc = json_pull_open(&j, text, len, path, &r->c->arena, r->e);
 
     if (rc == 0)
         rc = read(r, &j);
-    return rc ? rc : jp_finish(&j);
+    return rc ? rc : json_pull_finish(&j);
 }
 
 static int read_json(struct reader *r, const char *name, read_fn *read)
@@ -236,7 +236,7 @@ static int read_json(struct reader *r, const char *name, read_fn *read)
 }
 
 /* The template in file NAME, known as AS; *there says whether it exists. */
-static int read_template_file(struct reader *r, const char *name, const struct jp_str *as, bool *there)
+static int read_template_file(struct reader *r, const char *name, const struct json_str *as, bool *there)
 {
     struct folder_text f;
     int rc = folder_read(&f, r->in, name, there, r->e);
@@ -264,7 +264,7 @@ static int read_additional(struct reader *r, bool *some)
     if ((rc = folder_list(&l, path, ".jinja", r->e)) != 0)
         return rc;
     for (size_t i = 0; i < l.n && rc == 0; i++) {
-        struct jp_str name = {l.name[i], strlen(l.name[i]) - strlen(".jinja")};
+        struct json_str name = {l.name[i], strlen(l.name[i]) - strlen(".jinja")};
         bool there;
 
         snprintf(path, sizeof(path), "%s/%s", additional, l.name[i]);
@@ -278,7 +278,7 @@ static int read_additional(struct reader *r, bool *some)
 /* Template files of their own replace those of tokenizer_config.json altogether. */
 static int read_template_files(struct reader *r)
 {
-    static const struct jp_str by_default = {"default", 7};
+    static const struct json_str by_default = {"default", 7};
     struct chatconf_list configured = r->c->templates;
     bool own = false, some = false;
     int rc;

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/arena.h"
 #include "base/err.h"
 #include "base/folder.h"
+#include "base/mem.h"
 
 struct chatconf_pair { /* a token by its attribute, or a template by its name; both terminated */
     const char *name, *text;

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 struct tok;
 struct detok;

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "text/pretokre.h"
 
 enum detokchain_kind {

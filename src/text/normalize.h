@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "text/normalizeuni.h"
 #include "text/pretokre.h"
 #include "text/spmmap.h"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/mem.h"
 
 enum normalizeuni_form { NORMALIZEUNI_NFC, NORMALIZEUNI_NFD, NORMALIZEUNI_NFKC, NORMALIZEUNI_NFKD };
 

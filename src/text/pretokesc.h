@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 struct pretokesc_reader {
     const char *begin, *p, *end; /* the pattern, read up to p */

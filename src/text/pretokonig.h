@@ -5,8 +5,8 @@
 
 #include <stddef.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 /* The single characters that \s and \w mean there, as PCRE2 class contents without the brackets. */
 #define PRETOKONIG_SPACE \

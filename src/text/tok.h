@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
 #include "base/folder.h"
+#include "base/mem.h"
 
 struct tok;
 

@@ -5,46 +5,46 @@
 
 #include "base/utf8.h"
 
-static void read_string(struct jp *j, struct jp_str *s)
+static void read_string(struct json_pull *j, struct json_str *s)
 {
-    if (!jp_null(j))
-        jp_string(j, s);
+    if (!json_pull_null(j))
+        json_pull_string(j, s);
 }
 
-static void read_flag(struct jp *j, enum tokcomp_flag *f)
+static void read_flag(struct json_pull *j, enum tokcomp_flag *f)
 {
     bool v;
 
-    if (!jp_null(j) && jp_bool(j, &v))
+    if (!json_pull_null(j) && json_pull_bool(j, &v))
         *f = v ? TOKCOMP_YES : TOKCOMP_NO;
 }
 
-static void read_pattern(struct jp *j, struct tokcomp *c)
+static void read_pattern(struct json_pull *j, struct tokcomp *c)
 {
-    struct jp_str key;
+    struct json_str key;
 
-    if (jp_null(j))
+    if (json_pull_null(j))
         return;
-    if (jp_peek(j) == JP_STRING) { /* as some writers have it */
-        jp_string(j, &c->literal);
+    if (json_pull_peek(j) == JSON_PULL_STRING) { /* as some writers have it */
+        json_pull_string(j, &c->literal);
         return;
     }
-    for (jp_enter_object(j); jp_key(j, &key);) {
-        if (jp_is(&key, "String"))
-            jp_string(j, &c->literal);
-        else if (jp_is(&key, "Regex"))
-            jp_string(j, &c->regex);
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "String"))
+            json_pull_string(j, &c->literal);
+        else if (json_str_is(&key, "Regex"))
+            json_pull_string(j, &c->regex);
         else
-            jp_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"", (int)(key.n < 60 ? key.n : 60),
-                    key.s);
+            json_pull_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"",
+                           (int)(key.n < 60 ? key.n : 60), key.s);
     }
 }
 
-static bool read_field(struct jp *j, const struct jp_str *key, struct tokcomp *c)
+static bool read_field(struct json_pull *j, const struct json_str *key, struct tokcomp *c)
 {
     const struct {
         const char *name;
-        struct jp_str *to;
+        struct json_str *to;
     } string[] =
         {
             {"type", &c->type},
@@ -81,22 +81,22 @@ static bool read_field(struct jp *j, const struct jp_str *key, struct tokcomp *c
     };
 
     for (size_t i = 0; i < sizeof(string) / sizeof(*string); i++)
-        if (jp_is(key, string[i].name))
+        if (json_str_is(key, string[i].name))
             return read_string(j, string[i].to), true;
     for (size_t i = 0; i < sizeof(raw) / sizeof(*raw); i++)
-        if (jp_is(key, raw[i].name))
-            return *raw[i].to = jp_raw(j), true;
+        if (json_str_is(key, raw[i].name))
+            return *raw[i].to = json_pull_raw(j), true;
     for (size_t i = 0; i < sizeof(flag) / sizeof(*flag); i++)
-        if (jp_is(key, flag[i].name))
+        if (json_str_is(key, flag[i].name))
             return read_flag(j, flag[i].to), true;
-    if (jp_is(key, "start"))
-        return jp_i64(j, &c->start);
-    return jp_is(key, "stop") && jp_i64(j, &c->stop);
+    if (json_str_is(key, "start"))
+        return json_pull_i64(j, &c->start);
+    return json_str_is(key, "stop") && json_pull_i64(j, &c->stop);
 }
 
-void tokcomp_read(struct jp *j, struct tokcomp *c)
+void tokcomp_read(struct json_pull *j, struct tokcomp *c)
 {
-    struct jp_str key;
+    struct json_str key;
 
     *c = (struct tokcomp){
         .add_prefix_space = TOKCOMP_UNSET,
@@ -111,17 +111,17 @@ void tokcomp_read(struct jp *j, struct tokcomp *c)
         .strip_accents = TOKCOMP_UNSET,
         .lowercase = TOKCOMP_UNSET,
     };
-    for (jp_enter_object(j); jp_key(j, &key);) {
-        if (jp_is(&key, "pattern"))
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "pattern"))
             read_pattern(j, c);
-        else if (!read_field(j, &key, c) && !jp_rc(j))
-            jp_skip(j);
+        else if (!read_field(j, &key, c) && !json_pull_rc(j))
+            json_pull_skip(j);
     }
-    if (!jp_rc(j) && !c->type.s)
-        jp_fail(j, "a component without a type");
+    if (!json_pull_rc(j) && !c->type.s)
+        json_pull_fail(j, "a component without a type");
 }
 
-void tokcomp_stop(struct jp *j, int rc, const char *section)
+void tokcomp_stop(struct json_pull *j, int rc, const char *section)
 {
     if (rc == 0 || j->rc)
         return;
@@ -130,7 +130,7 @@ void tokcomp_stop(struct jp *j, int rc, const char *section)
     err_prefix(j->e, "%s: %s", j->path, section);
 }
 
-int tokcomp_unknown(struct jp *j, const char *section, const struct tokcomp *c)
+int tokcomp_unknown(struct json_pull *j, const char *section, const struct tokcomp *c)
 {
     if (!j->rc) {
         j->rc = err_set(j->e, ERR_UNSUPPORTED, "%s: the %s \"%.*s\" is not understood", j->path, section,
@@ -140,20 +140,20 @@ int tokcomp_unknown(struct jp *j, const char *section, const struct tokcomp *c)
     return j->rc;
 }
 
-void tokcomp_each(struct jp *j, const struct tokcomp *c, void (*read)(struct jp *member, void *ctx),
-                  void *ctx)
+void tokcomp_each(struct json_pull *j, const struct tokcomp *c,
+                  void (*read)(struct json_pull *member, void *ctx), void *ctx)
 {
-    struct jp list;
+    struct json_pull list;
 
     if (j->rc)
         return;
     if (!c->list.s) {
-        jp_fail(j, "a Sequence without members");
+        json_pull_fail(j, "a Sequence without members");
         return;
     }
-    jp_open(&list, c->list.s, c->list.n, j->path, j->arena, j->e);
+    json_pull_open(&list, c->list.s, c->list.n, j->path, j->arena, j->e);
     list.depth = j->depth; /* so that nesting stays limited */
-    for (jp_enter_array(&list); jp_elem(&list);)
+    for (json_pull_enter_array(&list); json_pull_elem(&list);)
         read(&list, ctx);
     if (list.rc) {
         j->rc = list.rc;
@@ -161,18 +161,18 @@ void tokcomp_each(struct jp *j, const struct tokcomp *c, void (*read)(struct jp 
     }
 }
 
-int tokcomp_behavior(const struct jp_str *s)
+int tokcomp_behavior(const struct json_str *s)
 {
     static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
                                        "MergedWithNext"};
 
     for (int i = 0; s->s && i < 5; i++)
-        if (jp_is(s, name[i]))
+        if (json_str_is(s, name[i]))
             return i;
     return -1;
 }
 
-bool tokcomp_char(const struct jp_str *s, uint32_t *c)
+bool tokcomp_char(const struct json_str *s, uint32_t *c)
 {
     size_t len;
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 #include "text/tokcore.h"
 
-static void keep(struct tokconf *c, struct jp *j, const struct jp_str *s, struct tokconf_token *to)
+static void keep(struct tokconf *c, struct json_pull *j, const struct json_str *s, struct tokconf_token *to)
 {
     to->content = arena_strndup(&c->arena, s->s, s->n);
     to->n = s->n;
@@ -21,39 +21,39 @@ static void keep(struct tokconf *c, struct jp *j, const struct jp_str *s, struct
 }
 
 /* A token as a string, or as an object with content and flags. */
-static void read_token(struct tokconf *c, struct jp *j, struct tokconf_token *t)
+static void read_token(struct tokconf *c, struct json_pull *j, struct tokconf_token *t)
 {
-    struct jp_str key, s = {NULL, 0};
+    struct json_str key, s = {NULL, 0};
 
-    if (jp_null(j))
+    if (json_pull_null(j))
         return;
-    if (jp_peek(j) == JP_STRING) {
-        if (jp_string(j, &s))
+    if (json_pull_peek(j) == JSON_PULL_STRING) {
+        if (json_pull_string(j, &s))
             keep(c, j, &s, t);
         return;
     }
-    for (jp_enter_object(j); jp_key(j, &key);) {
-        if (jp_is(&key, "content")) {
-            if (jp_string(j, &s))
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "content")) {
+            if (json_pull_string(j, &s))
                 keep(c, j, &s, t);
-        } else if (jp_is(&key, "special")) {
-            jp_bool(j, &t->special);
-        } else if (jp_is(&key, "lstrip")) {
-            jp_bool(j, &t->lstrip);
-        } else if (jp_is(&key, "rstrip")) {
-            jp_bool(j, &t->rstrip);
-        } else if (jp_is(&key, "single_word")) {
-            jp_bool(j, &t->single_word);
-        } else if (jp_is(&key, "normalized")) {
-            jp_bool(j, &t->normalized);
+        } else if (json_str_is(&key, "special")) {
+            json_pull_bool(j, &t->special);
+        } else if (json_str_is(&key, "lstrip")) {
+            json_pull_bool(j, &t->lstrip);
+        } else if (json_str_is(&key, "rstrip")) {
+            json_pull_bool(j, &t->rstrip);
+        } else if (json_str_is(&key, "single_word")) {
+            json_pull_bool(j, &t->single_word);
+        } else if (json_str_is(&key, "normalized")) {
+            json_pull_bool(j, &t->normalized);
         } else {
-            jp_skip(j);
+            json_pull_skip(j);
         }
     }
 }
 
 /* Adds a token, or its id to one that is there. */
-static void add(struct tokconf *c, struct jp *j, const struct tokconf_token *t)
+static void add(struct tokconf *c, struct json_pull *j, const struct tokconf_token *t)
 {
     if (j->rc || !t->content || t->n == 0)
         return;
@@ -73,18 +73,19 @@ static void add(struct tokconf *c, struct jp *j, const struct tokconf_token *t)
     c->token[c->n_tokens++] = *t;
 }
 
-static void read_decoder(struct tokconf *c, struct jp *j)
+static void read_decoder(struct tokconf *c, struct json_pull *j)
 {
-    struct jp_str key;
+    struct json_str key;
 
-    for (jp_enter_object(j); jp_key(j, &key);) {
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
         struct tokconf_token t = {.id = 0, .normalized = true};
 
         if (key.n == 0 || key.n > 9)
-            jp_fail(j, "the id \"%.*s\" of an added token is no id", (int)(key.n < 60 ? key.n : 60), key.s);
+            json_pull_fail(j, "the id \"%.*s\" of an added token is no id", (int)(key.n < 60 ? key.n : 60),
+                           key.s);
         for (size_t i = 0; i < key.n && !j->rc; i++) {
             if (key.s[i] < '0' || key.s[i] > '9')
-                jp_fail(j, "the id \"%.*s\" of an added token is no id", (int)key.n, key.s);
+                json_pull_fail(j, "the id \"%.*s\" of an added token is no id", (int)key.n, key.s);
             t.id = t.id * 10 + (key.s[i] - '0');
         }
         read_token(c, j, &t);
@@ -92,23 +93,23 @@ static void read_decoder(struct tokconf *c, struct jp *j)
     }
 }
 
-static void read_word(struct jp *j, char *to, size_t size)
+static void read_word(struct json_pull *j, char *to, size_t size)
 {
-    struct jp_str s;
+    struct json_str s;
 
-    if (!jp_null(j) && jp_string(j, &s))
+    if (!json_pull_null(j) && json_pull_string(j, &s))
         snprintf(to, size, "%.*s", (int)(s.n < size ? s.n : size - 1), s.s);
 }
 
-static void read_flag(struct jp *j, int *to)
+static void read_flag(struct json_pull *j, int *to)
 {
     bool v;
 
-    if (!jp_null(j) && jp_bool(j, &v))
+    if (!json_pull_null(j) && json_pull_bool(j, &v))
         *to = v;
 }
 
-static void special(struct tokconf *c, struct jp *j, struct tokconf_token *keep_as)
+static void special(struct tokconf *c, struct json_pull *j, struct tokconf_token *keep_as)
 {
     struct tokconf_token t = {.id = -1, .special = true};
 
@@ -119,87 +120,87 @@ static void special(struct tokconf *c, struct jp *j, struct tokconf_token *keep_
         *keep_as = t;
 }
 
-static bool is_special_name(const struct jp_str *key)
+static bool is_special_name(const struct json_str *key)
 {
     static const char *const name[] = {"unk_token", "pad_token", "sep_token", "cls_token", "mask_token"};
 
     for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
-        if (jp_is(key, name[i]))
+        if (json_str_is(key, name[i]))
             return true;
     return false;
 }
 
 /* tokenizer_config.json and special_tokens_map.json: their members have the same names. */
-static void read_config(struct tokconf *c, struct jp *j)
+static void read_config(struct tokconf *c, struct json_pull *j)
 {
-    struct jp_str key;
+    struct json_str key;
 
-    for (jp_enter_object(j); jp_key(j, &key);) {
-        if (jp_is(&key, "tokenizer_class"))
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "tokenizer_class"))
             read_word(j, c->class, sizeof(c->class));
-        else if (jp_is(&key, "add_bos_token"))
+        else if (json_str_is(&key, "add_bos_token"))
             read_flag(j, &c->add_bos);
-        else if (jp_is(&key, "add_eos_token"))
+        else if (json_str_is(&key, "add_eos_token"))
             read_flag(j, &c->add_eos);
-        else if (jp_is(&key, "add_prefix_space"))
+        else if (json_str_is(&key, "add_prefix_space"))
             read_flag(j, &c->add_prefix_space);
-        else if (jp_is(&key, "legacy"))
+        else if (json_str_is(&key, "legacy"))
             read_flag(j, &c->legacy);
-        else if (jp_is(&key, "added_tokens_decoder"))
+        else if (json_str_is(&key, "added_tokens_decoder"))
             read_decoder(c, j);
-        else if (jp_is(&key, "bos_token"))
+        else if (json_str_is(&key, "bos_token"))
             special(c, j, &c->bos);
-        else if (jp_is(&key, "eos_token"))
+        else if (json_str_is(&key, "eos_token"))
             special(c, j, &c->eos);
         else if (is_special_name(&key))
             special(c, j, NULL);
-        else if (jp_is(&key, "additional_special_tokens") && jp_peek(j) == JP_ARRAY)
-            for (jp_enter_array(j); jp_elem(j);)
+        else if (json_str_is(&key, "additional_special_tokens") && json_pull_peek(j) == JSON_PULL_ARRAY)
+            for (json_pull_enter_array(j); json_pull_elem(j);)
                 special(c, j, NULL);
         else
-            jp_skip(j);
+            json_pull_skip(j);
     }
 }
 
-static void read_added(struct tokconf *c, struct jp *j)
+static void read_added(struct tokconf *c, struct json_pull *j)
 {
-    struct jp_str key;
+    struct json_str key;
 
-    for (jp_enter_object(j); jp_key(j, &key);) {
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
         struct tokconf_token t = {.id = -1, .normalized = true};
 
         keep(c, j, &key, &t);
-        if (jp_i64(j, &t.id))
+        if (json_pull_i64(j, &t.id))
             add(c, j, &t);
     }
 }
 
-static void read_model_type(struct tokconf *c, struct jp *j)
+static void read_model_type(struct tokconf *c, struct json_pull *j)
 {
-    struct jp_str key;
+    struct json_str key;
 
-    for (jp_enter_object(j); jp_key(j, &key);) {
-        if (jp_is(&key, "model_type"))
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "model_type"))
             read_word(j, c->model_type, sizeof(c->model_type));
         else
-            jp_skip(j);
+            json_pull_skip(j);
     }
 }
 
 static int read_file(struct tokconf *c, struct folder in, const char *name,
-                     void (*read)(struct tokconf *c, struct jp *j), struct err *e)
+                     void (*read)(struct tokconf *c, struct json_pull *j), struct err *e)
 {
     struct folder_text f;
-    struct jp j;
+    struct json_pull j;
     bool there;
     int rc = folder_read(&f, in, name, &there, e);
 
     if (rc || !there)
         return rc;
-    rc = jp_open(&j, f.bytes, f.len, f.path, &c->arena, e);
+    rc = json_pull_open(&j, f.bytes, f.len, f.path, &c->arena, e);
     if (rc == 0) {
         read(c, &j);
-        rc = jp_finish(&j);
+        rc = json_pull_finish(&j);
     }
     folder_text_fini(&f);
     return rc;

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/err.h"
 #include "base/folder.h"
+#include "base/mem.h"
 
 struct tok;
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/utf8.h"
 #include "text/spmbuild.h"
 #include "text/tokcore.h"
@@ -58,7 +58,7 @@ static int read_types(struct work *w)
 
 static int check_token(const struct work *w, size_t i)
 {
-    const struct jp_str *s = &w->g->token[i];
+    const struct json_str *s = &w->g->token[i];
 
     if (s->n > MAX_TOKEN || utf8_valid_prefix(s->s, s->n) != s->n)
         return err_set(w->e, ERR_INPUT,
@@ -82,7 +82,7 @@ static int add_piece(struct work *w, size_t i, const char *s, size_t n)
 }
 
 /* True if the special token S swallows the blanks behind it; of Phi-3's these do not. */
-static bool strips(const struct tokgguf *g, const struct jp_str *s)
+static bool strips(const struct tokgguf *g, const struct json_str *s)
 {
     static const char *const silent[] = {"<unk>", "<s>", "<|endoftext|>", "<|endofprompt|>",
                                          "<|startoftext|>"};
@@ -90,7 +90,7 @@ static bool strips(const struct tokgguf *g, const struct jp_str *s)
     if (!g->rstrip || g->lstrip)
         return g->rstrip;
     for (size_t i = 0; i < sizeof(silent) / sizeof(*silent); i++)
-        if (jp_is(s, silent[i]))
+        if (json_str_is(s, silent[i]))
             return false;
     return true;
 }
@@ -102,7 +102,7 @@ static int add_tokens(struct work *w)
     int rc = 0;
 
     for (size_t i = 0; i < w->g->n_tokens && rc == 0; i++) {
-        const struct jp_str *s = &w->g->token[i];
+        const struct json_str *s = &w->g->token[i];
         struct tokadded_token a = {.id = (uint32_t)i, .special = w->type[i] != SPMBUILD_USER_DEFINED};
 
         if (s->n == 0 || w->type[i] == SPMBUILD_UNUSED)
@@ -126,7 +126,7 @@ static int add_merges(struct work *w)
 
     tokmerge_init(&to, &w->t->bpe, &w->t->vocab, 0);
     for (size_t i = 0; i < w->g->n_merges && rc == 0; i++) {
-        const struct jp_str *s = &w->g->merge[i];
+        const struct json_str *s = &w->g->merge[i];
         const char *blank = s->n > 1 ? memchr(s->s + 1, ' ', s->n - 1) : NULL;
 
         if (!blank || blank + 1 == s->s + s->n)
@@ -145,7 +145,7 @@ static int add_merges(struct work *w)
 
 static int choose_family(const struct work *w, const struct tokfamily **f)
 {
-    const struct jp_str *pre = &w->g->pre;
+    const struct json_str *pre = &w->g->pre;
 
     if (!pre->s)
         log_warn("%s: tokenizer.ggml.pre is missing: text is cut into words as llama.cpp does without it",
@@ -196,7 +196,7 @@ static int build_gpt2(struct work *w)
  * sentencepiece makes of a run of spaces, and becomes a run of markers again. */
 static int add_user_defined(struct work *w, size_t i)
 {
-    const struct jp_str *s = &w->g->token[i];
+    const struct json_str *s = &w->g->token[i];
     struct buf piece;
     int rc;
 
@@ -232,7 +232,7 @@ static int build_llama(struct work *w)
     if (!g->score)
         return err_set(w->e, ERR_INPUT, "%s: tokenizer.ggml.scores is missing", g->path);
     for (size_t i = 0; i < g->n_tokens && rc == 0; i++) {
-        const struct jp_str *s = &g->token[i];
+        const struct json_str *s = &g->token[i];
 
         b.byte_fallback |= w->type[i] == SPMBUILD_BYTE;
         if (s->n == 0) {
@@ -278,9 +278,9 @@ static int build(struct work *w)
 
     if ((rc = check_ids(g, w->e)) != 0 || (rc = read_types(w)) != 0)
         return rc;
-    if (jp_is(&g->model, "gpt2"))
+    if (json_str_is(&g->model, "gpt2"))
         rc = build_gpt2(w);
-    else if (jp_is(&g->model, "llama"))
+    else if (json_str_is(&g->model, "llama"))
         rc = build_llama(w);
     else
         rc =

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/jpull.h"
+#include "base/json_pull.h"
 
 struct tok;
 
@@ -21,13 +21,13 @@ enum { TOKGGUF_UNSET = -1 };
 /* Everything borrowed for the call. */
 struct tokgguf {
     const char *path; /* for messages */
-    struct jp_str model, pre;
-    const struct jp_str *token; /* [n_tokens] any bytes */
+    struct json_str model, pre;
+    const struct json_str *token; /* [n_tokens] any bytes */
     const char
         *type; /* [n_tokens] i32, little-endian, at any alignment: enum spmbuild_type; NULL: all normal */
     const char *score; /* [n_tokens] f32, likewise; NULL: none */
     size_t n_tokens;
-    const struct jp_str *merge; /* [n_merges] two tokens with a blank between */
+    const struct json_str *merge; /* [n_merges] two tokens with a blank between */
     size_t n_merges;
     int64_t bos, eos, unk;                    /* TOKGGUF_UNSET: not said */
     int add_bos, add_eos, add_space, squeeze; /* TOKGGUF_UNSET, 0, 1 */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 #include "text/tokcore.h"
 #include "text/tokfamily.h"
 #include "text/tokids.h"
@@ -13,20 +13,20 @@ static int read_vocab(struct tok *t, struct folder in, struct err *e)
 {
     struct folder_text f;
     struct arena arena;
-    struct jp_str key;
-    struct jp j;
+    struct json_str key;
+    struct json_pull j;
     int64_t id;
     int rc = folder_read(&f, in, "vocab.json", NULL, e);
 
     if (rc)
         return rc;
     arena_init(&arena, MEM_TEXT);
-    jp_open(&j, f.bytes, f.len, f.path, &arena, e);
-    for (jp_enter_object(&j); rc == 0 && jp_key(&j, &key);)
-        if (jp_i64(&j, &id) && (rc = tokvocab_add(&t->vocab, key.s, key.n, id, e)) != 0)
+    json_pull_open(&j, f.bytes, f.len, f.path, &arena, e);
+    for (json_pull_enter_object(&j); rc == 0 && json_pull_key(&j, &key);)
+        if (json_pull_i64(&j, &id) && (rc = tokvocab_add(&t->vocab, key.s, key.n, id, e)) != 0)
             err_prefix(e, "%s", f.path);
     if (rc == 0)
-        rc = jp_finish(&j);
+        rc = json_pull_finish(&j);
     arena_fini(&arena);
     folder_text_fini(&f);
     return rc;

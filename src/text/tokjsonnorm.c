@@ -8,18 +8,18 @@
 
 static const char section[] = "normalizer";
 
-static void add(struct jp *j, struct tok *t, struct normalize_step step)
+static void add(struct json_pull *j, struct tok *t, struct normalize_step step)
 {
     tokcomp_stop(j, normalize_add(&t->norm, step, j->e), section);
 }
 
-static void add_replace(struct jp *j, struct tok *t, const struct tokcomp *c)
+static void add_replace(struct json_pull *j, struct tok *t, const struct tokcomp *c)
 {
     struct normalize_step step = {.kind = NORMALIZE_REPLACE};
     int rc = 0;
 
     if ((!c->literal.s && !c->regex.s) || !c->content.s || (c->literal.s && c->literal.n == 0)) {
-        jp_fail(j, "a Replace needs a pattern and a content");
+        json_pull_fail(j, "a Replace needs a pattern and a content");
         return;
     }
     if (c->regex.s)
@@ -37,19 +37,19 @@ static void add_replace(struct jp *j, struct tok *t, const struct tokcomp *c)
     tokcomp_stop(j, rc, section);
 }
 
-static void add_prepend(struct jp *j, struct tok *t, const struct tokcomp *c)
+static void add_prepend(struct json_pull *j, struct tok *t, const struct tokcomp *c)
 {
     struct normalize_step step = {.kind = NORMALIZE_PREPEND};
 
     if (!c->prepend.s)
-        jp_fail(j, "a Prepend needs the field prepend");
+        json_pull_fail(j, "a Prepend needs the field prepend");
     else if (!normalize_copy(&step.text, &step.n_text, c->prepend.s, c->prepend.n))
         tokcomp_stop(j, err_nomem(j->e, section), section);
     else
         add(j, t, step);
 }
 
-static void add_bert(struct jp *j, struct tok *t, const struct tokcomp *c)
+static void add_bert(struct json_pull *j, struct tok *t, const struct tokcomp *c)
 {
     bool lower = c->lowercase != TOKCOMP_NO;
 
@@ -65,7 +65,7 @@ static void add_bert(struct jp *j, struct tok *t, const struct tokcomp *c)
         add(j, t, (struct normalize_step){.kind = NORMALIZE_LOWERCASE});
 }
 
-static void add_map(struct jp *j, struct tok *t, const struct tokcomp *c)
+static void add_map(struct json_pull *j, struct tok *t, const struct tokcomp *c)
 {
     struct normalize_step step = {.kind = NORMALIZE_MAP_HF};
     char *bytes;
@@ -89,7 +89,7 @@ static void add_map(struct jp *j, struct tok *t, const struct tokcomp *c)
 }
 
 /* The types that need nothing but their name. */
-static bool add_simple(struct jp *j, struct tok *t, const struct tokcomp *c)
+static bool add_simple(struct json_pull *j, struct tok *t, const struct tokcomp *c)
 {
     static const struct {
         const char *type;
@@ -105,43 +105,43 @@ static bool add_simple(struct jp *j, struct tok *t, const struct tokcomp *c)
     };
 
     for (size_t i = 0; i < sizeof(simple) / sizeof(*simple); i++)
-        if (jp_is(&c->type, simple[i].type))
+        if (json_str_is(&c->type, simple[i].type))
             return add(j, t, simple[i].step), true;
     return false;
 }
 
-static void member(struct jp *j, void *ctx)
+static void member(struct json_pull *j, void *ctx)
 {
     tokjsonnorm_read(j, ctx);
 }
 
-void tokjsonnorm_read(struct jp *j, struct tok *t)
+void tokjsonnorm_read(struct json_pull *j, struct tok *t)
 {
     struct tokcomp c;
 
-    if (jp_null(j))
+    if (json_pull_null(j))
         return;
     tokcomp_read(j, &c);
     if (j->rc || add_simple(j, t, &c))
         return;
     if (t->spelled) {
-        jp_fail(j, "a normalizer behind ByteLevel is not understood");
-    } else if (jp_is(&c.type, "Sequence")) {
+        json_pull_fail(j, "a normalizer behind ByteLevel is not understood");
+    } else if (json_str_is(&c.type, "Sequence")) {
         tokcomp_each(j, &c, member, t);
-    } else if (jp_is(&c.type, "Replace")) {
+    } else if (json_str_is(&c.type, "Replace")) {
         add_replace(j, t, &c);
-    } else if (jp_is(&c.type, "Prepend")) {
+    } else if (json_str_is(&c.type, "Prepend")) {
         add_prepend(j, t, &c);
-    } else if (jp_is(&c.type, "Strip")) {
+    } else if (json_str_is(&c.type, "Strip")) {
         add(j, t,
             (struct normalize_step){.kind = NORMALIZE_STRIP,
                                     .left = c.strip_left != TOKCOMP_NO,
                                     .right = c.strip_right != TOKCOMP_NO});
-    } else if (jp_is(&c.type, "BertNormalizer")) {
+    } else if (json_str_is(&c.type, "BertNormalizer")) {
         add_bert(j, t, &c);
-    } else if (jp_is(&c.type, "Precompiled")) {
+    } else if (json_str_is(&c.type, "Precompiled")) {
         add_map(j, t, &c);
-    } else if (jp_is(&c.type, "ByteLevel")) {
+    } else if (json_str_is(&c.type, "ByteLevel")) {
         t->spelled = true;
         add(j, t, (struct normalize_step){.kind = NORMALIZE_SPELL});
     } else {

@@ -2,10 +2,10 @@
 #ifndef GALLOP_TEXT_TOKJSONNORM_H
 #define GALLOP_TEXT_TOKJSONNORM_H
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 #include "text/tokcore.h"
 
 /* Reads the normalizer at J (null: none) into T. Errors are J's. */
-void tokjsonnorm_read(struct jp *j, struct tok *t);
+void tokjsonnorm_read(struct json_pull *j, struct tok *t);
 
 #endif

@@ -2,10 +2,10 @@
 #ifndef GALLOP_TEXT_TOKJSONPRE_H
 #define GALLOP_TEXT_TOKJSONPRE_H
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 #include "text/tokcore.h"
 
 /* Reads the pre_tokenizer at J (null: none) into T. Errors are J's. */
-void tokjsonpre_read(struct jp *j, struct tok *t);
+void tokjsonpre_read(struct json_pull *j, struct tok *t);
 
 #endif

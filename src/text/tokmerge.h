@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "text/bpe.h"
 #include "text/tokvocab.h"
 

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
 #include "base/err.h"
+#include "base/mem.h"
 
 enum {
     TOKVOCAB_MAX_ID = (1 << 22) - 1, /* larger ids are refused: no vocabulary comes near */

@@ -5,12 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
-#include "ckpt/conf.h"
-#include "ckpt/ggufconf.h"
-#include "ckpt/ggufname.h"
-#include "ckpt/gguftok.h"
+#include "ckpt/config.h"
+#include "ckpt/gguf/gguf.h"
 
 static void check_table(const struct gguf *g, const char *begin, const char *end)
 {
@@ -24,7 +22,7 @@ static void check_table(const struct gguf *g, const char *begin, const char *end
 }
 
 /* Reads the first and the last element of every tensor under its new name. */
-static void touch(const struct tfile *f)
+static void touch(const struct tensor_file *f)
 {
     for (size_t i = 0; i < f->n; i++) {
         const struct view *v = &f->tensor[i];
@@ -37,9 +35,9 @@ static void touch(const struct tfile *f)
     }
 }
 
-typedef int make_fn(json_t **out, struct ggufset *s, struct err *e);
+typedef int make_fn(json_t **out, struct gguf_set *s, struct err *e);
 
-static void make(make_fn *fn, struct ggufset *s)
+static void make(make_fn *fn, struct gguf_set *s)
 {
     json_t *o;
     struct err e;
@@ -48,42 +46,42 @@ static void make(make_fn *fn, struct ggufset *s)
         json_decref(o);
 }
 
-static void use(struct ggufset *s)
+static void use(struct gguf_set *s)
 {
-    const struct ggufarch *arch;
+    const struct gguf_arch *arch;
     struct tok *tok;
     struct err e;
     json_t *o;
 
-    make(gguftok_config, s);
-    make(gguftok_generation, s);
-    if (gguftok_open(&tok, s, &e) == 0) {
+    make(gguf_tokenizer_config, s);
+    make(gguf_generation, s);
+    if (gguf_tokenizer_open(&tok, s, &e) == 0) {
         struct tok_ids ids = {0};
 
         tok_encode(tok, "a b <s>12", 9, TOK_ADD_SPECIAL, &ids, &e);
         tok_ids_fini(&ids);
         tok_close(tok);
     }
-    if (ggufarch_of(&arch, s, &e) != 0)
+    if (gguf_arch_of(&arch, s, &e) != 0)
         return;
-    if (ggufconf_make(&o, s, arch, &e) == 0)
+    if (gguf_config_make(&o, s, arch, &e) == 0)
         json_decref(o);
-    if (ggufname_fill(s, arch, &e) == 0)
+    if (gguf_names_fill(s, arch, &e) == 0)
         touch(&s->file[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *bytes = (const char *)data;
-    struct ggufset s;
+    struct gguf_set s;
     struct err e;
 
     log_set_level(LOG_ERROR);
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
-    if (ggufset_open_bytes(&s, bytes, size, "fuzz", &e) == 0) {
+    if (gguf_set_open_bytes(&s, bytes, size, "fuzz", &e) == 0) {
         check_table(&s.part[0], bytes, bytes + size);
         use(&s);
-        ggufset_close(&s);
+        gguf_set_close(&s);
     }
     ASSERT(mem_live_blocks() == 0);
     return 0;

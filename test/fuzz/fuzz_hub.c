@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "ckpt/hubcache.h"
-#include "ckpt/hublist.h"
+#include "ckpt/hub/parts.h"
 
 static void must_be_plain(const char *s)
 {
@@ -17,44 +16,44 @@ static void must_be_plain(const char *s)
 
 static void read_name(const char *text)
 {
-    char folder[2 * HUBID_REPO_MAX], etag[HUBCACHE_ETAG_MAX], quoted[3 * HUBID_REVISION_MAX];
-    struct hubid id;
+    char folder[2 * HUB_NAME_REPO_MAX], etag[HUB_CACHE_ETAG_MAX], quoted[3 * HUB_NAME_REVISION_MAX];
+    struct hub_name id;
 
-    if (hubcache_etag(text, etag))
+    if (hub_cache_etag(text, etag))
         must_be_plain(etag);
-    if (!hubid_parse(&id, text))
+    if (!hub_name_parse(&id, text))
         return;
-    ASSERT(hubid_folder(&id, folder, sizeof(folder)));
+    ASSERT(hub_name_folder(&id, folder, sizeof(folder)));
     must_be_plain(folder);
     if (id.file[0])
         must_be_plain(id.file);
     ASSERT(id.revision[0] && id.revision[0] != '/' && id.revision[0] != '.' && !strstr(id.revision, ".."));
-    ASSERT(hubid_quote(id.revision, quoted, sizeof(quoted)) && !strpbrk(quoted, "/?#"));
+    ASSERT(hub_name_quote(id.revision, quoted, sizeof(quoted)) && !strpbrk(quoted, "/?#"));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
-    struct hublist l;
+    struct hub_list l;
     struct err e;
     bool is_index;
     char *copy;
 
-    if (hublist_read(&l, text, size, "fuzz", &e) == 0) {
-        const char *weights = hublist_weights(&l, &is_index);
+    if (hub_list_read(&l, text, size, "fuzz", &e) == 0) {
+        const char *weights = hub_list_weights(&l, &is_index);
 
-        ASSERT(hubid_is_commit(l.commit));
+        ASSERT(hub_name_is_commit(l.commit));
         for (size_t i = 0; i < l.n; i++) {
             const char *name = l.name[i], folder[] = "additional_chat_templates/";
 
             must_be_plain(strncmp(name, folder, sizeof(folder) - 1) == 0 ? name + sizeof(folder) - 1 : name);
-            (void)hublist_is_text(l.name[i]);
+            (void)hub_list_is_text(l.name[i]);
         }
-        ASSERT(!weights || hublist_has(&l, weights));
-        if (hublist_gguf(&l, "Q4_K_M", &weights, &e) == 0)
-            ASSERT(hublist_has(&l, weights));
-        ASSERT(!hublist_has_tokenizer(&l) || l.n);
-        hublist_close(&l);
+        ASSERT(!weights || hub_list_has(&l, weights));
+        if (hub_list_gguf(&l, "Q4_K_M", &weights, &e) == 0)
+            ASSERT(hub_list_has(&l, weights));
+        ASSERT(!hub_list_has_tokenizer(&l) || l.n);
+        hub_list_close(&l);
     }
     copy = mem_strndup(text, size, MEM_BASE);
     if (copy)

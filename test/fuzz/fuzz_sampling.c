@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #include "base/mem.h"
-#include "ckpt/torchbin.h"
-#include "ckpt/unpickle.h"
+#include "ckpt/tensor_file.h"
+#include "ckpt/torch/torch.h"
 
 /* The lowest and the highest element of V lie in the bytes. */
 static void check(const struct view *v, const char *begin, const char *end)
@@ -26,16 +26,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *begin = (const char *)data;
     struct unpickle u;
     struct arena a;
-    struct tfile f;
+    struct tensor_file f;
     struct err e;
 
-    if (tfile_open_bytes(&f, begin, size, "fuzz", &e) != 0)
+    if (tensor_file_open_bytes(&f, begin, size, "fuzz", &e) != 0)
         return 0;
-    if (torchbin_read(&f, &e) == 0)
+    if (torch_read(&f, &e) == 0)
         for (size_t i = 0; i < f.n; i++)
             check(&f.tensor[i], begin, begin + size);
     ASSERT(mem_live_bytes() <= 32768 + 400 * size, "%zu bytes for %zu", mem_live_bytes(), size);
-    tfile_close(&f);
+    tensor_file_close(&f);
 
     arena_init(&a, MEM_CKPT);
     if (unpickle_run(&u, begin, size, &a, "fuzz", "pickle", &e) == 0)

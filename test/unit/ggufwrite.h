@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "base/mem.h"
 
 struct ggufwrite {
     struct buf kv, info, data;

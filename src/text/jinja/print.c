@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 #include "text/jinja/tree.h"
 
 enum { BRIEF_MAX = 200 }; /* bytes of a value in a message */
@@ -382,65 +382,65 @@ struct value jinja_load(struct rendering *r, const json_t *j)
     return v;
 }
 
-static struct value read_number(struct jp *j)
+static struct value read_number(struct json_pull *j)
 {
-    struct jp_str s = jp_raw(j);
+    struct json_str s = json_pull_raw(j);
     bool overflow = false;
     int64_t i;
     double f;
 
-    if (jp_rc(j))
+    if (json_pull_rc(j))
         return none;
     if (jinja_parse_integer(s.s, s.n, 10, &i, &overflow))
         return jinja_integer(i);
     if (overflow)
-        jp_fail(j, "the integer %.*s has more than 64 bits", s.n < 60 ? (int)s.n : 60, s.s);
+        json_pull_fail(j, "the integer %.*s has more than 64 bits", s.n < 60 ? (int)s.n : 60, s.s);
     else if (jinja_parse_float(s.s, s.n, &f))
         return jinja_float(f);
     else
-        jp_fail(j, "this number is too long");
+        json_pull_fail(j, "this number is too long");
     return none;
 }
 
-static struct value read_value(struct rendering *r, struct jp *j)
+static struct value read_value(struct rendering *r, struct json_pull *j)
 {
     struct growing g = {.r = r};
     struct dict *d;
-    struct jp_str s;
+    struct json_str s;
     bool b = false;
 
     if (!jinja_step(r, 0))
         return none;
-    switch (jp_peek(j)) {
-    case JP_OBJECT:
+    switch (json_pull_peek(j)) {
+    case JSON_PULL_OBJECT:
         d = jinja_dict(r);
-        for (jp_enter_object(j); d && jp_key(j, &s);) {
+        for (json_pull_enter_object(j); d && json_pull_key(j, &s);) {
             struct value name = load_string(r, s.s, s.n);
 
             if (!jinja_dict_set(r, d, name, read_value(r, j)))
                 break;
         }
         return jinja_dict_value(d, DICT);
-    case JP_ARRAY:
-        for (jp_enter_array(j); jp_elem(j) && jinja_push(&g, read_value(r, j));)
+    case JSON_PULL_ARRAY:
+        for (json_pull_enter_array(j); json_pull_elem(j) && jinja_push(&g, read_value(r, j));)
             ;
         return jinja_grown(&g, LIST);
-    case JP_STRING: return jp_string(j, &s) ? load_string(r, s.s, s.n) : none;
-    case JP_NUMBER: return read_number(j);
-    case JP_TRUE:
-    case JP_FALSE: return jp_bool(j, &b) ? jinja_boolean(b) : none;
-    default: jp_null(j); return none;
+    case JSON_PULL_STRING: return json_pull_string(j, &s) ? load_string(r, s.s, s.n) : none;
+    case JSON_PULL_NUMBER: return read_number(j);
+    case JSON_PULL_TRUE:
+    case JSON_PULL_FALSE: return json_pull_bool(j, &b) ? jinja_boolean(b) : none;
+    default: json_pull_null(j); return none;
     }
 }
 
 struct value jinja_read(struct rendering *r, const char *json, size_t n, const char *where)
 {
     struct value v = none;
-    struct jp j;
+    struct json_pull j;
 
-    if (jp_open(&j, json, n, where, &r->arena, r->e) == 0)
+    if (json_pull_open(&j, json, n, where, &r->arena, r->e) == 0)
         v = read_value(r, &j);
     if (!r->rc)
-        r->rc = jp_finish(&j);
+        r->rc = json_pull_finish(&j);
     return r->rc ? none : v;
 }

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "app/benchfill.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "engine/gallop_in.h"
 

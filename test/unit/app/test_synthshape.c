@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "app/synthshape.h"
-#include "base/buf.h"
+#include "base/mem.h"
 #include "gallop.h"
 #include "model/model.h"
 

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/jpull.h"
+#include "base/json_pull.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 
 static void what_is_added_stands_in_a_row_and_is_terminated(void **state)
@@ -109,8 +109,8 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
     for (int round = 0; round < 20000; round++) {
         char in[24];
         size_t n = (size_t)round % sizeof(in), i = 0, o = 0;
-        struct jp_str s;
-        struct jp j;
+        struct json_str s;
+        struct json_pull j;
 
         for (size_t k = 0; k < n; k++) {
             seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
@@ -119,9 +119,9 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
                 in[k] = (char)(seed >> 20);
         }
         literal(&b, in, n);
-        assert_int_equal(jp_open(&j, b.data, b.len, "literal", &a, &e), 0);
-        assert_true(jp_string(&j, &s));
-        assert_int_equal(jp_finish(&j), 0);
+        assert_int_equal(json_pull_open(&j, b.data, b.len, "literal", &a, &e), 0);
+        assert_true(json_pull_string(&j, &s));
+        assert_int_equal(json_pull_finish(&j), 0);
         while (i < n) { /* good characters as they are, U+FFFD for the rest */
             bool good;
             size_t step = utf8_sequence(in + i, n - i, &good);

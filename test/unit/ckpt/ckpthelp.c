@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 #include "ckpt/weights.h"
 
@@ -149,25 +149,25 @@ bool help_same(const struct view *v, const char *dtype, const size_t *shape, int
     return true;
 }
 
-static void expect_tensor(struct weights *w, const char *dir, struct jp *j, const struct jp_str *key)
+static void expect_tensor(struct weights *w, const char *dir, struct json_pull *j, const struct json_str *key)
 {
     char name[200], dtype[16] = "", why[200];
     size_t shape[8] = {0}, n_values = 0;
     double value[256];
     const struct view *v;
-    struct jp_str field, text;
+    struct json_str field, text;
     uint64_t dim;
     int n_dims = 0;
 
-    for (jp_enter_object(j); jp_key(j, &field);) {
-        if (jp_is(&field, "dtype") && jp_string(j, &text)) {
+    for (json_pull_enter_object(j); json_pull_key(j, &field);) {
+        if (json_str_is(&field, "dtype") && json_pull_string(j, &text)) {
             snprintf(dtype, sizeof(dtype), "%.*s", (int)text.n, text.s);
-        } else if (jp_is(&field, "shape")) {
-            for (jp_enter_array(j); jp_elem(j) && n_dims < 8 && jp_u64(j, &dim);)
+        } else if (json_str_is(&field, "shape")) {
+            for (json_pull_enter_array(j); json_pull_elem(j) && n_dims < 8 && json_pull_u64(j, &dim);)
                 shape[n_dims++] = (size_t)dim;
         } else {
-            for (jp_enter_array(j); jp_elem(j) && n_values < 256;)
-                jp_f64(j, &value[n_values++]);
+            for (json_pull_enter_array(j); json_pull_elem(j) && n_values < 256;)
+                json_pull_f64(j, &value[n_values++]);
         }
     }
     snprintf(name, sizeof(name), "%.*s", (int)key->n, key->s);
@@ -184,8 +184,8 @@ void help_expect(const char *dir)
     struct weights *w;
     struct arena a;
     struct err e;
-    struct jp j;
-    struct jp_str key, name, text;
+    struct json_pull j;
+    struct json_str key, name, text;
     size_t len, n = 0;
     char *json;
 
@@ -194,16 +194,16 @@ void help_expect(const char *dir)
     snprintf(path, sizeof(path), "%s/expect.json", dir);
     json = help_read(path, &len);
     arena_init(&a, MEM_CKPT);
-    assert_int_equal(jp_open(&j, json, len, path, &a, &e), 0);
-    for (jp_enter_object(&j); jp_key(&j, &key);) {
-        if (jp_is(&key, "kind") && jp_string(&j, &text)) {
-            assert_true(jp_is(&text, weights_kind(w)));
+    assert_int_equal(json_pull_open(&j, json, len, path, &a, &e), 0);
+    for (json_pull_enter_object(&j); json_pull_key(&j, &key);) {
+        if (json_str_is(&key, "kind") && json_pull_string(&j, &text)) {
+            assert_true(json_str_is(&text, weights_kind(w)));
             continue;
         }
-        for (jp_enter_object(&j); jp_key(&j, &name); n++)
+        for (json_pull_enter_object(&j); json_pull_key(&j, &name); n++)
             expect_tensor(w, dir, &j, &name);
     }
-    if (jp_finish(&j) != 0)
+    if (json_pull_finish(&j) != 0)
         fail_msg("%s", e.msg);
     assert_int_equal(weights_n(w), n);
     assert_int_equal(weights_unused(w, NULL, 0), 0);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "ckpt/tfile.h"
+#include "ckpt/tensor_file.h"
 
 #define FIXTURES GALLOP_SOURCE_DIR "/test/data/ckpt"
 

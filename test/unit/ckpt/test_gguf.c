@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "ckpt/gguf.h"
+#include "ckpt/gguf/gguf.h"
 #include "ggufwrite.h"
 
 static const char path[] = "some.gguf";
@@ -161,8 +161,8 @@ static void numbers_come_in_any_width(void **state)
 
 static void arrays_and_strings_come_as_they_are(void **state)
 {
-    const struct jp_str *list;
-    struct jp_str text;
+    const struct json_str *list;
+    struct json_str text;
     struct arena a;
     struct opened o;
     const char *p;
@@ -173,12 +173,12 @@ static void arrays_and_strings_come_as_they_are(void **state)
     open_good(&o);
     arena_init(&a, MEM_CKPT);
     assert_int_equal(gguf_text(&o.g, "general.architecture", &text, &e), 0);
-    assert_true(jp_is(&text, "llama"));
+    assert_true(json_str_is(&text, "llama"));
     assert_int_equal(gguf_text(&o.g, "missing", &text, &e), 0);
     assert_null(text.s);
     assert_int_equal(gguf_strs(&o.g, "words", &a, &list, &n, &e), 0);
     assert_int_equal(n, 3);
-    assert_true(jp_is(&list[0], "one") && list[1].n == 0 && jp_is(&list[2], "three"));
+    assert_true(json_str_is(&list[0], "one") && list[1].n == 0 && json_str_is(&list[2], "three"));
     assert_int_equal(gguf_strs(&o.g, "missing", &a, &list, &n, &e), 0);
     assert_true(!list && n == 0);
     assert_int_equal(gguf_words(&o.g, "floats", GGUF_F32, &p, &n, &e), 0);
@@ -192,8 +192,8 @@ static void arrays_and_strings_come_as_they_are(void **state)
 
 static void what_does_not_fit_is_named(void **state)
 {
-    const struct jp_str *list;
-    struct jp_str text;
+    const struct json_str *list;
+    struct json_str text;
     struct arena a;
     struct opened o;
     const char *p;
@@ -242,7 +242,7 @@ static void getters_mark_what_was_asked_for(void **state)
 static void text_must_be_text(void **state)
 {
     struct ggufwrite w;
-    struct jp_str text;
+    struct json_str text;
     struct gguf g;
     struct buf b;
     struct err e;

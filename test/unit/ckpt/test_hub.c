@@ -9,13 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "base/folder.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "ckpt/hub.h"
-#include "ckpt/hubcache.h"
-#include "ckpt/hubenv.h"
-#include "ckpt/hublist.h"
+#include "ckpt/hub/hub.h"
+#include "ckpt/hub/parts.h"
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
 
@@ -30,28 +28,28 @@ static void remove_tree(const char *dir)
     assert_int_equal(nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-static struct hubcache must_open(const char *dir)
+static struct hub_cache must_open(const char *dir)
 {
-    struct hubcache c;
-    struct hubid id;
+    struct hub_cache c;
+    struct hub_name id;
     struct err e;
 
-    assert_true(hubid_parse(&id, "org/name"));
-    assert_int_equal(hubcache_open(&c, dir, &id, &e), 0);
+    assert_true(hub_name_parse(&id, "org/name"));
+    assert_int_equal(hub_cache_open(&c, dir, &id, &e), 0);
     return c;
 }
 
 /* Puts a file into the cache as a download would. */
-static void put_file(const struct hubcache *c, const char *file, const char *etag, const char *text)
+static void put_file(const struct hub_cache *c, const char *file, const char *etag, const char *text)
 {
-    char path[HUBCACHE_PATH_MAX], *slash;
+    char path[HUB_CACHE_PATH_MAX], *slash;
     struct err e;
 
-    assert_int_equal(hubcache_blob(c, etag, false, path, &e), 0);
+    assert_int_equal(hub_cache_blob(c, etag, false, path, &e), 0);
     slash = strrchr(path, '/');
     *slash = 0;
     help_write(path, slash + 1, text, strlen(text));
-    assert_int_equal(hubcache_link(c, COMMIT, file, etag, &e), 0);
+    assert_int_equal(hub_cache_link(c, COMMIT, file, etag, &e), 0);
 }
 
 /* ---- names ---- */
@@ -91,28 +89,28 @@ static void names_and_revisions_are_told_from_paths(void **state)
                                       "a@b/c",
                                       "org/name@a b",
                                       "org/name@/x"};
-    struct hubid id;
+    struct hub_name id;
     char folder[64];
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        assert_true(hubid_parse(&id, good[i]));
+        assert_true(hub_name_parse(&id, good[i]));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        if (hubid_parse(&id, bad[i]))
+        if (hub_name_parse(&id, bad[i]))
             fail_msg("%s is taken for a name on a hub", bad[i]);
-    assert_true(hubid_parse(&id, "org/name@refs/pr/1"));
+    assert_true(hub_name_parse(&id, "org/name@refs/pr/1"));
     assert_string_equal(id.repo, "org/name");
     assert_string_equal(id.revision, "refs/pr/1");
-    assert_true(hubid_parse(&id, "org/name"));
+    assert_true(hub_name_parse(&id, "org/name"));
     assert_string_equal(id.revision, "main");
     assert_string_equal(id.file, "");
-    assert_true(hubid_folder(&id, folder, sizeof(folder)));
+    assert_true(hub_name_folder(&id, folder, sizeof(folder)));
     assert_string_equal(folder, "models--org--name");
-    assert_true(hubid_parse(&id, "org/name@refs/pr/1:a@b.gguf"));
+    assert_true(hub_name_parse(&id, "org/name@refs/pr/1:a@b.gguf"));
     assert_string_equal(id.repo, "org/name");
     assert_string_equal(id.revision, "refs/pr/1");
     assert_string_equal(id.file, "a@b.gguf");
-    assert_false(hubid_folder(&id, folder, 10));
+    assert_false(hub_name_folder(&id, folder, 10));
 }
 
 static void revisions_that_no_repository_has_are_refused(void **state)
@@ -120,19 +118,19 @@ static void revisions_that_no_repository_has_are_refused(void **state)
     static const char *const bad[] = {"",    "/x",   "x/",  "a//b", "..",     "a/../b", ".x",  "a/.x",
                                       "-x",  "a~1",  "a^b", "a b",  "a\nb",   "a:b",    "a?b", "a*b",
                                       "a[b", "a\\b", "a@{", "x.",   "x.lock", "a\x7f"};
-    struct hubid id;
+    struct hub_name id;
     struct err e;
 
     (void)state;
-    assert_true(hubid_parse(&id, "org/name"));
+    assert_true(hub_name_parse(&id, "org/name"));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        help_refused(hubid_set_revision(&id, bad[i], &e), ERR_INPUT, &e, "org/name", "cannot be a revision",
-                     NULL);
-    assert_int_equal(hubid_set_revision(&id, "v1.0-rc+2/\xc3\xa4", &e), 0);
-    assert_true(hubid_is_commit(COMMIT));
-    assert_false(hubid_is_commit("0123456789ABCDEF0123456789abcdef01234567"));
-    assert_false(hubid_is_commit(COMMIT "0"));
-    assert_false(hubid_is_commit("0123"));
+        help_refused(hub_name_set_revision(&id, bad[i], &e), ERR_INPUT, &e, "org/name",
+                     "cannot be a revision", NULL);
+    assert_int_equal(hub_name_set_revision(&id, "v1.0-rc+2/\xc3\xa4", &e), 0);
+    assert_true(hub_name_is_commit(COMMIT));
+    assert_false(hub_name_is_commit("0123456789ABCDEF0123456789abcdef01234567"));
+    assert_false(hub_name_is_commit(COMMIT "0"));
+    assert_false(hub_name_is_commit("0123"));
 }
 
 static void a_revision_is_one_segment_of_an_address(void **state)
@@ -140,11 +138,11 @@ static void a_revision_is_one_segment_of_an_address(void **state)
     char out[32];
 
     (void)state;
-    assert_true(hubid_quote("refs/pr/1", out, sizeof(out)));
+    assert_true(hub_name_quote("refs/pr/1", out, sizeof(out)));
     assert_string_equal(out, "refs%2Fpr%2F1");
-    assert_true(hubid_quote("a-b_c.~?#%", out, sizeof(out)));
+    assert_true(hub_name_quote("a-b_c.~?#%", out, sizeof(out)));
     assert_string_equal(out, "a-b_c.~%3F%23%25");
-    assert_false(hubid_quote("/////", out, 14));
+    assert_false(hub_name_quote("/////", out, 14));
 }
 
 /* ---- lists ---- */
@@ -157,18 +155,18 @@ static void names_that_lead_out_of_the_folder_are_left_out(void **state)
         "{\"rfilename\":\"a\\nb\"},{\"rfilename\":\"c:d\"},{\"rfilename\":\"x/../y\"},{\"rfilename\":\"x//y\"},"
         "{\"rfilename\":\"sub/ok.json\"},{\"rfilename\":\".gitattributes\"},{\"rfilename\":\"config.json\"},"
         "{\"size\":7},{\"rfilename\":\"tokenizer.json\",\"size\":1}],\"gated\":false}";
-    struct hublist l;
+    struct hub_list l;
     struct err e;
 
     (void)state;
-    assert_int_equal(hublist_read(&l, text, sizeof(text) - 1, "hub", &e), 0);
+    assert_int_equal(hub_list_read(&l, text, sizeof(text) - 1, "hub", &e), 0);
     assert_string_equal(l.commit, COMMIT);
     assert_int_equal(l.n, 2);
     assert_int_equal(l.n_refused, 10);
-    assert_true(hublist_has(&l, "config.json"));
-    assert_true(hublist_has_tokenizer(&l));
-    assert_false(hublist_has(&l, "ok.json"));
-    hublist_close(&l);
+    assert_true(hub_list_has(&l, "config.json"));
+    assert_true(hub_list_has_tokenizer(&l));
+    assert_false(hub_list_has(&l, "ok.json"));
+    hub_list_close(&l);
 }
 
 static void answers_that_are_no_list_are_refused(void **state)
@@ -181,17 +179,17 @@ static void answers_that_are_no_list_are_refused(void **state)
                                       "<html>",
                                       "{\"sha\":\"" COMMIT "\",\"siblings\":[{\"rfilename\":7}]}",
                                       "{\"sha\":\"" COMMIT "\",\"siblings\":[7]}"};
-    struct hublist l;
+    struct hub_list l;
     struct err e;
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        help_refused(hublist_read(&l, bad[i], strlen(bad[i]), "https://hub", &e), ERR_INPUT, &e,
+        help_refused(hub_list_read(&l, bad[i], strlen(bad[i]), "https://hub", &e), ERR_INPUT, &e,
                      "https://hub", NULL);
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-static void read_names(struct hublist *l, const char *names)
+static void read_names(struct hub_list *l, const char *names)
 {
     char text[2048], list[1024] = "", copy[512];
     struct err e;
@@ -199,20 +197,20 @@ static void read_names(struct hublist *l, const char *names)
     for (char *p = strtok(strcpy(copy, names), " "); p; p = strtok(NULL, " "))
         sprintf(list + strlen(list), "%s{\"rfilename\":\"%s\"}", *list ? "," : "", p);
     snprintf(text, sizeof(text), "{\"sha\":\"" COMMIT "\",\"siblings\":[%s]}", list);
-    assert_int_equal(hublist_read(l, text, strlen(text), "hub", &e), 0);
+    assert_int_equal(hub_list_read(l, text, strlen(text), "hub", &e), 0);
 }
 
 static const char *pick(const char *names, bool *is_index)
 {
     static char kept[64];
-    struct hublist l;
+    struct hub_list l;
     const char *found;
 
     read_names(&l, names);
-    found = hublist_weights(&l, is_index);
+    found = hub_list_weights(&l, is_index);
     if (found)
         found = strcpy(kept, found);
-    hublist_close(&l);
+    hub_list_close(&l);
     return found;
 }
 
@@ -232,13 +230,13 @@ static void safetensors_come_before_pickles(void **state)
     assert_string_equal(pick("a.safetensors config.json", &index), "a.safetensors");
     assert_null(pick("a.safetensors b.safetensors", &index));
     assert_null(pick("config.json", &index));
-    assert_true(hublist_is_text("qwen.tiktoken") && hublist_is_text("merges.txt"));
-    assert_false(hublist_is_text("README.md") || hublist_is_text("model.safetensors"));
+    assert_true(hub_list_is_text("qwen.tiktoken") && hub_list_is_text("merges.txt"));
+    assert_false(hub_list_is_text("README.md") || hub_list_is_text("model.safetensors"));
 }
 
 static void of_subfolders_only_chat_templates_are_listed(void **state)
 {
-    struct hublist l;
+    struct hub_list l;
 
     (void)state;
     read_names(&l, "additional_chat_templates/a.jinja additional_chat_templates/b.txt a/c.jinja "
@@ -248,9 +246,9 @@ static void of_subfolders_only_chat_templates_are_listed(void **state)
     assert_int_equal(l.n, 1);
     assert_int_equal(l.n_refused, 2);
     assert_string_equal(l.name[0], "additional_chat_templates/a.jinja");
-    assert_true(hublist_is_text(l.name[0]));
-    assert_false(hublist_is_text("a.jinja") || hublist_is_text("additional_chat_templates"));
-    hublist_close(&l);
+    assert_true(hub_list_is_text(l.name[0]));
+    assert_false(hub_list_is_text("a.jinja") || hub_list_is_text("additional_chat_templates"));
+    hub_list_close(&l);
 }
 
 static void a_gguf_is_found_by_its_name_or_its_kind(void **state)
@@ -263,7 +261,7 @@ static void a_gguf_is_found_by_its_name_or_its_kind(void **state)
                                            {"b", "b.IQ4_XS-00001-of-00002.gguf"}};
     static const char *const none[] = {
         "Q8", "8_0", "K_M", "XS", "mmproj", "BF16", "gguf", "A-q8_0.gguf", "b.IQ4_XS-00002-of-00002.gguf"};
-    struct hublist l;
+    struct hub_list l;
     const char *name;
     size_t at = 0;
     char all[100], few[30];
@@ -272,20 +270,20 @@ static void a_gguf_is_found_by_its_name_or_its_kind(void **state)
     (void)state;
     read_names(&l, "a-Q8_0.gguf a-Q4_K_M.gguf b.IQ4_XS-00001-of-00002.gguf b.IQ4_XS-00002-of-00002.gguf "
                    "mmproj-BF16.gguf imatrix.gguf x-00001-of-00000.gguf config.json Q8_0 .gguf");
-    assert_string_equal(hublist_next_gguf(&l, &at), "a-Q8_0.gguf");
-    assert_string_equal(hublist_ggufs(&l, all, sizeof(all)),
+    assert_string_equal(hub_list_next_gguf(&l, &at), "a-Q8_0.gguf");
+    assert_string_equal(hub_list_ggufs(&l, all, sizeof(all)),
                         "a-Q8_0.gguf, a-Q4_K_M.gguf, b.IQ4_XS-00001-of-00002.gguf");
-    assert_string_equal(hublist_ggufs(&l, few, sizeof(few)), "a-Q8_0.gguf, ...");
+    assert_string_equal(hub_list_ggufs(&l, few, sizeof(few)), "a-Q8_0.gguf, ...");
     for (size_t i = 0; i < sizeof(found) / sizeof(found[0]); i++) {
-        if (hublist_gguf(&l, found[i][0], &name, &e) != 0)
+        if (hub_list_gguf(&l, found[i][0], &name, &e) != 0)
             fail_msg("%s: %s", found[i][0], e.msg);
         assert_string_equal(name, found[i][1]);
     }
     for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
-        help_refused(hublist_gguf(&l, none[i], &name, &e), ERR_INPUT, &e, none[i], "there are a-Q8_0.gguf",
+        help_refused(hub_list_gguf(&l, none[i], &name, &e), ERR_INPUT, &e, none[i], "there are a-Q8_0.gguf",
                      NULL);
-    help_refused(hublist_gguf(&l, "a", &name, &e), ERR_INPUT, &e, "a-Q8_0.gguf and a-Q4_K_M.gguf", NULL);
-    hublist_close(&l);
+    help_refused(hub_list_gguf(&l, "a", &name, &e), ERR_INPUT, &e, "a-Q8_0.gguf and a-Q4_K_M.gguf", NULL);
+    hub_list_close(&l);
 }
 
 /* ---- the cache ---- */
@@ -293,25 +291,25 @@ static void a_gguf_is_found_by_its_name_or_its_kind(void **state)
 static void an_etag_becomes_a_plain_name(void **state)
 {
     static const char *const bad[] = {"", "\"\"", "\"../x\"", "\"a/b\"", "\".x\"", "\"a b\"", "W/\"a\"b\""};
-    char out[HUBCACHE_ETAG_MAX], text[200];
+    char out[HUB_CACHE_ETAG_MAX], text[200];
 
     (void)state;
-    assert_true(hubcache_etag("\"abc\"", out));
+    assert_true(hub_cache_etag("\"abc\"", out));
     assert_string_equal(out, "abc");
-    assert_true(hubcache_etag("W/\"abc-1\"", out));
+    assert_true(hub_cache_etag("W/\"abc-1\"", out));
     assert_string_equal(out, "abc-1");
-    assert_true(hubcache_etag("abc", out));
+    assert_true(hub_cache_etag("abc", out));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        assert_false(hubcache_etag(bad[i], out));
+        assert_false(hub_cache_etag(bad[i], out));
     memset(text, 'a', sizeof(text));
     text[199] = 0;
-    assert_false(hubcache_etag(text, out));
+    assert_false(hub_cache_etag(text, out));
 }
 
 static void the_layout_is_hugging_faces(void **state)
 {
     char dir[64], path[512], link[128];
-    struct hubcache c;
+    struct hub_cache c;
     char opened[FOLDER_PATH_MAX];
     struct map_file m;
     ssize_t n;
@@ -343,27 +341,27 @@ static void the_layout_is_hugging_faces(void **state)
 
 static void refs_are_remembered_and_only_commits_believed(void **state)
 {
-    char dir[64], path[128], commit[HUBID_COMMIT + 1];
-    struct hubcache c;
+    char dir[64], path[128], commit[HUB_NAME_COMMIT + 1];
+    struct hub_cache c;
     struct err e;
 
     (void)state;
     help_folder(dir);
     c = must_open(dir);
-    assert_false(hubcache_commit(&c, "main", commit));
-    assert_int_equal(hubcache_set_commit(&c, "refs/pr/1", COMMIT, &e), 0);
-    assert_true(hubcache_commit(&c, "refs/pr/1", commit));
+    assert_false(hub_cache_commit(&c, "main", commit));
+    assert_int_equal(hub_cache_set_commit(&c, "refs/pr/1", COMMIT, &e), 0);
+    assert_true(hub_cache_commit(&c, "refs/pr/1", commit));
     assert_string_equal(commit, COMMIT);
-    assert_false(hubcache_commit(&c, "refs", commit));
-    assert_true(hubcache_commit(&c, "ffffffffffffffffffffffffffffffffffffffff", commit));
-    assert_int_equal(hubcache_set_commit(&c, COMMIT, COMMIT, &e), 0);
+    assert_false(hub_cache_commit(&c, "refs", commit));
+    assert_true(hub_cache_commit(&c, "ffffffffffffffffffffffffffffffffffffffff", commit));
+    assert_int_equal(hub_cache_set_commit(&c, COMMIT, COMMIT, &e), 0);
     snprintf(path, sizeof(path), "%s/models--org--name/refs", dir);
-    help_write(path, "main", COMMIT "\n", HUBID_COMMIT + 1);
-    assert_true(hubcache_commit(&c, "main", commit));
-    help_write(path, "main", "../../../../../../../../../../etc/passwd0", HUBID_COMMIT);
-    assert_false(hubcache_commit(&c, "main", commit));
-    help_write(path, "main", COMMIT "ab", HUBID_COMMIT + 2);
-    assert_false(hubcache_commit(&c, "main", commit));
+    help_write(path, "main", COMMIT "\n", HUB_NAME_COMMIT + 1);
+    assert_true(hub_cache_commit(&c, "main", commit));
+    help_write(path, "main", "../../../../../../../../../../etc/passwd0", HUB_NAME_COMMIT);
+    assert_false(hub_cache_commit(&c, "main", commit));
+    help_write(path, "main", COMMIT "ab", HUB_NAME_COMMIT + 2);
+    assert_false(hub_cache_commit(&c, "main", commit));
     remove_tree(dir);
 }
 
@@ -379,32 +377,32 @@ static void hashes_are_git_and_sha256(void **state)
     help_folder(dir);
     help_write(dir, "f", "hello\n", 6);
     snprintf(path, sizeof(path), "%s/f", dir);
-    assert_true(hubcache_is_hash(git) && hubcache_is_hash(sha) && !hubcache_is_hash("ab12"));
-    assert_int_equal(hubcache_verify(path, git, &e), 0);
-    assert_int_equal(hubcache_verify(path, sha, &e), 0);
+    assert_true(hub_cache_is_hash(git) && hub_cache_is_hash(sha) && !hub_cache_is_hash("ab12"));
+    assert_int_equal(hub_cache_verify(path, git, &e), 0);
+    assert_int_equal(hub_cache_verify(path, sha, &e), 0);
     help_write(dir, "f", "hallo\n", 6);
-    help_refused(hubcache_verify(path, git, &e), ERR_INPUT, &e, path, git, NULL);
-    help_refused(hubcache_verify(path, sha, &e), ERR_INPUT, &e, path, sha, NULL);
+    help_refused(hub_cache_verify(path, git, &e), ERR_INPUT, &e, path, git, NULL);
+    help_refused(hub_cache_verify(path, sha, &e), ERR_INPUT, &e, path, sha, NULL);
     help_folder_remove(dir);
-    help_refused(hubcache_verify(path, sha, &e), ERR_OS, &e, path, NULL);
+    help_refused(hub_cache_verify(path, sha, &e), ERR_OS, &e, path, NULL);
 }
 
 static void a_lock_is_held_by_one(void **state)
 {
     int one, two, rc;
     char dir[64];
-    struct hubcache c;
+    struct hub_cache c;
     struct err e;
 
     (void)state;
     help_folder(dir);
     c = must_open(dir);
-    assert_true(hubcache_try_lock(&c, "ab12", &one, &rc, &e));
+    assert_true(hub_cache_try_lock(&c, "ab12", &one, &rc, &e));
     assert_true(one >= 0);
-    assert_false(hubcache_try_lock(&c, "ab12", &two, &rc, &e));
+    assert_false(hub_cache_try_lock(&c, "ab12", &two, &rc, &e));
     assert_int_equal(rc, 0);
     close(one);
-    assert_true(hubcache_try_lock(&c, "ab12", &two, &rc, &e));
+    assert_true(hub_cache_try_lock(&c, "ab12", &two, &rc, &e));
     close(two);
     remove_tree(dir);
 }
@@ -413,7 +411,7 @@ static void what_all_models_share_may_be_linked_to(void **state)
 {
     char dir[64], path[512], out[FOLDER_PATH_MAX];
     struct map_file m;
-    struct hubcache c;
+    struct hub_cache c;
     struct err e;
 
     (void)state;
@@ -426,10 +424,10 @@ static void what_all_models_share_may_be_linked_to(void **state)
     help_write(dir, "secret", "x", 1);
     snprintf(path, sizeof(path), "%s/models--org--name/blobs/cd34", dir);
     assert_int_equal(symlink("../../blobs/shared", path), 0);
-    assert_int_equal(hubcache_link(&c, COMMIT, "model.safetensors", "cd34", &e), 0);
+    assert_int_equal(hub_cache_link(&c, COMMIT, "model.safetensors", "cd34", &e), 0);
     snprintf(path, sizeof(path), "%s/models--org--name/blobs/ef56", dir);
     assert_int_equal(symlink("../../secret", path), 0);
-    assert_int_equal(hubcache_link(&c, COMMIT, "evil.safetensors", "ef56", &e), 0);
+    assert_int_equal(hub_cache_link(&c, COMMIT, "evil.safetensors", "ef56", &e), 0);
     snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT, dir);
     assert_int_equal(folder_map(&m, out, folder_at(path), "model.safetensors", &e), 0);
     map_file_close(&m);
@@ -464,19 +462,19 @@ static void clear_environment(void)
 static void the_environment_is_read_as_huggingface_hub_does(void **state)
 {
     char dir[64];
-    struct hubenv h;
+    struct hub_environment h;
     struct err e;
 
     (void)state;
     clear_environment();
-    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_string_equal(h.cache, "/nowhere/home/.cache/huggingface/hub");
     assert_string_equal(h.endpoint, "https://huggingface.co");
     assert_string_equal(h.token, "");
     assert_false(h.offline);
     assert_int_equal(h.stall_seconds, 10);
     setenv("XDG_CACHE_HOME", "/xdg", 1);
-    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_string_equal(h.cache, "/xdg/huggingface/hub");
     help_folder(dir);
     help_write(dir, "token", " hf_file\n", 9);
@@ -484,7 +482,7 @@ static void the_environment_is_read_as_huggingface_hub_does(void **state)
     setenv("HF_ENDPOINT", "http://mirror//", 1);
     setenv("HF_HUB_DOWNLOAD_TIMEOUT", "3", 1);
     setenv("TRANSFORMERS_OFFLINE", "True", 1);
-    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_memory_equal(h.cache, dir, strlen(dir));
     assert_string_equal(h.cache + strlen(dir), "/hub");
     assert_string_equal(h.endpoint, "http://mirror");
@@ -493,11 +491,11 @@ static void the_environment_is_read_as_huggingface_hub_does(void **state)
     assert_int_equal(h.stall_seconds, 3);
     setenv("HF_HUB_CACHE", "~/c", 1);
     setenv("HF_TOKEN", "hf_env", 1);
-    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_string_equal(h.cache, "/nowhere/home/c");
     assert_string_equal(h.token, "hf_env");
     setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", 1);
-    assert_int_equal(hubenv_read(&h, &e), 0);
+    assert_int_equal(hub_environment_read(&h, &e), 0);
     assert_string_equal(h.token, "");
     help_folder_remove(dir);
     clear_environment();
@@ -511,19 +509,19 @@ static void variables_that_make_no_sense_are_named(void **state)
                                          {"HF_HUB_DOWNLOAD_TIMEOUT", "soon"},
                                          {"HF_HUB_ETAG_TIMEOUT", "0"}};
     static char longest[5000];
-    struct hubenv h;
+    struct hub_environment h;
     struct err e;
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         clear_environment();
         setenv(bad[i][0], bad[i][1], 1);
-        help_refused(hubenv_read(&h, &e), ERR_INPUT, &e, bad[i][0], NULL);
+        help_refused(hub_environment_read(&h, &e), ERR_INPUT, &e, bad[i][0], NULL);
     }
     clear_environment();
     memset(longest, 'x', sizeof(longest) - 1);
     setenv("HF_HOME", longest, 1);
-    help_refused(hubenv_read(&h, &e), ERR_INPUT, &e, "HF_HOME", "longer", NULL);
+    help_refused(hub_environment_read(&h, &e), ERR_INPUT, &e, "HF_HOME", "longer", NULL);
     clear_environment();
 }
 
@@ -532,11 +530,11 @@ static void variables_that_make_no_sense_are_named(void **state)
 static int fetch_offline(void *arg, struct err *e)
 {
     const struct hub_options o = {.want = HUB_MODEL};
-    char out[HUBCACHE_PATH_MAX];
-    struct hubid id;
+    char out[HUB_CACHE_PATH_MAX];
+    struct hub_name id;
 
     (void)arg;
-    assert_true(hubid_parse(&id, "org/name"));
+    assert_true(hub_name_parse(&id, "org/name"));
     return hub_fetch(out, sizeof(out), &id, &o, e);
 }
 
@@ -545,9 +543,9 @@ static void offline_only_a_whole_model_is_found(void **state)
     static const char index[] =
         "{\"weight_map\":{\"a\":\"model-1.safetensors\",\"b\":\"model-2.safetensors\"}}";
     const struct hub_options text = {.want = HUB_TEXT};
-    char dir[64], out[HUBCACHE_PATH_MAX];
-    struct hubcache c;
-    struct hubid id;
+    char dir[64], out[HUB_CACHE_PATH_MAX];
+    struct hub_cache c;
+    struct hub_name id;
     struct err e;
 
     (void)state;
@@ -557,7 +555,7 @@ static void offline_only_a_whole_model_is_found(void **state)
     setenv("HF_HUB_OFFLINE", "1", 1);
     c = must_open(dir);
     help_refused(fetch_offline(NULL, &e), ERR_INPUT, &e, "org/name", "HF_HUB_OFFLINE", "revision main", NULL);
-    assert_int_equal(hubcache_set_commit(&c, "main", COMMIT, &e), 0);
+    assert_int_equal(hub_cache_set_commit(&c, "main", COMMIT, &e), 0);
     help_refused(fetch_offline(NULL, &e), ERR_INPUT, &e, "HF_HUB_OFFLINE", "config.json", NULL);
     put_file(&c, "config.json", "01", "{}");
     help_refused(fetch_offline(NULL, &e), ERR_INPUT, &e, "lacks the weights", NULL);
@@ -567,7 +565,7 @@ static void offline_only_a_whole_model_is_found(void **state)
     put_file(&c, "model-2.safetensors", "04", "x");
     assert_int_equal(fetch_offline(NULL, &e), 0);
     help_every_allocation(fetch_offline, NULL);
-    assert_true(hubid_parse(&id, "org/name@" COMMIT));
+    assert_true(hub_name_parse(&id, "org/name@" COMMIT));
     help_refused(hub_fetch(out, sizeof(out), &id, &text, &e), ERR_INPUT, &e, "lacks a tokenizer", NULL);
     put_file(&c, "tokenizer.json", "05", "{}");
     assert_int_equal(hub_fetch(out, sizeof(out), &id, &text, &e), 0);
@@ -583,11 +581,11 @@ static int read_list(void *arg, struct err *e)
 {
     static const char text[] =
         "{\"sha\":\"" COMMIT "\",\"siblings\":[{\"rfilename\":\"a\"},{\"rfilename\":\"\\u0062\"}]}";
-    struct hublist l;
-    int rc = hublist_read(&l, text, sizeof(text) - 1, "hub", e);
+    struct hub_list l;
+    int rc = hub_list_read(&l, text, sizeof(text) - 1, "hub", e);
 
     (void)arg;
-    hublist_close(&l);
+    hub_list_close(&l);
     return rc;
 }
 

@@ -33,10 +33,10 @@ static int weights(struct folder in, struct err *e)
 
 static int config(struct folder in, struct err *e)
 {
-    struct conf *c;
+    struct config *c;
     int rc = source_conf(&c, in, e);
 
-    conf_close(c);
+    config_close(c);
     return rc;
 }
 

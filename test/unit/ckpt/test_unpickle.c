@@ -6,10 +6,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/buf.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "ckpt/unpickle.h"
+#include "ckpt/torch/torch.h"
 
 /* A literal with its length: pickles hold zero bytes. */
 #define PICKLE(text) text, sizeof(text) - 1
@@ -86,10 +85,10 @@ static void containers_and_the_memo_work(void **state)
                      0);
     assert_int_equal(u.object->kind, UNPICKLE_DICT);
     assert_int_equal(u.object->n, 6);
-    assert_int_equal(unpickle_dict_get(u.object, "a")->n, 3);
-    assert_ptr_equal(unpickle_dict_get(u.object, "a"), unpickle_dict_get(u.object, "b"));
-    assert_int_equal(unpickle_dict_get(u.object, "c")->u.item[0]->u.i, 1);
-    assert_null(unpickle_dict_get(u.object, "d"));
+    assert_int_equal(torch_dict_get(u.object, "a")->n, 3);
+    assert_ptr_equal(torch_dict_get(u.object, "a"), torch_dict_get(u.object, "b"));
+    assert_int_equal(torch_dict_get(u.object, "c")->u.item[0]->u.i, 1);
+    assert_null(torch_dict_get(u.object, "d"));
     /* protocol 4: FRAME, SHORT_BINUNICODE, MEMOIZE, STACK_GLOBAL; the value is OrderedDict() */
     assert_int_equal(run(&u,
                          PICKLE("\x80\x04\x95\x20\x00\x00\x00\x00\x00\x00\x00\x8c\x0b"

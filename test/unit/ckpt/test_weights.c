@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "ckpt/conf.h"
+#include "ckpt/config.h"
 #include "ckpt/weights.h"
 
 static const char *const fixture[] = {
@@ -299,7 +299,7 @@ static void every_bad_folder_is_refused_and_its_file_named(void **state)
     assert_non_null(bad);
     while ((d = readdir(bad)) != NULL) {
         struct weights *w = NULL;
-        struct conf *c = NULL;
+        struct config *c = NULL;
         struct err e;
         int rc;
 
@@ -308,14 +308,14 @@ static void every_bad_folder_is_refused_and_its_file_named(void **state)
         n++;
         snprintf(dir, sizeof(dir), "%.300s/%.255s", root, d->d_name);
         expected_file(dir, file, sizeof(file));
-        if ((rc = conf_open(&c, folder_at(dir), "config.json", &e)) == 0)
+        if ((rc = config_open(&c, folder_at(dir), "config.json", &e)) == 0)
             rc = weights_open(&w, folder_at(dir), &e);
         if (fault_is_the_models(d->d_name) && rc != 0)
             fail_msg("%s: %s", d->d_name, e.msg);
         if (!fault_is_the_models(d->d_name) && (rc == 0 || !strstr(e.msg, file)))
             fail_msg("%s: code %d, \"%s\"", d->d_name, rc, rc ? e.msg : "");
         weights_close(w);
-        conf_close(c);
+        config_close(c);
         assert_int_equal(mem_live_bytes(), live);
     }
     closedir(bad);
@@ -337,7 +337,7 @@ static void every_good_folder_opens(void **state)
     assert_non_null(good);
     while ((d = readdir(good)) != NULL) {
         struct weights *w;
-        struct conf *c;
+        struct config *c;
         struct err e;
 
         snprintf(dir, sizeof(dir), "%.300s/%.255s", root, d->d_name);
@@ -346,13 +346,13 @@ static void every_good_folder_opens(void **state)
             continue;
         n++;
         if (weights_open(&w, folder_at(dir), &e) != 0 ||
-            conf_open(&c, folder_at(dir), "config.json", &e) != 0)
+            config_open(&c, folder_at(dir), "config.json", &e) != 0)
             fail_msg("%s", e.msg);
         for (size_t i = 0; i < weights_n(w); i++)
             help_touch(weights_at(w, i));
         tensors += weights_n(w);
         weights_close(w);
-        conf_close(c);
+        config_close(c);
     }
     closedir(good);
     assert_true(n >= 30 && tensors > 1000);

@@ -3,7 +3,7 @@
  */
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/topo.h"
 #include "engine/gallop_in.h"
 #include "kv/kv.h"

@@ -5,7 +5,7 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "engine/gallop_in.h"
 #include "engine/identity.h"

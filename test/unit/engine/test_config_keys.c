@@ -1,13 +1,13 @@
 /* test_config_keys.c - every key of config.json that an architecture reads, both ways.
  *
- * What a model asks for is recorded (conf_asked()) and held against the tables here: a key that is read and
+ * What a model asks for is recorded (config_asked()) and held against the tables here: a key that is read and
  * not listed fails. Each listed one is changed on a golden checkpoint: the logits must change, or a sentence
  * must refuse it, or they must stay the same for the reason given.
  */
 /* long: one table for all architectures */
 #include <jansson.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "engine/score.h"
 #include "model/decoder.h"
@@ -28,11 +28,11 @@ struct result {
 static char asked[NAMES][96];
 static size_t n_asked;
 
-static void note_asked(const struct conf *c)
+static void note_asked(const struct config *c)
 {
     const char *name;
 
-    for (size_t i = 0; (name = conf_asked(c, i)) != NULL; i++) {
+    for (size_t i = 0; (name = config_asked(c, i)) != NULL; i++) {
         size_t k = 0;
 
         while (k < n_asked && strcmp(asked[k], name) != 0)
@@ -75,7 +75,7 @@ static void compute(const json_t *config, struct result *r)
     o.kv_cache_lazy = 1;
     if ((r->rc = gallop_open(&g, &o, r->err)) != 0)
         return;
-    note_asked(gallop_llm(g)->model.conf_file);
+    note_asked(gallop_llm(g)->model.config_file);
     r->max_len = gallop_llm(g)->model.info.max_len;
     r->V = gallop_llm(g)->model.info.vocab;
     assert_true(r->V <= VOCAB_MOST);

@@ -6,7 +6,7 @@
  * here a prompt longer than any usual step goes through llm_forward() itself, so that its chunks are exactly
  * those that are named.
  */
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "goldens.h"
 

@@ -1,6 +1,6 @@
 /* test_invariance.c - same tokens and same bits, whatever the company: alone or in a ragged batch, whole or
  * in chunks, any thread count, any cache, any instruction set of one arithmetic class. */
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "engine/score.h"
 #include "goldens.h"

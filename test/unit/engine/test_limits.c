@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "goldens.h"
 

@@ -3,7 +3,7 @@
  * malloc(). */
 #include <jansson.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "gallop.h"

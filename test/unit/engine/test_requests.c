@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "engine/gallop_in.h"

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "engine/identity.h"
 #include "goldens.h"

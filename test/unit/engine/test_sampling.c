@@ -2,7 +2,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "engine/sampling.h"
 

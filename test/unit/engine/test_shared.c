@@ -3,7 +3,7 @@
  *
  * That the answers stay the same is test_grid.c's and test_restart.c's business.
  */
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "goldens.h"
 #include "kv/kv_wire.h"

@@ -5,7 +5,7 @@
  */
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "engine/identity.h"
 #include "engine/score.h"

@@ -4,7 +4,7 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/llm.h"
 #include "engine/score.h"
 #include "goldfile.h"

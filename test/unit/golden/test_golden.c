@@ -3,7 +3,7 @@
  * */
 #include <math.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "engine/gallop_in.h"
 #include "engine/score.h"
 #include "goldfile.h"

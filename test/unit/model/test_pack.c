@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/map.h"
 #include "model/model.h"
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/jpull.h"
+#include "base/json_pull.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "text/jinja/jinja.h"
@@ -56,27 +56,27 @@ int jinjacase_render(const char *template, const char *variables, struct buf *ou
 
 /* One case: its template and what it should come to; s is NULL for an error, which contains REFUSED. */
 struct expected {
-    struct jp_str template, output, refused;
+    struct json_str template, output, refused;
 };
 
-static void read_case(struct jp *j, struct expected *x)
+static void read_case(struct json_pull *j, struct expected *x)
 {
-    struct jp_str key;
+    struct json_str key;
 
     *x = (struct expected){.output = {NULL, 0}, .refused = {"", 0}};
-    for (jp_enter_object(j); jp_key(j, &key);) {
-        if (jp_is(&key, "template"))
-            jp_string(j, &x->template);
-        else if (jp_is(&key, "output"))
-            jp_string(j, &x->output);
-        else if (jp_is(&key, "refused"))
-            jp_string(j, &x->refused);
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "template"))
+            json_pull_string(j, &x->template);
+        else if (json_str_is(&key, "output"))
+            json_pull_string(j, &x->output);
+        else if (json_str_is(&key, "refused"))
+            json_pull_string(j, &x->refused);
         else
-            jp_skip(j);
+            json_pull_skip(j);
     }
 }
 
-static bool run_case(const struct expected *x, const struct jp_str *variables, bool show)
+static bool run_case(const struct expected *x, const struct json_str *variables, bool show)
 {
     struct buf out = {.tag = MEM_TEXT};
     struct err e = {0};
@@ -103,30 +103,30 @@ static bool run_case(const struct expected *x, const struct jp_str *variables, b
 
 size_t jinjacase_run(const char *text, size_t n, size_t *n_cases, bool show)
 {
-    struct jp_str key, variables = {"{}", 2};
+    struct json_str key, variables = {"{}", 2};
     struct arena arena;
     struct err e = {0};
-    struct jp j;
+    struct json_pull j;
     size_t bad = 0;
 
     *n_cases = 0;
     arena_init(&arena, MEM_TEXT);
-    assert_int_equal(jp_open(&j, text, n, "fixture", &arena, &e), 0);
-    for (jp_enter_object(&j); jp_key(&j, &key);) {
-        if (jp_is(&key, "context")) {
-            variables = jp_raw(&j);
-        } else if (jp_is(&key, "cases")) {
-            for (jp_enter_array(&j); jp_elem(&j); ++*n_cases) {
+    assert_int_equal(json_pull_open(&j, text, n, "fixture", &arena, &e), 0);
+    for (json_pull_enter_object(&j); json_pull_key(&j, &key);) {
+        if (json_str_is(&key, "context")) {
+            variables = json_pull_raw(&j);
+        } else if (json_str_is(&key, "cases")) {
+            for (json_pull_enter_array(&j); json_pull_elem(&j); ++*n_cases) {
                 struct expected x;
 
                 read_case(&j, &x);
                 bad += !run_case(&x, &variables, show);
             }
         } else {
-            jp_skip(&j);
+            json_pull_skip(&j);
         }
     }
-    if (jp_finish(&j) != 0)
+    if (json_pull_finish(&j) != 0)
         fail_msg("%s", e.msg);
     arena_fini(&arena);
     return bad;

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "text/spmbuild.h"
 #include "text/tok.h"
@@ -24,7 +24,7 @@ enum { MAX_TOKENS = 600, MAX_MERGES = 1000 };
 /* A tokenizer.json taken apart into GGUF's arrays. */
 struct parts {
     json_t *json;
-    struct jp_str token[MAX_TOKENS], merge[MAX_MERGES];
+    struct json_str token[MAX_TOKENS], merge[MAX_MERGES];
     int32_t type[MAX_TOKENS];
     float score[MAX_TOKENS];
     char joined[MAX_MERGES][64];
@@ -69,7 +69,7 @@ static void take_merges(struct parts *p, const json_t *model)
                      json_string_value(json_array_get(m, 1)));
         else
             snprintf(to, 64, "%s", json_string_value(m));
-        p->merge[i] = (struct jp_str){to, strlen(to)};
+        p->merge[i] = (struct json_str){to, strlen(to)};
         blank = strchr(to + 1, ' ');
         snprintf(whole, sizeof(whole), "%.*s%s", (int)(blank - to), to, blank + 1);
         if (p->score[id_of(vocab, whole, strlen(whole))] == 0)
@@ -89,7 +89,7 @@ static void take_tokens(struct parts *p)
         size_t id = (size_t)json_integer_value(v);
 
         assert_true(id < MAX_TOKENS);
-        p->token[id] = (struct jp_str){key, n};
+        p->token[id] = (struct json_str){key, n};
         p->type[id] = n == 6 && strncmp(key, "<0x", 3) == 0 ? SPMBUILD_BYTE : SPMBUILD_NORMAL;
         p->g.n_tokens = id + 1 > p->g.n_tokens ? id + 1 : p->g.n_tokens;
     }
@@ -99,7 +99,7 @@ static void take_tokens(struct parts *p)
         json_t *content = json_object_get(v, "content");
 
         assert_true(id < MAX_TOKENS);
-        p->token[id] = (struct jp_str){json_string_value(content), json_string_length(content)};
+        p->token[id] = (struct json_str){json_string_value(content), json_string_length(content)};
         p->type[id] = json_is_true(json_object_get(v, "special")) ? SPMBUILD_CONTROL : SPMBUILD_USER_DEFINED;
         p->g.n_tokens = id + 1 > p->g.n_tokens ? id + 1 : p->g.n_tokens;
     }
@@ -278,7 +278,7 @@ static void bos_stands_in_front_where_it_shall(void **state)
     t = must_open(p);
     assert_true(same_ids(t, text, TOK_ADD_SPECIAL, without));
     tok_close(t);
-    p->g.pre = (struct jp_str){"gpt-2", 5};
+    p->g.pre = (struct json_str){"gpt-2", 5};
     p->g.add_bos = 1;
     t = must_open(p);
     assert_true(same_ids(t, text, TOK_ADD_SPECIAL, with));
@@ -291,7 +291,7 @@ static void bos_stands_in_front_where_it_shall(void **state)
 
 static void user_defined_runs_of_spaces_are_found_in_spaces(void **state)
 {
-    static const struct jp_str tokens[] = {
+    static const struct json_str tokens[] = {
         {"<unk>", 5}, {"\xe2\x96\x81", 3}, {"a", 1}, {"  ", 2}, {"   ", 3}};
     static const int32_t types[] = {2, 1, 1, 4, 4};
     static const float scores[5] = {0};
@@ -332,13 +332,13 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
 {
     struct parts *p = take("gpt2.json", "gpt2", "gpt-2");
     struct tokgguf g = p->g;
-    struct jp_str token = p->token[5], merge = p->merge[0];
+    struct json_str token = p->token[5], merge = p->merge[0];
 
     (void)state;
-    g.model = (struct jp_str){"bert", 4};
+    g.model = (struct json_str){"bert", 4};
     refused(&g, ERR_UNSUPPORTED, "tokenizer.ggml.model \"bert\"");
     g = p->g;
-    g.pre = (struct jp_str){"my-own", 6};
+    g.pre = (struct json_str){"my-own", 6};
     refused(&g, ERR_UNSUPPORTED, "tokenizer.ggml.pre \"my-own\"");
     g = p->g;
     g.n_tokens = 0;
@@ -351,19 +351,19 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
     refused(&g, ERR_INPUT, "add_bos_token");
     p->token[5] = p->token[4];
     refused(&p->g, ERR_INPUT, "token 5");
-    p->token[5] = (struct jp_str){"\xff", 1};
+    p->token[5] = (struct json_str){"\xff", 1};
     refused(&p->g, ERR_INPUT, "token 5");
     p->token[5] = token;
     p->type[3] = 9;
     refused(&p->g, ERR_INPUT, "tokenizer.ggml.token_type of token 3");
     p->type[3] = 1;
-    p->merge[0] = (struct jp_str){"ab", 2};
+    p->merge[0] = (struct json_str){"ab", 2};
     refused(&p->g, ERR_INPUT, "merge 0");
-    p->merge[0] = (struct jp_str){"qq zz", 5};
+    p->merge[0] = (struct json_str){"qq zz", 5};
     refused(&p->g, ERR_INPUT, "tokenizer.ggml.merges");
     p->merge[0] = merge;
     g = p->g;
-    g.model = (struct jp_str){"llama", 5};
+    g.model = (struct json_str){"llama", 5};
     refused(&g, ERR_INPUT, "tokenizer.ggml.scores");
     put_back(p);
 }

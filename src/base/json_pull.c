@@ -1,0 +1,496 @@
+/* json_pull.c - the scanner behind json_pull.h. */
+#include "base/json_pull.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+
+int json_pull_fail(struct json_pull *j, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    if (j->rc)
+        return j->rc;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    j->rc = err_set(j->e, ERR_INPUT, "%s: at byte %zu: %s", j->path, (size_t)(j->p - j->begin), text);
+    j->p = j->end;
+    return j->rc;
+}
+
+int json_pull_open(struct json_pull *j, const char *text, size_t len, const char *path, struct arena *a,
+                   struct err *e)
+{
+    size_t good;
+
+    if (!text) /* an empty file has no bytes to point at */
+        text = "";
+    good = utf8_valid_prefix(text, len);
+    *j = (struct json_pull){.begin = text, .p = text, .end = text + len, .path = path, .arena = a, .e = e};
+    if (good != len) {
+        j->p = text + good;
+        return json_pull_fail(j, "this is not UTF-8");
+    }
+    return 0;
+}
+
+static void skip_blanks(struct json_pull *j)
+{
+    while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\r' || *j->p == '\t'))
+        j->p++;
+}
+
+enum json_pull_type json_pull_peek(struct json_pull *j)
+{
+    if (j->rc)
+        return JSON_PULL_NONE;
+    skip_blanks(j);
+    if (j->p == j->end) {
+        json_pull_fail(j, "the file ends where a value should be");
+        return JSON_PULL_NONE;
+    }
+    switch (*j->p) {
+    case '{': return JSON_PULL_OBJECT;
+    case '[': return JSON_PULL_ARRAY;
+    case '"': return JSON_PULL_STRING;
+    case 't': return JSON_PULL_TRUE;
+    case 'f': return JSON_PULL_FALSE;
+    case 'n': return JSON_PULL_NULL;
+    case '-':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9': return JSON_PULL_NUMBER;
+    default: break;
+    }
+    json_pull_fail(j, "a value cannot begin with byte 0x%02x", (unsigned char)*j->p);
+    return JSON_PULL_NONE;
+}
+
+static void enter(struct json_pull *j, enum json_pull_type type, char open, const char *what)
+{
+    if (json_pull_peek(j) != type) {
+        json_pull_fail(j, "%s is expected here", what);
+        return;
+    }
+    if (j->depth == JSON_PULL_MAX_DEPTH) {
+        json_pull_fail(j, "values are nested deeper than %d", JSON_PULL_MAX_DEPTH);
+        return;
+    }
+    j->p++;
+    j->depth++;
+    j->kind[j->depth] = (unsigned char)open;
+    j->first[j->depth] = true;
+}
+
+void json_pull_enter_object(struct json_pull *j)
+{
+    enter(j, JSON_PULL_OBJECT, '{', "an object");
+}
+
+void json_pull_enter_array(struct json_pull *j)
+{
+    enter(j, JSON_PULL_ARRAY, '[', "an array");
+}
+
+/* Steps over ',' or CLOSE. True when another member follows. */
+static bool next_member(struct json_pull *j, char open, char close)
+{
+    if (j->rc)
+        return false;
+    ASSERT(j->depth > 0 && j->kind[j->depth] == (unsigned char)open, "depth %d", j->depth);
+    skip_blanks(j);
+    if (j->p == j->end) {
+        json_pull_fail(j, "the file ends inside an %s", open == '{' ? "object" : "array");
+        return false;
+    }
+    if (*j->p == close) {
+        j->p++;
+        j->depth--;
+        return false;
+    }
+    if (!j->first[j->depth]) {
+        if (*j->p != ',') {
+            json_pull_fail(j, "a comma or '%c' is expected here", close);
+            return false;
+        }
+        j->p++;
+        skip_blanks(j);
+    }
+    j->first[j->depth] = false;
+    return true;
+}
+
+bool json_pull_elem(struct json_pull *j)
+{
+    if (!next_member(j, '[', ']'))
+        return false;
+    return json_pull_peek(j) != JSON_PULL_NONE;
+}
+
+bool json_pull_key(struct json_pull *j, struct json_str *key)
+{
+    *key = (struct json_str){"", 0};
+    if (!next_member(j, '{', '}'))
+        return false;
+    if (!json_pull_string(j, key))
+        return false;
+    skip_blanks(j);
+    if (j->p == j->end || *j->p != ':') {
+        json_pull_fail(j, "a colon is expected here");
+        return false;
+    }
+    j->p++;
+    return true;
+}
+
+static int hex4(const char *p)
+{
+    int v = 0;
+
+    for (int i = 0; i < 4; i++) {
+        int c = (unsigned char)p[i], d;
+        if (c >= '0' && c <= '9')
+            d = c - '0';
+        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+            d = (c | 32) - 'a' + 10;
+        else
+            return -1;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+/* Undoes the escape at p[0] == '\\'. Returns bytes read, 0 on error; writes up to 4 bytes. */
+static size_t unescape(struct json_pull *j, const char *p, char *out, size_t *written)
+{
+    static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+    size_t left = (size_t)(j->end - p);
+    const char *at;
+    int hi, lo;
+
+    *written = 1;
+    if (left < 2)
+        return 0;
+    if (p[1] != 'u') {
+        at = p[1] ? strchr(from, p[1]) : NULL;
+        if (!at)
+            return 0;
+        out[0] = to[at - from];
+        return 2;
+    }
+    if (left < 6 || (hi = hex4(p + 2)) < 0)
+        return 0;
+    if (hi < 0xd800 || hi > 0xdfff) {
+        *written = utf8_encode((uint32_t)hi, out);
+        return 6;
+    }
+    if (hi > 0xdbff || left < 12 || p[6] != '\\' || p[7] != 'u' || (lo = hex4(p + 8)) < 0xdc00 || lo > 0xdfff)
+        return 0; /* half of a surrogate pair is no character */
+    *written = utf8_encode(0x10000u + ((uint32_t)(hi - 0xd800) << 10) + (uint32_t)(lo - 0xdc00), out);
+    return 12;
+}
+
+/* The string at j->p (after its quote) holds an escape at ESC: copies it into the arena with escapes
+ * undone. */
+static bool copy_unescaped(struct json_pull *j, const char *esc, struct json_str *s)
+{
+    const char *start = j->p, *p = start, *close = esc;
+    char *out, *o;
+
+    while (close < j->end && *close != '"')
+        close += *close == '\\' && j->end - close > 1 ? 2 : 1;
+    out = o = arena_alloc(j->arena, (size_t)(close - start) + 1);
+    if (!out) {
+        j->rc = err_nomem(j->e, j->path);
+        return false;
+    }
+    while (p < j->end && *p != '"') {
+        size_t read = 1, written = 1;
+        if (*p == '\\')
+            read = unescape(j, p, o, &written);
+        else if ((unsigned char)*p < 0x20)
+            read = 0;
+        else
+            *o = *p;
+        if (read == 0) {
+            j->p = p;
+            json_pull_fail(j, "this escape or control character is not allowed in a string");
+            return false;
+        }
+        p += read;
+        o += written;
+    }
+    j->p = p;
+    *s = (struct json_str){out, (size_t)(o - out)};
+    return true;
+}
+
+bool json_pull_string(struct json_pull *j, struct json_str *s)
+{
+    const char *p;
+
+    *s = (struct json_str){"", 0};
+    if (json_pull_peek(j) != JSON_PULL_STRING) {
+        json_pull_fail(j, "a string is expected here");
+        return false;
+    }
+    j->p++;
+    for (p = j->p; p < j->end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20; p++)
+        ;
+    if (p < j->end && *p == '\\') {
+        if (!copy_unescaped(j, p, s))
+            return false;
+        p = j->p;
+    } else {
+        *s = (struct json_str){j->p, (size_t)(p - j->p)};
+    }
+    if (p == j->end || *p != '"') {
+        j->p = p;
+        json_pull_fail(j, p == j->end ? "the file ends inside a string"
+                                      : "a control character stands in a string");
+        return false;
+    }
+    j->p = p + 1;
+    return true;
+}
+
+/* The extent of the number at j->p by the JSON grammar; *integer: no fraction, no exponent. 0: not a
+ * number. */
+static size_t scan_number(const struct json_pull *j, bool *integer)
+{
+    const char *p = j->p, *end = j->end, *digits;
+
+    *integer = true;
+    if (p < end && *p == '-')
+        p++;
+    digits = p;
+    while (p < end && *p >= '0' && *p <= '9')
+        p++;
+    if (p == digits || (*digits == '0' && p - digits > 1))
+        return 0;
+    if (p < end && *p == '.') {
+        *integer = false;
+        digits = ++p;
+        while (p < end && *p >= '0' && *p <= '9')
+            p++;
+        if (p == digits)
+            return 0;
+    }
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        *integer = false;
+        p++;
+        if (p < end && (*p == '+' || *p == '-'))
+            p++;
+        digits = p;
+        while (p < end && *p >= '0' && *p <= '9')
+            p++;
+        if (p == digits)
+            return 0;
+    }
+    return (size_t)(p - j->p);
+}
+
+/* Copies the next number into text[] and steps over it. */
+static bool take_number(struct json_pull *j, char *text, size_t size, bool *integer)
+{
+    size_t n;
+
+    if (json_pull_peek(j) != JSON_PULL_NUMBER) {
+        json_pull_fail(j, "a number is expected here");
+        return false;
+    }
+    n = scan_number(j, integer);
+    if (n == 0 || n >= size) {
+        json_pull_fail(j, n ? "this number is too long" : "this is not a JSON number");
+        return false;
+    }
+    memcpy(text, j->p, n);
+    text[n] = 0;
+    j->p += n;
+    return true;
+}
+
+bool json_pull_i64(struct json_pull *j, int64_t *v)
+{
+    char text[64];
+    bool integer;
+
+    *v = 0;
+    if (!take_number(j, text, sizeof(text), &integer))
+        return false;
+    errno = 0;
+    *v = strtoll(text, NULL, 10);
+    if (!integer || errno) {
+        json_pull_fail(j, "%s is not an integer of 64 bits", text);
+        return false;
+    }
+    return true;
+}
+
+bool json_pull_u64(struct json_pull *j, uint64_t *v)
+{
+    char text[64];
+    bool integer;
+
+    *v = 0;
+    if (!take_number(j, text, sizeof(text), &integer))
+        return false;
+    errno = 0;
+    *v = strtoull(text, NULL, 10);
+    if (!integer || errno || text[0] == '-') {
+        json_pull_fail(j, "%s is not a non-negative integer of 64 bits", text);
+        return false;
+    }
+    return true;
+}
+
+/* Numbers have a point, also where the program that uses us has set a locale with a comma. */
+static locale_t plain_locale(void)
+{
+    static _Atomic(locale_t) plain;
+    locale_t made = plain, none = (locale_t)0;
+
+    if (made != (locale_t)0)
+        return made;
+    made = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    ASSERT(made != (locale_t)0, "the C locale is built in");
+    if (!atomic_compare_exchange_strong(&plain, &none, made)) {
+        freelocale(made);
+        made = none;
+    }
+    return made;
+}
+
+bool json_pull_f64(struct json_pull *j, double *v)
+{
+    char text[512];
+    bool integer;
+
+    *v = 0;
+    if (!take_number(j, text, sizeof(text), &integer))
+        return false;
+    *v = strtod_l(text, NULL, plain_locale());
+    if (*v - *v != 0.0) {
+        json_pull_fail(j, "%s is too large", text);
+        return false;
+    }
+    return true;
+}
+
+static bool take_word(struct json_pull *j, const char *word)
+{
+    size_t n = strlen(word);
+
+    if ((size_t)(j->end - j->p) < n || memcmp(j->p, word, n) != 0) {
+        json_pull_fail(j, "this is not a JSON value");
+        return false;
+    }
+    j->p += n;
+    return true;
+}
+
+bool json_pull_bool(struct json_pull *j, bool *v)
+{
+    enum json_pull_type t = json_pull_peek(j);
+
+    *v = t == JSON_PULL_TRUE;
+    if (t == JSON_PULL_TRUE)
+        return take_word(j, "true");
+    if (t == JSON_PULL_FALSE)
+        return take_word(j, "false");
+    json_pull_fail(j, "true or false is expected here");
+    return false;
+}
+
+bool json_pull_null(struct json_pull *j)
+{
+    return json_pull_peek(j) == JSON_PULL_NULL && take_word(j, "null");
+}
+
+static void skip_scalar(struct json_pull *j, enum json_pull_type t)
+{
+    struct json_str s;
+    bool b;
+
+    if (t == JSON_PULL_STRING) {
+        json_pull_string(j, &s);
+    } else if (t == JSON_PULL_NUMBER) {
+        size_t n = scan_number(j, &b);
+        if (n == 0)
+            json_pull_fail(j, "this is not a JSON number");
+        else
+            j->p += n;
+    } else if (t == JSON_PULL_NULL) {
+        json_pull_null(j);
+    } else if (t != JSON_PULL_NONE) {
+        json_pull_bool(j, &b);
+    }
+}
+
+void json_pull_skip(struct json_pull *j)
+{
+    int base = j->depth;
+    struct json_str key;
+
+    do {
+        enum json_pull_type t;
+
+        if (j->depth > base) { /* inside a container: step to its next member, or leave it */
+            bool more = j->kind[j->depth] == '{' ? json_pull_key(j, &key) : json_pull_elem(j);
+            if (!more)
+                continue;
+        }
+        t = json_pull_peek(j);
+        if (t == JSON_PULL_OBJECT)
+            json_pull_enter_object(j);
+        else if (t == JSON_PULL_ARRAY)
+            json_pull_enter_array(j);
+        else
+            skip_scalar(j, t);
+    } while (!j->rc && j->depth > base);
+}
+
+struct json_str json_pull_raw(struct json_pull *j)
+{
+    const char *start;
+
+    json_pull_peek(j);
+    start = j->p;
+    json_pull_skip(j);
+    return j->rc ? (struct json_str){"", 0} : (struct json_str){start, (size_t)(j->p - start)};
+}
+
+bool json_str_is(const struct json_str *s, const char *literal)
+{
+    return strlen(literal) == s->n && memcmp(s->s, literal, s->n) == 0;
+}
+
+int json_pull_rc(const struct json_pull *j)
+{
+    return j->rc;
+}
+
+int json_pull_finish(struct json_pull *j)
+{
+    if (j->rc)
+        return j->rc;
+    skip_blanks(j);
+    if (j->p != j->end)
+        json_pull_fail(j, "text follows the closing of the value");
+    return j->rc;
+}

@@ -1,0 +1,75 @@
+/* json_pull.h - a strict JSON pull reader for bulk files (tokenizer.json, safetensors headers): no tree, no
+ * copies of plain strings, one pass.
+ *
+ * Strict RFC 8259: UTF-8 is proved for the whole input first, depth is limited, nothing may follow the value.
+ * Errors are sticky: after the first one every call says "nothing more", so loops end by themselves and the
+ * caller asks json_pull_rc() once. Small files (configs, requests) are read with jansson instead.
+ *
+ *     json_pull_open(&j, text, len, path, &arena, e);
+ *     for (json_pull_enter_object(&j); json_pull_key(&j, &key);)
+ *         if (json_str_is(&key, "version")) json_pull_i64(&j, &v); else json_pull_skip(&j);
+ *     rc = json_pull_finish(&j);
+ */
+#ifndef GALLOP_BASE_JPULL_H
+#define GALLOP_BASE_JPULL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+enum { JSON_PULL_MAX_DEPTH = 128 };
+
+enum json_pull_type {
+    JSON_PULL_NONE,
+    JSON_PULL_OBJECT,
+    JSON_PULL_ARRAY,
+    JSON_PULL_STRING,
+    JSON_PULL_NUMBER,
+    JSON_PULL_TRUE,
+    JSON_PULL_FALSE,
+    JSON_PULL_NULL
+};
+
+struct json_str {
+    const char *s; /* borrowed: the input, or the arena where an escape had to be undone. Not terminated */
+    size_t n;
+};
+
+struct json_pull {
+    const char *begin, *p, *end;
+    const char *path;    /* for messages */
+    struct arena *arena; /* unescaped strings */
+    struct err *e;
+    int rc;
+    int depth;
+    unsigned char kind[JSON_PULL_MAX_DEPTH + 1]; /* '{' or '[' */
+    bool first[JSON_PULL_MAX_DEPTH + 1];
+};
+
+int json_pull_open(struct json_pull *j, const char *text, size_t len, const char *path, struct arena *a,
+                   struct err *e);
+enum json_pull_type json_pull_peek(
+    struct json_pull *j); /* type of the next value; JSON_PULL_NONE after an error */
+void json_pull_enter_object(struct json_pull *j);
+bool json_pull_key(struct json_pull *j, struct json_str *key); /* false: '}' was read, or an error */
+void json_pull_enter_array(struct json_pull *j);
+bool json_pull_elem(struct json_pull *j); /* true: an element follows; false: ']' was read, or an error */
+bool json_pull_string(struct json_pull *j, struct json_str *s);
+bool json_pull_i64(struct json_pull *j, int64_t *v); /* an integer that fits; 1.0 and 1e3 are refused */
+bool json_pull_u64(struct json_pull *j, uint64_t *v);
+bool json_pull_f64(struct json_pull *j, double *v);
+bool json_pull_bool(struct json_pull *j, bool *v);
+bool json_pull_null(struct json_pull *j); /* true and consumed if the value is null; else nothing happens */
+void json_pull_skip(struct json_pull *j); /* any value */
+struct json_str json_pull_raw(struct json_pull *j); /* skips any value and returns its text */
+bool json_str_is(const struct json_str *s, const char *literal);
+int json_pull_rc(const struct json_pull *j);
+int json_pull_finish(struct json_pull *j); /* proves that only blanks follow; returns json_pull_rc() */
+
+/* Sets a sticky error "PATH: at byte N: ..." and returns its code. For the caller's own findings. */
+int json_pull_fail(struct json_pull *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,686 @@
+/* config.c - the tree of objects in config.json, and the getters that mark what they give.
+ *
+ * Only objects are taken apart; any other value stays the text it was, proved to be JSON, and is read by the
+ * getter that knows its type. So memory is a small multiple of the file, which is limited.
+ */
+#include "ckpt/config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/json_pull.h"
+#include "base/mem.h"
+#include "base/strmap.h"
+
+enum { MAX_BYTES = 16 << 20 };
+
+/* A key that a getter was called with. */
+struct asked {
+    struct asked *older;
+    const char *prefix;
+    char name[]; /* prefix and key */
+};
+
+struct node {
+    const char *name;    /* terminated */
+    struct json_str raw; /* the value as it stands in the file */
+    enum json_pull_type type;
+    struct config *child; /* of an object */
+    struct node *next;    /* in file order */
+    bool asked;           /* somebody understands the key */
+    bool ignored;         /* with all that is in it */
+    bool wanted_object;   /* config_sub() found something else */
+};
+
+/* What all objects of one file share. */
+struct doc {
+    struct arena arena; /* text, nodes, objects, strings */
+    const char *path;
+    struct config *objects; /* all of them, newest first: each owns an index */
+    struct asked *asked;    /* newest first */
+};
+
+struct config {
+    struct doc *doc;
+    const char *prefix;  /* "" or "text_config." */
+    struct strmap index; /* key -> struct node * */
+    struct node *first, **last;
+    struct config *older; /* in doc->objects */
+};
+
+/* --- reading --- */
+
+static struct config *new_object(struct doc *d, const char *prefix)
+{
+    struct config *c = arena_zalloc(&d->arena, 1, sizeof(*c));
+
+    if (!c)
+        return NULL;
+    c->doc = d;
+    c->prefix = prefix;
+    c->last = &c->first;
+    strmap_init(&c->index, MEM_CKPT);
+    c->older = d->objects;
+    d->objects = c;
+    return c;
+}
+
+/* The prefix of the keys inside NAME, which is in C. */
+static const char *child_prefix(struct config *c, const char *name)
+{
+    size_t outer = strlen(c->prefix), n = strlen(name);
+    char *text = arena_alloc(&c->doc->arena, outer + n + 2);
+
+    if (text) {
+        memcpy(text, c->prefix, outer);
+        memcpy(text + outer, name, n);
+        memcpy(text + outer + n, ".", 2);
+    }
+    return text;
+}
+
+static void out_of_memory(struct json_pull *j)
+{
+    j->rc = err_nomem(j->e, j->path);
+}
+
+static struct node *add_node(struct config *c, struct json_pull *j, const struct json_str *key)
+{
+    struct node *n = arena_zalloc(&c->doc->arena, 1, sizeof(*n));
+    int put;
+
+    if (memchr(key->s, 0, key->n)) {
+        json_pull_fail(j, "a key has a NUL character");
+        return NULL;
+    }
+    if (!n || !(n->name = arena_strndup(&c->doc->arena, key->s, key->n)) ||
+        (put = strmap_put(&c->index, n->name, key->n, (uint64_t)(uintptr_t)n)) < 0) {
+        out_of_memory(j);
+        return NULL;
+    }
+    if (put == 0) {
+        json_pull_fail(j, "key %s%.200s stands twice", c->prefix, n->name);
+        return NULL;
+    }
+    *c->last = n;
+    c->last = &n->next;
+    return n;
+}
+
+/* Fills C from the object at J. Recursion is as deep as the objects: at most JSON_PULL_MAX_DEPTH. */
+static void read_object(struct config *c, struct json_pull *j)
+{
+    struct json_str key;
+
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        struct node *n = add_node(c, j, &key);
+        const char *prefix;
+
+        if (!n)
+            return;
+        n->type = json_pull_peek(j);
+        if (n->type != JSON_PULL_OBJECT) {
+            n->raw = json_pull_raw(j);
+            continue;
+        }
+        prefix = child_prefix(c, n->name);
+        n->child = prefix ? new_object(c->doc, prefix) : NULL;
+        if (!n->child) {
+            out_of_memory(j);
+            return;
+        }
+        n->raw = (struct json_str){"{...}", 5};
+        read_object(n->child, j);
+    }
+}
+
+static int read_text(struct doc *d, const char *text, size_t len, struct config **root, struct err *e)
+{
+    struct json_pull j;
+    int rc;
+
+    if ((rc = json_pull_open(&j, text, len, d->path, &d->arena, e)) != 0)
+        return rc;
+    if (!(*root = new_object(d, "")))
+        return err_nomem(e, d->path);
+    if (json_pull_peek(&j) != JSON_PULL_OBJECT)
+        return json_pull_fail(&j, "the file must hold one JSON object");
+    read_object(*root, &j);
+    return json_pull_finish(&j);
+}
+
+static void close_doc(struct doc *d)
+{
+    struct arena arena = d->arena; /* the doc lives in its own arena */
+
+    for (struct config *c = d->objects; c; c = c->older)
+        strmap_fini(&c->index);
+    arena_fini(&arena);
+}
+
+int config_open_text(struct config **out, const char *text, size_t len, const char *path, struct err *e)
+{
+    struct arena arena;
+    struct doc *d;
+    const char *copy;
+    int rc;
+
+    *out = NULL;
+    if (len > MAX_BYTES)
+        return err_set(e, ERR_INPUT, "%s: the file has %zu bytes, at most %d are allowed", path, len,
+                       MAX_BYTES);
+    if (len == 0)
+        return err_set(e, ERR_INPUT, "%s: the file is empty", path);
+    arena_init(&arena, MEM_CKPT);
+    d = arena_zalloc(&arena, 1, sizeof(*d));
+    copy = arena_strndup(&arena, text, len);
+    if (!d || !copy || !(d->path = arena_strndup(&arena, path, strlen(path)))) {
+        arena_fini(&arena);
+        return err_nomem(e, path);
+    }
+    d->arena = arena;
+    if ((rc = read_text(d, copy, len, out, e)) != 0) {
+        close_doc(d);
+        *out = NULL;
+    }
+    return rc;
+}
+
+int config_open(struct config **out, struct folder in, const char *file, struct err *e)
+{
+    struct folder_text f;
+    int rc;
+
+    *out = NULL;
+    if ((rc = folder_read(&f, in, file, NULL, e)) != 0)
+        return rc;
+    rc = config_open_text(out, f.bytes, f.len, f.path, e);
+    folder_text_fini(&f);
+    return rc;
+}
+
+void config_close(struct config *c)
+{
+    if (c)
+        close_doc(c->doc);
+}
+
+const char *config_path(const struct config *c)
+{
+    return c->doc->path;
+}
+
+/* --- getters --- */
+
+/* Remembers KEY, if there is memory: a missing name costs nobody but a test anything. */
+static void note_asked(struct config *c, const char *key)
+{
+    size_t outer = strlen(c->prefix), n = strlen(key);
+    struct asked *a;
+
+    for (a = c->doc->asked; a; a = a->older)
+        if (a->prefix == c->prefix && strcmp(a->name + outer, key) == 0)
+            return;
+    if (!(a = arena_alloc(&c->doc->arena, sizeof(*a) + outer + n + 1)))
+        return;
+    *a = (struct asked){.older = c->doc->asked, .prefix = c->prefix};
+    memcpy(a->name, c->prefix, outer);
+    memcpy(a->name + outer, key, n + 1);
+    c->doc->asked = a;
+}
+
+const char *config_asked(const struct config *c, size_t i)
+{
+    const struct asked *a = c->doc->asked;
+
+    while (a && i--)
+        a = a->older;
+    return a ? a->name : NULL;
+}
+
+/* The node of KEY, marked; NULL if it is missing. */
+static struct node *find(struct config *c, const char *key)
+{
+    struct node *n;
+    uint64_t at;
+
+    note_asked(c, key);
+    if (!strmap_get(&c->index, key, strlen(key), &at))
+        return NULL;
+    n = (struct node *)(uintptr_t)at;
+    n->asked = true;
+    return n;
+}
+
+/* As find(), and null counts as missing. */
+static struct node *find_value(struct config *c, const char *key)
+{
+    struct node *n = find(c, key);
+
+    return n && n->type != JSON_PULL_NULL ? n : NULL;
+}
+
+/* "PATH: KEY is FOUND, EXPECTED". */
+static int wrong(const struct config *c, const struct node *n, struct err *e, const char *expected)
+{
+    int shown = n->raw.n < 60 ? (int)n->raw.n : 60;
+
+    return err_set(e, ERR_INPUT, "%s: %s%.200s is %.*s%s, expected is %s", c->doc->path, c->prefix, n->name,
+                   shown, n->raw.s, n->raw.n > 60 ? "..." : "", expected);
+}
+
+/* A reader over the text of one value. Its own messages are not used: wrong() has a better one. */
+static void value_open(struct json_pull *j, struct config *c, const struct node *n)
+{
+    json_pull_open(j, n->raw.s, n->raw.n, c->doc->path, &c->doc->arena, NULL);
+}
+
+/* An integer, also when it is written like 8192.0. */
+static bool value_int(struct json_pull *j, int64_t *v)
+{
+    struct json_pull whole = *j;
+    double f;
+
+    if (json_pull_peek(j) != JSON_PULL_NUMBER)
+        return false;
+    if (json_pull_i64(j, v))
+        return true;
+    if (!json_pull_f64(&whole, &f) || f != floor(f) || fabs(f) > 0x1p53)
+        return false;
+    *j = whole;
+    *v = (int64_t)f;
+    return true;
+}
+
+static int value_str(struct json_pull *j, struct config *c, const char **v, struct err *e)
+{
+    struct json_str s;
+    char *copy;
+
+    *v = "";
+    if (json_pull_peek(j) != JSON_PULL_STRING || !json_pull_string(j, &s))
+        return json_pull_rc(j) == ERR_NOMEM ? err_nomem(e, c->doc->path) : ERR_INPUT;
+    if (memchr(s.s, 0, s.n))
+        return ERR_INPUT;
+    if (!(copy = arena_strndup(&c->doc->arena, s.s, s.n)))
+        return err_nomem(e, c->doc->path);
+    *v = copy;
+    return 0;
+}
+
+bool config_has(struct config *c, const char *key)
+{
+    return find_value(c, key) != NULL;
+}
+
+bool config_given(struct config *c, const char *key)
+{
+    return find(c, key) != NULL;
+}
+
+static int int_in(struct config *c, const struct node *n, int64_t lo, int64_t hi, int64_t *v, struct err *e)
+{
+    char expected[96];
+    struct json_pull j;
+
+    value_open(&j, c, n);
+    if (value_int(&j, v) && *v >= lo && *v <= hi)
+        return 0;
+    *v = lo;
+    snprintf(expected, sizeof(expected), "an integer from %" PRId64 " to %" PRId64, lo, hi);
+    return wrong(c, n, e, expected);
+}
+
+int config_int(struct config *c, const char *key, int64_t def, int64_t lo, int64_t hi, int64_t *v,
+               struct err *e)
+{
+    const struct node *n = find_value(c, key);
+
+    *v = def;
+    return n ? int_in(c, n, lo, hi, v, e) : 0;
+}
+
+int config_need_int(struct config *c, const char *key, int64_t lo, int64_t hi, int64_t *v, struct err *e)
+{
+    const struct node *n = find_value(c, key);
+
+    *v = lo;
+    if (!n)
+        return err_set(e, ERR_INPUT,
+                       "%s: %s%s is missing, expected is an integer from %" PRId64 " to %" PRId64,
+                       c->doc->path, c->prefix, key, lo, hi);
+    return int_in(c, n, lo, hi, v, e);
+}
+
+int config_float(struct config *c, const char *key, double def, double lo, double hi, double *v,
+                 struct err *e)
+{
+    const struct node *n = find_value(c, key);
+    char expected[96];
+    struct json_pull j;
+
+    *v = def;
+    if (!n)
+        return 0;
+    value_open(&j, c, n);
+    if (n->type == JSON_PULL_NUMBER && json_pull_f64(&j, v) && *v >= lo && *v <= hi)
+        return 0;
+    *v = def;
+    snprintf(expected, sizeof(expected), "a number from %g to %g", lo, hi);
+    return wrong(c, n, e, expected);
+}
+
+int config_bool(struct config *c, const char *key, bool def, bool *v, struct err *e)
+{
+    const struct node *n = find_value(c, key);
+
+    *v = n ? n->type == JSON_PULL_TRUE : def;
+    return !n || n->type == JSON_PULL_TRUE || n->type == JSON_PULL_FALSE ? 0
+                                                                         : wrong(c, n, e, "true or false");
+}
+
+int config_str(struct config *c, const char *key, const char *def, const char **v, struct err *e)
+{
+    const struct node *n = find_value(c, key);
+    struct json_pull j;
+    int rc;
+
+    *v = def;
+    if (!n)
+        return 0;
+    value_open(&j, c, n);
+    if ((rc = value_str(&j, c, v, e)) == 0)
+        return 0;
+    *v = def;
+    return rc == ERR_INPUT ? wrong(c, n, e, "a string") : rc;
+}
+
+static int too_long(const struct config *c, const struct node *n, size_t max, struct err *e)
+{
+    char expected[64];
+
+    snprintf(expected, sizeof(expected), "a list of at most %zu values", max);
+    return wrong(c, n, e, expected);
+}
+
+int config_floats(struct config *c, const char *key, double *v, size_t max, size_t *n, struct err *e)
+{
+    const struct node *list = find_value(c, key);
+    size_t len = 0;
+    struct json_pull j;
+
+    *n = 0;
+    if (!list)
+        return 0;
+    value_open(&j, c, list);
+    for (json_pull_enter_array(&j); json_pull_elem(&j); len++) {
+        if (len == max)
+            return too_long(c, list, max, e);
+        if (!json_pull_f64(&j, &v[len]))
+            break;
+    }
+    if (json_pull_rc(&j) != 0)
+        return wrong(c, list, e, "a list of numbers");
+    *n = len;
+    return 0;
+}
+
+int config_ints_or_int(struct config *c, const char *key, int64_t *v, size_t max, size_t *n, struct err *e)
+{
+    const struct node *list = find_value(c, key);
+    size_t len = 0;
+    struct json_pull j;
+
+    *n = 0;
+    if (!list)
+        return 0;
+    value_open(&j, c, list);
+    if (list->type == JSON_PULL_NUMBER) {
+        if (max == 0 || !value_int(&j, v))
+            return wrong(c, list, e, "an integer or a list of integers");
+        *n = 1;
+        return 0;
+    }
+    for (json_pull_enter_array(&j); json_pull_elem(&j); len++) {
+        if (len == max)
+            return too_long(c, list, max, e);
+        if (!value_int(&j, &v[len]))
+            return wrong(c, list, e, "an integer or a list of integers");
+    }
+    if (json_pull_rc(&j) != 0)
+        return wrong(c, list, e, "an integer or a list of integers");
+    *n = len;
+    return 0;
+}
+
+int config_strs(struct config *c, const char *key, const char **v, size_t max, size_t *n, struct err *e)
+{
+    const struct node *list = find_value(c, key);
+    size_t len = 0;
+    struct json_pull j;
+    int rc;
+
+    *n = 0;
+    if (!list)
+        return 0;
+    value_open(&j, c, list);
+    for (json_pull_enter_array(&j); json_pull_elem(&j); len++) {
+        if (len == max)
+            return too_long(c, list, max, e);
+        if ((rc = value_str(&j, c, &v[len], e)) != 0)
+            return rc == ERR_INPUT ? wrong(c, list, e, "a list of strings") : rc;
+    }
+    if (json_pull_rc(&j) != 0)
+        return wrong(c, list, e, "a list of strings");
+    *n = len;
+    return 0;
+}
+
+struct config *config_sub(struct config *c, const char *key)
+{
+    struct node *n = find_value(c, key);
+
+    if (n && !n->child)
+        n->wanted_object = true;
+    return n ? n->child : NULL;
+}
+
+void config_ignore(struct config *c, const char *key)
+{
+    struct node *n = find(c, key);
+
+    if (n)
+        n->ignored = true;
+}
+
+/* --- what the name of a key says about it --- */
+
+/* Patterns: '*' at either end stands for anything. The attributes of Hugging Face's PretrainedConfig, of
+ * its older versions, and of training scripts that leave theirs in the file. */
+/* clang-format off */
+static const char *const bookkeeping[] = {
+    /* identity */
+    "_*", "name_or_path", "architectures", "model_type", "transformers_version", "transformers.js_config",
+    "auto_map", "custom_pipelines", "tokenizer_class", "processor_class", "torch_dtype", "dtype",
+    "torchscript", "use_bfloat16", "tf_legacy_loss", "unsloth_*", "is_llama_config", "model_name",
+    "model_version", "language", "languages", "license", "prefix", "revision",
+    /* outputs and labels */
+    "output_*", "return_dict*", "use_cache", "use_return_dict", "id2label", "label2id", "num_labels",
+    "problem_type", "finetuning_task", "task_specific_params", "summary_*", "chunk_size_feed_forward",
+    "remove_invalid_values",
+    /* training */
+    "*dropout*", "*pdrop", "*layerdrop", "drop_path_rate", "initializer_range", "initializer_factor",
+    "init_std", "init_method*", "gradient_checkpointing", "use_gradient_checkpointing",
+    "router_aux_loss_coef", "router_z_loss_coef", "router_jitter_noise", "aux_loss_alpha", "z_loss_coef",
+    "z_loss_coefficient", "label_smoothing", "seq_aux", "ignore_index",
+    /* special tokens */
+    "*_token_id", "*_token_ids", "*_token_index", "*_token",
+    /* generation */
+    "max_length", "min_length", "max_new_tokens", "min_new_tokens", "do_sample", "early_stopping",
+    "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "min_p",
+    "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "cache_implementation",
+    "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "forced_decoder_ids",
+    "generation_config", "max_sequence_length", "seq_length", "model_max_length",
+    /* how another program is to compute the same thing */
+    "attn_implementation", "attention_implementation", "experts_implementation", "use_flash_attn",
+    "use_flash_attention*", "use_sdpa", "flash_attn*", "use_kernel*", "kernel_config", "device_map",
+    "onnx*", "neuron", "bettertransformer",
+};
+/* clang-format on */
+
+/* "*x*" of each. Short ones that also stand in harmless words ("act" in "factor") do no harm: see the head
+ * of the file. */
+/* clang-format off */
+static const char *const maths[] = {
+    "scale", "scaling", "multiplier", "softcap", "soft_cap", "window", "rope", "rotary", "norm", "expert",
+    "moe", "router", "routed", "attn", "attention", "alibi", "clip", "clamp", "limit", "bias", "act",
+    "layer", "head", "position", "embed", "quant", "residual", "resid", "logit", "mlp", "ffn",
+    "intermediate", "kv", "qk", "qkv", "query", "mup", "parallel", "tie", "hidden", "vocab", "dim", "size",
+    "theta", "beta", "alpha", "eps", "freq", "base", "sink", "block", "sparse", "sparsity", "topk", "top_k",
+    "softmax", "sigmoid", "gelu", "swiglu", "gate", "gating", "shared", "skip", "conv", "ssm", "mamba",
+    "state", "recurrent", "linear", "lora", "rank", "chunk", "group", "yarn", "ntk", "longrope",
+    "interpolat", "original_max", "n_ctx", "d_model", "d_ff", "cross", "encoder", "decoder", "causal",
+    "bidirectional", "mask", "pattern", "interleav", "stride", "pool", "compress", "prune", "mtp", "nextn",
+    "adapter", "delta", "vision", "audio", "image", "diffusion", "weight", "sqrt", "temperature",
+    "n_inner",
+};
+/* clang-format on */
+
+static const char *const quant[] = {"quantization_config", "compression_config", "quantization",
+                                    "quant_method"};
+
+/* Keys whose value 1 is what every model does. */
+static const char *const one_is_neutral[] = {"pretraining_tp",  "full_attn_mod",       "interpolate_factor",
+                                             "tensor_parallel", "model_parallel_size", "ep_size"};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static bool matches(const char *pattern, const char *name)
+{
+    size_t n = strlen(pattern), len = strlen(name);
+    bool before = pattern[0] == '*', after = n > 1 && pattern[n - 1] == '*';
+    size_t core = n - before - after;
+
+    if (len < core)
+        return false;
+    if (before && after) {
+        for (size_t i = 0; i + core <= len; i++)
+            if (memcmp(name + i, pattern + 1, core) == 0)
+                return true;
+        return false;
+    }
+    if (!before && !after && len != core)
+        return false;
+    return memcmp(before ? name + len - core : name, pattern + before, core) == 0;
+}
+
+enum config_key config_key_kind(const char *name)
+{
+    for (size_t i = 0; i < COUNT(quant); i++)
+        if (strcmp(quant[i], name) == 0)
+            return CONFIG_KEY_QUANT;
+    for (size_t i = 0; i < COUNT(bookkeeping); i++)
+        if (matches(bookkeeping[i], name))
+            return CONFIG_KEY_BOOKKEEPING;
+    for (size_t i = 0; i < COUNT(maths); i++)
+        if (strstr(name, maths[i]))
+            return CONFIG_KEY_MATHS;
+    return CONFIG_KEY_UNKNOWN;
+}
+
+bool config_key_one_is_neutral(const char *name)
+{
+    for (size_t i = 0; i < COUNT(one_is_neutral); i++)
+        if (strcmp(one_is_neutral[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* --- judging --- */
+
+/* What the keys nobody asked for amount to. */
+struct verdict {
+    char unknown[512], maths[512]; /* lists of names; long ones are cut */
+    const struct node *quant;
+};
+
+static void list_name(char *list, size_t size, const struct config *c, const struct node *n)
+{
+    size_t at = strlen(list);
+
+    snprintf(list + at, size - at, "%s%s%.100s", at ? ", " : "", c->prefix, n->name);
+}
+
+static bool is_neutral(const struct node *n)
+{
+    if (n->type == JSON_PULL_OBJECT)
+        return n->child->first == NULL;
+    if (n->type == JSON_PULL_ARRAY) { /* empty: nothing but blanks between the brackets */
+        for (size_t i = 1; i + 1 < n->raw.n; i++)
+            if (!strchr(" \t\r\n", n->raw.s[i]))
+                return false;
+        return true;
+    }
+    if (n->type == JSON_PULL_NUMBER)
+        return config_key_one_is_neutral(n->name) &&
+               (json_str_is(&n->raw, "1") || json_str_is(&n->raw, "1.0"));
+    return n->type == JSON_PULL_NULL || n->type == JSON_PULL_FALSE || json_str_is(&n->raw, "\"\"");
+}
+
+static int judge(struct config *c, struct verdict *v, struct err *e)
+{
+    for (const struct node *n = c->first; n; n = n->next) {
+        int rc = 0;
+
+        if (n->wanted_object)
+            return wrong(c, n, e, "an object");
+        if (n->asked) {
+            if (n->child && !n->ignored && (rc = judge(n->child, v, e)) != 0)
+                return rc;
+            continue;
+        }
+        if (is_neutral(n))
+            continue;
+        switch (config_key_kind(n->name)) {
+        case CONFIG_KEY_QUANT: v->quant = n; break;
+        case CONFIG_KEY_MATHS: list_name(v->maths, sizeof(v->maths), c, n); break;
+        case CONFIG_KEY_UNKNOWN: list_name(v->unknown, sizeof(v->unknown), c, n); break;
+        case CONFIG_KEY_BOOKKEEPING: break;
+        }
+    }
+    return 0;
+}
+
+static int quant_error(struct config *c, const struct node *n, struct err *e)
+{
+    const char *method = NULL;
+    struct err none;
+
+    if (n->child && config_str(n->child, "quant_method", NULL, &method, &none) != 0)
+        method = NULL;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: %s says that the weights are quantised with %.100s, which this model cannot read",
+                   c->doc->path, n->name, method ? method : "a method it does not name");
+}
+
+int config_finish(struct config *c, struct err *e)
+{
+    struct verdict v = {.quant = NULL};
+    int rc;
+
+    if ((rc = judge(c, &v, e)) != 0)
+        return rc;
+    if (v.quant)
+        return quant_error(c, v.quant, e);
+    if (v.maths[0])
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: not known for this model, and may change what it computes: %s", c->doc->path,
+                       v.maths);
+    if (v.unknown[0])
+        log_warn("%s: these keys are not known and are ignored: %s", c->doc->path, v.unknown);
+    return 0;
+}

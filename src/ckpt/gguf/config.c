@@ -1,0 +1,649 @@
+/* config.c - one function an architecture writes what its model file reads.
+ *
+ * Numbers that GGUF leaves to its reader are those llama.cpp has built in (Gemma 3's pattern and local rope
+ * base, GPT-OSS's limit), which are the defaults of Hugging Face's classes too.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ckpt/gguf/gguf.h"
+
+/* ---- architectures ---- */
+
+static const struct gguf_arch table[] = {
+    {GGUF_ARCH_LLAMA, "llama", false, "LlamaForCausalLM", "llama"},
+    {GGUF_ARCH_MIXTRAL, "llama", true, "MixtralForCausalLM", "mixtral"},
+    {GGUF_ARCH_QWEN2, "qwen2", false, "Qwen2ForCausalLM", "qwen2"},
+    {GGUF_ARCH_QWEN3, "qwen3", false, "Qwen3ForCausalLM", "qwen3"},
+    {GGUF_ARCH_QWEN3MOE, "qwen3moe", true, "Qwen3MoeForCausalLM", "qwen3_moe"},
+    {GGUF_ARCH_PHI3, "phi3", false, "Phi3ForCausalLM", "phi3"},
+    {GGUF_ARCH_GEMMA3, "gemma3", false, "Gemma3ForCausalLM", "gemma3_text"},
+    {GGUF_ARCH_GPT2, "gpt2", false, "GPT2LMHeadModel", "gpt2"},
+    {GGUF_ARCH_GPT_OSS, "gpt-oss", true, "GptOssForCausalLM", "gpt_oss"},
+};
+
+enum { N_ARCHS = sizeof(table) / sizeof(*table), MAX_EXPERTS = 4096 };
+
+int gguf_arch_int(const struct gguf_arch *a, struct gguf_set *s, const char *key, int64_t def, int64_t lo,
+                  int64_t hi, int64_t *v, struct err *e)
+{
+    char full[96];
+
+    snprintf(full, sizeof(full), "%s.%s", a->name, key);
+    return gguf_int(&s->part[0], full, def, lo, hi, v, e);
+}
+
+/* A file may also hold an adapter or the vision part of a model. */
+static int check_type(struct gguf *g, struct err *e)
+{
+    struct json_str type;
+    int rc = gguf_text(g, "general.type", &type, e);
+
+    if (rc || !type.s || json_str_is(&type, "model"))
+        return rc;
+    return err_set(e, ERR_UNSUPPORTED, "%s: general.type is %.*s, expected is model", g->path,
+                   type.n < 60 ? (int)type.n : 60, type.s);
+}
+
+static int unknown(const struct gguf *g, const struct json_str *name, struct err *e)
+{
+    char known[200] = "";
+
+    for (int i = 0; i < N_ARCHS; i++)
+        if (i == 0 || strcmp(table[i].name, table[i - 1].name) != 0)
+            snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", i ? ", " : "",
+                     table[i].name);
+    return err_set(e, ERR_UNSUPPORTED, "%s: general.architecture %.*s is not supported (known: %s)", g->path,
+                   name->n < 60 ? (int)name->n : 60, name->s, known);
+}
+
+int gguf_arch_of(const struct gguf_arch **a, struct gguf_set *s, struct err *e)
+{
+    struct gguf *g = &s->part[0];
+    struct json_str name;
+    int64_t experts;
+    int rc;
+
+    *a = NULL;
+    if ((rc = gguf_text(g, "general.architecture", &name, e)) != 0 || (rc = check_type(g, e)) != 0)
+        return rc;
+    if (!name.s)
+        return err_set(e, ERR_INPUT, "%s: general.architecture is missing", g->path);
+    for (int i = 0; i < N_ARCHS; i++) {
+        if (!json_str_is(&name, table[i].name))
+            continue;
+        *a = &table[i];
+        if ((rc = gguf_arch_int(*a, s, "expert_count", 0, 0, MAX_EXPERTS, &experts, e)) != 0)
+            return rc;
+        if ((experts > 0) == table[i].experts)
+            return 0;
+    }
+    if (!*a)
+        return unknown(g, &name, e);
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: %s.expert_count is %" PRId64 ", which this architecture does not go with", g->path,
+                   (*a)->name, experts);
+}
+
+/* ---- reading and writing ---- */
+
+struct maker {
+    struct gguf_set *s;
+    const struct gguf_arch *a;
+    json_t *o; /* the config that grows */
+    struct err *e;
+    int rc; /* of the first error */
+};
+
+static const char *full(const struct maker *m, const char *key, char *out, size_t size)
+{
+    snprintf(out, size, "%s.%s", m->a->name, key);
+    return out;
+}
+
+static void fail(struct maker *m, int code, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    if (m->rc)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    m->rc = err_set(m->e, code, "%s: %s", m->s->part[0].path, text);
+}
+
+static int64_t read_int(struct maker *m, const char *key, int64_t def, int64_t lo, int64_t hi)
+{
+    int64_t v = 0;
+
+    if (m->rc == 0)
+        m->rc = gguf_arch_int(m->a, m->s, key, def, lo, hi, &v, m->e);
+    return m->rc ? 0 : v;
+}
+
+static int64_t need_int(struct maker *m, const char *key, int64_t hi)
+{
+    int64_t v = read_int(m, key, 0, 1, hi);
+
+    if (v == 0)
+        fail(m, ERR_INPUT, "%s.%s is missing", m->a->name, key);
+    return v;
+}
+
+static double read_float(struct maker *m, const char *key, double def)
+{
+    char name[96];
+    double v = 0;
+
+    if (m->rc == 0)
+        m->rc = gguf_float(&m->s->part[0], full(m, key, name, sizeof(name)), def, &v, m->e);
+    return m->rc ? 0 : v;
+}
+
+static bool has_key(struct maker *m, const char *key)
+{
+    char name[96];
+
+    return gguf_get(&m->s->part[0], full(m, key, name, sizeof(name))) != NULL;
+}
+
+static struct json_str read_text(struct maker *m, const char *key)
+{
+    struct json_str v = {.s = NULL};
+    char name[96];
+
+    if (m->rc == 0)
+        m->rc = gguf_text(&m->s->part[0], full(m, key, name, sizeof(name)), &v, m->e);
+    return v;
+}
+
+static void put(struct maker *m, const char *key, json_t *v)
+{
+    if (m->rc)
+        json_decref(v);
+    else if (json_object_set_new(m->o, key, v) != 0)
+        m->rc = err_nomem(m->e, "a config");
+}
+
+static void put_int(struct maker *m, const char *key, int64_t v)
+{
+    put(m, key, json_integer(v));
+}
+
+static void put_float(struct maker *m, const char *key, double v)
+{
+    put(m, key, json_real(v));
+}
+
+static void put_bool(struct maker *m, const char *key, bool v)
+{
+    put(m, key, json_boolean(v));
+}
+
+static void put_str(struct maker *m, const char *key, const char *v)
+{
+    put(m, key, json_string(v));
+}
+
+/* ---- rotary embedding ---- */
+
+enum { MAX_HALF = 256 };
+
+/* The factors in tensor NAME: true and HALF of them in out[], or false where it is not there. */
+static bool read_factors(struct maker *m, const char *name, int64_t half, float *out)
+{
+    const struct gguf_tensor *t = m->rc ? NULL : gguf_set_tensor(m->s, name);
+    char shape[96];
+
+    if (!t)
+        return false;
+    if (half > MAX_HALF || t->view.n_dims != 1 || t->view.shape[0] != (size_t)half ||
+        t->view.dtype != DT_F32) {
+        fail(m, ERR_INPUT, "tensor %s has the shape %s and type %s, expected are %lld factors in F32", name,
+             view_shape_text(&t->view, shape, sizeof(shape)), dtype_name(t->view.dtype), (long long)half);
+        return false;
+    }
+    view_row_f32(&t->view, 0, out);
+    for (int64_t i = 0; i < half; i++)
+        if (!(out[i] > 0) || !isfinite(out[i])) {
+            fail(m, ERR_INPUT, "factor %lld of tensor %s is %g, expected is a number above 0", (long long)i,
+                 name, (double)out[i]);
+            return false;
+        }
+    return true;
+}
+
+static json_t *list(const float *v, int64_t n)
+{
+    json_t *l = json_array();
+
+    for (int64_t i = 0; l && i < n; i++)
+        if (json_array_append_new(l, json_real((double)v[i])) != 0) {
+            json_decref(l);
+            l = NULL;
+        }
+    return l;
+}
+
+/* The object rope_scaling of type NAME, already in the config; NULL after an error. */
+static struct maker scaling(struct maker *m, const char *name)
+{
+    struct maker in = *m;
+
+    in.o = m->rc ? NULL : json_object();
+    put(m, "rope_scaling", in.o);
+    in.rc = m->rc;
+    put_str(&in, "rope_type", name);
+    return in;
+}
+
+/* What the type llama3 divides frequency I by: factor, low 1, high 4, length ORIGINAL. */
+static double llama3_factor(double theta, int64_t i, int64_t head_dim, double factor, double original)
+{
+    double length = 2 * M_PI * pow(theta, 2.0 * (double)i / (double)head_dim), smooth;
+
+    if (length < original / 4)
+        return 1;
+    if (length > original)
+        return factor;
+    smooth = (original / length - 1) / 3;
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+/* The original length with which the type llama3 gives F; 0: none of the usual ones does. */
+static int64_t llama3_length(const float *f, int64_t half, double theta)
+{
+    double factor = (double)f[half - 1];
+
+    for (int64_t original = 64; original <= 1 << 20; original *= 2) {
+        int64_t i = 0;
+
+        while (i < half &&
+               fabs(llama3_factor(theta, i, 2 * half, factor, (double)original) / (double)f[i] - 1) < 1e-5)
+            i++;
+        if (i == half)
+            return original;
+    }
+    return 0;
+}
+
+static void put_freqs(struct maker *m, const float *f, int64_t half, double theta, int64_t context)
+{
+    int64_t original = llama3_length(f, half, theta);
+    struct maker in = scaling(m, original ? "llama3" : "longrope");
+
+    if (original) {
+        put_float(&in, "factor", (double)f[half - 1]);
+        put_float(&in, "low_freq_factor", 1);
+        put_float(&in, "high_freq_factor", 4);
+        put_int(&in, "original_max_position_embeddings", original);
+    } else {
+        put(&in, "short_factor", list(f, half));
+        put(&in, "long_factor", list(f, half));
+        put_float(&in, "attention_factor", 1);
+        put_int(&in, "original_max_position_embeddings", context);
+    }
+    m->rc = in.rc;
+}
+
+static void put_longrope(struct maker *m, const float *small, const float *large, int64_t half)
+{
+    int64_t original = need_int(m, "rope.scaling.original_context_length", 1 << 24);
+    double attention = read_float(m, "rope.scaling.attn_factor", -1);
+    struct maker in = scaling(m, "longrope");
+
+    put(&in, "short_factor", list(small, half));
+    put(&in, "long_factor", list(large, half));
+    if (attention > 0)
+        put_float(&in, "attention_factor", attention);
+    m->rc = in.rc;
+    put_int(m, "original_max_position_embeddings", original);
+}
+
+static void put_yarn(struct maker *m, int64_t context)
+{
+    double factor = read_float(m, "rope.scaling.factor", 0);
+    int64_t original = read_int(m, "rope.scaling.original_context_length", context, 1, 1 << 24);
+    double more = read_float(m, "rope.scaling.attn_factor", 1);
+    double fast = read_float(m, "rope.scaling.yarn_beta_fast", 32);
+    double slow = read_float(m, "rope.scaling.yarn_beta_slow", 1);
+    struct maker in;
+
+    if (!(factor > 0))
+        fail(m, ERR_INPUT, "%s.rope.scaling.type is yarn, which needs a rope.scaling.factor above 0",
+             m->a->name);
+    in = scaling(m, "yarn");
+    put_float(&in, "factor", factor);
+    put_float(&in, "beta_fast", fast);
+    put_float(&in, "beta_slow", slow);
+    if (more != 1)
+        put_float(&in, "attention_factor", more * (0.1 * log(factor) + 1));
+    if (m->a->id == GGUF_ARCH_GPT_OSS)
+        put_bool(&in, "truncate", false);
+    put_int(&in, "original_max_position_embeddings", original);
+    m->rc = in.rc;
+}
+
+static void put_linear(struct maker *m, double factor)
+{
+    struct maker in;
+
+    if (m->rc || factor == 1)
+        return;
+    if (!(factor > 0))
+        fail(m, ERR_INPUT, "%s.rope.scaling.factor is %g, expected is a number above 0", m->a->name, factor);
+    in = scaling(m, "linear");
+    put_float(&in, "factor", factor);
+    m->rc = in.rc;
+}
+
+static void put_scaling(struct maker *m, int64_t context)
+{
+    struct json_str type = read_text(m, "rope.scaling.type");
+
+    if (m->rc)
+        return;
+    if (json_str_is(&type, "yarn"))
+        put_yarn(m, context);
+    else if (json_str_is(&type, "linear"))
+        put_linear(m, read_float(m, "rope.scaling.factor", 1));
+    else if (!type.s)
+        put_linear(m, read_float(m, "rope.scale_linear", 1));
+    else if (!json_str_is(&type, "none"))
+        fail(m, ERR_UNSUPPORTED, "%s.rope.scaling.type %.*s is not supported", m->a->name,
+             type.n < 60 ? (int)type.n : 60, type.s);
+}
+
+/* A part of the head turns: the ratio whose product with HEAD_DIM is DIM also when it is cut off. */
+static void put_partial(struct maker *m, int64_t head_dim, int64_t dim)
+{
+    double ratio = (double)dim / (double)head_dim;
+
+    if (m->rc || dim == head_dim)
+        return;
+    if (m->a->id != GGUF_ARCH_PHI3)
+        fail(m, ERR_UNSUPPORTED,
+             "%s.rope.dimension_count is %lld of %lld dims of a head, which this "
+             "architecture does not do",
+             m->a->name, (long long)dim, (long long)head_dim);
+    if ((int64_t)((double)head_dim * ratio) < dim)
+        ratio = nextafter(ratio, 2);
+    put_float(m, "partial_rotary_factor", ratio);
+}
+
+static void put_rope(struct maker *m, int64_t head_dim, int64_t context)
+{
+    int64_t dim = read_int(m, "rope.dimension_count", head_dim, 2, head_dim);
+    double theta = read_float(m, "rope.freq_base", 10000);
+    float freqs[MAX_HALF], small[MAX_HALF], large[MAX_HALF];
+    bool has_small, has_large;
+
+    put_float(m, "rope_theta", theta);
+    put_partial(m, head_dim, dim);
+    has_small = read_factors(m, "rope_factors_short.weight", dim / 2, small);
+    has_large = read_factors(m, "rope_factors_long.weight", dim / 2, large);
+    if (has_small && has_large) {
+        read_text(m, "rope.scaling.type");
+        put_longrope(m, small, large, dim / 2);
+    } else if (has_small || has_large) {
+        fail(m, ERR_INPUT,
+             "of the tensors rope_factors_short.weight and rope_factors_long.weight one is missing");
+    } else if (read_factors(m, "rope_freqs.weight", dim / 2, freqs)) {
+        put_freqs(m, freqs, dim / 2, theta, context);
+    } else {
+        put_scaling(m, context);
+    }
+}
+
+/* ---- one function an architecture ---- */
+
+enum { MAX_LAYERS = 4096, MAX_HEADS = 4096 };
+
+/* Keys of an architecture that change nothing here. */
+static const char *const bookkeeping[] = {
+    "vocab_size",
+    "tensor_data_layout",
+    "rope.scaling.finetuned",
+    "rope.scaling.original_context_length", /* of a scaling that is not there */
+    "pooling_type",
+    "use_parallel_residual"};
+
+struct sizes {
+    int64_t layers, context, hidden, inner, heads, kv_heads, head_dim;
+};
+
+static bool has_tensor(const struct maker *m, const char *name)
+{
+    return gguf_set_tensor(m->s, name) != NULL;
+}
+
+static struct sizes read_sizes(struct maker *m)
+{
+    struct sizes z = {.layers = need_int(m, "block_count", MAX_LAYERS),
+                      .context = need_int(m, "context_length", 1 << 24),
+                      .hidden = need_int(m, "embedding_length", 1 << 20),
+                      .heads = need_int(m, "attention.head_count", MAX_HEADS)};
+    int64_t value;
+
+    z.inner = read_int(m, "feed_forward_length", 0, 1, 1 << 22);
+    z.kv_heads = read_int(m, "attention.head_count_kv", z.heads, 1, MAX_HEADS);
+    z.head_dim = read_int(m, "attention.key_length", m->rc ? 0 : z.hidden / z.heads, 1, 1 << 16);
+    value = read_int(m, "attention.value_length", z.head_dim, 1, 1 << 16);
+    if (value != z.head_dim)
+        fail(m, ERR_UNSUPPORTED,
+             "%s.attention.value_length is %" PRId64 ", key_length is %" PRId64 ": they must be the same",
+             m->a->name, value, z.head_dim);
+    return z;
+}
+
+/* The rows of the embedding; no key says it reliably. */
+static void put_vocab(struct maker *m)
+{
+    const struct gguf_tensor *t = gguf_set_tensor(m->s, "token_embd.weight");
+
+    if (!t || t->view.n_dims != 2)
+        fail(m, ERR_INPUT, "tensor token_embd.weight is missing or has not two dimensions");
+    else
+        put_int(m, "vocab_size", (int64_t)t->view.shape[0]);
+}
+
+static struct sizes put_common(struct maker *m)
+{
+    struct sizes z = read_sizes(m);
+
+    put_int(m, "num_hidden_layers", z.layers);
+    put_int(m, "max_position_embeddings", z.context);
+    put_int(m, "hidden_size", z.hidden);
+    if (z.inner)
+        put_int(m, "intermediate_size", z.inner);
+    put_int(m, "num_attention_heads", z.heads);
+    put_int(m, "num_key_value_heads", z.kv_heads);
+    put_int(m, "head_dim", z.head_dim);
+    put_float(m, "rms_norm_eps", read_float(m, "attention.layer_norm_rms_epsilon", 1e-6));
+    put_bool(m, "tie_word_embeddings", !has_tensor(m, "output.weight"));
+    put_vocab(m);
+    put_rope(m, z.head_dim, z.context);
+    return z;
+}
+
+static void put_experts(struct maker *m, const char *key)
+{
+    put_int(m, key, need_int(m, "expert_count", 4096));
+    put_int(m, "num_experts_per_tok", need_int(m, "expert_used_count", 4096));
+}
+
+static void llama(struct maker *m)
+{
+    put_common(m);
+    if (m->a->experts) {
+        put_experts(m, "num_local_experts");
+        return;
+    }
+    put_bool(m, "attention_bias", has_tensor(m, "blk.0.attn_q.bias"));
+    put_bool(m, "mlp_bias", has_tensor(m, "blk.0.ffn_gate.bias"));
+}
+
+/* Where DENSE layers have a plain MLP: their numbers. */
+static json_t *dense_layers(const struct maker *m, int64_t layers)
+{
+    json_t *l = json_array();
+    char name[64];
+
+    for (int64_t i = 0; l && i < layers; i++) {
+        snprintf(name, sizeof(name), "blk.%" PRId64 ".ffn_gate_inp.weight", i);
+        if (!has_tensor(m, name) && json_array_append_new(l, json_integer(i)) != 0) {
+            json_decref(l);
+            l = NULL;
+        }
+    }
+    return l;
+}
+
+static void qwen3moe(struct maker *m)
+{
+    struct sizes z = put_common(m);
+
+    put_experts(m, "num_experts");
+    put_int(m, "moe_intermediate_size", need_int(m, "expert_feed_forward_length", 1 << 22));
+    put_bool(m, "norm_topk_prob", true);
+    put_int(m, "decoder_sparse_step", 1);
+    put(m, "mlp_only_layers", m->rc ? NULL : dense_layers(m, z.layers));
+}
+
+static void phi3(struct maker *m)
+{
+    int64_t window;
+
+    put_common(m);
+    window = read_int(m, "attention.sliding_window", 0, 0, 1 << 24);
+    if (window)
+        put_int(m, "sliding_window", window);
+}
+
+static void gemma3(struct maker *m)
+{
+    struct sizes z = put_common(m);
+    int64_t window = need_int(m, "attention.sliding_window", 1 << 24);
+    /* the 27B model alone scales its queries by the share of a head in the hidden size */
+    bool largest = z.layers == 62 && z.heads > 0;
+
+    put_int(m, "sliding_window", window);
+    put_int(m, "sliding_window_pattern", read_int(m, "attention.sliding_window_pattern", 6, 1, 1024));
+    put_float(m, "rope_local_base_freq", read_float(m, "rope.freq_base_swa", 10000));
+    put_int(m, "query_pre_attn_scalar", largest ? z.hidden / z.heads : z.head_dim);
+    put_str(m, "hidden_activation", "gelu_pytorch_tanh");
+    if (has_key(m, "final_logit_softcapping"))
+        put_float(m, "final_logit_softcapping", read_float(m, "final_logit_softcapping", 0));
+}
+
+static void gpt2(struct maker *m)
+{
+    struct sizes z = read_sizes(m);
+
+    put_int(m, "n_layer", z.layers);
+    put_int(m, "n_positions", z.context);
+    put_int(m, "n_embd", z.hidden);
+    if (z.inner)
+        put_int(m, "n_inner", z.inner);
+    put_int(m, "n_head", z.heads);
+    put_float(m, "layer_norm_epsilon", read_float(m, "attention.layer_norm_epsilon", 1e-5));
+    put_bool(m, "tie_word_embeddings", !has_tensor(m, "output.weight"));
+    put_vocab(m);
+    if (z.kv_heads != z.heads)
+        fail(m, ERR_UNSUPPORTED,
+             "gpt2.attention.head_count_kv is %" PRId64 ", expected is head_count %" PRId64, z.kv_heads,
+             z.heads);
+}
+
+static void gpt_oss(struct maker *m)
+{
+    put_common(m);
+    put_experts(m, "num_local_experts");
+    put_int(m, "intermediate_size", need_int(m, "expert_feed_forward_length", 1 << 22));
+    put_int(m, "sliding_window", need_int(m, "attention.sliding_window", 1 << 24));
+    put_bool(m, "attention_bias", has_tensor(m, "blk.0.attn_q.bias"));
+    put_float(m, "swiglu_limit", 7);
+}
+
+static void write_all(struct maker *m)
+{
+    json_t *classes = json_pack("[s]", m->a->class_name);
+
+    put(m, "architectures", classes);
+    put_str(m, "model_type", m->a->model_type);
+    switch (m->a->id) {
+    case GGUF_ARCH_LLAMA:
+    case GGUF_ARCH_MIXTRAL: llama(m); break;
+    case GGUF_ARCH_QWEN2:
+    case GGUF_ARCH_QWEN3: put_common(m); break;
+    case GGUF_ARCH_QWEN3MOE: qwen3moe(m); break;
+    case GGUF_ARCH_PHI3: phi3(m); break;
+    case GGUF_ARCH_GEMMA3: gemma3(m); break;
+    case GGUF_ARCH_GPT2: gpt2(m); break;
+    case GGUF_ARCH_GPT_OSS: gpt_oss(m); break;
+    }
+}
+
+/* True if the entry says what every model does. */
+static bool is_neutral(const struct gguf_kv *kv, const char *rest)
+{
+    char text[80];
+
+    if (kv->is_array)
+        return kv->n == 0;
+    gguf_kv_text(kv, text, sizeof(text));
+    if (strcmp(rest, "attention.causal") == 0)
+        return strcmp(text, "true") == 0;
+    if (strcmp(text, "1") == 0)
+        return strstr(rest, "scale") || strstr(rest, "factor");
+    return strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
+}
+
+/* A key of the architecture that nobody asked for may change what is computed. */
+static void judge(struct maker *m)
+{
+    const struct gguf *g = &m->s->part[0];
+    size_t n = strlen(m->a->name);
+    char unknown[400] = "";
+
+    for (size_t i = 0; i < g->n_kv; i++) {
+        const struct gguf_kv *kv = &g->kv[i];
+        char rest[96];
+        bool known = kv->asked;
+
+        if (kv->key.n <= n + 1 || memcmp(kv->key.s, m->a->name, n) != 0 || kv->key.s[n] != '.')
+            continue;
+        snprintf(rest, sizeof(rest), "%.*s", (int)(kv->key.n - n - 1 < 95 ? kv->key.n - n - 1 : 95),
+                 kv->key.s + n + 1);
+        for (size_t b = 0; b < sizeof(bookkeeping) / sizeof(*bookkeeping); b++)
+            known |= strcmp(rest, bookkeeping[b]) == 0;
+        if (!known && !is_neutral(kv, rest))
+            snprintf(unknown + strlen(unknown), sizeof(unknown) - strlen(unknown), "%s%s.%s",
+                     *unknown ? ", " : "", m->a->name, rest);
+    }
+    if (*unknown)
+        fail(m, ERR_UNSUPPORTED, "not known for this architecture, and may change what it computes: %s",
+             unknown);
+}
+
+int gguf_config_make(json_t **out, struct gguf_set *s, const struct gguf_arch *a, struct err *e)
+{
+    struct maker m = {.s = s, .a = a, .o = json_object(), .e = e};
+
+    *out = NULL;
+    if (!m.o)
+        return err_nomem(e, "a config");
+    write_all(&m);
+    if (m.rc == 0)
+        judge(&m);
+    if (m.rc)
+        json_decref(m.o);
+    else
+        *out = m.o;
+    return m.rc;
+}

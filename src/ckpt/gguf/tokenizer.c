@@ -1,0 +1,342 @@
+/* tokenizer.c - tokenizer.* and general.sampling.* read out.
+ *
+ * GGUF names one end of text; a chat ends its turns with another token as often as not. Where no key names
+ * that one, the special tokens are searched for those that end a turn in the known families, as llama.cpp
+ * does.
+ */
+#include "ckpt/gguf/gguf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "ckpt/little_endian.h"
+#include "text/spmbuild.h"
+#include "text/tokgguf.h"
+
+enum { MAX_ID = INT32_MAX, MAX_TEMPLATES = 64 };
+
+bool gguf_has_tokenizer(struct gguf_set *s)
+{
+    struct json_str model;
+
+    return gguf_text(&s->part[0], "tokenizer.ggml.model", &model, NULL) == 0 && model.s &&
+           !json_str_is(&model, "none") && !json_str_is(&model, "no_vocab");
+}
+
+static int read_flag(struct gguf *g, const char *key, int *flag, struct err *e)
+{
+    bool v;
+    int rc;
+
+    *flag = TOKGGUF_UNSET;
+    if (!gguf_get(g, key))
+        return 0;
+    rc = gguf_bool(g, key, false, &v, e);
+    if (rc == 0)
+        *flag = v;
+    return rc;
+}
+
+static int read_id(struct gguf *g, const char *what, int64_t *id, struct err *e)
+{
+    char key[80];
+
+    snprintf(key, sizeof(key), "tokenizer.ggml.%s_token_id", what);
+    return gguf_int(g, key, TOKGGUF_UNSET, 0, MAX_ID, id, e);
+}
+
+/* An array with one entry a token. */
+static int read_each(struct gguf *g, const char *key, enum gguf_type type, size_t n_tokens, const char **v,
+                     struct err *e)
+{
+    size_t n;
+    int rc = gguf_words(g, key, type, v, &n, e);
+
+    if (rc == 0 && *v && n != n_tokens)
+        rc = err_set(e, ERR_INPUT, "%s: %s has %zu entries, tokenizer.ggml.tokens has %zu", g->path, key, n,
+                     n_tokens);
+    return rc;
+}
+
+static int read_tokens(struct gguf *g, struct tokgguf *t, struct arena *a, struct err *e)
+{
+    int rc;
+
+    if ((rc = gguf_strs(g, "tokenizer.ggml.tokens", a, &t->token, &t->n_tokens, e)) != 0 ||
+        (rc = gguf_strs(g, "tokenizer.ggml.merges", a, &t->merge, &t->n_merges, e)) != 0 ||
+        (rc = read_each(g, "tokenizer.ggml.token_type", GGUF_I32, t->n_tokens, &t->type, e)) != 0 ||
+        (rc = read_each(g, "tokenizer.ggml.scores", GGUF_F32, t->n_tokens, &t->score, e)) != 0)
+        return rc;
+    return 0;
+}
+
+static int read_settings(struct gguf *g, struct tokgguf *t, struct err *e)
+{
+    struct json_str arch;
+    int rc;
+
+    if ((rc = gguf_text(g, "tokenizer.ggml.model", &t->model, e)) != 0 ||
+        (rc = gguf_text(g, "tokenizer.ggml.pre", &t->pre, e)) != 0 ||
+        (rc = gguf_text(g, "general.architecture", &arch, e)) != 0 ||
+        (rc = read_id(g, "bos", &t->bos, e)) != 0 || (rc = read_id(g, "eos", &t->eos, e)) != 0 ||
+        (rc = read_id(g, "unknown", &t->unk, e)) != 0 ||
+        (rc = read_flag(g, "tokenizer.ggml.add_bos_token", &t->add_bos, e)) != 0 ||
+        (rc = read_flag(g, "tokenizer.ggml.add_eos_token", &t->add_eos, e)) != 0 ||
+        (rc = read_flag(g, "tokenizer.ggml.add_space_prefix", &t->add_space, e)) != 0 ||
+        (rc = read_flag(g, "tokenizer.ggml.remove_extra_whitespaces", &t->squeeze, e)) != 0)
+        return rc;
+    t->rstrip = json_str_is(&arch, "phi3");
+    t->lstrip = t->rstrip && json_str_is(&t->pre, "dbrx");
+    return 0;
+}
+
+/* Sentencepiece's own numbers stand where a file of that kind says nothing. */
+static void set_defaults(struct tokgguf *t)
+{
+    if (!json_str_is(&t->model, "llama"))
+        return;
+    if (t->bos == TOKGGUF_UNSET)
+        t->bos = 1;
+    if (t->eos == TOKGGUF_UNSET)
+        t->eos = 2;
+    if (t->unk == TOKGGUF_UNSET)
+        t->unk = 0;
+}
+
+static int read_all(struct gguf *g, struct tokgguf *t, struct arena *a, struct err *e)
+{
+    int rc;
+
+    *t = (struct tokgguf){.path = g->path};
+    if ((rc = read_settings(g, t, e)) != 0 || (rc = read_tokens(g, t, a, e)) != 0)
+        return rc;
+    set_defaults(t);
+    return 0;
+}
+
+int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
+{
+    struct tokgguf t;
+    struct arena a;
+    int rc;
+
+    *out = NULL;
+    if (!gguf_has_tokenizer(s))
+        return err_set(e, ERR_INPUT,
+                       "%s: there is no tokenizer in this file: tokenizer.ggml.model names none",
+                       s->part[0].path);
+    arena_init(&a, MEM_CKPT);
+    rc = read_all(&s->part[0], &t, &a, e);
+    if (rc == 0)
+        rc = tokgguf_open(out, &t, e);
+    arena_fini(&a);
+    return rc;
+}
+
+/* ---- objects ---- */
+
+/* Sets KEY to V, which is taken; false: out of memory. */
+static bool set(json_t *o, const char *key, json_t *v)
+{
+    return json_object_set_new(o, key, v) == 0;
+}
+
+/* tokenizer.chat_template, and those that tokenizer.chat_templates names. */
+static int put_templates(json_t *o, struct gguf *g, struct arena *a, struct err *e)
+{
+    const struct json_str *name;
+    struct json_str text;
+    json_t *all = json_object();
+    size_t n;
+    int rc;
+
+    if (!all || !set(o, "chat_template", all))
+        return err_nomem(e, g->path);
+    if ((rc = gguf_text(g, "tokenizer.chat_template", &text, e)) != 0 ||
+        (rc = gguf_strs(g, "tokenizer.chat_templates", a, &name, &n, e)) != 0)
+        return rc;
+    if (text.s && !set(all, "default", json_stringn(text.s, text.n)))
+        return err_nomem(e, g->path);
+    if (n > MAX_TEMPLATES)
+        return err_set(e, ERR_INPUT,
+                       "%s: tokenizer.chat_templates names %zu templates, at most %d are allowed", g->path, n,
+                       MAX_TEMPLATES);
+    for (size_t i = 0; i < n; i++) {
+        char key[128], plain[80];
+
+        if (utf8_valid_prefix(name[i].s, name[i].n) != name[i].n || name[i].n >= sizeof(plain) ||
+            memchr(name[i].s, 0, name[i].n))
+            return err_set(e, ERR_INPUT,
+                           "%s: tokenizer.chat_templates: name %zu is no UTF-8 of at most %zu bytes", g->path,
+                           i, sizeof(plain) - 1);
+        snprintf(plain, sizeof(plain), "%.*s", (int)name[i].n, name[i].s);
+        snprintf(key, sizeof(key), "tokenizer.chat_template.%s", plain);
+        if ((rc = gguf_text(g, key, &text, e)) != 0)
+            return rc;
+        if (text.s && !json_object_get(all, plain) && !set(all, plain, json_stringn(text.s, text.n)))
+            return err_nomem(e, g->path);
+    }
+    if (json_object_size(all) == 0)
+        json_object_del(o, "chat_template");
+    return 0;
+}
+
+static int put_token(json_t *o, const char *key, const struct tokgguf *t, int64_t id, struct err *e)
+{
+    if (id < 0)
+        return 0;
+    if ((size_t)id >= t->n_tokens)
+        return err_set(e, ERR_INPUT, "%s: the id of %s is %" PRId64 ", there are %zu tokens", t->path, key,
+                       id, t->n_tokens);
+    if (utf8_valid_prefix(t->token[id].s, t->token[id].n) != t->token[id].n)
+        return err_set(e, ERR_INPUT, "%s: the string of %s is not UTF-8", t->path, key);
+    if (!set(o, key, json_stringn(t->token[id].s, t->token[id].n)))
+        return err_nomem(e, t->path);
+    return 0;
+}
+
+static int put_tokens(json_t *o, struct gguf *g, const struct tokgguf *t, struct err *e)
+{
+    int64_t pad;
+    int rc;
+
+    if ((rc = read_id(g, "padding", &pad, e)) != 0 || (rc = put_token(o, "bos_token", t, t->bos, e)) != 0 ||
+        (rc = put_token(o, "eos_token", t, t->eos, e)) != 0 ||
+        (rc = put_token(o, "unk_token", t, t->unk, e)) != 0 ||
+        (rc = put_token(o, "pad_token", t, pad, e)) != 0)
+        return rc;
+    if ((t->add_bos >= 0 && !set(o, "add_bos_token", json_boolean(t->add_bos))) ||
+        (t->add_eos >= 0 && !set(o, "add_eos_token", json_boolean(t->add_eos))))
+        return err_nomem(e, g->path);
+    return 0;
+}
+
+int gguf_tokenizer_config(json_t **out, struct gguf_set *s, struct err *e)
+{
+    struct gguf *g = &s->part[0];
+    json_t *o = json_object();
+    struct tokgguf t;
+    struct arena a;
+    int rc;
+
+    *out = NULL;
+    arena_init(&a, MEM_CKPT);
+    rc = o ? put_templates(o, g, &a, e) : err_nomem(e, g->path);
+    if (rc == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0)
+        rc = put_tokens(o, g, &t, e);
+    arena_fini(&a);
+    if (rc)
+        json_decref(o);
+    else
+        *out = o;
+    return rc;
+}
+
+/* ---- generation ---- */
+
+/* True if the special token S ends a turn or a text. With Harmony's <|return|> there, <|end|> ends a message
+ * only. */
+static bool ends(const struct json_str *s, bool harmony)
+{
+    static const char *const known[] = {"<|eot_id|>",    "<|eom_id|>",           "<|im_end|>",
+                                        "<end_of_turn>", "<|endoftext|>",        "<|end_of_text|>",
+                                        "<EOT>",         "<|end_of_turn|>",      "[EOT]",
+                                        "[EOS]",         "<|return|>",           "<|call|>",
+                                        "</s>",          "<｜end▁of▁sentence｜>"};
+
+    if (json_str_is(s, "<|end|>"))
+        return !harmony;
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (json_str_is(s, known[i]))
+            return true;
+    return false;
+}
+
+static int append_id(json_t *list, int64_t id, const char *path, struct err *e)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_integer_value(json_array_get(list, i)) == id)
+            return 0;
+    return json_array_append_new(list, json_integer(id)) == 0 ? 0 : err_nomem(e, path);
+}
+
+static bool is_special(const struct tokgguf *t, size_t i)
+{
+    uint32_t type = t->type ? little_u32(t->type + 4 * i) : SPMBUILD_NORMAL;
+
+    return type == SPMBUILD_CONTROL || type == SPMBUILD_USER_DEFINED;
+}
+
+static int put_ends(json_t *o, struct gguf *g, const struct tokgguf *t, struct err *e)
+{
+    json_t *list = json_array();
+    bool harmony = false;
+    int64_t eot, eom;
+    int rc;
+
+    if (!list || !set(o, "eos_token_id", list))
+        return err_nomem(e, g->path);
+    if ((rc = read_id(g, "eot", &eot, e)) != 0 || (rc = read_id(g, "eom", &eom, e)) != 0 ||
+        (t->eos >= 0 && (rc = append_id(list, t->eos, g->path, e)) != 0) ||
+        (eot >= 0 && (rc = append_id(list, eot, g->path, e)) != 0) ||
+        (eom >= 0 && (rc = append_id(list, eom, g->path, e)) != 0))
+        return rc;
+    for (size_t i = 0; i < t->n_tokens; i++)
+        harmony |= is_special(t, i) && json_str_is(&t->token[i], "<|return|>");
+    for (size_t i = 0; i < t->n_tokens && rc == 0; i++)
+        if (is_special(t, i) && ends(&t->token[i], harmony))
+            rc = append_id(list, (int64_t)i, g->path, e);
+    if (rc == 0 && json_array_size(list) == 0)
+        json_object_del(o, "eos_token_id");
+    return rc;
+}
+
+static int put_sampling(json_t *o, struct gguf *g, struct err *e)
+{
+    static const struct {
+        const char *key, *hf;
+        bool integer;
+    } rows[] = {{"general.sampling.temp", "temperature", false},
+                {"general.sampling.top_k", "top_k", true},
+                {"general.sampling.top_p", "top_p", false},
+                {"general.sampling.min_p", "min_p", false},
+                {"general.sampling.penalty_repeat", "repetition_penalty", false}};
+    double v;
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows) && rc == 0; i++) {
+        if (!gguf_get(g, rows[i].key))
+            continue;
+        if ((rc = gguf_float(g, rows[i].key, 0, &v, e)) == 0 &&
+            !set(o, rows[i].hf,
+                 rows[i].integer ? json_integer((json_int_t)(v > 0 && v < 1e9 ? v : 0)) : json_real(v)))
+            rc = err_nomem(e, g->path);
+        if (rc == 0 && i == 0 && !set(o, "do_sample", json_boolean(v > 0)))
+            rc = err_nomem(e, g->path);
+    }
+    return rc;
+}
+
+int gguf_generation(json_t **out, struct gguf_set *s, struct err *e)
+{
+    struct gguf *g = &s->part[0];
+    json_t *o = json_object();
+    struct tokgguf t = {.model = {NULL, 0}};
+    struct arena a;
+    int rc;
+
+    *out = NULL;
+    arena_init(&a, MEM_CKPT);
+    rc = o ? put_sampling(o, g, e) : err_nomem(e, g->path);
+    if (rc == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0 &&
+        (rc = put_ends(o, g, &t, e)) == 0 && t.bos >= 0 && !set(o, "bos_token_id", json_integer(t.bos)))
+        rc = err_nomem(e, g->path);
+    arena_fini(&a);
+    if (rc)
+        json_decref(o);
+    else
+        *out = o;
+    return rc;
+}

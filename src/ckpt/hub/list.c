@@ -1,0 +1,272 @@
+/* list.c - reads the list of a repository's files, and chooses among them.
+ *
+ * The list comes from a stranger, and its names become names of files: what is not plainly the name of a file
+ * in one folder is left out here, so that nothing behind this file has to think of "../". The order in which
+ * weights are looked for is that of weights.h.
+ */
+#include "ckpt/hub/parts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/json_pull.h"
+#include "ckpt/gguf/gguf.h"
+
+enum { MAX_FILES = 100000 };
+
+static bool ends_in(const char *s, const char *tail)
+{
+    size_t n = strlen(s), t = strlen(tail);
+
+    return n > t && strcmp(s + n - t, tail) == 0;
+}
+
+/* The only folder of which a model's files are fetched too. */
+static bool is_template(const char *s, size_t n)
+{
+    static const char folder[] = "additional_chat_templates/", tail[] = ".jinja";
+    size_t head = sizeof(folder) - 1, t = sizeof(tail) - 1;
+
+    return n > head + t && memcmp(s, folder, head) == 0 && memcmp(s + n - t, tail, t) == 0 &&
+           hub_name_is_plain(s + head, n - head);
+}
+
+/* A name in a subfolder, or one with a dot in front: harmless, and of no interest. */
+static bool is_elsewhere(const char *s, size_t n)
+{
+    bool elsewhere = false;
+
+    for (size_t at = 0; at <= n;) {
+        const char *end = memchr(s + at, '/', n - at);
+        size_t len = end ? (size_t)(end - s) - at : n - at, dot = len && s[at] == '.';
+
+        if (!hub_name_is_plain(s + at + dot, len - dot))
+            return false;
+        elsewhere = elsewhere || end || dot;
+        at += len + 1;
+    }
+    return elsewhere;
+}
+
+static int add(struct hub_list *l, const char *s, size_t n)
+{
+    if (!mem_grow((void **)&l->name, &l->cap, l->n + 1, sizeof(*l->name), MEM_CKPT))
+        return ERR_NOMEM;
+    l->name[l->n] = arena_strndup(&l->arena, s, n);
+    if (!l->name[l->n])
+        return ERR_NOMEM;
+    l->n++;
+    return 0;
+}
+
+static void start(struct hub_list *l)
+{
+    *l = (struct hub_list){0};
+    arena_init(&l->arena, MEM_CKPT);
+}
+
+static void read_file(struct hub_list *l, struct json_pull *j)
+{
+    struct json_str key, name = {0};
+
+    for (json_pull_enter_object(j); json_pull_key(j, &key);)
+        if (json_str_is(&key, "rfilename"))
+            json_pull_string(j, &name);
+        else
+            json_pull_skip(j);
+    if (json_pull_rc(j) || !name.s || (is_elsewhere(name.s, name.n) && !is_template(name.s, name.n)))
+        return;
+    if (!hub_name_is_plain(name.s, name.n) && !is_template(name.s, name.n))
+        l->n_refused++;
+    else if (l->n == MAX_FILES)
+        json_pull_fail(j, "more than %d files are listed", MAX_FILES);
+    else if (add(l, name.s, name.n) != 0)
+        j->rc = err_nomem(j->e, "the list of a repository's files");
+}
+
+int hub_list_read(struct hub_list *l, const char *text, size_t len, const char *what, struct err *e)
+{
+    struct json_str key, sha;
+    struct json_pull j;
+    int rc;
+
+    start(l);
+    json_pull_open(&j, text, len, what, &l->arena, e);
+    for (json_pull_enter_object(&j); json_pull_key(&j, &key);)
+        if (json_str_is(&key, "sha") && json_pull_peek(&j) == JSON_PULL_STRING &&
+            json_pull_string(&j, &sha) && sha.n == HUB_NAME_COMMIT)
+            memcpy(l->commit, sha.s, HUB_NAME_COMMIT);
+        else if (json_str_is(&key, "siblings") && json_pull_peek(&j) == JSON_PULL_ARRAY)
+            for (json_pull_enter_array(&j); json_pull_elem(&j);)
+                read_file(l, &j);
+        else
+            json_pull_skip(&j);
+    rc = json_pull_finish(&j);
+    if (rc == 0 && !hub_name_is_commit(l->commit))
+        rc = err_set(e, ERR_INPUT, "%s: the answer holds no commit (\"sha\"), so this is no hub", what);
+    if (rc)
+        hub_list_close(l);
+    return rc;
+}
+
+int hub_list_read_folder(struct hub_list *l, const char *dir, struct err *e)
+{
+    const struct dirent *d;
+    DIR *folder = opendir(dir);
+    int rc = 0;
+
+    start(l);
+    if (!folder)
+        return errno == ENOENT ? 0 : err_os(e, "read the folder", dir);
+    while (rc == 0 && (d = readdir(folder)) != NULL)
+        if (hub_name_is_plain(d->d_name, strlen(d->d_name)))
+            rc = add(l, d->d_name, strlen(d->d_name));
+    closedir(folder);
+    if (rc) {
+        hub_list_close(l);
+        return err_nomem(e, "the list of a folder's files");
+    }
+    return 0;
+}
+
+void hub_list_close(struct hub_list *l)
+{
+    mem_free(l->name);
+    arena_fini(&l->arena);
+    *l = (struct hub_list){0};
+}
+
+bool hub_list_has(const struct hub_list *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->name[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool is_one_of(const char *name, const char *const *known, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(known[i], name) == 0)
+            return true;
+    return ends_in(name, ".tiktoken");
+}
+
+bool hub_list_is_text(const char *name)
+{
+    static const char *const known[] = {
+        "tokenizer.json",     "tokenizer.model",        "tiktoken.model",          "vocab.json",
+        "merges.txt",         "tokenizer_config.json",  "special_tokens_map.json", "added_tokens.json",
+        "chat_template.json", "generation_config.json", "chat_template.jinja"};
+
+    return is_one_of(name, known, sizeof(known) / sizeof(known[0])) || is_template(name, strlen(name));
+}
+
+bool hub_list_has_tokenizer(const struct hub_list *l)
+{
+    static const char *const main_file[] = {"tokenizer.json", "tokenizer.model", "tiktoken.model",
+                                            "vocab.json"};
+
+    for (size_t i = 0; i < l->n; i++)
+        if (is_one_of(l->name[i], main_file, sizeof(main_file) / sizeof(main_file[0])))
+            return true;
+    return false;
+}
+
+const char *hub_list_weights(const struct hub_list *l, bool *is_index)
+{
+    static const char *const order[] = {"model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin", "pytorch_model.bin.index.json"};
+    const char *only = NULL;
+    size_t n = 0;
+
+    *is_index = false;
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+        if (hub_list_has(l, order[i])) {
+            *is_index = i % 2 == 1;
+            return order[i];
+        }
+    for (size_t i = 0; i < l->n; i++)
+        if (ends_in(l->name[i], ".safetensors")) {
+            only = l->name[i];
+            n++;
+        }
+    return n == 1 ? only : NULL;
+}
+
+/* ---- GGUF ---- */
+
+const char *hub_list_next_gguf(const struct hub_list *l, size_t *at)
+{
+    int64_t no, count;
+
+    while (*at < l->n) {
+        const char *name = l->name[(*at)++];
+
+        if (ends_in(name, ".gguf") && strncasecmp(name, "mmproj", 6) != 0 &&
+            strncasecmp(name, "imatrix", 7) != 0 &&
+            (!gguf_set_split_name(name, &no, &count) || (no == 1 && count > 0)))
+            return name;
+    }
+    return NULL;
+}
+
+/* True if WHAT stands in NAME between its beginning, '-' or '.' on the left and '-' or '.' on the right. */
+static bool has_part(const char *name, const char *what)
+{
+    size_t n = strlen(what);
+
+    for (const char *p = name; (p = strcasestr(p, what)) != NULL; p++)
+        if ((p == name || p[-1] == '-' || p[-1] == '.') && (p[n] == '-' || p[n] == '.'))
+            return true;
+    return false;
+}
+
+const char *hub_list_ggufs(const struct hub_list *l, char *out, size_t size)
+{
+    static const char more[] = ", ...";
+    size_t len = 0, at = 0;
+    const char *name;
+
+    out[0] = 0;
+    while ((name = hub_list_next_gguf(l, &at)) != NULL) {
+        if (len + strlen(name) + 2 * sizeof(more) > size) {
+            strcpy(out + len, more);
+            break;
+        }
+        len += (size_t)sprintf(out + len, "%s%s", len ? ", " : "", name);
+    }
+    return out;
+}
+
+int hub_list_gguf(const struct hub_list *l, const char *what, const char **found, struct err *e)
+{
+    size_t at = 0, n = 0;
+    const char *name, *second = NULL;
+    char all[700];
+
+    while ((name = hub_list_next_gguf(l, &at)) != NULL) {
+        if (strcmp(name, what) == 0) {
+            *found = name;
+            return 0;
+        }
+        if (!has_part(name, what))
+            continue;
+        if (n++)
+            second = name;
+        else
+            *found = name;
+    }
+    if (n == 1)
+        return 0;
+    if (n > 1)
+        return err_set(e, ERR_INPUT, "\"%s\" can mean %s and %s%s; the whole name of one is expected", what,
+                       *found, second, n > 2 ? " and others" : "");
+    hub_list_ggufs(l, all, sizeof(all));
+    if (!all[0])
+        return err_set(e, ERR_INPUT, "there is no file %s, nor any GGUF file", what);
+    return err_set(e, ERR_INPUT, "there is no GGUF file %s; there are %s", what, all);
+}

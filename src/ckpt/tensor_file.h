@@ -1,0 +1,70 @@
+/* tensor_file.h - one open file of tensors, whatever its format: the mapped bytes and a view of each tensor
+ * by name.
+ *
+ * safetensors.c and torch/read.c fill it, and gguf/names.c; weights.c reads it. What a filled one promises:
+ * names are unique, UTF-8 and terminated; every view addresses bytes inside the map and nothing else;
+ * products of shapes cannot overflow.
+ */
+#ifndef GALLOP_CKPT_TENSOR_FILE_H
+#define GALLOP_CKPT_TENSOR_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/folder.h"
+#include "base/mem.h"
+#include "base/strmap.h"
+#include "tensor/view.h"
+
+struct tensor_file {
+    const char *path;    /* lives in the arena */
+    const char *kind;    /* "safetensors", "torch zip", "torch stream" or "GGUF"; static */
+    struct map_file map; /* read-only; not ours to unmap if borrowed */
+    bool borrowed;
+    struct arena arena; /* names and path */
+    struct view *tensor;
+    size_t n, cap;
+    struct strmap index; /* name -> place in tensor[], after tensor_file_seal() */
+};
+
+/* Maps FILE of the folder IN, or with FILE NULL the file IN. On failure *e names it and *f is closed. */
+int tensor_file_open(struct tensor_file *f, struct folder in, const char *file, struct err *e);
+
+/* The same over bytes of the caller's, which must outlive F; PATH is for messages only. */
+int tensor_file_open_bytes(struct tensor_file *f, const char *bytes, size_t len, const char *path,
+                           struct err *e);
+
+/* RC, the outcome of reading the N files at F, if they stayed as they were; else the sentence of
+ * map_file_check(), for then nothing that was found in them counts. */
+int tensor_file_checked(const struct tensor_file *f, size_t n, int rc, struct err *e);
+
+void tensor_file_close(struct tensor_file *f); /* a zeroed one is fine */
+
+/* The number of elements of SHAPE in *n. False if the product, with zeros read as ones, times the size of
+ * any element type exceeds an address: then strides could not be computed either. */
+bool tensor_file_elements(const size_t *shape, int n_dims, size_t *n);
+
+/* Appends V under a copy of NAME[len], which must be UTF-8 without control characters. */
+int tensor_file_add(struct tensor_file *f, const char *name, size_t len, struct view v, struct err *e);
+
+/* Builds the index when the last tensor is in (and sorted); a name that stands twice is an error. */
+int tensor_file_seal(struct tensor_file *f, struct err *e);
+
+/* Puts the tensor's name behind the file's in a sentence that begins with the file's. */
+void tensor_file_blame(const struct tensor_file *f, const char *name, size_t len, struct err *e);
+
+/* The tensor NAME[len], or NULL. Borrowed until tensor_file_close(). */
+const struct view *tensor_file_get(const struct tensor_file *f, const char *name, size_t len);
+
+/* A file of safetensors: F is open and empty; afterwards it holds every tensor, in the order of their bytes
+ * in the file. On failure *e names the file and the fault; F is the caller's to close. */
+int safetensors_read(struct tensor_file *f, struct err *e);
+
+/* A file of torch.save: F is open and empty; afterwards it holds every tensor of the state dict in the dict's
+ * order, as strided views of the mapped storages. Values that are no tensors are left out. On failure *e
+ * names the file and the fault; F is the caller's to close. */
+int torch_read(struct tensor_file *f, struct err *e);
+
+#endif

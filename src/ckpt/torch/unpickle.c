@@ -1,0 +1,580 @@
+/* unpickle.c - the stack machine behind unpickle.h, for pickle protocols 2 to 5.
+ *
+ * Bounds: the stack, the marks, the memo and the number of values are limited, every operand is checked
+ * against the bytes that are left, and no size in the pickle leads to an allocation: memory grows with the
+ * opcodes that were really read. Nothing recurses, so cyclic or deeply nested values are harmless.
+ * Format: Python's Lib/pickletools.py, which describes every opcode; torch/serialization.py for the
+ * persistent ids.
+ */
+#include "ckpt/torch/torch.h"
+
+#include <string.h>
+
+#include "ckpt/little_endian.h"
+
+enum { MAX_BYTES = 256 << 20, MAX_STACK = 1 << 16, MAX_MARKS = 1 << 10, MAX_VALUES = 1 << 22 };
+
+/* The opcodes that are run; of the others only the names are known. */
+/* clang-format off */
+enum pickleop {
+    OP_MARK = 0x28, OP_EMPTY_TUPLE = 0x29, OP_STOP = 0x2e, OP_BINFLOAT = 0x47, OP_BININT = 0x4a,
+    OP_BININT1 = 0x4b, OP_BININT2 = 0x4d, OP_NONE = 0x4e, OP_BINPERSID = 0x51, OP_REDUCE = 0x52,
+    OP_BINSTRING = 0x54, OP_SHORT_BINSTRING = 0x55, OP_BINUNICODE = 0x58, OP_EMPTY_LIST = 0x5d,
+    OP_APPEND = 0x61, OP_BUILD = 0x62, OP_GLOBAL = 0x63, OP_APPENDS = 0x65, OP_BINGET = 0x68,
+    OP_LONG_BINGET = 0x6a, OP_BINPUT = 0x71, OP_LONG_BINPUT = 0x72, OP_SETITEM = 0x73, OP_TUPLE = 0x74,
+    OP_SETITEMS = 0x75, OP_EMPTY_DICT = 0x7d, OP_PROTO = 0x80, OP_TUPLE1 = 0x85, OP_TUPLE2 = 0x86,
+    OP_TUPLE3 = 0x87, OP_NEWTRUE = 0x88, OP_NEWFALSE = 0x89, OP_LONG1 = 0x8a, OP_SHORT_BINUNICODE = 0x8c,
+    OP_BINUNICODE8 = 0x8d, OP_STACK_GLOBAL = 0x93, OP_MEMOIZE = 0x94, OP_FRAME = 0x95,
+};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const opcodes[256] = {
+    [0x28] = "MARK", [0x29] = "EMPTY_TUPLE", [0x2e] = "STOP", [0x30] = "POP", [0x31] = "POP_MARK",
+    [0x32] = "DUP", [0x42] = "BINBYTES", [0x43] = "SHORT_BINBYTES", [0x46] = "FLOAT", [0x47] = "BINFLOAT",
+    [0x49] = "INT", [0x4a] = "BININT", [0x4b] = "BININT1", [0x4c] = "LONG", [0x4d] = "BININT2",
+    [0x4e] = "NONE", [0x50] = "PERSID", [0x51] = "BINPERSID", [0x52] = "REDUCE", [0x53] = "STRING",
+    [0x54] = "BINSTRING", [0x55] = "SHORT_BINSTRING", [0x56] = "UNICODE", [0x58] = "BINUNICODE",
+    [0x5d] = "EMPTY_LIST", [0x61] = "APPEND", [0x62] = "BUILD", [0x63] = "GLOBAL", [0x64] = "DICT",
+    [0x65] = "APPENDS", [0x67] = "GET", [0x68] = "BINGET", [0x69] = "INST", [0x6a] = "LONG_BINGET",
+    [0x6c] = "LIST", [0x6f] = "OBJ", [0x70] = "PUT", [0x71] = "BINPUT", [0x72] = "LONG_BINPUT",
+    [0x73] = "SETITEM", [0x74] = "TUPLE", [0x75] = "SETITEMS", [0x7d] = "EMPTY_DICT", [0x80] = "PROTO",
+    [0x81] = "NEWOBJ", [0x82] = "EXT1", [0x83] = "EXT2", [0x84] = "EXT4", [0x85] = "TUPLE1",
+    [0x86] = "TUPLE2", [0x87] = "TUPLE3", [0x88] = "NEWTRUE", [0x89] = "NEWFALSE", [0x8a] = "LONG1",
+    [0x8b] = "LONG4", [0x8c] = "SHORT_BINUNICODE", [0x8d] = "BINUNICODE8", [0x8e] = "BINBYTES8",
+    [0x8f] = "EMPTY_SET", [0x90] = "ADDITEMS", [0x91] = "FROZENSET", [0x92] = "NEWOBJ_EX",
+    [0x93] = "STACK_GLOBAL", [0x94] = "MEMOIZE", [0x95] = "FRAME", [0x96] = "BYTEARRAY8",
+    [0x97] = "NEXT_BUFFER", [0x98] = "READONLY_BUFFER",
+};
+/* clang-format on */
+
+static const char *opcode_name(unsigned char op)
+{
+    return opcodes[op] ? opcodes[op] : "unknown to Python";
+}
+
+/* Values that need no memory. They are shared by all machines and outlive them; nothing writes to them,
+ * since only lists and dicts are ever filled. */
+static struct unpickle_value none = {.kind = UNPICKLE_NONE};
+static struct unpickle_value yes = {.kind = UNPICKLE_BOOL, .u.i = 1};
+static struct unpickle_value no = {.kind = UNPICKLE_BOOL};
+static struct unpickle_value empty_tuple = {.kind = UNPICKLE_TUPLE};
+
+struct machine {
+    const char *begin, *p, *end;
+    const char *op; /* where the running opcode stands */
+    struct arena *arena;
+    struct unpickle_value **stack, **memo;
+    size_t *mark;
+    size_t n_stack, cap_stack, n_memo, cap_memo, n_marks, cap_marks, n_values;
+    struct unpickle_storage *newest;
+    struct unpickle_value *result; /* set by STOP */
+    const char *path, *what;
+    struct err *e;
+    int rc; /* sticky: the first error */
+};
+
+static int refuse(struct machine *m, const char *why)
+{
+    if (m->rc)
+        return m->rc;
+    return m->rc = err_set(m->e, ERR_INPUT, "%s: %s: at byte %zu, opcode %s: %s", m->path, m->what,
+                           (size_t)(m->op - m->begin), opcode_name((unsigned char)*m->op), why);
+}
+
+static int no_memory(struct machine *m)
+{
+    return m->rc = err_nomem(m->e, m->path);
+}
+
+/* The next N bytes of the pickle, or NULL at its end. */
+static const char *take(struct machine *m, size_t n)
+{
+    const char *p = m->p;
+
+    if (m->rc || (size_t)(m->end - p) < n) {
+        refuse(m, "the pickle ends in the middle of it");
+        return NULL;
+    }
+    m->p += n;
+    return p;
+}
+
+static uint64_t number(struct machine *m, size_t bytes)
+{
+    const char *p = take(m, bytes);
+    uint64_t v = 0;
+
+    for (size_t i = 0; p && i < bytes; i++)
+        v |= (uint64_t)(unsigned char)p[i] << (8 * i);
+    return v;
+}
+
+static void push(struct machine *m, struct unpickle_value *v)
+{
+    if (m->rc || !v)
+        return;
+    if (m->n_stack == MAX_STACK) {
+        refuse(m, "the stack is deeper than any that torch writes");
+        return;
+    }
+    if (!mem_grow((void **)&m->stack, &m->cap_stack, m->n_stack + 1, sizeof(*m->stack), MEM_CKPT)) {
+        no_memory(m);
+        return;
+    }
+    m->stack[m->n_stack++] = v;
+}
+
+/* The lowest place on the stack that may be popped: what is under a mark belongs to an object that is not
+ * complete. */
+static size_t floor_of(const struct machine *m)
+{
+    return m->n_marks ? m->mark[m->n_marks - 1] : 0;
+}
+
+static struct unpickle_value *pop(struct machine *m)
+{
+    if (m->rc || m->n_stack == floor_of(m)) {
+        refuse(m, "the stack is empty");
+        return NULL;
+    }
+    return m->stack[--m->n_stack];
+}
+
+static struct unpickle_value *top(struct machine *m)
+{
+    if (m->rc || m->n_stack == floor_of(m)) {
+        refuse(m, "the stack is empty");
+        return NULL;
+    }
+    return m->stack[m->n_stack - 1];
+}
+
+static void push_mark(struct machine *m)
+{
+    if (m->n_marks == MAX_MARKS)
+        refuse(m, "marks are nested deeper than any that torch writes");
+    else if (!mem_grow((void **)&m->mark, &m->cap_marks, m->n_marks + 1, sizeof(*m->mark), MEM_CKPT))
+        no_memory(m);
+    else
+        m->mark[m->n_marks++] = m->n_stack;
+}
+
+/* Removes the topmost mark; *n values above it stay on the stack at the pointer returned. NULL after an
+ * error. */
+static struct unpickle_value **pop_mark(struct machine *m, size_t *n)
+{
+    size_t at;
+
+    *n = 0;
+    if (m->rc || m->n_marks == 0) {
+        refuse(m, "there is no mark on the stack");
+        return NULL;
+    }
+    at = m->mark[--m->n_marks];
+    *n = m->n_stack - at;
+    m->n_stack = at;
+    return m->stack ? m->stack + at : NULL;
+}
+
+static struct unpickle_value *new_value(struct machine *m, enum unpickle_kind kind)
+{
+    struct unpickle_value *v;
+
+    if (m->rc)
+        return NULL;
+    if (m->n_values++ >= MAX_VALUES) {
+        refuse(m, "the pickle builds too many values");
+        return NULL;
+    }
+    v = arena_zalloc(m->arena, 1, sizeof(*v));
+    if (!v)
+        no_memory(m);
+    else
+        v->kind = kind;
+    return v;
+}
+
+static void push_int(struct machine *m, int64_t i)
+{
+    struct unpickle_value *v = new_value(m, UNPICKLE_INT);
+
+    if (v)
+        v->u.i = i;
+    push(m, v);
+}
+
+static void push_bytes(struct machine *m, enum unpickle_kind kind, uint64_t n)
+{
+    const char *s = n <= SIZE_MAX ? take(m, (size_t)n) : NULL;
+    struct unpickle_value *v = s ? new_value(m, kind) : NULL;
+
+    if (v) {
+        v->u.s = s;
+        v->n = (size_t)n;
+    }
+    push(m, v);
+}
+
+/* LONG1: up to 8 bytes are an INT, more are a BIG (the magic number of the stream format). */
+static void push_long(struct machine *m)
+{
+    size_t n = (size_t)number(m, 1);
+    int64_t v;
+
+    if (n > 8) {
+        push_bytes(m, UNPICKLE_BIG, n);
+        return;
+    }
+    v = (int64_t)number(m, n);
+    if (n > 0 && n < 8 && (v >> (8 * n - 1) & 1))
+        v -= (int64_t)1 << (8 * n);
+    push_int(m, v);
+}
+
+static void push_float(struct machine *m)
+{
+    const char *p = take(m, 8);
+    struct unpickle_value *v = p ? new_value(m, UNPICKLE_FLOAT) : NULL;
+    uint64_t bits;
+
+    if (v) {
+        bits = __builtin_bswap64(little_u64(p)); /* the one big-endian number of a pickle */
+        memcpy(&v->u.f, &bits, 8);
+    }
+    push(m, v);
+}
+
+/* Appends N values to a container. */
+static void extend(struct machine *m, struct unpickle_value *c, struct unpickle_value *const *item, size_t n)
+{
+    if (m->rc || n == 0)
+        return;
+    if (c->n + n > c->cap) {
+        size_t cap = c->cap * 2 > c->n + n
+                         ? c->cap * 2
+                         : c->n + n; /* the arena keeps the old array: at most as much again */
+        struct unpickle_value **grown = arena_zalloc(m->arena, cap, sizeof(*grown));
+
+        if (!grown) {
+            no_memory(m);
+            return;
+        }
+        if (c->n)
+            memcpy(grown, c->u.item, c->n * sizeof(*grown));
+        c->u.item = grown;
+        c->cap = cap;
+    }
+    memcpy(c->u.item + c->n, item, n * sizeof(*item));
+    c->n += n;
+}
+
+static void push_tuple(struct machine *m, struct unpickle_value *const *item, size_t n)
+{
+    struct unpickle_value *v;
+
+    if (n == 0) {
+        push(m, &empty_tuple);
+        return;
+    }
+    if (!(v = new_value(m, UNPICKLE_TUPLE)))
+        return;
+    extend(m, v, item, n);
+    push(m, v);
+}
+
+static void small_tuple(struct machine *m, size_t n)
+{
+    if (m->n_stack - floor_of(m) < n) {
+        refuse(m, "the stack is empty");
+        return;
+    }
+    m->n_stack -= n;
+    push_tuple(m, m->stack + m->n_stack, n);
+}
+
+static void marked_tuple(struct machine *m)
+{
+    size_t n;
+    struct unpickle_value **item = pop_mark(m, &n);
+
+    if (!m->rc)
+        push_tuple(m, item, n);
+}
+
+/* N values from ITEM go into the container on top: a list takes them as they are, a dict in pairs. */
+static void fill(struct machine *m, enum unpickle_kind kind, struct unpickle_value *const *item, size_t n)
+{
+    struct unpickle_value *c = top(m);
+
+    if (!c)
+        return;
+    if (c->kind != kind)
+        refuse(m, kind == UNPICKLE_LIST ? "the value to append to is not a list"
+                                        : "the value to fill is not a dict");
+    else if (kind == UNPICKLE_DICT && n % 2)
+        refuse(m, "a key has no value");
+    else
+        extend(m, c, item, n);
+}
+
+static void fill_marked(struct machine *m, enum unpickle_kind kind)
+{
+    size_t n;
+    struct unpickle_value **item = pop_mark(m, &n);
+
+    if (!m->rc)
+        fill(m, kind, item, n);
+}
+
+static void fill_top(struct machine *m, enum unpickle_kind kind, size_t n)
+{
+    if (m->n_stack - floor_of(m) < n) {
+        refuse(m, "the stack is empty");
+        return;
+    }
+    m->n_stack -= n;
+    fill(m, kind, m->stack + m->n_stack, n);
+}
+
+static void memo_put(struct machine *m, uint64_t at)
+{
+    struct unpickle_value *v = top(m);
+    size_t cap = m->cap_memo;
+
+    if (!v)
+        return;
+    if (at > m->n_values) { /* picklers count, from 0 or from 1, the values they have built and keep */
+        refuse(m, "the place in the memo is higher than this pickle can count");
+        return;
+    }
+    if (!mem_grow((void **)&m->memo, &m->cap_memo, (size_t)at + 1, sizeof(*m->memo), MEM_CKPT)) {
+        no_memory(m);
+        return;
+    }
+    if (m->cap_memo > cap)
+        memset(m->memo + cap, 0, (m->cap_memo - cap) * sizeof(*m->memo));
+    m->memo[at] = v;
+    if (at >= m->n_memo)
+        m->n_memo = (size_t)at + 1;
+}
+
+static void memo_get(struct machine *m, uint64_t at)
+{
+    if (at >= m->n_memo || !m->memo[at])
+        refuse(m, "nothing is in this place of the memo");
+    else
+        push(m, m->memo[at]);
+}
+
+/* What the names of a global may look like in a message. */
+static int shown(size_t n)
+{
+    return n < 100 ? (int)n : 100;
+}
+
+static void push_global(struct machine *m, const char *module, size_t n_module, const char *name,
+                        size_t n_name)
+{
+    int64_t row = torch_object_find(module, n_module, name, n_name);
+    struct unpickle_value *v;
+
+    if (m->rc)
+        return;
+    if (row < 0) {
+        m->rc = err_set(m->e, ERR_INPUT,
+                        "%s: %s: at byte %zu the pickle names %.*s.%.*s; only what builds tensors is allowed",
+                        m->path, m->what, (size_t)(m->op - m->begin), shown(n_module), module, shown(n_name),
+                        name);
+        return;
+    }
+    if ((v = new_value(m, UNPICKLE_GLOBAL)))
+        v->u.i = row;
+    push(m, v);
+}
+
+static const char *take_line(struct machine *m, size_t *n)
+{
+    const char *line = m->p, *feed = memchr(line, '\n', (size_t)(m->end - line));
+
+    if (!feed) {
+        refuse(m, "the pickle ends in the middle of it");
+        return NULL;
+    }
+    *n = (size_t)(feed - line);
+    m->p = feed + 1;
+    return line;
+}
+
+static void op_global(struct machine *m)
+{
+    size_t n_module, n_name;
+    const char *module = take_line(m, &n_module);
+    const char *name = module ? take_line(m, &n_name) : NULL;
+
+    if (name)
+        push_global(m, module, n_module, name, n_name);
+}
+
+static void op_stack_global(struct machine *m)
+{
+    struct unpickle_value *name = pop(m), *module = pop(m);
+
+    if (!name || !module)
+        return;
+    if (name->kind != UNPICKLE_STR || module->kind != UNPICKLE_STR)
+        refuse(m, "a name is expected");
+    else
+        push_global(m, module->u.s, module->n, name->u.s, name->n);
+}
+
+/* Puts what torch_object_call() made on the stack; NULL is its refusal, or lack of memory when there is no
+ * reason. */
+static void push_made(struct machine *m, struct unpickle_value *v, const char *why)
+{
+    if (!v && why)
+        refuse(m, why);
+    else if (!v)
+        no_memory(m);
+    push(m, v);
+}
+
+static void op_persistent_id(struct machine *m)
+{
+    struct unpickle_value *id = pop(m), *v;
+    const char *why = NULL;
+
+    if (!id)
+        return;
+    if ((v = torch_object_storage(id, m->arena, &why))) {
+        v->u.storage->older = m->newest;
+        m->newest = v->u.storage;
+    }
+    push_made(m, v, why);
+}
+
+static void op_reduce(struct machine *m)
+{
+    struct unpickle_value *args = pop(m), *f = pop(m), *v;
+    const char *why = NULL;
+
+    if (!args || !f)
+        return;
+    if (f->kind != UNPICKLE_GLOBAL || args->kind != UNPICKLE_TUPLE) {
+        refuse(m, "this is no call of a builder");
+        return;
+    }
+    m->n_values += torch_object_cost(f->u.i, args);
+    if (m->n_values > MAX_VALUES) {
+        refuse(m, "the pickle builds too many values");
+        return;
+    }
+    v = torch_object_call(f->u.i, args, m->arena, &why);
+    push_made(m, v, why);
+}
+
+/* State given to an OrderedDict (_metadata of a state_dict) means nothing to us; other objects have none. */
+static void op_build(struct machine *m)
+{
+    struct unpickle_value *state = pop(m), *object = state ? top(m) : NULL;
+
+    if (object && object->kind != UNPICKLE_DICT)
+        refuse(m, "only an OrderedDict may be given attributes");
+}
+
+static void op_stop(struct machine *m)
+{
+    struct unpickle_value *v = pop(m);
+
+    if (v && (m->n_stack || m->n_marks))
+        refuse(m, "values are left on the stack");
+    m->result = v;
+}
+
+static void run_value(struct machine *m, unsigned char op)
+{
+    switch (op) {
+    case OP_NONE: push(m, &none); break;
+    case OP_NEWTRUE: push(m, &yes); break;
+    case OP_NEWFALSE: push(m, &no); break;
+    case OP_BININT: push_int(m, (int32_t)number(m, 4)); break;
+    case OP_BININT1: push_int(m, (int64_t)number(m, 1)); break;
+    case OP_BININT2: push_int(m, (int64_t)number(m, 2)); break;
+    case OP_LONG1: push_long(m); break;
+    case OP_BINFLOAT: push_float(m); break;
+    case OP_BINUNICODE:
+    case OP_BINSTRING: push_bytes(m, UNPICKLE_STR, number(m, 4)); break;
+    case OP_SHORT_BINUNICODE:
+    case OP_SHORT_BINSTRING: push_bytes(m, UNPICKLE_STR, number(m, 1)); break;
+    case OP_BINUNICODE8: push_bytes(m, UNPICKLE_STR, number(m, 8)); break;
+    case OP_EMPTY_DICT: push(m, new_value(m, UNPICKLE_DICT)); break;
+    case OP_EMPTY_LIST: push(m, new_value(m, UNPICKLE_LIST)); break;
+    case OP_EMPTY_TUPLE: push(m, &empty_tuple); break;
+    case OP_GLOBAL: op_global(m); break;
+    case OP_STACK_GLOBAL: op_stack_global(m); break;
+    default: refuse(m, "no checkpoint needs this opcode; it is not allowed");
+    }
+}
+
+static void run_op(struct machine *m, unsigned char op)
+{
+    switch (op) {
+    case OP_PROTO:
+        if (number(m, 1) > 5)
+            refuse(m, "the pickle protocol is newer than 5");
+        break;
+    case OP_FRAME: number(m, 8); break;
+    case OP_MARK: push_mark(m); break;
+    case OP_STOP: op_stop(m); break;
+    case OP_TUPLE: marked_tuple(m); break;
+    case OP_TUPLE1: small_tuple(m, 1); break;
+    case OP_TUPLE2: small_tuple(m, 2); break;
+    case OP_TUPLE3: small_tuple(m, 3); break;
+    case OP_APPEND: fill_top(m, UNPICKLE_LIST, 1); break;
+    case OP_APPENDS: fill_marked(m, UNPICKLE_LIST); break;
+    case OP_SETITEM: fill_top(m, UNPICKLE_DICT, 2); break;
+    case OP_SETITEMS: fill_marked(m, UNPICKLE_DICT); break;
+    case OP_BINPUT: memo_put(m, number(m, 1)); break;
+    case OP_LONG_BINPUT: memo_put(m, number(m, 4)); break;
+    case OP_MEMOIZE: memo_put(m, m->n_memo); break;
+    case OP_BINGET: memo_get(m, number(m, 1)); break;
+    case OP_LONG_BINGET: memo_get(m, number(m, 4)); break;
+    case OP_BINPERSID: op_persistent_id(m); break;
+    case OP_REDUCE: op_reduce(m); break;
+    case OP_BUILD: op_build(m); break;
+    default: run_value(m, op);
+    }
+}
+
+int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena *a, const char *path,
+                 const char *what, struct err *e)
+{
+    const char *text = bytes ? bytes : ""; /* an empty file has no bytes to point at */
+    struct machine m = {
+        .begin = text,
+        .p = text,
+        .op = text,
+        .end = text + (len < MAX_BYTES ? len : MAX_BYTES),
+        .arena = a,
+        .path = path,
+        .what = what,
+        .e = e,
+    };
+
+    *u = (struct unpickle){0};
+    while (!m.rc && !m.result) {
+        m.op = m.p;
+        if (m.p == m.end)
+            m.rc = err_set(e, ERR_INPUT, "%s: %s: the pickle ends after %zu bytes without STOP", path, what,
+                           (size_t)(m.p - m.begin));
+        else
+            run_op(&m, (unsigned char)*m.p++);
+    }
+    mem_free(m.stack);
+    mem_free(m.memo);
+    mem_free(m.mark);
+    if (m.rc)
+        return m.rc;
+    *u = (struct unpickle){.object = m.result, .newest = m.newest, .bytes = (size_t)(m.p - m.begin)};
+    return 0;
+}

@@ -1,0 +1,510 @@
+/* test_json_pull.c - the pull reader: its own promises, and the same verdict and values as jansson on random
+ * texts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <float.h>
+#include <jansson.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json_pull.h"
+#include "base/mem.h"
+
+/* Opens TEXT in the way of the tests below; the arena is the caller's. */
+static void open_text(struct json_pull *j, const char *text, struct arena *a, struct err *e)
+{
+    arena_init(a, MEM_BASE);
+    assert_int_equal(json_pull_open(j, text, strlen(text), "some.json", a, e), 0);
+}
+
+static void an_object_is_read_key_by_key(void **state)
+{
+    int64_t i = 0, list = 0;
+    double f = 0;
+    bool b = false;
+    struct json_str key, s = {0}, raw = {0};
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+
+    (void)state;
+    open_text(&j,
+              " { \"i\" : -5 , \"f\":2.5e-1,\"b\":true,\"n\":null,\"s\":\"x\\ty\\u00e9\",\"l\":[1,2,[3]],"
+              "\"o\":{\"p\":{}},\"r\": [ 1 ] } \n",
+              &a, &e);
+    for (json_pull_enter_object(&j); json_pull_key(&j, &key);) {
+        if (json_str_is(&key, "i")) {
+            assert_true(json_pull_i64(&j, &i));
+        } else if (json_str_is(&key, "f")) {
+            assert_true(json_pull_f64(&j, &f));
+        } else if (json_str_is(&key, "b")) {
+            assert_true(json_pull_bool(&j, &b));
+        } else if (json_str_is(&key, "n")) {
+            assert_true(json_pull_null(&j));
+        } else if (json_str_is(&key, "s")) {
+            assert_false(json_pull_null(&j)); /* consumes nothing */
+            assert_true(json_pull_string(&j, &s));
+        } else if (json_str_is(&key, "l")) {
+            for (json_pull_enter_array(&j); json_pull_elem(&j); list++)
+                json_pull_skip(&j);
+        } else if (json_str_is(&key, "r")) {
+            raw = json_pull_raw(&j);
+        } else {
+            assert_true(json_str_is(&key, "o"));
+            json_pull_skip(&j);
+        }
+    }
+    assert_int_equal(json_pull_finish(&j), 0);
+    assert_true(i == -5 && f == 0.25 && b && list == 3);
+    assert_int_equal(s.n, 5);
+    assert_memory_equal(s.s, "x\ty\xc3\xa9", 5);
+    assert_true(json_str_is(&raw, "[ 1 ]"));
+    assert_false(json_str_is(&raw, "[ 1 "));
+    assert_false(json_str_is(&raw, "[ 1 ]]"));
+    arena_fini(&a);
+}
+
+static void plain_strings_are_not_copied(void **state)
+{
+    const char *text = "[\"plain\",\"es\\u0063aped\"]";
+    struct json_str s;
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+
+    (void)state;
+    open_text(&j, text, &a, &e);
+    json_pull_enter_array(&j);
+    assert_true(json_pull_elem(&j) && json_pull_string(&j, &s));
+    assert_ptr_equal(s.s, text + 2);
+    assert_int_equal(mem_live_blocks(), 0);
+    assert_true(json_pull_elem(&j) && json_pull_string(&j, &s));
+    assert_true(json_str_is(&s, "escaped"));
+    assert_false(json_pull_elem(&j));
+    assert_int_equal(json_pull_finish(&j), 0);
+    arena_fini(&a);
+}
+
+/* long: a table of cases */
+static void broken_texts_are_refused_with_file_and_place(void **state)
+{
+    static const struct {
+        const char *text, *word;
+    } c[] = {
+        {"", "byte 0: the file ends"},
+        {"  ", "byte 2: the file ends"},
+        {"[", "ends inside an array"},
+        {"[1", "ends inside an array"},
+        {"[1,", "the file ends where a value"},
+        {"[1,]", "byte 3: a value cannot begin with byte 0x5d"},
+        {"[,1]", "cannot begin"},
+        {"[1 2]", "byte 3: a comma or ']'"},
+        {"[1}", "a comma or ']'"},
+        {"{\"a\"}", "a colon"},
+        {"{\"a\":}", "cannot begin"},
+        {"{\"a\":1,}", "cannot begin"},
+        {"{1:2}", "a string is expected"},
+        {"{\"a\":1]", "a comma or '}'"},
+        {"{\"a\"", "a colon"},
+        {"[01]", "not a JSON number"},
+        {"[-]", "not a JSON number"},
+        {"[1.]", "not a JSON number"},
+        {"[1e]", "not a JSON number"},
+        {"[1e+]", "not a JSON number"},
+        {"[.5]", "cannot begin"},
+        {"[+1]", "cannot begin"},
+        {"[1x]", "a comma or ']'"},
+        {"[tru]", "not a JSON value"},
+        {"[True]", "cannot begin"},
+        {"[nul", "not a JSON value"},
+        {"[falsey]", "a comma or ']'"},
+        {"[NaN]", "cannot begin"},
+        {"\"abc", "ends inside a string"},
+        {"\"abc\\", "escape or control character"},
+        {"\"a\nb\"", "control character"},
+        {"\"\\n\nb\"", "escape or control character"},
+        {"\"\\x41\"", "escape or control character"},
+        {"\"\\u12\"", "escape or control character"},
+        {"\"\\u12g4\"", "escape or control character"},
+        {"\"\\ud800\"", "escape or control character"},
+        {"\"\\ud800\\u0041\"", "escape or control character"},
+        {"\"\\udc00\"", "escape or control character"},
+        {"1 1", "byte 2: text follows"},
+        {"{}}", "text follows"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        struct arena a;
+        struct err e;
+        struct json_pull j;
+
+        open_text(&j, c[i].text, &a, &e);
+        json_pull_skip(&j);
+        if (json_pull_finish(&j) != ERR_INPUT || !strstr(e.msg, "some.json: at byte ") ||
+            !strstr(e.msg, c[i].word))
+            fail_msg("%s: %s", c[i].text, json_pull_rc(&j) ? e.msg : "accepted");
+        assert_int_equal(json_pull_peek(&j), JSON_PULL_NONE);
+        json_pull_enter_array(&j);
+        assert_false(json_pull_elem(&j)); /* and nothing more comes */
+        arena_fini(&a);
+    }
+}
+
+static void bytes_that_are_not_utf8_are_refused_before_anything_is_read(void **state)
+{
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+
+    (void)state;
+    arena_init(&a, MEM_BASE);
+    assert_int_equal(json_pull_open(&j, "[1,\"\xc3\"]", 7, "some.json", &a, &e), ERR_INPUT);
+    assert_string_equal(e.msg, "some.json: at byte 4: this is not UTF-8");
+    assert_false(json_pull_elem(&j));
+    assert_int_equal(json_pull_finish(&j), ERR_INPUT);
+    assert_int_equal(json_pull_open(&j, NULL, 0, "some.json", &a, &e), 0); /* an empty file */
+    assert_int_equal(json_pull_peek(&j), JSON_PULL_NONE);
+    assert_int_equal(json_pull_finish(&j), ERR_INPUT);
+    arena_fini(&a);
+}
+
+static void values_of_another_type_are_refused(void **state)
+{
+    struct json_str s;
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+    int64_t i;
+    uint64_t u;
+    double f;
+    bool b;
+
+    (void)state;
+#define REFUSES(text, call, word)                      \
+    do {                                               \
+        open_text(&j, text, &a, &e);                   \
+        assert_false(call);                            \
+        assert_int_equal(json_pull_rc(&j), ERR_INPUT); \
+        if (!strstr(e.msg, word))                      \
+            fail_msg("%s: %s", text, e.msg);           \
+        arena_fini(&a);                                \
+    } while (0)
+    REFUSES("1.0", json_pull_i64(&j, &i), "1.0 is not an integer");
+    REFUSES("1e3", json_pull_i64(&j, &i), "1e3 is not an integer");
+    REFUSES("9223372036854775808", json_pull_i64(&j, &i), "not an integer of 64 bits");
+    REFUSES("-9223372036854775809", json_pull_i64(&j, &i), "not an integer of 64 bits");
+    REFUSES("\"1\"", json_pull_i64(&j, &i), "a number is expected");
+    REFUSES("-1", json_pull_u64(&j, &u), "not a non-negative");
+    REFUSES("-0", json_pull_u64(&j, &u), "not a non-negative");
+    REFUSES("18446744073709551616", json_pull_u64(&j, &u), "not a non-negative");
+    REFUSES("1000000000000000000000000000000000000000000000000000000000000000000000", json_pull_u64(&j, &u),
+            "too long");
+    REFUSES("1e999", json_pull_f64(&j, &f), "too large");
+    REFUSES("null", json_pull_f64(&j, &f), "a number is expected");
+    REFUSES("1", json_pull_bool(&j, &b), "true or false");
+    REFUSES("null", json_pull_string(&j, &s), "a string is expected");
+    REFUSES("[]", (json_pull_enter_object(&j), json_pull_key(&j, &s)), "an object is expected");
+    REFUSES("{}", (json_pull_enter_array(&j), json_pull_elem(&j)), "an array is expected");
+    REFUSES("nule", json_pull_null(&j), "not a JSON value");
+    REFUSES("trve", json_pull_bool(&j, &b), "not a JSON value");
+#undef REFUSES
+}
+
+static void numbers_keep_their_value(void **state)
+{
+    static const char *const text[] = {"0",
+                                       "-0.0",
+                                       "1e-400",
+                                       "4.9e-324",
+                                       "1.7976931348623157e308",
+                                       "0.1",
+                                       "123456789012345678901234567890",
+                                       "2.2250738585072011e-308",
+                                       "1E+2",
+                                       "9007199254740993"};
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+    int64_t i;
+    uint64_t u;
+    double f;
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(text) / sizeof(text[0]); k++) {
+        open_text(&j, text[k], &a, &e);
+        assert_true(json_pull_f64(&j, &f) && f == strtod(text[k], NULL) && json_pull_finish(&j) == 0);
+        arena_fini(&a);
+    }
+    open_text(&j, "[-9223372036854775808,9223372036854775807,18446744073709551615,-0]", &a, &e);
+    json_pull_enter_array(&j);
+    assert_true(json_pull_elem(&j) && json_pull_i64(&j, &i) && i == INT64_MIN);
+    assert_true(json_pull_elem(&j) && json_pull_i64(&j, &i) && i == INT64_MAX);
+    assert_true(json_pull_elem(&j) && json_pull_u64(&j, &u) && u == UINT64_MAX);
+    assert_true(json_pull_elem(&j) && json_pull_i64(&j, &i) && i == 0);
+    assert_false(json_pull_elem(&j));
+    assert_int_equal(json_pull_finish(&j), 0);
+    arena_fini(&a);
+}
+
+/* A program with a German locale must read 0.5 as one half; skipped where no such locale is installed. */
+static void numbers_do_not_depend_on_the_locale(void **state)
+{
+    static const char *const name[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "ru_RU.UTF-8", "de_DE"};
+    bool set = false;
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+    double f;
+
+    (void)state;
+    for (size_t i = 0; i < 5 && !set; i++)
+        set = setlocale(LC_NUMERIC, name[i]) && localeconv()->decimal_point[0] == ',';
+    if (!set)
+        skip();
+    open_text(&j, "0.5", &a, &e);
+    assert_true(json_pull_f64(&j, &f) && f == 0.5);
+    arena_fini(&a);
+    setlocale(LC_NUMERIC, "C");
+}
+
+static void nesting_is_limited_and_skipping_does_not_recurse(void **state)
+{
+    static char text[2 * JSON_PULL_MAX_DEPTH + 3];
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+
+    (void)state;
+    for (int depth = JSON_PULL_MAX_DEPTH; depth <= JSON_PULL_MAX_DEPTH + 1; depth++) {
+        memset(text, '[', (size_t)depth);
+        memset(text + depth, ']', (size_t)depth);
+        text[2 * depth] = 0;
+        open_text(&j, text, &a, &e);
+        json_pull_skip(&j);
+        assert_int_equal(json_pull_finish(&j), depth == JSON_PULL_MAX_DEPTH ? 0 : ERR_INPUT);
+        arena_fini(&a);
+    }
+    assert_non_null(strstr(e.msg, "nested deeper than 128"));
+}
+
+static void the_first_error_stays(void **state)
+{
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+
+    (void)state;
+    open_text(&j, "[1]", &a, &e);
+    assert_int_equal(json_pull_fail(&j, "value %d", 7), ERR_INPUT);
+    assert_int_equal(json_pull_fail(&j, "another"), ERR_INPUT);
+    assert_string_equal(e.msg, "some.json: at byte 0: value 7");
+    assert_int_equal(json_pull_raw(&j).n, 0);
+    arena_fini(&a);
+}
+
+static void lack_of_memory_is_no_bad_input(void **state)
+{
+    struct json_str s;
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+
+    (void)state;
+    open_text(&j, "\"\\n\"", &a, &e);
+    mem_fail_at(1);
+    assert_false(json_pull_string(&j, &s));
+    mem_fail_at(0);
+    assert_int_equal(json_pull_finish(&j), ERR_NOMEM);
+    arena_fini(&a);
+}
+
+/* --- against jansson --- */
+
+static uint64_t seed = 0x2545f4914f6cdd1d;
+
+static unsigned draw(unsigned n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (unsigned)(seed >> 11) % n;
+}
+
+/* Appends a random value; keys are unique within an object, because jansson keeps the last of equal ones. */
+static void random_value(struct buf *b, int depth)
+{
+    static const char *const scalar[] = {"true",
+                                         "false",
+                                         "null",
+                                         "0",
+                                         "-1",
+                                         "12345678901234567",
+                                         "1.5",
+                                         "-0.25e3",
+                                         "1E-7",
+                                         "\"\"",
+                                         "\"plain\"",
+                                         "\"\\u00e9\\n\\\"\\\\\\/\"",
+                                         "\"\xf0\x9f\x98\x80\"",
+                                         "\"\\ud83d\\ude00x\"",
+                                         "\"\\u0000\""};
+    static const char *const blank[] = {"", "", "", " ", "\n\t ", "\r"};
+    unsigned kind = depth > 5 ? 2 + draw(2) : draw(4), n = draw(5);
+
+    buf_str(b, blank[draw(6)]);
+    if (kind >= 2) {
+        buf_str(b, scalar[draw(sizeof(scalar) / sizeof(scalar[0]))]);
+    } else {
+        buf_char(b, kind ? '[' : '{');
+        for (unsigned i = 0; i < n; i++) {
+            buf_str(b, i ? "," : blank[draw(6)]);
+            if (!kind)
+                buf_fmt(b, "%s\"%s%u\"%s:", blank[draw(6)], draw(2) ? "k\\t" : "k", i, blank[draw(6)]);
+            random_value(b, depth + 1);
+        }
+        buf_char(b, kind ? ']' : '}');
+    }
+    buf_str(b, blank[draw(6)]);
+}
+
+/* True if what J reads next is V. */
+static bool same(struct json_pull *j, const json_t *v)
+{
+    struct json_str s;
+    size_t n = 0;
+    int64_t i;
+    double f;
+    bool b;
+
+    switch (json_typeof(v)) {
+    case JSON_OBJECT:
+        for (json_pull_enter_object(j); json_pull_key(j, &s); n++) {
+            const json_t *member = json_object_getn(v, s.s, s.n);
+            if (!member || !same(j, member))
+                return false;
+        }
+        return json_pull_rc(j) == 0 && n == json_object_size(v);
+    case JSON_ARRAY:
+        for (json_pull_enter_array(j); json_pull_elem(j); n++)
+            if (n >= json_array_size(v) || !same(j, json_array_get(v, n)))
+                return false;
+        return json_pull_rc(j) == 0 && n == json_array_size(v);
+    case JSON_STRING:
+        return json_pull_string(j, &s) && s.n == json_string_length(v) &&
+               memcmp(s.s, json_string_value(v), s.n) == 0;
+    case JSON_INTEGER: return json_pull_i64(j, &i) && i == json_integer_value(v);
+    case JSON_REAL: return json_pull_f64(j, &f) && f == json_real_value(v);
+    case JSON_NULL: return json_pull_null(j);
+    default: return json_pull_bool(j, &b) && b == json_is_true(v);
+    }
+}
+
+/* Both readers on the same bytes: the same verdict, and the same values if they accept. Returns whether
+ * they do. */
+static bool compare(const char *text, size_t len)
+{
+    json_error_t where;
+    json_t *v = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &where);
+    struct arena a;
+    struct err e;
+    struct json_pull j;
+    int rc;
+
+    arena_init(&a, MEM_BASE);
+    rc = json_pull_open(&j, text, len, "random", &a, &e);
+    json_pull_skip(&j);
+    rc = json_pull_finish(&j);
+    if ((rc == 0) != (v != NULL))
+        fail_msg("%.*s: jansson says %s, the pull reader %s", (int)len, text, v ? "yes" : where.text,
+                 rc ? e.msg : "yes");
+    if (v) {
+        assert_int_equal(json_pull_open(&j, text, len, "random", &a, &e), 0);
+        if (!same(&j, v) || json_pull_finish(&j) != 0)
+            fail_msg("%.*s is read differently", (int)len, text);
+    }
+    json_decref(v);
+    arena_fini(&a);
+    return rc == 0;
+}
+
+static void random_texts_are_read_as_jansson_reads_them(void **state)
+{
+    size_t good = 0, bad = 0;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, MEM_TEXT);
+    for (int round = 0; round < 4000; round++) {
+        buf_clear(&b);
+        random_value(&b, 0);
+        assert_true(!b.oom && compare(b.data, b.len));
+        for (int k = 0; k < 6 && b.len; k++) { /* and with one byte changed, which is mostly a fault */
+            static const char value[] = "\"\\{}[],:0-. e\x01\x80\xff"
+                                        "ntu";
+            size_t at = draw((unsigned)b.len);
+            char old = b.data[at], change = value[draw(sizeof(value) - 1)];
+            bool accepted;
+
+            if (change == '0' || change == 'e' || change == '-')
+                change =
+                    'x'; /* numbers beyond 64 bits are refused by jansson, and here by whoever reads them */
+            b.data[at] = change;
+            accepted = compare(b.data, b.len);
+            good += accepted;
+            bad += !accepted;
+            b.data[at] = old;
+        }
+    }
+    assert_true(good > 1000 && bad > 10000);
+    buf_fini(&b);
+}
+
+static void a_difference_would_be_seen(void **state)
+{
+    static const char *const text[][2] = {
+        {"{\"a\":1}", "{\"a\":2}"},         {"[1,2]", "[1]"},  {"[1]", "[1,2]"}, {"\"a\"", "\"b\""},
+        {"{\"a\":1}", "{\"a\":1,\"b\":2}"}, {"true", "false"}, {"null", "0"},    {"1.5", "1.25"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) {
+        json_t *v = json_loads(text[i][0], JSON_DECODE_ANY, NULL);
+        struct arena a;
+        struct err e;
+        struct json_pull j;
+
+        open_text(&j, text[i][1], &a, &e);
+        assert_non_null(v);
+        assert_false(same(&j, v) && json_pull_finish(&j) == 0);
+        json_decref(v);
+        arena_fini(&a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_object_is_read_key_by_key),
+        cmocka_unit_test(plain_strings_are_not_copied),
+        cmocka_unit_test(broken_texts_are_refused_with_file_and_place),
+        cmocka_unit_test(bytes_that_are_not_utf8_are_refused_before_anything_is_read),
+        cmocka_unit_test(values_of_another_type_are_refused),
+        cmocka_unit_test(numbers_keep_their_value),
+        cmocka_unit_test(numbers_do_not_depend_on_the_locale),
+        cmocka_unit_test(nesting_is_limited_and_skipping_does_not_recurse),
+        cmocka_unit_test(the_first_error_stays),
+        cmocka_unit_test(lack_of_memory_is_no_bad_input),
+        cmocka_unit_test(random_texts_are_read_as_jansson_reads_them),
+        cmocka_unit_test(a_difference_would_be_seen),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,556 @@
+/* test_gguf_config.c - metadata become a config.json, tensors get Hugging Face's names; what is not
+ * understood is refused. That the numbers are right is the word of golden/test_gguf.c; here it is the rules.
+ */
+#include "ckpthelp.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ckpt/gguf/gguf.h"
+#include "ggufwrite.h"
+
+enum { HIDDEN = 16, HEADS = 2, HALF = 4 };
+
+/* What every architecture has. */
+static void put_common(struct ggufwrite *w, const char *arch)
+{
+    static const struct {
+        const char *key;
+        uint32_t v;
+    } keys[] = {{"block_count", 1},
+                {"context_length", 4096},
+                {"embedding_length", HIDDEN},
+                {"feed_forward_length", 32},
+                {"attention.head_count", HEADS}};
+    char key[80];
+
+    ggufwrite_init(w);
+    ggufwrite_str(w, "general.architecture", arch);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        snprintf(key, sizeof(key), "%s.%s", arch, keys[i].key);
+        ggufwrite_u32(w, key, keys[i].v);
+    }
+    ggufwrite_f32_tensor(w, "token_embd.weight", (const size_t[]){5, HIDDEN, 0}, NULL);
+}
+
+struct opened {
+    struct gguf_set s;
+    struct buf b;
+};
+
+/* Opens what W holds and frees W. */
+static void open_file(struct opened *o, struct ggufwrite *w)
+{
+    struct err e;
+
+    buf_init(&o->b, MEM_CKPT);
+    ggufwrite_finish(w, &o->b);
+    ggufwrite_fini(w);
+    if (gguf_set_open_bytes(&o->s, o->b.data, o->b.len, "m.gguf", &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+static void close_file(struct opened *o)
+{
+    gguf_set_close(&o->s);
+    buf_fini(&o->b);
+}
+
+/* The config of W, which is freed; NULL and *e where it is refused. */
+static json_t *config_of(struct ggufwrite *w, struct err *e)
+{
+    const struct gguf_arch *a;
+    struct opened o;
+    json_t *c = NULL;
+
+    open_file(&o, w);
+    e->msg[0] = 0;
+    if ((e->code = gguf_arch_of(&a, &o.s, e)) == 0)
+        e->code = gguf_config_make(&c, &o.s, a, e);
+    close_file(&o);
+    return c;
+}
+
+static void config_refused(struct ggufwrite *w, int code, const char *word, const char *other)
+{
+    struct err e;
+    json_t *c = config_of(w, &e);
+
+    assert_null(c);
+    help_refused(e.code, code, &e, "m.gguf", word, other, NULL);
+}
+
+static double number(const json_t *c, const char *key)
+{
+    const json_t *v = json_object_get(c, key);
+
+    if (!json_is_number(v))
+        fail_msg("%s is no number", key);
+    return json_number_value(v);
+}
+
+static json_t *good(struct ggufwrite *w)
+{
+    struct err e;
+    json_t *c = config_of(w, &e);
+
+    if (!c)
+        fail_msg("%s", e.msg);
+    return c;
+}
+
+static void llama_keys_become_those_of_a_config(void **state)
+{
+    struct ggufwrite w;
+    json_t *c;
+
+    (void)state;
+    put_common(&w, "llama");
+    ggufwrite_u32(&w, "llama.attention.head_count_kv", 1);
+    ggufwrite_f32(&w, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    ggufwrite_f32(&w, "llama.rope.freq_base", 5e5f);
+    ggufwrite_u32(&w, "llama.rope.dimension_count", 8);
+    ggufwrite_u32(&w, "llama.vocab_size", 5);
+    c = good(&w);
+    assert_string_equal(json_string_value(json_array_get(json_object_get(c, "architectures"), 0)),
+                        "LlamaForCausalLM");
+    assert_true(number(c, "hidden_size") == HIDDEN && number(c, "num_attention_heads") == HEADS);
+    assert_true(number(c, "num_key_value_heads") == 1 && number(c, "head_dim") == 8);
+    assert_true(number(c, "vocab_size") == 5 && number(c, "max_position_embeddings") == 4096);
+    assert_true(number(c, "rms_norm_eps") == (double)1e-5f && number(c, "rope_theta") == 5e5);
+    assert_true(json_is_true(json_object_get(c, "tie_word_embeddings")));
+    assert_true(json_is_false(json_object_get(c, "attention_bias")));
+    assert_null(json_object_get(c, "rope_scaling"));
+    json_decref(c);
+}
+
+static void an_output_matrix_unties_the_head(void **state)
+{
+    struct ggufwrite w;
+    json_t *c;
+
+    (void)state;
+    put_common(&w, "qwen2");
+    ggufwrite_f32_tensor(&w, "output.weight", (const size_t[]){5, HIDDEN, 0}, NULL);
+    c = good(&w);
+    assert_true(json_is_false(json_object_get(c, "tie_word_embeddings")));
+    json_decref(c);
+}
+
+/* The factor by which llama3 divides frequency I of 2 HALF dims, written down from its definition. */
+static float llama3(int i, double factor, double low, double high, double original)
+{
+    double length = 2 * M_PI * pow(10000, i / (double)HALF),
+           smooth = (original / length - low) / (high - low);
+
+    return (float)(length < original / high  ? 1
+                   : length > original / low ? factor
+                                             : 1 / ((1 - smooth) / factor + smooth));
+}
+
+static void put_factors(struct ggufwrite *w, double factor, double low, double high, double original)
+{
+    float f[HALF];
+
+    put_common(w, "llama");
+    for (int i = 0; i < HALF; i++)
+        f[i] = llama3(i, factor, low, high, original);
+    ggufwrite_f32_tensor(w, "rope_freqs.weight", (const size_t[]){HALF, 0}, f);
+}
+
+static void the_usual_llama3_factors_are_recognised(void **state)
+{
+    struct ggufwrite w;
+    json_t *c, *r;
+
+    (void)state;
+    put_factors(&w, 8, 1, 4, 1024);
+    c = good(&w);
+    r = json_object_get(c, "rope_scaling");
+    assert_string_equal(json_string_value(json_object_get(r, "rope_type")), "llama3");
+    assert_true(number(r, "factor") == 8 && number(r, "original_max_position_embeddings") == 1024);
+    assert_true(number(r, "low_freq_factor") == 1 && number(r, "high_freq_factor") == 4);
+    json_decref(c);
+}
+
+static void other_factors_are_kept_as_a_list(void **state)
+{
+    struct ggufwrite w;
+    json_t *c, *r;
+
+    (void)state;
+    put_factors(&w, 8, 2, 5, 2000);
+    c = good(&w);
+    r = json_object_get(c, "rope_scaling");
+    assert_string_equal(json_string_value(json_object_get(r, "rope_type")), "longrope");
+    assert_true(number(r, "attention_factor") == 1);
+    assert_true(json_equal(json_object_get(r, "short_factor"), json_object_get(r, "long_factor")));
+    assert_true((float)json_number_value(json_array_get(json_object_get(r, "long_factor"), 2)) ==
+                llama3(2, 8, 2, 5, 2000));
+    json_decref(c);
+}
+
+static void rope_scalings_carry_over(void **state)
+{
+    struct ggufwrite w;
+    json_t *c, *r;
+
+    (void)state;
+    put_common(&w, "qwen2");
+    ggufwrite_str(&w, "qwen2.rope.scaling.type", "yarn");
+    ggufwrite_f32(&w, "qwen2.rope.scaling.factor", 4);
+    ggufwrite_u32(&w, "qwen2.rope.scaling.original_context_length", 1024);
+    c = good(&w);
+    r = json_object_get(c, "rope_scaling");
+    assert_string_equal(json_string_value(json_object_get(r, "rope_type")), "yarn");
+    assert_true(number(r, "factor") == 4 && number(r, "original_max_position_embeddings") == 1024);
+    assert_null(json_object_get(r, "truncate"));
+    json_decref(c);
+    put_common(&w, "llama");
+    ggufwrite_str(&w, "llama.rope.scaling.type", "linear");
+    ggufwrite_f32(&w, "llama.rope.scaling.factor", 2);
+    c = good(&w);
+    assert_true(number(json_object_get(c, "rope_scaling"), "factor") == 2);
+    json_decref(c);
+    put_common(&w, "llama");
+    ggufwrite_str(&w, "llama.rope.scaling.type", "spiral");
+    config_refused(&w, ERR_UNSUPPORTED, "llama.rope.scaling.type", "spiral");
+    put_common(&w, "llama");
+    ggufwrite_u32(&w, "llama.rope.dimension_count", 4);
+    config_refused(&w, ERR_UNSUPPORTED, "llama.rope.dimension_count", "4 of 8");
+    put_common(&w, "llama");
+    ggufwrite_f32_tensor(&w, "rope_freqs.weight", (const size_t[]){3, 0}, NULL);
+    config_refused(&w, ERR_INPUT, "rope_freqs.weight", "[3]");
+    put_common(&w, "phi3");
+    ggufwrite_f32_tensor(&w, "rope_factors_long.weight", (const size_t[]){HALF, 0}, NULL);
+    config_refused(&w, ERR_INPUT, "rope_factors_long.weight", "above 0");
+}
+
+static void part_of_a_head_turns_in_phi3(void **state)
+{
+    struct ggufwrite w;
+    json_t *c;
+
+    (void)state;
+    put_common(&w, "phi3");
+    ggufwrite_u32(&w, "phi3.attention.key_length", 10);
+    ggufwrite_u32(&w, "phi3.attention.value_length", 10);
+    ggufwrite_u32(&w, "phi3.rope.dimension_count", 6);
+    c = good(&w);
+    assert_int_equal((int)(10 * number(c, "partial_rotary_factor")), 6);
+    json_decref(c);
+}
+
+static void what_is_missing_or_unknown_is_named(void **state)
+{
+    struct ggufwrite w;
+
+    (void)state;
+    put_common(&w, "mamba");
+    config_refused(&w, ERR_UNSUPPORTED, "general.architecture", "mamba");
+    ggufwrite_init(&w);
+    config_refused(&w, ERR_INPUT, "general.architecture", "missing");
+    ggufwrite_init(&w);
+    ggufwrite_str(&w, "general.architecture", "llama");
+    config_refused(&w, ERR_INPUT, "llama.block_count", "missing");
+    put_common(&w, "llama");
+    ggufwrite_f32(&w, "llama.attention.scale", 0.5f);
+    config_refused(&w, ERR_UNSUPPORTED, "llama.attention.scale", "may change");
+    put_common(&w, "llama");
+    ggufwrite_str(&w, "general.type", "adapter");
+    config_refused(&w, ERR_UNSUPPORTED, "general.type", "adapter");
+    put_common(&w, "qwen2");
+    ggufwrite_u32(&w, "qwen2.expert_count", 4);
+    config_refused(&w, ERR_UNSUPPORTED, "qwen2.expert_count", "4");
+    put_common(&w, "gemma3");
+    config_refused(&w, ERR_INPUT, "gemma3.attention.sliding_window", "missing");
+    put_common(&w, "llama");
+    ggufwrite_u32(&w, "llama.attention.value_length", 4);
+    config_refused(&w, ERR_UNSUPPORTED, "value_length is 4", "key_length is 8");
+}
+
+static void neutral_keys_pass(void **state)
+{
+    struct ggufwrite w;
+
+    (void)state;
+    put_common(&w, "llama");
+    ggufwrite_f32(&w, "llama.expert_weights_scale", 0);
+    ggufwrite_f32(&w, "llama.logit_scale", 1);
+    ggufwrite_bool(&w, "llama.attention.causal", 1);
+    ggufwrite_str(&w, "llama.tensor_data_layout", "Meta AI original pth");
+    json_decref(good(&w));
+    put_common(&w, "llama");
+    ggufwrite_bool(&w, "llama.attention.causal", 0);
+    config_refused(&w, ERR_UNSUPPORTED, "llama.attention.causal", "may change");
+}
+
+/* ---- names ---- */
+
+static const struct view *named(const struct opened *o, const char *name)
+{
+    const struct view *v = tensor_file_get(&o->s.file[0], name, strlen(name));
+
+    if (!v)
+        fail_msg("there is no %s", name);
+    return v;
+}
+
+static int fill(struct opened *o, struct ggufwrite *w, struct err *e)
+{
+    const struct gguf_arch *a;
+    int rc;
+
+    open_file(o, w);
+    rc = gguf_arch_of(&a, &o->s, e);
+    return rc ? rc : gguf_names_fill(&o->s, a, e);
+}
+
+static void must_fill(struct opened *o, struct ggufwrite *w)
+{
+    struct err e;
+
+    if (fill(o, w, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+static void rows_of_llamas_q_and_k_go_back_to_halves(void **state)
+{
+    struct ggufwrite w;
+    struct opened o;
+    float row[HIDDEN];
+
+    (void)state;
+    put_common(&w, "llama");
+    ggufwrite_f32_tensor(&w, "blk.0.attn_q.weight", (const size_t[]){16, HIDDEN, 0}, NULL);
+    ggufwrite_f32_tensor(&w, "blk.0.attn_k.bias", (const size_t[]){16, 0}, NULL);
+    ggufwrite_f32_tensor(&w, "blk.0.attn_v.weight", (const size_t[]){16, HIDDEN, 0}, NULL);
+    ggufwrite_f32_tensor(&w, "blk.0.strange.weight", (const size_t[]){1, 0}, NULL);
+    must_fill(&o, &w);
+    view_row_f32(named(&o, "model.layers.0.self_attn.q_proj.weight"), 9, row);
+    assert_true(row[0] == 0.01f * (10 * HIDDEN)); /* row 1 of head 1: the second of its even rows */
+    view_row_f32(named(&o, "model.layers.0.self_attn.k_proj.bias"), 0, row);
+    assert_true(row[1] == 0.01f * 2 && row[4] == 0.01f * 1);
+    view_row_f32(named(&o, "model.layers.0.self_attn.v_proj.weight"), 9, row);
+    assert_true(row[0] == 0.01f * (9 * HIDDEN));
+    named(&o, "blk.0.strange.weight"); /* what is not known keeps its name */
+    close_file(&o);
+}
+
+static void qwens_rows_stay_where_they_are(void **state)
+{
+    struct ggufwrite w;
+    struct opened o;
+    float row[HIDDEN];
+
+    (void)state;
+    put_common(&w, "qwen2");
+    ggufwrite_f32_tensor(&w, "blk.0.attn_q.weight", (const size_t[]){16, HIDDEN, 0}, NULL);
+    must_fill(&o, &w);
+    view_row_f32(named(&o, "model.layers.0.self_attn.q_proj.weight"), 1, row);
+    assert_true(row[0] == 0.01f * HIDDEN);
+    close_file(&o);
+}
+
+static void gpt2_turns_matrices_and_gemma_lessens_norms(void **state)
+{
+    static const float norm[HIDDEN] = {1.5f, 1, 0.25f};
+    const struct view *v;
+    struct ggufwrite w;
+    struct opened o;
+    float row[3 * HIDDEN];
+
+    (void)state;
+    put_common(&w, "gpt2");
+    ggufwrite_f32_tensor(&w, "blk.0.attn_qkv.weight", (const size_t[]){48, HIDDEN, 0}, NULL);
+    ggufwrite_f32_tensor(&w, "blk.0.attn_qkv.bias", (const size_t[]){48, 0}, NULL);
+    must_fill(&o, &w);
+    v = named(&o, "transformer.h.0.attn.c_attn.weight");
+    assert_true(v->shape[0] == HIDDEN && v->shape[1] == 48);
+    view_row_f32(v, 1, row);
+    assert_true(row[2] == 0.01f * (2 * HIDDEN + 1));
+    assert_int_equal(named(&o, "transformer.h.0.attn.c_attn.bias")->n_dims, 1);
+    close_file(&o);
+    put_common(&w, "gemma3");
+    ggufwrite_f32_tensor(&w, "blk.0.ffn_norm.weight", (const size_t[]){HIDDEN, 0}, norm);
+    must_fill(&o, &w);
+    view_row_f32(named(&o, "model.layers.0.pre_feedforward_layernorm.weight"), 0, row);
+    assert_true(row[0] == 0.5f && row[1] == 0 && row[2] == -0.75f);
+    close_file(&o);
+}
+
+static void put_experts(struct ggufwrite *w, const char *arch)
+{
+    char key[80];
+
+    put_common(w, arch);
+    snprintf(key, sizeof(key), "%s.expert_count", arch);
+    ggufwrite_u32(w, key, 3);
+}
+
+static void stacked_experts_become_one_tensor_each(void **state)
+{
+    const struct view *v;
+    struct ggufwrite w;
+    struct opened o;
+    float row[4];
+
+    (void)state;
+    put_experts(&w, "llama");
+    ggufwrite_f32_tensor(&w, "blk.0.ffn_up_exps.weight", (const size_t[]){3, 2, 4, 0}, NULL);
+    must_fill(&o, &w);
+    v = named(&o, "model.layers.0.block_sparse_moe.experts.2.w3.weight");
+    assert_true(v->n_dims == 2 && v->shape[0] == 2 && v->shape[1] == 4);
+    view_row_f32(v, 1, row);
+    assert_true(row[3] == 0.01f * 23);
+    close_file(&o);
+    put_experts(&w, "gpt-oss");
+    ggufwrite_f32_tensor(&w, "blk.0.ffn_gate_exps.bias", (const size_t[]){3, 4, 0}, NULL);
+    ggufwrite_f32_tensor(&w, "blk.0.attn_sinks.weight", (const size_t[]){2, 0}, NULL);
+    must_fill(&o, &w);
+    view_row_f32(named(&o, "model.layers.0.mlp.experts.1.gate_proj.bias"), 0, row);
+    assert_true(row[0] == 0.01f * 4);
+    named(&o, "model.layers.0.self_attn.sinks");
+    close_file(&o);
+}
+
+static void layouts_that_cannot_be_are_refused(void **state)
+{
+    struct ggufwrite w;
+    struct opened o;
+    struct err e;
+
+    (void)state;
+    put_common(&w, "llama");
+    ggufwrite_f32_tensor(&w, "blk.0.attn_q.weight", (const size_t[]){6, HIDDEN, 0}, NULL);
+    help_refused(fill(&o, &w, &e), ERR_INPUT, &e, "m.gguf", "attn_q.weight", "[6, 16]", NULL);
+    close_file(&o);
+    put_experts(&w, "llama");
+    ggufwrite_f32_tensor(&w, "blk.0.ffn_up_exps.weight", (const size_t[]){4, 2, 4, 0}, NULL);
+    help_refused(fill(&o, &w, &e), ERR_INPUT, &e, "ffn_up_exps.weight", "[4, 2, 4]", "expert_count", NULL);
+    close_file(&o);
+    put_common(&w, "gemma3");
+    ggufwrite_f32_tensor(&w, "output_norm.weight", (const size_t[]){2, 8, 0}, NULL);
+    help_refused(fill(&o, &w, &e), ERR_INPUT, &e, "output_norm.weight", "one dimension", NULL);
+    close_file(&o);
+}
+
+/* ---- generation and templates ---- */
+
+static void put_tokens(struct ggufwrite *w)
+{
+    static const char *const tokens[] = {"a", "b", "<s>", "<|im_end|>", "</s>", "<|eot_id|>"};
+    static const int32_t types[] = {1, 1, 3, 3, 1, 3};
+
+    put_common(w, "llama");
+    ggufwrite_str(w, "tokenizer.ggml.model", "gpt2");
+    ggufwrite_str(w, "tokenizer.ggml.pre", "gpt-2");
+    ggufwrite_strs(w, "tokenizer.ggml.tokens", tokens, 6);
+    ggufwrite_i32s(w, "tokenizer.ggml.token_type", types, 6);
+    ggufwrite_u32(w, "tokenizer.ggml.bos_token_id", 2);
+    ggufwrite_u32(w, "tokenizer.ggml.eos_token_id", 3);
+}
+
+static void every_special_token_that_ends_a_turn_ends_generation(void **state)
+{
+    struct ggufwrite w;
+    struct opened o;
+    struct err e;
+    json_t *g, *eos;
+
+    (void)state;
+    put_tokens(&w);
+    ggufwrite_f32(&w, "general.sampling.temp", 0.5f);
+    ggufwrite_u32(&w, "general.sampling.top_k", 20);
+    open_file(&o, &w);
+    assert_int_equal(gguf_generation(&g, &o.s, &e), 0);
+    eos = json_object_get(g, "eos_token_id");
+    assert_int_equal(json_array_size(eos), 2); /* </s> is an ordinary token here */
+    assert_int_equal(json_integer_value(json_array_get(eos, 0)), 3);
+    assert_int_equal(json_integer_value(json_array_get(eos, 1)), 5);
+    assert_true(number(g, "bos_token_id") == 2 && number(g, "temperature") == 0.5 &&
+                number(g, "top_k") == 20);
+    assert_true(json_is_true(json_object_get(g, "do_sample")));
+    json_decref(g);
+    close_file(&o);
+}
+
+static void templates_and_tokens_make_a_tokenizer_config(void **state)
+{
+    static const char *const names[] = {"tool_use"};
+    struct ggufwrite w;
+    struct opened o;
+    struct err e;
+    json_t *c, *t;
+
+    (void)state;
+    put_tokens(&w);
+    ggufwrite_str(&w, "tokenizer.chat_template", "plain");
+    ggufwrite_strs(&w, "tokenizer.chat_templates", names, 1);
+    ggufwrite_str(&w, "tokenizer.chat_template.tool_use", "with tools");
+    ggufwrite_bool(&w, "tokenizer.ggml.add_bos_token", 1);
+    open_file(&o, &w);
+    assert_int_equal(gguf_tokenizer_config(&c, &o.s, &e), 0);
+    t = json_object_get(c, "chat_template");
+    assert_string_equal(json_string_value(json_object_get(t, "default")), "plain");
+    assert_string_equal(json_string_value(json_object_get(t, "tool_use")), "with tools");
+    assert_string_equal(json_string_value(json_object_get(c, "bos_token")), "<s>");
+    assert_string_equal(json_string_value(json_object_get(c, "eos_token")), "<|im_end|>");
+    assert_true(json_is_true(json_object_get(c, "add_bos_token")));
+    json_decref(c);
+    close_file(&o);
+}
+
+static int make_both(void *arg, struct err *e)
+{
+    struct gguf_set *s = arg;
+    json_t *a = NULL, *b = NULL;
+    int rc = gguf_tokenizer_config(&a, s, e);
+
+    if (rc == 0)
+        rc = gguf_generation(&b, s, e);
+    json_decref(a);
+    json_decref(b);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    struct ggufwrite w;
+    struct opened o;
+
+    (void)state;
+    json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
+    put_tokens(&w);
+    ggufwrite_str(&w, "tokenizer.chat_template", "plain");
+    open_file(&o, &w);
+    help_every_allocation(make_both, &o.s);
+    close_file(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llama_keys_become_those_of_a_config),
+        cmocka_unit_test(an_output_matrix_unties_the_head),
+        cmocka_unit_test(the_usual_llama3_factors_are_recognised),
+        cmocka_unit_test(other_factors_are_kept_as_a_list),
+        cmocka_unit_test(rope_scalings_carry_over),
+        cmocka_unit_test(part_of_a_head_turns_in_phi3),
+        cmocka_unit_test(what_is_missing_or_unknown_is_named),
+        cmocka_unit_test(neutral_keys_pass),
+        cmocka_unit_test(rows_of_llamas_q_and_k_go_back_to_halves),
+        cmocka_unit_test(qwens_rows_stay_where_they_are),
+        cmocka_unit_test(gpt2_turns_matrices_and_gemma_lessens_norms),
+        cmocka_unit_test(stacked_experts_become_one_tensor_each),
+        cmocka_unit_test(layouts_that_cannot_be_are_refused),
+        cmocka_unit_test(every_special_token_that_ends_a_turn_ends_generation),
+        cmocka_unit_test(templates_and_tokens_make_a_tokenizer_config),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests_name("ckpt/gguf_config", tests, NULL, NULL);
+}

@@ -1,0 +1,202 @@
+/* test_gguf_set.c - which paths mean GGUF, files in several parts, and the weights and configs made of
+ * them. */
+#include "ckpthelp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ckpt/config.h"
+#include "ckpt/gguf/gguf.h"
+#include "ckpt/source.h"
+#include "ckpt/weights.h"
+#include "ggufwrite.h"
+
+enum { HIDDEN = 8, HEADS = 2 };
+
+static void put_llama(struct ggufwrite *w)
+{
+    ggufwrite_init(w);
+    ggufwrite_str(w, "general.architecture", "llama");
+    ggufwrite_u32(w, "llama.block_count", 1);
+    ggufwrite_u32(w, "llama.context_length", 32);
+    ggufwrite_u32(w, "llama.embedding_length", HIDDEN);
+    ggufwrite_u32(w, "llama.feed_forward_length", 16);
+    ggufwrite_u32(w, "llama.attention.head_count", HEADS);
+}
+
+static void put_split(struct ggufwrite *w, uint32_t no, uint32_t count, uint32_t tensors)
+{
+    ggufwrite_u32(w, "split.no", no);
+    ggufwrite_u32(w, "split.count", count);
+    ggufwrite_u32(w, "split.tensors.count", tensors);
+}
+
+/* Writes x-00001-of-00002.gguf and its fellow into DIR. */
+static void write_pair(const char *dir, uint32_t second_no, uint32_t stated)
+{
+    struct ggufwrite w;
+
+    put_llama(&w);
+    put_split(&w, 0, 2, stated);
+    ggufwrite_f32_tensor(&w, "token_embd.weight", (const size_t[]){4, HIDDEN, 0}, NULL);
+    ggufwrite_file(&w, dir, "x-00001-of-00002.gguf");
+    ggufwrite_fini(&w);
+    ggufwrite_init(&w);
+    put_split(&w, second_no, 2, stated);
+    ggufwrite_f32_tensor(&w, "output_norm.weight", (const size_t[]){HIDDEN, 0}, NULL);
+    ggufwrite_file(&w, dir, "x-00002-of-00002.gguf");
+    ggufwrite_fini(&w);
+}
+
+static void write_one(const char *dir, const char *name)
+{
+    struct ggufwrite w;
+
+    put_llama(&w);
+    ggufwrite_f32_tensor(&w, "token_embd.weight", (const size_t[]){4, HIDDEN, 0}, NULL);
+    ggufwrite_file(&w, dir, name);
+    ggufwrite_fini(&w);
+}
+
+static bool means(const char *dir, const char *name, int *rc, struct err *e)
+{
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s%s%s", dir, *name ? "/" : "", name);
+    return gguf_set_means(folder_at(path), rc, e);
+}
+
+static void a_file_or_a_lonely_file_in_a_folder_means_gguf(void **state)
+{
+    char dir[64];
+    struct err e;
+    int rc;
+
+    (void)state;
+    help_folder(dir);
+    assert_false(means(dir, "", &rc, &e));
+    write_one(dir, "m.gguf");
+    assert_true(means(dir, "m.gguf", &rc, &e) && rc == 0);
+    assert_true(means(dir, "not-there.gguf", &rc, &e) && rc == 0);
+    assert_true(means(dir, "", &rc, &e) && rc == 0);
+    assert_false(means(dir, "m.safetensors", &rc, &e));
+    write_one(dir, "sha256-0f"); /* as it lies in a store that names files by their content */
+    assert_true(means(dir, "sha256-0f", &rc, &e) && rc == 0);
+    help_write(dir, "GGU", "GGU", 3);
+    assert_false(means(dir, "GGU", &rc, &e));
+    write_one(dir, "n.gguf");
+    assert_true(means(dir, "", &rc, &e));
+    help_refused(rc, ERR_INPUT, &e, dir, "2 .gguf files", NULL);
+    help_write(dir, "config.json", "{}", 2);
+    assert_false(means(dir, "", &rc, &e));
+    help_folder_remove(dir);
+}
+
+static void parts_are_opened_together_from_any_of_them(void **state)
+{
+    static const char *const names[] = {"/x-00001-of-00002.gguf", "/x-00002-of-00002.gguf", ""};
+    char dir[64], path[128];
+    struct weights *w;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    write_pair(dir, 1, 2);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s%s", dir, names[i]);
+        if (weights_open(&w, folder_at(path), &e) != 0)
+            fail_msg("%s", e.msg);
+        assert_string_equal(weights_kind(w), "GGUF, 2 shards");
+        assert_int_equal(weights_n(w), 2);
+        assert_non_null(weights_get(w, "model.embed_tokens.weight"));
+        assert_non_null(strstr(weights_get(w, "model.norm.weight")->file, "x-00002"));
+        weights_close(w);
+    }
+    help_folder_remove(dir);
+}
+
+static void parts_that_do_not_fit_are_refused_by_name(void **state)
+{
+    char dir[64], path[128], other[128];
+    struct gguf_set s;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    snprintf(path, sizeof(path), "%s/x-00001-of-00002.gguf", dir);
+    write_pair(dir, 0, 2);
+    help_refused(gguf_set_open(&s, folder_at(path), &e), ERR_INPUT, &e, "x-00002-of-00002.gguf", "split.no 0",
+                 NULL);
+    write_pair(dir, 1, 3);
+    help_refused(gguf_set_open(&s, folder_at(path), &e), ERR_INPUT, &e, "split.tensors.count is 3",
+                 "2 tensors", NULL);
+    snprintf(other, sizeof(other), "%s/x-00002-of-00002.gguf", dir);
+    assert_int_equal(remove(other), 0);
+    help_refused(gguf_set_open(&s, folder_at(path), &e), ERR_OS, &e, "x-00002-of-00002.gguf", NULL);
+    write_pair(dir, 1, 2);
+    snprintf(other, sizeof(other), "%s/renamed.gguf", dir);
+    assert_int_equal(rename(path, other), 0);
+    help_refused(gguf_set_open(&s, folder_at(other), &e), ERR_INPUT, &e, "renamed.gguf", "split.count is 2",
+                 NULL);
+    help_folder_remove(dir);
+}
+
+static void a_file_without_a_tokenizer_says_so(void **state)
+{
+    char dir[64], path[128];
+    struct tok *t;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    write_one(dir, "m.gguf");
+    snprintf(path, sizeof(path), "%s/m.gguf", dir);
+    assert_false(source_has_tok(folder_at(path)));
+    help_refused(source_tok(&t, folder_at(path), &e), ERR_INPUT, &e, path, "no tokenizer", NULL);
+    help_folder_remove(dir);
+}
+
+static int open_all(void *arg, struct err *e)
+{
+    struct weights *w = NULL;
+    struct config *c = NULL;
+    struct buf text;
+    int rc = weights_open(&w, folder_at(arg), e);
+
+    if (rc == 0)
+        rc = source_conf(&c, folder_at(arg), e);
+    buf_init(&text, MEM_CKPT);
+    if (rc == 0)
+        rc = source_generation(folder_at(arg), &text, e);
+    buf_fini(&text);
+    config_close(c);
+    weights_close(w);
+    return rc;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    char dir[64];
+
+    (void)state;
+    json_set_alloc_funcs(mem_lib_alloc, mem_free); /* as the program does, so that jansson fails too */
+    help_folder(dir);
+    write_pair(dir, 1, 2);
+    help_every_allocation(open_all, dir);
+    help_folder_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_or_a_lonely_file_in_a_folder_means_gguf),
+        cmocka_unit_test(parts_are_opened_together_from_any_of_them),
+        cmocka_unit_test(parts_that_do_not_fit_are_refused_by_name),
+        cmocka_unit_test(a_file_without_a_tokenizer_says_so),
+        cmocka_unit_test(every_allocation_may_fail),
+    };
+
+    return cmocka_run_group_tests_name("ckpt/gguf_set", tests, NULL, NULL);
+}
