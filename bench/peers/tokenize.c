@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 static int fail(const char *why)
 {

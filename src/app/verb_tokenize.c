@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "ckpt/source.h"
-#include "text/detok.h"
+#include "text/tok/tok.h"
 
 enum {
     TOK_IDS_OPT = COMMON_OWN,
@@ -126,17 +126,17 @@ static int encode(struct job *j, const char *text, size_t len)
 
 static int decode_stream(struct job *j, const int32_t *ids, size_t n)
 {
-    struct detok *d;
+    struct tok_stream *d;
     struct buf piece;
-    int rc = detok_new(&d, j->t, opt_flag(j->v, TOK_SKIP), j->e);
+    int rc = tok_stream_new(&d, j->t, opt_flag(j->v, TOK_SKIP), j->e);
 
     buf_init(&piece, MEM_APP);
     buf_str(&j->out, "{\"pieces\":[");
     for (size_t i = 0; i < n && rc == 0; i++) {
         buf_clear(&piece);
-        rc = detok_put(d, ids[i], &piece, j->e);
+        rc = tok_stream_put(d, ids[i], &piece, j->e);
         if (rc == 0 && i + 1 == n)
-            rc = detok_end(d, &piece, j->e);
+            rc = tok_stream_end(d, &piece, j->e);
         buf_str(&j->out, i ? "," : "");
         buf_json_str(&j->out, piece.data ? piece.data : "", piece.len);
     }
@@ -144,7 +144,7 @@ static int decode_stream(struct job *j, const int32_t *ids, size_t n)
     if (rc == 0)
         rc = piece.oom ? err_nomem(j->e, "an answer") : print_out(j);
     buf_fini(&piece);
-    detok_free(d);
+    tok_stream_free(d);
     return rc;
 }
 

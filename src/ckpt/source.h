@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "ckpt/config.h"
 #include "text/chat.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 /* config.json, or its like. */
 int source_conf(struct config **out, struct folder in, struct err *e);

@@ -12,7 +12,7 @@
 #include "kv/kv.h"
 #include "model/model.h"
 #include "ops/eager.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 struct llm_options {
     const char *model;             /* folder */

@@ -87,7 +87,7 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
         held = s->sampling.stop[i].n > held ? s->sampling.stop[i].n : held;
     if (!buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))
         return err_nomem(e, "a request");
-    return tok ? detok_new(&s->detok, tok, !r->keep_special, e) : 0;
+    return tok ? tok_stream_new(&s->detok, tok, !r->keep_special, e) : 0;
 }
 
 int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
@@ -118,7 +118,7 @@ void seq_free(struct seq *s)
 {
     if (!s)
         return;
-    detok_free(s->detok);
+    tok_stream_free(s->detok);
     buf_fini(&s->piece);
     buf_fini(&s->text);
     arena_fini(&s->arena);

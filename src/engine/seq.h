@@ -11,8 +11,7 @@
 #include "engine/sample.h"
 #include "engine/sampling.h"
 #include "engine/stop.h"
-#include "text/detok.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 enum seq_state { SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 
@@ -31,10 +30,10 @@ struct seq {
     enum seq_state state;
     struct sample_history history;
     struct stop stop;
-    struct detok *detok; /* NULL: no tokenizer, tokens only */
-    struct buf piece;    /* scratch between detokenizer and stop strings */
-    struct buf text;     /* bytes of the last step's TEXT events */
-    bool context_cuts;   /* the context ends it, not a limit that was asked for */
+    struct tok_stream *detok; /* NULL: no tokenizer, tokens only */
+    struct buf piece;         /* scratch between detokenizer and stop strings */
+    struct buf text;          /* bytes of the last step's TEXT events */
+    bool context_cuts;        /* the context ends it, not a limit that was asked for */
     bool cancelled;
     struct err fault;                /* code set: ended by an error */
     double t_first, t_token, t_last; /* clock: first computed, first token, latest token */

@@ -118,7 +118,7 @@ static void finish(struct step *g, struct seq *s)
 
     if (s->detok && s->stop.why != STOP_STRING && !s->fault.code) {
         buf_clear(&s->piece);
-        if (detok_end(s->detok, &s->piece, &e) != 0)
+        if (tok_stream_end(s->detok, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
         else if (!stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
             stop_flush(&s->stop, &s->text);
@@ -359,7 +359,7 @@ static void deliver(struct step *g, struct seq *s, const struct sample_result *r
     why = stop_token(&s->stop, r->id, seq_n_output(s));
     if (s->detok && why != STOP_EOS && why != STOP_TOKEN) {
         buf_clear(&s->piece);
-        if (detok_put(s->detok, r->id, &s->piece, &e) != 0)
+        if (tok_stream_put(s->detok, r->id, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
         else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
             why = STOP_STRING;

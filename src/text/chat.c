@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "text/chatconf.h"
 #include "text/jinja/jinja.h"
+#include "text/settings.h"
 
 struct chat_template {
     const char *name;    /* borrowed from the configuration */
@@ -13,15 +13,14 @@ struct chat_template {
 };
 
 struct chat {
-    struct chatconf conf;
-    char *dir; /* for messages */
+    struct settings conf;
     struct chat_template *v;
     size_t n;
 };
 
 static int parse_all(struct chat *c, struct err *e)
 {
-    const struct chatconf_list *l = &c->conf.templates;
+    const struct settings_texts *l = &c->conf.templates;
 
     c->v = mem_zalloc(l->n, sizeof(*c->v), MEM_TEXT);
     if (!c->v)
@@ -48,11 +47,10 @@ static int open_chat(struct chat **out, struct folder in, const char *text, size
     *out = NULL;
     if (!c)
         return err_nomem(e, "a chat template");
-    rc = text ? chatconf_read_text(&c->conf, text, len, in.path, e) : chatconf_read(&c->conf, in, e);
-    if (rc == 0) {
-        c->dir = mem_strdup(in.path, MEM_TEXT);
-        rc = c->dir ? parse_all(c, e) : err_nomem(e, "a chat template");
-    }
+    rc = text ? settings_read_text(&c->conf, text, len, in.path, e)
+              : settings_read(&c->conf, in, SETTINGS_FOR_CHAT, e);
+    if (rc == 0)
+        rc = parse_all(c, e);
     if (rc)
         chat_close(c);
     else
@@ -77,8 +75,7 @@ void chat_close(struct chat *c)
     for (size_t i = 0; i < c->n; i++)
         jinja_free(c->v[i].jinja);
     mem_free(c->v);
-    mem_free(c->dir);
-    chatconf_fini(&c->conf);
+    settings_fini(&c->conf);
     mem_free(c);
 }
 
@@ -100,7 +97,7 @@ const char *chat_template_name(const struct chat *c, size_t i)
 
 const char *chat_token(const struct chat *c, const char *name)
 {
-    const struct chatconf_pair *p = chatconf_find(&c->conf.tokens, name);
+    const struct settings_text *p = settings_find(&c->conf.tokens, name);
 
     return p ? p->text : NULL;
 }
@@ -115,10 +112,10 @@ const char *chat_eos(const struct chat *c)
     return chat_token(c, "eos_token");
 }
 
-static bool said(enum chatconf_flag flag, bool *given)
+static bool said(enum settings_flag flag, bool *given)
 {
-    *given = flag != CHATCONF_UNSAID;
-    return flag == CHATCONF_YES;
+    *given = flag != SETTINGS_UNSET;
+    return flag == SETTINGS_YES;
 }
 
 bool chat_add_bos(const struct chat *c, bool *given)
@@ -148,7 +145,7 @@ static const struct chat_template *choose(const struct chat *c, const char *name
         err_set(e, ERR_INPUT,
                 "%s: this model has no chat template (looked into tokenizer_config.json, "
                 "chat_template.jinja and chat_template.json)",
-                c->dir);
+                c->conf.path);
         return NULL;
     }
     if (!name && tools)
@@ -156,10 +153,10 @@ static const struct chat_template *choose(const struct chat *c, const char *name
     if (!t)
         t = find_template(c, name ? name : "default");
     if (!t)
-        err_set(e, ERR_INPUT, "%s: there is no chat template called '%s' among the %zu of this model", c->dir,
-                name ? name : "default", c->n);
+        err_set(e, ERR_INPUT, "%s: there is no chat template called '%s' among the %zu of this model",
+                c->conf.path, name ? name : "default", c->n);
     if (t && !t->jinja) {
-        err_set(e, ERR_INPUT, "%s: %s", c->dir, t->fault.msg);
+        err_set(e, ERR_INPUT, "%s: %s", c->conf.path, t->fault.msg);
         return NULL;
     }
     return t;
@@ -246,7 +243,7 @@ static int set_tokens(const struct chat *c, json_t *variables)
     int rc = 0;
 
     for (size_t i = 0; i < c->conf.tokens.n && rc == 0; i++) {
-        const struct chatconf_pair *p = &c->conf.tokens.v[i];
+        const struct settings_text *p = &c->conf.tokens.v[i];
 
         rc = json_object_set_new(variables, p->name, json_stringn(p->text, p->n));
     }

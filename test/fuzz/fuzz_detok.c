@@ -11,8 +11,7 @@
 
 #include "base/err.h"
 #include "base/utf8.h"
-#include "text/detok.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -40,11 +39,11 @@ static int32_t id_at(const uint8_t *data, size_t i)
     return (int32_t)(data[1 + 2 * i] << 8 | data[2 + 2 * i]) - 3; /* some are negative, some beyond the end */
 }
 
-static void stream(struct detok *d, const uint8_t *data, size_t n, struct buf *joined)
+static void stream(struct tok_stream *d, const uint8_t *data, size_t n, struct buf *joined)
 {
     for (size_t i = 0; i <= n; i++) {
         size_t before = joined->len;
-        int rc = i < n ? detok_put(d, id_at(data, i), joined, NULL) : detok_end(d, joined, NULL);
+        int rc = i < n ? tok_stream_put(d, id_at(data, i), joined, NULL) : tok_stream_end(d, joined, NULL);
 
         ASSERT(rc == 0);
         if (joined->len > before)
@@ -57,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf whole = {.tag = MEM_TEXT}, joined = {.tag = MEM_TEXT};
     struct tok_ids ids = {0};
     const struct tok *t;
-    struct detok *d;
+    struct tok_stream *d;
     size_t n;
     bool skip;
     int rc;
@@ -73,7 +72,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ids.id[ids.n++] = id_at(data, i);
     rc = tok_decode(t, ids.id, ids.n, skip, &whole, NULL);
     ASSERT(rc == 0);
-    rc = detok_new(&d, t, skip, NULL);
+    rc = tok_stream_new(&d, t, skip, NULL);
     ASSERT(rc == 0);
     for (int turn = 0; turn < 2; turn++) {
         buf_clear(&joined);
@@ -81,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(joined.len == whole.len &&
                (whole.len == 0 || memcmp(joined.data, whole.data, whole.len) == 0));
     }
-    detok_free(d);
+    tok_stream_free(d);
     tok_ids_fini(&ids);
     buf_fini(&whole);
     buf_fini(&joined);

@@ -12,35 +12,31 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "text/detok.h"
-#include "text/spm.h"
-#include "text/tok.h"
-#include "text/tokcore.h"
-#include "text/tokjson.h"
-#include "text/toktik.h"
+#include "text/tok/build.h"
+#include "text/tok/tok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_decoding(const struct tok *t, const struct tok_ids *ids)
 {
     struct buf whole = {.tag = MEM_TEXT}, joined = {.tag = MEM_TEXT};
-    struct detok *d;
+    struct tok_stream *d;
     int rc;
 
     if (tok_decode(t, ids->id, ids->n, false, &whole, NULL) != 0) {
         buf_fini(&whole);
         return; /* a pattern that gives up */
     }
-    rc = detok_new(&d, t, false, NULL);
+    rc = tok_stream_new(&d, t, false, NULL);
     ASSERT(rc == 0);
     for (size_t i = 0; i < ids->n; i++) {
-        rc = detok_put(d, ids->id[i], &joined, NULL);
+        rc = tok_stream_put(d, ids->id[i], &joined, NULL);
         ASSERT(rc == 0);
     }
-    rc = detok_end(d, &joined, NULL);
+    rc = tok_stream_end(d, &joined, NULL);
     ASSERT(rc == 0 && joined.len == whole.len);
     ASSERT(whole.len == 0 || memcmp(joined.data, whole.data, whole.len) == 0);
-    detok_free(d);
+    tok_stream_free(d);
     buf_fini(&whole);
     buf_fini(&joined);
 }
@@ -65,22 +61,20 @@ static void use(const struct tok *t, const char *text, size_t n)
 
 static int open_any(struct tok *t, const char *s, size_t n, struct err *e)
 {
-    struct tokconf conf = {.add_bos = TOKCONF_UNSET,
-                           .add_eos = TOKCONF_UNSET,
-                           .add_prefix_space = TOKCONF_UNSET,
-                           .legacy = TOKCONF_UNSET,
-                           .class = "TikTokenTokenizer"};
+    struct settings conf;
 
-    if (spm_looks_like(s, n))
-        return spm_read(t, s, n, "fuzz", &conf, e);
-    if (toktik_looks_like(s, n))
-        return toktik_read(t, s, n, "fuzz", &conf, e);
-    return tokjson_read(t, s, n, "fuzz", e);
+    settings_init(&conf); /* which needs no end: nothing is put into it */
+    strcpy(conf.class, "TikTokenTokenizer");
+    if (tok_is_sentencepiece(s, n))
+        return tok_read_sentencepiece(t, s, n, "fuzz", &conf, e);
+    if (tok_is_tiktoken(s, n))
+        return tok_read_tiktoken(t, s, n, "fuzz", &conf, e);
+    return tok_read_json(t, s, n, "fuzz", e);
 }
 
 static void hostile_file(const uint8_t *data, size_t n, const char *text, size_t n_text)
 {
-    struct tok *t = tokcore_new();
+    struct tok *t = tok_new();
     struct err e = {0};
     int rc;
 
@@ -90,7 +84,7 @@ static void hostile_file(const uint8_t *data, size_t n, const char *text, size_t
         use(t, text, n_text);
     else
         ASSERT(e.msg[0] && strlen(e.msg) < sizeof(e.msg));
-    tokcore_free(t);
+    tok_close(t);
 }
 
 static void hostile_text(const uint8_t *data, size_t size)

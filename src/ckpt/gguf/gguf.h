@@ -21,7 +21,7 @@
 #include "base/strmap.h"
 #include "ckpt/tensor_file.h"
 #include "tensor/view.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 /* ---- one file ---- */
 

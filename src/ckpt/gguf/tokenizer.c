@@ -12,8 +12,8 @@
 
 #include "base/utf8.h"
 #include "ckpt/little_endian.h"
-#include "text/spmbuild.h"
-#include "text/tokgguf.h"
+#include "text/tok/build.h"
+#include "text/tok/tok.h"
 
 enum { MAX_ID = INT32_MAX, MAX_TEMPLATES = 64 };
 
@@ -30,7 +30,7 @@ static int read_flag(struct gguf *g, const char *key, int *flag, struct err *e)
     bool v;
     int rc;
 
-    *flag = TOKGGUF_UNSET;
+    *flag = TOK_UNSET;
     if (!gguf_get(g, key))
         return 0;
     rc = gguf_bool(g, key, false, &v, e);
@@ -44,7 +44,7 @@ static int read_id(struct gguf *g, const char *what, int64_t *id, struct err *e)
     char key[80];
 
     snprintf(key, sizeof(key), "tokenizer.ggml.%s_token_id", what);
-    return gguf_int(g, key, TOKGGUF_UNSET, 0, MAX_ID, id, e);
+    return gguf_int(g, key, TOK_UNSET, 0, MAX_ID, id, e);
 }
 
 /* An array with one entry a token. */
@@ -60,7 +60,7 @@ static int read_each(struct gguf *g, const char *key, enum gguf_type type, size_
     return rc;
 }
 
-static int read_tokens(struct gguf *g, struct tokgguf *t, struct arena *a, struct err *e)
+static int read_tokens(struct gguf *g, struct tok_gguf *t, struct arena *a, struct err *e)
 {
     int rc;
 
@@ -72,7 +72,7 @@ static int read_tokens(struct gguf *g, struct tokgguf *t, struct arena *a, struc
     return 0;
 }
 
-static int read_settings(struct gguf *g, struct tokgguf *t, struct err *e)
+static int read_settings(struct gguf *g, struct tok_gguf *t, struct err *e)
 {
     struct json_str arch;
     int rc;
@@ -93,23 +93,23 @@ static int read_settings(struct gguf *g, struct tokgguf *t, struct err *e)
 }
 
 /* Sentencepiece's own numbers stand where a file of that kind says nothing. */
-static void set_defaults(struct tokgguf *t)
+static void set_defaults(struct tok_gguf *t)
 {
     if (!json_str_is(&t->model, "llama"))
         return;
-    if (t->bos == TOKGGUF_UNSET)
+    if (t->bos == TOK_UNSET)
         t->bos = 1;
-    if (t->eos == TOKGGUF_UNSET)
+    if (t->eos == TOK_UNSET)
         t->eos = 2;
-    if (t->unk == TOKGGUF_UNSET)
+    if (t->unk == TOK_UNSET)
         t->unk = 0;
 }
 
-static int read_all(struct gguf *g, struct tokgguf *t, struct arena *a, struct err *e)
+static int read_all(struct gguf *g, struct tok_gguf *t, struct arena *a, struct err *e)
 {
     int rc;
 
-    *t = (struct tokgguf){.path = g->path};
+    *t = (struct tok_gguf){.path = g->path};
     if ((rc = read_settings(g, t, e)) != 0 || (rc = read_tokens(g, t, a, e)) != 0)
         return rc;
     set_defaults(t);
@@ -118,7 +118,7 @@ static int read_all(struct gguf *g, struct tokgguf *t, struct arena *a, struct e
 
 int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
 {
-    struct tokgguf t;
+    struct tok_gguf t;
     struct arena a;
     int rc;
 
@@ -130,7 +130,7 @@ int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
     arena_init(&a, MEM_CKPT);
     rc = read_all(&s->part[0], &t, &a, e);
     if (rc == 0)
-        rc = tokgguf_open(out, &t, e);
+        rc = tok_open_gguf(out, &t, e);
     arena_fini(&a);
     return rc;
 }
@@ -183,7 +183,7 @@ static int put_templates(json_t *o, struct gguf *g, struct arena *a, struct err 
     return 0;
 }
 
-static int put_token(json_t *o, const char *key, const struct tokgguf *t, int64_t id, struct err *e)
+static int put_token(json_t *o, const char *key, const struct tok_gguf *t, int64_t id, struct err *e)
 {
     if (id < 0)
         return 0;
@@ -197,7 +197,7 @@ static int put_token(json_t *o, const char *key, const struct tokgguf *t, int64_
     return 0;
 }
 
-static int put_tokens(json_t *o, struct gguf *g, const struct tokgguf *t, struct err *e)
+static int put_tokens(json_t *o, struct gguf *g, const struct tok_gguf *t, struct err *e)
 {
     int64_t pad;
     int rc;
@@ -217,7 +217,7 @@ int gguf_tokenizer_config(json_t **out, struct gguf_set *s, struct err *e)
 {
     struct gguf *g = &s->part[0];
     json_t *o = json_object();
-    struct tokgguf t;
+    struct tok_gguf t;
     struct arena a;
     int rc;
 
@@ -262,14 +262,14 @@ static int append_id(json_t *list, int64_t id, const char *path, struct err *e)
     return json_array_append_new(list, json_integer(id)) == 0 ? 0 : err_nomem(e, path);
 }
 
-static bool is_special(const struct tokgguf *t, size_t i)
+static bool is_special(const struct tok_gguf *t, size_t i)
 {
-    uint32_t type = t->type ? little_u32(t->type + 4 * i) : SPMBUILD_NORMAL;
+    uint32_t type = t->type ? little_u32(t->type + 4 * i) : PIECE_NORMAL;
 
-    return type == SPMBUILD_CONTROL || type == SPMBUILD_USER_DEFINED;
+    return type == PIECE_CONTROL || type == PIECE_USER_DEFINED;
 }
 
-static int put_ends(json_t *o, struct gguf *g, const struct tokgguf *t, struct err *e)
+static int put_ends(json_t *o, struct gguf *g, const struct tok_gguf *t, struct err *e)
 {
     json_t *list = json_array();
     bool harmony = false;
@@ -323,7 +323,7 @@ int gguf_generation(json_t **out, struct gguf_set *s, struct err *e)
 {
     struct gguf *g = &s->part[0];
     json_t *o = json_object();
-    struct tokgguf t = {.model = {NULL, 0}};
+    struct tok_gguf t = {.model = {NULL, 0}};
     struct arena a;
     int rc;
 

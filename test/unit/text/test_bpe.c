@@ -14,12 +14,11 @@
 #include <time.h>
 
 #include "base/utf8.h"
-#include "text/bpe.h"
-#include "text/bpeword.h"
-#include "text/tokids.h"
+#include "text/tok/bpe.h"
+#include "text/tok/build.h"
 
 struct model {
-    struct tokvocab vocab;
+    struct vocab vocab;
     struct bpe bpe;
     struct bpe_rule *rule; /* a copy, in the order of ranks */
     size_t n_rules;
@@ -39,9 +38,9 @@ static uint32_t add_piece(struct model *m, const char *s, size_t n)
 {
     uint32_t id;
 
-    if (tokvocab_find(&m->vocab, s, n, &id))
+    if (vocab_find(&m->vocab, s, n, &id))
         return id;
-    assert_int_equal(tokvocab_add(&m->vocab, s, n, (int64_t)m->vocab.n_ids, NULL), 0);
+    assert_int_equal(vocab_add(&m->vocab, s, n, (int64_t)m->vocab.n_ids, NULL), 0);
     return (uint32_t)m->vocab.n_ids - 1;
 }
 
@@ -51,9 +50,9 @@ static uint32_t joined(struct model *m, uint32_t left, uint32_t right)
     char whole[256];
     size_t n, n2;
 
-    tokvocab_str(&m->vocab, left, &s, &n);
+    vocab_str(&m->vocab, left, &s, &n);
     memcpy(whole, s, n);
-    tokvocab_str(&m->vocab, right, &s, &n2);
+    vocab_str(&m->vocab, right, &s, &n2);
     memcpy(whole + n, s, n2);
     return add_piece(m, whole, n + n2);
 }
@@ -62,7 +61,7 @@ static uint32_t joined(struct model *m, uint32_t left, uint32_t right)
 static void make(struct model *m, const char *const *chars, size_t n_chars, bool fallback, size_t n_rules)
 {
     *m = (struct model){.bpe.byte_fallback = fallback};
-    tokvocab_init(&m->vocab);
+    vocab_init(&m->vocab);
     for (unsigned b = 0; b < 256 && fallback; b++) {
         char s[8];
 
@@ -78,8 +77,8 @@ static void make(struct model *m, const char *const *chars, size_t n_chars, bool
         size_t nl, nr;
         bool known = false;
 
-        tokvocab_str(&m->vocab, left, &s, &nl);
-        tokvocab_str(&m->vocab, right, &s, &nr);
+        vocab_str(&m->vocab, left, &s, &nl);
+        vocab_str(&m->vocab, right, &s, &nr);
         for (size_t i = 0; i < m->n_rules; i++)
             known = known || (m->rule[i].left == left && m->rule[i].right == right);
         if (nl + nr > 24 || known)
@@ -95,7 +94,7 @@ static void make(struct model *m, const char *const *chars, size_t n_chars, bool
 static void drop(struct model *m)
 {
     bpe_fini(&m->bpe);
-    tokvocab_fini(&m->vocab);
+    vocab_fini(&m->vocab);
     free(m->rule);
 }
 
@@ -125,7 +124,7 @@ static size_t symbols(const struct model *m, const char *s, size_t n, uint32_t *
 
     for (size_t i = 0, len; i < n; i += len) {
         utf8_decode(s + i, &len);
-        if (tokvocab_find(&m->vocab, s + i, len, &id[count])) {
+        if (vocab_find(&m->vocab, s + i, len, &id[count])) {
             count++;
             continue;
         }
@@ -135,13 +134,13 @@ static size_t symbols(const struct model *m, const char *s, size_t n, uint32_t *
     return count;
 }
 
-static void compare(const struct model *m, struct bpeword_work *w, const char *s, size_t n)
+static void compare(const struct model *m, struct bpe_work *w, const char *s, size_t n)
 {
     uint32_t *want = malloc((n + 1) * sizeof(*want));
     struct tok_ids got = {0};
     size_t count = by_definition(m, want, symbols(m, s, n, want));
 
-    assert_int_equal(bpeword_encode(&m->bpe, w, s, n, &got, NULL), 0);
+    assert_int_equal(bpe_encode(&m->bpe, w, s, n, &got, NULL), 0);
     if (got.n != count)
         fail_msg("%.*s: %zu pieces, by the definition %zu", (int)n, s, got.n, count);
     assert_memory_equal(got.id, want, count * sizeof(*want));
@@ -155,11 +154,11 @@ static void words_of_any_length_merge_by_the_definition(void **state)
 {
     (void)state;
     for (int round = 0; round < 60; round++) {
-        struct bpeword_work *w;
+        struct bpe_work *w;
         struct model m;
 
         make(&m, letters, 2 + dice(5), round % 2, 3 + dice(60));
-        w = bpeword_work_new(&m.bpe);
+        w = bpe_work_new(&m.bpe);
         for (int k = 0; k < 40; k++) {
             char text[1024];
             size_t n = 0, want = k % 8 == 0 ? 200 + dice(100) : 1 + dice(70);
@@ -168,7 +167,7 @@ static void words_of_any_length_merge_by_the_definition(void **state)
                 const char *c = round % 2 && dice(30) == 0 ? "\xf0\x9f\x90\x8e" : letters[dice(6)];
                 uint32_t id;
 
-                if (!(round % 2) && !tokvocab_find(&m.vocab, c, strlen(c), &id))
+                if (!(round % 2) && !vocab_find(&m.vocab, c, strlen(c), &id))
                     continue;
                 memcpy(text + n, c, strlen(c));
                 n += strlen(c);
@@ -176,7 +175,7 @@ static void words_of_any_length_merge_by_the_definition(void **state)
             compare(&m, w, text, n);
             compare(&m, w, text, n); /* from the cache, where it fits */
         }
-        bpeword_work_free(w);
+        bpe_work_free(w);
         drop(&m);
     }
     assert_int_equal(mem_live_blocks(), 0);
@@ -191,10 +190,10 @@ static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
     static const struct bpe_rule rule[] = {
         {Y, Z, 0, YZ}, {X, Y, 1, XY}, {P, X, 2, PX}, {X, YZ, 3, XYZ}, {YZ, PX, 4, YZPX}};
     struct model m = {.n_rules = 5};
-    struct bpeword_work *w;
+    struct bpe_work *w;
 
     (void)state;
-    tokvocab_init(&m.vocab);
+    vocab_init(&m.vocab);
     for (uint32_t i = 0; i < 4; i++)
         assert_int_equal(add_piece(&m, chars[i], 1), i);
     m.rule = malloc(sizeof(rule));
@@ -204,7 +203,7 @@ static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
         assert_int_equal(bpe_add_rule(&m.bpe, rule[i].left, rule[i].right, i, rule[i].merged, NULL), 0);
     }
     assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
-    w = bpeword_work_new(&m.bpe);
+    w = bpe_work_new(&m.bpe);
     for (size_t turns = 1; turns <= 40;
          turns++) { /* words of 48 symbols and fewer are merged in another way */
         char text[200];
@@ -213,7 +212,7 @@ static void a_candidate_that_lost_its_right_half_has_no_turn(void **state)
             memcpy(text + 4 * i, "pxyz", 4);
         compare(&m, w, text, 4 * turns);
     }
-    bpeword_work_free(w);
+    bpe_work_free(w);
     drop(&m);
 }
 
@@ -234,29 +233,29 @@ static void unknown_characters_fuse_or_not(void **state)
 {
     static const char text[] = "xa\xc3\xa9\xc3\xa9"
                                "a";
-    struct bpeword_work *w;
+    struct bpe_work *w;
     struct tok_ids ids = {0};
     struct model m;
 
     (void)state;
     make(&m, letters, 2, false, 1);
-    w = bpeword_work_new(&m.bpe);
+    w = bpe_work_new(&m.bpe);
     m.bpe.has_unk = true;
     m.bpe.unk = 2; /* the result of the one rule, so part of none */
-    assert_int_equal(bpeword_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
+    assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5);
-    bpeword_work_free(w); /* what is remembered depends on the settings */
-    w = bpeword_work_new(&m.bpe);
+    bpe_work_free(w); /* what is remembered depends on the settings */
+    w = bpe_work_new(&m.bpe);
     m.bpe.fuse_unk = true;
-    assert_int_equal(bpeword_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
+    assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4);
-    bpeword_work_free(w);
-    w = bpeword_work_new(&m.bpe);
+    bpe_work_free(w);
+    w = bpe_work_new(&m.bpe);
     m.bpe.has_unk = false; /* then they vanish */
-    assert_int_equal(bpeword_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
+    assert_int_equal(bpe_encode(&m.bpe, w, text, sizeof(text) - 1, &ids, NULL), 0);
     assert_int_equal(ids.n, 5 + 4 + 2);
     tok_ids_fini(&ids);
-    bpeword_work_free(w);
+    bpe_work_free(w);
     drop(&m);
 }
 
@@ -265,22 +264,22 @@ static void derived_rules_are_those_of_every_cut(void **state)
     static const char *const piece[] = {"a", "b", "ab", "aba", "ba"};
     static const uint32_t rank[] = {0, 1, 2, 3, 4};
     struct model m = {0};
-    struct bpeword_work *w;
+    struct bpe_work *w;
     struct tok_ids ids = {0};
 
     (void)state;
-    tokvocab_init(&m.vocab);
+    vocab_init(&m.vocab);
     for (size_t i = 0; i < 5; i++)
         add_piece(&m, piece[i], strlen(piece[i]));
     assert_int_equal(bpe_derive(&m.bpe, &m.vocab, rank, NULL), 0);
     assert_int_equal(m.bpe.n_added, 4); /* a+b, ab+a, a+ba, b+a */
     assert_int_equal(bpe_seal(&m.bpe, &m.vocab, NULL), 0);
-    w = bpeword_work_new(&m.bpe);
-    assert_int_equal(bpeword_encode(&m.bpe, w, "ababa", 5, &ids, NULL), 0);
+    w = bpe_work_new(&m.bpe);
+    assert_int_equal(bpe_encode(&m.bpe, w, "ababa", 5, &ids, NULL), 0);
     assert_int_equal(ids.n, 2); /* ab ab a, then ab + aba: the leftmost pair is ab + ab, which is no rule */
     assert_true(ids.id[0] == 2 && ids.id[1] == 3);
     tok_ids_fini(&ids);
-    bpeword_work_free(w);
+    bpe_work_free(w);
     drop(&m);
 }
 
@@ -300,21 +299,21 @@ static void a_word_without_memory_is_an_error(void **state)
         long n = 0;
 
         while (failed) {
-            struct bpeword_work *w = bpeword_work_new(&m.bpe);
+            struct bpe_work *w = bpe_work_new(&m.bpe);
             struct tok_ids ids = {0};
             struct err e = {0};
             size_t before = mem_live_blocks();
             int rc;
 
             mem_fail_at(++n);
-            rc = bpeword_encode(&m.bpe, w, text, length[i], &ids, &e);
+            rc = bpe_encode(&m.bpe, w, text, length[i], &ids, &e);
             failed = mem_failed();
             mem_fail_at(0);
             if (rc != (failed ? ERR_NOMEM : 0))
                 fail_msg("a word of %zu letters, allocation %ld: %d %s", length[i], n, rc, e.msg);
             assert_true(mem_live_blocks() >= before);
             tok_ids_fini(&ids);
-            bpeword_work_free(w);
+            bpe_work_free(w);
         }
         assert_true(n > 2);
     }
@@ -331,15 +330,15 @@ static double seconds_for(const struct model *m, const char *unit, size_t n)
     for (size_t i = 0; i < n; i += step)
         memcpy(text + i, unit, step);
     for (int turn = 0; turn < 3; turn++) {
-        struct bpeword_work *w = bpeword_work_new(&m->bpe);
+        struct bpe_work *w = bpe_work_new(&m->bpe);
         struct tok_ids ids = {0};
         double begin = (double)clock() / CLOCKS_PER_SEC, took;
 
-        assert_int_equal(bpeword_encode(&m->bpe, w, text, n / step * step, &ids, NULL), 0);
+        assert_int_equal(bpe_encode(&m->bpe, w, text, n / step * step, &ids, NULL), 0);
         took = (double)clock() / CLOCKS_PER_SEC - begin;
         best = took < best ? took : best;
         tok_ids_fini(&ids);
-        bpeword_work_free(w);
+        bpe_work_free(w);
     }
     free(text);
     return best;

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/detok.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 #define BYTES          "{\"type\":\"ByteFallback\"}"
 #define FUSE           "{\"type\":\"Fuse\"}"
@@ -27,7 +26,7 @@ static void expect(const char *decoder, const char *const *tokens, const char *c
 {
     struct buf json = {.tag = MEM_TEXT}, out = {.tag = MEM_TEXT};
     struct err e = {0};
-    struct detok *d;
+    struct tok_stream *d;
     struct tok *t;
     size_t n = 0;
 
@@ -46,7 +45,7 @@ static void expect(const char *decoder, const char *const *tokens, const char *c
     buf_str(&json, "}}}");
     if (tok_open_json(&t, json.data, json.len, "t", &e) != 0)
         fail_msg("%s", e.msg);
-    assert_int_equal(detok_new(&d, t, false, &e), 0);
+    assert_int_equal(tok_stream_new(&d, t, false, &e), 0);
     for (int turn = 0; turn < 2; turn++) {
         for (size_t i = 0; i <= n; i++) {
             int32_t id = 0;
@@ -54,13 +53,13 @@ static void expect(const char *decoder, const char *const *tokens, const char *c
             buf_clear(&out);
             if (i < n)
                 assert_true(tok_id_of(t, tokens[i], strlen(tokens[i]), &id));
-            assert_int_equal(i < n ? detok_put(d, id, &out, &e) : detok_end(d, &out, &e), 0);
+            assert_int_equal(i < n ? tok_stream_put(d, id, &out, &e) : tok_stream_end(d, &out, &e), 0);
             if (strcmp(out.data ? out.data : "", pieces[i]) != 0)
                 fail_msg("%s: step %zu shows \"%s\", not \"%s\"", decoder, i, out.data ? out.data : "",
                          pieces[i]);
         }
     }
-    detok_free(d);
+    tok_stream_free(d);
     tok_close(t);
     buf_fini(&json);
     buf_fini(&out);

@@ -14,8 +14,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/detok.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 static const char *const fixture[] = {
     "accents.json",
@@ -127,18 +126,19 @@ static void expect_ids(const char *name, const struct tok *t, const json_t *text
 /* Streams the ids; every piece must be UTF-8. */
 static void stream(const struct tok *t, const struct tok_ids *ids, bool skip, struct buf *joined)
 {
-    struct detok *d;
+    struct tok_stream *d;
 
-    assert_int_equal(detok_new(&d, t, skip, NULL), 0);
+    assert_int_equal(tok_stream_new(&d, t, skip, NULL), 0);
     for (size_t i = 0; i <= ids->n; i++) {
         size_t before = joined->len;
 
-        assert_int_equal(i < ids->n ? detok_put(d, ids->id[i], joined, NULL) : detok_end(d, joined, NULL), 0);
+        assert_int_equal(
+            i < ids->n ? tok_stream_put(d, ids->id[i], joined, NULL) : tok_stream_end(d, joined, NULL), 0);
         if (joined->len > before)
             assert_int_equal(utf8_valid_prefix(joined->data + before, joined->len - before),
                              joined->len - before);
     }
-    detok_free(d);
+    tok_stream_free(d);
 }
 
 static void expect_text(const char *name, const struct tok *t, const json_t *list, bool skip,

@@ -14,8 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/detok.h"
-#include "text/tok.h"
+#include "text/tok/tok.h"
 #include "tokshared.h"
 
 static size_t n_compared;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/unigram.h"
+#include "text/tok/unigram.h"
 
 static uint64_t seed = 362436069u;
 
@@ -22,15 +22,15 @@ static uint32_t dice(uint32_t n)
     return (uint32_t)(seed >> 33) % n;
 }
 
-static void add(struct unigram *u, struct tokvocab *v, const char *s, double score)
+static void add(struct unigram *u, struct vocab *v, const char *s, double score)
 {
-    assert_int_equal(tokvocab_add(v, s, strlen(s), (int64_t)v->n_ids, NULL), 0);
+    assert_int_equal(vocab_add(v, s, strlen(s), (int64_t)v->n_ids, NULL), 0);
     assert_true(mem_grow((void **)&u->score, &u->score_cap, u->n_score + 1, sizeof(*u->score), MEM_TEXT));
     u->score[u->n_score++] = score;
 }
 
 /* The highest sum over all ways to cut S into pieces. */
-static double best_of_all(const struct unigram *u, const struct tokvocab *v, const char *s, size_t n)
+static double best_of_all(const struct unigram *u, const struct vocab *v, const char *s, size_t n)
 {
     double best = -1e300;
 
@@ -40,7 +40,7 @@ static double best_of_all(const struct unigram *u, const struct tokvocab *v, con
         uint32_t id;
         double rest;
 
-        if (!tokvocab_find(v, s, len, &id))
+        if (!vocab_find(v, s, len, &id))
             continue;
         rest = u->score[id] + best_of_all(u, v, s + len, n - len);
         best = rest > best ? rest : best;
@@ -54,9 +54,9 @@ static void the_path_is_the_best_of_all(void **state)
     for (int round = 0; round < 200; round++) {
         struct unigram_work w = {0};
         struct unigram u = {0};
-        struct tokvocab v;
+        struct vocab v;
 
-        tokvocab_init(&v);
+        vocab_init(&v);
         add(&u, &v, "a", -1.0 - dice(900) / 100.0);
         add(&u, &v, "b", -1.0 - dice(900) / 100.0);
         for (int k = 0; k < 12; k++) {
@@ -65,7 +65,7 @@ static void the_path_is_the_best_of_all(void **state)
 
             for (uint32_t i = 0; i < n; i++)
                 s[i] = (char)('a' + dice(2));
-            if (!tokvocab_find(&v, s, n, &id))
+            if (!vocab_find(&v, s, n, &id))
                 add(&u, &v, s, -1.0 - dice(1500) / 100.0);
         }
         assert_int_equal(unigram_seal(&u, &v, NULL), 0);
@@ -82,7 +82,7 @@ static void the_path_is_the_best_of_all(void **state)
                 const char *piece;
                 size_t len;
 
-                assert_true(tokvocab_str(&v, (size_t)ids.id[i], &piece, &len) && at + len <= n);
+                assert_true(vocab_str(&v, (size_t)ids.id[i], &piece, &len) && at + len <= n);
                 assert_memory_equal(s + at, piece, len);
                 at += len;
                 sum += u.score[ids.id[i]];
@@ -93,7 +93,7 @@ static void the_path_is_the_best_of_all(void **state)
         }
         unigram_work_fini(&w);
         unigram_fini(&u);
-        tokvocab_fini(&v);
+        vocab_fini(&v);
     }
     assert_int_equal(mem_live_blocks(), 0);
 }
@@ -105,10 +105,10 @@ static void of_equal_sums_the_path_that_was_found_first_stays(void **state)
     struct unigram_work w = {0};
     struct unigram u = {0};
     struct tok_ids ids = {0};
-    struct tokvocab v;
+    struct vocab v;
 
     (void)state;
-    tokvocab_init(&v);
+    vocab_init(&v);
     add(&u, &v, "a", -1);
     add(&u, &v, "b", -1);
     add(&u, &v, "ab", -2);
@@ -128,7 +128,7 @@ static void of_equal_sums_the_path_that_was_found_first_stays(void **state)
     tok_ids_fini(&ids);
     unigram_work_fini(&w);
     unigram_fini(&u);
-    tokvocab_fini(&v);
+    vocab_fini(&v);
 }
 
 static void unknown_characters_fuse_into_one_or_fall_back_to_bytes(void **state)
@@ -138,10 +138,10 @@ static void unknown_characters_fuse_into_one_or_fall_back_to_bytes(void **state)
     struct unigram_work w = {0};
     struct unigram u = {.has_unk = true, .unk = 0};
     struct tok_ids ids = {0};
-    struct tokvocab v;
+    struct vocab v;
 
     (void)state;
-    tokvocab_init(&v);
+    vocab_init(&v);
     add(&u, &v, "<unk>", 0);
     add(&u, &v, "a", -2);
     add(&u, &v, "<0xC3>", -9);
@@ -159,17 +159,17 @@ static void unknown_characters_fuse_into_one_or_fall_back_to_bytes(void **state)
     tok_ids_fini(&ids);
     unigram_work_fini(&w);
     unigram_fini(&u);
-    tokvocab_fini(&v);
+    vocab_fini(&v);
 }
 
 static void scores_that_do_not_fit_the_pieces_are_refused(void **state)
 {
     struct unigram u = {0};
-    struct tokvocab v;
+    struct vocab v;
     struct err e = {0};
 
     (void)state;
-    tokvocab_init(&v);
+    vocab_init(&v);
     add(&u, &v, "a", -1);
     u.n_score = 2;
     assert_int_equal(unigram_seal(&u, &v, &e), ERR_INPUT);
@@ -178,7 +178,7 @@ static void scores_that_do_not_fit_the_pieces_are_refused(void **state)
     u.unk = 1;
     assert_int_equal(unigram_seal(&u, &v, &e), ERR_INPUT);
     unigram_fini(&u);
-    tokvocab_fini(&v);
+    vocab_fini(&v);
 }
 
 int main(void)

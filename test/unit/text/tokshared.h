@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "text/tok.h"
+#include "text/tok/tok.h"
 
 bool tokshared_exists(void);
 

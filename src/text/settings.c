@@ -1,0 +1,498 @@
+/* settings.c - one reader of members for all these files, since those that share a name share a meaning;
+ * which file wins over which is transformers' order.
+ */
+#include "text/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/json_pull.h"
+
+enum { TEMPLATES_MAX = 64 };
+
+static const struct json_str default_name = {"default", 7};
+
+struct reader {
+    struct settings *c;
+    struct err *e;
+    struct folder in;
+    enum settings_use use;
+    bool in_map;    /* this is special_tokens_map.json, which holds no templates */
+    bool has_table; /* tokenizer_config.json has added_tokens_decoder */
+};
+
+const struct settings_text *settings_find(const struct settings_texts *l, const char *name)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->v[i].name, name) == 0)
+            return &l->v[i];
+    return NULL;
+}
+
+/* Sets NAME to TEXT, both copied. */
+static int put(struct reader *r, struct settings_texts *l, const struct json_str *name,
+               const struct json_str *text)
+{
+    struct settings_text p = {.name = arena_strndup(&r->c->arena, name->s, name->n),
+                              .text = arena_strndup(&r->c->arena, text->s, text->n),
+                              .n = text->n};
+    const struct settings_text *old = p.name ? settings_find(l, p.name) : NULL;
+
+    if (!p.name || !p.text || (!old && !mem_grow((void **)&l->v, &l->cap, l->n + 1, sizeof(*l->v), MEM_TEXT)))
+        return err_nomem(r->e, "a chat template");
+    l->v[old ? (size_t)(old - l->v) : l->n++] = p;
+    return 0;
+}
+
+/* ---- added tokens ---- */
+
+/* A string, or an object with content and flags; anything else has no content. */
+static void read_token(struct json_pull *j, struct json_str *content, struct settings_token *t)
+{
+    struct json_str key;
+
+    *content = (struct json_str){NULL, 0};
+    if (json_pull_peek(j) == JSON_PULL_STRING) {
+        json_pull_string(j, content);
+        return;
+    }
+    if (json_pull_peek(j) != JSON_PULL_OBJECT) {
+        json_pull_skip(j);
+        return;
+    }
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        bool *flag = json_str_is(&key, "special")       ? &t->special
+                     : json_str_is(&key, "lstrip")      ? &t->lstrip
+                     : json_str_is(&key, "rstrip")      ? &t->rstrip
+                     : json_str_is(&key, "single_word") ? &t->single_word
+                     : json_str_is(&key, "normalized")  ? &t->normalized
+                                                        : NULL;
+        enum json_pull_type type = json_pull_peek(j);
+
+        if (flag && (type == JSON_PULL_TRUE || type == JSON_PULL_FALSE))
+            json_pull_bool(j, flag);
+        else if (json_str_is(&key, "content") && type == JSON_PULL_STRING)
+            json_pull_string(j, content);
+        else
+            json_pull_skip(j);
+    }
+}
+
+/* Adds a token, or its id to one that is there. */
+static int add(struct reader *r, const struct json_str *content, struct settings_token t)
+{
+    struct settings *c = r->c;
+
+    if (!content->s || content->n == 0)
+        return 0;
+    for (size_t i = 0; i < c->n_added; i++) {
+        struct settings_token *old = &c->added[i];
+
+        if (old->n != content->n || memcmp(old->content, content->s, content->n) != 0)
+            continue;
+        if (old->id < 0)
+            old->id = t.id;
+        old->special = old->special || t.special;
+        return 0;
+    }
+    t.content = arena_strndup(&c->arena, content->s, content->n);
+    t.n = content->n;
+    t.order = c->n_added;
+    if (!t.content ||
+        !mem_grow((void **)&c->added, &c->added_cap, c->n_added + 1, sizeof(*c->added), MEM_TEXT))
+        return err_nomem(r->e, "added tokens");
+    c->added[c->n_added++] = t;
+    return 0;
+}
+
+/* {"5": {"content": ...}}: the tokens by their ids. */
+static int read_decoder(struct reader *r, struct json_pull *j)
+{
+    struct json_str key, content;
+    int rc = 0;
+
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
+        struct settings_token t = {.id = 0, .normalized = true};
+        bool good = key.n > 0 && key.n <= 9;
+
+        for (size_t i = 0; i < key.n && good; i++) {
+            good = key.s[i] >= '0' && key.s[i] <= '9';
+            t.id = t.id * 10 + (key.s[i] - '0');
+        }
+        if (!good)
+            return json_pull_fail(j, "the id \"%.*s\" of an added token is no id",
+                                  (int)(key.n < 60 ? key.n : 60), key.s);
+        read_token(j, &content, &t);
+        if (!json_pull_rc(j))
+            rc = add(r, &content, t);
+    }
+    return rc;
+}
+
+static bool is_special_name(const struct json_str *key)
+{
+    static const char *const name[] = {"bos_token", "eos_token", "unk_token", "pad_token",
+                                       "sep_token", "cls_token", "mask_token"};
+
+    for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
+        if (json_str_is(key, name[i]))
+            return true;
+    return false;
+}
+
+/* The special token that is the attribute NAME (NULL: one without a name of its own). */
+static int read_special(struct reader *r, struct json_pull *j, const struct json_str *name)
+{
+    struct settings_token t = {.id = -1};
+    struct json_str content;
+    int rc = 0;
+
+    read_token(j, &content, &t);
+    t.special = true;
+    if (json_pull_rc(j) || !content.s)
+        return json_pull_rc(j);
+    if (name)
+        rc = put(r, &r->c->tokens, name, &content);
+    return rc == 0 && (!name || is_special_name(name)) ? add(r, &content, t) : rc;
+}
+
+static int read_special_list(struct reader *r, struct json_pull *j)
+{
+    int rc = 0;
+
+    if (json_pull_peek(j) == JSON_PULL_ARRAY)
+        for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
+            rc = read_special(r, j, NULL);
+    else
+        json_pull_skip(j);
+    return rc;
+}
+
+static int read_extra_tokens(struct reader *r, struct json_pull *j)
+{
+    struct json_str name;
+    int rc = 0;
+
+    if (json_pull_peek(j) == JSON_PULL_OBJECT)
+        for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);)
+            rc = read_special(r, j, &name);
+    else
+        json_pull_skip(j);
+    return rc;
+}
+
+/* ---- templates ---- */
+
+static int put_template(struct reader *r, struct json_pull *j, const struct json_str *name,
+                        const struct json_str *text)
+{
+    if (r->c->templates.n == TEMPLATES_MAX)
+        return json_pull_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
+    return put(r, &r->c->templates, name, text);
+}
+
+/* One {"name": ..., "template": ...} of a list. */
+static int read_named_template(struct reader *r, struct json_pull *j)
+{
+    struct json_str key, name = {.s = NULL}, text = {.s = NULL};
+
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "name"))
+            json_pull_string(j, &name);
+        else if (json_str_is(&key, "template"))
+            json_pull_string(j, &text);
+        else
+            json_pull_skip(j);
+    }
+    if (json_pull_rc(j))
+        return json_pull_rc(j);
+    if (!name.s || !text.s)
+        return json_pull_fail(j, "an entry of chat_template needs a name and a template");
+    return put_template(r, j, &name, &text);
+}
+
+/* chat_template: a text, a list of named ones, or an object of them. */
+static int read_template(struct reader *r, struct json_pull *j)
+{
+    struct json_str name, text;
+    int rc = 0;
+
+    switch (json_pull_peek(j)) {
+    case JSON_PULL_STRING:
+        return json_pull_string(j, &text) ? put_template(r, j, &default_name, &text) : json_pull_rc(j);
+    case JSON_PULL_ARRAY:
+        for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
+            rc = read_named_template(r, j);
+        return rc;
+    case JSON_PULL_OBJECT:
+        for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);)
+            rc = json_pull_string(j, &text) ? put_template(r, j, &name, &text) : json_pull_rc(j);
+        return rc;
+    default: json_pull_skip(j); return json_pull_rc(j);
+    }
+}
+
+/* ---- files ---- */
+
+static void read_word(struct json_pull *j, char *to, size_t size)
+{
+    struct json_str s;
+
+    if (json_pull_peek(j) != JSON_PULL_STRING)
+        json_pull_skip(j);
+    else if (json_pull_string(j, &s))
+        snprintf(to, size, "%.*s", (int)(s.n < size ? s.n : size - 1), s.s);
+}
+
+static void read_flag(struct json_pull *j, enum settings_flag *flag)
+{
+    bool b = false;
+
+    if (json_pull_peek(j) != JSON_PULL_TRUE && json_pull_peek(j) != JSON_PULL_FALSE)
+        json_pull_skip(j);
+    else if (json_pull_bool(j, &b))
+        *flag = b ? SETTINGS_YES : SETTINGS_NO;
+}
+
+static enum settings_flag *flag_of(struct settings *c, const struct json_str *key)
+{
+    return json_str_is(key, "add_bos_token")      ? &c->add_bos
+           : json_str_is(key, "add_eos_token")    ? &c->add_eos
+           : json_str_is(key, "add_prefix_space") ? &c->add_prefix_space
+           : json_str_is(key, "legacy")           ? &c->legacy
+                                                  : NULL;
+}
+
+/* tokenizer_config.json and special_tokens_map.json. */
+static int read_members(struct reader *r, struct json_pull *j)
+{
+    bool chat = r->use == SETTINGS_FOR_CHAT;
+    struct json_str key;
+    int rc = 0;
+
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
+        enum settings_flag *flag = flag_of(r->c, &key);
+        bool table = json_str_is(&key, "added_tokens_decoder");
+
+        r->has_table |= table;
+        if (flag)
+            read_flag(j, flag);
+        else if (json_str_is(&key, "tokenizer_class"))
+            read_word(j, r->c->class, sizeof(r->c->class));
+        else if (chat && !r->in_map && json_str_is(&key, "chat_template"))
+            rc = read_template(r, j);
+        else if (chat && json_str_is(&key, "extra_special_tokens"))
+            rc = read_extra_tokens(r, j);
+        else if (!chat && table)
+            rc = read_decoder(r, j);
+        else if (!chat && json_str_is(&key, "additional_special_tokens"))
+            rc = read_special_list(r, j);
+        else if (key.n >= 6 && memcmp(key.s + key.n - 6, "_token", 6) == 0)
+            rc = read_special(r, j, &key);
+        else
+            json_pull_skip(j);
+    }
+    return rc;
+}
+
+/* added_tokens.json: an object of ids. */
+static int read_added(struct reader *r, struct json_pull *j)
+{
+    struct json_str key;
+    int rc = 0;
+
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
+        struct settings_token t = {.id = -1, .normalized = true};
+
+        if (json_pull_i64(j, &t.id))
+            rc = add(r, &key, t);
+    }
+    return rc;
+}
+
+/* config.json */
+static int read_model_type(struct reader *r, struct json_pull *j)
+{
+    struct json_str key;
+
+    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
+        if (json_str_is(&key, "model_type"))
+            read_word(j, r->c->model_type, sizeof(r->c->model_type));
+        else
+            json_pull_skip(j);
+    }
+    return 0;
+}
+
+/* chat_template.json */
+static int read_template_json(struct reader *r, struct json_pull *j)
+{
+    struct json_str key;
+    int rc = 0;
+
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
+        if (json_str_is(&key, "chat_template"))
+            rc = read_template(r, j);
+        else
+            json_pull_skip(j);
+    }
+    return rc;
+}
+
+typedef int read_fn(struct reader *r, struct json_pull *j);
+
+static int read_json_text(struct reader *r, const char *text, size_t len, const char *path, read_fn *read)
+{
+    struct json_pull j;
+    int rc = json_pull_open(&j, text, len, path, &r->c->arena, r->e);
+
+    if (rc == 0)
+        rc = read(r, &j);
+    return rc ? rc : json_pull_finish(&j);
+}
+
+static int read_json(struct reader *r, const char *name, read_fn *read)
+{
+    struct folder_text f;
+    bool there;
+    int rc = folder_read(&f, r->in, name, &there, r->e);
+
+    if (rc || !there)
+        return rc;
+    rc = read_json_text(r, f.bytes, f.len, f.path, read);
+    folder_text_fini(&f);
+    return rc;
+}
+
+/* The template in file NAME, known as AS; *found is set if the file exists. */
+static int read_template_file(struct reader *r, const char *name, const struct json_str *as, bool *found)
+{
+    struct folder_text f;
+    bool there;
+    int rc = folder_read(&f, r->in, name, &there, r->e);
+
+    if (rc || !there)
+        return rc;
+    *found = true;
+    if (r->c->templates.n == TEMPLATES_MAX)
+        rc = err_set(r->e, ERR_INPUT, "%s: there are more than %d chat templates", r->in.path, TEMPLATES_MAX);
+    else
+        rc = put(r, &r->c->templates, as, &(struct json_str){f.bytes, f.len});
+    folder_text_fini(&f);
+    return rc;
+}
+
+static int read_additional(struct reader *r, bool *found)
+{
+    static const char additional[] = "additional_chat_templates";
+    char path[FOLDER_PATH_MAX];
+    struct folder_names l;
+    struct stat st;
+    int rc = folder_join(path, sizeof(path), r->in.path, additional, r->e);
+
+    if (rc || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+        return rc;
+    if ((rc = folder_list(&l, path, ".jinja", r->e)) != 0)
+        return rc;
+    for (size_t i = 0; i < l.n && rc == 0; i++) {
+        struct json_str name = {l.name[i], strlen(l.name[i]) - strlen(".jinja")};
+
+        snprintf(path, sizeof(path), "%s/%s", additional, l.name[i]);
+        rc = read_template_file(r, path, &name, found);
+    }
+    folder_names_fini(&l);
+    return rc;
+}
+
+static int read_template_files(struct reader *r)
+{
+    struct settings_texts configured = r->c->templates, unused;
+    bool found = false;
+    int rc;
+
+    r->c->templates = (struct settings_texts){.v = NULL};
+    rc = read_template_file(r, "chat_template.jinja", &default_name, &found);
+    if (rc == 0)
+        rc = read_additional(r, &found);
+    unused = configured;
+    if (rc == 0 && !found) {
+        unused = r->c->templates;
+        r->c->templates = configured;
+    }
+    mem_free(unused.v);
+    return rc ? rc : r->c->templates.n ? 0 : read_json(r, "chat_template.json", read_template_json);
+}
+
+static int by_id(const void *x, const void *y)
+{
+    const struct settings_token *a = x, *b = y;
+
+    if ((a->id < 0) != (b->id < 0))
+        return a->id < 0 ? 1 : -1;
+    if (a->id != b->id)
+        return a->id < b->id ? -1 : 1;
+    return a->order < b->order ? -1 : 1;
+}
+
+static int read_tokenizer_files(struct reader *r)
+{
+    int rc = read_json(r, "added_tokens.json", read_added);
+
+    if (rc == 0)
+        rc = read_json(r, "config.json", read_model_type);
+    if (rc == 0 && r->c->n_added)
+        qsort(r->c->added, r->c->n_added, sizeof(*r->c->added), by_id);
+    return rc;
+}
+
+static int open_reader(struct reader *r, struct settings *c)
+{
+    settings_init(c);
+    r->c = c;
+    c->path = arena_strndup(&c->arena, r->in.path, strlen(r->in.path));
+    return c->path ? 0 : err_nomem(r->e, r->in.path);
+}
+
+void settings_init(struct settings *c)
+{
+    *c = (struct settings){.path = "",
+                           .add_bos = SETTINGS_UNSET,
+                           .add_eos = SETTINGS_UNSET,
+                           .add_prefix_space = SETTINGS_UNSET,
+                           .legacy = SETTINGS_UNSET};
+    arena_init(&c->arena, MEM_TEXT);
+}
+
+int settings_read(struct settings *c, struct folder in, enum settings_use use, struct err *e)
+{
+    struct reader r = {.e = e, .in = in, .use = use};
+    int rc = open_reader(&r, c);
+
+    if (rc == 0)
+        rc = read_json(&r, "tokenizer_config.json", read_members);
+    r.in_map = true;
+    if (rc == 0 && (use == SETTINGS_FOR_TOKENIZER || !r.has_table))
+        rc = read_json(&r, "special_tokens_map.json", read_members);
+    if (rc == 0)
+        rc = use == SETTINGS_FOR_TOKENIZER ? read_tokenizer_files(&r) : read_template_files(&r);
+    return rc;
+}
+
+int settings_read_text(struct settings *c, const char *text, size_t len, const char *path, struct err *e)
+{
+    struct reader r = {.e = e, .in = folder_at(path), .use = SETTINGS_FOR_CHAT};
+    int rc = open_reader(&r, c);
+
+    return rc ? rc : read_json_text(&r, text, len, path, read_members);
+}
+
+void settings_fini(struct settings *c)
+{
+    mem_free(c->tokens.v);
+    mem_free(c->templates.v);
+    mem_free(c->added);
+    arena_fini(&c->arena);
+    *c = (struct settings){0};
+}

@@ -1,0 +1,610 @@
+/* bpe.c - building the tables, and encoding words by them.
+ *
+ * Short words merge by scanning an array for the lowest rank; long ones (a hostile megabyte without a blank)
+ * by a queue of candidates over a linked list, O(n log n) at worst. Both do the same merges in the same
+ * order. Words of up to 30 bytes with up to 8 ids are remembered in a direct-mapped cache, one line of memory
+ * each.
+ *
+ * Cutting: a merge can only span the boundary between characters x and y if some rule's left part ends in x
+ * and its right part begins with y. Where no rule does, the two sides encode independently, so a text without
+ * a pre-tokenizer (Llama 2) falls into short words that a cache can hold. That needs every character to have
+ * symbols of its own, hence only with a complete set of byte fallbacks.
+ */
+#include "text/tok/bpe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/map.h"
+#include "base/utf8.h"
+#include "text/tok/bytes.h"
+#include "text/tok/queue.h"
+
+static inline size_t hash_pair(uint32_t left, uint32_t right)
+{
+    uint64_t h = ((uint64_t)left << 32 | right) * 0x9e3779b97f4a7c15u;
+
+    return (size_t)((h ^ h >> 32) * 0xd6e8feb86659fd93u >> 32);
+}
+
+/* The slot of the pair, or the free one where it would go. N_SLOTS is a power of two and never full; LEFT is
+ * plus one. */
+static inline struct bpe_rule *slot_of(struct bpe_rule *rule, size_t n_slots, uint32_t left, uint32_t right)
+{
+    size_t mask = n_slots - 1, i = hash_pair(left - 1, right) & mask;
+
+    while (rule[i].left != 0 && (rule[i].left != left || rule[i].right != right))
+        i = (i + 1) & mask;
+    return &rule[i];
+}
+
+static inline size_t hash_junction(uint32_t x, uint32_t y)
+{
+    return (size_t)((x * 0x9e3779b1u ^ y * 0x85ebca77u) * (uint64_t)0xd6e8feb86659fd93u >> 40);
+}
+
+int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t merged, struct err *e)
+{
+    if (!mem_grow((void **)&b->added, &b->added_cap, b->n_added + 1, sizeof(*b->added), MEM_TEXT))
+        return err_nomem(e, "merges");
+    b->added[b->n_added++] = (struct bpe_rule){left, right, rank, merged};
+    return 0;
+}
+
+/* The hash table of all rules, at a load of at most 1/2. */
+static int build_table(struct bpe *b, struct err *e)
+{
+    enum { AHEAD = 16 };
+    size_t want = 64;
+
+    while (want < 2 * b->n_added)
+        want *= 2;
+    b->rule = map_region_new(want * sizeof(*b->rule));
+    if (!b->rule)
+        return err_nomem(e, "merges");
+    b->n_slots = want;
+    for (size_t k = 0; k < b->n_added; k++) {
+        struct bpe_rule r = b->added[k], *to;
+
+        if (k + AHEAD < b->n_added)
+            __builtin_prefetch(
+                &b->rule[hash_pair(b->added[k + AHEAD].left, b->added[k + AHEAD].right) & (want - 1)]);
+        r.left++; /* a zeroed slot is a free one */
+        to = slot_of(b->rule, want, r.left, r.right);
+        *to = r;
+    }
+    mem_free(b->added);
+    b->added = NULL;
+    b->n_added = b->added_cap = 0;
+    return 0;
+}
+
+int bpe_derive(struct bpe *b, const struct vocab *v, const uint32_t *rank, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t id = 0; id < v->n_ids && rc == 0; id++) {
+        const char *s;
+        size_t n;
+
+        if (rank[id] == BPE_NONE || !vocab_str(v, id, &s, &n))
+            continue;
+        for (size_t at = 0, len; at < n && rc == 0;) {
+            uint32_t left, right;
+
+            utf8_decode(s + at, &len);
+            at += len;
+            if (at < n && vocab_find(v, s, at, &left) && rank[left] != BPE_NONE &&
+                vocab_find(v, s + at, n - at, &right) && rank[right] != BPE_NONE)
+                rc = bpe_add_rule(b, left, right, rank[id], (uint32_t)id, e);
+        }
+    }
+    return rc;
+}
+
+static void find_symbols(struct bpe *b, const struct vocab *v)
+{
+    b->all_fallback = b->byte_fallback;
+    for (unsigned c = 0; c < 256; c++) {
+        char s[8];
+        size_t n = utf8_encode(b->byte_level ? bytes_letter((unsigned char)c) : c, s);
+
+        b->symbol[c] = BPE_NONE;
+        b->fallback[c] = BPE_NONE;
+        if (b->byte_level || c < 0x80)
+            vocab_find(v, s, n, &b->symbol[c]);
+        snprintf(s, sizeof(s), "<0x%02X>", c);
+        if (!b->byte_fallback || !vocab_find(v, s, 6, &b->fallback[c]))
+            b->all_fallback = false;
+    }
+}
+
+static uint32_t last_char(const char *s, size_t n)
+{
+    size_t at = n - 1, len;
+
+    while (at > 0 && ((unsigned char)s[at] & 0xc0) == 0x80)
+        at--;
+    return utf8_decode(s + at, &len);
+}
+
+static int mark_junctions(struct bpe *b, const struct vocab *v, struct err *e)
+{
+    size_t bits = b->n_slots > 200000 ? (size_t)1 << 20 : (size_t)1 << 18, len;
+
+    b->junction = mem_zalloc(bits / 64, sizeof(*b->junction), MEM_TEXT);
+    if (!b->junction)
+        return err_nomem(e, "merges");
+    b->junction_mask = bits - 1;
+    for (size_t k = 0; k < b->n_slots; k++) {
+        const struct bpe_rule *r = &b->rule[k];
+        const char *l, *m;
+        size_t nl, nm, bit;
+
+        if (r->left == 0 || !vocab_str(v, r->left - 1, &l, &nl) || !vocab_str(v, r->right, &m, &nm) ||
+            nl == 0 || nm == 0)
+            continue;
+        bit = hash_junction(last_char(l, nl), utf8_decode(m, &len)) & b->junction_mask;
+        b->junction[bit / 64] |= (uint64_t)1 << bit % 64;
+    }
+    return 0;
+}
+
+int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e)
+{
+    int rc = build_table(b, e);
+
+    b->vocab = v;
+    find_symbols(b, v);
+    if (rc == 0 && !b->byte_level && b->all_fallback && !b->prefix && !b->suffix)
+        rc = mark_junctions(b, v, e);
+    return rc;
+}
+
+void bpe_fini(struct bpe *b)
+{
+    mem_free(b->prefix);
+    mem_free(b->suffix);
+    mem_free(b->added);
+    map_region_free(b->rule, b->n_slots * sizeof(*b->rule));
+    mem_free(b->junction);
+    *b = (struct bpe){0};
+}
+
+void bpe_merges_init(struct bpe_merges *m, struct bpe *b, const struct vocab *v, size_t skip)
+{
+    *m = (struct bpe_merges){.bpe = b, .vocab = v, .skip = skip};
+    buf_init(&m->whole, MEM_TEXT);
+}
+
+void bpe_merges_fini(struct bpe_merges *m)
+{
+    buf_fini(&m->whole);
+}
+
+static int not_there(const char *s, size_t n, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "the token \"%.*s\" of a merge is not in the vocabulary",
+                   (int)(n < 60 ? n : 60), s);
+}
+
+/* The id of LEFT followed by RIGHT. Merges mostly come in the order of their results, so the last result and
+ * the id behind it are tried first. */
+static bool find_result(struct bpe_merges *m, const char *left, size_t n_left, const char *right,
+                        size_t n_right)
+{
+    for (uint32_t id = m->last; id <= m->last + 1; id++) {
+        const char *s;
+        size_t n;
+
+        if (vocab_str(m->vocab, id, &s, &n) && n == n_left + n_right && memcmp(s, left, n_left) == 0 &&
+            memcmp(s + n_left, right, n_right) == 0) {
+            m->last = id;
+            return true;
+        }
+    }
+    buf_clear(&m->whole);
+    buf_add(&m->whole, left, n_left);
+    buf_add(&m->whole, right, n_right);
+    return !m->whole.oom && vocab_find(m->vocab, m->whole.data, m->whole.len, &m->last);
+}
+
+int bpe_merges_end(struct bpe_merges *m, struct err *e)
+{
+    int rc = 0;
+
+    vocab_find_all(m->vocab, m->part, m->n);
+    for (size_t i = 0; i < m->n && rc == 0; i += 2) {
+        const struct vocab_query *l = &m->part[i], *r = l + 1;
+        size_t skip = m->skip < r->n ? m->skip : r->n;
+
+        if (l->id == VOCAB_NONE)
+            rc = not_there(l->s, l->n, e);
+        else if (r->id == VOCAB_NONE)
+            rc = not_there(r->s, r->n, e);
+        else if (find_result(m, l->s, l->n, r->s + skip, r->n - skip))
+            rc = bpe_add_rule(m->bpe, l->id, r->id, m->rank++, m->last, e);
+        else
+            rc = m->whole.oom ? err_nomem(e, "merges") : not_there(m->whole.data, m->whole.len, e);
+    }
+    m->n = 0;
+    return rc;
+}
+
+int bpe_merges_add(struct bpe_merges *m, const char *left, size_t n_left, const char *right, size_t n_right,
+                   struct err *e)
+{
+    m->part[m->n++] = (struct vocab_query){.s = left, .n = n_left};
+    m->part[m->n++] = (struct vocab_query){.s = right, .n = n_right};
+    return m->n + 2 > VOCAB_BATCH ? bpe_merges_end(m, e) : 0;
+}
+
+enum { LEAST_SLOTS = 256, MOST_SLOTS = 1 << 14, KEY_MAX = 30, CACHED_IDS = 8, SHORT_WORD = 48 };
+
+#define NO_MERGE UINT64_MAX
+
+struct cached { /* 64 bytes */
+    uint32_t id[CACHED_IDS];
+    uint8_t n, n_ids; /* n 0: free */
+    char key[KEY_MAX];
+};
+_Static_assert(sizeof(struct cached) == 64, "a cached word is one line");
+
+struct bpe_work {
+    struct cached *cache;
+    size_t slot_mask;
+    const struct bpe *owner; /* whose words the cache holds */
+    uint32_t *id, *next, *prev;
+    uint64_t *found; /* rank << 32 | merged, of a symbol with its right neighbour */
+    struct queue queue;
+    size_t id_cap, next_cap, prev_cap, found_cap;
+};
+
+struct bpe_work *bpe_work_new(const struct bpe *b)
+{
+    struct bpe_work *w = mem_zalloc(1, sizeof(*w), MEM_TEXT);
+    size_t slots = LEAST_SLOTS;
+
+    if (!w)
+        return NULL;
+    while (slots < b->vocab->n && slots < MOST_SLOTS)
+        slots *= 2;
+    w->owner = b;
+    w->slot_mask = slots - 1;
+    w->cache = mem_zalloc(slots, sizeof(*w->cache), MEM_TEXT);
+    if (!w->cache) {
+        mem_free(w);
+        w = NULL;
+    }
+    return w;
+}
+
+void bpe_work_free(struct bpe_work *w)
+{
+    if (!w)
+        return;
+    mem_free(w->cache);
+    mem_free(w->id);
+    mem_free(w->next);
+    mem_free(w->prev);
+    mem_free(w->found);
+    queue_fini(&w->queue);
+    mem_free(w);
+}
+
+static inline uint64_t find_merge(const struct bpe *b, uint32_t left, uint32_t right)
+{
+    const struct bpe_rule *r = slot_of(b->rule, b->n_slots, left + 1, right);
+
+    return r->left == 0 ? NO_MERGE : (uint64_t)r->rank << 32 | r->merged;
+}
+
+/* Merges id[0..n), n <= SHORT_WORD, in place; returns how many are left. */
+static size_t merge_short(const struct bpe *b, uint32_t *id, size_t n)
+{
+    uint64_t found[SHORT_WORD];
+
+    for (size_t i = 0; i + 1 < n; i++)
+        found[i] = find_merge(b, id[i], id[i + 1]);
+    while (n > 1) {
+        size_t at = 0;
+
+        for (size_t i = 1; i + 1 < n; i++)
+            if (found[i] >> 32 < found[at] >> 32)
+                at = i;
+        if (found[at] == NO_MERGE)
+            break;
+        id[at] = (uint32_t)found[at];
+        n--;
+        memmove(id + at + 1, id + at + 2, (n - at - 1) * sizeof(*id));
+        if (at + 1 < n) {
+            memmove(found + at + 1, found + at + 2, (n - at - 2) * sizeof(*found));
+            found[at] = find_merge(b, id[at], id[at + 1]);
+        }
+        if (at > 0)
+            found[at - 1] = find_merge(b, id[at - 1], id[at]);
+    }
+    return n;
+}
+
+static inline uint64_t candidate(uint64_t found, size_t at)
+{
+    return (found & 0xffffffff00000000u) | at;
+}
+
+/* The list of N symbols and the queue of its candidates. */
+static bool fill_queue(const struct bpe *b, struct bpe_work *w, size_t n)
+{
+    if (!mem_grow((void **)&w->next, &w->next_cap, n, sizeof(*w->next), MEM_TEXT) ||
+        !mem_grow((void **)&w->prev, &w->prev_cap, n, sizeof(*w->prev), MEM_TEXT) ||
+        !mem_grow((void **)&w->found, &w->found_cap, n, sizeof(*w->found), MEM_TEXT) ||
+        !queue_reserve(&w->queue, n))
+        return false;
+    queue_clear(&w->queue);
+    for (size_t i = 0; i < n; i++) {
+        w->next[i] = (uint32_t)(i + 1);
+        w->prev[i] = (uint32_t)(i - 1);
+        w->found[i] = i + 1 < n ? find_merge(b, w->id[i], w->id[i + 1]) : NO_MERGE;
+        if (w->found[i] != NO_MERGE)
+            queue_fill(&w->queue, candidate(w->found[i], i));
+    }
+    queue_sort(&w->queue);
+    return true;
+}
+
+static bool renew(const struct bpe *b, struct bpe_work *w, size_t at, size_t right)
+{
+    w->found[at] = find_merge(b, w->id[at], w->id[right]);
+    return w->found[at] == NO_MERGE || queue_push(&w->queue, candidate(w->found[at], at));
+}
+
+/* Merges w->id[0..*n) in place. false: out of memory. */
+static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
+{
+    size_t kept = 0;
+    uint64_t top;
+
+    if (!fill_queue(b, w, *n))
+        return false;
+    while (queue_pop(&w->queue, &top)) {
+        size_t at = (uint32_t)top, right, after;
+
+        if (w->found[at] == NO_MERGE || w->found[at] >> 32 != top >> 32)
+            continue; /* one of the two has merged since */
+        right = w->next[at];
+        after = w->next[right];
+        w->id[at] = (uint32_t)w->found[at];
+        w->next[at] = (uint32_t)after;
+        w->found[right] = w->found[at] = NO_MERGE;
+        if (after < *n) {
+            w->prev[after] = (uint32_t)at;
+            if (!renew(b, w, at, after))
+                return false;
+        }
+        if (at > 0 && !renew(b, w, w->prev[at], at))
+            return false;
+    }
+    for (size_t i = 0; i < *n; i = w->next[i])
+        w->id[kept++] = w->id[i];
+    *n = kept;
+    return true;
+}
+
+/* One symbol while a word is read: the ids so far and an unknown that waits for its neighbours. */
+struct symbols {
+    uint32_t *id;
+    size_t n;
+    bool unk_waits;
+};
+
+static void flush_unk(const struct bpe *b, struct symbols *y)
+{
+    if (y->unk_waits)
+        y->id[y->n++] = b->unk;
+    y->unk_waits = false;
+}
+
+static void add_unknown(const struct bpe *b, struct symbols *y, const char *s, size_t n)
+{
+    if (b->byte_fallback) {
+        bool all = true;
+
+        for (size_t i = 0; i < n; i++)
+            all = all && b->fallback[(unsigned char)s[i]] != BPE_NONE;
+        if (all) { /* a waiting unknown stays behind these, as it does in Hugging Face's */
+            for (size_t i = 0; i < n; i++)
+                y->id[y->n++] = b->fallback[(unsigned char)s[i]];
+            return;
+        }
+    }
+    if (!b->has_unk)
+        return;
+    if (y->unk_waits && !b->fuse_unk)
+        flush_unk(b, y);
+    y->unk_waits = true;
+}
+
+static void add_symbol(const struct bpe *b, struct symbols *y, uint32_t id)
+{
+    flush_unk(b, y);
+    y->id[y->n++] = id;
+}
+
+/* The character at S with the prefix and suffix of its place in the word. */
+static bool find_affixed(const struct bpe *b, const char *s, size_t n, bool first, bool last,
+                         struct buf *full)
+{
+    buf_clear(full);
+    if (!first && b->prefix)
+        buf_add(full, b->prefix, b->n_prefix);
+    buf_add(full, s, n);
+    if (last && b->suffix)
+        buf_add(full, b->suffix, b->n_suffix);
+    return !full->oom;
+}
+
+static bool read_affixed(const struct bpe *b, struct symbols *y, const char *s, size_t n)
+{
+    struct buf full = {.tag = MEM_TEXT};
+    bool ok = true;
+
+    for (size_t i = 0, len; ok && i < n; i += len) {
+        uint32_t id;
+
+        utf8_decode(s + i, &len);
+        ok = find_affixed(b, s + i, len, i == 0, i + len == n, &full);
+        if (ok && vocab_find(b->vocab, full.data, full.len, &id))
+            add_symbol(b, y, id);
+        else if (ok)
+            add_unknown(b, y, full.data, full.len);
+    }
+    buf_fini(&full);
+    return ok;
+}
+
+static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = b->symbol[(unsigned char)s[i]];
+
+        if (id != BPE_NONE) {
+            add_symbol(b, y, id);
+        } else {
+            char letter[4];
+
+            add_unknown(b, y, letter, utf8_encode(bytes_letter((unsigned char)s[i]), letter));
+        }
+    }
+}
+
+static void read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
+{
+    for (size_t i = 0, len; i < n; i += len) {
+        uint32_t c = utf8_decode(s + i, &len), id = BPE_NONE;
+
+        if (c < 0x80)
+            id = b->symbol[c];
+        else
+            vocab_find(b->vocab, s + i, len, &id);
+        if (id != BPE_NONE)
+            add_symbol(b, y, id);
+        else
+            add_unknown(b, y, s + i, len);
+    }
+}
+
+/* Room for the symbols of a word of N bytes: each byte one (two, if its letter falls back to bytes), plus
+ * what affixes can add when they do, plus an unknown. */
+static size_t most_symbols(const struct bpe *b, size_t n)
+{
+    return n * (b->byte_level ? 2 : 1 + b->n_prefix) + b->n_suffix + 1;
+}
+
+/* Is the word of bytes S an entry of the vocabulary? Its id goes to w->id[0]. The array serves for the
+ * spelling too. */
+static bool find_whole(const struct bpe *b, struct bpe_work *w, const char *s, size_t n)
+{
+    size_t m;
+
+    if (n > b->vocab->longest)
+        return false;
+    m = bytes_spell(s, n, (char *)w->id);
+    return vocab_find(b->vocab, (const char *)w->id, m, &w->id[0]);
+}
+
+/* The ids of one word into w->id; *n_ids of them. */
+static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, size_t *n_ids,
+                       struct err *e)
+{
+    struct symbols y = {0};
+    bool ok = true;
+
+    if (n >= INT32_MAX)
+        return err_set(e, ERR_INPUT, "a word of %zu bytes is too long to encode", n);
+    if (!mem_grow((void **)&w->id, &w->id_cap, most_symbols(b, n), sizeof(*w->id), MEM_TEXT))
+        return err_nomem(e, "word");
+    y.id = w->id;
+    if (b->byte_level && b->ignore_merges && find_whole(b, w, s, n)) {
+        *n_ids = 1;
+        return 0;
+    }
+    if (b->prefix || b->suffix)
+        ok = read_affixed(b, &y, s, n);
+    else if (b->byte_level)
+        read_bytes(b, &y, s, n);
+    else
+        read_chars(b, &y, s, n);
+    flush_unk(b, &y);
+    for (size_t i = 0; b->has_unk && b->unk == BPE_NONE && i < y.n; i++)
+        if (w->id[i] == BPE_NONE)
+            return err_set(
+                e, ERR_INPUT,
+                "the text has a character that is not in the vocabulary, and neither is the unk_token");
+    if (ok && y.n <= SHORT_WORD)
+        y.n = merge_short(b, w->id, y.n);
+    else if (ok)
+        ok = merge_long(b, w, &y.n);
+    *n_ids = y.n;
+    return ok ? 0 : err_nomem(e, "word");
+}
+
+/* One word through the cache. */
+static int cached_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, struct tok_ids *out,
+                       struct err *e)
+{
+    struct cached *c = NULL;
+    size_t n_ids = 0;
+    int rc;
+
+    if (n <= KEY_MAX) {
+        c = &w->cache[XXH3_64bits(s, n) & w->slot_mask];
+        if (c->n == n && memcmp(c->key, s, n) == 0)
+            return tok_ids_add(out, c->id, c->n_ids) ? 0 : err_nomem(e, "ids");
+    }
+    if ((rc = encode_word(b, w, s, n, &n_ids, e)) != 0)
+        return rc;
+    if (c && n_ids <= CACHED_IDS) {
+        c->n = (uint8_t)n;
+        c->n_ids = (uint8_t)n_ids;
+        memcpy(c->key, s, n);
+        memcpy(c->id, w->id, n_ids * sizeof(*c->id));
+    }
+    return tok_ids_add(out, w->id, n_ids) ? 0 : err_nomem(e, "ids");
+}
+
+static int encode_cut(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, struct tok_ids *out,
+                      struct err *e)
+{
+    size_t begin = 0, i, len;
+    uint32_t c = utf8_decode(s, &len);
+    int rc;
+
+    for (i = len; i < n; i += len) {
+        uint32_t next = utf8_decode(s + i, &len);
+        size_t bit = hash_junction(c, next) & b->junction_mask;
+
+        c = next;
+        if (b->junction[bit / 64] >> bit % 64 & 1)
+            continue;
+        if ((rc = cached_word(b, w, s + begin, i - begin, out, e)) != 0)
+            return rc;
+        begin = i;
+    }
+    return cached_word(b, w, s + begin, n - begin, out, e);
+}
+
+int bpe_encode(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, struct tok_ids *out,
+               struct err *e)
+{
+    uint32_t id;
+
+    ASSERT(w->owner == b, "a cache belongs to one tokenizer");
+    if (n == 0)
+        return 0;
+    if (b->ignore_merges && !b->byte_level && vocab_find(b->vocab, s, n, &id))
+        return tok_ids_add(out, &id, 1) ? 0 : err_nomem(e, "ids");
+    return b->junction ? encode_cut(b, w, s, n, out, e) : cached_word(b, w, s, n, out, e);
+}

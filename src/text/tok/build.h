@@ -1,0 +1,130 @@
+/* build.h - what a struct tok is made of, and the functions that make one from each format of file.
+ *
+ * For the files of this folder alone. A reader of a format starts with tok_new(), fills the parts, and ends
+ * with tok_seal(), after which nothing changes any more. What an encoding writes lies in a scratch; idle ones
+ * wait in a few atomic places of the tokenizer, so that threads neither share nor allocate much.
+ */
+#ifndef GALLOP_TEXT_TOK_BUILD_H
+#define GALLOP_TEXT_TOK_BUILD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/folder.h"
+#include "text/settings.h"
+#include "text/tok/bpe.h"
+#include "text/tok/decode.h"
+#include "text/tok/normalize.h"
+#include "text/tok/pattern.h"
+#include "text/tok/split.h"
+#include "text/tok/tok.h"
+#include "text/tok/unigram.h"
+#include "text/tok/vocabulary.h"
+
+enum tok_model { TOK_BPE, TOK_UNIGRAM };
+
+enum { TOK_POOL = 8 };
+
+struct tok_scratch {
+    struct normalize_work norm;
+    struct split_work pre;
+    struct pattern_work *re;
+    struct bpe_work *bpe;
+    struct unigram_work uni;
+    bool large; /* has grown with a large text: not to be kept */
+};
+
+struct tok {
+    struct vocab vocab; /* the model's strings, as the file spells them */
+    struct tok_added_set added;
+    struct normalize norm;
+    struct split pre;
+    enum tok_model model;
+    struct bpe bpe;
+    struct unigram uni;
+    struct decode chain;
+    struct tok_ids prefix, suffix; /* around a text with TOK_ADD_SPECIAL */
+    bool spelled;                  /* the normalizer spells bytes in the GPT-2 alphabet */
+    char kind[64];
+    struct tok_scratch *_Atomic idle[TOK_POOL];
+};
+
+struct tok *tok_new(void); /* NULL: out of memory */
+
+/* Adds an added token. Its id is the model's for that string, else that of an added token of that string,
+ * else the next free one; what a file declares does not decide, as in the Hugging Face library. */
+int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e);
+
+/* Adds an added token whose id is A.ID, or the model's for that string where it has one. */
+int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e);
+
+/* Proves that the parts fit and builds the tables. T must be closed on failure. */
+int tok_seal(struct tok *t, struct err *e);
+
+/* Adds the added tokens of C to T: at their id where one is said, else at the model's or the next free
+ * one. */
+int tok_add_settings(struct tok *t, const struct settings *c, struct err *e);
+
+/* The first six are numbered as in sentencepiece_model.proto and in GGUF. */
+enum piece_type {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN,
+    PIECE_CONTROL,
+    PIECE_USER_DEFINED,
+    PIECE_UNUSED, /* neither made by merging nor found in a text */
+    PIECE_BYTE,
+    PIECE_BLANKS, /* a user-defined run of the marker for spaces: merged before everything else */
+};
+
+struct tok_pieces {
+    struct tok *t;             /* its vocabulary holds the pieces, by number */
+    const float *score;        /* [n] */
+    const unsigned char *type; /* [n] enum piece_type */
+    size_t n;
+    bool unigram, byte_fallback;
+    bool dummy_prefix;      /* a space in front of the text, */
+    bool every_stretch;     /* and behind each special token in it */
+    bool squeeze;           /* runs of spaces become one */
+    int64_t unk_id;         /* -1: none */
+    int64_t bos_id, eos_id; /* put around a text; -1: not */
+    const char *map;        /* precompiled_charsmap */
+    size_t n_map;
+    const char *path; /* for messages */
+    struct err *e;
+};
+
+/* Gives b->t its model, normalizer, pre-tokenizer, decoder, added tokens and what stands around a text. The
+ * caller adds what it knows beyond that and seals. */
+int tok_build_pieces(const struct tok_pieces *b);
+
+/* Does the file begin as such a model does? */
+bool tok_is_sentencepiece(const char *bytes, size_t n);
+
+/* Fills and seals the new T. Control and user-defined pieces become added tokens; BOS stands before a text
+ * where CONF asks for it, or says nothing and the model has one. ERR_UNSUPPORTED for word and character
+ * models and what else is not understood. T must be freed on failure. */
+int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const char *path,
+                           const struct settings *conf, struct err *e);
+
+/* Does the text begin as such a file does? */
+bool tok_is_tiktoken(const char *text, size_t len);
+
+/* Fills and seals the new T. The file does not hold the pattern that cuts words; it is known from CONF's
+ * tokenizer_class or the number of ranks, and an unknown one is ERR_UNSUPPORTED. T must be freed on
+ * failure. */
+int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const char *path,
+                      const struct settings *conf, struct err *e);
+
+/* Fills and seals the new T from the two files of the folder IN. How words are cut is known from CONF's
+ * tokenizer_class or model type; without either it is GPT-2's way, an unknown one is ERR_UNSUPPORTED. T must
+ * be freed on failure. */
+int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, struct err *e);
+
+/* Fills and seals the new T from the bytes of a tokenizer.json; PATH is for messages. T must be freed on
+ * failure. */
+int tok_read_json(struct tok *t, const char *text, size_t len, const char *path, struct err *e);
+
+#endif

@@ -1,0 +1,443 @@
+/* decode.c - each step pushes what it makes into the next one; the last pushes into the caller's buffer.
+ *
+ * HOLD of a step is what it keeps back: the first bytes of a character (byte level), a run of byte pieces
+ * (byte fallback), the last token (suffix), blanks that may be the end (strip), the beginning of a match
+ * (replace), or everything (steps that collect). What stays constant: joined output = the output for the
+ * joined input.
+ */
+#include "text/tok/decode.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+#include "text/tok/bytes.h"
+
+struct state {
+    const struct decode_step *p;
+    bool fragments; /* a step in front joins: one token comes in pieces */
+    struct buf hold, made;
+    size_t count; /* tokens or characters, as the step needs */
+    bool done;    /* strip: the front is over */
+};
+
+struct decode_run {
+    struct state *state;
+    size_t n;
+    struct pattern_work *re;
+    struct buf *out;
+    struct err *e;
+};
+
+static void step_fini(struct decode_step *p)
+{
+    mem_free(p->find);
+    mem_free(p->text);
+    pattern_free(p->re);
+}
+
+int decode_add(struct decode *c, struct decode_step step, struct err *e)
+{
+    if (!mem_grow((void **)&c->step, &c->cap, c->n + 1, sizeof(*c->step), MEM_TEXT)) {
+        step_fini(&step);
+        return err_nomem(e, "decoder");
+    }
+    c->step[c->n++] = step;
+    return 0;
+}
+
+void decode_fini(struct decode *c)
+{
+    for (size_t i = 0; i < c->n; i++)
+        step_fini(&c->step[i]);
+    mem_free(c->step);
+    *c = (struct decode){0};
+}
+
+struct decode_run *decode_run_new(const struct decode *c)
+{
+    struct decode_run *r = mem_zalloc(1, sizeof(*r), MEM_TEXT);
+    bool joined = false, patterns = false;
+
+    if (!r)
+        return NULL;
+    r->n = c->n;
+    r->state = mem_zalloc(c->n, sizeof(*r->state), MEM_TEXT);
+    for (size_t i = 0; r->state && i < c->n; i++) {
+        r->state[i] = (struct state){.p = &c->step[i], .fragments = joined};
+        buf_init(&r->state[i].hold, MEM_TEXT);
+        buf_init(&r->state[i].made, MEM_TEXT);
+        joined = joined || c->step[i].kind == DECODE_BYTE_LEVEL || c->step[i].kind == DECODE_FUSE;
+        patterns = patterns || c->step[i].re;
+    }
+    if (!r->state || (patterns && !(r->re = pattern_work_new()))) {
+        decode_run_free(r);
+        return NULL;
+    }
+    return r;
+}
+
+void decode_run_free(struct decode_run *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; r->state && i < r->n; i++) {
+        buf_fini(&r->state[i].hold);
+        buf_fini(&r->state[i].made);
+    }
+    mem_free(r->state);
+    pattern_work_free(r->re);
+    mem_free(r);
+}
+
+static int feed(struct decode_run *r, size_t k, const char *s, size_t n);
+
+/* The bytes that S spells, or S itself if some character of it is no letter; then whole characters go on. */
+static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    size_t at = 0, m;
+    int rc = 0;
+
+    buf_clear(&x->made);
+    buf_add(&x->made, s, n); /* room */
+    if (x->made.oom)
+        return err_nomem(r->e, "decoder");
+    if (n && bytes_read(s, n, x->made.data, &m))
+        buf_add(&x->hold, x->made.data, m);
+    else
+        buf_add(&x->hold, s, n);
+    buf_clear(&x->made);
+    while (at < x->hold.len) {
+        bool good;
+        size_t len = utf8_sequence(x->hold.data + at, x->hold.len - at, &good);
+
+        if (!good && utf8_is_partial(x->hold.data + at, x->hold.len - at))
+            break;
+        if (good)
+            buf_add(&x->made, x->hold.data + at, len);
+        else
+            buf_str(&x->made, "\xef\xbf\xbd");
+        at += len;
+    }
+    if (x->hold.oom || x->made.oom)
+        return err_nomem(r->e, "decoder");
+    if (at) {
+        memmove(x->hold.data, x->hold.data + at, x->hold.len - at);
+        x->hold.len -= at;
+    }
+    if (x->made.len)
+        rc = feed(r, k + 1, x->made.data, x->made.len);
+    return rc;
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* The byte that the token stands for, or -1. "+A" counts as a number, as it does where this comes from. */
+static int fallback_byte(const char *s, size_t n)
+{
+    int hi, lo;
+
+    if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>')
+        return -1;
+    hi = s[3] == '+' ? 0 : hex_digit(s[3]);
+    lo = hex_digit(s[4]);
+    return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
+}
+
+/* The run of bytes is over: it is text as a whole, or each byte is a replacement character. */
+static int end_bytes(struct decode_run *r, size_t k)
+{
+    struct state *x = &r->state[k];
+    size_t n = x->hold.len;
+    int rc = 0;
+
+    if (n == 0)
+        return 0;
+    x->hold.len = 0;
+    if (utf8_valid_prefix(x->hold.data, n) == n)
+        return feed(r, k + 1, x->hold.data, n);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = feed(r, k + 1, "\xef\xbf\xbd", 3);
+    return rc;
+}
+
+static int byte_fallback(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    int byte = fallback_byte(s, n), rc;
+
+    if (byte >= 0) {
+        buf_char(&x->hold, (char)byte);
+        return x->hold.oom ? err_nomem(r->e, "decoder") : 0;
+    }
+    rc = end_bytes(r, k);
+    return rc ? rc : feed(r, k + 1, s, n);
+}
+
+static int replace_matches(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    struct pattern_iter it;
+    size_t done = 0, begin, end;
+    int more;
+
+    buf_clear(&x->made);
+    pattern_start(&it, x->p->re, r->re, s, n);
+    while ((more = pattern_next(&it, &begin, &end, r->e)) > 0) {
+        buf_add(&x->made, s + done, begin - done);
+        buf_add(&x->made, x->p->text, x->p->n_text);
+        done = end;
+    }
+    if (more < 0)
+        return -more;
+    buf_add(&x->made, s + done, n - done);
+    return x->made.oom ? err_nomem(r->e, "decoder")
+                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+}
+
+/* Length of the longest end of S that begins the pattern without being all of it. */
+static size_t begun(const struct decode_step *p, const char *s, size_t n)
+{
+    size_t most = p->n_find - 1 < n ? p->n_find - 1 : n;
+
+    while (most > 0 && memcmp(s + n - most, p->find, most) != 0)
+        most--;
+    return most;
+}
+
+static int replace_literal(struct decode_run *r, size_t k, const char *s, size_t n, bool final)
+{
+    struct state *x = &r->state[k];
+    size_t done = 0, kept;
+    const char *hit;
+
+    buf_clear(&x->made);
+    if (x->hold.len) {
+        buf_add(&x->hold, s, n);
+        s = x->hold.data;
+        n = x->hold.len;
+    }
+    while (done < n && (hit = memmem(s + done, n - done, x->p->find, x->p->n_find)) != NULL) {
+        buf_add(&x->made, s + done, (size_t)(hit - s) - done);
+        buf_add(&x->made, x->p->text, x->p->n_text);
+        done = (size_t)(hit - s) + x->p->n_find;
+    }
+    kept = x->fragments && !final ? begun(x->p, s + done, n - done) : 0;
+    buf_add(&x->made, s + done, n - done - kept);
+    if (x->hold.len) {
+        memmove(x->hold.data, x->hold.data + n - kept, kept);
+        x->hold.len = kept;
+    } else {
+        buf_add(&x->hold, s + n - kept, kept);
+    }
+    if (x->hold.oom || x->made.oom)
+        return err_nomem(r->e, "decoder");
+    return x->fragments && x->made.len == 0 ? 0
+                                            : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+}
+
+/* Takes characters ch off the front of S, as many as are still allowed. */
+static void strip_front(struct state *x, const char **s, size_t *n)
+{
+    while (!x->done && *n) {
+        size_t len;
+
+        if (x->count == x->p->start || utf8_decode(*s, &len) != x->p->ch) {
+            x->done = true;
+            break;
+        }
+        x->count++;
+        *s += len;
+        *n -= len;
+    }
+}
+
+/* Bytes at the end of S that are up to `stop` characters ch. */
+static size_t strippable(const struct state *x, const char *s, size_t n)
+{
+    size_t end = n;
+
+    for (size_t i = 0; i < x->p->stop && end > 0; i++) {
+        size_t at = end - 1, len;
+
+        while (((unsigned char)s[at] & 0xc0) == 0x80)
+            at--;
+        if (utf8_decode(s + at, &len) != x->p->ch)
+            break;
+        end = at;
+    }
+    return n - end;
+}
+
+static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    size_t kept;
+
+    if (!x->fragments) {
+        x->count = 0;
+        x->done = false;
+        strip_front(x, &s, &n);
+        return feed(r, k + 1, s, n - strippable(x, s, n));
+    }
+    strip_front(x, &s, &n);
+    buf_clear(&x->made);
+    buf_add(&x->made, x->hold.data, x->hold.len);
+    buf_add(&x->made, s, n);
+    buf_clear(&x->hold);
+    if (x->made.oom)
+        return err_nomem(r->e, "decoder");
+    kept = strippable(x, x->made.data, x->made.len);
+    buf_add(&x->hold, x->made.data + x->made.len - kept, kept);
+    if (x->hold.oom)
+        return err_nomem(r->e, "decoder");
+    return x->made.len == kept ? 0 : feed(r, k + 1, x->made.data, x->made.len - kept);
+}
+
+static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    bool drop = (x->count == 0 || x->fragments) && x->p->drop_first;
+
+    x->count = 1;
+    buf_clear(&x->made);
+    for (size_t i = 0, len; i < n; i += len) {
+        if (utf8_decode(s + i, &len) != x->p->ch)
+            buf_add(&x->made, s + i, len);
+        else if (!drop)
+            buf_char(&x->made, ' ');
+    }
+    return x->made.oom ? err_nomem(r->e, "decoder")
+                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+}
+
+/* The token that waited goes on with its suffixes turned into BETWEEN. */
+static int end_suffix(struct decode_run *r, size_t k, const char *between)
+{
+    struct state *x = &r->state[k];
+    const char *s, *end, *hit;
+
+    if (x->count == 0)
+        return 0;
+    s = x->hold.data; /* not NULL: a token was added, if only an empty one */
+    end = s + x->hold.len;
+    x->count = 0;
+    buf_clear(&x->made);
+    while (s < end && (hit = memmem(s, (size_t)(end - s), x->p->find, x->p->n_find)) != NULL) {
+        buf_add(&x->made, s, (size_t)(hit - s));
+        buf_str(&x->made, between);
+        s = hit + x->p->n_find;
+    }
+    buf_add(&x->made, s, (size_t)(end - s));
+    buf_clear(&x->hold);
+    return x->made.oom ? err_nomem(r->e, "decoder")
+                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+}
+
+static int suffix(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    int rc = end_suffix(r, k, " ");
+
+    if (rc)
+        return rc;
+    buf_add(&x->hold, s, n);
+    x->count = 1;
+    return x->hold.oom ? err_nomem(r->e, "decoder") : 0;
+}
+
+static int join(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+    int rc = x->count++ ? feed(r, k + 1, " ", 1) : 0;
+
+    return rc ? rc : feed(r, k + 1, s, n);
+}
+
+/* Must step K see its one token whole, although it comes in fragments? */
+static bool collects(const struct state *x)
+{
+    return x->fragments && (x->p->kind == DECODE_BYTE_LEVEL || x->p->kind == DECODE_BYTE_FALLBACK ||
+                            x->p->kind == DECODE_SUFFIX || (x->p->kind == DECODE_REPLACE && x->p->re));
+}
+
+/* One token, or one fragment, into step K. */
+static int one(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    struct state *x = &r->state[k];
+
+    switch (x->p->kind) {
+    case DECODE_BYTE_LEVEL: return byte_level(r, k, s, n);
+    case DECODE_BYTE_FALLBACK: return byte_fallback(r, k, s, n);
+    case DECODE_FUSE: return n ? feed(r, k + 1, s, n) : 0;
+    case DECODE_REPLACE: return x->p->re ? replace_matches(r, k, s, n) : replace_literal(r, k, s, n, false);
+    case DECODE_STRIP: return strip(r, k, s, n);
+    case DECODE_METASPACE: return metaspace(r, k, s, n);
+    case DECODE_SUFFIX: return suffix(r, k, s, n);
+    case DECODE_JOIN: return join(r, k, s, n);
+    }
+    return 0;
+}
+
+static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
+{
+    if (k == r->n) {
+        buf_add(r->out, s, n);
+        return r->out->oom ? err_nomem(r->e, "text") : 0;
+    }
+    if (!collects(&r->state[k]))
+        return one(r, k, s, n);
+    buf_add(&r->state[k].hold, s, n);
+    return r->state[k].hold.oom ? err_nomem(r->e, "decoder") : 0;
+}
+
+/* Step K gets no more: it lets go of what it holds. */
+static int finish(struct decode_run *r, size_t k)
+{
+    struct state *x = &r->state[k];
+    struct buf whole;
+    int rc = 0;
+
+    if (collects(x)) {
+        whole = x->hold;
+        buf_init(&x->hold, MEM_TEXT);
+        rc = one(r, k, whole.data ? whole.data : "", whole.len);
+        buf_fini(&whole);
+        if (rc)
+            return rc;
+    }
+    switch (x->p->kind) {
+    case DECODE_BYTE_LEVEL: /* the beginning of a character that does not end */
+        return x->hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
+    case DECODE_BYTE_FALLBACK: return end_bytes(r, k);
+    case DECODE_REPLACE: return x->hold.len ? replace_literal(r, k, "", 0, true) : 0;
+    case DECODE_SUFFIX: return end_suffix(r, k, "");
+    default: return 0; /* what strip holds is stripped */
+    }
+}
+
+int decode_put(struct decode_run *r, const char *token, size_t n, struct buf *out, struct err *e)
+{
+    r->out = out;
+    r->e = e;
+    return feed(r, 0, token, n);
+}
+
+int decode_end(struct decode_run *r, struct buf *out, struct err *e)
+{
+    int rc = 0;
+
+    r->out = out;
+    r->e = e;
+    for (size_t k = 0; k < r->n && rc == 0; k++)
+        rc = finish(r, k);
+    for (size_t k = 0; k < r->n; k++) {
+        buf_clear(&r->state[k].hold);
+        r->state[k].count = 0;
+        r->state[k].done = false;
+    }
+    return rc;
+}

@@ -1,0 +1,190 @@
+/* family.c - one row a family. The patterns are those the models were trained with, as published with them.
+ */
+#include "text/tok/family.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "text/tok/build.h"
+
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+#define BLANKS       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CL100K \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS
+#define QWEN2 CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" BLANKS
+#define CASED(upper, lower)                                                                         \
+    "[^\\r\\n\\p{L}\\p{N}]?[" upper "]*[" lower "]+" CONTRACTIONS "?|[^\\r\\n\\p{L}\\p{N}]?[" upper \
+    "]+[" lower "]*" CONTRACTIONS "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+"
+#define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
+#define LOWER "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
+#define O200K CASED(UPPER, LOWER) "[\\r\\n/]*|" BLANKS
+#define TEKKEN                                                                                             \
+    "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+|[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]+[" LOWER "]*|\\p{N}" \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
+#define QWEN35 \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" BLANKS
+#define DEEPSEEK                                                                                        \
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+" \
+    "| ?[\\p{P}\\p{S}]+[\\r\\n]*|" BLANKS
+#define KIMI "[\\p{Han}]+|" CASED(UPPER "&&[^\\p{Han}]", LOWER "&&[^\\p{Han}]") "[\\r\\n]*|" BLANKS
+
+static const struct family_special gpt2_special[] = {{"<|endoftext|>", 50256, 1, 0}, {NULL, 0, 0, 0}};
+static const struct family_special cl100k_special[] = {
+    {"<|endoftext|>", 100257, 1, 0},  {"<|fim_prefix|>", 100258, 1, 0},  {"<|fim_middle|>", 100259, 1, 0},
+    {"<|fim_suffix|>", 100260, 1, 0}, {"<|endofprompt|>", 100276, 1, 0}, {NULL, 0, 0, 0},
+};
+static const struct family_special o200k_special[] = {
+    {"<|endoftext|>", 199999, 1, 0}, {"<|endofprompt|>", 200018, 1, 0}, {NULL, 0, 0, 0}};
+static const struct family_special qwen_special[] = {{"<|endoftext|>", 151643, 1, 0},
+                                                     {"<|im_start|>", 151644, 1, 0},
+                                                     {"<|im_end|>", 151645, 1, 0},
+                                                     {NULL, 0, 0, 0}};
+static const struct family_special llama3_special[] = {
+    {"<|begin_of_text|>", 128000, 1, 0},
+    {"<|end_of_text|>", 128001, 1, 0},
+    {"<|reserved_special_token_%u|>", 128002, 2, 0},
+    {"<|finetune_right_pad_id|>", 128004, 1, 0},
+    {"<|reserved_special_token_%u|>", 128005, 1, 2},
+    {"<|start_header_id|>", 128006, 1, 0},
+    {"<|end_header_id|>", 128007, 1, 0},
+    {"<|eom_id|>", 128008, 1, 0},
+    {"<|eot_id|>", 128009, 1, 0},
+    {"<|python_tag|>", 128010, 1, 0},
+    {"<|reserved_special_token_%u|>", 128011, 245, 3},
+    {NULL, 0, 0, 0},
+};
+
+/* clang-format off */
+static const struct family family[] = {
+    {.name = "GPT-2", .n_ranks = 50256, .special = gpt2_special,
+     .classes = " GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast OPTTokenizer ",
+     .pre = " gpt-2 phi-2 gigachat mellum exaone4 trillion granite-docling jais "},
+    {.name = "p50k", .n_ranks = 50280, .special = gpt2_special},
+    {.name = "RoBERTa", .classes = " RobertaTokenizer RobertaTokenizerFast "},
+    {.name = "cl100k", .pattern = CL100K, .n_ranks = 100256, .special = cl100k_special,
+     .pre = " dbrx smaug-bpe glm4 chatglm-bpe "},
+    {.name = "Llama 3", .pattern = CL100K, .n_ranks = 128000, .bos = "<|begin_of_text|>",
+     .special = llama3_special, .pre = " llama-bpe llama3 llama-v3 falcon3 midm-2.0 lfm2 ",
+     .ignore_merges = true, .pre_bos = true},
+    {.name = "Qwen", .pattern = QWEN2, .nfc = true, .n_ranks = 151643, .special = qwen_special,
+     .classes = " Qwen2Tokenizer Qwen2TokenizerFast QWenTokenizer ", .pre = " qwen2 megrez "},
+    {.name = "o200k", .pattern = O200K, .n_ranks = 199998, .special = o200k_special,
+     .pre = " gpt-4o kanana2 ", .ignore_merges = true},
+    {.name = "Llama 4", .pattern = O200K, .n_ranks = 200000, .bos = "<|begin_of_text|>", .pre = " llama4 "},
+    {.name = "Kimi K2", .pattern = KIMI, .n_ranks = 163584, .classes = " TikTokenTokenizer "},
+    /* only in GGUF */
+    {.name = "Qwen without NFC", .pattern = QWEN2,
+     .pre = " deepseek-r1-qwen hunyuan grok-2 solar-open stablelm2 "},
+    {.name = "Qwen 3.5", .pattern = QWEN35, .pre = " qwen35 "},
+    {.name = "Tekken", .pattern = TEKKEN, .pre = " tekken ", .ignore_merges = true, .pre_bos = true},
+    {.name = "digits", .before = {"\\p{N}"}, .pre = " smollm starcoder refact codeshell minerva-7b "},
+    {.name = "Command R", .nfc = true, .before = {"\\p{N}"}, .pre = " command-r "},
+    {.name = "NeoX", .nfc = true, .pre = " olmo mpt "},
+    {.name = "DeepSeek V3", .pattern = DEEPSEEK, .before = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+"},
+     .pre = " deepseek-v3 hunyuan-dense joyai-llm "},
+    {.name = "llama.cpp's default", .before = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+"},
+     .pattern = "[0-9][0-9][0-9]", .pre = " default "},
+};
+/* clang-format on */
+
+enum { N_FAMILIES = sizeof(family) / sizeof(*family) };
+
+const struct family *family_of_ranks(size_t n_ranks)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (n_ranks && family[i].n_ranks == n_ranks)
+            return &family[i];
+    return NULL;
+}
+
+/* True if NAME[n] is one of NAMES, which have a blank before and after each. */
+static bool is_among(const char *names, const char *name, size_t n)
+{
+    char word[80];
+
+    if (!names || n == 0 || n + 3 > sizeof(word) || memchr(name, ' ', n) || memchr(name, 0, n))
+        return false;
+    snprintf(word, sizeof(word), " %.*s ", (int)n, name);
+    return strstr(names, word) != NULL;
+}
+
+const struct family *family_of_class(const char *class)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (is_among(family[i].classes, class, strlen(class)))
+            return &family[i];
+    return NULL;
+}
+
+const struct family *family_of_pre(const char *pre, size_t n)
+{
+    for (size_t i = 0; i < N_FAMILIES; i++)
+        if (is_among(family[i].pre, pre, n))
+            return &family[i];
+    return NULL;
+}
+
+const struct family *family_of_model(const char *model_type)
+{
+    static const struct {
+        const char *model_type, *class;
+    } known[] = {
+        {"gpt2", "GPT2Tokenizer"},   {"gptj", "GPT2Tokenizer"},       {"opt", "GPT2Tokenizer"},
+        {"qwen2", "Qwen2Tokenizer"}, {"qwen3", "Qwen2Tokenizer"},     {"qwen2_moe", "Qwen2Tokenizer"},
+        {"phi", "CodeGenTokenizer"}, {"codegen", "CodeGenTokenizer"}, {"qwen3_moe", "Qwen2Tokenizer"},
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (strcmp(known[i].model_type, model_type) == 0)
+            return family_of_class(known[i].class);
+    return NULL;
+}
+
+static int add_split(struct tok *t, const char *pattern, struct err *e)
+{
+    struct split_step split = {.kind = SPLIT_PATTERN, .behavior = SPLIT_ISOLATED};
+    int rc = pattern_new(&split.re, pattern, strlen(pattern), true, e);
+
+    return rc ? rc : split_add(&t->pre, split, e);
+}
+
+int family_apply(const struct family *f, struct tok *t, bool prefix_space, struct err *e)
+{
+    int rc = 0;
+
+    if (f->nfc)
+        rc = normalize_add(&t->norm, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZE_NFC},
+                           e);
+    for (size_t i = 0; i < sizeof(f->before) / sizeof(*f->before) && f->before[i] && rc == 0; i++)
+        rc = add_split(t, f->before[i], e);
+    if (rc == 0 && f->pattern)
+        rc = add_split(t, f->pattern, e);
+    if (rc == 0)
+        rc = split_add_byte_level(&t->pre, prefix_space, !f->pattern, e);
+    if (rc == 0)
+        rc = decode_add(&t->chain, (struct decode_step){.kind = DECODE_BYTE_LEVEL}, e);
+    return rc;
+}
+
+int family_add_special(const struct family *f, struct tok *t, struct err *e)
+{
+    int rc = 0;
+
+    for (const struct family_special *s = f->special; s && s->content && rc == 0; s++) {
+        const char *number = strstr(s->content, "%u");
+
+        for (uint32_t k = 0; k < s->n && rc == 0; k++) {
+            struct tok_added a = {.id = s->id + k, .special = true};
+            char content[64];
+
+            if (number)
+                snprintf(content, sizeof(content), "%.*s%u%s", (int)(number - s->content), s->content,
+                         s->first + k, number + 2);
+            else
+                snprintf(content, sizeof(content), "%s", s->content);
+            rc = tok_add_token_at(t, a, content, strlen(content), e);
+        }
+    }
+    return rc;
+}

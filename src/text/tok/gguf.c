@@ -1,0 +1,308 @@
+/* gguf.c - a tokenizer from what the metadata of a GGUF file say of it: vocabulary and types first, then what
+ * the model's kind makes of them.
+ *
+ * Knows the models "gpt2" (byte-level BPE with merges; how text is cut into words is a name that family.c
+ * must know) and "llama" (SentencePiece BPE with scores and byte pieces). What it answers is what Hugging
+ * Face's library answers for the tokenizer the file was made from, as far as the metadata hold it.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/utf8.h"
+#include "text/tok/build.h"
+#include "text/tok/family.h"
+
+enum { MAX_TOKEN = 1024 };
+
+static const char meta_space[] = "\xe2\x96\x81";
+
+struct work {
+    const struct tok_gguf *g;
+    struct tok *t;
+    unsigned char *type; /* [n_tokens] */
+    float *score;        /* [n_tokens] */
+    struct err *e;
+};
+
+/* Four bytes, little-endian. */
+static uint32_t word(const char *p, size_t i)
+{
+    const unsigned char *b = (const unsigned char *)p + 4 * i;
+
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+
+static int read_types(struct work *w)
+{
+    const struct tok_gguf *g = w->g;
+
+    w->type = mem_zalloc(g->n_tokens, 1, MEM_TEXT);
+    w->score = mem_zalloc(g->n_tokens, sizeof(float), MEM_TEXT);
+    if (!w->type || !w->score)
+        return err_nomem(w->e, g->path);
+    for (size_t i = 0; i < g->n_tokens; i++) {
+        uint32_t type = g->type ? word(g->type, i) : PIECE_NORMAL, bits = g->score ? word(g->score, i) : 0;
+
+        if (type > PIECE_BYTE)
+            return err_set(w->e, ERR_INPUT,
+                           "%s: tokenizer.ggml.token_type of token %zu is %u, known are 0 to %d", g->path, i,
+                           type, PIECE_BYTE);
+        w->type[i] = (unsigned char)(type ? type : PIECE_NORMAL);
+        memcpy(&w->score[i], &bits, 4);
+        if (isnan(w->score[i]))
+            return err_set(w->e, ERR_INPUT, "%s: tokenizer.ggml.scores of token %zu is no number", g->path,
+                           i);
+    }
+    return 0;
+}
+
+static int check_token(const struct work *w, size_t i)
+{
+    const struct json_str *s = &w->g->token[i];
+
+    if (s->n > MAX_TOKEN || utf8_valid_prefix(s->s, s->n) != s->n)
+        return err_set(w->e, ERR_INPUT,
+                       "%s: tokenizer.ggml.tokens: token %zu is not UTF-8 of at most %d bytes", w->g->path, i,
+                       MAX_TOKEN);
+    return 0;
+}
+
+/* The piece of token I, which must be its alone. */
+static int add_piece(struct work *w, size_t i, const char *s, size_t n)
+{
+    size_t before = w->t->vocab.n;
+    int rc = vocab_add(&w->t->vocab, s, n, (int64_t)i, w->e);
+
+    if (rc == 0 && w->t->vocab.n == before)
+        rc = err_set(w->e, ERR_INPUT, "tokenizer.ggml.tokens: token %zu \"%.*s\" is there twice", i,
+                     (int)(n < 60 ? n : 60), s);
+    if (rc)
+        err_prefix(w->e, "%s", w->g->path);
+    return rc;
+}
+
+/* True if the special token S swallows the blanks behind it; of Phi-3's these do not. */
+static bool strips(const struct tok_gguf *g, const struct json_str *s)
+{
+    static const char *const silent[] = {"<unk>", "<s>", "<|endoftext|>", "<|endofprompt|>",
+                                         "<|startoftext|>"};
+
+    if (!g->rstrip || g->lstrip)
+        return g->rstrip;
+    for (size_t i = 0; i < sizeof(silent) / sizeof(*silent); i++)
+        if (json_str_is(s, silent[i]))
+            return false;
+    return true;
+}
+
+/* ---- gpt2 ---- */
+
+static int add_tokens(struct work *w)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < w->g->n_tokens && rc == 0; i++) {
+        const struct json_str *s = &w->g->token[i];
+        struct tok_added a = {.id = (uint32_t)i, .special = w->type[i] != PIECE_USER_DEFINED};
+
+        if (s->n == 0 || w->type[i] == PIECE_UNUSED)
+            continue;
+        if ((rc = check_token(w, i)) != 0)
+            return rc;
+        a.lstrip = w->g->lstrip;
+        a.rstrip = strips(w->g, s);
+        if (w->type[i] == PIECE_NORMAL || w->type[i] == PIECE_BYTE)
+            rc = add_piece(w, i, s->s, s->n);
+        else if ((rc = tok_added_add(&w->t->added, a, s->s, s->n, w->e)) != 0)
+            err_prefix(w->e, "%s", w->g->path);
+    }
+    return rc;
+}
+
+static int add_merges(struct work *w)
+{
+    struct bpe_merges to;
+    int rc = 0;
+
+    bpe_merges_init(&to, &w->t->bpe, &w->t->vocab, 0);
+    for (size_t i = 0; i < w->g->n_merges && rc == 0; i++) {
+        const struct json_str *s = &w->g->merge[i];
+        const char *blank = s->n > 1 ? memchr(s->s + 1, ' ', s->n - 1) : NULL;
+
+        if (!blank || blank + 1 == s->s + s->n)
+            rc = err_set(w->e, ERR_INPUT, "merge %zu is not two tokens with a blank between", i);
+        else
+            rc = bpe_merges_add(&to, s->s, (size_t)(blank - s->s), blank + 1,
+                                s->n - (size_t)(blank - s->s) - 1, w->e);
+    }
+    if (rc == 0)
+        rc = bpe_merges_end(&to, w->e);
+    if (rc)
+        err_prefix(w->e, "%s: tokenizer.ggml.merges", w->g->path);
+    bpe_merges_fini(&to);
+    return rc;
+}
+
+static int choose_family(const struct work *w, const struct family **f)
+{
+    const struct json_str *pre = &w->g->pre;
+
+    if (!pre->s)
+        log_warn("%s: tokenizer.ggml.pre is missing: text is cut into words as llama.cpp does without it",
+                 w->g->path);
+    *f = pre->s ? family_of_pre(pre->s, pre->n) : family_of_pre("default", 7);
+    if (*f)
+        return 0;
+    return err_set(w->e, ERR_UNSUPPORTED, "%s: tokenizer.ggml.pre \"%.*s\" is not known here", w->g->path,
+                   pre->n < 60 ? (int)pre->n : 60, pre->s);
+}
+
+static int add_around(struct work *w, bool bos_wanted)
+{
+    const struct tok_gguf *g = w->g;
+    uint32_t bos = (uint32_t)g->bos, eos = (uint32_t)g->eos;
+
+    if (g->add_bos != TOK_UNSET)
+        bos_wanted = g->add_bos;
+    if ((bos_wanted && g->bos < 0) || (g->add_eos == 1 && g->eos < 0))
+        return err_set(w->e, ERR_INPUT,
+                       "%s: tokenizer.ggml.add_%s_token is true, but there is no %s_token_id", g->path,
+                       bos_wanted && g->bos < 0 ? "bos" : "eos", bos_wanted && g->bos < 0 ? "bos" : "eos");
+    if ((bos_wanted && !tok_ids_add(&w->t->prefix, &bos, 1)) ||
+        (g->add_eos == 1 && !tok_ids_add(&w->t->suffix, &eos, 1)))
+        return err_nomem(w->e, g->path);
+    return 0;
+}
+
+static int build_gpt2(struct work *w)
+{
+    const struct family *f;
+    int rc;
+
+    w->t->model = TOK_BPE;
+    if ((rc = choose_family(w, &f)) != 0 || (rc = add_tokens(w)) != 0 || (rc = add_merges(w)) != 0)
+        return rc;
+    w->t->bpe.ignore_merges = f->ignore_merges;
+    if ((rc = family_apply(f, w->t, w->g->add_space == 1, w->e)) != 0) {
+        err_prefix(w->e, "%s", w->g->path);
+        return rc;
+    }
+    return add_around(w, f->pre_bos && w->g->bos >= 0);
+}
+
+/* ---- llama ---- */
+
+/* GGUF's converter turns the marker in user-defined pieces into spaces. A piece of nothing else is one that
+ * sentencepiece makes of a run of spaces, and becomes a run of markers again. */
+static int add_user_defined(struct work *w, size_t i)
+{
+    const struct json_str *s = &w->g->token[i];
+    struct buf piece;
+    int rc;
+
+    for (size_t k = 0; k < s->n; k++)
+        if (s->s[k] != ' ')
+            return add_piece(w, i, s->s, s->n);
+    buf_init(&piece, MEM_TEXT);
+    for (size_t k = 0; k < s->n; k++)
+        buf_str(&piece, meta_space);
+    rc = piece.oom ? err_nomem(w->e, w->g->path) : add_piece(w, i, piece.data, piece.len);
+    w->type[i] = PIECE_BLANKS;
+    buf_fini(&piece);
+    return rc;
+}
+
+static int build_llama(struct work *w)
+{
+    const struct tok_gguf *g = w->g;
+    struct tok_pieces b = {.t = w->t,
+                           .score = w->score,
+                           .type = w->type,
+                           .n = g->n_tokens,
+                           .dummy_prefix = g->add_space != 0,
+                           .every_stretch = true,
+                           .squeeze = g->squeeze == 1,
+                           .unk_id = g->unk,
+                           .bos_id = TOK_UNSET,
+                           .eos_id = TOK_UNSET,
+                           .path = g->path,
+                           .e = w->e};
+    int rc = 0;
+
+    if (!g->score)
+        return err_set(w->e, ERR_INPUT, "%s: tokenizer.ggml.scores is missing", g->path);
+    for (size_t i = 0; i < g->n_tokens && rc == 0; i++) {
+        const struct json_str *s = &g->token[i];
+
+        b.byte_fallback |= w->type[i] == PIECE_BYTE;
+        if (s->n == 0) {
+            w->type[i] = PIECE_UNUSED;
+            continue;
+        }
+        if ((rc = check_token(w, i)) == 0)
+            rc = w->type[i] == PIECE_USER_DEFINED ? add_user_defined(w, i) : add_piece(w, i, s->s, s->n);
+    }
+    if (rc == 0 && (rc = tok_build_pieces(&b)) == 0)
+        rc = add_around(w, g->bos >= 0);
+    for (size_t i = 0; rc == 0 && i < w->t->added.n; i++) {
+        struct tok_added *a = &w->t->added.token[i];
+
+        a->lstrip = g->lstrip;
+        a->rstrip = strips(g, &g->token[a->id]);
+    }
+    return rc;
+}
+
+/* ---- the whole ---- */
+
+static int check_ids(const struct tok_gguf *g, struct err *e)
+{
+    const struct {
+        const char *name;
+        int64_t id;
+    } ids[] = {{"bos", g->bos}, {"eos", g->eos}, {"unknown", g->unk}};
+
+    if (g->n_tokens == 0)
+        return err_set(e, ERR_INPUT, "%s: tokenizer.ggml.tokens is missing or empty", g->path);
+    for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
+        if (ids[i].id >= 0 && (size_t)ids[i].id >= g->n_tokens)
+            return err_set(e, ERR_INPUT, "%s: tokenizer.ggml.%s_token_id is %lld, there are %zu tokens",
+                           g->path, ids[i].name, (long long)ids[i].id, g->n_tokens);
+    return 0;
+}
+
+static int build(struct work *w)
+{
+    const struct tok_gguf *g = w->g;
+    int rc;
+
+    if ((rc = check_ids(g, w->e)) != 0 || (rc = read_types(w)) != 0)
+        return rc;
+    if (json_str_is(&g->model, "gpt2"))
+        rc = build_gpt2(w);
+    else if (json_str_is(&g->model, "llama"))
+        rc = build_llama(w);
+    else
+        rc =
+            err_set(w->e, ERR_UNSUPPORTED, "%s: tokenizer.ggml.model \"%.*s\" is not supported (gpt2, llama)",
+                    g->path, g->model.n < 60 ? (int)g->model.n : 60, g->model.s ? g->model.s : "");
+    if (rc == 0 && (rc = tok_seal(w->t, w->e)) != 0)
+        err_prefix(w->e, "%s", g->path);
+    return rc;
+}
+
+int tok_open_gguf(struct tok **out, const struct tok_gguf *g, struct err *e)
+{
+    struct work w = {.g = g, .t = tok_new(), .e = e};
+    int rc = w.t ? build(&w) : err_nomem(e, g->path);
+
+    *out = NULL;
+    mem_free(w.type);
+    mem_free(w.score);
+    if (rc)
+        tok_close(w.t);
+    else
+        *out = w.t;
+    return rc;
+}

@@ -1,0 +1,648 @@
+/* normalize.c - each step reads one buffer and writes the other; a step that would change nothing is skipped.
+ *
+ * Normal forms: text is cut into stretches that normalization cannot change, which are copied, and stretches
+ * that it might, which are decomposed, put in canonical order and composed by utf8proc's tables. The ordering
+ * is our own (a counting sort for long runs of marks): utf8proc sorts by exchange, which is quadratic on a
+ * hostile megabyte of marks. The character map is walked with every index checked: the file is not trusted.
+ */
+#include "text/tok/normalize.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+#include "base/utf8.h"
+#include "text/tok/bytes.h"
+#include "text/tok/unicode.h"
+
+enum { SHORT_RUN = 16 };
+
+void normalize_form_work_fini(struct normalize_form_work *w)
+{
+    mem_free(w->cp);
+    mem_free(w->sorted);
+    *w = (struct normalize_form_work){0};
+}
+
+/* Can C change, or change the character before it, under FORM? Conservative. Characters below U+0300 answer
+ * for the canonical forms only by what they are themselves; whatever could compose with them lies above. */
+static bool is_active(enum normalize_form form, uint32_t c)
+{
+    const utf8proc_property_t *p;
+    bool composes = form == NORMALIZE_NFC || form == NORMALIZE_NFKC;
+    bool compat = form == NORMALIZE_NFKC || form == NORMALIZE_NFKD;
+
+    if (c < 0x80)
+        return false;
+    if (c < 0x300 && form == NORMALIZE_NFC)
+        return false;
+    if (c >= 0xac00 && c <= 0xd7a3)
+        return !composes;
+    if (c >= 0x1100 && c <= 0x11ff)
+        return true; /* jamo compose by rule, not by table */
+    if (unicode_is_young(c))
+        return false;
+    p = utf8proc_get_property((utf8proc_int32_t)c);
+    if (p->combining_class != 0 || (p->comb_index >= 0x8000 && p->comb_index != UINT16_MAX))
+        return true;
+    if (p->decomp_seqindex == UINT16_MAX)
+        return false;
+    return compat || p->decomp_type == 0;
+}
+
+bool normalize_is_plain(enum normalize_form form, const char *s, size_t n)
+{
+    unsigned char first = form == NORMALIZE_NFC ? 0xcc : 0x80; /* U+0300 begins with 0xcc */
+    size_t i = 0;
+
+    while (i < n) {
+        size_t len;
+
+        if ((unsigned char)s[i] < first) {
+            i++; /* continuation bytes of smaller characters pass here too */
+            continue;
+        }
+        if (is_active(form, utf8_decode(s + i, &len)))
+            return false;
+        i += len;
+    }
+    return true;
+}
+
+static bool decompose(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
+                      size_t *n_cp)
+{
+    bool compat = form == NORMALIZE_NFKC || form == NORMALIZE_NFKD;
+    utf8proc_option_t how = (utf8proc_option_t)(UTF8PROC_DECOMPOSE | (compat ? UTF8PROC_COMPAT : 0));
+    size_t m = 0;
+
+    for (size_t i = 0, len; i < n; i += len) {
+        uint32_t c = utf8_decode(s + i, &len);
+        utf8proc_ssize_t k;
+        int boundclass = 0;
+
+        if (!mem_grow((void **)&w->cp, &w->cap, m + 32, sizeof(*w->cp), MEM_TEXT))
+            return false;
+        k = utf8proc_decompose_char((utf8proc_int32_t)c, w->cp + m, 32, how, &boundclass);
+        if (k < 0 || k > 32) { /* no character decomposes into more than 18 */
+            w->cp[m] = (int32_t)c;
+            k = 1;
+        }
+        m += (size_t)k;
+    }
+    *n_cp = m;
+    return true;
+}
+
+static unsigned combining_class(int32_t c)
+{
+    return c < 0x300 ? 0 : (unsigned)utf8proc_get_property(c)->combining_class;
+}
+
+/* Sorts cp[0..n) by combining class, equal ones staying in order. */
+static bool sort_marks(struct normalize_form_work *w, int32_t *cp, size_t n)
+{
+    size_t start[257] = {0};
+
+    if (n <= SHORT_RUN) {
+        for (size_t i = 1; i < n; i++) {
+            int32_t c = cp[i];
+            unsigned k = combining_class(c);
+            size_t j = i;
+            for (; j > 0 && combining_class(cp[j - 1]) > k; j--)
+                cp[j] = cp[j - 1];
+            cp[j] = c;
+        }
+        return true;
+    }
+    if (!mem_grow((void **)&w->sorted, &w->sorted_cap, n, sizeof(*w->sorted), MEM_TEXT))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        start[(combining_class(cp[i]) & 255) + 1]++;
+    for (size_t k = 0; k < 256; k++)
+        start[k + 1] += start[k];
+    for (size_t i = 0; i < n; i++)
+        w->sorted[start[combining_class(cp[i]) & 255]++] = cp[i];
+    memcpy(cp, w->sorted, n * sizeof(*cp));
+    return true;
+}
+
+static bool reorder(struct normalize_form_work *w, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t begin = i;
+
+        while (i < n && combining_class(w->cp[i]) != 0)
+            i++;
+        if (i - begin > 1 && !sort_marks(w, w->cp + begin, i - begin))
+            return false;
+        i += i == begin || i < n;
+    }
+    return true;
+}
+
+/* One stretch through the whole procedure. */
+static void convert(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
+                    struct buf *out)
+{
+    size_t m;
+    utf8proc_ssize_t k;
+
+    if (!decompose(form, w, s, n, &m) || !reorder(w, m)) {
+        out->oom = true;
+        return;
+    }
+    k = (utf8proc_ssize_t)m;
+    if (form == NORMALIZE_NFC || form == NORMALIZE_NFKC)
+        k = utf8proc_normalize_utf32(w->cp, k, (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    for (utf8proc_ssize_t i = 0; i < k; i++) {
+        char c[4];
+        buf_add(out, c, utf8_encode((uint32_t)w->cp[i], c));
+    }
+}
+
+void normalize_to_form(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
+                       struct buf *out)
+{
+    size_t copied = 0, i = 0, before = 0; /* BEFORE: where the character in front of s[i] begins */
+
+    while (i < n) {
+        size_t begin, len, start;
+
+        if ((unsigned char)s[i] < 0x80) {
+            before = i++;
+            continue;
+        }
+        if (!is_active(form, utf8_decode(s + i, &len))) {
+            before = i;
+            i += len;
+            continue;
+        }
+        begin = i == copied ? i : before; /* the starter in front may take part */
+        if (unicode_is_young(utf8_decode(s + begin, &start)))
+            begin = i;
+        do
+            i += len;
+        while (i < n && is_active(form, utf8_decode(s + i, &len)));
+        buf_add(out, s + copied, begin - copied);
+        convert(form, w, s + begin, i - begin, out);
+        copied = before = i;
+    }
+    buf_add(out, s + copied, n - copied);
+}
+
+struct normalize_map {
+    uint32_t *unit;
+    size_t n_units;
+    char *text;
+    size_t n_text;
+};
+
+int normalize_map_new(struct normalize_map **out, const char *bytes, size_t n, struct err *e)
+{
+    struct normalize_map *m;
+    uint32_t trie = 0;
+
+    *out = NULL;
+    if (n >= 4)
+        memcpy(&trie, bytes, 4);
+    if (n < 4 || trie % 4 != 0 || trie == 0 || trie > n - 4)
+        return err_set(e, ERR_INPUT, "the precompiled character map of %zu bytes is damaged", n);
+    if (utf8_valid_prefix(bytes + 4 + trie, n - 4 - trie) != n - 4 - trie)
+        return err_set(e, ERR_INPUT, "the replacements of the precompiled character map are not UTF-8");
+    m = mem_zalloc(1, sizeof(*m), MEM_TEXT);
+    if (!m)
+        return err_nomem(e, "character map");
+    m->n_units = trie / 4;
+    m->n_text = n - 4 - trie;
+    m->unit = mem_alloc(trie, MEM_TEXT);
+    m->text = mem_strndup(bytes + 4 + trie, m->n_text, MEM_TEXT);
+    if (!m->unit || !m->text) {
+        normalize_map_free(m);
+        return err_nomem(e, "character map");
+    }
+    memcpy(m->unit, bytes + 4, trie);
+    *out = m;
+    return 0;
+}
+
+void normalize_map_free(struct normalize_map *m)
+{
+    if (!m)
+        return;
+    mem_free(m->unit);
+    mem_free(m->text);
+    mem_free(m);
+}
+
+static size_t offset_of(uint32_t unit)
+{
+    return (size_t)(unit >> 10) << ((unit & 0x200u) >> 6);
+}
+
+/* Walks S; for the first entry (FIRST) or the last one met, sets *len and *value. */
+static bool walk(const struct normalize_map *m, const char *s, size_t n, bool first, size_t *len,
+                 size_t *value)
+{
+    size_t node = offset_of(m->unit[0]);
+    bool found = false;
+
+    for (size_t i = 0; i < n && s[i]; i++) {
+        uint32_t unit;
+
+        node ^= (unsigned char)s[i];
+        if (node >= m->n_units)
+            break;
+        unit = m->unit[node];
+        if ((unit & 0x800000ffu) != (unsigned char)s[i])
+            break;
+        node ^= offset_of(unit);
+        if (!(unit & 0x100u))
+            continue;
+        if (node >= m->n_units)
+            break;
+        *value = m->unit[node] & 0x7fffffffu;
+        *len = i + 1;
+        found = true;
+        if (first)
+            break;
+    }
+    return found;
+}
+
+static bool replacement(const struct normalize_map *m, size_t at, const char **to, size_t *n_to)
+{
+    const char *end;
+
+    if (at > m->n_text || (at < m->n_text && ((unsigned char)m->text[at] & 0xc0) == 0x80))
+        return false; /* a damaged map must not make half a character */
+    end = memchr(m->text + at, 0, m->n_text - at);
+    *to = m->text + at;
+    *n_to = end ? (size_t)(end - *to) : m->n_text - at;
+    return true;
+}
+
+static bool map_longest_entry(const struct normalize_map *m, const char *s, size_t n, size_t *len,
+                              const char **to, size_t *n_to)
+{
+    size_t value, l;
+
+    if (!walk(m, s, n, false, &l, &value) || !replacement(m, value, to, n_to))
+        return false;
+    if (l < n && ((unsigned char)s[l] & 0xc0) == 0x80)
+        return false; /* nor may it eat half of one */
+    *len = l;
+    return true;
+}
+
+static bool map_shortest_entry(const struct normalize_map *m, const char *s, size_t n, const char **to,
+                               size_t *n_to)
+{
+    size_t value, len;
+
+    return walk(m, s, n, true, &len, &value) && replacement(m, value, to, n_to);
+}
+
+static void step_fini(struct normalize_step *p)
+{
+    mem_free(p->find);
+    mem_free(p->text);
+    pattern_free(p->re);
+    normalize_map_free(p->map);
+}
+
+int normalize_add(struct normalize *z, struct normalize_step step, struct err *e)
+{
+    if (!mem_grow((void **)&z->step, &z->cap, z->n + 1, sizeof(*z->step), MEM_TEXT)) {
+        step_fini(&step);
+        return err_nomem(e, "normalizer");
+    }
+    z->step[z->n++] = step;
+    return 0;
+}
+
+bool normalize_copy(char **to, size_t *n_to, const char *s, size_t n)
+{
+    *n_to = n;
+    *to = mem_strndup(s, n, MEM_TEXT);
+    return *to != NULL;
+}
+
+void normalize_fini(struct normalize *z)
+{
+    for (size_t i = 0; i < z->n; i++)
+        step_fini(&z->step[i]);
+    mem_free(z->step);
+    *z = (struct normalize){0};
+}
+
+void normalize_work_fini(struct normalize_work *w)
+{
+    buf_fini(&w->out[0]);
+    buf_fini(&w->out[1]);
+    normalize_form_work_fini(&w->uni);
+}
+
+/* A run of bytes that one step reads. */
+struct span {
+    const char *s;
+    size_t n;
+};
+
+static void put(struct buf *out, uint32_t c)
+{
+    char s[4];
+
+    buf_add(out, s, utf8_encode(c, s));
+}
+
+static void lowercase(struct span in, struct buf *out)
+{
+    for (size_t i = 0, len; i < in.n; i += len) {
+        uint32_t c = utf8_decode(in.s + i, &len);
+
+        if (c == 0x130) { /* the one character whose lower case is two */
+            put(out, 'i');
+            put(out, 0x307);
+        } else if (c < 0x80) {
+            buf_char(out, (char)(c >= 'A' && c <= 'Z' ? c + 32 : c));
+        } else {
+            put(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
+        }
+    }
+}
+
+/* A single byte becomes a few: the case of every sentencepiece-like tokenizer, done in two passes over the
+ * text. */
+static void replace_byte(char from, struct span to, struct span in, struct buf *out)
+{
+    size_t count = 0, need;
+    char *o;
+
+    for (size_t i = 0; i < in.n; i++)
+        count += in.s[i] == from;
+    if (__builtin_mul_overflow(count, to.n, &need) || __builtin_add_overflow(need, in.n + 1, &need) ||
+        !mem_grow((void **)&out->data, &out->cap, need, 1, MEM_TEXT)) {
+        out->oom = true;
+        return;
+    }
+    o = out->data;
+    for (size_t i = 0; i < in.n; i++) {
+        if (in.s[i] != from) {
+            *o++ = in.s[i];
+            continue;
+        }
+        for (size_t k = 0; k < to.n; k++)
+            *o++ = to.s[k];
+    }
+    *o = 0;
+    out->len = (size_t)(o - out->data);
+}
+
+static void replace_literal(const struct normalize_step *p, struct span in, struct buf *out)
+{
+    const char *at = in.s, *end = in.s + in.n, *hit;
+
+    if (p->n_find == 1) {
+        replace_byte(p->find[0], (struct span){p->text, p->n_text}, in, out);
+        return;
+    }
+    while (at < end && (hit = memmem(at, (size_t)(end - at), p->find, p->n_find)) != NULL) {
+        buf_add(out, at, (size_t)(hit - at));
+        buf_add(out, p->text, p->n_text);
+        at = hit + p->n_find;
+    }
+    buf_add(out, at, (size_t)(end - at));
+}
+
+static int replace_matches(const struct normalize_step *p, struct normalize_work *w, struct span in,
+                           struct buf *out, struct err *e)
+{
+    struct pattern_iter it;
+    size_t copied = 0, begin, end;
+    int more;
+
+    pattern_start(&it, p->re, w->re, in.s, in.n);
+    while ((more = pattern_next(&it, &begin, &end, e)) > 0) {
+        buf_add(out, in.s + copied, begin - copied);
+        buf_add(out, p->text, p->n_text);
+        copied = end;
+    }
+    buf_add(out, in.s + copied, in.n - copied);
+    return -more;
+}
+
+/* Removes blanks at the ends; borrows from IN. */
+static struct span strip(const struct normalize_step *p, struct span in)
+{
+    while (p->left && in.n) {
+        size_t len;
+
+        if (!unicode_is_space(utf8_decode(in.s, &len)))
+            break;
+        in.s += len;
+        in.n -= len;
+    }
+    while (p->right && in.n) {
+        size_t last = in.n - 1, len;
+
+        while (((unsigned char)in.s[last] & 0xc0) == 0x80)
+            last--;
+        if (!unicode_is_space(utf8_decode(in.s + last, &len)))
+            break;
+        in.n = last;
+    }
+    return in;
+}
+
+static void clean(uint32_t c, struct buf *out)
+{
+    if (c == 0 || c == 0xfffd || unicode_is_control(c))
+        return;
+    put(out, unicode_is_space(c) ? ' ' : c);
+}
+
+static void nmt(uint32_t c, struct buf *out)
+{
+    if ((c >= 1 && c <= 8) || c == 0x0b || (c >= 0x0e && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f)
+        return;
+    if (c == 9 || c == 0x0a || c == 0x0c || c == 0x0d || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
+        c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd)
+        c = ' ';
+    put(out, c);
+}
+
+static void ideograph(uint32_t c, struct buf *out)
+{
+    if (unicode_is_ideograph(c)) {
+        put(out, ' ');
+        put(out, c);
+        put(out, ' ');
+    } else {
+        put(out, c);
+    }
+}
+
+static void each_char(enum normalize_kind kind, struct span in, struct buf *out)
+{
+    for (size_t i = 0, len; i < in.n; i += len) {
+        uint32_t c = utf8_decode(in.s + i, &len);
+
+        if (kind == NORMALIZE_CLEAN)
+            clean(c, out);
+        else if (kind == NORMALIZE_NMT)
+            nmt(c, out);
+        else if (kind == NORMALIZE_IDEOGRAPHS)
+            ideograph(c, out);
+        else if (!(kind == NORMALIZE_DROP_MN ? unicode_is_nonspacing(c) : unicode_is_mark(c)))
+            buf_add(out, in.s + i, len);
+    }
+}
+
+/* Hugging Face's Precompiled: a grapheme shorter than six bytes is looked up as a whole, else character by
+ * character; what is found is the shortest entry that begins it. */
+static void map_graphemes(const struct normalize_map *map, struct span in, struct buf *out)
+{
+    size_t i = 0;
+
+    while (i < in.n) {
+        utf8proc_int32_t state = 0;
+        size_t len, end = i, n_to;
+        const char *to;
+        uint32_t c = utf8_decode(in.s + end, &len), next;
+
+        for (end += len; end < in.n; end += len, c = next) {
+            next = utf8_decode(in.s + end, &len);
+            if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)c, (utf8proc_int32_t)next, &state))
+                break;
+        }
+        if (end - i < 6 && map_shortest_entry(map, in.s + i, end - i, &to, &n_to)) {
+            buf_add(out, to, n_to);
+            i = end;
+            continue;
+        }
+        for (; i < end; i += len) {
+            utf8_decode(in.s + i, &len);
+            if (map_shortest_entry(map, in.s + i, len, &to, &n_to))
+                buf_add(out, to, n_to);
+            else
+                buf_add(out, in.s + i, len);
+        }
+    }
+}
+
+static void map_longest(const struct normalize_map *map, struct span in, struct buf *out)
+{
+    for (size_t i = 0, len; i < in.n; i += len) {
+        const char *to;
+        size_t n_to;
+
+        if (map_longest_entry(map, in.s + i, in.n - i, &len, &to, &n_to)) {
+            buf_add(out, to, n_to);
+        } else {
+            utf8_decode(in.s + i, &len);
+            buf_add(out, in.s + i, len);
+        }
+    }
+}
+
+/* Sentencepiece strips its own mark at the end too, but not in front. */
+static bool ends_blank(struct span in, size_t *blank)
+{
+    *blank = in.n && in.s[in.n - 1] == ' ' ? 1 : 3;
+    return in.n >= *blank && (*blank == 1 || memcmp(in.s + in.n - 3, "\xe2\x96\x81", 3) == 0);
+}
+
+static void squeeze(struct span in, struct buf *out)
+{
+    size_t i = 0, blank;
+
+    while (ends_blank(in, &blank))
+        in.n -= blank;
+    while (i < in.n && in.s[i] == ' ')
+        i++;
+    while (i < in.n) {
+        size_t begin = i;
+
+        while (i < in.n && in.s[i] != ' ')
+            i++;
+        buf_add(out, in.s + begin, i - begin);
+        while (i < in.n && in.s[i] == ' ')
+            i++;
+        if (i < in.n)
+            buf_char(out, ' ');
+    }
+}
+
+static void spell(struct span in, struct buf *out)
+{
+    for (size_t i = 0; i < in.n; i++)
+        put(out, bytes_letter((unsigned char)in.s[i]));
+}
+
+/* True when P leaves IN as it is and costs nothing to see. */
+static bool is_idle(const struct normalize_step *p, struct span in)
+{
+    if (in.n == 0)
+        return true;
+    if (p->kind == NORMALIZE_FORM)
+        return normalize_is_plain(p->form, in.s, in.n);
+    return false;
+}
+
+static int run_step(const struct normalize_step *p, struct normalize_work *w, struct span in, struct buf *out,
+                    struct err *e)
+{
+    switch (p->kind) {
+    case NORMALIZE_FORM: normalize_to_form(p->form, &w->uni, in.s, in.n, out); break;
+    case NORMALIZE_LOWERCASE: lowercase(in, out); break;
+    case NORMALIZE_REPLACE:
+        if (p->re)
+            return replace_matches(p, w, in, out, e);
+        replace_literal(p, in, out);
+        break;
+    case NORMALIZE_PREPEND:
+        buf_add(out, p->text, p->n_text);
+        buf_add(out, in.s, in.n);
+        break;
+    case NORMALIZE_DROP_MARKS:
+    case NORMALIZE_DROP_MN:
+    case NORMALIZE_CLEAN:
+    case NORMALIZE_IDEOGRAPHS:
+    case NORMALIZE_NMT: each_char(p->kind, in, out); break;
+    case NORMALIZE_SPELL: spell(in, out); break;
+    case NORMALIZE_MAP_HF: map_graphemes(p->map, in, out); break;
+    case NORMALIZE_MAP_SPM: map_longest(p->map, in, out); break;
+    case NORMALIZE_BLANKS: squeeze(in, out); break;
+    case NORMALIZE_STRIP: break;
+    }
+    return 0;
+}
+
+int normalize_run(const struct normalize *z, struct normalize_work *w, const char *s, size_t n,
+                  const char **out, size_t *n_out, struct err *e)
+{
+    struct span in = {s, n};
+    size_t turn = 0;
+
+    for (size_t i = 0; i < z->n; i++) {
+        const struct normalize_step *p = &z->step[i];
+        struct buf *to = &w->out[turn & 1];
+        int rc;
+
+        if (p->kind == NORMALIZE_STRIP)
+            in = strip(p, in);
+        if (p->kind == NORMALIZE_STRIP || is_idle(p, in))
+            continue;
+        to->tag = MEM_TEXT;
+        buf_clear(to);
+        if ((rc = run_step(p, w, in, to, e)) != 0)
+            return rc;
+        if (to->oom)
+            return err_nomem(e, "normalizer");
+        in = (struct span){to->data ? to->data : "", to->len};
+        turn++;
+    }
+    *out = in.s;
+    *n_out = in.n;
+    return 0;
+}

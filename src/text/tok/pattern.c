@@ -1,0 +1,887 @@
+/* pattern.c - one pass over an Oniguruma (Ruby syntax) pattern, writing PCRE2 as it goes; compiling and
+ * matching that.
+ *
+ * The two dialects agree on most of what tokenizers use; this rewrites where they do not and refuses what it
+ * does not know, so that a pattern is never silently read in another sense. Rewritten: \s (PCRE2 also counts
+ * U+180E), \w, \b, \h, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes (PCRE2
+ * 10.42 miscompiles &&), {,n} and {n}? and {n,m}+ (in Ruby: optional, repeated). The result is for PCRE2_UTF
+ * | PCRE2_UCP | PCRE2_MULTILINE with newline = LF, which is what ^ $ and . mean in Ruby.
+ *
+ * Texts are proved to be UTF-8 before they come here, so matches run without PCRE2's own check. The JIT stack
+ * grows to 16 MiB (the default of 32 KiB fails on long runs of one character); the match limit turns a
+ * pattern that backtracks without end into an error. Without JIT (a kernel that forbids executable pages) the
+ * interpreter does the same work.
+ */
+#include "text/tok/pattern.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "base/mem.h"
+#include "base/utf8.h"
+
+struct reader {
+    const char *begin, *p, *end; /* the pattern, read up to p */
+    struct buf *out;             /* what has been written */
+    struct err *e;
+    int depth; /* of groups and classes */
+};
+
+/* What one escape stands for: a character, or a set (in PCRE2 class syntax, perhaps negated). */
+struct escape {
+    bool is_set, negated;
+    uint32_t ch;
+    char set[128]; /* class contents */
+};
+
+/* The single characters that \s and \w mean there, as PCRE2 class contents without the brackets. */
+#define ONIG_SPACE \
+    "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define ONIG_WORD "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
+
+static const struct {
+    const char *shown, *longer;
+} category[] = {
+    {"L", "letter"},
+    {"Lu", "uppercaseletter"},
+    {"Ll", "lowercaseletter"},
+    {"Lt", "titlecaseletter"},
+    {"Lm", "modifierletter"},
+    {"Lo", "otherletter"},
+    {"M", "mark"},
+    {"Mn", "nonspacingmark"},
+    {"Mc", "spacingmark"},
+    {"Me", "enclosingmark"},
+    {"N", "number"},
+    {"Nd", "decimalnumber"},
+    {"Nl", "letternumber"},
+    {"No", "othernumber"},
+    {"P", "punctuation"},
+    {"Pc", "connectorpunctuation"},
+    {"Pd", "dashpunctuation"},
+    {"Ps", "openpunctuation"},
+    {"Pe", "closepunctuation"},
+    {"Pi", "initialpunctuation"},
+    {"Pf", "finalpunctuation"},
+    {"Po", "otherpunctuation"},
+    {"S", "symbol"},
+    {"Sm", "mathsymbol"},
+    {"Sc", "currencysymbol"},
+    {"Sk", "modifiersymbol"},
+    {"So", "othersymbol"},
+    {"Z", "separator"},
+    {"Zs", "spaceseparator"},
+    {"Zl", "lineseparator"},
+    {"Zp", "paragraphseparator"},
+    {"Cc", "control"},
+    {"Cf", "format"},
+    {"Co", "privateuse"},
+};
+
+static const char *const script[] = {
+    "Arabic",    "Armenian", "Bengali",  "Bopomofo", "Common", "Cyrillic", "Devanagari", "Ethiopic",
+    "Georgian",  "Greek",    "Gujarati", "Gurmukhi", "Han",    "Hangul",   "Hebrew",     "Hiragana",
+    "Inherited", "Kannada",  "Katakana", "Khmer",    "Lao",    "Latin",    "Malayalam",  "Mongolian",
+    "Myanmar",   "Oriya",    "Sinhala",  "Tamil",    "Telugu", "Thai",     "Tibetan",
+};
+
+/* Lower case, without what does not count. false: too long or not ASCII. */
+static bool fold(const char *name, size_t n, char *out, size_t size)
+{
+    size_t m = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        char c = name[i];
+        if (c == ' ' || c == '_' || c == '-')
+            continue;
+        if (c <= 0 || m + 1 == size)
+            return false;
+        out[m++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+    }
+    out[m] = 0;
+    return m > 0;
+}
+
+static bool find_property(const char *name, size_t n, char *out, size_t size)
+{
+    char want[40], have[40];
+
+    if (!fold(name, n, want, sizeof(want)))
+        return false;
+    for (size_t i = 0; i < sizeof(category) / sizeof(*category); i++) {
+        fold(category[i].shown, strlen(category[i].shown), have, sizeof(have));
+        if (strcmp(want, have) == 0 || strcmp(want, category[i].longer) == 0) {
+            snprintf(out, size, "\\p{%s}", category[i].shown);
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof(script) / sizeof(*script); i++) {
+        fold(script[i], strlen(script[i]), have, sizeof(have));
+        if (strcmp(want, have) == 0) {
+            snprintf(out, size, "\\p{sc:%s}", script[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int escape_refuse(const struct reader *r, const char *what)
+{
+    return err_set(r->e, ERR_UNSUPPORTED, "%s at byte %zu of the pattern %.*s is not understood", what,
+                   (size_t)(r->p - r->begin), (int)(r->end - r->begin > 300 ? 300 : r->end - r->begin),
+                   r->begin);
+}
+
+static void escape_put(struct buf *b, const char *s, size_t n)
+{
+    unsigned char c = (unsigned char)s[0];
+
+    if (n == 1 && c < 0x20) {
+        buf_fmt(b, "\\x{%x}", c);
+        return;
+    }
+    if (n == 1 && !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) && c < 0x7f)
+        buf_char(b, '\\');
+    buf_add(b, s, n);
+}
+
+/* Hex digits at *p, at least LO and at most HI of them. */
+static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
+{
+    int n = 0;
+
+    for (*v = 0; n < hi && r->p < r->end; n++, r->p++) {
+        char c = *r->p;
+        if (c >= '0' && c <= '9')
+            *v = *v << 4 | (uint32_t)(c - '0');
+        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+            *v = *v << 4 | (uint32_t)((c | 32) - 'a' + 10);
+        else
+            break;
+    }
+    return n >= lo && *v <= 0x10ffff && (*v < 0xd800 || *v > 0xdfff);
+}
+
+/* \xHH, \x{...} and \uHHHH; r->p is behind the letter. */
+static int read_code(struct reader *r, char letter, struct escape *x)
+{
+    bool ok;
+
+    if (letter == 'u') {
+        ok = take_hex(r, 4, 4, &x->ch);
+    } else if (r->p < r->end && *r->p == '{') {
+        r->p++;
+        ok = take_hex(r, 1, 8, &x->ch) && r->p < r->end && *r->p++ == '}';
+    } else {
+        ok = take_hex(r, 1, 2, &x->ch) && x->ch < 0x80;
+    }
+    return ok ? 0 : escape_refuse(r, "the character code");
+}
+
+static int read_property(struct reader *r, bool negated, struct escape *x)
+{
+    const char *name, *close;
+
+    if (r->p == r->end || *r->p != '{')
+        return escape_refuse(r, "a property without braces");
+    name = r->p + 1;
+    close = memchr(name, '}', (size_t)(r->end - name));
+    if (!close)
+        return escape_refuse(r, "a property without its closing brace");
+    if (name < close && *name == '^') {
+        negated = !negated;
+        name++;
+    }
+    x->is_set = true;
+    x->negated = negated;
+    if (!find_property(name, (size_t)(close - name), x->set, sizeof(x->set)))
+        return escape_refuse(r, "the property");
+    r->p = close + 1;
+    return 0;
+}
+
+/* The escape at r->p[0] == '\\', for those that mean the same inside and outside a class. */
+static int escape_read(struct reader *r, struct escape *x)
+{
+    static const char plain[] = "tnrfvae", value[] = "\t\n\r\f\v\a\x1b";
+    const char *at_plain;
+    size_t len;
+    char c;
+
+    *x = (struct escape){0};
+    if (r->end - r->p < 2)
+        return escape_refuse(r, "a backslash at the end");
+    c = r->p[1];
+    if ((unsigned char)c >= 0x80) {
+        x->ch = utf8_decode(r->p + 1, &len);
+        r->p += 1 + len;
+        return 0;
+    }
+    r->p += 2;
+    at_plain = c ? strchr(plain, c) : NULL;
+    if (at_plain) {
+        x->ch = (uint32_t)value[at_plain - plain];
+        return 0;
+    }
+    if (c == 'x' || c == 'u')
+        return read_code(r, c, x);
+    if (c == 'p' || c == 'P')
+        return read_property(r, c == 'P', x);
+    x->is_set = true;
+    x->negated = c >= 'A' && c <= 'Z';
+    switch (c) {
+    case 's':
+    case 'S': strcpy(x->set, ONIG_SPACE); return 0;
+    case 'w':
+    case 'W': strcpy(x->set, ONIG_WORD); return 0;
+    case 'd':
+    case 'D': strcpy(x->set, "\\p{Nd}"); return 0;
+    case 'h':
+    case 'H': strcpy(x->set, "0-9a-fA-F"); return 0;
+    default: break;
+    }
+    *x = (struct escape){.ch = (unsigned char)c};
+    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+        r->p -= 2;
+        return escape_refuse(r, "the escape");
+    }
+    return 0;
+}
+
+enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, MAX_PATTERN = 65536 };
+
+static bool at(const struct reader *r, const char *s)
+{
+    size_t n = strlen(s);
+
+    return (size_t)(r->end - r->p) >= n && memcmp(r->p, s, n) == 0;
+}
+
+/* Puts TEXT in front of what was written since START. */
+static void wrap(struct buf *b, size_t start, const char *text)
+{
+    size_t n = strlen(text), old = b->len;
+
+    buf_str(b, text);
+    if (b->oom)
+        return;
+    memmove(b->data + start + n, b->data + start, old - start);
+    memcpy(b->data + start, text, n);
+}
+
+/* A class while it is read: FLAT can stand between brackets; ALTS are "|"-joined one-character patterns that
+ * cannot. */
+struct class
+{
+    struct buf flat, alts;
+};
+
+static void class_fini(struct class *c)
+{
+    buf_fini(&c->flat);
+    buf_fini(&c->alts);
+}
+
+static void class_add_alt(struct class *c, const char *s, size_t n)
+{
+    if (c->alts.len)
+        buf_char(&c->alts, '|');
+    buf_add(&c->alts, s, n);
+}
+
+/* Writes the one-character pattern that C means. */
+static void class_write(const struct class *c, bool negated, struct buf *out)
+{
+    if (c->alts.len == 0) {
+        buf_str(out, negated ? "[^" : "[");
+        buf_add(out, c->flat.data, c->flat.len);
+        buf_char(out, ']');
+        return;
+    }
+    if (negated)
+        buf_str(out, "(?:(?!");
+    buf_str(out, "(?:");
+    if (c->flat.len) {
+        buf_char(out, '[');
+        buf_add(out, c->flat.data, c->flat.len);
+        buf_str(out, "]|");
+    }
+    buf_add(out, c->alts.data, c->alts.len);
+    buf_char(out, ')');
+    if (negated)
+        buf_str(out, ")(?s:.))");
+}
+
+static int read_class(struct reader *r, struct class *out, bool *negated);
+
+/* A class inside a class joins its parent: flat where possible, else as an alternative. */
+static int read_nested(struct reader *r, struct class *into)
+{
+    struct class inner = {.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
+    struct buf whole = {.tag = MEM_TEXT};
+    bool negated;
+    int rc = read_class(r, &inner, &negated);
+
+    if (rc == 0 && !negated && inner.alts.len == 0) {
+        buf_add(&into->flat, inner.flat.data, inner.flat.len);
+    } else if (rc == 0) {
+        class_write(&inner, negated, &whole);
+        class_add_alt(into, whole.data, whole.len);
+    }
+    if (whole.oom || inner.flat.oom || inner.alts.oom)
+        into->flat.oom = true;
+    buf_fini(&whole);
+    class_fini(&inner);
+    return rc;
+}
+
+/* One character or set of a class; *is_set: it cannot begin a range. */
+static int read_member(struct reader *r, struct escape *x)
+{
+    size_t len;
+
+    if (*r->p == '\\') {
+        if (r->end - r->p > 1 && (r->p[1] == 'b' || r->p[1] == 'R' || r->p[1] == 'X'))
+            return escape_refuse(r, "the escape");
+        return escape_read(r, x);
+    }
+    *x = (struct escape){.ch = utf8_decode(r->p, &len)};
+    r->p += len;
+    return 0;
+}
+
+static void put_code(struct buf *b, uint32_t c)
+{
+    char s[4];
+
+    escape_put(b, s, utf8_encode(c, s));
+}
+
+static int read_member_or_range(struct reader *r, struct class *c)
+{
+    struct escape lo, hi;
+    int rc = read_member(r, &lo);
+
+    if (rc)
+        return rc;
+    if (lo.is_set) {
+        if (lo.negated) {
+            char alt[160];
+            int n = snprintf(alt, sizeof(alt), "[^%s]", lo.set);
+            class_add_alt(c, alt, (size_t)n);
+        } else {
+            buf_str(&c->flat, lo.set);
+        }
+        return 0;
+    }
+    put_code(&c->flat, lo.ch);
+    if (r->end - r->p < 2 || r->p[0] != '-' || r->p[1] == ']' || at(r, "-&&"))
+        return 0;
+    if (r->p[1] == '[')
+        return escape_refuse(r, "a range that ends in a class");
+    r->p++;
+    if ((rc = read_member(r, &hi)) != 0)
+        return rc;
+    if (hi.is_set || hi.ch < lo.ch)
+        return escape_refuse(r, "the range before this place");
+    buf_char(&c->flat, '-');
+    put_code(&c->flat, hi.ch);
+    return 0;
+}
+
+/* One operand of &&: members up to "&&" or the closing bracket, which stay unread. */
+static int read_operand(struct reader *r, struct class *c)
+{
+    bool first = true;
+    int rc;
+
+    while (r->p < r->end && !at(r, "&&") && (*r->p != ']' || first)) {
+        if (at(r, "[:"))
+            return escape_refuse(r, "a POSIX bracket");
+        if (*r->p == '[')
+            rc = read_nested(r, c);
+        else
+            rc = read_member_or_range(r, c);
+        if (rc)
+            return rc;
+        first = false;
+    }
+    if (r->p == r->end)
+        return escape_refuse(r, "a class without its closing bracket");
+    return first ? escape_refuse(r, "an empty class") : 0;
+}
+
+/* Reads "[...]" at r->p. Intersections come out as look-aheads in ALTS. */
+static int read_class(struct reader *r, struct class *out, bool *negated)
+{
+    struct buf all = {.tag = MEM_TEXT};
+    int rc = 0;
+
+    *negated = false;
+    if (++r->depth > MAX_DEPTH)
+        return escape_refuse(r, "a class nested this deep");
+    r->p++;
+    if (r->p < r->end && *r->p == '^') {
+        *negated = true;
+        r->p++;
+    }
+    rc = read_operand(r, out);
+    while (rc == 0 && at(r, "&&")) {
+        buf_str(&all, "(?=");
+        class_write(out, false, &all);
+        buf_char(&all, ')');
+        if (out->flat.oom || out->alts.oom)
+            all.oom = true;
+        buf_clear(&out->flat);
+        buf_clear(&out->alts);
+        r->p += 2;
+        rc = read_operand(r, out);
+    }
+    if (rc == 0)
+        r->p++;
+    if (rc == 0 && all.len) {
+        class_write(out, false, &all);
+        if (out->flat.oom || out->alts.oom)
+            all.oom = true;
+        buf_clear(&out->flat);
+        buf_clear(&out->alts);
+        wrap(&all, 0, "(?:");
+        buf_char(&all, ')');
+        buf_add(&out->alts, all.data, all.len);
+    }
+    if (all.oom)
+        out->flat.oom = true;
+    buf_fini(&all);
+    r->depth--;
+    return rc;
+}
+
+static int class_atom(struct reader *r)
+{
+    struct class c = {.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
+    bool negated;
+    int rc = read_class(r, &c, &negated);
+
+    if (rc == 0)
+        class_write(&c, negated, r->out);
+    if (c.flat.oom || c.alts.oom)
+        r->out->oom = true;
+    class_fini(&c);
+    return rc;
+}
+
+static int escape_atom(struct reader *r)
+{
+    static const char in[] = "(?<=[" ONIG_WORD "])", not_in[] = "(?<![" ONIG_WORD "])",
+                      next[] = "(?=[" ONIG_WORD "])", not_next[] = "(?![" ONIG_WORD "])";
+    struct escape x;
+    char c = r->end - r->p > 1 ? r->p[1] : 0;
+    int rc;
+
+    if (c == 'A' || c == 'z' || c == 'Z') {
+        buf_add(r->out, r->p, 2);
+        r->p += 2;
+        return 0;
+    }
+    if (c == 'b' || c == 'B') {
+        buf_fmt(r->out, "(?:%s%s|%s%s)", in, c == 'b' ? not_next : next, not_in, c == 'b' ? next : not_next);
+        r->p += 2;
+        return 0;
+    }
+    if ((rc = escape_read(r, &x)) != 0)
+        return rc;
+    if (x.is_set)
+        buf_fmt(r->out, x.negated ? "[^%s]" : "[%s]", x.set);
+    else
+        put_code(r->out, x.ch);
+    return 0;
+}
+
+static int alternatives(struct reader *r, bool inside);
+
+/* (?i-m:...) and (?i): Ruby's m is PCRE2's s. *open: a ':' follows, so a body does too. */
+static int group_options(struct reader *r, bool *open)
+{
+    buf_str(r->out, "(?");
+    for (r->p += 2; r->p < r->end && *r->p != ':' && *r->p != ')'; r->p++) {
+        if (*r->p == 'i' || *r->p == '-')
+            buf_char(r->out, *r->p);
+        else if (*r->p == 'm')
+            buf_char(r->out, 's');
+        else
+            return escape_refuse(r, "the group");
+    }
+    if (r->p == r->end)
+        return escape_refuse(r, "a group without its closing parenthesis");
+    *open = *r->p == ':';
+    if (*r->p == ')')
+        return escape_refuse(r, "an option without a group of its own");
+    buf_char(r->out, *r->p++);
+    return 0;
+}
+
+static int group_atom(struct reader *r)
+{
+    static const char *const kind[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+    bool open = true;
+    size_t k;
+    int rc = 0;
+
+    if (++r->depth > MAX_DEPTH)
+        return escape_refuse(r, "a group nested this deep");
+    for (k = 0; k < sizeof(kind) / sizeof(*kind) && !at(r, kind[k]); k++)
+        ;
+    if (k < sizeof(kind) / sizeof(*kind)) {
+        buf_str(r->out, kind[k]);
+        r->p += strlen(kind[k]);
+    } else if (at(r, "(?")) {
+        rc = group_options(r, &open);
+    } else if (at(r, "(*")) {
+        rc = escape_refuse(r, "the group");
+    } else {
+        buf_str(r->out, "(?:"); /* nobody asks what a group captured */
+        r->p++;
+    }
+    if (rc == 0 && open)
+        rc = alternatives(r, true);
+    r->depth--;
+    return rc;
+}
+
+static int atom(struct reader *r)
+{
+    size_t len;
+
+    switch (*r->p) {
+    case '(': return group_atom(r);
+    case '[': return class_atom(r);
+    case '\\': return escape_atom(r);
+    case '.':
+    case '^':
+    case '$': buf_char(r->out, *r->p++); return 0;
+    case '*':
+    case '+':
+    case '?': return escape_refuse(r, "a repeat of nothing");
+    default: break;
+    }
+    utf8_decode(r->p, &len);
+    escape_put(r->out, r->p, len);
+    r->p += len;
+    return 0;
+}
+
+/* A {n,m} at r->p; false: the brace is an ordinary character there. */
+static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *no_hi, bool *exact)
+{
+    const char *p = r->p + 1;
+    const char *digits = p;
+    bool has_lo, has_hi;
+
+    for (*lo = 0; p < r->end && *p >= '0' && *p <= '9' && *lo <= MAX_REPEAT; p++)
+        *lo = *lo * 10 + (unsigned)(*p - '0');
+    has_lo = p > digits;
+    *exact = p < r->end && *p == '}';
+    *hi = *lo;
+    *no_hi = false;
+    if (p < r->end && *p == ',') {
+        digits = ++p;
+        for (*hi = 0; p < r->end && *p >= '0' && *p <= '9' && *hi <= MAX_REPEAT; p++)
+            *hi = *hi * 10 + (unsigned)(*p - '0');
+        has_hi = p > digits;
+        *no_hi = !has_hi;
+        if (!has_lo && !has_hi)
+            return false;
+    } else if (!has_lo) {
+        return false;
+    }
+    if (p == r->end || *p != '}')
+        return false;
+    r->p = p + 1;
+    return true;
+}
+
+/* An interval and what may follow it. Ruby: {n}? makes it optional, and {n,m}+ repeats the whole. */
+static int interval(struct reader *r, size_t start, bool *was_one)
+{
+    unsigned lo, hi;
+    bool no_hi, exact;
+
+    *was_one = read_interval(r, &lo, &hi, &no_hi, &exact);
+    if (!*was_one)
+        return 0;
+    if (lo > MAX_REPEAT || hi > MAX_REPEAT || (!no_hi && hi < lo))
+        return escape_refuse(r, "the interval before this place");
+    if (no_hi)
+        buf_fmt(r->out, "{%u,}", lo);
+    else
+        buf_fmt(r->out, "{%u,%u}", lo, hi);
+    if (r->p < r->end && *r->p == '?' && !exact) {
+        buf_char(r->out, '?');
+        r->p++;
+    }
+    if (r->p < r->end && (*r->p == '?' || *r->p == '+' || *r->p == '*' || *r->p == '{')) {
+        wrap(r->out, start, "(?:");
+        buf_char(r->out, ')');
+    }
+    return 0;
+}
+
+static int repeats(struct reader *r, size_t start)
+{
+    bool again = false, was_one;
+    int rc;
+
+    while (r->p < r->end) {
+        if (*r->p == '*' || *r->p == '+' || *r->p == '?') {
+            if (again) {
+                wrap(r->out, start, "(?:");
+                buf_char(r->out, ')');
+            }
+            buf_char(r->out, *r->p++);
+            if (r->p < r->end && (*r->p == '+' || *r->p == '?'))
+                buf_char(r->out, *r->p++);
+            again = true;
+        } else if (*r->p == '{') {
+            if (again) {
+                wrap(r->out, start, "(?:");
+                buf_char(r->out, ')');
+            }
+            if ((rc = interval(r, start, &was_one)) != 0)
+                return rc;
+            if (!was_one)
+                return 0;
+            again = false; /* interval() has wrapped already where more follows */
+        } else {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+static int alternatives(struct reader *r, bool inside)
+{
+    int rc;
+
+    while (r->p < r->end && *r->p != ')') {
+        size_t start = r->out->len;
+
+        if (*r->p == '|') {
+            buf_char(r->out, *r->p++);
+            continue;
+        }
+        if ((rc = atom(r)) != 0 || (rc = repeats(r, start)) != 0)
+            return rc;
+        if (r->out->oom)
+            return err_nomem(r->e, "pattern");
+        if (r->out->len > 4 * MAX_PATTERN)
+            return escape_refuse(r, "a pattern this long");
+    }
+    if (inside && r->p == r->end)
+        return escape_refuse(r, "a group without its closing parenthesis");
+    if (inside)
+        buf_char(r->out, *r->p++);
+    return 0;
+}
+
+static int translate(const char *pattern, size_t n, struct buf *out, struct err *e)
+{
+    struct reader r = {.begin = pattern, .p = pattern, .end = pattern + n, .out = out, .e = e};
+    int rc;
+
+    if (n > MAX_PATTERN)
+        return err_set(e, ERR_UNSUPPORTED, "a pattern of %zu bytes; at most %d are read", n,
+                       (int)MAX_PATTERN);
+    rc = alternatives(&r, false);
+    if (rc == 0 && r.p != r.end)
+        rc = escape_refuse(&r, "a closing parenthesis without its opening one");
+    if (rc == 0 && out->oom)
+        rc = err_nomem(e, "pattern");
+    return rc;
+}
+
+enum {
+    JIT_STACK_FIRST = 64 << 10,
+    JIT_STACK_MOST = 16 << 20,
+    MATCH_LIMIT = 50000000,
+    HEAP_LIMIT_KB = 256 << 10
+};
+
+struct pattern {
+    pcre2_code *code;
+    bool jit;
+    char *source; /* as given */
+    size_t n_source;
+};
+
+struct pattern_work {
+    pcre2_general_context *general;
+    pcre2_match_context *match;
+    pcre2_match_data *data;
+    pcre2_jit_stack *stack;
+};
+
+static void *hook_alloc(size_t bytes, void *unused)
+{
+    (void)unused;
+    return mem_lib_alloc(bytes);
+}
+
+static void hook_free(void *p, void *unused)
+{
+    (void)unused;
+    mem_free(p);
+}
+
+static int compile(struct pattern *r, const char *pattern, size_t n, struct err *e)
+{
+    pcre2_general_context *general = pcre2_general_context_create(hook_alloc, hook_free, NULL);
+    pcre2_compile_context *cc = general ? pcre2_compile_context_create(general) : NULL;
+    PCRE2_SIZE where = 0;
+    PCRE2_UCHAR why[160];
+    int code = PCRE2_ERROR_NOMEMORY, rc = 0;
+
+    if (cc) {
+        pcre2_set_newline(cc, PCRE2_NEWLINE_LF);
+        r->code =
+            pcre2_compile((PCRE2_SPTR)pattern, n, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &where, cc);
+    }
+    if (!r->code && code == PCRE2_ERROR_NOMEMORY) {
+        rc = err_nomem(e, "pattern");
+    } else if (!r->code) {
+        /* PCRE2 calls a failed allocation while compiling an error of its own, 121 */
+        pcre2_get_error_message(code, why, sizeof(why));
+        rc = code == PCRE2_ERROR_HEAP_FAILED
+                 ? err_nomem(e, "pattern")
+                 : err_set(e, ERR_UNSUPPORTED, "the pattern %.*s cannot be compiled: %s",
+                           (int)(r->n_source < 300 ? r->n_source : 300), r->source, (const char *)why);
+    } else {
+        r->jit = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0;
+    }
+    pcre2_compile_context_free(cc);
+    pcre2_general_context_free(general);
+    return rc;
+}
+
+int pattern_new(struct pattern **out, const char *pattern, size_t n, bool onig, struct err *e)
+{
+    struct pattern *r = mem_zalloc(1, sizeof(*r), MEM_TEXT);
+    struct buf translated = {.tag = MEM_TEXT};
+    int rc = 0;
+
+    *out = NULL;
+    if (!r || !(r->source = mem_strndup(pattern, n, MEM_TEXT))) {
+        mem_free(r);
+        return err_nomem(e, "pattern");
+    }
+    r->n_source = n;
+    if (onig) {
+        rc = translate(pattern, n, &translated, e);
+        if (rc == 0)
+            rc = compile(r, translated.data ? translated.data : "", translated.len, e);
+    } else {
+        rc = compile(r, pattern, n, e);
+    }
+    buf_fini(&translated);
+    if (rc)
+        pattern_free(r);
+    else
+        *out = r;
+    return rc;
+}
+
+void pattern_free(struct pattern *r)
+{
+    if (!r)
+        return;
+    pcre2_code_free(r->code);
+    mem_free(r->source);
+    mem_free(r);
+}
+
+bool pattern_same(const struct pattern *r, const char *pattern, size_t n)
+{
+    return r->n_source == n && memcmp(r->source, pattern, n) == 0;
+}
+
+struct pattern_work *pattern_work_new(void)
+{
+    struct pattern_work *w = mem_zalloc(1, sizeof(*w), MEM_TEXT);
+
+    if (!w)
+        return NULL;
+    w->general = pcre2_general_context_create(hook_alloc, hook_free, NULL);
+    if (w->general) {
+        w->match = pcre2_match_context_create(w->general);
+        w->data = pcre2_match_data_create(1, w->general);
+        w->stack =
+            pcre2_jit_stack_create(JIT_STACK_FIRST, JIT_STACK_MOST, w->general); /* NULL: no JIT here */
+    }
+    if (!w->match || !w->data) {
+        pattern_work_free(w);
+        return NULL;
+    }
+    pcre2_set_match_limit(w->match, MATCH_LIMIT);
+    pcre2_set_heap_limit(w->match, HEAP_LIMIT_KB);
+    pcre2_jit_stack_assign(w->match, NULL, w->stack);
+    return w;
+}
+
+void pattern_work_free(struct pattern_work *w)
+{
+    if (!w)
+        return;
+    pcre2_jit_stack_free(w->stack);
+    pcre2_match_data_free(w->data);
+    pcre2_match_context_free(w->match);
+    pcre2_general_context_free(w->general);
+    mem_free(w);
+}
+
+void pattern_start(struct pattern_iter *it, const struct pattern *re, struct pattern_work *work,
+                   const char *s, size_t n)
+{
+    *it = (struct pattern_iter){.re = re, .work = work, .s = n ? s : "", .n = n};
+}
+
+static int failed(const struct pattern *re, int code, struct err *e)
+{
+    PCRE2_UCHAR why[160];
+
+    if (code == PCRE2_ERROR_NOMEMORY)
+        return -err_nomem(e, "pattern matching");
+    pcre2_get_error_message(code, why, sizeof(why));
+    return -err_set(e, ERR_INPUT, "the pattern %.*s gives up on this text: %s",
+                    (int)(re->n_source < 300 ? re->n_source : 300), re->source, (const char *)why);
+}
+
+int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err *e)
+{
+    const struct pattern_work *w = it->work;
+    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(w->data);
+
+    while (it->at <= it->n) {
+        int code = it->re->jit && w->stack
+                       ? pcre2_jit_match(it->re->code, (PCRE2_SPTR)it->s, it->n, it->at, 0, w->data, w->match)
+                       : pcre2_match(it->re->code, (PCRE2_SPTR)it->s, it->n, it->at, PCRE2_NO_UTF_CHECK,
+                                     w->data, w->match);
+
+        if (code == PCRE2_ERROR_NOMATCH)
+            return 0;
+        if (code < 0)
+            return failed(it->re, code, e);
+        if (range[0] != range[1] || !it->any || it->last != range[1]) {
+            *begin = range[0];
+            *end = it->at = it->last = range[1];
+            it->any = true;
+            return 1;
+        }
+        do /* an empty match behind the last one: try again one character on */
+            it->at++;
+        while (it->at < it->n && ((unsigned char)it->s[it->at] & 0xc0) == 0x80);
+    }
+    return 0;
+}

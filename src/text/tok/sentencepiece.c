@@ -1,0 +1,464 @@
+/* sentencepiece.c - reads a SentencePiece model (tokenizer.model), a protobuf of pieces with scores and how
+ * to normalize; and makes a tokenizer of such a vocabulary, whatever file it came in (a .model, a GGUF).
+ *
+ * ModelProto: pieces (1), TrainerSpec (2), NormalizerSpec (3), as in sentencepiece_model.proto. The wire
+ * format is https://protobuf.dev/programming-guides/encoding/; groups (wire 3 and 4) are refused.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "text/tok/build.h"
+
+struct message {
+    const char *p, *end;
+    bool bad; /* the bytes are no message */
+};
+
+struct field {
+    uint32_t number, wire; /* wire: 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
+    uint64_t value;        /* of wire 0, 1 and 5 */
+    const char *s;         /* of wire 2 */
+    size_t n;
+};
+
+static bool varint(struct message *m, uint64_t *v)
+{
+    *v = 0;
+    for (unsigned shift = 0; shift < 64 && m->p < m->end; shift += 7) {
+        unsigned char b = (unsigned char)*m->p++;
+
+        *v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80))
+            return true;
+    }
+    return false;
+}
+
+static bool fixed(struct message *m, size_t n, uint64_t *v)
+{
+    *v = 0;
+    if ((size_t)(m->end - m->p) < n)
+        return false;
+    memcpy(v, m->p, n); /* little endian, like the machine */
+    m->p += n;
+    return true;
+}
+
+static bool read_field(struct message *m, struct field *f)
+{
+    uint64_t key, n;
+
+    if (!varint(m, &key) || key >> 3 == 0 || key >> 3 > UINT32_MAX)
+        return false;
+    *f = (struct field){.number = (uint32_t)(key >> 3), .wire = (uint32_t)(key & 7)};
+    switch (f->wire) {
+    case 0: return varint(m, &f->value);
+    case 1: return fixed(m, 8, &f->value);
+    case 5: return fixed(m, 4, &f->value);
+    case 2:
+        if (!varint(m, &n) || n > (uint64_t)(m->end - m->p))
+            return false;
+        f->s = m->p;
+        f->n = (size_t)n;
+        m->p += n;
+        return true;
+    default: return false;
+    }
+}
+
+static bool message_next(struct message *m, struct field *f)
+{
+    if (m->bad || m->p == m->end)
+        return false;
+    m->bad = !read_field(m, f);
+    return !m->bad;
+}
+
+static float message_float(const struct field *f)
+{
+    uint32_t bits = (uint32_t)f->value;
+    float v;
+
+    memcpy(&v, &bits, 4);
+    return v;
+}
+
+static const char meta_space[] = "\xe2\x96\x81";
+
+struct scored {
+    float score;
+    uint32_t id;
+};
+
+static int by_score(const void *x, const void *y)
+{
+    const struct scored *a = x, *b = y;
+
+    return a->score > b->score ? -1 : a->score < b->score ? 1 : a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* The ranks of runs of the marker, the shortest first: behind them the others begin. */
+static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
+{
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < b->n; i++) {
+        const char *s;
+        size_t n;
+
+        rank[i] = BPE_NONE;
+        if (b->type[i] != PIECE_BLANKS || !vocab_str(&b->t->vocab, i, &s, &n))
+            continue;
+        rank[i] = (uint32_t)(n / (sizeof(meta_space) - 1));
+        most = rank[i] > most ? rank[i] : most;
+    }
+    return most + 1;
+}
+
+/* Ranks in the order of falling scores; BPE_NONE for what merging does not make. */
+static int rank_pieces(const struct tok_pieces *b, uint32_t *rank)
+{
+    struct scored *list = mem_alloc(b->n * sizeof(*list), MEM_TEXT);
+    uint32_t first;
+    size_t k = 0;
+
+    if (!list)
+        return err_nomem(b->e, b->path);
+    first = rank_blanks(b, rank);
+    for (size_t i = 0; i < b->n; i++)
+        if (b->type[i] == PIECE_NORMAL)
+            list[k++] = (struct scored){b->score[i], (uint32_t)i};
+    qsort(list, k, sizeof(*list), by_score);
+    for (size_t i = 0, r = 0; i < k; i++) {
+        if (i > 0 && list[i].score != list[i - 1].score)
+            r = i;
+        rank[list[i].id] = first + (uint32_t)r;
+    }
+    mem_free(list);
+    return 0;
+}
+
+static int build_bpe(const struct tok_pieces *b)
+{
+    struct bpe *to = &b->t->bpe;
+    uint32_t *rank = mem_alloc(b->n * sizeof(*rank), MEM_TEXT);
+    int rc = rank ? rank_pieces(b, rank) : err_nomem(b->e, b->path);
+
+    if (rc == 0)
+        rc = bpe_derive(to, &b->t->vocab, rank, b->e);
+    mem_free(rank);
+    b->t->model = TOK_BPE;
+    to->byte_fallback = b->byte_fallback;
+    to->fuse_unk = true;
+    to->has_unk = b->unk_id >= 0;
+    to->unk = b->unk_id >= 0 ? (uint32_t)b->unk_id : 0;
+    return rc;
+}
+
+static int build_unigram(const struct tok_pieces *b)
+{
+    struct unigram *u = &b->t->uni;
+
+    b->t->model = TOK_UNIGRAM;
+    u->score = mem_alloc(b->n * sizeof(*u->score), MEM_TEXT);
+    u->usable = mem_alloc(b->n, MEM_TEXT);
+    u->n_score = b->n;
+    if (!u->score || !u->usable)
+        return err_nomem(b->e, b->path);
+    for (size_t i = 0; i < b->n; i++) {
+        u->score[i] = (double)b->score[i];
+        u->usable[i] = b->type[i] == PIECE_NORMAL;
+    }
+    u->single = true;
+    u->byte_fallback = b->byte_fallback;
+    u->has_unk = b->unk_id >= 0;
+    u->unk = b->unk_id >= 0 ? (uint32_t)b->unk_id : 0;
+    return 0;
+}
+
+static int add_step(const struct tok_pieces *b, enum normalize_kind kind, const char *find, const char *text)
+{
+    struct normalize_step s = {.kind = kind};
+
+    if ((find && !normalize_copy(&s.find, &s.n_find, find, strlen(find))) ||
+        !normalize_copy(&s.text, &s.n_text, text, strlen(text))) {
+        mem_free(s.find);
+        return err_nomem(b->e, b->path);
+    }
+    return normalize_add(&b->t->norm, s, b->e);
+}
+
+/* The marker in front: before every stretch between special tokens, as transformers' legacy way has it, or
+ * once. */
+static int add_prefix(const struct tok_pieces *b)
+{
+    struct split_step s = {.kind = SPLIT_PREPEND, .n_text = sizeof(meta_space) - 1};
+
+    if (b->every_stretch)
+        return add_step(b, NORMALIZE_PREPEND, NULL, meta_space);
+    s.text = mem_strdup(meta_space, MEM_TEXT);
+    return s.text ? split_add(&b->t->pre, s, b->e) : err_nomem(b->e, b->path);
+}
+
+static int build_text(const struct tok_pieces *b)
+{
+    struct normalize_step map = {.kind = NORMALIZE_MAP_SPM};
+    int rc = 0;
+
+    if (b->n_map) {
+        if ((rc = normalize_map_new(&map.map, b->map, b->n_map, b->e)) != 0) {
+            err_prefix(b->e, "%s", b->path);
+            return rc;
+        }
+        rc = normalize_add(&b->t->norm, map, b->e);
+    }
+    if (rc == 0 && b->squeeze)
+        rc = add_step(b, NORMALIZE_BLANKS, NULL, "");
+    if (rc == 0 && b->dummy_prefix)
+        rc = add_prefix(b);
+    if (rc == 0)
+        rc = add_step(b, NORMALIZE_REPLACE, " ", meta_space);
+    return rc;
+}
+
+static int build_decoder(const struct tok_pieces *b)
+{
+    struct decode *chain = &b->t->chain;
+    struct decode_step s = {.kind = DECODE_REPLACE, .n_find = sizeof(meta_space) - 1, .n_text = 1};
+    int rc;
+
+    s.find = mem_strdup(meta_space, MEM_TEXT);
+    s.text = mem_strdup(" ", MEM_TEXT);
+    if (!s.find || !s.text) {
+        mem_free(s.find);
+        mem_free(s.text);
+        return err_nomem(b->e, b->path);
+    }
+    rc = decode_add(chain, s, b->e);
+    if (rc == 0)
+        rc = decode_add(chain, (struct decode_step){.kind = DECODE_BYTE_FALLBACK}, b->e);
+    if (rc == 0)
+        rc = decode_add(chain, (struct decode_step){.kind = DECODE_FUSE}, b->e);
+    if (rc == 0 && b->dummy_prefix)
+        rc = decode_add(chain, (struct decode_step){.kind = DECODE_STRIP, .ch = ' ', .start = 1}, b->e);
+    return rc;
+}
+
+static int add_tokens(const struct tok_pieces *b)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < b->n && rc == 0; i++) {
+        bool defined = b->type[i] == PIECE_USER_DEFINED || b->type[i] == PIECE_BLANKS;
+        struct tok_added a = {.id = (uint32_t)i, .special = !defined};
+        const char *s;
+        size_t n;
+
+        if ((defined || b->type[i] == PIECE_CONTROL || b->type[i] == PIECE_UNKNOWN) &&
+            vocab_str(&b->t->vocab, i, &s, &n))
+            rc = tok_add_token_at(b->t, a, s, n, b->e);
+    }
+    return rc;
+}
+
+static int add_around(const struct tok_pieces *b)
+{
+    uint32_t bos = (uint32_t)b->bos_id, eos = (uint32_t)b->eos_id;
+
+    if ((b->bos_id >= 0 && (size_t)b->bos_id < b->n && !tok_ids_add(&b->t->prefix, &bos, 1)) ||
+        (b->eos_id >= 0 && (size_t)b->eos_id < b->n && !tok_ids_add(&b->t->suffix, &eos, 1)))
+        return err_nomem(b->e, b->path);
+    return 0;
+}
+
+int tok_build_pieces(const struct tok_pieces *b)
+{
+    int rc = b->unigram ? build_unigram(b) : build_bpe(b);
+
+    if (rc == 0 && (rc = build_text(b)) == 0 && (rc = build_decoder(b)) == 0 && (rc = add_tokens(b)) == 0)
+        rc = add_around(b);
+    return rc;
+}
+
+enum { MAX_PIECE = 1024 };
+enum model_type { UNIGRAM = 1, BPE, WORD, CHARACTER };
+
+struct model {
+    struct tok *t;
+    const char *path;
+    struct err *e;
+    float *score;
+    unsigned char *type;
+    size_t n, score_cap, type_cap; /* pieces */
+    uint64_t model_type;
+    bool byte_fallback, space_as_suffix, dummy_prefix, squeeze, escape;
+    int64_t unk_id, bos_id, eos_id;
+    const char *map;
+    size_t n_map;
+};
+
+bool tok_is_sentencepiece(const char *bytes, size_t n)
+{
+    return n > 4 && bytes[0] == '\n' && bytes[2] == '\n'; /* a piece that begins with its string */
+}
+
+static int read_piece(struct model *m, const char *s, size_t n)
+{
+    struct message p = {.p = s, .end = s + n};
+    struct field f, text = {.s = "", .n = 0};
+    float score = 0;
+    unsigned char type = PIECE_NORMAL;
+    int rc;
+
+    while (message_next(&p, &f)) {
+        if (f.number == 1 && f.wire == 2)
+            text = f;
+        else if (f.number == 2 && f.wire == 5)
+            score = message_float(&f);
+        else if (f.number == 3 && f.wire == 0)
+            type = (unsigned char)(f.value < 256 ? f.value : 0);
+    }
+    if (p.bad || type < PIECE_NORMAL || type > PIECE_BYTE || !isfinite(score) || text.n == 0 ||
+        text.n > MAX_PIECE || utf8_valid_prefix(text.s, text.n) != text.n)
+        return err_set(m->e, ERR_INPUT, "%s: piece %zu is damaged", m->path, m->n);
+    if (!mem_grow((void **)&m->score, &m->score_cap, m->n + 1, sizeof(*m->score), MEM_TEXT) ||
+        !mem_grow((void **)&m->type, &m->type_cap, m->n + 1, 1, MEM_TEXT))
+        return err_nomem(m->e, m->path);
+    m->score[m->n] = score;
+    m->type[m->n] = type;
+    rc = vocab_add(&m->t->vocab, text.s, text.n, (int64_t)m->n, m->e);
+    if (rc)
+        err_prefix(m->e, "%s", m->path);
+    m->n++;
+    if (rc == 0 && m->t->vocab.n != m->n)
+        return err_set(m->e, ERR_INPUT, "%s: piece %zu \"%.*s\" is there twice", m->path, m->n - 1,
+                       (int)(text.n < 60 ? text.n : 60), text.s);
+    return rc;
+}
+
+static int64_t id_of(uint64_t value)
+{
+    return (int64_t)(int32_t)(uint32_t)value; /* an int32 field; negative: there is none */
+}
+
+static void trainer(struct model *m, const struct field *f)
+{
+    switch (f->number) {
+    case 3: m->model_type = f->value; break;
+    case 24: m->space_as_suffix = f->value != 0; break;
+    case 35: m->byte_fallback = f->value != 0; break;
+    case 40: m->unk_id = id_of(f->value); break;
+    case 41: m->bos_id = id_of(f->value); break;
+    case 42: m->eos_id = id_of(f->value); break;
+    default: break;
+    }
+}
+
+static void normalizer(struct model *m, const struct field *f)
+{
+    switch (f->number) {
+    case 2:
+        m->map = f->s;
+        m->n_map = f->n;
+        break;
+    case 3: m->dummy_prefix = f->value != 0; break;
+    case 4: m->squeeze = f->value != 0; break;
+    case 5: m->escape = f->value != 0; break;
+    default: break;
+    }
+}
+
+static int read_message(struct model *m, const char *s, size_t n,
+                        void (*field)(struct model *m, const struct field *f))
+{
+    struct message p = {.p = s, .end = s + n};
+    struct field f;
+
+    while (message_next(&p, &f))
+        field(m, &f);
+    return p.bad ? err_set(m->e, ERR_INPUT, "%s: its settings are damaged", m->path) : 0;
+}
+
+static int read_model(struct model *m, const char *bytes, size_t n)
+{
+    struct message p = {.p = bytes, .end = bytes + n};
+    struct field f;
+    int rc = 0;
+
+    while (rc == 0 && message_next(&p, &f)) {
+        if (f.number == 1 && f.wire == 2)
+            rc = read_piece(m, f.s, f.n);
+        else if (f.number == 2 && f.wire == 2)
+            rc = read_message(m, f.s, f.n, trainer);
+        else if (f.number == 3 && f.wire == 2)
+            rc = read_message(m, f.s, f.n, normalizer);
+    }
+    if (rc == 0 && (p.bad || m->n == 0))
+        rc = err_set(m->e, ERR_INPUT, "%s: this is no sentencepiece model", m->path);
+    return rc;
+}
+
+static int check(const struct model *m)
+{
+    if (m->model_type != UNIGRAM && m->model_type != BPE)
+        return err_set(m->e, ERR_UNSUPPORTED,
+                       "%s: a sentencepiece model of type %llu (word or character) is not understood",
+                       m->path, (unsigned long long)m->model_type);
+    if (m->unk_id < 0 || (size_t)m->unk_id >= m->n)
+        return err_set(m->e, ERR_INPUT, "%s: unk_id %lld is not one of the %zu pieces", m->path,
+                       (long long)m->unk_id, m->n);
+    if (m->space_as_suffix || !m->escape)
+        return err_set(m->e, ERR_UNSUPPORTED,
+                       "%s: treat_whitespace_as_suffix or unescaped whitespace is not understood", m->path);
+    for (size_t i = 0; m->model_type == BPE && i < m->n; i++)
+        if (m->type[i] == PIECE_UNUSED)
+            return err_set(m->e, ERR_UNSUPPORTED,
+                           "%s: a BPE model with unused pieces (%zu) is not understood", m->path, i);
+    return 0;
+}
+
+int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const char *path,
+                           const struct settings *conf, struct err *e)
+{
+    struct model m = {.t = t,
+                      .path = path,
+                      .e = e,
+                      .model_type = UNIGRAM,
+                      .dummy_prefix = true,
+                      .squeeze = true,
+                      .escape = true,
+                      .unk_id = 0,
+                      .bos_id = 1,
+                      .eos_id = 2};
+    int rc = read_model(&m, bytes, n);
+
+    if (rc == 0 && (rc = check(&m)) == 0) {
+        struct tok_pieces b = {.t = t,
+                               .score = m.score,
+                               .type = m.type,
+                               .n = m.n,
+                               .unigram = m.model_type == UNIGRAM,
+                               .byte_fallback = m.byte_fallback,
+                               .dummy_prefix = m.dummy_prefix,
+                               .every_stretch = conf->legacy == 1,
+                               .squeeze = m.squeeze,
+                               .unk_id = m.unk_id,
+                               .bos_id = conf->add_bos != 0 ? m.bos_id : -1,
+                               .eos_id = conf->add_eos == 1 ? m.eos_id : -1,
+                               .map = m.map,
+                               .n_map = m.n_map,
+                               .path = path,
+                               .e = e};
+
+        rc = tok_build_pieces(&b);
+    }
+    if (rc == 0)
+        rc = tok_add_settings(t, conf, e);
+    if (rc == 0 && (rc = tok_seal(t, e)) != 0)
+        err_prefix(e, "%s", path);
+    mem_free(m.score);
+    mem_free(m.type);
+    return rc;
+}

@@ -1,0 +1,132 @@
+/* tiktoken.c - reads a tiktoken file: a line a token, base64 of its bytes, a blank, its rank (which is its
+ * id).
+ *
+ * tiktoken merges the two neighbours whose bytes together have the lowest rank; so every way to cut an entry
+ * into two entries is a rule, and a whole word that is an entry needs no merging.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "text/tok/build.h"
+#include "text/tok/bytes.h"
+#include "text/tok/family.h"
+
+enum { MAX_TOKEN = 1024 };
+
+/* One line: its bytes in BYTES[MAX_TOKEN] and its rank. false: it is none. */
+static bool read_line(const char *s, size_t n, char *bytes, size_t *n_bytes, int64_t *rank)
+{
+    const char *blank = memchr(s, ' ', n);
+    size_t coded = blank ? (size_t)(blank - s) : 0;
+
+    if (!blank || coded == 0 || coded > MAX_TOKEN || !bytes_from_base64(s, coded, bytes, n_bytes))
+        return false;
+    *rank = 0;
+    if (coded + 1 == n)
+        return false;
+    for (size_t i = coded + 1; i < n; i++) {
+        if (s[i] < '0' || s[i] > '9' || *rank > VOCAB_MAX_ID)
+            return false;
+        *rank = *rank * 10 + (s[i] - '0');
+    }
+    return true;
+}
+
+/* The line at S, without its end; *next is where the next one begins. */
+static size_t line_length(const char *s, const char *end, const char **next)
+{
+    const char *nl = memchr(s, '\n', (size_t)(end - s)), *stop = nl ? nl : end;
+
+    *next = nl ? nl + 1 : end;
+    if (stop > s && stop[-1] == '\r')
+        stop--;
+    return (size_t)(stop - s);
+}
+
+bool tok_is_tiktoken(const char *text, size_t len)
+{
+    const char *next;
+    char bytes[MAX_TOKEN];
+    size_t n;
+    int64_t rank;
+
+    return len > 0 && read_line(text, line_length(text, text + len, &next), bytes, &n, &rank);
+}
+
+static int read_ranks(struct tok *t, const char *text, size_t len, const char *path, struct err *e)
+{
+    const char *s = text, *end = text + len, *next;
+    size_t line = 0;
+
+    for (; s < end; s = next) {
+        char bytes[MAX_TOKEN], letters[2 * MAX_TOKEN];
+        size_t n = line_length(s, end, &next), m;
+        int64_t rank;
+        int rc;
+
+        line++;
+        if (n == 0)
+            continue;
+        if (!read_line(s, n, bytes, &m, &rank))
+            return err_set(e, ERR_INPUT, "%s: line %zu is not base64, a blank and a rank", path, line);
+        rc = vocab_add(&t->vocab, letters, bytes_spell(bytes, m, letters), rank, e);
+        if (rc) {
+            err_prefix(e, "%s: line %zu", path, line);
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int derive(struct tok *t, struct err *e)
+{
+    uint32_t *rank = mem_alloc(t->vocab.n_ids * sizeof(*rank), MEM_TEXT);
+    int rc;
+
+    if (!rank)
+        return err_nomem(e, "ranks");
+    for (size_t i = 0; i < t->vocab.n_ids; i++)
+        rank[i] = (uint32_t)i;
+    rc = bpe_derive(&t->bpe, &t->vocab, rank, e);
+    mem_free(rank);
+    return rc;
+}
+
+static int add_bos(struct tok *t, const struct family *f, const struct settings *conf, struct err *e)
+{
+    int32_t id;
+    uint32_t bos;
+
+    if (!f->bos || conf->add_bos == 0)
+        return 0;
+    if (!tok_id_of(t, f->bos, strlen(f->bos), &id))
+        return 0;
+    bos = (uint32_t)id;
+    return tok_ids_add(&t->prefix, &bos, 1) ? 0 : err_nomem(e, "tokenizer");
+}
+
+int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const char *path,
+                      const struct settings *conf, struct err *e)
+{
+    const struct family *f;
+    int rc = read_ranks(t, text, len, path, e);
+
+    if (rc)
+        return rc;
+    f = family_of_ranks(t->vocab.n);
+    if (!f)
+        f = family_of_class(conf->class);
+    if (!f)
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: a tiktoken file of %zu ranks does not say how text is cut into words, and no known tokenizer "
+            "has that many; a tokenizer.json would say it",
+            path, t->vocab.n);
+    t->model = TOK_BPE;
+    t->bpe.ignore_merges = true;
+    if ((rc = derive(t, e)) != 0 || (rc = family_apply(f, t, false, e)) != 0 ||
+        (rc = conf->n_added ? tok_add_settings(t, conf, e) : family_add_special(f, t, e)) != 0 ||
+        (rc = add_bos(t, f, conf, e)) != 0 || (rc = tok_seal(t, e)) != 0)
+        err_prefix(e, "%s", path);
+    return rc;
+}

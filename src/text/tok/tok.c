@@ -1,0 +1,359 @@
+/* tok.c - the life of a struct tok and of its scratches, encoding, look-ups and decoding. */
+#include "text/tok/tok.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "text/tok/build.h"
+
+struct tok *tok_new(void)
+{
+    struct tok *t = mem_zalloc(1, sizeof(*t), MEM_TEXT);
+
+    if (!t)
+        return NULL;
+    vocab_init(&t->vocab);
+    tok_added_init(&t->added);
+    return t;
+}
+
+static void scratch_free(struct tok_scratch *s)
+{
+    if (!s)
+        return;
+    normalize_work_fini(&s->norm);
+    split_work_fini(&s->pre);
+    pattern_work_free(s->re);
+    bpe_work_free(s->bpe);
+    unigram_work_fini(&s->uni);
+    mem_free(s);
+}
+
+void tok_close(struct tok *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < TOK_POOL; i++)
+        scratch_free(atomic_load(&t->idle[i]));
+    vocab_fini(&t->vocab);
+    tok_added_fini(&t->added);
+    normalize_fini(&t->norm);
+    split_fini(&t->pre);
+    bpe_fini(&t->bpe);
+    unigram_fini(&t->uni);
+    decode_fini(&t->chain);
+    tok_ids_fini(&t->prefix);
+    tok_ids_fini(&t->suffix);
+    mem_free(t);
+}
+
+int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e)
+{
+    size_t most = t->added.n_by_id; /* one past the largest added id */
+
+    if (n == 0)
+        return 0;
+    if (!vocab_find(&t->added.names, content, n, &a.id) && !vocab_find(&t->vocab, content, n, &a.id))
+        a.id = (uint32_t)(most > t->vocab.n ? most : t->vocab.n);
+    return tok_added_add(&t->added, a, content, n, e);
+}
+
+int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e)
+{
+    if (n == 0)
+        return 0;
+    vocab_find(&t->vocab, content, n, &a.id);
+    return tok_added_add(&t->added, a, content, n, e);
+}
+
+int tok_add_settings(struct tok *t, const struct settings *c, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < c->n_added && rc == 0; i++) {
+        const struct settings_token *x = &c->added[i];
+        struct tok_added a = {.special = x->special,
+                              .lstrip = x->lstrip,
+                              .rstrip = x->rstrip,
+                              .single_word = x->single_word,
+                              .normalized = x->normalized};
+
+        if (x->id > VOCAB_MAX_ID)
+            return err_set(e, ERR_INPUT, "%s: the id %lld of the added token %.*s is larger than %d", c->path,
+                           (long long)x->id, (int)(x->n < 60 ? x->n : 60), x->content, (int)VOCAB_MAX_ID);
+        a.id = (uint32_t)x->id;
+        rc = x->id < 0 ? tok_add_token(t, a, x->content, x->n, e)
+                       : tok_add_token_at(t, a, x->content, x->n, e);
+        if (rc)
+            err_prefix(e, "%s: added tokens", c->path);
+    }
+    return rc;
+}
+
+static struct tok_scratch *take(const struct tok *t)
+{
+    struct tok *m = (struct tok *)(uintptr_t)t; /* the pool is the one part that changes */
+    struct tok_scratch *s;
+
+    for (size_t i = 0; i < TOK_POOL; i++)
+        if (atomic_load_explicit(&m->idle[i], memory_order_relaxed) &&
+            (s = atomic_exchange(&m->idle[i], NULL)) != NULL)
+            return s;
+    s = mem_zalloc(1, sizeof(*s), MEM_TEXT);
+    if (!s)
+        return NULL;
+    s->re = pattern_work_new();
+    if (!s->re || !split_work_init(&s->pre, &t->pre, s->re) ||
+        (t->model == TOK_BPE && !(s->bpe = bpe_work_new(&t->bpe)))) {
+        scratch_free(s);
+        return NULL;
+    }
+    s->norm.re = s->re;
+    return s;
+}
+
+static void give(const struct tok *t, struct tok_scratch *s)
+{
+    struct tok *m = (struct tok *)(uintptr_t)t;
+
+    for (size_t i = 0; i < TOK_POOL && !s->large; i++) {
+        struct tok_scratch *none = NULL;
+
+        if (atomic_compare_exchange_strong(&m->idle[i], &none, s))
+            return;
+    }
+    scratch_free(s);
+}
+
+static int index_added(struct tok *t, struct err *e)
+{
+    struct tok_scratch *s = take(t);
+    int rc = s ? 0 : err_nomem(e, "tokenizer");
+
+    for (size_t k = 0; k < 2 * t->added.n && rc == 0; k++) {
+        size_t i = k % t->added.n, n;
+        const char *content;
+
+        if (t->added.token[i].special != (k < t->added.n)) /* of equal patterns a special one wins */
+            continue;
+        if (!vocab_str(&t->added.names, t->added.token[i].id, &content, &n))
+            continue;
+        if (t->added.token[i].normalized)
+            rc = normalize_run(&t->norm, &s->norm, content, n, &content, &n, e);
+        if (rc == 0)
+            rc = tok_added_index(&t->added, i, content, n, e);
+    }
+    if (s)
+        give(t, s);
+    return rc;
+}
+
+int tok_seal(struct tok *t, struct err *e)
+{
+    int rc;
+
+    split_seal(&t->pre, t->spelled);
+    if (t->model == TOK_BPE) {
+        t->bpe.byte_level = t->pre.bytes;
+        if (t->bpe.byte_level && (t->bpe.prefix || t->bpe.suffix))
+            return err_set(
+                e, ERR_UNSUPPORTED,
+                "BPE over bytes with a continuing_subword_prefix or end_of_word_suffix is not understood");
+        rc = bpe_seal(&t->bpe, &t->vocab, e);
+        snprintf(t->kind, sizeof(t->kind), "bpe%s",
+                 t->bpe.byte_level      ? " (byte-level)"
+                 : t->bpe.byte_fallback ? " (byte fallback)"
+                                        : "");
+    } else {
+        if (t->pre.bytes)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "a unigram model behind a ByteLevel pre_tokenizer is not understood");
+        rc = unigram_seal(&t->uni, &t->vocab, e);
+        snprintf(t->kind, sizeof(t->kind), "unigram%s", t->uni.byte_fallback ? " (byte fallback)" : "");
+    }
+    return rc ? rc : index_added(t, e);
+}
+
+static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
+{
+    if (tok_added_get(&t->added, id))
+        return vocab_str(&t->added.names, id, s, n);
+    return vocab_str(&t->vocab, id, s, n);
+}
+
+size_t tok_n_ids(const struct tok *t)
+{
+    return t->vocab.n_ids > t->added.n_by_id ? t->vocab.n_ids : t->added.n_by_id;
+}
+
+const char *tok_kind(const struct tok *t)
+{
+    return t->kind;
+}
+
+bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id)
+{
+    uint32_t found;
+
+    if (!vocab_find(&t->added.names, piece, len, &found) && !vocab_find(&t->vocab, piece, len, &found))
+        return false;
+    *id = (int32_t)found;
+    return true;
+}
+
+bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n)
+{
+    return id >= 0 && string_of(t, (size_t)id, s, n);
+}
+
+bool tok_is_special(const struct tok *t, int32_t id)
+{
+    const struct tok_added *a = id >= 0 ? tok_added_get(&t->added, (size_t)id) : NULL;
+
+    return a && a->special;
+}
+
+enum { LARGE_TEXT = 1 << 20 }; /* bytes; one hostile word of these needs 30 times as many */
+
+/* One encoding on its way. */
+struct encoding {
+    const struct tok *t;
+    struct tok_scratch *s;
+    struct tok_ids *out;
+    bool plain;
+};
+
+static int add_word(void *ctx, const char *word, size_t n, struct err *e)
+{
+    struct encoding *x = ctx;
+
+    if (x->t->model == TOK_BPE)
+        return bpe_encode(&x->t->bpe, x->s->bpe, word, n, x->out, e);
+    return unigram_encode(&x->t->uni, &x->s->uni, word, n, x->out, e);
+}
+
+/* A stretch between tokens of the first set: normalises it, cuts out the second set, and encodes the rest. */
+static int add_stretch(struct encoding *x, const char *s, size_t n, bool first, struct err *e)
+{
+    struct tok_added_iter it;
+    struct tok_added_cut cut;
+    int rc = normalize_run(&x->t->norm, &x->s->norm, s, n, &s, &n, e);
+
+    if (rc)
+        return rc;
+    tok_added_start(&it, &x->t->added, true, x->plain, s, n);
+    while (rc == 0 && tok_added_next(&it, &cut)) {
+        if (!cut.token)
+            rc = split_run(&x->t->pre, &x->s->pre, s + cut.begin, cut.end - cut.begin,
+                           first && cut.begin == 0, add_word, x, e);
+        else if (!tok_ids_add(x->out, &cut.token->id, 1))
+            rc = err_nomem(e, "ids");
+    }
+    return rc;
+}
+
+static int add_text(struct encoding *x, const char *s, size_t n, struct err *e)
+{
+    struct tok_added_iter it;
+    struct tok_added_cut cut;
+    int rc = 0;
+
+    tok_added_start(&it, &x->t->added, false, x->plain, s, n);
+    while (rc == 0 && tok_added_next(&it, &cut)) {
+        if (!cut.token)
+            rc = add_stretch(x, s + cut.begin, cut.end - cut.begin, cut.begin == 0, e);
+        else if (!tok_ids_add(x->out, &cut.token->id, 1))
+            rc = err_nomem(e, "ids");
+    }
+    return rc;
+}
+
+static bool add_fixed(struct tok_ids *out, const struct tok_ids *ids)
+{
+    return ids->n == 0 || tok_ids_add(out, (const uint32_t *)ids->id, ids->n);
+}
+
+int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
+               struct err *e)
+{
+    struct encoding x = {.t = t, .out = out, .plain = flags & TOK_PLAIN};
+    bool special = flags & TOK_ADD_SPECIAL;
+    size_t before = out->n;
+    int rc = utf8_check(text, len, e);
+
+    if (rc)
+        return rc;
+    x.s = take(t);
+    if (!x.s)
+        return err_nomem(e, "tokenizer");
+    x.s->large = len > LARGE_TEXT;
+    if (special && !add_fixed(out, &t->prefix))
+        rc = err_nomem(e, "ids");
+    if (rc == 0)
+        rc = add_text(&x, text, len, e);
+    if (rc == 0 && special && !add_fixed(out, &t->suffix))
+        rc = err_nomem(e, "ids");
+    if (rc)
+        out->n = before;
+    give(t, x.s);
+    return rc;
+}
+
+struct tok_stream {
+    const struct tok *t; /* borrowed */
+    bool skip_special;
+    struct decode_run *run;
+};
+
+int tok_stream_new(struct tok_stream **out, const struct tok *t, bool skip_special, struct err *e)
+{
+    struct tok_stream *d = mem_zalloc(1, sizeof(*d), MEM_TEXT);
+
+    *out = NULL;
+    if (!d || !(d->run = decode_run_new(&t->chain))) {
+        mem_free(d);
+        return err_nomem(e, "decoder");
+    }
+    d->t = t;
+    d->skip_special = skip_special;
+    *out = d;
+    return 0;
+}
+
+void tok_stream_free(struct tok_stream *d)
+{
+    if (!d)
+        return;
+    decode_run_free(d->run);
+    mem_free(d);
+}
+
+int tok_stream_put(struct tok_stream *d, int32_t id, struct buf *out, struct err *e)
+{
+    const char *s;
+    size_t n;
+
+    if ((d->skip_special && tok_is_special(d->t, id)) || !tok_piece(d->t, id, &s, &n))
+        return 0;
+    return decode_put(d->run, s, n, out, e);
+}
+
+int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e)
+{
+    return decode_end(d->run, out, e);
+}
+
+int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,
+               struct err *e)
+{
+    struct tok_stream *d;
+    int rc = tok_stream_new(&d, t, skip_special, e);
+
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = tok_stream_put(d, ids[i], out, e);
+    if (rc == 0)
+        rc = tok_stream_end(d, out, e);
+    tok_stream_free(d);
+    return rc;
+}

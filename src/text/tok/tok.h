@@ -1,0 +1,108 @@
+/* tok.h - a tokenizer: text to token ids, and ids to text, whole or one at a time.
+ *
+ * The interface of this folder. What it answers is what the Hugging Face `tokenizers` library answers for the
+ * same tokenizer.json, id for id and byte for byte; a component or pattern that is not understood makes
+ * opening fail with its name. A struct tok never changes after it was opened and may be used by many threads
+ * at once.
+ */
+#ifndef GALLOP_TEXT_TOK_TOK_H
+#define GALLOP_TEXT_TOK_TOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/folder.h"
+#include "base/json_pull.h"
+#include "base/mem.h"
+
+struct tok;
+
+/* A growing list of ids, tagged MEM_TEXT. Zeroed = empty. */
+struct tok_ids {
+    int32_t *id;
+    size_t n, cap;
+};
+
+void tok_ids_fini(struct tok_ids *ids);
+
+enum {
+    TOK_ADD_SPECIAL = 1, /* put the ids around the text that the post-processor adds (BOS, EOS) */
+    TOK_PLAIN = 2,       /* special tokens inside the text are read as ordinary text */
+};
+
+/* Opens IN: a checkpoint folder (tokenizer.json first, then tokenizer.model, a tiktoken file, vocab.json
+ * with merges.txt) or one such file. ERR_INPUT, ERR_UNSUPPORTED, ERR_OS or ERR_NOMEM with the file and the
+ * fault named. */
+int tok_open(struct tok **out, struct folder in, struct err *e);
+
+/* Opens the bytes of a tokenizer.json; PATH is for messages only. TEXT may go when this returns. */
+int tok_open_json(struct tok **out, const char *text, size_t len, const char *path, struct err *e);
+
+enum { TOK_UNSET = -1 };
+
+/* What the metadata of a GGUF file say of a tokenizer; everything borrowed for the call. */
+struct tok_gguf {
+    const char *path; /* for messages */
+    struct json_str model, pre;
+    const struct json_str *token; /* [n_tokens] any bytes */
+    const char *type; /* [n_tokens] i32, little-endian, at any alignment: enum piece_type; NULL: all normal */
+    const char *score; /* [n_tokens] f32, likewise; NULL: none */
+    size_t n_tokens;
+    const struct json_str *merge; /* [n_merges] two tokens with a blank between */
+    size_t n_merges;
+    int64_t bos, eos, unk;                    /* TOK_UNSET: not said */
+    int add_bos, add_eos, add_space, squeeze; /* TOK_UNSET, 0, 1 */
+    bool rstrip;                              /* special tokens swallow the blanks behind them (Phi-3), */
+    bool lstrip;                              /* and in front of them too, all of them (Phi-4) */
+};
+
+/* ERR_INPUT or ERR_UNSUPPORTED names the file and the field. */
+int tok_open_gguf(struct tok **out, const struct tok_gguf *g, struct err *e);
+
+void tok_close(struct tok *t); /* NULL is fine */
+
+size_t tok_n_ids(const struct tok *t); /* the largest id + 1 */
+
+/* Appends the ids of TEXT (LEN bytes of UTF-8, NUL allowed) to OUT. ERR_INPUT when it is no UTF-8. On failure
+ * OUT is as it was. */
+int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
+               struct err *e);
+
+/* Appends the text of N ids to OUT; ids that are not in the vocabulary are skipped, as are special tokens on
+ * request. */
+int tok_decode(const struct tok *t, const int32_t *ids, size_t n, bool skip_special, struct buf *out,
+               struct err *e);
+
+/* The id whose vocabulary string or added token is PIECE ("\xc4\xa0the" in a byte-level vocabulary, not "
+ * the"). */
+bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id);
+
+/* The vocabulary string of ID, borrowed from T and not terminated; false: there is no such id. */
+bool tok_piece(const struct tok *t, int32_t id, const char **s, size_t *n);
+
+bool tok_is_special(const struct tok *t, int32_t id); /* false also for ids that do not exist */
+
+const char *tok_kind(const struct tok *t); /* "bpe (byte-level)", "unigram", ... for people */
+
+/* Ids back to text, one at a time.
+ *
+ * The pieces that come out, joined, are tok_decode() of all ids byte for byte (tok_decode() runs this same
+ * machine). Every piece is valid UTF-8, and what is held back is only what a later id could still change: the
+ * beginning of a character, a run of byte pieces (<0xE2>...) that only its end proves to be text, blanks a
+ * decoder strips at the end. Not thread safe; the tokenizer must outlive it. */
+struct tok_stream;
+
+/* Starts one sequence. ERR_NOMEM is the only failure. */
+int tok_stream_new(struct tok_stream **out, const struct tok *t, bool skip_special, struct err *e);
+
+/* Appends to OUT what can be shown now that ID has come; unknown ids are skipped. */
+int tok_stream_put(struct tok_stream *d, int32_t id, struct buf *out, struct err *e);
+
+/* Appends what was held back; the next tok_stream_put() begins a new sequence. */
+int tok_stream_end(struct tok_stream *d, struct buf *out, struct err *e);
+
+void tok_stream_free(struct tok_stream *d); /* NULL is fine */
+
+#endif

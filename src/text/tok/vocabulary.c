@@ -1,0 +1,389 @@
+/* vocabulary.c - one block of bytes, an array by id, and an open-addressed table of (hash, id) at a load of
+ * at most 1/2; for added tokens a trie of bytes, in which the longest pattern is sought at each place of the
+ * text that could begin one.
+ *
+ * The table holds no pointers, so that a look-up that misses touches one cache line only.
+ */
+#include "text/tok/vocabulary.h"
+
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "base/utf8.h"
+#include "text/tok/unicode.h"
+
+#define NO_STRING UINT32_MAX
+
+bool tok_ids_add(struct tok_ids *to, const uint32_t *id, size_t n)
+{
+    if (n == 0)
+        return true;
+    if (to->cap - to->n < n && !mem_grow((void **)&to->id, &to->cap, to->n + n, sizeof(*to->id), MEM_TEXT))
+        return false;
+    memcpy(to->id + to->n, id, n * sizeof(*id));
+    to->n += n;
+    return true;
+}
+
+void tok_ids_fini(struct tok_ids *ids)
+{
+    mem_free(ids->id);
+    *ids = (struct tok_ids){0};
+}
+
+void vocab_init(struct vocab *v)
+{
+    *v = (struct vocab){0};
+    buf_init(&v->bytes, MEM_TEXT);
+}
+
+void vocab_fini(struct vocab *v)
+{
+    mem_free(v->str);
+    mem_free(v->slot);
+    buf_fini(&v->bytes);
+    *v = (struct vocab){0};
+}
+
+static uint32_t hash_of(const char *s, size_t n)
+{
+    return (uint32_t)(XXH3_64bits(s, n) >> 32);
+}
+
+/* The slot that holds S, or the free one where it would go. */
+static uint64_t *slot_of(const struct vocab *v, const char *s, size_t n, uint32_t hash)
+{
+    size_t mask = v->n_slots - 1, i = hash & mask;
+
+    for (;; i = (i + 1) & mask) {
+        uint64_t x = v->slot[i];
+        const struct vocab_entry *t;
+
+        if (x == 0)
+            return &v->slot[i];
+        if (x >> 32 != hash)
+            continue;
+        t = &v->str[(uint32_t)x - 1];
+        if (t->n == n && t->off != NO_STRING && memcmp(v->bytes.data + t->off, s, n) == 0)
+            return &v->slot[i];
+    }
+}
+
+bool vocab_reserve(struct vocab *v, size_t n)
+{
+    size_t want = 256, mask;
+    uint64_t *slot;
+
+    while (want < 2 * n)
+        want *= 2;
+    if (want <= v->n_slots)
+        return true;
+    slot = mem_zalloc(want, sizeof(*slot), MEM_TEXT);
+    if (!slot)
+        return false;
+    mask = want - 1;
+    for (size_t k = 0; k < v->n_slots; k++) {
+        size_t i = (size_t)(v->slot[k] >> 32) & mask;
+
+        if (v->slot[k] == 0)
+            continue;
+        while (slot[i])
+            i = (i + 1) & mask;
+        slot[i] = v->slot[k];
+    }
+    mem_free(v->slot);
+    v->slot = slot;
+    v->n_slots = want;
+    return true;
+}
+
+static bool room_for_id(struct vocab *v, size_t id)
+{
+    if (!mem_grow((void **)&v->str, &v->cap, id + 1, sizeof(*v->str), MEM_TEXT))
+        return false;
+    for (; v->n_ids <= id; v->n_ids++)
+        v->str[v->n_ids] = (struct vocab_entry){NO_STRING, 0};
+    return true;
+}
+
+int vocab_add(struct vocab *v, const char *s, size_t n, int64_t id, struct err *e)
+{
+    size_t off = v->bytes.len;
+    uint64_t *slot;
+    uint32_t hash;
+
+    if (id < 0 || id > VOCAB_MAX_ID)
+        return err_set(e, ERR_INPUT, "the id of token \"%.*s\" is %lld; ids are 0..%d",
+                       (int)(n < 60 ? n : 60), s, (long long)id, (int)VOCAB_MAX_ID);
+    if (n > UINT32_MAX / 2 || off > UINT32_MAX / 2)
+        return err_set(e, ERR_INPUT, "the strings of the vocabulary exceed 2 GiB");
+    if (!vocab_reserve(v, v->n + 1))
+        return err_nomem(e, "vocabulary");
+    if (!room_for_id(v, (size_t)id))
+        return err_nomem(e, "vocabulary");
+    if (v->str[id].off != NO_STRING) {
+        const struct vocab_entry *t = &v->str[id];
+
+        if (t->n == n && memcmp(v->bytes.data + t->off, s, n) == 0)
+            return 0;
+        return err_set(e, ERR_INPUT, "the tokens \"%.*s\" and \"%.*s\" share the id %lld",
+                       (int)(t->n < 60 ? t->n : 60), v->bytes.data + t->off, (int)(n < 60 ? n : 60), s,
+                       (long long)id);
+    }
+    hash = hash_of(s, n);
+    slot = slot_of(v, s, n, hash);
+    buf_add(&v->bytes, s, n);
+    if (v->bytes.oom)
+        return err_nomem(e, "vocabulary");
+    v->str[id] = (struct vocab_entry){(uint32_t)off, (uint32_t)n};
+    if (*slot)
+        v->str[(uint32_t)*slot - 1].off = NO_STRING;
+    v->n += *slot == 0;
+    *slot = (uint64_t)hash << 32 | (uint64_t)(id + 1);
+    if (n > v->longest)
+        v->longest = n;
+    return 0;
+}
+
+void vocab_find_all(const struct vocab *v, struct vocab_query *q, size_t n)
+{
+    uint32_t hash[VOCAB_BATCH];
+    size_t mask = v->n_slots - 1;
+
+    for (size_t i = 0; i < n; i++) {
+        hash[i] = hash_of(q[i].s, q[i].n);
+        if (v->n_slots)
+            __builtin_prefetch(&v->slot[hash[i] & mask]);
+    }
+    for (size_t i = 0; i < n && v->n_slots; i++) {
+        uint64_t x = v->slot[hash[i] & mask];
+
+        if (x >> 32 == hash[i] && x)
+            __builtin_prefetch(&v->str[(uint32_t)x - 1]);
+    }
+    for (size_t i = 0; i < n && v->n_slots; i++) {
+        uint64_t x = v->slot[hash[i] & mask];
+
+        if (x >> 32 == hash[i] && x && v->str[(uint32_t)x - 1].off != NO_STRING)
+            __builtin_prefetch(v->bytes.data + v->str[(uint32_t)x - 1].off);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x = v->n_slots ? *slot_of(v, q[i].s, q[i].n, hash[i]) : 0;
+
+        q[i].id = x ? (uint32_t)x - 1 : VOCAB_NONE;
+    }
+}
+
+bool vocab_find(const struct vocab *v, const char *s, size_t n, uint32_t *id)
+{
+    uint64_t x;
+
+    if (v->n_slots == 0)
+        return false;
+    x = *slot_of(v, s, n, hash_of(s, n));
+    if (x == 0)
+        return false;
+    *id = (uint32_t)x - 1;
+    return true;
+}
+
+bool vocab_str(const struct vocab *v, size_t id, const char **s, size_t *n)
+{
+    if (id >= v->n_ids || v->str[id].off == NO_STRING)
+        return false;
+    *s = v->bytes.data + v->str[id].off;
+    *n = v->str[id].n;
+    return true;
+}
+
+struct tok_added_node {
+    uint32_t child, sibling; /* 0: none (node 0 is unused) */
+    uint32_t token;          /* index + 1; 0: no pattern ends here */
+    unsigned char byte;
+};
+
+void tok_added_init(struct tok_added_set *a)
+{
+    *a = (struct tok_added_set){0};
+    vocab_init(&a->names);
+}
+
+void tok_added_fini(struct tok_added_set *a)
+{
+    mem_free(a->token);
+    mem_free(a->by_id);
+    mem_free(a->raw.node);
+    mem_free(a->normalized.node);
+    vocab_fini(&a->names);
+    *a = (struct tok_added_set){0};
+}
+
+int tok_added_add(struct tok_added_set *a, struct tok_added t, const char *content, size_t n, struct err *e)
+{
+    uint32_t old;
+    int rc;
+
+    if (vocab_find(&a->names, content, n, &old) && old == t.id)
+        return 0;
+    if ((rc = vocab_add(&a->names, content, n, t.id, e)) != 0)
+        return rc;
+    if (!mem_grow((void **)&a->token, &a->cap, a->n + 1, sizeof(*a->token), MEM_TEXT) ||
+        !mem_grow((void **)&a->by_id, &a->by_id_cap, (size_t)t.id + 1, sizeof(*a->by_id), MEM_TEXT))
+        return err_nomem(e, "added tokens");
+    while (a->n_by_id <= t.id)
+        a->by_id[a->n_by_id++] = 0;
+    a->token[a->n++] = t;
+    a->by_id[t.id] = (uint32_t)a->n;
+    return 0;
+}
+
+static uint32_t new_node(struct tok_added_trie *x, unsigned char byte)
+{
+    if (!mem_grow((void **)&x->node, &x->cap, x->n_nodes + 2, sizeof(*x->node), MEM_TEXT))
+        return 0;
+    if (x->n_nodes == 0)
+        x->node[x->n_nodes++] = (struct tok_added_node){0};
+    x->node[x->n_nodes] = (struct tok_added_node){.byte = byte};
+    return (uint32_t)x->n_nodes++;
+}
+
+static uint32_t child_of(const struct tok_added_trie *x, uint32_t node, unsigned char byte)
+{
+    uint32_t c = x->node[node].child;
+
+    while (c && x->node[c].byte != byte)
+        c = x->node[c].sibling;
+    return c;
+}
+
+int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size_t n, struct err *e)
+{
+    struct tok_added_trie *x = a->token[i].normalized ? &a->normalized : &a->raw;
+    uint32_t at;
+
+    if (n == 0)
+        return 0;
+    at = x->root[(unsigned char)pattern[0]];
+    if (!at && !(at = x->root[(unsigned char)pattern[0]] = new_node(x, (unsigned char)pattern[0])))
+        return err_nomem(e, "added tokens");
+    for (size_t k = 1; k < n; k++) {
+        uint32_t c = child_of(x, at, (unsigned char)pattern[k]);
+
+        if (!c) {
+            if (!(c = new_node(x, (unsigned char)pattern[k])))
+                return err_nomem(e, "added tokens");
+            x->node[c].sibling = x->node[at].child;
+            x->node[at].child = c;
+        }
+        at = c;
+    }
+    if (!x->node[at].token)
+        x->node[at].token = (uint32_t)i + 1;
+    return 0;
+}
+
+const struct tok_added *tok_added_get(const struct tok_added_set *a, size_t id)
+{
+    return id < a->n_by_id && a->by_id[id] ? &a->token[a->by_id[id] - 1] : NULL;
+}
+
+void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, bool normalized, bool plain,
+                     const char *s, size_t n)
+{
+    *it = (struct tok_added_iter){
+        .a = a, .trie = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
+}
+
+/* The next occurrence of any pattern from it->at on. */
+static const struct tok_added *find(struct tok_added_iter *it, size_t *begin, size_t *end)
+{
+    const struct tok_added_trie *x = it->trie;
+
+    if (x->n_nodes == 0)
+        return NULL;
+    for (size_t i = it->at; i < it->n; i++) {
+        uint32_t node = x->root[(unsigned char)it->s[i]], token = 0;
+
+        for (size_t k = i + 1; node; k++) {
+            if (x->node[node].token) {
+                token = x->node[node].token;
+                *end = k;
+            }
+            node = k < it->n ? child_of(x, node, (unsigned char)it->s[k]) : 0;
+        }
+        if (token) {
+            *begin = i;
+            it->at = *end;
+            return &it->a->token[token - 1];
+        }
+    }
+    it->at = it->n;
+    return NULL;
+}
+
+static size_t char_before(const char *s, size_t at)
+{
+    do
+        at--;
+    while (((unsigned char)s[at] & 0xc0) == 0x80);
+    return at;
+}
+
+static bool is_single_word(const char *s, size_t n, size_t begin, size_t end)
+{
+    size_t len;
+
+    if (begin > 0 && unicode_is_word(utf8_decode(s + char_before(s, begin), &len)))
+        return false;
+    return end == n || !unicode_is_word(utf8_decode(s + end, &len));
+}
+
+/* Blanks beside the token that it swallows, but none that an earlier token has taken. */
+static void widen(const struct tok_added_iter *it, const struct tok_added *t, size_t *begin, size_t *end)
+{
+    size_t len;
+
+    while (t->lstrip && *begin > it->done) {
+        size_t at = char_before(it->s, *begin);
+
+        if (!unicode_is_space(utf8_decode(it->s + at, &len)))
+            break;
+        *begin = at;
+    }
+    while (t->rstrip && *end < it->n && unicode_is_space(utf8_decode(it->s + *end, &len)))
+        *end += len;
+}
+
+bool tok_added_next(struct tok_added_iter *it, struct tok_added_cut *cut)
+{
+    const struct tok_added *t;
+    size_t begin, end;
+
+    if (it->have) {
+        *cut = it->next;
+        it->have = false;
+        return true;
+    }
+    while ((t = find(it, &begin, &end)) != NULL) {
+        size_t from = it->done;
+
+        if ((it->plain && t->special) || (t->single_word && !is_single_word(it->s, it->n, begin, end)))
+            continue;
+        widen(it, t, &begin, &end);
+        *cut = (struct tok_added_cut){t, begin, end};
+        it->done = end;
+        if (from < begin) {
+            it->next = *cut;
+            it->have = true;
+            *cut = (struct tok_added_cut){NULL, from, begin};
+        }
+        return true;
+    }
+    if (it->done >= it->n)
+        return false;
+    *cut = (struct tok_added_cut){NULL, it->done, it->n};
+    it->done = it->n;
+    return true;
+}

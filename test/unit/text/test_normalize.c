@@ -1,0 +1,152 @@
+/* test_normalize.c - the normal forms against utf8proc's own, which orders marks slowly but surely; and
+ * the time a hostile run of marks takes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <utf8proc.h>
+
+#include "base/utf8.h"
+#include "text/tok/normalize.h"
+#include "text/tok/unicode.h"
+
+static uint64_t seed = 2463534242u;
+
+static uint32_t dice(uint32_t n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (uint32_t)(seed >> 33) % n;
+}
+
+static const utf8proc_option_t how[] = {
+    [NORMALIZE_NFC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE,
+    [NORMALIZE_NFD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE,
+    [NORMALIZE_NFKC] = UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
+    [NORMALIZE_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
+};
+
+static void compare(struct normalize_form_work *w, const char *s, size_t n)
+{
+    for (int form = NORMALIZE_NFC; form <= NORMALIZE_NFKD; form++) {
+        struct buf got = {.tag = MEM_TEXT};
+        utf8proc_uint8_t *want = NULL;
+        utf8proc_ssize_t len =
+            utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n, &want, how[form]);
+        bool same;
+
+        assert_true(len >= 0);
+        normalize_to_form((enum normalize_form)form, w, s, n, &got);
+        same = got.len == (size_t)len && memcmp(got.data ? got.data : "", want, got.len) == 0;
+        if (!same)
+            fail_msg("form %d of %.*s is %s, not %s", form, (int)n, s, got.data, (const char *)want);
+        if (normalize_is_plain((enum normalize_form)form, s, n))
+            assert_true(got.len == n && memcmp(got.data ? got.data : "", s, n) == 0);
+        free(want);
+        buf_fini(&got);
+    }
+}
+
+static void every_character_alone_and_behind_another(void **state)
+{
+    static const uint32_t before[] = {'e', 0xe9, 0x304b, 0x1100, 0xac00, 0x9ac, 0x1e63};
+    struct normalize_form_work w = {0};
+
+    (void)state;
+    for (uint32_t c = 1; c < 0x30000; c += c < 0x3400 || c > 0xa000 ? 1 : 97) {
+        char s[16];
+        size_t n;
+
+        if ((c >= 0xd800 && c < 0xe000) || unicode_is_young(c))
+            continue;
+        n = utf8_encode(before[c % 7], s);
+        n += utf8_encode(c, s + n);
+        compare(&w, s, n);
+    }
+    normalize_form_work_fini(&w);
+}
+
+static void random_heaps_of_marks_and_letters(void **state)
+{
+    static const uint32_t some[] = {'a',    'e',    ' ',    0xe9,   0x300,   0x301,  0x316,  0x323,  0x327,
+                                    0x345,  0x1100, 0x1161, 0x11a8, 0xac00,  0xac01, 0x304b, 0x3099, 0x309a,
+                                    0xfb01, 0x2126, 0x212b, 0x9c7,  0x9be,   0xf71,  0xf72,  0xf73,  0x1d15e,
+                                    0x5d0,  0x5b7,  0x5bc,  0x4e2d, 0x2f800, 0x3d2,  0x1e9b, 0xfdfa};
+    struct normalize_form_work w = {0};
+
+    (void)state;
+    for (int k = 0; k < 20000; k++) {
+        char s[400];
+        size_t n = 0, want = k % 50 == 0 ? 60 : 1 + dice(12);
+
+        for (size_t i = 0; i < want; i++)
+            n += utf8_encode(some[dice(sizeof(some) / sizeof(*some))], s + n);
+        compare(&w, s, n);
+    }
+    normalize_form_work_fini(&w);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+/* U+10F4D of Unicode 11 has the class 220, an acute 230: by newer tables they change places. */
+static void characters_after_unicode_9_move(void **state)
+{
+    static const char *const same[] = {"q\xcc\x81\xf0\x90\xbd\x8d", /* acute, young mark */
+                                       "\xf0\x90\xbd\x8d\xcc\x81", "\xf0\x90\xbd\x8d\xcc\x81\xf0\x90\xbd\x8d",
+                                       "e\xf0\x90\xbd\x8d\xcc\x81", /* no composing across it */
+                                       "\xf0\x91\xa4\xb5\xf0\x91\xa4\xb0"};
+    struct normalize_form_work w = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        struct buf got = {.tag = MEM_TEXT};
+
+        normalize_to_form(NORMALIZE_NFC, &w, same[i], strlen(same[i]), &got);
+        assert_int_equal(got.len, strlen(same[i]));
+        assert_memory_equal(got.data, same[i], got.len);
+        buf_fini(&got);
+    }
+    normalize_form_work_fini(&w);
+}
+
+static void a_megabyte_of_marks_is_ordered_in_linear_time(void **state)
+{
+    size_t n = 1 << 20;
+    char *s = malloc(n + 1);
+    struct normalize_form_work w = {0};
+    struct buf out = {.tag = MEM_TEXT};
+    double begin = (double)clock() / CLOCKS_PER_SEC;
+
+    (void)state;
+    s[0] = 'a';
+    for (size_t i = 1; i + 1 < n; i += 2)
+        memcpy(s + i, i < n / 2 ? "\xcc\x81" : "\xcc\x96", 2); /* class 230, then 220 */
+    normalize_to_form(NORMALIZE_NFC, &w, s, n - 1, &out);
+    assert_false(out.oom);
+    assert_memory_equal(out.data, "\xc3\xa1\xcc\x96\xcc\x96",
+                        6); /* the first acute composes, the lower marks go first */
+    assert_true((double)clock() / CLOCKS_PER_SEC - begin <
+                5); /* by exchanging neighbours it is 10^11 steps */
+    normalize_form_work_fini(&w);
+    buf_fini(&out);
+    free(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_character_alone_and_behind_another),
+        cmocka_unit_test(random_heaps_of_marks_and_letters),
+        cmocka_unit_test(characters_after_unicode_9_move),
+        cmocka_unit_test(a_megabyte_of_marks_is_ordered_in_linear_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* test_pattern.c - patterns of the Oniguruma dialect: what they become, what they match, what is
+ * refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "text/tok/pattern.h"
+
+/* All matches of PATTERN in TEXT, each behind a '|'. */
+static void find_all(const char *pattern, const char *text, size_t n, struct buf *out)
+{
+    struct pattern_work *work = pattern_work_new();
+    struct pattern_iter it;
+    struct pattern *re;
+    struct err e = {0};
+    size_t begin, end;
+    int more;
+
+    assert_non_null(work);
+    if (pattern_new(&re, pattern, strlen(pattern), true, &e) != 0)
+        fail_msg("%s", e.msg);
+    pattern_start(&it, re, work, text, n);
+    while ((more = pattern_next(&it, &begin, &end, &e)) > 0) {
+        buf_char(out, '|');
+        buf_add(out, text + begin, end - begin);
+    }
+    assert_int_equal(more, 0);
+    pattern_free(re);
+    pattern_work_free(work);
+}
+
+static void expect(const char *pattern, const char *text, const char *want)
+{
+    struct buf out = {.tag = MEM_TEXT};
+
+    find_all(pattern, text, strlen(text), &out);
+    if (strcmp(out.data ? out.data : "", want) != 0)
+        fail_msg("%s on \"%s\": %s, not %s", pattern, text, out.data ? out.data : "", want);
+    buf_fini(&out);
+}
+
+static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
+{
+    (void)state;
+    expect("\\s+",
+           "a\xe1\xa0\x8e"
+           "b \xe3\x80\x80 c",
+           "| \xe3\x80\x80 "); /* U+180E is no blank */
+    expect("\\S+",
+           "a\xe1\xa0\x8e"
+           "b c",
+           "|a\xe1\xa0\x8e"
+           "b|c");
+    expect("\\p{Han}+", "\xe3\x80\x81\xe9\xa6\xac\xe9\xa6\xac\xe3\x80\x81",
+           "|\xe9\xa6\xac\xe9\xa6\xac"); /* not U+3001 */
+    expect("[a-z&&[^aeiou]]+", "stream", "|str|m");
+    expect("[^a-z&&[^aeiou]]+", "stream-", "|ea|-");
+    expect("[a-f&&b-z&&[^d]]+", "abcdef", "|bc|ef");
+    expect("[^(\\s|[.,!?])]+", "a(b c|d.e", "|a|b|c|d|e");
+    expect("[x[^a-z]]+", "ax1b", "|x1");
+    expect("[[ab]c]+", "xabcx", "|abc");
+    expect("a{1,2}+", "aaaaa", "|aaaaa"); /* repeated, not possessive */
+    expect("a{2}?", "aaa", "|aa|");       /* optional, not lazy */
+    expect("a{,2}b", "aaab", "|aab");
+    expect("a{2,}?", "aaaa", "|aa|aa");
+    expect("[\\a-\\r]|\\e|\\f", "b\a\f\x1b", "|\a|\f|\x1b");
+    expect("a{2,3}?b?", "aa}aab", "|aa|aab");
+    expect("a{x", "a{x", "|a{x");
+    expect("a++b?", "aab", "|aab");
+    expect("(?:ab)*+c", "ababc", "|ababc");
+    expect("a+*", "aaab", "|aaa|");
+    expect("\\h+", "xyzAF09g", "|AF09");
+    expect("\\bth", "the other th", "|th|th");
+    expect("\\Bth", "the other th", "|th");
+    expect("\\w+", "a\xcc\x81_1 \xe2\x91\xa0", "|a\xcc\x81_1");
+    expect("(?m:a.b)", "a\nb", "|a\nb"); /* Ruby's m lets the dot match a line end */
+    expect("a.b", "a\nb", "");
+    expect("^b$", "a\nb\nc", "|b");
+    expect("(?i:'s)", "'S 's '\xc5\xbf", "|'S|'s|'\xc5\xbf");
+    expect("\\x41\\x{42}\\u0043", "ABC", "|ABC");
+    expect("\\p{^L}+\\P{L}", "a123b", "|123");
+    expect("\\p{Lowercase_Letter}+", "abC", "|ab");
+    expect("[\\-\\]a^]+", "x-]a^", "|-]a^");
+    expect("[]a]+", "x]a", "|]a");
+    expect("[a-]+", "x-a", "|-a");
+    expect("(a)(b)", "abab", "|ab|ab");
+}
+
+static void empty_matches_do_not_follow_a_match(void **state)
+{
+    (void)state;
+    expect("a*", "baac", "||aa|");
+    expect("",
+           "\xc3\xa9"
+           "b",
+           "|||");
+    expect("x?", "", "|");
+}
+
+static void what_is_not_understood_is_refused_with_its_place(void **state)
+{
+    static const struct {
+        const char *pattern, *why;
+    } bad[] = {
+        {"(?<name>a)", "the group at byte 2"},
+        {"a(?x:b)", "the group at byte 3"},
+        {"(*UTF)a", "the group at byte 0"},
+        {"(?i)a", "an option without a group"},
+        {"\\p{Klingon}", "the property"},
+        {"\\pL", "a property without braces"},
+        {"[[:alpha:]]", "a POSIX bracket"},
+        {"(a)\\1", "the escape at byte 3"},
+        {"\\Ra", "the escape at byte 0"},
+        {"\\Ka", "the escape"},
+        {"(a", "closing parenthesis"},
+        {"a)", "opening one"},
+        {"[a", "closing bracket"},
+        {"[]", "closing bracket"},
+        {"[a&&]", "closing bracket"},
+        {"[z-a]", "the range"},
+        {"[a-\\s]", "the range"},
+        {"a{2000}", "the interval"},
+        {"a{3,1}", "the interval"},
+        {"*a", "a repeat of nothing"},
+        {"a\\", "a backslash"},
+        {"\\x{110000}", "the character code"},
+        {"\\xff", "the character code"},
+        {"\\ud800", "the character code"},
+        {"(?>", "closing parenthesis"},
+        {"[\\b]", "the escape"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        struct pattern *re = NULL;
+        struct err e = {0};
+        int rc = pattern_new(&re, bad[i].pattern, strlen(bad[i].pattern), true, &e);
+
+        if (rc != ERR_UNSUPPORTED || !strstr(e.msg, bad[i].why) || re)
+            fail_msg("%s: code %d, \"%s\" lacks \"%s\"", bad[i].pattern, rc, e.msg, bad[i].why);
+    }
+}
+
+static void deep_nesting_is_refused(void **state)
+{
+    char deep[1000];
+    struct pattern *re;
+    struct err e = {0};
+
+    (void)state;
+    memset(deep, '(', sizeof(deep));
+    assert_int_equal(pattern_new(&re, deep, sizeof(deep), true, &e), ERR_UNSUPPORTED);
+    memset(deep, '[', sizeof(deep));
+    assert_int_equal(pattern_new(&re, deep, sizeof(deep), true, &e), ERR_UNSUPPORTED);
+}
+
+static void endless_backtracking_becomes_an_error(void **state)
+{
+    static const char pattern[] = "(?:a+)+b|c";
+    struct pattern_work *work = pattern_work_new();
+    struct pattern_iter it;
+    struct pattern *re;
+    struct err e = {0};
+    size_t begin, end;
+    char text[200];
+
+    (void)state;
+    memset(text, 'a', sizeof(text));
+    if (pattern_new(&re, pattern, strlen(pattern), true, &e) != 0)
+        fail_msg("%s", e.msg);
+    pattern_start(&it, re, work, text, sizeof(text));
+    assert_int_equal(pattern_next(&it, &begin, &end, &e), -ERR_INPUT);
+    assert_non_null(strstr(e.msg, pattern));
+    pattern_free(re);
+    pattern_work_free(work);
+    assert_int_equal(mem_live_blocks(), 0);
+}
+
+static void a_long_run_of_one_character_fits_the_stack(void **state)
+{
+    static char text[1 << 20];
+    struct buf out = {.tag = MEM_TEXT};
+
+    (void)state;
+    memset(text, 'A', sizeof(text));
+    find_all("[^\\r\\n\\p{L}]?[\\p{Lu}\\p{Lo}]*[\\p{Ll}\\p{Lo}]+|(?:[A-Z])+", text, sizeof(text), &out);
+    assert_int_equal(out.len, sizeof(text) + 1);
+    buf_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rewritten_constructs_mean_what_they_mean_in_ruby),
+        cmocka_unit_test(empty_matches_do_not_follow_a_match),
+        cmocka_unit_test(what_is_not_understood_is_refused_with_its_place),
+        cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(endless_backtracking_becomes_an_error),
+        cmocka_unit_test(a_long_run_of_one_character_fits_the_stack),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
