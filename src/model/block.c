@@ -1,4 +1,4 @@
-/* block.c - binds tensors by name and proves their shapes. */
+/* block.c - reads configs, binds tensors by name and proves their shapes. */
 #include "model/block.h"
 
 #include <stdarg.h>
@@ -6,277 +6,121 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/block_moe.h"
+
+/* ---- failures ---- */
+
+bool block_failed(const struct model *m)
+{
+    return m->rc != 0;
+}
+
+void block_refuse(struct model *m, int code, const char *fmt, ...)
+{
+    char text[900];
+    va_list ap;
+
+    if (m->rc)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    m->rc = err_set(m->e, code, "%s: %s", config_path(m->config), text);
+}
+
+static void out_of_memory(struct model *m, const char *what)
+{
+    if (!m->rc)
+        m->rc = err_nomem(m->e, what);
+}
+
+void *block_array(struct model *m, size_t n, size_t size, const char *what)
+{
+    void *p = m->rc ? NULL : arena_zalloc(&m->arena, n, size);
+
+    if (!p)
+        out_of_memory(m, what);
+    return p;
+}
 
 const char *block_name(struct model *m, const char *fmt, ...)
 {
-    char text[256];
+    char text[256], *name;
     va_list ap;
     int n;
 
+    if (m->rc)
+        return NULL;
     va_start(ap, fmt);
     n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     ASSERT(n >= 0 && (size_t)n < sizeof(text));
-    return arena_strndup(&m->arena, text, (size_t)n);
+    if (!(name = arena_strndup(&m->arena, text, (size_t)n)))
+        out_of_memory(m, "a tensor name");
+    return name;
 }
 
-int block_record(struct model *m, const struct view *v, const char *use, const struct linear *l, size_t n,
-                 struct err *e)
+/* ---- config.json ---- */
+
+size_t block_int(struct model *m, const char *key, size_t def, size_t lo, size_t hi)
 {
-    if (!mem_grow((void **)&m->tensor, &m->cap_tensors, m->n_tensors + 1, sizeof(*m->tensor), MEM_MODEL))
-        return err_nomem(e, "the list of tensors");
-    m->tensor[m->n_tensors++] = (struct model_tensor){.view = v, .use = use, .linear = l, .n_linears = n};
-    if (strcmp(use, "scales") != 0)
-        m->n_params +=
-            view_elements(v) * (v->dtype == DT_U8 ? 2 : 1); /* two elements of four bits in a byte */
-    return 0;
+    int64_t v = (int64_t)def;
+
+    if (!m->rc)
+        m->rc = config_int(m->config, key, (int64_t)def, (int64_t)lo, (int64_t)hi, &v, m->e);
+    return m->rc ? def : (size_t)v;
 }
 
-static int record(struct model *m, const struct view *v, const char *use, const struct linear *l,
-                  struct err *e)
+double block_float(struct model *m, const char *key, double def, double lo, double hi)
 {
-    return block_record(m, v, use, l, 1, e);
+    double v = def;
+
+    if (!m->rc)
+        m->rc = config_float(m->config, key, def, lo, hi, &v, m->e);
+    return m->rc ? def : v;
 }
 
-int block_tensor_of(struct model *m, const char *name, const struct block_shape *shape, const char *use,
-                    const struct view **v, struct err *e)
+bool block_bool(struct model *m, const char *key, bool def)
 {
-    struct view want = {.n_dims = shape->n_dims};
-    char found[96], expected[96];
-    bool fits;
+    bool v = def;
 
-    if (!name)
-        return err_nomem(e, "a tensor name");
-    *v = weights_get(m->weights, name);
-    memcpy(want.shape, shape->size, sizeof(shape->size));
-    if (!*v)
-        return err_set(e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)", weights_path(m->weights),
-                       name, use, view_shape_text(&want, expected, sizeof(expected)));
-    fits = (*v)->n_dims == want.n_dims;
-    for (int d = 0; d < want.n_dims; d++)
-        fits = fits && (*v)->shape[d] == want.shape[d];
-    if (!fits)
-        return err_set(e, ERR_INPUT, "%s: tensor %s has the shape %s, config.json asks for %s", (*v)->file,
-                       name, view_shape_text(*v, found, sizeof(found)),
-                       view_shape_text(&want, expected, sizeof(expected)));
-    if (shape->bytes ? (*v)->dtype != DT_U8 : !dtype_is_weight((*v)->dtype))
-        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s is stored as %s, expected %s", (*v)->file, name,
-                       dtype_name((*v)->dtype), shape->bytes ? "U8" : "F32, F16 or BF16");
-    return 0;
+    if (!m->rc)
+        m->rc = config_bool(m->config, key, def, &v, m->e);
+    return m->rc ? def : v;
 }
 
-int block_tensor(struct model *m, const char *name, size_t rows, size_t cols, const char *use,
-                 const struct view **v, struct err *e)
+const int64_t *block_ints(struct model *m, const char *key, size_t *n)
 {
-    const struct block_shape shape = {.n_dims = cols ? 2 : 1, .size = {rows, cols}};
+    size_t L = m->info.n_layers;
+    int64_t *v = block_array(m, L, sizeof(*v), "the layers");
 
-    return block_tensor_of(m, name, &shape, use, v, e);
+    *n = 0;
+    if (!m->rc)
+        m->rc = config_ints_or_int(m->config, key, v, L, n, m->e);
+    return v;
 }
 
-static int add_todo(struct model *m, const struct model_todo *t, struct err *e)
+enum kern_act block_act(struct model *m, const char *key, const char *def)
 {
-    if (!mem_grow((void **)&m->todo, &m->cap_todo, m->n_todo + 1, sizeof(*m->todo), MEM_MODEL))
-        return err_nomem(e, "the list of weights");
-    m->todo[m->n_todo++] = *t;
-    return 0;
-}
+    static const struct {
+        const char *name;
+        enum kern_act act;
+    } known[] = {{"silu", KERN_SILU},
+                 {"swish", KERN_SILU},
+                 {"gelu", KERN_GELU_ERF},
+                 {"gelu_new", KERN_GELU_TANH},
+                 {"gelu_fast", KERN_GELU_TANH},
+                 {"gelu_pytorch_tanh", KERN_GELU_TANH},
+                 {"quick_gelu", KERN_GELU_QUICK},
+                 {"relu", KERN_RELU}};
+    const char *name;
 
-const struct view *block_keep(struct model *m, const struct view *v)
-{
-    struct view *copy = arena_alloc(&m->todo_arena, sizeof(*copy));
-
-    if (copy)
-        *copy = *v;
-    return copy;
-}
-
-int block_vector(struct model *m, const struct view *v, float *out, float times, float add, struct err *e)
-{
-    return add_todo(m, &(struct model_todo){.vector = v, .out = out, .times = times, .add = add}, e);
-}
-
-int block_loaded(struct model *m, size_t n, struct err *e)
-{
-    return add_todo(m, &(struct model_todo){.layers = n}, e);
-}
-
-int block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend,
-               struct err *e)
-{
-    struct linear_desc *copy = arena_alloc(&m->todo_arena, sizeof(*copy));
-    int rc;
-
-    if (!copy)
-        return err_nomem(e, d->name);
-    *copy = *d;
-    if ((rc = linear_open(l, d, backend, e)) != 0)
-        return rc;
-    if (__builtin_add_overflow(m->packed_bytes, l->packed_bytes, &m->packed_bytes))
-        return err_set(e, ERR_NOMEM, "%s: the weights are more than memory can hold", d->name);
-    return add_todo(m, &(struct model_todo){.linear = l, .desc = copy}, e);
-}
-
-int block_embed(struct model *m, struct embed *w, const char *module, size_t rows, size_t cols, struct err *e)
-{
-    const struct view *v;
-    int rc;
-
-    if (!module)
-        return err_nomem(e, "a tensor name");
-    if ((rc = block_tensor(m, block_name(m, "%s.weight", module), rows, cols, "embedding", &v, e)) != 0)
-        return rc;
-    *w = (struct embed){.name = module, .table = *v};
-    if (__builtin_add_overflow(m->table_bytes, view_span_bytes(v), &m->table_bytes))
-        return err_set(e, ERR_NOMEM, "%s: the tables are more than memory can hold", module);
-    if ((rc = add_todo(m, &(struct model_todo){.embed = w, .look = true}, e)) != 0)
-        return rc;
-    return record(m, v, "embedding", NULL, e);
-}
-
-int block_norm(struct model *m, struct norm *w, const char *module, size_t n, double eps, bool layer,
-               bool bias, float add, struct err *e)
-{
-    const struct view *v, *vb = NULL;
-    int rc;
-
-    if (!module)
-        return err_nomem(e, "a tensor name");
-    *w = (struct norm){.name = module, .n = n, .eps = (float)eps, .layer = layer};
-    if ((rc = block_tensor(m, block_name(m, "%s.weight", module), n, 0, "norm", &v, e)) != 0 ||
-        (rc = record(m, v, "norm", NULL, e)) != 0)
-        return rc;
-    if (bias && ((rc = block_tensor(m, block_name(m, "%s.bias", module), n, 0, "norm", &vb, e)) != 0 ||
-                 (rc = record(m, vb, "norm", NULL, e)) != 0))
-        return rc;
-    w->w = mem_zalloc(n, sizeof(float), MEM_MODEL);
-    w->b = bias ? mem_zalloc(n, sizeof(float), MEM_MODEL) : NULL;
-    if (!w->w || (bias && !w->b)) {
-        block_norm_close(w);
-        return err_nomem(e, module);
-    }
-    if ((rc = block_vector(m, v, w->w, 1, add, e)) != 0)
-        return rc;
-    return bias ? block_vector(m, vb, w->b, 1, 0, e) : 0;
-}
-
-void block_norm_close(struct norm *w)
-{
-    mem_free(w->w);
-    mem_free(w->b);
-    *w = (struct norm){0};
-}
-
-int block_linear(struct model *m, struct linear *w, const struct block_linear *d, struct err *e)
-{
-    struct linear_desc desc = {.name = d->name,
-                               .kind = d->kind,
-                               .n_parts = d->n_parts,
-                               .dtype = m->opt.dtype,
-                               .wide = d->wide,
-                               .kern = m->opt.kern};
-    const char *backend = m->opt.backend[d->kind];
-    int rc;
-
-    if (!d->name)
-        return err_nomem(e, "a tensor name");
-    for (size_t p = 0; p < d->n_parts; p++) {
-        const char *module = d->part[p].module;
-        size_t n = d->part[p].n;
-
-        if (!module)
-            return err_nomem(e, "a tensor name");
-        if ((rc = block_tensor(m, block_name(m, "%s.weight", module), d->transposed ? d->k : n,
-                               d->transposed ? n : d->k, "linear", &desc.part[p], e)) != 0 ||
-            (!(p && module == d->part[p - 1].module) && (rc = record(m, desc.part[p], "linear", w, e)) != 0))
-            return rc;
-        if (d->transposed) {
-            struct view turned = view_transposed(desc.part[p]);
-
-            if (!(desc.part[p] = block_keep(m, &turned)))
-                return err_nomem(e, d->name);
-        }
-        if (d->bias &&
-            ((rc = block_tensor(m, block_name(m, "%s.bias", module), n, 0, "bias", &desc.bias[p], e)) != 0 ||
-             (rc = record(m, desc.bias[p], "bias", w, e)) != 0))
-            return rc;
-    }
-    if (d->fp32) {
-        desc.dtype = DT_F32;
-        /* what else the user chose is meant for the matrices beside it */
-        backend = backend && strcmp(backend, "native") == 0 ? backend : NULL;
-    }
-    if ((rc = block_pack(m, w, &desc, backend, e)) != 0)
-        return rc;
-    if (d->wide && w->k > m->info.wide_k)
-        m->info.wide_k = w->k;
-    if (d->wide && w->n > m->info.wide_n)
-        m->info.wide_n = w->n;
-    return 0;
-}
-
-int block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
-               bool bias, struct err *e)
-{
-    struct linear_desc desc = {
-        .name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype, .kern = m->opt.kern};
-    const struct view *v = &embed->table;
-    const char *name = block_name(m, "%s.weight", module);
-    int rc;
-
-    if (!name)
-        return err_nomem(e, "a tensor name");
-    if (!tied) {
-        if ((rc = block_tensor(m, name, m->info.vocab, embed->table.shape[1], "linear", &v, e)) != 0 ||
-            (rc = record(m, v, "linear", w, e)) != 0)
-            return rc;
-        if (bias && ((rc = block_tensor(m, block_name(m, "%s.bias", module), m->info.vocab, 0, "bias",
-                                        &desc.bias[0], e)) != 0 ||
-                     (rc = record(m, desc.bias[0], "bias", w, e)) != 0))
-            return rc;
-    } else {
-        weights_skip(m->weights, name); /* a stored copy of the embedding */
-        for (size_t i = 0; i < m->n_todo; i++)
-            if (m->todo[i].embed == embed)
-                m->todo[i].look = false; /* it is looked through as it is packed */
-    }
-    desc.part[0] = v;
-    return block_pack(m, w, &desc, m->opt.backend[OP_LM_HEAD], e);
-}
-
-void block_layers_close(struct block_layer *layer, size_t n)
-{
-    for (size_t l = 0; layer && l < n; l++) {
-        block_norm_close(&layer[l].norm_attn);
-        block_norm_close(&layer[l].norm_mlp);
-        block_norm_close(&layer[l].after_attn);
-        block_norm_close(&layer[l].after_mlp);
-        block_norm_close(&layer[l].q_norm);
-        block_norm_close(&layer[l].k_norm);
-        block_moe_close(layer[l].moe);
-        linear_close(&layer[l].qkv);
-        linear_close(&layer[l].out);
-        linear_close(&layer[l].mlp.up);
-        linear_close(&layer[l].mlp.down);
-    }
-    mem_free(layer);
-}
-
-void block_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s,
-                const struct norm *norm, const struct linear *head)
-{
-    size_t E = m->info.hidden, n = b->n_wanted;
-
-    if (n == 0)
-        return;
-    o->rows(o, s->xw, s->x, b->wanted, E, n);
-    if (s->r)
-        o->rows(o, s->rw, s->r, b->wanted, E, n);
-    o->norm(o, s->hw, s->xw, s->r ? s->rw : NULL, norm, n); /* x += r; h = norm(x)            [wanted, E] */
-    o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    o->logits(o, b->logits, head, s->hw, n); /*                                [wanted, V] */
-    if (m->info.logit_softcap > 0)
-        o->softcap(o, b->logits, m->info.logit_softcap, m->info.vocab, n);
+    if (m->rc || (m->rc = config_str(m->config, key, def, &name, m->e)) != 0)
+        return KERN_SILU;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i].name, name) == 0)
+            return known[i].act;
+    block_refuse(m, ERR_UNSUPPORTED, "%s \"%s\" is not a known activation", key, name);
+    return KERN_SILU;
 }
 
 void block_text_config(struct model *m)
@@ -294,92 +138,285 @@ void block_text_config(struct model *m)
     m->config = text;
 }
 
-int block_layer_types(struct model *m, enum block_kind *kind, bool *given, struct err *e)
-{
-    static const char *const names[] = {"full_attention", "sliding_attention", "chunked_attention"};
-    size_t L = m->info.n_layers, n;
-    const char **name = arena_zalloc(&m->arena, L, sizeof(*name));
-    int rc;
-
-    *given = false;
-    if (!name)
-        return err_nomem(e, "layer_types");
-    if ((rc = config_strs(m->config, "layer_types", name, L, &n, e)) != 0 || n == 0)
-        return rc;
-    if (n != L)
-        return err_set(e, ERR_INPUT, "%s: layer_types has %zu entries for %zu layers", config_path(m->config),
-                       n, L);
-    for (size_t l = 0; l < L; l++) {
-        int k = 0;
-
-        while (k < 3 && strcmp(names[k], name[l]) != 0)
-            k++;
-        if (k == 3)
-            return err_set(e, ERR_UNSUPPORTED,
-                           "%s: layer_types has \"%s\", known are full_attention, "
-                           "sliding_attention and chunked_attention",
-                           config_path(m->config), name[l]);
-        kind[l] = (enum block_kind)k;
-    }
-    *given = true;
-    return 0;
-}
-
-int block_window(struct model *m, int64_t def, int64_t *rows, struct err *e)
-{
-    return config_int(m->config, "sliding_window", config_given(m->config, "sliding_window") ? 0 : def, 1,
-                      1 << 30, rows, e);
-}
-
-int block_act(struct model *m, const char *key, const char *def, enum kern_act *act, struct err *e)
-{
-    static const struct {
-        const char *name;
-        enum kern_act act;
-    } known[] = {{"silu", KERN_SILU},
-                 {"swish", KERN_SILU},
-                 {"gelu", KERN_GELU_ERF},
-                 {"gelu_new", KERN_GELU_TANH},
-                 {"gelu_fast", KERN_GELU_TANH},
-                 {"gelu_pytorch_tanh", KERN_GELU_TANH},
-                 {"quick_gelu", KERN_GELU_QUICK},
-                 {"relu", KERN_RELU}};
-    const char *name;
-    int rc = config_str(m->config, key, def, &name, e);
-
-    if (rc)
-        return rc;
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(known[i].name, name) == 0) {
-            *act = known[i].act;
-            return 0;
-        }
-    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%s\" is not a known activation", config_path(m->config), key,
-                   name);
-}
-
-int block_heads(struct model *m, int64_t def_heads, int64_t def_kv, int64_t def_dim, struct err *e)
+void block_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim)
 {
     struct model_info *i = &m->info;
-    const char *path = config_path(m->config);
-    int64_t heads, kv, dim;
-    int rc;
 
-    if ((rc = config_int(m->config, "num_attention_heads", def_heads, 1, 4096, &heads, e)) != 0 ||
-        (rc = config_int(m->config, "num_key_value_heads", def_kv ? def_kv : heads, 1, 4096, &kv, e)) != 0 ||
-        (rc = config_int(m->config, "head_dim", def_dim, 0, 512, &dim, e)) != 0)
-        return rc;
-    if (heads % kv != 0)
-        return err_set(e, ERR_INPUT, "%s: %lld attention heads are not divisible by %lld key/value heads",
-                       path, (long long)heads, (long long)kv);
-    if (dim == 0 && i->hidden % (size_t)heads != 0)
-        return err_set(e, ERR_INPUT,
-                       "%s: hidden_size %zu is not divisible by %lld heads and head_dim is not given", path,
-                       i->hidden, (long long)heads);
-    i->n_heads = (size_t)heads;
-    i->n_kv = (size_t)kv;
-    i->head_dim = dim ? (size_t)dim : i->hidden / (size_t)heads;
+    i->n_heads = block_int(m, "num_attention_heads", def_heads, 1, 4096);
+    i->n_kv = block_int(m, "num_key_value_heads", def_kv ? def_kv : i->n_heads, 1, 4096);
+    i->head_dim = block_int(m, "head_dim", def_dim, 0, 512);
+    if (i->n_heads % i->n_kv != 0)
+        block_refuse(m, ERR_INPUT, "%zu attention heads are not divisible by %zu key/value heads", i->n_heads,
+                     i->n_kv);
+    if (i->head_dim == 0 && i->hidden % i->n_heads != 0)
+        block_refuse(m, ERR_INPUT, "hidden_size %zu is not divisible by %zu heads and head_dim is not given",
+                     i->hidden, i->n_heads);
+    if (i->head_dim == 0)
+        i->head_dim = i->hidden / i->n_heads;
     if (i->head_dim > 512)
-        return err_set(e, ERR_UNSUPPORTED, "%s: a head of %zu dims is larger than 512", path, i->head_dim);
-    return 0;
+        block_refuse(m, ERR_UNSUPPORTED, "a head of %zu dims is larger than 512", i->head_dim);
+}
+
+bool block_layer_types(struct model *m, enum block_kind *kind, enum block_kind refused)
+{
+    static const char *const names[] = {"full_attention", "sliding_attention", "chunked_attention"};
+    size_t L = m->info.n_layers, n = 0;
+    const char **name = block_array(m, L, sizeof(*name), "layer_types");
+
+    if (!m->rc)
+        m->rc = config_strs(m->config, "layer_types", name, L, &n, m->e);
+    if (n != 0 && n != L)
+        block_refuse(m, ERR_INPUT, "layer_types has %zu entries for %zu layers", n, L);
+    for (size_t l = 0; l < n && !m->rc; l++) {
+        int k = 0;
+
+        while (k < BLOCK_NONE && strcmp(names[k], name[l]) != 0)
+            k++;
+        if (k == BLOCK_NONE)
+            block_refuse(m, ERR_UNSUPPORTED,
+                         "layer_types has \"%s\", known are full_attention, sliding_attention and "
+                         "chunked_attention",
+                         name[l]);
+        kind[l] = (enum block_kind)k;
+    }
+    for (size_t l = 0; l < n && !m->rc; l++)
+        if (kind[l] == refused)
+            block_refuse(m, ERR_UNSUPPORTED, "%s is not known in this model", names[refused]);
+    return n != 0;
+}
+
+size_t block_window(struct model *m, size_t def)
+{
+    return block_int(m, "sliding_window", config_given(m->config, "sliding_window") ? 0 : def, 1, 1 << 30);
+}
+
+/* ---- tensors ---- */
+
+void block_record(struct model *m, const struct view *v, const char *use, const struct linear *l, size_t n)
+{
+    if (m->rc)
+        return;
+    if (!mem_grow((void **)&m->tensor, &m->cap_tensors, m->n_tensors + 1, sizeof(*m->tensor), MEM_MODEL)) {
+        out_of_memory(m, "the list of tensors");
+        return;
+    }
+    m->tensor[m->n_tensors++] = (struct model_tensor){.view = v, .use = use, .linear = l, .n_linears = n};
+    if (strcmp(use, "scales") != 0) /* bytes hold two elements of four bits */
+        m->n_params += view_elements(v) * (v->dtype == DT_U8 ? 2 : 1);
+}
+
+const struct view *block_tensor(struct model *m, const char *name, const struct block_shape *shape,
+                                const char *use)
+{
+    struct view want = {.n_dims = shape->n_dims};
+    char found[96], expected[96];
+    const struct view *v;
+    bool fits;
+
+    if (m->rc)
+        return NULL;
+    v = weights_get(m->weights, name);
+    memcpy(want.shape, shape->size, sizeof(shape->size));
+    view_shape_text(&want, expected, sizeof(expected));
+    if (!v) {
+        m->rc = err_set(m->e, ERR_INPUT, "%s: tensor %s is missing (%s %s expected)",
+                        weights_path(m->weights), name, use, expected);
+        return NULL;
+    }
+    fits = v->n_dims == want.n_dims;
+    for (int d = 0; d < want.n_dims; d++)
+        fits = fits && v->shape[d] == want.shape[d];
+    if (!fits)
+        m->rc = err_set(m->e, ERR_INPUT, "%s: tensor %s has the shape %s, config.json asks for %s", v->file,
+                        name, view_shape_text(v, found, sizeof(found)), expected);
+    else if (shape->bytes ? v->dtype != DT_U8 : !dtype_is_weight(v->dtype))
+        m->rc = err_set(m->e, ERR_UNSUPPORTED, "%s: tensor %s is stored as %s, expected %s", v->file, name,
+                        dtype_name(v->dtype), shape->bytes ? "U8" : "F32, F16 or BF16");
+    return m->rc ? NULL : v;
+}
+
+/* The weight NAME with the shape [rows, cols] (cols 0: one dimension). */
+static const struct view *weight(struct model *m, const char *name, size_t rows, size_t cols, const char *use)
+{
+    const struct block_shape shape = {.n_dims = cols ? 2 : 1, .size = {rows, cols}};
+
+    return block_tensor(m, name, &shape, use);
+}
+
+static void add_todo(struct model *m, const struct model_todo *t)
+{
+    if (m->rc)
+        return;
+    if (!mem_grow((void **)&m->todo, &m->cap_todo, m->n_todo + 1, sizeof(*m->todo), MEM_MODEL))
+        out_of_memory(m, "the list of weights");
+    else
+        m->todo[m->n_todo++] = *t;
+}
+
+static void *keep(struct model *m, const void *p, size_t bytes, const char *what)
+{
+    void *copy = m->rc ? NULL : arena_alloc(&m->todo_arena, bytes);
+
+    if (copy)
+        memcpy(copy, p, bytes);
+    else
+        out_of_memory(m, what);
+    return copy;
+}
+
+const struct view *block_keep(struct model *m, const struct view *v)
+{
+    return keep(m, v, sizeof(*v), v->name);
+}
+
+void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)
+{
+    const struct linear_desc *copy = keep(m, d, sizeof(*d), d->name);
+
+    if (m->rc || (m->rc = linear_open(l, d, backend, m->e)) != 0)
+        return;
+    if (__builtin_add_overflow(m->packed_bytes, l->packed_bytes, &m->packed_bytes))
+        m->rc = err_set(m->e, ERR_NOMEM, "%s: the weights are more than memory can hold", d->name);
+    add_todo(m, &(struct model_todo){.linear = l, .desc = copy});
+}
+
+void block_loaded(struct model *m, size_t n)
+{
+    add_todo(m, &(struct model_todo){.layers = n});
+}
+
+float *block_vector(struct model *m, const char *name, size_t n, float times, const char *use)
+{
+    float *out = block_array(m, n, sizeof(*out), name ? name : use);
+    const struct view *v = weight(m, name, n, 0, use);
+
+    add_todo(m, &(struct model_todo){.vector = v, .out = out, .times = times});
+    block_record(m, v, use, NULL, 0);
+    return out;
+}
+
+void block_embed(struct model *m, struct embed *w, const char *at, const char *module, size_t rows,
+                 size_t cols)
+{
+    const char *name = block_name(m, "%s%s.weight", at, module);
+    const struct view *v = weight(m, name, rows, cols, "embedding");
+
+    if (m->rc)
+        return;
+    *w = (struct embed){.table = *v};
+    if (__builtin_add_overflow(m->table_bytes, view_span_bytes(v), &m->table_bytes))
+        m->rc = err_set(m->e, ERR_NOMEM, "%s%s: the tables are more than memory can hold", at, module);
+    add_todo(m, &(struct model_todo){.embed = w, .look = true});
+    block_record(m, v, "embedding", NULL, 1);
+}
+
+/* Half of a norm: the N numbers NAME into *OUT when the model is packed, each plus ADD. */
+static const struct view *norm_part(struct model *m, const char *at, const char *module, const char *part,
+                                    size_t n)
+{
+    const struct view *v = weight(m, block_name(m, "%s%s.%s", at, module, part), n, 0, "norm");
+
+    block_record(m, v, "norm", NULL, 1);
+    return v;
+}
+
+void block_norm(struct model *m, struct norm *w, const char *at, const char *module, size_t n, double eps,
+                unsigned how)
+{
+    const struct view *v = norm_part(m, at, module, "weight", n), *vb = NULL;
+
+    *w = (struct norm){.n = n, .eps = (float)eps, .layer = how & BLOCK_LAYER_NORM, .wide = how & BLOCK_WIDE};
+    if (how & BLOCK_BIAS)
+        vb = norm_part(m, at, module, "bias", n);
+    if (m->rc)
+        return;
+    w->w = mem_zalloc(n, sizeof(float), MEM_MODEL);
+    w->b = vb ? mem_zalloc(n, sizeof(float), MEM_MODEL) : NULL;
+    if (!w->w || (vb && !w->b)) {
+        block_norm_close(w);
+        out_of_memory(m, module);
+    }
+    add_todo(m,
+             &(struct model_todo){.vector = v, .out = w->w, .times = 1, .add = how & BLOCK_PLUS_ONE ? 1 : 0});
+    if (vb)
+        add_todo(m, &(struct model_todo){.vector = vb, .out = w->b, .times = 1});
+}
+
+void block_norm_close(struct norm *w)
+{
+    mem_free(w->w);
+    mem_free(w->b);
+    *w = (struct norm){0};
+}
+
+/* Part P of a linear: its weight, as it is multiplied, and its bias. */
+static void linear_part(struct model *m, struct linear *w, const char *at, const struct block_linear *d,
+                        size_t p, struct linear_desc *desc)
+{
+    const char *module = d->part[p].module;
+    bool turned = d->how & BLOCK_TRANSPOSED;
+    size_t n = d->part[p].n;
+    const struct view *v =
+        weight(m, block_name(m, "%s%s.weight", at, module), turned ? d->k : n, turned ? n : d->k, "linear");
+
+    if (!p || strcmp(module, d->part[p - 1].module) != 0)
+        block_record(m, v, "linear", w, 1);
+    if (turned && v) {
+        struct view t = view_transposed(v);
+
+        v = block_keep(m, &t);
+    }
+    desc->part[p] = v;
+    if (d->how & BLOCK_BIAS) {
+        desc->bias[p] = weight(m, block_name(m, "%s%s.bias", at, module), n, 0, "bias");
+        block_record(m, desc->bias[p], "bias", w, 1);
+    }
+}
+
+void block_linear(struct model *m, struct linear *w, const char *at, const struct block_linear *d)
+{
+    struct linear_desc desc = {.name = block_name(m, "%s%s", at, d->name ? d->name : d->part[0].module),
+                               .kind = d->kind,
+                               .dtype = d->how & BLOCK_FP32 ? DT_F32 : m->opt.dtype,
+                               .wide = d->how & BLOCK_WIDE,
+                               .kern = m->opt.kern};
+    const char *backend = m->opt.backend[d->kind];
+
+    /* what else the user chose is meant for the matrices beside it */
+    if (d->how & BLOCK_FP32 && backend && strcmp(backend, "native") != 0)
+        backend = NULL;
+    for (; desc.n_parts < LINEAR_MAX_PARTS && d->part[desc.n_parts].module; desc.n_parts++)
+        linear_part(m, w, at, d, desc.n_parts, &desc);
+    block_pack(m, w, &desc, backend);
+    if (m->rc || !desc.wide)
+        return;
+    if (w->k > m->info.wide_k)
+        m->info.wide_k = w->k;
+    if (w->n > m->info.wide_n)
+        m->info.wide_n = w->n;
+}
+
+void block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
+                unsigned how)
+{
+    struct linear_desc desc = {.name = module,
+                               .kind = OP_LM_HEAD,
+                               .part = {&embed->table},
+                               .n_parts = 1,
+                               .dtype = m->opt.dtype,
+                               .kern = m->opt.kern};
+    const struct block_linear d = {.part = {{module, m->info.vocab}}, .k = embed->table.shape[1], .how = how};
+    const char *name = block_name(m, "%s.weight", module);
+
+    if (m->rc)
+        return;
+    if (!tied) {
+        linear_part(m, w, "", &d, 0, &desc);
+    } else {
+        weights_skip(m->weights, name); /* a stored copy of the embedding */
+        for (size_t i = 0; i < m->n_todo; i++)
+            if (m->todo[i].embed == embed)
+                m->todo[i].look = false; /* it is looked through as it is packed */
+    }
+    block_pack(m, w, &desc, m->opt.backend[OP_LM_HEAD]);
 }

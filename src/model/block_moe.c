@@ -4,11 +4,10 @@
  * each expert is a view into it, gate and up are views of its rows (every second one where they are
  * interleaved), so that the packed form is the same for all and the ops know one order only.
  */
-#include "model/block_moe.h"
-
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/block.h"
 
 void block_moe_close(struct moe *w)
 {
@@ -23,53 +22,30 @@ void block_moe_close(struct moe *w)
     mem_free(w);
 }
 
-int block_moe_norm(struct model *m, struct norm *w, const char *module, double eps, struct err *e)
+void block_moe_sizes(struct model *m, struct block_moe *d, const char *const keys[2], const char *top_key)
 {
-    int rc = block_norm(m, w, module, m->info.hidden, eps, false, false, 0, e);
-
-    w->wide = true;
-    return rc;
-}
-
-int block_moe_sizes(struct model *m, struct block_moe_sizes *s, const char *const keys[2],
-                    const char *top_key, struct err *e)
-{
-    int rc;
-
     for (int i = 1; i >= 0; i--)
-        if (keys[i] &&
-            (rc = config_int(m->config, keys[i], s->n_experts, 1, MOE_MAX_EXPERTS, &s->n_experts, e)) != 0)
-            return rc;
-    if ((rc = config_int(m->config, top_key, s->top_k, 1, MOE_MAX_TOP_K, &s->top_k, e)) != 0)
-        return rc;
-    if (s->top_k > s->n_experts)
-        return err_set(e, ERR_INPUT, "%s: %s is %lld, but there are %lld experts", config_path(m->config),
-                       top_key, (long long)s->top_k, (long long)s->n_experts);
-    return 0;
+        if (keys[i])
+            d->n_experts = block_int(m, keys[i], d->n_experts, 1, MOE_MAX_EXPERTS);
+    d->top_k = block_int(m, top_key, d->top_k, 1, MOE_MAX_TOP_K);
+    if (d->top_k > d->n_experts)
+        block_refuse(m, ERR_INPUT, "%s is %zu, but there are %zu experts", top_key, d->top_k, d->n_experts);
 }
 
-static int open_apart(struct model *m, struct moe *w, const struct block_moe *d, struct err *e)
+static void open_apart(struct model *m, struct moe *w, const char *at, const struct block_moe *d)
 {
-    size_t E = m->info.hidden;
-    int rc;
+    size_t E = m->info.hidden, I = d->inner;
+    unsigned how = d->bias ? BLOCK_BIAS : 0;
 
-    for (size_t x = 0; x < d->n_experts; x++) {
-        const char *down = block_name(m, "%s.%zu.%s", d->module, x, d->down);
-        struct block_linear up = {.name = block_name(m, "%s.%zu.gate_up_proj", d->module, x),
-                                  .kind = OP_MLP,
-                                  .part = {{block_name(m, "%s.%zu.%s", d->module, x, d->gate), d->inner},
-                                           {block_name(m, "%s.%zu.%s", d->module, x, d->up), d->inner}},
-                                  .n_parts = 2,
-                                  .k = E,
-                                  .bias = d->bias};
-        struct block_linear back = {
-            .name = down, .kind = OP_MLP, .part = {{down, E}}, .n_parts = 1, .k = d->inner, .bias = d->bias};
+    for (size_t x = 0; x < d->n_experts && !m->rc; x++) {
+        const char *own = block_name(m, "%s%s.%zu.", at, d->module, x);
+        struct block_linear up = {
+            .name = "gate_up_proj", .kind = OP_MLP, .part = {{d->gate, I}, {d->up, I}}, .k = E, .how = how};
+        struct block_linear down = {.kind = OP_MLP, .part = {{d->down, E}}, .k = I, .how = how};
 
-        if ((rc = block_linear(m, &w->expert[x].up, &up, e)) != 0 ||
-            (rc = block_linear(m, &w->expert[x].down, &back, e)) != 0)
-            return rc;
+        block_linear(m, &w->expert[x].up, own, &up);
+        block_linear(m, &w->expert[x].down, own, &down);
     }
-    return 0;
 }
 
 /* One stacked matrix [experts, n, k]. */
@@ -81,36 +57,33 @@ struct stack {
 };
 
 /* Finds and proves the tensors NAME (or NAME_blocks, NAME_scales) and NAME_bias. */
-static int find_stack(struct model *m, const struct block_moe *d, struct stack *s, struct err *e)
+static void find_stack(struct model *m, const struct block_moe *d, struct stack *s)
 {
     size_t X = d->n_experts, n = s->n, k = s->k;
     struct block_shape plain = {.n_dims = 3, .size = {X, n, k}}, bias = {.n_dims = 2, .size = {X, n}};
     struct block_shape blocks = {.n_dims = 4, .size = {X, n, k / 32, 16}, .bytes = true};
     struct block_shape scales = {.n_dims = 3, .size = {X, n, k / 32}, .bytes = true};
     const char *packed = block_name(m, "%s_blocks", s->name);
-    int rc;
 
-    if (!s->name || !packed)
-        return err_nomem(e, "a tensor name");
-    if (d->bias &&
-        (rc = block_tensor_of(m, block_name(m, "%s_bias", s->name), &bias, "bias", &s->bias, e)) != 0)
-        return rc;
+    if (d->bias)
+        s->bias = block_tensor(m, block_name(m, "%s_bias", s->name), &bias, "bias");
+    if (m->rc)
+        return;
     if (!weights_has(m->weights, packed)) {
         if (d->stored == BLOCK_EXPERTS_TURNED) {
             plain.size[1] = k;
             plain.size[2] = n;
         }
-        return block_tensor_of(m, s->name, &plain, "linear", &s->weight, e);
+        s->weight = block_tensor(m, s->name, &plain, "linear");
+        return;
     }
     if (k % 32 != 0)
-        return err_set(e, ERR_INPUT, "%s: %s: rows of %zu elements are not whole blocks of 32",
-                       weights_path(m->weights), packed, k);
-    if ((rc = block_tensor_of(m, packed, &blocks, "linear", &s->weight, e)) != 0 ||
-        (rc = block_tensor_of(m, block_name(m, "%s_scales", s->name), &scales, "scales", &s->scales, e)) != 0)
-        return rc;
-    if (!view_is_contiguous(s->weight) || !view_is_contiguous(s->scales))
-        return err_set(e, ERR_UNSUPPORTED, "%s: %s is not stored row by row", s->weight->file, packed);
-    return 0;
+        m->rc = err_set(m->e, ERR_INPUT, "%s: %s: rows of %zu elements are not whole blocks of 32",
+                        weights_path(m->weights), packed, k);
+    s->weight = block_tensor(m, packed, &blocks, "linear");
+    s->scales = block_tensor(m, block_name(m, "%s_scales", s->name), &scales, "scales");
+    if (!m->rc && (!view_is_contiguous(s->weight) || !view_is_contiguous(s->scales)))
+        m->rc = err_set(m->e, ERR_UNSUPPORTED, "%s: %s is not stored row by row", s->weight->file, packed);
 }
 
 /* Rows FIRST, FIRST + STEP, ... of expert X: [n, k]. */
@@ -132,92 +105,86 @@ static struct view rows_of(const struct block_moe *d, const struct stack *s, siz
     return v;
 }
 
+/* The same rows of the biases or scales V; NULL: there are none. */
+static const struct view *slice_of(struct model *m, const struct view *v, size_t x, size_t first, size_t step,
+                                   size_t n)
+{
+    struct view own;
+
+    if (!v)
+        return NULL;
+    own = view_at(v, x);
+    own = view_slice(&own, first, step, n);
+    return block_keep(m, &own);
+}
+
 /* Binds expert X of S to W. N_PARTS 2: gate and up. */
-static int open_one(struct model *m, struct linear *w, const struct block_moe *d, const struct stack *s,
-                    size_t x, size_t n_parts, struct err *e)
+static void open_one(struct model *m, struct linear *w, const struct block_moe *d, const struct stack *s,
+                     size_t x, size_t n_parts)
 {
     struct linear_desc desc = {
         .name = s->name, .kind = OP_MLP, .n_parts = n_parts, .dtype = m->opt.dtype, .kern = m->opt.kern};
     size_t n = s->n / n_parts, step = n_parts == 2 && d->interleaved ? 2 : 1;
-    bool kept = true;
 
     for (size_t p = 0; p < n_parts; p++) {
         size_t first = step == 2 ? p : p * n;
-
         struct view v = rows_of(d, s, x, first, step, n);
 
-        kept = (desc.part[p] = block_keep(m, &v)) != NULL && kept;
-        if (s->scales) {
-            v = view_at(s->scales, x);
-            v = view_slice(&v, first, step, n);
-            kept = (desc.scale[p] = block_keep(m, &v)) != NULL && kept;
-        }
-        if (s->bias) {
-            v = view_at(s->bias, x);
-            v = view_slice(&v, first, step, n);
-            kept = (desc.bias[p] = block_keep(m, &v)) != NULL && kept;
-        }
+        desc.part[p] = block_keep(m, &v);
+        desc.scale[p] = slice_of(m, s->scales, x, first, step, n);
+        desc.bias[p] = slice_of(m, s->bias, x, first, step, n);
     }
-    return kept ? block_pack(m, w, &desc, m->opt.backend[OP_MLP], e) : err_nomem(e, s->name);
+    block_pack(m, w, &desc, m->opt.backend[OP_MLP]);
 }
 
-static int record_stack(struct model *m, const struct stack *s, const struct linear *l, size_t n,
-                        struct err *e)
+static void record_stack(struct model *m, const struct stack *s, const struct linear *l, size_t n)
 {
-    int rc = block_record(m, s->weight, "linear", l, n, e);
-
-    if (rc == 0 && s->scales)
-        rc = block_record(m, s->scales, "scales", l, n, e);
-    if (rc == 0 && s->bias)
-        rc = block_record(m, s->bias, "bias", l, n, e);
-    return rc;
+    block_record(m, s->weight, "linear", l, n);
+    if (s->scales)
+        block_record(m, s->scales, "scales", l, n);
+    if (s->bias)
+        block_record(m, s->bias, "bias", l, n);
 }
 
-static int open_stacked(struct model *m, struct moe *w, const struct block_moe *d, struct err *e)
+static void open_stacked(struct model *m, struct moe *w, const char *at, const struct block_moe *d)
 {
-    struct stack up = {
-        .name = block_name(m, "%s.gate_up_proj", d->module), .n = 2 * d->inner, .k = m->info.hidden};
-    struct stack down = {
-        .name = block_name(m, "%s.down_proj", d->module), .n = m->info.hidden, .k = d->inner};
-    int rc;
+    size_t E = m->info.hidden, X = d->n_experts;
+    struct stack up = {.name = block_name(m, "%s%s.gate_up_proj", at, d->module), .n = 2 * d->inner, .k = E};
+    struct stack down = {.name = block_name(m, "%s%s.down_proj", at, d->module), .n = E, .k = d->inner};
 
-    if ((rc = find_stack(m, d, &up, e)) != 0 || (rc = find_stack(m, d, &down, e)) != 0)
-        return rc;
-    for (size_t x = 0; x < d->n_experts; x++)
-        if ((rc = open_one(m, &w->expert[x].up, d, &up, x, 2, e)) != 0 ||
-            (rc = open_one(m, &w->expert[x].down, d, &down, x, 1, e)) != 0)
-            return rc;
-    if ((rc = record_stack(m, &up, &w->expert[0].up, d->n_experts, e)) != 0)
-        return rc;
-    return record_stack(m, &down, &w->expert[0].down, d->n_experts, e);
+    find_stack(m, d, &up);
+    find_stack(m, d, &down);
+    for (size_t x = 0; x < X && !m->rc; x++) {
+        open_one(m, &w->expert[x].up, d, &up, x, 2);
+        open_one(m, &w->expert[x].down, d, &down, x, 1);
+    }
+    record_stack(m, &up, &w->expert[0].up, X);
+    record_stack(m, &down, &w->expert[0].down, X);
 }
 
-int block_moe(struct model *m, struct moe **out, const struct block_moe *d, struct err *e)
+void block_moe(struct model *m, struct moe **out, const char *at, const struct block_moe *d)
 {
-    struct block_linear router = {.name = d->router,
-                                  .kind = OP_MLP,
+    struct block_linear router = {.kind = OP_MLP,
                                   .part = {{d->router, d->n_experts}},
-                                  .n_parts = 1,
                                   .k = m->info.hidden,
-                                  .bias = d->bias,
-                                  .fp32 = true};
+                                  .how = (d->bias ? BLOCK_BIAS : 0) | BLOCK_FP32};
     struct model_info *i = &m->info;
-    struct moe *w = *out = mem_zalloc(1, sizeof(*w), MEM_MODEL);
-    int rc;
+    struct moe *w = *out = m->rc ? NULL : mem_zalloc(1, sizeof(*w), MEM_MODEL);
 
-    if (!w)
-        return err_nomem(e, "a mixture of experts");
-    w->name = d->module;
-    w->n_experts = d->n_experts;
-    w->top_k = d->top_k;
-    w->inner = d->inner;
-    w->expert = mem_zalloc(d->n_experts, sizeof(*w->expert), MEM_MODEL);
-    if (!w->expert || !d->module)
-        return err_nomem(e, "the experts");
+    if (w) {
+        *w = d->like;
+        w->n_experts = d->n_experts;
+        w->top_k = d->top_k;
+        w->inner = d->inner;
+        w->expert = mem_zalloc(d->n_experts, sizeof(*w->expert), MEM_MODEL);
+    }
+    if (!m->rc && (!w || !w->expert))
+        m->rc = err_nomem(m->e, "a mixture of experts");
+    if (m->rc)
+        return;
     i->n_experts = d->n_experts > i->n_experts ? d->n_experts : i->n_experts;
     i->top_k = d->top_k > i->top_k ? d->top_k : i->top_k;
     i->expert_inner = d->inner > i->expert_inner ? d->inner : i->expert_inner;
-    if ((rc = block_linear(m, &w->router, &router, e)) != 0)
-        return rc;
-    return d->stored == BLOCK_EXPERTS_APART ? open_apart(m, w, d, e) : open_stacked(m, w, d, e);
+    block_linear(m, &w->router, at, &router);
+    (d->stored == BLOCK_EXPERTS_APART ? open_apart : open_stacked)(m, w, at, d);
 }

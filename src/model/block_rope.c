@@ -18,104 +18,87 @@ static const struct {
              {"longrope", ROPE_LONGROPE},
              {"proportional", ROPE_PROPORTIONAL}};
 
-static int read_type(struct model *m, struct config *c, const struct block_rope *d, enum rope_type *type,
-                     struct err *e)
+/* A number of the object C. */
+static double number(struct model *m, struct config *c, const char *key, double def, double lo, double hi)
+{
+    double v = def;
+
+    if (!m->rc)
+        m->rc = config_float(c, key, def, lo, hi, &v, m->e);
+    return m->rc ? def : v;
+}
+
+static enum rope_type read_type(struct model *m, struct config *c, const struct block_rope *d)
 {
     const char *name, *old;
-    int rc;
 
-    if ((rc = config_str(c, "type", "default", &old, e)) != 0 ||
-        (rc = config_str(c, "rope_type", old, &name, e)) != 0)
-        return rc;
+    if (m->rc || (m->rc = config_str(c, "type", "default", &old, m->e)) != 0 ||
+        (m->rc = config_str(c, "rope_type", old, &name, m->e)) != 0)
+        return ROPE_DEFAULT;
     if (d->phi && (strcmp(name, "su") == 0 || strcmp(name, "yarn") == 0))
         name = "longrope";
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-        if (strcmp(types[i].name, name) == 0) {
-            *type = types[i].type;
-            return 0;
-        }
-    return err_set(e, ERR_UNSUPPORTED, "%s: rope type \"%s\" is not known", config_path(m->config), name);
+        if (strcmp(types[i].name, name) == 0)
+            return types[i].type;
+    block_refuse(m, ERR_UNSUPPORTED, "rope type \"%s\" is not known", name);
+    return ROPE_DEFAULT;
 }
 
 /* factor, and the length the type counts from. */
-static int read_lengths(struct model *m, struct config *c, struct rope_params *p, struct err *e)
+static void read_lengths(struct model *m, struct config *c, struct rope_params *p)
 {
     double inside, top;
-    int rc;
 
-    p->max_pos = (double)m->info.max_len;
-    if ((rc = config_float(c, "factor", 0, 1e-6, 1e6, &p->factor, e)) != 0 ||
-        (rc = config_float(c, "original_max_position_embeddings", p->max_pos, 1, 1e9, &inside, e)) != 0 ||
-        (rc = config_float(m->config, "original_max_position_embeddings", 0, 1, 1e9, &top, e)) != 0)
-        return rc;
+    p->factor = number(m, c, "factor", 0, 1e-6, 1e6);
+    inside = number(m, c, "original_max_position_embeddings", p->max_pos, 1, 1e9);
+    top = block_float(m, "original_max_position_embeddings", 0, 1, 1e9);
     p->original = p->type == ROPE_DYNAMIC ? p->max_pos : top > 0 ? top : inside;
     if (p->factor > 0)
-        return 0;
+        return;
     if (p->type == ROPE_PROPORTIONAL)
         p->factor = 1;
     if (p->type == ROPE_LINEAR || p->type == ROPE_DYNAMIC || p->type == ROPE_LLAMA3)
-        return err_set(e, ERR_INPUT, "%s: this rope type needs a factor", config_path(m->config));
+        block_refuse(m, ERR_INPUT, "this rope type needs a factor");
     if (p->type == ROPE_YARN)
         p->factor = p->max_pos / p->original;
-    return 0;
 }
 
-static int read_bands(struct model *m, struct config *c, struct rope_params *p, struct err *e)
+static void read_llama3(struct model *m, struct config *c, struct rope_params *p)
 {
-    int rc;
+    p->low_freq = number(m, c, "low_freq_factor", 0, 1e-6, 1e6);
+    p->high_freq = number(m, c, "high_freq_factor", 0, 1e-6, 1e6);
+    if (p->low_freq == 0 || p->high_freq < p->low_freq)
+        block_refuse(m, ERR_INPUT, "rope type llama3 needs low_freq_factor <= high_freq_factor");
+}
 
-    if (p->type == ROPE_LLAMA3) {
-        if ((rc = config_float(c, "low_freq_factor", 0, 1e-6, 1e6, &p->low_freq, e)) != 0 ||
-            (rc = config_float(c, "high_freq_factor", 0, 1e-6, 1e6, &p->high_freq, e)) != 0)
-            return rc;
-        if (p->low_freq == 0 || p->high_freq < p->low_freq)
-            return err_set(e, ERR_INPUT, "%s: rope type llama3 needs low_freq_factor <= high_freq_factor",
-                           config_path(m->config));
-    }
-    if (p->type != ROPE_YARN)
-        return 0;
-    if ((rc = config_float(c, "beta_fast", 32, 0, 1e6, &p->beta_fast, e)) != 0 ||
-        (rc = config_float(c, "beta_slow", 1, 0, 1e6, &p->beta_slow, e)) != 0 ||
-        (rc = config_float(c, "mscale", 0, 0, 1e6, &p->mscale, e)) != 0 ||
-        (rc = config_float(c, "mscale_all_dim", 0, 0, 1e6, &p->mscale_all, e)) != 0 ||
-        (rc = config_bool(c, "truncate", true, &p->truncate, e)) != 0)
-        return rc;
+static void read_yarn(struct model *m, struct config *c, struct rope_params *p)
+{
+    p->beta_fast = number(m, c, "beta_fast", 32, 0, 1e6);
+    p->beta_slow = number(m, c, "beta_slow", 1, 0, 1e6);
+    p->mscale = number(m, c, "mscale", 0, 0, 1e6);
+    p->mscale_all = number(m, c, "mscale_all_dim", 0, 0, 1e6);
+    if (!m->rc)
+        m->rc = config_bool(c, "truncate", true, &p->truncate, m->e);
     if (p->beta_fast == 0)
         p->beta_fast = 32;
     if (p->beta_slow == 0)
         p->beta_slow = 1;
-    return 0;
 }
 
-/* Of a proportional rope: how many dims turn, an even number. */
-static int read_turned(struct config *c, struct rope_params *p, struct err *e)
+/* One factor a pair of dims, for short sequences and for long ones. */
+static void read_longrope(struct model *m, struct config *c, struct rope_params *p, size_t head_dim)
 {
-    double part;
-    int rc;
+    size_t half = p->dim / 2, n_short = 0, n_long = 0;
+    double *room = block_array(m, head_dim + 2, sizeof(double), "rotary factors");
 
-    if (p->type != ROPE_PROPORTIONAL)
-        return 0;
-    if ((rc = config_float(c, "partial_rotary_factor", 1, 0, 1, &part, e)) == 0)
-        p->turned = 2 * (size_t)(part * (double)p->dim / 2);
-    return rc;
-}
-
-static int read_factors(struct model *m, struct config *c, struct rope_params *p, double *room, struct err *e)
-{
-    size_t half = p->dim / 2, n_short, n_long;
-    int rc;
-
-    if (p->type != ROPE_LONGROPE)
-        return 0;
-    if ((rc = config_floats(c, "short_factor", room, half + 1, &n_short, e)) != 0 ||
-        (rc = config_floats(c, "long_factor", room + half + 1, half + 1, &n_long, e)) != 0)
-        return rc;
+    if (m->rc || (m->rc = config_floats(c, "short_factor", room, half + 1, &n_short, m->e)) != 0 ||
+        (m->rc = config_floats(c, "long_factor", room + half + 1, half + 1, &n_long, m->e)) != 0)
+        return;
     if (n_short != half || n_long != half)
-        return err_set(e, ERR_INPUT, "%s: longrope needs %zu short and %zu long factors, found %zu and %zu",
-                       config_path(m->config), half, half, n_short, n_long);
+        block_refuse(m, ERR_INPUT, "longrope needs %zu short and %zu long factors, found %zu and %zu", half,
+                     half, n_short, n_long);
     p->short_factor = room;
     p->long_factor = room + half + 1;
-    return 0;
 }
 
 /* Types that stretch the context beyond max_position_embeddings: as vLLM derives it, so that a stretched
@@ -129,9 +112,8 @@ static void stretch_context(struct model_info *i, const struct rope_params *p)
         i->max_len = (size_t)(from * p->factor);
 }
 
-/* The object that holds the type, or NULL, and theta. */
-static int find_object(struct model *m, const struct block_rope *d, struct config **c, double *theta,
-                       struct err *e)
+/* The object that holds the type, or NULL. */
+static struct config *find_object(struct model *m, const struct block_rope *d)
 {
     struct config *now = config_sub(m->config, "rope_parameters"), *old = NULL;
 
@@ -139,57 +121,69 @@ static int find_object(struct model *m, const struct block_rope *d, struct confi
         now = config_sub(now, d->sub);
     if (!d->unscaled)
         old = config_sub(m->config, "rope_scaling");
-    *c = now ? now : old;
-    return config_float(m->config, d->theta_key ? d->theta_key : "rope_theta", d->theta, 1e-3, 1e15, theta,
-                        e);
+    return now ? now : old;
 }
 
 /* How many dims turn. */
-static int read_dims(struct model *m, struct config *c, const struct block_rope *d, size_t *dim,
-                     struct err *e)
+static size_t read_dims(struct model *m, struct config *c, const struct block_rope *d, size_t head_dim)
 {
-    double top = 1, part;
-    int rc;
+    size_t dim = head_dim;
 
-    *dim = d->head_dim;
     if (d->partial) {
-        if ((rc = config_float(m->config, "partial_rotary_factor", 1, 1e-3, 1, &top, e)) != 0)
-            return rc;
-        part = top;
-        if (c && (rc = config_float(c, "partial_rotary_factor", top, 1e-3, 1, &part, e)) != 0)
-            return rc;
-        *dim = (size_t)((double)d->head_dim * part);
+        double part = block_float(m, "partial_rotary_factor", 1, 1e-3, 1);
+
+        if (c)
+            part = number(m, c, "partial_rotary_factor", part, 1e-3, 1);
+        dim = (size_t)((double)head_dim * part);
     }
-    if (*dim % 2 != 0 || *dim < 2)
-        return err_set(e, ERR_INPUT,
-                       "%s: %zu dims of a head of %zu would turn: rotary positions turn dims in pairs",
-                       config_path(m->config), *dim, d->head_dim);
-    return 0;
+    if (dim % 2 != 0 || dim < 2)
+        block_refuse(m, ERR_INPUT,
+                     "%zu dims of a head of %zu would turn: rotary positions turn dims in pairs", dim,
+                     head_dim);
+    return dim;
 }
 
-int block_rope(struct model *m, const struct block_rope *d, struct rope *r, struct err *e)
+/* What only some types have. */
+static void read_object(struct model *m, struct config *c, const struct block_rope *d, size_t head_dim,
+                        struct rope_params *p)
 {
-    struct rope_params p = {.type = ROPE_DEFAULT, .attention_factor = -1};
-    double *room = arena_zalloc(&m->arena, d->head_dim + 2, sizeof(double)), theta;
-    struct config *c;
-    int rc;
+    p->type = read_type(m, c, d);
+    p->theta = number(m, c, "rope_theta", p->theta, 1e-3, 1e15);
+    p->attention_factor = number(m, c, "attention_factor", -1, 0, 1e6);
+    if (p->type != ROPE_DEFAULT)
+        read_lengths(m, c, p);
+    if (p->type == ROPE_LLAMA3)
+        read_llama3(m, c, p);
+    if (p->type == ROPE_YARN)
+        read_yarn(m, c, p);
+    if (p->type == ROPE_PROPORTIONAL) /* so many dims turn, an even number */
+        p->turned = 2 * (size_t)(number(m, c, "partial_rotary_factor", 1, 0, 1) * (double)p->dim / 2);
+    if (p->type == ROPE_LONGROPE)
+        read_longrope(m, c, p, head_dim);
+}
 
-    if (!room)
-        return err_nomem(e, "rotary factors");
-    if ((rc = find_object(m, d, &c, &theta, e)) != 0 || (rc = read_dims(m, c, d, &p.dim, e)) != 0)
-        return rc;
-    p.theta = theta;
-    if (c && ((rc = read_type(m, c, d, &p.type, e)) != 0 ||
-              (rc = config_float(c, "rope_theta", theta, 1e-3, 1e15, &p.theta, e)) != 0 ||
-              (rc = config_float(c, "attention_factor", -1, 0, 1e6, &p.attention_factor, e)) != 0 ||
-              (p.type != ROPE_DEFAULT && (rc = read_lengths(m, c, &p, e)) != 0) ||
-              (rc = read_bands(m, c, &p, e)) != 0 || (rc = read_turned(c, &p, e)) != 0 ||
-              (rc = read_factors(m, c, &p, room, e)) != 0))
-        return rc;
+void block_rope(struct model *m, const struct block_rope *d)
+{
+    struct rope_params p = {.type = ROPE_DEFAULT, .attention_factor = -1, .max_pos = (double)m->info.max_len};
+    size_t head_dim = d->head_dim ? d->head_dim : m->info.head_dim;
+    struct config *c;
+
+    if (m->rc)
+        return;
+    c = find_object(m, d);
+    p.theta = block_float(m, d->theta_key ? d->theta_key : "rope_theta", d->theta, 1e-3, 1e15);
+    p.dim = read_dims(m, c, d, head_dim);
+    if (c)
+        read_object(m, c, d, head_dim, &p);
     if (p.type == ROPE_DYNAMIC && p.dim < 4)
-        return err_set(e, ERR_UNSUPPORTED, "%s: dynamic rope needs a head of at least 4 dims",
-                       config_path(m->config));
+        block_refuse(m, ERR_UNSUPPORTED, "dynamic rope needs a head of at least 4 dims");
     if (!d->fixed_length)
         stretch_context(&m->info, &p);
-    return rope_open(r, &p, e);
+    block_rope_of(m, &p);
+}
+
+void block_rope_of(struct model *m, const struct rope_params *p)
+{
+    if (!m->rc && (m->rc = rope_open(&m->info.rope[m->info.n_ropes], p, m->e)) == 0)
+        m->info.n_ropes++;
 }

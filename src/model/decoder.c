@@ -1,139 +1,213 @@
-/* decoder.c - what the decoders with Llama's names have in common. */
+/* decoder.c - what decoders have in common. */
 #include "model/decoder.h"
 
 #include <math.h>
 
 #include "base/mem.h"
 
-int decoder_read(struct model *m, struct decoder_config *c, struct err *e)
-{
-    struct model_info *i = &m->info;
-    int rc;
+/* ---- forward ---- */
 
-    if ((rc = config_int(m->config, "hidden_size", c->hidden, 1, 1 << 20, &c->hidden, e)) != 0 ||
-        (rc = config_int(m->config, "intermediate_size", c->inner, 1, 1 << 22, &c->inner, e)) != 0 ||
-        (rc = config_int(m->config, "num_hidden_layers", c->layers, 1, MODEL_MAX_LAYERS, &c->layers, e)) !=
-            0 ||
-        (rc = config_int(m->config, "vocab_size", c->vocab, 1, INT32_MAX, &c->vocab, e)) != 0 ||
-        (rc = config_int(m->config, "max_position_embeddings", c->max_len, 1, 1 << 24, &c->max_len, e)) !=
-            0 ||
-        (rc = config_float(m->config, "rms_norm_eps", c->eps, 0, 1, &c->eps, e)) != 0 ||
-        (rc = config_bool(m->config, "tie_word_embeddings", c->tied, &c->tied, e)) != 0 ||
-        (rc = block_act(m, c->act_key ? c->act_key : "hidden_act", c->act_name ? c->act_name : "silu",
-                        &c->act, e)) != 0)
-        return rc;
-    i->hidden = (size_t)c->hidden;
-    i->inner = (size_t)c->inner;
-    i->n_layers = (size_t)c->layers;
-    i->vocab = (size_t)c->vocab;
-    i->max_len = (size_t)c->max_len;
-    return block_heads(m, c->heads, c->kv_heads, c->head_dim, e);
+static void forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    const struct decoder *w = m->impl;
+
+    o->begin(o, m->info.rope, m->info.n_ropes, b);
+    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
+    if (w->positions.table.n_dims)
+        o->embed(o, s->x, &w->positions, b->pos, true, b->n_tokens);
+    for (size_t l = 0; l < m->info.n_layers; l++)
+        w->layer_forward(&w->layer[l], l, o, s, b);
+    decoder_tail(m, o, b, s);
 }
 
-int decoder_attention(struct model *m, struct block_layer *w, const char *at, const struct decoder_config *c,
-                      struct err *e)
+void decoder_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
 {
-    const struct model_info *i = &m->info;
-    size_t E = i->hidden, D = i->head_dim, q = i->n_heads * D, kv = i->n_kv * D;
-    const char *o_proj = block_name(m, "%s.self_attn.o_proj", at);
-    struct block_linear qkv = {.name = block_name(m, "%s.self_attn.qkv_proj", at),
-                               .kind = OP_QKV,
-                               .part = {{block_name(m, "%s.self_attn.q_proj", at), q},
-                                        {block_name(m, "%s.self_attn.k_proj", at), kv},
-                                        {block_name(m, "%s.self_attn.v_proj", at), kv}},
-                               .n_parts = 3,
-                               .k = E,
-                               .bias = c->qkv_bias,
-                               .wide = true};
-    struct block_linear out = {.name = o_proj,
-                               .kind = OP_OUT,
-                               .part = {{o_proj, E}},
-                               .n_parts = 1,
-                               .k = q,
-                               .bias = c->out_bias,
-                               .wide = c->out_wide};
-    int rc;
+    const struct decoder *w = m->impl;
+    size_t E = m->info.hidden, n = b->n_wanted;
 
-    if (c->fused) {
-        qkv.part[0] = (struct block_part){qkv.name, q + 2 * kv};
-        qkv.n_parts = 1;
+    if (n == 0)
+        return;
+    o->rows(o, s->xw, s->x, b->wanted, E, n);
+    if (s->r)
+        o->rows(o, s->rw, s->r, b->wanted, E, n);
+    o->norm(o, s->hw, s->xw, s->r ? s->rw : NULL, &w->norm, n); /* x += r; h = norm(x)     [wanted, E] */
+    o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
+    o->logits(o, b->logits, &w->head, s->hw, n); /*                                        [wanted, V] */
+    if (m->info.logit_softcap > 0)
+        o->softcap(o, b->logits, m->info.logit_softcap, m->info.vocab, n);
+}
+
+/* ---- config.json ---- */
+
+void decoder_read(struct model *m, struct decoder_config *c, const struct decoder_sizes *of_class)
+{
+    struct model_info *i = &m->info;
+
+    i->hidden = block_int(m, "hidden_size", of_class->hidden, 1, 1 << 20);
+    i->inner = block_int(m, "intermediate_size", of_class->inner, 1, 1 << 22);
+    i->n_layers = block_int(m, "num_hidden_layers", of_class->layers, 1, MODEL_MAX_LAYERS);
+    i->vocab = block_int(m, "vocab_size", of_class->vocab, 1, INT32_MAX);
+    i->max_len = block_int(m, "max_position_embeddings", of_class->max_len, 1, 1 << 24);
+    c->eps = block_float(m, "rms_norm_eps", of_class->eps, 0, 1);
+    c->tied = block_bool(m, "tie_word_embeddings", c->tied);
+    c->act = block_act(m, c->act_key ? c->act_key : "hidden_act", c->act_name ? c->act_name : "silu");
+    block_heads(m, of_class->heads, of_class->kv_heads, of_class->head_dim);
+}
+
+const size_t *decoder_same_window(struct model *m, size_t rows)
+{
+    size_t *window = block_array(m, m->info.n_layers, sizeof(*window), "the windows");
+
+    for (size_t l = 0; l < m->info.n_layers && window; l++)
+        window[l] = rows;
+    return window;
+}
+
+const size_t *decoder_windows(struct model *m)
+{
+    size_t L = m->info.n_layers, *window = block_array(m, L, sizeof(*window), "layer_types");
+    enum block_kind *kind = block_array(m, L, sizeof(*kind), "layer_types");
+    bool use = block_bool(m, "use_sliding_window", false);
+    size_t rows = block_window(m, 4096), first = block_int(m, "max_window_layers", 28, 0, 1 << 30);
+    bool given = block_layer_types(m, kind, BLOCK_NONE);
+
+    for (size_t l = 0; l < L && use && !block_failed(m); l++)
+        if (given ? kind[l] == BLOCK_SLIDING : l >= first)
+            window[l] = rows;
+    return window;
+}
+
+/* What the cache needs to know of windows. A chunk is never longer than a window of its size. */
+static void note_windows(struct model *m)
+{
+    const struct decoder *w = m->impl;
+    size_t *window = block_array(m, m->info.n_layers, sizeof(*window), "the windows");
+    bool any = false;
+
+    for (size_t l = 0; l < m->info.n_layers && !block_failed(m); l++) {
+        const struct attn *a = &w->layer[l].attn;
+
+        window[l] = a->chunk ? a->chunk : a->window;
+        m->info.chunk = a->chunk ? a->chunk : m->info.chunk;
+        any |= window[l] != 0;
     }
-    w->attn = (struct attn){.name = block_name(m, "%s.self_attn", at),
-                            .wide = c->out_wide,
-                            .n_heads = i->n_heads,
-                            .n_kv = i->n_kv,
-                            .d = D,
-                            .dp = (D + 15) / 16 * 16,
-                            .scale = (float)(1.0 / sqrt((double)D)),
-                            .pairs = ROPE_PAIRS_HALF};
-    if ((rc = block_norm(m, &w->norm_attn, block_name(m, "%s.input_layernorm", at), E, c->eps, false, false,
-                         c->norm_add, e)) != 0)
-        return rc;
-    w->norm_attn.wide = true;
+    m->info.window = any ? window : NULL;
+}
+
+/* ---- layers ---- */
+
+struct attn decoder_attn(const struct model *m)
+{
+    size_t D = m->info.head_dim;
+
+    return (struct attn){.n_heads = m->info.n_heads,
+                         .n_kv = m->info.n_kv,
+                         .d = D,
+                         .dp = (D + 15) / 16 * 16,
+                         .rope = -1,
+                         .scale = (float)(1.0 / sqrt((double)D))};
+}
+
+void decoder_open_attention(struct model *m, struct block_layer *w, const char *at, size_t l,
+                            const struct decoder_config *c)
+{
+    size_t E = m->info.hidden, D = m->info.head_dim, q = m->info.n_heads * D, kv = m->info.n_kv * D;
+    const char *own = block_name(m, "%sself_attn.", at);
+    const unsigned bias = c->qkv_bias ? BLOCK_BIAS : 0;
+    struct block_linear qkv = {.name = "qkv_proj",
+                               .kind = OP_QKV,
+                               .part = {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}},
+                               .k = E,
+                               .how = bias | BLOCK_WIDE};
+    struct block_linear out = {.kind = OP_OUT,
+                               .part = {{"o_proj", E}},
+                               .k = q,
+                               .how = (c->out_bias ? BLOCK_BIAS : 0) | (c->out_wide ? BLOCK_WIDE : 0)};
+
+    if (c->fused)
+        qkv = (struct block_linear){
+            .kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias | BLOCK_WIDE};
+    w->attn = decoder_attn(m);
+    w->attn.window = c->window ? c->window[l] : 0;
+    w->attn.rope = c->local_rope && w->attn.window ? 1 : 0;
+    w->attn.wide = c->out_wide;
+    w->attn.softcap = (float)c->softcap;
+    if (c->scale > 0)
+        w->attn.scale = (float)c->scale;
+    block_norm(m, &w->norm_attn, at, "input_layernorm", E, c->eps, c->norm_how | BLOCK_WIDE);
     if (c->qk_norm) {
-        if ((rc = block_norm(m, &w->q_norm, block_name(m, "%s.self_attn.q_norm", at), D, c->eps, false, false,
-                             c->norm_add, e)) != 0 ||
-            (rc = block_norm(m, &w->k_norm, block_name(m, "%s.self_attn.k_norm", at), D, c->eps, false, false,
-                             c->norm_add, e)) != 0)
-            return rc;
+        block_norm(m, &w->q_norm, own, "q_norm", D, c->eps, c->norm_how);
+        block_norm(m, &w->k_norm, own, "k_norm", D, c->eps, c->norm_how);
         w->attn.q_norm = &w->q_norm;
         w->attn.k_norm = &w->k_norm;
     }
-    rc = block_linear(m, &w->qkv, &qkv, e);
-    return rc ? rc : block_linear(m, &w->out, &out, e);
+    block_linear(m, &w->qkv, own, &qkv);
+    block_linear(m, &w->out, own, &out);
+    if (c->sinks)
+        w->attn.sinks = block_vector(m, block_name(m, "%ssinks", own), w->attn.n_heads, 1, "sinks");
 }
 
-int decoder_mlp(struct model *m, struct block_layer *w, const char *at, const char *norm, size_t inner,
-                const struct decoder_config *c, struct err *e)
+void decoder_open_mlp(struct model *m, struct mlp *w, const char *at, const char *module, size_t inner,
+                      const struct decoder_config *c)
 {
-    size_t E = m->info.hidden;
-    const char *down_proj = block_name(m, "%s.mlp.down_proj", at);
-    struct block_linear up = {.name = block_name(m, "%s.mlp.gate_up_proj", at),
+    const char *own = block_name(m, "%s%s.", at, module);
+    const unsigned how = c->mlp_bias ? BLOCK_BIAS : 0;
+    struct block_linear up = {.name = "gate_up_proj",
                               .kind = OP_MLP,
-                              .part = {{block_name(m, "%s.mlp.gate_proj", at), inner},
-                                       {block_name(m, "%s.mlp.up_proj", at), inner}},
-                              .n_parts = 2,
-                              .k = E,
-                              .bias = c->mlp_bias};
-    struct block_linear down = {.name = down_proj,
-                                .kind = OP_MLP,
-                                .part = {{down_proj, E}},
-                                .n_parts = 1,
-                                .k = inner,
-                                .bias = c->mlp_bias};
-    int rc;
+                              .part = {{"gate_proj", inner}, {"up_proj", inner}},
+                              .k = m->info.hidden,
+                              .how = how};
+    struct block_linear down = {
+        .kind = OP_MLP, .part = {{"down_proj", m->info.hidden}}, .k = inner, .how = how};
 
-    if (c->fused) {
-        up.part[0] = (struct block_part){up.name, 2 * inner};
-        up.n_parts = 1;
-    }
-    w->mlp = (struct mlp){.name = block_name(m, "%s.mlp", at), .inner = inner, .act = c->act, .gated = true};
-    if ((rc = block_norm(m, &w->norm_mlp, block_name(m, "%s.%s", at, norm), E, c->eps, false, false,
-                         c->norm_add, e)) == 0)
-        rc = block_linear(m, &w->mlp.up, &up, e);
-    return rc ? rc : block_linear(m, &w->mlp.down, &down, e);
+    if (c->fused)
+        up = (struct block_linear){
+            .kind = OP_MLP, .part = {{"gate_up_proj", 2 * inner}}, .k = m->info.hidden, .how = how};
+    w->inner = inner;
+    w->act = c->act;
+    w->gated = true;
+    block_linear(m, &w->up, own, &up);
+    block_linear(m, &w->down, own, &down);
 }
 
-int decoder_windows(struct model *m, size_t **window, struct err *e)
+void decoder_open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+                        const struct decoder_config *c)
 {
-    size_t L = m->info.n_layers;
-    enum block_kind *kind = arena_zalloc(&m->arena, L, sizeof(*kind));
-    int64_t rows, first;
-    bool use, given;
-    int rc;
+    const char *norm = c->norms_behind ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    bool experts = c->moe.n_experts && (!c->experts || c->experts[l]);
+    unsigned wide = c->norm_how | BLOCK_WIDE;
+    size_t E = m->info.hidden;
 
-    *window = arena_zalloc(&m->arena, L, sizeof(**window));
-    if (!kind || !*window)
-        return err_nomem(e, "layer_types");
-    if ((rc = config_bool(m->config, "use_sliding_window", false, &use, e)) != 0 ||
-        (rc = block_window(m, 4096, &rows, e)) != 0 ||
-        (rc = config_int(m->config, "max_window_layers", 28, 0, 1 << 30, &first, e)) != 0 ||
-        (rc = block_layer_types(m, kind, &given, e)) != 0)
-        return rc;
-    for (size_t l = 0; l < L && use; l++)
-        if (given ? kind[l] == BLOCK_SLIDING : l >= (size_t)first)
-            (*window)[l] = (size_t)rows;
-    return 0;
+    decoder_open_attention(m, w, at, l, c);
+    if (c->norms_behind)
+        block_norm(m, &w->after_attn, at, "post_attention_layernorm", E, c->eps, wide);
+    block_norm(m, &w->norm_mlp, at, norm, E, c->eps, experts ? wide : c->norm_how);
+    if (experts)
+        block_moe(m, &w->moe, at, &c->moe);
+    else
+        decoder_open_mlp(m, &w->mlp, at, "mlp", m->info.inner, c);
+    if (c->norms_behind)
+        block_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", E, c->eps, wide);
+}
+
+/* ---- the whole ---- */
+
+static void close_layers(struct block_layer *layer, size_t n)
+{
+    for (size_t l = 0; layer && l < n; l++) {
+        block_norm_close(&layer[l].norm_attn);
+        block_norm_close(&layer[l].norm_mlp);
+        block_norm_close(&layer[l].after_attn);
+        block_norm_close(&layer[l].after_mlp);
+        block_norm_close(&layer[l].q_norm);
+        block_norm_close(&layer[l].k_norm);
+        block_moe_close(layer[l].moe);
+        linear_close(&layer[l].qkv);
+        linear_close(&layer[l].out);
+        linear_close(&layer[l].mlp.up);
+        linear_close(&layer[l].mlp.down);
+    }
+    mem_free(layer);
 }
 
 void decoder_close(struct model *m)
@@ -142,84 +216,69 @@ void decoder_close(struct model *m)
 
     block_norm_close(&w->norm);
     linear_close(&w->head);
-    block_layers_close(w->layer, m->info.n_layers);
+    close_layers(w->layer, m->info.n_layers);
     mem_free(w);
     m->impl = NULL;
+}
+
+struct decoder *decoder_new(struct model *m, decoder_layer_fn *layer_forward)
+{
+    struct decoder *w = m->rc ? NULL : mem_zalloc(1, sizeof(*w), MEM_MODEL);
+
+    if (w) {
+        w->layer_forward = layer_forward;
+        w->layer = mem_zalloc(m->info.n_layers, sizeof(*w->layer), MEM_MODEL);
+        m->impl = w;
+        m->forward = forward;
+        m->close = decoder_close;
+    }
+    if (!m->rc && (!w || !w->layer))
+        m->rc = err_nomem(m->e, "the model's layers");
+    return m->rc ? NULL : w;
+}
+
+void decoder_open_layers(struct model *m, const char *at, const struct decoder_config *c,
+                         decoder_open_fn *open_layer)
+{
+    struct decoder *w = m->impl;
+
+    for (size_t l = 0; l < m->info.n_layers && !block_failed(m); l++) {
+        const char *own = block_name(m, "%s%zu.", at, l);
+
+        if (own)
+            open_layer(m, &w->layer[l], own, l, c);
+        block_loaded(m, l + 1);
+    }
+    note_windows(m);
 }
 
 /* What stands in front of "embed_tokens" and "layers". */
 static const char *find_prefix(const struct model *m)
 {
-    static const char *const prefix[] = {"model.embed_tokens.weight", "embed_tokens.weight",
+    static const char *const tensor[] = {"model.embed_tokens.weight", "embed_tokens.weight",
                                          "language_model.model.embed_tokens.weight",
                                          "model.language_model.embed_tokens.weight"};
     static const char *const before[] = {"model.", "", "language_model.model.", "model.language_model."};
 
-    for (size_t i = 0; i < sizeof(prefix) / sizeof(prefix[0]); i++)
-        if (weights_has(m->weights, prefix[i]))
+    for (size_t i = 0; i < sizeof(tensor) / sizeof(tensor[0]); i++)
+        if (weights_has(m->weights, tensor[i]))
             return before[i];
     return before[0];
 }
 
-/* What the cache needs to know of windows. A chunk is never longer than a window of its size. */
-static int note_windows(struct model *m, const struct decoder *w, struct err *e)
+void decoder_open(struct model *m, const struct decoder_config *c, decoder_open_fn *open_layer,
+                  decoder_layer_fn *layer_forward)
 {
-    size_t *window = arena_zalloc(&m->arena, m->info.n_layers, sizeof(*window));
-    bool any = false;
+    const char *at = find_prefix(m);
+    bool inside = weights_has(m->weights, "language_model.lm_head.weight");
+    struct decoder *w = m->impl ? m->impl : decoder_new(m, layer_forward);
 
-    if (!window)
-        return err_nomem(e, "the windows");
-    for (size_t l = 0; l < m->info.n_layers; l++) {
-        const struct attn *a = &w->layer[l].attn;
-
-        window[l] = a->chunk ? a->chunk : a->window;
-        m->info.chunk = a->chunk ? a->chunk : m->info.chunk;
-        any |= window[l] != 0;
-    }
-    m->info.window = any ? window : NULL;
-    return 0;
-}
-
-int decoder_open_layers(struct model *m, struct decoder *w, const char *stem, const struct decoder_config *c,
-                        decoder_open_layer *open_layer, struct err *e)
-{
-    size_t L = m->info.n_layers;
-    int rc;
-
-    if (!stem)
-        return err_nomem(e, "a tensor name");
-    w->layer = mem_zalloc(L, sizeof(*w->layer), MEM_MODEL);
-    if (!w->layer)
-        return err_nomem(e, "the model's layers");
-    for (size_t l = 0; l < L; l++) {
-        const char *at = block_name(m, "%s.%zu", stem, l);
-
-        if (!at)
-            return err_nomem(e, "a tensor name");
-        if ((rc = open_layer(m, &w->layer[l], at, l, c, e)) != 0 || (rc = block_loaded(m, l + 1, e)) != 0)
-            return rc;
-    }
-    return 0;
-}
-
-int decoder_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
-                  const struct decoder_config *c, struct err *e)
-{
-    int rc = decoder_attention(m, w, at, c, e);
-
-    w->attn.window = c->window ? c->window[l] : (size_t)c->sliding;
-    return rc ? rc : decoder_mlp(m, w, at, "post_attention_layernorm", m->info.inner, c, e);
-}
-
-void decoder_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
-{
-    const struct decoder *w = m->impl;
-
-    o->begin(o, m->info.rope, m->info.n_ropes, b);
-    o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
-    for (size_t l = 0; l < m->info.n_layers; l++)
-        m->arch->layer(&w->layer[l], l, o, s, b);
-    block_tail(m, o, b, s, &w->norm, &w->head);
+    if (!w)
+        return;
+    block_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, m->info.hidden);
+    decoder_open_layers(m, block_name(m, "%slayers.", at), c, open_layer);
+    block_norm(m, &w->norm, at, "norm", m->info.hidden, c->eps, c->norm_how);
+    block_head(m, &w->head, inside ? "language_model.lm_head" : "lm_head", &w->embed, c->tied, 0);
 }
 
 void decoder_scale_embedding(struct model *m)
@@ -227,29 +286,6 @@ void decoder_scale_embedding(struct model *m)
     struct decoder *w = m->impl;
     float root = (float)sqrt((double)m->info.hidden);
 
-    w->embed.scale = m->opt.dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(root)) : root;
-}
-
-int decoder_open(struct model *m, const struct decoder_config *c, decoder_open_layer *open_layer,
-                 struct err *e)
-{
-    struct model_info *i = &m->info;
-    struct decoder *w = m->impl = mem_zalloc(1, sizeof(*w), MEM_MODEL);
-    const char *prefix = find_prefix(m);
-    int rc;
-
-    if (!w)
-        return err_nomem(e, "the model");
-    if ((rc = block_embed(m, &w->embed, block_name(m, "%sembed_tokens", prefix), i->vocab, i->hidden, e)) !=
-        0)
-        return rc;
-    if ((rc = decoder_open_layers(m, w, block_name(m, "%slayers", prefix), c, open_layer, e)) != 0 ||
-        (rc = note_windows(m, w, e)) != 0 ||
-        (rc = block_norm(m, &w->norm, block_name(m, "%snorm", prefix), i->hidden, c->eps, false, false,
-                         c->norm_add, e)) != 0)
-        return rc;
-    return block_head(m, &w->head,
-                      weights_has(m->weights, "language_model.lm_head.weight") ? "language_model.lm_head"
-                                                                               : "lm_head",
-                      &w->embed, c->tied, false, e);
+    if (!block_failed(m))
+        w->embed.scale = m->opt.dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(root)) : root;
 }

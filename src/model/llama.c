@@ -1,11 +1,12 @@
-/* llama.c - Llama 1 to 3.3 and everything of its shape (LlamaForCausalLM).
+/* llama.c - Llama's layer, and the classes that compute it: Llama 1 to 3.3, Mistral, Qwen 2 to 3, Phi-3 and
+ * 4, and the mixtures of experts Mixtral and Qwen 3 MoE.
  *
- * RMSNorm in front of attention and MLP, grouped key/value heads, rotary positions in halves, SiLU-gated
- * MLP, head tied to the embedding or not. q, k, v and gate, up are joined into one matrix each.
- * Reference: transformers, models/llama/modeling_llama.py.
+ * RMSNorm in front of attention and MLP, grouped key/value heads, rotary positions in halves, SiLU-gated MLP,
+ * head tied to the embedding or not. q, k, v and gate, up are joined into one matrix each. What a class adds
+ * is a branch on what its layers have: norms of the heads of q and k (Qwen 3, Gemma), norms behind the blocks
+ * (Gemma), experts in place of the MLP. GPT-2 and OPT come through here too, with LayerNorm and without rope.
+ * References: transformers, models/{llama,mistral,qwen2,qwen3,phi3,mixtral,qwen3_moe}/modeling_*.py.
  */
-#include "model/llama.h"
-
 #include "model/decoder.h"
 
 /* One decoder layer. x is the fp32 residual stream, r what the last block adds to it (nothing in front of
@@ -13,48 +14,169 @@
 void llama_layer(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
                  const struct batch *b)
 {
+    const float *last = l ? s->r : NULL;
     size_t T = b->n_tokens;
 
-    o->tap(o, l, s->x, l ? s->r : NULL, NULL, T);
-    o->norm(o, s->h, s->x, l ? s->r : NULL, &w->norm_attn,
-            T);                               /* x += r; h = rmsnorm(x)              [T, E] */
-    o->linear(o, s->qkv, &w->qkv, s->h, T);   /* one packed matrix         [T, (H + 2 K) D] */
-    o->rope(o, s->qkv, &w->attn, T);          /* turns q and k in place                     */
-    o->attn(o, s->a, s->qkv, &w->attn, b, l); /* stores k, v; walks the cache      [T, H D] */
-    o->linear(o, s->r, &w->out, s->a, T);     /*                                     [T, E] */
-    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);
-    o->mlp(o, s->r, &w->mlp, s->h, T); /* down(act(gate) * up)                [T, E] */
+    o->tap(o, l, s->x, last, NULL, T);
+    o->norm(o, s->h, s->x, last, &w->norm_attn, T); /* x += r; h = norm(x)                 [T, E] */
+    o->linear(o, s->qkv, &w->qkv, s->h, T);         /* one packed matrix         [T, (H + 2 K) D] */
+    if (w->attn.q_norm)
+        o->heads(o, s->qkv, &w->attn, T); /* q and k normed, each head alone */
+    o->rope(o, s->qkv, &w->attn, T);      /* turns q and k in place */
+    /* stores k, v; walks the cache [T, H D] */
+    o->attn(o, s->a, s->qkv, &w->attn, b, l);
+    o->linear(o, s->r, &w->out, s->a, T); /* [T, E] */
+    if (w->after_attn.n)
+        o->norm(o, s->r, s->r, NULL, &w->after_attn, T); /* r = norm(r) */
+    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T); /* x += r; h = norm(x); fp32 where a router reads it */
+    if (w->moe)
+        o->moe(o, s->r, w->moe, s->h, NULL, T); /* the chosen experts' sum */
+    else
+        o->mlp(o, s->r, &w->mlp, s->h, T); /* down(act(gate) * up) */
+    if (w->after_mlp.n)
+        o->norm(o, s->r, s->r, NULL, &w->after_mlp, T);
 }
 
-static int llama_open(struct model *m, struct err *e)
+void llama_open(struct model *m)
 {
-    struct decoder_config c = {.hidden = 4096,
-                               .inner = 11008,
-                               .layers = 32,
-                               .heads = 32,
-                               .vocab = 32000,
-                               .max_len = 2048,
-                               .eps = 1e-6};
-    int rc;
+    static const struct decoder_sizes sizes = {4096, 11008, 32, 32, 0, 0, 32000, 2048, 1e-6};
+    struct decoder_config c = {0};
 
-    if ((rc = decoder_read(m, &c, e)) != 0 ||
-        (rc = config_bool(m->config, "attention_bias", false, &c.qkv_bias, e)) != 0 ||
-        (rc = config_bool(m->config, "mlp_bias", false, &c.mlp_bias, e)) != 0 ||
-        (rc = block_rope(m, &(struct block_rope){.head_dim = m->info.head_dim, .theta = 10000},
-                         &m->info.rope[0], e)) != 0)
-        return rc;
-    c.out_bias = c.qkv_bias;
-    m->info.n_ropes = 1;
-    config_ignore(m->config,
-                  "pretraining_tp"); /* how the original was trained; Hugging Face computes the same
-                                               without it */
+    decoder_read(m, &c, &sizes);
+    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
+    c.mlp_bias = block_bool(m, "mlp_bias", false);
+    block_rope(m, &(struct block_rope){.theta = 10000});
+    /* how the original was trained; Hugging Face computes the same without it */
+    config_ignore(m->config, "pretraining_tp");
     weights_skip(m->weights, "*rotary_emb.inv_freq");
-    return decoder_open(m, &c, decoder_layer, e);
+    decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
 
-const struct model_arch llama_arch = {.class_name = "LlamaForCausalLM",
-                                      .model_type = "llama",
-                                      .open = llama_open,
-                                      .forward = decoder_forward,
-                                      .layer = llama_layer,
-                                      .close = decoder_close};
+/* Every layer sees a window of sliding_window keys, or all of them where the config says null. */
+void llama_open_mistral(struct model *m)
+{
+    static const struct decoder_sizes sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072, 1e-6};
+    struct decoder_config c = {0};
+
+    decoder_read(m, &c, &sizes);
+    c.window = decoder_same_window(m, block_window(m, 4096));
+    block_rope(m, &(struct block_rope){.theta = 10000});
+    decoder_open(m, &c, decoder_open_layer, llama_layer);
+}
+
+/* Biases on q, k and v, and sliding windows in some layers where use_sliding_window says so. */
+void llama_open_qwen2(struct model *m)
+{
+    static const struct decoder_sizes sizes = {4096, 22016, 32, 32, 32, 0, 151936, 32768, 1e-6};
+    struct decoder_config c = {.qkv_bias = true};
+
+    decoder_read(m, &c, &sizes);
+    c.window = decoder_windows(m);
+    block_rope(m, &(struct block_rope){.theta = 10000});
+    decoder_open(m, &c, decoder_open_layer, llama_layer);
+}
+
+/* An RMSNorm over each head of q and k in front of rope, and windows as Qwen2's. */
+void llama_open_qwen3(struct model *m)
+{
+    static const struct decoder_sizes sizes = {4096, 22016, 32, 32, 32, 128, 151936, 32768, 1e-6};
+    struct decoder_config c = {.qk_norm = true};
+
+    decoder_read(m, &c, &sizes);
+    c.window = decoder_windows(m);
+    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
+    block_rope(m, &(struct block_rope){.theta = 10000});
+    decoder_open(m, &c, decoder_open_layer, llama_layer);
+}
+
+/* q, k, v and gate, up are each stored as one tensor; rope turns a part of each head where
+ * partial_rotary_factor says so, and its types su and yarn are older names of longrope. */
+void llama_open_phi3(struct model *m)
+{
+    static const struct decoder_sizes sizes = {3072, 8192, 32, 32, 0, 0, 32064, 4096, 1e-5};
+    struct decoder_config c = {.fused = true};
+
+    decoder_read(m, &c, &sizes);
+    c.window = decoder_same_window(m, block_window(m, 0));
+    block_rope(m, &(struct block_rope){.theta = 10000, .partial = true, .phi = true});
+    config_ignore(m->config,
+                  "original_max_position_embeddings"); /* longrope alone uses it, and has read it */
+    decoder_open(m, &c, decoder_open_layer, llama_layer);
+}
+
+/* Mistral's layer with experts: softmax over all router logits, the largest few of it made to sum to one.
+ * Window in every layer, or none. */
+void llama_open_mixtral(struct model *m)
+{
+    static const struct decoder_sizes sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072, 1e-5};
+    static const char *const experts[2] = {"num_local_experts", "num_experts"};
+    struct decoder_config c = {.out_wide = true,
+                               .moe = {.module = "block_sparse_moe.experts",
+                                       .router = "block_sparse_moe.gate",
+                                       .stored = BLOCK_EXPERTS_APART,
+                                       .gate = "w1",
+                                       .up = "w3",
+                                       .down = "w2",
+                                       .n_experts = 8,
+                                       .top_k = 2,
+                                       .like = {.gate = MOE_SOFTMAX_ALL, .renorm = true}}};
+
+    decoder_read(m, &c, &sizes);
+    c.window = decoder_same_window(m, block_window(m, 0));
+    block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
+    c.moe.inner = m->info.inner;
+    c.moe.like.act = c.act;
+    block_rope(m, &(struct block_rope){.theta = 1000000});
+    decoder_open(m, &c, decoder_open_layer, llama_layer);
+}
+
+/* Which layers of Qwen 3 MoE have experts: those whose number plus one is a multiple of decoder_sparse_step
+ * and that mlp_only_layers does not name. */
+static const bool *read_experts(struct model *m)
+{
+    size_t L = m->info.n_layers, step = block_int(m, "decoder_sparse_step", 1, 1, 1 << 20), n;
+    const int64_t *dense = block_ints(m, "mlp_only_layers", &n);
+    bool *experts = block_array(m, L, sizeof(*experts), "the layers");
+
+    for (size_t l = 0; l < L && experts; l++)
+        experts[l] = (l + 1) % step == 0;
+    for (size_t i = 0; i < n && experts; i++)
+        if (dense[i] >= 0 && (size_t)dense[i] < L)
+            experts[dense[i]] = false;
+    return experts;
+}
+
+/* Qwen 3's layer, with experts in some. Softmax over all router logits; the chosen weights are made to sum to
+ * one only where norm_topk_prob says so. A window is in all layers or in none. */
+void llama_open_qwen3_moe(struct model *m)
+{
+    static const struct decoder_sizes sizes = {2048, 6144, 24, 32, 4, 0, 151936, 32768, 1e-6};
+    static const char *const experts[2] = {"num_experts", "num_local_experts"};
+    struct decoder_config c = {.out_wide = true,
+                               .qk_norm = true,
+                               .moe = {.module = "mlp.experts",
+                                       .router = "mlp.gate",
+                                       .stored = BLOCK_EXPERTS_APART,
+                                       .gate = "gate_proj",
+                                       .up = "up_proj",
+                                       .down = "down_proj",
+                                       .n_experts = 128,
+                                       .top_k = 8,
+                                       .like = {.gate = MOE_SOFTMAX_ALL}}};
+    bool windows;
+    size_t rows;
+
+    decoder_read(m, &c, &sizes);
+    block_moe_sizes(m, &c.moe, experts, "num_experts_per_tok");
+    c.moe.inner = block_int(m, "moe_intermediate_size", 768, 1, 1 << 22);
+    c.moe.like.renorm = block_bool(m, "norm_topk_prob", false);
+    c.moe.like.act = c.act;
+    c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
+    windows = block_bool(m, "use_sliding_window", false);
+    rows = block_window(m, 4096);
+    c.window = decoder_same_window(m, windows ? rows : 0);
+    config_ignore(m->config, "max_window_layers");
+    c.experts = read_experts(m);
+    block_rope(m, &(struct block_rope){.theta = 10000});
+    decoder_open(m, &c, decoder_open_layer, llama_layer);
+}

@@ -10,12 +10,8 @@
 #include "base/mem.h"
 #include "ckpt/source.h"
 
-#define MODEL_ARCH(symbol) extern const struct model_arch symbol;
-#include "model/archs.def"
-#undef MODEL_ARCH
-
-static const struct model_arch *const archs[] = {
-#define MODEL_ARCH(symbol) &symbol,
+static const struct model_arch archs[] = {
+#define MODEL_ARCH(class_name, model_type, open) {class_name, model_type, open},
 #include "model/archs.def"
 #undef MODEL_ARCH
 };
@@ -27,14 +23,14 @@ const char *model_arch_names(char *out, size_t size)
 
     out[0] = 0;
     for (int i = 0; i < N_ARCHS && at < size; i++)
-        at += (size_t)snprintf(out + at, size - at, i ? ", %s" : "%s", archs[i]->class_name);
+        at += (size_t)snprintf(out + at, size - at, i ? ", %s" : "%s", archs[i].class_name);
     return out;
 }
 
 bool model_arch_known(const char *class_name)
 {
     for (int i = 0; i < N_ARCHS; i++)
-        if (strcmp(archs[i]->class_name, class_name) == 0)
+        if (strcmp(archs[i].class_name, class_name) == 0)
             return true;
     return false;
 }
@@ -54,8 +50,8 @@ static int find_arch(struct model *m, struct err *e)
         return err_set(e, ERR_INPUT, "%s: neither architectures nor model_type says what model this is",
                        config_path(m->config));
     for (int i = 0; i < N_ARCHS; i++)
-        if (n ? strcmp(archs[i]->class_name, name[0]) == 0 : strcmp(archs[i]->model_type, type) == 0) {
-            m->arch = archs[i];
+        if (n ? strcmp(archs[i].class_name, name[0]) == 0 : strcmp(archs[i].model_type, type) == 0) {
+            m->arch = &archs[i];
             return 0;
         }
     return err_set(e, ERR_UNSUPPORTED, "%s: architecture %s is not supported (known: %s)",
@@ -79,19 +75,22 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
     const struct folder in = {dir, opt->allow_links};
     int rc;
 
-    *m = (struct model){.opt = *opt, .pool = pool};
+    *m = (struct model){.opt = *opt, .pool = pool, .e = e};
     arena_init(&m->arena, MEM_MODEL);
     arena_init(&m->todo_arena, MEM_MODEL);
     if ((rc = source_conf(&m->config_file, in, e)) == 0)
         m->config = m->config_file;
-    if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, in, e)) != 0 ||
-        (rc = weights_checked(m->weights, m->arch->open(m, e), e)) != 0 ||
-        (rc = config_finish(m->config_file, e)) != 0) {
-        model_close(m);
-        return rc;
-    }
+    if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, in, e)) != 0)
+        goto fail;
+    m->arch->open(m);
+    if ((rc = weights_checked(m->weights, m->rc, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
+        goto fail;
+    m->e = NULL;
     report_unused(m);
     return 0;
+fail:
+    model_close(m);
+    return rc;
 }
 
 struct look_job {
@@ -221,8 +220,8 @@ int model_pack(struct model *m, struct err *e)
 
 void model_close(struct model *m)
 {
-    if (m->arch && m->impl)
-        m->arch->close(m);
+    if (m->impl)
+        m->close(m);
     for (size_t i = 0; i < m->info.n_ropes; i++)
         rope_close(&m->info.rope[i]);
     forget_todo(m);
@@ -246,7 +245,7 @@ int model_check_length(const struct model *m, size_t len, struct err *e)
 
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
 {
-    m->arch->forward(m, o, b, s);
+    m->forward(m, o, b, s);
 }
 
 static void *carve(char *base, size_t *at, size_t bytes)

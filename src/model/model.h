@@ -1,6 +1,6 @@
 /* model.h - an opened model: its sizes, its packed weights, and the forward of its architecture.
  *
- * An architecture is one file (llama.c, gpt2.c, ...) and one line in archs.def. model_open() reads
+ * An architecture is a function of a file (llama.c, gpt.c, ...) and one line in archs.def. model_open() reads
  * config.json, names the architecture, lets it bind its tensors (everything is proved there) and reports what
  * was left over. All sizes are known then, and no weight was read: model_pack() does that, copies what steps
  * read as it is stored, and lets go of the files. Afterwards a model is const and may be used by one step at
@@ -24,8 +24,8 @@ struct model_info {
     size_t n_layers, hidden, n_heads, n_kv, head_dim, inner, vocab, max_len; /* largest of the layers */
     const size_t *dim; /* [L] of a head; NULL: all have head_dim */
     size_t n_shared;   /* the last layers, which use keys and values of earlier ones and store none */
-    const size_t *
-        window; /* [L] keys in front of a row that a layer can see, with its own, 0: all; NULL: all see all */
+    /* [L] keys in front of a row that a layer can see, with its own, 0: all; NULL: all see all */
+    const size_t *window;
     const size_t *sink; /* [L] and the first ones of a sequence (engine/sparse.h); NULL: none */
     size_t chunk; /* of layers that see the chunk a row lies in: such a window is one; 0: there are none */
     struct rope rope[MODEL_MAX_ROPES];
@@ -54,18 +54,17 @@ struct model_table {
 
 struct model;
 struct work;
-struct block_layer;
 
+/* A row of archs.def. */
 struct model_arch {
     const char *class_name; /* architectures[0] of config.json */
     const char *model_type;
-    int (*open)(struct model *m, struct err *e);
-    void (*forward)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
-    void (*close)(struct model *m);
-    /* Layer L, of those whose forward is decoder_forward(). */
-    void (*layer)(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
-                  const struct batch *b);
+    void (*open)(struct model *m); /* as block.h says; sets impl, forward and close */
 };
+
+#define MODEL_ARCH(class_name, model_type, open) void open(struct model *m);
+#include "model/archs.def"
+#undef MODEL_ARCH
 
 /* What model_pack() does, in the order of binding: one of these. */
 struct model_todo {
@@ -104,7 +103,13 @@ struct model {
     size_t n_todo, cap_todo;
     struct arena todo_arena;
     size_t n_params, packed_bytes, table_bytes;
-    void *impl; /* the architecture's */
+    /* while it is opened: the first failure, and where its sentence goes */
+    int rc;
+    struct err *e;
+    /* the architecture's */
+    void *impl;
+    void (*forward)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+    void (*close)(struct model *m);
 };
 
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,

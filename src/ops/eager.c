@@ -77,7 +77,7 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
         size_t at = (size_t)(index[t] + w->offset);
 
         ASSERT(index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s", index[t] + w->offset,
-               w->name);
+               w->table.name);
         view_row_f32(&w->table, at, add ? g->middle : x + t * n);
         if (w->scale)
             g->kern->scale(add ? g->middle : x + t * n, w->scale, n);

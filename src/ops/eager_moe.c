@@ -287,7 +287,7 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
 
     ASSERT(w->n_experts <= g->lim.n_experts && w->top_k <= g->lim.top_k && w->inner <= g->lim.expert_inner &&
                w->top_k <= w->n_experts && w->router.k == E,
-           "%s", w->name);
+           "%s", w->router.name);
     lay_out(&g->lim, g->moe, &j.b);
     for (size_t t = 0; t < T; t += BLOCK) {
         size_t n = T - t < BLOCK ? T - t : BLOCK;

@@ -24,7 +24,6 @@ struct expert {
 };
 
 struct moe {
-    const char *name;
     struct linear router;  /* [n_experts, E], fp32 */
     struct expert *expert; /* [n_experts] */
     size_t n_experts, top_k, inner;

@@ -19,14 +19,12 @@
 #include "tensor/view.h"
 
 struct embed {
-    const char *name;
     struct view table; /* [rows, E] as stored */
     int32_t offset;    /* added to the index (OPT's positions begin at 2) */
     float scale;       /* the row is multiplied by it; 0: as it is */
 };
 
 struct norm {
-    const char *name;
     float *w, *b; /* [n]; NULL: none */
     size_t n;
     float eps;
@@ -37,7 +35,6 @@ struct norm {
 enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT }; /* (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J */
 
 struct attn {
-    const char *name;
     size_t n_heads, n_kv, d, dp; /* dp: d rounded up to 16 */
     float scale, softcap;        /* softcap 0: none */
     size_t window;               /* 0: all; else keys with position > own - window */
@@ -52,7 +49,6 @@ struct attn {
 };
 
 struct mlp {
-    const char *name;
     struct linear up;   /* [I, E], or gate and up joined [2 I, E] */
     struct linear down; /* [E, I] */
     size_t inner;       /* I */

@@ -63,13 +63,8 @@ static void open_rows(struct setup *s, size_t H, size_t K, size_t D, size_t len,
     tile += kv == DT_I8 ? 64 : 0;
 
     *s = (struct setup){.H = H, .K = K, .D = D, .dp = (D + 15) / 16 * 16, .len = len, .dtype = dtype};
-    s->w = (struct attn){.name = "test",
-                         .n_heads = H,
-                         .n_kv = K,
-                         .d = D,
-                         .dp = s->dp,
-                         .scale = (float)(1 / sqrt((double)D)),
-                         .rope = -1};
+    s->w = (struct attn){
+        .n_heads = H, .n_kv = K, .d = D, .dp = s->dp, .scale = (float)(1 / sqrt((double)D)), .rope = -1};
     s->qkv = malloc(len * width * sizeof(float));
     for (size_t i = 0; i < len * width; i++) {
         s->qkv[i] = noise(1, i);

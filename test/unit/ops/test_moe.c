@@ -81,13 +81,8 @@ static void open_setup(struct setup *s, size_t top_k, enum dtype dtype, int thre
         s->scale[x] = 0.5f + (float)x / 4;
     assert_int_equal(pool_new(&s->pool, threads, &e), 0);
     assert_int_equal(eager_new(&s->g, &lim, s->pool, &e), 0);
-    s->w = (struct moe){.name = "test",
-                        .expert = s->expert,
-                        .n_experts = X,
-                        .top_k = top_k,
-                        .inner = I,
-                        .act = KERN_SILU,
-                        .alpha = 1.702f};
+    s->w = (struct moe){
+        .expert = s->expert, .n_experts = X, .top_k = top_k, .inner = I, .act = KERN_SILU, .alpha = 1.702f};
     open_linear(s, &s->w.router, s->router, s->router_bias, X, E, DT_F32);
     for (size_t x = 0; x < X; x++) {
         open_linear(s, &s->expert[x].up, s->up + x * 2 * I * E, s->up_bias + x * 2 * I, 2 * I, E, dtype);

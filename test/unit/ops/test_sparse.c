@@ -59,8 +59,7 @@ static void open_setup(struct setup *t, const struct shape *s, int threads)
     struct err e = {0};
 
     *t = (struct setup){.s = *s, .window = s->window, .sink = s->sink};
-    t->w = (struct attn){.name = "test",
-                         .n_heads = s->H,
+    t->w = (struct attn){.n_heads = s->H,
                          .n_kv = s->K,
                          .d = s->D,
                          .dp = (s->D + 15) / 16 * 16,

@@ -1,0 +1,361 @@
+/* gpt.c - the decoders with LayerNorm: GPT-2 (GPT2LMHeadModel), GPT-J (GPTJForCausalLM) and OPT
+ * (OPTForCausalLM).
+ *
+ * GPT-2 and OPT have learned positions and biases everywhere (OPT: or nowhere); GPT-2 stores its linears [in,
+ * out] (Conv1D). GPT-J has no learned positions but rope in neighbouring pairs, and its attention and MLP
+ * read the same norm side by side. OPT's norms stand in front of the blocks or behind them; where its
+ * embeddings are smaller than the model, project_in and project_out stand between. Names come with and
+ * without a prefix; the causal masks that old checkpoints store are skipped. References: transformers,
+ * models/{gpt2,gptj,opt}/modeling_*.py.
+ */
+#include <math.h>
+
+#include "model/decoder.h"
+
+/* ---- what the three have in common ---- */
+
+/* Sizes of a model whose heads are hidden / heads wide and whose positions end. */
+static void note_sizes(struct model *m, const char *hidden_key, const struct decoder_sizes *s)
+{
+    if (s->hidden % s->heads != 0 || s->hidden / s->heads > 512)
+        block_refuse(m, ERR_INPUT, "%s %zu does not give %zu heads of at most 512 dims", hidden_key,
+                     s->hidden, s->heads);
+    m->info = (struct model_info){.n_layers = s->layers,
+                                  .hidden = s->hidden,
+                                  .n_heads = s->heads,
+                                  .n_kv = s->heads,
+                                  .head_dim = s->hidden / s->heads,
+                                  .inner = s->inner,
+                                  .vocab = s->vocab,
+                                  .max_len = s->max_len,
+                                  .fixed_positions = true};
+}
+
+/* The keys of GPT-2 and GPT-J. */
+static void read_sizes(struct model *m, struct decoder_config *c, const struct decoder_sizes *of_class)
+{
+    struct decoder_sizes s = {.hidden = block_int(m, "n_embd", of_class->hidden, 1, 1 << 20)};
+
+    s.heads = block_int(m, "n_head", of_class->heads, 1, 4096);
+    s.layers = block_int(m, "n_layer", of_class->layers, 1, MODEL_MAX_LAYERS);
+    s.vocab = block_int(m, "vocab_size", of_class->vocab, 1, INT32_MAX);
+    s.max_len = block_int(m, "n_positions", of_class->max_len, 1, 1 << 24);
+    s.inner = block_int(m, "n_inner", 4 * s.hidden, 1, 1 << 22);
+    c->eps = block_float(m, "layer_norm_epsilon", 1e-5, 0, 1);
+    c->tied = block_bool(m, "tie_word_embeddings", c->tied);
+    c->act = block_act(m, "activation_function", "gelu_new");
+    config_ignore(m->config, "n_ctx"); /* the old name of n_positions */
+    note_sizes(m, "n_embd", &s);
+}
+
+/* A layer's modules by name, and how they are stored. */
+struct gpt_config {
+    const char *norm_attn, *qkv, *q, *k, *v; /* q NULL: one module is all three */
+    const char *out, *norm_mlp;              /* norm_mlp NULL: there is none */
+    const char *up, *down;
+    unsigned attn_how, mlp_how; /* flags of block_linear() */
+    bool plain_norms;           /* without weights */
+    bool behind;                /* norms behind the blocks: their results are the residual stream */
+    bool unscaled, by_layer; /* scores: not scaled by the head size; divided by the layer's number from 1 */
+    bool pairs;              /* rope in neighbouring pairs instead of learned positions, a bias in the head */
+};
+
+static void open_norm(struct model *m, struct norm *w, const char *at, const char *module,
+                      const struct decoder_config *c, bool wide)
+{
+    const struct gpt_config *g = c->own;
+    unsigned how = BLOCK_LAYER_NORM | BLOCK_BIAS | (wide ? BLOCK_WIDE : 0);
+
+    if (g->plain_norms)
+        *w = (struct norm){.n = m->info.hidden, .eps = (float)c->eps, .layer = true, .wide = wide};
+    else
+        block_norm(m, w, at, module, m->info.hidden, c->eps, how);
+}
+
+static void open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
+                       const struct decoder_config *c)
+{
+    const struct gpt_config *g = c->own;
+    size_t E = m->info.hidden, I = m->info.inner;
+    struct block_linear qkv = {.name = g->qkv,
+                               .kind = OP_QKV,
+                               .part = {{g->q ? g->q : g->qkv, g->q ? E : 3 * E}, {g->k, E}, {g->v, E}},
+                               .k = E,
+                               .how = g->attn_how | BLOCK_WIDE};
+    struct block_linear out = {.kind = OP_OUT, .part = {{g->out, E}}, .k = E, .how = g->attn_how};
+    struct block_linear up = {.kind = OP_MLP, .part = {{g->up, I}}, .k = E, .how = g->mlp_how};
+    struct block_linear down = {.kind = OP_MLP, .part = {{g->down, E}}, .k = I, .how = g->mlp_how};
+    double scale = g->unscaled ? 1.0 : 1.0 / sqrt((double)m->info.head_dim);
+
+    w->attn = decoder_attn(m);
+    w->attn.rope = g->pairs ? 0 : -1;
+    w->attn.pairs = g->pairs ? ROPE_PAIRS_NEXT : ROPE_PAIRS_HALF;
+    w->attn.scale = (float)(g->by_layer ? scale / (double)(l + 1) : scale);
+    w->mlp = (struct mlp){.inner = I, .act = c->act};
+    open_norm(m, &w->norm_attn, at, g->norm_attn, c, true);
+    block_linear(m, &w->qkv, at, &qkv);
+    block_linear(m, &w->out, at, &out);
+    if (g->norm_mlp)
+        open_norm(m, &w->norm_mlp, at, g->norm_mlp, c, g->behind);
+    block_linear(m, &w->mlp.up, at, &up);
+    block_linear(m, &w->mlp.down, at, &down);
+}
+
+/* What GPT-2 and GPT-J begin and end with. */
+static void open_gpt(struct model *m, const struct decoder_config *c, decoder_layer_fn *forward)
+{
+    const char *at = weights_has(m->weights, "wte.weight") ? "" : "transformer.";
+    const struct gpt_config *g = c->own;
+    struct decoder *w = decoder_new(m, forward);
+
+    if (!w)
+        return;
+    weights_skip(m->weights, "*.attn.bias");
+    weights_skip(m->weights, "*.attn.masked_bias");
+    block_embed(m, &w->embed, at, "wte", m->info.vocab, m->info.hidden);
+    if (!g->pairs)
+        block_embed(m, &w->positions, at, "wpe", m->info.max_len, m->info.hidden);
+    decoder_open_layers(m, block_name(m, "%sh.", at), c, open_layer);
+    open_norm(m, &w->norm, at, "ln_f", c, false);
+    block_head(m, &w->head, "lm_head", &w->embed, c->tied, g->pairs ? BLOCK_BIAS : 0);
+}
+
+/* ---- GPT-2 ---- */
+
+void gpt_open_gpt2(struct model *m)
+{
+    static const struct decoder_sizes sizes = {
+        .hidden = 768, .heads = 12, .layers = 12, .vocab = 50257, .max_len = 1024};
+    struct gpt_config g = {.norm_attn = "ln_1",
+                           .qkv = "attn.c_attn",
+                           .out = "attn.c_proj",
+                           .norm_mlp = "ln_2",
+                           .up = "mlp.c_fc",
+                           .down = "mlp.c_proj",
+                           .attn_how = BLOCK_BIAS | BLOCK_TRANSPOSED,
+                           .mlp_how = BLOCK_BIAS | BLOCK_TRANSPOSED};
+    struct decoder_config c = {.own = &g, .tied = true};
+
+    read_sizes(m, &c, &sizes);
+    g.unscaled = !block_bool(m, "scale_attn_weights", true);
+    g.by_layer = block_bool(m, "scale_attn_by_inverse_layer_idx", false);
+    if (block_bool(m, "add_cross_attention", false))
+        block_refuse(m, ERR_UNSUPPORTED, "add_cross_attention is not supported");
+    config_ignore(m->config,
+                  "reorder_and_upcast_attn"); /* a matter of precision in half-precision training */
+    open_gpt(m, &c, llama_layer);
+}
+
+/* ---- GPT-J ---- */
+
+/* Attention and MLP side by side. */
+static void gptj_layer(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+                       const struct batch *b)
+{
+    const float *last = l ? s->r : NULL;
+    size_t T = b->n_tokens, E = w->norm_attn.n;
+
+    o->tap(o, l, s->x, last, NULL, T);
+    o->norm(o, s->r2, s->x, last, &w->norm_attn, T); /* x += r; r2 = layernorm(x), fp32      [T, E] */
+    o->linear(o, s->qkv, &w->qkv, s->r2, T);         /*                                    [T, 3 E] */
+    o->rope(o, s->qkv, &w->attn, T);
+    o->attn(o, s->a, s->qkv, &w->attn, b, l);
+    o->linear(o, s->r, &w->out, s->a, T); /*                                          [T, E] */
+    o->round(o, s->h, s->r2, E, T);       /* the same normed row for the MLP                 */
+    o->mlp(o, s->r2, &w->mlp, s->h, T);
+    o->add(o, s->r, s->r2, E, T);
+}
+
+void gpt_open_gptj(struct model *m)
+{
+    static const struct decoder_sizes sizes = {
+        .hidden = 4096, .heads = 16, .layers = 28, .vocab = 50400, .max_len = 2048};
+    static const struct gpt_config g = {.norm_attn = "ln_1",
+                                        .qkv = "attn.qkv_proj",
+                                        .q = "attn.q_proj",
+                                        .k = "attn.k_proj",
+                                        .v = "attn.v_proj",
+                                        .out = "attn.out_proj",
+                                        .up = "mlp.fc_in",
+                                        .down = "mlp.fc_out",
+                                        .mlp_how = BLOCK_BIAS,
+                                        .pairs = true};
+    struct decoder_config c = {.own = &g};
+    struct rope_params rope = {.type = ROPE_DEFAULT, .theta = 10000, .attention_factor = -1};
+
+    read_sizes(m, &c, &sizes);
+    rope.dim =
+        block_int(m, "rotary_dim", config_given(m->config, "rotary_dim") ? m->info.head_dim : 64, 2, 512);
+    if (rope.dim % 2 != 0 || rope.dim > m->info.head_dim)
+        block_refuse(m, ERR_INPUT, "rotary_dim %zu does not fit heads of %zu dims", rope.dim,
+                     m->info.head_dim);
+    config_ignore(m->config, "rotary"); /* always true */
+    config_ignore(m->config, "scale_attn_weights");
+    block_rope_of(m, &rope);
+    open_gpt(m, &c, gptj_layer);
+}
+
+/* ---- OPT ---- */
+
+struct opt {
+    struct linear project_in, project_out; /* zeroed: there are none */
+    size_t proj;                           /* width of the embedding */
+    bool behind;                           /* norms behind the blocks */
+};
+
+/* Norms behind the blocks. */
+static void opt_layer_behind(const struct block_layer *w, size_t l, const struct sink *o, struct work *s,
+                             const struct batch *b)
+{
+    size_t T = b->n_tokens;
+
+    o->tap(o, l, s->x, NULL, NULL, T);
+    o->linear(o, s->qkv, &w->qkv, s->x, T);
+    o->attn(o, s->a, s->qkv, &w->attn, b, l);
+    o->linear(o, s->r, &w->out, s->a, T);
+    o->norm(o, s->x, s->x, s->r, &w->norm_attn, T); /* x = layernorm(x + r) */
+    o->round(o, s->h, s->x, w->norm_attn.n, T);
+    o->mlp(o, s->r, &w->mlp, s->h, T);
+    o->norm(o, s->x, s->x, s->r, &w->norm_mlp, T);
+}
+
+/* The end without a final norm, or with project_out. */
+static void opt_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    const struct decoder *w = m->impl;
+    const struct opt *opt = w->more;
+    size_t E = m->info.hidden, n = b->n_wanted;
+
+    if (n == 0)
+        return;
+    o->rows(o, s->xw, s->x, b->wanted, E, n);
+    if (!opt->behind) {
+        o->rows(o, s->rw, s->r, b->wanted, E, n);
+        if (w->norm.n)
+            o->norm(o, s->hw, s->xw, s->rw, &w->norm, n);
+        else
+            o->add(o, s->xw, s->rw, E, n);
+    }
+    if (!w->norm.n)
+        o->round(o, s->hw, s->xw, E, n);
+    o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
+    if (opt->project_out.n) {
+        o->linear(o, s->rw, &opt->project_out, s->hw, n); /* [wanted, proj] */
+        o->round(o, s->hw, s->rw, opt->proj, n);
+    }
+    o->logits(o, b->logits, &w->head, s->hw, n);
+}
+
+static void opt_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    const struct decoder *w = m->impl;
+    const struct opt *opt = w->more;
+    size_t T = b->n_tokens;
+
+    o->begin(o, NULL, 0, b);
+    if (opt->project_in.n) {
+        o->embed(o, s->r, &w->embed, b->id, false, T); /* [T, proj] */
+        o->round(o, s->h, s->r, opt->proj, T);
+        o->linear(o, s->x, &opt->project_in, s->h, T);
+    } else {
+        o->embed(o, s->x, &w->embed, b->id, false, T);
+    }
+    o->embed(o, s->x, &w->positions, b->pos, true, T);
+    for (size_t l = 0; l < m->info.n_layers; l++)
+        w->layer_forward(&w->layer[l], l, o, s, b);
+    opt_tail(m, o, b, s);
+}
+
+static void opt_close(struct model *m)
+{
+    struct opt *opt = ((struct decoder *)m->impl)->more;
+
+    if (opt) {
+        linear_close(&opt->project_in);
+        linear_close(&opt->project_out);
+    }
+    decoder_close(m);
+}
+
+/* Sizes, and the width of the embedding. */
+static size_t read_opt_sizes(struct model *m)
+{
+    struct decoder_sizes s = {.hidden = block_int(m, "hidden_size", 768, 1, 1 << 20)};
+    size_t proj;
+
+    s.heads = block_int(m, "num_attention_heads", 12, 1, 4096);
+    s.layers = block_int(m, "num_hidden_layers", 12, 1, MODEL_MAX_LAYERS);
+    s.vocab = block_int(m, "vocab_size", 50272, 1, INT32_MAX);
+    s.max_len = block_int(m, "max_position_embeddings", 2048, 1, 1 << 24);
+    s.inner = block_int(m, "ffn_dim", 3072, 1, 1 << 22);
+    proj = block_int(m, "word_embed_proj_dim", s.hidden, 1, 1 << 20);
+    if (proj > s.hidden)
+        block_refuse(m, ERR_UNSUPPORTED, "word_embed_proj_dim %zu is larger than hidden_size %zu", proj,
+                     s.hidden);
+    note_sizes(m, "hidden_size", &s);
+    return proj;
+}
+
+/* All but the layers. */
+static void open_opt_ends(struct model *m, struct decoder *w, const char *at, const struct decoder_config *c,
+                          bool final_norm)
+{
+    struct opt *opt = w->more;
+    size_t E = m->info.hidden, P = opt->proj;
+    struct block_linear in = {.kind = OP_OUT, .part = {{"project_in", E}}, .k = P};
+    struct block_linear out = {.kind = OP_OUT, .part = {{"project_out", P}}, .k = E};
+
+    block_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, P);
+    block_embed(m, &w->positions, at, "embed_positions", m->info.max_len + 2, E);
+    w->positions.offset = 2;
+    if (P != E) {
+        block_linear(m, &opt->project_in, at, &in);
+        block_linear(m, &opt->project_out, at, &out);
+    }
+    if (final_norm)
+        open_norm(m, &w->norm, at, "final_layer_norm", c, false);
+    block_head(m, &w->head, "lm_head", &w->embed, c->tied, 0);
+}
+
+static const char *find_opt_prefix(const struct model *m)
+{
+    if (weights_has(m->weights, "decoder.embed_tokens.weight"))
+        return "decoder.";
+    return weights_has(m->weights, "embed_tokens.weight") ? "" : "model.decoder.";
+}
+
+void gpt_open_opt(struct model *m)
+{
+    struct gpt_config g = {.norm_attn = "self_attn_layer_norm",
+                           .qkv = "self_attn.qkv_proj",
+                           .q = "self_attn.q_proj",
+                           .k = "self_attn.k_proj",
+                           .v = "self_attn.v_proj",
+                           .out = "self_attn.out_proj",
+                           .norm_mlp = "final_layer_norm",
+                           .up = "fc1",
+                           .down = "fc2"};
+    struct decoder_config c = {.own = &g, .eps = 1e-5};
+    size_t proj = read_opt_sizes(m);
+    const char *at = find_opt_prefix(m);
+    struct decoder *w;
+    struct opt *opt;
+    bool removed;
+
+    g.behind = !block_bool(m, "do_layer_norm_before", true);
+    removed = block_bool(m, "_remove_final_layer_norm", false);
+    g.attn_how = g.mlp_how = block_bool(m, "enable_bias", true) ? BLOCK_BIAS : 0;
+    g.plain_norms = !block_bool(m, "layer_norm_elementwise_affine", true);
+    c.tied = block_bool(m, "tie_word_embeddings", true);
+    c.act = block_act(m, "activation_function", "relu");
+    w = decoder_new(m, g.behind ? opt_layer_behind : llama_layer);
+    opt = block_array(m, 1, sizeof(*opt), "the model");
+    if (!w || !opt)
+        return;
+    *opt = (struct opt){.proj = proj, .behind = g.behind};
+    w->more = opt;
+    m->forward = opt_forward;
+    m->close = opt_close;
+    open_opt_ends(m, w, at, &c, !g.behind && !removed);
+    decoder_open_layers(m, block_name(m, "%slayers.", at), &c, open_layer);
+}
