@@ -14,7 +14,6 @@
 #include "app/out.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "ckpt/source.h"
 
 enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512, POLL_MS = 100 };
 
@@ -132,6 +131,7 @@ void runbatch_fini(struct runbatch *b)
     jinja_free(b->jinja);
     chat_close(b->chat);
     gallop_close(b->engine);
+    checkpoint_close(&b->model);
     arena_fini(&b->arena);
 }
 
@@ -239,19 +239,24 @@ static int read_template(struct runbatch *b, const char *path, struct err *e)
     return rc;
 }
 
+int runbatch_open_model(struct runbatch *b, struct err *e)
+{
+    return b->model.in.path ? 0 : checkpoint_open(&b->model, b->folder, e);
+}
+
 static int open_chat(struct runbatch *b, struct err *e)
 {
     int rc;
 
     if (b->chat)
         return 0;
-    if ((rc = source_chat(&b->chat, b->model, e)) != 0)
+    if ((rc = runbatch_open_model(b, e)) != 0 || (rc = checkpoint_chat(&b->chat, &b->model, e)) != 0)
         return rc;
     if (b->template)
         return read_template(b, b->template, e);
     return chat_has_template(b->chat)
                ? 0
-               : err_set(e, ERR_INPUT, "%s: this model has no chat template", b->model.path);
+               : err_set(e, ERR_INPUT, "%s: this model has no chat template", b->folder.path);
 }
 
 int runbatch_open_chat(struct runbatch *b, struct err *e)

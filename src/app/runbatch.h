@@ -9,6 +9,7 @@
 #define GALLOP_APP_RUNBATCH_H
 
 #include "app/common.h"
+#include "ckpt/checkpoint.h"
 #include "text/jinja/jinja.h"
 
 struct runbatch_item;
@@ -16,7 +17,8 @@ struct runbatch_item;
 struct runbatch {
     struct arena arena;       /* lists of sampling */
     struct gallop *engine;    /* owned */
-    struct folder model;      /* for the template; its path is borrowed */
+    struct folder folder;     /* of the model; its path is borrowed */
+    struct checkpoint model;  /* opened when it is first needed */
     const char *template;     /* a file instead of the model's own template; borrowed, NULL: none */
     const char *system;       /* message in front of a prompt; borrowed, NULL: none */
     struct chat *chat;        /* owned; opened when something is to be rendered */
@@ -42,6 +44,9 @@ int runbatch_add_ids(struct runbatch *b, const int32_t *ids, size_t n, struct er
 /* Lines of PATH ("-": standard input) are requests: JSON objects with "prompt", "ids" or "messages" and
  * sampling fields by their names with underscores or by OpenAI's; also lines of OpenAI's batch files. */
 int runbatch_open_lines(struct runbatch *b, const char *path, struct err *e);
+
+/* Opens b->model, unless that was done. */
+int runbatch_open_model(struct runbatch *b, struct err *e);
 
 /* Opens the template and wraps the prompt that was added; those of lines follow as they come. */
 int runbatch_open_chat(struct runbatch *b, struct err *e);

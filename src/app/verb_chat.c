@@ -21,7 +21,7 @@
 #include "app/verbs.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "ckpt/source.h"
+#include "ckpt/checkpoint.h"
 
 enum { CHAT_SYSTEM = COMMON_OWN };
 
@@ -447,6 +447,7 @@ static int run(const struct opt_values *v, struct err *e)
     const char *system = opt_given(v, CHAT_SYSTEM) ? opt_string(v, CHAT_SYSTEM) : "";
     struct talk t = {.system.tag = MEM_APP, .keys.typed.tag = MEM_APP};
     char path[4096], err[GALLOP_ERR_SIZE];
+    struct checkpoint model = {.in.path = NULL};
     struct gallop_options o;
     struct arena a;
     int rc;
@@ -458,13 +459,14 @@ static int run(const struct opt_values *v, struct err *e)
     if ((rc = common_utf8("--system", system, strlen(system), e)) == 0 &&
         (rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
         (rc = common_sampling(v, &t.sampling, &a, e)) == 0 &&
-        (rc = source_chat(&t.chat, common_folder(v, o.model), e)) == 0) {
+        (rc = checkpoint_open(&model, common_folder(v, o.model), e)) == 0 &&
+        (rc = checkpoint_chat(&t.chat, &model, e)) == 0) {
         o.max_num_seqs = 1;
         o.progress = common_progress;
         o.progress_ctx = &bar;
         if (!chat_has_template(t.chat))
             rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", o.model);
-        else if ((rc = gallop_open(&t.g, &o, err)) != 0)
+        else if ((rc = gallop_open_checkpoint(&t.g, &o, &model, err)) != 0)
             err_set(e, rc, "%s", err);
         common_bar_end(&bar);
         if (rc == 0 && !gallop_llm(t.g)->tok)
@@ -476,6 +478,7 @@ static int run(const struct opt_values *v, struct err *e)
     buf_fini(&t.system);
     buf_fini(&t.keys.typed);
     gallop_close(t.g);
+    checkpoint_close(&model);
     chat_close(t.chat);
     arena_fini(&a);
     return rc;

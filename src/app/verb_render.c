@@ -7,7 +7,7 @@
 #include "app/out.h"
 #include "app/verbs.h"
 #include "base/err.h"
-#include "ckpt/source.h"
+#include "ckpt/checkpoint.h"
 #include "text/jinja/jinja.h"
 
 enum {
@@ -139,19 +139,33 @@ static int another_template(const struct opt_values *v, const struct chat *c, js
     return rc;
 }
 
-static int with_messages(const struct opt_values *v, const struct tm *now, struct buf *out, struct err *e)
+/* The model's checkpoint, unless it is open. */
+static int open_model(const struct opt_values *v, struct checkpoint *model, struct err *e)
 {
     char path[4096];
-    const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
+    const char *found;
+
+    if (model->in.path)
+        return 0;
+    found = common_model(v, HUB_TEXT, path, sizeof(path), e);
+    return found ? checkpoint_open(model, common_folder(v, found), e) : e->code;
+}
+
+static int with_messages(const struct opt_values *v, struct checkpoint *model, const struct tm *now,
+                         struct buf *out, struct err *e)
+{
     struct chat *c = NULL;
     json_t *messages = NULL;
-    int rc = model ? source_chat(&c, common_folder(v, model), e) : e->code;
+    int rc = open_model(v, model, e);
+
+    if (rc == 0)
+        rc = checkpoint_chat(&c, model, e);
 
     if (rc == 0 && (rc = read_json(opt_string(v, RENDER_MESSAGES), &messages, e)) == 0) {
         if (opt_given(v, RENDER_TEMPLATE))
             rc = another_template(v, c, messages, now, out, e);
         else if (!chat_has_template(c))
-            rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", model);
+            rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", model->in.path);
         else
             rc = chat_render(c, messages, opt_string(v, RENDER_NAME), !opt_flag(v, RENDER_NO_PROMPT), now,
                              out, e);
@@ -161,15 +175,15 @@ static int with_messages(const struct opt_values *v, const struct tm *now, struc
     return rc;
 }
 
-static int print_ids(const struct opt_values *v, const struct buf *out, struct err *e)
+static int print_ids(const struct opt_values *v, struct checkpoint *model, const struct buf *out,
+                     struct err *e)
 {
-    char path[4096];
-    const char *model = common_model(v, HUB_TEXT, path, sizeof(path), e);
     struct tok_ids ids = {0};
     struct tok *t = NULL;
-    int rc = model ? source_tok(&t, common_folder(v, model), e) : e->code;
+    int rc = open_model(v, model, e);
 
-    if (rc == 0 && (rc = tok_encode(t, out->data ? out->data : "", out->len, 0, &ids, e)) == 0) {
+    if (rc == 0 && (rc = checkpoint_tokenizer(&t, model, e)) == 0 &&
+        (rc = tok_encode(t, out->data ? out->data : "", out->len, 0, &ids, e)) == 0) {
         out_text(opt_flag(v, OPT_JSON) ? "{\"ids\":[" : "");
         for (size_t i = 0; i < ids.n; i++)
             out_fmt(i ? ",%d" : "%d", (int)ids.id[i]);
@@ -207,6 +221,7 @@ static int check_combination(const struct opt_values *v, struct err *e)
 
 int verb_render(int argc, char **argv)
 {
+    struct checkpoint model = {.in.path = NULL};
     struct opt_values v;
     struct err e = {0};
     struct buf out;
@@ -219,13 +234,14 @@ int verb_render(int argc, char **argv)
     buf_init(&out, MEM_APP);
     if ((rc = check_combination(&v, &e)) == 0 && (rc = read_now(&v, &now, &e)) == 0)
         rc = opt_given(&v, RENDER_CONTEXT) ? with_context(&v, &now, &out, &e)
-                                           : with_messages(&v, &now, &out, &e);
+                                           : with_messages(&v, &model, &now, &out, &e);
     if (rc == 0 && opt_flag(&v, RENDER_IDS))
-        rc = print_ids(&v, &out, &e);
+        rc = print_ids(&v, &model, &out, &e);
     else if (rc == 0 && opt_flag(&v, OPT_JSON))
         common_print_json(json_pack("{s:s%}", "text", out.data ? out.data : "", out.len));
     else if (rc == 0)
         out_bytes(out.data, out.len);
+    checkpoint_close(&model);
     buf_fini(&out);
     opt_fini(&v);
     return rc ? common_fail(&e) : 0;

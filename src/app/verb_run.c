@@ -158,7 +158,8 @@ static int open_engine(struct runbatch *b, struct gallop_options *o, bool quiet,
 
     o->progress = common_progress;
     o->progress_ctx = &bar;
-    if ((rc = runbatch_size(b, o, e)) == 0 && (rc = gallop_open(&b->engine, o, err)) != 0)
+    if ((rc = runbatch_size(b, o, e)) == 0 && (rc = runbatch_open_model(b, e)) == 0 &&
+        (rc = gallop_open_checkpoint(&b->engine, o, &b->model, err)) != 0)
         err_set(e, rc, "%s", err);
     common_bar_end(&bar);
     return rc;
@@ -194,7 +195,7 @@ static int run(struct runbatch *b, const struct opt_values *v, struct err *e)
     b->system = opt_string(v, RUN_SYSTEM);
     b->template = opt_string(v, RUN_TEMPLATE);
     b->stream = !opt_given(v, RUN_BATCH);
-    b->model = common_folder(v, path);
+    b->folder = common_folder(v, path);
     if ((rc = check_combination(v, e)) != 0 || (rc = common_sampling(v, &b->sampling, &b->arena, e)) != 0 ||
         (b->system && (rc = common_utf8("--system", b->system, strlen(b->system), e)) != 0) ||
         (rc = read_requests(b, v, e)) != 0 || (rc = common_options(v, &o, path, sizeof(path), e)) != 0 ||

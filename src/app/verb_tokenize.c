@@ -7,7 +7,7 @@
 #include "app/verbs.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "ckpt/source.h"
+#include "ckpt/checkpoint.h"
 #include "text/tok/tok.h"
 
 enum {
@@ -295,7 +295,8 @@ int verb_tokenize(int argc, char **argv)
     struct opt_values v;
     struct err e = {0};
     char path[4096];
-    const char *model;
+    const char *found;
+    struct checkpoint model = {.in.path = NULL};
     struct job j = {.v = &v, .e = &e};
     int rc = common_parse("tokenize", "[options] [\"text\"]", rows, sizeof(rows) / sizeof(rows[0]), argc,
                           argv, &v);
@@ -306,8 +307,11 @@ int verb_tokenize(int argc, char **argv)
     j.json = opt_flag(&v, OPT_JSON) || opt_given(&v, TOK_BATCH);
     buf_init(&j.out, MEM_APP);
     if ((rc = check_combination(&v, &e)) == 0) {
-        model = common_model(&v, HUB_TEXT, path, sizeof(path), &e);
-        rc = model ? source_tok(&j.t, common_folder(&v, model), &e) : e.code;
+        found = common_model(&v, HUB_TEXT, path, sizeof(path), &e);
+        rc = found ? checkpoint_open(&model, common_folder(&v, found), &e) : e.code;
+        if (rc == 0)
+            rc = checkpoint_tokenizer(&j.t, &model, &e);
+        checkpoint_close(&model);
     }
     if (rc == 0)
         rc = opt_given(&v, TOK_BATCH) ? batch(&j, opt_string(&v, TOK_BATCH)) : single(&j);

@@ -1,6 +1,8 @@
 /* buf.c - doubling growth, sticky out-of-memory. */
 #include "base/mem.h"
 
+#include <ctype.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,6 +83,60 @@ void buf_fini(struct buf *b)
     *b = (struct buf){.tag = b->tag};
 }
 
+/* ---- JSON ---- */
+
+/* A value or a key follows: it needs a comma behind another value. */
+static void json_next(struct buf *b)
+{
+    if (b->len && (strchr("}]\"", b->data[b->len - 1]) || isalnum((unsigned char)b->data[b->len - 1])))
+        buf_char(b, ',');
+}
+
+void buf_json_begin(struct buf *b, char bracket)
+{
+    json_next(b);
+    buf_char(b, bracket);
+}
+
+void buf_json_end(struct buf *b, char bracket)
+{
+    buf_char(b, bracket);
+}
+
+void buf_json_key(struct buf *b, const char *key)
+{
+    buf_json_str(b, key, strlen(key));
+    buf_char(b, ':');
+}
+
+void buf_json_int(struct buf *b, int64_t v)
+{
+    json_next(b);
+    buf_fmt(b, "%" PRId64, v);
+}
+
+void buf_json_real(struct buf *b, double v)
+{
+    char text[40], *from, *to;
+
+    snprintf(text, sizeof(text), "%.17g", v);
+    if ((from = strchr(text, 'e')) != NULL) { /* 1e-07 is written as 1e-7, 1e+20 as 1e20 */
+        to = from + (from[1] == '-' ? 2 : 1);
+        from += 2 + strspn(from + 2, "0");
+        memmove(to, from, strlen(from) + 1);
+    }
+    json_next(b);
+    buf_str(b, text);
+    if (!strpbrk(text, ".e"))
+        buf_str(b, ".0");
+}
+
+void buf_json_bool(struct buf *b, bool v)
+{
+    json_next(b);
+    buf_str(b, v ? "true" : "false");
+}
+
 static void json_escape(struct buf *b, unsigned char c)
 {
     switch (c) {
@@ -107,6 +163,7 @@ void buf_json_str(struct buf *b, const char *s, size_t n)
 {
     size_t i = 0, kept = 0; /* s[kept..i) is copied as it is */
 
+    json_next(b);
     buf_char(b, '"');
     while (i < n) {
         unsigned char c = (unsigned char)s[i];

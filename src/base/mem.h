@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum mem_tag { MEM_BASE, MEM_TEXT, MEM_CKPT, MEM_MODEL, MEM_KV, MEM_ENGINE, MEM_APP, MEM_LIB, MEM_N_TAGS };
 
@@ -88,6 +89,15 @@ void buf_char(struct buf *b, char c);
 void buf_fmt(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_clear(struct buf *b); /* keeps the memory; forgets oom */
 void buf_fini(struct buf *b);  /* a zeroed buf is fine */
+
+/* ---- JSON, written into a buffer; a comma is put where the bytes before end a value ---- */
+
+void buf_json_begin(struct buf *b, char bracket); /* '{' or '[' */
+void buf_json_end(struct buf *b, char bracket);   /* '}' or ']' */
+void buf_json_key(struct buf *b, const char *key);
+void buf_json_int(struct buf *b, int64_t v);
+void buf_json_real(struct buf *b, double v); /* finite; with a point or an exponent, and all of its digits */
+void buf_json_bool(struct buf *b, bool v);
 
 /* The bytes as a JSON string literal with quotes: escapes what JSON must and the line ends U+0085, U+2028
  * and U+2029, keeps other UTF-8 as it is, and writes U+FFFD for each maximal ill-formed sequence, so that

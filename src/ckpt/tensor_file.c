@@ -54,10 +54,18 @@ int tensor_file_checked(const struct tensor_file *f, size_t n, int rc, struct er
     return changed ? changed : rc;
 }
 
-void tensor_file_close(struct tensor_file *f)
+void tensor_file_let_go(struct tensor_file *f)
 {
+    for (size_t i = 0; i < f->n; i++)
+        f->tensor[i].data = NULL;
     if (!f->borrowed)
         map_file_close(&f->map);
+    f->map = (struct map_file){0};
+}
+
+void tensor_file_close(struct tensor_file *f)
+{
+    tensor_file_let_go(f);
     mem_free(f->tensor);
     strmap_fini(&f->index);
     arena_fini(&f->arena);

@@ -40,6 +40,9 @@ int tensor_file_open_bytes(struct tensor_file *f, const char *bytes, size_t len,
  * map_file_check(), for then nothing that was found in them counts. */
 int tensor_file_checked(const struct tensor_file *f, size_t n, int rc, struct err *e);
 
+/* Unmaps the file. Views keep names, shapes and types, and lose their data. */
+void tensor_file_let_go(struct tensor_file *f);
+
 void tensor_file_close(struct tensor_file *f); /* a zeroed one is fine */
 
 /* The number of elements of SHAPE in *n. False if the product, with zeros read as ones, times the size of

@@ -19,6 +19,7 @@ typedef int read_fn(struct tensor_file *f, struct err *e);
 struct weights {
     struct tensor_file *file;
     size_t n_files;
+    bool lent;                /* the files are another's */
     const struct view **view; /* borrowed from the files */
     bool *used;
     size_t n;
@@ -75,6 +76,15 @@ static int add_view(struct weights *w, const struct view *v, struct err *e)
     return 0;
 }
 
+static int add_views(struct weights *w, const struct tensor_file *f, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < f->n && rc == 0; i++)
+        rc = add_view(w, &f->tensor[i], e);
+    return rc;
+}
+
 static int open_single(struct weights *w, struct folder in, const char *name, read_fn *read, struct err *e)
 {
     int rc;
@@ -82,9 +92,8 @@ static int open_single(struct weights *w, struct folder in, const char *name, re
     if ((rc = alloc_files(w, 1, in.path, e)) != 0 || (rc = open_one(&w->file[0], in, name, read, e)) != 0 ||
         (rc = alloc_views(w, in.path, e)) != 0)
         return rc;
-    for (size_t i = 0; i < w->file[0].n; i++)
-        if ((rc = add_view(w, &w->file[0].tensor[i], e)) != 0)
-            return rc;
+    if ((rc = add_views(w, &w->file[0], e)) != 0)
+        return rc;
     snprintf(w->kind, sizeof(w->kind), "%s", w->file[0].kind);
     snprintf(w->path, sizeof(w->path), "%s", w->file[0].path);
     return 0;
@@ -162,42 +171,10 @@ static int open_unusual(struct weights *w, struct folder in, struct err *e)
     return rc;
 }
 
-/* The files stay with W, their tables are needed no more. */
-static int open_gguf(struct weights *w, struct folder in, struct err *e)
-{
-    const struct gguf_arch *arch;
-    struct gguf_set s;
-    int rc = gguf_set_open(&s, in, e);
-
-    if (rc)
-        return rc;
-    if ((rc = gguf_arch_of(&arch, &s, e)) == 0)
-        rc = gguf_names_fill(&s, arch, e);
-    w->file = s.file;
-    w->n_files = s.n;
-    s.file = NULL;
-    gguf_set_close(&s);
-    if (rc || (rc = alloc_views(w, in.path, e)) != 0)
-        return rc;
-    for (size_t i = 0; i < w->n_files; i++)
-        for (size_t t = 0; t < w->file[i].n; t++)
-            if ((rc = add_view(w, &w->file[i].tensor[t], e)) != 0)
-                return rc;
-    if (w->n_files == 1)
-        snprintf(w->kind, sizeof(w->kind), "GGUF");
-    else
-        snprintf(w->kind, sizeof(w->kind), "GGUF, %zu shards", w->n_files);
-    snprintf(w->path, sizeof(w->path), "%s", w->file[0].path);
-    return 0;
-}
-
 static int choose(struct weights *w, struct folder in, struct err *e)
 {
     const char *dir = in.path;
-    int rc;
 
-    if (gguf_set_means(in, &rc, e))
-        return rc ? rc : open_gguf(w, in, e);
     if (folder_has(dir, "model.safetensors"))
         return open_single(w, in, "model.safetensors", safetensors_read, e);
     if (folder_has(dir, "model.safetensors.index.json"))
@@ -209,20 +186,50 @@ static int choose(struct weights *w, struct folder in, struct err *e)
     return open_unusual(w, in, e);
 }
 
-int weights_open(struct weights **out, struct folder in, struct err *e)
+static int take_gguf(struct weights *w, struct gguf_set *s, struct err *e)
+{
+    const struct gguf_arch *arch;
+    int rc;
+
+    w->file = s->file;
+    w->n_files = s->n;
+    w->lent = true;
+    if ((rc = gguf_arch_of(&arch, s, e)) != 0 || (rc = gguf_names_fill(s, arch, e)) != 0 ||
+        (rc = alloc_views(w, s->file[0].path, e)) != 0)
+        return rc;
+    for (size_t i = 0; i < w->n_files; i++)
+        if ((rc = add_views(w, &w->file[i], e)) != 0)
+            return rc;
+    snprintf(w->kind, sizeof(w->kind), w->n_files == 1 ? "GGUF" : "GGUF, %zu shards", w->n_files);
+    snprintf(w->path, sizeof(w->path), "%s", w->file[0].path);
+    return 0;
+}
+
+/* IN or S is given. */
+static int open_any(struct weights **out, const struct folder *in, struct gguf_set *s, struct err *e)
 {
     struct weights *w = mem_zalloc(1, sizeof(*w), MEM_CKPT);
     int rc;
 
     *out = NULL;
     if (!w)
-        return err_nomem(e, in.path);
+        return err_nomem(e, in ? in->path : s->file[0].path);
     strmap_init(&w->index, MEM_CKPT);
-    if ((rc = weights_checked(w, choose(w, in, e), e)) != 0)
+    if ((rc = weights_checked(w, in ? choose(w, *in, e) : take_gguf(w, s, e), e)) != 0)
         weights_close(w);
     else
         *out = w;
     return rc;
+}
+
+int weights_open(struct weights **out, struct folder in, struct err *e)
+{
+    return open_any(out, &in, NULL, e);
+}
+
+int weights_of_gguf(struct weights **out, struct gguf_set *s, struct err *e)
+{
+    return open_any(out, NULL, s, e);
 }
 
 const struct view *weights_get(struct weights *w, const char *name)
@@ -316,21 +323,18 @@ int weights_checked(const struct weights *w, int rc, struct err *e)
 
 void weights_let_go(struct weights *w)
 {
-    for (size_t i = 0; i < w->n_files; i++) {
-        for (size_t t = 0; t < w->file[i].n; t++)
-            w->file[i].tensor[t].data = NULL;
-        if (!w->file[i].borrowed)
-            map_file_close(&w->file[i].map);
-    }
+    for (size_t i = 0; i < w->n_files && !w->lent; i++)
+        tensor_file_let_go(&w->file[i]);
 }
 
 void weights_close(struct weights *w)
 {
     if (!w)
         return;
-    for (size_t i = 0; i < w->n_files; i++)
+    for (size_t i = 0; i < w->n_files && !w->lent; i++)
         tensor_file_close(&w->file[i]);
-    mem_free(w->file);
+    if (!w->lent)
+        mem_free(w->file);
     mem_free(w->view);
     mem_free(w->used);
     strmap_fini(&w->index);

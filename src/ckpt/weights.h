@@ -1,10 +1,10 @@
 /* weights.h - all tensors of a checkpoint as views by name, whatever the files are.
  *
- * A path that means GGUF (gguf/gguf.h) opens as that, under Hugging Face's names; in any other folder it
- * looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin, pytorch_model.bin.index.json,
- * in this order; if none is there, for a single .safetensors file of another name. Files are mapped read-only
- * and never copied. Keeps book of who took what, so that a tensor nobody asked for does not go unnoticed. Not
- * thread safe while it is filled and asked; views may be read by any thread.
+ * In a folder it looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin,
+ * pytorch_model.bin.index.json, in this order; if none is there, for a single .safetensors file of another
+ * name. Files are mapped read-only and never copied. Keeps book of who took what, so that a tensor nobody
+ * asked for does not go unnoticed. Not thread safe while it is filled and asked; views may be read by any
+ * thread.
  */
 #ifndef GALLOP_CKPT_WEIGHTS_H
 #define GALLOP_CKPT_WEIGHTS_H
@@ -17,10 +17,14 @@
 #include "tensor/view.h"
 
 struct weights;
+struct gguf_set;
 
-/* Opens the folder or GGUF file IN and proves every header in it. On failure *out is NULL and *e names the
+/* Opens the folder IN and proves every header in it. On failure *out is NULL and *e names the
  * file and the fault. */
 int weights_open(struct weights **out, struct folder in, struct err *e);
+
+/* The same of the open files S, which W borrows, under Hugging Face's names; once for each S. */
+int weights_of_gguf(struct weights **out, struct gguf_set *s, struct err *e);
 
 /* The tensor NAME, marked as used, or NULL. Borrowed until weights_close(); data may be unaligned and
  * strided. */
@@ -49,8 +53,8 @@ const char *weights_path(const struct weights *w);
  * that did not. */
 int weights_checked(const struct weights *w, int rc, struct err *e);
 
-/* Lets go of the files: the tensors have been packed elsewhere. Views keep names, shapes and types, and lose
- * their data. */
+/* Unmaps the files that W opened itself: the tensors have been packed elsewhere. Views keep names, shapes and
+ * types, and lose their data. */
 void weights_let_go(struct weights *w);
 
 void weights_close(struct weights *w); /* NULL is fine */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "ckpt/source.h"
 #include "engine/gallop_in.h"
 #include "engine/locate.h"
 
@@ -107,27 +106,24 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
 }
 
 /* generation_config.json, or what a checkpoint without such files says instead. */
-static int read_generation(struct gallop *g, struct folder in, struct err *e)
+static int read_generation(struct gallop *g, struct err *e)
 {
-    struct buf text;
-    int rc;
+    struct checkpoint *c = g->llm.model.checkpoint;
+    const struct buf *text;
+    int rc = checkpoint_generation(&text, c, e);
 
-    buf_init(&text, MEM_ENGINE);
-    rc = source_generation(in, &text, e);
-    if (rc == 0 && text.len)
-        rc = sampling_from_text(text.data, text.len, in.path, &g->config, &g->config_arena, e);
-    else if (rc == 0)
-        rc = sampling_from_generation_config(in, &g->config, &g->config_arena, e);
-    buf_fini(&text);
-    return rc;
+    if (rc)
+        return rc;
+    return text ? sampling_from_text(text->data, text->len, c->in.path, &g->config, &g->config_arena, e)
+                : sampling_from_generation_config(c->in, &g->config, &g->config_arena, e);
 }
 
 /* End tokens: generation_config.json, else config.json. */
-static int read_config(struct gallop *g, struct folder in, struct err *e)
+static int read_config(struct gallop *g, struct err *e)
 {
     int64_t eos[64];
     size_t n;
-    int rc = read_generation(g, in, e);
+    int rc = read_generation(g, e);
 
     if (rc || sampling_given(&g->config, SAMPLING_EOS_TOKEN_ID))
         return rc;
@@ -150,12 +146,18 @@ static int open_parts(struct gallop *g, const struct llm_options *lo, struct err
     sigaddset(&bus, SIGBUS);
     pthread_sigmask(SIG_UNBLOCK, &bus, &old);
     if ((rc = llm_open(&g->llm, lo, e)) == 0 && (rc = step_open(&g->step, &g->llm, e)) == 0)
-        rc = read_config(g, (struct folder){lo->model, lo->allow_links}, e);
+        rc = read_config(g, e);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
 }
 
 int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
+{
+    return gallop_open_checkpoint(out, o, NULL, err);
+}
+
+int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, struct checkpoint *c,
+                           char *err)
 {
     char path[FOLDER_PATH_MAX];
     struct llm_options lo;
@@ -166,6 +168,7 @@ int gallop_open(struct gallop **out, const struct gallop_options *o, char *err)
     *out = NULL;
     if ((rc = read_options(o, &lo, path, &e)) != 0)
         return give(err, &e, rc);
+    lo.checkpoint = c;
     g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     if (!g)
         return give(err, &e, err_nomem(&e, "the engine"));

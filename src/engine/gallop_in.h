@@ -6,6 +6,11 @@
 #include "engine/step.h"
 #include "gallop.h"
 
+/* gallop_open() of the model at o->model, which C is, open; C outlives the engine, which lets go of its
+ * files. NULL: as gallop_open(). */
+int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, struct checkpoint *c,
+                           char *err);
+
 struct llm *gallop_llm(struct gallop *g);
 const struct sampling *gallop_config(const struct gallop *g); /* what generation_config.json says */
 

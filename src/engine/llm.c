@@ -9,7 +9,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/topo.h"
-#include "ckpt/source.h"
 #include "engine/opconf.h"
 
 enum { DEFAULT_SEQS = 32, DEFAULT_TOKENS = 512 };
@@ -47,11 +46,11 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
 }
 
 /* A checkpoint without a tokenizer still computes ids; the reason is kept for those who need text. */
-static int open_tok(struct llm *m, struct folder in, struct err *e)
+static int open_tok(struct llm *m, struct err *e)
 {
-    int rc = source_tok(&m->tok, in, &m->tok_missing);
+    int rc = checkpoint_tokenizer(&m->tok, m->model.checkpoint, &m->tok_missing);
 
-    if (rc == ERR_NOMEM || (rc && source_has_tok(in))) {
+    if (rc == ERR_NOMEM || (rc && checkpoint_has_tokenizer(m->model.checkpoint))) {
         if (e)
             *e = m->tok_missing;
         return rc;
@@ -256,6 +255,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     double start = clock_seconds();
     struct model_options mo = {.dtype = o->dtype,
                                .allow_links = o->allow_links,
+                               .checkpoint = o->checkpoint,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
     struct opconf ops = {0};
@@ -276,8 +276,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
     if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 ||
-        (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 ||
-        (rc = open_tok(m, (struct folder){o->model, o->allow_links}, e)) != 0)
+        (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
         log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,

@@ -8,7 +8,6 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "ckpt/source.h"
 
 static const struct model_arch archs[] = {
 #define MODEL_ARCH(class_name, model_type, open) {class_name, model_type, open},
@@ -72,15 +71,17 @@ static void report_unused(struct model *m)
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e)
 {
-    const struct folder in = {dir, opt->allow_links};
     int rc;
 
     *m = (struct model){.opt = *opt, .pool = pool, .e = e};
     arena_init(&m->arena, MEM_MODEL);
     arena_init(&m->todo_arena, MEM_MODEL);
-    if ((rc = source_conf(&m->config_file, in, e)) == 0)
+    m->checkpoint = opt->checkpoint ? opt->checkpoint : &m->own;
+    if ((rc = opt->checkpoint ? 0 : checkpoint_open(&m->own, (struct folder){dir, opt->allow_links}, e)) ==
+            0 &&
+        (rc = checkpoint_config(&m->config_file, m->checkpoint, e)) == 0)
         m->config = m->config_file;
-    if (rc || (rc = find_arch(m, e)) != 0 || (rc = weights_open(&m->weights, in, e)) != 0)
+    if (rc || (rc = find_arch(m, e)) != 0 || (rc = checkpoint_weights(&m->weights, m->checkpoint, e)) != 0)
         goto fail;
     m->arch->open(m);
     if ((rc = weights_checked(m->weights, m->rc, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
@@ -215,7 +216,7 @@ int model_pack(struct model *m, struct err *e)
     rc = weights_checked(m->weights, rc, e);
     forget_todo(m);
     weights_let_go(m->weights);
-    return rc;
+    return rc ? rc : checkpoint_let_go(m->checkpoint, e);
 }
 
 void model_close(struct model *m)
@@ -231,6 +232,7 @@ void model_close(struct model *m)
     mem_free(m->tensor);
     weights_close(m->weights);
     config_close(m->config_file);
+    checkpoint_close(&m->own);
     arena_fini(&m->arena);
     *m = (struct model){0};
 }

@@ -14,8 +14,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/pool.h"
-#include "ckpt/config.h"
-#include "ckpt/weights.h"
+#include "ckpt/checkpoint.h"
 #include "ops/op.h"
 
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
@@ -78,10 +77,12 @@ struct model_todo {
 };
 
 struct model_options {
-    enum dtype dtype;                                       /* DT_F32 or DT_BF16 */
-    const struct kern *kern;                                /* what the linears will run on */
-    const char *backend[OP_N_KINDS];                        /* NULL or "auto": automatic */
-    bool allow_links;                                       /* of the folder may lead out of it */
+    enum dtype dtype;                /* DT_F32 or DT_BF16 */
+    const struct kern *kern;         /* what the linears will run on */
+    const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
+    bool allow_links;                /* of the folder may lead out of it */
+    /* open, and outlives the model, which lets go of its files; NULL: the model opens one of its own */
+    struct checkpoint *checkpoint;
     void (*progress)(void *ctx, size_t done, size_t total); /* layers packed so far; may be NULL */
     void *progress_ctx;
 };
@@ -90,8 +91,9 @@ struct model {
     const struct model_arch *arch;
     struct model_info info;
     struct model_options opt;
-    struct config *config;      /* the text model's object of config.json */
-    struct config *config_file; /* the whole file */
+    struct config *config;              /* the text model's object of config.json */
+    struct config *config_file;         /* the whole file */
+    struct checkpoint own, *checkpoint; /* the latter may be another's */
     struct weights *weights;
     struct pool *pool;  /* borrowed */
     struct arena arena; /* names and small arrays, for the model's life */

@@ -93,7 +93,7 @@ int gguf_arch_of(const struct gguf_arch **a, struct gguf_set *s, struct err *e)
 struct maker {
     struct gguf_set *s;
     const struct gguf_arch *a;
-    json_t *o; /* the config that grows */
+    struct buf *out; /* the config that grows */
     struct err *e;
     int rc; /* of the first error */
 };
@@ -162,32 +162,48 @@ static struct json_str read_text(struct maker *m, const char *key)
     return v;
 }
 
-static void put(struct maker *m, const char *key, json_t *v)
+/* False after an error; else the value of KEY is written next. */
+static bool put_key(struct maker *m, const char *key)
 {
-    if (m->rc)
-        json_decref(v);
-    else if (json_object_set_new(m->o, key, v) != 0)
-        m->rc = err_nomem(m->e, "a config");
+    if (m->rc == 0)
+        buf_json_key(m->out, key);
+    return m->rc == 0;
 }
 
 static void put_int(struct maker *m, const char *key, int64_t v)
 {
-    put(m, key, json_integer(v));
+    if (put_key(m, key))
+        buf_json_int(m->out, v);
 }
 
 static void put_float(struct maker *m, const char *key, double v)
 {
-    put(m, key, json_real(v));
+    if (!isfinite(v))
+        fail(m, ERR_INPUT, "%s becomes %g, expected is a finite number", key, v);
+    if (put_key(m, key))
+        buf_json_real(m->out, v);
 }
 
 static void put_bool(struct maker *m, const char *key, bool v)
 {
-    put(m, key, json_boolean(v));
+    if (put_key(m, key))
+        buf_json_bool(m->out, v);
 }
 
 static void put_str(struct maker *m, const char *key, const char *v)
 {
-    put(m, key, json_string(v));
+    if (put_key(m, key))
+        buf_json_str(m->out, v, strlen(v));
+}
+
+static void put_floats(struct maker *m, const char *key, const float *v, int64_t n)
+{
+    if (!put_key(m, key))
+        return;
+    buf_json_begin(m->out, '[');
+    for (int64_t i = 0; i < n; i++)
+        buf_json_real(m->out, (double)v[i]);
+    buf_json_end(m->out, ']');
 }
 
 /* ---- rotary embedding ---- */
@@ -218,28 +234,19 @@ static bool read_factors(struct maker *m, const char *name, int64_t half, float 
     return true;
 }
 
-static json_t *list(const float *v, int64_t n)
+/* The object rope_scaling of type NAME: what is put until end_scaling() stands in it. */
+static void begin_scaling(struct maker *m, const char *name)
 {
-    json_t *l = json_array();
-
-    for (int64_t i = 0; l && i < n; i++)
-        if (json_array_append_new(l, json_real((double)v[i])) != 0) {
-            json_decref(l);
-            l = NULL;
-        }
-    return l;
+    if (!put_key(m, "rope_scaling"))
+        return;
+    buf_json_begin(m->out, '{');
+    put_str(m, "rope_type", name);
 }
 
-/* The object rope_scaling of type NAME, already in the config; NULL after an error. */
-static struct maker scaling(struct maker *m, const char *name)
+static void end_scaling(struct maker *m)
 {
-    struct maker in = *m;
-
-    in.o = m->rc ? NULL : json_object();
-    put(m, "rope_scaling", in.o);
-    in.rc = m->rc;
-    put_str(&in, "rope_type", name);
-    return in;
+    if (m->rc == 0)
+        buf_json_end(m->out, '}');
 }
 
 /* What the type llama3 divides frequency I by: factor, low 1, high 4, length ORIGINAL. */
@@ -275,33 +282,33 @@ static int64_t llama3_length(const float *f, int64_t half, double theta)
 static void put_freqs(struct maker *m, const float *f, int64_t half, double theta, int64_t context)
 {
     int64_t original = llama3_length(f, half, theta);
-    struct maker in = scaling(m, original ? "llama3" : "longrope");
 
+    begin_scaling(m, original ? "llama3" : "longrope");
     if (original) {
-        put_float(&in, "factor", (double)f[half - 1]);
-        put_float(&in, "low_freq_factor", 1);
-        put_float(&in, "high_freq_factor", 4);
-        put_int(&in, "original_max_position_embeddings", original);
+        put_float(m, "factor", (double)f[half - 1]);
+        put_float(m, "low_freq_factor", 1);
+        put_float(m, "high_freq_factor", 4);
+        put_int(m, "original_max_position_embeddings", original);
     } else {
-        put(&in, "short_factor", list(f, half));
-        put(&in, "long_factor", list(f, half));
-        put_float(&in, "attention_factor", 1);
-        put_int(&in, "original_max_position_embeddings", context);
+        put_floats(m, "short_factor", f, half);
+        put_floats(m, "long_factor", f, half);
+        put_float(m, "attention_factor", 1);
+        put_int(m, "original_max_position_embeddings", context);
     }
-    m->rc = in.rc;
+    end_scaling(m);
 }
 
 static void put_longrope(struct maker *m, const float *small, const float *large, int64_t half)
 {
     int64_t original = need_int(m, "rope.scaling.original_context_length", 1 << 24);
     double attention = read_float(m, "rope.scaling.attn_factor", -1);
-    struct maker in = scaling(m, "longrope");
 
-    put(&in, "short_factor", list(small, half));
-    put(&in, "long_factor", list(large, half));
+    begin_scaling(m, "longrope");
+    put_floats(m, "short_factor", small, half);
+    put_floats(m, "long_factor", large, half);
     if (attention > 0)
-        put_float(&in, "attention_factor", attention);
-    m->rc = in.rc;
+        put_float(m, "attention_factor", attention);
+    end_scaling(m);
     put_int(m, "original_max_position_embeddings", original);
 }
 
@@ -312,34 +319,32 @@ static void put_yarn(struct maker *m, int64_t context)
     double more = read_float(m, "rope.scaling.attn_factor", 1);
     double fast = read_float(m, "rope.scaling.yarn_beta_fast", 32);
     double slow = read_float(m, "rope.scaling.yarn_beta_slow", 1);
-    struct maker in;
 
     if (!(factor > 0))
         fail(m, ERR_INPUT, "%s.rope.scaling.type is yarn, which needs a rope.scaling.factor above 0",
              m->a->name);
-    in = scaling(m, "yarn");
-    put_float(&in, "factor", factor);
-    put_float(&in, "beta_fast", fast);
-    put_float(&in, "beta_slow", slow);
+    begin_scaling(m, "yarn");
+    put_float(m, "factor", factor);
+    put_float(m, "beta_fast", fast);
+    put_float(m, "beta_slow", slow);
     if (more != 1)
-        put_float(&in, "attention_factor", more * (0.1 * log(factor) + 1));
+        put_float(m, "attention_factor", more * (0.1 * log(factor) + 1));
     if (m->a->id == GGUF_ARCH_GPT_OSS)
-        put_bool(&in, "truncate", false);
-    put_int(&in, "original_max_position_embeddings", original);
-    m->rc = in.rc;
+        put_bool(m, "truncate", false);
+    put_int(m, "original_max_position_embeddings", original);
+    end_scaling(m);
 }
 
 static void put_linear(struct maker *m, double factor)
 {
-    struct maker in;
 
     if (m->rc || factor == 1)
         return;
     if (!(factor > 0))
         fail(m, ERR_INPUT, "%s.rope.scaling.factor is %g, expected is a number above 0", m->a->name, factor);
-    in = scaling(m, "linear");
-    put_float(&in, "factor", factor);
-    m->rc = in.rc;
+    begin_scaling(m, "linear");
+    put_float(m, "factor", factor);
+    end_scaling(m);
 }
 
 static void put_scaling(struct maker *m, int64_t context)
@@ -459,7 +464,7 @@ static struct sizes put_common(struct maker *m)
     put_int(m, "num_hidden_layers", z.layers);
     put_int(m, "max_position_embeddings", z.context);
     put_int(m, "hidden_size", z.hidden);
-    if (z.inner)
+    if (z.inner && m->a->id != GGUF_ARCH_GPT_OSS) /* that has another key for it */
         put_int(m, "intermediate_size", z.inner);
     put_int(m, "num_attention_heads", z.heads);
     put_int(m, "num_key_value_heads", z.kv_heads);
@@ -489,19 +494,19 @@ static void llama(struct maker *m)
 }
 
 /* Where DENSE layers have a plain MLP: their numbers. */
-static json_t *dense_layers(const struct maker *m, int64_t layers)
+static void put_dense_layers(struct maker *m, int64_t layers)
 {
-    json_t *l = json_array();
     char name[64];
 
-    for (int64_t i = 0; l && i < layers; i++) {
+    if (!put_key(m, "mlp_only_layers"))
+        return;
+    buf_json_begin(m->out, '[');
+    for (int64_t i = 0; i < layers; i++) {
         snprintf(name, sizeof(name), "blk.%" PRId64 ".ffn_gate_inp.weight", i);
-        if (!has_tensor(m, name) && json_array_append_new(l, json_integer(i)) != 0) {
-            json_decref(l);
-            l = NULL;
-        }
+        if (!has_tensor(m, name))
+            buf_json_int(m->out, i);
     }
-    return l;
+    buf_json_end(m->out, ']');
 }
 
 static void qwen3moe(struct maker *m)
@@ -512,7 +517,7 @@ static void qwen3moe(struct maker *m)
     put_int(m, "moe_intermediate_size", need_int(m, "expert_feed_forward_length", 1 << 22));
     put_bool(m, "norm_topk_prob", true);
     put_int(m, "decoder_sparse_step", 1);
-    put(m, "mlp_only_layers", m->rc ? NULL : dense_layers(m, z.layers));
+    put_dense_layers(m, z.layers);
 }
 
 static void phi3(struct maker *m)
@@ -572,9 +577,10 @@ static void gpt_oss(struct maker *m)
 
 static void write_all(struct maker *m)
 {
-    json_t *classes = json_pack("[s]", m->a->class_name);
-
-    put(m, "architectures", classes);
+    buf_json_key(m->out, "architectures");
+    buf_json_begin(m->out, '[');
+    buf_json_str(m->out, m->a->class_name, strlen(m->a->class_name));
+    buf_json_end(m->out, ']');
     put_str(m, "model_type", m->a->model_type);
     switch (m->a->id) {
     case GGUF_ARCH_LLAMA:
@@ -631,19 +637,14 @@ static void judge(struct maker *m)
              unknown);
 }
 
-int gguf_config_make(json_t **out, struct gguf_set *s, const struct gguf_arch *a, struct err *e)
+int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, struct err *e)
 {
-    struct maker m = {.s = s, .a = a, .o = json_object(), .e = e};
+    struct maker m = {.s = s, .a = a, .out = out, .e = e};
 
-    *out = NULL;
-    if (!m.o)
-        return err_nomem(e, "a config");
+    buf_json_begin(out, '{');
     write_all(&m);
+    buf_json_end(out, '}');
     if (m.rc == 0)
         judge(&m);
-    if (m.rc)
-        json_decref(m.o);
-    else
-        *out = m.o;
-    return m.rc;
+    return m.rc == 0 && out->oom ? err_nomem(e, "a config") : m.rc;
 }

@@ -10,7 +10,6 @@
 #ifndef GALLOP_CKPT_GGUF_H
 #define GALLOP_CKPT_GGUF_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -135,6 +134,10 @@ int gguf_set_checked(const struct gguf_set *s, int rc, struct err *e);
 /* The same over bytes of the caller's, which must outlive S, as the only file; PATH is for messages. */
 int gguf_set_open_bytes(struct gguf_set *s, const char *bytes, size_t len, const char *path, struct err *e);
 
+/* Closes tables and maps. What the files were named, and the tensors' names, shapes and types, stays until
+ * the end. */
+void gguf_set_let_go(struct gguf_set *s);
+
 void gguf_set_close(struct gguf_set *s); /* a zeroed one is fine */
 
 /* The tensor NAME of any file, or NULL. */
@@ -171,10 +174,17 @@ int gguf_arch_int(const struct gguf_arch *a, struct gguf_set *s, const char *key
 
 /* ---- as a folder of Hugging Face's ---- */
 
-/* The config.json that the model's own checkpoint has, as a new object in *out, so that no model file knows
- * where its numbers come from. A key of the architecture that is not understood is an error, as an unknown
- * key of config.json is. */
-int gguf_config_make(json_t **out, struct gguf_set *s, const struct gguf_arch *a, struct err *e);
+/* The next three append a JSON object to OUT. This one is the config.json that the model's own checkpoint
+ * has, so that no model file knows where its numbers come from. A key of the architecture that is not
+ * understood is an error, as an unknown key of config.json is. */
+int gguf_config(struct buf *out, struct gguf_set *s, const struct gguf_arch *a, struct err *e);
+
+/* As tokenizer_config.json: chat_template, the special tokens, add_bos_token, add_eos_token. */
+int gguf_tokenizer_config(struct buf *out, struct gguf_set *s, struct err *e);
+
+/* As generation_config.json: bos_token_id, every token that ends a text as eos_token_id, and the sampling
+ * that general.sampling.* recommend. */
+int gguf_generation(struct buf *out, struct gguf_set *s, struct err *e);
 
 /* Fills and seals s->file[] from s->part[], under the names and in the layout that Hugging Face gives the
  * tensors. What GGUF's converters change is undone in the view: rows of Llama's q and k go back to halves,
@@ -188,13 +198,5 @@ bool gguf_has_tokenizer(struct gguf_set *s);
 
 /* The tokenizer; free of S when this returns. */
 int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e);
-
-/* A new object like tokenizer_config.json: chat_template, the special tokens, add_bos_token,
- * add_eos_token. */
-int gguf_tokenizer_config(json_t **out, struct gguf_set *s, struct err *e);
-
-/* A new object like generation_config.json: bos_token_id, every token that ends a text as eos_token_id, and
- * the sampling that general.sampling.* recommend. */
-int gguf_generation(json_t **out, struct gguf_set *s, struct err *e);
 
 #endif

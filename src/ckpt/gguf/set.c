@@ -227,6 +227,14 @@ int gguf_set_open_bytes(struct gguf_set *s, const char *bytes, size_t len, const
     return rc;
 }
 
+void gguf_set_let_go(struct gguf_set *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        gguf_close(&s->part[i]);
+        tensor_file_let_go(&s->file[i]);
+    }
+}
+
 void gguf_set_close(struct gguf_set *s)
 {
     for (size_t i = 0; i < s->n && s->part; i++)

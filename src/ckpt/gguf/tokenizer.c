@@ -135,30 +135,41 @@ int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
     return rc;
 }
 
-/* ---- objects ---- */
+/* ---- as tokenizer_config.json ---- */
 
-/* Sets KEY to V, which is taken; false: out of memory. */
-static bool set(json_t *o, const char *key, json_t *v)
+/* Name I stands further up too, or is that of tokenizer.chat_template. */
+static bool is_taken(struct gguf *g, const struct json_str *name, size_t i)
 {
-    return json_object_set_new(o, key, v) == 0;
+    bool taken = json_str_is(&name[i], "default") && gguf_get(g, "tokenizer.chat_template");
+
+    for (size_t k = 0; k < i && !taken; k++)
+        taken = name[k].n == name[i].n && memcmp(name[k].s, name[i].s, name[i].n) == 0;
+    return taken;
+}
+
+static void put_template(struct buf *out, size_t *n, const char *name, const struct json_str *text)
+{
+    if ((*n)++ == 0) {
+        buf_json_key(out, "chat_template");
+        buf_json_begin(out, '{');
+    }
+    buf_json_key(out, name);
+    buf_json_str(out, text->s, text->n);
 }
 
 /* tokenizer.chat_template, and those that tokenizer.chat_templates names. */
-static int put_templates(json_t *o, struct gguf *g, struct arena *a, struct err *e)
+static int put_templates(struct buf *out, struct gguf *g, struct arena *a, struct err *e)
 {
     const struct json_str *name;
     struct json_str text;
-    json_t *all = json_object();
-    size_t n;
+    size_t n, n_put = 0;
     int rc;
 
-    if (!all || !set(o, "chat_template", all))
-        return err_nomem(e, g->path);
     if ((rc = gguf_text(g, "tokenizer.chat_template", &text, e)) != 0 ||
         (rc = gguf_strs(g, "tokenizer.chat_templates", a, &name, &n, e)) != 0)
         return rc;
-    if (text.s && !set(all, "default", json_stringn(text.s, text.n)))
-        return err_nomem(e, g->path);
+    if (text.s)
+        put_template(out, &n_put, "default", &text);
     if (n > MAX_TEMPLATES)
         return err_set(e, ERR_INPUT,
                        "%s: tokenizer.chat_templates names %zu templates, at most %d are allowed", g->path, n,
@@ -175,15 +186,15 @@ static int put_templates(json_t *o, struct gguf *g, struct arena *a, struct err 
         snprintf(key, sizeof(key), "tokenizer.chat_template.%s", plain);
         if ((rc = gguf_text(g, key, &text, e)) != 0)
             return rc;
-        if (text.s && !json_object_get(all, plain) && !set(all, plain, json_stringn(text.s, text.n)))
-            return err_nomem(e, g->path);
+        if (text.s && !is_taken(g, name, i))
+            put_template(out, &n_put, plain, &text);
     }
-    if (json_object_size(all) == 0)
-        json_object_del(o, "chat_template");
+    if (n_put)
+        buf_json_end(out, '}');
     return 0;
 }
 
-static int put_token(json_t *o, const char *key, const struct tok_gguf *t, int64_t id, struct err *e)
+static int put_token(struct buf *out, const char *key, const struct tok_gguf *t, int64_t id, struct err *e)
 {
     if (id < 0)
         return 0;
@@ -192,49 +203,50 @@ static int put_token(json_t *o, const char *key, const struct tok_gguf *t, int64
                        id, t->n_tokens);
     if (utf8_valid_prefix(t->token[id].s, t->token[id].n) != t->token[id].n)
         return err_set(e, ERR_INPUT, "%s: the string of %s is not UTF-8", t->path, key);
-    if (!set(o, key, json_stringn(t->token[id].s, t->token[id].n)))
-        return err_nomem(e, t->path);
+    buf_json_key(out, key);
+    buf_json_str(out, t->token[id].s, t->token[id].n);
     return 0;
 }
 
-static int put_tokens(json_t *o, struct gguf *g, const struct tok_gguf *t, struct err *e)
+static int put_tokens(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e)
 {
     int64_t pad;
     int rc;
 
-    if ((rc = read_id(g, "padding", &pad, e)) != 0 || (rc = put_token(o, "bos_token", t, t->bos, e)) != 0 ||
-        (rc = put_token(o, "eos_token", t, t->eos, e)) != 0 ||
-        (rc = put_token(o, "unk_token", t, t->unk, e)) != 0 ||
-        (rc = put_token(o, "pad_token", t, pad, e)) != 0)
+    if ((rc = read_id(g, "padding", &pad, e)) != 0 || (rc = put_token(out, "bos_token", t, t->bos, e)) != 0 ||
+        (rc = put_token(out, "eos_token", t, t->eos, e)) != 0 ||
+        (rc = put_token(out, "unk_token", t, t->unk, e)) != 0 ||
+        (rc = put_token(out, "pad_token", t, pad, e)) != 0)
         return rc;
-    if ((t->add_bos >= 0 && !set(o, "add_bos_token", json_boolean(t->add_bos))) ||
-        (t->add_eos >= 0 && !set(o, "add_eos_token", json_boolean(t->add_eos))))
-        return err_nomem(e, g->path);
+    if (t->add_bos >= 0) {
+        buf_json_key(out, "add_bos_token");
+        buf_json_bool(out, t->add_bos);
+    }
+    if (t->add_eos >= 0) {
+        buf_json_key(out, "add_eos_token");
+        buf_json_bool(out, t->add_eos);
+    }
     return 0;
 }
 
-int gguf_tokenizer_config(json_t **out, struct gguf_set *s, struct err *e)
+int gguf_tokenizer_config(struct buf *out, struct gguf_set *s, struct err *e)
 {
     struct gguf *g = &s->part[0];
-    json_t *o = json_object();
     struct tok_gguf t;
     struct arena a;
     int rc;
 
-    *out = NULL;
     arena_init(&a, MEM_CKPT);
-    rc = o ? put_templates(o, g, &a, e) : err_nomem(e, g->path);
-    if (rc == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0)
-        rc = put_tokens(o, g, &t, e);
+    buf_json_begin(out, '{');
+    if ((rc = put_templates(out, g, &a, e)) == 0 && gguf_has_tokenizer(s) &&
+        (rc = read_all(g, &t, &a, e)) == 0)
+        rc = put_tokens(out, g, &t, e);
+    buf_json_end(out, '}');
     arena_fini(&a);
-    if (rc)
-        json_decref(o);
-    else
-        *out = o;
-    return rc;
+    return rc == 0 && out->oom ? err_nomem(e, g->path) : rc;
 }
 
-/* ---- generation ---- */
+/* ---- as generation_config.json ---- */
 
 /* True if the special token S ends a turn or a text. With Harmony's <|return|> there, <|end|> ends a message
  * only. */
@@ -254,14 +266,6 @@ static bool ends(const struct json_str *s, bool harmony)
     return false;
 }
 
-static int append_id(json_t *list, int64_t id, const char *path, struct err *e)
-{
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (json_integer_value(json_array_get(list, i)) == id)
-            return 0;
-    return json_array_append_new(list, json_integer(id)) == 0 ? 0 : err_nomem(e, path);
-}
-
 static bool is_special(const struct tok_gguf *t, size_t i)
 {
     uint32_t type = t->type ? little_u32(t->type + 4 * i) : PIECE_NORMAL;
@@ -269,31 +273,38 @@ static bool is_special(const struct tok_gguf *t, size_t i)
     return type == PIECE_CONTROL || type == PIECE_USER_DEFINED;
 }
 
-static int put_ends(json_t *o, struct gguf *g, const struct tok_gguf *t, struct err *e)
+/* Every token that ends a text or a turn, each once. */
+static int put_ends(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e)
 {
-    json_t *list = json_array();
+    int64_t named[3] = {t->eos};
     bool harmony = false;
-    int64_t eot, eom;
+    size_t n = 0;
     int rc;
 
-    if (!list || !set(o, "eos_token_id", list))
-        return err_nomem(e, g->path);
-    if ((rc = read_id(g, "eot", &eot, e)) != 0 || (rc = read_id(g, "eom", &eom, e)) != 0 ||
-        (t->eos >= 0 && (rc = append_id(list, t->eos, g->path, e)) != 0) ||
-        (eot >= 0 && (rc = append_id(list, eot, g->path, e)) != 0) ||
-        (eom >= 0 && (rc = append_id(list, eom, g->path, e)) != 0))
+    if ((rc = read_id(g, "eot", &named[1], e)) != 0 || (rc = read_id(g, "eom", &named[2], e)) != 0)
         return rc;
     for (size_t i = 0; i < t->n_tokens; i++)
         harmony |= is_special(t, i) && json_str_is(&t->token[i], "<|return|>");
-    for (size_t i = 0; i < t->n_tokens && rc == 0; i++)
-        if (is_special(t, i) && ends(&t->token[i], harmony))
-            rc = append_id(list, (int64_t)i, g->path, e);
-    if (rc == 0 && json_array_size(list) == 0)
-        json_object_del(o, "eos_token_id");
-    return rc;
+    for (size_t i = 0; i < 3 + t->n_tokens; i++) {
+        int64_t id = i < 3 ? named[i] : (int64_t)(i - 3);
+        bool said = id < 0;
+
+        for (size_t k = 0; k < 3 && k < i; k++)
+            said |= named[k] == id;
+        if (said || (i >= 3 && !(is_special(t, i - 3) && ends(&t->token[i - 3], harmony))))
+            continue;
+        if (n++ == 0) {
+            buf_json_key(out, "eos_token_id");
+            buf_json_begin(out, '[');
+        }
+        buf_json_int(out, id);
+    }
+    if (n)
+        buf_json_end(out, ']');
+    return 0;
 }
 
-static int put_sampling(json_t *o, struct gguf *g, struct err *e)
+static int put_sampling(struct buf *out, struct gguf *g, struct err *e)
 {
     static const struct {
         const char *key, *hf;
@@ -304,39 +315,41 @@ static int put_sampling(json_t *o, struct gguf *g, struct err *e)
                 {"general.sampling.min_p", "min_p", false},
                 {"general.sampling.penalty_repeat", "repetition_penalty", false}};
     double v;
-    int rc = 0;
+    int rc;
 
-    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows) && rc == 0; i++) {
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         if (!gguf_get(g, rows[i].key))
             continue;
-        if ((rc = gguf_float(g, rows[i].key, 0, &v, e)) == 0 &&
-            !set(o, rows[i].hf,
-                 rows[i].integer ? json_integer((json_int_t)(v > 0 && v < 1e9 ? v : 0)) : json_real(v)))
-            rc = err_nomem(e, g->path);
-        if (rc == 0 && i == 0 && !set(o, "do_sample", json_boolean(v > 0)))
-            rc = err_nomem(e, g->path);
+        if ((rc = gguf_float(g, rows[i].key, 0, &v, e)) != 0)
+            return rc;
+        buf_json_key(out, rows[i].hf);
+        if (rows[i].integer)
+            buf_json_int(out, (int64_t)(v > 0 && v < 1e9 ? v : 0));
+        else
+            buf_json_real(out, v);
+        if (i == 0) {
+            buf_json_key(out, "do_sample");
+            buf_json_bool(out, v > 0);
+        }
     }
-    return rc;
+    return 0;
 }
 
-int gguf_generation(json_t **out, struct gguf_set *s, struct err *e)
+int gguf_generation(struct buf *out, struct gguf_set *s, struct err *e)
 {
     struct gguf *g = &s->part[0];
-    json_t *o = json_object();
-    struct tok_gguf t = {.model = {NULL, 0}};
+    struct tok_gguf t;
     struct arena a;
     int rc;
 
-    *out = NULL;
     arena_init(&a, MEM_CKPT);
-    rc = o ? put_sampling(o, g, e) : err_nomem(e, g->path);
-    if (rc == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0 &&
-        (rc = put_ends(o, g, &t, e)) == 0 && t.bos >= 0 && !set(o, "bos_token_id", json_integer(t.bos)))
-        rc = err_nomem(e, g->path);
+    buf_json_begin(out, '{');
+    if ((rc = put_sampling(out, g, e)) == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0 &&
+        (rc = put_ends(out, g, &t, e)) == 0 && t.bos >= 0) {
+        buf_json_key(out, "bos_token_id");
+        buf_json_int(out, t.bos);
+    }
+    buf_json_end(out, '}');
     arena_fini(&a);
-    if (rc)
-        json_decref(o);
-    else
-        *out = o;
-    return rc;
+    return rc == 0 && out->oom ? err_nomem(e, g->path) : rc;
 }

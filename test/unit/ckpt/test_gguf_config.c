@@ -3,6 +3,7 @@
  */
 #include "ckpthelp.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,17 +60,30 @@ static void close_file(struct opened *o)
     buf_fini(&o->b);
 }
 
+/* What was written, which must be JSON with no key twice. */
+static json_t *parse(const struct buf *text)
+{
+    json_t *o = json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES, NULL);
+
+    if (!o)
+        fail_msg("no JSON: %s", text->data);
+    return o;
+}
+
 /* The config of W, which is freed; NULL and *e where it is refused. */
 static json_t *config_of(struct ggufwrite *w, struct err *e)
 {
     const struct gguf_arch *a;
     struct opened o;
+    struct buf text;
     json_t *c = NULL;
 
     open_file(&o, w);
+    buf_init(&text, MEM_CKPT);
     e->msg[0] = 0;
-    if ((e->code = gguf_arch_of(&a, &o.s, e)) == 0)
-        e->code = gguf_config_make(&c, &o.s, a, e);
+    if ((e->code = gguf_arch_of(&a, &o.s, e)) == 0 && (e->code = gguf_config(&text, &o.s, a, e)) == 0)
+        c = parse(&text);
+    buf_fini(&text);
     close_file(&o);
     return c;
 }
@@ -458,6 +472,7 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
 {
     struct ggufwrite w;
     struct opened o;
+    struct buf text = {.tag = MEM_CKPT};
     struct err e;
     json_t *g, *eos;
 
@@ -466,7 +481,8 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
     ggufwrite_f32(&w, "general.sampling.temp", 0.5f);
     ggufwrite_u32(&w, "general.sampling.top_k", 20);
     open_file(&o, &w);
-    assert_int_equal(gguf_generation(&g, &o.s, &e), 0);
+    assert_int_equal(gguf_generation(&text, &o.s, &e), 0);
+    g = parse(&text);
     eos = json_object_get(g, "eos_token_id");
     assert_int_equal(json_array_size(eos), 2); /* </s> is an ordinary token here */
     assert_int_equal(json_integer_value(json_array_get(eos, 0)), 3);
@@ -475,25 +491,29 @@ static void every_special_token_that_ends_a_turn_ends_generation(void **state)
                 number(g, "top_k") == 20);
     assert_true(json_is_true(json_object_get(g, "do_sample")));
     json_decref(g);
+    buf_fini(&text);
     close_file(&o);
 }
 
 static void templates_and_tokens_make_a_tokenizer_config(void **state)
 {
-    static const char *const names[] = {"tool_use"};
+    static const char *const names[] = {"default", "tool_use", "tool_use"}; /* the first of a name counts */
     struct ggufwrite w;
     struct opened o;
+    struct buf text = {.tag = MEM_CKPT};
     struct err e;
     json_t *c, *t;
 
     (void)state;
     put_tokens(&w);
     ggufwrite_str(&w, "tokenizer.chat_template", "plain");
-    ggufwrite_strs(&w, "tokenizer.chat_templates", names, 1);
+    ggufwrite_strs(&w, "tokenizer.chat_templates", names, 3);
     ggufwrite_str(&w, "tokenizer.chat_template.tool_use", "with tools");
+    ggufwrite_str(&w, "tokenizer.chat_template.default", "another");
     ggufwrite_bool(&w, "tokenizer.ggml.add_bos_token", 1);
     open_file(&o, &w);
-    assert_int_equal(gguf_tokenizer_config(&c, &o.s, &e), 0);
+    assert_int_equal(gguf_tokenizer_config(&text, &o.s, &e), 0);
+    c = parse(&text);
     t = json_object_get(c, "chat_template");
     assert_string_equal(json_string_value(json_object_get(t, "default")), "plain");
     assert_string_equal(json_string_value(json_object_get(t, "tool_use")), "with tools");
@@ -501,19 +521,20 @@ static void templates_and_tokens_make_a_tokenizer_config(void **state)
     assert_string_equal(json_string_value(json_object_get(c, "eos_token")), "<|im_end|>");
     assert_true(json_is_true(json_object_get(c, "add_bos_token")));
     json_decref(c);
+    buf_fini(&text);
     close_file(&o);
 }
 
 static int make_both(void *arg, struct err *e)
 {
     struct gguf_set *s = arg;
-    json_t *a = NULL, *b = NULL;
+    struct buf a = {.tag = MEM_CKPT}, b = {.tag = MEM_CKPT};
     int rc = gguf_tokenizer_config(&a, s, e);
 
     if (rc == 0)
         rc = gguf_generation(&b, s, e);
-    json_decref(a);
-    json_decref(b);
+    buf_fini(&a);
+    buf_fini(&b);
     return rc;
 }
 

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+#include "ckpt/checkpoint.h"
 #include "ckpt/config.h"
 #include "ckpt/gguf/gguf.h"
-#include "ckpt/source.h"
 #include "ckpt/weights.h"
 #include "ggufwrite.h"
 
@@ -97,6 +99,7 @@ static void a_file_or_a_lonely_file_in_a_folder_means_gguf(void **state)
 static void parts_are_opened_together_from_any_of_them(void **state)
 {
     static const char *const names[] = {"/x-00001-of-00002.gguf", "/x-00002-of-00002.gguf", ""};
+    struct checkpoint c;
     char dir[64], path[128];
     struct weights *w;
     struct err e;
@@ -106,13 +109,14 @@ static void parts_are_opened_together_from_any_of_them(void **state)
     write_pair(dir, 1, 2);
     for (size_t i = 0; i < 3; i++) {
         snprintf(path, sizeof(path), "%s%s", dir, names[i]);
-        if (weights_open(&w, folder_at(path), &e) != 0)
+        if (checkpoint_open(&c, folder_at(path), &e) != 0 || checkpoint_weights(&w, &c, &e) != 0)
             fail_msg("%s", e.msg);
         assert_string_equal(weights_kind(w), "GGUF, 2 shards");
         assert_int_equal(weights_n(w), 2);
         assert_non_null(weights_get(w, "model.embed_tokens.weight"));
         assert_non_null(strstr(weights_get(w, "model.norm.weight")->file, "x-00002"));
         weights_close(w);
+        checkpoint_close(&c);
     }
     help_folder_remove(dir);
 }
@@ -146,6 +150,7 @@ static void parts_that_do_not_fit_are_refused_by_name(void **state)
 static void a_file_without_a_tokenizer_says_so(void **state)
 {
     char dir[64], path[128];
+    struct checkpoint c;
     struct tok *t;
     struct err e;
 
@@ -153,8 +158,10 @@ static void a_file_without_a_tokenizer_says_so(void **state)
     help_folder(dir);
     write_one(dir, "m.gguf");
     snprintf(path, sizeof(path), "%s/m.gguf", dir);
-    assert_false(source_has_tok(folder_at(path)));
-    help_refused(source_tok(&t, folder_at(path), &e), ERR_INPUT, &e, path, "no tokenizer", NULL);
+    assert_int_equal(checkpoint_open(&c, folder_at(path), &e), 0);
+    assert_false(checkpoint_has_tokenizer(&c));
+    help_refused(checkpoint_tokenizer(&t, &c, &e), ERR_INPUT, &e, path, "no tokenizer", NULL);
+    checkpoint_close(&c);
     help_folder_remove(dir);
 }
 
@@ -162,18 +169,77 @@ static int open_all(void *arg, struct err *e)
 {
     struct weights *w = NULL;
     struct config *c = NULL;
-    struct buf text;
-    int rc = weights_open(&w, folder_at(arg), e);
+    struct chat *chat = NULL;
+    const struct buf *text;
+    struct checkpoint from;
+    int rc = checkpoint_open(&from, folder_at(arg), e);
 
-    if (rc == 0)
-        rc = source_conf(&c, folder_at(arg), e);
-    buf_init(&text, MEM_CKPT);
-    if (rc == 0)
-        rc = source_generation(folder_at(arg), &text, e);
-    buf_fini(&text);
+    if (rc == 0 && (rc = checkpoint_config(&c, &from, e)) == 0 &&
+        (rc = checkpoint_weights(&w, &from, e)) == 0 && (rc = checkpoint_let_go(&from, e)) == 0 &&
+        (rc = checkpoint_chat(&chat, &from, e)) == 0)
+        rc = checkpoint_generation(&text, &from, e);
+    chat_close(chat);
     config_close(c);
     weights_close(w);
+    checkpoint_close(&from);
     return rc;
+}
+
+/* How often a file of DIR was opened since INOTIFY began. */
+static size_t count_opened(int inotify)
+{
+    _Alignas(struct inotify_event) char bytes[8192];
+    ssize_t n = read(inotify, bytes, sizeof(bytes));
+    size_t count = 0;
+
+    for (ssize_t at = 0; at < n;) {
+        const struct inotify_event *ev = (const void *)(bytes + at);
+
+        count += !(ev->mask & IN_ISDIR);
+        at += (ssize_t)(sizeof(*ev) + ev->len);
+    }
+    return count;
+}
+
+static void the_files_are_opened_once_whatever_is_taken_from_them(void **state)
+{
+    int inotify = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    struct err e = {0};
+    char dir[64];
+
+    (void)state;
+    assert_true(inotify >= 0);
+    help_folder(dir);
+    write_pair(dir, 1, 2);
+    assert_true(inotify_add_watch(inotify, dir, IN_OPEN) >= 0);
+    if (open_all(dir, &e) != 0)
+        fail_msg("%s", e.msg);
+    assert_int_equal(count_opened(inotify), 2); /* one of each part */
+    close(inotify);
+    help_folder_remove(dir);
+}
+
+static void texts_stay_when_the_files_are_let_go_and_gone(void **state)
+{
+    char dir[64], path[128];
+    const struct buf *text;
+    struct checkpoint c;
+    struct chat *chat;
+    struct err e;
+
+    (void)state;
+    help_folder(dir);
+    write_one(dir, "m.gguf");
+    snprintf(path, sizeof(path), "%s/m.gguf", dir);
+    assert_int_equal(checkpoint_open(&c, folder_at(path), &e), 0);
+    assert_int_equal(checkpoint_let_go(&c, &e), 0);
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(checkpoint_chat(&chat, &c, &e), 0);
+    assert_int_equal(checkpoint_generation(&text, &c, &e), 0);
+    assert_string_equal(text->data, "{}");
+    chat_close(chat);
+    checkpoint_close(&c);
+    help_folder_remove(dir);
 }
 
 static void every_allocation_may_fail(void **state)
@@ -195,6 +261,8 @@ int main(void)
         cmocka_unit_test(parts_are_opened_together_from_any_of_them),
         cmocka_unit_test(parts_that_do_not_fit_are_refused_by_name),
         cmocka_unit_test(a_file_without_a_tokenizer_says_so),
+        cmocka_unit_test(the_files_are_opened_once_whatever_is_taken_from_them),
+        cmocka_unit_test(texts_stay_when_the_files_are_let_go_and_gone),
         cmocka_unit_test(every_allocation_may_fail),
     };
 

@@ -10,8 +10,7 @@
 
 #include "base/folder.h"
 #include "base/mem.h"
-#include "ckpt/source.h"
-#include "ckpt/weights.h"
+#include "ckpt/checkpoint.h"
 #include "engine/sampling.h"
 #include "ggufwrite.h"
 
@@ -23,38 +22,52 @@ typedef int open_fn(struct folder in, struct err *e);
 
 static int weights(struct folder in, struct err *e)
 {
+    struct checkpoint from;
     struct weights *w;
-    int rc = weights_open(&w, in, e);
+    int rc = checkpoint_open(&from, in, e);
 
-    if (rc == 0)
+    if (rc == 0 && (rc = checkpoint_weights(&w, &from, e)) == 0)
         weights_close(w);
+    checkpoint_close(&from);
     return rc;
 }
 
 static int config(struct folder in, struct err *e)
 {
-    struct config *c;
-    int rc = source_conf(&c, in, e);
+    struct checkpoint from;
+    struct config *c = NULL;
+    int rc = checkpoint_open(&from, in, e);
 
+    if (rc == 0)
+        rc = checkpoint_config(&c, &from, e);
     config_close(c);
+    checkpoint_close(&from);
     return rc;
 }
 
 static int tokenizer(struct folder in, struct err *e)
 {
-    struct tok *t;
-    int rc = source_tok(&t, in, e);
+    struct checkpoint from;
+    struct tok *t = NULL;
+    int rc = checkpoint_open(&from, in, e);
 
+    if (rc == 0)
+        rc = checkpoint_tokenizer(&t, &from, e);
     tok_close(t);
+    checkpoint_close(&from);
     return rc;
 }
 
 static int chat(struct folder in, struct err *e)
 {
-    struct chat *c;
-    int rc = source_chat(&c, in, e);
+    struct checkpoint from;
+    struct chat *c = NULL;
+    int rc = checkpoint_open(&from, in, e);
 
+    if (rc == 0)
+        rc = checkpoint_chat(&c, &from, e);
     chat_close(c);
+    checkpoint_close(&from);
     return rc;
 }
 

@@ -110,12 +110,13 @@ static void a_file_written_to_while_it_is_packed_is_named(void **state)
 static void a_file_cut_before_it_is_packed_is_named(void **state)
 {
     for (size_t f = 0; f < N_FORMATS; f++) {
+        struct checkpoint c;
         struct weights *w;
         struct err e = {0};
         size_t sum = 0;
 
         copy(f);
-        if (weights_open(&w, folder_at(dir), &e) != 0)
+        if (checkpoint_open(&c, folder_at(dir), &e) != 0 || checkpoint_weights(&w, &c, &e) != 0)
             fail_msg("%s", e.msg);
         assert_int_equal(weights_checked(w, 0, &e), 0);
         assert_int_equal(truncate(path, 0), 0);
@@ -129,6 +130,7 @@ static void a_file_cut_before_it_is_packed_is_named(void **state)
         if (weights_checked(w, 0, &e) != ERR_INPUT || !strstr(e.msg, path) || !strstr(e.msg, "was cut"))
             fail_msg("\"%s\" does not say that %s was cut", e.msg, path);
         weights_close(w);
+        checkpoint_close(&c);
         drop();
     }
 }

@@ -1,0 +1,129 @@
+/* checkpoint.c - calls the readers of GGUF or those of a folder. */
+#include "ckpt/checkpoint.h"
+
+static bool is_gguf(const struct checkpoint *c)
+{
+    return c->gguf.n > 0;
+}
+
+int checkpoint_open(struct checkpoint *c, struct folder in, struct err *e)
+{
+    int rc;
+
+    *c = (struct checkpoint){.in.allow_links = in.allow_links};
+    buf_init(&c->chat.json, MEM_CKPT);
+    buf_init(&c->generation.json, MEM_CKPT);
+    if (!(c->in.path = mem_strdup(in.path, MEM_CKPT)))
+        return err_nomem(e, in.path);
+    if (gguf_set_means(c->in, &rc, e) && rc == 0)
+        rc = gguf_set_open(&c->gguf, c->in, e);
+    if (rc)
+        checkpoint_close(c);
+    return rc;
+}
+
+void checkpoint_close(struct checkpoint *c)
+{
+    gguf_set_close(&c->gguf);
+    buf_fini(&c->chat.json);
+    buf_fini(&c->generation.json);
+    mem_free((char *)c->in.path);
+    *c = (struct checkpoint){.in.path = NULL};
+}
+
+int checkpoint_config(struct config **out, struct checkpoint *c, struct err *e)
+{
+    const struct gguf_arch *arch;
+    struct buf text;
+    int rc;
+
+    *out = NULL;
+    if (!is_gguf(c))
+        return config_open(out, c->in, "config.json", e);
+    buf_init(&text, MEM_CKPT);
+    if ((rc = gguf_arch_of(&arch, &c->gguf, e)) == 0)
+        rc = gguf_config(&text, &c->gguf, arch, e);
+    if ((rc = gguf_set_checked(&c->gguf, rc, e)) == 0)
+        rc = config_open_text(out, text.data, text.len, c->in.path, e);
+    buf_fini(&text);
+    return rc;
+}
+
+int checkpoint_tokenizer(struct tok **out, struct checkpoint *c, struct err *e)
+{
+    int rc;
+
+    *out = NULL;
+    if (!is_gguf(c))
+        return tok_open(out, c->in, e);
+    if ((rc = gguf_set_checked(&c->gguf, gguf_tokenizer_open(out, &c->gguf, e), e)) != 0) {
+        tok_close(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+bool checkpoint_has_tokenizer(struct checkpoint *c)
+{
+    return is_gguf(c) ? gguf_has_tokenizer(&c->gguf) : folder_has(c->in.path, "tokenizer.json");
+}
+
+int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e)
+{
+    return is_gguf(c) ? weights_of_gguf(out, &c->gguf, e) : weights_open(out, c->in, e);
+}
+
+/* ---- texts ---- */
+
+typedef int make_fn(struct buf *out, struct gguf_set *s, struct err *e);
+
+static int make(struct checkpoint *c, struct checkpoint_text *t, make_fn *fn)
+{
+    if (!t->made) {
+        t->made = true;
+        t->rc = gguf_set_checked(&c->gguf, fn(&t->json, &c->gguf, &t->e), &t->e);
+    }
+    return t->rc;
+}
+
+static int say(const struct checkpoint_text *t, struct err *e)
+{
+    if (t->rc && e)
+        *e = t->e;
+    return t->rc;
+}
+
+int checkpoint_chat(struct chat **out, struct checkpoint *c, struct err *e)
+{
+    *out = NULL;
+    if (!is_gguf(c))
+        return chat_open(out, c->in, e);
+    if (make(c, &c->chat, gguf_tokenizer_config) != 0)
+        return say(&c->chat, e);
+    return chat_open_text(out, c->chat.json.data, c->chat.json.len, c->in.path, e);
+}
+
+int checkpoint_generation(const struct buf **out, struct checkpoint *c, struct err *e)
+{
+    *out = NULL;
+    if (!is_gguf(c))
+        return 0;
+    if (make(c, &c->generation, gguf_generation) != 0)
+        return say(&c->generation, e);
+    *out = &c->generation.json;
+    return 0;
+}
+
+int checkpoint_let_go(struct checkpoint *c, struct err *e)
+{
+    int rc = 0;
+
+    if (!is_gguf(c))
+        return 0;
+    if (make(c, &c->chat, gguf_tokenizer_config) == ERR_NOMEM)
+        rc = say(&c->chat, e);
+    if (make(c, &c->generation, gguf_generation) == ERR_NOMEM)
+        rc = say(&c->generation, e);
+    gguf_set_let_go(&c->gguf);
+    return rc;
+}
