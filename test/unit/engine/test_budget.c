@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/topo.h"
-#include "engine/gallop_in.h"
+#include "engines.h"
 #include "kv/kv.h"
 
 static int open_budget(double gib, int64_t n_tokens, const char *type, char *err)
@@ -15,13 +15,12 @@ static int open_budget(double gib, int64_t n_tokens, const char *type, char *err
     int rc;
 
     gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
     o.threads = 1;
     o.kv_cache_memory = gib;
     o.kv_cache_tokens = n_tokens;
     o.kv_cache_type = type;
     err[0] = 0;
-    rc = gallop_open(&g, &o, err);
+    rc = engines_try(&g, "demo", &o, err);
     if (rc == 0)
         snprintf(err, GALLOP_ERR_SIZE, "%zu", kv_bytes(&gallop_llm(g)->kv));
     gallop_close(g);
@@ -67,24 +66,23 @@ static void a_cache_below_one_sequence_is_refused_with_what_would_help(void **st
             const char *gib, *len;
 
             gallop_options_init(&o);
-            o.model = GALLOP_SOURCE_DIR "/models/demo"; /* 1024 positions */
-            o.threads = 1;
+            o.threads = 1; /* the model has 1024 positions */
             o.kv_cache_type = types[t];
             o.kv_cache_tokens = by_memory ? 0 : 512;
             o.kv_cache_memory = by_memory ? 0.0008 : 0;
-            if (gallop_open(&g, &o, err) != GALLOP_BAD_INPUT)
+            if (engines_try(&g, "demo", &o, err) != GALLOP_BAD_INPUT)
                 fail_msg("%s: a cache of 512 tokens for 1024 positions: %s", types[t], g ? "it opens" : err);
             gib = strstr(err, "--kv-cache-memory ");
             len = strstr(err, "--max-model-len ");
             if (!strstr(err, "cannot hold one sequence of max_model_len 1024") || !gib || !len)
                 fail_msg("%s: both flags are expected in: %s", types[t], err);
             o.max_model_len = atoi(len + strlen("--max-model-len "));
-            if (gallop_open(&g, &o, err) != 0)
+            if (engines_try(&g, "demo", &o, err) != 0)
                 fail_msg("%s, %d positions: %s", types[t], (int)o.max_model_len, err);
             gallop_close(g);
             o.kv_cache_memory = atof(gib + strlen("--kv-cache-memory "));
             o.max_model_len = 0;
-            if (gallop_open(&g, &o, err) != 0)
+            if (engines_try(&g, "demo", &o, err) != 0)
                 fail_msg("%s, %f GiB: %s", types[t], o.kv_cache_memory, err);
             gallop_close(g);
         }
@@ -120,11 +118,10 @@ static size_t open_pool(int lazy, double gib, int64_t seqs, size_t *came)
     size_t before = resident(), bytes;
 
     gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
     o.max_num_seqs = seqs;
     o.kv_cache_lazy = lazy;
     o.kv_cache_memory = gib;
-    assert_int_equal(gallop_open(&g, &o, err), 0);
+    assert_int_equal(engines_try(&g, "demo", &o, err), 0);
     bytes = kv_bytes(&gallop_llm(g)->kv);
     *came = resident() - before;
     gallop_close(g);
@@ -154,12 +151,11 @@ static size_t default_tokens(int lazy, int64_t seqs, int64_t length, size_t *tok
     size_t tokens;
 
     gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
     o.kv_cache_type = "dynamic"; /* a budget, of which nothing is taken here */
     o.max_num_seqs = seqs;
     o.max_model_len = length;
     o.kv_cache_lazy = lazy;
-    assert_int_equal(gallop_open(&g, &o, err), 0);
+    assert_int_equal(engines_try(&g, "demo", &o, err), 0);
     tokens = gallop_llm(g)->kv.lim.pool_tokens;
     *token_bytes = kv_token_bytes(&gallop_llm(g)->kv.lim);
     gallop_close(g);
@@ -194,15 +190,14 @@ static void what_does_not_fit_is_refused_before_a_layer_is_packed(void **state)
     int n_layers = 0;
 
     gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
     o.threads = 1;
     o.kv_cache_memory = 900000;
     o.progress = count_progress;
     o.progress_ctx = &n_layers;
-    assert_int_equal(gallop_open(&g, &o, err), GALLOP_NO_MEMORY);
+    assert_int_equal(engines_try(&g, "demo", &o, err), GALLOP_NO_MEMORY);
     assert_int_equal(n_layers, 0);
     o.kv_cache_memory = 0.01;
-    assert_int_equal(gallop_open(&g, &o, err), 0);
+    assert_int_equal(engines_try(&g, "demo", &o, err), 0);
     assert_int_equal(n_layers, 5); /* the ruler counts */
     gallop_close(g);
 }
@@ -216,13 +211,12 @@ static void engines_of_one_process_share_its_memory(void **state)
     size_t bytes[2];
 
     gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
     o.threads = 1;
     o.max_num_seqs = 4096;
     o.max_model_len = 1 << 20; /* more than fits: the caches fill half of what is left */
     o.kv_cache_lazy = 1;
     for (int i = 0; i < 2; i++) {
-        if (gallop_open(&g[i], &o, err) != 0)
+        if (engines_try(&g[i], "demo", &o, err) != 0)
             fail_msg("engine %d: %s", i, err);
         bytes[i] = kv_bytes(&gallop_llm(g[i])->kv);
     }
@@ -231,7 +225,7 @@ static void engines_of_one_process_share_its_memory(void **state)
                  bytes[1]);
     gallop_close(g[0]);
     o.kv_cache_memory = 900000;
-    assert_int_equal(gallop_open(&g[0], &o, err), GALLOP_NO_MEMORY);
+    assert_int_equal(engines_try(&g[0], "demo", &o, err), GALLOP_NO_MEMORY);
     assert_non_null(strstr(err, ", other engines ("));
     gallop_close(g[1]);
 }

@@ -8,13 +8,13 @@
 #include <jansson.h>
 
 #include "base/err.h"
-#include "engine/gallop_in.h"
-#include "engine/score.h"
+#include "engines.h"
+#include "files.h"
 #include "model/decoder.h"
 
 enum { N = 150, VOCAB_MOST = 256, NAMES = 256 };
 
-static char scratch[] = "/tmp/gallop-keys-XXXXXX";
+static const char *scratch; /* the folder of the changed checkpoint */
 
 /* What became of an opening. */
 struct result {
@@ -44,16 +44,6 @@ static void note_asked(const struct config *c)
     }
 }
 
-static int take(void *ctx, size_t pos, size_t n, const float *logits)
-{
-    struct result *r = ctx;
-
-    (void)pos;
-    assert_int_equal(n, 1);
-    memcpy(r->logit, logits, r->V * sizeof(float));
-    return 0;
-}
-
 /* Computes with the copied weights and CONFIG. */
 static void compute(const json_t *config, struct result *r)
 {
@@ -61,8 +51,7 @@ static void compute(const json_t *config, struct result *r)
     struct gallop *g;
     char path[128];
     int32_t ids[N];
-    struct err e = {0};
-    struct score_request q = {.ids = ids, .n = N, .last = 1, .rows = take, .ctx = r};
+    float *x;
 
     *r = (struct result){0};
     snprintf(path, sizeof(path), "%s/config.json", scratch);
@@ -79,10 +68,12 @@ static void compute(const json_t *config, struct result *r)
     r->max_len = gallop_llm(g)->model.info.max_len;
     r->V = gallop_llm(g)->model.info.vocab;
     assert_true(r->V <= VOCAB_MOST);
-    for (int i = 0; i < N; i++)
-        ids[i] = (int32_t)(3 + (i * i * 7 + i * 29) % 150);
-    if (gallop_llm(g)->max_len >= N && score_run(gallop_llm(g), &q, &e) != 0)
-        fail_msg("%s", e.msg);
+    engines_text(1, 0, N, ids);
+    if (gallop_llm(g)->max_len >= N) {
+        x = engines_logits(gallop_llm(g), ids, N, 1, 0, NULL);
+        memcpy(r->logit, x, r->V * sizeof(float));
+        free(x);
+    }
     gallop_close(g);
 }
 
@@ -564,13 +555,12 @@ static const struct arch {
 /* Copies the weights of GOLDEN; its config. json_decref(). */
 static json_t *copy_golden(const char *golden)
 {
-    char command[9000], path[4096];
+    char path[4096];
     json_t *config;
 
-    snprintf(command, sizeof(command), "cp '%s/test/golden/%s/model.safetensors' '%s'", GALLOP_SOURCE_DIR,
-             golden, scratch);
-    assert_int_equal(system(command), 0); /* not a link: those out of the folder are refused */
-    snprintf(path, sizeof(path), "%s/test/golden/%s/config.json", GALLOP_SOURCE_DIR, golden);
+    snprintf(path, sizeof(path), "%s/model.safetensors", engines_path(golden));
+    files_copy(path, scratch);
+    snprintf(path, sizeof(path), "%s/config.json", engines_path(golden));
     assert_non_null(config = json_load_file(path, 0, NULL));
     return config;
 }
@@ -782,37 +772,18 @@ static void the_scale_of_the_embedding_is_rounded_as_it_is_computed(void **state
 
     for (size_t i = 0; i < 2; i++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
-            struct gallop_options o;
+            struct gallop_options o = engines_options(1, 0, 0);
             struct gallop *g;
-            char dir[4096], err[GALLOP_ERR_SIZE];
             float scale;
 
-            snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, goldens[i]);
-            gallop_options_init(&o);
-            o.model = dir;
             o.dtype = bf16 ? "bf16" : "fp32";
-            o.threads = 1;
-            assert_int_equal(gallop_open(&g, &o, err), 0);
+            g = engines_open(goldens[i], &o);
             scale = ((const struct decoder *)gallop_llm(g)->model.impl)->embed.scale;
             if (scale != (bf16 ? 6.9375f : 6.92820323f)) /* the root of 48 */
                 fail_msg("%s in %s: the embedding is multiplied by %.9g, expected %s", goldens[i], o.dtype,
                          (double)scale, bf16 ? "6.9375" : "6.92820323");
             gallop_close(g);
         }
-}
-
-static int start(void **state)
-{
-    log_set_level(LOG_ERROR);
-    return mkdtemp(scratch) ? 0 : -1;
-}
-
-static int end(void **state)
-{
-    char command[64];
-
-    snprintf(command, sizeof(command), "rm -r '%s'", scratch);
-    return system(command);
 }
 
 int main(void)
@@ -826,5 +797,7 @@ int main(void)
         cmocka_unit_test(the_scale_of_the_embedding_is_rounded_as_it_is_computed),
     };
 
-    return cmocka_run_group_tests(tests, start, end);
+    log_set_level(LOG_ERROR);
+    scratch = files_folder();
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

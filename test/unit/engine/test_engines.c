@@ -4,9 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/gallop_in.h"
-#include "engine/score.h"
-#include "goldens.h"
+#include "engines.h"
 
 enum { N = 40, NEW = 24, VOCAB_MOST = 512 };
 
@@ -24,13 +22,7 @@ static struct gallop *open_on(const char *model, const char *isa, int threads, s
     o.share_pool = share;
     o.max_num_seqs = 2;
     o.max_model_len = 256;
-    return golden_open(model, &o);
-}
-
-static void prompt(int32_t ids[N])
-{
-    for (int i = 0; i < N; i++)
-        ids[i] = (int32_t)(3 + (i * i * 7 + i * 29) % 90);
+    return engines_open(model, &o);
 }
 
 struct row {
@@ -38,32 +30,25 @@ struct row {
     size_t V;
 };
 
-static int take(void *ctx, size_t pos, size_t n, const float *logits)
-{
-    struct row *r = ctx;
-
-    (void)pos;
-    memcpy(r->x, logits + (n - 1) * r->V, r->V * sizeof(float));
-    return 0;
-}
-
-/* Logits behind the prompt. 0, or the code of the error. */
-static int last_row(struct gallop *g, struct row *r)
+/* Logits behind the prompt. */
+static void last_row(struct gallop *g, struct row *r)
 {
     int32_t ids[N];
-    struct err e = {0};
-    struct score_request q = {.ids = ids, .n = N, .last = 1, .chunk = 16, .rows = take, .ctx = r};
+    float *x;
 
-    prompt(ids);
+    engines_text(0, 0, N, ids);
     *r = (struct row){.V = gallop_llm(g)->model.info.vocab};
-    return r->V <= VOCAB_MOST ? score_run(gallop_llm(g), &q, &e) : ERR_INPUT;
+    assert_true(r->V <= VOCAB_MOST);
+    x = engines_logits(gallop_llm(g), ids, N, 1, 16, NULL);
+    memcpy(r->x, x, r->V * sizeof(float));
+    free(x);
 }
 
 static void logits_are(struct gallop *g, const struct row *want, const char *who)
 {
     struct row got;
 
-    assert_int_equal(last_row(g, &got), 0);
+    last_row(g, &got);
     if (memcmp(&got, want, sizeof(got)) != 0)
         fail_msg("%s: logits are not those it gives alone (first %g, alone %g)", who, (double)got.x[0],
                  (double)want->x[0]);
@@ -73,7 +58,7 @@ static void alone(const char *model, const char *isa, struct row *r)
 {
     struct gallop *g = open_on(model, isa, 2, NULL);
 
-    assert_int_equal(last_row(g, r), 0);
+    last_row(g, r);
     gallop_close(g);
 }
 
@@ -129,8 +114,10 @@ static void *run_rounds(void *ctx)
         struct gallop *g = open_on(r->model, r->isa, 2, NULL);
         struct row got;
 
-        for (int k = 0; k < 2; k++)
-            r->wrong += last_row(g, &got) != 0 || memcmp(&got, r->want, sizeof(got)) != 0;
+        for (int k = 0; k < 2; k++) {
+            last_row(g, &got);
+            r->wrong += memcmp(&got, r->want, sizeof(got)) != 0;
+        }
         gallop_close(g);
     }
     return NULL;
@@ -156,70 +143,55 @@ static void engines_opened_and_run_by_two_threads_at_once_keep_their_bits(void *
 
 /* ---- on the same threads ---- */
 
-static void submit(struct gallop *g)
-{
-    int32_t ids[N];
-
-    prompt(ids);
-    golden_submit(g, ids, N, NEW, 0);
-}
-
-/* One event of G; its token, if it is one, into OUT. False: nothing is left. */
-static bool step(struct gallop *g, int32_t *out, size_t *n)
+/* One event of G into its answer. False: nothing is left. */
+static bool step(struct gallop *g, struct engines_answer *a)
 {
     struct gallop_event ev;
 
     if (!gallop_next(g, &ev))
         return false;
-    if (ev.type == GALLOP_TOKEN) {
-        assert_true(*n < NEW);
-        out[(*n)++] = ev.token;
-    }
+    engines_take(a, &ev);
     return true;
 }
 
-static void tokens_alone(const char *model, int32_t out[NEW])
+static void answer_alone(const char *model, struct engines_answer *a)
 {
     struct gallop *g = open_on(model, NULL, 2, NULL);
-    size_t n = 0;
 
-    submit(g);
-    while (step(g, out, &n))
-        ;
-    assert_int_equal(n, NEW);
+    engines_submit_text(g, N, NEW, 0);
+    engines_run(g, a);
     gallop_close(g);
 }
 
 /* The one who owns the threads is closed in the middle of the others' answers. */
 static void engines_on_shared_threads_take_turns_and_keep_their_tokens(void **state)
 {
-    int32_t want[N_MODELS + 1][NEW], got[N_MODELS + 1][NEW];
+    static struct engines_answer want[N_MODELS + 1], got[N_MODELS + 1];
     struct gallop *g[N_MODELS + 1];
-    size_t n[N_MODELS + 1] = {0};
+    char says[256];
     bool more = true;
 
     for (int i = 0; i <= N_MODELS; i++) { /* the first model a second time, as a draft of itself */
-        struct gallop_stats s;
-
-        tokens_alone(models[i % N_MODELS], want[i]);
+        answer_alone(models[i % N_MODELS], &want[i]);
         g[i] = open_on(models[i % N_MODELS], NULL, i ? 0 : 3, i ? g[i - 1] : NULL);
-        gallop_stats(g[i], &s);
-        assert_int_equal(s.threads, 3);
-        submit(g[i]);
+        assert_int_equal(engines_stats(g[i]).threads, 3);
+        engines_submit_text(g[i], N, NEW, 0);
     }
     while (more) {
         more = false;
         for (int i = 0; i <= N_MODELS; i++)
-            if (g[i] && step(g[i], got[i], &n[i]))
+            if (g[i] && step(g[i], &got[i]))
                 more = true;
-        if (g[0] && n[0] == NEW) {
+        if (g[0] && got[0].n == NEW) {
             gallop_close(g[0]);
             g[0] = NULL;
         }
     }
+    got[0].ended = true; /* its engine was closed before it could say so */
+    got[0].end.finish = want[0].end.finish;
     for (int i = 0; i <= N_MODELS; i++) {
-        assert_int_equal(n[i], NEW);
-        assert_memory_equal(got[i], want[i], sizeof(want[i]));
+        if (want[i].n != NEW || engines_differ(&got[i], &want[i], 1, says))
+            fail_msg("engine %d: %s", i, says);
         gallop_close(g[i]);
     }
 }
@@ -233,10 +205,10 @@ static void shared_threads_cannot_be_of_another_number(void **state)
     gallop_options_init(&o);
     o.share_pool = a;
     o.threads = 3;
-    assert_int_equal(golden_try_open(&b, models[0], &o, err), GALLOP_BAD_INPUT);
+    assert_int_equal(engines_try(&b, models[0], &o, err), GALLOP_BAD_INPUT);
     assert_string_equal(err, "threads 3 is asked for, but the engine whose threads are shared has 2");
     o.threads = 2;
-    b = golden_open(models[0], &o);
+    b = engines_open(models[0], &o);
     gallop_close(b);
     gallop_close(a);
 }

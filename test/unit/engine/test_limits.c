@@ -2,45 +2,26 @@
  * each is served as the header says, or refused with a sentence that names it. Nothing here may crash.
  */
 #include <math.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "engine/gallop_in.h"
-#include "goldens.h"
+#include "engines.h"
+#include "files.h"
 
 enum { LONGEST = 64, VOCAB = 192, EOS = 2 };
 
-static struct gallop_options small(void)
-{
-    struct gallop_options o;
-
-    gallop_options_init(&o);
-    o.dtype = "fp32";
-    o.threads = 1;
-    o.max_num_seqs = 2;
-    o.max_model_len = LONGEST;
-    o.block_size = 16;
-    return o;
-}
-
 static struct gallop *open_ids(void) /* without a tokenizer */
 {
-    struct gallop_options o = small();
+    struct gallop_options o = engines_options(2, 0, LONGEST);
 
-    return golden_open("llama3-rope", &o);
+    return engines_open("llama3-rope", &o);
 }
 
 static struct gallop *open_text(void)
 {
-    struct gallop_options o = small();
-    char err[GALLOP_ERR_SIZE];
-    struct gallop *g;
+    struct gallop_options o = engines_options(2, 0, LONGEST);
 
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
-    if (gallop_open(&g, &o, err) != 0)
-        fail_msg("%s", err);
-    return g;
+    return engines_open("demo", &o);
 }
 
 static const int32_t prompt[LONGEST + 1] = {5, 6, 7, 8, 9}; /* token 0 behind them */
@@ -56,38 +37,17 @@ static struct gallop_request request(size_t n)
     return r;
 }
 
-/* What came of a request that ran alone. */
-struct outcome {
-    size_t n, n_top;
-    int32_t token[LONGEST];
-    char text[512];
-    struct gallop_event end;
-};
-
-static struct outcome run(struct gallop *g, const struct gallop_request *r)
+/* What came of R, which ran alone. */
+static struct engines_answer run(struct gallop *g, const struct gallop_request *r)
 {
-    struct outcome o = {0};
-    struct gallop_event ev;
+    struct engines_answer a = {0};
     char err[GALLOP_ERR_SIZE];
 
     if (gallop_submit(g, r, NULL, err) != 0)
         fail_msg("%s", err);
-    while (gallop_next(g, &ev)) {
-        assert_true(o.end.type != GALLOP_FINISHED);
-        if (ev.type == GALLOP_TOKEN) {
-            assert_true(o.n < LONGEST);
-            o.token[o.n++] = ev.token;
-            o.n_top = ev.n_top;
-        } else if (ev.type == GALLOP_TEXT) {
-            snprintf(o.text + strlen(o.text), sizeof(o.text) - strlen(o.text), "%.*s", (int)ev.text_len,
-                     ev.text);
-        } else {
-            o.end = ev;
-        }
-    }
-    assert_int_equal(o.end.type, GALLOP_FINISHED);
-    assert_int_equal(o.end.n_output, o.n);
-    return o;
+    engines_run(g, &a);
+    assert_true(a.ended && a.n <= LONGEST);
+    return a;
 }
 
 /* R is refused, and the sentence holds WHAT; the engine goes on. */
@@ -113,7 +73,7 @@ static void no_new_token_computes_the_prompt_and_ends(void **state)
 
     for (int way = 0; way < 6; way++) {
         struct gallop_stats before, after;
-        struct outcome o;
+        struct engines_answer o;
 
         gallop_stats(g, &before);
         r = request(5);
@@ -152,16 +112,16 @@ static void no_new_token_computes_the_prompt_and_ends(void **state)
 /* In company, in chunks, and where another request has taken the only place. */
 static void no_new_token_leaves_the_company_alone(void **state)
 {
-    struct gallop_options o = small();
+    struct gallop_options o = engines_options(2, 0, LONGEST);
     struct gallop *g;
-    struct outcome alone;
+    struct engines_answer alone;
     struct gallop_request r = request(40), none = request(50);
     struct gallop_event ev;
     size_t n = 0, n_ends = 0;
     struct gallop_stats s;
 
     o.max_batched_tokens = 7;
-    g = golden_open("llama3-rope", &o);
+    g = engines_open("llama3-rope", &o);
     r.sampling.max_new_tokens = 9;
     none.sampling.max_new_tokens = 0;
     none.user = &n;
@@ -190,7 +150,7 @@ static void a_prompt_may_fill_the_context_when_no_token_is_asked_for(void **stat
 {
     struct gallop *g = open_ids();
     struct gallop_request r = request(LONGEST);
-    struct outcome o;
+    struct engines_answer o;
 
     refuse(g, &r, "the prompt has 64 tokens");
     r.sampling.max_new_tokens = 1;
@@ -225,7 +185,7 @@ static void the_context_is_said_to_be_full_when_it_ended_the_text_and_only_then(
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct gallop_request r = request(5);
-        struct outcome o;
+        struct engines_answer o;
 
         r.sampling.max_new_tokens = cases[i].max_new;
         o = run(g, &r);
@@ -240,7 +200,7 @@ static void more_tokens_at_least_than_at_most_are_refused(void **state)
 {
     struct gallop *g = open_ids();
     struct gallop_request r = request(5);
-    struct outcome o;
+    struct engines_answer o;
 
     r.sampling.min_new_tokens = 4;
     r.sampling.max_new_tokens = 3;
@@ -304,7 +264,7 @@ static void text_ends_where_its_length_says_or_at_its_zero(void **state)
 {
     struct gallop *g = open_text();
     struct gallop_request r = request(0);
-    struct outcome whole, part;
+    struct engines_answer whole, part;
 
     r.ids = NULL;
     r.sampling.max_new_tokens = 3;
@@ -337,7 +297,7 @@ static void a_mask_is_zeros_and_then_ones(void **state)
                         second[] = {1, 0, 1, 1, 1};
     struct gallop *g = open_ids();
     struct gallop_request r = request(3);
-    struct outcome want, got;
+    struct engines_answer want, got;
 
     r.sampling.max_new_tokens = 4;
     r.ids = prompt + 2;
@@ -412,7 +372,7 @@ static void ids_of_lists_end_with_the_vocabulary_and_come_in_any_order(void **st
     static const float bias[] = {1e6f, 5, 7}, infinite[] = {INFINITY}, none[] = {NAN};
     struct gallop *g = open_ids();
     struct gallop_request r;
-    struct outcome o;
+    struct engines_answer o;
 
     r = request(3);
     r.sampling.max_new_tokens = 4;
@@ -491,7 +451,7 @@ static void extremes_of_sampling_choose_a_token(void **state)
 {
     struct gallop *g = open_ids();
     struct gallop_request r = request(5);
-    struct outcome greedy, o;
+    struct engines_answer greedy, o;
 
     r.sampling.max_new_tokens = 4;
     greedy = run(g, &r);
@@ -593,7 +553,7 @@ static void special_tokens_are_written_where_they_are_asked_for(void **state)
     static const float bias[] = {1e6f};
     struct gallop *g = open_text();
     struct gallop_request r = request(3);
-    struct outcome o;
+    struct engines_answer o;
 
     r.sampling.max_new_tokens = 2;
     r.sampling.bias_id = eos;
@@ -625,7 +585,7 @@ static void what_was_put_out_is_penalised(void **state)
 
     for (int way = 0; way < 3; way++) {
         bool seen[VOCAB] = {false};
-        struct outcome o;
+        struct engines_answer o;
 
         r = request(5);
         r.sampling.max_new_tokens = 50;
@@ -669,15 +629,15 @@ static void the_log_probability_of_a_greedy_token_is_the_first_of_the_likeliest(
 
 static void an_engine_lends_its_seed_to_requests_without_one(void **state)
 {
-    struct outcome o[4];
+    struct engines_answer o[4];
 
     for (size_t i = 0; i < 4; i++) {
-        struct gallop_options opt = small();
+        struct gallop_options opt = engines_options(2, 0, LONGEST);
         struct gallop_request r = request(5);
         struct gallop *g;
 
         opt.seed = i == 1 ? 8 : 7;
-        g = golden_open("llama3-rope", &opt);
+        g = engines_open("llama3-rope", &opt);
         r.sampling.max_new_tokens = 20;
         r.sampling.do_sample = 1;
         r.sampling.temperature = 5;
@@ -697,7 +657,7 @@ static void the_times_of_a_request_add_up(void **state)
     struct gallop *g = open_text();
     struct gallop_request r = request(40);
     double start = clock_seconds(), whole;
-    struct outcome o;
+    struct engines_answer o;
 
     r.sampling.max_new_tokens = 20;
     o = run(g, &r);
@@ -710,32 +670,32 @@ static void the_times_of_a_request_add_up(void **state)
 
 /* ---- what the model says ---- */
 
-/* The golden in the folder "model", with EOS in config.json, and GENERATION as its generation config (NULL:
- * none). */
+static const char *model; /* a folder */
+
+/* The golden with EOS in config.json, and GENERATION as its generation config (NULL: none). */
 static struct gallop *open_model(const char *eos, const char *generation)
 {
-    struct gallop_options o = small();
-    char command[4096], err[GALLOP_ERR_SIZE];
-    struct gallop *g;
+    struct gallop_options o = engines_options(2, 0, LONGEST);
+    const char *golden = engines_path("llama3-rope"), *key = "\"eos_token_id\": 2";
+    char path[4096], *config, *at;
+    size_t n;
     FILE *f;
 
-    mkdir("model", 0777);
-    remove("model/generation_config.json");
-    snprintf(command, sizeof(command),
-             "cp '%s/test/golden/llama3-rope/model.safetensors' model/ && sed 's/\"eos_token_id\": 2/"
-             "\"eos_token_id\": %s/' '%s/test/golden/llama3-rope/config.json' > model/config.json && "
-             "grep -q '\"eos_token_id\": %s' model/config.json",
-             GALLOP_SOURCE_DIR, eos, GALLOP_SOURCE_DIR, eos[0] == '[' ? "" : eos);
-    assert_int_equal(system(command), 0);
-    if (generation) {
-        assert_non_null(f = fopen("model/generation_config.json", "w"));
-        fputs(generation, f);
-        assert_int_equal(fclose(f), 0);
-    }
-    o.model = "model";
-    if (gallop_open(&g, &o, err) != 0)
-        fail_msg("%s", err);
-    return g;
+    snprintf(path, sizeof(path), "%s/config.json", golden);
+    config = files_read(path, &n);
+    assert_non_null(at = strstr(config, key));
+    snprintf(path, sizeof(path), "%s/config.json", model);
+    assert_non_null(f = fopen(path, "w"));
+    fprintf(f, "%.*s\"eos_token_id\": %s%s", (int)(at - config), config, eos, at + strlen(key));
+    assert_int_equal(fclose(f), 0);
+    free(config);
+    snprintf(path, sizeof(path), "%s/generation_config.json", model);
+    remove(path);
+    if (generation)
+        files_write_text(path, generation);
+    snprintf(path, sizeof(path), "%s/model.safetensors", golden);
+    files_copy(path, model);
+    return engines_open(model, &o);
 }
 
 static void end_tokens_come_from_the_config_where_the_generation_config_names_none(void **state)
@@ -757,7 +717,7 @@ static void end_tokens_come_from_the_config_where_the_generation_config_names_no
         struct gallop *g = open_model(cases[i].eos, cases[i].generation);
         struct gallop_request r = request(3);
         const float bias = 1e6f;
-        struct outcome o;
+        struct engines_answer o;
 
         r.sampling.ignore_eos = -1;
         r.sampling.max_new_tokens = 4;
@@ -795,7 +755,7 @@ static void max_length_of_the_model_counts_prompt_and_answer(void **state)
     struct gallop *g;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct outcome o;
+        struct engines_answer o;
 
         g = open_model("2", cases[i].generation);
         r = request(cases[i].n_prompt);
@@ -833,7 +793,7 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
 
 #define REFUSE_OPTION(what, ...)                                                         \
     do {                                                                                 \
-        o = small();                                                                     \
+        o = engines_options(2, 0, LONGEST);                                              \
         __VA_ARGS__;                                                                     \
         if (try_open(&g, &o, err) == 0 || g || !strstr(err, what))                       \
             fail_msg("\"%s\" is expected, found: %s", what, g ? "an open engine" : err); \
@@ -872,7 +832,7 @@ static void options_that_are_not_known_or_out_of_range_are_refused_by_name(void 
     REFUSE_OPTION("65 splits", o.kv_cache_type = "bmc"; o.bmc_splits = LONGEST + 1);
     REFUSE_OPTION("cannot hold one sequence", o.kv_cache_tokens = 1);
     REFUSE_OPTION("cannot hold one sequence", o.kv_cache_tokens = LONGEST - 16);
-    o = small();
+    o = engines_options(2, 0, LONGEST);
     assert_int_equal(gallop_open(&g, &o, err), GALLOP_BAD_INPUT);
     assert_non_null(strstr(err, "no model is named"));
     gallop_close(NULL);
@@ -888,7 +848,7 @@ static void the_smallest_and_largest_options_that_are_allowed_answer(void **stat
     do {                                      \
         struct gallop_request r = request(4); \
                                               \
-        o = small();                          \
+        o = engines_options(2, 0, LONGEST);   \
         __VA_ARGS__;                          \
         if (try_open(&g, &o, err) != 0)       \
             fail_msg("%s", err);              \
@@ -910,7 +870,7 @@ static void the_smallest_and_largest_options_that_are_allowed_answer(void **stat
     ANSWERS(o.threads = 0);
     ANSWERS(o.isa = "ref"; o.attention_backend = "native");
     ANSWERS(o.op_config = "{}");
-    o = small();
+    o = engines_options(2, 0, LONGEST);
     o.max_model_len = 2;
     if (try_open(&g, &o, err) != 0)
         fail_msg("%s", err);
@@ -950,5 +910,6 @@ int main(void)
     };
 
     log_set_level(LOG_ERROR);
+    model = files_folder();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

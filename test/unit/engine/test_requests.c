@@ -3,84 +3,16 @@
  * at.
  */
 #include <pthread.h>
-#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "check.h"
 #include "engine/gallop_in.h"
-#include "goldens.h"
+#include "engines.h"
+#include "files.h"
 
-enum { LONGEST = 1024, MOST = 8 };
-
-/* ---- asking ---- */
-
-static struct gallop_options small(int64_t seqs, int64_t rows, int64_t longest)
-{
-    struct gallop_options o;
-
-    gallop_options_init(&o);
-    o.dtype = "fp32";
-    o.threads = 1;
-    o.max_num_seqs = seqs;
-    o.max_batched_tokens = rows;
-    o.max_model_len = longest;
-    o.block_size = 16;
-    return o;
-}
-
-static uint64_t submit(struct gallop *g, size_t n, int64_t n_new, size_t which)
-{
-    int32_t ids[LONGEST];
-
-    for (size_t i = 0; i < n; i++)
-        ids[i] = (int32_t)(3 + (which * 61 + i * i * 5 + i * 37) % 150);
-    return golden_submit(g, ids, n, n_new, which);
-}
-
-/* What came of the requests submitted with `which` as their number. */
-struct outcome {
-    size_t n;
-    int32_t token[LONGEST];
-    bool ended;
-    enum gallop_finish finish;
-    char text[256];
-};
-
-static void take(struct outcome *all, const struct gallop_event *ev)
-{
-    struct outcome *o = &all[(size_t)ev->user];
-
-    assert_false(o->ended);
-    if (ev->type == GALLOP_TOKEN)
-        o->token[o->n++] = ev->token;
-    else if (ev->type == GALLOP_TEXT)
-        snprintf(o->text + strlen(o->text), sizeof(o->text) - strlen(o->text), "%.*s", (int)ev->text_len,
-                 ev->text);
-    else {
-        o->ended = true;
-        o->finish = ev->finish;
-        assert_int_equal(ev->n_output, o->n);
-        assert_true(ev->prefill_s >= 0 && ev->decode_s >= 0);
-        assert_true(o->n < 2 || ev->decode_s > 0);
-    }
-}
-
-static void run_all(struct gallop *g, struct outcome *all)
-{
-    struct gallop_event ev;
-
-    while (gallop_next(g, &ev))
-        take(all, &ev);
-}
-
-static struct gallop_stats stats_of(const struct gallop *g)
-{
-    struct gallop_stats s;
-
-    gallop_stats(g, &s);
-    return s;
-}
+enum { LONGEST = ENGINES_MOST_TOKENS, MOST = 8 };
 
 /* ---- a cache that watches the steps ---- */
 
@@ -133,53 +65,53 @@ static void watch_steps(struct gallop *g, uint64_t id, size_t cancel_at)
 
 static void a_long_prompt_is_cancelled_behind_the_step_that_runs(void **state)
 {
-    struct gallop_options o = small(1, 16, LONGEST);
-    struct gallop *g = golden_open("llama3-rope", &o);
-    struct outcome out[1] = {0};
+    struct gallop_options o = engines_options(1, 16, LONGEST);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    struct engines_answer out[1] = {0};
 
-    watch_steps(g, submit(g, 900, 5, 0), 3);
-    run_all(g, out);
-    assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
+    watch_steps(g, engines_submit_text(g, 900, 5, 0), 3);
+    engines_run(g, out);
+    assert_int_equal(out[0].end.finish, GALLOP_FINISH_CANCELLED);
     assert_int_equal(out[0].n, 0);
-    assert_int_equal(stats_of(g).n_steps, 3);
-    assert_int_equal(stats_of(g).n_prompt_tokens, 3 * 16);
+    assert_int_equal(engines_stats(g).n_steps, 3);
+    assert_int_equal(engines_stats(g).n_prompt_tokens, 3 * 16);
     gallop_close(g);
 }
 
 static void a_step_takes_no_more_than_512_rows_however_many_it_may(void **state)
 {
-    struct gallop_options o = small(1, 4096, LONGEST);
-    struct gallop *g = golden_open("llama3-rope", &o);
-    struct outcome out[1] = {0};
+    struct gallop_options o = engines_options(1, 4096, LONGEST);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    struct engines_answer out[1] = {0};
 
-    watch_steps(g, submit(g, 1000, 1, 0), 0);
-    run_all(g, out);
+    watch_steps(g, engines_submit_text(g, 1000, 1, 0), 0);
+    engines_run(g, out);
     assert_int_equal(watch.largest, 512);
-    assert_int_equal(stats_of(g).n_steps, 2);
+    assert_int_equal(engines_stats(g).n_steps, 2);
     gallop_close(g);
 }
 
 static void a_request_is_cancelled_and_the_other_goes_on_as_if_alone(void **state)
 {
-    struct gallop_options o = small(4, 64, 256);
-    struct gallop *g = golden_open("llama3-rope", &o);
-    struct outcome alone[2] = {0}, out[2] = {0};
+    struct gallop_options o = engines_options(4, 64, 256);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    struct engines_answer alone[2] = {0}, out[2] = {0};
     struct gallop_event ev;
     uint64_t id[2];
 
-    submit(g, 30, 20, 1);
-    run_all(g, alone);
+    engines_submit_text(g, 30, 20, 1);
+    engines_run(g, alone);
     for (int first = 0; first < 2; first++) { /* in front of the other, and behind it */
         memset(out, 0, sizeof(out));
         for (size_t k = 0; k < 2; k++)
-            id[k == (size_t)first] = submit(g, 30, 20, k == (size_t)first);
+            id[k == (size_t)first] = engines_submit_text(g, 30, 20, k == (size_t)first);
         while (out[0].n < 3 && gallop_next(g, &ev))
-            take(out, &ev);
+            engines_take(out, &ev);
         assert_int_equal(gallop_cancel(g, id[0]), 0);
-        run_all(g, out);
-        assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
+        engines_run(g, out);
+        assert_int_equal(out[0].end.finish, GALLOP_FINISH_CANCELLED);
         assert_in_range(out[0].n, 3, 4);
-        assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
+        assert_int_equal(out[1].end.finish, GALLOP_FINISH_LENGTH);
         assert_int_equal(out[1].n, 20);
         assert_memory_equal(out[1].token, alone[1].token, 20 * sizeof(int32_t));
     }
@@ -188,81 +120,81 @@ static void a_request_is_cancelled_and_the_other_goes_on_as_if_alone(void **stat
 
 static void all_that_were_submitted_are_cancelled_and_none_that_come_later(void **state)
 {
-    struct gallop_options o = small(4, 64, 256);
-    struct gallop *g = golden_open("llama3-rope", &o);
-    struct outcome out[4] = {0};
+    struct gallop_options o = engines_options(4, 64, 256);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    struct engines_answer out[4] = {0};
 
     assert_int_equal(gallop_cancel(g, 0), 0); /* nobody is there */
     assert_int_equal(gallop_cancel(g, 1), 0); /* nobody has this number yet */
     assert_int_equal(gallop_cancel(g, UINT64_MAX), 0);
-    submit(g, 20, 4, 0);
-    submit(g, 20, 4, 1);
-    run_all(g, out);
-    assert_int_equal(out[0].finish, GALLOP_FINISH_LENGTH);
-    assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
+    engines_submit_text(g, 20, 4, 0);
+    engines_submit_text(g, 20, 4, 1);
+    engines_run(g, out);
+    assert_int_equal(out[0].end.finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_LENGTH);
     memset(out, 0, sizeof(out));
-    submit(g, 20, 4, 0);
-    submit(g, 20, 4, 1);
+    engines_submit_text(g, 20, 4, 0);
+    engines_submit_text(g, 20, 4, 1);
     assert_int_equal(gallop_cancel(g, 0), 0);
-    submit(g, 20, 4, 2);
+    engines_submit_text(g, 20, 4, 2);
     assert_int_equal(gallop_cancel(g, UINT64_MAX), 0);
-    run_all(g, out);
-    assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
-    assert_int_equal(out[1].finish, GALLOP_FINISH_CANCELLED);
-    assert_int_equal(out[2].finish, GALLOP_FINISH_LENGTH);
+    engines_run(g, out);
+    assert_int_equal(out[0].end.finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_CANCELLED);
+    assert_int_equal(out[2].end.finish, GALLOP_FINISH_LENGTH);
     gallop_close(g);
 }
 
 static void cancels_wait_by_the_256_and_are_taken_by_the_next_event(void **state)
 {
-    struct gallop_options o = small(1, 64, 256);
-    struct gallop *g = golden_open("llama3-rope", &o);
-    struct outcome out[2] = {0};
+    struct gallop_options o = engines_options(1, 64, 256);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    struct engines_answer out[2] = {0};
     struct gallop_event ev;
-    uint64_t id = submit(g, 20, 4, 0);
+    uint64_t id = engines_submit_text(g, 20, 4, 0);
 
-    submit(g, 20, 4, 1);
+    engines_submit_text(g, 20, 4, 1);
     for (int i = 0; i < 256; i++)
         assert_int_equal(gallop_cancel(g, id), 0);
     assert_int_equal(gallop_cancel(g, id + 1), -1);
     assert_int_equal(gallop_next(g, &ev), 1);
-    take(out, &ev);
-    assert_int_equal(out[0].finish, GALLOP_FINISH_CANCELLED);
+    engines_take(out, &ev);
+    assert_int_equal(out[0].end.finish, GALLOP_FINISH_CANCELLED);
     assert_int_equal(gallop_cancel(g, id + 1), 0);
-    run_all(g, out);
-    assert_int_equal(out[1].finish, GALLOP_FINISH_CANCELLED);
+    engines_run(g, out);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_CANCELLED);
     gallop_close(g);
 }
 
 static void a_request_is_cancelled_while_it_waits(void **state)
 {
-    struct gallop_options o = small(1, 64, 256);
-    struct gallop *g = golden_open("llama3-rope", &o);
-    struct outcome out[3] = {0};
+    struct gallop_options o = engines_options(1, 64, 256);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    struct engines_answer out[3] = {0};
     struct gallop_event ev;
     struct gallop_stats s;
 
-    submit(g, 20, 6, 0);
-    submit(g, 20, 6, 1);
-    submit(g, 20, 6, 2);
+    engines_submit_text(g, 20, 6, 0);
+    engines_submit_text(g, 20, 6, 1);
+    engines_submit_text(g, 20, 6, 2);
     assert_int_equal(gallop_next(g, &ev), 1);
-    take(out, &ev);
-    s = stats_of(g);
+    engines_take(out, &ev);
+    s = engines_stats(g);
     assert_int_equal(s.n_running, 1);
     assert_int_equal(s.n_waiting, 2);
     assert_int_equal(gallop_cancel(g, 2), 0);
     while (!out[1].ended && gallop_next(g, &ev))
-        take(out, &ev);
-    assert_int_equal(out[1].finish, GALLOP_FINISH_CANCELLED);
+        engines_take(out, &ev);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_CANCELLED);
     assert_int_equal(out[1].n, 0);
-    s = stats_of(g);
+    s = engines_stats(g);
     assert_int_equal(s.n_running, 1);
     assert_int_equal(s.n_waiting, 1);
     assert_int_equal(s.n_finished, 1);
-    run_all(g, out);
+    engines_run(g, out);
     assert_int_equal(out[0].n, 6);
     assert_int_equal(out[2].n, 6);
-    s = stats_of(g);
+    s = engines_stats(g);
     assert_int_equal(s.n_running, 0);
     assert_int_equal(s.n_waiting, 0);
     assert_int_equal(s.n_finished, 3);
@@ -279,12 +211,12 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
 
     for (int n_taken = 0; n_taken < 12;
          n_taken++) { /* both end in the second step, with events to be fetched */
-        struct gallop_options o = small(2, 64, 256);
-        struct gallop *g = golden_open("llama3-rope", &o);
+        struct gallop_options o = engines_options(2, 64, 256);
+        struct gallop *g = engines_open("llama3-rope", &o);
         struct gallop_event ev;
 
         for (size_t q = 0; q < 4; q++)
-            submit(g, 20, 2, q);
+            engines_submit_text(g, 20, 2, q);
         for (int i = 0; i < n_taken; i++)
             assert_int_equal(gallop_next(g, &ev), 1);
         gallop_close(g);
@@ -297,27 +229,27 @@ static void an_engine_is_closed_with_requests_at_every_stage_and_leaks_none(void
 /* The queue keeps its end, whoever leaves it. */
 static void requests_that_come_while_others_run_are_served(void **state)
 {
-    struct gallop_options o = small(2, 64, 256);
-    struct gallop *g = golden_open("llama3-rope", &o);
-    static struct outcome out[MOST];
+    struct gallop_options o = engines_options(2, 64, 256);
+    struct gallop *g = engines_open("llama3-rope", &o);
+    static struct engines_answer out[MOST];
     struct gallop_event ev;
     size_t n = 0;
 
     memset(out, 0, sizeof(out));
     for (; n < 3; n++)
-        submit(g, 20, 3 + (int64_t)n, n);
+        engines_submit_text(g, 20, 3 + (int64_t)n, n);
     while (gallop_next(g, &ev)) {
-        take(out, &ev);
+        engines_take(out, &ev);
         if (ev.type == GALLOP_FINISHED &&
             n < MOST) { /* one leaves, from the front or the middle; one comes */
-            submit(g, 20, 3 + (int64_t)(n % 3), n);
+            engines_submit_text(g, 20, 3 + (int64_t)(n % 3), n);
             n++;
         }
     }
     assert_int_equal(n, MOST);
     for (size_t q = 0; q < MOST; q++)
         assert_int_equal(out[q].n, 3 + (q < 3 ? q : q % 3));
-    assert_int_equal(stats_of(g).n_finished, MOST);
+    assert_int_equal(engines_stats(g).n_finished, MOST);
     gallop_close(g);
 }
 
@@ -331,30 +263,31 @@ static void requests_that_come_while_others_run_are_served(void **state)
 static void who_was_put_back_waits_until_his_rows_fit(void **state)
 {
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
-    static struct outcome want[4], got[4];
+    static struct engines_answer want[4], got[4];
 
     for (size_t t = 0; t < 4; t++) {
-        struct gallop_options o = small(4, 64, 256), ample = small(4, 64, 256);
+        struct gallop_options o = engines_options(4, 64, 256), ample = engines_options(4, 64, 256);
         struct gallop *g;
         struct gallop_stats s;
+        char says[256];
 
         memset(want, 0, sizeof(want));
         memset(got, 0, sizeof(got));
         o.kv_cache_type = ample.kv_cache_type = types[t];
         o.kv_cache_tokens = 256;
-        g = golden_open("llama3-rope", &ample);
+        g = engines_open("llama3-rope", &ample);
         for (size_t q = 0; q < 4; q++)
-            submit(g, 16, 112, q);
-        run_all(g, want);
-        assert_int_equal(stats_of(g).n_recomputed_tokens, 0);
+            engines_submit_text(g, 16, 112, q);
+        engines_run(g, want);
+        assert_int_equal(engines_stats(g).n_recomputed_tokens, 0);
         gallop_close(g);
-        g = golden_open("llama3-rope", &o);
+        g = engines_open("llama3-rope", &o);
         for (size_t q = 0; q < 4; q++)
-            submit(g, 16, 112, q);
-        run_all(g, got);
-        s = stats_of(g);
-        if (memcmp(want, got, sizeof(want)) != 0)
-            fail_msg("%s: other tokens where the cache is full", types[t]);
+            engines_submit_text(g, 16, 112, q);
+        engines_run(g, got);
+        s = engines_stats(g);
+        if (engines_differ(got, want, 4, says))
+            fail_msg("%s: where the cache is full, %s", types[t], says);
         if (t < 2) {
             assert_int_equal(s.n_preempted, 2);
             assert_int_equal(s.n_recomputed_tokens, 64 + 80);
@@ -371,26 +304,26 @@ static void who_was_put_back_waits_until_his_rows_fit(void **state)
  * goes. */
 static void of_three_the_youngest_is_put_back(void **state)
 {
-    struct gallop_options o = small(3, 64, 144);
-    static struct outcome out[3];
+    struct gallop_options o = engines_options(3, 64, 144);
+    static struct engines_answer out[3];
     struct gallop_event ev;
     struct gallop *g;
 
     memset(out, 0, sizeof(out));
     o.kv_cache_tokens = 144;
-    g = golden_open("llama3-rope", &o);
+    g = engines_open("llama3-rope", &o);
     for (size_t q = 0; q < 3; q++)
-        submit(g, 16, 48, q);
+        engines_submit_text(g, 16, 48, q);
     while ((!out[0].ended || !out[1].ended) && gallop_next(g, &ev))
-        take(out, &ev);
+        engines_take(out, &ev);
     assert_int_equal(out[0].n, 48);
     assert_int_equal(out[1].n, 48);
     assert_int_equal(out[2].n, 49 - 16); /* the token behind the last row it had */
-    run_all(g, out);
-    assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
-    assert_int_equal(out[2].finish, GALLOP_FINISH_LENGTH);
+    engines_run(g, out);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(out[2].end.finish, GALLOP_FINISH_LENGTH);
     assert_int_equal(out[2].n, 48);
-    assert_int_equal(stats_of(g).n_preempted, 1);
+    assert_int_equal(engines_stats(g).n_preempted, 1);
     gallop_close(g);
 }
 
@@ -398,51 +331,51 @@ static void of_three_the_youngest_is_put_back(void **state)
  * who finds nobody younger, goes itself. */
 static void who_finds_nobody_younger_gives_way_himself(void **state)
 {
-    struct gallop_options o = small(2, 64, 144);
-    static struct outcome out[2];
+    struct gallop_options o = engines_options(2, 64, 144);
+    static struct engines_answer out[2];
     struct gallop_event ev;
     struct gallop *g;
 
     memset(out, 0, sizeof(out));
     o.kv_cache_tokens = 144;
-    g = golden_open("llama3-rope", &o);
+    g = engines_open("llama3-rope", &o);
     for (size_t q = 0; q < 2; q++)
-        submit(g, 16, 64, q);
+        engines_submit_text(g, 16, 64, q);
     while (!out[0].ended && gallop_next(g, &ev))
-        take(out, &ev);
+        engines_take(out, &ev);
     assert_int_equal(out[0].n, 64);
     assert_int_equal(out[1].n, 65 - 16);
-    run_all(g, out);
-    assert_int_equal(out[1].finish, GALLOP_FINISH_LENGTH);
+    engines_run(g, out);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_LENGTH);
     assert_int_equal(out[1].n, 64);
-    assert_int_equal(stats_of(g).n_preempted, 1);
-    assert_int_equal(stats_of(g).n_recomputed_tokens, 64);
+    assert_int_equal(engines_stats(g).n_preempted, 1);
+    assert_int_equal(engines_stats(g).n_recomputed_tokens, 64);
     gallop_close(g);
 }
 
 /* A prompt that would only just begin is not begun: it would have to be thrown away again. */
 static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
 {
-    struct gallop_options o = small(4, 64, 256);
-    static struct outcome out[3];
+    struct gallop_options o = engines_options(4, 64, 256);
+    static struct engines_answer out[3];
     struct gallop_event ev;
     struct gallop *g;
 
     memset(out, 0, sizeof(out));
     o.kv_cache_tokens = 256;
-    g = golden_open("llama3-rope", &o);
-    submit(g, 100, 60, 0); /* 7 blocks, then 10 */
-    submit(g, 140, 20, 1); /* 9 blocks, so that both fit for a while, then 10 */
-    submit(g, 10, 10, 2);  /* would fit, but is behind */
+    g = engines_open("llama3-rope", &o);
+    engines_submit_text(g, 100, 60, 0); /* 7 blocks, then 10 */
+    engines_submit_text(g, 140, 20, 1); /* 9 blocks, so that both fit for a while, then 10 */
+    engines_submit_text(g, 10, 10, 2);  /* would fit, but is behind */
     assert_int_equal(gallop_next(g, &ev), 1);
-    take(out, &ev);
-    assert_int_equal(stats_of(g).n_running, 1);
-    assert_int_equal(stats_of(g).n_waiting, 2);
-    run_all(g, out);
+    engines_take(out, &ev);
+    assert_int_equal(engines_stats(g).n_running, 1);
+    assert_int_equal(engines_stats(g).n_waiting, 2);
+    engines_run(g, out);
     for (size_t q = 0; q < 3; q++)
-        assert_int_equal(out[q].finish, GALLOP_FINISH_LENGTH);
-    assert_int_equal(stats_of(g).n_preempted, 0);
-    assert_int_equal(stats_of(g).n_recomputed_tokens, 0);
+        assert_int_equal(out[q].end.finish, GALLOP_FINISH_LENGTH);
+    assert_int_equal(engines_stats(g).n_preempted, 0);
+    assert_int_equal(engines_stats(g).n_recomputed_tokens, 0);
     gallop_close(g);
 }
 
@@ -450,22 +383,22 @@ static void a_prompt_waits_while_its_rows_do_not_fit(void **state)
  * begin. */
 static void two_that_fill_the_cache_to_the_last_row_run_together(void **state)
 {
-    struct gallop_options o = small(2, 128, 128);
-    struct outcome out[2] = {0};
+    struct gallop_options o = engines_options(2, 128, 128);
+    struct engines_answer out[2] = {0};
     struct gallop_event ev;
     struct gallop *g;
 
     o.kv_cache_tokens = 128;
-    g = golden_open("llama3-rope", &o);
-    submit(g, 49, 16, 0);
-    submit(g, 49, 16, 1);
+    g = engines_open("llama3-rope", &o);
+    engines_submit_text(g, 49, 16, 0);
+    engines_submit_text(g, 49, 16, 1);
     assert_int_equal(gallop_next(g, &ev), 1);
-    take(out, &ev);
-    assert_int_equal(stats_of(g).n_running, 2);
-    run_all(g, out);
+    engines_take(out, &ev);
+    assert_int_equal(engines_stats(g).n_running, 2);
+    engines_run(g, out);
     assert_int_equal(out[0].n, 16);
     assert_int_equal(out[1].n, 16);
-    assert_int_equal(stats_of(g).n_preempted, 0);
+    assert_int_equal(engines_stats(g).n_preempted, 0);
     gallop_close(g);
 }
 
@@ -475,35 +408,35 @@ static void the_longest_request_ends_in_the_smallest_cache(void **state)
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"},
                              *const models[] = {"llama3-rope", "gemma3", "mistral", "gpt-oss"},
                              *const sparse[] = {NULL, "sink=4,window=40"};
-    static struct outcome want[3], got[3];
+    static struct engines_answer want[3], got[3];
 
     for (size_t m = 0; m < 4; m++)
         for (size_t w = 0; w < 2; w++)
             for (size_t t = 0; t < 4; t++) {
-                struct gallop_options o = small(3, 16, 200);
+                struct gallop_options o = engines_options(3, 16, 200);
                 struct gallop *g;
-                char err[GALLOP_ERR_SIZE];
+                char err[GALLOP_ERR_SIZE], says[256];
 
                 memset(got, 0, sizeof(got));
                 memset(want, 0, sizeof(want));
                 o.kv_cache_type = types[t];
                 o.kv_sparse = sparse[w];
                 for (int pass = 0; pass < 2; pass++) {
-                    g = golden_open(models[m], &o);
-                    submit(g, 120, 80, 0);
-                    submit(g, 190, 10, 1);
-                    submit(g, 199, 1, 2);
-                    run_all(g, pass ? got : want);
+                    g = engines_open(models[m], &o);
+                    engines_submit_text(g, 120, 80, 0);
+                    engines_submit_text(g, 190, 10, 1);
+                    engines_submit_text(g, 199, 1, 2);
+                    engines_run(g, pass ? got : want);
                     o.kv_cache_tokens = (int64_t)kv_least_tokens(types[t], &gallop_llm(g)->kv.lim);
                     gallop_close(g);
                 }
                 for (size_t q = 0; q < 3; q++)
-                    assert_int_equal(got[q].finish, GALLOP_FINISH_LENGTH);
-                if (memcmp(want, got, sizeof(want)) != 0)
-                    fail_msg("%s, %s: other tokens in the smallest cache, of %d", models[m], types[t],
-                             (int)o.kv_cache_tokens);
+                    assert_int_equal(got[q].end.finish, GALLOP_FINISH_LENGTH);
+                if (engines_differ(got, want, 3, says))
+                    fail_msg("%s, %s: in the smallest cache, of %d, %s", models[m], types[t],
+                             (int)o.kv_cache_tokens, says);
                 o.kv_cache_tokens -= 16;
-                assert_int_equal(golden_try_open(&g, models[m], &o, err), GALLOP_BAD_INPUT);
+                assert_int_equal(engines_try(&g, models[m], &o, err), GALLOP_BAD_INPUT);
                 assert_non_null(strstr(err, "cannot hold one sequence"));
             }
 }
@@ -511,19 +444,17 @@ static void the_longest_request_ends_in_the_smallest_cache(void **state)
 /* ---- text ---- */
 
 /* A tokenizer of three tokens: 4 is an x with the beginning of a character behind it, 5 is 2000 letters. */
+static const char *made;
+
 static void make_model(void)
 {
-    static const char *const files[] = {"config.json", "generation_config.json", "model.safetensors"};
-    char command[4096];
+    char path[4096];
     FILE *f;
 
-    mkdir("made", 0777);
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(command, sizeof(command), "cp '%s/test/golden/llama3-rope/%s' made/", GALLOP_SOURCE_DIR,
-                 files[i]);
-        assert_int_equal(system(command), 0);
-    }
-    assert_non_null(f = fopen("made/tokenizer.json", "w"));
+    made = files_folder();
+    files_copy_all(engines_path("llama3-rope"), made);
+    snprintf(path, sizeof(path), "%s/tokenizer.json", made);
+    assert_non_null(f = fopen(path, "w"));
     fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"post_processor\":null,"
           "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":"
           "\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":3,\"x\u00c3\":4,\"",
@@ -536,14 +467,9 @@ static void make_model(void)
 
 static struct gallop *open_made(void)
 {
-    struct gallop_options o = small(3, 64, 256);
-    char err[GALLOP_ERR_SIZE];
-    struct gallop *g;
+    struct gallop_options o = engines_options(3, 64, 256);
 
-    o.model = "made";
-    if (gallop_open(&g, &o, err) != 0)
-        fail_msg("%s", err);
-    return g;
+    return engines_open(made, &o);
 }
 
 /* N_NEW times TOKEN. */
@@ -570,7 +496,7 @@ static void submit_forced(struct gallop *g, int32_t token, int64_t n_new, const 
 
 static void nothing_is_shown_behind_a_stop_string(void **state)
 {
-    struct outcome out[3] = {0};
+    struct engines_answer out[3] = {0};
     struct gallop *g;
 
     make_model();
@@ -578,13 +504,13 @@ static void nothing_is_shown_behind_a_stop_string(void **state)
     submit_forced(g, 4, 2, NULL, 0);
     submit_forced(g, 4, 9, "x", 1);
     submit_forced(g, 4, 9, "\xef\xbf\xbdx", 2);
-    run_all(g, out);
+    engines_run(g, out);
     assert_string_equal(out[0].text, "x\xef\xbf\xbdx\xef\xbf\xbd"); /* the last one was held back */
     assert_string_equal(out[1].text, "");
-    assert_int_equal(out[1].finish, GALLOP_FINISH_STOP);
+    assert_int_equal(out[1].end.finish, GALLOP_FINISH_STOP);
     assert_int_equal(out[1].n, 1);
     assert_string_equal(out[2].text, "x");
-    assert_int_equal(out[2].finish, GALLOP_FINISH_STOP);
+    assert_int_equal(out[2].end.finish, GALLOP_FINISH_STOP);
     gallop_close(g);
 }
 
@@ -651,14 +577,10 @@ static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
 
 /* ---- rows that a longer sequence makes wrong ---- */
 
-/* Log-probabilities of the N_NEW greedy tokens behind IDS [n], and the tokens. */
-static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new, int32_t *token,
-                   float *logprob)
+static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new, struct engines_answer *a)
 {
     struct gallop_request r;
-    struct gallop_event ev;
     char err[GALLOP_ERR_SIZE];
-    size_t made = 0;
 
     gallop_request_init(&r);
     r.ids = ids;
@@ -669,12 +591,8 @@ static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new,
     r.sampling.logprobs = 0;
     if (gallop_submit(g, &r, NULL, err) != 0)
         fail_msg("%s", err);
-    while (gallop_next(g, &ev))
-        if (ev.type == GALLOP_TOKEN) {
-            token[made] = ev.token;
-            logprob[made++] = ev.logprob;
-        }
-    assert_int_equal(made, n_new);
+    engines_run(g, a);
+    assert_int_equal(a->n, n_new);
 }
 
 /* Longrope turns all rows by other factors once a sequence is longer than its border, 128 here: an answer
@@ -682,22 +600,19 @@ static void likely(struct gallop *g, const int32_t *ids, size_t n, size_t n_new,
 static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(void **state)
 {
     enum { PROMPT = 120, FIRST = 10, REST = 10 };
-    struct gallop_options o = small(1, 0, 256);
-    struct gallop *g = golden_open("llama-longrope", &o);
-    int32_t ids[PROMPT + FIRST + REST], again[REST];
-    float whole[FIRST + REST], rest[REST];
+    struct gallop_options o = engines_options(1, 0, 256);
+    struct gallop *g = engines_open("llama-longrope", &o);
+    struct engines_answer whole[1] = {{0}}, rest[1] = {{0}};
+    int32_t ids[PROMPT + FIRST];
 
-    for (size_t i = 0; i < PROMPT; i++)
-        ids[i] = (int32_t)(3 + (i * i * 5 + i * 37) % 150);
-    likely(g, ids, PROMPT, FIRST + REST, ids + PROMPT, whole);
-    likely(g, ids, PROMPT + FIRST, REST, again, rest);
-    for (size_t i = 0; i < REST; i++) {
-        assert_int_equal(again[i], ids[PROMPT + FIRST + i]);
-        if (rest[i] != whole[FIRST + i])
-            fail_msg("token %zu behind the border has log-probability %.9g, expected %.9g as behind a prompt",
-                     i, (double)whole[FIRST + i], (double)rest[i]);
-    }
-    assert_int_equal(stats_of(g).n_recomputed_tokens, 128);
+    engines_text(0, 0, PROMPT, ids);
+    likely(g, ids, PROMPT, FIRST + REST, whole);
+    memcpy(ids + PROMPT, whole->token, FIRST * sizeof(int32_t));
+    likely(g, ids, PROMPT + FIRST, REST, rest);
+    assert_memory_equal(rest->token, whole->token + FIRST, REST * sizeof(int32_t));
+    check_same(rest->logprob, whole->logprob + FIRST, REST,
+               "log-probabilities behind the border, and behind a prompt");
+    assert_int_equal(engines_stats(g).n_recomputed_tokens, 128);
     gallop_close(g);
 }
 
@@ -743,8 +658,8 @@ static void take_tops(struct gallop *g, struct tops *all)
 
 static void the_likeliest_tokens_of_a_step_are_each_request_s_own(void **state)
 {
-    struct gallop_options o = small(MOST, 0, 256);
-    struct gallop *g = golden_open("llama3-rope", &o);
+    struct gallop_options o = engines_options(MOST, 0, 256);
+    struct gallop *g = engines_open("llama3-rope", &o);
     struct tops alone[MOST], together[MOST];
 
     memset(alone, 0, sizeof(alone));

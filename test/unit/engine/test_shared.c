@@ -1,11 +1,10 @@
 /* test_shared.c - what a model whose last layers use the keys and values of earlier ones (Gemma 4) takes of
  * the KV cache: rows of the layers that store some, in memory and in a file.
  *
- * That the answers stay the same is test_grid.c's and test_restart.c's business.
+ * That the answers stay the same is test_grid.c's business.
  */
 #include "base/err.h"
-#include "engine/gallop_in.h"
-#include "goldens.h"
+#include "engines.h"
 #include "kv/kv_wire.h"
 
 /* The golden: layers 0, 2, 3 see 24 rows in heads of 16 dims, layer 1 all in one of 32; 4 and 5 use the rows
@@ -14,37 +13,16 @@ enum { STORE = 4, WINDOW = 24, DIM = 32, LOCAL_DIM = 16, ROWS = 200, CHUNK = 40 
 
 static struct gallop *open_with(const char *type, const char *kv_dtype, double gib)
 {
-    struct gallop_options o;
+    struct gallop_options o = engines_options(2, CHUNK, 256);
 
-    gallop_options_init(&o);
     o.dtype = "bf16";
-    o.threads = 1;
     o.kv_cache_type = type;
     o.kv_cache_dtype = kv_dtype;
     o.kv_cache_memory = gib;
-    o.block_size = 16;
-    o.max_batched_tokens = CHUNK;
-    o.max_num_seqs = 2;
-    o.max_model_len = 256;
-    return golden_open("gemma4", &o);
+    return engines_open("gemma4", &o);
 }
 
-static void compute(struct llm *m)
-{
-    int32_t ids[CHUNK];
-
-    for (size_t i = 0; i < CHUNK; i++)
-        ids[i] = (int32_t)(3 + i * 37 % 150);
-    for (size_t pos = 0; pos < ROWS; pos += CHUNK) {
-        struct llm_rows r = {.id = ids, .n = CHUNK, .pos = pos, .n_prompt = ROWS, .n_total = ROWS};
-
-        assert_int_equal(kv_reserve(&m->kv, 0, pos + CHUNK), 0);
-        llm_forward(m, &r, 1);
-        kv_advance(&m->kv, 0, pos + CHUNK);
-    }
-}
-
-static void a_shared_layer_takes_no_bytes_in_any_cache(void **state)
+static void a_layer_that_shares_rows_takes_bytes_in_a_cache(void **state)
 {
     static const struct {
         const char *name;
@@ -61,10 +39,12 @@ static void a_shared_layer_takes_no_bytes_in_any_cache(void **state)
         for (int t = 0; t < 3; t++) {
             struct gallop *g = open_with(caches[c].type, dtypes[t].name, 0);
             struct llm *m = gallop_llm(g);
+            int32_t ids[ROWS];
 
             assert_int_equal(m->model.info.n_layers, STORE + 2);
             assert_int_equal(kv_token_bytes(&m->kv.lim), STORE * dtypes[t].bytes);
-            compute(m);
+            engines_text(0, 0, ROWS, ids);
+            engines_compute(m, 0, ids, 0, ROWS, CHUNK, ROWS);
             assert_int_equal(kv_held_bytes(&m->kv, 0),
                              (caches[c].all + (STORE - 1) * caches[c].local) * dtypes[t].bytes);
             /* the heads' own dims, and in windows the 23 rows that a query behind the last one sees */
@@ -75,7 +55,7 @@ static void a_shared_layer_takes_no_bytes_in_any_cache(void **state)
         }
 }
 
-static void a_budget_in_bytes_buys_rows_of_storing_layers_alone(void **state)
+static void a_budget_in_bytes_buys_rows_of_layers_that_store_none(void **state)
 {
     struct gallop *g = open_with("dynamic", "bf16", 1.0 / 1024);
 
@@ -86,8 +66,8 @@ static void a_budget_in_bytes_buys_rows_of_storing_layers_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_shared_layer_takes_no_bytes_in_any_cache),
-        cmocka_unit_test(a_budget_in_bytes_buys_rows_of_storing_layers_alone),
+        cmocka_unit_test(a_layer_that_shares_rows_takes_bytes_in_a_cache),
+        cmocka_unit_test(a_budget_in_bytes_buys_rows_of_layers_that_store_none),
     };
 
     log_set_level(LOG_ERROR);

@@ -1,0 +1,126 @@
+/* test_company.c - requests get the same tokens alone and together, whatever the cache, its budget, the
+ * tokens of a step, the threads, and how many run at once; also where windows drop rows, where the positions
+ * of a model change with the length, and where requests are put back. test_grid.c compares bits of logits,
+ * step by step.
+ *
+ * Meant for ThreadSanitizer too.
+ */
+#include "base/err.h"
+#include "engines.h"
+#include "pairs.h"
+#include "ways.h"
+
+enum { N_REQUESTS = 7, LONGEST = 320 };
+
+/* Tokens of the prompts and of the answers: rows leave the batch at different times. */
+static const size_t lengths[N_REQUESTS] = {1, 3, 17, 64, 65, 130, 300},
+                    n_new[N_REQUESTS] = {50, 40, 30, 20, 6, 7, 8};
+
+static const struct setup {
+    const char *model, *dtype, *rows, *sparse;
+} setups[] = {
+    {"llama3-rope", "fp32", NULL, NULL},
+    {"llama-gqa8-d256", "bf16", NULL, NULL},
+    {"llama3-rope", "bf16", "int8", NULL},
+    {"llama-longrope", "fp32", NULL, NULL}, /* other factors behind 128 tokens */
+    {"llama-dynamic", "fp32", NULL, NULL},
+    {"gemma3", "bf16", NULL, NULL}, /* windows that drop rows */
+    {"gemma3", "fp32", "int8", NULL},
+    {"gpt-oss", "bf16", NULL, NULL},
+    {"gemma4", "bf16", "int8", NULL}, /* layers that share rows */
+    {"llama3-rope", "bf16", "int8", "sink=4,window=48"},
+    {"gemma3", "bf16", NULL, "sink=4,window=48"},
+    {"gpt-oss", "fp32", "int8", "sink=4,window=48"},
+    {"llama4", "fp32", "bf16", "sink=4,window=48"},
+    {"llama-longrope", "bf16", "fp32", "sink=4,window=48"},
+};
+
+static const int thread_counts[] = {1, 1, 1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */
+static const int64_t step_tokens[] = {0, 9, 33, 48},
+                     budgets[] = {0, 336} /* the second so small that requests are put back */,
+                     seqs[] = {8, 4};
+
+enum { SETUP, WAY, BUDGET, STEP, THREADS, SEQS, N_DIMENSIONS };
+#define COUNT(x) (sizeof(x) / sizeof((x)[0]))
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { THIN = 7 };
+#else
+enum { THIN = 1 };
+#endif
+
+static struct gallop *open_setup(const struct setup *s, const struct way *w, int64_t budget, int64_t step,
+                                 int threads, int64_t n_seqs)
+{
+    struct gallop_options o = engines_options(n_seqs, step, LONGEST);
+
+    o.dtype = s->dtype;
+    o.kv_cache_dtype = s->rows;
+    o.kv_sparse = s->sparse;
+    o.kv_cache_tokens = budget;
+    o.threads = threads;
+    ways_set(&o, w);
+    return engines_open(s->model, &o);
+}
+
+static void run_requests(struct gallop *g, bool together, struct engines_answer a[N_REQUESTS])
+{
+    struct gallop_event ev;
+
+    memset(a, 0, N_REQUESTS * sizeof(*a));
+    for (size_t q = 0; q < N_REQUESTS; q++) {
+        engines_submit_text(g, lengths[q], (int64_t)n_new[q], q);
+        while ((!together || q + 1 == N_REQUESTS) && gallop_next(g, &ev)) {
+            engines_take(a, &ev);
+            if (ev.type == GALLOP_FINISHED)
+                engines_check_cache(g);
+        }
+    }
+}
+
+static void a_request_gets_other_tokens_in_some_company(void **state)
+{
+    static struct engines_answer want[N_REQUESTS], got[N_REQUESTS];
+    const size_t size[] = {COUNT(setups),        n_ways,     COUNT(budgets), COUNT(step_tokens),
+                           COUNT(thread_counts), COUNT(seqs)};
+    size_t n, preempted = 0, last = SIZE_MAX;
+    struct pairs_row *row = pairs_cover(size, N_DIMENSIONS, 0, &n);
+
+    for (size_t i = 0; i < n; i += THIN) {
+        const size_t *at = row[i].at;
+        const struct setup *s = &setups[at[SETUP]];
+        struct gallop *g;
+        char says[256];
+
+        if (last != at[SETUP]) {
+            g = open_setup(s, &ways[0], 0, 0, 1, 1);
+            run_requests(g, false, want);
+            for (size_t q = 0; q < N_REQUESTS; q++)
+                assert_true(want[q].n == n_new[q] && want[q].end.finish == GALLOP_FINISH_LENGTH);
+            gallop_close(g);
+            last = at[SETUP];
+        }
+        g = open_setup(s, &ways[at[WAY]], budgets[at[BUDGET]], step_tokens[at[STEP]],
+                       thread_counts[at[THREADS]], seqs[at[SEQS]]);
+        run_requests(g, true, got);
+        if (engines_differ(got, want, N_REQUESTS, says))
+            fail_msg("%s %s, rows %s, %s, in %s, %d rows, steps of %d, %d threads: %s", s->model, s->dtype,
+                     s->rows ? s->rows : "auto", s->sparse ? s->sparse : "whole", ways_name(&ways[at[WAY]]),
+                     (int)budgets[at[BUDGET]], (int)step_tokens[at[STEP]], thread_counts[at[THREADS]], says);
+        preempted += engines_stats(g).n_preempted;
+        gallop_close(g);
+    }
+    print_message("%zu combinations, %zu times a request was put back\n", n, preempted);
+    assert_true(preempted > 5 || THIN > 1);
+    free(row);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_gets_other_tokens_in_some_company),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
