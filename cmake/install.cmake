@@ -7,6 +7,13 @@ include(GNUInstallDirs)
 
 if(TARGET gallop_program)
     install(TARGETS gallop_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+    # The program prints its manual page itself.
+    add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/gallop.1
+        COMMAND gallop_program help --man > ${CMAKE_BINARY_DIR}/gallop.1.part
+        COMMAND ${CMAKE_COMMAND} -E rename ${CMAKE_BINARY_DIR}/gallop.1.part ${CMAKE_BINARY_DIR}/gallop.1
+        DEPENDS gallop_program VERBATIM)
+    add_custom_target(gallop_manual ALL DEPENDS ${CMAKE_BINARY_DIR}/gallop.1)
+    install(FILES ${CMAKE_BINARY_DIR}/gallop.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/include/gallop.h)
     set(archive ${CMAKE_BINARY_DIR}/public/libgallop.a)
@@ -32,7 +39,6 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
     install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop FILES_MATCHING PATTERN "*.c" PATTERN Makefile)
     install(FILES ${CMAKE_BINARY_DIR}/gallop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
-install(FILES docs/gallop.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 if(EXISTS ${CMAKE_SOURCE_DIR}/models/demo)
     install(DIRECTORY models/demo DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop/models)
 endif()

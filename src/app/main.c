@@ -1,35 +1,74 @@
-/* main.c - the command line: finds the verb and passes on.
+/* main.c - the command line: the list of verbs, and how one is run.
  *
  * Exit status: 0 done, 1 the work failed (one sentence on stderr), 2 wrong usage. Results go to stdout,
  * everything else to stderr.
  */
-#include <stdio.h>
+#include <signal.h>
 #include <string.h>
 
-#include "app/common.h"
-#include "app/out.h"
-#include "app/verbs.h"
+#include "app/app.h"
 #include "base/err.h"
-#include "gallop.h"
+#include "base/mem.h"
+#include "net/http.h"
 
-static const struct {
-    const char *name, *help;
-    int (*run)(int argc, char **argv);
-} verbs[] = {
-#define VERB(name, help) {#name, help, verb_##name},
-#include "app/verbs.def"
-#undef VERB
+static const struct verb_entry verbs[] = {
+    {"Generate text", NULL}, {NULL, &verb_run},      {NULL, &verb_chat},      {"Look into a model", NULL},
+    {NULL, &verb_inspect},   {NULL, &verb_tokenize}, {NULL, &verb_render},    {NULL, &verb_logits},
+    {NULL, &verb_ppl},       {NULL, &verb_sample},   {"Measure speed", NULL}, {NULL, &verb_bench},
+    {NULL, &verb_synth},
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
-static void usage(struct buf *b)
+static void print_page(struct buf *page)
 {
-    buf_str(b, "usage: gallop VERB [options]\n\n");
-    for (int i = 0; i < N_VERBS; i++)
-        buf_fmt(b, "  %-10s %s\n", verbs[i].name, verbs[i].help);
-    buf_str(b, "\n`gallop VERB --help` prints every option, `gallop --version` the version.\n"
-               "Without -m the bundled demo model is used.\n"
-               "Try: gallop run \"Once upon a time\"\n");
+    print_bytes(page->data, page->len);
+    buf_fini(page);
+}
+
+/* Says why the work failed, unless nobody reads any more. */
+static int fail(const struct err *e)
+{
+    print_flush(NULL);
+    if (!print_reader_gone())
+        log_error("%s", e->msg);
+    return e->code == ERR_USAGE ? 2 : 1;
+}
+
+static int run_parsed(const struct verb *verb, const struct opt_values *v)
+{
+    struct buf page = {.tag = MEM_APP};
+    struct err e = {0};
+    int rc;
+
+    if (opt_flag(v, "help")) {
+        manual_verb(verb, &page);
+        print_page(&page);
+        return 0;
+    }
+    if (opt_flag(v, "quiet"))
+        log_set_level(LOG_ERROR);
+    if (verb->no_words && v->n_args)
+        rc = err_set(&e, ERR_USAGE, "%s: found \"%s\", expected %s", verb->name, v->args[0], verb->no_words);
+    else
+        rc = verb->run(v, &e);
+    return rc > 0 ? fail(&e) : -rc;
+}
+
+/* ARGV begins with the verb. */
+static int run_verb(const struct verb *verb, int argc, char **argv)
+{
+    struct opt_values v;
+    struct err e = {0};
+    int rc;
+
+    if (opt_parse(verb->options, argc, argv, &v, &e) == 0) {
+        rc = run_parsed(verb, &v);
+    } else {
+        log_error("%s: %s", verb->name, e.msg);
+        rc = 2;
+    }
+    opt_fini(&v);
+    return rc;
 }
 
 static bool is_one_of(const char *word, const char *a, const char *b, const char *c)
@@ -41,33 +80,40 @@ static bool is_one_of(const char *word, const char *a, const char *b, const char
 static int run(int argc, char **argv)
 {
     const char *verb = argc > 0 ? argv[0] : NULL;
-    struct buf help;
+    struct buf page = {.tag = MEM_APP};
 
+    if (argc > 1 && strcmp(verb, "help") == 0 && strcmp(argv[1], "--man") == 0) {
+        manual_page(verbs, N_VERBS, &page);
+        print_page(&page);
+        return 0;
+    }
     if (argc > 1 && strcmp(verb, "help") == 0)
         return run(2, (char *[]){argv[1], (char[]){"--help"}, NULL});
     if (verb && is_one_of(verb, "--version", "-V", "version")) {
-        out_fmt("gallop %s\n", gallop_version());
+        print_fmt("gallop %s\n", gallop_version());
         return 0;
     }
     for (int i = 0; verb && i < N_VERBS; i++)
-        if (strcmp(verbs[i].name, verb) == 0)
-            return verbs[i].run(argc, argv);
+        if (verbs[i].verb && strcmp(verbs[i].verb->name, verb) == 0)
+            return run_verb(verbs[i].verb, argc, argv);
     if (verb && !is_one_of(verb, "--help", "-h", "help")) {
         log_error("there is no verb \"%s\"; `gallop --help` lists them", verb);
         return 2;
     }
-    buf_init(&help, MEM_APP);
-    usage(&help);
+    manual_overview(verbs, N_VERBS, &page);
     if (verb)
-        out_bytes(help.data, help.len);
+        print_bytes(page.data, page.len);
     else
-        fwrite(help.data, 1, help.len, stderr);
-    buf_fini(&help);
+        fwrite(page.data, 1, page.len, stderr);
+    buf_fini(&page);
     return verb ? 0 : 2;
 }
 
 int main(int argc, char **argv)
 {
-    common_init();
-    return out_finish(run(argc - 1, argv + 1));
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    http_use_mem();
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe shows as a write error */
+    print_init();
+    return print_finish(run(argc - 1, argv + 1));
 }

@@ -1,14 +1,12 @@
 /* npy.c - writes and reads .npy. */
-#include "app/npy.h"
-
 #include <string.h>
 
-#include "app/common.h"
+#include "app/app.h"
 #include "base/mem.h"
 
 enum { PREFIX = 10, ALIGN = 64 };
 
-int npy_create(struct output *out, const char *path, const size_t *shape, int n_dims, struct err *e)
+int npy_create(struct save *out, const char *path, const size_t *shape, int n_dims, struct err *e)
 {
     char head[256] = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
     size_t len = strlen(head), total;
@@ -24,8 +22,8 @@ int npy_create(struct output *out, const char *path, const size_t *shape, int n_
     head[total - 1] = '\n';
     prefix[8] = (unsigned char)(total & 255);
     prefix[9] = (unsigned char)(total >> 8);
-    if ((rc = output_open(out, path, true, e)) == 0 && (rc = output_write(out, prefix, PREFIX, e)) == 0)
-        rc = output_write(out, head, total, e);
+    if ((rc = save_open(out, path, true, e)) == 0 && (rc = save_write(out, prefix, PREFIX, e)) == 0)
+        rc = save_write(out, head, total, e);
     return rc;
 }
 
@@ -184,7 +182,7 @@ int npy_read(const char *path, struct npy_array *out, struct err *e)
 
     *out = (struct npy_array){0};
     buf_init(&file, MEM_APP);
-    if ((rc = common_read_file(path, &file, e)) == 0)
+    if ((rc = input_file(path, &file, e)) == 0)
         rc = read_array(path, &file, out, e);
     buf_fini(&file);
     return rc;

@@ -3,84 +3,37 @@
  *
  * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them;
  * the roofs are measured between repetitions. roof_share is the time an ideal machine would need (the larger
- * of bytes / DRAM roof and operations / arithmetic roof, benchcost.h) over the time taken. Contexts are not
- * computed but filled (benchfill.h), and stay from one repetition to the next where windows let them.
+ * of bytes / DRAM roof and operations / arithmetic roof, bench_cost.c) over the time taken. Contexts are not
+ * computed but filled (bench_fill.c), and stay from one repetition to the next where windows let them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/benchcost.h"
-#include "app/benchfill.h"
-#include "app/benchkern.h"
-#include "app/common.h"
-#include "app/out.h"
-#include "app/roof.h"
-#include "app/verbs.h"
+#include "app/app.h"
+#include "app/bench.h"
 #include "base/clock.h"
-#include "base/err.h"
 #include "base/mem.h"
 #include "base/stat.h"
 #include "kern/kern.h"
 
-enum {
-    BENCH_PREFILL = COMMON_OWN,
-    BENCH_DECODE,
-    BENCH_CONTEXT,
-    BENCH_BATCH,
-    BENCH_TOKENS,
-    BENCH_REPS,
-    BENCH_KERNELS
-};
 enum { MAX_ROWS = 16 + 8 * 8, MAX_REPS = 100, MAX_BATCH = 256, MAX_LOGITS = 4096, CYCLE = 16 };
 
 static const struct opt_row rows[] = {
-    COMMON_MODEL_ROWS,
-    {.id = BENCH_PREFILL,
-     .name = "prefill",
-     .type = OPT_STRING,
-     .arg = "N,N",
-     .fallback = "512,2048",
-     .help = "prompt lengths (0: none)"},
-    {.id = BENCH_DECODE,
-     .name = "decode",
-     .type = OPT_INT,
-     .arg = "N",
-     .range = "[0,100000]",
-     .fallback = "128",
-     .help = "tokens to decode (0: none), rounded up to whole steps"},
-    {.id = BENCH_CONTEXT,
-     .name = "context",
-     .type = OPT_STRING,
-     .arg = "N,N",
-     .fallback = "128",
-     .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated"},
-    {.id = BENCH_BATCH,
-     .name = "batch",
-     .type = OPT_STRING,
-     .arg = "N,N",
-     .fallback = "1,4,8,16,32",
-     .help = "sequences decoded at once"},
-    {.id = BENCH_TOKENS,
-     .name = "rows",
-     .type = OPT_INT,
-     .arg = "N",
-     .range = "[1,512]",
-     .fallback = "1",
-     .help = "tokens of each sequence in a step: speculation, chunk tails"},
-    {.id = BENCH_REPS,
-     .name = "reps",
-     .type = OPT_INT,
-     .arg = "N",
-     .range = "[1,100]",
-     .fallback = "5",
-     .help = "repetitions; the median counts"},
-    {.id = BENCH_KERNELS,
-     .name = "kernels",
-     .type = OPT_FLAG,
+    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths (0: none)", .fallback = "512,2048"},
+    {"decode", 0, OPT_INT, "N", EVERYDAY, .help = "tokens to decode (0: none), rounded up to whole steps",
+     .fallback = "128", .range = "[0,100000]"},
+    {"context", 0, OPT_STRING, "N,N", EVERYDAY,
+     .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated",
+     .fallback = "128"},
+    {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "sequences decoded at once", .fallback = "1,4,8,16,32"},
+    {"rows", 0, OPT_INT, "N", EVERYDAY, .help = "tokens of each sequence in a step: speculation, chunk tails",
+     .fallback = "1", .range = "[1,512]"},
+    {"reps", 0, OPT_INT, "N", EVERYDAY, .help = "repetitions; the median counts", .fallback = "5",
+     .range = "[1,100]"},
+    {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
      .help = "measure every kernel row instead of a model, on --threads threads (1) at once"},
-    COMMON_OUTPUT_ROWS,
-};
+    {0}};
 
 struct row {
     bool decode;
@@ -91,7 +44,7 @@ struct row {
 
 struct bench {
     struct llm *m;
-    struct benchfill fill;
+    struct bench_fill fill;
     struct row row[MAX_ROWS];
     size_t n_rows, reps, rows;      /* rows: of all decode rows */
     size_t longest, context, batch; /* the largest: positions of a sequence, --context, --batch */
@@ -143,19 +96,19 @@ static int add_decode(struct bench *b, size_t context, size_t batch, size_t toke
 
 static int plan_rows(struct bench *b, const struct opt_values *v)
 {
-    size_t list[16], batch[8], n, n_batch, decode = (size_t)opt_int(v, BENCH_DECODE);
+    size_t list[16], batch[8], n, n_batch, decode = (size_t)opt_int(v, "decode");
     int rc;
 
-    b->rows = (size_t)opt_int(v, BENCH_TOKENS);
+    b->rows = (size_t)opt_int(v, "rows");
     b->longest = CYCLE + b->rows;
     b->batch = 1;
-    if ((rc = read_list(opt_string(v, BENCH_PREFILL), "prefill", list, 16, &n, b->e)) != 0)
+    if ((rc = read_list(opt_string(v, "prefill"), "prefill", list, 16, &n, b->e)) != 0)
         return rc;
     for (size_t i = 0; i < n; i++)
         if (list[i])
             add_prefill(b, list[i]);
-    if ((rc = read_list(opt_string(v, BENCH_CONTEXT), "context", list, 8, &n, b->e)) != 0 ||
-        (rc = read_list(opt_string(v, BENCH_BATCH), "batch", batch, 8, &n_batch, b->e)) != 0)
+    if ((rc = read_list(opt_string(v, "context"), "context", list, 8, &n, b->e)) != 0 ||
+        (rc = read_list(opt_string(v, "batch"), "batch", batch, 8, &n_batch, b->e)) != 0)
         return rc;
     decode = (decode + b->rows - 1) / b->rows * b->rows;
     for (size_t i = 0; i < n && decode; i++)
@@ -246,7 +199,7 @@ static int measure_decode(struct bench *b, const struct row *row, double *second
     int rc = 0;
 
     for (size_t s = 0; s < row->batch && rc == 0; s++)
-        rc = benchfill_seq(&b->fill, s, row->prompt, b->e);
+        rc = bench_fill_sequence(&b->fill, s, row->prompt, b->e);
     start = clock_seconds();
     for (size_t t = 0; t < row->tokens && rc == 0; t += row->rows)
         rc = decode_step(b, row, row->prompt + t);
@@ -260,7 +213,7 @@ static int measure_prefill(struct bench *b, const struct row *row, double *secon
     int rc;
 
     if (b->fill.m)
-        benchfill_drop(&b->fill, 0);
+        bench_fill_drop(&b->fill, 0);
     start = clock_seconds();
     rc = prefill(b, 0, row->prompt);
     *seconds = clock_seconds() - start;
@@ -276,9 +229,9 @@ static int measure(struct bench *b, struct row *row, size_t rep)
 
 static void measure_roofs(struct bench *b, size_t rep)
 {
-    struct roof r;
+    struct bench_roof r;
 
-    roof_measure(b->m->pool, &r, 0.3);
+    bench_roof_measure(b->m->pool, &r, 0.3);
     b->dram[rep] = r.dram_bytes;
     b->flops[rep] = b->m->model.opt.dtype == DT_F32 ? r.fp32_flops : r.bf16_flops;
     b->fp32[rep] = r.fp32_flops;
@@ -287,19 +240,19 @@ static void measure_roofs(struct bench *b, size_t rep)
 }
 
 /* Bytes and operations of the whole row on an ideal machine. */
-static struct benchcost ideal(const struct bench *b, const struct row *row)
+static struct bench_cost ideal(const struct bench *b, const struct row *row)
 {
     const struct model_info *i = &b->m->model.info;
     size_t es = dtype_bytes(b->m->model.opt.dtype);
     double head = (double)(i->vocab * i->hidden * es);
-    struct benchcost_model m = {.linear_bytes = (double)b->m->model.packed_bytes - head,
-                                .head_bytes = head,
-                                .weight_bytes = es,
-                                .n_heads = i->n_heads,
-                                .kv = &b->m->kv.lim};
+    struct bench_cost_model m = {.linear_bytes = (double)b->m->model.packed_bytes - head,
+                                 .head_bytes = head,
+                                 .weight_bytes = es,
+                                 .n_heads = i->n_heads,
+                                 .kv = &b->m->kv.lim};
 
-    return row->decode ? benchcost_decode(&m, row->prompt, row->rows, row->batch, row->tokens / row->rows)
-                       : benchcost_prefill(&m, row->prompt, b->m->max_tokens);
+    return row->decode ? bench_cost_decode(&m, row->prompt, row->rows, row->batch, row->tokens / row->rows)
+                       : bench_cost_prefill(&m, row->prompt, b->m->max_tokens);
 }
 
 static void print_row(const struct bench *b, struct row *row, double dram, double flops, bool json)
@@ -308,25 +261,25 @@ static void print_row(const struct bench *b, struct row *row, double dram, doubl
     double med = stat_median(row->second, b->reps), lo = stat_max(row->second, b->reps),
            hi = stat_min(row->second, b->reps);
 
-    struct benchcost c = ideal(b, row);
+    struct bench_cost c = ideal(b, row);
     bool memory = c.bytes / dram > c.flops / flops;
     size_t chunk = row->prompt < b->m->max_tokens ? row->prompt : b->m->max_tokens;
 
     best = memory ? c.bytes / dram : c.flops / flops;
     if (json)
-        common_print_json(json_pack(
-            "{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I}", "test",
-            row->decode ? "decode" : "prefill", "prompt", (json_int_t)row->prompt, "batch",
-            (json_int_t)row->batch, "tokens", (json_int_t)row->tokens, "tok_s", n / med, "tok_s_min", n / lo,
-            "tok_s_max", n / hi, "bytes_per_token", c.bytes / n, "roof_share", best / med, "threads",
-            pool_threads(b->m->pool), "dtype", b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16", "quant",
-            "none", "bound", memory ? "memory" : "arithmetic", "rows",
-            (json_int_t)(row->decode ? row->rows : chunk)));
+        print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I}", "test",
+                             row->decode ? "decode" : "prefill", "prompt", (json_int_t)row->prompt, "batch",
+                             (json_int_t)row->batch, "tokens", (json_int_t)row->tokens, "tok_s", n / med,
+                             "tok_s_min", n / lo, "tok_s_max", n / hi, "bytes_per_token", c.bytes / n,
+                             "roof_share", best / med, "threads", pool_threads(b->m->pool), "dtype",
+                             b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16", "quant", "none", "bound",
+                             memory ? "memory" : "arithmetic", "rows",
+                             (json_int_t)(row->decode ? row->rows : chunk)));
     else
-        out_fmt("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
-                row->decode ? "decode" : "prefill", row->prompt, row->batch, row->decode ? row->rows : chunk,
-                n / med, n / lo, n / hi, c.bytes / n / 1e6, 100 * best / med,
-                memory ? "memory" : "arithmetic");
+        print_fmt("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
+                  row->decode ? "decode" : "prefill", row->prompt, row->batch,
+                  row->decode ? row->rows : chunk, n / med, n / lo, n / hi, c.bytes / n / 1e6,
+                  100 * best / med, memory ? "memory" : "arithmetic");
 }
 
 static void print(struct bench *b, bool json)
@@ -334,75 +287,66 @@ static void print(struct bench *b, bool json)
     double dram = stat_median(b->dram, b->reps), flops = stat_median(b->flops, b->reps);
 
     if (!json) {
-        out_fmt("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
-                cpu_model(), pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa,
-                dram / 1e9, stat_median(b->fp32, b->reps) / 1e9, flops / 1e9,
-                b->bf16_native ? "" : " (widened)");
+        print_fmt("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
+                  cpu_model(), pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa,
+                  dram / 1e9, stat_median(b->fp32, b->reps) / 1e9, flops / 1e9,
+                  b->bf16_native ? "" : " (widened)");
         if (stat_median(b->int8, b->reps) > 0)
-            out_fmt("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
+            print_fmt("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
         else
-            out_fmt("no int8 dot here\n");
-        out_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
-                "max", "a token");
+            print_fmt("no int8 dot here\n");
+        print_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
+                  "max", "a token");
     } else {
-        common_print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s",
-                                    dram, "fp32_flops", stat_median(b->fp32, b->reps), "bf16_flops", flops,
-                                    "int8_ops", stat_median(b->int8, b->reps), "bf16_native",
-                                    (int)b->bf16_native, "threads", pool_threads(b->m->pool), "cpu",
-                                    cpu_model(), "isa", b->m->isa));
+        print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s", dram,
+                             "fp32_flops", stat_median(b->fp32, b->reps), "bf16_flops", flops, "int8_ops",
+                             stat_median(b->int8, b->reps), "bf16_native", (int)b->bf16_native, "threads",
+                             pool_threads(b->m->pool), "cpu", cpu_model(), "isa", b->m->isa));
     }
     for (size_t i = 0; i < b->n_rows; i++)
         print_row(b, &b->row[i], dram, flops, json);
 }
 
-static int repeat(struct bench *b, bool quiet)
+static int repeat(struct bench *b)
 {
-    struct common_bar bar = {.what = "measuring", .quiet = quiet};
-    int rc = b->context ? benchfill_open(&b->fill, b->m, b->ids, b->context, b->e) : 0;
+    struct print_bar bar = {.what = "measuring"};
+    int rc = b->context ? bench_fill_open(&b->fill, b->m, b->ids, b->context, b->e) : 0;
 
     for (size_t rep = 0; rep < b->reps && rc == 0; rep++) {
         measure_roofs(b, rep);
         for (size_t i = 0; i < b->n_rows && rc == 0; i++) {
             rc = measure(b, &b->row[i], rep);
-            rc = rc ? rc : out_flush(b->e); /* nobody waits for the rest when the reader is gone */
-            common_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
+            rc = rc ? rc : print_flush(b->e); /* nobody waits for the rest when the reader is gone */
+            print_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
         }
     }
-    common_bar_end(&bar);
-    benchfill_close(&b->fill);
+    print_bar_end(&bar);
+    bench_fill_close(&b->fill);
     return rc;
 }
 
-static int run(const struct opt_values *v, struct err *e)
+static int bench_model(const struct opt_values *v, struct err *e)
 {
-    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
     struct bench *b = mem_zalloc(1, sizeof(*b), MEM_APP);
-    char path[4096], err[GALLOP_ERR_SIZE];
-    struct gallop_options o;
     struct gallop *g = NULL;
+    struct load l;
     int rc;
 
     if (!b)
         return err_nomem(e, "the benchmark");
     b->e = e;
-    b->reps = (size_t)opt_int(v, BENCH_REPS);
-    if ((rc = plan_rows(b, v)) == 0 && (rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
-        (rc = size_engine(b, &o)) == 0) {
-        o.progress = common_progress;
-        o.progress_ctx = &bar;
+    b->reps = (size_t)opt_int(v, "reps");
+    if ((rc = plan_rows(b, v)) == 0 && (rc = load_options(v, &l, e)) == 0 &&
+        (rc = size_engine(b, &l.o)) == 0) {
         b->ids = mem_zalloc(b->longest, sizeof(*b->ids), MEM_APP);
-        if (!b->ids)
-            rc = err_nomem(e, "the benchmark");
-        else if ((rc = gallop_open(&g, &o, err)) != 0)
-            err_set(e, rc, "%s", err);
-        common_bar_end(&bar);
+        rc = b->ids ? load_engine(&l, NULL, &g, e) : err_nomem(e, "the benchmark");
     }
     if (rc == 0) {
         b->m = gallop_llm(g);
         for (size_t i = 0; i < b->longest; i++)
             b->ids[i] = (int32_t)((i * 7919 + 13) % b->m->model.info.vocab);
-        if ((rc = repeat(b, opt_flag(v, OPT_QUIET))) == 0)
-            print(b, opt_flag(v, OPT_JSON));
+        if ((rc = repeat(b)) == 0)
+            print(b, opt_flag(v, "json"));
     }
     mem_free(b->ids);
     mem_free(b);
@@ -410,23 +354,22 @@ static int run(const struct opt_values *v, struct err *e)
     return rc;
 }
 
-int verb_bench(int argc, char **argv)
+static int run(const struct opt_values *v, struct err *e)
 {
-    struct opt_values v;
-    struct err e = {0};
-    int rc = common_parse("bench", "[options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    int threads = opt_int(v, "threads") ? (int)opt_int(v, "threads") : 1;
 
-    if (rc >= 0)
-        return rc;
-    if (opt_flag(&v, BENCH_KERNELS) && !v.n_args)
-        rc = benchkern_run(opt_int(&v, OPT_THREADS) ? (int)opt_int(&v, OPT_THREADS) : 1,
-                           opt_flag(&v, OPT_JSON), 0.2, &e);
-    else if (!v.n_args)
-        rc = run(&v, &e);
-    if (v.n_args)
-        rc = common_usage("bench", "found \"%s\", expected options only", v.args[0]);
-    else if (rc)
-        rc = common_fail(&e);
-    opt_fini(&v);
-    return rc;
+    return opt_flag(v, "kernels") ? bench_kernels(threads, opt_flag(v, "json"), 0.2, e) : bench_model(v, e);
 }
+
+const struct verb verb_bench = {
+    .name = "bench",
+    .summary = "tokens a second against the machine's roofs",
+    .arguments = "[options]",
+    .no_words = "options only",
+    .manual =
+        "Tokens a second of prefill and decode, beside the machine's own roofs measured in between; with "
+        "--kernels the speed of every kernel instead.",
+    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
+                                               options_json, options_help, NULL},
+    .run = run,
+};

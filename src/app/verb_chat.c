@@ -13,28 +13,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "app/common.h"
-#include "app/out.h"
-#include "app/verbs.h"
+#include "app/app.h"
 #include "base/err.h"
 #include "base/utf8.h"
-#include "ckpt/checkpoint.h"
-
-enum { CHAT_SYSTEM = COMMON_OWN };
 
 static const struct opt_row rows[] = {
-    COMMON_MODEL_ROWS,
-    COMMON_SAMPLING_ROWS,
-    {.id = CHAT_SYSTEM,
-     .name = "system",
-     .type = OPT_STRING,
-     .arg = "TEXT",
-     .help = "a system message to begin with"},
-    COMMON_HELP_ROWS,
-};
+    {"system", 0, OPT_STRING, "TEXT", EVERYDAY, .help = "a system message to begin with"}, {0}};
 
 enum { LINE_MAX_BYTES = 16 << 20 }; /* more than the longest contexts hold */
 
@@ -66,7 +52,7 @@ struct keys {
 
 struct talk {
     struct gallop *g;
-    struct chat *chat;
+    struct input_template template;
     json_t *messages;
     struct sampling sampling;
     struct buf system; /* empty: none */
@@ -108,15 +94,13 @@ static int start(struct talk *t, struct err *e)
 /* The conversation so far as a prompt; submits it. */
 static int submit(struct talk *t, struct err *e)
 {
+    const struct input_messages m = {.messages = t->messages, .generate = true};
     struct gallop_request r;
-    time_t now = time(NULL);
     struct buf text;
-    struct tm tm;
     int rc;
 
-    localtime_r(&now, &tm);
     buf_init(&text, MEM_APP);
-    if ((rc = chat_render(t->chat, t->messages, NULL, true, &tm, &text, e)) == 0) {
+    if ((rc = input_render(&t->template, &m, &text, e)) == 0) {
         gallop_request_init(&r);
         r.text = text.data ? text.data : "";
         r.text_len = text.len;
@@ -164,20 +148,20 @@ static int take_answer(struct talk *t, struct buf *text, bool *stopped, struct e
     while (rc == 0 && gallop_next(t->g, &ev)) {
         if (ev.type == GALLOP_TEXT) {
             buf_add(text, ev.text, ev.text_len);
-            out_bytes(ev.text, ev.text_len);
+            print_bytes(ev.text, ev.text_len);
         } else if (ev.type == GALLOP_FINISHED) {
             *stopped = ev.finish == GALLOP_FINISH_CANCELLED;
             if (ev.finish == GALLOP_FINISH_ERROR)
                 rc = err_set(e, ERR_INPUT, "%s", ev.error);
             else if (*stopped)
-                out_text(text->len ? " [stopped]" : "[stopped; your message is taken back]");
+                print_text(text->len ? " [stopped]" : "[stopped; your message is taken back]");
             else if (ev.context_full)
-                out_text(" [the context is full: /new begins another conversation]");
+                print_text(" [the context is full: /new begins another conversation]");
         }
         type_ahead(t);
-        rc = rc ? rc : out_flush(e);
+        rc = rc ? rc : print_flush(e);
     }
-    out_text("\n");
+    print_text("\n");
     return rc || !text->oom ? rc : err_nomem(e, "the answer");
 }
 
@@ -214,9 +198,10 @@ static void print_stats(const struct talk *t)
     struct gallop_stats s;
 
     gallop_stats(t->g, &s);
-    out_fmt("%llu prompt tokens and %llu answer tokens in %llu steps; weights %.1f MiB, KV cache %.1f MiB\n",
-            (unsigned long long)s.n_prompt_tokens, (unsigned long long)s.n_output_tokens,
-            (unsigned long long)s.n_steps, (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
+    print_fmt(
+        "%llu prompt tokens and %llu answer tokens in %llu steps; weights %.1f MiB, KV cache %.1f MiB\n",
+        (unsigned long long)s.n_prompt_tokens, (unsigned long long)s.n_output_tokens,
+        (unsigned long long)s.n_steps, (double)s.weight_bytes / 1048576, (double)s.kv_bytes / 1048576);
 }
 
 /* A line that begins with one slash. *LEAVE: the conversation is over. */
@@ -233,7 +218,7 @@ static int command(struct talk *t, const char *line, bool *leave, struct err *e)
     } else if (strcmp(line, "/stats") == 0) {
         print_stats(t);
     } else if (strcmp(line, "/help") == 0) {
-        out_text(help_text);
+        print_text(help_text);
     } else {
         return err_set(e, ERR_INPUT,
                        "there is no command %.*s, and nothing was sent; //... sends a message that begins "
@@ -341,11 +326,11 @@ static bool edit_line(struct talk *t, struct buf *out)
         buf_add(out, li->buffer, (size_t)(li->lastchar - li->buffer));
         remember(t, out->data ? out->data : "", out->len);
         buf_clear(out);
-        out_text("\n");
+        print_text("\n");
         return true;
     }
     if (!line || n <= 0) {
-        out_text("\n");
+        print_text("\n");
         return false;
     }
     buf_add(out, line, (size_t)n);
@@ -426,76 +411,65 @@ static int talk(struct talk *t, bool quiet, struct err *e)
     sigaction(SIGINT, &sa, NULL); /* without SA_RESTART, so that a read at the prompt returns */
     open_editor(t);
     if (t->el && !quiet)
-        out_text("Type a message; /help lists commands.\n");
+        print_text("Type a message; /help lists commands.\n");
     buf_init(&line, MEM_APP);
-    while (rc == 0 && (rc = out_flush(e)) == 0 && !leave && read_line(t, &line)) {
+    while (rc == 0 && (rc = print_flush(e)) == 0 && !leave && read_line(t, &line)) {
         struct err fault = {0};
 
-        if (take_line(t, &line, &leave, &fault) != 0 && out_flush(NULL) == 0) {
+        if (take_line(t, &line, &leave, &fault) != 0 && print_flush(NULL) == 0) {
             log_error("%s", fault.msg);
             t->faults = true;
         }
     }
     buf_fini(&line);
     close_editor(t);
-    return rc ? rc : t->faults ? -1 : 0;
+    return rc ? rc : t->faults ? -1 : 0; /* something was not answered, and that was said */
 }
 
 static int run(const struct opt_values *v, struct err *e)
 {
-    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
-    const char *system = opt_given(v, CHAT_SYSTEM) ? opt_string(v, CHAT_SYSTEM) : "";
+    const char *system = opt_given(v, "system") ? opt_string(v, "system") : "";
     struct talk t = {.system.tag = MEM_APP, .keys.typed.tag = MEM_APP};
-    char path[4096], err[GALLOP_ERR_SIZE];
     struct checkpoint model = {.in.path = NULL};
-    struct gallop_options o;
     struct arena a;
+    struct load l;
     int rc;
 
-    if (opt_given(v, OPT_LOGPROBS))
+    if (opt_given(v, "logprobs"))
         log_warn("--logprobs changes nothing in chat");
     arena_init(&a, MEM_APP);
     buf_str(&t.system, system);
-    if ((rc = common_utf8("--system", system, strlen(system), e)) == 0 &&
-        (rc = common_options(v, &o, path, sizeof(path), e)) == 0 &&
-        (rc = common_sampling(v, &t.sampling, &a, e)) == 0 &&
-        (rc = checkpoint_open(&model, common_folder(v, o.model), e)) == 0 &&
-        (rc = checkpoint_chat(&t.chat, &model, e)) == 0) {
-        o.max_num_seqs = 1;
-        o.progress = common_progress;
-        o.progress_ctx = &bar;
-        if (!chat_has_template(t.chat))
-            rc = err_set(e, ERR_INPUT, "%s: this model has no chat template", o.model);
-        else if ((rc = gallop_open_checkpoint(&t.g, &o, &model, err)) != 0)
-            err_set(e, rc, "%s", err);
-        common_bar_end(&bar);
-        if (rc == 0 && !gallop_llm(t.g)->tok)
+    if ((rc = input_utf8("--system", system, strlen(system), e)) == 0 && (rc = load_options(v, &l, e)) == 0 &&
+        (rc = options_read_sampling(v, &t.sampling, &a, e)) == 0 &&
+        (rc = load_checkpoint(v, &l, &model, e)) == 0 &&
+        (rc = input_template_open(&t.template, &model, NULL, e)) == 0) {
+        l.o.max_num_seqs = 1;
+        if ((rc = load_engine(&l, &model, &t.g, e)) == 0 && !gallop_llm(t.g)->tok)
             rc = err_set(e, ERR_INPUT, "%s", gallop_llm(t.g)->tok_missing.msg);
         if (rc == 0)
-            rc = talk(&t, opt_flag(v, OPT_QUIET), e);
+            rc = talk(&t, opt_flag(v, "quiet"), e);
     }
     json_decref(t.messages);
     buf_fini(&t.system);
     buf_fini(&t.keys.typed);
     gallop_close(t.g);
     checkpoint_close(&model);
-    chat_close(t.chat);
+    input_template_close(&t.template);
     arena_fini(&a);
     return rc;
 }
 
-int verb_chat(int argc, char **argv)
-{
-    struct opt_values v;
-    struct err e = {0};
-    int rc = common_parse("chat", "[options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
-
-    if (rc >= 0)
-        return rc;
-    if (v.n_args)
-        rc = common_usage("chat", "found \"%s\", expected options only; messages are typed", v.args[0]);
-    else if ((rc = run(&v, &e)) > 0)
-        rc = common_fail(&e);
-    opt_fini(&v);
-    return rc < 0 ? 1 : rc; /* -1: something was not answered, and that was said */
-}
+const struct verb verb_chat = {
+    .name = "chat",
+    .summary = "talk to a model in the terminal",
+    .arguments = "[options]",
+    .no_words = "options only; messages are typed",
+    .manual =
+        "A conversation in the terminal, with line editing and history. Ctrl-C stops an answer; what was "
+        "shown of it stays in the conversation. Ctrl-D ends, `/help` lists the commands, `//text` sends "
+        "a message that begins with a slash. A message that cannot be answered leaves the conversation "
+        "as it was.",
+    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_sampling,
+                                               options_engine, options_help, NULL},
+    .run = run,
+};

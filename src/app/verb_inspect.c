@@ -1,18 +1,13 @@
 /* verb_inspect.c - `gallop inspect`: architecture, tensors, backends and why, bytes, instruction sets. */
-#include <stdio.h>
 #include <string.h>
 
-#include "app/common.h"
-#include "app/out.h"
-#include "app/verbs.h"
+#include "app/app.h"
 #include "base/err.h"
 #include "base/topo.h"
 #include "base/utf8.h"
 #include "kern/kern.h"
 
 enum { LONG = 32768 }; /* rows of the sequence that is an example */
-
-static const struct opt_row rows[] = {COMMON_MODEL_ROWS, COMMON_OUTPUT_ROWS};
 
 static int numa_nodes(void)
 {
@@ -91,19 +86,19 @@ static void print_kv(const struct llm *m)
     const struct kv_limits *lim = &m->kv.lim;
     const double mib = 1048576;
 
-    out_fmt("KV cache %s in %s: %zu bytes a token", m->kv.type->name, kv_dtype(m), kv_token_bytes(lim));
+    print_fmt("KV cache %s in %s: %zu bytes a token", m->kv.type->name, kv_dtype(m), kv_token_bytes(lim));
     if (lim->n_shared)
-        out_fmt(" (%zu of %zu layers store)", lim->n_layers, lim->n_layers + lim->n_shared);
-    out_fmt(", %.1f MiB a sequence of 32k", (double)long_bytes(m, true) / mib);
+        print_fmt(" (%zu of %zu layers store)", lim->n_layers, lim->n_layers + lim->n_shared);
+    print_fmt(", %.1f MiB a sequence of 32k", (double)long_bytes(m, true) / mib);
     if (lim->window)
-        out_fmt(" (%.1f MiB without windows)", (double)long_bytes(m, false) / mib);
-    out_fmt("; room for %zu tokens, %.1f MiB", lim->pool_tokens,
-            (double)kv_budget_bytes(m->kv.type->name, lim) / mib);
+        print_fmt(" (%.1f MiB without windows)", (double)long_bytes(m, false) / mib);
+    print_fmt("; room for %zu tokens, %.1f MiB", lim->pool_tokens,
+              (double)kv_budget_bytes(m->kv.type->name, lim) / mib);
     if (m->kv.type->pooled)
-        out_fmt(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
+        print_fmt(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
     if (m->sparse.window)
-        out_fmt("; sparse: the first %zu and the last %zu rows", m->sparse.sink, m->sparse.window);
-    out_text("\n");
+        print_fmt("; sparse: the first %zu and the last %zu rows", m->sparse.sink, m->sparse.window);
+    print_text("\n");
 }
 
 static json_t *kernels_json(const struct kern *k)
@@ -117,7 +112,7 @@ static json_t *kernels_json(const struct kern *k)
     return o;
 }
 
-static void print_json(const struct gallop *g, const struct llm *m)
+static void print_json_page(const struct gallop *g, const struct llm *m)
 {
     const struct model_info *i = &m->model.info;
     json_t *list = json_array(), *o;
@@ -145,7 +140,7 @@ static void print_json(const struct gallop *g, const struct llm *m)
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
     json_object_set_new(o, "tensors", list);
-    common_print_json(o);
+    print_json(o);
 }
 
 static void print_tensors(const struct model *m)
@@ -156,13 +151,13 @@ static void print_tensors(const struct model *m)
 
         snprintf(name, sizeof(name), "%s", x->view->name);
         utf8_printable(name); /* the file chose it */
-        out_fmt("%-52s %-4s %-16s %-10s", name, dtype_name(x->view->dtype),
-                view_shape_text(x->view, shape, sizeof(shape)), x->use);
+        print_fmt("%-52s %-4s %-16s %-10s", name, dtype_name(x->view->dtype),
+                  view_shape_text(x->view, shape, sizeof(shape)), x->use);
         if (x->linear && strcmp(x->use, "linear") == 0)
-            out_fmt(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
-                    x->linear->backend->name, x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16",
-                    (double)(x->linear->packed_bytes * x->n_linears) / 1024);
-        out_text("\n");
+            print_fmt(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
+                      x->linear->backend->name, x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16",
+                      (double)(x->linear->packed_bytes * x->n_linears) / 1024);
+        print_text("\n");
     }
 }
 
@@ -175,71 +170,61 @@ static void print_kernels(const struct llm *m)
                         : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
                                                    : KERN_FN_attn_bf16;
 
-    out_fmt("kernels %s (%s)", m->isa, kern_class(m->kern, gemm));
+    print_fmt("kernels %s (%s)", m->isa, kern_class(m->kern, gemm));
     if (kern_isa(m->kern, attn) != kern_isa(m->kern, gemm))
-        out_fmt(", attention %s (%s)", cpu_isa_name(kern_isa(m->kern, attn)), kern_class(m->kern, attn));
+        print_fmt(", attention %s (%s)", cpu_isa_name(kern_isa(m->kern, attn)), kern_class(m->kern, attn));
 }
 
-static void print_text(const struct gallop *g, const struct llm *m)
+static void print_text_page(const struct gallop *g, const struct llm *m)
 {
     const struct model_info *i = &m->model.info;
     struct gallop_stats s;
 
     gallop_stats(g, &s);
-    out_fmt(
+    print_fmt(
         "%s, %zu layers, hidden %zu, %zu heads (%zu kv) of %zu, intermediate %zu, vocabulary %zu, context %zu, %.1f M "
         "parameters\n",
         m->model.arch->class_name, i->n_layers, i->hidden, i->n_heads, i->n_kv, i->head_dim, i->inner,
         i->vocab, i->max_len, (double)m->model.n_params / 1e6);
-    out_fmt("stored as %s; tokenizer %s\n", weights_kind(m->model.weights),
-            m->tok ? tok_kind(m->tok) : "none");
-    out_fmt("computed in %s on %d thread%s of %s, ", s.dtype, s.threads, s.threads == 1 ? "" : "s",
-            cpu_model());
+    print_fmt("stored as %s; tokenizer %s\n", weights_kind(m->model.weights),
+              m->tok ? tok_kind(m->tok) : "none");
+    print_fmt("computed in %s on %d thread%s of %s, ", s.dtype, s.threads, s.threads == 1 ? "" : "s",
+              cpu_model());
     print_kernels(m);
-    out_fmt(", %d NUMA node%s\n", numa_nodes(), numa_nodes() == 1 ? "" : "s");
-    out_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n", (double)s.weight_bytes / 1048576,
-            (double)s.scratch_bytes / 1048576, s.load_s);
+    print_fmt(", %d NUMA node%s\n", numa_nodes(), numa_nodes() == 1 ? "" : "s");
+    print_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n",
+              (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
     print_kv(m);
-    out_text("\n");
+    print_text("\n");
     print_tensors(&m->model);
 }
 
 static int run(const struct opt_values *v, struct err *e)
 {
-    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
-    char path[4096], err[GALLOP_ERR_SIZE];
-    struct gallop_options o;
     struct gallop *g = NULL;
-    int rc = common_options(v, &o, path, sizeof(path), e);
+    struct load l;
+    int rc = load_options(v, &l, e);
 
     if (rc)
         return rc;
-    o.max_num_seqs = 1;
-    o.progress = common_progress;
-    o.progress_ctx = &bar;
-    if ((rc = gallop_open(&g, &o, err)) != 0)
-        err_set(e, rc, "%s", err);
-    common_bar_end(&bar);
-    if (rc == 0 && opt_flag(v, OPT_JSON))
-        print_json(g, gallop_llm(g));
+    l.o.max_num_seqs = 1;
+    if ((rc = load_engine(&l, NULL, &g, e)) == 0 && opt_flag(v, "json"))
+        print_json_page(g, gallop_llm(g));
     else if (rc == 0)
-        print_text(g, gallop_llm(g));
+        print_text_page(g, gallop_llm(g));
     gallop_close(g);
     return rc;
 }
 
-int verb_inspect(int argc, char **argv)
-{
-    struct opt_values v;
-    struct err e = {0};
-    int rc = common_parse("inspect", "[options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
-
-    if (rc >= 0)
-        return rc;
-    if (v.n_args)
-        rc = common_usage("inspect", "found \"%s\", expected options only", v.args[0]);
-    else
-        rc = run(&v, &e) ? common_fail(&e) : 0;
-    opt_fini(&v);
-    return rc;
-}
+const struct verb verb_inspect = {
+    .name = "inspect",
+    .summary = "architecture, tensors and backends of a checkpoint",
+    .arguments = "[options]",
+    .no_words = "options only",
+    .manual = "Architecture, every tensor with dtype, shape, file, chosen backend and the reason; bytes of "
+              "weights and of the cache, of one token and of a sequence of 32k with and without windows; the "
+              "instruction set in use.",
+    .options = (const struct opt_row *const[]){options_model, options_source, options_engine, options_json,
+                                               options_help, NULL},
+    .run = run,
+};

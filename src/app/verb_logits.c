@@ -2,65 +2,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/common.h"
-#include "app/npy.h"
-#include "app/out.h"
-#include "app/verbs.h"
+#include "app/app.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/score.h"
 
-enum {
-    LOGITS_IDS = COMMON_OWN,
-    LOGITS_NPY,
-    LOGITS_LAST,
-    LOGITS_HIDDEN,
-    LOGITS_TOP,
-    LOGITS_CHUNK,
-    LOGITS_NO_SPECIAL
-};
 enum { MAX_WANTED = 128, MAX_TOP = 1024, USUAL_STEP = 512 /* of a step, unless asked for more */ };
 
 static const struct opt_row rows[] = {
-    COMMON_MODEL_ROWS,
-    {.id = LOGITS_IDS, .name = "ids", .type = OPT_STRING, .arg = "1,2,3", .help = "token ids of the prompt"},
-    {.id = LOGITS_NPY,
-     .name = "npy",
-     .type = OPT_STRING,
-     .arg = "F",
-     .help = "write the logits as float32 [rows, V]"},
-    {.id = LOGITS_LAST,
-     .name = "last",
-     .type = OPT_INT,
-     .arg = "K",
-     .range = "[1,2147483647]",
-     .help = "only the last K positions; default: all"},
-    {.id = LOGITS_HIDDEN,
-     .name = "hidden",
-     .type = OPT_STRING,
-     .arg = "F",
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids of the prompt"},
+    {"top", 0, OPT_INT, "K", EVERYDAY, .help = "print the K largest logits of each position",
+     .range = "[1,1024]"},
+    {"npy", 0, OPT_STRING, "F", EVERYDAY, .help = "write the logits as float32 [rows, V]"},
+    {"hidden", 0, OPT_STRING, "F", EVERYDAY,
      .help = "write the hidden states as float32 [L + 1, T, E], embedding output first"},
-    {.id = LOGITS_TOP,
-     .name = "top",
-     .type = OPT_INT,
-     .arg = "K",
-     .range = "[1,1024]",
-     .help = "print the K largest logits of each position"},
-    {.id = LOGITS_CHUNK,
-     .name = "chunk",
-     .type = OPT_INT,
-     .arg = "N",
-     .range = "[1,65536]",
-     .help = "compute the prompt in chunks of N tokens"},
-    {.id = LOGITS_NO_SPECIAL,
-     .name = "no-special",
-     .type = OPT_FLAG,
-     .help = "add no BOS or other special tokens to text"},
-    COMMON_OUTPUT_ROWS,
-};
+    {"last", 0, OPT_INT, "K", EVERYDAY, .help = "only the last K positions", .otherwise = "all",
+     .range = "[1,2147483647]"},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens to text"},
+    {"chunk", 0, OPT_INT, "N", COMPUTING, .help = "compute the prompt in chunks of N tokens",
+     .range = "[1,65536]"},
+    {0}};
 
 struct results {
-    struct output npy, hidden;
+    struct save npy, hidden;
     bool json;
     size_t first; /* position of the first row that was asked for */
     size_t top, vocab;
@@ -108,10 +72,10 @@ static void take_top(struct results *o, size_t pos, const float *x)
     json_t *top;
 
     if (!o->json) {
-        out_fmt("%zu:", pos);
+        print_fmt("%zu:", pos);
         for (size_t i = 0; i < n; i++)
-            out_fmt(" %d=%.6g", (int)best[i].id, (double)best[i].v);
-        out_text("\n");
+            print_fmt(" %d=%.6g", (int)best[i].id, (double)best[i].v);
+        print_text("\n");
         return;
     }
     top = json_array();
@@ -133,51 +97,51 @@ static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
         n -= skip;
     }
     if (o->npy.f)
-        rc = output_write(&o->npy, logits, n * o->vocab * sizeof(*logits), o->e);
+        rc = save_write(&o->npy, logits, n * o->vocab * sizeof(*logits), o->e);
     for (size_t i = 0; i < n && o->top; i++)
         take_top(o, pos + i, logits + i * o->vocab);
-    return rc ? rc : out_flush(o->e);
+    return rc ? rc : print_flush(o->e);
 }
 
 static int compute(struct llm *m, const struct opt_values *v, const struct tok_ids *ids, struct err *e)
 {
     const struct model_info *i = &m->model.info;
     struct results o = {
-        .json = opt_flag(v, OPT_JSON), .vocab = i->vocab, .e = e, .top = (size_t)opt_int(v, LOGITS_TOP)};
+        .json = opt_flag(v, "json"), .vocab = i->vocab, .e = e, .top = (size_t)opt_int(v, "top")};
     struct score_request r = {.ids = ids->id,
                               .n = ids->n,
                               .last = ids->n,
-                              .chunk = (size_t)opt_int(v, LOGITS_CHUNK),
+                              .chunk = (size_t)opt_int(v, "chunk"),
                               .rows = take_rows,
                               .ctx = &o};
     size_t shape[3] = {i->n_layers + 1, ids->n, i->hidden}, rows_shape[2];
     int rc = 0;
 
-    if (opt_given(v, LOGITS_LAST) && (size_t)opt_int(v, LOGITS_LAST) < ids->n)
-        o.first = ids->n - (size_t)opt_int(v, LOGITS_LAST);
-    r.last = opt_given(v, LOGITS_HIDDEN) ? ids->n : ids->n - o.first;
-    if (opt_given(v, LOGITS_HIDDEN) &&
+    if (opt_given(v, "last") && (size_t)opt_int(v, "last") < ids->n)
+        o.first = ids->n - (size_t)opt_int(v, "last");
+    r.last = opt_given(v, "hidden") ? ids->n : ids->n - o.first;
+    if (opt_given(v, "hidden") &&
         !(r.hidden = mem_zalloc(shape[0] * shape[1], shape[2] * sizeof(float), MEM_APP)))
         return err_nomem(e, "hidden states");
     o.list = json_array();
     rows_shape[0] = ids->n - o.first;
     rows_shape[1] = i->vocab;
-    if (opt_given(v, LOGITS_NPY))
-        rc = npy_create(&o.npy, opt_string(v, LOGITS_NPY), rows_shape, 2, e);
+    if (opt_given(v, "npy"))
+        rc = npy_create(&o.npy, opt_string(v, "npy"), rows_shape, 2, e);
     if (rc == 0 && r.hidden)
-        rc = npy_create(&o.hidden, opt_string(v, LOGITS_HIDDEN), shape, 3, e);
+        rc = npy_create(&o.hidden, opt_string(v, "hidden"), shape, 3, e);
     if (rc == 0)
         rc = score_run(m, &r, e);
     if (rc == 0)
-        rc = output_commit(&o.npy, e);
+        rc = save_commit(&o.npy, e);
     if (rc == 0 && r.hidden)
-        rc = output_write(&o.hidden, r.hidden, shape[0] * shape[1] * shape[2] * sizeof(float), e);
+        rc = save_write(&o.hidden, r.hidden, shape[0] * shape[1] * shape[2] * sizeof(float), e);
     if (rc == 0)
-        rc = output_commit(&o.hidden, e);
-    output_abort(&o.npy);
-    output_abort(&o.hidden);
+        rc = save_commit(&o.hidden, e);
+    save_abort(&o.npy);
+    save_abort(&o.hidden);
     if (rc == 0 && o.json)
-        common_print_json(json_incref(o.list));
+        print_json(json_incref(o.list));
     json_decref(o.list);
     mem_free(r.hidden);
     return rc;
@@ -185,8 +149,8 @@ static int compute(struct llm *m, const struct opt_values *v, const struct tok_i
 
 static int check_combination(const struct opt_values *v, struct err *e)
 {
-    const char *npy = opt_string(v, LOGITS_NPY), *hidden = opt_string(v, LOGITS_HIDDEN);
-    bool ids = opt_given(v, LOGITS_IDS);
+    const char *npy = opt_string(v, "npy"), *hidden = opt_string(v, "hidden");
+    bool ids = opt_given(v, "ids");
 
     if (v->n_args > 1)
         return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", v->n_args);
@@ -195,69 +159,59 @@ static int check_combination(const struct opt_values *v, struct err *e)
                        ids ? "--ids or text, not both" : "--ids or text");
     if (npy && hidden && strcmp(npy, hidden) == 0 && strcmp(npy, "/dev/null") != 0)
         return err_set(e, ERR_USAGE, "--npy and --hidden name the same file %s", npy);
-    if (opt_given(v, LOGITS_CHUNK) && opt_given(v, OPT_MAX_BATCHED) &&
-        opt_int(v, LOGITS_CHUNK) > opt_int(v, OPT_MAX_BATCHED))
+    if (opt_given(v, "chunk") && opt_given(v, "max-num-batched-tokens") &&
+        opt_int(v, "chunk") > opt_int(v, "max-num-batched-tokens"))
         return err_set(e, ERR_USAGE, "--chunk %d is more than --max-num-batched-tokens %d",
-                       (int)opt_int(v, LOGITS_CHUNK), (int)opt_int(v, OPT_MAX_BATCHED));
-    if (opt_flag(v, LOGITS_NO_SPECIAL) && ids)
+                       (int)opt_int(v, "chunk"), (int)opt_int(v, "max-num-batched-tokens"));
+    if (opt_flag(v, "no-special") && ids)
         log_warn("--no-special changes nothing: nothing is added to --ids");
-    if (opt_given(v, LOGITS_LAST) && !npy && !opt_given(v, LOGITS_TOP))
+    if (opt_given(v, "last") && !npy && !opt_given(v, "top"))
         log_warn("--last changes nothing without --npy or --top");
-    return ids ? 0 : common_utf8("the prompt", v->args[0], strlen(v->args[0]), e);
+    return ids ? 0 : input_utf8("the prompt", v->args[0], strlen(v->args[0]), e);
 }
 
 /* The prompt's ids: as they were given, or those of the text. */
 static int read_prompt(const struct opt_values *v, const struct llm *m, struct tok_ids *ids, struct err *e)
 {
-    if (opt_given(v, LOGITS_IDS))
+    if (opt_given(v, "ids"))
         return 0;
     if (!m->tok)
         return err_set(e, ERR_INPUT, "%s", m->tok_missing.msg);
-    return tok_encode(m->tok, v->args[0], strlen(v->args[0]),
-                      opt_flag(v, LOGITS_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL, ids, e);
+    return tok_encode(m->tok, v->args[0], strlen(v->args[0]), opt_flag(v, "no-special") ? 0 : TOK_ADD_SPECIAL,
+                      ids, e);
 }
 
 static int run(const struct opt_values *v, struct err *e)
 {
-    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
-    struct gallop_options o;
     struct tok_ids ids = {0};
     struct gallop *g = NULL;
-    char path[4096], err[GALLOP_ERR_SIZE];
+    struct load l;
     int rc = check_combination(v, e);
 
-    if (rc || (opt_given(v, LOGITS_IDS) && (rc = common_ids(opt_string(v, LOGITS_IDS), &ids, e)) != 0))
+    if (rc || (opt_given(v, "ids") && (rc = input_ids(opt_string(v, "ids"), &ids, e)) != 0))
         return rc;
-    if ((rc = common_options(v, &o, path, sizeof(path), e)) == 0) {
-        o.max_num_seqs = MAX_WANTED; /* rows of logits a step gives */
-        if (opt_int(v, LOGITS_CHUNK) > USUAL_STEP)
-            o.max_batched_tokens = opt_int(v, LOGITS_CHUNK);
-        o.progress = common_progress;
-        o.progress_ctx = &bar;
-        if ((rc = gallop_open(&g, &o, err)) != 0)
-            err_set(e, rc, "%s", err);
-        common_bar_end(&bar);
+    if ((rc = load_options(v, &l, e)) == 0) {
+        l.o.max_num_seqs = MAX_WANTED; /* rows of logits a step gives */
+        if (opt_int(v, "chunk") > USUAL_STEP)
+            l.o.max_batched_tokens = opt_int(v, "chunk");
+        rc = load_engine(&l, NULL, &g, e);
     }
     if (rc == 0 && (rc = read_prompt(v, gallop_llm(g), &ids, e)) == 0)
         rc = compute(gallop_llm(g), v, &ids, e);
-    if (rc == 0 && !opt_given(v, LOGITS_NPY) && !opt_given(v, LOGITS_HIDDEN) && !opt_given(v, LOGITS_TOP))
+    if (rc == 0 && !opt_given(v, "npy") && !opt_given(v, "hidden") && !opt_given(v, "top"))
         log_warn("nothing is shown without --npy, --hidden or --top");
     tok_ids_fini(&ids);
     gallop_close(g);
     return rc;
 }
 
-int verb_logits(int argc, char **argv)
-{
-    struct opt_values v;
-    struct err e = {0};
-    int rc = common_parse("logits", "[options] [\"prompt\"]", rows, sizeof(rows) / sizeof(rows[0]), argc,
-                          argv, &v);
-
-    if (rc >= 0)
-        return rc;
-    if ((rc = run(&v, &e)) != 0)
-        rc = common_fail(&e);
-    opt_fini(&v);
-    return rc;
-}
+const struct verb verb_logits = {
+    .name = "logits",
+    .summary = "logits of a prompt, without generating",
+    .arguments = "[options] [\"prompt\"]",
+    .manual = "Logits of a prompt, without generating. A file that exists is replaced when the new one is "
+              "complete.",
+    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
+                                               options_json, options_help, NULL},
+    .run = run,
+};

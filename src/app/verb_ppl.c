@@ -5,37 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/common.h"
-#include "app/out.h"
-#include "app/verbs.h"
+#include "app/app.h"
 #include "base/mem.h"
 #include "engine/score.h"
 
-enum { PPL_FILE = COMMON_OWN, PPL_CTX, PPL_MAX_TOKENS, PPL_KL };
 enum { WANTED = 64 };
 
 static const struct opt_row rows[] = {
-    COMMON_MODEL_ROWS,
-    {.id = PPL_FILE, .name = "file", .type = OPT_STRING, .arg = "F", .help = "the text (-: standard input)"},
-    {.id = PPL_CTX,
-     .name = "ctx",
-     .type = OPT_INT,
-     .arg = "N",
-     .range = "[2,1048576]",
-     .fallback = "512",
-     .help = "window length"},
-    {.id = PPL_MAX_TOKENS,
-     .name = "max-tokens",
-     .type = OPT_INT,
-     .arg = "N",
-     .range = "[2,2147483647]",
-     .help = "only the first N tokens of the text"},
-    {.id = PPL_KL,
-     .name = "kl",
-     .type = OPT_FLAG,
-     .help = "also compare with the fp32 run of the same checkpoint"},
-    COMMON_OUTPUT_ROWS,
-};
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "the text (-: standard input)"},
+    {"ctx", 0, OPT_INT, "N", EVERYDAY, .help = "window length", .fallback = "512", .range = "[2,1048576]"},
+    {"max-tokens", 0, OPT_INT, "N", EVERYDAY, .help = "only the first N tokens of the text",
+     .otherwise = "all", .range = "[2,2147483647]"},
+    {"kl", 0, OPT_FLAG, NULL, EVERYDAY, .help = "also compare with the fp32 run of the same checkpoint"},
+    {0}};
 
 struct ppl {
     struct llm *m, *exact; /* exact NULL: no --kl */
@@ -106,13 +88,13 @@ static int score_window(struct ppl *p, const int32_t *ids, size_t n)
 static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok_ids *prefix,
                       const struct opt_values *v)
 {
-    size_t ctx = (size_t)opt_int(v, PPL_CTX), n = ids->n, body;
-    struct common_bar bar = {.what = "scoring", .quiet = opt_flag(v, OPT_QUIET)};
+    size_t ctx = (size_t)opt_int(v, "ctx"), n = ids->n, body;
+    struct print_bar bar = {.what = "scoring"};
     int32_t *window;
     int rc = 0;
 
-    if (opt_given(v, PPL_MAX_TOKENS) && (size_t)opt_int(v, PPL_MAX_TOKENS) < n)
-        n = (size_t)opt_int(v, PPL_MAX_TOKENS);
+    if (opt_given(v, "max-tokens") && (size_t)opt_int(v, "max-tokens") < n)
+        n = (size_t)opt_int(v, "max-tokens");
     if (ctx > p->m->max_len)
         return err_set(p->e, ERR_INPUT, "--ctx %zu is longer than the context of %zu", ctx, p->m->max_len);
     if (prefix->n >= ctx)
@@ -131,9 +113,9 @@ static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok
         memcpy(window + prefix->n, ids->id + at, len * sizeof(*window));
         if (prefix->n + len > 1)
             rc = score_window(p, window, prefix->n + len);
-        common_progress(&bar, at + len, n);
+        print_progress(&bar, at + len, n);
     }
-    common_bar_end(&bar);
+    print_bar_end(&bar);
     mem_free(window);
     return rc;
 }
@@ -151,8 +133,8 @@ static void print(struct ppl *p, bool json)
     json_t *o = json_pack("{s:I,s:f,s:f}", "tokens", (json_int_t)p->n, "nll", mean, "ppl", exp(mean));
 
     if (!json)
-        out_fmt("%zu tokens scored, mean negative log-likelihood %.6f, perplexity %.4f\n", p->n, mean,
-                exp(mean));
+        print_fmt("%zu tokens scored, mean negative log-likelihood %.6f, perplexity %.4f\n", p->n, mean,
+                  exp(mean));
     if (p->n_kl) {
         for (size_t i = 0; i < p->n_kl; i++)
             sum += p->kl[i];
@@ -161,12 +143,13 @@ static void print(struct ppl *p, bool json)
         json_object_set_new(o, "kl_p99", json_real(p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)]));
         json_object_set_new(o, "top1_agree", json_real((double)p->n_agree / (double)p->n_kl));
         if (!json)
-            out_fmt("KL from fp32: mean %.3e, 99th percentile %.3e; the likeliest token agrees in %.2f %%\n",
-                    sum / (double)p->n_kl, p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)],
-                    100.0 * (double)p->n_agree / (double)p->n_kl);
+            print_fmt(
+                "KL from fp32: mean %.3e, 99th percentile %.3e; the likeliest token agrees in %.2f %%\n",
+                sum / (double)p->n_kl, p->kl[(size_t)((double)(p->n_kl - 1) * 0.99)],
+                100.0 * (double)p->n_agree / (double)p->n_kl);
     }
     if (json)
-        common_print_json(json_incref(o));
+        print_json(json_incref(o));
     json_decref(o);
 }
 
@@ -178,12 +161,9 @@ static int bos_prefix(const struct tok *t, struct tok_ids *prefix, struct err *e
 
     if (rc == 0)
         rc = tok_encode(t, "a", 1, 0, &plain, e);
-    for (size_t i = 0; rc == 0 && plain.n && i < one.n && one.id[i] != plain.id[0]; i++) {
-        if (!mem_grow((void **)&prefix->id, &prefix->cap, prefix->n + 1, sizeof(*prefix->id), MEM_TEXT))
+    for (size_t i = 0; rc == 0 && plain.n && i < one.n && one.id[i] != plain.id[0]; i++)
+        if (!input_add_id(prefix, one.id[i]))
             rc = err_nomem(e, "a window");
-        else
-            prefix->id[prefix->n++] = one.id[i];
-    }
     tok_ids_fini(&one);
     tok_ids_fini(&plain);
     return rc;
@@ -196,10 +176,10 @@ static int score_file(struct ppl *p, const struct buf *text, const struct opt_va
 
     if (!p->m->tok)
         rc = err_set(p->e, ERR_INPUT, "%s", p->m->tok_missing.msg);
-    else if ((rc = tok_encode(p->m->tok, text->data ? text->data : "", text->len, 0, &ids, p->e)) == 0 &&
+    else if ((rc = tok_encode(p->m->tok, text->data, text->len, 0, &ids, p->e)) == 0 &&
              (rc = bos_prefix(p->m->tok, &prefix, p->e)) == 0)
         rc = ids.n + prefix.n < 2
-                 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, PPL_FILE))
+                 ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, "file"))
                  : score_text(p, &ids, &prefix, v);
     tok_ids_fini(&ids);
     tok_ids_fini(&prefix);
@@ -208,23 +188,27 @@ static int score_file(struct ppl *p, const struct buf *text, const struct opt_va
 
 static int open_engines(struct gallop **g, struct gallop **exact, const struct opt_values *v, struct err *e)
 {
-    struct common_bar bar = {.what = "loading", .quiet = opt_flag(v, OPT_QUIET)};
-    char path[4096], err[GALLOP_ERR_SIZE];
-    struct gallop_options o;
-    int rc = common_options(v, &o, path, sizeof(path), e);
+    struct load l;
+    int rc = load_options(v, &l, e);
 
     if (rc)
         return rc;
-    o.max_num_seqs = WANTED; /* rows of logits a step gives */
-    o.progress = common_progress;
-    o.progress_ctx = &bar;
-    if ((rc = gallop_open(g, &o, err)) == 0 && opt_flag(v, PPL_KL)) {
-        o.dtype = "fp32";
-        o.kv_cache_dtype = "auto";
-        rc = gallop_open(exact, &o, err);
+    l.o.max_num_seqs = WANTED; /* rows of logits a step gives */
+    if ((rc = load_engine(&l, NULL, g, e)) == 0 && opt_flag(v, "kl")) {
+        l.o.dtype = "fp32";
+        l.o.kv_cache_dtype = "auto";
+        rc = load_engine(&l, NULL, exact, e);
     }
-    common_bar_end(&bar);
-    return rc ? err_set(e, rc, "%s", err) : 0;
+    return rc;
+}
+
+/* True if what would be compared with fp32 is that itself. */
+static bool is_exact(const struct opt_values *v)
+{
+    const char *rows_in = opt_string(v, "kv-cache-dtype");
+
+    return strcmp(opt_string(v, "dtype"), "fp32") == 0 &&
+           (strcmp(rows_in, "auto") == 0 || strcmp(rows_in, "fp32") == 0);
 }
 
 static int run(const struct opt_values *v, struct err *e)
@@ -234,13 +218,20 @@ static int run(const struct opt_values *v, struct err *e)
     struct buf text;
     int rc;
 
+    if (!opt_given(v, "file"))
+        return err_set(e, ERR_USAGE, "ppl: --file is needed");
+    if (opt_flag(v, "kl") && is_exact(v))
+        return err_set(
+            e, ERR_USAGE,
+            "ppl: --kl compares with fp32, which is what --dtype fp32 computes in; another --dtype or "
+            "--kv-cache-dtype is expected");
     buf_init(&text, MEM_APP);
-    if ((rc = common_read_text(opt_string(v, PPL_FILE), &text, e)) == 0 &&
+    if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 &&
         (rc = open_engines(&g, &exact, v, e)) == 0) {
         p.m = gallop_llm(g);
         p.exact = exact ? gallop_llm(exact) : NULL;
         if ((rc = score_file(&p, &text, v)) == 0)
-            print(&p, opt_flag(v, OPT_JSON));
+            print(&p, opt_flag(v, "json"));
     }
     buf_fini(&text);
     mem_free(p.kl);
@@ -250,20 +241,15 @@ static int run(const struct opt_values *v, struct err *e)
     return rc;
 }
 
-int verb_ppl(int argc, char **argv)
-{
-    struct opt_values v;
-    struct err e = {0};
-    int rc = common_parse("ppl", "--file F [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
-
-    if (rc >= 0)
-        return rc;
-    if (!opt_given(&v, PPL_FILE))
-        rc = common_usage("ppl", "--file is needed");
-    else if (v.n_args)
-        rc = common_usage("ppl", "found \"%s\", expected options only", v.args[0]);
-    else if ((rc = run(&v, &e)) != 0)
-        rc = common_fail(&e);
-    opt_fini(&v);
-    return rc;
-}
+const struct verb verb_ppl = {
+    .name = "ppl",
+    .summary = "perplexity of a text",
+    .arguments = "--file F [options]",
+    .no_words = "options only",
+    .manual =
+        "Perplexity of a text in windows that do not overlap. The first token of a window is not scored, "
+        "and BOS leads each where the tokenizer adds one.",
+    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
+                                               options_json, options_help, NULL},
+    .run = run,
+};

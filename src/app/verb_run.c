@@ -1,79 +1,340 @@
-/* verb_run.c - `gallop run`: generates from one prompt, or from many at once. */
-#include <stdio.h>
+/* verb_run.c - `gallop run`: generates from one prompt, or from many at once.
+ *
+ * Requests are read a bounded number ahead of what is computed (requests.h). Each result is printed as soon
+ * as it is there, with --json in the order of input. A refused or failed request is said on stderr (and in
+ * its JSON line), and the others go on. SIGINT and SIGTERM cancel what runs; what is finished is printed
+ * whole.
+ */
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "app/common.h"
-#include "app/out.h"
-#include "app/output.h"
-#include "app/runbatch.h"
-#include "app/verbs.h"
+#include "app/requests.h"
 #include "base/err.h"
-#include "base/mem.h"
 
-enum {
-    RUN_IDS = COMMON_OWN,
-    RUN_FILE,
-    RUN_BATCH,
-    RUN_OUTPUT,
-    RUN_CHAT,
-    RUN_SYSTEM,
-    RUN_TEMPLATE,
-    RUN_NO_SPECIAL,
-    RUN_KEEP_SPECIAL
-};
+enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512 };
 
 static const struct opt_row rows[] = {
-    COMMON_MODEL_ROWS,
-    COMMON_SAMPLING_ROWS,
-    {.id = RUN_IDS, .name = "ids", .type = OPT_STRING, .arg = "1,2,3", .help = "token ids instead of text"},
-    {.id = RUN_FILE,
-     .name = "file",
-     .type = OPT_STRING,
-     .arg = "F",
-     .help = "read the prompt from a file (-: standard input)"},
-    {.id = RUN_BATCH,
-     .name = "batch",
-     .type = OPT_STRING,
-     .arg = "F.jsonl",
+    {"chat", 0, OPT_FLAG, NULL, EVERYDAY, .help = "wrap the prompt in the model's chat template"},
+    {"system", 0, OPT_STRING, "TEXT", EVERYDAY,
+     .help = "system message in front of the prompt; implies --chat"},
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the prompt from a file (-: standard input)"},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "token ids instead of text"},
+    {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help = "many requests, one object a line (-: standard input): {\"prompt\":...}, {\"ids\":[...]} or "
              "{\"messages\":[...]} and sampling fields, or lines of OpenAI's batch files"},
-    {.id = RUN_OUTPUT,
-     .name = "output",
-     .brief = 'o',
-     .type = OPT_STRING,
-     .arg = "F",
+    {"output", 'o', OPT_STRING, "F", EVERYDAY,
      .help = "write to a file, which takes its name when it is complete"},
-    COMMON_FORCE_ROW,
-    {.id = RUN_CHAT,
-     .name = "chat",
-     .type = OPT_FLAG,
-     .help = "wrap the prompt in the model's chat template"},
-    {.id = RUN_SYSTEM,
-     .name = "system",
-     .type = OPT_STRING,
-     .arg = "TEXT",
-     .help = "system message in front of the prompt; implies --chat"},
-    {.id = RUN_TEMPLATE,
-     .name = "template",
-     .type = OPT_STRING,
-     .arg = "F.jinja",
+    {"template", 0, OPT_STRING, "F.jinja", PROMPT,
      .help = "another chat template than the model's; implies --chat"},
-    {.id = RUN_NO_SPECIAL,
-     .name = "no-special",
-     .type = OPT_FLAG,
-     .help = "add no BOS or other special tokens"},
-    {.id = RUN_KEEP_SPECIAL,
-     .name = "keep-special",
-     .type = OPT_FLAG,
-     .help = "write special tokens into the text"},
-    COMMON_OUTPUT_ROWS,
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens"},
+    {"keep-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "write special tokens into the text"},
+    {0}};
+
+struct run {
+    struct requests in;
+    struct arena arena; /* lists of sampling */
+    struct checkpoint model;
+    struct gallop *engine; /* owned */
+    bool json, no_special, keep_special;
+    bool stream;             /* one request: text is printed as it comes */
+    size_t n_open, n_failed; /* submitted requests that run, failed ones */
+    int signal;              /* that ended it; 0: none */
 };
+
+/* ---- signals ---- */
+
+static struct {
+    volatile sig_atomic_t signal; /* that came first; 0: none */
+    struct gallop *volatile engine;
+    struct sigaction before_int, before_term;
+} stop;
+
+/* The second signal finds the handlers that were there before. */
+static void on_signal(int sig)
+{
+    int saved = errno;
+
+    stop.signal = sig;
+    if (stop.engine)
+        gallop_cancel(stop.engine, 0);
+    sigaction(SIGINT, &stop.before_int, NULL);
+    sigaction(SIGTERM, &stop.before_term, NULL);
+    errno = saved;
+}
+
+static void catch_signals(struct gallop *engine)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+
+    stop.signal = 0;
+    stop.engine = engine;
+    sigaction(SIGINT, NULL, &stop.before_int);
+    sigaction(SIGTERM, NULL, &stop.before_term);
+    if (stop.before_int.sa_handler != SIG_IGN) /* as under nohup, or in the background of a script */
+        sigaction(SIGINT, &sa, NULL);
+    if (stop.before_term.sa_handler != SIG_IGN)
+        sigaction(SIGTERM, &sa, NULL);
+}
+
+static void release_signals(void)
+{
+    sigaction(SIGINT, &stop.before_int, NULL);
+    sigaction(SIGTERM, &stop.before_term, NULL);
+    stop.engine = NULL;
+}
+
+/* ---- running ---- */
+
+/* The limit of a request that has none: the model's own, else ours. */
+static void limit(struct run *r, struct request *q)
+{
+    const struct sampling *config = gallop_config(r->engine);
+    struct sampling *s = &q->sampling;
+
+    if (sampling_given(s, SAMPLING_MAX_NEW_TOKENS) || sampling_given(config, SAMPLING_MAX_NEW_TOKENS) ||
+        sampling_given(config, SAMPLING_MAX_LENGTH))
+        return;
+    s->max_new_tokens = DEFAULT_NEW_TOKENS;
+    if (sampling_given(s, SAMPLING_MIN_NEW_TOKENS) && s->min_new_tokens > DEFAULT_NEW_TOKENS)
+        s->max_new_tokens = s->min_new_tokens;
+    sampling_mark(s, SAMPLING_MAX_NEW_TOKENS);
+    q->default_limit = true;
+}
+
+static void submit(struct run *r, struct request *q)
+{
+    const struct tok *tok = gallop_llm(r->engine)->tok;
+    unsigned flags = r->no_special || q->rendered ? 0 : TOK_ADD_SPECIAL; /* a template writes its own BOS */
+    struct gallop_request ask;
+
+    if (q->is_text && tok && !q->fault.code)
+        tok_encode(tok, q->text.data ? q->text.data : "", q->text.len, flags, &q->ids, &q->fault);
+    gallop_request_init(&ask);
+    ask.text = q->is_text && !tok ? "" : NULL; /* the engine says what is missing */
+    ask.ids = q->ids.id;
+    ask.n_ids = q->ids.n;
+    ask.keep_special = r->keep_special;
+    ask.user = q;
+    if (!q->fault.code) {
+        limit(r, q);
+        gallop_submit_sampling(r->engine, &ask, &q->sampling, NULL, &q->fault);
+        if (q->fault.code && q->where[0])
+            err_prefix(&q->fault, "%s", q->where);
+    }
+    q->done = q->fault.code != 0;
+    r->n_open += !q->done;
+}
+
+static void take_logprob(struct request *q, const struct gallop_event *ev)
+{
+    json_t *top = json_array(), *o;
+
+    if (!q->logprobs)
+        q->logprobs = json_array();
+    for (size_t i = 0; i < ev->n_top; i++)
+        json_array_append_new(top, json_pack("[i,f]", (int)ev->top[i].id, (double)ev->top[i].logprob));
+    o = json_pack("{s:i,s:f,s:o}", "id", (int)ev->token, "logprob", (double)ev->logprob, "top", top);
+    json_array_append_new(q->logprobs, o);
+}
+
+static void take_event(struct run *r, const struct gallop_event *ev)
+{
+    struct request *q = ev->user;
+
+    switch (ev->type) {
+    case GALLOP_TOKEN:
+        input_add_id(&q->out, ev->token);
+        if (q->sampling.logprobs >= 0 && r->json)
+            take_logprob(q, ev);
+        break;
+    case GALLOP_TEXT:
+        buf_add(&q->answer, ev->text, ev->text_len);
+        if (r->stream && !r->json)
+            print_bytes(ev->text, ev->text_len);
+        break;
+    case GALLOP_FINISHED:
+        q->end = *ev;
+        q->done = true;
+        r->n_open--;
+        if (ev->stop_string)
+            q->stop_string = arena_strndup(&q->arena, ev->stop_string, strlen(ev->stop_string));
+        if (ev->error)
+            err_set(&q->fault, ERR_INPUT, "%s", ev->error);
+        if (ev->error && q->where[0])
+            err_prefix(&q->fault, "%s", q->where);
+    }
+}
+
+/* ---- printing ---- */
+
+static void print_answer_json(struct run *r, const struct request *q)
+{
+    const struct gallop_event *ev = &q->end;
+    json_t *o = json_object();
+
+    json_object_set_new(o, "index", json_integer((json_int_t)q->index));
+    if (q->custom_id)
+        json_object_set(o, "custom_id", q->custom_id);
+    if (q->fault.code) {
+        json_object_set_new(o, "error", json_string(q->fault.msg));
+        print_json(o);
+        return;
+    }
+    json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
+    json_object_set_new(o, "output_ids", print_json_ids(&q->out));
+    if (gallop_llm(r->engine)->tok)
+        json_object_set_new(o, "text", json_stringn(q->answer.data ? q->answer.data : "", q->answer.len));
+    json_object_set_new(o, "finish_reason",
+                        json_string(ev->finish == GALLOP_FINISH_LENGTH ? "length" : "stop"));
+    json_object_set_new(o, "stop_reason",
+                        q->stop_string        ? json_string(q->stop_string)
+                        : ev->stop_token >= 0 ? json_integer(ev->stop_token)
+                                              : json_null());
+    if (q->logprobs)
+        json_object_set(o, "logprobs", q->logprobs);
+    json_object_set_new(o, "timing",
+                        json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", gallop_llm(r->engine)->load_s,
+                                  "prefill_s", ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens",
+                                  (json_int_t)ev->n_prompt, "output_tokens", (json_int_t)ev->n_output));
+    print_json(o);
+}
+
+/* Remarks about the request IT on stderr. */
+static void say(struct run *r, const struct request *q)
+{
+    char which[300] = "";
+
+    if (q->where[0])
+        snprintf(which, sizeof(which), "%s: ", q->where);
+    if (q->fault.code)
+        log_error("%s", q->fault.msg);
+    else if (q->end.context_full)
+        log_warn("%sthe context of %zu tokens is full after %zu new tokens", which,
+                 gallop_llm(r->engine)->max_len, q->end.n_output);
+    else if (q->default_limit && q->end.finish == GALLOP_FINISH_LENGTH)
+        log_warn("%scut after %zu new tokens; -n sets another limit", which, q->end.n_output);
+}
+
+static void print_answer_text(struct run *r, const struct request *q)
+{
+    bool is_text = gallop_llm(r->engine)->tok != NULL;
+
+    if (r->stream && is_text) { /* it was printed as it came */
+        if (q->answer.len)
+            print_text("\n");
+        return;
+    }
+    if (q->fault.code)
+        return;
+    if (!r->stream)
+        print_fmt("--- %zu\n", q->index);
+    if (is_text)
+        print_bytes(q->answer.data, q->answer.len);
+    else
+        print_ids(&q->out); /* nothing else can be shown */
+    print_text("\n");
+}
+
+/* One result; of a cancelled request only the end of the line that stands there. */
+static void print(struct run *r, const struct request *q)
+{
+    bool cancelled = !q->fault.code && q->end.finish == GALLOP_FINISH_CANCELLED;
+
+    if (cancelled && !r->stream)
+        return;
+    if (!cancelled)
+        say(r, q);
+    r->n_failed += q->fault.code != 0;
+    if (!r->json)
+        print_answer_text(r, q);
+    else if (!cancelled)
+        print_answer_json(r, q);
+}
+
+/* Prints what is finished and may be printed, and forgets it: JSON comes in input order. */
+static void print_ready(struct run *r)
+{
+    struct request **at = &r->in.first, *before = NULL;
+
+    while (*at) {
+        struct request *q = *at;
+
+        if (q->done) {
+            print(r, q);
+            *at = q->next;
+            r->in.last = r->in.last == q ? before : r->in.last;
+            requests_free(q);
+        } else if (r->json) {
+            return;
+        } else {
+            before = q;
+            at = &q->next;
+        }
+    }
+}
+
+/* Keeps the engine supplied: lines that are there, and when nothing runs, the next one. */
+static int supply(struct run *r, struct err *e)
+{
+    bool got = true;
+    int rc = 0;
+
+    while (r->in.lines && got && rc == 0 && r->n_open < AHEAD && !stop.signal) {
+        struct request *before = r->in.last;
+
+        if ((rc = requests_read_line(&r->in, r->n_open == 0, &got, e)) == 0 && got)
+            submit(r, r->in.last);
+        if (r->in.last != before && r->in.last->done) /* refused: nobody waits to hear it */
+            break;
+    }
+    return rc;
+}
+
+/* Until all is answered. Closing the engine drops what still runs after an error. */
+static int work(struct run *r, struct err *e)
+{
+    struct gallop_event ev;
+    int rc = 0;
+
+    for (bool more = true; more || (r->in.lines && !stop.signal);) {
+        if (stop.signal) /* also what was submitted while it came */
+            gallop_cancel(r->engine, 0);
+        print_ready(r);
+        if ((rc = print_flush(e)) != 0 ||
+            (rc = supply(r, e)) != 0) /* what is there is out before supply() waits */
+            return rc;
+        more = gallop_next(r->engine, &ev) != 0;
+        if (more)
+            take_event(r, &ev);
+    }
+    print_ready(r);
+    return print_flush(e);
+}
+
+/* 0: all done; -1: some failed and were reported, or r->signal came; else a code with the sentence in E. */
+static int answer(struct run *r, struct err *e)
+{
+    int rc;
+
+    catch_signals(r->engine);
+    for (struct request *q = r->in.first; q; q = q->next)
+        submit(r, q);
+    rc = work(r, e);
+    release_signals();
+    r->signal = (int)stop.signal;
+    if (rc == 0 && r->in.n == 0 && !r->signal)
+        return err_set(e, ERR_INPUT, "--batch: there is no request in it");
+    return rc ? rc : r->n_failed || r->signal ? -1 : 0;
+}
+
+/* ---- the command line ---- */
 
 static bool wants_chat(const struct opt_values *v)
 {
-    return opt_flag(v, RUN_CHAT) || opt_given(v, RUN_SYSTEM) || opt_given(v, RUN_TEMPLATE);
+    return opt_flag(v, "chat") || opt_given(v, "system") || opt_given(v, "template");
 }
 
 /* Text that is piped into the program, as in `echo hi | gallop run`. */
@@ -87,7 +348,7 @@ static bool is_piped(void)
 /* Options that contradict each other are an error; those that change nothing beside others are said. */
 static int check_combination(const struct opt_values *v, struct err *e)
 {
-    bool ids = opt_given(v, RUN_IDS), file = opt_given(v, RUN_FILE), batch = opt_given(v, RUN_BATCH);
+    bool ids = opt_given(v, "ids"), file = opt_given(v, "file"), batch = opt_given(v, "batch");
 
     if (v->n_args > 1)
         return err_set(e, ERR_USAGE, "one prompt is expected, %zu were given (quote it)", v->n_args);
@@ -100,17 +361,17 @@ static int check_combination(const struct opt_values *v, struct err *e)
     if (ids && wants_chat(v))
         return err_set(e, ERR_USAGE,
                        "--chat, --system and --template wrap text, --ids are taken as they are");
-    if (opt_flag(v, RUN_NO_SPECIAL) && (ids || wants_chat(v)))
+    if (opt_flag(v, "no-special") && (ids || wants_chat(v)))
         log_warn("--no-special changes nothing: %s",
                  ids ? "nothing is added to --ids" : "the chat template writes its own");
-    if (opt_given(v, OPT_LOGPROBS) && !opt_flag(v, OPT_JSON))
+    if (opt_given(v, "logprobs") && !opt_flag(v, "json"))
         log_warn("--logprobs changes nothing without --json");
-    if (opt_flag(v, OPT_FORCE) && !opt_given(v, RUN_OUTPUT))
+    if (opt_flag(v, "force") && !opt_given(v, "output"))
         log_warn("--force changes nothing without --output");
     return 0;
 }
 
-static int add_text(struct runbatch *b, const struct opt_values *v, struct err *e)
+static int add_text(struct requests *r, const struct opt_values *v, struct err *e)
 {
     struct buf text;
     int rc = 0;
@@ -118,115 +379,132 @@ static int add_text(struct runbatch *b, const struct opt_values *v, struct err *
     buf_init(&text, MEM_APP);
     if (v->n_args) {
         buf_str(&text, v->args[0]);
-        rc = common_utf8("the prompt", v->args[0], strlen(v->args[0]), e);
+        rc = input_utf8("the prompt", v->args[0], strlen(v->args[0]), e);
     } else {
-        rc = common_read_text(opt_given(v, RUN_FILE) ? opt_string(v, RUN_FILE) : "-", &text, e);
+        rc = input_text(opt_given(v, "file") ? opt_string(v, "file") : "-", &text, e);
     }
-    if (rc == 0 && !v->n_args && !opt_given(v, RUN_FILE)) { /* the line end is echo's, not the prompt's */
+    if (rc == 0 && !v->n_args && !opt_given(v, "file")) { /* the line end is echo's, not the prompt's */
         text.len -= text.len && text.data[text.len - 1] == '\n';
         text.len -= text.len && text.data[text.len - 1] == '\r';
         if (!text.len)
             rc = err_set(e, ERR_USAGE, "a prompt is needed: text, --file, --ids or --batch");
     }
     if (rc == 0)
-        rc = runbatch_add_text(b, text.data ? text.data : "", text.len, e);
+        rc = requests_add_text(r, text.data, text.len, e);
     buf_fini(&text);
     return rc;
 }
 
 /* What is to be computed, as far as it can be known before there is a model. */
-static int read_requests(struct runbatch *b, const struct opt_values *v, struct err *e)
+static int read_requests(struct requests *r, const struct opt_values *v, struct err *e)
 {
     struct tok_ids ids = {0};
     int rc;
 
-    if (opt_given(v, RUN_BATCH))
-        return runbatch_open_lines(b, opt_string(v, RUN_BATCH), e);
-    if (!opt_given(v, RUN_IDS))
-        return add_text(b, v, e);
-    if ((rc = common_ids(opt_string(v, RUN_IDS), &ids, e)) == 0)
-        rc = runbatch_add_ids(b, ids.id, ids.n, e);
+    if (opt_given(v, "batch"))
+        return requests_open_lines(r, opt_string(v, "batch"), e);
+    if (!opt_given(v, "ids"))
+        return add_text(r, v, e);
+    if ((rc = input_ids(opt_string(v, "ids"), &ids, e)) == 0)
+        rc = requests_add_ids(r, &ids, e);
     tok_ids_fini(&ids);
     return rc;
 }
 
-static int open_engine(struct runbatch *b, struct gallop_options *o, bool quiet, struct err *e)
+/* How many sequences the engine shall compute at once: of lines that are read without waiting as many as
+ * there are, up to SEQS. */
+static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 {
-    struct common_bar bar = {.what = "loading", .quiet = quiet};
-    char err[GALLOP_ERR_SIZE];
-    int rc;
+    bool waits = r->lines && !requests_never_wait(r), got = requests_never_wait(r);
+    const char *name = requests_name(r);
+    int rc = 0;
 
-    o->progress = common_progress;
-    o->progress_ctx = &bar;
-    if ((rc = runbatch_size(b, o, e)) == 0 && (rc = runbatch_open_model(b, e)) == 0 &&
-        (rc = gallop_open_checkpoint(&b->engine, o, &b->model, err)) != 0)
-        err_set(e, rc, "%s", err);
-    common_bar_end(&bar);
+    while (got && r->n < SEQS && rc == 0)
+        rc = requests_read_line(r, false, &got, e);
+    if (rc == 0 && r->n == 0 && !waits)
+        return err_set(e, ERR_INPUT, "%s: the batch holds no request", name);
+    *n = waits ? SEQS : (int64_t)r->n;
     return rc;
 }
 
 /* Into the file of --output. What a batch has finished stays when the rest is cancelled. */
-static int run_into(struct runbatch *b, struct output *file, struct err *e)
+static int answer_into(struct run *r, struct save *file, struct err *e)
 {
     int rc;
 
-    out_to(file);
-    rc = runbatch_run(b, e);
-    out_to(NULL);
-    if (rc <= 0 && !(b->signal && b->stream)) {
-        int rc_file = output_commit(file, e);
+    print_to(file);
+    rc = answer(r, e);
+    print_to(NULL);
+    if (rc <= 0 && !(r->signal && r->stream)) {
+        int rc_file = save_commit(file, e);
 
         rc = rc_file ? rc_file : rc;
     }
     return rc;
 }
 
-static int run(struct runbatch *b, const struct opt_values *v, struct err *e)
+static int run_requests(struct run *r, const struct opt_values *v, struct err *e)
 {
-    struct gallop_options o;
-    struct output file = {0};
-    char path[4096];
+    const char *system = opt_string(v, "system"), *output = opt_string(v, "output");
+    struct save file = {0};
+    struct load l;
     int rc;
 
-    b->json = opt_flag(v, OPT_JSON);
-    b->no_special = opt_flag(v, RUN_NO_SPECIAL);
-    b->keep_special = opt_flag(v, RUN_KEEP_SPECIAL);
-    b->chat_prompts = wants_chat(v);
-    b->system = opt_string(v, RUN_SYSTEM);
-    b->template = opt_string(v, RUN_TEMPLATE);
-    b->stream = !opt_given(v, RUN_BATCH);
-    b->folder = common_folder(v, path);
-    if ((rc = check_combination(v, e)) != 0 || (rc = common_sampling(v, &b->sampling, &b->arena, e)) != 0 ||
-        (b->system && (rc = common_utf8("--system", b->system, strlen(b->system), e)) != 0) ||
-        (rc = read_requests(b, v, e)) != 0 || (rc = common_options(v, &o, path, sizeof(path), e)) != 0 ||
-        (b->chat_prompts && (rc = runbatch_open_chat(b, e)) != 0))
+    r->in.wrap = wants_chat(v);
+    r->in.system = system;
+    r->in.template_file = opt_string(v, "template");
+    r->in.model = &r->model;
+    r->in.stop = &stop.signal;
+    if ((rc = check_combination(v, e)) != 0 ||
+        (rc = options_read_sampling(v, &r->in.sampling, &r->arena, e)) != 0 ||
+        (system && (rc = input_utf8("--system", system, strlen(system), e)) != 0) ||
+        (rc = read_requests(&r->in, v, e)) != 0 || (rc = load_options(v, &l, e)) != 0 ||
+        (rc = load_checkpoint(v, &l, &r->model, e)) != 0 ||
+        (r->in.wrap && (rc = requests_wrap(&r->in, e)) != 0) ||
+        (output && (rc = save_open(&file, output, opt_flag(v, "force"), e)) != 0))
         return rc;
-    if (opt_given(v, RUN_OUTPUT) &&
-        (rc = output_open(&file, opt_string(v, RUN_OUTPUT), opt_flag(v, OPT_FORCE), e)) != 0)
-        return rc;
-    if ((rc = open_engine(b, &o, opt_flag(v, OPT_QUIET), e)) == 0)
-        rc = opt_given(v, RUN_OUTPUT) ? run_into(b, &file, e) : runbatch_run(b, e);
-    output_abort(&file);
+    if ((rc = count_sequences(&r->in, &l.o.max_num_seqs, e)) == 0 &&
+        (rc = load_engine(&l, &r->model, &r->engine, e)) == 0)
+        rc = output ? answer_into(r, &file, e) : answer(r, e);
+    save_abort(&file);
     return rc;
 }
 
-int verb_run(int argc, char **argv)
+static int run(const struct opt_values *v, struct err *e)
 {
-    struct opt_values v;
-    struct runbatch b;
-    struct err e = {0};
-    int rc =
-        common_parse("run", "[options] [\"prompt\"]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    struct run r = {.json = opt_flag(v, "json"),
+                    .no_special = opt_flag(v, "no-special"),
+                    .keep_special = opt_flag(v, "keep-special"),
+                    .stream = !opt_given(v, "batch")};
+    int rc;
 
-    if (rc >= 0)
-        return rc;
-    runbatch_init(&b);
-    rc = run(&b, &v, &e);
-    if (rc > 0)
-        rc = common_fail(&e);
-    else if (rc < 0)
-        rc = b.signal ? 128 + b.signal : 1; /* what failed was said */
-    runbatch_fini(&b);
-    opt_fini(&v);
-    return rc;
+    arena_init(&r.arena, MEM_APP);
+    rc = run_requests(&r, v, e);
+    requests_close(&r.in);
+    gallop_close(r.engine);
+    checkpoint_close(&r.model);
+    arena_fini(&r.arena);
+    return rc < 0 && r.signal ? -(128 + r.signal) : rc; /* -1: what failed was said */
 }
+
+const struct verb verb_run = {
+    .name = "run",
+    .summary = "generate text from a prompt",
+    .arguments = "[options] [\"prompt\"]",
+    .manual =
+        "Generates from a prompt. The text streams to standard output as it is produced, never half a "
+        "character. The prompt is text on the command line, or what is piped into the program (without "
+        "its last line end), or that of --file (every byte), or --ids. It has to be UTF-8.\n"
+        "--batch computes many requests together: `prompt`, `ids` or `messages` (for the chat template, "
+        "with `tools` and `documents`) and any sampling field, with underscores or as OpenAI calls it "
+        "(max_tokens, max_completion_tokens, top_logprobs). `custom_id` comes back in the answer; lines "
+        "of OpenAI's batch files (custom_id, method, url, body) are taken as they are, and the model "
+        "they name is not looked at. Lines are read as they are needed, and an answer is written as soon "
+        "as it is there, behind a line with its index; with --json a line for each request, in input "
+        "order. What is wrong with a line is said with its number, and the others go on. SIGINT and "
+        "SIGTERM cancel what runs and keep what is finished.",
+    .options =
+        (const struct opt_row *const[]){options_model, rows, options_sampling, options_source, options_engine,
+                                        options_force, options_json, options_help, NULL},
+    .run = run,
+};

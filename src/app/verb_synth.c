@@ -4,68 +4,44 @@
 #include <math.h>
 #include <string.h>
 
-#include "app/common.h"
-#include "app/out.h"
-#include "app/output.h"
-#include "app/synthshape.h"
-#include "app/verbs.h"
+#include "app/app.h"
+#include "app/shapes.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/utf8.h"
 
-enum { SYNTH_OUT = COMMON_OWN, SYNTH_LIST, SYNTH_LAYERS, SYNTH_DTYPE };
 enum { CHUNK = 1 << 16 };
 
 static const struct opt_row rows[] = {
-    {.id = SYNTH_OUT,
-     .name = "output",
-     .brief = 'o',
-     .type = OPT_STRING,
-     .arg = "DIR",
-     .help = "the folder to write"},
-    {.id = SYNTH_LIST, .name = "list", .type = OPT_FLAG, .help = "name the shapes"},
-    {.id = SYNTH_LAYERS,
-     .name = "layers",
-     .type = OPT_INT,
-     .arg = "N",
-     .range = "[1,4096]",
-     .help = "fewer or more layers"},
-    {.id = SYNTH_DTYPE,
-     .name = "dtype",
-     .type = OPT_CHOICE,
-     .choices = "bf16|fp16|fp32",
-     .fallback = "bf16",
-     .help = "how the weights are stored"},
-    {.id = OPT_SEED,
-     .name = "seed",
-     .type = OPT_UINT,
-     .arg = "N",
-     .fallback = "0",
-     .help = "seed of the weights"},
-    COMMON_FORCE_ROW,
-    COMMON_OUTPUT_ROWS,
-};
+    {"output", 'o', OPT_STRING, "DIR", EVERYDAY, .help = "the folder to write"},
+    {"list", 0, OPT_FLAG, NULL, EVERYDAY, .help = "name the shapes"},
+    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers", .otherwise = "the model's",
+     .range = "[1,4096]"},
+    {"dtype", 0, OPT_CHOICE, NULL, EVERYDAY, .help = "how the weights are stored",
+     .choices = "bf16|fp16|fp32", .fallback = "bf16"},
+    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of the weights", .fallback = "0"},
+    {0}};
 
 struct synth {
-    struct output_dir out;
+    struct save_folder out;
     enum dtype dtype;
     uint64_t seed, index; /* tensor number */
     size_t bytes, done;
-    struct buf header;
-    struct common_bar bar;
+    json_t *header; /* of the weights' file */
+    struct print_bar bar;
     struct err *e;
     char chunk[CHUNK * 4];
 };
 
 /* ---- weights ---- */
 
-static bool is_bytes(const struct synthshape_tensor *t)
+static bool is_bytes(const struct shapes_tensor *t)
 {
     return t->fill == SYNTH_NIBBLES || t->fill == SYNTH_SCALES;
 }
 
 /* Elements of T; *inputs: of a row. */
-static size_t elements(const struct synthshape_tensor *t, size_t *inputs)
+static size_t elements(const struct shapes_tensor *t, size_t *inputs)
 {
     size_t n = 1;
 
@@ -77,18 +53,18 @@ static size_t elements(const struct synthshape_tensor *t, size_t *inputs)
     return n;
 }
 
-static int add_header(void *ctx, const struct synthshape_tensor *t)
+static int add_header(void *ctx, const struct shapes_tensor *t)
 {
     struct synth *s = ctx;
     size_t inputs, n = elements(t, &inputs) * (is_bytes(t) ? 1 : dtype_bytes(s->dtype));
+    json_t *shape = json_array(), *tensor;
 
-    buf_fmt(&s->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", s->header.len > 1 ? "," : "", t->name,
-            is_bytes(t) ? "U8" : dtype_name(s->dtype));
     for (int d = 0; d < 4 && t->shape[d]; d++)
-        buf_fmt(&s->header, d ? ",%zu" : "%zu", t->shape[d]);
-    buf_fmt(&s->header, "],\"data_offsets\":[%zu,%zu]}", s->bytes, s->bytes + n);
+        json_array_append_new(shape, json_integer((json_int_t)t->shape[d]));
+    tensor = json_pack("{s:s,s:o,s:[I,I]}", "dtype", is_bytes(t) ? "U8" : dtype_name(s->dtype), "shape",
+                       shape, "data_offsets", (json_int_t)s->bytes, (json_int_t)(s->bytes + n));
     s->bytes += n;
-    return s->header.oom ? err_nomem(s->e, "the header") : 0;
+    return json_object_set_new(s->header, t->name, tensor) == 0 ? 0 : err_nomem(s->e, "the header");
 }
 
 /* N weights, uniform in +-amplitude from 16 random bits each, so that their standard deviation is 1 /
@@ -138,12 +114,12 @@ static void fill_bytes(struct synth *s, size_t first, size_t n, bool scales)
 }
 
 /* The weights' file is the last that was opened. */
-static struct output *weights(struct synth *s)
+static struct save *weights(struct synth *s)
 {
     return &s->out.file[s->out.n - 1];
 }
 
-static int add_data(void *ctx, const struct synthshape_tensor *t)
+static int add_data(void *ctx, const struct shapes_tensor *t)
 {
     struct synth *s = ctx;
     size_t inputs, n = elements(t, &inputs), es = is_bytes(t) ? 1 : dtype_bytes(s->dtype);
@@ -160,34 +136,41 @@ static int add_data(void *ctx, const struct synthshape_tensor *t)
             fill_random(s, at, len, amplitude);
         else
             fill_same(s, len, t->fill == SYNTH_ONES ? 1.0f : 0.0f);
-        rc = output_write(weights(s), s->chunk, len * es, s->e);
+        rc = save_write(weights(s), s->chunk, len * es, s->e);
         s->done += len * es;
-        common_progress(&s->bar, s->done, s->bytes);
+        print_progress(&s->bar, s->done, s->bytes);
     }
     return rc;
 }
 
-static int write_weights(struct synth *s, const struct synthshape *shape, size_t layers)
+/* The length of the header in eight bytes, and the header, filled up with blanks to a multiple of eight. */
+static int write_header(struct synth *s, struct save *o)
 {
-    struct output *o;
+    char *text = json_dumps(s->header, JSON_COMPACT);
+    size_t n = text ? strlen(text) : 0, padded = (n + 7) / 8 * 8;
     unsigned char len[8];
     int rc;
 
-    buf_char(&s->header, '{');
-    if ((rc = synthshape_tensors(shape, layers, add_header, s)) != 0)
-        return rc;
-    buf_char(&s->header, '}');
-    while (s->header.len % 8)
-        buf_char(&s->header, ' ');
-    if (s->header.oom)
+    if (!text)
         return err_nomem(s->e, "the header");
     for (int i = 0; i < 8; i++)
-        len[i] = (unsigned char)(s->header.len >> (8 * i));
-    if ((rc = output_dir_file(&s->out, "model.safetensors", &o, s->e)) == 0 &&
-        (rc = output_write(o, len, 8, s->e)) == 0 &&
-        (rc = output_write(o, s->header.data, s->header.len, s->e)) == 0)
-        rc = synthshape_tensors(shape, layers, add_data, s);
-    common_bar_end(&s->bar);
+        len[i] = (unsigned char)(padded >> (8 * i));
+    if ((rc = save_write(o, len, 8, s->e)) == 0 && (rc = save_write(o, text, n, s->e)) == 0)
+        rc = save_write(o, "       ", padded - n, s->e);
+    mem_free(text);
+    return rc;
+}
+
+static int write_weights(struct synth *s, const struct shape *shape, size_t layers)
+{
+    struct save *o;
+    int rc;
+
+    if ((rc = shapes_tensors(shape, layers, add_header, s)) == 0 &&
+        (rc = save_folder_file(&s->out, "model.safetensors", &o, s->e)) == 0 &&
+        (rc = write_header(s, o)) == 0)
+        rc = shapes_tensors(shape, layers, add_data, s);
+    print_bar_end(&s->bar);
     return rc;
 }
 
@@ -195,11 +178,11 @@ static int write_weights(struct synth *s, const struct synthshape *shape, size_t
 
 static int write_json(struct synth *s, const char *name, json_t *json)
 {
-    struct output *o;
-    int rc = json ? output_dir_file(&s->out, name, &o, s->e) : err_nomem(s->e, name);
+    struct save *o;
+    int rc = json ? save_folder_file(&s->out, name, &o, s->e) : err_nomem(s->e, name);
 
     if (rc == 0 && json_dumpf(json, o->f, JSON_INDENT(2)) != 0)
-        rc = output_flush(o, s->e) ? s->e->code : err_nomem(s->e, name);
+        rc = save_flush(o, s->e) ? s->e->code : err_nomem(s->e, name);
     json_decref(json);
     return rc;
 }
@@ -246,42 +229,42 @@ static json_t *tokenizer(void)
                      "fuse_unk", 0, "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges");
 }
 
-static int write_all(struct synth *s, const struct synthshape *shape, const struct opt_values *v)
+static int write_all(struct synth *s, const struct shape *shape, const struct opt_values *v)
 {
     static const char *const torch_name[] = {"bfloat16", "float16", "float32"};
-    size_t layers = opt_given(v, SYNTH_LAYERS) ? (size_t)opt_int(v, SYNTH_LAYERS) : shape->layers;
+    size_t layers = opt_given(v, "layers") ? (size_t)opt_int(v, "layers") : shape->layers;
     int rc;
 
-    if ((rc = output_dir_open(&s->out, opt_string(v, SYNTH_OUT), opt_flag(v, OPT_FORCE), s->e)) != 0 ||
+    if ((rc = save_folder_open(&s->out, opt_string(v, "output"), opt_flag(v, "force"), s->e)) != 0 ||
         (rc = write_json(s, "config.json",
-                         synthshape_config(shape, layers, torch_name[opt_choice(v, SYNTH_DTYPE)]))) != 0 ||
+                         shapes_config(shape, layers, torch_name[opt_choice(v, "dtype")]))) != 0 ||
         (rc = write_json(
              s, "generation_config.json",
              json_pack("{s:i,s:i,s:b}", "bos_token_id", 256, "eos_token_id", 257, "do_sample", 0))) != 0 ||
         (rc = write_json(s, "tokenizer.json", tokenizer())) != 0 ||
         (rc = write_weights(s, shape, layers)) != 0)
         return rc;
-    return output_dir_commit(&s->out, s->e);
+    return save_folder_commit(&s->out, s->e);
 }
 
 static void list_shapes(bool json)
 {
     json_t *names = json_array();
 
-    for (size_t i = 0; i < synthshape_n(); i++) {
-        const struct synthshape *s = synthshape_at(i);
+    for (size_t i = 0; i < shapes_n(); i++) {
+        const struct shape *s = shapes_at(i);
 
         json_array_append_new(names, json_string(s->name));
         if (!json)
-            out_fmt("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name,
-                    s->family, s->layers, s->hidden, s->heads, s->kv, s->vocab);
+            print_fmt("%-16s %s, %zu layers, hidden %zu, %zu heads (%zu kv), vocabulary %zu\n", s->name,
+                      s->family, s->layers, s->hidden, s->heads, s->kv, s->vocab);
     }
     if (json)
-        common_print_json(json_incref(names));
+        print_json(json_incref(names));
     json_decref(names);
 }
 
-static int run(const struct synthshape *shape, const struct opt_values *v, struct err *e)
+static int write_shape(const struct shape *shape, const struct opt_values *v, struct err *e)
 {
     static const enum dtype dtype[] = {DT_BF16, DT_F16, DT_F32};
     struct synth *s = mem_zalloc(1, sizeof(*s), MEM_APP);
@@ -290,45 +273,44 @@ static int run(const struct synthshape *shape, const struct opt_values *v, struc
     if (!s)
         return err_nomem(e, "a buffer");
     s->e = e;
-    s->dtype = dtype[opt_choice(v, SYNTH_DTYPE)];
-    s->seed = opt_uint(v, OPT_SEED);
-    s->bar = (struct common_bar){.what = "writing", .quiet = opt_flag(v, OPT_QUIET)};
-    buf_init(&s->header, MEM_APP);
+    s->dtype = dtype[opt_choice(v, "dtype")];
+    s->seed = opt_uint(v, "seed");
+    s->bar.what = "writing";
+    s->header = json_object();
     rc = write_all(s, shape, v);
-    if (rc == 0 && opt_flag(v, OPT_JSON))
-        common_print_json(
-            json_pack("{s:s,s:I}", "folder", opt_string(v, SYNTH_OUT), "bytes", (json_int_t)s->bytes));
-    else if (rc == 0 && !opt_flag(v, OPT_QUIET))
-        out_fmt("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, SYNTH_OUT),
-                (double)s->bytes / 1e6, shape->name);
-    output_dir_abort(&s->out);
-    buf_fini(&s->header);
+    if (rc == 0 && opt_flag(v, "json"))
+        print_json(json_pack("{s:s,s:I}", "folder", opt_string(v, "output"), "bytes", (json_int_t)s->bytes));
+    else if (rc == 0 && !opt_flag(v, "quiet"))
+        print_fmt("%s: %.1f MB of random weights in the shape of %s\n", opt_string(v, "output"),
+                  (double)s->bytes / 1e6, shape->name);
+    save_folder_abort(&s->out);
+    json_decref(s->header);
     mem_free(s);
     return rc;
 }
 
-int verb_synth(int argc, char **argv)
+static int run(const struct opt_values *v, struct err *e)
 {
-    const struct synthshape *shape;
-    struct opt_values v;
-    struct err e = {0};
-    int rc =
-        common_parse("synth", "SHAPE -o DIR [options]", rows, sizeof(rows) / sizeof(rows[0]), argc, argv, &v);
+    const struct shape *shape;
 
-    if (rc >= 0)
-        return rc;
-    if (opt_flag(&v, SYNTH_LIST)) {
-        list_shapes(opt_flag(&v, OPT_JSON));
-        rc = 0;
-    } else if (v.n_args != 1 || !opt_given(&v, SYNTH_OUT)) {
-        log_error("synth: a shape and -o DIR are needed; --list names the shapes");
-        rc = 2;
-    } else if (!(shape = synthshape_of_name(v.args[0]))) {
-        log_error("synth: shape %s is not known; --list names them", v.args[0]);
-        rc = 2;
-    } else {
-        rc = run(shape, &v, &e) ? common_fail(&e) : 0;
+    if (opt_flag(v, "list")) {
+        list_shapes(opt_flag(v, "json"));
+        return 0;
     }
-    opt_fini(&v);
-    return rc;
+    if (v->n_args != 1 || !opt_given(v, "output"))
+        return err_set(e, ERR_USAGE, "synth: a shape and -o DIR are needed; --list names the shapes");
+    if (!(shape = shapes_of_name(v->args[0])))
+        return err_set(e, ERR_USAGE, "synth: shape %s is not known; --list names them", v->args[0]);
+    return write_shape(shape, v, e);
 }
+
+const struct verb verb_synth = {
+    .name = "synth",
+    .summary = "a checkpoint with random weights in a real model's shape",
+    .arguments = "SHAPE -o DIR [options]",
+    .manual = "Writes a checkpoint with random weights in the shape of a real model, so that speed can be "
+              "measured without a download. A folder that is not empty is refused; with --force its files of "
+              "the same names are replaced.",
+    .options = (const struct opt_row *const[]){rows, options_force, options_json, options_help, NULL},
+    .run = run,
+};

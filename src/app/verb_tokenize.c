@@ -1,197 +1,162 @@
 /* verb_tokenize.c - `gallop tokenize`: text to ids and back, one text or a line of JSON each. */
-#include <stdio.h>
 #include <string.h>
 
-#include "app/common.h"
-#include "app/out.h"
-#include "app/verbs.h"
+#include "app/app.h"
 #include "base/err.h"
-#include "base/mem.h"
-#include "ckpt/checkpoint.h"
 #include "text/tok/tok.h"
 
-enum {
-    TOK_IDS_OPT = COMMON_OWN,
-    TOK_NO_SPECIAL,
-    TOK_PIECES,
-    TOK_BATCH,
-    TOK_PLAIN_OPT,
-    TOK_DECODE,
-    TOK_STREAM,
-    TOK_SKIP,
-    TOK_FILE
-};
-
-static const struct opt_row rows[] = {
-    {.id = OPT_MODEL,
-     .name = "model",
-     .brief = 'm',
-     .type = OPT_STRING,
-     .arg = "PATH",
-     .env = "GALLOP_MODEL",
+/* Beside models it takes files of tokenizers. */
+static const struct opt_row model_or_file[] = {
+    {"model", 'm', OPT_STRING, "PATH", EVERYDAY,
      .help =
          "checkpoint folder, .gguf file, org/name[@revision][:FILE.gguf] on the Hugging Face hub, tokenizer.json, "
-         "sentencepiece .model or tiktoken file; default: the demo model"},
-    COMMON_REVISION_ROW,
-    COMMON_LINKS_ROW,
-    {.id = TOK_NO_SPECIAL,
-     .name = "no-special",
-     .type = OPT_FLAG,
-     .help = "add no BOS or other special tokens"},
-    {.id = TOK_PLAIN_OPT,
-     .name = "plain",
-     .type = OPT_FLAG,
-     .help = "read special tokens inside the text as ordinary text"},
-    {.id = TOK_PIECES,
-     .name = "pieces",
-     .type = OPT_FLAG,
-     .help = "print the vocabulary's strings beside the ids"},
-    {.id = TOK_FILE,
-     .name = "file",
-     .type = OPT_STRING,
-     .arg = "F",
-     .help = "read the text from a file (-: standard input)"},
-    {.id = TOK_BATCH,
-     .name = "batch",
-     .type = OPT_STRING,
-     .arg = "F.jsonl",
+         "sentencepiece .model or tiktoken file",
+     .otherwise = "the demo model", .env = "GALLOP_MODEL"},
+    {0}};
+
+static const struct opt_row rows[] = {
+    {"file", 0, OPT_STRING, "F", EVERYDAY, .help = "read the text from a file (-: standard input)"},
+    {"batch", 0, OPT_STRING, "F.jsonl", EVERYDAY,
      .help = "a JSON string, {\"text\":...} or {\"ids\":[...]} a line"},
-    {.id = TOK_DECODE, .name = "decode", .type = OPT_FLAG, .help = "ids to text"},
-    {.id = TOK_IDS_OPT, .name = "ids", .type = OPT_STRING, .arg = "1,2,3", .help = "the ids to decode"},
-    {.id = TOK_SKIP,
-     .name = "skip-special",
-     .type = OPT_FLAG,
-     .help = "leave special tokens out of decoded text"},
-    {.id = TOK_STREAM,
-     .name = "stream",
-     .type = OPT_FLAG,
-     .help = "decode token by token, as a streamer shows it"},
-    COMMON_OUTPUT_ROWS,
-};
+    {"pieces", 0, OPT_FLAG, NULL, EVERYDAY, .help = "print the vocabulary's strings beside the ids"},
+    {"decode", 0, OPT_FLAG, NULL, EVERYDAY, .help = "ids to text"},
+    {"ids", 0, OPT_STRING, "1,2,3", EVERYDAY, .help = "the ids to decode"},
+    {"no-special", 0, OPT_FLAG, NULL, PROMPT, .help = "add no BOS or other special tokens"},
+    {"plain", 0, OPT_FLAG, NULL, PROMPT, .help = "read special tokens inside the text as ordinary text"},
+    {"skip-special", 0, OPT_FLAG, NULL, OUTPUT, .help = "leave special tokens out of decoded text"},
+    {"stream", 0, OPT_FLAG, NULL, OUTPUT, .help = "decode token by token, as a streamer shows it"},
+    {0}};
 
 struct job {
     const struct opt_values *v;
     struct tok *t;
     bool json, decode;
-    struct buf out; /* one answer */
     struct err *e;
 };
 
-static int print_out(struct job *j)
+/* An answer in JSON. */
+static int print_object(struct job *j, json_t *o)
 {
-    buf_char(&j->out, '\n');
-    if (j->out.oom)
+    if (!o)
         return err_nomem(j->e, "an answer");
-    out_bytes(j->out.data, j->out.len);
-    buf_clear(&j->out);
-    return out_flush(j->e);
+    print_json(o);
+    return print_flush(j->e);
 }
 
-static void add_piece(struct job *j, int32_t id)
+/* The vocabulary's string of ID; null where it has none. */
+static json_t *piece_of(const struct job *j, int32_t id)
 {
     const char *s;
     size_t n;
 
-    if (tok_piece(j->t, id, &s, &n))
-        buf_json_str(&j->out, s, n);
-    else
-        buf_str(&j->out, "null");
+    return tok_piece(j->t, id, &s, &n) ? print_json_string(s, n) : json_null();
+}
+
+static int print_pieces(struct job *j, const struct tok_ids *ids)
+{
+    json_t *pieces = json_array();
+
+    for (size_t i = 0; i < ids->n; i++)
+        json_array_append_new(pieces, piece_of(j, ids->id[i]));
+    if (j->json)
+        return print_object(j, json_pack("{s:o,s:o}", "ids", print_json_ids(ids), "pieces", pieces));
+    print_ids(ids);
+    print_text("\n");
+    for (size_t i = 0; i < ids->n; i++) {
+        print_text(i ? " " : "");
+        print_json_value(json_array_get(pieces, i));
+    }
+    json_decref(pieces);
+    print_text("\n");
+    return print_flush(j->e);
 }
 
 static int encode(struct job *j, const char *text, size_t len)
 {
-    unsigned flags = (opt_flag(j->v, TOK_NO_SPECIAL) ? 0 : TOK_ADD_SPECIAL) |
-                     (opt_flag(j->v, TOK_PLAIN_OPT) ? TOK_PLAIN : 0);
+    unsigned flags =
+        (opt_flag(j->v, "no-special") ? 0 : TOK_ADD_SPECIAL) | (opt_flag(j->v, "plain") ? TOK_PLAIN : 0);
     struct tok_ids ids = {0};
     int rc = tok_encode(j->t, text, len, flags, &ids, j->e);
 
-    if (rc)
-        return rc;
-    buf_str(&j->out, j->json ? "{\"ids\":[" : "");
-    for (size_t i = 0; i < ids.n; i++)
-        buf_fmt(&j->out, i ? ",%d" : "%d", (int)ids.id[i]);
-    buf_str(&j->out, j->json ? "]" : "");
-    if (opt_flag(j->v, TOK_PIECES)) {
-        buf_str(&j->out, j->json ? ",\"pieces\":[" : "\n");
-        for (size_t i = 0; i < ids.n; i++) {
-            buf_str(&j->out, i ? (j->json ? "," : " ") : "");
-            add_piece(j, ids.id[i]);
-        }
-        buf_str(&j->out, j->json ? "]" : "");
+    if (rc == 0 && opt_flag(j->v, "pieces")) {
+        rc = print_pieces(j, &ids);
+    } else if (rc == 0 && j->json) {
+        rc = print_object(j, json_pack("{s:o}", "ids", print_json_ids(&ids)));
+    } else if (rc == 0) {
+        print_ids(&ids);
+        print_text("\n");
+        rc = print_flush(j->e);
     }
-    buf_str(&j->out, j->json ? "}" : "");
     tok_ids_fini(&ids);
-    return print_out(j);
+    return rc;
 }
 
-static int decode_stream(struct job *j, const int32_t *ids, size_t n)
+static int decode_stream(struct job *j, const struct tok_ids *ids)
 {
+    json_t *pieces = json_array();
     struct tok_stream *d;
     struct buf piece;
-    int rc = tok_stream_new(&d, j->t, opt_flag(j->v, TOK_SKIP), j->e);
+    int rc = tok_stream_new(&d, j->t, opt_flag(j->v, "skip-special"), j->e);
 
     buf_init(&piece, MEM_APP);
-    buf_str(&j->out, "{\"pieces\":[");
-    for (size_t i = 0; i < n && rc == 0; i++) {
+    for (size_t i = 0; i < ids->n && rc == 0; i++) {
         buf_clear(&piece);
-        rc = tok_stream_put(d, ids[i], &piece, j->e);
-        if (rc == 0 && i + 1 == n)
+        rc = tok_stream_put(d, ids->id[i], &piece, j->e);
+        if (rc == 0 && i + 1 == ids->n)
             rc = tok_stream_end(d, &piece, j->e);
-        buf_str(&j->out, i ? "," : "");
-        buf_json_str(&j->out, piece.data ? piece.data : "", piece.len);
+        if (rc == 0 &&
+            (piece.oom || json_array_append_new(pieces, print_json_string(piece.data, piece.len)) != 0))
+            rc = err_nomem(j->e, "an answer");
     }
-    buf_str(&j->out, "]}");
     if (rc == 0)
-        rc = piece.oom ? err_nomem(j->e, "an answer") : print_out(j);
+        rc = print_object(j, json_pack("{s:O}", "pieces", pieces));
+    json_decref(pieces);
     buf_fini(&piece);
     tok_stream_free(d);
     return rc;
 }
 
-static int decode(struct job *j, const int32_t *ids, size_t n)
+static int decode(struct job *j, const struct tok_ids *ids)
 {
     struct buf text;
     int rc;
 
-    if (opt_flag(j->v, TOK_STREAM))
-        return decode_stream(j, ids, n);
+    if (opt_flag(j->v, "stream"))
+        return decode_stream(j, ids);
     buf_init(&text, MEM_APP);
-    rc = tok_decode(j->t, ids, n, opt_flag(j->v, TOK_SKIP), &text, j->e);
-    if (j->json) {
-        buf_str(&j->out, "{\"text\":");
-        buf_json_str(&j->out, text.data ? text.data : "", text.len);
-        buf_str(&j->out, "}");
-    } else {
-        buf_add(&j->out, text.data ? text.data : "", text.len);
+    rc = tok_decode(j->t, ids->id, ids->n, opt_flag(j->v, "skip-special"), &text, j->e);
+    if (rc == 0 && text.oom) {
+        rc = err_nomem(j->e, "an answer");
+    } else if (rc == 0 && j->json) {
+        rc = print_object(j, json_pack("{s:o}", "text", print_json_string(text.data, text.len)));
+    } else if (rc == 0) {
+        print_bytes(text.data, text.len);
+        print_text("\n");
+        rc = print_flush(j->e);
     }
-    if (rc == 0)
-        rc = print_out(j);
     buf_fini(&text);
     return rc;
 }
 
+/* Any integer will do: what can be no id is decoded to nothing. */
 static int decode_list(struct job *j, const json_t *list, const char *what)
 {
-    size_t n = json_array_size(list);
-    int32_t *ids = mem_zalloc(n + 1, sizeof(*ids), MEM_APP);
+    struct tok_ids ids = {0};
     int rc = 0;
 
-    if (!ids)
-        return err_nomem(j->e, "token ids");
     if (!json_is_array(list))
-        rc = err_set(j->e, ERR_INPUT, "%s: a list of ids is expected", what);
-    for (size_t i = 0; i < n && rc == 0; i++) {
-        const json_t *id = json_array_get(list, i);
+        return err_set(j->e, ERR_INPUT, "%s: a list of ids is expected", what);
+    for (size_t i = 0; i < json_array_size(list) && rc == 0; i++) {
+        const json_t *v = json_array_get(list, i);
+        json_int_t id = json_integer_value(v);
 
-        if (!json_is_integer(id))
+        if (!json_is_integer(v))
             rc = err_set(j->e, ERR_INPUT, "%s: ids[%zu] is not an integer", what, i);
-        ids[i] = json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX
-                     ? -1
-                     : (int32_t)json_integer_value(id);
+        else if (!input_add_id(&ids, id < 0 || id > INT32_MAX ? -1 : (int32_t)id))
+            rc = err_nomem(j->e, "token ids");
     }
-    if (rc == 0)
-        rc = decode(j, ids, n);
-    mem_free(ids);
+    rc = rc ? rc : decode(j, &ids);
+    tok_ids_fini(&ids);
     return rc;
 }
 
@@ -221,7 +186,7 @@ static int batch(struct job *j, const char *path)
     int rc;
 
     buf_init(&text, MEM_APP);
-    rc = common_read_text(path, &text, j->e);
+    rc = input_text(path, &text, j->e);
     for (char *p = text.data, *end; rc == 0 && p && p < text.data + text.len; p = end + 1) {
         char what[256];
 
@@ -243,18 +208,16 @@ static int single(struct job *j)
     int rc;
 
     if (j->decode) {
-        const char *list = opt_given(v, TOK_IDS_OPT) ? opt_string(v, TOK_IDS_OPT) : v->args[0];
-
-        if ((rc = common_ids(list, &ids, j->e)) == 0)
-            rc = decode(j, ids.id, ids.n);
+        rc = input_ids(opt_given(v, "ids") ? opt_string(v, "ids") : v->args[0], &ids, j->e);
+        rc = rc ? rc : decode(j, &ids);
         tok_ids_fini(&ids);
         return rc;
     }
-    if (!opt_given(v, TOK_FILE))
+    if (!opt_given(v, "file"))
         return encode(j, v->args[0], strlen(v->args[0]));
     buf_init(&text, MEM_APP);
-    if ((rc = common_read_text(opt_string(v, TOK_FILE), &text, j->e)) == 0)
-        rc = encode(j, text.data ? text.data : "", text.len);
+    if ((rc = input_text(opt_string(v, "file"), &text, j->e)) == 0)
+        rc = encode(j, text.data, text.len);
     buf_fini(&text);
     return rc;
 }
@@ -262,16 +225,12 @@ static int single(struct job *j)
 static int check_combination(const struct opt_values *v, struct err *e)
 {
     static const struct {
-        int id;
         const char *name;
         bool decodes; /* it is for the way back */
-    } way[] = {{TOK_NO_SPECIAL, "no-special", false},
-               {TOK_PLAIN_OPT, "plain", false},
-               {TOK_PIECES, "pieces", false},
-               {TOK_SKIP, "skip-special", true},
-               {TOK_STREAM, "stream", true}};
-    bool decodes = opt_flag(v, TOK_DECODE), ids = opt_given(v, TOK_IDS_OPT), file = opt_given(v, TOK_FILE),
-         batch = opt_given(v, TOK_BATCH);
+    } way[] = {
+        {"no-special", false}, {"plain", false}, {"pieces", false}, {"skip-special", true}, {"stream", true}};
+    bool decodes = opt_flag(v, "decode"), ids = opt_given(v, "ids"), file = opt_given(v, "file"),
+         batch = opt_given(v, "batch");
 
     if (v->n_args > 1)
         return err_set(e, ERR_USAGE, "one text is expected, %zu were given (quote it)", v->n_args);
@@ -285,38 +244,35 @@ static int check_combination(const struct opt_values *v, struct err *e)
     if (file && decodes)
         return err_set(e, ERR_USAGE, "--decode takes --ids or --batch, --file is a text");
     for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
-        if (opt_flag(v, way[i].id) && way[i].decodes != decodes)
+        if (opt_flag(v, way[i].name) && way[i].decodes != decodes)
             log_warn("--%s changes nothing with%s --decode", way[i].name, decodes ? "" : "out");
-    return v->n_args && !decodes ? common_utf8("the text", v->args[0], strlen(v->args[0]), e) : 0;
+    return v->n_args && !decodes ? input_utf8("the text", v->args[0], strlen(v->args[0]), e) : 0;
 }
 
-int verb_tokenize(int argc, char **argv)
+static int run(const struct opt_values *v, struct err *e)
 {
-    struct opt_values v;
-    struct err e = {0};
-    char path[4096];
-    const char *found;
+    struct job j = {.v = v,
+                    .e = e,
+                    .decode = opt_flag(v, "decode"),
+                    .json = opt_flag(v, "json") || opt_given(v, "batch")};
     struct checkpoint model = {.in.path = NULL};
-    struct job j = {.v = &v, .e = &e};
-    int rc = common_parse("tokenize", "[options] [\"text\"]", rows, sizeof(rows) / sizeof(rows[0]), argc,
-                          argv, &v);
+    int rc;
 
-    if (rc >= 0)
-        return rc;
-    j.decode = opt_flag(&v, TOK_DECODE);
-    j.json = opt_flag(&v, OPT_JSON) || opt_given(&v, TOK_BATCH);
-    buf_init(&j.out, MEM_APP);
-    if ((rc = check_combination(&v, &e)) == 0) {
-        found = common_model(&v, HUB_TEXT, path, sizeof(path), &e);
-        rc = found ? checkpoint_open(&model, common_folder(&v, found), &e) : e.code;
-        if (rc == 0)
-            rc = checkpoint_tokenizer(&j.t, &model, &e);
-        checkpoint_close(&model);
-    }
-    if (rc == 0)
-        rc = opt_given(&v, TOK_BATCH) ? batch(&j, opt_string(&v, TOK_BATCH)) : single(&j);
+    if ((rc = check_combination(v, e)) == 0 && (rc = load_text(v, &model, e)) == 0 &&
+        (rc = checkpoint_tokenizer(&j.t, &model, e)) == 0)
+        rc = opt_given(v, "batch") ? batch(&j, opt_string(v, "batch")) : single(&j);
     tok_close(j.t);
-    buf_fini(&j.out);
-    opt_fini(&v);
-    return rc ? common_fail(&e) : 0;
+    checkpoint_close(&model);
+    return rc;
 }
+
+const struct verb verb_tokenize = {
+    .name = "tokenize",
+    .summary = "text to token ids and back",
+    .arguments = "[options] [\"text\"]",
+    .manual = "Text to token ids, and back with --decode. The text is an argument, that of --file, or a line "
+              "each in --batch.",
+    .options = (const struct opt_row *const[]){model_or_file, rows, options_source, options_json,
+                                               options_help, NULL},
+    .run = run,
+};

@@ -64,7 +64,7 @@ static int choice_index(const char *choices, const char *text)
     }
 }
 
-static const char *type_name(const struct opt_row *row)
+const char *opt_arg(const struct opt_row *row)
 {
     static const char *const name[] = {"flag", "N", "N", "X", "TEXT", "CHOICE"};
 
@@ -147,22 +147,22 @@ static bool convert(const struct opt_row *row, const char *text, struct opt_valu
 }
 
 /* Every promise of struct opt_row that the compiler cannot check. */
-static void check_rows(const struct opt_row *rows, size_t n)
+static void check_rows(const struct opt_values *v)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct opt_row *r = &rows[i];
-        struct opt_value v;
+    for (size_t i = 0; i < v->n_rows; i++) {
+        const struct opt_row *r = v->slot[i].row;
+        struct opt_value value;
         struct range range;
 
-        ASSERT(r->name && r->help && r->id >= 0 && r->id <= OPT_MAX_ID, "row %zu", i);
+        ASSERT(r->help, "--%s: help", r->name);
         ASSERT(read_range(r->range, &range), "--%s: range '%s'", r->name, r->range ? r->range : "");
         ASSERT((r->type == OPT_CHOICE) == (r->choices != NULL), "--%s: choices", r->name);
-        ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &v)),
+        ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &value)),
                "--%s: default '%s'", r->name, r->fallback ? r->fallback : "");
         for (size_t j = 0; j < i; j++)
-            ASSERT(rows[j].id != r->id && strcmp(rows[j].name, r->name) != 0 &&
-                       (r->brief == 0 || rows[j].brief != r->brief),
-                   "--%s and --%s clash", rows[j].name, r->name);
+            ASSERT(strcmp(v->slot[j].row->name, r->name) != 0 &&
+                       (r->brief == 0 || v->slot[j].row->brief != r->brief),
+                   "--%s and --%s clash", v->slot[j].row->name, r->name);
     }
 }
 
@@ -192,11 +192,10 @@ static int add_value(struct opt_values *v, struct opt_slot *s, enum opt_source s
 }
 
 /* getopt's tables: every long option returns FIRST_LONG + its row. */
-static int make_getopt(const struct opt_row *rows, size_t n, struct arena *a, struct option **longs,
-                       char **shorts, struct err *e)
+static int make_getopt(struct opt_values *v, struct option **longs, char **shorts, struct err *e)
 {
-    char *s = arena_alloc(a, 2 * n + 3);
-    struct option *l = arena_zalloc(a, n + 1, sizeof(*l));
+    char *s = arena_alloc(&v->arena, 2 * v->n_rows + 3);
+    struct option *l = arena_zalloc(&v->arena, v->n_rows + 1, sizeof(*l));
 
     if (!s || !l)
         return err_nomem(e, "command-line options");
@@ -204,13 +203,15 @@ static int make_getopt(const struct opt_row *rows, size_t n, struct arena *a, st
     *shorts = s;
     *s++ = '-'; /* positional arguments come in order, as option 1 */
     *s++ = ':'; /* a missing value is told apart, and getopt prints nothing */
-    for (size_t i = 0; i < n; i++) {
-        l[i] = (struct option){.name = rows[i].name,
-                               .has_arg = rows[i].type == OPT_FLAG ? no_argument : required_argument,
+    for (size_t i = 0; i < v->n_rows; i++) {
+        const struct opt_row *r = v->slot[i].row;
+
+        l[i] = (struct option){.name = r->name,
+                               .has_arg = r->type == OPT_FLAG ? no_argument : required_argument,
                                .val = FIRST_LONG + (int)i};
-        if (rows[i].brief) {
-            *s++ = rows[i].brief;
-            if (rows[i].type != OPT_FLAG)
+        if (r->brief) {
+            *s++ = r->brief;
+            if (r->type != OPT_FLAG)
                 *s++ = ':';
         }
     }
@@ -238,7 +239,7 @@ static int bad_option(const struct opt_values *v, int c, const char *word, struc
 
     if (s && c == ':')
         return err_set(e, ERR_USAGE, "--%s: found nothing after it, expected %s", s->row->name,
-                       type_name(s->row));
+                       opt_arg(s->row));
     if (s && s->row->type == OPT_FLAG)
         return err_set(e, ERR_USAGE, "--%s: found '%s', but it takes no value", s->row->name, word);
     if (strncmp(word, "--", 2) != 0)
@@ -281,39 +282,60 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
     return rc;
 }
 
-int opt_parse(const struct opt_row *rows, size_t n_rows, int argc, char **argv, struct opt_values *out,
+/* One slot a row. */
+static int make_slots(const struct opt_row *const *arrays, struct opt_values *v, struct err *e)
+{
+    size_t n = 0;
+
+    for (const struct opt_row *const *a = arrays; *a; a++)
+        for (const struct opt_row *r = *a; r->name; r++)
+            v->n_rows++;
+    v->slot = arena_zalloc(&v->arena, v->n_rows + 1, sizeof(*v->slot));
+    if (!v->slot)
+        return err_nomem(e, "command-line options");
+    for (const struct opt_row *const *a = arrays; *a; a++)
+        for (const struct opt_row *r = *a; r->name; r++)
+            v->slot[n++].row = r;
+    check_rows(v);
+    return 0;
+}
+
+/* What was not given comes from the environment or is the default. */
+static int read_fallbacks(struct opt_values *v, struct err *e)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < v->n_rows && rc == 0; i++) {
+        const struct opt_row *r = v->slot[i].row;
+        const char *text = r->env ? getenv(r->env) : NULL;
+
+        if (v->slot[i].n > 0)
+            continue;
+        if (text && *text)
+            rc = add_value(v, &v->slot[i], OPT_ENV, text, e);
+        else if (r->fallback)
+            rc = add_value(v, &v->slot[i], OPT_DEFAULT, r->fallback, e);
+    }
+    return rc;
+}
+
+int opt_parse(const struct opt_row *const *arrays, int argc, char **argv, struct opt_values *out,
               struct err *e)
 {
     struct option *longs = NULL;
     char *shorts = NULL;
     int rc;
 
-    *out = (struct opt_values){.n_rows = n_rows};
+    *out = (struct opt_values){0};
     arena_init(&out->arena, MEM_APP);
-    check_rows(rows, n_rows);
-    out->slot = arena_zalloc(&out->arena, n_rows + 1, sizeof(*out->slot));
-    out->slot_of_id = arena_alloc(&out->arena, (OPT_MAX_ID + 1) * sizeof(*out->slot_of_id));
+    if ((rc = make_slots(arrays, out, e)) != 0)
+        return rc;
     out->args = arena_zalloc(&out->arena, argc > 0 ? (size_t)argc : 1, sizeof(*out->args));
-    if (!out->slot || !out->slot_of_id || !out->args)
+    if (!out->args)
         return err_nomem(e, "command-line options");
-    memset(out->slot_of_id, 0xff, (OPT_MAX_ID + 1) * sizeof(*out->slot_of_id));
-    for (size_t i = 0; i < n_rows; i++) {
-        out->slot[i].row = &rows[i];
-        out->slot_of_id[rows[i].id] = (short)i;
-    }
-    rc = make_getopt(rows, n_rows, &out->arena, &longs, &shorts, e);
-    if (rc == 0)
-        rc = read_arguments(out, argc, argv, longs, shorts, e);
-    for (size_t i = 0; i < n_rows && rc == 0; i++) {
-        const char *text = rows[i].env ? getenv(rows[i].env) : NULL;
-
-        if (out->slot[i].n > 0)
-            continue;
-        if (text && *text)
-            rc = add_value(out, &out->slot[i], OPT_ENV, text, e);
-        else if (rows[i].fallback)
-            rc = add_value(out, &out->slot[i], OPT_DEFAULT, rows[i].fallback, e);
-    }
+    if ((rc = make_getopt(out, &longs, &shorts, e)) == 0 &&
+        (rc = read_arguments(out, argc, argv, longs, shorts, e)) == 0)
+        rc = read_fallbacks(out, e);
     return rc;
 }
 
@@ -323,85 +345,91 @@ void opt_fini(struct opt_values *v)
     *v = (struct opt_values){0};
 }
 
-static const struct opt_slot *slot_of(const struct opt_values *v, int id)
+static const struct opt_slot *slot_of(const struct opt_values *v, const char *name)
 {
-    ASSERT(id >= 0 && id <= OPT_MAX_ID && v->slot_of_id[id] >= 0, "no option has the id %d", id);
-    return &v->slot[v->slot_of_id[id]];
+    size_t i = 0;
+
+    while (i < v->n_rows && strcmp(v->slot[i].row->name, name) != 0)
+        i++;
+    ASSERT(i < v->n_rows, "there is no option --%s", name);
+    return &v->slot[i];
 }
 
-static const struct opt_value *last_value(const struct opt_values *v, int id, enum opt_type type)
+static const struct opt_value *last_value(const struct opt_values *v, const char *name, enum opt_type type)
 {
-    const struct opt_slot *s = slot_of(v, id);
+    const struct opt_slot *s = slot_of(v, name);
 
     ASSERT(s->row->type == type, "--%s is not of type %d", s->row->name, (int)type);
     return s->n ? &s->value[s->n - 1] : NULL;
 }
 
-enum opt_source opt_source(const struct opt_values *v, int id)
+enum opt_source opt_source(const struct opt_values *v, const char *name)
 {
-    return slot_of(v, id)->source;
+    return slot_of(v, name)->source;
 }
 
-bool opt_given(const struct opt_values *v, int id)
+bool opt_given(const struct opt_values *v, const char *name)
 {
-    return opt_source(v, id) >= OPT_ENV;
+    return opt_source(v, name) >= OPT_ENV;
 }
 
-bool opt_flag(const struct opt_values *v, int id)
+bool opt_flag(const struct opt_values *v, const char *name)
 {
-    const struct opt_value *x = last_value(v, id, OPT_FLAG);
+    const struct opt_value *x = last_value(v, name, OPT_FLAG);
 
     return x && x->i;
 }
 
-int64_t opt_int(const struct opt_values *v, int id)
+int64_t opt_int(const struct opt_values *v, const char *name)
 {
-    const struct opt_value *x = last_value(v, id, OPT_INT);
+    const struct opt_value *x = last_value(v, name, OPT_INT);
 
     return x ? x->i : 0;
 }
 
-uint64_t opt_uint(const struct opt_values *v, int id)
+uint64_t opt_uint(const struct opt_values *v, const char *name)
 {
-    const struct opt_value *x = last_value(v, id, OPT_UINT);
+    const struct opt_value *x = last_value(v, name, OPT_UINT);
 
     return x ? x->u : 0;
 }
 
-double opt_float(const struct opt_values *v, int id)
+double opt_float(const struct opt_values *v, const char *name)
 {
-    const struct opt_value *x = last_value(v, id, OPT_FLOAT);
+    const struct opt_value *x = last_value(v, name, OPT_FLOAT);
 
     return x ? x->f : 0;
 }
 
-const char *opt_string(const struct opt_values *v, int id)
+const char *opt_string(const struct opt_values *v, const char *name)
 {
-    const struct opt_slot *s = slot_of(v, id);
+    const struct opt_slot *s = slot_of(v, name);
 
     ASSERT(s->row->type == OPT_STRING || s->row->type == OPT_CHOICE, "--%s is not text", s->row->name);
     return s->n ? s->value[s->n - 1].text : NULL;
 }
 
-int opt_choice(const struct opt_values *v, int id)
+int opt_choice(const struct opt_values *v, const char *name)
 {
-    const struct opt_value *x = last_value(v, id, OPT_CHOICE);
+    const struct opt_value *x = last_value(v, name, OPT_CHOICE);
 
     return x ? (int)x->i : -1;
 }
 
-size_t opt_count(const struct opt_values *v, int id)
+size_t opt_count(const struct opt_values *v, const char *name)
 {
-    return slot_of(v, id)->n;
+    return slot_of(v, name)->n;
 }
 
-const struct opt_value *opt_at(const struct opt_values *v, int id, size_t i)
+const struct opt_value *opt_at(const struct opt_values *v, const char *name, size_t i)
 {
-    const struct opt_slot *s = slot_of(v, id);
+    const struct opt_slot *s = slot_of(v, name);
 
     ASSERT(i < s->n, "--%s has %zu values, number %zu asked for", s->row->name, s->n, i);
     return &s->value[i];
 }
+
+/* ---- the help page ---- */
 
 static void add_blanks(struct buf *out, size_t n)
 {
@@ -430,75 +458,81 @@ static void add_wrapped(struct buf *out, const char *words, size_t column)
     }
 }
 
-void opt_help(const struct opt_row *rows, size_t n_rows, struct buf *out)
+/* "0 to 64", "1 or more", "more than 0, at most 1", in the row's own digits. */
+static void add_range(struct buf *out, const char *range)
 {
-    for (size_t i = 0; i < n_rows && !out->oom; i++) {
-        const struct opt_row *r = &rows[i];
-        struct buf notes = {.tag = out->tag};
-        size_t start = out->len, column;
+    const char *comma = strchr(range, ','), *hi = comma + 1;
+    int n_lo = (int)(comma - range) - 1, n_hi = (int)strlen(hi) - 1;
+    bool open_lo = range[0] == '(', open_hi = hi[n_hi] == ')';
 
-        if (r->brief)
-            buf_fmt(out, "  -%c, --%s", r->brief, r->name);
-        else
-            buf_fmt(out, "      --%s", r->name);
-        if (r->type != OPT_FLAG)
-            buf_fmt(out, " %s", type_name(r));
-        column = out->len - start;
-        if (column + 2 > HELP_INDENT) {
-            buf_char(out, '\n');
-            column = 0;
-        }
-        add_blanks(out, HELP_INDENT - column);
-        buf_str(&notes, r->help);
-        if (r->type == OPT_CHOICE && r->arg)
-            buf_fmt(&notes, ": %s", r->choices);
-        if (r->range)
-            buf_fmt(&notes, ", in %s", r->range);
-        if (r->repeat)
-            buf_str(&notes, "; may be repeated");
-        if (r->fallback)
-            buf_fmt(&notes, " [%s]", r->fallback);
-        if (r->env)
-            buf_fmt(&notes, " ($%s)", r->env);
-        out->oom |= notes.oom;
-        add_wrapped(out, notes.data ? notes.data : "", HELP_INDENT);
+    if (strncmp(hi, "inf", 3) == 0)
+        buf_fmt(out, open_lo ? "more than %.*s" : "%.*s or more", n_lo, range + 1);
+    else if (open_lo || open_hi)
+        buf_fmt(out, "%s %.*s, %s %.*s", open_lo ? "more than" : "at least", n_lo, range + 1,
+                open_hi ? "less than" : "at most", n_hi, hi);
+    else
+        buf_fmt(out, "%.*s to %.*s", n_lo, range + 1, n_hi, hi);
+}
+
+void opt_sentence(const struct opt_row *r, struct buf *out)
+{
+    const char *before = " (", *fallback = r->fallback ? r->fallback : r->otherwise;
+
+    buf_str(out, r->help);
+    if (r->type == OPT_CHOICE && r->arg)
+        buf_fmt(out, ": %s", r->choices);
+    if (r->repeat)
+        buf_str(out, "; may be repeated");
+    if (fallback) {
+        buf_fmt(out, "%sdefault %s", before, fallback);
+        before = r->otherwise ? "; " : ", ";
+    }
+    if (r->range) {
+        buf_str(out, before);
+        add_range(out, r->range);
+        before = ", ";
+    }
+    if (r->env) {
+        buf_fmt(out, "%s$%s", before, r->env);
+        before = ", ";
+    }
+    buf_str(out, before[1] == '(' ? "" : ")");
+}
+
+static void add_row(const struct opt_row *r, struct buf *out)
+{
+    struct buf sentence = {.tag = out->tag};
+    size_t start = out->len, column;
+
+    buf_fmt(out, r->brief ? "  -%c, --%s" : "  %c   --%s", r->brief ? r->brief : ' ', r->name);
+    if (r->type != OPT_FLAG)
+        buf_fmt(out, " %s", opt_arg(r));
+    column = out->len - start;
+    if (column + 2 > HELP_INDENT) {
         buf_char(out, '\n');
-        buf_fini(&notes);
+        column = 0;
     }
+    add_blanks(out, HELP_INDENT - column);
+    opt_sentence(r, &sentence);
+    out->oom |= sentence.oom;
+    add_wrapped(out, sentence.data ? sentence.data : "", HELP_INDENT);
+    buf_char(out, '\n');
+    buf_fini(&sentence);
 }
 
-/* A table cell: bars are escaped. */
-static void add_cell(struct buf *out, const char *text)
+void opt_help(const struct opt_row *const *arrays, const char *const *headings, struct buf *out)
 {
-    for (; *text; text++) {
-        if (*text == '|')
-            buf_char(out, '\\');
-        buf_char(out, *text);
-    }
-}
+    for (int group = 0; headings[group]; group++) {
+        bool any = false;
 
-void opt_markdown(const struct opt_row *rows, size_t n_rows, struct buf *out)
-{
-    buf_str(out, "| option | environment | default | meaning |\n| --- | --- | --- | --- |\n");
-    for (size_t i = 0; i < n_rows; i++) {
-        const struct opt_row *r = &rows[i];
-
-        buf_str(out, "| `");
-        if (r->brief)
-            buf_fmt(out, "-%c, ", r->brief);
-        buf_fmt(out, "--%s", r->name);
-        if (r->type != OPT_FLAG) {
-            buf_char(out, ' ');
-            add_cell(out, type_name(r));
-        }
-        buf_fmt(out, "` | %s%s%s | ", r->env ? "`" : "", r->env ? r->env : "", r->env ? "`" : "");
-        add_cell(out, r->fallback ? r->fallback : "");
-        buf_str(out, " | ");
-        add_cell(out, r->help);
-        if (r->range)
-            buf_fmt(out, ", in %s", r->range);
-        if (r->repeat)
-            buf_str(out, "; may be repeated");
-        buf_str(out, " |\n");
+        for (const struct opt_row *const *a = arrays; *a; a++)
+            for (const struct opt_row *r = *a; r->name; r++) {
+                if (r->group != group)
+                    continue;
+                if (!any)
+                    buf_fmt(out, "%s%s:\n", out->len ? "\n" : "", headings[group]);
+                any = true;
+                add_row(r, out);
+            }
     }
 }

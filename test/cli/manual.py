@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""manual.py - what --help prints, docs/gallop.1 and README.md say the same: options, environment variables, verbs."""
+"""manual.py - --help, the manual page and README.md say the same: options, environment variables, verbs."""
 import os
 import re
 
@@ -7,8 +7,7 @@ from _cli import ROOT, call, check, expect, run_all
 
 VERBS = re.findall(r"^  (\w+) ", call("--help").stdout.decode(), re.M)
 HELP = {verb: call(verb, "--help").stdout.decode() for verb in VERBS}
-with open(os.path.join(ROOT, "docs", "gallop.1")) as f:
-    MANUAL = f.read().replace("\\-", "-")
+MANUAL = call("help", "--man").stdout.decode().replace("\\-", "-")
 with open(os.path.join(ROOT, "README.md")) as f:
     README = f.read()
 OPTION = re.compile(r"--[a-z][a-z0-9-]*")
@@ -22,20 +21,20 @@ def every_option_of_every_verb_stands_in_the_manual():
     check(len(VERBS) >= 10 and all(len(_options(HELP[v])) > 5 for v in VERBS), f"verbs and their options: {VERBS}")
     there = set(OPTION.findall(MANUAL))
     for verb in VERBS:
-        expect(sorted(_options(HELP[verb]) - there), [], f"options of {verb} that docs/gallop.1 does not have")
-        check(re.search(rf"^\.(B|BI) {verb}\b", MANUAL, re.M), f"docs/gallop.1 has no paragraph about {verb}")
+        expect(sorted(_options(HELP[verb]) - there), [], f"options of {verb} that the manual page does not have")
+        check(re.search(rf"^\.(B|BI) {verb}\b", MANUAL, re.M), f"the manual page has no paragraph about {verb}")
 
 
 def the_manual_and_the_readme_name_no_option_that_is_not_there():
-    known = set().union(*map(_options, HELP.values())) | {"--version", "--help"}
-    expect(sorted(set(OPTION.findall(MANUAL)) - known), [], "options of docs/gallop.1 that no verb has")
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man"}
+    expect(sorted(set(OPTION.findall(MANUAL)) - known), [], "options of the manual page that no verb has")
     expect(sorted(set(OPTION.findall(README)) - known), [], "options of README.md that no verb has")
 
 
 def every_variable_of_the_environment_stands_in_the_manual():
     for verb in VERBS:
-        for name in re.findall(r"\(\$(\w+)\)", HELP[verb].replace("\n" + " " * 30, " ")):
-            check(re.search(rf"\b{name}\b", MANUAL), f"docs/gallop.1 does not name {name} of {verb}")
+        for name in re.findall(r"\$(\w+)", HELP[verb]):
+            check(re.search(rf"\b{name}\b", MANUAL), f"the manual page does not name {name} of {verb}")
 
 
 def examples_of_the_manual_are_read_by_the_program():
@@ -45,6 +44,24 @@ def examples_of_the_manual_are_read_by_the_program():
         for command in line.replace("\\(dq", '"').split("&&"):
             verb = command.split()[1]
             check(verb in VERBS and set(OPTION.findall(command)) <= _options(HELP[verb]), f"an example of the manual: {command}")
+
+
+def the_manual_is_a_page_that_man_reads_and_says_each_option_in_its_words():
+    page = " ".join(MANUAL.replace("\\fB", "").replace("\\fR", "").split()).lower()
+    check(MANUAL.startswith('.\\" gallop.1') and "\n.TH GALLOP 1 " in MANUAL, f"the page begins with {MANUAL[:80]!r}")
+    for verb in VERBS:
+        for text in re.findall(r"^ {6,30}(\S[^\n]*(?:\n {30}[^\n]*)*)", HELP[verb], re.M):
+            words = " ".join(re.sub(r"^--\S+( \S+)?(  |\n)", "", text).split()).lower()
+            check(words in page, f"{verb} --help says {words!r}, the manual page does not")
+
+
+def every_option_the_program_asks_for_by_name_is_one():
+    known = set().union(*map(_options, HELP.values()))
+    sources = os.path.join(ROOT, "src", "app")
+    for name in sorted(os.listdir(sources)):
+        with open(os.path.join(sources, name)) as f:
+            asked = re.findall(r'opt_(?:source|given|flag|u?int|float|string|choice|count|at)\((?:&|j->)?v, "([^"]*)"', f.read())
+        expect([x for x in asked if "--" + x not in known], [], f"options that {name} asks for and no verb has")
 
 
 def help_and_version_answer_to_their_usual_names():

@@ -180,8 +180,10 @@ def kl_is_that_of_fp32_to_the_other_and_not_the_reverse():
     expect(round(o["top1_agree"], 7), round(sum(same) / len(same), 7), "top1_agree")
     nll = -math.fsum(y[t] for y, t in q) / len(q)
     check(abs(o["nll"] - nll) < 1e-6 and abs(o["ppl"] - math.exp(nll)) < 1e-5 * o["ppl"], f"nll {o['nll']} and ppl {o['ppl']}, expected {nll}")
-    o = _ppl(TEXT, "--ctx", 24, "--kl", "--dtype", "fp32")
-    expect((o["kl_mean"], o["kl_p99"], o["top1_agree"]), (0, 0, 1), "KL of fp32 to itself")
+    for dtype in ([], ["--kv-cache-dtype", "fp32"]):
+        expect_error(call("ppl", "-m", DEMO, "--file", _path("text.txt"), "--kl", "--dtype", "fp32", *dtype), 2, "--kl", "fp32")
+    o = _ppl(TEXT, "--ctx", 24, "--kl", "--dtype", "fp32", "--kv-cache-dtype", "bf16")
+    check(0 < o["kl_mean"] < mean, f"KL of fp32 with rows in bf16: {o['kl_mean']}")
 
 
 def every_token_is_scored_once_whatever_the_window():

@@ -174,7 +174,7 @@ def files_and_ways_of_render_do_not_mix():
                        (["--context", c, "--template", t, "--no-generation-prompt"], "--no-generation-prompt"), (["--context", c, "--template", t], "--model")):
         said = _render(*args).stderr.decode().splitlines()
         check(any(f"{word} changes nothing" in x for x in said), f"{args}: {said}")
-    for data, words in (("{", ("m.json", "line 1")), ('{"messages": 3}', ("messages",)), ("3", ()), ("[]", ("messages",))):
+    for data, words in (("{", ("m.json", "line 1")), ('{"messages": 3}', ("m.json", "messages")), ("3", ("m.json",)), ("[]", ("m.json", "messages"))):
         expect_error(_render("--messages", _file("m.json", data)), 1, *words)
     expect_error(_render("--messages", os.path.join(FOLDER.name, "none.json")), 1, "none.json")
     r = _render("--messages", _file("m.json", json.dumps(MESSAGES)), "--template", _file("t.jinja", "{{ raise_exception('not today') }}"))

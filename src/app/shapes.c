@@ -1,12 +1,12 @@
-/* synthshape.c - the table of shapes and the tensor lists of their families. */
-#include "app/synthshape.h"
+/* shapes.c - the table of shapes and the tensor lists of their families. */
+#include "app/shapes.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps, tied, llama3, factor,
  * experts, top_k / */
-static const struct synthshape table[] = {
+static const struct shape table[] = {
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 1e-5, true, true, 32, 0, 0},
     {"llama-3.2-3b", "llama", 28, 3072, 8192, 24, 8, 128, 128256, 131072, 500000, 1e-5, true, true, 32, 0, 0},
     {"llama-3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 131072, 500000, 1e-5, false, true, 8, 0,
@@ -42,19 +42,19 @@ static const struct synthshape table[] = {
      16, 1},
 };
 
-size_t synthshape_n(void)
+size_t shapes_n(void)
 {
     return sizeof(table) / sizeof(table[0]);
 }
 
-const struct synthshape *synthshape_at(size_t i)
+const struct shape *shapes_at(size_t i)
 {
     return &table[i];
 }
 
-const struct synthshape *synthshape_of_name(const char *name)
+const struct shape *shapes_of_name(const char *name)
 {
-    for (size_t i = 0; i < synthshape_n(); i++)
+    for (size_t i = 0; i < shapes_n(); i++)
         if (strcmp(table[i].name, name) == 0)
             return &table[i];
     return NULL;
@@ -62,7 +62,7 @@ const struct synthshape *synthshape_of_name(const char *name)
 
 /* ---- configs ---- */
 
-static json_t *llama_config(const struct synthshape *s, size_t layers)
+static json_t *llama_config(const struct shape *s, size_t layers)
 {
     json_t *c = json_pack(
         "{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:b,s:s,s:b,s:b}", "architectures",
@@ -81,7 +81,7 @@ static json_t *llama_config(const struct synthshape *s, size_t layers)
     return c;
 }
 
-static json_t *gpt2_config(const struct synthshape *s, size_t layers)
+static json_t *gpt2_config(const struct shape *s, size_t layers)
 {
     return json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:s,s:f}", "architectures", "GPT2LMHeadModel",
                      "model_type", "gpt2", "n_layer", (json_int_t)layers, "n_embd", (json_int_t)s->hidden,
@@ -90,8 +90,7 @@ static json_t *gpt2_config(const struct synthshape *s, size_t layers)
 }
 
 /* What the dense families have in common. */
-static json_t *dense_config(const struct synthshape *s, size_t layers, const char *class_name,
-                            const char *type)
+static json_t *dense_config(const struct shape *s, size_t layers, const char *class_name, const char *type)
 {
     return json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:b}", "architectures", class_name,
                      "model_type", type, "num_hidden_layers", (json_int_t)layers, "hidden_size",
@@ -113,19 +112,19 @@ static json_t *with(json_t *c, json_t *more)
     return good ? c : NULL;
 }
 
-static json_t *mistral_config(const struct synthshape *s, size_t layers)
+static json_t *mistral_config(const struct shape *s, size_t layers)
 {
     return with(dense_config(s, layers, "MistralForCausalLM", "mistral"),
                 json_pack("{s:s,s:i}", "hidden_act", "silu", "sliding_window", 4096));
 }
 
-static json_t *qwen2_config(const struct synthshape *s, size_t layers)
+static json_t *qwen2_config(const struct shape *s, size_t layers)
 {
     return with(dense_config(s, layers, "Qwen2ForCausalLM", "qwen2"),
                 json_pack("{s:s,s:b,s:n}", "hidden_act", "silu", "use_sliding_window", 0, "sliding_window"));
 }
 
-static json_t *qwen3_config(const struct synthshape *s, size_t layers)
+static json_t *qwen3_config(const struct shape *s, size_t layers)
 {
     return with(dense_config(s, layers, "Qwen3ForCausalLM", "qwen3"),
                 json_pack("{s:s,s:b,s:b,s:n}", "hidden_act", "silu", "attention_bias", 0,
@@ -133,7 +132,7 @@ static json_t *qwen3_config(const struct synthshape *s, size_t layers)
 }
 
 /* Phi-4-mini's, for the 48 pairs of the three quarters of a head that turn. */
-static json_t *phi3_config(const struct synthshape *s, size_t layers)
+static json_t *phi3_config(const struct shape *s, size_t layers)
 {
     static const double longer[48] = {
         1,           1.118320672, 1.250641126, 1.398617824, 1.564103225, 1.74916897,  1.956131817,
@@ -155,7 +154,7 @@ static json_t *phi3_config(const struct synthshape *s, size_t layers)
                           "rope_scaling", "type", "longrope", "long_factor", longs, "short_factor", shorts));
 }
 
-static json_t *gemma3_config(const struct synthshape *s, size_t layers)
+static json_t *gemma3_config(const struct shape *s, size_t layers)
 {
     return with(dense_config(s, layers, "Gemma3ForCausalLM", "gemma3_text"),
                 json_pack("{s:s,s:i,s:f,s:n,s:i,s:i,s:b,s:n,s:n}", "hidden_activation", "gelu_pytorch_tanh",
@@ -173,7 +172,7 @@ static bool gemma4_sees_all(size_t l, size_t layers)
     return l % 5 == 4 || l + 1 == layers;
 }
 
-static json_t *gemma4_config(const struct synthshape *s, size_t layers)
+static json_t *gemma4_config(const struct shape *s, size_t layers)
 {
     json_t *c, *types = json_array();
 
@@ -193,7 +192,7 @@ static json_t *gemma4_config(const struct synthshape *s, size_t layers)
     return c;
 }
 
-static json_t *llama4_config(const struct synthshape *s, size_t layers)
+static json_t *llama4_config(const struct shape *s, size_t layers)
 {
     return with(dense_config(s, layers, "Llama4ForCausalLM", "llama4_text"),
                 json_pack("{s:s,s:i,s:I,s:I,s:i,s:i,s:b,s:i,s:b,s:i,s:f,s:b,s:{s:s,s:f,s:f,s:f,s:i}}",
@@ -206,7 +205,7 @@ static json_t *llama4_config(const struct synthshape *s, size_t layers)
                           "original_max_position_embeddings", 8192));
 }
 
-static json_t *opt_config(const struct synthshape *s, size_t layers)
+static json_t *opt_config(const struct shape *s, size_t layers)
 {
     return json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:b,s:s}", "architectures", "OPTForCausalLM",
                      "model_type", "opt", "num_hidden_layers", (json_int_t)layers, "hidden_size",
@@ -216,7 +215,7 @@ static json_t *opt_config(const struct synthshape *s, size_t layers)
                      "do_layer_norm_before", 1, "activation_function", "relu");
 }
 
-static json_t *gptj_config(const struct synthshape *s, size_t layers)
+static json_t *gptj_config(const struct shape *s, size_t layers)
 {
     return json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i,s:s,s:f,s:b}", "architectures",
                      "GPTJForCausalLM", "model_type", "gptj", "n_layer", (json_int_t)layers, "n_embd",
@@ -227,7 +226,7 @@ static json_t *gptj_config(const struct synthshape *s, size_t layers)
 }
 
 /* What the mixtures have in common. */
-static json_t *mixture_config(const struct synthshape *s, size_t layers, const char *class_name)
+static json_t *mixture_config(const struct shape *s, size_t layers, const char *class_name)
 {
     return json_pack("{s:[s],s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f,s:b,s:s,s:I}", "architectures",
                      class_name, "model_type", s->family, "num_hidden_layers", (json_int_t)layers,
@@ -238,7 +237,7 @@ static json_t *mixture_config(const struct synthshape *s, size_t layers, const c
                      "hidden_act", "silu", "num_experts_per_tok", (json_int_t)s->top_k);
 }
 
-static json_t *mixtral_config(const struct synthshape *s, size_t layers)
+static json_t *mixtral_config(const struct shape *s, size_t layers)
 {
     json_t *c = mixture_config(s, layers, "MixtralForCausalLM");
 
@@ -250,7 +249,7 @@ static json_t *mixtral_config(const struct synthshape *s, size_t layers)
     return c;
 }
 
-static json_t *qwen3_moe_config(const struct synthshape *s, size_t layers)
+static json_t *qwen3_moe_config(const struct shape *s, size_t layers)
 {
     json_t *c = mixture_config(s, layers, "Qwen3MoeForCausalLM");
 
@@ -263,7 +262,7 @@ static json_t *qwen3_moe_config(const struct synthshape *s, size_t layers)
     return c;
 }
 
-static json_t *gpt_oss_config(const struct synthshape *s, size_t layers)
+static json_t *gpt_oss_config(const struct shape *s, size_t layers)
 {
     json_t *c = mixture_config(s, layers, "GptOssForCausalLM");
 
@@ -284,13 +283,13 @@ static json_t *gpt_oss_config(const struct synthshape *s, size_t layers)
 /* ---- tensors ---- */
 
 /* Names of T stand behind PREFIX. */
-static int list(const char *prefix, const struct synthshape_tensor *t, size_t n, synthshape_fn *fn, void *ctx)
+static int list(const char *prefix, const struct shapes_tensor *t, size_t n, shapes_fn *fn, void *ctx)
 {
     char name[160];
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        struct synthshape_tensor named = t[i];
+        struct shapes_tensor named = t[i];
 
         snprintf(name, sizeof(name), "%s%s", prefix, t[i].name);
         named.name = name;
@@ -301,14 +300,14 @@ static int list(const char *prefix, const struct synthshape_tensor *t, size_t n,
 
 /* Layers of T, then what stands behind them. */
 struct part {
-    const struct synthshape_tensor *t;
+    const struct shapes_tensor *t;
     size_t n;
 };
 
 #define PART(t) ((struct part){t, sizeof(t) / sizeof((t)[0])})
 
 static int stack(const char *layer_prefix, size_t layers, struct part first, struct part layer,
-                 struct part last, synthshape_fn *fn, void *ctx)
+                 struct part last, shapes_fn *fn, void *ctx)
 {
     char prefix[64];
     int rc = list("", first.t, first.n, fn, ctx);
@@ -321,11 +320,10 @@ static int stack(const char *layer_prefix, size_t layers, struct part first, str
 }
 
 /* Llama and its kin: MORE stands in each layer too. */
-static int dense_tensors(const struct synthshape *s, size_t layers, struct part more, synthshape_fn *fn,
-                         void *ctx)
+static int dense_tensors(const struct shape *s, size_t layers, struct part more, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, q = s->heads * s->head_dim, kv = s->kv * s->head_dim, n = 9;
-    struct synthshape_tensor layer[16] = {
+    struct shapes_tensor layer[16] = {
         {"input_layernorm.weight", {E}, SYNTH_ONES},
         {"self_attn.q_proj.weight", {q, E}, SYNTH_RANDOM},
         {"self_attn.k_proj.weight", {kv, E}, SYNTH_RANDOM},
@@ -336,9 +334,9 @@ static int dense_tensors(const struct synthshape *s, size_t layers, struct part 
         {"mlp.up_proj.weight", {s->inner, E}, SYNTH_RANDOM},
         {"mlp.down_proj.weight", {E, s->inner}, SYNTH_RANDOM},
     };
-    const struct synthshape_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES},
-                                             {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES},
+                                         {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM}};
 
     for (size_t i = 0; i < more.n; i++)
         layer[n++] = more.t[i];
@@ -346,14 +344,14 @@ static int dense_tensors(const struct synthshape *s, size_t layers, struct part 
                  (struct part){last, s->tied ? 1 : 2}, fn, ctx);
 }
 
-static int llama_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int llama_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     return dense_tensors(s, layers, (struct part){NULL, 0}, fn, ctx);
 }
 
-static int qwen2_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int qwen2_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
-    const struct synthshape_tensor biases[] = {
+    const struct shapes_tensor biases[] = {
         {"self_attn.q_proj.bias", {s->heads * s->head_dim}, SYNTH_ZEROS},
         {"self_attn.k_proj.bias", {s->kv * s->head_dim}, SYNTH_ZEROS},
         {"self_attn.v_proj.bias", {s->kv * s->head_dim}, SYNTH_ZEROS},
@@ -362,19 +360,19 @@ static int qwen2_tensors(const struct synthshape *s, size_t layers, synthshape_f
     return dense_tensors(s, layers, PART(biases), fn, ctx);
 }
 
-static int qwen3_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int qwen3_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
-    const struct synthshape_tensor norms[] = {{"self_attn.q_norm.weight", {s->head_dim}, SYNTH_ONES},
-                                              {"self_attn.k_norm.weight", {s->head_dim}, SYNTH_ONES}};
+    const struct shapes_tensor norms[] = {{"self_attn.q_norm.weight", {s->head_dim}, SYNTH_ONES},
+                                          {"self_attn.k_norm.weight", {s->head_dim}, SYNTH_ONES}};
 
     return dense_tensors(s, layers, PART(norms), fn, ctx);
 }
 
 /* Gemma's norms multiply by 1 + weight, so that zeros are what ones are elsewhere. */
-static int gemma3_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int gemma3_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, q = s->heads * s->head_dim, kv = s->kv * s->head_dim;
-    const struct synthshape_tensor layer[] = {
+    const struct shapes_tensor layer[] = {
         {"input_layernorm.weight", {E}, SYNTH_ZEROS},
         {"self_attn.q_proj.weight", {q, E}, SYNTH_RANDOM},
         {"self_attn.k_proj.weight", {kv, E}, SYNTH_RANDOM},
@@ -389,18 +387,18 @@ static int gemma3_tensors(const struct synthshape *s, size_t layers, synthshape_
         {"mlp.down_proj.weight", {E, s->inner}, SYNTH_RANDOM},
         {"post_feedforward_layernorm.weight", {E}, SYNTH_ZEROS},
     };
-    const struct synthshape_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ZEROS}};
+    const struct shapes_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ZEROS}};
 
     return stack("model.layers", layers, PART(first), PART(layer), PART(last), fn, ctx);
 }
 
-static int gemma4_layer(const struct synthshape *s, size_t l, size_t layers, synthshape_fn *fn, void *ctx)
+static int gemma4_layer(const struct shape *s, size_t l, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, P = GEMMA4_INPUT, D = gemma4_sees_all(l, layers) ? GEMMA4_WIDE : s->head_dim;
     bool stores = l < GEMMA4_STORE;
     size_t I = stores ? s->inner : 2 * s->inner;
-    const struct synthshape_tensor layer[] = {
+    const struct shapes_tensor layer[] = {
         {"input_layernorm.weight", {E}, SYNTH_ONES},
         {"self_attn.q_proj.weight", {s->heads * D, E}, SYNTH_RANDOM},
         {"self_attn.q_norm.weight", {D}, SYNTH_ONES},
@@ -416,9 +414,9 @@ static int gemma4_layer(const struct synthshape *s, size_t l, size_t layers, syn
         {"post_per_layer_input_norm.weight", {E}, SYNTH_ONES},
         {"layer_scalar", {1}, SYNTH_ONES},
     };
-    const struct synthshape_tensor rows[] = {{"self_attn.k_proj.weight", {s->kv * D, E}, SYNTH_RANDOM},
-                                             {"self_attn.k_norm.weight", {D}, SYNTH_ONES},
-                                             {"self_attn.v_proj.weight", {s->kv * D, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor rows[] = {{"self_attn.k_proj.weight", {s->kv * D, E}, SYNTH_RANDOM},
+                                         {"self_attn.k_norm.weight", {D}, SYNTH_ONES},
+                                         {"self_attn.v_proj.weight", {s->kv * D, E}, SYNTH_RANDOM}};
     char prefix[64];
     int rc;
 
@@ -427,10 +425,10 @@ static int gemma4_layer(const struct synthshape *s, size_t l, size_t layers, syn
     return rc || !stores ? rc : list(prefix, rows, 3, fn, ctx);
 }
 
-static int gemma4_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int gemma4_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, all = layers * GEMMA4_INPUT;
-    const struct synthshape_tensor ends[] = {
+    const struct shapes_tensor ends[] = {
         {"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM},
         {"model.embed_tokens_per_layer.weight", {s->vocab, all}, SYNTH_RANDOM},
         {"model.per_layer_model_projection.weight", {all, E}, SYNTH_RANDOM},
@@ -444,10 +442,10 @@ static int gemma4_tensors(const struct synthshape *s, size_t layers, synthshape_
     return rc;
 }
 
-static int phi3_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int phi3_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, q = s->heads * s->head_dim, kv = s->kv * s->head_dim;
-    const struct synthshape_tensor layer[] = {
+    const struct shapes_tensor layer[] = {
         {"input_layernorm.weight", {E}, SYNTH_ONES},
         {"self_attn.qkv_proj.weight", {q + 2 * kv, E}, SYNTH_RANDOM},
         {"self_attn.o_proj.weight", {E, q}, SYNTH_RANDOM},
@@ -455,16 +453,16 @@ static int phi3_tensors(const struct synthshape *s, size_t layers, synthshape_fn
         {"mlp.gate_up_proj.weight", {2 * s->inner, E}, SYNTH_RANDOM},
         {"mlp.down_proj.weight", {E, s->inner}, SYNTH_RANDOM},
     };
-    const struct synthshape_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES}};
+    const struct shapes_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES}};
 
     return stack("model.layers", layers, PART(first), PART(layer), PART(last), fn, ctx);
 }
 
-static int llama4_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int llama4_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, I = s->inner, q = s->heads * s->head_dim, kv = s->kv * s->head_dim;
-    const struct synthshape_tensor layer[] = {
+    const struct shapes_tensor layer[] = {
         {"input_layernorm.weight", {E}, SYNTH_ONES},
         {"self_attn.q_proj.weight", {q, E}, SYNTH_RANDOM},
         {"self_attn.k_proj.weight", {kv, E}, SYNTH_RANDOM},
@@ -478,17 +476,17 @@ static int llama4_tensors(const struct synthshape *s, size_t layers, synthshape_
         {"feed_forward.shared_expert.up_proj.weight", {I, E}, SYNTH_RANDOM},
         {"feed_forward.shared_expert.down_proj.weight", {E, I}, SYNTH_RANDOM},
     };
-    const struct synthshape_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES},
-                                             {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES},
+                                         {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM}};
 
     return stack("model.layers", layers, PART(first), PART(layer), PART(last), fn, ctx);
 }
 
-static int opt_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int opt_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, I = s->inner;
-    const struct synthshape_tensor layer[] = {
+    const struct shapes_tensor layer[] = {
         {"self_attn_layer_norm.weight", {E}, SYNTH_ONES},
         {"self_attn_layer_norm.bias", {E}, SYNTH_ZEROS},
         {"self_attn.q_proj.weight", {E, E}, SYNTH_RANDOM},
@@ -506,21 +504,20 @@ static int opt_tensors(const struct synthshape *s, size_t layers, synthshape_fn 
         {"fc2.weight", {E, I}, SYNTH_RANDOM},
         {"fc2.bias", {E}, SYNTH_ZEROS},
     };
-    const struct synthshape_tensor first[] = {
-        {"model.decoder.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM},
-        {"model.decoder.embed_positions.weight",
-         {s->context + 2, E},
-         SYNTH_RANDOM}}; /* two rows are padding's */
-    const struct synthshape_tensor last[] = {{"model.decoder.final_layer_norm.weight", {E}, SYNTH_ONES},
-                                             {"model.decoder.final_layer_norm.bias", {E}, SYNTH_ZEROS}};
+    const struct shapes_tensor first[] = {{"model.decoder.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM},
+                                          {"model.decoder.embed_positions.weight",
+                                           {s->context + 2, E},
+                                           SYNTH_RANDOM}}; /* two rows are padding's */
+    const struct shapes_tensor last[] = {{"model.decoder.final_layer_norm.weight", {E}, SYNTH_ONES},
+                                         {"model.decoder.final_layer_norm.bias", {E}, SYNTH_ZEROS}};
 
     return stack("model.decoder.layers", layers, PART(first), PART(layer), PART(last), fn, ctx);
 }
 
-static int gptj_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int gptj_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, I = s->inner;
-    const struct synthshape_tensor layer[] = {
+    const struct shapes_tensor layer[] = {
         {"ln_1.weight", {E}, SYNTH_ONES},
         {"ln_1.bias", {E}, SYNTH_ZEROS},
         {"attn.q_proj.weight", {E, E}, SYNTH_RANDOM},
@@ -532,19 +529,19 @@ static int gptj_tensors(const struct synthshape *s, size_t layers, synthshape_fn
         {"mlp.fc_out.weight", {E, I}, SYNTH_RANDOM},
         {"mlp.fc_out.bias", {E}, SYNTH_ZEROS},
     };
-    const struct synthshape_tensor first[] = {{"transformer.wte.weight", {s->vocab, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor last[] = {{"transformer.ln_f.weight", {E}, SYNTH_ONES},
-                                             {"transformer.ln_f.bias", {E}, SYNTH_ZEROS},
-                                             {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM},
-                                             {"lm_head.bias", {s->vocab}, SYNTH_ZEROS}};
+    const struct shapes_tensor first[] = {{"transformer.wte.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor last[] = {{"transformer.ln_f.weight", {E}, SYNTH_ONES},
+                                         {"transformer.ln_f.bias", {E}, SYNTH_ZEROS},
+                                         {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM},
+                                         {"lm_head.bias", {s->vocab}, SYNTH_ZEROS}};
 
     return stack("transformer.h", layers, PART(first), PART(layer), PART(last), fn, ctx);
 }
 
-static int gpt2_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int gpt2_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden;
-    const struct synthshape_tensor layer[] = {
+    const struct shapes_tensor layer[] = {
         {"ln_1.weight", {E}, SYNTH_ONES},
         {"ln_1.bias", {E}, SYNTH_ZEROS},
         {"attn.c_attn.weight", {E, 3 * E}, SYNTH_RANDOM},
@@ -558,10 +555,10 @@ static int gpt2_tensors(const struct synthshape *s, size_t layers, synthshape_fn
         {"mlp.c_proj.weight", {s->inner, E}, SYNTH_RANDOM},
         {"mlp.c_proj.bias", {E}, SYNTH_ZEROS},
     };
-    const struct synthshape_tensor first[] = {{"transformer.wte.weight", {s->vocab, E}, SYNTH_RANDOM},
-                                              {"transformer.wpe.weight", {s->context, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor last[] = {{"transformer.ln_f.weight", {E}, SYNTH_ONES},
-                                             {"transformer.ln_f.bias", {E}, SYNTH_ZEROS}};
+    const struct shapes_tensor first[] = {{"transformer.wte.weight", {s->vocab, E}, SYNTH_RANDOM},
+                                          {"transformer.wpe.weight", {s->context, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor last[] = {{"transformer.ln_f.weight", {E}, SYNTH_ONES},
+                                         {"transformer.ln_f.bias", {E}, SYNTH_ZEROS}};
     char prefix[64];
     int rc = list("", first, 2, fn, ctx);
 
@@ -573,28 +570,28 @@ static int gpt2_tensors(const struct synthshape *s, size_t layers, synthshape_fn
 }
 
 /* Attention, norms and ends of the mixtures; EXPERTS lists what a layer has instead of an MLP. */
-typedef int experts_fn(const struct synthshape *s, const char *prefix, synthshape_fn *fn, void *ctx);
+typedef int experts_fn(const struct shape *s, const char *prefix, shapes_fn *fn, void *ctx);
 
-static int mixture_tensors(const struct synthshape *s, size_t layers, experts_fn *experts, bool bias,
-                           bool norms, synthshape_fn *fn, void *ctx)
+static int mixture_tensors(const struct shape *s, size_t layers, experts_fn *experts, bool bias, bool norms,
+                           shapes_fn *fn, void *ctx)
 {
     size_t E = s->hidden, q = s->heads * s->head_dim, kv = s->kv * s->head_dim;
-    const struct synthshape_tensor layer[] = {{"input_layernorm.weight", {E}, SYNTH_ONES},
-                                              {"self_attn.q_proj.weight", {q, E}, SYNTH_RANDOM},
-                                              {"self_attn.k_proj.weight", {kv, E}, SYNTH_RANDOM},
-                                              {"self_attn.v_proj.weight", {kv, E}, SYNTH_RANDOM},
-                                              {"self_attn.o_proj.weight", {E, q}, SYNTH_RANDOM},
-                                              {"post_attention_layernorm.weight", {E}, SYNTH_ONES}};
-    const struct synthshape_tensor biases[] = {{"self_attn.q_proj.bias", {q}, SYNTH_ZEROS},
-                                               {"self_attn.k_proj.bias", {kv}, SYNTH_ZEROS},
-                                               {"self_attn.v_proj.bias", {kv}, SYNTH_ZEROS},
-                                               {"self_attn.o_proj.bias", {E}, SYNTH_ZEROS},
-                                               {"self_attn.sinks", {s->heads}, SYNTH_ZEROS}};
-    const struct synthshape_tensor head_norms[] = {{"self_attn.q_norm.weight", {s->head_dim}, SYNTH_ONES},
-                                                   {"self_attn.k_norm.weight", {s->head_dim}, SYNTH_ONES}};
-    const struct synthshape_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES},
-                                             {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor layer[] = {{"input_layernorm.weight", {E}, SYNTH_ONES},
+                                          {"self_attn.q_proj.weight", {q, E}, SYNTH_RANDOM},
+                                          {"self_attn.k_proj.weight", {kv, E}, SYNTH_RANDOM},
+                                          {"self_attn.v_proj.weight", {kv, E}, SYNTH_RANDOM},
+                                          {"self_attn.o_proj.weight", {E, q}, SYNTH_RANDOM},
+                                          {"post_attention_layernorm.weight", {E}, SYNTH_ONES}};
+    const struct shapes_tensor biases[] = {{"self_attn.q_proj.bias", {q}, SYNTH_ZEROS},
+                                           {"self_attn.k_proj.bias", {kv}, SYNTH_ZEROS},
+                                           {"self_attn.v_proj.bias", {kv}, SYNTH_ZEROS},
+                                           {"self_attn.o_proj.bias", {E}, SYNTH_ZEROS},
+                                           {"self_attn.sinks", {s->heads}, SYNTH_ZEROS}};
+    const struct shapes_tensor head_norms[] = {{"self_attn.q_norm.weight", {s->head_dim}, SYNTH_ONES},
+                                               {"self_attn.k_norm.weight", {s->head_dim}, SYNTH_ONES}};
+    const struct shapes_tensor first[] = {{"model.embed_tokens.weight", {s->vocab, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor last[] = {{"model.norm.weight", {E}, SYNTH_ONES},
+                                         {"lm_head.weight", {s->vocab, E}, SYNTH_RANDOM}};
     char prefix[64];
     int rc = list("", first, 1, fn, ctx);
 
@@ -609,12 +606,12 @@ static int mixture_tensors(const struct synthshape *s, size_t layers, experts_fn
 }
 
 /* MODULE.gate and, for each expert, its three matrices of these names: [I, E], [I, E], [E, I]. */
-static int experts_apart(const struct synthshape *s, const char *module, const char *const names[3],
-                         synthshape_fn *fn, void *ctx)
+static int experts_apart(const struct shape *s, const char *module, const char *const names[3], shapes_fn *fn,
+                         void *ctx)
 {
     size_t E = s->hidden, I = s->inner;
-    const struct synthshape_tensor gate[] = {{"gate.weight", {s->experts, E}, SYNTH_RANDOM}};
-    const struct synthshape_tensor expert[] = {
+    const struct shapes_tensor gate[] = {{"gate.weight", {s->experts, E}, SYNTH_RANDOM}};
+    const struct shapes_tensor expert[] = {
         {names[0], {I, E}, SYNTH_RANDOM}, {names[1], {I, E}, SYNTH_RANDOM}, {names[2], {E, I}, SYNTH_RANDOM}};
     char prefix[128];
     int rc = list(module, gate, 1, fn, ctx);
@@ -626,7 +623,7 @@ static int experts_apart(const struct synthshape *s, const char *module, const c
     return rc;
 }
 
-static int mixtral_experts(const struct synthshape *s, const char *prefix, synthshape_fn *fn, void *ctx)
+static int mixtral_experts(const struct shape *s, const char *prefix, shapes_fn *fn, void *ctx)
 {
     static const char *const names[3] = {"w1.weight", "w3.weight", "w2.weight"};
     char module[96];
@@ -635,7 +632,7 @@ static int mixtral_experts(const struct synthshape *s, const char *prefix, synth
     return experts_apart(s, module, names, fn, ctx);
 }
 
-static int qwen3_moe_experts(const struct synthshape *s, const char *prefix, synthshape_fn *fn, void *ctx)
+static int qwen3_moe_experts(const struct shape *s, const char *prefix, shapes_fn *fn, void *ctx)
 {
     static const char *const names[3] = {"gate_proj.weight", "up_proj.weight", "down_proj.weight"};
     char module[96];
@@ -644,10 +641,10 @@ static int qwen3_moe_experts(const struct synthshape *s, const char *prefix, syn
     return experts_apart(s, module, names, fn, ctx);
 }
 
-static int gpt_oss_experts(const struct synthshape *s, const char *prefix, synthshape_fn *fn, void *ctx)
+static int gpt_oss_experts(const struct shape *s, const char *prefix, shapes_fn *fn, void *ctx)
 {
     size_t X = s->experts, E = s->hidden, I = s->inner;
-    const struct synthshape_tensor t[] = {
+    const struct shapes_tensor t[] = {
         {"mlp.router.weight", {X, E}, SYNTH_RANDOM},
         {"mlp.router.bias", {X}, SYNTH_ZEROS},
         {"mlp.experts.gate_up_proj_blocks", {X, 2 * I, E / 32, 16}, SYNTH_NIBBLES},
@@ -661,17 +658,17 @@ static int gpt_oss_experts(const struct synthshape *s, const char *prefix, synth
     return list(prefix, t, sizeof(t) / sizeof(t[0]), fn, ctx);
 }
 
-static int mixtral_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int mixtral_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     return mixture_tensors(s, layers, mixtral_experts, false, false, fn, ctx);
 }
 
-static int qwen3_moe_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int qwen3_moe_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     return mixture_tensors(s, layers, qwen3_moe_experts, false, true, fn, ctx);
 }
 
-static int gpt_oss_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+static int gpt_oss_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     return mixture_tensors(s, layers, gpt_oss_experts, true, false, fn, ctx);
 }
@@ -680,8 +677,8 @@ static int gpt_oss_tensors(const struct synthshape *s, size_t layers, synthshape
 
 static const struct {
     const char *name;
-    json_t *(*config)(const struct synthshape *s, size_t layers);
-    int (*tensors)(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx);
+    json_t *(*config)(const struct shape *s, size_t layers);
+    int (*tensors)(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx);
 } families[] = {{"llama", llama_config, llama_tensors},
                 {"gpt2", gpt2_config, gpt2_tensors},
                 {"opt", opt_config, opt_tensors},
@@ -697,7 +694,7 @@ static const struct {
                 {"qwen3_moe", qwen3_moe_config, qwen3_moe_tensors},
                 {"gpt_oss", gpt_oss_config, gpt_oss_tensors}};
 
-static size_t family_of(const struct synthshape *s)
+static size_t family_of(const struct shape *s)
 {
     size_t i = 0;
 
@@ -706,12 +703,12 @@ static size_t family_of(const struct synthshape *s)
     return i;
 }
 
-int synthshape_tensors(const struct synthshape *s, size_t layers, synthshape_fn *fn, void *ctx)
+int shapes_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx)
 {
     return families[family_of(s)].tensors(s, layers, fn, ctx);
 }
 
-json_t *synthshape_config(const struct synthshape *s, size_t layers, const char *dtype)
+json_t *shapes_config(const struct shape *s, size_t layers, const char *dtype)
 {
     json_t *c = families[family_of(s)].config(s, layers);
 

@@ -1,4 +1,4 @@
-/* test_benchfill.c - filled contexts: the computed rows and nothing else, in memory of each sequence's own,
+/* test_bench_fill.c - filled contexts: the computed rows and nothing else, in memory of each sequence's own,
  * however it was filled before; where windows give rows back, only what they show. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "app/benchfill.h"
+#include "app/bench.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/gallop_in.h"
@@ -43,22 +43,22 @@ static struct gallop *open_with(const char *name, const char *type, const char *
     return g;
 }
 
-static void open_fill(struct benchfill *f, struct llm *m, size_t longest)
+static void open_fill(struct bench_fill *f, struct llm *m, size_t longest)
 {
     static int32_t ids[LONGEST];
     struct err e = {0};
 
     for (size_t i = 0; i < LONGEST; i++)
         ids[i] = (int32_t)(3 + i * 37 % 150);
-    if (benchfill_open(f, m, ids, longest, &e) != 0)
+    if (bench_fill_open(f, m, ids, longest, &e) != 0)
         fail_msg("%s", e.msg);
 }
 
-static void fill(struct benchfill *f, size_t seq, size_t n)
+static void fill(struct bench_fill *f, size_t seq, size_t n)
 {
     struct err e = {0};
 
-    if (benchfill_seq(f, seq, n, &e) != 0 || kv_check(&f->m->kv, &e) != 0)
+    if (bench_fill_sequence(f, seq, n, &e) != 0 || kv_check(&f->m->kv, &e) != 0)
         fail_msg("%s", e.msg);
 }
 
@@ -98,7 +98,7 @@ static char *tile_at(const struct llm *m, size_t seq, size_t layer, size_t head,
            (tile & ((1u << l->block_shift) - 1)) * l->tile_bytes;
 }
 
-static bool tiles_match(const struct benchfill *f, size_t seq, size_t plane, size_t begin, size_t end)
+static bool tiles_match(const struct bench_fill *f, size_t seq, size_t plane, size_t begin, size_t end)
 {
     const struct kv *c = &f->m->kv;
     size_t heads = c->lim.n_kv, tiles = (f->n + TILE - 1) / TILE;
@@ -111,7 +111,7 @@ static bool tiles_match(const struct benchfill *f, size_t seq, size_t plane, siz
 }
 
 /* Rows of SEQ that a query at N sees, tile by tile, are those that F computed. */
-static bool is_filled(const struct benchfill *f, size_t seq, size_t n)
+static bool is_filled(const struct bench_fill *f, size_t seq, size_t n)
 {
     const struct kv *c = &f->m->kv;
 
@@ -137,7 +137,7 @@ static void a_context_of_computed_rows_gives_the_bits_of_a_real_one(void **state
             struct gallop *g = open_with(models[i], "slab_pool", dtypes[d], 0);
             struct llm *m = gallop_llm(g);
             size_t bytes = m->model.info.vocab * sizeof(float);
-            struct benchfill f;
+            struct bench_fill f;
 
             assert_true(bytes <= sizeof(want));
             open_fill(&f, m, CHUNK);
@@ -151,7 +151,7 @@ static void a_context_of_computed_rows_gives_the_bits_of_a_real_one(void **state
             }
             compute(m, 2, contexts[3] + 1, 1);
             assert_memory_not_equal(m->logits, want, bytes); /* the ruler itself */
-            benchfill_close(&f);
+            bench_fill_close(&f);
             gallop_close(g);
         }
 }
@@ -163,7 +163,7 @@ static void longer_contexts_repeat_the_computed_rows_in_memory_of_their_own(void
         for (int i = 0; i < 2; i++) {
             struct gallop *g = open_with(models[i], kv_type_name(t), dtypes[t % 3], 0);
             struct llm *m = gallop_llm(g);
-            struct benchfill f;
+            struct bench_fill f;
 
             open_fill(&f, m, 300);
             assert_int_equal(f.n, CHUNK);
@@ -173,7 +173,7 @@ static void longer_contexts_repeat_the_computed_rows_in_memory_of_their_own(void
             *tile_at(m, 1, 0, 0, true, 17) ^= 1;
             assert_false(is_filled(&f, 1, 300));
             assert_true(is_filled(&f, 0, 300) && is_filled(&f, 2, 300));
-            benchfill_close(&f);
+            bench_fill_close(&f);
             gallop_close(g);
         }
 }
@@ -187,7 +187,7 @@ static void a_context_is_what_was_asked_for_whatever_was_there_before(void **sta
         for (int i = 0; i < 2; i++) {
             struct gallop *g = open_with(models[i], kv_type_name(t), "bf16", 0);
             struct llm *m = gallop_llm(g);
-            struct benchfill f;
+            struct bench_fill f;
 
             open_fill(&f, m, 300);
             for (size_t k = 0; k < sizeof(contexts) / sizeof(contexts[0]); k++) {
@@ -195,9 +195,9 @@ static void a_context_is_what_was_asked_for_whatever_was_there_before(void **sta
                 assert_true(is_filled(&f, 1, contexts[k]));
                 compute(m, 1, contexts[k], 18); /* rows that the next must not find */
             }
-            benchfill_drop(&f, 1);
+            bench_fill_drop(&f, 1);
             assert_int_equal(kv_held_bytes(&m->kv, 1), 0);
-            benchfill_close(&f);
+            bench_fill_close(&f);
             gallop_close(g);
         }
 }
@@ -213,7 +213,7 @@ static void sinks_are_filled_beside_their_windows(void **state)
 static void rows_stay_where_no_window_takes_them(void **state)
 {
     struct gallop *g = open_with("llama3-rope", "slab_pool", "bf16", 0);
-    struct benchfill f;
+    struct bench_fill f;
     char *tile;
 
     (void)state;
@@ -227,7 +227,7 @@ static void rows_stay_where_no_window_takes_them(void **state)
     assert_false(is_filled(&f, 1, 100));
     *tile ^= 1;
     assert_true(is_filled(&f, 1, 100));
-    benchfill_close(&f);
+    bench_fill_close(&f);
     gallop_close(g);
 }
 
@@ -236,16 +236,16 @@ static void a_cache_without_room_says_so_and_keeps_nothing_of_the_sequence(void 
     (void)state;
     for (size_t t = 0; kv_type_name(t); t++) {
         struct gallop *g = open_with("llama3-rope", kv_type_name(t), "bf16", 320);
-        struct benchfill f;
+        struct bench_fill f;
         struct err e = {0};
 
         open_fill(&f, gallop_llm(g), 300);
         fill(&f, 0, 100);
-        assert_int_equal(benchfill_seq(&f, 1, 300, &e), ERR_NOSPACE);
+        assert_int_equal(bench_fill_sequence(&f, 1, 300, &e), ERR_NOSPACE);
         assert_non_null(strstr(e.msg, "300 tokens"));
         assert_int_equal(kv_held_bytes(&f.m->kv, 1), 0);
         assert_true(is_filled(&f, 0, 100));
-        benchfill_close(&f);
+        bench_fill_close(&f);
         gallop_close(g);
     }
 }

@@ -1,4 +1,4 @@
-/* test_output.c - files under temporary names: what errors, aborts and several files at once leave in a
+/* test_save.c - files under temporary names: what errors, aborts and several files at once leave in a
  * folder. */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 #include <dirent.h>
 
-#include "app/output.h"
+#include "app/app.h"
 
 /* Each test runs in an empty folder of its own. */
 static int enter(void **state)
@@ -76,67 +76,67 @@ static void put(const char *path, const char *text)
 
 static void a_file_has_its_name_when_it_is_committed_and_not_before(void **state)
 {
-    struct output o;
+    struct save o;
 
     (void)state;
-    assert_int_equal(output_open(&o, "a", false, NULL), 0);
+    assert_int_equal(save_open(&o, "a", false, NULL), 0);
     fputs("text", o.f);
-    assert_int_equal(output_flush(&o, NULL), 0);
+    assert_int_equal(save_flush(&o, NULL), 0);
     assert_int_not_equal(access("a", F_OK), 0);
-    assert_int_equal(output_commit(&o, NULL), 0);
+    assert_int_equal(save_commit(&o, NULL), 0);
     expect_text("a", "text");
-    assert_int_equal(output_commit(&o, NULL), 0); /* closed: nothing happens */
-    output_abort(&o);
+    assert_int_equal(save_commit(&o, NULL), 0); /* closed: nothing happens */
+    save_abort(&o);
     expect_names(".", "a ");
 }
 
 static void without_replace_a_file_that_exists_is_refused(void **state)
 {
-    struct output o;
+    struct save o;
     struct err e;
 
     (void)state;
     put("a", "mine");
     assert_int_equal(symlink("nowhere", "b"), 0);
-    assert_int_equal(output_open(&o, "a", false, &e), ERR_INPUT);
+    assert_int_equal(save_open(&o, "a", false, &e), ERR_INPUT);
     assert_string_equal(e.msg, "a: the file exists; --force replaces it");
-    assert_int_equal(output_open(&o, "b", false, &e), ERR_INPUT);
-    assert_int_equal(output_open(&o, ".", true, &e), ERR_INPUT);
+    assert_int_equal(save_open(&o, "b", false, &e), ERR_INPUT);
+    assert_int_equal(save_open(&o, ".", true, &e), ERR_INPUT);
     assert_string_equal(e.msg, ".: this is a folder; a file is to be written");
-    assert_int_equal(output_open(&o, "/dev/null", false, &e), 0); /* nothing is lost there */
-    output_abort(&o);
+    assert_int_equal(save_open(&o, "/dev/null", false, &e), 0); /* nothing is lost there */
+    save_abort(&o);
     expect_text("a", "mine");
     expect_names(".", "a b ");
 }
 
 static void an_abort_keeps_the_old_file(void **state)
 {
-    struct output o, zero = {0};
+    struct save o, zero = {0};
 
     (void)state;
     put("a", "mine");
-    assert_int_equal(output_open(&o, "a", true, NULL), 0);
+    assert_int_equal(save_open(&o, "a", true, NULL), 0);
     fputs("theirs", o.f);
-    output_abort(&o);
-    output_abort(&o);
-    output_abort(&zero);
+    save_abort(&o);
+    save_abort(&o);
+    save_abort(&zero);
     expect_text("a", "mine");
     expect_names(".", "a ");
 }
 
 static void several_files_close_in_any_order(void **state)
 {
-    struct output o[3];
+    struct save o[3];
 
     (void)state;
     for (int i = 0; i < 3; i++) {
         char name[2] = {(char)('a' + i), 0};
 
-        assert_int_equal(output_open(&o[i], name, false, NULL), 0);
+        assert_int_equal(save_open(&o[i], name, false, NULL), 0);
     }
-    output_abort(&o[1]);
-    assert_int_equal(output_commit(&o[0], NULL), 0);
-    assert_int_equal(output_commit(&o[2], NULL), 0);
+    save_abort(&o[1]);
+    assert_int_equal(save_commit(&o[0], NULL), 0);
+    assert_int_equal(save_commit(&o[2], NULL), 0);
     expect_names(".", "a c ");
 }
 
@@ -151,64 +151,64 @@ static void limit_files(rlim_t bytes)
 
 static void the_first_error_of_writing_is_remembered_until_the_commit(void **state)
 {
-    struct output o;
+    struct save o;
     struct err e;
 
     (void)state;
     limit_files(4);
-    assert_int_equal(output_open(&o, "a", true, NULL), 0);
+    assert_int_equal(save_open(&o, "a", true, NULL), 0);
     fputs("longer", o.f);
     fflush(o.f); /* a writer that looks at nothing */
     limit_files(RLIM_INFINITY);
     errno = 0;
     fputs("more", o.f);
-    assert_int_equal(output_commit(&o, &e), ERR_OS);
+    assert_int_equal(save_commit(&o, &e), ERR_OS);
     assert_string_equal(e.msg, "a: cannot write: File too large");
     expect_names(".", "");
 }
 
 static void a_folder_gets_all_of_its_files_or_none(void **state)
 {
-    struct output_dir d;
-    struct output *o;
+    struct save_folder d;
+    struct save *o;
     struct err e;
 
     (void)state;
-    assert_int_equal(output_dir_open(&d, "m", false, NULL), 0);
-    assert_int_equal(output_dir_file(&d, "config.json", &o, NULL), 0);
+    assert_int_equal(save_folder_open(&d, "m", false, NULL), 0);
+    assert_int_equal(save_folder_file(&d, "config.json", &o, NULL), 0);
     fputs("{}", o->f);
-    assert_int_equal(output_dir_file(&d, "weights", &o, NULL), 0);
+    assert_int_equal(save_folder_file(&d, "weights", &o, NULL), 0);
     limit_files(1);
     fputs("12345", o->f);
-    assert_int_equal(output_dir_commit(&d, &e), ERR_OS);
+    assert_int_equal(save_folder_commit(&d, &e), ERR_OS);
     limit_files(RLIM_INFINITY);
     assert_string_equal(e.msg, "m/config.json: cannot write: File too large");
     expect_names(".", "");
 
-    assert_int_equal(output_dir_open(&d, "m", false, NULL), 0);
-    assert_int_equal(output_dir_file(&d, "config.json", &o, NULL), 0);
-    assert_int_equal(output_dir_commit(&d, NULL), 0);
-    output_dir_abort(&d);
+    assert_int_equal(save_folder_open(&d, "m", false, NULL), 0);
+    assert_int_equal(save_folder_file(&d, "config.json", &o, NULL), 0);
+    assert_int_equal(save_folder_commit(&d, NULL), 0);
+    save_folder_abort(&d);
     expect_names("m", "config.json ");
-    assert_int_equal(output_dir_open(&d, "m", false, &e), ERR_INPUT);
+    assert_int_equal(save_folder_open(&d, "m", false, &e), ERR_INPUT);
     assert_string_equal(e.msg,
                         "m: the folder is not empty (it holds config.json); --force replaces its files");
-    output_dir_abort(&d);
+    save_folder_abort(&d);
     expect_names("m", "config.json ");
 }
 
 /* The way out of a program with an open file and a new folder: HOW is a signal, or 0 for exit(). */
 static int end_with_open_files(int how)
 {
-    struct output_dir d;
-    struct output *in_dir, o;
+    struct save_folder d;
+    struct save *in_dir, o;
     int status;
     pid_t child = fork();
 
     if (child == 0) {
-        output_dir_open(&d, "m", false, NULL);
-        output_dir_file(&d, "x", &in_dir, NULL);
-        output_open(&o, "a", false, NULL);
+        save_folder_open(&d, "m", false, NULL);
+        save_folder_file(&d, "x", &in_dir, NULL);
+        save_open(&o, "a", false, NULL);
         if (how)
             raise(how);
         exit(3);
@@ -234,13 +234,13 @@ static void signals_and_exit_leave_nothing(void **state)
 
 static void a_signal_that_is_ignored_stays_ignored(void **state)
 {
-    struct output o;
+    struct save o;
 
     (void)state;
     signal(SIGHUP, SIG_IGN);
-    assert_int_equal(output_open(&o, "a", false, NULL), 0);
+    assert_int_equal(save_open(&o, "a", false, NULL), 0);
     raise(SIGHUP);
-    assert_int_equal(output_commit(&o, NULL), 0);
+    assert_int_equal(save_commit(&o, NULL), 0);
     signal(SIGHUP, SIG_DFL);
     expect_names(".", "a ");
 }

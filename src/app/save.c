@@ -1,10 +1,10 @@
-/* output.c - temporary files beside their targets, renamed when they are complete, removed when they are not.
+/* save.c - temporary files beside their targets, renamed when they are complete, removed when they are not.
  *
  * What is open hangs in two lists of which the signal handler and exit() remove the files. The handler may
  * come at any instruction of the thread that changes a list (threads of the pool take no signals), so an
  * entry is complete before it is linked and stays readable after it is taken out.
  */
-#include "app/output.h"
+#include "app/app.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,18 +16,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct output *_Atomic open_files;
-static struct output_dir *_Atomic open_dirs;
+static struct save *_Atomic open_files;
+static struct save_folder *_Atomic open_folders;
 
 /* ---- removal at the end of the program ---- */
 
 /* Calls only what a signal handler may call. */
 static void remove_all(void)
 {
-    for (struct output *o = open_files; o; o = o->next)
+    for (struct save *o = open_files; o; o = o->next)
         if (!o->direct)
             unlink(o->part);
-    for (struct output_dir *d = open_dirs; d; d = d->next)
+    for (struct save_folder *d = open_folders; d; d = d->next)
         if (d->made)
             rmdir(d->path);
 }
@@ -54,15 +54,15 @@ static void remove_at_the_end(void)
     }
 }
 
-static void link_file(struct output *o)
+static void link_file(struct save *o)
 {
     o->next = open_files;
     open_files = o;
 }
 
-static void unlink_file(struct output *o)
+static void unlink_file(struct save *o)
 {
-    struct output *before = open_files;
+    struct save *before = open_files;
 
     if (before == o) {
         open_files = o->next;
@@ -77,7 +77,7 @@ static void unlink_file(struct output *o)
 
 static ssize_t write_all(void *cookie, const char *p, size_t n)
 {
-    struct output *o = cookie;
+    struct save *o = cookie;
 
     for (size_t done = 0; done < n;) {
         ssize_t w = write(o->fd, p + done, n - done);
@@ -95,7 +95,7 @@ static ssize_t write_all(void *cookie, const char *p, size_t n)
 }
 
 /* A name in PATH's folder that nobody has; O_EXCL makes sure. */
-static int open_part(struct output *o)
+static int open_part(struct save *o)
 {
     static unsigned number;
     const char *slash = strrchr(o->path, '/');
@@ -123,8 +123,8 @@ static bool is_open_here(const struct stat *s)
     return false;
 }
 
-/* What PATH is: sets o->direct and *mode, the permissions of the file to be replaced. */
-static int look(struct output *o, bool replace, mode_t *mode, struct err *e)
+/* Finds out what o->path is: sets o->direct and *mode, the permissions of the file to be replaced. */
+static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
 {
     struct stat name, file;
     bool is_link, is_there = lstat(o->path, &name) == 0;
@@ -147,16 +147,16 @@ static int look(struct output *o, bool replace, mode_t *mode, struct err *e)
     return 0;
 }
 
-int output_open(struct output *o, const char *path, bool replace, struct err *e)
+int save_open(struct save *o, const char *path, bool replace, struct err *e)
 {
     static const cookie_io_functions_t io = {.write = write_all};
     mode_t mode = 0;
     int rc;
 
-    *o = (struct output){.fd = -1};
+    *o = (struct save){.fd = -1};
     if ((size_t)snprintf(o->path, sizeof(o->path), "%s", path) >= sizeof(o->path))
         return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
-    if ((rc = look(o, replace, &mode, e)) != 0)
+    if ((rc = examine(o, replace, &mode, e)) != 0)
         return rc;
     o->fd = o->direct ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY) : open_part(o);
     if (o->fd < 0)
@@ -176,50 +176,50 @@ int output_open(struct output *o, const char *path, bool replace, struct err *e)
 }
 
 /* The first error of writing. */
-static int failed(const struct output *o, struct err *e)
+static int failed(const struct save *o, struct err *e)
 {
     errno = o->error ? o->error : EIO;
     return err_os(e, "write", o->path);
 }
 
-int output_write(struct output *o, const void *p, size_t n, struct err *e)
+int save_write(struct save *o, const void *p, size_t n, struct err *e)
 {
     return fwrite(p, 1, n, o->f) == n ? 0 : failed(o, e);
 }
 
-int output_flush(struct output *o, struct err *e)
+int save_flush(struct save *o, struct err *e)
 {
     return fflush(o->f) == 0 && !ferror(o->f) ? 0 : failed(o, e);
 }
 
 /* Everything is on the disk, where there is one (a pipe knows no fsync). The file has its temporary name
  * yet. */
-static int finish(struct output *o, struct err *e)
+static int finish(struct save *o, struct err *e)
 {
-    int rc = output_flush(o, e);
+    int rc = save_flush(o, e);
 
     return rc == 0 && !o->direct && fsync(o->fd) != 0 ? err_os(e, "write", o->path) : rc;
 }
 
-static int take_name(struct output *o, struct err *e)
+static int take_name(struct save *o, struct err *e)
 {
     int rc = !o->direct && rename(o->part, o->path) != 0 ? err_os(e, "write", o->path) : 0;
 
-    output_abort(o);
+    save_abort(o);
     return rc;
 }
 
-int output_commit(struct output *o, struct err *e)
+int save_commit(struct save *o, struct err *e)
 {
     int rc = o->f ? finish(o, e) : 0;
 
     if (rc == 0 && o->f)
         return take_name(o, e);
-    output_abort(o);
+    save_abort(o);
     return rc;
 }
 
-void output_abort(struct output *o)
+void save_abort(struct save *o)
 {
     if (!o->f)
         return;
@@ -251,11 +251,11 @@ static int check_empty(const char *path, struct err *e)
     return rc;
 }
 
-int output_dir_open(struct output_dir *d, const char *path, bool force, struct err *e)
+int save_folder_open(struct save_folder *d, const char *path, bool force, struct err *e)
 {
     int rc = 0;
 
-    *d = (struct output_dir){0};
+    *d = (struct save_folder){0};
     if (strlen(path) >= sizeof(d->path))
         return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
     strcpy(d->path, path);
@@ -270,21 +270,21 @@ int output_dir_open(struct output_dir *d, const char *path, bool force, struct e
         return rc;
     }
     remove_at_the_end();
-    d->next = open_dirs;
-    open_dirs = d;
+    d->next = open_folders;
+    open_folders = d;
     return 0;
 }
 
-int output_dir_file(struct output_dir *d, const char *name, struct output **out, struct err *e)
+int save_folder_file(struct save_folder *d, const char *name, struct save **out, struct err *e)
 {
-    struct output *o = &d->file[d->n];
-    char path[OUTPUT_PATH_MAX];
+    struct save *o = &d->file[d->n];
+    char path[SAVE_PATH_MAX];
     int rc;
 
-    ASSERT(d->n < OUTPUT_DIR_FILES, "%s", name);
+    ASSERT(d->n < SAVE_FOLDER_FILES, "%s", name);
     if ((size_t)snprintf(path, sizeof(path), "%s/%s", d->path, name) >= sizeof(path))
         return err_set(e, ERR_INPUT, "%.200s...: the name is too long", d->path);
-    if ((rc = output_open(o, path, true, e)) == 0) {
+    if ((rc = save_open(o, path, true, e)) == 0) {
         d->n++;
         *out = o;
     }
@@ -292,16 +292,16 @@ int output_dir_file(struct output_dir *d, const char *name, struct output **out,
 }
 
 /* The folder is in nobody's way any more; one that was made for nothing goes. */
-static void close_dir(struct output_dir *d, bool keep)
+static void close_folder(struct save_folder *d, bool keep)
 {
-    struct output_dir *before = open_dirs;
+    struct save_folder *before = open_folders;
 
     if (!d->path[0])
         return;
     if (d->made && !keep)
         rmdir(d->path);
     if (before == d) {
-        open_dirs = d->next;
+        open_folders = d->next;
     } else {
         while (before->next != d)
             before = before->next;
@@ -310,7 +310,7 @@ static void close_dir(struct output_dir *d, bool keep)
     d->path[0] = 0;
 }
 
-int output_dir_commit(struct output_dir *d, struct err *e)
+int save_folder_commit(struct save_folder *d, struct err *e)
 {
     sigset_t all, old;
     int rc = 0;
@@ -322,15 +322,15 @@ int output_dir_commit(struct output_dir *d, struct err *e)
     for (size_t i = d->n; i-- > 0 && rc == 0;)
         rc = take_name(&d->file[i], e);
     for (size_t i = 0; i < d->n; i++)
-        output_abort(&d->file[i]);
-    close_dir(d, rc == 0);
+        save_abort(&d->file[i]);
+    close_folder(d, rc == 0);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
 }
 
-void output_dir_abort(struct output_dir *d)
+void save_folder_abort(struct save_folder *d)
 {
     for (size_t i = 0; i < d->n; i++)
-        output_abort(&d->file[i]);
-    close_dir(d, false);
+        save_abort(&d->file[i]);
+    close_folder(d, false);
 }

@@ -1,8 +1,7 @@
-/* benchfill.c - whole tiles are copied, so nothing here knows how rows lie in them. */
-#include "app/benchfill.h"
-
+/* bench_fill.c - whole tiles are copied, so nothing here knows how rows lie in them. */
 #include <string.h>
 
+#include "app/bench.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"
@@ -17,13 +16,13 @@ static size_t tiles_of(size_t n)
 /* ---- one plane: K or V of one head in one layer ---- */
 
 struct planes {
-    const struct benchfill *f;
+    const struct bench_fill *f;
     struct kv_view view;
     size_t from, to; /* rows */
     bool out;        /* out of the cache into f->tile */
 };
 
-static char *tile_at(const struct benchfill *f, const struct kv_view *v, size_t plane, size_t t)
+static char *tile_at(const struct bench_fill *f, const struct kv_view *v, size_t plane, size_t t)
 {
     size_t heads = f->m->kv.lim.n_kv, head = plane % heads;
     const struct kv_layer *l = &v->layer[plane / heads / 2];
@@ -72,7 +71,7 @@ static void move_share(void *ctx, int thread, int n_threads)
 /* ---- the rows that are computed ---- */
 
 /* Rows [0, f->n) of sequence 0. Windows drop none of them: the cache is not told to advance. */
-static int compute(struct benchfill *f, const int32_t *ids, struct err *e)
+static int compute(struct bench_fill *f, const int32_t *ids, struct err *e)
 {
     struct llm *m = f->m;
 
@@ -97,12 +96,12 @@ static size_t n_computed(const struct llm *m, size_t longest)
     return longest <= most ? longest : most / KERN_TILE * KERN_TILE;
 }
 
-int benchfill_open(struct benchfill *f, struct llm *m, const int32_t *ids, size_t longest, struct err *e)
+int bench_fill_open(struct bench_fill *f, struct llm *m, const int32_t *ids, size_t longest, struct err *e)
 {
     const struct kv_limits *lim = &m->kv.lim;
     int rc;
 
-    *f = (struct benchfill){.m = m, .n = n_computed(m, longest)};
+    *f = (struct bench_fill){.m = m, .n = n_computed(m, longest)};
     f->bytes = lim->n_layers * 2 * lim->n_kv * tiles_of(f->n) * m->kv.tile_bytes;
     f->tile = map_region_new(f->bytes);
     f->len = mem_zalloc(lim->max_seqs, sizeof(*f->len), MEM_APP);
@@ -114,26 +113,26 @@ int benchfill_open(struct benchfill *f, struct llm *m, const int32_t *ids, size_
     }
     kv_release(&m->kv, 0);
     if (rc)
-        benchfill_close(f);
+        bench_fill_close(f);
     return rc;
 }
 
-void benchfill_close(struct benchfill *f)
+void bench_fill_close(struct bench_fill *f)
 {
     map_region_free(f->tile, f->bytes);
     mem_free(f->len);
-    *f = (struct benchfill){0};
+    *f = (struct bench_fill){0};
 }
 
 /* ---- sequences ---- */
 
-void benchfill_drop(struct benchfill *f, size_t seq)
+void bench_fill_drop(struct bench_fill *f, size_t seq)
 {
     kv_release(&f->m->kv, seq);
     f->len[seq] = 0;
 }
 
-int benchfill_seq(struct benchfill *f, size_t seq, size_t n, struct err *e)
+int bench_fill_sequence(struct bench_fill *f, size_t seq, size_t n, struct err *e)
 {
     struct kv *c = &f->m->kv;
     size_t keep = f->len[seq] < n ? f->len[seq] : n;
@@ -145,11 +144,11 @@ int benchfill_seq(struct benchfill *f, size_t seq, size_t n, struct err *e)
     if (keep && (kv_truncate(c, seq, keep) != 0 || (windows && keep < n)))
         keep = 0;
     if (keep == 0) {
-        benchfill_drop(f, seq);
+        bench_fill_drop(f, seq);
         kv_advance(c, seq, n); /* windows take only what they show */
     }
     if ((rc = kv_reserve(c, seq, n)) != 0) {
-        benchfill_drop(f, seq);
+        bench_fill_drop(f, seq);
         return err_set(e, rc, "the KV cache has no room for another sequence of %zu tokens", n);
     }
     f->len[seq] = n;

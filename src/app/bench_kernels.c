@@ -1,21 +1,19 @@
-/* benchkern.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it with.
+/* bench_kernels.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it
+ * with.
  *
  * Every thread works for itself on memory of its own, as the threads of a step do. Weights and keys are
  * walked through a region far larger than the caches, so that nothing of them is in one when its turn comes;
  * activations and the operands of the vector kernels are, as they are in a step. A shape is timed in calls (a
- * gemm in groups of 16 panels, as a thread gets them) between measurements of what bounds it (benchround.h).
+ * gemm in groups of 16 panels, as a thread gets them) between measurements of what bounds it (bench_roof.c).
  * The share is the roof's own time for the bytes or the operations, whichever is longer, over the measured
  * one; kernels on cached vectors have no roof here.
  */
-#include "app/benchkern.h"
-
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "app/benchround.h"
-#include "app/out.h"
-#include "app/roof.h"
+#include "app/app.h"
+#include "app/bench.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"
@@ -113,7 +111,7 @@ struct ground {
 };
 
 /* A shape on a row, and what a call of it costs. */
-struct work {
+struct task {
     struct ground *g;
     const struct shape *s;
     const struct kern *k;
@@ -183,7 +181,7 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
 /* BYTES of the region that were not used for longest, aligned to 64. */
 static const char *next_piece(void *work, size_t bytes)
 {
-    struct ground *g = ((struct work *)work)->g;
+    struct ground *g = ((struct task *)work)->g;
     size_t at = g->region_bytes - g->at < bytes ? 0 : g->at;
 
     g->at = at + (bytes + 63) / 64 * 64;
@@ -192,7 +190,7 @@ static const char *next_piece(void *work, size_t bytes)
 
 static void call_gemm(void *work)
 {
-    struct work *w = work;
+    struct task *w = work;
     struct kern_gemm g = {.lda = GEMM_K, .ldc = CALL_COLUMNS, .m = w->s->m, .k = GEMM_K, .n = CALL_COLUMNS};
 
     g.a = w->g->x;
@@ -217,7 +215,7 @@ static size_t tile_bytes(const struct shape *s)
 /* All chunks of one kv head: 4 rows a token over all tokens, or 512 rows that are the last of the tokens. */
 static void call_attn(void *work)
 {
-    struct work *w = work;
+    struct task *w = work;
     struct ground *g = w->g;
     bool prefill = w->s->m == PREFILL_ROWS;
     size_t tokens = w->s->tokens, d = w->s->n, tile = tile_bytes(w->s), before = tokens - PREFILL_ROWS;
@@ -258,7 +256,7 @@ static void call_attn(void *work)
 
 static void call_vector(void *work)
 {
-    struct work *w = work;
+    struct task *w = work;
     const struct kern *k = w->k;
     struct ground *g = w->g;
     size_t n = w->s->n;
@@ -314,7 +312,7 @@ static double vector_bytes(enum kern_fn fn)
     }
 }
 
-static void (*prepare(struct work *w))(void *work)
+static void (*prepare(struct task *w))(void *work)
 {
     const struct shape *s = w->s;
     double size = w->bf16 ? 2 : 4, tokens = (double)s->tokens, m = (double)s->m;
@@ -366,14 +364,14 @@ struct team {
     struct pool *pool;
     int n;
     struct ground **ground; /* [n] */
-    struct roof roof;
+    struct bench_roof roof;
     struct peak peak;
     bool json;
 };
 
 /* What a row of kernels computes with at best. Int8 dots take two operations for one: q and weights are two
  * rows of bytes. */
-static const char *arithmetic_of(const struct team *t, const char *class, struct benchround *b)
+static const char *arithmetic_of(const struct team *t, const char *class, struct bench_round *b)
 {
     b->loop = t->peak.fma;
     b->loop_worth = 1;
@@ -391,55 +389,54 @@ static const char *arithmetic_of(const struct team *t, const char *class, struct
 
 /* Prints one line: what a thread needs for the whole shape, and the rates of all of them. ROOF names what
  * bounds it, "" where nothing here does. */
-static void print_line(const struct team *t, const struct row *r, const struct work *w, const char *roof,
-                       const struct benchround_result *m)
+static void print_line(const struct team *t, const struct row *r, const struct task *w, const char *roof,
+                       const struct bench_round_result *m)
 {
     double us = m->seconds * w->calls * 1e6, gb = t->n * w->bytes / m->seconds * 1e-9,
            gf = t->n * w->flops / m->seconds * 1e-9;
     const char *fn = kern_name(w->s->fn), *isa = cpu_isa_name(r->isa);
 
     if (t->json) {
-        out_fmt(
-            "{\"kernel\":\"%s\",\"isa\":\"%s\",\"class\":\"%s\",\"shape\":\"%s\",\"us\":%.4f,\"gb_s\":%.3f,",
-            fn, isa, r->class, w->s->text, us, gb);
-        if (*roof)
-            out_fmt("\"gflop_s\":%.3f,\"roof\":\"%s\",\"roof_share\":%.4f}\n", gf, roof, m->share);
-        else
-            out_fmt("\"gflop_s\":null,\"roof\":null,\"roof_share\":null}\n");
+        json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:f,s:f}", "kernel", fn, "isa", isa, "class", r->class,
+                              "shape", w->s->text, "us", us, "gb_s", gb);
+
+        json_object_set_new(o, "gflop_s", *roof ? json_real(gf) : json_null());
+        json_object_set_new(o, "roof", *roof ? json_string(roof) : json_null());
+        json_object_set_new(o, "roof_share", *roof ? json_real(m->share) : json_null());
+        print_json(o);
     } else {
-        out_fmt("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  ", fn, isa, r->class, w->s->text, us, gb);
+        print_fmt("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  ", fn, isa, r->class, w->s->text, us, gb);
         if (*roof)
-            out_fmt("%8.1f  %3.0f%% of %s\n", gf, m->share * 100, roof);
+            print_fmt("%8.1f  %3.0f%% of %s\n", gf, m->share * 100, roof);
         else
-            out_fmt("%8s  in cache\n", "-");
+            print_fmt("%8s  in cache\n", "-");
     }
 }
 
 static void print_roof(const struct team *t)
 {
-    const struct roof *r = &t->roof;
+    const struct bench_roof *r = &t->roof;
 
     if (t->json) {
-        out_fmt("{\"kernel\":\"roof\",\"cpu\":\"%s\",\"threads\":%d,\"fp32_gflop_s\":%.1f,", cpu_model(),
-                t->n, r->fp32_flops * 1e-9);
-        out_fmt("\"bf16_gflop_s\":%.1f,\"bf16_native\":%s,", r->bf16_flops * 1e-9,
-                r->bf16_native ? "true" : "false");
-        out_fmt("\"int8_gop_s\":%.1f,\"dram_gb_s\":%.2f}\n", r->int8_ops * 1e-9, r->dram_bytes * 1e-9);
+        print_json(json_pack("{s:s,s:s,s:i,s:f,s:f,s:b,s:f,s:f}", "kernel", "roof", "cpu", cpu_model(),
+                             "threads", t->n, "fp32_gflop_s", r->fp32_flops * 1e-9, "bf16_gflop_s",
+                             r->bf16_flops * 1e-9, "bf16_native", (int)r->bf16_native, "int8_gop_s",
+                             r->int8_ops * 1e-9, "dram_gb_s", r->dram_bytes * 1e-9));
         return;
     }
-    out_fmt("%s, %d thread%s: fp32 %.1f GFLOP/s, bf16 ", cpu_model(), t->n, t->n == 1 ? "" : "s",
-            r->fp32_flops * 1e-9);
+    print_fmt("%s, %d thread%s: fp32 %.1f GFLOP/s, bf16 ", cpu_model(), t->n, t->n == 1 ? "" : "s",
+              r->fp32_flops * 1e-9);
     if (r->bf16_native)
-        out_fmt("%.1f GFLOP/s, ", r->bf16_flops * 1e-9);
+        print_fmt("%.1f GFLOP/s, ", r->bf16_flops * 1e-9);
     else
-        out_fmt("as fp32 (widened), ");
+        print_fmt("as fp32 (widened), ");
     if (r->int8_ops > 0)
-        out_fmt("int8 %.1f GOP/s, ", r->int8_ops * 1e-9);
+        print_fmt("int8 %.1f GOP/s, ", r->int8_ops * 1e-9);
     else
-        out_fmt("int8 dot not here, ");
-    out_fmt("memory %.1f GB/s\n", r->dram_bytes * 1e-9);
-    out_fmt("%-11s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us",
-            "GB/s", "GFLOP/s", "roof");
+        print_fmt("int8 dot not here, ");
+    print_fmt("memory %.1f GB/s\n", r->dram_bytes * 1e-9);
+    print_fmt("%-11s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us",
+              "GB/s", "GFLOP/s", "roof");
 }
 
 /* ---- rows ---- */
@@ -447,7 +444,7 @@ static void print_roof(const struct team *t)
 /* A job of all threads: each fills what it will read, so that the pages lie in its node's memory. */
 static void run_fill(void *ctx, int thread, int n_threads)
 {
-    struct work *w = ((struct work **)ctx)[thread];
+    struct task *w = ((struct task **)ctx)[thread];
 
     (void)n_threads;
     if (w->flops > 0)
@@ -458,16 +455,16 @@ static void run_fill(void *ctx, int thread, int n_threads)
 static int bench_shape(const struct team *t, const struct row *r, const struct shape *s, double seconds,
                        struct err *e)
 {
-    struct work work[MAX_THREADS], *each[MAX_THREADS];
-    struct benchround b = {.pool = t->pool, .work = (void *const *)each, .piece = next_piece};
-    struct benchround_result m;
+    struct task work[MAX_THREADS], *each[MAX_THREADS];
+    struct bench_round b = {.pool = t->pool, .work = (void *const *)each, .piece = next_piece};
+    struct bench_round_result m;
     struct kern k;
     const char *roof;
 
     kern_rows(r->isa, &k);
     for (int i = 0; i < t->n; i++) {
         each[i] = &work[i];
-        work[i] = (struct work){.g = t->ground[i], .s = s, .k = &k};
+        work[i] = (struct task){.g = t->ground[i], .s = s, .k = &k};
         work[i].bf16 = s->fn == KERN_FN_gemm_bf16 || s->fn == KERN_FN_attn_bf16;
         b.call = prepare(&work[i]);
     }
@@ -476,9 +473,9 @@ static int bench_shape(const struct team *t, const struct row *r, const struct s
     b.flops = work->flops;
     b.read = t->peak.read;
     roof = arithmetic_of(t, r->class, &b);
-    m = benchround_run(&b, seconds);
+    m = bench_roof_rounds(&b, seconds);
     print_line(t, r, work, work->flops == 0 ? "" : m.memory ? "dram" : roof, &m);
-    return out_flush(e);
+    return print_flush(e);
 }
 
 static int open_team(struct team *t, int threads, struct err *e)
@@ -509,7 +506,7 @@ static void close_team(struct team *t)
     pool_free(t->pool);
 }
 
-int benchkern_run(int threads, bool json, double seconds_per_row, struct err *e)
+int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e)
 {
     struct team t = {.json = json};
     int rc;
@@ -518,9 +515,9 @@ int benchkern_run(int threads, bool json, double seconds_per_row, struct err *e)
         return err_set(e, ERR_INPUT, "--threads: kernels are measured on at most %d threads", MAX_THREADS);
     if ((rc = open_team(&t, threads, e)) == 0) {
         peak_best(&t.peak);
-        roof_measure(t.pool, &t.roof, 1.0);
+        bench_roof_measure(t.pool, &t.roof, 1.0);
         print_roof(&t);
-        rc = out_flush(e);
+        rc = print_flush(e);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes && cpu_has(rows[i].isa); k++)
                 if (shapes[k].fn == rows[i].fn && rc == 0)

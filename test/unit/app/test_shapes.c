@@ -1,4 +1,4 @@
-/* test_synthshape.c - the shapes of `gallop synth`: each has as many parameters as the model it is named
+/* test_shapes.c - the shapes of `gallop synth`: each has as many parameters as the model it is named
  * after, every architecture has one, and each opens and computes a token. For that the shapes are shrunk: two
  * layers, one group of heads, a small vocabulary; names, config and proportions stay. */
 #include <setjmp.h>
@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-#include "app/synthshape.h"
+#include "app/shapes.h"
 #include "base/mem.h"
 #include "gallop.h"
 #include "model/model.h"
 
-static size_t elements(const struct synthshape_tensor *t)
+static size_t elements(const struct shapes_tensor *t)
 {
     size_t n = t->fill == SYNTH_NIBBLES ? 2 : 1; /* two weights a byte */
 
@@ -25,7 +25,7 @@ static size_t elements(const struct synthshape_tensor *t)
     return n;
 }
 
-static int count(void *ctx, const struct synthshape_tensor *t)
+static int count(void *ctx, const struct shapes_tensor *t)
 {
     if (t->fill != SYNTH_SCALES)
         *(size_t *)ctx += elements(t);
@@ -55,12 +55,12 @@ static void a_shape_has_as_many_parameters_as_its_model(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        const struct synthshape *s = synthshape_of_name(known[i].name);
+        const struct shape *s = shapes_of_name(known[i].name);
         size_t n = 0;
 
         if (!s)
             fail_msg("there is no shape %s", known[i].name);
-        assert_int_equal(synthshape_tensors(s, s->layers, count, &n), 0);
+        assert_int_equal(shapes_tensors(s, s->layers, count, &n), 0);
         if (n != known[i].n)
             fail_msg("%s has %zu parameters, the model has %zu", s->name, n, known[i].n);
     }
@@ -82,8 +82,8 @@ static void every_architecture_has_a_shape(void **state)
             continue;
         if (tail)
             strcpy(tail, "ForCausalLM");
-        for (size_t i = 0; i < synthshape_n() && !found; i++) {
-            json_t *c = synthshape_config(synthshape_at(i), 2, "bfloat16");
+        for (size_t i = 0; i < shapes_n() && !found; i++) {
+            json_t *c = shapes_config(shapes_at(i), 2, "bfloat16");
             json_t *class_name = json_array_get(json_object_get(c, "architectures"), 0);
 
             found = strcmp(json_string_value(class_name), name) == 0;
@@ -94,9 +94,9 @@ static void every_architecture_has_a_shape(void **state)
     }
 }
 
-static struct synthshape shrunk(const struct synthshape *s)
+static struct shape shrunk(const struct shape *s)
 {
-    struct synthshape t = *s;
+    struct shape t = *s;
 
     t.heads = s->heads > s->kv ? 2 : 1;
     t.kv = 1;
@@ -112,7 +112,7 @@ struct file {
     struct buf head, data;
 };
 
-static int add(void *ctx, const struct synthshape_tensor *t)
+static int add(void *ctx, const struct shapes_tensor *t)
 {
     struct file *f = ctx;
     bool bytes = t->fill == SYNTH_NIBBLES || t->fill == SYNTH_SCALES;
@@ -146,9 +146,9 @@ static void put(const char *dir, const char *name, const void *bytes, size_t n, 
     assert_int_equal(fclose(f), 0);
 }
 
-static void write_model(const char *dir, const struct synthshape *s, size_t layers)
+static void write_model(const char *dir, const struct shape *s, size_t layers)
 {
-    json_t *c = synthshape_config(s, layers, "bfloat16");
+    json_t *c = shapes_config(s, layers, "bfloat16");
     char *text = json_dumps(c, 0);
     struct file f;
     uint64_t len;
@@ -160,7 +160,7 @@ static void write_model(const char *dir, const struct synthshape *s, size_t laye
     buf_init(&f.head, MEM_APP);
     buf_init(&f.data, MEM_APP);
     buf_str(&f.head, "12345678{"); /* the first eight are the length's */
-    assert_int_equal(synthshape_tensors(s, layers, add, &f), 0);
+    assert_int_equal(shapes_tensors(s, layers, add, &f), 0);
     buf_str(&f.head, "}");
     len = f.head.len - 8;
     memcpy(f.head.data, &len, 8);
@@ -204,8 +204,8 @@ static void every_shape_opens_and_computes_a_token(void **state)
 
     (void)state;
     assert_non_null(mkdtemp(dir));
-    for (size_t i = 0; i < synthshape_n(); i++) {
-        struct synthshape s = shrunk(synthshape_at(i));
+    for (size_t i = 0; i < shapes_n(); i++) {
+        struct shape s = shrunk(shapes_at(i));
         size_t most = strcmp(s.family, "gemma4") == 0 ? 17 : 2; /* two of these use the rows of others */
 
         for (size_t layers = 1; layers <= most; layers += most - 1) {

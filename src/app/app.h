@@ -1,0 +1,272 @@
+/* app.h - what the files of the command line share: a verb, its options, the model they name, what is read,
+ * printed and saved. Each section is the file of its name.
+ */
+#ifndef GALLOP_APP_APP_H
+#define GALLOP_APP_APP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/opt.h"
+#include "ckpt/checkpoint.h"
+#include "engine/gallop_in.h"
+#include "engine/locate.h"
+#include "text/jinja/jinja.h"
+
+/* ---- verb_*.c: one file a verb, listed in main.c ---- */
+
+struct verb {
+    const char *name, *summary;
+    const char *arguments; /* what stands behind the name in the usage line: "[options] [\"prompt\"]" */
+    const char
+        *no_words;      /* what is expected instead of a word that is no option; NULL: the verb takes words */
+    const char *manual; /* its paragraph of the manual page, as manual.c reads it */
+    const struct opt_row *const *options; /* arrays of rows; NULL ends the list */
+    /* 0: done; a code: the work failed, and E says why; below 0: minus the exit status, and all was said. */
+    int (*run)(const struct opt_values *v, struct err *e);
+};
+
+extern const struct verb verb_run, verb_chat, verb_logits, verb_ppl, verb_tokenize, verb_render, verb_sample,
+    verb_inspect, verb_bench, verb_synth;
+
+/* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
+struct verb_entry {
+    const char *heading;
+    const struct verb *verb;
+};
+
+/* ---- manual.c: the pages that are made from the tables ---- */
+
+void manual_overview(const struct verb_entry *verbs, size_t n, struct buf *out); /* gallop --help */
+void manual_verb(const struct verb *verb, struct buf *out);                      /* gallop VERB --help */
+void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out); /* gallop help --man, in troff */
+
+/* ---- options.c: rows that several verbs have ---- */
+
+/* Groups of a help page, in its order. */
+enum options_group { EVERYDAY, PROMPT, SAMPLING, MODEL, CACHE, COMPUTING, OUTPUT };
+extern const char *const options_headings[]; /* NULL ends the list */
+
+extern const struct opt_row options_model[];    /* --model */
+extern const struct opt_row options_source[];   /* how it is found */
+extern const struct opt_row options_engine[];   /* what an engine is opened with */
+extern const struct opt_row options_sampling[]; /* fields of a request */
+extern const struct opt_row options_force[];    /* for verbs that write files (save.c) */
+extern const struct opt_row options_json[];
+extern const struct opt_row options_help[];
+extern const struct opt_row *const options_shared[]; /* all of them; NULL ends the list */
+
+/* Refuses values of options_engine that are wrong with any model (ERR_USAGE) or not built in yet. */
+int options_check_engine(const struct opt_values *v, struct err *e);
+
+/* Remarks on options of one kind of cache that were given beside another kind. */
+void options_remark_cache(const struct opt_values *v);
+
+/* Sampling options that were given, as a record marked accordingly; lists live in A. */
+int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e);
+
+/* ---- load.c: the model that the options name ---- */
+
+/* The model is that of -m, fetched from the hub if it is there and not here, or the bundled demo model. */
+
+/* What an engine is opened with. */
+struct load {
+    struct gallop_options o;
+    char path[4096]; /* of the model */
+};
+
+/* Checks options_engine, finds the model and sets L. */
+int load_options(const struct opt_values *v, struct load *l, struct err *e);
+
+/* The files of that model, for those who need more of them than an engine. */
+int load_checkpoint(const struct opt_values *v, const struct load *l, struct checkpoint *model,
+                    struct err *e);
+
+/* Opens an engine, with a progress bar. MODEL is what load_checkpoint() opened and outlives the engine, or NULL. */
+int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e);
+
+/* The files of a model of which tokenizer and templates are wanted; nothing if it is open. */
+int load_text(const struct opt_values *v, struct checkpoint *model, struct err *e);
+
+/* ---- input.c: what is read: files, text, lists of token ids, messages ---- */
+
+enum { INPUT_MAX_BYTES = 256 << 20 };
+
+/* The whole file ("-": standard input) into OUT, whose data is a string then; ERR_INPUT where it does not end
+ * within INPUT_MAX_BYTES. */
+int input_file(const char *path, struct buf *out, struct err *e);
+
+/* The same, and proves that it is UTF-8. */
+int input_text(const char *path, struct buf *out, struct err *e);
+
+/* A file of one JSON value. */
+int input_json(const char *path, json_t **out, struct err *e);
+
+/* ERR_INPUT with line and byte (both from 1, the byte in its line) of what is not UTF-8 in TEXT. WHAT names
+ * the text: a file, an option, "the prompt". */
+int input_utf8(const char *what, const char *text, size_t len, struct err *e);
+
+/* "1,2,3" or "1 2 3" into IDS (freed by tok_ids_fini); anything else is ERR_USAGE. */
+int input_ids(const char *text, struct tok_ids *ids, struct err *e);
+
+/* The member KEY of a JSON object, a list of integers from LEAST to INT32_MAX, behind what is in IDS. */
+int input_json_ids(const json_t *list, const char *key, int32_t least, struct tok_ids *ids, struct err *e);
+
+/* False: out of memory. */
+bool input_add_id(struct tok_ids *ids, int32_t id);
+
+/* A template that makes text of messages: a model's own chat template, or a file with its variables. */
+struct input_template {
+    struct chat *chat;
+    struct jinja *jinja; /* NULL: the model's own */
+};
+
+/* FILE may be NULL; then the model must have a template. */
+int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e);
+void input_template_close(struct input_template *t); /* a zeroed one is fine */
+
+struct input_messages {
+    json_t *messages;     /* a list, or an object with further variables; borrowed */
+    const char *file;     /* they came from, which sentences about their shape begin with; NULL: none */
+    const char *name;     /* of one of the model's named templates; NULL: the one that fits */
+    bool generate;        /* the assistant's turn is opened */
+    const struct tm *now; /* NULL: the clock's */
+};
+int input_render(const struct input_template *t, const struct input_messages *m, struct buf *out,
+                 struct err *e);
+
+/* A template of a file. */
+int input_jinja(const char *path, struct jinja **j, struct err *e);
+
+/* ---- print.c: standard output, and the progress bar on stderr ----
+ *
+ * What is printed arrives, or the program says so and exits with 1. Printing never fails where it is done:
+ * the first failure is kept, and what follows is dropped. A verb that goes on for long calls print_flush()
+ * after each line or piece and stops when it fails; main() asks for the rest in print_finish(). A reader that
+ * is gone (`gallop ... | head`) ends the work too, but without a sentence. Diagnostics are base/err.h's.
+ *
+ *     print_fmt("%zu tokens\n", n);
+ *     if ((rc = print_flush(e)) != 0)
+ *         return rc;                      the verb ends as for any other error
+ */
+
+/* Once, before any file is opened: makes sure that no file becomes descriptor 0, 1 or 2 because it was closed
+ * when the program began. Printing to a closed standard output then fails. */
+void print_init(void);
+
+void print_bytes(const void *bytes, size_t n);
+void print_text(const char *text);
+void print_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* O as one line of JSON; drops O. The other one drops nothing and ends no line. */
+void print_json(json_t *o);
+void print_json_value(const json_t *o);
+
+/* A string for print_json() of what may not be UTF-8: U+FFFD stands where it is not. */
+json_t *print_json_string(const char *text, size_t n);
+json_t *print_json_ids(const struct tok_ids *ids);
+
+void print_ids(const struct tok_ids *ids); /* "1,2,3" */
+
+/* Writes what is held back. ERR_OS with a sentence when something printed so far is lost; ERR_CANCELLED when
+ * the reader is gone, seen even if there was nothing to write. */
+int print_flush(struct err *e);
+bool print_reader_gone(void); /* seen by a flush: nothing is worth saying any more */
+
+/* From now on what is printed goes to FILE, or with NULL to standard output again; what is held back and was
+ * not flushed is dropped. */
+struct save;
+void print_to(struct save *file);
+
+/* The program's exit status: STATUS, or 1 when results were lost, which is said here if nobody was told. */
+int print_finish(int status);
+
+/* A bar on a terminal once a second has passed, unless --quiet. Begins zeroed but for WHAT. */
+struct print_bar {
+    const char *what;
+    double start;
+    bool shown;
+};
+void print_progress(void *bar, size_t done, size_t total); /* a gallop_progress */
+void print_bar_end(struct print_bar *bar);                 /* wipes the line */
+
+/* ---- save.c: files that a verb writes, whole under their name or not there at all ----
+ *
+ * A file is written under a temporary name in the folder of its own (".gallop-PID-N.part"), and takes its
+ * name when it is complete and on the disk: whoever looks sees the old file or the new one. An error, SIGINT,
+ * SIGTERM, SIGHUP, SIGPIPE and exit() remove what is unfinished; the handlers are set only where a signal
+ * would end the program by default. A link is replaced by the file, and what it leads to stays as it was.
+ * What is no regular file (/dev/null, /dev/stdout, a fifo) is written to directly.
+ */
+
+enum { SAVE_PATH_MAX = 4096, SAVE_FOLDER_FILES = 8 };
+
+/* A zeroed one is closed. It must stay where it is while it is open. */
+struct save {
+    FILE *f; /* any function of stdio may write to it: the first error is remembered */
+    int error;
+    int fd;
+    bool direct; /* no temporary: written under its own name */
+    char path[SAVE_PATH_MAX], part[SAVE_PATH_MAX];
+    struct save *next; /* of those that are open */
+};
+
+/* Opens PATH for writing. Without REPLACE, a PATH that exists is refused, and the sentence names --force;
+ * what is no regular file needs no REPLACE. */
+int save_open(struct save *s, const char *path, bool replace, struct err *e);
+
+int save_write(struct save *s, const void *p, size_t n, struct err *e);
+
+/* What was written so far reaches the file, or the first error that writing met is said. */
+int save_flush(struct save *s, struct err *e);
+
+/* The file is complete: it takes its name. After an error it is gone. S is closed either way; closed before,
+ * nothing happens. */
+int save_commit(struct save *s, struct err *e);
+
+/* Removes what was written. Closed before or committed, nothing happens. */
+void save_abort(struct save *s);
+
+/* Several files of one folder, which take their names together. */
+struct save_folder {
+    char path[SAVE_PATH_MAX];
+    bool made; /* the folder was not there before */
+    size_t n;
+    struct save file[SAVE_FOLDER_FILES];
+    struct save_folder *next; /* of those that are open */
+};
+
+/* Makes the folder PATH, or takes an empty one; without FORCE, one that holds anything is refused. With it,
+ * files of the names that are written are replaced and others stay. D must stay where it is. */
+int save_folder_open(struct save_folder *d, const char *path, bool force, struct err *e);
+
+/* Opens the file NAME of the folder; *s is closed by D. Files take their names in reverse order, so the one
+ * that makes the folder usable (config.json) is opened first. */
+int save_folder_file(struct save_folder *d, const char *name, struct save **s, struct err *e);
+
+int save_folder_commit(struct save_folder *d, struct err *e);
+void save_folder_abort(struct save_folder *d);
+
+/* ---- npy.c: NumPy's file format, version 1.0: little-endian float32 arrays in C order ----
+ * https://numpy.org/neps/nep-0001-npy-format.html */
+
+/* Opens S for an array of SHAPE and writes the head; the elements follow with save_write(). A file that is
+ * there is replaced at save_commit(). */
+int npy_create(struct save *s, const char *path, const size_t *shape, int n_dims, struct err *e);
+
+enum { NPY_MAX_DIMS = 8 };
+struct npy_array {
+    float *x; /* [count], to be freed with mem_free() */
+    size_t shape[NPY_MAX_DIMS], count;
+    int n_dims;
+};
+
+/* Reads a float32 array whole ("-": standard input). ERR_INPUT names the file and what of its header, or of
+ * its length, is not as the format has it. */
+int npy_read(const char *path, struct npy_array *out, struct err *e);
+
+/* "[3, 2048]" for messages. */
+const char *npy_shape_text(const struct npy_array *a, char *out, size_t size);
+
+#endif

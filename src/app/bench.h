@@ -1,0 +1,123 @@
+/* bench.h - what `gallop bench` measures with: the least a step costs, contexts that are filled instead of
+ * computed, the machine's roofs, and the rows of the kernels beside them. Each section is the file of its
+ * name.
+ */
+#ifndef GALLOP_APP_BENCH_H
+#define GALLOP_APP_BENCH_H
+
+#include <stdbool.h>
+
+#include "base/pool.h"
+#include "engine/llm.h"
+#include "kern/peak.h"
+
+/* ---- bench_cost.c: what a step must at least move and compute, the numerator of every share of a roof ----
+ *
+ * Counted is what an ideal machine cannot avoid: weights once a step, rows of the KV cache once for each
+ * sequence and layer that sees them (also where layers share them), the products. Activations, tables and
+ * what caches could keep are not counted. Of a mixture of experts all experts are.
+ */
+
+struct bench_cost_model {
+    double linear_bytes;        /* packed weights without the head, */
+    double head_bytes;          /* which is read where logits are wanted */
+    size_t weight_bytes;        /* of one of their elements */
+    size_t n_heads;             /* query heads */
+    const struct kv_limits *kv; /* borrowed; layers, windows, heads and type of the rows */
+};
+
+struct bench_cost {
+    double bytes, flops;
+};
+
+/* One step: N tokens of each of BATCH sequences, which have POS rows before it; the last WANTED of each give
+ * logits. Rows that are written count as rows that are read. */
+struct bench_cost bench_cost_step(const struct bench_cost_model *m, size_t pos, size_t n, size_t batch,
+                                  size_t wanted);
+
+/* STEPS such steps one after the other, from position POS on. */
+struct bench_cost bench_cost_decode(const struct bench_cost_model *m, size_t pos, size_t n, size_t batch,
+                                    size_t steps);
+
+/* A prompt of N tokens in steps of at most CHUNK; only the last token gives logits. */
+struct bench_cost bench_cost_prefill(const struct bench_cost_model *m, size_t n, size_t chunk);
+
+/* ---- bench_fill.c: long contexts without the time that computing them takes ----
+ *
+ * The first rows of one prompt, at most 512, are really computed. Every sequence is then filled with copies
+ * of them, over and over up to the length that is asked for: the speed of attention does not depend on what
+ * the rows hold, only on where they lie, and each sequence has memory of its own. Positions of copies are
+ * wrong, so what is computed from them means nothing.
+ */
+
+struct bench_fill {
+    struct llm *m; /* borrowed */
+    size_t n;      /* rows that were computed; a multiple of 16 unless no context is longer */
+    char *tile;    /* [L][K, V][n_kv][ceil(n / 16)] tiles: their copies */
+    size_t bytes;
+    size_t *len; /* [max_seqs] rows that each sequence was filled with, 0: none */
+};
+
+/* Computes the rows in sequence 0, which must be empty and is again afterwards. IDS holds at least min(512,
+ * LONGEST) tokens; LONGEST is the longest context that will be asked for. */
+int bench_fill_open(struct bench_fill *f, struct llm *m, const int32_t *ids, size_t longest, struct err *e);
+void bench_fill_close(struct bench_fill *f); /* a zeroed one is fine; sequences keep their rows */
+
+/* Gives SEQ exactly N rows, keeping of what it was filled with before as much as it can; what was computed
+ * behind that is gone. ERR_NOSPACE, ERR_NOMEM: SEQ is empty. */
+int bench_fill_sequence(struct bench_fill *f, size_t seq, size_t n, struct err *e);
+
+/* Empties SEQ. */
+void bench_fill_drop(struct bench_fill *f, size_t seq);
+
+/* ---- bench_roof.c: what this machine can do at most, measured just now ----
+ *
+ * The denominators of every share that a benchmark prints. A roof is measured beside the work, in the same
+ * minute and on the same threads, because neighbours, clocks and power limits move it.
+ */
+
+/* The best of several tries; a figure above it means that the roof was disturbed. */
+struct bench_roof {
+    double fp32_flops; /* a second, fused multiply-adds counted as two, on all threads of the pool */
+    double bf16_flops; /* the larger of fp32_flops, bf16 being widened, and of what the bf16 dot does */
+    double int8_ops;   /* with VNNI; 0 where the processor lacks it */
+    double dram_bytes; /* read a second, by all threads at once; 0 if there was no memory for it */
+    bool bf16_native;  /* bf16_flops is the dot's: there is one, and it is faster than FMA */
+};
+
+/* Takes about SECONDS, and the time to fill a buffer of 256 MB or more. The pool must be idle. */
+void bench_roof_measure(struct pool *p, struct bench_roof *r, double seconds);
+
+/* Work that is timed in turns with the roofs above it. On a machine that others share, memory and clocks
+ * change by twice within minutes, and a share of a roof that was measured a minute ago says little. So every
+ * round reads memory, computes on registers and then works, a few milliseconds each and on all threads at
+ * once, and the share is formed within the round; medians over the rounds count. */
+struct bench_round {
+    struct pool *pool;
+    void *const *work;                              /* [threads] of each thread's own */
+    void (*call)(void *work);                       /* once */
+    const char *(*piece)(void *work, size_t bytes); /* memory to read that is in no cache; 64-byte aligned */
+    double bytes, flops; /* of one call on one thread; flops 0: no roof is measured */
+    peak_loop *loop;     /* its arithmetic at its best */
+    double loop_worth;   /* what an operation of LOOP counts: int8 dots in pairs 0.5 */
+    peak_reader *read;
+};
+
+struct bench_round_result {
+    double seconds; /* of one call */
+    double share; /* the time that its bytes or its operations take at least, over SECONDS; 0 without flops */
+    bool memory;  /* it is the bytes that take longer */
+};
+
+/* About SECONDS of rounds, three at least. */
+struct bench_round_result bench_roof_rounds(const struct bench_round *b, double seconds);
+
+/* ---- bench_kernels.c: how fast every row of every kernel is here ----
+ *
+ * Times every row of kern.def that this machine can run on THREADS threads at once, each with work of its
+ * own, about SECONDS_PER_ROW for each shape, and prints a table, or JSON lines
+ * {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs of all
+ * threads come first ("kernel":"roof"). Returns 0, or the code of what could not be had. */
+int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e);
+
+#endif

@@ -1,0 +1,188 @@
+/* input.c - reads what the user gives: files, text, lists of token ids, and messages with the template that
+ * makes text of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/app.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+
+/* ---- files and text ---- */
+
+int input_file(const char *path, struct buf *out, struct err *e)
+{
+    FILE *f = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    char chunk[65536];
+    size_t n, len = 0;
+    int rc = 0;
+
+    if (!f)
+        return err_os(e, "open", path);
+    while (len <= INPUT_MAX_BYTES && (n = fread(chunk, 1, sizeof(chunk), f)) > 0) {
+        buf_add(out, chunk, n);
+        len += n;
+    }
+    buf_str(out, ""); /* of an empty file too there is a string */
+    if (ferror(f))
+        rc = err_os(e, "read", path);
+    else if (len > INPUT_MAX_BYTES)
+        rc = err_set(e, ERR_INPUT, "%s: this is longer than %d MiB, the most that is read", path,
+                     INPUT_MAX_BYTES >> 20);
+    else if (out->oom)
+        rc = err_nomem(e, path);
+    if (f != stdin)
+        fclose(f);
+    return rc;
+}
+
+int input_text(const char *path, struct buf *out, struct err *e)
+{
+    int rc = input_file(path, out, e);
+
+    return rc ? rc : input_utf8(path, out->data, out->len, e);
+}
+
+int input_utf8(const char *what, const char *text, size_t len, struct err *e)
+{
+    size_t good = utf8_valid_prefix(text, len), line = 1, begin = 0;
+
+    if (good == len)
+        return 0;
+    for (const char *p; (p = memchr(text + begin, '\n', good - begin)) != NULL; line++)
+        begin = (size_t)(p - text) + 1;
+    return err_set(e, ERR_INPUT,
+                   "%s: line %zu, byte %zu: 0x%02x begins no UTF-8 character; text has to be UTF-8", what,
+                   line, good - begin + 1, (unsigned)(unsigned char)text[good]);
+}
+
+int input_json(const char *path, json_t **out, struct err *e)
+{
+    struct buf text;
+    json_error_t je;
+    int rc;
+
+    *out = NULL;
+    buf_init(&text, MEM_APP);
+    if ((rc = input_text(path, &text, e)) == 0 &&
+        !(*out = json_loadb(text.data, text.len, JSON_ALLOW_NUL, &je)))
+        rc = err_set(e, ERR_INPUT, "%s: line %d: %s", path, je.line, je.text);
+    buf_fini(&text);
+    return rc;
+}
+
+/* ---- token ids ---- */
+
+bool input_add_id(struct tok_ids *ids, int32_t id)
+{
+    if (!mem_grow((void **)&ids->id, &ids->cap, ids->n + 1, sizeof(*ids->id), MEM_TEXT))
+        return false;
+    ids->id[ids->n++] = id;
+    return true;
+}
+
+/* Behind what separates two ids: blanks, one comma, or both. */
+static const char *skip_separator(const char *p)
+{
+    p += strspn(p, " \t\r\n");
+    if (*p == ',')
+        p++;
+    return p + strspn(p, " \t\r\n");
+}
+
+int input_ids(const char *text, struct tok_ids *ids, struct err *e)
+{
+    const char *p = text + strspn(text, " \t\r\n");
+
+    *ids = (struct tok_ids){0};
+    do {
+        char *end;
+        long id;
+
+        errno = 0;
+        id = strtol(p, &end, 10);
+        if (end == p || errno || id < INT32_MIN || id > INT32_MAX || (*end && !strchr(", \t\r\n", *end))) {
+            tok_ids_fini(ids);
+            return err_set(e, ERR_USAGE, "--ids: found '%.40s', expected token ids such as 1,2,3", p);
+        }
+        if (!input_add_id(ids, (int32_t)id)) {
+            tok_ids_fini(ids);
+            return err_nomem(e, "token ids");
+        }
+        p = skip_separator(end);
+    } while (*p);
+    return 0;
+}
+
+int input_json_ids(const json_t *list, const char *key, int32_t least, struct tok_ids *ids, struct err *e)
+{
+    size_t i;
+    json_t *v;
+
+    if (!json_is_array(list))
+        return err_set(e, ERR_INPUT, "%s is not a list", key);
+    json_array_foreach(list, i, v)
+    {
+        json_int_t id = json_integer_value(v);
+
+        if (!json_is_integer(v) || id > INT32_MAX || id < least)
+            return err_set(e, ERR_INPUT, "%s[%zu] is not a token id", key, i);
+        if (!input_add_id(ids, (int32_t)id))
+            return err_nomem(e, "token ids");
+    }
+    return 0;
+}
+
+/* ---- templates ---- */
+
+int input_jinja(const char *path, struct jinja **j, struct err *e)
+{
+    struct buf text;
+    int rc;
+
+    buf_init(&text, MEM_APP);
+    if ((rc = input_text(path, &text, e)) == 0)
+        rc = jinja_parse(j, text.data, text.len, path, e);
+    buf_fini(&text);
+    return rc;
+}
+
+int input_template_open(struct input_template *t, struct checkpoint *model, const char *file, struct err *e)
+{
+    int rc = checkpoint_chat(&t->chat, model, e);
+
+    if (rc)
+        return rc;
+    if (file)
+        return input_jinja(file, &t->jinja, e);
+    return chat_has_template(t->chat)
+               ? 0
+               : err_set(e, ERR_INPUT, "%s: this model has no chat template", model->in.path);
+}
+
+void input_template_close(struct input_template *t)
+{
+    jinja_free(t->jinja);
+    chat_close(t->chat);
+    *t = (struct input_template){0};
+}
+
+int input_render(const struct input_template *t, const struct input_messages *m, struct buf *out,
+                 struct err *e)
+{
+    const struct tm *now = m->now;
+    json_t *variables = NULL;
+    time_t seconds = time(NULL);
+    struct tm clock;
+    int rc;
+
+    if (!now)
+        now = localtime_r(&seconds, &clock);
+    if ((rc = chat_variables(t->chat, m->messages, m->generate, &variables, e)) != 0)
+        return m->file ? err_prefix(e, "%s", m->file) : rc;
+    rc = t->jinja ? jinja_render(t->jinja, variables, now, out, e)
+                  : chat_render(t->chat, m->messages, m->name, m->generate, now, out, e);
+    json_decref(variables);
+    return rc;
+}

@@ -1,0 +1,215 @@
+/* manual.c - the help pages and the manual page, made from the verbs' tables.
+ *
+ * Text of the manual page (struct verb, struct opt_row and below) is plain: a new line begins a paragraph,
+ * what stands between backquotes is bold, and so is a word that begins like an option.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "app/app.h"
+
+static const char description[] =
+    "`gallop` reads an unmodified Hugging Face checkpoint folder and generates text, in one process. It uses a "
+    "network only to fetch a model that is named as on the Hugging Face hub and is not here yet. Without -m it uses "
+    "the small model it is installed with. Results go to standard output, everything else to standard error. "
+    "`gallop VERB --help` (or `gallop help VERB`) prints every option of a verb, `gallop --version` (-V) the "
+    "version, `gallop help --man` this page.";
+
+static const char sampling[] =
+    "What is given here goes before the model's `generation_config.json`, which goes before "
+    "neutral defaults (greedy).";
+
+static const char hub_variables[] =
+    "As for huggingface_hub: where its cache is, whether to do without the hub, who asks which hub, and how long to "
+    "wait for it.";
+
+static const char exit_status[] =
+    "0: done. 1: the work failed; one sentence on standard error names the file, tensor, field or flag. 2: wrong "
+    "usage. Results that cannot be written are a failure; a reader that is gone (as in gallop ... | head) ends the "
+    "work with 1 and without a sentence. `run` that is ended by SIGINT or SIGTERM exits with 130 or 143.";
+
+static const char examples[] =
+    "gallop run -n 100 \"Once upon a time\"\n"
+    "gallop run --batch requests.jsonl --json -o answers.jsonl\n"
+    "gallop chat -m ~/models/Llama-3.2-1B-Instruct\n"
+    "gallop logits -m DIR --ids 1,2,3 --npy logits.npy --dtype fp32\n"
+    "gallop synth llama-3.2-1b -o /var/tmp/shape && gallop bench -m /var/tmp/shape\n";
+
+/* ---- --help ---- */
+
+void manual_overview(const struct verb_entry *verbs, size_t n, struct buf *out)
+{
+    buf_str(out, "usage: gallop VERB [options]\n");
+    for (size_t i = 0; i < n; i++)
+        if (verbs[i].verb)
+            buf_fmt(out, "  %-10s %s\n", verbs[i].verb->name, verbs[i].verb->summary);
+        else
+            buf_fmt(out, "\n%s:\n", verbs[i].heading);
+    buf_str(out, "\n`gallop VERB --help` prints every option, `gallop --version` the version.\n"
+                 "Without -m the bundled demo model is used.\n"
+                 "Try: gallop run \"Once upon a time\"\n");
+}
+
+void manual_verb(const struct verb *verb, struct buf *out)
+{
+    buf_fmt(out, "usage: gallop %s %s\n", verb->name, verb->arguments);
+    opt_help(verb->options, options_headings, out);
+}
+
+/* ---- troff ---- */
+
+static void add_character(struct buf *out, char c)
+{
+    if (c == '\\')
+        buf_str(out, "\\e");
+    else if (c == '-')
+        buf_str(out, "\\-");
+    else
+        buf_char(out, c);
+}
+
+/* Bytes of the option that P begins with: "-m", "--top-k"; 0: it is none. */
+static size_t option_length(const char *p)
+{
+    size_t dashes = p[0] != '-' ? 0 : p[1] != '-' ? 1 : 2, n = dashes;
+
+    if (dashes == 0 || !isalpha((unsigned char)p[n]))
+        return 0;
+    while (isalnum((unsigned char)p[n]) || (p[n] == '-' && isalnum((unsigned char)p[n + 1])))
+        n++;
+    return n;
+}
+
+/* TEXT with a line for each sentence; PARAGRAPH is the request between two paragraphs. */
+static void add_text(struct buf *out, const char *text, const char *paragraph)
+{
+    bool bold = false;
+
+    for (const char *p = text; *p; p++) {
+        size_t n = p == text || strchr(" (\n", p[-1]) ? option_length(p) : 0;
+
+        if (n && !bold) {
+            buf_str(out, "\\fB");
+            for (size_t i = 0; i < n; i++)
+                add_character(out, p[i]);
+            buf_str(out, "\\fR");
+            p += n - 1;
+        } else if (*p == '`') {
+            bold = !bold;
+            buf_str(out, bold ? "\\fB" : "\\fR");
+        } else if (*p == '\n') {
+            buf_fmt(out, "\n%s\n", paragraph);
+        } else if (*p == ' ' && p > text && p[-1] == '.' && !islower((unsigned char)p[1])) {
+            buf_char(out, '\n');
+        } else {
+            add_character(out, *p);
+        }
+    }
+    buf_char(out, '\n');
+}
+
+static void add_option(struct buf *out, const struct opt_row *row)
+{
+    struct buf sentence = {.tag = MEM_APP};
+    char brief[] = {'-', row->brief, ',', ' ', 0};
+
+    buf_str(out, ".TP\n\\fB");
+    for (const char *p = row->brief ? brief : ""; *p; p++)
+        add_character(out, *p);
+    buf_str(out, "\\-\\-");
+    for (const char *p = row->name; *p; p++)
+        add_character(out, *p);
+    buf_str(out, "\\fR");
+    if (row->type != OPT_FLAG)
+        buf_fmt(out, " \\fI%s\\fR", opt_arg(row));
+    buf_char(out, '\n');
+    opt_sentence(row, &sentence);
+    if (sentence.data)
+        sentence.data[0] = (char)toupper((unsigned char)sentence.data[0]);
+    buf_fmt(&sentence, ".%s%s", row->manual ? " " : "", row->manual ? row->manual : "");
+    if (!sentence.oom)
+        add_text(out, sentence.data, ".IP");
+    out->oom |= sentence.oom;
+    buf_fini(&sentence);
+}
+
+static void add_verb(struct buf *out, const struct verb *verb)
+{
+    buf_fmt(out, ".TP\n.B %s\n", verb->name);
+    add_text(out, verb->manual, ".IP");
+    buf_str(out, ".RS\n");
+    for (const struct opt_row *const *a = verb->options; *a; a++) {
+        const struct opt_row *const *shared = options_shared;
+
+        while (*shared && *shared != *a)
+            shared++;
+        for (const struct opt_row *r = *a; r->name && !*shared; r++)
+            add_option(out, r);
+    }
+    buf_str(out, ".RE\n");
+}
+
+static void add_shared_options(struct buf *out)
+{
+    for (int group = 0; options_headings[group]; group++) {
+        if (group == PROMPT) /* each verb's own */
+            continue;
+        buf_fmt(out, ".SS %s\n", options_headings[group]);
+        if (group == SAMPLING)
+            add_text(out, sampling, ".PP");
+        for (const struct opt_row *const *a = options_shared; *a; a++)
+            for (const struct opt_row *r = *a; r->name; r++)
+                if (r->group == group)
+                    add_option(out, r);
+    }
+}
+
+static void add_environment(struct buf *out)
+{
+    char text[128];
+
+    buf_str(out, ".SH ENVIRONMENT\n");
+    for (const struct opt_row *const *a = options_shared; *a; a++)
+        for (const struct opt_row *r = *a; r->name; r++)
+            if (r->env) {
+                snprintf(text, sizeof(text), "The default of --%s.", r->name);
+                buf_fmt(out, ".TP\n.B %s\n", r->env);
+                add_text(out, text, ".IP");
+            }
+    buf_str(
+        out,
+        ".TP\n.B HF_HOME, HF_HUB_CACHE, HF_HUB_OFFLINE, HF_TOKEN, HF_ENDPOINT, HF_HUB_DOWNLOAD_TIMEOUT\n");
+    add_text(out, hub_variables, ".IP");
+    buf_str(out, ".TP\n.B NO_COLOR\nNo colours.\n");
+}
+
+void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out)
+{
+    buf_fmt(out,
+            ".\\\" gallop.1 - printed by `gallop help --man` from the tables of its verbs.\n"
+            ".TH GALLOP 1 \"\" \"gallop %s\" \"User Commands\"\n"
+            ".SH NAME\ngallop \\- run large language models on CPUs\n"
+            ".SH SYNOPSIS\n.nf\n"
+            "\\fBgallop\\fR \\fIVERB\\fR [\\fIoptions\\fR]\n"
+            "\\fBgallop run\\fR [\\fB\\-m\\fR \\fIMODEL\\fR] \"\\fIprompt\\fR\"\n"
+            "\\fBgallop chat\\fR [\\fB\\-m\\fR \\fIMODEL\\fR]\n.fi\n"
+            ".SH DESCRIPTION\n",
+            gallop_version());
+    add_text(out, description, ".PP");
+    buf_str(out, ".SH VERBS\n");
+    for (size_t i = 0; i < n; i++)
+        if (verbs[i].verb)
+            add_verb(out, verbs[i].verb);
+        else
+            buf_fmt(out, ".SS %s\n", verbs[i].heading);
+    buf_str(out, ".SH OPTIONS OF SEVERAL VERBS\n");
+    add_shared_options(out);
+    add_environment(out);
+    buf_str(out, ".SH EXIT STATUS\n");
+    add_text(out, exit_status, ".PP");
+    buf_str(out, ".SH FILES\n.TP\n.I ../share/gallop/models/demo\nThe bundled model, beside the program.\n"
+                 ".SH EXAMPLES\n.nf\n");
+    for (const char *p = examples; *p; p++)
+        add_character(out, *p);
+    buf_str(out, ".fi\n");
+}

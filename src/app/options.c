@@ -1,0 +1,312 @@
+/* options.c - the option rows that several verbs have, and what follows from their values alone. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/app.h"
+#include "base/err.h"
+#include "engine/opconf.h"
+#include "engine/sparse.h"
+
+const char *const options_headings[] = {
+    [EVERYDAY] = "Everyday",      [PROMPT] = "Prompt",       [SAMPLING] = "Sampling", [MODEL] = "Model",
+    [CACHE] = "Cache and memory", [COMPUTING] = "Computing", [OUTPUT] = "Output",     NULL};
+
+const struct opt_row options_model[] = {
+    {"model", 'm', OPT_STRING, "MODEL", EVERYDAY,
+     .help = "checkpoint folder, .gguf file, or org/name[@revision][:FILE.gguf] on the Hugging Face hub",
+     .otherwise = "the bundled demo model", .env = "GALLOP_MODEL",
+     .manual =
+         "A name is looked for on the hub where there is no folder or file of that name. Of a repository "
+         "of GGUF files one is named behind a colon, by its name (org/name:FILE.gguf) or its quantisation "
+         "(org/name:Q4_K_M)."},
+    {0}};
+
+const struct opt_row options_source[] = {
+    {"revision", 0, OPT_STRING, "REV", MODEL,
+     .help = "branch, tag or commit of a model on the Hugging Face hub", .otherwise = "main"},
+    {"allow-links", 0, OPT_FLAG, NULL, MODEL,
+     .help = "follow links of the model's folder that lead out of it, as to shared storage",
+     .manual = "Otherwise they are refused, but for those of the Hugging Face cache."},
+    {0}};
+
+const struct opt_row options_engine[] = {
+    {"dtype", 0, OPT_CHOICE, NULL, MODEL, .help = "computing type of linears and KV; fp32 is the exact mode",
+     .choices = "fp32|bf16", .fallback = "bf16", .env = "GALLOP_DTYPE"},
+    {"quant", 0, OPT_STRING, "none", MODEL,
+     .help = "weights of the linears: none, which is what the checkpoint has", .fallback = "none"},
+    {"max-model-len", 0, OPT_INT, "N", MODEL, .help = "longest sequence, prompt and answer",
+     .otherwise = "the model's", .range = "[2,1073741824]",
+     .manual = "A KV cache that cannot hold one such sequence is refused."},
+    {"kv-cache-type", 0, OPT_CHOICE, NULL, CACHE,
+     .help =
+         "where the KV cache lies: one pool of blocks, pages that can be shared, or a region a sequence that doubles "
+         "or grows in splits",
+     .choices = "dynamic|bmc|slab_pool|paged", .fallback = "slab_pool", .env = "GALLOP_KV_CACHE_TYPE"},
+    {"kv-cache-dtype", 0, OPT_CHOICE, NULL, CACHE,
+     .help = "type of the cached rows; auto is the computing type", .choices = "auto|fp32|bf16|int8",
+     .fallback = "auto"},
+    {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache, taken at once",
+     .otherwise =
+         "what the sequences can need, within half of what weights and scratch leave, taken as it fills",
+     .range = "(0,1048576]", .env = "GALLOP_KV_CACHE_MEMORY"},
+    {"kv-cache-layout", 0, OPT_CHOICE, NULL, CACHE,
+     .help = "order of heads and blocks in slab_pool and paged", .choices = "head_major|block_major",
+     .fallback = "head_major", .env = "GALLOP_KV_CACHE_LAYOUT"},
+    {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two",
+     .otherwise = "by the level 2 cache and windows", .range = "[16,256]"},
+    {"bmc-splits", 0, OPT_INT, "N", CACHE, .help = "in how many parts a bmc cache grows",
+     .otherwise = "the root of the longest sequence", .range = "[1,1073741824]", .env = "GALLOP_BMC_SPLITS"},
+    {"kv-sparse", 0, OPT_STRING, "SPEC", CACHE,
+     .help = "keep and see only the first 4 and the last 1024 rows of a sequence (sink=4,window=1024)",
+     .otherwise = "all", .env = "GALLOP_KV_SPARSE",
+     .manual = "This is StreamingLLM. The two come in either order, and hold in all layers without a smaller "
+               "window of their own. Memory and time of a token stop growing with the sequence; what lies "
+               "between is forgotten. Not for models with learned positions or a dynamic rope."},
+    {"threads", 0, OPT_INT, "N", COMPUTING, .help = "compute threads",
+     .otherwise = "physical cores of the allowed set", .range = "[1,1024]", .env = "GALLOP_THREADS"},
+    {"isa", 0, OPT_STRING, "NAME", COMPUTING,
+     .help = "at most this instruction set: ref, avx2, avx512, avx512vnni or avx512bf16",
+     .otherwise = "the fastest here", .env = "GALLOP_ISA",
+     .manual = "The fastest need not be the highest that the machine has."},
+    {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING,
+     .help =
+         "rows of a step, of requests at most 512 (so that a step stays short) or one a sequence; longer prompts are "
+         "computed in chunks of it",
+     .otherwise = "512", .range = "[1,65536]"},
+    {"op-config", 0, OPT_STRING, "JSON", COMPUTING,
+     .help = "backend per operator kind, e.g. {\"norm\":\"native\"}",
+     .manual = "The kinds are norm, qkv_projection, rope, attention, out_projection, mlp and lm_head."},
+    {"attention-backend", 0, OPT_STRING, "NAME", COMPUTING,
+     .help = "attention backend: auto, gallop, native, or as in PACE jit, slab, paged",
+     .otherwise = "what --op-config says, else auto"},
+    {0}};
+
+const struct opt_row options_sampling[] = {
+    {"max-new-tokens", 'n', OPT_INT, "N", EVERYDAY, .help = "most tokens made; 0 computes the prompt only",
+     .otherwise =
+         "what the model's generation config says, else 512 in run and until the context is full in chat",
+     .range = "[0,2147483647]",
+     .manual =
+         "Of the generation config max_new_tokens counts, else max_length (prompt and answer together)."},
+    {"temperature", 0, OPT_FLOAT, "T", EVERYDAY, .help = "divide logits by T; below 1e-5 is greedy",
+     .range = "[0,inf)"},
+    {"seed", 0, OPT_UINT, "N", EVERYDAY, .help = "seed of random draws", .fallback = "0",
+     .manual =
+         "It has 64 bits. The same seed gives the same text, whatever else is computed at the same time."},
+    {"min-new-tokens", 0, OPT_INT, "N", SAMPLING, .help = "no end before so many tokens",
+     .range = "[0,2147483647]"},
+    {"do-sample", 0, OPT_FLAG, NULL, SAMPLING, .help = "draw tokens at random instead of the likeliest"},
+    {"greedy", 0, OPT_FLAG, NULL, SAMPLING, .help = "always the likeliest token, whatever else is said"},
+    {"top-k", 0, OPT_INT, "K", SAMPLING, .help = "keep the K likeliest tokens; 0: all",
+     .range = "[0,2147483647]"},
+    {"top-p", 0, OPT_FLOAT, "P", SAMPLING, .help = "keep the likeliest tokens that make up mass P",
+     .range = "(0,1]"},
+    {"min-p", 0, OPT_FLOAT, "P", SAMPLING, .help = "drop tokens less likely than P times the likeliest",
+     .range = "[0,1]"},
+    {"repetition-penalty", 0, OPT_FLOAT, "R", SAMPLING,
+     .help = "divide (multiply) positive (negative) logits of tokens seen in prompt and output",
+     .range = "(0,inf)"},
+    {"frequency-penalty", 0, OPT_FLOAT, "F", SAMPLING,
+     .help = "subtract F for each time a token was put out"},
+    {"presence-penalty", 0, OPT_FLOAT, "F", SAMPLING,
+     .help = "subtract F once from tokens that were put out"},
+    {"logit-bias", 0, OPT_STRING, "ID=V", SAMPLING, .help = "add V to the logit of token ID", .repeat = true},
+    {"stop", 0, OPT_STRING, "STR", SAMPLING, .help = "end at this text, which is cut off", .repeat = true},
+    {"stop-token", 0, OPT_INT, "ID", SAMPLING, .help = "end at this token", .range = "[0,2147483647]",
+     .repeat = true},
+    {"ignore-eos", 0, OPT_FLAG, NULL, SAMPLING, .help = "go on after end tokens"},
+    {"logprobs", 0, OPT_INT, "K", OUTPUT,
+     .help = "with --json, log-probability of each token and of the K likeliest", .range = "[0,1024]"},
+    {0}};
+
+const struct opt_row options_force[] = {
+    {"force", 0, OPT_FLAG, NULL, OUTPUT,
+     .help = "replace what is there: a file that exists, files of a folder that is not empty"},
+    {0}};
+
+const struct opt_row options_json[] = {
+    {"json", 0, OPT_FLAG, NULL, OUTPUT, .help = "print JSON and nothing else on stdout"}, {0}};
+
+const struct opt_row options_help[] = {
+    {"quiet", 'q', OPT_FLAG, NULL, OUTPUT, .help = "no progress, no remarks"},
+    {"help", 'h', OPT_FLAG, NULL, EVERYDAY, .help = "print this page"},
+    {0}};
+
+const struct opt_row *const options_shared[] = {
+    options_model, options_source, options_engine, options_sampling,
+    options_force, options_json,   options_help,   NULL};
+
+/* ---- the options of an engine ---- */
+
+static int check_quant(const char *quant, struct err *e)
+{
+    static const char *const later[] = {"int8", "int8-static", "int4", "mxfp4"};
+
+    if (!quant || strcmp(quant, "none") == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+        if (strcmp(quant, later[i]) == 0)
+            return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none)", quant);
+    return err_set(e, ERR_USAGE, "--quant: found '%s', expected none", quant);
+}
+
+/* What is wrong with the words of an option and does not depend on the model. The engine would say it too,
+ * but to it an option is input like any other. */
+static int check_words(const struct opt_values *v, struct err *e)
+{
+    int64_t block = opt_int(v, "block-size");
+    const char *isa = opt_string(v, "isa");
+    struct opconf ops = {0};
+    struct sparse sparse;
+    enum cpu_isa level;
+    int rc;
+
+    if (isa && !cpu_isa_of_name(isa, &level))
+        return err_set(e, ERR_USAGE,
+                       "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16", isa);
+    if (block & (block - 1))
+        return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two", (long long)block);
+    if ((rc = sparse_read(&sparse, opt_string(v, "kv-sparse"), e)) == 0) {
+        rc = opconf_read(&ops, opt_string(v, "op-config"), opt_string(v, "attention-backend"), e);
+        opconf_fini(&ops);
+    }
+    return rc == ERR_INPUT ? (e->code = ERR_USAGE) : rc;
+}
+
+int options_check_engine(const struct opt_values *v, struct err *e)
+{
+    int rc = check_quant(opt_string(v, "quant"), e);
+
+    return rc ? rc : check_words(v, e);
+}
+
+void options_remark_cache(const struct opt_values *v)
+{
+    static const struct {
+        const char *name, *types;
+        bool pooled;
+    } own[] = {{"block-size", "slab_pool and paged", true},
+               {"kv-cache-layout", "slab_pool and paged", true},
+               {"bmc-splits", "bmc", false}};
+    const char *type = opt_string(v, "kv-cache-type");
+
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        if (opt_source(v, own[i].name) == OPT_GIVEN &&
+            !(own[i].pooled ? kv_type_pooled(type) : strcmp(type, "bmc") == 0))
+            log_warn("--%s changes nothing with --kv-cache-type %s; it is for %s", own[i].name, type,
+                     own[i].types);
+}
+
+/* ---- the options of sampling ---- */
+
+/* One value of a repeatable option as JSON; NULL with the sentence in E if it is no such value. */
+static json_t *list_item(const char *option, const struct opt_value *x, struct err *e)
+{
+    char *end, *stop;
+    double value;
+    long id;
+
+    if (strcmp(option, "stop-token") == 0)
+        return json_integer(x->i);
+    if (strcmp(option, "stop") == 0)
+        return input_utf8("--stop", x->text, strlen(x->text), e) == 0 ? json_string(x->text) : NULL;
+    id = strtol(x->text, &end, 10);
+    value = *end == '=' ? strtod(end + 1, &stop) : 0;
+    if (end != x->text && *end == '=' && stop != end + 1 && *stop == 0 && isfinite(value))
+        return json_pack("[I,f]", (json_int_t)id, value);
+    err_set(e, ERR_USAGE, "--logit-bias: found '%s', expected ID=V", x->text);
+    return NULL;
+}
+
+/* The options that may be repeated, as the JSON that a line of a batch would have: there is one reader of
+ * lists, which brings them into order and knows what is too many. */
+static json_t *lists_json(const struct opt_values *v, struct err *e)
+{
+    static const struct {
+        const char *option;
+        enum sampling_field field;
+    } list[] = {
+        {"logit-bias", SAMPLING_LOGIT_BIAS}, {"stop", SAMPLING_STOP}, {"stop-token", SAMPLING_STOP_TOKEN}};
+    json_t *all = json_object();
+
+    for (size_t l = 0; l < sizeof(list) / sizeof(list[0]) && e->code == 0; l++) {
+        const char *option = list[l].option;
+        json_t *values = json_array();
+
+        for (size_t i = 0; i < opt_count(v, option) && e->code == 0; i++)
+            if (json_array_append_new(values, list_item(option, opt_at(v, option, i), e)) != 0 && !e->code)
+                err_nomem(e, "options");
+        if (json_array_size(values))
+            json_object_set(all, sampling_name(list[l].field), values);
+        json_decref(values);
+    }
+    return all;
+}
+
+static int read_lists(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+{
+    struct err why = {0}; /* *e may still hold what was overcome */
+    json_t *lists = lists_json(v, &why);
+
+    if (why.code == 0)
+        sampling_set_json(s, lists, "the options", a, &why);
+    json_decref(lists);
+    if (why.code)
+        *e = why;
+    return why.code == ERR_INPUT ? (e->code = ERR_USAGE) : why.code;
+}
+
+/* --greedy goes before whatever shapes a draw. */
+static void remark_greedy(const struct opt_values *v)
+{
+    static const char *const drawing[] = {"do-sample", "temperature", "top-k", "top-p", "min-p"};
+
+    for (size_t i = 0; opt_flag(v, "greedy") && i < sizeof(drawing) / sizeof(drawing[0]); i++)
+        if (opt_given(v, drawing[i]))
+            log_warn("--%s changes nothing with --greedy", drawing[i]);
+}
+
+/* True if NAME was given: then S says so of FIELD. */
+static bool given(const struct opt_values *v, const char *name, struct sampling *s, enum sampling_field field)
+{
+    if (!opt_given(v, name))
+        return false;
+    sampling_mark(s, field);
+    return true;
+}
+
+int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e)
+{
+    sampling_default(s);
+    remark_greedy(v);
+    if (given(v, "max-new-tokens", s, SAMPLING_MAX_NEW_TOKENS))
+        s->max_new_tokens = (size_t)opt_int(v, "max-new-tokens");
+    if (given(v, "min-new-tokens", s, SAMPLING_MIN_NEW_TOKENS))
+        s->min_new_tokens = (size_t)opt_int(v, "min-new-tokens");
+    if (given(v, "do-sample", s, SAMPLING_DO_SAMPLE))
+        s->do_sample = true;
+    if (given(v, "greedy", s, SAMPLING_GREEDY))
+        s->greedy = true;
+    if (given(v, "temperature", s, SAMPLING_TEMPERATURE))
+        s->temperature = opt_float(v, "temperature");
+    if (given(v, "top-k", s, SAMPLING_TOP_K))
+        s->top_k = (size_t)opt_int(v, "top-k");
+    if (given(v, "top-p", s, SAMPLING_TOP_P))
+        s->top_p = opt_float(v, "top-p");
+    if (given(v, "min-p", s, SAMPLING_MIN_P))
+        s->min_p = opt_float(v, "min-p");
+    if (given(v, "repetition-penalty", s, SAMPLING_REPETITION_PENALTY))
+        s->repetition_penalty = opt_float(v, "repetition-penalty");
+    if (given(v, "frequency-penalty", s, SAMPLING_FREQUENCY_PENALTY))
+        s->frequency_penalty = opt_float(v, "frequency-penalty");
+    if (given(v, "presence-penalty", s, SAMPLING_PRESENCE_PENALTY))
+        s->presence_penalty = opt_float(v, "presence-penalty");
+    if (given(v, "ignore-eos", s, SAMPLING_IGNORE_EOS))
+        s->ignore_eos = true;
+    if (given(v, "logprobs", s, SAMPLING_LOGPROBS))
+        s->logprobs = (int)opt_int(v, "logprobs");
+    if (given(v, "seed", s, SAMPLING_SEED))
+        s->seed = opt_uint(v, "seed");
+    return read_lists(v, s, a, e);
+}

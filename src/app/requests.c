@@ -1,0 +1,444 @@
+/* requests.c - reads requests: prompts into text or ids, fields into sampling. */
+#include "app/requests.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+enum { POLL_MS = 100 };
+
+/* A file of lines, read as far as it is asked for. */
+struct requests_lines {
+    int fd;
+    const char *path;
+    char *data; /* [cap] */
+    size_t begin, end, cap, number;
+    bool is_file; /* reading never waits */
+    bool eof;
+};
+
+/* ---- requests ---- */
+
+void requests_free(struct request *q)
+{
+    buf_fini(&q->text);
+    tok_ids_fini(&q->ids);
+    json_decref(q->custom_id);
+    arena_fini(&q->arena);
+    tok_ids_fini(&q->out);
+    buf_fini(&q->answer);
+    json_decref(q->logprobs);
+    mem_free(q);
+}
+
+static void close_lines(struct requests *r)
+{
+    if (!r->lines)
+        return;
+    if (r->lines->fd > STDERR_FILENO)
+        close(r->lines->fd);
+    mem_free(r->lines->data);
+    mem_free(r->lines);
+    r->lines = NULL;
+}
+
+void requests_close(struct requests *r)
+{
+    for (struct request *q = r->first, *next; q; q = next) {
+        next = q->next;
+        requests_free(q);
+    }
+    close_lines(r);
+    input_template_close(&r->template);
+}
+
+static struct request *add(struct requests *r, struct err *e)
+{
+    struct request *q = mem_zalloc(1, sizeof(*q), MEM_APP);
+
+    if (!q) {
+        err_nomem(e, "requests");
+        return NULL;
+    }
+    buf_init(&q->text, MEM_APP);
+    buf_init(&q->answer, MEM_APP);
+    arena_init(&q->arena, MEM_APP);
+    q->sampling = r->sampling;
+    q->index = r->n++;
+    if (r->last)
+        r->last->next = q;
+    else
+        r->first = q;
+    r->last = q;
+    return q;
+}
+
+int requests_add_text(struct requests *r, const char *text, size_t len, struct err *e)
+{
+    struct request *q = add(r, e);
+
+    if (!q)
+        return ERR_NOMEM;
+    q->is_text = true;
+    buf_add(&q->text, text, len);
+    return q->text.oom ? err_nomem(e, "requests") : 0;
+}
+
+int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *e)
+{
+    struct request *q = add(r, e);
+
+    if (!q)
+        return ERR_NOMEM;
+    for (size_t i = 0; i < ids->n; i++)
+        if (!input_add_id(&q->ids, ids->id[i]))
+            return err_nomem(e, "requests");
+    return 0;
+}
+
+/* ---- chat templates ---- */
+
+static int open_template(struct requests *r, struct err *e)
+{
+    int rc = r->template_is_open ? 0 : input_template_open(&r->template, r->model, r->template_file, e);
+
+    if (rc) /* what is half open would not be opened again */
+        input_template_close(&r->template);
+    r->template_is_open = rc == 0;
+    return rc;
+}
+
+/* The text of Q becomes what the template makes of MESSAGES, a list or an object with more variables. */
+static int render(struct requests *r, struct request *q, json_t *messages, struct err *e)
+{
+    const struct input_messages m = {.messages = messages, .generate = true};
+    int rc = open_template(r, e);
+
+    buf_clear(&q->text);
+    q->is_text = q->rendered = true;
+    if (rc == 0 && (rc = input_render(&r->template, &m, &q->text, e)) == 0 && q->text.oom)
+        rc = err_nomem(e, "a message");
+    return rc;
+}
+
+/* Replaces the text of Q by what the template makes of it as a user's message. */
+static int wrap(struct requests *r, struct request *q, struct err *e)
+{
+    json_t *list = json_array(), *user;
+    int rc;
+
+    if (r->system)
+        json_array_append_new(list, json_pack("{s:s,s:s}", "role", "system", "content", r->system));
+    user = json_pack("{s:s,s:s%}", "role", "user", "content", q->text.data ? q->text.data : "", q->text.len);
+    if (json_array_append_new(list, user) != 0 || json_array_size(list) != 1 + (r->system != NULL))
+        rc = err_nomem(e, "a message");
+    else
+        rc = render(r, q, list, e);
+    json_decref(list);
+    return rc;
+}
+
+int requests_wrap(struct requests *r, struct err *e)
+{
+    int rc = open_template(r, e);
+
+    for (struct request *q = r->first; q && rc == 0; q = q->next)
+        rc = wrap(r, q, e);
+    return rc;
+}
+
+/* ---- lines ---- */
+
+int requests_open_lines(struct requests *r, const char *path, struct err *e)
+{
+    struct requests_lines *l = mem_zalloc(1, sizeof(*l), MEM_APP);
+    struct stat s;
+
+    if (!l)
+        return err_nomem(e, "requests");
+    r->lines = l;
+    l->path = strcmp(path, "-") == 0 ? "standard input" : path;
+    l->fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (l->fd < 0)
+        return err_os(e, "open", path);
+    if (fstat(l->fd, &s) == 0 && S_ISDIR(s.st_mode))
+        return err_set(e, ERR_INPUT, "%s: this is a folder; a file of lines is expected", path);
+    l->is_file = S_ISREG(s.st_mode);
+    return 0;
+}
+
+/* True when a read will not wait; with WAIT, waits for that or a signal. */
+static bool is_readable(const struct requests *r, bool wait)
+{
+    const struct requests_lines *l = r->lines;
+    struct pollfd p = {.fd = l->fd, .events = POLLIN};
+
+    if (l->is_file)
+        return true;
+    while (!*r->stop) {
+        int n = poll(&p, 1, wait ? POLL_MS : 0);
+
+        if (n > 0 || !wait)
+            return n > 0;
+        if (n < 0 && errno != EINTR)
+            return true; /* the read will say what it is */
+    }
+    return false;
+}
+
+static int read_more(struct requests *r, struct err *e)
+{
+    struct requests_lines *l = r->lines;
+    ssize_t n;
+
+    if (l->begin) {
+        memmove(l->data, l->data + l->begin, l->end - l->begin);
+        l->end -= l->begin;
+        l->begin = 0;
+    }
+    if (l->end > INPUT_MAX_BYTES)
+        return err_set(e, ERR_INPUT, "%s: line %zu is longer than %d MiB, the most that is read", l->path,
+                       l->number + 1, INPUT_MAX_BYTES >> 20);
+    if (!mem_grow((void **)&l->data, &l->cap, l->end + 65536, 1, MEM_APP))
+        return err_nomem(e, l->path);
+    do
+        n = read(l->fd, l->data + l->end, l->cap - l->end);
+    while (n < 0 && errno == EINTR && !*r->stop);
+    if (n < 0)
+        return errno == EINTR ? 0 : err_os(e, "read", l->path);
+    l->end += (size_t)n;
+    l->eof = n == 0;
+    return 0;
+}
+
+static bool is_blank(const char *p, size_t n)
+{
+    while (n && (p[n - 1] == ' ' || p[n - 1] == '\t' || p[n - 1] == '\r'))
+        n--;
+    return n == 0;
+}
+
+/* The next line that is not blank, without its end, to *LINE (NULL: none now, or none any more). */
+static int next_line(struct requests *r, bool wait, char **line, size_t *len, struct err *e)
+{
+    struct requests_lines *l = r->lines;
+    size_t seen = 0;
+    int rc;
+
+    *line = NULL;
+    for (;;) {
+        char *p = l->data + l->begin, *end = NULL;
+        size_t left = l->end - l->begin;
+
+        if (left > seen)
+            end = memchr(p + seen, '\n', left - seen);
+        if (!end && l->eof && left)
+            end = p + left;
+        if (end) {
+            *len = (size_t)(end - p);
+            l->begin += *len + (l->begin + *len < l->end);
+            l->number++;
+            seen = 0;
+            if (!is_blank(p, *len)) {
+                *line = p;
+                return 0;
+            }
+            continue;
+        }
+        if (l->eof || !is_readable(r, wait))
+            return 0;
+        seen = left;
+        if ((rc = read_more(r, e)) != 0)
+            return rc;
+    }
+}
+
+/* ---- what a line says ---- */
+
+/* Moves KEY out of O; the caller owns it. NULL: not there, or null. */
+static json_t *take(json_t *o, const char *key)
+{
+    json_t *v = json_incref(json_object_get(o, key));
+
+    json_object_del(o, key);
+    if (!json_is_null(v))
+        return v;
+    json_decref(v);
+    return NULL;
+}
+
+/* OpenAI's names of what has another one here, and fields that ask for what is done anyway. */
+static int rename_fields(json_t *o, struct err *e)
+{
+    static const char *const lengths[] = {"max_tokens", "max_completion_tokens"};
+    json_t *v, *top;
+    int rc = 0;
+
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        if (!(v = take(o, lengths[i])))
+            continue;
+        if (json_object_get(o, "max_new_tokens"))
+            rc = err_set(e, ERR_INPUT, "%s: max_new_tokens is there too, under this or another name",
+                         lengths[i]);
+        else
+            json_object_set(o, "max_new_tokens", v);
+        json_decref(v);
+    }
+    if ((v = take(o, "n")) && rc == 0 && json_integer_value(v) != 1)
+        rc = err_set(e, ERR_INPUT, "n: one answer a line is given, expected 1");
+    json_decref(v);
+    if ((v = take(o, "stream")) && rc == 0 && !json_is_false(v))
+        rc = err_set(e, ERR_INPUT, "stream: a line is answered at once, expected false");
+    json_decref(v);
+    top = take(o, "top_logprobs");
+    if (json_is_boolean(v = json_object_get(o, "logprobs"))) {
+        bool wanted = json_is_true(v);
+
+        json_object_del(o, "logprobs");
+        if (wanted)
+            json_object_set_new(o, "logprobs", top ? json_incref(top) : json_integer(0));
+    } else if (top && rc == 0) {
+        rc = err_set(e, ERR_INPUT, "top_logprobs: expected only beside \"logprobs\": true");
+    }
+    json_decref(top);
+    json_object_del(o, "model"); /* -m names it */
+    json_object_del(o, "user");
+    return rc;
+}
+
+/* The object that the model is asked with: BODY of OpenAI's batch files, or the line itself. New
+ * reference. */
+static json_t *body_of(struct request *q, json_t *o, struct err *e)
+{
+    json_t *body = json_object_get(o, "body");
+    const char *key;
+    json_t *v;
+
+    if ((q->custom_id = take(o, "custom_id")) && !json_is_string(q->custom_id)) {
+        err_set(e, ERR_INPUT, "custom_id is not a string");
+        return NULL;
+    }
+    if (!body)
+        return json_incref(o);
+    if (!json_is_object(body)) {
+        err_set(e, ERR_INPUT, "body is not an object");
+        return NULL;
+    }
+    json_object_foreach(o, key, v)
+    {
+        const char *text = json_string_value(v) ? json_string_value(v) : "";
+
+        if (strcmp(key, "body") == 0 || (strcmp(key, "method") == 0 && strcmp(text, "POST") == 0) ||
+            (strcmp(key, "url") == 0 &&
+             (strcmp(text, "/v1/chat/completions") == 0 || strcmp(text, "/v1/completions") == 0)))
+            continue;
+        err_set(
+            e, ERR_INPUT,
+            "%.60s beside body: expected custom_id, method POST, url /v1/chat/completions or /v1/completions",
+            key);
+        return NULL;
+    }
+    return json_incref(body);
+}
+
+/* Renders MESSAGES with the fields of O that are a template's own. */
+static int render_messages(struct requests *r, struct request *q, json_t *messages, json_t *o, struct err *e)
+{
+    static const char *const names[] = {"tools", "documents"};
+    json_t *all = json_object();
+    int rc;
+
+    json_object_set(all, "messages", messages);
+    for (int i = 0; i < 2; i++) {
+        json_t *v = take(o, names[i]);
+
+        if (v)
+            json_object_set_new(all, names[i], v);
+    }
+    if (!json_is_array(messages) || json_array_size(messages) == 0)
+        rc = err_set(e, ERR_INPUT, "messages is not a list of messages");
+    else
+        rc = render(r, q, all, e);
+    json_decref(all);
+    return rc;
+}
+
+static int read_prompt(struct requests *r, struct request *q, json_t *o, struct err *e)
+{
+    json_t *prompt = take(o, "prompt"), *ids = take(o, "ids"), *messages = take(o, "messages");
+    int rc = 0;
+
+    if ((prompt != NULL) + (ids != NULL) + (messages != NULL) != 1) {
+        rc = err_set(e, ERR_INPUT, "one of prompt, ids and messages is expected");
+    } else if (ids) {
+        rc = input_json_ids(ids, "ids", INT32_MIN, &q->ids, e);
+    } else if (messages) {
+        rc = render_messages(r, q, messages, o, e);
+    } else if (!json_is_string(prompt)) {
+        rc = err_set(e, ERR_INPUT, "prompt is not a string");
+    } else {
+        q->is_text = true;
+        buf_add(&q->text, json_string_value(prompt), json_string_length(prompt));
+        rc = q->text.oom ? err_nomem(e, "requests") : r->wrap ? wrap(r, q, e) : 0;
+    }
+    json_decref(prompt);
+    json_decref(ids);
+    json_decref(messages);
+    return rc;
+}
+
+/* Fills Q from its line; what is wrong is its fault, with the line's number. */
+static void read_request(struct requests *r, struct request *q, const char *line, size_t len)
+{
+    struct err *e = &q->fault;
+    json_t *o = NULL, *body = NULL;
+    json_error_t je;
+
+    if (input_utf8(q->where, line, len, e) != 0)
+        return;
+    o = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
+    if (!o)
+        err_set(e, ERR_INPUT, "%s: column %d: %s", q->where, je.column, je.text);
+    else if (!json_is_object(o))
+        err_set(e, ERR_INPUT, "%s: an object is expected", q->where);
+    else if (!(body = body_of(q, o, e)) || read_prompt(r, q, body, e) != 0 || rename_fields(body, e) != 0)
+        err_prefix(e, "%s", q->where);
+    else
+        sampling_set_json(&q->sampling, body, q->where, &q->arena, e);
+    json_decref(body);
+    json_decref(o);
+}
+
+int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e)
+{
+    struct request *q;
+    char *line;
+    size_t len;
+    int rc = next_line(r, wait, &line, &len, e);
+
+    *got = line != NULL;
+    if (rc == 0 && !line && r->lines->eof)
+        close_lines(r);
+    if (rc || !line)
+        return rc;
+    if (!(q = add(r, e)))
+        return ERR_NOMEM;
+    snprintf(q->where, sizeof(q->where), "%.200s: line %zu", r->lines->path, r->lines->number);
+    read_request(r, q, line, len);
+    return q->fault.code == ERR_NOMEM ? err_nomem(e, "requests") : 0;
+}
+
+const char *requests_name(const struct requests *r)
+{
+    return r->lines ? r->lines->path : "--batch";
+}
+
+bool requests_never_wait(const struct requests *r)
+{
+    return r->lines && r->lines->is_file;
+}
