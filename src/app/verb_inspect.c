@@ -70,7 +70,7 @@ static json_t *kv_json(const struct llm *m)
                   (json_int_t)long_bytes(m, false), "tokens", (json_int_t)lim->pool_tokens, "budget_bytes",
                   (json_int_t)kv_budget_bytes(m->kv.type->name, lim));
 
-    if (m->kv.type->pooled) {
+    if (kv_type_pooled(m->kv.type->name)) {
         json_object_set_new(o, "block", json_integer((json_int_t)lim->block));
         json_object_set_new(o, "layout", json_string(kv_layout_name(lim->layout)));
     }
@@ -94,7 +94,7 @@ static void print_kv(const struct llm *m)
         print_fmt(" (%.1f MiB without windows)", (double)long_bytes(m, false) / mib);
     print_fmt("; room for %zu tokens, %.1f MiB", lim->pool_tokens,
               (double)kv_budget_bytes(m->kv.type->name, lim) / mib);
-    if (m->kv.type->pooled)
+    if (kv_type_pooled(m->kv.type->name))
         print_fmt(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
     if (m->sparse.window)
         print_fmt("; sparse: the first %zu and the last %zu rows", m->sparse.sink, m->sparse.window);

@@ -56,4 +56,14 @@ void map_region_free(void *p, size_t bytes); /* the same BYTES; NULL is fine */
 void map_region_drop(void *p, size_t from, size_t to);
 size_t map_region_live_bytes(void);
 
+/* Hands out the next BYTES, rounded up to 64, of a region that begins at BASE; *AT counts. With BASE NULL it
+ * only counts, so that one function can size a region and then lay it out. */
+static inline void *map_carve(void *base, size_t *at, size_t bytes)
+{
+    void *p = base ? (char *)base + *at : NULL;
+
+    *at += (bytes + 63) & ~(size_t)63;
+    return p;
+}
+
 #endif

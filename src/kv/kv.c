@@ -6,14 +6,9 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "kern/kern.h"
-#include "kv/kvpool.h"
 
-#define KV_TYPE(symbol) extern const struct kv_type symbol;
-#include "kv/types.def"
-#undef KV_TYPE
-
-static const struct kv_type *const types[] = {
-#define KV_TYPE(symbol) &symbol,
+static const struct kv_type types[] = {
+#define KV_TYPE(name, ops, max_block, capacity) {name, &ops, max_block, capacity},
 #include "kv/types.def"
 #undef KV_TYPE
 };
@@ -24,8 +19,8 @@ static const char *const layouts[] = {[KV_HEAD_MAJOR] = "head_major", [KV_BLOCK_
 static const struct kv_type *find(const char *name)
 {
     for (int i = 0; i < N_TYPES; i++)
-        if (strcmp(types[i]->name, name) == 0)
-            return types[i];
+        if (strcmp(types[i].name, name) == 0)
+            return &types[i];
     return NULL;
 }
 
@@ -38,7 +33,7 @@ bool kv_type_pooled(const char *name)
 {
     const struct kv_type *t = find(name);
 
-    return t && t->pooled;
+    return t && t->ops->pool_bytes;
 }
 
 bool kv_layout_of_name(const char *name, enum kv_layout *layout)
@@ -54,7 +49,7 @@ const char *kv_layout_name(enum kv_layout layout)
 
 const char *kv_type_name(size_t i)
 {
-    return i < N_TYPES ? types[i]->name : NULL;
+    return i < N_TYPES ? types[i].name : NULL;
 }
 
 /* ---- arithmetic ---- */
@@ -77,18 +72,6 @@ size_t kv_layer_dim(const struct kv_limits *lim, size_t layer)
 size_t kv_token_bytes(const struct kv_limits *lim)
 {
     return lim->n_layers * 2 * lim->n_kv * (kv_tile_bytes(lim) / KERN_TILE);
-}
-
-size_t kv_first_row(size_t window, size_t pos)
-{
-    return window && pos + 1 > window ? pos + 1 - window : 0;
-}
-
-size_t kv_group_first(const struct kv_group *g, size_t pos)
-{
-    size_t first = kv_first_row(g->window, pos);
-
-    return first > g->sink ? first : 0;
 }
 
 /* A window that, with its sink, no sequence outgrows is none. */
@@ -116,7 +99,7 @@ size_t kv_seq_bytes(const struct kv_limits *lim, size_t n)
 size_t kv_block(const char *type, const struct kv_limits *lim)
 {
     const struct kv_type *t = find(type);
-    size_t block = t && t->max_block ? t->max_block : KV_MAX_BLOCK, row = kv_token_bytes(lim) / lim->n_layers;
+    size_t block = t ? t->max_block : KV_MAX_BLOCK, row = kv_token_bytes(lim) / lim->n_layers;
 
     if (lim->block)
         return lim->block;
@@ -163,14 +146,21 @@ static int form_groups(struct kv *c, struct err *e)
     return 0;
 }
 
+/* A cache of TYPE that is not open, for its arithmetic. False: the type has no pool. */
+static bool imagine(struct kv *c, const char *type, const struct kv_limits *lim)
+{
+    *c = (struct kv){.type = find(type), .lim = *lim, .tile_bytes = kv_tile_bytes(lim)};
+    if (!kv_type_pooled(type) || form_groups(c, NULL) != 0)
+        return false;
+    c->lim.block = kv_block(type, lim);
+    return true;
+}
+
 size_t kv_pool_bytes(const char *type, const struct kv_limits *lim)
 {
-    struct kv c = {.type = find(type), .lim = *lim, .tile_bytes = kv_tile_bytes(lim)};
+    struct kv c;
 
-    if (!c.type || !c.type->pooled || form_groups(&c, NULL) != 0)
-        return 0;
-    c.lim.block = kv_block(type, lim);
-    return kvpool_bytes(&c);
+    return imagine(&c, type, lim) ? c.type->ops->pool_bytes(&c) : 0;
 }
 
 size_t kv_budget_bytes(const char *type, const struct kv_limits *lim)
@@ -184,12 +174,9 @@ size_t kv_budget_bytes(const char *type, const struct kv_limits *lim)
 
 size_t kv_least_tokens(const char *type, const struct kv_limits *lim)
 {
-    struct kv c = {.type = find(type), .lim = *lim, .tile_bytes = kv_tile_bytes(lim)};
+    struct kv c;
 
-    if (!c.type || !c.type->pooled || form_groups(&c, NULL) != 0)
-        return lim->max_len;
-    c.lim.block = kv_block(type, lim);
-    return kvpool_least_blocks(&c) * c.lim.block;
+    return imagine(&c, type, lim) ? c.type->ops->least_blocks(&c) * c.lim.block : lim->max_len;
 }
 
 size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
@@ -246,7 +233,7 @@ int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct 
     rc = c->group_of ? form_groups(c, e) : err_nomem(e, "the KV cache");
     if (rc == 0) {
         c->type = find(type);
-        rc = c->type->open(c, e);
+        rc = c->type->ops->open(c, e);
     }
     if (rc) {
         mem_free(c->group_of);
@@ -258,7 +245,7 @@ int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct 
 void kv_close(struct kv *c)
 {
     if (c->type)
-        c->type->close(c);
+        c->type->ops->close(c);
     mem_free(c->group_of);
     *c = (struct kv){0};
 }
@@ -274,58 +261,57 @@ static void check_seq(const struct kv *c, size_t seq, size_t n)
 int kv_reserve(struct kv *c, size_t seq, size_t n)
 {
     check_seq(c, seq, n);
-    return c->type->reserve(c, seq, n);
+    return c->type->ops->reserve(c, seq, n);
 }
 
 bool kv_has_room(const struct kv *c, const struct kv_want *want, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         check_seq(c, want[i].seq, want[i].n);
-    return c->type->has_room(c, want, n);
+    return c->type->ops->has_room(c, want, n);
 }
 
 int kv_truncate(struct kv *c, size_t seq, size_t n)
 {
     check_seq(c, seq, n);
-    return c->type->truncate(c, seq, n);
+    return c->type->ops->truncate(c, seq, n);
 }
 
 void kv_release(struct kv *c, size_t seq)
 {
     check_seq(c, seq, 0);
-    c->type->truncate(c, seq, 0); /* to nothing: cannot fail */
+    c->type->ops->truncate(c, seq, 0); /* to nothing: cannot fail */
 }
 
 int kv_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     check_seq(c, from, n);
     check_seq(c, to, n);
-    return n ? c->type->fork(c, from, n, to) : 0;
+    return n ? c->type->ops->fork(c, from, n, to) : 0;
 }
 
 void kv_advance(struct kv *c, size_t seq, size_t pos)
 {
     check_seq(c, seq, pos);
-    if (c->type->advance)
-        c->type->advance(c, seq, pos);
+    c->type->ops->advance(c, seq, pos);
 }
 
 bool kv_sees(const struct kv *c, size_t seq, size_t n)
 {
     check_seq(c, seq, n);
-    return !c->type->sees || c->type->sees(c, seq, n);
+    return c->type->ops->sees(c, seq, n);
 }
 
 void kv_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash)
 {
     check_seq(c, seq, (block + 1) * c->lim.block);
-    if (c->type->publish)
-        c->type->publish(c, seq, block, hash);
+    if (c->type->ops->publish)
+        c->type->ops->publish(c, seq, block, hash);
 }
 
 size_t kv_lookup(const struct kv *c, const struct kv_hash *hash, size_t n)
 {
-    return c->type->lookup ? c->type->lookup(c, hash, n) : 0;
+    return c->type->ops->lookup ? c->type->ops->lookup(c, hash, n) : 0;
 }
 
 void kv_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n)
@@ -333,27 +319,27 @@ void kv_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n)
     check_seq(c, seq, n * c->lim.block);
     ASSERT(kv_lookup(c, hash, n) == n);
     if (n)
-        c->type->adopt(c, seq, hash, n);
+        c->type->ops->adopt(c, seq, hash, n);
 }
 
 struct kv_view kv_view(const struct kv *c, size_t seq)
 {
     check_seq(c, seq, 0);
-    return c->type->view(c, seq);
+    return c->type->ops->view(c, seq);
 }
 
 size_t kv_bytes(const struct kv *c)
 {
-    return c->type->bytes(c);
+    return c->type->ops->bytes(c);
 }
 
 size_t kv_held_bytes(const struct kv *c, size_t seq)
 {
     check_seq(c, seq, 0);
-    return c->type->held(c, seq);
+    return c->type->ops->held(c, seq);
 }
 
 int kv_check(const struct kv *c, struct err *e)
 {
-    return c->type->check(c, e);
+    return c->type->ops->check(c, e);
 }

@@ -2,7 +2,7 @@
  *
  * A cache hands out tiles of 16 token rows and answers with tables of tile numbers per sequence, one for each
  * group of layers that see equally far, plus the base addresses of each layer (ops/batch.h, struct kv_view).
- * It never looks into the rows; kv_wire.h alone does. Types are rows of types.def, one file each. Exhaustion
+ * It never looks into the rows; kv_wire.h alone does. Types are rows of types.def. Exhaustion
  * is ERR_NOSPACE (a budget) or ERR_NOMEM, rows that a window has dropped are KV_GONE; none of them is an
  * abort, and after each nothing has changed. Not thread safe; called between steps only.
  *
@@ -30,7 +30,8 @@ enum {
         64, /* a code beside those of err.h: rows that are asked for have been dropped; compute them again */
     KV_MAX_GROUPS = 8,
     KV_MIN_BLOCK = 16,
-    KV_MAX_BLOCK = 256
+    KV_MAX_BLOCK = 256,
+    KV_PAGED_BLOCK = 64 /* whole blocks are shared, so large ones share less */
 };
 
 enum kv_layout {
@@ -48,13 +49,12 @@ struct kv_limits {
     size_t block;          /* rows of a block, a power of two from 16 to 256; 0: kv_block() */
     enum kv_layout layout; /* of pooled types */
     size_t splits;         /* of bmc; 0: floor(sqrt(max_len)) */
-    size_t
-        step_tokens; /* most rows beyond what kv_advance() was told, in all sequences together; 0: any number */
-    const size_t *window; /* [n_layers + n_shared] a query at p sees rows from p + 1 - window on, 0: all;
-                            * NULL: no window. Borrowed for the cache's life */
-    const size_t *sink; /* [n_layers + n_shared] the first rows, which are seen beside the window; NULL: none.
-                          * Borrowed */
-    const size_t *dim;  /* [n_layers] of a head, at most head_dim; NULL: all have that. Borrowed */
+    /* most rows beyond what kv_advance() was told, in all sequences together; 0: any number */
+    size_t step_tokens;
+    /* [n_layers + n_shared] a query at p sees rows from p + 1 - window on, 0: all; NULL: no window. And the
+     * first rows, which are seen beside the window; NULL: none. Borrowed for the cache's life, as is DIM */
+    const size_t *window, *sink;
+    const size_t *dim; /* [n_layers] of a head, at most head_dim; NULL: all have that */
     struct pool
         *touch; /* these threads touch the pool's pages at once; NULL: pages come when they are written */
 };
@@ -77,26 +77,41 @@ struct kv_hash {
 
 struct kv;
 
-struct kv_type {
-    const char *name;
-    bool pooled;      /* reserves its budget at open */
-    size_t max_block; /* largest block chosen automatically */
+/* What a type does. */
+struct kv_ops {
+    /* Of types that reserve their budget at open, before there is a cache (state NULL): the bytes of that,
+     * and the blocks that one sequence of max_len rows holds at most. NULL: there is nothing reserved. */
+    size_t (*pool_bytes)(const struct kv *c);
+    size_t (*least_blocks)(const struct kv *c);
     int (*open)(struct kv *c, struct err *e);
     int (*reserve)(struct kv *c, size_t seq, size_t n);
     bool (*has_room)(const struct kv *c, const struct kv_want *want, size_t n);
     int (*truncate)(struct kv *c, size_t seq, size_t n);
     int (*fork)(struct kv *c, size_t from, size_t n, size_t to);
-    void (*advance)(struct kv *c, size_t seq, size_t pos);                        /* NULL: keeps all rows */
+    void (*advance)(struct kv *c, size_t seq, size_t pos);
     void (*publish)(struct kv *c, size_t seq, size_t block, struct kv_hash hash); /* NULL: shares nothing */
     size_t (*lookup)(const struct kv *c, const struct kv_hash *hash, size_t n);
     void (*adopt)(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n);
-    bool (*sees)(const struct kv *c, size_t seq, size_t n); /* NULL: always */
+    bool (*sees)(const struct kv *c, size_t seq, size_t n);
     struct kv_view (*view)(const struct kv *c, size_t seq);
     size_t (*bytes)(const struct kv *c);
     size_t (*held)(const struct kv *c, size_t seq);
     int (*check)(const struct kv *c, struct err *e);
     void (*close)(struct kv *c);
 };
+
+/* A row of types.def. */
+struct kv_type {
+    const char *name;
+    const struct kv_ops *ops;
+    size_t max_block; /* largest block chosen automatically */
+    /* Of types whose regions grow: the rows wanted for NEED where there is room for HAVE. */
+    size_t (*capacity)(const struct kv *c, size_t have, size_t need);
+};
+
+extern const struct kv_ops kv_slab_pool, kv_paged, kv_grow;
+size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need);
+size_t kv_grow_in_splits(const struct kv *c, size_t have, size_t need);
 
 struct kv {
     const struct kv_type *type;
@@ -178,9 +193,21 @@ size_t kv_pool_fit(const char *type, struct kv_limits lim,
                    size_t bytes); /* largest pool_tokens within BYTES */
 /* Smallest pool_tokens with which one sequence can grow to max_len; of pooled types in whole blocks. */
 size_t kv_least_tokens(const char *type, const struct kv_limits *lim);
-size_t kv_first_row(size_t window, size_t pos);              /* that a window shows to a query at POS */
-size_t kv_group_first(const struct kv_group *g, size_t pos); /* the same; 0 as long as it touches the sink */
-size_t kv_tile_bytes(const struct kv_limits *lim);           /* of K or of V of one head */
+size_t kv_tile_bytes(const struct kv_limits *lim);              /* of K or of V of one head */
 size_t kv_layer_dim(const struct kv_limits *lim, size_t layer); /* of a head; in tiles up to the next 16 */
+
+/* The first row that a window shows to a query at POS. */
+static inline size_t kv_first_row(size_t window, size_t pos)
+{
+    return window && pos + 1 > window ? pos + 1 - window : 0;
+}
+
+/* The same for a group; 0 as long as its window touches the sink. */
+static inline size_t kv_group_first(const struct kv_group *g, size_t pos)
+{
+    size_t first = kv_first_row(g->window, pos);
+
+    return first > g->sink ? first : 0;
+}
 
 #endif

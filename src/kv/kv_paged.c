@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "kv/kvpool.h"
 
-enum { PAGED_BLOCK = 64 }; /* whole blocks are shared, so large ones share less */
 #define NONE UINT32_MAX
 
 struct page {
@@ -369,10 +368,11 @@ static int check_kept(const struct paged *s, size_t g, uint32_t *count, struct e
                           : err_set(e, ERR_INPUT, "group %zu: %zu blocks are kept, not %zu", g, n, p->n_kept);
 }
 
-static int check_group(const struct kv *c, const struct paged *s, size_t g, uint32_t *count, struct err *e)
+static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err *e)
 {
+    const struct paged *s = c->state;
     const struct kvpool_group *p = &s->pool.group[g];
-    int rc = kvpool_count(c, &s->pool, g, count, e);
+    int rc = kvpool_count(c, g, count, e);
 
     for (size_t b = 0; b < p->n_blocks && rc == 0; b++)
         if (count[b] != s->pages[g].page[b].refs)
@@ -391,33 +391,23 @@ static int check_group(const struct kv *c, const struct paged *s, size_t g, uint
 
 static int paged_check(const struct kv *c, struct err *e)
 {
-    const struct paged *s = c->state;
-    int rc = 0;
-
-    for (size_t g = 0; g < c->n_groups && rc == 0; g++) {
-        uint32_t *count = mem_zalloc(s->pool.group[g].n_blocks, sizeof(*count), MEM_KV);
-
-        rc = count ? check_group(c, s, g, count, e) : err_nomem(e, "a check of the KV cache");
-        mem_free(count);
-    }
-    return rc;
+    return kvpool_check(c, check_group, e);
 }
 
-const struct kv_type kv_paged = {.name = "paged",
-                                 .pooled = true,
-                                 .max_block = PAGED_BLOCK,
-                                 .open = paged_open,
-                                 .reserve = paged_reserve,
-                                 .has_room = paged_has_room,
-                                 .truncate = kvpool_truncate,
-                                 .fork = paged_fork,
-                                 .advance = kvpool_advance,
-                                 .publish = paged_publish,
-                                 .lookup = paged_lookup,
-                                 .adopt = paged_adopt,
-                                 .sees = kvpool_sees,
-                                 .view = kvpool_view,
-                                 .bytes = kvpool_region_bytes,
-                                 .held = kvpool_held_bytes,
-                                 .check = paged_check,
-                                 .close = paged_close};
+const struct kv_ops kv_paged = {.pool_bytes = kvpool_bytes,
+                                .least_blocks = kvpool_least_blocks,
+                                .open = paged_open,
+                                .reserve = paged_reserve,
+                                .has_room = paged_has_room,
+                                .truncate = kvpool_truncate,
+                                .fork = paged_fork,
+                                .advance = kvpool_advance,
+                                .publish = paged_publish,
+                                .lookup = paged_lookup,
+                                .adopt = paged_adopt,
+                                .sees = kvpool_sees,
+                                .view = kvpool_view,
+                                .bytes = kvpool_region_bytes,
+                                .held = kvpool_held_bytes,
+                                .check = paged_check,
+                                .close = paged_close};

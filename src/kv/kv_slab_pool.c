@@ -85,9 +85,10 @@ static int slab_pool_fork(struct kv *c, size_t from, size_t n, size_t to)
     return 0;
 }
 
-static int check_group(const struct kv *c, const struct kvpool *p, size_t g, uint32_t *count, struct err *e)
+static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err *e)
 {
-    int rc = kvpool_count(c, p, g, count, e);
+    const struct kvpool *p = c->state;
+    int rc = kvpool_count(c, g, count, e);
 
     for (size_t i = 0; i < p->group[g].n_free && rc == 0; i++)
         count[p->group[g].free[i]]++;
@@ -99,29 +100,20 @@ static int check_group(const struct kv *c, const struct kvpool *p, size_t g, uin
 
 static int slab_pool_check(const struct kv *c, struct err *e)
 {
-    const struct kvpool *p = c->state;
-    int rc = 0;
-
-    for (size_t g = 0; g < c->n_groups && rc == 0; g++) {
-        uint32_t *count = mem_zalloc(p->group[g].n_blocks, sizeof(*count), MEM_KV);
-
-        rc = count ? check_group(c, p, g, count, e) : err_nomem(e, "a check of the KV cache");
-        mem_free(count);
-    }
-    return rc;
+    return kvpool_check(c, check_group, e);
 }
 
-const struct kv_type kv_slab_pool = {.name = "slab_pool",
-                                     .pooled = true,
-                                     .open = slab_pool_open,
-                                     .reserve = slab_pool_reserve,
-                                     .has_room = slab_pool_has_room,
-                                     .truncate = kvpool_truncate,
-                                     .fork = slab_pool_fork,
-                                     .advance = kvpool_advance,
-                                     .sees = kvpool_sees,
-                                     .view = kvpool_view,
-                                     .bytes = kvpool_region_bytes,
-                                     .held = kvpool_held_bytes,
-                                     .check = slab_pool_check,
-                                     .close = slab_pool_close};
+const struct kv_ops kv_slab_pool = {.pool_bytes = kvpool_bytes,
+                                    .least_blocks = kvpool_least_blocks,
+                                    .open = slab_pool_open,
+                                    .reserve = slab_pool_reserve,
+                                    .has_room = slab_pool_has_room,
+                                    .truncate = kvpool_truncate,
+                                    .fork = slab_pool_fork,
+                                    .advance = kvpool_advance,
+                                    .sees = kvpool_sees,
+                                    .view = kvpool_view,
+                                    .bytes = kvpool_region_bytes,
+                                    .held = kvpool_held_bytes,
+                                    .check = slab_pool_check,
+                                    .close = slab_pool_close};

@@ -144,8 +144,7 @@ static char *tile_at(const struct kv_view *v, size_t layer, size_t head, size_t 
     const struct kv_layer *l = &v->layer[layer];
     uint32_t t = v->tile[l->group][pos / KERN_TILE];
 
-    return (value ? l->v : l->k) + (size_t)(t >> l->block_shift) * l->block_bytes + head * l->head_bytes +
-           (t & ((1u << l->block_shift) - 1)) * l->tile_bytes;
+    return kv_layer_tile(l, value ? l->v : l->k, t, head);
 }
 
 /* Rows [0, sink) and [first, n) of one layer and head, K or V. Coming in, tiles are cleared from the chunk on

@@ -421,8 +421,9 @@ static int count_seq(const struct kv *c, const struct kvpool *p, size_t seq, siz
     return 0;
 }
 
-int kvpool_count(const struct kv *c, const struct kvpool *p, size_t g, uint32_t *count, struct err *e)
+int kvpool_count(const struct kv *c, size_t g, uint32_t *count, struct err *e)
 {
+    const struct kvpool *p = c->state;
     int rc = 0;
 
     for (size_t s = 0; s < c->lim.max_seqs && rc == 0; s++)
@@ -431,5 +432,19 @@ int kvpool_count(const struct kv *c, const struct kvpool *p, size_t g, uint32_t 
         if (p->group[g].free[i] >= p->group[g].n_blocks)
             rc = err_set(e, ERR_INPUT, "group %zu: the free list holds block %u of %zu", g,
                          p->group[g].free[i], p->group[g].n_blocks);
+    return rc;
+}
+
+int kvpool_check(const struct kv *c, kvpool_check_fn *check, struct err *e)
+{
+    const struct kvpool *p = c->state;
+    int rc = 0;
+
+    for (size_t g = 0; g < c->n_groups && rc == 0; g++) {
+        uint32_t *count = mem_zalloc(p->group[g].n_blocks, sizeof(*count), MEM_KV);
+
+        rc = count ? check(c, g, count, e) : err_nomem(e, "a check of the KV cache");
+        mem_free(count);
+    }
     return rc;
 }

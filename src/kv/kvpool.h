@@ -15,8 +15,8 @@
 struct kvpool_group {
     char *region;
     size_t region_bytes;
-    size_t
-        n_blocks; /* that can be handed out; where there is a window, block number n_blocks is the one of zeros */
+    /* that can be handed out; where there is a window, block number n_blocks is the one of zeros */
+    size_t n_blocks;
     uint32_t *free; /* stack; the top is n_free - 1 */
     size_t n_free;
 };
@@ -90,6 +90,10 @@ size_t kvpool_region_bytes(const struct kv *c);
 
 /* Adds to COUNT [n_blocks] how often each block of group G is held or free; ERR_INPUT where a table is
  * wrong. */
-int kvpool_count(const struct kv *c, const struct kvpool *p, size_t g, uint32_t *count, struct err *e);
+int kvpool_count(const struct kv *c, size_t g, uint32_t *count, struct err *e);
+
+/* Calls CHECK for each group with zeroed counts. */
+typedef int kvpool_check_fn(const struct kv *c, size_t g, uint32_t *count, struct err *e);
+int kvpool_check(const struct kv *c, kvpool_check_fn *check, struct err *e);
 
 #endif

@@ -250,29 +250,21 @@ void model_forward(const struct model *m, const struct sink *o, const struct bat
     m->forward(m, o, b, s);
 }
 
-static void *carve(char *base, size_t *at, size_t bytes)
-{
-    void *p = base ? base + *at : NULL;
-
-    *at += (bytes + 63) & ~(size_t)63;
-    return p;
-}
-
 static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wanted, char *base)
 {
     const struct model_info *i = &m->info;
     size_t es = dtype_bytes(m->opt.dtype), at = 0;
 
-    s->x = carve(base, &at, T * i->hidden * 4);
-    s->r = carve(base, &at, T * i->hidden * 4);
-    s->r2 = carve(base, &at, T * i->hidden * 4);
-    s->h = carve(base, &at, T * i->hidden * 4);
-    s->extra = carve(base, &at, T * i->extra * 4);
-    s->qkv = carve(base, &at, T * (i->n_heads + 2 * i->n_kv) * i->head_dim * 4);
-    s->a = carve(base, &at, T * i->n_heads * i->head_dim * 4);
-    s->xw = carve(base, &at, wanted * i->hidden * 4);
-    s->rw = carve(base, &at, wanted * i->hidden * 4);
-    s->hw = carve(base, &at, wanted * i->hidden * es);
+    s->x = map_carve(base, &at, T * i->hidden * 4);
+    s->r = map_carve(base, &at, T * i->hidden * 4);
+    s->r2 = map_carve(base, &at, T * i->hidden * 4);
+    s->h = map_carve(base, &at, T * i->hidden * 4);
+    s->extra = map_carve(base, &at, T * i->extra * 4);
+    s->qkv = map_carve(base, &at, T * (i->n_heads + 2 * i->n_kv) * i->head_dim * 4);
+    s->a = map_carve(base, &at, T * i->n_heads * i->head_dim * 4);
+    s->xw = map_carve(base, &at, wanted * i->hidden * 4);
+    s->rw = map_carve(base, &at, wanted * i->hidden * 4);
+    s->hw = map_carve(base, &at, wanted * i->hidden * es);
     return at;
 }
 

@@ -12,9 +12,8 @@
 
 #include "tensor/dtype.h"
 
-/* The K and V rows of one layer. Tile TILE of kv head HEAD begins at
- *   k + (TILE >> block_shift) * block_bytes + HEAD * head_bytes + (TILE & (2^block_shift - 1)) * tile_bytes
- * and likewise for v. A tile holds 16 tokens in the layout of kern.h (struct kern_attn), for dp dims. */
+/* The K and V rows of one layer. A tile holds 16 tokens in the layout of kern.h (struct kern_attn), for dp
+ * dims; 2^block_shift of them are a block. */
 struct kv_layer {
     char *k, *v; /* borrowed */
     size_t block_bytes, head_bytes, tile_bytes;
@@ -22,11 +21,19 @@ struct kv_layer {
     int group; /* which tile table counts: layers that see equally far share one */
 };
 
+/* Tile number TILE of kv head HEAD, where BASE is the layer's k or v. */
+static inline char *kv_layer_tile(const struct kv_layer *l, char *base, uint32_t tile, size_t head)
+{
+    return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes +
+           (tile & ((1u << l->block_shift) - 1)) * l->tile_bytes;
+}
+
 /* One sequence's place in the cache, for all layers. */
 struct kv_view {
     const struct kv_layer *layer; /* [L that store rows] borrowed */
-    const uint32_t *const *tile; /* [groups] tables of tile numbers, by position / 16; borrowed. Tiles that no
-                                   * query of the layer can see any more may be one tile of zeros */
+    /* [groups] tables of tile numbers, by position / 16; borrowed. Tiles that no query of the layer can see
+     * any more may be one tile of zeros */
+    const uint32_t *const *tile;
 };
 
 struct batch_seq {
@@ -34,10 +41,10 @@ struct batch_seq {
     size_t first; /* its first row in the batch */
     size_t n;     /* its rows, at least 1 */
     size_t pos;   /* position of its first row = rows already in the cache */
-    size_t
-        n_prompt; /* length of its prompt: rope types that depend on lengths use max(n_prompt, position + 1) */
-    size_t
-        n_total; /* tokens known when this forward was planned: decides short or long factors of longrope */
+    /* length of its prompt: rope types that depend on lengths use max(n_prompt, position + 1) */
+    size_t n_prompt;
+    /* tokens known when this forward was planned: decides short or long factors of longrope */
+    size_t n_total;
 };
 
 struct batch {

@@ -7,32 +7,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-struct rows_job {
-    eager_rows_fn *fn;
-    void *ctx;
-    size_t T;
-};
-
-static void rows_share(void *ctx, int thread, int n_threads)
-{
-    const struct rows_job *j = ctx;
-    size_t begin, end;
-
-    pool_share(j->T, 1, thread, n_threads, &begin, &end);
-    if (begin < end)
-        j->fn(j->ctx, begin, end);
-}
-
-void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx)
-{
-    struct rows_job job = {fn, ctx, T};
-
-    if (T == 1)
-        fn(ctx, 0, 1); /* one row is quicker done than dealt */
-    else if (T)
-        pool_run(g->pool, rows_share, &job);
-}
-
 /* ---- begin: cosines ---- */
 
 struct begin_job {
@@ -295,39 +269,31 @@ void eager_capture(struct eager *g, float *hidden, size_t rows, size_t at)
 
 /* ---- open, close ---- */
 
-/* Hands out BYTES of the region rounded to 64 (at BASE NULL only counts). */
-static void *carve(char *base, size_t *at, size_t bytes)
-{
-    void *p = base ? base + *at : NULL;
-
-    *at += (bytes + 63) & ~(size_t)63;
-    return p;
-}
-
 static size_t lay_out(struct eager *g, char *base)
 {
     const struct eager_limits *l = &g->lim;
     size_t es = l->dtype == DT_BF16 ? 2 : 4, at = 0, dp = (l->head_dim + 15) / 16 * 16;
 
     for (int i = 0; i < 2; i++) {
-        g->cos[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
-        g->sin[i] = carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
-        g->sink_cos[i] = carve(base, &at, l->seen ? l->max_tokens * l->rope_half[i] * 4 : 0);
-        g->sink_sin[i] = carve(base, &at, l->seen ? l->max_tokens * l->rope_half[i] * 4 : 0);
+        g->cos[i] = map_carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
+        g->sin[i] = map_carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
+        g->sink_cos[i] = map_carve(base, &at, l->seen ? l->max_tokens * l->rope_half[i] * 4 : 0);
+        g->sink_sin[i] = map_carve(base, &at, l->seen ? l->max_tokens * l->rope_half[i] * 4 : 0);
     }
-    g->q = carve(base, &at, l->max_tokens * l->n_heads * dp * 4);
-    g->sink_q = carve(base, &at, l->seen ? l->max_tokens * l->n_heads * dp * 4 : 0);
+    g->q = map_carve(base, &at, l->max_tokens * l->n_heads * dp * 4);
+    g->sink_q = map_carve(base, &at, l->seen ? l->max_tokens * l->n_heads * dp * 4 : 0);
     if (l->dtype == DT_BF16) {
-        g->split = carve(base, &at, 2 * l->max_tokens * l->wide_k * 2);
-        g->sums = carve(base, &at, 2 * l->max_tokens * l->wide_n * 4);
+        g->split = map_carve(base, &at, 2 * l->max_tokens * l->wide_k * 2);
+        g->sums = map_carve(base, &at, 2 * l->max_tokens * l->wide_n * 4);
     }
-    g->middle = carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
-    g->moe = carve(base, &at, eager_moe_bytes(l));
-    g->middle_act = carve(base, &at, l->max_tokens * l->inner * es);
-    g->partial_o = carve(base, &at, g->n_partials * dp * 4);
-    g->partial_m = carve(base, &at, g->n_partials * 4);
-    g->partial_l = carve(base, &at, g->n_partials * 4);
-    g->thread_scratch = carve(base, &at, (size_t)pool_threads(g->pool) * g->thread_bytes);
+    g->plan = map_carve(base, &at, eager_attn_plan_bytes(l));
+    g->middle = map_carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
+    g->moe = map_carve(base, &at, eager_moe_bytes(l));
+    g->middle_act = map_carve(base, &at, l->max_tokens * l->inner * es);
+    g->partial_o = map_carve(base, &at, g->n_partials * dp * 4);
+    g->partial_m = map_carve(base, &at, g->n_partials * 4);
+    g->partial_l = map_carve(base, &at, g->n_partials * 4);
+    g->thread_scratch = map_carve(base, &at, (size_t)pool_threads(g->pool) * g->thread_bytes);
     return at;
 }
 

@@ -32,23 +32,31 @@ struct attn_job {
     const struct batch *b;
     const float *qkv;
     void *a;
-    size_t index;        /* layer */
-    size_t window, sink; /* rows: of the model or of struct eager_limits; 0: all, and none */
-    const float *sink_q; /* what stands for eager.q where the sink is seen */
-    size_t turns;        /* of all sequences */
+    size_t index;                       /* layer */
+    size_t window, sink;                /* rows: of the model or of struct eager_limits; 0: all, and none */
+    const float *sink_q;                /* what stands for eager.q where the sink is seen */
+    const struct eager_attn_plan *plan; /* [n_seqs] */
+    size_t turns;                       /* of all sequences */
     atomic_size_t next;
 };
 
-/* What one sequence costs in phase two. */
-struct seq_plan {
+/* What one sequence costs: made once a layer, read by all threads. */
+struct eager_attn_plan {
     size_t rows;        /* n G stacked rows */
     size_t tiles;       /* row tiles */
     size_t sinks;       /* pieces of the sink */
     size_t first_chunk; /* the first that any row sees */
     size_t pieces;      /* those of the sink, and chunks from first_chunk to the last */
     size_t partial;     /* index of its first partial, if split */
+    size_t store_end;   /* items of phase one, */
+    size_t turn_end;    /* and turns of phase two, of this sequence and those before it */
     bool split;
 };
+
+size_t eager_attn_plan_bytes(const struct eager_limits *lim)
+{
+    return lim->max_seqs * sizeof(struct eager_attn_plan);
+}
 
 /* Some rows before POS are out of its sight: its window no longer touches the sink. */
 static bool past_sink(const struct attn_job *j, size_t pos)
@@ -70,35 +78,35 @@ static size_t sink_pieces(const struct attn_job *j, size_t pos)
     return past_sink(j, pos) ? (j->sink + KERN_CHUNK - 1) / KERN_CHUNK : 0;
 }
 
-/* Plans sequence Q; *partials counts those taken so far. */
-static struct seq_plan plan_seq(const struct attn_job *j, const struct batch_seq *q, size_t *partials)
+/* Tiles of its positions that the rows of Q fall into. */
+static size_t tiles_of(const struct batch_seq *q)
 {
-    size_t G = j->w->n_heads / j->w->n_kv, want;
-    struct seq_plan p = {.rows = q->n * G};
-
-    p.sinks = sink_pieces(j, q->pos + q->n - 1);
-    p.first_chunk = lowest_key(j, q->pos) / KERN_CHUNK;
-    p.pieces = p.sinks + (q->pos + q->n - 1) / KERN_CHUNK + 1 - p.first_chunk;
-    want = p.rows * j->w->n_kv * p.pieces;
-    p.split = p.pieces > 1 && p.rows <= SPLIT_ROWS && *partials + want <= j->g->n_partials;
-    p.tiles = p.split ? 1 : (p.rows + ROWS - 1) / ROWS;
-    p.partial = *partials;
-    if (p.split)
-        *partials += want;
-    return p;
+    return (q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1;
 }
 
-static size_t seq_items(const struct attn_job *j, const struct seq_plan *p)
+/* Plans all sequences of the batch. Returns the partials that they take. */
+static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 {
-    return j->w->n_kv * p->tiles * (p->split ? p->pieces : 1);
-}
+    size_t G = j->w->n_heads / j->w->n_kv, n_kv = j->w->n_kv, partials = 0, stored = 0, want;
 
-static char *tile_at(char *base, const struct kv_layer *l, uint32_t tile, size_t head)
-{
-    size_t in_block = tile & ((1u << l->block_shift) - 1);
+    j->plan = p;
+    for (size_t s = 0; s < j->b->n_seqs; s++, p++) {
+        const struct batch_seq *q = &j->b->seq[s];
+        size_t last = q->pos + q->n - 1;
 
-    return base + (size_t)(tile >> l->block_shift) * l->block_bytes + head * l->head_bytes +
-           in_block * l->tile_bytes;
+        p->rows = q->n * G;
+        p->sinks = sink_pieces(j, last);
+        p->first_chunk = lowest_key(j, q->pos) / KERN_CHUNK;
+        p->pieces = p->sinks + last / KERN_CHUNK + 1 - p->first_chunk;
+        want = p->rows * n_kv * p->pieces;
+        p->split = p->pieces > 1 && p->rows <= SPLIT_ROWS && partials + want <= j->g->n_partials;
+        p->tiles = p->split ? 1 : (p->rows + ROWS - 1) / ROWS;
+        p->partial = partials;
+        partials += p->split ? want : 0;
+        p->store_end = stored += tiles_of(q) * n_kv;
+        p->turn_end = j->turns += n_kv * p->tiles * (p->split ? p->pieces : 1);
+    }
+    return partials;
 }
 
 /* ---- phase one: store k and v, pack q ---- */
@@ -183,7 +191,7 @@ static void store_tile(const struct attn_job *j, const struct batch_seq *q, size
     const struct attn *w = j->w;
     const struct kv_layer *l = &q->kv.layer[j->index];
     uint32_t tile = q->kv.tile[l->group][ti];
-    char *kt = tile_at(l->k, l, tile, head), *vt = tile_at(l->v, l, tile, head);
+    char *kt = kv_layer_tile(l, l->k, tile, head), *vt = kv_layer_tile(l, l->v, tile, head);
     size_t from = ti * KERN_TILE > q->pos ? ti * KERN_TILE : q->pos, to = (ti + 1) * KERN_TILE;
 
     if (to > q->pos + q->n)
@@ -207,20 +215,16 @@ static void store_tile(const struct attn_job *j, const struct batch_seq *q, size
 static void store_share(void *ctx, int thread, int n_threads)
 {
     struct attn_job *j = ctx;
-    size_t n_items = 0, begin, end, at = 0;
+    size_t begin, end, s = 0, first = 0; /* first item of sequence S */
 
-    for (size_t s = 0; s < j->b->n_seqs; s++) {
-        const struct batch_seq *q = &j->b->seq[s];
-        n_items += ((q->pos + q->n - 1) / KERN_TILE - q->pos / KERN_TILE + 1) * j->w->n_kv;
-    }
-    pool_share(n_items, 1, thread, n_threads, &begin, &end);
-    for (size_t s = 0; s < j->b->n_seqs && at < end; s++) {
-        const struct batch_seq *q = &j->b->seq[s];
-        size_t t0 = q->pos / KERN_TILE, tiles = (q->pos + q->n - 1) / KERN_TILE - t0 + 1;
+    pool_share(j->plan[j->b->n_seqs - 1].store_end, 1, thread, n_threads, &begin, &end);
+    for (size_t at = begin; at < end; at++) {
+        const struct batch_seq *q;
 
-        for (size_t i = 0; i < tiles * j->w->n_kv; i++, at++)
-            if (at >= begin && at < end)
-                store_tile(j, q, t0 + i % tiles, i / tiles);
+        for (; at >= j->plan[s].store_end; s++)
+            first = j->plan[s].store_end;
+        q = &j->b->seq[s];
+        store_tile(j, q, q->pos / KERN_TILE + (at - first) % tiles_of(q), (at - first) / tiles_of(q));
     }
 }
 
@@ -315,7 +319,7 @@ static size_t keys_of(const struct attn_job *j, const struct piece *p, const voi
     lo /= KERN_TILE;
     hi = (last_hi + KERN_TILE - 1) / KERN_TILE;
     for (size_t i = lo; i < hi; i++)
-        k[i - lo] = tile_at(l->k, l, tile[i], p->head);
+        k[i - lo] = kv_layer_tile(l, l->k, tile[i], p->head);
     return lo < hi ? hi - lo : 0;
 }
 
@@ -357,8 +361,8 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
     for (size_t i = 0; i < tiles; i++) { /* tiles in front of the window may be gone: nobody looks at them */
         uint32_t tile = table[i < first && first < tiles ? first : i];
 
-        t->k[i] = tile_at(l->k, l, tile, p->head);
-        t->v[i] = tile_at(l->v, l, tile, p->head);
+        t->k[i] = kv_layer_tile(l, l->k, tile, p->head);
+        t->v[i] = kv_layer_tile(l, l->v, tile, p->head);
     }
     a.n_tiles = tiles;
     score_chunk(j->g, &a);
@@ -382,7 +386,7 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
 
 /* A turn of a thread: a row tile of a sequence and kv head, or one piece of a split sequence for all rows. */
 struct turn {
-    struct seq_plan plan;
+    const struct eager_attn_plan *plan;
     struct piece p;                    /* its first, or that one */
     size_t sinks, first_chunk, pieces; /* not split: as in the plan, but of these rows alone */
     size_t piece;                      /* split: its number in the plan */
@@ -421,7 +425,7 @@ static void split_turn(const struct attn_job *j, const struct turn *u, const str
 
     chunk(j, p, next ? &next->p : NULL, t, t->out, t->max, t->sum);
     for (size_t r = 0; r < p->rows; r++) {
-        size_t at = u->plan.partial + (p->head * u->plan.rows + p->row + r) * u->plan.pieces + u->piece;
+        size_t at = u->plan->partial + (p->head * u->plan->rows + p->row + r) * u->plan->pieces + u->piece;
 
         g->partial_m[at] = t->max[r];
         g->partial_l[at] = t->sum[r];
@@ -429,44 +433,33 @@ static void split_turn(const struct attn_job *j, const struct turn *u, const str
     }
 }
 
-/* Where a thread is in the turns of all sequences; it only goes forward. */
-struct cursor {
-    size_t seq, base, partials;
-    struct seq_plan plan;
-    bool planned;
-};
-
-/* Turn number ITEM of the job, or false if there are fewer. Of a whole sequence the longest rows come first;
- * of a split one, pieces of a head follow each other, as they do in memory. */
-static bool find_turn(const struct attn_job *j, struct cursor *c, size_t item, struct turn *u)
+/* Turn number ITEM of the job, or false if there are fewer. *SEQ is the sequence of the thread's last turn:
+ * it only goes forward. Of a whole sequence the longest rows come first; of a split one, pieces of a head
+ * follow each other, as they do in memory. */
+static bool find_turn(const struct attn_job *j, size_t *seq, size_t item, struct turn *u)
 {
-    size_t n, i, last, G = j->w->n_heads / j->w->n_kv;
+    size_t i, last, G = j->w->n_heads / j->w->n_kv;
+    const struct eager_attn_plan *plan;
     const struct batch_seq *q;
 
-    for (;; c->seq++, c->base += n, c->planned = false) {
-        if (c->seq == j->b->n_seqs)
-            return false;
-        q = &j->b->seq[c->seq];
-        if (!c->planned)
-            c->plan = plan_seq(j, q, &c->partials);
-        c->planned = true;
-        n = seq_items(j, &c->plan);
-        if (item < c->base + n)
-            break;
-    }
-    i = item - c->base;
-    u->plan = c->plan;
+    if (item >= j->turns)
+        return false;
+    while (item >= j->plan[*seq].turn_end)
+        ++*seq;
+    plan = u->plan = &j->plan[*seq];
+    q = &j->b->seq[*seq];
+    i = item - (*seq ? plan[-1].turn_end : 0);
     u->p = (struct piece){.q = q};
-    if (c->plan.split) {
-        u->piece = i % c->plan.pieces;
-        u->p.head = i / c->plan.pieces;
-        u->p.rows = c->plan.rows;
-        set_piece(&u->p, u->piece, c->plan.sinks, c->plan.first_chunk);
+    if (plan->split) {
+        u->piece = i % plan->pieces;
+        u->p.head = i / plan->pieces;
+        u->p.rows = plan->rows;
+        set_piece(&u->p, u->piece, plan->sinks, plan->first_chunk);
         return true;
     }
     u->p.head = i % j->w->n_kv;
-    u->p.row = (c->plan.tiles - 1 - i / j->w->n_kv) * ROWS;
-    u->p.rows = c->plan.rows - u->p.row < ROWS ? c->plan.rows - u->p.row : ROWS;
+    u->p.row = (plan->tiles - 1 - i / j->w->n_kv) * ROWS;
+    u->p.rows = plan->rows - u->p.row < ROWS ? plan->rows - u->p.row : ROWS;
     last = q->pos + (u->p.row + u->p.rows - 1) / G;
     u->sinks = sink_pieces(j, last);
     u->first_chunk = lowest_key(j, q->pos + u->p.row / G) / KERN_CHUNK;
@@ -481,22 +474,22 @@ static void chunks_share(void *ctx, int thread, int n_threads)
 {
     struct attn_job *j = ctx;
     struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
-    struct cursor c = {0};
+    size_t seq = 0;
     struct turn turn[2];
     bool ahead = j->turns >= 4 * (size_t)n_threads, then = false;
-    bool more = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[0]);
+    bool more = find_turn(j, &seq, atomic_fetch_add(&j->next, 1), &turn[0]);
 
     for (unsigned i = 0; more; i ^= 1, more = then) {
         const struct turn *u = &turn[i], *next = &turn[i ^ 1];
 
         if (ahead)
-            then = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
-        if (u->plan.split)
+            then = find_turn(j, &seq, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
+        if (u->plan->split)
             split_turn(j, u, ahead && then ? next : NULL, &t);
         else
             whole_turn(j, u, ahead && then ? next : NULL, &t);
         if (!ahead)
-            then = find_turn(j, &c, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
+            then = find_turn(j, &seq, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
     }
 }
 
@@ -507,23 +500,22 @@ static void fold_share(void *ctx, int thread, int n_threads)
     struct attn_job *j = ctx;
     struct eager *g = j->g;
     struct thread_buffers t = thread_buffers(g, thread, j->w->dp);
-    size_t partials = 0, at = 0, dp = j->w->dp;
+    size_t at = 0, dp = j->w->dp;
 
     for (size_t s = 0; s < j->b->n_seqs; s++) {
-        const struct batch_seq *q = &j->b->seq[s];
-        struct seq_plan p = plan_seq(j, q, &partials);
+        const struct eager_attn_plan *p = &j->plan[s];
 
-        for (size_t i = 0; p.split && i < p.rows * j->w->n_kv; i++, at++) {
-            size_t first = p.partial + i * p.pieces;
+        for (size_t i = 0; p->split && i < p->rows * j->w->n_kv; i++, at++) {
+            size_t first = p->partial + i * p->pieces;
             float m = -INFINITY, l = 0;
 
             if (at % (size_t)n_threads != (size_t)thread)
                 continue;
             memset(t.acc, 0, dp * sizeof(float));
-            for (size_t c = first; c < first + p.pieces; c++)
+            for (size_t c = first; c < first + p->pieces; c++)
                 g->attn_k->attn_fold(&m, &l, t.acc, g->partial_m[c], g->partial_l[c], g->partial_o + c * dp,
                                      dp);
-            finish_row(j, q, i / p.rows, i % p.rows, &m, &l, t.acc, t.zero);
+            finish_row(j, &j->b->seq[s], i / p->rows, i % p->rows, &m, &l, t.acc, t.zero);
         }
     }
 }
@@ -533,7 +525,7 @@ void eager_attn(const struct sink *o, void *a, const float *qkv, const struct at
 {
     struct eager *g = o->ctx;
     struct attn_job j = {.g = g, .w = w, .b = b, .qkv = qkv, .a = a, .index = layer, .window = w->window};
-    size_t partials = 0;
+    size_t partials;
 
     if (g->lim.sink && !w->chunk) {
         j.window = g->lim.window[layer];
@@ -542,11 +534,9 @@ void eager_attn(const struct sink *o, void *a, const float *qkv, const struct at
     j.sink_q = j.sink && w->rope >= 0 ? g->sink_q : g->q;
     ASSERT(w->d <= MAX_DIM && w->dp % 16 == 0, "head size %zu", w->d);
     atomic_init(&j.next, 0);
-    for (size_t s = 0; s < b->n_seqs; s++) {
-        struct seq_plan p = plan_seq(&j, &b->seq[s], &partials);
-
-        j.turns += seq_items(&j, &p);
-    }
+    if (b->n_seqs == 0)
+        return;
+    partials = plan(&j, g->plan);
     pool_run(g->pool, store_share, &j);
     pool_run(g->pool, chunks_share, &j);
     if (partials)

@@ -22,6 +22,7 @@ struct eager {
     float *middle;                    /* [T, 2 I] */
     void *middle_act;                 /* [T, I] act */
     void *moe;                        /* eager_moe.c's own */
+    struct eager_attn_plan *plan;     /* [max_seqs] eager_attn.c's own, of the layer that runs */
     float *partial_o;                 /* [n_partials, dp] */
     float *partial_m, *partial_l;     /* [n_partials] */
     size_t n_partials;
@@ -33,8 +34,34 @@ struct eager {
 
 /* Rows [0, T) in equal shares: FN(ctx, begin, end). */
 typedef void eager_rows_fn(void *ctx, size_t begin, size_t end);
-void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx);
 
+struct eager_rows_job {
+    eager_rows_fn *fn;
+    void *ctx;
+    size_t T;
+};
+
+static inline void eager_rows_share(void *ctx, int thread, int n_threads)
+{
+    const struct eager_rows_job *j = ctx;
+    size_t begin, end;
+
+    pool_share(j->T, 1, thread, n_threads, &begin, &end);
+    if (begin < end)
+        j->fn(j->ctx, begin, end);
+}
+
+static inline void eager_rows(struct eager *g, size_t T, eager_rows_fn *fn, void *ctx)
+{
+    struct eager_rows_job job = {fn, ctx, T};
+
+    if (T == 1)
+        fn(ctx, 0, 1); /* one row is quicker done than dealt */
+    else if (T)
+        pool_run(g->pool, eager_rows_share, &job);
+}
+
+size_t eager_attn_plan_bytes(const struct eager_limits *lim);
 size_t eager_attn_thread_bytes(const struct eager_limits *lim);
 size_t eager_attn_width(const struct attn *w); /* floats of a row of qkv */
 

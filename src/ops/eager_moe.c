@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "kern/kmath.h"
 #include "ops/eager_ctx.h"
 #include "ops/moe.h"
@@ -40,29 +41,21 @@ struct moe_job {
     atomic_size_t next;
 };
 
-static void *carve(char *base, size_t *at, size_t bytes)
-{
-    void *p = base ? base + *at : NULL;
-
-    *at += (bytes + 63) & ~(size_t)63;
-    return p;
-}
-
 static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *b)
 {
     size_t T = l->max_tokens < BLOCK ? l->max_tokens : BLOCK, R = T * l->top_k, at = 0;
     size_t es = l->dtype == DT_BF16 ? 2 : 4;
 
-    b->logits = carve(base, &at, T * l->n_experts * 4);
-    b->weight = carve(base, &at, R * 4);
-    b->chosen = carve(base, &at, R * 4);
-    b->row = carve(base, &at, R * 4);
-    b->first = carve(base, &at, (l->n_experts + 1) * 4);
-    b->hit = carve(base, &at, l->n_experts * 4);
-    b->in = carve(base, &at, R * l->hidden * es);
-    b->up = carve(base, &at, R * 2 * l->expert_inner * 4);
-    b->middle = carve(base, &at, R * l->expert_inner * es);
-    b->out = carve(base, &at, R * l->hidden * 4);
+    b->logits = map_carve(base, &at, T * l->n_experts * 4);
+    b->weight = map_carve(base, &at, R * 4);
+    b->chosen = map_carve(base, &at, R * 4);
+    b->row = map_carve(base, &at, R * 4);
+    b->first = map_carve(base, &at, (l->n_experts + 1) * 4);
+    b->hit = map_carve(base, &at, l->n_experts * 4);
+    b->in = map_carve(base, &at, R * l->hidden * es);
+    b->up = map_carve(base, &at, R * 2 * l->expert_inner * 4);
+    b->middle = map_carve(base, &at, R * l->expert_inner * es);
+    b->out = map_carve(base, &at, R * l->hidden * 4);
     return at;
 }
 

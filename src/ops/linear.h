@@ -25,11 +25,11 @@ const char *linear_kind_name(enum op_kind k); /* "norm", "qkv_projection", ... *
 struct linear_desc {
     const char *name; /* Hugging Face module name, for inspect and dumps; borrowed for ever */
     enum op_kind kind;
-    const struct view *part[LINEAR_MAX_PARTS];  /* [n_i, k] each, any strides and weight dtype */
-    const struct view *bias[LINEAR_MAX_PARTS];  /* [n_i] or NULL */
-    const struct view *scale[LINEAR_MAX_PARTS]; /* [n_i, k / 32] U8: the part (DT_MXFP4) is 16 bytes of
-                                                   nibbles a block and its scales lie here, as in GPT-OSS;
-                                                   NULL: they are in the blocks */
+    const struct view *part[LINEAR_MAX_PARTS]; /* [n_i, k] each, any strides and weight dtype */
+    const struct view *bias[LINEAR_MAX_PARTS]; /* [n_i] or NULL */
+    /* [n_i, k / 32] U8: the part (DT_MXFP4) is 16 bytes of nibbles a block and its scales lie here, as in
+     * GPT-OSS; NULL: they are in the blocks */
+    const struct view *scale[LINEAR_MAX_PARTS];
     size_t n_parts;
     enum dtype dtype;        /* computing type: DT_F32 or DT_BF16 */
     bool wide;               /* the input is fp32 and must not be rounded, also where dtype is bf16 */
@@ -92,5 +92,8 @@ bool linear_backend_known(const char *name);
 
 /* Elements [k0, k0 + n) of row I of the joined matrix of D as fp32. For backends' pack(). */
 void linear_elements(const struct linear_desc *d, size_t i, size_t k0, size_t n, float *out);
+
+/* Of N columns in panels as the gemm kernels of kern.h read them: panels of 32 columns, K ascending. */
+size_t linear_panel_bytes(size_t n, size_t k, enum dtype t);
 
 #endif

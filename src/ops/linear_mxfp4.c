@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "ops/panel.h"
+#include "ops/linear.h"
 
 enum {
     BLOCK = 32,
@@ -90,7 +90,7 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 
 static size_t scratch_bytes(size_t k, enum dtype t)
 {
-    return panel_bytes(KERN_NR, k, t);
+    return linear_panel_bytes(KERN_NR, k, t);
 }
 
 static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,

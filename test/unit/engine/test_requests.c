@@ -18,7 +18,8 @@ enum { LONGEST = ENGINES_MOST_TOKENS, MOST = 8 };
 
 static struct {
     struct gallop *g;
-    struct kv_type type; /* the engine's own, but for what is below */
+    struct kv_type type;
+    struct kv_ops ops; /* the engine's own, but for what is below */
     int (*reserve)(struct kv *c, size_t seq, size_t n);
     size_t n_calls, cancel_at, largest;
     uint64_t id;
@@ -56,8 +57,10 @@ static void watch_steps(struct gallop *g, uint64_t id, size_t cancel_at)
     watch.id = id;
     watch.cancel_at = cancel_at;
     watch.type = *c->type;
-    watch.reserve = c->type->reserve;
-    watch.type.reserve = watched_reserve;
+    watch.ops = *c->type->ops;
+    watch.reserve = watch.ops.reserve;
+    watch.ops.reserve = watched_reserve;
+    watch.type.ops = &watch.ops;
     c->type = &watch.type;
 }
 

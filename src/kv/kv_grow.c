@@ -1,11 +1,17 @@
-/* kvgrow.c - one region a sequence. */
-#include "kv/kvgrow.h"
-
+/* kv_grow.c - caches in which each sequence has one region of its own that is replaced by a larger one:
+ * dynamic and bmc, which differ in how large.
+ *
+ * Region: [L][K, V][n_kv][capacity] tiles; the tile table is the identity, so the rows of a head are
+ * neighbours. Copying happens only when a region grows, and the old one gives its pages back plane by plane
+ * meanwhile. All rows are kept, also those below a window, but a sequence that is advanced while it is empty
+ * (kv_wire_load()) never has the first ones. The capacities of all sequences together stay within the budget.
+ */
 #include <string.h>
 
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"
+#include "kv/kv.h"
 
 struct seq {
     char *region;
@@ -15,7 +21,6 @@ struct seq {
 };
 
 struct grow {
-    kvgrow_fn *capacity;
     struct seq *seq;        /* [max_seqs] */
     uint32_t *identity;     /* [tiles of max_len] */
     const uint32_t **table; /* [groups] all of them the identity */
@@ -25,6 +30,29 @@ struct grow {
 static size_t tiles_of(size_t rows)
 {
     return (rows + KERN_TILE - 1) / KERN_TILE;
+}
+
+/* dynamic: capacity doubles, so that copying is amortised to a constant a row. */
+size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need)
+{
+    size_t want = have ? 2 * have : 4 * KERN_TILE;
+
+    (void)c;
+    return want < need ? need : want;
+}
+
+/* bmc, "balanced memory and compute": capacity grows in splits of ceil(max_len / splits) rows, so that a
+ * sequence is copied at most `splits` times and holds at most one split more than it fills. Attention touches
+ * filled rows only. The middle way of floor(sqrt(max_len)) splits is AMD PACE's. */
+size_t kv_grow_in_splits(const struct kv *c, size_t have, size_t need)
+{
+    size_t splits = c->lim.splits ? c->lim.splits : 1, split;
+
+    while (!c->lim.splits && (splits + 1) * (splits + 1) <= c->lim.max_len)
+        splits++;
+    split = (c->lim.max_len + splits - 1) / splits;
+    (void)have;
+    return (need + split - 1) / split * split;
 }
 
 static size_t n_planes(const struct kv *c)
@@ -37,7 +65,7 @@ static size_t region_bytes(const struct kv *c, size_t tiles)
     return n_planes(c) * tiles * c->tile_bytes;
 }
 
-void kvgrow_close(struct kv *c)
+static void grow_close(struct kv *c)
 {
     struct grow *d = c->state;
 
@@ -54,20 +82,19 @@ void kvgrow_close(struct kv *c)
     c->state = NULL;
 }
 
-int kvgrow_open(struct kv *c, kvgrow_fn *capacity, struct err *e)
+static int grow_open(struct kv *c, struct err *e)
 {
     struct grow *d = c->state = mem_zalloc(1, sizeof(*d), MEM_KV);
     size_t tiles = tiles_of(c->lim.max_len);
 
     if (d) {
-        d->capacity = capacity;
         d->budget = tiles_of(c->lim.pool_tokens);
         d->seq = mem_zalloc(c->lim.max_seqs, sizeof(*d->seq), MEM_KV);
         d->identity = mem_zalloc(tiles, sizeof(*d->identity), MEM_KV);
         d->table = mem_zalloc(c->n_groups, sizeof(*d->table), MEM_KV);
     }
     if (!d || !d->seq || !d->identity || !d->table) {
-        kvgrow_close(c);
+        grow_close(c);
         return err_nomem(e, "the KV cache");
     }
     for (size_t i = 0; i < tiles; i++)
@@ -116,7 +143,7 @@ static int move(struct kv *c, struct seq *s, size_t tiles)
     return 0;
 }
 
-int kvgrow_reserve(struct kv *c, size_t seq, size_t n)
+static int grow_reserve(struct kv *c, size_t seq, size_t n)
 {
     struct grow *d = c->state;
     struct seq *s = &d->seq[seq];
@@ -127,7 +154,7 @@ int kvgrow_reserve(struct kv *c, size_t seq, size_t n)
         return 0;
     if (need > room)
         return ERR_NOSPACE;
-    want = tiles_of(d->capacity(c, s->tiles * KERN_TILE, n));
+    want = tiles_of(c->type->capacity(c, s->tiles * KERN_TILE, n));
     ASSERT(want >= need);
     want = want < most ? want : most;
     want = want < room ? want : room;
@@ -137,7 +164,7 @@ int kvgrow_reserve(struct kv *c, size_t seq, size_t n)
     return rc;
 }
 
-bool kvgrow_has_room(const struct kv *c, const struct kv_want *want, size_t n)
+static bool grow_has_room(const struct kv *c, const struct kv_want *want, size_t n)
 {
     const struct grow *d = c->state;
     size_t lack = 0;
@@ -150,12 +177,19 @@ bool kvgrow_has_room(const struct kv *c, const struct kv_want *want, size_t n)
     return lack <= d->budget - d->used;
 }
 
-int kvgrow_truncate(struct kv *c, size_t seq, size_t n)
+static bool grow_sees(const struct kv *c, size_t seq, size_t n)
+{
+    const struct grow *d = c->state;
+
+    return n == 0 || n >= d->seq[seq].pos || (c->n_groups == 1 && c->group[0].window == 0);
+}
+
+static int grow_truncate(struct kv *c, size_t seq, size_t n)
 {
     struct grow *d = c->state;
     struct seq *s = &d->seq[seq];
 
-    if (!kvgrow_sees(c, seq, n))
+    if (!grow_sees(c, seq, n))
         return KV_GONE;
     if (n > 0)
         return 0;
@@ -166,7 +200,7 @@ int kvgrow_truncate(struct kv *c, size_t seq, size_t n)
     return 0;
 }
 
-void kvgrow_advance(struct kv *c, size_t seq, size_t pos)
+static void grow_advance(struct kv *c, size_t seq, size_t pos)
 {
     struct grow *d = c->state;
 
@@ -174,19 +208,12 @@ void kvgrow_advance(struct kv *c, size_t seq, size_t pos)
         d->seq[seq].pos = pos;
 }
 
-bool kvgrow_sees(const struct kv *c, size_t seq, size_t n)
-{
-    const struct grow *d = c->state;
-
-    return n == 0 || n >= d->seq[seq].pos || (c->n_groups == 1 && c->group[0].window == 0);
-}
-
-int kvgrow_fork(struct kv *c, size_t from, size_t n, size_t to)
+static int grow_fork(struct kv *c, size_t from, size_t n, size_t to)
 {
     struct grow *d = c->state;
     struct seq *a = &d->seq[from], *b = &d->seq[to];
     size_t filled = tiles_of(n) * c->tile_bytes;
-    int rc = kvgrow_sees(c, from, n) ? kvgrow_reserve(c, to, n) : KV_GONE;
+    int rc = grow_sees(c, from, n) ? grow_reserve(c, to, n) : KV_GONE;
 
     if (rc == 0)
         b->pos = a->pos < n ? a->pos : n;
@@ -195,28 +222,28 @@ int kvgrow_fork(struct kv *c, size_t from, size_t n, size_t to)
     return rc;
 }
 
-struct kv_view kvgrow_view(const struct kv *c, size_t seq)
+static struct kv_view grow_view(const struct kv *c, size_t seq)
 {
     const struct grow *d = c->state;
 
     return (struct kv_view){.layer = d->seq[seq].layer, .tile = d->table};
 }
 
-size_t kvgrow_bytes(const struct kv *c)
+static size_t grow_bytes(const struct kv *c)
 {
     const struct grow *d = c->state;
 
     return region_bytes(c, d->used);
 }
 
-size_t kvgrow_held(const struct kv *c, size_t seq)
+static size_t grow_held(const struct kv *c, size_t seq)
 {
     const struct grow *d = c->state;
 
     return region_bytes(c, d->seq[seq].tiles);
 }
 
-int kvgrow_check(const struct kv *c, struct err *e)
+static int grow_check(const struct kv *c, struct err *e)
 {
     const struct grow *d = c->state;
     size_t sum = 0;
@@ -232,3 +259,16 @@ int kvgrow_check(const struct kv *c, struct err *e)
                        d->budget);
     return 0;
 }
+
+const struct kv_ops kv_grow = {.open = grow_open,
+                               .reserve = grow_reserve,
+                               .has_room = grow_has_room,
+                               .truncate = grow_truncate,
+                               .fork = grow_fork,
+                               .advance = grow_advance,
+                               .sees = grow_sees,
+                               .view = grow_view,
+                               .bytes = grow_bytes,
+                               .held = grow_held,
+                               .check = grow_check,
+                               .close = grow_close};

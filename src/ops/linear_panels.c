@@ -1,0 +1,108 @@
+/* linear_panels.c - backends "gallop" and "native": packed panels of 32 columns, K ascending, and the gemm of
+ * the kernel table. gallop takes the best row, native the portable reference whatever the machine; slow, and
+ * what every other backend is tested against.
+ *
+ * fp32: [panel][k][32]; bf16: [panel][(k + 1) / 2][32][2], rounded to nearest even from the stored value.
+ */
+#include <string.h>
+
+#include "ops/linear.h"
+
+size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
+{
+    size_t panels = (n + KERN_NR - 1) / KERN_NR;
+
+    return t == DT_F32 ? panels * k * KERN_NR * 4 : panels * ((k + 1) / 2) * KERN_NR * 4;
+}
+
+/* KB elements of 32 rows at a time, so that panel rows are written whole and the tile stays in the first
+ * cache. */
+enum { KB = 64 };
+
+static void put_f32(float *panel, float tile[KERN_NR][KB], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < KERN_NR; c++)
+            panel[i * KERN_NR + c] = tile[c][i];
+}
+
+static void put_bf16(uint16_t *panel, float tile[KERN_NR][KB], size_t n)
+{
+    for (size_t i = 0; i < n; i += 2)
+        for (size_t c = 0; c < KERN_NR; c++) {
+            panel[(i / 2 * KERN_NR + c) * 2] = dtype_f32_to_bf16(tile[c][i]);
+            panel[(i / 2 * KERN_NR + c) * 2 + 1] = i + 1 < n ? dtype_f32_to_bf16(tile[c][i + 1]) : 0;
+        }
+}
+
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    size_t per_panel = linear_panel_bytes(KERN_NR, l->k, l->dtype), es = dtype_bytes(l->dtype);
+    float tile[KERN_NR][KB] = {{0}};
+    bool finite = true;
+
+    for (size_t row = begin; row < end; row += KERN_NR) {
+        char *panel = (char *)l->packed + row / KERN_NR * per_panel;
+        size_t columns = end - row < KERN_NR ? end - row : KERN_NR;
+
+        for (size_t c = columns; c < KERN_NR; c++)
+            memset(tile[c], 0, sizeof(tile[c]));
+        for (size_t k = 0; k < l->k; k += KB) {
+            size_t n = l->k - k < KB ? l->k - k : KB;
+
+            for (size_t c = 0; c < columns; c++)
+                linear_elements(d, row + c, k, n, tile[c]);
+            if (l->dtype == DT_F32)
+                put_f32((float *)(void *)panel + k * KERN_NR, tile, n);
+            else
+                put_bf16((uint16_t *)(void *)panel + k * KERN_NR, tile, n);
+            finite &= dtype_all_finite(panel + k * KERN_NR * es,
+                                       linear_panel_bytes(KERN_NR, n, l->dtype) / es, l->dtype);
+        }
+    }
+    return finite;
+}
+
+static bool accepts(const struct linear_desc *d, const char **why_not)
+{
+    *why_not = "it computes in fp32 and bf16 only";
+    return d->dtype == DT_F32 || d->dtype == DT_BF16;
+}
+
+static void run_on(const struct kern *kern, const struct linear *l, const void *x, size_t ldx, float *y,
+                   size_t ldy, size_t m, size_t p0, size_t p1)
+{
+    const struct kern_gemm g = {.a = x,
+                                .lda = ldx,
+                                .b = l->packed,
+                                .c = y,
+                                .ldc = ldy,
+                                .bias = l->bias,
+                                .m = m,
+                                .k = l->k,
+                                .n = l->n};
+
+    (l->dtype == DT_F32 ? kern->gemm_f32 : kern->gemm_bf16)(&g, p0, p1);
+}
+
+static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
+                size_t p1, void *scratch)
+{
+    (void)scratch;
+    run_on(l->kern, l, x, ldx, y, ldy, m, p0, p1);
+}
+
+static void run_native(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m,
+                       size_t p0, size_t p1, void *scratch)
+{
+    (void)scratch;
+    run_on(kern_table(CPU_REF), l, x, ldx, y, ldy, m, p0, p1);
+}
+
+const struct linear_backend linear_gallop = {
+    .name = "gallop", .accepts = accepts, .packed_bytes = linear_panel_bytes, .pack = pack, .run = run};
+const struct linear_backend linear_native = {.name = "native",
+                                             .accepts = accepts,
+                                             .packed_bytes = linear_panel_bytes,
+                                             .pack = pack,
+                                             .run = run_native};
