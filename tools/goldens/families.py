@@ -1,4 +1,4 @@
-"""Golden rows beyond Llama and GPT-2: the same table, one family after another (issue "B")."""
+"""Golden rows beyond Llama and GPT-2: the same table, one family after another."""
 
 from variants import BASE, variant
 
@@ -32,7 +32,7 @@ def config(arch, kind, *, dtype="torch_dtype", base=None, **kw):
 
 
 def row(name, c, **kw):
-    return variant(name, c, **{"issue": "B", "lengths": PLAIN, **kw})
+    return variant(name, c, **{"lengths": PLAIN, **kw})
 
 
 def opt(**kw):
@@ -122,25 +122,6 @@ VARIANTS = [
             "phi3",
             rope_theta=10000.0,
             sliding_window=None,
-            max_position_embeddings=1024,
-            original_max_position_embeddings=128,
-            rope_scaling={
-                "type": "longrope",
-                "short_factor": factors(1.0, 1.4, 8),
-                "long_factor": factors(1.0, 14.0, 8),
-            },
-        ),
-        lengths=LIMIT,
-        cached=True,
-        features={"plain rope": {"rope_scaling": None}},
-    ),
-    row(
-        "phi4-mini",
-        config(
-            "Phi3ForCausalLM",
-            "phi3",
-            rope_theta=10000.0,
-            sliding_window=None,
             hidden_size=96,
             max_position_embeddings=1024,
             partial_rotary_factor=0.75,
@@ -154,7 +135,7 @@ VARIANTS = [
         ),
         lengths=LIMIT,
         cached=True,
-        note="rotary on three quarters of the head, longrope, tied head",
+        note="longrope on three quarters of the head, tied head, as in Phi-4-mini",
     ),
     row(
         "qwen2",
@@ -217,11 +198,6 @@ VARIANTS = [
         ),
         features={"weights not renormalised": {"norm_topk_prob": False}},
         note="6 experts, top 2, layer 1 dense",
-    ),
-    row(
-        "mistral",
-        config("MistralForCausalLM", "mistral", rope_theta=10000.0, head_dim=32, sliding_window=24),
-        features=WINDOW,
     ),
     row(
         "mixtral",
@@ -390,33 +366,8 @@ VARIANTS = [
         distinct=6,
         note="experts beside a dense MLP, keys serve as values in global layers",
     ),
-    # Sizes that are multiples of nothing, head sizes 48 to 256, groups of 1 to 8.
     row(
-        "opt-odd",
-        {**opt(), "hidden_size": 144, "num_attention_heads": 3, "ffn_dim": 101, "vocab_size": 203, "word_embed_proj_dim": 144},
-        note="head size 48",
-    ),
-    row(
-        "gptj-odd",
-        config(
-            "GPTJForCausalLM",
-            "gptj",
-            base={},
-            n_embd=240,
-            n_head=3,
-            n_layer=1,
-            n_inner=57,
-            n_positions=160,
-            rotary_dim=22,
-            vocab_size=205,
-            activation_function="gelu_new",
-            layer_norm_epsilon=1e-5,
-            tie_word_embeddings=False,
-        ),
-        note="head size 80, 22 dims turn",
-    ),
-    row(
-        "mistral-odd",
+        "mistral",
         config(
             "MistralForCausalLM",
             "mistral",
@@ -430,82 +381,6 @@ VARIANTS = [
             rope_theta=10000.0,
         ),
         features=WIDE,
-        note="eight heads on one, window 21",
-    ),
-    row(
-        "phi3-odd",
-        config(
-            "Phi3ForCausalLM",
-            "phi3",
-            hidden_size=192,
-            intermediate_size=51,
-            num_attention_heads=2,
-            num_key_value_heads=2,
-            vocab_size=207,
-            sliding_window=None,
-            original_max_position_embeddings=512,
-            rope_theta=10000.0,
-            rope_scaling=None,
-        ),
-        note="head size 96, no groups",
-    ),
-    row(
-        "qwen2-odd",
-        config(
-            "Qwen2ForCausalLM",
-            "qwen2",
-            hidden_size=144,
-            intermediate_size=83,
-            num_attention_heads=3,
-            num_key_value_heads=1,
-            vocab_size=209,
-            use_sliding_window=False,
-            rope_theta=1000000.0,
-        ),
-        note="head size 48, three heads on one",
-    ),
-    row(
-        "qwen3-odd",
-        config(
-            "Qwen3ForCausalLM",
-            "qwen3",
-            dtype="dtype",
-            hidden_size=42,
-            intermediate_size=75,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            head_dim=80,
-            vocab_size=211,
-            attention_bias=False,
-            rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
-        ),
-        note="head size 80, three heads on one",
-    ),
-    row(
-        "gemma3-odd",
-        config(
-            "Gemma3ForCausalLM",
-            "gemma3_text",
-            **{
-                **GEMMA,
-                "head_dim": 256,
-                "hidden_size": 42,
-                "intermediate_size": 75,
-                "num_attention_heads": 3,
-                "num_key_value_heads": 1,
-                "num_hidden_layers": 3,
-                "vocab_size": 163,
-                "query_pre_attn_scalar": 99,
-                "sliding_window": 19,
-                "sliding_window_pattern": 3,
-                "rope_theta": 1000000.0,
-                "rope_local_base_freq": 10000.0,
-            },
-        ),
-        features=WIDE,
-        scale={"embed_tokens.weight": 0.1},
-        shift={"^model.norm.weight": 8.0, "q_norm|k_norm": 1.0},
-        distinct=6,
-        note="head size 256, three heads on one, window 19",
+        note="sizes that are multiples of nothing, eight heads on one of keys, window 21",
     ),
 ]

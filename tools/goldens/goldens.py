@@ -339,18 +339,19 @@ def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--out", help="folder that gets one folder a variant")
     p.add_argument("--seed", type=int, default=1, help="first seed to try")
-    p.add_argument("--only", help="comma-separated names or issues (A is the committed set)")
+    p.add_argument("--only", help="comma-separated names")
     p.add_argument("--list", action="store_true")
     args = p.parse_args()
-    wanted = set((args.only or "A").split(","))
-    rows = [v for v in ROWS if args.list and not args.only or v["name"] in wanted or v["issue"] in wanted]
-    unknown = wanted - {v["name"] for v in ROWS} - {v["issue"] for v in ROWS}
+    names = {v["name"] for v in ROWS}
+    wanted = set(args.only.split(",")) if args.only else names
+    rows = [v for v in ROWS if v["name"] in wanted]
+    unknown = wanted - names
     if unknown:
         sys.exit(f"no variant is named {', '.join(sorted(unknown))}")
     if args.list:
         for v in rows:
             print(
-                f"{v['issue']:3} {v['name']:28} {v['config']['architectures'][0]:32} {v['stored']:5} "
+                f"{v['name']:28} {v['config']['architectures'][0]:32} {v['stored']:5} "
                 f"{v['form']:11} {v['note'] or ''}"
             )
         return

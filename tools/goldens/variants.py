@@ -82,14 +82,13 @@ def original_gpt2(n, layers):
     return names
 
 
-def variant(name, config, form="st", stored="bf16", lengths=SHORT, issue="A", **kw):
+def variant(name, config, form="st", stored="bf16", lengths=SHORT, **kw):
     return {
         "name": name,
         "config": config,
         "form": form,
         "stored": stored,
         "lengths": lengths,
-        "issue": issue,
         "names": None,
         "features": {},
         "cached": False,
@@ -105,11 +104,13 @@ NEW_PLAIN = {"plain rope": {"rope_parameters": {"rope_type": "default", "rope_th
 
 VARIANTS = [
     variant(
-        "llama2-legacy",
+        "llama2-bin",
         llama(rope_scaling=None, pretraining_tp=1),
+        form="bin-2",
         names=inv_freq(16, 2),
         batch=True,
-        note="oldest style: no num_key_value_heads, rope_theta, head_dim; inv_freq buffers among the tensors",
+        note="oldest style: no num_key_value_heads, rope_theta, head_dim; two .bin shards and an index, in which "
+        "inv_freq buffers stand among the tensors, one tensor is transposed and one is a view",
     ),
     variant(
         "llama3-rope",
@@ -163,9 +164,12 @@ VARIANTS = [
         "llama-yarn",
         llama(
             "new",
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=32,
+            hidden_size=16,
+            intermediate_size=48,
+            num_attention_heads=8,
+            num_key_value_heads=1,
+            head_dim=256,
+            vocab_size=160,
             rope_parameters={
                 "rope_type": "yarn",
                 "factor": 8.0,
@@ -175,46 +179,7 @@ VARIANTS = [
         ),
         lengths=LONG,
         features=NEW_PLAIN,
-    ),
-    variant(
-        "llama-longrope",
-        llama(
-            num_key_value_heads=1,
-            rope_theta=10000.0,
-            max_position_embeddings=1024,
-            original_max_position_embeddings=128,
-            rope_scaling={
-                "type": "longrope",
-                "short_factor": [1.0, 1.03, 1.06, 1.09, 1.12, 1.15, 1.18, 1.21],
-                "long_factor": [1.0, 1.9, 2.8, 4.1, 6.5, 9.0, 12.7, 14.5],
-            },
-        ),
-        lengths=[1, 9, 33, 120, 128, 129, 140],
-        features=NO_ROPE,
-        cached=True,
-        note="longrope, original length 128; prompts before, at and past it",
-    ),
-    variant(
-        "llama-gqa8-d256",
-        llama(
-            "new",
-            hidden_size=16,
-            intermediate_size=48,
-            num_attention_heads=8,
-            num_key_value_heads=1,
-            head_dim=256,
-            vocab_size=160,
-            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        ),
-        lengths=[1, 9, 33, 70],
-        note="eight query heads on one key/value head, head size 256",
-    ),
-    variant(
-        "llama-sharded-bin",
-        llama(num_key_value_heads=1, rope_theta=10000.0, rope_scaling=None),
-        form="bin-2",
-        lengths=[1, 9, 33],
-        note="two .bin shards and an index; one tensor is stored transposed, one is a view",
+        note="yarn; the largest heads, eight on one of keys",
     ),
     variant(
         "gpt2",
@@ -231,48 +196,4 @@ VARIANTS = [
         names=original_gpt2(96, 2),
         note="float32 .bin of torch before 1.6, names without `transformer.`, mask buffers; no torch_dtype",
     ),
-    # Beyond the committed set: the rest of the shapes.
-    variant(
-        "llama-odd",
-        llama(
-            "new",
-            hidden_size=90,
-            num_attention_heads=6,
-            num_key_value_heads=3,
-            head_dim=80,
-            intermediate_size=173,
-            vocab_size=389,
-            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        ),
-        issue="A+",
-        note="nothing is a multiple of anything",
-    ),
-    variant(
-        "llama-d96-gqa3",
-        llama(
-            "new",
-            hidden_size=96,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            head_dim=96,
-            intermediate_size=120,
-            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        ),
-        issue="A+",
-    ),
-    variant(
-        "llama-d128-gqa4",
-        llama(
-            "new",
-            num_attention_heads=4,
-            num_key_value_heads=1,
-            head_dim=128,
-            tie_word_embeddings=True,
-            rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
-        ),
-        issue="A+",
-    ),
-    variant("llama-sharded-st", llama(num_key_value_heads=1, rope_theta=10000.0), form="st-3", issue="A+"),
-    variant("gpt2-orig", gpt2(), stored="f32", names=original_gpt2(160, 2), issue="A+"),
-    variant("gpt2-bin", gpt2(torch_dtype="bfloat16"), form="bin", issue="A+"),
 ]

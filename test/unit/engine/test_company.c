@@ -20,9 +20,9 @@ static const struct setup {
     const char *model, *dtype, *rows, *sparse;
 } setups[] = {
     {"llama3-rope", "fp32", NULL, NULL},
-    {"llama-gqa8-d256", "bf16", NULL, NULL},
+    {"llama-yarn", "bf16", NULL, NULL},
     {"llama3-rope", "bf16", "int8", NULL},
-    {"llama-longrope", "fp32", NULL, NULL}, /* other factors behind 128 tokens */
+    {"phi3-longrope", "fp32", NULL, NULL}, /* other factors behind 128 tokens */
     {"llama-dynamic", "fp32", NULL, NULL},
     {"gemma3", "bf16", NULL, NULL}, /* windows that drop rows */
     {"gemma3", "fp32", "int8", NULL},
@@ -32,7 +32,7 @@ static const struct setup {
     {"gemma3", "bf16", NULL, "sink=4,window=48"},
     {"gpt-oss", "fp32", "int8", "sink=4,window=48"},
     {"llama4", "fp32", "bf16", "sink=4,window=48"},
-    {"llama-longrope", "bf16", "fp32", "sink=4,window=48"},
+    {"phi3-longrope", "bf16", "fp32", "sink=4,window=48"},
 };
 
 static const int thread_counts[] = {1, 1, 1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */

@@ -604,7 +604,7 @@ static void an_answer_that_crosses_the_border_of_longrope_goes_on_with_new_rows(
 {
     enum { PROMPT = 120, FIRST = 10, REST = 10 };
     struct gallop_options o = engines_options(1, 0, 256);
-    struct gallop *g = engines_open("llama-longrope", &o);
+    struct gallop *g = engines_open("phi3-longrope", &o);
     struct engines_answer whole[1] = {{0}}, rest[1] = {{0}};
     int32_t ids[PROMPT + FIRST];
 

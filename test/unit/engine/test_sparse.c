@@ -33,7 +33,7 @@ static float *all_logits(const char *name, const char *spec, size_t *V)
     return x;
 }
 
-/* llama-longrope changes its factors behind 128 positions: of the text, or of what a sparse cache keeps. */
+/* phi3-longrope changes its factors behind 128 positions: of the text, or of what a sparse cache keeps. */
 static void a_long_rope_goes_by_the_text_where_the_cache_keeps_less(void **state)
 {
     static const struct {
@@ -43,7 +43,7 @@ static void a_long_rope_goes_by_the_text_where_the_cache_keeps_less(void **state
         {NULL, true}, {"sink=4,window=60", false}, {"sink=4,window=124", false}, {"sink=4,window=125", true}};
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        struct gallop *g = open_sparse("llama-longrope", table[i].spec);
+        struct gallop *g = open_sparse("phi3-longrope", table[i].spec);
 
         assert_int_equal(llm_must_recompute(gallop_llm(g), 128, 128, 140), table[i].changes);
         gallop_close(g);

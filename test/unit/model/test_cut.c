@@ -19,8 +19,8 @@ static const struct {
     const char *from, *file;
 } formats[] = {
     {GOLDEN "llama3-rope/*", "model.safetensors"},
-    {GOLDEN "llama-sharded-bin/*", "pytorch_model-00002-of-00002.bin"}, /* zip */
-    {GOLDEN "gpt2-orig-bin/*", "pytorch_model.bin"},                    /* stream */
+    {GOLDEN "llama2-bin/*", "pytorch_model-00002-of-00002.bin"}, /* zip */
+    {GOLDEN "gpt2-orig-bin/*", "pytorch_model.bin"},             /* stream */
     {GGUF "llama3-rope.gguf", "llama3-rope.gguf"},
     {GOLDEN "gpt-oss/*", "model.safetensors"}, /* stacked experts */
 };
