@@ -53,6 +53,22 @@ int err_prefix(struct err *e, const char *fmt, ...)
     return e->code;
 }
 
+int err_utf8(struct err *e, const char *what, const char *s, size_t n)
+{
+    size_t good = utf8_valid_prefix(s, n), line = 1, begin = 0;
+
+    if (good == n)
+        return 0;
+    if (!what)
+        return err_set(e, ERR_INPUT, "the text is not UTF-8: byte 0x%02x at position %zu",
+                       (unsigned char)s[good], good);
+    for (const char *p; (p = memchr(s + begin, '\n', good - begin)) != NULL; line++)
+        begin = (size_t)(p - s) + 1;
+    return err_set(e, ERR_INPUT,
+                   "%s: line %zu, byte %zu: 0x%02x begins no UTF-8 character; text has to be UTF-8", what,
+                   line, good - begin + 1, (unsigned char)s[good]);
+}
+
 void err_assert_failed(const char *cond, const char *file, int line, const char *fmt, ...)
 {
     va_list ap;

@@ -40,6 +40,10 @@ int err_os(struct err *e, const char *what, const char *path);
 /* Puts "PREFIX: " in front of the sentence that is there. Returns its code. */
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* 0 when S[n] is UTF-8, else ERR_INPUT and a sentence with the first byte that is not: the line and byte of
+ * WHAT ("the prompt", a path) it stands at or, where WHAT is NULL, its offset. */
+int err_utf8(struct err *e, const char *what, const char *s, size_t n);
+
 void err_assert_failed(const char *cond, const char *file, int line, const char *fmt, ...)
     __attribute__((noreturn, format(printf, 4, 5)));
 
@@ -55,13 +59,12 @@ void err_assert_failed(const char *cond, const char *file, int line, const char 
 
 /* Lines on stderr: "gallop: ...", "gallop: warning: ...". Never called inside a step. The level is the only
  * global state of the library that changes. */
-enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
 
 void log_set_level(enum log_level level); /* default LOG_WARN */
 enum log_level log_level(void);
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,6 +1,7 @@
 /* json_pull.c - the scanner behind json_pull.h. */
 #include "base/json_pull.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <locale.h>
 #include <stdarg.h>
@@ -11,6 +12,8 @@
 
 #include "base/utf8.h"
 
+/* Returns a code, so !json_pull_fail() is false: the way out of the functions that say whether there was a
+ * value. */
 int json_pull_fail(struct json_pull *j, const char *fmt, ...)
 {
     char text[512];
@@ -57,6 +60,8 @@ enum json_pull_type json_pull_peek(struct json_pull *j)
         json_pull_fail(j, "the file ends where a value should be");
         return JSON_PULL_NONE;
     }
+    if (*j->p == '-' || isdigit((unsigned char)*j->p))
+        return JSON_PULL_NUMBER;
     switch (*j->p) {
     case '{': return JSON_PULL_OBJECT;
     case '[': return JSON_PULL_ARRAY;
@@ -64,17 +69,6 @@ enum json_pull_type json_pull_peek(struct json_pull *j)
     case 't': return JSON_PULL_TRUE;
     case 'f': return JSON_PULL_FALSE;
     case 'n': return JSON_PULL_NULL;
-    case '-':
-    case '0':
-    case '1':
-    case '2':
-    case '3':
-    case '4':
-    case '5':
-    case '6':
-    case '7':
-    case '8':
-    case '9': return JSON_PULL_NUMBER;
     default: break;
     }
     json_pull_fail(j, "a value cannot begin with byte 0x%02x", (unsigned char)*j->p);
@@ -114,20 +108,16 @@ static bool next_member(struct json_pull *j, char open, char close)
         return false;
     ASSERT(j->depth > 0 && j->kind[j->depth] == (unsigned char)open, "depth %d", j->depth);
     skip_blanks(j);
-    if (j->p == j->end) {
-        json_pull_fail(j, "the file ends inside an %s", open == '{' ? "object" : "array");
-        return false;
-    }
+    if (j->p == j->end)
+        return !json_pull_fail(j, "the file ends inside an %s", open == '{' ? "object" : "array");
     if (*j->p == close) {
         j->p++;
         j->depth--;
         return false;
     }
     if (!j->first[j->depth]) {
-        if (*j->p != ',') {
-            json_pull_fail(j, "a comma or '%c' is expected here", close);
-            return false;
-        }
+        if (*j->p != ',')
+            return !json_pull_fail(j, "a comma or '%c' is expected here", close);
         j->p++;
         skip_blanks(j);
     }
@@ -150,10 +140,8 @@ bool json_pull_key(struct json_pull *j, struct json_str *key)
     if (!json_pull_string(j, key))
         return false;
     skip_blanks(j);
-    if (j->p == j->end || *j->p != ':') {
-        json_pull_fail(j, "a colon is expected here");
-        return false;
-    }
+    if (j->p == j->end || *j->p != ':')
+        return !json_pull_fail(j, "a colon is expected here");
     j->p++;
     return true;
 }
@@ -229,8 +217,7 @@ static bool copy_unescaped(struct json_pull *j, const char *esc, struct json_str
             *o = *p;
         if (read == 0) {
             j->p = p;
-            json_pull_fail(j, "this escape or control character is not allowed in a string");
-            return false;
+            return !json_pull_fail(j, "this escape or control character is not allowed in a string");
         }
         p += read;
         o += written;
@@ -245,10 +232,8 @@ bool json_pull_string(struct json_pull *j, struct json_str *s)
     const char *p;
 
     *s = (struct json_str){"", 0};
-    if (json_pull_peek(j) != JSON_PULL_STRING) {
-        json_pull_fail(j, "a string is expected here");
-        return false;
-    }
+    if (json_pull_peek(j) != JSON_PULL_STRING)
+        return !json_pull_fail(j, "a string is expected here");
     j->p++;
     for (p = j->p; p < j->end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20; p++)
         ;
@@ -261,12 +246,19 @@ bool json_pull_string(struct json_pull *j, struct json_str *s)
     }
     if (p == j->end || *p != '"') {
         j->p = p;
-        json_pull_fail(j, p == j->end ? "the file ends inside a string"
-                                      : "a control character stands in a string");
-        return false;
+        return !json_pull_fail(j, p == j->end ? "the file ends inside a string"
+                                              : "a control character stands in a string");
     }
     j->p = p + 1;
     return true;
+}
+
+/* Behind the digits at P. */
+static const char *skip_digits(const char *p, const char *end)
+{
+    while (p < end && *p >= '0' && *p <= '9')
+        p++;
+    return p;
 }
 
 /* The extent of the number at j->p by the JSON grammar; *integer: no fraction, no exponent. 0: not a
@@ -279,16 +271,13 @@ static size_t scan_number(const struct json_pull *j, bool *integer)
     if (p < end && *p == '-')
         p++;
     digits = p;
-    while (p < end && *p >= '0' && *p <= '9')
-        p++;
+    p = skip_digits(p, end);
     if (p == digits || (*digits == '0' && p - digits > 1))
         return 0;
     if (p < end && *p == '.') {
         *integer = false;
         digits = ++p;
-        while (p < end && *p >= '0' && *p <= '9')
-            p++;
-        if (p == digits)
+        if ((p = skip_digits(p, end)) == digits)
             return 0;
     }
     if (p < end && (*p == 'e' || *p == 'E')) {
@@ -297,9 +286,7 @@ static size_t scan_number(const struct json_pull *j, bool *integer)
         if (p < end && (*p == '+' || *p == '-'))
             p++;
         digits = p;
-        while (p < end && *p >= '0' && *p <= '9')
-            p++;
-        if (p == digits)
+        if ((p = skip_digits(p, end)) == digits)
             return 0;
     }
     return (size_t)(p - j->p);
@@ -310,15 +297,11 @@ static bool take_number(struct json_pull *j, char *text, size_t size, bool *inte
 {
     size_t n;
 
-    if (json_pull_peek(j) != JSON_PULL_NUMBER) {
-        json_pull_fail(j, "a number is expected here");
-        return false;
-    }
+    if (json_pull_peek(j) != JSON_PULL_NUMBER)
+        return !json_pull_fail(j, "a number is expected here");
     n = scan_number(j, integer);
-    if (n == 0 || n >= size) {
-        json_pull_fail(j, n ? "this number is too long" : "this is not a JSON number");
-        return false;
-    }
+    if (n == 0 || n >= size)
+        return !json_pull_fail(j, n ? "this number is too long" : "this is not a JSON number");
     memcpy(text, j->p, n);
     text[n] = 0;
     j->p += n;
@@ -335,10 +318,8 @@ bool json_pull_i64(struct json_pull *j, int64_t *v)
         return false;
     errno = 0;
     *v = strtoll(text, NULL, 10);
-    if (!integer || errno) {
-        json_pull_fail(j, "%s is not an integer of 64 bits", text);
-        return false;
-    }
+    if (!integer || errno)
+        return !json_pull_fail(j, "%s is not an integer of 64 bits", text);
     return true;
 }
 
@@ -352,10 +333,8 @@ bool json_pull_u64(struct json_pull *j, uint64_t *v)
         return false;
     errno = 0;
     *v = strtoull(text, NULL, 10);
-    if (!integer || errno || text[0] == '-') {
-        json_pull_fail(j, "%s is not a non-negative integer of 64 bits", text);
-        return false;
-    }
+    if (!integer || errno || text[0] == '-')
+        return !json_pull_fail(j, "%s is not a non-negative integer of 64 bits", text);
     return true;
 }
 
@@ -385,10 +364,8 @@ bool json_pull_f64(struct json_pull *j, double *v)
     if (!take_number(j, text, sizeof(text), &integer))
         return false;
     *v = strtod_l(text, NULL, plain_locale());
-    if (*v - *v != 0.0) {
-        json_pull_fail(j, "%s is too large", text);
-        return false;
-    }
+    if (*v - *v != 0.0)
+        return !json_pull_fail(j, "%s is too large", text);
     return true;
 }
 
@@ -396,10 +373,8 @@ static bool take_word(struct json_pull *j, const char *word)
 {
     size_t n = strlen(word);
 
-    if ((size_t)(j->end - j->p) < n || memcmp(j->p, word, n) != 0) {
-        json_pull_fail(j, "this is not a JSON value");
-        return false;
-    }
+    if ((size_t)(j->end - j->p) < n || memcmp(j->p, word, n) != 0)
+        return !json_pull_fail(j, "this is not a JSON value");
     j->p += n;
     return true;
 }
@@ -413,8 +388,7 @@ bool json_pull_bool(struct json_pull *j, bool *v)
         return take_word(j, "true");
     if (t == JSON_PULL_FALSE)
         return take_word(j, "false");
-    json_pull_fail(j, "true or false is expected here");
-    return false;
+    return !json_pull_fail(j, "true or false is expected here");
 }
 
 bool json_pull_null(struct json_pull *j)

@@ -51,4 +51,3 @@ static void line(enum log_level l, const char *word, const char *fmt, va_list ap
 LOG_FUNCTION(log_error, LOG_ERROR, "")
 LOG_FUNCTION(log_warn, LOG_WARN, "warning: ")
 LOG_FUNCTION(log_info, LOG_INFO, "")
-LOG_FUNCTION(log_debug, LOG_DEBUG, "debug: ")

@@ -132,16 +132,6 @@ size_t utf8_valid_prefix(const char *s, size_t n)
     return n;
 }
 
-int utf8_check(const char *s, size_t n, struct err *e)
-{
-    size_t good = utf8_valid_prefix(s, n);
-
-    if (good == n)
-        return 0;
-    return err_set(e, ERR_INPUT, "the text is not UTF-8: byte 0x%02x at position %zu",
-                   (unsigned)(unsigned char)s[good], good);
-}
-
 /* Characters that a terminal obeys instead of showing them, or shows as nothing. The joiners U+200C and
  * U+200D stay: scripts and emoji are written with them. */
 static bool is_unprintable(uint32_t c)

@@ -6,8 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-
 /* Length of the sequence at S (N > 0 bytes are there). *good says whether it is a whole character; if not,
  * the length is that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
 size_t utf8_sequence(const char *s, size_t n, bool *good);
@@ -20,9 +18,6 @@ size_t utf8_encode(uint32_t c, char *out);
 
 /* Offset of the first byte that is not part of a good character, or N when all is well. */
 size_t utf8_valid_prefix(const char *s, size_t n);
-
-/* 0 when S[n] is UTF-8, else ERR_INPUT and a sentence with the first byte that is not, and its offset. */
-int utf8_check(const char *s, size_t n, struct err *e);
 
 /* Makes S, which may hold what strangers wrote, fit to be shown: control characters of both kinds (newline
  * and tab stay), what turns the direction of writing, other format characters that are not seen, and bytes

@@ -406,8 +406,14 @@ static int too_long(const struct config *c, const struct node *n, size_t max, st
     return wrong(c, n, e, expected);
 }
 
-int config_floats(struct config *c, const char *key, double *v, size_t max, size_t *n, struct err *e)
+enum element { FLOATS, INTS, STRS };
+
+/* The list KEY to V[max], an array of double, int64_t or const char *. INTS may also be one integer. */
+static int read_list(struct config *c, const char *key, enum element kind, void *v, size_t max, size_t *n,
+                     struct err *e)
 {
+    static const char *const expected[] = {"a list of numbers", "an integer or a list of integers",
+                                           "a list of strings"};
     const struct node *list = find_value(c, key);
     size_t len = 0;
     struct json_pull j;
@@ -416,67 +422,42 @@ int config_floats(struct config *c, const char *key, double *v, size_t max, size
     if (!list)
         return 0;
     value_open(&j, c, list);
+    if (kind == INTS && list->type == JSON_PULL_NUMBER) {
+        *n = max && value_int(&j, v);
+        return *n ? 0 : wrong(c, list, e, expected[kind]);
+    }
     for (json_pull_enter_array(&j); json_pull_elem(&j); len++) {
+        int rc = 0;
+
         if (len == max)
             return too_long(c, list, max, e);
-        if (!json_pull_f64(&j, &v[len]))
-            break;
+        switch (kind) {
+        case FLOATS: json_pull_f64(&j, (double *)v + len); break;
+        case INTS: rc = value_int(&j, (int64_t *)v + len) ? 0 : ERR_INPUT; break;
+        case STRS: rc = value_str(&j, c, (const char **)v + len, e); break;
+        }
+        if (rc)
+            return rc == ERR_INPUT ? wrong(c, list, e, expected[kind]) : rc;
     }
     if (json_pull_rc(&j) != 0)
-        return wrong(c, list, e, "a list of numbers");
+        return wrong(c, list, e, expected[kind]);
     *n = len;
     return 0;
+}
+
+int config_floats(struct config *c, const char *key, double *v, size_t max, size_t *n, struct err *e)
+{
+    return read_list(c, key, FLOATS, v, max, n, e);
 }
 
 int config_ints_or_int(struct config *c, const char *key, int64_t *v, size_t max, size_t *n, struct err *e)
 {
-    const struct node *list = find_value(c, key);
-    size_t len = 0;
-    struct json_pull j;
-
-    *n = 0;
-    if (!list)
-        return 0;
-    value_open(&j, c, list);
-    if (list->type == JSON_PULL_NUMBER) {
-        if (max == 0 || !value_int(&j, v))
-            return wrong(c, list, e, "an integer or a list of integers");
-        *n = 1;
-        return 0;
-    }
-    for (json_pull_enter_array(&j); json_pull_elem(&j); len++) {
-        if (len == max)
-            return too_long(c, list, max, e);
-        if (!value_int(&j, &v[len]))
-            return wrong(c, list, e, "an integer or a list of integers");
-    }
-    if (json_pull_rc(&j) != 0)
-        return wrong(c, list, e, "an integer or a list of integers");
-    *n = len;
-    return 0;
+    return read_list(c, key, INTS, v, max, n, e);
 }
 
 int config_strs(struct config *c, const char *key, const char **v, size_t max, size_t *n, struct err *e)
 {
-    const struct node *list = find_value(c, key);
-    size_t len = 0;
-    struct json_pull j;
-    int rc;
-
-    *n = 0;
-    if (!list)
-        return 0;
-    value_open(&j, c, list);
-    for (json_pull_enter_array(&j); json_pull_elem(&j); len++) {
-        if (len == max)
-            return too_long(c, list, max, e);
-        if ((rc = value_str(&j, c, &v[len], e)) != 0)
-            return rc == ERR_INPUT ? wrong(c, list, e, "a list of strings") : rc;
-    }
-    if (json_pull_rc(&j) != 0)
-        return wrong(c, list, e, "a list of strings");
-    *n = len;
-    return 0;
+    return read_list(c, key, STRS, v, max, n, e);
 }
 
 struct config *config_sub(struct config *c, const char *key)

@@ -28,38 +28,20 @@ struct weights {
     char path[FOLDER_PATH_MAX]; /* the one file, or the index */
 };
 
-static int open_one(struct tensor_file *f, struct folder in, const char *name, read_fn *read, struct err *e)
+/* Opens the N files NAME of the folder IN. */
+static int open_files(struct weights *w, struct folder in, const char *const *name, size_t n, read_fn *read,
+                      struct err *e)
 {
-    int rc;
+    int rc = 0;
 
-    if ((rc = tensor_file_open(f, in, name, e)) != 0)
-        return rc;
-    if ((rc = read(f, e)) != 0)
-        tensor_file_close(f);
-    return rc;
-}
-
-/* Room for the files and, once they are open, for their tensors. */
-static int alloc_files(struct weights *w, size_t n, const char *dir, struct err *e)
-{
     w->file = mem_zalloc(n, sizeof(*w->file), MEM_CKPT);
     if (!w->file)
-        return err_nomem(e, dir);
+        return err_nomem(e, in.path);
     w->n_files = n;
-    return 0;
-}
-
-static int alloc_views(struct weights *w, const char *dir, struct err *e)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < w->n_files; i++)
-        n += w->file[i].n;
-    w->view = mem_zalloc(n, sizeof(*w->view), MEM_CKPT);
-    w->used = mem_zalloc(n, sizeof(*w->used), MEM_CKPT);
-    if (!w->view || !w->used || !strmap_reserve(&w->index, n))
-        return err_nomem(e, dir);
-    return 0;
+    for (size_t i = 0; i < n && rc == 0; i++)
+        if ((rc = tensor_file_open(&w->file[i], in, name[i], e)) == 0)
+            rc = read(&w->file[i], e);
+    return rc;
 }
 
 static int add_view(struct weights *w, const struct view *v, struct err *e)
@@ -76,27 +58,39 @@ static int add_view(struct weights *w, const struct view *v, struct err *e)
     return 0;
 }
 
-static int add_views(struct weights *w, const struct tensor_file *f, struct err *e)
+/* Makes one index of the open files' tensors. Where S says which file a tensor is in, a copy in another does
+ * not count. */
+static int join(struct weights *w, const struct shards *s, struct err *e)
 {
+    const char *path = s ? s->path : w->file[0].path;
+    size_t n = 0;
     int rc = 0;
 
-    for (size_t i = 0; i < f->n && rc == 0; i++)
-        rc = add_view(w, &f->tensor[i], e);
+    for (size_t i = 0; i < w->n_files; i++)
+        n += w->file[i].n;
+    w->view = mem_zalloc(n, sizeof(*w->view), MEM_CKPT);
+    w->used = mem_zalloc(n, sizeof(*w->used), MEM_CKPT);
+    if (!w->view || !w->used || !strmap_reserve(&w->index, n))
+        return err_nomem(e, path);
+    for (size_t i = 0; i < w->n_files; i++)
+        for (size_t t = 0; t < w->file[i].n && rc == 0; t++) {
+            const struct view *v = &w->file[i].tensor[t];
+            uint64_t at;
+
+            if (!s || !strmap_get(&s->where, v->name, strlen(v->name), &at) || at == i)
+                rc = add_view(w, v, e);
+        }
+    snprintf(w->kind, sizeof(w->kind), s || w->n_files > 1 ? "%s, %zu shards" : "%s", w->file[0].kind,
+             w->n_files);
+    snprintf(w->path, sizeof(w->path), "%s", path);
     return rc;
 }
 
 static int open_single(struct weights *w, struct folder in, const char *name, read_fn *read, struct err *e)
 {
-    int rc;
+    int rc = open_files(w, in, &name, 1, read, e);
 
-    if ((rc = alloc_files(w, 1, in.path, e)) != 0 || (rc = open_one(&w->file[0], in, name, read, e)) != 0 ||
-        (rc = alloc_views(w, in.path, e)) != 0)
-        return rc;
-    if ((rc = add_views(w, &w->file[0], e)) != 0)
-        return rc;
-    snprintf(w->kind, sizeof(w->kind), "%s", w->file[0].kind);
-    snprintf(w->path, sizeof(w->path), "%s", w->file[0].path);
-    return 0;
+    return rc ? rc : join(w, NULL, e);
 }
 
 /* Each tensor of the index must be in the shard that the index says. */
@@ -120,28 +114,10 @@ static int open_shards(struct weights *w, struct folder in, const char *index, r
 
     if ((rc = shards_open(&s, in, index, e)) != 0)
         return rc;
-    if ((rc = alloc_files(w, s.n_files, in.path, e)) != 0)
-        goto out;
-    for (size_t i = 0; i < s.n_files; i++)
-        if ((rc = open_one(&w->file[i], in, s.file[i], read, e)) != 0) {
-            err_prefix(e, "%s", index);
-            goto out;
-        }
-    if ((rc = check_map(w, &s, e)) != 0 || (rc = alloc_views(w, in.path, e)) != 0)
-        goto out;
-    for (size_t i = 0; i < w->n_files; i++)
-        for (size_t t = 0; t < w->file[i].n; t++) {
-            const struct view *v = &w->file[i].tensor[t];
-            uint64_t at;
-
-            if (strmap_get(&s.where, v->name, strlen(v->name), &at) && at != i)
-                continue; /* the index prefers the copy in another shard */
-            if ((rc = add_view(w, v, e)) != 0)
-                goto out;
-        }
-    snprintf(w->kind, sizeof(w->kind), "%s, %zu shards", w->file[0].kind, s.n_files);
-    snprintf(w->path, sizeof(w->path), "%s", s.path);
-out:
+    if ((rc = open_files(w, in, s.file, s.n_files, read, e)) != 0)
+        err_prefix(e, "%s", index);
+    else if ((rc = check_map(w, &s, e)) == 0)
+        rc = join(w, &s, e);
     shards_close(&s);
     return rc;
 }
@@ -194,15 +170,9 @@ static int take_gguf(struct weights *w, struct gguf_set *s, struct err *e)
     w->file = s->file;
     w->n_files = s->n;
     w->lent = true;
-    if ((rc = gguf_arch_of(&arch, s, e)) != 0 || (rc = gguf_names_fill(s, arch, e)) != 0 ||
-        (rc = alloc_views(w, s->file[0].path, e)) != 0)
-        return rc;
-    for (size_t i = 0; i < w->n_files; i++)
-        if ((rc = add_views(w, &w->file[i], e)) != 0)
-            return rc;
-    snprintf(w->kind, sizeof(w->kind), w->n_files == 1 ? "GGUF" : "GGUF, %zu shards", w->n_files);
-    snprintf(w->path, sizeof(w->path), "%s", w->file[0].path);
-    return 0;
+    if ((rc = gguf_arch_of(&arch, s, e)) == 0 && (rc = gguf_names_fill(s, arch, e)) == 0)
+        rc = join(w, NULL, e);
+    return rc;
 }
 
 /* IN or S is given. */

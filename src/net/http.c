@@ -37,11 +37,6 @@ struct exchange {
 static bool use_mem;
 static CURLcode global_rc;
 
-static void *lib_alloc(size_t n)
-{
-    return mem_alloc(n, MEM_LIB);
-}
-
 static void *lib_zalloc(size_t n, size_t size)
 {
     return mem_zalloc(n, size, MEM_LIB);
@@ -59,7 +54,7 @@ static char *lib_strdup(const char *s)
 
 static void global_init(void)
 {
-    global_rc = use_mem ? curl_global_init_mem(CURL_GLOBAL_DEFAULT, lib_alloc, mem_free, lib_realloc,
+    global_rc = use_mem ? curl_global_init_mem(CURL_GLOBAL_DEFAULT, mem_lib_alloc, mem_free, lib_realloc,
                                                lib_strdup, lib_zalloc)
                         : curl_global_init(CURL_GLOBAL_DEFAULT);
 }

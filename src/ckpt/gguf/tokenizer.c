@@ -60,23 +60,12 @@ static int read_each(struct gguf *g, const char *key, enum gguf_type type, size_
     return rc;
 }
 
-static int read_tokens(struct gguf *g, struct tok_gguf *t, struct arena *a, struct err *e)
-{
-    int rc;
-
-    if ((rc = gguf_strs(g, "tokenizer.ggml.tokens", a, &t->token, &t->n_tokens, e)) != 0 ||
-        (rc = gguf_strs(g, "tokenizer.ggml.merges", a, &t->merge, &t->n_merges, e)) != 0 ||
-        (rc = read_each(g, "tokenizer.ggml.token_type", GGUF_I32, t->n_tokens, &t->type, e)) != 0 ||
-        (rc = read_each(g, "tokenizer.ggml.scores", GGUF_F32, t->n_tokens, &t->score, e)) != 0)
-        return rc;
-    return 0;
-}
-
-static int read_settings(struct gguf *g, struct tok_gguf *t, struct err *e)
+static int read_all(struct gguf *g, struct tok_gguf *t, struct arena *a, struct err *e)
 {
     struct json_str arch;
     int rc;
 
+    *t = (struct tok_gguf){.path = g->path};
     if ((rc = gguf_text(g, "tokenizer.ggml.model", &t->model, e)) != 0 ||
         (rc = gguf_text(g, "tokenizer.ggml.pre", &t->pre, e)) != 0 ||
         (rc = gguf_text(g, "general.architecture", &arch, e)) != 0 ||
@@ -85,34 +74,19 @@ static int read_settings(struct gguf *g, struct tok_gguf *t, struct err *e)
         (rc = read_flag(g, "tokenizer.ggml.add_bos_token", &t->add_bos, e)) != 0 ||
         (rc = read_flag(g, "tokenizer.ggml.add_eos_token", &t->add_eos, e)) != 0 ||
         (rc = read_flag(g, "tokenizer.ggml.add_space_prefix", &t->add_space, e)) != 0 ||
-        (rc = read_flag(g, "tokenizer.ggml.remove_extra_whitespaces", &t->squeeze, e)) != 0)
+        (rc = read_flag(g, "tokenizer.ggml.remove_extra_whitespaces", &t->squeeze, e)) != 0 ||
+        (rc = gguf_strs(g, "tokenizer.ggml.tokens", a, &t->token, &t->n_tokens, e)) != 0 ||
+        (rc = gguf_strs(g, "tokenizer.ggml.merges", a, &t->merge, &t->n_merges, e)) != 0 ||
+        (rc = read_each(g, "tokenizer.ggml.token_type", GGUF_I32, t->n_tokens, &t->type, e)) != 0 ||
+        (rc = read_each(g, "tokenizer.ggml.scores", GGUF_F32, t->n_tokens, &t->score, e)) != 0)
         return rc;
     t->rstrip = json_str_is(&arch, "phi3");
     t->lstrip = t->rstrip && json_str_is(&t->pre, "dbrx");
-    return 0;
-}
-
-/* Sentencepiece's own numbers stand where a file of that kind says nothing. */
-static void set_defaults(struct tok_gguf *t)
-{
-    if (!json_str_is(&t->model, "llama"))
-        return;
-    if (t->bos == TOK_UNSET)
-        t->bos = 1;
-    if (t->eos == TOK_UNSET)
-        t->eos = 2;
-    if (t->unk == TOK_UNSET)
-        t->unk = 0;
-}
-
-static int read_all(struct gguf *g, struct tok_gguf *t, struct arena *a, struct err *e)
-{
-    int rc;
-
-    *t = (struct tok_gguf){.path = g->path};
-    if ((rc = read_settings(g, t, e)) != 0 || (rc = read_tokens(g, t, a, e)) != 0)
-        return rc;
-    set_defaults(t);
+    if (json_str_is(&t->model, "llama")) { /* sentencepiece's own numbers stand where the file says nothing */
+        t->bos = t->bos == TOK_UNSET ? 1 : t->bos;
+        t->eos = t->eos == TOK_UNSET ? 2 : t->eos;
+        t->unk = t->unk == TOK_UNSET ? 0 : t->unk;
+    }
     return 0;
 }
 
@@ -135,7 +109,28 @@ int gguf_tokenizer_open(struct tok **out, struct gguf_set *s, struct err *e)
     return rc;
 }
 
-/* ---- as tokenizer_config.json ---- */
+/* ---- JSON ---- */
+
+typedef int put_fn(struct buf *out, struct gguf *g, struct arena *a, struct err *e);
+typedef int put_tokens_fn(struct buf *out, struct gguf *g, const struct tok_gguf *t, struct err *e);
+
+/* An object of what PUT writes and, where there is a tokenizer, what PUT_TOKENS writes. */
+static int write_object(struct buf *out, struct gguf_set *s, put_fn *put, put_tokens_fn *put_tokens,
+                        struct err *e)
+{
+    struct gguf *g = &s->part[0];
+    struct tok_gguf t;
+    struct arena a;
+    int rc;
+
+    arena_init(&a, MEM_CKPT);
+    buf_json_begin(out, '{');
+    if ((rc = put(out, g, &a, e)) == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0)
+        rc = put_tokens(out, g, &t, e);
+    buf_json_end(out, '}');
+    arena_fini(&a);
+    return rc == 0 && out->oom ? err_nomem(e, g->path) : rc;
+}
 
 /* Name I stands further up too, or is that of tokenizer.chat_template. */
 static bool is_taken(struct gguf *g, const struct json_str *name, size_t i)
@@ -231,22 +226,8 @@ static int put_tokens(struct buf *out, struct gguf *g, const struct tok_gguf *t,
 
 int gguf_tokenizer_config(struct buf *out, struct gguf_set *s, struct err *e)
 {
-    struct gguf *g = &s->part[0];
-    struct tok_gguf t;
-    struct arena a;
-    int rc;
-
-    arena_init(&a, MEM_CKPT);
-    buf_json_begin(out, '{');
-    if ((rc = put_templates(out, g, &a, e)) == 0 && gguf_has_tokenizer(s) &&
-        (rc = read_all(g, &t, &a, e)) == 0)
-        rc = put_tokens(out, g, &t, e);
-    buf_json_end(out, '}');
-    arena_fini(&a);
-    return rc == 0 && out->oom ? err_nomem(e, g->path) : rc;
+    return write_object(out, s, put_templates, put_tokens, e);
 }
-
-/* ---- as generation_config.json ---- */
 
 /* True if the special token S ends a turn or a text. With Harmony's <|return|> there, <|end|> ends a message
  * only. */
@@ -301,10 +282,14 @@ static int put_ends(struct buf *out, struct gguf *g, const struct tok_gguf *t, s
     }
     if (n)
         buf_json_end(out, ']');
+    if (t->bos >= 0) {
+        buf_json_key(out, "bos_token_id");
+        buf_json_int(out, t->bos);
+    }
     return 0;
 }
 
-static int put_sampling(struct buf *out, struct gguf *g, struct err *e)
+static int put_sampling(struct buf *out, struct gguf *g, struct arena *a, struct err *e)
 {
     static const struct {
         const char *key, *hf;
@@ -317,6 +302,7 @@ static int put_sampling(struct buf *out, struct gguf *g, struct err *e)
     double v;
     int rc;
 
+    (void)a;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         if (!gguf_get(g, rows[i].key))
             continue;
@@ -337,19 +323,5 @@ static int put_sampling(struct buf *out, struct gguf *g, struct err *e)
 
 int gguf_generation(struct buf *out, struct gguf_set *s, struct err *e)
 {
-    struct gguf *g = &s->part[0];
-    struct tok_gguf t;
-    struct arena a;
-    int rc;
-
-    arena_init(&a, MEM_CKPT);
-    buf_json_begin(out, '{');
-    if ((rc = put_sampling(out, g, e)) == 0 && gguf_has_tokenizer(s) && (rc = read_all(g, &t, &a, e)) == 0 &&
-        (rc = put_ends(out, g, &t, e)) == 0 && t.bos >= 0) {
-        buf_json_key(out, "bos_token_id");
-        buf_json_int(out, t.bos);
-    }
-    buf_json_end(out, '}');
-    arena_fini(&a);
-    return rc == 0 && out->oom ? err_nomem(e, g->path) : rc;
+    return write_object(out, s, put_sampling, put_ends, e);
 }

@@ -74,17 +74,18 @@ struct machine {
     int rc; /* sticky: the first error */
 };
 
-static int refuse(struct machine *m, const char *why)
+/* Sets the error unless there is one. Returns NULL. */
+static void *refuse(struct machine *m, const char *why)
 {
-    if (m->rc)
-        return m->rc;
-    return m->rc = err_set(m->e, ERR_INPUT, "%s: %s: at byte %zu, opcode %s: %s", m->path, m->what,
-                           (size_t)(m->op - m->begin), opcode_name((unsigned char)*m->op), why);
+    if (m->rc == 0)
+        m->rc = err_set(m->e, ERR_INPUT, "%s: %s: at byte %zu, opcode %s: %s", m->path, m->what,
+                        (size_t)(m->op - m->begin), opcode_name((unsigned char)*m->op), why);
+    return NULL;
 }
 
-static int no_memory(struct machine *m)
+static void no_memory(struct machine *m)
 {
-    return m->rc = err_nomem(m->e, m->path);
+    m->rc = err_nomem(m->e, m->path);
 }
 
 /* The next N bytes of the pickle, or NULL at its end. */
@@ -92,10 +93,8 @@ static const char *take(struct machine *m, size_t n)
 {
     const char *p = m->p;
 
-    if (m->rc || (size_t)(m->end - p) < n) {
-        refuse(m, "the pickle ends in the middle of it");
-        return NULL;
-    }
+    if (m->rc || (size_t)(m->end - p) < n)
+        return refuse(m, "the pickle ends in the middle of it");
     m->p += n;
     return p;
 }
@@ -114,15 +113,12 @@ static void push(struct machine *m, struct unpickle_value *v)
 {
     if (m->rc || !v)
         return;
-    if (m->n_stack == MAX_STACK) {
+    if (m->n_stack == MAX_STACK)
         refuse(m, "the stack is deeper than any that torch writes");
-        return;
-    }
-    if (!mem_grow((void **)&m->stack, &m->cap_stack, m->n_stack + 1, sizeof(*m->stack), MEM_CKPT)) {
+    else if (!mem_grow((void **)&m->stack, &m->cap_stack, m->n_stack + 1, sizeof(*m->stack), MEM_CKPT))
         no_memory(m);
-        return;
-    }
-    m->stack[m->n_stack++] = v;
+    else
+        m->stack[m->n_stack++] = v;
 }
 
 /* The lowest place on the stack that may be popped: what is under a mark belongs to an object that is not
@@ -134,19 +130,15 @@ static size_t floor_of(const struct machine *m)
 
 static struct unpickle_value *pop(struct machine *m)
 {
-    if (m->rc || m->n_stack == floor_of(m)) {
-        refuse(m, "the stack is empty");
-        return NULL;
-    }
+    if (m->rc || m->n_stack == floor_of(m))
+        return refuse(m, "the stack is empty");
     return m->stack[--m->n_stack];
 }
 
 static struct unpickle_value *top(struct machine *m)
 {
-    if (m->rc || m->n_stack == floor_of(m)) {
-        refuse(m, "the stack is empty");
-        return NULL;
-    }
+    if (m->rc || m->n_stack == floor_of(m))
+        return refuse(m, "the stack is empty");
     return m->stack[m->n_stack - 1];
 }
 
@@ -160,21 +152,35 @@ static void push_mark(struct machine *m)
         m->mark[m->n_marks++] = m->n_stack;
 }
 
-/* Removes the topmost mark; *n values above it stay on the stack at the pointer returned. NULL after an
- * error. */
-static struct unpickle_value **pop_mark(struct machine *m, size_t *n)
-{
-    size_t at;
+/* Values taken from the stack; they stay where they were until the next push. None after an error. */
+struct items {
+    struct unpickle_value **v;
+    size_t n;
+};
 
-    *n = 0;
+/* Those above the topmost mark, which goes too. */
+static struct items pop_mark(struct machine *m)
+{
+    struct items x = {.v = NULL};
+
     if (m->rc || m->n_marks == 0) {
         refuse(m, "there is no mark on the stack");
-        return NULL;
+        return x;
     }
-    at = m->mark[--m->n_marks];
-    *n = m->n_stack - at;
-    m->n_stack = at;
-    return m->stack ? m->stack + at : NULL;
+    x.n = m->n_stack - m->mark[--m->n_marks];
+    m->n_stack -= x.n;
+    x.v = m->stack ? m->stack + m->n_stack : NULL;
+    return x;
+}
+
+static struct items pop_n(struct machine *m, size_t n)
+{
+    if (m->n_stack - floor_of(m) < n) {
+        refuse(m, "the stack is empty");
+        return (struct items){.v = NULL};
+    }
+    m->n_stack -= n;
+    return (struct items){m->stack + m->n_stack, n};
 }
 
 static struct unpickle_value *new_value(struct machine *m, enum unpickle_kind kind)
@@ -183,10 +189,8 @@ static struct unpickle_value *new_value(struct machine *m, enum unpickle_kind ki
 
     if (m->rc)
         return NULL;
-    if (m->n_values++ >= MAX_VALUES) {
-        refuse(m, "the pickle builds too many values");
-        return NULL;
-    }
+    if (m->n_values++ >= MAX_VALUES)
+        return refuse(m, "the pickle builds too many values");
     v = arena_zalloc(m->arena, 1, sizeof(*v));
     if (!v)
         no_memory(m);
@@ -251,9 +255,8 @@ static void extend(struct machine *m, struct unpickle_value *c, struct unpickle_
     if (m->rc || n == 0)
         return;
     if (c->n + n > c->cap) {
-        size_t cap = c->cap * 2 > c->n + n
-                         ? c->cap * 2
-                         : c->n + n; /* the arena keeps the old array: at most as much again */
+        /* the arena keeps the old array: at most as much again */
+        size_t cap = c->cap * 2 > c->n + n ? c->cap * 2 : c->n + n;
         struct unpickle_value **grown = arena_zalloc(m->arena, cap, sizeof(*grown));
 
         if (!grown) {
@@ -269,41 +272,17 @@ static void extend(struct machine *m, struct unpickle_value *c, struct unpickle_
     c->n += n;
 }
 
-static void push_tuple(struct machine *m, struct unpickle_value *const *item, size_t n)
+static void push_tuple(struct machine *m, struct items x)
 {
-    struct unpickle_value *v;
+    struct unpickle_value *v = x.n ? new_value(m, UNPICKLE_TUPLE) : &empty_tuple;
 
-    if (n == 0) {
-        push(m, &empty_tuple);
-        return;
-    }
-    if (!(v = new_value(m, UNPICKLE_TUPLE)))
-        return;
-    extend(m, v, item, n);
+    if (v && x.n)
+        extend(m, v, x.v, x.n);
     push(m, v);
 }
 
-static void small_tuple(struct machine *m, size_t n)
-{
-    if (m->n_stack - floor_of(m) < n) {
-        refuse(m, "the stack is empty");
-        return;
-    }
-    m->n_stack -= n;
-    push_tuple(m, m->stack + m->n_stack, n);
-}
-
-static void marked_tuple(struct machine *m)
-{
-    size_t n;
-    struct unpickle_value **item = pop_mark(m, &n);
-
-    if (!m->rc)
-        push_tuple(m, item, n);
-}
-
-/* N values from ITEM go into the container on top: a list takes them as they are, a dict in pairs. */
-static void fill(struct machine *m, enum unpickle_kind kind, struct unpickle_value *const *item, size_t n)
+/* X goes into the container on top: a list takes it as it is, a dict in pairs. */
+static void fill(struct machine *m, enum unpickle_kind kind, struct items x)
 {
     struct unpickle_value *c = top(m);
 
@@ -312,29 +291,10 @@ static void fill(struct machine *m, enum unpickle_kind kind, struct unpickle_val
     if (c->kind != kind)
         refuse(m, kind == UNPICKLE_LIST ? "the value to append to is not a list"
                                         : "the value to fill is not a dict");
-    else if (kind == UNPICKLE_DICT && n % 2)
+    else if (kind == UNPICKLE_DICT && x.n % 2)
         refuse(m, "a key has no value");
     else
-        extend(m, c, item, n);
-}
-
-static void fill_marked(struct machine *m, enum unpickle_kind kind)
-{
-    size_t n;
-    struct unpickle_value **item = pop_mark(m, &n);
-
-    if (!m->rc)
-        fill(m, kind, item, n);
-}
-
-static void fill_top(struct machine *m, enum unpickle_kind kind, size_t n)
-{
-    if (m->n_stack - floor_of(m) < n) {
-        refuse(m, "the stack is empty");
-        return;
-    }
-    m->n_stack -= n;
-    fill(m, kind, m->stack + m->n_stack, n);
+        extend(m, c, x.v, x.n);
 }
 
 static void memo_put(struct machine *m, uint64_t at)
@@ -397,10 +357,8 @@ static const char *take_line(struct machine *m, size_t *n)
 {
     const char *line = m->p, *feed = memchr(line, '\n', (size_t)(m->end - line));
 
-    if (!feed) {
-        refuse(m, "the pickle ends in the middle of it");
-        return NULL;
-    }
+    if (!feed)
+        return refuse(m, "the pickle ends in the middle of it");
     *n = (size_t)(feed - line);
     m->p = feed + 1;
     return line;
@@ -460,15 +418,12 @@ static void op_reduce(struct machine *m)
 
     if (!args || !f)
         return;
-    if (f->kind != UNPICKLE_GLOBAL || args->kind != UNPICKLE_TUPLE) {
+    if (f->kind != UNPICKLE_GLOBAL || args->kind != UNPICKLE_TUPLE)
         refuse(m, "this is no call of a builder");
-        return;
-    }
-    m->n_values += torch_object_cost(f->u.i, args);
-    if (m->n_values > MAX_VALUES) {
+    else if ((m->n_values += torch_object_cost(f->u.i, args)) > MAX_VALUES)
         refuse(m, "the pickle builds too many values");
+    if (m->rc)
         return;
-    }
     v = torch_object_call(f->u.i, args, m->arena, &why);
     push_made(m, v, why);
 }
@@ -526,14 +481,14 @@ static void run_op(struct machine *m, unsigned char op)
     case OP_FRAME: number(m, 8); break;
     case OP_MARK: push_mark(m); break;
     case OP_STOP: op_stop(m); break;
-    case OP_TUPLE: marked_tuple(m); break;
-    case OP_TUPLE1: small_tuple(m, 1); break;
-    case OP_TUPLE2: small_tuple(m, 2); break;
-    case OP_TUPLE3: small_tuple(m, 3); break;
-    case OP_APPEND: fill_top(m, UNPICKLE_LIST, 1); break;
-    case OP_APPENDS: fill_marked(m, UNPICKLE_LIST); break;
-    case OP_SETITEM: fill_top(m, UNPICKLE_DICT, 2); break;
-    case OP_SETITEMS: fill_marked(m, UNPICKLE_DICT); break;
+    case OP_TUPLE: push_tuple(m, pop_mark(m)); break;
+    case OP_TUPLE1: push_tuple(m, pop_n(m, 1)); break;
+    case OP_TUPLE2: push_tuple(m, pop_n(m, 2)); break;
+    case OP_TUPLE3: push_tuple(m, pop_n(m, 3)); break;
+    case OP_APPEND: fill(m, UNPICKLE_LIST, pop_n(m, 1)); break;
+    case OP_APPENDS: fill(m, UNPICKLE_LIST, pop_mark(m)); break;
+    case OP_SETITEM: fill(m, UNPICKLE_DICT, pop_n(m, 2)); break;
+    case OP_SETITEMS: fill(m, UNPICKLE_DICT, pop_mark(m)); break;
     case OP_BINPUT: memo_put(m, number(m, 1)); break;
     case OP_LONG_BINPUT: memo_put(m, number(m, 4)); break;
     case OP_MEMOIZE: memo_put(m, m->n_memo); break;

@@ -23,7 +23,7 @@ static int check_source(const char *src, size_t len, const char *name, struct er
         line += src[i] == '\n';
     if (good == len)
         return 0;
-    utf8_check(src, len, e);
+    err_utf8(e, NULL, src, len);
     err_prefix(e, "%s line %zu", name, line);
     return ERR_INPUT;
 }

@@ -280,7 +280,7 @@ int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags
     struct encoding x = {.t = t, .out = out, .plain = flags & TOK_PLAIN};
     bool special = flags & TOK_ADD_SPECIAL;
     size_t before = out->n;
-    int rc = utf8_check(text, len, e);
+    int rc = err_utf8(e, NULL, text, len);
 
     if (rc)
         return rc;
