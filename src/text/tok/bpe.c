@@ -159,15 +159,13 @@ int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e)
 
     b->vocab = v;
     find_symbols(b, v);
-    if (rc == 0 && !b->byte_level && b->all_fallback && !b->prefix && !b->suffix)
+    if (rc == 0 && !b->byte_level && b->all_fallback && !b->prefix.n && !b->suffix.n)
         rc = mark_junctions(b, v, e);
     return rc;
 }
 
 void bpe_fini(struct bpe *b)
 {
-    mem_free(b->prefix);
-    mem_free(b->suffix);
     mem_free(b->added);
     map_region_free(b->rule, b->n_slots * sizeof(*b->rule));
     mem_free(b->junction);
@@ -438,11 +436,11 @@ static bool find_affixed(const struct bpe *b, const char *s, size_t n, bool firs
                          struct buf *full)
 {
     buf_clear(full);
-    if (!first && b->prefix)
-        buf_add(full, b->prefix, b->n_prefix);
+    if (!first)
+        buf_add(full, b->prefix.s, b->prefix.n);
     buf_add(full, s, n);
-    if (last && b->suffix)
-        buf_add(full, b->suffix, b->n_suffix);
+    if (last)
+        buf_add(full, b->suffix.s, b->suffix.n);
     return !full->oom;
 }
 
@@ -500,7 +498,7 @@ static void read_chars(const struct bpe *b, struct symbols *y, const char *s, si
  * what affixes can add when they do, plus an unknown. */
 static size_t most_symbols(const struct bpe *b, size_t n)
 {
-    return n * (b->byte_level ? 2 : 1 + b->n_prefix) + b->n_suffix + 1;
+    return n * (b->byte_level ? 2 : 1 + b->prefix.n) + b->suffix.n + 1;
 }
 
 /* Is the word of bytes S an entry of the vocabulary? Its id goes to w->id[0]. The array serves for the
@@ -531,7 +529,7 @@ static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, s
         *n_ids = 1;
         return 0;
     }
-    if (b->prefix || b->suffix)
+    if (b->prefix.n || b->suffix.n)
         ok = read_affixed(b, &y, s, n);
     else if (b->byte_level)
         read_bytes(b, &y, s, n);

@@ -29,9 +29,8 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     bool has_unk;
     uint32_t unk; /* BPE_NONE: one is named but not in the vocabulary, so a word that needs it is an error */
-    char *prefix,
-        *suffix; /* continuing_subword_prefix, end_of_word_suffix; owned, NULL: none; not with byte_level */
-    size_t n_prefix, n_suffix;
+    struct json_str prefix,
+        suffix; /* continuing_subword_prefix, end_of_word_suffix; borrowed, none with byte_level */
 
     struct bpe_rule *added; /* [n_added] in the order of adding, until bpe_seal() */
     size_t n_added, added_cap;

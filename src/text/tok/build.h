@@ -38,7 +38,9 @@ struct tok_scratch {
 };
 
 struct tok {
-    struct vocab vocab; /* the model's strings, as the file spells them */
+    struct arena arena;       /* what the steps below point to, */
+    struct pattern *patterns; /* but for the patterns */
+    struct vocab vocab;       /* the model's strings, as the file spells them */
     struct tok_added_set added;
     struct normalize norm;
     struct split pre;
@@ -60,6 +62,12 @@ int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t
 
 /* Adds an added token whose id is A.ID, or the model's for that string where it has one. */
 int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e);
+
+/* Hugging Face's ByteLevel pre-tokenizer: a space in front, GPT-2's pattern, spelling. */
+int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct err *e);
+
+/* Adds a step that cuts at the matches of PATTERN. */
+int tok_add_split(struct tok *t, const char *pattern, size_t n, struct split_step step, struct err *e);
 
 /* Proves that the parts fit and builds the tables. T must be closed on failure. */
 int tok_seal(struct tok *t, struct err *e);

@@ -28,27 +28,16 @@ struct decode_run {
     struct err *e;
 };
 
-static void step_fini(struct decode_step *p)
-{
-    mem_free(p->find);
-    mem_free(p->text);
-    pattern_free(p->re);
-}
-
 int decode_add(struct decode *c, struct decode_step step, struct err *e)
 {
-    if (!mem_grow((void **)&c->step, &c->cap, c->n + 1, sizeof(*c->step), MEM_TEXT)) {
-        step_fini(&step);
+    if (!mem_grow((void **)&c->step, &c->cap, c->n + 1, sizeof(*c->step), MEM_TEXT))
         return err_nomem(e, "decoder");
-    }
     c->step[c->n++] = step;
     return 0;
 }
 
 void decode_fini(struct decode *c)
 {
-    for (size_t i = 0; i < c->n; i++)
-        step_fini(&c->step[i]);
     mem_free(c->step);
     *c = (struct decode){0};
 }
@@ -188,7 +177,7 @@ static int replace_matches(struct decode_run *r, size_t k, const char *s, size_t
     pattern_start(&it, x->p->re, r->re, s, n);
     while ((more = pattern_next(&it, &begin, &end, r->e)) > 0) {
         buf_add(&x->made, s + done, begin - done);
-        buf_add(&x->made, x->p->text, x->p->n_text);
+        buf_add(&x->made, x->p->text.s, x->p->text.n);
         done = end;
     }
     if (more < 0)
@@ -201,9 +190,9 @@ static int replace_matches(struct decode_run *r, size_t k, const char *s, size_t
 /* Length of the longest end of S that begins the pattern without being all of it. */
 static size_t begun(const struct decode_step *p, const char *s, size_t n)
 {
-    size_t most = p->n_find - 1 < n ? p->n_find - 1 : n;
+    size_t most = p->find.n - 1 < n ? p->find.n - 1 : n;
 
-    while (most > 0 && memcmp(s + n - most, p->find, most) != 0)
+    while (most > 0 && memcmp(s + n - most, p->find.s, most) != 0)
         most--;
     return most;
 }
@@ -220,10 +209,10 @@ static int replace_literal(struct decode_run *r, size_t k, const char *s, size_t
         s = x->hold.data;
         n = x->hold.len;
     }
-    while (done < n && (hit = memmem(s + done, n - done, x->p->find, x->p->n_find)) != NULL) {
+    while (done < n && (hit = memmem(s + done, n - done, x->p->find.s, x->p->find.n)) != NULL) {
         buf_add(&x->made, s + done, (size_t)(hit - s) - done);
-        buf_add(&x->made, x->p->text, x->p->n_text);
-        done = (size_t)(hit - s) + x->p->n_find;
+        buf_add(&x->made, x->p->text.s, x->p->text.n);
+        done = (size_t)(hit - s) + x->p->find.n;
     }
     kept = x->fragments && !final ? begun(x->p, s + done, n - done) : 0;
     buf_add(&x->made, s + done, n - done - kept);
@@ -326,10 +315,10 @@ static int end_suffix(struct decode_run *r, size_t k, const char *between)
     end = s + x->hold.len;
     x->count = 0;
     buf_clear(&x->made);
-    while (s < end && (hit = memmem(s, (size_t)(end - s), x->p->find, x->p->n_find)) != NULL) {
+    while (s < end && (hit = memmem(s, (size_t)(end - s), x->p->find.s, x->p->find.n)) != NULL) {
         buf_add(&x->made, s, (size_t)(hit - s));
         buf_str(&x->made, between);
-        s = hit + x->p->n_find;
+        s = hit + x->p->find.n;
     }
     buf_add(&x->made, s, (size_t)(end - s));
     buf_clear(&x->hold);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 #include "text/tok/pattern.h"
 
@@ -26,11 +27,10 @@ enum decode_kind {
     DECODE_JOIN,          /* a space between tokens (no decoder at all) */
 };
 
-struct decode_step {
+struct decode_step { /* what it points to is borrowed */
     enum decode_kind kind;
-    char *find, *text;
-    size_t n_find, n_text;
-    struct pattern *re;
+    struct json_str find, text;
+    const struct pattern *re;
     uint32_t ch;
     size_t start, stop;
     bool drop_first;
@@ -43,8 +43,7 @@ struct decode { /* zeroed = tokens are written one after the other */
 
 struct decode_run; /* one sequence on its way through the chain */
 
-/* Adds STEP and takes what it points to, also on failure (ERR_NOMEM). */
-int decode_add(struct decode *c, struct decode_step step, struct err *e);
+int decode_add(struct decode *c, struct decode_step step, struct err *e); /* ERR_NOMEM */
 void decode_fini(struct decode *c);
 
 struct decode_run *decode_run_new(const struct decode *c); /* NULL: out of memory */

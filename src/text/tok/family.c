@@ -141,27 +141,20 @@ const struct family *family_of_model(const char *model_type)
     return NULL;
 }
 
-static int add_split(struct tok *t, const char *pattern, struct err *e)
-{
-    struct split_step split = {.kind = SPLIT_PATTERN, .behavior = SPLIT_ISOLATED};
-    int rc = pattern_new(&split.re, pattern, strlen(pattern), true, e);
-
-    return rc ? rc : split_add(&t->pre, split, e);
-}
-
 int family_apply(const struct family *f, struct tok *t, bool prefix_space, struct err *e)
 {
+    static const struct split_step isolated = {.behavior = SPLIT_ISOLATED};
     int rc = 0;
 
     if (f->nfc)
         rc = normalize_add(&t->norm, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZE_NFC},
                            e);
     for (size_t i = 0; i < sizeof(f->before) / sizeof(*f->before) && f->before[i] && rc == 0; i++)
-        rc = add_split(t, f->before[i], e);
+        rc = tok_add_split(t, f->before[i], strlen(f->before[i]), isolated, e);
     if (rc == 0 && f->pattern)
-        rc = add_split(t, f->pattern, e);
+        rc = tok_add_split(t, f->pattern, strlen(f->pattern), isolated, e);
     if (rc == 0)
-        rc = split_add_byte_level(&t->pre, prefix_space, !f->pattern, e);
+        rc = tok_add_byte_level(t, prefix_space, !f->pattern, e);
     if (rc == 0)
         rc = decode_add(&t->chain, (struct decode_step){.kind = DECODE_BYTE_LEVEL}, e);
     return rc;

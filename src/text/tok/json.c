@@ -12,34 +12,113 @@
 #include "text/tok/build.h"
 #include "text/tok/bytes.h"
 
-/* ---- the fields of a component ---- */
+/* ---- what all sections use ---- */
 
-enum component_flag { COMPONENT_UNSET = -1, COMPONENT_NO, COMPONENT_YES }; /* null counts as unset */
+static const char normalizer[] = "normalizer", pre_tokenizer[] = "pre_tokenizer",
+                  post_processor[] = "post_processor", decoder[] = "decoder";
 
-struct component { /* a string that is missing or null has s NULL */
+/* Makes RC the reader's error: for what a part said that knows no JSON. ERR gets the file and SECTION in
+ * front. */
+static void stop(struct json_pull *j, int rc, const char *section)
+{
+    if (rc == 0 || j->rc)
+        return;
+    j->rc = rc;
+    j->p = j->end;
+    err_prefix(j->e, "%s: %s", j->path, section);
+}
+
+static int shown(const struct json_str *s)
+{
+    return (int)(s->n < 60 ? s->n : 60);
+}
+
+/* Copies what S shows into T, where it stays. */
+static void keep(struct json_pull *j, struct tok *t, struct json_str *s, const char *section)
+{
+    s->s = arena_strndup(&t->arena, s->s, s->n);
+    if (!s->s)
+        stop(j, err_nomem(j->e, section), section);
+}
+
+/* A reader of TEXT, a part of J's text that was passed over. */
+static struct json_pull open_part(const struct json_pull *j, const struct json_str *text)
+{
+    struct json_pull part;
+
+    json_pull_open(&part, text->s, text->n, j->path, j->arena, j->e);
+    part.depth = j->depth; /* so that nesting stays limited */
+    return part;
+}
+
+static void close_part(struct json_pull *j, const struct json_pull *part)
+{
+    if (!part->rc || j->rc)
+        return;
+    j->rc = part->rc;
+    j->p = j->end;
+}
+
+/* ---- components: {"type": ..., ...} ---- */
+
+enum flag { UNSET, NO, YES }; /* null counts as unset */
+
+/* The fields of one component, read before its type is known, since JSON does not promise that the type comes
+ * first. A string that is missing or null has s NULL. */
+struct component {
     struct json_str type;
     struct json_str literal, regex; /* "pattern": {"String": ...} or {"Regex": ...} */
     struct json_str content, prepend, replacement, prepend_scheme, behavior, suffix, delimiter, charsmap;
-    enum component_flag add_prefix_space, use_regex, individual_digits, split, invert, strip_left,
-        strip_right;
-    enum component_flag clean_text, handle_chinese_chars, strip_accents, lowercase;
+    enum flag add_prefix_space, use_regex, individual_digits, split, invert, strip_left, strip_right;
+    enum flag clean_text, handle_chinese_chars, strip_accents, lowercase;
     int64_t start, stop;
     struct json_str list;                             /* members of a Sequence, as JSON text */
     struct json_str single, special_tokens, sep, cls; /* of post-processors, as JSON text */
+};
+
+enum field_kind { STRING, FLAG, NUMBER, RAW };
+
+static const struct {
+    const char *name;
+    enum field_kind kind;
+    size_t at;
+} fields[] = {
+    {"type", STRING, offsetof(struct component, type)},
+    {"content", STRING, offsetof(struct component, content)},
+    {"prepend", STRING, offsetof(struct component, prepend)},
+    {"replacement", STRING, offsetof(struct component, replacement)},
+    {"prepend_scheme", STRING, offsetof(struct component, prepend_scheme)},
+    {"behavior", STRING, offsetof(struct component, behavior)},
+    {"suffix", STRING, offsetof(struct component, suffix)},
+    {"delimiter", STRING, offsetof(struct component, delimiter)},
+    {"precompiled_charsmap", STRING, offsetof(struct component, charsmap)},
+    {"normalizers", RAW, offsetof(struct component, list)},
+    {"pretokenizers", RAW, offsetof(struct component, list)},
+    {"decoders", RAW, offsetof(struct component, list)},
+    {"processors", RAW, offsetof(struct component, list)},
+    {"single", RAW, offsetof(struct component, single)},
+    {"special_tokens", RAW, offsetof(struct component, special_tokens)},
+    {"sep", RAW, offsetof(struct component, sep)},
+    {"cls", RAW, offsetof(struct component, cls)},
+    {"add_prefix_space", FLAG, offsetof(struct component, add_prefix_space)},
+    {"use_regex", FLAG, offsetof(struct component, use_regex)},
+    {"split", FLAG, offsetof(struct component, split)},
+    {"individual_digits", FLAG, offsetof(struct component, individual_digits)},
+    {"invert", FLAG, offsetof(struct component, invert)},
+    {"strip_left", FLAG, offsetof(struct component, strip_left)},
+    {"strip_right", FLAG, offsetof(struct component, strip_right)},
+    {"clean_text", FLAG, offsetof(struct component, clean_text)},
+    {"handle_chinese_chars", FLAG, offsetof(struct component, handle_chinese_chars)},
+    {"strip_accents", FLAG, offsetof(struct component, strip_accents)},
+    {"lowercase", FLAG, offsetof(struct component, lowercase)},
+    {"start", NUMBER, offsetof(struct component, start)},
+    {"stop", NUMBER, offsetof(struct component, stop)},
 };
 
 static void read_string(struct json_pull *j, struct json_str *s)
 {
     if (!json_pull_null(j))
         json_pull_string(j, s);
-}
-
-static void read_flag(struct json_pull *j, enum component_flag *f)
-{
-    bool v;
-
-    if (!json_pull_null(j) && json_pull_bool(j, &v))
-        *f = v ? COMPONENT_YES : COMPONENT_NO;
 }
 
 static void read_pattern(struct json_pull *j, struct component *c)
@@ -58,144 +137,95 @@ static void read_pattern(struct json_pull *j, struct component *c)
         else if (json_str_is(&key, "Regex"))
             json_pull_string(j, &c->regex);
         else
-            json_pull_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"",
-                           (int)(key.n < 60 ? key.n : 60), key.s);
+            json_pull_fail(j, "a pattern is a String or a Regex, not a \"%.*s\"", shown(&key), key.s);
     }
 }
 
-static bool read_field(struct json_pull *j, const struct json_str *key, struct component *c)
+static void read_field(struct json_pull *j, enum field_kind kind, void *to)
 {
-    const struct {
-        const char *name;
-        struct json_str *to;
-    } string[] =
-        {
-            {"type", &c->type},
-            {"content", &c->content},
-            {"prepend", &c->prepend},
-            {"replacement", &c->replacement},
-            {"prepend_scheme", &c->prepend_scheme},
-            {"behavior", &c->behavior},
-            {"suffix", &c->suffix},
-            {"delimiter", &c->delimiter},
-            {"precompiled_charsmap", &c->charsmap},
-        },
-      raw[] = {
-          {"normalizers", &c->list}, {"pretokenizers", &c->list},
-          {"decoders", &c->list},    {"processors", &c->list},
-          {"single", &c->single},    {"special_tokens", &c->special_tokens},
-          {"sep", &c->sep},          {"cls", &c->cls},
-      };
-    const struct {
-        const char *name;
-        enum component_flag *to;
-    } flag[] = {
-        {"add_prefix_space", &c->add_prefix_space},
-        {"use_regex", &c->use_regex},
-        {"split", &c->split},
-        {"individual_digits", &c->individual_digits},
-        {"invert", &c->invert},
-        {"strip_left", &c->strip_left},
-        {"strip_right", &c->strip_right},
-        {"clean_text", &c->clean_text},
-        {"handle_chinese_chars", &c->handle_chinese_chars},
-        {"strip_accents", &c->strip_accents},
-        {"lowercase", &c->lowercase},
-    };
+    bool v;
 
-    for (size_t i = 0; i < sizeof(string) / sizeof(*string); i++)
-        if (json_str_is(key, string[i].name))
-            return read_string(j, string[i].to), true;
-    for (size_t i = 0; i < sizeof(raw) / sizeof(*raw); i++)
-        if (json_str_is(key, raw[i].name))
-            return *raw[i].to = json_pull_raw(j), true;
-    for (size_t i = 0; i < sizeof(flag) / sizeof(*flag); i++)
-        if (json_str_is(key, flag[i].name))
-            return read_flag(j, flag[i].to), true;
-    if (json_str_is(key, "start"))
-        return json_pull_i64(j, &c->start);
-    return json_str_is(key, "stop") && json_pull_i64(j, &c->stop);
+    if (kind == RAW)
+        *(struct json_str *)to = json_pull_raw(j);
+    else if (kind == NUMBER)
+        json_pull_i64(j, to);
+    else if (kind == STRING)
+        read_string(j, to);
+    else if (!json_pull_null(j) && json_pull_bool(j, &v))
+        *(enum flag *)to = v ? YES : NO;
 }
 
-static void component_read(struct json_pull *j, struct component *c)
+/* Reads the object at J; false: an error. Fields that no component knows are passed over, as Hugging Face's
+ * reader does. */
+static bool read_component(struct json_pull *j, struct component *c)
 {
+    enum { N_FIELDS = sizeof(fields) / sizeof(*fields) };
     struct json_str key;
 
-    *c = (struct component){
-        .add_prefix_space = COMPONENT_UNSET,
-        .use_regex = COMPONENT_UNSET,
-        .individual_digits = COMPONENT_UNSET,
-        .split = COMPONENT_UNSET,
-        .invert = COMPONENT_UNSET,
-        .strip_left = COMPONENT_UNSET,
-        .strip_right = COMPONENT_UNSET,
-        .clean_text = COMPONENT_UNSET,
-        .handle_chinese_chars = COMPONENT_UNSET,
-        .strip_accents = COMPONENT_UNSET,
-        .lowercase = COMPONENT_UNSET,
-    };
+    *c = (struct component){.start = 0};
     for (json_pull_enter_object(j); json_pull_key(j, &key);) {
-        if (json_str_is(&key, "pattern"))
+        size_t i = 0;
+
+        while (i < N_FIELDS && !json_str_is(&key, fields[i].name))
+            i++;
+        if (i < N_FIELDS)
+            read_field(j, fields[i].kind, (char *)c + fields[i].at);
+        else if (json_str_is(&key, "pattern"))
             read_pattern(j, c);
-        else if (!read_field(j, &key, c) && !json_pull_rc(j))
+        else
             json_pull_skip(j);
     }
-    if (!json_pull_rc(j) && !c->type.s)
+    if (!j->rc && !c->type.s)
         json_pull_fail(j, "a component without a type");
+    return !j->rc;
 }
 
-static void component_stop(struct json_pull *j, int rc, const char *section)
+static void refuse_type(struct json_pull *j, const char *section, const struct json_str *type)
 {
-    if (rc == 0 || j->rc)
+    if (j->rc)
         return;
-    j->rc = rc;
+    j->rc = err_set(j->e, ERR_UNSUPPORTED, "%s: the %s \"%.*s\" is not understood", j->path, section,
+                    shown(type), type->s);
     j->p = j->end;
-    err_prefix(j->e, "%s: %s", j->path, section);
 }
 
-static int component_unknown(struct json_pull *j, const char *section, const struct component *c)
-{
-    if (!j->rc) {
-        j->rc = err_set(j->e, ERR_UNSUPPORTED, "%s: the %s \"%.*s\" is not understood", j->path, section,
-                        (int)(c->type.n < 60 ? c->type.n : 60), c->type.s);
-        j->p = j->end;
-    }
-    return j->rc;
-}
-
-static void component_each(struct json_pull *j, const struct component *c,
-                           void (*read)(struct json_pull *member, void *ctx), void *ctx)
+/* Calls READ for each member of a Sequence. */
+static void read_sequence(struct json_pull *j, struct tok *t, const struct component *c,
+                          void (*read)(struct json_pull *member, struct tok *t))
 {
     struct json_pull list;
 
-    if (j->rc)
-        return;
     if (!c->list.s) {
         json_pull_fail(j, "a Sequence without members");
         return;
     }
-    json_pull_open(&list, c->list.s, c->list.n, j->path, j->arena, j->e);
-    list.depth = j->depth; /* so that nesting stays limited */
+    list = open_part(j, &c->list);
     for (json_pull_enter_array(&list); json_pull_elem(&list);)
-        read(&list, ctx);
-    if (list.rc) {
-        j->rc = list.rc;
-        j->p = j->end;
+        read(&list, t);
+    close_part(j, &list);
+}
+
+/* What a Replace looks for, of FIND and RE one, and its TEXT. */
+static void read_replace(struct json_pull *j, struct tok *t, const struct component *c, const char *section,
+                         struct json_str *find, struct json_str *text, const struct pattern **re)
+{
+    if (!c->content.s || (!c->regex.s && !c->literal.s) || (c->literal.s && c->literal.n == 0)) {
+        json_pull_fail(j, "a Replace needs a pattern and a content");
+        return;
+    }
+    *find = c->literal;
+    *text = c->content;
+    keep(j, t, text, section);
+    if (c->regex.s) {
+        stop(j, pattern_add(&t->patterns, c->regex.s, c->regex.n, j->e), section);
+        *re = t->patterns;
+    } else {
+        keep(j, t, find, section);
     }
 }
 
-static int component_behavior(const struct json_str *s)
-{
-    static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
-                                       "MergedWithNext"};
-
-    for (int i = 0; s->s && i < 5; i++)
-        if (json_str_is(s, name[i]))
-            return i;
-    return -1;
-}
-
-static bool component_char(const struct json_str *s, uint32_t *c)
+/* The one character of S; false: none, or more than one. */
+static bool is_char(const struct json_str *s, uint32_t *c)
 {
     size_t len;
 
@@ -205,68 +235,33 @@ static bool component_char(const struct json_str *s, uint32_t *c)
     return len == s->n;
 }
 
-static const char normalizer_section[] = "normalizer";
+/* ---- normalizer ---- */
 
-static void normalizer_add(struct json_pull *j, struct tok *t, struct normalize_step step)
+static void add_normalizer(struct json_pull *j, struct tok *t, struct normalize_step step)
 {
-    component_stop(j, normalize_add(&t->norm, step, j->e), normalizer_section);
-}
-
-static void normalizer_add_replace(struct json_pull *j, struct tok *t, const struct component *c)
-{
-    struct normalize_step step = {.kind = NORMALIZE_REPLACE};
-    int rc = 0;
-
-    if ((!c->literal.s && !c->regex.s) || !c->content.s || (c->literal.s && c->literal.n == 0)) {
-        json_pull_fail(j, "a Replace needs a pattern and a content");
-        return;
-    }
-    if (c->regex.s)
-        rc = pattern_new(&step.re, c->regex.s, c->regex.n, true, j->e);
-    else if (!normalize_copy(&step.find, &step.n_find, c->literal.s, c->literal.n))
-        rc = err_nomem(j->e, normalizer_section);
-    if (rc == 0 && !normalize_copy(&step.text, &step.n_text, c->content.s, c->content.n))
-        rc = err_nomem(j->e, normalizer_section);
-    if (rc == 0) {
-        normalizer_add(j, t, step);
-        return;
-    }
-    mem_free(step.find);
-    pattern_free(step.re);
-    component_stop(j, rc, normalizer_section);
-}
-
-static void add_prepend(struct json_pull *j, struct tok *t, const struct component *c)
-{
-    struct normalize_step step = {.kind = NORMALIZE_PREPEND};
-
-    if (!c->prepend.s)
-        json_pull_fail(j, "a Prepend needs the field prepend");
-    else if (!normalize_copy(&step.text, &step.n_text, c->prepend.s, c->prepend.n))
-        component_stop(j, err_nomem(j->e, normalizer_section), normalizer_section);
-    else
-        normalizer_add(j, t, step);
+    if (!j->rc)
+        stop(j, normalize_add(&t->norm, step, j->e), normalizer);
 }
 
 static void add_bert(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    bool lower = c->lowercase != COMPONENT_NO;
+    bool lower = c->lowercase != NO;
 
-    if (c->clean_text != COMPONENT_NO)
-        normalizer_add(j, t, (struct normalize_step){.kind = NORMALIZE_CLEAN});
-    if (c->handle_chinese_chars != COMPONENT_NO)
-        normalizer_add(j, t, (struct normalize_step){.kind = NORMALIZE_IDEOGRAPHS});
-    if (c->strip_accents == COMPONENT_YES || (c->strip_accents == COMPONENT_UNSET && lower)) {
-        normalizer_add(j, t, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZE_NFD});
-        normalizer_add(j, t, (struct normalize_step){.kind = NORMALIZE_DROP_MN});
+    if (c->clean_text != NO)
+        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_CLEAN});
+    if (c->handle_chinese_chars != NO)
+        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_IDEOGRAPHS});
+    if (c->strip_accents == YES || (c->strip_accents == UNSET && lower)) {
+        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZE_NFD});
+        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_DROP_MN});
     }
     if (lower)
-        normalizer_add(j, t, (struct normalize_step){.kind = NORMALIZE_LOWERCASE});
+        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_LOWERCASE});
 }
 
 static void add_map(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    struct normalize_step step = {.kind = NORMALIZE_MAP_HF};
+    struct normalize_map *map = NULL;
     char *bytes;
     size_t n;
     int rc;
@@ -275,20 +270,18 @@ static void add_map(struct json_pull *j, struct tok *t, const struct component *
         return; /* a map of nothing */
     bytes = mem_alloc(c->charsmap.n, MEM_TEXT);
     if (!bytes)
-        rc = err_nomem(j->e, normalizer_section);
+        rc = err_nomem(j->e, normalizer);
     else if (!bytes_from_base64(c->charsmap.s, c->charsmap.n, bytes, &n))
         rc = err_set(j->e, ERR_INPUT, "the precompiled_charsmap is not base64");
     else
-        rc = normalize_map_new(&step.map, bytes, n, j->e);
+        rc = normalize_map_new(&map, &t->arena, bytes, n, j->e);
     mem_free(bytes);
-    if (rc)
-        component_stop(j, rc, normalizer_section);
-    else
-        normalizer_add(j, t, step);
+    stop(j, rc, normalizer);
+    add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_MAP_HF, .map = map});
 }
 
 /* The types that need nothing but their name. */
-static bool add_simple(struct json_pull *j, struct tok *t, const struct component *c)
+static bool add_simple_normalizer(struct json_pull *j, struct tok *t, const struct component *c)
 {
     static const struct {
         const char *type;
@@ -305,231 +298,190 @@ static bool add_simple(struct json_pull *j, struct tok *t, const struct componen
 
     for (size_t i = 0; i < sizeof(simple) / sizeof(*simple); i++)
         if (json_str_is(&c->type, simple[i].type))
-            return normalizer_add(j, t, simple[i].step), true;
+            return add_normalizer(j, t, simple[i].step), true;
     return false;
-}
-
-static void read_normalizer(struct json_pull *j, struct tok *t);
-
-static void normalizer_member(struct json_pull *j, void *ctx)
-{
-    read_normalizer(j, ctx);
 }
 
 static void read_normalizer(struct json_pull *j, struct tok *t)
 {
+    struct normalize_step step = {.kind = NORMALIZE_REPLACE};
     struct component c;
 
-    if (json_pull_null(j))
-        return;
-    component_read(j, &c);
-    if (j->rc || add_simple(j, t, &c))
+    if (json_pull_null(j) || !read_component(j, &c) || add_simple_normalizer(j, t, &c))
         return;
     if (t->spelled) {
         json_pull_fail(j, "a normalizer behind ByteLevel is not understood");
     } else if (json_str_is(&c.type, "Sequence")) {
-        component_each(j, &c, normalizer_member, t);
+        read_sequence(j, t, &c, read_normalizer);
     } else if (json_str_is(&c.type, "Replace")) {
-        normalizer_add_replace(j, t, &c);
+        read_replace(j, t, &c, normalizer, &step.find, &step.text, &step.re);
+        add_normalizer(j, t, step);
     } else if (json_str_is(&c.type, "Prepend")) {
-        add_prepend(j, t, &c);
+        if (!c.prepend.s)
+            json_pull_fail(j, "a Prepend needs the field prepend");
+        else
+            keep(j, t, &c.prepend, normalizer);
+        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_PREPEND, .text = c.prepend});
     } else if (json_str_is(&c.type, "Strip")) {
-        normalizer_add(j, t,
-                       (struct normalize_step){.kind = NORMALIZE_STRIP,
-                                               .left = c.strip_left != COMPONENT_NO,
-                                               .right = c.strip_right != COMPONENT_NO});
+        step = (struct normalize_step){
+            .kind = NORMALIZE_STRIP, .left = c.strip_left != NO, .right = c.strip_right != NO};
+        add_normalizer(j, t, step);
     } else if (json_str_is(&c.type, "BertNormalizer")) {
         add_bert(j, t, &c);
     } else if (json_str_is(&c.type, "Precompiled")) {
         add_map(j, t, &c);
     } else if (json_str_is(&c.type, "ByteLevel")) {
         t->spelled = true;
-        normalizer_add(j, t, (struct normalize_step){.kind = NORMALIZE_SPELL});
+        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_SPELL});
     } else {
-        component_unknown(j, normalizer_section, &c);
+        refuse_type(j, normalizer, &c.type);
     }
 }
 
-static const char pre_tokenizer_section[] = "pre_tokenizer";
+/* ---- pre_tokenizer ---- */
 
-static void pre_tokenizer_add(struct json_pull *j, struct tok *t, struct split_step step)
+static void add_split(struct json_pull *j, struct tok *t, struct split_step step)
 {
-    component_stop(j, split_add(&t->pre, step, j->e), pre_tokenizer_section);
+    if (!j->rc)
+        stop(j, split_add(&t->pre, step, j->e), pre_tokenizer);
 }
 
-static bool take_behavior(struct json_pull *j, const struct component *c, enum split_behavior *b)
+static void add_class(struct json_pull *j, struct tok *t, enum split_class class,
+                      enum split_behavior behavior)
 {
-    int found = component_behavior(&c->behavior);
-
-    if (found < 0) {
-        json_pull_fail(j, "the behavior \"%.*s\" is not understood",
-                       (int)(c->behavior.n < 60 ? c->behavior.n : 60), c->behavior.s ? c->behavior.s : "");
-        return false;
-    }
-    *b = (enum split_behavior)found;
-    return true;
+    add_split(j, t, (struct split_step){.kind = SPLIT_CHARS, .cls = class, .behavior = behavior});
 }
 
-static void add_literal(struct json_pull *j, struct tok *t, struct split_step step, const struct json_str *s)
+static void add_literal(struct json_pull *j, struct tok *t, struct split_step step, struct json_str text)
 {
+    keep(j, t, &text, pre_tokenizer);
     step.kind = SPLIT_LITERAL;
-    step.n_text = s->n;
-    step.text = mem_strndup(s->s, s->n, MEM_TEXT);
-    if (!step.text)
-        component_stop(j, err_nomem(j->e, pre_tokenizer_section), pre_tokenizer_section);
-    else
-        pre_tokenizer_add(j, t, step);
+    step.text = text;
+    add_split(j, t, step);
 }
 
-static void pre_tokenizer_add_split(struct json_pull *j, struct tok *t, const struct component *c)
+static enum split_behavior behavior_of(struct json_pull *j, const struct component *c)
 {
-    struct split_step step = {.kind = SPLIT_PATTERN, .invert = c->invert == COMPONENT_YES};
-    int rc;
+    static const char *const name[] = {[SPLIT_ISOLATED] = "Isolated",
+                                       [SPLIT_REMOVED] = "Removed",
+                                       [SPLIT_CONTIGUOUS] = "Contiguous",
+                                       [SPLIT_MERGED_PREVIOUS] = "MergedWithPrevious",
+                                       [SPLIT_MERGED_NEXT] = "MergedWithNext"};
 
-    if (!take_behavior(j, c, &step.behavior))
-        return;
-    if (c->regex.s) {
-        rc = pattern_new(&step.re, c->regex.s, c->regex.n, true, j->e);
-        if (rc)
-            component_stop(j, rc, pre_tokenizer_section);
-        else
-            pre_tokenizer_add(j, t, step);
-    } else if (c->literal.s && c->literal.n) {
-        add_literal(j, t, step, &c->literal);
-    } else {
-        json_pull_fail(j, "a Split needs a pattern");
-    }
+    for (size_t i = 0; c->behavior.s && i < sizeof(name) / sizeof(*name); i++)
+        if (json_str_is(&c->behavior, name[i]))
+            return (enum split_behavior)i;
+    json_pull_fail(j, "the behavior \"%.*s\" is not understood", shown(&c->behavior),
+                   c->behavior.s ? c->behavior.s : "");
+    return SPLIT_ISOLATED;
 }
 
-static void pre_tokenizer_add_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
+static void read_split(struct json_pull *j, struct tok *t, const struct component *c)
+{
+    struct split_step step = {.behavior = behavior_of(j, c), .invert = c->invert == YES};
+
+    if (j->rc)
+        return;
+    if (c->regex.s)
+        stop(j, tok_add_split(t, c->regex.s, c->regex.n, step, j->e), pre_tokenizer);
+    else if (c->literal.s && c->literal.n)
+        add_literal(j, t, step, c->literal);
+    else
+        json_pull_fail(j, "a Split needs a pattern");
+}
+
+static void read_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
 {
     struct split_step step = {.kind = SPLIT_METASPACE,
                               .behavior = SPLIT_MERGED_NEXT,
                               .scheme = SPLIT_ALWAYS,
-                              .split = c->split != COMPONENT_NO};
+                              .split = c->split != NO,
+                              .text = c->replacement};
+    const struct json_str *scheme = &c->prepend_scheme;
     uint32_t ch;
 
-    if (!component_char(&c->replacement, &ch)) {
+    if (!is_char(&c->replacement, &ch)) {
         json_pull_fail(j, "the replacement of a Metaspace is one character");
         return;
     }
-    if (c->prepend_scheme.s && json_str_is(&c->prepend_scheme, "first"))
+    if (scheme->s && json_str_is(scheme, "first"))
         step.scheme = SPLIT_FIRST;
-    else if (c->prepend_scheme.s && json_str_is(&c->prepend_scheme, "never"))
+    else if (scheme->s ? json_str_is(scheme, "never") : c->add_prefix_space == NO)
         step.scheme = SPLIT_NEVER;
-    else if (c->prepend_scheme.s && !json_str_is(&c->prepend_scheme, "always"))
-        json_pull_fail(j, "the prepend_scheme \"%.*s\" is not understood", (int)(c->prepend_scheme.n & 63),
-                       c->prepend_scheme.s);
-    if (c->add_prefix_space == COMPONENT_NO && !c->prepend_scheme.s)
-        step.scheme = SPLIT_NEVER;
-    else if (c->add_prefix_space == COMPONENT_NO && step.scheme != SPLIT_NEVER)
+    else if (scheme->s && !json_str_is(scheme, "always"))
+        json_pull_fail(j, "the prepend_scheme \"%.*s\" is not understood", (int)(scheme->n & 63), scheme->s);
+    if (c->add_prefix_space == NO && step.scheme != SPLIT_NEVER)
         json_pull_fail(j, "add_prefix_space and prepend_scheme of a Metaspace contradict each other");
-    if (j->rc)
-        return;
-    step.n_text = c->replacement.n;
-    step.text = mem_strndup(c->replacement.s, c->replacement.n, MEM_TEXT);
-    if (!step.text)
-        component_stop(j, err_nomem(j->e, pre_tokenizer_section), pre_tokenizer_section);
-    else
-        pre_tokenizer_add(j, t, step);
-}
-
-static void add_punctuation(struct json_pull *j, struct tok *t, const struct component *c)
-{
-    struct split_step step = {.kind = SPLIT_CHARS, .cls = SPLIT_PUNCTUATION, .behavior = SPLIT_ISOLATED};
-
-    if (!c->behavior.s || take_behavior(j, c, &step.behavior))
-        pre_tokenizer_add(j, t, step);
-}
-
-static void read_pre_tokenizer(struct json_pull *j, struct tok *t);
-
-static void pre_tokenizer_member(struct json_pull *j, void *ctx)
-{
-    read_pre_tokenizer(j, ctx);
+    if (!j->rc)
+        keep(j, t, &step.text, pre_tokenizer);
+    add_split(j, t, step);
 }
 
 static void read_pre_tokenizer(struct json_pull *j, struct tok *t)
 {
-    static const struct split_step blanks = {
-        .kind = SPLIT_CHARS, .cls = SPLIT_BLANK, .behavior = SPLIT_REMOVED};
     struct component c;
 
-    if (json_pull_null(j))
-        return;
-    component_read(j, &c);
-    if (j->rc)
+    if (json_pull_null(j) || !read_component(j, &c))
         return;
     if (json_str_is(&c.type, "Sequence")) {
-        component_each(j, &c, pre_tokenizer_member, t);
+        read_sequence(j, t, &c, read_pre_tokenizer);
     } else if (json_str_is(&c.type, "ByteLevel")) {
-        component_stop(j,
-                       split_add_byte_level(&t->pre, c.add_prefix_space == COMPONENT_YES,
-                                            c.use_regex != COMPONENT_NO, j->e),
-                       pre_tokenizer_section);
+        stop(j, tok_add_byte_level(t, c.add_prefix_space == YES, c.use_regex != NO, j->e), pre_tokenizer);
     } else if (json_str_is(&c.type, "Split")) {
-        pre_tokenizer_add_split(j, t, &c);
+        read_split(j, t, &c);
     } else if (json_str_is(&c.type, "Metaspace")) {
-        pre_tokenizer_add_metaspace(j, t, &c);
+        read_metaspace(j, t, &c);
     } else if (json_str_is(&c.type, "Digits")) {
-        pre_tokenizer_add(j, t,
-                          (struct split_step){.kind = SPLIT_CHARS,
-                                              .cls = SPLIT_NUMERIC,
-                                              .behavior = c.individual_digits == COMPONENT_YES
-                                                              ? SPLIT_ISOLATED
-                                                              : SPLIT_CONTIGUOUS});
+        add_class(j, t, SPLIT_NUMERIC, c.individual_digits == YES ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS);
     } else if (json_str_is(&c.type, "Punctuation")) {
-        add_punctuation(j, t, &c);
+        add_class(j, t, SPLIT_PUNCTUATION, c.behavior.s ? behavior_of(j, &c) : SPLIT_ISOLATED);
     } else if (json_str_is(&c.type, "Whitespace")) {
-        pre_tokenizer_add(j, t, (struct split_step){.kind = SPLIT_RUNS});
+        add_split(j, t, (struct split_step){.kind = SPLIT_RUNS});
     } else if (json_str_is(&c.type, "WhitespaceSplit")) {
-        pre_tokenizer_add(j, t, blanks);
+        add_class(j, t, SPLIT_BLANK, SPLIT_REMOVED);
     } else if (json_str_is(&c.type, "BertPreTokenizer")) {
-        pre_tokenizer_add(j, t, blanks);
-        pre_tokenizer_add(
-            j, t,
-            (struct split_step){.kind = SPLIT_CHARS, .cls = SPLIT_PUNCTUATION, .behavior = SPLIT_ISOLATED});
+        add_class(j, t, SPLIT_BLANK, SPLIT_REMOVED);
+        add_class(j, t, SPLIT_PUNCTUATION, SPLIT_ISOLATED);
     } else if (json_str_is(&c.type, "CharDelimiterSplit") && c.delimiter.s && c.delimiter.n) {
-        add_literal(j, t, (struct split_step){.behavior = SPLIT_REMOVED}, &c.delimiter);
+        add_literal(j, t, (struct split_step){.behavior = SPLIT_REMOVED}, c.delimiter);
     } else {
-        component_unknown(j, pre_tokenizer_section, &c);
+        refuse_type(j, pre_tokenizer, &c.type);
     }
 }
 
-static const char post_processor_section[] = "post_processor";
+/* ---- post_processor: the ids around one text. What it does to offsets and to pairs of texts is not needed.
+ * ---- */
 
 static void append(struct json_pull *j, struct tok_ids *to, const struct tok_ids *ids)
 {
-    if (ids->n && !tok_ids_add(to, (const uint32_t *)ids->id, ids->n))
-        component_stop(j, err_nomem(j->e, post_processor_section), post_processor_section);
+    if (!tok_ids_add(to, (const uint32_t *)ids->id, ids->n))
+        stop(j, err_nomem(j->e, post_processor), post_processor);
 }
 
-static void open_part(struct json_pull *part, const struct json_pull *j, const struct json_str *text)
+static void append_id(struct json_pull *j, struct tok_ids *to, int64_t id)
 {
-    json_pull_open(part, text->s, text->n, j->path, j->arena, j->e);
+    append(j, to, &(struct tok_ids){.id = &(int32_t){(int32_t)id}, .n = 1});
 }
 
-static void close_part(struct json_pull *j, const struct json_pull *part)
+/* Puts BEFORE in front of the ids that stand in front of a text. */
+static void put_before(struct json_pull *j, struct tok *t, struct tok_ids before)
 {
-    if (part->rc && !j->rc) {
-        j->rc = part->rc;
-        j->p = j->end;
-    }
+    append(j, &before, &t->prefix);
+    tok_ids_fini(&t->prefix);
+    t->prefix = before;
 }
 
 static void read_ids(struct json_pull *j, struct tok_ids *to)
 {
     for (json_pull_enter_array(j); json_pull_elem(j);) {
-        int64_t v;
-        uint32_t id;
+        int64_t id;
 
-        if (!json_pull_i64(j, &v))
+        if (!json_pull_i64(j, &id))
             break;
-        id = (uint32_t)v;
-        if (v < 0 || v > VOCAB_MAX_ID)
-            json_pull_fail(j, "the id %lld is outside 0..%d", (long long)v, (int)VOCAB_MAX_ID);
-        else if (!tok_ids_add(to, &id, 1))
-            component_stop(j, err_nomem(j->e, post_processor_section), post_processor_section);
+        if (id < 0 || id > VOCAB_MAX_ID)
+            json_pull_fail(j, "the id %lld is outside 0..%d", (long long)id, (int)VOCAB_MAX_ID);
+        else
+            append_id(j, to, id);
     }
 }
 
@@ -545,7 +497,7 @@ static void look_up(struct json_pull *j, const struct component *c, const struct
         json_pull_fail(j, "a template without special_tokens");
         return;
     }
-    open_part(&table, j, &c->special_tokens);
+    table = open_part(j, &c->special_tokens);
     for (json_pull_enter_object(&table); json_pull_key(&table, &key);) {
         bool is_it = key.n == name->n && memcmp(key.s, name->s, key.n) == 0;
 
@@ -559,8 +511,8 @@ static void look_up(struct json_pull *j, const struct component *c, const struct
     }
     close_part(j, &table);
     if (!found)
-        json_pull_fail(j, "the template's token \"%.*s\" is not among its special_tokens",
-                       (int)(name->n < 60 ? name->n : 60), name->s);
+        json_pull_fail(j, "the template's token \"%.*s\" is not among its special_tokens", shown(name),
+                       name->s);
 }
 
 /* {"SpecialToken": {"id": name}} or {"Sequence": {"id": "A"}}. */
@@ -575,8 +527,8 @@ static void read_piece(struct json_pull *j, struct json_str *token, struct json_
                                                                 : NULL;
 
         if (!to) {
-            json_pull_fail(j, "a template piece is a SpecialToken or a Sequence, not a \"%.*s\"",
-                           (int)(key.n < 60 ? key.n : 60), key.s);
+            json_pull_fail(j, "a template piece is a SpecialToken or a Sequence, not a \"%.*s\"", shown(&key),
+                           key.s);
             return;
         }
         for (json_pull_enter_object(j); json_pull_key(j, &inner);) {
@@ -598,7 +550,7 @@ static void read_template(struct json_pull *j, struct tok *t, const struct compo
         json_pull_fail(j, "a TemplateProcessing needs the field single");
         return;
     }
-    open_part(&list, j, &c->single);
+    list = open_part(j, &c->single);
     for (json_pull_enter_array(&list); json_pull_elem(&list);) {
         struct json_str token, sequence;
 
@@ -615,10 +567,8 @@ static void read_template(struct json_pull *j, struct tok *t, const struct compo
     if (!text)
         json_pull_fail(&list, "a template for one text must have the sequence A once");
     close_part(j, &list);
-    append(j, &before, &t->prefix); /* what earlier processors put around the text stays nearer to it */
+    put_before(j, t, before); /* what earlier processors put around the text stays nearer to it */
     append(j, &t->suffix, &after);
-    tok_ids_fini(&t->prefix);
-    t->prefix = before;
     tok_ids_fini(&after);
 }
 
@@ -627,181 +577,113 @@ static void read_pair(struct json_pull *j, const struct json_str *text, struct t
 {
     struct json_pull pair;
     struct json_str name;
-    int64_t v = -1;
-    uint32_t id;
+    int64_t id = -1;
 
     if (!text->s) {
         json_pull_fail(j, "a post_processor without its sep or cls");
         return;
     }
-    open_part(&pair, j, text);
+    pair = open_part(j, text);
     json_pull_enter_array(&pair);
     if (json_pull_elem(&pair) && json_pull_string(&pair, &name) && json_pull_elem(&pair) &&
-        json_pull_i64(&pair, &v))
+        json_pull_i64(&pair, &id))
         json_pull_elem(&pair);
-    if (v < 0 || v > VOCAB_MAX_ID)
+    if (id < 0 || id > VOCAB_MAX_ID)
         json_pull_fail(&pair, "sep and cls are a token and its id");
     close_part(j, &pair);
-    id = (uint32_t)v;
-    if (!j->rc && !tok_ids_add(to, &id, 1))
-        component_stop(j, err_nomem(j->e, post_processor_section), post_processor_section);
-}
-
-static void read_fixed(struct json_pull *j, struct tok *t, const struct component *c)
-{
-    struct tok_ids before = {0};
-
-    read_pair(j, &c->cls, &before);
-    append(j, &before, &t->prefix);
-    tok_ids_fini(&t->prefix);
-    t->prefix = before;
-    read_pair(j, &c->sep, &t->suffix);
-}
-
-static void read_post_processor(struct json_pull *j, struct tok *t);
-
-static void post_processor_member(struct json_pull *j, void *ctx)
-{
-    read_post_processor(j, ctx);
+    if (!j->rc)
+        append_id(j, to, id);
 }
 
 static void read_post_processor(struct json_pull *j, struct tok *t)
 {
+    struct tok_ids before = {0};
     struct component c;
 
-    if (json_pull_null(j))
+    if (json_pull_null(j) || !read_component(j, &c) ||
+        json_str_is(&c.type, "ByteLevel")) /* which moves offsets only */
         return;
-    component_read(j, &c);
-    if (j->rc || json_str_is(&c.type, "ByteLevel")) /* ByteLevel moves offsets only */
-        return;
-    if (json_str_is(&c.type, "Sequence"))
-        component_each(j, &c, post_processor_member, t);
-    else if (json_str_is(&c.type, "TemplateProcessing"))
+    if (json_str_is(&c.type, "Sequence")) {
+        read_sequence(j, t, &c, read_post_processor);
+    } else if (json_str_is(&c.type, "TemplateProcessing")) {
         read_template(j, t, &c);
-    else if (json_str_is(&c.type, "RobertaProcessing") || json_str_is(&c.type, "BertProcessing"))
-        read_fixed(j, t, &c);
-    else
-        component_unknown(j, post_processor_section, &c);
-}
-
-enum { MAX_STRIP = 1 << 20 };
-
-static const char decoder_section[] = "decoder";
-
-static void decoder_add(struct json_pull *j, struct tok *t, struct decode_step step)
-{
-    component_stop(j, decode_add(&t->chain, step, j->e), decoder_section);
-}
-
-static bool decoder_copy(struct json_pull *j, char **to, size_t *n_to, const struct json_str *s)
-{
-    *n_to = s->n;
-    *to = mem_strndup(s->s, s->n, MEM_TEXT);
-    if (!*to)
-        component_stop(j, err_nomem(j->e, decoder_section), decoder_section);
-    return *to != NULL;
-}
-
-static void decoder_add_replace(struct json_pull *j, struct tok *t, const struct component *c)
-{
-    struct decode_step step = {.kind = DECODE_REPLACE};
-    int rc;
-
-    if (!c->content.s || (!c->regex.s && (!c->literal.s || c->literal.n == 0))) {
-        json_pull_fail(j, "a Replace needs a pattern and a content");
-        return;
-    }
-    if (!decoder_copy(j, &step.text, &step.n_text, &c->content))
-        return;
-    if (c->regex.s) {
-        rc = pattern_new(&step.re, c->regex.s, c->regex.n, true, j->e);
-        component_stop(j, rc, decoder_section);
+    } else if (json_str_is(&c.type, "RobertaProcessing") || json_str_is(&c.type, "BertProcessing")) {
+        read_pair(j, &c.cls, &before);
+        put_before(j, t, before);
+        read_pair(j, &c.sep, &t->suffix);
     } else {
-        decoder_copy(j, &step.find, &step.n_find, &c->literal);
+        refuse_type(j, post_processor, &c.type);
     }
-    if (j->rc)
-        mem_free(step.text);
-    else
-        decoder_add(j, t, step);
 }
 
-static void add_strip(struct json_pull *j, struct tok *t, const struct component *c)
+/* ---- decoder ---- */
+
+static void add_decoder(struct json_pull *j, struct tok *t, struct decode_step step)
 {
+    if (!j->rc)
+        stop(j, decode_add(&t->chain, step, j->e), decoder);
+}
+
+static void read_strip(struct json_pull *j, struct tok *t, const struct component *c)
+{
+    enum { MAX_STRIP = 1 << 20 };
     struct decode_step step = {.kind = DECODE_STRIP, .start = (size_t)c->start, .stop = (size_t)c->stop};
 
-    if (!component_char(&c->content, &step.ch))
+    if (!is_char(&c->content, &step.ch))
         json_pull_fail(j, "the content of a Strip is one character");
     else if (c->start < 0 || c->start > MAX_STRIP || c->stop < 0 || c->stop > MAX_STRIP)
         json_pull_fail(j, "start and stop of a Strip are 0..%d", (int)MAX_STRIP);
-    else
-        decoder_add(j, t, step);
+    add_decoder(j, t, step);
 }
 
-static void decoder_add_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
+static void read_suffix(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    struct decode_step step = {.kind = DECODE_METASPACE, .drop_first = true};
+    struct decode_step step = {.kind = DECODE_SUFFIX, .find = {"</w>", 4}};
 
-    if (!component_char(&c->replacement, &step.ch)) {
-        json_pull_fail(j, "the replacement of a Metaspace is one character");
-        return;
-    }
-    if (c->prepend_scheme.s ? json_str_is(&c->prepend_scheme, "never") : c->add_prefix_space == COMPONENT_NO)
-        step.drop_first = false;
-    decoder_add(j, t, step);
-}
-
-static void add_suffix(struct json_pull *j, struct tok *t, const struct component *c)
-{
-    static const struct json_str usual = {"</w>", 4};
-    struct decode_step step = {.kind = DECODE_SUFFIX};
-
-    if (c->suffix.s && c->suffix.n == 0)
+    if (c->suffix.s)
+        step.find = c->suffix;
+    if (step.find.n == 0)
         json_pull_fail(j, "the suffix of a BPEDecoder is empty");
-    else if (decoder_copy(j, &step.find, &step.n_find, c->suffix.s ? &c->suffix : &usual))
-        decoder_add(j, t, step);
-}
-
-static void decoder_one(struct json_pull *j, struct tok *t);
-
-static void decoder_member(struct json_pull *j, void *ctx)
-{
-    decoder_one(j, ctx);
-}
-
-static void decoder_one(struct json_pull *j, struct tok *t)
-{
-    struct component c;
-
-    component_read(j, &c);
-    if (j->rc)
-        return;
-    if (json_str_is(&c.type, "Sequence"))
-        component_each(j, &c, decoder_member, t);
-    else if (json_str_is(&c.type, "ByteLevel"))
-        decoder_add(j, t, (struct decode_step){.kind = DECODE_BYTE_LEVEL});
-    else if (json_str_is(&c.type, "ByteFallback"))
-        decoder_add(j, t, (struct decode_step){.kind = DECODE_BYTE_FALLBACK});
-    else if (json_str_is(&c.type, "Fuse"))
-        decoder_add(j, t, (struct decode_step){.kind = DECODE_FUSE});
-    else if (json_str_is(&c.type, "Replace"))
-        decoder_add_replace(j, t, &c);
-    else if (json_str_is(&c.type, "Strip"))
-        add_strip(j, t, &c);
-    else if (json_str_is(&c.type, "Metaspace"))
-        decoder_add_metaspace(j, t, &c);
-    else if (json_str_is(&c.type, "BPEDecoder"))
-        add_suffix(j, t, &c);
     else
-        component_unknown(j, decoder_section, &c);
+        keep(j, t, &step.find, decoder);
+    add_decoder(j, t, step);
 }
 
 static void read_decoder(struct json_pull *j, struct tok *t)
 {
-    if (json_pull_null(j))
-        decoder_add(j, t, (struct decode_step){.kind = DECODE_JOIN});
-    else
-        decoder_one(j, t);
+    struct decode_step step = {.kind = DECODE_REPLACE};
+    struct component c;
+
+    if (!read_component(j, &c))
+        return;
+    if (json_str_is(&c.type, "Sequence")) {
+        read_sequence(j, t, &c, read_decoder);
+    } else if (json_str_is(&c.type, "ByteLevel")) {
+        add_decoder(j, t, (struct decode_step){.kind = DECODE_BYTE_LEVEL});
+    } else if (json_str_is(&c.type, "ByteFallback")) {
+        add_decoder(j, t, (struct decode_step){.kind = DECODE_BYTE_FALLBACK});
+    } else if (json_str_is(&c.type, "Fuse")) {
+        add_decoder(j, t, (struct decode_step){.kind = DECODE_FUSE});
+    } else if (json_str_is(&c.type, "Replace")) {
+        read_replace(j, t, &c, decoder, &step.find, &step.text, &step.re);
+        add_decoder(j, t, step);
+    } else if (json_str_is(&c.type, "Strip")) {
+        read_strip(j, t, &c);
+    } else if (json_str_is(&c.type, "Metaspace")) {
+        step.kind = DECODE_METASPACE;
+        step.drop_first =
+            !(c.prepend_scheme.s ? json_str_is(&c.prepend_scheme, "never") : c.add_prefix_space == NO);
+        if (!is_char(&c.replacement, &step.ch))
+            json_pull_fail(j, "the replacement of a Metaspace is one character");
+        add_decoder(j, t, step);
+    } else if (json_str_is(&c.type, "BPEDecoder")) {
+        read_suffix(j, t, &c);
+    } else {
+        refuse_type(j, decoder, &c.type);
+    }
 }
+
+/* ---- model ---- */
 
 struct model {
     struct json_str type, unk_token, prefix, suffix, merges; /* merges: their text */
@@ -809,11 +691,6 @@ struct model {
     int64_t unk_id;
     bool has_unk_id;
 };
-
-static void stop(struct json_pull *j, int rc, const char *where)
-{
-    component_stop(j, rc, where);
-}
 
 static void read_vocab(struct json_pull *j, struct tok *t)
 {
@@ -870,8 +747,7 @@ static bool read_merge(struct json_pull *j, struct json_str *left, struct json_s
         return false;
     space = memchr(left->s, ' ', left->n);
     if (!space || memchr(space + 1, ' ', left->n - (size_t)(space + 1 - left->s))) {
-        json_pull_fail(j, "the merge \"%.*s\" is not two tokens with a space between",
-                       (int)(left->n < 60 ? left->n : 60), left->s);
+        json_pull_fail(j, "the merge \"%.*s\" is not two tokens with a space between", shown(left), left->s);
         return false;
     }
     right->s = space + 1;
@@ -903,12 +779,6 @@ static void read_bool(struct json_pull *j, bool *f)
         json_pull_bool(j, f);
 }
 
-static void read_name(struct json_pull *j, struct json_str *s)
-{
-    if (!json_pull_null(j))
-        json_pull_string(j, s);
-}
-
 static void read_dropout(struct json_pull *j)
 {
     double d = 0;
@@ -936,14 +806,14 @@ static void model_field(struct json_pull *j, struct tok *t, struct model *m, con
         else
             json_pull_skip(j);
     } else if (json_str_is(key, "type")) {
-        read_name(j, &m->type);
+        read_string(j, &m->type);
     } else if (json_str_is(key, "unk_token")) {
-        read_name(j, &m->unk_token);
+        read_string(j, &m->unk_token);
     } else if (json_str_is(key, "continuing_subword_prefix")) {
-        read_name(j, &m->prefix);
+        read_string(j, &m->prefix);
         m->merges_read = m->merges_read && m->prefix.n == 0; /* they were read in ignorance of it */
     } else if (json_str_is(key, "end_of_word_suffix")) {
-        read_name(j, &m->suffix);
+        read_string(j, &m->suffix);
     } else if (json_str_is(key, "dropout")) {
         read_dropout(j);
     } else if (json_str_is(key, "fuse_unk")) {
@@ -959,20 +829,17 @@ static void model_field(struct json_pull *j, struct tok *t, struct model *m, con
     }
 }
 
-static bool keep_affix(struct json_pull *j, const struct json_str *s, char **to, size_t *n_to)
+static void keep_affix(struct json_pull *j, struct tok *t, struct json_str affix, struct json_str *to)
 {
-    if (!s->s || s->n == 0)
-        return true;
-    if (s->n > BPE_MAX_AFFIX) {
-        json_pull_fail(j, "a subword prefix or suffix of %zu bytes; at most %d are read", s->n,
+    if (!affix.s || affix.n == 0)
+        return;
+    if (affix.n > BPE_MAX_AFFIX) {
+        json_pull_fail(j, "a subword prefix or suffix of %zu bytes; at most %d are read", affix.n,
                        (int)BPE_MAX_AFFIX);
-        return false;
+        return;
     }
-    *n_to = s->n;
-    *to = mem_strndup(s->s, s->n, MEM_TEXT);
-    if (!*to)
-        stop(j, err_nomem(j->e, "model"), "model");
-    return *to != NULL;
+    keep(j, t, &affix, "model");
+    *to = affix;
 }
 
 static void finish_bpe(struct json_pull *j, struct tok *t, const struct model *m)
@@ -986,9 +853,8 @@ static void finish_bpe(struct json_pull *j, struct tok *t, const struct model *m
     b->unk = BPE_NONE;
     if (b->has_unk)
         vocab_find(&t->vocab, m->unk_token.s, m->unk_token.n, &b->unk);
-    if (!keep_affix(j, &m->prefix, &b->prefix, &b->n_prefix) ||
-        !keep_affix(j, &m->suffix, &b->suffix, &b->n_suffix))
-        return;
+    keep_affix(j, t, m->prefix, &b->prefix);
+    keep_affix(j, t, m->suffix, &b->suffix);
     if (j->rc || m->merges_read)
         return;
     merges = *j;
@@ -1030,8 +896,9 @@ static void read_model(struct json_pull *j, struct tok *t)
         else
             finish_unigram(j, t, &m);
     } else {
-        struct component c = {.type = m.type.s ? m.type : (struct json_str){"without type", 12}};
-        component_unknown(j, "model", &c);
+        static const struct json_str none = {"without type", 12};
+
+        refuse_type(j, "model", m.type.s ? &m.type : &none);
     }
 }
 
@@ -1041,18 +908,17 @@ static void read_added_token(struct json_pull *j, struct tok *t)
     struct json_str key, content = {NULL, 0};
 
     for (json_pull_enter_object(j); json_pull_key(j, &key);) {
-        if (json_str_is(&key, "content"))
+        bool *flag = json_str_is(&key, "special")       ? &a.special
+                     : json_str_is(&key, "lstrip")      ? &a.lstrip
+                     : json_str_is(&key, "rstrip")      ? &a.rstrip
+                     : json_str_is(&key, "single_word") ? &a.single_word
+                     : json_str_is(&key, "normalized")  ? &a.normalized
+                                                        : NULL;
+
+        if (flag)
+            json_pull_bool(j, flag);
+        else if (json_str_is(&key, "content"))
             json_pull_string(j, &content);
-        else if (json_str_is(&key, "special"))
-            json_pull_bool(j, &a.special);
-        else if (json_str_is(&key, "lstrip"))
-            json_pull_bool(j, &a.lstrip);
-        else if (json_str_is(&key, "rstrip"))
-            json_pull_bool(j, &a.rstrip);
-        else if (json_str_is(&key, "single_word"))
-            json_pull_bool(j, &a.single_word);
-        else if (json_str_is(&key, "normalized"))
-            json_pull_bool(j, &a.normalized);
         else
             json_pull_skip(j);
     }
@@ -1079,8 +945,9 @@ static void read_added(struct json_pull *j, struct tok *t, const struct json_str
 
 static int read_file(struct json_pull *j, struct tok *t)
 {
+    static const struct decode_step joined = {.kind = DECODE_JOIN}; /* what no decoder at all means */
     struct json_str key, added = {NULL, 0};
-    bool model = false, decoder = false;
+    bool has_model = false, has_decoder = false;
 
     for (json_pull_enter_object(j); json_pull_key(j, &key);) {
         if (json_str_is(&key, "added_tokens")) {
@@ -1092,20 +959,23 @@ static int read_file(struct json_pull *j, struct tok *t)
         } else if (json_str_is(&key, "post_processor")) {
             read_post_processor(j, t);
         } else if (json_str_is(&key, "decoder")) {
-            decoder = true;
-            read_decoder(j, t);
-        } else if (json_str_is(&key, "model") && !model) {
-            model = true;
+            has_decoder = true;
+            if (json_pull_null(j))
+                add_decoder(j, t, joined);
+            else
+                read_decoder(j, t);
+        } else if (json_str_is(&key, "model") && !has_model) {
+            has_model = true;
             read_model(j, t);
         } else {
             json_pull_skip(j);
         }
     }
     json_pull_finish(j);
-    if (!j->rc && !model)
+    if (!j->rc && !has_model)
         json_pull_fail(j, "there is no model in this tokenizer.json");
-    if (!j->rc && !decoder)
-        stop(j, decode_add(&t->chain, (struct decode_step){.kind = DECODE_JOIN}, j->e), "decoder");
+    if (!j->rc && !has_decoder)
+        add_decoder(j, t, joined);
     read_added(j, t, &added);
     return j->rc;
 }

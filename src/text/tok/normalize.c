@@ -197,9 +197,9 @@ struct normalize_map {
     size_t n_text;
 };
 
-int normalize_map_new(struct normalize_map **out, const char *bytes, size_t n, struct err *e)
+int normalize_map_new(struct normalize_map **out, struct arena *a, const char *bytes, size_t n, struct err *e)
 {
-    struct normalize_map *m;
+    struct normalize_map *m = arena_zalloc(a, 1, sizeof(*m));
     uint32_t trie = 0;
 
     *out = NULL;
@@ -209,29 +209,14 @@ int normalize_map_new(struct normalize_map **out, const char *bytes, size_t n, s
         return err_set(e, ERR_INPUT, "the precompiled character map of %zu bytes is damaged", n);
     if (utf8_valid_prefix(bytes + 4 + trie, n - 4 - trie) != n - 4 - trie)
         return err_set(e, ERR_INPUT, "the replacements of the precompiled character map are not UTF-8");
-    m = mem_zalloc(1, sizeof(*m), MEM_TEXT);
-    if (!m)
+    if (!m || !(m->unit = arena_alloc(a, trie)) ||
+        !(m->text = arena_strndup(a, bytes + 4 + trie, n - 4 - trie)))
         return err_nomem(e, "character map");
+    memcpy(m->unit, bytes + 4, trie);
     m->n_units = trie / 4;
     m->n_text = n - 4 - trie;
-    m->unit = mem_alloc(trie, MEM_TEXT);
-    m->text = mem_strndup(bytes + 4 + trie, m->n_text, MEM_TEXT);
-    if (!m->unit || !m->text) {
-        normalize_map_free(m);
-        return err_nomem(e, "character map");
-    }
-    memcpy(m->unit, bytes + 4, trie);
     *out = m;
     return 0;
-}
-
-void normalize_map_free(struct normalize_map *m)
-{
-    if (!m)
-        return;
-    mem_free(m->unit);
-    mem_free(m->text);
-    mem_free(m);
 }
 
 static size_t offset_of(uint32_t unit)
@@ -302,35 +287,16 @@ static bool map_shortest_entry(const struct normalize_map *m, const char *s, siz
     return walk(m, s, n, true, &len, &value) && replacement(m, value, to, n_to);
 }
 
-static void step_fini(struct normalize_step *p)
-{
-    mem_free(p->find);
-    mem_free(p->text);
-    pattern_free(p->re);
-    normalize_map_free(p->map);
-}
-
 int normalize_add(struct normalize *z, struct normalize_step step, struct err *e)
 {
-    if (!mem_grow((void **)&z->step, &z->cap, z->n + 1, sizeof(*z->step), MEM_TEXT)) {
-        step_fini(&step);
+    if (!mem_grow((void **)&z->step, &z->cap, z->n + 1, sizeof(*z->step), MEM_TEXT))
         return err_nomem(e, "normalizer");
-    }
     z->step[z->n++] = step;
     return 0;
 }
 
-bool normalize_copy(char **to, size_t *n_to, const char *s, size_t n)
-{
-    *n_to = n;
-    *to = mem_strndup(s, n, MEM_TEXT);
-    return *to != NULL;
-}
-
 void normalize_fini(struct normalize *z)
 {
-    for (size_t i = 0; i < z->n; i++)
-        step_fini(&z->step[i]);
     mem_free(z->step);
     *z = (struct normalize){0};
 }
@@ -342,12 +308,6 @@ void normalize_work_fini(struct normalize_work *w)
     normalize_form_work_fini(&w->uni);
 }
 
-/* A run of bytes that one step reads. */
-struct span {
-    const char *s;
-    size_t n;
-};
-
 static void put(struct buf *out, uint32_t c)
 {
     char s[4];
@@ -355,7 +315,7 @@ static void put(struct buf *out, uint32_t c)
     buf_add(out, s, utf8_encode(c, s));
 }
 
-static void lowercase(struct span in, struct buf *out)
+static void lowercase(struct json_str in, struct buf *out)
 {
     for (size_t i = 0, len; i < in.n; i += len) {
         uint32_t c = utf8_decode(in.s + i, &len);
@@ -373,7 +333,7 @@ static void lowercase(struct span in, struct buf *out)
 
 /* A single byte becomes a few: the case of every sentencepiece-like tokenizer, done in two passes over the
  * text. */
-static void replace_byte(char from, struct span to, struct span in, struct buf *out)
+static void replace_byte(char from, struct json_str to, struct json_str in, struct buf *out)
 {
     size_t count = 0, need;
     char *o;
@@ -398,23 +358,23 @@ static void replace_byte(char from, struct span to, struct span in, struct buf *
     out->len = (size_t)(o - out->data);
 }
 
-static void replace_literal(const struct normalize_step *p, struct span in, struct buf *out)
+static void replace_literal(const struct normalize_step *p, struct json_str in, struct buf *out)
 {
     const char *at = in.s, *end = in.s + in.n, *hit;
 
-    if (p->n_find == 1) {
-        replace_byte(p->find[0], (struct span){p->text, p->n_text}, in, out);
+    if (p->find.n == 1) {
+        replace_byte(p->find.s[0], p->text, in, out);
         return;
     }
-    while (at < end && (hit = memmem(at, (size_t)(end - at), p->find, p->n_find)) != NULL) {
+    while (at < end && (hit = memmem(at, (size_t)(end - at), p->find.s, p->find.n)) != NULL) {
         buf_add(out, at, (size_t)(hit - at));
-        buf_add(out, p->text, p->n_text);
-        at = hit + p->n_find;
+        buf_add(out, p->text.s, p->text.n);
+        at = hit + p->find.n;
     }
     buf_add(out, at, (size_t)(end - at));
 }
 
-static int replace_matches(const struct normalize_step *p, struct normalize_work *w, struct span in,
+static int replace_matches(const struct normalize_step *p, struct normalize_work *w, struct json_str in,
                            struct buf *out, struct err *e)
 {
     struct pattern_iter it;
@@ -424,7 +384,7 @@ static int replace_matches(const struct normalize_step *p, struct normalize_work
     pattern_start(&it, p->re, w->re, in.s, in.n);
     while ((more = pattern_next(&it, &begin, &end, e)) > 0) {
         buf_add(out, in.s + copied, begin - copied);
-        buf_add(out, p->text, p->n_text);
+        buf_add(out, p->text.s, p->text.n);
         copied = end;
     }
     buf_add(out, in.s + copied, in.n - copied);
@@ -432,7 +392,7 @@ static int replace_matches(const struct normalize_step *p, struct normalize_work
 }
 
 /* Removes blanks at the ends; borrows from IN. */
-static struct span strip(const struct normalize_step *p, struct span in)
+static struct json_str strip(const struct normalize_step *p, struct json_str in)
 {
     while (p->left && in.n) {
         size_t len;
@@ -482,7 +442,7 @@ static void ideograph(uint32_t c, struct buf *out)
     }
 }
 
-static void each_char(enum normalize_kind kind, struct span in, struct buf *out)
+static void each_char(enum normalize_kind kind, struct json_str in, struct buf *out)
 {
     for (size_t i = 0, len; i < in.n; i += len) {
         uint32_t c = utf8_decode(in.s + i, &len);
@@ -500,7 +460,7 @@ static void each_char(enum normalize_kind kind, struct span in, struct buf *out)
 
 /* Hugging Face's Precompiled: a grapheme shorter than six bytes is looked up as a whole, else character by
  * character; what is found is the shortest entry that begins it. */
-static void map_graphemes(const struct normalize_map *map, struct span in, struct buf *out)
+static void map_graphemes(const struct normalize_map *map, struct json_str in, struct buf *out)
 {
     size_t i = 0;
 
@@ -530,7 +490,7 @@ static void map_graphemes(const struct normalize_map *map, struct span in, struc
     }
 }
 
-static void map_longest(const struct normalize_map *map, struct span in, struct buf *out)
+static void map_longest(const struct normalize_map *map, struct json_str in, struct buf *out)
 {
     for (size_t i = 0, len; i < in.n; i += len) {
         const char *to;
@@ -546,13 +506,13 @@ static void map_longest(const struct normalize_map *map, struct span in, struct 
 }
 
 /* Sentencepiece strips its own mark at the end too, but not in front. */
-static bool ends_blank(struct span in, size_t *blank)
+static bool ends_blank(struct json_str in, size_t *blank)
 {
     *blank = in.n && in.s[in.n - 1] == ' ' ? 1 : 3;
     return in.n >= *blank && (*blank == 1 || memcmp(in.s + in.n - 3, "\xe2\x96\x81", 3) == 0);
 }
 
-static void squeeze(struct span in, struct buf *out)
+static void squeeze(struct json_str in, struct buf *out)
 {
     size_t i = 0, blank;
 
@@ -573,14 +533,14 @@ static void squeeze(struct span in, struct buf *out)
     }
 }
 
-static void spell(struct span in, struct buf *out)
+static void spell(struct json_str in, struct buf *out)
 {
     for (size_t i = 0; i < in.n; i++)
         put(out, bytes_letter((unsigned char)in.s[i]));
 }
 
 /* True when P leaves IN as it is and costs nothing to see. */
-static bool is_idle(const struct normalize_step *p, struct span in)
+static bool is_idle(const struct normalize_step *p, struct json_str in)
 {
     if (in.n == 0)
         return true;
@@ -589,8 +549,8 @@ static bool is_idle(const struct normalize_step *p, struct span in)
     return false;
 }
 
-static int run_step(const struct normalize_step *p, struct normalize_work *w, struct span in, struct buf *out,
-                    struct err *e)
+static int run_step(const struct normalize_step *p, struct normalize_work *w, struct json_str in,
+                    struct buf *out, struct err *e)
 {
     switch (p->kind) {
     case NORMALIZE_FORM: normalize_to_form(p->form, &w->uni, in.s, in.n, out); break;
@@ -601,7 +561,7 @@ static int run_step(const struct normalize_step *p, struct normalize_work *w, st
         replace_literal(p, in, out);
         break;
     case NORMALIZE_PREPEND:
-        buf_add(out, p->text, p->n_text);
+        buf_add(out, p->text.s, p->text.n);
         buf_add(out, in.s, in.n);
         break;
     case NORMALIZE_DROP_MARKS:
@@ -621,7 +581,7 @@ static int run_step(const struct normalize_step *p, struct normalize_work *w, st
 int normalize_run(const struct normalize *z, struct normalize_work *w, const char *s, size_t n,
                   const char **out, size_t *n_out, struct err *e)
 {
-    struct span in = {s, n};
+    struct json_str in = {s, n};
     size_t turn = 0;
 
     for (size_t i = 0; i < z->n; i++) {
@@ -639,7 +599,7 @@ int normalize_run(const struct normalize *z, struct normalize_work *w, const cha
             return rc;
         if (to->oom)
             return err_nomem(e, "normalizer");
-        in = (struct span){to->data ? to->data : "", to->len};
+        in = (struct json_str){to->data ? to->data : "", to->len};
         turn++;
     }
     *out = in.s;

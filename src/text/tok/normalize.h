@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 #include "text/tok/pattern.h"
 
@@ -36,9 +37,9 @@ void normalize_to_form(enum normalize_form form, struct normalize_form_work *w, 
 
 struct normalize_map;
 
-/* Reads the map from BYTES, which are copied. ERR_INPUT when they are none. */
-int normalize_map_new(struct normalize_map **out, const char *bytes, size_t n, struct err *e);
-void normalize_map_free(struct normalize_map *m); /* NULL is fine */
+/* Reads the map from BYTES, which are copied, into memory of A. ERR_INPUT when they are none. */
+int normalize_map_new(struct normalize_map **out, struct arena *a, const char *bytes, size_t n,
+                      struct err *e);
 
 enum normalize_kind {
     NORMALIZE_FORM, /* form */
@@ -57,14 +58,13 @@ enum normalize_kind {
     NORMALIZE_BLANKS,     /* sentencepiece: runs of spaces become one, none at either end */
 };
 
-struct normalize_step {
+struct normalize_step { /* what it points to is borrowed */
     enum normalize_kind kind;
     enum normalize_form form;
     bool left, right;
-    char *find, *text; /* not terminated by meaning: lengths follow */
-    size_t n_find, n_text;
-    struct pattern *re;
-    struct normalize_map *map;
+    struct json_str find, text;
+    const struct pattern *re;
+    const struct normalize_map *map;
 };
 
 struct normalize { /* zeroed = no steps */
@@ -78,11 +78,7 @@ struct normalize_work { /* zeroed = empty; one a thread */
     struct pattern_work *re; /* borrowed */
 };
 
-/* Adds STEP and takes what it points to, also on failure (ERR_NOMEM). */
-int normalize_add(struct normalize *z, struct normalize_step step, struct err *e);
-
-/* A copy of S for struct normalize_step; false: out of memory. */
-bool normalize_copy(char **to, size_t *n_to, const char *s, size_t n);
+int normalize_add(struct normalize *z, struct normalize_step step, struct err *e); /* ERR_NOMEM */
 
 void normalize_fini(struct normalize *z);
 void normalize_work_fini(struct normalize_work *w);

@@ -711,6 +711,7 @@ enum {
 };
 
 struct pattern {
+    struct pattern *next;
     pcre2_code *code;
     bool jit;
     char *source; /* as given */
@@ -766,45 +767,40 @@ static int compile(struct pattern *r, const char *pattern, size_t n, struct err 
     return rc;
 }
 
-int pattern_new(struct pattern **out, const char *pattern, size_t n, bool onig, struct err *e)
+int pattern_add(struct pattern **list, const char *source, size_t n, struct err *e)
 {
     struct pattern *r = mem_zalloc(1, sizeof(*r), MEM_TEXT);
     struct buf translated = {.tag = MEM_TEXT};
-    int rc = 0;
+    int rc;
 
-    *out = NULL;
-    if (!r || !(r->source = mem_strndup(pattern, n, MEM_TEXT))) {
+    if (!r || !(r->source = mem_strndup(source, n, MEM_TEXT))) {
         mem_free(r);
         return err_nomem(e, "pattern");
     }
     r->n_source = n;
-    if (onig) {
-        rc = translate(pattern, n, &translated, e);
-        if (rc == 0)
-            rc = compile(r, translated.data ? translated.data : "", translated.len, e);
-    } else {
-        rc = compile(r, pattern, n, e);
-    }
+    rc = translate(source, n, &translated, e);
+    if (rc == 0)
+        rc = compile(r, translated.data ? translated.data : "", translated.len, e);
     buf_fini(&translated);
-    if (rc)
+    if (rc) {
         pattern_free(r);
-    else
-        *out = r;
-    return rc;
+        return rc;
+    }
+    r->next = *list;
+    *list = r;
+    return 0;
 }
 
-void pattern_free(struct pattern *r)
+void pattern_free(struct pattern *list)
 {
-    if (!r)
-        return;
-    pcre2_code_free(r->code);
-    mem_free(r->source);
-    mem_free(r);
-}
+    while (list) {
+        struct pattern *r = list;
 
-bool pattern_same(const struct pattern *r, const char *pattern, size_t n)
-{
-    return r->n_source == n && memcmp(r->source, pattern, n) == 0;
+        list = r->next;
+        pcre2_code_free(r->code);
+        mem_free(r->source);
+        mem_free(r);
+    }
 }
 
 struct pattern_work *pattern_work_new(void)

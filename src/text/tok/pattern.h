@@ -16,11 +16,11 @@
 struct pattern;
 struct pattern_work;
 
-/* Compiles PATTERN. ONIG: it is in Oniguruma's dialect and gets translated; else it is PCRE2's own (built-in
- * patterns). ERR_UNSUPPORTED or ERR_INPUT with the pattern in the sentence, or ERR_NOMEM. */
-int pattern_new(struct pattern **out, const char *pattern, size_t n, bool onig, struct err *e);
-void pattern_free(struct pattern *r);                                      /* NULL is fine */
-bool pattern_same(const struct pattern *r, const char *pattern, size_t n); /* was it made from this text? */
+/* Compiles SOURCE and puts it in front of the patterns *LIST. ERR_UNSUPPORTED names the construct that is not
+ * understood or cannot be compiled, with the pattern in the sentence; or ERR_NOMEM. *LIST then stays as it
+ * was. */
+int pattern_add(struct pattern **list, const char *source, size_t n, struct err *e);
+void pattern_free(struct pattern *list); /* all of them; NULL is fine */
 
 /* Room for the matches of one thread. NULL: out of memory. */
 struct pattern_work *pattern_work_new(void);

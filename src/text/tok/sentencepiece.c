@@ -85,7 +85,7 @@ static float message_float(const struct field *f)
     return v;
 }
 
-static const char meta_space[] = "\xe2\x96\x81";
+static const struct json_str marker = {"\xe2\x96\x81", 3}, space = {" ", 1}; /* U+2581 stands for a space */
 
 struct scored {
     float score;
@@ -111,7 +111,7 @@ static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
         rank[i] = BPE_NONE;
         if (b->type[i] != PIECE_BLANKS || !vocab_str(&b->t->vocab, i, &s, &n))
             continue;
-        rank[i] = (uint32_t)(n / (sizeof(meta_space) - 1));
+        rank[i] = (uint32_t)(n / marker.n);
         most = rank[i] > most ? rank[i] : most;
     }
     return most + 1;
@@ -178,71 +178,47 @@ static int build_unigram(const struct tok_pieces *b)
     return 0;
 }
 
-static int add_step(const struct tok_pieces *b, enum normalize_kind kind, const char *find, const char *text)
-{
-    struct normalize_step s = {.kind = kind};
-
-    if ((find && !normalize_copy(&s.find, &s.n_find, find, strlen(find))) ||
-        !normalize_copy(&s.text, &s.n_text, text, strlen(text))) {
-        mem_free(s.find);
-        return err_nomem(b->e, b->path);
-    }
-    return normalize_add(&b->t->norm, s, b->e);
-}
-
 /* The marker in front: before every stretch between special tokens, as transformers' legacy way has it, or
  * once. */
 static int add_prefix(const struct tok_pieces *b)
 {
-    struct split_step s = {.kind = SPLIT_PREPEND, .n_text = sizeof(meta_space) - 1};
-
     if (b->every_stretch)
-        return add_step(b, NORMALIZE_PREPEND, NULL, meta_space);
-    s.text = mem_strdup(meta_space, MEM_TEXT);
-    return s.text ? split_add(&b->t->pre, s, b->e) : err_nomem(b->e, b->path);
+        return normalize_add(&b->t->norm, (struct normalize_step){.kind = NORMALIZE_PREPEND, .text = marker},
+                             b->e);
+    return split_add(&b->t->pre, (struct split_step){.kind = SPLIT_PREPEND, .text = marker}, b->e);
 }
 
 static int build_text(const struct tok_pieces *b)
 {
-    struct normalize_step map = {.kind = NORMALIZE_MAP_SPM};
+    const struct normalize_step blanks = {.kind = NORMALIZE_BLANKS},
+                                mark = {.kind = NORMALIZE_REPLACE, .find = space, .text = marker};
+    struct normalize_map *map;
     int rc = 0;
 
     if (b->n_map) {
-        if ((rc = normalize_map_new(&map.map, b->map, b->n_map, b->e)) != 0) {
+        if ((rc = normalize_map_new(&map, &b->t->arena, b->map, b->n_map, b->e)) != 0) {
             err_prefix(b->e, "%s", b->path);
             return rc;
         }
-        rc = normalize_add(&b->t->norm, map, b->e);
+        rc = normalize_add(&b->t->norm, (struct normalize_step){.kind = NORMALIZE_MAP_SPM, .map = map}, b->e);
     }
     if (rc == 0 && b->squeeze)
-        rc = add_step(b, NORMALIZE_BLANKS, NULL, "");
+        rc = normalize_add(&b->t->norm, blanks, b->e);
     if (rc == 0 && b->dummy_prefix)
         rc = add_prefix(b);
-    if (rc == 0)
-        rc = add_step(b, NORMALIZE_REPLACE, " ", meta_space);
-    return rc;
+    return rc ? rc : normalize_add(&b->t->norm, mark, b->e);
 }
 
 static int build_decoder(const struct tok_pieces *b)
 {
-    struct decode *chain = &b->t->chain;
-    struct decode_step s = {.kind = DECODE_REPLACE, .n_find = sizeof(meta_space) - 1, .n_text = 1};
-    int rc;
+    const struct decode_step step[] = {{.kind = DECODE_REPLACE, .find = marker, .text = space},
+                                       {.kind = DECODE_BYTE_FALLBACK},
+                                       {.kind = DECODE_FUSE},
+                                       {.kind = DECODE_STRIP, .ch = ' ', .start = 1}};
+    int rc = 0;
 
-    s.find = mem_strdup(meta_space, MEM_TEXT);
-    s.text = mem_strdup(" ", MEM_TEXT);
-    if (!s.find || !s.text) {
-        mem_free(s.find);
-        mem_free(s.text);
-        return err_nomem(b->e, b->path);
-    }
-    rc = decode_add(chain, s, b->e);
-    if (rc == 0)
-        rc = decode_add(chain, (struct decode_step){.kind = DECODE_BYTE_FALLBACK}, b->e);
-    if (rc == 0)
-        rc = decode_add(chain, (struct decode_step){.kind = DECODE_FUSE}, b->e);
-    if (rc == 0 && b->dummy_prefix)
-        rc = decode_add(chain, (struct decode_step){.kind = DECODE_STRIP, .ch = ' ', .start = 1}, b->e);
+    for (size_t i = 0; i < (b->dummy_prefix ? 4 : 3) && rc == 0; i++)
+        rc = decode_add(&b->t->chain, step[i], b->e);
     return rc;
 }
 

@@ -8,46 +8,15 @@
 #include "text/tok/bytes.h"
 #include "text/tok/unicode.h"
 
-static const char gpt2_pattern[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-
-static void step_fini(struct split_step *x)
-{
-    mem_free(x->text);
-    pattern_free(x->re);
-}
-
 int split_add(struct split *p, struct split_step step, struct err *e)
 {
-    bool twice = false;
-
     for (size_t i = 0; i < p->n; i++)
-        twice = twice || (step.kind == SPLIT_SPELL && p->step[i].kind == SPLIT_SPELL);
-    if (twice || !mem_grow((void **)&p->step, &p->cap, p->n + 1, sizeof(*p->step), MEM_TEXT)) {
-        step_fini(&step);
-        return twice
-                   ? err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not understood")
-                   : err_nomem(e, "pre_tokenizer");
-    }
+        if (step.kind == SPLIT_SPELL && p->step[i].kind == SPLIT_SPELL)
+            return err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not understood");
+    if (!mem_grow((void **)&p->step, &p->cap, p->n + 1, sizeof(*p->step), MEM_TEXT))
+        return err_nomem(e, "pre_tokenizer");
     p->step[p->n++] = step;
     return 0;
-}
-
-int split_add_byte_level(struct split *p, bool prefix_space, bool use_regex, struct err *e)
-{
-    struct split_step split = {.kind = SPLIT_PATTERN};
-    int rc = 0;
-
-    if (prefix_space)
-        rc = split_add(p, (struct split_step){.kind = SPLIT_SPACE}, e);
-    if (rc == 0 && use_regex) {
-        rc = pattern_new(&split.re, gpt2_pattern, strlen(gpt2_pattern), true, e);
-        if (rc == 0)
-            rc = split_add(p, split, e);
-    }
-    if (rc == 0)
-        rc = split_add(p, (struct split_step){.kind = SPLIT_SPELL}, e);
-    return rc;
 }
 
 void split_seal(struct split *p, bool spelled)
@@ -65,8 +34,6 @@ void split_seal(struct split *p, bool spelled)
 
 void split_fini(struct split *p)
 {
-    for (size_t i = 0; i < p->n; i++)
-        step_fini(&p->step[i]);
     mem_free(p->step);
     *p = (struct split){0};
 }
@@ -195,14 +162,14 @@ static int split_literal(const struct run *r, struct parts *x, size_t n)
     const char *hit;
     int rc = 0;
 
-    while (rc == 0 && done < n && (hit = memmem(x->s + done, n - done, p->text, p->n_text)) != NULL) {
+    while (rc == 0 && done < n && (hit = memmem(x->s + done, n - done, p->text.s, p->text.n)) != NULL) {
         size_t begin = (size_t)(hit - x->s);
 
         if (done < begin)
             rc = part(x, done, begin, false);
         if (rc == 0)
-            rc = part(x, begin, begin + p->n_text, true);
-        done = begin + p->n_text;
+            rc = part(x, begin, begin + p->text.n, true);
+        done = begin + p->text.n;
     }
     if (rc == 0 && done < n)
         rc = part(x, done, n, false);
@@ -281,18 +248,18 @@ static int metaspace(const struct run *r, size_t k, const char *s, size_t n, boo
 {
     const struct split_step *p = &r->p->step[k];
     struct buf *to = &r->w->out[k];
-    bool begins = n >= p->n_text && memcmp(s, p->text, p->n_text) == 0;
+    bool begins = n >= p->text.n && memcmp(s, p->text.s, p->text.n) == 0;
 
     begins = begins || s[0] == ' ';
     buf_clear(to);
     if (!begins && (p->scheme == SPLIT_ALWAYS || (p->scheme == SPLIT_FIRST && first)))
-        buf_add(to, p->text, p->n_text);
+        buf_add(to, p->text.s, p->text.n);
     for (size_t i = 0, from = 0; i <= n; i++) {
         if (i < n && s[i] != ' ')
             continue;
         buf_add(to, s + from, i - from);
         if (i < n)
-            buf_add(to, p->text, p->n_text);
+            buf_add(to, p->text.s, p->text.n);
         from = i + 1;
     }
     if (to->oom)
@@ -342,7 +309,7 @@ static int run(const struct run *r, size_t k, const char *s, size_t n, bool firs
         if (!first)
             return run(r, k + 1, s, n, first);
         buf_clear(to);
-        buf_add(to, p->text, p->n_text);
+        buf_add(to, p->text.s, p->text.n);
         buf_add(to, s, n);
         break;
     case SPLIT_SPELL:

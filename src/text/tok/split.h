@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 #include "text/tok/pattern.h"
 
@@ -39,16 +40,15 @@ enum split_class { SPLIT_NUMERIC, SPLIT_PUNCTUATION, SPLIT_BLANK };
 
 enum split_scheme { SPLIT_NEVER, SPLIT_FIRST, SPLIT_ALWAYS };
 
-struct split_step {
+struct split_step { /* what it points to is borrowed */
     enum split_kind kind;
     enum split_behavior behavior;
     enum split_class cls;
     enum split_scheme scheme;
     bool invert; /* what matches and what does not change places */
     bool split;
-    char *text;
-    size_t n_text;
-    struct pattern *re;
+    struct json_str text;
+    const struct pattern *re;
 };
 
 struct split { /* zeroed = the whole text is one word */
@@ -66,12 +66,8 @@ struct split_work {  /* zeroed = empty; one a thread */
 
 typedef int split_sink(void *ctx, const char *word, size_t n, struct err *e);
 
-/* Adds STEP and takes what it points to, also on failure. ERR_NOMEM, or ERR_UNSUPPORTED for a second
- * spelling. */
+/* ERR_NOMEM, or ERR_UNSUPPORTED for a second spelling. */
 int split_add(struct split *p, struct split_step step, struct err *e);
-
-/* Hugging Face's ByteLevel: a space in front, GPT-2's pattern, spelling. */
-int split_add_byte_level(struct split *p, bool prefix_space, bool use_regex, struct err *e);
 
 /* Call once all steps are there. SPELLED: the text comes spelled already (a normalizer did it). */
 void split_seal(struct split *p, bool spelled);

@@ -13,6 +13,7 @@ struct tok *tok_new(void)
 
     if (!t)
         return NULL;
+    arena_init(&t->arena, MEM_TEXT);
     vocab_init(&t->vocab);
     tok_added_init(&t->added);
     return t;
@@ -38,6 +39,8 @@ void tok_close(struct tok *t)
         scratch_free(atomic_load(&t->idle[i]));
     vocab_fini(&t->vocab);
     tok_added_fini(&t->added);
+    pattern_free(t->patterns);
+    arena_fini(&t->arena);
     normalize_fini(&t->norm);
     split_fini(&t->pre);
     bpe_fini(&t->bpe);
@@ -65,6 +68,30 @@ int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, siz
         return 0;
     vocab_find(&t->vocab, content, n, &a.id);
     return tok_added_add(&t->added, a, content, n, e);
+}
+
+int tok_add_split(struct tok *t, const char *pattern, size_t n, struct split_step step, struct err *e)
+{
+    int rc = pattern_add(&t->patterns, pattern, n, e);
+
+    step.kind = SPLIT_PATTERN;
+    step.re = t->patterns;
+    return rc ? rc : split_add(&t->pre, step, e);
+}
+
+int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct err *e)
+{
+    static const char gpt2[] =
+        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+    int rc = 0;
+
+    if (prefix_space)
+        rc = split_add(&t->pre, (struct split_step){.kind = SPLIT_SPACE}, e);
+    if (rc == 0 && use_regex)
+        rc = tok_add_split(t, gpt2, strlen(gpt2), (struct split_step){.behavior = SPLIT_ISOLATED}, e);
+    if (rc == 0)
+        rc = split_add(&t->pre, (struct split_step){.kind = SPLIT_SPELL}, e);
+    return rc;
 }
 
 int tok_add_settings(struct tok *t, const struct settings *c, struct err *e)
@@ -156,7 +183,7 @@ int tok_seal(struct tok *t, struct err *e)
     split_seal(&t->pre, t->spelled);
     if (t->model == TOK_BPE) {
         t->bpe.byte_level = t->pre.bytes;
-        if (t->bpe.byte_level && (t->bpe.prefix || t->bpe.suffix))
+        if (t->bpe.byte_level && (t->bpe.prefix.n || t->bpe.suffix.n))
             return err_set(
                 e, ERR_UNSUPPORTED,
                 "BPE over bytes with a continuing_subword_prefix or end_of_word_suffix is not understood");

@@ -17,13 +17,13 @@ static void find_all(const char *pattern, const char *text, size_t n, struct buf
 {
     struct pattern_work *work = pattern_work_new();
     struct pattern_iter it;
-    struct pattern *re;
+    struct pattern *re = NULL;
     struct err e = {0};
     size_t begin, end;
     int more;
 
     assert_non_null(work);
-    if (pattern_new(&re, pattern, strlen(pattern), true, &e) != 0)
+    if (pattern_add(&re, pattern, strlen(pattern), &e) != 0)
         fail_msg("%s", e.msg);
     pattern_start(&it, re, work, text, n);
     while ((more = pattern_next(&it, &begin, &end, &e)) > 0) {
@@ -140,7 +140,7 @@ static void what_is_not_understood_is_refused_with_its_place(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct pattern *re = NULL;
         struct err e = {0};
-        int rc = pattern_new(&re, bad[i].pattern, strlen(bad[i].pattern), true, &e);
+        int rc = pattern_add(&re, bad[i].pattern, strlen(bad[i].pattern), &e);
 
         if (rc != ERR_UNSUPPORTED || !strstr(e.msg, bad[i].why) || re)
             fail_msg("%s: code %d, \"%s\" lacks \"%s\"", bad[i].pattern, rc, e.msg, bad[i].why);
@@ -150,14 +150,14 @@ static void what_is_not_understood_is_refused_with_its_place(void **state)
 static void deep_nesting_is_refused(void **state)
 {
     char deep[1000];
-    struct pattern *re;
+    struct pattern *re = NULL;
     struct err e = {0};
 
     (void)state;
     memset(deep, '(', sizeof(deep));
-    assert_int_equal(pattern_new(&re, deep, sizeof(deep), true, &e), ERR_UNSUPPORTED);
+    assert_int_equal(pattern_add(&re, deep, sizeof(deep), &e), ERR_UNSUPPORTED);
     memset(deep, '[', sizeof(deep));
-    assert_int_equal(pattern_new(&re, deep, sizeof(deep), true, &e), ERR_UNSUPPORTED);
+    assert_int_equal(pattern_add(&re, deep, sizeof(deep), &e), ERR_UNSUPPORTED);
 }
 
 static void endless_backtracking_becomes_an_error(void **state)
@@ -165,14 +165,14 @@ static void endless_backtracking_becomes_an_error(void **state)
     static const char pattern[] = "(?:a+)+b|c";
     struct pattern_work *work = pattern_work_new();
     struct pattern_iter it;
-    struct pattern *re;
+    struct pattern *re = NULL;
     struct err e = {0};
     size_t begin, end;
     char text[200];
 
     (void)state;
     memset(text, 'a', sizeof(text));
-    if (pattern_new(&re, pattern, strlen(pattern), true, &e) != 0)
+    if (pattern_add(&re, pattern, strlen(pattern), &e) != 0)
         fail_msg("%s", e.msg);
     pattern_start(&it, re, work, text, sizeof(text));
     assert_int_equal(pattern_next(&it, &begin, &end, &e), -ERR_INPUT);
