@@ -90,15 +90,15 @@ int bpe_derive(struct bpe *b, const struct vocab *v, const uint32_t *rank, struc
         const char *s;
         size_t n;
 
-        if (rank[id] == BPE_NONE || !vocab_str(v, id, &s, &n))
+        if (rank[id] == VOCAB_NONE || !vocab_str(v, id, &s, &n))
             continue;
         for (size_t at = 0, len; at < n && rc == 0;) {
             uint32_t left, right;
 
             utf8_decode(s + at, &len);
             at += len;
-            if (at < n && vocab_find(v, s, at, &left) && rank[left] != BPE_NONE &&
-                vocab_find(v, s + at, n - at, &right) && rank[right] != BPE_NONE)
+            if (at < n && vocab_find(v, s, at, &left) && rank[left] != VOCAB_NONE &&
+                vocab_find(v, s + at, n - at, &right) && rank[right] != VOCAB_NONE)
                 rc = bpe_add_rule(b, left, right, rank[id], (uint32_t)id, e);
         }
     }
@@ -112,8 +112,8 @@ static void find_symbols(struct bpe *b, const struct vocab *v)
         char s[8];
         size_t n = utf8_encode(b->byte_level ? bytes_letter((unsigned char)c) : c, s);
 
-        b->symbol[c] = BPE_NONE;
-        b->fallback[c] = BPE_NONE;
+        b->symbol[c] = VOCAB_NONE;
+        b->fallback[c] = VOCAB_NONE;
         if (b->byte_level || c < 0x80)
             vocab_find(v, s, n, &b->symbol[c]);
         snprintf(s, sizeof(s), "<0x%02X>", c);
@@ -411,7 +411,7 @@ static void add_unknown(const struct bpe *b, struct symbols *y, const char *s, s
         bool all = true;
 
         for (size_t i = 0; i < n; i++)
-            all = all && b->fallback[(unsigned char)s[i]] != BPE_NONE;
+            all = all && b->fallback[(unsigned char)s[i]] != VOCAB_NONE;
         if (all) { /* a waiting unknown stays behind these, as it does in Hugging Face's */
             for (size_t i = 0; i < n; i++)
                 y->id[y->n++] = b->fallback[(unsigned char)s[i]];
@@ -468,7 +468,7 @@ static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, si
     for (size_t i = 0; i < n; i++) {
         uint32_t id = b->symbol[(unsigned char)s[i]];
 
-        if (id != BPE_NONE) {
+        if (id != VOCAB_NONE) {
             add_symbol(b, y, id);
         } else {
             char letter[4];
@@ -481,13 +481,13 @@ static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, si
 static void read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
     for (size_t i = 0, len; i < n; i += len) {
-        uint32_t c = utf8_decode(s + i, &len), id = BPE_NONE;
+        uint32_t c = utf8_decode(s + i, &len), id = VOCAB_NONE;
 
         if (c < 0x80)
             id = b->symbol[c];
         else
             vocab_find(b->vocab, s + i, len, &id);
-        if (id != BPE_NONE)
+        if (id != VOCAB_NONE)
             add_symbol(b, y, id);
         else
             add_unknown(b, y, s + i, len);
@@ -536,8 +536,8 @@ static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, s
     else
         read_chars(b, &y, s, n);
     flush_unk(b, &y);
-    for (size_t i = 0; b->has_unk && b->unk == BPE_NONE && i < y.n; i++)
-        if (w->id[i] == BPE_NONE)
+    for (size_t i = 0; b->has_unk && b->unk == VOCAB_NONE && i < y.n; i++)
+        if (w->id[i] == VOCAB_NONE)
             return err_set(
                 e, ERR_INPUT,
                 "the text has a character that is not in the vocabulary, and neither is the unk_token");

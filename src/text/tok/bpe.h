@@ -17,8 +17,6 @@
 #include "text/tok/tok.h"
 #include "text/tok/vocabulary.h"
 
-enum { BPE_NONE = 0xffffffffu };
-
 struct bpe_rule {
     uint32_t left, right, rank, merged; /* in the hash table LEFT is stored plus one, 0 is a free slot */
 };
@@ -28,7 +26,8 @@ enum { BPE_MAX_AFFIX = 64 }; /* bytes of a prefix or suffix */
 struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     bool has_unk;
-    uint32_t unk; /* BPE_NONE: one is named but not in the vocabulary, so a word that needs it is an error */
+    uint32_t
+        unk; /* VOCAB_NONE: one is named but not in the vocabulary, so a word that needs it is an error */
     struct json_str prefix,
         suffix; /* continuing_subword_prefix, end_of_word_suffix; borrowed, none with byte_level */
 
@@ -38,7 +37,8 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     size_t n_slots;
 
     const struct vocab *vocab; /* borrowed; set by bpe_seal() */
-    uint32_t symbol[256]; /* of a byte (byte_level) or an ASCII character; BPE_NONE: not in the vocabulary */
+    uint32_t
+        symbol[256]; /* of a byte (byte_level) or an ASCII character; VOCAB_NONE: not in the vocabulary */
     uint32_t fallback[256]; /* of <0x00> ... <0xFF> */
     bool all_fallback;
     uint64_t
@@ -50,8 +50,8 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
  * counts. */
 int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t merged, struct err *e);
 
-/* Adds every rule that two entries of V make a third with. RANK[id] is that of the result; BPE_NONE: no such
- * result and no such part (control tokens). For sources that list pieces and scores but no merges. */
+/* Adds every rule that two entries of V make a third with. RANK[id] is that of the result; VOCAB_NONE: no
+ * such result and no such part (control tokens). For sources that list pieces and scores but no merges. */
 int bpe_derive(struct bpe *b, const struct vocab *v, const uint32_t *rank, struct err *e);
 
 /* Looks up symbols in V (which must outlive B) and builds what encoding needs. */

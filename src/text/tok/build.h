@@ -98,9 +98,8 @@ struct tok_pieces {
     bool squeeze;           /* runs of spaces become one */
     int64_t unk_id;         /* -1: none */
     int64_t bos_id, eos_id; /* put around a text; -1: not */
-    const char *map;        /* precompiled_charsmap */
-    size_t n_map;
-    const char *path; /* for messages */
+    struct json_str map;    /* precompiled_charsmap */
+    const char *path;       /* for messages */
     struct err *e;
 };
 

@@ -850,7 +850,7 @@ static void finish_bpe(struct json_pull *j, struct tok *t, const struct model *m
     t->model = TOK_BPE;
     b->byte_fallback = m->byte_fallback;
     b->has_unk = m->unk_token.s != NULL;
-    b->unk = BPE_NONE;
+    b->unk = VOCAB_NONE;
     if (b->has_unk)
         vocab_find(&t->vocab, m->unk_token.s, m->unk_token.n, &b->unk);
     keep_affix(j, t, m->prefix, &b->prefix);

@@ -11,6 +11,8 @@
 #include "base/utf8.h"
 #include "text/tok/build.h"
 
+/* ---- protobuf ---- */
+
 struct message {
     const char *p, *end;
     bool bad; /* the bytes are no message */
@@ -85,6 +87,8 @@ static float message_float(const struct field *f)
     return v;
 }
 
+/* ---- a tokenizer of pieces ---- */
+
 static const struct json_str marker = {"\xe2\x96\x81", 3}, space = {" ", 1}; /* U+2581 stands for a space */
 
 struct scored {
@@ -108,7 +112,7 @@ static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
         const char *s;
         size_t n;
 
-        rank[i] = BPE_NONE;
+        rank[i] = VOCAB_NONE;
         if (b->type[i] != PIECE_BLANKS || !vocab_str(&b->t->vocab, i, &s, &n))
             continue;
         rank[i] = (uint32_t)(n / marker.n);
@@ -117,7 +121,7 @@ static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
     return most + 1;
 }
 
-/* Ranks in the order of falling scores; BPE_NONE for what merging does not make. */
+/* Ranks in the order of falling scores; VOCAB_NONE for what merging does not make. */
 static int rank_pieces(const struct tok_pieces *b, uint32_t *rank)
 {
     struct scored *list = mem_alloc(b->n * sizeof(*list), MEM_TEXT);
@@ -195,8 +199,8 @@ static int build_text(const struct tok_pieces *b)
     struct normalize_map *map;
     int rc = 0;
 
-    if (b->n_map) {
-        if ((rc = normalize_map_new(&map, &b->t->arena, b->map, b->n_map, b->e)) != 0) {
+    if (b->map.n) {
+        if ((rc = normalize_map_new(&map, &b->t->arena, b->map.s, b->map.n, b->e)) != 0) {
             err_prefix(b->e, "%s", b->path);
             return rc;
         }
@@ -258,21 +262,18 @@ int tok_build_pieces(const struct tok_pieces *b)
     return rc;
 }
 
+/* ---- the file ---- */
+
 enum { MAX_PIECE = 1024 };
 enum model_type { UNIGRAM = 1, BPE, WORD, CHARACTER };
 
 struct model {
-    struct tok *t;
-    const char *path;
-    struct err *e;
+    struct tok_pieces b; /* what the file says */
     float *score;
     unsigned char *type;
-    size_t n, score_cap, type_cap; /* pieces */
+    size_t score_cap, type_cap;
     uint64_t model_type;
-    bool byte_fallback, space_as_suffix, dummy_prefix, squeeze, escape;
-    int64_t unk_id, bos_id, eos_id;
-    const char *map;
-    size_t n_map;
+    bool space_as_suffix, escape;
 };
 
 bool tok_is_sentencepiece(const char *bytes, size_t n)
@@ -280,12 +281,13 @@ bool tok_is_sentencepiece(const char *bytes, size_t n)
     return n > 4 && bytes[0] == '\n' && bytes[2] == '\n'; /* a piece that begins with its string */
 }
 
-static int read_piece(struct model *m, const char *s, size_t n)
+static int read_piece(struct model *m, const struct field *piece)
 {
-    struct message p = {.p = s, .end = s + n};
+    struct message p = {.p = piece->s, .end = piece->s + piece->n};
     struct field f, text = {.s = "", .n = 0};
-    float score = 0;
+    struct tok_pieces *b = &m->b;
     unsigned char type = PIECE_NORMAL;
+    float score = 0;
     int rc;
 
     while (message_next(&p, &f)) {
@@ -298,18 +300,18 @@ static int read_piece(struct model *m, const char *s, size_t n)
     }
     if (p.bad || type < PIECE_NORMAL || type > PIECE_BYTE || !isfinite(score) || text.n == 0 ||
         text.n > MAX_PIECE || utf8_valid_prefix(text.s, text.n) != text.n)
-        return err_set(m->e, ERR_INPUT, "%s: piece %zu is damaged", m->path, m->n);
-    if (!mem_grow((void **)&m->score, &m->score_cap, m->n + 1, sizeof(*m->score), MEM_TEXT) ||
-        !mem_grow((void **)&m->type, &m->type_cap, m->n + 1, 1, MEM_TEXT))
-        return err_nomem(m->e, m->path);
-    m->score[m->n] = score;
-    m->type[m->n] = type;
-    rc = vocab_add(&m->t->vocab, text.s, text.n, (int64_t)m->n, m->e);
+        return err_set(b->e, ERR_INPUT, "%s: piece %zu is damaged", b->path, b->n);
+    if (!mem_grow((void **)&m->score, &m->score_cap, b->n + 1, sizeof(*m->score), MEM_TEXT) ||
+        !mem_grow((void **)&m->type, &m->type_cap, b->n + 1, 1, MEM_TEXT))
+        return err_nomem(b->e, b->path);
+    m->score[b->n] = score;
+    m->type[b->n] = type;
+    rc = vocab_add(&b->t->vocab, text.s, text.n, (int64_t)b->n, b->e);
     if (rc)
-        err_prefix(m->e, "%s", m->path);
-    m->n++;
-    if (rc == 0 && m->t->vocab.n != m->n)
-        return err_set(m->e, ERR_INPUT, "%s: piece %zu \"%.*s\" is there twice", m->path, m->n - 1,
+        err_prefix(b->e, "%s", b->path);
+    b->n++;
+    if (rc == 0 && b->t->vocab.n != b->n)
+        return err_set(b->e, ERR_INPUT, "%s: piece %zu \"%.*s\" is there twice", b->path, b->n - 1,
                        (int)(text.n < 60 ? text.n : 60), text.s);
     return rc;
 }
@@ -319,42 +321,39 @@ static int64_t id_of(uint64_t value)
     return (int64_t)(int32_t)(uint32_t)value; /* an int32 field; negative: there is none */
 }
 
-static void trainer(struct model *m, const struct field *f)
+static void read_trainer(struct model *m, const struct field *f)
 {
     switch (f->number) {
     case 3: m->model_type = f->value; break;
     case 24: m->space_as_suffix = f->value != 0; break;
-    case 35: m->byte_fallback = f->value != 0; break;
-    case 40: m->unk_id = id_of(f->value); break;
-    case 41: m->bos_id = id_of(f->value); break;
-    case 42: m->eos_id = id_of(f->value); break;
+    case 35: m->b.byte_fallback = f->value != 0; break;
+    case 40: m->b.unk_id = id_of(f->value); break;
+    case 41: m->b.bos_id = id_of(f->value); break;
+    case 42: m->b.eos_id = id_of(f->value); break;
     default: break;
     }
 }
 
-static void normalizer(struct model *m, const struct field *f)
+static void read_normalizer(struct model *m, const struct field *f)
 {
     switch (f->number) {
-    case 2:
-        m->map = f->s;
-        m->n_map = f->n;
-        break;
-    case 3: m->dummy_prefix = f->value != 0; break;
-    case 4: m->squeeze = f->value != 0; break;
+    case 2: m->b.map = (struct json_str){f->s, f->n}; break;
+    case 3: m->b.dummy_prefix = f->value != 0; break;
+    case 4: m->b.squeeze = f->value != 0; break;
     case 5: m->escape = f->value != 0; break;
     default: break;
     }
 }
 
-static int read_message(struct model *m, const char *s, size_t n,
-                        void (*field)(struct model *m, const struct field *f))
+static int read_settings(struct model *m, const struct field *message,
+                         void (*read)(struct model *m, const struct field *f))
 {
-    struct message p = {.p = s, .end = s + n};
+    struct message p = {.p = message->s, .end = message->s + message->n};
     struct field f;
 
     while (message_next(&p, &f))
-        field(m, &f);
-    return p.bad ? err_set(m->e, ERR_INPUT, "%s: its settings are damaged", m->path) : 0;
+        read(m, &f);
+    return p.bad ? err_set(m->b.e, ERR_INPUT, "%s: its settings are damaged", m->b.path) : 0;
 }
 
 static int read_model(struct model *m, const char *bytes, size_t n)
@@ -364,71 +363,59 @@ static int read_model(struct model *m, const char *bytes, size_t n)
     int rc = 0;
 
     while (rc == 0 && message_next(&p, &f)) {
-        if (f.number == 1 && f.wire == 2)
-            rc = read_piece(m, f.s, f.n);
-        else if (f.number == 2 && f.wire == 2)
-            rc = read_message(m, f.s, f.n, trainer);
-        else if (f.number == 3 && f.wire == 2)
-            rc = read_message(m, f.s, f.n, normalizer);
+        if (f.wire != 2)
+            continue;
+        if (f.number == 1)
+            rc = read_piece(m, &f);
+        else if (f.number == 2)
+            rc = read_settings(m, &f, read_trainer);
+        else if (f.number == 3)
+            rc = read_settings(m, &f, read_normalizer);
     }
-    if (rc == 0 && (p.bad || m->n == 0))
-        rc = err_set(m->e, ERR_INPUT, "%s: this is no sentencepiece model", m->path);
+    if (rc == 0 && (p.bad || m->b.n == 0))
+        rc = err_set(m->b.e, ERR_INPUT, "%s: this is no sentencepiece model", m->b.path);
     return rc;
 }
 
 static int check(const struct model *m)
 {
+    const struct tok_pieces *b = &m->b;
+
     if (m->model_type != UNIGRAM && m->model_type != BPE)
-        return err_set(m->e, ERR_UNSUPPORTED,
+        return err_set(b->e, ERR_UNSUPPORTED,
                        "%s: a sentencepiece model of type %llu (word or character) is not understood",
-                       m->path, (unsigned long long)m->model_type);
-    if (m->unk_id < 0 || (size_t)m->unk_id >= m->n)
-        return err_set(m->e, ERR_INPUT, "%s: unk_id %lld is not one of the %zu pieces", m->path,
-                       (long long)m->unk_id, m->n);
+                       b->path, (unsigned long long)m->model_type);
+    if (b->unk_id < 0 || (size_t)b->unk_id >= b->n)
+        return err_set(b->e, ERR_INPUT, "%s: unk_id %lld is not one of the %zu pieces", b->path,
+                       (long long)b->unk_id, b->n);
     if (m->space_as_suffix || !m->escape)
-        return err_set(m->e, ERR_UNSUPPORTED,
-                       "%s: treat_whitespace_as_suffix or unescaped whitespace is not understood", m->path);
-    for (size_t i = 0; m->model_type == BPE && i < m->n; i++)
+        return err_set(b->e, ERR_UNSUPPORTED,
+                       "%s: treat_whitespace_as_suffix or unescaped whitespace is not understood", b->path);
+    for (size_t i = 0; m->model_type == BPE && i < b->n; i++)
         if (m->type[i] == PIECE_UNUSED)
-            return err_set(m->e, ERR_UNSUPPORTED,
-                           "%s: a BPE model with unused pieces (%zu) is not understood", m->path, i);
+            return err_set(b->e, ERR_UNSUPPORTED,
+                           "%s: a BPE model with unused pieces (%zu) is not understood", b->path, i);
     return 0;
 }
 
 int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const char *path,
                            const struct settings *conf, struct err *e)
 {
-    struct model m = {.t = t,
-                      .path = path,
-                      .e = e,
-                      .model_type = UNIGRAM,
-                      .dummy_prefix = true,
-                      .squeeze = true,
-                      .escape = true,
-                      .unk_id = 0,
-                      .bos_id = 1,
-                      .eos_id = 2};
+    struct tok_pieces unsaid = {
+        .t = t, .path = path, .e = e, .dummy_prefix = true, .squeeze = true, .bos_id = 1, .eos_id = 2};
+    struct model m = {.b = unsaid, .model_type = UNIGRAM, .escape = true};
     int rc = read_model(&m, bytes, n);
 
     if (rc == 0 && (rc = check(&m)) == 0) {
-        struct tok_pieces b = {.t = t,
-                               .score = m.score,
-                               .type = m.type,
-                               .n = m.n,
-                               .unigram = m.model_type == UNIGRAM,
-                               .byte_fallback = m.byte_fallback,
-                               .dummy_prefix = m.dummy_prefix,
-                               .every_stretch = conf->legacy == 1,
-                               .squeeze = m.squeeze,
-                               .unk_id = m.unk_id,
-                               .bos_id = conf->add_bos != 0 ? m.bos_id : -1,
-                               .eos_id = conf->add_eos == 1 ? m.eos_id : -1,
-                               .map = m.map,
-                               .n_map = m.n_map,
-                               .path = path,
-                               .e = e};
-
-        rc = tok_build_pieces(&b);
+        m.b.score = m.score;
+        m.b.type = m.type;
+        m.b.unigram = m.model_type == UNIGRAM;
+        m.b.every_stretch = conf->legacy == SETTINGS_YES;
+        if (conf->add_bos == SETTINGS_NO)
+            m.b.bos_id = -1;
+        if (conf->add_eos != SETTINGS_YES)
+            m.b.eos_id = -1;
+        rc = tok_build_pieces(&m.b);
     }
     if (rc == 0)
         rc = tok_add_settings(t, conf, e);

@@ -129,8 +129,9 @@ static const struct age *age_of(uint32_t c)
 {
     size_t lo = 0, hi = sizeof(ages) / sizeof(*ages);
 
-    /* most texts lie in these gaps of the table: Latin to Cyrillic; CJK; Hangul */
-    if (c < 0x61d || (c > 0x32ff && c < 0xa7cb) || (c > 0xab69 && c < 0x10000))
+    /* most texts lie in these gaps of the table: up to Cyrillic; General Punctuation; kana; CJK; Hangul */
+    if (c < 0x61d || (c > 0x1dfb && c < 0x2427) || (c > 0x2fff && c < 0x31e4) || (c > 0x32ff && c < 0xa7cb) ||
+        (c > 0xab69 && c < 0x10000))
         return NULL;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;

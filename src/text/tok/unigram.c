@@ -1,6 +1,4 @@
-/* unigram.c - the trie is one open-addressed table of edges (node, byte) -> node: 1.5 million edges of a
- * vocabulary of 250 000 pieces take 16 bytes a slot and one probe each.
- */
+/* unigram.c - a search over the places of a word for the best path to each, and the way back along it. */
 #include "text/tok/unigram.h"
 
 #include <stdio.h>
@@ -8,92 +6,7 @@
 
 #include "base/utf8.h"
 
-enum { ROOT = 0, UNK_PENALTY = 10 };
-
-static uint64_t key_of(uint32_t node, unsigned char byte)
-{
-    return (uint64_t)node << 8 | byte;
-}
-
-/* The slot of an edge or the free one (edge 0: free, keys are stored plus one). */
-static size_t slot_of(const struct unigram *u, uint64_t key)
-{
-    size_t mask = u->n_edge_slots - 1, i = (size_t)((key * 0x9e3779b97f4a7c15u) >> 29) & mask;
-
-    while (u->edge[i] && u->edge[i] != key + 1)
-        i = (i + 1) & mask;
-    return i;
-}
-
-static bool find_edge(const struct unigram *u, uint32_t node, unsigned char byte, uint32_t *to)
-{
-    size_t i = slot_of(u, key_of(node, byte));
-
-    *to = u->edge_to[i];
-    return u->edge[i] != 0;
-}
-
-static bool reserve_edges(struct unigram *u, size_t n)
-{
-    size_t want = 256;
-    struct unigram old = *u;
-
-    while (want < 2 * n)
-        want *= 2;
-    if (want <= u->n_edge_slots)
-        return true;
-    u->edge = mem_zalloc(want, sizeof(*u->edge), MEM_TEXT);
-    u->edge_to = mem_alloc(want * sizeof(*u->edge_to), MEM_TEXT);
-    if (!u->edge || !u->edge_to) {
-        mem_free(u->edge);
-        mem_free(u->edge_to);
-        u->edge = old.edge;
-        u->edge_to = old.edge_to;
-        return false;
-    }
-    u->n_edge_slots = want;
-    for (size_t k = 0; k < old.n_edge_slots; k++) {
-        size_t i;
-
-        if (!old.edge[k])
-            continue;
-        i = slot_of(u, old.edge[k] - 1);
-        u->edge[i] = old.edge[k];
-        u->edge_to[i] = old.edge_to[k];
-    }
-    mem_free(old.edge);
-    mem_free(old.edge_to);
-    return true;
-}
-
-static bool add_node(struct unigram *u)
-{
-    if (!mem_grow((void **)&u->node_id, &u->node_cap, u->n_nodes + 1, sizeof(*u->node_id), MEM_TEXT))
-        return false;
-    u->node_id[u->n_nodes++] = UNIGRAM_NONE;
-    return true;
-}
-
-static bool add_piece(struct unigram *u, const char *s, size_t n, uint32_t id)
-{
-    uint32_t node = ROOT, to;
-
-    for (size_t k = 0; k < n; k++) {
-        size_t i;
-
-        if (find_edge(u, node, (unsigned char)s[k], &to)) {
-            node = to;
-            continue;
-        }
-        if (!reserve_edges(u, u->n_nodes + 1) || !add_node(u))
-            return false;
-        i = slot_of(u, key_of(node, (unsigned char)s[k]));
-        u->edge[i] = key_of(node, (unsigned char)s[k]) + 1;
-        node = u->edge_to[i] = (uint32_t)(u->n_nodes - 1);
-    }
-    u->node_id[node] = id;
-    return true;
-}
+enum { UNK_PENALTY = 10 };
 
 int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
 {
@@ -106,7 +19,7 @@ int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
     if (u->has_unk && u->unk >= v->n_ids)
         return err_set(e, ERR_INPUT, "the unknown piece %u is not in the vocabulary of %zu", u->unk,
                        v->n_ids);
-    if (!reserve_edges(u, 1) || !add_node(u))
+    if (!vocab_trie_add(&u->trie, "", 0, VOCAB_NONE)) /* a root, if there is no piece at all */
         return err_nomem(e, "vocabulary");
     for (size_t id = 0; id < v->n_ids; id++) {
         const char *s;
@@ -117,7 +30,7 @@ int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
         if (!any || u->score[id] < least)
             least = u->score[id];
         any = true;
-        if (n && !add_piece(u, s, n, (uint32_t)id))
+        if (!vocab_trie_add(&u->trie, s, n, (uint32_t)id))
             return err_nomem(e, "vocabulary");
     }
     u->unk_score = u->single ? (double)((float)least - UNK_PENALTY) : least - UNK_PENALTY;
@@ -125,7 +38,7 @@ int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
         char s[8];
 
         snprintf(s, sizeof(s), "<0x%02X>", c);
-        u->fallback[c] = UNIGRAM_NONE;
+        u->fallback[c] = VOCAB_NONE;
         if (u->byte_fallback)
             vocab_find(v, s, 6, &u->fallback[c]);
     }
@@ -136,9 +49,7 @@ void unigram_fini(struct unigram *u)
 {
     mem_free(u->score);
     mem_free(u->usable);
-    mem_free(u->edge);
-    mem_free(u->edge_to);
-    mem_free(u->node_id);
+    vocab_trie_fini(&u->trie);
     *u = (struct unigram){0};
 }
 
@@ -159,7 +70,7 @@ static double add(const struct unigram *u, double sum, double score)
 /* Offers the piece [from, to) to the best path that ends at TO. */
 static void offer(struct unigram_work *w, size_t from, size_t to, uint32_t piece, double sum)
 {
-    if (w->from[to] != UNIGRAM_NONE && !(sum > w->best[to]))
+    if (w->from[to] != VOCAB_NONE && !(sum > w->best[to]))
         return;
     w->best[to] = sum;
     w->from[to] = (uint32_t)from;
@@ -172,16 +83,16 @@ static bool search(const struct unigram *u, struct unigram_work *w, const char *
 
     w->best[0] = 0;
     for (size_t i = 0; i <= n; i++)
-        w->from[i] = UNIGRAM_NONE;
+        w->from[i] = VOCAB_NONE;
     for (size_t i = 0; i < n; i += len) {
-        uint32_t node = ROOT;
+        uint32_t node = 0;
         bool covered = false;
 
         utf8_decode(s + i, &len);
-        for (size_t k = i; k < n && find_edge(u, node, (unsigned char)s[k], &node); k++) {
-            uint32_t id = u->node_id[node];
+        for (size_t k = i; k < n && vocab_trie_step(&u->trie, &node, s[k]); k++) {
+            uint32_t id = u->trie.value[node];
 
-            if (id == UNIGRAM_NONE)
+            if (id == VOCAB_NONE)
                 continue;
             offer(w, i, k + 1, id, add(u, w->best[i], u->score[id]));
             covered = covered || k + 1 - i == len;
@@ -204,7 +115,7 @@ static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct
     if (!u->usable && vocab_find(u->vocab, s, n, &id))
         return tok_ids_add(out, &id, 1);
     for (size_t i = 0; all && i < n; i++)
-        all = u->fallback[(unsigned char)s[i]] != UNIGRAM_NONE;
+        all = u->fallback[(unsigned char)s[i]] != VOCAB_NONE;
     if (!all)
         return tok_ids_add(out, &u->unk, 1);
     for (size_t i = 0; i < n; i++)

@@ -13,8 +13,6 @@
 #include "text/tok/tok.h"
 #include "text/tok/vocabulary.h"
 
-enum { UNIGRAM_NONE = 0xffffffffu };
-
 struct unigram { /* zeroed, then the settings, then unigram_seal() */
     bool has_unk, byte_fallback;
     bool single; /* sums are taken in float, as sentencepiece does; else in double, as Hugging Face does */
@@ -27,11 +25,7 @@ struct unigram { /* zeroed, then the settings, then unigram_seal() */
     const struct vocab *vocab; /* borrowed; set by unigram_seal() */
     uint32_t fallback[256];
     double unk_score;
-    uint64_t *edge; /* trie: node << 8 | byte + 1 keyed, see unigram.c */
-    uint32_t *edge_to;
-    size_t n_edge_slots, n_nodes;
-    uint32_t *node_id; /* [n_nodes] piece that ends here, or UNIGRAM_NONE */
-    size_t node_cap;
+    struct vocab_trie trie; /* of the usable pieces, to their ids */
 };
 
 struct unigram_work { /* zeroed = empty; one a thread */

@@ -1,8 +1,9 @@
 /* vocabulary.c - one block of bytes, an array by id, and an open-addressed table of (hash, id) at a load of
- * at most 1/2; for added tokens a trie of bytes, in which the longest pattern is sought at each place of the
+ * at most 1/2; for added tokens a trie, in which the longest pattern is sought at each place of the
  * text that could begin one.
  *
- * The table holds no pointers, so that a look-up that misses touches one cache line only.
+ * The table holds no pointers, so that a look-up that misses touches one cache line only, and answers several
+ * questions at once: one by one, as by base/strmap.h, a tokenizer of 446 000 merges takes 40% longer to open.
  */
 #include "text/tok/vocabulary.h"
 
@@ -198,11 +199,71 @@ bool vocab_str(const struct vocab *v, size_t id, const char **s, size_t *n)
     return true;
 }
 
-struct tok_added_node {
-    uint32_t child, sibling; /* 0: none (node 0 is unused) */
-    uint32_t token;          /* index + 1; 0: no pattern ends here */
-    unsigned char byte;
-};
+/* ---- the trie ---- */
+
+/* Room for N edges at a load of at most 1/2. */
+static bool reserve_edges(struct vocab_trie *x, size_t n)
+{
+    struct vocab_trie old = *x;
+    size_t want = 256;
+
+    while (want < 2 * n)
+        want *= 2;
+    if (want <= x->n_slots)
+        return true;
+    x->edge = mem_zalloc(want, sizeof(*x->edge), MEM_TEXT);
+    if (!x->edge) {
+        x->edge = old.edge;
+        return false;
+    }
+    x->n_slots = want;
+    for (size_t k = 0; k < old.n_slots; k++)
+        if (old.edge[k].key)
+            *vocab_trie_slot(x, old.edge[k].key) = old.edge[k];
+    mem_free(old.edge);
+    return true;
+}
+
+static bool add_node(struct vocab_trie *x)
+{
+    if (!reserve_edges(x, x->n_nodes) ||
+        !mem_grow((void **)&x->value, &x->cap, x->n_nodes + 1, sizeof(*x->value), MEM_TEXT))
+        return false;
+    x->value[x->n_nodes++] = VOCAB_NONE;
+    return true;
+}
+
+bool vocab_trie_add(struct vocab_trie *x, const char *s, size_t n, uint32_t value)
+{
+    uint32_t node = 0;
+
+    if (x->n_nodes == 0 && !add_node(x))
+        return false;
+    for (size_t k = 0; k < n; k++) {
+        uint64_t key = ((uint64_t)node << 8 | (unsigned char)s[k]) + 1;
+        struct vocab_edge *e = vocab_trie_slot(x, key);
+
+        if (!e->key) {
+            if (!add_node(x))
+                return false;
+            e = vocab_trie_slot(x, key); /* the table may have moved */
+            *e = (struct vocab_edge){key, (uint32_t)(x->n_nodes - 1)};
+        }
+        node = e->to;
+    }
+    if (x->value[node] == VOCAB_NONE)
+        x->value[node] = value;
+    return true;
+}
+
+void vocab_trie_fini(struct vocab_trie *x)
+{
+    mem_free(x->edge);
+    mem_free(x->value);
+    *x = (struct vocab_trie){0};
+}
+
+/* ---- added tokens ---- */
 
 void tok_added_init(struct tok_added_set *a)
 {
@@ -214,8 +275,8 @@ void tok_added_fini(struct tok_added_set *a)
 {
     mem_free(a->token);
     mem_free(a->by_id);
-    mem_free(a->raw.node);
-    mem_free(a->normalized.node);
+    vocab_trie_fini(&a->raw.trie);
+    vocab_trie_fini(&a->normalized.trie);
     vocab_fini(&a->names);
     *a = (struct tok_added_set){0};
 }
@@ -239,49 +300,14 @@ int tok_added_add(struct tok_added_set *a, struct tok_added t, const char *conte
     return 0;
 }
 
-static uint32_t new_node(struct tok_added_trie *x, unsigned char byte)
-{
-    if (!mem_grow((void **)&x->node, &x->cap, x->n_nodes + 2, sizeof(*x->node), MEM_TEXT))
-        return 0;
-    if (x->n_nodes == 0)
-        x->node[x->n_nodes++] = (struct tok_added_node){0};
-    x->node[x->n_nodes] = (struct tok_added_node){.byte = byte};
-    return (uint32_t)x->n_nodes++;
-}
-
-static uint32_t child_of(const struct tok_added_trie *x, uint32_t node, unsigned char byte)
-{
-    uint32_t c = x->node[node].child;
-
-    while (c && x->node[c].byte != byte)
-        c = x->node[c].sibling;
-    return c;
-}
-
 int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size_t n, struct err *e)
 {
-    struct tok_added_trie *x = a->token[i].normalized ? &a->normalized : &a->raw;
-    uint32_t at;
+    struct tok_added_patterns *p = a->token[i].normalized ? &a->normalized : &a->raw;
 
     if (n == 0)
         return 0;
-    at = x->root[(unsigned char)pattern[0]];
-    if (!at && !(at = x->root[(unsigned char)pattern[0]] = new_node(x, (unsigned char)pattern[0])))
-        return err_nomem(e, "added tokens");
-    for (size_t k = 1; k < n; k++) {
-        uint32_t c = child_of(x, at, (unsigned char)pattern[k]);
-
-        if (!c) {
-            if (!(c = new_node(x, (unsigned char)pattern[k])))
-                return err_nomem(e, "added tokens");
-            x->node[c].sibling = x->node[at].child;
-            x->node[at].child = c;
-        }
-        at = c;
-    }
-    if (!x->node[at].token)
-        x->node[at].token = (uint32_t)i + 1;
-    return 0;
+    p->begins[(unsigned char)pattern[0]] = true;
+    return vocab_trie_add(&p->trie, pattern, n, (uint32_t)i) ? 0 : err_nomem(e, "added tokens");
 }
 
 const struct tok_added *tok_added_get(const struct tok_added_set *a, size_t id)
@@ -293,30 +319,28 @@ void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, b
                      const char *s, size_t n)
 {
     *it = (struct tok_added_iter){
-        .a = a, .trie = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
+        .a = a, .patterns = normalized ? &a->normalized : &a->raw, .s = s, .n = n, .plain = plain};
 }
 
 /* The next occurrence of any pattern from it->at on. */
 static const struct tok_added *find(struct tok_added_iter *it, size_t *begin, size_t *end)
 {
-    const struct tok_added_trie *x = it->trie;
+    const struct vocab_trie *x = &it->patterns->trie;
 
-    if (x->n_nodes == 0)
-        return NULL;
     for (size_t i = it->at; i < it->n; i++) {
-        uint32_t node = x->root[(unsigned char)it->s[i]], token = 0;
+        uint32_t node = 0, token = VOCAB_NONE;
 
-        for (size_t k = i + 1; node; k++) {
-            if (x->node[node].token) {
-                token = x->node[node].token;
-                *end = k;
+        if (!it->patterns->begins[(unsigned char)it->s[i]])
+            continue;
+        for (size_t k = i; k < it->n && vocab_trie_step(x, &node, it->s[k]); k++)
+            if (x->value[node] != VOCAB_NONE) {
+                token = x->value[node];
+                *end = k + 1;
             }
-            node = k < it->n ? child_of(x, node, (unsigned char)it->s[k]) : 0;
-        }
-        if (token) {
+        if (token != VOCAB_NONE) {
             *begin = i;
             it->at = *end;
-            return &it->a->token[token - 1];
+            return &it->a->token[token];
         }
     }
     it->at = it->n;

@@ -62,15 +62,47 @@ bool vocab_find(const struct vocab *v, const char *s, size_t n, uint32_t *id);
 /* The string of ID, borrowed until the next vocab_add(); false: none. */
 bool vocab_str(const struct vocab *v, size_t id, const char **s, size_t *n);
 
+/* A trie of strings: which of them begin at a place of a text? Zeroed = empty. */
+struct vocab_trie {
+    struct vocab_edge {
+        uint64_t key; /* (node << 8 | byte) + 1; 0: free */
+        uint32_t to;  /* the node behind the edge */
+    } * edge; /* [n_slots] open-addressed: a vocabulary of 250 000 pieces has 1.5 million edges, one probe each */
+    size_t n_slots, n_nodes, cap;
+    uint32_t *value; /* [n_nodes] of the string that ends at the node, or VOCAB_NONE; node 0 is the root */
+};
+
+/* Adds S; a string that is there already keeps its value. false: out of memory. */
+bool vocab_trie_add(struct vocab_trie *x, const char *s, size_t n, uint32_t value);
+void vocab_trie_fini(struct vocab_trie *x);
+
+/* The slot of the edge with KEY, or the free one where it would go. */
+static inline struct vocab_edge *vocab_trie_slot(const struct vocab_trie *x, uint64_t key)
+{
+    size_t mask = x->n_slots - 1, i = (size_t)(((key - 1) * 0x9e3779b97f4a7c15u) >> 29) & mask;
+
+    while (x->edge[i].key && x->edge[i].key != key)
+        i = (i + 1) & mask;
+    return &x->edge[i];
+}
+
+/* Goes from *NODE along BYTE; false: no string goes on so. X is not empty. */
+static inline bool vocab_trie_step(const struct vocab_trie *x, uint32_t *node, char byte)
+{
+    const struct vocab_edge *e = vocab_trie_slot(x, ((uint64_t)*node << 8 | (unsigned char)byte) + 1);
+
+    *node = e->to;
+    return e->key != 0;
+}
+
 struct tok_added {
     uint32_t id;
     bool special, lstrip, rstrip, single_word, normalized;
 };
 
-struct tok_added_trie { /* of the patterns of one set */
-    struct tok_added_node *node;
-    size_t n_nodes, cap;
-    uint32_t root[256]; /* the node of each first byte; 0: none */
+struct tok_added_patterns { /* of one set */
+    struct vocab_trie trie; /* to the index of the token */
+    bool begins[256];       /* a pattern begins with this byte */
 };
 
 struct tok_added_set { /* zeroed = none */
@@ -79,7 +111,7 @@ struct tok_added_set { /* zeroed = none */
     struct vocab names; /* content -> id, and back */
     uint32_t *by_id;    /* [n_by_id] index of the token + 1; 0: no added token has this id */
     size_t n_by_id, by_id_cap;
-    struct tok_added_trie raw, normalized;
+    struct tok_added_patterns raw, normalized;
 };
 
 /* One cut of a text: a token, or the stretch in front of the next one (token NULL). */
@@ -90,7 +122,7 @@ struct tok_added_cut {
 
 struct tok_added_iter {
     const struct tok_added_set *a;
-    const struct tok_added_trie *trie;
+    const struct tok_added_patterns *patterns;
     const char *s;
     size_t n, at, done; /* at: where to look on; done: how far cuts have been given out */
     bool plain, have;
