@@ -17,17 +17,6 @@
 
 #define NO_STRING UINT32_MAX
 
-bool tok_ids_add(struct tok_ids *to, const uint32_t *id, size_t n)
-{
-    if (n == 0)
-        return true;
-    if (to->cap - to->n < n && !mem_grow((void **)&to->id, &to->cap, to->n + n, sizeof(*to->id), MEM_TEXT))
-        return false;
-    memcpy(to->id + to->n, id, n * sizeof(*id));
-    to->n += n;
-    return true;
-}
-
 void tok_ids_fini(struct tok_ids *ids)
 {
     mem_free(ids->id);
@@ -218,15 +207,15 @@ static bool reserve_edges(struct vocab_trie *x, size_t n)
     }
     x->n_slots = want;
     for (size_t k = 0; k < old.n_slots; k++)
-        if (old.edge[k].key)
-            *vocab_trie_slot(x, old.edge[k].key) = old.edge[k];
+        if (old.edge[k])
+            *vocab_trie_slot(x, old.edge[k] >> VOCAB_NODE_BITS) = old.edge[k];
     mem_free(old.edge);
     return true;
 }
 
 static bool add_node(struct vocab_trie *x)
 {
-    if (!reserve_edges(x, x->n_nodes) ||
+    if (x->n_nodes >> VOCAB_NODE_BITS || !reserve_edges(x, x->n_nodes) ||
         !mem_grow((void **)&x->value, &x->cap, x->n_nodes + 1, sizeof(*x->value), MEM_TEXT))
         return false;
     x->value[x->n_nodes++] = VOCAB_NONE;
@@ -240,16 +229,14 @@ bool vocab_trie_add(struct vocab_trie *x, const char *s, size_t n, uint32_t valu
     if (x->n_nodes == 0 && !add_node(x))
         return false;
     for (size_t k = 0; k < n; k++) {
-        uint64_t key = ((uint64_t)node << 8 | (unsigned char)s[k]) + 1;
-        struct vocab_edge *e = vocab_trie_slot(x, key);
+        uint64_t key = (uint64_t)node << 8 | (unsigned char)s[k];
 
-        if (!e->key) {
-            if (!add_node(x))
-                return false;
-            e = vocab_trie_slot(x, key); /* the table may have moved */
-            *e = (struct vocab_edge){key, (uint32_t)(x->n_nodes - 1)};
-        }
-        node = e->to;
+        if (vocab_trie_step(x, &node, s[k]))
+            continue;
+        if (!add_node(x))
+            return false;
+        node = (uint32_t)(x->n_nodes - 1);
+        *vocab_trie_slot(x, key) = key << VOCAB_NODE_BITS | node;
     }
     if (x->value[node] == VOCAB_NONE)
         x->value[node] = value;

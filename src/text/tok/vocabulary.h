@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -62,26 +63,27 @@ bool vocab_find(const struct vocab *v, const char *s, size_t n, uint32_t *id);
 /* The string of ID, borrowed until the next vocab_add(); false: none. */
 bool vocab_str(const struct vocab *v, size_t id, const char **s, size_t *n);
 
-/* A trie of strings: which of them begin at a place of a text? Zeroed = empty. */
+/* A trie of strings: which of them begin at a place of a text? Zeroed = empty. Its edges are a hash table,
+ * since a vocabulary of 250 000 pieces has 1.5 million of them. An edge is one number: the node it leaves,
+ * its byte, and the node it leads to; 0 is a free slot, for none leads to the root, which is node 0. */
+enum { VOCAB_NODE_BITS = 28 };
+
 struct vocab_trie {
-    struct vocab_edge {
-        uint64_t key; /* (node << 8 | byte) + 1; 0: free */
-        uint32_t to;  /* the node behind the edge */
-    } * edge; /* [n_slots] open-addressed: a vocabulary of 250 000 pieces has 1.5 million edges, one probe each */
+    uint64_t *edge; /* [n_slots] a power of two */
     size_t n_slots, n_nodes, cap;
-    uint32_t *value; /* [n_nodes] of the string that ends at the node, or VOCAB_NONE; node 0 is the root */
+    uint32_t *value; /* [n_nodes] of the string that ends at the node, or VOCAB_NONE */
 };
 
-/* Adds S; a string that is there already keeps its value. false: out of memory. */
+/* Adds S; a string that is there already keeps its value. false: out of memory, or of numbers for nodes. */
 bool vocab_trie_add(struct vocab_trie *x, const char *s, size_t n, uint32_t value);
 void vocab_trie_fini(struct vocab_trie *x);
 
-/* The slot of the edge with KEY, or the free one where it would go. */
-static inline struct vocab_edge *vocab_trie_slot(const struct vocab_trie *x, uint64_t key)
+/* The slot of the edge that begins with KEY, a node and a byte, or the free one where it would go. */
+static inline uint64_t *vocab_trie_slot(const struct vocab_trie *x, uint64_t key)
 {
-    size_t mask = x->n_slots - 1, i = (size_t)(((key - 1) * 0x9e3779b97f4a7c15u) >> 29) & mask;
+    size_t mask = x->n_slots - 1, i = (size_t)((key * 0x9e3779b97f4a7c15u) >> 29) & mask;
 
-    while (x->edge[i].key && x->edge[i].key != key)
+    while (x->edge[i] && x->edge[i] >> VOCAB_NODE_BITS != key)
         i = (i + 1) & mask;
     return &x->edge[i];
 }
@@ -89,10 +91,10 @@ static inline struct vocab_edge *vocab_trie_slot(const struct vocab_trie *x, uin
 /* Goes from *NODE along BYTE; false: no string goes on so. X is not empty. */
 static inline bool vocab_trie_step(const struct vocab_trie *x, uint32_t *node, char byte)
 {
-    const struct vocab_edge *e = vocab_trie_slot(x, ((uint64_t)*node << 8 | (unsigned char)byte) + 1);
+    uint64_t edge = *vocab_trie_slot(x, (uint64_t)*node << 8 | (unsigned char)byte);
 
-    *node = e->to;
-    return e->key != 0;
+    *node = (uint32_t)edge & ((1u << VOCAB_NODE_BITS) - 1);
+    return edge != 0;
 }
 
 struct tok_added {
@@ -149,6 +151,15 @@ bool tok_added_next(struct tok_added_iter *it,
                     struct tok_added_cut *cut); /* false: the end; empty stretches are left out */
 
 /* Appends N ids; false: out of memory, nothing appended. */
-bool tok_ids_add(struct tok_ids *to, const uint32_t *id, size_t n);
+static inline bool tok_ids_add(struct tok_ids *to, const uint32_t *id, size_t n)
+{
+    if (n == 0)
+        return true;
+    if (to->cap - to->n < n && !mem_grow((void **)&to->id, &to->cap, to->n + n, sizeof(*to->id), MEM_TEXT))
+        return false;
+    memcpy(to->id + to->n, id, n * sizeof(*id));
+    to->n += n;
+    return true;
+}
 
 #endif
