@@ -312,29 +312,18 @@ static int read_added(struct reader *r, struct json_pull *j)
     return rc;
 }
 
-/* config.json */
-static int read_model_type(struct reader *r, struct json_pull *j)
+/* config.json and chat_template.json, of which one member counts. */
+static int read_one_member(struct reader *r, struct json_pull *j)
 {
-    struct json_str key;
-
-    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
-        if (json_str_is(&key, "model_type"))
-            read_word(j, r->c->model_type, sizeof(r->c->model_type));
-        else
-            json_pull_skip(j);
-    }
-    return 0;
-}
-
-/* chat_template.json */
-static int read_template_json(struct reader *r, struct json_pull *j)
-{
+    bool chat = r->use == SETTINGS_FOR_CHAT;
     struct json_str key;
     int rc = 0;
 
     for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
-        if (json_str_is(&key, "chat_template"))
+        if (chat && json_str_is(&key, "chat_template"))
             rc = read_template(r, j);
+        else if (!chat && json_str_is(&key, "model_type"))
+            read_word(j, r->c->model_type, sizeof(r->c->model_type));
         else
             json_pull_skip(j);
     }
@@ -422,7 +411,7 @@ static int read_template_files(struct reader *r)
         r->c->templates = configured;
     }
     mem_free(unused.v);
-    return rc ? rc : r->c->templates.n ? 0 : read_json(r, "chat_template.json", read_template_json);
+    return rc ? rc : r->c->templates.n ? 0 : read_json(r, "chat_template.json", read_one_member);
 }
 
 static int by_id(const void *x, const void *y)
@@ -441,7 +430,7 @@ static int read_tokenizer_files(struct reader *r)
     int rc = read_json(r, "added_tokens.json", read_added);
 
     if (rc == 0)
-        rc = read_json(r, "config.json", read_model_type);
+        rc = read_json(r, "config.json", read_one_member);
     if (rc == 0 && r->c->n_added)
         qsort(r->c->added, r->c->n_added, sizeof(*r->c->added), by_id);
     return rc;

@@ -20,8 +20,8 @@
 
 #include "base/map.h"
 #include "base/utf8.h"
-#include "text/tok/bytes.h"
 #include "text/tok/queue.h"
+#include "text/tok/unicode.h"
 
 static inline size_t hash_pair(uint32_t left, uint32_t right)
 {
@@ -110,7 +110,7 @@ static void find_symbols(struct bpe *b, const struct vocab *v)
     b->all_fallback = b->byte_fallback;
     for (unsigned c = 0; c < 256; c++) {
         char s[8];
-        size_t n = utf8_encode(b->byte_level ? bytes_letter((unsigned char)c) : c, s);
+        size_t n = utf8_encode(b->byte_level ? unicode_letter_of((unsigned char)c) : c, s);
 
         b->symbol[c] = VOCAB_NONE;
         b->fallback[c] = VOCAB_NONE;
@@ -473,7 +473,7 @@ static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, si
         } else {
             char letter[4];
 
-            add_unknown(b, y, letter, utf8_encode(bytes_letter((unsigned char)s[i]), letter));
+            add_unknown(b, y, letter, utf8_encode(unicode_letter_of((unsigned char)s[i]), letter));
         }
     }
 }
@@ -509,7 +509,7 @@ static bool find_whole(const struct bpe *b, struct bpe_work *w, const char *s, s
 
     if (n > b->vocab->longest)
         return false;
-    m = bytes_spell(s, n, (char *)w->id);
+    m = unicode_spell(s, n, (char *)w->id);
     return vocab_find(b->vocab, (const char *)w->id, m, &w->id[0]);
 }
 

@@ -1,9 +1,9 @@
 /* bpe.h - byte-pair encoding: symbols, and the rules by which the pair with the lowest rank merges, leftmost
  * first, until none is left (Sennrich et al. 2016; the details are those of Hugging Face's BPE model).
  *
- * The words are bytes where `byte_level` is set (the vocabulary is spelled in the alphabet of bytes.h) and
- * characters otherwise. Merges are rules between ids, so a tokenizer.json, a tiktoken file, a SentencePiece
- * model and a GGUF vocabulary all end in the same table.
+ * The words are bytes where `byte_level` is set (the vocabulary is spelled in GPT-2's letters for bytes
+ * (unicode.h)) and characters otherwise. Merges are rules between ids, so a tokenizer.json, a tiktoken file,
+ * a SentencePiece model and a GGUF vocabulary all end in the same table.
  */
 #ifndef GALLOP_TEXT_TOK_BPE_H
 #define GALLOP_TEXT_TOK_BPE_H

@@ -134,4 +134,8 @@ int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, 
  * failure. */
 int tok_read_json(struct tok *t, const char *text, size_t len, const char *path, struct err *e);
 
+/* Reads base64 (RFC 4648): writes the bytes of S to OUT, which has room for N; false: that is no base64.
+ * Padding may be missing. */
+bool tok_from_base64(const char *s, size_t n, char *out, size_t *n_out);
+
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/tok/bytes.h"
+#include "text/tok/unicode.h"
 
 struct state {
     const struct decode_step *p;
@@ -80,6 +80,14 @@ void decode_run_free(struct decode_run *r)
 
 static int feed(struct decode_run *r, size_t k, const char *s, size_t n);
 
+/* What step K has made goes on. */
+static int feed_made(struct decode_run *r, size_t k)
+{
+    const struct buf *made = &r->state[k].made;
+
+    return made->oom ? err_nomem(r->e, "decoder") : feed(r, k + 1, made->data ? made->data : "", made->len);
+}
+
 /* The bytes that S spells, or S itself if some character of it is no letter; then whole characters go on. */
 static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
 {
@@ -91,7 +99,7 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     buf_add(&x->made, s, n); /* room */
     if (x->made.oom)
         return err_nomem(r->e, "decoder");
-    if (n && bytes_read(s, n, x->made.data, &m))
+    if (n && unicode_unspell(s, n, x->made.data, &m))
         buf_add(&x->hold, x->made.data, m);
     else
         buf_add(&x->hold, s, n);
@@ -183,8 +191,7 @@ static int replace_matches(struct decode_run *r, size_t k, const char *s, size_t
     if (more < 0)
         return -more;
     buf_add(&x->made, s + done, n - done);
-    return x->made.oom ? err_nomem(r->e, "decoder")
-                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return feed_made(r, k);
 }
 
 /* Length of the longest end of S that begins the pattern without being all of it. */
@@ -224,8 +231,7 @@ static int replace_literal(struct decode_run *r, size_t k, const char *s, size_t
     }
     if (x->hold.oom || x->made.oom)
         return err_nomem(r->e, "decoder");
-    return x->fragments && x->made.len == 0 ? 0
-                                            : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return x->fragments && x->made.len == 0 ? 0 : feed_made(r, k);
 }
 
 /* Takes characters ch off the front of S, as many as are still allowed. */
@@ -299,8 +305,7 @@ static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)
         else if (!drop)
             buf_char(&x->made, ' ');
     }
-    return x->made.oom ? err_nomem(r->e, "decoder")
-                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return feed_made(r, k);
 }
 
 /* The token that waited goes on with its suffixes turned into BETWEEN. */
@@ -322,8 +327,7 @@ static int end_suffix(struct decode_run *r, size_t k, const char *between)
     }
     buf_add(&x->made, s, (size_t)(end - s));
     buf_clear(&x->hold);
-    return x->made.oom ? err_nomem(r->e, "decoder")
-                       : feed(r, k + 1, x->made.data ? x->made.data : "", x->made.len);
+    return feed_made(r, k);
 }
 
 static int suffix(struct decode_run *r, size_t k, const char *s, size_t n)

@@ -10,7 +10,6 @@
 #include "base/json_pull.h"
 #include "base/utf8.h"
 #include "text/tok/build.h"
-#include "text/tok/bytes.h"
 
 /* ---- what all sections use ---- */
 
@@ -271,7 +270,7 @@ static void add_map(struct json_pull *j, struct tok *t, const struct component *
     bytes = mem_alloc(c->charsmap.n, MEM_TEXT);
     if (!bytes)
         rc = err_nomem(j->e, normalizer);
-    else if (!bytes_from_base64(c->charsmap.s, c->charsmap.n, bytes, &n))
+    else if (!tok_from_base64(c->charsmap.s, c->charsmap.n, bytes, &n))
         rc = err_set(j->e, ERR_INPUT, "the precompiled_charsmap is not base64");
     else
         rc = normalize_map_new(&map, &t->arena, bytes, n, j->e);

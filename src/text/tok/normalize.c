@@ -11,7 +11,6 @@
 #include <utf8proc.h>
 
 #include "base/utf8.h"
-#include "text/tok/bytes.h"
 #include "text/tok/unicode.h"
 
 enum { SHORT_RUN = 16 };
@@ -536,7 +535,7 @@ static void squeeze(struct json_str in, struct buf *out)
 static void spell(struct json_str in, struct buf *out)
 {
     for (size_t i = 0; i < in.n; i++)
-        put(out, bytes_letter((unsigned char)in.s[i]));
+        put(out, unicode_letter_of((unsigned char)in.s[i]));
 }
 
 /* True when P leaves IN as it is and costs nothing to see. */

@@ -43,44 +43,20 @@ struct escape {
     "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 #define ONIG_WORD "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
 
-static const struct {
-    const char *shown, *longer;
-} category[] = {
-    {"L", "letter"},
-    {"Lu", "uppercaseletter"},
-    {"Ll", "lowercaseletter"},
-    {"Lt", "titlecaseletter"},
-    {"Lm", "modifierletter"},
-    {"Lo", "otherletter"},
-    {"M", "mark"},
-    {"Mn", "nonspacingmark"},
-    {"Mc", "spacingmark"},
-    {"Me", "enclosingmark"},
-    {"N", "number"},
-    {"Nd", "decimalnumber"},
-    {"Nl", "letternumber"},
-    {"No", "othernumber"},
-    {"P", "punctuation"},
-    {"Pc", "connectorpunctuation"},
-    {"Pd", "dashpunctuation"},
-    {"Ps", "openpunctuation"},
-    {"Pe", "closepunctuation"},
-    {"Pi", "initialpunctuation"},
-    {"Pf", "finalpunctuation"},
-    {"Po", "otherpunctuation"},
-    {"S", "symbol"},
-    {"Sm", "mathsymbol"},
-    {"Sc", "currencysymbol"},
-    {"Sk", "modifiersymbol"},
-    {"So", "othersymbol"},
-    {"Z", "separator"},
-    {"Zs", "spaceseparator"},
-    {"Zl", "lineseparator"},
-    {"Zp", "paragraphseparator"},
-    {"Cc", "control"},
-    {"Cf", "format"},
-    {"Co", "privateuse"},
+/* General categories, each by both its names; and scripts. A script name alone means the Script property in
+ * Oniguruma; in PCRE2 10.40 and later it would mean Script_Extensions, hence "sc:". */
+/* clang-format off */
+static const char *const category[] = {
+    "L", "letter", "Lu", "uppercaseletter", "Ll", "lowercaseletter", "Lt", "titlecaseletter",
+    "Lm", "modifierletter", "Lo", "otherletter", "M", "mark", "Mn", "nonspacingmark", "Mc", "spacingmark",
+    "Me", "enclosingmark", "N", "number", "Nd", "decimalnumber", "Nl", "letternumber", "No", "othernumber",
+    "P", "punctuation", "Pc", "connectorpunctuation", "Pd", "dashpunctuation", "Ps", "openpunctuation",
+    "Pe", "closepunctuation", "Pi", "initialpunctuation", "Pf", "finalpunctuation",
+    "Po", "otherpunctuation", "S", "symbol", "Sm", "mathsymbol", "Sc", "currencysymbol",
+    "Sk", "modifiersymbol", "So", "othersymbol", "Z", "separator", "Zs", "spaceseparator",
+    "Zl", "lineseparator", "Zp", "paragraphseparator", "Cc", "control", "Cf", "format", "Co", "privateuse",
 };
+/* clang-format on */
 
 static const char *const script[] = {
     "Arabic",    "Armenian", "Bengali",  "Bopomofo", "Common", "Cyrillic", "Devanagari", "Ethiopic",
@@ -112,10 +88,10 @@ static bool find_property(const char *name, size_t n, char *out, size_t size)
 
     if (!fold(name, n, want, sizeof(want)))
         return false;
-    for (size_t i = 0; i < sizeof(category) / sizeof(*category); i++) {
-        fold(category[i].shown, strlen(category[i].shown), have, sizeof(have));
-        if (strcmp(want, have) == 0 || strcmp(want, category[i].longer) == 0) {
-            snprintf(out, size, "\\p{%s}", category[i].shown);
+    for (size_t i = 0; i < sizeof(category) / sizeof(*category); i += 2) {
+        fold(category[i], strlen(category[i]), have, sizeof(have));
+        if (strcmp(want, have) == 0 || strcmp(want, category[i + 1]) == 0) {
+            snprintf(out, size, "\\p{%s}", category[i]);
             return true;
         }
     }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "text/tok/bytes.h"
 #include "text/tok/unicode.h"
 
 int split_add(struct split *p, struct split_step step, struct err *e)
@@ -281,7 +280,7 @@ static int last(const struct run *r, const char *s, size_t n)
     buf_add(to, s, n); /* room */
     if (to->oom)
         return err_nomem(r->e, "pre_tokenizer");
-    if (!bytes_read(s, n, to->data, &m))
+    if (!unicode_unspell(s, n, to->data, &m))
         return err_set(r->e, ERR_UNSUPPORTED, "a step after ByteLevel puts in characters that spell no byte");
     return r->sink(r->ctx, to->data, m, r->e);
 }
@@ -317,7 +316,7 @@ static int run(const struct run *r, size_t k, const char *s, size_t n, bool firs
         buf_add(to, s, n);
         buf_add(to, s, n); /* room for two bytes a letter */
         if (!to->oom)
-            to->len = bytes_spell(s, n, to->data);
+            to->len = unicode_spell(s, n, to->data);
         break;
     case SPLIT_METASPACE: return metaspace(r, k, s, n, first);
     default: return cut(r, k, s, n, first);

@@ -8,10 +8,45 @@
 #include <string.h>
 
 #include "text/tok/build.h"
-#include "text/tok/bytes.h"
 #include "text/tok/family.h"
+#include "text/tok/unicode.h"
 
 enum { MAX_TOKEN = 1024 };
+
+static int sextet(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (c >= '0' && c <= '9')
+        return c - '0' + 52;
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool tok_from_base64(const char *s, size_t n, char *out, size_t *n_out)
+{
+    size_t end = n, m = 0;
+    uint32_t bits = 0;
+    int have = 0;
+
+    while (end > 0 && s[end - 1] == '=' && n - end < 2)
+        end--;
+    for (size_t i = 0; i < end; i++) {
+        int v = sextet(s[i]);
+
+        if (v < 0)
+            return false;
+        bits = bits << 6 | (uint32_t)v;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            out[m++] = (char)(bits >> have & 0xff);
+        }
+    }
+    *n_out = m;
+    return have < 6;
+}
 
 /* One line: its bytes in BYTES[MAX_TOKEN] and its rank. false: it is none. */
 static bool read_line(const char *s, size_t n, char *bytes, size_t *n_bytes, int64_t *rank)
@@ -19,7 +54,7 @@ static bool read_line(const char *s, size_t n, char *bytes, size_t *n_bytes, int
     const char *blank = memchr(s, ' ', n);
     size_t coded = blank ? (size_t)(blank - s) : 0;
 
-    if (!blank || coded == 0 || coded > MAX_TOKEN || !bytes_from_base64(s, coded, bytes, n_bytes))
+    if (!blank || coded == 0 || coded > MAX_TOKEN || !tok_from_base64(s, coded, bytes, n_bytes))
         return false;
     *rank = 0;
     if (coded + 1 == n)
@@ -69,7 +104,7 @@ static int read_ranks(struct tok *t, const char *text, size_t len, const char *p
             continue;
         if (!read_line(s, n, bytes, &m, &rank))
             return err_set(e, ERR_INPUT, "%s: line %zu is not base64, a blank and a rank", path, line);
-        rc = vocab_add(&t->vocab, letters, bytes_spell(bytes, m, letters), rank, e);
+        rc = vocab_add(&t->vocab, letters, unicode_spell(bytes, m, letters), rank, e);
         if (rc) {
             err_prefix(e, "%s: line %zu", path, line);
             return rc;

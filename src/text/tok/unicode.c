@@ -269,3 +269,51 @@ bool unicode_is_ideograph(uint32_t c)
            (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) ||
            (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
+
+/* The order is that of GPT-2's bytes_to_unicode(): 33..126, 161..172 and 174..255 are themselves; 0..32 are
+ * 256..288, 127..160 are 289..322 and 173 is 323. */
+uint32_t unicode_letter_of(unsigned char b)
+{
+    if (b <= 32)
+        return 256u + b;
+    if (b >= 127 && b <= 160)
+        return 289u + (b - 127u);
+    return b == 173 ? 323u : b;
+}
+
+int unicode_byte_of(uint32_t letter)
+{
+    if (letter < 256)
+        return letter <= 32 || (letter >= 127 && letter <= 160) || letter == 173 ? -1 : (int)letter;
+    if (letter <= 288)
+        return (int)(letter - 256);
+    if (letter <= 322)
+        return (int)(letter - 289 + 127);
+    return letter == 323 ? 173 : -1;
+}
+
+size_t unicode_spell(const char *bytes, size_t n, char *out)
+{
+    char *o = out;
+
+    for (size_t i = 0; i < n; i++)
+        o += utf8_encode(unicode_letter_of((unsigned char)bytes[i]), o);
+    return (size_t)(o - out);
+}
+
+bool unicode_unspell(const char *letters, size_t n, char *out, size_t *n_out)
+{
+    size_t i = 0, m = 0;
+
+    while (i < n) {
+        size_t step;
+        int b = unicode_byte_of(utf8_decode(letters + i, &step));
+
+        if (b < 0)
+            return false;
+        out[m++] = (char)b;
+        i += step;
+    }
+    *n_out = m;
+    return true;
+}

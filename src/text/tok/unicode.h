@@ -1,5 +1,5 @@
 /* unicode.h - what kind of character a code point is, as the tokenizers' rules ask, by the ages of the
- * Unicode tables that the Hugging Face library uses.
+ * Unicode tables that the Hugging Face library uses; and the letters that stand for bytes.
  */
 #ifndef GALLOP_TEXT_TOK_UNICODE_H
 #define GALLOP_TEXT_TOK_UNICODE_H
@@ -25,5 +25,18 @@ bool unicode_is_newer(const char *s, size_t n);
 
 /* Replaces each of them in place by an older one of the same kind; lengths stay. */
 void unicode_make_older(char *s, size_t n);
+
+/* GPT-2's alphabet of bytes: each byte stands as one printable letter, so that vocabularies of bytes can be
+ * written as text. Printable ASCII and Latin-1 stand for themselves, the other 68 bytes for U+0100 and up, in
+ * order. */
+uint32_t unicode_letter_of(unsigned char b); /* the letter that stands for byte B */
+int unicode_byte_of(uint32_t letter);        /* the byte that LETTER stands for, or -1 */
+
+/* Writes N bytes as letters, at most 2 N bytes of UTF-8; returns how many. */
+size_t unicode_spell(const char *bytes, size_t n, char *out);
+
+/* Reads letters (N bytes of good UTF-8) back into at most N bytes. false: some character is no letter of the
+ * alphabet, and OUT holds nothing of use. */
+bool unicode_unspell(const char *letters, size_t n, char *out, size_t *n_out);
 
 #endif
