@@ -70,20 +70,24 @@ static void move_share(void *ctx, int thread, int n_threads)
 
 /* ---- the rows that are computed ---- */
 
-/* Rows [0, f->n) of sequence 0. Windows drop none of them: the cache is not told to advance. */
-static int compute(struct bench_fill *f, const int32_t *ids, struct err *e)
+int bench_fill_prompt(struct llm *m, const int32_t *ids, size_t n, bool keep, struct err *e)
 {
-    struct llm *m = f->m;
-
-    for (size_t pos = 0; pos < f->n;) {
-        size_t len = f->n - pos < m->max_tokens ? f->n - pos : m->max_tokens;
-        struct llm_rows r = {.id = ids + pos, .n = len, .pos = pos, .n_prompt = f->n, .n_total = f->n};
+    for (size_t pos = 0; pos < n;) {
+        size_t len = n - pos < m->max_tokens ? n - pos : m->max_tokens;
+        struct llm_rows r = {.id = ids + pos,
+                             .n = len,
+                             .pos = pos,
+                             .n_prompt = n,
+                             .n_total = n,
+                             .n_wanted = !keep && pos + len == n};
         int rc = kv_reserve(&m->kv, 0, pos + len);
 
         if (rc)
-            return err_set(e, rc, "the KV cache has no room for %zu tokens", f->n);
+            return err_set(e, rc, "the KV cache has no room for %zu tokens", n);
         llm_forward(m, &r, 1);
         pos += len;
+        if (!keep)
+            kv_advance(&m->kv, 0, pos);
     }
     return 0;
 }
@@ -105,7 +109,7 @@ int bench_fill_open(struct bench_fill *f, struct llm *m, const int32_t *ids, siz
     f->bytes = lim->n_layers * 2 * lim->n_kv * tiles_of(f->n) * m->kv.tile_bytes;
     f->tile = map_region_new(f->bytes);
     f->len = mem_zalloc(lim->max_seqs, sizeof(*f->len), MEM_APP);
-    rc = f->tile && f->len ? compute(f, ids, e) : err_nomem(e, "rows of a context");
+    rc = f->tile && f->len ? bench_fill_prompt(m, ids, f->n, true, e) : err_nomem(e, "rows of a context");
     if (rc == 0) {
         struct planes p = {.f = f, .view = kv_view(&m->kv, 0), .to = f->n, .out = true};
 

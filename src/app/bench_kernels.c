@@ -39,50 +39,51 @@ struct shape {
     const char *text;
     size_t m, n;   /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
     size_t tokens; /* attention: in the cache, those of the step with them */
+    int bytes;     /* that a vector kernel must read and write an element, each operand once */
 };
 
 static const struct shape shapes[] = {
-    {KERN_FN_gemm_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0},
-    {KERN_FN_gemm_f32, "M=4 K=2048 N=8192", 4, GEMM_N, 0},
-    {KERN_FN_gemm_f32, "M=16 K=2048 N=8192", 16, GEMM_N, 0},
-    {KERN_FN_gemm_f32, "M=128 K=2048 N=8192", 128, GEMM_N, 0},
-    {KERN_FN_gemm_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0},
-    {KERN_FN_gemm_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0},
-    {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N, 0},
-    {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0},
-    {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0},
-    {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS},
-    {KERN_FN_attn_f32, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS},
-    {KERN_FN_attn_f32, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS},
-    {KERN_FN_attn_f32, "prefill 512 d=128", PREFILL_ROWS, 128, PREFILL_ROWS},
-    {KERN_FN_attn_bf16, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS},
-    {KERN_FN_attn_bf16, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS},
-    {KERN_FN_attn_bf16, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS},
-    {KERN_FN_attn_bf16, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS},
-    {KERN_FN_attn_bf16, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048},
-    {KERN_FN_attn_bf16, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048},
-    {KERN_FN_attn_i8, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS},
-    {KERN_FN_attn_i8, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS},
-    {KERN_FN_attn_i8, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS},
-    {KERN_FN_attn_i8, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS},
-    {KERN_FN_attn_i8, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048},
-    {KERN_FN_attn_i8, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048},
-    {KERN_FN_attn_fold, "d=128", 0, 128, 0},
-    {KERN_FN_attn_finish, "d=128 bf16", 0, 128, 0},
-    {KERN_FN_rms_norm, "2048 residual bf16", 0, 2048, 0},
-    {KERN_FN_layer_norm, "2048 residual bf16", 0, 2048, 0},
-    {KERN_FN_add, "2048", 0, 2048, 0},
-    {KERN_FN_scale, "2048", 0, 2048, 0},
-    {KERN_FN_scale_add, "2048", 0, 2048, 0},
-    {KERN_FN_rope_half, "d=64", 0, 64, 0},
-    {KERN_FN_rope_pair, "d=64", 0, 64, 0},
-    {KERN_FN_act, "gelu_tanh 8192 bf16", 0, 8192, 0},
-    {KERN_FN_glu, "silu 8192 bf16", 0, 8192, 0},
-    {KERN_FN_to_bf16, "8192", 0, 8192, 0},
-    {KERN_FN_to_i8, "128", 0, 128, 0},
-    {KERN_FN_argmax, "128256", 0, VECTOR, 0},
-    {KERN_FN_max, "128256", 0, VECTOR, 0},
-    {KERN_FN_exp_sum, "128256", 0, VECTOR, 0},
+    {KERN_FN_gemm_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
+    {KERN_FN_gemm_f32, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
+    {KERN_FN_gemm_f32, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
+    {KERN_FN_gemm_f32, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_f32, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
+    {KERN_FN_attn_f32, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
+    {KERN_FN_attn_f32, "prefill 512 d=128", PREFILL_ROWS, 128, PREFILL_ROWS, 0},
+    {KERN_FN_attn_bf16, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_bf16, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
+    {KERN_FN_attn_bf16, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_bf16, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
+    {KERN_FN_attn_bf16, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048, 0},
+    {KERN_FN_attn_bf16, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048, 0},
+    {KERN_FN_attn_i8, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_i8, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
+    {KERN_FN_attn_i8, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_i8, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
+    {KERN_FN_attn_i8, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048, 0},
+    {KERN_FN_attn_i8, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048, 0},
+    {KERN_FN_attn_fold, "d=128", 0, 128, 0, 12},
+    {KERN_FN_attn_finish, "d=128 bf16", 0, 128, 0, 6},
+    {KERN_FN_rms_norm, "2048 residual bf16", 0, 2048, 0, 18},
+    {KERN_FN_layer_norm, "2048 residual bf16", 0, 2048, 0, 22},
+    {KERN_FN_add, "2048", 0, 2048, 0, 12},
+    {KERN_FN_scale, "2048", 0, 2048, 0, 8},
+    {KERN_FN_scale_add, "2048", 0, 2048, 0, 12},
+    {KERN_FN_rope_half, "d=64", 0, 64, 0, 12},
+    {KERN_FN_rope_pair, "d=64", 0, 64, 0, 12},
+    {KERN_FN_act, "gelu_tanh 8192 bf16", 0, 8192, 0, 6},
+    {KERN_FN_glu, "silu 8192 bf16", 0, 8192, 0, 10},
+    {KERN_FN_to_bf16, "8192", 0, 8192, 0, 6},
+    {KERN_FN_to_i8, "128", 0, 128, 0, 5},
+    {KERN_FN_argmax, "128256", 0, VECTOR, 0, 4},
+    {KERN_FN_max, "128256", 0, VECTOR, 0, 4},
+    {KERN_FN_exp_sum, "128256", 0, VECTOR, 0, 4},
 };
 
 static const struct row {
@@ -290,28 +291,6 @@ static void call_vector(void *work)
     }
 }
 
-/* Bytes an element that a vector kernel must read and write, each operand once; its operations are not
- * counted. */
-static double vector_bytes(enum kern_fn fn)
-{
-    switch (fn) {
-    case KERN_FN_rms_norm: return 18; /* x, r, w; x, out */
-    case KERN_FN_layer_norm: return 22;
-    case KERN_FN_attn_fold:
-    case KERN_FN_add:
-    case KERN_FN_scale_add: return 12;
-    case KERN_FN_scale: return 8;
-    case KERN_FN_rope_half:
-    case KERN_FN_rope_pair: return 12; /* x in and out, half of cos and of sin */
-    case KERN_FN_glu: return 10;
-    case KERN_FN_attn_finish:
-    case KERN_FN_act:
-    case KERN_FN_to_bf16: return 6;
-    case KERN_FN_to_i8: return 5;
-    default: return 4;
-    }
-}
-
 static void (*prepare(struct task *w))(void *work)
 {
     const struct shape *s = w->s;
@@ -333,8 +312,8 @@ static void (*prepare(struct task *w))(void *work)
         w->flops = 4 * pairs * (double)s->n;
         return call_attn;
     default:
-        w->bytes = (double)s->n * vector_bytes(s->fn);
-        w->flops = 0;
+        w->bytes = (double)s->n * s->bytes;
+        w->flops = 0; /* are not counted */
         return call_vector;
     }
 }

@@ -8,42 +8,42 @@
 #include <stdio.h>
 #include <string.h>
 
-/* name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps, tied, llama3, factor,
- * experts, top_k */
+/* name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps */
 static const struct shape table[] = {
-    {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 1e-5, true, true, 32, 0, 0},
-    {"llama-3.2-3b", "llama", 28, 3072, 8192, 24, 8, 128, 128256, 131072, 500000, 1e-5, true, true, 32, 0, 0},
-    {"llama-3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 131072, 500000, 1e-5, false, true, 8, 0,
-     0},
-    {"llama-3.1-70b", "llama", 80, 8192, 28672, 64, 8, 128, 128256, 131072, 500000, 1e-5, false, true, 8, 0,
-     0},
-    {"llama-2-7b", "llama", 32, 4096, 11008, 32, 32, 128, 32000, 4096, 10000, 1e-5, false, false, 0, 0, 0},
-    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 100000, 1e-5, true, false, 0, 0, 0},
-    {"tinyllama-1.1b", "llama", 22, 2048, 5632, 32, 4, 64, 32000, 2048, 10000, 1e-5, false, false, 0, 0, 0},
-    {"gpt2", "gpt2", 12, 768, 3072, 12, 12, 64, 50257, 1024, 0, 1e-5, true, false, 0, 0, 0},
-    {"gpt2-medium", "gpt2", 24, 1024, 4096, 16, 16, 64, 50257, 1024, 0, 1e-5, true, false, 0, 0, 0},
-    {"gpt2-large", "gpt2", 36, 1280, 5120, 20, 20, 64, 50257, 1024, 0, 1e-5, true, false, 0, 0, 0},
-    {"gpt2-xl", "gpt2", 48, 1600, 6400, 25, 25, 64, 50257, 1024, 0, 1e-5, true, false, 0, 0, 0},
-    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1000000, 1e-6, true, false, 0, 0, 0},
-    {"qwen2.5-7b", "qwen2", 28, 3584, 18944, 28, 4, 128, 152064, 32768, 1000000, 1e-6, false, false, 0, 0, 0},
-    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1000000, 1e-6, true, false, 0, 0, 0},
-    {"mistral-7b-v0.1", "mistral", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 10000, 1e-5, false, false, 0, 0,
-     0},
-    {"phi-4-mini", "phi3", 32, 3072, 8192, 24, 8, 128, 200064, 131072, 10000, 1e-5, true, false, 0, 0, 0},
-    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1000000, 1e-6, true, false, 0, 0, 0},
-    {"gemma-4-e2b", "gemma4", 35, 1536, 6144, 8, 1, 256, 262144, 131072, 1000000, 1e-6, true, false, 0, 0, 0},
-    {"opt-1.3b", "opt", 24, 2048, 8192, 32, 32, 64, 50272, 2048, 0, 1e-5, true, false, 0, 0, 0},
-    {"gpt-j-6b", "gptj", 28, 4096, 16384, 16, 16, 256, 50400, 2048, 10000, 1e-5, false, false, 0, 0, 0},
-    {"mixtral-8x7b", "mixtral", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1000000, 1e-5, false, false, 0, 8,
-     2},
-    {"qwen3-30b-a3b", "qwen3_moe", 48, 2048, 768, 32, 4, 128, 151936, 40960, 1000000, 1e-6, false, false, 0,
-     128, 8},
-    {"gpt-oss-20b", "gpt_oss", 24, 2880, 2880, 64, 8, 64, 201088, 131072, 150000, 1e-5, false, false, 0, 32,
-     4},
-    {"gpt-oss-120b", "gpt_oss", 36, 2880, 2880, 64, 8, 64, 201088, 131072, 150000, 1e-5, false, false, 0, 128,
-     4},
-    {"llama-4-scout", "llama4", 48, 5120, 8192, 40, 8, 128, 202048, 10485760, 500000, 1e-5, false, true, 16,
-     16, 1},
+    {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 1e-5, .tied = true,
+     .llama3 = 32},
+    {"llama-3.2-3b", "llama", 28, 3072, 8192, 24, 8, 128, 128256, 131072, 500000, 1e-5, .tied = true,
+     .llama3 = 32},
+    {"llama-3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 131072, 500000, 1e-5, .tied = false,
+     .llama3 = 8},
+    {"llama-3.1-70b", "llama", 80, 8192, 28672, 64, 8, 128, 128256, 131072, 500000, 1e-5, .tied = false,
+     .llama3 = 8},
+    {"llama-2-7b", "llama", 32, 4096, 11008, 32, 32, 128, 32000, 4096, 10000, 1e-5, .tied = false},
+    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 100000, 1e-5, .tied = true},
+    {"tinyllama-1.1b", "llama", 22, 2048, 5632, 32, 4, 64, 32000, 2048, 10000, 1e-5, .tied = false},
+    {"gpt2", "gpt2", 12, 768, 3072, 12, 12, 64, 50257, 1024, 0, 1e-5, .tied = true},
+    {"gpt2-medium", "gpt2", 24, 1024, 4096, 16, 16, 64, 50257, 1024, 0, 1e-5, .tied = true},
+    {"gpt2-large", "gpt2", 36, 1280, 5120, 20, 20, 64, 50257, 1024, 0, 1e-5, .tied = true},
+    {"gpt2-xl", "gpt2", 48, 1600, 6400, 25, 25, 64, 50257, 1024, 0, 1e-5, .tied = true},
+    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1000000, 1e-6, .tied = true},
+    {"qwen2.5-7b", "qwen2", 28, 3584, 18944, 28, 4, 128, 152064, 32768, 1000000, 1e-6, .tied = false},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1000000, 1e-6, .tied = true},
+    {"mistral-7b-v0.1", "mistral", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 10000, 1e-5, .tied = false},
+    {"phi-4-mini", "phi3", 32, 3072, 8192, 24, 8, 128, 200064, 131072, 10000, 1e-5, .tied = true},
+    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1000000, 1e-6, .tied = true},
+    {"gemma-4-e2b", "gemma4", 35, 1536, 6144, 8, 1, 256, 262144, 131072, 1000000, 1e-6, .tied = true},
+    {"opt-1.3b", "opt", 24, 2048, 8192, 32, 32, 64, 50272, 2048, 0, 1e-5, .tied = true},
+    {"gpt-j-6b", "gptj", 28, 4096, 16384, 16, 16, 256, 50400, 2048, 10000, 1e-5, .tied = false},
+    {"mixtral-8x7b", "mixtral", 32, 4096, 14336, 32, 8, 128, 32000, 32768, 1000000, 1e-5, .tied = false,
+     .experts = 8, .top_k = 2},
+    {"qwen3-30b-a3b", "qwen3_moe", 48, 2048, 768, 32, 4, 128, 151936, 40960, 1000000, 1e-6, .tied = false,
+     .experts = 128, .top_k = 8},
+    {"gpt-oss-20b", "gpt_oss", 24, 2880, 2880, 64, 8, 64, 201088, 131072, 150000, 1e-5, .tied = false,
+     .experts = 32, .top_k = 4},
+    {"gpt-oss-120b", "gpt_oss", 36, 2880, 2880, 64, 8, 64, 201088, 131072, 150000, 1e-5, .tied = false,
+     .experts = 128, .top_k = 4},
+    {"llama-4-scout", "llama4", 48, 5120, 8192, 40, 8, 128, 202048, 10485760, 500000, 1e-5, .tied = false,
+     .llama3 = 16, .experts = 16, .top_k = 1},
 };
 
 size_t shapes_n(void)
@@ -346,15 +346,15 @@ static void complete_llama(json_t *c, const struct shape *s, size_t layers)
     (void)layers;
     if (s->llama3)
         json_object_set_new(c, "rope_scaling",
-                            json_pack("{s:s,s:f,s:f,s:f,s:i}", "rope_type", "llama3", "factor",
-                                      s->llama3_factor, "low_freq_factor", 1.0, "high_freq_factor", 4.0,
+                            json_pack("{s:s,s:f,s:f,s:f,s:i}", "rope_type", "llama3", "factor", s->llama3,
+                                      "low_freq_factor", 1.0, "high_freq_factor", 4.0,
                                       "original_max_position_embeddings", 8192));
 }
 
 static void complete_llama4(json_t *c, const struct shape *s, size_t layers)
 {
     (void)layers;
-    json_object_set_new(json_object_get(c, "rope_scaling"), "factor", json_real(s->llama3_factor));
+    json_object_set_new(json_object_get(c, "rope_scaling"), "factor", json_real(s->llama3));
 }
 
 /* Phi-4-mini's, for the 48 pairs of the three quarters of a head that turn. */

@@ -13,8 +13,7 @@ struct shape {
     size_t layers, hidden, inner, heads, kv, head_dim, vocab, context;
     double theta, eps;
     bool tied;
-    bool llama3; /* rope type of Llama 3.1 and later */
-    double llama3_factor;
+    double llama3;         /* factor of the rope of Llama 3.1 and later; 0: another rope */
     size_t experts, top_k; /* of the mixtures; INNER is an expert's */
 };
 

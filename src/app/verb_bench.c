@@ -144,31 +144,6 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     return 0;
 }
 
-/* Computes N tokens of sequence SLOT from position POS, in steps of the largest size. */
-static int prefill(struct bench *b, size_t slot, size_t n)
-{
-    struct llm *m = b->m;
-    int rc;
-
-    for (size_t pos = 0; pos < n;) {
-        size_t len = n - pos < m->max_tokens ? n - pos : m->max_tokens;
-        struct llm_rows r = {.slot = slot,
-                             .id = b->ids + pos,
-                             .n = len,
-                             .pos = pos,
-                             .n_prompt = n,
-                             .n_total = n,
-                             .n_wanted = pos + len == n};
-
-        if ((rc = kv_reserve(&m->kv, slot, pos + len)) != 0)
-            return err_set(b->e, rc, "the KV cache has no room for %zu tokens", n);
-        llm_forward(m, &r, 1);
-        pos += len;
-        kv_advance(&m->kv, slot, pos);
-    }
-    return 0;
-}
-
 /* The next tokens of each of the BATCH sequences, from position POS. */
 static int decode_step(struct bench *b, const struct row *row, size_t pos)
 {
@@ -215,16 +190,10 @@ static int measure_prefill(struct bench *b, const struct row *row, double *secon
     if (b->fill.m)
         bench_fill_drop(&b->fill, 0);
     start = clock_seconds();
-    rc = prefill(b, 0, row->prompt);
+    rc = bench_fill_prompt(b->m, b->ids, row->prompt, false, b->e);
     *seconds = clock_seconds() - start;
     kv_release(&b->m->kv, 0);
     return rc;
-}
-
-static int measure(struct bench *b, struct row *row, size_t rep)
-{
-    return row->decode ? measure_decode(b, row, &row->second[rep])
-                       : measure_prefill(b, row, &row->second[rep]);
 }
 
 static void measure_roofs(struct bench *b, size_t rep)
@@ -315,7 +284,9 @@ static int repeat(struct bench *b)
     for (size_t rep = 0; rep < b->reps && rc == 0; rep++) {
         measure_roofs(b, rep);
         for (size_t i = 0; i < b->n_rows && rc == 0; i++) {
-            rc = measure(b, &b->row[i], rep);
+            struct row *row = &b->row[i];
+
+            rc = (row->decode ? measure_decode : measure_prefill)(b, row, &row->second[rep]);
             rc = rc ? rc : print_flush(b->e); /* nobody waits for the rest when the reader is gone */
             print_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
         }
