@@ -6,45 +6,26 @@
 
 #include "base/err.h"
 #include "engine/llm.h"
-#include "engine/score.h"
+#include "engines.h"
+#include "files.h"
 #include "goldfile.h"
 
 static const char data[] = GALLOP_SOURCE_DIR "/test/data/gguf", goldens[] = GALLOP_SOURCE_DIR "/test/golden";
-
-struct rows {
-    float *x;
-    size_t vocab, n;
-};
-
-static int keep(void *ctx, size_t pos, size_t n, const float *logits)
-{
-    struct rows *r = ctx;
-
-    (void)pos;
-    memcpy(r->x + r->n * r->vocab, logits, n * r->vocab * sizeof(float));
-    r->n += n;
-    return 0;
-}
 
 /* All rows of logits of a prompt, from a model opened for this. free() */
 static float *logits_of(const char *path, enum dtype dtype, const int32_t *ids, size_t n, size_t *vocab)
 {
     struct llm_options o = {.model = path, .dtype = dtype, .max_seqs = 1, .max_wanted = 64, .threads = 1};
-    struct rows r = {.n = 0};
-    struct score_request q = {.ids = ids, .n = n, .last = n, .rows = keep, .ctx = &r};
     struct err e;
     struct llm m;
+    float *x;
 
     if (llm_open(&m, &o, &e) != 0)
         fail_msg("%s", e.msg);
-    *vocab = r.vocab = m.model.info.vocab;
-    r.x = malloc(n * r.vocab * sizeof(float));
-    assert_non_null(r.x);
-    if (score_run(&m, &q, &e) != 0)
-        fail_msg("%s", e.msg);
-    assert_int_equal(r.n, n);
+    *vocab = m.model.info.vocab;
+    x = engines_logits(&m, ids, n, n, 0, NULL);
     llm_close(&m);
-    return r.x;
+    return x;
 }
 
 /* The first prompt that is long enough to fill a window of the golden; *n its length. free() */
@@ -59,38 +40,22 @@ static int32_t *prompt_of(const char *folder, size_t *n)
     return ids;
 }
 
-static void copy(const char *from, const char *to)
-{
-    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-    char bytes[4096];
-    size_t n;
-
-    assert_true(in && out);
-    while ((n = fread(bytes, 1, sizeof(bytes), in)) > 0)
-        assert_int_equal(fwrite(bytes, 1, n, out), n);
-    fclose(in);
-    assert_int_equal(fclose(out), 0);
-}
-
 /* GGUF cannot say query_pre_attn_scalar, which the golden of Gemma 3 sets to something unusual: FOLDER
  * becomes a copy without it. */
 static void make_usual(char *folder, size_t size)
 {
-    char from[1200], to[1200];
+    const char *usual = files_folder();
+    char path[1200];
     json_t *config;
 
-    snprintf(from, sizeof(from), "%s/config.json", folder);
-    config = json_load_file(from, 0, NULL);
+    files_copy_all(folder, usual);
+    snprintf(path, sizeof(path), "%s/config.json", usual);
+    config = json_load_file(path, 0, NULL);
     assert_non_null(config);
-    assert_int_equal(json_object_set(config, "query_pre_attn_scalar", json_object_get(config, "head_dim")),
-                     0);
-    mkdir("usual", 0777);
-    assert_int_equal(json_dump_file(config, "usual/config.json", 0), 0);
+    assert_int_equal(json_object_set(config, "query_pre_attn_scalar", json_object_get(config, "head_dim")), 0);
+    assert_int_equal(json_dump_file(config, path, 0), 0);
     json_decref(config);
-    snprintf(from, sizeof(from), "%s/model.safetensors", folder);
-    snprintf(to, sizeof(to), "usual/model.safetensors");
-    copy(from, to);
-    snprintf(folder, size, "usual");
+    snprintf(folder, size, "%s", usual);
 }
 
 static bool same_logits(const char *a, const char *b, const int32_t *ids, size_t n, enum dtype dtype)

@@ -4,57 +4,20 @@
 #include <math.h>
 
 #include "base/err.h"
-#include "engine/gallop_in.h"
 #include "engine/score.h"
+#include "engines.h"
 #include "goldfile.h"
 
-enum { MAX_FOLDERS = 64, GREEDY = 24 };
+enum { MAX_FOLDERS = 64 };
 
 static const double logits_limit = 2e-4, hidden_limit = 3e-4;
 
-struct rows {
-    float *x;
-    size_t first, vocab, n;
-};
-
-static int keep(void *ctx, size_t pos, size_t n, const float *logits)
-{
-    struct rows *r = ctx;
-
-    (void)pos;
-    memcpy(r->x + r->n * r->vocab, logits, n * r->vocab * sizeof(float));
-    r->n += n;
-    return 0;
-}
-
 static struct gallop *open_model(const char *dir, const char *dtype, size_t seqs)
 {
-    struct gallop_options o;
-    struct gallop *g;
-    char err[GALLOP_ERR_SIZE];
+    struct gallop_options o = engines_options((int64_t)seqs, 0, 0);
 
-    gallop_options_init(&o);
-    o.model = dir;
     o.dtype = dtype;
-    o.max_num_seqs = (int64_t)seqs;
-    if (gallop_open(&g, &o, err) != 0)
-        fail_msg("%s: %s", dir, err);
-    return g;
-}
-
-/* The last LAST rows of logits of a prompt, and its hidden states where HIDDEN is not NULL. */
-static float *logits_of(struct gallop *g, const int32_t *ids, size_t n, size_t last, float *hidden)
-{
-    struct llm *m = gallop_llm(g);
-    struct rows r = {.vocab = m->model.info.vocab};
-    struct score_request q = {.ids = ids, .n = n, .last = last, .hidden = hidden, .rows = keep, .ctx = &r};
-    struct err e = {0};
-
-    r.x = malloc(last * r.vocab * sizeof(float));
-    if (score_run(m, &q, &e) != 0)
-        fail_msg("%s", e.msg);
-    assert_int_equal(r.n, last);
-    return r.x;
+    return engines_open(dir, &o);
 }
 
 static void compare_logits(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n)
@@ -70,7 +33,7 @@ static void compare_logits(const char *dir, struct gallop *g, size_t i, const in
     snprintf(path, sizeof(path), "%s/golden/hidden_%zu.npy", dir, i);
     if (goldfile_npy(path, &hidden))
         h = malloc(hidden.shape[0] * hidden.shape[1] * hidden.shape[2] * sizeof(float));
-    got = logits_of(g, ids, n, h ? n : want.shape[0], h);
+    got = engines_logits(gallop_llm(g), ids, n, h ? n : want.shape[0], 0, h);
     off = goldfile_worst(got + (h ? n - want.shape[0] : 0) * want.shape[1], want.x, want.shape[0],
                          want.shape[1], &row);
     if (!(off <= logits_limit))
@@ -92,27 +55,15 @@ static void compare_greedy(const char *dir, struct gallop *g, size_t i, const in
                            const json_t *golden)
 {
     const json_t *list = json_is_object(golden) ? json_object_get(golden, "tokens") : golden;
-    struct gallop_request r;
-    struct gallop_event ev;
-    char err[GALLOP_ERR_SIZE];
-    size_t at = 0;
+    struct engines_answer a = {0};
 
-    gallop_request_init(&r);
-    r.ids = ids;
-    r.n_ids = n;
-    r.sampling.max_new_tokens = (int64_t)json_array_size(list);
-    r.sampling.do_sample = 0;
-    r.sampling.ignore_eos = 1;
-    if (gallop_submit(g, &r, NULL, err) != 0)
-        fail_msg("%s: prompt %zu: %s", dir, i, err);
-    while (gallop_next(g, &ev))
-        if (ev.type == GALLOP_TOKEN) {
-            if (ev.token != json_integer_value(json_array_get(list, at)))
-                fail_msg("%s: prompt %zu: token %zu is %d, Hugging Face's is %lld", dir, i, at, ev.token,
-                         json_integer_value(json_array_get(list, at)));
-            at++;
-        }
-    assert_int_equal(at, json_array_size(list));
+    engines_submit(g, ids, n, (int64_t)json_array_size(list), 0);
+    engines_run(g, &a);
+    for (size_t k = 0; k < a.n; k++)
+        if (a.token[k] != json_integer_value(json_array_get(list, k)))
+            fail_msg("%s: prompt %zu: token %zu is %d, Hugging Face's is %lld", dir, i, k, a.token[k],
+                     json_integer_value(json_array_get(list, k)));
+    assert_int_equal(a.n, json_array_size(list));
 }
 
 static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n,
@@ -128,7 +79,7 @@ static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int3
     snprintf(path, sizeof(path), "%s/golden/logits_%zu.npy", dir, i);
     assert_true(goldfile_npy(path, &want));
     V = want.shape[1];
-    got = logits_of(g, ids, n, 1, NULL);
+    got = engines_logits(gallop_llm(g), ids, n, 1, 0, NULL);
     p = want.x + (want.shape[0] - 1) * V;
     lp = score_logsumexp(p, V);
     lq = score_logsumexp(got, V);
@@ -244,7 +195,7 @@ static void the_demo_model_says_what_it_said(void **state)
     const char *dir = GALLOP_SOURCE_DIR "/test/golden/demo";
     json_t *prompts = json_load_file(GALLOP_SOURCE_DIR "/test/golden/demo/prompts.json", 0, NULL);
     json_t *greedy = json_load_file(GALLOP_SOURCE_DIR "/test/golden/demo/greedy.json", 0, NULL);
-    struct gallop *g = open_model(GALLOP_SOURCE_DIR "/models/demo", "fp32", 1);
+    struct gallop *g = open_model("demo", "fp32", 1);
 
     assert_true(json_array_size(prompts) >= 10);
     for (size_t i = 0; i < json_array_size(prompts); i++) {

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "engine/identity.h"
+#include "files.h"
 #include "gallop.h"
 #include "kern/kern.h"
 #include "model/model.h"
@@ -18,35 +19,27 @@
 static const struct {
     const char *from, *file;
 } formats[] = {
-    {GOLDEN "llama3-rope/*", "model.safetensors"},
-    {GOLDEN "llama2-bin/*", "pytorch_model-00002-of-00002.bin"}, /* zip */
-    {GOLDEN "gpt2-orig-bin/*", "pytorch_model.bin"},             /* stream */
+    {GOLDEN "llama3-rope", "model.safetensors"},
+    {GOLDEN "llama2-bin", "pytorch_model-00002-of-00002.bin"}, /* zip */
+    {GOLDEN "gpt2-orig-bin", "pytorch_model.bin"},             /* stream */
     {GGUF "llama3-rope.gguf", "llama3-rope.gguf"},
-    {GOLDEN "gpt-oss/*", "model.safetensors"}, /* stacked experts */
+    {GOLDEN "gpt-oss", "model.safetensors"}, /* stacked experts */
 };
 
 enum { N_FORMATS = sizeof(formats) / sizeof(formats[0]) };
 
 static struct pool *pool;
-static char dir[64], path[200];
+static const char *dir; /* the copied checkpoint, and the file that shrinks */
+static char path[200];
 
 static void copy(size_t format)
 {
-    char command[600];
-
-    snprintf(dir, sizeof(dir), "/tmp/gallop-cut-XXXXXX");
-    assert_non_null(mkdtemp(dir));
-    snprintf(command, sizeof(command), "cp -r %s %s", formats[format].from, dir);
-    assert_int_equal(system(command), 0);
+    dir = files_folder();
+    if (strstr(formats[format].from, ".gguf"))
+        files_copy(formats[format].from, dir);
+    else
+        files_copy_all(formats[format].from, dir);
     snprintf(path, sizeof(path), "%s/%s", dir, formats[format].file);
-}
-
-static void drop(void)
-{
-    char command[100];
-
-    snprintf(command, sizeof(command), "rm -rf %s", dir);
-    assert_int_equal(system(command), 0);
 }
 
 static long cut_to; /* bytes; -1: as long as it is, but touched */
@@ -57,18 +50,12 @@ static void cut(void *ctx, size_t done, size_t total)
     (void)total;
     if (done != 1)
         return;
-    if (cut_to >= 0)
+    if (cut_to >= 0) {
         assert_int_equal(truncate(path, cut_to), 0);
-    else
-        assert_int_equal(system("sleep 0.02"), 0); /* the clock of the file system ticks */
-    if (cut_to < 0) {
-        FILE *f = fopen(path, "r+b");
-
-        assert_non_null(f);
-        assert_int_equal(fseek(f, -1, SEEK_END), 0);
-        fputc('x', f);
-        assert_int_equal(fclose(f), 0);
+        return;
     }
+    usleep(20000); /* the clock of the file system ticks */
+    files_flip(path, -1, 1);
 }
 
 static void expect_refused(size_t format, long bytes, const char *why)
@@ -89,7 +76,6 @@ static void expect_refused(size_t format, long bytes, const char *why)
         fail_msg("%s cut to %ld bytes behind the first layer: code %d, \"%s\"", path, bytes, rc, e.msg);
     assert_int_equal(mem_live_blocks(), blocks);
     assert_int_equal(map_region_live_bytes(), regions);
-    drop();
 }
 
 static void a_file_cut_while_it_is_packed_is_named(void **state)
@@ -131,8 +117,7 @@ static void a_file_cut_before_it_is_packed_is_named(void **state)
             fail_msg("\"%s\" does not say that %s was cut", e.msg, path);
         weights_close(w);
         checkpoint_close(&c);
-        drop();
-    }
+        }
 }
 
 static void *open_blocked(void *err)
@@ -167,7 +152,6 @@ static void a_thread_that_blocks_signals_gets_the_error_too(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     if (!strstr(err, path) || !strstr(err, "was cut"))
         fail_msg("\"%s\" does not say that %s was cut", err, path);
-    drop();
 }
 
 static void an_open_model_needs_its_files_no_more(void **state)
@@ -189,8 +173,7 @@ static void an_open_model_needs_its_files_no_more(void **state)
         assert_true(identity_of(&m) == identity_of(&again));
         model_close(&m);
         model_close(&again);
-        drop();
-    }
+        }
 }
 
 int main(void)

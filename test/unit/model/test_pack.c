@@ -1,14 +1,15 @@
 /* test_pack.c - binding reads no weight, packing looks at each: a number that is not finite in any tensor of
  * any kind of model is refused by the tensor's name. */
 #include <jansson.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/map.h"
+#include "engines.h"
+#include "files.h"
 #include "model/model.h"
 
 static struct pool *pool;
-static char scratch[] = "/tmp/gallop-pack-XXXXXX";
+static const char *scratch; /* the folder of a copied checkpoint */
 static size_t n_progress;
 
 static void count_progress(void *ctx, size_t done, size_t total)
@@ -34,11 +35,9 @@ static void binding_packs_nothing_and_knows_all_sizes(void **state)
         size_t before = map_region_live_bytes(), bytes, scratch_bytes;
         struct model m;
         struct err e;
-        char dir[4096];
 
-        snprintf(dir, sizeof(dir), "%s/test/golden/%s", GALLOP_SOURCE_DIR, names[i]);
         n_progress = 0;
-        if (open_model(&m, dir, &e) != 0)
+        if (open_model(&m, engines_path(names[i]), &e) != 0)
             fail_msg("%s", e.msg);
         assert_int_equal(n_progress, 0);
         assert_int_equal(map_region_live_bytes(), before);
@@ -132,16 +131,12 @@ static void poke(const char *golden, const char *tensor, int which)
 
 static void every_tensor_of(const char *golden)
 {
-    char command[9000];
     const char **name;
     struct model m;
     struct err e;
     size_t n;
 
-    snprintf(command, sizeof(command),
-             "cp '%s/test/golden/%s/config.json' '%s/test/golden/%s/model.safetensors' '%s'",
-             GALLOP_SOURCE_DIR, golden, GALLOP_SOURCE_DIR, golden, scratch);
-    assert_int_equal(system(command), 0);
+    files_copy_all(engines_path(golden), scratch);
     if (open_model(&m, scratch, &e) != 0)
         fail_msg("%s", e.msg);
     n = m.n_tensors;
@@ -173,16 +168,14 @@ static int start(void **state)
     struct err e = {0};
 
     log_set_level(LOG_ERROR);
-    return mkdtemp(scratch) ? pool_new(&pool, 2, &e) : -1;
+    scratch = files_folder();
+    return pool_new(&pool, 2, &e);
 }
 
 static int end(void **state)
 {
-    char command[64];
-
     pool_free(pool);
-    snprintf(command, sizeof(command), "rm -r '%s'", scratch);
-    return system(command);
+    return 0;
 }
 
 int main(void)
