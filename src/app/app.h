@@ -83,7 +83,8 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e);
 int load_checkpoint(const struct opt_values *v, const struct load *l, struct checkpoint *model,
                     struct err *e);
 
-/* Opens an engine, with a progress bar. MODEL is what load_checkpoint() opened and outlives the engine, or NULL. */
+/* Opens an engine, with a progress bar. MODEL is what load_checkpoint() opened and outlives the engine, or
+ * NULL. */
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e);
 
 /* The files of a model of which tokenizer and templates are wanted; nothing if it is open. */

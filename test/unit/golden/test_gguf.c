@@ -52,7 +52,8 @@ static void make_usual(char *folder, size_t size)
     snprintf(path, sizeof(path), "%s/config.json", usual);
     config = json_load_file(path, 0, NULL);
     assert_non_null(config);
-    assert_int_equal(json_object_set(config, "query_pre_attn_scalar", json_object_get(config, "head_dim")), 0);
+    assert_int_equal(json_object_set(config, "query_pre_attn_scalar", json_object_get(config, "head_dim")),
+                     0);
     assert_int_equal(json_dump_file(config, path, 0), 0);
     json_decref(config);
     snprintf(folder, size, "%s", usual);

@@ -1,15 +1,14 @@
 /* test_pool.c - what each cache type promises beyond keeping rows: order of blocks, layouts, sizes, how
- * regions grow, what windows give back, what forks and prefixes share, and that kv_check() sees damage.
+ * regions grow, what forks and prefixes share, and that kv_check() sees damage. test_windows.c has what
+ * windows give back.
  */
 #include <sys/mman.h>
 
 #include "base/cpu.h"
 #include "base/mem.h"
+#include "caches.h"
 #include "kern/kern.h"
 #include "kv/kvpool.h"
-#include "kvrows.h"
-
-enum { MAX_LAYERS = 32 };
 
 static struct kv_limits small(size_t block)
 {
@@ -23,22 +22,6 @@ static struct kv_limits small(size_t block)
                               .block = block};
 }
 
-static void open_kv(struct kv *c, const char *type, struct kv_limits lim)
-{
-    struct err e = {0};
-
-    if (kv_open(c, type, &lim, &e) != 0)
-        fail_msg("%s: %s", type, e.msg);
-}
-
-static void must_hold(const struct kv *c)
-{
-    struct err e = {0};
-
-    if (kv_check(c, &e) != 0)
-        fail_msg("%s: %s", c->type->name, e.msg);
-}
-
 /* ---- blocks ---- */
 
 static void blocks_come_as_neighbours_in_order_and_again_after_a_release(void **state)
@@ -50,7 +33,7 @@ static void blocks_come_as_neighbours_in_order_and_again_after_a_release(void **
             struct kv_view v;
             struct kv c;
 
-            open_kv(&c, types[t], small(32));
+            caches_open(&c, types[t], small(32));
             for (int r = 0; r <= round; r++) {
                 kv_release(&c, 0);
                 assert_int_equal(kv_reserve(&c, 0, 100), 0);
@@ -74,7 +57,7 @@ static void both_layouts_place_every_tile_once(void **state)
         size_t n = 0;
 
         lim.layout = (enum kv_layout)layout;
-        open_kv(&c, "slab_pool", lim);
+        caches_open(&c, "slab_pool", lim);
         assert_int_equal(kv_reserve(&c, 0, 512), 0);
         v = kv_view(&c, 0);
         low = v.layer[0].k;
@@ -83,7 +66,7 @@ static void both_layouts_place_every_tile_once(void **state)
             for (size_t h = 0; h < 3; h++)
                 for (size_t pos = 0; pos < 512; pos += KERN_TILE)
                     for (int value = 0; value < 2; value++) {
-                        size_t at = (size_t)(kvrows_tile(&v, l, h, pos, value) - low);
+                        size_t at = (size_t)(caches_tile(&v, l, h, pos, value) - low);
 
                         assert_true(at % c.tile_bytes == 0 && at < kv_bytes(&c));
                         assert_int_equal(seen[at / c.tile_bytes]++, 0);
@@ -166,12 +149,12 @@ static void a_pool_is_touched_at_once_if_threads_are_given(void **state)
     struct kv c;
 
     lim.pool_tokens = 1 << 14;
-    open_kv(&c, "slab_pool", lim);
+    caches_open(&c, "slab_pool", lim);
     assert_int_equal(resident(&c), 0);
     kv_close(&c);
     assert_int_equal(pool_new(&threads, 2, NULL), 0);
     lim.touch = threads;
-    open_kv(&c, "slab_pool", lim);
+    caches_open(&c, "slab_pool", lim);
     assert_int_equal(resident(&c), kv_bytes(&c));
     kv_close(&c);
     pool_free(threads);
@@ -192,7 +175,7 @@ static void bmc_grows_in_splits_and_copies_only_then(void **state)
 
         lim.max_len = lim.pool_tokens = 1000;
         lim.splits = splits[i];
-        open_kv(&c, "bmc", lim);
+        caches_open(&c, "bmc", lim);
         for (size_t n = 1; n <= 1000; n++) {
             size_t want = (n + split - 1) / split * split;
 
@@ -217,7 +200,7 @@ static void dynamic_doubles(void **state)
     struct kv c;
 
     lim.max_len = lim.pool_tokens = 10000;
-    open_kv(&c, "dynamic", lim);
+    caches_open(&c, "dynamic", lim);
     for (size_t n = 1; n <= 10000; n++) {
         assert_int_equal(kv_reserve(&c, 0, n), 0);
         if (kv_held_bytes(&c, 0) != held) {
@@ -230,132 +213,6 @@ static void dynamic_doubles(void **state)
     kv_close(&c);
 }
 
-/* ---- windows ---- */
-
-struct shape {
-    const char *name;
-    size_t n_layers, n_kv, head_dim, window, every; /* every EVERY-th layer sees all */
-};
-
-/* A prompt of 32k tokens in chunks, then a few tokens one by one. */
-static void one_shape(const struct shape *s, const char *type, bool gives_back)
-{
-    size_t window[MAX_LAYERS], want, all, most = 0;
-    struct kv_limits lim = {.n_layers = s->n_layers,
-                            .n_kv = s->n_kv,
-                            .head_dim = s->head_dim,
-                            .dtype = DT_BF16,
-                            .max_seqs = 2,
-                            .max_len = 33000,
-                            .pool_tokens = 2 * 33024,
-                            .step_tokens = 512,
-                            .window = window};
-    struct kv c;
-
-    for (size_t l = 0; l < s->n_layers; l++)
-        window[l] = (l + 1) % s->every ? s->window : 0;
-    want = kv_seq_bytes(&lim, 32768);
-    all = 32768 * kv_token_bytes(&lim);
-    open_kv(&c, type, lim);
-    for (size_t pos = 0, step; pos < 32768; pos += step) {
-        step = pos < 32256 ? 512 : 1;
-        assert_int_equal(kv_reserve(&c, 1, pos + step), 0);
-        kv_advance(&c, 1, pos + step);
-        most = step == 1 && kv_held_bytes(&c, 1) > most ? kv_held_bytes(&c, 1) : most;
-    }
-    must_hold(&c);
-    print_message("%s in %s: a sequence of 32k holds %.1f MiB; arithmetic %.1f, without windows %.1f\n",
-                  s->name, type, (double)most / 1048576, (double)want / 1048576, (double)all / 1048576);
-    if (gives_back)
-        assert_true(kv_held_bytes(&c, 1) >= want && most <= want + want / 10);
-    else
-        assert_true(kv_held_bytes(&c, 1) >= all);
-    kv_close(&c);
-}
-
-static void windows_give_back_what_no_query_can_see(void **state)
-{
-    static const struct shape gemma = {"gemma-3-1b", 26, 1, 256, 512, 6},
-                              gpt_oss = {"gpt-oss-20b", 24, 8, 64, 128, 2};
-
-    one_shape(&gemma, "slab_pool", true);
-    one_shape(&gemma, "paged", true);
-    one_shape(&gemma, "bmc", false);
-    one_shape(&gpt_oss, "slab_pool", true);
-    one_shape(&gpt_oss, "paged", true);
-    one_shape(&gpt_oss, "dynamic", false);
-}
-
-static void rows_that_a_window_dropped_are_gone_and_said_to_be(void **state)
-{
-    static const size_t window[2] = {0, 32};
-    struct kv_limits lim = small(16);
-    struct kv c;
-
-    lim.window = window;
-    open_kv(&c, "slab_pool", lim);
-    assert_int_equal(kv_reserve(&c, 0, 200), 0);
-    kv_advance(&c, 0, 200); /* sees 169.. : block 10 on */
-    assert_true(kv_sees(&c, 0, 200) && kv_sees(&c, 0, 191) && !kv_sees(&c, 0, 190));
-    assert_int_equal(kv_truncate(&c, 0, 190), KV_GONE);
-    assert_int_equal(kv_fork(&c, 0, 190, 1), KV_GONE);
-    assert_int_equal(kv_fork(&c, 0, 191, 1), 0);
-    assert_int_equal(kv_truncate(&c, 0, 191), 0);
-    assert_int_equal(kv_reserve(&c, 0, 220), 0);
-    must_hold(&c);
-    kv_release(&c, 0);
-    assert_int_equal(kv_reserve(&c, 0, 40), 0);
-    assert_int_equal(kv_truncate(&c, 0, 1), 0);
-    must_hold(&c);
-    kv_close(&c);
-}
-
-/* It holds nothing, so it also lacks nothing. */
-static void a_fork_of_no_rows_does_not_inherit_what_is_missing(void **state)
-{
-    static const size_t window[2] = {0, 32};
-
-    for (size_t t = 0; kv_type_name(t); t++) {
-        struct kv_limits lim = small(16);
-        struct kv c;
-
-        lim.window = window;
-        open_kv(&c, kv_type_name(t), lim);
-        assert_int_equal(kv_reserve(&c, 0, 200), 0);
-        kv_advance(&c, 0, 200);
-        assert_int_equal(kv_fork(&c, 0, 0, 1), 0);
-        assert_int_equal(kv_reserve(&c, 1, 40), 0);
-        assert_int_equal(kv_truncate(&c, 1, 20), 0);
-        must_hold(&c);
-        kv_close(&c);
-    }
-}
-
-/* What a kernel may read in front of a window is zeros, whoever had the block before. */
-static void dropped_tiles_read_as_zeros(void **state)
-{
-    static const size_t window[2] = {32, 32};
-    struct kv_limits lim = small(16);
-    struct kv_view v;
-    struct kv c;
-
-    lim.window = window;
-    open_kv(&c, "paged", lim);
-    assert_int_equal(kv_reserve(&c, 0, 100), 0);
-    for (size_t pos = 0; pos < 100; pos++)
-        kvrows_write(&c, 0, pos, 1 + (uint32_t)pos);
-    kv_advance(&c, 0, 100);
-    v = kv_view(&c, 0);
-    for (size_t pos = 0; pos < 64; pos += KERN_TILE) {
-        const char *t = kvrows_tile(&v, 1, 2, pos, true);
-
-        for (size_t b = 0; b < c.tile_bytes; b++)
-            assert_int_equal(t[b], 0);
-    }
-    assert_true(kvrows_is(&c, 0, 1, 69, 70, true));
-    kv_close(&c);
-}
-
 /* ---- sharing ---- */
 
 static void a_fork_shares_until_somebody_writes(void **state)
@@ -364,24 +221,24 @@ static void a_fork_shares_until_somebody_writes(void **state)
     struct kv c;
 
     lim.pool_tokens = 320; /* ten blocks */
-    open_kv(&c, "paged", lim);
+    caches_open(&c, "paged", lim);
     assert_int_equal(kv_reserve(&c, 0, 200), 0); /* seven, the last partly filled */
     for (size_t pos = 0; pos < 200; pos++)
-        kvrows_write(&c, 0, pos, 1 + (uint32_t)pos);
+        caches_write(&c, 0, pos, 1 + (uint32_t)pos);
     for (size_t s = 1; s < 4; s++)
         assert_int_equal(kv_fork(&c, 0, 200, s), 0);
-    must_hold(&c);
+    caches_check(&c);
     for (size_t s = 1; s < 4; s++) { /* three copies of the last block fill the pool */
         assert_int_equal(kv_reserve(&c, s, 201), 0);
-        kvrows_write(&c, s, 200, 1000 + (uint32_t)s);
-        must_hold(&c);
+        caches_write(&c, s, 200, 1000 + (uint32_t)s);
+        caches_check(&c);
     }
     assert_int_equal(kv_reserve(&c, 0, 224), 0); /* its own by now: nothing is copied */
     assert_int_equal(kv_reserve(&c, 0, 225), ERR_NOSPACE);
     for (size_t s = 0; s < 4; s++)
         for (size_t pos = 0; pos < 200; pos++)
-            assert_true(kvrows_is(&c, s, 1, pos, 1 + (uint32_t)pos, true));
-    assert_true(kvrows_is(&c, 2, 0, 200, 1002, true));
+            assert_true(caches_is(&c, s, 1, pos, 1 + (uint32_t)pos, true));
+    assert_true(caches_is(&c, 2, 0, 200, 1002, true));
     kv_close(&c);
 }
 
@@ -397,7 +254,7 @@ static void blocks_nobody_holds_are_found_again_until_the_oldest_must_go(void **
     struct kv c;
 
     lim.pool_tokens = 160; /* ten blocks */
-    open_kv(&c, "paged", lim);
+    caches_open(&c, "paged", lim);
     for (uint64_t i = 0; i < 4; i++) {
         a[i] = name(100 + i);
         b[i] = name(200 + i);
@@ -405,7 +262,7 @@ static void blocks_nobody_holds_are_found_again_until_the_oldest_must_go(void **
     assert_int_equal(kv_reserve(&c, 0, 64), 0);
     assert_int_equal(kv_reserve(&c, 1, 64), 0);
     for (size_t i = 0; i < 4; i++) {
-        kvrows_write(&c, 0, 16 * i, 1 + (uint32_t)i);
+        caches_write(&c, 0, 16 * i, 1 + (uint32_t)i);
         kv_publish(&c, 0, i, a[i]);
         kv_publish(&c, 1, i, b[i]);
         kv_publish(&c, 1, i, a[i]); /* taken: the first one keeps it */
@@ -413,22 +270,22 @@ static void blocks_nobody_holds_are_found_again_until_the_oldest_must_go(void **
     assert_int_equal(kv_lookup(&c, a, 4), 4);
     kv_release(&c, 0);
     kv_release(&c, 1);
-    must_hold(&c);
+    caches_check(&c);
     assert_int_equal(kv_lookup(&c, a, 4), 4);
     assert_int_equal(kv_lookup(&c, b, 4), 4);
     assert_int_equal(kv_lookup(&c, b + 1, 3),
                      3); /* a hash says what is in front of it, the cache does not know */
     assert_int_equal(kv_reserve(&c, 2, 48), 0); /* two free ones, and the end of the oldest */
-    must_hold(&c);
+    caches_check(&c);
     assert_int_equal(kv_lookup(&c, a, 4), 3);
     assert_int_equal(kv_lookup(&c, b, 4), 4);
     kv_adopt(&c, 0, a, 3);
-    assert_true(kvrows_is(&c, 0, 1, 32, 3, true));
+    assert_true(caches_is(&c, 0, 1, 32, 3, true));
     assert_int_equal(kv_reserve(&c, 3, 64), 0); /* what is held stays, all of b goes */
     assert_int_equal(kv_reserve(&c, 1, 1), ERR_NOSPACE);
     assert_int_equal(kv_lookup(&c, b, 4), 0);
     assert_int_equal(kv_lookup(&c, a, 4), 3);
-    must_hold(&c);
+    caches_check(&c);
     kv_close(&c);
 }
 
@@ -437,14 +294,14 @@ static void who_writes_into_a_published_block_takes_its_name_away(void **state)
     struct kv_hash h = name(7);
     struct kv c;
 
-    open_kv(&c, "paged", small(16));
+    caches_open(&c, "paged", small(16));
     assert_int_equal(kv_reserve(&c, 0, 16), 0);
     kv_publish(&c, 0, 0, h);
     assert_int_equal(kv_truncate(&c, 0, 10), 0);
     assert_int_equal(kv_lookup(&c, &h, 1), 1);
     assert_int_equal(kv_reserve(&c, 0, 11), 0);
     assert_int_equal(kv_lookup(&c, &h, 1), 0);
-    must_hold(&c);
+    caches_check(&c);
     kv_close(&c);
 }
 
@@ -454,7 +311,7 @@ static void other_types_share_no_prefixes(void **state)
     struct kv_hash h = name(7);
     struct kv c;
 
-    open_kv(&c, "slab_pool", small(16));
+    caches_open(&c, "slab_pool", small(16));
     assert_int_equal(kv_reserve(&c, 0, 16), 0);
     kv_publish(&c, 0, 0, h);
     assert_int_equal(kv_lookup(&c, &h, 1), 0);
@@ -482,11 +339,11 @@ static void a_check_sees_lost_doubled_and_torn_blocks(void **state)
         uint32_t was;
         struct kv c;
 
-        open_kv(&c, types[t], small(32));
+        caches_open(&c, types[t], small(32));
         assert_int_equal(kv_reserve(&c, 0, 100), 0);
         assert_int_equal(kv_reserve(&c, 1, 40), 0);
         p = c.state;
-        must_hold(&c);
+        caches_check(&c);
         p->group[0].n_free--;
         must_complain(&c, "lost block");
         p->group[0].n_free++;
@@ -502,11 +359,11 @@ static void a_check_sees_lost_doubled_and_torn_blocks(void **state)
         kvpool_set(p, q, 1, kvpool_block(p, kvpool_seq(&c, p, 1, 0), 0));
         must_complain(&c, "block held by two");
         kvpool_set(p, q, 1, was >> p->shift);
-        must_hold(&c);
+        caches_check(&c);
         p->len[0] = 200;
         must_complain(&c, "length without blocks");
         p->len[0] = 100;
-        must_hold(&c);
+        caches_check(&c);
         kv_close(&c);
     }
 }
@@ -521,10 +378,6 @@ int main(void)
         cmocka_unit_test(a_pool_is_touched_at_once_if_threads_are_given),
         cmocka_unit_test(bmc_grows_in_splits_and_copies_only_then),
         cmocka_unit_test(dynamic_doubles),
-        cmocka_unit_test(windows_give_back_what_no_query_can_see),
-        cmocka_unit_test(rows_that_a_window_dropped_are_gone_and_said_to_be),
-        cmocka_unit_test(a_fork_of_no_rows_does_not_inherit_what_is_missing),
-        cmocka_unit_test(dropped_tiles_read_as_zeros),
         cmocka_unit_test(a_fork_shares_until_somebody_writes),
         cmocka_unit_test(blocks_nobody_holds_are_found_again_until_the_oldest_must_go),
         cmocka_unit_test(who_writes_into_a_published_block_takes_its_name_away),

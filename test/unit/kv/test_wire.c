@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "caches.h"
 #include "kv/kv_wire.h"
-#include "kvrows.h"
 
 enum { N = 75, MODEL = 4711 };
 
@@ -53,19 +53,11 @@ static struct kv_limits limits(enum dtype dtype, size_t block, enum kv_layout la
                               .dim = dims};
 }
 
-static void open_kv(struct kv *c, const char *type, struct kv_limits lim)
-{
-    struct err e = {0};
-
-    if (kv_open(c, type, &lim, &e) != 0)
-        fail_msg("%s: %s", type, e.msg);
-}
-
 static void fill(struct kv *c, size_t seq)
 {
     assert_int_equal(kv_reserve(c, seq, N), 0);
     for (size_t pos = 0; pos < N; pos++)
-        kvrows_write(c, seq, pos, 17 * (uint32_t)pos + 5);
+        caches_write(c, seq, pos, 17 * (uint32_t)pos + 5);
 }
 
 static bool is_filled(struct kv *c, size_t seq)
@@ -73,7 +65,7 @@ static bool is_filled(struct kv *c, size_t seq)
     for (size_t l = 0; l < 3; l++)
         for (size_t pos = 0; pos < N; pos++)
             if ((pos < sinks[l] || pos >= kv_first_row(windows[l], N)) &&
-                !kvrows_is(c, seq, l, pos, 17 * (uint32_t)pos + 5, true))
+                !caches_is(c, seq, l, pos, 17 * (uint32_t)pos + 5, true))
                 return false;
     return true;
 }
@@ -84,7 +76,7 @@ static char *saved(const char *type, struct kv_limits lim, size_t *len)
     struct kv c;
     char *p;
 
-    open_kv(&c, type, lim);
+    caches_open(&c, type, lim);
     fill(&c, 1);
     *len = kv_wire_bytes(&c, N);
     p = malloc(*len);
@@ -112,13 +104,13 @@ static void every_cache_saves_the_same_bytes_and_reads_those_of_others(void **st
 
                     assert_true(len == want_len && memcmp(p, want, len) == 0);
                     free(p);
-                    open_kv(&c, kv_type_name(t), lim);
+                    caches_open(&c, kv_type_name(t), lim);
                     fill(&c, 0); /* what lay there before must not shine through */
                     kv_release(&c, 0);
                     assert_int_equal(kv_wire_load(&c, 0, MODEL, want, want_len, "x", &n, NULL), 0);
                     assert_true(n == N && is_filled(&c, 0) && kv_check(&c, NULL) == 0);
                     v = kv_view(&c, 0);
-                    *kvrows_tile(&v, 0, 1, 40, false) ^= 1;
+                    *caches_tile(&v, 0, 1, 40, false) ^= 1;
                     assert_false(is_filled(&c, 0)); /* the ruler: dim 0 of row 32 is damaged */
                     kv_close(&c);
                 }
@@ -144,7 +136,7 @@ static void every_cut_and_every_changed_bit_is_refused(void **state)
     char *p = saved("paged", limits(DT_BF16, 16, KV_HEAD_MAJOR), &len);
     struct kv c;
 
-    open_kv(&c, "slab_pool", limits(DT_BF16, 32, KV_HEAD_MAJOR));
+    caches_open(&c, "slab_pool", limits(DT_BF16, 32, KV_HEAD_MAJOR));
     for (size_t n = 0; n < len; n += n < 200 ? 1 : 97) {
         char *cut = malloc(n ? n : 1);
 
@@ -197,7 +189,7 @@ static void what_belongs_to_something_else_is_refused_by_its_name(void **state)
     char *p = saved("slab_pool", limits(DT_BF16, 16, KV_HEAD_MAJOR), &len), *q = malloc(len);
     struct kv c;
 
-    open_kv(&c, "dynamic", limits(DT_BF16, 16, KV_HEAD_MAJOR));
+    caches_open(&c, "dynamic", limits(DT_BF16, 16, KV_HEAD_MAJOR));
     refuse(&c, p, len, MODEL + 1, "another model");
     for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
         memcpy(q, p, len);
@@ -222,7 +214,7 @@ static void a_full_cache_says_so_and_stays_as_it_was(void **state)
         struct kv c;
 
         lim.pool_tokens = 64;
-        open_kv(&c, types[t], lim);
+        caches_open(&c, types[t], lim);
         assert_int_equal(kv_wire_load(&c, 0, MODEL, p, len, "rows", &n, &e), ERR_NOSPACE);
         assert_non_null(strstr(e.msg, "75 rows"));
         assert_int_equal(kv_check(&c, NULL), 0);
@@ -243,18 +235,18 @@ static void loading_takes_no_more_than_windows_show(void **state)
 
     lim.window = only;
     lim.sink = NULL;
-    open_kv(&from, "dynamic", lim);
+    caches_open(&from, "dynamic", lim);
     assert_int_equal(kv_reserve(&from, 0, 120), 0);
     for (size_t pos = 0; pos < 120; pos++)
-        kvrows_write(&from, 0, pos, 1 + (uint32_t)pos);
+        caches_write(&from, 0, pos, 1 + (uint32_t)pos);
     len = kv_wire_bytes(&from, 120);
     assert_int_equal(len, 64 + 3 * 8 + 19 * 2 * 2 * (18 + 5 + 33) * 4);
     p = malloc(len);
     assert_int_equal(kv_wire_save(&from, 0, 120, MODEL, p), 0);
     lim.pool_tokens = 32;
-    open_kv(&to, "paged", lim);
+    caches_open(&to, "paged", lim);
     assert_int_equal(kv_wire_load(&to, 1, MODEL, p, len, "x", &n, NULL), 0);
-    assert_true(kvrows_is(&to, 1, 2, 101, 102, true) && kvrows_is(&to, 1, 0, 119, 120, true));
+    assert_true(caches_is(&to, 1, 2, 101, 102, true) && caches_is(&to, 1, 0, 119, 120, true));
     assert_int_equal(kv_truncate(&to, 1, 119), KV_GONE); /* row 100 was not saved */
     kv_close(&from);
     kv_close(&to);
@@ -270,7 +262,7 @@ static void scales_that_no_row_can_have_are_refused(void **state)
     struct err e = {0};
     struct kv c;
 
-    open_kv(&c, "slab_pool", lim);
+    caches_open(&c, "slab_pool", lim);
     for (size_t i = 0; i < 3; i++) {
         float was;
         uint64_t sum;
@@ -293,7 +285,7 @@ static void files_are_written_whole_and_faults_name_them(void **state)
     struct kv c;
     size_t n = 0;
 
-    open_kv(&c, "slab_pool", limits(DT_I8, 16, KV_HEAD_MAJOR));
+    caches_open(&c, "slab_pool", limits(DT_I8, 16, KV_HEAD_MAJOR));
     fill(&c, 0);
     assert_int_equal(kv_wire_write(&c, 0, N, MODEL, "test_wire.kv", &e), 0);
     assert_int_not_equal(access("test_wire.kv.part", F_OK), 0);
@@ -323,7 +315,7 @@ static void a_file_is_on_the_disk_before_it_has_its_name(void **state)
     struct err e = {0};
     struct kv c;
 
-    open_kv(&c, "slab_pool", limits(DT_F32, 16, KV_HEAD_MAJOR));
+    caches_open(&c, "slab_pool", limits(DT_F32, 16, KV_HEAD_MAJOR));
     fill(&c, 0);
     calls[0] = 0;
     assert_int_equal(kv_wire_write(&c, 0, N, MODEL, "test_wire.kv", &e), 0);

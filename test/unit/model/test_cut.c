@@ -117,7 +117,7 @@ static void a_file_cut_before_it_is_packed_is_named(void **state)
             fail_msg("\"%s\" does not say that %s was cut", e.msg, path);
         weights_close(w);
         checkpoint_close(&c);
-        }
+    }
 }
 
 static void *open_blocked(void *err)
@@ -173,7 +173,7 @@ static void an_open_model_needs_its_files_no_more(void **state)
         assert_true(identity_of(&m) == identity_of(&again));
         model_close(&m);
         model_close(&again);
-        }
+    }
 }
 
 int main(void)

@@ -1,9 +1,25 @@
-/* kvrows.c - marked rows. */
-#include "kvrows.h"
+/* caches.c - see caches.h. */
+#include "caches.h"
 
 #include "kern/kern.h"
 
-char *kvrows_tile(const struct kv_view *v, size_t layer, size_t head, size_t pos, bool value)
+void caches_open(struct kv *c, const char *type, struct kv_limits lim)
+{
+    struct err e = {0};
+
+    if (kv_open(c, type, &lim, &e) != 0)
+        fail_msg("%s: %s", type, e.msg);
+}
+
+void caches_check(const struct kv *c)
+{
+    struct err e = {0};
+
+    if (kv_check(c, &e) != 0)
+        fail_msg("%s: %s", c->type->name, e.msg);
+}
+
+char *caches_tile(const struct kv_view *v, size_t layer, size_t head, size_t pos, bool value)
 {
     const struct kv_layer *l = &v->layer[layer];
     uint32_t t = v->tile[l->group][pos / KERN_TILE];
@@ -42,7 +58,7 @@ static size_t offset(enum dtype dtype, size_t dp, size_t slot, size_t d, bool va
     }
 }
 
-void kvrows_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
+void caches_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
 {
     struct kv_view v = kv_view(c, seq);
     size_t es = dtype_bytes(c->lim.dtype);
@@ -50,7 +66,7 @@ void kvrows_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
     for (size_t l = 0; l < c->lim.n_layers; l++)
         for (size_t h = 0; h < c->lim.n_kv; h++)
             for (int value = 0; value < 2; value++) {
-                char *t = kvrows_tile(&v, l, h, pos, value);
+                char *t = caches_tile(&v, l, h, pos, value);
                 size_t dp = padded(c, l);
                 uint32_t x;
 
@@ -64,14 +80,14 @@ void kvrows_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
             }
 }
 
-bool kvrows_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_t stamp, bool every)
+bool caches_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_t stamp, bool every)
 {
     struct kv_view v = kv_view(c, seq);
     size_t es = dtype_bytes(c->lim.dtype), dims = kv_layer_dim(&c->lim, layer), dp = padded(c, layer);
 
     for (size_t h = 0; h < c->lim.n_kv; h++)
         for (int value = 0; value < 2; value++) {
-            const char *t = kvrows_tile(&v, layer, h, pos, value);
+            const char *t = caches_tile(&v, layer, h, pos, value);
             uint32_t x;
 
             for (size_t d = 0; d < dims; d += every ? 1 : dims - 1) {
@@ -84,4 +100,27 @@ bool kvrows_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_
                 return false;
         }
     return true;
+}
+
+void caches_grow(struct kv *c, size_t seq, size_t from, size_t to, size_t step)
+{
+    for (size_t pos = from, n; pos < to; pos += n) {
+        n = to - pos < step ? to - pos : step;
+        assert_int_equal(kv_reserve(c, seq, pos + n), 0);
+        for (size_t i = 0; i < n; i++)
+            caches_write(c, seq, pos + i, (uint32_t)(pos + i + 1));
+        kv_advance(c, seq, pos + n);
+    }
+}
+
+void caches_must_show(const struct kv *c, size_t seq, size_t n)
+{
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        for (size_t pos = 0; pos < n; pos++) {
+            size_t window = c->lim.window ? c->lim.window[l] : 0, sink = c->lim.sink ? c->lim.sink[l] : 0;
+
+            if ((!window || pos + window > n || pos < sink) &&
+                !caches_is(c, seq, l, pos, (uint32_t)pos + 1, true))
+                fail_msg("%s: row %zu of %zu is lost in layer %zu", c->type->name, pos, n, l);
+        }
 }
