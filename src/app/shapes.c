@@ -1,7 +1,8 @@
-/* shapes.c - the table of shapes, and for each family of models the fields of its config and the tensors it has.
+/* shapes.c - the table of shapes, and for each family of models the fields of its config and the tensors it
+ * has.
  *
- * Both are arrays of rows that name sizes of a shape instead of numbers; what no such row can say of a config is
- * added by a function of the family.
+ * Both are arrays of rows that name sizes of a shape instead of numbers; what no such row can say of a config
+ * is added by a function of the family.
  */
 #include "app/shapes.h"
 

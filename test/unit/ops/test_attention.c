@@ -1,6 +1,10 @@
-/* test_attention.c - the eager sink's attention against a plain double-precision one: causal, windows,
- * sinks, soft caps, odd head sizes, ragged batches, long contexts that are split; and bit-equality over how
- * a sequence is cut. */
+/* test_attention.c - the eager sink's attention against a plain one in double precision: causal, windows,
+ * chunks, sinks in the softmax, soft caps, odd head sizes, long contexts that are split, rows of every type;
+ * and of caches that keep the first rows and a window as StreamingLLM's paper has it
+ * (https://arxiv.org/abs/2309.17453): keys are kept unturned, and what a query sees is turned to positions 0,
+ * 1, 2, ... inside the cache, with the query last. And the same bits however a sequence is cut, whatever
+ * stands beside it, and on any number of threads.
+ */
 #include <math.h>
 
 #include "base/rng.h"
@@ -8,24 +12,48 @@
 #include "ops/eager.h"
 #include "ops/hadamard.h"
 
-enum { MAX_LEN = 900, TILES = (MAX_LEN + 15) / 16 };
+enum { MAX_LEN = 900, TILES = (MAX_LEN + 15) / 16, SEQS = 2, BESIDE = 10 };
 
-struct setup {
-    size_t H, K, D, dp, len;
-    struct attn w;
-    float *qkv; /* [len, (H + 2K) D] of one sequence */
-    char *k, *v;
-    struct kv_layer layer;
-    uint32_t tile[TILES];
-    const uint32_t *table[1];
-    struct pool *pool;
-    struct eager *g;
-    enum dtype dtype;
+struct shape {
+    size_t H, K, D, len;
+    enum dtype dtype, rows; /* of activations, and of what the cache keeps */
+    size_t window, chunk;   /* of the layer; 0: none */
+    float softcap;
+    const float *sinks;
+    size_t first, kept; /* what a sparse cache keeps: the first rows and a window; 0: all */
+    size_t turned;      /* dims of D that have a rope; 0: the layer has none */
+    enum rope_pairs pairs;
+    float scale; /* times 1 / sqrt(D) */
 };
 
-static float noise(uint64_t i, uint64_t j)
+struct setup {
+    struct shape s;
+    struct attn w;
+    struct rope rope;
+    float *qkv; /* [len, (H + 2K) D] before rope */
+    char *rows; /* k and v of SEQS sequences */
+    struct kv_layer layer;
+    uint32_t tile[SEQS][TILES];
+    const uint32_t *table[SEQS];
+    struct pool *pool;
+    struct eager *g;
+};
+
+static const enum dtype row_types[] = {DT_F32, DT_BF16, DT_I8};
+
+static struct shape shape(size_t H, size_t K, size_t D, size_t len)
 {
-    return (float)rng_normal(i, j);
+    return (struct shape){.H = H, .K = K, .D = D, .len = len, .scale = 1};
+}
+
+static size_t width(const struct setup *t)
+{
+    return (t->s.H + 2 * t->s.K) * t->s.D;
+}
+
+static size_t out_bytes(const struct setup *t)
+{
+    return t->s.len * t->s.H * t->s.D * dtype_bytes(t->s.dtype);
 }
 
 /* X becomes what an int8 row gives back. */
@@ -41,333 +69,450 @@ static void through_i8(float *x, size_t n)
     hadamard_turn(x, n);
 }
 
-/* KV: the type of the cache's rows. */
-static void open_rows(struct setup *s, size_t H, size_t K, size_t D, size_t len, enum dtype dtype,
-                      enum dtype kv, int threads)
+/* Numbers that the rows hold without rounding where nothing is turned before it is stored. */
+static void make_input(struct setup *t)
 {
+    size_t n = t->s.len * width(t), heads = t->s.H + 2 * t->s.K;
+
+    t->qkv = malloc(n * sizeof(float));
+    for (size_t i = 0; i < n; i++) {
+        t->qkv[i] = (float)rng_normal(1, i);
+        if (t->s.dtype == DT_BF16 || t->s.rows == DT_BF16)
+            t->qkv[i] = dtype_bf16_to_f32(dtype_f32_to_bf16(t->qkv[i]));
+    }
+    for (size_t i = 0; t->s.rows == DT_I8 && i < t->s.len * heads; i++)
+        if (i % heads >= t->s.H)
+            through_i8(t->qkv + i * t->s.D, t->s.D);
+}
+
+static void make_rows(struct setup *t)
+{
+    size_t tile = t->w.dp * 16 * dtype_bytes(t->s.rows) + (t->s.rows == DT_I8 ? 64 : 0);
+
+    t->layer = (struct kv_layer){.tile_bytes = tile, .block_bytes = tile, .head_bytes = tile * TILES * SEQS};
+    t->rows = malloc(2 * t->s.K * t->layer.head_bytes);
+    memset(t->rows, 0x7f,
+           2 * t->s.K * t->layer.head_bytes); /* large finite garbage: masked rows must not matter */
+    t->layer.k = t->rows;
+    t->layer.v = t->rows + t->s.K * t->layer.head_bytes;
+    for (uint32_t i = 0; i < TILES * SEQS;
+         i++) /* scattered; 37 and the number of tiles have no common factor */
+        t->tile[i % SEQS][i / SEQS] = i * 37 % (TILES * SEQS);
+    for (size_t q = 0; q < SEQS; q++)
+        t->table[q] = t->tile[q];
+}
+
+static void open_setup(struct setup *t, const struct shape *s, int threads)
+{
+    struct rope_params rp = {.type = ROPE_DEFAULT, .dim = s->turned, .theta = 500};
     struct eager_limits lim = {.max_tokens = MAX_LEN,
-                               .max_seqs = 4,
+                               .max_seqs = SEQS,
                                .max_len = MAX_LEN,
-                               .n_heads = H,
-                               .n_kv = K,
-                               .head_dim = D,
+                               .n_heads = s->H,
+                               .n_kv = s->K,
+                               .head_dim = s->D,
                                .inner = 16,
+                               .rope_half = {s->turned / 2},
                                .hidden = 16,
                                .n_layers = 1,
-                               .dtype = dtype,
+                               .dtype = s->dtype,
                                .kern = kern_table(cpu_best()),
-                               .kv_dtype = kv};
+                               .kv_dtype = s->rows};
     struct err e = {0};
-    size_t width = (H + 2 * K) * D, tile = (D + 15) / 16 * 16 * 16 * dtype_bytes(kv);
 
-    tile += kv == DT_I8 ? 64 : 0;
-
-    *s = (struct setup){.H = H, .K = K, .D = D, .dp = (D + 15) / 16 * 16, .len = len, .dtype = dtype};
-    s->w = (struct attn){
-        .n_heads = H, .n_kv = K, .d = D, .dp = s->dp, .scale = (float)(1 / sqrt((double)D)), .rope = -1};
-    s->qkv = malloc(len * width * sizeof(float));
-    for (size_t i = 0; i < len * width; i++) {
-        s->qkv[i] = noise(1, i);
-        if (dtype == DT_BF16 || kv == DT_BF16) /* so that storing them rounds nothing away */
-            s->qkv[i] = dtype_bf16_to_f32(dtype_f32_to_bf16(s->qkv[i]));
+    *t = (struct setup){.s = *s};
+    t->w = (struct attn){.n_heads = s->H,
+                         .n_kv = s->K,
+                         .d = s->D,
+                         .dp = (s->D + 15) / 16 * 16,
+                         .scale = s->scale / (float)sqrt((double)s->D),
+                         .window = s->window,
+                         .chunk = s->chunk,
+                         .softcap = s->softcap,
+                         .sinks = s->sinks,
+                         .rope = s->turned ? 0 : -1,
+                         .pairs = s->pairs};
+    if (s->kept) {
+        lim.window = &t->s.kept;
+        lim.sink = &t->s.first;
+        lim.seen = s->first ? s->first + s->kept : 0;
     }
-    for (size_t i = 0; kv == DT_I8 && i < len * (H + 2 * K); i++)
-        if (i % (H + 2 * K) >= H)
-            through_i8(s->qkv + i * D, D);
-    s->layer = (struct kv_layer){.tile_bytes = tile, .block_bytes = tile};
-    s->layer.head_bytes = s->layer.tile_bytes * TILES;
-    s->k = s->layer.k = malloc(s->layer.head_bytes * K);
-    s->v = s->layer.v = malloc(s->layer.head_bytes * K);
-    memset(s->k, 0x7f, s->layer.head_bytes * K); /* large finite garbage: masked rows must not matter */
-    memset(s->v, 0x7f, s->layer.head_bytes * K);
-    for (uint32_t t = 0; t < TILES; t++)
-        s->tile[t] = (t * 37) % TILES; /* scattered; 37 and TILES have no common factor */
-    s->table[0] = s->tile;
-    assert_int_equal(pool_new(&s->pool, threads, &e), 0);
-    assert_int_equal(eager_new(&s->g, &lim, s->pool, &e), 0);
+    if (s->turned)
+        assert_int_equal(rope_open(&t->rope, &rp, &e), 0);
+    make_input(t);
+    make_rows(t);
+    assert_int_equal(pool_new(&t->pool, threads, &e), 0);
+    assert_int_equal(eager_new(&t->g, &lim, t->pool, &e), 0);
 }
 
-static void open_setup(struct setup *s, size_t H, size_t K, size_t D, size_t len, enum dtype dtype,
-                       int threads)
+static void close_setup(struct setup *t)
 {
-    open_rows(s, H, K, D, len, dtype, dtype, threads);
+    eager_free(t->g);
+    pool_free(t->pool);
+    rope_close(&t->rope);
+    free(t->qkv);
+    free(t->rows);
 }
 
-static void close_setup(struct setup *s)
+/* The sequence in pieces of CHUNK tokens, [len, H D]; from the second piece on, BESIDE, with another one
+ * behind it. free().
+ */
+static void *run(struct setup *t, size_t chunk, bool beside)
 {
-    eager_free(s->g);
-    pool_free(s->pool);
-    free(s->qkv);
-    free(s->k);
-    free(s->v);
-}
+    const struct sink *o = eager_sink(t->g);
+    size_t len = t->s.len, row = t->s.H * t->s.D * dtype_bytes(t->s.dtype),
+           most = (chunk < len ? chunk : len) + BESIDE;
+    char *out = malloc(len * row), *a = malloc(most * row);
+    float *x = malloc(most * width(t) * sizeof(float));
 
-/* Runs the whole sequence in pieces of CHUNK tokens; out [len, H D] act. free(). */
-static void *run(struct setup *s, size_t chunk)
-{
-    size_t es = dtype_bytes(s->dtype), width = (s->H + 2 * s->K) * s->D, row = s->H * s->D * es;
-    const struct sink *o = eager_sink(s->g);
-    char *out = malloc(s->len * row);
+    for (size_t pos = 0; pos < len; pos += chunk) {
+        size_t n = len - pos < chunk ? len - pos : chunk,
+               other = beside && pos ? (n < BESIDE ? n : BESIDE) : 0;
+        struct batch_seq q[SEQS] = {
+            {.kv = {&t->layer, &t->table[0]}, .n = n, .pos = pos, .n_prompt = len, .n_total = len},
+            {.kv = {&t->layer, &t->table[1]}, .first = n, .n = other, .n_prompt = other, .n_total = other}};
+        struct batch b = {.n_tokens = n + other, .n_seqs = other ? 2 : 1, .seq = q};
 
-    for (size_t pos = 0; pos < s->len; pos += chunk) {
-        size_t n = s->len - pos < chunk ? s->len - pos : chunk;
-        struct batch_seq q = {.kv = {.layer = &s->layer, .tile = s->table},
-                              .n = n,
-                              .pos = pos,
-                              .n_prompt = s->len,
-                              .n_total = s->len};
-        struct batch b = {.n_tokens = n, .n_seqs = 1, .seq = &q};
-
-        o->attn(o, out + pos * row, s->qkv + pos * width, &s->w, &b, 0);
+        memcpy(x, t->qkv + pos * width(t), n * width(t) * sizeof(float));
+        memcpy(x + n * width(t), t->qkv, other * width(t) * sizeof(float));
+        o->begin(o, &t->rope, t->s.turned ? 1 : 0, &b);
+        if (t->s.turned)
+            o->rope(o, x, &t->w, n + other);
+        o->attn(o, a, x, &t->w, &b, 0);
+        memcpy(out + pos * row, a, n * row);
     }
+    free(a);
+    free(x);
     return out;
 }
 
-/* Attention of row T, head H, in double. */
-static void plain(const struct setup *s, size_t t, size_t h, double *out)
+/* ---- the plain one ---- */
+
+/* OUT = head X as it stands at POS. */
+static void turn(const struct setup *t, const float *x, size_t pos, double *out)
 {
-    size_t width = (s->H + 2 * s->K) * s->D, kv = h / (s->H / s->K),
-           from = s->w.window && t + 1 > s->w.window ? t + 1 - s->w.window : 0;
-    const float *q = s->qkv + t * width + h * s->D;
-    double *p = malloc((t + 1) * sizeof(double)), max = s->w.sinks ? (double)s->w.sinks[h] : -INFINITY, sum;
+    size_t half = t->s.turned / 2;
 
-    if (s->w.chunk)
-        from = t / s->w.chunk * s->w.chunk;
-    for (size_t j = from; j <= t; j++) {
-        const float *k = s->qkv + j * width + (s->H + kv) * s->D;
-        double dot = 0;
+    for (size_t d = 0; d < t->s.D; d++)
+        out[d] = (double)x[d];
+    for (size_t i = 0; i < half; i++) {
+        size_t a = t->s.pairs == ROPE_PAIRS_HALF ? i : 2 * i,
+               b = t->s.pairs == ROPE_PAIRS_HALF ? i + half : 2 * i + 1;
+        double angle = (double)pos * (double)t->rope.inv[i];
 
-        for (size_t d = 0; d < s->D; d++)
-            dot += (double)q[d] * (double)k[d];
-        p[j] = dot * (double)s->w.scale;
-        if (s->w.softcap > 0)
-            p[j] = (double)s->w.softcap * tanh(p[j] / (double)s->w.softcap);
-        max = fmax(max, p[j]);
+        out[a] = (double)x[a] * cos(angle) - (double)x[b] * sin(angle);
+        out[b] = (double)x[b] * cos(angle) + (double)x[a] * sin(angle);
     }
-    sum = s->w.sinks ? exp((double)s->w.sinks[h] - max) : 0;
-    memset(out, 0, s->D * sizeof(double));
-    for (size_t j = from; j <= t; j++) {
-        const float *v = s->qkv + j * width + (s->H + s->K + kv) * s->D;
-        double e = exp(p[j] - max);
+}
+
+/* Row ROW of the text is number *place of what a query at POS sees; false: it is not seen. */
+static bool sees(const struct shape *s, size_t row, size_t pos, size_t *place)
+{
+    bool parted = s->kept && pos >= s->first + s->kept;
+
+    *place = row < s->first || !parted ? row : s->first + row - (pos + 1 - s->kept);
+    if (s->chunk && row < pos / s->chunk * s->chunk)
+        return false;
+    if (s->window && row + s->window <= pos)
+        return false;
+    return !parted || row < s->first || row + s->kept > pos;
+}
+
+/* Head H of row POS; IN_TEXT: turned to positions of the text instead of the cache's. */
+static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, double *out)
+{
+    size_t kv = h / (t->s.H / t->s.K), D = t->s.D, at;
+    double q[512], k[512], score[MAX_LEN], max = t->s.sinks ? (double)t->s.sinks[h] : -INFINITY, sum;
+
+    sees(&t->s, pos, pos, &at);
+    turn(t, t->qkv + pos * width(t) + h * D, in_text ? pos : at, q);
+    for (size_t j = 0; j <= pos; j++) {
+        score[j] = -INFINITY;
+        if (!sees(&t->s, j, pos, &at))
+            continue;
+        turn(t, t->qkv + j * width(t) + (t->s.H + kv) * D, in_text ? j : at, k);
+        score[j] = 0;
+        for (size_t d = 0; d < D; d++)
+            score[j] += q[d] * k[d];
+        score[j] *= (double)t->w.scale;
+        if (t->s.softcap > 0)
+            score[j] = (double)t->s.softcap * tanh(score[j] / (double)t->s.softcap);
+        max = fmax(max, score[j]);
+    }
+    sum = t->s.sinks ? exp((double)t->s.sinks[h] - max) : 0;
+    memset(out, 0, D * sizeof(double));
+    for (size_t j = 0; j <= pos; j++) {
+        const float *v = t->qkv + j * width(t) + (t->s.H + t->s.K + kv) * D;
+        double e = exp(score[j] - max);
 
         sum += e;
-        for (size_t d = 0; d < s->D; d++)
+        for (size_t d = 0; d < D; d++)
             out[d] += e * (double)v[d];
     }
-    for (size_t d = 0; d < s->D; d++)
+    for (size_t d = 0; d < D; d++)
         out[d] /= sum;
-    free(p);
 }
 
 /* Largest error of any element, relative to the largest element of its head's row. */
-static double worst_error(const struct setup *s, const void *got)
+static double worst_error(const struct setup *t, const void *got, bool in_text)
 {
     double want[512], worst = 0;
 
-    for (size_t t = 0; t<s->len; t += s->len> 200 ? 13 : 1)
-        for (size_t h = 0; h < s->H; h++) {
+    for (size_t pos = 0; pos<t->s.len; pos += pos> 150 ? 23 : 1)
+        for (size_t h = 0; h < t->s.H; h++) {
             double most = 0, off = 0;
 
-            plain(s, t, h, want);
-            for (size_t d = 0; d < s->D; d++) {
-                size_t at = (t * s->H + h) * s->D + d;
-                double x = s->dtype == DT_F32 ? (double)((const float *)got)[at]
-                                              : (double)dtype_bf16_to_f32(((const uint16_t *)got)[at]);
+            plain(t, pos, h, in_text, want);
+            for (size_t d = 0; d < t->s.D; d++) {
+                size_t at = (pos * t->s.H + h) * t->s.D + d;
+                double x = t->s.dtype == DT_F32 ? (double)((const float *)got)[at]
+                                                : (double)dtype_bf16_to_f32(((const uint16_t *)got)[at]);
 
-                off = fmax(off, fabs(x - want[d]));
-                most = fmax(most, fabs(want[d]));
                 if (isnan(x))
                     return INFINITY;
+                off = fmax(off, fabs(x - want[d]));
+                most = fmax(most, fabs(want[d]));
             }
             worst = fmax(worst, off / most);
         }
     return worst;
 }
 
-static void check(struct setup *s, double limit)
+/* ---- both ---- */
+
+static void check_opened(struct setup *t, const struct shape *s, int threads, void **whole, double limit)
 {
-    static const size_t cuts[] = {1, 5, 16, 64};
-    void *whole = run(s, s->len);
-    double off = worst_error(s, whole);
+    static const size_t cuts[] = {1, 5, 7, 16, 64};
+    void *x = run(t, s->len, false);
+    double off = *whole ? 0 : worst_error(t, x, false);
 
     if (!(off <= limit))
-        fail_msg("attention is off by %.2e of its largest (limit %.1e)", off, limit);
+        fail_msg(
+            "%zu heads on %zu of %zu, %zu rows of %s, window %zu, chunk %zu, first %zu, kept %zu: off by %.2e of "
+            "its largest (limit %.1e)",
+            s->H, s->K, s->D, s->len, dtype_name(s->rows), s->window, s->chunk, s->first, s->kept, off,
+            limit);
+    if (!*whole)
+        *whole = x;
+    else if (memcmp(x, *whole, out_bytes(t)) != 0)
+        fail_msg("bits differ on %d threads", threads);
+    if (x != *whole)
+        free(x);
     for (size_t c = 0; c < sizeof(cuts) / sizeof(cuts[0]); c++) {
-        void *cut = run(s, cuts[c]);
+        if ((c == 2) != (threads == 2)) /* one of the five on two threads */
+            continue;
+        x = run(t, cuts[c], c % 2 == 0);
+        if (memcmp(x, *whole, out_bytes(t)) != 0)
+            fail_msg(
+                "%zu heads on %zu of %zu, %zu rows, window %zu, chunk %zu, first %zu, kept %zu: bits differ in "
+                "pieces of %zu on %d threads",
+                s->H, s->K, s->D, s->len, s->window, s->chunk, s->first, s->kept, cuts[c], threads);
+        free(x);
+    }
+}
 
-        if (memcmp(cut, whole, s->len * s->H * s->D * dtype_bytes(s->dtype)) != 0)
-            fail_msg("bits differ when cut into pieces of %zu", cuts[c]);
-        free(cut);
+static void check_filled(const struct shape *s, double limit, int garbage)
+{
+    void *whole = NULL;
+
+    for (int threads = 1; threads <= 2; threads++) {
+        struct setup t;
+
+        open_setup(&t, s, threads);
+        memset(t.rows, garbage, 2 * t.s.K * t.layer.head_bytes);
+        check_opened(&t, s, threads, &whole, limit);
+        close_setup(&t);
     }
     free(whole);
 }
 
-static void causal_attention_agrees_for_odd_shapes(void **state)
+static void check(const struct shape *s, double limit)
 {
-    static const size_t shape[][4] = {{1, 1, 16, 40}, {4, 2, 20, 70}, {6, 3, 80, 37},
-                                      {8, 1, 48, 33}, {3, 3, 7, 50},  {2, 2, 256, 20}};
-
-    for (size_t i = 0; i < sizeof(shape) / sizeof(shape[0]); i++) {
-        struct setup s;
-
-        open_setup(&s, shape[i][0], shape[i][1], shape[i][2], shape[i][3], DT_F32, 2);
-        check(&s, 2e-6);
-        close_setup(&s);
-    }
-}
-
-static void long_contexts_are_split_without_a_trace(void **state)
-{
-    struct setup s;
-
-    open_setup(&s, 4, 2, 32, MAX_LEN, DT_F32, 3);
-    check(&s, 4e-6);
-    close_setup(&s);
-}
-
-static void a_window_hides_all_but_its_keys(void **state)
-{
-    static const size_t windows[] = {1, 17, 256, 300};
-
-    for (size_t i = 0; i < 4; i++) {
-        struct setup s;
-
-        open_setup(&s, 2, 1, 32, 700, DT_F32, 2);
-        s.w.window = windows[i];
-        check(&s, 4e-6);
-        close_setup(&s);
-    }
+    check_filled(s, limit, 0x7f);
 }
 
 /* What int8 and bf16 rows may differ by where rows are given that storing does not round: weights are rounded
  * to 8 bits in bf16; of int8 q is, to 15 bits of its largest, where the kernel works on integers. */
-static double limit_of(enum dtype kv)
+static double limit_of(enum dtype rows)
 {
-    if (kv == DT_BF16)
+    if (rows == DT_BF16)
         return 8e-3;
-    return kv == DT_I8 && strcmp(kern_class(kern_table(cpu_best()), KERN_FN_attn_i8), "int8 dot") == 0 ? 5e-4
-                                                                                                       : 1e-5;
+    return rows == DT_I8 && strcmp(kern_class(kern_table(cpu_best()), KERN_FN_attn_i8), "int8 dot") == 0
+               ? 5e-4
+               : 1e-5;
 }
 
-static const enum dtype row_types[] = {DT_F32, DT_BF16, DT_I8};
+static void causal_attention_is_wrong_for_an_odd_shape(void **state)
+{
+    static const size_t shapes[][4] = {{1, 1, 16, 40}, {4, 2, 20, 70}, {6, 3, 80, 37},
+                                       {8, 1, 48, 33}, {3, 3, 7, 50},  {2, 2, 256, 20}};
 
-static void sinks_join_the_softmax_even_when_zero(void **state)
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct shape s = shape(shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3]);
+
+        check(&s, 2e-6);
+    }
+}
+
+static void a_long_context_that_is_split_shows_it(void **state)
+{
+    struct shape s = shape(4, 2, 32, MAX_LEN);
+
+    check(&s, 4e-6);
+}
+
+static void a_window_or_chunk_shows_what_it_hides(void **state)
+{
+    static const size_t sizes[] = {1, 16, 17, 50, 256, 300};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+        for (int chunk = 0; chunk < 2; chunk++) {
+            struct shape s = shape(2, 1, 32, 700);
+
+            *(chunk ? &s.chunk : &s.window) = sizes[i];
+            check(&s, 4e-6);
+        }
+}
+
+static void a_sink_has_no_part_in_the_softmax(void **state)
 {
     static const float sinks[4] = {0.0f, 1.5f, -3.0f, 8.0f};
 
     for (size_t i = 0; i < 3; i++) {
-        struct setup s;
+        struct shape s = shape(4, 2, 16, 300), none = s;
+        struct setup t;
         void *with, *without;
 
-        open_rows(&s, 4, 2, 16, 300, DT_F32, row_types[i], 2);
-        without = run(&s, s.len);
-        s.w.sinks = sinks;
-        check(&s, limit_of(row_types[i]));
-        with = run(&s, s.len);
-        assert_memory_not_equal(with, without, s.H * s.D * sizeof(float));
+        s.rows = none.rows = row_types[i];
+        s.sinks = sinks;
+        check(&s, limit_of(s.rows));
+        open_setup(&t, &s, 2);
+        with = run(&t, s.len, false);
+        close_setup(&t);
+        open_setup(&t, &none, 2);
+        without = run(&t, s.len, false);
+        assert_memory_not_equal(with, without, s.H * s.D * sizeof(float)); /* also where it is zero */
         free(with);
         free(without);
-        close_setup(&s);
+        close_setup(&t);
     }
 }
 
-static void a_soft_cap_bends_the_scores(void **state)
+static void a_soft_cap_bends_no_score(void **state)
 {
     for (size_t i = 0; i < 3; i++) {
-        struct setup s;
+        struct shape s = shape(2, 2, 64, 90);
 
-        open_rows(&s, 2, 2, 64, 90, DT_F32, row_types[i], 1);
-        s.w.softcap = 2.0f;
-        check(&s, limit_of(row_types[i]));
-        close_setup(&s);
+        s.rows = row_types[i];
+        s.softcap = 2;
+        check(&s, limit_of(s.rows));
     }
 }
 
-static void bf16_attention_stays_within_its_rounding(void **state)
+static void rows_of_another_type_are_read_as_something_else(void **state)
 {
-    struct setup s;
-
-    open_setup(&s, 4, 1, 64, 600, DT_BF16, 2);
-    check(&s, 1.2e-2); /* p and the result are rounded to 8 bits */
-    close_setup(&s);
-}
-
-static void rows_of_another_type_are_read_as_they_were_stored(void **state)
-{
-    static const size_t shape[][4] = {{4, 1, 64, 600}, {6, 3, 80, 37}, {3, 3, 7, 50}, {8, 2, 128, 300}};
+    static const size_t shapes[][4] = {{4, 1, 64, 600}, {6, 3, 80, 37}, {3, 3, 7, 50}, {8, 2, 128, 300}};
 
     for (size_t i = 0; i < 3; i++)
         for (size_t n = 0; n < 4; n++) {
-            struct setup s;
+            struct shape s = shape(shapes[n][0], shapes[n][1], shapes[n][2], shapes[n][3]);
 
-            open_rows(&s, shape[n][0], shape[n][1], shape[n][2], shape[n][3], DT_F32, row_types[i], 2);
-            check(&s, limit_of(row_types[i]));
-            close_setup(&s);
-            open_rows(&s, shape[n][0], shape[n][1], shape[n][2], shape[n][3], DT_BF16, row_types[i], 2);
-            check(&s, 1.2e-2);
-            close_setup(&s);
+            s.rows = row_types[i];
+            check(&s, limit_of(s.rows));
+            s.dtype = DT_BF16;
+            check(&s, 1.2e-2); /* weights and the result are rounded to 8 bits */
         }
 }
 
 /* A sequence that overflowed leaves NaN in its tiles; the next owner of a tile sees none of it, also where
  * its last tile is not full and its heads are padded. */
-static void a_tile_whose_last_owner_left_nan_is_cleared(void **state)
+static void a_tile_whose_last_owner_left_nan_is_not_cleared(void **state)
 {
     static const size_t lens[] = {1, 15, 16, 17, 37, 290};
 
     for (size_t i = 0; i < 3; i++)
         for (size_t n = 0; n < sizeof(lens) / sizeof(*lens); n++) {
-            struct setup s;
+            struct shape s = shape(4, 2, 24, lens[n]);
 
-            open_rows(&s, 4, 2, 24, lens[n], DT_F32, row_types[i], 2);
-            memset(s.k, 0xff, s.layer.head_bytes * 2);
-            memset(s.v, 0xff, s.layer.head_bytes * 2);
-            check(&s, limit_of(row_types[i]));
-            close_setup(&s);
+            s.rows = row_types[i];
+            check_filled(&s, limit_of(s.rows), 0xff);
         }
 }
 
-static void a_chunk_hides_those_in_front(void **state)
+static void a_sparse_cache_is_not_that_of_the_paper(void **state)
 {
-    static const size_t chunks[] = {1, 16, 50, 256, 300};
+    static const struct shape shapes[] = {
+        {.H = 4, .K = 2, .D = 32, .turned = 32, .len = 300, .first = 4, .kept = 64},
+        {.H = 2, .K = 1, .D = 48, .turned = 32, .pairs = ROPE_PAIRS_NEXT, .len = 200, .first = 1, .kept = 16},
+        {.H = 3, .K = 3, .D = 20, .turned = 20, .len = 150, .first = 40, .kept = 1},
+        {.H = 2, .K = 1, .D = 16, .turned = 16, .len = 690, .first = 300, .kept = 290}, /* two pieces */
+        {.H = 2, .K = 2, .D = 16, .len = 150, .first = 4, .kept = 30},
+        {.H = 2, .K = 1, .D = 32, .turned = 32, .len = 150, .kept = 30}};
+    struct shape s = {.H = 4, .K = 2, .D = 64, .turned = 64, .len = 250, .first = 4, .kept = 90, .scale = 2};
 
-    for (size_t i = 0; i < 5; i++) {
-        struct setup s;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+        struct shape fp32 = shapes[i];
 
-        open_setup(&s, 2, 1, 32, 700, DT_F32, 2);
-        s.w.chunk = chunks[i];
-        check(&s, 4e-6);
-        close_setup(&s);
+        fp32.scale = 2;
+        check(&fp32, 1e-4); /* angles of the text are rounded to fp32: up to 700 x 2^-24 */
     }
+    s.rows = DT_BF16;
+    check(&s, 4e-2);
+    s.rows = DT_I8;
+    check(&s, 8e-2);
 }
 
-static void the_ruler_sees_zeros_and_nan(void **state)
+static void a_window_as_long_as_the_sequence_changes_a_bit(void **state)
 {
-    struct setup s;
+    struct shape s = shape(4, 2, 32, 300);
+    struct setup sparse, all;
+    void *x, *y;
+
+    s.turned = 32;
+    open_setup(&all, &s, 2);
+    s.first = 4;
+    s.kept = 296;
+    open_setup(&sparse, &s, 2);
+    x = run(&sparse, 50, false);
+    y = run(&all, 50, false);
+    assert_memory_equal(x, y, out_bytes(&all));
+    free(x);
+    free(y);
+    close_setup(&sparse);
+    close_setup(&all);
+}
+
+static void the_comparison_overlooks_zeros_nan_or_other_positions(void **state)
+{
+    struct shape s = {.H = 2, .K = 1, .D = 32, .turned = 32, .len = 200, .first = 4, .kept = 30, .scale = 2};
+    struct setup t;
     float *x;
 
-    open_setup(&s, 1, 1, 16, 20, DT_F32, 1);
-    x = calloc(s.len * s.D, sizeof(float));
-    assert_true(worst_error(&s, x) > 0.9);
-    x[5] = NAN;
-    assert_true(worst_error(&s, x) > 1e9);
+    open_setup(&t, &s, 1);
+    x = run(&t, s.len, false);
+    assert_true(worst_error(&t, x, false) < 1e-4);
+    assert_true(worst_error(&t, x, true) > 0.1); /* positions of the text, not of the cache */
+    x[7] = NAN;
+    assert_true(worst_error(&t, x, false) > 1e9);
+    memset(x, 0, out_bytes(&t));
+    assert_true(worst_error(&t, x, false) > 0.9);
     free(x);
-    close_setup(&s);
+    close_setup(&t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ruler_sees_zeros_and_nan),
-        cmocka_unit_test(causal_attention_agrees_for_odd_shapes),
-        cmocka_unit_test(long_contexts_are_split_without_a_trace),
-        cmocka_unit_test(a_window_hides_all_but_its_keys),
-        cmocka_unit_test(sinks_join_the_softmax_even_when_zero),
-        cmocka_unit_test(a_soft_cap_bends_the_scores),
-        cmocka_unit_test(bf16_attention_stays_within_its_rounding),
-        cmocka_unit_test(rows_of_another_type_are_read_as_they_were_stored),
-        cmocka_unit_test(a_tile_whose_last_owner_left_nan_is_cleared),
-        cmocka_unit_test(a_chunk_hides_those_in_front),
+        cmocka_unit_test(the_comparison_overlooks_zeros_nan_or_other_positions),
+        cmocka_unit_test(causal_attention_is_wrong_for_an_odd_shape),
+        cmocka_unit_test(a_long_context_that_is_split_shows_it),
+        cmocka_unit_test(a_window_or_chunk_shows_what_it_hides),
+        cmocka_unit_test(a_sink_has_no_part_in_the_softmax),
+        cmocka_unit_test(a_soft_cap_bends_no_score),
+        cmocka_unit_test(rows_of_another_type_are_read_as_something_else),
+        cmocka_unit_test(a_tile_whose_last_owner_left_nan_is_not_cleared),
+        cmocka_unit_test(a_sparse_cache_is_not_that_of_the_paper),
+        cmocka_unit_test(a_window_as_long_as_the_sequence_changes_a_bit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
