@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -179,35 +180,32 @@ const char *cpu_model(void)
     return model;
 }
 
+/* The word in the file NAME of cache I of processor 0; false: there is none. */
+static bool read_cache(int i, const char *name, char word[32])
+{
+    char path[96];
+    bool ok;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", i, name);
+    if (!(f = fopen(path, "r")))
+        return false;
+    ok = fscanf(f, "%31s", word) == 1;
+    fclose(f);
+    return ok;
+}
+
 /* What sysfs says of the data or unified cache of LEVEL of processor 0, or 0. */
 static size_t sysfs_cache_bytes(int level)
 {
-    for (int i = 0; i < 8; i++) {
-        char path[96], type[32];
-        int found = 0, n;
-        size_t kib = 0;
-        FILE *f;
+    char word[32];
 
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
-        if (!(f = fopen(path, "r")))
-            return 0;
-        n = fscanf(f, "%d", &found);
-        fclose(f);
-        if (n != 1 || found != level)
-            continue;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", i);
-        if (!(f = fopen(path, "r")))
-            continue;
-        n = fscanf(f, "%31s", type);
-        fclose(f);
-        if (n != 1 || strcmp(type, "Instruction") == 0)
-            continue;
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
-        if (!(f = fopen(path, "r")))
-            continue;
-        n = fscanf(f, "%zuK", &kib);
-        fclose(f);
-        if (n == 1 && kib > 0 && kib < ((size_t)1 << 30))
+    for (int i = 0; i < 8 && read_cache(i, "level", word); i++) {
+        size_t kib;
+
+        if (atoi(word) == level && read_cache(i, "type", word) && strcmp(word, "Instruction") != 0 &&
+            read_cache(i, "size", word) && sscanf(word, "%zuK", &kib) == 1 && kib > 0 &&
+            kib < ((size_t)1 << 30))
             return kib * 1024;
     }
     return 0;

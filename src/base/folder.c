@@ -36,6 +36,13 @@ bool folder_name_is_plain(const char *file)
     return part_is_plain(file, strlen(file));
 }
 
+bool folder_name_ends(const char *file, const char *suffix)
+{
+    size_t n = strlen(file), tail = strlen(suffix);
+
+    return n > tail && strcmp(file + n - tail, suffix) == 0;
+}
+
 static bool name_is_inside(const char *file)
 {
     const char *slash = strchr(file, '/');
@@ -257,7 +264,6 @@ static int by_text(const void *a, const void *b)
 
 int folder_list(struct folder_names *l, const char *dir, const char *suffix, struct err *e)
 {
-    size_t tail = strlen(suffix), len;
     const struct dirent *d;
     DIR *folder = opendir(dir);
     int rc = 0;
@@ -266,8 +272,7 @@ int folder_list(struct folder_names *l, const char *dir, const char *suffix, str
     if (!folder)
         return err_os(e, "read the folder", dir);
     while (rc == 0 && (d = readdir(folder)) != NULL) {
-        len = strlen(d->d_name);
-        if (len <= tail || strcmp(d->d_name + len - tail, suffix) != 0)
+        if (!folder_name_ends(d->d_name, suffix))
             continue;
         if (!mem_grow((void **)&l->name, &l->cap, l->n + 1, sizeof(*l->name), MEM_BASE) ||
             !(l->name[l->n] = mem_strdup(d->d_name, MEM_BASE)))

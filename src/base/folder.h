@@ -1,11 +1,11 @@
-/* folder.h - the files of a checkpoint folder, and the one door through which they are opened.
+/* folder.h - the files of a checkpoint folder, and the only functions that open them.
  *
  * A checkpoint comes from strangers: an index may name "../../etc/passwd", an unpacked archive may hold a
  * symbolic link to anywhere, and a template that is a link to a file of the user's would put that file into
- * every prompt. So whoever reads a file of a checkpoint gets its bytes here: the file is opened first, and
- * then it is proved that the opened one lies in the folder. One layout of links is allowed, that of the
- * Hugging Face cache: models--X/snapshots/REVISION/file points into models--X/blobs/, and what lies there may
- * point into the blobs/ beside models--X. A user who wants links to anywhere says so (allow_links).
+ * every prompt. So a file is opened first, and then it is proved that the opened one lies in the folder. One
+ * layout of links is allowed, that of the Hugging Face cache: models--X/snapshots/REVISION/file points into
+ * models--X/blobs/, and what lies there may point into the blobs/ beside models--X. A user who wants links to
+ * anywhere says so (allow_links).
  */
 #ifndef GALLOP_BASE_FOLDER_H
 #define GALLOP_BASE_FOLDER_H
@@ -36,6 +36,9 @@ int folder_join(char *out, size_t size, const char *dir, const char *file, struc
 
 /* True if FILE could be a file of a folder, not of a folder in it. */
 bool folder_name_is_plain(const char *file);
+
+/* True if FILE ends in SUFFIX and has more than that. */
+bool folder_name_ends(const char *file, const char *suffix);
 
 /* True if DIR/FILE is a regular file, also through a link (whether the link may be followed is seen when it
  * is opened). */

@@ -48,33 +48,30 @@ static void *account(struct header *h, size_t bytes, enum mem_tag tag)
     return (char *)h + HEADER_BYTES;
 }
 
-void *mem_alloc(size_t bytes, enum mem_tag tag)
+static void *get(size_t bytes, enum mem_tag tag, bool zeroed)
 {
     struct header *h;
 
     ASSERT(guard_depth == 0, "%zu bytes (%s) asked for inside a step", bytes, mem_tag_name(tag));
     if (should_fail() || bytes > SIZE_MAX - HEADER_BYTES)
         return NULL;
-    h = malloc(bytes + HEADER_BYTES);
+    h = zeroed ? calloc(1, bytes + HEADER_BYTES) : malloc(bytes + HEADER_BYTES);
     if (!h)
         return NULL;
     atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
     return account(h, bytes, tag);
 }
 
+void *mem_alloc(size_t bytes, enum mem_tag tag)
+{
+    return get(bytes, tag, false);
+}
+
 void *mem_zalloc(size_t n, size_t size, enum mem_tag tag)
 {
     size_t bytes;
-    struct header *h;
 
-    ASSERT(guard_depth == 0, "%zu x %zu bytes (%s) asked for inside a step", n, size, mem_tag_name(tag));
-    if (__builtin_mul_overflow(n, size, &bytes) || bytes > SIZE_MAX - HEADER_BYTES || should_fail())
-        return NULL;
-    h = calloc(1, bytes + HEADER_BYTES);
-    if (!h)
-        return NULL;
-    atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
-    return account(h, bytes, tag);
+    return __builtin_mul_overflow(n, size, &bytes) ? NULL : get(bytes, tag, true);
 }
 
 void *mem_realloc(void *p, size_t bytes, enum mem_tag tag)

@@ -38,13 +38,6 @@ static bool may_be_path(const char *model)
     return snprintf(org, sizeof(org), "%.*s", (int)strcspn(model, "/"), model) > 0 && access(org, F_OK) == 0;
 }
 
-static bool ends_in(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 /* What stands at the path MODEL can be a model, or its texts where these are all that is wanted. */
 static int check_path(const char *model, enum hub_want want, struct err *e)
 {
@@ -63,8 +56,8 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
                    : err_os(e, "open", model);
     if (S_ISDIR(st.st_mode) || gguf_set_means(folder_at(model), &rc, NULL))
         return 0;
-    if (ends_in(model, ".safetensors") || ends_in(model, ".bin") || ends_in(model, ".pt") ||
-        ends_in(model, ".pth"))
+    if (folder_name_ends(model, ".safetensors") || folder_name_ends(model, ".bin") ||
+        folder_name_ends(model, ".pt") || folder_name_ends(model, ".pth"))
         return err_set(
             e, ERR_INPUT,
             "%s: this is a file of weights alone; name the folder that holds it and its config.json", model);

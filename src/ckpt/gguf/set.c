@@ -12,13 +12,6 @@
 
 enum { MAX_PARTS = 99999, TAIL = 20 /* "-00001-of-00002.gguf" */ };
 
-static bool ends_in(const char *s, const char *end)
-{
-    size_t n = strlen(s), m = strlen(end);
-
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 static bool digits5(const char *s, int64_t *v)
 {
     *v = 0;
@@ -69,7 +62,7 @@ static bool find_first(struct folder in, char *name, size_t size, int *rc, struc
     *rc = 0;
     *name = 0;
     if (stat(in.path, &st) != 0 || !S_ISDIR(st.st_mode))
-        return ends_in(in.path, ".gguf") || begins_as_gguf(in);
+        return folder_name_ends(in.path, ".gguf") || begins_as_gguf(in);
     if (folder_has(in.path, "config.json"))
         return false;
     if ((*rc = folder_list(&l, in.path, ".gguf", e)) != 0) {

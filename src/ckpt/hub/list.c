@@ -12,17 +12,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/folder.h"
 #include "base/json_pull.h"
 #include "ckpt/gguf/gguf.h"
 
 enum { MAX_FILES = 100000 };
-
-static bool ends_in(const char *s, const char *tail)
-{
-    size_t n = strlen(s), t = strlen(tail);
-
-    return n > t && strcmp(s + n - t, tail) == 0;
-}
 
 /* The only folder of which a model's files are fetched too. */
 static bool is_template(const char *s, size_t n)
@@ -152,7 +146,7 @@ static bool is_one_of(const char *name, const char *const *known, size_t n)
     for (size_t i = 0; i < n; i++)
         if (strcmp(known[i], name) == 0)
             return true;
-    return ends_in(name, ".tiktoken");
+    return folder_name_ends(name, ".tiktoken");
 }
 
 bool hub_list_is_text(const char *name)
@@ -190,7 +184,7 @@ const char *hub_list_weights(const struct hub_list *l, bool *is_index)
             return order[i];
         }
     for (size_t i = 0; i < l->n; i++)
-        if (ends_in(l->name[i], ".safetensors")) {
+        if (folder_name_ends(l->name[i], ".safetensors")) {
             only = l->name[i];
             n++;
         }
@@ -206,7 +200,7 @@ const char *hub_list_next_gguf(const struct hub_list *l, size_t *at)
     while (*at < l->n) {
         const char *name = l->name[(*at)++];
 
-        if (ends_in(name, ".gguf") && strncasecmp(name, "mmproj", 6) != 0 &&
+        if (folder_name_ends(name, ".gguf") && strncasecmp(name, "mmproj", 6) != 0 &&
             strncasecmp(name, "imatrix", 7) != 0 &&
             (!gguf_set_split_name(name, &no, &count) || (no == 1 && count > 0)))
             return name;
