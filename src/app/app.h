@@ -18,10 +18,9 @@
 
 struct verb {
     const char *name, *summary;
-    const char *arguments; /* what stands behind the name in the usage line: "[options] [\"prompt\"]" */
-    const char
-        *no_words;      /* what is expected instead of a word that is no option; NULL: the verb takes words */
-    const char *manual; /* its paragraph of the manual page, as manual.c reads it */
+    const char *arguments; /* behind the name in the usage line: "[options] [\"prompt\"]" */
+    const char *no_words;  /* what is expected instead of an argument; NULL: the verb takes arguments */
+    const char *manual;    /* its paragraph of the manual page, as manual.c reads it */
     const struct opt_row *const *options; /* arrays of rows; NULL ends the list */
     /* 0: done; a code: the work failed, and E says why; below 0: minus the exit status, and all was said. */
     int (*run)(const struct opt_values *v, struct err *e);
@@ -104,10 +103,6 @@ int input_text(const char *path, struct buf *out, struct err *e);
 /* A file of one JSON value. */
 int input_json(const char *path, json_t **out, struct err *e);
 
-/* ERR_INPUT with line and byte (both from 1, the byte in its line) of what is not UTF-8 in TEXT. WHAT names
- * the text: a file, an option, "the prompt". */
-int input_utf8(const char *what, const char *text, size_t len, struct err *e);
-
 /* "1,2,3" or "1 2 3" into IDS (freed by tok_ids_fini); anything else is ERR_USAGE. */
 int input_ids(const char *text, struct tok_ids *ids, struct err *e);
 
@@ -180,7 +175,7 @@ bool print_reader_gone(void); /* seen by a flush: nothing is worth saying any mo
 struct save;
 void print_to(struct save *file);
 
-/* The program's exit status: STATUS, or 1 when results were lost, which is said here if nobody was told. */
+/* The program's exit status: STATUS, or 1 when results were lost, which is said here unless a caller of print_flush() has the sentence. */
 int print_finish(int status);
 
 /* A bar on a terminal once a second has passed, unless --quiet. Begins zeroed but for WHAT. */
@@ -195,7 +190,7 @@ void print_bar_end(struct print_bar *bar);                 /* wipes the line */
 /* ---- save.c: files that a verb writes, whole under their name or not there at all ----
  *
  * A file is written under a temporary name in the folder of its own (".gallop-PID-N.part"), and takes its
- * name when it is complete and on the disk: whoever looks sees the old file or the new one. An error, SIGINT,
+ * name when it is complete and on the disk: other programs see the old file or the new one. An error, SIGINT,
  * SIGTERM, SIGHUP, SIGPIPE and exit() remove what is unfinished; the handlers are set only where a signal
  * would end the program by default. A link is replaced by the file, and what it leads to stays as it was.
  * What is no regular file (/dev/null, /dev/stdout, a fifo) is written to directly.

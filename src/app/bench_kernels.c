@@ -107,8 +107,8 @@ struct ground {
     const void *k_tile[DECODE_TOKENS / KERN_TILE], *v_tile[DECODE_TOKENS / KERN_TILE];
     int32_t lo[PREFILL_ROWS], hi[PREFILL_ROWS];
     float max[PREFILL_ROWS], sum[PREFILL_ROWS];
-    float cos[HEAD_MAX],
-        sin[HEAD_MAX]; /* of one angle: a rotation that keeps lengths can be repeated for ever */
+    /* Of one angle: a rotation that keeps lengths can be repeated for ever. */
+    float cos[HEAD_MAX], sin[HEAD_MAX];
 };
 
 /* A shape on a row, and what a call of it costs. */

@@ -7,7 +7,6 @@
 
 #include "app/app.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 
 /* ---- files and text ---- */
 
@@ -41,20 +40,7 @@ int input_text(const char *path, struct buf *out, struct err *e)
 {
     int rc = input_file(path, out, e);
 
-    return rc ? rc : input_utf8(path, out->data, out->len, e);
-}
-
-int input_utf8(const char *what, const char *text, size_t len, struct err *e)
-{
-    size_t good = utf8_valid_prefix(text, len), line = 1, begin = 0;
-
-    if (good == len)
-        return 0;
-    for (const char *p; (p = memchr(text + begin, '\n', good - begin)) != NULL; line++)
-        begin = (size_t)(p - text) + 1;
-    return err_set(e, ERR_INPUT,
-                   "%s: line %zu, byte %zu: 0x%02x begins no UTF-8 character; text has to be UTF-8", what,
-                   line, good - begin + 1, (unsigned)(unsigned char)text[good]);
+    return rc ? rc : err_utf8(e, path, out->data, out->len);
 }
 
 int input_json(const char *path, json_t **out, struct err *e)

@@ -25,7 +25,7 @@ static void print_page(struct buf *page)
     buf_fini(page);
 }
 
-/* Says why the work failed, unless nobody reads any more. */
+/* Says why the work failed, unless the reader of standard output is gone. */
 static int fail(const struct err *e)
 {
     print_flush(NULL);

@@ -210,7 +210,7 @@ static json_t *list_item(const char *option, const struct opt_value *x, struct e
     if (strcmp(option, "stop-token") == 0)
         return json_integer(x->i);
     if (strcmp(option, "stop") == 0)
-        return input_utf8("--stop", x->text, strlen(x->text), e) == 0 ? json_string(x->text) : NULL;
+        return err_utf8(e, "--stop", x->text, strlen(x->text)) == 0 ? json_string(x->text) : NULL;
     id = strtol(x->text, &end, 10);
     value = *end == '=' ? strtod(end + 1, &stop) : 0;
     if (end != x->text && *end == '=' && stop != end + 1 && *stop == 0 && isfinite(value))

@@ -399,7 +399,7 @@ static void read_request(struct requests *r, struct request *q, const char *line
     json_t *o = NULL, *body = NULL;
     json_error_t je;
 
-    if (input_utf8(q->where, line, len, e) != 0)
+    if (err_utf8(e, q->where, line, len) != 0)
         return;
     o = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
     if (!o)

@@ -41,7 +41,7 @@ struct requests {
     const char *system;                /* message in front of a prompt; NULL: none */
     bool wrap;                         /* prompts are wrapped in the template */
     struct sampling sampling;          /* what a request has that says nothing else */
-    const volatile sig_atomic_t *stop; /* not 0: nobody waits for a line any more */
+    const volatile sig_atomic_t *stop; /* not 0: waiting for a line ends */
 
     struct request *first, *last;   /* in input order; what is answered is taken out */
     size_t n;                       /* requests so far */

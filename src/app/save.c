@@ -1,6 +1,6 @@
 /* save.c - temporary files beside their targets, renamed when they are complete, removed when they are not.
  *
- * What is open hangs in two lists of which the signal handler and exit() remove the files. The handler may
+ * Open files and folders are in two lists, from which the signal handler and exit() remove them. The handler may
  * come at any instruction of the thread that changes a list (threads of the pool take no signals), so an
  * entry is complete before it is linked and stays readable after it is taken out.
  */
@@ -87,14 +87,14 @@ static ssize_t write_all(void *cookie, const char *p, size_t n)
         if (w <= 0) {
             if (!o->error)
                 o->error = w < 0 ? errno : EIO;
-            return 0; /* stdio's word for an error */
+            return 0; /* which stdio takes for an error */
         }
         done += (size_t)w;
     }
     return (ssize_t)n;
 }
 
-/* A name in PATH's folder that nobody has; O_EXCL makes sure. */
+/* Creates a file of a new name in PATH's folder; O_EXCL makes sure that it is new. */
 static int open_part(struct save *o)
 {
     static unsigned number;
@@ -291,7 +291,7 @@ int save_folder_file(struct save_folder *d, const char *name, struct save **out,
     return rc;
 }
 
-/* The folder is in nobody's way any more; one that was made for nothing goes. */
+/* Takes the folder out of the list; one that was made and not kept is removed. */
 static void close_folder(struct save_folder *d, bool keep)
 {
     struct save_folder *before = open_folders;

@@ -396,7 +396,7 @@ static void complete_gemma4(json_t *c, const struct shape *s, size_t layers)
     json_object_set_new(c, "vocab_size_per_layer_input", json_integer((json_int_t)s->vocab));
     json_object_set_new(c, "num_kv_shared_layers",
                         json_integer((json_int_t)(layers > GEMMA4_STORE ? layers - GEMMA4_STORE : 0)));
-    /* what Gemma 4 has without a word: 1e6 and 1e4, a quarter of the wide heads */
+    /* the defaults hold: 1e6 and 1e4, a quarter of the wide heads */
     json_object_del(c, "rope_theta");
 }
 

@@ -287,7 +287,7 @@ static int repeat(struct bench *b)
             struct row *row = &b->row[i];
 
             rc = (row->decode ? measure_decode : measure_prefill)(b, row, &row->second[rep]);
-            rc = rc ? rc : print_flush(b->e); /* nobody waits for the rest when the reader is gone */
+            rc = rc ? rc : print_flush(b->e); /* a reader that is gone ends the work */
             print_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
         }
     }

@@ -2,7 +2,7 @@
  * Ctrl-D or /quit ends.
  *
  * Each turn renders the whole conversation with the model's own template. A turn that fails, or is stopped
- * before a word of its answer, leaves the conversation as it was. Line editing and history by libedit, on a
+ * before the first text of its answer, leaves the conversation as it was. Line editing and history by libedit, on a
  * terminal only; otherwise lines are read from standard input, so that a conversation can be piped in.
  */
 #include <errno.h>
@@ -36,7 +36,7 @@ static void on_interrupt(int sig)
         gallop_cancel(answering, 0);
 }
 
-/* Ended from outside: the shell gets its terminal back as it was. */
+/* The program is ended by a signal: the terminal becomes what it was. */
 static void on_end(int sig)
 {
     tcsetattr(STDIN_FILENO, TCSANOW, &terminal);
@@ -114,7 +114,7 @@ static int submit(struct talk *t, struct err *e)
 /* What is there to be read, at least one byte: waits. 0: no more; -1: Ctrl-C. */
 static int read_typed(struct keys *k)
 {
-    char some[4096];
+    char bytes[4096];
     ssize_t n;
 
     if (k->at == k->typed.len) {
@@ -122,10 +122,10 @@ static int read_typed(struct keys *k)
         k->at = 0;
     }
     do
-        n = read(STDIN_FILENO, some, sizeof(some));
+        n = read(STDIN_FILENO, bytes, sizeof(bytes));
     while (n < 0 && errno == EINTR && !interrupted);
     if (n > 0)
-        buf_add(&k->typed, some, (size_t)n);
+        buf_add(&k->typed, bytes, (size_t)n);
     return k->typed.oom ? 0 : n > 0 ? 1 : (int)n;
 }
 
@@ -273,7 +273,7 @@ static char *prompt(EditLine *el)
     return text;
 }
 
-/* The next character for the editor. Its own way of reading drops what is not UTF-8 without a word. */
+/* The next character for the editor. Its own way of reading silently drops what is not UTF-8. */
 static int read_key(EditLine *el, wchar_t *out)
 {
     struct keys *k;
@@ -341,17 +341,17 @@ static bool edit_line(struct talk *t, struct buf *out)
 /* A line of a pipe or file; of one that is too long, a byte more than is allowed. False: no more. */
 static bool plain_line(struct buf *out)
 {
-    bool some = false;
+    bool any = false;
     int c;
 
     while ((c = getc_unlocked(stdin)) != EOF) {
-        some = true;
+        any = true;
         if (c == '\n')
             break;
         if (out->len <= LINE_MAX_BYTES)
             buf_char(out, (char)c);
     }
-    return some;
+    return any;
 }
 
 /* The next line without its end, in OUT. False: no more. */
@@ -439,7 +439,7 @@ static int run(const struct opt_values *v, struct err *e)
         log_warn("--logprobs changes nothing in chat");
     arena_init(&a, MEM_APP);
     buf_str(&t.system, system);
-    if ((rc = input_utf8("--system", system, strlen(system), e)) == 0 && (rc = load_options(v, &l, e)) == 0 &&
+    if ((rc = err_utf8(e, "--system", system, strlen(system))) == 0 && (rc = load_options(v, &l, e)) == 0 &&
         (rc = options_read_sampling(v, &t.sampling, &a, e)) == 0 &&
         (rc = load_checkpoint(v, &l, &model, e)) == 0 &&
         (rc = input_template_open(&t.template, &model, NULL, e)) == 0) {

@@ -167,7 +167,7 @@ static int check_combination(const struct opt_values *v, struct err *e)
         log_warn("--no-special changes nothing: nothing is added to --ids");
     if (opt_given(v, "last") && !npy && !opt_given(v, "top"))
         log_warn("--last changes nothing without --npy or --top");
-    return ids ? 0 : input_utf8("the prompt", v->args[0], strlen(v->args[0]), e);
+    return ids ? 0 : err_utf8(e, "the prompt", v->args[0], strlen(v->args[0]));
 }
 
 /* The prompt's ids: as they were given, or those of the text. */

@@ -287,7 +287,7 @@ static int supply(struct run *r, struct err *e)
 
         if ((rc = requests_read_line(&r->in, r->n_open == 0, &got, e)) == 0 && got)
             submit(r, r->in.last);
-        if (r->in.last != before && r->in.last->done) /* refused: nobody waits to hear it */
+        if (r->in.last != before && r->in.last->done) /* refused: that is printed first */
             break;
     }
     return rc;
@@ -379,7 +379,7 @@ static int add_text(struct requests *r, const struct opt_values *v, struct err *
     buf_init(&text, MEM_APP);
     if (v->n_args) {
         buf_str(&text, v->args[0]);
-        rc = input_utf8("the prompt", v->args[0], strlen(v->args[0]), e);
+        rc = err_utf8(e, "the prompt", v->args[0], strlen(v->args[0]));
     } else {
         rc = input_text(opt_given(v, "file") ? opt_string(v, "file") : "-", &text, e);
     }
@@ -457,7 +457,7 @@ static int run_requests(struct run *r, const struct opt_values *v, struct err *e
     r->in.stop = &stop.signal;
     if ((rc = check_combination(v, e)) != 0 ||
         (rc = options_read_sampling(v, &r->in.sampling, &r->arena, e)) != 0 ||
-        (system && (rc = input_utf8("--system", system, strlen(system), e)) != 0) ||
+        (system && (rc = err_utf8(e, "--system", system, strlen(system))) != 0) ||
         (rc = read_requests(&r->in, v, e)) != 0 || (rc = load_options(v, &l, e)) != 0 ||
         (rc = load_checkpoint(v, &l, &r->model, e)) != 0 ||
         (r->in.wrap && (rc = requests_wrap(&r->in, e)) != 0) ||

@@ -42,7 +42,7 @@ static int read_params(const char *text, struct plan *p, struct err *e)
 
     sampling_default(&user);
     sampling_default(&none);
-    if ((rc = input_utf8("--params", text, strlen(text), e)) != 0)
+    if ((rc = err_utf8(e, "--params", text, strlen(text))) != 0)
         return rc;
     o = json_loads(text, JSON_REJECT_DUPLICATES, &je);
     if (!json_is_object(o))

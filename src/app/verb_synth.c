@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/utf8.h"
+#include "text/tok/unicode.h"
 
 enum { CHUNK = 1 << 16 };
 
@@ -187,22 +188,6 @@ static int write_json(struct synth *s, const char *name, json_t *json)
     return rc;
 }
 
-/* The character that stands for BYTE in byte-level vocabularies: printable ones for themselves, the rest
- * from U+0100 on. */
-static uint32_t byte_char(int byte)
-{
-    uint32_t next = 0x100;
-
-    for (int b = 0; b < 256; b++) {
-        int printable = (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff);
-
-        if (b == byte)
-            return printable ? (uint32_t)b : next;
-        next += !printable;
-    }
-    return next;
-}
-
 static json_t *added(int id, const char *content)
 {
     return json_pack("{s:i,s:s,s:b,s:b,s:b,s:b,s:b}", "id", id, "content", content, "single_word", 0,
@@ -216,7 +201,7 @@ static json_t *tokenizer(void)
     for (int b = 0; b < 256; b++) {
         char s[5];
 
-        s[utf8_encode(byte_char(b), s)] = 0;
+        s[utf8_encode(unicode_letter_of((unsigned char)b), s)] = 0;
         json_object_set_new(vocab, s, json_integer(b));
     }
     return json_pack("{s:s,s:n,s:n,s:[o,o],s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},"

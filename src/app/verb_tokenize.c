@@ -246,7 +246,7 @@ static int check_combination(const struct opt_values *v, struct err *e)
     for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++)
         if (opt_flag(v, way[i].name) && way[i].decodes != decodes)
             log_warn("--%s changes nothing with%s --decode", way[i].name, decodes ? "" : "out");
-    return v->n_args && !decodes ? input_utf8("the text", v->args[0], strlen(v->args[0]), e) : 0;
+    return v->n_args && !decodes ? err_utf8(e, "the text", v->args[0], strlen(v->args[0])) : 0;
 }
 
 static int run(const struct opt_values *v, struct err *e)
