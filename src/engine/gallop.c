@@ -412,7 +412,7 @@ int gallop_cancel(struct gallop *g, uint64_t id)
     uint64_t last = atomic_load(&g->last_id), mark = id ? id : CANCEL_UP_TO | last;
 
     if (id > last)
-        return 0; /* nobody has it yet */
+        return 0; /* no request has it yet */
     for (int i = 0; i < PENDING_CANCELS; i++) {
         uint64_t none = 0;
 

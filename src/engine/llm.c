@@ -157,7 +157,7 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
         (double)(size_t)((double)room / gib * unit) / unit);
 }
 
-/* Rows of a cache that nobody gave a size, within half of ROOM bytes, or more of them where a single sequence
+/* Rows of a cache whose size is not given, within half of ROOM bytes, or more of them where a single sequence
  * needs it: all sequences at their longest. One whose pages are taken at open stops at default_kv_bytes,
  * unless a single sequence needs more. */
 static size_t default_kv(const struct llm *m, bool lazy, const char *type, const struct kv_limits *lim,

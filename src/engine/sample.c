@@ -16,9 +16,183 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/sample_select.h"
 
 enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK };
+
+/* ---- history ---- */
+
+/* Distinct tokens are found through an open-addressing table of indices (linear probing, at most half full).
+ * Nothing is ever removed: a count may fall back to zero. */
+int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
+                        size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
+{
+    bool with_prompt = p->repetition_penalty != 1;
+    size_t cap;
+
+    *h = (struct sample_history){0};
+    if (!with_prompt && p->frequency_penalty == 0 && p->presence_penalty == 0)
+        return 0;
+    if (__builtin_add_overflow(n_prompt, max_new, &cap) || cap > n_vocab)
+        cap = n_vocab;
+    h->n_slots = 2;
+    while (h->n_slots < 2 * cap)
+        h->n_slots *= 2;
+    h->id = arena_zalloc(a, cap, sizeof(*h->id));
+    h->count = arena_zalloc(a, cap, sizeof(*h->count));
+    h->in_prompt = arena_zalloc(a, cap, sizeof(*h->in_prompt));
+    h->slot = arena_zalloc(a, h->n_slots, sizeof(*h->slot));
+    if (!h->id || !h->count || !h->in_prompt || !h->slot) {
+        *h = (struct sample_history){0};
+        return err_nomem(e, "token counts of a sequence");
+    }
+    h->cap = cap;
+    for (size_t i = 0; i < n_prompt && with_prompt; i++) {
+        sample_history_add(h, prompt[i]);
+        h->in_prompt[h->n - 1] = true;
+    }
+    if (with_prompt)
+        memset(h->count, 0, h->n * sizeof(*h->count));
+    return 0;
+}
+
+/* The slot of ID, or the free one where it would go. */
+static uint32_t *find_slot(const struct sample_history *h, int32_t id)
+{
+    size_t mask = h->n_slots - 1, at = ((uint32_t)id * UINT32_C(2654435769)) >> 7 & mask;
+
+    while (h->slot[at] && h->id[h->slot[at] - 1] != id)
+        at = (at + 1) & mask;
+    return &h->slot[at];
+}
+
+void sample_history_add(struct sample_history *h, int32_t id)
+{
+    uint32_t *slot;
+
+    if (h->cap == 0)
+        return;
+    slot = find_slot(h, id);
+    if (!*slot) {
+        ASSERT(h->n < h->cap, "token %d is one more than the %zu a sequence may have", id, h->cap);
+        h->id[h->n] = id;
+        *slot = (uint32_t)++h->n;
+    }
+    h->count[*slot - 1]++;
+}
+
+void sample_history_undo(struct sample_history *h, int32_t id)
+{
+    uint32_t *slot;
+
+    if (h->cap == 0)
+        return;
+    slot = find_slot(h, id);
+    ASSERT(*slot && h->count[*slot - 1] > 0, "token %d was not put out", id);
+    h->count[*slot - 1]--;
+}
+
+/* ---- order statistics ---- */
+
+/* Quickselect that copies instead of swapping: larger values gather at the front of the array, smaller ones
+ * in the scratch array, without a branch on either. Pivots come from a fixed congruential sequence, so that
+ * no order of the input makes it slow on purpose and every run takes the same steps. */
+static size_t pivot_at(uint32_t *state, size_t n)
+{
+    *state = *state * UINT32_C(1664525) + UINT32_C(1013904223);
+    return (size_t)(((uint64_t)*state * n) >> 32);
+}
+
+/* Moves what is larger than V to the front of x[0 .. n) and what is smaller to SCRATCH; gives their
+ * numbers. */
+static void split(float *x, float *scratch, size_t n, float v, size_t *n_larger, size_t *n_smaller)
+{
+    size_t larger = 0, smaller = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        float one = x[i];
+
+        x[larger] = one;
+        scratch[smaller] = one;
+        larger += one > v;
+        smaller += one < v;
+    }
+    *n_larger = larger;
+    *n_smaller = smaller;
+}
+
+static void swap_arrays(float **a, float **b)
+{
+    float *old = *a;
+
+    *a = *b;
+    *b = old;
+}
+
+float sample_select_kth(float *x, float *scratch, size_t n, size_t k)
+{
+    uint32_t state = 1;
+
+    for (;;) {
+        float v = x[pivot_at(&state, n)];
+        size_t larger, smaller;
+
+        split(x, scratch, n, v, &larger, &smaller);
+        if (k <= larger) {
+            n = larger;
+        } else if (k <= n - smaller) {
+            return v;
+        } else {
+            k -= n - smaller;
+            n = smaller;
+            swap_arrays(&x, &scratch);
+        }
+    }
+}
+
+double sample_select_sum(const struct kern *k, const float *y, size_t n)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i += SAMPLE_SELECT_BLOCK)
+        sum += k->exp_sum(y + i, n - i < SAMPLE_SELECT_BLOCK ? n - i : SAMPLE_SELECT_BLOCK, 0);
+    return sum;
+}
+
+/* Each round settles the values from a pivot on, or drops the pivot and all below it. */
+struct sample_select_cut sample_select_mass(const struct kern *k, float *y, float *scratch, size_t n,
+                                            double mass)
+{
+    struct sample_select_cut cut = {.n_equal = SIZE_MAX};
+    uint32_t state = 1;
+    double front = 0;
+
+    while (n > 0 && front < mass) {
+        float v = y[pivot_at(&state, n)];
+        size_t larger, smaller, equal;
+        double sum, weight;
+
+        split(y, scratch, n, v, &larger, &smaller);
+        sum = front + sample_select_sum(k, y, larger);
+        if (sum >= mass) {
+            n = larger;
+            continue;
+        }
+        weight = k->exp_sum(&v, 1, 0);
+        equal = n - larger - smaller;
+        for (size_t i = 0; i < equal; i++) {
+            if (sum >= mass)
+                return (struct sample_select_cut){.value = v, .n_equal = i};
+            sum += weight;
+        }
+        cut.value = v;
+        front = sum;
+        n = smaller;
+        swap_arrays(&y, &scratch);
+    }
+    return cut;
+}
+
+/* ---- the chain ---- */
 
 /* One run of the chain. */
 struct chain {
@@ -33,7 +207,7 @@ struct chain {
     float inverse; /* 1 / temperature */
     bool all;      /* nothing is cut: s->x holds (x - max) / temperature, and there are no candidates */
     size_t n_left; /* candidates */
-    struct sample_stage *stage; /* NULL: nobody wants to know */
+    struct sample_stage *stage; /* NULL: not asked for */
     size_t n_stages;
 };
 

@@ -19,9 +19,33 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/sample_history.h"
+#include "base/mem.h"
 #include "engine/sampling.h"
 #include "kern/kern.h"
+
+/* ---- what the chain must know of one sequence ---- */
+
+/* Which tokens its prompt has, how often each was put out, and what a grammar allows next. Sized when the
+ * sequence is made; costs nothing where no penalty asks for it. */
+struct sample_history {
+    int32_t *id;     /* [n] distinct tokens, in order of appearance */
+    uint32_t *count; /* [n] of the output */
+    bool *in_prompt; /* [n] */
+    size_t n, cap;   /* cap 0: no penalty asks */
+    uint32_t *slot;  /* [n_slots] 1 + index into id, 0: free; n_slots is a power of two */
+    size_t n_slots;
+    /* borrowed: bit id says the next token may be id; NULL: all may. Set before each pick */
+    const uint32_t *allowed;
+};
+
+/* Room for the prompt and MAX_NEW output tokens; all memory comes from A. Ids must lie below N_VOCAB.
+ * ERR_NOMEM. */
+int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
+                        size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e);
+void sample_history_add(struct sample_history *h, int32_t id);  /* an output token; never allocates */
+void sample_history_undo(struct sample_history *h, int32_t id); /* takes one such back (speculation) */
+
+/* ---- the chain ---- */
 
 struct sample_top {
     int32_t id;
@@ -76,5 +100,28 @@ int sample_explain(struct sampler *s, const struct sampling *p, const struct sam
                    const float *logits, size_t n_vocab, size_t n_output,
                    struct sample_stage stages[SAMPLE_MAX_STAGES], size_t *n_stages, struct sample_prob *probs,
                    size_t *n_probs);
+
+/* ---- order statistics of floats ---- */
+
+/* By quickselect: both arrays are used up; results do not depend on the order the values came in. No NaN. */
+
+/* The K-th largest (1: the largest) of x[0 .. n). 1 <= k <= n. SCRATCH [n]. */
+float sample_select_kth(float *x, float *scratch, size_t n, size_t k);
+
+/* Of a set in order of size: those above `value` stay, and so many of those equal to it (SIZE_MAX: all). */
+struct sample_select_cut {
+    float value;
+    size_t n_equal;
+};
+
+/* In descending order of y, a token stays while the sum of exp(y) in front of it is below MASS > 0; where
+ * all stay, value is the smallest. y <= 0, n > 0, SCRATCH [n]. */
+struct sample_select_cut sample_select_mass(const struct kern *k, float *y, float *scratch, size_t n,
+                                            double mass);
+
+/* The sum of exp(y) over y[0 .. n), y <= 0: the kernel's, by blocks of SAMPLE_SELECT_BLOCK, folded in
+ * double. */
+enum { SAMPLE_SELECT_BLOCK = 1024 };
+double sample_select_sum(const struct kern *k, const float *y, size_t n);
 
 #endif

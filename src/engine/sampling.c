@@ -118,13 +118,6 @@ static enum sampling_field field_of_name(const char *name)
     return SAMPLING_N_FIELDS;
 }
 
-bool sampling_knows(const char *name)
-{
-    enum sampling_field f = field_of_name(name);
-
-    return f != SAMPLING_N_FIELDS && f != SAMPLING_MAX_LENGTH;
-}
-
 /* What a JSON value is, for a message. 5.0 must not look like a whole number. */
 static const char *found(const json_t *v, char *text, size_t size)
 {
@@ -360,9 +353,11 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
     for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
         const char *name = json_object_iter_key(it);
 
-        if (!sampling_knows(name))
+        enum sampling_field f = field_of_name(name);
+
+        if (f == SAMPLING_N_FIELDS || f == SAMPLING_MAX_LENGTH)
             return err_set(e, ERR_INPUT, "%s: %.60s: there is no such sampling parameter", what, name);
-        rc = read_field(&r, field_of_name(name), json_object_iter_value(it));
+        rc = read_field(&r, f, json_object_iter_value(it));
     }
     return rc;
 }

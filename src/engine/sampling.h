@@ -96,10 +96,6 @@ bool sampling_given(const struct sampling *s, enum sampling_field f);
 void sampling_mark(struct sampling *s, enum sampling_field f); /* for callers that set a field themselves */
 const char *sampling_name(enum sampling_field f);              /* "top_k" */
 
-/* True when sampling_set_json() knows the key NAME, so that a caller can take its own keys out of an
- * object first. */
-bool sampling_knows(const char *name);
-
 /* Sets the fields named in OBJECT and marks them given; null means not given. "stop_strings" and
  * "stop_token_ids" are other names of stop and stop_token; max_length is not a request's. ERR_INPUT names
  * WHAT ("request 3", a file), the field, what was found and what was expected, also for an unknown name. */

@@ -24,7 +24,7 @@ struct sched_pick {
     size_t n;   /* tokens to compute, >= 1 */
 };
 
-/* SEQ [n] in order of arrival. Sequences that lack one token (decoding) come first, so that nobody's stream
+/* SEQ [n] in order of arrival. Sequences that lack one token (decoding) come first, so that no stream
  * stalls behind a prompt; the rest of the budget goes to prompts in order of arrival. OUT [max_seqs].
  * Returns the number of picks, in ascending order of seq. */
 size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limits *lim,

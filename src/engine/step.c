@@ -185,7 +185,7 @@ static void admit(struct step *g)
         while (g->slot_used[slot])
             slot++;
         if (g->n_running && !has_room(g, s, slot))
-            break; /* nobody overtakes it, or it might wait for ever */
+            break; /* later ones do not pass it, or it might wait for ever */
         g->slot_used[slot] = true;
         s->slot = slot;
         s->state = SEQ_RUNNING;
@@ -216,7 +216,7 @@ static size_t plan(struct step *g)
 }
 
 /* S goes back to the queue with nothing computed. */
-static void put_back(struct step *g, struct seq *s)
+static void requeue(struct step *g, struct seq *s)
 {
     release_slot(g, s);
     s->state = SEQ_WAITING;
@@ -238,7 +238,7 @@ static bool preempt(struct step *g, struct seq *s)
             victim = s;
     if (!victim)
         return false;
-    put_back(g, victim);
+    requeue(g, victim);
     return true;
 }
 

@@ -50,7 +50,7 @@ struct step {
     size_t n_events, cap_events, next_event;
     struct sample_top *top; /* [max_seqs, SAMPLING_MAX_LOGPROBS] of the last step's tokens */
     uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished;
-    uint64_t n_preempted, n_recomputed; /* sequences put back; rows computed once more */
+    uint64_t n_preempted, n_recomputed; /* preempted sequences; rows computed once more */
 };
 
 int step_open(struct step *g, struct llm *m, struct err *e);

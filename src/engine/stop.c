@@ -154,10 +154,3 @@ void stop_flush(struct stop *st, struct buf *out)
     buf_add(out, st->held, st->n_held);
     st->n_held = 0;
 }
-
-const char *stop_finish_reason(const struct stop *st)
-{
-    if (st->why == STOP_NONE)
-        return NULL;
-    return st->why == STOP_LENGTH ? "length" : "stop";
-}

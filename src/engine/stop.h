@@ -59,7 +59,4 @@ bool stop_text(struct stop *st, const char *piece, size_t n, struct buf *out);
 /* The end has come for another reason than a stop string: appends what was held back. */
 void stop_flush(struct stop *st, struct buf *out);
 
-/* "stop" or "length" as the OpenAI interface and `finish_reason` name it; NULL while it goes on. */
-const char *stop_finish_reason(const struct stop *st);
-
 #endif

@@ -197,4 +197,27 @@ static inline float kmath_act(float x, enum kern_act f)
     return x;
 }
 
+/* The scalar part of attn_fold (kern.h). True: the caller weighs the outputs, o = fma(o, *a, o2 * *b); false:
+ * all is done. */
+static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d,
+                              float *a, float *b)
+{
+    float n;
+
+    if (m2 == -INFINITY && l2 == 0)
+        return false;
+    if (*m == -INFINITY) {
+        *m = m2;
+        *l = l2;
+        memmove(o, o2, d * sizeof *o);
+        return false;
+    }
+    n = *m > m2 ? *m : m2;
+    *a = kmath_exp(*m - n);
+    *b = kmath_exp(m2 - n);
+    *m = n;
+    *l = fmaf(*l, *a, l2 * *b);
+    return true;
+}
+
 #endif

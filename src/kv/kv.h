@@ -66,7 +66,7 @@ struct kv_group {
     size_t n_layers;
 };
 
-/* Rows [0, n) of a sequence that somebody would like to have. */
+/* Rows [0, n) of a sequence that are asked for. */
 struct kv_want {
     size_t seq, n;
 };

@@ -1,7 +1,7 @@
 /* kv_paged.c - blocks that several sequences may hold at once: a fork shares, a prefix is found by the hash
  * of its tokens, and who writes into a shared block gets a copy of it first.
  *
- * A block is free, held (refs > 0), or kept: nobody holds it, but it has a hash and may be adopted again.
+ * A block is free, held (refs > 0), or kept: no sequence holds it, but it has a hash and may be adopted again.
  * Kept blocks stand in a ring by the time they were let go, and the oldest is given away when no free block
  * is left. A hash names at most one block a group. Regions and tables: kvpool.h.
  */

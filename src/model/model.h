@@ -146,6 +146,12 @@ void model_work_close(struct work *s);
 
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 
+/* A number that tells one model from another, for what outlives a process: saved rows of the KV cache. From
+ * the architecture, its sizes, windows, sinks and rotation tables, and of every tensor the name, type, shape
+ * and its first and last bytes. The same checkpoint always has the same; the computing type, the cache and
+ * the threads do not count. */
+uint64_t model_identity(const struct model *m);
+
 /* archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */
 bool model_arch_known(const char *class_name);
 

@@ -358,7 +358,7 @@ static void chunk(const struct attn_job *j, const struct piece *p, const struct 
         if (lo < hi && lo / KERN_TILE < first)
             first = lo / KERN_TILE;
     }
-    for (size_t i = 0; i < tiles; i++) { /* tiles in front of the window may be gone: nobody looks at them */
+    for (size_t i = 0; i < tiles; i++) { /* tiles in front of the window may be gone: no row sees them */
         uint32_t tile = table[i < first && first < tiles ? first : i];
 
         t->k[i] = kv_layer_tile(l, l->k, tile, p->head);

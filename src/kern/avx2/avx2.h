@@ -22,4 +22,10 @@ KERN_FUNCTIONS(AVX2_DECLARE)
 
 #define AVX2_INLINE static inline __attribute__((always_inline))
 
+/* The gemms of kern.h for few rows of A, as in decoding: bound by reading B from memory, once. Beyond so many
+ * rows arithmetic is the bound, and avx2_gemm.c does better. */
+enum { AVX2_FEW_MOST_F32 = 6, AVX2_FEW_MOST_BF16 = 4 };
+void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1);
+void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
+
 #endif

@@ -18,7 +18,7 @@
 
 #include <immintrin.h>
 
-#include "kern/attn_ahead.h"
+#include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_attn_step.h"
 #include "kern/avx2/avx2_math.h"

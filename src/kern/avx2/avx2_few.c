@@ -6,8 +6,6 @@
  * More rows take a piece of 1 KB of each in turn; their sums lie in a small array between pieces. Sums are in
  * the order of ref_gemm.c. A is copied (bf16: widened) to a buffer of fp32 rows, from which it is broadcast.
  */
-#include "kern/avx2/avx2_few.h"
-
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"

@@ -11,7 +11,6 @@
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
-#include "kern/avx2/avx2_few.h"
 #include "kern/avx2/avx2_tile.h"
 
 enum {

@@ -33,52 +33,54 @@ static inline void widen(__m128i nibble, const __m256 s[2], __m256 out[2])
     out[1] = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(b, 16)), s[1]);
 }
 
-void avx2_mx4_f32(float *panel, const uint8_t *packed, size_t k)
-{
-    const __m128i mask = _mm_set1_epi8(15);
-
-    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES, panel += GROUP * KERN_NR)
-        for (size_t c = 0; c < KERN_NR; c += 16) {
-            const __m256 s[2] = {scales_at(packed + c), scales_at(packed + c + 8)};
-
-            for (size_t i = 0; i < GROUP / 2; i++) {
-                __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(packed + (i + 1) * KERN_NR + c));
-                float *out = panel + 2 * i * KERN_NR + c;
-                __m256 x[2];
-
-                widen(_mm_and_si128(b, mask), s, x);
-                _mm256_storeu_ps(out, x[0]);
-                _mm256_storeu_ps(out + 8, x[1]);
-                widen(_mm_and_si128(_mm_srli_epi16(b, 4), mask), s, x);
-                _mm256_storeu_ps(out + KERN_NR, x[0]);
-                _mm256_storeu_ps(out + KERN_NR + 8, x[1]);
-            }
-        }
-}
-
 /* Pairs of fp32 whose lower halves are zero, as bf16 beside each other. */
 static inline __m256i pair(__m256 even, __m256 odd)
 {
     return _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(even), 16), _mm256_castps_si256(odd));
 }
 
-void avx2_mx4_bf16(uint16_t *panel, const uint8_t *packed, size_t k)
+/* Two rows of 16 columns at AT, in elements. */
+static inline void put(void *panel, size_t at, size_t c, const __m256 even[2], const __m256 odd[2], bool bf16)
+{
+    float *f = (float *)panel + at + c;
+    uint16_t *h = (uint16_t *)panel + at + 2 * c;
+
+    if (bf16) {
+        _mm256_storeu_si256((__m256i *)(void *)h, pair(even[0], odd[0]));
+        _mm256_storeu_si256((__m256i *)(void *)(h + 16), pair(even[1], odd[1]));
+        return;
+    }
+    _mm256_storeu_ps(f, even[0]);
+    _mm256_storeu_ps(f + 8, even[1]);
+    _mm256_storeu_ps(f + KERN_NR, odd[0]);
+    _mm256_storeu_ps(f + KERN_NR + 8, odd[1]);
+}
+
+AVX2_INLINE void unpack(void *panel, const uint8_t *packed, size_t k, bool bf16)
 {
     const __m128i mask = _mm_set1_epi8(15);
 
-    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES, panel += GROUP * KERN_NR)
+    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
         for (size_t c = 0; c < KERN_NR; c += 16) {
             const __m256 s[2] = {scales_at(packed + c), scales_at(packed + c + 8)};
 
             for (size_t i = 0; i < GROUP / 2; i++) {
                 __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(packed + (i + 1) * KERN_NR + c));
-                uint16_t *out = panel + 2 * (i * KERN_NR + c);
                 __m256 even[2], odd[2];
 
                 widen(_mm_and_si128(b, mask), s, even);
                 widen(_mm_and_si128(_mm_srli_epi16(b, 4), mask), s, odd);
-                _mm256_storeu_si256((__m256i *)(void *)out, pair(even[0], odd[0]));
-                _mm256_storeu_si256((__m256i *)(void *)(out + 16), pair(even[1], odd[1]));
+                put(panel, (g * GROUP + 2 * i) * KERN_NR, c, even, odd, bf16);
             }
         }
+}
+
+void avx2_mx4_f32(float *panel, const uint8_t *packed, size_t k)
+{
+    unpack(panel, packed, k, false);
+}
+
+void avx2_mx4_bf16(uint16_t *panel, const uint8_t *packed, size_t k)
+{
+    unpack(panel, packed, k, true);
 }

@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "kern/ahead.h"
+#include "kern/avx2/avx2.h"
 #include "kern/peak.h"
 
 enum { CHAINS = 12 };
@@ -17,22 +18,15 @@ double avx2_peak_fma(size_t n)
     volatile float sink;
 
     /* Different beginnings, or the compiler would keep one chain for all. */
+    AVX2_UNROLL
     for (int c = 0; c < CHAINS; c++)
         acc[c] = _mm256_set1_ps((float)c + 0.5f);
     for (size_t i = 0; i < n; i++) {
-        acc[0] = _mm256_fmadd_ps(acc[0], m, x);
-        acc[1] = _mm256_fmadd_ps(acc[1], m, x);
-        acc[2] = _mm256_fmadd_ps(acc[2], m, x);
-        acc[3] = _mm256_fmadd_ps(acc[3], m, x);
-        acc[4] = _mm256_fmadd_ps(acc[4], m, x);
-        acc[5] = _mm256_fmadd_ps(acc[5], m, x);
-        acc[6] = _mm256_fmadd_ps(acc[6], m, x);
-        acc[7] = _mm256_fmadd_ps(acc[7], m, x);
-        acc[8] = _mm256_fmadd_ps(acc[8], m, x);
-        acc[9] = _mm256_fmadd_ps(acc[9], m, x);
-        acc[10] = _mm256_fmadd_ps(acc[10], m, x);
-        acc[11] = _mm256_fmadd_ps(acc[11], m, x);
+        AVX2_UNROLL
+        for (int c = 0; c < CHAINS; c++)
+            acc[c] = _mm256_fmadd_ps(acc[c], m, x);
     }
+    AVX2_UNROLL
     for (int c = 1; c < CHAINS; c++)
         acc[0] = _mm256_add_ps(acc[0], acc[c]);
     sink = _mm256_cvtss_f32(acc[0]);

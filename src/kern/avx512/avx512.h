@@ -1,6 +1,9 @@
 /* avx512.h - the rows of this folder: avx512_<function> for every function of kern.h, in the classes fp32 and
  * bf16 (bf16 operands are widened), equal to ref/ bit for bit. The machine must have AVX-512 F, BW, DQ and
  * VL.
+ *
+ * And the rows of the folders beside it: those of avx512bf16/ (class "bf16 dot") and avx512vnni/ (class "int8
+ * dot"). There is no to_bf16 among them: VCVTNEPS2BF16 makes zeros of denormals, the other rows keep them.
  */
 #ifndef GALLOP_KERN_AVX512_AVX512_H
 #define GALLOP_KERN_AVX512_AVX512_H
@@ -8,11 +11,15 @@
 #include "kern/kern.h"
 
 #ifdef KERN_EMULATE_AVX512
-#define AVX512_DECLARE(name, ret, params) ret emu_avx512_##name params;
+#define AVX512_NAME(x) emu_##x
 #else
-#define AVX512_DECLARE(name, ret, params) ret avx512_##name params;
+#define AVX512_NAME(x) x
 #endif
+#define AVX512_DECLARE(name, ret, params) ret AVX512_NAME(avx512_##name) params;
 KERN_FUNCTIONS(AVX512_DECLARE)
 #undef AVX512_DECLARE
+void AVX512_NAME(avx512bf16_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1);
+void AVX512_NAME(avx512bf16_attn_bf16)(const struct kern_attn *a);
+void AVX512_NAME(avx512vnni_attn_i8)(const struct kern_attn *a);
 
 #endif

@@ -10,7 +10,7 @@
 #ifndef GALLOP_KERN_AVX512_ATTN_PARTS_H
 #define GALLOP_KERN_AVX512_ATTN_PARTS_H
 
-#include "kern/attn_ahead.h"
+#include "kern/ahead.h"
 #include "kern/avx512/avx512_tile.h"
 
 enum {

@@ -12,22 +12,11 @@ SIMD512_INLINE void join(float *o, const float *o2, __mmask16 m, __m512 a, __m51
 
 void KERN_NAME(avx512_attn_fold)(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)
 {
-    float n, a, b;
+    float a, b;
     size_t i = 0;
 
-    if (m2 == -INFINITY && l2 == 0)
+    if (!kmath_fold(m, l, o, m2, l2, o2, d, &a, &b))
         return;
-    if (*m == -INFINITY) {
-        *m = m2;
-        *l = l2;
-        memmove(o, o2, d * sizeof *o);
-        return;
-    }
-    n = *m > m2 ? *m : m2;
-    a = kmath_exp(*m - n);
-    b = kmath_exp(m2 - n);
-    *m = n;
-    *l = fmaf(*l, a, l2 * b);
     for (; i + 16 <= d; i += 16)
         join(o + i, o2 + i, SIMD512_ALL, _mm512_set1_ps(a), _mm512_set1_ps(b));
     if (i < d)

@@ -4,14 +4,8 @@
  * Two a cycle with a latency of 4 need eight chains; sixteen leave the scheduler room. Values stay near 1.
  */
 #include "kern/ahead.h"
-#include "kern/simd512.h"
-
-#ifdef KERN_EMULATE_AVX512
-double emu_avx512_peak_fma(size_t n);
-uint64_t emu_avx512_peak_read(const void *p, size_t bytes);
-#else
 #include "kern/peak.h"
-#endif
+#include "kern/simd512.h"
 
 enum { CHAINS = 16 };
 

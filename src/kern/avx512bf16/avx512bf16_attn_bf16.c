@@ -8,8 +8,8 @@
  * One row scores 4 tiles at once, 256 bytes of keys in the 6 cycles that a dot takes: memory is slower. 12
  * rows: 24 dots against 2 loads, 12 broadcasts and 4 prefetches a step.
  */
+#include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"
-#include "kern/avx512bf16/avx512bf16.h"
 
 AVX512_ATTN_TABLE(AVX512_DOT);
 

@@ -8,8 +8,8 @@
  * Lake: 13.1 with the loop's own instructions). One row with four panels: eight chains, 512 bytes in 9
  * cycles, far above what memory gives a core.
  */
+#include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"
-#include "kern/avx512bf16/avx512bf16.h"
 
 AVX512_GEMM_TABLE(AVX512_DOT);
 

@@ -1,13 +1,8 @@
 /* avx512bf16_peak.c - VDPBF16PS on registers: twenty-four chains, for a latency of up to 6 at up to two a
  * cycle, and as many as the gemm has. The pairs are (1, 0) and (2^-7, 2^-7).
  */
-#include "kern/simd512.h"
-
-#ifdef KERN_EMULATE_AVX512
-double emu_avx512bf16_peak_dot(size_t n);
-#else
 #include "kern/peak.h"
-#endif
+#include "kern/simd512.h"
 
 enum { CHAINS = 24 };
 

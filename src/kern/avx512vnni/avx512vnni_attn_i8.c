@@ -5,8 +5,8 @@
  *   q       15 bits, as two rows of int8; weights 16 bits, as two rows of bytes: what the dots lose is less
  *           than bf16 would, and their sums are exact
  */
+#include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"
-#include "kern/avx512vnni/avx512vnni.h"
 
 AVX512_ATTN_TABLE(AVX512_I8_KEYS);
 

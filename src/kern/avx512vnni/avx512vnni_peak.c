@@ -1,12 +1,7 @@
 /* avx512vnni_peak.c - VPDPBUSD on registers, sixteen chains: the most int8 operations that the machine can
  * do. */
-#include "kern/simd512.h"
-
-#ifdef KERN_EMULATE_AVX512
-double emu_avx512vnni_peak_dot8(size_t n);
-#else
 #include "kern/peak.h"
-#endif
+#include "kern/simd512.h"
 
 enum { CHAINS = 16 };
 

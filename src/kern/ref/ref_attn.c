@@ -140,21 +140,10 @@ void ref_attn_i8(const struct kern_attn *a)
 
 void ref_attn_fold(float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)
 {
-    float n, a, b;
+    float a, b;
 
-    if (m2 == -INFINITY && l2 == 0)
+    if (!kmath_fold(m, l, o, m2, l2, o2, d, &a, &b))
         return;
-    if (*m == -INFINITY) {
-        *m = m2;
-        *l = l2;
-        memmove(o, o2, d * sizeof *o);
-        return;
-    }
-    n = *m > m2 ? *m : m2;
-    a = kmath_exp(*m - n);
-    b = kmath_exp(m2 - n);
-    *m = n;
-    *l = fmaf(*l, a, l2 * b);
     for (size_t i = 0; i < d; i++)
         o[i] = fmaf(o[i], a, o2[i] * b);
 }

@@ -18,36 +18,40 @@ static float scale_of(uint8_t s)
     return f;
 }
 
-static uint16_t upper_half(float f)
+/* Element I of the panel, which is bf16 (the upper half of the fp32) or fp32. */
+static void put(void *panel, size_t i, float x, bool bf16)
 {
     uint32_t u;
 
-    memcpy(&u, &f, 4);
-    return (uint16_t)(u >> 16);
+    memcpy(&u, &x, 4);
+    if (bf16)
+        ((uint16_t *)panel)[i] = (uint16_t)(u >> 16);
+    else
+        ((float *)panel)[i] = x;
+}
+
+/* fp32: rows of 32 columns; bf16: pairs of rows beside each other. */
+static void unpack(void *panel, const uint8_t *packed, size_t k, bool bf16)
+{
+    size_t at = 0;
+
+    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
+        for (size_t i = 0; i < GROUP / 2; i++, at += 2 * KERN_NR)
+            for (size_t c = 0; c < KERN_NR; c++) {
+                uint8_t b = packed[KERN_NR + i * KERN_NR + c];
+                float scale = scale_of(packed[c]);
+
+                put(panel, at + (bf16 ? 2 * c : c), fp4[b & 15] * scale, bf16);
+                put(panel, at + (bf16 ? 2 * c + 1 : KERN_NR + c), fp4[b >> 4] * scale, bf16);
+            }
 }
 
 void ref_mx4_f32(float *panel, const uint8_t *packed, size_t k)
 {
-    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
-        for (size_t i = 0; i < GROUP / 2; i++, panel += 2 * KERN_NR)
-            for (size_t c = 0; c < KERN_NR; c++) {
-                uint8_t b = packed[KERN_NR + i * KERN_NR + c];
-                float scale = scale_of(packed[c]);
-
-                panel[c] = fp4[b & 15] * scale;
-                panel[KERN_NR + c] = fp4[b >> 4] * scale;
-            }
+    unpack(panel, packed, k, false);
 }
 
 void ref_mx4_bf16(uint16_t *panel, const uint8_t *packed, size_t k)
 {
-    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
-        for (size_t i = 0; i < GROUP / 2; i++, panel += 2 * KERN_NR)
-            for (size_t c = 0; c < KERN_NR; c++) {
-                uint8_t b = packed[KERN_NR + i * KERN_NR + c];
-                float scale = scale_of(packed[c]);
-
-                panel[2 * c] = upper_half(fp4[b & 15] * scale);
-                panel[2 * c + 1] = upper_half(fp4[b >> 4] * scale);
-            }
+    unpack(panel, packed, k, true);
 }

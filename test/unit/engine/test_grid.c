@@ -13,7 +13,6 @@
 
 #include "base/err.h"
 #include "check.h"
-#include "engine/identity.h"
 #include "engines.h"
 #include "kv/kv_wire.h"
 #include "pairs.h"
@@ -190,12 +189,12 @@ static size_t first_difference(const struct answer *got, const struct answer *wa
 /* N rows of slot 0 of FROM, as bytes, become slot 1 of TO. */
 static void hand_over(struct runner *from, struct runner *to, size_t n)
 {
-    uint64_t model = identity_of(&from->m->model);
+    uint64_t model = model_identity(&from->m->model);
     size_t bytes = kv_wire_bytes(&from->m->kv, n), got = 0;
     char *wire = malloc(bytes);
     struct err e = {0};
 
-    assert_true(identity_of(&to->m->model) == model);
+    assert_true(model_identity(&to->m->model) == model);
     assert_int_equal(kv_wire_save(&from->m->kv, 0, n, model, wire), 0);
     if (kv_wire_load(&to->m->kv, 1, model, wire, bytes, "rows", &got, &e) != 0)
         fail_msg("%s", e.msg);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "engine/identity.h"
 #include "engines.h"
 #include "files.h"
 #include "kv/kv_wire.h"
@@ -89,7 +88,7 @@ static int32_t take_up(const struct task *t, struct llm *m)
     char *records;
     int32_t token;
 
-    if (kv_wire_read(&m->kv, 0, identity_of(&m->model), "rows.kv", &n, &e) != 0)
+    if (kv_wire_read(&m->kv, 0, model_identity(&m->model), "rows.kv", &n, &e) != 0)
         give_up(e.msg);
     if (n != PROMPT + t->from - 1)
         give_up("another number of rows");
@@ -123,7 +122,7 @@ static int child(const struct task *t)
     }
     fclose(f);
     if (t->to < STEPS &&
-        kv_wire_write(&m->kv, 0, PROMPT + t->to - 1, identity_of(&m->model), "rows.kv", &e) != 0)
+        kv_wire_write(&m->kv, 0, PROMPT + t->to - 1, model_identity(&m->model), "rows.kv", &e) != 0)
         give_up(e.msg);
     gallop_close(g);
     return 0;

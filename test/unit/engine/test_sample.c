@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/sample.h"
-#include "engine/sample_select.h"
 #include "kern/kern.h"
 
 enum { MOST = 60000 };

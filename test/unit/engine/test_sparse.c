@@ -5,7 +5,6 @@
  */
 #include "base/err.h"
 #include "check.h"
-#include "engine/identity.h"
 #include "engines.h"
 
 enum { LONGEST = 400, PROMPT = 300 };
@@ -83,7 +82,7 @@ static void rows_of_another_setting_pass_for_those_of_this(void **state)
     for (int i = 0; i < 4; i++) {
         struct gallop *g = open_sparse("llama3-rope", specs[i]);
 
-        seen[i] = identity_of(&gallop_llm(g)->model);
+        seen[i] = model_identity(&gallop_llm(g)->model);
         for (int j = 0; j < i; j++)
             assert_true(seen[i] != seen[j]);
         gallop_close(g);

@@ -57,9 +57,7 @@ static void the_length_ends_it(void **state)
     s.max_new_tokens = 2;
     begin(3, 100);
     assert_int_equal(stop_token(&st, 5, 1), STOP_NONE);
-    assert_null(stop_finish_reason(&st));
     assert_int_equal(stop_token(&st, 5, 2), STOP_LENGTH);
-    assert_string_equal(stop_finish_reason(&st), "length");
 }
 
 static void a_full_context_ends_it(void **state)
@@ -99,7 +97,6 @@ static void end_tokens_end_it_unless_ignored(void **state)
     assert_int_equal(stop_token(&st, 3, 1), STOP_NONE);
     assert_int_equal(stop_token(&st, 7, 2), STOP_EOS);
     assert_int_equal(st.token, 7);
-    assert_string_equal(stop_finish_reason(&st), "stop");
     s.ignore_eos = true;
     begin(1, 100);
     assert_int_equal(stop_token(&st, 7, 1), STOP_NONE);
@@ -179,7 +176,6 @@ static void a_stop_string_across_tokens_is_never_shown(void **state)
     expect("yes");
     assert_int_equal(st.why, STOP_STRING);
     assert_int_equal(st.string, 0);
-    assert_string_equal(stop_finish_reason(&st), "stop");
     stop_flush(&st, &shown);
     expect("yes");
 }

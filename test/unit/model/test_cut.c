@@ -6,7 +6,6 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "engine/identity.h"
 #include "files.h"
 #include "gallop.h"
 #include "kern/kern.h"
@@ -170,7 +169,7 @@ static void an_open_model_needs_its_files_no_more(void **state)
         for (size_t i = 0; i < weights_n(m.weights); i++)
             assert_null(weights_at(m.weights, i)->data);
         assert_true(m.table_bytes > 0 && map_region_live_bytes() >= m.table_bytes);
-        assert_true(identity_of(&m) == identity_of(&again));
+        assert_true(model_identity(&m) == model_identity(&again));
         model_close(&m);
         model_close(&again);
     }
