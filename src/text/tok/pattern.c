@@ -35,7 +35,8 @@ struct reader {
 struct escape {
     bool is_set, negated;
     uint32_t ch;
-    char set[128]; /* class contents */
+    const char *set;   /* class contents */
+    char property[32]; /* room for those of a property */
 };
 
 /* The single characters that \s and \w mean there, as PCRE2 class contents without the brackets. */
@@ -105,24 +106,36 @@ static bool find_property(const char *name, size_t n, char *out, size_t size)
     return false;
 }
 
-static int escape_refuse(const struct reader *r, const char *what)
+/* The error for WHAT at r->p. */
+static int refuse(const struct reader *r, const char *what)
 {
     return err_set(r->e, ERR_UNSUPPORTED, "%s at byte %zu of the pattern %.*s is not understood", what,
                    (size_t)(r->p - r->begin), (int)(r->end - r->begin > 300 ? 300 : r->end - r->begin),
                    r->begin);
 }
 
-static void escape_put(struct buf *b, const char *s, size_t n)
+static bool is_alphanumeric(char c)
 {
-    unsigned char c = (unsigned char)s[0];
+    return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+}
 
-    if (n == 1 && c < 0x20) {
-        buf_fmt(b, "\\x{%x}", c);
+/* Writes the literal character S of N bytes so that it means itself, inside and outside a class. */
+static void put_char(struct buf *b, const char *s, size_t n)
+{
+    if (n == 1 && (unsigned char)*s < 0x20) {
+        buf_fmt(b, "\\x{%x}", (unsigned)*s);
         return;
     }
-    if (n == 1 && !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) && c < 0x7f)
+    if (n == 1 && !is_alphanumeric(*s) && *s < 0x7f)
         buf_char(b, '\\');
     buf_add(b, s, n);
+}
+
+static void put_code(struct buf *b, uint32_t c)
+{
+    char s[4];
+
+    put_char(b, s, utf8_encode(c, s));
 }
 
 /* Hex digits at *p, at least LO and at most HI of them. */
@@ -155,7 +168,7 @@ static int read_code(struct reader *r, char letter, struct escape *x)
     } else {
         ok = take_hex(r, 1, 2, &x->ch) && x->ch < 0x80;
     }
-    return ok ? 0 : escape_refuse(r, "the character code");
+    return ok ? 0 : refuse(r, "the character code");
 }
 
 static int read_property(struct reader *r, bool negated, struct escape *x)
@@ -163,34 +176,39 @@ static int read_property(struct reader *r, bool negated, struct escape *x)
     const char *name, *close;
 
     if (r->p == r->end || *r->p != '{')
-        return escape_refuse(r, "a property without braces");
+        return refuse(r, "a property without braces");
     name = r->p + 1;
     close = memchr(name, '}', (size_t)(r->end - name));
     if (!close)
-        return escape_refuse(r, "a property without its closing brace");
+        return refuse(r, "a property without its closing brace");
     if (name < close && *name == '^') {
         negated = !negated;
         name++;
     }
     x->is_set = true;
     x->negated = negated;
-    if (!find_property(name, (size_t)(close - name), x->set, sizeof(x->set)))
-        return escape_refuse(r, "the property");
+    x->set = x->property;
+    if (!find_property(name, (size_t)(close - name), x->property, sizeof(x->property)))
+        return refuse(r, "the property");
     r->p = close + 1;
     return 0;
 }
 
 /* The escape at r->p[0] == '\\', for those that mean the same inside and outside a class. */
-static int escape_read(struct reader *r, struct escape *x)
+static int read_escape(struct reader *r, struct escape *x)
 {
     static const char plain[] = "tnrfvae", value[] = "\t\n\r\f\v\a\x1b";
+    static const struct {
+        char letter;
+        const char *set;
+    } sets[] = {{'s', ONIG_SPACE}, {'w', ONIG_WORD}, {'d', "\\p{Nd}"}, {'h', "0-9a-fA-F"}};
     const char *at_plain;
     size_t len;
     char c;
 
     *x = (struct escape){0};
     if (r->end - r->p < 2)
-        return escape_refuse(r, "a backslash at the end");
+        return refuse(r, "a backslash at the end");
     c = r->p[1];
     if ((unsigned char)c >= 0x80) {
         x->ch = utf8_decode(r->p + 1, &len);
@@ -207,25 +225,16 @@ static int escape_read(struct reader *r, struct escape *x)
         return read_code(r, c, x);
     if (c == 'p' || c == 'P')
         return read_property(r, c == 'P', x);
-    x->is_set = true;
-    x->negated = c >= 'A' && c <= 'Z';
-    switch (c) {
-    case 's':
-    case 'S': strcpy(x->set, ONIG_SPACE); return 0;
-    case 'w':
-    case 'W': strcpy(x->set, ONIG_WORD); return 0;
-    case 'd':
-    case 'D': strcpy(x->set, "\\p{Nd}"); return 0;
-    case 'h':
-    case 'H': strcpy(x->set, "0-9a-fA-F"); return 0;
-    default: break;
-    }
-    *x = (struct escape){.ch = (unsigned char)c};
-    if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
-        r->p -= 2;
-        return escape_refuse(r, "the escape");
-    }
-    return 0;
+    for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
+        if ((c | 32) == sets[i].letter) {
+            *x = (struct escape){.is_set = true, .negated = c != sets[i].letter, .set = sets[i].set};
+            return 0;
+        }
+    x->ch = (unsigned char)c;
+    if (!is_alphanumeric(c))
+        return 0;
+    r->p -= 2;
+    return refuse(r, "the escape");
 }
 
 enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, MAX_PATTERN = 65536 };
@@ -237,16 +246,18 @@ static bool at(const struct reader *r, const char *s)
     return (size_t)(r->end - r->p) >= n && memcmp(r->p, s, n) == 0;
 }
 
-/* Puts TEXT in front of what was written since START. */
-static void wrap(struct buf *b, size_t start, const char *text)
+/* Makes what was written since START a group. */
+static void group(struct buf *b, size_t start)
 {
-    size_t n = strlen(text), old = b->len;
+    static const char open[] = "(?:";
+    size_t n = sizeof(open) - 1, old = b->len;
 
-    buf_str(b, text);
+    buf_str(b, open);
     if (b->oom)
         return;
     memmove(b->data + start + n, b->data + start, old - start);
-    memcpy(b->data + start, text, n);
+    memcpy(b->data + start, open, n);
+    buf_char(b, ')');
 }
 
 /* A class while it is read: FLAT can stand between brackets; ALTS are "|"-joined one-character patterns that
@@ -256,27 +267,35 @@ struct class
     struct buf flat, alts;
 };
 
+static struct class class_new(void)
+{
+    return (struct class){.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
+}
+
 static void class_fini(struct class *c)
 {
     buf_fini(&c->flat);
     buf_fini(&c->alts);
 }
 
-static void class_add_alt(struct class *c, const char *s, size_t n)
+/* The alternatives, of which another is about to be written. */
+static struct buf *next_alt(struct class *c)
 {
     if (c->alts.len)
         buf_char(&c->alts, '|');
-    buf_add(&c->alts, s, n);
+    return &c->alts;
 }
 
 /* Writes the one-character pattern that C means. */
-static void class_write(const struct class *c, bool negated, struct buf *out)
+static int class_write(const struct reader *r, const struct class *c, bool negated, struct buf *out)
 {
+    if (c->flat.oom || c->alts.oom)
+        return err_nomem(r->e, "pattern");
     if (c->alts.len == 0) {
         buf_str(out, negated ? "[^" : "[");
         buf_add(out, c->flat.data, c->flat.len);
         buf_char(out, ']');
-        return;
+        return 0;
     }
     if (negated)
         buf_str(out, "(?:(?!");
@@ -290,6 +309,7 @@ static void class_write(const struct class *c, bool negated, struct buf *out)
     buf_char(out, ')');
     if (negated)
         buf_str(out, ")(?s:.))");
+    return 0;
 }
 
 static int read_class(struct reader *r, struct class *out, bool *negated);
@@ -297,20 +317,14 @@ static int read_class(struct reader *r, struct class *out, bool *negated);
 /* A class inside a class joins its parent: flat where possible, else as an alternative. */
 static int read_nested(struct reader *r, struct class *into)
 {
-    struct class inner = {.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
-    struct buf whole = {.tag = MEM_TEXT};
+    struct class inner = class_new();
     bool negated;
     int rc = read_class(r, &inner, &negated);
 
-    if (rc == 0 && !negated && inner.alts.len == 0) {
+    if (rc == 0 && (negated || inner.alts.len || inner.flat.oom))
+        rc = class_write(r, &inner, negated, next_alt(into));
+    else if (rc == 0)
         buf_add(&into->flat, inner.flat.data, inner.flat.len);
-    } else if (rc == 0) {
-        class_write(&inner, negated, &whole);
-        class_add_alt(into, whole.data, whole.len);
-    }
-    if (whole.oom || inner.flat.oom || inner.alts.oom)
-        into->flat.oom = true;
-    buf_fini(&whole);
     class_fini(&inner);
     return rc;
 }
@@ -322,19 +336,12 @@ static int read_member(struct reader *r, struct escape *x)
 
     if (*r->p == '\\') {
         if (r->end - r->p > 1 && (r->p[1] == 'b' || r->p[1] == 'R' || r->p[1] == 'X'))
-            return escape_refuse(r, "the escape");
-        return escape_read(r, x);
+            return refuse(r, "the escape");
+        return read_escape(r, x);
     }
     *x = (struct escape){.ch = utf8_decode(r->p, &len)};
     r->p += len;
     return 0;
-}
-
-static void put_code(struct buf *b, uint32_t c)
-{
-    char s[4];
-
-    escape_put(b, s, utf8_encode(c, s));
 }
 
 static int read_member_or_range(struct reader *r, struct class *c)
@@ -344,26 +351,22 @@ static int read_member_or_range(struct reader *r, struct class *c)
 
     if (rc)
         return rc;
-    if (lo.is_set) {
-        if (lo.negated) {
-            char alt[160];
-            int n = snprintf(alt, sizeof(alt), "[^%s]", lo.set);
-            class_add_alt(c, alt, (size_t)n);
-        } else {
-            buf_str(&c->flat, lo.set);
-        }
+    if (lo.is_set && lo.negated)
+        buf_fmt(next_alt(c), "[^%s]", lo.set);
+    else if (lo.is_set)
+        buf_str(&c->flat, lo.set);
+    if (lo.is_set)
         return 0;
-    }
     put_code(&c->flat, lo.ch);
     if (r->end - r->p < 2 || r->p[0] != '-' || r->p[1] == ']' || at(r, "-&&"))
         return 0;
     if (r->p[1] == '[')
-        return escape_refuse(r, "a range that ends in a class");
+        return refuse(r, "a range that ends in a class");
     r->p++;
     if ((rc = read_member(r, &hi)) != 0)
         return rc;
     if (hi.is_set || hi.ch < lo.ch)
-        return escape_refuse(r, "the range before this place");
+        return refuse(r, "the range before this place");
     buf_char(&c->flat, '-');
     put_code(&c->flat, hi.ch);
     return 0;
@@ -377,7 +380,7 @@ static int read_operand(struct reader *r, struct class *c)
 
     while (r->p < r->end && !at(r, "&&") && (*r->p != ']' || first)) {
         if (at(r, "[:"))
-            return escape_refuse(r, "a POSIX bracket");
+            return refuse(r, "a POSIX bracket");
         if (*r->p == '[')
             rc = read_nested(r, c);
         else
@@ -387,65 +390,63 @@ static int read_operand(struct reader *r, struct class *c)
         first = false;
     }
     if (r->p == r->end)
-        return escape_refuse(r, "a class without its closing bracket");
-    return first ? escape_refuse(r, "an empty class") : 0;
+        return refuse(r, "a class without its closing bracket");
+    return first ? refuse(r, "an empty class") : 0;
+}
+
+/* One operand of an intersection goes to ALL as a look-ahead; C is empty again. */
+static int look_ahead(const struct reader *r, struct class *c, struct buf *all)
+{
+    int rc;
+
+    buf_str(all, "(?=");
+    rc = class_write(r, c, false, all);
+    buf_char(all, ')');
+    buf_clear(&c->flat);
+    buf_clear(&c->alts);
+    return rc;
 }
 
 /* Reads "[...]" at r->p. Intersections come out as look-aheads in ALTS. */
 static int read_class(struct reader *r, struct class *out, bool *negated)
 {
     struct buf all = {.tag = MEM_TEXT};
-    int rc = 0;
+    int rc;
 
-    *negated = false;
     if (++r->depth > MAX_DEPTH)
-        return escape_refuse(r, "a class nested this deep");
+        return refuse(r, "a class nested this deep");
     r->p++;
-    if (r->p < r->end && *r->p == '^') {
-        *negated = true;
-        r->p++;
-    }
+    *negated = r->p < r->end && *r->p == '^';
+    r->p += *negated;
     rc = read_operand(r, out);
     while (rc == 0 && at(r, "&&")) {
-        buf_str(&all, "(?=");
-        class_write(out, false, &all);
-        buf_char(&all, ')');
-        if (out->flat.oom || out->alts.oom)
-            all.oom = true;
-        buf_clear(&out->flat);
-        buf_clear(&out->alts);
         r->p += 2;
-        rc = read_operand(r, out);
+        if ((rc = look_ahead(r, out, &all)) == 0)
+            rc = read_operand(r, out);
     }
     if (rc == 0)
         r->p++;
     if (rc == 0 && all.len) {
-        class_write(out, false, &all);
-        if (out->flat.oom || out->alts.oom)
-            all.oom = true;
-        buf_clear(&out->flat);
-        buf_clear(&out->alts);
-        wrap(&all, 0, "(?:");
-        buf_char(&all, ')');
-        buf_add(&out->alts, all.data, all.len);
+        rc = class_write(r, out, false, &all);
+        group(&all, 0);
+        class_fini(out);
+        *out = class_new();
+        out->alts = all;
+    } else {
+        buf_fini(&all);
     }
-    if (all.oom)
-        out->flat.oom = true;
-    buf_fini(&all);
     r->depth--;
     return rc;
 }
 
 static int class_atom(struct reader *r)
 {
-    struct class c = {.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
+    struct class c = class_new();
     bool negated;
     int rc = read_class(r, &c, &negated);
 
     if (rc == 0)
-        class_write(&c, negated, r->out);
-    if (c.flat.oom || c.alts.oom)
-        r->out->oom = true;
+        rc = class_write(r, &c, negated, r->out);
     class_fini(&c);
     return rc;
 }
@@ -468,7 +469,7 @@ static int escape_atom(struct reader *r)
         r->p += 2;
         return 0;
     }
-    if ((rc = escape_read(r, &x)) != 0)
+    if ((rc = read_escape(r, &x)) != 0)
         return rc;
     if (x.is_set)
         buf_fmt(r->out, x.negated ? "[^%s]" : "[%s]", x.set);
@@ -479,8 +480,8 @@ static int escape_atom(struct reader *r)
 
 static int alternatives(struct reader *r, bool inside);
 
-/* (?i-m:...) and (?i): Ruby's m is PCRE2's s. *open: a ':' follows, so a body does too. */
-static int group_options(struct reader *r, bool *open)
+/* (?i-m:...): Ruby's m is PCRE2's s. */
+static int group_options(struct reader *r)
 {
     buf_str(r->out, "(?");
     for (r->p += 2; r->p < r->end && *r->p != ':' && *r->p != ')'; r->p++) {
@@ -489,13 +490,12 @@ static int group_options(struct reader *r, bool *open)
         else if (*r->p == 'm')
             buf_char(r->out, 's');
         else
-            return escape_refuse(r, "the group");
+            return refuse(r, "the group");
     }
     if (r->p == r->end)
-        return escape_refuse(r, "a group without its closing parenthesis");
-    *open = *r->p == ':';
+        return refuse(r, "a group without its closing parenthesis");
     if (*r->p == ')')
-        return escape_refuse(r, "an option without a group of its own");
+        return refuse(r, "an option without a group of its own");
     buf_char(r->out, *r->p++);
     return 0;
 }
@@ -503,26 +503,25 @@ static int group_options(struct reader *r, bool *open)
 static int group_atom(struct reader *r)
 {
     static const char *const kind[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
-    bool open = true;
     size_t k;
     int rc = 0;
 
     if (++r->depth > MAX_DEPTH)
-        return escape_refuse(r, "a group nested this deep");
+        return refuse(r, "a group nested this deep");
     for (k = 0; k < sizeof(kind) / sizeof(*kind) && !at(r, kind[k]); k++)
         ;
     if (k < sizeof(kind) / sizeof(*kind)) {
         buf_str(r->out, kind[k]);
         r->p += strlen(kind[k]);
     } else if (at(r, "(?")) {
-        rc = group_options(r, &open);
+        rc = group_options(r);
     } else if (at(r, "(*")) {
-        rc = escape_refuse(r, "the group");
+        rc = refuse(r, "the group");
     } else {
         buf_str(r->out, "(?:"); /* nobody asks what a group captured */
         r->p++;
     }
-    if (rc == 0 && open)
+    if (rc == 0)
         rc = alternatives(r, true);
     r->depth--;
     return rc;
@@ -541,40 +540,39 @@ static int atom(struct reader *r)
     case '$': buf_char(r->out, *r->p++); return 0;
     case '*':
     case '+':
-    case '?': return escape_refuse(r, "a repeat of nothing");
+    case '?': return refuse(r, "a repeat of nothing");
     default: break;
     }
     utf8_decode(r->p, &len);
-    escape_put(r->out, r->p, len);
+    put_char(r->out, r->p, len);
     r->p += len;
     return 0;
+}
+
+/* The digits at *P, as a number that stops growing beyond what is allowed; false: there are none. */
+static bool read_number(const struct reader *r, const char **p, unsigned *v)
+{
+    const char *begin = *p;
+
+    for (*v = 0; *p < r->end && **p >= '0' && **p <= '9' && *v <= MAX_REPEAT; (*p)++)
+        *v = *v * 10 + (unsigned)(**p - '0');
+    return *p > begin;
 }
 
 /* A {n,m} at r->p; false: the brace is an ordinary character there. */
 static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *no_hi, bool *exact)
 {
     const char *p = r->p + 1;
-    const char *digits = p;
-    bool has_lo, has_hi;
+    bool has_lo = read_number(r, &p, lo), has_hi = has_lo;
 
-    for (*lo = 0; p < r->end && *p >= '0' && *p <= '9' && *lo <= MAX_REPEAT; p++)
-        *lo = *lo * 10 + (unsigned)(*p - '0');
-    has_lo = p > digits;
     *exact = p < r->end && *p == '}';
     *hi = *lo;
-    *no_hi = false;
     if (p < r->end && *p == ',') {
-        digits = ++p;
-        for (*hi = 0; p < r->end && *p >= '0' && *p <= '9' && *hi <= MAX_REPEAT; p++)
-            *hi = *hi * 10 + (unsigned)(*p - '0');
-        has_hi = p > digits;
-        *no_hi = !has_hi;
-        if (!has_lo && !has_hi)
-            return false;
-    } else if (!has_lo) {
-        return false;
+        p++;
+        has_hi = read_number(r, &p, hi);
     }
-    if (p == r->end || *p != '}')
+    *no_hi = !has_hi;
+    if ((!has_lo && !has_hi) || p == r->end || *p != '}')
         return false;
     r->p = p + 1;
     return true;
@@ -590,7 +588,7 @@ static int interval(struct reader *r, size_t start, bool *was_one)
     if (!*was_one)
         return 0;
     if (lo > MAX_REPEAT || hi > MAX_REPEAT || (!no_hi && hi < lo))
-        return escape_refuse(r, "the interval before this place");
+        return refuse(r, "the interval before this place");
     if (no_hi)
         buf_fmt(r->out, "{%u,}", lo);
     else
@@ -599,9 +597,8 @@ static int interval(struct reader *r, size_t start, bool *was_one)
         buf_char(r->out, '?');
         r->p++;
     }
-    if (r->p < r->end && (*r->p == '?' || *r->p == '+' || *r->p == '*' || *r->p == '{')) {
-        wrap(r->out, start, "(?:");
-        buf_char(r->out, ')');
+    if (r->p < r->end && memchr("*+?{", *r->p, 4)) {
+        group(r->out, start);
     }
     return 0;
 }
@@ -609,31 +606,21 @@ static int interval(struct reader *r, size_t start, bool *was_one)
 static int repeats(struct reader *r, size_t start)
 {
     bool again = false, was_one;
-    int rc;
 
-    while (r->p < r->end) {
-        if (*r->p == '*' || *r->p == '+' || *r->p == '?') {
-            if (again) {
-                wrap(r->out, start, "(?:");
-                buf_char(r->out, ')');
-            }
-            buf_char(r->out, *r->p++);
-            if (r->p < r->end && (*r->p == '+' || *r->p == '?'))
-                buf_char(r->out, *r->p++);
-            again = true;
-        } else if (*r->p == '{') {
-            if (again) {
-                wrap(r->out, start, "(?:");
-                buf_char(r->out, ')');
-            }
-            if ((rc = interval(r, start, &was_one)) != 0)
+    while (r->p < r->end && memchr("*+?{", *r->p, 4)) {
+        if (again)
+            group(r->out, start);
+        again = *r->p != '{'; /* interval() groups already where more follows */
+        if (!again) {
+            int rc = interval(r, start, &was_one);
+
+            if (rc || !was_one)
                 return rc;
-            if (!was_one)
-                return 0;
-            again = false; /* interval() has wrapped already where more follows */
-        } else {
-            return 0;
+            continue;
         }
+        buf_char(r->out, *r->p++);
+        if (r->p < r->end && (*r->p == '+' || *r->p == '?'))
+            buf_char(r->out, *r->p++);
     }
     return 0;
 }
@@ -654,10 +641,10 @@ static int alternatives(struct reader *r, bool inside)
         if (r->out->oom)
             return err_nomem(r->e, "pattern");
         if (r->out->len > 4 * MAX_PATTERN)
-            return escape_refuse(r, "a pattern this long");
+            return refuse(r, "a pattern this long");
     }
     if (inside && r->p == r->end)
-        return escape_refuse(r, "a group without its closing parenthesis");
+        return refuse(r, "a group without its closing parenthesis");
     if (inside)
         buf_char(r->out, *r->p++);
     return 0;
@@ -673,7 +660,7 @@ static int translate(const char *pattern, size_t n, struct buf *out, struct err 
                        (int)MAX_PATTERN);
     rc = alternatives(&r, false);
     if (rc == 0 && r.p != r.end)
-        rc = escape_refuse(&r, "a closing parenthesis without its opening one");
+        rc = refuse(&r, "a closing parenthesis without its opening one");
     if (rc == 0 && out->oom)
         rc = err_nomem(e, "pattern");
     return rc;
