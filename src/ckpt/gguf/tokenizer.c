@@ -12,7 +12,6 @@
 
 #include "base/utf8.h"
 #include "ckpt/little_endian.h"
-#include "text/tok/build.h"
 #include "text/tok/tok.h"
 
 enum { MAX_ID = INT32_MAX, MAX_TEMPLATES = 64 };
@@ -249,9 +248,9 @@ static bool ends(const struct json_str *s, bool harmony)
 
 static bool is_special(const struct tok_gguf *t, size_t i)
 {
-    uint32_t type = t->type ? little_u32(t->type + 4 * i) : PIECE_NORMAL;
+    uint32_t type = t->type ? little_u32(t->type + 4 * i) : TOK_PIECE_NORMAL;
 
-    return type == PIECE_CONTROL || type == PIECE_USER_DEFINED;
+    return type == TOK_PIECE_CONTROL || type == TOK_PIECE_USER_DEFINED;
 }
 
 /* Every token that ends a text or a turn, each once. */

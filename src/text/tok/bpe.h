@@ -26,10 +26,10 @@ enum { BPE_MAX_AFFIX = 64 }; /* bytes of a prefix or suffix */
 struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     bool has_unk;
-    uint32_t
-        unk; /* VOCAB_NONE: one is named but not in the vocabulary, so a word that needs it is an error */
-    struct json_str prefix,
-        suffix; /* continuing_subword_prefix, end_of_word_suffix; borrowed, none with byte_level */
+    uint32_t unk; /* VOCAB_NONE: one is named but not there, so a word that needs it is an error */
+
+    /* continuing_subword_prefix, end_of_word_suffix; borrowed, none with byte_level */
+    struct json_str prefix, suffix;
 
     struct bpe_rule *added; /* [n_added] in the order of adding, until bpe_seal() */
     size_t n_added, added_cap;
@@ -37,12 +37,10 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     size_t n_slots;
 
     const struct vocab *vocab; /* borrowed; set by bpe_seal() */
-    uint32_t
-        symbol[256]; /* of a byte (byte_level) or an ASCII character; VOCAB_NONE: not in the vocabulary */
-    uint32_t fallback[256]; /* of <0x00> ... <0xFF> */
+    uint32_t symbol[256];      /* of a byte (byte_level) or an ASCII character, or VOCAB_NONE */
+    uint32_t fallback[256];    /* of <0x00> ... <0xFF> */
     bool all_fallback;
-    uint64_t
-        *junction; /* a bit for each hash of two characters that some merge joins; NULL: words are not cut */
+    uint64_t *junction; /* a bit for each hash of two characters that a merge joins; NULL: never cut */
     size_t junction_mask;
 };
 
@@ -59,6 +57,7 @@ int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e);
 
 void bpe_fini(struct bpe *b); /* a zeroed one is fine */
 
+/* Merges given as pairs of strings become rules between ids. */
 struct bpe_merges {
     struct bpe *bpe;                      /* borrowed: gets the rules, in the order of ranks */
     const struct vocab *vocab;            /* borrowed */

@@ -38,8 +38,8 @@ struct tok_scratch {
 };
 
 struct tok {
-    struct arena arena;       /* what the steps below point to, */
-    struct pattern *patterns; /* but for the patterns */
+    struct arena arena;       /* what the steps of the parts below point to, but for */
+    struct pattern *patterns; /* their patterns */
     struct vocab vocab;       /* the model's strings, as the file spells them */
     struct tok_added_set added;
     struct normalize norm;
@@ -76,21 +76,16 @@ int tok_seal(struct tok *t, struct err *e);
  * one. */
 int tok_add_settings(struct tok *t, const struct settings *c, struct err *e);
 
-/* The first six are numbered as in sentencepiece_model.proto and in GGUF. */
-enum piece_type {
-    PIECE_NORMAL = 1,
-    PIECE_UNKNOWN,
-    PIECE_CONTROL,
-    PIECE_USER_DEFINED,
-    PIECE_UNUSED, /* neither made by merging nor found in a text */
-    PIECE_BYTE,
-    PIECE_BLANKS, /* a user-defined run of the marker for spaces: merged before everything else */
-};
-
+/* A SentencePiece vocabulary, whatever file it came in.
+ *
+ * A BPE model merges the two neighbours whose union is the piece with the highest score: each way to cut a
+ * piece into two pieces becomes a rule, and pieces of equal score have equal rank. A unigram model sums its
+ * scores in float. Control and user-defined pieces are cut out of the text first, as transformers does with
+ * such a model; SentencePiece itself would read control pieces as plain text. */
 struct tok_pieces {
     struct tok *t;             /* its vocabulary holds the pieces, by number */
     const float *score;        /* [n] */
-    const unsigned char *type; /* [n] enum piece_type */
+    const unsigned char *type; /* [n] enum tok_piece_type */
     size_t n;
     bool unigram, byte_fallback;
     bool dummy_prefix;      /* a space in front of the text, */

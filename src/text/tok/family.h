@@ -25,12 +25,11 @@ struct family {
     size_t n_ranks;      /* entries of its tiktoken file; 0: it has none */
     const char *bos;     /* put in front of a text; NULL: nothing */
     const char *classes; /* tokenizer_class names, each with a blank before and after; NULL: none */
-    const struct family_special
-        *special;          /* used where no config names the added tokens; ends with content NULL */
-    const char *pre;       /* names in GGUF's tokenizer.ggml.pre, as in classes */
-    const char *before[3]; /* patterns whose matches are cut out first; NULL: no more */
-    bool ignore_merges;    /* a word that is in the vocabulary is not merged; GGUF does not say it */
-    bool pre_bos;          /* BOS where a GGUF does not say whether */
+    const struct family_special *special; /* where no settings name added tokens; ends with content NULL */
+    const char *pre;                      /* names in GGUF's tokenizer.ggml.pre, as in classes */
+    const char *before[3];                /* patterns whose matches are cut out first; NULL: no more */
+    bool ignore_merges; /* a word that is in the vocabulary is not merged; GGUF does not say it */
+    bool pre_bos;       /* BOS where a GGUF does not say whether */
 };
 
 const struct family *family_of_ranks(size_t n_ranks);          /* NULL: unknown */

@@ -42,13 +42,14 @@ static int read_types(struct work *w)
     if (!w->type || !w->score)
         return err_nomem(w->e, g->path);
     for (size_t i = 0; i < g->n_tokens; i++) {
-        uint32_t type = g->type ? word(g->type, i) : PIECE_NORMAL, bits = g->score ? word(g->score, i) : 0;
+        uint32_t type = g->type ? word(g->type, i) : TOK_PIECE_NORMAL,
+                 bits = g->score ? word(g->score, i) : 0;
 
-        if (type > PIECE_BYTE)
+        if (type > TOK_PIECE_BYTE)
             return err_set(w->e, ERR_INPUT,
                            "%s: tokenizer.ggml.token_type of token %zu is %u, known are 0 to %d", g->path, i,
-                           type, PIECE_BYTE);
-        w->type[i] = (unsigned char)(type ? type : PIECE_NORMAL);
+                           type, TOK_PIECE_BYTE);
+        w->type[i] = (unsigned char)(type ? type : TOK_PIECE_NORMAL);
         memcpy(&w->score[i], &bits, 4);
         if (isnan(w->score[i]))
             return err_set(w->e, ERR_INPUT, "%s: tokenizer.ggml.scores of token %zu is no number", g->path,
@@ -104,15 +105,15 @@ static int add_tokens(struct work *w)
 
     for (size_t i = 0; i < w->g->n_tokens && rc == 0; i++) {
         const struct json_str *s = &w->g->token[i];
-        struct tok_added a = {.id = (uint32_t)i, .special = w->type[i] != PIECE_USER_DEFINED};
+        struct tok_added a = {.id = (uint32_t)i, .special = w->type[i] != TOK_PIECE_USER_DEFINED};
 
-        if (s->n == 0 || w->type[i] == PIECE_UNUSED)
+        if (s->n == 0 || w->type[i] == TOK_PIECE_UNUSED)
             continue;
         if ((rc = check_token(w, i)) != 0)
             return rc;
         a.lstrip = w->g->lstrip;
         a.rstrip = strips(w->g, s);
-        if (w->type[i] == PIECE_NORMAL || w->type[i] == PIECE_BYTE)
+        if (w->type[i] == TOK_PIECE_NORMAL || w->type[i] == TOK_PIECE_BYTE)
             rc = add_piece(w, i, s->s, s->n);
         else if ((rc = tok_added_add(&w->t->added, a, s->s, s->n, w->e)) != 0)
             err_prefix(w->e, "%s", w->g->path);
@@ -208,7 +209,7 @@ static int add_user_defined(struct work *w, size_t i)
     for (size_t k = 0; k < s->n; k++)
         buf_str(&piece, meta_space);
     rc = piece.oom ? err_nomem(w->e, w->g->path) : add_piece(w, i, piece.data, piece.len);
-    w->type[i] = PIECE_BLANKS;
+    w->type[i] = TOK_PIECE_BLANKS;
     buf_fini(&piece);
     return rc;
 }
@@ -235,13 +236,13 @@ static int build_llama(struct work *w)
     for (size_t i = 0; i < g->n_tokens && rc == 0; i++) {
         const struct json_str *s = &g->token[i];
 
-        b.byte_fallback |= w->type[i] == PIECE_BYTE;
+        b.byte_fallback |= w->type[i] == TOK_PIECE_BYTE;
         if (s->n == 0) {
-            w->type[i] = PIECE_UNUSED;
+            w->type[i] = TOK_PIECE_UNUSED;
             continue;
         }
         if ((rc = check_token(w, i)) == 0)
-            rc = w->type[i] == PIECE_USER_DEFINED ? add_user_defined(w, i) : add_piece(w, i, s->s, s->n);
+            rc = w->type[i] == TOK_PIECE_USER_DEFINED ? add_user_defined(w, i) : add_piece(w, i, s->s, s->n);
     }
     if (rc == 0 && (rc = tok_build_pieces(&b)) == 0)
         rc = add_around(w, g->bos >= 0);

@@ -518,7 +518,7 @@ static int group_atom(struct reader *r)
     } else if (at(r, "(*")) {
         rc = refuse(r, "the group");
     } else {
-        buf_str(r->out, "(?:"); /* nobody asks what a group captured */
+        buf_str(r->out, "(?:"); /* captures are not used */
         r->p++;
     }
     if (rc == 0)

@@ -113,7 +113,7 @@ static uint32_t rank_blanks(const struct tok_pieces *b, uint32_t *rank)
         size_t n;
 
         rank[i] = VOCAB_NONE;
-        if (b->type[i] != PIECE_BLANKS || !vocab_str(&b->t->vocab, i, &s, &n))
+        if (b->type[i] != TOK_PIECE_BLANKS || !vocab_str(&b->t->vocab, i, &s, &n))
             continue;
         rank[i] = (uint32_t)(n / marker.n);
         most = rank[i] > most ? rank[i] : most;
@@ -132,7 +132,7 @@ static int rank_pieces(const struct tok_pieces *b, uint32_t *rank)
         return err_nomem(b->e, b->path);
     first = rank_blanks(b, rank);
     for (size_t i = 0; i < b->n; i++)
-        if (b->type[i] == PIECE_NORMAL)
+        if (b->type[i] == TOK_PIECE_NORMAL)
             list[k++] = (struct scored){b->score[i], (uint32_t)i};
     qsort(list, k, sizeof(*list), by_score);
     for (size_t i = 0, r = 0; i < k; i++) {
@@ -173,7 +173,7 @@ static int build_unigram(const struct tok_pieces *b)
         return err_nomem(b->e, b->path);
     for (size_t i = 0; i < b->n; i++) {
         u->score[i] = (double)b->score[i];
-        u->usable[i] = b->type[i] == PIECE_NORMAL;
+        u->usable[i] = b->type[i] == TOK_PIECE_NORMAL;
     }
     u->single = true;
     u->byte_fallback = b->byte_fallback;
@@ -231,12 +231,12 @@ static int add_tokens(const struct tok_pieces *b)
     int rc = 0;
 
     for (size_t i = 0; i < b->n && rc == 0; i++) {
-        bool defined = b->type[i] == PIECE_USER_DEFINED || b->type[i] == PIECE_BLANKS;
+        bool defined = b->type[i] == TOK_PIECE_USER_DEFINED || b->type[i] == TOK_PIECE_BLANKS;
         struct tok_added a = {.id = (uint32_t)i, .special = !defined};
         const char *s;
         size_t n;
 
-        if ((defined || b->type[i] == PIECE_CONTROL || b->type[i] == PIECE_UNKNOWN) &&
+        if ((defined || b->type[i] == TOK_PIECE_CONTROL || b->type[i] == TOK_PIECE_UNKNOWN) &&
             vocab_str(&b->t->vocab, i, &s, &n))
             rc = tok_add_token_at(b->t, a, s, n, b->e);
     }
@@ -286,7 +286,7 @@ static int read_piece(struct model *m, const struct field *piece)
     struct message p = {.p = piece->s, .end = piece->s + piece->n};
     struct field f, text = {.s = "", .n = 0};
     struct tok_pieces *b = &m->b;
-    unsigned char type = PIECE_NORMAL;
+    unsigned char type = TOK_PIECE_NORMAL;
     float score = 0;
     int rc;
 
@@ -298,7 +298,7 @@ static int read_piece(struct model *m, const struct field *piece)
         else if (f.number == 3 && f.wire == 0)
             type = (unsigned char)(f.value < 256 ? f.value : 0);
     }
-    if (p.bad || type < PIECE_NORMAL || type > PIECE_BYTE || !isfinite(score) || text.n == 0 ||
+    if (p.bad || type < TOK_PIECE_NORMAL || type > TOK_PIECE_BYTE || !isfinite(score) || text.n == 0 ||
         text.n > MAX_PIECE || utf8_valid_prefix(text.s, text.n) != text.n)
         return err_set(b->e, ERR_INPUT, "%s: piece %zu is damaged", b->path, b->n);
     if (!mem_grow((void **)&m->score, &m->score_cap, b->n + 1, sizeof(*m->score), MEM_TEXT) ||
@@ -392,7 +392,7 @@ static int check(const struct model *m)
         return err_set(b->e, ERR_UNSUPPORTED,
                        "%s: treat_whitespace_as_suffix or unescaped whitespace is not understood", b->path);
     for (size_t i = 0; m->model_type == BPE && i < b->n; i++)
-        if (m->type[i] == PIECE_UNUSED)
+        if (m->type[i] == TOK_PIECE_UNUSED)
             return err_set(b->e, ERR_UNSUPPORTED,
                            "%s: a BPE model with unused pieces (%zu) is not understood", b->path, i);
     return 0;

@@ -42,12 +42,24 @@ int tok_open_json(struct tok **out, const char *text, size_t len, const char *pa
 
 enum { TOK_UNSET = -1 };
 
+/* What a piece of a SentencePiece or GGUF vocabulary is. The first six are numbered as in
+ * sentencepiece_model.proto and in GGUF. */
+enum tok_piece_type {
+    TOK_PIECE_NORMAL = 1,
+    TOK_PIECE_UNKNOWN,
+    TOK_PIECE_CONTROL,
+    TOK_PIECE_USER_DEFINED,
+    TOK_PIECE_UNUSED, /* neither made by merging nor found in a text */
+    TOK_PIECE_BYTE,
+    TOK_PIECE_BLANKS, /* a user-defined run of the marker for spaces: merged before everything else */
+};
+
 /* What the metadata of a GGUF file say of a tokenizer; everything borrowed for the call. */
 struct tok_gguf {
     const char *path; /* for messages */
     struct json_str model, pre;
     const struct json_str *token; /* [n_tokens] any bytes */
-    const char *type; /* [n_tokens] i32, little-endian, at any alignment: enum piece_type; NULL: all normal */
+    const char *type;  /* [n_tokens] i32, little-endian, at any alignment: tok_piece_type; NULL: all normal */
     const char *score; /* [n_tokens] f32, likewise; NULL: none */
     size_t n_tokens;
     const struct json_str *merge; /* [n_merges] two tokens with a blank between */

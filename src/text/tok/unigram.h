@@ -18,8 +18,7 @@ struct unigram { /* zeroed, then the settings, then unigram_seal() */
     bool single; /* sums are taken in float, as sentencepiece does; else in double, as Hugging Face does */
     uint32_t unk;
     double *score; /* [n_score] by id; owned */
-    bool *
-        usable; /* [n_score] false: this piece is never chosen (control, byte); owned, NULL: all are usable */
+    bool *usable;  /* [n_score] false: never chosen (control, byte); owned, NULL: all are usable */
     size_t n_score, score_cap;
 
     const struct vocab *vocab; /* borrowed; set by unigram_seal() */

@@ -141,14 +141,15 @@ int tok_added_add(struct tok_added_set *a, struct tok_added t, const char *conte
 /* Makes PATTERN (the content, or its normal form) findable for token I. An empty pattern is not. */
 int tok_added_index(struct tok_added_set *a, size_t i, const char *pattern, size_t n, struct err *e);
 
-const struct tok_added *tok_added_get(const struct tok_added_set *a,
-                                      size_t id); /* NULL: no added token has this id */
+/* NULL: no added token has this id. */
+const struct tok_added *tok_added_get(const struct tok_added_set *a, size_t id);
 
 /* Goes through S. PLAIN: special tokens are left in the text. */
 void tok_added_start(struct tok_added_iter *it, const struct tok_added_set *a, bool normalized, bool plain,
                      const char *s, size_t n);
-bool tok_added_next(struct tok_added_iter *it,
-                    struct tok_added_cut *cut); /* false: the end; empty stretches are left out */
+
+/* false: the end. Empty stretches are left out. */
+bool tok_added_next(struct tok_added_iter *it, struct tok_added_cut *cut);
 
 /* Appends N ids; false: out of memory, nothing appended. */
 static inline bool tok_ids_add(struct tok_ids *to, const uint32_t *id, size_t n)

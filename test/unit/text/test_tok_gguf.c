@@ -89,7 +89,7 @@ static void take_tokens(struct parts *p)
 
         assert_true(id < MAX_TOKENS);
         p->token[id] = (struct json_str){key, n};
-        p->type[id] = n == 6 && strncmp(key, "<0x", 3) == 0 ? PIECE_BYTE : PIECE_NORMAL;
+        p->type[id] = n == 6 && strncmp(key, "<0x", 3) == 0 ? TOK_PIECE_BYTE : TOK_PIECE_NORMAL;
         p->g.n_tokens = id + 1 > p->g.n_tokens ? id + 1 : p->g.n_tokens;
     }
     json_array_foreach(json_object_get(p->json, "added_tokens"), i, v)
@@ -99,7 +99,8 @@ static void take_tokens(struct parts *p)
 
         assert_true(id < MAX_TOKENS);
         p->token[id] = (struct json_str){json_string_value(content), json_string_length(content)};
-        p->type[id] = json_is_true(json_object_get(v, "special")) ? PIECE_CONTROL : PIECE_USER_DEFINED;
+        p->type[id] =
+            json_is_true(json_object_get(v, "special")) ? TOK_PIECE_CONTROL : TOK_PIECE_USER_DEFINED;
         p->g.n_tokens = id + 1 > p->g.n_tokens ? id + 1 : p->g.n_tokens;
     }
 }

@@ -1,5 +1,5 @@
-/* test_detok.c - decoder chains token by token: what comes out when, and that held-back parts are neither
- * lost nor early. */
+/* test_tok_stream.c - decoder chains token by token: what comes out when, and that held-back parts are
+ * neither lost nor early. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
