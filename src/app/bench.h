@@ -67,8 +67,8 @@ void bench_fill_close(struct bench_fill *f); /* a zeroed one is fine; sequences 
  * behind that is gone. ERR_NOSPACE, ERR_NOMEM: SEQ is empty. */
 int bench_fill_sequence(struct bench_fill *f, size_t seq, size_t n, struct err *e);
 
-/* Computes N tokens from the beginning of sequence 0, which must be empty, in steps of the largest size. The last one
- * gives logits, and windows drop what lies behind them; with KEEP neither. */
+/* Computes N tokens from the beginning of sequence 0, which must be empty, in steps of the largest size. The
+ * last one gives logits, and windows drop what lies behind them; with KEEP neither. */
 int bench_fill_prompt(struct llm *m, const int32_t *ids, size_t n, bool keep, struct err *e);
 
 /* Empties SEQ. */

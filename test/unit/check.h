@@ -1,6 +1,6 @@
-/* check.h - the rulers of the kernel tests: equal bits, and nearness to a double-precision oracle.
+/* check.h - the comparisons of the kernel tests: equal bits, and nearness to a double-precision oracle.
  *
- * A ruler returns its finding, so that its own tests (test_check.c) can see it fail; check_same() and
+ * A comparison returns its finding, so that its own tests (test_check.c) can see it fail; check_same() and
  * check_near() turn a finding into a failed test with the case, the position and both values.
  */
 #ifndef GALLOP_TEST_KERN_CHECK_H
@@ -37,7 +37,7 @@ struct check_error {
 /* GOT against WANT, each element with its own tolerance. NaN where none is wanted is beyond any. */
 struct check_error check_error(const float *got, const double *want, const double *tolerance, size_t n);
 
-/* Fail the running test unless the ruler is content. FMT names the case. */
+/* Fail the running test unless the comparison finds nothing. FMT names the case. */
 void check_same(const float *got, const float *want, size_t n, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void check_same_bf16(const uint16_t *got, const uint16_t *want, size_t n, const char *fmt, ...)

@@ -198,7 +198,7 @@ static void what_does_not_fit_is_refused_before_a_layer_is_packed(void **state)
     assert_int_equal(n_layers, 0);
     o.kv_cache_memory = 0.01;
     assert_int_equal(engines_try(&g, "demo", &o, err), 0);
-    assert_int_equal(n_layers, 5); /* the ruler counts */
+    assert_int_equal(n_layers, 5); /* the callback is called at all */
     gallop_close(g);
 }
 

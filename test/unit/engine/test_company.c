@@ -1,6 +1,6 @@
 /* test_company.c - requests get the same tokens alone and together, whatever the cache, its budget, the
  * tokens of a step, the threads, and how many run at once; also where windows drop rows, where the positions
- * of a model change with the length, and where requests are put back. test_grid.c compares bits of logits,
+ * of a model change with the length, and where requests are preempted. test_grid.c compares bits of logits,
  * step by step.
  *
  * Meant for ThreadSanitizer too.
@@ -37,7 +37,7 @@ static const struct setup {
 
 static const int thread_counts[] = {1, 1, 1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */
 static const int64_t step_tokens[] = {0, 9, 33, 48},
-                     budgets[] = {0, 336} /* the second so small that requests are put back */,
+                     budgets[] = {0, 336} /* the second so small that requests are preempted */,
                      seqs[] = {8, 4};
 
 enum { SETUP, WAY, BUDGET, STEP, THREADS, SEQS, N_DIMENSIONS };
@@ -110,7 +110,7 @@ static void a_request_gets_other_tokens_in_some_company(void **state)
         preempted += engines_stats(g).n_preempted;
         gallop_close(g);
     }
-    print_message("%zu combinations, %zu times a request was put back\n", n, preempted);
+    print_message("%zu combinations, %zu times a request was preempted\n", n, preempted);
     assert_true(preempted > 5 || THIN > 1);
     free(row);
 }

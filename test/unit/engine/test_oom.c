@@ -142,7 +142,7 @@ static void nothing_allocates_inside_a_step(void **state)
     assert_int_equal(scenario("slab_pool", err), 0);
     assert_int_equal(n_in_step, 0);
     mem_guard_up();
-    free(malloc(10)); /* the ruler itself */
+    free(malloc(10)); /* the comparison itself */
     mem_guard_down();
     assert_true(n_in_step == 2);
 #else

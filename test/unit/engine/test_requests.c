@@ -1,6 +1,6 @@
-/* test_requests.c - what becomes of requests on their way: cancelled at any point, put back when the cache is
- * full, ended by a stop string or for lack of memory, dropped with the engine. Counts, not times, are looked
- * at.
+/* test_requests.c - what becomes of requests on their way: cancelled at any point, preempted when the cache
+ * is full, ended by a stop string or for lack of memory, dropped with the engine. Counts, not times, are
+ * looked at.
  */
 #include <pthread.h>
 
@@ -263,7 +263,7 @@ static void requests_that_come_while_others_run_are_served(void **state)
  * the fourth goes, 64 rows. With 80 rows of each of three a block is left; the third goes, 80 rows. Two end.
  * The third comes back and then the fourth, 81 and 65 rows and a block ahead of each, which are 7 and 6
  * blocks; in the end they have 8 and 7. Nobody goes twice. */
-static void who_was_put_back_waits_until_his_rows_fit(void **state)
+static void a_preempted_request_waits_until_its_rows_fit(void **state)
 {
     static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
     static struct engines_answer want[4], got[4];
@@ -295,8 +295,8 @@ static void who_was_put_back_waits_until_his_rows_fit(void **state)
             assert_int_equal(s.n_preempted, 2);
             assert_int_equal(s.n_recomputed_tokens, 64 + 80);
         } else if (s.n_preempted > 4 || s.n_recomputed_tokens > 4 * 127) /* regions that grow ahead */
-            fail_msg("%s: %d times put back, %d rows computed again; at most once each is expected", types[t],
-                     (int)s.n_preempted, (int)s.n_recomputed_tokens);
+            fail_msg("%s: %d times preempted, %d rows computed again; at most once each is expected",
+                     types[t], (int)s.n_preempted, (int)s.n_recomputed_tokens);
         assert_int_equal(s.n_prompt_tokens, 4 * 16);
         assert_int_equal(s.n_output_tokens, 4 * 112);
         gallop_close(g);
@@ -305,7 +305,7 @@ static void who_was_put_back_waits_until_his_rows_fit(void **state)
 
 /* Nine blocks for three that end with 63 rows: at 48 rows each the first asks for more, and the third
  * goes. */
-static void of_three_the_youngest_is_put_back(void **state)
+static void of_three_the_youngest_is_preempted(void **state)
 {
     struct gallop_options o = engines_options(3, 64, 144);
     static struct engines_answer out[3];
@@ -331,8 +331,8 @@ static void of_three_the_youngest_is_put_back(void **state)
 }
 
 /* Nine blocks for two that end with 79 rows: at 64 rows each the first takes the last block, and the second,
- * who finds nobody younger, goes itself. */
-static void who_finds_nobody_younger_gives_way_himself(void **state)
+ * which is the youngest, is preempted itself. */
+static void the_youngest_is_preempted_by_its_own_need(void **state)
 {
     struct gallop_options o = engines_options(2, 64, 144);
     static struct engines_answer out[2];
@@ -575,7 +575,7 @@ static void no_memory_for_one_text_ends_that_request_and_no_other(void **state)
         n_failed += n_faults;
         gallop_close(g);
     }
-    assert_true(n_failed > 0); /* the ruler: some of them were fatal to one */
+    assert_true(n_failed > 0); /* the comparison: some of them were fatal to one */
 }
 
 /* ---- rows that a longer sequence makes wrong ---- */
@@ -699,9 +699,9 @@ int main(void)
         cmocka_unit_test(a_request_is_cancelled_while_it_waits),
         cmocka_unit_test(an_engine_is_closed_with_requests_at_every_stage_and_leaks_none),
         cmocka_unit_test(requests_that_come_while_others_run_are_served),
-        cmocka_unit_test(who_was_put_back_waits_until_his_rows_fit),
-        cmocka_unit_test(of_three_the_youngest_is_put_back),
-        cmocka_unit_test(who_finds_nobody_younger_gives_way_himself),
+        cmocka_unit_test(a_preempted_request_waits_until_its_rows_fit),
+        cmocka_unit_test(of_three_the_youngest_is_preempted),
+        cmocka_unit_test(the_youngest_is_preempted_by_its_own_need),
         cmocka_unit_test(a_prompt_waits_while_its_rows_do_not_fit),
         cmocka_unit_test(two_that_fill_the_cache_to_the_last_row_run_together),
         cmocka_unit_test(the_longest_request_ends_in_the_smallest_cache),

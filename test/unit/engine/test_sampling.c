@@ -277,7 +277,7 @@ static bool greedy_of(const char *user_json, const char *model_json)
     return sampling_is_greedy(&out);
 }
 
-static void who_samples_and_who_is_greedy(void **state)
+static void a_request_is_greedy_unless_it_asks_for_sampling(void **state)
 {
     assert_true(greedy_of("{}", "{}"));
     assert_true(
@@ -297,7 +297,7 @@ static void who_samples_and_who_is_greedy(void **state)
     assert_true(greedy_of("{\"seed\":5,\"repetition_penalty\":1.2}", "{}"));
 }
 
-static void limits_that_contradict_each_other(void **state)
+static void limits_that_contradict_each_other_are_settled_or_refused(void **state)
 {
     struct sampling user, model, out;
 
@@ -415,8 +415,8 @@ int main(void)
         TEST(other_decoding_is_warned_of_once),
         TEST(a_folder_without_generation_config_is_neutral),
         TEST(the_users_word_beats_the_models_and_that_the_neutral),
-        TEST(who_samples_and_who_is_greedy),
-        TEST(limits_that_contradict_each_other),
+        TEST(a_request_is_greedy_unless_it_asks_for_sampling),
+        TEST(limits_that_contradict_each_other_are_settled_or_refused),
         TEST(a_record_filled_by_hand_is_checked),
         TEST(end_tokens_are_added_in_order),
         TEST(names_are_those_of_the_fields),

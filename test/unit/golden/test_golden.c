@@ -66,6 +66,16 @@ static void compare_greedy(const char *dir, struct gallop *g, size_t i, const in
     assert_int_equal(a.n, json_array_size(list));
 }
 
+/* KL of the distributions that the logits P and Q [V] stand for, in nats. */
+static double divergence(const float *p, const float *q, size_t V)
+{
+    double lp = score_logsumexp(p, V), lq = score_logsumexp(q, V), kl = 0;
+
+    for (size_t v = 0; v < V; v++)
+        kl += exp((double)p[v] - lp) * (((double)p[v] - lp) - ((double)q[v] - lq));
+    return kl;
+}
+
 static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n,
                          double limit)
 {
@@ -73,18 +83,13 @@ static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int3
     char path[8192];
     size_t V;
     float *got;
-    const float *p;
-    double lp, lq, kl = 0;
+    double kl;
 
     snprintf(path, sizeof(path), "%s/golden/logits_%zu.npy", dir, i);
     assert_true(goldfile_npy(path, &want));
     V = want.shape[1];
     got = engines_logits(gallop_llm(g), ids, n, 1, 0, NULL);
-    p = want.x + (want.shape[0] - 1) * V;
-    lp = score_logsumexp(p, V);
-    lq = score_logsumexp(got, V);
-    for (size_t v = 0; v < V; v++)
-        kl += exp((double)p[v] - lp) * (((double)p[v] - lp) - ((double)got[v] - lq));
+    kl = divergence(want.x + (want.shape[0] - 1) * V, got, V);
     if (!(kl <= limit))
         fail_msg("%s: prompt %zu: KL(fp32 || bf16) is %.2e, at most %.2e", dir, i, kl, limit);
     free(got);
@@ -249,6 +254,7 @@ static void the_comparison_fails_on_zeros_and_on_one_wrong_element(void **state)
     wrong[6] += 0.01f;
     assert_true(goldfile_worst(wrong, want, 2, 4, &row) > logits_limit);
     assert_int_equal(row, 1);
+    assert_true(divergence(want, want, 8) < 1e-12 && divergence(want, zeros, 8) > 1);
     wrong[6] = NAN;
     assert_true(goldfile_worst(wrong, want, 2, 4, &row) > logits_limit);
 }

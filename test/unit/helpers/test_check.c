@@ -1,4 +1,4 @@
-/* test_check.c - the rulers of the kernel tests must be able to fail. */
+/* test_check.c - the comparisons of the kernel tests must be able to fail. */
 #include <math.h>
 
 #include "check.h"

@@ -7,6 +7,7 @@
  */
 #include <math.h>
 
+#include "check.h"
 #include "kern/kern.h"
 #include "kern/kmath.h"
 #include "tensor/dtype.h"
@@ -24,17 +25,16 @@ void emu_avx512vnni_attn_i8(const struct kern_attn *a);
 
 enum { MOST_TILES = KERN_CHUNK_TILES, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK, MARK = 12345 };
 
-static uint32_t state = 1;
+static struct check_rng rng = {1};
 
 static size_t below(size_t n)
 {
-    state = state * 1664525u + 1013904223u;
-    return (state >> 8) % n;
+    return check_below(&rng, n);
 }
 
 static float noise(void)
 {
-    return ((float)below(20001) - 10000.0f) / 5000.0f;
+    return 2 * check_float(&rng);
 }
 
 static void *need(size_t bytes)

@@ -76,7 +76,7 @@ static void check_panel(const uint8_t *packed)
     free(out);
 }
 
-static void every_nibble_with_every_scale(void **state)
+static void a_nibble_with_some_scale_unpacks_to_another_number(void **state)
 {
     uint8_t *packed = malloc(GROUPS * GROUP_BYTES);
 
@@ -93,7 +93,7 @@ static void every_nibble_with_every_scale(void **state)
     free(packed);
 }
 
-static void random_panels(void **state)
+static void random_panels_unpack_to_other_numbers(void **state)
 {
     struct check_rng g = {7};
     uint8_t *packed = malloc(GROUPS * GROUP_BYTES);
@@ -106,7 +106,7 @@ static void random_panels(void **state)
     free(packed);
 }
 
-static void the_ruler_sees_a_wrong_sign_value_and_nan(void **state)
+static void the_comparison_sees_a_wrong_sign_value_and_nan(void **state)
 {
     assert_true(same(value(5, 128), 6));
     assert_false(same(value(5, 128), -6));
@@ -121,9 +121,9 @@ static void the_ruler_sees_a_wrong_sign_value_and_nan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ruler_sees_a_wrong_sign_value_and_nan),
-        cmocka_unit_test(every_nibble_with_every_scale),
-        cmocka_unit_test(random_panels),
+        cmocka_unit_test(the_comparison_sees_a_wrong_sign_value_and_nan),
+        cmocka_unit_test(a_nibble_with_some_scale_unpacks_to_another_number),
+        cmocka_unit_test(random_panels_unpack_to_other_numbers),
     };
 
     n_rows = rows_list(list);

@@ -193,7 +193,7 @@ static void bmc_grows_in_splits_and_copies_only_then(void **state)
     }
 }
 
-static void dynamic_doubles(void **state)
+static void dynamic_grows_by_less_than_doubling(void **state)
 {
     struct kv_limits lim = small(0);
     size_t moves = 0, copied = 0, held = 0;
@@ -215,7 +215,7 @@ static void dynamic_doubles(void **state)
 
 /* ---- sharing ---- */
 
-static void a_fork_shares_until_somebody_writes(void **state)
+static void a_fork_shares_until_one_is_written(void **state)
 {
     struct kv_limits lim = small(32);
     struct kv c;
@@ -247,7 +247,7 @@ static struct kv_hash name(uint64_t x)
     return (struct kv_hash){{x, ~x}};
 }
 
-static void blocks_nobody_holds_are_found_again_until_the_oldest_must_go(void **state)
+static void blocks_that_are_not_held_are_found_again_until_the_oldest_must_go(void **state)
 {
     struct kv_limits lim = small(16);
     struct kv_hash a[4], b[4];
@@ -289,7 +289,7 @@ static void blocks_nobody_holds_are_found_again_until_the_oldest_must_go(void **
     kv_close(&c);
 }
 
-static void who_writes_into_a_published_block_takes_its_name_away(void **state)
+static void a_write_into_a_published_block_takes_its_name_away(void **state)
 {
     struct kv_hash h = name(7);
     struct kv c;
@@ -377,10 +377,10 @@ int main(void)
         cmocka_unit_test(the_largest_pool_that_fits_fits_and_the_next_does_not),
         cmocka_unit_test(a_pool_is_touched_at_once_if_threads_are_given),
         cmocka_unit_test(bmc_grows_in_splits_and_copies_only_then),
-        cmocka_unit_test(dynamic_doubles),
-        cmocka_unit_test(a_fork_shares_until_somebody_writes),
-        cmocka_unit_test(blocks_nobody_holds_are_found_again_until_the_oldest_must_go),
-        cmocka_unit_test(who_writes_into_a_published_block_takes_its_name_away),
+        cmocka_unit_test(dynamic_grows_by_less_than_doubling),
+        cmocka_unit_test(a_fork_shares_until_one_is_written),
+        cmocka_unit_test(blocks_that_are_not_held_are_found_again_until_the_oldest_must_go),
+        cmocka_unit_test(a_write_into_a_published_block_takes_its_name_away),
         cmocka_unit_test(other_types_share_no_prefixes),
         cmocka_unit_test(a_check_sees_lost_doubled_and_torn_blocks),
     };

@@ -357,7 +357,7 @@ static void shared_layers_change_no_size_in_advance(void **state)
                            more = shared_limits(N_STORE + 1, 0);
 
     assert_int_equal(kv_token_bytes(&with), N_STORE * 2 * 2 * 16 * 2);
-    assert_true(kv_token_bytes(&more) > kv_token_bytes(&with)); /* the ruler: a fourth that stores */
+    assert_true(kv_token_bytes(&more) > kv_token_bytes(&with)); /* the comparison: a fourth that stores */
     assert_int_equal(kv_seq_bytes(&with, ROWS), (ROWS + 2 * SEEN) * 2 * 2 * 16 * 2);
     for (int t = 0; t < N_TYPES; t++) {
         assert_int_equal(kv_block(types[t], &with), kv_block(types[t], &without));

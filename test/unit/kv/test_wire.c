@@ -111,7 +111,7 @@ static void every_cache_saves_the_same_bytes_and_reads_those_of_others(void **st
                     assert_true(n == N && is_filled(&c, 0) && kv_check(&c, NULL) == 0);
                     v = kv_view(&c, 0);
                     *caches_tile(&v, 0, 1, 40, false) ^= 1;
-                    assert_false(is_filled(&c, 0)); /* the ruler: dim 0 of row 32 is damaged */
+                    assert_false(is_filled(&c, 0)); /* the comparison: dim 0 of row 32 is damaged */
                     kv_close(&c);
                 }
         free(want);

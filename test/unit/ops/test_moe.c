@@ -227,7 +227,7 @@ static void check(struct setup *s, double limit)
 
 /* ---- tests ---- */
 
-static void the_ruler_sees_zeros_a_wrong_element_and_nan(void **state)
+static void the_comparison_sees_zeros_a_wrong_element_and_nan(void **state)
 {
     struct setup s;
     float *h = noise(7, 3 * E, 1), *r;
@@ -390,7 +390,7 @@ static void nan_stays_in_its_token(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_ruler_sees_zeros_a_wrong_element_and_nan),
+        cmocka_unit_test(the_comparison_sees_zeros_a_wrong_element_and_nan),
         cmocka_unit_test(every_way_of_gating_agrees),
         cmocka_unit_test(the_clamps_are_felt),
         cmocka_unit_test(the_router_may_read_something_else),

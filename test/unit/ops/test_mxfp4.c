@@ -89,7 +89,7 @@ static struct view matrix(const void *data, size_t n, size_t row, enum dtype t)
                          .stride = {row, 1}};
 }
 
-static void nibbles_and_scales_apart_with_interleaved_rows(void **state)
+static void nibbles_and_scales_apart_give_other_bits_than_unpacked(void **state)
 {
     struct setup *s = malloc(sizeof(*s));
     struct view gate, up, gate_scale, up_scale, bias;
@@ -114,7 +114,7 @@ static void nibbles_and_scales_apart_with_interleaved_rows(void **state)
     free(s);
 }
 
-static void blocks_with_their_scales_as_gguf_has_them(void **state)
+static void blocks_of_gguf_give_other_bits_than_unpacked(void **state)
 {
     struct setup *s = malloc(sizeof(*s));
     struct view w;
@@ -158,8 +158,8 @@ static void other_matrices_are_refused_with_a_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nibbles_and_scales_apart_with_interleaved_rows),
-        cmocka_unit_test(blocks_with_their_scales_as_gguf_has_them),
+        cmocka_unit_test(nibbles_and_scales_apart_give_other_bits_than_unpacked),
+        cmocka_unit_test(blocks_of_gguf_give_other_bits_than_unpacked),
         cmocka_unit_test(other_matrices_are_refused_with_a_reason),
     };
 
