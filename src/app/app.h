@@ -175,7 +175,8 @@ bool print_reader_gone(void); /* seen by a flush: nothing is worth saying any mo
 struct save;
 void print_to(struct save *file);
 
-/* The program's exit status: STATUS, or 1 when results were lost, which is said here unless a caller of print_flush() has the sentence. */
+/* The program's exit status: STATUS, or 1 when results were lost, which is said here unless a caller of
+ * print_flush() has the sentence. */
 int print_finish(int status);
 
 /* A bar on a terminal once a second has passed, unless --quiet. Begins zeroed but for WHAT. */

@@ -20,8 +20,8 @@
 enum { MAX_ROWS = 16 + 8 * 8, MAX_REPS = 100, MAX_BATCH = 256, MAX_LOGITS = 4096, CYCLE = 16 };
 
 static const struct opt_row rows[] = {
-    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths (0: none)", .fallback = "512,2048"},
-    {"decode", 0, OPT_INT, "N", EVERYDAY, .help = "tokens to decode (0: none), rounded up to whole steps",
+    {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths; 0: none", .fallback = "512,2048"},
+    {"decode", 0, OPT_INT, "N", EVERYDAY, .help = "tokens to decode, rounded up to whole steps; 0: none",
      .fallback = "128", .range = "[0,100000]"},
     {"context", 0, OPT_STRING, "N,N", EVERYDAY,
      .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated",
