@@ -14,7 +14,7 @@ void buf_init(struct buf *b, enum mem_tag tag)
     *b = (struct buf){.tag = tag};
 }
 
-static bool make_room(struct buf *b, size_t n)
+bool buf_reserve(struct buf *b, size_t n)
 {
     size_t need;
 
@@ -28,14 +28,9 @@ static bool make_room(struct buf *b, size_t n)
     return true;
 }
 
-bool buf_reserve(struct buf *b, size_t n)
-{
-    return make_room(b, n);
-}
-
 void buf_add(struct buf *b, const void *p, size_t n)
 {
-    if (!make_room(b, n))
+    if (!buf_reserve(b, n))
         return;
     if (n)
         memcpy(b->data + b->len, p, n);
@@ -61,7 +56,7 @@ void buf_fmt(struct buf *b, const char *fmt, ...)
     va_start(ap, fmt);
     n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    if (n < 0 || !make_room(b, (size_t)n))
+    if (n < 0 || !buf_reserve(b, (size_t)n))
         return;
     va_start(ap, fmt);
     vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);

@@ -74,7 +74,7 @@ static void on_lost_page(int sig, siginfo_t *info, void *context)
     pass_on(sig, info, context);
 }
 
-/* Once somebody took the signal from us he may call us for what he does not know, so we stay as we are. */
+/* Another handler that was installed since may call this one for faults it does not know, so it stays. */
 static void install_handler(void)
 {
     struct sigaction ours = {.sa_sigaction = on_lost_page, .sa_flags = SA_SIGINFO | SA_ONSTACK};

@@ -45,7 +45,7 @@ bool checkpoint_has_tokenizer(struct checkpoint *c);
 /* All tensors; call it once. They are borrowed from C where it is GGUF. */
 int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e);
 
-/* Lets go of the files: nobody needs config, tokenizer and weights any more. The texts below stay to be had.
+/* Closes the files: config, tokenizer and weights are not needed any more. The texts below can still be had.
  * ERR_NOMEM if there is no memory for them. */
 int checkpoint_let_go(struct checkpoint *c, struct err *e);
 

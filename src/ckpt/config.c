@@ -30,7 +30,7 @@ struct node {
     enum json_pull_type type;
     struct config *child; /* of an object */
     struct node *next;    /* in file order */
-    bool asked;           /* somebody understands the key */
+    bool asked;           /* a getter was called with the key */
     bool ignored;         /* with all that is in it */
     bool wanted_object;   /* config_sub() found something else */
 };
@@ -215,7 +215,7 @@ const char *config_path(const struct config *c)
 
 /* --- getters --- */
 
-/* Remembers KEY, if there is memory: a missing name costs nobody but a test anything. */
+/* Remembers KEY, if there is memory: only a test reads the names. */
 static void note_asked(struct config *c, const char *key)
 {
     size_t outer = strlen(c->prefix), n = strlen(key);
@@ -583,7 +583,7 @@ bool config_key_one_is_neutral(const char *name)
 
 /* --- judging --- */
 
-/* What the keys nobody asked for amount to. */
+/* What the keys that were not read amount to. */
 struct verdict {
     char unknown[512], maths[512]; /* lists of names; long ones are cut */
     const struct node *quant;

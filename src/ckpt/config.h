@@ -1,7 +1,7 @@
 /* config.h - config.json, with proof that every key is understood.
  *
  * A model takes what it knows through the getters; each marks its key. config_finish() then judges the keys
- * nobody asked for: known bookkeeping and neutral values pass, a name that looks like mathematics is an
+ * that were not read: known bookkeeping and neutral values pass, a name that looks like mathematics is an
  * error, the rest is one warning. So a checkpoint with a new trick in its config is refused instead of
  * computed wrongly. A struct config is an object of the file: the whole of it, or a sub-object from
  * config_sub(). Not thread safe.
@@ -74,7 +74,7 @@ void config_ignore(struct config *c, const char *key);
  * reads. */
 const char *config_asked(const struct config *c, size_t i);
 
-/* Judges what nobody asked for, in C and in the sub-objects taken from it; call it once, after the model
+/* Judges what was not read, in C and in the sub-objects taken from it; call it once, after the model
  * took what it knows. ERR_UNSUPPORTED names the file and the key; keys that are merely unknown are one
  * warning in the log. */
 int config_finish(struct config *c, struct err *e);

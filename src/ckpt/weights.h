@@ -2,8 +2,8 @@
  *
  * In a folder it looks for model.safetensors, model.safetensors.index.json, pytorch_model.bin,
  * pytorch_model.bin.index.json, in this order; if none is there, for a single .safetensors file of another
- * name. Files are mapped read-only and never copied. Keeps book of who took what, so that a tensor nobody
- * asked for does not go unnoticed. Not thread safe while it is filled and asked; views may be read by any
+ * name. Files are mapped read-only and never copied. Remembers which were taken, so that a tensor that is
+ * not used is reported. Not thread safe while it is filled and asked; views may be read by any
  * thread.
  */
 #ifndef GALLOP_CKPT_WEIGHTS_H
@@ -35,7 +35,7 @@ size_t weights_n(const struct weights *w);
 const struct view *weights_at(const struct weights *w,
                               size_t i); /* i < weights_n(); in file order; does not mark */
 
-/* Counts the tensors nobody took or skipped; the names of up to MAX of them go to first[]. */
+/* Counts the tensors that were neither taken nor skipped; the names of up to MAX of them go to first[]. */
 size_t weights_unused(const struct weights *w, const char **first, size_t max);
 
 /* Marks all names that match PATTERN as known and not needed. '*' stands for any run of characters, also

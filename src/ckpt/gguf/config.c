@@ -610,7 +610,7 @@ static bool is_neutral(const struct gguf_kv *kv, const char *rest)
     return strcmp(text, "0") == 0 || strcmp(text, "false") == 0;
 }
 
-/* A key of the architecture that nobody asked for may change what is computed. */
+/* A key of the architecture that was not read may change what is computed. */
 static void judge(struct maker *m)
 {
     const struct gguf *g = &m->s->part[0];

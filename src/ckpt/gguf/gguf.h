@@ -4,8 +4,8 @@
  * Versions 2 and 3, little-endian. Reading proves the whole head of a file before anyone sees a value: every
  * length and offset lies inside the file, no key or tensor is there twice, tensors are aligned, as long as
  * their shape and type say, and do not overlap. Nothing is copied: keys, strings and arrays point into the
- * file's bytes. Each getter marks its key, so that keys nobody understood can be found afterwards. Format:
- * https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+ * file's bytes. Each getter marks its key, so that keys that were not understood can be found afterwards.
+ * Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
  */
 #ifndef GALLOP_CKPT_GGUF_H
 #define GALLOP_CKPT_GGUF_H

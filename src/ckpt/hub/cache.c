@@ -207,7 +207,7 @@ bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, in
     errno = 0;
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0 && fstat(*fd, &held) == 0 && stat(path, &named) == 0 &&
         held.st_dev == named.st_dev && held.st_ino == named.st_ino)
-        return true; /* and nobody removed the file in between */
+        return true; /* and the file was not removed in between */
     if (errno == ENOLCK || errno == ENOTSUP || errno == ENOSYS) {
         close(*fd);
         *fd = -1;

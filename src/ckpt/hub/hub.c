@@ -62,7 +62,7 @@ static int check_whole(const char *dir, enum hub_want want, bool all, struct err
     return rc;
 }
 
-/* What REPO's GGUF files are called, for somebody who named none. */
+/* What REPO's GGUF files are called, for a name that says none of them. */
 static int say_ggufs(const struct hub_list *l, const char *repo, const char *why, struct err *e)
 {
     char all[600];

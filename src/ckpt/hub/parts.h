@@ -39,7 +39,7 @@ bool hub_name_is_plain(const char *s, size_t n);
 
 /* ---- environment variables ---- */
 
-/* Where the hub is, where its cache is, and who asks. */
+/* Where the hub is, where its cache is, and with which token it is asked. */
 
 struct hub_environment {
     char cache[2000];    /* HF_HUB_CACHE, else HF_HOME/hub, else ~/.cache/huggingface/hub */
@@ -90,7 +90,7 @@ int hub_cache_link(const struct hub_cache *c, const char *commit, const char *fi
                    struct err *e);
 
 /* True: go on; *fd holds the blob's lock until it is closed, or is -1 where the file system knows no locks.
- * False: somebody else holds it, or *rc is the code of an error. */
+ * False: another process holds it, or *rc is the code of an error. */
 bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, int *rc, struct err *e);
 
 /* True if ETAG says what the bytes must be: 64 digits are a SHA-256, 40 are git's SHA-1 of a blob. */

@@ -86,7 +86,7 @@ static bool fits(const struct unpickle_tensor *t, size_t *elements)
 }
 
 /* An expanded view has more elements than bytes behind it. Such views may add up to the size of the file,
- * so that a small file cannot ask for much memory from whoever unpacks it. */
+ * so that a small file cannot make packing take much memory. */
 static int charge_expansion(struct reader *r, const struct unpickle_tensor *t, size_t elements,
                             const char *name, int n)
 {
