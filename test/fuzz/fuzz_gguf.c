@@ -35,10 +35,10 @@ static void touch(const struct tensor_file *f)
     }
 }
 
-/* What was written without an error is JSON, with no key twice. */
+/* What was written without an error is JSON, with no key twice. Tokens may hold NUL. */
 static void check_json(struct buf *text, int rc)
 {
-    json_t *o = rc ? NULL : json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES, NULL);
+    json_t *o = rc ? NULL : json_loadb(text->data, text->len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
 
     ASSERT(rc || o);
     json_decref(o);
