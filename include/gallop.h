@@ -1,9 +1,9 @@
 /* gallop.h - LLM inference on CPUs: open a Hugging Face checkpoint, submit requests, take events.
  *
  * The only public header. Every name begins with gallop_. An engine belongs to one thread at a time;
- * gallop_cancel() alone may be called from other threads and from signal handlers. A process may hold many
- * engines, of different models and options, and run them at once. Functions that can fail
- * return 0 or a code below and leave one sentence in ERR (size GALLOP_ERR_SIZE is always enough; NULL is
+ * gallop_submit() may be called from any thread at any time, gallop_cancel() from signal handlers, too. A
+ * process may hold many engines, of different models and options, and run them at once. Functions that can
+ * fail return 0 or a code below and leave one sentence in ERR (size GALLOP_ERR_SIZE is always enough; NULL is
  * allowed) that names the file, tensor, field or argument, what was found and what was expected.
  *
  *     struct gallop *g;
@@ -88,12 +88,32 @@ struct gallop_options {
     /* 1: where no size is given, the 4 GiB do not count and pages of the pool come as they are first written,
      * for a program that answers once [0: all of them at open, by the threads that will read them]. */
     int kv_cache_lazy;
+    /* "hash", "radix", "none": pooled caches keep the rows of prompts and answers, and a request that begins
+     * alike is computed from there. "hash" reuses whole blocks, "radix" every row. What comes of a request
+     * does not depend on it ["hash"] */
+    const char *prefix_index;
     const char *kv_cache_layout; /* of pooled caches: "head_major", "block_major" ["head_major"] */
     int64_t block_size; /* rows of a KV block, a power of two from 16 to 256 [by level 2 cache and windows] */
     int64_t bmc_splits; /* in how many parts a bmc cache grows [floor(sqrt(max_model_len))] */
     /* "sink=4,window=1024": layers without a smaller window of their own keep and see the first 4 and the
      * last 1024 rows of a sequence, whatever its length [all rows]. */
     const char *kv_sparse;
+    /* ---- who is computed when ---- */
+    const char *scheduling_policy; /* "fcfs", "priority", "fair" [fcfs]: engine/waiting.h has their meaning */
+    /* "continuous_batch": prompts in chunks beside the streams that run; "continuous_prefill_first": while
+     * there are prompts, nothing else; "iterative": one request at a time, max_num_seqs counts as 1
+     * ["continuous_batch"] */
+    const char *scheduler;
+    /* "optimistic": requests begin when there is room for what they have; if it runs out, the last one is
+     * computed again later. "worst-case": when there is room for all they may become, so that this never
+     * happens ["optimistic"] */
+    const char *admission;
+    /* Chunks of prompts are sized so that a step in which streams go on stays below, by what steps took
+     * before [500] */
+    double tpot_target_ms;
+    /* Requests that have not begun, and tokens of their prompts; more are refused with GALLOP_NO_SPACE [any
+     * number] */
+    int64_t max_num_queued_reqs, max_num_queued_tokens;
     uint64_t seed; /* for requests that sample and give no seed [0] */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers loaded so far */
     void *progress_ctx;
@@ -153,14 +173,25 @@ struct gallop_request {
     int no_special;   /* 1: the tokenizer adds no BOS or other special tokens to text */
     int keep_special; /* 1: special tokens are written into the output text */
     struct gallop_sampling sampling;
-    void *user; /* comes back in events */
+    /* Answers, which share the computed prompt [1]. Each has events of its own; answer I samples with seed +
+     * I. At most 128. */
+    int64_t n;
+    int64_t
+        prompt_logprobs; /* K from 0 to 1024: GALLOP_PROMPT_TOKEN events, of the first answer [-1: none] */
+    int priority;        /* of the policies "priority" and "fair": smaller goes first [0] */
+    const char *key;     /* of the policy "fair": whose request it is, an API key or user [nobody's] */
+    const char
+        *cache_salt;   /* rows are shared among requests with the same one only [with those that have none] */
+    double deadline_s; /* from submission on; the request then ends where it is [0: none] */
+    void *user;        /* comes back in events */
 };
 
 GALLOP_API void gallop_request_init(struct gallop_request *r);
 
-/* Queues a request; everything is copied. *ID (may be NULL) names it in events. A refused request leaves the
- * others alone: no prompt or two (text and ids), token outside the vocabulary, prompt as long as the context,
- * bad sampling field. */
+/* Queues a request; everything is copied. *ID (may be NULL) names it in events. May be called from any
+ * thread: the text is tokenized and all that the request will need is allocated there. A refused request
+ * leaves the others alone: no prompt or two (text and ids), token outside the vocabulary, prompt as long as
+ * the context, bad sampling field, or GALLOP_NO_SPACE: the queue is full. */
 GALLOP_API int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id, char *err);
 
 /* The request ends with GALLOP_FINISHED and finish reason GALLOP_FINISH_CANCELLED, behind the step that is
@@ -174,7 +205,8 @@ GALLOP_API int gallop_cancel(struct gallop *g, uint64_t id);
 enum gallop_event_type {
     GALLOP_TOKEN, /* a token was chosen */
     GALLOP_TEXT, /* text that can be shown: whole UTF-8 characters, nothing a stop string may still take back */
-    GALLOP_FINISHED, /* the last event of a request */
+    GALLOP_FINISHED,     /* the last event of a request, or of one of its answers */
+    GALLOP_PROMPT_TOKEN, /* the next token of the prompt, from the second on, with its log-probability */
 };
 
 enum gallop_finish {
@@ -182,6 +214,7 @@ enum gallop_finish {
     GALLOP_FINISH_LENGTH, /* max_new_tokens, the model's max_length, or the context */
     GALLOP_FINISH_CANCELLED,
     GALLOP_FINISH_ERROR, /* ev.error says why */
+    GALLOP_FINISH_DEADLINE,
 };
 
 struct gallop_logprob {
@@ -189,14 +222,15 @@ struct gallop_logprob {
     float logprob;
 };
 
-/* Pointers are valid until the next gallop_next(). */
+/* Pointers are valid until the next gallop_next(), gallop_take() or gallop_step(). */
 struct gallop_event {
     enum gallop_event_type type;
     uint64_t request;
     void *user;
-    int32_t token;                    /* TOKEN */
-    float logprob;                    /* TOKEN, if logprobs were asked for */
-    const struct gallop_logprob *top; /* TOKEN: [n_top] likeliest, best first */
+    unsigned choice;                  /* number of the answer, from 0 */
+    int32_t token;                    /* TOKEN, PROMPT_TOKEN */
+    float logprob;                    /* TOKEN, if logprobs were asked for; PROMPT_TOKEN */
+    const struct gallop_logprob *top; /* the same: [n_top] likeliest, best first */
     size_t n_top;
     const char *text; /* TEXT: not terminated */
     size_t text_len;
@@ -206,6 +240,7 @@ struct gallop_event {
     int context_full;          /* FINISHED: the context ended it before max_new_tokens did */
     const char *error;         /* FINISHED with GALLOP_FINISH_ERROR */
     size_t n_prompt, n_output; /* FINISHED: tokens */
+    size_t n_cached;           /* FINISHED: of the prompt, whose rows were there from other requests */
     /* FINISHED: seconds from first computed to first token (to the end of the prompt, if none was asked for),
      * and from there to the last */
     double prefill_s, decode_s;
@@ -214,11 +249,19 @@ struct gallop_event {
 /* The next event, computing as far as needed. 0: nothing is queued or running. */
 GALLOP_API int gallop_next(struct gallop *g, struct gallop_event *ev);
 
+/* The same in two parts, for loops of their own. gallop_step() takes over what was submitted and cancelled
+ * and computes one step; gallop_take() then gives its events one by one (0: there are no more). While events
+ * are left, gallop_step() computes nothing. If there is nothing to compute, it waits up to WAIT_S seconds for
+ * a submission. Returns 0 if there still is nothing to compute and no event to take, else 1. */
+GALLOP_API int gallop_step(struct gallop *g, double wait_s);
+GALLOP_API int gallop_take(struct gallop *g, struct gallop_event *ev);
+
 /* ---- looking inside ---- */
 
 struct gallop_stats {
     size_t n_waiting, n_running;
-    uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished;
+    uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished; /* tokens that were computed */
+    uint64_t n_cached_tokens;                                       /* of prompts, that did not have to be */
     uint64_t n_preempted; /* how often a running request gave its rows back because the KV cache was full */
     uint64_t n_recomputed_tokens; /* of those that were computed again after that; not in the two above */
     size_t weight_bytes, kv_bytes, scratch_bytes;

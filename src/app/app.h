@@ -5,6 +5,7 @@
 #define GALLOP_APP_APP_H
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -27,7 +28,7 @@ struct verb {
 };
 
 extern const struct verb verb_run, verb_chat, verb_logits, verb_ppl, verb_tokenize, verb_render, verb_sample,
-    verb_inspect, verb_bench, verb_synth;
+    verb_inspect, verb_bench, verb_simulate, verb_synth;
 
 /* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
 struct verb_entry {
@@ -44,14 +45,15 @@ void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out); /* 
 /* ---- options.c: rows that several verbs have ---- */
 
 /* Groups of a help page, in its order. */
-enum options_group { EVERYDAY, PROMPT, SAMPLING, MODEL, CACHE, COMPUTING, OUTPUT };
+enum options_group { EVERYDAY, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
 extern const char *const options_headings[]; /* NULL ends the list */
 
-extern const struct opt_row options_model[];    /* --model */
-extern const struct opt_row options_source[];   /* how it is found */
-extern const struct opt_row options_engine[];   /* what an engine is opened with */
-extern const struct opt_row options_sampling[]; /* fields of a request */
-extern const struct opt_row options_force[];    /* for verbs that write files (save.c) */
+extern const struct opt_row options_model[];      /* --model */
+extern const struct opt_row options_source[];     /* how it is found */
+extern const struct opt_row options_engine[];     /* what an engine is opened with */
+extern const struct opt_row options_scheduling[]; /* who of many is computed when */
+extern const struct opt_row options_sampling[];   /* fields of a request */
+extern const struct opt_row options_force[];      /* for verbs that write files (save.c) */
 extern const struct opt_row options_json[];
 extern const struct opt_row options_help[];
 extern const struct opt_row *const options_shared[]; /* all of them; NULL ends the list */
@@ -77,6 +79,9 @@ struct load {
 
 /* Checks options_engine, finds the model and sets L. */
 int load_options(const struct opt_values *v, struct load *l, struct err *e);
+
+/* Adds what options_scheduling says. */
+void load_scheduling(const struct opt_values *v, struct gallop_options *o);
 
 /* The files of that model, for those who need more of them than an engine. */
 int load_checkpoint(const struct opt_values *v, const struct load *l, struct checkpoint *model,
@@ -265,5 +270,111 @@ int npy_read(const char *path, struct npy_array *out, struct err *e);
 
 /* "[3, 2048]" for messages. */
 const char *npy_shape_text(const struct npy_array *a, char *out, size_t size);
+
+/* ---- requests.c: what `gallop run` is asked for: one prompt of the command line, or the lines of a batch as
+ * they come.
+ *
+ * A batch is read a line at a time, so that it may be a pipe that never ends. A line that is wrong is a
+ * request with a fault, which names the line.
+ */
+
+struct request {
+    struct request *next;
+    size_t index;
+    char where[256];    /* "F: line 3"; empty: the command line */
+    bool is_text;       /* the prompt is text, */
+    bool rendered;      /* which a template wrote, with its own BOS */
+    struct buf text;    /* of the prompt */
+    struct tok_ids ids; /* of the prompt; of a text from verb_run.c on */
+    json_t *custom_id;
+    struct arena arena; /* lists of the sampling */
+    struct sampling sampling;
+    int priority;
+    const char *user, *salt; /* in the arena; NULL: not given */
+    struct err fault;        /* refused or failed */
+
+    /* The answer, which verb_run.c fills. */
+    bool default_limit; /* max_new_tokens is the program's */
+    bool done;
+    struct tok_ids out;
+    struct buf answer;
+    json_t *logprobs;
+    struct gallop_event end;
+    char *stop_string; /* in the arena */
+};
+
+struct requests {
+    /* Set by the caller, who lends what is pointed to. */
+    struct checkpoint *model;          /* for the template */
+    const char *template_file;         /* instead of the model's own template; NULL: none */
+    const char *system;                /* message in front of a prompt; NULL: none */
+    bool wrap;                         /* prompts are wrapped in the template */
+    struct sampling sampling;          /* what a request has that says nothing else */
+    const volatile sig_atomic_t *stop; /* not 0: waiting for a line ends */
+
+    struct request *first, *last;   /* in input order; what is answered is taken out */
+    size_t n;                       /* requests so far */
+    struct requests_lines *lines;   /* owned; NULL: all requests are there */
+    struct input_template template; /* open when something was rendered */
+    bool template_is_open;
+};
+
+void requests_close(struct requests *r); /* a zeroed one is fine */
+
+/* A prompt as text, which is UTF-8, or as ids. */
+int requests_add_text(struct requests *r, const char *text, size_t len, struct err *e);
+int requests_add_ids(struct requests *r, const struct tok_ids *ids, struct err *e);
+
+/* Opens the template and wraps the prompt that was added. */
+int requests_wrap(struct requests *r, struct err *e);
+
+/* Lines of PATH ("-": standard input) are requests: JSON objects with "prompt", "ids" or "messages" and
+ * sampling fields by their names with underscores or by OpenAI's; also lines of OpenAI's batch files. */
+int requests_open_lines(struct requests *r, const char *path, struct err *e);
+
+/* The name of the file of lines, "standard input", or "--batch" when it is closed. */
+const char *requests_name(const struct requests *r);
+bool requests_never_wait(const struct requests *r); /* reading a line takes no time: it is a file */
+
+/* Takes the next line if there is one, and closes the file behind the last; WAIT: waits for it. *GOT: there
+ * was. */
+int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e);
+
+void requests_free(struct request *q); /* one that was taken out */
+
+/* ---- shapes.c: shapes of real models, by name, for `gallop synth`: which tensors they have and what their
+ * config says.
+ */
+
+struct shape {
+    const char *name;
+    const char *family; /* the file of src/model that computes it */
+    size_t layers, hidden, inner, heads, kv, head_dim, vocab, context;
+    double theta, eps;
+    bool tied;
+    double llama3;         /* factor of the rope of Llama 3.1 and later; 0: another rope */
+    size_t experts, top_k; /* of the mixtures; INNER is an expert's */
+};
+
+size_t shapes_n(void);
+const struct shape *shapes_at(size_t i);
+const struct shape *shapes_of_name(const char *name); /* NULL: unknown */
+
+/* config.json of S with LAYERS layers and stored DTYPE ("bfloat16", ...). NULL: out of memory. */
+json_t *shapes_config(const struct shape *s, size_t layers, const char *dtype);
+
+/* Bytes are MXFP4: nibbles, and scales that give them the spread of the other weights; stored as U8
+ * whatever the rest is. */
+enum shapes_fill { SYNTH_RANDOM, SYNTH_ONES, SYNTH_ZEROS, SYNTH_NIBBLES, SYNTH_SCALES };
+
+struct shapes_tensor {
+    const char *name;
+    size_t shape[4]; /* ends with the first 0 */
+    enum shapes_fill fill;
+};
+
+/* Calls FN for each tensor. Stops at the first non-zero return and gives it back. */
+typedef int shapes_fn(void *ctx, const struct shapes_tensor *t);
+int shapes_tensors(const struct shape *s, size_t layers, shapes_fn *fn, void *ctx);
 
 #endif

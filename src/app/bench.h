@@ -5,8 +5,11 @@
 #ifndef GALLOP_APP_BENCH_H
 #define GALLOP_APP_BENCH_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
+#include "base/err.h"
+#include "base/opt.h"
 #include "base/pool.h"
 #include "engine/llm.h"
 #include "kern/peak.h"
@@ -123,5 +126,104 @@ struct bench_round_result bench_roof_rounds(const struct bench_round *b, double 
  * {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs of all
  * threads come first ("kernel":"roof"). Returns 0, or the code of what could not be had. */
 int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e);
+
+/* ---- bench_serve.c: a load of many requests ---- */
+
+extern const struct opt_row bench_serve_options[];
+int bench_serve(const struct opt_values *v, struct err *e);
+
+/* ---- traffic.c: requests with times of arrival, for `bench --serve` and `simulate`: read from a trace, or
+ * made up.
+ *
+ * A trace is a file of lines. CSV with one of these headers (others' columns may stand between and behind):
+ *   TIMESTAMP,ContextTokens,GeneratedTokens            Azure's LLM inference traces; dates or seconds
+ *   arrived_at,num_prefill_tokens,num_decode_tokens    Vidur's; seconds. Without arrived_at all come at once
+ * or JSON objects, one a line: Mooncake's timestamp (milliseconds), input_length, output_length, hash_ids,
+ * each of which names 512 tokens of the prompt, so that requests whose lists begin alike share a prefix. Only
+ * lengths and times are in a trace: tokens are made up from the request's number, or the hash.
+ */
+
+enum { TRAFFIC_HASH_TOKENS = 512 };
+
+struct traffic_request {
+    double at_s; /* from the first on, ascending */
+    size_t n_prompt, n_output;
+    size_t first_hash, n_hashes; /* of the prompt's pieces of TRAFFIC_HASH_TOKENS, in traffic.hash */
+    size_t n_shared;             /* first tokens that all requests of GROUP have */
+    uint32_t group;
+};
+
+struct traffic {
+    struct traffic_request *request; /* [n] */
+    size_t n, cap;
+    uint64_t *hash; /* [n_hashes] */
+    size_t n_hashes, cap_hashes;
+};
+
+/* Traffic that is made up. Lengths are uniform from .. to. */
+struct traffic_plan {
+    size_t n;
+    double rate;       /* requests a second; 0: all at once */
+    double burstiness; /* shape of the gamma distribution of gaps: 1 is Poisson, less is burstier */
+    size_t prompt[2], output[2];
+    size_t shared, groups; /* first tokens that the requests of a group share; number of groups */
+    uint64_t seed;
+};
+
+/* At most MOST requests of the trace at PATH (0: all), as many times as fast as SPEED says. ERR_INPUT names
+ * file and line. */
+int traffic_read(struct traffic *t, const char *path, size_t most, double speed, struct err *e);
+int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err *e);
+void traffic_fini(struct traffic *t); /* a zeroed one is fine */
+
+/* The options that say what is sent, and what they say. */
+extern const struct opt_row traffic_options[];
+int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err *e);
+
+/* The prompt of request number I [n_prompt], ids below N_VOCAB. */
+void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *ids);
+
+/* ---- serving.c: what people who serve models ask: times to the first token and between tokens, rates,
+ * shares of hits.
+ *
+ * Notes the moments of each request, by a real or a simulated clock, and sums them up with the names and
+ * definitions of `vllm bench serve`: ttft from sending to the first token; tpot (last - first) / (tokens - 1)
+ * of a request with two and more; itl the gaps between tokens of a request; e2el from sending to the last
+ * token.
+ */
+
+struct serving_request {
+    double sent_s, first_s, last_s; /* clock; the last two if tokens came */
+    size_t n_output, n_cached;
+    bool ended, failed;
+};
+
+struct serving {
+    const struct traffic *traffic;   /* borrowed */
+    struct serving_request *request; /* [traffic->n] */
+    float *gap;                      /* [n_gaps] seconds */
+    size_t n_gaps, cap_gaps;
+    size_t n_ended, n_failed;
+    double end_s;
+};
+
+int serving_open(struct serving *s, const struct traffic *t, struct err *e);
+void serving_close(struct serving *s); /* a zeroed one is fine */
+
+/* Request I got a token at NOW. ERR_NOMEM: the gap is lost. */
+int serving_token(struct serving *s, size_t i, double now_s);
+void serving_ended(struct serving *s, size_t i, double now_s, size_t n_cached, bool failed);
+
+/* Limits of goodput in seconds; 0: none. */
+struct serving_limits {
+    double ttft_s, tpot_s, e2el_s;
+};
+
+/* Percentiles are those at P [n_p] percent. New reference; NULL: out of memory. */
+json_t *serving_summary(const struct serving *s, const struct serving_limits *lim, const double *p,
+                        size_t n_p);
+
+/* O as JSON, or as a table of what people look for; drops it. */
+void serving_print(json_t *o, bool json);
 
 #endif

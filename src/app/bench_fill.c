@@ -74,12 +74,12 @@ int bench_fill_prompt(struct llm *m, const int32_t *ids, size_t n, bool keep, st
 {
     for (size_t pos = 0; pos < n;) {
         size_t len = n - pos < m->max_tokens ? n - pos : m->max_tokens;
-        struct llm_rows r = {.id = ids + pos,
-                             .n = len,
-                             .pos = pos,
-                             .n_prompt = n,
-                             .n_total = n,
-                             .n_wanted = !keep && pos + len == n};
+        struct executor_rows r = {.id = ids + pos,
+                                  .n = len,
+                                  .pos = pos,
+                                  .n_prompt = n,
+                                  .n_total = n,
+                                  .n_wanted = !keep && pos + len == n};
         int rc = kv_reserve(&m->kv, 0, pos + len);
 
         if (rc)

@@ -34,7 +34,7 @@ enum {
 
 static const size_t regions_bytes = (size_t)256 << 20, least_region_bytes = (size_t)64 << 20;
 
-struct shape {
+struct work_shape {
     enum kern_fn fn;
     const char *text;
     size_t m, n;   /* rows and vector length; attention: tokens of a step (512: prefill), head dim */
@@ -42,7 +42,7 @@ struct shape {
     int bytes;     /* that a vector kernel must read and write an element, each operand once */
 };
 
-static const struct shape shapes[] = {
+static const struct work_shape shapes[] = {
     {KERN_FN_gemm_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_f32, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
     {KERN_FN_gemm_f32, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
@@ -114,7 +114,7 @@ struct ground {
 /* A shape on a row, and what a call of it costs. */
 struct task {
     struct ground *g;
-    const struct shape *s;
+    const struct work_shape *s;
     const struct kern *k;
     bool bf16;
     double bytes, flops; /* of one call */
@@ -204,7 +204,7 @@ static void call_gemm(void *work)
 }
 
 /* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, or of int8 with a scale each. */
-static size_t tile_bytes(const struct shape *s)
+static size_t tile_bytes(const struct work_shape *s)
 {
     switch (s->fn) {
     case KERN_FN_attn_i8: return KERN_TILE * (s->n + sizeof(float));
@@ -293,7 +293,7 @@ static void call_vector(void *work)
 
 static void (*prepare(struct task *w))(void *work)
 {
-    const struct shape *s = w->s;
+    const struct work_shape *s = w->s;
     double size = w->bf16 ? 2 : 4, tokens = (double)s->tokens, m = (double)s->m;
     double pairs = s->m == PREFILL_ROWS ? m * (tokens - m) + m * (m + 1) / 2 : DECODE_ROWS * m * tokens;
 
@@ -431,7 +431,7 @@ static void run_fill(void *ctx, int thread, int n_threads)
     ground_reset(w->g, w->s->fn == KERN_FN_gemm_bf16);
 }
 
-static int bench_shape(const struct team *t, const struct row *r, const struct shape *s, double seconds,
+static int bench_shape(const struct team *t, const struct row *r, const struct work_shape *s, double seconds,
                        struct err *e)
 {
     struct task work[MAX_THREADS], *each[MAX_THREADS];

@@ -119,6 +119,18 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     return 0;
 }
 
+void load_scheduling(const struct opt_values *v, struct gallop_options *o)
+{
+    o->max_num_seqs = opt_int(v, "max-num-seqs");
+    o->scheduling_policy = opt_string(v, "scheduling-policy");
+    o->scheduler = opt_string(v, "scheduler");
+    o->admission = opt_string(v, "admission");
+    o->tpot_target_ms = opt_float(v, "tpot-target-ms");
+    o->max_num_queued_reqs = opt_int(v, "max-num-queued-reqs");
+    o->max_num_queued_tokens = opt_int(v, "max-num-queued-tokens");
+    o->prefix_index = opt_string(v, "prefix-index");
+}
+
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e)
 {
     struct print_bar bar = {.what = "loading"};

@@ -15,7 +15,7 @@ static const struct verb_entry verbs[] = {
     {"Generate text", NULL}, {NULL, &verb_run},      {NULL, &verb_chat},      {"Look into a model", NULL},
     {NULL, &verb_inspect},   {NULL, &verb_tokenize}, {NULL, &verb_render},    {NULL, &verb_logits},
     {NULL, &verb_ppl},       {NULL, &verb_sample},   {"Measure speed", NULL}, {NULL, &verb_bench},
-    {NULL, &verb_synth},
+    {NULL, &verb_simulate},  {NULL, &verb_synth},
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 

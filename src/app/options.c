@@ -8,9 +8,16 @@
 #include "engine/opconf.h"
 #include "engine/sparse.h"
 
-const char *const options_headings[] = {
-    [EVERYDAY] = "Everyday",      [PROMPT] = "Prompt",       [SAMPLING] = "Sampling", [MODEL] = "Model",
-    [CACHE] = "Cache and memory", [COMPUTING] = "Computing", [OUTPUT] = "Output",     NULL};
+const char *const options_headings[] = {[EVERYDAY] = "Everyday",
+                                        [PROMPT] = "Prompt",
+                                        [SAMPLING] = "Sampling",
+                                        [LOAD] = "Load",
+                                        [MODEL] = "Model",
+                                        [SCHEDULING] = "Scheduling",
+                                        [CACHE] = "Cache and memory",
+                                        [COMPUTING] = "Computing",
+                                        [OUTPUT] = "Output",
+                                        NULL};
 
 const struct opt_row options_model[] = {
     {"model", 'm', OPT_STRING, "MODEL", EVERYDAY,
@@ -82,6 +89,39 @@ const struct opt_row options_engine[] = {
      .otherwise = "what --op-config says, else auto"},
     {0}};
 
+const struct opt_row options_scheduling[] = {
+    {"max-num-seqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests computed at once", .fallback = "32",
+     .range = "[1,4096]"},
+    {"scheduling-policy", 0, OPT_CHOICE, NULL, SCHEDULING,
+     .help = "who is next: by arrival, by priority, or the keys of requests in turn",
+     .choices = "fcfs|priority|fair", .fallback = "fcfs",
+     .manual =
+         "A smaller priority goes first, and a request gains one for each minute it waits. The turns of keys are "
+         "counted in computed tokens (deficit round robin)."},
+    {"scheduler", 0, OPT_CHOICE, NULL, SCHEDULING,
+     .help =
+         "what a step computes: streams and chunks of prompts, nothing but prompts while there are some, or one "
+         "request at a time",
+     .choices = "continuous_batch|continuous_prefill_first|iterative", .fallback = "continuous_batch"},
+    {"admission", 0, OPT_CHOICE, NULL, SCHEDULING,
+     .help =
+         "begin requests when there is room for what they have, or for all they may become, so that none is "
+         "computed twice",
+     .choices = "optimistic|worst-case", .fallback = "optimistic"},
+    {"tpot-target-ms", 0, OPT_FLOAT, "MS", SCHEDULING,
+     .help = "size chunks of prompts so that a step in which streams go on stays below", .fallback = "500",
+     .range = "(0,1000000]"},
+    {"max-num-queued-reqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests that may wait; more are refused",
+     .otherwise = "any number", .range = "[1,2147483647]"},
+    {"max-num-queued-tokens", 0, OPT_INT, "N", SCHEDULING, .help = "tokens of prompts that may wait",
+     .otherwise = "any number", .range = "[1,2147483647]"},
+    {"prefix-index", 0, OPT_CHOICE, NULL, CACHE,
+     .help =
+         "slab_pool and paged keep the rows of prompts and answers for requests that begin alike: whole blocks, "
+         "every row, or none",
+     .choices = "hash|radix|none", .fallback = "hash"},
+    {0}};
+
 const struct opt_row options_sampling[] = {
     {"max-new-tokens", 'n', OPT_INT, "N", EVERYDAY, .help = "most tokens made; 0 computes the prompt only",
      .otherwise =
@@ -133,9 +173,9 @@ const struct opt_row options_help[] = {
     {"help", 'h', OPT_FLAG, NULL, EVERYDAY, .help = "print this page"},
     {0}};
 
-const struct opt_row *const options_shared[] = {
-    options_model, options_source, options_engine, options_sampling,
-    options_force, options_json,   options_help,   NULL};
+const struct opt_row *const options_shared[] = {options_model,      options_source,   options_engine,
+                                                options_scheduling, options_sampling, options_force,
+                                                options_json,       options_help,     NULL};
 
 /* ---- the options of an engine ---- */
 

@@ -1,5 +1,5 @@
 /* requests.c - reads requests: prompts into text or ids, fields into sampling. */
-#include "app/requests.h"
+#include "app/app.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -307,7 +307,31 @@ static int rename_fields(json_t *o, struct err *e)
     }
     json_decref(top);
     json_object_del(o, "model"); /* -m names it */
-    json_object_del(o, "user");
+    return rc;
+}
+
+/* Where the request stands among others: its priority, whose it is, with whom it shares rows. */
+static int read_place(struct request *q, json_t *o, struct err *e)
+{
+    json_t *priority = take(o, "priority"), *user = take(o, "user"), *salt = take(o, "cache_salt");
+    json_int_t p = json_integer_value(priority);
+    int rc = 0;
+
+    if (priority && (!json_is_integer(priority) || p < INT32_MIN || p > INT32_MAX))
+        rc = err_set(e, ERR_INPUT, "priority: expected a whole number of 32 bits");
+    else if ((user && !json_is_string(user)) || (salt && !json_is_string(salt)))
+        rc = err_set(e, ERR_INPUT, "%s is not a string",
+                     user && !json_is_string(user) ? "user" : "cache_salt");
+    q->priority = (int)p;
+    if (rc == 0 && user &&
+        !(q->user = arena_strndup(&q->arena, json_string_value(user), json_string_length(user))))
+        rc = err_nomem(e, "requests");
+    if (rc == 0 && salt &&
+        !(q->salt = arena_strndup(&q->arena, json_string_value(salt), json_string_length(salt))))
+        rc = err_nomem(e, "requests");
+    json_decref(priority);
+    json_decref(user);
+    json_decref(salt);
     return rc;
 }
 
@@ -406,7 +430,8 @@ static void read_request(struct requests *r, struct request *q, const char *line
         err_set(e, ERR_INPUT, "%s: column %d: %s", q->where, je.column, je.text);
     else if (!json_is_object(o))
         err_set(e, ERR_INPUT, "%s: an object is expected", q->where);
-    else if (!(body = body_of(q, o, e)) || read_prompt(r, q, body, e) != 0 || rename_fields(body, e) != 0)
+    else if (!(body = body_of(q, o, e)) || read_prompt(r, q, body, e) != 0 || rename_fields(body, e) != 0 ||
+             read_place(q, body, e) != 0)
         err_prefix(e, "%s", q->where);
     else
         sampling_set_json(&q->sampling, body, q->where, &q->arena, e);

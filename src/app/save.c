@@ -1,7 +1,7 @@
 /* save.c - temporary files beside their targets, renamed when they are complete, removed when they are not.
  *
- * Open files and folders are in two lists, from which the signal handler and exit() remove them. The handler may
- * come at any instruction of the thread that changes a list (threads of the pool take no signals), so an
+ * Open files and folders are in two lists, from which the signal handler and exit() remove them. The handler
+ * may come at any instruction of the thread that changes a list (threads of the pool take no signals), so an
  * entry is complete before it is linked and stays readable after it is taken out.
  */
 #include "app/app.h"

@@ -4,12 +4,12 @@
  * Both are arrays of rows that name sizes of a shape instead of numbers; what no such row can say of a config
  * is added by a function of the family.
  */
-#include "app/shapes.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps */
+#include "app/app.h"
 static const struct shape table[] = {
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 1e-5, .tied = true,
      .llama3 = 32},

@@ -147,17 +147,17 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
 /* The next tokens of each of the BATCH sequences, from position POS. */
 static int decode_step(struct bench *b, const struct row *row, size_t pos)
 {
-    struct llm_rows r[MAX_BATCH];
+    struct executor_rows r[MAX_BATCH];
     int rc;
 
     for (size_t s = 0; s < row->batch; s++) {
-        r[s] = (struct llm_rows){.slot = s,
-                                 .id = b->ids + (pos - row->prompt) % CYCLE,
-                                 .n = row->rows,
-                                 .pos = pos,
-                                 .n_prompt = row->prompt,
-                                 .n_total = pos + row->rows,
-                                 .n_wanted = row->rows};
+        r[s] = (struct executor_rows){.slot = s,
+                                      .id = b->ids + (pos - row->prompt) % CYCLE,
+                                      .n = row->rows,
+                                      .pos = pos,
+                                      .n_prompt = row->prompt,
+                                      .n_total = pos + row->rows,
+                                      .n_wanted = row->rows};
         if ((rc = kv_reserve(&b->m->kv, s, pos + row->rows)) != 0)
             return err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", row->batch,
                            row->prompt + row->tokens);
@@ -329,6 +329,8 @@ static int run(const struct opt_values *v, struct err *e)
 {
     int threads = opt_int(v, "threads") ? (int)opt_int(v, "threads") : 1;
 
+    if (opt_flag(v, "serve"))
+        return bench_serve(v, e);
     return opt_flag(v, "kernels") ? bench_kernels(threads, opt_flag(v, "json"), 0.2, e) : bench_model(v, e);
 }
 
@@ -339,8 +341,9 @@ const struct verb verb_bench = {
     .no_words = "options only",
     .manual =
         "Tokens a second of prefill and decode, beside the machine's own roofs measured in between; with "
-        "--kernels the speed of every kernel instead.",
-    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
+        "--kernels the speed of every kernel instead, with --serve a load of many requests.",
+    .options = (const struct opt_row *const[]){options_model, rows, bench_serve_options, traffic_options,
+                                               options_source, options_engine, options_scheduling,
                                                options_json, options_help, NULL},
     .run = run,
 };

@@ -2,8 +2,9 @@
  * Ctrl-D or /quit ends.
  *
  * Each turn renders the whole conversation with the model's own template. A turn that fails, or is stopped
- * before the first text of its answer, leaves the conversation as it was. Line editing and history by libedit, on a
- * terminal only; otherwise lines are read from standard input, so that a conversation can be piped in.
+ * before the first text of its answer, leaves the conversation as it was. Line editing and history by
+ * libedit, on a terminal only; otherwise lines are read from standard input, so that a conversation can be
+ * piped in.
  */
 #include <errno.h>
 #include <histedit.h>

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "app/requests.h"
+#include "app/app.h"
 #include "base/err.h"
 
 enum { SEQS = 32, AHEAD = 2 * SEQS, DEFAULT_NEW_TOKENS = 512 };
@@ -118,6 +118,9 @@ static void submit(struct run *r, struct request *q)
     ask.n_ids = q->ids.n;
     ask.keep_special = r->keep_special;
     ask.user = q;
+    ask.priority = q->priority;
+    ask.key = q->user;
+    ask.cache_salt = q->salt;
     if (!q->fault.code) {
         limit(r, q);
         gallop_submit_sampling(r->engine, &ask, &q->sampling, NULL, &q->fault);
@@ -145,6 +148,7 @@ static void take_event(struct run *r, const struct gallop_event *ev)
     struct request *q = ev->user;
 
     switch (ev->type) {
+    case GALLOP_PROMPT_TOKEN: break; /* not asked for */
     case GALLOP_TOKEN:
         input_add_id(&q->out, ev->token);
         if (q->sampling.logprobs >= 0 && r->json)
@@ -447,6 +451,7 @@ static int run_requests(struct run *r, const struct opt_values *v, struct err *e
 {
     const char *system = opt_string(v, "system"), *output = opt_string(v, "output");
     struct save file = {0};
+    int64_t n_seqs = 1;
     struct load l;
     int rc;
 
@@ -463,8 +468,11 @@ static int run_requests(struct run *r, const struct opt_values *v, struct err *e
         (r->in.wrap && (rc = requests_wrap(&r->in, e)) != 0) ||
         (output && (rc = save_open(&file, output, opt_flag(v, "force"), e)) != 0))
         return rc;
-    if ((rc = count_sequences(&r->in, &l.o.max_num_seqs, e)) == 0 &&
-        (rc = load_engine(&l, &r->model, &r->engine, e)) == 0)
+    load_scheduling(v, &l.o);
+    rc = count_sequences(&r->in, &n_seqs, e);
+    if (!opt_given(v, "max-num-seqs"))
+        l.o.max_num_seqs = n_seqs;
+    if (rc == 0 && (rc = load_engine(&l, &r->model, &r->engine, e)) == 0)
         rc = output ? answer_into(r, &file, e) : answer(r, e);
     save_abort(&file);
     return rc;
@@ -499,12 +507,13 @@ const struct verb verb_run = {
         "with `tools` and `documents`) and any sampling field, with underscores or as OpenAI calls it "
         "(max_tokens, max_completion_tokens, top_logprobs). `custom_id` comes back in the answer; lines "
         "of OpenAI's batch files (custom_id, method, url, body) are taken as they are, and the model "
-        "they name is not looked at. Lines are read as they are needed, and an answer is written as soon "
-        "as it is there, behind a line with its index; with --json a line for each request, in input "
-        "order. What is wrong with a line is said with its number, and the others go on. SIGINT and "
-        "SIGTERM cancel what runs and keep what is finished.",
+        "they name is not looked at. `priority`, `user` and `cache_salt` say who is computed first with "
+        "another --scheduling-policy, and who may share computed rows. Lines are read as they are needed, "
+        "and an answer is written as soon as it is there, behind a line with its index; with --json a line "
+        "for each request, in input order. What is wrong with a line is said with its number, and the others "
+        "go on. SIGINT and SIGTERM cancel what runs and keep what is finished.",
     .options =
         (const struct opt_row *const[]){options_model, rows, options_sampling, options_source, options_engine,
-                                        options_force, options_json, options_help, NULL},
+                                        options_scheduling, options_force, options_json, options_help, NULL},
     .run = run,
 };

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "app/app.h"
-#include "app/shapes.h"
 #include "base/err.h"
 #include "base/rng.h"
 #include "base/utf8.h"

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/err.h"
+
 static int ascending(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -29,10 +31,28 @@ double stat_max(const double *x, size_t n)
     return best;
 }
 
-double stat_median(double *x, size_t n)
+double stat_mean(const double *x, size_t n)
 {
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    return n ? sum / (double)n : NAN;
+}
+
+double stat_percentile(double *x, size_t n, double p)
+{
+    double at = p / 100 * (double)(n ? n - 1 : 0);
+    size_t k = (size_t)at;
+
+    ASSERT(p >= 0 && p <= 100, "percentile %g", p);
     if (n == 0)
         return NAN;
     qsort(x, n, sizeof(*x), ascending);
-    return x[(n - 1) / 2] + (x[n / 2] - x[(n - 1) / 2]) / 2;
+    return k + 1 < n ? x[k] + (at - (double)k) * (x[k + 1] - x[k]) : x[n - 1];
+}
+
+double stat_median(double *x, size_t n)
+{
+    return stat_percentile(x, n, 50);
 }

@@ -2,26 +2,33 @@
 #include "gallop.h"
 
 #include <math.h>
+#include <openssl/evp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "engine/gallop_in.h"
 #include "engine/locate.h"
 
-enum { PENDING_CANCELS = 256 };
+enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 500 };
 
 #define CANCEL_UP_TO (UINT64_C(1) << 63) /* ids stay below it */
 
 struct gallop {
     struct llm llm;
+    struct executor executor;
     struct step step;
     struct sampling config; /* generation_config.json, with the end tokens of config.json */
     struct arena config_arena;
-    struct arena request_arena; /* of the submit that runs */
-    _Atomic uint64_t last_id;   /* gallop_cancel() asks for it, from anywhere */
+    _Atomic uint64_t last_id; /* gallop_cancel() asks for it, from anywhere */
     uint64_t default_seed;
+    _Atomic(struct seq *) inbox; /* submitted and not yet taken over, the last one first */
+    _Atomic bool sleeping;       /* gallop_step() waits for a submission */
+    pthread_mutex_t lock;        /* of that wait alone */
+    pthread_cond_t submitted;
     struct seq *finished;                     /* of the event given out last */
     _Atomic uint64_t cancel[PENDING_CANCELS]; /* an id, or CANCEL_UP_TO and the last one; 0: free */
 };
@@ -58,11 +65,17 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
 {
     const struct locate_options where = {
         .revision = o->revision, .progress = o->download, .progress_ctx = o->download_ctx};
+    enum prefix_kind index = PREFIX_HASH;
 
+    if (o->prefix_index && strcmp(o->prefix_index, "none") != 0 &&
+        !prefix_kind_of_name(o->prefix_index, &index))
+        return err_set(e, ERR_INPUT, "prefix index %s is not known (hash, radix, none)", o->prefix_index);
     *l = (struct llm_options){.model = path,
                               .dtype = DT_BF16,
                               .kv_type = o->kv_cache_type,
                               .kv_dtype = o->kv_cache_dtype,
+                              .no_prefixes = o->prefix_index && strcmp(o->prefix_index, "none") == 0,
+                              .prefix_index = index,
                               .op_config = o->op_config,
                               .attention_backend = o->attention_backend,
                               .isa = o->isa,
@@ -136,8 +149,75 @@ static int read_config(struct gallop *g, struct err *e)
     return rc;
 }
 
+/* ---- the step's options ---- */
+
+/* The index of NAME in LIST [n]; NULL: 0. */
+static int choice(const char *option, const char *name, const char *const *list, int n, int *out,
+                  struct err *e)
+{
+    *out = 0;
+    for (int i = 0; name && i < n; i++)
+        if (strcmp(name, list[i]) == 0) {
+            *out = i;
+            return 0;
+        }
+    if (!name)
+        return 0;
+    return n == 3 ? err_set(e, ERR_INPUT, "%s %s is not known (%s, %s, %s)", option, name, list[0], list[1],
+                            list[2])
+                  : err_set(e, ERR_INPUT, "%s %s is not known (%s, %s)", option, name, list[0], list[1]);
+}
+
+/* Seconds that a machine of N threads may take for a row, and for the weights of a step: a guess until steps
+ * were measured, on the slow side. */
+static void guess_costs(const struct llm *m, struct step_options *s)
+{
+    const double flops = 2e10 * pool_threads(m->pool), bytes = 1e10;
+
+    s->step_guess_s = (double)m->model.packed_bytes / bytes;
+    s->row_guess_s = (double)m->model.packed_bytes / flops;
+}
+
+static int read_step_options(const struct gallop_options *o, const struct llm *m, struct step_options *s,
+                             struct err *e)
+{
+    static const char *const policies[] = {"fcfs", "priority", "fair"},
+                             *const admissions[] = {"optimistic", "worst-case"},
+                             *const schedulers[] = {"continuous_batch", "continuous_prefill_first",
+                                                    "iterative"};
+    int policy, scheduler, admission, rc;
+
+    if ((rc = choice("scheduling policy", o->scheduling_policy, policies, 3, &policy, e)) != 0 ||
+        (rc = choice("scheduler", o->scheduler, schedulers, 3, &scheduler, e)) != 0 ||
+        (rc = choice("admission", o->admission, admissions, 2, &admission, e)) != 0)
+        return rc;
+    if (!(o->tpot_target_ms >= 0) || o->max_num_queued_reqs < 0 || o->max_num_queued_tokens < 0)
+        return err_set(e, ERR_INPUT,
+                       "tpot_target_ms, max_num_queued_reqs and max_num_queued_tokens are 0 or more");
+    *s = (struct step_options){.max_seqs = scheduler == 2 ? 1 : 0,
+                               .max_queued = (size_t)o->max_num_queued_reqs,
+                               .max_queued_tokens = (size_t)o->max_num_queued_tokens,
+                               .policy = (enum waiting_policy)policy,
+                               .order = scheduler == 1 ? SCHED_PROMPTS_FIRST : SCHED_DECODES_FIRST,
+                               .worst_case = admission == 1,
+                               .target_s =
+                                   (o->tpot_target_ms > 0 ? o->tpot_target_ms : DEFAULT_TARGET_MS) / 1000};
+    guess_costs(m, s);
+    return 0;
+}
+
+static int open_step(struct gallop *g, const struct gallop_options *o, struct err *e)
+{
+    struct step_options so;
+    int rc = read_step_options(o, &g->llm, &so, e);
+
+    llm_executor(&g->llm, &g->executor);
+    return rc ? rc : step_open(&g->step, &g->executor, &so, e);
+}
+
 /* A lost page of a mapped file (base/map.h) would end the process if this thread blocked the signal. */
-static int open_parts(struct gallop *g, const struct llm_options *lo, struct err *e)
+static int open_parts(struct gallop *g, const struct gallop_options *o, const struct llm_options *lo,
+                      struct err *e)
 {
     sigset_t bus, old;
     int rc;
@@ -145,7 +225,7 @@ static int open_parts(struct gallop *g, const struct llm_options *lo, struct err
     sigemptyset(&bus);
     sigaddset(&bus, SIGBUS);
     pthread_sigmask(SIG_UNBLOCK, &bus, &old);
-    if ((rc = llm_open(&g->llm, lo, e)) == 0 && (rc = step_open(&g->step, &g->llm, e)) == 0)
+    if ((rc = llm_open(&g->llm, lo, e)) == 0 && (rc = open_step(g, o, e)) == 0)
         rc = read_config(g, e);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
@@ -173,9 +253,10 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
     if (!g)
         return give(err, &e, err_nomem(&e, "the engine"));
     arena_init(&g->config_arena, MEM_ENGINE);
-    arena_init(&g->request_arena, MEM_ENGINE);
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->submitted, NULL);
     g->default_seed = o->seed;
-    if ((rc = open_parts(g, &lo, &e)) != 0) {
+    if ((rc = open_parts(g, o, &lo, &e)) != 0) {
         gallop_close(g);
         return give(err, &e, rc);
     }
@@ -188,10 +269,12 @@ void gallop_close(struct gallop *g)
     if (!g)
         return;
     seq_free(g->finished);
+    seq_free_list(atomic_load(&g->inbox));
     step_close(&g->step);
     llm_close(&g->llm);
     arena_fini(&g->config_arena);
-    arena_fini(&g->request_arena);
+    pthread_cond_destroy(&g->submitted);
+    pthread_mutex_destroy(&g->lock);
     mem_free(g);
 }
 
@@ -209,7 +292,7 @@ const struct sampling *gallop_config(const struct gallop *g)
 
 void gallop_request_init(struct gallop_request *r)
 {
-    *r = (struct gallop_request){.text_len = SIZE_MAX};
+    *r = (struct gallop_request){.text_len = SIZE_MAX, .n = 1, .prompt_logprobs = -1};
     r->sampling = (struct gallop_sampling){.max_new_tokens = -1,
                                            .min_new_tokens = -1,
                                            .do_sample = -1,
@@ -351,43 +434,117 @@ static int skip_padding(const struct gallop_request *r, size_t *first, struct er
     return 0;
 }
 
+/* 128 bits of SHA-256: that no one can find another text for. */
+static int hash_salt(const char *text, uint8_t salt[16], struct err *e)
+{
+    uint8_t digest[EVP_MAX_MD_SIZE];
+
+    if (EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) != 1)
+        return err_nomem(e, "a request");
+    memcpy(salt, digest, 16);
+    return 0;
+}
+
+/* All answers to a request: the first, with the others as its siblings. */
+static int new_answers(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
+                       struct seq **out, struct err *e)
+{
+    struct seq **at = out;
+    uint8_t salt[16];
+    int rc = r->cache_salt ? hash_salt(r->cache_salt, salt, e) : 0;
+
+    sr->salt = r->cache_salt ? salt : NULL;
+    *out = NULL;
+    if (r->n < 0 || r->n > SEQ_MAX_ANSWERS)
+        return err_set(e, ERR_INPUT, "n: found %lld, expected 1 to %d answers", (long long)r->n,
+                       SEQ_MAX_ANSWERS);
+    if (r->prompt_logprobs < -1 || r->prompt_logprobs > SAMPLING_MAX_LOGPROBS)
+        return err_set(e, ERR_INPUT, "prompt_logprobs: found %lld, expected 0 to %d, or -1 for none",
+                       (long long)r->prompt_logprobs, SAMPLING_MAX_LOGPROBS);
+    if (!(r->deadline_s >= 0))
+        return err_set(e, ERR_INPUT, "deadline_s: found %g, expected 0 or more", r->deadline_s);
+    for (int64_t n = r->n ? r->n : 1; sr->choice < n && rc == 0; sr->choice++) {
+        sr->prompt_logprobs = sr->choice ? -1 : (int)r->prompt_logprobs;
+        rc = seq_new(at, sr, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len, e);
+        at = *out && sr->choice == 0 ? &(*out)->sibling : *at ? &(*at)->next : at;
+    }
+    if (rc) {
+        seq_free_list(*out);
+        *out = NULL;
+    }
+    return rc;
+}
+
+/* Hands S with its siblings to the thread that computes. Returns the request's id. */
+static uint64_t post(struct gallop *g, struct seq *s)
+{
+    uint64_t id = atomic_fetch_add(&g->last_id, 1) + 1;
+
+    s->queued = true;
+    s->id = id;
+    for (struct seq *q = s->sibling; q; q = q->next)
+        q->id = id;
+    s->next = atomic_load(&g->inbox);
+    while (!atomic_compare_exchange_weak(&g->inbox, &s->next, s))
+        ;
+    if (atomic_load(&g->sleeping)) {
+        pthread_mutex_lock(&g->lock);
+        pthread_cond_signal(&g->submitted);
+        pthread_mutex_unlock(&g->lock);
+    }
+    return id;
+}
+
+/* The ids of R's prompt: its own, or those of its text, in IDS. */
+static int read_ids(const struct gallop *g, const struct gallop_request *r, struct seq_request *sr,
+                    struct tok_ids *ids, struct err *e)
+{
+    size_t first;
+    int rc;
+
+    if (!r->text) {
+        if ((rc = skip_padding(r, &first, e)) == 0) {
+            sr->ids = r->ids ? r->ids + first : NULL;
+            sr->n_ids = r->n_ids - first;
+        }
+        return rc;
+    }
+    if (r->ids || r->n_ids)
+        return err_set(e, ERR_INPUT, "a request has a prompt of text and ids; one of the two is expected");
+    if (!g->llm.tok)
+        return err_set(e, ERR_INPUT, "a prompt of text needs a tokenizer: %s", g->llm.tok_missing.msg);
+    rc = tok_encode(g->llm.tok, r->text, r->text_len == SIZE_MAX ? strlen(r->text) : r->text_len,
+                    r->no_special ? 0 : TOK_ADD_SPECIAL, ids, e);
+    sr->ids = ids->id;
+    sr->n_ids = ids->n;
+    return rc;
+}
+
 int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
                            uint64_t *id, struct err *e)
 {
-    struct seq_request sr = {
-        .ids = r->ids, .n_ids = r->n_ids, .keep_special = r->keep_special != 0, .user = r->user};
+    struct seq_request sr = {.keep_special = r->keep_special != 0,
+                             .user = r->user,
+                             .priority = r->priority,
+                             .key = waiting_key(r->key, r->key ? strlen(r->key) : 0),
+                             .limit_s = r->deadline_s};
     struct tok_ids ids = {0};
     struct sampling merged;
     struct seq *s = NULL;
-    size_t first;
-    int rc = 0;
+    int rc;
 
     sampling_merge(&merged, user, &g->config);
     if (!sampling_given(&merged, SAMPLING_SEED))
         merged.seed = g->default_seed;
     sr.sampling = &merged;
-    if (r->text) {
-        if (r->ids || r->n_ids)
-            rc = err_set(e, ERR_INPUT, "a request has a prompt of text and ids; one of the two is expected");
-        else if (!g->llm.tok)
-            rc = err_set(e, ERR_INPUT, "a prompt of text needs a tokenizer: %s", g->llm.tok_missing.msg);
-        else
-            rc = tok_encode(g->llm.tok, r->text, r->text_len == SIZE_MAX ? strlen(r->text) : r->text_len,
-                            r->no_special ? 0 : TOK_ADD_SPECIAL, &ids, e);
-        sr.ids = ids.id;
-        sr.n_ids = ids.n;
-    } else if ((rc = skip_padding(r, &first, e)) == 0) {
-        sr.ids += r->ids ? first : 0;
-        sr.n_ids -= first;
-    }
-    if (rc == 0)
-        rc = seq_new(&s, &sr, g->llm.tok, g->llm.model.info.vocab, g->llm.max_len, e);
-    if (rc == 0 && (rc = step_add(&g->step, s, e)) != 0)
-        seq_free(s);
+    if ((rc = read_ids(g, r, &sr, &ids, e)) == 0 && (rc = new_answers(g, r, &sr, &s, e)) == 0 &&
+        (rc = step_take_place(&g->step, sr.n_ids, e)) != 0)
+        seq_free_list(s);
     if (rc == 0) {
-        s->id = atomic_fetch_add(&g->last_id, 1) + 1;
+        uint64_t own = post(g, s);
+
         if (id)
-            *id = s->id;
+            *id = own;
     }
     tok_ids_fini(&ids);
     return rc;
@@ -397,11 +554,13 @@ int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id
 {
     struct sampling user;
     struct err e = {0};
+    struct arena arena;
     int rc;
 
-    arena_reset(&g->request_arena);
-    if ((rc = read_sampling(&r->sampling, &user, &g->request_arena, &e)) == 0)
+    arena_init(&arena, MEM_ENGINE);
+    if ((rc = read_sampling(&r->sampling, &user, &arena, &e)) == 0)
         rc = gallop_submit_sampling(g, r, &user, id, &e);
+    arena_fini(&arena);
     return give(err, &e, rc);
 }
 
@@ -430,10 +589,53 @@ static void take_cancels(struct gallop *g)
         if (atomic_load_explicit(&g->cancel[i], memory_order_relaxed) == 0)
             continue;
         mark = atomic_exchange(&g->cancel[i], 0);
-        for (struct seq *s = g->step.first; s; s = s->next)
-            if (s->id == mark || (mark & CANCEL_UP_TO && s->id <= (mark & ~CANCEL_UP_TO)))
-                s->cancelled = true;
+        if (mark & CANCEL_UP_TO)
+            step_cancel_up_to(&g->step, mark & ~CANCEL_UP_TO);
+        else if (mark)
+            step_cancel(&g->step, mark);
     }
+}
+
+/* What was submitted, in its order. */
+static void take_inbox(struct gallop *g)
+{
+    struct seq *s = atomic_load_explicit(&g->inbox, memory_order_relaxed), *first = NULL;
+
+    if (!s)
+        return;
+    for (s = atomic_exchange(&g->inbox, NULL); s;) {
+        struct seq *next = s->next;
+
+        s->next = first;
+        first = s;
+        s = next;
+    }
+    while (first) {
+        struct seq *next = first->next;
+
+        first->next = NULL;
+        step_add(&g->step, first);
+        first = next;
+    }
+}
+
+/* Waits up to WAIT_S seconds until something is submitted. */
+static void await_submission(struct gallop *g, double wait_s)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    wait_s = wait_s < 1e6 ? wait_s : 1e6;
+    until.tv_sec += (time_t)wait_s;
+    until.tv_nsec += (long)((wait_s - (double)(time_t)wait_s) * 1e9);
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&g->lock);
+    atomic_store(&g->sleeping, true);
+    while (!atomic_load(&g->inbox) && pthread_cond_timedwait(&g->submitted, &g->lock, &until) == 0)
+        ;
+    atomic_store(&g->sleeping, false);
+    pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- events ---- */
@@ -448,28 +650,49 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->finish = s->fault.code            ? GALLOP_FINISH_ERROR
                  : st->why == STOP_LENGTH ? GALLOP_FINISH_LENGTH
                  : st->why != STOP_NONE   ? GALLOP_FINISH_STOP
+                 : s->overdue             ? GALLOP_FINISH_DEADLINE
                                           : GALLOP_FINISH_CANCELLED;
     ev->error = s->fault.code ? s->fault.msg : NULL;
     ev->context_full = st->why == STOP_LENGTH && s->context_cuts;
     ev->n_prompt = s->n_prompt;
     ev->n_output = seq_n_output(s);
+    ev->n_cached = s->n_cached;
     ev->prefill_s = s->t_token > 0 ? s->t_token - s->t_first : 0;
     ev->decode_s = s->t_token > 0 ? s->t_last - s->t_token : 0;
 }
 
-int gallop_next(struct gallop *g, struct gallop_event *ev)
+/* What other threads have left for this one. */
+static void take_over(struct gallop *g)
+{
+    take_inbox(g);
+    take_cancels(g);
+}
+
+int gallop_step(struct gallop *g, double wait_s)
+{
+    take_over(g);
+    if (step_has_events(&g->step) || step_run(&g->step))
+        return 1;
+    if (wait_s <= 0)
+        return 0;
+    await_submission(g, wait_s);
+    take_over(g);
+    return step_has_events(&g->step) || step_run(&g->step);
+}
+
+int gallop_take(struct gallop *g, struct gallop_event *ev)
 {
     struct step_event se;
 
     seq_free(g->finished);
     g->finished = NULL;
-    for (take_cancels(g); !step_take(&g->step, &se); take_cancels(g))
-        if (!step_run(&g->step))
-            return 0;
-    *ev = (struct gallop_event){.request = se.seq->id, .user = se.seq->user};
+    if (!step_take(&g->step, &se))
+        return 0;
+    *ev = (struct gallop_event){.request = se.seq->id, .choice = se.seq->choice, .user = se.seq->user};
     switch (se.type) {
     case STEP_TOKEN:
-        ev->type = GALLOP_TOKEN;
+    case STEP_PROMPT:
+        ev->type = se.type == STEP_TOKEN ? GALLOP_TOKEN : GALLOP_PROMPT_TOKEN;
         ev->token = se.token;
         ev->logprob = se.logprob;
         ev->top = (const struct gallop_logprob *)(const void *)se.top;
@@ -485,14 +708,24 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
     return 1;
 }
 
+int gallop_next(struct gallop *g, struct gallop_event *ev)
+{
+    take_over(g);
+    while (!gallop_take(g, ev))
+        if (!gallop_step(g, 0))
+            return 0;
+    return 1;
+}
+
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 {
-    *s = (struct gallop_stats){.n_waiting = g->step.n_waiting,
+    *s = (struct gallop_stats){.n_waiting = step_n_waiting(&g->step),
                                .n_running = g->step.n_running,
                                .n_steps = g->step.n_steps,
                                .n_prompt_tokens = g->step.n_prompt_tokens,
                                .n_output_tokens = g->step.n_output_tokens,
                                .n_finished = g->step.n_finished,
+                               .n_cached_tokens = g->step.n_cached_tokens,
                                .n_preempted = g->step.n_preempted,
                                .n_recomputed_tokens = g->step.n_recomputed,
                                .weight_bytes = g->llm.model.packed_bytes,

@@ -11,7 +11,11 @@
 #include "base/topo.h"
 #include "engine/opconf.h"
 
-enum { DEFAULT_SEQS = 32, DEFAULT_TOKENS = 512 };
+enum {
+    DEFAULT_SEQS = 32,
+    DEFAULT_TOKENS = 512,
+    SCORED = 16 /* rows of logits for prompts, beside one a sequence */
+};
 
 static const size_t default_kv_bytes = (size_t)4 << 30;
 
@@ -233,6 +237,8 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
                             .max_len = m->max_len,
                             .block = o->block,
                             .splits = o->bmc_splits,
+                            .keep_prefixes = !o->no_prefixes,
+                            .prefix_index = o->prefix_index,
                             .step_tokens = m->max_tokens,
                             .window = i->window,
                             .sink = i->sink,
@@ -247,7 +253,8 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
         return rc;
     if ((rc = model_pack(&m->model, e)) != 0) /* not before it is known that all of it fits */
         return rc;
-    return kv_open(&m->kv, type, &lim, e);
+    rc = kv_open(&m->kv, type, &lim, e);
+    return rc ? rc : slots_open(&m->slots, &m->kv, e);
 }
 
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
@@ -264,7 +271,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     *m = (struct llm){.max_seqs = o->max_seqs ? o->max_seqs : DEFAULT_SEQS,
                       .max_tokens = o->max_tokens ? o->max_tokens : DEFAULT_TOKENS};
     m->other_bytes = map_region_live_bytes();
-    m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs;
+    m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs + SCORED;
     if (m->max_tokens < m->max_seqs)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
     if ((rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
@@ -302,6 +309,7 @@ void llm_close(struct llm *m)
     mem_free(m->pos);
     mem_free(m->wanted);
     mem_free(m->seq);
+    slots_close(&m->slots);
     model_work_close(&m->work);
     eager_free(m->eager);
     kv_close(&m->kv);
@@ -319,12 +327,12 @@ static size_t rope_total(const struct llm *m, size_t total)
     return m->sparse.window && total > kept ? kept : total;
 }
 
-static void fill_batch(struct llm *m, struct batch *b, const struct llm_rows *rows, size_t n)
+static void fill_batch(struct llm *m, struct batch *b, const struct executor_rows *rows, size_t n)
 {
     *b = (struct batch){
         .id = m->id, .pos = m->pos, .seq = m->seq, .wanted = m->wanted, .logits = m->logits, .n_seqs = n};
     for (size_t s = 0; s < n; s++) {
-        const struct llm_rows *r = &rows[s];
+        const struct executor_rows *r = &rows[s];
 
         ASSERT(b->n_tokens + r->n <= m->max_tokens && b->n_wanted + r->n_wanted <= m->max_wanted, "%zu rows",
                r->n);
@@ -344,7 +352,7 @@ static void fill_batch(struct llm *m, struct batch *b, const struct llm_rows *ro
     }
 }
 
-void llm_forward(struct llm *m, const struct llm_rows *rows, size_t n)
+void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
 {
     struct batch b;
 
@@ -355,12 +363,12 @@ void llm_forward(struct llm *m, const struct llm_rows *rows, size_t n)
     mem_guard_down();
 }
 
-bool llm_must_recompute(const struct llm *m, size_t computed, size_t last_total, size_t total)
+bool llm_is_stale(const struct llm *m, size_t computed, size_t last_total, size_t total)
 {
     for (size_t r = 0; r < m->model.info.n_ropes; r++) {
         size_t border = rope_switch_length(&m->model.info.rope[r]);
 
-        if (border && computed && rope_total(m, last_total) <= border && rope_total(m, total) > border)
+        if (border && computed && (rope_total(m, last_total) > border) != (rope_total(m, total) > border))
             return true;
     }
     return false;
@@ -369,4 +377,102 @@ bool llm_must_recompute(const struct llm *m, size_t computed, size_t last_total,
 size_t llm_scratch_bytes(const struct llm *m)
 {
     return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;
+}
+
+/* ---- the executor ---- */
+
+static bool has_room(void *ctx, const struct executor_want *want, size_t n)
+{
+    struct llm *m = ctx;
+
+    return slots_has_room(&m->slots, want, n);
+}
+
+/* What rows depend on beside their tokens: on which side of a longrope's border the sequence ends, and with
+ * dynamic NTK the length of a prompt that is beyond the original one. */
+static uint64_t regime(const struct llm *m, const struct executor_prefix *p)
+{
+    uint64_t regime = 0;
+
+    for (size_t r = 0; r < m->model.info.n_ropes; r++) {
+        const struct rope *rope = &m->model.info.rope[r];
+        size_t border = rope_switch_length(rope);
+
+        regime = regime * 2 + (border && rope_total(m, p->n) > border);
+        if (rope->type == ROPE_DYNAMIC && (double)p->n_prompt > rope->original)
+            regime = regime * 0x9e3779b97f4a7c15u + p->n_prompt;
+    }
+    return regime;
+}
+
+static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
+{
+    struct llm *m = ctx;
+
+    return slots_begin(&m->slots, slot, p, regime(m, p));
+}
+
+static int reserve(void *ctx, size_t slot, size_t n)
+{
+    struct llm *m = ctx;
+
+    return kv_reserve(&m->kv, slot, n);
+}
+
+static int fork_rows(void *ctx, size_t from, size_t n, size_t to, const struct executor_prefix *p)
+{
+    struct llm *m = ctx;
+
+    (void)p;
+    return kv_fork(&m->kv, from, n, to);
+}
+
+static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
+{
+    struct llm *m = ctx;
+
+    slots_release(&m->slots, slot, token, n);
+}
+
+static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
+{
+    return llm_is_stale(ctx, computed, last_total, total);
+}
+
+static const float *run(void *ctx, const struct executor_rows *rows, size_t n)
+{
+    struct llm *m = ctx;
+
+    llm_forward(m, rows, n);
+    slots_computed(&m->slots, rows, n);
+    return m->logits;
+}
+
+static double clock_s(void *ctx)
+{
+    (void)ctx;
+    return clock_seconds();
+}
+
+void llm_executor(struct llm *m, struct executor *x)
+{
+    *x = (struct executor){.caps = {.n_slots = m->max_seqs,
+                                    .max_len = m->max_len,
+                                    .max_tokens = m->max_tokens,
+                                    .max_wanted = m->max_wanted,
+                                    .mixes = true,
+                                    .chunks = true,
+                                    .block = m->kv.lim.block,
+                                    .n_vocab = m->model.info.vocab},
+                           .ctx = m,
+                           .pool = m->pool,
+                           .kern = m->kern,
+                           .has_room = has_room,
+                           .begin = begin,
+                           .reserve = reserve,
+                           .fork = fork_rows,
+                           .release = release,
+                           .is_stale = is_stale,
+                           .run = run,
+                           .clock_s = clock_s};
 }

@@ -1,13 +1,15 @@
 /* llm.h - everything one model needs to run, opened together: weights, tokenizer, cache, kernels' sink,
  * scratch.
  *
- * The executor seam: above it, sequences and policies; below it, batches. llm_forward() computes new tokens
- * of some sequences and leaves the logits that were asked for. Nothing is allocated in it, and the guard of
- * mem.h proves so.
+ * llm_forward() computes new tokens of a number of sequences and leaves the logits that were asked for.
+ * Nothing is allocated in it, and the guard of mem.h proves so. Seen from above it is an executor
+ * (executor.h).
  */
 #ifndef GALLOP_ENGINE_LLM_H
 #define GALLOP_ENGINE_LLM_H
 
+#include "engine/executor.h"
+#include "engine/slots.h"
 #include "engine/sparse.h"
 #include "kv/kv.h"
 #include "model/model.h"
@@ -32,8 +34,10 @@ struct llm_options {
     bool kv_lazy;                  /* an automatic one takes its pages as they are written */
     size_t block, bmc_splits;      /* 0: automatic */
     const char *kv_layout;         /* NULL, "head_major", "block_major" */
-    const char *kv_sparse;         /* NULL, "sink=4,window=1024" */
-    bool allow_links;              /* those of the folder may lead out of it */
+    bool no_prefixes;              /* rows of sequences that are gone are not kept */
+    enum prefix_kind prefix_index;
+    const char *kv_sparse; /* NULL, "sink=4,window=1024" */
+    bool allow_links;      /* those of the folder may lead out of it */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
 };
@@ -44,6 +48,7 @@ struct llm {
     struct tok *tok; /* NULL: the folder has no tokenizer; tok_missing says why */
     struct err tok_missing;
     struct kv kv;
+    struct slots slots;
     struct eager *eager;
     struct work work;
     enum dtype kv_dtype; /* of the cache's rows */
@@ -63,22 +68,16 @@ struct llm {
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e);
 void llm_close(struct llm *m); /* a zeroed one is fine */
 
-/* New tokens of one sequence. Their rows must be reserved in the cache. */
-struct llm_rows {
-    size_t slot;              /* sequence number in the cache */
-    const int32_t *id;        /* [n] */
-    size_t n, pos;            /* tokens; position of the first = rows computed so far */
-    size_t n_prompt, n_total; /* as in struct batch_seq */
-    size_t n_wanted;          /* logits of the last N_WANTED of them */
-};
-
 /* Computes ROWS [n]. Logits stand in m->logits in the order of ROWS, [sum of n_wanted, V]. Must fit the
  * limits. */
-void llm_forward(struct llm *m, const struct llm_rows *rows, size_t n);
+void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 
-/* Rows of a sequence with COMPUTED of them in the cache (planned when LAST_TOTAL tokens were known) must be
- * thrown away and computed again now that TOTAL are known: longrope's border. */
-bool llm_must_recompute(const struct llm *m, size_t computed, size_t last_total, size_t total);
+/* What the engine plans against: all that M can do. Borrows M. */
+void llm_executor(struct llm *m, struct executor *x);
+
+/* COMPUTED rows of a sequence of LAST_TOTAL tokens do not hold for TOTAL: they lie on different sides of
+ * longrope's border. */
+bool llm_is_stale(const struct llm *m, size_t computed, size_t last_total, size_t total);
 
 size_t llm_scratch_bytes(const struct llm *m);
 

@@ -562,18 +562,18 @@ static void sort_top(struct sample_top *t, size_t n)
         }
 }
 
-/* log softmax of the raw logits at r->id and at the K likeliest. */
-static void find_logprobs(struct chain *c, struct sample_result *r)
+/* log softmax of LOGITS [N] at r->id and at the K likeliest. */
+static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab, size_t k,
+                          struct sample_result *r)
 {
-    struct sampler *s = c->s;
-    size_t k = (size_t)c->p->logprobs, m, taken = 0, n = 0;
-    float max = find_maxima(s, c->logits, c->n), least = INFINITY;
-    double log_sum = log(sum_blocks(s, c->logits, c->n, max)) + max;
+    size_t m, taken = 0, n = 0;
+    float max = find_maxima(s, logits, n_vocab), least = INFINITY;
+    double log_sum = log(sum_blocks(s, logits, n_vocab, max)) + max;
 
-    r->logprob = (float)(c->logits[r->id] - log_sum);
+    r->logprob = (float)(logits[r->id] - log_sum);
     if (k == 0)
         return;
-    m = gather_top(s, c->logits, c->n, k);
+    m = gather_top(s, logits, n_vocab, k);
     for (size_t i = 0; i < m; i++)
         least = s->y[i] < least ? s->y[i] : least;
     for (size_t i = 0; i < m; i++)
@@ -627,7 +627,17 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
         r->id = c.all ? (int32_t)at : s->id[at];
     }
     if (p->logprobs >= 0)
-        find_logprobs(&c, r);
+        find_logprobs(s, logits, n_vocab, (size_t)p->logprobs, r);
+    return 0;
+}
+
+int sample_score(struct sampler *s, const float *logits, size_t n_vocab, int32_t id, int k,
+                 struct sample_result *r)
+{
+    *r = (struct sample_result){.id = id};
+    if (!all_below_infinity(logits, n_vocab))
+        return ERR_INPUT;
+    find_logprobs(s, logits, n_vocab, (size_t)k, r);
     return 0;
 }
 

@@ -82,6 +82,11 @@ struct sample_result {
 int sample_pick(struct sampler *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r);
 
+/* Log-probability of token ID by LOGITS, and the K likeliest (at most SAMPLING_MAX_LOGPROBS). Errors as
+ * above. */
+int sample_score(struct sampler *s, const float *logits, size_t n_vocab, int32_t id, int k,
+                 struct sample_result *r);
+
 /* What the chain did, for people. */
 enum { SAMPLE_MAX_STAGES = 8 };
 struct sample_stage {

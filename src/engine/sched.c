@@ -1,30 +1,79 @@
-/* sched.c - decode first, then prompts by arrival. */
+/* sched.c - decoding first, then prompts by precedence, as far as rows, logits and time go. */
 #include "engine/sched.h"
 
-/* Adds picks of sequences that lack one token (ONE) or more, keeping OUT sorted by seq. */
-static size_t take(const struct sched_seq *seq, size_t n, int one, size_t chunk, size_t *budget,
-                   size_t max_seqs, struct sched_pick *out, size_t n_out)
-{
-    for (size_t i = 0; i < n && n_out < max_seqs && *budget; i++) {
-        size_t lack = seq[i].known - seq[i].computed, give, at;
+struct plan {
+    const struct sched_seq *seq;
+    const struct sched_limits *lim;
+    struct sched_pick *out;
+    size_t n, n_wanted, n_prompts, n_streams;
+    struct cost_step step;
+};
 
-        if ((lack == 1) != one)
+static bool lacks_one(const struct sched_seq *s)
+{
+    return s->known - s->computed == 1;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows of S that the step can still take: 0, or as many as the plan's limits and the target leave. */
+static size_t rows_of(const struct plan *p, const struct sched_seq *s)
+{
+    const struct sched_limits *lim = p->lim;
+    size_t lack = s->known - s->computed, n = smaller(lack, lim->max_tokens - p->step.rows),
+           logits = lim->max_wanted ? lim->max_wanted - p->n_wanted : lack;
+
+    if (lim->max_wanted && s->all_wanted)
+        n = smaller(n, logits);
+    if (lack > 1 && lim->max_prompts && p->n_prompts == lim->max_prompts)
+        return 0;
+    if (lack > 1 && lim->cost && lim->target_s > 0 && p->n_streams && n)
+        n = cost_rows(lim->cost, &p->step, s->computed, p->n_prompts ? 0 : smaller(n, SCHED_LEAST), n,
+                      lim->target_s);
+    if (n == lack && logits == 0) /* its last row wants logits */
+        n--;
+    return lim->whole && n < lack ? 0 : n;
+}
+
+/* Adds picks of sequences that lack one row (STREAMS) or more, keeping OUT sorted by seq. */
+static void take(struct plan *p, size_t n, bool streams)
+{
+    for (size_t i = 0; i < n && p->n < p->lim->max_seqs && p->step.rows < p->lim->max_tokens; i++) {
+        const struct sched_seq *s = &p->seq[i];
+        size_t give, at;
+
+        if (lacks_one(s) != streams || (give = rows_of(p, s)) == 0)
             continue;
-        give = lack < chunk ? lack : chunk;
-        give = give < *budget ? give : *budget;
-        *budget -= give;
-        for (at = n_out++; at > 0 && out[at - 1].seq > i; at--)
-            out[at] = out[at - 1];
-        out[at] = (struct sched_pick){i, give};
+        p->n_wanted += s->all_wanted ? give : give == s->known - s->computed;
+        p->n_prompts += !streams;
+        p->n_streams += streams;
+        p->step = cost_with(p->step, give, s->computed);
+        for (at = p->n++; at > 0 && p->out[at - 1].seq > i; at--)
+            p->out[at] = p->out[at - 1];
+        p->out[at] = (struct sched_pick){i, give};
     }
-    return n_out;
 }
 
 size_t sched_plan(const struct sched_seq *seq, size_t n, const struct sched_limits *lim,
-                  struct sched_pick *out)
+                  struct sched_pick *out, struct cost_step *step)
 {
-    size_t budget = lim->max_tokens, chunk = lim->max_chunk ? lim->max_chunk : lim->max_tokens, n_out;
+    struct plan p = {.seq = seq, .lim = lim, .out = out};
+    bool prompts = false;
 
-    n_out = take(seq, n, 1, chunk, &budget, lim->max_seqs, out, 0);
-    return take(seq, n, 0, chunk, &budget, lim->max_seqs, out, n_out);
+    for (size_t i = 0; i < n; i++)
+        prompts = prompts || !lacks_one(&seq[i]);
+    if (lim->order == SCHED_PROMPTS_FIRST || lim->apart) {
+        take(&p, n, !prompts);
+        if (p.n == 0)
+            take(&p, n, prompts);
+    } else {
+        take(&p, n, true);
+        take(&p, n, false);
+    }
+    if (step)
+        *step = p.step;
+    return p.n;
 }

@@ -17,11 +17,11 @@ static int check(const struct llm *m, const struct score_request *r, struct err 
 }
 
 /* The next chunk from POS: as large as asked, but with no more wanted rows than a step can give. */
-static struct llm_rows next_chunk(const struct llm *m, const struct score_request *r, size_t pos)
+static struct executor_rows next_chunk(const struct llm *m, const struct score_request *r, size_t pos)
 {
     size_t from = r->n - (r->last < r->n ? r->last : r->n),
            n = r->chunk && r->chunk < m->max_tokens ? r->chunk : m->max_tokens;
-    struct llm_rows rows = {.id = r->ids + pos, .pos = pos, .n_prompt = r->n, .n_total = r->n};
+    struct executor_rows rows = {.id = r->ids + pos, .pos = pos, .n_prompt = r->n, .n_total = r->n};
 
     if (n > r->n - pos)
         n = r->n - pos;
@@ -43,7 +43,7 @@ int score_run(struct llm *m, const struct score_request *r, struct err *e)
     if (rc)
         return rc;
     for (size_t pos = 0; pos < r->n && rc == 0;) {
-        struct llm_rows rows = next_chunk(m, r, pos);
+        struct executor_rows rows = next_chunk(m, r, pos);
 
         if ((rc = kv_reserve(&m->kv, 0, pos + rows.n)) != 0) {
             err_set(e, rc, "the KV cache has no room for %zu tokens", r->n);

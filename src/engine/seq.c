@@ -87,6 +87,7 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
         held = s->sampling.stop[i].n > held ? s->sampling.stop[i].n : held;
     if (!buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))
         return err_nomem(e, "a request");
+    s->sampling.seed += r->choice;
     return tok ? tok_stream_new(&s->detok, tok, !r->keep_special, e) : 0;
 }
 
@@ -103,6 +104,14 @@ int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok
     if (!s)
         return err_nomem(e, "a request");
     s->user = r->user;
+    s->choice = r->choice;
+    s->prompt_logprobs = r->prompt_logprobs;
+    s->limit_s = r->limit_s;
+    s->has_salt = r->salt != NULL;
+    if (r->salt)
+        memcpy(s->salt, r->salt, sizeof(s->salt));
+    s->wait.priority = r->priority;
+    s->wait.key = r->key;
     arena_init(&s->arena, MEM_ENGINE);
     buf_init(&s->piece, MEM_ENGINE);
     buf_init(&s->text, MEM_ENGINE);
@@ -123,6 +132,17 @@ void seq_free(struct seq *s)
     buf_fini(&s->text);
     arena_fini(&s->arena);
     mem_free(s);
+}
+
+void seq_free_list(struct seq *s)
+{
+    while (s) {
+        struct seq *next = s->next;
+
+        seq_free_list(s->sibling);
+        seq_free(s);
+        s = next;
+    }
 }
 
 size_t seq_n_output(const struct seq *s)

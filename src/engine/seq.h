@@ -1,22 +1,31 @@
-/* seq.h - one request on its way: its tokens, what it asked for, what it still holds back.
+/* seq.h - one request on its way, or one of the N answers to it: its tokens, what it asked for, what it still
+ * holds back.
  *
- * Everything is allocated when the request is submitted (one arena, one detokenizer), so that a step adds a
- * token without allocating. States go one way: waiting, running, done; preemption leads back to waiting with
- * nothing computed.
+ * Everything is allocated when the request is prepared (one arena, one detokenizer), on any thread, so that a
+ * step adds a token without allocating. States go one way: waiting, running, done; preemption leads back to
+ * waiting with nothing computed. Of N answers, the first computes the prompt; the others (its siblings) wait
+ * outside the queue until that is done, and then share its rows.
  */
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
 
+#include "base/heap.h"
 #include "base/mem.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"
 #include "engine/stop.h"
+#include "engine/waiting.h"
 #include "text/tok/tok.h"
+
+enum { SEQ_MAX_ANSWERS = 128 }; /* to one request */
 
 enum seq_state { SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 
 struct seq {
-    struct seq *next; /* in order of arrival */
+    struct waiting_entry wait; /* place in the queue of those that wait; order and key also while it runs */
+    struct heap_node deadline; /* place among those that have one */
+    struct seq *next_of_id;    /* in the step's table of ids */
+    struct seq *next;          /* in the list of those that came, are siblings, or are done */
     uint64_t id;
     void *user;
     struct arena arena;
@@ -25,8 +34,9 @@ struct seq {
     size_t n_prompt, n_known, cap;
     size_t n_computed; /* rows in the cache */
     size_t n_reached;  /* the most rows it ever had there: those below are computed again */
+    size_t n_cached;   /* rows that were there when it first began, computed for others */
     size_t last_total; /* n_known of the last forward */
-    size_t slot;       /* number in the cache while running */
+    size_t slot;       /* while running */
     enum seq_state state;
     struct sample_history history;
     struct stop stop;
@@ -34,24 +44,38 @@ struct seq {
     struct buf piece;         /* scratch between detokenizer and stop strings */
     struct buf text;          /* bytes of the last step's TEXT events */
     bool context_cuts;        /* the context ends it, not a limit that was asked for */
-    bool cancelled;
-    struct err fault;                /* code set: ended by an error */
+    bool queued;              /* counts against the limits of the queue: it has never run */
+    bool has_salt;
+    uint8_t salt[16];    /* of struct executor_prefix */
+    int prompt_logprobs; /* -1: none; else those of the prompt's tokens and of so many likeliest */
+    struct seq *sibling; /* the other answers, by next, until the prompt is computed */
+    unsigned choice;     /* number of the answer, from 0 */
+    double deadline_s;   /* clock; only with a place among deadlines */
+    double limit_s;      /* seconds from submission to that, 0: none */
+    bool overdue;        /* that has passed */
+    struct err fault;    /* code set: ended by an error */
     double t_first, t_token, t_last; /* clock: first computed, first token, latest token */
 };
 
 struct seq_request {
     const int32_t *ids;
     size_t n_ids;
-    const struct sampling
-        *sampling; /* merged, with its seed; arrays may be borrowed from the caller: they are copied */
+    const struct sampling *sampling; /* merged, with its seed; arrays may be the caller's: they are copied */
     bool keep_special;
+    int prompt_logprobs; /* -1: none */
+    unsigned choice;     /* it is added to the seed */
+    int priority;
+    uint32_t key;        /* waiting_key() */
+    double limit_s;      /* 0: none */
+    const uint8_t *salt; /* [16] or NULL */
     void *user;
 };
 
 /* Proves the request against the vocabulary and MAX_LEN positions and allocates all it will need. */
 int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
             size_t max_len, struct err *e);
-void seq_free(struct seq *s); /* NULL is fine */
+void seq_free(struct seq *s);      /* NULL is fine */
+void seq_free_list(struct seq *s); /* S, what follows it by next, and their siblings */
 
 size_t seq_n_output(const struct seq *s);
 size_t seq_most_rows(const struct seq *s); /* that it can need: its last token is not computed */

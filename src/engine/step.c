@@ -3,84 +3,234 @@
 
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
 
-int step_open(struct step *g, struct llm *m, struct err *e)
-{
-    size_t n = m->max_seqs;
-    int rc;
+enum { STEP_IDS = 1 << 14, EVENTS_A_SEQ = 4 };
 
-    *g = (struct step){.llm = m};
-    g->last = &g->first;
-    g->slot_used = mem_zalloc(n, sizeof(*g->slot_used), MEM_ENGINE);
-    g->active = mem_zalloc(n, sizeof(*g->active), MEM_ENGINE);
+/* ---- open and close ---- */
+
+static int alloc_arrays(struct step *g, struct err *e)
+{
+    size_t n = g->opt.max_seqs, n_rows = g->x->caps.max_wanted;
+
+    g->cap_events = EVENTS_A_SEQ * n + n_rows;
+    g->of_id = mem_zalloc(STEP_IDS, sizeof(struct seq *), MEM_ENGINE);
+    g->running = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
+    g->free_slot = mem_zalloc(n, sizeof(*g->free_slot), MEM_ENGINE);
     g->sched = mem_zalloc(n, sizeof(*g->sched), MEM_ENGINE);
     g->pick = mem_zalloc(n, sizeof(*g->pick), MEM_ENGINE);
+    g->picked = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->want = mem_zalloc(n, sizeof(*g->want), MEM_ENGINE);
     g->rows = mem_zalloc(n, sizeof(*g->rows), MEM_ENGINE);
-    g->result = mem_zalloc(n, sizeof(*g->result), MEM_ENGINE);
-    g->result_code = mem_zalloc(n, sizeof(*g->result_code), MEM_ENGINE);
-    g->top = mem_zalloc(n * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
-    rc = g->slot_used && g->active && g->sched && g->pick && g->want && g->rows && g->result &&
-                 g->result_code && g->top
-             ? sample_open(&g->sampler, m->kern, m->model.info.vocab, e)
-             : err_nomem(e, "the engine's step");
-    if (rc)
+    g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
+    g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
+    g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
+    if (!g->of_id || !g->running || !g->free_slot || !g->sched || !g->pick || !g->picked || !g->want ||
+        !g->rows || !g->row || !g->top || !g->event)
+        return err_nomem(e, "the engine's step");
+    while (g->n_free < n) { /* slot 0 is taken first */
+        g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
+        g->n_free++;
+    }
+    return 0;
+}
+
+static int open_samplers(struct step *g, struct err *e)
+{
+    size_t threads = g->x->pool ? (size_t)pool_threads(g->x->pool) : 1, most = g->x->caps.max_wanted;
+    int rc = 0;
+
+    threads = threads < most ? threads : most;
+    g->sampler = mem_zalloc(threads, sizeof(*g->sampler), MEM_ENGINE);
+    if (!g->sampler)
+        return err_nomem(e, "the engine's step");
+    while (g->n_samplers < threads && rc == 0)
+        rc = sample_open(&g->sampler[g->n_samplers++], g->x->kern, g->x->caps.n_vocab, e);
+    return rc;
+}
+
+static bool is_due_before(const struct heap_node *a, const struct heap_node *b);
+
+int step_open(struct step *g, const struct executor *x, const struct step_options *o, struct err *e)
+{
+    const struct executor_caps *caps = &x->caps;
+    int rc;
+
+    *g = (struct step){.x = x, .opt = *o, .deadlines.before = is_due_before};
+    g->last_done = &g->done;
+    if (!g->opt.max_seqs || g->opt.max_seqs > caps->n_slots)
+        g->opt.max_seqs = caps->n_slots;
+    if (!g->opt.max_tokens || g->opt.max_tokens > caps->max_tokens)
+        g->opt.max_tokens = caps->max_tokens;
+    cost_init(&g->cost, o->step_guess_s, o->row_guess_s);
+    if ((rc = alloc_arrays(g, e)) != 0 || (rc = waiting_open(&g->waiting, o->policy, e)) != 0 ||
+        (rc = open_samplers(g, e)) != 0)
         step_close(g);
     return rc;
 }
 
 void step_close(struct step *g)
 {
-    while (g->first) {
-        struct seq *s = g->first;
-
-        g->first = s->next;
-        seq_free(s);
-    }
-    /* those that are done and were not fetched */
-    for (size_t i = g->next_event; i < g->n_events; i++)
+    if (g->of_id)
+        step_cancel_up_to(g, UINT64_MAX);
+    seq_free_list(g->done);
+    for (size_t i = g->next_event; i < g->n_events; i++) /* that was made and not fetched */
         if (g->event[i].type == STEP_FINISHED)
             seq_free(g->event[i].seq);
-    sample_close(&g->sampler);
-    mem_free(g->slot_used);
-    mem_free(g->active);
+    for (size_t i = 0; i < g->n_samplers; i++)
+        sample_close(&g->sampler[i]);
+    waiting_close(&g->waiting);
+    mem_free(g->sampler);
+    mem_free((void *)g->of_id);
+    mem_free((void *)g->running);
+    mem_free(g->free_slot);
     mem_free(g->sched);
     mem_free(g->pick);
+    mem_free((void *)g->picked);
     mem_free(g->want);
     mem_free(g->rows);
-    mem_free(g->result);
-    mem_free(g->result_code);
-    mem_free(g->event);
+    mem_free(g->row);
     mem_free(g->top);
+    mem_free(g->event);
     *g = (struct step){0};
 }
 
-int step_add(struct step *g, struct seq *s, struct err *e)
+/* ---- coming ---- */
+
+static struct seq *of_wait(struct waiting_entry *w)
 {
-    /* a sequence gives at most a token, a text, what was held back and an end in a step */
-    if (!mem_grow((void **)&g->event, &g->cap_events, 4 * (g->n_waiting + g->n_running + 1),
-                  sizeof(*g->event), MEM_ENGINE))
-        return err_nomem(e, "events");
-    s->next = NULL;
-    s->state = SEQ_WAITING;
-    *g->last = s;
-    g->last = &s->next;
-    g->n_waiting++;
+    return (struct seq *)(void *)((char *)w - offsetof(struct seq, wait));
+}
+
+static struct seq *of_deadline(const struct heap_node *node)
+{
+    return (struct seq *)(void *)((char *)(uintptr_t)node - offsetof(struct seq, deadline));
+}
+
+static bool is_due_before(const struct heap_node *a, const struct heap_node *b)
+{
+    return of_deadline(a)->deadline_s < of_deadline(b)->deadline_s;
+}
+
+/* Adds N to *COUNT if that stays within MOST (0: any number). */
+static bool add_within(_Atomic size_t *count, size_t n, size_t most)
+{
+    size_t old = atomic_load(count);
+
+    do
+        if (most && (old >= most || n > most - old))
+            return false;
+    while (!atomic_compare_exchange_weak(count, &old, old + n));
+    return true;
+}
+
+int step_take_place(struct step *g, size_t n_tokens, struct err *e)
+{
+    size_t most = g->opt.max_queued, most_tokens = g->opt.max_queued_tokens;
+
+    if (!add_within(&g->n_queued, 1, most))
+        return err_set(e, ERR_NOSPACE, "the queue is full: %zu requests wait, as many as are allowed", most);
+    /* one alone is never too long for an empty queue */
+    if (!add_within(&g->n_queued_tokens, n_tokens, most_tokens) &&
+        (n_tokens <= most_tokens || !add_within(&g->n_queued_tokens, n_tokens, n_tokens))) {
+        atomic_fetch_sub(&g->n_queued, 1);
+        return err_set(
+            e, ERR_NOSPACE,
+            "the queue is full: prompts of %zu tokens wait, %zu more would be beyond the %zu allowed",
+            atomic_load(&g->n_queued_tokens), n_tokens, most_tokens);
+    }
     return 0;
+}
+
+void step_give_place(struct step *g, size_t n_tokens)
+{
+    atomic_fetch_sub(&g->n_queued, 1);
+    atomic_fetch_sub(&g->n_queued_tokens, n_tokens);
+}
+
+static void leave_queue(struct step *g, struct seq *s)
+{
+    if (s->queued)
+        step_give_place(g, s->n_prompt);
+    s->queued = false;
+}
+
+static struct seq **chain_of(struct step *g, uint64_t id)
+{
+    return &g->of_id[id % STEP_IDS];
+}
+
+static void enqueue(struct step *g, struct seq *s)
+{
+    struct seq **chain = chain_of(g, s->id);
+
+    s->next_of_id = *chain;
+    *chain = s;
+    if (s->limit_s > 0) {
+        s->deadline_s = s->wait.arrival_s + s->limit_s;
+        heap_add(&g->deadlines, &s->deadline);
+    }
+    s->state = SEQ_WAITING;
+    waiting_add(&g->waiting, &s->wait);
+}
+
+void step_add(struct step *g, struct seq *s)
+{
+    s->wait.arrival_s = g->x->clock_s(g->x->ctx);
+    s->wait.order = g->n_came++ * SEQ_MAX_ANSWERS;
+    enqueue(g, s);
 }
 
 /* ---- leaving ---- */
 
-static void release_slot(struct step *g, struct seq *s)
+static void leave_slot(struct step *g, struct seq *s)
 {
-    if (s->state != SEQ_RUNNING)
-        return;
-    kv_release(&g->llm->kv, s->slot);
-    g->slot_used[s->slot] = false;
+    size_t at = 0;
+
+    g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
+    g->free_slot[g->n_free++] = (uint32_t)s->slot;
     s->n_computed = 0;
-    g->n_running--;
+    while (g->running[at] != s)
+        at++;
+    memmove((void *)(g->running + at), (void *)(g->running + at + 1),
+            (--g->n_running - at) * sizeof(struct seq *));
+}
+
+/* The prompt of S is computed, or never will be: its siblings queue up with its place. */
+static void release_siblings(struct step *g, struct seq *s)
+{
+    while (s->sibling) {
+        struct seq *q = s->sibling;
+
+        s->sibling = q->next;
+        q->next = NULL;
+        q->wait.arrival_s = s->wait.arrival_s;
+        q->wait.order = s->wait.order + q->choice;
+        enqueue(g, q);
+    }
+}
+
+/* S is done, for whatever reason: step_take() will say so. */
+static void end(struct step *g, struct seq *s)
+{
+    struct seq **at = chain_of(g, s->id);
+
+    if (s->state == SEQ_RUNNING)
+        leave_slot(g, s);
+    else
+        waiting_remove(&g->waiting, &s->wait);
+    leave_queue(g, s);
+    if (heap_holds(&s->deadline))
+        heap_remove(&g->deadlines, &s->deadline);
+    while (*at != s)
+        at = &(*at)->next_of_id;
+    *at = s->next_of_id;
+    s->state = SEQ_DONE;
+    s->next = NULL;
+    *g->last_done = s;
+    g->last_done = &s->next;
+    g->n_finished++;
+    release_siblings(g, s);
 }
 
 static void fault(struct seq *s, int code, const char *sentence)
@@ -88,6 +238,43 @@ static void fault(struct seq *s, int code, const char *sentence)
     if (s->fault.code == 0)
         err_set(&s->fault, code, "%s", sentence);
 }
+
+/* The first of the chain with ID, or with any up to it. */
+static struct seq *find(struct seq *chain, uint64_t id, bool up_to)
+{
+    while (chain && chain->id != id && !(up_to && chain->id < id))
+        chain = chain->next_of_id;
+    return chain;
+}
+
+void step_cancel(struct step *g, uint64_t id)
+{
+    struct seq *s;
+
+    while ((s = find(*chain_of(g, id), id, false)) != NULL)
+        end(g, s); /* siblings that wait outside the queue are met in the next turn */
+}
+
+void step_cancel_up_to(struct step *g, uint64_t id)
+{
+    for (size_t i = 0; i < STEP_IDS; i++)
+        for (struct seq *s; (s = find(g->of_id[i], id, true)) != NULL;)
+            end(g, s);
+}
+
+static void end_overdue(struct step *g)
+{
+    double now = g->deadlines.first ? g->x->clock_s(g->x->ctx) : 0;
+
+    while (g->deadlines.first && of_deadline(g->deadlines.first)->deadline_s <= now) {
+        struct seq *s = of_deadline(g->deadlines.first);
+
+        s->overdue = true;
+        end(g, s);
+    }
+}
+
+/* ---- events ---- */
 
 static struct step_event *add_event(struct step *g, enum step_event_type type, struct seq *s)
 {
@@ -111,7 +298,7 @@ static void emit_text(struct step *g, struct seq *s, size_t from)
 }
 
 /* What was held back is shown, unless a stop string cut it off; then the last event. */
-static void finish(struct step *g, struct seq *s)
+static void emit_end(struct step *g, struct seq *s)
 {
     size_t from = s->text.len;
     struct err e = {0};
@@ -124,168 +311,273 @@ static void finish(struct step *g, struct seq *s)
             stop_flush(&s->stop, &s->text);
         emit_text(g, s, from);
     }
-    if (s->state == SEQ_WAITING)
-        g->n_waiting--;
-    release_slot(g, s);
-    s->state = SEQ_DONE;
-    g->n_finished++;
     add_event(g, STEP_FINISHED, s);
 }
 
-/* Unlinks the sequences that are done, are cancelled or have failed, finishing them where that is still to
- * do. */
-static void sweep(struct step *g)
+bool step_take(struct step *g, struct step_event *ev)
 {
-    struct seq **at = &g->first;
+    if (g->next_event == g->n_events) {
+        struct seq *s = g->done;
 
-    g->last = &g->first;
-    while (*at) {
-        struct seq *s = *at;
+        g->n_events = g->next_event = 0;
+        if (!s)
+            return false;
+        g->done = s->next;
+        if (!g->done)
+            g->last_done = &g->done;
+        emit_end(g, s);
+    }
+    *ev = g->event[g->next_event++];
+    return true;
+}
 
-        if (s->state != SEQ_DONE && (s->cancelled || s->fault.code))
-            finish(g, s);
-        if (s->state == SEQ_DONE) {
-            *at = s->next;
-            continue;
-        }
-        at = &s->next;
-        g->last = at;
+bool step_has_events(const struct step *g)
+{
+    return g->next_event < g->n_events || g->done;
+}
+
+/* ---- admission ---- */
+
+/* Rows of S that have to be there before it is worth to begin, and before another one comes. */
+static struct executor_want ahead(const struct step *g, const struct seq *s, size_t slot)
+{
+    size_t n = s->n_known + STEP_AHEAD * g->x->caps.block, most = seq_most_rows(s);
+
+    return (struct executor_want){.slot = slot, .n = g->opt.worst_case || n > most ? most : n};
+}
+
+/* There is room for S in SLOT beside those that run. */
+static bool has_room(struct step *g, const struct seq *s, size_t slot)
+{
+    for (size_t i = 0; i < g->n_running; i++)
+        g->want[i] = ahead(g, g->running[i], g->running[i]->slot);
+    g->want[g->n_running] = ahead(g, s, slot);
+    return g->x->has_room(g->x->ctx, g->want, g->n_running + 1);
+}
+
+/* The first answer to the request of S, if its rows can be shared: all of the prompt but the last, whose
+ * logits S needs itself. */
+static const struct seq *first_answer(struct step *g, const struct seq *s)
+{
+    for (const struct seq *q = *chain_of(g, s->id); q && s->choice; q = q->next_of_id)
+        if (q->id == s->id && q->choice == 0 && q->state == SEQ_RUNNING && q->n_computed + 1 >= q->n_prompt &&
+            !g->x->is_stale(g->x->ctx, q->n_computed, q->last_total, s->n_known))
+            return q;
+    return NULL;
+}
+
+/* Rows of S that need not be computed. */
+static size_t rows_there(struct step *g, struct seq *s)
+{
+    const struct executor_prefix p = {.id = s->token,
+                                      .n = s->n_known,
+                                      .n_prompt = s->n_prompt,
+                                      .n_shared = s->prompt_logprobs < 0 ? s->n_known - 1 : 0,
+                                      .salt = s->has_salt ? s->salt : NULL};
+    const struct seq *first = first_answer(g, s);
+
+    if (first && s->n_known == s->n_prompt && s->n_prompt > 1 &&
+        g->x->fork(g->x->ctx, first->slot, s->n_prompt - 1, s->slot, &p) == 0)
+        return s->n_prompt - 1;
+    return g->x->begin(g->x->ctx, s->slot, &p);
+}
+
+/* S runs from now on, in a slot of its own. */
+static void start(struct step *g, struct seq *s)
+{
+    size_t at = g->n_running++;
+
+    waiting_remove(&g->waiting, &s->wait);
+    for (; at && waiting_before(&g->waiting, &s->wait, &g->running[at - 1]->wait); at--)
+        g->running[at] = g->running[at - 1];
+    g->running[at] = s;
+    s->slot = g->free_slot[--g->n_free];
+    s->state = SEQ_RUNNING;
+    s->n_computed = rows_there(g, s);
+    if (s->t_first == 0) {
+        s->t_first = g->x->clock_s(g->x->ctx);
+        s->n_cached = s->n_computed;
+        g->n_cached_tokens += s->n_computed;
+    }
+    s->n_reached = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
+    s->last_total = s->n_known;
+    leave_queue(g, s);
+    waiting_charge(&g->waiting, s->wait.key, (int64_t)(s->n_known - s->n_computed));
+}
+
+static void admit(struct step *g)
+{
+    struct waiting_entry *w;
+
+    while (g->n_free && (w = waiting_next(&g->waiting)) != NULL) {
+        struct seq *s = of_wait(w);
+
+        if (g->n_running && !has_room(g, s, g->free_slot[g->n_free - 1]))
+            return; /* nobody overtakes it, or it might wait for ever */
+        start(g, s);
     }
 }
 
 /* ---- planning ---- */
 
-/* Rows of S that have to be there before it is worth to begin, and before another one comes. */
-static struct kv_want ahead(const struct step *g, const struct seq *s, size_t slot)
+static size_t plan(struct step *g, struct cost_step *step)
 {
-    size_t n = s->n_known + STEP_AHEAD * g->llm->kv.lim.block, most = seq_most_rows(s);
+    const struct executor_caps *caps = &g->x->caps;
+    size_t most = g->opt.max_seqs > STEP_ROWS ? g->opt.max_seqs : STEP_ROWS, n;
+    const struct sched_limits lim = {.max_tokens =
+                                         g->opt.max_tokens < most || !caps->chunks ? g->opt.max_tokens : most,
+                                     .max_seqs = g->opt.max_seqs,
+                                     .max_wanted = caps->max_wanted,
+                                     .max_prompts = caps->max_prompts,
+                                     .order = g->opt.order,
+                                     .apart = !caps->mixes,
+                                     .whole = !caps->chunks,
+                                     .cost = &g->cost,
+                                     .target_s = g->opt.target_s};
 
-    return (struct kv_want){.seq = slot, .n = n < most ? n : most};
-}
+    for (size_t i = 0; i < g->n_running; i++) {
+        struct seq *s = g->running[i];
 
-/* The cache has room for S in SLOT beside those that run. */
-static bool has_room(struct step *g, const struct seq *s, size_t slot)
-{
-    size_t n = 0;
-
-    for (struct seq *q = g->first; q; q = q->next)
-        if (q->state == SEQ_RUNNING)
-            g->want[n++] = ahead(g, q, q->slot);
-    g->want[n++] = ahead(g, s, slot);
-    return kv_has_room(&g->llm->kv, g->want, n);
-}
-
-static void admit(struct step *g)
-{
-    for (struct seq *s = g->first; s && g->n_running < g->llm->max_seqs; s = s->next) {
-        size_t slot = 0;
-
-        if (s->state != SEQ_WAITING)
-            continue;
-        while (g->slot_used[slot])
-            slot++;
-        if (g->n_running && !has_room(g, s, slot))
-            break; /* later ones do not pass it, or it might wait for ever */
-        g->slot_used[slot] = true;
-        s->slot = slot;
-        s->state = SEQ_RUNNING;
-        g->n_running++;
-        g->n_waiting--;
-        if (s->t_first == 0)
-            s->t_first = clock_seconds();
-    }
-}
-
-static size_t plan(struct step *g)
-{
-    size_t most = g->llm->max_seqs > STEP_ROWS ? g->llm->max_seqs : STEP_ROWS, n = 0;
-    const struct sched_limits lim = {.max_tokens = g->llm->max_tokens < most ? g->llm->max_tokens : most,
-                                     .max_seqs = g->llm->max_seqs};
-
-    for (struct seq *s = g->first; s; s = s->next) {
-        if (s->state != SEQ_RUNNING)
-            continue;
-        if (llm_must_recompute(g->llm, s->n_computed, s->last_total, s->n_known)) {
-            kv_release(&g->llm->kv, s->slot);
-            s->n_computed = 0;
+        if (g->x->is_stale(g->x->ctx, s->n_computed, s->last_total, s->n_known)) {
+            g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
+            s->n_computed = rows_there(g, s);
+            s->last_total = s->n_known;
         }
-        g->active[n] = s;
-        g->sched[n++] = (struct sched_seq){s->n_computed, s->n_known};
+        g->sched[i] = (struct sched_seq){s->n_computed, s->n_known,
+                                         s->prompt_logprobs >= 0 && s->n_reached < s->n_prompt};
     }
-    return sched_plan(g->sched, n, &lim, g->pick);
+    n = sched_plan(g->sched, g->n_running, &lim, g->pick, step);
+    for (size_t i = 0; i < n; i++)
+        g->picked[i] = g->running[g->pick[i].seq];
+    return n;
 }
 
 /* S goes back to the queue with nothing computed. */
-static void requeue(struct step *g, struct seq *s)
+static void put_back(struct step *g, struct seq *s)
 {
-    release_slot(g, s);
+    leave_slot(g, s);
     s->state = SEQ_WAITING;
-    g->n_waiting++;
+    waiting_add(&g->waiting, &s->wait);
     g->n_preempted++;
 }
 
-/* The cache is full: the youngest sequence behind S gives its rows back, or S itself waits if older ones hold
- * the rest. False: S is alone, and the cache too small for it. */
+/* The cache is full: the last running sequence behind S gives its rows back, or S itself waits if those in
+ * front hold the rest. False: S is alone, and the cache too small for it. */
 static bool preempt(struct step *g, struct seq *s)
 {
-    struct seq *victim = NULL;
-
-    for (struct seq *q = s->next; q; q = q->next)
-        if (q->state == SEQ_RUNNING && q->n_computed)
-            victim = q;
-    for (struct seq *q = g->first; q != s && !victim; q = q->next)
-        if (q->state == SEQ_RUNNING)
-            victim = s;
-    if (!victim)
+    for (size_t i = g->n_running; i-- && g->running[i] != s;)
+        if (g->running[i]->n_computed) {
+            put_back(g, g->running[i]);
+            return true;
+        }
+    if (g->running[0] == s)
         return false;
-    requeue(g, victim);
+    put_back(g, s);
     return true;
 }
 
-/* Rows for what was picked. A sequence that loses its rows to another leaves the plan. */
+/* Rows for what was picked. A sequence that loses its rows to another leaves the plan. Returns what is left
+ * of it. */
 static size_t reserve(struct step *g, size_t n_picks)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < n_picks; i++) {
-        struct seq *s = g->active[g->pick[i].seq];
+        struct seq *s = g->picked[i];
         int rc = ERR_NOSPACE;
 
         while (s->state == SEQ_RUNNING &&
-               (rc = kv_reserve(&g->llm->kv, s->slot, s->n_computed + g->pick[i].n)) != 0)
+               (rc = g->x->reserve(g->x->ctx, s->slot, s->n_computed + g->pick[i].n)) != 0)
             if (rc != ERR_NOSPACE || !preempt(g, s))
                 break;
-        if (s->state != SEQ_RUNNING)
-            continue;
-        if (rc) {
+        if (s->state == SEQ_RUNNING && rc) {
             fault(s, rc,
                   rc == ERR_NOMEM ? "out of memory: rows of the KV cache"
                                   : "the KV cache is too small for this sequence");
-            continue;
+            end(g, s);
         }
-        g->pick[n++] = g->pick[i];
+        g->pick[n] = g->pick[i];
+        g->picked[n] = s;
+        n += s->state == SEQ_RUNNING;
     }
-    for (size_t i = 0; i < n;) /* preempted after they were reserved */
-        if (g->active[g->pick[i].seq]->state != SEQ_RUNNING)
-            memmove(&g->pick[i], &g->pick[i + 1], (--n - i) * sizeof(*g->pick));
-        else
+    for (size_t i = 0; i < n;) /* put back after their rows were reserved */
+        if (g->picked[i]->state != SEQ_RUNNING) {
+            memmove(&g->pick[i], &g->pick[i + 1], (n - i - 1) * sizeof(*g->pick));
+            memmove((void *)&g->picked[i], (void *)&g->picked[i + 1], (n - i - 1) * sizeof(struct seq *));
+            n--;
+        } else {
             i++;
+        }
     return n;
 }
 
 /* ---- computing ---- */
 
-/* Picks the next token of S, the I-th of the plan, from its LOGITS. */
-static void sample(struct step *g, const struct seq *s, size_t i, const float *logits)
+/* Logits of how many rows of S are wanted when its next N are computed: of the last, if it foretells a new
+ * token, and of those of a prompt that is scored, once. */
+static size_t n_wanted(const struct seq *s, size_t n)
 {
-    struct sample_result *r = &g->result[i];
+    size_t end = s->n_computed + n, first = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
+
+    if (s->prompt_logprobs >= 0 && first < s->n_prompt && first < end)
+        return end - first;
+    return s->stop.limit && end == s->n_known;
+}
+
+static void fill_rows(struct step *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct seq *s = g->picked[i];
+
+        g->rows[i] = (struct executor_rows){.slot = s->slot,
+                                            .id = s->token + s->n_computed,
+                                            .token = s->token,
+                                            .n = g->pick[i].n,
+                                            .pos = s->n_computed,
+                                            .n_prompt = s->n_prompt,
+                                            .n_total = s->n_known,
+                                            .n_wanted = n_wanted(s, g->pick[i].n)};
+    }
+}
+
+/* Which row of LOGITS foretells which token. */
+static void fill_choices(struct step *g, size_t n, const float *logits)
+{
+    g->n_rows = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = g->rows[i].n - g->rows[i].n_wanted; k < g->rows[i].n; k++) {
+            g->row[g->n_rows] = (struct step_row){.seq = g->picked[i],
+                                                  .logits = logits + g->n_rows * g->x->caps.n_vocab,
+                                                  .position = g->rows[i].pos + k + 1};
+            g->n_rows++;
+        }
+}
+
+/* Picks the token behind the I-th row of logits, or scores the one that is there. */
+static void choose(struct step *g, size_t i, struct sampler *sampler)
+{
+    struct step_row *r = &g->row[i];
+    const struct seq *s = r->seq;
     struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
 
-    g->result_code[i] = sample_pick(&g->sampler, &s->sampling, &s->history, logits, g->llm->model.info.vocab,
-                                    seq_n_output(s), r);
-    if (g->result_code[i] == 0 && r->n_top)
-        memcpy(top, r->top, r->n_top * sizeof(*top));
-    r->top = top;
+    if (r->position < s->n_prompt)
+        r->code = sample_score(sampler, r->logits, g->x->caps.n_vocab, s->token[r->position],
+                               s->prompt_logprobs, &r->result);
+    else if (s->stop.limit)
+        r->code = sample_pick(sampler, &s->sampling, &s->history, r->logits, g->x->caps.n_vocab,
+                              seq_n_output(s), &r->result);
+    if (r->code == 0 && r->result.n_top)
+        memcpy(top, r->result.top, r->result.n_top * sizeof(*top));
+    r->result.top = top;
+}
+
+static void choose_share(void *ctx, int thread, int n_threads)
+{
+    struct step *g = ctx;
+
+    (void)n_threads;
+    for (size_t i = (size_t)thread; i < g->n_rows && (size_t)thread < g->n_samplers; i += g->n_samplers)
+        choose(g, i, &g->sampler[thread]);
 }
 
 /* N rows of S are computed: which of them the first time? */
@@ -293,6 +585,7 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
 {
     size_t before = s->n_reached;
 
+    s->last_total = s->n_known;
     s->n_computed += n;
     s->n_reached = s->n_computed > before ? s->n_computed : before;
     g->n_recomputed += n - (s->n_reached - before);
@@ -300,120 +593,116 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
         g->n_prompt_tokens += s->n_reached - before;
 }
 
-static void compute(struct step *g, size_t n)
+static void compute(struct step *g, size_t n, const struct cost_step *step)
 {
-    size_t row = 0;
+    double start = g->x->clock_s(g->x->ctx);
 
-    for (size_t i = 0; i < n; i++) {
-        struct seq *s = g->active[g->pick[i].seq];
-
-        g->rows[i] =
-            (struct llm_rows){.slot = s->slot,
-                              .id = s->token + s->n_computed,
-                              .n = g->pick[i].n,
-                              .pos = s->n_computed,
-                              .n_prompt = s->n_prompt,
-                              .n_total = s->n_known,
-                              .n_wanted = s->stop.limit && s->n_computed + g->pick[i].n == s->n_known};
-    }
-    llm_forward(g->llm, g->rows, n);
+    fill_rows(g, n);
     mem_guard_up();
-    for (size_t i = 0; i < n; i++) {
-        struct seq *s = g->active[g->pick[i].seq];
-
-        s->last_total = s->n_known;
-        count_rows(g, s, g->pick[i].n);
-        kv_advance(&g->llm->kv, s->slot, s->n_computed);
-        if (!g->rows[i].n_wanted)
-            continue;
-        sample(g, s, i, g->llm->logits + row++ * g->llm->model.info.vocab);
-    }
+    fill_choices(g, n, g->x->run(g->x->ctx, g->rows, n));
+    if (g->x->pool && g->n_rows > 1)
+        pool_run(g->x->pool, choose_share, g);
+    else
+        choose_share(g, 0, 1);
     mem_guard_down();
+    for (size_t i = 0; i < n; i++)
+        count_rows(g, g->picked[i], g->rows[i].n);
+    cost_learn(&g->cost, step, g->x->clock_s(g->x->ctx) - start);
     g->n_steps++;
 }
 
-static void add_token_event(struct step *g, struct seq *s, const struct sample_result *r)
+static void emit_token(struct step *g, enum step_event_type type, const struct step_row *r, int32_t id)
 {
-    struct step_event *ev = add_event(g, STEP_TOKEN, s);
+    struct step_event *ev = add_event(g, type, r->seq);
 
-    ev->token = r->id;
-    ev->logprob = r->logprob;
-    ev->top = r->top;
-    ev->n_top = r->n_top;
+    ev->token = id;
+    ev->logprob = r->result.logprob;
+    ev->top = r->result.top;
+    ev->n_top = r->result.n_top;
 }
 
-/* The token R of S goes on its way: events, stop rules, text. */
-static void deliver(struct step *g, struct seq *s, const struct sample_result *r)
+/* The token that R chose goes on its way: events, stop rules, text. */
+static void deliver(struct step *g, struct seq *s, const struct step_row *r)
 {
-    size_t from = s->text.len;
+    int32_t id = r->result.id;
     struct err e = {0};
     enum stop_why why;
 
-    s->t_last = clock_seconds();
+    s->t_last = g->x->clock_s(g->x->ctx);
     if (s->n_known == s->n_prompt)
         s->t_token = s->t_last;
-    s->token[s->n_known++] = r->id;
-    sample_history_add(&s->history, r->id);
+    s->token[s->n_known++] = id;
+    sample_history_add(&s->history, id);
     g->n_output_tokens++;
-    add_token_event(g, s, r);
-    why = stop_token(&s->stop, r->id, seq_n_output(s));
+    waiting_charge(&g->waiting, s->wait.key, 1);
+    emit_token(g, STEP_TOKEN, r, id);
+    why = stop_token(&s->stop, id, seq_n_output(s));
+    buf_clear(&s->text);
     if (s->detok && why != STOP_EOS && why != STOP_TOKEN) {
         buf_clear(&s->piece);
-        if (tok_stream_put(s->detok, r->id, &s->piece, &e) != 0)
+        if (tok_stream_put(s->detok, id, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);
         else if (stop_text(&s->stop, s->piece.data ? s->piece.data : "", s->piece.len, &s->text))
             why = STOP_STRING;
-        emit_text(g, s, from);
+        emit_text(g, s, 0);
     }
-    if (why != STOP_NONE)
-        finish(g, s);
+    if (why != STOP_NONE || s->fault.code)
+        end(g, s);
 }
 
-/* The prompt of S is computed, and no token was asked for. */
+static void take_row(struct step *g, const struct step_row *r)
+{
+    struct seq *s = r->seq;
+
+    if (s->state != SEQ_RUNNING) /* an earlier row failed */
+        return;
+    if (r->code) {
+        fault(
+            s, r->code,
+            "no token can be chosen: the model's logits are not numbers (NaN), or every token is forbidden");
+        end(g, s);
+    } else if (r->position < s->n_prompt) {
+        emit_token(g, STEP_PROMPT, r, s->token[r->position]);
+    } else if (s->stop.limit) {
+        deliver(g, s, r);
+    }
+}
+
+/* The prompt of S is computed: those that share it can come, and a request for no token is at its end. */
 static void end_of_prompt(struct step *g, struct seq *s)
 {
-    s->t_token = s->t_last = clock_seconds();
+    release_siblings(g, s);
+    if (s->stop.limit)
+        return;
+    s->t_token = s->t_last = g->x->clock_s(g->x->ctx);
     s->stop.why = STOP_LENGTH;
-    finish(g, s);
+    end(g, s);
 }
 
 bool step_run(struct step *g)
 {
+    struct cost_step cost;
     size_t n;
 
-    ASSERT(g->next_event == g->n_events, "%zu of %zu events are taken", g->next_event, g->n_events);
-    if (!g->first)
+    ASSERT(!step_has_events(g), "%zu of %zu events are taken", g->next_event, g->n_events);
+    if (!g->n_running && !g->waiting.n)
         return false;
     g->n_events = g->next_event = 0;
-    for (struct seq *s = g->first; s; s = s->next)
-        buf_clear(&s->text);
-    sweep(g);
+    end_overdue(g);
     admit(g);
-    n = reserve(g, plan(g));
+    n = reserve(g, plan(g, &cost));
     if (n)
-        compute(g, n);
-    for (size_t i = 0; i < n; i++) {
-        struct seq *s = g->active[g->pick[i].seq];
-
-        if (s->stop.limit == 0 && s->n_computed == s->n_known)
-            end_of_prompt(g, s);
-        if (!g->rows[i].n_wanted)
-            continue;
-        if (g->result_code[i])
-            fault(
-                s, g->result_code[i],
-                "no token can be chosen: the model's logits are not numbers (NaN), or every token is forbidden");
-        else
-            deliver(g, s, &g->result[i]);
-    }
-    sweep(g);
+        compute(g, n, &cost);
+    for (size_t i = 0; i < g->n_rows && n; i++)
+        take_row(g, &g->row[i]);
+    for (size_t i = 0; i < n; i++)
+        if (g->picked[i]->state == SEQ_RUNNING && g->picked[i]->n_computed >= g->picked[i]->n_prompt &&
+            g->rows[i].pos < g->picked[i]->n_prompt)
+            end_of_prompt(g, g->picked[i]);
     return true;
 }
 
-bool step_take(struct step *g, struct step_event *ev)
+size_t step_n_waiting(const struct step *g)
 {
-    if (g->next_event == g->n_events)
-        return false;
-    *ev = g->event[g->next_event++];
-    return true;
+    return g->waiting.n;
 }

@@ -302,24 +302,17 @@ bool kv_sees(const struct kv *c, size_t seq, size_t n)
     return c->type->ops->sees(c, seq, n);
 }
 
-void kv_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash)
+size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n)
 {
-    check_seq(c, seq, (block + 1) * c->lim.block);
+    check_seq(c, seq, n);
+    return c->type->ops->adopt ? c->type->ops->adopt(c, seq, seed, token, n) : 0;
+}
+
+void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last)
+{
+    check_seq(c, seq, n);
     if (c->type->ops->publish)
-        c->type->ops->publish(c, seq, block, hash);
-}
-
-size_t kv_lookup(const struct kv *c, const struct kv_hash *hash, size_t n)
-{
-    return c->type->ops->lookup ? c->type->ops->lookup(c, hash, n) : 0;
-}
-
-void kv_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n)
-{
-    check_seq(c, seq, n * c->lim.block);
-    ASSERT(kv_lookup(c, hash, n) == n);
-    if (n)
-        c->type->ops->adopt(c, seq, hash, n);
+        c->type->ops->publish(c, seq, token, n, last);
 }
 
 struct kv_view kv_view(const struct kv *c, size_t seq)

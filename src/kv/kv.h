@@ -23,6 +23,7 @@
 
 #include "base/err.h"
 #include "base/pool.h"
+#include "kv/prefix.h"
 #include "ops/batch.h"
 
 enum {
@@ -48,7 +49,9 @@ struct kv_limits {
     size_t pool_tokens;    /* budget of rows of all sequences; pooled types round it up to blocks */
     size_t block;          /* rows of a block, a power of two from 16 to 256; 0: kv_block() */
     enum kv_layout layout; /* of pooled types */
-    size_t splits;         /* of bmc; 0: floor(sqrt(max_len)) */
+    bool keep_prefixes; /* of pooled types: rows of sequences that are gone stay for those that begin alike */
+    enum prefix_kind prefix_index;
+    size_t splits; /* of bmc; 0: floor(sqrt(max_len)) */
     /* most rows beyond what kv_advance() was told, in all sequences together; 0: any number */
     size_t step_tokens;
     /* [n_layers + n_shared] a query at p sees rows from p + 1 - window on, 0: all; NULL: no window. And the
@@ -71,10 +74,6 @@ struct kv_want {
     size_t seq, n;
 };
 
-struct kv_hash {
-    uint64_t w[2]; /* of the tokens of a block and of all before it */
-};
-
 struct kv;
 
 /* What a type does. */
@@ -89,9 +88,9 @@ struct kv_ops {
     int (*truncate)(struct kv *c, size_t seq, size_t n);
     int (*fork)(struct kv *c, size_t from, size_t n, size_t to);
     void (*advance)(struct kv *c, size_t seq, size_t pos);
-    void (*publish)(struct kv *c, size_t seq, size_t block, struct kv_hash hash); /* NULL: shares nothing */
-    size_t (*lookup)(const struct kv *c, const struct kv_hash *hash, size_t n);
-    void (*adopt)(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n);
+    void (*publish)(struct kv *c, size_t seq, const int32_t *token, size_t n,
+                    bool last); /* NULL: keeps none */
+    size_t (*adopt)(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
     bool (*sees)(const struct kv *c, size_t seq, size_t n);
     struct kv_view (*view)(const struct kv *c, size_t seq);
     size_t (*bytes)(const struct kv *c);
@@ -109,7 +108,7 @@ struct kv_type {
     size_t (*capacity)(const struct kv *c, size_t have, size_t need);
 };
 
-extern const struct kv_ops kv_slab_pool, kv_paged, kv_grow;
+extern const struct kv_ops kv_paged, kv_grow;
 size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need);
 size_t kv_grow_in_splits(const struct kv *c, size_t have, size_t need);
 
@@ -160,17 +159,16 @@ void kv_advance(struct kv *c, size_t seq, size_t pos);
 /* A query at N of SEQ would find all rows that it sees. */
 bool kv_sees(const struct kv *c, size_t seq, size_t n);
 
-/* Block number BLOCK of SEQ, all rows of which are final, can be found under HASH from now on, also when SEQ
- * is gone and until its place is needed. To be called before kv_advance() lets go of rows of the block: a
- * group that dropped some cannot offer it. Types other than paged ignore it. */
-void kv_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash);
+/* SEQ (empty) gets the rows of the longest beginning of TOKEN [n] that is there, from sequences with the same
+ * SEED, now running or gone, and is known as one of these from now on. Returns how many. Types that keep no
+ * prefixes: 0. */
+size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
 
-/* How many blocks, those named by HASH [n] one after the other, can be adopted now. */
-size_t kv_lookup(const struct kv *c, const struct kv_hash *hash, size_t n);
-
-/* SEQ (empty) gets N blocks of rows, N at most what kv_lookup() said; of windows what a query behind them
- * sees. */
-void kv_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n);
+/* The first N rows of SEQ, which are final, are those of TOKEN [n]: others can adopt them from now on, also
+ * when SEQ is gone and until their place is needed. To be called before kv_advance() lets go of rows. LAST:
+ * no more will come, so that a block which is not full counts, too. Nothing happens if SEQ did not begin with
+ * kv_adopt(). */
+void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
 
 struct kv_view kv_view(const struct kv *c, size_t seq); /* valid until the next call that changes the cache */
 size_t kv_bytes(const struct kv *c); /* of memory held now, by all sequences and free blocks */

@@ -1,61 +1,51 @@
-/* kv_paged.c - blocks that several sequences may hold at once: a fork shares, a prefix is found by the hash
- * of its tokens, and who writes into a shared block gets a copy of it first.
+/* kv_paged.c - the pooled types slab_pool and paged: blocks that several sequences may hold at once. A fork
+ * shares, a sequence that begins like an earlier one finds its rows by their tokens, and a shared block is
+ * copied before it is written into. The two types differ in the size of a block.
  *
- * A block is free, held (refs > 0), or kept: no sequence holds it, but it has a hash and may be adopted again.
- * Kept blocks stand in a ring by the time they were let go, and the oldest is given away when no free block
- * is left. A hash names at most one block a group. Regions and tables: kvpool.h.
+ * A block is free, held (refs > 0), or kept: no sequence holds it, but it has a node in the index of prefixes
+ * and may be adopted again. Kept blocks stand in a ring by the time they were let go, a sequence's last block
+ * first, and the oldest is given away when no free block is left: the tail of a prefix goes before its head.
+ * Where the layers of group 0 keep all rows, a node without a block there is of no use, and its blocks of
+ * other groups go with it. Regions and tables: kvpool.h; the index: prefix.h.
  */
 #include <string.h>
 
 #include "base/mem.h"
 #include "kv/kvpool.h"
+#include "kv/prefix.h"
 
 #define NONE UINT32_MAX
 
 struct page {
     uint32_t refs;
     uint32_t next, prev; /* in the ring of kept blocks */
-    uint32_t chain;      /* the next one in the same bucket */
-    bool hashed;
-    struct kv_hash hash;
+    uint32_t node;       /* whose rows it holds; NONE: not in the index */
 };
 
 struct pages {
     struct page *page; /* [n_blocks + 1] the last is the head of the ring: next is the oldest */
     size_t n_kept;
-    uint32_t *bucket; /* [mask + 1] */
-    size_t mask;
+};
+
+/* What the index knows of a sequence. */
+struct path {
+    struct prefix_key seed;
+    uint32_t node;   /* of its last block there, held; NONE: none is */
+    size_t n_blocks; /* there */
+    bool ended;      /* no more will be: the index was full, or the tokens are not known */
 };
 
 struct paged {
     struct kvpool pool;
     struct pages pages[KV_MAX_GROUPS];
+    struct prefix index; /* closed: prefixes are not kept */
+    struct path *path;   /* [max_seqs] */
+    uint32_t *found;     /* [max_blocks] nodes of a prefix */
 };
 
-/* ---- hashes ---- */
-
-static uint32_t *bucket_of(const struct pages *s, const struct kv_hash *h)
+static bool keeps_prefixes(const struct paged *s)
 {
-    return &s->bucket[(h->w[0] ^ h->w[1] * 0x9e3779b97f4a7c15u) & s->mask];
-}
-
-static uint32_t find(const struct pages *s, const struct kv_hash *h)
-{
-    uint32_t b = *bucket_of(s, h);
-
-    while (b != NONE && memcmp(&s->page[b].hash, h, sizeof(*h)) != 0)
-        b = s->page[b].chain;
-    return b;
-}
-
-static void forget(struct pages *s, uint32_t b)
-{
-    uint32_t *at = bucket_of(s, &s->page[b].hash);
-
-    while (*at != b)
-        at = &s->page[*at].chain;
-    *at = s->page[b].chain;
-    s->page[b].hashed = false;
+    return s->index.n_nodes != 0;
 }
 
 /* ---- the life of a block ---- */
@@ -81,19 +71,55 @@ static size_t available(const struct paged *s, size_t g)
     return s->pool.group[g].n_free + s->pages[g].n_kept;
 }
 
+/* The rows of block B of group G are not those of its node any more. */
+static void forget(struct paged *s, size_t g, uint32_t b)
+{
+    uint32_t node = s->pages[g].page[b].node;
+
+    if (node == NONE)
+        return;
+    s->pages[g].page[b].node = NONE;
+    prefix_set_place(&s->index, node, g, PREFIX_NONE);
+}
+
+/* Node I has lost its block in group 0: what only it keeps elsewhere is free. */
+static void drop_others(const struct kv *c, struct paged *s, uint32_t i)
+{
+    for (size_t g = 1; g < c->n_groups; g++) {
+        uint32_t b = prefix_place(&s->index, i, g);
+
+        if (b == PREFIX_NONE || s->pages[g].page[b].refs)
+            continue;
+        unlink_kept(&s->pages[g], b);
+        kvpool_push(&s->pool, g, b);
+        s->pages[g].page[b].node = NONE;
+        prefix_set_place(&s->index, i, g, PREFIX_NONE);
+    }
+}
+
+static bool decides(const struct kv *c, size_t g)
+{
+    return g == 0 && c->group[0].window == 0;
+}
+
 static uint32_t take(struct kv *c, size_t g)
 {
     struct paged *s = c->state;
     struct pages *p = &s->pages[g];
-    uint32_t b;
+    uint32_t b, node;
 
     if (s->pool.group[g].n_free) {
         b = kvpool_pop(&s->pool, g);
     } else {
         b = p->page[s->pool.group[g].n_blocks].next;
+        node = p->page[b].node;
         ASSERT(p->n_kept > 0);
         unlink_kept(p, b);
-        forget(p, b);
+        prefix_hold(&s->index, node);
+        forget(s, g, b);
+        if (decides(c, g))
+            drop_others(c, s, node);
+        prefix_unhold(&s->index, node);
     }
     p->page[b].refs = 1;
     return b;
@@ -107,7 +133,9 @@ static void put(struct kv *c, size_t g, uint32_t b)
     ASSERT(p->refs > 0);
     if (--p->refs)
         return;
-    if (p->hashed)
+    if (p->node != NONE && c->group[0].window == 0 && prefix_place(&s->index, p->node, 0) == PREFIX_NONE)
+        forget(s, g, b); /* nobody can come as far as this */
+    if (p->node != NONE)
         link_kept(&s->pages[g], (uint32_t)s->pool.group[g].n_blocks, b);
     else
         kvpool_push(&s->pool, g, b);
@@ -129,10 +157,11 @@ static void paged_close(struct kv *c)
 
     if (!s)
         return;
-    for (size_t g = 0; g < KV_MAX_GROUPS; g++) {
+    for (size_t g = 0; g < KV_MAX_GROUPS; g++)
         mem_free(s->pages[g].page);
-        mem_free(s->pages[g].bucket);
-    }
+    prefix_close(&s->index);
+    mem_free(s->path);
+    mem_free(s->found);
     kvpool_close(&s->pool);
     mem_free(s);
     c->state = NULL;
@@ -140,18 +169,33 @@ static void paged_close(struct kv *c)
 
 static int open_pages(struct pages *p, size_t n_blocks, struct err *e)
 {
-    size_t n = 16;
-
-    while (n < 2 * n_blocks)
-        n *= 2;
-    p->mask = n - 1;
     p->page = mem_zalloc(n_blocks + 1, sizeof(*p->page), MEM_KV);
-    p->bucket = mem_zalloc(n, sizeof(*p->bucket), MEM_KV);
-    if (!p->page || !p->bucket)
+    if (!p->page)
         return err_nomem(e, "the tables of the KV cache");
-    memset(p->bucket, 0xff, n * sizeof(*p->bucket));
+    for (size_t b = 0; b <= n_blocks; b++)
+        p->page[b].node = NONE;
     p->page[n_blocks].next = p->page[n_blocks].prev = (uint32_t)n_blocks;
     return 0;
+}
+
+/* Nodes for all blocks of the largest group, and for those in front of what windows keep. */
+static int open_index(struct kv *c, struct paged *s, struct err *e)
+{
+    size_t n = c->lim.max_seqs;
+
+    s->path = mem_zalloc(c->lim.max_seqs, sizeof(*s->path), MEM_KV);
+    s->found = mem_zalloc(s->pool.max_blocks, sizeof(*s->found), MEM_KV);
+    if (!s->path || !s->found)
+        return err_nomem(e, "the tables of the KV cache");
+    for (size_t i = 0; i < c->lim.max_seqs; i++)
+        s->path[i] = (struct path){.node = NONE, .ended = true};
+    if (!c->lim.keep_prefixes)
+        return 0;
+    for (size_t g = 0; g < c->n_groups; g++)
+        n = s->pool.group[g].n_blocks + c->lim.max_seqs > n ? s->pool.group[g].n_blocks + c->lim.max_seqs : n;
+    if (c->group[0].window)
+        n += c->lim.max_seqs * s->pool.max_blocks;
+    return prefix_open(&s->index, c->lim.prefix_index, n, c->lim.block, c->n_groups, e);
 }
 
 static int paged_open(struct kv *c, struct err *e)
@@ -166,6 +210,8 @@ static int paged_open(struct kv *c, struct err *e)
     rc = kvpool_open(c, &s->pool, e);
     for (size_t g = 0; g < c->n_groups && rc == 0; g++)
         rc = open_pages(&s->pages[g], s->pool.group[g].n_blocks, e);
+    if (rc == 0)
+        rc = open_index(c, s, e);
     if (rc)
         paged_close(c);
     return rc;
@@ -188,28 +234,25 @@ static bool must_copy(const struct kv *c, const struct paged *s, size_t seq, siz
            s->pages[g].page[kvpool_block(&s->pool, kvpool_seq(c, &s->pool, seq, g), *i)].refs > 1;
 }
 
-/* The block that SEQ will write into becomes its own, and what its hash said is not true any more. */
+/* The block that SEQ will write into becomes its own, and leaves the index. */
 static void make_own(struct kv *c, size_t seq, size_t g)
 {
     struct paged *s = c->state;
     struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
-    bool copy;
-    uint32_t b;
+    uint32_t b, own;
     size_t i;
 
-    copy = must_copy(c, s, seq, g, &i);
     if (!partly_filled(c, s, seq, g, &i))
         return;
     b = kvpool_block(&s->pool, q, i);
-    if (copy) {
-        uint32_t own = take(c, g);
-
-        kvpool_copy(c, &s->pool, g, b, own);
-        kvpool_set(&s->pool, q, i, own);
-        put(c, g, b);
-    } else if (s->pages[g].page[b].hashed) {
-        forget(&s->pages[g], b);
+    if (s->pages[g].page[b].refs == 1) {
+        forget(s, g, b);
+        return;
     }
+    own = take(c, g);
+    kvpool_copy(c, &s->pool, g, b, own);
+    kvpool_set(&s->pool, q, i, own);
+    put(c, g, b);
 }
 
 static int paged_reserve(struct kv *c, size_t seq, size_t n)
@@ -244,6 +287,32 @@ static bool paged_has_room(const struct kv *c, const struct kv_want *want, size_
     return true;
 }
 
+/* The path of SEQ ends with its first N blocks, or is forgotten. */
+static void cut_path(struct paged *s, size_t seq, size_t n_blocks)
+{
+    struct path *p = &s->path[seq];
+    uint32_t node = p->node;
+
+    for (; p->n_blocks > n_blocks; p->n_blocks--)
+        node = s->index.node[node].parent;
+    prefix_hold(&s->index, node);
+    prefix_unhold(&s->index, p->node);
+    p->node = node;
+}
+
+static int paged_truncate(struct kv *c, size_t seq, size_t n)
+{
+    struct paged *s = c->state;
+    int rc = kvpool_truncate(c, seq, n);
+
+    if (rc)
+        return rc;
+    cut_path(s, seq, n / c->lim.block);
+    if (n == 0)
+        s->path[seq] = (struct path){.node = NONE, .ended = true};
+    return 0;
+}
+
 /* SEQ, which holds nothing, shares BLOCK with those that hold it, as its I-th. */
 static void share(struct kv *c, size_t g, struct kvpool_seq *q, size_t i, uint32_t block)
 {
@@ -273,82 +342,163 @@ static int paged_fork(struct kv *c, size_t from, size_t n, size_t to)
             share(c, g, b, b->end, kvpool_block(&s->pool, a, b->end));
     }
     s->pool.len[to] = n;
+    s->path[to] = s->path[from];
+    prefix_hold(&s->index, s->path[to].node);
+    cut_path(s, to, n / c->lim.block);
     return 0;
 }
 
 /* ---- prefixes ---- */
 
-static void paged_publish(struct kv *c, size_t seq, size_t block, struct kv_hash hash)
+/* The I-th block of SEQ, all rows of which are there, in group G; NONE: it is not held, or rows of it never
+ * were. */
+static uint32_t held_block(const struct kv *c, const struct paged *s, size_t seq, size_t g, size_t i)
+{
+    const struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
+
+    if (i >= q->end || (i < q->first ? i >= q->head : i * c->lim.block < q->low))
+        return NONE;
+    return kvpool_block(&s->pool, q, i);
+}
+
+/* The I-th block of SEQ holds the rows of NODE. */
+static void place(struct kv *c, size_t seq, size_t i, uint32_t node)
 {
     struct paged *s = c->state;
 
-    ASSERT((block + 1) * c->lim.block <= s->pool.len[seq], "block %zu of %zu rows", block, s->pool.len[seq]);
     for (size_t g = 0; g < c->n_groups; g++) {
-        const struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
-        struct pages *p = &s->pages[g];
-        uint32_t b, *at;
+        uint32_t b = held_block(c, s, seq, g, i);
 
-        if (block * c->lim.block < q->low || find(p, &hash) != NONE)
+        if (b == NONE || prefix_place(&s->index, node, g) != PREFIX_NONE)
             continue;
-        b = kvpool_block(&s->pool, q, block);
-        if (p->page[b].hashed)
-            forget(p, b);
-        at = bucket_of(p, &hash);
-        p->page[b].hash = hash;
-        p->page[b].hashed = true;
-        p->page[b].chain = *at;
-        *at = b;
+        forget(s, g, b);
+        s->pages[g].page[b].node = node;
+        prefix_set_place(&s->index, node, g, b);
     }
 }
 
-/* In each group with a window, those of the first N blocks that a query behind them sees are there. */
-static bool can_adopt(const struct kv *c, const struct kv_hash *hash, size_t n)
+static void paged_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last)
 {
-    const struct paged *s = c->state;
+    struct paged *s = c->state;
+    struct path *p = &s->path[seq];
+    size_t block = c->lim.block;
 
+    n = n < s->pool.len[seq] ? n : s->pool.len[seq];
+    while (!p->ended && p->n_blocks * block < n) {
+        size_t at = p->n_blocks * block, len = n - at < block ? n - at : block;
+        uint32_t node;
+
+        if (len < block && (!last || s->index.kind == PREFIX_HASH))
+            return;
+        node = prefix_add(&s->index, p->node, p->seed, token + at, len);
+        p->ended = node == PREFIX_NONE || len < block;
+        if (node == PREFIX_NONE)
+            return;
+        prefix_hold(&s->index, node);
+        place(c, seq, p->n_blocks, node);
+        prefix_unhold(&s->index, p->node);
+        p->node = node;
+        p->n_blocks++;
+    }
+}
+
+/* In each group, the blocks that a query behind N rows sees have a place, those of s->found. */
+static bool can_adopt(const struct kv *c, const struct paged *s, size_t n)
+{
     for (size_t g = 0; g < c->n_groups; g++) {
-        struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
+        struct kvpool_range r = kvpool_range(c, g, n);
 
-        for (size_t i = r.head ? 0 : r.first; i < r.end && c->group[g].window;
-             i = i + 1 == r.head ? r.first : i + 1)
-            if (find(&s->pages[g], &hash[i]) == NONE)
+        for (size_t i = r.head ? 0 : r.first; i < r.end; i = i + 1 == r.head ? r.first : i + 1)
+            if (prefix_place(&s->index, s->found[i], g) == PREFIX_NONE)
                 return false;
     }
     return true;
 }
 
-static size_t paged_lookup(const struct kv *c, const struct kv_hash *hash, size_t n)
+/* The longest beginning of TOKEN [n] that is there, its nodes in s->found. */
+static size_t find_prefix(const struct kv *c, struct paged *s, struct prefix_key seed, const int32_t *token,
+                          size_t n)
 {
-    const struct paged *s = c->state;
-    size_t most = 0;
+    size_t block = c->lim.block, found = 0, common = block;
+    uint32_t parent = PREFIX_NONE;
 
-    n = n < s->pool.max_blocks ? n : s->pool.max_blocks;
-    if (c->group[0].window == 0) { /* the layers that keep all decide how far it can go */
-        while (most < n && find(&s->pages[0], &hash[most]) != NONE)
-            most++;
-        n = most;
+    n = n < s->pool.max_blocks * block ? n : s->pool.max_blocks * block;
+    while (found < n && common == block) {
+        uint32_t i = prefix_find(&s->index, parent, seed, token + found,
+                                 n - found < block ? n - found : block, &common);
+
+        if (i == PREFIX_NONE)
+            break;
+        s->found[found / block] = parent = i;
+        found += common;
     }
-    while (n && !can_adopt(c, hash, n))
-        n--;
-    return n;
+    while (found && !can_adopt(c, s, found))
+        found = (found - 1) / block * block;
+    return found;
 }
 
-static void paged_adopt(struct kv *c, size_t seq, const struct kv_hash *hash, size_t n)
+/* Block I of SEQ, which has those in front of it, gets the rows of NODE to itself: the last of them will be
+ * others. */
+static void copy_block(struct kv *c, size_t seq, size_t i, uint32_t node)
 {
     struct paged *s = c->state;
 
-    ASSERT(s->pool.len[seq] == 0);
     for (size_t g = 0; g < c->n_groups; g++) {
-        struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
-        struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
+        uint32_t from = prefix_place(&s->index, node, g), own;
 
-        kvpool_begin(&s->pool, g, q, r.first, r.first * c->lim.block);
-        for (; q->head < r.head; q->head++)
-            share(c, g, q, q->head, find(&s->pages[g], &hash[q->head]));
-        for (; q->end < r.end; q->end++)
-            share(c, g, q, q->end, find(&s->pages[g], &hash[q->end]));
+        hold(s, g, from); /* it shall not be the one that is taken */
+        own = take(c, g);
+        kvpool_copy(c, &s->pool, g, from, own);
+        put(c, g, from);
+        kvpool_set(&s->pool, kvpool_seq(c, &s->pool, seq, g), i, own);
+        kvpool_seq(c, &s->pool, seq, g)->end++;
     }
-    s->pool.len[seq] = n * c->lim.block;
+}
+
+/* A block of each group can be taken beside those of the prefix. */
+static bool can_copy(const struct kv *c, const struct paged *s, size_t n)
+{
+    for (size_t g = 0; g < c->n_groups; g++) {
+        struct kvpool_range r = kvpool_range(c, g, n);
+
+        if (available(s, g) < r.head + r.end - r.first + 1)
+            return false;
+    }
+    return true;
+}
+
+static size_t paged_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n)
+{
+    struct paged *s = c->state;
+    size_t found, block = c->lim.block, whole;
+
+    ASSERT(s->pool.len[seq] == 0);
+    if (!keeps_prefixes(s))
+        return 0;
+    s->path[seq] = (struct path){.seed = seed, .node = NONE};
+    found = find_prefix(c, s, seed, token, n);
+    if (found % block && !can_copy(c, s, found))
+        found = found / block * block;
+    while (found && !can_adopt(c, s, found))
+        found = (found - 1) / block * block;
+    whole = found / block;
+    for (size_t g = 0; g < c->n_groups && found; g++) {
+        struct kvpool_seq *q = kvpool_seq(c, &s->pool, seq, g);
+        struct kvpool_range r = kvpool_range(c, g, found);
+
+        kvpool_begin(&s->pool, g, q, r.first, r.first * block);
+        for (; q->head < r.head; q->head++)
+            share(c, g, q, q->head, prefix_place(&s->index, s->found[q->head], g));
+        for (; q->end < whole; q->end++)
+            share(c, g, q, q->end, prefix_place(&s->index, s->found[q->end], g));
+    }
+    if (found % block)
+        copy_block(c, seq, whole, s->found[whole]);
+    s->pool.len[seq] = found;
+    s->path[seq].n_blocks = whole;
+    s->path[seq].node = whole ? s->found[whole - 1] : NONE;
+    prefix_hold(&s->index, s->path[seq].node);
+    return found;
 }
 
 /* ---- check ---- */
@@ -359,7 +509,7 @@ static int check_kept(const struct paged *s, size_t g, uint32_t *count, struct e
     size_t n_blocks = s->pool.group[g].n_blocks, n = 0;
 
     for (uint32_t b = p->page[n_blocks].next; b != n_blocks; b = p->page[b].next, n++) {
-        if (n > n_blocks || p->page[b].refs || !p->page[b].hashed || find(p, &p->page[b].hash) != b)
+        if (n > n_blocks || p->page[b].refs || p->page[b].node == NONE)
             return err_set(e, ERR_INPUT, "group %zu: block %u cannot be kept with %u holders", g, b,
                            p->page[b].refs);
         count[b]++;
@@ -374,10 +524,15 @@ static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err
     const struct kvpool_group *p = &s->pool.group[g];
     int rc = kvpool_count(c, g, count, e);
 
-    for (size_t b = 0; b < p->n_blocks && rc == 0; b++)
-        if (count[b] != s->pages[g].page[b].refs)
+    for (size_t b = 0; b < p->n_blocks && rc == 0; b++) {
+        const struct page *page = &s->pages[g].page[b];
+
+        if (count[b] != page->refs)
             rc = err_set(e, ERR_INPUT, "group %zu: block %zu is held %u times, not %u", g, b, count[b],
-                         s->pages[g].page[b].refs);
+                         page->refs);
+        else if (page->node != NONE && prefix_place(&s->index, page->node, g) != b)
+            rc = err_set(e, ERR_INPUT, "group %zu: block %zu is not that of its node", g, b);
+    }
     if (rc == 0)
         rc = check_kept(s, g, count, e);
     for (size_t i = 0; i < p->n_free && rc == 0; i++)
@@ -391,7 +546,10 @@ static int check_group(const struct kv *c, size_t g, uint32_t *count, struct err
 
 static int paged_check(const struct kv *c, struct err *e)
 {
-    return kvpool_check(c, check_group, e);
+    const struct paged *s = c->state;
+    int rc = kvpool_check(c, check_group, e);
+
+    return rc || !keeps_prefixes(s) ? rc : prefix_check(&s->index, e);
 }
 
 const struct kv_ops kv_paged = {.pool_bytes = kvpool_bytes,
@@ -399,11 +557,10 @@ const struct kv_ops kv_paged = {.pool_bytes = kvpool_bytes,
                                 .open = paged_open,
                                 .reserve = paged_reserve,
                                 .has_room = paged_has_room,
-                                .truncate = kvpool_truncate,
+                                .truncate = paged_truncate,
                                 .fork = paged_fork,
                                 .advance = kvpool_advance,
                                 .publish = paged_publish,
-                                .lookup = paged_lookup,
                                 .adopt = paged_adopt,
                                 .sees = kvpool_sees,
                                 .view = kvpool_view,

@@ -46,6 +46,9 @@ static size_t group_blocks(const struct kv *c, size_t g)
     if (__builtin_mul_overflow(seq_blocks(c, g), c->lim.max_seqs, &most) ||
         __builtin_add_overflow(most, blocks_of(c, c->lim.step_tokens), &most))
         return all;
+    if (c->lim.keep_prefixes &&
+        __builtin_mul_overflow(most, 2, &most)) /* as much again for those that are gone */
+        return all;
     return most < all ? most : all;
 }
 

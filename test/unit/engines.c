@@ -62,7 +62,7 @@ void engines_compute(struct llm *m, size_t slot, const int32_t *ids, size_t pos,
                      size_t n_total)
 {
     for (size_t at = 0, len; at < n; at += len) {
-        struct llm_rows r = {
+        struct executor_rows r = {
             .slot = slot, .id = ids + at, .pos = pos + at, .n_prompt = n_total, .n_total = n_total};
 
         r.n = len = n - at < chunk ? n - at : chunk;

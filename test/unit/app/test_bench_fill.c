@@ -71,13 +71,13 @@ static void compute(struct llm *m, size_t seq, size_t pos, size_t n)
         ids[i] = (int32_t)(3 + (pos + i) * 37 % 150);
     while (n) {
         size_t len = n < CHUNK ? n : CHUNK;
-        struct llm_rows r = {.slot = seq,
-                             .id = ids,
-                             .n = len,
-                             .pos = pos,
-                             .n_prompt = pos + len,
-                             .n_total = pos + len,
-                             .n_wanted = 1};
+        struct executor_rows r = {.slot = seq,
+                                  .id = ids,
+                                  .n = len,
+                                  .pos = pos,
+                                  .n_prompt = pos + len,
+                                  .n_total = pos + len,
+                                  .n_wanted = 1};
 
         assert_int_equal(kv_reserve(&m->kv, seq, pos + len), 0);
         llm_forward(m, &r, 1);

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "app/shapes.h"
+#include "app/app.h"
 #include "base/mem.h"
 #include "gallop.h"
 #include "model/model.h"

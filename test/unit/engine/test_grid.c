@@ -95,10 +95,10 @@ static void open_runner(struct runner *c, const struct pairs_row *r, const struc
 }
 
 /* The I-th neighbour's share of a step: 1, 17 or 5 tokens; begins anew when it has become long. */
-static struct llm_rows neighbour(struct runner *c, size_t i)
+static struct executor_rows neighbour(struct runner *c, size_t i)
 {
     static const size_t tokens[N_NEIGHBOURS] = {1, 17, 5};
-    struct llm_rows r = {.slot = 2 + i, .id = c->id[i], .n = tokens[i], .n_wanted = i != 2};
+    struct executor_rows r = {.slot = 2 + i, .id = c->id[i], .n = tokens[i], .n_wanted = i != 2};
 
     if (c->computed[i] + r.n > c->n_prompt * 5 / 8) {
         kv_release(&c->m->kv, r.slot);
@@ -113,19 +113,19 @@ static struct llm_rows neighbour(struct runner *c, size_t i)
 /* Computes N tokens IDS of SLOT at POS; the last row's logits, if they are WANTED. */
 static const float *step(struct runner *c, size_t slot, const int32_t *ids, size_t pos, size_t n, bool wanted)
 {
-    struct llm_rows r[N_NEIGHBOURS + 1];
+    struct executor_rows r[N_NEIGHBOURS + 1];
     size_t n_rows = 0, logits = 0;
 
     if (c->company) /* one in front, the others behind */
         r[n_rows++] = neighbour(c, 0);
     logits = n_rows ? r[0].n_wanted : 0;
-    r[n_rows++] = (struct llm_rows){.slot = slot,
-                                    .id = ids,
-                                    .n = n,
-                                    .pos = pos,
-                                    .n_prompt = c->n_prompt,
-                                    .n_total = pos + n > c->n_prompt ? pos + n : c->n_prompt,
-                                    .n_wanted = wanted};
+    r[n_rows++] = (struct executor_rows){.slot = slot,
+                                         .id = ids,
+                                         .n = n,
+                                         .pos = pos,
+                                         .n_prompt = c->n_prompt,
+                                         .n_total = pos + n > c->n_prompt ? pos + n : c->n_prompt,
+                                         .n_wanted = wanted};
     for (size_t i = 1; i < N_NEIGHBOURS && c->company; i++)
         r[n_rows++] = neighbour(c, i);
     for (size_t i = 0; i < n_rows; i++)

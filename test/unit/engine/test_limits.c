@@ -121,6 +121,7 @@ static void no_new_token_leaves_the_company_alone(void **state)
     struct gallop_stats s;
 
     o.max_batched_tokens = 7;
+    o.prefix_index = "none"; /* counts rows that are computed */
     g = engines_open("llama3-rope", &o);
     r.sampling.max_new_tokens = 9;
     none.sampling.max_new_tokens = 0;

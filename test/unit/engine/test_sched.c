@@ -1,66 +1,153 @@
-/* test_sched.c - the scheduler as a pure function: budgets hold, decoding goes first, nobody starves. */
-#include "base/rng.h"
+/* test_sched.c - the scheduler as a pure function: budgets hold, decoding goes first, nobody starves, times
+ * are kept. */
 #include "engine/sched.h"
 
-static void decoding_goes_before_prompts(void **state)
-{
-    const struct sched_seq s[] = {{0, 100}, {50, 51}, {10, 200}, {7, 8}};
-    const struct sched_limits lim = {.max_tokens = 64, .max_seqs = 4};
-    struct sched_pick p[4];
+#include "base/rng.h"
 
-    assert_int_equal(sched_plan(s, 4, &lim, p), 3);
-    assert_int_equal(p[0].seq, 0);
-    assert_int_equal(p[0].n, 62); /* what decoding left; the second prompt waits */
-    assert_int_equal(p[1].seq, 1);
-    assert_int_equal(p[1].n, 1);
-    assert_int_equal(p[2].seq, 3);
-    assert_int_equal(p[2].n, 1);
+enum { N = 24 };
+
+/* A sequence of KNOWN tokens, COMPUTED rows of which are there. */
+static struct sched_seq of(size_t computed, size_t known)
+{
+    return (struct sched_seq){.computed = computed, .known = known};
 }
 
-static void a_chunk_limit_lets_two_prompts_share_a_step(void **state)
+static struct sched_limits limits(size_t max_tokens, size_t max_seqs)
 {
-    const struct sched_seq s[] = {{0, 100}, {0, 100}};
-    const struct sched_limits lim = {.max_tokens = 64, .max_seqs = 4, .max_chunk = 32};
-    struct sched_pick p[4];
+    return (struct sched_limits){.max_tokens = max_tokens, .max_seqs = max_seqs};
+}
 
-    assert_int_equal(sched_plan(s, 2, &lim, p), 2);
-    assert_int_equal(p[0].n, 32);
-    assert_int_equal(p[1].n, 32);
+static void assert_picks(const struct sched_seq *s, size_t n, const struct sched_limits *lim,
+                         const size_t *expected)
+{
+    struct sched_pick p[N];
+    size_t n_picks = sched_plan(s, n, lim, p, NULL), at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        size_t found = at < n_picks && p[at].seq == i ? p[at++].n : 0;
+
+        if (found != expected[i])
+            fail_msg("sequence %zu of %zu computes %zu rows, expected %zu", i, n, found, expected[i]);
+    }
+    assert_int_equal(at, n_picks);
+}
+
+static void a_stream_does_not_stall_behind_a_prompt(void **state)
+{
+    const struct sched_seq s[] = {of(0, 100), of(50, 51), of(10, 200), of(7, 8)};
+    struct sched_limits lim = limits(64, 4);
+
+    (void)state;
+    assert_picks(s, 4, &lim, (size_t[]){62, 1, 0, 1}); /* what the streams leave; the second prompt waits */
+    lim.max_tokens = 150;
+    assert_picks(s, 4, &lim, (size_t[]){100, 1, 48, 1});
+    lim.max_tokens = 1;
+    assert_picks(s, 4, &lim, (size_t[]){0, 1, 0, 0});
+}
+
+static void prompts_first_lets_streams_wait_and_nothing_else(void **state)
+{
+    const struct sched_seq s[] = {of(0, 100), of(50, 51), of(10, 200)}, streams[] = {of(1, 2), of(5, 6)};
+    struct sched_limits lim = limits(150, 4);
+
+    (void)state;
+    lim.order = SCHED_PROMPTS_FIRST;
+    assert_picks(s, 3, &lim, (size_t[]){100, 0, 50});
+    assert_picks(streams, 2, &lim, (size_t[]){1, 1});
+}
+
+static void phases_that_do_not_mix_have_steps_of_their_own(void **state)
+{
+    const struct sched_seq s[] = {of(0, 100), of(50, 51), of(0, 30), of(0, 200)},
+                           large[] = {of(0, 100), of(50, 51)};
+    struct sched_limits lim = limits(128, 4);
+
+    (void)state;
+    lim.apart = lim.whole = true;
+    lim.max_prompts = 1;
+    assert_picks(s, 4, &lim, (size_t[]){100, 0, 0, 0});
+    lim.max_prompts = 0;
+    assert_picks(s, 4, &lim, (size_t[]){100, 0, 0, 0}); /* the second has no room as a whole */
+    lim.max_tokens = 130;
+    assert_picks(s, 4, &lim, (size_t[]){100, 0, 30, 0});
+    lim.max_tokens = 99; /* no prompt fits: the streams go on */
+    assert_picks(large, 2, &lim, (size_t[]){0, 1});
 }
 
 static void the_number_of_sequences_is_kept(void **state)
 {
-    const struct sched_seq s[] = {{1, 2}, {1, 2}, {1, 2}};
-    const struct sched_limits lim = {.max_tokens = 64, .max_seqs = 2};
-    struct sched_pick p[2];
+    const struct sched_seq s[] = {of(1, 2), of(1, 2), of(1, 2)};
+    const struct sched_limits lim = limits(64, 2);
 
-    assert_int_equal(sched_plan(s, 3, &lim, p), 2);
+    (void)state;
+    assert_picks(s, 3, &lim, (size_t[]){1, 1, 0});
+}
+
+static void rows_of_logits_limit_scored_prompts_and_their_ends(void **state)
+{
+    struct sched_seq s[] = {of(4, 5), of(0, 50), of(0, 40)};
+    struct sched_limits lim = limits(100, 4);
+
+    (void)state;
+    lim.max_wanted = 11;
+    s[1].all_wanted = true;
+    assert_picks(s, 3, &lim, (size_t[]){1, 10, 39}); /* without logits the last row waits */
+    lim.max_wanted = 60;
+    assert_picks(s, 3, &lim, (size_t[]){1, 50, 40});
+    lim.max_wanted = 1;
+    assert_picks(s, 3, &lim, (size_t[]){1, 0, 39});
+}
+
+static void a_chunk_keeps_the_time_of_a_step_where_streams_go_on(void **state)
+{
+    const struct sched_seq s[] = {of(99, 100), of(0, 400)};
+    struct sched_limits lim = limits(512, 4);
+    struct sched_pick p[4];
+    struct cost_step step;
+    struct cost c;
+
+    (void)state;
+    cost_init(&c, .01, .001); /* 1 ms a row beyond the knee */
+    lim.cost = &c;
+    lim.target_s = .1;
+    assert_int_equal(sched_plan(s, 2, &lim, p, &step), 2);
+    assert_in_range(p[1].n, 100, 106);
+    assert_true(cost_predict(&c, &step) <= .1);
+    assert_int_equal(step.rows, 1 + p[1].n);
+    lim.target_s = .001; /* cannot be kept: prompts go on slowly */
+    assert_picks(s, 2, &lim, (size_t[]){1, SCHED_LEAST});
+    lim.target_s = 0;
+    assert_picks(s, 2, &lim, (size_t[]){1, 400});
+    lim.target_s = .1;
+    assert_picks(s + 1, 1, &lim, (size_t[]){400}); /* nobody is kept waiting */
 }
 
 /* Random queues: budgets are never passed, picks are ordered and distinct, no step is wasted, and a queue
  * without arrivals runs dry. */
 static void random_queues_finish_within_budgets(void **state)
 {
-    enum { N = 24 };
-
+    (void)state;
     for (uint64_t round = 0; round < 300; round++) {
-        struct sched_limits lim;
         struct sched_seq s[N];
-        struct sched_pick p[N];
+        struct sched_limits lim;
         uint32_t u[4];
         size_t left = N;
 
         rng_block(11, 0, round, u);
-        lim = (struct sched_limits){.max_tokens = 1 + u[0] % 100,
-                                    .max_seqs = 1 + u[1] % N,
-                                    .max_chunk = u[2] % 3 ? 1 + u[3] % 64 : 0};
+        lim = limits(1 + u[0] % 100, 1 + u[1] % N);
+        lim.max_wanted = u[2] % 3 ? 1 + u[2] % 40 : 0;
+        lim.max_prompts = u[3] % 3;
+        lim.order = u[3] % 7 == 0 ? SCHED_PROMPTS_FIRST : SCHED_DECODES_FIRST;
+        lim.apart = u[3] % 5 == 0;
         for (size_t i = 0; i < N; i++) {
             rng_block(12, round, i, u);
-            s[i] = (struct sched_seq){0, 1 + u[0] % 300};
+            s[i] = of(0, 1 + u[0] % 300);
+            s[i].all_wanted = u[1] % 4 == 0;
         }
         for (size_t step = 0; left; step++) {
             struct sched_seq open[N];
-            size_t index[N], n = 0, total = 0, n_picks;
+            struct sched_pick p[N];
+            size_t index[N], n = 0, total = 0, logits = 0, prompts = 0, n_picks;
 
             assert_true(step < 100000);
             for (size_t i = 0; i < N; i++)
@@ -68,19 +155,23 @@ static void random_queues_finish_within_budgets(void **state)
                     index[n] = i;
                     open[n++] = s[i];
                 }
-            n_picks = sched_plan(open, n, &lim, p);
-            assert_true(n_picks > 0 && n_picks <= lim.max_seqs);
+            n_picks = sched_plan(open, n, &lim, p, NULL);
+            assert_true(n_picks >= 1 && n_picks <= lim.max_seqs);
             for (size_t k = 0; k < n_picks; k++) {
                 struct sched_seq *q = &s[index[p[k].seq]];
+                bool last = q->computed + p[k].n == q->known;
 
                 assert_true(k == 0 || p[k].seq > p[k - 1].seq);
                 assert_true(p[k].n >= 1 && p[k].n <= q->known - q->computed);
-                assert_true(lim.max_chunk == 0 || p[k].n <= lim.max_chunk);
                 total += p[k].n;
+                logits += q->all_wanted ? p[k].n : last;
+                prompts += q->known - q->computed > 1;
                 q->computed += p[k].n;
                 left -= q->computed == q->known;
             }
             assert_true(total <= lim.max_tokens);
+            assert_true(!lim.max_wanted || logits <= lim.max_wanted);
+            assert_true(!lim.max_prompts || prompts <= lim.max_prompts);
         }
     }
 }
@@ -88,9 +179,12 @@ static void random_queues_finish_within_budgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decoding_goes_before_prompts),
-        cmocka_unit_test(a_chunk_limit_lets_two_prompts_share_a_step),
+        cmocka_unit_test(a_stream_does_not_stall_behind_a_prompt),
+        cmocka_unit_test(prompts_first_lets_streams_wait_and_nothing_else),
+        cmocka_unit_test(phases_that_do_not_mix_have_steps_of_their_own),
         cmocka_unit_test(the_number_of_sequences_is_kept),
+        cmocka_unit_test(rows_of_logits_limit_scored_prompts_and_their_ends),
+        cmocka_unit_test(a_chunk_keeps_the_time_of_a_step_where_streams_go_on),
         cmocka_unit_test(random_queues_finish_within_budgets),
     };
 

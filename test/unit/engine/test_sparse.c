@@ -44,7 +44,7 @@ static void a_long_rope_goes_by_the_text_where_the_cache_keeps_less(void **state
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         struct gallop *g = open_sparse("phi3-longrope", table[i].spec);
 
-        assert_int_equal(llm_must_recompute(gallop_llm(g), 128, 128, 140), table[i].changes);
+        assert_int_equal(llm_is_stale(gallop_llm(g), 128, 128, 140), table[i].changes);
         gallop_close(g);
     }
 }
@@ -101,6 +101,7 @@ static void memory_grows_beyond_the_window(void **state)
 
         o.kv_cache_type = t ? "paged" : "slab_pool";
         o.kv_sparse = SPEC;
+        o.prefix_index = "none"; /* windows keep no rows of sequences that are gone */
         g = engines_open("llama3-rope", &o);
         m = gallop_llm(g);
         block = 16 * kv_token_bytes(&m->kv.lim);

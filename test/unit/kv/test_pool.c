@@ -242,81 +242,46 @@ static void a_fork_shares_until_one_is_written(void **state)
     kv_close(&c);
 }
 
-static struct kv_hash name(uint64_t x)
+static void what_is_written_into_a_published_block_is_not_found_any_more(void **state)
 {
-    return (struct kv_hash){{x, ~x}};
-}
-
-static void blocks_that_are_not_held_are_found_again_until_the_oldest_must_go(void **state)
-{
+    static const int32_t token[16] = {1, 2, 3};
+    const struct prefix_key seed = {{1, 2}};
     struct kv_limits lim = small(16);
-    struct kv_hash a[4], b[4];
     struct kv c;
 
-    lim.pool_tokens = 160; /* ten blocks */
+    lim.keep_prefixes = true;
     caches_open(&c, "paged", lim);
-    for (uint64_t i = 0; i < 4; i++) {
-        a[i] = name(100 + i);
-        b[i] = name(200 + i);
-    }
-    assert_int_equal(kv_reserve(&c, 0, 64), 0);
-    assert_int_equal(kv_reserve(&c, 1, 64), 0);
-    for (size_t i = 0; i < 4; i++) {
-        caches_write(&c, 0, 16 * i, 1 + (uint32_t)i);
-        kv_publish(&c, 0, i, a[i]);
-        kv_publish(&c, 1, i, b[i]);
-        kv_publish(&c, 1, i, a[i]); /* taken: the first one keeps it */
-    }
-    assert_int_equal(kv_lookup(&c, a, 4), 4);
-    kv_release(&c, 0);
-    kv_release(&c, 1);
-    caches_check(&c);
-    assert_int_equal(kv_lookup(&c, a, 4), 4);
-    assert_int_equal(kv_lookup(&c, b, 4), 4);
-    assert_int_equal(kv_lookup(&c, b + 1, 3),
-                     3); /* a hash says what is in front of it, the cache does not know */
-    assert_int_equal(kv_reserve(&c, 2, 48), 0); /* two free ones, and the end of the oldest */
-    caches_check(&c);
-    assert_int_equal(kv_lookup(&c, a, 4), 3);
-    assert_int_equal(kv_lookup(&c, b, 4), 4);
-    kv_adopt(&c, 0, a, 3);
-    assert_true(caches_is(&c, 0, 1, 32, 3, true));
-    assert_int_equal(kv_reserve(&c, 3, 64), 0); /* what is held stays, all of b goes */
-    assert_int_equal(kv_reserve(&c, 1, 1), ERR_NOSPACE);
-    assert_int_equal(kv_lookup(&c, b, 4), 0);
-    assert_int_equal(kv_lookup(&c, a, 4), 3);
-    caches_check(&c);
-    kv_close(&c);
-}
-
-static void a_write_into_a_published_block_takes_its_name_away(void **state)
-{
-    struct kv_hash h = name(7);
-    struct kv c;
-
-    caches_open(&c, "paged", small(16));
+    assert_int_equal(kv_adopt(&c, 0, seed, token, 16), 0);
     assert_int_equal(kv_reserve(&c, 0, 16), 0);
-    kv_publish(&c, 0, 0, h);
+    kv_publish(&c, 0, token, 16, false);
     assert_int_equal(kv_truncate(&c, 0, 10), 0);
-    assert_int_equal(kv_lookup(&c, &h, 1), 1);
+    assert_int_equal(kv_adopt(&c, 1, seed, token, 16), 16);
+    kv_release(&c, 1);
     assert_int_equal(kv_reserve(&c, 0, 11), 0);
-    assert_int_equal(kv_lookup(&c, &h, 1), 0);
+    assert_int_equal(kv_adopt(&c, 1, seed, token, 16), 0);
     caches_check(&c);
     kv_close(&c);
 }
 
-/* Types without hashes find nothing, and say so. */
+/* Types that keep no prefixes find nothing, and say so. */
 static void other_types_share_no_prefixes(void **state)
 {
-    struct kv_hash h = name(7);
-    struct kv c;
+    static const char *const types[] = {"dynamic", "bmc"};
+    static const int32_t token[16] = {1, 2, 3};
+    const struct prefix_key seed = {{1, 2}};
 
-    caches_open(&c, "slab_pool", small(16));
-    assert_int_equal(kv_reserve(&c, 0, 16), 0);
-    kv_publish(&c, 0, 0, h);
-    assert_int_equal(kv_lookup(&c, &h, 1), 0);
-    kv_adopt(&c, 1, &h, 0);
-    kv_close(&c);
+    for (int t = 0; t < 2; t++) {
+        struct kv_limits lim = small(16);
+        struct kv c;
+
+        lim.keep_prefixes = true;
+        caches_open(&c, types[t], lim);
+        assert_int_equal(kv_adopt(&c, 0, seed, token, 16), 0);
+        assert_int_equal(kv_reserve(&c, 0, 16), 0);
+        kv_publish(&c, 0, token, 16, true);
+        assert_int_equal(kv_adopt(&c, 1, seed, token, 16), 0);
+        kv_close(&c);
+    }
 }
 
 /* ---- the checker itself ---- */
@@ -379,8 +344,7 @@ int main(void)
         cmocka_unit_test(bmc_grows_in_splits_and_copies_only_then),
         cmocka_unit_test(dynamic_grows_by_less_than_doubling),
         cmocka_unit_test(a_fork_shares_until_one_is_written),
-        cmocka_unit_test(blocks_that_are_not_held_are_found_again_until_the_oldest_must_go),
-        cmocka_unit_test(a_write_into_a_published_block_takes_its_name_away),
+        cmocka_unit_test(what_is_written_into_a_published_block_is_not_found_any_more),
         cmocka_unit_test(other_types_share_no_prefixes),
         cmocka_unit_test(a_check_sees_lost_doubled_and_torn_blocks),
     };

@@ -4,7 +4,6 @@
  *
  * GALLOP_KV_OPERATIONS sets how many operations each cache goes through (10000).
  */
-#include <xxhash.h>
 
 #include "base/map.h"
 #include "base/mem.h"
@@ -27,7 +26,7 @@ struct oracle {
     size_t pos[SEQS]; /* queries before it are over */
     struct {
         uint32_t stamp[MAX_LEN];
-        size_t blocks;
+        size_t rows;
     } prefix[PREFIXES]; /* that were published, some of them long ago */
     uint32_t next_stamp;
     size_t n_full, n_gone, n_forked, n_loaded, n_adopted, n_dropped, n_refused;
@@ -93,7 +92,7 @@ static void check_all(struct trial *t, const size_t touched[2])
     check_rows(t, touched[1], false);
     if (kv_check(&t->c, &e) != 0)
         fail_msg("%s: %s", t->c.type->name, e.msg);
-    if (strcmp(t->c.type->name, "paged") != 0)
+    if (!kv_type_pooled(t->c.type->name))
         check_apart(t);
 }
 
@@ -132,7 +131,7 @@ static void grow_together(struct trial *t, size_t seq, size_t other, uint32_t u)
                        want[i].n > t->o->len[want[i].seq] ? want[i].n : t->o->len[want[i].seq]);
             n_done++;
         }
-    if ((said && pooled && n_done < n_wants) || (!said && n_done == n_wants && strcmp(type, "paged") != 0))
+    if ((said && pooled && n_done < n_wants) || (!said && n_done == n_wants && !pooled))
         fail_msg("%s: %zu of %zu sequences got their rows, but it was said that %s can", type, n_done,
                  n_wants, said ? "all" : "not all");
 }
@@ -211,36 +210,32 @@ static void save_and_load(struct trial *t, size_t seq, size_t other)
     t->o->n_loaded++;
 }
 
-static struct kv_hash hash_of(const uint32_t *stamp, size_t rows)
+/* Stamps are the tokens. */
+static const int32_t *tokens(const uint32_t *stamp)
 {
-    XXH128_hash_t h = XXH3_128bits(stamp, rows * sizeof(*stamp));
-
-    return (struct kv_hash){{h.low64, h.high64}};
+    return (const int32_t *)(const void *)stamp;
 }
+
+static const struct prefix_key seed = {{1, 2}};
 
 static void publish(struct trial *t, size_t seq, uint32_t u)
 {
-    size_t block = t->c.lim.block, n = t->o->len[seq] / block;
+    size_t n = t->o->len[seq];
 
-    for (size_t i = 0; i < n; i++)
-        kv_publish(&t->c, seq, i, hash_of(t->o->stamp[seq], (i + 1) * block));
-    memcpy(t->o->prefix[u % PREFIXES].stamp, t->o->stamp[seq], n * block * sizeof(uint32_t));
-    t->o->prefix[u % PREFIXES].blocks = n;
+    kv_publish(&t->c, seq, tokens(t->o->stamp[seq]), n, u & 1);
+    memcpy(t->o->prefix[u % PREFIXES].stamp, t->o->stamp[seq], n * sizeof(uint32_t));
+    t->o->prefix[u % PREFIXES].rows = n;
 }
 
 static void adopt(struct trial *t, size_t seq, uint32_t u)
 {
-    struct kv_hash hash[MAX_LEN / KV_MIN_BLOCK];
-    size_t n = t->o->prefix[u % PREFIXES].blocks, found;
+    size_t n = t->o->prefix[u % PREFIXES].rows, found;
 
     if (t->o->len[seq])
         return;
-    for (size_t i = 0; i < n; i++)
-        hash[i] = hash_of(t->o->prefix[u % PREFIXES].stamp, (i + 1) * t->c.lim.block);
-    found = kv_lookup(&t->c, hash, n);
+    found = kv_adopt(&t->c, seq, seed, tokens(t->o->prefix[u % PREFIXES].stamp), n);
     assert_true(found <= n);
-    kv_adopt(&t->c, seq, hash, found);
-    take_over(t->o, seq, t->o->prefix[u % PREFIXES].stamp, found * t->c.lim.block);
+    take_over(t->o, seq, t->o->prefix[u % PREFIXES].stamp, found);
     t->o->n_adopted += found > 0;
 }
 
@@ -310,12 +305,14 @@ static void random_operations(const size_t at[N_DIMENSIONS])
                                   .pool_tokens = 400,
                                   .block = (size_t)16 << at[BLOCK],
                                   .layout = (enum kv_layout)at[LAYOUT],
+                                  .keep_prefixes = true,
+                                  .prefix_index = at[BLOCK] % 2 ? PREFIX_RADIX : PREFIX_HASH,
                                   .window = windowed ? windows : NULL,
                                   .sink = at[WINDOWS] > 1 ? sinks : NULL};
     const char *env = getenv("GALLOP_KV_OPERATIONS");
     uint64_t n = env ? strtoull(env, NULL, 10) : 10000;
     struct trial t = {.o = calloc(1, sizeof(*t.o))};
-    bool paged = strcmp(type, "paged") == 0;
+    bool pooled = kv_type_pooled(type);
     struct err e = {0};
 
     if (kv_open(&t.c, type, &lim, &e) != 0)
@@ -327,7 +324,7 @@ static void random_operations(const size_t at[N_DIMENSIONS])
     nothing_is_lost(&t);
     if (n >= 10000) { /* nothing went untried */
         assert_true(t.o->n_full > 0 && t.o->n_forked > 0 && t.o->n_loaded > 0 && t.o->n_refused > 0);
-        assert_true((t.o->n_adopted > 0) == paged);
+        assert_true((t.o->n_adopted > 0) == pooled);
         assert_true((t.o->n_dropped > 0) == windowed);
         assert_true((t.o->n_gone > 0) == windowed);
     }

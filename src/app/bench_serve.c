@@ -1,0 +1,153 @@
+/* bench_serve.c - `gallop bench --serve`: a load of many requests in process, as a server would see it. */
+#include <math.h>
+#include <string.h>
+
+#include "app/app.h"
+#include "app/bench.h"
+#include "base/clock.h"
+#include "base/mem.h"
+
+const struct opt_row bench_serve_options[] = {
+    {"serve", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help =
+         "measure a load of many requests, as a server would have it: rates, times to the first and between tokens"},
+    {"max-concurrency", 0, OPT_INT, "N", LOAD, .help = "requests that are sent and not answered, at most",
+     .otherwise = "any number", .range = "[1,1000000]"},
+    {0}};
+
+struct load_run {
+    struct gallop *g;
+    struct traffic traffic;
+    struct serving serving;
+    int32_t *ids; /* [longest prompt] */
+    size_t n_vocab, n_sent, most;
+    double start;
+    struct err *e;
+};
+
+static int send_one(struct load_run *r)
+{
+    const struct traffic_request *q = &r->traffic.request[r->n_sent];
+    struct gallop_request req;
+    char why[GALLOP_ERR_SIZE];
+    int rc;
+
+    gallop_request_init(&req);
+    traffic_tokens(&r->traffic, r->n_sent, r->n_vocab, r->ids);
+    req.ids = r->ids;
+    req.n_ids = q->n_prompt;
+    req.sampling.max_new_tokens = (int64_t)q->n_output;
+    req.sampling.ignore_eos = 1;
+    req.sampling.do_sample = 0;
+    req.user = &r->serving.request[r->n_sent];
+    r->serving.request[r->n_sent].sent_s = clock_seconds() - r->start;
+    if ((rc = gallop_submit(r->g, &req, NULL, why)) == GALLOP_NO_SPACE)
+        serving_ended(&r->serving, r->n_sent, clock_seconds() - r->start, 0, true);
+    else if (rc)
+        return err_set(r->e, rc, "request %zu: %s", r->n_sent, why);
+    r->n_sent++;
+    return 0;
+}
+
+static int take_events(struct load_run *r)
+{
+    double now = clock_seconds() - r->start;
+    struct gallop_event ev;
+
+    while (gallop_take(r->g, &ev)) {
+        size_t i = (size_t)((struct serving_request *)ev.user - r->serving.request);
+
+        if (ev.type == GALLOP_TOKEN && serving_token(&r->serving, i, now) != 0)
+            return err_nomem(r->e, "the times of tokens");
+        if (ev.type == GALLOP_FINISHED)
+            serving_ended(&r->serving, i, now, ev.n_cached,
+                          ev.finish != GALLOP_FINISH_LENGTH && ev.finish != GALLOP_FINISH_STOP);
+    }
+    return print_flush(r->e); /* nobody waits for the rest when the reader is gone */
+}
+
+static int run_load(struct load_run *r)
+{
+    struct print_bar bar = {.what = "serving"};
+    size_t n = r->traffic.n;
+    int rc = 0;
+
+    r->start = clock_seconds();
+    while (rc == 0 && r->serving.n_ended < n) {
+        double now = clock_seconds() - r->start, wait = 0;
+
+        while (rc == 0 && r->n_sent < n && r->n_sent - r->serving.n_ended < r->most &&
+               r->traffic.request[r->n_sent].at_s <= now)
+            rc = send_one(r);
+        if (r->n_sent < n && r->n_sent == r->serving.n_ended)
+            wait = fmax(r->traffic.request[r->n_sent].at_s - now, 0);
+        gallop_step(r->g, wait);
+        rc = rc ? rc : take_events(r);
+        print_progress(&bar, r->serving.n_ended, n);
+    }
+    print_bar_end(&bar);
+    return rc;
+}
+
+/* The longest sequence and prompt of the traffic. */
+static void measure_traffic(const struct traffic *t, size_t *sequence, size_t *prompt)
+{
+    *sequence = *prompt = 1;
+    for (size_t i = 0; i < t->n; i++) {
+        size_t n = t->request[i].n_prompt + t->request[i].n_output;
+
+        *prompt = t->request[i].n_prompt > *prompt ? t->request[i].n_prompt : *prompt;
+        *sequence = n > *sequence ? n : *sequence;
+    }
+}
+
+static int report(const struct load_run *r, bool json)
+{
+    static const double p[] = {90, 95, 99};
+    struct gallop_stats s;
+    json_t *o = serving_summary(&r->serving, &(struct serving_limits){0}, p, 3);
+
+    if (!o)
+        return err_nomem(r->e, "the summary");
+    gallop_stats(r->g, &s);
+    json_object_set_new(o, "test", json_string("serve"));
+    json_object_set_new(o, "preemptions", json_integer((json_int_t)s.n_preempted));
+    json_object_set_new(o, "recomputed_tokens", json_integer((json_int_t)s.n_recomputed_tokens));
+    json_object_set_new(o, "steps", json_integer((json_int_t)s.n_steps));
+    json_object_set_new(o, "threads", json_integer(s.threads));
+    json_object_set_new(o, "dtype", json_string(s.dtype));
+    serving_print(o, json);
+    return 0;
+}
+
+int bench_serve(const struct opt_values *v, struct err *e)
+{
+    struct load_run r = {.e = e, .most = SIZE_MAX};
+    size_t sequence, prompt;
+    struct load l;
+    int rc;
+
+    if ((rc = traffic_of_options(&r.traffic, v, e)) != 0)
+        return rc;
+    measure_traffic(&r.traffic, &sequence, &prompt);
+    if (opt_given(v, "max-concurrency"))
+        r.most = (size_t)opt_int(v, "max-concurrency");
+    if ((rc = load_options(v, &l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, e)) == 0) {
+        load_scheduling(v, &l.o);
+        if (l.o.max_model_len == 0)
+            l.o.max_model_len = (int64_t)sequence;
+        l.o.kv_cache_lazy = 0;
+        r.ids = mem_zalloc(prompt, sizeof(*r.ids), MEM_APP);
+        rc = r.ids ? load_engine(&l, NULL, &r.g, e) : err_nomem(e, "a prompt");
+    }
+    if (rc == 0) {
+        r.n_vocab = gallop_llm(r.g)->model.info.vocab;
+        rc = run_load(&r);
+    }
+    rc = rc ? rc : report(&r, opt_flag(v, "json"));
+    gallop_close(r.g);
+    mem_free(r.ids);
+    serving_close(&r.serving);
+    traffic_fini(&r.traffic);
+    return rc;
+}

@@ -1,0 +1,198 @@
+/* serving.c - moments in, percentiles out. */
+#include <stdio.h>
+
+#include "app/app.h"
+#include "app/bench.h"
+#include "base/mem.h"
+#include "base/stat.h"
+
+int serving_open(struct serving *s, const struct traffic *t, struct err *e)
+{
+    *s = (struct serving){.traffic = t};
+    s->request = mem_zalloc(t->n, sizeof(*s->request), MEM_APP);
+    return s->request ? 0 : err_nomem(e, "the times of requests");
+}
+
+void serving_close(struct serving *s)
+{
+    mem_free(s->request);
+    mem_free(s->gap);
+    *s = (struct serving){0};
+}
+
+int serving_token(struct serving *s, size_t i, double now_s)
+{
+    struct serving_request *r = &s->request[i];
+    double last = r->last_s;
+
+    r->last_s = now_s;
+    s->end_s = now_s > s->end_s ? now_s : s->end_s;
+    if (r->n_output++ == 0) {
+        r->first_s = now_s;
+        return 0;
+    }
+    if (!mem_grow((void **)&s->gap, &s->cap_gaps, s->n_gaps + 1, sizeof(*s->gap), MEM_APP))
+        return ERR_NOMEM;
+    s->gap[s->n_gaps++] = (float)(now_s - last);
+    return 0;
+}
+
+void serving_ended(struct serving *s, size_t i, double now_s, size_t n_cached, bool failed)
+{
+    struct serving_request *r = &s->request[i];
+
+    r->ended = true;
+    r->failed = failed;
+    r->n_cached = n_cached;
+    s->n_ended++;
+    s->n_failed += failed;
+    s->end_s = now_s > s->end_s ? now_s : s->end_s;
+}
+
+/* ---- the summary ---- */
+
+/* Adds mean_NAME_ms, median_NAME_ms, pXX_NAME_ms and max_NAME_ms of X [n] seconds. */
+static void add_times(json_t *o, const char *name, double *x, size_t n, const double *p, size_t n_p)
+{
+    char key[64];
+
+    snprintf(key, sizeof(key), "mean_%s_ms", name);
+    json_object_set_new(o, key, n ? json_real(stat_mean(x, n) * 1000) : json_null());
+    snprintf(key, sizeof(key), "median_%s_ms", name);
+    json_object_set_new(o, key, n ? json_real(stat_median(x, n) * 1000) : json_null());
+    for (size_t i = 0; i < n_p; i++) {
+        snprintf(key, sizeof(key), "p%g_%s_ms", p[i], name);
+        json_object_set_new(o, key, n ? json_real(stat_percentile(x, n, p[i]) * 1000) : json_null());
+    }
+    snprintf(key, sizeof(key), "max_%s_ms", name);
+    json_object_set_new(o, key, n ? json_real(stat_max(x, n) * 1000) : json_null());
+}
+
+/* Sums over the requests that ended well. */
+struct sums {
+    size_t n, n_good, n_input, n_output, n_cached, n_first, n_per_token;
+    double *ttft, *tpot, *e2el; /* [n], [n_per_token], [n] */
+};
+
+static bool is_within(double x, double limit)
+{
+    return limit <= 0 || x <= limit;
+}
+
+static void sum_up(const struct serving *s, const struct serving_limits *lim, struct sums *t)
+{
+    for (size_t i = 0; i < s->traffic->n; i++) {
+        const struct traffic_request *q = &s->traffic->request[i];
+        const struct serving_request *r = &s->request[i];
+        double ttft = r->first_s - r->sent_s, e2el = r->last_s - r->sent_s, tpot = 0;
+
+        if (!r->ended || r->failed)
+            continue;
+        t->n++;
+        t->n_input += q->n_prompt;
+        t->n_output += r->n_output;
+        t->n_cached += r->n_cached;
+        if (r->n_output == 0)
+            continue;
+        if (r->n_output > 1)
+            t->tpot[t->n_per_token++] = tpot = (r->last_s - r->first_s) / (double)(r->n_output - 1);
+        t->ttft[t->n_first] = ttft;
+        t->e2el[t->n_first++] = e2el;
+        t->n_good +=
+            is_within(ttft, lim->ttft_s) && is_within(tpot, lim->tpot_s) && is_within(e2el, lim->e2el_s);
+    }
+}
+
+static json_t *write_sums(const struct serving *s, const struct serving_limits *lim, struct sums *t,
+                          const double *p, size_t n_p)
+{
+    double duration = s->end_s > 0 ? s->end_s : 1e-9, *gap = mem_zalloc(s->n_gaps, sizeof(*gap), MEM_APP);
+    json_t *o = gap ? json_object() : NULL;
+
+    if (!o) {
+        mem_free(gap);
+        return NULL;
+    }
+    for (size_t i = 0; i < s->n_gaps; i++)
+        gap[i] = (double)s->gap[i];
+    json_object_set_new(o, "completed", json_integer((json_int_t)t->n));
+    json_object_set_new(o, "failed", json_integer((json_int_t)s->n_failed));
+    json_object_set_new(o, "duration", json_real(duration));
+    json_object_set_new(o, "total_input_tokens", json_integer((json_int_t)t->n_input));
+    json_object_set_new(o, "total_output_tokens", json_integer((json_int_t)t->n_output));
+    json_object_set_new(o, "cached_input_tokens", json_integer((json_int_t)t->n_cached));
+    json_object_set_new(o, "hit_rate", json_real(t->n_input ? (double)t->n_cached / (double)t->n_input : 0));
+    json_object_set_new(o, "request_throughput", json_real((double)t->n / duration));
+    if (lim->ttft_s > 0 || lim->tpot_s > 0 || lim->e2el_s > 0)
+        json_object_set_new(o, "request_goodput", json_real((double)t->n_good / duration));
+    json_object_set_new(o, "output_throughput", json_real((double)t->n_output / duration));
+    json_object_set_new(o, "total_token_throughput",
+                        json_real((double)(t->n_input + t->n_output) / duration));
+    add_times(o, "ttft", t->ttft, t->n_first, p, n_p);
+    add_times(o, "tpot", t->tpot, t->n_per_token, p, n_p);
+    add_times(o, "itl", gap, s->n_gaps, p, n_p);
+    add_times(o, "e2el", t->e2el, t->n_first, p, n_p);
+    mem_free(gap);
+    return o;
+}
+
+json_t *serving_summary(const struct serving *s, const struct serving_limits *lim, const double *p,
+                        size_t n_p)
+{
+    struct sums t = {0};
+    json_t *o = NULL;
+
+    t.ttft = mem_zalloc(s->traffic->n, sizeof(double), MEM_APP);
+    t.tpot = mem_zalloc(s->traffic->n, sizeof(double), MEM_APP);
+    t.e2el = mem_zalloc(s->traffic->n, sizeof(double), MEM_APP);
+    if (t.ttft && t.tpot && t.e2el) {
+        sum_up(s, lim, &t);
+        o = write_sums(s, lim, &t, p, n_p);
+    }
+    mem_free(t.ttft);
+    mem_free(t.tpot);
+    mem_free(t.e2el);
+    return o;
+}
+
+/* ---- printing ---- */
+
+static void print_times(const json_t *o, const char *name, const char *words)
+{
+    static const char *const parts[] = {"mean", "median", "p90", "p95", "p99", "max"};
+
+    print_fmt("%-26s", words);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        char key[64];
+
+        snprintf(key, sizeof(key), "%s_%s_ms", parts[i], name);
+        print_fmt(" %10.1f", json_number_value(json_object_get(o, key)));
+    }
+    print_text("\n");
+}
+
+static double number(const json_t *o, const char *key)
+{
+    return json_number_value(json_object_get(o, key));
+}
+
+void serving_print(json_t *o, bool json)
+{
+    if (json) {
+        print_json(o);
+        return;
+    }
+    print_fmt(
+        "%.0f requests in %.1f s, %.0f failed: %.2f requests/s, %.1f output tokens/s, %.1f tokens/s in all\n",
+        number(o, "completed"), number(o, "duration"), number(o, "failed"), number(o, "request_throughput"),
+        number(o, "output_throughput"), number(o, "total_token_throughput"));
+    print_fmt("%.0f prompt tokens, %.1f %% of them found in the prefix cache; %.0f preemptions\n",
+              number(o, "total_input_tokens"), 100 * number(o, "hit_rate"), number(o, "preemptions"));
+    print_fmt("%-26s %10s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "median", "p90", "p95", "p99",
+              "max");
+    print_times(o, "ttft", "to the first token");
+    print_times(o, "tpot", "a token of a request");
+    print_times(o, "itl", "between two tokens");
+    print_times(o, "e2el", "to the last token");
+    json_decref(o);
+}

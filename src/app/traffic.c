@@ -1,0 +1,354 @@
+/* traffic.c - traces, and arrivals that are made up. */
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "app/app.h"
+#include "app/bench.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+static const size_t longest = 1 << 24; /* tokens of a prompt or an answer */
+
+void traffic_fini(struct traffic *t)
+{
+    mem_free(t->request);
+    mem_free(t->hash);
+    *t = (struct traffic){0};
+}
+
+static struct traffic_request *add(struct traffic *t)
+{
+    if (!mem_grow((void **)&t->request, &t->cap, t->n + 1, sizeof(*t->request), MEM_APP))
+        return NULL;
+    t->request[t->n] = (struct traffic_request){0};
+    return &t->request[t->n++];
+}
+
+/* ---- CSV ---- */
+
+/* Which column holds what; -1: none. */
+struct columns {
+    int at, prompt, output;
+};
+
+/* The next field of *LINE, cut off at its comma; NULL: there is none. */
+static char *next_field(char **line)
+{
+    char *field = *line, *comma;
+
+    if (!field)
+        return NULL;
+    comma = strchr(field, ',');
+    if (comma)
+        *comma = '\0';
+    *line = comma ? comma + 1 : NULL;
+    return field;
+}
+
+static bool read_header(char *line, struct columns *c)
+{
+    char *field;
+
+    *c = (struct columns){-1, -1, -1};
+    for (int i = 0; (field = next_field(&line)) != NULL; i++) {
+        if (strcmp(field, "TIMESTAMP") == 0 || strcmp(field, "arrived_at") == 0)
+            c->at = i;
+        else if (strcmp(field, "ContextTokens") == 0 || strcmp(field, "num_prefill_tokens") == 0)
+            c->prompt = i;
+        else if (strcmp(field, "GeneratedTokens") == 0 || strcmp(field, "num_decode_tokens") == 0)
+            c->output = i;
+    }
+    return c->prompt >= 0 && c->output >= 0;
+}
+
+static bool read_number(const char *text, double *x)
+{
+    char *end;
+
+    *x = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(*x);
+}
+
+/* Seconds, or a date as in 2023-11-16 18:17:03.9799600. */
+static bool read_time(const char *text, double *seconds)
+{
+    struct tm tm = {0};
+    const char *rest = strptime(text, "%Y-%m-%d %H:%M:%S", &tm);
+    double fraction = 0;
+
+    if (!rest)
+        return read_number(text, seconds);
+    if (*rest == '.' && !read_number(rest, &fraction))
+        return false;
+    *seconds = (double)timegm(&tm) + fraction;
+    return *rest == '\0' || *rest == '.';
+}
+
+static bool read_row(char *line, const struct columns *c, struct traffic_request *r)
+{
+    double prompt = -1, output = -1;
+    char *field;
+
+    for (int i = 0; (field = next_field(&line)) != NULL; i++)
+        if ((i == c->at && !read_time(field, &r->at_s)) || (i == c->prompt && !read_number(field, &prompt)) ||
+            (i == c->output && !read_number(field, &output)))
+            return false;
+    if (!(prompt >= 1 && prompt <= (double)longest && output >= 0 && output <= (double)longest))
+        return false;
+    r->n_prompt = (size_t)prompt;
+    r->n_output = (size_t)output;
+    return true;
+}
+
+/* ---- JSON ---- */
+
+static bool add_hashes(struct traffic *t, struct traffic_request *r, const json_t *list)
+{
+    r->first_hash = t->n_hashes;
+    r->n_hashes = json_array_size(list);
+    if (!mem_grow((void **)&t->hash, &t->cap_hashes, t->n_hashes + r->n_hashes, sizeof(*t->hash), MEM_APP))
+        return false;
+    for (size_t i = 0; i < r->n_hashes; i++)
+        t->hash[t->n_hashes++] = (uint64_t)json_integer_value(json_array_get(list, i));
+    return true;
+}
+
+static int read_object(const char *line, struct traffic *t, struct traffic_request *r)
+{
+    json_t *o = json_loads(line, 0, NULL);
+    json_int_t prompt = json_integer_value(json_object_get(o, "input_length")),
+               output = json_integer_value(json_object_get(o, "output_length"));
+    int rc = 0;
+
+    r->at_s = json_number_value(json_object_get(o, "timestamp")) / 1000;
+    r->n_prompt = (size_t)prompt;
+    r->n_output = (size_t)output;
+    if (prompt < 1 || (size_t)prompt > longest || output < 0 || (size_t)output > longest)
+        rc = ERR_INPUT;
+    else if (!add_hashes(t, r, json_object_get(o, "hash_ids")))
+        rc = ERR_NOMEM;
+    json_decref(o);
+    return rc;
+}
+
+/* ---- files ---- */
+
+/* The line that begins at *AT, ended by a zero; *AT is the next one, NULL behind the last. */
+static char *next_line(char **at)
+{
+    char *line = *at, *end = strchr(line, '\n');
+
+    *at = end && end[1] ? end + 1 : NULL;
+    line[strcspn(line, "\r\n")] = '\0';
+    return line;
+}
+
+static int read_line(struct traffic *t, char *line, const struct columns *c, const char *path, size_t number,
+                     struct err *e)
+{
+    struct traffic_request *r;
+    int rc;
+
+    if (line[0] != '{' && c->prompt < 0)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: line %zu is neither a header with the columns of a trace (TIMESTAMP, ContextTokens, "
+            "GeneratedTokens or arrived_at, num_prefill_tokens, num_decode_tokens) nor a JSON object",
+            path, number);
+    if (!(r = add(t)))
+        return err_nomem(e, "a trace");
+    rc = line[0] == '{' ? read_object(line, t, r) : read_row(line, c, r) ? 0 : ERR_INPUT;
+    if (rc == ERR_NOMEM)
+        return err_nomem(e, "a trace");
+    return rc == 0
+               ? 0
+               : err_set(e, ERR_INPUT,
+                         "%s: line %zu does not give a prompt of 1 to %zu tokens and an answer of 0 to %zu",
+                         path, number, longest, longest);
+}
+
+static int read_lines(struct traffic *t, char *text, const char *path, size_t most, struct err *e)
+{
+    struct columns c = {-1, -1, -1};
+    int rc = 0;
+
+    for (size_t number = 1; rc == 0 && text && (most == 0 || t->n < most); number++) {
+        char *line = next_line(&text);
+
+        if (line[0] && !(number == 1 && line[0] != '{' && read_header(line, &c)))
+            rc = read_line(t, line, &c, path, number, e);
+    }
+    return rc;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    double x = ((const struct traffic_request *)a)->at_s, y = ((const struct traffic_request *)b)->at_s;
+
+    return (x > y) - (x < y);
+}
+
+int traffic_read(struct traffic *t, const char *path, size_t most, double speed, struct err *e)
+{
+    struct buf text;
+    double first;
+    int rc;
+
+    *t = (struct traffic){0};
+    buf_init(&text, MEM_APP);
+    if ((rc = input_file(path, &text, e)) == 0)
+        rc = read_lines(t, text.data, path, most, e);
+    buf_fini(&text);
+    if (rc == 0 && t->n == 0)
+        rc = err_set(e, ERR_INPUT, "%s: holds no request", path);
+    if (rc) {
+        traffic_fini(t);
+        return rc;
+    }
+    qsort(t->request, t->n, sizeof(*t->request), by_time);
+    first = t->request[0].at_s;
+    for (size_t i = 0; i < t->n; i++)
+        t->request[i].at_s = (t->request[i].at_s - first) / speed;
+    return 0;
+}
+
+/* ---- made up ---- */
+
+/* A number of the gamma distribution with SHAPE and mean 1 (Marsaglia and Tsang, 2000), by the numbers from
+ * *INDEX on. */
+static double gamma_number(uint64_t seed, uint64_t *index, double shape)
+{
+    double d = (shape < 1 ? shape + 1 : shape) - 1. / 3, c = 1 / sqrt(9 * d), boost = 1;
+
+    if (shape < 1)
+        boost = pow(1 - rng_uniform(seed, (*index)++), 1 / shape);
+    for (;;) {
+        double x = rng_normal(seed, *index), v = 1 + c * x, u = 1 - rng_uniform(seed, *index);
+
+        ++*index;
+        v = v * v * v;
+        if (v > 0 && log(u) < x * x / 2 + d - d * v + d * log(v))
+            return d * v * boost / shape;
+    }
+}
+
+static size_t between(const size_t range[2], double u)
+{
+    return range[0] + (size_t)(u * (double)(range[1] - range[0] + 1));
+}
+
+int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err *e)
+{
+    uint64_t index = 0;
+    double at = 0;
+
+    *t = (struct traffic){0};
+    for (size_t i = 0; i < plan->n; i++) {
+        struct traffic_request *r = add(t);
+
+        if (!r) {
+            traffic_fini(t);
+            return err_nomem(e, "requests");
+        }
+        r->at_s = at;
+        r->n_prompt = between(plan->prompt, rng_uniform(plan->seed + 1, 3 * i));
+        r->n_output = between(plan->output, rng_uniform(plan->seed + 1, 3 * i + 1));
+        r->n_shared = plan->shared < r->n_prompt ? plan->shared : r->n_prompt - 1;
+        r->group =
+            plan->groups ? (uint32_t)(rng_uniform(plan->seed + 1, 3 * i + 2) * (double)plan->groups) : 0;
+        if (plan->rate > 0)
+            at += gamma_number(plan->seed, &index, plan->burstiness) / plan->rate;
+    }
+    return 0;
+}
+
+/* ---- tokens ---- */
+
+static void fill(uint64_t seed, uint64_t stream, size_t n, size_t n_vocab, int32_t *ids)
+{
+    uint32_t r[4];
+
+    for (size_t i = 0; i < n; i++) {
+        if (i % 4 == 0)
+            rng_block(seed, stream, i / 4, r);
+        ids[i] = (int32_t)((uint64_t)r[i % 4] * n_vocab >> 32);
+    }
+}
+
+void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *ids)
+{
+    const struct traffic_request *r = &t->request[i];
+
+    fill(1, i, r->n_prompt, n_vocab, ids);
+    fill(2, r->group, r->n_shared, n_vocab, ids);
+    for (size_t k = 0; k < r->n_hashes && k * TRAFFIC_HASH_TOKENS < r->n_prompt; k++) {
+        size_t at = k * TRAFFIC_HASH_TOKENS, left = r->n_prompt - at;
+
+        fill(3, t->hash[r->first_hash + k], left < TRAFFIC_HASH_TOKENS ? left : TRAFFIC_HASH_TOKENS, n_vocab,
+             ids + at);
+    }
+}
+
+/* ---- options ---- */
+
+const struct opt_row traffic_options[] = {
+    {"trace", 0, OPT_STRING, "FILE", LOAD,
+     .help = "requests of a trace: CSV of Azure's or Vidur's, JSON lines of Mooncake's",
+     .otherwise = "requests that are made up"},
+    {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests",
+     .otherwise = "the whole trace, or 100 that are made up", .range = "[1,100000000]"},
+    {"speed", 0, OPT_FLOAT, "X", LOAD, .help = "send the requests of a trace X times as fast",
+     .fallback = "1", .range = "(0,1000000]"},
+    {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "requests a second that are made up",
+     .otherwise = "all at once", .range = "(0,inf)"},
+    {"burstiness", 0, OPT_FLOAT, "K", LOAD,
+     .help = "shape of the gamma distribution of the gaps between them: 1 is Poisson, less is burstier",
+     .fallback = "1", .range = "(0,1000000]"},
+    {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of a prompt that is made up, N to M",
+     .fallback = "512"},
+    {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of an answer, N to M", .fallback = "128"},
+    {"prefix-len", 0, OPT_INT, "N", LOAD, .help = "first tokens that the prompts of a group share",
+     .fallback = "0", .range = "[0,16777216]"},
+    {"prefix-groups", 0, OPT_INT, "N", LOAD, .help = "number of such groups", .fallback = "1",
+     .range = "[1,1000000]"},
+    {0}};
+
+/* "512" or "64:512". */
+static int read_range(const struct opt_values *v, const char *name, size_t least, size_t range[2],
+                      struct err *e)
+{
+    const char *text = opt_string(v, name);
+    char *end;
+
+    range[0] = range[1] = strtoul(text, &end, 10);
+    if (end != text && *end == ':')
+        range[1] = strtoul(end + 1, &end, 10);
+    if (end == text || *end || range[0] < least || range[1] < range[0] || range[1] > longest)
+        return err_set(e, ERR_USAGE, "--%s: found '%s', expected N or N:M with %zu <= N <= M <= %zu", name,
+                       text, least, longest);
+    return 0;
+}
+
+int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err *e)
+{
+    struct traffic_plan plan = {.n = opt_given(v, "num-prompts") ? (size_t)opt_int(v, "num-prompts") : 100,
+                                .rate = opt_float(v, "request-rate"),
+                                .burstiness = opt_float(v, "burstiness"),
+                                .shared = (size_t)opt_int(v, "prefix-len"),
+                                .groups = (size_t)opt_int(v, "prefix-groups")};
+    int rc;
+
+    *t = (struct traffic){0};
+    if ((rc = read_range(v, "input-len", 1, plan.prompt, e)) != 0 ||
+        (rc = read_range(v, "output-len", 0, plan.output, e)) != 0)
+        return rc;
+    if (opt_string(v, "trace"))
+        return traffic_read(t, opt_string(v, "trace"), (size_t)opt_int(v, "num-prompts"),
+                            opt_float(v, "speed"), e);
+    return traffic_make(t, &plan, e);
+}

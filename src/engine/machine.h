@@ -1,0 +1,52 @@
+/* machine.h - an executor that computes nothing: a machine of stated rates, with a clock of its own and a
+ * real KV cache, whose rows nobody writes.
+ *
+ * It drives the same step, scheduler, policies and caches as a model does, for the simulator and for tests. A
+ * step takes
+ *
+ *   max(bytes of weights / bandwidth, flops of the linears / flops)
+ *   + max(bytes of rows in front / bandwidth, flops of attention / flops) + overhead
+ *
+ * which is the least a machine of these rates can take; the rates are those it reaches, not those of its data
+ * sheet. Of a mixture's experts a step of n rows reads the share 1 - (1 - top_k / experts)^n, as if each row
+ * chose by chance. All logits are one number, so each token is 0. Faults by chance (seeded): no room where
+ * there is some, no memory, steps that take much longer.
+ */
+#ifndef GALLOP_ENGINE_MACHINE_H
+#define GALLOP_ENGINE_MACHINE_H
+
+#include "engine/executor.h"
+#include "engine/slots.h"
+
+struct machine_spec {
+    double bandwidth, flops; /* bytes and floating point operations a second */
+    double overhead_s;       /* of a step */
+    double dense_bytes;      /* of weights that every step reads */
+    double expert_bytes;     /* of all experts' weights */
+    double n_experts, top_k; /* 0: no mixture */
+    double row_flops;        /* of a row in all linears */
+    double head_flops;       /* of a row whose logits are wanted; its bytes are among the dense ones */
+    double pair_flops;       /* of a row and a key, in all layers */
+    double token_bytes;      /* of the KV rows of a token, in all layers */
+    double p_no_room, p_no_memory, p_slow; /* chance of a fault: of a reserve twice, of a step */
+    uint64_t seed;
+};
+
+struct machine {
+    struct machine_spec spec;
+    struct slots slots;
+    struct executor x;
+    double now_s;
+    float *logits; /* [max_wanted] */
+    uint64_t n_draws;
+};
+
+/* KV is borrowed, open, and outlives the machine; MAX_TOKENS rows a step. */
+int machine_open(struct machine *m, const struct machine_spec *spec, struct kv *kv, size_t max_tokens,
+                 struct err *e);
+void machine_close(struct machine *m); /* a zeroed one is fine */
+
+/* Seconds of a step that computes ROWS [n]. */
+double machine_step_s(const struct machine_spec *s, const struct executor_rows *rows, size_t n);
+
+#endif

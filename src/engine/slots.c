@@ -1,0 +1,64 @@
+/* slots.c - calls of the executor as calls of the cache. */
+#include "engine/slots.h"
+
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/mem.h"
+
+int slots_open(struct slots *s, struct kv *kv, struct err *e)
+{
+    *s = (struct slots){.kv = kv};
+    s->want = mem_zalloc(kv->lim.max_seqs, sizeof(*s->want), MEM_ENGINE);
+    return s->want ? 0 : err_nomem(e, "the slots of sequences");
+}
+
+void slots_close(struct slots *s)
+{
+    mem_free(s->want);
+    *s = (struct slots){0};
+}
+
+bool slots_has_room(struct slots *s, const struct executor_want *want, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        s->want[i] = (struct kv_want){want[i].slot, want[i].n};
+    return kv_has_room(s->kv, s->want, n);
+}
+
+/* What rows depend on beside tokens. */
+static struct prefix_key seed_of(const struct executor_prefix *p, uint64_t regime)
+{
+    struct {
+        uint8_t salt[16];
+        uint64_t has_salt, regime;
+    } all = {.has_salt = p->salt != NULL, .regime = regime};
+    XXH128_hash_t h;
+
+    if (p->salt)
+        memcpy(all.salt, p->salt, sizeof(all.salt));
+    h = XXH3_128bits(&all, sizeof(all));
+    return (struct prefix_key){{h.low64, h.high64}};
+}
+
+size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p, uint64_t regime)
+{
+    return kv_adopt(s->kv, slot, seed_of(p, regime), p->id, p->n_shared);
+}
+
+void slots_release(struct slots *s, size_t slot, const int32_t *token, size_t n)
+{
+    kv_publish(s->kv, slot, token, n, true);
+    kv_release(s->kv, slot);
+}
+
+void slots_computed(struct slots *s, const struct executor_rows *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t len = rows[i].pos + rows[i].n;
+
+        if (rows[i].token)
+            kv_publish(s->kv, rows[i].slot, rows[i].token, len, false);
+        kv_advance(s->kv, rows[i].slot, len);
+    }
+}

@@ -1,0 +1,326 @@
+/* test_simulation.c - the step, the scheduler, the policies and the cache under a clock of their own, with
+ * faults: many requests of any length, priority and key come, are cancelled, refused, overdue and preempted.
+ * After each step no block is lost or held twice, no budget is passed, every request is in one place, and
+ * events are in order; nobody waits beyond the bound of his policy.
+ *
+ * GALLOP_SIM_REQUESTS says how many (`make test-sim`: a million), GALLOP_SIM_SEED with which seed.
+ */
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "engine/machine.h"
+#include "engine/step.h"
+
+enum { SEQS = 24, LEN = 4096, KEYS = 7, CHECK_EVERY = 64 };
+
+/* One simulated engine. */
+struct world {
+    uint64_t seed, n_wanted;
+    struct kv kv;
+    struct machine machine;
+    struct step step;
+    uint64_t n_came, n_refused, n_submitted, n_finished, n_cancelled, n_overdue, n_failed, n_steps;
+    double longest_wait_s, next_s;
+    int32_t token[LEN];
+};
+
+/* What a request has been through: stands behind seq->user. */
+struct history {
+    uint64_t id;
+    size_t n_tokens, n_wanted;
+    double came_s;
+    bool first, ended;
+};
+
+static uint64_t number(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct step_options *o,
+                       enum prefix_kind index, size_t pool_tokens)
+{
+    const struct kv_limits lim = {.n_layers = 2,
+                                  .n_kv = 1,
+                                  .head_dim = 1,
+                                  .dtype = DT_I8,
+                                  .max_seqs = SEQS,
+                                  .max_len = LEN,
+                                  .block = 16,
+                                  .pool_tokens = pool_tokens,
+                                  .step_tokens = 256,
+                                  .window = (const size_t[]){0, 512},
+                                  .keep_prefixes = true,
+                                  .prefix_index = index};
+    const struct machine_spec spec = {.bandwidth = 5e10,
+                                      .flops = 5e11,
+                                      .overhead_s = 1e-3,
+                                      .dense_bytes = 2e9,
+                                      .row_flops = 2e9,
+                                      .head_flops = 5e8,
+                                      .pair_flops = 1e5,
+                                      .token_bytes = 3e4,
+                                      .p_no_room = seed % 3 == 0 ? .001 : 0,
+                                      .p_no_memory = seed % 5 == 0 ? .0001 : 0,
+                                      .p_slow = .0005,
+                                      .seed = seed};
+    struct err e = {0};
+
+    *w = (struct world){.seed = seed, .n_wanted = n};
+    if (kv_open(&w->kv, "paged", &lim, &e) != 0 || machine_open(&w->machine, &spec, &w->kv, 256, &e) != 0 ||
+        step_open(&w->step, &w->machine.x, o, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+static void close_world(struct world *w)
+{
+    step_close(&w->step);
+    machine_close(&w->machine);
+    kv_close(&w->kv);
+}
+
+/* A number that is small most of the time, and at times near MOST. */
+static size_t long_tailed(double u, size_t most)
+{
+    return 1 + (size_t)((double)(most - 1) * u * u * u * u);
+}
+
+static void submit_one(struct world *w)
+{
+    double u[6];
+    struct sampling sampling;
+    struct seq_request r = {.ids = w->token, .sampling = &sampling, .prompt_logprobs = -1};
+    struct history *h;
+    struct err e = {0};
+    struct seq *s;
+    size_t shared;
+
+    for (int i = 0; i < 6; i++)
+        u[i] = rng_uniform(w->seed + 77, w->n_came * 8 + (uint64_t)i);
+    r.n_ids = long_tailed(u[0], 2000);
+    r.priority = (int)(u[1] * 5);
+    r.key = 1 + (uint32_t)(u[1] * 50) % KEYS;
+    r.limit_s = u[2] < .05 ? 20 * u[3] : 0;
+    shared = (size_t)(u[3] * (double)r.n_ids);
+    for (size_t i = 0; i < r.n_ids; i++)
+        w->token[i] = i < shared ? (int32_t)(u[4] * 20) : (int32_t)(w->n_came % 1000000 + i);
+    sampling_default(&sampling);
+    sampling.max_new_tokens = long_tailed(u[5], 1000) - 1;
+    sampling.ignore_eos = true;
+    sampling_mark(&sampling, SAMPLING_MAX_NEW_TOKENS);
+    w->n_came++;
+    if (step_take_place(&w->step, r.n_ids, &e) != 0) {
+        w->n_refused++;
+        return;
+    }
+    h = calloc(1, sizeof(*h));
+    assert_non_null(h);
+    r.user = h;
+    assert_int_equal(seq_new(&s, &r, NULL, INT32_MAX, LEN, &e), 0);
+    *h = (struct history){.id = w->n_came, .n_wanted = sampling.max_new_tokens, .came_s = w->machine.now_s};
+    s->queued = true;
+    s->id = w->n_came;
+    w->n_submitted++;
+    step_add(&w->step, s);
+}
+
+static void take_events(struct world *w)
+{
+    struct step_event ev;
+
+    while (step_take(&w->step, &ev)) {
+        struct history *h = ev.seq->user;
+
+        assert_false(h->ended);
+        if (ev.type == STEP_TOKEN) {
+            double wait = ev.seq->t_first - h->came_s;
+
+            h->n_tokens++;
+            w->longest_wait_s = h->n_tokens == 1 && wait > w->longest_wait_s ? wait : w->longest_wait_s;
+        }
+        if (ev.type != STEP_FINISHED)
+            continue;
+        h->ended = true;
+        assert_int_equal(seq_n_output(ev.seq), h->n_tokens);
+        w->n_finished++;
+        if (ev.seq->fault.code)
+            w->n_failed++;
+        else if (ev.seq->overdue)
+            w->n_overdue++;
+        else if (ev.seq->stop.why == STOP_NONE)
+            w->n_cancelled++;
+        else
+            assert_int_equal(h->n_tokens, h->n_wanted);
+        free(h);
+        seq_free(ev.seq);
+    }
+}
+
+/* All that can be said between two steps. */
+static void check(const struct world *w)
+{
+    const struct step *g = &w->step;
+    struct err e = {0};
+    size_t rows = 0;
+
+    assert_int_equal(w->n_came, w->n_refused + w->n_submitted);
+    assert_int_equal(w->n_submitted, w->n_finished + g->n_running + g->waiting.n);
+    assert_true(g->n_running <= SEQS && g->n_running + g->n_free == SEQS);
+    assert_true(!g->opt.max_queued || atomic_load(&g->n_queued) <= g->opt.max_queued);
+    for (size_t i = 0; i < g->n_running; i++) {
+        const struct seq *s = g->running[i];
+
+        rows += s->n_computed;
+        assert_true(s->n_computed < s->n_known || s->n_known == s->n_prompt);
+        assert_true(i == 0 || waiting_before(&g->waiting, &g->running[i - 1]->wait, &s->wait));
+    }
+    if (g->opt.worst_case && w->machine.spec.p_no_room == 0)
+        assert_int_equal(g->n_preempted, 0);
+    if (w->n_steps % CHECK_EVERY == 0 && kv_check(&w->kv, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+static void one_step(struct world *w)
+{
+    double before = w->machine.now_s, u = rng_uniform(w->seed + 78, w->n_steps);
+
+    while (w->n_came < w->n_wanted && w->next_s <= w->machine.now_s) {
+        submit_one(w);
+        /* a burst now and then, and a rate that the machine can just bear */
+        w->next_s += -log(1 - rng_uniform(w->seed + 79, w->n_came)) * (w->n_came / 500 % 4 == 0 ? .05 : 4);
+    }
+    if (u < .01)
+        step_cancel(&w->step, 1 + (uint64_t)(u * 100 * (double)w->n_came));
+    take_events(w);
+    if (!step_run(&w->step) && w->n_came < w->n_wanted)
+        w->machine.now_s = fmax(w->machine.now_s, w->next_s);
+    if (w->machine.now_s - before > 0)
+        assert_true(w->step.n_rows <= SEQS + 16);
+    take_events(w);
+    w->n_steps++;
+    check(w);
+}
+
+static void run_world(struct world *w)
+{
+    double start = clock_seconds();
+    uint64_t all = w->n_wanted;
+
+    while (w->n_came < all || w->step.n_running || w->step.waiting.n)
+        one_step(w);
+    check(w);
+    print_message(
+        "seed %llu: %llu requests, %llu refused, %llu cancelled, %llu overdue, %llu failed; %llu steps, %.2f us a "
+        "step; %llu preemptions, %.0f %% cached; longest wait %.0f s\n",
+        (unsigned long long)w->seed, (unsigned long long)w->n_came, (unsigned long long)w->n_refused,
+        (unsigned long long)w->n_cancelled, (unsigned long long)w->n_overdue, (unsigned long long)w->n_failed,
+        (unsigned long long)w->n_steps, (clock_seconds() - start) / (double)w->n_steps * 1e6,
+        (unsigned long long)w->step.n_preempted,
+        100 * (double)w->step.n_cached_tokens /
+            (double)(w->step.n_cached_tokens + w->step.n_prompt_tokens + 1),
+        w->longest_wait_s);
+}
+
+static void nothing_is_lost_whatever_comes(void **state)
+{
+    uint64_t n = number("GALLOP_SIM_REQUESTS", 12000), seed = number("GALLOP_SIM_SEED", 1), n_preempted = 0;
+
+    for (int way = 0; way < 6; way++) {
+        const struct step_options o = {.policy = (enum waiting_policy)(way % 3),
+                                       .order = way == 4 ? SCHED_PROMPTS_FIRST : SCHED_DECODES_FIRST,
+                                       .worst_case = way == 5,
+                                       .target_s = way == 4 ? 0 : .3,
+                                       .max_queued = 200,
+                                       .step_guess_s = .04,
+                                       .row_guess_s = .004};
+        struct world w;
+
+        open_world(&w, seed + (uint64_t)way, n / 6 + 1, &o, way % 2 ? PREFIX_RADIX : PREFIX_HASH,
+                   way == 5 ? 20000 : 5000);
+        run_world(&w);
+        assert_true(w.n_cancelled && w.n_overdue);
+        n_preempted += w.step.n_preempted;
+        assert_true(w.longest_wait_s < 1500); /* 200 in front of it at most, and 240 s of priority */
+        close_world(&w);
+    }
+    assert_true(n_preempted > 0);
+}
+
+/* Requests of equal size come from two keys: one floods, one sends one at a time. */
+static double wait_of_the_quiet_key(enum waiting_policy policy, size_t flood)
+{
+    const struct step_options o = {
+        .policy = policy, .target_s = .3, .step_guess_s = .04, .row_guess_s = .004};
+    double wait[100];
+    size_t n = 0;
+    struct world w;
+    struct sampling sampling;
+    struct seq_request r = {.sampling = &sampling, .n_ids = 100, .prompt_logprobs = -1};
+    struct err e = {0};
+
+    open_world(&w, 4, 0, &o, PREFIX_HASH, 20000);
+    sampling_default(&sampling);
+    sampling.max_new_tokens = 50;
+    sampling.ignore_eos = true;
+    sampling_mark(&sampling, SAMPLING_MAX_NEW_TOKENS);
+    for (size_t i = 0; i < 100; i++)
+        w.token[i] = (int32_t)i;
+    r.ids = w.token;
+    for (size_t i = 0; n < 100; i++) {
+        struct step_event ev;
+        struct seq *s;
+        size_t quiet = i % 40 == 0, more = i == 0 ? flood : w.step.waiting.n < flood ? 1 : 0;
+
+        for (size_t k = 0; k < more + quiet; k++) {
+            r.key = k < more ? 1 : 2;
+            r.user = k < more ? NULL : &w;
+            w.token[0] = (int32_t)++w.n_came; /* nothing is shared */
+            assert_int_equal(step_take_place(&w.step, 100, &e), 0);
+            assert_int_equal(seq_new(&s, &r, NULL, INT32_MAX, LEN, &e), 0);
+            s->queued = true;
+            s->id = w.n_came;
+            step_add(&w.step, s);
+        }
+        step_run(&w.step);
+        while (step_take(&w.step, &ev))
+            if (ev.type == STEP_FINISHED) {
+                if (ev.seq->user && n < 100)
+                    wait[n++] = ev.seq->t_first - ev.seq->wait.arrival_s;
+                seq_free(ev.seq);
+            }
+    }
+    close_world(&w);
+    for (size_t i = 0; i < n; i++) /* 95th of 100, by insertion */
+        for (size_t k = i; k && wait[k - 1] > wait[k]; k--) {
+            double x = wait[k];
+
+            wait[k] = wait[k - 1];
+            wait[k - 1] = x;
+        }
+    return wait[94];
+}
+
+static void a_flood_by_one_key_does_not_move_anothers_wait(void **state)
+{
+    double alone = wait_of_the_quiet_key(WAITING_FAIR, 0), fair = wait_of_the_quiet_key(WAITING_FAIR, 300),
+           fcfs = wait_of_the_quiet_key(WAITING_FCFS, 300);
+
+    print_message("95th wait: %.2f s alone, %.2f s in turns beside 300 of another, %.2f s by arrival\n",
+                  alone, fair, fcfs);
+    assert_true(fair <
+                alone + 10); /* seconds: about as long as a request takes, until one of 24 slots is free */
+    assert_true(fcfs > 10 * fair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_lost_whatever_comes),
+        cmocka_unit_test(a_flood_by_one_key_does_not_move_anothers_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* test_waiting.c - who is next: order of arrival, priorities that age, keys in turn. */
+#include "engine/waiting.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+
+struct frame {
+    struct waiting w;
+    struct waiting_entry r[64];
+    uint64_t n;
+};
+
+static void open_queue(struct frame *f, enum waiting_policy policy)
+{
+    struct err e = {0};
+
+    *f = (struct frame){0};
+    assert_int_equal(waiting_open(&f->w, policy, &e), 0);
+}
+
+static struct waiting_entry *add(struct frame *f, int priority, double arrival_s, uint32_t key)
+{
+    struct waiting_entry *r = &f->r[f->n];
+
+    *r = (struct waiting_entry){.order = f->n++, .arrival_s = arrival_s, .priority = priority, .key = key};
+    waiting_add(&f->w, r);
+    return r;
+}
+
+/* Takes who is next and says when it arrived; -1: nobody. */
+static int take(struct frame *f)
+{
+    struct waiting_entry *r = waiting_next(&f->w);
+
+    if (!r)
+        return -1;
+    waiting_remove(&f->w, r);
+    return (int)r->order;
+}
+
+static void first_come_is_first_served_whatever_the_priority(void **state)
+{
+    struct frame f;
+
+    (void)state;
+    open_queue(&f, WAITING_FCFS);
+    assert_int_equal(take(&f), -1);
+    add(&f, 5, 0, 1);
+    add(&f, -5, 1, 2);
+    add(&f, 0, 2, 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(take(&f), i);
+    assert_int_equal(take(&f), -1);
+    waiting_close(&f.w);
+}
+
+static void a_preempted_request_has_its_old_place(void **state)
+{
+    struct frame f;
+    struct waiting_entry *first;
+
+    (void)state;
+    open_queue(&f, WAITING_FCFS);
+    first = add(&f, 0, 0, 0);
+    add(&f, 0, 1, 0);
+    assert_int_equal(take(&f), 0);
+    add(&f, 0, 2, 0);
+    waiting_add(&f.w, first);
+    assert_int_equal(f.w.n, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(take(&f), i);
+    waiting_close(&f.w);
+}
+
+static void a_smaller_priority_overtakes_until_the_other_has_aged(void **state)
+{
+    struct frame f;
+
+    (void)state;
+    open_queue(&f, WAITING_PRIORITY);
+    add(&f, 1, 0, 0);
+    add(&f, 0, WAITING_AGE_S - 1, 0); /* overtakes */
+    add(&f, 0, WAITING_AGE_S, 0);     /* equal rank: arrival decides */
+    add(&f, 0, WAITING_AGE_S + 1, 0);
+    add(&f, INT32_MAX, 0, 0);
+    add(&f, INT32_MIN, 1e9, 0);
+    assert_int_equal(take(&f), 5);
+    assert_int_equal(take(&f), 1);
+    assert_int_equal(take(&f), 0);
+    assert_int_equal(take(&f), 2);
+    assert_int_equal(take(&f), 3);
+    assert_int_equal(take(&f), 4);
+    waiting_close(&f.w);
+}
+
+/* Key 1 waits with 40 requests of 512 tokens, key 2 comes with 8 of 64: a turn of key 1 is one request, one
+ * of key 2 eight. */
+static void keys_take_turns_by_tokens_not_by_requests(void **state)
+{
+    struct frame f;
+    int at[2] = {0, 0}, when = 0;
+
+    (void)state;
+    open_queue(&f, WAITING_FAIR);
+    for (int i = 0; i < 40; i++)
+        add(&f, 0, i, 1);
+    for (int i = 0; i < 8; i++)
+        add(&f, 0, 100 + i, 2);
+    for (struct waiting_entry *r; (r = waiting_next(&f.w)) != NULL; when++) {
+        waiting_remove(&f.w, r);
+        waiting_charge(&f.w, r->key, r->key == 1 ? 512 : 64);
+        at[r->key - 1] = r->key == 1 && at[1] ? at[0] : when;
+    }
+    assert_int_equal(when, 48);
+    assert_in_range(at[1], 7, 12); /* the last of key 2, behind not more than two of key 1 */
+    waiting_close(&f.w);
+}
+
+static void a_request_longer_than_many_turns_is_paid_for_and_does_begin(void **state)
+{
+    struct frame f;
+    size_t n = 0;
+
+    (void)state;
+    open_queue(&f, WAITING_FAIR);
+    add(&f, 0, 0, 1);
+    waiting_charge(&f.w, 1, 0);
+    assert_int_equal(take(&f), 0);
+    waiting_charge(&f.w, 1, 1000000); /* it was long; its debt is bounded when it comes again */
+    add(&f, 0, 1, 1);
+    for (int i = 0; i < 60; i++)
+        add(&f, 0, 2, 2);
+    for (;; n++) {
+        struct waiting_entry *r = waiting_next(&f.w);
+
+        waiting_remove(&f.w, r);
+        waiting_charge(&f.w, r->key, WAITING_QUANTUM);
+        if (r->key == 1)
+            break;
+    }
+    assert_in_range(n, WAITING_DEBT / WAITING_QUANTUM - 1, WAITING_DEBT / WAITING_QUANTUM + 2);
+    waiting_close(&f.w);
+}
+
+static void a_key_alone_goes_on_however_much_it_owes(void **state)
+{
+    struct frame f;
+
+    (void)state;
+    open_queue(&f, WAITING_FAIR);
+    for (int i = 0; i < 10; i++)
+        add(&f, 0, i, 7);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(take(&f), i);
+        waiting_charge(&f.w, 7, INT64_C(1) << 40);
+    }
+    waiting_close(&f.w);
+}
+
+static void requests_of_any_key_can_leave_in_the_middle(void **state)
+{
+    struct frame f;
+    bool there[64] = {false};
+    size_t n = 0;
+    uint32_t rnd[4];
+
+    (void)state;
+    open_queue(&f, WAITING_FAIR);
+    f.n = 64;
+    for (uint64_t i = 0; i < 20000; i++) {
+        struct waiting_entry *r;
+        size_t at;
+
+        rng_block(3, i, 0, rnd);
+        at = rnd[0] % 64;
+        r = &f.r[at];
+        if (there[at]) {
+            waiting_remove(&f.w, r);
+            n--;
+        } else {
+            *r = (struct waiting_entry){.order = i, .arrival_s = (double)i, .key = rnd[1] % 5};
+            waiting_add(&f.w, r);
+            n++;
+        }
+        there[at] = !there[at];
+        waiting_charge(&f.w, rnd[2] % 5, rnd[3] % 1000);
+        assert_int_equal(f.w.n, n);
+        r = waiting_next(&f.w);
+        assert_int_equal(r != NULL, n != 0);
+        if (r)
+            assert_true(there[r - f.r]);
+    }
+    waiting_close(&f.w);
+}
+
+static void one_hundred_thousand_waiting_cost_no_more_than_a_hundred(void **state)
+{
+    enum { MANY = 100000, TURNS = 20000 };
+    struct waiting_entry *r = calloc(MANY, sizeof(*r));
+    double best[2] = {1e9, 1e9};
+
+    (void)state;
+    assert_non_null(r);
+    for (int round = 0; round < 6; round++) {
+        size_t n = round % 2 ? MANY : 100;
+        struct waiting w;
+        struct err e;
+        double start;
+
+        assert_int_equal(waiting_open(&w, WAITING_PRIORITY, &e), 0);
+        for (size_t i = 0; i < n; i++) {
+            r[i] = (struct waiting_entry){.order = i, .arrival_s = (double)(i * 7919 % n)};
+            waiting_add(&w, &r[i]);
+        }
+        for (int i = 0; i < 2; i++) { /* the first removal sorts what was only put on top of each other */
+            struct waiting_entry *x = waiting_next(&w);
+
+            waiting_remove(&w, x);
+            x->arrival_s += (double)n;
+            waiting_add(&w, x);
+        }
+        start = clock_seconds();
+        for (int i = 0; i < TURNS; i++) {
+            struct waiting_entry *x = waiting_next(&w);
+
+            waiting_remove(&w, x);
+            x->arrival_s += (double)n;
+            waiting_add(&w, x);
+        }
+        start = clock_seconds() - start;
+        best[round % 2] = start < best[round % 2] ? start : best[round % 2];
+        waiting_close(&w);
+    }
+    print_message("a turn with 100 waiting: %.0f ns, with %d: %.0f ns\n", best[0] / TURNS * 1e9, MANY,
+                  best[1] / TURNS * 1e9);
+    assert_true(best[1] < 300 * best[0]); /* a walk would cost thousands of times as much */
+    free(r);
+}
+
+static void names_of_policies_go_there_and_back(void **state)
+{
+    enum waiting_policy p;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        assert_true(waiting_policy_of_name(waiting_policy_name((enum waiting_policy)i), &p));
+        assert_int_equal(p, i);
+    }
+    assert_false(waiting_policy_of_name("lifo", &p));
+    assert_int_equal(waiting_key("", 0), 0);
+    assert_in_range(waiting_key("a", 1), 1, WAITING_KEYS - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(first_come_is_first_served_whatever_the_priority),
+        cmocka_unit_test(a_preempted_request_has_its_old_place),
+        cmocka_unit_test(a_smaller_priority_overtakes_until_the_other_has_aged),
+        cmocka_unit_test(keys_take_turns_by_tokens_not_by_requests),
+        cmocka_unit_test(a_request_longer_than_many_turns_is_paid_for_and_does_begin),
+        cmocka_unit_test(a_key_alone_goes_on_however_much_it_owes),
+        cmocka_unit_test(requests_of_any_key_can_leave_in_the_middle),
+        cmocka_unit_test(one_hundred_thousand_waiting_cost_no_more_than_a_hundred),
+        cmocka_unit_test(names_of_policies_go_there_and_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

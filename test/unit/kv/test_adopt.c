@@ -1,0 +1,327 @@
+/* test_adopt.c - sequences that begin like others get their rows: the right ones, as many as there are, never
+ * those of others; and no block is lost or held twice, whatever comes in which order. Contents of rows follow
+ * from all tokens up to them, as those of a model do.
+ */
+#include "base/rng.h"
+#include "caches.h"
+
+enum { SEQS = 6, LEN = 192, BLOCK = 16 };
+
+static const struct prefix_key seeds[] = {{{7, 7}}, {{7, 8}}};
+
+/* A cache, and what its sequences should hold. */
+struct frame {
+    struct kv c;
+    struct {
+        int32_t token[LEN];
+        size_t n;
+        bool open;
+        int seed;
+    } seq[SEQS];
+    size_t window[3], sink[3];
+};
+
+static void open_cache(struct frame *f, const char *type, enum prefix_kind index, size_t window, size_t sink,
+                       bool all_windows, size_t pool)
+{
+    struct kv_limits lim = {.n_layers = 3,
+                            .n_kv = 2,
+                            .head_dim = 16,
+                            .dtype = DT_F32,
+                            .max_seqs = SEQS,
+                            .max_len = LEN,
+                            .block = BLOCK,
+                            .pool_tokens = pool,
+                            .step_tokens = 64,
+                            .keep_prefixes = true,
+                            .prefix_index = index};
+    struct err e = {0};
+
+    *f = (struct frame){0};
+    for (size_t l = 0; l < 3; l++) {
+        f->window[l] = l || all_windows ? window : 0;
+        f->sink[l] = f->window[l] ? sink : 0;
+    }
+    lim.window = f->window;
+    lim.sink = f->sink;
+    if (kv_open(&f->c, type, &lim, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+static uint32_t stamp(const struct frame *f, size_t seq, size_t pos)
+{
+    struct prefix_key k = seeds[f->seq[seq].seed];
+
+    for (size_t i = 0; i <= pos; i++)
+        k = prefix_chain(k, &f->seq[seq].token[i], 1);
+    return (uint32_t)k.w[0];
+}
+
+/* What a query behind the last row of SEQ sees is what was written. */
+static void check_rows(const struct frame *f, size_t seq)
+{
+    size_t n = f->seq[seq].n;
+
+    for (size_t l = 0; l < 3; l++)
+        for (size_t pos = 0; pos < n; pos++) {
+            size_t first = kv_first_row(f->window[l], n);
+
+            if (pos >= f->sink[l] && pos < first)
+                continue;
+            if (!caches_is(&f->c, seq, l, pos, stamp(f, seq, pos), false))
+                fail_msg("sequence %zu of %zu rows, layer %zu: row %zu is another's", seq, n, l, pos);
+        }
+}
+
+static void check_cache(const struct frame *f)
+{
+    struct err e = {0};
+
+    if (kv_check(&f->c, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+/* SEQ begins with TOKEN [n]; the rows that are there are checked. Returns how many. */
+static size_t begin(struct frame *f, size_t seq, int seed, const int32_t *token, size_t n)
+{
+    memcpy(f->seq[seq].token, token, n * sizeof(*token));
+    f->seq[seq].open = true;
+    f->seq[seq].seed = seed;
+    f->seq[seq].n = kv_adopt(&f->c, seq, seeds[seed], token, n);
+    assert_true(f->seq[seq].n <= n);
+    check_rows(f, seq);
+    return f->seq[seq].n;
+}
+
+/* N more rows of SEQ, whose tokens are there. */
+static int grow(struct frame *f, size_t seq, size_t n)
+{
+    size_t from = f->seq[seq].n;
+    int rc = kv_reserve(&f->c, seq, from + n);
+
+    if (rc)
+        return rc;
+    for (size_t i = from; i < from + n; i++)
+        caches_write(&f->c, seq, i, stamp(f, seq, i));
+    f->seq[seq].n += n;
+    kv_publish(&f->c, seq, f->seq[seq].token, from + n, false);
+    kv_advance(&f->c, seq, from + n);
+    return 0;
+}
+
+static void release(struct frame *f, size_t seq)
+{
+    kv_publish(&f->c, seq, f->seq[seq].token, f->seq[seq].n, true);
+    kv_release(&f->c, seq);
+    f->seq[seq].n = 0;
+    f->seq[seq].open = false;
+}
+
+static const int32_t *text(int which, size_t same)
+{
+    static int32_t t[LEN];
+
+    for (size_t i = 0; i < LEN; i++)
+        t[i] = i < same ? 100 + (int32_t)i : 1000 * (which + 1) + (int32_t)i;
+    return t;
+}
+
+/* ---- what is found ---- */
+
+static void the_next_one_finds_whole_blocks_by_hash_and_every_row_by_radix(void **state)
+{
+    static const char *const types[] = {"slab_pool", "paged"};
+
+    for (int t = 0; t < 2; t++)
+        for (int index = PREFIX_HASH; index <= PREFIX_RADIX; index++) {
+            struct frame f;
+
+            open_cache(&f, types[t], (enum prefix_kind)index, 0, 0, false, 1024);
+            assert_int_equal(begin(&f, 0, 0, text(0, 70), 150), 0);
+            assert_int_equal(grow(&f, 0, 150), 0);
+            assert_int_equal(begin(&f, 1, 0, text(1, 70), 150),
+                             index == PREFIX_HASH ? 64 : 70); /* while it runs */
+            release(&f, 0);
+            assert_int_equal(begin(&f, 2, 0, text(0, 70), 149),
+                             index == PREFIX_HASH ? 144 : 149);     /* when it is gone */
+            assert_int_equal(begin(&f, 3, 1, text(0, 70), 150), 0); /* another's seed */
+            assert_int_equal(begin(&f, 4, 0, text(2, 0), 150), 0);
+            assert_int_equal(begin(&f, 5, 0, text(0, 70), 10), index == PREFIX_HASH ? 0 : 10);
+            check_cache(&f);
+            kv_close(&f.c);
+        }
+}
+
+static void the_tail_of_a_sequence_that_ended_within_a_block_is_found_by_radix(void **state)
+{
+    struct frame f;
+
+    open_cache(&f, "paged", PREFIX_RADIX, 0, 0, false, 1024);
+    begin(&f, 0, 0, text(0, 70), 150);
+    assert_int_equal(grow(&f, 0, 75), 0);
+    release(&f, 0);
+    assert_int_equal(begin(&f, 1, 0, text(0, 70), 150), 75);
+    assert_int_equal(grow(&f, 1, 75), 0); /* behind rows that it copied */
+    check_rows(&f, 1);
+    assert_int_equal(begin(&f, 2, 0, text(0, 70), 150), 150 / BLOCK * BLOCK);
+    check_cache(&f);
+    kv_close(&f.c);
+}
+
+static void an_index_that_is_off_finds_nothing(void **state)
+{
+    struct frame f;
+    struct kv_limits lim;
+    struct err e;
+
+    open_cache(&f, "paged", PREFIX_RADIX, 0, 0, false, 1024);
+    lim = f.c.lim;
+    kv_close(&f.c);
+    lim.keep_prefixes = false;
+    assert_int_equal(kv_open(&f.c, "paged", &lim, &e), 0);
+    begin(&f, 0, 0, text(0, 70), 150);
+    assert_int_equal(grow(&f, 0, 150), 0);
+    assert_int_equal(begin(&f, 1, 0, text(0, 70), 150), 0);
+    kv_close(&f.c);
+}
+
+/* 12 blocks: the first prefix of 8 is used again, then another of 8 comes; the tail of the one that was not
+ * used for longest goes first, its head last. */
+static void tails_are_given_away_before_heads(void **state)
+{
+    struct frame f;
+
+    open_cache(&f, "paged", PREFIX_HASH, 0, 0, false, 12 * BLOCK);
+    begin(&f, 0, 0, text(0, 0), 128);
+    assert_int_equal(grow(&f, 0, 128), 0);
+    release(&f, 0);
+    begin(&f, 1, 0, text(1, 0), 64);
+    assert_int_equal(grow(&f, 1, 64), 0);
+    release(&f, 1);
+    begin(&f, 2, 0, text(2, 0), 80); /* five blocks: none is free */
+    assert_int_equal(grow(&f, 2, 80), 0);
+    assert_int_equal(begin(&f, 3, 0, text(0, 0), 128), 3 * BLOCK);
+    assert_int_equal(begin(&f, 4, 0, text(1, 0), 64), 64);
+    check_cache(&f);
+    kv_close(&f.c);
+}
+
+/* Group 1 sees 32 rows: its blocks in front are given back, and kept, while the sequence goes on. */
+static void windows_find_what_a_query_behind_the_prefix_sees(void **state)
+{
+    for (int all = 0; all < 2; all++) {
+        struct frame f;
+
+        open_cache(&f, "paged", PREFIX_HASH, 32, 0, all, 1024);
+        begin(&f, 0, 0, text(0, 100), 160);
+        for (size_t i = 0; i < 160; i += 16)
+            assert_int_equal(grow(&f, 0, 16), 0);
+        assert_int_equal(begin(&f, 1, 0, text(1, 100), 160), 96);
+        assert_int_equal(grow(&f, 1, 40), 0);
+        check_rows(&f, 1);
+        release(&f, 0);
+        assert_int_equal(begin(&f, 2, 0, text(0, 100), 160), 160);
+        check_cache(&f);
+        kv_close(&f.c);
+    }
+}
+
+/* ---- anything in any order ---- */
+
+static void step(struct frame *f, const uint32_t r[4])
+{
+    size_t seq = r[0] % SEQS, other = r[1] % SEQS, n;
+    int32_t token[LEN];
+
+    if (!f->seq[seq].open) { /* texts of two tokens, so that many begin alike */
+        for (size_t i = 0; i < LEN; i++)
+            token[i] = (int32_t)(i % 23 == 22 ? r[2] >> i / 23 & 1 : 0);
+        begin(f, seq, r[3] % 8 == 0, token, r[3] >> 8 & 1 ? LEN : 1 + (r[3] >> 9) % LEN);
+        memcpy(f->seq[seq].token, token, sizeof(token));
+        return;
+    }
+    switch (r[2] % 8) {
+    case 0: release(f, seq); break;
+    case 1: /* goes back */
+        n = f->seq[seq].n ? (r[3] >> 4) % f->seq[seq].n : 0;
+        if (n == 0) {
+            release(f, seq);
+        } else if (kv_truncate(&f->c, seq, n) == 0) {
+            f->seq[seq].n = n;
+            for (size_t i = n; i < LEN; i++)
+                f->seq[seq].token[i] = (int32_t)(r[3] >> i % 32 & 1);
+            check_rows(f, seq);
+        }
+        break;
+    case 2: /* a fork goes on differently */
+        n = f->seq[seq].n ? 1 + (r[3] >> 4) % f->seq[seq].n : 0;
+        if (f->seq[other].open || n == 0 || kv_fork(&f->c, seq, n, other) != 0)
+            break;
+        f->seq[other] = f->seq[seq];
+        f->seq[other].n = n;
+        for (size_t i = n; i < LEN; i++)
+            f->seq[other].token[i] = (int32_t)(r[3] >> i % 32 & 1);
+        check_rows(f, other);
+        break;
+    default:
+        n = 1 + (r[3] >> 4) % 40;
+        n = n < LEN - f->seq[seq].n ? n : LEN - f->seq[seq].n;
+        if (n && grow(f, seq, n) == ERR_NOSPACE && f->seq[other].open)
+            release(f, other);
+        check_rows(f, seq);
+    }
+}
+
+static void random_operations_never_show_the_rows_of_others(void **state)
+{
+    static const struct {
+        const char *type;
+        enum prefix_kind index;
+        size_t window, sink;
+        bool all;
+        size_t pool;
+    } way[] = {
+        {"paged", PREFIX_HASH, 0, 0, false, 1024},     {"paged", PREFIX_RADIX, 0, 0, false, 1024},
+        {"slab_pool", PREFIX_RADIX, 0, 0, false, 400}, {"paged", PREFIX_HASH, 40, 0, false, 512},
+        {"paged", PREFIX_RADIX, 40, 0, false, 512},    {"paged", PREFIX_HASH, 33, 0, true, 512},
+        {"paged", PREFIX_RADIX, 33, 0, true, 300},     {"paged", PREFIX_RADIX, 32, 5, true, 512},
+        {"paged", PREFIX_HASH, 20, 20, false, 512},
+    };
+
+    for (size_t w = 0; w < sizeof(way) / sizeof(way[0]); w++) {
+        size_t found = 0, asked = 0;
+        struct frame f;
+
+        open_cache(&f, way[w].type, way[w].index, way[w].window, way[w].sink, way[w].all, way[w].pool);
+        for (uint64_t i = 0; i < 1000; i++) {
+            uint32_t r[4];
+            bool was_open;
+
+            rng_block(21, w, i, r);
+            was_open = f.seq[r[0] % SEQS].open;
+            step(&f, r);
+            asked += !was_open;
+            found += !was_open && f.seq[r[0] % SEQS].n;
+            if (i % 16 == 0)
+                check_cache(&f);
+        }
+        check_cache(&f);
+        if (found * 3 < asked) /* the test would prove little */
+            fail_msg("way %zu: of %zu sequences only %zu found rows", w, asked, found);
+        kv_close(&f.c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_next_one_finds_whole_blocks_by_hash_and_every_row_by_radix),
+        cmocka_unit_test(the_tail_of_a_sequence_that_ended_within_a_block_is_found_by_radix),
+        cmocka_unit_test(an_index_that_is_off_finds_nothing),
+        cmocka_unit_test(tails_are_given_away_before_heads),
+        cmocka_unit_test(windows_find_what_a_query_behind_the_prefix_sees),
+        cmocka_unit_test(random_operations_never_show_the_rows_of_others),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
