@@ -35,7 +35,7 @@ function(gallop_test_options target)
     target_link_libraries(${target} PRIVATE gallop PkgConfig::cmocka)
     target_include_directories(${target} PRIVATE test/unit)
     target_compile_definitions(${target} PRIVATE GALLOP_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-    target_compile_options(${target} PRIVATE -include ${CMAKE_SOURCE_DIR}/test/unit/test.h -Wno-unused-parameter)
+    target_compile_options(${target} PRIVATE -include ${CMAKE_SOURCE_DIR}/test/unit/test.h)
 endfunction()
 
 file(GLOB common_helpers CONFIGURE_DEPENDS test/unit/*.c)

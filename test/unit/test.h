@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 static inline void test_int_equal(const char *what, unsigned long long found, const char *wanted,
                                   unsigned long long expected, const char *file, int line)
 {

@@ -164,8 +164,6 @@ static void check(const struct world *w)
 {
     const struct step *g = &w->step;
     struct err e = {0};
-    size_t rows = 0;
-
     assert_int_equal(w->n_came, w->n_refused + w->n_submitted);
     assert_int_equal(w->n_submitted, w->n_finished + g->n_running + g->waiting.n);
     assert_true(g->n_running <= SEQS && g->n_running + g->n_free == SEQS);
@@ -173,7 +171,6 @@ static void check(const struct world *w)
     for (size_t i = 0; i < g->n_running; i++) {
         const struct seq *s = g->running[i];
 
-        rows += s->n_computed;
         assert_true(s->n_computed < s->n_known || s->n_known == s->n_prompt);
         assert_true(i == 0 || waiting_before(&g->waiting, &g->running[i - 1]->wait, &s->wait));
     }
