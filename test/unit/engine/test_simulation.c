@@ -164,6 +164,7 @@ static void check(const struct world *w)
 {
     const struct step *g = &w->step;
     struct err e = {0};
+
     assert_int_equal(w->n_came, w->n_refused + w->n_submitted);
     assert_int_equal(w->n_submitted, w->n_finished + g->n_running + g->waiting.n);
     assert_true(g->n_running <= SEQS && g->n_running + g->n_free == SEQS);

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""serving.py - loads of many requests from outside: `bench --serve` and `simulate`, traces in each format, batches whose lines
+have priorities, keys and salts. Standard library only; GALLOP_BIN names the program."""
+import json
+
+from _cli import DEMO, call, check, expect, expect_error, lines, run_all
+
+SIM = ["simulate", "--shape", "llama-3.2-1b", "--bandwidth", 50, "--flops", 500, "--json"]
+TIMES = {f"{part}_{name}_ms" for part in ("mean", "median", "p90", "p95", "p99", "max") for name in ("ttft", "tpot", "itl", "e2el")}
+KEYS = {"completed", "failed", "duration", "total_input_tokens", "total_output_tokens", "cached_input_tokens", "hit_rate",
+        "request_throughput", "output_throughput", "total_token_throughput", "preemptions", "recomputed_tokens", "steps"} | TIMES
+
+
+def _write(name, text):
+    with open(name, "w") as f:
+        f.write(text)
+    return name
+
+
+def _simulate(*args):
+    r = call(*SIM, *args)
+    expect(r.returncode, 0, f"status of simulate {args} ({r.stderr.decode()[:200]})")
+    return lines(r)[0] if r.stdout else {}
+
+
+def a_load_is_served_and_counted():
+    r = call("bench", "--serve", "--json", "--quiet", "-m", DEMO, "--num-prompts", 12, "--input-len", "20:40", "--output-len", 9,
+             "--prefix-len", 16, "--block-size", 16, "--max-concurrency", 3)
+    o = lines(r)[0]
+    check(KEYS <= set(o), f"keys: {KEYS - set(o)} are missing")
+    expect((o["completed"], o["failed"], o["total_output_tokens"]), (12, 0, 108), "requests and tokens")
+    check(9 * 16 <= o["cached_input_tokens"] <= 11 * 16, f"a shared block of all but those that began together: {o}")
+    for name in ("ttft", "tpot", "itl", "e2el"):
+        t = [o[f"{part}_{name}_ms"] for part in ("median", "p90", "p95", "p99", "max")]
+        check(t == sorted(t) and t[0] > 0, f"{name}: percentiles {t}")
+
+
+def traces_of_each_format_are_read():
+    rows = [(0, 100, 5), (1.5, 50, 7), (3, 10, 1)]
+    azure = _write("azure.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n" +
+                  "".join(f"2023-11-16 18:17:{3 + t:010.7f},{p},{o}\r\n" for t, p, o in rows))
+    vidur = _write("vidur.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n" + "".join(f"{t},{p},{o}\n" for t, p, o in rows))
+    moon = _write("moon.jsonl", "".join(json.dumps({"timestamp": t * 1000, "input_length": p, "output_length": o, "hash_ids": [0]}) +
+                                       "\n" for t, p, o in rows))
+    a, v, m = (_simulate("--trace", f, "--prefix-index", "none") for f in (azure, vidur, moon))
+    expect((v["completed"], v["total_input_tokens"], v["total_output_tokens"]), (3, 160, 13), "a trace's sums")
+    expect(v, a, "Azure's and Vidur's form of one trace")
+    expect(v, m, "Mooncake's form of the same")
+    expect(_simulate("--trace", vidur, "--num-prompts", 2)["completed"], 2, "a part of a trace")
+    check(_simulate("--trace", vidur, "--speed", 1000)["duration"] < v["duration"], "a faster trace ends sooner")
+
+
+def a_trace_that_is_wrong_is_refused_with_its_line():
+    for text, word in (("a,b\n1,2\n", "line 1 is neither"), ("arrived_at,num_prefill_tokens,num_decode_tokens\n0,1,1\n0,x,1\n", "line 3"),
+                       ("arrived_at,num_prefill_tokens,num_decode_tokens\n0,0,1\n", "line 2"), ("{\"input_length\":\n", "line 1"),
+                       ("arrived_at,num_prefill_tokens,num_decode_tokens\n", "holds no request"), ("", "holds no request")):
+        expect_error(call(*SIM, "--trace", _write("wrong", text)), 1, word)
+    expect_error(call(*SIM, "--trace", "absent"), 1, "absent")
+
+
+def a_machine_takes_the_time_of_its_bytes_and_operations():
+    one = _simulate("--num-prompts", 1, "--input-len", 512, "--output-len", 101, "--overhead-ms", 0)
+    weights = 16 * (2048 * (2048 + 512 + 512) + 2048 * 2048 + 3 * 2048 * 8192) + 128256 * 2048
+    rows = 512 * 2 * (weights - 128256 * 2048) / 500e9
+    check(abs(one["median_tpot_ms"] / (weights * 2 / 50e9 * 1000) - 1) < .02, f"a token of a stream: {one['median_tpot_ms']} ms")
+    check(abs(one["median_ttft_ms"] / (rows * 1000) - 1) < .05, f"a prompt: {one['median_ttft_ms']} ms, {rows * 1000} by its operations")
+    expect(_simulate("--num-prompts", 30, "--request-rate", 1), _simulate("--num-prompts", 30, "--request-rate", 1), "twice the same")
+
+
+def more_memory_and_a_prefix_cache_help():
+    load = ("--num-prompts", 60, "--input-len", "200:900", "--output-len", "50:300", "--prefix-len", 190, "--request-rate", 5)
+    small, large = (_simulate(*load, "--kv-cache-memory", g) for g in (.2, 4))
+    check(small["preemptions"] > 0 and large["preemptions"] == 0, "preemptions of a small and a large cache")
+    none, radix = (_simulate(*load, "--kv-cache-memory", 4, "--prefix-index", p) for p in ("none", "radix"))
+    expect(none["hit_rate"], 0, "hits without an index")
+    check(radix["hit_rate"] > .2 and radix["mean_ttft_ms"] < none["mean_ttft_ms"], "hits and what they save")
+    expect(_simulate(*load, "--kv-cache-memory", .2, "--admission", "worst-case")["preemptions"], 0, "preemptions of worst-case admission")
+
+
+def a_sweep_finds_the_load_that_a_limit_allows():
+    load = ("--num-prompts", 40, "--input-len", 100, "--output-len", 30, "--request-rate", 1)
+    o = _simulate(*load, "--rate-sweep", "--limit", "ttft:3000,tpot:400")
+    check(o["p95_ttft_ms"] <= 3000 and o["p95_tpot_ms"] <= 400, "the limits hold at what is found")
+    beyond = _simulate(*load[:-2], "--request-rate", 1.3 * o["speed"])
+    check(beyond["p95_ttft_ms"] > 3000 or beyond["p95_tpot_ms"] > 400 or o["speed"] > 1e4, "and do not far beyond")
+    expect_error(call(*SIM, *load, "--rate-sweep", "--limit", "ttft:0.001"), 1, "--limit")
+
+
+def wrong_usage_is_said():
+    expect_error(call("simulate", "--json"), 2, "--shape")
+    expect_error(call("simulate", "--shape", "none", "--bandwidth", 1, "--flops", 1), 2, "none", "synth --list")
+    expect_error(call("simulate", "--shape", "gpt2"), 2, "--bandwidth")
+    for args, word in ((("--limit", "p99:3"), "--limit"), (("--input-len", "9:3"), "--input-len"), (("--input-len", "0"), "--input-len"),
+                       (("--block-size", 48), "--block-size"), (("--speed", 0), "--speed"), (("--scheduling-policy", "lifo"), "lifo")):
+        expect_error(call(*SIM, *args), 2, word)
+    expect_error(call(*SIM, "--kv-cache-memory", .0001), 1, "--kv-cache-memory")
+
+
+def lines_of_a_batch_have_a_place_among_others():
+    text = "".join(json.dumps({"ids": list(range(5, 45)), "max_tokens": 2, "user": u, "priority": p, "cache_salt": s}) + "\n"
+                   for u, p, s in (("a", 0, "x"), ("b", -5, "y"), ("a", 7, "x")))
+    r = call("run", "--batch", _write("b.jsonl", text), "--json", "--scheduling-policy", "fair", "--max-num-seqs", 1)
+    o = lines(r)
+    expect([x["output_ids"] for x in o], [o[0]["output_ids"]] * 3, "the same tokens, whoever asks")
+    for field, value in (("priority", "high"), ("priority", 2**40), ("user", 5), ("cache_salt", [1])):
+        line = json.dumps({"ids": [5], field: value})
+        r = call("run", "--batch", _write("w.jsonl", line + "\n"), "--json")
+        check(field in lines(r)[0].get("error", ""), f"{field} {value!r}: {r.stdout[:200]!r}")
+
+
+run_all(list(globals().items()))
