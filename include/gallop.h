@@ -99,7 +99,7 @@ struct gallop_options {
      * last 1024 rows of a sequence, whatever its length [all rows]. */
     const char *kv_sparse;
     /* ---- who is computed when ---- */
-    const char *scheduling_policy; /* "fcfs", "priority", "fair" [fcfs]: engine/waiting.h has their meaning */
+    const char *scheduling_policy; /* "fcfs", "priority", "fair" [fcfs]: docs/SERVING.md has their meaning */
     /* "continuous_batch": prompts in chunks beside the streams that run; "continuous_prefill_first": while
      * there are prompts, nothing else; "iterative": one request at a time, max_num_seqs counts as 1
      * ["continuous_batch"] */

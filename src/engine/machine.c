@@ -6,7 +6,7 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "base/rng.h"
-#include "engine/cost.h"
+#include "engine/schedule/cost.h"
 
 enum { SLOW = 20 }; /* times as long does a disturbed step take */
 

@@ -9,12 +9,12 @@
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
 
-#include "base/heap.h"
 #include "base/mem.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"
+#include "engine/schedule/heap.h"
+#include "engine/schedule/waiting.h"
 #include "engine/stop.h"
-#include "engine/waiting.h"
 #include "text/tok/tok.h"
 
 enum { SEQ_MAX_ANSWERS = 128 }; /* to one request */

@@ -15,11 +15,11 @@
 
 #include <stdatomic.h>
 
-#include "engine/cost.h"
 #include "engine/executor.h"
-#include "engine/sched.h"
+#include "engine/schedule/cost.h"
+#include "engine/schedule/sched.h"
+#include "engine/schedule/waiting.h"
 #include "engine/seq.h"
-#include "engine/waiting.h"
 
 enum {
     STEP_ROWS = 512, /* of a step at most, unless more sequences decode: a cancel is seen behind them */

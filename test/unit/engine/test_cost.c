@@ -1,6 +1,6 @@
 /* test_cost.c - the cost model finds a machine's true times, follows when they change, and sizes chunks by
  * them. */
-#include "engine/cost.h"
+#include "engine/schedule/cost.h"
 
 #include <math.h>
 #include <stdbool.h>

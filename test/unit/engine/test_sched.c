@@ -1,6 +1,6 @@
 /* test_sched.c - the scheduler as a pure function: budgets hold, decoding goes first, nobody starves, times
  * are kept. */
-#include "engine/sched.h"
+#include "engine/schedule/sched.h"
 
 #include "base/rng.h"
 

@@ -1,5 +1,5 @@
 /* test_waiting.c - who is next: order of arrival, priorities that age, keys in turn. */
-#include "engine/waiting.h"
+#include "engine/schedule/waiting.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* test_heap.c - the priority queue against a sorted array, with members taken from anywhere. */
-#include "base/heap.h"
+#include "engine/schedule/heap.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* waiting.c - heaps by priority and arrival, one for each key, and the ring of keys. */
-#include "engine/waiting.h"
+#include "engine/schedule/waiting.h"
 
 #include <string.h>
 #include <xxhash.h>

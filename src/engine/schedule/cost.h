@@ -6,8 +6,8 @@
  * count in a prediction, and a step that took much longer than it should (pages that came, another program)
  * counts only in part. Nothing is allocated.
  */
-#ifndef GALLOP_ENGINE_COST_H
-#define GALLOP_ENGINE_COST_H
+#ifndef GALLOP_ENGINE_SCHEDULE_COST_H
+#define GALLOP_ENGINE_SCHEDULE_COST_H
 
 #include <stddef.h>
 

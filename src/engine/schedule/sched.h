@@ -4,13 +4,13 @@
  * difference. Decoding, chunked prompts, hits in the prefix cache, recomputation after preemption are the
  * same thing here. It knows no cache, model or clock.
  */
-#ifndef GALLOP_ENGINE_SCHED_H
-#define GALLOP_ENGINE_SCHED_H
+#ifndef GALLOP_ENGINE_SCHEDULE_SCHED_H
+#define GALLOP_ENGINE_SCHEDULE_SCHED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "engine/cost.h"
+#include "engine/schedule/cost.h"
 
 struct sched_seq {
     size_t computed, known; /* computed < known */

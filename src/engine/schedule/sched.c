@@ -1,5 +1,5 @@
 /* sched.c - decoding first, then prompts by precedence, as far as rows, logits and time go. */
-#include "engine/sched.h"
+#include "engine/schedule/sched.h"
 
 struct plan {
     const struct sched_seq *seq;

@@ -1,5 +1,5 @@
 /* cost.c - recursive least squares with four terms. */
-#include "engine/cost.h"
+#include "engine/schedule/cost.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * or any other member O(log n) on average. Order is the owner's function; members that are equal in it leave
  * in no particular order.
  */
-#ifndef GALLOP_BASE_HEAP_H
-#define GALLOP_BASE_HEAP_H
+#ifndef GALLOP_ENGINE_SCHEDULE_HEAP_H
+#define GALLOP_ENGINE_SCHEDULE_HEAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

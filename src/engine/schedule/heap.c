@@ -1,5 +1,5 @@
 /* heap.c - the pairing heap of heap.h. */
-#include "base/heap.h"
+#include "engine/schedule/heap.h"
 
 #include "base/err.h"
 

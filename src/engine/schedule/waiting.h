@@ -11,13 +11,13 @@
  * A preempted request waits again with its old place. Nothing is allocated after waiting_open(), and no call
  * looks at all requests: costs are O(log n), and O(keys that wait) where a round begins.
  */
-#ifndef GALLOP_ENGINE_WAITING_H
-#define GALLOP_ENGINE_WAITING_H
+#ifndef GALLOP_ENGINE_SCHEDULE_WAITING_H
+#define GALLOP_ENGINE_SCHEDULE_WAITING_H
 
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/heap.h"
+#include "engine/schedule/heap.h"
 
 enum {
     WAITING_KEYS = 1024,
