@@ -106,7 +106,7 @@ struct gallop_options {
     const char *scheduler;
     /* "optimistic": requests begin when there is room for what they have; if it runs out, the last one is
      * computed again later. "worst-case": when there is room for all they may become, so that this never
-     * happens ["optimistic"] */
+     * happens in pooled caches; regions of dynamic and bmc grow ahead of that ["optimistic"] */
     const char *admission;
     /* Chunks of prompts are sized so that a step in which streams go on stays below, by what steps took
      * before [500] */
@@ -240,7 +240,8 @@ struct gallop_event {
     int context_full;          /* FINISHED: the context ended it before max_new_tokens did */
     const char *error;         /* FINISHED with GALLOP_FINISH_ERROR */
     size_t n_prompt, n_output; /* FINISHED: tokens */
-    size_t n_cached;           /* FINISHED: of the prompt, whose rows were there from other requests */
+    size_t
+        n_cached; /* FINISHED: of the prompt, whose rows were there, from other requests or the first answer */
     /* FINISHED: seconds from first computed to first token (to the end of the prompt, if none was asked for),
      * and from there to the last */
     double prefill_s, decode_s;

@@ -92,7 +92,8 @@ static int run_load(struct load_run *r)
 /* The longest sequence and prompt of the traffic. */
 static void measure_traffic(const struct traffic *t, size_t *sequence, size_t *prompt)
 {
-    *sequence = *prompt = 1;
+    *sequence = 2; /* the least that an engine takes */
+    *prompt = 1;
     for (size_t i = 0; i < t->n; i++) {
         size_t n = t->request[i].n_prompt + t->request[i].n_output;
 

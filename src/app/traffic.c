@@ -316,6 +316,7 @@ const struct opt_row traffic_options[] = {
      .fallback = "0", .range = "[0,16777216]"},
     {"prefix-groups", 0, OPT_INT, "N", LOAD, .help = "number of such groups", .fallback = "1",
      .range = "[1,1000000]"},
+    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of requests that are made up", .fallback = "0"},
     {0}};
 
 /* "512" or "64:512". */
@@ -340,7 +341,8 @@ int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err
                                 .rate = opt_float(v, "request-rate"),
                                 .burstiness = opt_float(v, "burstiness"),
                                 .shared = (size_t)opt_int(v, "prefix-len"),
-                                .groups = (size_t)opt_int(v, "prefix-groups")};
+                                .groups = (size_t)opt_int(v, "prefix-groups"),
+                                .seed = opt_uint(v, "seed")};
     int rc;
 
     *t = (struct traffic){0};

@@ -43,7 +43,6 @@ static const struct opt_row rows[] = {
      .range = "[16,256]"},
     {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING, .help = "rows of a step", .fallback = "512",
      .range = "[1,65536]"},
-    {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of requests that are made up", .fallback = "0"},
     {0}};
 
 /* What is simulated, and what comes of it. */
@@ -334,6 +333,9 @@ static int sweep(struct simulation *m, bool json)
     double low = 0, high = 0, speed = 1;
     json_t *best = NULL;
 
+    if (m->traffic.request[m->traffic.n - 1].at_s == 0)
+        return err_set(m->e, ERR_USAGE,
+                       "--rate-sweep: all requests come at once; give --request-rate, or a trace with times");
     while ((high == 0 || low == 0 || high > low * 1.02) && speed > 1e-6 && speed < 1e6) {
         json_t *o = simulate(m, speed);
 

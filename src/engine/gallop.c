@@ -241,6 +241,7 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
 {
     char path[FOLDER_PATH_MAX];
     struct llm_options lo;
+    pthread_condattr_t clock;
     struct err e = {0};
     struct gallop *g;
     int rc;
@@ -254,7 +255,10 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
         return give(err, &e, err_nomem(&e, "the engine"));
     arena_init(&g->config_arena, MEM_ENGINE);
     pthread_mutex_init(&g->lock, NULL);
-    pthread_cond_init(&g->submitted, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&g->submitted, &clock);
+    pthread_condattr_destroy(&clock);
     g->default_seed = o->seed;
     if ((rc = open_parts(g, o, &lo, &e)) != 0) {
         gallop_close(g);
@@ -482,6 +486,7 @@ static uint64_t post(struct gallop *g, struct seq *s)
 
     s->queued = true;
     s->id = id;
+    s->wait.arrival_s = g->executor.clock_s(g->executor.ctx);
     for (struct seq *q = s->sibling; q; q = q->next)
         q->id = id;
     s->next = atomic_load(&g->inbox);
@@ -581,19 +586,15 @@ int gallop_cancel(struct gallop *g, uint64_t id)
     return -1;
 }
 
-static void take_cancels(struct gallop *g)
+/* The cancellations that are pending; returns how many. */
+static int take_cancels(struct gallop *g, uint64_t mark[PENDING_CANCELS])
 {
-    for (int i = 0; i < PENDING_CANCELS; i++) {
-        uint64_t mark;
+    int n = 0;
 
-        if (atomic_load_explicit(&g->cancel[i], memory_order_relaxed) == 0)
-            continue;
-        mark = atomic_exchange(&g->cancel[i], 0);
-        if (mark & CANCEL_UP_TO)
-            step_cancel_up_to(&g->step, mark & ~CANCEL_UP_TO);
-        else if (mark)
-            step_cancel(&g->step, mark);
-    }
+    for (int i = 0; i < PENDING_CANCELS; i++)
+        if (atomic_load_explicit(&g->cancel[i], memory_order_relaxed) != 0)
+            mark[n++] = atomic_exchange(&g->cancel[i], 0);
+    return n;
 }
 
 /* What was submitted, in its order. */
@@ -624,7 +625,7 @@ static void await_submission(struct gallop *g, double wait_s)
 {
     struct timespec until;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     wait_s = wait_s < 1e6 ? wait_s : 1e6;
     until.tv_sec += (time_t)wait_s;
     until.tv_nsec += (long)((wait_s - (double)(time_t)wait_s) * 1e9);
@@ -664,8 +665,15 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
 /* What other threads have left for this one. */
 static void take_over(struct gallop *g)
 {
+    uint64_t mark[PENDING_CANCELS];
+    int n = take_cancels(g, mark); /* first: who is cancelled was submitted before */
+
     take_inbox(g);
-    take_cancels(g);
+    for (int i = 0; i < n; i++)
+        if (mark[i] & CANCEL_UP_TO)
+            step_cancel_up_to(&g->step, mark[i] & ~CANCEL_UP_TO);
+        else
+            step_cancel(&g->step, mark[i]);
 }
 
 int gallop_step(struct gallop *g, double wait_s)
@@ -673,7 +681,7 @@ int gallop_step(struct gallop *g, double wait_s)
     take_over(g);
     if (step_has_events(&g->step) || step_run(&g->step))
         return 1;
-    if (wait_s <= 0)
+    if (!(wait_s > 0))
         return 0;
     await_submission(g, wait_s);
     take_over(g);

@@ -36,6 +36,8 @@ struct seq {
     size_t n_reached;  /* the most rows it ever had there: those below are computed again */
     size_t n_cached;   /* rows that were there when it first began, computed for others */
     size_t last_total; /* n_known of the last forward */
+    size_t n_charged;  /* rows its key has paid for and that are not computed yet */
+    bool begun;        /* it has run */
     size_t slot;       /* while running */
     enum seq_state state;
     struct sample_history history;

@@ -176,7 +176,8 @@ static void enqueue(struct step *g, struct seq *s)
 
 void step_add(struct step *g, struct seq *s)
 {
-    s->wait.arrival_s = g->x->clock_s(g->x->ctx);
+    if (s->wait.arrival_s == 0)
+        s->wait.arrival_s = g->x->clock_s(g->x->ctx);
     s->wait.order = g->n_came++ * SEQ_MAX_ANSWERS;
     enqueue(g, s);
 }
@@ -188,6 +189,8 @@ static void leave_slot(struct step *g, struct seq *s)
     size_t at = 0;
 
     g->x->release(g->x->ctx, s->slot, s->token, s->n_computed);
+    waiting_charge(&g->waiting, s->wait.key, -(int64_t)s->n_charged);
+    s->n_charged = 0;
     g->free_slot[g->n_free++] = (uint32_t)s->slot;
     s->n_computed = 0;
     while (g->running[at] != s)
@@ -394,7 +397,8 @@ static void start(struct step *g, struct seq *s)
     s->slot = g->free_slot[--g->n_free];
     s->state = SEQ_RUNNING;
     s->n_computed = rows_there(g, s);
-    if (s->t_first == 0) {
+    if (!s->begun) {
+        s->begun = true;
         s->t_first = g->x->clock_s(g->x->ctx);
         s->n_cached = s->n_computed;
         g->n_cached_tokens += s->n_computed;
@@ -402,7 +406,8 @@ static void start(struct step *g, struct seq *s)
     s->n_reached = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
     s->last_total = s->n_known;
     leave_queue(g, s);
-    waiting_charge(&g->waiting, s->wait.key, (int64_t)(s->n_known - s->n_computed));
+    s->n_charged = s->n_known - s->n_reached; /* what is computed again is not the key's doing */
+    waiting_charge(&g->waiting, s->wait.key, (int64_t)s->n_charged);
 }
 
 static void admit(struct step *g)
@@ -420,7 +425,7 @@ static void admit(struct step *g)
 
 /* ---- planning ---- */
 
-static size_t plan(struct step *g, struct cost_step *step)
+static size_t plan(struct step *g)
 {
     const struct executor_caps *caps = &g->x->caps;
     size_t most = g->opt.max_seqs > STEP_ROWS ? g->opt.max_seqs : STEP_ROWS, n;
@@ -446,7 +451,7 @@ static size_t plan(struct step *g, struct cost_step *step)
         g->sched[i] = (struct sched_seq){s->n_computed, s->n_known,
                                          s->prompt_logprobs >= 0 && s->n_reached < s->n_prompt};
     }
-    n = sched_plan(g->sched, g->n_running, &lim, g->pick, step);
+    n = sched_plan(g->sched, g->n_running, &lim, g->pick, NULL);
     for (size_t i = 0; i < n; i++)
         g->picked[i] = g->running[g->pick[i].seq];
     return n;
@@ -588,13 +593,15 @@ static void count_rows(struct step *g, struct seq *s, size_t n)
     s->last_total = s->n_known;
     s->n_computed += n;
     s->n_reached = s->n_computed > before ? s->n_computed : before;
+    s->n_charged -= s->n_reached - before < s->n_charged ? s->n_reached - before : s->n_charged;
     g->n_recomputed += n - (s->n_reached - before);
     if (before < s->n_prompt)
         g->n_prompt_tokens += s->n_reached - before;
 }
 
-static void compute(struct step *g, size_t n, const struct cost_step *step)
+static void compute(struct step *g, size_t n)
 {
+    struct cost_step step = {0};
     double start = g->x->clock_s(g->x->ctx);
 
     fill_rows(g, n);
@@ -605,9 +612,11 @@ static void compute(struct step *g, size_t n, const struct cost_step *step)
     else
         choose_share(g, 0, 1);
     mem_guard_down();
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        step = cost_with(step, g->rows[i].n, g->rows[i].pos);
         count_rows(g, g->picked[i], g->rows[i].n);
-    cost_learn(&g->cost, step, g->x->clock_s(g->x->ctx) - start);
+    }
+    cost_learn(&g->cost, &step, g->x->clock_s(g->x->ctx) - start);
     g->n_steps++;
 }
 
@@ -679,9 +688,16 @@ static void end_of_prompt(struct step *g, struct seq *s)
     end(g, s);
 }
 
+/* Nothing could be planned: S is longer than a step of this executor, which takes sequences as a whole. */
+static void end_misfit(struct step *g, struct seq *s)
+{
+    fault(s, ERR_UNSUPPORTED, "the sequence has more tokens than a step of this executor takes");
+    end(g, s);
+}
+
 bool step_run(struct step *g)
 {
-    struct cost_step cost;
+    uint64_t changes;
     size_t n;
 
     ASSERT(!step_has_events(g), "%zu of %zu events are taken", g->next_event, g->n_events);
@@ -690,9 +706,12 @@ bool step_run(struct step *g)
     g->n_events = g->next_event = 0;
     end_overdue(g);
     admit(g);
-    n = reserve(g, plan(g, &cost));
+    changes = g->n_preempted + g->n_finished;
+    n = reserve(g, plan(g));
     if (n)
-        compute(g, n, &cost);
+        compute(g, n);
+    else if (g->n_running && changes == g->n_preempted + g->n_finished)
+        end_misfit(g, g->running[0]);
     for (size_t i = 0; i < g->n_rows && n; i++)
         take_row(g, &g->row[i]);
     for (size_t i = 0; i < n; i++)

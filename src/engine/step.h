@@ -7,8 +7,9 @@
  * Admission: "optimistic" admits a sequence when there is room for the tokens it has and for STEP_AHEAD
  * blocks more of it and of each that runs; when the cache is full all the same, the last running sequence by
  * precedence gives its rows back and waits again. "worst-case" admits it when there is room for all that it
- * and those that run may ever need: nothing is preempted. A sequence alone is always admitted. A fault of one
- * sequence (NaN logits, no memory for its text) ends that one.
+ * and those that run may ever need: nothing is preempted (in pooled caches; others grow ahead of what is
+ * promised). A sequence alone is always admitted. A fault of one sequence (NaN logits, no memory for its
+ * text) ends that one.
  */
 #ifndef GALLOP_ENGINE_STEP_H
 #define GALLOP_ENGINE_STEP_H

@@ -65,6 +65,8 @@ def a_machine_takes_the_time_of_its_bytes_and_operations():
     check(abs(one["median_tpot_ms"] / (weights * 2 / 50e9 * 1000) - 1) < .02, f"a token of a stream: {one['median_tpot_ms']} ms")
     check(abs(one["median_ttft_ms"] / (rows * 1000) - 1) < .05, f"a prompt: {one['median_ttft_ms']} ms, {rows * 1000} by its operations")
     expect(_simulate("--num-prompts", 30, "--request-rate", 1), _simulate("--num-prompts", 30, "--request-rate", 1), "twice the same")
+    check(_simulate("--num-prompts", 30, "--input-len", "9:99", "--seed", 1) != _simulate("--num-prompts", 30, "--input-len", "9:99",
+                                                                                     "--seed", 2), "another seed, another load")
 
 
 def more_memory_and_a_prefix_cache_help():
@@ -94,6 +96,7 @@ def wrong_usage_is_said():
                        (("--block-size", 48), "--block-size"), (("--speed", 0), "--speed"), (("--scheduling-policy", "lifo"), "lifo")):
         expect_error(call(*SIM, *args), 2, word)
     expect_error(call(*SIM, "--kv-cache-memory", .0001), 1, "--kv-cache-memory")
+    expect_error(call(*SIM, "--rate-sweep"), 2, "--rate-sweep", "--request-rate")
 
 
 def lines_of_a_batch_have_a_place_among_others():

@@ -453,6 +453,24 @@ struct submitter {
     size_t first, n;
 };
 
+static void a_deadline_counts_from_submission(void **state)
+{
+    struct gallop_options o = small(1, 64);
+    static struct result r[1];
+    struct gallop_request q = request(0, 10, 80, &r[0]);
+    struct gallop *g = engines_open("llama3-rope", &o);
+
+    memset(r, 0, sizeof(r));
+    q.deadline_s = .01;
+    submit(g, &q);
+    for (double until = clock_seconds() + .02; clock_seconds() < until;) /* nobody takes a step */
+        ;
+    run_all(g);
+    assert_int_equal(r[0].of[0].finish, GALLOP_FINISH_DEADLINE);
+    assert_int_equal(r[0].of[0].n, 0);
+    gallop_close(g);
+}
+
 static void *submit_some(void *arg)
 {
     struct submitter *s = arg;
@@ -712,6 +730,7 @@ int main(void)
         cmocka_unit_test(a_full_queue_refuses_and_takes_again_when_requests_begin),
         cmocka_unit_test(prompts_that_wait_are_counted_by_tokens_but_one_may_always_wait),
         cmocka_unit_test(a_deadline_ends_who_waits_and_who_runs),
+        cmocka_unit_test(a_deadline_counts_from_submission),
         cmocka_unit_test(a_step_waits_for_a_submission_as_long_as_it_is_told),
         cmocka_unit_test(requests_of_many_threads_arrive_whole_and_get_their_own),
         cmocka_unit_test(priorities_and_keys_decide_who_is_next),
