@@ -174,7 +174,8 @@ struct traffic_plan {
  * file and line. */
 int traffic_read(struct traffic *t, const char *path, size_t most, double speed, struct err *e);
 int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err *e);
-void traffic_fini(struct traffic *t); /* a zeroed one is fine */
+size_t traffic_longest(const struct traffic *t); /* tokens of the longest request, prompt and answer */
+void traffic_fini(struct traffic *t);            /* a zeroed one is fine */
 
 /* The options that say what is sent, and what they say. */
 extern const struct opt_row traffic_options[];

@@ -19,7 +19,7 @@ struct load_run {
     struct gallop *g;
     struct traffic traffic;
     struct serving serving;
-    int32_t *ids; /* [longest prompt] */
+    int32_t *ids; /* [longest request] */
     size_t n_vocab, n_sent, most;
     double start;
     struct err *e;
@@ -89,19 +89,6 @@ static int run_load(struct load_run *r)
     return rc;
 }
 
-/* The longest sequence and prompt of the traffic. */
-static void measure_traffic(const struct traffic *t, size_t *sequence, size_t *prompt)
-{
-    *sequence = 2; /* the least that an engine takes */
-    *prompt = 1;
-    for (size_t i = 0; i < t->n; i++) {
-        size_t n = t->request[i].n_prompt + t->request[i].n_output;
-
-        *prompt = t->request[i].n_prompt > *prompt ? t->request[i].n_prompt : *prompt;
-        *sequence = n > *sequence ? n : *sequence;
-    }
-}
-
 static int report(const struct load_run *r, bool json)
 {
     static const double p[] = {90, 95, 99};
@@ -124,21 +111,21 @@ static int report(const struct load_run *r, bool json)
 int bench_serve(const struct opt_values *v, struct err *e)
 {
     struct load_run r = {.e = e, .most = SIZE_MAX};
-    size_t sequence, prompt;
+    size_t longest;
     struct load l;
     int rc;
 
     if ((rc = traffic_of_options(&r.traffic, v, e)) != 0)
         return rc;
-    measure_traffic(&r.traffic, &sequence, &prompt);
+    longest = traffic_longest(&r.traffic);
     if (opt_given(v, "max-concurrency"))
         r.most = (size_t)opt_int(v, "max-concurrency");
     if ((rc = load_options(v, &l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, e)) == 0) {
         load_scheduling(v, &l.o);
         if (l.o.max_model_len == 0)
-            l.o.max_model_len = (int64_t)sequence;
+            l.o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the least that an engine takes */
         l.o.kv_cache_lazy = 0;
-        r.ids = mem_zalloc(prompt, sizeof(*r.ids), MEM_APP);
+        r.ids = mem_zalloc(longest, sizeof(*r.ids), MEM_APP);
         rc = r.ids ? load_engine(&l, NULL, &r.g, e) : err_nomem(e, "a prompt");
     }
     if (rc == 0) {

@@ -267,6 +267,18 @@ int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err 
     return 0;
 }
 
+size_t traffic_longest(const struct traffic *t)
+{
+    size_t longest_request = 1;
+
+    for (size_t i = 0; i < t->n; i++) {
+        size_t n = t->request[i].n_prompt + t->request[i].n_output;
+
+        longest_request = n > longest_request ? n : longest_request;
+    }
+    return longest_request;
+}
+
 /* ---- tokens ---- */
 
 static void fill(uint64_t seed, uint64_t stream, size_t n, size_t n_vocab, int32_t *ids)

@@ -147,7 +147,6 @@ static int read_options(struct simulation *m)
 {
     const struct opt_values *v = m->v;
     int64_t block = opt_int(v, "block-size");
-    size_t longest = 1;
     int rc;
 
     if ((rc = read_limits(m)) != 0 || (rc = read_shape(m)) != 0 ||
@@ -156,12 +155,8 @@ static int read_options(struct simulation *m)
     if (block & (block - 1))
         return err_set(m->e, ERR_USAGE, "--block-size: found %lld, expected a power of two",
                        (long long)block);
-    for (size_t i = 0; i < m->traffic.n; i++) {
-        size_t n = m->traffic.request[i].n_prompt + m->traffic.request[i].n_output;
-
-        longest = n > longest ? n : longest;
-    }
-    m->max_len = opt_given(v, "max-model-len") ? (size_t)opt_int(v, "max-model-len") : longest;
+    m->max_len =
+        opt_given(v, "max-model-len") ? (size_t)opt_int(v, "max-model-len") : traffic_longest(&m->traffic);
     if (m->kv_tokens < m->max_len + (size_t)block)
         return err_set(
             m->e, ERR_INPUT,
@@ -199,17 +194,18 @@ struct run {
 static int open_run(struct run *r)
 {
     const struct opt_values *v = r->m->v;
-    const struct kv_limits lim = {
-        .n_layers = 1,
-        .n_kv = 1,
-        .head_dim = 1,
-        .dtype = DT_I8,
-        .max_seqs = (size_t)opt_int(v, "max-num-seqs"),
-        .max_len = r->m->max_len,
-        .block = (size_t)opt_int(v, "block-size"),
-        .pool_tokens = r->m->kv_tokens,
-        .keep_prefixes = strcmp(opt_string(v, "prefix-index"), "none") != 0,
-        .prefix_index = strcmp(opt_string(v, "prefix-index"), "radix") == 0 ? PREFIX_RADIX : PREFIX_HASH};
+    enum prefix_kind index = PREFIX_HASH;
+    bool keeps = prefix_kind_of_name(opt_string(v, "prefix-index"), &index); /* "none" is no kind */
+    const struct kv_limits lim = {.n_layers = 1,
+                                  .n_kv = 1,
+                                  .head_dim = 1,
+                                  .dtype = DT_I8,
+                                  .max_seqs = (size_t)opt_int(v, "max-num-seqs"),
+                                  .max_len = r->m->max_len,
+                                  .block = (size_t)opt_int(v, "block-size"),
+                                  .pool_tokens = r->m->kv_tokens,
+                                  .keep_prefixes = keeps,
+                                  .prefix_index = index};
     size_t most = r->m->step.max_tokens > lim.max_seqs ? r->m->step.max_tokens : lim.max_seqs;
     int rc;
 

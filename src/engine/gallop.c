@@ -151,21 +151,16 @@ static int read_config(struct gallop *g, struct err *e)
 
 /* ---- the step's options ---- */
 
-/* The index of NAME in LIST [n]; NULL: 0. */
-static int choice(const char *option, const char *name, const char *const *list, int n, int *out,
-                  struct err *e)
+/* The index of NAME in LIST [n]; NULL: 0. False: it is not there. */
+static bool choose(const char *name, const char *const *list, int n, int *out)
 {
     *out = 0;
     for (int i = 0; name && i < n; i++)
         if (strcmp(name, list[i]) == 0) {
             *out = i;
-            return 0;
+            return true;
         }
-    if (!name)
-        return 0;
-    return n == 3 ? err_set(e, ERR_INPUT, "%s %s is not known (%s, %s, %s)", option, name, list[0], list[1],
-                            list[2])
-                  : err_set(e, ERR_INPUT, "%s %s is not known (%s, %s)", option, name, list[0], list[1]);
+    return !name;
 }
 
 /* Seconds that a machine of N threads may take for a row, and for the weights of a step: a guess until steps
@@ -181,23 +176,29 @@ static void guess_costs(const struct llm *m, struct step_options *s)
 static int read_step_options(const struct gallop_options *o, const struct llm *m, struct step_options *s,
                              struct err *e)
 {
-    static const char *const policies[] = {"fcfs", "priority", "fair"},
-                             *const admissions[] = {"optimistic", "worst-case"},
-                             *const schedulers[] = {"continuous_batch", "continuous_prefill_first",
-                                                    "iterative"};
-    int policy, scheduler, admission, rc;
+    static const char *const admissions[] = {"optimistic", "worst-case"}, *const schedulers[] = {
+                                                                              "continuous_batch",
+                                                                              "continuous_prefill_first",
+                                                                              "iterative"};
+    enum waiting_policy policy = WAITING_FCFS;
+    int scheduler, admission;
 
-    if ((rc = choice("scheduling policy", o->scheduling_policy, policies, 3, &policy, e)) != 0 ||
-        (rc = choice("scheduler", o->scheduler, schedulers, 3, &scheduler, e)) != 0 ||
-        (rc = choice("admission", o->admission, admissions, 2, &admission, e)) != 0)
-        return rc;
+    if (o->scheduling_policy && !waiting_policy_of_name(o->scheduling_policy, &policy))
+        return err_set(e, ERR_INPUT, "scheduling policy %s is not known (fcfs, priority, fair)",
+                       o->scheduling_policy);
+    if (!choose(o->scheduler, schedulers, 3, &scheduler))
+        return err_set(e, ERR_INPUT,
+                       "scheduler %s is not known (continuous_batch, continuous_prefill_first, iterative)",
+                       o->scheduler);
+    if (!choose(o->admission, admissions, 2, &admission))
+        return err_set(e, ERR_INPUT, "admission %s is not known (optimistic, worst-case)", o->admission);
     if (!(o->tpot_target_ms >= 0) || o->max_num_queued_reqs < 0 || o->max_num_queued_tokens < 0)
         return err_set(e, ERR_INPUT,
                        "tpot_target_ms, max_num_queued_reqs and max_num_queued_tokens are 0 or more");
     *s = (struct step_options){.max_seqs = scheduler == 2 ? 1 : 0,
                                .max_queued = (size_t)o->max_num_queued_reqs,
                                .max_queued_tokens = (size_t)o->max_num_queued_tokens,
-                               .policy = (enum waiting_policy)policy,
+                               .policy = policy,
                                .order = scheduler == 1 ? SCHED_PROMPTS_FIRST : SCHED_DECODES_FIRST,
                                .worst_case = admission == 1,
                                .target_s =
