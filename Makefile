@@ -4,6 +4,7 @@
 #   make test PRESET=asan         the tests of another preset (release debug clang asan tsan)
 #   make test TESTS='-R unit/text'   some of them
 #   make test-real                trained models from the package index, against Hugging Face (not part of make test)
+#   make test-mixed               300 mixed requests in every way, on more models (minutes)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
 PRESET ?= release
@@ -14,11 +15,11 @@ PROMPT ?= Once upon a time
 TESTS  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure build demo test test-real test-sim lint bench fmt map fuzz install clean
+.PHONY: help setup configure build demo test test-real test-mixed test-sim lint bench fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test test-real test-sim lint bench fmt map fuzz install clean'
+	@echo 'targets: build demo test test-real test-mixed test-sim lint bench fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -39,6 +40,9 @@ test: build
 
 test-real: build
 	@test/real/run
+
+test-mixed: build
+	@GALLOP_MIXED=all build/$(PRESET)/test/test_engine_mixed
 
 test-sim: build
 	@GALLOP_SIM_REQUESTS=1000000 build/$(PRESET)/test/test_engine_simulation

@@ -66,7 +66,7 @@ foreach(source IN LISTS test_sources)
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
     set(labels unit ${floor})
     if(what MATCHES "^(pool|ring|log|mem)$" OR
-       (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|prefix_cache|sched|simulation|static|waiting|stop|stories)$"))
+       (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|mixed|prefix_cache|sched|simulation|waiting|stop|stories)$"))
         list(APPEND labels threads) # what runs under the thread sanitizer
     endif()
     gallop_test_properties(unit/${floor}/${what} ${labels})

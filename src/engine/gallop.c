@@ -288,6 +288,11 @@ struct llm *gallop_llm(struct gallop *g)
     return &g->llm;
 }
 
+struct step *gallop_loop(struct gallop *g)
+{
+    return &g->step;
+}
+
 const struct sampling *gallop_config(const struct gallop *g)
 {
     return &g->config;

@@ -1,0 +1,432 @@
+/* test_mixed.c - 300 requests of every kind get together what they get one by one, bit for bit: tokens,
+ * log-probabilities, texts and ends.
+ *
+ * Prompts of 1 to 2000 tokens, some of which begin alike; several answers, scored prompts, stop strings and
+ * tokens, seeds, penalties, cancellations; at 1, 8 and 64 at once; without and with each index of the prefix
+ * cache, in a pool so small that requests are preempted, with admission for the worst case, under each
+ * scheduler and policy, and on an executor of static shapes. Each load comes twice to the same engine: the
+ * second time the rows of the first are there.
+ *
+ * GALLOP_MIXED=all (`make test-mixed`) tries every model in every way.
+ */
+#include "base/err.h"
+#include "engine/gallop_in.h"
+#include "engines.h"
+#include "files.h"
+#include "static_shapes.h"
+
+enum { REQUESTS = 300, ANSWERS = 3, LONGEST = STATIC_LONGEST, MOST_PROMPT = 2000 };
+
+/* Bytes that are collected. */
+struct bytes {
+    char *at;
+    size_t n, cap;
+};
+
+/* What an answer is. */
+struct answer {
+    struct bytes tokens; /* id, log-probability and the likeliest of each */
+    struct bytes prompt; /* the same of the prompt's tokens */
+    struct bytes text;
+    bool ended;
+    enum gallop_finish finish;
+    size_t n_prompt, n_output;
+    int32_t stop_token;
+    const char *stop_string; /* one of stop_strings */
+    int context_full;
+    size_t n_cached; /* is not compared */
+};
+
+static struct answer alone[REQUESTS][ANSWERS], together[REQUESTS][ANSWERS];
+static const char *const stop_strings[] = {"ab", "cc", "dq", "xyzzy"};
+
+/* ---- the requests ---- */
+
+struct wish {
+    struct gallop_request r;
+    int32_t ids[MOST_PROMPT];
+    size_t cancel_at; /* it is cancelled when it has so many tokens; SIZE_MAX: never */
+};
+
+/* Short prompts with long answers, which outgrow a small pool all together. */
+static bool is_flood(size_t i)
+{
+    return i >= 100 && i < 180;
+}
+
+/* Some texts are the beginning of others. 23 texts behind them: whole prompts come again, too. */
+static size_t make_prompt(size_t i, int32_t *ids)
+{
+    static const size_t shared[] = {0, 33, 64, 100, 0, 300};
+    size_t same = shared[i % 6], own = i % 48 == 7 ? MOST_PROMPT - same - 4 * (295 - i) : 1 + i * 29 % 90;
+
+    if (i % 50 == 13 || is_flood(i)) {
+        same = 0;
+        own = i % 50 == 13 ? 1 : 1 + i % 20;
+    }
+    engines_text(1, 0, same, ids);
+    engines_text(10 + i % 23, same, own, ids + same);
+    return same + own;
+}
+
+static void set_sampling(size_t i, struct gallop_sampling *p)
+{
+    static const int32_t stop_tokens[] = {9, 77}, bias_ids[] = {5, 40};
+    static const float biases[] = {3, -5};
+
+    p->max_new_tokens = i % 37 == 0 ? 0 : is_flood(i) ? 70 : (int64_t)(1 + i * 17 % 30);
+    p->ignore_eos = i % 5 != 0;
+    p->do_sample = i % 3 != 0;
+    p->temperature = 1 + .1 * (double)(i % 7);
+    p->top_k = i % 4 == 3 ? 30 : 0;
+    p->top_p = i % 6 == 1 ? .9 : 1;
+    p->repetition_penalty = i % 7 == 0 ? 1.2 : 1;
+    p->presence_penalty = i % 8 == 2 ? .5 : 0;
+    p->has_seed = 1;
+    p->seed = i / 2;
+    p->logprobs = (int64_t)(i % 5) - 1;
+    if (i % 4 == 1) {
+        p->stop = stop_strings;
+        p->n_stop = sizeof(stop_strings) / sizeof(stop_strings[0]);
+    }
+    if (i % 13 == 2) {
+        p->stop_token = stop_tokens;
+        p->n_stop_token = 2;
+    }
+    if (i % 14 == 3) {
+        p->bias_id = bias_ids;
+        p->bias = biases;
+        p->n_bias = 2;
+    }
+}
+
+static void make_wish(size_t i, struct wish *w)
+{
+    static const char *const keys[] = {NULL, "a", "b", "c"}, *const salts[] = {NULL, "salt", NULL, NULL};
+    struct gallop_request *r = &w->r;
+
+    gallop_request_init(r);
+    set_sampling(i, &r->sampling);
+    r->ids = w->ids;
+    r->n_ids = make_prompt(i, w->ids);
+    r->user = (void *)i;
+    r->n = i % 10 == 3 ? ANSWERS : 1;
+    r->prompt_logprobs = i % 17 == 4 ? 2 : -1;
+    r->key = keys[i % 4];
+    r->cache_salt = salts[i / 6 % 4];
+    r->priority = (int)(i % 3);
+    w->cancel_at = i % 11 == 5 && r->n == 1 ? i % 9 : SIZE_MAX;
+}
+
+/* ---- what comes of them ---- */
+
+static void put(struct bytes *b, const void *what, size_t n)
+{
+    if (b->n + n > b->cap) {
+        b->cap = 2 * (b->n + n);
+        assert_non_null(b->at = realloc(b->at, b->cap));
+    }
+    memcpy(b->at + b->n, what, n);
+    b->n += n;
+}
+
+static void forget(struct answer all[REQUESTS][ANSWERS])
+{
+    for (size_t i = 0; i < REQUESTS * ANSWERS; i++) {
+        struct answer *a = &all[0][i];
+
+        free(a->tokens.at);
+        free(a->prompt.at);
+        free(a->text.at);
+    }
+    memset(all, 0, REQUESTS * sizeof(all[0]));
+}
+
+static void put_token(struct bytes *b, const struct gallop_event *ev, bool scored)
+{
+    put(b, &ev->token, sizeof(ev->token));
+    if (!scored)
+        return;
+    put(b, &ev->logprob, sizeof(ev->logprob));
+    put(b, ev->top, ev->n_top * sizeof(*ev->top));
+}
+
+static void note(struct answer all[REQUESTS][ANSWERS], const struct gallop_event *ev)
+{
+    struct answer *a = &all[(size_t)ev->user][ev->choice];
+    struct wish w;
+
+    assert_false(a->ended);
+    switch (ev->type) {
+    case GALLOP_TOKEN:
+        set_sampling((size_t)ev->user, &w.r.sampling);
+        put_token(&a->tokens, ev, w.r.sampling.logprobs >= 0);
+        a->n_output++;
+        break;
+    case GALLOP_PROMPT_TOKEN: put_token(&a->prompt, ev, true); break;
+    case GALLOP_TEXT: put(&a->text, ev->text, ev->text_len); break;
+    case GALLOP_FINISHED:
+        a->ended = true;
+        a->finish = ev->finish;
+        a->n_prompt = ev->n_prompt;
+        a->stop_token = ev->stop_token;
+        for (size_t i = 0; i < sizeof(stop_strings) / sizeof(stop_strings[0]); i++)
+            if (ev->stop_string && strcmp(ev->stop_string, stop_strings[i]) == 0)
+                a->stop_string = stop_strings[i];
+        a->context_full = ev->context_full;
+        a->n_cached = ev->n_cached;
+        assert_int_equal(ev->n_output, a->n_output);
+    }
+}
+
+static bool bytes_differ(const struct bytes *a, const struct bytes *b, const char *what, char says[256])
+{
+    size_t at = 0;
+
+    while (at < a->n && at < b->n && a->at[at] == b->at[at])
+        at++;
+    if (at == a->n && at == b->n)
+        return false;
+    return snprintf(says, 256, "%s differs at byte %zu of %zu, alone %zu", what, at, a->n, b->n);
+}
+
+static bool answers_differ(const struct answer *a, const struct answer *b, char says[256])
+{
+    if (a->ended != b->ended || a->finish != b->finish || a->n_output != b->n_output ||
+        a->n_prompt != b->n_prompt || a->stop_token != b->stop_token || a->stop_string != b->stop_string ||
+        a->context_full != b->context_full)
+        return snprintf(says, 256, "it ends behind %zu tokens (%d), alone behind %zu (%d)", a->n_output,
+                        (int)a->finish, b->n_output, (int)b->finish);
+    return bytes_differ(&a->tokens, &b->tokens, "tokens", says) ||
+           bytes_differ(&a->prompt, &b->prompt, "the scored prompt", says) ||
+           bytes_differ(&a->text, &b->text, "text", says);
+}
+
+static void every_part_of_an_answer_is_compared(void **state)
+{
+    struct answer a = {.ended = true}, b = {.ended = true};
+    struct bytes *const parts[] = {&a.tokens, &a.prompt, &a.text, &b.tokens, &b.prompt, &b.text};
+    char says[256];
+
+    for (int i = 0; i < 6; i++)
+        put(parts[i], "abcd", 4);
+    assert_false(answers_differ(&a, &b, says));
+    for (int i = 0; i < 6; i++) {
+        parts[i]->at[3] ^= 1;
+        assert_true(answers_differ(&a, &b, says));
+        parts[i]->at[3] ^= 1;
+        parts[i]->n = 3;
+        assert_true(answers_differ(&a, &b, says));
+        parts[i]->n = 4;
+    }
+    b.finish = GALLOP_FINISH_LENGTH;
+    assert_true(answers_differ(&a, &b, says));
+    for (int i = 0; i < 6; i++)
+        free(parts[i]->at);
+}
+
+/* ---- ways to compute them ---- */
+
+static const struct way {
+    const char *name, *type, *index, *admission, *scheduler, *policy;
+    int64_t block, pool; /* rows; pool 0: as many as can be */
+    bool is_static;
+} ways[] = {
+    {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false},
+    {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false},
+    {"radix", "slab_pool", "radix", NULL, NULL, NULL, 16, 0, false},
+    {"part of a block", "paged", "radix", NULL, NULL, NULL, 128, 0, false},
+    {"small pool", "paged", "hash", NULL, NULL, NULL, 16, LONGEST + 64, false},
+    {"small pool, part of a block", "slab_pool", "radix", NULL, NULL, "priority", 64, LONGEST + 64, false},
+    {"worst case", "paged", "hash", "worst-case", NULL, NULL, 16, LONGEST + 64, false},
+    {"static", "dynamic", "none", NULL, NULL, NULL, 16, 0, true},
+    {"prompts first", "paged", "hash", NULL, "continuous_prefill_first", "fair", 16, 0, false},
+    {"one at a time", "paged", "radix", NULL, "iterative", "fair", 16, 0, false},
+    {"small pool, priority", "paged", "hash", NULL, NULL, "priority", 16, LONGEST + 64, false},
+    {"small pool, fair", "paged", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false},
+};
+enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
+
+static const int64_t companies[] = {1, 8, 64};
+enum { COMPANIES = sizeof(companies) / sizeof(companies[0]) };
+
+static const char *const models[] = {"llama3-rope",   "gemma3", "gpt-oss", "phi3-longrope",
+                                     "llama-dynamic", "gemma4", "mixtral", "qwen3-moe",
+                                     "llama-yarn",    "llama4", "mistral", "gptj"};
+enum { MODELS = sizeof(models) / sizeof(models[0]), USUAL_MODELS = 6 /* the others only with all */ };
+
+/* The golden NAME beside a tokenizer of two letters a token. */
+static const char *with_letters(const char *name)
+{
+    static char path[4096];
+    const char *folder = files_folder();
+    char json[8192];
+    size_t at;
+
+    files_copy_all(engines_path(name), folder);
+    at = (size_t)snprintf(
+        json, sizeof(json),
+        "{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"post_processor\":null,\"pre_tokenizer\":"
+        "{\"type\":\"ByteLevel\",\"add_prefix_space\":false},\"decoder\":{\"type\":\"ByteLevel\"},\"model\":"
+        "{\"type\":\"BPE\",\"merges\":[],\"vocab\":{");
+    for (int i = 0; i < 160; i++)
+        at += (size_t)snprintf(json + at, sizeof(json) - at, "%s\"%c%c\":%d", i ? "," : "", 'a' + i / 26,
+                               'a' + i % 26, i);
+    snprintf(json + at, sizeof(json) - at, "}}}");
+    snprintf(path, sizeof(path), "%s/tokenizer.json", folder);
+    files_write_text(path, json);
+    return folder;
+}
+
+static struct gallop *open_way(const char *model, const struct way *w, int64_t company)
+{
+    struct gallop_options o =
+        engines_options(company + w->is_static, w->is_static ? LONGEST : 192 + company, LONGEST);
+
+    o.kv_cache_type = w->type;
+    o.prefix_index = w->index;
+    o.admission = w->admission;
+    o.scheduler = w->scheduler;
+    o.scheduling_policy = w->policy;
+    o.block_size = w->block;
+    o.kv_cache_tokens = w->pool;
+    return engines_open(model, &o);
+}
+
+/* Executors of static shapes have a row of logits a slot, and take prompts as a whole. */
+static bool is_served(const struct way *w, const struct wish *q)
+{
+    return !w->is_static || q->r.prompt_logprobs < 0;
+}
+
+/* Takes events until nothing is left, and cancels who is to be cancelled. */
+static void take_all(struct gallop *g, const uint64_t id[REQUESTS], const size_t cancel_at[REQUESTS],
+                     struct answer all[REQUESTS][ANSWERS])
+{
+    struct gallop_event ev;
+
+    while (gallop_next(g, &ev)) {
+        size_t i = (size_t)ev.user;
+
+        note(all, &ev);
+        if (ev.type == GALLOP_TOKEN && all[i][0].n_output == cancel_at[i])
+            assert_int_equal(gallop_cancel(g, id[i]), 0);
+    }
+}
+
+/* Requests that come: every STRIDE-th from FIRST on. */
+struct load {
+    size_t first, stride;
+};
+
+/* The requests of L that W serves, one by one or at once. */
+static void run_load(struct gallop *g, const struct way *w, const struct load *l, bool at_once,
+                     struct answer all[REQUESTS][ANSWERS])
+{
+    static uint64_t id[REQUESTS];
+    static size_t cancel_at[REQUESTS];
+
+    forget(all);
+    for (size_t i = l->first; i < REQUESTS; i += l->stride) {
+        static struct wish q;
+        char err[GALLOP_ERR_SIZE];
+
+        make_wish(i, &q);
+        cancel_at[i] = q.cancel_at;
+        if (!is_served(w, &q))
+            continue;
+        if (gallop_submit(g, &q.r, &id[i], err) != 0)
+            fail_msg("request %zu: %s", i, err);
+        if (q.cancel_at == 0)
+            assert_int_equal(gallop_cancel(g, id[i]), 0);
+        if (!at_once)
+            take_all(g, id, cancel_at, all);
+    }
+    take_all(g, id, cancel_at, all);
+}
+
+/* Fails unless what W gave in COMPANY is what was given ALONE. Returns the rows that came from others. */
+static size_t compare(const char *model, const struct way *w, const struct load *l, int64_t company,
+                      int round)
+{
+    size_t n_cached = 0;
+
+    for (size_t i = l->first; i < REQUESTS; i += l->stride) {
+        static struct wish q;
+        char says[256];
+
+        make_wish(i, &q);
+        for (size_t k = 0; k < (size_t)q.r.n && is_served(w, &q); k++) {
+            if (answers_differ(&together[i][k], &alone[i][k], says))
+                fail_msg("%s, %s, %d at once, round %d: answer %zu to request %zu: %s", model, w->name,
+                         (int)company, round, k, i, says);
+            n_cached += together[i][k].n_cached;
+        }
+    }
+    return n_cached;
+}
+
+/* Returns how often a request was preempted. */
+static size_t try_way(const char *name, const char *model, const struct way *w, const struct load *l,
+                      int64_t company)
+{
+    struct gallop *g = open_way(model, w, company);
+    struct static_shapes f;
+    size_t n_cached = 0, n_preempted;
+
+    if (w->is_static)
+        static_shapes_drive(&f, g);
+    for (int round = 0; round < 2; round++) {
+        run_load(g, w, l, true, together);
+        n_cached = compare(name, w, l, company, round);
+        engines_check_cache(g);
+    }
+    n_preempted = engines_stats(g).n_preempted;
+    assert_true(n_cached > 0 || strcmp(w->index, "none") == 0);
+    assert_true(n_preempted == 0 || !w->admission);
+    if (w->is_static)
+        assert_true(f.n_prompts > REQUESTS / l->stride && f.n_frames > 0 && f.n_padding > 0);
+    gallop_close(g);
+    return n_preempted;
+}
+
+/* Which ways of which models are tried by default: the first model with all requests in all ways, the others
+ * with a seventh of them in every other way. */
+static bool is_tried(size_t m, size_t w, size_t company)
+{
+    return m == 0 ? w < 3 || company == 2 - w % 2 : company == (m + w) / 2 % 3 && (m + w) % 2;
+}
+
+static void requests_get_in_company_what_they_get_alone(void **state)
+{
+    bool all = getenv("GALLOP_MIXED") != NULL;
+    size_t n_preempted = 0;
+
+    for (size_t m = 0; m < (size_t)(all ? MODELS : USUAL_MODELS); m++) {
+        const struct load l = {m && !all ? m : 0, m && !all ? 7 : 1};
+        const char *model = with_letters(models[m]);
+        struct gallop *g = open_way(model, &ways[0], 1);
+
+        run_load(g, &ways[0], &l, false, alone);
+        gallop_close(g);
+        for (size_t w = 0; w < WAYS; w++)
+            for (size_t c = 0; c < COMPANIES; c++)
+                if (all || is_tried(m, w, c))
+                    n_preempted += try_way(models[m], model, &ways[w], &l, companies[c]);
+    }
+    print_message("%zu times a request was preempted\n", n_preempted);
+    assert_true(n_preempted > 10);
+    forget(alone);
+    forget(together);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_part_of_an_answer_is_compared),
+        cmocka_unit_test(requests_get_in_company_what_they_get_alone),
+    };
+
+    log_set_level(LOG_ERROR);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
