@@ -12,6 +12,9 @@
 #include "base/utf8.h"
 #include "text/tok/unicode.h"
 
+/* Bytes of a token: a step of the engine that takes no more of them allocates nothing. */
+enum { USUAL_PIECE = 64 };
+
 struct state {
     const struct decode_step *p;
     bool fragments; /* a step in front joins: one token comes in pieces */
@@ -45,7 +48,7 @@ void decode_fini(struct decode *c)
 struct decode_run *decode_run_new(const struct decode *c)
 {
     struct decode_run *r = mem_zalloc(1, sizeof(*r), MEM_TEXT);
-    bool joined = false, patterns = false;
+    bool joined = false, patterns = false, room = true;
 
     if (!r)
         return NULL;
@@ -55,10 +58,12 @@ struct decode_run *decode_run_new(const struct decode *c)
         r->state[i] = (struct state){.p = &c->step[i], .fragments = joined};
         buf_init(&r->state[i].hold, MEM_TEXT);
         buf_init(&r->state[i].made, MEM_TEXT);
+        room = room && buf_reserve(&r->state[i].hold, USUAL_PIECE) &&
+               buf_reserve(&r->state[i].made, USUAL_PIECE);
         joined = joined || c->step[i].kind == DECODE_BYTE_LEVEL || c->step[i].kind == DECODE_FUSE;
         patterns = patterns || c->step[i].re;
     }
-    if (!r->state || (patterns && !(r->re = pattern_work_new()))) {
+    if (!r->state || !room || (patterns && !(r->re = pattern_work_new()))) {
         decode_run_free(r);
         return NULL;
     }

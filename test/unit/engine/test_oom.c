@@ -1,12 +1,13 @@
-/* test_oom.c - open and generate with every n-th allocation failing: an error with a sentence, never a
- * crash, never a leak; and no allocation inside a step, seen both by our allocator and by a replaced
- * malloc(). */
+/* test_oom.c - open and generate with every n-th allocation failing, and requests of an engine that stays
+ * open: an error with a sentence, never a crash, never a leak, and the next request gets its tokens; and no
+ * allocation inside a step, seen both by our allocator and by a replaced malloc(). */
 #include <jansson.h>
 
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "gallop.h"
+#include "engine/gallop_in.h"
+#include "engines.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__has_feature)
 #define REPLACED_MALLOC 0 /* a sanitizer has replaced it already */
@@ -133,6 +134,153 @@ static void the_bmc_cache_survives_any_failing_allocation(void **state)
     every_allocation_may_fail("bmc");
 }
 
+/* ---- an engine that stays open ---- */
+
+enum { ANSWERS = 3, NEW = 6 };
+
+/* What came of a request. */
+struct outcome {
+    int32_t token[ANSWERS][NEW];
+    size_t n[ANSWERS];
+    int code; /* of the submission, or that of a sequence which ended with an error */
+    char err[GALLOP_ERR_SIZE];
+};
+
+/* A request of each kind. */
+static struct gallop_request request(int kind)
+{
+    static const char *const stops[] = {"\n\n", "never found"};
+    static const int32_t bias_ids[] = {5, 6}, stop_tokens[] = {2047};
+    static const float biases[] = {1, -1};
+    struct gallop_request r;
+
+    gallop_request_init(&r);
+    r.text = "Once upon a time there was a girl who had a dog and a cat and";
+    r.sampling.max_new_tokens = NEW;
+    r.sampling.do_sample = 1;
+    r.sampling.has_seed = 1;
+    r.sampling.seed = 5;
+    r.sampling.logprobs = 2;
+    if (kind == 1)
+        r.n = ANSWERS;
+    if (kind == 2)
+        r.prompt_logprobs = 3;
+    if (kind == 3) {
+        r.cache_salt = "salt";
+        r.key = "key";
+        r.deadline_s = 1000;
+        r.sampling.stop = stops;
+        r.sampling.n_stop = 2;
+        r.sampling.stop_token = stop_tokens;
+        r.sampling.n_stop_token = 1;
+        r.sampling.bias_id = bias_ids;
+        r.sampling.bias = biases;
+        r.sampling.n_bias = 2;
+        r.sampling.repetition_penalty = 1.1;
+    }
+    return r;
+}
+
+static void ask(struct gallop *g, int kind, struct outcome *o)
+{
+    struct gallop_request r = request(kind);
+    struct gallop_event ev;
+
+    memset(o, 0, sizeof(*o));
+    o->code = gallop_submit(g, &r, NULL, o->err);
+    while (gallop_next(g, &ev)) {
+        if (ev.type == GALLOP_TOKEN)
+            o->token[ev.choice][o->n[ev.choice]++] = ev.token;
+        if (ev.type == GALLOP_FINISHED && ev.finish == GALLOP_FINISH_ERROR) {
+            o->code = GALLOP_NO_MEMORY;
+            snprintf(o->err, sizeof(o->err), "%s", ev.error);
+        }
+    }
+}
+
+static void assert_same(const struct outcome *a, const struct outcome *b)
+{
+    assert_int_equal(a->code, 0);
+    assert_memory_equal(a->n, b->n, sizeof(a->n));
+    assert_memory_equal(a->token, b->token, sizeof(a->token));
+}
+
+/* Every allocation of a request of KIND fails once: of its submission, of rows that are reserved, forked and
+ * published, of its texts. Returns how many failed. */
+static long every_allocation_of_a_request_fails(struct gallop *g, int kind)
+{
+    struct outcome expected, usual, o;
+    size_t blocks, regions;
+    long n = 0;
+
+    ask(g, 0, &usual);
+    ask(g, kind, &expected);
+    if (expected.code)
+        fail_msg("kind %d: %s", kind, expected.err);
+    ask(g, 0, &usual); /* the last event's sequence is held until the next */
+    blocks = mem_live_blocks();
+    regions = map_region_live_bytes();
+    for (bool failed = true; failed; n += failed) {
+        mem_fail_at(n + 1);
+        ask(g, kind, &o);
+        failed = mem_failed();
+        mem_fail_at(0);
+        if (o.code == 0) /* what a cache could not have was computed again */
+            assert_same(&o, &expected);
+        else if (strlen(o.err) < 10 || o.code != GALLOP_NO_MEMORY)
+            fail_msg("allocation %ld of kind %d: code %d, \"%s\"", n + 1, kind, o.code, o.err);
+        engines_check_cache(g);
+        ask(g, 0, &o);
+        assert_same(&o, &usual);
+        if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
+            fail_msg("allocation %ld of kind %d: %zu blocks and %zu region bytes leak", n + 1, kind,
+                     mem_live_blocks() - blocks, map_region_live_bytes() - regions);
+    }
+    return n;
+}
+
+static void a_request_without_memory_leaves_the_engine_as_it_was(void **state)
+{
+    static const char *const types[] = {"paged", "dynamic", "bmc"};
+
+    for (int t = 0; t < 3; t++) {
+        struct gallop_options o = engines_options(4, 16, 64);
+        long n = 0;
+        struct gallop *g;
+
+        o.kv_cache_type = types[t];
+        o.prefix_index = "radix";
+        g = engines_open("demo", &o);
+        for (int kind = 0; kind < 4; kind++)
+            n += every_allocation_of_a_request_fails(g, kind);
+        print_message("%s: %ld allocations of requests\n", types[t], n);
+        assert_true(n > 40);
+        gallop_close(g);
+    }
+}
+
+static void forks_hits_and_what_is_kept_need_no_memory(void **state)
+{
+    struct gallop_options o = engines_options(4, 16, 64);
+    struct gallop *g = engines_open("demo", &o);
+
+    for (int kind = 0; kind < 8; kind++) { /* twice: the second time there are hits */
+        struct gallop_request r = request(kind % 4);
+        struct gallop_event ev;
+
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+        mem_fail_at(1);
+        while (gallop_next(g, &ev))
+            if (ev.type == GALLOP_FINISHED)
+                if (ev.finish != GALLOP_FINISH_LENGTH)
+                    fail_msg("kind %d: %s", kind, ev.error ? ev.error : "ended early");
+        assert_false(mem_failed());
+        mem_fail_at(0);
+    }
+    assert_true(engines_stats(g).n_cached_tokens > 0);
+    gallop_close(g);
+}
+
 static void nothing_allocates_inside_a_step(void **state)
 {
     char err[GALLOP_ERR_SIZE];
@@ -158,6 +306,8 @@ int main(void)
         cmocka_unit_test(the_dynamic_cache_survives_any_failing_allocation),
         cmocka_unit_test(the_paged_cache_survives_any_failing_allocation),
         cmocka_unit_test(the_bmc_cache_survives_any_failing_allocation),
+        cmocka_unit_test(a_request_without_memory_leaves_the_engine_as_it_was),
+        cmocka_unit_test(forks_hits_and_what_is_kept_need_no_memory),
     };
     char err[GALLOP_ERR_SIZE];
 
