@@ -252,7 +252,7 @@ enum { COMPANIES = sizeof(companies) / sizeof(companies[0]) };
 
 static const char *const models[] = {"llama3-rope",   "gemma3", "gpt-oss", "phi3-longrope",
                                      "llama-dynamic", "gemma4", "mixtral", "qwen3-moe",
-                                     "llama-yarn",    "llama4", "mistral", "gptj"};
+                                     "llama-yarn",    "llama4", "mistral", "qwen3"};
 enum { MODELS = sizeof(models) / sizeof(models[0]), USUAL_MODELS = 6 /* the others only with all */ };
 
 /* The golden NAME beside a tokenizer of two letters a token. */
