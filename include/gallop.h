@@ -61,7 +61,8 @@ struct gallop_options {
     const char *revision; /* of a name on a hub: branch, tag or commit ["main"] */
     int allow_links;      /* 1: links of the folder may lead out of it [0: only to the hub cache's blobs] */
     const char *dtype;    /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
-    const char *kv_cache_type;  /* "dynamic", "bmc", "slab_pool", "paged" ["slab_pool"] */
+    /* "dynamic", "bmc", "slab_pool", "paged"; of executors "extern", too ["slab_pool"] */
+    const char *kv_cache_type;
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8" ["auto": as dtype] */
     const char
         *op_config; /* JSON object of operator kind to backend, e.g. {"norm":"native"} [all automatic] */
@@ -276,6 +277,115 @@ GALLOP_API void gallop_stats(const struct gallop *g, struct gallop_stats *s);
 
 /* "0.1.0" */
 GALLOP_API const char *gallop_version(void);
+
+/* ---- executor ---- */
+
+/* What computes, without requests, queue, admission and prefix cache: for a scheduler that has its own. Each
+ * run computes new rows (tokens) of several sequences and gives the logits of those that are wanted, or
+ * picks. What comes of a row depends on the tokens in front of it and on nothing else: not on the other rows
+ * of the run, their order, how a sequence was cut into runs, or where its rows lie; and it is what an engine
+ * gives, bit for bit. An executor belongs to one thread at a time. docs/SERVING.md has what a caller must
+ * know.
+ *
+ * Rows lie in slots or in the caller's blocks:
+ *
+ *   slots   (any kv_cache_type but "extern") a sequence has a slot while it lives, and its rows there are
+ *           those that were computed. Rows that follow go on behind them, or at a position in front, from
+ *           where on all is computed anew.
+ *   blocks  (kv_cache_type "extern") block b holds block_size rows in all layers. The caller numbers blocks
+ *           1 .. n_blocks - 1, says with each run which hold the rows of a sequence, shares full ones among
+ *           sequences that begin alike, and reuses them; here nothing is owned, freed or dropped, also where
+ *           layers see a window only. Block 0 holds zeros and is never written: it may stand for blocks
+ *           that no layer sees any more.
+ *
+ * A rope that goes by the length of a sequence (longrope, dynamic NTK) goes by max_model_len: longer
+ * sequences may come later, and rows of before must still hold. */
+struct gallop_executor;
+
+/* Version of the records and calls of this section. */
+enum { GALLOP_EXECUTOR_VERSION = 1 };
+
+/* gallop_open() for an executor. max_num_seqs are the sequences of a run and the slots, max_batched_tokens
+ * the rows of a run, with no smaller bound than that. With "extern", kv_cache_tokens or kv_cache_memory give
+ * n_blocks. Options of what is not here are refused by name: prefix_index, scheduling_policy, scheduler,
+ * admission, tpot_target_ms, max_num_queued_reqs, max_num_queued_tokens. VERSION is GALLOP_EXECUTOR_VERSION
+ * as the caller was compiled with it; GALLOP_UNSUPPORTED: this library does not serve it. All that runs need
+ * is allocated here. */
+GALLOP_API int gallop_executor_open(struct gallop_executor **x, int version, const struct gallop_options *o,
+                                    char *err);
+GALLOP_API void gallop_executor_close(struct gallop_executor *x); /* NULL is fine */
+
+/* What it allows. */
+struct gallop_executor_caps {
+    size_t n_layers, vocab_size;
+    size_t max_model_len; /* positions of a sequence */
+    size_t max_seqs;      /* sequences of a run */
+    size_t max_rows;      /* rows of a run, of all sequences */
+    size_t max_wanted;    /* rows of logits of a run */
+    size_t max_prompts;   /* sequences of a run with more than one row; 0: any number */
+    int mixes;            /* 1: such sequences and others may share a run */
+    int chunks;           /* 1: a prompt may come in several runs */
+    int picks;            /* 1: gallop_rows.pick is obeyed */
+    size_t n_slots;       /* 0: rows lie in the caller's blocks */
+    size_t n_blocks;      /* of the caller, block 0 among them; 0: rows lie in slots */
+    size_t block_size;    /* rows of a block */
+    size_t block_bytes;   /* of one in all layers, K and V */
+    size_t kv_bytes, weight_bytes, scratch_bytes;
+    int threads;
+    const char *dtype, *kv_cache_type, *kv_cache_dtype, *isa;
+};
+
+GALLOP_API void gallop_executor_describe(const struct gallop_executor *x, struct gallop_executor_caps *caps);
+
+/* New rows of one sequence. Zeros where a member is not said to be needed. */
+struct gallop_rows {
+    const int32_t *ids; /* [n] its tokens */
+    size_t n;           /* 1 or more */
+    size_t pos;         /* position of the first; row i has position pos + i */
+    size_t slot;        /* of slots: where it lives, once in a run. At most the rows that are there: POS */
+    /* Of blocks: [n_blocks] those of rows 0 .. pos + n - 1. What is behind them is not read. */
+    const int32_t *blocks;
+    size_t n_blocks;
+    size_t n_wanted; /* logits of the last N_WANTED rows are wanted, 0 to n */
+    /* NULL, or how the token behind the last row is chosen, whose logits must be wanted: as an engine does,
+     * with what generation_config.json says where something is not given, and gallop_options.seed. The
+     * scheduler ends texts: max_new_tokens, min_new_tokens, stop and stop_token must not be given, nor may
+     * bias and more than 0 logprobs (it has the logits); ignore_eos changes nothing. */
+    const struct gallop_sampling *pick;
+    size_t n_prompt; /* of pick: the token behind row n_prompt - 1 is the first drawn; at most pos + n */
+    /* Of pick with a penalty: [pos + n] all tokens of the sequence, the prompt first; else NULL is fine. */
+    const int32_t *tokens;
+};
+
+struct gallop_pick {
+    int32_t id;    /* -1: none was asked for, or none can be chosen: a logit is NaN or +infinity */
+    float logprob; /* with logprobs 0 */
+};
+
+/* What came of a run; valid until the next one. */
+struct gallop_outcome {
+    const float *logits;             /* [sum of n_wanted, vocab_size], in the order of the rows */
+    const struct gallop_pick *picks; /* [n], one a sequence */
+};
+
+/* Computes ROWS [n], each of another sequence. Refused with a sentence, and nothing has changed: more than
+ * gallop_executor_caps allows, a token outside the vocabulary, a position behind max_model_len, a slot that
+ * comes twice or has fewer rows than POS, or lost rows that one at POS sees to a window; a table that is too
+ * short, a block outside the pool, block 0 where rows are written or seen, a block that two sequences (or one
+ * twice) write into. GALLOP_NO_SPACE: the slots' cache has no room for all these rows as things stand; end or
+ * shorten other slots and come again. A sequence may read blocks that another one writes in the same run.
+ * That the rows in front of POS were computed is the caller's word where the blocks are its own: what lies in
+ * them is read whatever it is. Allocates nothing, but for the regions of dynamic and bmc that grow. */
+GALLOP_API int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
+                                   struct gallop_outcome *out, char *err);
+
+/* Of slots: rows from N on are not needed; 0: the slot is empty. Refused: it has fewer rows, or a window has
+ * dropped some that one at N would see. */
+GALLOP_API int gallop_executor_truncate(struct gallop_executor *x, size_t slot, size_t n, char *err);
+
+/* Of blocks: what is in block FROM, into TO, in all layers; for a sequence that goes on in a block which is
+ * shared in part. */
+GALLOP_API int gallop_executor_copy_block(struct gallop_executor *x, size_t from, size_t to, char *err);
 
 #ifdef __cplusplus
 }

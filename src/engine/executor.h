@@ -8,6 +8,10 @@
  *
  * The rows of a slot are a prefix of a sequence. run() computes the next ones, whose places reserve() has
  * taken. Calls come from one thread, run() between guards against allocation.
+ *
+ * gallop.h offers the same record to schedulers outside (gallop_executor.c). Where these keep the rows in
+ * blocks of their own, the executor has n_blocks of them instead of slots: each row of a run comes with the
+ * table of its sequence, and nothing is begun, reserved or released.
  */
 #ifndef GALLOP_ENGINE_EXECUTOR_H
 #define GALLOP_ENGINE_EXECUTOR_H
@@ -28,6 +32,7 @@ struct executor_caps {
     bool mixes;         /* such sequences and others may share a step */
     bool chunks;        /* the missing rows of a sequence may come in several steps */
     size_t block;       /* rows that are reserved together: room is counted in it */
+    size_t n_blocks;    /* that the caller owns, block 0 (zeros, never written) among them; 0: it has slots */
     size_t n_vocab;
 };
 
@@ -40,6 +45,10 @@ struct executor_rows {
     size_t n_prompt;      /* length of the prompt */
     size_t n_total;       /* tokens known when the step was planned */
     size_t n_wanted;      /* logits of the last N_WANTED of them */
+    /* [n_blocks] that hold rows [0, pos + n), where the caller owns them; SLOT is then the number among
+     * ROWS */
+    const int32_t *block;
+    size_t n_blocks;
 };
 
 /* Rows [0, n) of a slot that would be needed. */
@@ -78,6 +87,15 @@ struct executor {
      * next run. */
     const float *(*run)(void *ctx, const struct executor_rows *rows, size_t n);
     double (*clock_s)(void *ctx); /* seconds since some moment */
+
+    /* What the engine does not need, but schedulers outside do; NULL: it is not offered. */
+
+    /* A row at position N of SLOT would find all that it sees. */
+    bool (*sees)(void *ctx, size_t slot, size_t n);
+    /* The rows of SLOT from N on are not needed; sees() says that it can be done. */
+    void (*truncate)(void *ctx, size_t slot, size_t n);
+    /* Of blocks that the caller owns: what is in FROM, into TO, which is not 0. */
+    void (*copy_block)(void *ctx, size_t from, size_t to);
 };
 
 #endif

@@ -41,7 +41,7 @@ _Static_assert(sizeof(((struct err *)0)->msg) <= GALLOP_ERR_SIZE, "a sentence fi
 _Static_assert(sizeof(struct gallop_logprob) == sizeof(struct sample_top),
                "log-probabilities are passed on as they are");
 
-static int give(char *err, const struct err *e, int rc)
+int gallop_give(char *err, const struct err *e, int rc)
 {
     if (rc && err)
         memcpy(err, e->msg, sizeof(e->msg));
@@ -60,7 +60,7 @@ void gallop_options_init(struct gallop_options *o)
     memset(o, 0, sizeof(*o));
 }
 
-static int read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
+int gallop_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
                         struct err *e)
 {
     const struct locate_options where = {
@@ -119,33 +119,33 @@ static int read_options(const struct gallop_options *o, struct llm_options *l, c
 }
 
 /* generation_config.json, or what a checkpoint without such files says instead. */
-static int read_generation(struct gallop *g, struct err *e)
+static int read_generation(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
-    struct checkpoint *c = g->llm.model.checkpoint;
+    struct checkpoint *c = m->model.checkpoint;
     const struct buf *text;
     int rc = checkpoint_generation(&text, c, e);
 
     if (rc)
         return rc;
-    return text ? sampling_from_text(text->data, text->len, c->in.path, &g->config, &g->config_arena, e)
-                : sampling_from_generation_config(c->in, &g->config, &g->config_arena, e);
+    return text ? sampling_from_text(text->data, text->len, c->in.path, config, a, e)
+                : sampling_from_generation_config(c->in, config, a, e);
 }
 
 /* End tokens: generation_config.json, else config.json. */
-static int read_config(struct gallop *g, struct err *e)
+static int read_config(const struct llm *m, struct sampling *config, struct arena *a, struct err *e)
 {
     int64_t eos[64];
     size_t n;
-    int rc = read_generation(g, e);
+    int rc = read_generation(m, config, a, e);
 
-    if (rc || sampling_given(&g->config, SAMPLING_EOS_TOKEN_ID))
+    if (rc || sampling_given(config, SAMPLING_EOS_TOKEN_ID))
         return rc;
-    sampling_mark(&g->config, SAMPLING_EOS_TOKEN_ID);
-    if ((rc = config_ints_or_int(g->llm.model.config, "eos_token_id", eos, 64, &n, e)) != 0)
+    sampling_mark(config, SAMPLING_EOS_TOKEN_ID);
+    if ((rc = config_ints_or_int(m->model.config, "eos_token_id", eos, 64, &n, e)) != 0)
         return rc;
     for (size_t i = 0; i < n && rc == 0; i++)
-        if (eos[i] >= 0 && (size_t)eos[i] < g->llm.model.info.vocab)
-            rc = sampling_add_eos(&g->config, (int32_t)eos[i], &g->config_arena, e);
+        if (eos[i] >= 0 && (size_t)eos[i] < m->model.info.vocab)
+            rc = sampling_add_eos(config, (int32_t)eos[i], a, e);
     return rc;
 }
 
@@ -217,8 +217,8 @@ static int open_step(struct gallop *g, const struct gallop_options *o, struct er
 }
 
 /* A lost page of a mapped file (base/map.h) would end the process if this thread blocked the signal. */
-static int open_parts(struct gallop *g, const struct gallop_options *o, const struct llm_options *lo,
-                      struct err *e)
+int gallop_open_llm(struct llm *m, const struct llm_options *o, struct sampling *config, struct arena *a,
+                    struct err *e)
 {
     sigset_t bus, old;
     int rc;
@@ -226,8 +226,8 @@ static int open_parts(struct gallop *g, const struct gallop_options *o, const st
     sigemptyset(&bus);
     sigaddset(&bus, SIGBUS);
     pthread_sigmask(SIG_UNBLOCK, &bus, &old);
-    if ((rc = llm_open(&g->llm, lo, e)) == 0 && (rc = open_step(g, o, e)) == 0)
-        rc = read_config(g, e);
+    if ((rc = llm_open(m, o, e)) == 0)
+        rc = read_config(m, config, a, e);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
 }
@@ -248,12 +248,19 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
     int rc;
 
     *out = NULL;
-    if ((rc = read_options(o, &lo, path, &e)) != 0)
-        return give(err, &e, rc);
+    if (o->kv_cache_type && kv_type_extern(o->kv_cache_type))
+        rc = err_set(&e, ERR_INPUT,
+                     "KV cache type %s takes its tables from a scheduler outside: it is for "
+                     "gallop_executor_open()",
+                     o->kv_cache_type);
+    else
+        rc = gallop_read_options(o, &lo, path, &e);
+    if (rc)
+        return gallop_give(err, &e, rc);
     lo.checkpoint = c;
     g = mem_zalloc(1, sizeof(*g), MEM_ENGINE);
     if (!g)
-        return give(err, &e, err_nomem(&e, "the engine"));
+        return gallop_give(err, &e, err_nomem(&e, "the engine"));
     arena_init(&g->config_arena, MEM_ENGINE);
     pthread_mutex_init(&g->lock, NULL);
     pthread_condattr_init(&clock);
@@ -261,9 +268,10 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
     pthread_cond_init(&g->submitted, &clock);
     pthread_condattr_destroy(&clock);
     g->default_seed = o->seed;
-    if ((rc = open_parts(g, o, &lo, &e)) != 0) {
+    if ((rc = gallop_open_llm(&g->llm, &lo, &g->config, &g->config_arena, &e)) != 0 ||
+        (rc = open_step(g, o, &e)) != 0) {
         gallop_close(g);
-        return give(err, &e, rc);
+        return gallop_give(err, &e, rc);
     }
     *out = g;
     return 0;
@@ -395,7 +403,7 @@ static int check_numbers(const struct gallop_sampling *p, struct err *e)
 }
 
 /* What the request gave, as the layer above generation_config.json. */
-static int read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
+int gallop_read_sampling(const struct gallop_sampling *p, struct sampling *s, struct arena *a, struct err *e)
 {
     int rc;
 
@@ -569,10 +577,10 @@ int gallop_submit(struct gallop *g, const struct gallop_request *r, uint64_t *id
     int rc;
 
     arena_init(&arena, MEM_ENGINE);
-    if ((rc = read_sampling(&r->sampling, &user, &arena, &e)) == 0)
+    if ((rc = gallop_read_sampling(&r->sampling, &user, &arena, &e)) == 0)
         rc = gallop_submit_sampling(g, r, &user, id, &e);
     arena_fini(&arena);
-    return give(err, &e, rc);
+    return gallop_give(err, &e, rc);
 }
 
 /* ---- cancel ---- */

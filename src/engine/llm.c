@@ -240,8 +240,8 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
                             .keep_prefixes = !o->no_prefixes,
                             .prefix_index = o->prefix_index,
                             .step_tokens = m->max_tokens,
-                            .window = i->window,
-                            .sink = i->sink,
+                            .window = kv_type_extern(type) ? NULL : i->window, /* it drops no rows */
+                            .sink = kv_type_extern(type) ? NULL : i->sink,
                             .dim = i->dim,
                             .touch = o->kv_lazy && !o->kv_bytes && !o->kv_tokens ? NULL : m->pool};
     int rc;
@@ -336,6 +336,8 @@ static void fill_batch(struct llm *m, struct batch *b, const struct executor_row
 
         ASSERT(b->n_tokens + r->n <= m->max_tokens && b->n_wanted + r->n_wanted <= m->max_wanted, "%zu rows",
                r->n);
+        if (r->block)
+            kv_lend(&m->kv, r->slot, r->block, r->n_blocks);
         m->seq[s] = (struct batch_seq){.kv = kv_view(&m->kv, r->slot),
                                        .first = b->n_tokens,
                                        .n = r->n,
@@ -454,6 +456,28 @@ static double clock_s(void *ctx)
     return clock_seconds();
 }
 
+static bool sees(void *ctx, size_t slot, size_t n)
+{
+    struct llm *m = ctx;
+
+    return kv_sees(&m->kv, slot, n);
+}
+
+static void truncate_rows(void *ctx, size_t slot, size_t n)
+{
+    struct llm *m = ctx;
+    int rc = kv_truncate(&m->kv, slot, n);
+
+    ASSERT(rc == 0, "%zu rows of slot %zu are gone", n, slot);
+}
+
+static void copy_block(void *ctx, size_t from, size_t to)
+{
+    struct llm *m = ctx;
+
+    kv_copy_block(&m->kv, from, to);
+}
+
 void llm_executor(struct llm *m, struct executor *x)
 {
     *x = (struct executor){.caps = {.n_slots = m->max_seqs,
@@ -463,6 +487,7 @@ void llm_executor(struct llm *m, struct executor *x)
                                     .mixes = true,
                                     .chunks = true,
                                     .block = m->kv.lim.block,
+                                    .n_blocks = kv_n_blocks(&m->kv),
                                     .n_vocab = m->model.info.vocab},
                            .ctx = m,
                            .pool = m->pool,
@@ -474,5 +499,8 @@ void llm_executor(struct llm *m, struct executor *x)
                            .release = release,
                            .is_stale = is_stale,
                            .run = run,
-                           .clock_s = clock_s};
+                           .clock_s = clock_s,
+                           .sees = sees,
+                           .truncate = truncate_rows,
+                           .copy_block = kv_n_blocks(&m->kv) ? copy_block : NULL};
 }

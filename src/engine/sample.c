@@ -23,17 +23,9 @@ enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK };
 
 /* Distinct tokens are found through an open-addressing table of indices (linear probing, at most half full).
  * Nothing is ever removed: a count may fall back to zero. */
-int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
-                        size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
+int sample_history_reserve(struct sample_history *h, size_t cap, struct arena *a, struct err *e)
 {
-    bool with_prompt = p->repetition_penalty != 1;
-    size_t cap;
-
     *h = (struct sample_history){0};
-    if (!with_prompt && p->frequency_penalty == 0 && p->presence_penalty == 0)
-        return 0;
-    if (__builtin_add_overflow(n_prompt, max_new, &cap) || cap > n_vocab)
-        cap = n_vocab;
     h->n_slots = 2;
     while (h->n_slots < 2 * cap)
         h->n_slots *= 2;
@@ -46,13 +38,43 @@ int sample_history_init(struct sample_history *h, const struct sampling *p, cons
         return err_nomem(e, "token counts of a sequence");
     }
     h->cap = cap;
-    for (size_t i = 0; i < n_prompt && with_prompt; i++) {
+    return 0;
+}
+
+bool sample_history_counts(const struct sampling *p)
+{
+    return p->repetition_penalty != 1 || p->frequency_penalty != 0 || p->presence_penalty != 0;
+}
+
+void sample_history_begin(struct sample_history *h, const struct sampling *p, const int32_t *prompt, size_t n)
+{
+    if (h->cap == 0)
+        return;
+    memset(h->count, 0, h->n * sizeof(*h->count));
+    memset(h->in_prompt, 0, h->n * sizeof(*h->in_prompt));
+    memset(h->slot, 0, h->n_slots * sizeof(*h->slot));
+    h->n = 0;
+    for (size_t i = 0; i < n && p->repetition_penalty != 1; i++) {
         sample_history_add(h, prompt[i]);
         h->in_prompt[h->n - 1] = true;
     }
-    if (with_prompt)
-        memset(h->count, 0, h->n * sizeof(*h->count));
-    return 0;
+    memset(h->count, 0, h->n * sizeof(*h->count));
+}
+
+int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
+                        size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
+{
+    size_t cap;
+    int rc;
+
+    *h = (struct sample_history){0};
+    if (!sample_history_counts(p))
+        return 0;
+    if (__builtin_add_overflow(n_prompt, max_new, &cap) || cap > n_vocab)
+        cap = n_vocab;
+    if ((rc = sample_history_reserve(h, cap, a, e)) == 0)
+        sample_history_begin(h, p, prompt, n_prompt);
+    return rc;
 }
 
 /* The slot of ID, or the free one where it would go. */

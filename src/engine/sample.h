@@ -42,6 +42,12 @@ struct sample_history {
  * ERR_NOMEM. */
 int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
                         size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e);
+/* The same in two parts, for one history that serves one sequence after another: room for CAP distinct
+ * tokens, and a beginning, which forgets what was there and never allocates. */
+int sample_history_reserve(struct sample_history *h, size_t cap, struct arena *a, struct err *e);
+void sample_history_begin(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
+                          size_t n);
+bool sample_history_counts(const struct sampling *p);           /* it asks for a penalty */
 void sample_history_add(struct sample_history *h, int32_t id);  /* an output token; never allocates */
 void sample_history_undo(struct sample_history *h, int32_t id); /* takes one such back (speculation) */
 

@@ -47,9 +47,19 @@ const char *kv_layout_name(enum kv_layout layout)
     return layouts[layout];
 }
 
+bool kv_type_extern(const char *name)
+{
+    const struct kv_type *t = find(name);
+
+    return t && t->ops->lend;
+}
+
 const char *kv_type_name(size_t i)
 {
-    return i < N_TYPES ? types[i].name : NULL;
+    for (int t = 0; t < N_TYPES; t++)
+        if (!types[t].ops->lend && i-- == 0)
+            return types[t].name;
+    return NULL;
 }
 
 /* ---- arithmetic ---- */
@@ -313,6 +323,22 @@ void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool l
     check_seq(c, seq, n);
     if (c->type->ops->publish)
         c->type->ops->publish(c, seq, token, n, last);
+}
+
+void kv_lend(struct kv *c, size_t seq, const int32_t *block, size_t n)
+{
+    check_seq(c, seq, 0);
+    c->type->ops->lend(c, seq, block, n);
+}
+
+void kv_copy_block(struct kv *c, size_t from, size_t to)
+{
+    c->type->ops->copy_block(c, from, to);
+}
+
+size_t kv_n_blocks(const struct kv *c)
+{
+    return c->type->ops->n_blocks ? c->type->ops->n_blocks(c) : 0;
 }
 
 struct kv_view kv_view(const struct kv *c, size_t seq)

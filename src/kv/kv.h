@@ -92,6 +92,10 @@ struct kv_ops {
                     bool last); /* NULL: keeps none */
     size_t (*adopt)(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
     bool (*sees)(const struct kv *c, size_t seq, size_t n);
+    /* Of types whose tables come from the caller; NULL: the cache makes them itself. */
+    void (*lend)(struct kv *c, size_t seq, const int32_t *block, size_t n);
+    void (*copy_block)(struct kv *c, size_t from, size_t to);
+    size_t (*n_blocks)(const struct kv *c);
     struct kv_view (*view)(const struct kv *c, size_t seq);
     size_t (*bytes)(const struct kv *c);
     size_t (*held)(const struct kv *c, size_t seq);
@@ -108,7 +112,7 @@ struct kv_type {
     size_t (*capacity)(const struct kv *c, size_t have, size_t need);
 };
 
-extern const struct kv_ops kv_paged, kv_grow;
+extern const struct kv_ops kv_paged, kv_grow, kv_extern;
 size_t kv_grow_doubled(const struct kv *c, size_t have, size_t need);
 size_t kv_grow_in_splits(const struct kv *c, size_t have, size_t need);
 
@@ -124,7 +128,9 @@ struct kv {
 
 bool kv_type_known(const char *name);
 bool kv_type_pooled(const char *name); /* reserves its budget at open; false also for unknown names */
-const char *kv_type_name(size_t i);    /* of the I-th line of types.def; NULL: there are no more */
+bool kv_type_extern(const char *name); /* its tables come from the caller; false also for unknown names */
+/* of the I-th type that makes its tables itself; NULL: there are no more */
+const char *kv_type_name(size_t i);
 
 bool kv_layout_of_name(const char *name, enum kv_layout *layout); /* "head_major", "block_major" */
 const char *kv_layout_name(enum kv_layout layout);
@@ -169,6 +175,13 @@ size_t kv_adopt(struct kv *c, size_t seq, struct prefix_key seed, const int32_t 
  * no more will come, so that a block which is not full counts, too. Nothing happens if SEQ did not begin with
  * kv_adopt(). */
 void kv_publish(struct kv *c, size_t seq, const int32_t *token, size_t n, bool last);
+
+/* Of an extern cache: the rows of SEQ lie in BLOCK [n], from position 0 on, as long as nothing else is said.
+ * Numbers lie below kv_n_blocks(); those of rows that no query sees may be 0, the block of zeros. Others: 0
+ * blocks. */
+void kv_lend(struct kv *c, size_t seq, const int32_t *block, size_t n);
+void kv_copy_block(struct kv *c, size_t from, size_t to); /* in all layers; TO is not 0 */
+size_t kv_n_blocks(const struct kv *c);                   /* block 0 among them */
 
 struct kv_view kv_view(const struct kv *c, size_t seq); /* valid until the next call that changes the cache */
 size_t kv_bytes(const struct kv *c); /* of memory held now, by all sequences and free blocks */

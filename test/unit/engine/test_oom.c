@@ -84,7 +84,46 @@ static int scenario(const char *kv, char *err)
     return rc;
 }
 
-static void every_allocation_may_fail(const char *kv)
+/* The same without an engine: opens an executor, and computes a prompt and a row, with a pick. */
+static int scenario_outside(const char *kv, char *err)
+{
+    static const int32_t ids[5] = {3, 14, 15, 92, 65}, blocks[2] = {2, 1};
+    struct gallop_options o;
+    struct gallop_request r;
+    struct gallop_rows rows;
+    struct gallop_outcome out;
+    struct gallop_executor *x;
+    int rc;
+
+    err[0] = 0;
+    gallop_options_init(&o);
+    o.model = model;
+    o.threads = 1;
+    o.max_num_seqs = 2;
+    o.max_model_len = 64;
+    o.kv_cache_type = kv;
+    if ((rc = gallop_executor_open(&x, GALLOP_EXECUTOR_VERSION, &o, err)) != 0)
+        return rc;
+    gallop_request_init(&r);
+    r.sampling.temperature = .8;
+    r.sampling.repetition_penalty = 1.1;
+    rows = (struct gallop_rows){
+        .ids = ids, .n = 4, .n_wanted = 1, .pick = &r.sampling, .n_prompt = 2, .tokens = ids};
+    if (strcmp(kv, "extern") == 0) {
+        rows.blocks = blocks;
+        rows.n_blocks = 2;
+    }
+    rc = gallop_executor_run(x, &rows, 1, &out, err);
+    rows.ids = ids + 4;
+    rows.pos = 4;
+    rows.n = 1;
+    if (rc == 0)
+        rc = gallop_executor_run(x, &rows, 1, &out, err);
+    gallop_executor_close(x);
+    return rc;
+}
+
+static void every_allocation_may_fail(int (*run)(const char *kv, char *err), const char *kv)
 {
     char err[GALLOP_ERR_SIZE];
     size_t blocks = mem_live_blocks(), regions = map_region_live_bytes();
@@ -94,7 +133,7 @@ static void every_allocation_may_fail(const char *kv)
         int rc;
 
         mem_fail_at(n);
-        rc = scenario(kv, err);
+        rc = run(kv, err);
         if (!mem_failed()) {
             mem_fail_at(0);
             assert_int_equal(rc, 0);
@@ -116,22 +155,28 @@ static void every_allocation_may_fail(const char *kv)
 
 static void open_and_generate_survive_any_failing_allocation(void **state)
 {
-    every_allocation_may_fail("slab_pool");
+    every_allocation_may_fail(scenario, "slab_pool");
 }
 
 static void the_dynamic_cache_survives_any_failing_allocation(void **state)
 {
-    every_allocation_may_fail("dynamic");
+    every_allocation_may_fail(scenario, "dynamic");
 }
 
 static void the_paged_cache_survives_any_failing_allocation(void **state)
 {
-    every_allocation_may_fail("paged");
+    every_allocation_may_fail(scenario, "paged");
 }
 
 static void the_bmc_cache_survives_any_failing_allocation(void **state)
 {
-    every_allocation_may_fail("bmc");
+    every_allocation_may_fail(scenario, "bmc");
+}
+
+static void an_executor_survives_any_failing_allocation(void **state)
+{
+    every_allocation_may_fail(scenario_outside, "extern");
+    every_allocation_may_fail(scenario_outside, "dynamic");
 }
 
 /* ---- an engine that stays open ---- */
@@ -288,6 +333,7 @@ static void nothing_allocates_inside_a_step(void **state)
 #if REPLACED_MALLOC
     n_in_step = 0;
     assert_int_equal(scenario("slab_pool", err), 0);
+    assert_int_equal(scenario_outside("extern", err), 0);
     assert_int_equal(n_in_step, 0);
     mem_guard_up();
     free(malloc(10)); /* the comparison itself */
@@ -308,6 +354,7 @@ int main(void)
         cmocka_unit_test(the_bmc_cache_survives_any_failing_allocation),
         cmocka_unit_test(a_request_without_memory_leaves_the_engine_as_it_was),
         cmocka_unit_test(forks_hits_and_what_is_kept_need_no_memory),
+        cmocka_unit_test(an_executor_survives_any_failing_allocation),
     };
     char err[GALLOP_ERR_SIZE];
 

@@ -1,0 +1,542 @@
+/* gallop_executor.c - the executor's part of gallop.h: batches of a scheduler outside, proved and computed.
+ *
+ * A run is proved whole before anything changes: sizes, tokens, positions, then slots or tables, then the
+ * samplings. Behind that stands struct executor alone, the record that the engine plans against, too.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/gallop_in.h"
+
+/* How the token behind the rows of a sequence is chosen. */
+struct choice {
+    bool wanted;
+    struct sampling sampling;
+    const struct gallop_rows *rows;
+    const float *logits; /* [V] */
+};
+
+struct gallop_executor {
+    struct llm llm;
+    struct executor x;
+    struct sampling config; /* generation_config.json */
+    struct arena arena;     /* its arrays, and the histories */
+    uint64_t seed;
+    uint64_t n_runs;
+    uint64_t *last_use;         /* [n_slots or n_blocks] the run and the sequence that it came with last */
+    size_t *n_rows;             /* [n_slots] rows computed there */
+    struct executor_want *want; /* [max_seqs] */
+    struct executor_rows *rows; /* [max_seqs] */
+    struct choice *choice;      /* [max_seqs] */
+    struct gallop_pick *pick;   /* [max_seqs] */
+    struct sampler *sampler;    /* [n_samplers] one a thread */
+    struct sample_history *history; /* [n_samplers] */
+    size_t n_samplers, n_sequences; /* of the run */
+    size_t seen_window, seen_sink;  /* no layer sees other rows than those; 0: one sees all */
+};
+
+enum { USE_SHIFT = 13 }; /* of the run's number in last_use; below it the sequence's */
+_Static_assert(4096 < 1 << USE_SHIFT, "max_num_seqs");
+
+/* ---- open ---- */
+
+/* Options that speak of what an executor does not have. */
+static int check_options(int version, const struct gallop_options *o, struct err *e)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } none[] = {{"prefix_index", o->prefix_index},
+                {"scheduling_policy", o->scheduling_policy},
+                {"scheduler", o->scheduler},
+                {"admission", o->admission},
+                {"tpot_target_ms", o->tpot_target_ms != 0},
+                {"max_num_queued_reqs", o->max_num_queued_reqs != 0},
+                {"max_num_queued_tokens", o->max_num_queued_tokens != 0}};
+
+    if (version != GALLOP_EXECUTOR_VERSION)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "version %d of the executor's records is asked for, this library has %d", version,
+                       GALLOP_EXECUTOR_VERSION);
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++)
+        if (none[i].given)
+            return err_set(e, ERR_INPUT,
+                           "%s is given, but an executor has no queue, no scheduler and no prefix cache",
+                           none[i].name);
+    return 0;
+}
+
+/* What is seen by the layer that sees most. */
+static void find_seen(struct gallop_executor *x)
+{
+    const struct model_info *i = &x->llm.model.info;
+
+    for (size_t l = 0; i->window && l < i->n_layers; l++) {
+        size_t sink = i->sink ? i->sink[l] : 0;
+
+        if (i->window[l] == 0) {
+            x->seen_window = 0;
+            return;
+        }
+        x->seen_window = i->window[l] > x->seen_window ? i->window[l] : x->seen_window;
+        x->seen_sink = sink > x->seen_sink ? sink : x->seen_sink;
+    }
+}
+
+static int open_samplers(struct gallop_executor *x, struct err *e)
+{
+    size_t threads = (size_t)pool_threads(x->x.pool), V = x->x.caps.n_vocab,
+           cap = x->x.caps.max_len < V ? x->x.caps.max_len : V;
+    int rc = 0;
+
+    x->sampler = mem_zalloc(threads, sizeof(*x->sampler), MEM_ENGINE);
+    x->history = mem_zalloc(threads, sizeof(*x->history), MEM_ENGINE);
+    if (!x->sampler || !x->history)
+        return err_nomem(e, "the samplers");
+    while (x->n_samplers < threads && rc == 0) {
+        rc = sample_history_reserve(&x->history[x->n_samplers], cap, &x->arena, e);
+        if (rc == 0)
+            rc = sample_open(&x->sampler[x->n_samplers++], x->x.kern, V, e);
+    }
+    return rc;
+}
+
+static int open_scratch(struct gallop_executor *x, struct err *e)
+{
+    const struct executor_caps *caps = &x->x.caps;
+    size_t n = caps->n_slots, units = caps->n_blocks ? caps->n_blocks : n;
+
+    x->last_use = mem_zalloc(units, sizeof(*x->last_use), MEM_ENGINE);
+    x->n_rows = mem_zalloc(n, sizeof(*x->n_rows), MEM_ENGINE);
+    x->want = mem_zalloc(n, sizeof(*x->want), MEM_ENGINE);
+    x->rows = mem_zalloc(n, sizeof(*x->rows), MEM_ENGINE);
+    x->choice = mem_zalloc(n, sizeof(*x->choice), MEM_ENGINE);
+    x->pick = mem_zalloc(n, sizeof(*x->pick), MEM_ENGINE);
+    if (!x->last_use || !x->n_rows || !x->want || !x->rows || !x->choice || !x->pick)
+        return err_nomem(e, "the executor");
+    return 0;
+}
+
+int gallop_executor_open(struct gallop_executor **out, int version, const struct gallop_options *o, char *err)
+{
+    char path[FOLDER_PATH_MAX];
+    struct gallop_executor *x;
+    struct llm_options lo;
+    struct err e = {0};
+    int rc;
+
+    *out = NULL;
+    if ((rc = check_options(version, o, &e)) != 0 || (rc = gallop_read_options(o, &lo, path, &e)) != 0)
+        return gallop_give(err, &e, rc);
+    lo.no_prefixes = true;
+    x = mem_zalloc(1, sizeof(*x), MEM_ENGINE);
+    if (!x)
+        return gallop_give(err, &e, err_nomem(&e, "the executor"));
+    arena_init(&x->arena, MEM_ENGINE);
+    x->seed = o->seed;
+    if ((rc = gallop_open_llm(&x->llm, &lo, &x->config, &x->arena, &e)) == 0) {
+        llm_executor(&x->llm, &x->x);
+        find_seen(x);
+        if ((rc = open_scratch(x, &e)) == 0)
+            rc = open_samplers(x, &e);
+    }
+    if (rc) {
+        gallop_executor_close(x);
+        return gallop_give(err, &e, rc);
+    }
+    *out = x;
+    return 0;
+}
+
+void gallop_executor_close(struct gallop_executor *x)
+{
+    if (!x)
+        return;
+    for (size_t i = 0; i < x->n_samplers; i++)
+        sample_close(&x->sampler[i]);
+    mem_free(x->sampler);
+    mem_free(x->history);
+    mem_free(x->last_use);
+    mem_free(x->n_rows);
+    mem_free(x->want);
+    mem_free(x->rows);
+    mem_free(x->choice);
+    mem_free(x->pick);
+    llm_close(&x->llm);
+    arena_fini(&x->arena);
+    mem_free(x);
+}
+
+void gallop_executor_describe(const struct gallop_executor *x, struct gallop_executor_caps *caps)
+{
+    const struct executor_caps *c = &x->x.caps;
+    const struct llm *m = &x->llm;
+
+    *caps = (struct gallop_executor_caps){
+        .n_layers = m->model.info.n_layers,
+        .vocab_size = c->n_vocab,
+        .max_model_len = c->max_len,
+        .max_seqs = c->n_slots,
+        .max_rows = c->max_tokens,
+        .max_wanted = c->max_wanted,
+        .max_prompts = c->max_prompts,
+        .mixes = c->mixes,
+        .chunks = c->chunks,
+        .picks = 1,
+        .n_slots = c->n_blocks ? 0 : c->n_slots,
+        .n_blocks = c->n_blocks,
+        .block_size = c->block,
+        .block_bytes = kv_token_bytes(&m->kv.lim) * c->block,
+        .kv_bytes = kv_bytes(&m->kv),
+        .weight_bytes = m->model.packed_bytes,
+        .scratch_bytes = llm_scratch_bytes(m),
+        .threads = pool_threads(m->pool),
+        .dtype = m->model.opt.dtype == DT_F32 ? "fp32" : "bf16",
+        .kv_cache_type = m->kv.type->name,
+        .kv_cache_dtype = m->kv_dtype == DT_F32  ? "fp32"
+                          : m->kv_dtype == DT_I8 ? "int8"
+                                                 : "bf16",
+        .isa = m->isa,
+    };
+}
+
+/* ---- a run is proved ---- */
+
+/* Unit U (a slot, or a block that is written) comes with sequence S; false: it has come in this run before,
+ * with *BEFORE. */
+static bool use(struct gallop_executor *x, size_t u, size_t s, size_t *before)
+{
+    if (x->last_use[u] >> USE_SHIFT == x->n_runs) {
+        *before = x->last_use[u] & ((1 << USE_SHIFT) - 1);
+        return false;
+    }
+    x->last_use[u] = x->n_runs << USE_SHIFT | s;
+    return true;
+}
+
+static int check_sizes(const struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
+                       struct err *e)
+{
+    const struct executor_caps *c = &x->x.caps;
+    size_t n_rows = 0, n_wanted = 0;
+
+    if (n == 0 || n > c->n_slots)
+        return err_set(e, ERR_INPUT, "a run of %zu sequences: 1 to %zu are expected", n, c->n_slots);
+    for (size_t s = 0; s < n; s++) {
+        const struct gallop_rows *r = &rows[s];
+
+        if (r->n == 0 || !r->ids)
+            return err_set(e, ERR_INPUT, "sequence %zu: it has no tokens", s);
+        if (r->pos > c->max_len || r->n > c->max_len - r->pos)
+            return err_set(e, ERR_INPUT,
+                           "sequence %zu: %zu rows from position %zu on, the longest sequence has %zu", s,
+                           r->n, r->pos, c->max_len);
+        if (r->n_wanted > r->n)
+            return err_set(e, ERR_INPUT, "sequence %zu: logits of %zu rows are wanted, it has %zu", s,
+                           r->n_wanted, r->n);
+        n_rows += r->n; /* no overflow: each is at most max_len, and 4096 of them */
+        n_wanted += r->n_wanted;
+    }
+    if (n_rows > c->max_tokens)
+        return err_set(e, ERR_INPUT, "a run of %zu rows: at most %zu can be computed (max_batched_tokens)",
+                       n_rows, c->max_tokens);
+    if (n_wanted > c->max_wanted)
+        return err_set(e, ERR_INPUT, "logits of %zu rows are wanted: a run gives %zu at most", n_wanted,
+                       c->max_wanted);
+    return 0;
+}
+
+static int check_tokens(const struct gallop_executor *x, const struct gallop_rows *r, size_t s, struct err *e)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (r->ids[i] < 0 || (size_t)r->ids[i] >= x->x.caps.n_vocab)
+            return err_set(e, ERR_INPUT,
+                           "sequence %zu: token %d at position %zu is outside the vocabulary of %zu", s,
+                           r->ids[i], r->pos + i, x->x.caps.n_vocab);
+    return 0;
+}
+
+static int check_slot(struct gallop_executor *x, const struct gallop_rows *r, size_t s, struct err *e)
+{
+    size_t before;
+
+    if (r->blocks || r->n_blocks)
+        return err_set(e, ERR_INPUT, "sequence %zu: it has a table of blocks, but this cache has slots", s);
+    if (r->slot >= x->x.caps.n_slots)
+        return err_set(e, ERR_INPUT, "sequence %zu: slot %zu of %zu", s, r->slot, x->x.caps.n_slots);
+    if (!use(x, r->slot, s, &before))
+        return err_set(e, ERR_INPUT, "sequences %zu and %zu: both have slot %zu", before, s, r->slot);
+    if (r->pos > x->n_rows[r->slot])
+        return err_set(e, ERR_INPUT, "sequence %zu: position %zu, but slot %zu has %zu rows", s, r->pos,
+                       r->slot, x->n_rows[r->slot]);
+    if (r->pos < x->n_rows[r->slot] && !x->x.sees(x->x.ctx, r->slot, r->pos ? r->pos : 1))
+        return err_set(
+            e, ERR_INPUT,
+            "sequence %zu: slot %zu goes back from %zu rows to position %zu, but a window has dropped "
+            "rows that are seen there; it must be emptied first and begin at 0",
+            s, r->slot, x->n_rows[r->slot], r->pos);
+    return 0;
+}
+
+/* A row that is seen from POS or behind it lies in block I of its sequence. */
+static bool is_seen(const struct gallop_executor *x, size_t i, size_t pos)
+{
+    size_t block = x->x.caps.block;
+
+    return !x->seen_window || i * block < x->seen_sink || (i + 1) * block > kv_first_row(x->seen_window, pos);
+}
+
+static int check_table(struct gallop_executor *x, const struct gallop_rows *r, size_t s, struct err *e)
+{
+    size_t block = x->x.caps.block, n = (r->pos + r->n + block - 1) / block, before;
+
+    if (r->slot)
+        return err_set(e, ERR_INPUT, "sequence %zu: it has slot %zu, but this cache has blocks", s, r->slot);
+    if (!r->blocks || r->n_blocks < n)
+        return err_set(e, ERR_INPUT, "sequence %zu: a table of %zu blocks, its %zu rows take %zu", s,
+                       r->blocks ? r->n_blocks : 0, r->pos + r->n, n);
+    for (size_t i = 0; i < n; i++) {
+        int32_t b = r->blocks[i];
+
+        if (b < 0 || (size_t)b >= x->x.caps.n_blocks)
+            return err_set(e, ERR_INPUT, "sequence %zu: entry %zu of its table is block %d of %zu", s, i, b,
+                           x->x.caps.n_blocks);
+        if (b == 0 && is_seen(x, i, r->pos))
+            return err_set(
+                e, ERR_INPUT,
+                "sequence %zu: entry %zu of its table is block 0, but rows there are %s from position %zu "
+                "on",
+                s, i, (i + 1) * block > r->pos ? "written" : "seen", r->pos);
+        if ((i + 1) * block > r->pos && !use(x, (size_t)b, s, &before))
+            return err_set(e, ERR_INPUT, "sequences %zu and %zu: both write into block %d", before, s, b);
+    }
+    return 0;
+}
+
+/* Members of P that end or steer a text; NULL: none is given. */
+static const char *not_for_picks(const struct gallop_sampling *p)
+{
+    return p->max_new_tokens != -1   ? "max_new_tokens"
+           : p->min_new_tokens != -1 ? "min_new_tokens"
+           : p->n_bias               ? "bias"
+           : p->n_stop               ? "stop"
+           : p->n_stop_token         ? "stop_token"
+           : p->logprobs > 0         ? "logprobs above 0"
+                                     : NULL;
+}
+
+/* Whether the history that the penalties of C go by is there. */
+static int check_history(const struct gallop_executor *x, const struct choice *c, size_t s, struct err *e)
+{
+    const struct gallop_rows *r = c->rows;
+
+    if (!sample_history_counts(&c->sampling))
+        return 0;
+    if (!r->tokens)
+        return err_set(e, ERR_INPUT, "sequence %zu: its pick has a penalty, but its tokens are not given", s);
+    for (size_t i = 0; i < r->pos + r->n; i++)
+        if (r->tokens[i] < 0 || (size_t)r->tokens[i] >= x->x.caps.n_vocab)
+            return err_set(e, ERR_INPUT,
+                           "sequence %zu: token %d at position %zu is outside the vocabulary of %zu", s,
+                           r->tokens[i], i, x->x.caps.n_vocab);
+    return 0;
+}
+
+static int check_pick(struct gallop_executor *x, const struct gallop_rows *r, size_t s, struct err *e)
+{
+    struct choice *c = &x->choice[s];
+    struct sampling user;
+    const char *name;
+    int rc;
+
+    *c = (struct choice){.wanted = r->pick, .rows = r};
+    if (!r->pick)
+        return 0;
+    if (r->n_wanted == 0)
+        return err_set(e, ERR_INPUT, "sequence %zu: it has a pick, but no logits are wanted", s);
+    if (r->n_prompt > r->pos + r->n)
+        return err_set(e, ERR_INPUT, "sequence %zu: a prompt of %zu tokens, but a pick behind %zu", s,
+                       r->n_prompt, r->pos + r->n);
+    if ((name = not_for_picks(r->pick)) != NULL)
+        return err_set(e, ERR_INPUT, "sequence %zu: its pick has %s, which is for requests of an engine", s,
+                       name);
+    if ((rc = gallop_read_sampling(r->pick, &user, NULL, e)) != 0)
+        return err_prefix(e, "sequence %zu", s);
+    sampling_merge(&c->sampling, &user, &x->config);
+    c->sampling.min_new_tokens = 0;
+    if (!sampling_given(&c->sampling, SAMPLING_SEED))
+        c->sampling.seed = x->seed;
+    if (sampling_validate(&c->sampling, x->x.caps.n_vocab, e) != 0)
+        return err_prefix(e, "sequence %zu", s);
+    return check_history(x, c, s, e);
+}
+
+static int check_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n, struct err *e)
+{
+    int rc = check_sizes(x, rows, n, e);
+
+    x->n_runs++;
+    for (size_t s = 0; s < n && rc == 0; s++)
+        if ((rc = check_tokens(x, &rows[s], s, e)) == 0 &&
+            (rc = x->x.caps.n_blocks ? check_table(x, &rows[s], s, e) : check_slot(x, &rows[s], s, e)) == 0)
+            rc = check_pick(x, &rows[s], s, e);
+    return rc;
+}
+
+/* ---- a run ---- */
+
+/* A place for the rows of all slots, or nothing changes. */
+static int reserve(struct gallop_executor *x, const struct gallop_rows *rows, size_t n, struct err *e)
+{
+    size_t done = 0, n_rows = 0;
+    int rc = 0;
+
+    for (size_t s = 0; s < n; s++) {
+        x->want[s] = (struct executor_want){rows[s].slot, rows[s].pos + rows[s].n};
+        n_rows += rows[s].n;
+    }
+    if (!x->x.has_room(x->x.ctx, x->want, n))
+        rc = ERR_NOSPACE;
+    while (rc == 0 && done < n) {
+        rc = x->x.reserve(x->x.ctx, x->want[done].slot, x->want[done].n);
+        done += rc == 0;
+    }
+    while (rc && done-- > 0)
+        x->x.truncate(x->x.ctx, rows[done].slot, x->n_rows[rows[done].slot]);
+    return rc ? err_set(e, rc, "the KV cache has no room for %zu rows of %zu sequences", n_rows, n) : 0;
+}
+
+static void choose_share(void *ctx, int thread, int n_threads)
+{
+    struct gallop_executor *x = ctx;
+    struct sample_history *h = &x->history[thread];
+
+    for (size_t s = (size_t)thread; s < x->n_sequences; s += (size_t)n_threads) {
+        struct choice *c = &x->choice[s];
+        size_t n_prompt = c->rows->n_prompt, n = c->rows->pos + c->rows->n;
+        bool counts = c->wanted && sample_history_counts(&c->sampling);
+        struct sample_result r;
+
+        x->pick[s] = (struct gallop_pick){.id = -1};
+        if (counts)
+            sample_history_begin(h, &c->sampling, c->rows->tokens, n_prompt);
+        for (size_t i = n_prompt; i < n && counts; i++)
+            sample_history_add(h, c->rows->tokens[i]);
+        if (c->wanted && sample_pick(&x->sampler[thread], &c->sampling, counts ? h : NULL, c->logits,
+                                     x->x.caps.n_vocab, n - n_prompt, &r) == 0)
+            x->pick[s] = (struct gallop_pick){.id = r.id, .logprob = r.logprob};
+    }
+}
+
+static void compute(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
+                    struct gallop_outcome *out)
+{
+    const struct executor_caps *c = &x->x.caps;
+    size_t n_wanted = 0, n_choices = 0;
+
+    for (size_t s = 0; s < n; s++) {
+        const struct gallop_rows *r = &rows[s];
+
+        x->rows[s] = (struct executor_rows){.slot = c->n_blocks ? s : r->slot,
+                                            .id = r->ids,
+                                            .n = r->n,
+                                            .pos = r->pos,
+                                            .n_prompt = c->max_len,
+                                            .n_total = c->max_len,
+                                            .n_wanted = r->n_wanted,
+                                            .block = c->n_blocks ? r->blocks : NULL,
+                                            .n_blocks = (r->pos + r->n + c->block - 1) / c->block};
+    }
+    out->logits = x->x.run(x->x.ctx, x->rows, n);
+    for (size_t s = 0; s < n; s++) {
+        n_wanted += rows[s].n_wanted;
+        n_choices += x->choice[s].wanted;
+        if (rows[s].n_wanted)
+            x->choice[s].logits = out->logits + (n_wanted - 1) * c->n_vocab;
+    }
+    x->n_sequences = n;
+    if (n_choices > 1)
+        pool_run(x->x.pool, choose_share, x);
+    else
+        choose_share(x, 0, 1);
+    out->picks = x->pick;
+}
+
+/* Behind a run, slots end with its rows: those that went back have lost what was behind. */
+static void cut_slots(struct gallop_executor *x, const struct gallop_rows *rows, size_t n)
+{
+    for (size_t s = 0; s < n; s++) {
+        size_t end = rows[s].pos + rows[s].n;
+
+        if (end < x->n_rows[rows[s].slot])
+            x->x.truncate(x->x.ctx, rows[s].slot, end);
+        x->n_rows[rows[s].slot] = end;
+    }
+}
+
+int gallop_executor_run(struct gallop_executor *x, const struct gallop_rows *rows, size_t n,
+                        struct gallop_outcome *out, char *err)
+{
+    bool slots = x->x.caps.n_blocks == 0;
+    struct err e = {0};
+    int rc = check_run(x, rows, n, &e);
+
+    *out = (struct gallop_outcome){0};
+    if (rc || (slots && (rc = reserve(x, rows, n, &e)) != 0))
+        return gallop_give(err, &e, rc);
+    mem_guard_up();
+    compute(x, rows, n, out);
+    mem_guard_down();
+    if (slots)
+        cut_slots(x, rows, n);
+    return 0;
+}
+
+/* ---- rows without a run ---- */
+
+static int truncate_slot(struct gallop_executor *x, size_t slot, size_t n, struct err *e)
+{
+    if (x->x.caps.n_blocks)
+        return err_set(e, ERR_INPUT, "a slot is to be shortened, but this cache has blocks of the caller");
+    if (slot >= x->x.caps.n_slots || n > x->n_rows[slot])
+        return err_set(e, ERR_INPUT, "%zu rows of slot %zu are to stay: %s %zu", n, slot,
+                       slot < x->x.caps.n_slots ? "it has" : "the slots are",
+                       slot < x->x.caps.n_slots ? x->n_rows[slot] : x->x.caps.n_slots);
+    if (n && !x->x.sees(x->x.ctx, slot, n))
+        return err_set(e, ERR_INPUT,
+                       "%zu rows of slot %zu are to stay, but a window has dropped rows that one behind "
+                       "them sees; 0 are expected",
+                       n, slot);
+    x->x.truncate(x->x.ctx, slot, n);
+    x->n_rows[slot] = n;
+    return 0;
+}
+
+int gallop_executor_truncate(struct gallop_executor *x, size_t slot, size_t n, char *err)
+{
+    struct err e = {0};
+
+    return gallop_give(err, &e, truncate_slot(x, slot, n, &e));
+}
+
+static int copy_block(struct gallop_executor *x, size_t from, size_t to, struct err *e)
+{
+    size_t n = x->x.caps.n_blocks;
+
+    if (!x->x.copy_block)
+        return err_set(e, ERR_INPUT, "a block is to be copied, but this cache has slots");
+    if (from >= n || to >= n)
+        return err_set(e, ERR_INPUT, "block %zu to be copied to %zu: the cache has %zu", from, to, n);
+    if (to == 0)
+        return err_set(e, ERR_INPUT, "block %zu to be copied to 0, which is never written", from);
+    if (from != to)
+        x->x.copy_block(x->x.ctx, from, to);
+    return 0;
+}
+
+int gallop_executor_copy_block(struct gallop_executor *x, size_t from, size_t to, char *err)
+{
+    struct err e = {0};
+
+    return gallop_give(err, &e, copy_block(x, from, to, &e));
+}

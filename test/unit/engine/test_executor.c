@@ -1,0 +1,557 @@
+/* test_executor.c - the contract of the public executor: what it tells about itself, which batches and
+ * options it refuses (with a sentence, and nothing has changed), and picks, which are those of an engine.
+ * test_outer.c has the bits of what it computes.
+ */
+#include <math.h>
+
+#include "base/rng.h"
+#include "engines.h"
+
+enum { LONGEST = 96, SEQS = 4, ROWS = 40, BLOCK = 16, BLOCKS = 12, V = 192 };
+
+static struct gallop_options options(const char *type)
+{
+    struct gallop_options o = engines_options(SEQS, ROWS, LONGEST);
+
+    o.model = engines_path("llama3-rope");
+    o.kv_cache_type = type;
+    if (strcmp(type, "extern") == 0)
+        o.kv_cache_tokens = BLOCKS * BLOCK;
+    return o;
+}
+
+static struct gallop_executor *open_executor(const struct gallop_options *o)
+{
+    struct gallop_executor *x;
+    char err[GALLOP_ERR_SIZE];
+
+    if (gallop_executor_open(&x, GALLOP_EXECUTOR_VERSION, o, err) != 0)
+        fail_msg("%s", err);
+    return x;
+}
+
+static void records_are_those_of_version_1(void **state)
+{
+    /* A record that grows needs another GALLOP_EXECUTOR_VERSION. */
+    assert_int_equal(GALLOP_EXECUTOR_VERSION, 1);
+    assert_int_equal(sizeof(struct gallop_executor_caps), 168);
+    assert_int_equal(sizeof(struct gallop_rows), 80);
+    assert_int_equal(sizeof(struct gallop_pick), 8);
+    assert_int_equal(sizeof(struct gallop_outcome), 16);
+}
+
+static void an_executor_tells_what_it_allows(void **state)
+{
+    struct gallop_options o = options("extern");
+    struct gallop_executor *x = open_executor(&o);
+    struct gallop_executor_caps c;
+
+    gallop_executor_describe(x, &c);
+    assert_int_equal(c.vocab_size, V);
+    assert_int_equal(c.max_model_len, LONGEST);
+    assert_int_equal(c.max_seqs, SEQS);
+    assert_int_equal(c.max_rows, ROWS);
+    assert_true(c.max_wanted >= SEQS);
+    assert_true(c.mixes && c.chunks && c.picks && c.max_prompts == 0);
+    assert_int_equal(c.n_slots, 0);
+    assert_int_equal(c.n_blocks, BLOCKS);
+    assert_int_equal(c.block_size, BLOCK);
+    assert_int_equal(c.kv_bytes, c.n_blocks * c.block_bytes);
+    assert_string_equal(c.kv_cache_type, "extern");
+    assert_string_equal(c.kv_cache_dtype, "fp32");
+    assert_string_equal(c.dtype, "fp32");
+    gallop_executor_close(x);
+    o = options("paged");
+    x = open_executor(&o);
+    gallop_executor_describe(x, &c);
+    assert_int_equal(c.n_slots, SEQS);
+    assert_int_equal(c.n_blocks, 0);
+    gallop_executor_close(x);
+    gallop_executor_close(NULL);
+}
+
+/* ---- options ---- */
+
+static void must_not_open(const struct gallop_options *o, int version, const char *says)
+{
+    struct gallop_executor *x;
+    char err[GALLOP_ERR_SIZE] = "";
+
+    assert_int_not_equal(gallop_executor_open(&x, version, o, err), 0);
+    assert_null(x);
+    if (!strstr(err, says))
+        fail_msg("\"%s\" does not say \"%s\"", err, says);
+}
+
+static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
+{
+    struct gallop_options good = options("extern"), o;
+
+#define REFUSED(member, value)                                           \
+    do {                                                                 \
+        o = good;                                                        \
+        o.member = value;                                                \
+        must_not_open(&o, GALLOP_EXECUTOR_VERSION, #member " is given"); \
+    } while (0)
+    REFUSED(prefix_index, "hash");
+    REFUSED(scheduling_policy, "fcfs");
+    REFUSED(scheduler, "iterative");
+    REFUSED(admission, "optimistic");
+    REFUSED(tpot_target_ms, 10);
+    REFUSED(max_num_queued_reqs, 1);
+    REFUSED(max_num_queued_tokens, 1);
+#undef REFUSED
+    must_not_open(&good, GALLOP_EXECUTOR_VERSION + 1, "version 2");
+    must_not_open(&good, 0, "version 0");
+    o = good;
+    o.kv_cache_tokens = LONGEST; /* block 0 comes on top */
+    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "cannot hold one sequence");
+    o.kv_cache_type = "external";
+    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "external");
+}
+
+static void an_engine_does_not_open_with_tables_of_others(void **state)
+{
+    struct gallop_options o = options("extern");
+    struct gallop *g;
+    char err[GALLOP_ERR_SIZE];
+
+    assert_int_equal(gallop_open(&g, &o, err), GALLOP_BAD_INPUT);
+    assert_non_null(strstr(err, "gallop_executor_open()"));
+    assert_null(g);
+}
+
+/* ---- batches ---- */
+
+/* One sequence of 20 rows, and one of 30; the next row of each follows. */
+struct scene {
+    struct gallop_executor *x;
+    bool blocks;
+    int32_t text[2][LONGEST], table[2][8];
+    struct gallop_rows rows[SEQS + 1];
+    size_t n;
+    float want[2][V];
+};
+
+static void next_rows(struct scene *s)
+{
+    static const size_t pos[2] = {20, 30};
+
+    memset(s->rows, 0, sizeof(s->rows));
+    for (size_t i = 0; i < 2; i++) {
+        s->rows[i] = (struct gallop_rows){.ids = s->text[i] + pos[i], .n = 1, .pos = pos[i], .n_wanted = 1};
+        if (s->blocks) {
+            s->rows[i].blocks = s->table[i];
+            s->rows[i].n_blocks = 3;
+        } else
+            s->rows[i].slot = i + 1;
+    }
+    s->n = 2;
+}
+
+/* Computes the next rows; they must be as they were the first time. */
+static void go_on(struct scene *s, bool first)
+{
+    struct gallop_outcome out;
+    char err[GALLOP_ERR_SIZE];
+
+    next_rows(s);
+    if (gallop_executor_run(s->x, s->rows, 2, &out, err) != 0)
+        fail_msg("%s", err);
+    if (first)
+        memcpy(s->want, out.logits, sizeof(s->want));
+    assert_memory_equal(out.logits, s->want, sizeof(s->want));
+}
+
+static void open_scene(struct scene *s, const char *type)
+{
+    static const int32_t tables[2][8] = {{5, 2}, {9, 1, 4}};
+    struct gallop_options o = options(type);
+    struct gallop_outcome out;
+    char err[GALLOP_ERR_SIZE];
+
+    *s = (struct scene){.blocks = strcmp(type, "extern") == 0};
+    s->x = open_executor(&o);
+    memcpy(s->table, tables, sizeof(tables));
+    for (size_t i = 0; i < 2; i++) {
+        engines_text(i, 0, LONGEST, s->text[i]);
+        for (size_t at = 0; at < 20 + i * 10; at += 10) { /* table 1 needs its third block later */
+            next_rows(s);
+            s->rows[i].ids = s->text[i] + at;
+            s->rows[i].pos = at;
+            s->rows[i].n = 10;
+            assert_int_equal(gallop_executor_run(s->x, &s->rows[i], 1, &out, err), 0);
+            assert_int_equal(out.picks[0].id, -1);
+        }
+    }
+    go_on(s, true);
+}
+
+/* What S plans is refused with a sentence that contains SAYS, and nothing has changed. */
+static void must_refuse(struct scene *s, const char *says)
+{
+    struct gallop_outcome out;
+    char err[GALLOP_ERR_SIZE] = "";
+    int rc = gallop_executor_run(s->x, s->rows, s->n, &out, err);
+
+    if (rc != GALLOP_BAD_INPUT || !strstr(err, says))
+        fail_msg("code %d, \"%s\" does not say \"%s\"", rc, err, says);
+    assert_null(out.logits);
+    assert_null(out.picks);
+    assert_int_not_equal(gallop_executor_run(s->x, s->rows, s->n, &out, NULL), 0);
+    go_on(s, false);
+    next_rows(s);
+}
+
+static void refuse_what_any_cache_refuses(struct scene *s)
+{
+    static const int32_t strange[2][1] = {{-1}, {V}};
+    static int32_t many[LONGEST];
+
+    next_rows(s);
+    s->n = 0;
+    must_refuse(s, "a run of 0 sequences: 1 to 4");
+    s->n = SEQS + 1;
+    must_refuse(s, "a run of 5 sequences: 1 to 4");
+    s->rows[1].n = 0;
+    must_refuse(s, "sequence 1: it has no tokens");
+    s->rows[1].ids = NULL;
+    must_refuse(s, "sequence 1: it has no tokens");
+    s->rows[0].ids = strange[0];
+    must_refuse(s, "sequence 0: token -1 at position 20 is outside the vocabulary of 192");
+    s->rows[1].ids = strange[1];
+    must_refuse(s, "sequence 1: token 192 at position 30");
+    s->rows[1].pos = LONGEST;
+    must_refuse(s, "sequence 1: 1 rows from position 96 on, the longest sequence has 96");
+    s->rows[1].pos = SIZE_MAX;
+    must_refuse(s, "the longest sequence has 96");
+    s->rows[1].n = SIZE_MAX;
+    must_refuse(s, "the longest sequence has 96");
+    s->rows[1].n_wanted = 2;
+    must_refuse(s, "sequence 1: logits of 2 rows are wanted, it has 1");
+    s->rows[0].ids = many;
+    s->rows[0].pos = 0;
+    s->rows[0].n = ROWS;
+    must_refuse(s, "a run of 41 rows: at most 40");
+    s->rows[0].ids = many;
+    s->rows[0].pos = 0;
+    s->rows[0].n_wanted = s->rows[0].n = 39;
+    must_refuse(s, "logits of 40 rows are wanted: a run gives 20 at most");
+}
+
+static void refuse_picks(struct scene *s)
+{
+    static const int32_t tokens[LONGEST] = {[7] = V};
+    struct gallop_request init;
+    struct gallop_sampling p;
+
+    gallop_request_init(&init);
+#define PICK(member, value, says) \
+    do {                          \
+        p = init.sampling;        \
+        p.member = value;         \
+        s->rows[1].pick = &p;     \
+        must_refuse(s, says);     \
+    } while (0)
+    next_rows(s);
+    PICK(max_new_tokens, 5, "sequence 1: its pick has max_new_tokens");
+    PICK(min_new_tokens, 0, "min_new_tokens");
+    PICK(n_bias, 1, "bias");
+    PICK(n_stop, 1, "stop");
+    PICK(n_stop_token, 1, "stop_token");
+    PICK(logprobs, 1, "logprobs above 0");
+    PICK(top_p, 1.5, "sequence 1: top_p");
+    PICK(top_k, -2, "sequence 1: top_k");
+    PICK(presence_penalty, 1, "sequence 1: its pick has a penalty, but its tokens are not given");
+    s->rows[1].tokens = tokens;
+    PICK(repetition_penalty, 2, "sequence 1: token 192 at position 7");
+    s->rows[1].n_wanted = 0;
+    PICK(top_k, 1, "sequence 1: it has a pick, but no logits");
+    s->rows[1].n_prompt = 32;
+    PICK(top_k, 1, "sequence 1: a prompt of 32 tokens, but a pick behind 31");
+#undef PICK
+}
+
+static void wrong_batches_are_refused_and_change_nothing(void **state)
+{
+    static const char *const types[] = {"extern", "slab_pool", "paged", "dynamic", "bmc"};
+
+    for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
+        struct scene s;
+
+        open_scene(&s, types[t]);
+        refuse_what_any_cache_refuses(&s);
+        refuse_picks(&s);
+        gallop_executor_close(s.x);
+    }
+}
+
+static void wrong_tables_are_refused(void **state)
+{
+    char err[GALLOP_ERR_SIZE];
+    struct scene s;
+
+    open_scene(&s, "extern");
+    next_rows(&s);
+    s.rows[0].slot = 1;
+    must_refuse(&s, "sequence 0: it has slot 1, but this cache has blocks");
+    s.rows[0].blocks = NULL;
+    must_refuse(&s, "sequence 0: a table of 0 blocks, its 21 rows take 2");
+    s.rows[0].n_blocks = 1;
+    must_refuse(&s, "sequence 0: a table of 1 blocks, its 21 rows take 2");
+    s.rows[0].blocks = (const int32_t[]){5, -1, 3};
+    must_refuse(&s, "sequence 0: entry 1 of its table is block -1 of 12");
+    s.rows[0].blocks = (const int32_t[]){12, 2, 3};
+    must_refuse(&s, "sequence 0: entry 0 of its table is block 12 of 12");
+    s.rows[0].blocks = (const int32_t[]){5, 0, 3};
+    must_refuse(
+        &s, "sequence 0: entry 1 of its table is block 0, but rows there are written from position 20 on");
+    s.rows[0].blocks = (const int32_t[]){0, 2, 3};
+    must_refuse(&s,
+                "sequence 0: entry 0 of its table is block 0, but rows there are seen from position 20 on");
+    s.rows[0].blocks = (const int32_t[]){5, 1, 3};
+    must_refuse(&s, "sequences 0 and 1: both write into block 1");
+    s.rows[0].ids = s.text[0];
+    s.rows[0].pos = 0;
+    s.rows[0].n = 20;
+    s.rows[0].blocks = (const int32_t[]){5, 5, 3};
+    must_refuse(&s, "sequences 0 and 0: both write into block 5");
+    assert_int_equal(gallop_executor_copy_block(s.x, 5, 12, err), GALLOP_BAD_INPUT);
+    assert_int_equal(gallop_executor_copy_block(s.x, 12, 5, err), GALLOP_BAD_INPUT);
+    assert_int_equal(gallop_executor_copy_block(s.x, 5, 0, err), GALLOP_BAD_INPUT);
+    assert_int_equal(gallop_executor_copy_block(s.x, 5, 5, err), 0);
+    assert_int_equal(gallop_executor_truncate(s.x, 1, 0, err), GALLOP_BAD_INPUT);
+    go_on(&s, false);
+    gallop_executor_close(s.x);
+}
+
+static void wrong_slots_are_refused(void **state)
+{
+    char err[GALLOP_ERR_SIZE];
+    struct scene s;
+
+    open_scene(&s, "slab_pool");
+    next_rows(&s);
+    s.rows[0].blocks = s.table[0];
+    must_refuse(&s, "sequence 0: it has a table of blocks, but this cache has slots");
+    s.rows[0].slot = SEQS;
+    must_refuse(&s, "sequence 0: slot 4 of 4");
+    s.rows[0].slot = 2;
+    must_refuse(&s, "sequences 0 and 1: both have slot 2");
+    s.rows[0].pos = 22;
+    must_refuse(&s, "sequence 0: position 22, but slot 1 has 21 rows");
+    s.rows[0].slot = 0;
+    must_refuse(&s, "sequence 0: position 20, but slot 0 has 0 rows");
+    assert_int_equal(gallop_executor_truncate(s.x, 1, 22, err), GALLOP_BAD_INPUT);
+    assert_int_equal(gallop_executor_truncate(s.x, SEQS, 0, err), GALLOP_BAD_INPUT);
+    assert_int_equal(gallop_executor_copy_block(s.x, 1, 2, err), GALLOP_BAD_INPUT);
+    go_on(&s, false);
+    assert_int_equal(gallop_executor_truncate(s.x, 1, 20, err), 0);
+    go_on(&s, false);
+    gallop_executor_close(s.x);
+}
+
+static void a_full_cache_refuses_and_keeps_what_it_has(void **state)
+{
+    static const char *const types[] = {"slab_pool", "paged", "dynamic", "bmc"};
+
+    for (size_t t = 0; t < 4; t++) {
+        struct gallop_options o = options(types[t]);
+        int32_t text[LONGEST];
+        struct gallop_rows r[2];
+        struct gallop_outcome out;
+        char err[GALLOP_ERR_SIZE];
+        float before[V];
+
+        o.kv_cache_tokens = 160;
+        struct gallop_executor *x = open_executor(&o);
+
+        engines_text(0, 0, LONGEST, text);
+        r[0] = (struct gallop_rows){.ids = text, .n = 30, .n_wanted = 1};
+        assert_int_equal(gallop_executor_run(x, r, 1, &out, err), 0);
+        r[0] = (struct gallop_rows){.ids = text + 30, .pos = 30, .n = 2, .n_wanted = 1};
+        assert_int_equal(gallop_executor_run(x, r, 1, &out, err), 0);
+        memcpy(before, out.logits, sizeof(before));
+        for (size_t slot = 1; slot < SEQS; slot++) {
+            int rc;
+
+            r[1] = (struct gallop_rows){.slot = slot, .ids = text, .n = 38, .n_wanted = 1};
+            rc = gallop_executor_run(x, r, 2, &out, err);
+            if (rc == 0) {
+                assert_memory_equal(out.logits, before, sizeof(before));
+                continue;
+            }
+            assert_int_equal(rc, GALLOP_NO_SPACE);
+            assert_non_null(strstr(err, "no room for 40 rows of 2 sequences"));
+            assert_int_equal(gallop_executor_run(x, r, 1, &out, err), 0);
+            assert_memory_equal(out.logits, before, sizeof(before));
+            for (size_t empty = 1; empty < slot; empty++)
+                assert_int_equal(gallop_executor_truncate(x, empty, 0, err), 0);
+            assert_int_equal(gallop_executor_run(x, r, 2, &out, err), 0);
+            assert_memory_equal(out.logits, before, sizeof(before));
+            r[0].slot = SIZE_MAX; /* it was full once */
+            break;
+        }
+        assert_true(r[0].slot == SIZE_MAX);
+        gallop_executor_close(x);
+    }
+}
+
+/* Any numbers: a sentence or rows, never a fault. */
+static void no_batch_is_fatal(void **state)
+{
+    static const char *const types[] = {"extern", "paged"};
+
+    for (uint64_t t = 0; t < 2; t++) {
+        static int32_t ids[LONGEST];
+        struct gallop_options o = options(types[t]);
+        struct gallop_executor *x = open_executor(&o);
+        size_t good = 0;
+
+        for (uint64_t i = 0; i < 3000; i++) {
+            struct gallop_rows r[SEQS];
+            int32_t table[SEQS][8];
+            struct gallop_outcome out;
+            char err[GALLOP_ERR_SIZE] = "";
+            uint64_t at = 0;
+            size_t n = 1 + (size_t)(rng_uniform(i, at++) * SEQS);
+
+            for (size_t s = 0; s < n; s++) {
+                for (size_t b = 0; b < 8; b++)
+                    table[s][b] = (int32_t)(rng_uniform(i, at++) * 1.02 * BLOCKS);
+                r[s] = (struct gallop_rows){.ids = ids,
+                                            .n = (size_t)(rng_uniform(i, at++) * 12),
+                                            .pos = (size_t)(rng_uniform(i, at++) * 60),
+                                            .slot = t ? (size_t)(rng_uniform(i, at++) * (SEQS + 1)) : 0,
+                                            .blocks = t ? NULL : table[s],
+                                            .n_blocks = t ? 0 : (size_t)(rng_uniform(i, at++) * 8),
+                                            .n_wanted = (size_t)(rng_uniform(i, at++) * 3)};
+                if (t && rng_uniform(i, at++) < .5)
+                    r[s].pos = 0;
+            }
+            if (gallop_executor_run(x, r, n, &out, err) == 0)
+                good++;
+            else
+                assert_true(strlen(err) > 10);
+        }
+        assert_true(good > 100 && good < 2900);
+        gallop_executor_close(x);
+    }
+}
+
+/* ---- picks ---- */
+
+enum { PROMPT = 25, NEW = 20, CASES = 5 };
+
+static struct gallop_sampling sampling(size_t i)
+{
+    struct gallop_request r;
+
+    gallop_request_init(&r);
+    r.sampling.ignore_eos = 1;
+    r.sampling.logprobs = 0;
+    if (i) {
+        r.sampling.do_sample = 1;
+        r.sampling.temperature = .5 + (double)i;
+    }
+    if (i == 1 || i == 3) {
+        r.sampling.has_seed = 1;
+        r.sampling.seed = 77 + i;
+        r.sampling.top_k = 30;
+        r.sampling.min_p = .01;
+    }
+    if (i >= 3) {
+        r.sampling.repetition_penalty = 1.3;
+        r.sampling.frequency_penalty = .5;
+        r.sampling.presence_penalty = .25;
+        r.sampling.top_p = .95;
+    }
+    return r.sampling;
+}
+
+/* Tokens and log-probabilities of an engine. */
+static void run_engine(struct engines_answer *all)
+{
+    struct gallop_options o = options("paged");
+    struct gallop *g = engines_open("llama3-rope", &o);
+    struct gallop_request r;
+
+    for (size_t i = 0; i < CASES; i++) {
+        int32_t ids[PROMPT];
+
+        engines_text(i, 0, PROMPT, ids);
+        gallop_request_init(&r);
+        r.ids = ids;
+        r.n_ids = PROMPT;
+        r.sampling = sampling(i);
+        r.sampling.max_new_tokens = NEW;
+        r.user = (void *)i;
+        assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    }
+    engines_run(g, all);
+    gallop_close(g);
+}
+
+static void picks_are_those_of_an_engine(void **state)
+{
+    static struct engines_answer all[CASES];
+    struct gallop_options o = options("slab_pool");
+    struct gallop_sampling s[CASES];
+    int32_t token[CASES][PROMPT + NEW];
+    struct gallop_executor *x;
+
+    memset(all, 0, sizeof(all));
+    run_engine(all);
+    o.max_num_seqs = CASES;
+    o.max_batched_tokens = CASES * PROMPT;
+    o.threads = 2;
+    x = open_executor(&o);
+    for (size_t i = 0; i < CASES; i++) {
+        engines_text(i, 0, PROMPT, token[i]);
+        s[i] = sampling(i);
+    }
+    for (size_t n = PROMPT; n < PROMPT + NEW; n++) {
+        struct gallop_rows r[CASES];
+        struct gallop_outcome out;
+        char err[GALLOP_ERR_SIZE];
+
+        for (size_t i = 0; i < CASES; i++) {
+            size_t pos = n == PROMPT ? 0 : n - 1;
+
+            r[i] = (struct gallop_rows){.ids = token[i] + pos,
+                                        .pos = pos,
+                                        .n = n - pos,
+                                        .slot = CASES - 1 - i,
+                                        .n_wanted = 1,
+                                        .pick = &s[i],
+                                        .n_prompt = PROMPT,
+                                        .tokens = i < 3 ? NULL : token[i]};
+        }
+        if (gallop_executor_run(x, r, CASES, &out, err) != 0)
+            fail_msg("%s", err);
+        for (size_t i = 0; i < CASES; i++) {
+            token[i][n] = out.picks[i].id;
+            assert_int_equal(out.picks[i].id, all[i].token[n - PROMPT]);
+            assert_memory_equal(&out.picks[i].logprob, &all[i].logprob[n - PROMPT], sizeof(float));
+        }
+    }
+    gallop_executor_close(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_are_those_of_version_1),
+        cmocka_unit_test(an_executor_tells_what_it_allows),
+        cmocka_unit_test(options_of_what_it_does_not_have_are_refused_by_name),
+        cmocka_unit_test(an_engine_does_not_open_with_tables_of_others),
+        cmocka_unit_test(wrong_batches_are_refused_and_change_nothing),
+        cmocka_unit_test(wrong_tables_are_refused),
+        cmocka_unit_test(wrong_slots_are_refused),
+        cmocka_unit_test(a_full_cache_refuses_and_keeps_what_it_has),
+        cmocka_unit_test(no_batch_is_fatal),
+        cmocka_unit_test(picks_are_those_of_an_engine),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
