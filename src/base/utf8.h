@@ -13,6 +13,15 @@ size_t utf8_sequence(const char *s, size_t n, bool *good);
 /* Decodes one character known to be good. */
 uint32_t utf8_decode(const char *s, size_t *len);
 
+/* Where the character in front of s[at] begins; AT > 0, and what lies before it is good. */
+static inline size_t utf8_before(const char *s, size_t at)
+{
+    do
+        at--;
+    while (at > 0 && ((unsigned char)s[at] & 0xc0) == 0x80);
+    return at;
+}
+
 /* Writes C (a scalar value) to out[4]; returns the number of bytes. */
 size_t utf8_encode(uint32_t c, char *out);
 

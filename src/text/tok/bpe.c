@@ -10,7 +10,7 @@
  * a pre-tokenizer (Llama 2) falls into short words that a cache can hold. That needs every character to have
  * symbols of its own, hence only with a complete set of byte fallbacks.
  */
-#include "text/tok/bpe.h"
+#include "text/tok/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,6 @@
 
 #include "base/map.h"
 #include "base/utf8.h"
-#include "text/tok/queue.h"
 #include "text/tok/unicode.h"
 
 static inline size_t hash_pair(uint32_t left, uint32_t right)
@@ -122,15 +121,6 @@ static void find_symbols(struct bpe *b, const struct vocab *v)
     }
 }
 
-static uint32_t last_char(const char *s, size_t n)
-{
-    size_t at = n - 1, len;
-
-    while (at > 0 && ((unsigned char)s[at] & 0xc0) == 0x80)
-        at--;
-    return utf8_decode(s + at, &len);
-}
-
 static int mark_junctions(struct bpe *b, const struct vocab *v, struct err *e)
 {
     size_t bits = b->n_slots > 200000 ? (size_t)1 << 20 : (size_t)1 << 18, len;
@@ -147,7 +137,8 @@ static int mark_junctions(struct bpe *b, const struct vocab *v, struct err *e)
         if (r->left == 0 || !vocab_str(v, r->left - 1, &l, &nl) || !vocab_str(v, r->right, &m, &nm) ||
             nl == 0 || nm == 0)
             continue;
-        bit = hash_junction(last_char(l, nl), utf8_decode(m, &len)) & b->junction_mask;
+        bit =
+            hash_junction(utf8_decode(l + utf8_before(l, nl), &len), utf8_decode(m, &len)) & b->junction_mask;
         b->junction[bit / 64] |= (uint64_t)1 << bit % 64;
     }
     return 0;

@@ -15,14 +15,9 @@
 #include "base/err.h"
 #include "base/folder.h"
 #include "text/settings.h"
-#include "text/tok/bpe.h"
-#include "text/tok/decode.h"
-#include "text/tok/normalize.h"
-#include "text/tok/pattern.h"
-#include "text/tok/split.h"
+#include "text/tok/model.h"
+#include "text/tok/steps.h"
 #include "text/tok/tok.h"
-#include "text/tok/unigram.h"
-#include "text/tok/vocabulary.h"
 
 enum tok_model { TOK_BPE, TOK_UNIGRAM };
 
@@ -42,12 +37,12 @@ struct tok {
     struct pattern *patterns; /* their patterns */
     struct vocab vocab;       /* the model's strings, as the file spells them */
     struct tok_added_set added;
-    struct normalize norm;
+    struct steps norm;
     struct split pre;
     enum tok_model model;
     struct bpe bpe;
     struct unigram uni;
-    struct decode chain;
+    struct steps chain;
     struct tok_ids prefix, suffix; /* around a text with TOK_ADD_SPECIAL */
     bool spelled;                  /* the normalizer spells bytes in the GPT-2 alphabet */
     char kind[64];
@@ -67,7 +62,7 @@ int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, siz
 int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct err *e);
 
 /* Adds a step that cuts at the matches of PATTERN. */
-int tok_add_split(struct tok *t, const char *pattern, size_t n, struct split_step step, struct err *e);
+int tok_add_split(struct tok *t, const char *pattern, size_t n, struct step step, struct err *e);
 
 /* Proves that the parts fit and builds the tables. T must be closed on failure. */
 int tok_seal(struct tok *t, struct err *e);
@@ -102,6 +97,9 @@ struct tok_pieces {
  * caller adds what it knows beyond that and seals. */
 int tok_build_pieces(const struct tok_pieces *b);
 
+/* Puts the id BEFORE in front of the ids around a text, and AFTER behind them; negative: none. */
+int tok_add_around(struct tok *t, int64_t before, int64_t after, struct err *e);
+
 /* Does the file begin as such a model does? */
 bool tok_is_sentencepiece(const char *bytes, size_t n);
 
@@ -132,5 +130,46 @@ int tok_read_json(struct tok *t, const char *text, size_t len, const char *path,
 /* Reads base64 (RFC 4648): writes the bytes of S to OUT, which has room for N; false: that is no base64.
  * Padding may be missing. */
 bool tok_from_base64(const char *s, size_t n, char *out, size_t *n_out);
+
+/* The length of the line at S, without its end; *NEXT is where the next one begins. */
+size_t tok_line(const char *s, const char *end, const char **next);
+
+/* ---- families (family.c): the pre-tokenizer patterns of the tokenizers whose files do not hold them
+ * (tiktoken files, vocab.json with merges.txt, GGUF), and how such a file is recognised. What is not listed
+ * there is refused, never guessed. ---- */
+
+struct family_special {
+    const char *content; /* with one %u where it stands for a row of tokens */
+    uint32_t id, n;      /* N tokens from ID on */
+    uint32_t first;      /* the number in the first of them */
+};
+
+enum family_name {
+    FAMILY_CLASS, /* a tokenizer_class, */
+    FAMILY_MODEL, /* a config.json's model_type, */
+    FAMILY_PRE,   /* GGUF's tokenizer.ggml.pre */
+    FAMILY_NAMES
+};
+
+struct family {
+    const char *name, *pattern; /* pattern NULL: GPT-2's, by ByteLevel's own splitting */
+    bool nfc;
+    size_t n_ranks;                       /* entries of its tiktoken file; 0: it has none */
+    const char *bos;                      /* put in front of a text; NULL: nothing */
+    const char *known_as[FAMILY_NAMES];   /* names with a blank before and after each; NULL: none */
+    const struct family_special *special; /* where no settings name added tokens; ends with content NULL */
+    const char *before[3];                /* patterns whose matches are cut out first; NULL: no more */
+    bool ignore_merges; /* a word that is in the vocabulary is not merged; GGUF does not say it */
+    bool pre_bos;       /* BOS where a GGUF does not say whether */
+};
+
+const struct family *family_of_ranks(size_t n_ranks);                                  /* NULL: unknown */
+const struct family *family_known_as(enum family_name by, const char *name, size_t n); /* NULL: unknown */
+
+/* Gives T the normalizer, pre-tokenizer and decoder of F. PREFIX_SPACE: a space in front of every text. */
+int family_apply(const struct family *f, struct tok *t, bool prefix_space, struct err *e);
+
+/* Adds F's own special tokens to T. */
+int family_add_special(const struct family *f, struct tok *t, struct err *e);
 
 #endif

@@ -5,7 +5,7 @@
  * (replace), or everything (steps that collect). What stays constant: joined output = the output for the
  * joined input.
  */
-#include "text/tok/decode.h"
+#include "text/tok/steps.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@
 enum { USUAL_PIECE = 64 };
 
 struct state {
-    const struct decode_step *p;
+    const struct step *p;
     bool fragments; /* a step in front joins: one token comes in pieces */
     struct buf hold, made;
     size_t count; /* tokens or characters, as the step needs */
@@ -31,21 +31,7 @@ struct decode_run {
     struct err *e;
 };
 
-int decode_add(struct decode *c, struct decode_step step, struct err *e)
-{
-    if (!mem_grow((void **)&c->step, &c->cap, c->n + 1, sizeof(*c->step), MEM_TEXT))
-        return err_nomem(e, "decoder");
-    c->step[c->n++] = step;
-    return 0;
-}
-
-void decode_fini(struct decode *c)
-{
-    mem_free(c->step);
-    *c = (struct decode){0};
-}
-
-struct decode_run *decode_run_new(const struct decode *c)
+struct decode_run *decode_run_new(const struct steps *c)
 {
     struct decode_run *r = mem_zalloc(1, sizeof(*r), MEM_TEXT);
     bool joined = false, patterns = false, room = true;
@@ -179,28 +165,8 @@ static int byte_fallback(struct decode_run *r, size_t k, const char *s, size_t n
     return rc ? rc : feed(r, k + 1, s, n);
 }
 
-static int replace_matches(struct decode_run *r, size_t k, const char *s, size_t n)
-{
-    struct state *x = &r->state[k];
-    struct pattern_iter it;
-    size_t done = 0, begin, end;
-    int more;
-
-    buf_clear(&x->made);
-    pattern_start(&it, x->p->re, r->re, s, n);
-    while ((more = pattern_next(&it, &begin, &end, r->e)) > 0) {
-        buf_add(&x->made, s + done, begin - done);
-        buf_add(&x->made, x->p->text.s, x->p->text.n);
-        done = end;
-    }
-    if (more < 0)
-        return -more;
-    buf_add(&x->made, s + done, n - done);
-    return feed_made(r, k);
-}
-
 /* Length of the longest end of S that begins the pattern without being all of it. */
-static size_t begun(const struct decode_step *p, const char *s, size_t n)
+static size_t begun(const struct step *p, const char *s, size_t n)
 {
     size_t most = p->find.n - 1 < n ? p->find.n - 1 : n;
 
@@ -209,11 +175,11 @@ static size_t begun(const struct decode_step *p, const char *s, size_t n)
     return most;
 }
 
-static int replace_literal(struct decode_run *r, size_t k, const char *s, size_t n, bool final)
+static int replace(struct decode_run *r, size_t k, const char *s, size_t n, bool final)
 {
     struct state *x = &r->state[k];
-    size_t done = 0, kept;
-    const char *hit;
+    size_t done, kept;
+    int rc;
 
     buf_clear(&x->made);
     if (x->hold.len) {
@@ -221,12 +187,12 @@ static int replace_literal(struct decode_run *r, size_t k, const char *s, size_t
         s = x->hold.data;
         n = x->hold.len;
     }
-    while (done < n && (hit = memmem(s + done, n - done, x->p->find.s, x->p->find.n)) != NULL) {
-        buf_add(&x->made, s + done, (size_t)(hit - s) - done);
-        buf_add(&x->made, x->p->text.s, x->p->text.n);
-        done = (size_t)(hit - s) + x->p->find.n;
-    }
-    kept = x->fragments && !final ? begun(x->p, s + done, n - done) : 0;
+    if (x->hold.oom)
+        return err_nomem(r->e, "decoder");
+    rc = pattern_replace(x->p, r->re, (struct json_str){s, n}, &x->made, &done, r->e);
+    if (rc)
+        return rc;
+    kept = x->fragments && !x->p->re && !final ? begun(x->p, s + done, n - done) : 0;
     buf_add(&x->made, s + done, n - done - kept);
     if (x->hold.len) {
         memmove(x->hold.data, x->hold.data + n - kept, kept);
@@ -234,9 +200,9 @@ static int replace_literal(struct decode_run *r, size_t k, const char *s, size_t
     } else {
         buf_add(&x->hold, s + n - kept, kept);
     }
-    if (x->hold.oom || x->made.oom)
+    if (x->hold.oom)
         return err_nomem(r->e, "decoder");
-    return x->fragments && x->made.len == 0 ? 0 : feed_made(r, k);
+    return x->fragments && x->made.len == 0 && !x->made.oom ? 0 : feed_made(r, k);
 }
 
 /* Takes characters ch off the front of S, as many as are still allowed. */
@@ -261,10 +227,8 @@ static size_t strippable(const struct state *x, const char *s, size_t n)
     size_t end = n;
 
     for (size_t i = 0; i < x->p->stop && end > 0; i++) {
-        size_t at = end - 1, len;
+        size_t at = utf8_before(s, end), len;
 
-        while (((unsigned char)s[at] & 0xc0) == 0x80)
-            at--;
         if (utf8_decode(s + at, &len) != x->p->ch)
             break;
         end = at;
@@ -300,7 +264,7 @@ static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
 static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
-    bool drop = (x->count == 0 || x->fragments) && x->p->drop_first;
+    bool drop = (x->count == 0 || x->fragments) && x->p->first;
 
     x->count = 1;
     buf_clear(&x->made);
@@ -371,13 +335,12 @@ static int one(struct decode_run *r, size_t k, const char *s, size_t n)
     case DECODE_BYTE_LEVEL: return byte_level(r, k, s, n);
     case DECODE_BYTE_FALLBACK: return byte_fallback(r, k, s, n);
     case DECODE_FUSE: return n ? feed(r, k + 1, s, n) : 0;
-    case DECODE_REPLACE: return x->p->re ? replace_matches(r, k, s, n) : replace_literal(r, k, s, n, false);
+    case DECODE_REPLACE: return replace(r, k, s, n, false);
     case DECODE_STRIP: return strip(r, k, s, n);
     case DECODE_METASPACE: return metaspace(r, k, s, n);
     case DECODE_SUFFIX: return suffix(r, k, s, n);
-    case DECODE_JOIN: return join(r, k, s, n);
+    default: return join(r, k, s, n);
     }
-    return 0;
 }
 
 static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
@@ -411,7 +374,7 @@ static int finish(struct decode_run *r, size_t k)
     case DECODE_BYTE_LEVEL: /* the beginning of a character that does not end */
         return x->hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
     case DECODE_BYTE_FALLBACK: return end_bytes(r, k);
-    case DECODE_REPLACE: return x->hold.len ? replace_literal(r, k, "", 0, true) : 0;
+    case DECODE_REPLACE: return x->hold.len ? replace(r, k, "", 0, true) : 0;
     case DECODE_SUFFIX: return end_suffix(r, k, "");
     default: return 0; /* what strip holds is stripped */
     }

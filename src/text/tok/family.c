@@ -1,7 +1,5 @@
 /* family.c - one row a family. The patterns are those the models were trained with, as published with them.
  */
-#include "text/tok/family.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -58,33 +56,35 @@ static const struct family_special llama3_special[] = {
 /* clang-format off */
 static const struct family family[] = {
     {.name = "GPT-2", .n_ranks = 50256, .special = gpt2_special,
-     .classes = " GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast OPTTokenizer ",
-     .pre = " gpt-2 phi-2 gigachat mellum exaone4 trillion granite-docling jais "},
+     .known_as[FAMILY_CLASS] = " GPT2Tokenizer GPT2TokenizerFast CodeGenTokenizer CodeGenTokenizerFast OPTTokenizer ",
+     .known_as[FAMILY_MODEL] = " gpt2 gptj opt phi codegen ",
+     .known_as[FAMILY_PRE] = " gpt-2 phi-2 gigachat mellum exaone4 trillion granite-docling jais "},
     {.name = "p50k", .n_ranks = 50280, .special = gpt2_special},
-    {.name = "RoBERTa", .classes = " RobertaTokenizer RobertaTokenizerFast "},
+    {.name = "RoBERTa", .known_as[FAMILY_CLASS] = " RobertaTokenizer RobertaTokenizerFast "},
     {.name = "cl100k", .pattern = CL100K, .n_ranks = 100256, .special = cl100k_special,
-     .pre = " dbrx smaug-bpe glm4 chatglm-bpe "},
+     .known_as[FAMILY_PRE] = " dbrx smaug-bpe glm4 chatglm-bpe "},
     {.name = "Llama 3", .pattern = CL100K, .n_ranks = 128000, .bos = "<|begin_of_text|>",
-     .special = llama3_special, .pre = " llama-bpe llama3 llama-v3 falcon3 midm-2.0 lfm2 ",
+     .special = llama3_special, .known_as[FAMILY_PRE] = " llama-bpe llama3 llama-v3 falcon3 midm-2.0 lfm2 ",
      .ignore_merges = true, .pre_bos = true},
     {.name = "Qwen", .pattern = QWEN2, .nfc = true, .n_ranks = 151643, .special = qwen_special,
-     .classes = " Qwen2Tokenizer Qwen2TokenizerFast QWenTokenizer ", .pre = " qwen2 megrez "},
+     .known_as[FAMILY_CLASS] = " Qwen2Tokenizer Qwen2TokenizerFast QWenTokenizer ",
+     .known_as[FAMILY_MODEL] = " qwen2 qwen3 qwen2_moe qwen3_moe ", .known_as[FAMILY_PRE] = " qwen2 megrez "},
     {.name = "o200k", .pattern = O200K, .n_ranks = 199998, .special = o200k_special,
-     .pre = " gpt-4o kanana2 ", .ignore_merges = true},
-    {.name = "Llama 4", .pattern = O200K, .n_ranks = 200000, .bos = "<|begin_of_text|>", .pre = " llama4 "},
-    {.name = "Kimi K2", .pattern = KIMI, .n_ranks = 163584, .classes = " TikTokenTokenizer "},
+     .known_as[FAMILY_PRE] = " gpt-4o kanana2 ", .ignore_merges = true},
+    {.name = "Llama 4", .pattern = O200K, .n_ranks = 200000, .bos = "<|begin_of_text|>", .known_as[FAMILY_PRE] = " llama4 "},
+    {.name = "Kimi K2", .pattern = KIMI, .n_ranks = 163584, .known_as[FAMILY_CLASS] = " TikTokenTokenizer "},
     /* only in GGUF */
     {.name = "Qwen without NFC", .pattern = QWEN2,
-     .pre = " deepseek-r1-qwen hunyuan grok-2 solar-open stablelm2 "},
-    {.name = "Qwen 3.5", .pattern = QWEN35, .pre = " qwen35 "},
-    {.name = "Tekken", .pattern = TEKKEN, .pre = " tekken ", .ignore_merges = true, .pre_bos = true},
-    {.name = "digits", .before = {"\\p{N}"}, .pre = " smollm starcoder refact codeshell minerva-7b "},
-    {.name = "Command R", .nfc = true, .before = {"\\p{N}"}, .pre = " command-r "},
-    {.name = "NeoX", .nfc = true, .pre = " olmo mpt "},
+     .known_as[FAMILY_PRE] = " deepseek-r1-qwen hunyuan grok-2 solar-open stablelm2 "},
+    {.name = "Qwen 3.5", .pattern = QWEN35, .known_as[FAMILY_PRE] = " qwen35 "},
+    {.name = "Tekken", .pattern = TEKKEN, .known_as[FAMILY_PRE] = " tekken ", .ignore_merges = true, .pre_bos = true},
+    {.name = "digits", .before = {"\\p{N}"}, .known_as[FAMILY_PRE] = " smollm starcoder refact codeshell minerva-7b "},
+    {.name = "Command R", .nfc = true, .before = {"\\p{N}"}, .known_as[FAMILY_PRE] = " command-r "},
+    {.name = "NeoX", .nfc = true, .known_as[FAMILY_PRE] = " olmo mpt "},
     {.name = "DeepSeek V3", .pattern = DEEPSEEK, .before = {"\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+"},
-     .pre = " deepseek-v3 hunyuan-dense joyai-llm "},
+     .known_as[FAMILY_PRE] = " deepseek-v3 hunyuan-dense joyai-llm "},
     {.name = "llama.cpp's default", .before = {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+"},
-     .pattern = "[0-9][0-9][0-9]", .pre = " default "},
+     .pattern = "[0-9][0-9][0-9]", .known_as[FAMILY_PRE] = " default "},
 };
 /* clang-format on */
 
@@ -98,66 +98,34 @@ const struct family *family_of_ranks(size_t n_ranks)
     return NULL;
 }
 
-/* True if NAME[n] is one of NAMES, which have a blank before and after each. */
-static bool is_among(const char *names, const char *name, size_t n)
+const struct family *family_known_as(enum family_name by, const char *name, size_t n)
 {
     char word[80];
 
-    if (!names || n == 0 || n + 3 > sizeof(word) || memchr(name, ' ', n) || memchr(name, 0, n))
-        return false;
+    if (n == 0 || n + 3 > sizeof(word) || memchr(name, ' ', n) || memchr(name, 0, n))
+        return NULL;
     snprintf(word, sizeof(word), " %.*s ", (int)n, name);
-    return strstr(names, word) != NULL;
-}
-
-const struct family *family_of_class(const char *class)
-{
     for (size_t i = 0; i < N_FAMILIES; i++)
-        if (is_among(family[i].classes, class, strlen(class)))
+        if (family[i].known_as[by] && strstr(family[i].known_as[by], word))
             return &family[i];
-    return NULL;
-}
-
-const struct family *family_of_pre(const char *pre, size_t n)
-{
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        if (is_among(family[i].pre, pre, n))
-            return &family[i];
-    return NULL;
-}
-
-const struct family *family_of_model(const char *model_type)
-{
-    static const struct {
-        const char *model_type, *class;
-    } known[] = {
-        {"gpt2", "GPT2Tokenizer"},   {"gptj", "GPT2Tokenizer"},       {"opt", "GPT2Tokenizer"},
-        {"qwen2", "Qwen2Tokenizer"}, {"qwen3", "Qwen2Tokenizer"},     {"qwen2_moe", "Qwen2Tokenizer"},
-        {"phi", "CodeGenTokenizer"}, {"codegen", "CodeGenTokenizer"}, {"qwen3_moe", "Qwen2Tokenizer"},
-    };
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
-        if (strcmp(known[i].model_type, model_type) == 0)
-            return family_of_class(known[i].class);
     return NULL;
 }
 
 int family_apply(const struct family *f, struct tok *t, bool prefix_space, struct err *e)
 {
-    static const struct split_step isolated = {.behavior = SPLIT_ISOLATED};
+    static const struct step nfc = {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFC},
+                             decode = {.kind = DECODE_BYTE_LEVEL}, isolated = {.behavior = SPLIT_ISOLATED};
     int rc = 0;
 
     if (f->nfc)
-        rc = normalize_add(&t->norm, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZE_NFC},
-                           e);
+        rc = tok_add_step(&t->norm, nfc, "normalizer", e);
     for (size_t i = 0; i < sizeof(f->before) / sizeof(*f->before) && f->before[i] && rc == 0; i++)
         rc = tok_add_split(t, f->before[i], strlen(f->before[i]), isolated, e);
     if (rc == 0 && f->pattern)
         rc = tok_add_split(t, f->pattern, strlen(f->pattern), isolated, e);
     if (rc == 0)
         rc = tok_add_byte_level(t, prefix_space, !f->pattern, e);
-    if (rc == 0)
-        rc = decode_add(&t->chain, (struct decode_step){.kind = DECODE_BYTE_LEVEL}, e);
-    return rc;
+    return rc ? rc : tok_add_step(&t->chain, decode, "decoder", e);
 }
 
 int family_add_special(const struct family *f, struct tok *t, struct err *e)

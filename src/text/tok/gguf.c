@@ -11,7 +11,6 @@
 #include "base/err.h"
 #include "base/utf8.h"
 #include "text/tok/build.h"
-#include "text/tok/family.h"
 
 enum { MAX_TOKEN = 1024 };
 
@@ -152,7 +151,7 @@ static int choose_family(const struct work *w, const struct family **f)
     if (!pre->s)
         log_warn("%s: tokenizer.ggml.pre is missing: text is cut into words as llama.cpp does without it",
                  w->g->path);
-    *f = pre->s ? family_of_pre(pre->s, pre->n) : family_of_pre("default", 7);
+    *f = pre->s ? family_known_as(FAMILY_PRE, pre->s, pre->n) : family_known_as(FAMILY_PRE, "default", 7);
     if (*f)
         return 0;
     return err_set(w->e, ERR_UNSUPPORTED, "%s: tokenizer.ggml.pre \"%.*s\" is not known here", w->g->path,
@@ -162,18 +161,16 @@ static int choose_family(const struct work *w, const struct family **f)
 static int add_around(struct work *w, bool bos_wanted)
 {
     const struct tok_gguf *g = w->g;
-    uint32_t bos = (uint32_t)g->bos, eos = (uint32_t)g->eos;
+    const char *missing;
 
     if (g->add_bos != TOK_UNSET)
         bos_wanted = g->add_bos;
-    if ((bos_wanted && g->bos < 0) || (g->add_eos == 1 && g->eos < 0))
+    missing = bos_wanted && g->bos < 0 ? "bos" : g->add_eos == 1 && g->eos < 0 ? "eos" : NULL;
+    if (missing)
         return err_set(w->e, ERR_INPUT,
                        "%s: tokenizer.ggml.add_%s_token is true, but there is no %s_token_id", g->path,
-                       bos_wanted && g->bos < 0 ? "bos" : "eos", bos_wanted && g->bos < 0 ? "bos" : "eos");
-    if ((bos_wanted && !tok_ids_add(&w->t->prefix, &bos, 1)) ||
-        (g->add_eos == 1 && !tok_ids_add(&w->t->suffix, &eos, 1)))
-        return err_nomem(w->e, g->path);
-    return 0;
+                       missing, missing);
+    return tok_add_around(w->t, bos_wanted ? g->bos : -1, g->add_eos == 1 ? g->eos : -1, w->e);
 }
 
 static int build_gpt2(struct work *w)

@@ -5,7 +5,6 @@
 
 #include "base/json_pull.h"
 #include "text/tok/build.h"
-#include "text/tok/family.h"
 
 static int read_vocab(struct tok *t, struct folder in, struct err *e)
 {
@@ -32,29 +31,23 @@ static int read_vocab(struct tok *t, struct folder in, struct err *e)
 
 static int add_lines(struct bpe_merges *to, const char *s, const char *end, const char *path, struct err *e)
 {
-    size_t line = 0;
+    const char *next;
 
-    while (s < end) {
-        const char *nl = memchr(s, '\n', (size_t)(end - s)), *stop = nl ? nl : end, *next = nl ? nl + 1 : end,
-                   *blank;
+    for (size_t line = 1; s < end; s = next, line++) {
+        size_t n = tok_line(s, end, &next), left;
+        const char *blank = memchr(s, ' ', n);
         int rc;
 
-        line++;
-        if (stop > s && stop[-1] == '\r')
-            stop--;
-        blank = stop > s ? memchr(s, ' ', (size_t)(stop - s)) : NULL;
-        if (stop == s || (line == 1 && strncmp(s, "#version", 8) == 0)) {
-            s = next;
+        if (n == 0 || (line == 1 && strncmp(s, "#version", 8) == 0))
             continue;
-        }
-        if (!blank || blank == s || blank + 1 == stop || memchr(blank + 1, ' ', (size_t)(stop - blank - 1)))
+        left = blank ? (size_t)(blank - s) : 0;
+        if (left == 0 || left + 1 == n || memchr(blank + 1, ' ', n - left - 1))
             return err_set(e, ERR_INPUT, "%s: line %zu is not two tokens with a blank between", path, line);
-        rc = bpe_merges_add(to, s, (size_t)(blank - s), blank + 1, (size_t)(stop - blank - 1), e);
+        rc = bpe_merges_add(to, s, left, blank + 1, n - left - 1, e);
         if (rc) {
             err_prefix(e, "%s: near line %zu", path, line);
             return rc;
         }
-        s = next;
     }
     return bpe_merges_end(to, e);
 }
@@ -79,47 +72,42 @@ static int read_merges(struct tok *t, struct folder in, struct err *e)
 
 static int choose(const struct settings *c, const struct family **f, struct err *e)
 {
-    *f = NULL;
-    if (*c->class)
-        *f = family_of_class(c->class);
-    else if (*c->model_type)
-        *f = family_of_model(c->model_type);
-    else
-        *f = family_of_class("GPT2Tokenizer");
+    const char *name = *c->class ? c->class : *c->model_type ? c->model_type : "GPT2Tokenizer";
+    bool by_model = !*c->class && *c->model_type;
+
+    *f = family_known_as(by_model ? FAMILY_MODEL : FAMILY_CLASS, name, strlen(name));
     if (*f)
         return 0;
     return err_set(
         e, ERR_UNSUPPORTED,
         "%s: vocab.json and merges.txt do not say how text is cut into words, and the %s \"%s\" is not known "
         "here; a tokenizer.json would say it",
-        c->path, *c->class ? "tokenizer_class" : "model_type", *c->class ? c->class : c->model_type);
+        c->path, by_model ? "model_type" : "tokenizer_class", name);
 }
 
-static int add_fixed(struct tok *t, const struct settings *c, const char *name, struct tok_ids *to,
-                     struct err *e)
+/* The id of the token that the settings call NAME, or -1 where none is WANTED. */
+static int find_fixed(const struct tok *t, const struct settings *c, const char *name, bool wanted,
+                      int32_t *id, struct err *e)
 {
     const struct settings_text *x = settings_find(&c->tokens, name);
-    int32_t id;
-    uint32_t u;
 
-    if (!x || !tok_id_of(t, x->text, x->n, &id))
-        return err_set(e, ERR_INPUT,
-                       "%s: the token that is to stand around every text is not in the vocabulary", c->path);
-    u = (uint32_t)id;
-    return tok_ids_add(to, &u, 1) ? 0 : err_nomem(e, "tokenizer");
+    *id = -1;
+    if (!wanted || (x && tok_id_of(t, x->text, x->n, id)))
+        return 0;
+    return err_set(e, ERR_INPUT, "%s: the token that is to stand around every text is not in the vocabulary",
+                   c->path);
 }
 
 /* What stands around a text: BOS and EOS where the config asks for them; RoBERTa always has both. */
 static int add_around(struct tok *t, const struct family *f, const struct settings *c, struct err *e)
 {
     bool roberta = strcmp(f->name, "RoBERTa") == 0, opt = !*c->class && strcmp(c->model_type, "opt") == 0;
-    int rc = 0;
+    int32_t bos, eos;
+    int rc = find_fixed(t, c, "bos_token", roberta || opt || c->add_bos == SETTINGS_YES, &bos, e);
 
-    if (roberta || opt || c->add_bos == 1)
-        rc = add_fixed(t, c, "bos_token", &t->prefix, e);
-    if (rc == 0 && (roberta || c->add_eos == 1))
-        rc = add_fixed(t, c, "eos_token", &t->suffix, e);
-    return rc;
+    if (rc == 0)
+        rc = find_fixed(t, c, "eos_token", roberta || c->add_eos == SETTINGS_YES, &eos, e);
+    return rc ? rc : tok_add_around(t, bos, eos, e);
 }
 
 int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, struct err *e)
@@ -132,7 +120,7 @@ int tok_read_gpt2(struct tok *t, struct folder in, const struct settings *conf, 
         rc = read_merges(t, in, e);
     if (rc)
         return rc;
-    if ((rc = family_apply(f, t, conf->add_prefix_space == 1, e)) != 0 ||
+    if ((rc = family_apply(f, t, conf->add_prefix_space == SETTINGS_YES, e)) != 0 ||
         (rc = tok_add_settings(t, conf, e)) != 0 || (rc = add_around(t, f, conf, e)) != 0 ||
         (rc = tok_seal(t, e)) != 0)
         err_prefix(e, "%s", in.path);

@@ -27,6 +27,12 @@ static void stop(struct json_pull *j, int rc, const char *section)
     err_prefix(j->e, "%s: %s", j->path, section);
 }
 
+static void add_step(struct json_pull *j, struct steps *to, struct step step, const char *section)
+{
+    if (!j->rc)
+        stop(j, tok_add_step(to, step, section, j->e), section);
+}
+
 static int shown(const struct json_str *s)
 {
     return (int)(s->n < 60 ? s->n : 60);
@@ -188,39 +194,24 @@ static void refuse_type(struct json_pull *j, const char *section, const struct j
     j->p = j->end;
 }
 
-/* Calls READ for each member of a Sequence. */
-static void read_sequence(struct json_pull *j, struct tok *t, const struct component *c,
-                          void (*read)(struct json_pull *member, struct tok *t))
+/* What a Replace looks for, and what it puts there. */
+static void read_replace(struct json_pull *j, struct tok *t, const struct component *c, struct steps *to,
+                         struct step step, const char *section)
 {
-    struct json_pull list;
-
-    if (!c->list.s) {
-        json_pull_fail(j, "a Sequence without members");
-        return;
-    }
-    list = open_part(j, &c->list);
-    for (json_pull_enter_array(&list); json_pull_elem(&list);)
-        read(&list, t);
-    close_part(j, &list);
-}
-
-/* What a Replace looks for, of FIND and RE one, and its TEXT. */
-static void read_replace(struct json_pull *j, struct tok *t, const struct component *c, const char *section,
-                         struct json_str *find, struct json_str *text, const struct pattern **re)
-{
+    step.find = c->literal;
+    step.text = c->content;
     if (!c->content.s || (!c->regex.s && !c->literal.s) || (c->literal.s && c->literal.n == 0)) {
         json_pull_fail(j, "a Replace needs a pattern and a content");
         return;
     }
-    *find = c->literal;
-    *text = c->content;
-    keep(j, t, text, section);
+    keep(j, t, &step.text, section);
     if (c->regex.s) {
         stop(j, pattern_add(&t->patterns, c->regex.s, c->regex.n, j->e), section);
-        *re = t->patterns;
+        step.re = t->patterns;
     } else {
-        keep(j, t, find, section);
+        keep(j, t, &step.find, section);
     }
+    add_step(j, to, step, section);
 }
 
 /* The one character of S; false: none, or more than one. */
@@ -234,28 +225,91 @@ static bool is_char(const struct json_str *s, uint32_t *c)
     return len == s->n;
 }
 
-/* ---- normalizer ---- */
+/* The components that need nothing but their type, by section; some are two steps. */
+static const struct {
+    const char *section, *type;
+    struct step step;
+} plain[] = {
+    {normalizer, "NFC", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFC}},
+    {normalizer, "NFD", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFD}},
+    {normalizer, "NFKC", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFKC}},
+    {normalizer, "NFKD", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFKD}},
+    {normalizer, "Lowercase", {.kind = NORMALIZE_LOWERCASE}},
+    {normalizer, "StripAccents", {.kind = NORMALIZE_DROP_MARKS}},
+    {normalizer, "Nmt", {.kind = NORMALIZE_NMT}},
+    {pre_tokenizer,
+     "Whitespace",
+     {.kind = SPLIT_CHARS, .class = SPLIT_RUNS, .behavior = SPLIT_REMOVED, .invert = true}},
+    {pre_tokenizer,
+     "WhitespaceSplit",
+     {.kind = SPLIT_CHARS, .class = SPLIT_BLANK, .behavior = SPLIT_REMOVED}},
+    {pre_tokenizer,
+     "BertPreTokenizer",
+     {.kind = SPLIT_CHARS, .class = SPLIT_BLANK, .behavior = SPLIT_REMOVED}},
+    {pre_tokenizer, "BertPreTokenizer", {.kind = SPLIT_CHARS, .class = SPLIT_PUNCTUATION}},
+    {decoder, "ByteLevel", {.kind = DECODE_BYTE_LEVEL}},
+    {decoder, "ByteFallback", {.kind = DECODE_BYTE_FALLBACK}},
+    {decoder, "Fuse", {.kind = DECODE_FUSE}},
+};
 
-static void add_normalizer(struct json_pull *j, struct tok *t, struct normalize_step step)
+static bool add_plain(struct json_pull *j, struct steps *to, const char *section, const struct component *c)
 {
-    if (!j->rc)
-        stop(j, normalize_add(&t->norm, step, j->e), normalizer);
+    bool found = false;
+
+    for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++)
+        if (plain[i].section == section && json_str_is(&c->type, plain[i].type)) {
+            add_step(j, to, plain[i].step, section);
+            found = true;
+        }
+    return found;
 }
+
+typedef void component_reader(struct json_pull *j, struct tok *t, const struct component *c);
+
+/* Reads the component of SECTION at J by READ, or, if it is a Sequence, its members. TO: where steps go, or
+ * NULL. */
+static void read_section(struct json_pull *j, struct tok *t, const char *section, struct steps *to,
+                         component_reader *read)
+{
+    struct component c;
+    struct json_pull list;
+
+    if ((section != decoder && json_pull_null(j)) || !read_component(j, &c) || add_plain(j, to, section, &c))
+        return;
+    if (section == normalizer && t->spelled) {
+        json_pull_fail(j, "a normalizer behind ByteLevel is not understood");
+    } else if (!json_str_is(&c.type, "Sequence")) {
+        read(j, t, &c);
+    } else if (!c.list.s) {
+        json_pull_fail(j, "a Sequence without members");
+    } else {
+        list = open_part(j, &c.list);
+        for (json_pull_enter_array(&list); json_pull_elem(&list);)
+            read_section(&list, t, section, to, read);
+        close_part(j, &list);
+    }
+}
+
+/* ---- normalizer ---- */
 
 static void add_bert(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    bool lower = c->lowercase != NO;
+    bool lower = c->lowercase != NO,
+         accents = c->strip_accents == YES || (c->strip_accents == UNSET && lower);
+    const struct {
+        bool wanted;
+        struct step step;
+    } steps[] = {
+        {c->clean_text != NO, {.kind = NORMALIZE_CLEAN}},
+        {c->handle_chinese_chars != NO, {.kind = NORMALIZE_IDEOGRAPHS}},
+        {accents, {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFD}},
+        {accents, {.kind = NORMALIZE_DROP_MN}},
+        {lower, {.kind = NORMALIZE_LOWERCASE}},
+    };
 
-    if (c->clean_text != NO)
-        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_CLEAN});
-    if (c->handle_chinese_chars != NO)
-        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_IDEOGRAPHS});
-    if (c->strip_accents == YES || (c->strip_accents == UNSET && lower)) {
-        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_FORM, .form = NORMALIZE_NFD});
-        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_DROP_MN});
-    }
-    if (lower)
-        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_LOWERCASE});
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
+        if (steps[i].wanted)
+            add_step(j, &t->norm, steps[i].step, normalizer);
 }
 
 static void add_map(struct json_pull *j, struct tok *t, const struct component *c)
@@ -276,88 +330,38 @@ static void add_map(struct json_pull *j, struct tok *t, const struct component *
         rc = normalize_map_new(&map, &t->arena, bytes, n, j->e);
     mem_free(bytes);
     stop(j, rc, normalizer);
-    add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_MAP_HF, .map = map});
+    add_step(j, &t->norm, (struct step){.kind = NORMALIZE_MAP_HF, .map = map}, normalizer);
 }
 
-/* The types that need nothing but their name. */
-static bool add_simple_normalizer(struct json_pull *j, struct tok *t, const struct component *c)
+static void read_normalizer(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    static const struct {
-        const char *type;
-        struct normalize_step step;
-    } simple[] = {
-        {"NFC", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFC}},
-        {"NFD", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFD}},
-        {"NFKC", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFKC}},
-        {"NFKD", {.kind = NORMALIZE_FORM, .form = NORMALIZE_NFKD}},
-        {"Lowercase", {.kind = NORMALIZE_LOWERCASE}},
-        {"StripAccents", {.kind = NORMALIZE_DROP_MARKS}},
-        {"Nmt", {.kind = NORMALIZE_NMT}},
-    };
+    struct step step = {.kind = NORMALIZE_PREPEND, .text = c->prepend};
 
-    for (size_t i = 0; i < sizeof(simple) / sizeof(*simple); i++)
-        if (json_str_is(&c->type, simple[i].type))
-            return add_normalizer(j, t, simple[i].step), true;
-    return false;
-}
-
-static void read_normalizer(struct json_pull *j, struct tok *t)
-{
-    struct normalize_step step = {.kind = NORMALIZE_REPLACE};
-    struct component c;
-
-    if (json_pull_null(j) || !read_component(j, &c) || add_simple_normalizer(j, t, &c))
-        return;
-    if (t->spelled) {
-        json_pull_fail(j, "a normalizer behind ByteLevel is not understood");
-    } else if (json_str_is(&c.type, "Sequence")) {
-        read_sequence(j, t, &c, read_normalizer);
-    } else if (json_str_is(&c.type, "Replace")) {
-        read_replace(j, t, &c, normalizer, &step.find, &step.text, &step.re);
-        add_normalizer(j, t, step);
-    } else if (json_str_is(&c.type, "Prepend")) {
-        if (!c.prepend.s)
+    if (json_str_is(&c->type, "Replace")) {
+        read_replace(j, t, c, &t->norm, (struct step){.kind = NORMALIZE_REPLACE}, normalizer);
+    } else if (json_str_is(&c->type, "Prepend")) {
+        if (!c->prepend.s)
             json_pull_fail(j, "a Prepend needs the field prepend");
         else
-            keep(j, t, &c.prepend, normalizer);
-        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_PREPEND, .text = c.prepend});
-    } else if (json_str_is(&c.type, "Strip")) {
-        step = (struct normalize_step){
-            .kind = NORMALIZE_STRIP, .left = c.strip_left != NO, .right = c.strip_right != NO};
-        add_normalizer(j, t, step);
-    } else if (json_str_is(&c.type, "BertNormalizer")) {
-        add_bert(j, t, &c);
-    } else if (json_str_is(&c.type, "Precompiled")) {
-        add_map(j, t, &c);
-    } else if (json_str_is(&c.type, "ByteLevel")) {
+            keep(j, t, &step.text, normalizer);
+        add_step(j, &t->norm, step, normalizer);
+    } else if (json_str_is(&c->type, "Strip")) {
+        step = (struct step){
+            .kind = NORMALIZE_STRIP, .left = c->strip_left != NO, .right = c->strip_right != NO};
+        add_step(j, &t->norm, step, normalizer);
+    } else if (json_str_is(&c->type, "BertNormalizer")) {
+        add_bert(j, t, c);
+    } else if (json_str_is(&c->type, "Precompiled")) {
+        add_map(j, t, c);
+    } else if (json_str_is(&c->type, "ByteLevel")) {
         t->spelled = true;
-        add_normalizer(j, t, (struct normalize_step){.kind = NORMALIZE_SPELL});
+        add_step(j, &t->norm, (struct step){.kind = NORMALIZE_SPELL}, normalizer);
     } else {
-        refuse_type(j, normalizer, &c.type);
+        refuse_type(j, normalizer, &c->type);
     }
 }
 
 /* ---- pre_tokenizer ---- */
-
-static void add_split(struct json_pull *j, struct tok *t, struct split_step step)
-{
-    if (!j->rc)
-        stop(j, split_add(&t->pre, step, j->e), pre_tokenizer);
-}
-
-static void add_class(struct json_pull *j, struct tok *t, enum split_class class,
-                      enum split_behavior behavior)
-{
-    add_split(j, t, (struct split_step){.kind = SPLIT_CHARS, .cls = class, .behavior = behavior});
-}
-
-static void add_literal(struct json_pull *j, struct tok *t, struct split_step step, struct json_str text)
-{
-    keep(j, t, &text, pre_tokenizer);
-    step.kind = SPLIT_LITERAL;
-    step.text = text;
-    add_split(j, t, step);
-}
 
 static enum split_behavior behavior_of(struct json_pull *j, const struct component *c)
 {
@@ -375,76 +379,79 @@ static enum split_behavior behavior_of(struct json_pull *j, const struct compone
     return SPLIT_ISOLATED;
 }
 
+static void add_literal(struct json_pull *j, struct tok *t, struct step step)
+{
+    keep(j, t, &step.find, pre_tokenizer);
+    add_step(j, &t->pre.steps, step, pre_tokenizer);
+}
+
 static void read_split(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    struct split_step step = {.behavior = behavior_of(j, c), .invert = c->invert == YES};
+    struct step step = {
+        .kind = SPLIT_MATCHES, .behavior = behavior_of(j, c), .invert = c->invert == YES, .find = c->literal};
 
     if (j->rc)
         return;
     if (c->regex.s)
         stop(j, tok_add_split(t, c->regex.s, c->regex.n, step, j->e), pre_tokenizer);
     else if (c->literal.s && c->literal.n)
-        add_literal(j, t, step, c->literal);
+        add_literal(j, t, step);
     else
         json_pull_fail(j, "a Split needs a pattern");
 }
 
+/* Spaces become the replacement, one is put in front, and each begins a word. */
 static void read_metaspace(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    struct split_step step = {.kind = SPLIT_METASPACE,
-                              .behavior = SPLIT_MERGED_NEXT,
-                              .scheme = SPLIT_ALWAYS,
-                              .split = c->split != NO,
-                              .text = c->replacement};
+    struct step replace = {.kind = SPLIT_REPLACE, .find = {" ", 1}, .text = c->replacement},
+                prepend = {.kind = SPLIT_PREPEND, .missing = true},
+                split = {.kind = SPLIT_MATCHES, .behavior = SPLIT_MERGED_NEXT};
     const struct json_str *scheme = &c->prepend_scheme;
+    bool never = scheme->s ? json_str_is(scheme, "never") : c->add_prefix_space == NO;
     uint32_t ch;
 
     if (!is_char(&c->replacement, &ch)) {
         json_pull_fail(j, "the replacement of a Metaspace is one character");
         return;
     }
-    if (scheme->s && json_str_is(scheme, "first"))
-        step.scheme = SPLIT_FIRST;
-    else if (scheme->s ? json_str_is(scheme, "never") : c->add_prefix_space == NO)
-        step.scheme = SPLIT_NEVER;
-    else if (scheme->s && !json_str_is(scheme, "always"))
+    prepend.first = scheme->s && json_str_is(scheme, "first");
+    if (scheme->s && !never && !prepend.first && !json_str_is(scheme, "always"))
         json_pull_fail(j, "the prepend_scheme \"%.*s\" is not understood", (int)(scheme->n & 63), scheme->s);
-    if (c->add_prefix_space == NO && step.scheme != SPLIT_NEVER)
+    if (c->add_prefix_space == NO && !never)
         json_pull_fail(j, "add_prefix_space and prepend_scheme of a Metaspace contradict each other");
     if (!j->rc)
-        keep(j, t, &step.text, pre_tokenizer);
-    add_split(j, t, step);
+        keep(j, t, &replace.text, pre_tokenizer);
+    prepend.text = split.find = replace.text;
+    add_step(j, &t->pre.steps, replace, pre_tokenizer);
+    if (!never)
+        add_step(j, &t->pre.steps, prepend, pre_tokenizer);
+    if (c->split != NO)
+        add_step(j, &t->pre.steps, split, pre_tokenizer);
 }
 
-static void read_pre_tokenizer(struct json_pull *j, struct tok *t)
+static void read_pre_tokenizer(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    struct component c;
+    struct step chars = {.kind = SPLIT_CHARS};
 
-    if (json_pull_null(j) || !read_component(j, &c))
-        return;
-    if (json_str_is(&c.type, "Sequence")) {
-        read_sequence(j, t, &c, read_pre_tokenizer);
-    } else if (json_str_is(&c.type, "ByteLevel")) {
-        stop(j, tok_add_byte_level(t, c.add_prefix_space == YES, c.use_regex != NO, j->e), pre_tokenizer);
-    } else if (json_str_is(&c.type, "Split")) {
-        read_split(j, t, &c);
-    } else if (json_str_is(&c.type, "Metaspace")) {
-        read_metaspace(j, t, &c);
-    } else if (json_str_is(&c.type, "Digits")) {
-        add_class(j, t, SPLIT_NUMERIC, c.individual_digits == YES ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS);
-    } else if (json_str_is(&c.type, "Punctuation")) {
-        add_class(j, t, SPLIT_PUNCTUATION, c.behavior.s ? behavior_of(j, &c) : SPLIT_ISOLATED);
-    } else if (json_str_is(&c.type, "Whitespace")) {
-        add_split(j, t, (struct split_step){.kind = SPLIT_RUNS});
-    } else if (json_str_is(&c.type, "WhitespaceSplit")) {
-        add_class(j, t, SPLIT_BLANK, SPLIT_REMOVED);
-    } else if (json_str_is(&c.type, "BertPreTokenizer")) {
-        add_class(j, t, SPLIT_BLANK, SPLIT_REMOVED);
-        add_class(j, t, SPLIT_PUNCTUATION, SPLIT_ISOLATED);
-    } else if (json_str_is(&c.type, "CharDelimiterSplit") && c.delimiter.s && c.delimiter.n) {
-        add_literal(j, t, (struct split_step){.behavior = SPLIT_REMOVED}, c.delimiter);
+    if (json_str_is(&c->type, "ByteLevel")) {
+        stop(j, tok_add_byte_level(t, c->add_prefix_space == YES, c->use_regex != NO, j->e), pre_tokenizer);
+    } else if (json_str_is(&c->type, "Split")) {
+        read_split(j, t, c);
+    } else if (json_str_is(&c->type, "Metaspace")) {
+        read_metaspace(j, t, c);
+    } else if (json_str_is(&c->type, "Digits")) {
+        chars.class = SPLIT_NUMERIC;
+        chars.behavior = c->individual_digits == YES ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
+        add_step(j, &t->pre.steps, chars, pre_tokenizer);
+    } else if (json_str_is(&c->type, "Punctuation")) {
+        chars.class = SPLIT_PUNCTUATION;
+        chars.behavior = c->behavior.s ? behavior_of(j, c) : SPLIT_ISOLATED;
+        add_step(j, &t->pre.steps, chars, pre_tokenizer);
+    } else if (json_str_is(&c->type, "CharDelimiterSplit") && c->delimiter.s && c->delimiter.n) {
+        add_literal(j, t,
+                    (struct step){.kind = SPLIT_MATCHES, .behavior = SPLIT_REMOVED, .find = c->delimiter});
     } else {
-        refuse_type(j, pre_tokenizer, &c.type);
+        refuse_type(j, pre_tokenizer, &c->type);
     }
 }
 
@@ -594,92 +601,62 @@ static void read_pair(struct json_pull *j, const struct json_str *text, struct t
         append_id(j, to, id);
 }
 
-static void read_post_processor(struct json_pull *j, struct tok *t)
+static void read_post_processor(struct json_pull *j, struct tok *t, const struct component *c)
 {
     struct tok_ids before = {0};
-    struct component c;
 
-    if (json_pull_null(j) || !read_component(j, &c) ||
-        json_str_is(&c.type, "ByteLevel")) /* which moves offsets only */
-        return;
-    if (json_str_is(&c.type, "Sequence")) {
-        read_sequence(j, t, &c, read_post_processor);
-    } else if (json_str_is(&c.type, "TemplateProcessing")) {
-        read_template(j, t, &c);
-    } else if (json_str_is(&c.type, "RobertaProcessing") || json_str_is(&c.type, "BertProcessing")) {
-        read_pair(j, &c.cls, &before);
+    if (json_str_is(&c->type, "TemplateProcessing")) {
+        read_template(j, t, c);
+    } else if (json_str_is(&c->type, "RobertaProcessing") || json_str_is(&c->type, "BertProcessing")) {
+        read_pair(j, &c->cls, &before);
         put_before(j, t, before);
-        read_pair(j, &c.sep, &t->suffix);
-    } else {
-        refuse_type(j, post_processor, &c.type);
+        read_pair(j, &c->sep, &t->suffix);
+    } else if (!json_str_is(&c->type, "ByteLevel")) { /* which moves offsets only */
+        refuse_type(j, post_processor, &c->type);
     }
 }
 
 /* ---- decoder ---- */
 
-static void add_decoder(struct json_pull *j, struct tok *t, struct decode_step step)
-{
-    if (!j->rc)
-        stop(j, decode_add(&t->chain, step, j->e), decoder);
-}
-
-static void read_strip(struct json_pull *j, struct tok *t, const struct component *c)
+static void read_strip(struct json_pull *j, struct step *step, const struct component *c)
 {
     enum { MAX_STRIP = 1 << 20 };
-    struct decode_step step = {.kind = DECODE_STRIP, .start = (size_t)c->start, .stop = (size_t)c->stop};
 
-    if (!is_char(&c->content, &step.ch))
+    *step = (struct step){.kind = DECODE_STRIP, .start = (size_t)c->start, .stop = (size_t)c->stop};
+    if (!is_char(&c->content, &step->ch))
         json_pull_fail(j, "the content of a Strip is one character");
     else if (c->start < 0 || c->start > MAX_STRIP || c->stop < 0 || c->stop > MAX_STRIP)
         json_pull_fail(j, "start and stop of a Strip are 0..%d", (int)MAX_STRIP);
-    add_decoder(j, t, step);
 }
 
-static void read_suffix(struct json_pull *j, struct tok *t, const struct component *c)
+static void read_decoder(struct json_pull *j, struct tok *t, const struct component *c)
 {
-    struct decode_step step = {.kind = DECODE_SUFFIX, .find = {"</w>", 4}};
+    struct step step = {.kind = DECODE_REPLACE};
 
-    if (c->suffix.s)
-        step.find = c->suffix;
-    if (step.find.n == 0)
-        json_pull_fail(j, "the suffix of a BPEDecoder is empty");
-    else
-        keep(j, t, &step.find, decoder);
-    add_decoder(j, t, step);
-}
-
-static void read_decoder(struct json_pull *j, struct tok *t)
-{
-    struct decode_step step = {.kind = DECODE_REPLACE};
-    struct component c;
-
-    if (!read_component(j, &c))
+    if (json_str_is(&c->type, "Replace")) {
+        read_replace(j, t, c, &t->chain, step, decoder);
         return;
-    if (json_str_is(&c.type, "Sequence")) {
-        read_sequence(j, t, &c, read_decoder);
-    } else if (json_str_is(&c.type, "ByteLevel")) {
-        add_decoder(j, t, (struct decode_step){.kind = DECODE_BYTE_LEVEL});
-    } else if (json_str_is(&c.type, "ByteFallback")) {
-        add_decoder(j, t, (struct decode_step){.kind = DECODE_BYTE_FALLBACK});
-    } else if (json_str_is(&c.type, "Fuse")) {
-        add_decoder(j, t, (struct decode_step){.kind = DECODE_FUSE});
-    } else if (json_str_is(&c.type, "Replace")) {
-        read_replace(j, t, &c, decoder, &step.find, &step.text, &step.re);
-        add_decoder(j, t, step);
-    } else if (json_str_is(&c.type, "Strip")) {
-        read_strip(j, t, &c);
-    } else if (json_str_is(&c.type, "Metaspace")) {
-        step.kind = DECODE_METASPACE;
-        step.drop_first =
-            !(c.prepend_scheme.s ? json_str_is(&c.prepend_scheme, "never") : c.add_prefix_space == NO);
-        if (!is_char(&c.replacement, &step.ch))
-            json_pull_fail(j, "the replacement of a Metaspace is one character");
-        add_decoder(j, t, step);
-    } else if (json_str_is(&c.type, "BPEDecoder")) {
-        read_suffix(j, t, &c);
-    } else {
-        refuse_type(j, decoder, &c.type);
     }
+    if (json_str_is(&c->type, "Strip")) {
+        read_strip(j, &step, c);
+    } else if (json_str_is(&c->type, "Metaspace")) {
+        step.kind = DECODE_METASPACE;
+        step.first =
+            !(c->prepend_scheme.s ? json_str_is(&c->prepend_scheme, "never") : c->add_prefix_space == NO);
+        if (!is_char(&c->replacement, &step.ch))
+            json_pull_fail(j, "the replacement of a Metaspace is one character");
+    } else if (json_str_is(&c->type, "BPEDecoder")) {
+        step = (struct step){.kind = DECODE_SUFFIX, .find = {"</w>", 4}};
+        if (c->suffix.s)
+            step.find = c->suffix;
+        if (step.find.n == 0)
+            json_pull_fail(j, "the suffix of a BPEDecoder is empty");
+        else
+            keep(j, t, &step.find, decoder);
+    } else {
+        refuse_type(j, decoder, &c->type);
+    }
+    add_step(j, &t->chain, step, decoder);
 }
 
 /* ---- model ---- */
@@ -944,7 +921,7 @@ static void read_added(struct json_pull *j, struct tok *t, const struct json_str
 
 static int read_file(struct json_pull *j, struct tok *t)
 {
-    static const struct decode_step joined = {.kind = DECODE_JOIN}; /* what no decoder at all means */
+    static const struct step joined = {.kind = DECODE_JOIN}; /* what no decoder at all means */
     struct json_str key, added = {NULL, 0};
     bool has_model = false, has_decoder = false;
 
@@ -952,17 +929,17 @@ static int read_file(struct json_pull *j, struct tok *t)
         if (json_str_is(&key, "added_tokens")) {
             added = json_pull_raw(j);
         } else if (json_str_is(&key, "normalizer")) {
-            read_normalizer(j, t);
+            read_section(j, t, normalizer, &t->norm, read_normalizer);
         } else if (json_str_is(&key, "pre_tokenizer")) {
-            read_pre_tokenizer(j, t);
+            read_section(j, t, pre_tokenizer, &t->pre.steps, read_pre_tokenizer);
         } else if (json_str_is(&key, "post_processor")) {
-            read_post_processor(j, t);
+            read_section(j, t, post_processor, NULL, read_post_processor);
         } else if (json_str_is(&key, "decoder")) {
             has_decoder = true;
             if (json_pull_null(j))
-                add_decoder(j, t, joined);
+                add_step(j, &t->chain, joined, decoder);
             else
-                read_decoder(j, t);
+                read_section(j, t, decoder, &t->chain, read_decoder);
         } else if (json_str_is(&key, "model") && !has_model) {
             has_model = true;
             read_model(j, t);
@@ -974,7 +951,7 @@ static int read_file(struct json_pull *j, struct tok *t)
     if (!j->rc && !has_model)
         json_pull_fail(j, "there is no model in this tokenizer.json");
     if (!j->rc && !has_decoder)
-        add_decoder(j, t, joined);
+        add_step(j, &t->chain, joined, decoder);
     read_added(j, t, &added);
     return j->rc;
 }

@@ -5,7 +5,7 @@
  * is our own (a counting sort for long runs of marks): utf8proc sorts by exchange, which is quadratic on a
  * hostile megabyte of marks. The character map is walked with every index checked: the file is not trusted.
  */
-#include "text/tok/normalize.h"
+#include "text/tok/steps.h"
 
 #include <string.h>
 #include <utf8proc.h>
@@ -46,25 +46,6 @@ static bool is_active(enum normalize_form form, uint32_t c)
     if (p->decomp_seqindex == UINT16_MAX)
         return false;
     return compat || p->decomp_type == 0;
-}
-
-bool normalize_is_plain(enum normalize_form form, const char *s, size_t n)
-{
-    unsigned char first = form == NORMALIZE_NFC ? 0xcc : 0x80; /* U+0300 begins with 0xcc */
-    size_t i = 0;
-
-    while (i < n) {
-        size_t len;
-
-        if ((unsigned char)s[i] < first) {
-            i++; /* continuation bytes of smaller characters pass here too */
-            continue;
-        }
-        if (is_active(form, utf8_decode(s + i, &len)))
-            return false;
-        i += len;
-    }
-    return true;
 }
 
 static bool decompose(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
@@ -159,34 +140,41 @@ static void convert(enum normalize_form form, struct normalize_form_work *w, con
     }
 }
 
-void normalize_to_form(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
+bool normalize_to_form(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
                        struct buf *out)
 {
-    size_t copied = 0, i = 0, before = 0; /* BEFORE: where the character in front of s[i] begins */
+    /* U+0300, where NFC begins to matter, begins with 0xcc; the continuation bytes of smaller characters pass
+     * beneath it too */
+    unsigned char first = form == NORMALIZE_NFC ? 0xcc : 0x80;
+    size_t copied = 0, i = 0;
 
     while (i < n) {
-        size_t begin, len, start;
+        size_t begin = i, len;
 
-        if ((unsigned char)s[i] < 0x80) {
-            before = i++;
+        if ((unsigned char)s[i] < first) {
+            i++;
             continue;
         }
         if (!is_active(form, utf8_decode(s + i, &len))) {
-            before = i;
             i += len;
             continue;
         }
-        begin = i == copied ? i : before; /* the starter in front may take part */
-        if (unicode_is_young(utf8_decode(s + begin, &start)))
-            begin = i;
-        do
+        if (i > copied) {
+            size_t before = utf8_before(s, i); /* a starter, which may take part */
+
+            begin = unicode_is_young(utf8_decode(s + before, &len)) ? i : before;
+        }
+        do {
+            utf8_decode(s + i, &len);
             i += len;
-        while (i < n && is_active(form, utf8_decode(s + i, &len)));
+        } while (i < n && is_active(form, utf8_decode(s + i, &len)));
         buf_add(out, s + copied, begin - copied);
         convert(form, w, s + begin, i - begin, out);
-        copied = before = i;
+        copied = i;
     }
-    buf_add(out, s + copied, n - copied);
+    if (copied)
+        buf_add(out, s + copied, n - copied);
+    return copied;
 }
 
 struct normalize_map {
@@ -253,51 +241,27 @@ static bool walk(const struct normalize_map *m, const char *s, size_t n, bool fi
     return found;
 }
 
-static bool replacement(const struct normalize_map *m, size_t at, const char **to, size_t *n_to)
+static bool replacement(const struct normalize_map *m, size_t at, struct json_str *to)
 {
     const char *end;
 
     if (at > m->n_text || (at < m->n_text && ((unsigned char)m->text[at] & 0xc0) == 0x80))
         return false; /* a damaged map must not make half a character */
     end = memchr(m->text + at, 0, m->n_text - at);
-    *to = m->text + at;
-    *n_to = end ? (size_t)(end - *to) : m->n_text - at;
+    to->s = m->text + at;
+    to->n = end ? (size_t)(end - to->s) : m->n_text - at;
     return true;
 }
 
-static bool map_longest_entry(const struct normalize_map *m, const char *s, size_t n, size_t *len,
-                              const char **to, size_t *n_to)
+/* What the map has for the SHORTEST or the longest beginning of S, and how long that is. */
+static bool find_entry(const struct normalize_map *m, const char *s, size_t n, bool shortest, size_t *len,
+                       struct json_str *to)
 {
-    size_t value, l;
+    size_t value;
 
-    if (!walk(m, s, n, false, &l, &value) || !replacement(m, value, to, n_to))
+    if (!walk(m, s, n, shortest, len, &value) || !replacement(m, value, to))
         return false;
-    if (l < n && ((unsigned char)s[l] & 0xc0) == 0x80)
-        return false; /* nor may it eat half of one */
-    *len = l;
-    return true;
-}
-
-static bool map_shortest_entry(const struct normalize_map *m, const char *s, size_t n, const char **to,
-                               size_t *n_to)
-{
-    size_t value, len;
-
-    return walk(m, s, n, true, &len, &value) && replacement(m, value, to, n_to);
-}
-
-int normalize_add(struct normalize *z, struct normalize_step step, struct err *e)
-{
-    if (!mem_grow((void **)&z->step, &z->cap, z->n + 1, sizeof(*z->step), MEM_TEXT))
-        return err_nomem(e, "normalizer");
-    z->step[z->n++] = step;
-    return 0;
-}
-
-void normalize_fini(struct normalize *z)
-{
-    mem_free(z->step);
-    *z = (struct normalize){0};
+    return shortest || *len == n || ((unsigned char)s[*len] & 0xc0) != 0x80; /* nor may it eat half of one */
 }
 
 void normalize_work_fini(struct normalize_work *w)
@@ -330,68 +294,8 @@ static void lowercase(struct json_str in, struct buf *out)
     }
 }
 
-/* A single byte becomes a few: the case of every sentencepiece-like tokenizer, done in two passes over the
- * text. */
-static void replace_byte(char from, struct json_str to, struct json_str in, struct buf *out)
-{
-    size_t count = 0, need;
-    char *o;
-
-    for (size_t i = 0; i < in.n; i++)
-        count += in.s[i] == from;
-    if (__builtin_mul_overflow(count, to.n, &need) || __builtin_add_overflow(need, in.n + 1, &need) ||
-        !mem_grow((void **)&out->data, &out->cap, need, 1, MEM_TEXT)) {
-        out->oom = true;
-        return;
-    }
-    o = out->data;
-    for (size_t i = 0; i < in.n; i++) {
-        if (in.s[i] != from) {
-            *o++ = in.s[i];
-            continue;
-        }
-        for (size_t k = 0; k < to.n; k++)
-            *o++ = to.s[k];
-    }
-    *o = 0;
-    out->len = (size_t)(o - out->data);
-}
-
-static void replace_literal(const struct normalize_step *p, struct json_str in, struct buf *out)
-{
-    const char *at = in.s, *end = in.s + in.n, *hit;
-
-    if (p->find.n == 1) {
-        replace_byte(p->find.s[0], p->text, in, out);
-        return;
-    }
-    while (at < end && (hit = memmem(at, (size_t)(end - at), p->find.s, p->find.n)) != NULL) {
-        buf_add(out, at, (size_t)(hit - at));
-        buf_add(out, p->text.s, p->text.n);
-        at = hit + p->find.n;
-    }
-    buf_add(out, at, (size_t)(end - at));
-}
-
-static int replace_matches(const struct normalize_step *p, struct normalize_work *w, struct json_str in,
-                           struct buf *out, struct err *e)
-{
-    struct pattern_iter it;
-    size_t copied = 0, begin, end;
-    int more;
-
-    pattern_start(&it, p->re, w->re, in.s, in.n);
-    while ((more = pattern_next(&it, &begin, &end, e)) > 0) {
-        buf_add(out, in.s + copied, begin - copied);
-        buf_add(out, p->text.s, p->text.n);
-        copied = end;
-    }
-    buf_add(out, in.s + copied, in.n - copied);
-    return -more;
-}
-
 /* Removes blanks at the ends; borrows from IN. */
-static struct json_str strip(const struct normalize_step *p, struct json_str in)
+static struct json_str strip(const struct step *p, struct json_str in)
 {
     while (p->left && in.n) {
         size_t len;
@@ -402,10 +306,8 @@ static struct json_str strip(const struct normalize_step *p, struct json_str in)
         in.n -= len;
     }
     while (p->right && in.n) {
-        size_t last = in.n - 1, len;
+        size_t last = utf8_before(in.s, in.n), len;
 
-        while (((unsigned char)in.s[last] & 0xc0) == 0x80)
-            last--;
         if (!unicode_is_space(utf8_decode(in.s + last, &len)))
             break;
         in.n = last;
@@ -441,7 +343,7 @@ static void ideograph(uint32_t c, struct buf *out)
     }
 }
 
-static void each_char(enum normalize_kind kind, struct json_str in, struct buf *out)
+static void each_char(enum step_kind kind, struct json_str in, struct buf *out)
 {
     for (size_t i = 0, len; i < in.n; i += len) {
         uint32_t c = utf8_decode(in.s + i, &len);
@@ -465,8 +367,8 @@ static void map_graphemes(const struct normalize_map *map, struct json_str in, s
 
     while (i < in.n) {
         utf8proc_int32_t state = 0;
-        size_t len, end = i, n_to;
-        const char *to;
+        size_t len, end = i, eaten;
+        struct json_str to;
         uint32_t c = utf8_decode(in.s + end, &len), next;
 
         for (end += len; end < in.n; end += len, c = next) {
@@ -474,17 +376,16 @@ static void map_graphemes(const struct normalize_map *map, struct json_str in, s
             if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)c, (utf8proc_int32_t)next, &state))
                 break;
         }
-        if (end - i < 6 && map_shortest_entry(map, in.s + i, end - i, &to, &n_to)) {
-            buf_add(out, to, n_to);
+        if (end - i < 6 && find_entry(map, in.s + i, end - i, true, &eaten, &to)) {
+            buf_add(out, to.s, to.n);
             i = end;
             continue;
         }
         for (; i < end; i += len) {
             utf8_decode(in.s + i, &len);
-            if (map_shortest_entry(map, in.s + i, len, &to, &n_to))
-                buf_add(out, to, n_to);
-            else
-                buf_add(out, in.s + i, len);
+            if (!find_entry(map, in.s + i, len, true, &eaten, &to))
+                to = (struct json_str){in.s + i, len};
+            buf_add(out, to.s, to.n);
         }
     }
 }
@@ -492,15 +393,13 @@ static void map_graphemes(const struct normalize_map *map, struct json_str in, s
 static void map_longest(const struct normalize_map *map, struct json_str in, struct buf *out)
 {
     for (size_t i = 0, len; i < in.n; i += len) {
-        const char *to;
-        size_t n_to;
+        struct json_str to;
 
-        if (map_longest_entry(map, in.s + i, in.n - i, &len, &to, &n_to)) {
-            buf_add(out, to, n_to);
-        } else {
+        if (!find_entry(map, in.s + i, in.n - i, false, &len, &to)) {
             utf8_decode(in.s + i, &len);
-            buf_add(out, in.s + i, len);
+            to = (struct json_str){in.s + i, len};
         }
+        buf_add(out, to.s, to.n);
     }
 }
 
@@ -538,68 +437,53 @@ static void spell(struct json_str in, struct buf *out)
         put(out, unicode_letter_of((unsigned char)in.s[i]));
 }
 
-/* True when P leaves IN as it is and costs nothing to see. */
-static bool is_idle(const struct normalize_step *p, struct json_str in)
+/* false: step P leaves IN as it is. */
+static bool run_step(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out,
+                     struct err *e, int *rc)
 {
-    if (in.n == 0)
-        return true;
-    if (p->kind == NORMALIZE_FORM)
-        return normalize_is_plain(p->form, in.s, in.n);
-    return false;
-}
+    size_t done;
 
-static int run_step(const struct normalize_step *p, struct normalize_work *w, struct json_str in,
-                    struct buf *out, struct err *e)
-{
     switch (p->kind) {
-    case NORMALIZE_FORM: normalize_to_form(p->form, &w->uni, in.s, in.n, out); break;
+    case NORMALIZE_FORM: return normalize_to_form(p->form, &w->uni, in.s, in.n, out);
     case NORMALIZE_LOWERCASE: lowercase(in, out); break;
     case NORMALIZE_REPLACE:
-        if (p->re)
-            return replace_matches(p, w, in, out, e);
-        replace_literal(p, in, out);
+        *rc = pattern_replace(p, w->re, in, out, &done, e);
+        buf_add(out, in.s + done, in.n - done);
         break;
     case NORMALIZE_PREPEND:
         buf_add(out, p->text.s, p->text.n);
         buf_add(out, in.s, in.n);
         break;
-    case NORMALIZE_DROP_MARKS:
-    case NORMALIZE_DROP_MN:
-    case NORMALIZE_CLEAN:
-    case NORMALIZE_IDEOGRAPHS:
-    case NORMALIZE_NMT: each_char(p->kind, in, out); break;
     case NORMALIZE_SPELL: spell(in, out); break;
     case NORMALIZE_MAP_HF: map_graphemes(p->map, in, out); break;
     case NORMALIZE_MAP_SPM: map_longest(p->map, in, out); break;
     case NORMALIZE_BLANKS: squeeze(in, out); break;
-    case NORMALIZE_STRIP: break;
+    default: each_char(p->kind, in, out); break;
     }
-    return 0;
+    return true;
 }
 
-int normalize_run(const struct normalize *z, struct normalize_work *w, const char *s, size_t n,
-                  const char **out, size_t *n_out, struct err *e)
+int normalize_run(const struct steps *z, struct normalize_work *w, const char *s, size_t n, const char **out,
+                  size_t *n_out, struct err *e)
 {
     struct json_str in = {s, n};
     size_t turn = 0;
 
-    for (size_t i = 0; i < z->n; i++) {
-        const struct normalize_step *p = &z->step[i];
+    for (size_t i = 0; i < z->n && in.n; i++) {
+        const struct step *p = &z->step[i];
         struct buf *to = &w->out[turn & 1];
-        int rc;
+        int rc = 0;
 
-        if (p->kind == NORMALIZE_STRIP)
-            in = strip(p, in);
-        if (p->kind == NORMALIZE_STRIP || is_idle(p, in))
-            continue;
         to->tag = MEM_TEXT;
         buf_clear(to);
-        if ((rc = run_step(p, w, in, to, e)) != 0)
-            return rc;
-        if (to->oom)
-            return err_nomem(e, "normalizer");
-        in = (struct json_str){to->data ? to->data : "", to->len};
-        turn++;
+        if (p->kind == NORMALIZE_STRIP)
+            in = strip(p, in);
+        else if (run_step(p, w, in, to, e, &rc)) {
+            if (rc || to->oom)
+                return rc ? rc : err_nomem(e, "normalizer");
+            in = (struct json_str){to->data ? to->data : "", to->len};
+            turn++;
+        }
     }
     *out = in.s;
     *n_out = in.n;

@@ -12,9 +12,8 @@
  * pattern that backtracks without end into an error. Without JIT (a kernel that forbids executable pages) the
  * interpreter does the same work.
  */
-#include "text/tok/pattern.h"
+#include "text/tok/steps.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -800,10 +799,10 @@ void pattern_work_free(struct pattern_work *w)
     mem_free(w);
 }
 
-void pattern_start(struct pattern_iter *it, const struct pattern *re, struct pattern_work *work,
-                   const char *s, size_t n)
+void pattern_start(struct pattern_iter *it, const struct step *p, struct pattern_work *work, const char *s,
+                   size_t n)
 {
-    *it = (struct pattern_iter){.re = re, .work = work, .s = n ? s : "", .n = n};
+    *it = (struct pattern_iter){.p = p, .work = work, .s = n ? s : "", .n = n};
 }
 
 static int failed(const struct pattern *re, int code, struct err *e)
@@ -817,21 +816,37 @@ static int failed(const struct pattern *re, int code, struct err *e)
                     (int)(re->n_source < 300 ? re->n_source : 300), re->source, (const char *)why);
 }
 
+static int next_string(struct pattern_iter *it, size_t *begin, size_t *end)
+{
+    const struct json_str *find = &it->p->find;
+    const char *hit = it->at < it->n ? memmem(it->s + it->at, it->n - it->at, find->s, find->n) : NULL;
+
+    if (!hit)
+        return 0;
+    *begin = (size_t)(hit - it->s);
+    *end = it->at = *begin + find->n;
+    return 1;
+}
+
 int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err *e)
 {
     const struct pattern_work *w = it->work;
-    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(w->data);
+    const struct pattern *re = it->p->re;
+    const PCRE2_SIZE *range;
 
+    if (!re)
+        return next_string(it, begin, end);
+    range = pcre2_get_ovector_pointer(w->data);
     while (it->at <= it->n) {
-        int code = it->re->jit && w->stack
-                       ? pcre2_jit_match(it->re->code, (PCRE2_SPTR)it->s, it->n, it->at, 0, w->data, w->match)
-                       : pcre2_match(it->re->code, (PCRE2_SPTR)it->s, it->n, it->at, PCRE2_NO_UTF_CHECK,
-                                     w->data, w->match);
+        int code = re->jit && w->stack
+                       ? pcre2_jit_match(re->code, (PCRE2_SPTR)it->s, it->n, it->at, 0, w->data, w->match)
+                       : pcre2_match(re->code, (PCRE2_SPTR)it->s, it->n, it->at, PCRE2_NO_UTF_CHECK, w->data,
+                                     w->match);
 
         if (code == PCRE2_ERROR_NOMATCH)
             return 0;
         if (code < 0)
-            return failed(it->re, code, e);
+            return failed(re, code, e);
         if (range[0] != range[1] || !it->any || it->last != range[1]) {
             *begin = range[0];
             *end = it->at = it->last = range[1];
@@ -843,4 +858,54 @@ int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err
         while (it->at < it->n && ((unsigned char)it->s[it->at] & 0xc0) == 0x80);
     }
     return 0;
+}
+
+/* A single byte becomes a few: the case of every sentencepiece-like tokenizer, done in two passes over the
+ * text. */
+static void replace_byte(char from, struct json_str to, struct json_str in, struct buf *out)
+{
+    size_t count = 0, need;
+    char *o;
+
+    for (size_t i = 0; i < in.n; i++)
+        count += in.s[i] == from;
+    if (__builtin_mul_overflow(count, to.n, &need) || __builtin_add_overflow(need, in.n + 1, &need) ||
+        __builtin_add_overflow(need, out->len, &need) ||
+        !mem_grow((void **)&out->data, &out->cap, need, 1, MEM_TEXT)) {
+        out->oom = true;
+        return;
+    }
+    o = out->data + out->len;
+    for (size_t i = 0; i < in.n; i++) {
+        if (in.s[i] != from) {
+            *o++ = in.s[i];
+            continue;
+        }
+        for (size_t k = 0; k < to.n; k++)
+            *o++ = to.s[k];
+    }
+    *o = 0;
+    out->len = (size_t)(o - out->data);
+}
+
+int pattern_replace(const struct step *p, struct pattern_work *work, struct json_str s, struct buf *out,
+                    size_t *done, struct err *e)
+{
+    struct pattern_iter it;
+    size_t begin, end;
+    int more;
+
+    *done = 0;
+    if (!p->re && p->find.n == 1) {
+        replace_byte(*p->find.s, p->text, s, out);
+        *done = s.n;
+        return 0;
+    }
+    pattern_start(&it, p, work, s.s, s.n);
+    while ((more = pattern_next(&it, &begin, &end, e)) > 0) {
+        buf_add(out, s.s + *done, begin - *done);
+        buf_add(out, p->text.s, p->text.n);
+        *done = end;
+    }
+    return -more;
 }

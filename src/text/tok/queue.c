@@ -1,7 +1,7 @@
 /* queue.c - the first filling is sorted by rank with a radix sort, which leaves equal ranks in the order
  * of positions; a later key goes behind the pile whose end is nearest below it, or into a 4-ary heap.
  */
-#include "text/tok/queue.h"
+#include "text/tok/model.h"
 
 #include <string.h>
 

@@ -182,47 +182,35 @@ static int build_unigram(const struct tok_pieces *b)
     return 0;
 }
 
-/* The marker in front: before every stretch between special tokens, as transformers' legacy way has it, or
- * once. */
-static int add_prefix(const struct tok_pieces *b)
+static int build_steps(const struct tok_pieces *b)
 {
-    if (b->every_stretch)
-        return normalize_add(&b->t->norm, (struct normalize_step){.kind = NORMALIZE_PREPEND, .text = marker},
-                             b->e);
-    return split_add(&b->t->pre, (struct split_step){.kind = SPLIT_PREPEND, .text = marker}, b->e);
-}
+    struct normalize_map *map = NULL;
+    int rc = b->map.n ? normalize_map_new(&map, &b->t->arena, b->map.s, b->map.n, b->e) : 0;
+    /* the marker in front: before every stretch between special tokens, as transformers' legacy way has it,
+     * or once */
+    bool each = b->dummy_prefix && b->every_stretch, once = b->dummy_prefix && !b->every_stretch;
+    struct steps *norm = &b->t->norm, *pre = &b->t->pre.steps, *chain = &b->t->chain;
+    const struct {
+        bool wanted;
+        struct steps *to;
+        struct step step;
+    } steps[] = {
+        {map, norm, {.kind = NORMALIZE_MAP_SPM, .map = map}},
+        {b->squeeze, norm, {.kind = NORMALIZE_BLANKS}},
+        {each, norm, {.kind = NORMALIZE_PREPEND, .text = marker}},
+        {once, pre, {.kind = SPLIT_PREPEND, .text = marker, .first = true}},
+        {true, norm, {.kind = NORMALIZE_REPLACE, .find = space, .text = marker}},
+        {true, chain, {.kind = DECODE_REPLACE, .find = marker, .text = space}},
+        {true, chain, {.kind = DECODE_BYTE_FALLBACK}},
+        {true, chain, {.kind = DECODE_FUSE}},
+        {b->dummy_prefix, chain, {.kind = DECODE_STRIP, .ch = ' ', .start = 1}},
+    };
 
-static int build_text(const struct tok_pieces *b)
-{
-    const struct normalize_step blanks = {.kind = NORMALIZE_BLANKS},
-                                mark = {.kind = NORMALIZE_REPLACE, .find = space, .text = marker};
-    struct normalize_map *map;
-    int rc = 0;
-
-    if (b->map.n) {
-        if ((rc = normalize_map_new(&map, &b->t->arena, b->map.s, b->map.n, b->e)) != 0) {
-            err_prefix(b->e, "%s", b->path);
-            return rc;
-        }
-        rc = normalize_add(&b->t->norm, (struct normalize_step){.kind = NORMALIZE_MAP_SPM, .map = map}, b->e);
-    }
-    if (rc == 0 && b->squeeze)
-        rc = normalize_add(&b->t->norm, blanks, b->e);
-    if (rc == 0 && b->dummy_prefix)
-        rc = add_prefix(b);
-    return rc ? rc : normalize_add(&b->t->norm, mark, b->e);
-}
-
-static int build_decoder(const struct tok_pieces *b)
-{
-    const struct decode_step step[] = {{.kind = DECODE_REPLACE, .find = marker, .text = space},
-                                       {.kind = DECODE_BYTE_FALLBACK},
-                                       {.kind = DECODE_FUSE},
-                                       {.kind = DECODE_STRIP, .ch = ' ', .start = 1}};
-    int rc = 0;
-
-    for (size_t i = 0; i < (b->dummy_prefix ? 4 : 3) && rc == 0; i++)
-        rc = decode_add(&b->t->chain, step[i], b->e);
+    if (rc)
+        err_prefix(b->e, "%s", b->path);
+    for (size_t i = 0; i < sizeof(steps) / sizeof(*steps) && rc == 0; i++)
+        if (steps[i].wanted)
+            rc = tok_add_step(steps[i].to, steps[i].step, b->path, b->e);
     return rc;
 }
 
@@ -243,22 +231,18 @@ static int add_tokens(const struct tok_pieces *b)
     return rc;
 }
 
-static int add_around(const struct tok_pieces *b)
+/* An id that is no piece stands nowhere. */
+static int64_t piece_or_none(const struct tok_pieces *b, int64_t id)
 {
-    uint32_t bos = (uint32_t)b->bos_id, eos = (uint32_t)b->eos_id;
-
-    if ((b->bos_id >= 0 && (size_t)b->bos_id < b->n && !tok_ids_add(&b->t->prefix, &bos, 1)) ||
-        (b->eos_id >= 0 && (size_t)b->eos_id < b->n && !tok_ids_add(&b->t->suffix, &eos, 1)))
-        return err_nomem(b->e, b->path);
-    return 0;
+    return id >= 0 && (size_t)id < b->n ? id : -1;
 }
 
 int tok_build_pieces(const struct tok_pieces *b)
 {
     int rc = b->unigram ? build_unigram(b) : build_bpe(b);
 
-    if (rc == 0 && (rc = build_text(b)) == 0 && (rc = build_decoder(b)) == 0 && (rc = add_tokens(b)) == 0)
-        rc = add_around(b);
+    if (rc == 0 && (rc = build_steps(b)) == 0 && (rc = add_tokens(b)) == 0)
+        rc = tok_add_around(b->t, piece_or_none(b, b->bos_id), piece_or_none(b, b->eos_id), b->e);
     return rc;
 }
 

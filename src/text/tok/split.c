@@ -1,45 +1,28 @@
 /* split.c - depth first: a piece goes through all steps before the next one is cut, so no list of pieces
  * exists. */
-#include "text/tok/split.h"
+#include "text/tok/steps.h"
 
 #include <string.h>
 
 #include "base/utf8.h"
 #include "text/tok/unicode.h"
 
-int split_add(struct split *p, struct split_step step, struct err *e)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (step.kind == SPLIT_SPELL && p->step[i].kind == SPLIT_SPELL)
-            return err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not understood");
-    if (!mem_grow((void **)&p->step, &p->cap, p->n + 1, sizeof(*p->step), MEM_TEXT))
-        return err_nomem(e, "pre_tokenizer");
-    p->step[p->n++] = step;
-    return 0;
-}
-
 void split_seal(struct split *p, bool spelled)
 {
     p->unspell = spelled;
-    for (size_t i = 0; i < p->n; i++)
-        if (p->step[i].kind == SPLIT_SPELL)
+    for (size_t i = 0; i < p->steps.n; i++)
+        if (p->steps.step[i].kind == SPLIT_SPELL)
             p->unspell = true;
     p->bytes = p->unspell;
-    if (!spelled && p->n && p->step[p->n - 1].kind == SPLIT_SPELL) {
-        p->n--;
+    if (!spelled && p->steps.n && p->steps.step[p->steps.n - 1].kind == SPLIT_SPELL) {
+        p->steps.n--;
         p->unspell = false;
     }
 }
 
-void split_fini(struct split *p)
-{
-    mem_free(p->step);
-    *p = (struct split){0};
-}
-
 bool split_work_init(struct split_work *w, const struct split *p, struct pattern_work *re)
 {
-    *w = (struct split_work){.re = re, .n_out = p->n + 1};
+    *w = (struct split_work){.re = re, .n_out = p->steps.n + 1};
     w->out = mem_zalloc(w->n_out, sizeof(*w->out), MEM_TEXT);
     for (size_t i = 0; w->out && i < w->n_out; i++)
         buf_init(&w->out[i], MEM_TEXT);
@@ -123,155 +106,70 @@ static int part(struct parts *x, size_t begin, size_t end, bool match)
     return rc;
 }
 
-static int split(const struct run *r, struct parts *x, size_t n)
+/* What C is to a class: 0: nothing; characters of one run have the same number. */
+static int class_of(enum split_class class, uint32_t c)
 {
-    struct pattern_iter it;
-    struct buf *older = &r->w->out[x->k];
-    const char *subject = x->s;
-    size_t done = 0, begin, end;
-    int more, rc = 0;
-
-    if (unicode_is_newer(x->s, n)) {
-        buf_clear(older);
-        buf_add(older, x->s, n);
-        if (older->oom)
-            return err_nomem(r->e, "pre_tokenizer");
-        unicode_make_older(older->data, n);
-        subject = older->data;
-    }
-    pattern_start(&it, r->p->step[x->k].re, r->w->re, subject, n);
-    while (rc == 0 && (more = pattern_next(&it, &begin, &end, r->e)) != 0) {
-        if (more < 0)
-            return -more;
-        if (done < begin)
-            rc = part(x, done, begin, false);
-        if (rc == 0)
-            rc = part(x, begin, end, true);
-        done = end;
-    }
-    if (rc == 0 && done < n)
-        rc = part(x, done, n, false);
-    return rc;
-}
-
-static int split_literal(const struct run *r, struct parts *x, size_t n)
-{
-    const struct split_step *p = &r->p->step[x->k];
-    size_t done = 0;
-    const char *hit;
-    int rc = 0;
-
-    while (rc == 0 && done < n && (hit = memmem(x->s + done, n - done, p->text.s, p->text.n)) != NULL) {
-        size_t begin = (size_t)(hit - x->s);
-
-        if (done < begin)
-            rc = part(x, done, begin, false);
-        if (rc == 0)
-            rc = part(x, begin, begin + p->text.n, true);
-        done = begin + p->text.n;
-    }
-    if (rc == 0 && done < n)
-        rc = part(x, done, n, false);
-    return rc;
-}
-
-static bool in_class(enum split_class cls, uint32_t c)
-{
-    switch (cls) {
+    switch (class) {
     case SPLIT_NUMERIC: return unicode_is_numeric(c);
     case SPLIT_PUNCTUATION: return unicode_is_punctuation(c);
-    default: return unicode_is_space(c);
+    case SPLIT_BLANK: return unicode_is_space(c);
+    default: return unicode_is_space(c) ? 0 : unicode_is_word(c) ? 1 : 2;
     }
 }
 
-static int split_chars(const struct run *r, struct parts *x, size_t n)
+/* The next character of the class of P, or the next run, from AT on; false: no more. */
+static bool next_chars(const struct step *p, const char *s, size_t n, size_t at, size_t *begin, size_t *end)
 {
-    size_t done = 0;
-    int rc = 0;
+    int found = 0;
+    size_t len = 0;
 
-    for (size_t i = 0, len; rc == 0 && i < n; i += len) {
-        if (!in_class(r->p->step[x->k].cls, utf8_decode(x->s + i, &len)))
-            continue;
-        if (done < i)
-            rc = part(x, done, i, false);
-        if (rc == 0)
-            rc = part(x, i, i + len, true);
-        done = i + len;
-    }
-    if (rc == 0 && done < n)
-        rc = part(x, done, n, false);
-    return rc;
-}
-
-static int kind_of(uint32_t c)
-{
-    return unicode_is_space(c) ? 0 : unicode_is_word(c) ? 1 : 2;
-}
-
-static int split_runs(struct parts *x, size_t n)
-{
-    size_t begin = 0;
-    int kind = 0, rc = 0;
-
-    for (size_t i = 0, len; rc == 0 && i < n; i += len) {
-        int next = kind_of(utf8_decode(x->s + i, &len));
-
-        if (next == kind)
-            continue;
-        if (kind)
-            rc = emit(x, begin, i);
-        begin = i;
-        kind = next;
-    }
-    return rc == 0 && kind ? emit(x, begin, n) : rc;
+    for (*begin = at; *begin < n; *begin += len)
+        if ((found = class_of(p->class, utf8_decode(s + *begin, &len))) != 0)
+            break;
+    *end = *begin + len;
+    while (found && p->class == SPLIT_RUNS && *end < n &&
+           class_of(p->class, utf8_decode(s + *end, &len)) == found)
+        *end += len;
+    return found;
 }
 
 static int cut(const struct run *r, size_t k, const char *s, size_t n, bool first)
 {
-    const struct split_step *p = &r->p->step[k];
+    const struct step *p = &r->p->steps.step[k];
     struct parts x = {.r = r, .k = k, .s = s, .first = first, .behavior = p->behavior, .invert = p->invert};
-    int rc;
+    struct buf *older = &r->w->out[k];
+    struct pattern_iter it;
+    size_t done = 0, begin, end;
+    int more, rc = 0;
 
-    if (p->kind == SPLIT_PATTERN)
-        rc = split(r, &x, n);
-    else if (p->kind == SPLIT_CHARS)
-        rc = split_chars(r, &x, n);
-    else if (p->kind == SPLIT_RUNS)
-        rc = split_runs(&x, n);
-    else
-        rc = split_literal(r, &x, n);
-    return rc ? rc : parts_end(&x);
-}
-
-static int metaspace(const struct run *r, size_t k, const char *s, size_t n, bool first)
-{
-    const struct split_step *p = &r->p->step[k];
-    struct buf *to = &r->w->out[k];
-    bool begins = n >= p->text.n && memcmp(s, p->text.s, p->text.n) == 0;
-
-    begins = begins || s[0] == ' ';
-    buf_clear(to);
-    if (!begins && (p->scheme == SPLIT_ALWAYS || (p->scheme == SPLIT_FIRST && first)))
-        buf_add(to, p->text.s, p->text.n);
-    for (size_t i = 0, from = 0; i <= n; i++) {
-        if (i < n && s[i] != ' ')
-            continue;
-        buf_add(to, s + from, i - from);
-        if (i < n)
-            buf_add(to, p->text.s, p->text.n);
-        from = i + 1;
+    if (p->re && unicode_is_newer(s, n)) {
+        buf_clear(older);
+        buf_add(older, s, n);
+        if (older->oom)
+            return err_nomem(r->e, "pre_tokenizer");
+        unicode_make_older(older->data, n);
+        s = older->data;
     }
-    if (to->oom)
-        return err_nomem(r->e, "pre_tokenizer");
-    if (!p->split)
-        return run(r, k + 1, to->data, to->len, first);
-    return cut(r, k, to->data, to->len, first);
+    pattern_start(&it, p, r->w->re, s, n);
+    while (rc == 0 && (more = p->kind == SPLIT_CHARS ? next_chars(p, s, n, done, &begin, &end)
+                                                     : pattern_next(&it, &begin, &end, r->e)) != 0) {
+        if (more < 0)
+            return -more;
+        if (done < begin)
+            rc = part(&x, done, begin, false);
+        if (rc == 0)
+            rc = part(&x, begin, end, true);
+        done = end;
+    }
+    if (rc == 0 && done < n)
+        rc = part(&x, done, n, false);
+    return rc ? rc : parts_end(&x);
 }
 
 /* Reads letters back into bytes; every character is a letter, for nothing after the spelling makes others. */
 static int last(const struct run *r, const char *s, size_t n)
 {
-    struct buf *to = &r->w->out[r->p->n];
+    struct buf *to = &r->w->out[r->p->steps.n];
     size_t m = 0;
 
     if (!r->p->unspell)
@@ -285,43 +183,47 @@ static int last(const struct run *r, const char *s, size_t n)
     return r->sink(r->ctx, to->data, m, r->e);
 }
 
+/* What step P, which does not cut, makes of a piece, into TO. */
+static int rewrite(const struct run *r, const struct step *p, struct json_str s, struct buf *to)
+{
+    size_t done = 0;
+    int rc = 0;
+
+    buf_clear(to);
+    if (p->kind == SPLIT_REPLACE) {
+        rc = pattern_replace(p, r->w->re, s, to, &done, r->e);
+        buf_add(to, s.s + done, s.n - done);
+    } else if (p->kind == SPLIT_PREPEND) {
+        buf_add(to, p->text.s, p->text.n);
+        buf_add(to, s.s, s.n);
+    } else {
+        buf_add(to, s.s, s.n);
+        buf_add(to, s.s, s.n); /* room for two bytes a letter */
+        if (!to->oom)
+            to->len = unicode_spell(s.s, s.n, to->data);
+    }
+    return rc == 0 && to->oom ? err_nomem(r->e, "pre_tokenizer") : rc;
+}
+
 static int run(const struct run *r, size_t k, const char *s, size_t n, bool first)
 {
-    const struct split_step *p;
-    struct buf *to;
+    const struct step *p;
+    bool idle;
+    int rc;
 
     if (n == 0)
         return 0;
-    if (k == r->p->n)
+    if (k == r->p->steps.n)
         return last(r, s, n);
-    p = &r->p->step[k];
-    to = &r->w->out[k];
-    switch (p->kind) {
-    case SPLIT_SPACE:
-        if (s[0] == ' ')
-            return run(r, k + 1, s, n, first);
-        buf_clear(to);
-        buf_char(to, ' ');
-        buf_add(to, s, n);
-        break;
-    case SPLIT_PREPEND:
-        if (!first)
-            return run(r, k + 1, s, n, first);
-        buf_clear(to);
-        buf_add(to, p->text.s, p->text.n);
-        buf_add(to, s, n);
-        break;
-    case SPLIT_SPELL:
-        buf_clear(to);
-        buf_add(to, s, n);
-        buf_add(to, s, n); /* room for two bytes a letter */
-        if (!to->oom)
-            to->len = unicode_spell(s, n, to->data);
-        break;
-    case SPLIT_METASPACE: return metaspace(r, k, s, n, first);
-    default: return cut(r, k, s, n, first);
-    }
-    return to->oom ? err_nomem(r->e, "pre_tokenizer") : run(r, k + 1, to->data, to->len, first);
+    p = &r->p->steps.step[k];
+    if (p->kind == SPLIT_MATCHES || p->kind == SPLIT_CHARS)
+        return cut(r, k, s, n, first);
+    idle = p->kind == SPLIT_PREPEND &&
+           ((p->first && !first) || (p->missing && n >= p->text.n && memcmp(s, p->text.s, p->text.n) == 0));
+    if (idle)
+        return run(r, k + 1, s, n, first);
+    rc = rewrite(r, p, (struct json_str){s, n}, &r->w->out[k]);
+    return rc ? rc : run(r, k + 1, r->w->out[k].data, r->w->out[k].len, first);
 }
 
 int split_run(const struct split *p, struct split_work *w, const char *s, size_t n, bool first,

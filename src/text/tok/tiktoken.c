@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "text/tok/build.h"
-#include "text/tok/family.h"
 #include "text/tok/unicode.h"
 
 enum { MAX_TOKEN = 1024 };
@@ -67,8 +66,7 @@ static bool read_line(const char *s, size_t n, char *bytes, size_t *n_bytes, int
     return true;
 }
 
-/* The line at S, without its end; *next is where the next one begins. */
-static size_t line_length(const char *s, const char *end, const char **next)
+size_t tok_line(const char *s, const char *end, const char **next)
 {
     const char *nl = memchr(s, '\n', (size_t)(end - s)), *stop = nl ? nl : end;
 
@@ -85,7 +83,7 @@ bool tok_is_tiktoken(const char *text, size_t len)
     size_t n;
     int64_t rank;
 
-    return len > 0 && read_line(text, line_length(text, text + len, &next), bytes, &n, &rank);
+    return len > 0 && read_line(text, tok_line(text, text + len, &next), bytes, &n, &rank);
 }
 
 static int read_ranks(struct tok *t, const char *text, size_t len, const char *path, struct err *e)
@@ -95,7 +93,7 @@ static int read_ranks(struct tok *t, const char *text, size_t len, const char *p
 
     for (; s < end; s = next) {
         char bytes[MAX_TOKEN], letters[2 * MAX_TOKEN];
-        size_t n = line_length(s, end, &next), m;
+        size_t n = tok_line(s, end, &next), m;
         int64_t rank;
         int rc;
 
@@ -127,30 +125,18 @@ static int derive(struct tok *t, struct err *e)
     return rc;
 }
 
-static int add_bos(struct tok *t, const struct family *f, const struct settings *conf, struct err *e)
-{
-    int32_t id;
-    uint32_t bos;
-
-    if (!f->bos || conf->add_bos == 0)
-        return 0;
-    if (!tok_id_of(t, f->bos, strlen(f->bos), &id))
-        return 0;
-    bos = (uint32_t)id;
-    return tok_ids_add(&t->prefix, &bos, 1) ? 0 : err_nomem(e, "tokenizer");
-}
-
 int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const char *path,
                       const struct settings *conf, struct err *e)
 {
     const struct family *f;
+    int32_t bos;
     int rc = read_ranks(t, text, len, path, e);
 
     if (rc)
         return rc;
     f = family_of_ranks(t->vocab.n);
     if (!f)
-        f = family_of_class(conf->class);
+        f = family_known_as(FAMILY_CLASS, conf->class, strlen(conf->class));
     if (!f)
         return err_set(
             e, ERR_UNSUPPORTED,
@@ -161,7 +147,9 @@ int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const char *p
     t->bpe.ignore_merges = true;
     if ((rc = derive(t, e)) != 0 || (rc = family_apply(f, t, false, e)) != 0 ||
         (rc = conf->n_added ? tok_add_settings(t, conf, e) : family_add_special(f, t, e)) != 0 ||
-        (rc = add_bos(t, f, conf, e)) != 0 || (rc = tok_seal(t, e)) != 0)
+        (rc = tok_seal(t, e)) != 0)
         err_prefix(e, "%s", path);
+    else if (f->bos && conf->add_bos != SETTINGS_NO && tok_id_of(t, f->bos, strlen(f->bos), &bos))
+        rc = tok_add_around(t, bos, -1, e);
     return rc;
 }

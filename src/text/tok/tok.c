@@ -41,11 +41,11 @@ void tok_close(struct tok *t)
     tok_added_fini(&t->added);
     pattern_free(t->patterns);
     arena_fini(&t->arena);
-    normalize_fini(&t->norm);
-    split_fini(&t->pre);
+    tok_steps_fini(&t->norm);
+    tok_steps_fini(&t->pre.steps);
     bpe_fini(&t->bpe);
     unigram_fini(&t->uni);
-    decode_fini(&t->chain);
+    tok_steps_fini(&t->chain);
     tok_ids_fini(&t->prefix);
     tok_ids_fini(&t->suffix);
     mem_free(t);
@@ -70,28 +70,55 @@ int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, siz
     return tok_added_add(&t->added, a, content, n, e);
 }
 
-int tok_add_split(struct tok *t, const char *pattern, size_t n, struct split_step step, struct err *e)
+int tok_add_around(struct tok *t, int64_t before, int64_t after, struct err *e)
+{
+    uint32_t first = (uint32_t)before, last = (uint32_t)after;
+
+    if ((before >= 0 && !tok_ids_add(&t->prefix, &first, 1)) ||
+        (after >= 0 && !tok_ids_add(&t->suffix, &last, 1)))
+        return err_nomem(e, "tokenizer");
+    return 0;
+}
+
+int tok_add_step(struct steps *to, struct step step, const char *section, struct err *e)
+{
+    if (!mem_grow((void **)&to->step, &to->cap, to->n + 1, sizeof(*to->step), MEM_TEXT))
+        return err_nomem(e, section);
+    to->step[to->n++] = step;
+    return 0;
+}
+
+void tok_steps_fini(struct steps *s)
+{
+    mem_free(s->step);
+    *s = (struct steps){0};
+}
+
+int tok_add_split(struct tok *t, const char *pattern, size_t n, struct step step, struct err *e)
 {
     int rc = pattern_add(&t->patterns, pattern, n, e);
 
-    step.kind = SPLIT_PATTERN;
+    step.kind = SPLIT_MATCHES;
     step.re = t->patterns;
-    return rc ? rc : split_add(&t->pre, step, e);
+    return rc ? rc : tok_add_step(&t->pre.steps, step, "pre_tokenizer", e);
 }
 
 int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct err *e)
 {
     static const char gpt2[] =
         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+    static const struct step space = {.kind = SPLIT_PREPEND, .text = {" ", 1}, .missing = true},
+                             spell = {.kind = SPLIT_SPELL};
     int rc = 0;
 
     if (prefix_space)
-        rc = split_add(&t->pre, (struct split_step){.kind = SPLIT_SPACE}, e);
+        rc = tok_add_step(&t->pre.steps, space, "pre_tokenizer", e);
     if (rc == 0 && use_regex)
-        rc = tok_add_split(t, gpt2, strlen(gpt2), (struct split_step){.behavior = SPLIT_ISOLATED}, e);
-    if (rc == 0)
-        rc = split_add(&t->pre, (struct split_step){.kind = SPLIT_SPELL}, e);
-    return rc;
+        rc = tok_add_split(t, gpt2, strlen(gpt2), (struct step){.behavior = SPLIT_ISOLATED}, e);
+    for (size_t i = 0; i < t->pre.steps.n && rc == 0; i++)
+        if (t->pre.steps.step[i].kind == SPLIT_SPELL)
+            rc = err_set(e, ERR_UNSUPPORTED, "a pre_tokenizer with two ByteLevel steps is not understood");
+    return rc ? rc : tok_add_step(&t->pre.steps, spell, "pre_tokenizer", e);
 }
 
 int tok_add_settings(struct tok *t, const struct settings *c, struct err *e)

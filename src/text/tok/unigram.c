@@ -1,5 +1,5 @@
 /* unigram.c - a search over the places of a word for the best path to each, and the way back along it. */
-#include "text/tok/unigram.h"
+#include "text/tok/model.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * The table holds no pointers, so that a look-up that misses touches one cache line only, and answers several
  * questions at once: one by one, as by base/strmap.h, a tokenizer of 446 000 merges takes 40% longer to open.
  */
-#include "text/tok/vocabulary.h"
+#include "text/tok/model.h"
 
 #include <string.h>
 
@@ -334,19 +334,11 @@ static const struct tok_added *find(struct tok_added_iter *it, size_t *begin, si
     return NULL;
 }
 
-static size_t char_before(const char *s, size_t at)
-{
-    do
-        at--;
-    while (((unsigned char)s[at] & 0xc0) == 0x80);
-    return at;
-}
-
 static bool is_single_word(const char *s, size_t n, size_t begin, size_t end)
 {
     size_t len;
 
-    if (begin > 0 && unicode_is_word(utf8_decode(s + char_before(s, begin), &len)))
+    if (begin > 0 && unicode_is_word(utf8_decode(s + utf8_before(s, begin), &len)))
         return false;
     return end == n || !unicode_is_word(utf8_decode(s + end, &len));
 }
@@ -357,7 +349,7 @@ static void widen(const struct tok_added_iter *it, const struct tok_added *t, si
     size_t len;
 
     while (t->lstrip && *begin > it->done) {
-        size_t at = char_before(it->s, *begin);
+        size_t at = utf8_before(it->s, *begin);
 
         if (!unicode_is_space(utf8_decode(it->s + at, &len)))
             break;

@@ -14,7 +14,6 @@
 #include <time.h>
 
 #include "base/utf8.h"
-#include "text/tok/bpe.h"
 #include "text/tok/build.h"
 
 struct model {

@@ -10,13 +10,14 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/tok/pattern.h"
+#include "text/tok/steps.h"
 
 /* All matches of PATTERN in TEXT, each behind a '|'. */
 static void find_all(const char *pattern, const char *text, size_t n, struct buf *out)
 {
     struct pattern_work *work = pattern_work_new();
     struct pattern_iter it;
+    struct step p = {0};
     struct pattern *re = NULL;
     struct err e = {0};
     size_t begin, end;
@@ -25,7 +26,8 @@ static void find_all(const char *pattern, const char *text, size_t n, struct buf
     assert_non_null(work);
     if (pattern_add(&re, pattern, strlen(pattern), &e) != 0)
         fail_msg("%s", e.msg);
-    pattern_start(&it, re, work, text, n);
+    p.re = re;
+    pattern_start(&it, &p, work, text, n);
     while ((more = pattern_next(&it, &begin, &end, &e)) > 0) {
         buf_char(out, '|');
         buf_add(out, text + begin, end - begin);
@@ -165,6 +167,7 @@ static void endless_backtracking_becomes_an_error(void **state)
     static const char pattern[] = "(?:a+)+b|c";
     struct pattern_work *work = pattern_work_new();
     struct pattern_iter it;
+    struct step p = {0};
     struct pattern *re = NULL;
     struct err e = {0};
     size_t begin, end;
@@ -174,7 +177,8 @@ static void endless_backtracking_becomes_an_error(void **state)
     memset(text, 'a', sizeof(text));
     if (pattern_add(&re, pattern, strlen(pattern), &e) != 0)
         fail_msg("%s", e.msg);
-    pattern_start(&it, re, work, text, sizeof(text));
+    p.re = re;
+    pattern_start(&it, &p, work, text, sizeof(text));
     assert_int_equal(pattern_next(&it, &begin, &end, &e), -ERR_INPUT);
     assert_non_null(strstr(e.msg, pattern));
     pattern_free(re);

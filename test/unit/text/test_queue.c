@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "text/tok/queue.h"
+#include "text/tok/model.h"
 
 static uint64_t seed = 521288629u;
 

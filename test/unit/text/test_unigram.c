@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "text/tok/unigram.h"
+#include "text/tok/model.h"
 
 static uint64_t seed = 362436069u;
 
