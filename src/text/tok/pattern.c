@@ -30,40 +30,45 @@ struct reader {
     int depth; /* of groups and classes */
 };
 
-/* What one escape stands for: a character, or a set (in PCRE2 class syntax, perhaps negated). */
+/* What one escape stands for: a character, or a set, as contents of a PCRE2 class. */
 struct escape {
-    bool is_set, negated;
     uint32_t ch;
-    const char *set;   /* class contents */
-    char property[32]; /* room for those of a property */
+    const char *set;   /* NULL: it is the character */
+    char property[32]; /* room for the set of a property */
 };
 
-/* The single characters that \s and \w mean there, as PCRE2 class contents without the brackets. */
+/* The sets that \s and \w mean there, and their complements. */
 #define ONIG_SPACE \
     "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define ONIG_WORD "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
+#define ONIG_NOT_SPACE                                                                        \
+    "\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}" \
+    "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
+#define ONIG_WORD     "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
+#define ONIG_NOT_WORD "\\p{Nl}\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{S}\\p{Z}\\p{C}"
 
-/* General categories, each by both its names; and scripts. A script name alone means the Script property in
- * Oniguruma; in PCRE2 10.40 and later it would mean Script_Extensions, hence "sc:". */
+/* General categories, each by both its names; and scripts, which have one. A script name alone means the
+ * Script property in Oniguruma; in PCRE2 10.40 and later it would mean Script_Extensions, hence "sc:". */
 /* clang-format off */
-static const char *const category[] = {
-    "L", "letter", "Lu", "uppercaseletter", "Ll", "lowercaseletter", "Lt", "titlecaseletter",
-    "Lm", "modifierletter", "Lo", "otherletter", "M", "mark", "Mn", "nonspacingmark", "Mc", "spacingmark",
-    "Me", "enclosingmark", "N", "number", "Nd", "decimalnumber", "Nl", "letternumber", "No", "othernumber",
-    "P", "punctuation", "Pc", "connectorpunctuation", "Pd", "dashpunctuation", "Ps", "openpunctuation",
-    "Pe", "closepunctuation", "Pi", "initialpunctuation", "Pf", "finalpunctuation",
-    "Po", "otherpunctuation", "S", "symbol", "Sm", "mathsymbol", "Sc", "currencysymbol",
-    "Sk", "modifiersymbol", "So", "othersymbol", "Z", "separator", "Zs", "spaceseparator",
-    "Zl", "lineseparator", "Zp", "paragraphseparator", "Cc", "control", "Cf", "format", "Co", "privateuse",
+static const struct {
+    const char *name, *also;
+} property[] = {
+    {"L", "letter"}, {"Lu", "uppercaseletter"}, {"Ll", "lowercaseletter"}, {"Lt", "titlecaseletter"},
+    {"Lm", "modifierletter"}, {"Lo", "otherletter"}, {"M", "mark"}, {"Mn", "nonspacingmark"},
+    {"Mc", "spacingmark"}, {"Me", "enclosingmark"}, {"N", "number"}, {"Nd", "decimalnumber"},
+    {"Nl", "letternumber"}, {"No", "othernumber"}, {"P", "punctuation"}, {"Pc", "connectorpunctuation"},
+    {"Pd", "dashpunctuation"}, {"Ps", "openpunctuation"}, {"Pe", "closepunctuation"},
+    {"Pi", "initialpunctuation"}, {"Pf", "finalpunctuation"}, {"Po", "otherpunctuation"}, {"S", "symbol"},
+    {"Sm", "mathsymbol"}, {"Sc", "currencysymbol"}, {"Sk", "modifiersymbol"}, {"So", "othersymbol"},
+    {"Z", "separator"}, {"Zs", "spaceseparator"}, {"Zl", "lineseparator"}, {"Zp", "paragraphseparator"},
+    {"Cc", "control"}, {"Cf", "format"}, {"Co", "privateuse"}, {"Arabic", NULL}, {"Armenian", NULL},
+    {"Bengali", NULL}, {"Bopomofo", NULL}, {"Common", NULL}, {"Cyrillic", NULL}, {"Devanagari", NULL},
+    {"Ethiopic", NULL}, {"Georgian", NULL}, {"Greek", NULL}, {"Gujarati", NULL}, {"Gurmukhi", NULL},
+    {"Han", NULL}, {"Hangul", NULL}, {"Hebrew", NULL}, {"Hiragana", NULL}, {"Inherited", NULL},
+    {"Kannada", NULL}, {"Katakana", NULL}, {"Khmer", NULL}, {"Lao", NULL}, {"Latin", NULL},
+    {"Malayalam", NULL}, {"Mongolian", NULL}, {"Myanmar", NULL}, {"Oriya", NULL}, {"Sinhala", NULL},
+    {"Tamil", NULL}, {"Telugu", NULL}, {"Thai", NULL}, {"Tibetan", NULL},
 };
 /* clang-format on */
-
-static const char *const script[] = {
-    "Arabic",    "Armenian", "Bengali",  "Bopomofo", "Common", "Cyrillic", "Devanagari", "Ethiopic",
-    "Georgian",  "Greek",    "Gujarati", "Gurmukhi", "Han",    "Hangul",   "Hebrew",     "Hiragana",
-    "Inherited", "Kannada",  "Katakana", "Khmer",    "Lao",    "Latin",    "Malayalam",  "Mongolian",
-    "Myanmar",   "Oriya",    "Sinhala",  "Tamil",    "Telugu", "Thai",     "Tibetan",
-};
 
 /* Lower case, without what does not count. false: too long or not ASCII. */
 static bool fold(const char *name, size_t n, char *out, size_t size)
@@ -82,23 +87,18 @@ static bool fold(const char *name, size_t n, char *out, size_t size)
     return m > 0;
 }
 
-static bool find_property(const char *name, size_t n, char *out, size_t size)
+static bool find_property(const char *name, size_t n, bool negated, char *out, size_t size)
 {
     char want[40], have[40];
 
     if (!fold(name, n, want, sizeof(want)))
         return false;
-    for (size_t i = 0; i < sizeof(category) / sizeof(*category); i += 2) {
-        fold(category[i], strlen(category[i]), have, sizeof(have));
-        if (strcmp(want, have) == 0 || strcmp(want, category[i + 1]) == 0) {
-            snprintf(out, size, "\\p{%s}", category[i]);
-            return true;
-        }
-    }
-    for (size_t i = 0; i < sizeof(script) / sizeof(*script); i++) {
-        fold(script[i], strlen(script[i]), have, sizeof(have));
-        if (strcmp(want, have) == 0) {
-            snprintf(out, size, "\\p{sc:%s}", script[i]);
+    for (size_t i = 0; i < sizeof(property) / sizeof(*property); i++) {
+        const char *also = property[i].also;
+
+        fold(property[i].name, strlen(property[i].name), have, sizeof(have));
+        if (strcmp(want, have) == 0 || (also && strcmp(want, also) == 0)) {
+            snprintf(out, size, "\\%c{%s%s}", negated ? 'P' : 'p', also ? "" : "sc:", property[i].name);
             return true;
         }
     }
@@ -184,10 +184,8 @@ static int read_property(struct reader *r, bool negated, struct escape *x)
         negated = !negated;
         name++;
     }
-    x->is_set = true;
-    x->negated = negated;
     x->set = x->property;
-    if (!find_property(name, (size_t)(close - name), x->property, sizeof(x->property)))
+    if (!find_property(name, (size_t)(close - name), negated, x->property, sizeof(x->property)))
         return refuse(r, "the property");
     r->p = close + 1;
     return 0;
@@ -200,7 +198,8 @@ static int read_escape(struct reader *r, struct escape *x)
     static const struct {
         char letter;
         const char *set;
-    } sets[] = {{'s', ONIG_SPACE}, {'w', ONIG_WORD}, {'d', "\\p{Nd}"}, {'h', "0-9a-fA-F"}};
+    } sets[] = {{'s', ONIG_SPACE},    {'S', ONIG_NOT_SPACE}, {'w', ONIG_WORD},
+                {'W', ONIG_NOT_WORD}, {'d', "\\p{Nd}"},      {'D', "\\P{Nd}"}};
     const char *at_plain;
     size_t len;
     char c;
@@ -225,8 +224,8 @@ static int read_escape(struct reader *r, struct escape *x)
     if (c == 'p' || c == 'P')
         return read_property(r, c == 'P', x);
     for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
-        if ((c | 32) == sets[i].letter) {
-            *x = (struct escape){.is_set = true, .negated = c != sets[i].letter, .set = sets[i].set};
+        if (c == sets[i].letter) {
+            x->set = sets[i].set;
             return 0;
         }
     x->ch = (unsigned char)c;
@@ -236,7 +235,7 @@ static int read_escape(struct reader *r, struct escape *x)
     return refuse(r, "the escape");
 }
 
-enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, MAX_PATTERN = 65536 };
+enum { MAX_DEPTH = 64, MAX_REPEAT = 1000, NO_MOST = 1000000, MAX_PATTERN = 65536 };
 
 static bool at(const struct reader *r, const char *s)
 {
@@ -259,76 +258,7 @@ static void group(struct buf *b, size_t start)
     buf_char(b, ')');
 }
 
-/* A class while it is read: FLAT can stand between brackets; ALTS are "|"-joined one-character patterns that
- * cannot. */
-struct class
-{
-    struct buf flat, alts;
-};
-
-static struct class class_new(void)
-{
-    return (struct class){.flat.tag = MEM_TEXT, .alts.tag = MEM_TEXT};
-}
-
-static void class_fini(struct class *c)
-{
-    buf_fini(&c->flat);
-    buf_fini(&c->alts);
-}
-
-/* The alternatives, of which another is about to be written. */
-static struct buf *next_alt(struct class *c)
-{
-    if (c->alts.len)
-        buf_char(&c->alts, '|');
-    return &c->alts;
-}
-
-/* Writes the one-character pattern that C means. */
-static int class_write(const struct reader *r, const struct class *c, bool negated, struct buf *out)
-{
-    if (c->flat.oom || c->alts.oom)
-        return err_nomem(r->e, "pattern");
-    if (c->alts.len == 0) {
-        buf_str(out, negated ? "[^" : "[");
-        buf_add(out, c->flat.data, c->flat.len);
-        buf_char(out, ']');
-        return 0;
-    }
-    if (negated)
-        buf_str(out, "(?:(?!");
-    buf_str(out, "(?:");
-    if (c->flat.len) {
-        buf_char(out, '[');
-        buf_add(out, c->flat.data, c->flat.len);
-        buf_str(out, "]|");
-    }
-    buf_add(out, c->alts.data, c->alts.len);
-    buf_char(out, ')');
-    if (negated)
-        buf_str(out, ")(?s:.))");
-    return 0;
-}
-
-static int read_class(struct reader *r, struct class *out, bool *negated);
-
-/* A class inside a class joins its parent: flat where possible, else as an alternative. */
-static int read_nested(struct reader *r, struct class *into)
-{
-    struct class inner = class_new();
-    bool negated;
-    int rc = read_class(r, &inner, &negated);
-
-    if (rc == 0 && (negated || inner.alts.len || inner.flat.oom))
-        rc = class_write(r, &inner, negated, next_alt(into));
-    else if (rc == 0)
-        buf_add(&into->flat, inner.flat.data, inner.flat.len);
-    class_fini(&inner);
-    return rc;
-}
-
-/* One character or set of a class; *is_set: it cannot begin a range. */
+/* One character or set of a class. */
 static int read_member(struct reader *r, struct escape *x)
 {
     size_t len;
@@ -343,20 +273,18 @@ static int read_member(struct reader *r, struct escape *x)
     return 0;
 }
 
-static int read_member_or_range(struct reader *r, struct class *c)
+static int read_member_or_range(struct reader *r, struct buf *flat)
 {
     struct escape lo, hi;
     int rc = read_member(r, &lo);
 
     if (rc)
         return rc;
-    if (lo.is_set && lo.negated)
-        buf_fmt(next_alt(c), "[^%s]", lo.set);
-    else if (lo.is_set)
-        buf_str(&c->flat, lo.set);
-    if (lo.is_set)
+    if (lo.set) {
+        buf_str(flat, lo.set);
         return 0;
-    put_code(&c->flat, lo.ch);
+    }
+    put_code(flat, lo.ch);
     if (r->end - r->p < 2 || r->p[0] != '-' || r->p[1] == ']' || at(r, "-&&"))
         return 0;
     if (r->p[1] == '[')
@@ -364,15 +292,17 @@ static int read_member_or_range(struct reader *r, struct class *c)
     r->p++;
     if ((rc = read_member(r, &hi)) != 0)
         return rc;
-    if (hi.is_set || hi.ch < lo.ch)
+    if (hi.set || hi.ch < lo.ch)
         return refuse(r, "the range before this place");
-    buf_char(&c->flat, '-');
-    put_code(&c->flat, hi.ch);
+    buf_char(flat, '-');
+    put_code(flat, hi.ch);
     return 0;
 }
 
-/* One operand of &&: members up to "&&" or the closing bracket, which stay unread. */
-static int read_operand(struct reader *r, struct class *c)
+static int read_inner_class(struct reader *r, struct buf *flat);
+
+/* Members of a class up to "&&" or the closing bracket, which stay unread, as contents of a PCRE2 class. */
+static int read_members(struct reader *r, struct buf *flat)
 {
     bool first = true;
     int rc;
@@ -380,10 +310,9 @@ static int read_operand(struct reader *r, struct class *c)
     while (r->p < r->end && !at(r, "&&") && (*r->p != ']' || first)) {
         if (at(r, "[:"))
             return refuse(r, "a POSIX bracket");
-        if (*r->p == '[')
-            rc = read_nested(r, c);
-        else
-            rc = read_member_or_range(r, c);
+        if (at(r, "[^"))
+            return refuse(r, "a negated class beside other members");
+        rc = *r->p == '[' ? read_inner_class(r, flat) : read_member_or_range(r, flat);
         if (rc)
             return rc;
         first = false;
@@ -393,60 +322,70 @@ static int read_operand(struct reader *r, struct class *c)
     return first ? refuse(r, "an empty class") : 0;
 }
 
-/* One operand of an intersection goes to ALL as a look-ahead; C is empty again. */
-static int look_ahead(const struct reader *r, struct class *c, struct buf *all)
+/* A class inside a class, its contents joining those around it. */
+static int read_inner_class(struct reader *r, struct buf *flat)
 {
-    int rc;
-
-    buf_str(all, "(?=");
-    rc = class_write(r, c, false, all);
-    buf_char(all, ')');
-    buf_clear(&c->flat);
-    buf_clear(&c->alts);
-    return rc;
-}
-
-/* Reads "[...]" at r->p. Intersections come out as look-aheads in ALTS. */
-static int read_class(struct reader *r, struct class *out, bool *negated)
-{
-    struct buf all = {.tag = MEM_TEXT};
     int rc;
 
     if (++r->depth > MAX_DEPTH)
         return refuse(r, "a class nested this deep");
+    r->p += at(r, "[^") ? 2 : 1;
+    if ((rc = read_members(r, flat)) != 0)
+        return rc;
+    if (*r->p != ']')
+        return refuse(r, "an intersection inside a class");
     r->p++;
-    *negated = r->p < r->end && *r->p == '^';
-    r->p += *negated;
-    rc = read_operand(r, out);
-    while (rc == 0 && at(r, "&&")) {
-        r->p += 2;
-        if ((rc = look_ahead(r, out, &all)) == 0)
-            rc = read_operand(r, out);
-    }
-    if (rc == 0)
-        r->p++;
-    if (rc == 0 && all.len) {
-        rc = class_write(r, out, false, &all);
-        group(&all, 0);
-        class_fini(out);
-        *out = class_new();
-        out->alts = all;
-    } else {
-        buf_fini(&all);
-    }
     r->depth--;
+    return 0;
+}
+
+/* One operand of &&: members, or one negated class by itself, which no PCRE2 class could hold beside
+ * others. */
+static int read_operand(struct reader *r, struct buf *flat, bool *negated)
+{
+    int rc;
+
+    *negated = at(r, "[^");
+    rc = *negated ? read_inner_class(r, flat) : read_members(r, flat);
+    if (rc == 0 && *negated && !at(r, "&&") && !at(r, "]"))
+        return refuse(r, r->p == r->end ? "a class without its closing bracket"
+                                        : "a negated class beside other members");
     return rc;
 }
 
+/* Reads "[...]" at r->p. An intersection becomes look-aheads in front of the last operand. */
 static int class_atom(struct reader *r)
 {
-    struct class c = class_new();
-    bool negated;
-    int rc = read_class(r, &c, &negated);
+    struct buf all = {.tag = MEM_TEXT}, flat = {.tag = MEM_TEXT};
+    bool negated, inner, more = true;
+    size_t n = 0;
+    int rc = 0;
 
-    if (rc == 0)
-        rc = class_write(r, &c, negated, r->out);
-    class_fini(&c);
+    if (++r->depth > MAX_DEPTH)
+        return refuse(r, "a class nested this deep");
+    r->p++;
+    negated = at(r, "^");
+    for (r->p += negated; more && (rc = read_operand(r, &flat, &inner)) == 0; n++) {
+        more = at(r, "&&");
+        r->p += more ? 2 : 1;
+        if (n == 0 && !more) { /* an ordinary class */
+            inner = inner != negated;
+            negated = false;
+        }
+        buf_fmt(&all, "%s[%s", more ? "(?=" : "", inner ? "^" : "");
+        buf_add(&all, flat.data, flat.len);
+        buf_str(&all, more ? "])" : "]");
+        all.oom |= flat.oom;
+        buf_clear(&flat);
+    }
+    if (rc == 0 && all.oom)
+        rc = err_nomem(r->e, "pattern");
+    buf_str(r->out, negated ? "(?:(?!" : n > 1 ? "(?:" : "");
+    buf_add(r->out, all.data, all.len);
+    buf_str(r->out, negated ? ")(?s:.))" : n > 1 ? ")" : "");
+    buf_fini(&all);
+    buf_fini(&flat);
+    r->depth--;
     return rc;
 }
 
@@ -470,8 +409,8 @@ static int escape_atom(struct reader *r)
     }
     if ((rc = read_escape(r, &x)) != 0)
         return rc;
-    if (x.is_set)
-        buf_fmt(r->out, x.negated ? "[^%s]" : "[%s]", x.set);
+    if (x.set)
+        buf_fmt(r->out, "[%s]", x.set);
     else
         put_code(r->out, x.ch);
     return 0;
@@ -558,8 +497,8 @@ static bool read_number(const struct reader *r, const char **p, unsigned *v)
     return *p > begin;
 }
 
-/* A {n,m} at r->p; false: the brace is an ordinary character there. */
-static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *no_hi, bool *exact)
+/* A {n,m} at r->p, *HI being NO_MOST for {n,}; false: the brace is an ordinary character there. */
+static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *exact)
 {
     const char *p = r->p + 1;
     bool has_lo = read_number(r, &p, lo), has_hi = has_lo;
@@ -570,55 +509,50 @@ static bool read_interval(struct reader *r, unsigned *lo, unsigned *hi, bool *no
         p++;
         has_hi = read_number(r, &p, hi);
     }
-    *no_hi = !has_hi;
     if ((!has_lo && !has_hi) || p == r->end || *p != '}')
         return false;
+    if (!has_hi)
+        *hi = NO_MOST;
     r->p = p + 1;
     return true;
 }
 
-/* An interval and what may follow it. Ruby: {n}? makes it optional, and {n,m}+ repeats the whole. */
-static int interval(struct reader *r, size_t start, bool *was_one)
+static int put_interval(struct reader *r, unsigned lo, unsigned hi)
 {
-    unsigned lo, hi;
-    bool no_hi, exact;
-
-    *was_one = read_interval(r, &lo, &hi, &no_hi, &exact);
-    if (!*was_one)
-        return 0;
-    if (lo > MAX_REPEAT || hi > MAX_REPEAT || (!no_hi && hi < lo))
+    if (lo > MAX_REPEAT || hi < lo || (hi > MAX_REPEAT && hi != NO_MOST))
         return refuse(r, "the interval before this place");
-    if (no_hi)
+    if (hi == NO_MOST)
         buf_fmt(r->out, "{%u,}", lo);
     else
         buf_fmt(r->out, "{%u,%u}", lo, hi);
-    if (r->p < r->end && *r->p == '?' && !exact) {
-        buf_char(r->out, '?');
-        r->p++;
-    }
-    if (r->p < r->end && memchr("*+?{", *r->p, 4)) {
-        group(r->out, start);
-    }
     return 0;
 }
 
+/* All that repeats the atom written since START. Ruby: {n}? makes it optional, and {n,m}+ repeats the
+ * whole. */
 static int repeats(struct reader *r, size_t start)
 {
-    bool again = false, was_one;
+    unsigned lo, hi;
+    bool exact;
 
-    while (r->p < r->end && memchr("*+?{", *r->p, 4)) {
+    for (bool again = false; r->p < r->end && memchr("*+?{", *r->p, 4); again = true) {
+        bool brace = *r->p == '{';
+        const char *may_follow = "+?";
+
+        if (brace && !read_interval(r, &lo, &hi, &exact))
+            return 0;
         if (again)
             group(r->out, start);
-        again = *r->p != '{'; /* interval() groups already where more follows */
-        if (!again) {
-            int rc = interval(r, start, &was_one);
+        if (brace) {
+            int rc = put_interval(r, lo, hi);
 
-            if (rc || !was_one)
+            if (rc)
                 return rc;
-            continue;
+            may_follow = exact ? "" : "?";
+        } else {
+            buf_char(r->out, *r->p++);
         }
-        buf_char(r->out, *r->p++);
-        if (r->p < r->end && (*r->p == '+' || *r->p == '?'))
+        if (r->p < r->end && *r->p && strchr(may_follow, *r->p))
             buf_char(r->out, *r->p++);
     }
     return 0;

@@ -65,7 +65,11 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("[^a-z&&[^aeiou]]+", "stream-", "|ea|-");
     expect("[a-f&&b-z&&[^d]]+", "abcdef", "|bc|ef");
     expect("[^(\\s|[.,!?])]+", "a(b c|d.e", "|a|b|c|d|e");
-    expect("[x[^a-z]]+", "ax1b", "|x1");
+    expect("[[^a-z]]+", "ax1b", "|1");
+    expect("[^[^a-z]]+", "ax1b", "|ax|b");
+    expect("[^[^a-z]&&b]+", "b1", "|b1");
+    expect("[\\S\n]+[\\W\\d]", "a_\n 1", "|a_\n ");
+    expect("[\\D\\P{Lu}]+", "aB1", "|aB1");
     expect("[[ab]c]+", "xabcx", "|abc");
     expect("a{1,2}+", "aaaaa", "|aaaaa"); /* repeated, not possessive */
     expect("a{2}?", "aaa", "|aa|");       /* optional, not lazy */
@@ -77,7 +81,6 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("a++b?", "aab", "|aab");
     expect("(?:ab)*+c", "ababc", "|ababc");
     expect("a+*", "aaab", "|aaa|");
-    expect("\\h+", "xyzAF09g", "|AF09");
     expect("\\bth", "the other th", "|th|th");
     expect("\\Bth", "the other th", "|th");
     expect("\\w+", "a\xcc\x81_1 \xe2\x91\xa0", "|a\xcc\x81_1");
@@ -136,6 +139,12 @@ static void what_is_not_understood_is_refused_with_its_place(void **state)
         {"\\ud800", "the character code"},
         {"(?>", "closing parenthesis"},
         {"[\\b]", "the escape"},
+        {"\\h", "the escape at byte 0"},
+        {"[x[^a-z]]", "a negated class beside other members at byte 2"},
+        {"[[^a-z]x]", "a negated class beside other members at byte 7"},
+        {"[a[b&&c]]", "an intersection inside a class at byte 4"},
+        {"[[^a", "closing bracket"},
+        {"[a&&[^b]", "closing bracket"},
     };
 
     (void)state;
