@@ -12,7 +12,6 @@
  */
 #include "text/tok/model.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -106,19 +105,15 @@ int bpe_derive(struct bpe *b, const struct vocab *v, const uint32_t *rank, struc
 
 static void find_symbols(struct bpe *b, const struct vocab *v)
 {
-    b->all_fallback = b->byte_fallback;
     for (unsigned c = 0; c < 256; c++) {
-        char s[8];
+        char s[4];
         size_t n = utf8_encode(b->byte_level ? unicode_letter_of((unsigned char)c) : c, s);
 
         b->symbol[c] = VOCAB_NONE;
-        b->fallback[c] = VOCAB_NONE;
         if (b->byte_level || c < 0x80)
             vocab_find(v, s, n, &b->symbol[c]);
-        snprintf(s, sizeof(s), "<0x%02X>", c);
-        if (!b->byte_fallback || !vocab_find(v, s, 6, &b->fallback[c]))
-            b->all_fallback = false;
     }
+    b->all_fallback = b->byte_fallback && vocab_find_bytes(v, b->fallback);
 }
 
 static int mark_junctions(struct bpe *b, const struct vocab *v, struct err *e)
@@ -422,38 +417,6 @@ static void add_symbol(const struct bpe *b, struct symbols *y, uint32_t id)
     y->id[y->n++] = id;
 }
 
-/* The character at S with the prefix and suffix of its place in the word. */
-static bool find_affixed(const struct bpe *b, const char *s, size_t n, bool first, bool last,
-                         struct buf *full)
-{
-    buf_clear(full);
-    if (!first)
-        buf_add(full, b->prefix.s, b->prefix.n);
-    buf_add(full, s, n);
-    if (last)
-        buf_add(full, b->suffix.s, b->suffix.n);
-    return !full->oom;
-}
-
-static bool read_affixed(const struct bpe *b, struct symbols *y, const char *s, size_t n)
-{
-    struct buf full = {.tag = MEM_TEXT};
-    bool ok = true;
-
-    for (size_t i = 0, len; ok && i < n; i += len) {
-        uint32_t id;
-
-        utf8_decode(s + i, &len);
-        ok = find_affixed(b, s + i, len, i == 0, i + len == n, &full);
-        if (ok && vocab_find(b->vocab, full.data, full.len, &id))
-            add_symbol(b, y, id);
-        else if (ok)
-            add_unknown(b, y, full.data, full.len);
-    }
-    buf_fini(&full);
-    return ok;
-}
-
 static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -469,20 +432,35 @@ static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, si
     }
 }
 
-static void read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
+/* Characters, each with the prefix or suffix of its place in the word. false: out of memory. */
+static bool read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
-    for (size_t i = 0, len; i < n; i += len) {
-        uint32_t c = utf8_decode(s + i, &len), id = VOCAB_NONE;
+    bool affixes = b->prefix.n || b->suffix.n, ok;
+    struct buf full = {.tag = MEM_TEXT};
 
-        if (c < 0x80)
+    for (size_t i = 0, len; i < n && !full.oom; i += len) {
+        uint32_t c = utf8_decode(s + i, &len), id = VOCAB_NONE;
+        struct json_str piece = {s + i, len};
+
+        if (affixes) {
+            buf_clear(&full);
+            buf_add(&full, b->prefix.s, i ? b->prefix.n : 0);
+            buf_add(&full, s + i, len);
+            buf_add(&full, b->suffix.s, i + len == n ? b->suffix.n : 0);
+            piece = (struct json_str){full.data, full.oom ? 0 : full.len};
+        }
+        if (c < 0x80 && !affixes)
             id = b->symbol[c];
         else
-            vocab_find(b->vocab, s + i, len, &id);
+            vocab_find(b->vocab, piece.s, piece.n, &id);
         if (id != VOCAB_NONE)
             add_symbol(b, y, id);
         else
-            add_unknown(b, y, s + i, len);
+            add_unknown(b, y, piece.s, piece.n);
     }
+    ok = !full.oom;
+    buf_fini(&full);
+    return ok;
 }
 
 /* Room for the symbols of a word of N bytes: each byte one (two, if its letter falls back to bytes), plus
@@ -520,12 +498,10 @@ static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, s
         *n_ids = 1;
         return 0;
     }
-    if (b->prefix.n || b->suffix.n)
-        ok = read_affixed(b, &y, s, n);
-    else if (b->byte_level)
+    if (b->byte_level)
         read_bytes(b, &y, s, n);
     else
-        read_chars(b, &y, s, n);
+        ok = read_chars(b, &y, s, n);
     flush_unk(b, &y);
     for (size_t i = 0; b->has_unk && b->unk == VOCAB_NONE && i < y.n; i++)
         if (w->id[i] == VOCAB_NONE)

@@ -63,6 +63,10 @@ void vocab_find_all(const struct vocab *v, struct vocab_query *q, size_t n);
 
 bool vocab_find(const struct vocab *v, const char *s, size_t n, uint32_t *id);
 
+/* The ids of the pieces <0x00> ... <0xFF> that stand for bytes, or VOCAB_NONE; false: V does not have them
+ * all. */
+bool vocab_find_bytes(const struct vocab *v, uint32_t id[256]);
+
 /* The string of ID, borrowed until the next vocab_add(); false: none. */
 bool vocab_str(const struct vocab *v, size_t id, const char **s, size_t *n);
 
@@ -198,7 +202,7 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
 
     const struct vocab *vocab; /* borrowed; set by bpe_seal() */
     uint32_t symbol[256];      /* of a byte (byte_level) or an ASCII character, or VOCAB_NONE */
-    uint32_t fallback[256];    /* of <0x00> ... <0xFF> */
+    uint32_t fallback[256];    /* of <0x00> ... <0xFF>, with byte_fallback */
     bool all_fallback;
     uint64_t *junction; /* a bit for each hash of two characters that a merge joins; NULL: never cut */
     size_t junction_mask;

@@ -3,7 +3,7 @@
  *
  * The two dialects agree on most of what tokenizers use; this rewrites where they do not and refuses what it
  * does not know, so that a pattern is never silently read in another sense. Rewritten: \s (PCRE2 also counts
- * U+180E), \w, \b, \h, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes (PCRE2
+ * U+180E), \w, \b, scripts (\p{Han} would mean Script_Extensions), nested and intersected classes (PCRE2
  * 10.42 miscompiles &&), {,n} and {n}? and {n,m}+ (in Ruby: optional, repeated). The result is for PCRE2_UTF
  * | PCRE2_UCP | PCRE2_MULTILINE with newline = LF, which is what ^ $ and . mean in Ruby.
  *

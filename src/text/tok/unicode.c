@@ -186,9 +186,23 @@ void unicode_make_older(char *s, size_t n)
     }
 }
 
-static utf8proc_category_t category(uint32_t c)
+/* Categories as a set of bits. */
+enum {
+    NUMBERS = 1 << UTF8PROC_CATEGORY_ND | 1 << UTF8PROC_CATEGORY_NL | 1 << UTF8PROC_CATEGORY_NO,
+    MARKS = 1 << UTF8PROC_CATEGORY_MN | 1 << UTF8PROC_CATEGORY_MC | 1 << UTF8PROC_CATEGORY_ME,
+    PUNCTUATION = 1 << UTF8PROC_CATEGORY_PC | 1 << UTF8PROC_CATEGORY_PD | 1 << UTF8PROC_CATEGORY_PS |
+                  1 << UTF8PROC_CATEGORY_PE | 1 << UTF8PROC_CATEGORY_PI | 1 << UTF8PROC_CATEGORY_PF |
+                  1 << UTF8PROC_CATEGORY_PO,
+    LETTERS = 1 << UTF8PROC_CATEGORY_LU | 1 << UTF8PROC_CATEGORY_LL | 1 << UTF8PROC_CATEGORY_LT |
+              1 << UTF8PROC_CATEGORY_LM | 1 << UTF8PROC_CATEGORY_LO,
+    CONTROLS = 1 << UTF8PROC_CATEGORY_CC | 1 << UTF8PROC_CATEGORY_CF | 1 << UTF8PROC_CATEGORY_CO,
+    WORDS =
+        LETTERS | MARKS | 1 << UTF8PROC_CATEGORY_ND | 1 << UTF8PROC_CATEGORY_NL | 1 << UTF8PROC_CATEGORY_PC
+};
+
+static bool is_in(uint32_t categories, uint32_t c)
 {
-    return utf8proc_category((utf8proc_int32_t)c);
+    return categories >> utf8proc_category((utf8proc_int32_t)c) & 1;
 }
 
 bool unicode_is_space(uint32_t c)
@@ -201,24 +215,17 @@ bool unicode_is_space(uint32_t c)
 
 bool unicode_is_numeric(uint32_t c)
 {
-    utf8proc_category_t k;
-
     if (c < 0x80)
         return c >= '0' && c <= '9';
-    k = category(c);
-    return (k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO) !=
-           differs(NUMBER, c);
+    return is_in(NUMBERS, c) != differs(NUMBER, c);
 }
 
 bool unicode_is_punctuation(uint32_t c)
 {
-    utf8proc_category_t k;
-
     if (c < 0x80)
         return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
                (c >= '{' && c <= '~');
-    k = category(c);
-    return (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO) != differs(PUNCT, c);
+    return is_in(PUNCTUATION, c) != differs(PUNCT, c);
 }
 
 /* Alphabetic beyond letters and letter numbers: marks count anyway, so only the circled and squared Latin
@@ -231,36 +238,24 @@ static bool is_other_alphabetic(uint32_t c)
 
 bool unicode_is_word(uint32_t c)
 {
-    utf8proc_category_t k;
-
     if (c < 0x80)
         return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
-    k = category(c);
-    return ((k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NL) || k == UTF8PROC_CATEGORY_PC ||
-            c == 0x200c || c == 0x200d || is_other_alphabetic(c)) != differs(WORD, c);
+    return (is_in(WORDS, c) || c == 0x200c || c == 0x200d || is_other_alphabetic(c)) != differs(WORD, c);
 }
 
 bool unicode_is_mark(uint32_t c)
 {
-    utf8proc_category_t k = c < 0x300 ? UTF8PROC_CATEGORY_CN : category(c);
-
-    return k == UTF8PROC_CATEGORY_MN || k == UTF8PROC_CATEGORY_MC || k == UTF8PROC_CATEGORY_ME;
+    return c >= 0x300 && is_in(MARKS, c);
 }
 
 bool unicode_is_nonspacing(uint32_t c)
 {
-    return c >= 0x300 && (category(c) == UTF8PROC_CATEGORY_MN) != differs(MARK, c);
+    return c >= 0x300 && is_in(1 << UTF8PROC_CATEGORY_MN, c) != differs(MARK, c);
 }
 
 bool unicode_is_control(uint32_t c)
 {
-    utf8proc_category_t k;
-
-    if (c == '\t' || c == '\n' || c == '\r')
-        return false;
-    k = category(c);
-    return (k == UTF8PROC_CATEGORY_CC || k == UTF8PROC_CATEGORY_CF || k == UTF8PROC_CATEGORY_CO) !=
-           differs(CONTROL, c);
+    return c != '\t' && c != '\n' && c != '\r' && is_in(CONTROLS, c) != differs(CONTROL, c);
 }
 
 bool unicode_is_ideograph(uint32_t c)

@@ -1,7 +1,6 @@
 /* unigram.c - a search over the places of a word for the best path to each, and the way back along it. */
 #include "text/tok/model.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -34,14 +33,8 @@ int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
             return err_nomem(e, "vocabulary");
     }
     u->unk_score = u->single ? (double)((float)least - UNK_PENALTY) : least - UNK_PENALTY;
-    for (unsigned c = 0; c < 256; c++) {
-        char s[8];
-
-        snprintf(s, sizeof(s), "<0x%02X>", c);
-        u->fallback[c] = VOCAB_NONE;
-        if (u->byte_fallback)
-            vocab_find(v, s, 6, &u->fallback[c]);
-    }
+    if (u->byte_fallback)
+        vocab_find_bytes(v, u->fallback);
     return 0;
 }
 

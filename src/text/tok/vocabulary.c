@@ -7,6 +7,7 @@
  */
 #include "text/tok/model.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -186,6 +187,20 @@ bool vocab_str(const struct vocab *v, size_t id, const char **s, size_t *n)
     *s = v->bytes.data + v->str[id].off;
     *n = v->str[id].n;
     return true;
+}
+
+bool vocab_find_bytes(const struct vocab *v, uint32_t id[256])
+{
+    bool all = true;
+
+    for (unsigned c = 0; c < 256; c++) {
+        char s[8];
+
+        snprintf(s, sizeof(s), "<0x%02X>", c);
+        id[c] = VOCAB_NONE;
+        all = vocab_find(v, s, 6, &id[c]) && all;
+    }
+    return all;
 }
 
 /* ---- the trie ---- */
