@@ -48,12 +48,13 @@ void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out); /* 
 enum options_group { EVERYDAY, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
 extern const char *const options_headings[]; /* NULL ends the list */
 
-extern const struct opt_row options_model[];      /* --model */
-extern const struct opt_row options_source[];     /* how it is found */
-extern const struct opt_row options_engine[];     /* what an engine is opened with */
-extern const struct opt_row options_scheduling[]; /* who of many is computed when */
-extern const struct opt_row options_sampling[];   /* fields of a request */
-extern const struct opt_row options_force[];      /* for verbs that write files (save.c) */
+extern const struct opt_row options_model[];                  /* --model */
+extern const struct opt_row options_source[];                 /* how it is found */
+extern const struct opt_row options_engine[];                 /* what an engine is opened with */
+extern const struct opt_row options_scheduling[];             /* who of many is computed when */
+const char *options_prefix_index(const struct opt_values *v); /* which of its two names was used */
+extern const struct opt_row options_sampling[];               /* fields of a request */
+extern const struct opt_row options_force[];                  /* for verbs that write files (save.c) */
 extern const struct opt_row options_json[];
 extern const struct opt_row options_help[];
 extern const struct opt_row *const options_shared[]; /* all of them; NULL ends the list */

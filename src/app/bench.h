@@ -146,27 +146,35 @@ int bench_serve(const struct opt_values *v, struct err *e);
 enum { TRAFFIC_HASH_TOKENS = 512 };
 
 struct traffic_request {
-    double at_s; /* from the first on, ascending */
+    double at_s; /* from the first on, ascending; of a further turn 0 */
     size_t n_prompt, n_output;
     size_t first_hash, n_hashes; /* of the prompt's pieces of TRAFFIC_HASH_TOKENS, in traffic.hash */
     size_t n_shared;             /* first tokens that all requests of GROUP have */
     uint32_t group;
+    /* The turns of a conversation: a prompt begins with the prompt and the answer of the turn before. */
+    unsigned turn;       /* from 0 */
+    size_t before;       /* the turn before, if it is not the first */
+    size_t next;         /* the turn behind it, which is sent when this one is answered; 0: none */
+    size_t first_answer; /* its tokens, in traffic.answer, if there is a next turn */
 };
 
 struct traffic {
     struct traffic_request *request; /* [n] */
     size_t n, cap;
-    uint64_t *hash; /* [n_hashes] */
+    size_t n_first;  /* those that come by themselves, in order of arrival; further turns stand behind them */
+    int32_t *answer; /* of turns that others follow */
+    uint64_t *hash;  /* [n_hashes] */
     size_t n_hashes, cap_hashes;
 };
 
 /* Traffic that is made up. Lengths are uniform from .. to. */
 struct traffic_plan {
     size_t n;
-    double rate;       /* requests a second; 0: all at once */
-    double burstiness; /* shape of the gamma distribution of gaps: 1 is Poisson, less is burstier */
-    size_t prompt[2], output[2];
-    size_t shared, groups; /* first tokens that the requests of a group share; number of groups */
+    double rate;                 /* requests a second; 0: all at once */
+    double burstiness;           /* shape of the gamma distribution of gaps: 1 is Poisson, less is burstier */
+    size_t prompt[2], output[2]; /* tokens behind those that are shared or were said before; of an answer */
+    size_t shared, groups;       /* first tokens that the requests of a group share; number of groups */
+    size_t turns;                /* of each conversation; 1: none */
     uint64_t seed;
 };
 
@@ -181,7 +189,10 @@ void traffic_fini(struct traffic *t);            /* a zeroed one is fine */
 extern const struct opt_row traffic_options[];
 int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err *e);
 
-/* The prompt of request number I [n_prompt], ids below N_VOCAB. */
+/* Request I got TOKEN as number K of its answer. */
+void traffic_answered(struct traffic *t, size_t i, size_t k, int32_t token);
+
+/* The prompt of request number I [n_prompt], ids below N_VOCAB. The turns before it are answered. */
 void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *ids);
 
 /* ---- serving.c: what people who serve models ask: times to the first token and between tokens, rates,
@@ -190,7 +201,8 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
  * Notes the moments of each request, by a real or a simulated clock, and sums them up with the names and
  * definitions of `vllm bench serve`: ttft from sending to the first token; tpot (last - first) / (tokens - 1)
  * of a request with two and more; itl the gaps between tokens of a request; e2el from sending to the last
- * token.
+ * token. What vllm has not: hits of the prefix cache, and full_batch_throughput, tokens a second of the steps
+ * in which as many streams went on as ever did at once (full_batch): without beginning and end of a load.
  */
 
 struct serving_request {
@@ -200,19 +212,31 @@ struct serving_request {
 };
 
 struct serving {
-    const struct traffic *traffic;   /* borrowed */
+    struct traffic *traffic;         /* borrowed */
     struct serving_request *request; /* [traffic->n] */
     float *gap;                      /* [n_gaps] seconds */
     size_t n_gaps, cap_gaps;
-    size_t n_ended, n_failed;
+    size_t n_sent, n_ended, n_failed, n_too_long, most_open;
+    size_t n_second, most_a_second;       /* tokens of the second that runs, of the fullest one */
+    size_t n_streams;                     /* that have their first token and not their last */
+    size_t n_step_streams, n_step_tokens; /* streams when the step began; tokens that came of it */
+    size_t n_full,
+        n_full_tokens;     /* the most streams there were; tokens of the steps that began with as many */
+    double full_s, step_s; /* time of those; end of the last step */
     double end_s;
 };
 
-int serving_open(struct serving *s, const struct traffic *t, struct err *e);
+int serving_open(struct serving *s, struct traffic *t, struct err *e);
 void serving_close(struct serving *s); /* a zeroed one is fine */
 
-/* Request I got a token at NOW. ERR_NOMEM: the gap is lost. */
-int serving_token(struct serving *s, size_t i, double now_s);
+/* Request I is sent at NOW. False: with its answer it is longer than MAX_LEN tokens, and has failed. */
+bool serving_sent(struct serving *s, size_t i, double now_s, size_t max_len);
+
+/* Request I got a TOKEN at NOW. ERR_NOMEM: the gap is lost. */
+int serving_token(struct serving *s, size_t i, int32_t token, double now_s);
+
+/* All that came of the step which ended at NOW is told. */
+void serving_step(struct serving *s, double now_s);
 void serving_ended(struct serving *s, size_t i, double now_s, size_t n_cached, bool failed);
 
 /* Limits of goodput in seconds; 0: none. */
@@ -224,7 +248,7 @@ struct serving_limits {
 json_t *serving_summary(const struct serving *s, const struct serving_limits *lim, const double *p,
                         size_t n_p);
 
-/* O as JSON, or as a table of what people look for; drops it. */
-void serving_print(json_t *o, bool json);
+/* O as JSON, or as a table of what people look for; drops it. MAX_LEN is that of serving_sent(). */
+void serving_print(json_t *o, size_t max_len, bool json);
 
 #endif

@@ -20,70 +20,91 @@ struct load_run {
     struct traffic traffic;
     struct serving serving;
     int32_t *ids; /* [longest request] */
-    size_t n_vocab, n_sent, most;
+    size_t n_vocab, max_len, n_came, most;
     double start;
     struct err *e;
 };
 
-static int send_one(struct load_run *r)
+/* Sends request I. *ENDED: it failed at the door. */
+static int send_one(struct load_run *r, size_t i, bool *ended)
 {
-    const struct traffic_request *q = &r->traffic.request[r->n_sent];
+    const struct traffic_request *q = &r->traffic.request[i];
     struct gallop_request req;
     char why[GALLOP_ERR_SIZE];
     int rc;
 
+    *ended = !serving_sent(&r->serving, i, clock_seconds() - r->start, r->max_len);
+    if (*ended)
+        return 0;
     gallop_request_init(&req);
-    traffic_tokens(&r->traffic, r->n_sent, r->n_vocab, r->ids);
+    traffic_tokens(&r->traffic, i, r->n_vocab, r->ids);
     req.ids = r->ids;
     req.n_ids = q->n_prompt;
     req.sampling.max_new_tokens = (int64_t)q->n_output;
     req.sampling.ignore_eos = 1;
     req.sampling.do_sample = 0;
-    req.user = &r->serving.request[r->n_sent];
-    r->serving.request[r->n_sent].sent_s = clock_seconds() - r->start;
-    if ((rc = gallop_submit(r->g, &req, NULL, why)) == GALLOP_NO_SPACE)
-        serving_ended(&r->serving, r->n_sent, clock_seconds() - r->start, 0, true);
-    else if (rc)
-        return err_set(r->e, rc, "request %zu: %s", r->n_sent, why);
-    r->n_sent++;
+    req.user = &r->serving.request[i];
+    if ((rc = gallop_submit(r->g, &req, NULL, why)) == GALLOP_NO_SPACE) {
+        serving_ended(&r->serving, i, clock_seconds() - r->start, 0, true);
+        *ended = true;
+    } else if (rc) {
+        return err_set(r->e, rc, "request %zu: %s", i, why);
+    }
     return 0;
+}
+
+/* Sends request I, and the turns behind it as long as they fail at the door. */
+static int send_turns(struct load_run *r, size_t i)
+{
+    bool ended = true;
+    int rc = send_one(r, i, &ended);
+
+    while (rc == 0 && ended && (i = r->traffic.request[i].next) != 0)
+        rc = send_one(r, i, &ended);
+    return rc;
 }
 
 static int take_events(struct load_run *r)
 {
     double now = clock_seconds() - r->start;
     struct gallop_event ev;
+    int rc = 0;
 
-    while (gallop_take(r->g, &ev)) {
+    while (rc == 0 && gallop_take(r->g, &ev)) {
         size_t i = (size_t)((struct serving_request *)ev.user - r->serving.request);
 
-        if (ev.type == GALLOP_TOKEN && serving_token(&r->serving, i, now) != 0)
+        if (ev.type == GALLOP_TOKEN && serving_token(&r->serving, i, ev.token, now) != 0)
             return err_nomem(r->e, "the times of tokens");
-        if (ev.type == GALLOP_FINISHED)
-            serving_ended(&r->serving, i, now, ev.n_cached,
-                          ev.finish != GALLOP_FINISH_LENGTH && ev.finish != GALLOP_FINISH_STOP);
+        if (ev.type != GALLOP_FINISHED)
+            continue;
+        serving_ended(&r->serving, i, now, ev.n_cached,
+                      ev.finish != GALLOP_FINISH_LENGTH && ev.finish != GALLOP_FINISH_STOP);
+        if (r->traffic.request[i].next)
+            rc = send_turns(r, r->traffic.request[i].next);
     }
-    return print_flush(r->e); /* nobody waits for the rest when the reader is gone */
+    serving_step(&r->serving, now);
+    return rc ? rc : print_flush(r->e); /* nobody waits for the rest when the reader is gone */
 }
 
 static int run_load(struct load_run *r)
 {
+    const struct traffic *t = &r->traffic;
+    struct serving *s = &r->serving;
     struct print_bar bar = {.what = "serving"};
-    size_t n = r->traffic.n;
     int rc = 0;
 
     r->start = clock_seconds();
-    while (rc == 0 && r->serving.n_ended < n) {
+    while (rc == 0 && s->n_ended < t->n) {
         double now = clock_seconds() - r->start, wait = 0;
 
-        while (rc == 0 && r->n_sent < n && r->n_sent - r->serving.n_ended < r->most &&
-               r->traffic.request[r->n_sent].at_s <= now)
-            rc = send_one(r);
-        if (r->n_sent < n && r->n_sent == r->serving.n_ended)
-            wait = fmax(r->traffic.request[r->n_sent].at_s - now, 0);
+        while (rc == 0 && r->n_came < t->n_first && s->n_sent - s->n_ended < r->most &&
+               t->request[r->n_came].at_s <= now)
+            rc = send_turns(r, r->n_came++);
+        if (r->n_came < t->n_first && s->n_sent == s->n_ended)
+            wait = fmax(t->request[r->n_came].at_s - now, 0);
         gallop_step(r->g, wait);
         rc = rc ? rc : take_events(r);
-        print_progress(&bar, r->serving.n_ended, n);
+        print_progress(&bar, s->n_ended, t->n);
     }
     print_bar_end(&bar);
     return rc;
@@ -104,7 +125,7 @@ static int report(const struct load_run *r, bool json)
     json_object_set_new(o, "steps", json_integer((json_int_t)s.n_steps));
     json_object_set_new(o, "threads", json_integer(s.threads));
     json_object_set_new(o, "dtype", json_string(s.dtype));
-    serving_print(o, json);
+    serving_print(o, r->max_len, json);
     return 0;
 }
 
@@ -130,6 +151,7 @@ int bench_serve(const struct opt_values *v, struct err *e)
     }
     if (rc == 0) {
         r.n_vocab = gallop_llm(r.g)->model.info.vocab;
+        r.max_len = gallop_llm(r.g)->max_len;
         rc = run_load(&r);
     }
     rc = rc ? rc : report(&r, opt_flag(v, "json"));

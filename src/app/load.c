@@ -128,7 +128,7 @@ void load_scheduling(const struct opt_values *v, struct gallop_options *o)
     o->tpot_target_ms = opt_float(v, "tpot-target-ms");
     o->max_num_queued_reqs = opt_int(v, "max-num-queued-reqs");
     o->max_num_queued_tokens = opt_int(v, "max-num-queued-tokens");
-    o->prefix_index = opt_string(v, "prefix-index");
+    o->prefix_index = options_prefix_index(v);
 }
 
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e)

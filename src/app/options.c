@@ -120,7 +120,15 @@ const struct opt_row options_scheduling[] = {
          "slab_pool and paged keep the rows of prompts and answers for requests that begin alike: whole blocks, "
          "every row, or none",
      .choices = "hash|radix|none", .fallback = "hash"},
+    {"enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE,
+     .help = "vLLM's name for what is on by itself; --prefix-index says how"},
+    {"no-enable-prefix-caching", 0, OPT_FLAG, NULL, CACHE, .help = "vLLM's name for --prefix-index none"},
     {0}};
+
+const char *options_prefix_index(const struct opt_values *v)
+{
+    return opt_flag(v, "no-enable-prefix-caching") ? "none" : opt_string(v, "prefix-index");
+}
 
 const struct opt_row options_sampling[] = {
     {"max-new-tokens", 'n', OPT_INT, "N", EVERYDAY, .help = "most tokens made; 0 computes the prompt only",

@@ -18,6 +18,7 @@ void traffic_fini(struct traffic *t)
 {
     mem_free(t->request);
     mem_free(t->hash);
+    mem_free(t->answer);
     *t = (struct traffic){0};
 }
 
@@ -214,6 +215,7 @@ int traffic_read(struct traffic *t, const char *path, size_t most, double speed,
     first = t->request[0].at_s;
     for (size_t i = 0; i < t->n; i++)
         t->request[i].at_s = (t->request[i].at_s - first) / speed;
+    t->n_first = t->n;
     return 0;
 }
 
@@ -242,29 +244,61 @@ static size_t between(const size_t range[2], double u)
     return range[0] + (size_t)(u * (double)(range[1] - range[0] + 1));
 }
 
-int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err *e)
+/* The first turns, in order of arrival. */
+static bool make_first(struct traffic *t, const struct traffic_plan *plan)
 {
     uint64_t index = 0;
     double at = 0;
 
-    *t = (struct traffic){0};
     for (size_t i = 0; i < plan->n; i++) {
         struct traffic_request *r = add(t);
 
-        if (!r) {
-            traffic_fini(t);
-            return err_nomem(e, "requests");
-        }
+        if (!r)
+            return false;
         r->at_s = at;
-        r->n_prompt = between(plan->prompt, rng_uniform(plan->seed + 1, 3 * i));
+        r->n_prompt = plan->shared + between(plan->prompt, rng_uniform(plan->seed + 1, 3 * i));
         r->n_output = between(plan->output, rng_uniform(plan->seed + 1, 3 * i + 1));
-        r->n_shared = plan->shared < r->n_prompt ? plan->shared : r->n_prompt - 1;
+        r->n_shared = plan->shared;
         r->group =
             plan->groups ? (uint32_t)(rng_uniform(plan->seed + 1, 3 * i + 2) * (double)plan->groups) : 0;
         if (plan->rate > 0)
             at += gamma_number(plan->seed, &index, plan->burstiness) / plan->rate;
     }
-    return 0;
+    t->n_first = t->n;
+    return true;
+}
+
+/* The turns behind them: turn K of all conversations behind turn K - 1 of all. */
+static bool make_further(struct traffic *t, const struct traffic_plan *plan)
+{
+    size_t n_answer = 0;
+
+    for (size_t i = plan->n; i < plan->n * plan->turns; i++) {
+        struct traffic_request *r = add(t), *before;
+
+        if (!r)
+            return false;
+        before = &t->request[i - plan->n];
+        before->next = i;
+        before->first_answer = n_answer;
+        n_answer += before->n_output;
+        r->turn = before->turn + 1;
+        r->before = i - plan->n;
+        r->n_prompt =
+            before->n_prompt + before->n_output + between(plan->prompt, rng_uniform(plan->seed + 1, 3 * i));
+        r->n_output = between(plan->output, rng_uniform(plan->seed + 1, 3 * i + 1));
+    }
+    t->answer = mem_zalloc(n_answer, sizeof(*t->answer), MEM_APP);
+    return t->answer;
+}
+
+int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err *e)
+{
+    *t = (struct traffic){0};
+    if (make_first(t, plan) && make_further(t, plan))
+        return 0;
+    traffic_fini(t);
+    return err_nomem(e, "requests");
 }
 
 size_t traffic_longest(const struct traffic *t)
@@ -292,11 +326,25 @@ static void fill(uint64_t seed, uint64_t stream, size_t n, size_t n_vocab, int32
     }
 }
 
+void traffic_answered(struct traffic *t, size_t i, size_t k, int32_t token)
+{
+    if (t->request[i].next && k < t->request[i].n_output)
+        t->answer[t->request[i].first_answer + k] = token;
+}
+
 void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *ids)
 {
     const struct traffic_request *r = &t->request[i];
+    size_t said = 0;
 
-    fill(1, i, r->n_prompt, n_vocab, ids);
+    if (r->turn) {
+        const struct traffic_request *before = &t->request[r->before];
+
+        said = before->n_prompt + before->n_output;
+        traffic_tokens(t, r->before, n_vocab, ids);
+        memcpy(ids + before->n_prompt, t->answer + before->first_answer, before->n_output * sizeof(*ids));
+    }
+    fill(1, i, r->n_prompt - said, n_vocab, ids + said);
     fill(2, r->group, r->n_shared, n_vocab, ids);
     for (size_t k = 0; k < r->n_hashes && k * TRAFFIC_HASH_TOKENS < r->n_prompt; k++) {
         size_t at = k * TRAFFIC_HASH_TOKENS, left = r->n_prompt - at;
@@ -324,10 +372,16 @@ const struct opt_row traffic_options[] = {
     {"input-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of a prompt that is made up, N to M",
      .fallback = "512"},
     {"output-len", 0, OPT_STRING, "N[:M]", LOAD, .help = "tokens of an answer, N to M", .fallback = "128"},
-    {"prefix-len", 0, OPT_INT, "N", LOAD, .help = "first tokens that the prompts of a group share",
+    {"prefix-len", 0, OPT_INT, "N", LOAD,
+     .help = "tokens in front of these that the prompts of a group share, as those of a system message",
      .fallback = "0", .range = "[0,16777216]"},
     {"prefix-groups", 0, OPT_INT, "N", LOAD, .help = "number of such groups", .fallback = "1",
      .range = "[1,1000000]"},
+    {"turns", 0, OPT_INT, "N", LOAD,
+     .help =
+         "make a conversation of each request: N turns, each sent when the one before is answered, with all that was "
+         "said and --input-len more",
+     .fallback = "1", .range = "[1,1000]"},
     {"seed", 0, OPT_UINT, "N", LOAD, .help = "seed of requests that are made up", .fallback = "0"},
     {0}};
 
@@ -354,6 +408,7 @@ int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err
                                 .burstiness = opt_float(v, "burstiness"),
                                 .shared = (size_t)opt_int(v, "prefix-len"),
                                 .groups = (size_t)opt_int(v, "prefix-groups"),
+                                .turns = (size_t)opt_int(v, "turns"),
                                 .seed = opt_uint(v, "seed")};
     int rc;
 

@@ -187,7 +187,7 @@ struct run {
     struct step step;
     struct serving serving;
     int32_t *ids; /* [max_len] */
-    size_t n_sent;
+    size_t n_came;
 };
 
 /* The cache has the blocks of the real one, and rows of a byte or so. */
@@ -195,7 +195,7 @@ static int open_run(struct run *r)
 {
     const struct opt_values *v = r->m->v;
     enum prefix_kind index = PREFIX_HASH;
-    bool keeps = prefix_kind_of_name(opt_string(v, "prefix-index"), &index); /* "none" is no kind */
+    bool keeps = prefix_kind_of_name(options_prefix_index(v), &index); /* "none" is no kind */
     const struct kv_limits lim = {.n_layers = 1,
                                   .n_kv = 1,
                                   .head_dim = 1,
@@ -228,49 +228,72 @@ static void close_run(struct run *r)
     mem_free(r->ids);
 }
 
-static int send_one(struct run *r, double at_s)
+/* Sends request I. *ENDED: it failed at the door. */
+static int send_one(struct run *r, size_t i, double at_s, bool *ended)
 {
-    const struct traffic_request *q = &r->m->traffic.request[r->n_sent];
-    struct serving_request *to = &r->serving.request[r->n_sent];
+    const struct traffic_request *q = &r->m->traffic.request[i];
     struct sampling sampling;
-    struct seq_request sr = {
-        .ids = r->ids, .n_ids = q->n_prompt, .sampling = &sampling, .prompt_logprobs = -1, .user = to};
+    struct seq_request sr = {.ids = r->ids,
+                             .n_ids = q->n_prompt,
+                             .sampling = &sampling,
+                             .prompt_logprobs = -1,
+                             .user = &r->serving.request[i]};
     struct err why = {0};
     struct seq *s;
 
-    to->sent_s = at_s;
+    *ended = !serving_sent(&r->serving, i, at_s, r->m->max_len);
+    if (*ended)
+        return 0;
     sampling_default(&sampling);
     sampling.max_new_tokens = q->n_output;
     sampling.ignore_eos = true;
     sampling_mark(&sampling, SAMPLING_MAX_NEW_TOKENS);
-    if (q->n_prompt + q->n_output > r->m->max_len || step_take_place(&r->step, q->n_prompt, &why) != 0) {
-        serving_ended(&r->serving, r->n_sent++, at_s, 0, true);
+    if (step_take_place(&r->step, q->n_prompt, &why) != 0) {
+        serving_ended(&r->serving, i, at_s, 0, true);
+        *ended = true;
         return 0;
     }
-    traffic_tokens(&r->m->traffic, r->n_sent, INT32_MAX, r->ids);
+    traffic_tokens(&r->m->traffic, i, INT32_MAX, r->ids);
     if (seq_new(&s, &sr, NULL, INT32_MAX, r->m->max_len, r->m->e) != 0)
         return r->m->e->code;
     s->queued = true;
-    s->id = ++r->n_sent;
+    s->id = i + 1;
     step_add(&r->step, s);
     return 0;
 }
 
+/* Sends request I, and the turns behind it as long as they fail at the door. */
+static int send_turns(struct run *r, size_t i, double at_s)
+{
+    bool ended = true;
+    int rc = send_one(r, i, at_s, &ended);
+
+    while (rc == 0 && ended && (i = r->m->traffic.request[i].next) != 0)
+        rc = send_one(r, i, at_s, &ended);
+    return rc;
+}
+
 static int take_events(struct run *r)
 {
+    double now = r->machine.now_s;
     struct step_event ev;
+    int rc = 0;
 
-    while (step_take(&r->step, &ev)) {
-        size_t i = (size_t)((struct serving_request *)ev.seq->user - r->serving.request);
+    while (rc == 0 && step_take(&r->step, &ev)) {
+        size_t i = (size_t)((struct serving_request *)ev.seq->user - r->serving.request),
+               next = r->m->traffic.request[i].next;
 
-        if (ev.type == STEP_TOKEN && serving_token(&r->serving, i, r->machine.now_s) != 0)
+        if (ev.type == STEP_TOKEN && serving_token(&r->serving, i, ev.token, now) != 0)
             return err_nomem(r->m->e, "the times of tokens");
-        if (ev.type == STEP_FINISHED) {
-            serving_ended(&r->serving, i, r->machine.now_s, ev.seq->n_cached, ev.seq->fault.code != 0);
-            seq_free(ev.seq);
-        }
+        if (ev.type != STEP_FINISHED)
+            continue;
+        serving_ended(&r->serving, i, now, ev.seq->n_cached, ev.seq->fault.code != 0);
+        seq_free(ev.seq);
+        if (next)
+            rc = send_turns(r, next, now);
     }
-    return 0;
+    serving_step(&r->serving, now);
+    return rc;
 }
 
 /* All of the traffic, SPEED times as fast. */
@@ -280,10 +303,13 @@ static int run_traffic(struct run *r)
     int rc = 0;
 
     while (rc == 0 && r->serving.n_ended < t->n) {
-        while (rc == 0 && r->n_sent < t->n && t->request[r->n_sent].at_s / r->speed <= r->machine.now_s)
-            rc = send_one(r, t->request[r->n_sent].at_s / r->speed);
-        if (rc == 0 && !step_run(&r->step) && r->n_sent < t->n)
-            r->machine.now_s = fmax(r->machine.now_s, t->request[r->n_sent].at_s / r->speed);
+        while (rc == 0 && r->n_came < t->n_first &&
+               t->request[r->n_came].at_s / r->speed <= r->machine.now_s) {
+            rc = send_turns(r, r->n_came, t->request[r->n_came].at_s / r->speed);
+            r->n_came++;
+        }
+        if (rc == 0 && !step_run(&r->step) && r->n_came < t->n_first)
+            r->machine.now_s = fmax(r->machine.now_s, t->request[r->n_came].at_s / r->speed);
         rc = rc ? rc : take_events(r);
     }
     return rc;
@@ -329,7 +355,7 @@ static int sweep(struct simulation *m, bool json)
     double low = 0, high = 0, speed = 1;
     json_t *best = NULL;
 
-    if (m->traffic.request[m->traffic.n - 1].at_s == 0)
+    if (m->traffic.request[m->traffic.n_first - 1].at_s == 0)
         return err_set(m->e, ERR_USAGE,
                        "--rate-sweep: all requests come at once; give --request-rate, or a trace with times");
     while ((high == 0 || low == 0 || high > low * 1.02) && speed > 1e-6 && speed < 1e6) {
@@ -353,7 +379,7 @@ static int sweep(struct simulation *m, bool json)
         return err_set(m->e, ERR_INPUT, "--limit: not even the slowest traffic keeps it on this machine");
     if (!json)
         print_fmt("the limits hold up to %.3g times this traffic:\n", low);
-    serving_print(best, json);
+    serving_print(best, m->max_len, json);
     return 0;
 }
 
@@ -366,7 +392,7 @@ static int run(const struct opt_values *v, struct err *e)
     if (rc == 0 && opt_flag(v, "rate-sweep"))
         rc = sweep(&m, opt_flag(v, "json"));
     else if (rc == 0 && (o = simulate(&m, 1)) != NULL)
-        serving_print(o, opt_flag(v, "json"));
+        serving_print(o, m.max_len, opt_flag(v, "json"));
     else if (rc == 0)
         rc = e->code;
     traffic_fini(&m.traffic);

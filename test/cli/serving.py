@@ -6,8 +6,9 @@ import json
 from _cli import DEMO, call, check, expect, expect_error, lines, run_all
 
 SIM = ["simulate", "--shape", "llama-3.2-1b", "--bandwidth", 50, "--flops", 500, "--json"]
-TIMES = {f"{part}_{name}_ms" for part in ("mean", "median", "p90", "p95", "p99", "max") for name in ("ttft", "tpot", "itl", "e2el")}
-KEYS = {"completed", "failed", "duration", "total_input_tokens", "total_output_tokens", "cached_input_tokens", "hit_rate",
+TIMES = {f"{part}_{name}_ms" for part in ("mean", "median", "std", "p90", "p95", "p99", "max") for name in ("ttft", "tpot", "itl", "e2el")}
+KEYS = {"completed", "failed", "too_long", "max_output_tokens_per_s", "max_concurrent_requests", "full_batch", "full_batch_throughput",
+        "duration", "total_input_tokens", "total_output_tokens", "cached_input_tokens", "hit_rate",
         "request_throughput", "output_throughput", "total_token_throughput", "preemptions", "recomputed_tokens", "steps"} | TIMES
 
 
@@ -29,10 +30,34 @@ def a_load_is_served_and_counted():
     o = lines(r)[0]
     check(KEYS <= set(o), f"keys: {KEYS - set(o)} are missing")
     expect((o["completed"], o["failed"], o["total_output_tokens"]), (12, 0, 108), "requests and tokens")
+    expect((o["max_concurrent_requests"], o["full_batch"]), (3, 3), "requests at once")
+    check(0 < o["full_batch_throughput"] and o["max_output_tokens_per_s"] <= 108, f"tokens a second: {o}")
     check(9 * 16 <= o["cached_input_tokens"] <= 11 * 16, f"a shared block of all but those that began together: {o}")
     for name in ("ttft", "tpot", "itl", "e2el"):
         t = [o[f"{part}_{name}_ms"] for part in ("median", "p90", "p95", "p99", "max")]
         check(t == sorted(t) and t[0] > 0, f"{name}: percentiles {t}")
+
+
+def what_is_too_long_fails_and_the_rest_goes_on():
+    load = ("--num-prompts", 20, "--input-len", "20:100", "--output-len", 20, "--max-model-len", 100)
+    r = call("bench", "--serve", "--json", "--quiet", "-m", DEMO, *load)
+    served, simulated = lines(r)[0], _simulate(*load)
+    for key in ("completed", "failed", "too_long", "total_input_tokens", "total_output_tokens"):
+        expect(simulated[key], served[key], f"{key} of simulate and bench --serve")
+    check(0 < served["too_long"] == served["failed"] < 20, f"some are too long: {served}")
+    text = call("simulate", "--shape", "llama-3.2-1b", "--bandwidth", 50, "--flops", 500, *load).stdout.decode()
+    check(f"{served['too_long']} of those that failed are longer than --max-model-len 100" in text, text)
+
+
+def a_conversation_finds_what_was_said():
+    load = ("--num-prompts", 2, "--turns", 4, "--prefix-len", 64, "--input-len", 20, "--output-len", 12, "--block-size", 16)
+    inputs = [64 + 20 + t * 32 for t in range(4)]
+    for run in (lambda *a: lines(call("bench", "--serve", "--json", "--quiet", "-m", DEMO, *load, *a))[0], lambda *a: _simulate(*load, *a)):
+        o = run("--prefix-index", "radix", "--max-num-seqs", 1)
+        expect((o["completed"], o["total_input_tokens"], len(o["mean_ttft_ms_by_turn"])), (8, 2 * sum(inputs), 4), "turns")
+        # all that was said but the last token, whose row was never computed; of the second conversation also the system message
+        expect(o["cached_input_tokens"], 64 + 2 * sum(n + 11 for n in inputs[:-1]), "rows that were there")
+        expect(run("--no-enable-prefix-caching")["cached_input_tokens"], 0, "without a prefix cache")
 
 
 def traces_of_each_format_are_read():
