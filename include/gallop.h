@@ -93,6 +93,12 @@ struct gallop_options {
      * alike is computed from there. "hash" reuses whole blocks, "radix" every row. What comes of a request
      * does not depend on it ["hash"] */
     const char *prefix_index;
+    /* Keeps blocks of a pooled cache beyond its memory, for this engine, later ones and others that compute
+     * the same model in the same way: a folder, which is made if it is missing, or "redis://host[:port][/db]"
+     * (docs/SERVING.md) [nothing is kept]. kv_store_size: GiB of a folder at most, then the blocks that were
+     * not used for longest go [16]. */
+    const char *kv_store;
+    double kv_store_size;
     const char *kv_cache_layout; /* of pooled caches: "head_major", "block_major" ["head_major"] */
     int64_t block_size; /* rows of a KV block, a power of two from 16 to 256 [by level 2 cache and windows] */
     int64_t bmc_splits; /* in how many parts a bmc cache grows [floor(sqrt(max_model_len))] */
@@ -243,6 +249,7 @@ struct gallop_event {
     size_t n_prompt, n_output; /* FINISHED: tokens */
     size_t
         n_cached; /* FINISHED: of the prompt, whose rows were there, from other requests or the first answer */
+    size_t n_stored; /* FINISHED: of n_cached, whose rows were read from the KV store */
     /* FINISHED: seconds from first computed to first token (to the end of the prompt, if none was asked for),
      * and from there to the last */
     double prefill_s, decode_s;
@@ -264,8 +271,12 @@ struct gallop_stats {
     size_t n_waiting, n_running;
     uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished; /* tokens that were computed */
     uint64_t n_cached_tokens;                                       /* of prompts, that did not have to be */
+    uint64_t n_stored_tokens;                                       /* of these, from the KV store */
     uint64_t n_preempted; /* how often a running request gave its rows back because the KV cache was full */
     uint64_t n_recomputed_tokens; /* of those that were computed again after that; not in the two above */
+    /* Blocks that were written to the KV store and read from it; not written, because it did not keep up or
+     * failed; and that were there, but not as they had been written. */
+    uint64_t n_store_written, n_store_read, n_store_dropped, n_store_damaged;
     size_t weight_bytes, kv_bytes, scratch_bytes;
     size_t max_model_len, vocab_size;
     double load_s;
@@ -307,10 +318,10 @@ enum { GALLOP_EXECUTOR_VERSION = 1 };
 
 /* gallop_open() for an executor. max_num_seqs are the sequences of a run and the slots, max_batched_tokens
  * the rows of a run, with no smaller bound than that. With "extern", kv_cache_tokens or kv_cache_memory give
- * n_blocks. Options of what is not here are refused by name: prefix_index, scheduling_policy, scheduler,
- * admission, tpot_target_ms, max_num_queued_reqs, max_num_queued_tokens. VERSION is GALLOP_EXECUTOR_VERSION
- * as the caller was compiled with it; GALLOP_UNSUPPORTED: this library does not serve it. All that runs need
- * is allocated here. */
+ * n_blocks. Options of what is not here are refused by name: prefix_index, kv_store, scheduling_policy,
+ * scheduler, admission, tpot_target_ms, max_num_queued_reqs, max_num_queued_tokens. VERSION is
+ * GALLOP_EXECUTOR_VERSION as the caller was compiled with it; GALLOP_UNSUPPORTED: this library does not serve
+ * it. All that runs need is allocated here. */
 GALLOP_API int gallop_executor_open(struct gallop_executor **x, int version, const struct gallop_options *o,
                                     char *err);
 GALLOP_API void gallop_executor_close(struct gallop_executor *x); /* NULL is fine */

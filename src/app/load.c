@@ -115,6 +115,8 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     o->block_size = opt_int(v, "block-size");
     o->bmc_splits = opt_int(v, "bmc-splits");
     o->kv_sparse = opt_string(v, "kv-sparse");
+    o->kv_store = opt_string(v, "kv-store");
+    o->kv_store_size = opt_float(v, "kv-store-size");
     o->max_batched_tokens = opt_int(v, "max-num-batched-tokens");
     return 0;
 }

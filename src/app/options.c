@@ -60,6 +60,15 @@ const struct opt_row options_engine[] = {
     {"kv-cache-layout", 0, OPT_CHOICE, NULL, CACHE,
      .help = "order of heads and blocks in slab_pool and paged", .choices = "head_major|block_major",
      .fallback = "head_major", .env = "GALLOP_KV_CACHE_LAYOUT"},
+    {"kv-store", 0, OPT_STRING, "DIR", CACHE,
+     .help =
+         "keep blocks of the KV cache in this folder, or on redis://host[:port][/db], for later and for others",
+     .otherwise = "nowhere", .env = "GALLOP_KV_STORE",
+     .manual =
+         "Only for slab_pool and paged with a prefix index. Programs that compute the same model in the same "
+         "way may share it. What is read is checked, but whoever can write there can make answers wrong."},
+    {"kv-store-size", 0, OPT_FLOAT, "GIB", CACHE, .help = "most that a folder of --kv-store may hold",
+     .fallback = "16", .range = "(0,1048576]", .env = "GALLOP_KV_STORE_SIZE"},
     {"block-size", 0, OPT_INT, "N", CACHE, .help = "rows of a KV block, a power of two",
      .otherwise = "by the level 2 cache and windows", .range = "[16,256]"},
     {"bmc-splits", 0, OPT_INT, "N", CACHE, .help = "in how many parts a bmc cache grows",

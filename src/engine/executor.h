@@ -64,6 +64,9 @@ struct executor_prefix {
     const uint8_t *salt; /* [16] tells apart who may share rows; NULL: all may */
 };
 
+/* Instead of a place where rows are read ahead. */
+enum { EXECUTOR_NOTHING = -1, EXECUTOR_LATER = -2 };
+
 struct executor {
     struct executor_caps caps;
     void *ctx;
@@ -83,6 +86,14 @@ struct executor {
     void (*release)(void *ctx, size_t slot, const int32_t *token, size_t n);
     /* COMPUTED rows of a sequence of LAST_TOTAL tokens are not those of one of TOTAL. */
     bool (*is_stale)(void *ctx, size_t computed, size_t last_total, size_t total);
+    /* Rows that are kept beyond the executor's memory, read ahead for a sequence that waits, so that begin()
+     * finds them; NULL: there are none. ahead() returns a place, and that rows [*from, *to) of P (whose ids
+     * are borrowed until the end) will come; EXECUTOR_NOTHING; or EXECUTOR_LATER: what P needs is being read
+     * for another, or all places are taken. */
+    int (*ahead)(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to);
+    bool (*ahead_go_on)(void *ctx, int place);     /* takes what has come; true: it is at its end */
+    void (*ahead_end)(void *ctx, int place);       /* before that; what has come stays */
+    void (*ahead_wait)(void *ctx, double seconds); /* at most; until something comes */
     /* Computes ROWS [n]. Returns logits [sum of n_wanted, n_vocab], in the order of ROWS, valid until the
      * next run. */
     const float *(*run)(void *ctx, const struct executor_rows *rows, size_t n);

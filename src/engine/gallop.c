@@ -88,6 +88,7 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
                               .kv_lazy = o->kv_cache_lazy != 0,
                               .kv_layout = o->kv_cache_layout,
                               .kv_sparse = o->kv_sparse,
+                              .kv_store = o->kv_store,
                               .allow_links = o->allow_links != 0,
                               .bmc_splits = (size_t)o->bmc_splits,
                               .block = (size_t)o->block_size,
@@ -113,6 +114,9 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
     l->kv_bytes = (size_t)(o->kv_cache_memory * 1073741824.0);
     if (o->kv_cache_memory > 0 && l->kv_bytes == 0)
         l->kv_bytes = 1; /* 0 would mean that no size is given */
+    if (!(o->kv_store_size >= 0 && o->kv_store_size < 1e9))
+        return err_set(e, ERR_INPUT, "kv_store_size %g is not a number of GiB", o->kv_store_size);
+    l->kv_store_bytes = (uint64_t)(o->kv_store_size * 1073741824.0);
     if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
         return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
     return locate_model(path, FOLDER_PATH_MAX, o->model, &where, e);
@@ -672,6 +676,7 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
     ev->n_prompt = s->n_prompt;
     ev->n_output = seq_n_output(s);
     ev->n_cached = s->n_cached;
+    ev->n_stored = s->n_stored;
     ev->prefill_s = s->t_token > 0 ? s->t_token - s->t_first : 0;
     ev->decode_s = s->t_token > 0 ? s->t_last - s->t_token : 0;
 }
@@ -741,6 +746,10 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
 
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 {
+    struct store_stats store = {0};
+
+    if (g->llm.store)
+        store_stats(g->llm.store, &store);
     *s = (struct gallop_stats){.n_waiting = step_n_waiting(&g->step),
                                .n_running = g->step.n_running,
                                .n_steps = g->step.n_steps,
@@ -748,6 +757,11 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .n_output_tokens = g->step.n_output_tokens,
                                .n_finished = g->step.n_finished,
                                .n_cached_tokens = g->step.n_cached_tokens,
+                               .n_stored_tokens = g->step.n_stored_tokens,
+                               .n_store_written = store.n_written,
+                               .n_store_read = store.n_read,
+                               .n_store_dropped = store.n_dropped,
+                               .n_store_damaged = store.n_damaged,
                                .n_preempted = g->step.n_preempted,
                                .n_recomputed_tokens = g->step.n_recomputed,
                                .weight_bytes = g->llm.model.packed_bytes,

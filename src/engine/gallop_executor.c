@@ -47,6 +47,8 @@ static int check_options(int version, const struct gallop_options *o, struct err
         const char *name;
         bool given;
     } none[] = {{"prefix_index", o->prefix_index},
+                {"kv_store", o->kv_store},
+                {"kv_store_size", o->kv_store_size != 0},
                 {"scheduling_policy", o->scheduling_policy},
                 {"scheduler", o->scheduler},
                 {"admission", o->admission},

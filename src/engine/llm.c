@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -18,6 +19,7 @@ enum {
 };
 
 static const size_t default_kv_bytes = (size_t)4 << 30;
+static const uint64_t default_store_bytes = (uint64_t)16 << 30;
 
 static int open_threads(struct llm *m, const struct llm_options *o, struct err *e)
 {
@@ -129,7 +131,8 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
 static size_t kv_room(const struct llm *m)
 {
     size_t all = topo_memory_limit_bytes(), limit = all - all / 32,
-           used = m->other_bytes + m->model.packed_bytes + m->model.table_bytes + llm_scratch_bytes(m);
+           used = m->other_bytes + m->model.packed_bytes + m->model.table_bytes + llm_scratch_bytes(m) +
+                  m->store_bytes;
 
     return limit > used ? limit - used : 0;
 }
@@ -224,7 +227,73 @@ static int size_kv(const struct llm *m, const struct llm_options *o, const char 
     return check_one_fits(type, lim, bytes, e);
 }
 
-static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
+/* A store needs a cache that keeps prefixes; its slots take memory beside it. */
+static int size_store(struct llm *m, const struct llm_options *o, const char *type,
+                      const struct kv_limits *lim, struct err *e)
+{
+    if (!o->kv_store)
+        return 0;
+    if (kv_record_bytes(type, lim) == 0)
+        return err_set(e, ERR_INPUT, "a KV store keeps blocks of slab_pool and paged; the KV cache is %s",
+                       type);
+    if (o->no_prefixes)
+        return err_set(e, ERR_INPUT,
+                       "a KV store keeps blocks by their prefix, but the prefix index is none (hash, radix)");
+    m->store_bytes = store_slot_bytes(kv_record_bytes(type, lim));
+    return m->store_bytes < SIZE_MAX ? 0 : err_nomem(e, "the slots of the KV store");
+}
+
+static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
+{
+    const XXH128_hash_t part[2] = {h, XXH3_128bits(p, n)};
+
+    return XXH3_128bits(part, sizeof(part));
+}
+
+/* What rows depend on beside tokens: the weights and how they are computed with. */
+static struct prefix_key store_context(const struct llm *m, const struct opconf *ops)
+{
+    const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
+                               (uint64_t)m->kv_dtype};
+    XXH128_hash_t h = mix((XXH128_hash_t){0}, number, sizeof(number));
+
+    for (int f = 0; f < KERN_N_FUNCTIONS; f++) {
+        const char *class = kern_class(m->kern, (enum kern_fn)f);
+
+        h = mix(h, class, strlen(class));
+    }
+    for (int k = 0; k < OP_N_KINDS; k++) {
+        const char *backend = ops->backend[k] ? ops->backend[k] : "auto";
+
+        h = mix(h, backend, strlen(backend));
+    }
+    return (struct prefix_key){{h.low64, h.high64}};
+}
+
+static int open_store(struct llm *m, const struct llm_options *o, const struct opconf *ops, const char *type,
+                      struct kv_limits *lim, struct err *e)
+{
+    const struct store_options so = {.where = o->kv_store,
+                                     .limit_bytes =
+                                         o->kv_store_bytes ? o->kv_store_bytes : default_store_bytes,
+                                     .record_bytes = kv_record_bytes(type, lim)};
+    struct err why = {0};
+    int rc;
+
+    if (!o->kv_store)
+        return 0;
+    if ((rc = store_open(&m->store, &so, &why)) == ERR_UNSUPPORTED) {
+        log_warn("%s", why.msg);
+        return 0;
+    }
+    if (rc)
+        return err_set(e, rc, "%s", why.msg);
+    lim->store = m->store;
+    lim->store_context = store_context(m, ops);
+    return 0;
+}
+
+static int open_kv(struct llm *m, const struct llm_options *o, const struct opconf *ops, struct err *e)
 {
     const char *type = o->kv_type ? o->kv_type : "slab_pool";
     const struct model_info *i = &m->model.info;
@@ -249,9 +318,12 @@ static int open_kv(struct llm *m, const struct llm_options *o, struct err *e)
     if (o->kv_layout && !kv_layout_of_name(o->kv_layout, &lim.layout))
         return err_set(e, ERR_INPUT, "KV cache layout %s is not known (head_major, block_major)",
                        o->kv_layout);
-    if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_kv(m, o, type, &lim, e)) != 0)
+    if ((rc = kv_check_limits(type, &lim, e)) != 0 || (rc = size_store(m, o, type, &lim, e)) != 0 ||
+        (rc = size_kv(m, o, type, &lim, e)) != 0)
         return rc;
     if ((rc = model_pack(&m->model, e)) != 0) /* not before it is known that all of it fits */
+        return rc;
+    if ((rc = open_store(m, o, ops, type, &lim, e)) != 0)
         return rc;
     rc = kv_open(&m->kv, type, &lim, e);
     return rc ? rc : slots_open(&m->slots, &m->kv, e);
@@ -262,6 +334,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     double start = clock_seconds();
     struct model_options mo = {.dtype = o->dtype,
                                .allow_links = o->allow_links,
+                               .all_bytes = o->kv_store != NULL,
                                .checkpoint = o->checkpoint,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
@@ -290,7 +363,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
                  o->max_len);
     m->max_len = o->max_len ? o->max_len : m->model.info.max_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
-        (rc = open_sink(m, o, &ops, e)) != 0 || (rc = open_kv(m, o, e)) != 0)
+        (rc = open_sink(m, o, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
         goto fail;
     m->isa = cpu_isa_name(kern_isa(m->kern, o->dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16));
     m->load_s = clock_seconds() - start;
@@ -313,6 +386,7 @@ void llm_close(struct llm *m)
     model_work_close(&m->work);
     eager_free(m->eager);
     kv_close(&m->kv);
+    store_close(m->store);
     tok_close(m->tok);
     model_close(&m->model);
     pool_free(m->pool);
@@ -414,6 +488,34 @@ static size_t begin(void *ctx, size_t slot, const struct executor_prefix *p)
     return slots_begin(&m->slots, slot, p, regime(m, p));
 }
 
+static int ahead(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to)
+{
+    struct llm *m = ctx;
+
+    return slots_ahead(&m->slots, p, regime(m, p), from, to);
+}
+
+static bool ahead_go_on(void *ctx, int place)
+{
+    struct llm *m = ctx;
+
+    return kv_ahead_go_on(&m->kv, place);
+}
+
+static void ahead_end(void *ctx, int place)
+{
+    struct llm *m = ctx;
+
+    kv_ahead_end(&m->kv, place);
+}
+
+static void ahead_wait(void *ctx, double seconds)
+{
+    struct llm *m = ctx;
+
+    kv_ahead_wait(&m->kv, seconds);
+}
+
 static int reserve(void *ctx, size_t slot, size_t n)
 {
     struct llm *m = ctx;
@@ -503,4 +605,10 @@ void llm_executor(struct llm *m, struct executor *x)
                            .sees = sees,
                            .truncate = truncate_rows,
                            .copy_block = kv_n_blocks(&m->kv) ? copy_block : NULL};
+    if (m->store) {
+        x->ahead = ahead;
+        x->ahead_go_on = ahead_go_on;
+        x->ahead_end = ahead_end;
+        x->ahead_wait = ahead_wait;
+    }
 }

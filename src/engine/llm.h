@@ -12,6 +12,7 @@
 #include "engine/slots.h"
 #include "engine/sparse.h"
 #include "kv/kv.h"
+#include "kv/store/store.h"
 #include "model/model.h"
 #include "ops/eager.h"
 #include "text/tok/tok.h"
@@ -36,8 +37,10 @@ struct llm_options {
     const char *kv_layout;         /* NULL, "head_major", "block_major" */
     bool no_prefixes;              /* rows of sequences that are gone are not kept */
     enum prefix_kind prefix_index;
-    const char *kv_sparse; /* NULL, "sink=4,window=1024" */
-    bool allow_links;      /* those of the folder may lead out of it */
+    const char *kv_sparse;   /* NULL, "sink=4,window=1024" */
+    const char *kv_store;    /* folder or redis://...; NULL: blocks are kept nowhere else */
+    uint64_t kv_store_bytes; /* of a folder; 0: 16 GiB */
+    bool allow_links;        /* those of the folder may lead out of it */
     void (*progress)(void *ctx, size_t done, size_t total);
     void *progress_ctx;
 };
@@ -47,6 +50,7 @@ struct llm {
     struct model model;
     struct tok *tok; /* NULL: the folder has no tokenizer; tok_missing says why */
     struct err tok_missing;
+    struct store *store; /* NULL: there is none */
     struct kv kv;
     struct slots slots;
     struct eager *eager;
@@ -56,6 +60,7 @@ struct llm {
     size_t max_len, max_seqs, max_tokens, max_wanted;
     float *logits; /* [max_wanted, V] */
     size_t logits_bytes;
+    size_t store_bytes;    /* of the store's slots */
     size_t other_bytes;    /* of regions that were there before: other engines' */
     int32_t *id, *pos;     /* [max_tokens] */
     uint32_t *wanted;      /* [max_wanted] */

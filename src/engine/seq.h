@@ -3,8 +3,9 @@
  *
  * Everything is allocated when the request is prepared (one arena, one detokenizer), on any thread, so that a
  * step adds a token without allocating. States go one way: waiting, running, done; preemption leads back to
- * waiting with nothing computed. Of N answers, the first computes the prompt; the others (its siblings) wait
- * outside the queue until that is done, and then share its rows.
+ * waiting with nothing computed, and who waits is aside while rows are read ahead for it. Of N answers, the
+ * first computes the prompt; the others (its siblings) wait outside the queue until that is done, and then
+ * share its rows.
  */
 #ifndef GALLOP_ENGINE_SEQ_H
 #define GALLOP_ENGINE_SEQ_H
@@ -19,7 +20,7 @@
 
 enum { SEQ_MAX_ANSWERS = 128 }; /* to one request */
 
-enum seq_state { SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
+enum seq_state { SEQ_WAITING, SEQ_ASIDE, SEQ_RUNNING, SEQ_DONE };
 
 struct seq {
     struct waiting_entry wait; /* place in the queue of those that wait; order and key also while it runs */
@@ -32,13 +33,18 @@ struct seq {
     struct sampling sampling; /* merged and proved */
     int32_t *token;           /* [cap] prompt, then output */
     size_t n_prompt, n_known, cap;
-    size_t n_computed; /* rows in the cache */
-    size_t n_reached;  /* the most rows it ever had there: those below are computed again */
-    size_t n_cached;   /* rows that were there when it first began, computed for others */
-    size_t last_total; /* n_known of the last forward */
-    size_t n_charged;  /* rows its key has paid for and that are not computed yet */
-    bool begun;        /* it has run */
-    size_t slot;       /* while running */
+    size_t n_computed;           /* rows in the cache */
+    size_t n_reached;            /* the most rows it ever had there: those below are computed again */
+    size_t n_cached;             /* rows that were there when it first began, computed for others */
+    size_t last_total;           /* n_known of the last forward */
+    size_t n_charged;            /* rows its key has paid for and that are not computed yet */
+    bool begun;                  /* it has run */
+    bool looked;                 /* it is known what could be read ahead, and that is done */
+    int place;                   /* while aside: the executor's, or EXECUTOR_LATER */
+    double ahead_until;          /* clock: then it is computed instead */
+    size_t ahead_from, ahead_to; /* rows that were read ahead when it waited last */
+    size_t n_stored;             /* of n_cached, those that were read ahead */
+    size_t slot;                 /* while running */
     enum seq_state state;
     struct sample_history history;
     struct stop stop;

@@ -46,6 +46,14 @@ size_t slots_begin(struct slots *s, size_t slot, const struct executor_prefix *p
     return kv_adopt(s->kv, slot, seed_of(p, regime), p->id, p->n_shared);
 }
 
+_Static_assert((int)EXECUTOR_NOTHING == (int)KV_AHEAD_NOTHING && (int)EXECUTOR_LATER == (int)KV_AHEAD_LATER,
+               "the executor's words are the cache's");
+
+int slots_ahead(struct slots *s, const struct executor_prefix *p, uint64_t regime, size_t *from, size_t *to)
+{
+    return kv_ahead(s->kv, seed_of(p, regime), p->id, p->n_shared, from, to);
+}
+
 void slots_release(struct slots *s, size_t slot, const int32_t *token, size_t n)
 {
     kv_publish(s->kv, slot, token, n, true);

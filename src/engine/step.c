@@ -1,11 +1,15 @@
 /* step.c - one step after another. */
 #include "engine/step.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 
 enum { STEP_IDS = 1 << 14, EVENTS_A_SEQ = 4 };
+
+static const double patience_s = 0.01, /* when nothing but reading ahead is to be done */
+    unnoticed_s = 0.1;                 /* that a request may wait for rows however few they are */
 
 /* ---- open and close ---- */
 
@@ -16,6 +20,7 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->cap_events = EVENTS_A_SEQ * n + n_rows;
     g->of_id = mem_zalloc(STEP_IDS, sizeof(struct seq *), MEM_ENGINE);
     g->running = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
+    g->aside = mem_zalloc(n, sizeof(struct seq *), MEM_ENGINE);
     g->free_slot = mem_zalloc(n, sizeof(*g->free_slot), MEM_ENGINE);
     g->sched = mem_zalloc(n, sizeof(*g->sched), MEM_ENGINE);
     g->pick = mem_zalloc(n, sizeof(*g->pick), MEM_ENGINE);
@@ -25,8 +30,8 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
-    if (!g->of_id || !g->running || !g->free_slot || !g->sched || !g->pick || !g->picked || !g->want ||
-        !g->rows || !g->row || !g->top || !g->event)
+    if (!g->of_id || !g->running || !g->aside || !g->free_slot || !g->sched || !g->pick || !g->picked ||
+        !g->want || !g->rows || !g->row || !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is taken first */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
@@ -83,6 +88,7 @@ void step_close(struct step *g)
     mem_free(g->sampler);
     mem_free((void *)g->of_id);
     mem_free((void *)g->running);
+    mem_free((void *)g->aside);
     mem_free(g->free_slot);
     mem_free(g->sched);
     mem_free(g->pick);
@@ -199,6 +205,18 @@ static void leave_slot(struct step *g, struct seq *s)
             (--g->n_running - at) * sizeof(struct seq *));
 }
 
+/* S, which is aside, is so no more. */
+static void leave_aside(struct step *g, struct seq *s)
+{
+    size_t at = 0;
+
+    if (s->place >= 0)
+        g->x->ahead_end(g->x->ctx, s->place);
+    while (g->aside[at] != s)
+        at++;
+    memmove((void *)(g->aside + at), (void *)(g->aside + at + 1), (--g->n_aside - at) * sizeof(struct seq *));
+}
+
 /* The prompt of S is computed, or never will be: its siblings queue up with its place. */
 static void release_siblings(struct step *g, struct seq *s)
 {
@@ -220,6 +238,8 @@ static void end(struct step *g, struct seq *s)
 
     if (s->state == SEQ_RUNNING)
         leave_slot(g, s);
+    else if (s->state == SEQ_ASIDE)
+        leave_aside(g, s);
     else
         waiting_remove(&g->waiting, &s->wait);
     leave_queue(g, s);
@@ -369,20 +389,34 @@ static const struct seq *first_answer(struct step *g, const struct seq *s)
     return NULL;
 }
 
+static struct executor_prefix prefix_of(const struct seq *s)
+{
+    return (struct executor_prefix){.id = s->token,
+                                    .n = s->n_known,
+                                    .n_prompt = s->n_prompt,
+                                    .n_shared = s->prompt_logprobs < 0 ? s->n_known - 1 : 0,
+                                    .salt = s->has_salt ? s->salt : NULL};
+}
+
 /* Rows of S that need not be computed. */
 static size_t rows_there(struct step *g, struct seq *s)
 {
-    const struct executor_prefix p = {.id = s->token,
-                                      .n = s->n_known,
-                                      .n_prompt = s->n_prompt,
-                                      .n_shared = s->prompt_logprobs < 0 ? s->n_known - 1 : 0,
-                                      .salt = s->has_salt ? s->salt : NULL};
+    const struct executor_prefix p = prefix_of(s);
     const struct seq *first = first_answer(g, s);
 
     if (first && s->n_known == s->n_prompt && s->n_prompt > 1 &&
         g->x->fork(g->x->ctx, first->slot, s->n_prompt - 1, s->slot, &p) == 0)
         return s->n_prompt - 1;
     return g->x->begin(g->x->ctx, s->slot, &p);
+}
+
+/* Of the rows that were there for S, those that were read ahead. */
+static void count_stored(struct step *g, struct seq *s)
+{
+    size_t to = s->ahead_to < s->n_cached ? s->ahead_to : s->n_cached;
+
+    s->n_stored = to > s->ahead_from ? to - s->ahead_from : 0;
+    g->n_stored_tokens += s->n_stored;
 }
 
 /* S runs from now on, in a slot of its own. */
@@ -402,6 +436,7 @@ static void start(struct step *g, struct seq *s)
         s->t_first = g->x->clock_s(g->x->ctx);
         s->n_cached = s->n_computed;
         g->n_cached_tokens += s->n_computed;
+        count_stored(g, s);
     }
     s->n_reached = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
     s->last_total = s->n_known;
@@ -419,8 +454,86 @@ static void admit(struct step *g)
 
         if (g->n_running && !has_room(g, s, g->free_slot[g->n_free - 1]))
             return; /* nobody overtakes it, or it might wait for ever */
+        if (g->x->ahead && !s->looked)
+            return; /* as many as can run are aside */
         start(g, s);
     }
+}
+
+/* ---- reading ahead ---- */
+
+/* Begins to read rows of S. False: there are none to wait for. */
+static bool read_ahead(struct step *g, struct seq *s)
+{
+    const struct executor_prefix p = prefix_of(s);
+
+    s->place = p.n_shared ? g->x->ahead(g->x->ctx, &p, &s->ahead_from, &s->ahead_to) : EXECUTOR_NOTHING;
+    return s->place != EXECUTOR_NOTHING;
+}
+
+/* Seconds that S may wait: in which the rows that it waits for could be computed, or which nobody notices. */
+static double worth(const struct step *g, const struct seq *s)
+{
+    bool known = s->place >= 0;
+    const struct cost_step step = cost_with(
+        (struct cost_step){0}, known ? s->ahead_to - s->ahead_from : s->n_known, known ? s->ahead_from : 0);
+
+    return fmax(cost_predict(&g->cost, &step), unnoticed_s);
+}
+
+/* S, which is aside, has what it waited for, or has waited long enough. */
+static bool is_ready(struct step *g, struct seq *s, double now)
+{
+    if (now >= s->ahead_until)
+        return true;
+    if (s->place == EXECUTOR_LATER)
+        return !read_ahead(g, s);
+    if (!g->x->ahead_go_on(g->x->ctx, s->place))
+        return false;
+    s->place = EXECUTOR_NOTHING;
+    return true;
+}
+
+/* Who has stood aside comes back to its place, and whoever is next is looked at. */
+static void look_ahead(struct step *g)
+{
+    double now = g->n_aside || g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
+    struct waiting_entry *w;
+
+    for (size_t i = 0; i < g->n_aside;) {
+        struct seq *s = g->aside[i];
+
+        if (!is_ready(g, s, now)) {
+            i++;
+            continue;
+        }
+        leave_aside(g, s);
+        s->state = SEQ_WAITING;
+        waiting_add(&g->waiting, &s->wait);
+    }
+    while (g->n_aside < g->opt.max_seqs && (w = waiting_next(&g->waiting)) != NULL && !of_wait(w)->looked) {
+        struct seq *s = of_wait(w);
+
+        s->looked = true;
+        s->ahead_from = s->ahead_to = 0;
+        if (!read_ahead(g, s))
+            continue;
+        waiting_remove(&g->waiting, w);
+        s->state = SEQ_ASIDE;
+        s->ahead_until = now + worth(g, s);
+        g->aside[g->n_aside++] = s;
+    }
+}
+
+/* Nothing could be computed: somebody may be worth waiting for. */
+static void wait_for_rows(struct step *g)
+{
+    double now = g->x->clock_s(g->x->ctx), until = now + patience_s;
+
+    for (size_t i = 0; i < g->n_aside; i++)
+        until = g->aside[i]->ahead_until < until ? g->aside[i]->ahead_until : until;
+    if (until > now)
+        g->x->ahead_wait(g->x->ctx, until - now);
 }
 
 /* ---- planning ---- */
@@ -461,6 +574,7 @@ static size_t plan(struct step *g)
 static void put_back(struct step *g, struct seq *s)
 {
     leave_slot(g, s);
+    s->looked = false; /* its rows may have left the memory when it is next */
     s->state = SEQ_WAITING;
     waiting_add(&g->waiting, &s->wait);
     g->n_preempted++;
@@ -701,10 +815,12 @@ bool step_run(struct step *g)
     size_t n;
 
     ASSERT(!step_has_events(g), "%zu of %zu events are taken", g->next_event, g->n_events);
-    if (!g->n_running && !g->waiting.n)
+    if (!g->n_running && !g->waiting.n && !g->n_aside)
         return false;
     g->n_events = g->next_event = 0;
     end_overdue(g);
+    if (g->x->ahead)
+        look_ahead(g);
     admit(g);
     changes = g->n_preempted + g->n_finished;
     n = reserve(g, plan(g));
@@ -712,6 +828,8 @@ bool step_run(struct step *g)
         compute(g, n);
     else if (g->n_running && changes == g->n_preempted + g->n_finished)
         end_misfit(g, g->running[0]);
+    else if (!g->n_running && g->n_aside)
+        wait_for_rows(g);
     for (size_t i = 0; i < g->n_rows && n; i++)
         take_row(g, &g->row[i]);
     for (size_t i = 0; i < n; i++)
@@ -723,5 +841,5 @@ bool step_run(struct step *g)
 
 size_t step_n_waiting(const struct step *g)
 {
-    return g->waiting.n;
+    return g->waiting.n + g->n_aside;
 }

@@ -4,6 +4,11 @@
  * takes rows for them, runs the executor, samples on its threads, and turns tokens into events. Nothing in it
  * allocates, and nothing walks the sequences that wait.
  *
+ * Reading ahead: where the executor keeps rows beyond its memory, a sequence that is next is looked at before
+ * it is admitted; if rows of it can be read, it stands aside until they are there, but no longer than it
+ * would take to compute them (a tenth of a second at least), and comes back to its place. Meanwhile those
+ * behind it go on.
+ *
  * Admission: "optimistic" admits a sequence when there is room for the tokens it has and for STEP_AHEAD
  * blocks more of it and of each that runs; when the cache is full all the same, the last running sequence by
  * precedence gives its rows back and waits again. "worst-case" admits it when there is room for all that it
@@ -68,6 +73,8 @@ struct step {
     struct seq **of_id;   /* [STEP_IDS] chains */
     struct seq **running; /* [max_seqs] by precedence */
     size_t n_running;
+    struct seq **aside; /* [max_seqs] for whom rows are read ahead */
+    size_t n_aside;
     uint32_t *free_slot; /* [max_seqs] stack */
     size_t n_free;
     struct seq *done, **last_done; /* whose FINISHED is not taken yet */
@@ -84,7 +91,7 @@ struct step {
     size_t n_events, cap_events, next_event;
     _Atomic size_t n_queued, n_queued_tokens; /* of sequences at the door and behind it that have never run */
     uint64_t n_came;                          /* requests */
-    uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished, n_cached_tokens;
+    uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished, n_cached_tokens, n_stored_tokens;
     uint64_t n_preempted, n_recomputed; /* sequences put back; rows computed once more */
 };
 

@@ -6,6 +6,8 @@
 #include "base/cpu.h"
 #include "base/mem.h"
 #include "kern/kern.h"
+#include "kv/kvpool.h"
+#include "kv/store/record.h"
 
 static const struct kv_type types[] = {
 #define KV_TYPE(name, ops, max_block, capacity) {name, &ops, max_block, capacity},
@@ -189,6 +191,22 @@ size_t kv_least_tokens(const char *type, const struct kv_limits *lim)
     return imagine(&c, type, lim) ? c.type->ops->least_blocks(&c) * c.lim.block : lim->max_len;
 }
 
+size_t kv_record_bytes(const char *type, const struct kv_limits *lim)
+{
+    size_t most = 0, bytes;
+    struct kv c;
+
+    if (!imagine(&c, type, lim) || !c.type->ops->ahead)
+        return 0;
+    for (size_t g = 0; g < c.n_groups; g++) {
+        struct record_name name = {.n_tokens = lim->max_len, .n_bytes = kvpool_block_bytes(&c, g)};
+
+        bytes = record_bytes(&name);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
 {
     size_t block = kv_block(type, &lim), low = 0, high = bytes / kv_tile_bytes(&lim) * KERN_TILE / block + 1;
@@ -339,6 +357,27 @@ void kv_copy_block(struct kv *c, size_t from, size_t to)
 size_t kv_n_blocks(const struct kv *c)
 {
     return c->type->ops->n_blocks ? c->type->ops->n_blocks(c) : 0;
+}
+
+int kv_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from, size_t *to)
+{
+    check_seq(c, 0, n);
+    return c->type->ops->ahead ? c->type->ops->ahead(c, seed, token, n, from, to) : KV_AHEAD_NOTHING;
+}
+
+bool kv_ahead_go_on(struct kv *c, int place)
+{
+    return c->type->ops->ahead_go_on(c, place);
+}
+
+void kv_ahead_end(struct kv *c, int place)
+{
+    c->type->ops->ahead_end(c, place);
+}
+
+void kv_ahead_wait(struct kv *c, double seconds)
+{
+    c->type->ops->ahead_wait(c, seconds);
 }
 
 struct kv_view kv_view(const struct kv *c, size_t seq)

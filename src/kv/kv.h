@@ -32,13 +32,18 @@ enum {
     KV_MAX_GROUPS = 8,
     KV_MIN_BLOCK = 16,
     KV_MAX_BLOCK = 256,
-    KV_PAGED_BLOCK = 64 /* whole blocks are shared, so large ones share less */
+    KV_PAGED_BLOCK = 64, /* whole blocks are shared, so large ones share less */
+    KV_AHEADS = 8        /* sequences whose rows are read ahead at once */
 };
+
+enum { KV_AHEAD_NOTHING = -1, KV_AHEAD_LATER = -2 };
 
 enum kv_layout {
     KV_HEAD_MAJOR, /* pooled types: [K, V][n_kv][blocks][rows of a block] */
     KV_BLOCK_MAJOR /* [blocks][n_kv][K, V][rows of a block] */
 };
+
+struct store;
 
 struct kv_limits {
     size_t n_layers, n_kv, head_dim; /* of the layers that store rows */
@@ -51,7 +56,10 @@ struct kv_limits {
     enum kv_layout layout; /* of pooled types */
     bool keep_prefixes; /* of pooled types: rows of sequences that are gone stay for those that begin alike */
     enum prefix_kind prefix_index;
-    size_t splits; /* of bmc; 0: floor(sqrt(max_len)) */
+    struct store *store; /* keeps blocks beyond the pool where prefixes are kept; NULL: nothing does. Borrowed
+                            for the cache's life */
+    struct prefix_key store_context; /* what rows depend on beside tokens, seeds and the sizes here */
+    size_t splits;                   /* of bmc; 0: floor(sqrt(max_len)) */
     /* most rows beyond what kv_advance() was told, in all sequences together; 0: any number */
     size_t step_tokens;
     /* [n_layers + n_shared] a query at p sees rows from p + 1 - window on, 0: all; NULL: no window. And the
@@ -91,6 +99,12 @@ struct kv_ops {
     void (*publish)(struct kv *c, size_t seq, const int32_t *token, size_t n,
                     bool last); /* NULL: keeps none */
     size_t (*adopt)(struct kv *c, size_t seq, struct prefix_key seed, const int32_t *token, size_t n);
+    /* Of types that can have a store, as below. */
+    int (*ahead)(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
+                 size_t *to);
+    bool (*ahead_go_on)(struct kv *c, int place);
+    void (*ahead_end)(struct kv *c, int place);
+    void (*ahead_wait)(struct kv *c, double seconds);
     bool (*sees)(const struct kv *c, size_t seq, size_t n);
     /* Of types whose tables come from the caller; NULL: the cache makes them itself. */
     void (*lend)(struct kv *c, size_t seq, const int32_t *block, size_t n);
@@ -183,6 +197,18 @@ void kv_lend(struct kv *c, size_t seq, const int32_t *block, size_t n);
 void kv_copy_block(struct kv *c, size_t from, size_t to); /* in all layers; TO is not 0 */
 size_t kv_n_blocks(const struct kv *c);                   /* block 0 among them */
 
+/* ---- reading ahead: rows that a store has and the pool has not ---- */
+
+/* Begins to read what kv_adopt() of the same arguments would find if all were here that the store has. TOKEN
+ * is borrowed until the end. Returns a place, and that rows [*from, *to) will be added to those that are
+ * there; KV_AHEAD_NOTHING; or KV_AHEAD_LATER: they are being read already, or all places are taken. */
+int kv_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from, size_t *to);
+
+/* Makes kept blocks of what has come and asks for the next. True: it is at its end, and the place free. */
+bool kv_ahead_go_on(struct kv *c, int place);
+void kv_ahead_end(struct kv *c, int place);       /* before that; what has come stays */
+void kv_ahead_wait(struct kv *c, double seconds); /* until something comes for any of them */
+
 struct kv_view kv_view(const struct kv *c, size_t seq); /* valid until the next call that changes the cache */
 size_t kv_bytes(const struct kv *c); /* of memory held now, by all sequences and free blocks */
 size_t kv_held_bytes(const struct kv *c, size_t seq); /* of the blocks (or the region) of one sequence */
@@ -202,6 +228,9 @@ size_t kv_budget_bytes(const char *type,
                        const struct kv_limits *lim); /* the same, or what others may grow to */
 size_t kv_pool_fit(const char *type, struct kv_limits lim,
                    size_t bytes); /* largest pool_tokens within BYTES */
+/* The longest record that TYPE puts into a store (store/record.h); 0: it has none. SIZE_MAX: an address
+ * cannot count it. */
+size_t kv_record_bytes(const char *type, const struct kv_limits *lim);
 /* Smallest pool_tokens with which one sequence can grow to max_len; of pooled types in whole blocks. */
 size_t kv_least_tokens(const char *type, const struct kv_limits *lim);
 size_t kv_tile_bytes(const struct kv_limits *lim);              /* of K or of V of one head */

@@ -7,12 +7,19 @@
  * first, and the oldest is given away when no free block is left: the tail of a prefix goes before its head.
  * Where the layers of group 0 keep all rows, a node without a block there is of no use, and its blocks of
  * other groups go with it. Regions and tables: kvpool.h; the index: prefix.h.
+ *
+ * With a store (store/store.h) a whole block is copied there when it is filled, and once more tried when it
+ * is given away. What is read ahead of a sequence becomes kept blocks, as if another sequence had computed
+ * them: kv_adopt() finds them there, and knows nothing of stores.
  */
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 #include "kv/kvpool.h"
 #include "kv/prefix.h"
+#include "kv/store/record.h"
+#include "kv/store/store.h"
 
 #define NONE UINT32_MAX
 
@@ -35,17 +42,74 @@ struct path {
     bool ended;      /* no more will be: the index was full, or the tokens are not known */
 };
 
+/* A record that is being read. */
+struct reading {
+    int slot; /* of the store */
+    size_t i, g;
+};
+
+/* The first blocks of a sequence that waits, on their way from the store. */
+struct ahead {
+    const int32_t *token; /* NULL: this place is free; borrowed */
+    struct prefix_key seed;
+    size_t n_blocks;
+    uint32_t *node; /* [max_blocks] the last is held */
+    size_t at, g;   /* what is to be asked for next */
+    bool failed;    /* something is not there: the rest is of no use */
+    size_t n_reading;
+    struct reading reading[STORE_MOST_SLOTS];
+};
+
 struct paged {
     struct kvpool pool;
     struct pages pages[KV_MAX_GROUPS];
-    struct prefix index; /* closed: prefixes are not kept */
-    struct path *path;   /* [max_seqs] */
-    uint32_t *found;     /* [max_blocks] nodes of a prefix */
+    struct prefix index;                      /* closed: prefixes are not kept */
+    struct path *path;                        /* [max_seqs] */
+    uint32_t *found;                          /* [max_blocks] nodes of a prefix */
+    struct store *store;                      /* borrowed; NULL: there is none */
+    struct prefix_key context[KV_MAX_GROUPS]; /* of records */
+    struct prefix_key *chain;                 /* [max_blocks] of a prefix that is looked for in the store */
+    struct ahead ahead[KV_AHEADS];
 };
 
 static bool keeps_prefixes(const struct paged *s)
 {
     return s->index.n_nodes != 0;
+}
+
+/* ---- the store: out ---- */
+
+static struct record_name name_of(const struct kv *c, const struct paged *s, size_t g, size_t i,
+                                  struct prefix_key seed, struct prefix_key chain)
+{
+    return (struct record_name){.context = s->context[g],
+                                .seed = seed,
+                                .key = record_key(s->context[g], chain),
+                                .n_tokens = (i + 1) * c->lim.block,
+                                .n_bytes = kvpool_block_bytes(c, g)};
+}
+
+/* Block B of group G, which holds the rows of NODE, goes to the store if it is whole and not there. */
+static void keep_beyond(const struct kv *c, struct paged *s, size_t g, uint32_t b, uint32_t node)
+{
+    const struct prefix *p = &s->index;
+    size_t block = c->lim.block, depth = 0;
+    struct record_name name;
+    char *out;
+
+    if (!s->store || p->node[node].n_tokens != block)
+        return;
+    for (uint32_t up = p->node[node].parent; up != PREFIX_NONE; up = p->node[up].parent)
+        depth++;
+    name = name_of(c, s, g, depth, p->seed[node], p->chain[node]);
+    if (!(out = store_take(s->store, name.key)))
+        return;
+    record_begin(out, &name);
+    for (size_t i = depth + 1; i--; node = p->node[node].parent)
+        memcpy(out + RECORD_HEADER + i * block * sizeof(*p->token), p->token + node * block,
+               block * sizeof(*p->token));
+    kvpool_save(c, &s->pool, g, b, out + record_tiles(name.n_tokens));
+    store_put(s->store, out, record_bytes(&name));
 }
 
 /* ---- the life of a block ---- */
@@ -115,6 +179,7 @@ static uint32_t take(struct kv *c, size_t g)
         node = p->page[b].node;
         ASSERT(p->n_kept > 0);
         unlink_kept(p, b);
+        keep_beyond(c, s, g, b, node);
         prefix_hold(&s->index, node);
         forget(s, g, b);
         if (decides(c, g))
@@ -159,9 +224,12 @@ static void paged_close(struct kv *c)
         return;
     for (size_t g = 0; g < KV_MAX_GROUPS; g++)
         mem_free(s->pages[g].page);
+    for (size_t a = 0; a < KV_AHEADS; a++)
+        mem_free(s->ahead[a].node);
     prefix_close(&s->index);
     mem_free(s->path);
     mem_free(s->found);
+    mem_free(s->chain);
     kvpool_close(&s->pool);
     mem_free(s);
     c->state = NULL;
@@ -195,7 +263,50 @@ static int open_index(struct kv *c, struct paged *s, struct err *e)
         n = s->pool.group[g].n_blocks + c->lim.max_seqs > n ? s->pool.group[g].n_blocks + c->lim.max_seqs : n;
     if (c->group[0].window)
         n += c->lim.max_seqs * s->pool.max_blocks;
+    if (c->lim.store)
+        n += KV_AHEADS * s->pool.max_blocks; /* which wait for their rows */
     return prefix_open(&s->index, c->lim.prefix_index, n, c->lim.block, c->n_groups, e);
+}
+
+/* Rows of a group do not depend on where they lie, but its records hold those of some layers. */
+static struct prefix_key context_of(const struct kv *c, size_t g)
+{
+    const uint64_t size[] = {c->lim.store_context.w[0],
+                             c->lim.store_context.w[1],
+                             (uint64_t)c->lim.dtype,
+                             c->lim.n_layers,
+                             c->lim.n_kv,
+                             c->lim.head_dim,
+                             c->lim.block,
+                             c->tile_bytes};
+    XXH128_hash_t part[2] = {XXH3_128bits(size, sizeof(size)), {0}};
+
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        if (c->group_of[l] == g) {
+            const uint64_t layer[] = {part[1].low64, part[1].high64, l, kv_layer_dim(&c->lim, l)};
+
+            part[1] = XXH3_128bits(layer, sizeof(layer));
+        }
+    part[0] = XXH3_128bits(part, sizeof(part));
+    return (struct prefix_key){{part[0].low64, part[0].high64}};
+}
+
+static int open_store(struct kv *c, struct paged *s, struct err *e)
+{
+    if (!c->lim.store || !c->lim.keep_prefixes)
+        return 0;
+    s->store = c->lim.store;
+    for (size_t g = 0; g < c->n_groups; g++)
+        s->context[g] = context_of(c, g);
+    s->chain = mem_zalloc(s->pool.max_blocks, sizeof(*s->chain), MEM_KV);
+    if (!s->chain)
+        return err_nomem(e, "the tables of the KV store");
+    for (size_t a = 0; a < KV_AHEADS; a++) {
+        s->ahead[a].node = mem_zalloc(s->pool.max_blocks, sizeof(uint32_t), MEM_KV);
+        if (!s->ahead[a].node)
+            return err_nomem(e, "the tables of the KV store");
+    }
+    return 0;
 }
 
 static int paged_open(struct kv *c, struct err *e)
@@ -210,8 +321,8 @@ static int paged_open(struct kv *c, struct err *e)
     rc = kvpool_open(c, &s->pool, e);
     for (size_t g = 0; g < c->n_groups && rc == 0; g++)
         rc = open_pages(&s->pages[g], s->pool.group[g].n_blocks, e);
-    if (rc == 0)
-        rc = open_index(c, s, e);
+    if (rc == 0 && (rc = open_index(c, s, e)) == 0)
+        rc = open_store(c, s, e);
     if (rc)
         paged_close(c);
     return rc;
@@ -374,6 +485,7 @@ static void place(struct kv *c, size_t seq, size_t i, uint32_t node)
         forget(s, g, b);
         s->pages[g].page[b].node = node;
         prefix_set_place(&s->index, node, g, b);
+        keep_beyond(c, s, g, b, node);
     }
 }
 
@@ -501,6 +613,230 @@ static size_t paged_adopt(struct kv *c, size_t seq, struct prefix_key seed, cons
     return found;
 }
 
+/* ---- the store: in ---- */
+
+/* The I-th block of the prefix in s->found and s->chain is there in group G, or in the store. */
+static bool is_somewhere(const struct paged *s, size_t g, size_t i)
+{
+    return (s->found[i] != NONE && prefix_place(&s->index, s->found[i], g) != PREFIX_NONE) ||
+           store_has(s->store, record_key(s->context[g], s->chain[i]));
+}
+
+/* A query behind the first N blocks sees the I-th in group G. */
+static bool is_seen(const struct kv *c, size_t g, size_t i, size_t n)
+{
+    struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
+
+    return i < r.head || (i >= r.first && i < r.end);
+}
+
+/* All that a query behind N blocks sees is somewhere, and the pool could hold it. */
+static bool can_have(const struct kv *c, const struct paged *s, size_t n)
+{
+    for (size_t g = 0; g < c->n_groups; g++) {
+        struct kvpool_range r = kvpool_range(c, g, n * c->lim.block);
+
+        if (r.head + r.end - r.first > available(s, g))
+            return false;
+        for (size_t i = r.head ? 0 : r.first; i < r.end && c->group[g].window;
+             i = i + 1 == r.head ? r.first : i + 1)
+            if (!is_somewhere(s, g, i))
+                return false;
+    }
+    return true;
+}
+
+/* How many blocks of TOKEN [n] could be had; their chains in s->chain, the nodes of those there are in
+ * s->found. */
+static size_t find_blocks(const struct kv *c, struct paged *s, struct prefix_key seed, const int32_t *token,
+                          size_t n)
+{
+    size_t block = c->lim.block, n_blocks = n / block, i, common;
+    uint32_t parent = PREFIX_NONE;
+
+    n_blocks = n_blocks < s->pool.max_blocks ? n_blocks : s->pool.max_blocks;
+    for (i = 0; i < n_blocks; i++) {
+        bool broken = i && s->found[i - 1] == NONE;
+
+        s->chain[i] = prefix_chain(i ? s->chain[i - 1] : seed, token + i * block, block);
+        s->found[i] = broken ? NONE : prefix_find(&s->index, parent, seed, token + i * block, block, &common);
+        if (s->found[i] != NONE && common < block)
+            s->found[i] = NONE;
+        parent = s->found[i];
+        if (c->group[0].window == 0 && !is_somewhere(s, 0, i))
+            break;
+    }
+    while (i && !can_have(c, s, i))
+        i--;
+    return i;
+}
+
+/* Kept blocks under NODE [n] count as used now, the first last. */
+static void touch(const struct kv *c, struct paged *s, const uint32_t *node, size_t n)
+{
+    while (n--)
+        for (size_t g = 0; g < c->n_groups && node[n] != NONE; g++) {
+            uint32_t b = prefix_place(&s->index, node[n], g);
+
+            if (b == PREFIX_NONE || s->pages[g].page[b].refs)
+                continue;
+            unlink_kept(&s->pages[g], b);
+            link_kept(&s->pages[g], (uint32_t)s->pool.group[g].n_blocks, b);
+        }
+}
+
+/* Nodes for the blocks of A, the last one held. False: the index is full. */
+static bool add_nodes(const struct kv *c, struct paged *s, struct ahead *a)
+{
+    size_t block = c->lim.block;
+    uint32_t node = PREFIX_NONE;
+
+    for (size_t i = 0; i < a->n_blocks; i++) {
+        uint32_t next = prefix_add(&s->index, node, a->seed, a->token + i * block, block);
+
+        if (next != PREFIX_NONE)
+            prefix_hold(&s->index, next);
+        prefix_unhold(&s->index, node);
+        if ((a->node[i] = node = next) == PREFIX_NONE)
+            return false;
+    }
+    return true;
+}
+
+/* Another sequence that waits reads the block with CHAIN, its I-th. */
+static bool is_being_read(const struct paged *s, size_t i, struct prefix_key chain)
+{
+    for (size_t a = 0; a < KV_AHEADS; a++)
+        if (s->ahead[a].token && i < s->ahead[a].n_blocks &&
+            memcmp(&s->index.chain[s->ahead[a].node[i]], &chain, sizeof(chain)) == 0)
+            return true;
+    return false;
+}
+
+static struct ahead *free_place(struct paged *s)
+{
+    for (size_t a = 0; a < KV_AHEADS; a++)
+        if (!s->ahead[a].token)
+            return &s->ahead[a];
+    return NULL;
+}
+
+static int paged_ahead(struct kv *c, struct prefix_key seed, const int32_t *token, size_t n, size_t *from,
+                       size_t *to)
+{
+    struct paged *s = c->state;
+    size_t block = c->lim.block, there, n_blocks;
+    struct ahead *a;
+
+    if (!s->store)
+        return KV_AHEAD_NOTHING;
+    there = find_prefix(c, s, seed, token, n);
+    n_blocks = find_blocks(c, s, seed, token, n);
+    if (n_blocks * block <= there)
+        return KV_AHEAD_NOTHING;
+    if (is_being_read(s, n_blocks - 1, s->chain[n_blocks - 1]) ||
+        is_being_read(s, there / block, s->chain[there / block]) || !(a = free_place(s)))
+        return KV_AHEAD_LATER;
+    touch(c, s, s->found, n_blocks);
+    a->token = token;
+    a->seed = seed;
+    a->n_blocks = n_blocks;
+    a->at = a->g = a->n_reading = 0;
+    a->failed = false;
+    if (!add_nodes(c, s, a)) {
+        a->token = NULL;
+        return KV_AHEAD_NOTHING;
+    }
+    *from = there;
+    *to = n_blocks * block;
+    return (int)(a - s->ahead);
+}
+
+/* RECORD, the I-th block of A in group G, becomes a kept block. */
+static void keep_record(struct kv *c, struct paged *s, struct ahead *a, size_t g, size_t i,
+                        const char *record)
+{
+    uint32_t node = a->node[i], b;
+    struct record_name name = name_of(c, s, g, i, a->seed, s->index.chain[node]);
+
+    if (prefix_place(&s->index, node, g) != PREFIX_NONE)
+        return; /* somebody has computed it meanwhile */
+    if (!record_is_of(record, &name, a->token) || available(s, g) == 0) {
+        a->failed = true;
+        return;
+    }
+    b = take(c, g);
+    kvpool_load(c, &s->pool, g, b, record + record_tiles(name.n_tokens));
+    s->pages[g].page[b].refs = 0;
+    s->pages[g].page[b].node = node;
+    prefix_set_place(&s->index, node, g, b);
+    link_kept(&s->pages[g], (uint32_t)s->pool.group[g].n_blocks, b);
+}
+
+/* Asks for what A lacks, as far as the store has slots. */
+static void ask_ahead(const struct kv *c, struct paged *s, struct ahead *a)
+{
+    for (; a->at < a->n_blocks; a->at++, a->g = 0)
+        for (; a->g < c->n_groups; a->g++) {
+            struct reading r = {.i = a->at, .g = a->g};
+
+            if (!is_seen(c, r.g, r.i, a->n_blocks) ||
+                prefix_place(&s->index, a->node[r.i], r.g) != PREFIX_NONE)
+                continue;
+            r.slot = store_read(s->store, record_key(s->context[r.g], s->index.chain[a->node[r.i]]));
+            if (r.slot < 0)
+                return;
+            a->reading[a->n_reading++] = r;
+        }
+}
+
+static void paged_ahead_end(struct kv *c, int place)
+{
+    struct paged *s = c->state;
+    struct ahead *a = &s->ahead[place];
+
+    while (a->n_reading)
+        store_drop(s->store, a->reading[--a->n_reading].slot);
+    touch(c, s, a->node, a->n_blocks);
+    a->token = NULL;
+    prefix_unhold(&s->index, a->node[a->n_blocks - 1]);
+}
+
+static bool paged_ahead_go_on(struct kv *c, int place)
+{
+    struct paged *s = c->state;
+    struct ahead *a = &s->ahead[place];
+    size_t n = 0;
+
+    for (size_t k = 0; k < a->n_reading; k++) {
+        struct reading r = a->reading[k];
+        enum store_state state = store_look(s->store, r.slot);
+
+        if (state == STORE_BUSY) {
+            a->reading[n++] = r;
+            continue;
+        }
+        if (state == STORE_HERE && !a->failed)
+            keep_record(c, s, a, r.g, r.i, store_record(s->store, r.slot));
+        a->failed = a->failed || state == STORE_MISSED;
+        store_drop(s->store, r.slot);
+    }
+    a->n_reading = n;
+    if (!a->failed)
+        ask_ahead(c, s, a);
+    if (!a->failed && (a->n_reading || a->at < a->n_blocks))
+        return false;
+    paged_ahead_end(c, place);
+    return true;
+}
+
+static void paged_ahead_wait(struct kv *c, double seconds)
+{
+    const struct paged *s = c->state;
+
+    store_wait(s->store, seconds);
+}
+
 /* ---- check ---- */
 
 static int check_kept(const struct paged *s, size_t g, uint32_t *count, struct err *e)
@@ -562,6 +898,10 @@ const struct kv_ops kv_paged = {.pool_bytes = kvpool_bytes,
                                 .advance = kvpool_advance,
                                 .publish = paged_publish,
                                 .adopt = paged_adopt,
+                                .ahead = paged_ahead,
+                                .ahead_go_on = paged_ahead_go_on,
+                                .ahead_end = paged_ahead_end,
+                                .ahead_wait = paged_ahead_wait,
                                 .sees = kvpool_sees,
                                 .view = kvpool_view,
                                 .bytes = kvpool_region_bytes,

@@ -2,14 +2,11 @@
  * of kern.h, struct kern_attn. */
 #include "kv/kv_wire.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/map.h"
 #include "kern/kern.h"
 
@@ -306,61 +303,6 @@ int kv_wire_load(struct kv *c, size_t seq, uint64_t model, const void *bytes, si
 
 /* ---- files ---- */
 
-static int write_all(int fd, const char *p, size_t n)
-{
-    while (n) {
-        ssize_t w = write(fd, p, n);
-
-        if (w < 0 && errno == EINTR)
-            continue;
-        if (w <= 0)
-            return -1;
-        p += w;
-        n -= (size_t)w;
-    }
-    return 0;
-}
-
-/* The new name of PATH is on the disk too. File systems that have no such call for a folder say EINVAL. */
-static int sync_folder(const char *path, struct err *e)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[4096];
-    int fd, rc = 0;
-
-    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return err_os(e, "open", folder);
-    if (fsync(fd) != 0 && errno != EINVAL)
-        rc = err_os(e, "write", folder);
-    close(fd);
-    return rc;
-}
-
-static int write_file(const char *path, const char *bytes, size_t len, struct err *e)
-{
-    char part[4096];
-    int fd, rc = 0;
-
-    if ((size_t)snprintf(part, sizeof(part), "%s.part", path) >= sizeof(part))
-        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
-    fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return err_os(e, "create", part);
-    if (write_all(fd, bytes, len) != 0)
-        rc = err_os(e, "write", part);
-    if (rc == 0 && fsync(fd) != 0)
-        rc = err_os(e, "write", part);
-    if (close(fd) != 0 && rc == 0)
-        rc = err_os(e, "write", part);
-    if (rc == 0 && rename(part, path) != 0)
-        rc = err_os(e, "rename", part);
-    if (rc)
-        unlink(part);
-    return rc ? rc : sync_folder(path, e);
-}
-
 int kv_wire_write(const struct kv *c, size_t seq, size_t n, uint64_t model, const char *path, struct err *e)
 {
     size_t len = kv_wire_bytes(c, n);
@@ -373,7 +315,7 @@ int kv_wire_write(const struct kv *c, size_t seq, size_t n, uint64_t model, cons
     if (rc)
         err_set(e, rc, "%s: rows that are to be saved have been dropped by a window", path);
     else
-        rc = write_file(path, bytes, len, e);
+        rc = file_replace(path, bytes, len, 0666, true, e);
     map_region_free(bytes, len);
     return rc;
 }

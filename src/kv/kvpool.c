@@ -67,8 +67,7 @@ size_t kvpool_least_blocks(const struct kv *c)
     return least;
 }
 
-/* Bytes of one block in all layers of group G. */
-static size_t block_bytes(const struct kv *c, size_t g)
+size_t kvpool_block_bytes(const struct kv *c, size_t g)
 {
     return c->group[g].n_layers * 2 * c->lim.n_kv * (c->lim.block / KERN_TILE) * c->tile_bytes;
 }
@@ -77,7 +76,8 @@ static size_t group_bytes(const struct kv *c, size_t g)
 {
     size_t bytes;
 
-    if (__builtin_mul_overflow(group_blocks(c, g) + (c->group[g].window != 0), block_bytes(c, g), &bytes))
+    if (__builtin_mul_overflow(group_blocks(c, g) + (c->group[g].window != 0), kvpool_block_bytes(c, g),
+                               &bytes))
         return SIZE_MAX;
     return bytes;
 }
@@ -350,20 +350,39 @@ size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first)
     return q->low > first * c->lim.block ? q->low : first * c->lim.block;
 }
 
+/* The K tiles of BLOCK of one head, or its V tiles. */
+static char *tiles_of(const struct kvpool *p, size_t layer, size_t head, uint32_t block, bool value)
+{
+    const struct kv_layer *y = &p->layer[layer];
+
+    return (value ? y->v : y->k) + head * y->head_bytes + block * y->block_bytes;
+}
+
 void kvpool_copy(const struct kv *c, const struct kvpool *p, size_t g, uint32_t from, uint32_t to)
 {
     size_t n = p->block_tiles * c->tile_bytes;
 
-    for (size_t l = 0; l < c->lim.n_layers; l++) {
-        const struct kv_layer *y = &p->layer[l];
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        for (size_t h = 0; h < 2 * c->lim.n_kv && c->group_of[l] == g; h++)
+            memcpy(tiles_of(p, l, h / 2, to, h % 2), tiles_of(p, l, h / 2, from, h % 2), n);
+}
 
-        for (size_t h = 0; h < c->lim.n_kv && (size_t)y->group == g; h++) {
-            memcpy(y->k + h * y->head_bytes + to * y->block_bytes,
-                   y->k + h * y->head_bytes + from * y->block_bytes, n);
-            memcpy(y->v + h * y->head_bytes + to * y->block_bytes,
-                   y->v + h * y->head_bytes + from * y->block_bytes, n);
-        }
-    }
+void kvpool_save(const struct kv *c, const struct kvpool *p, size_t g, uint32_t block, char *out)
+{
+    size_t n = p->block_tiles * c->tile_bytes;
+
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        for (size_t h = 0; h < 2 * c->lim.n_kv && c->group_of[l] == g; h++, out += n)
+            memcpy(out, tiles_of(p, l, h / 2, block, h % 2), n);
+}
+
+void kvpool_load(const struct kv *c, const struct kvpool *p, size_t g, uint32_t block, const char *bytes)
+{
+    size_t n = p->block_tiles * c->tile_bytes;
+
+    for (size_t l = 0; l < c->lim.n_layers; l++)
+        for (size_t h = 0; h < 2 * c->lim.n_kv && c->group_of[l] == g; h++, bytes += n)
+            memcpy(tiles_of(p, l, h / 2, block, h % 2), bytes, n);
 }
 
 /* ---- questions ---- */
@@ -393,7 +412,7 @@ size_t kvpool_held_bytes(const struct kv *c, size_t seq)
     for (size_t g = 0; g < c->n_groups; g++) {
         const struct kvpool_seq *q = kvpool_seq(c, p, seq, g);
 
-        sum += (q->head + q->end - q->first) * block_bytes(c, g);
+        sum += (q->head + q->end - q->first) * kvpool_block_bytes(c, g);
     }
     return sum;
 }

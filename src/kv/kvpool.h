@@ -84,6 +84,11 @@ void kvpool_begin(const struct kvpool *p, size_t g, struct kvpool_seq *q, size_t
 size_t kvpool_low(const struct kv *c, const struct kvpool_seq *q, size_t first);
 void kvpool_copy(const struct kv *c, const struct kvpool *p, size_t g, uint32_t from, uint32_t to);
 
+/* A block of group G as bytes [kvpool_block_bytes()], by layer, head, K and V, whatever the layout. */
+size_t kvpool_block_bytes(const struct kv *c, size_t g);
+void kvpool_save(const struct kv *c, const struct kvpool *p, size_t g, uint32_t block, char *out);
+void kvpool_load(const struct kv *c, const struct kvpool *p, size_t g, uint32_t block, const char *bytes);
+
 struct kv_view kvpool_view(const struct kv *c, size_t seq);
 size_t kvpool_held_bytes(const struct kv *c, size_t seq);
 size_t kvpool_region_bytes(const struct kv *c);

@@ -165,6 +165,25 @@ static void keep_ends(struct model_tensor *t)
     memcpy(t->end[1], (const char *)t->view->data + bytes - n, n);
 }
 
+struct sum_job {
+    struct model *m;
+    atomic_size_t next;
+};
+
+static void sum_share(void *ctx, int thread, int n_threads)
+{
+    struct sum_job *job = ctx;
+
+    (void)thread;
+    (void)n_threads;
+    for (size_t t; (t = atomic_fetch_add(&job->next, 1)) < job->m->n_tensors;) {
+        const struct view *v = job->m->tensor[t].view;
+
+        if (view_bytes(v))
+            job->m->tensor[t].sum = XXH3_64bits(v->data, view_span_bytes(v));
+    }
+}
+
 static int refuse_number(const struct view *v, struct err *e)
 {
     return err_set(e, ERR_INPUT, "%s: tensor %s holds an infinity or NaN, expected finite numbers", v->file,
@@ -214,6 +233,8 @@ int model_pack(struct model *m, struct err *e)
         rc = do_one(m, &m->todo[i], e);
     for (size_t i = 0; i < m->n_tensors && rc == 0; i++)
         keep_ends(&m->tensor[i]);
+    if (rc == 0 && m->opt.all_bytes)
+        pool_run(m->pool, sum_share, &(struct sum_job){.m = m});
     rc = weights_checked(m->weights, rc, e);
     forget_todo(m);
     weights_let_go(m->weights);
@@ -268,6 +289,7 @@ static uint64_t mix_tensor(uint64_t h, const struct model_tensor *t)
         shape[2 + d] = v->shape[d];
     h = mix(h, v->name, strlen(v->name));
     h = mix(h, shape, sizeof(shape));
+    h = mix(h, &t->sum, sizeof(t->sum));
     if (!view_is_contiguous(v))
         return h;
     h = mix(h, t->end[0], n);

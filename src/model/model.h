@@ -42,6 +42,7 @@ struct model_tensor {
     const char *use;                       /* "embedding", "norm", "linear", ... */
     const struct linear *linear;           /* where it was packed, or NULL */
     unsigned char end[2][MODEL_END_BYTES]; /* its first and its last bytes, where it is contiguous */
+    uint64_t sum;                          /* of all its bytes, if asked for */
     size_t n_linears; /* stacked experts: into so many of the same size, LINEAR is the first */
 };
 
@@ -81,6 +82,7 @@ struct model_options {
     const struct kern *kern;         /* what the linears will run on */
     const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
     bool allow_links;                /* of the folder may lead out of it */
+    bool all_bytes; /* model_identity() goes by all bytes of the weights, for which they are read once more */
     /* open, and outlives the model, which lets go of its files; NULL: the model opens one of its own */
     struct checkpoint *checkpoint;
     void (*progress)(void *ctx, size_t done, size_t total); /* layers packed so far; may be NULL */
@@ -148,8 +150,8 @@ void model_forward(const struct model *m, const struct sink *o, const struct bat
 
 /* A number that tells one model from another, for what outlives a process: saved rows of the KV cache. From
  * the architecture, its sizes, windows, sinks and rotation tables, and of every tensor the name, type, shape
- * and its first and last bytes. The same checkpoint always has the same; the computing type, the cache and
- * the threads do not count. */
+ * and its first and last bytes, or all (model_options.all_bytes). The same checkpoint always has the same;
+ * the computing type, the cache and the threads do not count. */
 uint64_t model_identity(const struct model *m);
 
 /* archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */

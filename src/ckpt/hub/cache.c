@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 
 enum { CHUNK = 1 << 20 };
@@ -135,27 +136,15 @@ bool hub_cache_commit(const struct hub_cache *c, const char *revision, char comm
 
 int hub_cache_set_commit(const struct hub_cache *c, const char *revision, const char *commit, struct err *e)
 {
-    char path[HUB_CACHE_PATH_MAX], temp[HUB_CACHE_PATH_MAX], known[HUB_NAME_COMMIT + 1];
-    int rc, fd;
+    char path[HUB_CACHE_PATH_MAX], known[HUB_NAME_COMMIT + 1];
+    int rc;
 
     if (hub_cache_commit(c, revision, known) && strcmp(known, commit) == 0)
         return 0;
     if ((rc = put_path(path, sizeof(path), e, "%s/refs/%s", c->repo, revision)) != 0 ||
-        (rc = put_path(temp, sizeof(temp), e, "%s.%ld.tmp", path, (long)getpid())) != 0 ||
         (rc = make_folders(path, false, e)) != 0)
         return rc;
-    fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0)
-        return err_os(e, "write", temp);
-    if (write(fd, commit, HUB_NAME_COMMIT) != HUB_NAME_COMMIT)
-        rc = err_os(e, "write", temp);
-    if (close(fd) != 0 && rc == 0)
-        rc = err_os(e, "write", temp);
-    if (rc == 0 && rename(temp, path) != 0)
-        rc = err_os(e, "write", path);
-    if (rc)
-        unlink(temp);
-    return rc;
+    return file_replace(path, commit, HUB_NAME_COMMIT, 0666, false, e);
 }
 
 /* ---- links ---- */

@@ -94,6 +94,7 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
         must_not_open(&o, GALLOP_EXECUTOR_VERSION, #member " is given"); \
     } while (0)
     REFUSED(prefix_index, "hash");
+    REFUSED(kv_store, "folder");
     REFUSED(scheduling_policy, "fcfs");
     REFUSED(scheduler, "iterative");
     REFUSED(admission, "optimistic");
