@@ -168,7 +168,7 @@ int input_render(const struct input_template *t, const struct input_messages *m,
     if ((rc = chat_variables(t->chat, m->messages, m->generate, &variables, e)) != 0)
         return m->file ? err_prefix(e, "%s", m->file) : rc;
     rc = t->jinja ? jinja_render(t->jinja, variables, now, out, e)
-                  : chat_render(t->chat, m->messages, m->name, m->generate, now, out, e);
+                  : chat_render(t->chat, variables, m->name, now, out, e);
     json_decref(variables);
     return rc;
 }

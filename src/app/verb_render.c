@@ -40,15 +40,15 @@ static int with_context(const struct opt_values *v, const struct tm *now, struct
 {
     const char *path = opt_string(v, "context");
     struct jinja *j = NULL;
-    struct buf context;
+    json_t *variables = NULL;
     int rc;
 
-    buf_init(&context, MEM_APP);
-    if ((rc = input_jinja(opt_string(v, "template"), &j, e)) == 0 &&
-        (rc = input_text(path, &context, e)) == 0)
-        rc = jinja_render_text(j, context.data, context.len, path, now, out, e);
+    if ((rc = input_jinja(opt_string(v, "template"), &j, e)) == 0 && (rc = input_json(path, &variables, e)) == 0)
+        rc = json_is_object(variables)
+                 ? jinja_render(j, variables, now, out, e)
+                 : err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", path);
     jinja_free(j);
-    buf_fini(&context);
+    json_decref(variables);
     return rc;
 }
 

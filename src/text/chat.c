@@ -84,50 +84,6 @@ bool chat_has_template(const struct chat *c)
     return c->n > 0;
 }
 
-size_t chat_n_templates(const struct chat *c)
-{
-    return c->n;
-}
-
-const char *chat_template_name(const struct chat *c, size_t i)
-{
-    ASSERT(i < c->n, "template %zu of %zu", i, c->n);
-    return c->v[i].name;
-}
-
-const char *chat_token(const struct chat *c, const char *name)
-{
-    const struct settings_text *p = settings_find(&c->conf.tokens, name);
-
-    return p ? p->text : NULL;
-}
-
-const char *chat_bos(const struct chat *c)
-{
-    return chat_token(c, "bos_token");
-}
-
-const char *chat_eos(const struct chat *c)
-{
-    return chat_token(c, "eos_token");
-}
-
-static bool said(enum settings_flag flag, bool *given)
-{
-    *given = flag != SETTINGS_UNSET;
-    return flag == SETTINGS_YES;
-}
-
-bool chat_add_bos(const struct chat *c, bool *given)
-{
-    return said(c->conf.add_bos, given);
-}
-
-bool chat_add_eos(const struct chat *c, bool *given)
-{
-    return said(c->conf.add_eos, given);
-}
-
 static const struct chat_template *find_template(const struct chat *c, const char *name)
 {
     for (size_t i = 0; i < c->n; i++)
@@ -268,17 +224,11 @@ int chat_variables(const struct chat *c, json_t *messages, bool add_generation_p
     if (rc)
         return rc;
     v = json_object();
-    rc = v ? set_tokens(c, v) : -1;
-    if (rc == 0)
-        rc = json_object_set_new(v, "tools", json_null());
-    if (rc == 0)
-        rc = json_object_set_new(v, "documents", json_null());
-    if (rc == 0)
-        rc = json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt));
-    if (rc == 0 && object)
-        rc = json_object_update(v, messages);
-    if (rc == 0)
-        rc = json_object_set(v, "messages", prepared);
+    if (!v || set_tokens(c, v) != 0 || json_object_set_new(v, "tools", json_null()) != 0 ||
+        json_object_set_new(v, "documents", json_null()) != 0 ||
+        json_object_set_new(v, "add_generation_prompt", json_boolean(add_generation_prompt)) != 0 ||
+        (object && json_object_update(v, messages) != 0) || json_object_set(v, "messages", prepared) != 0)
+        rc = -1;
     json_decref(prepared);
     if (rc) {
         json_decref(v);
@@ -288,18 +238,13 @@ int chat_variables(const struct chat *c, json_t *messages, bool add_generation_p
     return 0;
 }
 
-int chat_render(const struct chat *c, json_t *messages, const char *template_name, bool add_generation_prompt,
-                const struct tm *now, struct buf *out, struct err *e)
+int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
+                struct buf *out, struct err *e)
 {
     const struct chat_template *t;
-    json_t *variables, *tools;
-    int rc = chat_variables(c, messages, add_generation_prompt, &variables, e);
+    json_t *tools;
 
-    if (rc)
-        return rc;
     tools = json_object_get(variables, "tools");
     t = choose(c, template_name, tools && !json_is_null(tools), e);
-    rc = t ? jinja_render(t->jinja, variables, now, out, e) : ERR_INPUT;
-    json_decref(variables);
-    return rc;
+    return t ? jinja_render(t->jinja, variables, now, out, e) : ERR_INPUT;
 }

@@ -31,28 +31,15 @@ void chat_close(struct chat *c); /* NULL is fine */
 
 bool chat_has_template(const struct chat *c);
 
-/* Number of templates, and the name of one of them ("default", "tool_use" ...). */
-size_t chat_n_templates(const struct chat *c);
-const char *chat_template_name(const struct chat *c, size_t i);
-
-/* Token strings; NULL: the configuration names none. */
-const char *chat_bos(const struct chat *c);
-const char *chat_eos(const struct chat *c);
-const char *chat_token(const struct chat *c, const char *name); /* by attribute: "pad_token" */
-
-/* add_bos_token and add_eos_token of tokenizer_config.json; *given is false when it does not say. */
-bool chat_add_bos(const struct chat *c, bool *given);
-bool chat_add_eos(const struct chat *c, bool *given);
-
-/* Renders MESSAGES (borrowed, unchanged): a list of messages, or an object with `messages`, `tools`,
- * `documents` and any further variables, which win over the special tokens and over ADD_GENERATION_PROMPT.
- * TEMPLATE_NAME NULL: "tool_use" when there are tools and such a template, else "default". Appends to OUT. */
-int chat_render(const struct chat *c, json_t *messages, const char *template_name, bool add_generation_prompt,
-                const struct tm *now, struct buf *out, struct err *e);
-
-/* The variables chat_render() gives the template, as a new object; for rendering another template with
- * them. */
+/* The variables a template is given for MESSAGES (borrowed, unchanged), as a new object: a list of messages, or
+ * an object with `messages`, `tools`, `documents` and any further variables, which win over the special tokens
+ * and over ADD_GENERATION_PROMPT. */
 int chat_variables(const struct chat *c, json_t *messages, bool add_generation_prompt, json_t **out,
                    struct err *e);
+
+/* Renders with these VARIABLES (borrowed) and appends to OUT. TEMPLATE_NAME NULL: "tool_use" when there are tools
+ * and such a template, else "default". */
+int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
+                struct buf *out, struct err *e);
 
 #endif

@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e = {0};
     struct chat *c;
     struct buf out;
-    json_t *q;
+    json_t *q, *variables;
     int fd;
 
     if (!folder[0])
@@ -51,8 +51,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     buf_init(&out, MEM_TEXT);
     if (chat_open(&c, folder_at(folder), &e) == 0) {
         q = json_loads(request, 0, NULL);
-        if (q && size < 400) /* long templates are another fuzzer's business */
-            chat_render(c, q, NULL, true, &now, &out, &e);
+        if (q && size < 400 && chat_variables(c, q, true, &variables, &e) == 0) {
+            chat_render(c, variables, NULL, &now, &out, &e); /* long templates are another fuzzer's business */
+            json_decref(variables);
+        }
         json_decref(q);
     }
     chat_close(c);

@@ -40,13 +40,13 @@ static struct value raise_float(struct rendering *r, double a, double b)
     double f;
 
     if (a == 0 && b < 0)
-        return jinja_refuse(r, "0.0 cannot be raised to a negative power");
+        return jinja_fail(r, "0.0 cannot be raised to a negative power");
     if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b))
-        return jinja_refuse(
+        return jinja_fail(
             r, "a negative number to a fractional power is complex, and complex numbers are not offered");
     f = pow(a, b);
     if (isinf(f) && isfinite(a) && isfinite(b))
-        return jinja_refuse(r, "the result of ** is too large for a float");
+        return jinja_fail(r, "the result of ** is too large for a float");
     return jinja_float(f);
 }
 
@@ -60,9 +60,9 @@ static struct value calculate_floats(struct rendering *r, enum operation op, dou
     default: break;
     }
     if (b == 0)
-        return jinja_refuse(r, op == DIVIDE         ? "float division by zero"
-                               : op == FLOOR_DIVIDE ? "float floor division by zero"
-                                                    : "float modulo");
+        return jinja_fail(r, op == DIVIDE         ? "float division by zero"
+                             : op == FLOOR_DIVIDE ? "float floor division by zero"
+                                                  : "float modulo");
     return op == DIVIDE ? jinja_float(a / b) : divide_floats(a, b, op == MODULO);
 }
 
@@ -83,14 +83,14 @@ static struct value divide_integers(struct rendering *r, enum operation op, int6
     int64_t q, m;
 
     if (b == 0)
-        return jinja_refuse(r, op == DIVIDE ? "division by zero" : "integer division or modulo by zero");
+        return jinja_fail(r, op == DIVIDE ? "division by zero" : "integer division or modulo by zero");
     if (op == DIVIDE) /* long double holds both, so that the quotient is rounded once */
         return jinja_float((double)((long double)a / (long double)b));
     if (b == -1) {
         if (op == MODULO)
             return jinja_integer(0);
         if (a == INT64_MIN)
-            return jinja_refuse(r, "an integer grows beyond 64 bits");
+            return jinja_fail(r, "an integer grows beyond 64 bits");
         return jinja_integer(-a);
     }
     q = a / b;
@@ -118,7 +118,7 @@ static struct value calculate_integers(struct rendering *r, enum operation op, i
         break;
     default: return divide_integers(r, op, a, b);
     }
-    return over ? jinja_refuse(r, "an integer grows beyond 64 bits") : jinja_integer(out);
+    return over ? jinja_fail(r, "an integer grows beyond 64 bits") : jinja_integer(out);
 }
 
 static struct value add_strings(struct rendering *r, struct value a, struct value b)
@@ -138,13 +138,13 @@ static struct value add_strings(struct rendering *r, struct value a, struct valu
 
 static struct value add_lists(struct rendering *r, struct value a, struct value b)
 {
-    size_t n = a.list->count, m = b.list->count;
+    size_t n = a.size, m = b.size;
     struct value v = jinja_list(r, (enum kind)a.kind, NULL, n + m);
 
     if (r->rc)
         return v;
-    memcpy(v.list->items, a.list->items, n * sizeof(v));
-    memcpy(v.list->items + n, b.list->items, m * sizeof(v));
+    memcpy(v.items, a.items, n * sizeof(v));
+    memcpy(v.items + n, b.items, m * sizeof(v));
     return v;
 }
 
@@ -161,11 +161,11 @@ static struct value repeat(struct rendering *r, struct value a, int64_t times)
         v.mark = v.kind == STRING ? a.mark : PLAIN;
         return v;
     }
-    if (__builtin_mul_overflow(a.list->count, n, &total))
+    if (__builtin_mul_overflow(a.size, n, &total))
         total = SIZE_MAX;
     v = jinja_list(r, (enum kind)a.kind, NULL, total);
     for (size_t i = 0; v.kind == a.kind && i < total; i++)
-        v.list->items[i] = a.list->items[i % a.list->count];
+        v.items[i] = a.items[i % a.size];
     return v;
 }
 
@@ -182,7 +182,7 @@ struct value jinja_calculate(struct rendering *r, enum operation op, struct valu
     if (jinja_is_number(a) && jinja_is_number(b))
         return calculate_floats(r, op, jinja_to_float(a), jinja_to_float(b));
     if (op == MODULO && a.kind == STRING)
-        return jinja_refuse(r, "the operator % on a string is not offered");
+        return jinja_fail(r, "the operator %% on a string is not offered");
     if (a.kind == UNDEFINED || b.kind == UNDEFINED)
         return jinja_fail_undefined(r, a.kind == UNDEFINED ? a : b);
     if (op == ADD && a.kind == STRING && b.kind == STRING)
@@ -212,8 +212,7 @@ static struct value apply_sign(struct rendering *r, bool minus, struct value v)
         return jinja_float(minus ? -v.number : v.number);
     if (jinja_is_integer(v))
         return calculate_integers(r, minus ? SUBTRACT : ADD, 0, jinja_to_integer(v));
-    jinja_fail(r, "bad operand type for unary %c: '%s'", minus ? '-' : '+', jinja_type(v));
-    return none;
+    return jinja_fail(r, "bad operand type for unary %c: '%s'", minus ? '-' : '+', jinja_type(v));
 }
 
 /* Calls */
@@ -223,11 +222,11 @@ static bool evaluate_arguments(struct rendering *r, const struct call *c, struct
                                struct evaluated *e)
 {
     size_t n = c->arguments.n, named = c->n_keywords, more = caller.kind != MISSING;
-    struct value *values = e->few, list = {.kind = MISSING}, dict = list;
+    struct value *values = e->few, list = missing, dict = missing;
     struct keyword *keywords = e->few_keywords;
 
     if (c->list && (list = jinja_to_list(r, jinja_evaluate(r, c->list))).kind == LIST)
-        n += list.list->count;
+        n += list.size;
     if (c->dict && (dict = jinja_evaluate(r, c->dict)).kind == DICT)
         more += dict.dict->count;
     else if (c->dict)
@@ -240,7 +239,7 @@ static bool evaluate_arguments(struct rendering *r, const struct call *c, struct
         return false;
     for (size_t i = 0; i < n; i++)
         values[i] =
-            i < c->arguments.n ? jinja_evaluate(r, c->arguments.v[i]) : list.list->items[i - c->arguments.n];
+            i < c->arguments.n ? jinja_evaluate(r, c->arguments.v[i]) : list.items[i - c->arguments.n];
     for (size_t i = 0; i < named; i++)
         keywords[i] = (struct keyword){c->keywords[i].name, jinja_evaluate(r, c->keywords[i].value)};
     for (uint32_t i = 0; dict.kind == DICT && i < dict.dict->count; i++) {
@@ -261,62 +260,24 @@ static struct value apply(struct rendering *r, struct value callee, const struct
     case MACRO: return jinja_call_macro(r, callee.macro, a);
     case UNDEFINED: return jinja_fail_undefined(r, callee);
     case FUNCTION: return jinja_apply(r, callee.function, none, a);
-    default: jinja_fail(r, "'%s' object is not callable", jinja_type(callee));
+    default: return jinja_fail(r, "'%s' object is not callable", jinja_type(callee));
     }
-    return none;
 }
 
 struct value jinja_evaluate_call(struct rendering *r, const struct node *n, struct value caller)
 {
-    struct value callee = jinja_evaluate(r, n->call->of);
+    const struct call *c = n->call;
+    struct value of = jinja_evaluate(r, c->of);
     struct evaluated e;
 
-    if (!evaluate_arguments(r, n->call, caller, &e))
+    if (r->rc || !evaluate_arguments(r, c, caller, &e))
         return none;
     r->line = n->line;
-    return apply(r, callee, &e.arguments);
-}
-
-/* A filter, of V or what it is applied to. */
-static struct value evaluate_filter(struct rendering *r, const struct node *n, struct value v)
-{
-    struct evaluated e;
-
-    if (!evaluate_arguments(r, n->call, missing, &e))
-        return none;
-    r->line = n->line;
-    if (n->call->row)
-        return jinja_apply(r, n->call->row, v, &e.arguments);
-    jinja_fail(r, "No filter named %s.", jinja_brief(r, n->call->name));
-    return none;
-}
-
-struct value jinja_evaluate_filters(struct rendering *r, const struct node *n, struct value text)
-{
-    struct value v = none;
-
-    if (!n)
-        return text;
-    if (!jinja_enter(r))
-        return v;
-    v = jinja_evaluate_filters(r, n->call->of, text);
-    v = r->rc ? none : evaluate_filter(r, n, v);
-    jinja_leave(r);
-    return v;
-}
-
-static struct value evaluate_test(struct rendering *r, const struct node *n)
-{
-    struct value v = jinja_evaluate(r, n->call->of);
-    struct evaluated e;
-
-    if (r->rc || !evaluate_arguments(r, n->call, missing, &e))
-        return none;
-    r->line = n->line;
-    if (n->call->row)
-        return jinja_apply(r, n->call->row, v, &e.arguments);
-    jinja_fail(r, "No test named %s.", jinja_brief(r, n->call->name));
-    return none;
+    if (n->kind == CALL)
+        return apply(r, of, &e.arguments);
+    if (c->row)
+        return jinja_apply(r, c->row, of, &e.arguments);
+    return jinja_fail(r, "No %s named %s.", n->kind == FILTERED ? "filter" : "test", jinja_brief(r, c->name));
 }
 
 /* The other expressions */
@@ -326,7 +287,7 @@ static struct value evaluate_items(struct rendering *r, const struct node *n)
     struct value v = jinja_list(r, n->kind == LIST_OF ? LIST : TUPLE, NULL, n->items.n);
 
     for (size_t i = 0; !r->rc && i < n->items.n; i++)
-        v.list->items[i] = jinja_evaluate(r, n->items.v[i]);
+        v.items[i] = jinja_evaluate(r, n->items.v[i]);
     return r->rc ? none : v;
 }
 
@@ -350,22 +311,21 @@ static struct value evaluate_joined(struct rendering *r, const struct node *n)
 {
     struct value all = evaluate_items(r, n), out = jinja_literal("");
 
-    for (size_t i = 0; !r->rc && i < all.list->count; i++)
-        out = jinja_join(r, out, jinja_to_string(r, all.list->items[i]));
+    for (size_t i = 0; !r->rc && i < all.size; i++)
+        out = jinja_join(r, out, jinja_to_string(r, all.items[i]));
     return r->rc ? none : out;
 }
 
 static struct value evaluate_comparison(struct rendering *r, const struct node *n)
 {
-    const struct nodes *items = &n->comparison.items;
-    struct value left = jinja_evaluate(r, items->v[0]), right;
+    struct value left = jinja_evaluate(r, n->part[0]), right;
 
-    for (size_t i = 1; i < items->n; i++) {
-        right = jinja_evaluate(r, items->v[i]);
+    for (const struct node *c = n; c; c = c->part[2]) {
+        right = jinja_evaluate(r, c->part[1]);
         if (r->rc)
             return none;
         r->line = n->line;
-        if (!jinja_compare(r, (enum comparison)n->comparison.how[i - 1], left, right))
+        if (!jinja_compare(r, (enum comparison)c->op, left, right))
             return jinja_boolean(false);
         left = right;
     }
@@ -374,49 +334,39 @@ static struct value evaluate_comparison(struct rendering *r, const struct node *
 
 static struct value evaluate_conditional(struct rendering *r, const struct node *n)
 {
-    bool yes = jinja_true(jinja_evaluate(r, n->conditional.test));
+    const struct node *chosen = n->part[jinja_true(jinja_evaluate(r, n->part[0])) ? 1 : 2];
 
-    if (!r->rc && (yes || n->conditional.no))
-        return jinja_evaluate(r, yes ? n->conditional.yes : n->conditional.no);
+    if (!r->rc && chosen)
+        return jinja_evaluate(r, chosen);
     return jinja_undefined("the inline if-expression evaluated to false and no else section was defined.");
 }
 
-static struct value evaluate_slice(struct rendering *r, const struct node *n)
-{
-    struct value object = jinja_evaluate(r, n->slice.object);
-    struct value start = n->slice.start ? jinja_evaluate(r, n->slice.start) : none;
-    struct value stop = n->slice.stop ? jinja_evaluate(r, n->slice.stop) : none;
-    struct value step = n->slice.step ? jinja_evaluate(r, n->slice.step) : none;
-
-    if (r->rc)
-        return none;
-    r->line = n->line;
-    return jinja_slice(r, object, start, stop, step);
-}
-
-/* Operators with one or two operands, subscripts and attributes. */
+/* Operators, subscripts, attributes and slices. */
 static struct value evaluate_operands(struct rendering *r, const struct node *n)
 {
-    struct value a = jinja_evaluate(r, n->two.a), b = n->two.b ? jinja_evaluate(r, n->two.b) : none;
+    struct value v[4] = {none};
 
+    for (int i = 0; i < 4 && n->part[i]; i++)
+        v[i] = jinja_evaluate(r, n->part[i]);
     if (r->rc)
         return none;
     r->line = n->line;
     switch ((enum node_kind)n->kind) {
-    case ELEMENT: return jinja_item(r, a, b);
-    case ATTRIBUTE: return jinja_attribute(r, a, b);
-    case SIGN: return apply_sign(r, n->op == '-', a);
-    default: return jinja_calculate(r, (enum operation)n->op, a, b);
+    case ELEMENT: return jinja_member(r, v[0], v[1], false);
+    case ATTRIBUTE: return jinja_member(r, v[0], v[1], true);
+    case SLICE: return jinja_slice(r, v[0], v[1], v[2], v[3]);
+    case SIGN: return apply_sign(r, n->op == '-', v[0]);
+    default: return jinja_calculate(r, (enum operation)n->op, v[0], v[1]);
     }
 }
 
 static struct value evaluate_logic(struct rendering *r, const struct node *n)
 {
-    struct value v = jinja_evaluate(r, n->two.a);
+    struct value v = jinja_evaluate(r, n->part[0]);
 
     if (n->kind == NOT)
         return jinja_boolean(!jinja_true(v));
-    return !r->rc && jinja_true(v) == (n->kind == AND) ? jinja_evaluate(r, n->two.b) : v;
+    return !r->rc && jinja_true(v) == (n->kind == AND) ? jinja_evaluate(r, n->part[1]) : v;
 }
 
 static struct value evaluate_tree(struct rendering *r, const struct node *n)
@@ -428,6 +378,7 @@ static struct value evaluate_tree(struct rendering *r, const struct node *n)
     case ELEMENT:
     case ATTRIBUTE:
     case SIGN:
+    case SLICE:
     case CALCULATION: return evaluate_operands(r, n);
     case TUPLE_OF:
     case LIST_OF: return evaluate_items(r, n);
@@ -435,10 +386,10 @@ static struct value evaluate_tree(struct rendering *r, const struct node *n)
     case JOINED: return evaluate_joined(r, n);
     case COMPARISON: return evaluate_comparison(r, n);
     case CONDITIONAL: return evaluate_conditional(r, n);
-    case SLICE: return evaluate_slice(r, n);
-    case CALL: return jinja_evaluate_call(r, n, missing);
-    case FILTERED: return evaluate_filter(r, n, jinja_evaluate(r, n->call->of));
-    case TESTED: return evaluate_test(r, n);
+    case CALL:
+    case FILTERED:
+    case TESTED: return jinja_evaluate_call(r, n, missing);
+    case BLOCK_TEXT: return r->block;
     default: break;
     }
     ASSERT(false, "node %d is no expression", n->kind);

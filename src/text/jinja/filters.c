@@ -12,15 +12,15 @@ enum { DIGITS_MAX = 323 }; /* digits behind the point that can make a difference
 
 /* Attributes by path */
 
-/* The names and numbers of "a.b.0", or NULL for no path, which leads to the value itself. */
-static const struct list *read_path(struct rendering *r, struct value text)
+/* The names and numbers of "a.b.0", or missing for no path, which leads to the value itself. */
+static struct value read_path(struct rendering *r, struct value text)
 {
     struct growing g = {.r = r};
     size_t from = 0;
     bool over;
 
     if (text.kind == MISSING || text.kind == NONE || !jinja_step(r, text.size / 8))
-        return NULL;
+        return missing;
     if (text.kind != STRING)
         jinja_push(&g, text);
     for (size_t i = 0; text.kind == STRING && i <= text.size && !r->rc; i++) {
@@ -36,15 +36,14 @@ static const struct list *read_path(struct rendering *r, struct value text)
         jinja_push(&g, part);
         from = i + 1;
     }
-    return g.list;
+    return jinja_grown(&g);
 }
 
 /* What PATH leads to from V; OTHERWISE, unless none, stands for what is undefined. */
-static struct value follow(struct rendering *r, struct value v, const struct list *path,
-                           struct value otherwise)
+static struct value follow(struct rendering *r, struct value v, struct value path, struct value otherwise)
 {
-    for (size_t i = 0; path && i < path->count && !r->rc; i++) {
-        v = jinja_item(r, v, path->items[i]);
+    for (size_t i = 0; path.kind == LIST && i < path.size && !r->rc; i++) {
+        v = jinja_member(r, v, path.items[i], false);
         if (v.kind == UNDEFINED && otherwise.kind != MISSING && otherwise.kind != NONE)
             v = otherwise;
     }
@@ -53,7 +52,7 @@ static struct value follow(struct rendering *r, struct value v, const struct lis
 
 static struct value fold(struct rendering *r, struct value v, bool case_sensitive)
 {
-    return case_sensitive || v.kind != STRING ? v : jinja_change_case(r, v, LOWER);
+    return case_sensitive || v.kind != STRING ? v : jinja_change_case(r, v, &(struct given){.how = LOWER});
 }
 
 /* Any value */
@@ -75,63 +74,9 @@ static struct value do_string(struct rendering *r, struct value v, const struct 
     return v;
 }
 
-/* Strings */
-
-static struct value do_case(struct rendering *r, struct value v, const struct given *g)
-{
-    v = jinja_change_case(r, jinja_to_string(r, v), (enum letters)g->how);
-    v.mark = g->how == WORDS ? PLAIN : v.mark;
-    return v;
-}
-
-static struct value do_trim(struct rendering *r, struct value v, const struct given *g)
-{
-    if (g->p[0].kind != STRING && g->p[0].kind != MISSING && g->p[0].kind != NONE)
-        return jinja_refuse(r, "trim: the characters must be a string");
-    return jinja_strip(r, jinja_to_string(r, v), g->p[0], true, true);
-}
-
-static struct value do_replace(struct rendering *r, struct value v, const struct given *g)
-{
-    int64_t most = -1;
-
-    if (g->p[2].kind != NONE && !jinja_integer_given(r, g, 2, &most))
-        return none;
-    v = jinja_to_string(r, v);
-    v.mark = PLAIN;
-    return jinja_replace(r, v, jinja_to_string(r, g->p[0]), jinja_to_string(r, g->p[1]), most);
-}
-
-static struct value do_indent(struct rendering *r, struct value v, const struct given *g)
-{
-    struct text t = {.r = r};
-    struct growing lines = {.r = r};
-    struct value by;
-    size_t n;
-
-    if (v.kind == UNDEFINED)
-        return jinja_fail_undefined(r, v);
-    if (v.kind != STRING)
-        return jinja_refuse(r, "indent: the value must be a string");
-    by = jinja_blanks(r, g, 0, 4);
-    if (r->rc)
-        return none;
-    jinja_split_lines(&lines, jinja_join(r, v, jinja_literal("\n")), false); /* its last line break counts */
-    n = lines.list ? lines.list->count : 0;
-    for (size_t i = 0; i < n && !r->rc; i++) {
-        struct value line = lines.list->items[i];
-
-        jinja_put(&t, "\n", i > 0);
-        if (i == 0 ? jinja_true(g->p[1]) : jinja_true(g->p[2]) || line.size)
-            jinja_put(&t, by.bytes, by.size);
-        jinja_put(&t, line.bytes, line.size);
-    }
-    by = jinja_finish(&t);
-    by.mark = v.mark;
-    return by;
-}
-
 /* Numbers */
+
+static const struct given both_ends = {.how = LEFT | RIGHT};
 
 static struct value do_abs(struct rendering *r, struct value v, const struct given *g)
 {
@@ -140,17 +85,16 @@ static struct value do_abs(struct rendering *r, struct value v, const struct giv
         return jinja_float(fabs(v.number));
     if (jinja_is_integer(v))
         return jinja_calculate(r, jinja_to_integer(v) < 0 ? SUBTRACT : ADD, jinja_integer(0), v);
-    jinja_fail(r, "bad operand type for abs(): '%s'", jinja_type(v));
-    return none;
+    return jinja_fail(r, "bad operand type for abs(): '%s'", jinja_type(v));
 }
 
 static struct value whole(struct rendering *r, double f)
 {
     if (f >= -9223372036854775808.0 && f < 9223372036854775808.0)
         return jinja_integer((int64_t)f);
-    return jinja_refuse(r, isnan(f)   ? "cannot convert float NaN to integer"
-                           : isinf(f) ? "cannot convert float infinity to integer"
-                                      : "an integer grows beyond 64 bits");
+    return jinja_fail(r, isnan(f)   ? "cannot convert float NaN to integer"
+                         : isinf(f) ? "cannot convert float infinity to integer"
+                                    : "an integer grows beyond 64 bits");
 }
 
 static struct value do_int(struct rendering *r, struct value v, const struct given *g)
@@ -170,11 +114,12 @@ static struct value do_int(struct rendering *r, struct value v, const struct giv
         return isnan(v.number) ? otherwise : whole(r, v.number);
     if (v.kind != STRING || !jinja_step(r, v.size / 16))
         return otherwise;
+    v = jinja_strip(r, v, &both_ends);
     if ((base == 0 || (base >= 2 && base <= 36)) &&
         jinja_parse_integer(v.bytes, v.size, (unsigned)base, &i, &over))
         return jinja_integer(i);
     if (over)
-        return jinja_refuse(r, "an integer grows beyond 64 bits");
+        return jinja_fail(r, "an integer grows beyond 64 bits");
     return jinja_parse_float(v.bytes, v.size, &f) && isfinite(f) ? whole(r, f) : otherwise;
 }
 
@@ -186,6 +131,7 @@ static struct value do_float(struct rendering *r, struct value v, const struct g
         return jinja_fail_undefined(r, v);
     if (jinja_is_number(v))
         return jinja_float(jinja_to_float(v));
+    v = v.kind == STRING ? jinja_strip(r, v, &both_ends) : v;
     if (v.kind == STRING && jinja_step(r, v.size / 16) && jinja_parse_float(v.bytes, v.size, &f))
         return jinja_float(f);
     return g->p[0].kind == MISSING ? jinja_float(0) : g->p[0];
@@ -200,7 +146,7 @@ static struct value round_integer(struct rendering *r, int64_t i, int64_t digits
         return jinja_integer(i);
     if (digits < -18)
         return digits == -19 && (i > 5000000000000000000 || i < -5000000000000000000)
-                   ? jinja_refuse(r, "an integer grows beyond 64 bits")
+                   ? jinja_fail(r, "an integer grows beyond 64 bits")
                    : jinja_integer(0);
     while (digits++ < 0)
         unit *= 10;
@@ -246,13 +192,11 @@ static struct value do_round(struct rendering *r, struct value v, const struct g
     int64_t digits = 0;
 
     if (!jinja_is(method, "common") && !up && !jinja_is(method, "floor"))
-        return jinja_refuse(r, "method must be common, ceil or floor");
+        return jinja_fail(r, "method must be common, ceil or floor");
     if (!jinja_integer_given(r, g, 0, &digits))
         return none;
-    if (!jinja_is_number(v)) {
-        jinja_fail(r, "type %s doesn't define __round__ method", jinja_type(v));
-        return none;
-    }
+    if (!jinja_is_number(v))
+        return jinja_fail(r, "type %s doesn't define __round__ method", jinja_type(v));
     if (!jinja_is(method, "common"))
         return round_towards(r, v, digits, up);
     return v.kind == FLOAT ? round_float(v.number, digits) : round_integer(r, jinja_to_integer(v), digits);
@@ -288,31 +232,21 @@ static struct value do_last(struct rendering *r, struct value v, const struct gi
     if (v.kind == GENERATOR)
         jinja_fail(r, "'generator' object is not reversible");
     v = jinja_to_list(r, v);
-    if (r->rc || v.list->count == 0)
+    if (r->rc || v.size == 0)
         return jinja_undefined("No last item, sequence was empty.");
-    return v.list->items[v.list->count - 1];
+    return v.items[v.size - 1];
 }
 
 static struct value do_reverse(struct rendering *r, struct value v, const struct given *g)
 {
-    struct value out;
-    size_t n;
-
     (void)g;
-    if (v.kind == STRING)
-        return jinja_slice(r, v, none, none, jinja_integer(-1));
-    v = jinja_to_list(r, v);
-    n = r->rc ? 0 : v.list->count;
-    out = jinja_list(r, LIST, NULL, n);
-    for (size_t i = 0; i < n && !r->rc; i++)
-        out.list->items[i] = v.list->items[n - 1 - i];
-    return out;
+    return jinja_slice(r, v.kind == STRING ? v : jinja_to_list(r, v), none, none, jinja_integer(-1));
 }
 
 static struct value do_join(struct rendering *r, struct value v, const struct given *g)
 {
     struct value by = g->p[0].kind == MISSING ? jinja_literal("") : jinja_to_string(r, g->p[0]);
-    const struct list *path = read_path(r, g->p[1]);
+    struct value path = read_path(r, g->p[1]);
     struct text t = {.r = r};
     bool first = true;
 
@@ -333,7 +267,7 @@ static struct value sorted(struct rendering *r, struct pair *pairs, size_t n, bo
         return v;
     jinja_sort(r, pairs, pairs + n, n, descending);
     for (size_t i = 0; i < n; i++)
-        v.list->items[i] = pairs[i].value;
+        v.items[i] = pairs[i].value;
     return v;
 }
 
@@ -356,7 +290,7 @@ static struct value sort_key(struct rendering *r, struct value v, struct value a
         part = follow(r, v, read_path(r, part), missing);
         jinja_push(&key, fold(r, part, case_sensitive));
     }
-    return jinja_grown(&key, LIST);
+    return jinja_grown(&key);
 }
 
 static struct value do_sort(struct rendering *r, struct value v, const struct given *g)
@@ -365,11 +299,11 @@ static struct value do_sort(struct rendering *r, struct value v, const struct gi
     size_t n;
 
     v = jinja_to_list(r, v);
-    n = r->rc ? 0 : v.list->count;
+    n = r->rc ? 0 : v.size;
     pairs = jinja_allocate_array(r, 2 * n, sizeof(*pairs));
     for (size_t i = 0; i < n && !r->rc; i++) {
-        pairs[i].key = sort_key(r, v.list->items[i], g->p[2], jinja_true(g->p[1]));
-        pairs[i].value = v.list->items[i];
+        pairs[i].key = sort_key(r, v.items[i], g->p[2], jinja_true(g->p[1]));
+        pairs[i].value = v.items[i];
     }
     return sorted(r, pairs, n, jinja_true(g->p[0]));
 }
@@ -381,13 +315,11 @@ static struct value do_dictsort(struct rendering *r, struct value v, const struc
     uint32_t n;
 
     if (!by_value && g->p[1].kind != MISSING && !jinja_is(g->p[1], "key"))
-        return jinja_refuse(r, "You can only sort by either \"key\" or \"value\"");
+        return jinja_fail(r, "You can only sort by either \"key\" or \"value\"");
     if (v.kind == UNDEFINED)
         return jinja_fail_undefined(r, v);
-    if (v.kind != DICT) {
-        jinja_fail(r, "'%s' object has no attribute 'items'", jinja_type(v));
-        return none;
-    }
+    if (v.kind != DICT)
+        return jinja_fail(r, "'%s' object has no attribute 'items'", jinja_type(v));
     n = v.dict->count;
     pairs = jinja_allocate_array(r, 2 * (size_t)n, sizeof(*pairs));
     for (uint32_t i = 0; i < n && !r->rc; i++) {
@@ -403,7 +335,7 @@ static struct value do_dictsort(struct rendering *r, struct value v, const struc
 static struct value do_extreme(struct rendering *r, struct value v, const struct given *g)
 {
     struct value best = jinja_undefined("No aggregated item, sequence was empty."), best_key = missing, key;
-    const struct list *path = read_path(r, g->p[1]);
+    struct value path = read_path(r, g->p[1]);
 
     for (struct generator *walk = jinja_walk(r, v); jinja_next(r, walk, &v);) {
         key = fold(r, follow(r, v, path, missing), jinja_true(g->p[0]));
@@ -418,10 +350,10 @@ static struct value do_extreme(struct rendering *r, struct value v, const struct
 static struct value do_sum(struct rendering *r, struct value v, const struct given *g)
 {
     struct value sum = g->p[1].kind == MISSING ? jinja_integer(0) : g->p[1];
-    const struct list *path = read_path(r, g->p[0]);
+    struct value path = read_path(r, g->p[0]);
 
     if (sum.kind == STRING)
-        return jinja_refuse(r, "sum() can't sum strings [use ''.join(seq) instead]");
+        return jinja_fail(r, "sum() can't sum strings [use ''.join(seq) instead]");
     for (struct generator *walk = jinja_walk(r, v); jinja_next(r, walk, &v);)
         sum = jinja_calculate(r, ADD, sum, follow(r, v, path, missing));
     return sum;
@@ -429,22 +361,98 @@ static struct value do_sum(struct rendering *r, struct value v, const struct giv
 
 /* Generators */
 
-enum { BY_ATTRIBUTE = 1, KEEP = 2 }; /* of select, reject, selectattr and rejectattr */
+/* What a generator chooses or makes: elements that a test does not pass or, with KEEP, does; BY_ATTRIBUTE: of
+ * their attribute; MAPPED: what a filter or path makes of each; DIFFERENT: those that were not there before. */
+enum { KEEP = 1, BY_ATTRIBUTE = 2, MAPPED = 4, DIFFERENT = 8 };
 
 /* What a generator needs while it is walked. */
 struct state {
     struct arguments arguments; /* of the filter */
     int how;
     struct generator *source; /* NULL before the first element */
-    const struct list *path;
-    struct value otherwise;
+    struct value path, otherwise;
     const struct row *row; /* a filter or test */
     struct arguments rest; /* for it */
-    struct dict *seen;     /* by unique */
+    struct dict *seen;     /* of DIFFERENT */
+    bool case_sensitive;   /* there */
 };
 
-static struct value lazy(struct rendering *r, struct value v, const struct given *g,
-                         bool (*next)(struct rendering *, struct generator *, struct value *))
+/* The arguments of map() without a filter. */
+static void read_mapping(struct rendering *r, struct state *s)
+{
+    const struct arguments *a = &s->arguments;
+    struct value attribute = missing;
+
+    for (size_t i = 0; i < a->n_keywords; i++) {
+        if (jinja_is(a->keywords[i].name, "attribute"))
+            attribute = a->keywords[i].value;
+        else if (jinja_is(a->keywords[i].name, "default"))
+            s->otherwise = a->keywords[i].value;
+        else
+            jinja_fail(r, "Unexpected keyword argument %s", jinja_brief(r, a->keywords[i].name));
+    }
+    if (attribute.kind == MISSING)
+        jinja_fail(r, "map requires a filter argument");
+    s->path = read_path(r, attribute);
+}
+
+/* Opens the source, and reads the arguments: a path, then what map applies or select asks with what it takes.
+ * A falsy source ends map and select before they look at them. */
+static bool prepare(struct rendering *r, struct value over, struct state *s)
+{
+    const struct arguments *a = &s->arguments;
+    size_t at = s->how & BY_ATTRIBUTE ? 1 : 0;
+
+    if (s->source)
+        return true;
+    s->source = s->how & DIFFERENT || jinja_true(over) ? jinja_walk(r, over) : NULL;
+    if (!s->source || s->how & DIFFERENT)
+        return s->source != NULL;
+    if (a->count < at)
+        jinja_fail(r, "Missing parameter for attribute name");
+    else if (at)
+        s->path = read_path(r, a->values[0]);
+    if (a->count > at) {
+        s->row = jinja_find_row(s->how & MAPPED ? jinja_filters : jinja_tests, a->values[at]);
+        s->rest = (struct arguments){a->values + at + 1, a->count - at - 1, a->keywords, a->n_keywords};
+        if (!s->row)
+            jinja_fail(r, "No %s named %s.", s->how & MAPPED ? "filter" : "test",
+                       jinja_brief(r, a->values[at]));
+    } else if (s->how & MAPPED) {
+        read_mapping(r, s);
+    }
+    return r->rc == 0;
+}
+
+static bool next_lazy(struct rendering *r, struct generator *g, struct value *out)
+{
+    struct state *s = g->state;
+    struct value v;
+    uint32_t before;
+
+    if (!prepare(r, g->over, s))
+        return false;
+    while (jinja_next(r, s->source, out)) {
+        v = follow(r, *out, s->path, s->otherwise);
+        v = s->row ? jinja_apply(r, s->row, v, &s->rest) : v;
+        if (s->how & MAPPED) {
+            *out = v;
+            return true;
+        }
+        if (s->how & DIFFERENT) {
+            before = s->seen->count;
+            if (!jinja_dict_set(r, s->seen, fold(r, v, s->case_sensitive), none))
+                return false;
+            v = jinja_boolean(s->seen->count > before);
+        }
+        if (jinja_true(v) == ((s->how & KEEP) != 0) && !r->rc)
+            return true;
+    }
+    return false;
+}
+
+/* map, select and the like: HOW says which. */
+static struct value do_lazy(struct rendering *r, struct value v, const struct given *g)
 {
     const struct arguments *a = g->all;
     struct value *values = jinja_allocate_array(r, a->count + 1, sizeof(*values));
@@ -457,135 +465,12 @@ static struct value lazy(struct rendering *r, struct value v, const struct given
     memcpy(keywords, a->keywords, a->n_keywords * sizeof(*keywords));
     s->arguments = (struct arguments){values, a->count, keywords, a->n_keywords};
     s->how = g->how;
-    return jinja_generator(r, v, s, next);
-}
-
-/* Opens the source. A falsy one ends map and select before they look at their arguments. */
-static bool open_source(struct rendering *r, struct generator *g, struct state *s)
-{
-    s->source = jinja_true(g->over) ? jinja_walk(r, g->over) : NULL;
-    return s->source != NULL;
-}
-
-/* What map applies or select asks: argument number AT, in a table of rows, with those behind it. */
-static bool read_row(struct rendering *r, struct state *s, size_t at, const char *what,
-                     const struct row *(*find_row)(struct value name))
-{
-    const struct arguments *a = &s->arguments;
-
-    s->row = find_row(a->values[at]);
-    s->rest = (struct arguments){a->values + at + 1, a->count - at - 1, a->keywords, a->n_keywords};
-    if (!s->row)
-        jinja_fail(r, "No %s named %s.", what, jinja_brief(r, a->values[at]));
-    return r->rc == 0;
-}
-
-static bool prepare_map(struct rendering *r, struct state *s)
-{
-    const struct arguments *a = &s->arguments;
-    struct value attribute = missing;
-
-    if (a->count)
-        return read_row(r, s, 0, "filter", jinja_find_filter);
-    for (size_t i = 0; i < a->n_keywords; i++) {
-        if (jinja_is(a->keywords[i].name, "attribute"))
-            attribute = a->keywords[i].value;
-        else if (jinja_is(a->keywords[i].name, "default"))
-            s->otherwise = a->keywords[i].value;
-        else
-            jinja_fail(r, "Unexpected keyword argument %s", jinja_brief(r, a->keywords[i].name));
-    }
-    if (attribute.kind == MISSING)
-        jinja_fail(r, "map requires a filter argument");
-    s->path = read_path(r, attribute);
-    return r->rc == 0;
-}
-
-static bool next_mapped(struct rendering *r, struct generator *g, struct value *out)
-{
-    struct state *s = g->state;
-    struct value v;
-
-    if (!s->source && (!open_source(r, g, s) || !prepare_map(r, s)))
-        return false;
-    if (!jinja_next(r, s->source, &v))
-        return false;
-    *out = s->row ? jinja_apply(r, s->row, v, &s->rest) : follow(r, v, s->path, s->otherwise);
-    return true;
-}
-
-static struct value do_map(struct rendering *r, struct value v, const struct given *g)
-{
-    return lazy(r, v, g, next_mapped);
-}
-
-static bool prepare_select(struct rendering *r, struct state *s)
-{
-    const struct arguments *a = &s->arguments;
-    size_t at = s->how & BY_ATTRIBUTE ? 1 : 0;
-
-    if (a->count < at)
-        jinja_fail(r, "Missing parameter for attribute name");
-    else if (at)
-        s->path = read_path(r, a->values[0]);
-    if (r->rc || a->count == at)
-        return r->rc == 0;
-    return read_row(r, s, at, "test", jinja_find_test);
-}
-
-static bool next_selected(struct rendering *r, struct generator *g, struct value *out)
-{
-    struct state *s = g->state;
-    struct value v;
-
-    if (!s->source && (!open_source(r, g, s) || !prepare_select(r, s)))
-        return false;
-    while (jinja_next(r, s->source, out)) {
-        v = follow(r, *out, s->path, missing);
-        v = s->row ? jinja_apply(r, s->row, v, &s->rest) : v;
-        if (jinja_true(v) == ((s->how & KEEP) != 0) && !r->rc)
-            return true;
-    }
-    return false;
-}
-
-static struct value do_select(struct rendering *r, struct value v, const struct given *g)
-{
-    return lazy(r, v, g, next_selected);
-}
-
-static bool next_unique(struct rendering *r, struct generator *g, struct value *out)
-{
-    struct state *s = g->state;
-    struct value key;
-    uint32_t before;
-
-    if (!s->source) {
-        s->source = jinja_walk(r, g->over);
+    if (s->how & DIFFERENT) {
+        s->case_sensitive = jinja_true(g->p[0]);
+        s->path = read_path(r, g->p[1]);
         s->seen = jinja_dict(r);
     }
-    while (s->seen && jinja_next(r, s->source, out)) {
-        key = fold(r, follow(r, *out, s->path, missing), s->how);
-        before = s->seen->count;
-        if (!jinja_dict_set(r, s->seen, key, none))
-            return false;
-        if (s->seen->count > before)
-            return true;
-    }
-    return false;
-}
-
-static struct value do_unique(struct rendering *r, struct value v, const struct given *g)
-{
-    struct state *s;
-
-    v = lazy(r, v, g, next_unique);
-    if (r->rc)
-        return v;
-    s = v.generator->state;
-    s->how = jinja_true(g->p[0]); /* the case matters */
-    s->path = read_path(r, g->p[1]);
-    return v;
+    return jinja_generator(r, v, s, next_lazy);
 }
 
 static bool next_item(struct rendering *r, struct generator *g, struct value *out)
@@ -611,38 +496,30 @@ static struct value do_items(struct rendering *r, struct value v, const struct g
 }
 
 /* clang-format off */
-static const struct row filters[] = {
-    {"abs", do_abs, "", 0, 0, 0}, {"capitalize", do_case, "", 0, CAPITALIZED, 0},
+const struct row jinja_filters[] = {
+    {"abs", do_abs, "", 0, 0, 0}, {"capitalize", jinja_change_case, "", 0, CAPITALIZED, 0},
     {"count", do_length, "", 0, 0, 0}, {"d", do_default, "default_value boolean", 0, 0, 0},
     {"default", do_default, "default_value boolean", 0, 0, 0},
     {"dictsort", do_dictsort, "case_sensitive by reverse", 0, 0, 0}, {"e", do_string, "", 0, SAFELY, 0},
     {"escape", do_string, "", 0, SAFELY, 0}, {"first", do_first, "", 0, 0, 0},
-    {"float", do_float, "default", 0, 0, 0}, {"indent", do_indent, "width first blank", 0, 0, 0},
+    {"float", do_float, "default", 0, 0, 0}, {"indent", jinja_indent, "width first blank", 0, 0, 0},
     {"int", do_int, "default base", 0, 0, 0}, {"items", do_items, "", 0, 0, 0},
     {"join", do_join, "d attribute", 0, 0, 0}, {"last", do_last, "", 0, 0, 0},
-    {"length", do_length, "", 0, 0, 0}, {"list", do_list, "", 0, 0, 0}, {"lower", do_case, "", 0, LOWER, 0},
-    {"map", do_map, NULL, 0, 0, 0}, {"max", do_extreme, "case_sensitive attribute", 0, GREATER, 0},
-    {"min", do_extreme, "case_sensitive attribute", 0, LESS, 0}, {"reject", do_select, NULL, 0, 0, 0},
-    {"rejectattr", do_select, NULL, 0, BY_ATTRIBUTE, 0}, {"replace", do_replace, "old new count", 2, 0, 0},
+    {"length", do_length, "", 0, 0, 0}, {"list", do_list, "", 0, 0, 0}, {"lower", jinja_change_case, "", 0, LOWER, 0},
+    {"map", do_lazy, NULL, 0, MAPPED, 0}, {"max", do_extreme, "case_sensitive attribute", 0, GREATER, 0},
+    {"min", do_extreme, "case_sensitive attribute", 0, LESS, 0}, {"reject", do_lazy, NULL, 0, 0, 0},
+    {"rejectattr", do_lazy, NULL, 0, BY_ATTRIBUTE, 0}, {"replace", jinja_replace, "old new count", 2, true, 0},
     {"reverse", do_reverse, "", 0, 0, 0}, {"round", do_round, "precision method", 0, 0, 0},
-    {"safe", do_string, "", 0, SAFE, 0}, {"select", do_select, NULL, 0, KEEP, 0},
-    {"selectattr", do_select, NULL, 0, KEEP | BY_ATTRIBUTE, 0},
+    {"safe", do_string, "", 0, SAFE, 0}, {"select", do_lazy, NULL, 0, KEEP, 0},
+    {"selectattr", do_lazy, NULL, 0, KEEP | BY_ATTRIBUTE, 0},
     {"sort", do_sort, "reverse case_sensitive attribute", 0, 0, 0},
     {"string", do_string, "", 0, STRINGED, 0}, {"sum", do_sum, "attribute start", 0, 0, 0},
-    {"title", do_case, "", 0, WORDS, 0},
+    {"title", jinja_change_case, "", 0, WORDS, 0},
     {"tojson", jinja_to_json, "ensure_ascii indent separators sort_keys", 0, 0, 0},
-    {"trim", do_trim, "chars", 0, 0, 0}, {"unique", do_unique, "case_sensitive attribute", 0, 0, 0},
-    {"upper", do_case, "", 0, UPPER, 0}
+    {"trim", jinja_strip, "chars", 0, LEFT | RIGHT, 0}, {"unique", do_lazy, "case_sensitive attribute", 0, KEEP | DIFFERENT, 0},
+    {"upper", jinja_change_case, "", 0, UPPER, 0}, {.name = NULL}
 };
 /* clang-format on */
-
-const struct row *jinja_find_filter(struct value name)
-{
-    for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
-        if (jinja_is(name, filters[i].name))
-            return &filters[i];
-    return NULL;
-}
 
 /* Tests */
 
@@ -698,7 +575,7 @@ static struct value compares(struct rendering *r, struct value v, const struct g
 }
 
 /* clang-format off */
-static const struct row tests[] = {
+const struct row jinja_tests[] = {
     {"!=", compares, "b", 1, UNEQUAL, true}, {"<", compares, "b", 1, LESS, true},
     {"<=", compares, "b", 1, LESS_EQUAL, true}, {"==", compares, "b", 1, EQUAL, true},
     {">", compares, "b", 1, GREATER, true}, {">=", compares, "b", 1, GREATER_EQUAL, true},
@@ -714,14 +591,6 @@ static const struct row tests[] = {
     {"none", is, "", 0, NONE, 0}, {"number", is, "", 0, IS_NUMBER, 0}, {"odd", leaves, "", 0, 1, 0},
     {"sameas", compares, "other", 1, SAME, 0}, {"sequence", is, "", 0, IS_SEQUENCE, 0},
     {"string", is, "", 0, STRING, 0}, {"true", is, "", 0, IS_TRUE, 0},
-    {"undefined", is, "", 0, UNDEFINED, 0}, {"upper", is, "", 0, IS_UPPER, 0}
+    {"undefined", is, "", 0, UNDEFINED, 0}, {"upper", is, "", 0, IS_UPPER, 0}, {.name = NULL}
 };
 /* clang-format on */
-
-const struct row *jinja_find_test(struct value name)
-{
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        if (jinja_is(name, tests[i].name))
-            return &tests[i];
-    return NULL;
-}

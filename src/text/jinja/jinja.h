@@ -36,10 +36,6 @@ int jinja_parse(struct jinja **out, const char *src, size_t len, const char *nam
 int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, struct buf *out,
                  struct err *e);
 
-/* The same with the variables as JSON text. WHERE names it in messages. */
-int jinja_render_text(const struct jinja *j, const char *json, size_t len, const char *where,
-                      const struct tm *now, struct buf *out, struct err *e);
-
 void jinja_free(struct jinja *j); /* NULL is fine */
 
 struct jinja_limits {

@@ -49,17 +49,11 @@ const char *jinja_token_name(const struct token *t)
 
 static void push(struct lexer *x, int kind, uint32_t line, struct value value)
 {
-    if (x->count == x->room) {
-        size_t room = x->room ? x->room * 2 : 64;
-        struct token *grown = jinja_allocate_array(x->r, room, sizeof(*grown));
+    struct token *tokens = jinja_room(x->r, x->tokens, x->count, &x->room, sizeof(*tokens));
 
-        if (!grown)
-            return;
-        if (x->count)
-            memcpy(grown, x->tokens, x->count * sizeof(*grown));
-        x->tokens = grown;
-        x->room = room;
-    }
+    if (!tokens)
+        return;
+    x->tokens = tokens;
     x->tokens[x->count++] = (struct token){.kind = kind, .line = line, .value = value};
 }
 
@@ -69,6 +63,13 @@ static void advance(struct lexer *x, size_t to)
     for (size_t i = x->at; i < to; i++)
         x->r->line += x->s[i] == '\n';
     x->at = to;
+}
+
+/* Goes to END, which is behind a tag. */
+static void leave_tag(struct lexer *x, size_t end)
+{
+    advance(x, end);
+    x->line_start = x->s[end - 1] == '\n';
 }
 
 static size_t skip_space(const struct lexer *x, size_t i)
@@ -333,8 +334,7 @@ static void lex_tag(struct lexer *x, bool print)
 
         if (end) {
             push(x, print ? PRINT_END : TAG_END, x->r->line, none);
-            advance(x, end);
-            x->line_start = x->s[end - 1] == '\n';
+            leave_tag(x, end);
             return;
         }
         if (jinja_is_space(c))
@@ -364,8 +364,7 @@ static void lex_comment(struct lexer *x)
     if (hit > 0 && (x->s[end - 1] == '-' || x->s[end - 1] == '+'))
         end--;
     end = tag_end(x, end, "#}", true, true);
-    advance(x, end);
-    x->line_start = x->s[end - 1] == '\n';
+    leave_tag(x, end);
 }
 
 static void lex_raw(struct lexer *x)
@@ -386,8 +385,7 @@ static void lex_raw(struct lexer *x)
         return;
     }
     put_data(x, tag, x->s[tag + 2], false);
-    advance(x, end);
-    x->line_start = x->s[end - 1] == '\n';
+    leave_tag(x, end);
 }
 
 /* Text up to the next tag, and the tag. */
@@ -409,8 +407,7 @@ static void lex_next(struct lexer *x)
     put_data(x, tag, sign, kind == '{');
     end = kind == '%' ? raw_tag(x, tag, "raw", false) : 0;
     if (end) {
-        advance(x, end);
-        x->line_start = x->s[end - 1] == '\n';
+        leave_tag(x, end);
         lex_raw(x);
         return;
     }

@@ -83,234 +83,12 @@ struct value jinja_blanks(struct rendering *r, const struct given *g, size_t i, 
     return jinja_finish(&t);
 }
 
-static bool string_given(struct rendering *r, const struct given *g, struct value v)
+bool jinja_string_given(struct rendering *r, const struct given *g, struct value v)
 {
     if (v.kind != STRING)
         jinja_fail(r, "%s(): the argument must be str, not %s", g->name, jinja_type(v));
     return v.kind == STRING;
 }
-
-/* Methods of strings */
-
-static struct value change_case(struct rendering *r, struct value self, const struct given *g)
-{
-    return jinja_change_case(r, self, (enum letters)g->how);
-}
-
-enum { LEFT = 1, RIGHT = 2 };
-
-static struct value strip(struct rendering *r, struct value self, const struct given *g)
-{
-    if (g->p[0].kind != MISSING && g->p[0].kind != NONE && !string_given(r, g, g->p[0]))
-        return none;
-    return jinja_strip(r, self, g->p[0], g->how & LEFT, g->how & RIGHT);
-}
-
-/* By runs of white space; leading ones give nothing. */
-static void split_blank(struct growing *g, struct value s, int64_t most)
-{
-    size_t i = 0, from;
-
-    while (!g->r->rc) {
-        while (i < s.size && jinja_is_space(jinja_character(s.bytes + i)))
-            i += jinja_width(s.bytes + i);
-        if (i >= s.size)
-            return;
-        if (most-- == 0)
-            break;
-        from = i;
-        while (i < s.size && !jinja_is_space(jinja_character(s.bytes + i)))
-            i += jinja_width(s.bytes + i);
-        jinja_push(g, jinja_part(s, from, i));
-    }
-    jinja_push(g, jinja_part(s, i, s.size));
-}
-
-static void split_at(struct growing *g, struct value s, struct value by, int64_t most)
-{
-    size_t from = 0, hit;
-
-    while (most-- != 0 && !g->r->rc) {
-        hit = jinja_find(s.bytes + from, s.size - from, by.bytes, by.size);
-        if (hit == SIZE_MAX)
-            break;
-        jinja_push(g, jinja_part(s, from, from + hit));
-        from += hit + by.size;
-    }
-    jinja_push(g, jinja_part(s, from, s.size));
-}
-
-static void split_at_back(struct growing *g, struct value s, struct value by, int64_t most)
-{
-    size_t to = s.size, hit;
-
-    while (most-- != 0 && !g->r->rc) {
-        hit = jinja_find_last(g->r, s.bytes, to, by.bytes, by.size);
-        if (hit == SIZE_MAX)
-            break;
-        jinja_push(g, jinja_part(s, hit + by.size, to));
-        to = hit;
-    }
-    jinja_push(g, jinja_part(s, 0, to));
-}
-
-/* All parts of a string from the left, but from the right only the last MOST, with the rest in front of them.
- * Parts share the bytes of the string, so that the end of one is known. */
-static struct value split_blank_back(struct rendering *r, struct value self, int64_t most)
-{
-    struct growing g = {.r = r}, out = {.r = r};
-    size_t n, rest;
-
-    split_blank(&g, self, INT64_MAX);
-    n = g.list ? g.list->count : 0;
-    rest = (uint64_t)most < n ? n - (size_t)most : 0;
-    if (rest) {
-        struct value last = g.list->items[rest - 1];
-
-        jinja_push(&out, jinja_part(self, 0, (size_t)(last.bytes - self.bytes) + last.size));
-    }
-    for (size_t i = rest; i < n && jinja_push(&out, g.list->items[i]);)
-        i++;
-    return jinja_grown(&out, LIST);
-}
-
-/* The parts of a string; HOW: from the right. */
-static struct value split(struct rendering *r, struct value self, const struct given *given)
-{
-    struct growing g = {.r = r};
-    struct value by = given->p[0], v;
-    bool blank = by.kind == MISSING || by.kind == NONE;
-    int64_t most = -1;
-
-    if (!jinja_integer_given(r, given, 1, &most) || !jinja_step(r, self.size / 8))
-        return none;
-    if (!blank && string_given(r, given, by) && by.size == 0)
-        jinja_fail(r, "empty separator");
-    most = r->rc ? 0 : most < 0 ? INT64_MAX : most;
-    if (blank && given->how)
-        return split_blank_back(r, self, most);
-    if (blank)
-        split_blank(&g, self, most);
-    else
-        (given->how ? split_at_back : split_at)(&g, self, by, most);
-    v = jinja_grown(&g, LIST);
-    for (size_t i = 0; given->how && v.kind == LIST && i < v.list->count / 2; i++) {
-        struct value swap = v.list->items[i];
-
-        v.list->items[i] = v.list->items[v.list->count - 1 - i];
-        v.list->items[v.list->count - 1 - i] = swap;
-    }
-    return v;
-}
-
-static struct value splitlines(struct rendering *r, struct value self, const struct given *given)
-{
-    struct growing g = {.r = r};
-
-    jinja_split_lines(&g, self, jinja_true(given->p[0]));
-    return jinja_grown(&g, LIST);
-}
-
-/* The place of a string in another; HOW: it must be there. */
-static struct value find(struct rendering *r, struct value self, const struct given *g)
-{
-    size_t hit;
-
-    if (!string_given(r, g, g->p[0]) || !jinja_step(r, self.size / 8))
-        return none;
-    hit = jinja_find(self.bytes, self.size, g->p[0].bytes, g->p[0].size);
-    if (hit == SIZE_MAX)
-        return g->how ? jinja_refuse(r, "substring not found") : jinja_integer(-1);
-    return jinja_integer((int64_t)jinja_count(self.bytes, hit));
-}
-
-static struct value count_in_string(struct rendering *r, struct value self, const struct given *g)
-{
-    struct value sub = g->p[0];
-    size_t from = 0, hit;
-    int64_t n = 0;
-
-    if (!string_given(r, g, sub) || !jinja_step(r, self.size / 8))
-        return none;
-    if (sub.size == 0)
-        return jinja_integer((int64_t)jinja_count(self.bytes, self.size) + 1);
-    for (; (hit = jinja_find(self.bytes + from, self.size - from, sub.bytes, sub.size)) != SIZE_MAX; n++)
-        from += hit + sub.size;
-    return jinja_integer(n);
-}
-
-static bool has_end(struct value s, struct value with, int side)
-{
-    return with.size <= s.size &&
-           memcmp(side == LEFT ? s.bytes : s.bytes + s.size - with.size, with.bytes, with.size) == 0;
-}
-
-/* startswith() and endswith() take one string or a tuple of them. */
-static struct value ends(struct rendering *r, struct value self, const struct given *g)
-{
-    struct value with = g->p[0];
-    bool found = false;
-
-    if (with.kind != TUPLE)
-        return jinja_boolean(string_given(r, g, with) && has_end(self, with, g->how));
-    for (size_t i = 0; i < with.list->count && !found && jinja_step(r, 0); i++)
-        found = string_given(r, g, with.list->items[i]) && has_end(self, with.list->items[i], g->how);
-    return jinja_boolean(found);
-}
-
-static struct value remove_end(struct rendering *r, struct value self, const struct given *g)
-{
-    if (!string_given(r, g, g->p[0]) || !has_end(self, g->p[0], g->how))
-        return self;
-    return g->how == LEFT ? jinja_part(self, g->p[0].size, self.size)
-                          : jinja_part(self, 0, self.size - g->p[0].size);
-}
-
-static struct value replace(struct rendering *r, struct value self, const struct given *g)
-{
-    int64_t most = -1;
-
-    if (!string_given(r, g, g->p[0]) || !string_given(r, g, g->p[1]) || !jinja_integer_given(r, g, 2, &most))
-        return none;
-    return jinja_replace(r, self, g->p[0], self.mark == ESCAPED ? jinja_escape(r, g->p[1]) : g->p[1], most);
-}
-
-static struct value join(struct rendering *r, struct value self, const struct given *given)
-{
-    struct text t = {.r = r};
-    bool first = true;
-    struct value v;
-
-    for (struct generator *g = jinja_walk(r, given->p[0]); jinja_next(r, g, &v); first = false) {
-        if (self.mark == ESCAPED)
-            v = jinja_escape(r, v);
-        if (!string_given(r, given, v))
-            break;
-        if (!first)
-            jinja_put(&t, self.bytes, self.size);
-        jinja_put(&t, v.bytes, v.size);
-    }
-    v = jinja_finish(&t);
-    v.mark = v.kind == STRING ? self.mark : PLAIN;
-    return v;
-}
-
-/* clang-format off */
-static const struct row string_methods[] = {
-    {"capitalize", change_case, "", 0, CAPITALIZED, 0}, {"count", count_in_string, "sub", 1, 0, true},
-    {"endswith", ends, "suffix", 1, RIGHT, true}, {"find", find, "sub", 1, false, true},
-    {"index", find, "sub", 1, true, true}, {"join", join, "iterable", 1, 0, true},
-    {"lower", change_case, "", 0, LOWER, 0}, {"lstrip", strip, "chars", 0, LEFT, true},
-    {"removeprefix", remove_end, "prefix", 1, LEFT, true},
-    {"removesuffix", remove_end, "suffix", 1, RIGHT, true},
-    {"replace", replace, "old new count", 2, 0, true},
-    {"rsplit", split, "sep maxsplit", 0, true, 0}, {"rstrip", strip, "chars", 0, RIGHT, true},
-    {"split", split, "sep maxsplit", 0, false, 0}, {"splitlines", splitlines, "keepends", 0, 0, false},
-    {"startswith", ends, "prefix", 1, LEFT, true},
-    {"strip", strip, "chars", 0, LEFT | RIGHT, true}, {"title", change_case, "", 0, TITLE, 0},
-    {"upper", change_case, "", 0, UPPER, 0}, {.name = NULL}
-};
-/* clang-format on */
 
 /* Methods of lists and dicts */
 
@@ -318,18 +96,17 @@ static struct value count_in_list(struct rendering *r, struct value self, const 
 {
     int64_t n = 0;
 
-    for (size_t i = 0; i < self.list->count && jinja_step(r, 0); i++)
-        n += jinja_equal(r, self.list->items[i], g->p[0]);
+    for (size_t i = 0; i < self.size && jinja_step(r, 0); i++)
+        n += jinja_equal(r, self.items[i], g->p[0]);
     return jinja_integer(n);
 }
 
 static struct value find_in_list(struct rendering *r, struct value self, const struct given *g)
 {
-    for (size_t i = 0; i < self.list->count && jinja_step(r, 0); i++)
-        if (jinja_equal(r, self.list->items[i], g->p[0]))
+    for (size_t i = 0; i < self.size && jinja_step(r, 0); i++)
+        if (jinja_equal(r, self.items[i], g->p[0]))
             return jinja_integer((int64_t)i);
-    jinja_fail(r, "%s is not in list", jinja_brief(r, g->p[0]));
-    return none;
+    return jinja_fail(r, "%s is not in list", jinja_brief(r, g->p[0]));
 }
 
 static struct value get(struct rendering *r, struct value self, const struct given *g)
@@ -352,9 +129,9 @@ static struct value view(struct rendering *r, struct value self, const struct gi
     for (uint32_t i = 0; i < self.dict->count && !r->rc; i++) {
         const struct pair *p = &self.dict->pairs[i];
 
-        v.list->items[i] = g->how == KEYS     ? p->key
-                           : g->how == VALUES ? p->value
-                                              : jinja_list(r, TUPLE, (const struct value *)p, 2);
+        v.items[i] = g->how == KEYS     ? p->key
+                     : g->how == VALUES ? p->value
+                                        : jinja_list(r, TUPLE, (const struct value *)p, 2);
     }
     v.mark = r->rc ? PLAIN : (uint8_t)g->how;
     return v;
@@ -385,9 +162,7 @@ static struct value unsafe(struct rendering *r, struct value object, struct valu
 
     jinja_put_literal(&t, "access to attribute ");
     jinja_print_repr(&t, name);
-    jinja_put_literal(&t, " of '");
-    jinja_put_literal(&t, jinja_type(object));
-    jinja_put_literal(&t, "' object is unsafe.");
+    jinja_put_format(&t, " of '%s' object is unsafe.", jinja_type(object));
     return jinja_undefined(jinja_finish_terminated(&t));
 }
 
@@ -408,12 +183,11 @@ static bool among(struct value name, const char *names)
 static struct value find_method(struct rendering *r, struct value object, struct value name)
 {
     bool string = object.kind == STRING, dict = object.kind == DICT;
-    const struct row *row = string ? string_methods : dict ? dict_methods : list_methods;
+    const struct row *row = string ? jinja_string_methods : dict ? dict_methods : list_methods;
     struct bound *b;
 
-    while (row->name && (row->name[0] != *name.bytes || !jinja_is(name, row->name)))
-        row++;
-    if (row->name) {
+    row = jinja_find_row(row, name);
+    if (row) {
         b = jinja_allocate(r, sizeof(*b));
         if (!b)
             return none;
@@ -435,7 +209,7 @@ static struct value macro_attribute(struct rendering *r, const struct macro_node
         return missing;
     v = jinja_list(r, TUPLE, NULL, m->parameters.n);
     for (size_t i = 0; v.kind == TUPLE && i < m->parameters.n; i++)
-        v.list->items[i] = m->parameters.v[i]->variable.name;
+        v.items[i] = m->parameters.v[i]->variable.name;
     return v;
 }
 
@@ -486,26 +260,16 @@ static struct value subscript(struct rendering *r, struct value object, struct v
     return jinja_element(object, (size_t)i);
 }
 
-struct value jinja_attribute(struct rendering *r, struct value object, struct value name)
+struct value jinja_member(struct rendering *r, struct value object, struct value key, bool attribute)
 {
     struct value v;
 
     if (object.kind == UNDEFINED)
         return jinja_fail_undefined(r, object);
-    v = own_attribute(r, object, name);
-    if (v.kind == MISSING)
-        v = subscript(r, object, name);
-    return v.kind == MISSING ? jinja_undefined_item(r, object, name) : v;
-}
-
-struct value jinja_item(struct rendering *r, struct value object, struct value key)
-{
-    struct value v;
-
-    if (object.kind == UNDEFINED)
-        return jinja_fail_undefined(r, object);
-    v = subscript(r, object, key);
-    if (v.kind == MISSING && key.kind == STRING)
+    v = attribute ? own_attribute(r, object, key) : subscript(r, object, key);
+    if (v.kind == MISSING && attribute)
+        v = subscript(r, object, key);
+    else if (v.kind == MISSING && key.kind == STRING)
         v = own_attribute(r, object, key);
     return v.kind == MISSING ? jinja_undefined_item(r, object, key) : v;
 }
@@ -583,10 +347,8 @@ struct value jinja_slice(struct rendering *r, struct value object, struct value 
 
     if (object.kind == UNDEFINED)
         return jinja_fail_undefined(r, object);
-    if (!jinja_is_sequence(object) && object.kind != STRING && object.kind != RANGE) {
-        jinja_fail(r, "'%s' object cannot be sliced", jinja_type(object));
-        return none;
-    }
+    if (!jinja_is_sequence(object) && object.kind != STRING && object.kind != RANGE)
+        return jinja_fail(r, "'%s' object cannot be sliced", jinja_type(object));
     if (!jinja_length(r, object, &n) || !read_extent(r, bounds, (int64_t)n, &x))
         return none;
     if (object.kind == STRING)
@@ -594,7 +356,7 @@ struct value jinja_slice(struct rendering *r, struct value object, struct value 
     object = object.kind == RANGE ? jinja_to_list(r, object) : object;
     v = jinja_list(r, (enum kind)object.kind, NULL, x.count);
     for (size_t i = 0; !r->rc && i < x.count; i++)
-        v.list->items[i] = object.list->items[x.start + (int64_t)i * x.step];
+        v.items[i] = object.items[x.start + (int64_t)i * x.step];
     return v;
 }
 
@@ -613,7 +375,7 @@ static struct value make_range(struct rendering *r, struct value nothing, const 
         !jinja_integer_given(r, given, 1, &g->stop) || !jinja_integer_given(r, given, 2, &g->step))
         return none;
     if (g->step == 0)
-        return jinja_refuse(r, "range() arg 3 must not be zero");
+        return jinja_fail(r, "range() arg 3 must not be zero");
     if (g->step > 0 ? g->stop > g->start : g->stop < g->start) {
         span = g->step > 0 ? (uint64_t)g->stop - (uint64_t)g->start : (uint64_t)g->start - (uint64_t)g->stop;
         step = g->step > 0 ? (uint64_t)g->step : 0 - (uint64_t)g->step;
@@ -681,7 +443,7 @@ static struct value strftime_now(struct rendering *r, struct value nothing, cons
     size_t n;
 
     (void)nothing;
-    if (!string_given(r, g, g->p[0]) || g->p[0].size == 0)
+    if (!jinja_string_given(r, g, g->p[0]) || g->p[0].size == 0)
         return g->p[0];
     timegm(&tm); /* the day of the week and of the year follow from the date */
     tm.tm_isdst = r->now->tm_isdst;

@@ -11,7 +11,6 @@
 
 enum {
     NESTING_MAX = 150, /* brackets and blocks within one another */
-    COMPARISONS_MAX = 32,
     KEYWORDS_MAX = 64,
 };
 
@@ -127,17 +126,11 @@ static struct node *make(struct parser *p, enum node_kind k)
 
 static void collect(struct parser *p, struct collected *c, struct node *n)
 {
-    if (c->nodes.n == c->room) {
-        size_t room = c->room ? c->room * 2 : 4;
-        struct node **grown = jinja_allocate_array(p->r, room, sizeof(struct node *));
+    struct node **v = jinja_room(p->r, c->nodes.v, c->nodes.n, &c->room, sizeof(struct node *));
 
-        if (!grown)
-            return;
-        if (c->nodes.n)
-            memcpy(grown, c->nodes.v, c->nodes.n * sizeof(struct node *));
-        c->nodes.v = grown;
-        c->room = room;
-    }
+    if (!v)
+        return;
+    c->nodes.v = v;
     c->nodes.v[c->nodes.n++] = n;
 }
 
@@ -147,8 +140,8 @@ static struct node *make_two(struct parser *p, enum node_kind k, unsigned op, st
 
     n->line = a ? a->line : n->line;
     n->op = (uint8_t)op;
-    n->two.a = a;
-    n->two.b = b;
+    n->part[0] = a;
+    n->part[1] = b;
     return n;
 }
 
@@ -247,7 +240,7 @@ static struct node *parse_call(struct parser *p, enum node_kind k, struct node *
 
     c->of = of;
     c->name = k != CALL ? expect(p, NAME).value : none;
-    c->row = k == FILTERED ? jinja_find_filter(c->name) : jinja_find_test(c->name);
+    c->row = k == CALL ? NULL : jinja_find_row(k == FILTERED ? jinja_filters : jinja_tests, c->name);
     if (kind(p) == '(') {
         if (enter(p))
             parse_arguments(p, c);
@@ -302,12 +295,10 @@ static struct node *parse_slice(struct parser *p, struct node *object, struct no
     struct node *n = make(p, SLICE);
 
     next(p);
-    n->slice.object = object;
-    n->slice.start = start;
-    if (kind(p) != ':' && kind(p) != ']')
-        n->slice.stop = parse_expression(p);
-    if (skip(p, ':') && kind(p) != ']')
-        n->slice.step = parse_expression(p);
+    n->part[0] = object;
+    n->part[1] = start ? start : make_constant(p, none);
+    n->part[2] = kind(p) != ':' && kind(p) != ']' ? parse_expression(p) : make_constant(p, none);
+    n->part[3] = skip(p, ':') && kind(p) != ']' ? parse_expression(p) : make_constant(p, none);
     return n;
 }
 
@@ -483,46 +474,32 @@ static struct node *parse_joined(struct parser *p)
 }
 
 /* Consumes a comparison; false when none is there. */
-static bool parse_relation(struct parser *p, uint8_t *how)
+static bool parse_relation(struct parser *p, enum comparison *how)
 {
-    static const struct {
-        int token;
-        enum comparison how;
-    } row[] = {{IS_EQUAL, EQUAL},           {IS_UNEQUAL, UNEQUAL}, {'<', LESS},
-               {IS_LESS_EQUAL, LESS_EQUAL}, {'>', GREATER},        {IS_GREATER_EQUAL, GREATER_EQUAL}};
+    static const int token[] = {
+        [EQUAL] = IS_EQUAL,           [UNEQUAL] = IS_UNEQUAL, [LESS] = '<',
+        [LESS_EQUAL] = IS_LESS_EQUAL, [GREATER] = '>',        [GREATER_EQUAL] = IS_GREATER_EQUAL};
 
-    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
-        if (skip(p, row[i].token)) {
-            *how = (uint8_t)row[i].how;
+    for (*how = EQUAL; *how < IN; ++*how)
+        if (skip(p, token[*how]))
             return true;
-        }
-    *how = at_name(p, "not") ? NOT_IN : IN;
-    if (*how == NOT_IN && (peek(p, 1)->kind != NAME || !jinja_is(peek(p, 1)->value, "in")))
-        return false;
-    if (*how == NOT_IN)
+    if (at_name(p, "not") && peek(p, 1)->kind == NAME && jinja_is(peek(p, 1)->value, "in")) {
+        *how = NOT_IN;
         next(p);
+    }
     return skip_name(p, "in");
 }
 
 static struct node *parse_comparison(struct parser *p)
 {
-    uint8_t how[COMPARISONS_MAX] = {0}, *copy;
-    struct collected operands = {.room = 0};
-    struct node *n;
-    size_t count = 0;
+    struct node *first = parse_calculation(p, 0), *chain = NULL, **end = &chain;
+    enum comparison how;
 
-    collect(p, &operands, parse_calculation(p, 0));
-    for (; count < COMPARISONS_MAX && parse_relation(p, &how[count]); count++)
-        collect(p, &operands, parse_calculation(p, 0));
-    if (count == COMPARISONS_MAX)
-        jinja_fail(p->r, "a chain of %zu comparisons is too long", count);
-    if (count == 0 && operands.nodes.n)
-        return operands.nodes.v[0];
-    n = make(p, COMPARISON);
-    n->comparison.items = operands.nodes;
-    n->comparison.how = copy = fresh(p, sizeof(how));
-    memcpy(copy, how, sizeof(how));
-    return n;
+    while (parse_relation(p, &how)) {
+        *end = make_two(p, COMPARISON, how, first, parse_calculation(p, 0));
+        end = &(*end)->part[2];
+    }
+    return chain ? chain : first;
 }
 
 static struct node *parse_not(struct parser *p)
@@ -552,10 +529,10 @@ static struct node *parse_expression(struct parser *p)
 
     while (skip_name(p, "if")) {
         n = make(p, CONDITIONAL);
-        n->conditional.yes = yes;
-        n->conditional.test = parse_logic(p, OR);
+        n->part[0] = parse_logic(p, OR);
+        n->part[1] = yes;
         if (skip_name(p, "else")) {
-            n->conditional.no = enter(p) ? parse_expression(p) : NULL;
+            n->part[2] = enter(p) ? parse_expression(p) : NULL;
             leave(p);
         }
         yes = n;
@@ -654,7 +631,7 @@ static void parse_nodes(struct parser *p, struct collected *body)
             next(p);
             n = make(p, OUTPUT);
             collect(p, body, n);
-            n->two.a = parse_series(p, EXPRESSIONS);
+            n->part[0] = parse_series(p, EXPRESSIONS);
             expect(p, PRINT_END);
             break;
         case TAG_BEGIN:
@@ -711,7 +688,7 @@ static struct node *parse_set(struct parser *p)
         return n;
     }
     n->kind = filter ? FILTER_BLOCK : SET_BLOCK;
-    s->value = parse_filters(p, NULL, filter);
+    s->value = parse_filters(p, make(p, BLOCK_TEXT), filter);
     s->body = parse_whole_body(p, filter ? "endfilter" : "endset");
     return n;
 }

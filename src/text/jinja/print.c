@@ -7,19 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_pull.h"
 #include "text/jinja/tree.h"
 
 enum { BRIEF_MAX = 200 }; /* bytes of a value in a message */
 
+/* How values are written: as repr() does, or as JSON. */
+struct writer {
+    struct text *text;
+    bool json, ascii, sorted, pretty;
+    struct value indent; /* the string of one level */
+    struct value comma, colon;
+};
+
 /* The shortest digits that read back as the same float, with an exponent where Python writes one. */
-static void put_float(struct text *t, double f)
+static void put_float(const struct writer *w, double f)
 {
     int precision = fabs(f) < DBL_MIN ? 0 : 14, exponent; /* 15 digits survive, but of subnormals */
     char text[48];
 
     if (!isfinite(f)) {
-        jinja_put_literal(t, isnan(f) ? "nan" : f < 0 ? "-inf" : "inf");
+        jinja_put_literal(w->text, isnan(f) ? (w->json ? "NaN" : "nan") : f < 0 ? "-" : "");
+        jinja_put_literal(w->text, isnan(f) ? "" : w->json ? "Infinity" : "inf");
         return;
     }
     do
@@ -31,28 +39,7 @@ static void put_float(struct text *t, double f)
     exponent = atoi(strchr(text, 'e') + 1);
     if (exponent >= -4 && exponent < 16)
         snprintf(text, sizeof(text), "%.*f", precision - exponent > 1 ? precision - exponent : 1, f);
-    jinja_put_literal(t, text);
-}
-
-/* The string with PUT for what must be escaped: QUOTE, backslashes, controls, and with HIGH beyond ASCII. */
-static void put_escaped(struct text *t, struct value s, char quote, bool high,
-                        void (*put)(struct text *t, uint32_t c, char quote))
-{
-    size_t kept = 0;
-
-    jinja_put_byte(t, quote);
-    for (size_t i = 0, n; i < s.size && !t->r->rc; i += n) {
-        unsigned char c = (unsigned char)s.bytes[i];
-
-        n = jinja_width(s.bytes + i);
-        if (c >= 0x20 && c != '\\' && s.bytes[i] != quote && !(high && c >= 0x7f))
-            continue;
-        jinja_put(t, s.bytes + kept, i - kept);
-        put(t, jinja_character(s.bytes + i), quote);
-        kept = i + n;
-    }
-    jinja_put(t, s.bytes + kept, s.size - kept);
-    jinja_put_byte(t, quote);
+    jinja_put_literal(w->text, text);
 }
 
 static void put_quoted_character(struct text *t, uint32_t c, char quote)
@@ -65,79 +52,137 @@ static void put_quoted_character(struct text *t, uint32_t c, char quote)
         jinja_put_literal(t, known[c]);
     else if (jinja_is_printable(c))
         jinja_put_character(t, c);
-    else if (c < 0x100)
-        jinja_put_format(t, "\\x%02x", c);
-    else if (c < 0x10000)
-        jinja_put_format(t, "\\u%04x", c);
     else
-        jinja_put_format(t, "\\U%08x", c);
+        jinja_put_format(t, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
 }
 
-static void put_items(struct text *t, const struct list *l)
+static void put_json_character(struct text *t, uint32_t c)
 {
-    for (size_t i = 0; i < l->count && !t->r->rc; i++) {
-        if (i)
-            jinja_put_literal(t, ", ");
-        jinja_print_repr(t, l->items[i]);
+    static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
+    const char *known = c && c < 0x80 ? strchr(from, (int)c) : NULL;
+
+    if (known) {
+        jinja_put_byte(t, '\\');
+        jinja_put_byte(t, to[known - from]);
+        return;
     }
+    if (c >= 0x10000) {
+        jinja_put_format(t, "\\u%04x", 0xd800 + ((c - 0x10000) >> 10));
+        c = 0xdc00 + ((c - 0x10000) & 0x3ff);
+    }
+    jinja_put_format(t, "\\u%04x", c);
 }
 
-static void put_dict(struct text *t, const struct dict *d)
+/* In quotes, with escapes for quotes, backslashes, controls, and what lies beyond ASCII if that is not taken
+ * as it is. */
+static void put_string(const struct writer *w, struct value s)
 {
-    jinja_put_byte(t, '{');
-    for (uint32_t i = 0; i < d->count && !t->r->rc; i++) {
-        if (i)
-            jinja_put_literal(t, ", ");
-        jinja_print_repr(t, d->pairs[i].key);
-        jinja_put_literal(t, ": ");
-        jinja_print_repr(t, d->pairs[i].value);
+    bool two =
+        w->json || (memchr(s.bytes, '\'', s.size) && !memchr(s.bytes, '"', s.size)); /* spares escapes */
+    bool marked = s.mark == ESCAPED && !w->json, high = w->ascii || !w->json;
+    char quote = two ? '"' : '\'';
+    struct text *t = w->text;
+    size_t kept = 0;
+
+    jinja_put_literal(t, marked ? "Markup(" : "");
+    jinja_put_byte(t, quote);
+    for (size_t i = 0, n; i < s.size && !t->r->rc; i += n) {
+        unsigned char c = (unsigned char)s.bytes[i];
+
+        n = jinja_width(s.bytes + i);
+        if (c >= 0x20 && c != '\\' && s.bytes[i] != quote && !(high && c >= 0x7f))
+            continue;
+        jinja_put(t, s.bytes + kept, i - kept);
+        if (w->json)
+            put_json_character(t, jinja_character(s.bytes + i));
+        else
+            put_quoted_character(t, jinja_character(s.bytes + i), quote);
+        kept = i + n;
     }
-    jinja_put_byte(t, '}');
+    jinja_put(t, s.bytes + kept, s.size - kept);
+    jinja_put_byte(t, quote);
+    jinja_put_literal(t, marked ? ")" : "");
 }
 
-static void put_container(struct text *t, struct value v)
+static void new_line(const struct writer *w, size_t level)
+{
+    if (!w->pretty)
+        return;
+    jinja_put_byte(w->text, '\n');
+    jinja_put_times(w->text, w->indent, level);
+}
+
+static void put_value(const struct writer *w, struct value v, size_t level);
+
+/* Keys that are no strings become some in JSON: "true", "null", "1.5". */
+static void put_key(const struct writer *w, struct value key, size_t level)
+{
+    const char *quote = w->json && key.kind != STRING ? "\"" : "";
+
+    if (*quote && key.kind != NONE && !jinja_is_number(key))
+        jinja_fail(w->text->r, "keys must be str, int, float, bool or None, not %s", jinja_type(key));
+    jinja_put_literal(w->text, quote);
+    put_value(w, key, level);
+    jinja_put_literal(w->text, quote);
+    jinja_put(w->text, w->colon.bytes, w->colon.size);
+}
+
+/* The items of a list or tuple, or the pairs of a dict. */
+static void put_items(const struct writer *w, struct value v, size_t level)
+{
+    struct rendering *r = w->text->r;
+    bool list = jinja_is_sequence(v);
+    size_t n = list ? v.size : v.dict->count;
+    const struct pair *pairs = list ? NULL : v.dict->pairs;
+    struct pair *order;
+
+    if (!list && w->sorted && n) {
+        order = jinja_allocate_array(r, 2 * n, sizeof(*order));
+        if (!order)
+            return;
+        memcpy(order, pairs, n * sizeof(*order));
+        jinja_sort(r, order, order + n, n, false);
+        pairs = order;
+    }
+    for (size_t i = 0; i < n && !r->rc; i++) {
+        if (i)
+            jinja_put(w->text, w->comma.bytes, w->comma.size);
+        new_line(w, level + 1);
+        if (!list)
+            put_key(w, pairs[i].key, level);
+        put_value(w, list ? v.items[i] : pairs[i].value, level + 1);
+    }
+    if (n)
+        new_line(w, level);
+}
+
+static void put_container(const struct writer *w, struct value v, size_t level)
 {
     static const char *const view[] = {
         [PLAIN] = "", [KEYS] = "dict_keys(", [VALUES] = "dict_values(", [ITEMS] = "dict_items("};
+    bool tuple = v.kind == TUPLE && !w->json;
+    struct text *t = w->text;
 
     if (!jinja_enter(t->r))
         return;
     if (jinja_is_sequence(v)) {
-        jinja_put_literal(t, view[v.mark]);
-        jinja_put_byte(t, v.kind == LIST ? '[' : '(');
-        put_items(t, v.list);
-        jinja_put_literal(t, v.mark ? "])" : v.kind == LIST ? "]" : v.list->count == 1 ? ",)" : ")");
+        jinja_put_literal(t, w->json ? "" : view[v.mark]);
+        jinja_put_byte(t, tuple ? '(' : '[');
+        put_items(w, v, level);
+        jinja_put_literal(t, !tuple ? "]" : v.size == 1 ? ",)" : ")");
+        jinja_put_literal(t, v.mark && !w->json ? ")" : "");
     } else {
-        jinja_put_literal(t, v.kind == NAMESPACE ? "<Namespace " : "");
-        put_dict(t, v.dict);
-        jinja_put_literal(t, v.kind == NAMESPACE ? ">" : "");
+        jinja_put_literal(t, v.kind == NAMESPACE ? "<Namespace {" : "{");
+        put_items(w, v, level);
+        jinja_put_literal(t, v.kind == NAMESPACE ? "}>" : "}");
     }
     jinja_leave(t->r);
 }
 
-void jinja_print_repr(struct text *t, struct value v)
+/* What has no literal. */
+static void put_object(struct text *t, struct value v)
 {
-    bool two;
-
-    if (!jinja_step(t->r, 0))
-        return;
     switch ((enum kind)v.kind) {
-    case MISSING:
-    case UNDEFINED: jinja_put_literal(t, "Undefined"); break;
-    case NONE: jinja_put_literal(t, "None"); break;
-    case BOOLEAN: jinja_put_literal(t, v.boolean ? "True" : "False"); break;
-    case INTEGER: jinja_put_format(t, "%lld", (long long)v.integer); break;
-    case FLOAT: put_float(t, v.number); break;
-    case STRING:
-        jinja_put_literal(t, v.mark == ESCAPED ? "Markup(" : "");
-        two = memchr(v.bytes, '\'', v.size) && !memchr(v.bytes, '"', v.size); /* that spares escapes */
-        put_escaped(t, v, two ? '"' : '\'', true, put_quoted_character);
-        jinja_put_literal(t, v.mark == ESCAPED ? ")" : "");
-        break;
-    case LIST:
-    case TUPLE:
-    case DICT:
-    case NAMESPACE: put_container(t, v); break;
     case RANGE:
         jinja_put_format(t, "range(%lld, %lld", (long long)v.range->start, (long long)v.range->stop);
         if (v.range->step != 1)
@@ -153,7 +198,39 @@ void jinja_print_repr(struct text *t, struct value v)
         jinja_put_byte(t, '>');
         break;
     case LOOP: jinja_put_literal(t, "<LoopContext>"); break;
+    default: jinja_put_literal(t, "Undefined");
     }
+}
+
+static void put_value(const struct writer *w, struct value v, size_t level)
+{
+    static const char *const words[] = {"None", "False", "True"}, *const json[] = {"null", "false", "true"};
+    const char *const *word = w->json ? json : words;
+    struct text *t = w->text;
+
+    if (!jinja_step(t->r, 0))
+        return;
+    if (v.kind == NONE || v.kind == BOOLEAN)
+        jinja_put_literal(t, word[v.kind == NONE ? 0 : 1 + v.boolean]);
+    else if (v.kind == INTEGER)
+        jinja_put_format(t, "%lld", (long long)v.integer);
+    else if (v.kind == FLOAT)
+        put_float(w, v.number);
+    else if (v.kind == STRING)
+        put_string(w, v);
+    else if (jinja_is_sequence(v) || v.kind == DICT || (v.kind == NAMESPACE && !w->json))
+        put_container(w, v, level);
+    else if (w->json)
+        jinja_fail(t->r, "Object of type %s is not JSON serializable", jinja_type(v));
+    else
+        put_object(t, v);
+}
+
+void jinja_print_repr(struct text *t, struct value v)
+{
+    struct writer w = {.text = t, .comma = jinja_literal(", "), .colon = jinja_literal(": ")};
+
+    put_value(&w, v, 0);
 }
 
 void jinja_print(struct text *t, struct value v)
@@ -188,164 +265,49 @@ const char *jinja_brief(struct rendering *r, struct value v)
 
 /* JSON */
 
-struct json {
-    struct text text;
-    bool ascii, sorted, pretty;
-    struct value indent; /* the string of one level */
-    struct value comma, colon;
-};
-
-static void put_json_character(struct text *t, uint32_t c, char quote)
+static bool read_separators(struct writer *w, struct value v)
 {
-    static const char from[] = "\"\\\n\r\t\f\b", to[] = "\"\\nrtfb";
-    const char *known = c && c < 0x80 ? strchr(from, (int)c) : NULL;
-
-    (void)quote;
-    if (known) {
-        jinja_put_byte(t, '\\');
-        jinja_put_byte(t, to[known - from]);
-        return;
-    }
-    if (c >= 0x10000) {
-        jinja_put_format(t, "\\u%04x", 0xd800 + ((c - 0x10000) >> 10));
-        c = 0xdc00 + ((c - 0x10000) & 0x3ff);
-    }
-    jinja_put_format(t, "\\u%04x", c);
-}
-
-static void new_line(struct json *j, size_t level)
-{
-    if (!j->pretty)
-        return;
-    jinja_put_byte(&j->text, '\n');
-    jinja_put_times(&j->text, j->indent, level);
-}
-
-static void put_json(struct json *j, struct value v, size_t level);
-
-static void put_json_list(struct json *j, const struct list *l, size_t level)
-{
-    jinja_put_byte(&j->text, '[');
-    for (size_t i = 0; i < l->count && !j->text.r->rc; i++) {
-        if (i)
-            jinja_put(&j->text, j->comma.bytes, j->comma.size);
-        new_line(j, level + 1);
-        put_json(j, l->items[i], level + 1);
-    }
-    if (l->count)
-        new_line(j, level);
-    jinja_put_byte(&j->text, ']');
-}
-
-/* Keys that are no strings become some: "true", "null", "1.5". */
-static void put_json_key(struct json *j, struct value key, size_t level)
-{
-    const char *quote = key.kind == STRING ? "" : "\"";
-
-    if (key.kind != STRING && key.kind != NONE && !jinja_is_number(key))
-        jinja_fail(j->text.r, "keys must be str, int, float, bool or None, not %s", jinja_type(key));
-    jinja_put_literal(&j->text, quote);
-    put_json(j, key, level);
-    jinja_put_literal(&j->text, quote);
-}
-
-static void put_json_dict(struct json *j, const struct dict *d, size_t level)
-{
-    struct rendering *r = j->text.r;
-    const struct pair *pairs = d->pairs;
-    struct pair *order;
-
-    if (j->sorted && d->count) {
-        order = jinja_allocate_array(r, 2 * (size_t)d->count, sizeof(*order));
-        if (!order)
-            return;
-        memcpy(order, d->pairs, d->count * sizeof(*order));
-        jinja_sort(r, order, order + d->count, d->count, false);
-        pairs = order;
-    }
-    jinja_put_byte(&j->text, '{');
-    for (uint32_t i = 0; i < d->count && !r->rc; i++) {
-        if (i)
-            jinja_put(&j->text, j->comma.bytes, j->comma.size);
-        new_line(j, level + 1);
-        put_json_key(j, pairs[i].key, level);
-        jinja_put(&j->text, j->colon.bytes, j->colon.size);
-        put_json(j, pairs[i].value, level + 1);
-    }
-    if (d->count)
-        new_line(j, level);
-    jinja_put_byte(&j->text, '}');
-}
-
-static void put_json(struct json *j, struct value v, size_t level)
-{
-    struct text *t = &j->text;
-
-    if (!jinja_step(t->r, 0) || !jinja_enter(t->r))
-        return;
-    switch ((enum kind)v.kind) {
-    case NONE: jinja_put_literal(t, "null"); break;
-    case BOOLEAN: jinja_put_literal(t, v.boolean ? "true" : "false"); break;
-    case INTEGER: jinja_put_format(t, "%lld", (long long)v.integer); break;
-    case FLOAT:
-        if (isfinite(v.number))
-            put_float(t, v.number);
-        else
-            jinja_put_literal(t, isnan(v.number) ? "NaN" : v.number < 0 ? "-Infinity" : "Infinity");
-        break;
-    case STRING: put_escaped(t, v, '"', j->ascii, put_json_character); break;
-    case LIST:
-    case TUPLE: put_json_list(j, v.list, level); break;
-    case DICT: put_json_dict(j, v.dict, level); break;
-    default: jinja_fail(t->r, "Object of type %s is not JSON serializable", jinja_type(v));
-    }
-    jinja_leave(t->r);
-}
-
-static bool read_separators(struct json *j, struct value v)
-{
-    j->comma = jinja_literal(j->pretty ? "," : ", ");
-    j->colon = jinja_literal(": ");
+    w->comma = jinja_literal(w->pretty ? "," : ", ");
+    w->colon = jinja_literal(": ");
     if (v.kind == MISSING || v.kind == NONE)
         return true;
-    if (!jinja_is_sequence(v) || v.list->count != 2 || v.list->items[0].kind != STRING ||
-        v.list->items[1].kind != STRING) {
-        jinja_fail(j->text.r, "tojson(): separators must be two strings");
+    if (!jinja_is_sequence(v) || v.size != 2 || v.items[0].kind != STRING || v.items[1].kind != STRING) {
+        jinja_fail(w->text->r, "tojson(): separators must be two strings");
         return false;
     }
-    j->comma = v.list->items[0];
-    j->colon = v.list->items[1];
+    w->comma = v.items[0];
+    w->colon = v.items[1];
     return true;
 }
 
 struct value jinja_to_json(struct rendering *r, struct value v, const struct given *g)
 {
-    struct json j = {.text = {.r = r}, .ascii = jinja_true(g->p[0]), .sorted = jinja_true(g->p[3])};
+    struct text t = {.r = r};
+    struct writer w = {.text = &t, .json = true, .ascii = jinja_true(g->p[0]), .sorted = jinja_true(g->p[3])};
 
-    j.pretty = g->p[1].kind != MISSING && g->p[1].kind != NONE;
-    j.indent = j.pretty ? jinja_blanks(r, g, 1, 0) : none;
-    if (r->rc || !read_separators(&j, g->p[2]))
+    w.pretty = g->p[1].kind != MISSING && g->p[1].kind != NONE;
+    w.indent = w.pretty ? jinja_blanks(r, g, 1, 0) : none;
+    if (r->rc || !read_separators(&w, g->p[2]))
         return none;
-    put_json(&j, v, 0);
-    return jinja_finish(&j.text);
+    put_value(&w, v, 0);
+    return jinja_finish(&t);
 }
 
-/* Reading */
+/* Values from JSON */
 
 static struct value load_string(struct rendering *r, const char *s, size_t n)
 {
     if (n <= UINT32_MAX)
         return jinja_string(s, n);
-    jinja_fail(r, "a string of %zu bytes is too long", n);
-    return none;
+    return jinja_fail(r, "a string of %zu bytes is too long", n);
 }
 
 static struct value load_list(struct rendering *r, const json_t *j)
 {
     struct value v = jinja_list(r, LIST, NULL, json_array_size(j));
 
-    for (size_t i = 0; v.kind == LIST && i < v.list->count; i++)
-        v.list->items[i] = jinja_load(r, json_array_get(j, i));
+    for (size_t i = 0; v.kind == LIST && i < v.size; i++)
+        v.items[i] = jinja_load(r, json_array_get(j, i));
     return v;
 }
 
@@ -380,67 +342,4 @@ struct value jinja_load(struct rendering *r, const json_t *j)
     }
     jinja_leave(r);
     return v;
-}
-
-static struct value read_number(struct json_pull *j)
-{
-    struct json_str s = json_pull_raw(j);
-    bool overflow = false;
-    int64_t i;
-    double f;
-
-    if (json_pull_rc(j))
-        return none;
-    if (jinja_parse_integer(s.s, s.n, 10, &i, &overflow))
-        return jinja_integer(i);
-    if (overflow)
-        json_pull_fail(j, "the integer %.*s has more than 64 bits", s.n < 60 ? (int)s.n : 60, s.s);
-    else if (jinja_parse_float(s.s, s.n, &f))
-        return jinja_float(f);
-    else
-        json_pull_fail(j, "this number is too long");
-    return none;
-}
-
-static struct value read_value(struct rendering *r, struct json_pull *j)
-{
-    struct growing g = {.r = r};
-    struct dict *d;
-    struct json_str s;
-    bool b = false;
-
-    if (!jinja_step(r, 0))
-        return none;
-    switch (json_pull_peek(j)) {
-    case JSON_PULL_OBJECT:
-        d = jinja_dict(r);
-        for (json_pull_enter_object(j); d && json_pull_key(j, &s);) {
-            struct value name = load_string(r, s.s, s.n);
-
-            if (!jinja_dict_set(r, d, name, read_value(r, j)))
-                break;
-        }
-        return jinja_dict_value(d, DICT);
-    case JSON_PULL_ARRAY:
-        for (json_pull_enter_array(j); json_pull_elem(j) && jinja_push(&g, read_value(r, j));)
-            ;
-        return jinja_grown(&g, LIST);
-    case JSON_PULL_STRING: return json_pull_string(j, &s) ? load_string(r, s.s, s.n) : none;
-    case JSON_PULL_NUMBER: return read_number(j);
-    case JSON_PULL_TRUE:
-    case JSON_PULL_FALSE: return json_pull_bool(j, &b) ? jinja_boolean(b) : none;
-    default: json_pull_null(j); return none;
-    }
-}
-
-struct value jinja_read(struct rendering *r, const char *json, size_t n, const char *where)
-{
-    struct value v = none;
-    struct json_pull j;
-
-    if (json_pull_open(&j, json, n, where, &r->arena, r->e) == 0)
-        v = read_value(r, &j);
-    if (!r->rc)
-        r->rc = json_pull_finish(&j);
-    return r->rc ? none : v;
 }

@@ -75,31 +75,34 @@ void jinja_free(struct jinja *j)
 /* What a name of the template stands for where no frame has it: a variable of the context, or a function. */
 static void bind_outside(struct rendering *r, const struct dict *names, const struct dict *context)
 {
+    const struct row *function;
+
     r->outside = jinja_allocate_array(r, names->count, sizeof(*r->outside));
     for (uint32_t i = 0; i < names->count && !r->rc; i++) {
         if (jinja_dict_get(r, context, names->pairs[i].key, &r->outside[i]))
             continue;
-        for (const struct row *f = jinja_functions; f->name; f++)
-            if (jinja_is(names->pairs[i].key, f->name))
-                r->outside[i] = (struct value){.kind = FUNCTION, .function = f};
+        function = jinja_find_row(jinja_functions, names->pairs[i].key);
+        if (function)
+            r->outside[i] = (struct value){.kind = FUNCTION, .function = function};
     }
 }
 
-/* Renders with the variables of CONTEXT, or of the JSON text JSON where that is NULL. */
-static int render(const struct jinja *j, json_t *context, const char *json, size_t len, const char *where,
-                  const struct tm *now, const struct jinja_limits *limit, struct buf *out, struct err *e)
+int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, struct buf *out, struct err *e)
+{
+    return jinja_render_within(j, context, now, &render_limits, out, e);
+}
+
+int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
+                        const struct jinja_limits *limit, struct buf *out, struct err *e)
 {
     struct rendering r = {.limit = *limit, .e = e, .name = j->name, .line = 1, .now = now, .template = j};
     struct text text = {.r = &r, .most = limit->output};
     struct value variables;
 
-    if (context && !json_is_object(context))
+    if (!json_is_object(context))
         return err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", j->name);
     arena_init(&r.arena, MEM_TEXT);
-    variables = context ? jinja_load(&r, context) : jinja_read(&r, json, len, where);
-    if (!r.rc && variables.kind != DICT)
-        r.rc = err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object",
-                       where ? where : j->name);
+    variables = jinja_load(&r, context);
     if (!r.rc)
         bind_outside(&r, j->names, variables.dict);
     r.frame = jinja_frame_open(&r, NULL);
@@ -112,21 +115,4 @@ static int render(const struct jinja *j, json_t *context, const char *json, size
         r.rc = err_nomem(e, "a rendered template");
     arena_fini(&r.arena);
     return r.rc;
-}
-
-int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, struct buf *out, struct err *e)
-{
-    return render(j, context, NULL, 0, NULL, now, &render_limits, out, e);
-}
-
-int jinja_render_text(const struct jinja *j, const char *json, size_t len, const char *where,
-                      const struct tm *now, struct buf *out, struct err *e)
-{
-    return render(j, NULL, json, len, where, now, &render_limits, out, e);
-}
-
-int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
-                        const struct jinja_limits *limit, struct buf *out, struct err *e)
-{
-    return render(j, context, NULL, 0, NULL, now, limit, out, e);
 }

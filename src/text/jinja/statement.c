@@ -17,7 +17,7 @@ struct frame *jinja_frame_open(struct rendering *r, struct frame *outer)
 struct value jinja_variable(struct rendering *r, uint32_t name)
 {
     for (const struct frame *f = r->frame; f; f = f->outer) {
-        for (uint32_t i = 0; i < f->count; i++)
+        for (size_t i = 0; i < f->count; i++)
             if (f->variables[i].name == name)
                 return i < 16 || jinja_step(r, i / 16) ? f->variables[i].value : none;
         if (f->count >= 16 && !jinja_step(r, f->count / 16))
@@ -28,25 +28,18 @@ struct value jinja_variable(struct rendering *r, uint32_t name)
 
 static void set_variable(struct rendering *r, struct frame *f, uint32_t name, struct value v)
 {
-    uint32_t i = 0;
+    struct variable *variables = f->variables;
+    size_t i = 0;
 
     if (r->rc)
         return;
     while (i < f->count && f->variables[i].name != name)
         i++;
-    if (i == f->room) {
-        uint32_t room = f->room ? f->room * 2 : 4;
-        struct variable *grown = jinja_allocate_array(r, room, sizeof(*grown));
-
-        if (!grown)
-            return;
-        if (f->count)
-            memcpy(grown, f->variables, f->count * sizeof(*grown));
-        f->variables = grown;
-        f->room = room;
-    }
-    if (!jinja_step(r, i / 16))
+    if (i == f->count)
+        variables = jinja_room(r, variables, i, &f->room, sizeof(*variables));
+    if (!variables || !jinja_step(r, i / 16))
         return;
+    f->variables = variables;
     f->variables[i] = (struct variable){name, v};
     f->count += i == f->count;
 }
@@ -77,12 +70,12 @@ static void unpack(struct rendering *r, const struct node *target, struct value 
     v = jinja_is_sequence(v) ? v : jinja_to_list(r, v);
     if (r->rc)
         return;
-    count = v.list->count;
+    count = v.size;
     if (count != n)
         jinja_fail(r, "%s values to unpack (expected %zu, got %zu)", count < n ? "not enough" : "too many", n,
                    count);
     for (size_t i = 0; i < n && !r->rc; i++)
-        assign(r, target->items.v[i], v.list->items[i]);
+        assign(r, target->items.v[i], v.items[i]);
 }
 
 static void assign(struct rendering *r, const struct node *target, struct value v)
@@ -128,8 +121,10 @@ static enum flow execute_block(struct rendering *r, const struct set_node *s)
 {
     struct text t = {.r = r};
     enum flow flow = execute_apart(r, &s->body, &t);
-    struct value v = flow == GO_ON && !r->rc ? jinja_evaluate_filters(r, s->value, jinja_finish(&t)) : none;
+    struct value v;
 
+    r->block = jinja_finish(&t);
+    v = flow == GO_ON && !r->rc ? jinja_evaluate(r, s->value) : none;
     if (flow == GO_ON && s->target)
         assign(r, s->target, v);
     else if (flow == GO_ON)
@@ -224,7 +219,7 @@ size_t jinja_loop_length(struct rendering *r, struct loop *l)
     l->source = jinja_walk(r, rest);
     if (r->rc)
         return 0;
-    l->length = rest.list->count + (size_t)(l->index0 + 1) + (l->after.kind != MISSING);
+    l->length = rest.size + (size_t)(l->index0 + 1) + (l->after.kind != MISSING);
     return l->length;
 }
 
@@ -409,7 +404,7 @@ static enum flow execute(struct rendering *r, const struct node *n)
     switch ((enum node_kind)n->kind) {
     case OUTPUT_DATA: jinja_put(r->out, n->constant.bytes, n->constant.size); break;
     case OUTPUT:
-        v = jinja_evaluate(r, n->two.a);
+        v = jinja_evaluate(r, n->part[0]);
         if (!r->rc) {
             r->line = n->line;
             jinja_print(r->out, v);

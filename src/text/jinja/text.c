@@ -241,82 +241,6 @@ struct value jinja_escape(struct rendering *r, struct value v)
     return v;
 }
 
-static bool to_strip(struct value characters, const char *s)
-{
-    if (characters.kind != STRING)
-        return jinja_is_space(jinja_character(s));
-    return jinja_find(characters.bytes, characters.size, s, jinja_width(s)) != SIZE_MAX;
-}
-
-struct value jinja_strip(struct rendering *r, struct value s, struct value characters, bool left, bool right)
-{
-    size_t from = 0, to = s.size, cost = characters.kind == STRING ? characters.size : 0;
-
-    while (left && from < to && to_strip(characters, s.bytes + from) && (!cost || jinja_step(r, cost / 8)))
-        from += jinja_width(s.bytes + from);
-    while (right && to > from) {
-        size_t k = jinja_width_before(s.bytes + from, to - from);
-
-        if (!to_strip(characters, s.bytes + to - k) || (cost && !jinja_step(r, cost / 8)))
-            break;
-        to -= k;
-    }
-    return jinja_step(r, (s.size - (to - from)) / 16) ? jinja_part(s, from, to) : empty;
-}
-
-struct value jinja_replace(struct rendering *r, struct value s, struct value from, struct value to,
-                           int64_t most)
-{
-    struct text t = {.r = r};
-    size_t at = 0, hit, step;
-
-    if (!jinja_step(r, s.size / 8))
-        return empty;
-    for (most = most < 0 ? INT64_MAX : most; most > 0 && !r->rc; most--) {
-        hit = jinja_find(s.bytes + at, s.size - at, from.bytes, from.size);
-        if (hit == SIZE_MAX)
-            break;
-        jinja_put(&t, s.bytes + at, hit);
-        jinja_put(&t, to.bytes, to.size);
-        at += hit + from.size;
-        if (from.size == 0) { /* the empty string is found before each character and at the end */
-            step = at < s.size ? jinja_width(s.bytes + at) : 0;
-            jinja_put(&t, s.bytes + at, step);
-            at += step;
-            if (step == 0)
-                break;
-        }
-        if (!jinja_step(r, 0))
-            break;
-    }
-    jinja_put(&t, s.bytes + at, s.size - at);
-    to = jinja_finish(&t);
-    to.mark = s.mark;
-    return to;
-}
-
-void jinja_split_lines(struct growing *g, struct value s, bool keep_ends)
-{
-    size_t from = 0, i = 0, end;
-    uint32_t c;
-
-    if (!jinja_step(g->r, s.size / 16))
-        return;
-    while (i < s.size && !g->r->rc) {
-        end = i;
-        c = jinja_character(s.bytes + i);
-        i += jinja_width(s.bytes + i);
-        if (c < 10 || (c > 13 && c < 28) || (c > 30 && c != 0x85 && c != 0x2028 && c != 0x2029))
-            continue;
-        if (s.bytes[end] == '\r' && i < s.size && s.bytes[i] == '\n')
-            i++;
-        jinja_push(g, jinja_part(s, from, keep_ends ? i : end));
-        from = i;
-    }
-    if (from < s.size)
-        jinja_push(g, jinja_part(s, from, s.size));
-}
-
 /* Characters */
 
 static utf8proc_category_t category(uint32_t c)
@@ -366,27 +290,6 @@ static uint32_t changed(uint32_t c, enum letters how)
                                    : utf8proc_totitle((utf8proc_int32_t)c));
 }
 
-struct value jinja_change_case(struct rendering *r, struct value s, enum letters how)
-{
-    struct text t = {.r = r};
-    bool first = true;
-
-    for (size_t i = 0; i < s.size && !r->rc; i += jinja_width(s.bytes + i)) {
-        uint32_t c = jinja_character(s.bytes + i);
-        enum letters to = how == UPPER || how == LOWER ? how : !first ? LOWER : how == WORDS ? UPPER : TITLE;
-
-        jinja_put_character(&t, changed(c, to));
-        /* str.title() begins a word behind anything but a letter, the filter behind these characters */
-        first = how == TITLE
-                    ? !is_lower(c) && !is_upper(c)
-                    : how == WORDS && (jinja_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c)));
-    }
-    jinja_step(r, s.size / 16);
-    s.bytes = t.bytes ? t.bytes : "";
-    s.size = (uint32_t)t.size;
-    return r->rc ? empty : s;
-}
-
 bool jinja_has_case(struct value s, bool upper)
 {
     bool found = false;
@@ -401,20 +304,314 @@ bool jinja_has_case(struct value s, bool upper)
     return found;
 }
 
-/* Numbers */
+/* Filters and methods of strings. What a filter is given becomes a string first. */
 
-static struct value without_space(const char *s, size_t n)
+struct value jinja_change_case(struct rendering *r, struct value v, const struct given *g)
 {
-    while (n && jinja_is_space(jinja_character(s))) {
-        size_t k = jinja_width(s);
+    struct value s = jinja_to_string(r, v);
+    enum letters how = (enum letters)g->how;
+    struct text t = {.r = r};
+    bool first = true;
 
-        s += k;
-        n -= k;
+    for (size_t i = 0; i < s.size && !r->rc; i += jinja_width(s.bytes + i)) {
+        uint32_t c = jinja_character(s.bytes + i);
+        enum letters to = how == UPPER || how == LOWER ? how : !first ? LOWER : how == WORDS ? UPPER : TITLE;
+
+        jinja_put_character(&t, changed(c, to));
+        /* str.title() begins a word behind anything but a letter, the filter behind these characters */
+        first = how == TITLE
+                    ? !is_lower(c) && !is_upper(c)
+                    : how == WORDS && (jinja_is_space(c) || (c && c < 0x80 && strchr("-({[<", (int)c)));
     }
-    while (n && jinja_is_space(jinja_character(s + n - jinja_width_before(s, n))))
-        n -= jinja_width_before(s, n);
-    return jinja_string(s, n);
+    jinja_step(r, s.size / 16);
+    v = jinja_finish(&t);
+    v.mark = how == WORDS ? PLAIN : s.mark;
+    return v;
 }
+
+static bool to_strip(struct value characters, const char *s)
+{
+    if (characters.kind != STRING)
+        return jinja_is_space(jinja_character(s));
+    return jinja_find(characters.bytes, characters.size, s, jinja_width(s)) != SIZE_MAX;
+}
+
+/* Without the white space, or the characters given, at the ends that HOW names. */
+struct value jinja_strip(struct rendering *r, struct value v, const struct given *g)
+{
+    struct value s = jinja_to_string(r, v), characters = g->p[0];
+    size_t from = 0, to = s.size, cost = characters.kind == STRING ? characters.size : 0;
+
+    if (characters.kind != MISSING && characters.kind != NONE && !jinja_string_given(r, g, characters))
+        return empty;
+    while (g->how & LEFT && from < to && to_strip(characters, s.bytes + from) &&
+           (!cost || jinja_step(r, cost / 8)))
+        from += jinja_width(s.bytes + from);
+    while (g->how & RIGHT && to > from) {
+        size_t k = jinja_width_before(s.bytes + from, to - from);
+
+        if (!to_strip(characters, s.bytes + to - k) || (cost && !jinja_step(r, cost / 8)))
+            break;
+        to -= k;
+    }
+    return jinja_step(r, (s.size - (to - from)) / 16) ? jinja_part(s, from, to) : empty;
+}
+
+/* HOW: it is the filter. */
+struct value jinja_replace(struct rendering *r, struct value s, const struct given *g)
+{
+    struct value from = g->p[0], to = g->p[1];
+    size_t at = 0, hit, step;
+    struct text t = {.r = r};
+    int64_t most = -1;
+
+    if (g->how) {
+        s = jinja_to_string(r, s);
+        s.mark = PLAIN;
+        from = jinja_to_string(r, from);
+        to = jinja_to_string(r, to);
+    }
+    if (!jinja_string_given(r, g, from) || !jinja_string_given(r, g, to) || !jinja_step(r, s.size / 8) ||
+        (!(g->how && g->p[2].kind == NONE) && !jinja_integer_given(r, g, 2, &most)))
+        return empty;
+    to = s.mark == ESCAPED ? jinja_escape(r, to) : to;
+    for (most = most < 0 ? INT64_MAX : most; most > 0 && !r->rc; most--) {
+        hit = jinja_find(s.bytes + at, s.size - at, from.bytes, from.size);
+        if (hit == SIZE_MAX)
+            break;
+        jinja_put(&t, s.bytes + at, hit);
+        jinja_put(&t, to.bytes, to.size);
+        at += hit + from.size;
+        if (from.size == 0) { /* the empty string is found before each character and at the end */
+            step = at < s.size ? jinja_width(s.bytes + at) : 0;
+            jinja_put(&t, s.bytes + at, step);
+            at += step;
+            if (step == 0)
+                break;
+        }
+        if (!jinja_step(r, 0))
+            break;
+    }
+    jinja_put(&t, s.bytes + at, s.size - at);
+    to = jinja_finish(&t);
+    to.mark = s.mark;
+    return to;
+}
+
+static struct value split_lines(struct rendering *r, struct value s, bool keep_ends)
+{
+    struct growing g = {.r = r};
+    size_t from = 0, i = 0, end;
+    uint32_t c;
+
+    jinja_step(r, s.size / 16);
+    while (i < s.size && !r->rc) {
+        end = i;
+        c = jinja_character(s.bytes + i);
+        i += jinja_width(s.bytes + i);
+        if (c < 10 || (c > 13 && c < 28) || (c > 30 && c != 0x85 && c != 0x2028 && c != 0x2029))
+            continue;
+        if (s.bytes[end] == '\r' && i < s.size && s.bytes[i] == '\n')
+            i++;
+        jinja_push(&g, jinja_part(s, from, keep_ends ? i : end));
+        from = i;
+    }
+    if (from < s.size)
+        jinja_push(&g, jinja_part(s, from, s.size));
+    return jinja_grown(&g);
+}
+
+static struct value splitlines(struct rendering *r, struct value self, const struct given *g)
+{
+    return split_lines(r, self, jinja_true(g->p[0]));
+}
+
+struct value jinja_indent(struct rendering *r, struct value v, const struct given *g)
+{
+    struct text t = {.r = r};
+    struct value by, lines;
+
+    if (v.kind == UNDEFINED)
+        return jinja_fail_undefined(r, v);
+    if (v.kind != STRING)
+        return jinja_fail(r, "indent: the value must be a string");
+    by = jinja_blanks(r, g, 0, 4);
+    if (r->rc)
+        return none;
+    lines = split_lines(r, jinja_join(r, v, jinja_literal("\n")), false); /* its last line break counts */
+    for (size_t i = 0; !r->rc && i < lines.size; i++) {
+        struct value line = lines.items[i];
+
+        jinja_put(&t, "\n", i > 0);
+        if (i == 0 ? jinja_true(g->p[1]) : jinja_true(g->p[2]) || line.size)
+            jinja_put(&t, by.bytes, by.size);
+        jinja_put(&t, line.bytes, line.size);
+    }
+    by = jinja_finish(&t);
+    by.mark = v.mark;
+    return by;
+}
+
+/* By runs of white space; leading ones give nothing. */
+static void split_blank(struct growing *g, struct value s, int64_t most)
+{
+    size_t i = 0, from;
+
+    while (!g->r->rc) {
+        while (i < s.size && jinja_is_space(jinja_character(s.bytes + i)))
+            i += jinja_width(s.bytes + i);
+        if (i >= s.size)
+            return;
+        if (most-- == 0)
+            break;
+        from = i;
+        while (i < s.size && !jinja_is_space(jinja_character(s.bytes + i)))
+            i += jinja_width(s.bytes + i);
+        jinja_push(g, jinja_part(s, from, i));
+    }
+    jinja_push(g, jinja_part(s, i, s.size));
+}
+
+/* Parts from the end come in reverse. */
+static void split_at(struct growing *g, struct value s, struct value by, int64_t most, bool back)
+{
+    size_t from = 0, to = s.size, hit;
+
+    while (most-- != 0 && !g->r->rc) {
+        hit = back ? jinja_find_last(g->r, s.bytes, to, by.bytes, by.size)
+                   : jinja_find(s.bytes + from, to - from, by.bytes, by.size);
+        if (hit == SIZE_MAX)
+            break;
+        jinja_push(g, back ? jinja_part(s, hit + by.size, to) : jinja_part(s, from, from + hit));
+        from += back ? 0 : hit + by.size;
+        to = back ? hit : to;
+    }
+    jinja_push(g, jinja_part(s, from, to));
+}
+
+/* The parts of a string; HOW: from the right. */
+static struct value split(struct rendering *r, struct value self, const struct given *given)
+{
+    struct value by = given->p[0], v;
+    bool blank = by.kind == MISSING || by.kind == NONE, back = given->how;
+    struct growing g = {.r = r};
+    int64_t most = -1;
+
+    if (!jinja_integer_given(r, given, 1, &most) || !jinja_step(r, self.size / 8))
+        return none;
+    if (!blank && jinja_string_given(r, given, by) && by.size == 0)
+        jinja_fail(r, "empty separator");
+    most = r->rc ? 0 : most < 0 ? INT64_MAX : most;
+    if (blank)
+        split_blank(&g, self, back ? INT64_MAX : most);
+    else
+        split_at(&g, self, by, most, back);
+    v = jinja_grown(&g);
+    if (r->rc || !back)
+        return v;
+    if (!blank)
+        return jinja_slice(r, v, none, none, jinja_integer(-1));
+    if (most < v.size) { /* the parts in front of the last MOST stay together, with the blanks before them */
+        v.items += v.size - most - 1;
+        v.items[0] = jinja_part(self, 0, (size_t)(v.items[0].bytes - self.bytes) + v.items[0].size);
+        v.size = (uint32_t)most + 1;
+    }
+    return v;
+}
+
+/* The place of a string in another; HOW: it must be there. */
+static struct value find(struct rendering *r, struct value self, const struct given *g)
+{
+    size_t hit;
+
+    if (!jinja_string_given(r, g, g->p[0]) || !jinja_step(r, self.size / 8))
+        return none;
+    hit = jinja_find(self.bytes, self.size, g->p[0].bytes, g->p[0].size);
+    if (hit == SIZE_MAX)
+        return g->how ? jinja_fail(r, "substring not found") : jinja_integer(-1);
+    return jinja_integer((int64_t)jinja_count(self.bytes, hit));
+}
+
+static struct value count_in_string(struct rendering *r, struct value self, const struct given *g)
+{
+    struct value sub = g->p[0];
+    size_t from = 0, hit;
+    int64_t n = 0;
+
+    if (!jinja_string_given(r, g, sub) || !jinja_step(r, self.size / 8))
+        return none;
+    if (sub.size == 0)
+        return jinja_integer((int64_t)jinja_count(self.bytes, self.size) + 1);
+    for (; (hit = jinja_find(self.bytes + from, self.size - from, sub.bytes, sub.size)) != SIZE_MAX; n++)
+        from += hit + sub.size;
+    return jinja_integer(n);
+}
+
+static bool has_end(struct value s, struct value with, int side)
+{
+    return with.size <= s.size &&
+           memcmp(side == LEFT ? s.bytes : s.bytes + s.size - with.size, with.bytes, with.size) == 0;
+}
+
+/* startswith() and endswith() take one string or a tuple of them. */
+static struct value ends(struct rendering *r, struct value self, const struct given *g)
+{
+    struct value with = g->p[0];
+    bool found = false;
+
+    if (with.kind != TUPLE)
+        return jinja_boolean(jinja_string_given(r, g, with) && has_end(self, with, g->how));
+    for (size_t i = 0; i < with.size && !found && jinja_step(r, 0); i++)
+        found = jinja_string_given(r, g, with.items[i]) && has_end(self, with.items[i], g->how);
+    return jinja_boolean(found);
+}
+
+static struct value remove_end(struct rendering *r, struct value self, const struct given *g)
+{
+    if (!jinja_string_given(r, g, g->p[0]) || !has_end(self, g->p[0], g->how))
+        return self;
+    return g->how == LEFT ? jinja_part(self, g->p[0].size, self.size)
+                          : jinja_part(self, 0, self.size - g->p[0].size);
+}
+
+static struct value join(struct rendering *r, struct value self, const struct given *given)
+{
+    struct text t = {.r = r};
+    bool first = true;
+    struct value v;
+
+    for (struct generator *g = jinja_walk(r, given->p[0]); jinja_next(r, g, &v); first = false) {
+        if (self.mark == ESCAPED)
+            v = jinja_escape(r, v);
+        if (!jinja_string_given(r, given, v))
+            break;
+        if (!first)
+            jinja_put(&t, self.bytes, self.size);
+        jinja_put(&t, v.bytes, v.size);
+    }
+    v = jinja_finish(&t);
+    v.mark = v.kind == STRING ? self.mark : PLAIN;
+    return v;
+}
+
+/* clang-format off */
+const struct row jinja_string_methods[] = {
+    {"capitalize", jinja_change_case, "", 0, CAPITALIZED, 0}, {"count", count_in_string, "sub", 1, 0, true},
+    {"endswith", ends, "suffix", 1, RIGHT, true}, {"find", find, "sub", 1, false, true},
+    {"index", find, "sub", 1, true, true}, {"join", join, "iterable", 1, 0, true},
+    {"lower", jinja_change_case, "", 0, LOWER, 0}, {"lstrip", jinja_strip, "chars", 0, LEFT, true},
+    {"removeprefix", remove_end, "prefix", 1, LEFT, true},
+    {"removesuffix", remove_end, "suffix", 1, RIGHT, true},
+    {"replace", jinja_replace, "old new count", 2, 0, true},
+    {"rsplit", split, "sep maxsplit", 0, true, 0}, {"rstrip", jinja_strip, "chars", 0, RIGHT, true},
+    {"split", split, "sep maxsplit", 0, false, 0}, {"splitlines", splitlines, "keepends", 0, 0, false},
+    {"startswith", ends, "prefix", 1, LEFT, true},
+    {"strip", jinja_strip, "chars", 0, LEFT | RIGHT, true}, {"title", jinja_change_case, "", 0, TITLE, 0},
+    {"upper", jinja_change_case, "", 0, UPPER, 0}, {.name = NULL}
+};
+/* clang-format on */
+
+/* Numbers */
 
 static unsigned digit(char c)
 {
@@ -433,17 +630,14 @@ static unsigned prefix_base(char c)
     }
 }
 
-/* What int(text, base) reads; base 0 goes by the prefix. False: no integer, or one of more than 64 bits. */
+/* What int(text, base) reads of a text without white space around it; base 0 goes by the prefix. False: no
+ * integer, or one of more than 64 bits. */
 bool jinja_parse_integer(const char *s, size_t n, unsigned base, int64_t *out, bool *overflow)
 {
-    struct value v = without_space(s, n);
-    bool negative, prefixed = false, only_zeros, over = false;
+    bool negative = n && *s == '-', prefixed = false, only_zeros, over = false;
     uint64_t sum = 0;
 
     *overflow = false;
-    s = v.bytes;
-    n = v.size;
-    negative = n && *s == '-';
     if (n && (*s == '-' || *s == '+'))
         s++, n--;
     if (n > 2 && s[0] == '0' && prefix_base(s[1]) && (base == 0 || base == prefix_base(s[1]))) {
@@ -469,15 +663,10 @@ bool jinja_parse_integer(const char *s, size_t n, unsigned base, int64_t *out, b
  * hexadecimal digits. */
 bool jinja_parse_float(const char *s, size_t n, double *out)
 {
-    struct value v = without_space(s, n);
+    bool word = n && strchr("nNfFyY", s[n - 1]) && s[n - 1];
     char text[NUMBER_MAX], *end;
     size_t used = 0;
-    bool word;
 
-    s = v.bytes;
-    n = v.size;
-    word = n &&
-           (digit(s[n - 1]) == digit('n') || digit(s[n - 1]) == digit('f') || digit(s[n - 1]) == digit('y'));
     for (size_t i = 0; i < n; i++) {
         bool between = i > 0 && i + 1 < n && digit(s[i - 1]) < 10 && digit(s[i + 1]) < 10;
 

@@ -19,7 +19,7 @@ enum {
 
 enum node_kind {
     /* expressions */
-    CONSTANT, VARIABLE, TUPLE_OF, LIST_OF, DICT_OF, CALCULATION, SIGN, NOT, AND, OR, COMPARISON, JOINED,
+    CONSTANT, VARIABLE, BLOCK_TEXT, TUPLE_OF, LIST_OF, DICT_OF, CALCULATION, SIGN, NOT, AND, OR, COMPARISON, JOINED,
     CONDITIONAL, ATTRIBUTE, ELEMENT, SLICE, CALL, FILTERED, TESTED,
     /* statements */
     OUTPUT_DATA, OUTPUT, IF, FOR, SET, SET_BLOCK, MACRO_BLOCK, CALL_BLOCK, FILTER_BLOCK, GENERATION, BREAK,
@@ -46,7 +46,7 @@ struct named {
 };
 
 struct call {
-    struct node *of; /* what is called, filtered or tested; NULL: the text of a block */
+    struct node *of; /* what is called, filtered or tested */
     struct value name;
     const struct row *row; /* of the filter or test; NULL: there is none of this name */
     struct nodes arguments;
@@ -79,13 +79,16 @@ struct if_node { /* one branch; the last may have no test */
 };
 
 struct set_node {
-    struct node *target, *value; /* value of a set block: filters, or NULL */
+    struct node *target, *value; /* of a block: its text, with filters if any; a filter block has no target */
     struct nodes body;
 };
 
+/* The parts of a node are its operands in their order. Of CONDITIONAL: the test, and what it chooses between;
+ * of SLICE: the object, start, stop and step; of COMPARISON: both sides, and the next one of a chain, which
+ * compares the right side of this one. */
 struct node {
     uint8_t kind; /* enum node_kind */
-    uint8_t op;   /* enum operation, or the sign */
+    uint8_t op;   /* enum operation or comparison, or the sign */
     uint32_t line;
     union {
         struct value constant; /* also of OUTPUT_DATA */
@@ -94,19 +97,7 @@ struct node {
             uint32_t number;
         } variable;
         struct nodes items;
-        struct {
-            struct node *a, *b;
-        } two;
-        struct {
-            struct nodes items;
-            const uint8_t *how; /* enum comparison */
-        } comparison;
-        struct {
-            struct node *test, *yes, *no;
-        } conditional;
-        struct {
-            struct node *object, *start, *stop, *step;
-        } slice;
+        struct node *part[4];
         struct call *call;
         struct macro_node *macro;
         struct for_node *loop;
@@ -131,7 +122,7 @@ struct variable {
 struct frame {
     struct frame *outer;
     struct variable *variables;
-    uint32_t count, room;
+    size_t count, room;
 };
 
 struct macro {
@@ -156,8 +147,8 @@ void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct token
 
 /* expression.c */
 struct value jinja_evaluate(struct rendering *r, const struct node *n);
+/* A call, filter or test; CALLER, unless missing, is one more argument of this name. */
 struct value jinja_evaluate_call(struct rendering *r, const struct node *n, struct value caller);
-struct value jinja_evaluate_filters(struct rendering *r, const struct node *n, struct value text);
 
 /* statement.c */
 enum flow { GO_ON, BREAK_LOOP, CONTINUE_LOOP };

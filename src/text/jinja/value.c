@@ -17,22 +17,17 @@ enum { FEW_PAIRS = 8 }; /* a dict of so few is searched without a table */
 
 /* The rendering */
 
-void jinja_fail(struct rendering *r, const char *format, ...)
+struct value jinja_fail(struct rendering *r, const char *format, ...)
 {
     char text[900];
     va_list ap;
 
     if (r->rc)
-        return;
+        return none;
     va_start(ap, format);
     vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
     r->rc = err_set(r->e, ERR_INPUT, "%s line %u: %s", r->name, r->line, text);
-}
-
-struct value jinja_refuse(struct rendering *r, const char *sentence)
-{
-    jinja_fail(r, "%s", sentence);
     return none;
 }
 
@@ -100,6 +95,22 @@ void *jinja_allocate_array(struct rendering *r, size_t n, size_t size)
     return p;
 }
 
+void *jinja_room(struct rendering *r, void *v, size_t n, size_t *room, size_t size)
+{
+    size_t twice = *room ? 2 * *room : 4;
+    void *grown;
+
+    if (n < *room)
+        return v;
+    grown = jinja_allocate(r, twice * size);
+    if (!grown)
+        return NULL;
+    if (n)
+        memcpy(grown, v, n * size);
+    *room = twice;
+    return grown;
+}
+
 /* Making values */
 
 struct value jinja_boolean(bool b)
@@ -150,15 +161,13 @@ struct value jinja_undefined_item(struct rendering *r, struct value object, stru
 
 struct value jinja_list(struct rendering *r, enum kind kind, const struct value *items, size_t n)
 {
-    struct list *l = n > SIZE_MAX / 2 / sizeof(*items) ? jinja_allocate(r, SIZE_MAX)
-                                                       : jinja_allocate(r, sizeof(*l) + n * sizeof(*items));
+    struct value *copy = jinja_allocate(r, n < UINT32_MAX ? (n + !n) * sizeof(*items) : SIZE_MAX);
 
-    if (!l)
+    if (!copy)
         return none;
-    l->count = n;
     if (n && items)
-        memcpy(l->items, items, n * sizeof(*items));
-    return (struct value){.kind = (uint8_t)kind, .list = l};
+        memcpy(copy, items, n * sizeof(*items));
+    return (struct value){.kind = (uint8_t)kind, .size = (uint32_t)n, .items = copy};
 }
 
 struct value jinja_generator(struct rendering *r, struct value over, void *state,
@@ -174,29 +183,27 @@ struct value jinja_generator(struct rendering *r, struct value over, void *state
 
 bool jinja_push(struct growing *g, struct value v)
 {
-    size_t count = g->list ? g->list->count : 0;
+    struct value *items = jinja_room(g->r, g->items, g->count, &g->room, sizeof(*items));
 
-    if (count == g->room) {
-        size_t room = g->room ? g->room * 2 : 4;
-        struct value grown = jinja_list(g->r, LIST, NULL, room);
-
-        if (g->r->rc)
-            return false;
-        if (count)
-            memcpy(grown.list->items, g->list->items, count * sizeof(v));
-        g->list = grown.list;
-        g->room = room;
-    }
-    g->list->items[count] = v;
-    g->list->count = count + 1;
+    if (!items)
+        return false;
+    g->items = items;
+    g->items[g->count++] = v;
     return g->r->rc == 0;
 }
 
-struct value jinja_grown(struct growing *g, enum kind kind)
+struct value jinja_grown(struct growing *g)
 {
-    if (!g->list)
-        return jinja_list(g->r, kind, NULL, 0);
-    return g->r->rc ? none : (struct value){.kind = (uint8_t)kind, .list = g->list};
+    if (!g->items || g->r->rc)
+        return jinja_list(g->r, LIST, NULL, 0);
+    return (struct value){.kind = LIST, .size = (uint32_t)g->count, .items = g->items};
+}
+
+const struct row *jinja_find_row(const struct row *rows, struct value name)
+{
+    while (rows->name && !(name.size && rows->name[0] == *name.bytes && jinja_is(name, rows->name)))
+        rows++;
+    return rows->name ? rows : NULL;
 }
 
 /* Dicts */
@@ -239,8 +246,8 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
     case TUPLE:
         if (!jinja_enter(r))
             return false;
-        for (size_t i = 0; i < key.list->count; i++) {
-            if (!jinja_step(r, 0) || !jinja_hash(r, key.list->items[i], &part))
+        for (size_t i = 0; i < key.size; i++) {
+            if (!jinja_step(r, 0) || !jinja_hash(r, key.items[i], &part))
                 break;
             h = h * 31 + part;
         }
@@ -263,21 +270,16 @@ static void place(struct dict *d, uint32_t hash, uint32_t number)
 /* Room for one more pair, and a table of twice as many slots as pairs. */
 static bool grow(struct rendering *r, struct dict *d)
 {
-    uint32_t room = d->room ? d->room * 2 : 4, hash;
-    struct pair *pairs;
+    size_t before = d->room;
+    struct pair *pairs = jinja_room(r, d->pairs, d->count, &d->room, sizeof(*pairs));
+    uint32_t hash;
 
-    if (d->count < d->room)
-        return true;
-    pairs = jinja_allocate_array(r, room, sizeof(*pairs));
     if (!pairs)
         return false;
-    if (d->count)
-        memcpy(pairs, d->pairs, d->count * sizeof(*pairs));
     d->pairs = pairs;
-    d->room = room;
-    if (room <= FEW_PAIRS)
+    if (d->room == before || d->room <= FEW_PAIRS)
         return true;
-    d->n_slots = 2 * room;
+    d->n_slots = 2 * (uint32_t)d->room;
     d->slots = jinja_allocate_array(r, d->n_slots, sizeof(*d->slots));
     for (uint32_t i = 0; d->slots && i < d->count; i++)
         if (jinja_hash(r, pairs[i].key, &hash))
@@ -380,7 +382,7 @@ bool jinja_true(struct value v)
     case FLOAT: return v.number != 0;
     case STRING: return v.size != 0;
     case LIST:
-    case TUPLE: return v.list->count != 0;
+    case TUPLE: return v.size != 0;
     case DICT: return v.dict->count != 0;
     case RANGE: return v.range->count != 0;
     default: return true;
@@ -393,7 +395,7 @@ bool jinja_length(struct rendering *r, struct value v, size_t *n)
     case UNDEFINED: *n = 0; return true;
     case STRING: *n = jinja_step(r, v.size / 64) ? jinja_count(v.bytes, v.size) : 0; return true;
     case LIST:
-    case TUPLE: *n = v.list->count; return true;
+    case TUPLE: *n = v.size; return true;
     case DICT: *n = v.dict->count; return true;
     case RANGE: *n = v.range->count; return true;
     case LOOP: *n = jinja_loop_length(r, v.loop); return true;
@@ -434,12 +436,12 @@ static int compare_numbers(struct value a, struct value b)
     return isnan(x) || isnan(y) ? 2 : x < y ? -1 : x > y;
 }
 
-static bool equal_items(struct rendering *r, const struct list *a, const struct list *b)
+static bool equal_items(struct rendering *r, struct value a, struct value b)
 {
-    bool same = a->count == b->count;
+    bool same = a.size == b.size;
 
-    for (size_t i = 0; same && a != b && i < a->count; i++)
-        same = jinja_step(r, 0) && jinja_equal(r, a->items[i], b->items[i]);
+    for (size_t i = 0; same && a.items != b.items && i < a.size; i++)
+        same = jinja_step(r, 0) && jinja_equal(r, a.items[i], b.items[i]);
     return same;
 }
 
@@ -461,7 +463,7 @@ static bool equal_containers(struct rendering *r, struct value a, struct value b
     if (!jinja_enter(r))
         return false;
     if (jinja_is_sequence(a))
-        same = equal_items(r, a.list, b.list);
+        same = equal_items(r, a, b);
     else if (a.kind == DICT)
         same = equal_dicts(r, a.dict, b.dict);
     else if (a.kind == RANGE)
@@ -499,20 +501,19 @@ static bool holds(enum comparison how, int c)
 
 static bool ordered(struct rendering *r, enum comparison how, struct value a, struct value b);
 
-static bool ordered_items(struct rendering *r, enum comparison how, const struct list *a,
-                          const struct list *b)
+static bool ordered_items(struct rendering *r, enum comparison how, struct value a, struct value b)
 {
     bool result = false;
     size_t i = 0;
 
     if (!jinja_enter(r))
         return false;
-    while (i < a->count && i < b->count && jinja_step(r, 0) && jinja_equal(r, a->items[i], b->items[i]))
+    while (i < a.size && i < b.size && jinja_step(r, 0) && jinja_equal(r, a.items[i], b.items[i]))
         i++;
-    if (i < a->count && i < b->count)
-        result = ordered(r, how, a->items[i], b->items[i]);
+    if (i < a.size && i < b.size)
+        result = ordered(r, how, a.items[i], b.items[i]);
     else
-        result = holds(how, a->count < b->count ? -1 : a->count > b->count);
+        result = holds(how, a.size < b.size ? -1 : a.size > b.size);
     jinja_leave(r);
     return result;
 }
@@ -532,7 +533,7 @@ static bool ordered(struct rendering *r, enum comparison how, struct value a, st
         return holds(how, c ? (c < 0 ? -1 : 1) : a.size < b.size ? -1 : a.size > b.size);
     }
     if (jinja_is_sequence(a) && a.kind == b.kind)
-        return ordered_items(r, how, a.list, b.list);
+        return ordered_items(r, how, a, b);
     if (a.kind == UNDEFINED || b.kind == UNDEFINED)
         jinja_fail_undefined(r, a.kind == UNDEFINED ? a : b);
     else
@@ -586,6 +587,7 @@ bool jinja_compare(struct rendering *r, enum comparison how, struct value a, str
 struct value jinja_fail_undefined(struct rendering *r, struct value v)
 {
     struct value object, key;
+    const char *quote;
 
     if (v.mark == BY_NAME)
         jinja_fail(r, "'%.*s' is undefined", (int)v.size, v.bytes);
@@ -595,13 +597,10 @@ struct value jinja_fail_undefined(struct rendering *r, struct value v)
         return none;
     object = v.lookup->object;
     key = v.lookup->key;
-    if (key.kind != STRING)
-        jinja_fail(r, "%s%s has no element %s", object.kind == NONE ? "None" : jinja_type(object),
-                   object.kind == NONE ? "" : " object", jinja_brief(r, key));
-    else
-        jinja_fail(r, "'%s%s' has no attribute %s", object.kind == NONE ? "None" : jinja_type(object),
-                   object.kind == NONE ? "" : " object", jinja_brief(r, key));
-    return none;
+    quote = key.kind == STRING ? "'" : "";
+    return jinja_fail(r, "%s%s%s%s has no %s %s", quote, object.kind == NONE ? "None" : jinja_type(object),
+                      object.kind == NONE ? "" : " object", quote, *quote ? "attribute" : "element",
+                      jinja_brief(r, key));
 }
 
 /* Merges two sorted runs. Equal keys keep their order: the second run goes first only where it must. */
@@ -652,7 +651,7 @@ struct value jinja_element(struct value v, size_t i)
 {
     if (v.kind == RANGE)
         return jinja_integer((int64_t)((uint64_t)v.range->start + (uint64_t)i * (uint64_t)v.range->step));
-    return v.kind == DICT ? v.dict->pairs[i].key : v.list->items[i];
+    return v.kind == DICT ? v.dict->pairs[i].key : v.items[i];
 }
 
 static bool next_element(struct rendering *r, struct generator *g, struct value *out)
@@ -718,9 +717,9 @@ struct value jinja_to_list(struct rendering *r, struct value v)
     struct value x;
 
     if (jinja_is_sequence(v)) /* lists never change: the same elements will do */
-        return (struct value){.kind = LIST, .list = v.list};
+        return (struct value){.kind = LIST, .size = v.size, .items = v.items};
     walk = jinja_walk(r, v);
     while (jinja_next(r, walk, &x) && jinja_push(&g, x))
         ;
-    return jinja_grown(&g, LIST);
+    return jinja_grown(&g);
 }

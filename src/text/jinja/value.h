@@ -37,14 +37,14 @@ enum mark {
 struct value {
     uint8_t kind;  /* enum kind */
     uint8_t mark;  /* enum mark */
-    uint32_t size; /* of STRING and UNDEFINED: bytes */
+    uint32_t size; /* of STRING and UNDEFINED: bytes; of LIST and TUPLE: items */
     union {
         bool boolean;
         int64_t integer;
         double number;
         const char *bytes;
-        struct list *list; /* of LIST and TUPLE */
-        struct dict *dict; /* of DICT and NAMESPACE */
+        struct value *items; /* of LIST and TUPLE */
+        struct dict *dict;   /* of DICT and NAMESPACE */
         const struct lookup *lookup;
         const struct range *range;
         struct generator *generator;
@@ -55,18 +55,14 @@ struct value {
     };
 };
 
-struct list {
-    size_t count;
-    struct value items[];
-};
-
 struct pair {
     struct value key, value;
 };
 
 struct dict {
     struct pair *pairs; /* in the order in which they came */
-    uint32_t count, room;
+    uint32_t count;
+    size_t room;
     uint32_t *slots; /* hash table of pair numbers + 1; NULL while there are few pairs */
     uint32_t n_slots;
 };
@@ -152,6 +148,7 @@ struct rendering {
     struct value *outside; /* by number of name: variables of the context, and functions */
     struct frame *frame;   /* the innermost one */
     struct text *out;      /* the text, or what a macro, a set block or a filter block collects */
+    struct value block;    /* the text of a set block or filter block, for its first filter */
     struct tail {          /* texts that grew by joining and have room behind their end */
         char *end;
         size_t room;
@@ -161,13 +158,15 @@ struct rendering {
 
 /* value.c: the rendering */
 
-void jinja_fail(struct rendering *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-struct value jinja_refuse(struct rendering *r, const char *sentence); /* gives none */
-bool jinja_step(struct rendering *r, size_t cost);                    /* counts 1 + COST steps; false: stop */
-bool jinja_enter(struct rendering *r); /* one level deeper; false and nothing entered: stop */
+/* Gives none, for callers to return. */
+struct value jinja_fail(struct rendering *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool jinja_step(struct rendering *r, size_t cost); /* counts 1 + COST steps; false: stop */
+bool jinja_enter(struct rendering *r);             /* one level deeper; false and nothing entered: stop */
 void jinja_leave(struct rendering *r);
 void *jinja_allocate(struct rendering *r, size_t bytes);                /* NULL after an error */
 void *jinja_allocate_array(struct rendering *r, size_t n, size_t size); /* zeroed */
+/* The array V of N elements if it has ROOM for one more, or a larger copy. NULL after an error. */
+void *jinja_room(struct rendering *r, void *v, size_t n, size_t *room, size_t size);
 
 /* value.c: making values */
 
@@ -187,12 +186,13 @@ struct value jinja_generator(struct rendering *r, struct value over, void *state
 /* A list under construction. */
 struct growing {
     struct rendering *r;
-    struct list *list;
-    size_t room;
+    struct value *items;
+    size_t count, room;
 };
 
+const struct row *jinja_find_row(const struct row *rows, struct value name); /* NULL: there is none */
 bool jinja_push(struct growing *g, struct value v);
-struct value jinja_grown(struct growing *g, enum kind kind);
+struct value jinja_grown(struct growing *g); /* the list */
 
 struct dict *jinja_dict(struct rendering *r);                  /* NULL after an error */
 struct value jinja_dict_value(struct dict *d, enum kind kind); /* none for NULL */
@@ -254,19 +254,22 @@ size_t jinja_find_last(struct rendering *r, const char *s, size_t n, const char 
 struct value jinja_part(struct value s, size_t from, size_t to);              /* shares its bytes */
 struct value jinja_join(struct rendering *r, struct value a, struct value b); /* plain */
 struct value jinja_escape(struct rendering *r, struct value v); /* for HTML, unless it is escaped */
-struct value jinja_strip(struct rendering *r, struct value s, struct value characters, bool left, bool right);
-struct value jinja_replace(struct rendering *r, struct value s, struct value from, struct value to,
-                           int64_t most);
-void jinja_split_lines(struct growing *g, struct value s, bool keep_ends);
-
+enum { LEFT = 1, RIGHT = 2 };
 enum letters { UPPER, LOWER, CAPITALIZED, TITLE, WORDS }; /* WORDS: as the filter title sees them */
-struct value jinja_change_case(struct rendering *r, struct value s, enum letters how);
-bool jinja_has_case(struct value s, bool upper); /* some letters, all of that case */
+bool jinja_has_case(struct value s, bool upper);          /* some letters, all of that case */
 bool jinja_is_space(uint32_t c);
 bool jinja_is_printable(uint32_t c);
 bool jinja_is_name(uint32_t c);
 bool jinja_parse_integer(const char *s, size_t n, unsigned base, int64_t *out, bool *overflow);
 bool jinja_parse_float(const char *s, size_t n, double *out);
+
+/* text.c: filters and methods of strings */
+
+struct value jinja_change_case(struct rendering *r, struct value v, const struct given *g);
+struct value jinja_strip(struct rendering *r, struct value v, const struct given *g);
+struct value jinja_replace(struct rendering *r, struct value s, const struct given *g);
+struct value jinja_indent(struct rendering *r, struct value v, const struct given *g);
+extern const struct row jinja_string_methods[]; /* until one without a name */
 
 /* print.c */
 
@@ -276,7 +279,6 @@ struct value jinja_to_string(struct rendering *r, struct value v); /* keeps an e
 const char *jinja_brief(struct rendering *r, struct value v); /* repr() for messages, cut where it is long */
 struct value jinja_to_json(struct rendering *r, struct value v, const struct given *g); /* filter tojson */
 struct value jinja_load(struct rendering *r, const json_t *j);
-struct value jinja_read(struct rendering *r, const char *json, size_t n, const char *where);
 
 /* methods.c: attributes, methods and functions */
 
@@ -284,18 +286,19 @@ struct value jinja_apply(struct rendering *r, const struct row *row, struct valu
                          const struct arguments *a);
 /* Parameter I as an integer; *out stays when it is missing. False and an error: it is something else. */
 bool jinja_integer_given(struct rendering *r, const struct given *g, size_t i, int64_t *out);
+/* V, of the parameters, must be a string; false and an error: it is not. */
+bool jinja_string_given(struct rendering *r, const struct given *g, struct value v);
 /* Parameter I as an indentation: a string, or a number of blanks, N where it is missing. */
 struct value jinja_blanks(struct rendering *r, const struct given *g, size_t i, int64_t n);
-struct value jinja_attribute(struct rendering *r, struct value object, struct value name);
-struct value jinja_item(struct rendering *r, struct value object, struct value key);
+/* object.key for ATTRIBUTE, else object[key]. */
+struct value jinja_member(struct rendering *r, struct value object, struct value key, bool attribute);
 struct value jinja_slice(struct rendering *r, struct value object, struct value start, struct value stop,
                          struct value step);
 extern const struct row jinja_functions[]; /* until one without a name */
 
 /* filters.c */
 
-const struct row *jinja_find_filter(struct value name); /* NULL: there is none */
-const struct row *jinja_find_test(struct value name);
+extern const struct row jinja_filters[], jinja_tests[]; /* until one without a name */
 
 /* expression.c */
 

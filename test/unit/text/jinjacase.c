@@ -41,6 +41,18 @@ char *jinjacase_read(const char *name, size_t *n)
     return copy;
 }
 
+/* JSON TEXT of N bytes as variables. */
+static int render(const struct jinja *j, const char *text, size_t n, struct buf *out, struct err *e)
+{
+    json_t *variables = json_loadb(text, n, JSON_ALLOW_NUL, NULL);
+    int rc;
+
+    assert_non_null(variables);
+    rc = jinja_render(j, variables, &jinjacase_now, out, e);
+    json_decref(variables);
+    return rc;
+}
+
 int jinjacase_render(const char *template, const char *variables, struct buf *out, struct err *e)
 {
     struct jinja *j;
@@ -49,7 +61,7 @@ int jinjacase_render(const char *template, const char *variables, struct buf *ou
     buf_init(out, MEM_TEXT);
     rc = jinja_parse(&j, template, strlen(template), "t", e);
     if (rc == 0)
-        rc = jinja_render_text(j, variables, strlen(variables), "variables", &jinjacase_now, out, e);
+        rc = render(j, variables, strlen(variables), out, e);
     jinja_free(j);
     return rc;
 }
@@ -85,7 +97,7 @@ static bool run_case(const struct expected *x, const struct json_str *variables,
     bool good;
 
     if (rc == 0)
-        rc = jinja_render_text(j, variables->s, variables->n, "variables", &jinjacase_now, &out, &e);
+        rc = render(j, variables->s, variables->n, &out, &e);
     jinja_free(j);
     good = x->output.s ? rc == 0 && out.len == x->output.n &&
                              memcmp(out.data ? out.data : "", x->output.s, out.len) == 0

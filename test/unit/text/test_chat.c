@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "jinjacase.h"
 #include "text/chat.h"
+#include "text/settings.h"
 
 static struct chat *open_folder(const char *name)
 {
@@ -30,6 +31,18 @@ static struct chat *open_folder(const char *name)
     return c;
 }
 
+static int render(const struct chat *c, json_t *q, const char *template, bool prompt, struct buf *out,
+                  struct err *e)
+{
+    json_t *variables;
+    int rc = chat_variables(c, q, prompt, &variables, e);
+
+    if (rc == 0)
+        rc = chat_render(c, variables, template, &jinjacase_now, out, e);
+    json_decref(variables);
+    return rc;
+}
+
 /* What FOLDER's template comes to for a request; an error's message if it fails. For mem_free(). */
 static char *rendered(const char *folder, const char *request, const char *template, bool prompt)
 {
@@ -40,7 +53,7 @@ static char *rendered(const char *folder, const char *request, const char *templ
     int rc;
 
     assert_non_null(q);
-    rc = chat_render(c, q, template, prompt, &jinjacase_now, &out, &e);
+    rc = render(c, q, template, prompt, &out, &e);
     if (rc)
         buf_fmt(&out, "error: %s", e.msg);
     json_decref(q);
@@ -90,31 +103,44 @@ static void a_conversation_comes_to_another_text_than_transformers_gives(void **
     mem_free(text);
 }
 
+static const char *token(const struct settings *s, const char *name)
+{
+    const struct settings_text *t = settings_find(&s->tokens, name);
+
+    return t ? t->text : NULL;
+}
+
+static void read_settings(struct settings *s, const char *name)
+{
+    struct err e = {0};
+    char path[80];
+
+    snprintf(path, sizeof(path), "chat/%s", name);
+    if (settings_read(s, folder_at(jinjacase_path(path)), SETTINGS_FOR_CHAT, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
 static void special_tokens_are_read_wrongly(void **state)
 {
-    struct chat *c = open_folder("files");
-    bool given;
+    struct settings s;
 
     (void)state;
-    assert_string_equal(chat_bos(c),
-                        "<s>"); /* not special_tokens_map.json's: the table of added tokens is there */
-    assert_string_equal(chat_eos(c), "</s>");
-    assert_null(chat_token(c, "pad_token"));
-    assert_true(chat_add_bos(c, &given));
-    assert_true(given);
-    assert_false(chat_add_eos(c, &given));
-    assert_false(given);
-    chat_close(c);
-    c = open_folder("legacy");
-    assert_string_equal(chat_bos(c), "<b>");
-    assert_string_equal(chat_token(c, "unk_token"), "<u>");
-    assert_false(chat_add_bos(c, &given));
-    assert_false(given);
-    chat_close(c);
-    c = open_folder("plain");
-    assert_false(chat_add_bos(c, &given));
-    assert_true(given);
-    chat_close(c);
+    read_settings(&s, "files");
+    /* not special_tokens_map.json's: the table of added tokens is there */
+    assert_string_equal(token(&s, "bos_token"), "<s>");
+    assert_string_equal(token(&s, "eos_token"), "</s>");
+    assert_null(token(&s, "pad_token"));
+    assert_int_equal(s.add_bos, SETTINGS_YES);
+    assert_int_equal(s.add_eos, SETTINGS_UNSET);
+    settings_fini(&s);
+    read_settings(&s, "legacy");
+    assert_string_equal(token(&s, "bos_token"), "<b>");
+    assert_string_equal(token(&s, "unk_token"), "<u>");
+    assert_int_equal(s.add_bos, SETTINGS_UNSET);
+    settings_fini(&s);
+    read_settings(&s, "plain");
+    assert_int_equal(s.add_bos, SETTINGS_NO);
+    settings_fini(&s);
 }
 
 static void the_template_does_not_see_what_transformers_gives_it(void **state)
@@ -139,7 +165,7 @@ static void another_template_is_chosen(void **state)
     static const char tools[] =
         "{\"messages\": [{\"role\": \"user\", \"content\": \"x\"}], \"tools\": [{\"function\": "
         "{\"name\": \"f\"}}], \"documents\": [{}, {}]}";
-    struct chat *c;
+    struct settings s;
 
     (void)state;
     check("named", bare, NULL, "D1");
@@ -149,10 +175,10 @@ static void another_template_is_chosen(void **state)
     check("files", tools, NULL, "with tools: f");
     check("files", tools, "rag", "2 documents for x");
     check_contains("named", bare, "nothing", "'nothing'");
-    c = open_folder("files");
-    assert_int_equal(chat_n_templates(c), 3);
-    assert_string_equal(chat_template_name(c, 0), "default");
-    chat_close(c);
+    read_settings(&s, "files");
+    assert_int_equal(s.templates.n, 3);
+    assert_string_equal(s.templates.v[0].name, "default");
+    settings_fini(&s);
 }
 
 static void a_folder_without_template_does_not_open(void **state)
@@ -164,7 +190,6 @@ static void a_folder_without_template_does_not_open(void **state)
         struct chat *c = open_folder(folders[i]);
 
         assert_false(chat_has_template(c));
-        assert_null(chat_bos(c));
         chat_close(c);
         check_contains(folders[i], "[{\"role\": \"user\", \"content\": \"x\"}]", NULL,
                        "has no chat template");
@@ -197,7 +222,7 @@ static void the_request_is_changed(void **state)
     struct buf out = {.tag = MEM_TEXT};
 
     (void)state;
-    assert_int_equal(chat_render(c, q, NULL, true, &jinjacase_now, &out, NULL), 0);
+    assert_int_equal(render(c, q, NULL, true, &out, NULL), 0);
     assert_true(json_equal(q, same));
     buf_fini(&out);
     json_decref(q);
@@ -263,7 +288,7 @@ static void other_members_of_a_template_file_are_not_passed_over(void **state)
 
     (void)state;
     if (chat_with("chat_template.json", file, &c, &e) != 0 ||
-        chat_render(c, q, NULL, true, &jinjacase_now, &out, &e) != 0)
+        render(c, q, NULL, true, &out, &e) != 0)
         fail_msg("%s", e.msg);
     assert_string_equal(out.data, "hello user");
     buf_fini(&out);
@@ -295,7 +320,7 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
             mem_fail_at(n);
             rc = chat_open(&c, folder_at(jinjacase_path(path)), &e);
             if (rc == 0)
-                rc = chat_render(c, q, NULL, true, &jinjacase_now, &out, &e);
+                rc = render(c, q, NULL, true, &out, &e);
             more = mem_failed();
             mem_fail_at(0);
             if (rc != (more ? ERR_NOMEM : 0))
