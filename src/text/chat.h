@@ -31,14 +31,14 @@ void chat_close(struct chat *c); /* NULL is fine */
 
 bool chat_has_template(const struct chat *c);
 
-/* The variables a template is given for MESSAGES (borrowed, unchanged), as a new object: a list of messages, or
- * an object with `messages`, `tools`, `documents` and any further variables, which win over the special tokens
- * and over ADD_GENERATION_PROMPT. */
+/* The variables a template is given for MESSAGES (borrowed, unchanged), as a new object: a list of messages,
+ * or an object with `messages`, `tools`, `documents` and any further variables, which win over the special
+ * tokens and over ADD_GENERATION_PROMPT. */
 int chat_variables(const struct chat *c, json_t *messages, bool add_generation_prompt, json_t **out,
                    struct err *e);
 
-/* Renders with these VARIABLES (borrowed) and appends to OUT. TEMPLATE_NAME NULL: "tool_use" when there are tools
- * and such a template, else "default". */
+/* Renders with these VARIABLES (borrowed) and appends to OUT. TEMPLATE_NAME NULL: "tool_use" when there are
+ * tools and such a template, else "default". */
 int chat_render(const struct chat *c, json_t *variables, const char *template_name, const struct tm *now,
                 struct buf *out, struct err *e);
 

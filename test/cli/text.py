@@ -177,7 +177,7 @@ def files_and_ways_of_render_do_not_mix():
     for data, words in (("{", ("m.json", "line 1")), ('{"messages": 3}', ("m.json", "messages")), ("3", ("m.json",)), ("[]", ("m.json", "messages"))):
         expect_error(_render("--messages", _file("m.json", data)), 1, *words)
     for data, words in (("{", ("c.json", "line 1")), ("[]", ("c.json", "JSON object")), ('{"n": 9223372036854775808}', ("c.json", "integer"))):
-        expect_error(_render("--context", _file("c.json", data), "--template", t), 1, *words)
+        expect_error(call("render", "--context", _file("c.json", data), "--template", t), 1, *words)
     expect_error(_render("--messages", os.path.join(FOLDER.name, "none.json")), 1, "none.json")
     r = _render("--messages", _file("m.json", json.dumps(MESSAGES)), "--template", _file("t.jinja", "{{ raise_exception('not today') }}"))
     expect_error(r, 1, "not today")

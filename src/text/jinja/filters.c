@@ -362,7 +362,8 @@ static struct value do_sum(struct rendering *r, struct value v, const struct giv
 /* Generators */
 
 /* What a generator chooses or makes: elements that a test does not pass or, with KEEP, does; BY_ATTRIBUTE: of
- * their attribute; MAPPED: what a filter or path makes of each; DIFFERENT: those that were not there before. */
+ * their attribute; MAPPED: what a filter or path makes of each; DIFFERENT: those that were not there
+ * before. */
 enum { KEEP = 1, BY_ATTRIBUTE = 2, MAPPED = 4, DIFFERENT = 8 };
 
 /* What a generator needs while it is walked. */
@@ -505,18 +506,20 @@ const struct row jinja_filters[] = {
     {"float", do_float, "default", 0, 0, 0}, {"indent", jinja_indent, "width first blank", 0, 0, 0},
     {"int", do_int, "default base", 0, 0, 0}, {"items", do_items, "", 0, 0, 0},
     {"join", do_join, "d attribute", 0, 0, 0}, {"last", do_last, "", 0, 0, 0},
-    {"length", do_length, "", 0, 0, 0}, {"list", do_list, "", 0, 0, 0}, {"lower", jinja_change_case, "", 0, LOWER, 0},
-    {"map", do_lazy, NULL, 0, MAPPED, 0}, {"max", do_extreme, "case_sensitive attribute", 0, GREATER, 0},
+    {"length", do_length, "", 0, 0, 0}, {"list", do_list, "", 0, 0, 0},
+    {"lower", jinja_change_case, "", 0, LOWER, 0}, {"map", do_lazy, NULL, 0, MAPPED, 0},
+    {"max", do_extreme, "case_sensitive attribute", 0, GREATER, 0},
     {"min", do_extreme, "case_sensitive attribute", 0, LESS, 0}, {"reject", do_lazy, NULL, 0, 0, 0},
-    {"rejectattr", do_lazy, NULL, 0, BY_ATTRIBUTE, 0}, {"replace", jinja_replace, "old new count", 2, true, 0},
-    {"reverse", do_reverse, "", 0, 0, 0}, {"round", do_round, "precision method", 0, 0, 0},
-    {"safe", do_string, "", 0, SAFE, 0}, {"select", do_lazy, NULL, 0, KEEP, 0},
-    {"selectattr", do_lazy, NULL, 0, KEEP | BY_ATTRIBUTE, 0},
+    {"rejectattr", do_lazy, NULL, 0, BY_ATTRIBUTE, 0},
+    {"replace", jinja_replace, "old new count", 2, true, 0}, {"reverse", do_reverse, "", 0, 0, 0},
+    {"round", do_round, "precision method", 0, 0, 0}, {"safe", do_string, "", 0, SAFE, 0},
+    {"select", do_lazy, NULL, 0, KEEP, 0}, {"selectattr", do_lazy, NULL, 0, KEEP | BY_ATTRIBUTE, 0},
     {"sort", do_sort, "reverse case_sensitive attribute", 0, 0, 0},
     {"string", do_string, "", 0, STRINGED, 0}, {"sum", do_sum, "attribute start", 0, 0, 0},
     {"title", jinja_change_case, "", 0, WORDS, 0},
     {"tojson", jinja_to_json, "ensure_ascii indent separators sort_keys", 0, 0, 0},
-    {"trim", jinja_strip, "chars", 0, LEFT | RIGHT, 0}, {"unique", do_lazy, "case_sensitive attribute", 0, KEEP | DIFFERENT, 0},
+    {"trim", jinja_strip, "chars", 0, LEFT | RIGHT, 0},
+    {"unique", do_lazy, "case_sensitive attribute", 0, KEEP | DIFFERENT, 0},
     {"upper", jinja_change_case, "", 0, UPPER, 0}, {.name = NULL}
 };
 /* clang-format on */

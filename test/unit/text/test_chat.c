@@ -287,8 +287,7 @@ static void other_members_of_a_template_file_are_not_passed_over(void **state)
     struct chat *c;
 
     (void)state;
-    if (chat_with("chat_template.json", file, &c, &e) != 0 ||
-        render(c, q, NULL, true, &out, &e) != 0)
+    if (chat_with("chat_template.json", file, &c, &e) != 0 || render(c, q, NULL, true, &out, &e) != 0)
         fail_msg("%s", e.msg);
     assert_string_equal(out.data, "hello user");
     buf_fini(&out);
