@@ -46,6 +46,20 @@ static int put(struct reader *r, struct settings_texts *l, const struct json_str
     return 0;
 }
 
+/* Reads the member KEY, whose value is next. */
+typedef int member_fn(struct reader *r, struct json_pull *j, const struct json_str *key);
+
+/* All members of an object, or an error where none is. */
+static int read_object(struct reader *r, struct json_pull *j, member_fn *read)
+{
+    struct json_str key;
+    int rc = 0;
+
+    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);)
+        rc = read(r, j, &key);
+    return rc;
+}
+
 /* ---- added tokens ---- */
 
 /* A string, or an object with content and flags; anything else has no content. */
@@ -107,28 +121,22 @@ static int add(struct reader *r, const struct json_str *content, struct settings
     return 0;
 }
 
-/* {"5": {"content": ...}}: the tokens by their ids. */
-static int read_decoder(struct reader *r, struct json_pull *j)
+/* "5": {"content": ...}, a token by its id. */
+static int read_decoder(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
-    struct json_str key, content;
-    int rc = 0;
+    struct settings_token t = {.id = 0, .normalized = true};
+    bool good = key->n > 0 && key->n <= 9;
+    struct json_str content;
 
-    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
-        struct settings_token t = {.id = 0, .normalized = true};
-        bool good = key.n > 0 && key.n <= 9;
-
-        for (size_t i = 0; i < key.n && good; i++) {
-            good = key.s[i] >= '0' && key.s[i] <= '9';
-            t.id = t.id * 10 + (key.s[i] - '0');
-        }
-        if (!good)
-            return json_pull_fail(j, "the id \"%.*s\" of an added token is no id",
-                                  (int)(key.n < 60 ? key.n : 60), key.s);
-        read_token(j, &content, &t);
-        if (!json_pull_rc(j))
-            rc = add(r, &content, t);
+    for (size_t i = 0; i < key->n && good; i++) {
+        good = key->s[i] >= '0' && key->s[i] <= '9';
+        t.id = t.id * 10 + (key->s[i] - '0');
     }
-    return rc;
+    if (!good)
+        return json_pull_fail(j, "the id \"%.*s\" of an added token is no id",
+                              (int)(key->n < 60 ? key->n : 60), key->s);
+    read_token(j, &content, &t);
+    return json_pull_rc(j) ? 0 : add(r, &content, t);
 }
 
 static bool is_special_name(const struct json_str *key)
@@ -158,26 +166,16 @@ static int read_special(struct reader *r, struct json_pull *j, const struct json
     return rc == 0 && (!name || is_special_name(name)) ? add(r, &content, t) : rc;
 }
 
-static int read_special_list(struct reader *r, struct json_pull *j)
+/* Special tokens in a list, or by their attributes. */
+static int read_specials(struct reader *r, struct json_pull *j)
 {
-    int rc = 0;
-
-    if (json_pull_peek(j) == JSON_PULL_ARRAY)
-        for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
-            rc = read_special(r, j, NULL);
-    else
-        json_pull_skip(j);
-    return rc;
-}
-
-static int read_extra_tokens(struct reader *r, struct json_pull *j)
-{
-    struct json_str name;
     int rc = 0;
 
     if (json_pull_peek(j) == JSON_PULL_OBJECT)
-        for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);)
-            rc = read_special(r, j, &name);
+        return read_object(r, j, read_special);
+    if (json_pull_peek(j) == JSON_PULL_ARRAY)
+        for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
+            rc = read_special(r, j, NULL);
     else
         json_pull_skip(j);
     return rc;
@@ -191,6 +189,14 @@ static int put_template(struct reader *r, struct json_pull *j, const struct json
     if (r->c->templates.n == TEMPLATES_MAX)
         return json_pull_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
     return put(r, &r->c->templates, name, text);
+}
+
+/* "name": "text". */
+static int read_template_text(struct reader *r, struct json_pull *j, const struct json_str *name)
+{
+    struct json_str text;
+
+    return json_pull_string(j, &text) ? put_template(r, j, name, &text) : json_pull_rc(j);
 }
 
 /* One {"name": ..., "template": ...} of a list. */
@@ -216,20 +222,15 @@ static int read_named_template(struct reader *r, struct json_pull *j)
 /* chat_template: a text, a list of named ones, or an object of them. */
 static int read_template(struct reader *r, struct json_pull *j)
 {
-    struct json_str name, text;
     int rc = 0;
 
     switch (json_pull_peek(j)) {
-    case JSON_PULL_STRING:
-        return json_pull_string(j, &text) ? put_template(r, j, &default_name, &text) : json_pull_rc(j);
+    case JSON_PULL_STRING: return read_template_text(r, j, &default_name);
     case JSON_PULL_ARRAY:
         for (json_pull_enter_array(j); rc == 0 && json_pull_elem(j);)
             rc = read_named_template(r, j);
         return rc;
-    case JSON_PULL_OBJECT:
-        for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &name);)
-            rc = json_pull_string(j, &text) ? put_template(r, j, &name, &text) : json_pull_rc(j);
-        return rc;
+    case JSON_PULL_OBJECT: return read_object(r, j, read_template_text);
     default: json_pull_skip(j); return json_pull_rc(j);
     }
 }
@@ -265,84 +266,63 @@ static enum settings_flag *flag_of(struct settings *c, const struct json_str *ke
                                                   : NULL;
 }
 
-/* tokenizer_config.json and special_tokens_map.json. */
-static int read_members(struct reader *r, struct json_pull *j)
+/* Of tokenizer_config.json and special_tokens_map.json. */
+static int read_member(struct reader *r, struct json_pull *j, const struct json_str *key)
+{
+    bool chat = r->use == SETTINGS_FOR_CHAT, table = json_str_is(key, "added_tokens_decoder");
+    enum settings_flag *flag = flag_of(r->c, key);
+
+    r->has_table |= table;
+    if (flag)
+        read_flag(j, flag);
+    else if (json_str_is(key, "tokenizer_class"))
+        read_word(j, r->c->class, sizeof(r->c->class));
+    else if (chat && !r->in_map && json_str_is(key, "chat_template"))
+        return read_template(r, j);
+    else if (json_str_is(key, chat ? "extra_special_tokens" : "additional_special_tokens"))
+        return read_specials(r, j);
+    else if (!chat && table)
+        return read_object(r, j, read_decoder);
+    else if (key->n >= 6 && memcmp(key->s + key->n - 6, "_token", 6) == 0)
+        return read_special(r, j, key);
+    else
+        json_pull_skip(j);
+    return 0;
+}
+
+/* Of added_tokens.json: an id. */
+static int read_added(struct reader *r, struct json_pull *j, const struct json_str *key)
+{
+    struct settings_token t = {.id = -1, .normalized = true};
+
+    return json_pull_i64(j, &t.id) ? add(r, key, t) : 0;
+}
+
+/* Of config.json and chat_template.json, of which one member counts. */
+static int read_one_member(struct reader *r, struct json_pull *j, const struct json_str *key)
 {
     bool chat = r->use == SETTINGS_FOR_CHAT;
-    struct json_str key;
-    int rc = 0;
 
-    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
-        enum settings_flag *flag = flag_of(r->c, &key);
-        bool table = json_str_is(&key, "added_tokens_decoder");
-
-        r->has_table |= table;
-        if (flag)
-            read_flag(j, flag);
-        else if (json_str_is(&key, "tokenizer_class"))
-            read_word(j, r->c->class, sizeof(r->c->class));
-        else if (chat && !r->in_map && json_str_is(&key, "chat_template"))
-            rc = read_template(r, j);
-        else if (chat && json_str_is(&key, "extra_special_tokens"))
-            rc = read_extra_tokens(r, j);
-        else if (!chat && table)
-            rc = read_decoder(r, j);
-        else if (!chat && json_str_is(&key, "additional_special_tokens"))
-            rc = read_special_list(r, j);
-        else if (key.n >= 6 && memcmp(key.s + key.n - 6, "_token", 6) == 0)
-            rc = read_special(r, j, &key);
-        else
-            json_pull_skip(j);
-    }
-    return rc;
+    if (chat && json_str_is(key, "chat_template"))
+        return read_template(r, j);
+    if (!chat && json_str_is(key, "model_type"))
+        read_word(j, r->c->model_type, sizeof(r->c->model_type));
+    else
+        json_pull_skip(j);
+    return 0;
 }
 
-/* added_tokens.json: an object of ids. */
-static int read_added(struct reader *r, struct json_pull *j)
-{
-    struct json_str key;
-    int rc = 0;
-
-    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
-        struct settings_token t = {.id = -1, .normalized = true};
-
-        if (json_pull_i64(j, &t.id))
-            rc = add(r, &key, t);
-    }
-    return rc;
-}
-
-/* config.json and chat_template.json, of which one member counts. */
-static int read_one_member(struct reader *r, struct json_pull *j)
-{
-    bool chat = r->use == SETTINGS_FOR_CHAT;
-    struct json_str key;
-    int rc = 0;
-
-    for (json_pull_enter_object(j); rc == 0 && json_pull_key(j, &key);) {
-        if (chat && json_str_is(&key, "chat_template"))
-            rc = read_template(r, j);
-        else if (!chat && json_str_is(&key, "model_type"))
-            read_word(j, r->c->model_type, sizeof(r->c->model_type));
-        else
-            json_pull_skip(j);
-    }
-    return rc;
-}
-
-typedef int read_fn(struct reader *r, struct json_pull *j);
-
-static int read_json_text(struct reader *r, const char *text, size_t len, const char *path, read_fn *read)
+static int read_json_text(struct reader *r, const char *text, size_t len, const char *path, member_fn *read)
 {
     struct json_pull j;
     int rc = json_pull_open(&j, text, len, path, &r->c->arena, r->e);
 
     if (rc == 0)
-        rc = read(r, &j);
+        rc = read_object(r, &j, read);
     return rc ? rc : json_pull_finish(&j);
 }
 
-static int read_json(struct reader *r, const char *name, read_fn *read)
+static int read_json(struct reader *r, const char *name, member_fn *read)
 {
     struct folder_text f;
     bool there;
@@ -460,10 +440,10 @@ int settings_read(struct settings *c, struct folder in, enum settings_use use, s
     int rc = open_reader(&r, c);
 
     if (rc == 0)
-        rc = read_json(&r, "tokenizer_config.json", read_members);
+        rc = read_json(&r, "tokenizer_config.json", read_member);
     r.in_map = true;
     if (rc == 0 && (use == SETTINGS_FOR_TOKENIZER || !r.has_table))
-        rc = read_json(&r, "special_tokens_map.json", read_members);
+        rc = read_json(&r, "special_tokens_map.json", read_member);
     if (rc == 0)
         rc = use == SETTINGS_FOR_TOKENIZER ? read_tokenizer_files(&r) : read_template_files(&r);
     return rc;
@@ -474,7 +454,7 @@ int settings_read_text(struct settings *c, const char *text, size_t len, const c
     struct reader r = {.e = e, .in = folder_at(path), .use = SETTINGS_FOR_CHAT};
     int rc = open_reader(&r, c);
 
-    return rc ? rc : read_json_text(&r, text, len, path, read_members);
+    return rc ? rc : read_json_text(&r, text, len, path, read_member);
 }
 
 void settings_fini(struct settings *c)

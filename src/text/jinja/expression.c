@@ -177,6 +177,8 @@ struct value jinja_calculate(struct rendering *r, enum operation op, struct valu
 
     if (r->rc)
         return none;
+    if (op == JOIN) /* a plain string, whatever its parts are */
+        return jinja_join(r, jinja_to_string(r, a), jinja_to_string(r, b));
     if (jinja_is_integer(a) && jinja_is_integer(b))
         return calculate_integers(r, op, jinja_to_integer(a), jinja_to_integer(b));
     if (jinja_is_number(a) && jinja_is_number(b))
@@ -306,16 +308,6 @@ static struct value evaluate_dict(struct rendering *r, const struct node *n)
     return r->rc ? none : jinja_dict_value(d, DICT);
 }
 
-/* a ~ b ~ c is a plain string, whatever its parts are. */
-static struct value evaluate_joined(struct rendering *r, const struct node *n)
-{
-    struct value all = evaluate_items(r, n), out = jinja_literal("");
-
-    for (size_t i = 0; !r->rc && i < all.size; i++)
-        out = jinja_join(r, out, jinja_to_string(r, all.items[i]));
-    return r->rc ? none : out;
-}
-
 static struct value evaluate_comparison(struct rendering *r, const struct node *n)
 {
     struct value left = jinja_evaluate(r, n->part[0]), right;
@@ -383,7 +375,6 @@ static struct value evaluate_tree(struct rendering *r, const struct node *n)
     case TUPLE_OF:
     case LIST_OF: return evaluate_items(r, n);
     case DICT_OF: return evaluate_dict(r, n);
-    case JOINED: return evaluate_joined(r, n);
     case COMPARISON: return evaluate_comparison(r, n);
     case CONDITIONAL: return evaluate_conditional(r, n);
     case CALL:

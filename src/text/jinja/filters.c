@@ -100,12 +100,10 @@ static struct value whole(struct rendering *r, double f)
 static struct value do_int(struct rendering *r, struct value v, const struct given *g)
 {
     struct value otherwise = g->p[0].kind == MISSING ? jinja_integer(0) : g->p[0];
-    int64_t base = 10, i;
+    int64_t base = jinja_given_integer(g, 1, 10), i;
     bool over = false;
     double f;
 
-    if (!jinja_integer_given(r, g, 1, &base))
-        return none;
     if (v.kind == UNDEFINED)
         return jinja_fail_undefined(r, v);
     if (jinja_is_integer(v))
@@ -189,12 +187,10 @@ static struct value do_round(struct rendering *r, struct value v, const struct g
 {
     struct value method = g->p[1].kind == MISSING ? jinja_literal("common") : g->p[1];
     bool up = jinja_is(method, "ceil");
-    int64_t digits = 0;
+    int64_t digits = jinja_given_integer(g, 0, 0);
 
     if (!jinja_is(method, "common") && !up && !jinja_is(method, "floor"))
         return jinja_fail(r, "method must be common, ceil or floor");
-    if (!jinja_integer_given(r, g, 0, &digits))
-        return none;
     if (!jinja_is_number(v))
         return jinja_fail(r, "type %s doesn't define __round__ method", jinja_type(v));
     if (!jinja_is(method, "common"))
@@ -503,22 +499,22 @@ const struct row jinja_filters[] = {
     {"default", do_default, "default_value boolean", 0, 0, 0},
     {"dictsort", do_dictsort, "case_sensitive by reverse", 0, 0, 0}, {"e", do_string, "", 0, SAFELY, 0},
     {"escape", do_string, "", 0, SAFELY, 0}, {"first", do_first, "", 0, 0, 0},
-    {"float", do_float, "default", 0, 0, 0}, {"indent", jinja_indent, "width first blank", 0, 0, 0},
-    {"int", do_int, "default base", 0, 0, 0}, {"items", do_items, "", 0, 0, 0},
+    {"float", do_float, "default", 0, 0, 0}, {"indent", jinja_indent, "width% first blank", 0, 0, 0},
+    {"int", do_int, "default base#", 0, 0, 0}, {"items", do_items, "", 0, 0, 0},
     {"join", do_join, "d attribute", 0, 0, 0}, {"last", do_last, "", 0, 0, 0},
     {"length", do_length, "", 0, 0, 0}, {"list", do_list, "", 0, 0, 0},
     {"lower", jinja_change_case, "", 0, LOWER, 0}, {"map", do_lazy, NULL, 0, MAPPED, 0},
     {"max", do_extreme, "case_sensitive attribute", 0, GREATER, 0},
     {"min", do_extreme, "case_sensitive attribute", 0, LESS, 0}, {"reject", do_lazy, NULL, 0, 0, 0},
     {"rejectattr", do_lazy, NULL, 0, BY_ATTRIBUTE, 0},
-    {"replace", jinja_replace, "old new count", 2, true, 0}, {"reverse", do_reverse, "", 0, 0, 0},
-    {"round", do_round, "precision method", 0, 0, 0}, {"safe", do_string, "", 0, SAFE, 0},
+    {"replace", jinja_replace, "old new count?#", 2, true, 0}, {"reverse", do_reverse, "", 0, 0, 0},
+    {"round", do_round, "precision# method", 0, 0, 0}, {"safe", do_string, "", 0, SAFE, 0},
     {"select", do_lazy, NULL, 0, KEEP, 0}, {"selectattr", do_lazy, NULL, 0, KEEP | BY_ATTRIBUTE, 0},
     {"sort", do_sort, "reverse case_sensitive attribute", 0, 0, 0},
     {"string", do_string, "", 0, STRINGED, 0}, {"sum", do_sum, "attribute start", 0, 0, 0},
     {"title", jinja_change_case, "", 0, WORDS, 0},
-    {"tojson", jinja_to_json, "ensure_ascii indent separators sort_keys", 0, 0, 0},
-    {"trim", jinja_strip, "chars", 0, LEFT | RIGHT, 0},
+    {"tojson", jinja_to_json, "ensure_ascii indent?% separators? sort_keys", 0, 0, 0},
+    {"trim", jinja_strip, "chars?$", 0, LEFT | RIGHT, 0},
     {"unique", do_lazy, "case_sensitive attribute", 0, KEEP | DIFFERENT, 0},
     {"upper", jinja_change_case, "", 0, UPPER, 0}, {.name = NULL}
 };
@@ -527,17 +523,11 @@ const struct row jinja_filters[] = {
 /* Tests */
 
 /* Tests of one value; HOW: which, or a kind of value. */
+/* clang-format off */
 enum {
-    IS_DEFINED = 64,
-    IS_TRUE,
-    IS_FALSE,
-    IS_NUMBER,
-    IS_ITERABLE,
-    IS_SEQUENCE,
-    IS_CALLABLE,
-    IS_LOWER,
-    IS_UPPER
+    IS_DEFINED = 64, IS_TRUE, IS_FALSE, IS_NUMBER, IS_ITERABLE, IS_SEQUENCE, IS_CALLABLE, IS_LOWER, IS_UPPER
 };
+/* clang-format on */
 
 static struct value is(struct rendering *r, struct value v, const struct given *g)
 {

@@ -25,22 +25,12 @@ struct lexer {
 
 const char *jinja_token_name(const struct token *t)
 {
-    static const char *const names[] = {"end of template",
-                                        "template data / text",
-                                        "begin of print statement",
-                                        "end of print statement",
-                                        "begin of statement block",
-                                        "end of statement block",
-                                        "name",
-                                        "string",
-                                        "integer",
-                                        "float",
-                                        "//",
-                                        "**",
-                                        "==",
-                                        "!=",
-                                        ">=",
-                                        "<="};
+    /* clang-format off */
+    static const char *const names[] = {
+        "end of template", "template data / text", "begin of print statement", "end of print statement",
+        "begin of statement block", "end of statement block", "name", "string", "integer", "float",
+        "//", "**", "==", "!=", ">=", "<="};
+    /* clang-format on */
     static const char signs[] = "+\0-\0*\0/\0%\0~\0[\0]\0(\0)\0{\0}\0>\0<\0=\0.\0:\0|\0,\0;";
     const char *sign = memchr(signs, t->kind, sizeof(signs));
 

@@ -15,6 +15,19 @@ enum { RANGE_MAX = 100000, DATE_MAX = 1024, MESSAGE_MAX = 800 };
 
 /* Calls of rows */
 
+/* Refuses a value of another type than a parameter may have: $ a string, # an integer, % either. */
+static void check_type(struct rendering *r, const struct row *row, char type, struct value v)
+{
+    if (v.kind == MISSING || (v.kind == STRING && type != '#') || (jinja_is_integer(v) && type != '$'))
+        return;
+    if (type == '$')
+        jinja_fail(r, "%s(): the argument must be str, not %s", row->name, jinja_type(v));
+    else if (v.kind == UNDEFINED)
+        jinja_fail_undefined(r, v);
+    else
+        jinja_fail(r, "%s(): '%s' object cannot be interpreted as an integer", row->name, jinja_type(v));
+}
+
 /* Puts the arguments of a call in the order of the parameters. */
 static bool bind(struct rendering *r, const struct row *row, const struct arguments *a, struct value *out)
 {
@@ -22,7 +35,7 @@ static bool bind(struct rendering *r, const struct row *row, const struct argume
     size_t i, taken = 0;
 
     for (i = 0; *name; i++, name += *name == ' ') {
-        struct value parameter = jinja_string(name, strcspn(name, " "));
+        struct value parameter = jinja_string(name, strcspn(name, " $#%?"));
 
         ASSERT(i < PARAMETERS_MAX, "%s: %s", row->name, row->parameters);
         name += parameter.size;
@@ -38,6 +51,11 @@ static bool bind(struct rendering *r, const struct row *row, const struct argume
             }
         if (i < row->required && out[i].kind == MISSING)
             jinja_fail(r, "%s() misses the argument %s", row->name, jinja_brief(r, parameter));
+        if (*name == '?' && out[i].kind == NONE)
+            out[i] = missing;
+        name += *name == '?';
+        if (*name && *name != ' ')
+            check_type(r, row, *name++, out[i]);
     }
     if (a->count > i)
         jinja_fail(r, "%s() takes at most %zu arguments (%zu given)", row->name, i, a->count);
@@ -56,56 +74,38 @@ struct value jinja_apply(struct rendering *r, const struct row *row, struct valu
     return r->rc ? none : row->call(r, v, &g);
 }
 
-bool jinja_integer_given(struct rendering *r, const struct given *g, size_t i, int64_t *out)
+int64_t jinja_given_integer(const struct given *g, size_t i, int64_t otherwise)
 {
-    struct value v = g->p[i];
-
-    if (v.kind == MISSING)
-        return true;
-    if (jinja_is_integer(v)) {
-        *out = jinja_to_integer(v);
-        return true;
-    }
-    if (v.kind == UNDEFINED)
-        jinja_fail_undefined(r, v);
-    else
-        jinja_fail(r, "%s(): '%s' object cannot be interpreted as an integer", g->name, jinja_type(v));
-    return false;
+    return g->p[i].kind == MISSING ? otherwise : jinja_to_integer(g->p[i]);
 }
 
-struct value jinja_blanks(struct rendering *r, const struct given *g, size_t i, int64_t n)
+struct value jinja_blanks(struct rendering *r, const struct given *g, size_t i, int64_t otherwise)
 {
     struct text t = {.r = r};
+    int64_t n;
 
-    if (g->p[i].kind == STRING || !jinja_integer_given(r, g, i, &n))
+    if (g->p[i].kind == STRING)
         return g->p[i];
+    n = jinja_given_integer(g, i, otherwise);
     jinja_put_times(&t, jinja_literal(" "), n > 0 ? (size_t)n : 0);
     return jinja_finish(&t);
 }
 
-bool jinja_string_given(struct rendering *r, const struct given *g, struct value v)
-{
-    if (v.kind != STRING)
-        jinja_fail(r, "%s(): the argument must be str, not %s", g->name, jinja_type(v));
-    return v.kind == STRING;
-}
-
 /* Methods of lists and dicts */
 
-static struct value count_in_list(struct rendering *r, struct value self, const struct given *g)
+/* The place of an element, or with HOW their number. */
+static struct value search_list(struct rendering *r, struct value self, const struct given *g)
 {
     int64_t n = 0;
 
     for (size_t i = 0; i < self.size && jinja_step(r, 0); i++)
-        n += jinja_equal(r, self.items[i], g->p[0]);
-    return jinja_integer(n);
-}
-
-static struct value find_in_list(struct rendering *r, struct value self, const struct given *g)
-{
-    for (size_t i = 0; i < self.size && jinja_step(r, 0); i++)
-        if (jinja_equal(r, self.items[i], g->p[0]))
-            return jinja_integer((int64_t)i);
+        if (jinja_equal(r, self.items[i], g->p[0])) {
+            if (!g->how)
+                return jinja_integer((int64_t)i);
+            n++;
+        }
+    if (g->how)
+        return jinja_integer(n);
     return jinja_fail(r, "%s is not in list", jinja_brief(r, g->p[0]));
 }
 
@@ -138,8 +138,8 @@ static struct value view(struct rendering *r, struct value self, const struct gi
 }
 
 static const struct row list_methods[] = {
-    {"count", count_in_list, "value", 1, 0, true},
-    {"index", find_in_list, "value", 1, 0, true},
+    {"count", search_list, "value", 1, true, true},
+    {"index", search_list, "value", 1, false, true},
     {.name = NULL},
 };
 
@@ -166,19 +166,6 @@ static struct value unsafe(struct rendering *r, struct value object, struct valu
     return jinja_undefined(jinja_finish_terminated(&t));
 }
 
-static bool among(struct value name, const char *names)
-{
-    while (*names) {
-        size_t n = strcspn(names, " ");
-
-        if (n == name.size && memcmp(names, name.bytes, n) == 0)
-            return true;
-        names += n;
-        names += *names == ' ';
-    }
-    return false;
-}
-
 /* A method of OBJECT, or missing. What changes the value gives an undefined one, as in the sandbox. */
 static struct value find_method(struct rendering *r, struct value object, struct value name)
 {
@@ -194,7 +181,7 @@ static struct value find_method(struct rendering *r, struct value object, struct
         *b = (struct bound){object, row};
         return (struct value){.kind = METHOD, .bound = b};
     }
-    if (!string && among(name, dict ? changing_dict : changing_list))
+    if (!string && jinja_is_among(name, dict ? changing_dict : changing_list))
         return unsafe(r, object, name);
     return missing;
 }
@@ -228,7 +215,7 @@ static struct value own_attribute(struct rendering *r, struct value object, stru
         v = macro_attribute(r, object.macro->node, name);
     else if (object.kind == NAMESPACE && !jinja_dict_get(r, object.dict, name, &v))
         v = missing;
-    if (object.kind == LOOP && among(name, "changed cycle depth depth0"))
+    if (object.kind == LOOP && jinja_is_among(name, "changed cycle depth depth0"))
         jinja_fail(r, "loop.%.*s is not offered", (int)name.size, name.bytes);
     if (v.kind == MISSING && name.size > 4 && memcmp(name.bytes, "__", 2) == 0 &&
         memcmp(name.bytes + name.size - 2, "__", 2) == 0)
@@ -365,15 +352,15 @@ struct value jinja_slice(struct rendering *r, struct value object, struct value 
 static struct value make_range(struct rendering *r, struct value nothing, const struct given *given)
 {
     struct range *g = jinja_allocate(r, sizeof(*g));
+    bool one = given->p[1].kind == MISSING; /* argument: where to stop */
     uint64_t span, step;
 
     (void)nothing;
     if (!g)
         return none;
-    *g = (struct range){.step = 1};
-    if (!jinja_integer_given(r, given, 0, given->p[1].kind == MISSING ? &g->stop : &g->start) ||
-        !jinja_integer_given(r, given, 1, &g->stop) || !jinja_integer_given(r, given, 2, &g->step))
-        return none;
+    *g = (struct range){.start = one ? 0 : jinja_to_integer(given->p[0]),
+                        .stop = jinja_to_integer(given->p[one ? 0 : 1]),
+                        .step = jinja_given_integer(given, 2, 1)};
     if (g->step == 0)
         return jinja_fail(r, "range() arg 3 must not be zero");
     if (g->step > 0 ? g->stop > g->start : g->stop < g->start) {
@@ -443,7 +430,7 @@ static struct value strftime_now(struct rendering *r, struct value nothing, cons
     size_t n;
 
     (void)nothing;
-    if (!jinja_string_given(r, g, g->p[0]) || g->p[0].size == 0)
+    if (g->p[0].size == 0)
         return g->p[0];
     timegm(&tm); /* the day of the week and of the year follow from the date */
     tm.tm_isdst = r->now->tm_isdst;
@@ -458,10 +445,10 @@ static struct value strftime_now(struct rendering *r, struct value nothing, cons
 }
 
 const struct row jinja_functions[] = {
-    {"range", make_range, "start stop step", 1, 0, true},
+    {"range", make_range, "start# stop# step#", 1, 0, true},
     {"dict", make_dict, NULL, 0, DICT, 0},
     {"namespace", make_dict, NULL, 0, NAMESPACE, 0},
     {"raise_exception", raise_exception, "message", 1, 0, false},
-    {"strftime_now", strftime_now, "format", 1, 0, false},
+    {"strftime_now", strftime_now, "format$", 1, 0, false},
     {.name = NULL},
 };

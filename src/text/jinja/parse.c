@@ -26,12 +26,6 @@ struct parser {
     _Alignas(16) unsigned char scrap[256]; /* what is built after an error */
 };
 
-/* Nodes under construction. */
-struct collected {
-    struct nodes nodes;
-    size_t room;
-};
-
 static const struct token end_of_template = {.kind = END_OF_TEMPLATE};
 
 /* Tokens */
@@ -106,6 +100,15 @@ static void leave(struct parser *p)
     p->depth--;
 }
 
+/* What PARSE makes one level deeper. */
+static struct node *nested(struct parser *p, struct node *(*parse)(struct parser *p))
+{
+    struct node *n = enter(p) ? parse(p) : NULL;
+
+    leave(p);
+    return n;
+}
+
 /* Zeroed memory; after an error some that nobody reads. */
 static void *fresh(struct parser *p, size_t bytes)
 {
@@ -124,14 +127,14 @@ static struct node *make(struct parser *p, enum node_kind k)
     return n;
 }
 
-static void collect(struct parser *p, struct collected *c, struct node *n)
+static void collect(struct parser *p, struct nodes *c, struct node *n)
 {
-    struct node **v = jinja_room(p->r, c->nodes.v, c->nodes.n, &c->room, sizeof(struct node *));
+    struct node **v = jinja_room(p->r, c->v, c->n, &c->room, sizeof(struct node *));
 
     if (!v)
         return;
-    c->nodes.v = v;
-    c->nodes.v[c->nodes.n++] = n;
+    c->v = v;
+    c->v[c->n++] = n;
 }
 
 static struct node *make_two(struct parser *p, enum node_kind k, unsigned op, struct node *a, struct node *b)
@@ -190,14 +193,13 @@ enum series { EXPRESSIONS, EXPRESSIONS_BEFORE_IF, TARGETS, TARGETS_WITH_ATTRIBUT
 
 static struct node *parse_series(struct parser *p, enum series what);
 static struct node *parse_expression(struct parser *p);
-static struct node *parse_unary(struct parser *p, bool filters);
 static struct node *parse_postfix(struct parser *p, struct node *n, bool filters);
 
 /* The arguments in round brackets; those with a name come last. */
 static void parse_arguments(struct parser *p, struct call *c)
 {
-    struct collected list = {.room = 0};
-    struct named keywords[KEYWORDS_MAX];
+    struct nodes list = {.room = 0};
+    size_t room = 0;
 
     expect(p, '(');
     while (kind(p) != ')' && !p->r->rc) {
@@ -208,15 +210,16 @@ static void parse_arguments(struct parser *p, struct call *c)
         } else if (!c->dict && skip(p, POWER_OF)) {
             c->dict = parse_expression(p);
         } else if (kind(p) == NAME && peek(p, 1)->kind == '=') {
-            struct named *k = &keywords[c->n_keywords];
+            struct named k = {.name = next(p).value};
 
-            k->name = next(p).value;
             next(p);
             for (size_t i = 0; i < c->n_keywords; i++)
-                if (jinja_same(keywords[i].name, k->name))
-                    jinja_fail(p->r, "keyword argument repeated: %s", jinja_brief(p->r, k->name));
-            k->value = parse_expression(p);
-            c->n_keywords++;
+                if (jinja_same(c->keywords[i].name, k.name))
+                    jinja_fail(p->r, "keyword argument repeated: %s", jinja_brief(p->r, k.name));
+            k.value = parse_expression(p);
+            c->keywords = jinja_room(p->r, c->keywords, c->n_keywords, &room, sizeof(k));
+            if (c->keywords)
+                c->keywords[c->n_keywords++] = k;
         } else {
             if (c->n_keywords)
                 jinja_fail(p->r, "an argument without a name follows one with a name");
@@ -226,10 +229,7 @@ static void parse_arguments(struct parser *p, struct call *c)
             expect(p, ',');
     }
     expect(p, ')');
-    c->arguments = list.nodes;
-    c->keywords = jinja_allocate(p->r, (c->n_keywords + 1) * sizeof(*keywords));
-    if (c->keywords)
-        memcpy(c->keywords, keywords, c->n_keywords * sizeof(*keywords));
+    c->arguments = list;
 }
 
 /* A call, filter or test of OF, with its arguments if it has any. */
@@ -263,7 +263,7 @@ static bool begins_argument(const struct parser *p)
     int k = kind(p);
 
     if (k == NAME)
-        return !at_name(p, "else") && !at_name(p, "or") && !at_name(p, "and");
+        return !jinja_is_among(peek(p, 0)->value, "else or and");
     return k == TEXT || k == WHOLE || k == DECIMAL || k == '[' || k == '{';
 }
 
@@ -271,7 +271,7 @@ static struct node *parse_primary(struct parser *p);
 
 static struct node *parse_test(struct parser *p, struct node *of)
 {
-    struct collected argument = {.room = 0};
+    struct nodes argument = {.room = 0};
     struct node *n;
     bool negated;
 
@@ -284,7 +284,7 @@ static struct node *parse_test(struct parser *p, struct node *of)
         if (enter(p))
             collect(p, &argument, parse_postfix(p, parse_primary(p), false));
         leave(p);
-        n->call->arguments = argument.nodes;
+        n->call->arguments = argument;
     }
     return negated ? make_two(p, NOT, 0, n, NULL) : n;
 }
@@ -352,7 +352,7 @@ static struct node *parse_postfix(struct parser *p, struct node *n, bool filters
 /* A list, or a dict: there the items are keys and values in turns. */
 static struct node *parse_items(struct parser *p, enum node_kind k, int close)
 {
-    struct collected items = {.room = 0};
+    struct nodes items = {.room = 0};
     next(p);
 
     while (kind(p) != close && !p->r->rc) {
@@ -365,7 +365,7 @@ static struct node *parse_items(struct parser *p, enum node_kind k, int close)
             expect(p, ',');
     }
     expect(p, close);
-    return make_items(p, k, &items.nodes);
+    return make_items(p, k, &items);
 }
 
 static struct node *parse_parentheses(struct parser *p)
@@ -417,60 +417,55 @@ static struct node *parse_primary(struct parser *p)
     return n ? n : make(p, CONSTANT);
 }
 
-static struct node *parse_unary(struct parser *p, bool filters)
+/* An operand with the signs in front of it and, tighter than these, attributes, subscripts and calls. */
+static struct node *parse_signed(struct parser *p)
 {
     int k = kind(p);
-    struct node *n;
 
-    if (k == '-' || k == '+') {
-        next(p);
-        n = enter(p) ? parse_unary(p, false) : NULL;
-        n = make_two(p, SIGN, k == '-' ? '-' : '+', n, NULL);
-        leave(p);
-    } else {
-        n = parse_primary(p);
-    }
-    return parse_postfix(p, n, filters);
+    if (k != '-' && k != '+')
+        return parse_postfix(p, parse_primary(p), false);
+    next(p);
+    return make_two(p, SIGN, (unsigned)k, nested(p, parse_signed), NULL);
 }
 
-static struct node *parse_joined(struct parser *p);
+static struct node *parse_not(struct parser *p);
 
-/* Operators that group to the left: + -, then * / // %, then **. */
-static struct node *parse_calculation(struct parser *p, int level)
+enum { OR_LEVEL, AND_LEVEL, SUM_LEVEL, JOIN_LEVEL, PRODUCT_LEVEL, POWER_LEVEL };
+
+/* Operators that group to the left, by LEVEL from the loosest. The operands of `and` are negations and
+ * comparisons, which have those of + and - for operands. */
+static struct node *parse_binary(struct parser *p, int level)
 {
     static const struct {
-        int token;
+        int level, token;
+        const char *word;
+        enum node_kind kind;
         enum operation op;
-        int level;
-    } row[] = {{'+', ADD, 0},
-               {'-', SUBTRACT, 0},
-               {'*', MULTIPLY, 1},
-               {'/', DIVIDE, 1},
-               {OVER_FLOOR, FLOOR_DIVIDE, 1},
-               {'%', MODULO, 1},
-               {POWER_OF, POWER, 2}};
+    } row[] = {{OR_LEVEL, NAME, "or", OR, 0},
+               {AND_LEVEL, NAME, "and", AND, 0},
+               {SUM_LEVEL, '+', NULL, CALCULATION, ADD},
+               {SUM_LEVEL, '-', NULL, CALCULATION, SUBTRACT},
+               {JOIN_LEVEL, '~', NULL, CALCULATION, JOIN},
+               {PRODUCT_LEVEL, '*', NULL, CALCULATION, MULTIPLY},
+               {PRODUCT_LEVEL, '/', NULL, CALCULATION, DIVIDE},
+               {PRODUCT_LEVEL, OVER_FLOOR, NULL, CALCULATION, FLOOR_DIVIDE},
+               {PRODUCT_LEVEL, '%', NULL, CALCULATION, MODULO},
+               {POWER_LEVEL, POWER_OF, NULL, CALCULATION, POWER}};
+    enum { ROWS = sizeof(row) / sizeof(row[0]) };
     struct node *n = NULL, *right;
 
     for (size_t i = 0;;) {
-        right = level == 0 ? parse_joined(p) : level == 1 ? parse_calculation(p, 2) : parse_unary(p, true);
-        n = n ? make_two(p, CALCULATION, row[i].op, n, right) : right;
-        for (i = 0; i < sizeof(row) / sizeof(row[0]); i++)
-            if (row[i].token == kind(p) && row[i].level == level)
+        right = level == AND_LEVEL     ? parse_not(p)
+                : level == POWER_LEVEL ? parse_postfix(p, parse_signed(p), true)
+                                       : parse_binary(p, level + 1);
+        n = n ? make_two(p, row[i].kind, row[i].op, n, right) : right;
+        for (i = 0; i < ROWS; i++)
+            if (row[i].level == level && (row[i].word ? at_name(p, row[i].word) : kind(p) == row[i].token))
                 break;
-        if (i == sizeof(row) / sizeof(row[0]))
+        if (i == ROWS)
             return n;
         next(p);
     }
-}
-
-static struct node *parse_joined(struct parser *p)
-{
-    struct collected items = {.room = 0};
-
-    do
-        collect(p, &items, parse_calculation(p, 1));
-    while (skip(p, '~'));
-    return items.nodes.n == 1 ? items.nodes.v[0] : make_items(p, JOINED, &items.nodes);
 }
 
 /* Consumes a comparison; false when none is there. */
@@ -492,11 +487,11 @@ static bool parse_relation(struct parser *p, enum comparison *how)
 
 static struct node *parse_comparison(struct parser *p)
 {
-    struct node *first = parse_calculation(p, 0), *chain = NULL, **end = &chain;
+    struct node *first = parse_binary(p, SUM_LEVEL), *chain = NULL, **end = &chain;
     enum comparison how;
 
     while (parse_relation(p, &how)) {
-        *end = make_two(p, COMPARISON, how, first, parse_calculation(p, 0));
+        *end = make_two(p, COMPARISON, how, first, parse_binary(p, SUM_LEVEL));
         end = &(*end)->part[2];
     }
     return chain ? chain : first;
@@ -504,37 +499,21 @@ static struct node *parse_comparison(struct parser *p)
 
 static struct node *parse_not(struct parser *p)
 {
-    struct node *n;
-
     if (!skip_name(p, "not"))
         return parse_comparison(p);
-    n = make_two(p, NOT, 0, enter(p) ? parse_not(p) : NULL, NULL);
-    leave(p);
-    return n;
-}
-
-/* Operands of `and`, then of `or`. */
-static struct node *parse_logic(struct parser *p, enum node_kind k)
-{
-    struct node *n = k == OR ? parse_logic(p, AND) : parse_not(p);
-
-    while (skip_name(p, k == OR ? "or" : "and"))
-        n = make_two(p, k, 0, n, k == OR ? parse_logic(p, AND) : parse_not(p));
-    return n;
+    return make_two(p, NOT, 0, nested(p, parse_not), NULL);
 }
 
 static struct node *parse_expression(struct parser *p)
 {
-    struct node *yes = parse_logic(p, OR), *n;
+    struct node *yes = parse_binary(p, OR_LEVEL), *n;
 
     while (skip_name(p, "if")) {
         n = make(p, CONDITIONAL);
-        n->part[0] = parse_logic(p, OR);
+        n->part[0] = parse_binary(p, OR_LEVEL);
         n->part[1] = yes;
-        if (skip_name(p, "else")) {
-            n->part[2] = enter(p) ? parse_expression(p) : NULL;
-            leave(p);
-        }
+        if (skip_name(p, "else"))
+            n->part[2] = nested(p, parse_expression);
         yes = n;
     }
     return yes;
@@ -571,7 +550,7 @@ static struct node *parse_target(struct parser *p, enum series what)
 /* Expressions or targets with commas between them: one, or a tuple. */
 static struct node *parse_series(struct parser *p, enum series what)
 {
-    struct collected items = {.room = 0};
+    struct nodes items = {.room = 0};
     bool comma = false;
 
     while (!p->r->rc && kind(p) != PRINT_END && kind(p) != TAG_END && kind(p) != ')' && kind(p) != ']' &&
@@ -579,30 +558,23 @@ static struct node *parse_series(struct parser *p, enum series what)
         collect(p, &items,
                 what >= TARGETS       ? parse_target(p, what)
                 : what == EXPRESSIONS ? parse_expression(p)
-                                      : parse_logic(p, OR));
+                                      : parse_binary(p, OR_LEVEL));
         comma |= kind(p) == ',';
         if (!skip(p, ','))
             break;
     }
-    if (!comma && items.nodes.n)
-        return items.nodes.v[0];
+    if (!comma && items.n)
+        return items.v[0];
     if (!comma)
         jinja_fail(p->r, "Expected an expression, got %s", describe(p, peek(p, 0)));
-    return make_items(p, TUPLE_OF, &items.nodes);
+    return make_items(p, TUPLE_OF, &items);
 }
 
 /* Statements */
 
 static bool at_end(const struct parser *p)
 {
-    for (const char *end = p->ends; end && *end && kind(p) == NAME; end += *end == ' ') {
-        size_t n = strcspn(end, " ");
-
-        if (peek(p, 0)->value.size == n && memcmp(peek(p, 0)->value.bytes, end, n) == 0)
-            return true;
-        end += n;
-    }
-    return false;
+    return p->ends && kind(p) == NAME && jinja_is_among(peek(p, 0)->value, p->ends);
 }
 
 static void fail_tag(struct parser *p, const char *what, const char *tag)
@@ -615,7 +587,7 @@ static void fail_tag(struct parser *p, const char *what, const char *tag)
 
 static struct node *parse_statement(struct parser *p);
 
-static void parse_nodes(struct parser *p, struct collected *body)
+static void parse_nodes(struct parser *p, struct nodes *body)
 {
     while (!p->r->rc) {
         const struct token *t = peek(p, 0);
@@ -652,7 +624,7 @@ static void parse_nodes(struct parser *p, struct collected *body)
 /* The statements of a block up to one of ENDS, which becomes the current token. */
 static struct nodes parse_body(struct parser *p, const char *ends)
 {
-    struct collected body = {.room = 0};
+    struct nodes body = {.room = 0};
     const char *outer = p->ends;
 
     skip(p, ':');
@@ -663,7 +635,7 @@ static struct nodes parse_body(struct parser *p, const char *ends)
         p->ends = outer;
     }
     leave(p);
-    return body.nodes;
+    return body;
 }
 
 static struct nodes parse_whole_body(struct parser *p, const char *end)
@@ -679,7 +651,7 @@ static struct node *parse_set(struct parser *p)
 {
     bool filter = jinja_is(p->tokens[p->at - 1].value, "filter");
     struct node *n = make(p, filter ? FILTER_BLOCK : SET);
-    struct set_node *s = n->set = fresh(p, sizeof(*s));
+    struct statement *s = n->statement = fresh(p, sizeof(*s));
 
     if (!filter)
         s->target = parse_series(p, TARGETS_WITH_ATTRIBUTES);
@@ -696,13 +668,13 @@ static struct node *parse_set(struct parser *p)
 static struct node *parse_for(struct parser *p)
 {
     struct node *n = make(p, FOR);
-    struct for_node *f = n->loop = fresh(p, sizeof(*f));
+    struct statement *f = n->statement = fresh(p, sizeof(*f));
 
     p->loops++;
     f->target = parse_series(p, TARGETS);
     if (!skip_name(p, "in"))
         jinja_fail(p->r, "expected token 'in', got %s", describe(p, peek(p, 0)));
-    f->over = parse_series(p, EXPRESSIONS_BEFORE_IF);
+    f->value = parse_series(p, EXPRESSIONS_BEFORE_IF);
     if (skip_name(p, "if"))
         f->test = parse_expression(p);
     f->body = parse_body(p, "endfor else");
@@ -718,7 +690,7 @@ static struct node *parse_if(struct parser *p)
     bool otherwise = false;
 
     for (;;) {
-        struct if_node *f = branch->branch = fresh(p, sizeof(*f));
+        struct statement *f = branch->statement = fresh(p, sizeof(*f));
         struct value end;
 
         if (!otherwise)
@@ -734,7 +706,7 @@ static struct node *parse_if(struct parser *p)
 
 static void parse_signature(struct parser *p, struct macro_node *m)
 {
-    struct collected parameters = {.room = 0}, defaults = {.room = 0};
+    struct nodes parameters = {.room = 0}, defaults = {.room = 0};
 
     expect(p, '(');
     while (kind(p) != ')' && !p->r->rc) {
@@ -743,20 +715,20 @@ static void parse_signature(struct parser *p, struct macro_node *m)
         if (kind(p) != NAME)
             jinja_fail(p->r, "a macro's argument must be a name");
         name = parse_target(p, TARGETS);
-        for (size_t i = 0; i < parameters.nodes.n; i++)
-            if (parameters.nodes.v[i]->variable.number == name->variable.number)
+        for (size_t i = 0; i < parameters.n; i++)
+            if (parameters.v[i]->variable.number == name->variable.number)
                 jinja_fail(p->r, "a macro has the same argument twice");
         collect(p, &parameters, name);
         if (skip(p, '='))
             collect(p, &defaults, parse_expression(p));
-        else if (defaults.nodes.n)
+        else if (defaults.n)
             jinja_fail(p->r, "non-default argument follows default argument");
         if (kind(p) != ')')
             expect(p, ',');
     }
     expect(p, ')');
-    m->parameters = parameters.nodes;
-    m->defaults = defaults.nodes;
+    m->parameters = parameters;
+    m->defaults = defaults;
 }
 
 /* A macro, or a nameless one for another to call, or one that prints its body: {% generation %} marks what
@@ -806,8 +778,7 @@ static struct node *parse_statement(struct parser *p)
         {"macro", parse_macro}, {"call", parse_macro},    {"filter", parse_set},
         {"break", parse_jump},  {"continue", parse_jump}, {"generation", parse_macro},
     };
-    static const char *const elsewhere[] = {"include", "import",     "from",  "extends", "block",
-                                            "with",    "autoescape", "print", "do",      "trans"};
+    static const char elsewhere[] = "include import from extends block with autoescape print do trans";
     const struct token *t = peek(p, 0);
 
     if (t->kind != NAME)
@@ -815,9 +786,8 @@ static struct node *parse_statement(struct parser *p)
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++)
         if (skip_name(p, tags[i].tag))
             return tags[i].parse(p);
-    for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
-        if (at_name(p, elsewhere[i]))
-            jinja_fail(p->r, "the tag '%s' is not offered", elsewhere[i]);
+    if (jinja_is_among(t->value, elsewhere))
+        jinja_fail(p->r, "the tag %s is not offered", describe(p, t));
     fail_tag(p, "Encountered unknown tag ", describe(p, t));
     return make(p, CONSTANT);
 }
@@ -825,7 +795,6 @@ static struct node *parse_statement(struct parser *p)
 void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct token *tokens, size_t n)
 {
     struct parser *p = jinja_allocate_array(r, 1, sizeof(*p));
-    struct collected body = {.room = 0};
 
     if (!p)
         return;
@@ -835,6 +804,5 @@ void jinja_parse_tokens(struct rendering *r, struct jinja *j, const struct token
     j->varargs = number_of(p, jinja_literal("varargs"));
     j->kwargs = number_of(p, jinja_literal("kwargs"));
     j->caller = number_of(p, jinja_literal("caller"));
-    parse_nodes(p, &body);
-    j->body = body.nodes;
+    parse_nodes(p, &j->body);
 }

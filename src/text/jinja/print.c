@@ -269,7 +269,7 @@ static bool read_separators(struct writer *w, struct value v)
 {
     w->comma = jinja_literal(w->pretty ? "," : ", ");
     w->colon = jinja_literal(": ");
-    if (v.kind == MISSING || v.kind == NONE)
+    if (v.kind == MISSING)
         return true;
     if (!jinja_is_sequence(v) || v.size != 2 || v.items[0].kind != STRING || v.items[1].kind != STRING) {
         jinja_fail(w->text->r, "tojson(): separators must be two strings");
@@ -285,7 +285,7 @@ struct value jinja_to_json(struct rendering *r, struct value v, const struct giv
     struct text t = {.r = r};
     struct writer w = {.text = &t, .json = true, .ascii = jinja_true(g->p[0]), .sorted = jinja_true(g->p[3])};
 
-    w.pretty = g->p[1].kind != MISSING && g->p[1].kind != NONE;
+    w.pretty = g->p[1].kind != MISSING;
     w.indent = w.pretty ? jinja_blanks(r, g, 1, 0) : none;
     if (r->rc || !read_separators(&w, g->p[2]))
         return none;

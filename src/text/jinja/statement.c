@@ -91,17 +91,18 @@ static void assign(struct rendering *r, const struct node *target, struct value 
 
 /* Bodies */
 
-/* Runs BODY in a frame of its own, with its text into OUT unless that is NULL. */
-static enum flow execute_apart(struct rendering *r, const struct nodes *body, struct text *out)
+/* Runs BODY in frame F, with its text into OUT. */
+static enum flow execute_apart(struct rendering *r, const struct nodes *body, struct frame *f,
+                               struct text *out)
 {
-    struct frame *outer = r->frame, *f = jinja_frame_open(r, outer);
+    struct frame *outer = r->frame;
     struct text *before = r->out;
     enum flow flow;
 
     if (!f)
         return GO_ON;
     r->frame = f;
-    r->out = out ? out : before;
+    r->out = out;
     flow = jinja_execute(r, body);
     r->out = before;
     r->frame = outer;
@@ -117,10 +118,10 @@ static void put_block(struct rendering *r, struct value v)
 }
 
 /* A set block or a filter block: its text, through filters, becomes a variable or goes on. */
-static enum flow execute_block(struct rendering *r, const struct set_node *s)
+static enum flow execute_block(struct rendering *r, const struct statement *s)
 {
     struct text t = {.r = r};
-    enum flow flow = execute_apart(r, &s->body, &t);
+    enum flow flow = execute_apart(r, &s->body, jinja_frame_open(r, r->frame), &t);
     struct value v;
 
     r->block = jinja_finish(&t);
@@ -135,7 +136,7 @@ static enum flow execute_block(struct rendering *r, const struct set_node *s)
 static enum flow execute_if(struct rendering *r, const struct node *n)
 {
     while (n && !r->rc) {
-        const struct if_node *f = n->branch;
+        const struct statement *f = n->statement;
 
         r->line = n->line;
         if (!f->test || jinja_true(jinja_evaluate(r, f->test)))
@@ -150,7 +151,7 @@ static enum flow execute_if(struct rendering *r, const struct node *n)
 /* The elements that pass the condition of a loop. They are taken one by one, for the body may change what
  * the condition depends on. */
 struct sieve {
-    const struct for_node *node;
+    const struct statement *node;
     struct frame *frame;
     struct generator *source;
 };
@@ -171,7 +172,7 @@ static bool next_passing(struct rendering *r, struct generator *g, struct value 
     return passes;
 }
 
-static struct value sift(struct rendering *r, const struct for_node *f, struct value over)
+static struct value sift(struct rendering *r, const struct statement *f, struct value over)
 {
     struct sieve *s = jinja_allocate_array(r, 1, sizeof(*s));
 
@@ -252,7 +253,7 @@ struct value jinja_loop_attribute(struct rendering *r, struct loop *l, struct va
 
 /* The body, once for each element. *WHOLE: some round of it came to its end, which is what Jinja's else
  * branch goes by. */
-static enum flow run_loop(struct rendering *r, const struct for_node *f, struct loop *l, struct frame *frame,
+static enum flow run_loop(struct rendering *r, const struct statement *f, struct loop *l, struct frame *frame,
                           bool *whole)
 {
     struct value self = {.kind = LOOP, .loop = l};
@@ -270,8 +271,8 @@ static enum flow run_loop(struct rendering *r, const struct for_node *f, struct 
 
 static enum flow execute_for(struct rendering *r, const struct node *n)
 {
-    const struct for_node *f = n->loop;
-    struct value over = jinja_evaluate(r, f->over);
+    const struct statement *f = n->statement;
+    struct value over = jinja_evaluate(r, f->value);
     struct loop *l = jinja_allocate_array(r, 1, sizeof(*l));
     struct frame *outer = r->frame, *frame;
     bool whole = false;
@@ -304,46 +305,43 @@ static struct value make_macro(struct rendering *r, const struct macro_node *nod
     return (struct value){.kind = MACRO, .macro = m};
 }
 
-/* The keyword argument NAME, or missing. *TAKEN counts those found. */
-static struct value take(const struct arguments *a, struct value name, size_t *taken)
+/* The values of parameters, and what no parameter took: for the variables varargs, kwargs and caller, or an
+ * error. */
+static void bind_arguments(struct rendering *r, const struct macro_node *m, const struct arguments *a)
 {
-    for (size_t i = 0; i < a->n_keywords; i++)
-        if (jinja_same(a->keywords[i].name, name)) {
-            ++*taken;
-            return a->keywords[i].value;
-        }
-    return missing;
-}
-
-static bool is_parameter(const struct macro_node *m, struct value name)
-{
-    for (size_t i = 0; i < m->parameters.n; i++)
-        if (jinja_same(m->parameters.v[i]->variable.name, name))
-            return true;
-    return false;
-}
-
-/* The arguments that no parameter took: for the variables varargs, kwargs and caller, or an error. */
-static void bind_rest(struct rendering *r, const struct macro_node *m, const struct arguments *a,
-                      size_t taken)
-{
-    struct value caller = jinja_literal("caller"), v;
-    size_t n = m->parameters.n, more = a->count > n ? a->count - n : 0;
+    size_t n = m->parameters.n, required = n - m->defaults.n, more = a->count > n ? a->count - n : 0, at;
+    struct value *v = jinja_allocate_array(r, n, sizeof(*v)), caller = none;
     struct dict *rest = jinja_dict(r);
 
-    if (m->uses & USES_CALLER && !is_parameter(m, caller)) {
-        v = take(a, caller, &taken);
-        set_variable(r, r->frame, r->template->caller,
-                     v.kind == MISSING || v.kind == NONE ? jinja_undefined("No caller defined") : v);
-    }
-    for (size_t i = 0; i < a->n_keywords && taken < a->n_keywords && !r->rc; i++) {
-        v = a->keywords[i].name;
-        if (is_parameter(m, v) || (m->uses & USES_CALLER && jinja_same(v, caller)))
-            continue;
-        if (!(m->uses & USES_KWARGS))
+    if (v && a->count)
+        memcpy(v, a->values, (a->count - more) * sizeof(*v));
+    for (size_t i = 0; i < a->n_keywords && !r->rc; i++) {
+        const struct keyword *k = &a->keywords[i];
+
+        for (at = 0; at < n && !jinja_same(m->parameters.v[at]->variable.name, k->name);)
+            at++;
+        if (at < n && v[at].kind != MISSING)
+            jinja_fail(r, "macro %s got two values for %s", jinja_brief(r, m->name), jinja_brief(r, k->name));
+        else if (at < n)
+            v[at] = k->value;
+        else if (m->uses & USES_CALLER && jinja_is(k->name, "caller"))
+            caller = k->value;
+        else if (m->uses & USES_KWARGS)
+            jinja_dict_set(r, rest, k->name, k->value);
+        else
             jinja_fail(r, "macro %s takes no keyword argument %s", jinja_brief(r, m->name),
-                       jinja_brief(r, v));
-        jinja_dict_set(r, rest, v, a->keywords[i].value);
+                       jinja_brief(r, k->name));
+    }
+    if (m->uses & USES_CALLER)
+        set_variable(r, r->frame, r->template->caller,
+                     caller.kind == NONE ? jinja_undefined("No caller defined") : caller);
+    for (size_t i = 0; i < n && !r->rc; i++) { /* a default may use what is to its left */
+        const struct node *name = m->parameters.v[i];
+
+        if (v[i].kind == MISSING)
+            v[i] = i >= required ? jinja_evaluate(r, m->defaults.v[i - required])
+                                 : jinja_undefined_name(name->variable.name);
+        set_variable(r, r->frame, name->variable.number, v[i]);
     }
     if (m->uses & USES_KWARGS)
         set_variable(r, r->frame, r->template->kwargs, jinja_dict_value(rest, DICT));
@@ -354,30 +352,10 @@ static void bind_rest(struct rendering *r, const struct macro_node *m, const str
         jinja_fail(r, "macro %s takes not more than %zu argument(s)", jinja_brief(r, m->name), n);
 }
 
-static void bind_arguments(struct rendering *r, const struct macro_node *m, const struct arguments *a)
-{
-    size_t required = m->parameters.n - m->defaults.n, taken = 0;
-    struct value v;
-
-    for (size_t i = 0; i < m->parameters.n && !r->rc; i++) { /* a default may use what is to its left */
-        struct value name = m->parameters.v[i]->variable.name;
-
-        v = take(a, name, &taken);
-        if (i < a->count && v.kind != MISSING)
-            jinja_fail(r, "macro %s got two values for %s", jinja_brief(r, m->name), jinja_brief(r, name));
-        v = i < a->count ? a->values[i] : v;
-        if (v.kind == MISSING && i >= required)
-            v = jinja_evaluate(r, m->defaults.v[i - required]);
-        set_variable(r, r->frame, m->parameters.v[i]->variable.number,
-                     v.kind == MISSING ? jinja_undefined_name(name) : v);
-    }
-    bind_rest(r, m, a, taken);
-}
-
 struct value jinja_call_macro(struct rendering *r, const struct macro *macro, const struct arguments *a)
 {
     struct frame *outer = r->frame, *f;
-    struct text t = {.r = r}, *before = r->out;
+    struct text t = {.r = r};
 
     if (!jinja_enter(r))
         return none;
@@ -385,11 +363,9 @@ struct value jinja_call_macro(struct rendering *r, const struct macro *macro, co
     if (f) {
         r->frame = f;
         bind_arguments(r, macro->node, a);
-        r->out = &t;
-        jinja_execute(r, &macro->node->body);
-        r->out = before;
         r->frame = outer;
     }
+    execute_apart(r, &macro->node->body, f, &t);
     jinja_leave(r);
     return jinja_finish(&t);
 }
@@ -413,15 +389,15 @@ static enum flow execute(struct rendering *r, const struct node *n)
     case IF: return execute_if(r, n);
     case FOR: return execute_for(r, n);
     case SET:
-        v = jinja_evaluate(r, n->set->value);
+        v = jinja_evaluate(r, n->statement->value);
         r->line = r->rc ? r->line : n->line;
-        assign(r, n->set->target, v);
+        assign(r, n->statement->target, v);
         break;
     case MACRO_BLOCK: set_variable(r, r->frame, n->macro->number, make_macro(r, n->macro)); break;
     case CALL_BLOCK: put_block(r, jinja_evaluate_call(r, n->macro->call, make_macro(r, n->macro))); break;
     case SET_BLOCK:
-    case FILTER_BLOCK: return execute_block(r, n->set);
-    case GENERATION: execute_apart(r, &n->macro->body, NULL); break;
+    case FILTER_BLOCK: return execute_block(r, n->statement);
+    case GENERATION: execute_apart(r, &n->macro->body, jinja_frame_open(r, r->frame), r->out); break;
     case BREAK: return BREAK_LOOP;
     case CONTINUE: return CONTINUE_LOOP;
     default: ASSERT(false, "node %d is no statement", n->kind);

@@ -342,8 +342,6 @@ struct value jinja_strip(struct rendering *r, struct value v, const struct given
     struct value s = jinja_to_string(r, v), characters = g->p[0];
     size_t from = 0, to = s.size, cost = characters.kind == STRING ? characters.size : 0;
 
-    if (characters.kind != MISSING && characters.kind != NONE && !jinja_string_given(r, g, characters))
-        return empty;
     while (g->how & LEFT && from < to && to_strip(characters, s.bytes + from) &&
            (!cost || jinja_step(r, cost / 8)))
         from += jinja_width(s.bytes + from);
@@ -363,7 +361,7 @@ struct value jinja_replace(struct rendering *r, struct value s, const struct giv
     struct value from = g->p[0], to = g->p[1];
     size_t at = 0, hit, step;
     struct text t = {.r = r};
-    int64_t most = -1;
+    int64_t most = jinja_given_integer(g, 2, -1);
 
     if (g->how) {
         s = jinja_to_string(r, s);
@@ -371,8 +369,7 @@ struct value jinja_replace(struct rendering *r, struct value s, const struct giv
         from = jinja_to_string(r, from);
         to = jinja_to_string(r, to);
     }
-    if (!jinja_string_given(r, g, from) || !jinja_string_given(r, g, to) || !jinja_step(r, s.size / 8) ||
-        (!(g->how && g->p[2].kind == NONE) && !jinja_integer_given(r, g, 2, &most)))
+    if (!jinja_step(r, s.size / 8))
         return empty;
     to = s.mark == ESCAPED ? jinja_escape(r, to) : to;
     for (most = most < 0 ? INT64_MAX : most; most > 0 && !r->rc; most--) {
@@ -493,15 +490,15 @@ static void split_at(struct growing *g, struct value s, struct value by, int64_t
 static struct value split(struct rendering *r, struct value self, const struct given *given)
 {
     struct value by = given->p[0], v;
-    bool blank = by.kind == MISSING || by.kind == NONE, back = given->how;
+    bool blank = by.kind == MISSING, back = given->how;
+    int64_t most = jinja_given_integer(given, 1, -1);
     struct growing g = {.r = r};
-    int64_t most = -1;
 
-    if (!jinja_integer_given(r, given, 1, &most) || !jinja_step(r, self.size / 8))
-        return none;
-    if (!blank && jinja_string_given(r, given, by) && by.size == 0)
+    if (!blank && by.size == 0)
         jinja_fail(r, "empty separator");
-    most = r->rc ? 0 : most < 0 ? INT64_MAX : most;
+    if (!jinja_step(r, self.size / 8))
+        return none;
+    most = most < 0 ? INT64_MAX : most;
     if (blank)
         split_blank(&g, self, back ? INT64_MAX : most);
     else
@@ -519,32 +516,32 @@ static struct value split(struct rendering *r, struct value self, const struct g
     return v;
 }
 
-/* The place of a string in another; HOW: it must be there. */
-static struct value find(struct rendering *r, struct value self, const struct given *g)
-{
-    size_t hit;
+enum { FIND, INDEX, COUNT };
 
-    if (!jinja_string_given(r, g, g->p[0]) || !jinja_step(r, self.size / 8))
-        return none;
-    hit = jinja_find(self.bytes, self.size, g->p[0].bytes, g->p[0].size);
-    if (hit == SIZE_MAX)
-        return g->how ? jinja_fail(r, "substring not found") : jinja_integer(-1);
-    return jinja_integer((int64_t)jinja_count(self.bytes, hit));
-}
-
-static struct value count_in_string(struct rendering *r, struct value self, const struct given *g)
+/* The place of a string in another, which INDEX wants to be there, or how often it is there. */
+static struct value search(struct rendering *r, struct value self, const struct given *g)
 {
     struct value sub = g->p[0];
     size_t from = 0, hit;
     int64_t n = 0;
 
-    if (!jinja_string_given(r, g, sub) || !jinja_step(r, self.size / 8))
+    if (!jinja_step(r, self.size / 8))
         return none;
-    if (sub.size == 0)
+    if (g->how == COUNT && sub.size == 0)
         return jinja_integer((int64_t)jinja_count(self.bytes, self.size) + 1);
-    for (; (hit = jinja_find(self.bytes + from, self.size - from, sub.bytes, sub.size)) != SIZE_MAX; n++)
+    for (; (hit = jinja_find(self.bytes + from, self.size - from, sub.bytes, sub.size)) != SIZE_MAX; n++) {
+        if (g->how != COUNT)
+            return jinja_integer((int64_t)jinja_count(self.bytes, hit));
         from += hit + sub.size;
-    return jinja_integer(n);
+    }
+    return g->how == INDEX ? jinja_fail(r, "substring not found") : jinja_integer(g->how == FIND ? -1 : n);
+}
+
+static bool is_string(struct rendering *r, const struct given *g, struct value v)
+{
+    if (v.kind != STRING)
+        jinja_fail(r, "%s(): the argument must be str, not %s", g->name, jinja_type(v));
+    return v.kind == STRING;
 }
 
 static bool has_end(struct value s, struct value with, int side)
@@ -560,15 +557,16 @@ static struct value ends(struct rendering *r, struct value self, const struct gi
     bool found = false;
 
     if (with.kind != TUPLE)
-        return jinja_boolean(jinja_string_given(r, g, with) && has_end(self, with, g->how));
+        return jinja_boolean(is_string(r, g, with) && has_end(self, with, g->how));
     for (size_t i = 0; i < with.size && !found && jinja_step(r, 0); i++)
-        found = jinja_string_given(r, g, with.items[i]) && has_end(self, with.items[i], g->how);
+        found = is_string(r, g, with.items[i]) && has_end(self, with.items[i], g->how);
     return jinja_boolean(found);
 }
 
 static struct value remove_end(struct rendering *r, struct value self, const struct given *g)
 {
-    if (!jinja_string_given(r, g, g->p[0]) || !has_end(self, g->p[0], g->how))
+    (void)r;
+    if (!has_end(self, g->p[0], g->how))
         return self;
     return g->how == LEFT ? jinja_part(self, g->p[0].size, self.size)
                           : jinja_part(self, 0, self.size - g->p[0].size);
@@ -583,7 +581,7 @@ static struct value join(struct rendering *r, struct value self, const struct gi
     for (struct generator *g = jinja_walk(r, given->p[0]); jinja_next(r, g, &v); first = false) {
         if (self.mark == ESCAPED)
             v = jinja_escape(r, v);
-        if (!jinja_string_given(r, given, v))
+        if (!is_string(r, given, v))
             break;
         if (!first)
             jinja_put(&t, self.bytes, self.size);
@@ -596,17 +594,17 @@ static struct value join(struct rendering *r, struct value self, const struct gi
 
 /* clang-format off */
 const struct row jinja_string_methods[] = {
-    {"capitalize", jinja_change_case, "", 0, CAPITALIZED, 0}, {"count", count_in_string, "sub", 1, 0, true},
-    {"endswith", ends, "suffix", 1, RIGHT, true}, {"find", find, "sub", 1, false, true},
-    {"index", find, "sub", 1, true, true}, {"join", join, "iterable", 1, 0, true},
-    {"lower", jinja_change_case, "", 0, LOWER, 0}, {"lstrip", jinja_strip, "chars", 0, LEFT, true},
-    {"removeprefix", remove_end, "prefix", 1, LEFT, true},
-    {"removesuffix", remove_end, "suffix", 1, RIGHT, true},
-    {"replace", jinja_replace, "old new count", 2, 0, true},
-    {"rsplit", split, "sep maxsplit", 0, true, 0}, {"rstrip", jinja_strip, "chars", 0, RIGHT, true},
-    {"split", split, "sep maxsplit", 0, false, 0}, {"splitlines", splitlines, "keepends", 0, 0, false},
+    {"capitalize", jinja_change_case, "", 0, CAPITALIZED, 0}, {"count", search, "sub$", 1, COUNT, true},
+    {"endswith", ends, "suffix", 1, RIGHT, true}, {"find", search, "sub$", 1, FIND, true},
+    {"index", search, "sub$", 1, INDEX, true}, {"join", join, "iterable", 1, 0, true},
+    {"lower", jinja_change_case, "", 0, LOWER, 0}, {"lstrip", jinja_strip, "chars?$", 0, LEFT, true},
+    {"removeprefix", remove_end, "prefix$", 1, LEFT, true},
+    {"removesuffix", remove_end, "suffix$", 1, RIGHT, true},
+    {"replace", jinja_replace, "old$ new$ count#", 2, 0, true},
+    {"rsplit", split, "sep?$ maxsplit#", 0, true, 0}, {"rstrip", jinja_strip, "chars?$", 0, RIGHT, true},
+    {"split", split, "sep?$ maxsplit#", 0, false, 0}, {"splitlines", splitlines, "keepends", 0, 0, false},
     {"startswith", ends, "prefix", 1, LEFT, true},
-    {"strip", jinja_strip, "chars", 0, LEFT | RIGHT, true}, {"title", jinja_change_case, "", 0, TITLE, 0},
+    {"strip", jinja_strip, "chars?$", 0, LEFT | RIGHT, true}, {"title", jinja_change_case, "", 0, TITLE, 0},
     {"upper", jinja_change_case, "", 0, UPPER, 0}, {.name = NULL}
 };
 /* clang-format on */
@@ -622,12 +620,8 @@ static unsigned digit(char c)
 
 static unsigned prefix_base(char c)
 {
-    switch (c | 32) {
-    case 'x': return 16;
-    case 'o': return 8;
-    case 'b': return 2;
-    default: return 0;
-    }
+    c |= 32;
+    return c == 'x' ? 16 : c == 'o' ? 8 : c == 'b' ? 2 : 0;
 }
 
 /* What int(text, base) reads of a text without white space around it; base 0 goes by the prefix. False: no

@@ -20,7 +20,7 @@ enum {
 enum node_kind {
     /* expressions */
     CONSTANT, VARIABLE, BLOCK_TEXT, TUPLE_OF, LIST_OF, DICT_OF, CALCULATION, SIGN, NOT, AND, OR, COMPARISON,
-    JOINED, CONDITIONAL, ATTRIBUTE, ELEMENT, SLICE, CALL, FILTERED, TESTED,
+    CONDITIONAL, ATTRIBUTE, ELEMENT, SLICE, CALL, FILTERED, TESTED,
     /* statements */
     OUTPUT_DATA, OUTPUT, IF, FOR, SET, SET_BLOCK, MACRO_BLOCK, CALL_BLOCK, FILTER_BLOCK, GENERATION, BREAK,
     CONTINUE,
@@ -37,7 +37,7 @@ struct token {
 
 struct nodes {
     struct node **v;
-    size_t n;
+    size_t n, room;
 };
 
 struct named {
@@ -67,20 +67,13 @@ struct macro_node {
     unsigned uses;     /* of the names varargs, kwargs and caller */
 };
 
-struct for_node {
-    struct node *target, *over, *test;
+/* What for, if, set and filter consist of; the members that one has no use for are NULL. */
+struct statement {
+    struct node *target; /* of for and set */
+    struct node *value;  /* of for: what is walked; of a block: its text, through filters if there are any */
+    struct node *test;   /* of for and if; the last branch of an if may have none */
+    struct node *next;   /* the next branch of an if */
     struct nodes body, otherwise;
-};
-
-struct if_node { /* one branch; the last may have no test */
-    struct node *test;
-    struct nodes body;
-    struct node *next;
-};
-
-struct set_node {
-    struct node *target, *value; /* of a block: its text, with filters if any; a filter block has no target */
-    struct nodes body;
 };
 
 /* The parts of a node are its operands in their order. Of CONDITIONAL: the test, and what it chooses between;
@@ -100,9 +93,7 @@ struct node {
         struct node *part[4];
         struct call *call;
         struct macro_node *macro;
-        struct for_node *loop;
-        struct if_node *branch;
-        struct set_node *set;
+        struct statement *statement;
     };
 };
 

@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "text/jinja/tree.h"
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
-enum { FEW_PAIRS = 8 }; /* a dict of so few is searched without a table */
+#include "text/jinja/tree.h"
 
 /* The rendering */
 
@@ -218,16 +219,6 @@ struct value jinja_dict_value(struct dict *d, enum kind kind)
     return d ? (struct value){.kind = (uint8_t)kind, .dict = d} : none;
 }
 
-static uint32_t hash_bytes(const void *p, size_t n)
-{
-    const unsigned char *s = p;
-    uint32_t h = 2166136261u;
-
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ s[i]) * 16777619u;
-    return h ^ h >> 15;
-}
-
 bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
 {
     uint32_t h = 31, part = 0;
@@ -240,9 +231,9 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash)
     case INTEGER:
     case FLOAT:                        /* equal numbers have the same hash, whatever their kind */
         f = jinja_to_float(key) + 0.0; /* not the negative zero */
-        *hash = hash_bytes(&f, sizeof(f));
+        *hash = (uint32_t)XXH3_64bits(&f, sizeof(f));
         return true;
-    case STRING: *hash = hash_bytes(key.bytes, key.size); return jinja_step(r, key.size / 8);
+    case STRING: *hash = (uint32_t)XXH3_64bits(key.bytes, key.size); return jinja_step(r, key.size / 8);
     case TUPLE:
         if (!jinja_enter(r))
             return false;
@@ -277,7 +268,7 @@ static bool grow(struct rendering *r, struct dict *d)
     if (!pairs)
         return false;
     d->pairs = pairs;
-    if (d->room == before || d->room <= FEW_PAIRS)
+    if (d->room == before)
         return true;
     d->n_slots = 2 * (uint32_t)d->room;
     d->slots = jinja_allocate_array(r, d->n_slots, sizeof(*d->slots));
@@ -290,12 +281,8 @@ static bool grow(struct rendering *r, struct dict *d)
 /* The pair of KEY, or NULL. */
 static struct pair *find_pair(struct rendering *r, const struct dict *d, struct value key, uint32_t hash)
 {
-    if (!d->slots) {
-        for (uint32_t i = 0; i < d->count; i++)
-            if (jinja_equal(r, d->pairs[i].key, key))
-                return &d->pairs[i];
+    if (d->count == 0)
         return NULL;
-    }
     for (uint32_t i = hash & (d->n_slots - 1); d->slots[i] && jinja_step(r, 0);
          i = (i + 1) & (d->n_slots - 1))
         if (jinja_equal(r, d->pairs[d->slots[i] - 1].key, key))
@@ -320,9 +307,7 @@ bool jinja_dict_set(struct rendering *r, struct dict *d, struct value key, struc
     if (r->rc || !grow(r, d))
         return false;
     d->pairs[d->count] = (struct pair){key, v};
-    if (d->slots)
-        place(d, hash, d->count);
-    d->count++;
+    place(d, hash, d->count++);
     return true;
 }
 
@@ -331,7 +316,7 @@ bool jinja_dict_get(struct rendering *r, const struct dict *d, struct value key,
     struct pair *found;
     uint32_t hash = 0;
 
-    if ((d->slots || key.kind != STRING) && !jinja_hash(r, key, &hash))
+    if (!jinja_hash(r, key, &hash))
         return false;
     found = find_pair(r, d, key, hash);
     if (found)
@@ -344,6 +329,16 @@ bool jinja_dict_get(struct rendering *r, const struct dict *d, struct value key,
 bool jinja_is(struct value v, const char *text)
 {
     return v.kind == STRING && strlen(text) == v.size && memcmp(v.bytes, text, v.size) == 0;
+}
+
+bool jinja_is_among(struct value v, const char *words)
+{
+    for (size_t n; v.kind == STRING && *words; words += words[n] ? n + 1 : n) {
+        n = strcspn(words, " ");
+        if (n == v.size && memcmp(words, v.bytes, n) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool jinja_is_integer(struct value v)
@@ -380,7 +375,7 @@ bool jinja_true(struct value v)
     case BOOLEAN: return v.boolean;
     case INTEGER: return v.integer != 0;
     case FLOAT: return v.number != 0;
-    case STRING: return v.size != 0;
+    case STRING:
     case LIST:
     case TUPLE: return v.size != 0;
     case DICT: return v.dict->count != 0;
@@ -542,7 +537,7 @@ static bool ordered(struct rendering *r, enum comparison how, struct value a, st
     return false;
 }
 
-bool jinja_contains(struct rendering *r, struct value in, struct value item)
+static bool contains(struct rendering *r, struct value in, struct value item)
 {
     struct generator *g;
     struct value v;
@@ -576,8 +571,8 @@ bool jinja_compare(struct rendering *r, enum comparison how, struct value a, str
     switch (how) {
     case EQUAL: return jinja_equal(r, a, b);
     case UNEQUAL: return !jinja_equal(r, a, b);
-    case IN: return jinja_contains(r, b, a);
-    case NOT_IN: return !jinja_contains(r, b, a);
+    case IN: return contains(r, b, a);
+    case NOT_IN: return !contains(r, b, a);
     case SAME: return jinja_same(a, b);
     default: return ordered(r, how, a, b);
     }
@@ -674,12 +669,6 @@ static bool next_character(struct rendering *r, struct generator *g, struct valu
     return true;
 }
 
-static bool next_nothing(struct rendering *r, struct generator *g, struct value *out)
-{
-    (void)r, (void)g, (void)out;
-    return false;
-}
-
 struct generator *jinja_walk(struct rendering *r, struct value v)
 {
     struct value g;
@@ -690,10 +679,7 @@ struct generator *jinja_walk(struct rendering *r, struct value v)
     }
     if (v.kind == GENERATOR)
         return r->rc ? NULL : v.generator;
-    g = jinja_generator(r, v, NULL,
-                        v.kind == STRING      ? next_character
-                        : v.kind == UNDEFINED ? next_nothing
-                                              : next_element);
+    g = jinja_generator(r, v, NULL, v.kind == STRING ? next_character : next_element);
     return g.kind == GENERATOR ? g.generator : NULL;
 }
 
@@ -702,11 +688,10 @@ bool jinja_next(struct rendering *r, struct generator *g, struct value *out)
     bool more;
 
     *out = none;
-    if (!g || g->done || !jinja_step(r, 0) || !jinja_enter(r))
+    if (!g || !jinja_step(r, 0) || !jinja_enter(r))
         return false;
     more = g->next(r, g, out) && r->rc == 0;
     jinja_leave(r);
-    g->done = !more;
     return more;
 }
 

@@ -63,7 +63,7 @@ struct dict {
     struct pair *pairs; /* in the order in which they came */
     uint32_t count;
     size_t room;
-    uint32_t *slots; /* hash table of pair numbers + 1; NULL while there are few pairs */
+    uint32_t *slots; /* hash table of pair numbers + 1; NULL while there are none */
     uint32_t n_slots;
 };
 
@@ -103,10 +103,12 @@ struct given {
 struct row {
     const char *name;
     struct value (*call)(struct rendering *r, struct value v, const struct given *g);
-    const char *parameters; /* "old new count"; NULL: it looks at the arguments itself */
-    uint8_t required;       /* that many must be given */
-    uint8_t how;            /* tells rows with the same function apart */
-    bool positional;        /* parameters have no names for the caller */
+    /* "chars?$ count#": their names, ? where none counts as missing, and types: $ a string, # an integer, %
+     * either, none of them anything. NULL: it looks at the arguments itself */
+    const char *parameters;
+    uint8_t required; /* that many must be given */
+    uint8_t how;      /* tells rows with the same function apart */
+    bool positional;  /* parameters have no names for the caller */
 };
 
 struct bound { /* a method and what it is of */
@@ -120,7 +122,6 @@ struct generator {
     struct value over;
     size_t at;
     void *state;
-    bool done;
 };
 
 /* A text under construction. */
@@ -203,6 +204,8 @@ bool jinja_hash(struct rendering *r, struct value key, uint32_t *hash); /* false
 /* value.c: asking values */
 
 bool jinja_is(struct value v, const char *text); /* a string of these bytes */
+bool jinja_is_among(struct value v,
+                    const char *words); /* of one of the words, with single blanks between them */
 bool jinja_is_number(struct value v);
 bool jinja_is_integer(struct value v);  /* booleans are integers */
 bool jinja_is_sequence(struct value v); /* a list or tuple */
@@ -213,7 +216,6 @@ bool jinja_length(struct rendering *r, struct value v, size_t *n); /* false: it 
 const char *jinja_type(struct value v);                            /* as Python calls it */
 bool jinja_same(struct value a, struct value b);                   /* the same object */
 bool jinja_equal(struct rendering *r, struct value a, struct value b);
-bool jinja_contains(struct rendering *r, struct value in, struct value item);
 struct value jinja_fail_undefined(struct rendering *r, struct value v); /* says what is missing */
 
 enum comparison { EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, IN, NOT_IN, SAME };
@@ -284,12 +286,9 @@ struct value jinja_load(struct rendering *r, const json_t *j);
 
 struct value jinja_apply(struct rendering *r, const struct row *row, struct value v,
                          const struct arguments *a);
-/* Parameter I as an integer; *out stays when it is missing. False and an error: it is something else. */
-bool jinja_integer_given(struct rendering *r, const struct given *g, size_t i, int64_t *out);
-/* V, of the parameters, must be a string; false and an error: it is not. */
-bool jinja_string_given(struct rendering *r, const struct given *g, struct value v);
-/* Parameter I as an indentation: a string, or a number of blanks, N where it is missing. */
-struct value jinja_blanks(struct rendering *r, const struct given *g, size_t i, int64_t n);
+int64_t jinja_given_integer(const struct given *g, size_t i, int64_t otherwise); /* parameter I */
+/* Parameter I as an indentation: a string, or a number of blanks, OTHERWISE where it is missing. */
+struct value jinja_blanks(struct rendering *r, const struct given *g, size_t i, int64_t otherwise);
 /* object.key for ATTRIBUTE, else object[key]. */
 struct value jinja_member(struct rendering *r, struct value object, struct value key, bool attribute);
 struct value jinja_slice(struct rendering *r, struct value object, struct value start, struct value stop,
@@ -302,7 +301,7 @@ extern const struct row jinja_filters[], jinja_tests[]; /* until one without a n
 
 /* expression.c */
 
-enum operation { ADD, SUBTRACT, MULTIPLY, DIVIDE, FLOOR_DIVIDE, MODULO, POWER };
+enum operation { ADD, SUBTRACT, MULTIPLY, DIVIDE, FLOOR_DIVIDE, MODULO, POWER, JOIN };
 struct value jinja_calculate(struct rendering *r, enum operation op, struct value a, struct value b);
 
 #endif
