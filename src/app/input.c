@@ -129,7 +129,7 @@ int input_jinja(const char *path, struct jinja **j, struct err *e)
 
     buf_init(&text, MEM_APP);
     if ((rc = input_text(path, &text, e)) == 0)
-        rc = jinja_parse(j, text.data, text.len, path, e);
+        rc = jinja_parse(j, text.data, text.len, path, NULL, e);
     buf_fini(&text);
     return rc;
 }
@@ -167,7 +167,7 @@ int input_render(const struct input_template *t, const struct input_messages *m,
         now = localtime_r(&seconds, &clock);
     if ((rc = chat_variables(t->chat, m->messages, m->generate, &variables, e)) != 0)
         return m->file ? err_prefix(e, "%s", m->file) : rc;
-    rc = t->jinja ? jinja_render(t->jinja, variables, now, out, e)
+    rc = t->jinja ? jinja_render(t->jinja, variables, now, NULL, out, e)
                   : chat_render(t->chat, variables, m->name, now, out, e);
     json_decref(variables);
     return rc;

@@ -46,7 +46,7 @@ static int with_context(const struct opt_values *v, const struct tm *now, struct
     if ((rc = input_jinja(opt_string(v, "template"), &j, e)) == 0 &&
         (rc = input_json(path, &variables, e)) == 0)
         rc = json_is_object(variables)
-                 ? jinja_render(j, variables, now, out, e)
+                 ? jinja_render(j, variables, now, NULL, out, e)
                  : err_set(e, ERR_INPUT, "%s: the variables of a template must be a JSON object", path);
     jinja_free(j);
     json_decref(variables);

@@ -32,7 +32,7 @@ static int parse_all(struct chat *c, struct err *e)
         t->name = l->v[i].name;
         if (strcmp(t->name, "default") != 0)
             snprintf(label, sizeof(label), "chat_template %.90s", t->name);
-        if (jinja_parse(&t->jinja, l->v[i].text, l->v[i].n, label, &t->fault) == ERR_NOMEM)
+        if (jinja_parse(&t->jinja, l->v[i].text, l->v[i].n, label, NULL, &t->fault) == ERR_NOMEM)
             return err_nomem(e, "chat templates");
     }
     return 0;
@@ -246,5 +246,5 @@ int chat_render(const struct chat *c, json_t *variables, const char *template_na
 
     tools = json_object_get(variables, "tools");
     t = choose(c, template_name, tools && !json_is_null(tools), e);
-    return t ? jinja_render(t->jinja, variables, now, out, e) : ERR_INPUT;
+    return t ? jinja_render(t->jinja, variables, now, NULL, out, e) : ERR_INPUT;
 }

@@ -32,8 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     v = n + 1 < size ? json_loadb(text + n + 1, size - n - 1, 0, NULL) : json_loads(variables, 0, NULL);
     buf_init(&out, MEM_TEXT);
-    if (jinja_parse(&j, n ? text : "", n, "fuzz", &e) == 0 && v)
-        jinja_render_within(j, v, &now, &limit, &out, &e);
+    if (jinja_parse(&j, n ? text : "", n, "fuzz", NULL, &e) == 0 && v)
+        jinja_render(j, v, &now, &limit, &out, &e);
     jinja_free(j);
     buf_fini(&out);
     json_decref(v);

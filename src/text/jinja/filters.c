@@ -1,5 +1,5 @@
-/* filters.c - filters and tests. map, select and the like are walked when their elements are asked for, and
- * only then notice wrong arguments, as in Jinja.
+/* filters.c - filters and tests; those of strings are in text.c, tojson in print.c. map, select and the like
+ * are walked when their elements are asked for, and only then notice wrong arguments, as in Jinja.
  */
 #include <math.h>
 #include <stdio.h>

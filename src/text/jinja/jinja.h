@@ -27,17 +27,6 @@
 
 struct jinja;
 
-/* Parses SRC, LEN bytes of UTF-8, which may go away afterwards. NAME stands in messages ("chat_template
- * line 3: ..."). ERR_INPUT when it is no template; *out is then NULL. */
-int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name, struct err *e);
-
-/* Renders with the members of the JSON object CONTEXT (borrowed) as variables and appends the text to OUT,
- * which is left alone on failure. NOW is what strftime_now formats: broken down time, taken as it is. */
-int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, struct buf *out,
-                 struct err *e);
-
-void jinja_free(struct jinja *j); /* NULL is fine */
-
 struct jinja_limits {
     uint64_t steps;
     size_t bytes;  /* of values and intermediate strings */
@@ -45,10 +34,17 @@ struct jinja_limits {
     int depth;     /* of nested macros, statements, expressions and values */
 };
 
-/* As jinja_parse() and jinja_render(), within other limits: for tests and fuzzing. */
-int jinja_parse_within(struct jinja **out, const char *src, size_t len, const char *name,
-                       const struct jinja_limits *limit, struct err *e);
-int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
-                        const struct jinja_limits *limit, struct buf *out, struct err *e);
+/* Parses SRC, LEN bytes of UTF-8, which may go away afterwards, within LIMIT (NULL: the limits above). NAME
+ * stands in messages ("chat_template line 3: ..."). ERR_INPUT when it is no template; *out is then NULL. */
+int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name,
+                const struct jinja_limits *limit, struct err *e);
+
+/* Renders with the members of the JSON object CONTEXT (borrowed) as variables, within LIMIT (NULL: the limits
+ * above), and appends the text to OUT, which is left alone on failure. NOW is what strftime_now formats:
+ * broken down time, taken as it is. */
+int jinja_render(const struct jinja *j, json_t *context, const struct tm *now,
+                 const struct jinja_limits *limit, struct buf *out, struct err *e);
+
+void jinja_free(struct jinja *j); /* NULL is fine */
 
 #endif

@@ -28,15 +28,10 @@ static int check_source(const char *src, size_t len, const char *name, struct er
     return ERR_INPUT;
 }
 
-int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name, struct err *e)
+int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name,
+                const struct jinja_limits *limit, struct err *e)
 {
-    return jinja_parse_within(out, src, len, name, &parse_limits, e);
-}
-
-int jinja_parse_within(struct jinja **out, const char *src, size_t len, const char *name,
-                       const struct jinja_limits *limit, struct err *e)
-{
-    struct rendering r = {.limit = *limit, .e = e, .name = name};
+    struct rendering r = {.limit = limit ? *limit : parse_limits, .e = e, .name = name};
     int rc = check_source(src, len, name, e);
     struct token *tokens;
     struct jinja *j;
@@ -87,16 +82,16 @@ static void bind_outside(struct rendering *r, const struct dict *names, const st
     }
 }
 
-int jinja_render(const struct jinja *j, json_t *context, const struct tm *now, struct buf *out, struct err *e)
+int jinja_render(const struct jinja *j, json_t *context, const struct tm *now,
+                 const struct jinja_limits *limit, struct buf *out, struct err *e)
 {
-    return jinja_render_within(j, context, now, &render_limits, out, e);
-}
-
-int jinja_render_within(const struct jinja *j, json_t *context, const struct tm *now,
-                        const struct jinja_limits *limit, struct buf *out, struct err *e)
-{
-    struct rendering r = {.limit = *limit, .e = e, .name = j->name, .line = 1, .now = now, .template = j};
-    struct text text = {.r = &r, .most = limit->output};
+    struct rendering r = {.limit = limit ? *limit : render_limits,
+                          .e = e,
+                          .name = j->name,
+                          .line = 1,
+                          .now = now,
+                          .template = j};
+    struct text text = {.r = &r, .most = r.limit.output};
     struct value variables;
 
     if (!json_is_object(context))

@@ -1,4 +1,5 @@
-/* text.c - strings: building and searching them, characters as Python classifies them, letters and numbers.
+/* text.c - strings: building and searching them, characters as Python classifies them, their methods and the
+ * filters that do the same, and numbers read from them.
  *
  * Letters change case by Unicode's simple mapping (utf8proc), one character for one: Python's longer ones
  * (an upper case sharp s is "SS") are not followed.

@@ -48,7 +48,7 @@ static int render(const struct jinja *j, const char *text, size_t n, struct buf 
     int rc;
 
     assert_non_null(variables);
-    rc = jinja_render(j, variables, &jinjacase_now, out, e);
+    rc = jinja_render(j, variables, &jinjacase_now, NULL, out, e);
     json_decref(variables);
     return rc;
 }
@@ -59,7 +59,7 @@ int jinjacase_render(const char *template, const char *variables, struct buf *ou
     int rc;
 
     buf_init(out, MEM_TEXT);
-    rc = jinja_parse(&j, template, strlen(template), "t", e);
+    rc = jinja_parse(&j, template, strlen(template), "t", NULL, e);
     if (rc == 0)
         rc = render(j, variables, strlen(variables), out, e);
     jinja_free(j);
@@ -93,7 +93,7 @@ static bool run_case(const struct expected *x, const struct json_str *variables,
     struct buf out = {.tag = MEM_TEXT};
     struct err e = {0};
     struct jinja *j;
-    int rc = jinja_parse(&j, x->template.s, x->template.n, "t", &e);
+    int rc = jinja_parse(&j, x->template.s, x->template.n, "t", NULL, &e);
     bool good;
 
     if (rc == 0)

@@ -73,9 +73,9 @@ static bool renders(const json_t *rendering, const json_t *conversations)
 
     snprintf(file, sizeof(file), "kinds/%s", name);
     text = jinjacase_read(file, &n);
-    rc = jinja_parse(&j, text, n, name, &e);
+    rc = jinja_parse(&j, text, n, name, NULL, &e);
     if (rc == 0)
-        rc = jinja_render(j, json_object_get(conversations, which), &jinjacase_now, &out, &e);
+        rc = jinja_render(j, json_object_get(conversations, which), &jinjacase_now, NULL, &out, &e);
     message = json_string_value(json_object_get(rendering, "message"));
     if (output)
         good = rc == 0 && out.len == json_string_length(output) &&
@@ -139,12 +139,12 @@ static void the_text_is_not_appended_to_what_was_there(void **state)
 
     (void)state;
     buf_str(&out, "before ");
-    assert_int_equal(jinja_parse(&j, "a{{ 1 }}", 8, "t", &e), 0);
-    assert_int_equal(jinja_render(j, none, &jinjacase_now, &out, &e), 0);
+    assert_int_equal(jinja_parse(&j, "a{{ 1 }}", 8, "t", NULL, &e), 0);
+    assert_int_equal(jinja_render(j, none, &jinjacase_now, NULL, &out, &e), 0);
     assert_string_equal(out.data, "before a1");
     jinja_free(j);
-    assert_int_equal(jinja_parse(&j, "a{{ 1 / 0 }}", 12, "t", &e), 0);
-    assert_int_equal(jinja_render(j, none, &jinjacase_now, &out, &e), ERR_INPUT);
+    assert_int_equal(jinja_parse(&j, "a{{ 1 / 0 }}", 12, "t", NULL, &e), 0);
+    assert_int_equal(jinja_render(j, none, &jinjacase_now, NULL, &out, &e), ERR_INPUT);
     assert_string_equal(out.data, "before a1");
     jinja_free(j);
     json_decref(none);
@@ -159,8 +159,8 @@ static void variables_that_are_no_object_are_taken(void **state)
     struct jinja *j;
 
     (void)state;
-    assert_int_equal(jinja_parse(&j, "x", 1, "t", &e), 0);
-    assert_int_equal(jinja_render(j, list, &jinjacase_now, &out, &e), ERR_INPUT);
+    assert_int_equal(jinja_parse(&j, "x", 1, "t", NULL, &e), 0);
+    assert_int_equal(jinja_render(j, list, &jinjacase_now, NULL, &out, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "JSON object"));
     assert_int_equal(out.len, 0);
     jinja_free(j);
@@ -189,7 +189,7 @@ static void *render_often(void *arg)
     for (int i = 0; i < 200 && w->good; i++) {
         struct buf out = {.tag = MEM_TEXT};
 
-        w->good = jinja_render(w->j, w->variables, &jinjacase_now, &out, NULL) == 0 &&
+        w->good = jinja_render(w->j, w->variables, &jinjacase_now, NULL, &out, NULL) == 0 &&
                   strcmp(out.data, w->want) == 0;
         buf_fini(&out);
     }
@@ -207,7 +207,7 @@ static void two_threads_disturb_each_other_in_one_template(void **state)
     struct jinja *j;
 
     (void)state;
-    assert_int_equal(jinja_parse(&j, template, strlen(template), "t", &e), 0);
+    assert_int_equal(jinja_parse(&j, template, strlen(template), "t", NULL, &e), 0);
     for (int i = 0; i < 2; i++) {
         w[i] = (struct worker){.j = j,
                                .variables = json_pack("{s:[i,i]}", "l", i, i + 1),

@@ -105,7 +105,7 @@ static void bytes_that_are_no_utf8_are_taken_for_a_template(void **state)
     struct jinja *j;
 
     (void)state;
-    assert_int_equal(jinja_parse(&j, "a\nb\xff", 4, "chat_template", &e), ERR_INPUT);
+    assert_int_equal(jinja_parse(&j, "a\nb\xff", 4, "chat_template", NULL, &e), ERR_INPUT);
     assert_string_equal(e.msg, "chat_template line 2: the text is not UTF-8: byte 0xff at position 3");
     assert_null(j);
 }
@@ -119,9 +119,9 @@ static void a_template_of_more_than_a_mebibyte_is_read(void **state)
 
     (void)state;
     memset(text, 'x', n);
-    assert_int_equal(jinja_parse(&j, text, n, "t", &e), ERR_INPUT);
+    assert_int_equal(jinja_parse(&j, text, n, "t", NULL, &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "1048577"));
-    assert_int_equal(jinja_parse(&j, text, n - 1, "t", &e), 0);
+    assert_int_equal(jinja_parse(&j, text, n - 1, "t", NULL, &e), 0);
     jinja_free(j);
     mem_free(text);
 }

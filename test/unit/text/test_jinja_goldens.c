@@ -96,9 +96,9 @@ static bool agrees(json_t *rendering, json_t *all, const char *template)
     bool good;
     int rc;
 
-    rc = jinja_parse(&j, template, strlen(template), "t", &e);
+    rc = jinja_parse(&j, template, strlen(template), "t", NULL, &e);
     if (rc == 0)
-        rc = jinja_render(j, variables, &jinjacase_now, &out, &e);
+        rc = jinja_render(j, variables, &jinjacase_now, NULL, &out, &e);
     jinja_free(j);
     if (want)
         good = rc == 0 && out.len == json_string_length(want) &&

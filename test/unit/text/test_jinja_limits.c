@@ -25,11 +25,11 @@ static bool stopped_within(const struct jinja_limits *limit, const char *templat
     json_t *none = json_object();
     struct err e = {0};
     struct jinja *j;
-    int rc = jinja_parse(&j, template, strlen(template), "t", &e);
+    int rc = jinja_parse(&j, template, strlen(template), "t", NULL, &e);
     bool good;
 
     if (rc == 0)
-        rc = jinja_render_within(j, none, &jinjacase_now, limit, &out, &e);
+        rc = jinja_render(j, none, &jinjacase_now, limit, &out, &e);
     good = rc == ERR_INPUT && strstr(e.msg, words) && out.len == 0;
     if (!good)
         print_error("%.100s: %s\n", template, rc ? e.msg : "is rendered");
@@ -136,10 +136,10 @@ static void a_template_parsed_eats_memory(void **state)
         memcpy(text + at, "1<2,", 4);
     memset(text + at, ' ', n - at);
     memcpy(text + n - 4, "] }}", 4);
-    assert_int_equal(jinja_parse_within(&j, text, n, "t", &little, &e), ERR_INPUT);
+    assert_int_equal(jinja_parse(&j, text, n, "t", &little, &e), ERR_INPUT);
     assert_string_equal(e.msg,
                         "t line 1: the template needs more than the 1048576 bytes of memory it may use");
-    if ((rc = jinja_parse(&j, text, n, "t", &e)) != 0)
+    if ((rc = jinja_parse(&j, text, n, "t", NULL, &e)) != 0)
         fail_msg("within the limits that a template has: %s", e.msg);
     if (mem_live_bytes() > (size_t)256 << 20)
         fail_msg("a template of 1 MiB has %zu bytes in memory, more than 256 MiB", mem_live_bytes());
@@ -293,8 +293,8 @@ static void a_string_built_piece_by_piece_costs_its_square(void **state)
     struct jinja *j;
 
     (void)state;
-    assert_int_equal(jinja_parse(&j, template, strlen(template), "t", &e), 0);
-    if (jinja_render_within(j, none, &jinjacase_now, &limit, &out, &e) != 0)
+    assert_int_equal(jinja_parse(&j, template, strlen(template), "t", NULL, &e), 0);
+    if (jinja_render(j, none, &jinjacase_now, &limit, &out, &e) != 0)
         fail_msg("%s", e.msg);
     assert_int_equal(out.len, 40000 * 31);
     jinja_free(j);
@@ -352,7 +352,7 @@ static uint64_t stop_at_each_step(const struct jinja *j, json_t *context, uint64
     for (limit.steps = first; limit.steps < first + most; limit.steps++) {
         struct buf out = {.tag = MEM_TEXT};
         struct err e = {0};
-        int rc = jinja_render_within(j, context, &jinjacase_now, &limit, &out, &e);
+        int rc = jinja_render(j, context, &jinjacase_now, &limit, &out, &e);
         bool stopped_here = rc == ERR_INPUT && strstr(e.msg, "steps it may take");
 
         if (stopped_here)
@@ -378,14 +378,14 @@ static void a_rendering_stopped_at_any_step_crashes_or_goes_on(void **state)
     assert_non_null(fixture);
     context = json_object_get(fixture, "context");
     before = mem_live_blocks();
-    assert_int_equal(jinja_parse(&j, "", 0, "t", NULL), 0);
+    assert_int_equal(jinja_parse(&j, "", 0, "t", NULL, NULL), 0);
     for_context = stop_at_each_step(j, context, 0, small.steps);
     jinja_free(j);
     json_array_foreach(json_object_get(fixture, "cases"), i, one)
     {
         const char *template = json_string_value(json_object_get(one, "template"));
 
-        if (jinja_parse(&j, template, strlen(template), "t", NULL) == 0)
+        if (jinja_parse(&j, template, strlen(template), "t", NULL, NULL) == 0)
             steps += stop_at_each_step(j, context, for_context, 3000) - for_context;
         jinja_free(j);
     }
