@@ -2,8 +2,9 @@
 """serving.py - loads of many requests from outside: `bench --serve` and `simulate`, traces in each format, batches whose lines
 have priorities, keys and salts. Standard library only; GALLOP_BIN names the program."""
 import json
+import os
 
-from _cli import DEMO, call, check, expect, expect_error, lines, run_all
+from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
 
 SIM = ["simulate", "--shape", "llama-3.2-1b", "--bandwidth", 50, "--flops", 500, "--json"]
 TIMES = {f"{part}_{name}_ms" for part in ("mean", "median", "std", "p90", "p95", "p99", "max") for name in ("ttft", "tpot", "itl", "e2el")}
@@ -73,6 +74,13 @@ def traces_of_each_format_are_read():
     expect(v, m, "Mooncake's form of the same")
     expect(_simulate("--trace", vidur, "--num-prompts", 2)["completed"], 2, "a part of a trace")
     check(_simulate("--trace", vidur, "--speed", 1000)["duration"] < v["duration"], "a faster trace ends sooner")
+
+
+def the_trace_of_the_tree_is_served():
+    path = os.path.join(ROOT, "test", "data", "traces", "mixed.csv")
+    o = _simulate("--trace", path, "--max-model-len", 4096, "--kv-cache-memory", 2, "--bandwidth", 200, "--flops", 5000)
+    expect(o["completed"] + o["failed"], 800, "requests")
+    check(0 < o["too_long"] == o["failed"] < 160, f"requests of more than 4096 tokens: {o['too_long']}")
 
 
 def a_trace_that_is_wrong_is_refused_with_its_line():
