@@ -101,6 +101,35 @@ static void print_kv(const struct llm *m)
     print_text("\n");
 }
 
+/* ---- what --scheduler and the flags beside it come to ---- */
+
+static const char *admission(const struct step *s)
+{
+    return s->opt.worst_case ? "worst-case" : "optimistic";
+}
+
+static json_t *scheduling_json(const struct step *s)
+{
+    return json_pack("{s:I,s:I,s:s,s:f,s:s,s:s}", "requests_at_once", (json_int_t)s->opt.max_seqs,
+                     "rows_a_step", (json_int_t)step_most_rows(s), "first",
+                     s->opt.order == SCHED_PROMPTS_FIRST ? "prompts" : "streams", "tpot_target_ms",
+                     s->opt.target_s * 1000, "policy", waiting_policy_name(s->opt.policy), "admission",
+                     admission(s));
+}
+
+static void print_scheduling(const struct step *s)
+{
+    if (s->opt.max_seqs == 1)
+        print_fmt("one request at a time, its prompt in steps of up to %zu rows", step_most_rows(s));
+    else
+        print_fmt("%zu requests at once, steps of up to %zu rows: ", s->opt.max_seqs, step_most_rows(s));
+    if (s->opt.max_seqs > 1 && s->opt.order == SCHED_PROMPTS_FIRST)
+        print_text("prompts alone, then streams");
+    else if (s->opt.max_seqs > 1)
+        print_fmt("streams first, then chunks of prompts that keep them below %g ms", s->opt.target_s * 1000);
+    print_fmt("; policy %s, admission %s\n", waiting_policy_name(s->opt.policy), admission(s));
+}
+
 static json_t *kernels_json(const struct kern *k)
 {
     json_t *o = json_object();
@@ -136,6 +165,7 @@ static void print_json_page(const struct gallop *g, const struct llm *m)
     json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
     json_object_set_new(o, "kernels", kernels_json(m->kern));
     json_object_set_new(o, "kv", kv_json(m));
+    json_object_set_new(o, "scheduling", scheduling_json(gallop_scheduling(g)));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
     json_object_set_new(o, "load_s", json_real(s.load_s));
@@ -195,6 +225,7 @@ static void print_text_page(const struct gallop *g, const struct llm *m)
     print_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n",
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
     print_kv(m);
+    print_scheduling(gallop_scheduling(g));
     print_text("\n");
     print_tensors(&m->model);
 }
@@ -207,7 +238,7 @@ static int run(const struct opt_values *v, struct err *e)
 
     if (rc)
         return rc;
-    l.o.max_num_seqs = 1;
+    load_scheduling(v, &l.o);
     if ((rc = load_engine(&l, NULL, &g, e)) == 0 && opt_flag(v, "json"))
         print_json_page(g, gallop_llm(g));
     else if (rc == 0)
@@ -223,8 +254,8 @@ const struct verb verb_inspect = {
     .no_words = "options only",
     .manual = "Architecture, every tensor with dtype, shape, file, chosen backend and the reason; bytes of "
               "weights and of the cache, of one token and of a sequence of 32k with and without windows; the "
-              "instruction set in use.",
-    .options = (const struct opt_row *const[]){options_model, options_source, options_engine, options_json,
-                                               options_help, NULL},
+              "instruction set in use; what --scheduler and the flags beside it come to.",
+    .options = (const struct opt_row *const[]){options_model, options_source, options_engine,
+                                               options_scheduling, options_json, options_help, NULL},
     .run = run,
 };

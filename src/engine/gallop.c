@@ -305,6 +305,11 @@ struct step *gallop_loop(struct gallop *g)
     return &g->step;
 }
 
+const struct step *gallop_scheduling(const struct gallop *g)
+{
+    return &g->step;
+}
+
 const struct sampling *gallop_config(const struct gallop *g)
 {
     return &g->config;

@@ -14,6 +14,7 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
                            char *err);
 
 struct llm *gallop_llm(struct gallop *g);
+const struct step *gallop_scheduling(const struct gallop *g);
 struct step *gallop_loop(struct gallop *g);
 const struct sampling *gallop_config(const struct gallop *g); /* what generation_config.json says */
 

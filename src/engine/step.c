@@ -538,12 +538,18 @@ static void wait_for_rows(struct step *g)
 
 /* ---- planning ---- */
 
+size_t step_most_rows(const struct step *g)
+{
+    size_t most = g->opt.max_seqs > STEP_ROWS ? g->opt.max_seqs : STEP_ROWS;
+
+    return g->opt.max_tokens < most || !g->x->caps.chunks ? g->opt.max_tokens : most;
+}
+
 static size_t plan(struct step *g)
 {
     const struct executor_caps *caps = &g->x->caps;
-    size_t most = g->opt.max_seqs > STEP_ROWS ? g->opt.max_seqs : STEP_ROWS, n;
-    const struct sched_limits lim = {.max_tokens =
-                                         g->opt.max_tokens < most || !caps->chunks ? g->opt.max_tokens : most,
+    size_t n;
+    const struct sched_limits lim = {.max_tokens = step_most_rows(g),
                                      .max_seqs = g->opt.max_seqs,
                                      .max_wanted = caps->max_wanted,
                                      .max_prompts = caps->max_prompts,

@@ -118,5 +118,6 @@ bool step_has_events(const struct step *g);
 bool step_run(struct step *g);
 
 size_t step_n_waiting(const struct step *g);
+size_t step_most_rows(const struct step *g); /* of a step */
 
 #endif
