@@ -51,12 +51,10 @@ struct tok {
 
 struct tok *tok_new(void); /* NULL: out of memory */
 
-/* Adds an added token. Its id is the model's for that string, else that of an added token of that string,
- * else the next free one; what a file declares does not decide, as in the Hugging Face library. */
+/* Adds an added token. Its id is the model's for that string, where it has one, else A.ID. With A.ID
+ * VOCAB_NONE, which is what a tokenizer.json comes to, whatever it declares, as in the Hugging Face library,
+ * it is that of an added token of that string, else the model's, else the next free one. */
 int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e);
-
-/* Adds an added token whose id is A.ID, or the model's for that string where it has one. */
-int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e);
 
 /* Hugging Face's ByteLevel pre-tokenizer: a space in front, GPT-2's pattern, spelling. */
 int tok_add_byte_level(struct tok *t, bool prefix_space, bool use_regex, struct err *e);

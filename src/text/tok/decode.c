@@ -241,11 +241,10 @@ static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
     struct state *x = &r->state[k];
     size_t kept;
 
-    if (!x->fragments) {
+    if (!x->fragments) { /* each token has its own front and back */
         x->count = 0;
         x->done = false;
-        strip_front(x, &s, &n);
-        return feed(r, k + 1, s, n - strippable(x, s, n));
+        buf_clear(&x->hold);
     }
     strip_front(x, &s, &n);
     buf_clear(&x->made);
@@ -258,7 +257,8 @@ static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
     buf_add(&x->hold, x->made.data + x->made.len - kept, kept);
     if (x->hold.oom)
         return err_nomem(r->e, "decoder");
-    return x->made.len == kept ? 0 : feed(r, k + 1, x->made.data, x->made.len - kept);
+    x->made.len -= kept;
+    return x->fragments && x->made.len == 0 ? 0 : feed_made(r, k);
 }
 
 static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)

@@ -103,13 +103,8 @@ const struct family *family_of_ranks(size_t n_ranks)
 
 const struct family *family_known_as(enum family_name by, const char *name, size_t n)
 {
-    char word[80];
-
-    if (n == 0 || n + 3 > sizeof(word) || memchr(name, ' ', n) || memchr(name, 0, n))
-        return NULL;
-    snprintf(word, sizeof(word), " %.*s ", (int)n, name);
     for (size_t i = 0; i < N_FAMILIES; i++)
-        if (family[i].known_as[by] && strstr(family[i].known_as[by], word))
+        if (family[i].known_as[by] && tok_is_among(family[i].known_as[by], name, n))
             return &family[i];
     return NULL;
 }
@@ -147,7 +142,7 @@ int family_add_special(const struct family *f, struct tok *t, struct err *e)
                          s->first + k, number + 2);
             else
                 snprintf(content, sizeof(content), "%s", s->content);
-            rc = tok_add_token_at(t, a, content, strlen(content), e);
+            rc = tok_add_token(t, a, content, strlen(content), e);
         }
     }
     return rc;

@@ -880,7 +880,7 @@ static void read_model(struct json_pull *j, struct tok *t)
 
 static void read_added_token(struct json_pull *j, struct tok *t)
 {
-    struct tok_added a = {.normalized = true};
+    struct tok_added a = {.id = VOCAB_NONE, .normalized = true};
     struct json_str key, content = {NULL, 0};
 
     for (json_pull_enter_object(j); json_pull_key(j, &key);) {

@@ -46,63 +46,23 @@ struct escape {
 #define ONIG_WORD     "\\p{L}\\p{M}\\p{Nd}\\p{Pc}"
 #define ONIG_NOT_WORD "\\p{Nl}\\p{No}\\p{Pd}\\p{Ps}\\p{Pe}\\p{Pi}\\p{Pf}\\p{Po}\\p{S}\\p{Z}\\p{C}"
 
-/* General categories, each by both its names; and scripts, which have one. A script name alone means the
- * Script property in Oniguruma; in PCRE2 10.40 and later it would mean Script_Extensions, hence "sc:". */
-/* clang-format off */
-static const struct {
-    const char *name, *also;
-} property[] = {
-    {"L", "letter"}, {"Lu", "uppercaseletter"}, {"Ll", "lowercaseletter"}, {"Lt", "titlecaseletter"},
-    {"Lm", "modifierletter"}, {"Lo", "otherletter"}, {"M", "mark"}, {"Mn", "nonspacingmark"},
-    {"Mc", "spacingmark"}, {"Me", "enclosingmark"}, {"N", "number"}, {"Nd", "decimalnumber"},
-    {"Nl", "letternumber"}, {"No", "othernumber"}, {"P", "punctuation"}, {"Pc", "connectorpunctuation"},
-    {"Pd", "dashpunctuation"}, {"Ps", "openpunctuation"}, {"Pe", "closepunctuation"},
-    {"Pi", "initialpunctuation"}, {"Pf", "finalpunctuation"}, {"Po", "otherpunctuation"}, {"S", "symbol"},
-    {"Sm", "mathsymbol"}, {"Sc", "currencysymbol"}, {"Sk", "modifiersymbol"}, {"So", "othersymbol"},
-    {"Z", "separator"}, {"Zs", "spaceseparator"}, {"Zl", "lineseparator"}, {"Zp", "paragraphseparator"},
-    {"Cc", "control"}, {"Cf", "format"}, {"Co", "privateuse"}, {"Arabic", NULL}, {"Armenian", NULL},
-    {"Bengali", NULL}, {"Bopomofo", NULL}, {"Common", NULL}, {"Cyrillic", NULL}, {"Devanagari", NULL},
-    {"Ethiopic", NULL}, {"Georgian", NULL}, {"Greek", NULL}, {"Gujarati", NULL}, {"Gurmukhi", NULL},
-    {"Han", NULL}, {"Hangul", NULL}, {"Hebrew", NULL}, {"Hiragana", NULL}, {"Inherited", NULL},
-    {"Kannada", NULL}, {"Katakana", NULL}, {"Khmer", NULL}, {"Lao", NULL}, {"Latin", NULL},
-    {"Malayalam", NULL}, {"Mongolian", NULL}, {"Myanmar", NULL}, {"Oriya", NULL}, {"Sinhala", NULL},
-    {"Tamil", NULL}, {"Telugu", NULL}, {"Thai", NULL}, {"Tibetan", NULL},
-};
-/* clang-format on */
-
-/* Lower case, without what does not count. false: too long or not ASCII. */
-static bool fold(const char *name, size_t n, char *out, size_t size)
-{
-    size_t m = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        char c = name[i];
-        if (c == ' ' || c == '_' || c == '-')
-            continue;
-        if (c <= 0 || m + 1 == size)
-            return false;
-        out[m++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
-    }
-    out[m] = 0;
-    return m > 0;
-}
+/* General categories; and scripts. A script name alone means the Script property in Oniguruma; in PCRE2 10.40
+ * and later it would mean Script_Extensions, hence "sc:". */
+static const char categories[] =
+    " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp Cc Cf Co ";
+static const char scripts[] =
+    " Arabic Armenian Bengali Bopomofo Common Cyrillic Devanagari Ethiopic Georgian Greek Gujarati "
+    "Gurmukhi Han Hangul Hebrew Hiragana Inherited Kannada Katakana Khmer Lao Latin Malayalam "
+    "Mongolian Myanmar Oriya Sinhala Tamil Telugu Thai Tibetan ";
 
 static bool find_property(const char *name, size_t n, bool negated, char *out, size_t size)
 {
-    char want[40], have[40];
+    bool is_script = tok_is_among(scripts, name, n);
 
-    if (!fold(name, n, want, sizeof(want)))
+    if (!is_script && !tok_is_among(categories, name, n))
         return false;
-    for (size_t i = 0; i < sizeof(property) / sizeof(*property); i++) {
-        const char *also = property[i].also;
-
-        fold(property[i].name, strlen(property[i].name), have, sizeof(have));
-        if (strcmp(want, have) == 0 || (also && strcmp(want, also) == 0)) {
-            snprintf(out, size, "\\%c{%s%s}", negated ? 'P' : 'p', also ? "" : "sc:", property[i].name);
-            return true;
-        }
-    }
-    return false;
+    snprintf(out, size, "\\%c{%s%.*s}", negated ? 'P' : 'p', is_script ? "sc:" : "", (int)n, name);
+    return true;
 }
 
 /* The error for WHAT at r->p. */

@@ -226,7 +226,7 @@ static int add_tokens(const struct tok_pieces *b)
 
         if ((defined || b->type[i] == TOK_PIECE_CONTROL || b->type[i] == TOK_PIECE_UNKNOWN) &&
             vocab_str(&b->t->vocab, i, &s, &n))
-            rc = tok_add_token_at(b->t, a, s, n, b->e);
+            rc = tok_add_token(b->t, a, s, n, b->e);
     }
     return rc;
 }

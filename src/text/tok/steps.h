@@ -91,6 +91,9 @@ struct steps { /* zeroed = none */
 int tok_add_step(struct steps *to, struct step step, const char *section, struct err *e); /* ERR_NOMEM */
 void tok_steps_fini(struct steps *s);
 
+/* True if NAME[n] is one of NAMES, which have a blank before and after each. */
+bool tok_is_among(const char *names, const char *name, size_t n);
+
 /* ---- patterns (pattern.c): regular expressions as tokenizers write them, in the dialect of Oniguruma, run
  * by PCRE2 with JIT; or plain strings. An empty match right behind the last match is not taken. ---- */
 

@@ -54,19 +54,13 @@ void tok_close(struct tok *t)
 int tok_add_token(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e)
 {
     size_t most = t->added.n_by_id; /* one past the largest added id */
+    bool said = a.id != VOCAB_NONE;
 
     if (n == 0)
         return 0;
-    if (!vocab_find(&t->added.names, content, n, &a.id) && !vocab_find(&t->vocab, content, n, &a.id))
+    if ((said || !vocab_find(&t->added.names, content, n, &a.id)) &&
+        !vocab_find(&t->vocab, content, n, &a.id) && !said)
         a.id = (uint32_t)(most > t->vocab.n ? most : t->vocab.n);
-    return tok_added_add(&t->added, a, content, n, e);
-}
-
-int tok_add_token_at(struct tok *t, struct tok_added a, const char *content, size_t n, struct err *e)
-{
-    if (n == 0)
-        return 0;
-    vocab_find(&t->vocab, content, n, &a.id);
     return tok_added_add(&t->added, a, content, n, e);
 }
 
@@ -92,6 +86,16 @@ void tok_steps_fini(struct steps *s)
 {
     mem_free(s->step);
     *s = (struct steps){0};
+}
+
+bool tok_is_among(const char *names, const char *name, size_t n)
+{
+    char word[80];
+
+    if (n == 0 || n + 3 > sizeof(word) || memchr(name, ' ', n) || memchr(name, 0, n))
+        return false;
+    snprintf(word, sizeof(word), " %.*s ", (int)n, name);
+    return strstr(names, word) != NULL;
 }
 
 int tok_add_split(struct tok *t, const char *pattern, size_t n, struct step step, struct err *e)
@@ -136,9 +140,8 @@ int tok_add_settings(struct tok *t, const struct settings *c, struct err *e)
         if (x->id > VOCAB_MAX_ID)
             return err_set(e, ERR_INPUT, "%s: the id %lld of the added token %.*s is larger than %d", c->path,
                            (long long)x->id, (int)(x->n < 60 ? x->n : 60), x->content, (int)VOCAB_MAX_ID);
-        a.id = (uint32_t)x->id;
-        rc = x->id < 0 ? tok_add_token(t, a, x->content, x->n, e)
-                       : tok_add_token_at(t, a, x->content, x->n, e);
+        a.id = x->id < 0 ? VOCAB_NONE : (uint32_t)x->id;
+        rc = tok_add_token(t, a, x->content, x->n, e);
         if (rc)
             err_prefix(e, "%s: added tokens", c->path);
     }

@@ -90,7 +90,7 @@ static void rewritten_constructs_mean_what_they_mean_in_ruby(void **state)
     expect("(?i:'s)", "'S 's '\xc5\xbf", "|'S|'s|'\xc5\xbf");
     expect("\\x41\\x{42}\\u0043", "ABC", "|ABC");
     expect("\\p{^L}+\\P{L}", "a123b", "|123");
-    expect("\\p{Lowercase_Letter}+", "abC", "|ab");
+    expect("\\p{Ll}+", "abC", "|ab");
     expect("[\\-\\]a^]+", "x-]a^", "|-]a^");
     expect("[]a]+", "x]a", "|]a");
     expect("[a-]+", "x-a", "|-a");
@@ -118,6 +118,8 @@ static void what_is_not_understood_is_refused_with_its_place(void **state)
         {"(*UTF)a", "the group at byte 0"},
         {"(?i)a", "an option without a group"},
         {"\\p{Klingon}", "the property"},
+        {"\\p{Lowercase_Letter}", "the property"},
+        {"\\p{}", "the property"},
         {"\\pL", "a property without braces"},
         {"[[:alpha:]]", "a POSIX bracket"},
         {"(a)\\1", "the escape at byte 3"},
