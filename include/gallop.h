@@ -81,6 +81,9 @@ struct gallop_options {
     /* Rows of a step, at least max_num_seqs; longer prompts are cut into chunks. Steps of requests have at
      * most 512 (or max_num_seqs, if that is more), so that a cancel is seen soon [512]. */
     int64_t max_batched_tokens;
+    /* Rows of logits that a step can give, at least max_num_seqs: of scored prompts, and of executors; each
+     * takes memory for the whole vocabulary [max_num_seqs + 16] */
+    int64_t max_logits;
     /* Budget of the KV cache in rows of all sequences [max_num_seqs x max_model_len, but not more than 4 GiB
      * or one such sequence take, and within half of the memory that weights and scratch leave, or more of it
      * where one sequence needs it]. A cache that cannot hold one sequence of max_model_len is refused. */
@@ -332,7 +335,7 @@ struct gallop_executor_caps {
     size_t max_model_len; /* positions of a sequence */
     size_t max_seqs;      /* sequences of a run */
     size_t max_rows;      /* rows of a run, of all sequences */
-    size_t max_wanted;    /* rows of logits of a run */
+    size_t max_wanted;    /* rows of logits of a run: max_logits */
     size_t max_prompts;   /* sequences of a run with more than one row; 0: any number */
     int mixes;            /* 1: such sequences and others may share a run */
     int chunks;           /* 1: a prompt may come in several runs */

@@ -84,6 +84,7 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
                               .max_len = (size_t)o->max_model_len,
                               .max_seqs = (size_t)o->max_num_seqs,
                               .max_tokens = (size_t)o->max_batched_tokens,
+                              .max_wanted = (size_t)o->max_logits,
                               .kv_tokens = (size_t)o->kv_cache_tokens,
                               .kv_lazy = o->kv_cache_lazy != 0,
                               .kv_layout = o->kv_cache_layout,
@@ -109,6 +110,8 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
     if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
         return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536",
                        (long long)o->max_batched_tokens);
+    if (o->max_logits < 0 || o->max_logits > 65536)
+        return err_set(e, ERR_INPUT, "max_logits %lld is not between 1 and 65536", (long long)o->max_logits);
     if (!(o->kv_cache_memory >= 0 && o->kv_cache_memory < 1e9))
         return err_set(e, ERR_INPUT, "kv_cache_memory %g is not a number of GiB", o->kv_cache_memory);
     l->kv_bytes = (size_t)(o->kv_cache_memory * 1073741824.0);

@@ -243,8 +243,8 @@ static int check_sizes(const struct gallop_executor *x, const struct gallop_rows
         return err_set(e, ERR_INPUT, "a run of %zu rows: at most %zu can be computed (max_batched_tokens)",
                        n_rows, c->max_tokens);
     if (n_wanted > c->max_wanted)
-        return err_set(e, ERR_INPUT, "logits of %zu rows are wanted: a run gives %zu at most", n_wanted,
-                       c->max_wanted);
+        return err_set(e, ERR_INPUT, "logits of %zu rows are wanted: a run gives %zu at most (max_logits)",
+                       n_wanted, c->max_wanted);
     return 0;
 }
 
@@ -439,15 +439,16 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
     for (size_t s = 0; s < n; s++) {
         const struct gallop_rows *r = &rows[s];
 
-        x->rows[s] = (struct executor_rows){.slot = c->n_blocks ? s : r->slot,
-                                            .id = r->ids,
-                                            .n = r->n,
-                                            .pos = r->pos,
-                                            .n_prompt = c->max_len,
-                                            .n_total = c->max_len,
-                                            .n_wanted = r->n_wanted,
-                                            .block = c->n_blocks ? r->blocks : NULL,
-                                            .n_blocks = (r->pos + r->n + c->block - 1) / c->block};
+        x->rows[s] =
+            (struct executor_rows){.slot = c->n_blocks ? s : r->slot,
+                                   .id = r->ids,
+                                   .n = r->n,
+                                   .pos = r->pos,
+                                   .n_prompt = c->max_len,
+                                   .n_total = c->max_len,
+                                   .n_wanted = r->n_wanted,
+                                   .block = r->blocks,
+                                   .n_blocks = r->blocks ? (r->pos + r->n + c->block - 1) / c->block : 0};
     }
     out->logits = x->x.run(x->x.ctx, x->rows, n);
     for (size_t s = 0; s < n; s++) {

@@ -347,6 +347,8 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     m->max_wanted = o->max_wanted ? o->max_wanted : m->max_seqs + SCORED;
     if (m->max_tokens < m->max_seqs)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
+    if (m->max_wanted < m->max_seqs)
+        m->max_wanted = m->max_seqs;
     if ((rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
         (rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
         (rc = open_threads(m, o, e)) != 0)

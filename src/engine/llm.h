@@ -30,7 +30,7 @@ struct llm_options {
     struct pool *pool;             /* computes on these threads, another engine's; NULL: on its own */
     size_t max_len;                /* 0: the model's */
     size_t max_seqs, max_tokens;   /* 0: 32 and 512 */
-    size_t max_wanted;             /* rows of logits a step can give; 0: max_seqs */
+    size_t max_wanted;             /* rows of logits a step can give, at least max_seqs; 0: a few more */
     size_t kv_tokens, kv_bytes;    /* budget of the cache, by rows or by bytes; 0: automatic */
     bool kv_lazy;                  /* an automatic one takes its pages as they are written */
     size_t block, bmc_splits;      /* 0: automatic */

@@ -70,6 +70,32 @@ static void an_executor_tells_what_it_allows(void **state)
     gallop_executor_close(NULL);
 }
 
+static void as_many_rows_of_logits_come_as_were_asked_for(void **state)
+{
+    static const int64_t asked[] = {0, 1, SEQS + 1, ROWS};
+    static const size_t given[] = {SEQS + 16, SEQS, SEQS + 1, ROWS};
+
+    for (size_t i = 0; i < 4; i++) {
+        static int32_t ids[ROWS];
+        struct gallop_options o = options("slab_pool");
+        struct gallop_rows r = {.ids = ids, .n = ROWS, .n_wanted = given[i]};
+        struct gallop_executor_caps c;
+        struct gallop_outcome out;
+        char err[GALLOP_ERR_SIZE];
+
+        o.max_logits = asked[i];
+        struct gallop_executor *x = open_executor(&o);
+
+        gallop_executor_describe(x, &c);
+        assert_int_equal(c.max_wanted, given[i]);
+        assert_int_equal(gallop_executor_run(x, &r, 1, &out, err), 0);
+        assert_true(isfinite(out.logits[given[i] * V - 1]));
+        r.n_wanted++;
+        assert_int_equal(gallop_executor_run(x, &r, 1, &out, err), GALLOP_BAD_INPUT);
+        gallop_executor_close(x);
+    }
+}
+
 /* ---- options ---- */
 
 static void must_not_open(const struct gallop_options *o, int version, const char *says)
@@ -107,6 +133,12 @@ static void options_of_what_it_does_not_have_are_refused_by_name(void **state)
     o = good;
     o.kv_cache_tokens = LONGEST; /* block 0 comes on top */
     must_not_open(&o, GALLOP_EXECUTOR_VERSION, "cannot hold one sequence");
+    o = good;
+    o.max_logits = -1;
+    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "max_logits -1");
+    o.max_logits = 65537;
+    must_not_open(&o, GALLOP_EXECUTOR_VERSION, "max_logits 65537");
+    o = good;
     o.kv_cache_type = "external";
     must_not_open(&o, GALLOP_EXECUTOR_VERSION, "external");
 }
@@ -544,6 +576,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_those_of_version_1),
         cmocka_unit_test(an_executor_tells_what_it_allows),
+        cmocka_unit_test(as_many_rows_of_logits_come_as_were_asked_for),
         cmocka_unit_test(options_of_what_it_does_not_have_are_refused_by_name),
         cmocka_unit_test(an_engine_does_not_open_with_tables_of_others),
         cmocka_unit_test(wrong_batches_are_refused_and_change_nothing),

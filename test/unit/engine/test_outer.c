@@ -22,6 +22,7 @@ struct outer {
     struct gallop_executor *x;
     struct gallop_executor_caps caps;
     size_t window; /* of all layers, 0: one sees all rows */
+    size_t sink;   /* first rows that they see beside it */
     int32_t text[TEXTS][LONGEST];
     float *want[TEXTS]; /* [LONGEST, V] */
     uint64_t seed, draws;
@@ -240,7 +241,7 @@ static void drop_unseen(struct outer *o, struct job *j)
 {
     size_t first = o->window && j->n + 1 > o->window ? j->n + 1 - o->window : 0;
 
-    for (size_t i = 0; i < first / BLOCK; i++)
+    for (size_t i = (o->sink + BLOCK - 1) / BLOCK; i < first / BLOCK; i++)
         if (j->block[i]) {
             put(o, j->block[i]);
             j->block[i] = 0;
@@ -417,13 +418,16 @@ static size_t steps(void)
     return n ? strtoul(n, NULL, 10) : STEPS;
 }
 
-static void blocks_of_a_caller(const char *model, const char *dtype, const char *kv_dtype, const char *layout)
+static void blocks_of_a_caller(const char *model, const char *dtype, const char *kv_dtype, const char *layout,
+                               const char *sparse)
 {
     struct gallop_options with = options("extern", dtype, kv_dtype);
     static struct outer o;
 
     o = (struct outer){.seed = strlen(model) * 7 + (unsigned char)kv_dtype[0]};
     with.kv_cache_layout = layout;
+    with.kv_sparse = sparse;
+    o.sink = sparse ? 20 : 0;
     with.kv_cache_tokens = BLOCKS * BLOCK;
     open_outer(&o, model, &with);
     assert_int_equal(o.caps.n_blocks, BLOCKS);
@@ -457,7 +461,9 @@ static void rows_in_blocks_of_a_caller_have_the_bits_of_the_engine(void **state)
         {"llama4", "fp32", "fp32", "block_major"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        blocks_of_a_caller(cases[i].model, cases[i].dtype, cases[i].kv, cases[i].layout);
+        blocks_of_a_caller(cases[i].model, cases[i].dtype, cases[i].kv, cases[i].layout, NULL);
+    blocks_of_a_caller("llama3-rope", "fp32", "fp32", "head_major", "sink=20,window=24");
+    blocks_of_a_caller("qwen3", "bf16", "int8", "block_major", "sink=20,window=24");
 }
 
 static void rows_in_slots_have_the_bits_of_the_engine(void **state)
