@@ -60,12 +60,31 @@ void gallop_options_init(struct gallop_options *o)
     memset(o, 0, sizeof(*o));
 }
 
+static int check_sizes(const struct gallop_options *o, struct err *e)
+{
+    if (o->max_model_len < 0 || o->max_model_len == 1 || o->max_model_len > INT32_MAX)
+        return err_set(e, ERR_INPUT, "max_model_len %lld is not between 2 and 2^31",
+                       (long long)o->max_model_len);
+    if (o->max_num_seqs < 0 || o->max_num_seqs > 4096)
+        return err_set(e, ERR_INPUT, "max_num_seqs %lld is not between 1 and 4096",
+                       (long long)o->max_num_seqs);
+    if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
+        return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536",
+                       (long long)o->max_batched_tokens);
+    if (o->max_logits < 0 || o->max_logits > 65536)
+        return err_set(e, ERR_INPUT, "max_logits %lld is not between 1 and 65536", (long long)o->max_logits);
+    if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
+        return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
+    return 0;
+}
+
 int gallop_read_options(const struct gallop_options *o, struct llm_options *l, char path[FOLDER_PATH_MAX],
                         struct err *e)
 {
     const struct locate_options where = {
         .revision = o->revision, .progress = o->download, .progress_ctx = o->download_ctx};
     enum prefix_kind index = PREFIX_HASH;
+    int rc;
 
     if (o->prefix_index && strcmp(o->prefix_index, "none") != 0 &&
         !prefix_kind_of_name(o->prefix_index, &index))
@@ -101,17 +120,8 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
         l->dtype = DT_F32;
     else if (o->dtype && strcmp(o->dtype, "bf16") != 0)
         return err_set(e, ERR_INPUT, "dtype %s is not known (fp32, bf16)", o->dtype);
-    if (o->max_model_len < 0 || o->max_model_len == 1 || o->max_model_len > INT32_MAX)
-        return err_set(e, ERR_INPUT, "max_model_len %lld is not between 2 and 2^31",
-                       (long long)o->max_model_len);
-    if (o->max_num_seqs < 0 || o->max_num_seqs > 4096)
-        return err_set(e, ERR_INPUT, "max_num_seqs %lld is not between 1 and 4096",
-                       (long long)o->max_num_seqs);
-    if (o->max_batched_tokens < 0 || o->max_batched_tokens > 65536)
-        return err_set(e, ERR_INPUT, "max_batched_tokens %lld is not between 1 and 65536",
-                       (long long)o->max_batched_tokens);
-    if (o->max_logits < 0 || o->max_logits > 65536)
-        return err_set(e, ERR_INPUT, "max_logits %lld is not between 1 and 65536", (long long)o->max_logits);
+    if ((rc = check_sizes(o, e)) != 0)
+        return rc;
     if (!(o->kv_cache_memory >= 0 && o->kv_cache_memory < 1e9))
         return err_set(e, ERR_INPUT, "kv_cache_memory %g is not a number of GiB", o->kv_cache_memory);
     l->kv_bytes = (size_t)(o->kv_cache_memory * 1073741824.0);
@@ -120,8 +130,6 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
     if (!(o->kv_store_size >= 0 && o->kv_store_size < 1e9))
         return err_set(e, ERR_INPUT, "kv_store_size %g is not a number of GiB", o->kv_store_size);
     l->kv_store_bytes = (uint64_t)(o->kv_store_size * 1073741824.0);
-    if (o->kv_cache_tokens < 0 || o->block_size < 0 || o->bmc_splits < 0)
-        return err_set(e, ERR_INPUT, "a size of the KV cache is negative");
     return locate_model(path, FOLDER_PATH_MAX, o->model, &where, e);
 }
 
