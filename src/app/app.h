@@ -28,7 +28,7 @@ struct verb {
 };
 
 extern const struct verb verb_run, verb_chat, verb_logits, verb_ppl, verb_tokenize, verb_render, verb_sample,
-    verb_inspect, verb_bench, verb_simulate, verb_synth;
+    verb_inspect, verb_bench, verb_simulate, verb_synth, verb_serve;
 
 /* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
 struct verb_entry {
@@ -45,7 +45,7 @@ void manual_page(const struct verb_entry *verbs, size_t n, struct buf *out); /* 
 /* ---- options.c: rows that several verbs have ---- */
 
 /* Groups of a help page, in its order. */
-enum options_group { EVERYDAY, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
+enum options_group { EVERYDAY, SERVER, PROMPT, SAMPLING, LOAD, MODEL, SCHEDULING, CACHE, COMPUTING, OUTPUT };
 extern const char *const options_headings[]; /* NULL ends the list */
 
 extern const struct opt_row options_model[];                  /* --model */

@@ -6,16 +6,17 @@
 #include <signal.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "app/app.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "net/http.h"
 
 static const struct verb_entry verbs[] = {
-    {"Generate text", NULL}, {NULL, &verb_run},      {NULL, &verb_chat},      {"Look into a model", NULL},
-    {NULL, &verb_inspect},   {NULL, &verb_tokenize}, {NULL, &verb_render},    {NULL, &verb_logits},
-    {NULL, &verb_ppl},       {NULL, &verb_sample},   {"Measure speed", NULL}, {NULL, &verb_bench},
-    {NULL, &verb_simulate},  {NULL, &verb_synth},
+    {"Generate text", NULL},     {NULL, &verb_run},      {NULL, &verb_chat},     {NULL, &verb_serve},
+    {"Look into a model", NULL}, {NULL, &verb_inspect},  {NULL, &verb_tokenize}, {NULL, &verb_render},
+    {NULL, &verb_logits},        {NULL, &verb_ppl},      {NULL, &verb_sample},   {"Measure speed", NULL},
+    {NULL, &verb_bench},         {NULL, &verb_simulate}, {NULL, &verb_synth},
 };
 enum { N_VERBS = sizeof(verbs) / sizeof(verbs[0]) };
 
@@ -84,6 +85,11 @@ static int run(int argc, char **argv)
 
     if (argc > 1 && strcmp(verb, "help") == 0 && strcmp(argv[1], "--man") == 0) {
         manual_page(verbs, N_VERBS, &page);
+        print_page(&page);
+        return 0;
+    }
+    if (argc > 1 && strcmp(verb, "help") == 0 && strcmp(argv[1], "--api") == 0) {
+        api_document(&page);
         print_page(&page);
         return 0;
     }

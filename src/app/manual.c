@@ -13,7 +13,7 @@ static const char description[] =
     "network only to fetch a model that is named as on the Hugging Face hub and is not here yet. Without -m it uses "
     "the small model it is installed with. Results go to standard output, everything else to standard error. "
     "`gallop VERB --help` (or `gallop help VERB`) prints every option of a verb, `gallop --version` (-V) the "
-    "version, `gallop help --man` this page.";
+    "version, `gallop help --man` this page, `gallop help --api` the fields of the server's requests.";
 
 static const char sampling[] =
     "What is given here goes before the model's `generation_config.json`, which goes before "

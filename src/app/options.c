@@ -9,6 +9,7 @@
 #include "engine/sparse.h"
 
 const char *const options_headings[] = {[EVERYDAY] = "Everyday",
+                                        [SERVER] = "Server",
                                         [PROMPT] = "Prompt",
                                         [SAMPLING] = "Sampling",
                                         [LOAD] = "Load",
@@ -121,7 +122,7 @@ const struct opt_row options_scheduling[] = {
      .help = "size chunks of prompts so that a step in which streams go on stays below", .fallback = "500",
      .range = "(0,1000000]"},
     {"max-num-queued-reqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests that may wait; more are refused",
-     .otherwise = "any number", .range = "[1,2147483647]"},
+     .otherwise = "any number; in serve 1024", .range = "[1,2147483647]"},
     {"max-num-queued-tokens", 0, OPT_INT, "N", SCHEDULING, .help = "tokens of prompts that may wait",
      .otherwise = "any number", .range = "[1,2147483647]"},
     {"prefix-index", 0, OPT_CHOICE, NULL, CACHE,

@@ -110,11 +110,11 @@ void buf_json_int(struct buf *b, int64_t v)
     buf_fmt(b, "%" PRId64, v);
 }
 
-void buf_json_real(struct buf *b, double v)
+static void put_real(struct buf *b, double v, int digits)
 {
     char text[40], *from, *to;
 
-    snprintf(text, sizeof(text), "%.17g", v);
+    snprintf(text, sizeof(text), "%.*g", digits, v);
     if ((from = strchr(text, 'e')) != NULL) { /* 1e-07 is written as 1e-7, 1e+20 as 1e20 */
         to = from + (from[1] == '-' ? 2 : 1);
         from += 2 + strspn(from + 2, "0");
@@ -126,10 +126,26 @@ void buf_json_real(struct buf *b, double v)
         buf_str(b, ".0");
 }
 
+void buf_json_real(struct buf *b, double v)
+{
+    put_real(b, v, 17);
+}
+
+void buf_json_float(struct buf *b, float v)
+{
+    put_real(b, (double)v, 9);
+}
+
 void buf_json_bool(struct buf *b, bool v)
 {
     json_next(b);
     buf_str(b, v ? "true" : "false");
+}
+
+void buf_json_null(struct buf *b)
+{
+    json_next(b);
+    buf_str(b, "null");
 }
 
 static void json_escape(struct buf *b, unsigned char c)

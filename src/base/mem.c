@@ -170,8 +170,8 @@ size_t mem_live_blocks(void)
 
 const char *mem_tag_name(enum mem_tag tag)
 {
-    static const char *const name[MEM_N_TAGS] = {"base", "text",   "ckpt", "model",
-                                                 "kv",   "engine", "app",  "lib"};
+    static const char *const name[MEM_N_TAGS] = {"base", "text",   "net", "ckpt", "model",
+                                                 "kv",   "engine", "api", "app",  "lib"};
     return name[tag];
 }
 

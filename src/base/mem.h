@@ -12,7 +12,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum mem_tag { MEM_BASE, MEM_TEXT, MEM_CKPT, MEM_MODEL, MEM_KV, MEM_ENGINE, MEM_APP, MEM_LIB, MEM_N_TAGS };
+enum mem_tag {
+    MEM_BASE,
+    MEM_TEXT,
+    MEM_NET,
+    MEM_CKPT,
+    MEM_MODEL,
+    MEM_KV,
+    MEM_ENGINE,
+    MEM_API,
+    MEM_APP,
+    MEM_LIB,
+    MEM_N_TAGS
+};
 
 /* NULL when out of memory or when this allocation was asked to fail. Zero bytes give a valid block. */
 void *mem_alloc(size_t bytes, enum mem_tag tag);
@@ -97,7 +109,9 @@ void buf_json_end(struct buf *b, char bracket);   /* '}' or ']' */
 void buf_json_key(struct buf *b, const char *key);
 void buf_json_int(struct buf *b, int64_t v);
 void buf_json_real(struct buf *b, double v); /* finite; with a point or an exponent, and all of its digits */
+void buf_json_float(struct buf *b, float v); /* the same for a float, which has fewer */
 void buf_json_bool(struct buf *b, bool v);
+void buf_json_null(struct buf *b);
 
 /* The bytes as a JSON string literal with quotes: escapes what JSON must and the line ends U+0085, U+2028
  * and U+2029, keeps other UTF-8 as it is, and writes U+FFFD for each maximal ill-formed sequence, so that

@@ -502,6 +502,9 @@ void sampling_merge(struct sampling *out, const struct sampling *user, const str
     }
     s.bos = user->bos >= 0 ? user->bos : config->bos;
     s.pad = user->pad >= 0 ? user->pad : config->pad;
+    s.include_stop = user->include_stop;
+    s.allowed = user->allowed;
+    s.n_allowed = user->n_allowed;
     if (!sampling_given(user, SAMPLING_DO_SAMPLE) &&
         (sampling_given(user, SAMPLING_TEMPERATURE) || sampling_given(user, SAMPLING_TOP_K) ||
          sampling_given(user, SAMPLING_TOP_P) || sampling_given(user, SAMPLING_MIN_P)))
@@ -562,6 +565,10 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
         if (s->stop_token[i] < 0 || (size_t)s->stop_token[i] >= n_vocab)
             return err_set(e, ERR_INPUT, "stop_token: found token %d, the vocabulary has %zu",
                            s->stop_token[i], n_vocab);
+    for (size_t i = 0; i < s->n_allowed; i++)
+        if (s->allowed[i] < 0 || (size_t)s->allowed[i] >= n_vocab)
+            return err_set(e, ERR_INPUT, "allowed_token_ids: found token %d, the vocabulary has %zu",
+                           s->allowed[i], n_vocab);
     for (size_t i = 0; i < s->n_stops; i++) {
         const struct sampling_str *t = &s->stop[i];
 

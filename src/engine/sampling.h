@@ -88,6 +88,10 @@ struct sampling {
     size_t n_stop_tokens;
     int32_t *eos; /* [n_eos] ascending and distinct */
     size_t n_eos;
+    /* Of the user alone, and without a name in files. */
+    bool include_stop; /* the text keeps the stop string or stop token that ends it */
+    int32_t *allowed;  /* [n_allowed] no other token is chosen; n_allowed 0: any */
+    size_t n_allowed;
     int32_t bos, pad; /* -1: not named; only generation_config.json names them */
 };
 

@@ -52,6 +52,7 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
     COPY(stop, n_stops);
     COPY(stop_token, n_stop_tokens);
     COPY(eos, n_eos);
+    COPY(allowed, n_allowed);
 #undef COPY
     for (size_t i = 0; i < to->n_stops; i++) {
         to->stop[i].s = arena_strndup(&s->arena, from->stop[i].s, from->stop[i].n);
@@ -59,6 +60,21 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
             return ERR_NOMEM;
     }
     return 0;
+}
+
+/* A bit for each token that may be chosen. */
+static int fill_allowed(struct seq *s, size_t n_vocab)
+{
+    const struct sampling *p = &s->sampling;
+    uint32_t *bits;
+
+    if (p->n_allowed == 0)
+        return 0;
+    bits = arena_zalloc(&s->arena, (n_vocab + 31) / 32, sizeof(*bits));
+    for (size_t i = 0; bits && i < p->n_allowed; i++)
+        bits[p->allowed[i] / 32] |= UINT32_C(1) << p->allowed[i] % 32;
+    s->history.allowed = bits;
+    return bits ? 0 : ERR_NOMEM;
 }
 
 static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
@@ -83,6 +99,8 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
     if ((rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->stop.limit, n_vocab,
                                   &s->arena, e)) != 0)
         return rc;
+    if (fill_allowed(s, n_vocab) != 0)
+        return err_nomem(e, "a request");
     for (size_t i = 0; i < s->sampling.n_stops; i++)
         held = s->sampling.stop[i].n > held ? s->sampling.stop[i].n : held;
     if (!buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))

@@ -767,7 +767,7 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
     emit_token(g, STEP_TOKEN, r, id);
     why = stop_token(&s->stop, id, seq_n_output(s));
     buf_clear(&s->text);
-    if (s->detok && why != STOP_EOS && why != STOP_TOKEN) {
+    if (s->detok && ((why != STOP_EOS && why != STOP_TOKEN) || s->sampling.include_stop)) {
         buf_clear(&s->piece);
         if (tok_stream_put(s->detok, id, &s->piece, &e) != 0)
             fault(s, e.code, e.msg);

@@ -135,7 +135,7 @@ bool stop_text(struct stop *st, const char *piece, size_t n, struct buf *out)
 
         if (k == st->s->n_stops || !counts)
             continue;
-        release(st, piece, st->n_held + i + 1 - st->s->stop[k].n, out);
+        release(st, piece, st->n_held + i + 1 - (st->s->include_stop ? 0 : st->s->stop[k].n), out);
         st->n_held = 0;
         st->why = STOP_STRING;
         st->string = k;

@@ -1,12 +1,12 @@
 /* stop.h - when a text ends: end tokens, stop tokens, stop strings across token borders, and the length.
  *
- * One struct stop a sequence, fed first with each new token and then with the text that token released
- * from the detokenizer. Text that may be the beginning of a stop string is held back until it is decided,
- * so the user never sees any part of a stop string, however it is cut into tokens; what follows the first
- * match is dropped. Which match is first depends on the bytes alone: the one that ends first, of those the
- * longest. Nothing counts as a stop before min_new_tokens tokens are out (vLLM's rule; Hugging Face would
- * look at strings always); a string may begin before that point, but must end after it. Tokens that end a
- * text are part of the output ids, not of the text.
+ * One struct stop a sequence, fed first with each new token and then with the text that token released from
+ * the detokenizer. Text that may be the beginning of a stop string is held back until it is decided, so the
+ * user never sees any part of a stop string, however it is cut into tokens; what follows the first match is
+ * dropped (and the match itself, unless include_stop). Which match is first depends on the bytes alone: the
+ * one that ends first, of those the longest. Nothing counts as a stop before min_new_tokens tokens are out
+ * (vLLM's rule; Hugging Face would look at strings always); a string may begin before that point, but must
+ * end after it. Tokens that end a text are part of the output ids, not of the text.
  */
 #ifndef GALLOP_ENGINE_STOP_H
 #define GALLOP_ENGINE_STOP_H

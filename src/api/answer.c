@@ -1,0 +1,421 @@
+/* answer.c - answers as JSON, whole or in events, in the forms of chat and of completions. */
+#include <math.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "base/utf8.h"
+#include "engine/gallop_in.h"
+
+#define LOWEST_LOGPROB (-9999.0f) /* what stands for minus infinity, which JSON has not */
+
+static const char *data_of(const struct buf *b)
+{
+    return b->data ? b->data : "";
+}
+
+static const struct call_prompt *prompt_of(const struct call *c, size_t i)
+{
+    return &c->prompt[i / c->n];
+}
+
+static bool is_chat(const struct call *c)
+{
+    return c->endpoint == FIELDS_CHAT;
+}
+
+/* ---- tokens ---- */
+
+/* The text of token ID alone, appended to OUT. */
+static void token_text(const struct call *c, int32_t id, struct buf *out)
+{
+    const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
+
+    if (c->f.tokens_as_ids)
+        buf_fmt(out, "token_id:%d", id);
+    else if (tok && tok_decode(tok, &id, 1, false, out, NULL) != 0)
+        out->oom = true;
+}
+
+static void put_logprob(struct buf *out, float x)
+{
+    buf_json_float(out, isfinite(x) && x > LOWEST_LOGPROB ? x : LOWEST_LOGPROB);
+}
+
+/* {"token":, "logprob":, "bytes":} without its closing brace. */
+static void put_chat_token(const struct call *c, int32_t id, float logprob, struct buf *out)
+{
+    struct buf text = {.tag = MEM_API};
+
+    token_text(c, id, &text);
+    buf_json_begin(out, '{');
+    buf_json_key(out, "token");
+    buf_json_str(out, data_of(&text), text.len);
+    buf_json_key(out, "logprob");
+    put_logprob(out, logprob);
+    buf_json_key(out, "bytes");
+    buf_json_begin(out, '[');
+    for (size_t i = 0; i < text.len; i++)
+        buf_json_int(out, (unsigned char)text.data[i]);
+    buf_json_end(out, ']');
+    out->oom |= text.oom;
+    buf_fini(&text);
+}
+
+static void put_chat_logprobs(const struct call *c, const struct call_tokens *t, struct buf *out)
+{
+    size_t most = c->f.top_logprobs > 0 ? (size_t)c->f.top_logprobs : 0;
+
+    buf_str(out, ",\"logprobs\":");
+    if (!c->f.chat_logprobs) {
+        buf_str(out, "null");
+        return;
+    }
+    buf_str(out, "{\"content\":[");
+    for (size_t i = 0; i < t->n; i++) {
+        const struct call_token *v = &t->v[i];
+
+        put_chat_token(c, v->id, v->logprob, out);
+        buf_json_key(out, "top_logprobs");
+        buf_json_begin(out, '[');
+        for (size_t k = 0; k < v->n_top && k < most; k++) {
+            put_chat_token(c, t->top[v->top + k].id, t->top[v->top + k].logprob, out);
+            buf_json_end(out, '}');
+        }
+        buf_json_end(out, ']');
+        buf_json_end(out, '}');
+    }
+    buf_str(out, "]}");
+}
+
+/* The four lists of a completion's logprobs, filled side by side. */
+struct lists {
+    struct buf offset, logprob, token, top;
+    size_t at; /* characters so far */
+};
+
+static size_t n_characters(const char *s, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)s[i] & 0xc0) != 0x80;
+    return count;
+}
+
+static void put_top(const struct call *c, const struct call_tokens *t, const struct call_token *v,
+                    const struct buf *own, struct buf *out)
+{
+    size_t most = c->f.logprobs > 0 ? (size_t)c->f.logprobs : 0;
+    struct buf text = {.tag = MEM_API};
+
+    buf_json_begin(out, '{');
+    buf_json_str(out, data_of(own), own->len);
+    buf_char(out, ':');
+    put_logprob(out, v->logprob);
+    for (size_t k = 0; k < v->n_top && k < most; k++) {
+        const struct gallop_logprob *p = &t->top[v->top + k];
+
+        if (p->id == v->id)
+            continue;
+        buf_clear(&text);
+        token_text(c, p->id, &text);
+        buf_json_str(out, data_of(&text), text.len);
+        buf_char(out, ':');
+        put_logprob(out, p->logprob);
+    }
+    buf_json_end(out, '}');
+    out->oom |= text.oom;
+    buf_fini(&text);
+}
+
+/* Token V of T; T NULL: the first of a prompt, which nothing foretells. */
+static void add_to_lists(const struct call *c, struct lists *l, const struct call_tokens *t,
+                         const struct call_token *v)
+{
+    struct buf text = {.tag = MEM_API};
+
+    token_text(c, v->id, &text);
+    buf_json_int(&l->offset, (int64_t)l->at);
+    l->at += n_characters(data_of(&text), text.len);
+    buf_json_str(&l->token, data_of(&text), text.len);
+    if (t) {
+        put_logprob(&l->logprob, v->logprob);
+        put_top(c, t, v, &text, &l->top);
+    } else {
+        buf_json_null(&l->logprob);
+        buf_json_null(&l->top);
+    }
+    l->token.oom |= text.oom;
+    buf_fini(&text);
+}
+
+static void put_lists(struct lists *l, struct buf *out)
+{
+    const struct {
+        const char *name;
+        struct buf *list;
+    } all[] = {{"text_offset", &l->offset},
+               {"token_logprobs", &l->logprob},
+               {"tokens", &l->token},
+               {"top_logprobs", &l->top}};
+
+    buf_str(out, "{");
+    for (int i = 0; i < 4; i++) {
+        buf_json_key(out, all[i].name);
+        buf_fmt(out, "[%s]", data_of(all[i].list));
+        out->oom |= all[i].list->oom;
+        buf_fini(all[i].list);
+    }
+    buf_str(out, "}");
+}
+
+/* WITH_PROMPT: its tokens stand in front. */
+static void put_completion_logprobs(struct call *c, size_t i, bool with_prompt, struct buf *out)
+{
+    const struct call_prompt *p = prompt_of(c, i);
+    struct call_choice *h = &c->choice[i];
+    struct lists l = {.offset = {.tag = MEM_API},
+                      .logprob = {.tag = MEM_API},
+                      .token = {.tag = MEM_API},
+                      .top = {.tag = MEM_API},
+                      .at = with_prompt ? 0 : h->n_characters};
+
+    buf_str(out, ",\"logprobs\":");
+    if (c->f.logprobs < 0) {
+        buf_str(out, "null");
+        return;
+    }
+    if (with_prompt && p->ids.n)
+        add_to_lists(c, &l, NULL, &(struct call_token){.id = p->ids.id[0]});
+    for (size_t k = 0; with_prompt && k < p->scored.n; k++)
+        add_to_lists(c, &l, &p->scored, &p->scored.v[k]);
+    for (size_t k = 0; k < h->tokens.n; k++)
+        add_to_lists(c, &l, &h->tokens, &h->tokens.v[k]);
+    h->n_characters = l.at;
+    put_lists(&l, out);
+}
+
+/* vLLM's prompt_logprobs: for each token of the prompt an object of id to log-probability. */
+static void put_prompt_logprobs(const struct call *c, const struct call_prompt *p, struct buf *out)
+{
+    size_t most = c->f.prompt_logprobs > 0 ? (size_t)c->f.prompt_logprobs : 0;
+
+    buf_str(out, ",\"prompt_logprobs\":[null");
+    for (size_t i = 0; i < p->scored.n; i++) {
+        const struct call_token *v = &p->scored.v[i];
+        bool own = false;
+
+        buf_json_begin(out, '{');
+        for (size_t k = 0; k <= v->n_top && k <= most; k++) {
+            bool last = k == v->n_top || k == most;
+            const struct gallop_logprob *top = last ? NULL : &p->scored.top[v->top + k];
+            struct buf text = {.tag = MEM_API};
+            char key[16];
+
+            if (last && own)
+                break;
+            own |= top && top->id == v->id;
+            snprintf(key, sizeof(key), "%d", top ? top->id : v->id);
+            token_text(c, top ? top->id : v->id, &text);
+            buf_json_key(out, key);
+            buf_json_begin(out, '{');
+            buf_json_key(out, "logprob");
+            put_logprob(out, top ? top->logprob : v->logprob);
+            buf_json_key(out, "rank");
+            if (top)
+                buf_json_int(out, (int64_t)k + 1);
+            else
+                buf_json_null(out);
+            buf_json_key(out, "decoded_token");
+            buf_json_str(out, data_of(&text), text.len);
+            buf_json_end(out, '}');
+            buf_fini(&text);
+        }
+        buf_json_end(out, '}');
+    }
+    buf_str(out, "]");
+}
+
+static void put_ids(const char *name, const int32_t *id, size_t n, struct buf *out)
+{
+    buf_fmt(out, ",\"%s\":[", name);
+    for (size_t i = 0; i < n; i++)
+        buf_fmt(out, i ? ",%d" : "%d", id[i]);
+    buf_str(out, "]");
+}
+
+static void put_token_ids(const struct call_tokens *t, struct buf *out)
+{
+    buf_str(out, ",\"token_ids\":[");
+    for (size_t i = 0; i < t->n; i++)
+        buf_fmt(out, i ? ",%d" : "%d", t->v[i].id);
+    buf_str(out, "]");
+}
+
+/* ---- parts of both forms ---- */
+
+static void put_head(const struct call *c, const char *object, struct buf *out)
+{
+    const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
+
+    buf_str(out, "{\"id\":");
+    buf_json_str(out, c->id, strlen(c->id));
+    buf_fmt(out, ",\"object\":\"%s\",\"created\":%lld,\"model\":", object, (long long)c->created);
+    buf_json_str(out, model, strlen(model));
+    buf_str(out, ",\"choices\":[");
+}
+
+/* N_OUTPUT tokens were made of N_PROMPT, of which N_CACHED rows were there. */
+static void put_usage(size_t n_prompt, size_t n_output, size_t n_cached, struct buf *out)
+{
+    buf_fmt(out,
+            ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu,"
+            "\"prompt_tokens_details\":{\"cached_tokens\":%zu}}",
+            n_prompt, n_output, n_prompt + n_output, n_cached);
+}
+
+static void put_all_usage(const struct call *c, struct buf *out)
+{
+    size_t n_output = 0, n_cached = 0;
+
+    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+        n_output += c->choice[i].n_output;
+    for (size_t i = 0; i < c->n_prompts; i++)
+        n_cached += c->prompt[i].n_cached;
+    put_usage(c->n_prompt_tokens, n_output, n_cached, out);
+}
+
+static void put_finish(const struct call_choice *h, struct buf *out)
+{
+    const char *reason = h->finish == GALLOP_FINISH_STOP     ? "stop"
+                         : h->finish == GALLOP_FINISH_LENGTH ? "length"
+                                                             : "abort";
+
+    if (!h->ended) {
+        buf_str(out, ",\"finish_reason\":null");
+        return;
+    }
+    buf_fmt(out, ",\"finish_reason\":\"%s\",\"stop_reason\":", reason);
+    if (h->stop_string)
+        buf_json_str(out, h->stop_string, strlen(h->stop_string));
+    else if (h->stop_token >= 0)
+        buf_fmt(out, "%d", h->stop_token);
+    else
+        buf_str(out, "null");
+}
+
+/* ---- whole answers ---- */
+
+static void put_choice(struct call *c, size_t i, struct buf *out)
+{
+    const struct call_prompt *p = prompt_of(c, i);
+    struct call_choice *h = &c->choice[i];
+
+    buf_fmt(out, i ? ",{\"index\":%zu" : "{\"index\":%zu", i);
+    if (is_chat(c)) {
+        buf_str(out, ",\"message\":{\"role\":\"assistant\",\"content\":");
+        buf_json_str(out, data_of(&h->text), h->text.len);
+        buf_str(out, ",\"refusal\":null}");
+        put_chat_logprobs(c, &h->tokens, out);
+    } else {
+        struct buf text = {.tag = MEM_API};
+
+        buf_add(&text, data_of(&p->text), p->text.len);
+        buf_add(&text, data_of(&h->text), h->text.len);
+        buf_str(out, ",\"text\":");
+        buf_json_str(out, data_of(&text), text.len);
+        out->oom |= text.oom;
+        buf_fini(&text);
+        put_completion_logprobs(c, i, c->f.echo, out);
+    }
+    put_finish(h, out);
+    if (c->f.return_token_ids)
+        put_token_ids(&h->tokens, out);
+    if (!is_chat(c) && c->f.return_token_ids)
+        put_ids("prompt_token_ids", p->ids.id, p->ids.n, out);
+    if (!is_chat(c) && c->f.prompt_logprobs >= 0)
+        put_prompt_logprobs(c, p, out);
+    buf_str(out, "}");
+}
+
+void answer_whole(struct call *c, struct buf *out)
+{
+    put_head(c, is_chat(c) ? "chat.completion" : "text_completion", out);
+    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+        put_choice(c, i, out);
+    buf_str(out, "]");
+    put_all_usage(c, out);
+    if (is_chat(c) && c->f.return_token_ids)
+        put_ids("prompt_token_ids", c->prompt->ids.id, c->prompt->ids.n, out);
+    if (is_chat(c) && c->f.prompt_logprobs >= 0)
+        put_prompt_logprobs(c, c->prompt, out);
+    buf_str(out, "}");
+}
+
+/* ---- events ---- */
+
+/* How much of what came can be shown: text ends with a whole character, and so does each event. */
+static void put_chat_part(struct call *c, struct call_choice *h, struct buf *out)
+{
+    buf_str(out, ",\"delta\":{");
+    if (!h->introduced)
+        buf_str(out, "\"role\":\"assistant\"");
+    buf_json_key(out, "content");
+    buf_json_str(out, data_of(&h->text), h->text.len);
+    buf_str(out, "}");
+    put_chat_logprobs(c, &h->tokens, out);
+}
+
+static void put_completion_part(struct call *c, size_t i, struct call_choice *h, struct buf *out)
+{
+    const struct call_prompt *p = prompt_of(c, i);
+    bool with_prompt = c->f.echo && !h->introduced;
+    struct buf text = {.tag = MEM_API};
+
+    if (with_prompt)
+        buf_add(&text, data_of(&p->text), p->text.len);
+    buf_add(&text, data_of(&h->text), h->text.len);
+    buf_str(out, ",\"text\":");
+    buf_json_str(out, data_of(&text), text.len);
+    put_completion_logprobs(c, i, with_prompt, out);
+    out->oom |= text.oom;
+    buf_fini(&text);
+}
+
+void answer_part(struct call *c, size_t i, struct buf *out)
+{
+    const struct call_prompt *p = prompt_of(c, i);
+    struct call_choice *h = &c->choice[i];
+
+    buf_str(out, "data: ");
+    put_head(c, is_chat(c) ? "chat.completion.chunk" : "text_completion", out);
+    buf_fmt(out, "{\"index\":%zu", i);
+    if (is_chat(c))
+        put_chat_part(c, h, out);
+    else
+        put_completion_part(c, i, h, out);
+    put_finish(h, out);
+    if (c->f.return_token_ids) {
+        put_token_ids(&h->tokens, out);
+        if (!h->introduced)
+            put_ids("prompt_token_ids", p->ids.id, p->ids.n, out);
+    }
+    buf_str(out, "}]");
+    if (c->f.continuous_usage)
+        put_usage(p->ids.n, h->n_output, p->n_cached, out);
+    buf_str(out, "}\n\n");
+    h->introduced = true;
+    h->closed = h->ended;
+    h->n_new = 0;
+    h->tokens.n = h->tokens.n_top = 0;
+    buf_clear(&h->text);
+}
+
+void answer_usage_event(struct call *c, struct buf *out)
+{
+    buf_str(out, "data: ");
+    put_head(c, is_chat(c) ? "chat.completion.chunk" : "text_completion", out);
+    buf_str(out, "]");
+    put_all_usage(c, out);
+    buf_str(out, "}\n\n");
+}

@@ -1,0 +1,128 @@
+/* api.c - open, start, drain, close: the parts of the server's side put together. */
+#include "api/api.h"
+
+#include <string.h>
+#include <sys/random.h>
+
+#include "api/call.h"
+#include "base/clock.h"
+#include "engine/gallop_in.h"
+
+int api_open(struct api **out, const struct api_options *o, struct err *e)
+{
+    struct api *a = mem_zalloc(1, sizeof(*a), MEM_API);
+    struct gallop_stats stats;
+
+    *out = NULL;
+    if (!a)
+        return err_nomem(e, "the server");
+    a->opt = *o;
+    a->opt.n_threads = o->n_threads ? o->n_threads : 1;
+    a->opt.max_logprobs = o->max_logprobs >= 0 ? o->max_logprobs : 20;
+    buf_init(&a->scratch, MEM_API);
+    pthread_mutex_init(&a->unknown_lock, NULL);
+    json_object_seed(0); /* before there are threads */
+    if (getrandom(&a->secret, sizeof(a->secret), 0) != (ssize_t)sizeof(a->secret))
+        a->secret = clock_ns();
+    gallop_stats(o->engine, &stats);
+    a->max_len = stats.max_model_len;
+    a->now.stats = stats;
+    a->created = (int64_t)time(NULL);
+    a->started_s = clock_seconds();
+    *out = a;
+    return 0;
+}
+
+/* The server's tick, and each time the front or the engine is done with something. */
+static void on_wake(void *ctx)
+{
+    struct api *a = ctx;
+    double now = clock_seconds();
+
+    call_advance(a);
+    if (now >= a->ping_s) {
+        a->ping_s = now + 1;
+        call_ping(a, now);
+    }
+    if (a->woken)
+        a->woken(a->woken_ctx);
+}
+
+static void on_gone(void *ctx, struct server_exchange *x)
+{
+    (void)ctx;
+    if (server_user(x))
+        call_gone(server_user(x));
+}
+
+static void on_drained(void *ctx, struct server_exchange *x)
+{
+    (void)ctx;
+    if (server_user(x))
+        call_drained(server_user(x));
+}
+
+void api_handle(struct api *a, struct server_options *o)
+{
+    o->handle = routes_handle;
+    o->gone = on_gone;
+    o->drained = on_drained;
+    o->woken = on_wake;
+    o->refusal = routes_refusal;
+    o->ctx = a;
+}
+
+/* From the engine's thread, or one of the front. */
+static void wake(void *ctx)
+{
+    server_wake(((struct api *)ctx)->server);
+}
+
+int api_start(struct api *a, struct server *s, struct err *e)
+{
+    int rc;
+
+    a->server = s;
+    if ((rc = front_open(&a->front, a->opt.n_threads, wake, a, e)) == 0)
+        rc = relay_open(&a->relay, a->opt.engine, wake, a, e);
+    return rc;
+}
+
+void api_drain(struct api *a)
+{
+    a->draining = true;
+    server_drain(a->server);
+}
+
+void api_abort(struct api *a)
+{
+    for (struct call *c = a->first; c; c = c->next)
+        call_abort(c);
+}
+
+void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx)
+{
+    a->woken = woken;
+    a->woken_ctx = ctx;
+}
+
+size_t api_n_calls(const struct api *a)
+{
+    return a->n_calls;
+}
+
+void api_stop(struct api *a)
+{
+    front_close(&a->front);
+    relay_close(&a->relay);
+}
+
+void api_close(struct api *a)
+{
+    if (!a)
+        return;
+    call_forget_all(a);
+    buf_fini(&a->scratch);
+    pthread_mutex_destroy(&a->unknown_lock);
+    mem_free(a);
+}

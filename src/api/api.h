@@ -1,0 +1,68 @@
+/* api.h - the OpenAI API of an engine, as handlers of an HTTP server.
+ *
+ * Who does what: the server's thread takes requests and writes answers; threads of the front (front.h) read
+ * JSON, render templates, tokenize and submit; the engine's thread computes (relay.h). A request is one
+ * struct call, which the server's thread owns; nothing blocks that thread.
+ */
+#ifndef GALLOP_API_API_H
+#define GALLOP_API_API_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "api/keys.h"
+#include "base/err.h"
+#include "gallop.h"
+#include "net/server.h"
+#include "text/chat.h"
+#include "text/jinja/jinja.h"
+
+struct api;
+
+/* Everything is borrowed and outlives the api. Zero means the default in brackets. */
+struct api_options {
+    struct gallop *engine;
+    const struct chat *chat;      /* NULL: no template; chat_missing says why */
+    const struct jinja *template; /* instead of the model's own; NULL: none */
+    const char *chat_missing;
+    const json_t *template_kwargs; /* variables of every template; NULL: none */
+    const char *const *name;       /* [n_names] of the model; the first is shown */
+    size_t n_names;
+    const struct keys *keys;  /* none of them: everybody may ask */
+    size_t max_running;       /* requests computed at once */
+    size_t max_queued;        /* requests beside those: 429 */
+    size_t max_queued_tokens; /* tokens of prompts that wait: 429 [any number] */
+    size_t n_threads;         /* of the front [1] */
+    int64_t max_logprobs;     /* [20] */
+    double request_timeout_s; /* [any time] */
+    bool has_seed;            /* seed is that of requests without one; else each has another */
+    uint64_t seed;
+    bool fair, priorities; /* what --scheduling-policy looks at */
+    bool neutral;          /* generation_config.json is not looked at for sampling */
+    bool quiet;            /* no line for each request */
+};
+
+int api_open(struct api **out, const struct api_options *o, struct err *e);
+void api_close(struct api *a); /* stopped, and the server closed; NULL is fine */
+
+/* Sets the handlers of O. */
+void api_handle(struct api *a, struct server_options *o);
+
+/* Serves S: starts the threads. */
+int api_start(struct api *a, struct server *s, struct err *e);
+
+/* Ends the threads; the engine is the caller's again. */
+void api_stop(struct api *a);
+
+/* From now on not ready, and what would be computed is refused with 503. */
+void api_drain(struct api *a);
+/* What is computed ends where it is. */
+void api_abort(struct api *a);
+/* Called on the server's thread after each wake or tick, when A is done with it. */
+void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
+size_t api_n_calls(const struct api *a); /* that are not answered, or whose computing goes on */
+
+/* docs/API.md. */
+void api_document(struct buf *out);
+
+#endif

@@ -1,0 +1,481 @@
+/* call.c - the life of a call: it comes, is prepared, gathers what the engine says, is answered, and goes. */
+#include "api/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+enum { MOST_UNSENT = 64 << 10 }; /* bytes on their way; then events wait, and what waits becomes one */
+
+#define PING_S 10.0 /* of silence in a stream */
+
+/* ---- coming and going ---- */
+
+static void copy_header(struct server_exchange *x, const char *name, char *out, size_t size)
+{
+    const char *value = request_header(server_head(x), name);
+
+    snprintf(out, size, "%s", value ? value : "");
+}
+
+static struct call *new_call(struct api *a, struct server_exchange *x, unsigned endpoint, const char *route)
+{
+    struct call *c = mem_zalloc(1, sizeof(*c), MEM_API);
+    const struct request_head *h = server_head(x);
+
+    if (!c)
+        return NULL;
+    c->job.run = prepare_call;
+    c->api = a;
+    c->x = x;
+    c->endpoint = endpoint;
+    c->route = route;
+    c->arrival_s = c->sent_s = clock_seconds();
+    c->created = (int64_t)time(NULL);
+    c->n_reserved = 1;
+    c->busy = true;
+    arena_init(&c->arena, MEM_API);
+    buf_init(&c->reply, MEM_API);
+    server_take_body(x, &c->body);
+    copy_header(x, "x-request-id", c->request_id, 129);
+    copy_header(x, "traceparent", c->trace, sizeof(c->trace));
+    snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
+    if (a->opt.keys && a->opt.keys->n)
+        keys_allow(a->opt.keys, request_header(h, "authorization"), request_header(h, "x-api-key"), c->key);
+    c->link = &a->first;
+    c->next = a->first;
+    if (c->next)
+        c->next->link = &c->next;
+    a->first = c;
+    a->n_calls++;
+    server_set_user(x, c);
+    return c;
+}
+
+static void free_tokens(struct call_tokens *t)
+{
+    mem_free(t->v);
+    mem_free(t->top);
+}
+
+static void destroy(struct call *c)
+{
+    *c->link = c->next;
+    if (c->next)
+        c->next->link = c->link;
+    c->api->n_calls--;
+    atomic_fetch_sub(&c->api->n_reserved, c->n_reserved);
+    for (size_t i = 0; i < c->n_prompts * c->n; i++) {
+        free_tokens(&c->choice[i].tokens);
+        buf_fini(&c->choice[i].text);
+        mem_free(c->choice[i].stop_string);
+    }
+    for (size_t i = 0; i < c->n_prompts; i++) {
+        free_tokens(&c->prompt[i].scored);
+        buf_fini(&c->prompt[i].text);
+        tok_ids_fini(&c->prompt[i].ids);
+    }
+    fields_fini(&c->f);
+    buf_fini(&c->body);
+    buf_fini(&c->reply);
+    arena_fini(&c->arena);
+    mem_free(c);
+}
+
+void call_start(struct api *a, struct server_exchange *x, unsigned endpoint, const char *route)
+{
+    size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved);
+    struct call *c;
+
+    if (a->draining) {
+        routes_refuse(a, x, route, 503, "the server is shutting down", NULL);
+        return;
+    }
+    if (a->opt.max_queued_tokens && atomic_load(&a->n_waiting_tokens) >= a->opt.max_queued_tokens) {
+        routes_refuse(a, x, route, 429, "too many tokens of prompts wait; come back later", NULL);
+        return;
+    }
+    do
+        if (old >= most) {
+            routes_refuse(a, x, route, 429, "the queue is full; come back later", NULL);
+            return;
+        }
+    while (!atomic_compare_exchange_weak(&a->n_reserved, &old, old + 1));
+    c = new_call(a, x, endpoint, route);
+    if (c) {
+        front_add(&a->front, &c->job);
+    } else {
+        atomic_fetch_sub(&a->n_reserved, 1);
+        routes_refuse(a, x, route, 503, "out of memory", NULL);
+    }
+}
+
+/* ---- what the engine says ---- */
+
+static bool add_token(struct call_tokens *t, const struct relay_batch *b, const struct relay_event *r)
+{
+    const struct gallop_event *ev = &r->ev;
+
+    if (!mem_grow((void **)&t->v, &t->cap, t->n + 1, sizeof(*t->v), MEM_API) ||
+        !mem_grow((void **)&t->top, &t->cap_top, t->n_top + ev->n_top, sizeof(*t->top), MEM_API))
+        return false;
+    t->v[t->n++] = (struct call_token){ev->token, ev->logprob, t->n_top, ev->n_top};
+    if (ev->n_top)
+        memcpy(t->top + t->n_top, b->top + r->top, ev->n_top * sizeof(*t->top));
+    t->n_top += ev->n_top;
+    return true;
+}
+
+static bool take_token(struct call *c, struct call_choice *h, const struct relay_batch *b,
+                       const struct relay_event *r)
+{
+    struct metrics *m = &c->api->metrics;
+
+    if (h->n_output++ == 0)
+        metrics_observe(m, METRICS_TTFT, b->now_s - c->arrival_s);
+    else
+        metrics_observe(m, METRICS_ITL, b->now_s - h->last_s);
+    h->last_s = b->now_s;
+    h->n_new++;
+    return !c->keep_tokens || add_token(&h->tokens, b, r);
+}
+
+static void observe_end(struct call *c, struct call_prompt *p, const struct relay_batch *b,
+                        const struct gallop_event *ev)
+{
+    static const enum metrics_end ends[] = {[GALLOP_FINISH_STOP] = METRICS_STOP,
+                                            [GALLOP_FINISH_LENGTH] = METRICS_LENGTH,
+                                            [GALLOP_FINISH_CANCELLED] = METRICS_ABORT,
+                                            [GALLOP_FINISH_ERROR] = METRICS_ERROR,
+                                            [GALLOP_FINISH_DEADLINE] = METRICS_ABORT};
+    double all = b->now_s - c->arrival_s, inference = ev->prefill_s + ev->decode_s;
+    struct metrics *m = &c->api->metrics;
+
+    m->ended[ends[ev->finish]]++;
+    if (!p->counted) {
+        p->counted = true;
+        m->prompt_tokens += ev->n_prompt;
+        m->cached_tokens += ev->n_cached;
+        metrics_observe(m, METRICS_PROMPT_TOKENS, (double)ev->n_prompt);
+    }
+    metrics_observe(m, METRICS_E2E, all);
+    metrics_observe(m, METRICS_QUEUE, all > inference ? all - inference : 0);
+    metrics_observe(m, METRICS_INFERENCE, inference);
+    metrics_observe(m, METRICS_PREFILL, ev->prefill_s);
+    metrics_observe(m, METRICS_DECODE, ev->decode_s);
+    metrics_observe(m, METRICS_GENERATION_TOKENS, (double)ev->n_output);
+    if (ev->n_output > 1)
+        metrics_observe(m, METRICS_TPOT, ev->decode_s / (double)(ev->n_output - 1));
+    c->api->mean_s = c->api->mean_s > 0 ? 0.9 * c->api->mean_s + 0.1 * all : all;
+}
+
+static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *h,
+                     const struct relay_batch *b, const struct relay_event *r)
+{
+    const struct gallop_event *ev = &r->ev;
+
+    h->ended = true;
+    h->finish = ev->finish;
+    h->stop_token = ev->stop_token;
+    if (ev->choice == 0)
+        p->n_cached = ev->n_cached;
+    p->n_open--;
+    if (!c->busy)
+        c->n_open--;
+    atomic_fetch_sub(&c->api->n_reserved, 1);
+    c->n_reserved--;
+    observe_end(c, p, b, ev);
+    if (!ev->stop_string && !ev->error)
+        return true;
+    h->stop_string = mem_strndup(b->text.data + r->text, ev->text_len, MEM_API);
+    return h->stop_string != NULL;
+}
+
+static void take_event(const struct relay_batch *b, const struct relay_event *r, struct call **touched)
+{
+    struct call_prompt *p = r->ev.user;
+    struct call *c = p->call;
+    struct call_choice *h = &c->choice[(size_t)(p - c->prompt) * c->n + r->ev.choice];
+    bool good = true;
+
+    if (r->ev.type == GALLOP_TOKEN || r->ev.type == GALLOP_FINISHED)
+        prepare_waits_no_more(p);
+    switch (r->ev.type) {
+    case GALLOP_TOKEN: good = take_token(c, h, b, r); break;
+    case GALLOP_TEXT: buf_add(&h->text, b->text.data + r->text, r->ev.text_len); break;
+    case GALLOP_PROMPT_TOKEN: good = add_token(&p->scored, b, r); break;
+    case GALLOP_FINISHED: good = take_end(c, p, h, b, r); break;
+    }
+    if (!good || h->text.oom || b->oom) {
+        h->finish = GALLOP_FINISH_ERROR;
+        call_abort(c);
+    }
+    if (!c->touched) {
+        c->touched = true;
+        c->next_touched = *touched;
+        *touched = c;
+    }
+}
+
+/* ---- answering ---- */
+
+static void log_call(const struct call *c, int status)
+{
+    size_t n_output = 0;
+
+    metrics_count_http(&c->api->metrics, c->route, "POST", status);
+    if (c->api->opt.quiet)
+        return;
+    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+        n_output += c->choice[i].n_output;
+    log_info("%s \"POST %s\" %d %zu+%zu tokens %.3f s %s%s%s", c->peer, c->route, status, c->n_prompt_tokens,
+             n_output, clock_seconds() - c->arrival_s, c->request_id[0] ? c->request_id : "-",
+             c->trace[0] ? " " : "", c->trace);
+}
+
+/* The lines of its own that an answer to C has. */
+static void make_headers(const struct call *c, int status, char *out, size_t size)
+{
+    int n = c->request_id[0] ? snprintf(out, size, "X-Request-Id: %s\r\n", c->request_id) : 0;
+
+    out[n] = 0;
+    if (status == 429 || status == 503)
+        snprintf(out + n, size - (size_t)n, "Retry-After: %.0f\r\n", status_retry_s(c->api));
+}
+
+/* X is answered: nobody waits any more. */
+static struct server_exchange *take_exchange(struct call *c)
+{
+    struct server_exchange *x = c->x;
+
+    server_set_user(x, NULL);
+    c->x = NULL;
+    return x;
+}
+
+static void reply(struct call *c, int status, const struct buf *body)
+{
+    char headers[320];
+
+    make_headers(c, status, headers, sizeof(headers));
+    log_call(c, status);
+    c->api->metrics.n_refused += status == 429 || status == 503;
+    server_reply(take_exchange(c), status, headers, "application/json", body->data ? body->data : "",
+                 body->len);
+}
+
+/* What ends a call that cannot be answered as it was asked. 0: nothing. */
+static int fault_of(const struct call *c, const char **sentence)
+{
+    for (size_t i = 0; i < c->n_prompts * c->n; i++) {
+        const struct call_choice *h = &c->choice[i];
+
+        *sentence = h->stop_string ? h->stop_string : "out of memory";
+        if (h->ended && h->finish == GALLOP_FINISH_ERROR)
+            return 500;
+        *sentence = "the request took longer than this server allows";
+        if (h->ended && h->finish == GALLOP_FINISH_DEADLINE)
+            return 504;
+    }
+    return 0;
+}
+
+static void answer(struct call *c)
+{
+    struct buf *out = &c->api->scratch;
+    const char *sentence;
+    int status;
+
+    if (c->n_open || !c->x)
+        return;
+    buf_clear(out);
+    status = fault_of(c, &sentence);
+    if (status)
+        routes_error(out, status, sentence, NULL);
+    else
+        answer_whole(c, out);
+    if (out->oom) {
+        buf_clear(out);
+        status = 503;
+        routes_error(out, status, "out of memory", NULL);
+    }
+    reply(c, status ? status : 200, out);
+}
+
+static void begin_stream(struct call *c)
+{
+    char headers[320];
+
+    make_headers(c, 200, headers, sizeof(headers));
+    strcat(headers, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+    server_begin(c->x, 200, headers, "text/event-stream; charset=utf-8");
+    c->begun = true;
+}
+
+static void end_stream(struct call *c, struct buf *out)
+{
+    const char *sentence;
+    int status = fault_of(c, &sentence);
+
+    if (status) {
+        buf_str(out, "data: ");
+        routes_error(out, status, sentence, NULL);
+        buf_str(out, "\n\n");
+    } else if (c->f.include_usage) {
+        answer_usage_event(c, out);
+    }
+    buf_str(out, "data: [DONE]\n\n");
+    log_call(c, status ? status : 200);
+    server_send(c->x, out->data, out->len);
+    server_end(take_exchange(c));
+}
+
+/* Sends what the client can take. */
+static void stream(struct call *c)
+{
+    struct buf *out = &c->api->scratch;
+    bool all_closed = true;
+
+    if (!c->begun)
+        begin_stream(c);
+    if (server_unsent(c->x) > MOST_UNSENT)
+        return; /* call_drained() goes on, with one event for all that came meanwhile */
+    buf_clear(out);
+    for (size_t i = 0; i < c->n_prompts * c->n; i++) {
+        struct call_choice *h = &c->choice[i];
+        bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
+
+        if (!h->closed && !fails && (h->n_new || h->text.len || h->ended))
+            answer_part(c, i, out);
+        h->closed |= fails;
+        all_closed &= h->closed;
+    }
+    if (out->oom) { /* a stream with a hole in it would be taken for a whole one */
+        log_warn("%s: a stream is cut: out of memory", c->peer);
+        log_call(c, 500);
+        server_cut(take_exchange(c));
+        call_abort(c);
+        return;
+    }
+    if (out->len)
+        c->sent_s = clock_seconds();
+    if (all_closed) {
+        end_stream(c, out);
+    } else {
+        server_send(c->x, out->data ? out->data : "", out->len);
+    }
+}
+
+/* Goes on with C as far as it can; it may be gone afterwards. */
+static void advance(struct call *c)
+{
+    c->touched = false;
+    if (c->busy)
+        return;
+    if (c->x && c->status)
+        reply(c, c->status, &c->reply);
+    else if (c->x && c->f.stream)
+        stream(c);
+    else if (c->x)
+        answer(c);
+    if (!c->x && c->n_open == 0)
+        destroy(c);
+}
+
+/* The front is done with C. */
+static void take_prepared(struct call *c)
+{
+    c->busy = false;
+    for (size_t i = 0; i < c->n_prompts; i++)
+        c->n_open += c->prompt[i].n_open;
+    if (c->n_prompts && !c->status) {
+        metrics_observe(&c->api->metrics, METRICS_N, (double)c->n);
+        metrics_observe(&c->api->metrics, METRICS_MAX_TOKENS, (double)prepare_max_tokens(c));
+    }
+    if (c->gone || c->status)
+        prepare_cancel(c);
+    advance(c);
+}
+
+static void take_batch(struct api *a, const struct relay_batch *b)
+{
+    struct call *touched = NULL;
+    uint64_t tokens = b->stats.n_prompt_tokens + b->stats.n_output_tokens;
+
+    a->now.stats = b->stats;
+    a->now.kv_used = b->kv_used;
+    if (tokens > a->tokens_before)
+        metrics_observe(&a->metrics, METRICS_ITERATION, (double)(tokens - a->tokens_before));
+    a->tokens_before = tokens;
+    for (size_t i = 0; i < b->n; i++)
+        take_event(b, &b->event[i], &touched);
+    while (touched) {
+        struct call *c = touched;
+
+        touched = c->next_touched;
+        advance(c);
+    }
+}
+
+void call_advance(struct api *a)
+{
+    const struct relay_batch *b;
+
+    for (struct front_job *job = front_done(&a->front), *next; job; job = next) {
+        next = job->next;
+        take_prepared((struct call *)(void *)job);
+    }
+    while ((b = relay_take(&a->relay)) != NULL) {
+        take_batch(a, b);
+        relay_give_back(&a->relay);
+    }
+    for (struct call *c = a->first; c; c = c->next)
+        if (c->aborting && !c->busy)
+            prepare_cancel(c);
+}
+
+/* ---- what the client does ---- */
+
+void call_abort(struct call *c)
+{
+    if (!c->busy)
+        prepare_cancel(c);
+    else
+        c->gone = true; /* the front submits it first */
+}
+
+void call_gone(struct call *c)
+{
+    log_call(c, 499);
+    c->x = NULL;
+    c->gone = true;
+    if (c->busy)
+        return;
+    prepare_cancel(c);
+    if (c->n_open == 0 && !c->touched)
+        destroy(c);
+}
+
+void call_drained(struct call *c)
+{
+    if (!c->busy && c->begun)
+        stream(c);
+    if (!c->x && c->n_open == 0 && !c->touched)
+        destroy(c);
+}
+
+void call_ping(struct api *a, double now)
+{
+    for (struct call *c = a->first; c; c = c->next)
+        if (c->x && c->begun && now - c->sent_s > PING_S && server_unsent(c->x) == 0) {
+            server_send(c->x, ": ping\n\n", 8);
+            c->sent_s = now;
+        }
+}
+
+void call_forget_all(struct api *a)
+{
+    while (a->first)
+        destroy(a->first);
+}

@@ -1,0 +1,180 @@
+/* call.h - one request to the engine on its way through the server, and the api that it belongs to.
+ *
+ * A call has prompts, a prompt has n choices. While the front prepares it (job.busy), everything but x, gone
+ * and the choices' contents is the front's; afterwards all is the server thread's. It lives until the front
+ * is done with it and every choice that was submitted has ended, also when the client is long gone.
+ */
+#ifndef GALLOP_API_CALL_H
+#define GALLOP_API_CALL_H
+
+#include <stdatomic.h>
+
+#include "api/api.h"
+#include "api/fields.h"
+#include "api/front.h"
+#include "api/metrics.h"
+#include "api/relay.h"
+#include "text/tok/tok.h"
+
+enum { CALL_ID_BYTES = 192 };
+
+/* A token that was chosen, or one of a scored prompt. */
+struct call_token {
+    int32_t id;
+    float logprob;
+    size_t top, n_top; /* range of the list's top */
+};
+
+struct call_tokens {
+    struct call_token *v; /* [n] */
+    size_t n, cap;
+    struct gallop_logprob *top; /* [n_top] */
+    size_t n_top, cap_top;
+};
+
+struct call_choice {
+    struct buf text;                /* not sent yet; of a whole answer, all */
+    struct call_tokens tokens;      /* the same; only where they are asked for */
+    size_t n_new;                   /* tokens since the last event */
+    size_t n_output;                /* tokens so far */
+    size_t n_characters;            /* of the tokens whose log-probabilities are sent */
+    bool introduced, ended, closed; /* introduced: its first event is sent; closed: its last one */
+    enum gallop_finish finish;
+    char *stop_string; /* owned, or NULL */
+    int32_t stop_token;
+    double last_s; /* clock: latest token */
+};
+
+struct call_prompt {
+    struct call *call;
+    struct tok_ids ids;
+    struct buf text; /* of an echo */
+    uint64_t id;     /* of the engine; 0: not submitted */
+    size_t n_cached, n_open;
+    bool counted; /* in the sums of the metrics */
+    bool waits;   /* its tokens count among those that wait */
+    struct call_tokens scored;
+};
+
+struct call {
+    struct front_job job; /* first */
+    struct api *api;
+    struct call *next, **link; /* of the api's list */
+    struct call *next_touched; /* of those that something came for */
+    bool touched;
+    struct server_exchange *x; /* NULL: the client is gone, or is answered */
+    unsigned endpoint;         /* FIELDS_... */
+    const char *route;
+    struct buf body;
+    char key[KEYS_NAME];
+    char request_id[136], id[CALL_ID_BYTES];
+    char peer[64], trace[64];
+    int64_t created; /* Unix time */
+    double arrival_s, sent_s;
+    struct fields f;
+    struct arena arena;
+    size_t n_reserved; /* places of the queue */
+    struct call_prompt *prompt;
+    size_t n_prompts;
+    struct call_choice *choice; /* [n_prompts * n] */
+    size_t n;                   /* choices of a prompt */
+    size_t n_open;              /* choices that were submitted and go on */
+    size_t n_prompt_tokens;
+    bool keep_tokens;
+    bool busy;     /* with the front */
+    bool gone;     /* nobody waits for the answer */
+    bool aborting; /* the engine is to be told */
+    bool begun;    /* an answer in parts has begun */
+    int status;    /* 0, or that of the reply, which is whole then */
+    struct buf reply;
+};
+
+struct api {
+    struct api_options opt;
+    struct server *server;
+    struct relay relay;
+    struct front front;
+    struct call *first;
+    size_t n_calls;
+    _Atomic size_t n_reserved; /* choices, or calls of which it is not known yet */
+    _Atomic size_t n_waiting_tokens;
+    _Atomic uint64_t n_seeds;
+    uint64_t secret; /* of seeds */
+    bool draining;
+    size_t max_len;
+    int64_t created; /* Unix time */
+    double started_s;
+    struct metrics metrics;
+    struct metrics_now now;
+    uint64_t tokens_before; /* of the last step that was looked at */
+    double mean_s;          /* of the last requests, about */
+    double ping_s;          /* clock: when the streams that wait are told next */
+    struct buf scratch;     /* of the server's thread */
+    void (*woken)(void *ctx);
+    void *woken_ctx;
+    pthread_mutex_t unknown_lock;
+    char unknown[64][64]; /* names of fields that were said in the log */
+    size_t n_unknown;
+};
+
+/* ---- call.c: on the server's thread ---- */
+
+/* Takes the request of X over: reserves a place and hands it to the front, or refuses it. */
+void call_start(struct api *a, struct server_exchange *x, unsigned endpoint, const char *route);
+void call_gone(struct call *c);    /* its client left */
+void call_drained(struct call *c); /* its client has taken all that was sent */
+void call_advance(struct api *a);  /* takes what the front and the engine have done */
+void call_ping(struct api *a,
+               double now); /* tells streams that wait for their first token that they are heard */
+void call_abort(struct call *c);
+void call_forget_all(struct api *a); /* when the threads are gone */
+
+/* ---- prepare.c: on a thread of the front ---- */
+
+/* Reads, renders, tokenizes and submits the call of JOB, or leaves a status and a reply. */
+void prepare_call(struct front_job *job);
+void prepare_cancel(struct call *c); /* what was submitted of it */
+void prepare_waits_no_more(struct call_prompt *p);
+int64_t prepare_max_tokens(const struct call *c);
+
+/* ---- messages.c ---- */
+
+/* The text of a conversation, by the model's template. */
+int messages_render(struct call *c, struct buf *out, struct err *e);
+
+/* ---- answer.c: JSON of answers ---- */
+
+void answer_whole(struct call *c, struct buf *out);
+/* An event of choice I with what is not sent of it. */
+void answer_part(struct call *c, size_t i, struct buf *out);
+void answer_usage_event(struct call *c, struct buf *out);
+
+/* ---- routes.c ---- */
+
+void routes_handle(void *ctx, struct server_exchange *x);
+/* {"error": ...} of STATUS. PARAM: the field, or NULL. */
+void routes_error(struct buf *out, int status, const char *message, const char *param);
+size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size);
+/* Answers X with an error; a 429 or 503 says when to come back. */
+void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
+                   const char *message, const char *param);
+/* Answers X, counts it and logs it. */
+void routes_reply(struct api *a, struct server_exchange *x, const char *route, int status,
+                  const char *headers, const char *type, const void *body, size_t n);
+
+/* ---- status.c: what is so, for people and machines ---- */
+
+void status_gauges(const struct api *a, struct metrics_now *now);
+void status_models(const struct api *a, const char *only, struct buf *out); /* ONLY NULL: all */
+void status_pace_health(const struct api *a, struct buf *out);
+void status_pace_queue(const struct api *a, struct buf *out);
+void status_pace_metrics(const struct api *a, struct buf *out);
+/* What is computed of ID, for its client. */
+bool status_call(const struct api *a, const char *id, const char *key, struct buf *out); /* false: no such */
+double status_retry_s(const struct api *a);
+
+/* The next call behind BEHIND (NULL: the first) that its client, who has KEY, knows as ID. */
+const struct call *status_find(const struct api *a, const char *id, const char *key,
+                               const struct call *behind);
+
+#endif

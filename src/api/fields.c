@@ -1,0 +1,498 @@
+/* fields.c - one walk over the members of a request, each by its row. */
+#include "api/fields.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { BOOL, INT, NUMBER, TEXT, OWN, EMPTY, NEVER };
+
+struct row {
+    const char *name;
+    unsigned endpoints;
+    enum kind kind;
+    size_t offset;     /* in struct fields */
+    const char *range; /* INT, NUMBER: an interval */
+    size_t most;       /* TEXT: bytes */
+    int (*read)(struct fields *f, const json_t *v, struct err *e);
+    const char *form; /* OWN, EMPTY: the type in words; NEVER: what is taken, JSON texts with | between */
+    const char *says;
+};
+
+static const char *describe(const json_t *v, char *out, size_t size)
+{
+    switch (json_typeof(v)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "a list";
+    case JSON_STRING: return "a string";
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    case JSON_NULL: return "null";
+    case JSON_INTEGER: snprintf(out, size, "%lld", (long long)json_integer_value(v)); return out;
+    default: snprintf(out, size, "%g", json_real_value(v)); return out;
+    }
+}
+
+static int unexpected(const char *name, const json_t *v, const char *expected, struct err *e)
+{
+    char text[40];
+
+    return err_set(e, ERR_INPUT, "%s: found %s, expected %s", name, describe(v, text, sizeof(text)),
+                   expected);
+}
+
+/* ---- readers of what is no plain value ---- */
+
+static bool is_id(const json_t *v)
+{
+    return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= INT32_MAX;
+}
+
+static bool all(const json_t *list, bool (*is)(const json_t *v))
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!is(json_array_get(list, i)))
+            return false;
+    return true;
+}
+
+static bool is_string(const json_t *v)
+{
+    return json_is_string(v);
+}
+
+static bool is_object(const json_t *v)
+{
+    return json_is_object(v);
+}
+
+static bool is_ids(const json_t *v)
+{
+    return json_is_array(v) && json_array_size(v) > 0 && all(v, is_id);
+}
+
+static int read_prompt(struct fields *f, const json_t *v, struct err *e)
+{
+    f->prompt = v;
+    if (!json_is_string(v) && !(json_is_array(v) && json_array_size(v) > 0 &&
+                                (all(v, is_id) || all(v, is_string) || all(v, is_ids))))
+        return unexpected(
+            "prompt", v,
+            "a string, a list of strings, a list of token ids, or a list of such lists, none empty", e);
+    if (json_is_array(v) && !is_id(json_array_get(v, 0)) && json_array_size(v) > FIELDS_MAX_PROMPTS)
+        return err_set(e, ERR_INPUT, "prompt: found %zu prompts, expected at most %d", json_array_size(v),
+                       FIELDS_MAX_PROMPTS);
+    return 0;
+}
+
+static int read_prompt_text(struct fields *f, const json_t *v, struct err *e)
+{
+    f->prompt = v;
+    return json_is_string(v) ? 0 : unexpected("prompt", v, "a string", e);
+}
+
+static int read_objects(const json_t **to, const char *name, const json_t *v, size_t most, struct err *e)
+{
+    *to = v;
+    if (!json_is_array(v) || !all(v, is_object))
+        return unexpected(name, v, "a list of objects", e);
+    if (json_array_size(v) > most)
+        return err_set(e, ERR_INPUT, "%s: found %zu entries, expected at most %zu", name, json_array_size(v),
+                       most);
+    return 0;
+}
+
+static int read_messages(struct fields *f, const json_t *v, struct err *e)
+{
+    int rc = read_objects(&f->messages, "messages", v, SIZE_MAX, e);
+
+    return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "messages: at least one message is needed");
+}
+
+static int read_tools(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+}
+
+static int read_documents(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_objects(&f->documents, "documents", v, 1024, e);
+}
+
+static int read_kwargs(struct fields *f, const json_t *v, struct err *e)
+{
+    f->kwargs = v;
+    return json_is_object(v) ? 0 : unexpected("chat_template_kwargs", v, "an object", e);
+}
+
+static int read_stream_options(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *key;
+    json_t *o;
+
+    f->has_stream_options = true;
+    if (!json_is_object(v))
+        return unexpected("stream_options", v, "an object", e);
+    json_object_foreach((json_t *)(uintptr_t)v, key, o)
+    {
+        bool usage = strcmp(key, "include_usage") == 0;
+
+        if (!usage && strcmp(key, "continuous_usage_stats") != 0)
+            continue;
+        if (!json_is_boolean(o) && !json_is_null(o))
+            return unexpected(usage ? "stream_options.include_usage"
+                                    : "stream_options.continuous_usage_stats",
+                              o, "true or false", e);
+        *(usage ? &f->include_usage : &f->continuous_usage) = json_is_true(o);
+    }
+    f->continuous_usage = f->continuous_usage && f->include_usage;
+    return 0;
+}
+
+static int read_seed(struct fields *f, const json_t *v, struct err *e)
+{
+    if (!json_is_integer(v))
+        return unexpected("seed", v, "a whole number of 64 bits", e);
+    f->has_seed = json_integer_value(v) != -1;
+    f->seed = (uint64_t)json_integer_value(v);
+    return 0;
+}
+
+static int read_stop(struct fields *f, const json_t *v, struct err *e)
+{
+    size_t n = json_is_array(v) ? json_array_size(v) : 1;
+
+    f->stop = v;
+    if (!json_is_string(v) && !(json_is_array(v) && all(v, is_string)))
+        return unexpected("stop", v, "a string or a list of strings", e);
+    if (n > 64)
+        return err_set(e, ERR_INPUT, "stop: found %zu strings, expected at most 64", n);
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = json_string_length(json_is_array(v) ? json_array_get(v, i) : v);
+
+        if (bytes == 0 || bytes > 1024)
+            return err_set(e, ERR_INPUT, "stop: found a string of %zu bytes, expected 1 to 1024", bytes);
+    }
+    return 0;
+}
+
+static int read_ids(const json_t **to, const char *name, const json_t *v, size_t most, struct err *e)
+{
+    *to = v;
+    if (!json_is_array(v) || !all(v, is_id))
+        return unexpected(name, v, "a list of token ids", e);
+    if (json_array_size(v) > most)
+        return err_set(e, ERR_INPUT, "%s: found %zu ids, expected at most %zu", name, json_array_size(v),
+                       most);
+    return 0;
+}
+
+static int read_stop_token_ids(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_ids(&f->stop_token_ids, "stop_token_ids", v, 4096, e);
+}
+
+static int read_allowed(struct fields *f, const json_t *v, struct err *e)
+{
+    int rc = read_ids(&f->allowed, "allowed_token_ids", v, 1 << 20, e);
+
+    return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "allowed_token_ids: the list is empty");
+}
+
+static int read_tokens(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_ids(&f->tokens, "tokens", v, 1 << 22, e);
+}
+
+static int read_logit_bias(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *key;
+    json_t *bias;
+
+    f->logit_bias = v;
+    if (!json_is_object(v))
+        return unexpected("logit_bias", v, "an object of token id to number", e);
+    if (json_object_size(v) > FIELDS_MAX_BIASES)
+        return err_set(e, ERR_INPUT, "logit_bias: found %zu entries, expected at most %d",
+                       json_object_size(v), FIELDS_MAX_BIASES);
+    json_object_foreach((json_t *)(uintptr_t)v, key, bias)
+    {
+        double x = json_number_value(bias);
+
+        if (key[0] == 0 || key[strspn(key, "0123456789")] || strlen(key) > 9)
+            return err_set(e, ERR_INPUT, "logit_bias: found the key '%.40s', expected a token id", key);
+        if (!json_is_number(bias) || !(x >= -100 && x <= 100))
+            return unexpected("logit_bias", bias, "numbers from -100 to 100", e);
+    }
+    return 0;
+}
+
+static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
+{
+    f->request_ids = v;
+    if (!json_is_string(v) && !(json_is_array(v) && json_array_size(v) <= 1024 && all(v, is_string)))
+        return unexpected("request_ids", v, "a string or a list of at most 1024 strings", e);
+    return 0;
+}
+
+/* ---- the table ---- */
+
+#define C                                     FIELDS_COMPLETIONS
+#define H                                     FIELDS_CHAT
+#define T                                     FIELDS_TOKENIZE
+#define D                                     FIELDS_DETOKENIZE
+#define A                                     FIELDS_ABORT
+#define AT(member)                            offsetof(struct fields, member)
+#define BOOL(name, where, member, says)       {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says},
+#define INT(name, where, member, range, says) {#name, where, INT, AT(member), range, 0, NULL, NULL, says},
+#define NUMBER(name, where, member, range, says) \
+    {#name, where, NUMBER, AT(member), range, 0, NULL, NULL, says},
+#define TEXT(name, where, member, most, says) {#name, where, TEXT, AT(member), NULL, most, NULL, NULL, says},
+#define OWN(name, where, reader, form, says)  {#name, where, OWN, 0, NULL, 0, read_##reader, form, says},
+#define EMPTY(name, where, form, says)        {#name, where, EMPTY, 0, NULL, 0, NULL, form, says},
+#define NEVER(name, where, neutral)           {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL},
+static const struct row rows[] = {
+#include "api/fields.def"
+};
+#undef C
+#undef H
+#undef T
+#undef D
+#undef A
+#undef BOOL
+#undef INT
+#undef NUMBER
+#undef TEXT
+#undef OWN
+#undef EMPTY
+#undef NEVER
+
+enum { N_ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+/* X lies in the interval TEXT: "[0,1]", "(0,1]". */
+static bool lies_in(const char *text, double x)
+{
+    char *end;
+    double lo = strtod(text + 1, &end), hi = strtod(end + 1, NULL);
+
+    return (text[0] == '(' ? x > lo : x >= lo) && x <= hi;
+}
+
+/* V is one of the JSON texts of NEUTRAL. */
+static bool is_neutral(const char *neutral, const json_t *v)
+{
+    bool same = false;
+
+    while (*neutral && !same) {
+        size_t n = strcspn(neutral, "|");
+        json_t *o = json_loadb(neutral, n, JSON_DECODE_ANY, NULL);
+
+        same = o && json_equal(o, v);
+        json_decref(o);
+        neutral += n + (neutral[n] == '|');
+    }
+    return same;
+}
+
+static int read_number(struct fields *f, const struct row *r, const json_t *v, struct err *e)
+{
+    double x = json_number_value(v);
+    char expected[80];
+
+    snprintf(expected, sizeof(expected), "a %snumber in %s", r->kind == INT ? "whole " : "", r->range);
+    if (!json_is_number(v) || !lies_in(r->range, x) || (r->kind == INT && x != floor(x)))
+        return unexpected(r->name, v, expected, e);
+    if (r->kind == INT)
+        *(int64_t *)(void *)((char *)f + r->offset) = (int64_t)x;
+    else
+        *(double *)(void *)((char *)f + r->offset) = x;
+    return 0;
+}
+
+static int read_text(struct fields *f, const struct row *r, const json_t *v, struct err *e)
+{
+    size_t n = json_string_length(v);
+
+    if (!json_is_string(v))
+        return unexpected(r->name, v, "a string", e);
+    if (n == 0 || n > r->most)
+        return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected 1 to %zu", r->name, n,
+                       r->most);
+    if (strlen(json_string_value(v)) != n)
+        return err_set(e, ERR_INPUT, "%s: found a string with a zero in it", r->name);
+    *(const char **)(void *)((char *)f + r->offset) = json_string_value(v);
+    return 0;
+}
+
+static int read_member(struct fields *f, const struct row *r, const json_t *v, struct err *e)
+{
+    switch (r->kind) {
+    case BOOL:
+        if (!json_is_boolean(v))
+            return unexpected(r->name, v, "true or false", e);
+        *(bool *)(void *)((char *)f + r->offset) = json_is_true(v);
+        f->has_add_special |= strcmp(r->name, "add_special_tokens") == 0;
+        return 0;
+    case INT:
+    case NUMBER: return read_number(f, r, v, e);
+    case TEXT: return read_text(f, r, v, e);
+    case OWN: return r->read(f, v, e);
+    case EMPTY: return 0;
+    default:
+        return is_neutral(r->form, v)
+                   ? 0
+                   : err_set(e, ERR_UNSUPPORTED, "%s is not supported by this server", r->name);
+    }
+}
+
+static const struct row *find(const char *name, unsigned endpoint)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if ((rows[i].endpoints & endpoint) && strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+int fields_blame(struct fields *f, const char *name, int rc)
+{
+    snprintf(f->param, sizeof(f->param), "%s", name);
+    return rc;
+}
+
+/* Lists and objects of TEXT [n] are nested no deeper than FIELDS_MAX_DEPTH. */
+static bool is_shallow(const char *text, size_t n)
+{
+    bool in_string = false;
+    size_t depth = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+
+        if (in_string) {
+            i += c == '\\';
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > FIELDS_MAX_DEPTH)
+                return false;
+        } else if ((c == '}' || c == ']') && depth) {
+            depth--;
+        }
+    }
+    return true;
+}
+
+int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
+                void *ctx, struct err *e)
+{
+    json_error_t je;
+    const char *key;
+    json_t *v;
+    int rc;
+
+    *f = (struct fields){.add_generation_prompt = true,
+                         .skip_special_tokens = true,
+                         .max_tokens = -1,
+                         .max_completion_tokens = -1,
+                         .min_tokens = -1,
+                         .n = 1,
+                         .logprobs = -1,
+                         .top_logprobs = -1,
+                         .prompt_logprobs = -1,
+                         .top_k = -2,
+                         .temperature = NAN,
+                         .top_p = NAN,
+                         .min_p = NAN,
+                         .repetition_penalty = NAN,
+                         .frequency_penalty = NAN,
+                         .presence_penalty = NAN};
+    if (!is_shallow(text, n))
+        return err_set(e, ERR_INPUT, "the body is nested deeper than %d lists and objects", FIELDS_MAX_DEPTH);
+    f->body = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
+    if (!f->body && json_error_code(&je) == json_error_out_of_memory)
+        return err_nomem(e, "a request");
+    if (!f->body)
+        return err_set(e, ERR_INPUT, "the body is not JSON: line %d, column %d: %s", je.line, je.column,
+                       je.text);
+    if (!json_is_object(f->body))
+        return err_set(e, ERR_INPUT, "the body is %s, expected an object",
+                       json_is_array(f->body) ? "a list" : "no object");
+    json_object_foreach(f->body, key, v)
+    {
+        const struct row *r = find(key, endpoint);
+
+        if (!r)
+            unknown(ctx, key);
+        else if (!json_is_null(v) && (rc = read_member(f, r, v, e)) != 0)
+            return fields_blame(f, key, rc);
+    }
+    return 0;
+}
+
+void fields_fini(struct fields *f)
+{
+    json_decref(f->body);
+    f->body = NULL;
+}
+
+/* ---- the page ---- */
+
+static void document_row(const struct row *r, struct buf *out)
+{
+    buf_fmt(out, "| `%s` | ", r->name);
+    if (r->kind == INT || r->kind == NUMBER)
+        buf_fmt(out, "%s in %s", r->kind == INT ? "whole number" : "number", r->range);
+    else if (r->kind == TEXT)
+        buf_fmt(out, "string of 1 to %zu bytes", r->most);
+    else
+        buf_str(out, r->form);
+    buf_fmt(out, " | %s%s |\n", r->kind == EMPTY ? "Taken, and changes nothing. " : "", r->says);
+}
+
+static void document_endpoint(unsigned endpoint, const char *path, struct buf *out)
+{
+    const char *comma = "";
+
+    buf_fmt(out, "\n### `POST %s`\n\n| field | type and range | what it does |\n| --- | --- | --- |\n", path);
+    for (size_t i = 0; i < N_ROWS; i++)
+        if ((rows[i].endpoints & endpoint) && rows[i].kind != NEVER)
+            document_row(&rows[i], out);
+    for (size_t i = 0; i < N_ROWS; i++)
+        if ((rows[i].endpoints & endpoint) && rows[i].kind == NEVER) {
+            buf_fmt(out, "%s`%s`",
+                    *comma ? comma : "\nRefused with 400, because they are not built: ", rows[i].name);
+            if (strcmp(rows[i].form, "null") != 0) {
+                buf_str(out, " (but for ");
+                for (const char *p = rows[i].form; *p; p++)
+                    buf_fmt(out, *p == '|' ? " and " : "%c", *p);
+                buf_str(out, ")");
+            }
+            comma = ", ";
+        }
+    if (*comma)
+        buf_str(out, ".\n");
+}
+
+void fields_document(struct buf *out)
+{
+    document_endpoint(FIELDS_COMPLETIONS, "/v1/completions", out);
+    document_endpoint(FIELDS_CHAT, "/v1/chat/completions", out);
+    document_endpoint(FIELDS_TOKENIZE, "/tokenize", out);
+    document_endpoint(FIELDS_DETOKENIZE, "/detokenize", out);
+    document_endpoint(FIELDS_ABORT, "/abort_requests", out);
+}
+
+bool fields_row(size_t i, struct fields_row *out)
+{
+    static const char *const kinds[] = {"bool", "int", "number", "text", "own", "empty", "never"};
+
+    if (i >= N_ROWS)
+        return false;
+    *out = (struct fields_row){rows[i].name, kinds[rows[i].kind], rows[i].range, rows[i].endpoints};
+    return true;
+}

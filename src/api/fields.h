@@ -1,0 +1,76 @@
+/* fields.h - the fields of a request: read from JSON by the table of fields.def, and the page that documents
+ * it.
+ *
+ * Every field has a type, a range and a cap, and an error names it. A field that is null is as if it were not
+ * there. What would change the answer and is not built is refused by name; a field that no row knows is
+ * taken, and said once in the log.
+ */
+#ifndef GALLOP_API_FIELDS_H
+#define GALLOP_API_FIELDS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+enum {
+    FIELDS_COMPLETIONS = 1,
+    FIELDS_CHAT = 2,
+    FIELDS_TOKENIZE = 4,
+    FIELDS_DETOKENIZE = 8,
+    FIELDS_ABORT = 16
+};
+
+enum {
+    FIELDS_MAX_PROMPTS = 1024,
+    FIELDS_MAX_TOOLS = 128,
+    FIELDS_MAX_BIASES = 4096,
+    FIELDS_MAX_DEPTH = 64, /* of the JSON */
+};
+
+/* What a request says. Numbers that are not given are -1, or NaN; JSON is borrowed from body. */
+struct fields {
+    json_t *body; /* owned */
+    const char *model, *reasoning_effort, *truncation_side, *request_id, *cache_salt, *user;
+    const json_t *prompt, *messages, *tools, *documents, *kwargs;
+    const json_t *stop, *stop_token_ids, *logit_bias, *allowed, *tokens, *request_ids;
+    bool add_generation_prompt, continue_final_message, add_special_tokens, stream, include_usage,
+        continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
+        return_token_ids, tokens_as_ids, return_token_strs;
+    bool has_add_special, has_stream_options;
+    int64_t max_tokens, max_completion_tokens, min_tokens, n, logprobs, top_logprobs, prompt_logprobs, top_k,
+        truncate_prompt_tokens, priority;
+    double temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;
+    bool has_seed;
+    uint64_t seed;
+    char param[128]; /* the field that an error is about */
+};
+
+/* Called for a field that no row knows. */
+typedef void fields_unknown(void *ctx, const char *name);
+
+/* Reads TEXT [n], a JSON object, for one of the endpoints. ERR_INPUT, ERR_UNSUPPORTED or ERR_NOMEM; f->param
+ * then names the field, or is "". *f needs fields_fini() in any case. */
+int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
+                void *ctx, struct err *e);
+void fields_fini(struct fields *f);
+
+/* The error is about the field NAME. Returns RC. */
+int fields_blame(struct fields *f, const char *name, int rc);
+
+/* The tables of docs/API.md. */
+void fields_document(struct buf *out);
+
+/* ---- for tests ---- */
+
+/* The I-th row: name, endpoints, "bool", "int", "number", "text", "own", "empty" or "never", range or bytes.
+ * False: there are no more. */
+struct fields_row {
+    const char *name, *kind, *range;
+    unsigned endpoints;
+};
+bool fields_row(size_t i, struct fields_row *out);
+
+#endif

@@ -1,0 +1,102 @@
+/* front.c - a queue in, a queue out. */
+#include "api/front.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static void append(struct front_list *l, struct front_job *job)
+{
+    job->next = NULL;
+    *l->last = job;
+    l->last = &job->next;
+}
+
+static struct front_job *take_first(struct front_list *l)
+{
+    struct front_job *job = l->first;
+
+    if (job && (l->first = job->next) == NULL)
+        l->last = &l->first;
+    return job;
+}
+
+static void *work(void *ctx)
+{
+    struct front *f = ctx;
+    struct front_job *job;
+
+    pthread_mutex_lock(&f->lock);
+    for (;;) {
+        while ((job = take_first(&f->waiting)) == NULL && !f->stops)
+            pthread_cond_wait(&f->work, &f->lock);
+        if (!job)
+            break;
+        pthread_mutex_unlock(&f->lock);
+        job->run(job);
+        pthread_mutex_lock(&f->lock);
+        append(&f->done, job);
+        f->wake(f->ctx);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return NULL;
+}
+
+int front_open(struct front *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e)
+{
+    sigset_t all, old;
+    int rc = 0;
+
+    *f = (struct front){.wake = wake, .ctx = ctx};
+    f->waiting.last = &f->waiting.first;
+    f->done.last = &f->done.first;
+    f->thread = mem_zalloc(n_threads, sizeof(*f->thread), MEM_API);
+    if (!f->thread)
+        return err_nomem(e, "the server's threads");
+    pthread_mutex_init(&f->lock, NULL);
+    pthread_cond_init(&f->work, NULL);
+    sigfillset(&all); /* signals are the main thread's */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (f->n < n_threads && (rc = pthread_create(&f->thread[f->n], NULL, work, f)) == 0)
+        f->n++;
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc ? err_set(e, ERR_OS, "no thread can be started for requests: %s", strerror(rc)) : 0;
+}
+
+void front_close(struct front *f)
+{
+    if (!f->thread)
+        return;
+    pthread_mutex_lock(&f->lock);
+    f->stops = true;
+    pthread_cond_broadcast(&f->work);
+    pthread_mutex_unlock(&f->lock);
+    while (f->n)
+        pthread_join(f->thread[--f->n], NULL);
+    pthread_cond_destroy(&f->work);
+    pthread_mutex_destroy(&f->lock);
+    mem_free(f->thread);
+    f->thread = NULL;
+}
+
+void front_add(struct front *f, struct front_job *job)
+{
+    pthread_mutex_lock(&f->lock);
+    append(&f->waiting, job);
+    pthread_cond_signal(&f->work);
+    pthread_mutex_unlock(&f->lock);
+}
+
+struct front_job *front_done(struct front *f)
+{
+    struct front_job *first;
+
+    pthread_mutex_lock(&f->lock);
+    first = f->done.first;
+    f->done.first = NULL;
+    f->done.last = &f->done.first;
+    pthread_mutex_unlock(&f->lock);
+    return first;
+}

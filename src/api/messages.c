@@ -1,0 +1,203 @@
+/* messages.c - a conversation as the chat template is to see it, and its text.
+ *
+ * Contents in parts become one text, its parts on lines of their own, and arguments of tool calls become
+ * objects, because this is what templates are written for.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "api/call.h"
+
+/* The text of the parts of CONTENT; NULL: an error. New reference. */
+static json_t *join_parts(const json_t *content, size_t message, struct err *e)
+{
+    struct buf text = {.tag = MEM_API};
+    json_t *part, *out;
+    size_t i;
+
+    json_array_foreach(content, i, part)
+    {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *piece = json_is_string(part) ? part : json_object_get(part, "text");
+
+        if (!json_is_string(part) && (!type || strcmp(type, "text") != 0)) {
+            err_set(e, type ? ERR_UNSUPPORTED : ERR_INPUT,
+                    "messages[%zu].content[%zu]: parts of type '%.40s' are not supported, expected text",
+                    message, i, type ? type : "");
+            buf_fini(&text);
+            return NULL;
+        }
+        if (!json_is_string(piece)) {
+            err_set(e, ERR_INPUT, "messages[%zu].content[%zu].text: expected a string", message, i);
+            buf_fini(&text);
+            return NULL;
+        }
+        if (i)
+            buf_char(&text, '\n');
+        buf_add(&text, json_string_value(piece), json_string_length(piece));
+    }
+    out = text.oom ? NULL : json_stringn(text.data ? text.data : "", text.len);
+    if (!out)
+        err_nomem(e, "messages");
+    buf_fini(&text);
+    return out;
+}
+
+/* CALL with its arguments as an object. New reference; NULL: an error. */
+static json_t *with_arguments(const json_t *call, size_t message, struct err *e)
+{
+    const json_t *function = json_object_get(call, "function"),
+                 *text = json_object_get(function, "arguments");
+    json_t *out = json_copy((json_t *)(uintptr_t)call), *copy, *arguments;
+
+    if (!out || !json_is_string(text))
+        return out;
+    arguments = json_string_length(text) == 0
+                    ? json_object()
+                    : json_loadb(json_string_value(text), json_string_length(text), JSON_DECODE_ANY, NULL);
+    if (!arguments) {
+        err_set(e, ERR_INPUT, "messages[%zu].tool_calls: arguments of a call are not JSON", message);
+        json_decref(out);
+        return NULL;
+    }
+    copy = json_copy((json_t *)(uintptr_t)function);
+    json_object_set_new(copy, "arguments", arguments);
+    json_object_set_new(out, "function", copy);
+    return out;
+}
+
+static int convert_calls(json_t *message, size_t i, struct err *e)
+{
+    json_t *calls = json_object_get(message, "tool_calls"), *list = json_array(), *call;
+    size_t k;
+
+    json_array_foreach(calls, k, call)
+    {
+        if (!json_is_object(call) || json_array_append_new(list, with_arguments(call, i, e)) != 0) {
+            json_decref(list);
+            return e->code ? e->code : err_set(e, ERR_INPUT, "messages[%zu].tool_calls: expected objects", i);
+        }
+    }
+    return json_object_set_new(message, "tool_calls", list) == 0 ? 0 : err_nomem(e, "messages");
+}
+
+static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
+{
+    json_t *m = json_copy((json_t *)(uintptr_t)from), *content = json_object_get(m, "content"), *joined;
+    int rc = m ? 0 : err_nomem(e, "messages");
+
+    if (rc == 0 && !json_is_string(json_object_get(m, "role")))
+        rc = err_set(e, ERR_INPUT, "messages[%zu].role: expected a string", i);
+    if (rc == 0 && json_is_array(content)) {
+        joined = join_parts(content, i, e);
+        rc = joined && json_object_set_new(m, "content", joined) == 0 ? 0 : e->code;
+    } else if (rc == 0 && content && !json_is_string(content) && !json_is_null(content)) {
+        rc = err_set(e, ERR_INPUT, "messages[%zu].content: expected a string or a list of parts", i);
+    }
+    if (rc == 0 && json_array_size(json_object_get(m, "tool_calls")))
+        rc = convert_calls(m, i, e);
+    if (rc == 0 && json_array_append(list, m) != 0)
+        rc = err_nomem(e, "messages");
+    json_decref(m);
+    return rc;
+}
+
+/* The variables of the template, with LIST as its messages; later ones win. */
+static int set_variables(struct call *c, json_t *o, json_t *list)
+{
+    const struct fields *f = &c->f;
+    int bad = 0;
+
+    if (c->api->opt.template_kwargs)
+        bad |= json_object_update(o, (json_t *)(uintptr_t)c->api->opt.template_kwargs);
+    if (f->reasoning_effort)
+        bad |= json_object_set_new(o, "reasoning_effort", json_string(f->reasoning_effort));
+    if (f->kwargs)
+        bad |= json_object_update(o, (json_t *)(uintptr_t)f->kwargs);
+    if (json_array_size(f->tools))
+        bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->tools);
+    if (f->documents)
+        bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->documents);
+    return bad | json_object_set(o, "messages", list);
+}
+
+/* New reference. */
+static int make_variables(struct call *c, json_t **out, struct err *e)
+{
+    json_t *o = json_object(), *list = json_array();
+    int rc = o && list ? 0 : err_nomem(e, "messages");
+
+    for (size_t i = 0; i < json_array_size(c->f.messages) && rc == 0; i++)
+        rc = convert(json_array_get(c->f.messages, i), i, list, e);
+    if (rc == 0 && set_variables(c, o, list) != 0)
+        rc = err_nomem(e, "messages");
+    json_decref(list);
+    if (rc)
+        json_decref(o);
+    *out = rc ? NULL : o;
+    return rc;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Cuts OUT behind the last message, which was rendered into it as a turn that is over (transformers'
+ * continue_final_message). */
+static int leave_open(const json_t *messages, struct buf *out, size_t from, struct err *e)
+{
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *text = json_string_value(json_object_get(last, "content"));
+    size_t n = text ? json_string_length(json_object_get(last, "content")) : 0, tail = 0;
+    const char *at = NULL, *end = out->data + out->len;
+
+    if (!text)
+        return err_set(e, ERR_INPUT, "continue_final_message: the content of the last message is not a text");
+    for (; n && is_blank(*text); text++, n--)
+        ;
+    for (; n && is_blank(text[n - 1]); n--, tail++)
+        ;
+    for (const char *p = out->data + from; n && (p = memmem(p, (size_t)(end - p), text, n)) != NULL; p++)
+        at = p;
+    if (!at)
+        return err_set(e, ERR_INPUT, "continue_final_message: the template does not write the last message");
+    at += n;
+    if ((size_t)(end - at) >= tail && memcmp(at, text + n, tail) == 0)
+        at += tail;
+    out->len = (size_t)(at - out->data);
+    out->data[out->len] = 0;
+    return 0;
+}
+
+int messages_render(struct call *c, struct buf *out, struct err *e)
+{
+    const struct api_options *o = &c->api->opt;
+    time_t seconds = time(NULL);
+    json_t *given, *variables = NULL;
+    size_t from = out->len;
+    struct tm now;
+    int rc;
+
+    if (c->f.continue_final_message && c->f.add_generation_prompt)
+        return fields_blame(
+            &c->f, "continue_final_message",
+            err_set(e, ERR_INPUT, "continue_final_message and add_generation_prompt cannot both be true"));
+    fields_blame(&c->f, "messages", 0);
+    if (!o->chat)
+        return err_set(e, ERR_INPUT, "%s", o->chat_missing);
+    if ((rc = make_variables(c, &given, e)) != 0)
+        return rc;
+    localtime_r(&seconds, &now);
+    if (o->template)
+        rc = (rc = chat_variables(o->chat, given, c->f.add_generation_prompt, &variables, e)) != 0
+                 ? rc
+                 : jinja_render(o->template, variables, &now, out, e);
+    else
+        rc = chat_render(o->chat, given, NULL, c->f.add_generation_prompt, &now, out, e);
+    if (rc == 0 && c->f.continue_final_message)
+        rc = leave_open(json_object_get(given, "messages"), out, from, e);
+    json_decref(variables);
+    json_decref(given);
+    return rc;
+}

@@ -1,0 +1,169 @@
+/* metrics.c - counters and histograms, and their text. */
+#include "api/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* vLLM's buckets, with finer ones where a CPU's times lie; they end with 0. */
+static const double to_first[] = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75, 1,    2.5,  5,
+                                  7.5,  10,   15,  20,  30,  40,  60,  80, 160, 320, 640, 1280, 2560, 0};
+static const double between[] = {.005, .01, .015, .02, .025, .03, .04, .05, .06, .075, .1, .15, .2,
+                                 .3,   .4,  .5,   .75, 1,    2.5, 5,   7.5, 10,  20,   40, 80,  0};
+static const double whole[] = {.05, .1, .2, .3, .5, .8,  1,   1.5, 2,   2.5,  5,    10, 15,
+                               20,  30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680, 0};
+static const double tokens[] = {1,    2,    5,     10,    20,    50,     100,    200,    500,     1000,
+                                2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000, 0};
+static const double few[] = {1, 2, 5, 10, 20, 50, 100, 0};
+static const double rows[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 0};
+
+static const struct {
+    const char *name, *help;
+    const double *bound;
+} histograms[METRICS_N_HISTOGRAMS] = {
+    [METRICS_TTFT] = {"time_to_first_token_seconds", "Seconds to the first token of an answer", to_first},
+    [METRICS_ITL] = {"inter_token_latency_seconds", "Seconds between two tokens of an answer", between},
+    [METRICS_TPOT] = {"request_time_per_output_token_seconds", "Mean seconds a token behind the first",
+                      between},
+    [METRICS_E2E] = {"e2e_request_latency_seconds", "Seconds of a request", whole},
+    [METRICS_QUEUE] = {"request_queue_time_seconds", "Seconds before anything was computed", whole},
+    [METRICS_INFERENCE] = {"request_inference_time_seconds", "Seconds from there to the end", whole},
+    [METRICS_PREFILL] = {"request_prefill_time_seconds", "Seconds from there to the first token", whole},
+    [METRICS_DECODE] = {"request_decode_time_seconds", "Seconds from the first token to the last", whole},
+    [METRICS_PROMPT_TOKENS] = {"request_prompt_tokens", "Tokens of a prompt", tokens},
+    [METRICS_GENERATION_TOKENS] = {"request_generation_tokens", "Tokens of an answer", tokens},
+    [METRICS_MAX_TOKENS] = {"request_params_max_tokens", "max_tokens of a request", tokens},
+    [METRICS_N] = {"request_params_n", "n of a request", few},
+    [METRICS_ITERATION] = {"iteration_tokens_total", "Tokens of a step", rows},
+};
+
+void metrics_observe(struct metrics *m, enum metrics_histogram h, double x)
+{
+    size_t i = 0;
+
+    while (histograms[h].bound[i] > 0 && x > histograms[h].bound[i])
+        i++;
+    m->histogram[h].count[i]++;
+    m->histogram[h].sum += x;
+}
+
+void metrics_count_http(struct metrics *m, const char *route, const char *method, int status)
+{
+    const size_t most = sizeof(m->http) / sizeof(m->http[0]);
+
+    for (size_t i = 0; i < m->n_http; i++)
+        if (m->http[i].route == route && m->http[i].method == method && m->http[i].status == status) {
+            m->http[i].n++;
+            return;
+        }
+    if (m->n_http < most)
+        m->http[m->n_http++] = (struct metrics_http){route, method, status, 1};
+}
+
+/* ---- text ---- */
+
+/* The labels that every sample has. */
+struct labels {
+    struct buf text;
+};
+
+static void head(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_fmt(out, "# HELP vllm:%s %s\n# TYPE vllm:%s %s\n", name, help, name, type);
+}
+
+static void sample(struct buf *out, const struct labels *l, const char *name, const char *more, double x)
+{
+    buf_fmt(out, "vllm:%s{%s%s} %.17g\n", name, l->text.data ? l->text.data : "", more, x);
+}
+
+static void gauge(struct buf *out, const struct labels *l, const char *name, const char *help, double x)
+{
+    head(out, name, "gauge", help);
+    sample(out, l, name, "", x);
+}
+
+static void counter(struct buf *out, const struct labels *l, const char *name, const char *help, double x)
+{
+    head(out, name, "counter", help);
+    sample(out, l, name, "", x);
+}
+
+static void write_histogram(const struct metrics *m, enum metrics_histogram h, const struct labels *l,
+                            struct buf *out)
+{
+    const char *name = histograms[h].name, *labels = l->text.data ? l->text.data : "";
+    size_t above = 0;
+    uint64_t n = 0;
+
+    head(out, name, "histogram", histograms[h].help);
+    for (size_t i = 0; histograms[h].bound[i] > 0; i++) {
+        n += m->histogram[h].count[i];
+        buf_fmt(out, "vllm:%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, labels, histograms[h].bound[i], n);
+        above = i + 1;
+    }
+    n += m->histogram[h].count[above];
+    buf_fmt(out, "vllm:%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, n);
+    buf_fmt(out, "vllm:%s_sum{%s} %.17g\n", name, labels, m->histogram[h].sum);
+    buf_fmt(out, "vllm:%s_count{%s} %" PRIu64 "\n", name, labels, n);
+}
+
+static void write_gauges(const struct metrics_now *now, const struct labels *l, struct buf *out)
+{
+    const struct gallop_stats *s = &now->stats;
+
+    gauge(out, l, "num_requests_running", "Answers that are computed", (double)now->n_running);
+    gauge(out, l, "num_requests_waiting", "Answers that have not begun", (double)now->n_waiting);
+    gauge(out, l, "kv_cache_usage_perc", "Part of the KV cache that running answers hold, 0 to 1",
+          now->kv_used);
+    gauge(out, l, "http_connections", "Open connections", (double)now->n_connections);
+    counter(out, l, "num_preemptions_total", "Answers put back because the KV cache was full",
+            (double)s->n_preempted);
+    counter(out, l, "prompt_tokens_recomputed_total", "Tokens computed again after that",
+            (double)s->n_recomputed_tokens);
+    counter(out, l, "generation_tokens_total", "Tokens of answers", (double)s->n_output_tokens);
+}
+
+static void write_counters(const struct metrics *m, const struct labels *l, struct buf *out)
+{
+    static const char *const ends[METRICS_N_ENDS] = {"stop", "length", "abort", "error"};
+    char more[64];
+
+    counter(out, l, "prompt_tokens_total", "Tokens of prompts", (double)m->prompt_tokens);
+    counter(out, l, "prompt_tokens_cached_total", "Of them, found in the prefix cache",
+            (double)m->cached_tokens);
+    counter(out, l, "prefix_cache_queries_total", "Tokens looked for in the prefix cache",
+            (double)m->prompt_tokens);
+    counter(out, l, "prefix_cache_hits_total", "Tokens found there", (double)m->cached_tokens);
+    counter(out, l, "requests_refused_total", "Requests refused because of load", (double)m->n_refused);
+    head(out, "request_success_total", "counter", "Answers by how they ended");
+    for (int i = 0; i < METRICS_N_ENDS; i++) {
+        snprintf(more, sizeof(more), ",finished_reason=\"%s\"", ends[i]);
+        sample(out, l, "request_success_total", more, (double)m->ended[i]);
+    }
+}
+
+static void write_http(const struct metrics *m, struct buf *out)
+{
+    buf_str(out,
+            "# HELP http_requests_total Requests by route and status\n# TYPE http_requests_total counter\n");
+    for (size_t i = 0; i < m->n_http; i++)
+        buf_fmt(out, "http_requests_total{handler=\"%s\",method=\"%s\",status=\"%d\"} %" PRIu64 "\n",
+                m->http[i].route, m->http[i].method, m->http[i].status, m->http[i].n);
+}
+
+void metrics_write(const struct metrics *m, const struct metrics_now *now, struct buf *out)
+{
+    struct labels l = {.text = {.tag = MEM_API}};
+
+    buf_str(&l.text, "engine=\"0\",model_name=");
+    buf_json_str(&l.text, now->model, strlen(now->model));
+    write_gauges(now, &l, out);
+    write_counters(m, &l, out);
+    for (int h = 0; h < METRICS_N_HISTOGRAMS; h++)
+        write_histogram(m, (enum metrics_histogram)h, &l, out);
+    write_http(m, out);
+    buf_fini(&l.text);
+}

@@ -1,0 +1,611 @@
+/* prepare.c - from the bytes of a request to requests of the engine. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "api/call.h"
+#include "base/clock.h"
+#include "engine/gallop_in.h"
+
+static const struct llm *model_of(const struct call *c)
+{
+    return gallop_llm(c->api->opt.engine);
+}
+
+/* ---- refusing ---- */
+
+/* The sentence of the engine without the path of the model, which is nobody's business. */
+static const char *without_path(const struct call *c, const char *sentence)
+{
+    const struct checkpoint *from = model_of(c)->model.checkpoint;
+    const char *path = from && from->in.path ? from->in.path : "";
+    size_t n = strlen(path);
+
+    return n && strncmp(sentence, path, n) == 0 && strncmp(sentence + n, ": ", 2) == 0 ? sentence + n + 2
+                                                                                       : sentence;
+}
+
+static int refuse(struct call *c, int status, const char *sentence)
+{
+    buf_clear(&c->reply);
+    routes_error(&c->reply, status, without_path(c, sentence), c->f.param[0] ? c->f.param : NULL);
+    c->status = status;
+    return ERR_INPUT;
+}
+
+static int refuse_field(struct call *c, const char *field, const char *sentence)
+{
+    fields_blame(&c->f, field, 0);
+    return refuse(c, 400, sentence);
+}
+
+static int refuse_code(struct call *c, const struct err *e)
+{
+    return refuse(c, e->code == ERR_NOMEM ? 503 : e->code == ERR_NOSPACE ? 429 : 400, e->msg);
+}
+
+/* ---- what fields say together ---- */
+
+static bool is_served(const struct api *a, const char *name)
+{
+    for (size_t i = 0; i < a->opt.n_names; i++)
+        if (strcmp(a->opt.name[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int check_model(struct call *c)
+{
+    char sentence[400];
+
+    if (!c->f.model || is_served(c->api, c->f.model))
+        return 0;
+    snprintf(sentence, sizeof(sentence), "The model `%.100s` does not exist; `%.100s` is served here.",
+             c->f.model, c->api->opt.name[0]);
+    fields_blame(&c->f, "model", 0);
+    return refuse(c, 404, sentence);
+}
+
+static int check_logprobs(struct call *c)
+{
+    const int64_t most = c->api->opt.max_logprobs;
+    struct fields *f = &c->f;
+    char sentence[128];
+    const char *field = f->logprobs > most          ? "logprobs"
+                        : f->top_logprobs > most    ? "top_logprobs"
+                        : f->prompt_logprobs > most ? "prompt_logprobs"
+                                                    : NULL;
+
+    snprintf(sentence, sizeof(sentence), "%s: at most %lld are given (--max-logprobs)", field ? field : "",
+             (long long)most);
+    if (field)
+        return refuse_field(c, field, sentence);
+    if (f->top_logprobs > 0 && !f->chat_logprobs)
+        return refuse_field(c, "top_logprobs", "top_logprobs: `logprobs` has to be true");
+    if (f->stream && f->prompt_logprobs >= 0)
+        return refuse_field(c, "prompt_logprobs", "prompt_logprobs are not given with `stream`");
+    return 0;
+}
+
+static int check_together(struct call *c)
+{
+    const char *side = c->f.truncation_side;
+    struct fields *f = &c->f;
+
+    if (f->has_stream_options && !f->stream)
+        return refuse_field(c, "stream_options", "stream_options: only with `stream`");
+    if (f->priority && !c->api->opt.priorities)
+        return refuse_field(c, "priority", "priority: the server's --scheduling-policy is fcfs");
+    if (side && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
+        return refuse_field(c, "truncation_side", "truncation_side: expected left or right");
+    if (f->truncate_prompt_tokens == 0 && json_object_get(f->body, "truncate_prompt_tokens") &&
+        !json_is_null(json_object_get(f->body, "truncate_prompt_tokens")))
+        return refuse_field(c, "truncate_prompt_tokens",
+                            "truncate_prompt_tokens: nothing would be left of the prompt");
+    if (c->endpoint == FIELDS_COMPLETIONS && !f->prompt)
+        return refuse_field(c, "prompt", "prompt: missing");
+    if (c->endpoint == FIELDS_CHAT && !f->messages)
+        return refuse_field(c, "messages", "messages: missing");
+    if (c->endpoint == FIELDS_TOKENIZE && !f->prompt == !f->messages)
+        return refuse_field(c, "prompt", "either prompt or messages is expected");
+    if (c->endpoint == FIELDS_DETOKENIZE && !f->tokens)
+        return refuse_field(c, "tokens", "tokens: missing");
+    return check_logprobs(c);
+}
+
+/* ---- prompts ---- */
+
+static int add_json_ids(struct tok_ids *ids, const json_t *list, struct err *e)
+{
+    size_t n = json_array_size(list);
+
+    if (!mem_grow((void **)&ids->id, &ids->cap, n, sizeof(*ids->id), MEM_TEXT))
+        return err_nomem(e, "a prompt");
+    for (size_t i = 0; i < n; i++)
+        ids->id[ids->n++] = (int32_t)json_integer_value(json_array_get(list, i));
+    return 0;
+}
+
+static int encode(const struct call *c, const char *text, size_t n, bool special, struct tok_ids *ids,
+                  struct err *e)
+{
+    const struct llm *m = model_of(c);
+
+    if (!m->tok)
+        return err_set(e, ERR_UNSUPPORTED, "this model has no tokenizer: give the prompt as token ids");
+    return tok_encode(m->tok, text, n, special ? TOK_ADD_SPECIAL : 0, ids, e);
+}
+
+static bool adds_special(const struct call *c, bool otherwise)
+{
+    return c->f.has_add_special ? c->f.add_special_tokens : otherwise;
+}
+
+/* The prompt that V is: a text or a list of ids. */
+static int read_prompt(struct call *c, const json_t *v, struct call_prompt *p, struct err *e)
+{
+    int rc;
+
+    if (json_is_string(v)) {
+        rc = encode(c, json_string_value(v), json_string_length(v), adds_special(c, true), &p->ids, e);
+        if (rc == 0 && c->f.echo)
+            buf_add(&p->text, json_string_value(v), json_string_length(v));
+    } else {
+        rc = add_json_ids(&p->ids, v, e);
+        if (rc == 0 && c->f.echo && model_of(c)->tok)
+            rc = tok_decode(model_of(c)->tok, p->ids.id, p->ids.n, c->f.skip_special_tokens, &p->text, e);
+    }
+    return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
+}
+
+static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
+{
+    struct buf text = {.tag = MEM_API};
+    int rc = messages_render(c, &text, e);
+
+    if (rc == 0)
+        rc = encode(c, text.data ? text.data : "", text.len, adds_special(c, false), ids, e);
+    buf_fini(&text);
+    return rc;
+}
+
+int64_t prepare_max_tokens(const struct call *c)
+{
+    const struct sampling *config = gallop_config(c->api->opt.engine);
+
+    if (c->f.max_completion_tokens >= 0)
+        return c->f.max_completion_tokens;
+    if (c->f.max_tokens >= 0)
+        return c->f.max_tokens;
+    if (c->endpoint == FIELDS_COMPLETIONS)
+        return 16;
+    return sampling_given(config, SAMPLING_MAX_NEW_TOKENS) && config->max_new_tokens <= INT64_MAX
+               ? (int64_t)config->max_new_tokens
+               : -1;
+}
+
+/* Cuts the prompt to what truncate_prompt_tokens leaves of it. */
+static void truncate(const struct call *c, struct tok_ids *ids)
+{
+    int64_t max_tokens = prepare_max_tokens(c), most = c->f.truncate_prompt_tokens,
+            context = (int64_t)model_of(c)->max_len;
+
+    if (most == 0)
+        return;
+    if (most < 0)
+        most = context - (max_tokens > 0 && max_tokens < context ? max_tokens : 1);
+    if (ids->n <= (size_t)most)
+        return;
+    if (!c->f.truncation_side || strcmp(c->f.truncation_side, "left") == 0)
+        memmove(ids->id, ids->id + (ids->n - (size_t)most), (size_t)most * sizeof(*ids->id));
+    ids->n = (size_t)most;
+}
+
+/* The answer that was asked for fits behind the prompt. */
+static int check_room(struct call *c, const struct call_prompt *p)
+{
+    int64_t asked = c->f.max_completion_tokens >= 0 ? c->f.max_completion_tokens : c->f.max_tokens,
+            context = (int64_t)model_of(c)->max_len, n = (int64_t)p->ids.n;
+    const char *field = c->f.max_completion_tokens >= 0 ? "max_completion_tokens" : "max_tokens";
+    char sentence[300];
+
+    if (asked <= 0 || n + asked <= context)
+        return 0;
+    snprintf(
+        sentence, sizeof(sentence),
+        "'max_tokens' or 'max_completion_tokens' is too large: %lld. This model's maximum context length is "
+        "%lld tokens and your request has %lld input tokens (%lld > %lld - %lld).",
+        (long long)asked, (long long)context, (long long)n, (long long)asked, (long long)context,
+        (long long)n);
+    return refuse_field(c, field, sentence);
+}
+
+static bool is_list_of_prompts(const json_t *prompt)
+{
+    return json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
+}
+
+/* Places of the queue for N answers. One place is reserved already. */
+static int reserve_places(struct call *c, size_t n)
+{
+    struct api *a = c->api;
+    size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved);
+
+    if (n > most)
+        return refuse(c, 400, "the request asks for more answers than this server queues");
+    do
+        if (n - 1 > most - (old < most ? old : most))
+            return refuse(c, 429, "the queue is full; come back later");
+    while (!atomic_compare_exchange_weak(&a->n_reserved, &old, old + n - 1));
+    c->n_reserved += n - 1;
+    return 0;
+}
+
+/* Places, and memory for all prompts and answers. */
+static int reserve(struct call *c)
+{
+    size_t n_prompts = is_list_of_prompts(c->f.prompt) ? json_array_size(c->f.prompt) : 1,
+           n = n_prompts * (size_t)c->f.n;
+    int rc = reserve_places(c, n);
+
+    if (rc)
+        return rc;
+    c->prompt = arena_zalloc(&c->arena, n_prompts, sizeof(*c->prompt));
+    c->choice = arena_zalloc(&c->arena, n, sizeof(*c->choice));
+    if (!c->prompt || !c->choice)
+        return refuse(c, 503, "out of memory");
+    c->n_prompts = n_prompts;
+    c->n = (size_t)c->f.n;
+    for (size_t i = 0; i < n_prompts; i++) {
+        c->prompt[i].call = c;
+        c->prompt[i].text.tag = MEM_API;
+    }
+    for (size_t i = 0; i < n; i++)
+        c->choice[i].text.tag = MEM_API;
+    return 0;
+}
+
+static int read_prompts(struct call *c)
+{
+    bool list = is_list_of_prompts(c->f.prompt);
+    struct err e = {0};
+    int rc = 0;
+
+    for (size_t i = 0; i < c->n_prompts; i++) {
+        struct call_prompt *p = &c->prompt[i];
+
+        fields_blame(&c->f, c->f.prompt ? "prompt" : "messages", 0);
+        rc = c->f.messages ? read_messages(c, &p->ids, &e)
+                           : read_prompt(c, list ? json_array_get(c->f.prompt, i) : c->f.prompt, p, &e);
+        if (rc)
+            return refuse_code(c, &e);
+        truncate(c, &p->ids);
+        if ((rc = check_room(c, p)) != 0)
+            return rc;
+        c->n_prompt_tokens += p->ids.n;
+    }
+    return 0;
+}
+
+/* ---- sampling ---- */
+
+/* A well mixed number (splitmix64). */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static int32_t *copy_ids(struct call *c, const json_t *list, size_t *n)
+{
+    int32_t *ids = arena_alloc(&c->arena, json_array_size(list) * sizeof(*ids));
+
+    *n = ids ? json_array_size(list) : 0;
+    for (size_t i = 0; i < *n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+    return ids;
+}
+
+static bool read_stop(struct call *c, struct sampling *s)
+{
+    const json_t *v = c->f.stop;
+
+    s->n_stops = json_is_array(v) ? json_array_size(v) : v != NULL;
+    s->stop = arena_zalloc(&c->arena, s->n_stops, sizeof(*s->stop));
+    for (size_t i = 0; s->stop && i < s->n_stops; i++) {
+        const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
+
+        s->stop[i] = (struct sampling_str){json_string_value(one), json_string_length(one)};
+    }
+    sampling_mark(s, SAMPLING_STOP);
+    return s->stop != NULL;
+}
+
+static bool read_bias(struct call *c, struct sampling *s)
+{
+    const char *key;
+    json_t *v;
+
+    s->bias = arena_zalloc(&c->arena, json_object_size(c->f.logit_bias), sizeof(*s->bias));
+    if (!s->bias)
+        return false;
+    json_object_foreach((json_t *)(uintptr_t)c->f.logit_bias, key, v) s->bias[s->n_biases++] =
+        (struct sampling_bias){(int32_t)atoll(key), (float)json_number_value(v)};
+    sampling_sort(s);
+    sampling_mark(s, SAMPLING_LOGIT_BIAS);
+    return true;
+}
+
+static bool read_lists(struct call *c, struct sampling *s)
+{
+    if ((c->f.stop && !read_stop(c, s)) || (c->f.logit_bias && !read_bias(c, s)))
+        return false;
+    if (c->f.stop_token_ids) {
+        s->stop_token = copy_ids(c, c->f.stop_token_ids, &s->n_stop_tokens);
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
+    }
+    if (c->f.allowed)
+        s->allowed = copy_ids(c, c->f.allowed, &s->n_allowed);
+    return (!c->f.stop_token_ids || s->stop_token) && (!c->f.allowed || s->allowed);
+}
+
+#define TAKE(s, given, field, value, bit)     \
+    do {                                      \
+        if (given) {                          \
+            (s)->field = value;               \
+            sampling_mark(s, SAMPLING_##bit); \
+        }                                     \
+    } while (0)
+
+static void read_numbers(struct call *c, struct sampling *s)
+{
+    const struct fields *f = &c->f;
+    bool neutral = c->api->opt.neutral;
+    int64_t most = prepare_max_tokens(c);
+
+    TAKE(s, true, max_new_tokens, most < 0 ? SIZE_MAX : (size_t)most, MAX_NEW_TOKENS);
+    TAKE(s, true, min_new_tokens, f->min_tokens > 0 ? (size_t)f->min_tokens : 0, MIN_NEW_TOKENS);
+    TAKE(s, true, do_sample, true, DO_SAMPLE); /* a temperature of 0 is greedy */
+    TAKE(s, true, ignore_eos, f->ignore_eos, IGNORE_EOS);
+    TAKE(s, !isnan(f->temperature) || neutral, temperature, isnan(f->temperature) ? 1 : f->temperature,
+         TEMPERATURE);
+    TAKE(s, !isnan(f->top_p) || neutral, top_p, isnan(f->top_p) ? 1 : f->top_p, TOP_P);
+    TAKE(s, f->top_k >= -1 || neutral, top_k, f->top_k > 0 ? (size_t)f->top_k : 0, TOP_K);
+    TAKE(s, !isnan(f->min_p) || neutral, min_p, isnan(f->min_p) ? 0 : f->min_p, MIN_P);
+    TAKE(s, !isnan(f->repetition_penalty) || neutral, repetition_penalty,
+         isnan(f->repetition_penalty) ? 1 : f->repetition_penalty, REPETITION_PENALTY);
+    TAKE(s, !isnan(f->frequency_penalty), frequency_penalty, f->frequency_penalty, FREQUENCY_PENALTY);
+    TAKE(s, !isnan(f->presence_penalty), presence_penalty, f->presence_penalty, PRESENCE_PENALTY);
+    TAKE(s, f->logprobs >= 0, logprobs, (int)f->logprobs, LOGPROBS);
+    TAKE(s, f->chat_logprobs, logprobs, f->top_logprobs > 0 ? (int)f->top_logprobs : 0, LOGPROBS);
+    s->include_stop = f->include_stop;
+    if (f->has_seed || !c->api->opt.has_seed)
+        TAKE(s, true, seed,
+             f->has_seed ? f->seed : mix(c->api->secret ^ mix(atomic_fetch_add(&c->api->n_seeds, 1))), SEED);
+}
+
+/* ---- submitting ---- */
+
+/* The field that a sentence of the engine is about. */
+static void blame(struct call *c, const char *sentence)
+{
+    size_t n = strcspn(sentence, ":");
+    char word[64];
+
+    if (strncmp(sentence, "min_new_tokens", 14) == 0) {
+        fields_blame(&c->f, "min_tokens", 0);
+    } else if (sentence[n] && n < sizeof(word)) {
+        snprintf(word, sizeof(word), "%.*s", (int)n, sentence);
+        if (strcmp(word, "stop_token") == 0)
+            fields_blame(&c->f, "stop_token_ids", 0);
+        else if (json_object_get(c->f.body, word))
+            fields_blame(&c->f, word, 0);
+    }
+}
+
+static int submit(struct call *c, struct call_prompt *p, const struct sampling *s, const char *salt)
+{
+    const struct fields *f = &c->f;
+    struct gallop_request r;
+    struct err e = {0};
+
+    gallop_request_init(&r);
+    r.ids = p->ids.id;
+    r.n_ids = p->ids.n;
+    r.keep_special = !f->skip_special_tokens;
+    r.n = f->n;
+    r.prompt_logprobs = f->prompt_logprobs;
+    if (f->echo && f->logprobs > r.prompt_logprobs)
+        r.prompt_logprobs = f->logprobs;
+    r.priority = (int)f->priority;
+    r.key = c->key[0] ? c->key : f->user;
+    r.cache_salt = salt;
+    if (c->api->opt.request_timeout_s > 0)
+        r.deadline_s = fmax(c->api->opt.request_timeout_s - (clock_seconds() - c->arrival_s), 1e-3);
+    r.user = p;
+    p->n_open = c->n;
+    if (gallop_submit_sampling(c->api->opt.engine, &r, s, &p->id, &e) == 0)
+        return 0;
+    p->n_open = 0;
+    prepare_waits_no_more(p);
+    blame(c, e.msg);
+    return refuse_code(c, &e);
+}
+
+/* The tokens of P wait from now on, if there is room for them; alone they never are too many. */
+static bool take_room(struct call_prompt *p)
+{
+    _Atomic size_t *count = &p->call->api->n_waiting_tokens;
+    size_t most = p->call->api->opt.max_queued_tokens, old = atomic_load(count);
+
+    do
+        if (most && old && (old >= most || p->ids.n > most - old))
+            return false;
+    while (!atomic_compare_exchange_weak(count, &old, old + p->ids.n));
+    p->waits = true;
+    return true;
+}
+
+void prepare_waits_no_more(struct call_prompt *p)
+{
+    if (p->waits)
+        atomic_fetch_sub(&p->call->api->n_waiting_tokens, p->ids.n);
+    p->waits = false;
+}
+
+static int submit_all(struct call *c)
+{
+    char salt[KEYS_NAME + 1032] = "";
+    struct sampling s;
+    int rc = 0;
+
+    sampling_default(&s);
+    read_numbers(c, &s);
+    if (!read_lists(c, &s))
+        return refuse(c, 503, "out of memory");
+    snprintf(salt, sizeof(salt), "%s/%s", c->key, c->f.cache_salt ? c->f.cache_salt : "");
+    for (size_t i = 0; i < c->n_prompts && rc == 0; i++) {
+        fields_blame(&c->f, c->f.messages ? "messages" : "prompt", 0);
+        rc = take_room(&c->prompt[i]) ? submit(c, &c->prompt[i], &s, salt[1] ? salt : NULL)
+                                      : refuse(c, 429, "too many tokens of prompts wait; come back later");
+    }
+    return rc;
+}
+
+void prepare_cancel(struct call *c)
+{
+    bool pending = false;
+
+    for (size_t i = 0; i < c->n_prompts; i++)
+        if (c->prompt[i].id && c->prompt[i].n_open)
+            pending |= gallop_cancel(c->api->opt.engine, c->prompt[i].id) != 0;
+    c->aborting = pending; /* too many at once: asked again later */
+}
+
+/* ---- /tokenize and /detokenize ---- */
+
+static void tokenize(struct call *c)
+{
+    const struct llm *m = model_of(c);
+    struct tok_ids ids = {0};
+    struct buf one = {.tag = MEM_API};
+    struct err e = {0};
+    int rc;
+
+    fields_blame(&c->f, c->f.messages ? "messages" : "prompt", 0);
+    rc = c->f.messages ? read_messages(c, &ids, &e)
+                       : encode(c, json_string_value(c->f.prompt), json_string_length(c->f.prompt),
+                                adds_special(c, true), &ids, &e);
+    if (rc) {
+        refuse_code(c, &e);
+    } else {
+        buf_fmt(&c->reply, "{\"count\":%zu,\"max_model_len\":%zu,\"tokens\":[", ids.n, m->max_len);
+        for (size_t i = 0; i < ids.n; i++)
+            buf_json_int(&c->reply, ids.id[i]);
+        buf_str(&c->reply, "],\"token_strs\":");
+        if (!c->f.return_token_strs)
+            buf_json_null(&c->reply);
+        else
+            buf_json_begin(&c->reply, '[');
+        for (size_t i = 0; i < ids.n && c->f.return_token_strs; i++) {
+            buf_clear(&one);
+            tok_decode(m->tok, &ids.id[i], 1, false, &one, &e);
+            buf_json_str(&c->reply, one.data ? one.data : "", one.len);
+        }
+        buf_str(&c->reply, c->f.return_token_strs ? "]}" : "}");
+        c->status = 200;
+    }
+    buf_fini(&one);
+    tok_ids_fini(&ids);
+}
+
+static void detokenize(struct call *c)
+{
+    const struct llm *m = model_of(c);
+    struct buf text = {.tag = MEM_API};
+    struct tok_ids ids = {0};
+    struct err e = {0};
+    int rc = m->tok ? add_json_ids(&ids, c->f.tokens, &e)
+                    : err_set(&e, ERR_UNSUPPORTED, "this model has no tokenizer");
+
+    fields_blame(&c->f, "tokens", 0);
+    for (size_t i = 0; i < ids.n && rc == 0; i++)
+        if ((size_t)ids.id[i] >= m->model.info.vocab)
+            rc = err_set(&e, ERR_INPUT, "tokens: token %d at position %zu is outside the vocabulary of %zu",
+                         ids.id[i], i, m->model.info.vocab);
+    if (rc == 0)
+        rc = tok_decode(m->tok, ids.id, ids.n, false, &text, &e);
+    if (rc) {
+        refuse_code(c, &e);
+    } else {
+        buf_str(&c->reply, "{\"prompt\":");
+        buf_json_str(&c->reply, text.data ? text.data : "", text.len);
+        buf_char(&c->reply, '}');
+        c->status = 200;
+    }
+    buf_fini(&text);
+    tok_ids_fini(&ids);
+}
+
+/* ---- the job ---- */
+
+/* Says once for each name that a field is not known. */
+static void say_unknown(void *ctx, const char *name)
+{
+    struct call *c = ctx;
+    struct api *a = c->api;
+    size_t i = 0;
+
+    pthread_mutex_lock(&a->unknown_lock);
+    while (i < a->n_unknown && strncmp(a->unknown[i], name, sizeof(a->unknown[0]) - 1) != 0)
+        i++;
+    if (i == a->n_unknown && i < sizeof(a->unknown) / sizeof(a->unknown[0])) {
+        snprintf(a->unknown[a->n_unknown++], sizeof(a->unknown[0]), "%s", name);
+        log_warn("%s: the field '%s' is not known and changes nothing", c->route, a->unknown[i]);
+    }
+    pthread_mutex_unlock(&a->unknown_lock);
+}
+
+/* The id that the answer has and that /abort_requests takes. */
+static int name_call(struct call *c)
+{
+    const char *id = c->request_id[0] ? c->request_id : c->f.request_id;
+    uint64_t random[2]; /* nobody guesses it, who could then end the request */
+
+    for (const char *p = id; p && *p; p++)
+        if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
+            return refuse_field(c, "request_id", "request_id: expected printable ASCII without blanks");
+    if (id && id != c->request_id)
+        snprintf(c->request_id, sizeof(c->request_id), "%s", id);
+    else if (!id && getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))
+        snprintf(c->request_id, sizeof(c->request_id), "%016llx%016llx", (unsigned long long)random[0],
+                 (unsigned long long)random[1]);
+    snprintf(c->id, sizeof(c->id), "%s-%s", c->endpoint == FIELDS_CHAT ? "chatcmpl" : "cmpl", c->request_id);
+    return 0;
+}
+
+void prepare_call(struct front_job *job)
+{
+    struct call *c = (struct call *)(void *)job;
+    struct err e = {0};
+
+    if (fields_read(&c->f, c->endpoint, c->body.data ? c->body.data : "", c->body.len, say_unknown, c, &e) !=
+        0) {
+        refuse_code(c, &e);
+        return;
+    }
+    buf_fini(&c->body);
+    if (name_call(c) != 0 || check_model(c) != 0 || check_together(c) != 0)
+        return;
+    if (c->endpoint == FIELDS_TOKENIZE) {
+        tokenize(c);
+    } else if (c->endpoint == FIELDS_DETOKENIZE) {
+        detokenize(c);
+    } else if (reserve(c) == 0 && read_prompts(c) == 0) {
+        c->keep_tokens = c->f.logprobs >= 0 || c->f.chat_logprobs || c->f.return_token_ids;
+        submit_all(c);
+    }
+}

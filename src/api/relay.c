@@ -1,0 +1,154 @@
+/* relay.c - a ring of batches between the engine's thread and the server's. */
+#include "api/relay.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/gallop_in.h"
+
+#define IDLE_S 0.1 /* the engine asks so often whether it is to end, when nothing is computed */
+
+static size_t copy_text(struct relay_batch *b, const char *text, size_t n)
+{
+    size_t at = b->text.len;
+
+    buf_add(&b->text, text, n);
+    return at;
+}
+
+static void put_event(struct relay_batch *b, const struct gallop_event *ev)
+{
+    const char *text = ev->type == GALLOP_TEXT ? ev->text : ev->error ? ev->error : ev->stop_string;
+    struct relay_event *r;
+
+    if (!mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) ||
+        !mem_grow((void **)&b->top, &b->cap_top, b->n_top + ev->n_top, sizeof(*b->top), MEM_API)) {
+        b->oom = true;
+        return;
+    }
+    r = &b->event[b->n++];
+    r->ev = *ev;
+    r->top = b->n_top;
+    if (ev->n_top)
+        memcpy(b->top + b->n_top, ev->top, ev->n_top * sizeof(*b->top));
+    b->n_top += ev->n_top;
+    if (ev->type == GALLOP_FINISHED)
+        r->ev.text_len = text ? strlen(text) : 0;
+    r->text = text ? copy_text(b, text, r->ev.text_len) : 0;
+    b->oom |= b->text.oom;
+}
+
+/* The part of the KV cache that running sequences hold. */
+static double kv_used(struct gallop *g)
+{
+    const struct kv *kv = &gallop_llm(g)->kv;
+    size_t held = 0, all = kv_bytes(kv);
+
+    for (size_t i = 0; i < kv->lim.max_seqs; i++)
+        held += kv_held_bytes(kv, i);
+    return all == 0 ? 0 : held < all ? (double)held / (double)all : 1;
+}
+
+/* The batch to be filled next: waits for one. NULL: the thread is to end. */
+static struct relay_batch *next_batch(struct relay *r)
+{
+    struct relay_batch *b;
+
+    pthread_mutex_lock(&r->lock);
+    while (r->n_put - r->n_taken == RELAY_BATCHES && !r->stops)
+        pthread_cond_wait(&r->room, &r->lock);
+    b = r->stops ? NULL : &r->batch[r->n_put % RELAY_BATCHES];
+    pthread_mutex_unlock(&r->lock);
+    if (!b)
+        return NULL;
+    b->n = b->n_top = 0;
+    b->oom = false;
+    buf_clear(&b->text);
+    return b;
+}
+
+static void put_batch(struct relay *r, struct relay_batch *b)
+{
+    b->now_s = clock_seconds();
+    gallop_stats(r->g, &b->stats);
+    b->kv_used = kv_used(r->g);
+    pthread_mutex_lock(&r->lock);
+    r->n_put++;
+    pthread_mutex_unlock(&r->lock);
+    r->wake(r->ctx);
+}
+
+static void *run(void *ctx)
+{
+    struct relay *r = ctx;
+    struct relay_batch *b;
+
+    while ((b = next_batch(r)) != NULL) {
+        struct gallop_event ev;
+
+        if (!gallop_step(r->g, IDLE_S))
+            continue;
+        while (gallop_take(r->g, &ev))
+            put_event(b, &ev);
+        put_batch(r, b);
+    }
+    return NULL;
+}
+
+int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void *ctx, struct err *e)
+{
+    sigset_t all, old;
+    int rc;
+
+    *r = (struct relay){.g = g, .wake = wake, .ctx = ctx};
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->room, NULL);
+    for (int i = 0; i < RELAY_BATCHES; i++)
+        buf_init(&r->batch[i].text, MEM_API);
+    sigfillset(&all); /* signals are the main thread's */
+    sigdelset(&all, SIGBUS);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    rc = pthread_create(&r->thread, NULL, run, r);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    r->runs = rc == 0;
+    return rc ? err_set(e, ERR_OS, "no thread can be started for the engine: %s", strerror(rc)) : 0;
+}
+
+void relay_close(struct relay *r)
+{
+    if (!r->g)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->stops = true;
+    pthread_cond_signal(&r->room);
+    pthread_mutex_unlock(&r->lock);
+    if (r->runs)
+        pthread_join(r->thread, NULL);
+    for (int i = 0; i < RELAY_BATCHES; i++) {
+        mem_free(r->batch[i].event);
+        mem_free(r->batch[i].top);
+        buf_fini(&r->batch[i].text);
+    }
+    pthread_cond_destroy(&r->room);
+    pthread_mutex_destroy(&r->lock);
+    *r = (struct relay){.g = NULL};
+}
+
+const struct relay_batch *relay_take(struct relay *r)
+{
+    const struct relay_batch *b;
+
+    pthread_mutex_lock(&r->lock);
+    b = r->n_put == r->n_taken ? NULL : &r->batch[r->n_taken % RELAY_BATCHES];
+    pthread_mutex_unlock(&r->lock);
+    return b;
+}
+
+void relay_give_back(struct relay *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->n_taken++;
+    pthread_cond_signal(&r->room);
+    pthread_mutex_unlock(&r->lock);
+}

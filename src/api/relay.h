@@ -1,0 +1,59 @@
+/* relay.h - the thread that runs the engine, and the hand-off of what comes out of it.
+ *
+ * After each step its events are copied into one of RELAY_BATCHES batches, which keep their memory, and the
+ * other side is woken. The lock is held to move a number, never while something is computed or copied. If all
+ * batches are full, because nobody takes them, the engine waits: it cannot run away from those it serves.
+ */
+#ifndef GALLOP_API_RELAY_H
+#define GALLOP_API_RELAY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "gallop.h"
+
+enum { RELAY_BATCHES = 64 };
+
+/* A gallop_event whose pointers are offsets into the batch. */
+struct relay_event {
+    struct gallop_event ev; /* without top, text, stop_string and error, */
+    size_t top;             /* which are at: top[top], */
+    size_t text;            /* and text.data + text: text, stop string or error, ev.text_len bytes */
+};
+
+struct relay_batch {
+    struct relay_event *event; /* [n] */
+    size_t n, cap;
+    struct gallop_logprob *top; /* [n_top] */
+    size_t n_top, cap_top;
+    struct buf text;
+    bool oom; /* something of a step was lost: its requests cannot be answered any more */
+    double now_s;
+    struct gallop_stats stats;
+    double kv_used; /* 0 to 1 */
+};
+
+struct relay {
+    struct gallop *g;
+    void (*wake)(void *ctx);
+    void *ctx;
+    pthread_t thread;
+    bool runs;
+    pthread_mutex_t lock;
+    pthread_cond_t room;
+    struct relay_batch batch[RELAY_BATCHES];
+    unsigned n_put, n_taken; /* modulo 2^32 */
+    bool stops;
+};
+
+/* Starts the thread: G belongs to it until relay_close(). WAKE is called on it when there is a batch. */
+int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void *ctx, struct err *e);
+void relay_close(struct relay *r); /* ends the thread between two steps; a zeroed one is fine */
+
+/* The oldest batch that was not given back, or NULL. */
+const struct relay_batch *relay_take(struct relay *r);
+void relay_give_back(struct relay *r);
+
+#endif

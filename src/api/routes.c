@@ -1,0 +1,403 @@
+/* routes.c - which path does what, who may ask, and how an error looks. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/call.h"
+
+struct route {
+    const char *method, *path; /* a path that ends in * stands for all that begin so */
+    bool open;                 /* without a key, too */
+    unsigned endpoint;         /* FIELDS_... of what the front prepares; else */
+    void (*answer)(struct api *a, struct server_exchange *x, const struct route *r);
+    const char *says; /* for docs/API.md */
+};
+
+/* ---- errors ---- */
+
+static const char *type_of(int status)
+{
+    switch (status) {
+    case 401: return "AuthenticationError";
+    case 403: return "PermissionDeniedError";
+    case 404: return "NotFoundError";
+    case 405: return "MethodNotAllowedError";
+    case 408: return "RequestTimeoutError";
+    case 413: return "PayloadTooLargeError";
+    case 415: return "UnsupportedMediaTypeError";
+    case 429: return "RateLimitError";
+    case 431: return "HeadersTooLargeError";
+    case 501: return "NotImplementedError";
+    case 503: return "ServiceUnavailableError";
+    case 504: return "TimeoutError";
+    default: return status >= 500 ? "InternalServerError" : "BadRequestError";
+    }
+}
+
+void routes_error(struct buf *out, int status, const char *message, const char *param)
+{
+    buf_str(out, "{\"error\":{\"message\":");
+    buf_json_str(out, message, strlen(message));
+    buf_fmt(out, ",\"type\":\"%s\",\"param\":", type_of(status));
+    if (param)
+        buf_json_str(out, param, strlen(param));
+    else
+        buf_str(out, "null");
+    buf_fmt(out, ",\"code\":%d}}", status);
+}
+
+size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size)
+{
+    struct api *a = ctx;
+    struct buf text = {.tag = MEM_API};
+    size_t n;
+
+    metrics_count_http(&a->metrics, "none", "none", status);
+    routes_error(&text, status, why, NULL);
+    n = text.len < size ? text.len : 0;
+    if (n)
+        memcpy(out, text.data, n);
+    buf_fini(&text);
+    return n;
+}
+
+/* One of the methods that are spoken here, for the labels of metrics. */
+static const char *method_of(const struct server_exchange *x)
+{
+    const char *method = server_head(x)->method;
+
+    return strcmp(method, "GET") == 0 ? "GET" : strcmp(method, "POST") == 0 ? "POST" : "other";
+}
+
+void routes_reply(struct api *a, struct server_exchange *x, const char *route, int status,
+                  const char *headers, const char *type, const void *body, size_t n)
+{
+    metrics_count_http(&a->metrics, route, method_of(x), status);
+    if (!a->opt.quiet && status >= 400)
+        log_info("%s \"%s %s\" %d", server_peer(x), server_head(x)->method, server_head(x)->path, status);
+    server_reply(x, status, headers, type, body, n);
+}
+
+void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
+                   const char *message, const char *param)
+{
+    struct buf body = {.tag = MEM_API};
+    char headers[80] = "";
+
+    if (status == 429 || status == 503) {
+        snprintf(headers, sizeof(headers), "Retry-After: %.0f\r\n", status_retry_s(a));
+        a->metrics.n_refused++;
+    } else if (status == 401) {
+        snprintf(headers, sizeof(headers), "WWW-Authenticate: Bearer\r\n");
+    }
+    routes_error(&body, status, message, param);
+    routes_reply(a, x, route, status, headers, "application/json", body.data ? body.data : "", body.len);
+    buf_fini(&body);
+}
+
+/* ---- small answers ---- */
+
+static void reply_json(struct api *a, struct server_exchange *x, const struct route *r,
+                       const struct buf *body)
+{
+    if (body->oom)
+        routes_refuse(a, x, r->path, 503, "out of memory", NULL);
+    else
+        routes_reply(a, x, r->path, 200, "", "application/json", body->data, body->len);
+}
+
+/* An answer that PUT writes. */
+static void reply_put(struct api *a, struct server_exchange *x, const struct route *r,
+                      void (*put)(const struct api *a, struct buf *out))
+{
+    struct buf body = {.tag = MEM_API};
+
+    put(a, &body);
+    reply_json(a, x, r, &body);
+    buf_fini(&body);
+}
+
+static void health(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    routes_reply(a, x, r->path, 200, "", NULL, "", 0);
+}
+
+static void ready(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    if (a->draining)
+        routes_refuse(a, x, r->path, 503, "the server is shutting down", NULL);
+    else
+        routes_reply(a, x, r->path, 200, "", NULL, "", 0);
+}
+
+static void put_version(const struct api *a, struct buf *out)
+{
+    (void)a;
+    buf_fmt(out, "{\"version\":\"%s\"}", gallop_version());
+}
+
+static void version(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, put_version);
+}
+
+static void put_load(const struct api *a, struct buf *out)
+{
+    buf_fmt(out, "{\"server_load\":%zu}", a->n_calls);
+}
+
+static void load(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, put_load);
+}
+
+static void put_models(const struct api *a, struct buf *out)
+{
+    status_models(a, NULL, out);
+}
+
+static void models(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, put_models);
+}
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* What follows PREFIX in the path, with %XX as bytes. */
+static void rest_of_path(const struct server_exchange *x, const char *prefix, char *out, size_t size)
+{
+    const char *p = server_head(x)->path + strlen(prefix) - 1; /* prefixes end in a star */
+    size_t n = 0;
+
+    for (; *p && n + 1 < size; p++)
+        if (*p == '%' && hex(p[1]) >= 0 && hex(p[2]) >= 0) {
+            out[n++] = (char)(hex(p[1]) << 4 | hex(p[2]));
+            p += 2;
+        } else {
+            out[n++] = *p;
+        }
+    out[n] = 0;
+}
+
+static void model(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    struct buf body = {.tag = MEM_API};
+    char name[512];
+
+    rest_of_path(x, r->path, name, sizeof(name));
+    for (size_t i = 0; i < a->opt.n_names && !body.len; i++)
+        if (strcmp(a->opt.name[i], name) == 0)
+            status_models(a, name, &body);
+    if (body.len || body.oom)
+        reply_json(a, x, r, &body);
+    else
+        routes_refuse(a, x, r->path, 404, "The model does not exist; /v1/models lists what is served.",
+                      "model");
+    buf_fini(&body);
+}
+
+static void metrics(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    struct buf body = {.tag = MEM_API};
+    struct metrics_now now;
+
+    status_gauges(a, &now);
+    metrics_write(&a->metrics, &now, &body);
+    if (body.oom)
+        routes_refuse(a, x, r->path, 503, "out of memory", NULL);
+    else
+        routes_reply(a, x, r->path, 200, "", "text/plain; version=0.0.4; charset=utf-8", body.data, body.len);
+    buf_fini(&body);
+}
+
+static void pace_health(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, status_pace_health);
+}
+
+static void pace_queue(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, status_pace_queue);
+}
+
+static void pace_metrics(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, status_pace_metrics);
+}
+
+static void key_of(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME])
+{
+    key[0] = 0;
+    if (a->opt.keys && a->opt.keys->n)
+        keys_allow(a->opt.keys, request_header(server_head(x), "authorization"),
+                   request_header(server_head(x), "x-api-key"), key);
+}
+
+static void pace_status(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    struct buf body = {.tag = MEM_API};
+    char id[512], key[KEYS_NAME];
+
+    key_of(a, x, key);
+    rest_of_path(x, r->path, id, sizeof(id));
+    if (status_call(a, id, key, &body))
+        reply_json(a, x, r, &body);
+    else
+        routes_refuse(a, x, r->path, 404, "no request of that id is being computed", NULL);
+    buf_fini(&body);
+}
+
+static void ignore_unknown(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+}
+
+/* Ends the requests of ID that have KEY; returns how many. */
+static size_t abort_id(struct api *a, const char *id, const char *key)
+{
+    size_t n = 0;
+
+    for (const struct call *c = NULL; (c = status_find(a, id, key, c)) != NULL; n++)
+        call_abort((struct call *)(uintptr_t)c);
+    return n;
+}
+
+static void abort_requests(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    const char *text;
+    char key[KEYS_NAME], body[64];
+    struct err e = {0};
+    struct fields f;
+    size_t n, aborted = 0;
+
+    text = server_body(x, &n);
+    if (fields_read(&f, FIELDS_ABORT, text, n, ignore_unknown, NULL, &e) != 0 || !f.request_ids) {
+        routes_refuse(a, x, r->path, 400, e.code ? e.msg : "request_ids: missing", "request_ids");
+    } else {
+        key_of(a, x, key);
+        if (json_is_string(f.request_ids))
+            aborted = abort_id(a, json_string_value(f.request_ids), key);
+        for (size_t i = 0; i < json_array_size(f.request_ids); i++)
+            aborted += abort_id(a, json_string_value(json_array_get(f.request_ids, i)), key);
+        n = (size_t)snprintf(body, sizeof(body), "{\"aborted\":%zu}", aborted);
+        routes_reply(a, x, r->path, 200, "", "application/json", body, n);
+    }
+    fields_fini(&f);
+}
+
+/* ---- the table ---- */
+
+static const struct route routes[] = {
+    {"POST", "/v1/completions", false, FIELDS_COMPLETIONS, NULL, "Continues texts."},
+    {"POST", "/v1/chat/completions", false, FIELDS_CHAT, NULL, "The next turn of a conversation."},
+    {"GET", "/v1/models", false, 0, models, "The names of the model."},
+    {"GET", "/v1/models/*", false, 0, model, "One of them."},
+    {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, "The ids of a text or conversation."},
+    {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, "The text of ids."},
+    {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests,
+     "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\"."},
+    {"GET", "/health", true, 0, health, "200 while the server runs."},
+    {"GET", "/ready", true, 0, ready, "200, and 503 while it shuts down."},
+    {"GET", "/version", true, 0, version, "Of the program."},
+    {"GET", "/load", false, 0, load, "Requests that are in the house."},
+    {"GET", "/metrics", false, 0, metrics, "Prometheus text with vLLM's names."},
+    {"GET", "/v1/health", false, 0, pace_health, "As AMD PACE's server has it."},
+    {"GET", "/v1/queue/status", false, 0, pace_queue, "The same."},
+    {"GET", "/v1/server_metrics", false, 0, pace_metrics, "The same."},
+    {"GET", "/v1/status/*", false, 0, pace_status, "The same: of a request by its id, while it is computed."},
+};
+enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
+
+static bool is_path(const struct route *r, const char *path)
+{
+    size_t n = strlen(r->path);
+
+    return r->path[n - 1] == '*' ? strncmp(r->path, path, n - 1) == 0 && path[n - 1]
+                                 : strcmp(r->path, path) == 0;
+}
+
+/* The route of X; *KNOWN: its path is there, perhaps for another method. */
+static const struct route *find(const struct request_head *h, bool *known)
+{
+    *known = false;
+    for (int i = 0; i < N_ROUTES; i++)
+        if (is_path(&routes[i], h->path)) {
+            *known = true;
+            if (strcmp(routes[i].method, h->method) == 0 ||
+                (strcmp(h->method, "HEAD") == 0 && strcmp(routes[i].method, "GET") == 0))
+                return &routes[i];
+        }
+    return NULL;
+}
+
+static bool may_ask(const struct api *a, const struct request_head *h)
+{
+    char key[KEYS_NAME];
+
+    return !a->opt.keys || !a->opt.keys->n ||
+           keys_allow(a->opt.keys, request_header(h, "authorization"), request_header(h, "x-api-key"), key);
+}
+
+/* A page of a browser cannot send this type to another site without asking it first. */
+static bool is_json(const struct request_head *h)
+{
+    const char *type = request_header(h, "content-type");
+
+    return !type || (strncasecmp(type, "application/json", 16) == 0 && strchr("; \t", type[16]));
+}
+
+void routes_handle(void *ctx, struct server_exchange *x)
+{
+    const struct request_head *h = server_head(x);
+    struct api *a = ctx;
+    bool known;
+    const struct route *r = find(h, &known);
+
+    if (!(r && r->open) && !may_ask(a, h))
+        routes_refuse(a, x, "none", 401, "a valid API key is needed: Authorization: Bearer KEY", NULL);
+    else if (!known)
+        routes_refuse(a, x, "none", 404, "there is nothing at this path", NULL);
+    else if (!r)
+        routes_refuse(a, x, "none", 405, "this path does not take that method", NULL);
+    else if (r->endpoint && !is_json(h))
+        routes_refuse(a, x, r->path, 415, "Unsupported Media Type: Only 'application/json' is allowed", NULL);
+    else if (r->answer)
+        r->answer(a, x, r);
+    else
+        call_start(a, x, r->endpoint, r->path);
+}
+
+static const char preface[] =
+    "# The API of `gallop serve`\n"
+    "\n"
+    "Made by `gallop help --api` from the tables that the server reads requests by. OpenAI's paths and names, with\n"
+    "vLLM's additions and defaults.\n"
+    "\n"
+    "An error is `{\"error\": {\"message\", \"type\", \"param\", \"code\"}}`; `param` names the field. 400: a field is\n"
+    "wrong, or would change the answer and is not built. 401: no valid key. 404: no such path or model. 408: the\n"
+    "request came too slowly. 413: the body is too large. 415: it is not `application/json`. 429: the queue is full,\n"
+    "with `Retry-After`. 431: too many or too long headers. 503: shutting down, too many connections, or no memory.\n"
+    "504: `--request-timeout` has passed.\n"
+    "\n"
+    "A field that is null is as if it were not there. Fields that are not listed are taken, change nothing, and are\n"
+    "said once in the server's log. JSON is read strictly: no field twice, at most 64 levels.\n"
+    "\n"
+    "Streams are server-sent events, one for each token (several are one where the client reads slowly), the last\n"
+    "with `finish_reason`, then `usage` if asked for, then `[DONE]`; `: ping` lines while a prompt is computed. A\n"
+    "request whose client leaves, or closes its sending side, is not computed any further.\n"
+    "\n"
+    "| method | path | key needed | |\n"
+    "| --- | --- | --- | --- |\n";
+
+void api_document(struct buf *out)
+{
+    buf_str(out, preface);
+    for (int i = 0; i < N_ROUTES; i++)
+        buf_fmt(out, "| %s | `%s` | %s | %s |\n", routes[i].method, routes[i].path,
+                routes[i].open ? "no" : "yes", routes[i].says);
+    fields_document(out);
+}

@@ -1,0 +1,127 @@
+/* status.c - what a server is and does at this moment: models, gauges, PACE's status endpoints. */
+#include <string.h>
+
+#include "api/call.h"
+#include "base/clock.h"
+
+void status_gauges(const struct api *a, struct metrics_now *now)
+{
+    size_t n = 0;
+
+    for (const struct call *c = a->first; c; c = c->next)
+        n += c->n_reserved;
+    *now = a->now;
+    now->model = a->opt.name[0];
+    now->n_running = n < now->stats.n_running ? n : now->stats.n_running;
+    now->n_waiting = n - now->n_running;
+    now->n_connections = a->server ? server_n_connections(a->server) : 0;
+}
+
+double status_retry_s(const struct api *a)
+{
+    struct metrics_now now;
+    double s;
+
+    status_gauges(a, &now);
+    s = a->mean_s * (double)now.n_waiting / (double)(a->opt.max_running ? a->opt.max_running : 1);
+    return s < 1 ? 1 : s > 60 ? 60 : s;
+}
+
+static void put_model(const struct api *a, const char *name, struct buf *out)
+{
+    buf_json_begin(out, '{');
+    buf_json_key(out, "id");
+    buf_json_str(out, name, strlen(name));
+    buf_fmt(out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"gallop\",\"root\":",
+            (long long)a->created);
+    buf_json_str(out, a->opt.name[0], strlen(a->opt.name[0]));
+    buf_fmt(out, ",\"parent\":null,\"max_model_len\":%zu}", a->max_len);
+}
+
+void status_models(const struct api *a, const char *only, struct buf *out)
+{
+    if (only) {
+        put_model(a, only, out);
+        return;
+    }
+    buf_str(out, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = 0; i < a->opt.n_names; i++)
+        put_model(a, a->opt.name[i], out);
+    buf_str(out, "]}");
+}
+
+void status_pace_health(const struct api *a, struct buf *out)
+{
+    struct metrics_now now;
+
+    status_gauges(a, &now);
+    buf_fmt(out,
+            "{\"status\":\"%s\",\"service\":\"gallop\",\"scheduler_running\":true,\"queue_size\":%zu,"
+            "\"active_requests\":%zu,\"server_metrics_enabled\":true}",
+            a->draining ? "draining" : "healthy", now.n_waiting, now.n_running);
+}
+
+void status_pace_queue(const struct api *a, struct buf *out)
+{
+    struct metrics_now now;
+
+    status_gauges(a, &now);
+    buf_fmt(out, "{\"queue_size\":%zu,\"active_requests\":%zu}", now.n_waiting, now.n_running);
+}
+
+/* The mean of a histogram. */
+static double mean(const struct metrics *m, enum metrics_histogram h)
+{
+    uint64_t n = 0;
+
+    for (int i = 0; i <= METRICS_MAX_BOUNDS; i++)
+        n += m->histogram[h].count[i];
+    return n ? m->histogram[h].sum / (double)n : 0;
+}
+
+void status_pace_metrics(const struct api *a, struct buf *out)
+{
+    double up = clock_seconds() - a->started_s;
+    uint64_t served = 0;
+
+    for (int i = 0; i < METRICS_N_ENDS; i++)
+        served += a->metrics.ended[i];
+    buf_fmt(out,
+            "{\"sched_session_ttft\":%.6f,\"sched_session_tpot\":%.6f,\"sched_active_ttft_time\":%.6f,"
+            "\"sched_requests_served_per_second\":%.6f,\"sched_total_generated_tokens\":%llu}",
+            mean(&a->metrics, METRICS_TTFT), mean(&a->metrics, METRICS_TPOT),
+            mean(&a->metrics, METRICS_PREFILL), up > 0 ? (double)served / up : 0,
+            (unsigned long long)a->now.stats.n_output_tokens);
+}
+
+/* ID is what a request is called by its client, or what its answer is called. */
+static bool is_called(const struct call *c, const char *id)
+{
+    return !c->busy && (strcmp(c->request_id, id) == 0 || strcmp(c->id, id) == 0);
+}
+
+const struct call *status_find(const struct api *a, const char *id, const char *key,
+                               const struct call *behind)
+{
+    const struct call *c = behind ? behind->next : a->first;
+
+    while (c && !(is_called(c, id) && strcmp(c->key, key) == 0))
+        c = c->next;
+    return c;
+}
+
+bool status_call(const struct api *a, const char *id, const char *key, struct buf *out)
+{
+    const struct call *c = status_find(a, id, key, NULL);
+    size_t n_output = 0;
+
+    if (!c)
+        return false;
+    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+        n_output += c->choice[i].n_output;
+    buf_str(out, "{\"request_id\":");
+    buf_json_str(out, c->request_id, strlen(c->request_id));
+    buf_fmt(out, ",\"status\":\"%s\",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"age_seconds\":%.3f}",
+            n_output ? "decoding" : "waiting", c->n_prompt_tokens, n_output, clock_seconds() - c->arrival_s);
+    return true;
+}

@@ -1,0 +1,335 @@
+/* verb_serve.c - `gallop serve`: the OpenAI API over HTTP, until a signal ends it.
+ *
+ * The first SIGTERM or SIGINT drains: nothing new is taken, what is computed ends within --shutdown-timeout,
+ * the rest is cut. The second ends the program at once.
+ */
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "api/api.h"
+#include "app/app.h"
+#include "base/clock.h"
+
+static const struct opt_row rows[] = {
+    {"host", 0, OPT_STRING, "ADDR", SERVER, .help = "address that is listened on", .fallback = "127.0.0.1",
+     .env = "GALLOP_HOST", .manual = "Other machines are served only with keys, or with --allow-no-keys."},
+    {"port", 0, OPT_INT, "N", SERVER, .help = "port that is listened on; 0: one that is free",
+     .fallback = "8000", .range = "[0,65535]", .env = "GALLOP_PORT"},
+    {"uds", 0, OPT_STRING, "PATH", SERVER, .help = "listen on a Unix socket instead"},
+    {"api-key", 0, OPT_STRING, "KEY", SERVER, .help = "a key that clients may have", .repeat = true,
+     .env = "GALLOP_API_KEY",
+     .manual =
+         "It shows in the list of processes: --api-key-file or the variable keep it to themselves. Clients send "
+         "it as a bearer token or in X-Api-Key. With keys, everything but /health, /ready and /version needs "
+         "one; each is a key of its own for --scheduling-policy fair, and shares computed rows with nobody."},
+    {"api-key-file", 0, OPT_STRING, "F", SERVER,
+     .help = "keys, one a line; a line that begins with # is a remark"},
+    {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys"},
+    {"served-model-name", 0, OPT_STRING, "NAME", SERVER,
+     .help = "what the model is called; the first is shown",
+     .otherwise = "its name on the hub or of its folder, or what --model says", .repeat = true},
+    {"chat-template", 0, OPT_STRING, "F.jinja", SERVER, .help = "another chat template"},
+    {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
+     .help = "variables of every chat template"},
+    {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
+     .help = "defaults of sampling: those of the model's generation_config.json, or neutral ones",
+     .choices = "auto|vllm", .fallback = "auto"},
+    {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "most log-probabilities a token", .fallback = "20",
+     .range = "[0,1024]"},
+    {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
+     .otherwise = "another for each request"},
+    {"request-timeout", 0, OPT_FLOAT, "S", SERVER, .help = "seconds a request may take in all",
+     .otherwise = "any time", .range = "(0,1000000]"},
+    {"shutdown-timeout", 0, OPT_FLOAT, "S", SERVER,
+     .help = "seconds that requests have to end when the program is asked to", .fallback = "30",
+     .range = "[0,1000000]"},
+    {"max-connections", 0, OPT_INT, "N", SERVER, .help = "connections at once; more are answered with 503",
+     .fallback = "4096", .range = "[1,1000000]"},
+    {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "largest body of a request", .fallback = "33554432",
+     .range = "[1024,1073741824]"},
+    {"api-threads", 0, OPT_INT, "N", SERVER, .help = "threads that read, render and tokenize requests",
+     .fallback = "1", .range = "[1,64]"},
+    {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "no line for each request on standard error"},
+    {0}};
+
+enum { QUEUED = 1024, SPARE_DESCRIPTORS = 64 };
+
+#define FLUSH_S 3.0 /* for answers on their way when everything is computed */
+
+struct serve {
+    struct load load;
+    struct checkpoint model;
+    struct gallop *engine;
+    struct input_template template;
+    struct keys keys;
+    json_t *kwargs;
+    const char **name; /* [n_names] */
+    size_t n_names;
+    char own_name[256];
+    struct api *api;
+    struct server *server;
+    struct err chat_missing;
+    double timeout_s;
+    double abort_s, quit_s; /* clock, when draining; 0: not yet */
+};
+
+/* ---- signals ---- */
+
+static struct server *volatile serving; /* for the handler only */
+static volatile sig_atomic_t n_signals;
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    n_signals++;
+    if (serving)
+        server_wake(serving);
+}
+
+static void catch_signals(struct server *s)
+{
+    struct sigaction sa = {.sa_handler = on_signal};
+
+    serving = s;
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGTERM, &sa, NULL);
+    sigaction(SIGINT, &sa, NULL);
+}
+
+/* On the server's thread, several times a second. */
+static void on_wake(void *ctx)
+{
+    struct serve *s = ctx;
+    double now;
+
+    if (!n_signals)
+        return;
+    now = clock_seconds();
+    if (!s->abort_s) {
+        log_info("shutting down: %zu requests have %.0f s to end", api_n_calls(s->api), s->timeout_s);
+        api_drain(s->api);
+        s->abort_s = now + s->timeout_s;
+    }
+    if (n_signals > 1) {
+        server_quit(s->server);
+        return;
+    }
+    if (now >= s->abort_s && api_n_calls(s->api))
+        api_abort(s->api);
+    if (api_n_calls(s->api) == 0) {
+        s->quit_s = s->quit_s > 0 ? s->quit_s : now + FLUSH_S;
+        if (now >= s->quit_s || server_n_connections(s->server) == 0)
+            server_quit(s->server);
+    }
+}
+
+/* ---- what the options say ---- */
+
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
+}
+
+static int read_keys(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const char *file = opt_string(v, "api-key-file"), *host = opt_string(v, "host");
+    int rc = 0;
+
+    for (size_t i = 0; i < opt_count(v, "api-key") && rc == 0; i++)
+        rc = keys_add(&s->keys, opt_at(v, "api-key", i)->text, e);
+    if (rc == 0 && file) {
+        struct buf text = {.tag = MEM_APP};
+
+        if ((rc = input_file(file, &text, e)) == 0)
+            rc = keys_add_lines(&s->keys, text.data ? text.data : "", text.len, file, e);
+        buf_fini(&text);
+    }
+    if (rc == 0 && !s->keys.n && !opt_string(v, "uds") && !is_loopback(host) && !opt_flag(v, "allow-no-keys"))
+        rc = err_set(e, ERR_USAGE,
+                     "--host %s: other machines are served only with --api-key or --api-key-file, or with "
+                     "--allow-no-keys",
+                     host);
+    return rc;
+}
+
+/* The last part of PATH, without the slashes behind it. */
+static void name_of_path(const char *path, char *out, size_t size)
+{
+    size_t n = strlen(path), from;
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    for (from = n; from && path[from - 1] != '/'; from--)
+        ;
+    snprintf(out, size, "%.*s", (int)(n - from), path + from);
+}
+
+static int read_names(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const char *model = opt_string(v, "model");
+    size_t n = opt_count(v, "served-model-name");
+
+    s->name = mem_zalloc(n + 2, sizeof(*s->name), MEM_APP);
+    if (!s->name)
+        return err_nomem(e, "names");
+    for (size_t i = 0; i < n; i++)
+        s->name[s->n_names++] = opt_at(v, "served-model-name", i)->text;
+    if (n)
+        return 0;
+    if (model && model[0] != '/' && model[0] != '.' && strchr(model, '/') == strrchr(model, '/'))
+        snprintf(s->own_name, sizeof(s->own_name), "%s", model); /* as on the hub */
+    else
+        name_of_path(s->load.path, s->own_name, sizeof(s->own_name));
+    s->name[s->n_names++] = s->own_name;
+    if (model && strcmp(model, s->own_name) != 0)
+        s->name[s->n_names++] = model;
+    return 0;
+}
+
+static int read_templates(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const char *file = opt_string(v, "chat-template"),
+               *kwargs = opt_string(v, "default-chat-template-kwargs");
+    json_error_t je;
+    int rc;
+
+    if (kwargs && !json_is_object(s->kwargs = json_loads(kwargs, JSON_REJECT_DUPLICATES, &je)))
+        return err_set(e, ERR_USAGE, "--default-chat-template-kwargs: expected an object of JSON");
+    rc = input_template_open(&s->template, &s->model, file, &s->chat_missing);
+    if (rc == 0)
+        return 0;
+    if (file || !s->template.chat || chat_has_template(s->template.chat)) {
+        *e = s->chat_missing;
+        return rc;
+    }
+    err_set(&s->chat_missing, ERR_INPUT, "this model has no chat template; --chat-template gives it one");
+    return 0;
+}
+
+/* ---- from options to a running server ---- */
+
+/* As many descriptors as may be, and no more connections than that. */
+static size_t count_connections(const struct opt_values *v)
+{
+    size_t n = (size_t)opt_int(v, "max-connections");
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0)
+        return n;
+    if (lim.rlim_cur < lim.rlim_max && lim.rlim_cur < n + SPARE_DESCRIPTORS) {
+        lim.rlim_cur = lim.rlim_max < n + SPARE_DESCRIPTORS ? lim.rlim_max : n + SPARE_DESCRIPTORS;
+        setrlimit(RLIMIT_NOFILE, &lim);
+    }
+    if (lim.rlim_cur < n + SPARE_DESCRIPTORS) {
+        n = lim.rlim_cur > 2 * SPARE_DESCRIPTORS ? (size_t)lim.rlim_cur - SPARE_DESCRIPTORS
+                                                 : SPARE_DESCRIPTORS;
+        log_warn("--max-connections: the system allows %llu open files, so at most %zu connections are taken",
+                 (unsigned long long)lim.rlim_cur, n);
+    }
+    return n;
+}
+
+static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const char *policy = opt_string(v, "scheduling-policy");
+    struct api_options o = {.engine = s->engine,
+                            .chat = s->chat_missing.code ? NULL : s->template.chat,
+                            .template = s->template.jinja,
+                            .chat_missing = s->chat_missing.msg,
+                            .template_kwargs = s->kwargs,
+                            .name = s->name,
+                            .n_names = s->n_names,
+                            .keys = &s->keys,
+                            .max_running = (size_t)opt_int(v, "max-num-seqs"),
+                            .max_queued = QUEUED,
+                            .max_queued_tokens = (size_t)opt_int(v, "max-num-queued-tokens"),
+                            .n_threads = (size_t)opt_int(v, "api-threads"),
+                            .max_logprobs = opt_int(v, "max-logprobs"),
+                            .request_timeout_s = opt_float(v, "request-timeout"),
+                            .has_seed = opt_given(v, "seed"),
+                            .priorities = strcmp(policy, "fcfs") != 0,
+                            .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
+                            .quiet = opt_flag(v, "no-access-log")};
+
+    if (opt_given(v, "max-num-queued-reqs"))
+        o.max_queued = (size_t)opt_int(v, "max-num-queued-reqs");
+    if (strcmp(opt_string(v, "scheduler"), "iterative") == 0)
+        o.max_running = 1;
+    return api_open(&s->api, &o, e);
+}
+
+static int open_server(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    struct server_options o = {.host = opt_string(v, "host"),
+                               .port = (int)opt_int(v, "port"),
+                               .socket_path = opt_string(v, "uds"),
+                               .max_connections = count_connections(v),
+                               .max_body_bytes = (size_t)opt_int(v, "max-body-bytes")};
+    int rc;
+
+    api_handle(s->api, &o);
+    if ((rc = server_open(&s->server, &o, e)) != 0)
+        return rc;
+    s->timeout_s = opt_float(v, "shutdown-timeout");
+    api_on_wake(s->api, on_wake, s);
+    return api_start(s->api, s->server, e);
+}
+
+static int serve(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    int rc;
+
+    if ((rc = read_keys(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
+        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
+        (rc = read_templates(s, v, e)) != 0)
+        return rc;
+    load_scheduling(v, &s->load.o);
+    s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */
+    s->load.o.max_num_queued_reqs = s->load.o.max_num_queued_tokens =
+        0; /* places are taken before tokenizing */
+    s->load.o.seed = opt_uint(v, "seed");
+    if ((rc = load_engine(&s->load, &s->model, &s->engine, e)) != 0 || (rc = open_api(s, v, e)) != 0)
+        return rc;
+    if ((rc = open_server(s, v, e)) == 0) {
+        catch_signals(s->server);
+        log_info("%s is served at %s", s->name[0], server_address(s->server));
+        server_run(s->server);
+        serving = NULL;
+    }
+    api_stop(s->api);
+    return rc;
+}
+
+static int run(const struct opt_values *v, struct err *e)
+{
+    struct serve s = {.n_names = 0};
+    int rc;
+
+    if (log_level() == LOG_WARN) /* not --quiet */
+        log_set_level(LOG_INFO);
+    rc = serve(&s, v, e);
+    server_close(s.server);
+    api_close(s.api);
+    gallop_close(s.engine);
+    input_template_close(&s.template);
+    checkpoint_close(&s.model);
+    keys_fini(&s.keys);
+    json_decref(s.kwargs);
+    mem_free((void *)s.name);
+    return rc;
+}
+
+const struct verb verb_serve = {
+    .name = "serve",
+    .summary = "answer the OpenAI API over HTTP",
+    .arguments = "[options]",
+    .no_words = "options only; -m names the model",
+    .manual =
+        "Answers OpenAI's API (/v1/completions, /v1/chat/completions, streaming or not) with vLLM's additions, "
+        "names and defaults; docs/API.md lists every field. The first SIGTERM or SIGINT ends it when what is "
+        "computed is done, at the latest after --shutdown-timeout; the second at once.",
+    .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
+                                               options_scheduling, options_help, NULL},
+    .run = run,
+};

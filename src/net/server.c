@@ -1,0 +1,856 @@
+/* server.c - connections as state machines over libevent's buffered sockets.
+ *
+ * A connection is idle, reads a head, reads a body, is busy with an exchange, or closes; serve() advances it
+ * as far as its input allows. evhttp is not used: it ends the process when bytes come while a request is
+ * being answered, cannot show what it let pass (bare line ends, NUL), and answers refusals in HTML.
+ */
+#include "net/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/listener.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+enum {
+    TICK_MS = 250,
+    LINGER_S = 2,               /* a refused client may read the refusal */
+    MOST_LINGERING = 256 << 10, /* bytes it may still send meanwhile */
+    MOST_AHEAD = 64 << 10,      /* bytes of further requests while one is answered */
+    MOST_UNSENT = 64 << 10,     /* of finished answers, before the next request is read */
+    KERNEL_BYTES =
+        128 << 10,    /* that the kernel holds for a client which does not read, instead of megabytes */
+    CHUNK_LINE = 256, /* bytes of a line between chunks */
+    MOST_TRAILERS = 8 << 10,
+};
+
+enum state { IDLE, HEAD, BODY, BUSY, CLOSING, LINGERING };
+
+enum chunk_state { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILERS };
+
+struct server_exchange {
+    struct connection *c;
+    void *user;
+    bool streams; /* an answer in parts was begun */
+    bool chunked; /* and is cut into chunks */
+};
+
+struct connection {
+    struct server *s;
+    struct connection *next, **link;
+    struct bufferevent *bev;
+    enum state state;
+    double until_s; /* clock: when the state has lasted too long; 0: never */
+    bool asked;     /* a request was answered */
+    bool serving;   /* serve() is at work: what it calls must not free the connection */
+    bool dead;      /* and this asks it to do so */
+    size_t scanned; /* bytes of the input that hold no end of a head */
+    size_t lingered;
+    char peer[INET6_ADDRSTRLEN + 1];
+    char *head_text;
+    struct request_head head;
+    enum chunk_state chunk;
+    uint64_t left;   /* of the chunk or body */
+    size_t trailers; /* bytes of them */
+    struct buf body;
+    struct server_exchange x;
+};
+
+struct server {
+    struct server_options opt;
+    struct event_base *base;
+    struct evconnlistener *listener;
+    struct event *wake, *tick;
+    int wake_fd;
+    bool draining, paused;
+    double resume_s; /* when a paused listener goes on */
+    _Atomic bool quits;
+    struct connection *first;
+    size_t n;
+    char address[300];
+};
+
+static struct evbuffer *input_of(const struct connection *c)
+{
+    return bufferevent_get_input(c->bev);
+}
+
+static struct evbuffer *output_of(const struct connection *c)
+{
+    return bufferevent_get_output(c->bev);
+}
+
+/* ---- the end of a connection ---- */
+
+static void forget_request(struct connection *c)
+{
+    mem_free(c->head_text);
+    c->head_text = NULL;
+    buf_fini(&c->body);
+}
+
+static void destroy(struct connection *c)
+{
+    *c->link = c->next;
+    if (c->next)
+        c->next->link = c->link;
+    c->s->n--;
+    forget_request(c);
+    bufferevent_free(c->bev);
+    mem_free(c);
+}
+
+/* C is gone now, or as soon as serve() is done with it. */
+static void drop(struct connection *c)
+{
+    if (c->state == BUSY) {
+        c->state = CLOSING;
+        c->s->opt.gone(c->s->opt.ctx, &c->x);
+    }
+    if (c->serving)
+        c->dead = true;
+    else
+        destroy(c);
+}
+
+/* The last answer is out: the client can read it before it learns that the connection is closed. */
+static void linger(struct connection *c)
+{
+    shutdown(bufferevent_getfd(c->bev), SHUT_WR);
+    c->state = LINGERING;
+    c->until_s = clock_seconds() + LINGER_S;
+}
+
+/* Closes when what is being written is out. */
+static void close_softly(struct connection *c)
+{
+    c->state = CLOSING;
+    c->until_s = 0; /* the time to write is limited */
+    if (evbuffer_get_length(output_of(c)) == 0)
+        linger(c);
+}
+
+/* ---- answers ---- */
+
+static const char *reason_of(int status)
+{
+    switch (status) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 408: return "Request Timeout";
+    case 413: return "Content Too Large";
+    case 415: return "Unsupported Media Type";
+    case 417: return "Expectation Failed";
+    case 422: return "Unprocessable Content";
+    case 429: return "Too Many Requests";
+    case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 501: return "Not Implemented";
+    case 503: return "Service Unavailable";
+    case 504: return "Gateway Timeout";
+    case 505: return "HTTP Version Not Supported";
+    default: return "Answer";
+    }
+}
+
+static bool keeps(const struct connection *c)
+{
+    return c->head.keep_alive && !c->s->draining;
+}
+
+static void add_head(struct connection *c, int status, const char *headers, const char *type, bool close)
+{
+    struct evbuffer *out = output_of(c);
+
+    evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n%s", status, reason_of(status), headers);
+    if (type)
+        evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
+    if (close)
+        evbuffer_add_printf(out, "Connection: close\r\n");
+    else if (c->head.minor == 0)
+        evbuffer_add_printf(out, "Connection: keep-alive\r\n");
+}
+
+static void serve(struct connection *c);
+
+/* The exchange of C is over: the next request, or the end. */
+static void finish(struct connection *c, bool close)
+{
+    forget_request(c);
+    c->x = (struct server_exchange){.c = c};
+    if (close) {
+        close_softly(c);
+    } else {
+        c->state = IDLE;
+        c->scanned = 0;
+        c->until_s = clock_seconds() + c->s->opt.idle_s;
+    }
+    if (!c->serving)
+        serve(c);
+}
+
+void server_reply(struct server_exchange *x, int status, const char *headers, const char *type,
+                  const void *body, size_t n)
+{
+    struct connection *c = x->c;
+    bool close = !keeps(c), head_only = c->head.method && strcmp(c->head.method, "HEAD") == 0;
+
+    ASSERT(c->state == BUSY && !x->streams);
+    add_head(c, status, headers, n ? type : NULL, close);
+    evbuffer_add_printf(output_of(c), "Content-Length: %zu\r\n\r\n", n);
+    if (n && !head_only)
+        evbuffer_add(output_of(c), body, n);
+    finish(c, close);
+}
+
+void server_begin(struct server_exchange *x, int status, const char *headers, const char *type)
+{
+    struct connection *c = x->c;
+
+    ASSERT(c->state == BUSY && !x->streams);
+    x->streams = true;
+    x->chunked = c->head.minor == 1;
+    add_head(c, status, headers, type, !x->chunked || !keeps(c));
+    evbuffer_add_printf(output_of(c), x->chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
+}
+
+void server_send(struct server_exchange *x, const void *bytes, size_t n)
+{
+    struct evbuffer *out = output_of(x->c);
+    char size[24];
+
+    if (n == 0)
+        return;
+    if (x->chunked)
+        evbuffer_add(out, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", n));
+    evbuffer_add(out, bytes, n);
+    if (x->chunked)
+        evbuffer_add(out, "\r\n", 2);
+}
+
+size_t server_unsent(const struct server_exchange *x)
+{
+    return evbuffer_get_length(output_of(x->c));
+}
+
+void server_end(struct server_exchange *x)
+{
+    struct connection *c = x->c;
+    bool close = !x->chunked || !keeps(c);
+
+    ASSERT(c->state == BUSY && x->streams);
+    if (x->chunked)
+        evbuffer_add(output_of(c), "0\r\n\r\n", 5);
+    finish(c, close);
+}
+
+void server_cut(struct server_exchange *x)
+{
+    struct connection *c = x->c;
+
+    ASSERT(c->state == BUSY);
+    c->state = CLOSING;
+    drop(c);
+}
+
+const struct request_head *server_head(const struct server_exchange *x)
+{
+    return &x->c->head;
+}
+
+const char *server_body(const struct server_exchange *x, size_t *n)
+{
+    *n = x->c->body.len;
+    return x->c->body.data ? x->c->body.data : "";
+}
+
+void server_take_body(struct server_exchange *x, struct buf *out)
+{
+    *out = x->c->body;
+    x->c->body = (struct buf){.tag = MEM_NET};
+}
+
+const char *server_peer(const struct server_exchange *x)
+{
+    return x->c->peer;
+}
+
+void *server_user(const struct server_exchange *x)
+{
+    return x->user;
+}
+
+void server_set_user(struct server_exchange *x, void *user)
+{
+    x->user = user;
+}
+
+/* ---- requests ---- */
+
+/* Answers what cannot be served with STATUS; the connection ends, because its next request begins nobody
+ * knows where. */
+static void refuse(struct connection *c, int status, const char *why)
+{
+    char body[512];
+    size_t n = c->s->opt.refusal(c->s->opt.ctx, status, why, body, sizeof(body));
+
+    add_head(c, status, "", "application/json", true);
+    evbuffer_add_printf(output_of(c), "Content-Length: %zu\r\n\r\n", n);
+    evbuffer_add(output_of(c), body, n);
+    forget_request(c);
+    close_softly(c);
+}
+
+/* The body is there: the handler's turn. */
+static void hand_over(struct connection *c)
+{
+    c->state = BUSY;
+    c->asked = true;
+    c->until_s = 0;
+    c->x = (struct server_exchange){.c = c};
+    c->s->opt.handle(c->s->opt.ctx, &c->x);
+}
+
+static void begin_body(struct connection *c)
+{
+    const struct server_options *o = &c->s->opt;
+
+    if (c->head.body_bytes > o->max_body_bytes) {
+        refuse(c, 413, "the body is larger than this server takes");
+        return;
+    }
+    c->left = c->head.body_bytes;
+    c->chunk = CHUNK_SIZE;
+    c->trailers = 0;
+    c->state = BODY;
+    c->until_s += o->request_s * (double)(c->left >> 20);
+    if (c->head.expects && (c->left || c->head.chunked) && evbuffer_get_length(input_of(c)) == 0)
+        evbuffer_add_printf(output_of(c), "HTTP/1.1 100 Continue\r\n\r\n");
+}
+
+/* Reads a head if one is whole. False: more bytes are needed. */
+static bool read_head(struct connection *c)
+{
+    size_t n = evbuffer_get_length(input_of(c)), most = c->s->opt.max_head_bytes, end;
+    struct evbuffer_ptr from, at;
+    const char *why;
+    int status;
+
+    if (n == 0)
+        return false;
+    if (c->state == IDLE) {
+        c->state = HEAD;
+        c->until_s = clock_seconds() + c->s->opt.request_s;
+    }
+    evbuffer_ptr_set(input_of(c), &from, c->scanned, EVBUFFER_PTR_SET);
+    at = evbuffer_search(input_of(c), "\r\n\r\n", 4, &from);
+    if (at.pos < 0 && n <= most) {
+        c->scanned = n > 3 ? n - 3 : 0;
+        return false;
+    }
+    end = at.pos < 0 ? SIZE_MAX : (size_t)at.pos + 4;
+    if (end > most) {
+        refuse(c, 431, "request line and headers are longer than this server takes");
+        return true;
+    }
+    c->head_text = mem_alloc(end, MEM_NET);
+    if (!c->head_text) {
+        refuse(c, 503, "out of memory: the head of a request");
+        return true;
+    }
+    evbuffer_remove(input_of(c), c->head_text, end);
+    status = request_read(&c->head, c->head_text, end, c->s->opt.max_headers, &why);
+    if (status)
+        refuse(c, status, why);
+    else
+        begin_body(c);
+    return true;
+}
+
+/* Moves N bytes of the input behind the body. False: out of memory. */
+static bool take_body(struct connection *c, size_t n)
+{
+    if (!buf_reserve(&c->body, n))
+        return false;
+    evbuffer_remove(input_of(c), c->body.data + c->body.len, n);
+    c->body.len += n;
+    c->body.data[c->body.len] = 0;
+    return true;
+}
+
+/* A line between chunks into LINE, without its end; -1: it is not whole yet, -2: it is none. */
+static int chunk_line(struct connection *c, char line[CHUNK_LINE])
+{
+    struct evbuffer_ptr at = evbuffer_search_eol(input_of(c), NULL, NULL, EVBUFFER_EOL_CRLF_STRICT);
+    size_t n = evbuffer_get_length(input_of(c));
+
+    if (at.pos < 0)
+        return n >= CHUNK_LINE ? -2 : -1;
+    if (at.pos >= CHUNK_LINE)
+        return -2;
+    evbuffer_remove(input_of(c), line, (size_t)at.pos);
+    evbuffer_drain(input_of(c), 2);
+    return (int)at.pos;
+}
+
+/* One part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is whole; else a status. */
+static int read_chunk(struct connection *c)
+{
+    size_t n = evbuffer_get_length(input_of(c));
+    char line[CHUNK_LINE];
+    int length;
+
+    if (c->chunk == CHUNK_DATA) {
+        n = n < c->left ? n : (size_t)c->left;
+        if (n && !take_body(c, n))
+            return 503;
+        c->left -= n;
+        c->until_s += c->s->opt.request_s * (double)((c->body.len >> 20) - ((c->body.len - n) >> 20));
+        c->chunk = c->left ? CHUNK_DATA : CHUNK_END;
+        return c->left == 0;
+    }
+    if ((length = chunk_line(c, line)) < 0)
+        return length == -1 ? 0 : 400;
+    switch (c->chunk) {
+    case CHUNK_SIZE:
+        if (!request_chunk_size(line, (size_t)length, &c->left))
+            return 400;
+        if (c->left > c->s->opt.max_body_bytes - c->body.len)
+            return 413;
+        c->chunk = c->left ? CHUNK_DATA : CHUNK_TRAILERS;
+        return 1;
+    case CHUNK_END: c->chunk = CHUNK_SIZE; return length ? 400 : 1;
+    default: /* trailers say nothing here */
+        c->trailers += (size_t)length;
+        return length == 0 ? 2 : c->trailers > MOST_TRAILERS ? 431 : 1;
+    }
+}
+
+/* Reads what is there of the body. False: more bytes are needed. */
+static bool read_body(struct connection *c)
+{
+    size_t n = evbuffer_get_length(input_of(c));
+    int rc;
+
+    if (c->head.chunked) {
+        rc = read_chunk(c);
+        if (rc == 2)
+            hand_over(c);
+        else if (rc > 2)
+            refuse(c, rc,
+                   rc == 413   ? "the body is larger than this server takes"
+                   : rc == 503 ? "out of memory: the body of a request"
+                               : "the chunks of the body are not as HTTP has them");
+        return rc > 0;
+    }
+    n = n < c->left ? n : (size_t)c->left;
+    if (n && !take_body(c, n)) {
+        refuse(c, 503, "out of memory: the body of a request");
+        return true;
+    }
+    c->left -= n;
+    if (c->left)
+        return false;
+    hand_over(c);
+    return true;
+}
+
+/* What comes while an answer is made waits, within limits. False: nothing to do. */
+static bool read_ahead(struct connection *c)
+{
+    size_t n = evbuffer_get_length(input_of(c));
+
+    if (c->state == BUSY && n > MOST_AHEAD) {
+        drop(c);
+    } else if (c->state == CLOSING || c->state == LINGERING) {
+        c->lingered += n;
+        evbuffer_drain(input_of(c), n);
+        if (c->lingered > MOST_LINGERING)
+            drop(c);
+    }
+    return false;
+}
+
+static bool advance(struct connection *c)
+{
+    switch (c->state) {
+    case IDLE:
+    case HEAD: return evbuffer_get_length(output_of(c)) <= MOST_UNSENT && read_head(c);
+    case BODY: return read_body(c);
+    default: return read_ahead(c);
+    }
+}
+
+static void serve(struct connection *c)
+{
+    c->serving = true;
+    while (!c->dead && advance(c))
+        ;
+    c->serving = false;
+    if (c->dead)
+        destroy(c);
+}
+
+/* ---- events of libevent ---- */
+
+static void on_read(struct bufferevent *bev, void *ctx)
+{
+    (void)bev;
+    serve(ctx);
+}
+
+static void on_written(struct bufferevent *bev, void *ctx)
+{
+    struct connection *c = ctx;
+
+    (void)bev;
+    if (c->state == CLOSING)
+        linger(c);
+    else if (c->state == BUSY && c->x.streams)
+        c->s->opt.drained(c->s->opt.ctx, &c->x);
+    else
+        serve(c);
+}
+
+static void on_end(struct bufferevent *bev, short what, void *ctx)
+{
+    struct connection *c = ctx;
+
+    (void)bev;
+    /* answers that are complete are still written to a client that only stopped sending */
+    if ((what & BEV_EVENT_EOF) && c->state != BUSY && c->state != LINGERING &&
+        evbuffer_get_length(output_of(c)) > 0)
+        close_softly(c);
+    else
+        drop(c);
+}
+
+static int add_connection(struct server *s, int fd, const struct sockaddr *from, struct err *e)
+{
+    const struct timeval write_time = {.tv_sec = (time_t)s->opt.write_s};
+    struct connection *c = mem_zalloc(1, sizeof(*c), MEM_NET);
+    int one = 1, send_bytes = KERNEL_BYTES;
+
+    if (!c || !(c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE))) {
+        mem_free(c);
+        close(fd);
+        return err_nomem(e, "a connection");
+    }
+    evutil_make_socket_nonblocking(fd);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
+    if (from && from->sa_family == AF_INET)
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)(const void *)from)->sin_addr, c->peer,
+                  sizeof(c->peer));
+    else if (from && from->sa_family == AF_INET6)
+        inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, c->peer,
+                  sizeof(c->peer));
+    else
+        snprintf(c->peer, sizeof(c->peer), "local");
+    c->s = s;
+    c->x.c = c;
+    c->body.tag = MEM_NET;
+    c->until_s = clock_seconds() + s->opt.request_s; /* nothing was asked yet: sooner than between requests */
+    c->link = &s->first;
+    c->next = s->first;
+    if (c->next)
+        c->next->link = &c->next;
+    s->first = c;
+    s->n++;
+    bufferevent_setcb(c->bev, on_read, on_written, on_end, c);
+    bufferevent_set_timeouts(c->bev, NULL, &write_time);
+    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+    return 0;
+}
+
+/* One connection too many: told so, without waiting for anything. */
+static void turn_away(struct server *s, int fd)
+{
+    char body[512], text[800];
+    size_t n = s->opt.refusal(s->opt.ctx, 503, "this server has as many connections as it takes", body,
+                              sizeof(body));
+    int length =
+        snprintf(text, sizeof(text),
+                 "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: "
+                 "1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%.*s",
+                 n, (int)n, body);
+
+    send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+    close(fd);
+}
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from, int n, void *ctx)
+{
+    struct server *s = ctx;
+
+    (void)l;
+    (void)n;
+    if (s->n >= s->opt.max_connections)
+        turn_away(s, fd);
+    else
+        add_connection(s, fd, from, NULL);
+}
+
+/* No descriptor is left, or no memory: connections wait in the kernel until one ends. Trying again at once
+ * would turn the loop in circles. */
+static void on_accept_error(struct evconnlistener *l, void *ctx)
+{
+    struct server *s = ctx;
+
+    if (!s->paused)
+        log_warn("no connection can be taken: %s", strerror(errno));
+    evconnlistener_disable(l);
+    s->paused = true;
+    s->resume_s = clock_seconds() + 0.2;
+}
+
+static void end_overdue(struct server *s, double now)
+{
+    for (struct connection *c = s->first, *next; c; c = next) {
+        next = c->next;
+        if (c->until_s == 0 || now < c->until_s)
+            continue;
+        if (c->state == BODY || (c->state == HEAD && c->s->opt.request_s > 0))
+            refuse(c, 408, "the request did not come in time");
+        else
+            drop(c);
+    }
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+    struct server *s = ctx;
+    double now = clock_seconds();
+
+    (void)fd;
+    (void)what;
+    if (s->paused && now >= s->resume_s) {
+        s->paused = false;
+        evconnlistener_enable(s->listener);
+    }
+    end_overdue(s, now);
+    s->opt.woken(s->opt.ctx);
+}
+
+static void on_wake(evutil_socket_t fd, short what, void *ctx)
+{
+    struct server *s = ctx;
+    uint64_t count;
+
+    (void)what;
+    if (read(fd, &count, sizeof(count)) < 0)
+        return; /* woken twice for one reason */
+    if (atomic_load(&s->quits))
+        event_base_loopbreak(s->base);
+    else
+        s->opt.woken(s->opt.ctx);
+}
+
+/* ---- open and close ---- */
+
+static void set_defaults(struct server_options *o)
+{
+    o->host = o->host ? o->host : "127.0.0.1";
+    o->max_connections = o->max_connections ? o->max_connections : 1024;
+    o->max_head_bytes = o->max_head_bytes ? o->max_head_bytes : 64 << 10;
+    o->max_headers = o->max_headers && o->max_headers < REQUEST_MAX_HEADERS ? o->max_headers : 128;
+    o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 32 << 20;
+    o->request_s = o->request_s > 0 ? o->request_s : 30;
+    o->idle_s = o->idle_s > 0 ? o->idle_s : 75;
+    o->write_s = o->write_s > 0 ? o->write_s : 60;
+}
+
+static int listen_at(struct server *s, const struct sockaddr *at, socklen_t n, struct err *e)
+{
+    s->listener = evconnlistener_new_bind(s->base, on_accept, s,
+                                          LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC,
+                                          1024, at, (int)n);
+    if (!s->listener)
+        return err_os(e, "listen on", s->address);
+    evconnlistener_set_error_cb(s->listener, on_accept_error);
+    return 0;
+}
+
+static int listen_path(struct server *s, struct err *e)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const char *path = s->opt.socket_path;
+    struct stat st;
+
+    snprintf(s->address, sizeof(s->address), "unix:%s", path);
+    if (strlen(path) >= sizeof(at.sun_path))
+        return err_set(e, ERR_INPUT, "%s: a path of a socket has less than %zu bytes", path,
+                       sizeof(at.sun_path));
+    memcpy(at.sun_path, path, strlen(path));
+    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) /* of a server that did not end well */
+        unlink(path);
+    return listen_at(s, (const struct sockaddr *)&at, sizeof(at), e);
+}
+
+static int listen_port(struct server *s, struct err *e)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_ADDRCONFIG};
+    struct addrinfo *found = NULL;
+    struct sockaddr_storage own;
+    char port[16], text[INET6_ADDRSTRLEN + 1] = "?";
+    socklen_t n = sizeof(own);
+    int rc;
+
+    snprintf(port, sizeof(port), "%d", s->opt.port);
+    snprintf(s->address, sizeof(s->address), "%.200s:%s", s->opt.host, port);
+    if ((rc = getaddrinfo(s->opt.host, port, &hints, &found)) != 0)
+        return err_set(e, ERR_INPUT, "%s: %s", s->opt.host, gai_strerror(rc));
+    rc = listen_at(s, found->ai_addr, found->ai_addrlen, e);
+    freeaddrinfo(found);
+    if (rc || getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&own, &n) != 0)
+        return rc;
+    if (own.ss_family == AF_INET6) {
+        const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)(const void *)&own;
+
+        inet_ntop(AF_INET6, &a->sin6_addr, text, sizeof(text));
+        snprintf(s->address, sizeof(s->address), "http://[%s]:%d", text, ntohs(a->sin6_port));
+    } else {
+        const struct sockaddr_in *a = (const struct sockaddr_in *)(const void *)&own;
+
+        inet_ntop(AF_INET, &a->sin_addr, text, sizeof(text));
+        snprintf(s->address, sizeof(s->address), "http://%s:%d", text, ntohs(a->sin_port));
+    }
+    return 0;
+}
+
+static int make_loop(struct server *s, struct err *e)
+{
+    const struct timeval tick = {.tv_usec = TICK_MS * 1000};
+    struct event_config *config = event_config_new();
+
+    if (config) {
+        event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
+        event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+        s->base = event_base_new_with_config(config);
+        event_config_free(config);
+    }
+    if (!s->base)
+        return err_nomem(e, "the server's loop");
+    s->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (s->wake_fd < 0)
+        return err_os(e, "make", "eventfd");
+    s->wake = event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST, on_wake, s);
+    s->tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
+    if (!s->wake || !s->tick || event_add(s->wake, NULL) != 0 || event_add(s->tick, &tick) != 0)
+        return err_nomem(e, "the server's loop");
+    return 0;
+}
+
+int server_open(struct server **out, const struct server_options *o, struct err *e)
+{
+    struct server *s = mem_zalloc(1, sizeof(*s), MEM_NET);
+    int rc;
+
+    *out = NULL;
+    if (!s)
+        return err_nomem(e, "a server");
+    s->opt = *o;
+    s->wake_fd = -1;
+    set_defaults(&s->opt);
+    if ((rc = make_loop(s, e)) == 0)
+        rc = s->opt.socket_path ? listen_path(s, e) : listen_port(s, e);
+    if (rc)
+        server_close(s);
+    else
+        *out = s;
+    return rc;
+}
+
+void server_close(struct server *s)
+{
+    if (!s)
+        return;
+    while (s->first)
+        drop(s->first);
+    if (s->listener) {
+        evconnlistener_free(s->listener);
+        if (s->opt.socket_path)
+            unlink(s->opt.socket_path);
+    }
+    if (s->wake)
+        event_free(s->wake);
+    if (s->tick)
+        event_free(s->tick);
+    if (s->base)
+        event_base_free(s->base);
+    if (s->wake_fd >= 0)
+        close(s->wake_fd);
+    mem_free(s);
+}
+
+const char *server_address(const struct server *s)
+{
+    return s->address;
+}
+
+void server_run(struct server *s)
+{
+    while (!atomic_load(&s->quits))
+        event_base_loop(s->base, 0);
+}
+
+void server_poll(struct server *s)
+{
+    event_base_loop(s->base, EVLOOP_NONBLOCK);
+}
+
+void server_wake(struct server *s)
+{
+    const uint64_t one = 1;
+
+    if (write(s->wake_fd, &one, sizeof(one)) < 0)
+        return; /* 2^64 - 2 wakes are pending: it will wake */
+}
+
+void server_quit(struct server *s)
+{
+    atomic_store(&s->quits, true);
+    server_wake(s);
+}
+
+void server_drain(struct server *s)
+{
+    s->draining = true;
+    for (struct connection *c = s->first, *next; c; c = next) {
+        next = c->next;
+        if (c->state == IDLE && c->asked)
+            drop(c);
+    }
+}
+
+size_t server_n_connections(const struct server *s)
+{
+    return s->n;
+}
+
+int server_adopt(struct server *s, int fd, struct err *e)
+{
+    return add_connection(s, fd, NULL, e);
+}

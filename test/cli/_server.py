@@ -1,0 +1,112 @@
+"""_server.py - what tests of the server share: the real program on a free port, plain sockets, events of a stream."""
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+from _cli import DEMO, GALLOP
+
+
+class Server:
+    """`gallop serve` with options; says what it logs in .log."""
+
+    def __init__(self, *options, model=DEMO, before=None):
+        self.process = subprocess.Popen([GALLOP, "serve", "-m", model, "--port", "0", *map(str, options)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=before)
+        self.log, self.port, ready = [], None, threading.Event()
+
+        def read():
+            for line in self.process.stderr:
+                self.log.append(line.decode(errors="backslashreplace").rstrip("\n"))
+                found = re.search(r"is served at http://[^ ]*:(\d+)$", self.log[-1])
+                if found:
+                    self.port = int(found[1])
+                    ready.set()
+            ready.set()
+
+        self.reader = threading.Thread(target=read, daemon=True)
+        self.reader.start()
+        ready.wait(100)
+        assert self.port, f"no server: {self.log}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *why):
+        self.end()
+
+    def end(self, sig=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        status = self.process.wait(100)
+        self.reader.join(100)
+        return status
+
+    def request(self, method, path, body=None, headers={}):
+        """Status, headers in lower case, body."""
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
+        data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
+        c.request(method, path, data, {"Content-Type": "application/json", **headers} if data is not None else headers)
+        r = c.getresponse()
+        out = r.status, {k.lower(): v for k, v in r.getheaders()}, r.read()
+        c.close()
+        return out
+
+    def post(self, path, headers={}, **fields):
+        """Status and JSON of the answer."""
+        status, _, body = self.request("POST", path, fields, headers)
+        return status, json.loads(body)
+
+    def events(self, path, headers={}, **fields):
+        """The data of each event of a stream."""
+        status, head, body = self.request("POST", path, {**fields, "stream": True}, headers)
+        assert status == 200 and head["content-type"].startswith("text/event-stream"), (status, head, body)
+        return [x[6:] for x in body.decode().split("\n\n") if x.startswith("data: ")]
+
+    def socket(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=100)
+
+    def raw(self, data):
+        """What comes for these bytes until the server closes."""
+        with self.socket() as s:
+            s.sendall(data)
+            return read_all(s)
+
+    def send(self, path, **fields):
+        """A socket on which a request is sent."""
+        s, body = self.socket(), json.dumps(fields).encode()
+        s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" %
+                  (path.encode(), len(body)) + body)
+        return s
+
+    def gauges(self, headers={}):
+        text = self.request("GET", "/metrics", headers=headers)[2].decode()
+        return {m[1]: float(m[3]) for m in re.finditer(r"^vllm:(\w+)(\{[^}]*\}) (\S+)$", text, re.M) if "finished_reason" not in m[2]
+                and "le=" not in m[2]}
+
+    def wait(self, condition, seconds=60):
+        """True when the condition on the gauges came true."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition(self.gauges()):
+                return True
+            time.sleep(.02)
+        return False
+
+    def is_free(self):
+        """Nothing is computed any more, and no row is held."""
+        return self.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 0 and g["kv_cache_usage_perc"] == 0)
+
+
+def read_all(s):
+    out = b""
+    try:
+        while piece := s.recv(65536):
+            out += piece
+    except OSError:
+        pass
+    return out

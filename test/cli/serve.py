@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""serve.py - the server from outside: what it answers, in the words of OpenAI and vLLM, on the demo model. Standard library only."""
+import json
+
+from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
+from _server import Server
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+PROMPT = "Once upon a time"
+LONG = 400  # tokens
+server = Server("--max-logprobs", 5, "--served-model-name", "small", "--served-model-name", "other")
+
+
+def _ask(path=COMPLETIONS, **fields):
+    status, body = server.post(path, **{"temperature": 0, **({"prompt": PROMPT} if path == COMPLETIONS else
+                                                            {"messages": [{"role": "user", "content": "Who are you?"}]}), **fields})
+    expect(status, 200, f"status of {path} {fields} ({str(body)[:300]})")
+    return body
+
+
+def _refused(status, param, path=COMPLETIONS, word="", **fields):
+    if path == COMPLETIONS and "prompt" not in fields:
+        fields["prompt"] = "x"
+    if path == CHAT and "messages" not in fields:
+        fields["messages"] = [{"role": "user", "content": "x"}]
+    got, body = server.post(path, **fields)
+    error = body.get("error", {})
+    expect((got, error.get("param"), error.get("code")), (status, param, status), f"{path} {str(fields)[:200]}: {str(body)[:200]}")
+    check(word in error.get("message", ""), f"{error} without {word!r}")
+    expect(set(error), {"message", "type", "param", "code"}, "members of an error")
+
+
+def tokens_are_those_of_run():
+    for n, seed in ((20, None), (30, 7)):
+        more = [] if seed is None else ["--temperature", 1.5, "--seed", seed]
+        own = lines(call("run", "-m", DEMO, "--json", "-n", n, *more, PROMPT))[0]
+        got = _ask(max_tokens=n, return_token_ids=True, **({} if seed is None else {"temperature": 1.5, "seed": seed}))
+        choice = got["choices"][0]
+        expect((choice["token_ids"], choice["text"]), (own["output_ids"], own["text"]), f"tokens and text, seed {seed}")
+        expect(got["usage"]["completion_tokens"], len(own["output_ids"]), "tokens in usage")
+
+
+def a_chat_is_rendered_as_run_does():
+    own = lines(call("run", "-m", DEMO, "--json", "--chat", "-n", 20, "Who are you?"))[0]
+    got = _ask(CHAT, max_tokens=20, return_token_ids=True)
+    expect(got["choices"][0]["token_ids"], own["output_ids"], "ids of a chat's answer")
+    expect(got["choices"][0]["message"]["content"], own["text"], "its text")
+    parts = [{"type": "text", "text": "Who are"}, {"type": "text", "text": "you?"}]
+    joined = _ask(CHAT, max_tokens=3, return_token_ids=True, messages=[{"role": "user", "content": parts}])
+    expect(joined["prompt_token_ids"], _ask(CHAT, max_tokens=3, return_token_ids=True, messages=[
+        {"role": "user", "content": "Who are\nyou?"}])["prompt_token_ids"], "parts of a content are lines of it")
+
+
+def streams_say_the_same_as_whole_answers():
+    for path in (COMPLETIONS, CHAT):
+        more = {"logprobs": 2} if path == COMPLETIONS else {"logprobs": True, "top_logprobs": 2}
+        whole = _ask(path, max_tokens=12, n=2, **more)
+        fields = {"prompt": PROMPT} if path == COMPLETIONS else {"messages": [{"role": "user", "content": "Who are you?"}]}
+        events = server.events(path, temperature=0, max_tokens=12, n=2, stream_options={"include_usage": True}, **fields, **more)
+        expect(events[-1], "[DONE]", "the last event")
+        parts = [json.loads(x) for x in events[:-1]]
+        expect((parts[-1]["choices"], parts[-1]["usage"]), ([], whole["usage"] | {"prompt_tokens_details": parts[-1]["usage"][
+            "prompt_tokens_details"]}), "the event of usage")
+        for i in range(2):
+            mine = [p["choices"][0] for p in parts[:-1] if p["choices"][0]["index"] == i]
+            text = "".join(m["text"] if path == COMPLETIONS else m["delta"]["content"] for m in mine)
+            expect(text, whole["choices"][i]["text"] if path == COMPLETIONS else whole["choices"][i]["message"]["content"], "text")
+            expect([m["finish_reason"] for m in mine], [None] * (len(mine) - 1) + [whole["choices"][i]["finish_reason"]], "reasons")
+            if path == CHAT:
+                expect([m["delta"].get("role") for m in mine], ["assistant"] + [None] * (len(mine) - 1), "the role comes first")
+                expect([t for m in mine for t in m["logprobs"]["content"]], whole["choices"][i]["logprobs"]["content"], "logprobs")
+            else:
+                for key, wanted in whole["choices"][i]["logprobs"].items():
+                    expect([t for m in mine for t in m["logprobs"][key]], wanted, f"logprobs: {key}")
+        usage = [json.loads(x)["usage"]["completion_tokens"] for x in server.events(
+            path, temperature=0, max_tokens=6, stream_options={"include_usage": True, "continuous_usage_stats": True}, **fields)[:-1]]
+        expect((usage, len(set(usage))), (sorted(usage), 6), "usage in each event")
+
+
+def prompts_come_as_texts_and_ids_and_lists_of_both():
+    ids = server.post("/tokenize", prompt=PROMPT)[1]["tokens"]
+    wanted = _ask(max_tokens=6)["choices"][0]["text"]
+    for prompt, n in ((PROMPT, 1), ([PROMPT, "A dog"], 2), (ids, 1), ([ids, ids], 2), ([PROMPT] * 9, 9)):
+        got = _ask(prompt=prompt, max_tokens=6)
+        expect([c["index"] for c in got["choices"]], list(range(n)), "indexes")
+        expect(got["choices"][0]["text"], wanted, f"text for {str(prompt)[:40]}")
+    got = _ask(prompt=[PROMPT, "A dog"], max_tokens=4, n=2)
+    expect([c["text"] for c in got["choices"]][::2], [_ask(prompt=p, max_tokens=4)["choices"][0]["text"] for p in (PROMPT, "A dog")],
+           "prompt by prompt, n of each")
+
+
+def a_prompt_is_scored_and_echoed():
+    ids = server.post("/tokenize", prompt=PROMPT)[1]["tokens"]
+    for max_tokens in (0, 1):
+        c = _ask(max_tokens=max_tokens, echo=True, logprobs=1)["choices"][0]
+        lp = c["logprobs"]
+        expect(len(lp["tokens"]), len(ids) + max_tokens, "tokens that are scored")
+        expect({len(v) for v in lp.values()}, {len(ids) + max_tokens}, "lists of equal length")
+        check(lp["token_logprobs"][0] is None and all(x <= 0 for x in lp["token_logprobs"][1:]), f"{lp['token_logprobs']}")
+        check(c["text"].startswith(PROMPT) and (max_tokens or c["text"] == PROMPT), c["text"])
+    scored = _ask(max_tokens=0, prompt_logprobs=2)["choices"][0]["prompt_logprobs"]
+    expect(len(scored), len(ids), "entries of prompt_logprobs")
+    for i, (entry, value) in enumerate(zip(scored[1:], lp["token_logprobs"][1:])):
+        check(abs(entry[str(ids[i + 1])]["logprob"] - value) < 1e-6, f"the same score in both forms: {entry}, {value}")
+    expect(_ask(prompt=ids, max_tokens=0, echo=True)["choices"][0]["text"], PROMPT, "ids are echoed as text")
+
+
+def sampling_fields_do_what_they_say():
+    first = _ask(max_tokens=8, return_token_ids=True)["choices"][0]["token_ids"]
+    expect(_ask(max_tokens=8, stop=" girl")["choices"][0]["text"], " there was a cheerful", "a stop string is cut off")
+    got = _ask(max_tokens=8, stop=[" girl"], include_stop_str_in_output=True)["choices"][0]
+    expect((got["text"], got["finish_reason"], got["stop_reason"]), (" there was a cheerful girl", "stop", " girl"), "or kept")
+    got = _ask(max_tokens=8, stop_token_ids=[first[3]])["choices"][0]
+    expect((got["finish_reason"], got["stop_reason"]), ("stop", first[3]), "a stop token")
+    check(first[0] not in _ask(max_tokens=1, logit_bias={str(first[0]): -100}, return_token_ids=True)["choices"][0]["token_ids"], "bias")
+    allowed = [first[1], first[2]]
+    got = _ask(max_tokens=5, allowed_token_ids=allowed, ignore_eos=True, return_token_ids=True)["choices"][0]["token_ids"]
+    check(set(got) <= set(allowed) and len(got) == 5, f"{got} are among {allowed}")
+    for fields in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1}):
+        expect(_ask(temperature=2, seed=3, max_tokens=8, return_token_ids=True, **fields)["choices"][0]["token_ids"], first, str(fields))
+    a, b = (_ask(temperature=2, max_tokens=20)["choices"][0]["text"] for _ in range(2))
+    check(a != b, "without a seed, answers differ")
+    a, b = (_ask(temperature=2, max_tokens=20, seed=5, n=3)["choices"] for _ in range(2))
+    expect([x["text"] for x in a], [x["text"] for x in b], "with one they do not")
+    expect(a[1]["text"], _ask(temperature=2, max_tokens=20, seed=6)["choices"][0]["text"], "answer 1 has the next seed")
+    expect(_ask(max_tokens=30, min_tokens=30, stop=" ")["usage"]["completion_tokens"], 30, "min_tokens")
+    check(_ask(max_tokens=20, repetition_penalty=5)["choices"][0]["text"] != _ask(max_tokens=20)["choices"][0]["text"], "penalty")
+    got = _ask(prompt=list(range(40, 60)), truncate_prompt_tokens=7, max_tokens=1, return_token_ids=True)["choices"][0]
+    expect(got["prompt_token_ids"], list(range(53, 60)), "the end of the prompt stays")
+    got = _ask(prompt=list(range(40, 60)), truncate_prompt_tokens=7, truncation_side="right", max_tokens=1, return_token_ids=True)
+    expect(got["choices"][0]["prompt_token_ids"], list(range(40, 47)), "or its beginning")
+    expect(_ask(prompt=[5] * 2000, truncate_prompt_tokens=-1, max_tokens=24)["usage"]["prompt_tokens"], 1000, "or what leaves room")
+    lp = _ask(max_tokens=2, logprobs=1, return_tokens_as_token_ids=True)["choices"][0]["logprobs"]["tokens"]
+    expect(lp, [f"token_id:{i}" for i in first[:2]], "tokens by their ids")
+
+
+def chat_fields_reach_the_template():
+    ids = lambda **f: _ask(CHAT, max_tokens=1, return_token_ids=True, **f)["prompt_token_ids"]
+    closed, opened = ids(add_generation_prompt=False), ids()
+    check(len(opened) > len(closed) and opened[:len(closed)] == closed, "the assistant's turn is opened")
+    left = ids(messages=[{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "I am"}], add_generation_prompt=False,
+               continue_final_message=True)
+    text = server.post("/detokenize", tokens=left)[1]["prompt"]
+    check(text.endswith("I am"), f"the last message is left open: {text!r}")
+    expect(server.post("/tokenize", messages=[{"role": "user", "content": "Who are you?"}])[1]["tokens"], opened, "/tokenize of a chat")
+    _refused(400, "continue_final_message", CHAT, continue_final_message=True)
+
+
+def every_refusal_names_its_field():
+    for fields, param in (({"max_tokens": -1}, "max_tokens"), ({"temperature": "hot"}, "temperature"), ({"n": 129}, "n"),
+                          ({"prompt": []}, "prompt"), ({"prompt": {"a": 1}}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),
+                          ({"prompt": [[1], []]}, "prompt"), ({"prompt": [-1]}, "prompt"), ({"prompt": [99999]}, "prompt"),
+                          ({"prompt": [5] * 2000}, "prompt"), ({"prompt": [5] * 1000, "max_tokens": 100}, "max_tokens"),
+                          ({"prompt": ["x"] * 1025}, "prompt"), ({"logprobs": 6}, "logprobs"), ({"stop": ""}, "stop"),
+                          ({"stop": ["a"] * 65}, "stop"), ({"logit_bias": {"9999": 1}}, "logit_bias"),
+                          ({"logit_bias": {"a": 1}}, "logit_bias"), ({"logit_bias": {"1": 101}}, "logit_bias"),
+                          ({"stop_token_ids": [99999]}, "stop_token_ids"), ({"allowed_token_ids": []}, "allowed_token_ids"),
+                          ({"allowed_token_ids": [99999]}, "allowed_token_ids"), ({"min_tokens": 20}, "min_tokens"),
+                          ({"stream_options": {"include_usage": True}}, "stream_options"), ({"priority": 1}, "priority"),
+                          ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"), ({"truncation_side": "top"}, "truncation_side"),
+                          ({"suffix": "end"}, "suffix"), ({"best_of": 3}, "best_of"), ({"response_format": {"type": "json_object"}},
+                          "response_format"), ({"bad_words": ["x"]}, "bad_words"), ({"use_beam_search": True}, "use_beam_search")):
+        _refused(400, param, **fields)
+    for fields, param in (({"messages": []}, "messages"), ({"messages": "hi"}, "messages"), ({"messages": [{"content": "x"}]}, "messages"),
+                          ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+                           "messages"), ({"top_logprobs": 2}, "top_logprobs"), ({"tool_choice": "required"}, "tool_choice"),
+                          ({"tools": [{}] * 129}, "tools"), ({"chat_template": "{{ 1 }}"}, "chat_template"), ({"max_tokens": 0}, "max_tokens"),
+                          ({"chat_template_kwargs": 3}, "chat_template_kwargs")):
+        _refused(400, param, CHAT, **fields)
+    _refused(404, "model", model="gpt-4", word="gpt-4")
+    for body, word in ((b"{", "JSON"), (b"[]", "object"), (b'{"prompt":"a","prompt":"b"}', "duplicate"), (b"[" * 100, "deeper"),
+                       (b'{"prompt":"\xff"}', "0xff"), (b'{"temperature":NaN}', "JSON"), (b"", "JSON")):
+        status, _, text = server.request("POST", COMPLETIONS, body)
+        check(status == 400 and word in json.loads(text)["error"]["message"], f"{body[:40]}: {status} {text}")
+    expect(server.request("POST", COMPLETIONS, b"{}", {"Content-Type": "text/plain"})[0], 415, "another type than JSON")
+    expect(server.request("GET", "/nowhere")[0], 404, "an unknown path")
+    expect(server.request("GET", COMPLETIONS)[0], 405, "another method")
+    check(ROOT not in str(server.post(CHAT, messages=[{"role": "user"}])), "no path of this machine is told")
+
+
+def what_changes_nothing_is_taken():
+    before = _ask(max_tokens=3)["choices"]
+    for fields in ({"user": "me"}, {"metadata": {}}, {"suffix": None}, {"suffix": ""}, {"best_of": 1}, {"response_format": {"type": "text"}},
+                   {"no_such_field": [1]}, {"model": "small"}, {"model": "other"}, {"max_tokens": 3.0}, {"service_tier": "auto"}):
+        expect(_ask(**{"max_tokens": 3, **fields})["choices"], before, f"with {fields}")
+    _ask(max_tokens=1, no_such_field=2)
+    expect(sum("no_such_field" in x for x in server.log), 1, "a field that is not known is said once")
+
+
+def small_answers():
+    expect(server.request("GET", "/health")[::2], (200, b""), "/health")
+    expect(server.request("GET", "/ready")[0], 200, "/ready")
+    expect(json.loads(server.request("GET", "/version")[2])["version"], call("--version").stdout.decode().split()[1], "/version")
+    models = json.loads(server.request("GET", "/v1/models")[2])
+    expect([(m["id"], m["object"], m["max_model_len"]) for m in models["data"]], [("small", "model", 1024), ("other", "model", 1024)],
+           "names of the model")
+    expect(json.loads(server.request("GET", "/v1/models/other")[2])["id"], "other", "one model")
+    expect(server.request("GET", "/v1/models/none")[0], 404, "no model")
+    got = server.post("/tokenize", prompt="Hello", return_token_strs=True)[1]
+    expect((got["count"], got["max_model_len"], got["token_strs"][-1]), (len(got["tokens"]), 1024, "Hello"), "/tokenize")
+    expect(server.post("/detokenize", tokens=got["tokens"][1:])[1], {"prompt": "Hello"}, "/detokenize")
+    expect(server.post("/detokenize", tokens=[99999])[0], 400, "a token that is none")
+    for path in ("/load", "/v1/health", "/v1/queue/status", "/v1/server_metrics"):
+        status, _, body = server.request("GET", path)
+        check(status == 200 and isinstance(json.loads(body), dict), f"{path}: {status} {body}")
+    expect(server.request("GET", "/v1/status/none")[0], 404, "a request that is not there")
+    expect(server.request("HEAD", "/health")[0], 200, "HEAD")
+
+
+def metrics_have_vllms_names_and_add_up():
+    before, n = server.gauges(), 3
+    for _ in range(n):
+        _ask(max_tokens=5)
+    after = server.gauges()
+    grown = {k: after[k] - before[k] for k in after}
+    expect((grown["generation_tokens_total"], grown["time_to_first_token_seconds_count"], grown["inter_token_latency_seconds_count"],
+            grown["e2e_request_latency_seconds_count"], grown["request_prompt_tokens_sum"]), (5 * n, n, 4 * n, n, 5 * n), "sums")
+    for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc", "prefix_cache_hits_total",
+                 "num_preemptions_total", "request_queue_time_seconds_count", "prompt_tokens_total"):
+        check(name in after, f"there is no vllm:{name}")
+    text = server.request("GET", "/metrics")[2].decode()
+    check('vllm:request_success_total{engine="0",model_name="small",finished_reason="length"}' in text, "labels")
+    check('http_requests_total{handler="/v1/completions",method="POST",status="200"}' in text, "requests by route")
+
+
+def requests_have_ids_and_can_be_ended_by_them():
+    status, head, body = server.request("POST", COMPLETIONS, {"prompt": "x", "max_tokens": 1}, {"X-Request-Id": "mine-1"})
+    expect((status, head.get("x-request-id"), json.loads(body)["id"]), (200, "mine-1", "cmpl-mine-1"), "an id of the header")
+    expect(_ask(CHAT, max_tokens=1, request_id="two")["id"], "chatcmpl-two", "an id of the body")
+    s = server.send(COMPLETIONS, prompt=PROMPT, max_tokens=LONG, min_tokens=LONG, n=64, request_id="long")
+    check(server.wait(lambda g: g["num_requests_running"] > 0), "it runs")
+    check(json.loads(server.request("GET", "/v1/status/long")[2])["request_id"] == "long", "it has a status")
+    expect(server.post("/abort_requests", request_ids=["long", "none"])[1], {"aborted": 1}, "how many were ended")
+    head, body = s.makefile("rb").read1(1 << 20).split(b"\r\n\r\n", 1)
+    check(b'"finish_reason":"abort"' in body, f"{body[-300:]}")
+    s.close()
+    check(server.is_free(), "and its rows are free")
+
+
+def the_document_is_what_the_tables_say():
+    with open(f"{ROOT}/docs/API.md") as f:
+        check(f.read() == call("help", "--api").stdout.decode(), "docs/API.md is not `gallop help --api`: write it anew")
+
+
+def wrong_options_are_said():
+    expect_error(call("serve", "--host", "0.0.0.0"), 2, "--api-key", "--allow-no-keys")
+    expect_error(call("serve", "--api-key", "two words"), 1, "printable")
+    expect_error(call("serve", "--port", 65536), 2, "--port")
+    expect_error(call("serve", "--port", server.port, "-m", DEMO), 1, "listen", "in use")
+    expect_error(call("serve", "--default-chat-template-kwargs", "[]"), 2, "object")
+
+
+try:
+    run_all(list(globals().items()))
+finally:
+    check(server.end() == 0, "the server ends with 0")

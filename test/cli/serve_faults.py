@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+"""serve_faults.py - clients that vanish, dawdle, lie or come in crowds, keys, full queues, signals. Standard library only."""
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+
+from _cli import DEMO, GALLOP, check, expect, run_all
+from _server import Server, read_all
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+PROMPT = "Once upon a time"
+FOREVER = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "n": 32, "temperature": 0}  # some seconds of computing
+server = Server("--no-access-log")
+
+
+def _answer(s):
+    """Status and body of what comes on S."""
+    head, _, body = read_all(s).partition(b"\r\n\r\n")
+    return int(head.split()[1]) if head else 0, body
+
+
+def _runs(what=server):
+    check(what.wait(lambda g: g["num_requests_running"] > 0), "it is computed")
+
+
+def a_client_that_vanishes_frees_its_rows():
+    for stream in (False, True):
+        for how in ("close", "reset", "half"):
+            for when in ("before", "first"):
+                s = server.send(COMPLETIONS, **FOREVER, stream=stream)
+                if when == "first":
+                    _runs()
+                if when == "first" and stream:
+                    s.recv(1000)
+                if how == "reset":
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                if how == "half":
+                    s.shutdown(socket.SHUT_WR)
+                else:
+                    s.close()
+                begin = time.monotonic()
+                check(server.is_free(), f"stream {stream}, {how}, {when}: rows are held")
+                check(time.monotonic() - begin < 20, "and long before the answer was done")
+                s.close()
+    check(server.gauges()["http_connections"] <= 1, "connections are gone")
+    expect(server.post(COMPLETIONS, prompt=PROMPT, max_tokens=2)[0], 200, "and others are served")
+
+
+def one_bad_request_hurts_no_other():
+    wanted = server.post(COMPLETIONS, prompt=PROMPT, max_tokens=60, temperature=0)[1]["choices"]
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(server.post(COMPLETIONS, prompt=PROMPT, max_tokens=60, temperature=0)))
+               for _ in range(8)]
+    for t in threads:
+        t.start()
+    for bad in ({"prompt": [99999]}, {"prompt": [-1]}, {"prompt": [5] * 5000}, {"prompt": ""}, {"prompt": []},
+                {"prompt": [[5], [99999]]}, {"prompt": PROMPT, "max_tokens": 10**9}, {"prompt": PROMPT, "n": -1}):
+        status, body = server.post(COMPLETIONS, **bad)
+        check(status in (400, 200) and (status == 400 or bad["prompt"] == ""), f"{bad}: {status} {body}")
+    for t in threads:
+        t.join()
+    for status, body in got:
+        expect((status, body.get("choices")), (200, wanted), "those who asked at the same time")
+    check(server.is_free(), "nothing is left of them")
+
+
+def heads_that_two_readers_could_take_differently_are_refused():
+    good = b"POST /tokenize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+    body = b'{"prompt":"Hello"}'
+    expect(server.raw(good + b"Content-Length: 18\r\n\r\n" + body).split()[1], b"200", "a good one")
+    expect(server.raw(good + b"Transfer-Encoding: chunked\r\n\r\n8;x=y\r\n" + body[:8] + b"\r\na\r\n" + body[8:] + b"\r\n0\r\nA: b\r\n\r\n")
+           .split()[1], b"200", "one in chunks")
+    for wrong, status in ((b"Content-Length: 18\nX: y\r\n\r\n", 400), (b"Content-Length : 18\r\n\r\n", 400),
+                          (b"Content-Length: 18\r\nContent-Length: 18\r\n\r\n", 400), (b"Content-Length: -1\r\n\r\n", 400),
+                          (b"Content-Length: +18\r\n\r\n", 400), (b"Content-Length: 18, 18\r\n\r\n", 400),
+                          (b"Content-Length: 18\r\nTransfer-Encoding: chunked\r\n\r\n", 400), (b"Transfer-Encoding: xchunked\r\n\r\n", 501),
+                          (b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400), (b"X: a\0b\r\n\r\n", 400),
+                          (b"X: a\r\n b\r\n\r\n", 400), (b"Host: y\r\n\r\n", 400), (b"X: a\rb\r\n\r\n", 400), (b"Expect: more\r\n\r\n", 417),
+                          (b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400), (b"Transfer-Encoding: chunked\r\n\r\n4\r\nabcde\r\n", 400),
+                          (b"X: " + b"a" * 70000 + b"\r\n\r\n", 431), (b"X: y\r\n" * 200 + b"\r\n", 431),
+                          (b"Content-Length: 99999999999\r\n\r\n", 413), (b"Transfer-Encoding: chunked\r\n\r\nfffffff\r\n", 413)):
+        got = server.raw(good + wrong + body)
+        expect(got.split()[1:2], [str(status).encode()], f"{wrong[:60]}")
+        check(json.loads(got.partition(b"\r\n\r\n")[2])["error"]["code"] == status, "in OpenAI's form")
+    for line, status in ((b"GET / HTTP/2.0", 505), (b"GET http://x/ HTTP/1.1", 400), (b"GET  / HTTP/1.1", 400), (b"G@T / HTTP/1.1", 400),
+                         (b"GET /", 400), (b"\0", 400)):
+        expect(server.raw(line + b"\r\nHost: x\r\n\r\n").split()[1:2], [str(status).encode()], str(line))
+    expect(server.raw(b"GET /health HTTP/1.1\r\n\r\n").split()[1], b"400", "no Host")
+
+
+def requests_may_come_byte_by_byte_and_two_at_once():
+    with server.socket() as s:
+        for b in b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n":
+            s.sendall(bytes([b]))
+        expect(_answer(s)[0], 200, "byte by byte")
+    with server.socket() as s:
+        s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 9 + b"GET /health HTTP/1.0\r\n\r\n")
+        expect(read_all(s).count(b"HTTP/1.1 200"), 10, "ten at once")
+    s = server.send(COMPLETIONS, prompt=PROMPT, max_tokens=100, min_tokens=100, stream=True)
+    s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    check(read_all(s).endswith(b"0\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"), "behind a stream")
+    s.close()
+    s = server.send(COMPLETIONS, **FOREVER)
+    _runs()
+    try:
+        for _ in range(64):
+            s.sendall(b"x" * 65536)
+    except OSError:
+        pass
+    check(server.is_free(), "one who sends without end is cut off")
+    s.close()
+
+
+def a_slow_reader_gets_everything_in_fewer_events():
+    fields = {"prompt": PROMPT, "max_tokens": 900, "min_tokens": 900, "temperature": 0, "n": 8, "return_token_ids": True}
+    whole = server.post(COMPLETIONS, **fields)[1]["choices"]
+    s = server.socket()
+    body = json.dumps({**fields, "stream": True}).encode()
+    s.sendall(b"POST %s HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % (COMPLETIONS.encode(), len(body)) + body)
+    _runs()
+    check(server.is_free(), "computing does not wait for it")
+    parts = [json.loads(x[6:]) for x in _answer(s)[1].decode().split("\n\n") if x.startswith("data: {")]
+    s.close()
+    for i in range(8):
+        mine = [p["choices"][0] for p in parts if p["choices"][0]["index"] == i]
+        expect("".join(m["text"] for m in mine), whole[i]["text"], "the text")
+        expect(sum((m["token_ids"] for m in mine), []), whole[i]["token_ids"], "the tokens")
+    check(len(parts) < 8 * 900, f"{len(parts)} events")
+
+
+def keys_are_asked_for():
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/keys", "w") as f:
+            f.write("# ours\nsecond-key\n\nthird-key\r\n")
+        with Server("--api-key", "first-key", "--api-key-file", f"{d}/keys", "--scheduling-policy", "fair") as s:
+            for key in ("first-key", "second-key", "third-key"):
+                expect(s.post("/tokenize", {"Authorization": f"Bearer {key}"}, prompt="x")[0], 200, key)
+                expect(s.post("/tokenize", {"X-Api-Key": key}, prompt="x")[0], 200, key)
+            for head in ({}, {"Authorization": "Bearer first-ke"}, {"Authorization": "Bearer first-key2"}, {"Authorization": "Bearer "},
+                         {"Authorization": "first-key"}, {"Authorization": "Basic first-key"}, {"Authorization": "Bearer # ours"}):
+                for method, path in (("POST", "/tokenize"), ("GET", "/metrics"), ("GET", "/v1/models"), ("GET", "/nowhere"), ("GET", "/load")):
+                    expect(s.request(method, path, b"{}" if method == "POST" else None, head)[0], 401, f"{path} with {head}")
+            for path in ("/health", "/ready", "/version"):
+                expect(s.request("GET", path)[0], 200, f"{path} without a key")
+            ask = lambda key: s.post(COMPLETIONS, {"X-Api-Key": key}, prompt=list(range(40, 300)), max_tokens=1)[1]["usage"][
+                "prompt_tokens_details"]["cached_tokens"]
+            first = [ask("first-key"), ask("first-key"), ask("second-key")]
+            check(first[0] == 0 and first[1] > 0 and first[2] == 0, f"rows of one key are not another's: {first}")
+            long = s.socket()
+            body = json.dumps({**FOREVER, "request_id": "a"}).encode()
+            long.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: first-key\r\nContent-Length: %d\r\n\r\n" %
+                         (COMPLETIONS.encode(), len(body)) + body)
+            mine = {"X-Api-Key": "first-key"}
+            while s.gauges(mine)["num_requests_running"] == 0:
+                time.sleep(.02)
+            expect(s.post("/abort_requests", {"X-Api-Key": "second-key"}, request_ids="a")[1], {"aborted": 0}, "nor are its requests")
+            expect(s.post("/abort_requests", mine, request_ids="a")[1], {"aborted": 1}, "which its own can end")
+            long.close()
+            check(not any("-key" in line for line in s.log), "no key is logged")
+
+
+def a_full_queue_says_when_to_come_back():
+    with Server("--max-num-seqs", 2, "--max-num-queued-reqs", 2, "--no-access-log") as s:
+        held = [s.send(COMPLETIONS, **{**FOREVER, "n": 1}) for _ in range(4)]
+        check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 4), "four are there")
+        for body in ({"prompt": "x"}, {"prompt": "x", "stream": True}):
+            status, head, text = s.request("POST", COMPLETIONS, body)
+            check(status == 429 and int(head["retry-after"]) >= 1, f"{status} {head}")
+            expect(json.loads(text)["error"]["type"], "RateLimitError", "its type")
+        expect(s.post(COMPLETIONS, prompt="x", n=5)[0], 429, "a request for more than there is room for at once")
+        expect(s.request("GET", "/health")[0], 200, "who asks for health is answered")
+        held.pop().close()
+        check(s.wait(lambda g: g["num_requests_running"] + g["num_requests_waiting"] == 3), "one has left")
+        for h in held:
+            h.close()
+        check(s.is_free(), "all have")
+        expect(s.post(COMPLETIONS, prompt="x", n=5)[0], 400, "more answers than can ever be queued")
+        expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "and there is room again")
+    with Server("--max-num-seqs", 1, "--max-num-queued-tokens", 30, "--no-access-log") as s:
+        held = s.send(COMPLETIONS, **{**FOREVER, "n": 1})
+        _runs(s)
+        waits = s.send(COMPLETIONS, prompt=[5] * 25, max_tokens=1)
+        check(s.wait(lambda g: g["num_requests_waiting"] == 1), "one waits")
+        expect(s.post(COMPLETIONS, prompt=[5] * 10, max_tokens=1)[0], 429, "too many tokens would wait")
+        held.close()
+        waits.close()
+        check(s.is_free(), "they have left")
+        expect(s.post(COMPLETIONS, prompt=[5] * 100, max_tokens=1)[0], 200, "one alone is never too long")
+
+
+def a_request_that_takes_too_long_ends():
+    with Server("--request-timeout", 0.4, "--no-access-log") as s:
+        status, body = s.post(COMPLETIONS, **FOREVER)
+        check(status == 504 or body["choices"][0]["finish_reason"] == "length", f"{status} {str(body)[:200]}")
+        last = s.events(COMPLETIONS, **FOREVER)
+        check(last[-1] == "[DONE]" and ("504" in last[-2] or "length" in last[-2]), f"{last[-2:]}")
+        check(s.is_free(), "nothing goes on")
+
+
+def connections_are_counted():
+    with Server("--max-connections", 3, "--no-access-log") as s:
+        held = [s.socket() for _ in range(3)]
+        for h in held:
+            h.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            h.recv(100)
+        with s.socket() as one_more:
+            expect(_answer(one_more)[0], 503, "one too many")
+        held.pop().close()
+        time.sleep(.1)
+        expect(s.request("GET", "/health")[0], 200, "one has left")
+        for h in held:
+            h.close()
+
+
+def no_descriptor_is_left():
+    with Server("--no-access-log", before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))) as s:
+        held = []
+        for _ in range(100):
+            held.append(s.socket())
+        time.sleep(.5)
+        check(any("no connection can be taken" in x for x in s.log), f"it is said: {s.log}")
+        for h in held:
+            h.close()
+        expect(s.request("GET", "/health")[0], 200, "it goes on when there are some again")
+        expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "and serves")
+
+
+def requests_that_dawdle_are_ended():
+    s, begin = server.socket(), time.monotonic()
+    s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nX: ")
+    done = threading.Event()
+
+    def drip():
+        try:
+            while not done.wait(1):
+                s.sendall(b"a")
+        except OSError:
+            pass
+
+    if not os.environ.get("GALLOP_SLOW_TESTS"):
+        s.close()
+        return
+    t = threading.Thread(target=drip)
+    t.start()
+    expect(_answer(s)[0], 408, "a head of which a byte comes now and then")
+    check(25 < time.monotonic() - begin < 60, "in its time")
+    done.set()
+    t.join()
+    s.close()
+
+
+def a_signal_drains():
+    s = Server("--no-access-log", "--shutdown-timeout", 60)
+    slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=800, min_tokens=800, stream=True)
+    idle = s.socket()
+    _runs(s)
+    s.process.send_signal(signal.SIGTERM)
+    while s.request("GET", "/ready")[0] != 503:
+        time.sleep(.01)
+    status, head, _ = s.request("POST", COMPLETIONS, {"prompt": "x"})
+    check(status == 503 and "retry-after" in head, "what is new is refused")
+    expect(s.request("GET", "/health")[0], 200, "it is alive")
+    body = read_all(slow)
+    check(body.rstrip().endswith(b"0") and b"[DONE]" in body and b'"length"' in body, "what runs goes on to its end")
+    slow.close()
+    idle.close()
+    expect(s.process.wait(60), 0, "then it ends well")
+
+
+def a_drain_has_a_limit():
+    s = Server("--no-access-log", "--shutdown-timeout", 0.2)
+    slow = s.send(COMPLETIONS, **FOREVER, stream=True)
+    _runs(s)
+    s.process.send_signal(signal.SIGTERM)
+    body = read_all(slow)
+    check(b'"finish_reason":"abort"' in body and b"[DONE]" in body, f"the last event says so: {body[-300:]}")
+    slow.close()
+    expect(s.process.wait(60), 0, "status")
+
+
+def a_second_signal_ends_at_once():
+    s = Server("--no-access-log", "--shutdown-timeout", 1000)
+    slow = s.send(COMPLETIONS, **{**FOREVER, "n": 100}, stream=True)
+    _runs(s)
+    s.process.send_signal(signal.SIGTERM)
+    while s.request("GET", "/ready")[0] != 503:
+        time.sleep(.01)
+    s.process.send_signal(signal.SIGINT)
+    expect(s.process.wait(60), 0, "status")
+    slow.close()
+
+
+def a_unix_socket_is_served_and_removed():
+    with tempfile.TemporaryDirectory() as d:
+        p = subprocess.Popen([GALLOP, "serve", "-m", DEMO, "--uds", f"{d}/s"], stderr=subprocess.PIPE)
+        check(b"unix:" in p.stderr.readline(), "the address")
+        with socket.socket(socket.AF_UNIX) as c:
+            c.connect(f"{d}/s")
+            c.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            expect(_answer(c)[0], 200, "status")
+        p.send_signal(signal.SIGTERM)
+        expect(p.wait(60), 0, "status")
+        p.stderr.close()
+        check(not os.path.exists(f"{d}/s"), "it is removed")
+
+
+try:
+    run_all(list(globals().items()))
+finally:
+    server.end()
