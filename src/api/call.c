@@ -176,7 +176,7 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     const struct gallop_event *ev = &r->ev;
 
     h->ended = true;
-    h->finish = ev->finish;
+    h->finish = h->lost ? GALLOP_FINISH_ERROR : ev->finish;
     h->stop_token = ev->stop_token;
     if (ev->choice == 0)
         p->n_cached = ev->n_cached;
@@ -208,7 +208,8 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
     case GALLOP_FINISHED: good = take_end(c, p, h, b, r); break;
     }
     if (!good || h->text.oom || b->oom) {
-        h->finish = GALLOP_FINISH_ERROR;
+        h->lost = true;
+        h->finish = h->ended ? GALLOP_FINISH_ERROR : h->finish;
         call_abort(c);
     }
     if (!c->touched) {
@@ -271,7 +272,7 @@ static int fault_of(const struct call *c, const char **sentence)
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
         const struct call_choice *h = &c->choice[i];
 
-        *sentence = h->stop_string ? h->stop_string : "out of memory";
+        *sentence = h->stop_string && !h->lost ? h->stop_string : "out of memory";
         if (h->ended && h->finish == GALLOP_FINISH_ERROR)
             return 500;
         *sentence = "the request took longer than this server allows";

@@ -38,6 +38,7 @@ struct call_choice {
     size_t n_new;                   /* tokens since the last event */
     size_t n_output;                /* tokens so far */
     size_t n_characters;            /* of the tokens whose log-probabilities are sent */
+    bool lost;                      /* something of it, for lack of memory */
     bool introduced, ended, closed; /* introduced: its first event is sent; closed: its last one */
     enum gallop_finish finish;
     char *stop_string; /* owned, or NULL */

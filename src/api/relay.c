@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "engine/gallop_in.h"
@@ -22,10 +23,12 @@ static void put_event(struct relay_batch *b, const struct gallop_event *ev)
     const char *text = ev->type == GALLOP_TEXT ? ev->text : ev->error ? ev->error : ev->stop_string;
     struct relay_event *r;
 
-    if (!mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) ||
-        !mem_grow((void **)&b->top, &b->cap_top, b->n_top + ev->n_top, sizeof(*b->top), MEM_API)) {
+    while (!mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) ||
+           !mem_grow((void **)&b->top, &b->cap_top, b->n_top + ev->n_top, sizeof(*b->top), MEM_API)) {
         b->oom = true;
-        return;
+        if (ev->type != GALLOP_FINISHED)
+            return;
+        usleep(1000); /* an end that is not told would leave its request in the house for ever */
     }
     r = &b->event[b->n++];
     r->ev = *ev;

@@ -413,6 +413,21 @@ static int chunk_line(struct connection *c, char line[CHUNK_LINE])
     return (int)at.pos;
 }
 
+/* The two bytes behind a chunk: as read_chunk(). */
+static int end_chunk(struct connection *c)
+{
+    char end[2] = "\r\n";
+    ssize_t n = evbuffer_copyout(input_of(c), end, 2);
+
+    if (end[0] != '\r' || end[1] != '\n')
+        return 400;
+    if (n < 2)
+        return 0;
+    evbuffer_drain(input_of(c), 2);
+    c->chunk = CHUNK_SIZE;
+    return 1;
+}
+
 /* One part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is whole; else a status. */
 static int read_chunk(struct connection *c)
 {
@@ -429,21 +444,20 @@ static int read_chunk(struct connection *c)
         c->chunk = c->left ? CHUNK_DATA : CHUNK_END;
         return c->left == 0;
     }
+    if (c->chunk == CHUNK_END)
+        return end_chunk(c);
     if ((length = chunk_line(c, line)) < 0)
         return length == -1 ? 0 : 400;
-    switch (c->chunk) {
-    case CHUNK_SIZE:
-        if (!request_chunk_size(line, (size_t)length, &c->left))
-            return 400;
-        if (c->left > c->s->opt.max_body_bytes - c->body.len)
-            return 413;
-        c->chunk = c->left ? CHUNK_DATA : CHUNK_TRAILERS;
-        return 1;
-    case CHUNK_END: c->chunk = CHUNK_SIZE; return length ? 400 : 1;
-    default: /* trailers say nothing here */
+    if (c->chunk == CHUNK_TRAILERS) { /* which say nothing here */
         c->trailers += (size_t)length;
         return length == 0 ? 2 : c->trailers > MOST_TRAILERS ? 431 : 1;
     }
+    if (!request_chunk_size(line, (size_t)length, &c->left))
+        return 400;
+    if (c->left > c->s->opt.max_body_bytes - c->body.len)
+        return 413;
+    c->chunk = c->left ? CHUNK_DATA : CHUNK_TRAILERS;
+    return 1;
 }
 
 /* Reads what is there of the body. False: more bytes are needed. */

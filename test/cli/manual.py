@@ -26,7 +26,7 @@ def every_option_of_every_verb_stands_in_the_manual():
 
 
 def the_manual_and_the_readme_name_no_option_that_is_not_there():
-    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man"}
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man", "--api"}
     expect(sorted(set(OPTION.findall(MANUAL)) - known), [], "options of the manual page that no verb has")
     expect(sorted(set(OPTION.findall(README)) - known), [], "options of README.md that no verb has")
 

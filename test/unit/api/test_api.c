@@ -1,0 +1,185 @@
+/* test_api.c - the whole way of requests within one process: a server on pairs of sockets, the threads of the
+ * front and the engine, the demo model. What the program shows from outside is in test/cli; this is where
+ * threads and memory are watched.
+ */
+#include "api/api.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+static struct gallop *engine;
+static struct api *api;
+static struct server *server;
+static const char *const names[] = {"demo"};
+
+static int open_all(void **state)
+{
+    struct gallop_options o;
+    struct api_options a = {.name = names,
+                            .n_names = 1,
+                            .chat_missing = "no template",
+                            .max_running = 8,
+                            .max_queued = 100,
+                            .n_threads = 2,
+                            .max_logprobs = 20,
+                            .quiet = true};
+    struct server_options so = {.port = 0};
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.max_num_seqs = 8;
+    o.threads = 1;
+    if (gallop_open(&engine, &o, NULL) != 0)
+        return -1;
+    a.engine = engine;
+    if (api_open(&api, &a, NULL) != 0)
+        return -1;
+    api_handle(api, &so);
+    return server_open(&server, &so, NULL) != 0 || api_start(api, server, NULL) != 0;
+}
+
+static int close_all(void **state)
+{
+    api_stop(api);
+    server_close(server);
+    api_close(api);
+    gallop_close(engine);
+    return 0;
+}
+
+static int send_request(const char *path, const char *body)
+{
+    char text[4096];
+    int fd[2], n;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    assert_int_equal(server_adopt(server, fd[1], NULL), 0);
+    n = snprintf(text, sizeof(text), "POST %s HTTP/1.0\r\nContent-Length: %zu\r\n\r\n%s", path, strlen(body),
+                 body);
+    assert_int_equal(write(fd[0], text, (size_t)n), n);
+    return fd[0];
+}
+
+/* All that comes on FD [n] until the server closes them; FD are closed. */
+static void receive(const int *fd, size_t n, struct buf *out)
+{
+    double end = clock_seconds() + 100;
+    size_t open = n;
+    int *left = malloc(n * sizeof(*left));
+
+    memcpy(left, fd, n * sizeof(*left));
+    while (open && clock_seconds() < end) {
+        server_poll(server);
+        for (size_t i = 0; i < n; i++) {
+            char bytes[4096];
+            ssize_t k = left[i] < 0 ? -1 : read(left[i], bytes, sizeof(bytes));
+
+            if (k > 0)
+                buf_add(&out[i], bytes, (size_t)k);
+            if (k == 0) {
+                close(left[i]);
+                left[i] = -1;
+                open--;
+            }
+        }
+    }
+    free(left);
+    assert_int_equal(open, 0);
+}
+
+static void await_silence(void)
+{
+    double end = clock_seconds() + 100;
+
+    while ((api_n_calls(api) || server_n_connections(server)) && clock_seconds() < end)
+        server_poll(server);
+    assert_int_equal(api_n_calls(api), 0);
+}
+
+/* 60 requests, streams and whole answers, good and bad, some of whose clients leave: the others get what they
+ * get alone. */
+static void many_clients_at_once(void **state)
+{
+    static const char good[] =
+        "{\"prompt\":[5,6,7],\"max_tokens\":30,\"temperature\":0,\"return_token_ids\":true}",
+                      stream[] =
+                          "{\"prompt\":[5,6,7],\"max_tokens\":30,\"temperature\":0,\"stream\":true,\"n\":2}",
+                      bad[] = "{\"prompt\":[5,6,70000],\"max_tokens\":30}";
+    struct buf out[40] = {{0}}, alone = {0};
+    int fd[40], n = 0;
+    const char *choices;
+
+    fd[0] = send_request("/v1/completions", good);
+    receive(fd, 1, &alone);
+    choices = strstr(alone.data, "\"choices\"");
+    for (int i = 0; i < 60; i++) {
+        int one = send_request("/v1/completions", i % 3 == 0 ? good : i % 3 == 1 ? stream : bad);
+
+        server_poll(server);
+        if (i % 6 >= 4)
+            close(one);
+        else
+            fd[n++] = one;
+    }
+    receive(fd, (size_t)n, out);
+    for (int i = 0; i < n; i++) {
+        if (strstr(out[i].data, "\"object\":\"text_completion\",\"created\"") &&
+            !strstr(out[i].data, "data: "))
+            assert_string_equal(strstr(out[i].data, "\"choices\""), choices);
+        else if (strstr(out[i].data, "data: "))
+            assert_non_null(strstr(out[i].data, "data: [DONE]"));
+        else
+            assert_non_null(strstr(out[i].data, "HTTP/1.1 400"));
+        buf_fini(&out[i]);
+    }
+    buf_fini(&alone);
+    await_silence();
+}
+
+static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
+{
+    int fd[2] = {send_request("/v1/completions", "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900}"),
+                 0};
+    struct buf out[2] = {{0}};
+
+    while (api_n_calls(api) == 0)
+        server_poll(server);
+    api_drain(api);
+    fd[1] = send_request("/v1/completions", "{\"prompt\":[5]}");
+    server_poll(server);
+    api_abort(api);
+    receive(fd, 2, out);
+    assert_non_null(strstr(out[0].data, "HTTP/1.1 200"));
+    assert_non_null(strstr(out[1].data, "HTTP/1.1 503"));
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+    await_silence();
+}
+
+static void what_runs_is_let_go_of_at_the_end(void **state)
+{
+    for (int i = 0; i < 12; i++)
+        send_request("/v1/completions",
+                     "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900,\"stream\":true}");
+    for (int i = 0; i < 20; i++)
+        server_poll(server);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+    const struct CMUnitTest tests[] = {TEST(many_clients_at_once),
+                                       TEST(a_drain_ends_what_runs_and_refuses_the_rest),
+                                       TEST(what_runs_is_let_go_of_at_the_end)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    if (mem_live_blocks())
+        print_error("%zu blocks are left on the heap\n", mem_live_blocks());
+    return failed || mem_live_blocks();
+}

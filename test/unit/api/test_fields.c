@@ -1,0 +1,252 @@
+/* test_fields.c - the table of a request's fields: each at its limits, one beyond, of another type, and
+ * null. */
+#include "api/fields.h"
+
+#include <math.h>
+
+static struct fields f;
+static struct err e;
+static char unknown[64];
+
+static void say_unknown(void *ctx, const char *name)
+{
+    snprintf(unknown, sizeof(unknown), "%s", name);
+}
+
+/* The code of {"prompt" or "messages" ..., MEMBER}. */
+static int code_of(unsigned endpoint, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    int rc;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    unknown[0] = 0;
+    e = (struct err){0};
+    rc = fields_read(&f, endpoint, text, strlen(text), say_unknown, NULL, &e);
+    return rc;
+}
+
+/* MEMBER alone is taken, or refused with a sentence that names it. */
+static void check(const struct fields_row *r, const char *value, bool good)
+{
+    for (unsigned endpoint = 1; endpoint <= FIELDS_ABORT; endpoint *= 2) {
+        int rc;
+
+        if (!(r->endpoints & endpoint))
+            continue;
+        rc = code_of(endpoint, "{\"%s\":%s}", r->name, value);
+        if ((rc == 0) != good)
+            fail_msg("%s: %s is %s: %s", r->name, value, good ? "refused" : "taken", e.msg);
+        if (rc) {
+            assert_string_equal(f.param, r->name);
+            assert_non_null(strstr(e.msg, r->name));
+        }
+        fields_fini(&f);
+    }
+}
+
+static void check_number(const struct fields_row *r, double x, bool good)
+{
+    char text[40];
+
+    snprintf(text, sizeof(text), "%.17g", x);
+    check(r, text, good);
+}
+
+static void every_field_is_held_by_its_range(void **state)
+{
+    struct fields_row r;
+
+    for (size_t i = 0; fields_row(i, &r); i++) {
+        bool whole = strcmp(r.kind, "int") == 0;
+        double lo, hi;
+        char *end;
+
+        check(&r, "null", true);
+        if (!r.range)
+            continue;
+        lo = strtod(r.range + 1, &end);
+        hi = strtod(end + 1, NULL);
+        check_number(&r, lo, r.range[0] == '[');
+        check_number(&r, hi, true);
+        check_number(&r, whole ? lo - 1 : nextafter(lo, -INFINITY), false);
+        check_number(&r, whole ? hi + 1 : nextafter(hi, INFINITY), false);
+        check_number(&r, whole ? lo + 1 : nextafter(lo, INFINITY), true);
+        check_number(&r, 0, r.range[0] == '[' ? lo <= 0 : lo < 0);
+        check_number(&r, 1, lo <= 1 && hi >= 1);
+        if (whole)
+            check_number(&r, 0.5, false);
+        check(&r, "9223372036854775807", false);
+        check(&r, "1e300", false);
+        check(&r, "\"1\"", false);
+        check(&r, "true", false);
+        check(&r, "[1]", false);
+        check(&r, "{}", false);
+    }
+}
+
+static void every_field_is_held_by_its_type(void **state)
+{
+    struct fields_row r;
+
+    for (size_t i = 0; fields_row(i, &r); i++)
+        if (strcmp(r.kind, "bool") == 0) {
+            check(&r, "true", true);
+            check(&r, "false", true);
+            check(&r, "0", false);
+            check(&r, "\"true\"", false);
+            check(&r, "[]", false);
+        } else if (strcmp(r.kind, "text") == 0) {
+            check(&r, "\"a\"", true);
+            check(&r, "\"\"", false);
+            check(&r, "\"a\\u0000b\"", false);
+            check(&r, "5", false);
+            check(&r, "[\"a\"]", false);
+            check(&r, "true", false);
+        } else if (strcmp(r.kind, "own") == 0) {
+            check(&r, "true", false);
+            check(&r, "0.5", false);
+        } else if (strcmp(r.kind, "empty") == 0) {
+            check(&r, "[1]", true);
+        } else if (strcmp(r.kind, "never") == 0) {
+            check(&r, "17.5", false);
+            check(&r, "{\"a\":1}", false);
+        }
+}
+
+static void no_field_has_two_rows_of_an_endpoint(void **state)
+{
+    struct fields_row a, b;
+
+    for (size_t i = 0; fields_row(i, &a); i++)
+        for (size_t k = i + 1; fields_row(k, &b); k++)
+            if ((a.endpoints & b.endpoints) && strcmp(a.name, b.name) == 0)
+                fail_msg("%s has two rows", a.name);
+}
+
+static void lengths_of_texts_are_limited(void **state)
+{
+    char text[200];
+
+    for (size_t n = 127; n < 130; n++) {
+        memset(text, 'a', n);
+        text[n] = 0;
+        assert_int_equal(code_of(FIELDS_CHAT, "{\"request_id\":\"%s\"}", text), n > 128 ? ERR_INPUT : 0);
+        fields_fini(&f);
+    }
+}
+
+static void a_body_is_read_strictly(void **state)
+{
+    static const char *const wrong[] = {"",
+                                        "{",
+                                        "[]",
+                                        "1",
+                                        "null",
+                                        "{}{}",
+                                        "{\"a\":1,\"a\":1}",
+                                        "{\"a\":}",
+                                        "{\"a\":01}",
+                                        "{a:1}",
+                                        "{\"a\":NaN}",
+                                        "{\"a\":1,}",
+                                        "\xef\xbb\xbf{}",
+                                        "{\"a\":\"\xff\"}",
+                                        "{\"a\":99999999999999999999}",
+                                        "{\"a\":1e999}"};
+    char deep[400];
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(code_of(FIELDS_CHAT, "%s", wrong[i]), ERR_INPUT);
+        fields_fini(&f);
+    }
+    for (int n = FIELDS_MAX_DEPTH - 1; n <= FIELDS_MAX_DEPTH; n++) {
+        snprintf(deep, sizeof(deep), "{\"metadata\":%.*s%.*s}", n,
+                 "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", n,
+                 "]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]");
+        assert_int_equal(code_of(FIELDS_CHAT, "%s", deep), n < FIELDS_MAX_DEPTH ? 0 : ERR_INPUT);
+        fields_fini(&f);
+    }
+    assert_int_equal(code_of(FIELDS_CHAT, "{\"nobody\":1,\"metadata\":\"[[\\\"[[\"}"), 0);
+    assert_string_equal(unknown, "nobody");
+    fields_fini(&f);
+}
+
+static void what_is_not_built_is_refused_unless_it_asks_for_nothing(void **state)
+{
+    static const struct {
+        const char *member;
+        int code;
+    } cases[] = {{"\"response_format\":{\"type\":\"text\"}", 0},
+                 {"\"response_format\":{\"type\":\"json_object\"}", ERR_UNSUPPORTED},
+                 {"\"tool_choice\":\"auto\"", 0},
+                 {"\"tool_choice\":\"none\"", 0},
+                 {"\"tool_choice\":\"required\"", ERR_UNSUPPORTED},
+                 {"\"tool_choice\":{\"type\":\"function\"}", ERR_UNSUPPORTED},
+                 {"\"use_beam_search\":false", 0},
+                 {"\"use_beam_search\":true", ERR_UNSUPPORTED},
+                 {"\"modalities\":[\"text\"]", 0},
+                 {"\"modalities\":[\"text\",\"audio\"]", ERR_UNSUPPORTED}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_int_equal(code_of(FIELDS_CHAT, "{%s}", cases[i].member), cases[i].code);
+        fields_fini(&f);
+    }
+}
+
+static void values_arrive(void **state)
+{
+    assert_int_equal(code_of(FIELDS_COMPLETIONS,
+                             "{\"prompt\":[[1],[2]],\"n\":2.0,\"seed\":-3,\"top_p\":0.5,\"stream\":true,"
+                             "\"stream_options\":{\"continuous_usage_stats\":true},\"user\":\"u\"}"),
+                     0);
+    assert_true(f.n == 2 && f.has_seed && f.seed == (uint64_t)-3 && f.top_p == 0.5 && f.stream &&
+                !f.continuous_usage);
+    assert_string_equal(f.user, "u");
+    fields_fini(&f);
+    assert_int_equal(code_of(FIELDS_COMPLETIONS, "{\"seed\":-1}"), 0);
+    assert_true(!f.has_seed && f.n == 1 && isnan(f.temperature) && f.max_tokens == -1 &&
+                f.skip_special_tokens);
+    fields_fini(&f);
+}
+
+static void memory_that_runs_out_is_said(void **state)
+{
+    size_t before = mem_live_blocks();
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    for (long n = 1;; n++) {
+        mem_fail_at(n);
+        int rc = code_of(
+            FIELDS_CHAT,
+            "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}],\"tool_choice\":\"auto\",\"n\":2}");
+        bool failed = mem_failed();
+
+        mem_fail_at(0);
+        fields_fini(&f);
+        assert_int_equal(mem_live_blocks(), before);
+        if (!failed) {
+            assert_int_equal(rc, 0);
+            break;
+        }
+        assert_true(rc != 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_field_is_held_by_its_range),
+        cmocka_unit_test(every_field_is_held_by_its_type),
+        cmocka_unit_test(no_field_has_two_rows_of_an_endpoint),
+        cmocka_unit_test(lengths_of_texts_are_limited),
+        cmocka_unit_test(a_body_is_read_strictly),
+        cmocka_unit_test(what_is_not_built_is_refused_unless_it_asks_for_nothing),
+        cmocka_unit_test(values_arrive),
+        cmocka_unit_test(memory_that_runs_out_is_said)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,349 @@
+/* test_server.c - connections of a server, over pairs of sockets: requests whole and in pieces, streams,
+ * clients that leave, limits, and memory that runs out.
+ */
+#include "net/server.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct server *server;
+static struct server_exchange *held; /* of /hold and /stream */
+static int n_handled, n_gone, n_drained;
+static char body[100000];
+
+static void handle(void *ctx, struct server_exchange *x)
+{
+    const char *path = server_head(x)->path;
+    size_t n;
+
+    n_handled++;
+    if (strcmp(path, "/hold") == 0) {
+        held = x;
+    } else if (strcmp(path, "/stream") == 0) {
+        held = x;
+        server_begin(x, 200, "", "text/plain");
+    } else {
+        const char *bytes = server_body(x, &n);
+
+        server_reply(x, 200, "A: b\r\n", "text/plain", bytes, n);
+    }
+}
+
+static void gone(void *ctx, struct server_exchange *x)
+{
+    assert_ptr_equal(x, held);
+    held = NULL;
+    n_gone++;
+}
+
+static void drained(void *ctx, struct server_exchange *x)
+{
+    n_drained++;
+}
+
+static void woken(void *ctx)
+{
+}
+
+static size_t refusal(void *ctx, int status, const char *why, char *out, size_t size)
+{
+    return (size_t)snprintf(out, size, "%d", status);
+}
+
+static int open_server(void **state)
+{
+    const struct server_options o = {.max_head_bytes = 1000,
+                                     .max_headers = 10,
+                                     .max_body_bytes = 50000,
+                                     .handle = handle,
+                                     .gone = gone,
+                                     .drained = drained,
+                                     .woken = woken,
+                                     .refusal = refusal};
+
+    n_handled = n_gone = n_drained = 0;
+    held = NULL;
+    return server_open(&server, &o, NULL);
+}
+
+static int close_server(void **state)
+{
+    size_t live;
+
+    server_close(server);
+    live = mem_tag_bytes(MEM_NET);
+    return live != 0;
+}
+
+static int connect_to(void)
+{
+    int fd[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    assert_int_equal(server_adopt(server, fd[1], NULL), 0);
+    return fd[0];
+}
+
+static void put(int fd, const char *bytes, size_t n)
+{
+    while (n) {
+        ssize_t k = write(fd, bytes, n);
+
+        if (k > 0) {
+            bytes += k;
+            n -= (size_t)k;
+        }
+        server_poll(server);
+    }
+    for (int i = 0; i < 4; i++)
+        server_poll(server);
+}
+
+static void put_text(int fd, const char *text)
+{
+    put(fd, text, strlen(text));
+}
+
+/* What has come on FD. */
+static const char *got(int fd)
+{
+    size_t n = 0;
+    ssize_t k;
+
+    for (int i = 0; i < 8; i++) {
+        server_poll(server);
+        while ((k = read(fd, body + n, sizeof(body) - 1 - n)) > 0)
+            n += (size_t)k;
+    }
+    body[n] = 0;
+    return body;
+}
+
+static bool is_closed(int fd)
+{
+    char c;
+
+    server_poll(server);
+    return read(fd, &c, 1) == 0;
+}
+
+static const char answer[] =
+    "HTTP/1.1 200 OK\r\nA: b\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nabc";
+
+static void a_request_in_pieces_is_one(void **state)
+{
+    static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
+
+    for (size_t cut = 1; cut < sizeof(text) - 1; cut++) {
+        int fd = connect_to();
+
+        put(fd, text, cut);
+        assert_string_equal(got(fd), "");
+        put(fd, text + cut, sizeof(text) - 1 - cut);
+        assert_string_equal(got(fd), answer);
+        close(fd);
+    }
+}
+
+static void chunks_make_a_body(void **state)
+{
+    static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+                               "1\r\na\r\n2;x\r\nbc\r\n0\r\nT: t\r\n\r\n";
+    int fd = connect_to();
+
+    for (size_t i = 0; i < sizeof(text) - 1; i++)
+        put(fd, text + i, 1);
+    assert_string_equal(got(fd), answer);
+    put_text(fd, "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd");
+    assert_non_null(strstr(got(fd), "HTTP/1.1 400"));
+    close(fd);
+}
+
+static void many_requests_at_once_are_answered_in_order(void **state)
+{
+    int fd = connect_to();
+
+    for (int i = 0; i < 100; i++)
+        assert_true(write(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n", 28) == 28);
+    got(fd);
+    assert_int_equal(n_handled, 100);
+    close(fd);
+}
+
+static void a_stream_is_cut_into_chunks(void **state)
+{
+    int fd = connect_to();
+
+    put_text(fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    server_send(held, "hello", 5);
+    server_send(held, "", 0);
+    server_send(held, " you", 4);
+    server_end(held);
+    assert_string_equal(got(fd),
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        "5\r\nhello\r\n4\r\n you\r\n0\r\n\r\n");
+    put_text(fd, "GET /stream HTTP/1.0\r\n\r\n");
+    server_send(held, "hello", 5);
+    server_end(held);
+    assert_string_equal(got(fd),
+                        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nhello");
+    assert_true(is_closed(fd));
+    assert_true(n_drained >= 1);
+    close(fd);
+}
+
+static void a_client_that_leaves_is_seen(void **state)
+{
+    static const char *const paths[] = {"GET /hold HTTP/1.1\r\nHost: x\r\n\r\n",
+                                        "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n",
+                                        "GET /hold HTTP/1.1\r\nHost: x\r\n\r\nGET /next"};
+
+    for (int i = 0; i < 6; i++) {
+        int fd = connect_to();
+
+        put_text(fd, paths[i % 3]);
+        assert_non_null(held);
+        if (i < 3)
+            close(fd);
+        else
+            shutdown(fd, SHUT_WR);
+        server_poll(server);
+        server_poll(server);
+        assert_null(held);
+        assert_int_equal(n_gone, i + 1);
+        if (i >= 3)
+            close(fd);
+    }
+    assert_int_equal(server_n_connections(server), 0);
+}
+
+static void who_sends_without_end_is_cut_off(void **state)
+{
+    int fd = connect_to();
+
+    put_text(fd, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    memset(body, 'x', sizeof(body));
+    put(fd, body, 65000);
+    assert_int_equal(n_gone, 0);
+    for (int i = 0; i < 10 && !n_gone; i++) {
+        if (write(fd, body, 1000) < 0)
+            break;
+        server_poll(server);
+    }
+    assert_int_equal(n_gone, 1);
+    close(fd);
+}
+
+/* What is refused ends the connection behind a sentence in JSON. */
+static void check_refusal(const char *text, const char *status)
+{
+    int fd = connect_to();
+    char wanted[32];
+
+    put_text(fd, text);
+    snprintf(wanted, sizeof(wanted), "HTTP/1.1 %s ", status);
+    assert_non_null(strstr(got(fd), wanted));
+    assert_non_null(strstr(body, "Connection: close\r\n"));
+    assert_string_equal(body + strlen(body) - 3, status);
+    assert_true(is_closed(fd));
+    close(fd);
+}
+
+static void limits_are_kept(void **state)
+{
+    char text[2000];
+
+    for (int more = 0; more < 2; more++) { /* the longest head, and one byte more */
+        int fd = connect_to();
+        int n = snprintf(text, sizeof(text), "GET /x HTTP/1.1\r\nHost: x\r\nA: ");
+
+        memset(text + n, 'a', 1000 - 4 - (size_t)n + (size_t)more);
+        memcpy(text + 1000 - 4 + more, "\r\n\r\n", 5);
+        put_text(fd, text);
+        assert_non_null(strstr(got(fd), more ? "HTTP/1.1 431" : "HTTP/1.1 200"));
+        close(fd);
+    }
+    check_refusal("POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 50001\r\n\r\n", "413");
+    check_refusal("POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nC351\r\n", "413");
+}
+
+static void the_largest_body_is_taken(void **state)
+{
+    static char text[50100];
+    int n = snprintf(text, sizeof(text), "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n"),
+        fd = connect_to();
+
+    memset(text + n, 'a', 50000);
+    put(fd, text, (size_t)n + 50000);
+    assert_int_equal(n_handled, 1);
+    assert_non_null(strstr(got(fd), "HTTP/1.1 200"));
+    close(fd);
+}
+
+static void a_client_is_told_to_go_on(void **state)
+{
+    int fd = connect_to();
+
+    put_text(fd, "POST /x HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    assert_string_equal(got(fd), "HTTP/1.1 100 Continue\r\n\r\n");
+    put_text(fd, "abc");
+    assert_string_equal(got(fd), answer);
+    close(fd);
+}
+
+static void a_drain_ends_connections(void **state)
+{
+    int busy = connect_to(), idle = connect_to();
+
+    put_text(idle, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+    got(idle);
+    put_text(busy, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n");
+    server_drain(server);
+    assert_true(is_closed(idle));
+    server_reply(held, 200, "", "text/plain", "a", 1);
+    assert_non_null(strstr(got(busy), "Connection: close\r\n"));
+    close(busy);
+    close(idle);
+}
+
+/* Any allocation of ours may fail: the request gets an answer or its connection ends, and nothing is kept. */
+static void memory_that_runs_out_is_a_refusal(void **state)
+{
+    for (long n = 1; n < 30; n++) {
+        int fd[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+        fcntl(fd[0], F_SETFL, O_NONBLOCK);
+        mem_fail_at(n);
+        if (server_adopt(server, fd[1], NULL) == 0) {
+            put_text(fd[0], "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+            got(fd[0]);
+            assert_true(strncmp(body, "HTTP/1.1 200", 12) == 0 || strncmp(body, "HTTP/1.1 503", 12) == 0);
+        }
+        mem_fail_at(0);
+        close(fd[0]);
+        server_poll(server);
+        server_poll(server);
+    }
+    assert_int_equal(server_n_connections(server), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
+    const struct CMUnitTest tests[] = {TEST(a_request_in_pieces_is_one),
+                                       TEST(chunks_make_a_body),
+                                       TEST(many_requests_at_once_are_answered_in_order),
+                                       TEST(a_stream_is_cut_into_chunks),
+                                       TEST(a_client_that_leaves_is_seen),
+                                       TEST(who_sends_without_end_is_cut_off),
+                                       TEST(limits_are_kept),
+                                       TEST(the_largest_body_is_taken),
+                                       TEST(a_client_is_told_to_go_on),
+                                       TEST(a_drain_ends_connections),
+                                       TEST(memory_that_runs_out_is_a_refusal)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
