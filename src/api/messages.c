@@ -189,12 +189,9 @@ int messages_render(struct call *c, struct buf *out, struct err *e)
     if ((rc = make_variables(c, &given, e)) != 0)
         return rc;
     localtime_r(&seconds, &now);
-    if (o->template)
-        rc = (rc = chat_variables(o->chat, given, c->f.add_generation_prompt, &variables, e)) != 0
-                 ? rc
-                 : jinja_render(o->template, variables, &now, out, e);
-    else
-        rc = chat_render(o->chat, given, NULL, c->f.add_generation_prompt, &now, out, e);
+    if ((rc = chat_variables(o->chat, given, c->f.add_generation_prompt, &variables, e)) == 0)
+        rc = o->template ? jinja_render(o->template, variables, &now, NULL, out, e)
+                         : chat_render(o->chat, variables, NULL, &now, out, e);
     if (rc == 0 && c->f.continue_final_message)
         rc = leave_open(json_object_get(given, "messages"), out, from, e);
     json_decref(variables);
