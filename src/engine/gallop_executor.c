@@ -25,7 +25,6 @@ struct gallop_executor {
     uint64_t n_runs;
     uint64_t *last_use;         /* [n_slots or n_blocks] the run and the sequence that it came with last */
     size_t *n_rows;             /* [n_slots] rows computed there */
-    struct executor_want *want; /* [max_seqs] */
     struct executor_rows *rows; /* [max_seqs] */
     struct choice *choice;      /* [max_seqs] */
     struct gallop_pick *pick;   /* [max_seqs] */
@@ -110,11 +109,10 @@ static int open_scratch(struct gallop_executor *x, struct err *e)
 
     x->last_use = mem_zalloc(units, sizeof(*x->last_use), MEM_ENGINE);
     x->n_rows = mem_zalloc(n, sizeof(*x->n_rows), MEM_ENGINE);
-    x->want = mem_zalloc(n, sizeof(*x->want), MEM_ENGINE);
     x->rows = mem_zalloc(n, sizeof(*x->rows), MEM_ENGINE);
     x->choice = mem_zalloc(n, sizeof(*x->choice), MEM_ENGINE);
     x->pick = mem_zalloc(n, sizeof(*x->pick), MEM_ENGINE);
-    if (!x->last_use || !x->n_rows || !x->want || !x->rows || !x->choice || !x->pick)
+    if (!x->last_use || !x->n_rows || !x->rows || !x->choice || !x->pick)
         return err_nomem(e, "the executor");
     return 0;
 }
@@ -160,7 +158,6 @@ void gallop_executor_close(struct gallop_executor *x)
     mem_free(x->history);
     mem_free(x->last_use);
     mem_free(x->n_rows);
-    mem_free(x->want);
     mem_free(x->rows);
     mem_free(x->choice);
     mem_free(x->pick);
@@ -318,13 +315,12 @@ static int check_table(struct gallop_executor *x, const struct gallop_rows *r, s
 /* Members of P that end or steer a text; NULL: none is given. */
 static const char *not_for_picks(const struct gallop_sampling *p)
 {
-    return p->max_new_tokens != -1   ? "max_new_tokens"
-           : p->min_new_tokens != -1 ? "min_new_tokens"
-           : p->n_bias               ? "bias"
-           : p->n_stop               ? "stop"
-           : p->n_stop_token         ? "stop_token"
-           : p->logprobs > 0         ? "logprobs above 0"
-                                     : NULL;
+    return p->max_new_tokens != -1 ? "max_new_tokens"
+           : p->n_bias             ? "bias"
+           : p->n_stop             ? "stop"
+           : p->n_stop_token       ? "stop_token"
+           : p->logprobs > 0       ? "logprobs above 0"
+                                   : NULL;
 }
 
 /* Whether the history that the penalties of C go by is there. */
@@ -365,7 +361,6 @@ static int check_pick(struct gallop_executor *x, const struct gallop_rows *r, si
     if ((rc = gallop_read_sampling(r->pick, &user, NULL, e)) != 0)
         return err_prefix(e, "sequence %zu", s);
     sampling_merge(&c->sampling, &user, &x->config);
-    c->sampling.min_new_tokens = 0;
     if (!sampling_given(&c->sampling, SAMPLING_SEED))
         c->sampling.seed = x->seed;
     if (sampling_validate(&c->sampling, x->x.caps.n_vocab, e) != 0)
@@ -393,14 +388,10 @@ static int reserve(struct gallop_executor *x, const struct gallop_rows *rows, si
     size_t done = 0, n_rows = 0;
     int rc = 0;
 
-    for (size_t s = 0; s < n; s++) {
-        x->want[s] = (struct executor_want){rows[s].slot, rows[s].pos + rows[s].n};
+    for (size_t s = 0; s < n; s++)
         n_rows += rows[s].n;
-    }
-    if (!x->x.has_room(x->x.ctx, x->want, n))
-        rc = ERR_NOSPACE;
     while (rc == 0 && done < n) {
-        rc = x->x.reserve(x->x.ctx, x->want[done].slot, x->want[done].n);
+        rc = x->x.reserve(x->x.ctx, rows[done].slot, rows[done].pos + rows[done].n);
         done += rc == 0;
     }
     while (rc && done-- > 0)

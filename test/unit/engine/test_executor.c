@@ -288,7 +288,6 @@ static void refuse_picks(struct scene *s)
     } while (0)
     next_rows(s);
     PICK(max_new_tokens, 5, "sequence 1: its pick has max_new_tokens");
-    PICK(min_new_tokens, 0, "min_new_tokens");
     PICK(n_bias, 1, "bias");
     PICK(n_stop, 1, "stop");
     PICK(n_stop_token, 1, "stop_token");
@@ -344,6 +343,13 @@ static void wrong_tables_are_refused(void **state)
                 "sequence 0: entry 0 of its table is block 0, but rows there are seen from position 20 on");
     s.rows[0].blocks = (const int32_t[]){5, 1, 3};
     must_refuse(&s, "sequences 0 and 1: both write into block 1");
+    s.rows[0].ids = s.rows[1].ids = s.text[0]; /* each the last row of a block */
+    s.rows[0].pos = s.rows[1].pos = 15;
+    s.rows[1].blocks = s.rows[0].blocks;
+    must_refuse(&s, "sequences 0 and 1: both write into block 5");
+    s.rows[0].pos = 15;
+    s.rows[0].blocks = (const int32_t[]){0};
+    must_refuse(&s, "entry 0 of its table is block 0, but rows there are written from position 15 on");
     s.rows[0].ids = s.text[0];
     s.rows[0].pos = 0;
     s.rows[0].n = 20;
@@ -430,6 +436,96 @@ static void a_full_cache_refuses_and_keeps_what_it_has(void **state)
     }
 }
 
+/* N rows of SLOT from POS on, of which the last is wanted. */
+static int run_slot(struct gallop_executor *x, size_t slot, size_t pos, size_t n, char *err)
+{
+    static const int32_t ids[LONGEST];
+    struct gallop_rows r = {.ids = ids, .slot = slot, .pos = pos, .n = n, .n_wanted = 1};
+    struct gallop_outcome out;
+
+    return gallop_executor_run(x, &r, 1, &out, err);
+}
+
+static void rows_that_are_refused_or_gone_hold_no_room(void **state)
+{
+    static const int32_t ids[LONGEST];
+    struct gallop_options o = options("slab_pool");
+    struct gallop_rows r[2] = {{.slot = 1, .ids = ids, .n = 16}, {.slot = 2, .ids = ids, .n = 17}};
+    struct gallop_outcome out;
+    char err[GALLOP_ERR_SIZE];
+
+    o.kv_cache_tokens = LONGEST; /* six blocks */
+    struct gallop_executor *x = open_executor(&o);
+
+    assert_int_equal(run_slot(x, 0, 0, 40, err), 0);
+    assert_int_equal(run_slot(x, 0, 40, 24, err), 0);
+    assert_int_equal(gallop_executor_run(x, r, 2, &out, err), GALLOP_NO_SPACE);
+    assert_int_equal(run_slot(x, 3, 0, 32, err), 0); /* what slot 1 nearly got */
+    assert_int_equal(run_slot(x, 1, 0, 1, err), GALLOP_NO_SPACE);
+    assert_int_equal(run_slot(x, 0, 10, 6, err), 0); /* one block stays of four */
+    assert_int_equal(gallop_executor_run(x, r, 2, &out, err), 0);
+    gallop_executor_close(x);
+}
+
+static void a_slot_does_not_go_back_to_what_a_window_has_dropped(void **state)
+{
+    struct gallop_options o = options("slab_pool");
+    char err[GALLOP_ERR_SIZE];
+    size_t back = 0;
+
+    o.model = engines_path("mistral"); /* all layers see 21 rows */
+    struct gallop_executor *x = open_executor(&o);
+
+    assert_int_equal(run_slot(x, 0, 0, 40, err), 0);
+    assert_int_equal(run_slot(x, 0, 40, 40, err), 0);
+    while (run_slot(x, 0, back, 1, err) != 0) {
+        assert_non_null(strstr(err, "goes back from 80 rows to position"));
+        assert_int_equal(gallop_executor_truncate(x, 0, back ? back : 1, err), GALLOP_BAD_INPUT);
+        assert_non_null(strstr(err, "a window has dropped"));
+        back++;
+    }
+    assert_int_equal(back, 48 + 20); /* block 3 is the first that is held; a query there sees from 48 on */
+    assert_int_equal(gallop_executor_truncate(x, 0, back, err), 0);
+    assert_int_equal(gallop_executor_truncate(x, 0, 0, err), 0);
+    assert_int_equal(run_slot(x, 0, 0, 1, err), 0);
+    gallop_executor_close(x);
+}
+
+/* Block 0 stands for one block of the first 40 rows at a time. */
+static void block_0_stands_for_what_no_layer_sees(void **state)
+{
+    static const struct {
+        const char *model, *sparse;
+        size_t sink, window; /* of the layer that sees most */
+    } cases[] = {{"mistral", NULL, 0, 21},
+                 {"llama3-rope", "sink=17,window=30", 17, 30},
+                 {"gemma3", "sink=4,window=40", 4, 40},
+                 {"gemma3", NULL, 0, LONGEST}};
+    static const int32_t ids[LONGEST];
+
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+        struct gallop_options o = options("extern");
+        struct gallop_outcome out;
+        char err[GALLOP_ERR_SIZE];
+
+        o.model = engines_path(cases[k].model);
+        o.kv_sparse = cases[k].sparse;
+        struct gallop_executor *x = open_executor(&o);
+
+        for (size_t pos = 0; pos < LONGEST; pos++)
+            for (size_t i = 0; i < LONGEST / BLOCK; i++) {
+                int32_t table[] = {1, 2, 3, 4, 5, 6};
+                struct gallop_rows r = {.ids = ids, .n = 1, .pos = pos, .blocks = table, .n_blocks = 6};
+                bool below = i * BLOCK > pos,
+                     seen = i * BLOCK < cases[k].sink || (i + 1) * BLOCK + cases[k].window > pos + 1;
+
+                table[i] = 0;
+                assert_int_equal(gallop_executor_run(x, &r, 1, &out, err) == 0, below || !seen);
+            }
+        gallop_executor_close(x);
+    }
+}
+
 /* Any numbers: a sentence or rows, never a fault. */
 static void no_batch_is_fatal(void **state)
 {
@@ -493,6 +589,8 @@ static struct gallop_sampling sampling(size_t i)
         r.sampling.top_k = 30;
         r.sampling.min_p = .01;
     }
+    if (i == 2)
+        r.sampling.min_new_tokens = 5;
     if (i >= 3) {
         r.sampling.repetition_penalty = 1.3;
         r.sampling.frequency_penalty = .5;
@@ -506,8 +604,11 @@ static struct gallop_sampling sampling(size_t i)
 static void run_engine(struct engines_answer *all)
 {
     struct gallop_options o = options("paged");
-    struct gallop *g = engines_open("llama3-rope", &o);
     struct gallop_request r;
+    struct gallop *g;
+
+    o.seed = 9;
+    g = engines_open("llama3-rope", &o);
 
     for (size_t i = 0; i < CASES; i++) {
         int32_t ids[PROMPT];
@@ -535,6 +636,7 @@ static void picks_are_those_of_an_engine(void **state)
 
     memset(all, 0, sizeof(all));
     run_engine(all);
+    o.seed = 9;
     o.max_num_seqs = CASES;
     o.max_batched_tokens = CASES * PROMPT;
     o.threads = 2;
@@ -583,6 +685,9 @@ int main(void)
         cmocka_unit_test(wrong_tables_are_refused),
         cmocka_unit_test(wrong_slots_are_refused),
         cmocka_unit_test(a_full_cache_refuses_and_keeps_what_it_has),
+        cmocka_unit_test(rows_that_are_refused_or_gone_hold_no_room),
+        cmocka_unit_test(a_slot_does_not_go_back_to_what_a_window_has_dropped),
+        cmocka_unit_test(block_0_stands_for_what_no_layer_sees),
         cmocka_unit_test(no_batch_is_fatal),
         cmocka_unit_test(picks_are_those_of_an_engine),
     };
