@@ -4,13 +4,15 @@
  * It drives the same step, scheduler, policies and caches as a model does, for the simulator and for tests. A
  * step takes
  *
- *   max(bytes of weights / bandwidth, flops of the linears / flops)
+ *   bytes of weights / bandwidth + flops of the linears / flops
  *   + max(bytes of rows in front / bandwidth, flops of attention / flops) + overhead
  *
- * which is the least a machine of these rates can take; the rates are those it reaches, not those of its data
- * sheet. Of a mixture's experts a step of n rows reads the share 1 - (1 - top_k / experts)^n, as if each row
- * chose by chance. All logits are one number, so each token is 0. Faults by chance (seeded): no room where
- * there is some, no memory, steps that take much longer.
+ * The first two add up, because a thread computes with a panel of weights when it has come from memory; the
+ * larger of them alone is up to a third too little where they are alike (steps of 8 to 32 rows). The rates
+ * are those that a machine reaches, not those of its data sheet. Of a mixture's experts a step of n rows
+ * reads the share 1 - (1 - top_k / experts)^n, as if each row chose by chance. All logits are one number, so
+ * each token is 0. Faults by chance (seeded): no room where there is some, no memory, steps that take much
+ * longer.
  */
 #ifndef GALLOP_ENGINE_MACHINE_H
 #define GALLOP_ENGINE_MACHINE_H
