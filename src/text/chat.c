@@ -84,6 +84,13 @@ bool chat_has_template(const struct chat *c)
     return c->n > 0;
 }
 
+const char *chat_template_source(const struct chat *c, const char *name)
+{
+    const struct settings_text *t = settings_find(&c->conf.templates, name);
+
+    return t ? t->text : NULL;
+}
+
 static const struct chat_template *find_template(const struct chat *c, const char *name)
 {
     for (size_t i = 0; i < c->n; i++)

@@ -31,6 +31,9 @@ void chat_close(struct chat *c); /* NULL is fine */
 
 bool chat_has_template(const struct chat *c);
 
+/* The source of the template called NAME ("default", "tool_use" ...), or NULL. */
+const char *chat_template_source(const struct chat *c, const char *name);
+
 /* The variables a template is given for MESSAGES (borrowed, unchanged), as a new object: a list of messages,
  * or an object with `messages`, `tools`, `documents` and any further variables, which win over the special
  * tokens and over ADD_GENERATION_PROMPT. */

@@ -1,0 +1,70 @@
+/* transcript.c - answers as text. */
+#include "transcript.h"
+
+#include <string.h>
+
+#include "base/err.h"
+
+static void label(struct transcript *t, enum parts_kind kind, const char *name)
+{
+    if (!t->begun || t->last != kind)
+        buf_str(&t->text, name);
+    t->begun = true;
+    t->last = kind;
+}
+
+void transcript_take(struct transcript *t, struct parts *a)
+{
+    struct parts_piece p;
+
+    while (parts_take(a, &p)) {
+        bool in_call = t->begun && (t->last == PARTS_CALL || t->last == PARTS_ARGUMENTS);
+
+        ASSERT(in_call == (p.kind == PARTS_ARGUMENTS || p.kind == PARTS_CALL_END), "piece %d after %d",
+               p.kind, t->last);
+        ASSERT(p.len > 0 || p.kind == PARTS_CALL_END);
+        switch (p.kind) {
+        case PARTS_CONTENT: label(t, p.kind, "[content]"); break;
+        case PARTS_REASONING: label(t, p.kind, "[reasoning]"); break;
+        case PARTS_CALL:
+            ASSERT(p.call == t->n_calls && p.id[0]);
+            buf_fmt(&t->text, "[call %.*s]", (int)p.len, p.text);
+            t->n_calls++;
+            label(t, p.kind, "");
+            continue;
+        case PARTS_ARGUMENTS: label(t, p.kind, ""); break;
+        case PARTS_CALL_END: label(t, p.kind, p.complete ? "[end]" : "[cut]"); break;
+        }
+        ASSERT(p.kind < PARTS_CALL || p.call == t->n_calls - 1);
+        buf_add(&t->text, p.text, p.len);
+    }
+}
+
+char *transcript_of(const struct parts_options *o, const char *text, size_t n,
+                    bool (*cut)(const void *ctx, size_t at), const void *ctx, bool cut_short)
+{
+    struct transcript t = {0};
+    struct parts *a = NULL;
+    size_t from = 0;
+    int rc = parts_open(&a, o, NULL);
+
+    buf_init(&t.text, MEM_API);
+    buf_str(&t.text, "");
+    for (size_t at = 1; rc == 0 && at <= n; at++) {
+        if (at < n && !cut(ctx, at))
+            continue;
+        rc = parts_feed(a, text + from, at - from, NULL);
+        transcript_take(&t, a);
+        from = at;
+    }
+    if (rc == 0)
+        rc = parts_finish(a, cut_short, NULL);
+    if (rc == 0)
+        transcript_take(&t, a);
+    parts_close(a);
+    buf_char(&t.text, 0);
+    if (rc == 0 && !t.text.oom)
+        return t.text.data;
+    buf_fini(&t.text);
+    return NULL;
+}
