@@ -23,6 +23,119 @@ static bool is_chat(const struct call *c)
     return c->endpoint == FIELDS_CHAT;
 }
 
+/* ---- parts of a text ---- */
+
+/* Appends S, which goes on inside a string of JSON. */
+static void continue_string(struct buf *out, const char *s, size_t n)
+{
+    struct buf one = {.tag = MEM_API};
+
+    buf_json_str(&one, s, n);
+    if (!one.oom)
+        buf_add(out, one.data + 1, one.len - 2);
+    out->oom |= one.oom;
+    buf_fini(&one);
+}
+
+/* The next element of tool_calls; in a stream each has its number, and its arguments may come in several. */
+static void begin_element(const struct call *c, struct call_choice *h, const struct parts_piece *p)
+{
+    struct buf *out = &h->calls;
+
+    if (out->len)
+        buf_char(out, ',');
+    buf_char(out, '{');
+    if (c->f.stream)
+        buf_fmt(out, "\"index\":%u,", p->call);
+    if (p->kind == PARTS_CALL) {
+        buf_fmt(out, "\"id\":\"%s\",\"type\":\"function\",\"function\":{\"name\":", p->id);
+        buf_json_str(out, p->text, p->len);
+        buf_str(out, ",\"arguments\":\"");
+    } else {
+        buf_str(out, "\"function\":{\"arguments\":\"");
+    }
+    h->in_call = true;
+}
+
+static void end_element(struct call_choice *h)
+{
+    if (h->in_call)
+        buf_str(&h->calls, "\"}}");
+    h->in_call = false;
+}
+
+static int take_pieces(const struct call *c, struct call_choice *h)
+{
+    struct parts_piece p;
+
+    while (parts_take(h->parts, &p)) {
+        switch (p.kind) {
+        case PARTS_CONTENT: buf_add(&h->text, p.text, p.len); break;
+        case PARTS_REASONING:
+            if (c->f.include_reasoning)
+                buf_add(&h->reasoning, p.text, p.len);
+            break;
+        case PARTS_CALL: begin_element(c, h, &p); break;
+        case PARTS_ARGUMENTS:
+            if (!h->in_call)
+                begin_element(c, h, &p);
+            continue_string(&h->calls, p.text, p.len);
+            break;
+        case PARTS_CALL_END: end_element(h); break;
+        }
+    }
+    return h->text.oom || h->reasoning.oom || h->calls.oom ? ERR_NOMEM : 0;
+}
+
+int answer_take(const struct call *c, struct call_choice *h, const char *text, size_t n)
+{
+    int rc;
+
+    if (!h->parts) {
+        buf_add(&h->text, text, n);
+        return h->text.oom ? ERR_NOMEM : 0;
+    }
+    rc = parts_feed(h->parts, text, n, NULL);
+    return rc ? rc : take_pieces(c, h);
+}
+
+int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish)
+{
+    int rc = h->parts ? parts_finish(h->parts, finish != GALLOP_FINISH_STOP, NULL) : 0;
+
+    return rc || !h->parts ? rc : take_pieces(c, h);
+}
+
+bool answer_has_news(const struct call *c, const struct call_choice *h)
+{
+    return h->ended || h->text.len || h->reasoning.len || h->calls.len ||
+           (h->n_new && (!h->parts || c->keep_tokens));
+}
+
+/* Members content, reasoning and tool_calls, as far as there is something. WITH_CONTENT: content also if it is
+ * empty; it is null where there is something else instead. */
+static void put_parts(const struct call *c, struct call_choice *h, bool with_content, struct buf *out)
+{
+    bool other = h->reasoning.len || h->calls.len;
+
+    end_element(h);
+    if (h->text.len || with_content) {
+        buf_json_key(out, "content");
+        if (h->text.len || !other)
+            buf_json_str(out, data_of(&h->text), h->text.len);
+        else
+            buf_json_null(out);
+    }
+    if (h->reasoning.len) {
+        buf_json_key(out, c->api->opt.reasoning_field);
+        buf_json_str(out, h->reasoning.data, h->reasoning.len);
+    }
+    if (h->calls.len) {
+        buf_json_key(out, "tool_calls");
+        buf_fmt(out, "[%s]", h->calls.data);
+    }
+}
+
 /* ---- tokens ---- */
 
 /* The text of token ID alone, appended to OUT. */
@@ -287,7 +400,8 @@ static void put_all_usage(const struct call *c, struct buf *out)
 
 static void put_finish(const struct call_choice *h, struct buf *out)
 {
-    const char *reason = h->finish == GALLOP_FINISH_STOP     ? "stop"
+    bool called = h->parts && parts_n_calls(h->parts);
+    const char *reason = h->finish == GALLOP_FINISH_STOP     ? called ? "tool_calls" : "stop"
                          : h->finish == GALLOP_FINISH_LENGTH ? "length"
                                                              : "abort";
 
@@ -313,8 +427,8 @@ static void put_choice(struct call *c, size_t i, struct buf *out)
 
     buf_fmt(out, i ? ",{\"index\":%zu" : "{\"index\":%zu", i);
     if (is_chat(c)) {
-        buf_str(out, ",\"message\":{\"role\":\"assistant\",\"content\":");
-        buf_json_str(out, data_of(&h->text), h->text.len);
+        buf_str(out, ",\"message\":{\"role\":\"assistant\"");
+        put_parts(c, h, true, out);
         buf_str(out, ",\"refusal\":null}");
         put_chat_logprobs(c, &h->tokens, out);
     } else {
@@ -360,8 +474,7 @@ static void put_chat_part(struct call *c, struct call_choice *h, struct buf *out
     buf_str(out, ",\"delta\":{");
     if (!h->introduced)
         buf_str(out, "\"role\":\"assistant\"");
-    buf_json_key(out, "content");
-    buf_json_str(out, data_of(&h->text), h->text.len);
+    put_parts(c, h, !h->parts || (!h->introduced && !h->reasoning.len && !h->calls.len), out);
     buf_str(out, "}");
     put_chat_logprobs(c, &h->tokens, out);
 }
@@ -409,6 +522,8 @@ void answer_part(struct call *c, size_t i, struct buf *out)
     h->n_new = 0;
     h->tokens.n = h->tokens.n_top = 0;
     buf_clear(&h->text);
+    buf_clear(&h->reasoning);
+    buf_clear(&h->calls);
 }
 
 void answer_usage_event(struct call *c, struct buf *out)

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 
 #include "api/keys.h"
+#include "api/markup.h"
+#include "api/tools.h"
 #include "base/err.h"
 #include "gallop.h"
 #include "net/server.h"
@@ -26,6 +28,9 @@ struct api_options {
     const struct jinja *template; /* instead of the model's own; NULL: none */
     const char *chat_missing;
     const json_t *template_kwargs; /* variables of every template; NULL: none */
+    struct markup markup;          /* how answers are taken apart */
+    struct tools_style tools;      /* how the template wants tools */
+    const char *reasoning_field;   /* what reasoning is called in answers ["reasoning"] */
     const char *const *name;       /* [n_names] of the model; the first is shown */
     size_t n_names;
     const struct keys *keys;  /* none of them: everybody may ask */

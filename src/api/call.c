@@ -69,6 +69,9 @@ static void destroy(struct call *c)
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
         free_tokens(&c->choice[i].tokens);
         buf_fini(&c->choice[i].text);
+        buf_fini(&c->choice[i].reasoning);
+        buf_fini(&c->choice[i].calls);
+        parts_close(c->choice[i].parts);
         mem_free(c->choice[i].stop_string);
     }
     for (size_t i = 0; i < c->n_prompts; i++) {
@@ -178,6 +181,8 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     h->ended = true;
     h->finish = h->lost ? GALLOP_FINISH_ERROR : ev->finish;
     h->stop_token = ev->stop_token;
+    if (answer_take_end(c, h, ev->finish) != 0)
+        h->finish = GALLOP_FINISH_ERROR;
     if (ev->choice == 0)
         p->n_cached = ev->n_cached;
     p->n_open--;
@@ -203,7 +208,7 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
         prepare_waits_no_more(p);
     switch (r->ev.type) {
     case GALLOP_TOKEN: good = take_token(c, h, b, r); break;
-    case GALLOP_TEXT: buf_add(&h->text, b->text.data + r->text, r->ev.text_len); break;
+    case GALLOP_TEXT: good = answer_take(c, h, b->text.data + r->text, r->ev.text_len) == 0; break;
     case GALLOP_PROMPT_TOKEN: good = add_token(&p->scored, b, r); break;
     case GALLOP_FINISHED: good = take_end(c, p, h, b, r); break;
     }
@@ -347,7 +352,7 @@ static void stream(struct call *c)
         struct call_choice *h = &c->choice[i];
         bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
 
-        if (!h->closed && !fails && (h->n_new || h->text.len || h->ended))
+        if (!h->closed && !fails && answer_has_news(c, h))
             answer_part(c, i, out);
         h->closed |= fails;
         all_closed &= h->closed;

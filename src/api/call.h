@@ -13,6 +13,7 @@
 #include "api/fields.h"
 #include "api/front.h"
 #include "api/metrics.h"
+#include "api/parts.h"
 #include "api/relay.h"
 #include "text/tok/tok.h"
 
@@ -33,7 +34,11 @@ struct call_tokens {
 };
 
 struct call_choice {
-    struct buf text;                /* not sent yet; of a whole answer, all */
+    struct buf text;                /* not sent yet; of a whole answer, all. So are */
+    struct buf reasoning;           /* and */
+    struct buf calls;               /* of tools: the elements of tool_calls */
+    bool in_call;                   /* the last of them is open, inside of its arguments */
+    struct parts *parts;            /* NULL: all is content */
     struct call_tokens tokens;      /* the same; only where they are asked for */
     size_t n_new;                   /* tokens since the last event */
     size_t n_output;                /* tokens so far */
@@ -82,11 +87,13 @@ struct call {
     size_t n_open;              /* choices that were submitted and go on */
     size_t n_prompt_tokens;
     bool keep_tokens;
-    bool busy;     /* with the front */
-    bool gone;     /* nobody waits for the answer */
-    bool aborting; /* the engine is to be told */
-    bool begun;    /* an answer in parts has begun */
-    int status;    /* 0, or that of the reply, which is whole then */
+    bool keep_special;                /* special tokens stay in the text: they may be marks */
+    const struct markup_calls *calls; /* what is looked for in the answers, or NULL */
+    bool busy;                        /* with the front */
+    bool gone;                        /* nobody waits for the answer */
+    bool aborting;                    /* the engine is to be told */
+    bool begun;                       /* an answer in parts has begun */
+    int status;                       /* 0, or that of the reply, which is whole then */
     struct buf reply;
 };
 
@@ -140,10 +147,19 @@ int64_t prepare_max_tokens(const struct call *c);
 
 /* ---- messages.c ---- */
 
+bool messages_have_tools(const struct call *c); /* and the template is to be given them */
+
 /* The text of a conversation, by the model's template. */
 int messages_render(struct call *c, struct buf *out, struct err *e);
 
 /* ---- answer.c: JSON of answers ---- */
+
+/* Takes TEXT, the next of choice H, apart. 0 or ERR_NOMEM. */
+int answer_take(const struct call *c, struct call_choice *h, const char *text, size_t n);
+/* The same of what was held back; FINISH: how it ended. */
+int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish);
+/* There is something to show. */
+bool answer_has_news(const struct call *c, const struct call_choice *h);
 
 void answer_whole(struct call *c, struct buf *out);
 /* An event of choice I with what is not sent of it. */

@@ -113,7 +113,14 @@ static int read_messages(struct fields *f, const json_t *v, struct err *e)
 
 static int read_tools(struct fields *f, const json_t *v, struct err *e)
 {
-    return read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+    int rc = read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+
+    return rc ? rc : tools_check(v, NULL, e);
+}
+
+static int read_tool_choice(struct fields *f, const json_t *v, struct err *e)
+{
+    return tools_choose(v, &f->tool_choice, e);
 }
 
 static int read_documents(struct fields *f, const json_t *v, struct err *e)
@@ -397,6 +404,8 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
 
     *f = (struct fields){.add_generation_prompt = true,
                          .skip_special_tokens = true,
+                         .parallel_tool_calls = true,
+                         .include_reasoning = true,
                          .max_tokens = -1,
                          .max_completion_tokens = -1,
                          .min_tokens = -1,

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "api/tools.h"
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -38,7 +39,8 @@ struct fields {
     const json_t *stop, *stop_token_ids, *logit_bias, *allowed, *tokens, *request_ids;
     bool add_generation_prompt, continue_final_message, add_special_tokens, stream, include_usage,
         continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
-        return_token_ids, tokens_as_ids, return_token_strs;
+        return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
+    enum tools_choice tool_choice;
     bool has_add_special, has_stream_options;
     int64_t max_tokens, max_completion_tokens, min_tokens, n, logprobs, top_logprobs, prompt_logprobs, top_k,
         truncate_prompt_tokens, priority;

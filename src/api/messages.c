@@ -43,44 +43,6 @@ static json_t *join_parts(const json_t *content, size_t message, struct err *e)
     return out;
 }
 
-/* CALL with its arguments as an object. New reference; NULL: an error. */
-static json_t *with_arguments(const json_t *call, size_t message, struct err *e)
-{
-    const json_t *function = json_object_get(call, "function"),
-                 *text = json_object_get(function, "arguments");
-    json_t *out = json_copy((json_t *)(uintptr_t)call), *copy, *arguments;
-
-    if (!out || !json_is_string(text))
-        return out;
-    arguments = json_string_length(text) == 0
-                    ? json_object()
-                    : json_loadb(json_string_value(text), json_string_length(text), JSON_DECODE_ANY, NULL);
-    if (!arguments) {
-        err_set(e, ERR_INPUT, "messages[%zu].tool_calls: arguments of a call are not JSON", message);
-        json_decref(out);
-        return NULL;
-    }
-    copy = json_copy((json_t *)(uintptr_t)function);
-    json_object_set_new(copy, "arguments", arguments);
-    json_object_set_new(out, "function", copy);
-    return out;
-}
-
-static int convert_calls(json_t *message, size_t i, struct err *e)
-{
-    json_t *calls = json_object_get(message, "tool_calls"), *list = json_array(), *call;
-    size_t k;
-
-    json_array_foreach(calls, k, call)
-    {
-        if (!json_is_object(call) || json_array_append_new(list, with_arguments(call, i, e)) != 0) {
-            json_decref(list);
-            return e->code ? e->code : err_set(e, ERR_INPUT, "messages[%zu].tool_calls: expected objects", i);
-        }
-    }
-    return json_object_set_new(message, "tool_calls", list) == 0 ? 0 : err_nomem(e, "messages");
-}
-
 static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
 {
     json_t *m = json_copy((json_t *)(uintptr_t)from), *content = json_object_get(m, "content"), *joined;
@@ -94,12 +56,15 @@ static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
     } else if (rc == 0 && content && !json_is_string(content) && !json_is_null(content)) {
         rc = err_set(e, ERR_INPUT, "messages[%zu].content: expected a string or a list of parts", i);
     }
-    if (rc == 0 && json_array_size(json_object_get(m, "tool_calls")))
-        rc = convert_calls(m, i, e);
     if (rc == 0 && json_array_append(list, m) != 0)
         rc = err_nomem(e, "messages");
     json_decref(m);
     return rc;
+}
+
+bool messages_have_tools(const struct call *c)
+{
+    return json_array_size(c->f.tools) && c->f.tool_choice != TOOLS_NONE;
 }
 
 /* The variables of the template, with LIST as its messages; later ones win. */
@@ -114,7 +79,7 @@ static int set_variables(struct call *c, json_t *o, json_t *list)
         bad |= json_object_set_new(o, "reasoning_effort", json_string(f->reasoning_effort));
     if (f->kwargs)
         bad |= json_object_update(o, (json_t *)(uintptr_t)f->kwargs);
-    if (json_array_size(f->tools))
+    if (messages_have_tools(c) && c->api->opt.tools.place == TOOLS_IN_VARIABLE)
         bad |= json_object_set(o, "tools", (json_t *)(uintptr_t)f->tools);
     if (f->documents)
         bad |= json_object_set(o, "documents", (json_t *)(uintptr_t)f->documents);
@@ -129,6 +94,8 @@ static int make_variables(struct call *c, json_t **out, struct err *e)
 
     for (size_t i = 0; i < json_array_size(c->f.messages) && rc == 0; i++)
         rc = convert(json_array_get(c->f.messages, i), i, list, e);
+    if (rc == 0)
+        rc = tools_fit(&c->api->opt.tools, list, messages_have_tools(c) ? c->f.tools : NULL, e);
     if (rc == 0 && set_variables(c, o, list) != 0)
         rc = err_nomem(e, "messages");
     json_decref(list);

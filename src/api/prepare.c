@@ -159,11 +159,71 @@ static int read_prompt(struct call *c, const json_t *v, struct call_prompt *p, s
     return rc || !p->text.oom ? rc : err_nomem(e, "a prompt");
 }
 
+/* A well mixed number (splitmix64). */
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* Answers that have to be taken apart are so from the place on where the prompt ends. */
+static int open_parts(struct call *c, const struct buf *prompt, struct err *e)
+{
+    const struct markup *m = &c->api->opt.markup;
+    struct parts_options o = {.calls = messages_have_tools(c) ? m->calls : NULL,
+                              .reasoning = m->reasoning,
+                              .prompt = prompt->data ? prompt->data : "",
+                              .prompt_len = prompt->len,
+                              .n_names = json_array_size(c->f.tools),
+                              .one_call = !c->f.parallel_tool_calls};
+    const char **names;
+    int rc = 0;
+
+    if (!o.calls && !o.reasoning)
+        return 0;
+    names = arena_zalloc(&c->arena, o.n_names, sizeof(*names));
+    if (!names)
+        return err_nomem(e, "an answer");
+    o.names = names;
+    if (o.n_names)
+        rc = tools_check(c->f.tools, names, e);
+    for (size_t i = 0; i < c->n && rc == 0; i++) {
+        o.seed = mix(c->api->secret ^ mix(atomic_fetch_add(&c->api->n_seeds, 1)));
+        rc = parts_open(&c->choice[i].parts, &o, e);
+    }
+    c->keep_special = (o.calls && o.calls->special) || (o.reasoning && o.reasoning->special);
+    c->calls = o.calls;
+    return rc;
+}
+
+/* What tools are there for can be done with this model. */
+static int check_tools(struct call *c, struct err *e)
+{
+    const struct api_options *o = &c->api->opt;
+
+    if (!messages_have_tools(c) || !o->chat)
+        return 0;
+    fields_blame(&c->f, "tools", 0);
+    if (o->tools.place == TOOLS_NOWHERE)
+        return err_set(e, ERR_UNSUPPORTED, "tools: the model's chat template does not write them");
+    if (c->endpoint == FIELDS_CHAT && !o->markup.calls && !o->markup.plain_calls)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "tools: the chat template does not show how this model writes calls; the server's "
+                       "--tool-call-parser names the way, or none for calls as text");
+    return 0;
+}
+
 static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
 {
     struct buf text = {.tag = MEM_API};
-    int rc = messages_render(c, &text, e);
+    int rc = check_tools(c, e);
 
+    if (rc == 0)
+        rc = messages_render(c, &text, e);
+    if (rc == 0 && c->endpoint == FIELDS_CHAT)
+        rc = open_parts(c, &text, e);
     if (rc == 0)
         rc = encode(c, text.data ? text.data : "", text.len, adds_special(c, false), ids, e);
     buf_fini(&text);
@@ -262,7 +322,7 @@ static int reserve(struct call *c)
         c->prompt[i].text.tag = MEM_API;
     }
     for (size_t i = 0; i < n; i++)
-        c->choice[i].text.tag = MEM_API;
+        c->choice[i].text.tag = c->choice[i].reasoning.tag = c->choice[i].calls.tag = MEM_API;
     return 0;
 }
 
@@ -289,15 +349,6 @@ static int read_prompts(struct call *c)
 }
 
 /* ---- sampling ---- */
-
-/* A well mixed number (splitmix64). */
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
-}
 
 static int32_t *copy_ids(struct call *c, const json_t *list, size_t *n)
 {
@@ -339,17 +390,35 @@ static bool read_bias(struct call *c, struct sampling *s)
     return true;
 }
 
+/* Those of the request, and those that end an answer behind a call. */
+static bool read_stop_tokens(struct call *c, struct sampling *s)
+{
+    const struct tok *tok = model_of(c)->tok;
+    size_t n = json_array_size(c->f.stop_token_ids);
+    int32_t *ids = arena_alloc(&c->arena, (n + MARKUP_MAX_STOP) * sizeof(*ids));
+
+    if (!ids)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)json_integer_value(json_array_get(c->f.stop_token_ids, i));
+    for (size_t i = 0; c->calls && i < MARKUP_MAX_STOP && c->calls->stop[i]; i++)
+        n += tok && tok_id_of(tok, c->calls->stop[i], strlen(c->calls->stop[i]), &ids[n]);
+    s->stop_token = ids;
+    s->n_stop_tokens = n;
+    if (n)
+        sampling_mark(s, SAMPLING_STOP_TOKEN);
+    return true;
+}
+
 static bool read_lists(struct call *c, struct sampling *s)
 {
     if ((c->f.stop && !read_stop(c, s)) || (c->f.logit_bias && !read_bias(c, s)))
         return false;
-    if (c->f.stop_token_ids) {
-        s->stop_token = copy_ids(c, c->f.stop_token_ids, &s->n_stop_tokens);
-        sampling_mark(s, SAMPLING_STOP_TOKEN);
-    }
+    if ((c->f.stop_token_ids || c->calls) && !read_stop_tokens(c, s))
+        return false;
     if (c->f.allowed)
         s->allowed = copy_ids(c, c->f.allowed, &s->n_allowed);
-    return (!c->f.stop_token_ids || s->stop_token) && (!c->f.allowed || s->allowed);
+    return !c->f.allowed || s->allowed;
 }
 
 #define TAKE(s, given, field, value, bit)     \
@@ -415,7 +484,7 @@ static int submit(struct call *c, struct call_prompt *p, const struct sampling *
     gallop_request_init(&r);
     r.ids = p->ids.id;
     r.n_ids = p->ids.n;
-    r.keep_special = !f->skip_special_tokens;
+    r.keep_special = !f->skip_special_tokens || c->keep_special;
     r.n = f->n;
     r.prompt_logprobs = f->prompt_logprobs;
     if (f->echo && f->logprobs > r.prompt_logprobs)

@@ -32,6 +32,20 @@ static const struct opt_row rows[] = {
     {"chat-template", 0, OPT_STRING, "F.jinja", SERVER, .help = "another chat template"},
     {"default-chat-template-kwargs", 0, OPT_STRING, "JSON", SERVER,
      .help = "variables of every chat template"},
+    {"tool-call-parser", 0, OPT_STRING, "NAME", SERVER,
+     .help = "how the model writes calls of tools: a name of vLLM's, auto or none", .fallback = "auto",
+     .manual =
+         "auto: what the chat template shows. none: calls come as text. The names are hermes, llama3_json, "
+         "mistral, phi4_mini_json and openai."},
+    {"enable-auto-tool-choice", 0, OPT_FLAG, NULL, SERVER,
+     .help = "taken for vLLM's sake; calls are looked for in any case"},
+    {"reasoning-parser", 0, OPT_STRING, "NAME", SERVER,
+     .help = "how the model marks its reasoning: a name of vLLM's, auto or none", .fallback = "auto",
+     .manual =
+         "auto: what the chat template shows. none: reasoning is content. The names are deepseek_r1, qwen3, "
+         "mistral, gemma4 and openai_gptoss."},
+    {"reasoning-field", 0, OPT_CHOICE, NULL, SERVER, .help = "what reasoning is called in answers",
+     .choices = "reasoning|reasoning_content", .fallback = "reasoning"},
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
      .help = "defaults of sampling: those of the model's generation_config.json, or neutral ones",
      .choices = "auto|vllm", .fallback = "auto"},
@@ -64,6 +78,8 @@ struct serve {
     struct input_template template;
     struct keys keys;
     json_t *kwargs;
+    struct markup markup;
+    struct tools_style tools;
     const char **name; /* [n_names] */
     size_t n_names;
     char own_name[256];
@@ -207,6 +223,28 @@ static int read_templates(struct serve *s, const struct opt_values *v, struct er
     return 0;
 }
 
+/* How answers are taken apart, and how the template wants tools. */
+static int read_markup(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const char *file = opt_string(v, "chat-template"), *source = NULL;
+    struct buf text = {.tag = MEM_APP};
+    int rc = 0;
+
+    if (file && (rc = input_file(file, &text, e)) == 0)
+        source = text.data;
+    if (!file && s->template.chat) {
+        source = chat_template_source(s->template.chat, "tool_use");
+        source = source ? source : chat_template_source(s->template.chat, "default");
+    }
+    if (rc == 0)
+        rc = markup_choose(&s->markup, opt_string(v, "tool-call-parser"), opt_string(v, "reasoning-parser"),
+                           source, e);
+    buf_fini(&text);
+    if (rc || s->chat_missing.code)
+        return rc;
+    return tools_probe(s->template.chat, s->template.jinja, &s->tools, e);
+}
+
 /* ---- from options to a running server ---- */
 
 /* As many descriptors as may be, and no more connections than that. */
@@ -238,6 +276,9 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .template = s->template.jinja,
                             .chat_missing = s->chat_missing.msg,
                             .template_kwargs = s->kwargs,
+                            .markup = s->markup,
+                            .tools = s->tools,
+                            .reasoning_field = opt_string(v, "reasoning-field"),
                             .name = s->name,
                             .n_names = s->n_names,
                             .keys = &s->keys,
@@ -282,7 +323,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 
     if ((rc = read_keys(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
         (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
-        (rc = read_templates(s, v, e)) != 0)
+        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */
@@ -294,6 +335,9 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
     if ((rc = open_server(s, v, e)) == 0) {
         catch_signals(s->server);
         log_info("%s is served at %s", s->name[0], server_address(s->server));
+        log_info("calls of tools are read as %s, reasoning as %s",
+                 s->markup.calls ? s->markup.calls->name : "none",
+                 s->markup.reasoning ? s->markup.reasoning->name : "none");
         server_run(s->server);
         serving = NULL;
     }

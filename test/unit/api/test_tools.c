@@ -92,7 +92,7 @@ static void check_text(const char *template, const char *messages, const char *t
     static const struct tm now = {.tm_year = 126, .tm_mday = 1};
     struct tools_style s = style_of(template);
     json_t *list = json_loads(messages, 0, NULL), *tool_list = tools ? json_loads(tools, 0, NULL) : NULL,
-           *given;
+           *given, *variables;
     struct chat *chat = open_template(template);
     struct buf out;
     struct err e;
