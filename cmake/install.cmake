@@ -33,7 +33,8 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
 
     file(RELATIVE_PATH pc_includedir ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})
     file(RELATIVE_PATH pc_demo ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_FULL_DATADIR}/gallop/models/demo)
-    list(TRANSFORM deps_LIBRARIES PREPEND -l OUTPUT_VARIABLE pc_private)
+    set(pc_libraries ${deps_LIBRARIES} ${hiredis_LIBRARIES})
+    list(TRANSFORM pc_libraries PREPEND -l OUTPUT_VARIABLE pc_private)
     list(JOIN pc_private " " pc_private)
     configure_file(cmake/gallop.pc.in gallop.pc @ONLY)
     install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop FILES_MATCHING PATTERN "*.c" PATTERN Makefile)

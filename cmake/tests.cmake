@@ -65,7 +65,7 @@ foreach(source IN LISTS test_sources)
     endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
     set(labels unit ${floor})
-    if(what MATCHES "^(pool|ring|log|mem)$" OR
+    if(what MATCHES "^(pool|ring|log|mem|store)$" OR
        (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|mixed|prefix_cache|sched|simulation|waiting|stop|stories)$"))
         list(APPEND labels threads) # what runs under the thread sanitizer
     endif()

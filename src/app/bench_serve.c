@@ -110,6 +110,18 @@ static int run_load(struct load_run *r)
     return rc;
 }
 
+static json_t *store_json(const struct store *store, const struct gallop_stats *s)
+{
+    struct store_stats t;
+
+    store_stats(store, &t);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:f,s:f}", "stored_input_tokens",
+                     (json_int_t)s->n_stored_tokens, "blocks_written", (json_int_t)t.n_written, "blocks_read",
+                     (json_int_t)t.n_read, "blocks_dropped", (json_int_t)t.n_dropped, "blocks_damaged",
+                     (json_int_t)t.n_damaged, "written_bytes", (json_int_t)t.written_bytes, "read_bytes",
+                     (json_int_t)t.read_bytes, "write_s", t.write_s, "read_s", t.read_s);
+}
+
 static int report(const struct load_run *r, bool json)
 {
     static const double p[] = {90, 95, 99};
@@ -125,6 +137,8 @@ static int report(const struct load_run *r, bool json)
     json_object_set_new(o, "steps", json_integer((json_int_t)s.n_steps));
     json_object_set_new(o, "threads", json_integer(s.threads));
     json_object_set_new(o, "dtype", json_string(s.dtype));
+    if (gallop_llm(r->g)->store)
+        json_object_set_new(o, "kv_store", store_json(gallop_llm(r->g)->store, &s));
     serving_print(o, r->max_len, json);
     return 0;
 }

@@ -287,6 +287,21 @@ static void print_turns(const json_t *o)
     print_text("\n");
 }
 
+static double rate(const json_t *o, const char *bytes, const char *seconds)
+{
+    return number(o, seconds) > 0 ? number(o, bytes) / number(o, seconds) / 1e6 : 0;
+}
+
+static void print_store(const json_t *o)
+{
+    print_fmt(
+        "KV store: %.0f prompt tokens read from it; %.0f blocks written (%.0f MB/s), %.0f read (%.0f MB/s), "
+        "%.0f dropped, %.0f damaged\n",
+        number(o, "stored_input_tokens"), number(o, "blocks_written"), rate(o, "written_bytes", "write_s"),
+        number(o, "blocks_read"), rate(o, "read_bytes", "read_s"), number(o, "blocks_dropped"),
+        number(o, "blocks_damaged"));
+}
+
 void serving_print(json_t *o, size_t max_len, bool json)
 {
     if (json) {
@@ -301,6 +316,8 @@ void serving_print(json_t *o, size_t max_len, bool json)
               number(o, "full_batch"), number(o, "full_batch_throughput"));
     print_fmt("%.0f prompt tokens, %.1f %% of them found in the prefix cache; %.0f preemptions\n",
               number(o, "total_input_tokens"), 100 * number(o, "hit_rate"), number(o, "preemptions"));
+    if (json_object_get(o, "kv_store"))
+        print_store(json_object_get(o, "kv_store"));
     print_fmt("%-26s %10s %10s %10s %10s %10s %10s\n", "milliseconds", "mean", "median", "p90", "p95", "p99",
               "max");
     print_times(o, "ttft", "to the first token");

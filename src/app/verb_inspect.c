@@ -60,7 +60,7 @@ static size_t long_bytes(const struct llm *m, bool windows)
     return kv_seq_bytes(&lim, LONG);
 }
 
-static json_t *kv_json(const struct llm *m)
+static json_t *kv_json(const struct llm *m, const struct gallop_options *opt)
 {
     const struct kv_limits *lim = &m->kv.lim;
     json_t *o =
@@ -78,10 +78,14 @@ static json_t *kv_json(const struct llm *m)
         json_object_set_new(o, "sparse",
                             json_pack("{s:I,s:I}", "sink", (json_int_t)m->sparse.sink, "window",
                                       (json_int_t)m->sparse.window));
+    if (m->store)
+        json_object_set_new(o, "store",
+                            json_pack("{s:s,s:f,s:I}", "where", opt->kv_store, "gib", opt->kv_store_size,
+                                      "slot_bytes", (json_int_t)m->store_bytes));
     return o;
 }
 
-static void print_kv(const struct llm *m)
+static void print_kv(const struct llm *m, const struct gallop_options *opt)
 {
     const struct kv_limits *lim = &m->kv.lim;
     const double mib = 1048576;
@@ -98,6 +102,8 @@ static void print_kv(const struct llm *m)
         print_fmt(", in blocks of %zu, %s", lim->block, kv_layout_name(lim->layout));
     if (m->sparse.window)
         print_fmt("; sparse: the first %zu and the last %zu rows", m->sparse.sink, m->sparse.window);
+    if (m->store)
+        print_fmt("; store %s, %.1f MiB of slots", opt->kv_store, (double)m->store_bytes / mib);
     print_text("\n");
 }
 
@@ -141,7 +147,7 @@ static json_t *kernels_json(const struct kern *k)
     return o;
 }
 
-static void print_json_page(const struct gallop *g, const struct llm *m)
+static void print_json_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt)
 {
     const struct model_info *i = &m->model.info;
     json_t *list = json_array(), *o;
@@ -164,7 +170,7 @@ static void print_json_page(const struct gallop *g, const struct llm *m)
     json_object_set_new(o, "cpu", json_string(cpu_model()));
     json_object_set_new(o, "numa_nodes", json_integer(numa_nodes()));
     json_object_set_new(o, "kernels", kernels_json(m->kern));
-    json_object_set_new(o, "kv", kv_json(m));
+    json_object_set_new(o, "kv", kv_json(m, opt));
     json_object_set_new(o, "scheduling", scheduling_json(gallop_scheduling(g)));
     json_object_set_new(o, "weight_bytes", json_integer((json_int_t)s.weight_bytes));
     json_object_set_new(o, "scratch_bytes", json_integer((json_int_t)s.scratch_bytes));
@@ -205,7 +211,7 @@ static void print_kernels(const struct llm *m)
         print_fmt(", attention %s (%s)", cpu_isa_name(kern_isa(m->kern, attn)), kern_class(m->kern, attn));
 }
 
-static void print_text_page(const struct gallop *g, const struct llm *m)
+static void print_text_page(const struct gallop *g, const struct llm *m, const struct gallop_options *opt)
 {
     const struct model_info *i = &m->model.info;
     struct gallop_stats s;
@@ -224,7 +230,7 @@ static void print_text_page(const struct gallop *g, const struct llm *m)
     print_fmt(", %d NUMA node%s\n", numa_nodes(), numa_nodes() == 1 ? "" : "s");
     print_fmt("weights %.1f MiB packed, scratch %.1f MiB; loaded in %.2f s\n",
               (double)s.weight_bytes / 1048576, (double)s.scratch_bytes / 1048576, s.load_s);
-    print_kv(m);
+    print_kv(m, opt);
     print_scheduling(gallop_scheduling(g));
     print_text("\n");
     print_tensors(&m->model);
@@ -240,9 +246,9 @@ static int run(const struct opt_values *v, struct err *e)
         return rc;
     load_scheduling(v, &l.o);
     if ((rc = load_engine(&l, NULL, &g, e)) == 0 && opt_flag(v, "json"))
-        print_json_page(g, gallop_llm(g));
+        print_json_page(g, gallop_llm(g), &l.o);
     else if (rc == 0)
-        print_text_page(g, gallop_llm(g));
+        print_text_page(g, gallop_llm(g), &l.o);
     gallop_close(g);
     return rc;
 }

@@ -177,7 +177,7 @@ static void take_event(struct run *r, const struct gallop_event *ev)
 static void print_answer_json(struct run *r, const struct request *q)
 {
     const struct gallop_event *ev = &q->end;
-    json_t *o = json_object();
+    json_t *o = json_object(), *timing;
 
     json_object_set_new(o, "index", json_integer((json_int_t)q->index));
     if (q->custom_id)
@@ -199,10 +199,14 @@ static void print_answer_json(struct run *r, const struct request *q)
                                               : json_null());
     if (q->logprobs)
         json_object_set(o, "logprobs", q->logprobs);
-    json_object_set_new(o, "timing",
-                        json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", gallop_llm(r->engine)->load_s,
-                                  "prefill_s", ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens",
-                                  (json_int_t)ev->n_prompt, "output_tokens", (json_int_t)ev->n_output));
+    timing = json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", gallop_llm(r->engine)->load_s, "prefill_s",
+                       ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens", (json_int_t)ev->n_prompt,
+                       "output_tokens", (json_int_t)ev->n_output);
+    if (gallop_llm(r->engine)->store) {
+        json_object_set_new(timing, "cached_tokens", json_integer((json_int_t)ev->n_cached));
+        json_object_set_new(timing, "stored_tokens", json_integer((json_int_t)ev->n_stored));
+    }
+    json_object_set_new(o, "timing", timing);
     print_json(o);
 }
 

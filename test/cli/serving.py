@@ -3,6 +3,7 @@
 have priorities, keys and salts. Standard library only; GALLOP_BIN names the program."""
 import json
 import os
+import tempfile
 
 from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
 
@@ -59,6 +60,19 @@ def a_conversation_finds_what_was_said():
         # all that was said but the last token, whose row was never computed; of the second conversation also the system message
         expect(o["cached_input_tokens"], 64 + 2 * sum(n + 11 for n in inputs[:-1]), "rows that were there")
         expect(run("--no-enable-prefix-caching")["cached_input_tokens"], 0, "without a prefix cache")
+
+
+def blocks_are_read_from_a_store():
+    load = ("--num-prompts", 6, "--prefix-len", 128, "--input-len", 40, "--output-len", 4, "--block-size", 16, "--max-num-seqs", 2)
+    run = lambda *a: lines(call("bench", "--serve", "--json", "--quiet", "-m", DEMO, *load, *a))[0]
+    expect("kv_store" in run(), False, "without a store")
+    blocks = tempfile.mkdtemp(dir=".")
+    first, second = run("--kv-store", blocks)["kv_store"], run("--kv-store", blocks, "--kv-store-size", 1)["kv_store"]
+    check(first["blocks_written"] > 8 and first["blocks_read"] == 0, f"blocks that were written: {first}")
+    check(second["blocks_read"] > 0 and second["stored_input_tokens"] > 0 and second["blocks_damaged"] == 0, f"and read: {second}")
+    for refused in (("--kv-cache-type", "bmc"), ("--prefix-index", "none")):
+        r = call("bench", "--serve", "--quiet", "-m", DEMO, *load, "--kv-store", blocks, *refused)
+        check(r.returncode == 1 and "a KV store keeps blocks" in r.stderr.decode(), r.stderr)
 
 
 def traces_of_each_format_are_read():

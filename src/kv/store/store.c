@@ -329,7 +329,7 @@ static void *run(void *ctx)
         if (clock_seconds() >= s->next_look) {
             struct err e = {0};
 
-            if (look(s, &e) == ERR_OS)
+            if (look(s, &e) != 0)
                 rest(&s->reads, &e);
         } else {
             wait_until(&s->asked, s->next_look);

@@ -1,0 +1,249 @@
+/* test_redis.c - blocks on a Redis server: read by a later engine with the same tokens; and a server that is
+ * not there, hangs, leaves or talks nonsense costs hits and never an answer. Servers are the tests' own:
+ * redis-server, where it is installed, and listeners that behave badly.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "engine/gallop_in.h"
+#include "engines.h"
+#include "files.h"
+
+enum { PROMPT = 100, WHOLE = 96 };
+
+static char where[64];
+
+/* Without hiredis there is nothing to test, and the sentence is the whole of it. */
+static bool is_built_in(void)
+{
+    struct gallop_options o = engines_options(4, 64, 256);
+    char err[GALLOP_ERR_SIZE];
+    struct gallop *g;
+
+    o.kv_store = "redis://";
+    assert_int_not_equal(engines_try(&g, "llama3-rope", &o, err), 0);
+    return strstr(err, "without hiredis") == NULL;
+}
+
+/* ---- servers ---- */
+
+/* A listening socket on a port of its own, which WHERE then names. */
+static int listen_somewhere(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, 16) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
+    snprintf(where, sizeof(where), "redis://127.0.0.1:%d/2", ntohs(a.sin_port));
+    return fd;
+}
+
+static int connect_once(int port)
+{
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
+
+    rc = connect(fd, (struct sockaddr *)&a, sizeof(a));
+    close(fd);
+    return rc;
+}
+
+/* A redis-server without a disk; -1: there is none. */
+static pid_t begin_server(void)
+{
+    char port[16];
+    pid_t pid;
+    int status;
+
+    close(listen_somewhere());
+    snprintf(port, sizeof(port), "%d", atoi(strrchr(where, ':') + 1));
+    fflush(NULL);
+    if ((pid = fork()) == 0) {
+        if (!freopen("/dev/null", "w", stdout))
+            _exit(1);
+        execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
+               "--appendonly", "no", "--dir", files_folder(), (char *)NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < 1000; i++) {
+        if (connect_once(atoi(port)) == 0)
+            return pid;
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return -1;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return pid;
+}
+
+static void end_process(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* ---- requests ---- */
+
+static struct engines_answer alone[1], got[1];
+
+static void ask(struct gallop *g, struct engines_answer *a)
+{
+    int32_t ids[PROMPT];
+
+    memset(a, 0, sizeof(*a));
+    engines_text(1, 0, PROMPT, ids);
+    engines_submit(g, ids, PROMPT, 20, 0);
+    engines_run(g, a);
+}
+
+static size_t ask_with(const char *store, struct engines_answer *a)
+{
+    struct gallop_options o = engines_options(4, 64, 256);
+    struct gallop *g;
+
+    o.kv_store = store;
+    g = engines_open("llama3-rope", &o);
+    ask(g, a);
+    engines_check_cache(g);
+    gallop_close(g);
+    return a->end.n_stored;
+}
+
+static void must_equal(void)
+{
+    char says[256];
+
+    if (engines_differ(alone, got, 1, says))
+        fail_msg("%s: %s", where, says);
+}
+
+/* ---- tests ---- */
+
+static void blocks_are_read_from_a_server_after_a_restart(void **state)
+{
+    pid_t server = is_built_in() ? begin_server() : -1;
+
+    if (server < 0) {
+        print_message("no redis-server, or no hiredis: skipped\n");
+        skip();
+    }
+    ask_with(NULL, alone);
+    assert_int_equal(ask_with(where, got), 0);
+    must_equal();
+    for (int i = 0; i < 50 && got->end.n_stored < WHOLE; i++) /* a busy machine may not wait */
+        ask_with(where, got);
+    assert_int_equal(got->end.n_stored, WHOLE);
+    must_equal();
+    end_process(server);
+}
+
+static void a_server_that_leaves_is_done_without(void **state)
+{
+    pid_t server = is_built_in() ? begin_server() : -1;
+    struct gallop_options o = engines_options(4, 64, 256);
+    struct gallop *g;
+
+    if (server < 0)
+        skip();
+    ask_with(NULL, alone);
+    ask_with(where, got);
+    o.kv_store = where;
+    g = engines_open("llama3-rope", &o);
+    end_process(server);
+    log_set_level(LOG_ERROR);
+    ask(g, got);
+    must_equal();
+    assert_int_equal(got->end.n_stored, 0);
+    gallop_close(g);
+    assert_int_equal(ask_with(where, got), 0); /* and one that was never there */
+    must_equal();
+    log_set_level(LOG_WARN);
+}
+
+/* Listens, and answers what comes with ANSWER (NULL: nothing), to the end of the process. */
+static pid_t begin_listener(const char *answer, bool hangs_up)
+{
+    int fd = listen_somewhere();
+    pid_t pid;
+
+    fflush(NULL);
+    signal(SIGPIPE, SIG_IGN);
+    if ((pid = fork()) == 0)
+        for (;;) {
+            int c = accept(fd, NULL, NULL);
+            char text[4096];
+
+            while (read(c, text, sizeof(text)) > 0 && !hangs_up)
+                if (answer && write(c, answer, strlen(answer)) < 0)
+                    break;
+            close(c);
+        }
+    close(fd);
+    return pid;
+}
+
+static void nonsense_and_silence_cost_hits_and_no_answer(void **state)
+{
+    static const struct {
+        const char *answer;
+        bool hangs_up;
+    } way[] = {{"HTTP/1.1 400 Bad Request\r\n\r\n", false},
+               {NULL, true},
+               {"-NOAUTH Authentication required.\r\n", false},
+               {"*2147483647\r\n", false},
+               {"$-1\r\n", false},
+               {":1\r\n", false},
+               {"+OK\r\n", false},
+               {"$1\r\n1\r\n", false}, /* greets well, and then this */
+               {NULL, false}};
+
+    if (!is_built_in())
+        skip();
+    ask_with(NULL, alone);
+    log_set_level(LOG_ERROR);
+    for (size_t w = 0; w < sizeof(way) / sizeof(way[0]); w++) {
+        pid_t server = begin_listener(way[w].answer, way[w].hangs_up);
+
+        assert_int_equal(ask_with(where, got), 0);
+        must_equal();
+        end_process(server);
+    }
+    log_set_level(LOG_WARN);
+}
+
+static void addresses_that_are_none_are_refused(void **state)
+{
+    static const char *const none[] = {"redis://",           "redis://:6379",    "redis://host:0",
+                                       "redis://host:99999", "redis://host:x",   "redis://host/x",
+                                       "redis://[::1",       "redis://host/1/2", "redis://user:word@host",
+                                       "redis://host:1x",    "redis://host/-1"};
+
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]) && is_built_in(); i++) {
+        struct gallop_options o = engines_options(4, 64, 256);
+        char err[GALLOP_ERR_SIZE];
+        struct gallop *g;
+
+        o.kv_store = none[i];
+        assert_int_equal(engines_try(&g, "llama3-rope", &o, err), GALLOP_BAD_INPUT);
+        if (!strstr(err, "expected redis://host[:port][/db]"))
+            fail_msg("%s", err);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(blocks_are_read_from_a_server_after_a_restart),
+        cmocka_unit_test(a_server_that_leaves_is_done_without),
+        cmocka_unit_test(nonsense_and_silence_cost_hits_and_no_answer),
+        cmocka_unit_test(addresses_that_are_none_are_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
