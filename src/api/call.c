@@ -208,7 +208,9 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
         prepare_waits_no_more(p);
     switch (r->ev.type) {
     case GALLOP_TOKEN: good = take_token(c, h, b, r); break;
-    case GALLOP_TEXT: good = answer_take(c, h, b->text.data + r->text, r->ev.text_len) == 0; break;
+    case GALLOP_TEXT:
+        good = r->ev.text_len == 0 || answer_take(c, h, b->text.data + r->text, r->ev.text_len) == 0;
+        break;
     case GALLOP_PROMPT_TOKEN: good = add_token(&p->scored, b, r); break;
     case GALLOP_FINISHED: good = take_end(c, p, h, b, r); break;
     }

@@ -422,8 +422,9 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .presence_penalty = NAN};
     if (!is_shallow(text, n))
         return err_set(e, ERR_INPUT, "the body is nested deeper than %d lists and objects", FIELDS_MAX_DEPTH);
+    mem_lib_failed();
     f->body = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
-    if (!f->body && json_error_code(&je) == json_error_out_of_memory)
+    if (mem_lib_failed())
         return err_nomem(e, "a request");
     if (!f->body)
         return err_set(e, ERR_INPUT, "the body is not JSON: line %d, column %d: %s", je.line, je.column,

@@ -39,7 +39,11 @@ static void put_event(struct relay_batch *b, const struct gallop_event *ev)
     if (ev->type == GALLOP_FINISHED)
         r->ev.text_len = text ? strlen(text) : 0;
     r->text = text ? copy_text(b, text, r->ev.text_len) : 0;
-    b->oom |= b->text.oom;
+    if (b->text.oom) {
+        b->oom = true;
+        r->ev.text_len = 0;
+        r->ev.stop_string = r->ev.error = NULL;
+    }
 }
 
 /* The part of the KV cache that running sequences hold. */

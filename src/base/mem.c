@@ -22,6 +22,7 @@ static atomic_size_t live_blocks;
 static atomic_long fail_countdown; /* 0: off; n: the n-th from now fails */
 static atomic_bool has_failed;
 static _Thread_local int guard_depth;
+static _Thread_local bool lib_failed;
 
 static bool should_fail(void)
 {
@@ -146,7 +147,18 @@ char *mem_strdup(const char *s, enum mem_tag tag)
 
 void *mem_lib_alloc(size_t bytes)
 {
-    return mem_alloc(bytes, MEM_LIB);
+    void *p = mem_alloc(bytes, MEM_LIB);
+
+    lib_failed = lib_failed || !p;
+    return p;
+}
+
+bool mem_lib_failed(void)
+{
+    bool failed = lib_failed;
+
+    lib_failed = false;
+    return failed;
 }
 
 size_t mem_tag_bytes(enum mem_tag tag)

@@ -46,6 +46,10 @@ char *mem_strndup(const char *s, size_t n, enum mem_tag tag);
 /* For libraries that take malloc/free hooks. */
 void *mem_lib_alloc(size_t bytes);
 
+/* True if that has failed on this thread since it was asked last: not every library tells its caller, jansson
+ * for instance loses bytes of a string then. */
+bool mem_lib_failed(void);
+
 size_t mem_live_bytes(void);
 size_t mem_live_blocks(void);
 size_t mem_tag_bytes(enum mem_tag tag);
