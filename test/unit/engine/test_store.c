@@ -316,7 +316,7 @@ static void damaged_blocks_are_ignored_and_written_again(void **state)
 static void a_store_of_another_version_is_left_alone(void **state)
 {
     struct gallop_options o = options();
-    char path[512];
+    char path[512], *text;
     size_t n;
 
     assert_int_equal(mkdir(at, 0700), 0);
@@ -327,7 +327,9 @@ static void a_store_of_another_version_is_left_alone(void **state)
     assert_int_equal(ask_once("llama3-rope", &o, NULL), 0);
     log_set_level(LOG_WARN);
     assert_int_equal(each_record(NULL, NULL), 0);
-    assert_string_equal(files_read(path, &n), "2 aes-gcm\n");
+    text = files_read(path, &n);
+    assert_string_equal(text, "2 aes-gcm\n");
+    free(text);
 }
 
 static void what_does_not_fit_is_refused_in_a_sentence(void **state)
