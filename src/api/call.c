@@ -230,16 +230,17 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
 
 static void log_call(const struct call *c, int status)
 {
+    bool known = !c->busy; /* else its parts are still the front's */
     size_t n_output = 0;
 
     metrics_count_http(&c->api->metrics, c->route, "POST", status);
     if (c->api->opt.quiet)
         return;
-    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+    for (size_t i = 0; known && i < c->n_prompts * c->n; i++)
         n_output += c->choice[i].n_output;
-    log_info("%s \"POST %s\" %d %zu+%zu tokens %.3f s %s%s%s", c->peer, c->route, status, c->n_prompt_tokens,
-             n_output, clock_seconds() - c->arrival_s, c->request_id[0] ? c->request_id : "-",
-             c->trace[0] ? " " : "", c->trace);
+    log_info("%s \"POST %s\" %d %zu+%zu tokens %.3f s %s%s%s", c->peer, c->route, status,
+             known ? c->n_prompt_tokens : 0, n_output, clock_seconds() - c->arrival_s,
+             known && c->request_id[0] ? c->request_id : "-", c->trace[0] ? " " : "", c->trace);
 }
 
 /* The lines of its own that an answer to C has. */

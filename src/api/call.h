@@ -79,7 +79,7 @@ struct call {
     double arrival_s, sent_s;
     struct fields f;
     struct arena arena;
-    size_t n_reserved; /* places of the queue */
+    _Atomic size_t n_reserved; /* places of the queue; gauges read it at any time */
     struct call_prompt *prompt;
     size_t n_prompts;
     struct call_choice *choice; /* [n_prompts * n] */
