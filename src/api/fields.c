@@ -19,7 +19,19 @@ struct row {
     int (*read)(struct fields *f, const json_t *v, struct err *e);
     const char *form; /* OWN, EMPTY: the type in words; NEVER: what is taken, JSON texts with | between */
     const char *says;
+    const char *schema; /* OWN */
 };
+
+/* What each endpoint is called, and the field that it cannot be without. */
+static const struct endpoint {
+    unsigned endpoint;
+    const char *path, *needs;
+} endpoints[] = {{FIELDS_COMPLETIONS, "/v1/completions", "prompt"},
+                 {FIELDS_CHAT, "/v1/chat/completions", "messages"},
+                 {FIELDS_TOKENIZE, "/tokenize", NULL},
+                 {FIELDS_DETOKENIZE, "/detokenize", "tokens"},
+                 {FIELDS_ABORT, "/abort_requests", "request_ids"}};
+enum { N_ENDPOINTS = sizeof(endpoints) / sizeof(endpoints[0]) };
 
 static const char *describe(const json_t *v, char *out, size_t size)
 {
@@ -73,6 +85,13 @@ static bool is_ids(const json_t *v)
     return json_is_array(v) && json_array_size(v) > 0 && all(v, is_id);
 }
 
+/* What a reader takes, as JSON Schema with ' in place of "; the value may also be null. */
+#define SCHEMA_IDS "{'type':'array','items':{'type':'integer','minimum':0,'maximum':2147483647}"
+static const char schema_prompt[] =
+    "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'string'},'minItems':1,"
+    "'maxItems':1024}," SCHEMA_IDS ",'minItems':1},{'type':'array','minItems':1,'maxItems':1024,"
+    "'items':" SCHEMA_IDS ",'minItems':1}}]}";
+
 static int read_prompt(struct fields *f, const json_t *v, struct err *e)
 {
     f->prompt = v;
@@ -86,6 +105,8 @@ static int read_prompt(struct fields *f, const json_t *v, struct err *e)
                        FIELDS_MAX_PROMPTS);
     return 0;
 }
+
+static const char schema_prompt_text[] = "{'type':'string'}";
 
 static int read_prompt_text(struct fields *f, const json_t *v, struct err *e)
 {
@@ -104,12 +125,25 @@ static int read_objects(const json_t **to, const char *name, const json_t *v, si
     return 0;
 }
 
+static const char schema_messages[] =
+    "{'type':'array','minItems':1,'items':{'type':'object','required':['role'],'properties':{"
+    "'role':{'type':'string'},'content':{'anyOf':[{'type':'string'},{'type':'null'},{'type':"
+    "'array','items':{'type':'object','required':['type','text'],'properties':{'type':{"
+    "'const':'text'},'text':{'type':'string'}}}}]},'tool_calls':{'type':'array','items':{"
+    "'type':'object'}},'tool_call_id':{'type':'string'},'name':{'type':'string'}}}}";
+
 static int read_messages(struct fields *f, const json_t *v, struct err *e)
 {
     int rc = read_objects(&f->messages, "messages", v, SIZE_MAX, e);
 
     return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "messages: at least one message is needed");
 }
+
+static const char schema_tools[] =
+    "{'type':'array','maxItems':128,'items':{'type':'object','required':['type','function'],"
+    "'properties':{'type':{'const':'function'},'function':{'type':'object','required':['name'],"
+    "'properties':{'name':{'type':'string','minLength':1},'description':{'type':'string'},"
+    "'parameters':{'type':'object'}}}}}}";
 
 static int read_tools(struct fields *f, const json_t *v, struct err *e)
 {
@@ -118,21 +152,31 @@ static int read_tools(struct fields *f, const json_t *v, struct err *e)
     return rc ? rc : tools_check(v, NULL, e);
 }
 
+static const char schema_tool_choice[] = "{'enum':['auto','none']}";
+
 static int read_tool_choice(struct fields *f, const json_t *v, struct err *e)
 {
     return tools_choose(v, &f->tool_choice, e);
 }
+
+static const char schema_documents[] = "{'type':'array','maxItems':1024,'items':{'type':'object'}}";
 
 static int read_documents(struct fields *f, const json_t *v, struct err *e)
 {
     return read_objects(&f->documents, "documents", v, 1024, e);
 }
 
+static const char schema_kwargs[] = "{'type':'object'}";
+
 static int read_kwargs(struct fields *f, const json_t *v, struct err *e)
 {
     f->kwargs = v;
     return json_is_object(v) ? 0 : unexpected("chat_template_kwargs", v, "an object", e);
 }
+
+static const char schema_stream_options[] =
+    "{'type':'object','properties':{'include_usage':{'type':['boolean','null']},"
+    "'continuous_usage_stats':{'type':['boolean','null']}}}";
 
 static int read_stream_options(struct fields *f, const json_t *v, struct err *e)
 {
@@ -158,6 +202,9 @@ static int read_stream_options(struct fields *f, const json_t *v, struct err *e)
     return 0;
 }
 
+static const char schema_seed[] =
+    "{'type':'integer','minimum':-9223372036854775808,'maximum':9223372036854775807}";
+
 static int read_seed(struct fields *f, const json_t *v, struct err *e)
 {
     if (!json_is_integer(v))
@@ -166,6 +213,10 @@ static int read_seed(struct fields *f, const json_t *v, struct err *e)
     f->seed = (uint64_t)json_integer_value(v);
     return 0;
 }
+
+static const char schema_stop[] =
+    "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
+    "'items':{'type':'string','minLength':1,'maxLength':1024}}]}";
 
 static int read_stop(struct fields *f, const json_t *v, struct err *e)
 {
@@ -196,10 +247,14 @@ static int read_ids(const json_t **to, const char *name, const json_t *v, size_t
     return 0;
 }
 
+static const char schema_stop_token_ids[] = SCHEMA_IDS ",'maxItems':4096}";
+
 static int read_stop_token_ids(struct fields *f, const json_t *v, struct err *e)
 {
     return read_ids(&f->stop_token_ids, "stop_token_ids", v, 4096, e);
 }
+
+static const char schema_allowed[] = SCHEMA_IDS ",'minItems':1,'maxItems':1048576}";
 
 static int read_allowed(struct fields *f, const json_t *v, struct err *e)
 {
@@ -208,10 +263,16 @@ static int read_allowed(struct fields *f, const json_t *v, struct err *e)
     return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "allowed_token_ids: the list is empty");
 }
 
+static const char schema_tokens[] = SCHEMA_IDS ",'maxItems':4194304}";
+
 static int read_tokens(struct fields *f, const json_t *v, struct err *e)
 {
     return read_ids(&f->tokens, "tokens", v, 1 << 22, e);
 }
+
+static const char schema_logit_bias[] =
+    "{'type':'object','maxProperties':4096,'propertyNames':{'pattern':'^[0-9]{1,9}$'},"
+    "'additionalProperties':{'type':'number','minimum':-100,'maximum':100}}";
 
 static int read_logit_bias(struct fields *f, const json_t *v, struct err *e)
 {
@@ -236,6 +297,9 @@ static int read_logit_bias(struct fields *f, const json_t *v, struct err *e)
     return 0;
 }
 
+static const char schema_request_ids[] =
+    "{'anyOf':[{'type':'string'},{'type':'array','maxItems':1024,'items':{'type':'string'}}]}";
+
 static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 {
     f->request_ids = v;
@@ -246,20 +310,24 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 
 /* ---- the table ---- */
 
-#define C                                     FIELDS_COMPLETIONS
-#define H                                     FIELDS_CHAT
-#define T                                     FIELDS_TOKENIZE
-#define D                                     FIELDS_DETOKENIZE
-#define A                                     FIELDS_ABORT
-#define AT(member)                            offsetof(struct fields, member)
-#define BOOL(name, where, member, says)       {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says},
-#define INT(name, where, member, range, says) {#name, where, INT, AT(member), range, 0, NULL, NULL, says},
+#define C          FIELDS_COMPLETIONS
+#define H          FIELDS_CHAT
+#define T          FIELDS_TOKENIZE
+#define D          FIELDS_DETOKENIZE
+#define A          FIELDS_ABORT
+#define AT(member) offsetof(struct fields, member)
+#define BOOL(name, where, member, says) \
+    {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
+#define INT(name, where, member, range, says) \
+    {#name, where, INT, AT(member), range, 0, NULL, NULL, says, NULL},
 #define NUMBER(name, where, member, range, says) \
-    {#name, where, NUMBER, AT(member), range, 0, NULL, NULL, says},
-#define TEXT(name, where, member, most, says) {#name, where, TEXT, AT(member), NULL, most, NULL, NULL, says},
-#define OWN(name, where, reader, form, says)  {#name, where, OWN, 0, NULL, 0, read_##reader, form, says},
-#define EMPTY(name, where, form, says)        {#name, where, EMPTY, 0, NULL, 0, NULL, form, says},
-#define NEVER(name, where, neutral)           {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL},
+    {#name, where, NUMBER, AT(member), range, 0, NULL, NULL, says, NULL},
+#define TEXT(name, where, member, most, says) \
+    {#name, where, TEXT, AT(member), NULL, most, NULL, NULL, says, NULL},
+#define OWN(name, where, reader, form, says) \
+    {#name, where, OWN, 0, NULL, 0, read_##reader, form, says, schema_##reader},
+#define EMPTY(name, where, form, says) {#name, where, EMPTY, 0, NULL, 0, NULL, form, says, NULL},
+#define NEVER(name, where, neutral)    {#name, where, NEVER, 0, NULL, 0, NULL, neutral, NULL, NULL},
 static const struct row rows[] = {
 #include "api/fields.def"
 };
@@ -490,11 +558,96 @@ static void document_endpoint(unsigned endpoint, const char *path, struct buf *o
 
 void fields_document(struct buf *out)
 {
-    document_endpoint(FIELDS_COMPLETIONS, "/v1/completions", out);
-    document_endpoint(FIELDS_CHAT, "/v1/chat/completions", out);
-    document_endpoint(FIELDS_TOKENIZE, "/tokenize", out);
-    document_endpoint(FIELDS_DETOKENIZE, "/detokenize", out);
-    document_endpoint(FIELDS_ABORT, "/abort_requests", out);
+    for (size_t i = 0; i < N_ENDPOINTS; i++)
+        document_endpoint(endpoints[i].endpoint, endpoints[i].path, out);
+}
+
+const char *fields_needed(unsigned endpoint)
+{
+    for (size_t i = 0; i < N_ENDPOINTS; i++)
+        if (endpoints[i].endpoint == endpoint)
+            return endpoints[i].needs;
+    return NULL;
+}
+
+/* ---- the schema ---- */
+
+static void put_range(const char *range, struct buf *out)
+{
+    char *end;
+    double lo = strtod(range + 1, &end), hi = strtod(end + 1, NULL);
+
+    buf_fmt(out, ",\"%s\":%.17g,\"maximum\":%.17g", range[0] == '(' ? "exclusiveMinimum" : "minimum", lo, hi);
+}
+
+/* The JSON texts of NEUTRAL, and null. */
+static void put_neutral(const char *neutral, struct buf *out)
+{
+    buf_str(out, "\"enum\":[");
+    for (const char *p = neutral; *p; p++)
+        buf_char(out, *p == '|' ? ',' : *p);
+    buf_str(out, strcmp(neutral, "null") == 0 ? "]" : ",null]");
+}
+
+/* MODELS: what `model` may be, as a list of JSON. */
+static void put_schema(const struct row *r, bool needed, const char *models, struct buf *out)
+{
+    const char *null = needed ? "" : ",\"null\"";
+
+    buf_char(out, '{');
+    switch (r->kind) {
+    case BOOL: buf_fmt(out, "\"type\":[\"boolean\"%s]", null); break;
+    case INT:
+    case NUMBER:
+        buf_fmt(out, "\"type\":[\"%s\"%s]", r->kind == INT ? "integer" : "number", null);
+        put_range(r->range, out);
+        break;
+    case TEXT:
+        if (strcmp(r->name, "model") == 0)
+            buf_fmt(out, "\"enum\":%s", models);
+        else
+            buf_fmt(out, "\"type\":[\"string\"%s],\"minLength\":1,\"maxLength\":%zu", null, r->most);
+        break;
+    case OWN:
+        buf_str(out, "\"anyOf\":[");
+        for (const char *p = r->schema; *p; p++)
+            buf_char(out, *p == '\'' ? '"' : *p);
+        buf_str(out, needed ? "]" : ",{\"type\":\"null\"}]");
+        break;
+    case NEVER: put_neutral(r->form, out); break;
+    case EMPTY: break;
+    }
+    if (r->says) {
+        struct buf text = {.tag = MEM_API};
+
+        buf_fmt(&text, "%s%s", r->kind == EMPTY ? "Taken, and changes nothing. " : "", r->says);
+        if (r->kind != EMPTY)
+            buf_char(out, ',');
+        buf_str(out, "\"description\":");
+        buf_json_str(out, text.data ? text.data : "", text.len);
+        out->oom |= text.oom;
+        buf_fini(&text);
+    }
+    buf_char(out, '}');
+}
+
+void fields_schema(unsigned endpoint, const char *models, struct buf *out)
+{
+    const char *needs = fields_needed(endpoint);
+
+    buf_json_begin(out, '{');
+    buf_str(out, "\"type\":\"object\",");
+    if (needs)
+        buf_fmt(out, "\"required\":[\"%s\"],", needs);
+    buf_str(out, "\"properties\":");
+    buf_json_begin(out, '{');
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (rows[i].endpoints & endpoint) {
+            buf_json_key(out, rows[i].name);
+            put_schema(&rows[i], needs && strcmp(needs, rows[i].name) == 0, models, out);
+        }
+    buf_json_end(out, '}');
+    buf_json_end(out, '}');
 }
 
 bool fields_row(size_t i, struct fields_row *out)

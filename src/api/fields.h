@@ -62,8 +62,14 @@ void fields_fini(struct fields *f);
 /* The error is about the field NAME. Returns RC. */
 int fields_blame(struct fields *f, const char *name, int rc);
 
+/* The field that an endpoint cannot be without, or NULL. */
+const char *fields_needed(unsigned endpoint);
+
 /* The tables of docs/API.md. */
 void fields_document(struct buf *out);
+
+/* The JSON Schema of what an endpoint takes. MODELS: what `model` may be, a list as JSON. */
+void fields_schema(unsigned endpoint, const char *models, struct buf *out);
 
 /* ---- for tests ---- */
 

@@ -88,6 +88,19 @@ static int check_logprobs(struct call *c)
     return 0;
 }
 
+/* The field is there that the endpoint cannot be without. */
+static int check_needed(struct call *c)
+{
+    const char *needs = fields_needed(c->endpoint);
+    const json_t *v = needs ? json_object_get(c->f.body, needs) : NULL;
+    char sentence[80];
+
+    if (!needs || (v && !json_is_null(v)))
+        return 0;
+    snprintf(sentence, sizeof(sentence), "%s: missing", needs);
+    return refuse_field(c, needs, sentence);
+}
+
 static int check_together(struct call *c)
 {
     const char *side = c->f.truncation_side;
@@ -103,14 +116,8 @@ static int check_together(struct call *c)
         !json_is_null(json_object_get(f->body, "truncate_prompt_tokens")))
         return refuse_field(c, "truncate_prompt_tokens",
                             "truncate_prompt_tokens: nothing would be left of the prompt");
-    if (c->endpoint == FIELDS_COMPLETIONS && !f->prompt)
-        return refuse_field(c, "prompt", "prompt: missing");
-    if (c->endpoint == FIELDS_CHAT && !f->messages)
-        return refuse_field(c, "messages", "messages: missing");
     if (c->endpoint == FIELDS_TOKENIZE && !f->prompt == !f->messages)
         return refuse_field(c, "prompt", "either prompt or messages is expected");
-    if (c->endpoint == FIELDS_DETOKENIZE && !f->tokens)
-        return refuse_field(c, "tokens", "tokens: missing");
     return check_logprobs(c);
 }
 
@@ -667,7 +674,7 @@ void prepare_call(struct front_job *job)
         return;
     }
     buf_fini(&c->body);
-    if (name_call(c) != 0 || check_model(c) != 0 || check_together(c) != 0)
+    if (name_call(c) != 0 || check_model(c) != 0 || check_needed(c) != 0 || check_together(c) != 0)
         return;
     if (c->endpoint == FIELDS_TOKENIZE) {
         tokenize(c);

@@ -4,14 +4,7 @@
 #include <strings.h>
 
 #include "api/call.h"
-
-struct route {
-    const char *method, *path; /* a path that ends in * stands for all that begin so */
-    bool open;                 /* without a key, too */
-    unsigned endpoint;         /* FIELDS_... of what the front prepares; else */
-    void (*answer)(struct api *a, struct server_exchange *x, const struct route *r);
-    const char *says; /* for docs/API.md */
-};
+#include "api/routes.h"
 
 /* ---- errors ---- */
 
@@ -213,6 +206,11 @@ static void metrics(struct api *a, struct server_exchange *x, const struct route
     buf_fini(&body);
 }
 
+static void openapi(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, openapi_write);
+}
+
 static void pace_health(struct api *a, struct server_exchange *x, const struct route *r)
 {
     reply_put(a, x, r, status_pace_health);
@@ -292,25 +290,35 @@ static void abort_requests(struct api *a, struct server_exchange *x, const struc
 /* ---- the table ---- */
 
 static const struct route routes[] = {
-    {"POST", "/v1/completions", false, FIELDS_COMPLETIONS, NULL, "Continues texts."},
-    {"POST", "/v1/chat/completions", false, FIELDS_CHAT, NULL, "The next turn of a conversation."},
-    {"GET", "/v1/models", false, 0, models, "The names of the model."},
-    {"GET", "/v1/models/*", false, 0, model, "One of them."},
-    {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, "The ids of a text or conversation."},
-    {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, "The text of ids."},
-    {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests,
+    {"POST", "/v1/completions", false, FIELDS_COMPLETIONS, NULL, "Completion", "Continues texts."},
+    {"POST", "/v1/chat/completions", false, FIELDS_CHAT, NULL, "ChatCompletion",
+     "The next turn of a conversation."},
+    {"GET", "/v1/models", false, 0, models, "Models", "The names of the model."},
+    {"GET", "/v1/models/*", false, 0, model, "Model", "One of them."},
+    {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, "Tokens", "The ids of a text or conversation."},
+    {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, "Text", "The text of ids."},
+    {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests, "Aborted",
      "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\"."},
-    {"GET", "/health", true, 0, health, "200 while the server runs."},
-    {"GET", "/ready", true, 0, ready, "200, and 503 while it shuts down."},
-    {"GET", "/version", true, 0, version, "Of the program."},
-    {"GET", "/load", false, 0, load, "Requests that are in the house."},
-    {"GET", "/metrics", false, 0, metrics, "Prometheus text with vLLM's names."},
-    {"GET", "/v1/health", false, 0, pace_health, "As AMD PACE's server has it."},
-    {"GET", "/v1/queue/status", false, 0, pace_queue, "The same."},
-    {"GET", "/v1/server_metrics", false, 0, pace_metrics, "The same."},
-    {"GET", "/v1/status/*", false, 0, pace_status, "The same: of a request by its id, while it is computed."},
+    {"GET", "/health", true, 0, health, ROUTE_EMPTY, "200 while the server runs."},
+    {"GET", "/ready", true, 0, ready, ROUTE_EMPTY, "200, and 503 while it shuts down."},
+    {"GET", "/version", true, 0, version, "Version", "Of the program."},
+    {"GET", "/load", false, 0, load, "Load", "Requests that are in the house."},
+    {"GET", "/metrics", false, 0, metrics, ROUTE_TEXT, "Prometheus text with vLLM's names."},
+    {"GET", "/openapi.json", false, 0, openapi, "OpenAPI",
+     "This table and those below for machines (OpenAPI 3.1)."},
+    {"GET", "/v1/health", false, 0, pace_health, "PaceHealth", "As AMD PACE's server has it."},
+    {"GET", "/v1/queue/status", false, 0, pace_queue, "PaceQueue", "The same."},
+    {"GET", "/v1/server_metrics", false, 0, pace_metrics, "PaceMetrics", "The same."},
+    {"GET", "/v1/status/*", false, 0, pace_status, "PaceStatus",
+     "The same: of a request by its id, while it is computed."},
 };
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
+
+const struct route *routes_all(size_t *n)
+{
+    *n = N_ROUTES;
+    return routes;
+}
 
 static bool is_path(const struct route *r, const char *path)
 {
@@ -350,6 +358,23 @@ static bool is_json(const struct request_head *h)
     return !type || (strncasecmp(type, "application/json", 16) == 0 && strchr("; \t", type[16]));
 }
 
+/* The path is there for other methods: which is said. */
+static void refuse_method(struct api *a, struct server_exchange *x)
+{
+    struct buf body = {.tag = MEM_API};
+    char headers[64] = "Allow: ";
+
+    for (int i = 0; i < N_ROUTES; i++)
+        if (is_path(&routes[i], server_head(x)->path)) {
+            strcat(headers, headers[7] ? ", " : "");
+            strcat(headers, strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method);
+        }
+    strcat(headers, "\r\n");
+    routes_error(&body, 405, "this path does not take that method", NULL);
+    routes_reply(a, x, "none", 405, headers, "application/json", body.data ? body.data : "", body.len);
+    buf_fini(&body);
+}
+
 void routes_handle(void *ctx, struct server_exchange *x)
 {
     const struct request_head *h = server_head(x);
@@ -362,7 +387,7 @@ void routes_handle(void *ctx, struct server_exchange *x)
     else if (!known)
         routes_refuse(a, x, "none", 404, "there is nothing at this path", NULL);
     else if (!r)
-        routes_refuse(a, x, "none", 405, "this path does not take that method", NULL);
+        refuse_method(a, x);
     else if (r->endpoint && !is_json(h))
         routes_refuse(a, x, r->path, 415, "Unsupported Media Type: Only 'application/json' is allowed", NULL);
     else if (r->answer)

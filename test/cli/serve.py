@@ -146,6 +146,16 @@ def chat_fields_reach_the_template():
     _refused(400, "continue_final_message", CHAT, continue_final_message=True)
 
 
+def paths_are_documented_for_machines():
+    status, head, body = server.request("GET", "/openapi.json")
+    expect((status, head["content-type"]), (200, "application/json"), "/openapi.json")
+    paths = json.loads(body)["paths"]
+    for path in (COMPLETIONS, CHAT, "/v1/models/{name}", "/openapi.json"):
+        check(path in paths, f"{path} is documented")
+    status, head, _ = server.request("GET", COMPLETIONS)
+    expect((status, head["allow"]), (405, "POST"), "another method")
+
+
 def every_refusal_names_its_field():
     for fields, param in (({"max_tokens": -1}, "max_tokens"), ({"temperature": "hot"}, "temperature"), ({"n": 129}, "n"),
                           ({"prompt": []}, "prompt"), ({"prompt": {"a": 1}}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),

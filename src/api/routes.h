@@ -1,0 +1,27 @@
+/* routes.h - the table of paths, which the server answers by and which docs/API.md and /openapi.json are made
+ * from.
+ */
+#ifndef GALLOP_API_ROUTES_H
+#define GALLOP_API_ROUTES_H
+
+#include "api/call.h"
+
+#define ROUTE_EMPTY "" /* an answer without a body */
+#define ROUTE_TEXT  "text"
+
+struct route {
+    const char *method, *path; /* a path that ends in * stands for all that begin so */
+    bool open;                 /* without a key, too */
+    unsigned endpoint;         /* FIELDS_... of what is in the body */
+    void (*answer)(struct api *a, struct server_exchange *x,
+                   const struct route *r); /* NULL: the front prepares it */
+    const char *gives;                     /* the name of the answer's schema, or ROUTE_... */
+    const char *says;                      /* for docs/API.md */
+};
+
+const struct route *routes_all(size_t *n);
+
+/* The answer of /openapi.json. */
+void openapi_write(const struct api *a, struct buf *out);
+
+#endif

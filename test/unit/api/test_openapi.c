@@ -1,0 +1,135 @@
+/* test_openapi.c - /openapi.json says what the tables say: every path, every field with its range, and
+ * nothing that is not there. */
+#include <math.h>
+
+#include "api/routes.h"
+
+static const char *const names[] = {"small", "a \"b\""};
+static struct keys keys;
+static struct api api = {.opt = {.name = names, .n_names = 2, .keys = &keys}};
+
+static json_t *document(void)
+{
+    struct buf text = {.tag = MEM_API};
+    json_error_t e;
+    json_t *o;
+
+    openapi_write(&api, &text);
+    o = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, &e);
+    if (!o)
+        fail_msg("%s at %d: %.60s", e.text, e.position, text.data + (e.position > 30 ? e.position - 30 : 0));
+    buf_fini(&text);
+    return o;
+}
+
+static const json_t *at(const json_t *o, const char *key)
+{
+    const json_t *v = json_object_get(o, key);
+
+    if (!v)
+        fail_msg("no member %s", key);
+    return v;
+}
+
+static const json_t *operation(const json_t *all, const struct route *r)
+{
+    char path[80];
+    size_t n = strlen(r->path);
+    bool named = r->path[n - 1] == '*';
+
+    snprintf(path, sizeof(path), "%.*s%s", (int)(n - named), r->path, named ? "{name}" : "");
+    return at(at(at(all, "paths"), path), strcmp(r->method, "GET") == 0 ? "get" : "post");
+}
+
+static const json_t *schema_of(const json_t *part)
+{
+    return at(at(at(part, "content"), "application/json"), "schema");
+}
+
+static void every_path_has_its_answers(void **state)
+{
+    json_t *all = document();
+    size_t n;
+    const struct route *r = routes_all(&n);
+
+    assert_int_equal(json_object_size(at(all, "paths")), n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *answers = at(operation(all, &r[i]), "responses"), *ok = at(answers, "200");
+
+        at(answers, "400");
+        at(answers, "503");
+        assert_int_equal(json_object_get(answers, "415") != NULL, r[i].endpoint != 0);
+        if (r[i].gives[0] && strcmp(r[i].gives, ROUTE_TEXT) != 0) {
+            const char *ref = json_string_value(at(schema_of(ok), "$ref"));
+
+            assert_memory_equal(ref, "#/components/schemas/", 21);
+            at(at(at(all, "components"), "schemas"), ref + 21);
+        }
+    }
+    json_decref(all);
+}
+
+static void every_field_has_its_range(void **state)
+{
+    json_t *all = document();
+    size_t n;
+    const struct route *r = routes_all(&n);
+    struct fields_row row;
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *members;
+        size_t count = 0;
+
+        if (!r[i].endpoint)
+            continue;
+        members = at(schema_of(at(operation(all, &r[i]), "requestBody")), "properties");
+        for (size_t k = 0; fields_row(k, &row); k++) {
+            const json_t *field;
+
+            if (!(row.endpoints & r[i].endpoint))
+                continue;
+            field = at(members, row.name);
+            count++;
+            if (row.range) {
+                const char *low = row.range[0] == '(' ? "exclusiveMinimum" : "minimum";
+
+                assert_true(json_number_value(at(field, low)) == strtod(row.range + 1, NULL));
+                assert_true(json_number_value(at(field, "maximum")) ==
+                            strtod(strchr(row.range, ',') + 1, NULL));
+            }
+        }
+        assert_int_equal(json_object_size(members), count);
+        if (fields_needed(r[i].endpoint))
+            at(members, fields_needed(r[i].endpoint));
+    }
+    json_decref(all);
+}
+
+static void names_and_keys_are_those_of_the_server(void **state)
+{
+    json_t *all = document();
+    size_t n;
+    const json_t *chat = operation(all, &routes_all(&n)[1]),
+                 *model = at(at(schema_of(at(chat, "requestBody")), "properties"), "model");
+
+    assert_string_equal(json_string_value(json_array_get(at(model, "enum"), 1)), names[1]);
+    assert_null(json_object_get(chat, "security"));
+    assert_null(json_object_get(at(chat, "responses"), "401"));
+    json_decref(all);
+    assert_int_equal(keys_add(&keys, "k", NULL), 0);
+    all = document();
+    chat = operation(all, &routes_all(&n)[1]);
+    at(chat, "security");
+    at(at(chat, "responses"), "401");
+    json_decref(all);
+    keys_fini(&keys);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_has_its_answers),
+                                       cmocka_unit_test(every_field_has_its_range),
+                                       cmocka_unit_test(names_and_keys_are_those_of_the_server)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
