@@ -382,6 +382,8 @@ void routes_handle(void *ctx, struct server_exchange *x)
     bool known;
     const struct route *r = find(h, &known);
 
+    if (!known && a->opt.page && a->opt.page(x))
+        return;
     if (!(r && r->open) && !may_ask(a, h))
         routes_refuse(a, x, "none", 401, "a valid API key is needed: Authorization: Bearer KEY", NULL);
     else if (!known)

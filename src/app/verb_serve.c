@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "app/app.h"
 #include "base/clock.h"
+#include "page/page.h"
 
 static const struct opt_row rows[] = {
     {"host", 0, OPT_STRING, "ADDR", SERVER, .help = "address that is listened on", .fallback = "127.0.0.1",
@@ -21,7 +22,7 @@ static const struct opt_row rows[] = {
      .env = "GALLOP_API_KEY",
      .manual =
          "It shows in the list of processes: --api-key-file or the variable keep it to themselves. Clients send "
-         "it as a bearer token or in X-Api-Key. With keys, everything but /health, /ready and /version needs "
+         "it as a bearer token or in X-Api-Key. With keys, everything but the page, /health, /ready and /version needs "
          "one; each is a key of its own for --scheduling-policy fair, and shares computed rows with nobody."},
     {"api-key-file", 0, OPT_STRING, "F", SERVER,
      .help = "keys, one a line; a line that begins with # is a remark"},
@@ -291,7 +292,8 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .has_seed = opt_given(v, "seed"),
                             .priorities = strcmp(policy, "fcfs") != 0,
                             .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
-                            .quiet = opt_flag(v, "no-access-log")};
+                            .quiet = opt_flag(v, "no-access-log"),
+                            .page = page_answer};
 
     if (opt_given(v, "max-num-queued-reqs"))
         o.max_queued = (size_t)opt_int(v, "max-num-queued-reqs");
@@ -371,7 +373,7 @@ const struct verb verb_serve = {
     .no_words = "options only; -m names the model",
     .manual =
         "Answers OpenAI's API (/v1/completions, /v1/chat/completions, streaming or not) with vLLM's additions, "
-        "names and defaults; docs/API.md lists every field. The first SIGTERM or SIGINT ends it when what is "
+        "names and defaults; docs/API.md lists every field. At / there is a page for browsers: a chat and a live view. The first SIGTERM or SIGINT ends it when what is "
         "computed is done, at the latest after --shutdown-timeout; the second at once.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
                                                options_scheduling, options_help, NULL},

@@ -1,0 +1,116 @@
+// answer.js - one answer of the model: from the request to its end. Knows nothing of elements.
+//
+// The message that it fills is saved about once a second and when the page goes away, in state "writing"; whoever
+// finds it in that state without an Answer knows that it was interrupted.
+import {ApiError, chatChunks} from "./api.js";
+
+const SAVE_MS = 1000;
+
+// What the model is to see of CONVERSATION. Answers that stayed empty are left out, and messages of one side that
+// would then follow each other become one, because many chat templates accept only turns that alternate.
+export function history(conversation) {
+    const out = [];
+
+    if (conversation.system.trim())
+        out.push({role: "system", content: conversation.system});
+    for (const {role, content} of conversation.messages) {
+        const last = out.at(-1);
+        if (content === "")
+            continue;
+        if (last && last.role === role)
+            last.content += "\n\n" + content;
+        else
+            out.push({role, content});
+    }
+    return out;
+}
+
+function seconds(ms) {
+    return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
+}
+
+export class Answer {
+    // Fills the last message of CONVERSATION; SAVE() keeps it, ONCHANGE(answer) is called after each change.
+    constructor(conversation, save, onchange) {
+        this.message = conversation.messages.at(-1);
+        this.messages = history({...conversation, messages: conversation.messages.slice(0, -1)});
+        this.save = save;
+        this.onchange = onchange;
+        this.controller = new AbortController();
+        this.tokens = 0;
+    }
+
+    // Runs to the end and never throws. BODY: the fields of the request besides the messages.
+    async run(body, key) {
+        const onhide = () => this.save();
+        const timer = setInterval(() => this.save(), SAVE_MS);
+
+        addEventListener("pagehide", onhide);
+        this.begun = performance.now();
+        try {
+            await this.#read(body, key);
+            this.message.state = this.finish === "length" ? "length" : "done";
+        } catch (error) {
+            this.#fail(error);
+        }
+        clearInterval(timer);
+        removeEventListener("pagehide", onhide);
+        this.#measure();
+        this.save();
+        this.onchange(this);
+    }
+
+    stop() {
+        this.controller.abort();
+    }
+
+    async #read(body, key) {
+        const request = {...body, messages: this.messages, stream: true, stream_options: {include_usage: true}};
+
+        for await (const chunk of chatChunks(request, key, this.controller.signal)) {
+            const choice = chunk.choices?.[0], delta = choice?.delta;
+            if (chunk.usage)
+                this.tokens = chunk.usage.completion_tokens;
+            if (choice?.finish_reason)
+                this.finish = choice.finish_reason;
+            if (delta)
+                this.#take(delta.content, delta.reasoning ?? delta.reasoning_content);
+        }
+        if (!this.finish)
+            throw new ApiError("The connection ended before the answer was complete.");
+    }
+
+    // Text of the answer and of the reasoning in front of it; either may be missing.
+    #take(text, reasoning) {
+        if (!text && !reasoning)
+            return;
+        this.first ??= performance.now();
+        this.last = performance.now();
+        if (typeof text === "string")
+            this.message.content += text;
+        if (typeof reasoning === "string")
+            this.message.reasoning = (this.message.reasoning ?? "") + reasoning;
+        this.onchange(this);
+    }
+
+    #fail(error) {
+        if (this.controller.signal.aborted) {
+            this.message.state = "stopped";
+            return;
+        }
+        this.message.state = this.message.content ? "interrupted" : "failed";
+        this.message.error = error instanceof ApiError ? error.message : "The connection broke.";
+        this.status = error.status;
+    }
+
+    #measure() {
+        if (!this.first)
+            return;
+        const parts = [`first text after ${seconds(this.first - this.begun)}`];
+        if (this.tokens)
+            parts.unshift(`${this.tokens} tokens`);
+        if (this.tokens > 1 && this.last > this.first)
+            parts.push(`${((this.tokens - 1) / (this.last - this.first) * 1000).toFixed(1)} tokens/s`);
+        this.message.figures = parts.join(", ");
+    }
+}

@@ -1,0 +1,81 @@
+// api.js - the server's API: requests, streamed answers, and errors as sentences.
+//
+// Addresses are relative to the page, so that it also works below a path of a proxy.
+import {events} from "./events.js";
+
+// An answer other than 2xx, or none at all. `status` is 0 if the server was not reached.
+export class ApiError extends Error {
+    constructor(message, status = 0) {
+        super(message);
+        this.status = status;
+    }
+}
+
+function sentence(status, text, retryAfter) {
+    let message;
+
+    try {
+        const error = JSON.parse(text).error;
+        message = typeof error === "string" ? error : error.message;
+    } catch {
+        message = text.length > 0 && text.length < 300 && !text.startsWith("<") ? text.trim() : "";
+    }
+    message ||= `The server answered with status ${status}.`;
+    return retryAfter && /^\d+$/.test(retryAfter) ? `${message} Try again in ${retryAfter} s.` : message;
+}
+
+// The response to GET, or to POST if there is a BODY. Throws ApiError, or AbortError when SIGNAL says so.
+async function request(path, {key = "", body, signal} = {}) {
+    const headers = {};
+    let response;
+
+    if (key)
+        headers.Authorization = `Bearer ${key}`;
+    if (body)
+        headers["Content-Type"] = "application/json";
+    try {
+        response = await fetch(path, {
+            method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal,
+            cache: "no-store", credentials: "same-origin", redirect: "error",
+        });
+    } catch (error) {
+        if (error.name === "AbortError")
+            throw error;
+        throw new ApiError("The server cannot be reached.");
+    }
+    if (!response.ok) {
+        const text = await response.text().catch(() => "");
+        throw new ApiError(sentence(response.status, text, response.headers.get("Retry-After")), response.status);
+    }
+    return response;
+}
+
+// Names of the models that the server answers for.
+export async function modelNames(key) {
+    const response = await request("v1/models", {key});
+
+    return (await response.json()).data.map(model => String(model.id));
+}
+
+export async function metricsText(key, signal) {
+    return (await request("metrics", {key, signal})).text();
+}
+
+// The chunks of a streamed chat completion, as objects. An error within the stream is thrown.
+export async function* chatChunks(body, key, signal) {
+    const response = await request("v1/chat/completions", {key, body, signal});
+
+    for await (const data of events(response.body)) {
+        if (data === "[DONE]")
+            return;
+        let chunk;
+        try {
+            chunk = JSON.parse(data);
+        } catch {
+            throw new ApiError("The server sent an event that is not JSON.", response.status);
+        }
+        if (chunk.error)
+            throw new ApiError(sentence(chunk.error.code ?? response.status, data), response.status);
+        yield chunk;
+    }
+}

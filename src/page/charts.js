@@ -1,0 +1,102 @@
+// charts.js - lines and bars, by Chart.js, and the same numbers as a table for those who do not see them or if the
+// program was built without it.
+import {make} from "./dom.js";
+import {library} from "./library.js";
+
+const ROWS = 10; // of the table of lines: the latest
+
+// Colours come from the style sheet, so that charts are dark and light with the page.
+function colours(element) {
+    const style = getComputedStyle(element);
+    return {text: style.color, grid: style.borderTopColor, series: [style.fill, style.stroke]};
+}
+
+function fillTable(table, head, rows) {
+    table.replaceChildren(
+        make("thead", {}, make("tr", {}, ...head.map(text => make("th", {scope: "col", textContent: text})))),
+        make("tbody", {}, ...rows.map(row => make("tr", {}, ...row.map(text => make("td", {textContent: text}))))));
+}
+
+class Chart {
+    constructor(title) {
+        this.canvas = make("canvas", {role: "img", "aria-label": `${title}: the table below has the numbers`});
+        this.box = make("div", {className: "canvas", hidden: true}, this.canvas);
+        this.caption = make("span", {className: "figures"});
+        this.table = make("table");
+        this.details = make("details", {open: true}, make("summary", {textContent: "As a table"}),
+            make("div", {className: "wide", tabIndex: 0, role: "group", "aria-label": `${title}, table`}, this.table));
+        this.element = make("figure", {className: "chart"},
+            make("figcaption", {}, make("strong", {textContent: title}), " ", this.caption), this.box, this.details);
+        this.#load();
+    }
+
+    async #load() {
+        this.library = await library("chart.js");
+        if (!this.library)
+            return;
+        this.details.open = false;
+        this.box.hidden = false;
+        this.redraw?.();
+    }
+
+    // Draws DATA with Chart.js, if it is there.
+    drawChart(type, data, options) {
+        this.redraw = () => this.drawChart(type, data, options);
+        if (!this.library || !this.element.isConnected)
+            return;
+        const {text, grid, series} = colours(this.element);
+        data.datasets.forEach((set, i) => Object.assign(set, {borderColor: series[i], backgroundColor: series[i]}));
+        const axis = {ticks: {color: text, maxRotation: 0, autoSkipPadding: 12}, grid: {color: grid}};
+        this.chart ??= new this.library(this.canvas, {type, options: {
+            animation: false, responsive: true, maintainAspectRatio: false, events: ["mousemove", "mouseout", "touchstart"],
+        }});
+        Object.assign(this.chart.options, {
+            scales: {x: {...axis, ...options.x}, y: {...axis, beginAtZero: true, suggestedMax: 1}},
+            plugins: {legend: {display: data.datasets.length > 1, labels: {color: text, boxWidth: 12}}},
+        });
+        this.chart.data = data;
+        this.chart.update("none");
+    }
+}
+
+export class LineChart extends Chart {
+    constructor(title, names) {
+        super(title);
+        this.names = names;
+    }
+
+    // SERIES[i][k] at SECONDS[k] (negative: before now); SHOW makes text of a number.
+    draw(seconds, series, show) {
+        const rows = seconds.map((s, k) => [`${s} s`, ...series.map(values => show(values[k]))]);
+
+        if (this.details.open)
+            fillTable(this.table, ["Time", ...this.names], rows.slice(-ROWS).reverse());
+        this.drawChart("line", {
+            labels: seconds.map(s => `${s} s`),
+            datasets: series.map((data, i) => ({label: this.names[i], data, pointRadius: 0, borderWidth: 2,
+                borderDash: i ? [5, 4] : []})),
+        }, {});
+    }
+}
+
+export class BarChart extends Chart {
+    constructor(title, show) {
+        super(title);
+        this.show = show;
+    }
+
+    // BUCKETS as of metrics.js, without the empty ones at both ends; CAPTION beside the title.
+    draw(buckets, caption) {
+        const filled = buckets.map(b => b.count > 0), first = filled.indexOf(true), last = filled.lastIndexOf(true);
+        const used = first < 0 ? [] : buckets.slice(first, last + 1);
+        const names = used.map(b => Number.isFinite(b.to) ? `≤ ${this.show(b.to)}` : `> ${this.show(b.from)}`);
+
+        this.caption.textContent = used.length ? caption : "nothing yet";
+        if (this.details.open)
+            fillTable(this.table, ["Time", "Answers"], used.map((b, i) => [names[i], String(b.count)]));
+        this.drawChart("bar", {
+            labels: names,
+            datasets: [{label: "Answers", data: used.map(b => b.count), categoryPercentage: 1, barPercentage: 0.95}],
+        }, {});
+    }
+}

@@ -1,0 +1,128 @@
+// live.js - the live view: what the server does now, from its metrics, asked for once a second while it is shown.
+import {metricsText} from "./api.js";
+import {make} from "./dom.js";
+import {BarChart, LineChart} from "./charts.js";
+import {histogram, quantile, readMetrics} from "./metrics.js";
+
+const PERIOD_MS = 1000;
+const KEPT = 120;  // samples of the lines
+const RATE = 5;    // samples that a rate spans
+const RECENT = 60; // samples of "the last minute"
+
+function whole(x) {
+    return Number.isFinite(x) ? Math.round(x).toLocaleString("en") : "–";
+}
+
+function percent(x) {
+    return Number.isFinite(x) ? `${(100 * x).toFixed(1)} %` : "–";
+}
+
+function rate(x) {
+    return Number.isFinite(x) ? x.toFixed(x < 10 ? 2 : 1) : "–";
+}
+
+export function duration(s) {
+    return Number.isFinite(s) ? s < 1 ? `${Number((1000 * s).toPrecision(3))} ms` : `${Number(s.toPrecision(3))} s` : "–";
+}
+
+// Each tile: its name and the text of its value, given the metrics and the view.
+const TILES = [
+    ["Running", m => whole(m.value.get("num_requests_running"))],
+    ["Waiting", m => whole(m.value.get("num_requests_waiting"))],
+    ["KV cache in use", m => percent(m.value.get("kv_cache_usage_perc"))],
+    ["Prefix cache hits", m => percent(m.value.get("prefix_cache_hits_total") / m.value.get("prefix_cache_queries_total"))],
+    ["Output tokens/s", (m, view) => rate(view.rate("generation_tokens_total"))],
+    ["Prompt tokens/s", (m, view) => rate(view.rate("prompt_tokens_total"))],
+    ["Answers", m => whole(m.value.get("request_success_total"))],
+    ["Preempted", m => whole(m.value.get("num_preemptions_total"))],
+];
+const HISTOGRAMS = [
+    ["time_to_first_token_seconds", "Time to first token"],
+    ["request_time_per_output_token_seconds", "Time per output token"],
+];
+
+export class Live {
+    constructor(element, settings) {
+        Object.assign(this, {element, settings, samples: []});
+        document.addEventListener("visibilitychange", () => this.#schedule());
+    }
+
+    #build() {
+        this.error = make("p", {className: "notice", role: "alert", hidden: true});
+        this.tiles = TILES.map(() => make("dd", {textContent: "–"}));
+        this.span = make("select", {id: "span"},
+            make("option", {value: "", textContent: "since the server's start"}),
+            make("option", {value: "recent", textContent: "of the last minute"}));
+        this.span.onchange = () => this.#draw();
+        this.rates = new LineChart("Tokens per second", ["Output", "Prompt"]);
+        this.queue = new LineChart("Requests", ["Running", "Waiting"]);
+        this.bars = HISTOGRAMS.map(([, title]) => new BarChart(title, duration));
+        this.element.append(this.error,
+            make("dl", {className: "tiles"}, ...TILES.map(([name], i) => make("div", {},
+                make("dt", {textContent: name}), this.tiles[i]))),
+            make("div", {className: "charts"}, this.rates.element, this.queue.element),
+            make("p", {className: "field"}, make("label", {htmlFor: "span", textContent: "Times"}), this.span),
+            make("div", {className: "charts"}, ...this.bars.map(bar => bar.element)));
+    }
+
+    show(shown) {
+        this.shown = shown;
+        if (shown && !this.tiles)
+            this.#build();
+        this.#schedule();
+    }
+
+    #schedule() {
+        clearTimeout(this.timer);
+        if (this.shown && !document.hidden)
+            this.#sample();
+    }
+
+    async #sample() {
+        const turn = this.turn = {};
+
+        try {
+            const metrics = readMetrics(await metricsText(this.settings.key(), AbortSignal.timeout(10 * PERIOD_MS)));
+            this.samples.push({at: performance.now(), ...metrics});
+            this.samples.splice(0, this.samples.length - KEPT);
+            this.error.hidden = true;
+            this.#draw();
+        } catch (error) {
+            const text = error.name === "TimeoutError" || error.name === "AbortError"
+                ? "The server does not answer." : error.message;
+            if (this.error.hidden || this.error.textContent !== text)
+                this.error.textContent = text;
+            this.error.hidden = false;
+        }
+        if (turn === this.turn && this.shown && !document.hidden)
+            this.timer = setTimeout(() => this.#sample(), PERIOD_MS);
+    }
+
+    // The growth of the counter NAME in a second, at the sample AT, over up to RATE samples; NaN at first.
+    rate(name, at = this.samples.length - 1) {
+        const now = this.samples[at], then = this.samples[Math.max(0, at - RATE)];
+        const grown = now.value.get(name) - then.value.get(name);
+
+        return now === then ? NaN : Math.max(0, grown) / (now.at - then.at) * 1000;
+    }
+
+    #draw() {
+        const last = this.samples.at(-1);
+
+        if (!last)
+            return;
+        TILES.forEach(([, text], i) => { this.tiles[i].textContent = text(last, this); });
+        const each = f => this.samples.map((sample, i) => f(sample, i));
+        const seconds = each(sample => Math.round((sample.at - last.at) / 1000));
+        this.rates.draw(seconds, [each((s, i) => this.rate("generation_tokens_total", i)),
+            each((s, i) => this.rate("prompt_tokens_total", i))], rate);
+        this.queue.draw(seconds, [each(s => s.value.get("num_requests_running")),
+            each(s => s.value.get("num_requests_waiting"))], whole);
+        const before = this.span.value ? this.samples.at(-RECENT - 1) ?? this.samples[0] : null;
+        HISTOGRAMS.forEach(([name], i) => {
+            const buckets = histogram(last, name, before);
+            const parts = [0.5, 0.95, 0.99].map(q => `p${100 * q} ${duration(quantile(buckets, q))}`);
+            this.bars[i].draw(buckets, parts.join(", "));
+        });
+    }
+}

@@ -1,0 +1,156 @@
+// markdown.js - the text of an answer as elements, while it grows.
+//
+// What a model writes is not trusted. HTML in it is shown as text; what marked makes of the Markdown goes through
+// DOMPurify with a short list of tags and attributes; links lead to http, https and mailto only and say nothing of
+// this page; pictures, which would call other hosts, become links. The page's Content-Security-Policy stands behind
+// that. Without marked and DOMPurify the text is shown as it is.
+//
+// Blocks (paragraphs, lists, code) are compared with what was drawn before, so that only what changed is drawn again.
+import {button, canCopy, copy, make} from "./dom.js";
+import {library} from "./library.js";
+
+const ALLOWED = {
+    ALLOWED_TAGS: ["a", "b", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
+        "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul"],
+    ALLOWED_ATTR: ["align", "class", "href", "start"],
+    ALLOWED_URI_REGEXP: /^(?:https?:\/\/|mailto:)/i,
+    ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false, RETURN_DOM_FRAGMENT: true,
+};
+const COLOURED = {ALLOWED_TAGS: ["span"], ALLOWED_ATTR: ["class"], ALLOW_DATA_ATTR: false, ALLOW_ARIA_ATTR: false,
+    RETURN_DOM_FRAGMENT: true};
+const MAX_COLOURED = 100000; // characters of code that are coloured
+
+function escape(text) {
+    return text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`);
+}
+
+let reader = null; // {parse, purify} when both libraries are there
+
+// PURIFY takes away what it must, and only that.
+function isSound(purify) {
+    const box = document.createElement("div");
+
+    try {
+        box.append(purify.sanitize('<b id="i">a</b><img alt="i"><a href="javascript:f()">b</a><script>c</script>', ALLOWED));
+    } catch {
+        return false;
+    }
+    return box.innerHTML === "<b>a</b><a>b</a>";
+}
+
+// Loads what shows Markdown; true if it is there.
+export async function loadMarkdown() {
+    const [marked, purify] = await Promise.all([library("marked"), library("dompurify")]);
+
+    if (!marked || !purify || !isSound(purify))
+        return false;
+    const renderer = new marked.Renderer();
+    renderer.html = html => /^<br *\/?>$/i.test(html.trim()) ? "<br>" : escape(html);
+    renderer.image = (href, title, text) => renderer.link(href, null, escape(text || href || ""));
+    renderer.checkbox = checked => checked ? "☑ " : "☐ ";
+    renderer.heading = (text, level) => `<h${Math.min(6, level + 2)}>${text}</h${Math.min(6, level + 2)}>`;
+    const options = {...marked.getDefaults(), gfm: true, breaks: true, headerIds: false, mangle: false, renderer};
+    reader = {
+        blocks: text => marked.lexer(text, options).filter(token => token.type !== "space"),
+        html: token => marked.parser([token], options),
+        purify,
+    };
+    return true;
+}
+
+async function colour(code, language) {
+    const hljs = await library("highlight.js"), text = code.textContent;
+
+    if (hljs && text.length <= MAX_COLOURED && hljs.getLanguage(language))
+        code.replaceChildren(reader.purify.sanitize(hljs.highlight(language, text, true).value, COLOURED));
+}
+
+// The block of code PRE gets a head with its language and a button; it is coloured when it is COMPLETE.
+function dressCode(pre, complete) {
+    const code = pre.querySelector("code") ?? pre;
+    const language = /^language-([\w+#.-]{1,30})$/.exec(code.className)?.[1] ?? "";
+    const head = make("div", {className: "code-head"}, make("span", {textContent: language}));
+
+    code.removeAttribute("class");
+    pre.tabIndex = 0;
+    if (canCopy)
+        head.append(button("Copy", event => copy(code.textContent, event.target), {"aria-label": "Copy this code"}));
+    const box = make("div", {className: "code", role: "group", "aria-label": language ? `Code, ${language}` : "Code"});
+    pre.replaceWith(box);
+    box.append(head, pre);
+    if (complete && language)
+        colour(code, language);
+}
+
+function draw(token, complete) {
+    const fragment = reader.purify.sanitize(reader.html(token), ALLOWED);
+
+    for (const link of fragment.querySelectorAll("a")) {
+        link.target = "_blank";
+        link.rel = "noopener noreferrer nofollow";
+    }
+    for (const element of fragment.querySelectorAll("[class]"))
+        if (element.tagName !== "CODE")
+            element.removeAttribute("class");
+    for (const table of fragment.querySelectorAll("table")) {
+        const box = make("div", {className: "wide", tabIndex: 0, role: "group", "aria-label": "Table"});
+        table.replaceWith(box);
+        box.append(table);
+    }
+    for (const pre of fragment.querySelectorAll("pre"))
+        dressCode(pre, complete);
+    return fragment;
+}
+
+// A growing text within ELEMENT.
+export class Markdown {
+    constructor(element) {
+        this.element = element;
+        this.raw = []; // of each block that is drawn
+        this.shown = "";
+    }
+
+    // Shows TEXT, which is COMPLETE or will go on. Returns the text of blocks that were finished by this call.
+    show(text, complete) {
+        if (!reader) {
+            this.#showPlain(text);
+            return "";
+        }
+        if (this.shown)
+            this.element.replaceChildren(); // it was plain while the libraries were on their way
+        this.shown = "";
+        this.element.classList.remove("plain");
+        return this.#showBlocks(reader.blocks(text), complete);
+    }
+
+    #showBlocks(tokens, complete) {
+        const finished = [];
+
+        tokens.forEach((token, i) => {
+            const closed = complete || i < tokens.length - 1, key = `${closed ? "closed" : "open"} ${token.raw}`;
+            if (this.raw[i] === key)
+                return;
+            const box = make("div", {className: "block"}, draw(token, closed));
+            if (this.element.children[i])
+                this.element.children[i].replaceWith(box);
+            else
+                this.element.append(box);
+            if (closed && !this.raw[i]?.startsWith("closed"))
+                finished.push(token.type === "code" ? "Code." : box.textContent.replace(/\s+/g, " ").trim());
+            this.raw[i] = key;
+        });
+        while (this.element.children.length > tokens.length)
+            this.element.lastElementChild.remove();
+        this.raw.length = tokens.length;
+        return finished.join("\n");
+    }
+
+    #showPlain(text) {
+        this.element.classList.add("plain");
+        if (this.shown && text.startsWith(this.shown))
+            this.element.lastChild.appendData(text.slice(this.shown.length));
+        else
+            this.element.replaceChildren(text);
+        this.shown = text;
+    }
+}

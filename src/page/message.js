@@ -1,0 +1,122 @@
+// message.js - the element of one message: its text, how it ended, and what can be done with it.
+import {button, canCopy, copy, make} from "./dom.js";
+import {Markdown} from "./markdown.js";
+
+const DRAW_MS = 100; // a growing answer is drawn at most ten times a second
+
+const NOTES = {
+    length: "The answer reached the limit of its length.",
+    stopped: "Stopped.",
+    interrupted: "Interrupted.",
+    failed: "No answer.",
+};
+
+// What the reader is told of ANSWER's end; "" if there is nothing to tell. ACTIVE: it is being written here.
+function noteOf(answer, active) {
+    if (active || answer.state === "done")
+        return "";
+    const note = NOTES[answer.state === "writing" ? "interrupted" : answer.state];
+    return answer.error ? `${note} ${answer.error}` : note;
+}
+
+export class MessageView {
+    // ACTIONS: edit(message, text) and retry(message); SPEAK(text) reads to those who listen.
+    constructor(message, actions, speak) {
+        const mine = message.role === "user";
+
+        this.message = message;
+        this.actions = actions;
+        this.speak = speak;
+        this.body = make("div", {className: mine ? "body plain" : "body"});
+        this.thought = make("div", {className: "plain"});
+        this.reasoning = make("details", {className: "reasoning", hidden: true},
+            make("summary", {textContent: "Reasoning"}), this.thought);
+        this.note = make("p", {className: "note", hidden: true});
+        this.figures = make("span", {className: "figures"});
+        this.buttons = make("div", {className: "row actions"});
+        this.element = make("article", {className: `message ${mine ? "question" : "answer"}`},
+            make("h2", {textContent: mine ? "You" : "Answer"}), this.reasoning, this.body, this.note, this.buttons);
+        if (mine)
+            this.body.append(message.content);
+        else
+            this.markdown = new Markdown(this.body);
+        this.#fillButtons(mine);
+    }
+
+    #fillButtons(mine) {
+        if (mine)
+            this.buttons.append(button("Edit", () => this.#edit()));
+        else
+            this.retry = this.buttons.appendChild(button("Retry", () => this.actions.retry(this.message)));
+        if (canCopy)
+            this.buttons.append(button("Copy", event => copy(this.message.content, event.target)));
+        if (!mine)
+            this.buttons.append(this.figures);
+    }
+
+    // Shows an answer as it is now; ACTIVE: it is being written. Drawing waits for its turn while it is.
+    update(active) {
+        this.active = active;
+        if (!active) {
+            clearTimeout(this.timer);
+            this.timer = 0;
+            this.#draw();
+        } else {
+            this.timer ||= setTimeout(() => { this.timer = 0; this.#draw(); }, DRAW_MS);
+        }
+    }
+
+    #draw() {
+        const m = this.message, note = noteOf(m, this.active);
+        const finished = this.markdown.show(m.content, !this.active);
+
+        this.element.dataset.state = this.active ? "writing" : m.state === "writing" ? "interrupted" : m.state;
+        this.element.setAttribute("aria-busy", String(this.active));
+        this.reasoning.hidden = !m.reasoning;
+        if (m.reasoning)
+            this.thought.textContent = m.reasoning;
+        this.note.textContent = note;
+        this.note.hidden = !note;
+        this.figures.textContent = m.figures ?? "";
+        this.buttons.hidden = this.active;
+        if (this.spoken && finished)
+            this.speak(finished);
+        if (this.spoken && !this.active)
+            this.speak(note || "End of the answer.");
+        this.spoken = this.active;
+        this.ondraw?.();
+    }
+
+    // Only the last answer of a conversation can be asked for again.
+    setLast(last) {
+        if (this.retry)
+            this.retry.hidden = !last;
+    }
+
+    #edit() {
+        const input = make("textarea", {value: this.message.content, rows: 4, "aria-label": "Edited message"});
+        const end = () => {
+            form.replaceWith(this.body);
+            this.buttons.hidden = false;
+            this.buttons.firstChild.focus();
+        };
+        const form = make("form", {className: "edit"}, input,
+            make("p", {className: "hint", textContent: "What follows this message is replaced."}),
+            make("div", {className: "row"}, button("Cancel", end), make("button", {className: "strong"}, "Send")));
+
+        form.onsubmit = event => {
+            event.preventDefault();
+            if (input.value.trim())
+                this.actions.edit(this.message, input.value);
+        };
+        form.onkeydown = event => {
+            if (event.key === "Escape") {
+                event.stopPropagation();
+                end();
+            }
+        };
+        this.body.replaceWith(form);
+        this.buttons.hidden = true;
+        input.focus();
+    }
+}

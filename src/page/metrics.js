@@ -1,0 +1,61 @@
+// metrics.js - reads Prometheus' text, and counts with its histograms.
+//
+// https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
+// Samples of one name that differ in other labels than le (several engines) are added up.
+
+const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/;
+const LE = /(?:^|,)\s*le="([^"]*)"/;
+
+function number(text) {
+    return text === "+Inf" ? Infinity : text === "-Inf" ? -Infinity : Number(text);
+}
+
+// {value: Map of name to number, bucket: Map of name to Map of upper bound to count at or below it}.
+export function readMetrics(text) {
+    const value = new Map(), bucket = new Map();
+
+    for (const line of text.split("\n")) {
+        const match = SAMPLE.exec(line), x = match && number(match[3]);
+        if (!match || Number.isNaN(x))
+            continue;
+        const name = match[1].replace(/^vllm:/, ""), le = name.endsWith("_bucket") && LE.exec(match[2] ?? "");
+        if (!le) {
+            value.set(name, (value.get(name) ?? 0) + x);
+            continue;
+        }
+        const base = name.slice(0, -"_bucket".length), bound = number(le[1]);
+        if (!bucket.has(base))
+            bucket.set(base, new Map());
+        bucket.get(base).set(bound, (bucket.get(base).get(bound) ?? 0) + x);
+    }
+    return {value, bucket};
+}
+
+// The histogram NAME as [{from, to, count}], ascending; without what BEFORE (metrics of an earlier time) had counted.
+export function histogram(metrics, name, before = null) {
+    const now = metrics.bucket.get(name), then = before?.bucket.get(name);
+    const out = [];
+    let from = 0, below = 0;
+
+    for (const to of [...(now?.keys() ?? [])].sort((a, b) => a - b)) {
+        const total = now.get(to) - (then?.get(to) ?? 0);
+        out.push({from, to, count: Math.max(0, total - below)});
+        from = to;
+        below = total;
+    }
+    return out;
+}
+
+// The value below which the part Q of what BUCKETS counted lies, within a bucket in proportion; NaN: nothing counted.
+// What lies in the last bucket, which has no end, is said to lie at its beginning.
+export function quantile(buckets, q) {
+    const total = buckets.reduce((sum, b) => sum + b.count, 0);
+    let left = q * total;
+
+    for (const {from, to, count} of buckets) {
+        if (count > 0 && left <= count)
+            return Number.isFinite(to) ? from + (to - from) * left / count : from;
+        left -= count;
+    }
+    return NaN;
+}

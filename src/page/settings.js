@@ -1,0 +1,177 @@
+// settings.js - what the user may set: model, sampling, key, appearance. Kept in this browser; the key only until the
+// tab is closed (sessionStorage).
+import {byId, make} from "./dom.js";
+import {libraries} from "./libraries.js";
+
+const STORED = "gallop.settings", KEY = "gallop.key";
+
+// Fields of a request. An empty one is not sent, so that the server's or the model's default holds.
+const SAMPLING = [
+    {name: "max_completion_tokens", label: "Most tokens of an answer", min: 1, max: 2147483647, step: 1},
+    {name: "temperature", label: "Temperature", min: 0, max: 100, step: "any",
+        hint: "0: always the likeliest token"},
+    {name: "top_p", label: "Top p", min: 0, max: 1, step: "any",
+        hint: "the likeliest tokens that make up this mass"},
+    {name: "top_k", label: "Top k", min: -1, max: 2147483647, step: 1, hint: "so many likeliest; 0: all"},
+    {name: "min_p", label: "Min p", min: 0, max: 1, step: "any",
+        hint: "not less likely than this part of the likeliest"},
+    {name: "repetition_penalty", label: "Repetition penalty", min: 0, max: 100, step: "any", hint: "1: none"},
+    {name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: "any"},
+    {name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: "any"},
+    {name: "seed", label: "Seed", min: 0, max: Number.MAX_SAFE_INTEGER, step: 1,
+        hint: "the same seed gives the same answer"},
+];
+const THEMES = [["", "As the system"], ["light", "Light"], ["dark", "Dark"]];
+
+function read() {
+    try {
+        const stored = JSON.parse(localStorage.getItem(STORED));
+        return stored && typeof stored === "object" ? stored : {};
+    } catch {
+        return {};
+    }
+}
+
+function labelled(text, input, hint = "") {
+    input.id = `set-${input.name}`;
+    const parts = [make("label", {htmlFor: input.id, textContent: text}), input];
+    if (hint) {
+        input.setAttribute("aria-describedby", `${input.id}-hint`);
+        parts.push(make("span", {className: "hint", id: `${input.id}-hint`, textContent: hint}));
+    }
+    return make("div", {className: "field"}, ...parts);
+}
+
+export class Settings {
+    // ONCHANGE(): something is set in another way.
+    constructor(onchange) {
+        this.onchange = onchange;
+        this.values = read();
+        this.models = [];
+        this.dialog = byId("settings");
+        this.form = byId("settings-form");
+        this.#build();
+        this.#about();
+        this.#apply();
+        byId("open-settings").onclick = () => this.open();
+        byId("reset").onclick = () => { this.values = {}; this.#fill(); this.#keep(); };
+        this.form.onsubmit = event => { event.preventDefault(); this.dialog.close(); };
+        this.form.onchange = () => this.#take();
+    }
+
+    #build() {
+        this.model = make("select", {name: "model"});
+        this.theme = make("select", {name: "theme"},
+            ...THEMES.map(([value, textContent]) => make("option", {value, textContent})));
+        byId("fields").append(
+            labelled("Model", this.model),
+            ...SAMPLING.map(({label, hint, ...rest}) => labelled(label,
+                make("input", {type: "number", placeholder: "default", inputMode: "decimal", ...rest}), hint)),
+            labelled("Stop at", make("textarea", {name: "stop", rows: 2}), "texts that end an answer, one a line"),
+            labelled("API key", make("input", {name: "key", type: "password", autocomplete: "off"}),
+                "kept until this tab is closed"),
+            labelled("Appearance", this.theme));
+    }
+
+    #about() {
+        byId("about").append(
+            make("p", {textContent: "Gallop, Apache-2.0. Conversations are kept in this browser only."}),
+            libraries.length ? make("p", {textContent: "With these libraries:"}) : make("p", {textContent:
+                "Built without libraries for Markdown, code and charts: answers are shown as plain text."}),
+            make("ul", {}, ...libraries.map(([name, version, licence]) => make("li", {}, `${name} ${version}, `,
+                make("a", {href: `page/licence/${name.replace(/\.js$/, "")}.txt`, textContent: licence})))));
+    }
+
+    #input(name) {
+        return this.form.elements.namedItem(name);
+    }
+
+    #fill() {
+        for (const name of [...SAMPLING.map(field => field.name), "stop", "theme"])
+            this.#input(name).value = this.values[name] ?? "";
+        this.model.replaceChildren(...this.models.map(name => make("option", {value: name, textContent: name})));
+        this.model.value = this.modelName();
+        this.#input("key").value = this.key();
+    }
+
+    #take() {
+        for (const {name} of SAMPLING) {
+            const input = this.#input(name);
+            if (input.validity.valid && input.value !== "")
+                this.values[name] = input.valueAsNumber;
+            else if (input.value === "" && !input.validity.badInput)
+                delete this.values[name];
+        }
+        this.values.stop = this.#input("stop").value;
+        this.values.theme = this.theme.value;
+        this.values.model = this.model.value;
+        this.#keep();
+        this.#setKey(this.#input("key").value.trim());
+    }
+
+    #keep() {
+        try {
+            localStorage.setItem(STORED, JSON.stringify(this.values));
+        } catch {
+            // they hold until the page is closed
+        }
+        this.#apply();
+    }
+
+    #apply() {
+        const theme = this.values.theme;
+
+        document.documentElement.dataset.theme = ["light", "dark"].includes(theme) ? theme : "";
+        byId("model").textContent = this.modelName();
+    }
+
+    #setKey(key) {
+        if (key === this.key())
+            return;
+        try {
+            sessionStorage.setItem(KEY, key);
+        } catch {
+            this.unkept = key;
+        }
+        this.onchange();
+    }
+
+    key() {
+        try {
+            return this.unkept ?? sessionStorage.getItem(KEY) ?? "";
+        } catch {
+            return this.unkept ?? "";
+        }
+    }
+
+    setModels(names) {
+        this.models = names;
+        this.#apply();
+    }
+
+    modelName() {
+        return this.models.includes(this.values.model) ? this.values.model : this.models[0] ?? "";
+    }
+
+    // The fields of a request that are set.
+    fields() {
+        const out = {}, stop = (this.values.stop ?? "").split("\n").filter(line => line !== "");
+
+        if (this.modelName())
+            out.model = this.modelName();
+        for (const {name} of SAMPLING)
+            if (typeof this.values[name] === "number")
+                out[name] = this.values[name];
+        if (stop.length)
+            out.stop = stop;
+        return out;
+    }
+
+    // Opens the dialog, at the field NAME if there is one.
+    open(name) {
+        this.#fill();
+        this.dialog.showModal();
+        if (name)
+            this.#input(name).focus();
+    }
+}

@@ -1,0 +1,146 @@
+// store.js - the conversations, kept in this browser (localStorage) and nowhere else.
+//
+// A conversation is {id, title, system, updated, messages}; a message is {role, content} and, if it is an answer,
+// {state, reasoning, error, figures}. States: writing, done, length, stopped, interrupted, failed. Each conversation has an entry
+// of its own, so that two tabs overwrite at most the one that both change.
+
+const PREFIX = "gallop.conversation.";
+const FORMAT = "gallop-conversations";
+const STATES = ["writing", "done", "length", "stopped", "interrupted", "failed"];
+
+function newId() {
+    return Array.from(crypto.getRandomValues(new Uint8Array(12)), b => b.toString(16).padStart(2, "0")).join("");
+}
+
+function isText(value) {
+    return typeof value === "string";
+}
+
+// FROM as a message with the known fields only, or null: what is read may come from a file of anybody.
+function readMessage(from) {
+    if (!from || !["user", "assistant"].includes(from.role) || !isText(from.content))
+        return null;
+    const message = {role: from.role, content: from.content};
+    if (from.role === "assistant") {
+        message.state = STATES.includes(from.state) ? from.state : "done";
+        for (const name of ["reasoning", "error", "figures"])
+            if (isText(from[name]))
+                message[name] = from[name];
+    }
+    return message;
+}
+
+function readConversation(from) {
+    if (!from || !isText(from.id) || !/^[0-9a-f]{8,64}$/.test(from.id) || !Array.isArray(from.messages))
+        return null;
+    const messages = from.messages.map(readMessage);
+    if (messages.includes(null))
+        return null;
+    return {
+        id: from.id, title: isText(from.title) ? from.title.slice(0, 200) : "",
+        system: isText(from.system) ? from.system : "",
+        updated: Number.isFinite(from.updated) ? from.updated : 0, messages,
+    };
+}
+
+function parse(text) {
+    try {
+        return readConversation(JSON.parse(text));
+    } catch {
+        return null;
+    }
+}
+
+export class Store {
+    // ONFAIL is given a sentence when the browser keeps nothing more.
+    constructor(onfail) {
+        this.onfail = onfail;
+        this.known = new Map();
+        this.removed = new Set(); // answers that still come for these are not kept
+        try {
+            for (const key of Object.keys(localStorage))
+                if (key.startsWith(PREFIX))
+                    this.#note(parse(localStorage.getItem(key)));
+        } catch {
+            onfail("This browser keeps nothing for this page: conversations end with it.");
+        }
+    }
+
+    #note(c) {
+        if (c)
+            this.known.set(c.id, c);
+    }
+
+    create() {
+        return {id: newId(), title: "", system: "", updated: Date.now(), messages: []};
+    }
+
+    // The latest first.
+    list() {
+        return [...this.known.values()].sort((a, b) => b.updated - a.updated);
+    }
+
+    get(id) {
+        return this.known.get(id);
+    }
+
+    save(c) {
+        if (this.removed.has(c.id))
+            return;
+        this.known.set(c.id, c);
+        try {
+            localStorage.setItem(PREFIX + c.id, JSON.stringify(c));
+        } catch {
+            this.onfail("The browser's storage is full: what is new here is not kept. Export or delete conversations.");
+        }
+    }
+
+    remove(id) {
+        this.known.delete(id);
+        this.removed.add(id);
+        try {
+            localStorage.removeItem(PREFIX + id);
+        } catch {
+            // what was never kept need not be removed
+        }
+    }
+
+    // Another tab has changed the entry KEY. Returns the id of the conversation, or null.
+    follow(key, text) {
+        if (!key || !key.startsWith(PREFIX))
+            return null;
+        const id = key.slice(PREFIX.length), c = text && parse(text);
+        if (c && c.id === id)
+            this.known.set(id, c);
+        else
+            this.known.delete(id);
+        return id;
+    }
+
+    exported() {
+        return JSON.stringify({format: FORMAT, version: 1, conversations: this.list()}, null, 1);
+    }
+
+    // Adds the conversations of an exported file; one that is here already stays as it is beside the other.
+    // Returns how many were added. Throws an Error with a sentence, and adds none then.
+    imported(text) {
+        let file;
+
+        try {
+            file = JSON.parse(text);
+        } catch {
+            throw new Error("The file is not JSON.");
+        }
+        if (!file || file.format !== FORMAT || !Array.isArray(file.conversations))
+            throw new Error("The file holds no exported conversations.");
+        if (file.version !== 1)
+            throw new Error(`The file has version ${file.version}, this page reads version 1.`);
+        const list = file.conversations.map(readConversation), bad = list.indexOf(null);
+        if (bad >= 0)
+            throw new Error(`Conversation ${bad + 1} of the file is damaged. Nothing was imported.`);
+        const added = list.filter(c => JSON.stringify(c) !== JSON.stringify(this.known.get(c.id)));
+        for (const c of added)
+            this.save(this.known.has(c.id) || this.removed.has(c.id) ? {...c, id: newId()} : c);
+        return added.length;
+    }
+}
