@@ -6,6 +6,8 @@
 #   make test-real                trained models from the package index, against Hugging Face (not part of make test)
 #   make test-mixed               300 mixed requests in every way, on more models (minutes)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
+#   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
+#                                 PICTURES=docs also makes the pictures of the documents
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -13,13 +15,14 @@ WERROR ?= OFF
 JOBS   ?= $(shell nproc)
 PROMPT ?= Once upon a time
 TESTS  ?=
+PICTURES ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure build demo test test-real test-mixed test-sim lint bench fmt map fuzz install clean
+.PHONY: help setup configure build demo test test-real test-mixed test-sim test-page lint bench fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test test-real test-mixed test-sim lint bench fmt map fuzz install clean'
+	@echo 'targets: build demo test test-real test-mixed test-sim test-page lint bench fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -46,6 +49,10 @@ test-mixed: build
 
 test-sim: build
 	@GALLOP_SIM_REQUESTS=1000000 build/$(PRESET)/test/test_engine_simulation
+
+test-page: build
+	@GALLOP_SOURCE_DIR=$(CURDIR) GALLOP_BIN=$(CURDIR)/build/$(PRESET)/gallop PYTHONDONTWRITEBYTECODE=1 \
+	    GALLOP_PICTURES=$(PICTURES) python3 test/page/test_page.py || [ $$? = 77 ]
 
 lint: build
 	@tools/setup --dev

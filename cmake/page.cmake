@@ -83,5 +83,5 @@ endforeach()
 set_source_files_properties(${page_folder}/page_files.S PROPERTIES OBJECT_DEPENDS ${page_folder}/page_files.def)
 
 add_library(gallop_page STATIC src/page/page.c ${page_folder}/page_files.S)
-target_include_directories(gallop_page PRIVATE ${page_folder})
+target_include_directories(gallop_page PRIVATE ${CMAKE_BINARY_DIR}) # page/page_files.def
 target_link_libraries(gallop_page PUBLIC gallop)

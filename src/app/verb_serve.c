@@ -373,7 +373,8 @@ const struct verb verb_serve = {
     .no_words = "options only; -m names the model",
     .manual =
         "Answers OpenAI's API (/v1/completions, /v1/chat/completions, streaming or not) with vLLM's additions, "
-        "names and defaults; docs/API.md lists every field. At / there is a page for browsers: a chat and a live view. The first SIGTERM or SIGINT ends it when what is "
+        "names and defaults; docs/API.md lists every field. At / is a page for browsers: a chat and a live view. "
+        "The first SIGTERM or SIGINT ends it when what is "
         "computed is done, at the latest after --shutdown-timeout; the second at once.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
                                                options_scheduling, options_help, NULL},

@@ -21,15 +21,16 @@ static const char policy[] =
     "Vary: Accept-Encoding\r\n";
 
 /* page_files.S and page_files.def are written by cmake/page.cmake. */
-#define PAGE_FILE(n, path, type, etag)                                                                              \
-    extern const unsigned char page_file_##n[], page_file_##n##_end[], page_packed_##n[], page_packed_##n##_end[];
-#include "page_files.def"
+#define PAGE_FILE(n, path, type, etag)                                                    \
+    extern const unsigned char page_file_##n[], page_file_##n##_end[], page_packed_##n[], \
+        page_packed_##n##_end[];
+#include "page/page_files.def"
 #undef PAGE_FILE
 
 static const struct page_file files[] = {
-#define PAGE_FILE(n, path, type, etag)                                                                              \
+#define PAGE_FILE(n, path, type, etag) \
     {path, type, etag, page_file_##n, page_file_##n##_end, page_packed_##n, page_packed_##n##_end},
-#include "page_files.def"
+#include "page/page_files.def"
 #undef PAGE_FILE
 };
 
@@ -85,8 +86,8 @@ static bool is_known(const char *if_none_match, const char *tag)
     return false;
 }
 
-void page_choose(const struct page_file *f, const char *accept_encoding, const char *if_none_match, int *status,
-                 bool *packed, char headers[PAGE_HEADERS])
+void page_choose(const struct page_file *f, const char *accept_encoding, const char *if_none_match,
+                 int *status, bool *packed, char headers[PAGE_HEADERS])
 {
     char tag[64];
 

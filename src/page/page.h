@@ -25,8 +25,8 @@ const struct page_file *page_find(const char *path);
 /* What is answered for F to a request with the headers ACCEPT_ENCODING and IF_NONE_MATCH (NULL: none): 200 or 304
  * as *status, header lines to HEADERS [PAGE_HEADERS], whether the packed bytes are sent to *packed. */
 enum { PAGE_HEADERS = 1024 };
-void page_choose(const struct page_file *f, const char *accept_encoding, const char *if_none_match, int *status,
-                 bool *packed, char headers[PAGE_HEADERS]);
+void page_choose(const struct page_file *f, const char *accept_encoding, const char *if_none_match,
+                 int *status, bool *packed, char headers[PAGE_HEADERS]);
 
 /* Answers X if it is GET or HEAD of one of the files; false if not, and X is as it was. */
 bool page_answer(struct server_exchange *x);

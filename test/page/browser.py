@@ -145,8 +145,8 @@ class Page:
         end = time.monotonic() + seconds
         while True:
             try:
-                if value := self.run(code):
-                    return value
+                if self.run(f"Boolean({code})"):
+                    return
             except BrowserError:
                 pass  # the page is being loaded
             if time.monotonic() > end:
