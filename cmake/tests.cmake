@@ -61,7 +61,8 @@ foreach(source IN LISTS test_sources)
         target_compile_definitions(${target} PRIVATE KERN_HAVE_EMULATED_AVX512)
     endif()
     if(floor STREQUAL "app")
-        target_sources(${target} PRIVATE src/app/${what}.c) # the library ends below the command line
+        string(REPLACE bench_ bench/ source ${what})
+        target_sources(${target} PRIVATE src/app/${source}.c) # the library ends below the command line
     endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
     set(labels unit ${floor})

@@ -112,8 +112,8 @@ bool answer_has_news(const struct call *c, const struct call_choice *h)
            (h->n_new && (!h->parts || c->keep_tokens));
 }
 
-/* Members content, reasoning and tool_calls, as far as there is something. WITH_CONTENT: content also if it is
- * empty; it is null where there is something else instead. */
+/* Members content, reasoning and tool_calls, as far as there is something. WITH_CONTENT: content also if it
+ * is empty; it is null where there is something else instead. */
 static void put_parts(const struct call *c, struct call_choice *h, bool with_content, struct buf *out)
 {
     bool other = h->reasoning.len || h->calls.len;

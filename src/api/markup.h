@@ -69,8 +69,8 @@ struct markup {
     const struct markup_reasoning *reasoning; /* NULL: none */
 };
 
-/* Chooses the rows called CALLS and REASONING: "none", or "auto" for what TEMPLATE (NULL: there is none) shows.
- * ERR_USAGE: a name that is not known. */
+/* Chooses the rows called CALLS and REASONING: "none", or "auto" for what TEMPLATE (NULL: there is none)
+ * shows. ERR_USAGE: a name that is not known. */
 int markup_choose(struct markup *out, const char *calls, const char *reasoning, const char *template,
                   struct err *e);
 

@@ -1,8 +1,8 @@
 /* tools.h - tools in a conversation: the fields `tools` and `tool_choice` of a request, and messages with
  * calls and their results, made fit for the model's chat template.
  *
- * Templates differ in what they want, and do not say so. tools_probe() finds out by rendering conversations of
- * its own: whether and from where the template takes the list of tools, whether it wants the arguments of
+ * Templates differ in what they want, and do not say so. tools_probe() finds out by rendering conversations
+ * of its own: whether and from where the template takes the list of tools, whether it wants the arguments of
  * earlier calls as an object or as text, and whether it refuses ids that are not its own.
  */
 #ifndef GALLOP_API_TOOLS_H
@@ -33,7 +33,8 @@ enum tools_choice { TOOLS_AUTO, TOOLS_NONE };
 int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out,
                 struct err *e);
 
-/* Checks a list of tools: functions with names. NAMES, if not NULL, has room for all and borrows from LIST. */
+/* Checks a list of tools: functions with names. NAMES, if not NULL, has room for all and borrows from
+ * LIST. */
 int tools_check(const json_t *list, const char **names, struct err *e);
 
 /* Reads tool_choice; CHOICE NULL: TOOLS_AUTO. What only constrained output could promise is
@@ -41,8 +42,8 @@ int tools_check(const json_t *list, const char **names, struct err *e);
 int tools_choose(const json_t *choice, enum tools_choice *out, struct err *e);
 
 /* Makes messages fit in place. LIST is a list of the caller's own; its messages, which are objects, are
- * replaced and not changed. TOOLS, or NULL, are put into the system message where the style says so. Arguments
- * that are text but no JSON object stay text. */
+ * replaced and not changed. TOOLS, or NULL, are put into the system message where the style says so.
+ * Arguments that are text but no JSON object stay text. */
 int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, struct err *e);
 
 #endif

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """manual.py - --help, the manual page and README.md say the same: options, environment variables, verbs."""
+import glob
 import os
 import re
 
@@ -57,9 +58,10 @@ def the_manual_is_a_page_that_man_reads_and_says_each_option_in_its_words():
 
 def every_option_the_program_asks_for_by_name_is_one():
     known = set().union(*map(_options, HELP.values()))
-    sources = os.path.join(ROOT, "src", "app")
-    for name in sorted(os.listdir(sources)):
-        with open(os.path.join(sources, name)) as f:
+    names = sorted(glob.glob(os.path.join(ROOT, "src", "app", "**", "*.[ch]"), recursive=True))
+    check(len(names) > 20, f"sources of the command line: {names}")
+    for name in names:
+        with open(name) as f:
             asked = re.findall(r'opt_(?:source|given|flag|u?int|float|string|choice|count|at)\((?:&|j->)?v, "([^"]*)"', f.read())
         expect([x for x in asked if "--" + x not in known], [], f"options that {name} asks for and no verb has")
 

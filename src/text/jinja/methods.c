@@ -1,5 +1,5 @@
-/* methods.c - calls of rows, attributes, elements and slices of values, the methods of lists and dicts, and the
- * functions of the environment.
+/* methods.c - calls of rows, attributes, elements and slices of values, the methods of lists and dicts, and
+ * the functions of the environment.
  *
  * Look-ups never fail for want of an element: they give an undefined value that remembers what it was. An
  * attribute is looked for before an element, x['y'] the other way round, as in Jinja. What Python has beyond

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "app/bench.h"
+#include "app/bench/bench.h"
 
 /* Three layers, 4 heads on 2 kv heads of 18 dims, which are stored as 32. Weights of 1000 and 100
  * elements. */

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "app/bench.h"
+#include "app/bench/bench.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "engine/gallop_in.h"

@@ -712,7 +712,8 @@ static void a_hundred_thousand_that_wait_do_not_slow_a_step(void **state)
     gallop_stats(g, &s);
     assert_int_equal(s.n_waiting, MANY);
     print_message("a step: %.0f us, with %d waiting %.0f us\n", few * 1e6, MANY, many * 1e6);
-    /* A walk over them would cost 100000 misses of the cache, 500 us and more; a sanitizer multiplies both. */
+    /* A walk over them would cost 100000 misses of the cache, 500 us and more; a sanitizer multiplies
+     * both. */
     assert_true(many < 3 * few + 300e-6);
     gallop_close(g);
 }

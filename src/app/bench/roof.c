@@ -1,4 +1,4 @@
-/* bench_roof.c - runs the loops of kern/peak.h on all threads of a pool: by themselves for their best rate,
+/* roof.c - runs the loops of kern/peak.h on all threads of a pool: by themselves for their best rate,
  * or in turns with other work.
  *
  * Arithmetic by itself: the turns are doubled until a job takes half a millisecond, then jobs repeat until
@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "app/bench.h"
+#include "app/bench/bench.h"
+#include "app/bench/stat.h"
 #include "base/clock.h"
 #include "base/map.h"
-#include "base/stat.h"
 
 enum { MAX_ROUNDS = 256, LEAST_ROUNDS = 3, FIT_TRIES = 4, ROUND_BYTES = 8 << 20 };
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 
 #include "app/app.h"
-#include "app/bench.h"
+#include "app/bench/bench.h"
+#include "app/bench/stat.h"
 #include "base/mem.h"
-#include "base/stat.h"
 
 int serving_open(struct serving *s, struct traffic *t, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* bench_cost.c - counts rows and pairs layer by layer, because windows differ. */
-#include "app/bench.h"
+/* cost.c - counts rows and pairs layer by layer, because windows differ. */
+#include "app/bench/bench.h"
 
 /* Rows of LAYER that queries [pos, pos + n) see, all of them together. */
 static double seen_rows(const struct kv_limits *lim, size_t layer, size_t pos, size_t n)

@@ -1,7 +1,7 @@
-/* bench_fill.c - whole tiles are copied, so nothing here knows how rows lie in them. */
+/* fill.c - whole tiles are copied, so nothing here knows how rows lie in them. */
 #include <string.h>
 
-#include "app/bench.h"
+#include "app/bench/bench.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"

@@ -1,9 +1,9 @@
-/* bench_serve.c - `gallop bench --serve`: a load of many requests in process, as a server would see it. */
+/* serve.c - `gallop bench --serve`: a load of many requests in process, as a server would see it. */
 #include <math.h>
 #include <string.h>
 
 #include "app/app.h"
-#include "app/bench.h"
+#include "app/bench/bench.h"
 #include "base/clock.h"
 #include "base/mem.h"
 

@@ -1,7 +1,7 @@
 /* stat.h - order statistics of measurements (benchmarks, latencies). Values must not be NaN; of nothing
  * everything is NaN. */
-#ifndef GALLOP_BASE_STAT_H
-#define GALLOP_BASE_STAT_H
+#ifndef GALLOP_APP_BENCH_STAT_H
+#define GALLOP_APP_BENCH_STAT_H
 
 #include <stddef.h>
 

@@ -1,10 +1,10 @@
-/* bench_kernels.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it
+/* kernels.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it
  * with.
  *
  * Every thread works for itself on memory of its own, as the threads of a step do. Weights and keys are
  * walked through a region far larger than the caches, so that nothing of them is in one when its turn comes;
  * activations and the operands of the vector kernels are, as they are in a step. A shape is timed in calls (a
- * gemm in groups of 16 panels, as a thread gets them) between measurements of what bounds it (bench_roof.c).
+ * gemm in groups of 16 panels, as a thread gets them) between measurements of what bounds it (roof.c).
  * The share is the roof's own time for the bytes or the operations, whichever is longer, over the measured
  * one; kernels on cached vectors have no roof here.
  */
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "app/app.h"
-#include "app/bench.h"
+#include "app/bench/bench.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"

@@ -2,8 +2,8 @@
  * computed, the machine's roofs, and the rows of the kernels beside them. Each section is the file of its
  * name.
  */
-#ifndef GALLOP_APP_BENCH_H
-#define GALLOP_APP_BENCH_H
+#ifndef GALLOP_APP_BENCH_BENCH_H
+#define GALLOP_APP_BENCH_BENCH_H
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "engine/llm.h"
 #include "kern/peak.h"
 
-/* ---- bench_cost.c: what a step must at least move and compute, the numerator of every share of a roof ----
+/* ---- cost.c: what a step must at least move and compute, the numerator of every share of a roof ----
  *
  * Counted is what an ideal machine cannot avoid: weights once a step, rows of the KV cache once for each
  * sequence and layer that sees them (also where layers share them), the products. Activations, tables and
@@ -45,7 +45,7 @@ struct bench_cost bench_cost_decode(const struct bench_cost_model *m, size_t pos
 /* A prompt of N tokens in steps of at most CHUNK; only the last token gives logits. */
 struct bench_cost bench_cost_prefill(const struct bench_cost_model *m, size_t n, size_t chunk);
 
-/* ---- bench_fill.c: long contexts without the time that computing them takes ----
+/* ---- fill.c: long contexts without the time that computing them takes ----
  *
  * The first rows of one prompt, at most 512, are really computed. Every sequence is then filled with copies
  * of them, over and over up to the length that is asked for: the speed of attention does not depend on what
@@ -77,7 +77,7 @@ int bench_fill_prompt(struct llm *m, const int32_t *ids, size_t n, bool keep, st
 /* Empties SEQ. */
 void bench_fill_drop(struct bench_fill *f, size_t seq);
 
-/* ---- bench_roof.c: what this machine can do at most, measured just now ----
+/* ---- roof.c: what this machine can do at most, measured just now ----
  *
  * The denominators of every share that a benchmark prints. A roof is measured beside the work, in the same
  * minute and on the same threads, because neighbours, clocks and power limits move it.
@@ -119,7 +119,7 @@ struct bench_round_result {
 /* About SECONDS of rounds, three at least. */
 struct bench_round_result bench_roof_rounds(const struct bench_round *b, double seconds);
 
-/* ---- bench_kernels.c: how fast every row of every kernel is here ----
+/* ---- kernels.c: how fast every row of every kernel is here ----
  *
  * Times every row of kern.def that this machine can run on THREADS threads at once, each with work of its
  * own, about SECONDS_PER_ROW for each shape, and prints a table, or JSON lines
@@ -127,7 +127,7 @@ struct bench_round_result bench_roof_rounds(const struct bench_round *b, double 
  * threads come first ("kernel":"roof"). Returns 0, or the code of what could not be had. */
 int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e);
 
-/* ---- bench_serve.c: a load of many requests ---- */
+/* ---- serve.c: a load of many requests ---- */
 
 extern const struct opt_row bench_serve_options[];
 int bench_serve(const struct opt_values *v, struct err *e);

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "app/app.h"
-#include "app/bench.h"
+#include "app/bench/bench.h"
 #include "base/mem.h"
 #include "base/rng.h"
 

@@ -3,18 +3,18 @@
  *
  * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them;
  * the roofs are measured between repetitions. roof_share is the time an ideal machine would need (the larger
- * of bytes / DRAM roof and operations / arithmetic roof, bench_cost.c) over the time taken. Contexts are not
- * computed but filled (bench_fill.c), and stay from one repetition to the next where windows let them.
+ * of bytes / DRAM roof and operations / arithmetic roof, cost.c) over the time taken. Contexts are not
+ * computed but filled (fill.c), and stay from one repetition to the next where windows let them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/app.h"
-#include "app/bench.h"
+#include "app/bench/bench.h"
+#include "app/bench/stat.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/stat.h"
 #include "kern/kern.h"
 
 enum { MAX_ROWS = 16 + 8 * 8, MAX_REPS = 100, MAX_BATCH = 256, MAX_LOGITS = 4096, CYCLE = 16 };

@@ -1,5 +1,5 @@
 /* stat.c - order statistics of a handful of measurements: sorting is cheap enough. */
-#include "base/stat.h"
+#include "app/bench/stat.h"
 
 #include <math.h>
 #include <stdlib.h>

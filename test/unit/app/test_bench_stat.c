@@ -1,4 +1,4 @@
-/* test_stat.c - order statistics against a sorted copy. */
+/* test_bench_stat.c - order statistics against a sorted copy. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/bench/stat.h"
 #include "base/rng.h"
-#include "base/stat.h"
 
 static int ascending(const void *a, const void *b)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "app/app.h"
-#include "app/bench.h"
+#include "app/bench/bench.h"
 #include "base/mem.h"
 #include "engine/machine.h"
 #include "engine/step.h"
