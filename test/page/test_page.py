@@ -348,6 +348,7 @@ class PageTest(OnPage):
             self.open()
             self.ask("hi")
             self.state("done")
+            self.assertEqual(self.page.run("(e => e.scrollWidth - e.clientWidth)(document.querySelector('#log'))"), 0)
             for view in ("#to-chat", "#to-live"):
                 self.page.click(view)
                 self.page.wait(f"location.hash === '#{view[4:]}'")
