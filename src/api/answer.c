@@ -57,7 +57,7 @@ static void begin_element(const struct call *c, struct call_choice *h, const str
     h->in_call = true;
 }
 
-static void end_element(struct call_choice *h)
+void answer_end_call(struct call_choice *h)
 {
     if (h->in_call)
         buf_str(&h->calls, "\"}}");
@@ -81,7 +81,7 @@ static int take_pieces(const struct call *c, struct call_choice *h)
                 begin_element(c, h, &p);
             continue_string(&h->calls, p.text, p.len);
             break;
-        case PARTS_CALL_END: end_element(h); break;
+        case PARTS_CALL_END: answer_end_call(h); break;
         }
     }
     return h->text.oom || h->reasoning.oom || h->calls.oom ? ERR_NOMEM : 0;
@@ -118,7 +118,7 @@ static void put_parts(const struct call *c, struct call_choice *h, bool with_con
 {
     bool other = h->reasoning.len || h->calls.len;
 
-    end_element(h);
+    answer_end_call(h);
     if (h->text.len || with_content) {
         buf_json_key(out, "content");
         if (h->text.len || !other)
@@ -452,7 +452,7 @@ static void put_choice(struct call *c, size_t i, struct buf *out)
     buf_str(out, "}");
 }
 
-void answer_whole(struct call *c, struct buf *out)
+static void put_whole(struct call *c, struct buf *out)
 {
     put_head(c, is_chat(c) ? "chat.completion" : "text_completion", out);
     for (size_t i = 0; i < c->n_prompts * c->n; i++)
@@ -495,7 +495,7 @@ static void put_completion_part(struct call *c, size_t i, struct call_choice *h,
     buf_fini(&text);
 }
 
-void answer_part(struct call *c, size_t i, struct buf *out)
+static void put_part(struct call *c, size_t i, struct buf *out)
 {
     const struct call_prompt *p = prompt_of(c, i);
     struct call_choice *h = &c->choice[i];
@@ -517,16 +517,10 @@ void answer_part(struct call *c, size_t i, struct buf *out)
     if (c->f.continuous_usage)
         put_usage(p->ids.n, h->n_output, p->n_cached, out);
     buf_str(out, "}\n\n");
-    h->introduced = true;
-    h->closed = h->ended;
-    h->n_new = 0;
-    h->tokens.n = h->tokens.n_top = 0;
-    buf_clear(&h->text);
-    buf_clear(&h->reasoning);
-    buf_clear(&h->calls);
+    form_sent(h);
 }
 
-void answer_usage_event(struct call *c, struct buf *out)
+static void put_usage_event(struct call *c, struct buf *out)
 {
     buf_str(out, "data: ");
     put_head(c, is_chat(c) ? "chat.completion.chunk" : "text_completion", out);
@@ -534,3 +528,32 @@ void answer_usage_event(struct call *c, struct buf *out)
     put_all_usage(c, out);
     buf_str(out, "}\n\n");
 }
+
+static void put_end(struct call *c, int status, const char *sentence, struct buf *out)
+{
+    if (status) {
+        buf_str(out, "data: ");
+        form_error(out, status, sentence, NULL);
+        buf_str(out, "\n\n");
+    } else if (c->f.include_usage) {
+        put_usage_event(c, out);
+    }
+    buf_str(out, "data: [DONE]\n\n");
+}
+
+const struct form answer_completions_form = {.prefix = "cmpl-",
+                                             .type = "text/event-stream; charset=utf-8",
+                                             .ping = ": ping\n\n",
+                                             .whole = put_whole,
+                                             .part = put_part,
+                                             .end = put_end,
+                                             .error = form_error,
+                                             .error_schema = "Error"};
+const struct form answer_chat_form = {.prefix = "chatcmpl-",
+                                      .type = "text/event-stream; charset=utf-8",
+                                      .ping = ": ping\n\n",
+                                      .whole = put_whole,
+                                      .part = put_part,
+                                      .end = put_end,
+                                      .error = form_error,
+                                      .error_schema = "Error"};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/routes.h"
 #include "base/clock.h"
 
 enum { MOST_UNSENT = 64 << 10 }; /* bytes on their way; then events wait, and what waits becomes one */
@@ -19,7 +20,7 @@ static void copy_header(struct server_exchange *x, const char *name, char *out, 
     snprintf(out, size, "%s", value ? value : "");
 }
 
-static struct call *new_call(struct api *a, struct server_exchange *x, unsigned endpoint, const char *route)
+static struct call *new_call(struct api *a, struct server_exchange *x, const struct route *r)
 {
     struct call *c = mem_zalloc(1, sizeof(*c), MEM_API);
     const struct request_head *h = server_head(x);
@@ -29,8 +30,9 @@ static struct call *new_call(struct api *a, struct server_exchange *x, unsigned 
     c->job.run = prepare_call;
     c->api = a;
     c->x = x;
-    c->endpoint = endpoint;
-    c->route = route;
+    c->endpoint = r->endpoint;
+    c->route = r->path;
+    c->form = r->form ? r->form : &answer_completions_form;
     c->arrival_s = c->sent_s = clock_seconds();
     c->created = (int64_t)time(NULL);
     c->n_reserved = 1;
@@ -86,31 +88,31 @@ static void destroy(struct call *c)
     mem_free(c);
 }
 
-void call_start(struct api *a, struct server_exchange *x, unsigned endpoint, const char *route)
+void call_start(struct api *a, struct server_exchange *x, const struct route *r)
 {
     size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved);
     struct call *c;
 
     if (a->draining) {
-        routes_refuse(a, x, route, 503, "the server is shutting down", NULL);
+        routes_refuse(a, x, r->path, 503, "the server is shutting down", NULL);
         return;
     }
     if (a->opt.max_queued_tokens && atomic_load(&a->n_waiting_tokens) >= a->opt.max_queued_tokens) {
-        routes_refuse(a, x, route, 429, "too many tokens of prompts wait; come back later", NULL);
+        routes_refuse(a, x, r->path, 429, "too many tokens of prompts wait; come back later", NULL);
         return;
     }
     do
         if (old >= most) {
-            routes_refuse(a, x, route, 429, "the queue is full; come back later", NULL);
+            routes_refuse(a, x, r->path, 429, "the queue is full; come back later", NULL);
             return;
         }
     while (!atomic_compare_exchange_weak(&a->n_reserved, &old, old + 1));
-    c = new_call(a, x, endpoint, route);
+    c = new_call(a, x, r);
     if (c) {
         front_add(&a->front, &c->job);
     } else {
         atomic_fetch_sub(&a->n_reserved, 1);
-        routes_refuse(a, x, route, 503, "out of memory", NULL);
+        routes_refuse(a, x, r->path, 503, "out of memory", NULL);
     }
 }
 
@@ -301,13 +303,13 @@ static void answer(struct call *c)
     buf_clear(out);
     status = fault_of(c, &sentence);
     if (status)
-        routes_error(out, status, sentence, NULL);
+        c->form->error(out, status, sentence, NULL);
     else
-        answer_whole(c, out);
+        c->form->whole(c, out);
     if (out->oom) {
         buf_clear(out);
         status = 503;
-        routes_error(out, status, "out of memory", NULL);
+        c->form->error(out, status, "out of memory", NULL);
     }
     reply(c, status ? status : 200, out);
 }
@@ -318,7 +320,7 @@ static void begin_stream(struct call *c)
 
     make_headers(c, 200, headers, sizeof(headers));
     strcat(headers, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
-    server_begin(c->x, 200, headers, "text/event-stream; charset=utf-8");
+    server_begin(c->x, 200, headers, c->form->type);
     c->begun = true;
 }
 
@@ -327,14 +329,7 @@ static void end_stream(struct call *c, struct buf *out)
     const char *sentence;
     int status = fault_of(c, &sentence);
 
-    if (status) {
-        buf_str(out, "data: ");
-        routes_error(out, status, sentence, NULL);
-        buf_str(out, "\n\n");
-    } else if (c->f.include_usage) {
-        answer_usage_event(c, out);
-    }
-    buf_str(out, "data: [DONE]\n\n");
+    c->form->end(c, status, sentence, out);
     log_call(c, status ? status : 200);
     server_send(c->x, out->data, out->len);
     server_end(take_exchange(c));
@@ -346,17 +341,20 @@ static void stream(struct call *c)
     struct buf *out = &c->api->scratch;
     bool all_closed = true;
 
-    if (!c->begun)
-        begin_stream(c);
-    if (server_unsent(c->x) > MOST_UNSENT)
-        return; /* call_drained() goes on, with one event for all that came meanwhile */
     buf_clear(out);
+    if (!c->begun) {
+        begin_stream(c);
+        if (c->form->begin)
+            c->form->begin(c, out);
+    } else if (server_unsent(c->x) > MOST_UNSENT) {
+        return; /* call_drained() goes on, with one event for all that came meanwhile */
+    }
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
         struct call_choice *h = &c->choice[i];
         bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
 
         if (!h->closed && !fails && answer_has_news(c, h))
-            answer_part(c, i, out);
+            c->form->part(c, i, out);
         h->closed |= fails;
         all_closed &= h->closed;
     }
@@ -477,8 +475,8 @@ void call_drained(struct call *c)
 void call_ping(struct api *a, double now)
 {
     for (struct call *c = a->first; c; c = c->next)
-        if (c->x && c->begun && now - c->sent_s > PING_S && server_unsent(c->x) == 0) {
-            server_send(c->x, ": ping\n\n", 8);
+        if (c->x && c->begun && c->form->ping && now - c->sent_s > PING_S && server_unsent(c->x) == 0) {
+            server_send(c->x, c->form->ping, strlen(c->form->ping));
             c->sent_s = now;
         }
 }

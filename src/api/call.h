@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "api/fields.h"
+#include "api/form.h"
 #include "api/front.h"
 #include "api/metrics.h"
 #include "api/parts.h"
@@ -46,7 +47,9 @@ struct call_choice {
     bool lost;                      /* something of it, for lack of memory */
     bool introduced, ended, closed; /* introduced: its first event is sent; closed: its last one */
     enum gallop_finish finish;
-    char *stop_string; /* owned, or NULL */
+    enum form_block block; /* of a form that has them: the one that is open, */
+    size_t n_blocks;       /* and those that are closed */
+    char *stop_string;     /* owned, or NULL */
     int32_t stop_token;
     double last_s; /* clock: latest token */
 };
@@ -71,6 +74,7 @@ struct call {
     struct server_exchange *x; /* NULL: the client is gone, or is answered */
     unsigned endpoint;         /* FIELDS_... */
     const char *route;
+    const struct form *form;
     struct buf body;
     char key[KEYS_NAME];
     char request_id[136], id[CALL_ID_BYTES];
@@ -96,6 +100,8 @@ struct call {
     int status;                       /* 0, or that of the reply, which is whole then */
     struct buf reply;
 };
+
+struct route;
 
 struct api {
     struct api_options opt;
@@ -128,7 +134,7 @@ struct api {
 /* ---- call.c: on the server's thread ---- */
 
 /* Takes the request of X over: reserves a place and hands it to the front, or refuses it. */
-void call_start(struct api *a, struct server_exchange *x, unsigned endpoint, const char *route);
+void call_start(struct api *a, struct server_exchange *x, const struct route *r);
 void call_gone(struct call *c);    /* its client left */
 void call_drained(struct call *c); /* its client has taken all that was sent */
 void call_advance(struct api *a);  /* takes what the front and the engine have done */
@@ -161,18 +167,14 @@ int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_fin
 /* There is something to show. */
 bool answer_has_news(const struct call *c, const struct call_choice *h);
 
-void answer_whole(struct call *c, struct buf *out);
-/* An event of choice I with what is not sent of it. */
-void answer_part(struct call *c, size_t i, struct buf *out);
-void answer_usage_event(struct call *c, struct buf *out);
+/* The call that is being taken comes to an end for now: H->calls are whole elements. */
+void answer_end_call(struct call_choice *h);
 
 /* ---- routes.c ---- */
 
 void routes_handle(void *ctx, struct server_exchange *x);
-/* {"error": ...} of STATUS. PARAM: the field, or NULL. */
-void routes_error(struct buf *out, int status, const char *message, const char *param);
 size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size);
-/* Answers X with an error; a 429 or 503 says when to come back. */
+/* Answers X with an error in the form of its path; a 429 or 503 says when to come back. */
 void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
                    const char *message, const char *param);
 /* Answers X, counts it and logs it. */

@@ -30,7 +30,9 @@ static const struct endpoint {
                  {FIELDS_CHAT, "/v1/chat/completions", "messages"},
                  {FIELDS_TOKENIZE, "/tokenize", NULL},
                  {FIELDS_DETOKENIZE, "/detokenize", "tokens"},
-                 {FIELDS_ABORT, "/abort_requests", "request_ids"}};
+                 {FIELDS_ABORT, "/abort_requests", "request_ids"},
+                 {FIELDS_MESSAGES, "/v1/messages", "messages"},
+                 {FIELDS_COUNT, "/v1/messages/count_tokens", "messages"}};
 enum { N_ENDPOINTS = sizeof(endpoints) / sizeof(endpoints[0]) };
 
 static const char *describe(const json_t *v, char *out, size_t size)
@@ -159,6 +161,79 @@ static int read_tool_choice(struct fields *f, const json_t *v, struct err *e)
     return tools_choose(v, &f->tool_choice, e);
 }
 
+/* ---- those of Anthropic's form ---- */
+
+static const char schema_turns[] =
+    "{'type':'array','minItems':1,'items':{'type':'object','required':['role','content'],'properties':{'role':"
+    "{'enum':['user','assistant']},'content':{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'object',"
+    "'required':['type','text'],'properties':{'type':{'const':'text'},'text':{'type':'string'}}}}]}}}}";
+
+static int read_turns(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_messages(f, v, e);
+}
+
+static const char schema_system[] =
+    "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'object','required':['type','text'],'properties':"
+    "{'type':{'const':'text'},'text':{'type':'string'}}}}]}";
+
+static bool is_text_block(const json_t *v)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+
+    return type && strcmp(type, "text") == 0 && json_is_string(json_object_get(v, "text"));
+}
+
+static int read_system(struct fields *f, const json_t *v, struct err *e)
+{
+    f->system = v;
+    return json_is_string(v) || (json_is_array(v) && all(v, is_text_block))
+               ? 0
+               : unexpected("system", v, "a string or a list of blocks of text", e);
+}
+
+static const char schema_client_tools[] =
+    "{'type':'array','maxItems':128,'items':{'type':'object','required':['name','input_schema'],'properties':"
+    "{'name':{'type':'string','minLength':1},'description':{'type':'string'},'input_schema':{'type':'object'}}}}";
+
+static int read_client_tools(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+}
+
+static const char schema_choice_object[] =
+    "{'type':'object','required':['type'],'properties':{'type':{'enum':['auto','none']},"
+    "'disable_parallel_tool_use':{'type':'boolean'}}}";
+
+static int read_choice_object(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+    const json_t *one = json_object_get(v, "disable_parallel_tool_use");
+
+    if (!type || (one && !json_is_boolean(one)))
+        return unexpected("tool_choice", v, "an object with a type", e);
+    if (strcmp(type, "auto") != 0 && strcmp(type, "none") != 0)
+        return err_set(e, ERR_UNSUPPORTED, "tool_choice: only auto and none are supported by this server");
+    f->tool_choice = strcmp(type, "none") == 0 ? TOOLS_NONE : TOOLS_AUTO;
+    f->parallel_tool_calls = !json_is_true(one);
+    return 0;
+}
+
+static const char schema_thinking[] =
+    "{'type':'object','required':['type'],'properties':{'type':{'const':'disabled'}}}";
+
+static int read_thinking(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *type = json_string_value(json_object_get(v, "type"));
+
+    if (!type)
+        return unexpected("thinking", v, "an object with a type", e);
+    f->include_reasoning = false;
+    return strcmp(type, "disabled") == 0
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED, "thinking: only disabled is supported by this server");
+}
+
 static const char schema_documents[] = "{'type':'array','maxItems':1024,'items':{'type':'object'}}";
 
 static int read_documents(struct fields *f, const json_t *v, struct err *e)
@@ -218,22 +293,27 @@ static const char schema_stop[] =
     "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
     "'items':{'type':'string','minLength':1,'maxLength':1024}}]}";
 
-static int read_stop(struct fields *f, const json_t *v, struct err *e)
+static int check_stop(struct fields *f, const char *name, const json_t *v, struct err *e)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
     f->stop = v;
     if (!json_is_string(v) && !(json_is_array(v) && all(v, is_string)))
-        return unexpected("stop", v, "a string or a list of strings", e);
+        return unexpected(name, v, "a string or a list of strings", e);
     if (n > 64)
-        return err_set(e, ERR_INPUT, "stop: found %zu strings, expected at most 64", n);
+        return err_set(e, ERR_INPUT, "%s: found %zu strings, expected at most 64", name, n);
     for (size_t i = 0; i < n; i++) {
         size_t bytes = json_string_length(json_is_array(v) ? json_array_get(v, i) : v);
 
         if (bytes == 0 || bytes > 1024)
-            return err_set(e, ERR_INPUT, "stop: found a string of %zu bytes, expected 1 to 1024", bytes);
+            return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected 1 to 1024", name, bytes);
     }
     return 0;
+}
+
+static int read_stop(struct fields *f, const json_t *v, struct err *e)
+{
+    return check_stop(f, "stop", v, e);
 }
 
 static int read_ids(const json_t **to, const char *name, const json_t *v, size_t most, struct err *e)
@@ -245,6 +325,16 @@ static int read_ids(const json_t **to, const char *name, const json_t *v, size_t
         return err_set(e, ERR_INPUT, "%s: found %zu ids, expected at most %zu", name, json_array_size(v),
                        most);
     return 0;
+}
+
+static const char schema_stop_sequences[] =
+    "{'type':'array','maxItems':64,'items':{'type':'string','minLength':1,'maxLength':1024}}";
+
+static int read_stop_sequences(struct fields *f, const json_t *v, struct err *e)
+{
+    if (!json_is_array(v))
+        return unexpected("stop_sequences", v, "a list of strings", e);
+    return check_stop(f, "stop_sequences", v, e);
 }
 
 static const char schema_stop_token_ids[] = SCHEMA_IDS ",'maxItems':4096}";
@@ -315,6 +405,8 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define T          FIELDS_TOKENIZE
 #define D          FIELDS_DETOKENIZE
 #define A          FIELDS_ABORT
+#define M          FIELDS_MESSAGES
+#define K          FIELDS_COUNT
 #define AT(member) offsetof(struct fields, member)
 #define BOOL(name, where, member, says) \
     {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
@@ -336,6 +428,8 @@ static const struct row rows[] = {
 #undef T
 #undef D
 #undef A
+#undef M
+#undef K
 #undef BOOL
 #undef INT
 #undef NUMBER
@@ -515,7 +609,8 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
 void fields_fini(struct fields *f)
 {
     json_decref(f->body);
-    f->body = NULL;
+    json_decref(f->own);
+    f->body = f->own = NULL;
 }
 
 /* ---- the page ---- */

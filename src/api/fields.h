@@ -21,7 +21,10 @@ enum {
     FIELDS_CHAT = 2,
     FIELDS_TOKENIZE = 4,
     FIELDS_DETOKENIZE = 8,
-    FIELDS_ABORT = 16
+    FIELDS_ABORT = 16,
+    FIELDS_MESSAGES = 32,
+    FIELDS_COUNT = 64,
+    FIELDS_END = 128 /* no endpoint has this bit, or a higher one */
 };
 
 enum {
@@ -34,8 +37,9 @@ enum {
 /* What a request says. Numbers that are not given are -1, or NaN; JSON is borrowed from body. */
 struct fields {
     json_t *body; /* owned */
+    json_t *own;  /* what a form made of it, owned */
     const char *model, *reasoning_effort, *truncation_side, *request_id, *cache_salt, *user;
-    const json_t *prompt, *messages, *tools, *documents, *kwargs;
+    const json_t *prompt, *messages, *system, *tools, *documents, *kwargs;
     const json_t *stop, *stop_token_ids, *logit_bias, *allowed, *tokens, *request_ids;
     bool add_generation_prompt, continue_final_message, add_special_tokens, stream, include_usage,
         continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,

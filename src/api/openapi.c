@@ -56,6 +56,20 @@ static const struct schema answers[] = {
     {"PaceQueue", "{'type':'object','required':['queue_size','active_requests']}"},
     {"PaceMetrics", "{'type':'object','required':['sched_session_ttft','sched_session_tpot']}"},
     {"PaceStatus", "{'type':'object','required':['request_id','status','prompt_tokens','generated_tokens']}"},
+    {"AnthropicError",
+     "{'type':'object','required':['type','error'],'properties':{'type':{'const':'error'},"
+     "'error':{'type':'object','required':['type','message'],'properties':{'type':{'type':'string'},"
+     "'message':{'type':'string'}}}}}"},
+    {"Message",
+     "{'type':'object','required':['id','type','role','model','content','stop_reason','stop_sequence',"
+     "'usage'],'properties':{'id':{'type':'string'},'type':{'const':'message'},"
+     "'role':{'const':'assistant'},'model':{'type':'string'},'content':{'type':'array',"
+     "'items':{'type':'object','required':['type']}},'stop_reason':{'enum':['end_turn','max_tokens',"
+     "'stop_sequence','tool_use','abort']},'stop_sequence':{'type':['string','null']},"
+     "'usage':{'type':'object','required':['input_tokens','output_tokens'],"
+     "'properties':{'input_tokens':{'type':'integer'},'output_tokens':{'type':'integer'}}}}}"},
+    {"Count",
+     "{'type':'object','required':['input_tokens'],'properties':{'input_tokens':{'type':'integer'}}}"},
 };
 
 /* TEXT with " in place of '. */
@@ -95,7 +109,7 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
     static const char later[] = ",'headers':{'Retry-After':{'schema':{'type':'integer','minimum':1}}}",
                       who[] = ",'headers':{'WWW-Authenticate':{'schema':{'type':'string'}}}";
     bool computes = r->endpoint && !r->answer, named = r->path[strlen(r->path) - 1] == '*';
-    const char *error = "Error";
+    const char *error = r->form ? r->form->error_schema : "Error";
 
     put_status(400, "a field or the form of the request is wrong, or asks for what is not built", "", error,
                out);
@@ -119,7 +133,7 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
 
 static void put_answer(const struct route *r, struct buf *out)
 {
-    bool streams = r->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT);
+    bool streams = r->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT | FIELDS_MESSAGES);
 
     buf_json_key(out, "200");
     put(out, "{'description':'OK'");

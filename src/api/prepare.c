@@ -29,7 +29,7 @@ static const char *without_path(const struct call *c, const char *sentence)
 static int refuse(struct call *c, int status, const char *sentence)
 {
     buf_clear(&c->reply);
-    routes_error(&c->reply, status, without_path(c, sentence), c->f.param[0] ? c->f.param : NULL);
+    c->form->error(&c->reply, status, without_path(c, sentence), c->f.param[0] ? c->f.param : NULL);
     c->status = status;
     return ERR_INPUT;
 }
@@ -215,7 +215,7 @@ static int check_tools(struct call *c, struct err *e)
     fields_blame(&c->f, "tools", 0);
     if (o->tools.place == TOOLS_NOWHERE)
         return err_set(e, ERR_UNSUPPORTED, "tools: the model's chat template does not write them");
-    if (c->endpoint == FIELDS_CHAT && !o->markup.calls && !o->markup.plain_calls)
+    if (c->choice && !o->markup.calls && !o->markup.plain_calls)
         return err_set(e, ERR_UNSUPPORTED,
                        "tools: the chat template does not show how this model writes calls; the server's "
                        "--tool-call-parser names the way, or none for calls as text");
@@ -229,7 +229,7 @@ static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
 
     if (rc == 0)
         rc = messages_render(c, &text, e);
-    if (rc == 0 && c->endpoint == FIELDS_CHAT)
+    if (rc == 0 && c->choice)
         rc = open_parts(c, &text, e);
     if (rc == 0)
         rc = encode(c, text.data ? text.data : "", text.len, adds_special(c, false), ids, e);
@@ -626,6 +626,23 @@ static void detokenize(struct call *c)
     tok_ids_fini(&ids);
 }
 
+/* ---- /v1/messages/count_tokens ---- */
+
+static void count_tokens(struct call *c)
+{
+    struct tok_ids ids = {0};
+    struct err e = {0};
+
+    fields_blame(&c->f, "messages", 0);
+    if (read_messages(c, &ids, &e) != 0) {
+        refuse_code(c, &e);
+    } else {
+        buf_fmt(&c->reply, "{\"input_tokens\":%zu}", ids.n);
+        c->status = 200;
+    }
+    tok_ids_fini(&ids);
+}
+
 /* ---- the job ---- */
 
 /* Says once for each name that a field is not known. */
@@ -659,7 +676,7 @@ static int name_call(struct call *c)
     else if (!id && getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))
         snprintf(c->request_id, sizeof(c->request_id), "%016llx%016llx", (unsigned long long)random[0],
                  (unsigned long long)random[1]);
-    snprintf(c->id, sizeof(c->id), "%s-%s", c->endpoint == FIELDS_CHAT ? "chatcmpl" : "cmpl", c->request_id);
+    snprintf(c->id, sizeof(c->id), "%s%s", c->form->prefix, c->request_id);
     return 0;
 }
 
@@ -674,12 +691,20 @@ void prepare_call(struct front_job *job)
         return;
     }
     buf_fini(&c->body);
-    if (name_call(c) != 0 || check_model(c) != 0 || check_needed(c) != 0 || check_together(c) != 0)
+    if (name_call(c) != 0 || check_model(c) != 0 || check_needed(c) != 0)
+        return;
+    if (c->form->read && c->form->read(c, &e) != 0) {
+        refuse_code(c, &e);
+        return;
+    }
+    if (check_together(c) != 0)
         return;
     if (c->endpoint == FIELDS_TOKENIZE) {
         tokenize(c);
     } else if (c->endpoint == FIELDS_DETOKENIZE) {
         detokenize(c);
+    } else if (c->endpoint == FIELDS_COUNT) {
+        count_tokens(c);
     } else if (reserve(c) == 0 && read_prompts(c) == 0) {
         c->keep_tokens = c->f.logprobs >= 0 || c->f.chat_logprobs || c->f.return_token_ids;
         submit_all(c);

@@ -6,39 +6,6 @@
 #include "api/call.h"
 #include "api/routes.h"
 
-/* ---- errors ---- */
-
-static const char *type_of(int status)
-{
-    switch (status) {
-    case 401: return "AuthenticationError";
-    case 403: return "PermissionDeniedError";
-    case 404: return "NotFoundError";
-    case 405: return "MethodNotAllowedError";
-    case 408: return "RequestTimeoutError";
-    case 413: return "PayloadTooLargeError";
-    case 415: return "UnsupportedMediaTypeError";
-    case 429: return "RateLimitError";
-    case 431: return "HeadersTooLargeError";
-    case 501: return "NotImplementedError";
-    case 503: return "ServiceUnavailableError";
-    case 504: return "TimeoutError";
-    default: return status >= 500 ? "InternalServerError" : "BadRequestError";
-    }
-}
-
-void routes_error(struct buf *out, int status, const char *message, const char *param)
-{
-    buf_str(out, "{\"error\":{\"message\":");
-    buf_json_str(out, message, strlen(message));
-    buf_fmt(out, ",\"type\":\"%s\",\"param\":", type_of(status));
-    if (param)
-        buf_json_str(out, param, strlen(param));
-    else
-        buf_str(out, "null");
-    buf_fmt(out, ",\"code\":%d}}", status);
-}
-
 size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size)
 {
     struct api *a = ctx;
@@ -46,7 +13,7 @@ size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t 
     size_t n;
 
     metrics_count_http(&a->metrics, "none", "none", status);
-    routes_error(&text, status, why, NULL);
+    form_error(&text, status, why, NULL);
     n = text.len < size ? text.len : 0;
     if (n)
         memcpy(out, text.data, n);
@@ -71,6 +38,8 @@ void routes_reply(struct api *a, struct server_exchange *x, const char *route, i
     server_reply(x, status, headers, type, body, n);
 }
 
+static const struct form *form_of(const struct server_exchange *x);
+
 void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
                    const char *message, const char *param)
 {
@@ -83,7 +52,7 @@ void routes_refuse(struct api *a, struct server_exchange *x, const char *route, 
     } else if (status == 401) {
         snprintf(headers, sizeof(headers), "WWW-Authenticate: Bearer\r\n");
     }
-    routes_error(&body, status, message, param);
+    form_of(x)->error(&body, status, message, param);
     routes_reply(a, x, route, status, headers, "application/json", body.data ? body.data : "", body.len);
     buf_fini(&body);
 }
@@ -290,26 +259,31 @@ static void abort_requests(struct api *a, struct server_exchange *x, const struc
 /* ---- the table ---- */
 
 static const struct route routes[] = {
-    {"POST", "/v1/completions", false, FIELDS_COMPLETIONS, NULL, "Completion", "Continues texts."},
-    {"POST", "/v1/chat/completions", false, FIELDS_CHAT, NULL, "ChatCompletion",
+    {"POST", "/v1/completions", false, FIELDS_COMPLETIONS, NULL, &answer_completions_form, "Completion",
+     "Continues texts."},
+    {"POST", "/v1/chat/completions", false, FIELDS_CHAT, NULL, &answer_chat_form, "ChatCompletion",
      "The next turn of a conversation."},
-    {"GET", "/v1/models", false, 0, models, "Models", "The names of the model."},
-    {"GET", "/v1/models/*", false, 0, model, "Model", "One of them."},
-    {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, "Tokens", "The ids of a text or conversation."},
-    {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, "Text", "The text of ids."},
-    {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests, "Aborted",
+    {"POST", "/v1/messages", false, FIELDS_MESSAGES, NULL, &anthropic_form, "Message",
+     "Anthropic's Messages: the next turn of a conversation."},
+    {"POST", "/v1/messages/count_tokens", false, FIELDS_COUNT, NULL, &anthropic_form, "Count",
+     "The tokens that such a conversation has."},
+    {"GET", "/v1/models", false, 0, models, NULL, "Models", "The names of the model."},
+    {"GET", "/v1/models/*", false, 0, model, NULL, "Model", "One of them."},
+    {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, NULL, "Tokens", "The ids of a text or conversation."},
+    {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, NULL, "Text", "The text of ids."},
+    {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests, NULL, "Aborted",
      "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\"."},
-    {"GET", "/health", true, 0, health, ROUTE_EMPTY, "200 while the server runs."},
-    {"GET", "/ready", true, 0, ready, ROUTE_EMPTY, "200, and 503 while it shuts down."},
-    {"GET", "/version", true, 0, version, "Version", "Of the program."},
-    {"GET", "/load", false, 0, load, "Load", "Requests that are in the house."},
-    {"GET", "/metrics", false, 0, metrics, ROUTE_TEXT, "Prometheus text with vLLM's names."},
-    {"GET", "/openapi.json", false, 0, openapi, "OpenAPI",
+    {"GET", "/health", true, 0, health, NULL, ROUTE_EMPTY, "200 while the server runs."},
+    {"GET", "/ready", true, 0, ready, NULL, ROUTE_EMPTY, "200, and 503 while it shuts down."},
+    {"GET", "/version", true, 0, version, NULL, "Version", "Of the program."},
+    {"GET", "/load", false, 0, load, NULL, "Load", "Requests that are in the house."},
+    {"GET", "/metrics", false, 0, metrics, NULL, ROUTE_TEXT, "Prometheus text with vLLM's names."},
+    {"GET", "/openapi.json", false, 0, openapi, NULL, "OpenAPI",
      "This table and those below for machines (OpenAPI 3.1)."},
-    {"GET", "/v1/health", false, 0, pace_health, "PaceHealth", "As AMD PACE's server has it."},
-    {"GET", "/v1/queue/status", false, 0, pace_queue, "PaceQueue", "The same."},
-    {"GET", "/v1/server_metrics", false, 0, pace_metrics, "PaceMetrics", "The same."},
-    {"GET", "/v1/status/*", false, 0, pace_status, "PaceStatus",
+    {"GET", "/v1/health", false, 0, pace_health, NULL, "PaceHealth", "As AMD PACE's server has it."},
+    {"GET", "/v1/queue/status", false, 0, pace_queue, NULL, "PaceQueue", "The same."},
+    {"GET", "/v1/server_metrics", false, 0, pace_metrics, NULL, "PaceMetrics", "The same."},
+    {"GET", "/v1/status/*", false, 0, pace_status, NULL, "PaceStatus",
      "The same: of a request by its id, while it is computed."},
 };
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
@@ -342,6 +316,15 @@ static const struct route *find(const struct request_head *h, bool *known)
     return NULL;
 }
 
+/* In which errors of X are written. */
+static const struct form *form_of(const struct server_exchange *x)
+{
+    for (int i = 0; i < N_ROUTES; i++)
+        if (routes[i].form && is_path(&routes[i], server_head(x)->path))
+            return routes[i].form;
+    return &answer_completions_form;
+}
+
 static bool may_ask(const struct api *a, const struct request_head *h)
 {
     char key[KEYS_NAME];
@@ -370,7 +353,7 @@ static void refuse_method(struct api *a, struct server_exchange *x)
             strcat(headers, strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method);
         }
     strcat(headers, "\r\n");
-    routes_error(&body, 405, "this path does not take that method", NULL);
+    form_of(x)->error(&body, 405, "this path does not take that method", NULL);
     routes_reply(a, x, "none", 405, headers, "application/json", body.data ? body.data : "", body.len);
     buf_fini(&body);
 }
@@ -395,7 +378,7 @@ void routes_handle(void *ctx, struct server_exchange *x)
     else if (r->answer)
         r->answer(a, x, r);
     else
-        call_start(a, x, r->endpoint, r->path);
+        call_start(a, x, r);
 }
 
 static const char preface[] =

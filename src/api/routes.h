@@ -15,6 +15,7 @@ struct route {
     unsigned endpoint;         /* FIELDS_... of what is in the body */
     void (*answer)(struct api *a, struct server_exchange *x,
                    const struct route *r); /* NULL: the front prepares it */
+    const struct form *form;               /* NULL: errors in OpenAI's */
     const char *gives;                     /* the name of the answer's schema, or ROUTE_... */
     const char *says;                      /* for docs/API.md */
 };

@@ -32,7 +32,7 @@ static int code_of(unsigned endpoint, const char *fmt, ...)
 /* MEMBER alone is taken, or refused with a sentence that names it. */
 static void check(const struct fields_row *r, const char *value, bool good)
 {
-    for (unsigned endpoint = 1; endpoint <= FIELDS_ABORT; endpoint *= 2) {
+    for (unsigned endpoint = 1; endpoint < FIELDS_END; endpoint *= 2) {
         int rc;
 
         if (!(r->endpoints & endpoint))

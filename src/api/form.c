@@ -1,0 +1,110 @@
+/* form.c - what several forms of answers have in common. */
+#include "api/form.h"
+
+#include <string.h>
+
+#include "api/call.h"
+
+static const char *type_of(int status)
+{
+    switch (status) {
+    case 401: return "AuthenticationError";
+    case 403: return "PermissionDeniedError";
+    case 404: return "NotFoundError";
+    case 405: return "MethodNotAllowedError";
+    case 408: return "RequestTimeoutError";
+    case 413: return "PayloadTooLargeError";
+    case 415: return "UnsupportedMediaTypeError";
+    case 429: return "RateLimitError";
+    case 431: return "HeadersTooLargeError";
+    case 501: return "NotImplementedError";
+    case 503: return "ServiceUnavailableError";
+    case 504: return "TimeoutError";
+    default: return status >= 500 ? "InternalServerError" : "BadRequestError";
+    }
+}
+
+void form_error(struct buf *out, int status, const char *message, const char *param)
+{
+    buf_str(out, "{\"error\":{\"message\":");
+    buf_json_str(out, message, strlen(message));
+    buf_fmt(out, ",\"type\":\"%s\",\"param\":", type_of(status));
+    if (param)
+        buf_json_str(out, param, strlen(param));
+    else
+        buf_str(out, "null");
+    buf_fmt(out, ",\"code\":%d}}", status);
+}
+
+void form_sent(struct call_choice *h)
+{
+    h->introduced = true;
+    h->closed = h->ended;
+    h->n_new = 0;
+    h->tokens.n = h->tokens.n_top = 0;
+    buf_clear(&h->text);
+    buf_clear(&h->reasoning);
+    buf_clear(&h->calls);
+}
+
+json_t *form_calls(struct call_choice *h, struct buf *out)
+{
+    struct buf text = {.tag = MEM_API};
+    json_t *list;
+
+    answer_end_call(h);
+    if (!h->calls.len)
+        return NULL;
+    buf_fmt(&text, "[%s]", h->calls.data);
+    list = text.oom ? NULL : json_loadb(text.data, text.len, 0, NULL);
+    out->oom |= !list;
+    buf_fini(&text);
+    return list;
+}
+
+static void change(struct call *c, struct call_choice *h, const struct form_blocks *b, enum form_block to,
+                   struct buf *out)
+{
+    if (h->block != FORM_NO_BLOCK) {
+        b->close(c, h, out);
+        h->n_blocks++;
+    }
+    h->block = to;
+}
+
+static void put_block(struct call *c, struct call_choice *h, const struct form_blocks *b,
+                      enum form_block kind, const struct buf *text, struct buf *out)
+{
+    if (!text->len)
+        return;
+    if (h->block != kind) {
+        change(c, h, b, kind, out);
+        b->open(c, h, NULL, NULL, out);
+    }
+    b->add(c, h, text->data, text->len, out);
+}
+
+void form_put_blocks(struct call *c, struct call_choice *h, const struct form_blocks *b, struct buf *out)
+{
+    json_t *calls = form_calls(h, out), *call;
+    size_t i;
+
+    put_block(c, h, b, FORM_REASONING, &h->reasoning, out);
+    put_block(c, h, b, FORM_TEXT, &h->text, out);
+    json_array_foreach(calls, i, call)
+    {
+        const char *id = json_string_value(json_object_get(call, "id"));
+        const json_t *function = json_object_get(call, "function"),
+                     *text = json_object_get(function, "arguments");
+
+        if (id) { /* otherwise the one before goes on */
+            change(c, h, b, FORM_CALL, out);
+            b->open(c, h, id, json_string_value(json_object_get(function, "name")), out);
+        }
+        if (json_string_length(text))
+            b->add(c, h, json_string_value(text), json_string_length(text), out);
+    }
+    if (h->ended)
+        change(c, h, b, FORM_NO_BLOCK, out);
+    json_decref(calls);
+}

@@ -1,0 +1,56 @@
+/* form.h - how requests and answers of one API look: OpenAI's chat and completions, and those of others,
+ * which are turned into a chat and whose answers are written in their own words.
+ */
+#ifndef GALLOP_API_FORM_H
+#define GALLOP_API_FORM_H
+
+#include <jansson.h>
+#include <stddef.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+struct call;
+struct call_choice;
+
+struct form {
+    const char *prefix; /* of the ids of answers */
+    const char *type;   /* of a stream */
+    const char *ping;   /* what a stream says in silence; NULL: nothing */
+    /* On a thread of the front, after the fields were read: makes messages and tools of them as OpenAI has
+     * them. NULL: they are so already. */
+    int (*read)(struct call *c, struct err *e);
+    void (*whole)(struct call *c, struct buf *out);
+    void (*begin)(struct call *c, struct buf *out);          /* of a stream; NULL: nothing */
+    void (*part)(struct call *c, size_t i, struct buf *out); /* of choice I what is not sent of it */
+    /* Of a stream; STATUS is 0, or that of an error, with its SENTENCE. */
+    void (*end)(struct call *c, int status, const char *sentence, struct buf *out);
+    void (*error)(struct buf *out, int status, const char *message, const char *param);
+    const char *error_schema; /* its name in openapi.c */
+};
+
+extern const struct form answer_completions_form, answer_chat_form, anthropic_form;
+
+/* A writer of answers in blocks, in which reasoning, text and calls of tools stand one behind another. */
+enum form_block { FORM_NO_BLOCK, FORM_REASONING, FORM_TEXT, FORM_CALL };
+
+struct form_blocks {
+    void (*open)(struct call *c, struct call_choice *h, const char *id, const char *name, struct buf *out);
+    void (*add)(struct call *c, struct call_choice *h, const char *text, size_t n, struct buf *out);
+    void (*close)(struct call *c, struct call_choice *h, struct buf *out);
+};
+
+/* What of choice H is not sent yet, as blocks; the last stays open unless H has ended. */
+void form_put_blocks(struct call *c, struct call_choice *h, const struct form_blocks *b, struct buf *out);
+
+/* What was written of H is sent. */
+void form_sent(struct call_choice *h);
+
+/* The calls of tools of H that are not sent yet, elements of OpenAI's tool_calls. New reference; NULL: none,
+ * or OUT has no memory. */
+json_t *form_calls(struct call_choice *h, struct buf *out);
+
+/* OpenAI's error. */
+void form_error(struct buf *out, int status, const char *message, const char *param);
+
+#endif

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""test_forms.py - the APIs beside OpenAI's chat and completions: what they answer is what `gallop run` says, whole and in events, in
+their own form; what is not built is refused in it. Standard library only; GALLOP_BIN names the program.
+"""
+import json
+import os
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "test", "net"), os.path.join(ROOT, "test", "cli")]
+import scripted  # noqa: E402
+from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
+from _server import Server  # noqa: E402
+
+MESSAGES = "/v1/messages"
+QUESTION = "Who are you?"
+ASK = [{"role": "user", "content": QUESTION}]
+N = 20
+
+# Says its script; hermes' marks of calls and of reasoning.
+HERMES = ("{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}"
+          "{% for c in m.tool_calls %}[{{ c.function.arguments.city }}]{% endfor %}{% endfor %}")
+SCRIPTS = [["<call>", "<think>\nHm.", "\n</think>\n\nLet ", "me see.\n", "<tool", "_call>\n{\"na", "me\": \"get_", "weather\", \"argu",
+            "ments\": {\"city\": ", "\"Par", "is\"", "}}\n</tool_call>"],
+           ["<say>", "It ", "rains."]]
+folder = tempfile.TemporaryDirectory()
+scripted.make(folder.name, SCRIPTS, HERMES)
+server = Server("--served-model-name", "small")
+talker = Server("--dtype", "fp32", "--threads", 1, model=folder.name)
+own = lines(call("run", "-m", DEMO, "--json", "--chat", "-n", N, QUESTION))[0]
+
+
+def _answer(of, path, **fields):
+    status, body = of.post(path, **fields)
+    expect(status, 200, f"{path} {fields}: {str(body)[:300]}")
+    return body
+
+
+def _events(of, path, **fields):
+    """Pairs of name and data of a stream; the name is also in the data."""
+    status, head, body = of.request("POST", path, {**fields, "stream": True})
+    expect((status, head["content-type"]), (200, "text/event-stream; charset=utf-8"), f"{path}: {body[:200]}")
+    out = []
+    for event in body.decode().split("\n\n")[:-1]:
+        name, data = event.split("\n")
+        out.append((name.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+        expect(out[-1][1]["type"], out[-1][0], "the name of an event")
+    return out
+
+
+# ---- Anthropic's messages ----
+
+def _message_of(events):
+    """The message that events make, as clients put it together."""
+    message, names = None, [name for name, _ in events]
+    expect((names[0], names[-2:]), ("message_start", ["message_delta", "message_stop"]), "events")
+    for name, data in events:
+        if name == "message_start":
+            message = data["message"]
+        elif name == "content_block_start":
+            expect(data["index"], len(message["content"]), "index of a block")
+            message["content"].append(data["content_block"] | ({"input": ""} if data["content_block"]["type"] == "tool_use" else {}))
+        elif name == "content_block_delta":
+            block, delta = message["content"][data["index"]], data["delta"]
+            key = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "input"}[delta["type"]]
+            block[key] += delta["partial_json" if key == "input" else key]
+        elif name == "content_block_stop" and message["content"][-1]["type"] == "tool_use":
+            message["content"][-1]["input"] = json.loads(message["content"][-1]["input"])
+        elif name == "message_delta":
+            message.update(data["delta"], usage=message["usage"] | data["usage"])
+    return message
+
+
+def messages_say_what_run_says():
+    fields = {"model": "small", "messages": ASK, "max_tokens": N, "temperature": 0}
+    got = _answer(server, MESSAGES, **fields)
+    expect(got["content"], [{"type": "text", "text": own["text"]}], "content")
+    expect((got["type"], got["role"], got["model"], got["stop_sequence"]), ("message", "assistant", "small", None), "members")
+    expect(got["stop_reason"], {"length": "max_tokens", "stop": "end_turn"}[own["finish_reason"]], "stop_reason")
+    usage = got["usage"]
+    expect((usage["input_tokens"] + usage["cache_read_input_tokens"], usage["output_tokens"]),
+           (len(own["prompt_ids"]) if "prompt_ids" in own else _count(ASK), len(own["output_ids"])), "usage")
+    streamed = _message_of(_events(server, MESSAGES, **fields))
+    for m in (got, streamed):
+        m.pop("id"), m.pop("usage")
+    expect(streamed, got, "a stream says the same")
+
+
+def _count(messages, **fields):
+    return _answer(server, MESSAGES + "/count_tokens", model="small", messages=messages, **fields)["input_tokens"]
+
+
+def tokens_of_messages_are_counted_as_they_are_rendered():
+    system = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}]
+    chat = [{"role": "system", "content": "Be brief.\nBe kind."}, *ASK]
+    expect(_count(ASK), server.post("/tokenize", messages=ASK)[1]["count"], "tokens")
+    expect(_count(ASK, system=system), server.post("/tokenize", messages=chat)[1]["count"], "with a system message")
+    turns = [*ASK, {"role": "assistant", "content": [{"type": "text", "text": "I am"}]}]
+    check(_count(turns) < server.post("/tokenize", messages=[*ASK, {"role": "assistant", "content": "I am"}])[1]["count"],
+          "the last turn of the assistant is left open")
+
+
+def messages_end_at_sequences_and_go_on_behind_a_beginning():
+    text = own["text"]
+    word = text.split(" ")[2]
+    got = _answer(server, MESSAGES, messages=ASK, max_tokens=N, temperature=0, stop_sequences=[word])
+    expect((got["stop_reason"], got["stop_sequence"], got["content"][0]["text"]), ("stop_sequence", word, text.split(word)[0]), "stop")
+    head = text.split(word)[0].rstrip()
+    got = _answer(server, MESSAGES, messages=[*ASK, {"role": "assistant", "content": head}], max_tokens=3, temperature=0)
+    check(text[len(head):].startswith(got["content"][0]["text"]), f"{got['content']} goes on behind {head!r} in {text!r}")
+
+
+def messages_have_thinking_and_calls_as_blocks():
+    fields = {"messages": [{"role": "user", "content": "<call>"}], "max_tokens": 100, "temperature": 0,
+              "tools": [{"name": "get_weather", "description": "d", "input_schema": {"type": "object"}}]}
+    wanted = [{"type": "thinking", "thinking": "Hm.", "signature": ""}, {"type": "text", "text": "Let me see."},
+              {"type": "tool_use", "name": "get_weather", "input": {"city": "Paris"}}]
+    for got in (_answer(talker, MESSAGES, **fields), _message_of(_events(talker, MESSAGES, **fields))):
+        id = got["content"][-1].pop("id", "")
+        check(id.startswith("call_"), "a call has an id")
+        expect((got["content"], got["stop_reason"]), (wanted, "tool_use"), "blocks")
+    got = _answer(talker, MESSAGES, **fields, thinking={"type": "disabled"})
+    expect([b["type"] for b in got["content"]], ["text", "tool_use"], "thinking is left out")
+    result = {"type": "tool_result", "tool_use_id": id, "content": [{"type": "text", "text": "<say>"}]}
+    turns = [*fields["messages"], {"role": "assistant", "content": [*wanted[:2], wanted[2] | {"id": id}]},
+             {"role": "user", "content": [result]}]
+    got = _answer(talker, MESSAGES, **fields | {"messages": turns})
+    expect((got["content"], got["stop_reason"]), ([{"type": "text", "text": "It rains."}], "end_turn"), "the answer to a result")
+
+
+def messages_are_refused_in_their_form():
+    part = lambda **block: {"messages": [{"role": "user", "content": [block]}]}
+    for fields, param in (({"messages": []}, "messages"), ({"messages": [{"role": "tool", "content": ""}]}, "messages"),
+                          (part(type="image", source={}), "messages"), (part(type="text"), "messages"), (part(), "messages"),
+                          (part(type="tool_result"), "messages"), ({"system": 5}, "system"), ({"max_tokens": 0}, "max_tokens"),
+                          ({"system": [{"type": "image"}]}, "system"), ({"thinking": {"type": "enabled"}}, "thinking"),
+                          ({"tool_choice": {"type": "any"}}, "tool_choice"), ({"tools": [{"type": "web_search"}]}, "tools"),
+                          ({"tools": [{"name": "f"}]}, "tools"), ({"stop_sequences": "x"}, "stop_sequences"),
+                          ({"mcp_servers": [{}]}, "mcp_servers"), ({"tools": [{"name": "f", "input_schema": {}}]}, "tools")):
+        for path in (MESSAGES, MESSAGES + "/count_tokens"):
+            if path != MESSAGES and param in ("max_tokens", "stop_sequences"):
+                continue
+            status, body = server.post(path, **{"messages": ASK, **fields})
+            expect((status, body["type"], body["error"]["type"], body["error"]["param"]),
+                   (400, "error", "invalid_request_error", param), f"{path} {fields}: {body}")
+    for fields, status, kind in (({"model": "none"}, 404, "not_found_error"),):
+        got = server.post(MESSAGES, **{"messages": ASK, **fields})
+        expect((got[0], got[1]["error"]["type"]), (status, kind), f"{fields}")
+    status, _, body = server.request("GET", MESSAGES)
+    expect((status, json.loads(body)["type"]), (405, "error"), "another method")
+
+
+if __name__ == "__main__":
+    try:
+        run_all(list(globals().items()))
+    finally:
+        server.end()
+        talker.end()
+        folder.cleanup()
