@@ -46,8 +46,8 @@ struct api_options {
     bool neutral;          /* generation_config.json is not looked at for sampling */
     bool quiet;            /* no line for each request */
 
-    /* Asked for paths that the API has not, without a key: answers X and returns true, or leaves it as it was.
-     * What it answers is neither logged nor counted. NULL: nobody. */
+    /* Asked for paths that the API has not, without a key: answers X and returns true, or leaves it as it
+     * was. What it answers is neither logged nor counted. NULL: nobody. */
     bool (*page)(struct server_exchange *x);
 };
 

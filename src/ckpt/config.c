@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/err.h"
 #include "base/json_pull.h"
@@ -39,6 +40,7 @@ struct node {
 struct doc {
     struct arena arena; /* text, nodes, objects, strings */
     const char *path;
+    uint64_t sum;           /* of the text */
     struct config *objects; /* all of them, newest first: each owns an index */
     struct asked *asked;    /* newest first */
 };
@@ -182,6 +184,7 @@ int config_open_text(struct config **out, const char *text, size_t len, const ch
         return err_nomem(e, path);
     }
     d->arena = arena;
+    d->sum = XXH3_64bits(text, len);
     if ((rc = read_text(d, copy, len, out, e)) != 0) {
         close_doc(d);
         *out = NULL;
@@ -211,6 +214,11 @@ void config_close(struct config *c)
 const char *config_path(const struct config *c)
 {
     return c->doc->path;
+}
+
+uint64_t config_sum(const struct config *c)
+{
+    return c->doc->sum;
 }
 
 /* --- getters --- */

@@ -27,6 +27,7 @@ int config_open_text(struct config **out, const char *text, size_t len, const ch
 
 void config_close(struct config *c); /* the object that was opened, with all its sub-objects; NULL is fine */
 const char *config_path(const struct config *c); /* of the file; also from a sub-object */
+uint64_t config_sum(const struct config *c);     /* XXH3 of the file's bytes; the same */
 
 /* Present and not null. Marks KEY as understood. */
 bool config_has(struct config *c, const char *key);

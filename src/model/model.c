@@ -313,7 +313,8 @@ static uint64_t mix_rope(uint64_t h, const struct rope *r)
 uint64_t model_identity(const struct model *m)
 {
     const struct model_info *i = &m->info;
-    uint64_t size[] = {i->n_layers, i->hidden, i->n_heads, i->n_kv, i->head_dim, i->inner, i->vocab};
+    uint64_t size[] = {i->n_layers, i->hidden, i->n_heads, i->n_kv,
+                       i->head_dim, i->inner,  i->vocab,   config_sum(m->config_file)};
     uint64_t h = mix(0, m->arch->class_name, strlen(m->arch->class_name));
 
     h = mix(h, size, sizeof(size));

@@ -1,8 +1,8 @@
-/* page.c - answers for the files of the page: types, digests, packed bytes, and the policy under which browsers run
- * them.
+/* page.c - answers for the files of the page: types, digests, packed bytes, and the policy under which
+ * browsers run them.
  *
- * The policy lets the page load scripts, styles and pictures from this server only, and send nothing elsewhere; no
- * script or style within HTML is run, so what a model writes cannot become one.
+ * The policy lets the page load scripts, styles and pictures from this server only, and send nothing
+ * elsewhere; no script or style within HTML is run, so what a model writes cannot become one.
  */
 #include "page/page.h"
 
@@ -42,7 +42,8 @@ const struct page_file *page_find(const char *path)
     return NULL;
 }
 
-/* The members of the list VALUE ("gzip;q=0.5, br") one by one: true, and the next to *item [n]; false at the end. */
+/* The members of the list VALUE ("gzip;q=0.5, br") one by one: true, and the next to *item [n]; false at the
+ * end. */
 static bool next_item(const char **value, const char **item, size_t *n)
 {
     *value += strspn(*value, ", \t");

@@ -1,7 +1,9 @@
-/* page.h - the page that the server shows at /: a chat and a live view, whose files are built into the program.
+/* page.h - the page that the server shows at /: a chat and a live view, whose files are built into the
+ * program.
  *
- * It is for people; whatever it does goes through the API that everybody has. The files need no key: they hold
- * nothing of the server's. cmake/page.cmake makes the table of files, and adds libraries of others if it finds them.
+ * It is for people; whatever it does goes through the API that everybody has. The files need no key: they
+ * hold nothing of the server's. cmake/page.cmake makes the table of files, and adds libraries of others if it
+ * finds them.
  */
 #ifndef GALLOP_PAGE_PAGE_H
 #define GALLOP_PAGE_PAGE_H
@@ -22,8 +24,8 @@ struct page_file {
 /* The file at PATH, or NULL. */
 const struct page_file *page_find(const char *path);
 
-/* What is answered for F to a request with the headers ACCEPT_ENCODING and IF_NONE_MATCH (NULL: none): 200 or 304
- * as *status, header lines to HEADERS [PAGE_HEADERS], whether the packed bytes are sent to *packed. */
+/* What is answered for F to a request with the headers ACCEPT_ENCODING and IF_NONE_MATCH (NULL: none): 200 or
+ * 304 as *status, header lines to HEADERS [PAGE_HEADERS], whether the packed bytes are sent to *packed. */
 enum { PAGE_HEADERS = 1024 };
 void page_choose(const struct page_file *f, const char *accept_encoding, const char *if_none_match,
                  int *status, bool *packed, char headers[PAGE_HEADERS]);
