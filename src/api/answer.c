@@ -72,6 +72,7 @@ static int take_pieces(const struct call *c, struct call_choice *h)
         switch (p.kind) {
         case PARTS_CONTENT: buf_add(&h->text, p.text, p.len); break;
         case PARTS_REASONING:
+            h->n_reasoning = h->n_output;
             if (c->f.include_reasoning)
                 buf_add(&h->reasoning, p.text, p.len);
             break;

@@ -73,6 +73,9 @@ static void destroy(struct call *c)
         buf_fini(&c->choice[i].text);
         buf_fini(&c->choice[i].reasoning);
         buf_fini(&c->choice[i].calls);
+        buf_fini(&c->choice[i].head);
+        buf_fini(&c->choice[i].said);
+        buf_fini(&c->choice[i].items);
         parts_close(c->choice[i].parts);
         mem_free(c->choice[i].stop_string);
     }

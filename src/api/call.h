@@ -49,6 +49,9 @@ struct call_choice {
     enum gallop_finish finish;
     enum form_block block; /* of a form that has them: the one that is open, */
     size_t n_blocks;       /* and those that are closed */
+    struct buf head, said; /* of the one that is open: what is known of it, its text */
+    struct buf items;      /* those that are closed, as JSON */
+    size_t n_reasoning;    /* tokens of reasoning, about */
     char *stop_string;     /* owned, or NULL */
     int32_t stop_token;
     double last_s; /* clock: latest token */
@@ -90,6 +93,7 @@ struct call {
     size_t n;                   /* choices of a prompt */
     size_t n_open;              /* choices that were submitted and go on */
     size_t n_prompt_tokens;
+    size_t n_events; /* of a stream whose events are numbered */
     bool keep_tokens;
     bool keep_special;                /* special tokens stay in the text: they may be marks */
     const struct markup_calls *calls; /* what is looked for in the answers, or NULL */

@@ -32,7 +32,8 @@ static const struct endpoint {
                  {FIELDS_DETOKENIZE, "/detokenize", "tokens"},
                  {FIELDS_ABORT, "/abort_requests", "request_ids"},
                  {FIELDS_MESSAGES, "/v1/messages", "messages"},
-                 {FIELDS_COUNT, "/v1/messages/count_tokens", "messages"}};
+                 {FIELDS_COUNT, "/v1/messages/count_tokens", "messages"},
+                 {FIELDS_RESPONSES, "/v1/responses", "input"}};
 enum { N_ENDPOINTS = sizeof(endpoints) / sizeof(endpoints[0]) };
 
 static const char *describe(const json_t *v, char *out, size_t size)
@@ -234,6 +235,91 @@ static int read_thinking(struct fields *f, const json_t *v, struct err *e)
                : err_set(e, ERR_UNSUPPORTED, "thinking: only disabled is supported by this server");
 }
 
+/* ---- those of OpenAI's Responses ---- */
+
+static const char schema_input[] =
+    "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'type':'object','required':['role','content'],"
+    "'properties':{'type':{'const':'message'},'role':{'enum':['user','assistant','system','developer']},'content':"
+    "{'anyOf':[{'type':'string'},{'type':'array','items':{'type':'object','required':['type','text'],'properties':"
+    "{'type':{'enum':['input_text','output_text']},'text':{'type':'string'}}}}]}}}}]}";
+
+static int read_input(struct fields *f, const json_t *v, struct err *e)
+{
+    f->prompt = v;
+    return json_is_string(v) || (json_is_array(v) && json_array_size(v) && all(v, is_object))
+               ? 0
+               : unexpected("input", v, "a string or a list of items, not empty", e);
+}
+
+static const char schema_instructions[] = "{'type':'string'}";
+
+static int read_instructions(struct fields *f, const json_t *v, struct err *e)
+{
+    f->system = v;
+    return json_is_string(v) ? 0 : unexpected("instructions", v, "a string", e);
+}
+
+static const char schema_functions[] =
+    "{'type':'array','maxItems':128,'items':{'type':'object','required':['type','name'],'properties':{'type':"
+    "{'const':'function'},'name':{'type':'string','minLength':1},'description':{'type':'string'},'parameters':"
+    "{'type':'object'}}}}";
+
+static int read_functions(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_objects(&f->tools, "tools", v, FIELDS_MAX_TOOLS, e);
+}
+
+static const char schema_text_format[] =
+    "{'type':'object','properties':{'format':{'type':'object','required':['type'],'properties':{'type':{'const':"
+    "'text'}}},'verbosity':{'type':['string','null']}}}";
+
+static int read_text_format(struct fields *f, const json_t *v, struct err *e)
+{
+    const json_t *format = json_object_get(v, "format");
+    const char *type = json_string_value(json_object_get(format, "type"));
+
+    (void)f;
+    if (!json_is_object(v) || (format && !json_is_null(format) && !type))
+        return unexpected("text", v, "an object with a format of some type", e);
+    return !type || strcmp(type, "text") == 0
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED,
+                         "text: formats other than text are not supported by this server");
+}
+
+static const char schema_reasoning[] =
+    "{'type':'object','properties':{'effort':{'type':['string','null'],'minLength':1,'maxLength':32}}}";
+
+static int read_reasoning(struct fields *f, const json_t *v, struct err *e)
+{
+    const json_t *effort = json_object_get(v, "effort");
+    size_t n = json_string_length(effort);
+
+    if (!json_is_object(v))
+        return unexpected("reasoning", v, "an object", e);
+    if (effort && !json_is_null(effort) && (!json_is_string(effort) || n == 0 || n > 32))
+        return unexpected("reasoning.effort", effort, "a string of 1 to 32 bytes", e);
+    f->reasoning_effort = json_string_value(effort);
+    return 0;
+}
+
+static const char schema_include[] = "{'type':'array','items':{'enum':['reasoning.encrypted_content']}}";
+
+static bool is_included(const json_t *v)
+{
+    return json_is_string(v) && strcmp(json_string_value(v), "reasoning.encrypted_content") == 0;
+}
+
+static int read_include(struct fields *f, const json_t *v, struct err *e)
+{
+    (void)f;
+    if (!json_is_array(v) || !all(v, is_string))
+        return unexpected("include", v, "a list of strings", e);
+    return all(v, is_included)
+               ? 0
+               : err_set(e, ERR_UNSUPPORTED, "include: what it asks for is not supported by this server");
+}
+
 static const char schema_documents[] = "{'type':'array','maxItems':1024,'items':{'type':'object'}}";
 
 static int read_documents(struct fields *f, const json_t *v, struct err *e)
@@ -407,6 +493,7 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define A          FIELDS_ABORT
 #define M          FIELDS_MESSAGES
 #define K          FIELDS_COUNT
+#define R          FIELDS_RESPONSES
 #define AT(member) offsetof(struct fields, member)
 #define BOOL(name, where, member, says) \
     {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
@@ -430,6 +517,7 @@ static const struct row rows[] = {
 #undef A
 #undef M
 #undef K
+#undef R
 #undef BOOL
 #undef INT
 #undef NUMBER

@@ -24,7 +24,8 @@ enum {
     FIELDS_ABORT = 16,
     FIELDS_MESSAGES = 32,
     FIELDS_COUNT = 64,
-    FIELDS_END = 128 /* no endpoint has this bit, or a higher one */
+    FIELDS_RESPONSES = 128,
+    FIELDS_END = 256 /* no endpoint has this bit, or a higher one */
 };
 
 enum {

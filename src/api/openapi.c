@@ -70,6 +70,14 @@ static const struct schema answers[] = {
      "'properties':{'input_tokens':{'type':'integer'},'output_tokens':{'type':'integer'}}}}}"},
     {"Count",
      "{'type':'object','required':['input_tokens'],'properties':{'input_tokens':{'type':'integer'}}}"},
+    {"Response",
+     "{'type':'object','required':['id','object','created_at','status','model','output','usage'],"
+     "'properties':{'id':{'type':'string'},'object':{'const':'response'},"
+     "'created_at':{'type':'integer'},'status':{'enum':['completed','incomplete','cancelled']},"
+     "'model':{'type':'string'},'output':{'type':'array','items':{'type':'object','required':['type',"
+     "'id']}},'usage':{'type':'object','required':['input_tokens','output_tokens','total_tokens'],"
+     "'properties':{'input_tokens':{'type':'integer'},'output_tokens':{'type':'integer'},"
+     "'total_tokens':{'type':'integer'}}}}}"},
 };
 
 /* TEXT with " in place of '. */
@@ -133,7 +141,7 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
 
 static void put_answer(const struct route *r, struct buf *out)
 {
-    bool streams = r->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT | FIELDS_MESSAGES);
+    bool streams = r->endpoint & (FIELDS_COMPLETIONS | FIELDS_CHAT | FIELDS_MESSAGES | FIELDS_RESPONSES);
 
     buf_json_key(out, "200");
     put(out, "{'description':'OK'");

@@ -274,7 +274,9 @@ static int check_room(struct call *c, const struct call_prompt *p)
 {
     int64_t asked = c->f.max_completion_tokens >= 0 ? c->f.max_completion_tokens : c->f.max_tokens,
             context = (int64_t)model_of(c)->max_len, n = (int64_t)p->ids.n;
-    const char *field = c->f.max_completion_tokens >= 0 ? "max_completion_tokens" : "max_tokens";
+    const char *field = c->endpoint == FIELDS_RESPONSES   ? "max_output_tokens"
+                        : c->f.max_completion_tokens >= 0 ? "max_completion_tokens"
+                                                          : "max_tokens";
     char sentence[300];
 
     if (asked <= 0 || n + asked <= context)
@@ -328,8 +330,12 @@ static int reserve(struct call *c)
         c->prompt[i].call = c;
         c->prompt[i].text.tag = MEM_API;
     }
-    for (size_t i = 0; i < n; i++)
-        c->choice[i].text.tag = c->choice[i].reasoning.tag = c->choice[i].calls.tag = MEM_API;
+    for (size_t i = 0; i < n; i++) {
+        struct call_choice *h = &c->choice[i];
+
+        h->text.tag = h->reasoning.tag = h->calls.tag = MEM_API;
+        h->head.tag = h->said.tag = h->items.tag = MEM_API;
+    }
     return 0;
 }
 

@@ -263,6 +263,8 @@ static const struct route routes[] = {
      "Continues texts."},
     {"POST", "/v1/chat/completions", false, FIELDS_CHAT, NULL, &answer_chat_form, "ChatCompletion",
      "The next turn of a conversation."},
+    {"POST", "/v1/responses", false, FIELDS_RESPONSES, NULL, &responses_form, "Response",
+     "OpenAI's Responses: the next turn of a conversation; nothing is kept."},
     {"POST", "/v1/messages", false, FIELDS_MESSAGES, NULL, &anthropic_form, "Message",
      "Anthropic's Messages: the next turn of a conversation."},
     {"POST", "/v1/messages/count_tokens", false, FIELDS_COUNT, NULL, &anthropic_form, "Count",

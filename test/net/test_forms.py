@@ -13,7 +13,7 @@ import scripted  # noqa: E402
 from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
 from _server import Server  # noqa: E402
 
-MESSAGES = "/v1/messages"
+MESSAGES, RESPONSES = "/v1/messages", "/v1/responses"
 QUESTION = "Who are you?"
 ASK = [{"role": "user", "content": QUESTION}]
 N = 20
@@ -149,6 +149,81 @@ def messages_are_refused_in_their_form():
         expect((got[0], got[1]["error"]["type"]), (status, kind), f"{fields}")
     status, _, body = server.request("GET", MESSAGES)
     expect((status, json.loads(body)["type"]), (405, "error"), "another method")
+
+
+# ---- OpenAI's responses ----
+
+def _response_of(events):
+    """The response at the end of a stream, whose items are those that its events make."""
+    expect([data["sequence_number"] for _, data in events], list(range(len(events))), "numbers of events")
+    expect([name for name, _ in events[:2]], ["response.created", "response.in_progress"], "the first events")
+    items, texts = [], {}
+    for name, data in events[2:-1]:
+        if name == "response.output_item.added":
+            expect(data["output_index"], len(items), "index of an item")
+            items.append(data["item"])
+        elif name == "response.output_item.done":
+            expect(data["item"]["id"], items[-1]["id"], "id of an item")
+            items[-1] = data["item"]
+        else:
+            expect((data["output_index"], data["item_id"]), (len(items) - 1, items[-1]["id"]), f"place of {name}")
+        if name.endswith(".delta"):
+            texts[len(items)] = texts.get(len(items), "") + data["delta"]
+        if name.endswith("_text.done") or name.endswith("arguments.done"):
+            expect(data["text" if name.endswith("_text.done") else "arguments"], texts.get(len(items), ""), "text of an item")
+    response = events[-1][1]["response"]
+    expect(events[-1][0], "response." + response["status"], "the last event")
+    expect(response["output"], items, "items at the end")
+    return response
+
+
+def responses_say_what_run_says():
+    fields = {"model": "small", "input": QUESTION, "max_output_tokens": N, "temperature": 0}
+    got = _answer(server, RESPONSES, **fields)
+    expect(got["status"], {"length": "incomplete", "stop": "completed"}[own["finish_reason"]], "status")
+    expect([(i["type"], i["role"], [p["text"] for p in i["content"]]) for i in got["output"]],
+           [("message", "assistant", [own["text"]])], "output")
+    expect((got["usage"]["input_tokens"], got["usage"]["output_tokens"]), (_count(ASK), len(own["output_ids"])), "usage")
+    expect((got["store"], got["temperature"], got["max_output_tokens"]), (False, 0, N), "settings are said")
+    streamed = _response_of(_events(server, RESPONSES, **fields))
+    expect([i["content"] for i in streamed["output"]], [i["content"] for i in got["output"]], "a stream says the same")
+    cut = _response_of(_events(server, RESPONSES, **fields | {"max_output_tokens": 3}))
+    expect((cut["status"], cut["incomplete_details"]), ("incomplete", {"reason": "max_output_tokens"}), "an answer that is cut")
+    items = [{"role": "developer", "content": "Be brief."}, {"type": "message", "role": "user", "content": [
+        {"type": "input_text", "text": QUESTION}]}]
+    first = _answer(server, RESPONSES, **fields | {"input": items})["output"][0]["content"]
+    expect(_answer(server, RESPONSES, **fields, instructions="Be brief.")["output"][0]["content"], first, "instructions")
+    chat = server.post("/v1/chat/completions", messages=[{"role": "system", "content": "Be brief."}, *ASK], max_tokens=N, temperature=0)
+    expect(first[0]["text"], chat[1]["choices"][0]["message"]["content"], "as a chat")
+
+
+def responses_have_reasoning_and_calls_as_items():
+    fields = {"input": "<call>", "max_output_tokens": 100, "temperature": 0,
+              "tools": [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}, "strict": False}]}
+    for got in (_answer(talker, RESPONSES, **fields), _response_of(_events(talker, RESPONSES, **fields))):
+        thought, said, called = got["output"]
+        expect((thought["type"], thought["content"][0]["text"]), ("reasoning", "Hm."), "reasoning")
+        expect((said["type"], said["content"][0]["text"]), ("message", "Let me see."), "text")
+        expect((called["type"], called["name"], json.loads(called["arguments"])), ("function_call", "get_weather", {"city": "Paris"}), "call")
+        check(got["usage"]["output_tokens_details"]["reasoning_tokens"] in (1, 2), f"{got['usage']}")
+    turns = [{"role": "user", "content": "<call>"}, *got["output"],
+             {"type": "function_call_output", "call_id": called["call_id"], "output": "<say>"}]
+    got = _answer(talker, RESPONSES, **fields | {"input": turns})
+    expect([i["content"][0]["text"] for i in got["output"]], ["It rains."], "the answer to a result")
+
+
+def responses_that_are_not_built_are_refused():
+    for fields, param in (({"input": []}, "input"), ({"input": [{"type": "item_reference", "id": "x"}]}, "input"), ({}, "input"),
+                          ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input"),
+                          ({"input": "x", "previous_response_id": "resp_1"}, "previous_response_id"),
+                          ({"input": "x", "background": True}, "background"), ({"input": "x", "include": ["x"]}, "include"),
+                          ({"input": "x", "text": {"format": {"type": "json_schema"}}}, "text"),
+                          ({"input": "x", "tools": [{"type": "web_search"}]}, "tools"), ({"input": "x", "truncation": "auto"}, "truncation"),
+                          ({"input": "x", "max_output_tokens": 5000}, "max_output_tokens"),
+                          ({"input": "x", "tool_choice": "required"}, "tool_choice"), ({"input": "x", "reasoning": 5}, "reasoning")):
+        status, body = server.post(RESPONSES, **fields)
+        expect((status, body["error"]["param"]), (400, param), f"{fields}: {body}")
+    expect(server.post(RESPONSES, input="x", store=True, max_output_tokens=1)[0], 200, "nothing is kept, and that is said")
 
 
 if __name__ == "__main__":
