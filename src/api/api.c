@@ -18,6 +18,7 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
         return err_nomem(e, "the server");
     a->opt = *o;
     a->opt.n_threads = o->n_threads ? o->n_threads : 1;
+    a->opt.ping_s = o->ping_s > 0 ? o->ping_s : 10;
     a->opt.max_logprobs = o->max_logprobs >= 0 ? o->max_logprobs : 20;
     buf_init(&a->scratch, MEM_API);
     pthread_mutex_init(&a->unknown_lock, NULL);
@@ -41,7 +42,7 @@ static void on_wake(void *ctx)
 
     call_advance(a);
     if (now >= a->ping_s) {
-        a->ping_s = now + 1;
+        a->ping_s = now + a->opt.ping_s / 10;
         call_ping(a, now);
     }
     if (a->woken)

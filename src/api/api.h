@@ -40,6 +40,7 @@ struct api_options {
     size_t n_threads;         /* of the front [1] */
     int64_t max_logprobs;     /* [20] */
     double request_timeout_s; /* [any time] */
+    double ping_s;            /* [10] of silence in a stream, before its client is sent a remark */
     bool has_seed;            /* seed is that of requests without one; else each has another */
     uint64_t seed;
     bool fair, priorities; /* what --scheduling-policy looks at */

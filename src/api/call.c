@@ -9,8 +9,6 @@
 
 enum { MOST_UNSENT = 64 << 10 }; /* bytes on their way; then events wait, and what waits becomes one */
 
-#define PING_S 10.0 /* of silence in a stream */
-
 /* ---- coming and going ---- */
 
 static void copy_header(struct server_exchange *x, const char *name, char *out, size_t size)
@@ -40,7 +38,7 @@ static struct call *new_call(struct api *a, struct server_exchange *x, const str
     arena_init(&c->arena, MEM_API);
     buf_init(&c->reply, MEM_API);
     server_take_body(x, &c->body);
-    copy_header(x, "x-request-id", c->request_id, 129);
+    copy_header(x, "x-request-id", c->request_id, CALL_REQUEST_ID + 2); /* one too long is seen to be so */
     copy_header(x, "traceparent", c->trace, sizeof(c->trace));
     snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
     if (a->opt.keys && a->opt.keys->n)
@@ -478,7 +476,8 @@ void call_drained(struct call *c)
 void call_ping(struct api *a, double now)
 {
     for (struct call *c = a->first; c; c = c->next)
-        if (c->x && c->begun && c->form->ping && now - c->sent_s > PING_S && server_unsent(c->x) == 0) {
+        if (c->x && c->begun && c->form->ping && now - c->sent_s > a->opt.ping_s &&
+            server_unsent(c->x) == 0) {
             server_send(c->x, c->form->ping, strlen(c->form->ping));
             c->sent_s = now;
         }

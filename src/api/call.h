@@ -18,7 +18,7 @@
 #include "api/relay.h"
 #include "text/tok/tok.h"
 
-enum { CALL_ID_BYTES = 192 };
+enum { CALL_ID_BYTES = 192, CALL_REQUEST_ID = 128 /* bytes of a client's own */ };
 
 /* A token that was chosen, or one of a scored prompt. */
 struct call_token {
@@ -80,7 +80,7 @@ struct call {
     const struct form *form;
     struct buf body;
     char key[KEYS_NAME];
-    char request_id[136], id[CALL_ID_BYTES];
+    char request_id[CALL_REQUEST_ID + 8], id[CALL_ID_BYTES];
     char peer[64], trace[64];
     int64_t created; /* Unix time */
     double arrival_s, sent_s;

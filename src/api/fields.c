@@ -620,11 +620,12 @@ int fields_blame(struct fields *f, const char *name, int rc)
     return rc;
 }
 
-/* Lists and objects of TEXT [n] are nested no deeper than FIELDS_MAX_DEPTH. */
-static bool is_shallow(const char *text, size_t n)
+/* Why TEXT [n] is more than is read: lists and objects that are nested too deeply, or too many of them or of
+ * values, of which each takes many times its bytes. NULL: it is not. */
+static const char *excess(const char *text, size_t n)
 {
+    size_t depth = 0, n_lists = 0, n_values = 0;
     bool in_string = false;
-    size_t depth = 0;
 
     for (size_t i = 0; i < n; i++) {
         char c = text[i];
@@ -636,19 +637,23 @@ static bool is_shallow(const char *text, size_t n)
             in_string = true;
         } else if (c == '{' || c == '[') {
             if (++depth > FIELDS_MAX_DEPTH)
-                return false;
+                return "is nested deeper than 64 lists and objects";
+            if (++n_lists > FIELDS_MAX_LISTS)
+                return "has more than 65536 lists and objects";
         } else if ((c == '}' || c == ']') && depth) {
             depth--;
+        } else if (c == ',' && ++n_values > FIELDS_MAX_VALUES) {
+            return "has more than 4259840 values";
         }
     }
-    return true;
+    return NULL;
 }
 
 int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n, fields_unknown *unknown,
                 void *ctx, struct err *e)
 {
+    const char *key, *why;
     json_error_t je;
-    const char *key;
     json_t *v;
     int rc;
 
@@ -670,8 +675,8 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .repetition_penalty = NAN,
                          .frequency_penalty = NAN,
                          .presence_penalty = NAN};
-    if (!is_shallow(text, n))
-        return err_set(e, ERR_INPUT, "the body is nested deeper than %d lists and objects", FIELDS_MAX_DEPTH);
+    if ((why = excess(text, n)) != NULL)
+        return err_set(e, ERR_INPUT, "the body %s", why);
     mem_lib_failed();
     f->body = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
     if (mem_lib_failed())

@@ -32,7 +32,9 @@ enum {
     FIELDS_MAX_PROMPTS = 1024,
     FIELDS_MAX_TOOLS = 128,
     FIELDS_MAX_BIASES = 4096,
-    FIELDS_MAX_DEPTH = 64, /* of the JSON */
+    FIELDS_MAX_DEPTH = 64,       /* of the JSON, */
+    FIELDS_MAX_LISTS = 65536,    /* lists and objects in it, */
+    FIELDS_MAX_VALUES = 4259840, /* values behind a comma: as many tokens as /detokenize takes, and more */
 };
 
 /* What a request says. Numbers that are not given are -1, or NaN; JSON is borrowed from body. */

@@ -1065,14 +1065,13 @@ static int read_prompt(struct parts *a, struct err *e)
 int parts_open(struct parts **out, const struct parts_options *o, struct err *e)
 {
     struct parts *a = mem_zalloc(1, sizeof(*a), MEM_API);
-    struct buf *bufs[] = {&a->in, &a->out, &a->blanks, &a->call.word, &a->call.name, &a->call.args};
     int rc = 0;
 
     *out = NULL;
     if (!a)
         return err_nomem(e, "the parts of an answer");
-    for (size_t i = 0; i < sizeof(bufs) / sizeof(bufs[0]); i++)
-        buf_init(bufs[i], MEM_API);
+    a->in.tag = a->out.tag = a->blanks.tag = MEM_API;
+    a->call.word.tag = a->call.name.tag = a->call.args.tag = MEM_API;
     a->o = *o;
     if (has_channels(o))
         rc = read_prompt(a, e);

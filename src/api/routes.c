@@ -335,12 +335,26 @@ static bool may_ask(const struct api *a, const struct request_head *h)
            keys_allow(a->opt.keys, request_header(h, "authorization"), request_header(h, "x-api-key"), key);
 }
 
-/* A page of a browser cannot send this type to another site without asking it first. */
-static bool is_json(const struct request_head *h)
+/* H comes from a page of a browser, and that page is not from here. */
+static bool is_foreign(const struct request_head *h)
+{
+    const char *origin = request_header(h, "origin"), *host = request_header(h, "host");
+    const char *site = origin ? strstr(origin, "://") : NULL;
+
+    return origin && !(site && host && strcasecmp(site + 3, host) == 0);
+}
+
+/* The body of H may be read as JSON. A page of a browser cannot send the type of JSON to another site without
+ * asking it first, but can send any bytes with one of three other types or with none. Programs leave the type
+ * out, too; below /v1 one that is wrong is refused, as vLLM does, elsewhere it says nothing (curl -d sends
+ * that of a form). */
+static bool takes_type(const struct route *r, const struct request_head *h)
 {
     const char *type = request_header(h, "content-type");
 
-    return !type || (strncasecmp(type, "application/json", 16) == 0 && strchr("; \t", type[16]));
+    if (type && strncasecmp(type, "application/json", 16) == 0 && strchr("; \t", type[16]))
+        return true;
+    return !is_foreign(h) && (!type || strncmp(r->path, "/v1/", 4) != 0);
 }
 
 /* The path is there for other methods: which is said. */
@@ -375,7 +389,7 @@ void routes_handle(void *ctx, struct server_exchange *x)
         routes_refuse(a, x, "none", 404, "there is nothing at this path", NULL);
     else if (!r)
         refuse_method(a, x);
-    else if (r->endpoint && !is_json(h))
+    else if (r->endpoint && !takes_type(r, h))
         routes_refuse(a, x, r->path, 415, "Unsupported Media Type: Only 'application/json' is allowed", NULL);
     else if (r->answer)
         r->answer(a, x, r);
@@ -391,16 +405,19 @@ static const char preface[] =
     "\n"
     "An error is `{\"error\": {\"message\", \"type\", \"param\", \"code\"}}`; `param` names the field. 400:\n"
     "a field is wrong, or would change the answer and is not built. 401: no valid key. 404: no such path or model.\n"
-    "408: the request came too slowly. 413: the body is too large. 415: it is not `application/json`. 429: the\n"
-    "queue is full, with `Retry-After`. 431: too many or too long headers. 503: shutting down, too many\n"
+    "408: the request came too slowly. 413: the body is too large. 415: it is not `application/json`\n"
+    "(below `/v1/`; elsewhere, or where no type is given, only a page of another site is refused). 429: the queue\n"
+    "is full, with `Retry-After`. 431: too many or too long headers. 503: shutting down, too many\n"
     "connections, or no memory.\n"
     "504: `--request-timeout` has passed.\n"
     "\n"
     "A field that is null is as if it were not there. Fields that are not listed are taken, change nothing, and are\n"
-    "said once in the server's log. JSON is read strictly: no field twice, at most 64 levels.\n"
+    "said once in the server's log. JSON is read strictly: no field twice, at most 64 levels, 65536 lists\n"
+    "and objects, and 4259840 values.\n"
     "\n"
-    "Streams are server-sent events, one for each token (several are one where the client reads slowly), the last\n"
-    "with `finish_reason`, then `usage` if asked for, then `[DONE]`; `: ping` lines while a prompt is computed. A\n"
+    "Streams are server-sent events, one for each token (several are one where the client reads slowly,\n"
+    "or where they were there before the stream began), the last with `finish_reason`, then `usage` if asked for,\n"
+    "then `[DONE]`; `: ping` lines while a prompt is computed. A\n"
     "request whose client leaves, or closes its sending side, is not computed any further.\n"
     "\n"
     "| method | path | key needed | |\n"

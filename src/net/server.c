@@ -13,6 +13,7 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -60,6 +61,7 @@ struct connection {
     bool asked;     /* a request was answered */
     bool serving;   /* serve() is at work: what it calls must not free the connection */
     bool dead;      /* and this asks it to do so */
+    bool deaf;      /* nothing is read now */
     size_t scanned; /* bytes of the input that hold no end of a head */
     size_t lingered;
     char peer[INET6_ADDRSTRLEN + 1];
@@ -343,7 +345,6 @@ static void begin_body(struct connection *c)
     c->chunk = CHUNK_SIZE;
     c->trailers = 0;
     c->state = BODY;
-    c->until_s += o->request_s * (double)(c->left >> 20);
     if (c->head.expects && (c->left || c->head.chunked) && evbuffer_get_length(input_of(c)) == 0)
         evbuffer_add_printf(output_of(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
@@ -387,14 +388,18 @@ static bool read_head(struct connection *c)
     return true;
 }
 
-/* Moves N bytes of the input behind the body. False: out of memory. */
+/* Moves N bytes of the input behind the body. Each MiB that came, not one that was announced, gives the rest
+ * its time. False: out of memory. */
 static bool take_body(struct connection *c, size_t n)
 {
+    size_t before = c->body.len >> 20;
+
     if (!buf_reserve(&c->body, n))
         return false;
     evbuffer_remove(input_of(c), c->body.data + c->body.len, n);
     c->body.len += n;
     c->body.data[c->body.len] = 0;
+    c->until_s += c->s->opt.request_s * (double)((c->body.len >> 20) - before);
     return true;
 }
 
@@ -440,7 +445,6 @@ static int read_chunk(struct connection *c)
         if (n && !take_body(c, n))
             return 503;
         c->left -= n;
-        c->until_s += c->s->opt.request_s * (double)((c->body.len >> 20) - ((c->body.len - n) >> 20));
         c->chunk = c->left ? CHUNK_DATA : CHUNK_END;
         return c->left == 0;
     }
@@ -505,11 +509,23 @@ static bool read_ahead(struct connection *c)
     return false;
 }
 
+/* A client that does not read its answers is asked for no more: nothing is read until all of them are out. */
+static bool read_next(struct connection *c)
+{
+    if (evbuffer_get_length(output_of(c)) <= MOST_UNSENT)
+        return read_head(c);
+    if (!c->deaf && evbuffer_get_length(input_of(c)) > MOST_AHEAD) {
+        bufferevent_disable(c->bev, EV_READ);
+        c->deaf = true;
+    }
+    return false;
+}
+
 static bool advance(struct connection *c)
 {
     switch (c->state) {
     case IDLE:
-    case HEAD: return evbuffer_get_length(output_of(c)) <= MOST_UNSENT && read_head(c);
+    case HEAD: return read_next(c);
     case BODY: return read_body(c);
     default: return read_ahead(c);
     }
@@ -537,7 +553,10 @@ static void on_written(struct bufferevent *bev, void *ctx)
 {
     struct connection *c = ctx;
 
-    (void)bev;
+    if (c->deaf) {
+        bufferevent_enable(bev, EV_READ);
+        c->deaf = false;
+    }
     if (c->state == CLOSING)
         linger(c);
     else if (c->state == BUSY && c->x.streams)
@@ -561,7 +580,8 @@ static void on_end(struct bufferevent *bev, short what, void *ctx)
 
 static int add_connection(struct server *s, int fd, const struct sockaddr *from, struct err *e)
 {
-    const struct timeval write_time = {.tv_sec = (time_t)s->opt.write_s};
+    const struct timeval write_time = {.tv_sec = (time_t)s->opt.write_s,
+                                       .tv_usec = (suseconds_t)(fmod(s->opt.write_s, 1) * 1e6)};
     struct connection *c = mem_zalloc(1, sizeof(*c), MEM_NET);
     int one = 1, send_bytes = KERNEL_BYTES;
 

@@ -36,7 +36,7 @@ struct server_options {
     size_t max_headers;      /* [128] 431 */
     size_t max_body_bytes;   /* [32 MiB] 413 */
     double request_s;        /* [30] from the first byte of a request to its last, and as much again for each
-                              * MiB of body: 408 */
+                              * MiB of body that came: 408 */
     double idle_s;           /* [75] between requests of a connection */
     double write_s;          /* [60] without a byte being taken by the client */
 

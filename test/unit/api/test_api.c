@@ -28,6 +28,7 @@ static int open_all(void **state)
                             .max_queued = 100,
                             .n_threads = 2,
                             .max_logprobs = 20,
+                            .ping_s = 0.05,
                             .quiet = true};
     struct server_options so = {.port = 0};
 
@@ -203,6 +204,45 @@ static void memory_that_runs_out_ends_one_request(void **state)
     }
 }
 
+/* Reads from FD behind OUT until it holds TEXT or the end of a stream. */
+static void await_text(int fd, struct buf *out, const char *text)
+{
+    double end = clock_seconds() + 100;
+
+    while (clock_seconds() < end &&
+           !(out->data && (strstr(out->data, text) || strstr(out->data, "[DONE]")))) {
+        char bytes[4096];
+        ssize_t k;
+
+        server_poll(server);
+        if ((k = read(fd, bytes, sizeof(bytes))) > 0)
+            buf_add(out, bytes, (size_t)k);
+    }
+    if (!out->data || !strstr(out->data, text))
+        fail_msg("no %s in %s", text, out->data ? out->data : "nothing");
+}
+
+/* A stream that waits for its turn is told so; what it is told is no event. */
+static void a_stream_in_silence_is_pinged(void **state)
+{
+    static const char running[] =
+        "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900,\"n\":8,\"stream\":true}";
+    static const char waiting[] = "{\"prompt\":[5],\"max_tokens\":2,\"min_tokens\":2,\"stream\":true}";
+    struct buf out[2] = {{0}};
+    int fd[2] = {send_request("/v1/completions", running)};
+
+    await_text(fd[0], &out[0], "\"index\":7");
+    fd[1] = send_request("/v1/completions", waiting);
+    await_text(fd[1], &out[1], "\r\n\r\n: ping\n\n");
+    assert_non_null(strstr(out[1].data, "text/event-stream"));
+    api_abort(api);
+    receive(fd, 2, out);
+    assert_non_null(strstr(out[1].data, "data: [DONE]"));
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+    await_silence();
+}
+
 static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
 {
     int fd[2] = {send_request("/v1/completions", "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900}"),
@@ -237,7 +277,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
     const struct CMUnitTest tests[] = {
         TEST(many_clients_at_once), TEST(memory_that_runs_out_ends_one_request),
-        TEST(a_drain_ends_what_runs_and_refuses_the_rest), TEST(what_runs_is_let_go_of_at_the_end)};
+        TEST(a_stream_in_silence_is_pinged), TEST(a_drain_ends_what_runs_and_refuses_the_rest),
+        TEST(what_runs_is_let_go_of_at_the_end)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
     if (mem_live_blocks())

@@ -175,6 +175,34 @@ static void a_body_is_read_strictly(void **state)
     fields_fini(&f);
 }
 
+/* {"metadata":[ and N times VALUE with commas between, ]}: the code. */
+static int code_of_many(const char *value, size_t n)
+{
+    struct buf text = {0};
+    int rc;
+
+    buf_str(&text, "{\"metadata\":[");
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            buf_char(&text, ',');
+        buf_str(&text, value);
+    }
+    buf_str(&text, "]}");
+    rc = fields_read(&f, FIELDS_CHAT, text.data, text.len, say_unknown, NULL, &e);
+    fields_fini(&f);
+    buf_fini(&text);
+    return rc;
+}
+
+/* A byte or two of JSON may take a hundred bytes as a value. */
+static void the_number_of_values_is_limited(void **state)
+{
+    assert_int_equal(code_of_many("{}", FIELDS_MAX_LISTS - 2), 0);
+    assert_int_equal(code_of_many("[]", FIELDS_MAX_LISTS - 1), ERR_INPUT);
+    assert_int_equal(code_of_many("1", FIELDS_MAX_VALUES + 1), 0);
+    assert_int_equal(code_of_many("1", FIELDS_MAX_VALUES + 2), ERR_INPUT);
+}
+
 static void what_is_not_built_is_refused_unless_it_asks_for_nothing(void **state)
 {
     static const struct {
@@ -244,6 +272,7 @@ int main(void)
         cmocka_unit_test(no_field_has_two_rows_of_an_endpoint),
         cmocka_unit_test(lengths_of_texts_are_limited),
         cmocka_unit_test(a_body_is_read_strictly),
+        cmocka_unit_test(the_number_of_values_is_limited),
         cmocka_unit_test(what_is_not_built_is_refused_unless_it_asks_for_nothing),
         cmocka_unit_test(values_arrive),
         cmocka_unit_test(memory_that_runs_out_is_said)};

@@ -3,9 +3,13 @@
  */
 #include "net/server.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 static struct server *server;
 static struct server_exchange *held; /* of /hold and /stream */
@@ -53,9 +57,13 @@ static size_t refusal(void *ctx, int status, const char *why, char *out, size_t 
 
 static int open_server(void **state)
 {
-    const struct server_options o = {.max_head_bytes = 1000,
+    const double *limit_s = *state;
+    const struct server_options o = {.request_s = limit_s ? *limit_s : 0,
+                                     .idle_s = limit_s ? *limit_s : 0,
+                                     .write_s = limit_s ? *limit_s : 0,
+                                     .max_head_bytes = 1000,
                                      .max_headers = 10,
-                                     .max_body_bytes = 50000,
+                                     .max_body_bytes = limit_s ? 64 << 20 : 50000,
                                      .handle = handle,
                                      .gone = gone,
                                      .drained = drained,
@@ -236,6 +244,109 @@ static void who_sends_without_end_is_cut_off(void **state)
     close(fd);
 }
 
+/* Who sends requests and reads no answer gets the server to keep little of either, and everything in the end. */
+static void who_reads_nothing_fills_no_memory(void **state)
+{
+    static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
+    size_t n = sizeof(text) - 1 + 20000, sent = 0, most = 50 * n, bytes = 0, idle = 0;
+    char *requests = malloc(most);
+    int fd = connect_to();
+
+    memset(requests, 'a', most);
+    for (size_t i = 0; i < most; i += n)
+        memcpy(requests + i, text, sizeof(text) - 1);
+    while (sent < 400 * n && idle < 20) {
+        ssize_t k = write(fd, requests + sent % most, most - sent % most);
+
+        sent += k > 0 ? (size_t)k : 0;
+        idle = k > 0 ? 0 : idle + 1;
+        server_poll(server);
+    }
+    assert_true(sent < 100 * n);
+    for (int i = 0; i < 1000 && (sent % n || bytes < sent / n * 20000); i++) {
+        ssize_t k = sent % n ? write(fd, requests + sent % n, n - sent % n) : 0;
+
+        sent += k > 0 ? (size_t)k : 0;
+        bytes += strlen(got(fd));
+    }
+    assert_int_equal(n_handled, sent / n);
+    assert_int_equal(bytes / 20000, sent / n);
+    free(requests);
+    close(fd);
+}
+
+static double hasty = 0.2; /* seconds that anything may take */
+
+/* Sends a byte now and then until something comes on FD, which is in `body` then, or FD is closed. */
+static void drip(int fd)
+{
+    double end = clock_seconds() + 8;
+    ssize_t k;
+
+    do {
+        usleep(5000);
+        server_poll(server);
+        if (write(fd, "a", 1) < 0)
+            assert_int_equal(errno, EPIPE);
+        k = read(fd, body, sizeof(body) - 1);
+    } while (k < 0 && clock_seconds() < end);
+    assert_true(k >= 0);
+    body[k] = 0;
+}
+
+static void requests_that_come_too_slowly_are_ended(void **state)
+{
+    static const char *const begin[] = {
+        "GET /x HTTP/1.1\r\nHost: x\r\nA: ",
+        "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 60000000\r\n\r\n",
+        "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n"};
+
+    for (int i = 0; i < 3; i++) {
+        int fd = connect_to();
+
+        put_text(fd, begin[i]);
+        drip(fd);
+        assert_non_null(strstr(body, "HTTP/1.1 408"));
+        close(fd);
+    }
+    assert_int_equal(n_handled, 0);
+}
+
+static void connections_without_a_request_are_closed(void **state)
+{
+    for (int asked = 0; asked < 2; asked++) {
+        double end = clock_seconds() + 8;
+        int fd = connect_to();
+
+        if (asked) {
+            put_text(fd, "GET /x HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_non_null(strstr(got(fd), "HTTP/1.1 200"));
+        }
+        while (!is_closed(fd) && clock_seconds() < end)
+            usleep(5000);
+        assert_true(is_closed(fd));
+        close(fd);
+    }
+    assert_int_equal(server_n_connections(server), 0);
+}
+
+static void a_client_that_takes_nothing_is_cut_off(void **state)
+{
+    double end = clock_seconds() + 8;
+    int fd = connect_to();
+
+    put_text(fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    for (int i = 0; i < 20; i++)
+        server_send(held, body, sizeof(body));
+    while (!n_gone && clock_seconds() < end) {
+        server_poll(server);
+        usleep(5000);
+    }
+    assert_int_equal(n_gone, 1);
+    assert_int_equal(server_n_connections(server), 0);
+    close(fd);
+}
+
 /* What is refused ends the connection behind a sentence in JSON. */
 static void check_refusal(const char *text, const char *status)
 {
@@ -332,18 +443,24 @@ static void memory_that_runs_out_is_a_refusal(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
+#define TEST(name)       cmocka_unit_test_setup_teardown(name, open_server, close_server)
+#define TEST_HASTY(name) cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &hasty)
     const struct CMUnitTest tests[] = {TEST(a_request_in_pieces_is_one),
                                        TEST(chunks_make_a_body),
                                        TEST(many_requests_at_once_are_answered_in_order),
                                        TEST(a_stream_is_cut_into_chunks),
                                        TEST(a_client_that_leaves_is_seen),
                                        TEST(who_sends_without_end_is_cut_off),
+                                       TEST(who_reads_nothing_fills_no_memory),
+                                       TEST_HASTY(requests_that_come_too_slowly_are_ended),
+                                       TEST_HASTY(connections_without_a_request_are_closed),
+                                       TEST_HASTY(a_client_that_takes_nothing_is_cut_off),
                                        TEST(limits_are_kept),
                                        TEST(the_largest_body_is_taken),
                                        TEST(a_client_is_told_to_go_on),
                                        TEST(a_drain_ends_connections),
                                        TEST(memory_that_runs_out_is_a_refusal)};
 
+    signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
