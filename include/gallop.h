@@ -174,6 +174,10 @@ struct gallop_sampling {
     size_t n_stop_token;
 };
 
+/* The hidden state behind the last norm: of the prompt's last token, or the mean of all. Its bits do not
+ * depend on company, chunks, cache or threads. */
+enum gallop_pooling { GALLOP_POOL_NONE, GALLOP_POOL_LAST, GALLOP_POOL_MEAN };
+
 struct gallop_request {
     const char *text;   /* the prompt as text (UTF-8), or NULL and ids */
     size_t text_len;    /* SIZE_MAX: up to the terminating zero */
@@ -188,8 +192,9 @@ struct gallop_request {
     int64_t n;
     int64_t
         prompt_logprobs; /* K from 0 to 1024: GALLOP_PROMPT_TOKEN events, of the first answer [-1: none] */
-    int priority;        /* of the policies "priority" and "fair": smaller goes first [0] */
-    const char *key;     /* of the policy "fair": whose request it is, an API key or user [nobody's] */
+    enum gallop_pooling pooling; /* GALLOP_EMBEDDING comes; max_new_tokens is then 0, and n 1 [none] */
+    int priority;                /* of the policies "priority" and "fair": smaller goes first [0] */
+    const char *key; /* of the policy "fair": whose request it is, an API key or user [nobody's] */
     const char
         *cache_salt;   /* rows are shared among requests with the same one only [with those that have none] */
     double deadline_s; /* from submission on; the request then ends where it is [0: none] */
@@ -217,6 +222,7 @@ enum gallop_event_type {
     GALLOP_TEXT, /* text that can be shown: whole UTF-8 characters, nothing a stop string may still take back */
     GALLOP_FINISHED,     /* the last event of a request, or of one of its answers */
     GALLOP_PROMPT_TOKEN, /* the next token of the prompt, from the second on, with its log-probability */
+    GALLOP_EMBEDDING,    /* what `pooling` asked for, in front of FINISHED */
 };
 
 enum gallop_finish {
@@ -242,6 +248,8 @@ struct gallop_event {
     float logprob;                    /* TOKEN, if logprobs were asked for; PROMPT_TOKEN */
     const struct gallop_logprob *top; /* the same: [n_top] likeliest, best first */
     size_t n_top;
+    const float *embedding; /* EMBEDDING: [n_embedding] */
+    size_t n_embedding;
     const char *text; /* TEXT: not terminated */
     size_t text_len;
     enum gallop_finish finish; /* FINISHED */

@@ -33,15 +33,16 @@ struct api_options {
     const char *reasoning_field;   /* what reasoning is called in answers ["reasoning"] */
     const char *const *name;       /* [n_names] of the model; the first is shown */
     size_t n_names;
-    const struct keys *keys;  /* none of them: everybody may ask */
-    size_t max_running;       /* requests computed at once */
-    size_t max_queued;        /* requests beside those: 429 */
-    size_t max_queued_tokens; /* tokens of prompts that wait: 429 [any number] */
-    size_t n_threads;         /* of the front [1] */
-    int64_t max_logprobs;     /* [20] */
-    double request_timeout_s; /* [any time] */
-    double ping_s;            /* [10] of silence in a stream, before its client is sent a remark */
-    bool has_seed;            /* seed is that of requests without one; else each has another */
+    const struct keys *keys;     /* none of them: everybody may ask */
+    size_t max_running;          /* requests computed at once */
+    size_t max_queued;           /* requests beside those: 429 */
+    size_t max_queued_tokens;    /* tokens of prompts that wait: 429 [any number] */
+    size_t n_threads;            /* of the front [1] */
+    int64_t max_logprobs;        /* [20] */
+    double request_timeout_s;    /* [any time] */
+    double ping_s;               /* [10] of silence in a stream, before its client is sent a remark */
+    enum gallop_pooling pooling; /* of embeddings [last] */
+    bool has_seed;               /* seed is that of requests without one; else each has another */
     uint64_t seed;
     bool fair, priorities; /* what --scheduling-policy looks at */
     bool neutral;          /* generation_config.json is not looked at for sampling */

@@ -79,6 +79,7 @@ static void destroy(struct call *c)
     }
     for (size_t i = 0; i < c->n_prompts; i++) {
         free_tokens(&c->prompt[i].scored);
+        mem_free(c->prompt[i].embedding);
         buf_fini(&c->prompt[i].text);
         tok_ids_fini(&c->prompt[i].ids);
     }
@@ -200,6 +201,16 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     return h->stop_string != NULL;
 }
 
+static bool take_embedding(struct call_prompt *p, const struct relay_batch *b, const struct relay_event *r)
+{
+    p->embedding = mem_alloc(r->ev.text_len, MEM_API);
+    if (!p->embedding)
+        return false;
+    memcpy(p->embedding, b->text.data + r->text, r->ev.text_len);
+    p->n_embedding = r->ev.n_embedding;
+    return true;
+}
+
 static void take_event(const struct relay_batch *b, const struct relay_event *r, struct call **touched)
 {
     struct call_prompt *p = r->ev.user;
@@ -214,6 +225,7 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
     case GALLOP_TEXT:
         good = r->ev.text_len == 0 || answer_take(c, h, b->text.data + r->text, r->ev.text_len) == 0;
         break;
+    case GALLOP_EMBEDDING: good = take_embedding(p, b, r); break;
     case GALLOP_PROMPT_TOKEN: good = add_token(&p->scored, b, r); break;
     case GALLOP_FINISHED: good = take_end(c, p, h, b, r); break;
     }

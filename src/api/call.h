@@ -66,6 +66,8 @@ struct call_prompt {
     bool counted; /* in the sums of the metrics */
     bool waits;   /* its tokens count among those that wait */
     struct call_tokens scored;
+    float *embedding; /* [n_embedding], owned, or NULL */
+    size_t n_embedding;
 };
 
 struct call {

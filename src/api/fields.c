@@ -33,7 +33,8 @@ static const struct endpoint {
                  {FIELDS_ABORT, "/abort_requests", "request_ids"},
                  {FIELDS_MESSAGES, "/v1/messages", "messages"},
                  {FIELDS_COUNT, "/v1/messages/count_tokens", "messages"},
-                 {FIELDS_RESPONSES, "/v1/responses", "input"}};
+                 {FIELDS_RESPONSES, "/v1/responses", "input"},
+                 {FIELDS_EMBEDDINGS, "/v1/embeddings", "input"}};
 enum { N_ENDPOINTS = sizeof(endpoints) / sizeof(endpoints[0]) };
 
 static const char *describe(const json_t *v, char *out, size_t size)
@@ -95,18 +96,23 @@ static const char schema_prompt[] =
     "'maxItems':1024}," SCHEMA_IDS ",'minItems':1},{'type':'array','minItems':1,'maxItems':1024,"
     "'items':" SCHEMA_IDS ",'minItems':1}}]}";
 
-static int read_prompt(struct fields *f, const json_t *v, struct err *e)
+static int check_prompts(struct fields *f, const char *name, const json_t *v, struct err *e)
 {
     f->prompt = v;
     if (!json_is_string(v) && !(json_is_array(v) && json_array_size(v) > 0 &&
                                 (all(v, is_id) || all(v, is_string) || all(v, is_ids))))
         return unexpected(
-            "prompt", v,
-            "a string, a list of strings, a list of token ids, or a list of such lists, none empty", e);
+            name, v, "a string, a list of strings, a list of token ids, or a list of such lists, none empty",
+            e);
     if (json_is_array(v) && !is_id(json_array_get(v, 0)) && json_array_size(v) > FIELDS_MAX_PROMPTS)
-        return err_set(e, ERR_INPUT, "prompt: found %zu prompts, expected at most %d", json_array_size(v),
+        return err_set(e, ERR_INPUT, "%s: found %zu prompts, expected at most %d", name, json_array_size(v),
                        FIELDS_MAX_PROMPTS);
     return 0;
+}
+
+static int read_prompt(struct fields *f, const json_t *v, struct err *e)
+{
+    return check_prompts(f, "prompt", v, e);
 }
 
 static const char schema_prompt_text[] = "{'type':'string'}";
@@ -249,6 +255,25 @@ static int read_input(struct fields *f, const json_t *v, struct err *e)
     return json_is_string(v) || (json_is_array(v) && json_array_size(v) && all(v, is_object))
                ? 0
                : unexpected("input", v, "a string or a list of items, not empty", e);
+}
+
+#define schema_texts schema_prompt
+
+static int read_texts(struct fields *f, const json_t *v, struct err *e)
+{
+    return check_prompts(f, "input", v, e);
+}
+
+static const char schema_encoding[] = "{'enum':['float','base64']}";
+
+static int read_encoding(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *text = json_string_value(v);
+
+    f->base64 = text && strcmp(text, "base64") == 0;
+    return f->base64 || (text && strcmp(text, "float") == 0)
+               ? 0
+               : unexpected("encoding_format", v, "'float' or 'base64'", e);
 }
 
 static const char schema_instructions[] = "{'type':'string'}";
@@ -494,6 +519,7 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define M          FIELDS_MESSAGES
 #define K          FIELDS_COUNT
 #define R          FIELDS_RESPONSES
+#define E          FIELDS_EMBEDDINGS
 #define AT(member) offsetof(struct fields, member)
 #define BOOL(name, where, member, says) \
     {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
@@ -518,6 +544,7 @@ static const struct row rows[] = {
 #undef M
 #undef K
 #undef R
+#undef E
 #undef BOOL
 #undef INT
 #undef NUMBER
@@ -661,6 +688,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .skip_special_tokens = true,
                          .parallel_tool_calls = true,
                          .include_reasoning = true,
+                         .normalize = true,
                          .max_tokens = -1,
                          .max_completion_tokens = -1,
                          .min_tokens = -1,

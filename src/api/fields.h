@@ -25,7 +25,8 @@ enum {
     FIELDS_MESSAGES = 32,
     FIELDS_COUNT = 64,
     FIELDS_RESPONSES = 128,
-    FIELDS_END = 256 /* no endpoint has this bit, or a higher one */
+    FIELDS_EMBEDDINGS = 256,
+    FIELDS_END = 512 /* no endpoint has this bit, or a higher one */
 };
 
 enum {
@@ -48,7 +49,7 @@ struct fields {
         continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
         return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
     enum tools_choice tool_choice;
-    bool has_add_special, has_stream_options;
+    bool has_add_special, has_stream_options, normalize, base64;
     int64_t max_tokens, max_completion_tokens, min_tokens, n, logprobs, top_logprobs, prompt_logprobs, top_k,
         truncate_prompt_tokens, priority;
     double temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;

@@ -29,7 +29,8 @@ struct form {
     const char *error_schema; /* its name in openapi.c */
 };
 
-extern const struct form answer_completions_form, answer_chat_form, anthropic_form, responses_form;
+extern const struct form answer_completions_form, answer_chat_form, anthropic_form, responses_form,
+    embeddings_form;
 
 /* A writer of answers in blocks, in which reasoning, text and calls of tools stand one behind another. */
 enum form_block { FORM_NO_BLOCK, FORM_REASONING, FORM_TEXT, FORM_CALL };

@@ -78,6 +78,13 @@ static const struct schema answers[] = {
      "'id']}},'usage':{'type':'object','required':['input_tokens','output_tokens','total_tokens'],"
      "'properties':{'input_tokens':{'type':'integer'},'output_tokens':{'type':'integer'},"
      "'total_tokens':{'type':'integer'}}}}}"},
+    {"Embeddings",
+     "{'type':'object','required':['object','model','data','usage'],"
+     "'properties':{'object':{'const':'list'},'model':{'type':'string'},"
+     "'usage':{'$ref':'#/components/schemas/Usage'},'data':{'type':'array','items':{'type':'object',"
+     "'required':['object','index','embedding'],'properties':{'object':{'const':'embedding'},"
+     "'index':{'type':'integer'},'embedding':{'type':['array','string'],"
+     "'items':{'type':'number'}}}}}}}"},
 };
 
 /* TEXT with " in place of '. */

@@ -222,6 +222,14 @@ static int check_tools(struct call *c, struct err *e)
     return 0;
 }
 
+/* What the prompt of C was given as. */
+static const char *prompt_field(const struct call *c)
+{
+    const char *needs = fields_needed(c->endpoint);
+
+    return needs ? needs : c->f.messages ? "messages" : "prompt";
+}
+
 static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
 {
     struct buf text = {.tag = MEM_API};
@@ -348,7 +356,7 @@ static int read_prompts(struct call *c)
     for (size_t i = 0; i < c->n_prompts; i++) {
         struct call_prompt *p = &c->prompt[i];
 
-        fields_blame(&c->f, c->f.prompt ? "prompt" : "messages", 0);
+        fields_blame(&c->f, prompt_field(c), 0);
         rc = c->f.messages ? read_messages(c, &p->ids, &e)
                            : read_prompt(c, list ? json_array_get(c->f.prompt, i) : c->f.prompt, p, &e);
         if (rc)
@@ -502,6 +510,8 @@ static int submit(struct call *c, struct call_prompt *p, const struct sampling *
     r.prompt_logprobs = f->prompt_logprobs;
     if (f->echo && f->logprobs > r.prompt_logprobs)
         r.prompt_logprobs = f->logprobs;
+    if (c->endpoint == FIELDS_EMBEDDINGS)
+        r.pooling = c->api->opt.pooling ? c->api->opt.pooling : GALLOP_POOL_LAST;
     r.priority = (int)f->priority;
     r.key = c->key[0] ? c->key : f->user;
     r.cache_salt = salt;
@@ -550,7 +560,7 @@ static int submit_all(struct call *c)
         return refuse(c, 503, "out of memory");
     snprintf(salt, sizeof(salt), "%s/%s", c->key, c->f.cache_salt ? c->f.cache_salt : "");
     for (size_t i = 0; i < c->n_prompts && rc == 0; i++) {
-        fields_blame(&c->f, c->f.messages ? "messages" : "prompt", 0);
+        fields_blame(&c->f, prompt_field(c), 0);
         rc = take_room(&c->prompt[i]) ? submit(c, &c->prompt[i], &s, salt[1] ? salt : NULL)
                                       : refuse(c, 429, "too many tokens of prompts wait; come back later");
     }

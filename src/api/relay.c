@@ -20,7 +20,10 @@ static size_t copy_text(struct relay_batch *b, const char *text, size_t n)
 
 static void put_event(struct relay_batch *b, const struct gallop_event *ev)
 {
-    const char *text = ev->type == GALLOP_TEXT ? ev->text : ev->error ? ev->error : ev->stop_string;
+    const char *text = ev->type == GALLOP_TEXT        ? ev->text
+                       : ev->type == GALLOP_EMBEDDING ? (const char *)ev->embedding
+                       : ev->error                    ? ev->error
+                                                      : ev->stop_string;
     struct relay_event *r;
 
     while (!mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) ||
@@ -36,6 +39,8 @@ static void put_event(struct relay_batch *b, const struct gallop_event *ev)
     if (ev->n_top)
         memcpy(b->top + b->n_top, ev->top, ev->n_top * sizeof(*b->top));
     b->n_top += ev->n_top;
+    if (ev->type == GALLOP_EMBEDDING)
+        r->ev.text_len = ev->n_embedding * sizeof(*ev->embedding);
     if (ev->type == GALLOP_FINISHED)
         r->ev.text_len = text ? strlen(text) : 0;
     r->text = text ? copy_text(b, text, r->ev.text_len) : 0;

@@ -18,9 +18,9 @@ enum { RELAY_BATCHES = 64 };
 
 /* A gallop_event whose pointers are offsets into the batch. */
 struct relay_event {
-    struct gallop_event ev; /* without top, text, stop_string and error, */
+    struct gallop_event ev; /* without top, embedding, text, stop_string and error, */
     size_t top;             /* which are at: top[top], */
-    size_t text;            /* and text.data + text: text, stop string or error, ev.text_len bytes */
+    size_t text;            /* and text.data + text: floats, text, stop string or error, ev.text_len bytes */
 };
 
 struct relay_batch {

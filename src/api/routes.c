@@ -265,6 +265,8 @@ static const struct route routes[] = {
      "The next turn of a conversation."},
     {"POST", "/v1/responses", false, FIELDS_RESPONSES, NULL, &responses_form, "Response",
      "OpenAI's Responses: the next turn of a conversation; nothing is kept."},
+    {"POST", "/v1/embeddings", false, FIELDS_EMBEDDINGS, NULL, &embeddings_form, "Embeddings",
+     "Vectors of texts: hidden states behind the last norm, pooled as --pooling says."},
     {"POST", "/v1/messages", false, FIELDS_MESSAGES, NULL, &anthropic_form, "Message",
      "Anthropic's Messages: the next turn of a conversation."},
     {"POST", "/v1/messages/count_tokens", false, FIELDS_COUNT, NULL, &anthropic_form, "Count",
@@ -409,7 +411,7 @@ static const char preface[] =
     "(below `/v1/`; elsewhere, or where no type is given, only a page of another site is refused). 429: the queue\n"
     "is full, with `Retry-After`. 431: too many or too long headers. 503: shutting down, too many\n"
     "connections, or no memory.\n"
-    "504: `--request-timeout` has passed.\n"
+    "504: `--request-timeout` has passed. Paths of Anthropic's have its form of errors, with `param` in it.\n"
     "\n"
     "A field that is null is as if it were not there. Fields that are not listed are taken, change nothing, and are\n"
     "said once in the server's log. JSON is read strictly: no field twice, at most 64 levels, 65536 lists\n"

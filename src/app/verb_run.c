@@ -148,7 +148,8 @@ static void take_event(struct run *r, const struct gallop_event *ev)
     struct request *q = ev->user;
 
     switch (ev->type) {
-    case GALLOP_PROMPT_TOKEN: break; /* not asked for */
+    case GALLOP_PROMPT_TOKEN:
+    case GALLOP_EMBEDDING: break; /* not asked for */
     case GALLOP_TOKEN:
         input_add_id(&q->out, ev->token);
         if (q->sampling.logprobs >= 0 && r->json)

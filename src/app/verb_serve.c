@@ -50,6 +50,10 @@ static const struct opt_row rows[] = {
     {"generation-config", 0, OPT_CHOICE, NULL, SERVER,
      .help = "defaults of sampling: those of the model's generation_config.json, or neutral ones",
      .choices = "auto|vllm", .fallback = "auto"},
+    {"pooling", 0, OPT_CHOICE, NULL, SERVER,
+     .help =
+         "what an embedding is of: the last token of a text, or all; auto: what the model says, else the last",
+     .choices = "auto|last|mean", .fallback = "auto"},
     {"max-logprobs", 0, OPT_INT, "K", SERVER, .help = "most log-probabilities a token", .fallback = "20",
      .range = "[0,1024]"},
     {"seed", 0, OPT_UINT, "N", SERVER, .help = "seed of requests that give none",
@@ -81,6 +85,7 @@ struct serve {
     json_t *kwargs;
     struct markup markup;
     struct tools_style tools;
+    enum gallop_pooling pooling;
     const char **name; /* [n_names] */
     size_t n_names;
     char own_name[256];
@@ -246,6 +251,30 @@ static int read_markup(struct serve *s, const struct opt_values *v, struct err *
     return tools_probe(s->template.chat, s->template.jinja, &s->tools, e);
 }
 
+/* How embeddings are pooled; sentence-transformers say it in a file of theirs. */
+static int read_pooling(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    static const char file[] = "1_Pooling/config.json";
+    const char *way = opt_string(v, "pooling");
+    struct folder_text t;
+    bool there = false;
+    json_t *config;
+    int rc = 0;
+
+    s->pooling = strcmp(way, "mean") == 0 ? GALLOP_POOL_MEAN : GALLOP_POOL_LAST;
+    if (strcmp(way, "auto") != 0 || s->model.gguf.n ||
+        (rc = folder_read(&t, s->model.in, file, &there, e)) != 0 || !there)
+        return rc;
+    config = json_loadb(t.bytes, t.len, 0, NULL);
+    if (json_is_true(json_object_get(config, "pooling_mode_mean_tokens")))
+        s->pooling = GALLOP_POOL_MEAN;
+    else if (!json_is_true(json_object_get(config, "pooling_mode_lasttoken")))
+        log_warn("%s asks for a pooling that is not built: embeddings are those of the last token", file);
+    json_decref(config);
+    folder_text_fini(&t);
+    return 0;
+}
+
 /* ---- from options to a running server ---- */
 
 /* As many descriptors as may be, and no more connections than that. */
@@ -289,6 +318,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .n_threads = (size_t)opt_int(v, "api-threads"),
                             .max_logprobs = opt_int(v, "max-logprobs"),
                             .request_timeout_s = opt_float(v, "request-timeout"),
+                            .pooling = s->pooling,
                             .has_seed = opt_given(v, "seed"),
                             .priorities = strcmp(policy, "fcfs") != 0,
                             .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
@@ -325,7 +355,8 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 
     if ((rc = read_keys(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
         (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
-        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0)
+        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
+        (rc = read_pooling(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */

@@ -34,6 +34,7 @@ struct executor_caps {
     size_t block;       /* rows that are reserved together: room is counted in it */
     size_t n_blocks;    /* that the caller owns, block 0 (zeros, never written) among them; 0: it has slots */
     size_t n_vocab;
+    size_t n_hidden; /* floats of a hidden state; 0: there is no hidden() */
 };
 
 /* New tokens of one sequence. */
@@ -97,6 +98,9 @@ struct executor {
     /* Computes ROWS [n]. Returns logits [sum of n_wanted, n_vocab], in the order of ROWS, valid until the
      * next run. */
     const float *(*run)(void *ctx, const struct executor_rows *rows, size_t n);
+    /* The hidden state [n_hidden] behind the last norm that the logits of row ROW of the last run were made
+     * of. */
+    void (*hidden)(void *ctx, size_t row, float *out);
     double (*clock_s)(void *ctx); /* seconds since some moment */
 
     /* What the engine does not need, but schedulers outside do; NULL: it is not offered. */

@@ -499,6 +499,12 @@ static int new_answers(const struct gallop *g, const struct gallop_request *r, s
     if (r->prompt_logprobs < -1 || r->prompt_logprobs > SAMPLING_MAX_LOGPROBS)
         return err_set(e, ERR_INPUT, "prompt_logprobs: found %lld, expected 0 to %d, or -1 for none",
                        (long long)r->prompt_logprobs, SAMPLING_MAX_LOGPROBS);
+    if ((unsigned)r->pooling > GALLOP_POOL_MEAN ||
+        (r->pooling && (r->n > 1 || r->prompt_logprobs >= 0 || sr->sampling->max_new_tokens != 0)))
+        return err_set(e, ERR_INPUT,
+                       "pooling: one answer of no tokens has an embedding, without prompt_logprobs");
+    sr->pooling = (enum seq_pooling)r->pooling;
+    sr->n_hidden = g->llm.model.info.hidden;
     if (!(r->deadline_s >= 0))
         return err_set(e, ERR_INPUT, "deadline_s: found %g, expected 0 or more", r->deadline_s);
     for (int64_t n = r->n ? r->n : 1; sr->choice < n && rc == 0; sr->choice++) {
@@ -745,6 +751,11 @@ int gallop_take(struct gallop *g, struct gallop_event *ev)
         ev->type = GALLOP_TEXT;
         ev->text = se.seq->text.data + se.text;
         ev->text_len = se.text_len;
+        break;
+    case STEP_EMBEDDING:
+        ev->type = GALLOP_EMBEDDING;
+        ev->embedding = se.seq->pooled;
+        ev->n_embedding = g->llm.model.info.hidden;
         break;
     case STEP_FINISHED: describe_end(se.seq, ev); g->finished = se.seq;
     }

@@ -554,6 +554,15 @@ static const float *run(void *ctx, const struct executor_rows *rows, size_t n)
     return m->logits;
 }
 
+static void hidden(void *ctx, size_t row, float *out)
+{
+    struct llm *m = ctx;
+    size_t E = m->model.info.hidden;
+    enum dtype dtype = m->model.opt.dtype;
+
+    dtype_to_f32(out, (const char *)m->work.hw + row * E * dtype_bytes(dtype), dtype, E, 1);
+}
+
 static double clock_s(void *ctx)
 {
     (void)ctx;
@@ -592,7 +601,8 @@ void llm_executor(struct llm *m, struct executor *x)
                                     .chunks = true,
                                     .block = m->kv.lim.block,
                                     .n_blocks = kv_n_blocks(&m->kv),
-                                    .n_vocab = m->model.info.vocab},
+                                    .n_vocab = m->model.info.vocab,
+                                    .n_hidden = m->model.info.hidden},
                            .ctx = m,
                            .pool = m->pool,
                            .kern = m->kern,
@@ -603,6 +613,7 @@ void llm_executor(struct llm *m, struct executor *x)
                            .release = release,
                            .is_stale = is_stale,
                            .run = run,
+                           .hidden = hidden,
                            .clock_s = clock_s,
                            .sees = sees,
                            .truncate = truncate_rows,

@@ -106,6 +106,12 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
     if (!buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))
         return err_nomem(e, "a request");
     s->sampling.seed += r->choice;
+    if (s->pooling) {
+        s->sum = arena_zalloc(&s->arena, r->n_hidden, sizeof(*s->sum));
+        s->pooled = arena_zalloc(&s->arena, r->n_hidden, sizeof(*s->pooled));
+        if (!s->sum || !s->pooled)
+            return err_nomem(e, "a request");
+    }
     return tok ? tok_stream_new(&s->detok, tok, !r->keep_special, e) : 0;
 }
 
@@ -124,6 +130,7 @@ int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok
     s->user = r->user;
     s->choice = r->choice;
     s->prompt_logprobs = r->prompt_logprobs;
+    s->pooling = r->pooling;
     s->limit_s = r->limit_s;
     s->has_salt = r->salt != NULL;
     if (r->salt)
@@ -161,6 +168,11 @@ void seq_free_list(struct seq *s)
         seq_free(s);
         s = next;
     }
+}
+
+bool seq_wants_all(const struct seq *s)
+{
+    return s->prompt_logprobs >= 0 || s->pooling == SEQ_POOL_MEAN;
 }
 
 size_t seq_n_output(const struct seq *s)

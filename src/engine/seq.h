@@ -22,6 +22,8 @@ enum { SEQ_MAX_ANSWERS = 128 }; /* to one request */
 
 enum seq_state { SEQ_WAITING, SEQ_ASIDE, SEQ_RUNNING, SEQ_DONE };
 
+enum seq_pooling { SEQ_POOL_NONE, SEQ_POOL_LAST, SEQ_POOL_MEAN };
+
 struct seq {
     struct waiting_entry wait; /* place in the queue of those that wait; order and key also while it runs */
     struct heap_node deadline; /* place among those that have one */
@@ -54,14 +56,17 @@ struct seq {
     bool context_cuts;        /* the context ends it, not a limit that was asked for */
     bool queued;              /* counts against the limits of the queue: it has never run */
     bool has_salt;
-    uint8_t salt[16];    /* of struct executor_prefix */
-    int prompt_logprobs; /* -1: none; else those of the prompt's tokens and of so many likeliest */
-    struct seq *sibling; /* the other answers, by next, until the prompt is computed */
-    unsigned choice;     /* number of the answer, from 0 */
-    double deadline_s;   /* clock; only with a place among deadlines */
-    double limit_s;      /* seconds from submission to that, 0: none */
-    bool overdue;        /* that has passed */
-    struct err fault;    /* code set: ended by an error */
+    uint8_t salt[16];         /* of struct executor_prefix */
+    int prompt_logprobs;      /* -1: none; else those of the prompt's tokens and of so many likeliest */
+    enum seq_pooling pooling; /* of the prompt's hidden states: no token is made then */
+    double *sum;              /* [n_hidden] of those that are computed */
+    float *pooled;            /* [n_hidden] */
+    struct seq *sibling;      /* the other answers, by next, until the prompt is computed */
+    unsigned choice;          /* number of the answer, from 0 */
+    double deadline_s;        /* clock; only with a place among deadlines */
+    double limit_s;           /* seconds from submission to that, 0: none */
+    bool overdue;             /* that has passed */
+    struct err fault;         /* code set: ended by an error */
     double t_first, t_token, t_last; /* clock: first computed, first token, latest token */
 };
 
@@ -71,7 +76,9 @@ struct seq_request {
     const struct sampling *sampling; /* merged, with its seed; arrays may be the caller's: they are copied */
     bool keep_special;
     int prompt_logprobs; /* -1: none */
-    unsigned choice;     /* it is added to the seed */
+    enum seq_pooling pooling;
+    size_t n_hidden; /* of a hidden state, for pooling */
+    unsigned choice; /* it is added to the seed */
     int priority;
     uint32_t key;        /* waiting_key() */
     double limit_s;      /* 0: none */
@@ -84,6 +91,9 @@ int seq_new(struct seq **out, const struct seq_request *r, const struct tok *tok
             size_t max_len, struct err *e);
 void seq_free(struct seq *s);      /* NULL is fine */
 void seq_free_list(struct seq *s); /* S, what follows it by next, and their siblings */
+
+/* The logits of every row of the prompt are wanted, once. */
+bool seq_wants_all(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);
 size_t seq_most_rows(const struct seq *s); /* that it can need: its last token is not computed */

@@ -30,8 +30,9 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
+    g->hidden = mem_zalloc(g->x->caps.n_hidden, sizeof(*g->hidden), MEM_ENGINE);
     if (!g->of_id || !g->running || !g->aside || !g->free_slot || !g->sched || !g->pick || !g->picked ||
-        !g->want || !g->rows || !g->row || !g->top || !g->event)
+        !g->want || !g->rows || !g->row || !g->top || !g->event || !g->hidden)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is taken first */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
@@ -98,6 +99,7 @@ void step_close(struct step *g)
     mem_free(g->row);
     mem_free(g->top);
     mem_free(g->event);
+    mem_free(g->hidden);
     *g = (struct step){0};
 }
 
@@ -394,7 +396,7 @@ static struct executor_prefix prefix_of(const struct seq *s)
     return (struct executor_prefix){.id = s->token,
                                     .n = s->n_known,
                                     .n_prompt = s->n_prompt,
-                                    .n_shared = s->prompt_logprobs < 0 ? s->n_known - 1 : 0,
+                                    .n_shared = seq_wants_all(s) ? 0 : s->n_known - 1,
                                     .salt = s->has_salt ? s->salt : NULL};
 }
 
@@ -567,8 +569,8 @@ static size_t plan(struct step *g)
             s->n_computed = rows_there(g, s);
             s->last_total = s->n_known;
         }
-        g->sched[i] = (struct sched_seq){s->n_computed, s->n_known,
-                                         s->prompt_logprobs >= 0 && s->n_reached < s->n_prompt};
+        g->sched[i] =
+            (struct sched_seq){s->n_computed, s->n_known, seq_wants_all(s) && s->n_reached < s->n_prompt};
     }
     n = sched_plan(g->sched, g->n_running, &lim, g->pick, NULL);
     for (size_t i = 0; i < n; i++)
@@ -644,9 +646,9 @@ static size_t n_wanted(const struct seq *s, size_t n)
 {
     size_t end = s->n_computed + n, first = s->n_computed > s->n_reached ? s->n_computed : s->n_reached;
 
-    if (s->prompt_logprobs >= 0 && first < s->n_prompt && first < end)
+    if (seq_wants_all(s) && first < s->n_prompt && first < end)
         return end - first;
-    return s->stop.limit && end == s->n_known;
+    return (s->stop.limit || s->pooling) && end == s->n_known;
 }
 
 static void fill_rows(struct step *g, size_t n)
@@ -685,6 +687,9 @@ static void choose(struct step *g, size_t i, struct sampler *sampler)
     const struct seq *s = r->seq;
     struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
 
+    r->code = 0;
+    if (s->pooling)
+        return;
     if (r->position < s->n_prompt)
         r->code = sample_score(sampler, r->logits, g->x->caps.n_vocab, s->token[r->position],
                                s->prompt_logprobs, &r->result);
@@ -779,6 +784,30 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
         end(g, s);
 }
 
+/* The hidden state of R counts. */
+static void pool_row(struct step *g, const struct step_row *r)
+{
+    g->x->hidden(g->x->ctx, (size_t)(r - g->row), g->hidden);
+    for (size_t i = 0; i < g->x->caps.n_hidden; i++)
+        r->seq->sum[i] += (double)g->hidden[i];
+}
+
+/* All of S are there. */
+static void give_embedding(struct step *g, struct seq *s)
+{
+    double n = s->pooling == SEQ_POOL_MEAN ? (double)s->n_prompt : 1;
+    bool good = true;
+
+    for (size_t i = 0; i < g->x->caps.n_hidden; i++) {
+        s->pooled[i] = (float)(s->sum[i] / n);
+        good &= isfinite(s->pooled[i]);
+    }
+    if (good)
+        add_event(g, STEP_EMBEDDING, s);
+    else
+        fault(s, ERR_UNSUPPORTED, "there is no embedding: the model's hidden states are not numbers (NaN)");
+}
+
 static void take_row(struct step *g, const struct step_row *r)
 {
     struct seq *s = r->seq;
@@ -790,6 +819,8 @@ static void take_row(struct step *g, const struct step_row *r)
             s, r->code,
             "no token can be chosen: the model's logits are not numbers (NaN), or every token is forbidden");
         end(g, s);
+    } else if (s->pooling) {
+        pool_row(g, r);
     } else if (r->position < s->n_prompt) {
         emit_token(g, STEP_PROMPT, r, s->token[r->position]);
     } else if (s->stop.limit) {
@@ -805,6 +836,8 @@ static void end_of_prompt(struct step *g, struct seq *s)
         return;
     s->t_token = s->t_last = g->x->clock_s(g->x->ctx);
     s->stop.why = STOP_LENGTH;
+    if (s->pooling)
+        give_embedding(g, s);
     end(g, s);
 }
 

@@ -32,7 +32,7 @@ enum {
     STEP_AHEAD = 1,  /* blocks that each running sequence may grow by before others have to leave */
 };
 
-enum step_event_type { STEP_TOKEN, STEP_TEXT, STEP_FINISHED, STEP_PROMPT };
+enum step_event_type { STEP_TOKEN, STEP_TEXT, STEP_FINISHED, STEP_PROMPT, STEP_EMBEDDING };
 
 struct step_event {
     enum step_event_type type;
@@ -85,6 +85,7 @@ struct step {
     struct executor_rows *rows;    /* [max_seqs] */
     struct step_row *row;          /* [max_wanted] */
     struct sample_top *top;        /* [max_wanted, SAMPLING_MAX_LOGPROBS] of the last step's rows */
+    float *hidden;                 /* [n_hidden] one of the executor's */
     struct sampler *sampler;       /* [n_samplers] one a thread */
     size_t n_samplers, n_rows;
     struct step_event *event; /* of the last step */

@@ -225,6 +225,7 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
     const struct decoder *w = m->impl;
     const struct opt *opt = w->more;
     size_t E = m->info.hidden, n = b->n_wanted;
+    void *h = s->hw;
 
     if (n == 0)
         return;
@@ -241,9 +242,10 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
     if (opt->project_out.n) {
         o->linear(o, s->rw, &opt->project_out, s->hw, n); /* [wanted, proj] */
-        o->round(o, s->hw, s->rw, opt->proj, n);
+        h = s->xw; /* which is not needed any more; hw stays what was tapped */
+        o->round(o, h, s->rw, opt->proj, n);
     }
-    o->logits(o, b->logits, &w->head, s->hw, n);
+    o->logits(o, b->logits, &w->head, h, n);
 }
 
 static void opt_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)

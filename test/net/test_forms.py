@@ -2,6 +2,8 @@
 """test_forms.py - the APIs beside OpenAI's chat and completions: what they answer is what `gallop run` says, whole and in events, in
 their own form; what is not built is refused in it. Standard library only; GALLOP_BIN names the program.
 """
+import array
+import base64
 import json
 import os
 import sys
@@ -13,7 +15,7 @@ import scripted  # noqa: E402
 from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
 from _server import Server  # noqa: E402
 
-MESSAGES, RESPONSES = "/v1/messages", "/v1/responses"
+MESSAGES, RESPONSES, EMBEDDINGS = "/v1/messages", "/v1/responses", "/v1/embeddings"
 QUESTION = "Who are you?"
 ASK = [{"role": "user", "content": QUESTION}]
 N = 20
@@ -224,6 +226,50 @@ def responses_that_are_not_built_are_refused():
         status, body = server.post(RESPONSES, **fields)
         expect((status, body["error"]["param"]), (400, param), f"{fields}: {body}")
     expect(server.post(RESPONSES, input="x", store=True, max_output_tokens=1)[0], 200, "nothing is kept, and that is said")
+
+
+# ---- OpenAI's embeddings ----
+
+def _hidden(text):
+    """The rows of the last layer, as `gallop logits` gives them."""
+    path = os.path.join(folder.name, "hidden.npy")
+    r = call("logits", "-m", DEMO, "--hidden", path, text)
+    expect(r.returncode, 0, f"logits: {r.stderr}")
+    with open(path, "rb") as f:
+        data = f.read()
+    at = 10 + int.from_bytes(data[8:10], "little")
+    layers, rows, n = eval(data[10:at])["shape"]
+    values = array.array("f", data[at:])
+    return [values[((layers - 1) * rows + i) * n:((layers - 1) * rows + i + 1) * n] for i in range(rows)]
+
+
+def _vectors(of, **fields):
+    got = _answer(of, EMBEDDINGS, **fields)
+    expect([d["index"] for d in got["data"]], list(range(len(got["data"]))), "indexes")
+    return [array.array("f", base64.b64decode(d["embedding"]) if isinstance(d["embedding"], str) else d["embedding"])
+            for d in got["data"]]
+
+
+def embeddings_are_the_hidden_states_of_the_model():
+    texts = ["Once upon a time", "A dog", "x"]
+    rows = [_hidden(t) for t in texts]
+    for got in (_vectors(server, input=texts, normalize=False), _vectors(server, input=texts, normalize=False, encoding_format="base64")):
+        expect(got, [r[-1] for r in rows], "those of the last token")
+    with Server("--pooling", "mean") as other:
+        wanted = [array.array("f", (sum(map(float, c)) / len(r) for c in zip(*r))) for r in rows]
+        expect(_vectors(other, input=texts, normalize=False), wanted, "the mean of all")
+    for v, full in zip(_vectors(server, input=texts), rows):
+        length = sum(x * x for x in full[-1]) ** .5
+        check(all(abs(a - b / length) < 1e-6 for a, b in zip(v, full[-1])), "their length is 1")
+    ids = [server.post("/tokenize", prompt=t)[1]["tokens"] for t in texts]
+    expect(_vectors(server, input=ids, normalize=False), [r[-1] for r in rows], "of ids")
+    expect(_vectors(server, input=ids[0], normalize=False), [rows[0][-1]], "of one list of them")
+    got = _answer(server, EMBEDDINGS, input=texts)
+    expect((got["object"], got["usage"]["prompt_tokens"], got["usage"]["total_tokens"]), ("list", *[sum(map(len, ids))] * 2), "usage")
+    for fields, param in (({"input": []}, "input"), ({}, "input"), ({"input": [5, 99999]}, "input"), ({"input": "x", "dimensions": 8},
+                          "dimensions"), ({"input": "x", "encoding_format": "int8"}, "encoding_format"), ({"input": [5] * 2000}, "input")):
+        status, body = server.post(EMBEDDINGS, **fields)
+        expect((status, body["error"]["param"]), (400, param), f"{str(fields)[:60]}: {body}")
 
 
 if __name__ == "__main__":

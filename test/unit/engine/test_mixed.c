@@ -165,6 +165,7 @@ static void note(struct answer all[REQUESTS][ANSWERS], const struct gallop_event
         break;
     case GALLOP_PROMPT_TOKEN: put_token(&a->prompt, ev, true); break;
     case GALLOP_TEXT: put(&a->text, ev->text, ev->text_len); break;
+    case GALLOP_EMBEDDING: break; /* not asked for */
     case GALLOP_FINISHED:
         a->ended = true;
         a->finish = ev->finish;

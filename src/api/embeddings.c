@@ -1,0 +1,84 @@
+/* embeddings.c - OpenAI's Embeddings: the pooled hidden states of texts or ids, as numbers or as base64 of
+ * little-endian floats. How they are pooled is the server's setting, as it belongs to the model.
+ */
+#include <math.h>
+#include <openssl/evp.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "base/utf8.h"
+
+static int read_request(struct call *c, struct err *e)
+{
+    (void)e;
+    c->f.max_tokens = 0;
+    return 0;
+}
+
+/* Scales V [n] to length 1; zeros stay. */
+static void normalize(float *v, size_t n)
+{
+    double sum = 0, scale;
+
+    for (size_t i = 0; i < n; i++)
+        sum += (double)v[i] * (double)v[i];
+    scale = sum > 0 ? 1 / sqrt(sum) : 0;
+    for (size_t i = 0; i < n; i++)
+        v[i] = (float)((double)v[i] * scale);
+}
+
+static void put_base64(const float *v, size_t n, struct buf *out)
+{
+    size_t bytes = n * sizeof(*v), need = (bytes + 2) / 3 * 4 + 1;
+
+    buf_char(out, '"');
+    if (bytes > INT32_MAX || !buf_reserve(out, out->len + need + 1)) {
+        out->oom = true;
+        return;
+    }
+    out->len +=
+        (size_t)EVP_EncodeBlock((unsigned char *)out->data + out->len, (const unsigned char *)v, (int)bytes);
+    buf_char(out, '"');
+}
+
+static void put_vector(const struct call *c, struct call_prompt *p, struct buf *out)
+{
+    if (c->f.normalize)
+        normalize(p->embedding, p->n_embedding);
+    if (c->f.base64) {
+        put_base64(p->embedding, p->n_embedding, out);
+        return;
+    }
+    buf_json_begin(out, '[');
+    for (size_t i = 0; i < p->n_embedding; i++)
+        buf_json_float(out, p->embedding[i]);
+    buf_json_end(out, ']');
+}
+
+static void put_whole(struct call *c, struct buf *out)
+{
+    const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
+    size_t cached = 0;
+
+    buf_str(out, "{\"id\":");
+    buf_json_str(out, c->id, strlen(c->id));
+    buf_fmt(out, ",\"object\":\"list\",\"created\":%lld,\"model\":", (long long)c->created);
+    buf_json_str(out, model, strlen(model));
+    buf_str(out, ",\"data\":[");
+    for (size_t i = 0; i < c->n_prompts; i++) {
+        buf_fmt(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", i ? "," : "", i);
+        put_vector(c, &c->prompt[i], out);
+        buf_str(out, "}");
+        cached += c->prompt[i].n_cached;
+    }
+    buf_fmt(out,
+            "],\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":0,\"total_tokens\":%zu,"
+            "\"prompt_tokens_details\":{\"cached_tokens\":%zu}}}",
+            c->n_prompt_tokens, c->n_prompt_tokens, cached);
+}
+
+const struct form embeddings_form = {.prefix = "embd-",
+                                     .read = read_request,
+                                     .whole = put_whole,
+                                     .error = form_error,
+                                     .error_schema = "Error"};
