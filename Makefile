@@ -8,6 +8,7 @@
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
 #                                 PICTURES=docs also makes the pictures of the documents
+#   make soak MINUTES=20         mixed load with clients that leave on a server of the bundled model: what must stay flat does
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -16,13 +17,14 @@ JOBS   ?= $(shell nproc)
 PROMPT ?= Once upon a time
 TESTS  ?=
 PICTURES ?=
+MINUTES ?= 20
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure build demo test test-real test-mixed test-sim test-page lint bench fmt map fuzz install clean
+.PHONY: help setup configure build demo test test-real test-mixed test-sim test-page soak lint bench fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test test-real test-mixed test-sim test-page lint bench fmt map fuzz install clean'
+	@echo 'targets: build demo test test-real test-mixed test-sim test-page soak lint bench fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -53,6 +55,11 @@ test-sim: build
 test-page: build
 	@GALLOP_SOURCE_DIR=$(CURDIR) GALLOP_BIN=$(CURDIR)/build/$(PRESET)/gallop PYTHONDONTWRITEBYTECODE=1 \
 	    GALLOP_PICTURES=$(PICTURES) python3 test/page/test_page.py || [ $$? = 77 ]
+
+# A small cache and queue, so that answers are put back and requests refused.
+soak: build
+	@bench/load --gallop build/$(PRESET)/gallop --serve models/demo --soak $(MINUTES) -- \
+	    --max-num-queued-reqs 64 --kv-cache-memory 0.006 --block-size 32
 
 lint: build
 	@tools/setup --dev
