@@ -14,8 +14,8 @@ from _cli import DEMO, GALLOP
 class Server:
     """`gallop serve` with options; says what it logs in .log."""
 
-    def __init__(self, *options, model=DEMO, before=None):
-        self.process = subprocess.Popen([GALLOP, "serve", "-m", model, "--port", "0", *map(str, options)], stdin=subprocess.DEVNULL,
+    def __init__(self, *options, model=DEMO, before=None, port=0):
+        self.process = subprocess.Popen([GALLOP, "serve", "-m", model, "--port", str(port), *map(str, options)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=before)
         self.log, self.port, ready = [], None, threading.Event()
 

@@ -30,6 +30,11 @@ def _runs(what=server):
     check(what.wait(lambda g: g["num_requests_running"] > 0), "it is computed")
 
 
+def _resident(what):
+    with open(f"/proc/{what.process.pid}/statm") as f:
+        return int(f.read().split()[1]) * resource.getpagesize()
+
+
 def a_client_that_vanishes_frees_its_rows():
     for stream in (False, True):
         for how in ("close", "reset", "half"):
@@ -230,6 +235,57 @@ def no_descriptor_is_left():
             h.close()
         expect(s.request("GET", "/health")[0], 200, "it goes on when there are some again")
         expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "and serves")
+
+
+def idle_crowds_harm_no_stream():
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))
+    most = min(10000, (limit[1] if limit[1] > 0 else 20000) - 200)  # as many as the system lets one process have
+    fields = {"prompt": PROMPT, "max_tokens": 300, "min_tokens": 300, "temperature": 0, "n": 4}
+    with Server("--no-access-log", "--max-connections", most + 2) as s:
+        _, wanted = s.post(COMPLETIONS, **fields)
+        before, held, seen, full = _resident(s), [], [], threading.Event()
+
+        def stream():
+            while not seen or not full.is_set():
+                parts = [json.loads(x)["choices"][0] for x in s.events(COMPLETIONS, **fields)[:-1]]
+                seen.append(["".join(p["text"] for p in parts if p["index"] == i) for i in range(4)])
+
+        t = threading.Thread(target=stream)
+        t.start()
+        for _ in range(most):
+            held.append(s.socket())
+        check(s.wait(lambda g: g["http_connections"] >= most), f"{most} connections are open")
+        full.set()
+        t.join()
+        for texts in seen:
+            expect(texts, [c["text"] for c in wanted["choices"]], f"streams beside {most} connections")
+        each = (_resident(s) - before) / most
+        print(f"{most} idle connections, {len(seen)} streams beside them, {each:.0f} bytes each")
+        check(each < 65536, f"{each:.0f} bytes for an idle connection")
+        held += [s.socket(), s.socket()]
+        for _ in range(3):
+            with s.socket() as one_more:
+                expect(_answer(one_more)[0], 503, "those beyond")
+        for h in held:
+            h.close()
+        check(s.wait(lambda g: g["http_connections"] == 1), "all have left")
+        expect(s.post(COMPLETIONS, **fields)[1]["choices"], wanted["choices"], "and it serves as before")
+    resource.setrlimit(resource.RLIMIT_NOFILE, limit)
+
+
+def a_killed_server_comes_back_on_its_port():
+    s = Server("--no-access-log")
+    stream, idle = s.send(COMPLETIONS, **FOREVER, stream=True), s.socket()
+    _runs(s)
+    s.process.kill()
+    check(b"[DONE]" not in read_all(stream), "a stream is cut")
+    expect(s.process.wait(60), -signal.SIGKILL, "status")
+    with Server("--no-access-log", port=s.port) as again:
+        expect(again.port, s.port, "the port")
+        expect(again.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "it serves at once")
+    stream.close()
+    idle.close()
 
 
 def requests_that_dawdle_hold_up_nobody():
