@@ -81,7 +81,8 @@ struct server {
     struct event *wake, *tick;
     int wake_fd;
     bool draining, paused;
-    double resume_s; /* when a paused listener goes on */
+    bool out_of_descriptors; /* and it was said */
+    double resume_s;         /* when a paused listener goes on */
     _Atomic bool quits;
     struct connection *first;
     size_t n;
@@ -641,6 +642,7 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
 
     (void)l;
     (void)n;
+    s->out_of_descriptors = false;
     if (s->n >= s->opt.max_connections)
         turn_away(s, fd);
     else
@@ -653,8 +655,9 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
 {
     struct server *s = ctx;
 
-    if (!s->paused)
+    if (!s->out_of_descriptors)
         log_warn("no connection can be taken: %s", strerror(errno));
+    s->out_of_descriptors = true;
     evconnlistener_disable(l);
     s->paused = true;
     s->resume_s = clock_seconds() + 0.2;
@@ -727,6 +730,17 @@ static int listen_at(struct server *s, const struct sockaddr *at, socklen_t n, s
     return 0;
 }
 
+/* Somebody listens at AT. */
+static bool is_served(const struct sockaddr_un *at)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool served = fd >= 0 && (connect(fd, (const struct sockaddr *)at, sizeof(*at)) == 0 || errno == EAGAIN);
+
+    if (fd >= 0)
+        close(fd);
+    return served;
+}
+
 static int listen_path(struct server *s, struct err *e)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -738,8 +752,11 @@ static int listen_path(struct server *s, struct err *e)
         return err_set(e, ERR_INPUT, "%s: a path of a socket has less than %zu bytes", path,
                        sizeof(at.sun_path));
     memcpy(at.sun_path, path, strlen(path));
-    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) /* of a server that did not end well */
-        unlink(path);
+    if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+        if (is_served(&at))
+            return err_set(e, ERR_INPUT, "%s: another server listens there", path);
+        unlink(path); /* of one that did not end well */
+    }
     return listen_at(s, (const struct sockaddr *)&at, sizeof(at), e);
 }
 

@@ -54,7 +54,8 @@ char *transcript_of(const struct parts_options *o, const char *text, size_t n,
         if (at < n && !cut(ctx, at))
             continue;
         rc = parts_feed(a, text + from, at - from, NULL);
-        transcript_take(&t, a);
+        if (rc == 0)
+            transcript_take(&t, a);
         from = at;
     }
     if (rc == 0)
