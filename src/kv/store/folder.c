@@ -127,10 +127,9 @@ static void remove_oldest(const struct place *p, struct entries *all, uint64_t m
     int fd;
 
     snprintf(path, sizeof(path), "%s/%s", p->path, mark);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)) {
-        if (fd >= 0)
-            close(fd);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+        close(fd);
         return;
     }
     qsort(all->entry, all->n, sizeof(*all->entry), older);
@@ -141,7 +140,8 @@ static void remove_oldest(const struct place *p, struct entries *all, uint64_t m
             all->entry[i].bytes = 0;
         }
     }
-    close(fd);
+    if (fd >= 0) /* a folder that lost its file of the version keeps to its size all the same */
+        close(fd);
 }
 
 /* Room for N bytes, and a tenth of the whole so that it need not be done again soon. */
@@ -171,7 +171,7 @@ static int read_mark(const struct place *p, struct err *e)
     int fd;
 
     snprintf(path, sizeof(path), "%s/%s", p->path, mark);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* it may be a pipe */
     if (fd < 0 && errno == ENOENT)
         return file_replace(path, version, sizeof(version) - 1, 0600, false, e);
     if (fd < 0)
@@ -238,8 +238,8 @@ static int folder_get(void *m, struct prefix_key key, void *out, size_t cap, siz
     *n = 0;
     path_of(m, key, path);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : err_os(e, "read", path);
+    if (fd < 0) /* one file that is a link, or another's, does not speak for the folder */
+        return errno == ENOENT || errno == ELOOP || errno == EACCES ? 0 : err_os(e, "read", path);
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size <= cap &&
         read_all(fd, out, (size_t)st.st_size)) {
         *n = (size_t)st.st_size;

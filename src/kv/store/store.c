@@ -24,7 +24,7 @@ enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_ASKED, SLOT_WORKING, SLOT_UNWANT
 
 struct slot {
     atomic_int state;
-    uint64_t order; /* of asking */
+    _Atomic uint64_t order; /* of asking; read while another may ask anew */
     struct prefix_key key;
     char *bytes;
     size_t n;
@@ -320,18 +320,16 @@ static void *run(void *ctx)
     struct store *s = ctx;
 
     for (;;) {
-        bool ends = atomic_load(&s->ends);
+        bool ends = atomic_load(&s->ends), busy = do_next(s);
 
-        while (do_next(s))
-            ;
-        if (ends)
+        if (ends && !busy)
             return NULL;
-        if (clock_seconds() >= s->next_look) {
+        if (!ends && clock_seconds() >= s->next_look) { /* also when it is always busy */
             struct err e = {0};
 
             if (look(s, &e) != 0)
                 rest(&s->reads, &e);
-        } else {
+        } else if (!busy) {
             wait_until(&s->asked, s->next_look);
         }
     }

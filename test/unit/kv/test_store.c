@@ -1,10 +1,15 @@
 /* test_store.c - the store below the cache: records prove every one of their bytes; slots are handed out,
  * filled and taken back whatever the medium does; what is known of keys stays right while it grows.
  */
+#include <fcntl.h>
 #include <semaphore.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "files.h"
 #include "kv/store/known.h"
 #include "kv/store/record.h"
 #include "kv/store/store.h"
@@ -150,9 +155,10 @@ enum { MOST = 200 };
 
 static struct {
     sem_t go; /* each call takes one, unless it is FREE */
-    bool free;
+    bool free, slow;
     int fail; /* code of the next calls */
     int n_calls;
+    atomic_int n_lists;
     uint64_t bend; /* flip this byte of what is read */
     size_t n;
     struct {
@@ -166,6 +172,8 @@ static void turn(void)
 {
     if (!medium.free)
         sem_wait(&medium.go);
+    if (medium.slow)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     medium.n_calls++;
 }
 
@@ -220,6 +228,7 @@ static int fake_list(void *m, store_found_fn *found, void *ctx, struct err *e)
 {
     (void)m;
     (void)e;
+    atomic_fetch_add(&medium.n_lists, 1);
     for (size_t i = 0; i < medium.n; i++)
         found(ctx, medium.kept[i].key);
     return 0;
@@ -383,6 +392,30 @@ static void damage_is_seen_removed_and_counted(void **state)
     assert_int_equal(medium.n, 1);
 }
 
+/* What others write would never be seen. */
+static void a_store_that_is_always_busy_looks_at_its_medium_all_the_same(void **state)
+{
+    double until = clock_seconds() + 60;
+    struct store *s;
+    int before;
+
+    medium.n = 0;
+    s = open_fake(true);
+    put(s, 1);
+    store_flush(s);
+    medium.slow = true;
+    before = atomic_load(&medium.n_lists);
+    while (atomic_load(&medium.n_lists) == before && clock_seconds() < until)
+        for (int i = 0; i < STORE_MOST_SLOTS; i++)
+            if (store_read(s, key_of(1)) < 0 && store_look(s, i) != STORE_BUSY)
+                store_drop(s, i);
+    assert_true(atomic_load(&medium.n_lists) > before);
+    for (int i = 0; i < STORE_MOST_SLOTS; i++)
+        store_drop(s, i);
+    store_close(s);
+    medium.slow = false;
+}
+
 static void a_medium_that_fails_rests_and_is_not_asked_meanwhile(void **state)
 {
     struct store *s;
@@ -409,6 +442,125 @@ static void a_medium_that_fails_rests_and_is_not_asked_meanwhile(void **state)
     store_close(s);
 }
 
+/* ---- folders ---- */
+
+enum { FILE_BYTES = 1000 };
+
+static char place[256];
+
+static int new_place(void **state)
+{
+    static int n;
+
+    snprintf(place, sizeof(place), "%s/store-%d", files_folder(), n++);
+    return mkdir(place, 0700);
+}
+
+static void *open_folder(uint64_t limit)
+{
+    struct err e = {0};
+    void *m;
+
+    if (store_folder.open(&m, place, limit, &e) != 0)
+        fail_msg("%s", e.msg);
+    return m;
+}
+
+/* The file of key_of(I), or with NAME another of the folder. */
+static const char *path_of(uint64_t i, const char *name)
+{
+    static char path[400];
+    struct prefix_key k = key_of(i);
+
+    if (name)
+        snprintf(path, sizeof(path), "%s/%s", place, name);
+    else
+        snprintf(path, sizeof(path), "%s/%016llx%016llx.kv", place, (unsigned long long)k.w[0],
+                 (unsigned long long)k.w[1]);
+    return path;
+}
+
+static void put_file(void *m, uint64_t i)
+{
+    static const char bytes[FILE_BYTES] = {0};
+    struct err e = {0};
+
+    if (store_folder.put(m, key_of(i), bytes, FILE_BYTES, &e) != 0)
+        fail_msg("%s", e.msg);
+}
+
+/* The length of what is there; a failure would make the whole folder rest. */
+static size_t get_file(void *m, uint64_t i)
+{
+    char out[FILE_BYTES];
+    struct err e = {0};
+    size_t n;
+
+    if (store_folder.get(m, key_of(i), out, sizeof(out), &n, &e) != 0)
+        fail_msg("%s", e.msg);
+    return n;
+}
+
+static void what_was_not_used_for_longest_goes_first(void **state)
+{
+    void *m = open_folder(10 * FILE_BYTES);
+
+    for (uint64_t i = 0; i < 10; i++) {
+        struct timespec time[2] = {{.tv_sec = 1000000 + (time_t)i}, {.tv_sec = 1000000 + (time_t)i}};
+
+        put_file(m, i);
+        assert_int_equal(utimensat(AT_FDCWD, path_of(i, NULL), time, 0), 0);
+    }
+    assert_int_equal(get_file(m, 0), FILE_BYTES); /* the oldest is used */
+    assert_int_equal(get_file(m, 2), FILE_BYTES);
+    put_file(m, 10); /* takes its room, and a tenth */
+    for (uint64_t i = 0; i < 11; i++)
+        assert_int_equal(access(path_of(i, NULL), F_OK) == 0, i != 1 && i != 3);
+    store_folder.close(m);
+}
+
+static void a_folder_without_its_version_keeps_to_its_size(void **state)
+{
+    void *m = open_folder(10 * FILE_BYTES);
+    size_t n = 0;
+
+    assert_int_equal(unlink(path_of(0, "gallop-kv-store")), 0);
+    for (uint64_t i = 0; i < 40; i++)
+        put_file(m, i);
+    for (uint64_t i = 0; i < 40; i++)
+        n += access(path_of(i, NULL), F_OK) == 0;
+    assert_in_range(n, 1, 10);
+    store_folder.close(m);
+}
+
+static void a_pipe_where_the_version_stands_is_another_store(void **state)
+{
+    struct err e = {0};
+    void *m;
+
+    assert_int_equal(mkfifo(path_of(0, "gallop-kv-store"), 0600), 0);
+    assert_int_equal(store_folder.open(&m, place, 1 << 20, &e), ERR_UNSUPPORTED);
+}
+
+static void what_is_no_file_of_ours_is_missed_and_fails_nothing(void **state)
+{
+    void *m = open_folder(1 << 20);
+    char target[400];
+
+    put_file(m, 0);
+    snprintf(target, sizeof(target), "%s", path_of(0, NULL));
+    assert_int_equal(symlink(target, path_of(1, NULL)), 0);
+    assert_int_equal(symlink(path_of(2, NULL), path_of(2, NULL)), 0);
+    assert_int_equal(mkdir(path_of(3, NULL), 0700), 0);
+    assert_int_equal(mkfifo(path_of(4, NULL), 0600), 0);
+    put_file(m, 5);
+    assert_int_equal(truncate(path_of(5, NULL), (off_t)1 << 40), 0);
+    assert_int_equal(get_file(m, 0), FILE_BYTES);
+    for (uint64_t i = 1; i < 7; i++)
+        assert_int_equal(get_file(m, i), 0);
+    store_folder.close(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -420,7 +572,12 @@ int main(void)
         cmocka_unit_test(a_slow_medium_costs_blocks_and_no_time),
         cmocka_unit_test(reads_can_be_dropped_whatever_their_state_and_go_before_writes),
         cmocka_unit_test(damage_is_seen_removed_and_counted),
+        cmocka_unit_test(a_store_that_is_always_busy_looks_at_its_medium_all_the_same),
         cmocka_unit_test(a_medium_that_fails_rests_and_is_not_asked_meanwhile),
+        cmocka_unit_test_setup(what_was_not_used_for_longest_goes_first, new_place),
+        cmocka_unit_test_setup(a_folder_without_its_version_keeps_to_its_size, new_place),
+        cmocka_unit_test_setup(a_pipe_where_the_version_stands_is_another_store, new_place),
+        cmocka_unit_test_setup(what_is_no_file_of_ours_is_missed_and_fails_nothing, new_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
