@@ -447,21 +447,6 @@ static void start(struct step *g, struct seq *s)
     waiting_charge(&g->waiting, s->wait.key, (int64_t)s->n_charged);
 }
 
-static void admit(struct step *g)
-{
-    struct waiting_entry *w;
-
-    while (g->n_free && (w = waiting_next(&g->waiting)) != NULL) {
-        struct seq *s = of_wait(w);
-
-        if (g->n_running && !has_room(g, s, g->free_slot[g->n_free - 1]))
-            return; /* nobody overtakes it, or it might wait for ever */
-        if (g->x->ahead && !s->looked)
-            return; /* as many as can run are aside */
-        start(g, s);
-    }
-}
-
 /* ---- reading ahead ---- */
 
 /* Begins to read rows of S. False: there are none to wait for. */
@@ -496,6 +481,20 @@ static bool is_ready(struct step *g, struct seq *s, double now)
     return true;
 }
 
+/* S, which is next, waits for its rows, if there are any. */
+static bool stand_aside(struct step *g, struct seq *s, double now)
+{
+    s->looked = true;
+    s->ahead_from = s->ahead_to = 0;
+    if (!read_ahead(g, s))
+        return false;
+    waiting_remove(&g->waiting, &s->wait);
+    s->state = SEQ_ASIDE;
+    s->ahead_until = now + worth(g, s);
+    g->aside[g->n_aside++] = s;
+    return true;
+}
+
 /* Who has stood aside comes back to its place, and whoever is next is looked at. */
 static void look_ahead(struct step *g)
 {
@@ -513,17 +512,24 @@ static void look_ahead(struct step *g)
         s->state = SEQ_WAITING;
         waiting_add(&g->waiting, &s->wait);
     }
-    while (g->n_aside < g->opt.max_seqs && (w = waiting_next(&g->waiting)) != NULL && !of_wait(w)->looked) {
+    while (g->n_aside < g->opt.max_seqs && (w = waiting_next(&g->waiting)) != NULL && !of_wait(w)->looked)
+        stand_aside(g, of_wait(w), now);
+}
+
+static void admit(struct step *g)
+{
+    double now = g->x->ahead && g->waiting.n ? g->x->clock_s(g->x->ctx) : 0;
+    struct waiting_entry *w;
+
+    while (g->n_free && (w = waiting_next(&g->waiting)) != NULL) {
         struct seq *s = of_wait(w);
 
-        s->looked = true;
-        s->ahead_from = s->ahead_to = 0;
-        if (!read_ahead(g, s))
-            continue;
-        waiting_remove(&g->waiting, w);
-        s->state = SEQ_ASIDE;
-        s->ahead_until = now + worth(g, s);
-        g->aside[g->n_aside++] = s;
+        if (g->n_running && !has_room(g, s, g->free_slot[g->n_free - 1]))
+            return; /* nobody overtakes it, or it might wait for ever */
+        if (g->x->ahead && !s->looked && g->n_aside == g->opt.max_seqs)
+            return; /* as many as can run are aside */
+        if (!g->x->ahead || s->looked || !stand_aside(g, s, now))
+            start(g, s);
     }
 }
 

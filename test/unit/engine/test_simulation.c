@@ -12,6 +12,7 @@
 #include "engine/machine.h"
 #include "engine/step.h"
 
+enum { PLACES = 8 }; /* of reading ahead */
 enum { SEQS = 24, LEN = 4096, MOST_PROMPT = 2000, KEYS = 7, CHECK_EVERY = 64, TRACE = 800, SLOWER = 8 };
 
 /* test/data/traces/mixed.csv, which tools/trace makes. */
@@ -28,6 +29,8 @@ struct world {
     struct step step;
     uint64_t n_came, n_refused, n_submitted, n_finished, n_cancelled, n_overdue, n_failed, n_steps;
     double longest_wait_s, next_s;
+    uint64_t n_asked, n_never; /* for rows to be read; of these, what will not come */
+    double came_s[PLACES];     /* when what is read is there; 0: the place is free */
     int32_t token[LEN];
 };
 
@@ -95,6 +98,60 @@ static void open_world(struct world *w, uint64_t seed, uint64_t n, const struct 
     if (kv_open(&w->kv, "paged", &lim, &e) != 0 || machine_open(&w->machine, &spec, &w->kv, 256, &e) != 0 ||
         step_open(&w->step, &w->machine.x, o, &e) != 0)
         fail_msg("%s", e.msg);
+}
+
+/* ---- a store whose reading takes any time ---- */
+
+static struct world *world_of(void *ctx)
+{
+    return (struct world *)(void *)((char *)ctx - offsetof(struct world, machine));
+}
+
+static int ahead(void *ctx, const struct executor_prefix *p, size_t *from, size_t *to)
+{
+    struct world *w = world_of(ctx);
+    double u = rng_uniform(w->seed + 80, w->n_asked++), v = rng_uniform(w->seed + 81, w->n_asked);
+
+    for (int i = 0; i < PLACES && u < .6; i++)
+        if (w->came_s[i] == 0) {
+            w->came_s[i] = w->machine.now_s + (v < .2 ? 1e9 : v / 2);
+            w->n_never += v < .2;
+            *from = 0;
+            *to = p->n_shared;
+            return i;
+        }
+    return u < .7 ? EXECUTOR_LATER : EXECUTOR_NOTHING;
+}
+
+static void ahead_end(void *ctx, int place)
+{
+    struct world *w = world_of(ctx);
+
+    assert_true(w->came_s[place] > 0);
+    w->came_s[place] = 0;
+}
+
+static bool ahead_go_on(void *ctx, int place)
+{
+    struct world *w = world_of(ctx);
+
+    if (w->came_s[place] > w->machine.now_s)
+        return false;
+    ahead_end(ctx, place);
+    return true;
+}
+
+static void ahead_wait(void *ctx, double seconds)
+{
+    world_of(ctx)->machine.now_s += seconds;
+}
+
+static void read_ahead(struct world *w)
+{
+    w->machine.x.ahead = ahead;
+    w->machine.x.ahead_go_on = ahead_go_on;
+    w->machine.x.ahead_end = ahead_end;
+    w->machine.x.ahead_wait = ahead_wait;
 }
 
 static void close_world(struct world *w)
@@ -184,8 +241,9 @@ static void check(const struct world *w)
     struct err e = {0};
 
     assert_int_equal(w->n_came, w->n_refused + w->n_submitted);
-    assert_int_equal(w->n_submitted, w->n_finished + g->n_running + g->waiting.n);
-    assert_true(g->n_running <= SEQS && g->n_running + g->n_free == SEQS);
+    assert_int_equal(w->n_submitted, w->n_finished + g->n_running + step_n_waiting(g));
+    assert_int_equal(g->n_running + g->n_free, g->opt.max_seqs);
+    assert_true(g->n_aside <= g->opt.max_seqs);
     assert_true(!g->opt.max_queued || atomic_load(&g->n_queued) <= g->opt.max_queued);
     for (size_t i = 0; i < g->n_running; i++) {
         const struct seq *s = g->running[i];
@@ -201,7 +259,7 @@ static void check(const struct world *w)
 
 static void one_step(struct world *w)
 {
-    double before = w->machine.now_s, u = rng_uniform(w->seed + 78, w->n_steps);
+    double before = w->machine.now_s, u = rng_uniform(w->seed + 78, w->n_steps), began;
 
     while (w->n_came < w->n_wanted && w->next_s <= w->machine.now_s) {
         submit_one(w);
@@ -212,10 +270,13 @@ static void one_step(struct world *w)
     if (u < .01)
         step_cancel(&w->step, 1 + (uint64_t)(u * 100 * (double)w->n_came));
     take_events(w);
+    began = w->machine.now_s;
     if (!step_run(&w->step) && w->n_came < w->n_wanted)
         w->machine.now_s = fmax(w->machine.now_s, w->next_s);
     if (w->machine.now_s - before > 0)
         assert_true(w->step.n_rows <= SEQS + 16);
+    for (size_t i = 0; i < w->step.n_aside; i++) /* nobody stands aside for longer than was said */
+        assert_true(w->step.aside[i]->ahead_until > began);
     take_events(w);
     w->n_steps++;
     check(w);
@@ -226,7 +287,7 @@ static void run_world(struct world *w)
     double start = clock_seconds();
     uint64_t all = w->n_wanted;
 
-    while (w->n_came < all || w->step.n_running || w->step.waiting.n)
+    while (w->n_came < all || w->step.n_running || step_n_waiting(&w->step))
         one_step(w);
     check(w);
     print_message(
@@ -265,6 +326,34 @@ static void nothing_is_lost_whatever_comes(void **state)
         close_world(&w);
     }
     assert_true(n_preempted > 0);
+}
+
+static void who_stands_aside_comes_back_whatever_comes(void **state)
+{
+    uint64_t n = number("GALLOP_SIM_REQUESTS", 12000), seed = number("GALLOP_SIM_SEED", 1);
+
+    for (int way = 0; way < 7; way++) {
+        const struct step_options o = {.max_seqs = way == 6 ? 1 : 0,
+                                       .policy = (enum waiting_policy)(way % 3),
+                                       .worst_case = way >= 3,
+                                       .max_queued = 200,
+                                       .step_guess_s = .04,
+                                       .row_guess_s = .001};
+        struct world w;
+
+        open_world(&w, seed + 100 + (uint64_t)way, n / 12 + 1, &o, way % 2 ? PREFIX_RADIX : PREFIX_HASH,
+                   way >= 3 ? 20000 : 5000);
+        read_ahead(&w);
+        print_message("GALLOP_SIM_SEED=%llu, way %d: ", (unsigned long long)seed, way);
+        fflush(stdout);
+        run_world(&w);
+        assert_true(w.n_asked > w.n_finished / 2 && w.n_never > 0);
+        if (way < 6)
+            assert_true(w.longest_wait_s < 3000);
+        for (int i = 0; i < PLACES; i++)
+            assert_true(w.came_s[i] == 0);
+        close_world(&w);
+    }
 }
 
 /* Requests of equal size come from two keys: one floods, one sends one at a time. */
@@ -408,6 +497,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_whatever_comes),
+        cmocka_unit_test(who_stands_aside_comes_back_whatever_comes),
         cmocka_unit_test(a_flood_by_one_key_does_not_move_anothers_wait),
         cmocka_unit_test(a_burst_of_prompts_keeps_streams_within_the_target),
     };

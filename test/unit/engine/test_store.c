@@ -170,6 +170,32 @@ static void what_is_read_after_a_restart_changes_no_token_and_no_bit(void **stat
     }
 }
 
+/* Steps that eight prompts take which come together and of which nothing is stored. */
+static uint64_t steps_of_eight(const struct gallop_options *o)
+{
+    static struct engines_answer a[8];
+    struct gallop *g = engines_open("llama3-rope", o);
+    uint64_t n;
+
+    memset(a, 0, sizeof(a));
+    for (size_t i = 0; i < 8; i++)
+        engines_submit_text(g, 7, 3, i);
+    engines_run(g, a);
+    n = engines_stats(g).n_steps;
+    gallop_close(g);
+    return n;
+}
+
+static void prompts_that_come_together_share_a_step_beside_a_store(void **state)
+{
+    struct gallop_options o = options();
+    uint64_t n = steps_of_eight(&o);
+
+    o.kv_store = NULL;
+    assert_int_equal(n, steps_of_eight(&o));
+    assert_int_equal(n, 3);
+}
+
 /* Whether the first of two requests had all its blocks in time; then both are counted right. */
 static bool are_counted_apart(void)
 {
@@ -583,6 +609,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(what_is_read_after_a_restart_changes_no_token_and_no_bit, new_folder),
+        cmocka_unit_test_setup(prompts_that_come_together_share_a_step_beside_a_store, new_folder),
         cmocka_unit_test_setup(hits_from_the_store_are_counted_apart, new_folder),
         cmocka_unit_test_setup(other_salts_types_models_and_blocks_find_nothing, new_folder),
         cmocka_unit_test_setup(damaged_blocks_are_ignored_and_written_again, new_folder),
