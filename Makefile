@@ -8,7 +8,7 @@
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
 #                                 PICTURES=docs also makes the pictures of the documents
-#   make soak MINUTES=20         mixed load with clients that leave on a server of the bundled model: what must stay flat does
+#   make soak MINUTES=20          mixed load with clients that leave on a server of the bundled model: what must stay flat
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -59,7 +59,7 @@ test-page: build
 # A small cache and queue, so that answers are put back and requests refused.
 soak: build
 	@bench/load --gallop build/$(PRESET)/gallop --serve models/demo --soak $(MINUTES) -- \
-	    --max-num-queued-reqs 64 --kv-cache-memory 0.006 --block-size 32
+	    --max-num-queued-reqs 64 --kv-cache-memory 0.004 --block-size 16
 
 lint: build
 	@tools/setup --dev

@@ -32,6 +32,20 @@ def the_manual_and_the_readme_name_no_option_that_is_not_there():
     expect(sorted(set(OPTION.findall(README)) - known), [], "options of README.md that no verb has")
 
 
+def the_documents_of_the_server_name_no_option_that_is_not_there():
+    known = set().union(*map(_options, HELP.values())) | {"--version", "--help", "--man", "--api"}
+    with open(os.path.join(ROOT, "bench", "load")) as f:
+        known |= set(re.findall(r'p\.add_argument\("(--[a-z-]+)"', f.read()))
+    for name in ("OPERATIONS.md", "SERVING.md"):
+        with open(os.path.join(ROOT, "docs", name)) as f:
+            named = set(OPTION.findall(f.read()))
+        check(len(named) > 20, f"{name} names options: {named}")
+        expect(sorted(named - known), [], f"options of docs/{name} that no verb has")
+        if name == "OPERATIONS.md":
+            own = _options(HELP["serve"].split("Server:")[1].split("\nModel:")[0])
+            expect(sorted(own - named - {"--enable-auto-tool-choice"}), [], f"options of the server that docs/{name} does not sort")
+
+
 def every_variable_of_the_environment_stands_in_the_manual():
     for verb in VERBS:
         for name in re.findall(r"\$(\w+)", HELP[verb]):

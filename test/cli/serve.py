@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """serve.py - the server from outside: what it answers, in the words of OpenAI and vLLM, on the demo model. Standard library only."""
 import json
+import re
 import time
 
 from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
@@ -251,6 +252,14 @@ def metrics_have_vllms_names_and_add_up():
     text = server.request("GET", "/metrics")[2].decode()
     check('vllm:request_success_total{engine="0",model_name="small",finished_reason="length"}' in text, "labels")
     check('http_requests_total{handler="/v1/completions",method="POST",status="200"}' in text, "requests by route")
+
+
+def the_document_of_operations_has_the_metrics_that_there_are():
+    there = set(re.findall(r"^# TYPE (\S+)", server.request("GET", "/metrics")[2].decode(), re.M))
+    with open(f"{ROOT}/docs/OPERATIONS.md") as f:
+        text = f.read()
+    named = {re.sub("_bucket$", "", x) for x in re.findall(r"vllm:\w+|\bhttp_requests_total", text)}
+    expect((sorted(named - there), sorted(there - named)), ([], []), "metrics that only docs/OPERATIONS.md, or only the server has")
 
 
 def requests_have_ids_and_can_be_ended_by_them():
