@@ -704,6 +704,8 @@ void prepare_call(struct front_job *job)
     struct call *c = (struct call *)(void *)job;
     struct err e = {0};
 
+    if (atomic_load(&c->left))
+        return;
     if (fields_read(&c->f, c->endpoint, c->body.data ? c->body.data : "", c->body.len, say_unknown, c, &e) !=
         0) {
         refuse_code(c, &e);
