@@ -4,6 +4,7 @@
 #   make test PRESET=asan         the tests of another preset (release debug clang asan tsan)
 #   make test TESTS='-R unit/text'   some of them
 #   make test-real                trained models from the package index, against Hugging Face (not part of make test)
+#   make test-clients          clients that others wrote, from the package index, against the server (not part of make test)
 #   make test-mixed               300 mixed requests in every way, on more models (minutes)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
@@ -20,11 +21,11 @@ PICTURES ?=
 MINUTES ?= 20
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure build demo test test-real test-mixed test-sim test-page soak lint bench fmt map fuzz install clean
+.PHONY: help setup configure build demo test test-real test-clients test-mixed test-sim test-page soak lint bench fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test test-real test-mixed test-sim test-page soak lint bench fmt map fuzz install clean'
+	@echo 'targets: build demo test test-real test-clients test-mixed test-sim test-page soak lint bench fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -45,6 +46,9 @@ test: build
 
 test-real: build
 	@test/real/run
+
+test-clients: build
+	@test/clients/run
 
 test-mixed: build
 	@GALLOP_MIXED=all build/$(PRESET)/test/test_engine_mixed

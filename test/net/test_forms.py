@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "test", "net"), os.path.join(ROOT, "test", "cli")]
+sys.path += [os.path.join(ROOT, "test", "net"), os.path.join(ROOT, "test", "cli")]
 import scripted  # noqa: E402
 from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
 from _server import Server  # noqa: E402

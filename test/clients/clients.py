@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""clients.py - what the clients of others understand of the server: OpenAI's, Anthropic's and frameworks built on them get what
+`gallop run` says; schemathesis finds no answer that /openapi.json does not tell of. Run by test/clients/run.
+"""
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "test", "cli"))  # behind: its inspect.py is not that of Python
+from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
+from _server import Server  # noqa: E402
+
+KEY = "a-key"
+QUESTION = "Who are you?"
+ASK = [{"role": "user", "content": QUESTION}]
+N = 20
+server = Server("--api-key", KEY, "--max-num-seqs", 8)
+own = lines(call("run", "-m", DEMO, "--json", "--chat", "-n", N, QUESTION))[0]
+BASE = f"http://127.0.0.1:{server.port}"
+
+
+def openai_sync():
+    import openai
+    client = openai.OpenAI(base_url=BASE + "/v1", api_key=KEY, max_retries=0)
+    check("demo" in [m.id for m in client.models.list()], "models")
+    got = client.chat.completions.create(model="demo", messages=ASK, max_tokens=N, temperature=0, logprobs=True, top_logprobs=2)
+    expect(got.choices[0].message.content, own["text"], "chat")
+    expect(len(got.choices[0].logprobs.content), len(own["output_ids"]), "log-probabilities")
+    stream = client.chat.completions.create(model="demo", messages=ASK, max_tokens=N, temperature=0, stream=True,
+                                            stream_options={"include_usage": True})
+    parts = list(stream)
+    expect("".join(p.choices[0].delta.content or "" for p in parts if p.choices), own["text"], "chat in events")
+    expect(parts[-1].usage.completion_tokens, len(own["output_ids"]), "usage")
+    texts = [lines(call("run", "-m", DEMO, "--json", "-n", 8, p))[0]["text"] for p in ("Once", "A dog")]
+    got = client.completions.create(model="demo", prompt=["Once", "A dog"], max_tokens=8, temperature=0)
+    expect([c.text for c in got.choices], texts, "completions")
+    for wrong, kind in (({"model": "nobody"}, openai.NotFoundError), ({"temperature": -1}, openai.BadRequestError)):
+        try:
+            client.chat.completions.create(**{"model": "demo", "messages": ASK, **wrong})
+            check(False, f"{wrong} is refused")
+        except kind:
+            pass
+    try:
+        openai.OpenAI(base_url=BASE + "/v1", api_key="wrong", max_retries=0).models.list()
+        check(False, "a wrong key is refused")
+    except openai.AuthenticationError:
+        pass
+
+
+def openai_async():
+    import openai
+
+    async def ask(client):
+        got = await client.chat.completions.create(model="demo", messages=ASK, max_tokens=N, temperature=0)
+        return got.choices[0].message.content
+
+    async def all():
+        async with openai.AsyncOpenAI(base_url=BASE + "/v1", api_key=KEY) as client:
+            return await asyncio.gather(*(ask(client) for _ in range(20)))
+
+    expect(asyncio.run(all()), [own["text"]] * 20, "twenty at once")
+
+
+def openai_responses_and_embeddings():
+    import openai
+    client = openai.OpenAI(base_url=BASE + "/v1", api_key=KEY)
+    got = client.responses.create(model="demo", input=QUESTION, max_output_tokens=N, temperature=0)
+    expect(got.output_text, own["text"], "a response")
+    with client.responses.stream(model="demo", input=QUESTION, max_output_tokens=N, temperature=0) as stream:
+        text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
+        expect((text, stream.get_final_response().output_text), (own["text"], own["text"]), "a response in events")
+    one = client.embeddings.create(model="demo", input=["Once", "A dog"])
+    two = client.embeddings.create(model="demo", input=["Once", "A dog"], encoding_format="float")
+    for a, b in zip(one.data, two.data):
+        check(all(abs(x - y) < 1e-7 for x, y in zip(a.embedding, b.embedding)), "base64 and numbers are the same")
+        check(abs(sum(x * x for x in a.embedding) - 1) < 1e-5, "their length is 1")
+
+
+def anthropic_messages():
+    import anthropic
+    client = anthropic.Anthropic(base_url=BASE, api_key=KEY, max_retries=0)
+    fields = {"model": "demo", "max_tokens": N, "messages": ASK, "extra_body": {"temperature": 0}}
+    got = client.messages.create(**fields)
+    expect(got.content[0].text, own["text"], "a message")
+    with client.messages.stream(**fields) as stream:
+        expect("".join(stream.text_stream), own["text"], "a message in events")
+        expect(stream.get_final_message().usage.output_tokens, len(own["output_ids"]), "usage")
+    expect(client.messages.count_tokens(model="demo", messages=ASK).input_tokens, got.usage.input_tokens +
+           got.usage.cache_read_input_tokens, "tokens are counted")
+    try:
+        client.messages.create(**fields | {"model": "nobody"})
+        check(False, "an unknown model is refused")
+    except anthropic.NotFoundError as e:
+        expect(e.body["error"]["type"], "not_found_error", "type of an error")
+
+
+def frameworks():
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its prices are not fetched
+    import litellm
+    from langchain_openai import ChatOpenAI
+    from llama_index.core.llms import ChatMessage
+    from llama_index.llms.openai_like import OpenAILike
+    chain = ChatOpenAI(model="demo", base_url=BASE + "/v1", api_key=KEY, temperature=0, max_tokens=N)
+    expect(chain.invoke(QUESTION).content, own["text"], "LangChain")
+    expect("".join(p.content for p in chain.stream(QUESTION)), own["text"], "LangChain in events")
+    index = OpenAILike(model="demo", api_base=BASE + "/v1", api_key=KEY, is_chat_model=True, temperature=0, max_tokens=N)
+    expect(index.chat([ChatMessage(role="user", content=QUESTION)]).message.content, own["text"], "LlamaIndex")
+    got = litellm.completion(model="openai/demo", api_base=BASE + "/v1", api_key=KEY, messages=ASK, temperature=0, max_tokens=N)
+    expect(got.choices[0].message.content, own["text"], "LiteLLM")
+
+
+def schemathesis():
+    examples = os.environ.get("SCHEMATHESIS_EXAMPLES", "10")
+    with tempfile.TemporaryDirectory() as folder:
+        r = subprocess.run([os.environ["SCHEMATHESIS"], "run", BASE + "/openapi.json", "-H", f"Authorization: Bearer {KEY}",
+                            "--checks", "not_a_server_error,status_code_conformance,content_type_conformance,"
+                            "response_schema_conformance,unsupported_method", "--max-examples", examples, "--request-timeout", "60",
+                            "--continue-on-failure"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check(r.returncode == 0, f"schemathesis finds nothing:\n{r.stdout}")
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:]
+    try:
+        run_all([(n, t) for n, t in globals().items() if not chosen or n in chosen])
+    finally:
+        expect(server.end(), 0, "the server ends with 0")
