@@ -29,7 +29,7 @@ int known_open(struct known *k, struct err *e)
 {
     struct known_table *t = new_table(LEAST);
 
-    *k = (struct known){0};
+    *k = (struct known){.table = NULL};
     atomic_store(&k->table, t);
     return t ? 0 : err_nomem(e, "the keys of a KV store");
 }
@@ -37,7 +37,7 @@ int known_open(struct known *k, struct err *e)
 void known_close(struct known *k)
 {
     mem_free(atomic_load(&k->table));
-    *k = (struct known){0};
+    *k = (struct known){.table = NULL};
 }
 
 static uint64_t mark_of(struct prefix_key key)
@@ -120,5 +120,5 @@ void known_remove(struct known *k, struct prefix_key key)
 void known_replace(struct known *k, struct known *fresh)
 {
     swap(k, atomic_load(&fresh->table));
-    *fresh = (struct known){0};
+    *fresh = (struct known){.table = NULL};
 }

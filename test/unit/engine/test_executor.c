@@ -526,6 +526,12 @@ static void block_0_stands_for_what_no_layer_sees(void **state)
     }
 }
 
+/* The next of the draws of SEED: below N. */
+static size_t drawn(uint64_t seed, uint64_t *at, double n)
+{
+    return (size_t)(rng_uniform(seed, (*at)++) * n);
+}
+
 /* Any numbers: a sentence or rows, never a fault. */
 static void no_batch_is_fatal(void **state)
 {
@@ -543,18 +549,18 @@ static void no_batch_is_fatal(void **state)
             struct gallop_outcome out;
             char err[GALLOP_ERR_SIZE] = "";
             uint64_t at = 0;
-            size_t n = 1 + (size_t)(rng_uniform(i, at++) * SEQS);
+            size_t n = 1 + drawn(i, &at, SEQS);
 
             for (size_t s = 0; s < n; s++) {
                 for (size_t b = 0; b < 8; b++)
                     table[s][b] = (int32_t)(rng_uniform(i, at++) * 1.02 * BLOCKS);
                 r[s] = (struct gallop_rows){.ids = ids,
-                                            .n = (size_t)(rng_uniform(i, at++) * 12),
-                                            .pos = (size_t)(rng_uniform(i, at++) * 60),
-                                            .slot = t ? (size_t)(rng_uniform(i, at++) * (SEQS + 1)) : 0,
+                                            .n = drawn(i, &at, 12),
+                                            .pos = drawn(i, &at, 60),
+                                            .slot = t ? drawn(i, &at, SEQS + 1) : 0,
                                             .blocks = t ? NULL : table[s],
-                                            .n_blocks = t ? 0 : (size_t)(rng_uniform(i, at++) * 8),
-                                            .n_wanted = (size_t)(rng_uniform(i, at++) * 3)};
+                                            .n_blocks = t ? 0 : drawn(i, &at, 8),
+                                            .n_wanted = drawn(i, &at, 3)};
                 if (t && rng_uniform(i, at++) < .5)
                     r[s].pos = 0;
             }

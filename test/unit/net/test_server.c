@@ -244,7 +244,8 @@ static void who_sends_without_end_is_cut_off(void **state)
     close(fd);
 }
 
-/* Who sends requests and reads no answer gets the server to keep little of either, and everything in the end. */
+/* Who sends requests and reads no answer gets the server to keep little of either, and everything in the
+ * end. */
 static void who_reads_nothing_fills_no_memory(void **state)
 {
     static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n";
