@@ -185,6 +185,8 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     h->ended = true;
     h->finish = h->lost ? GALLOP_FINISH_ERROR : ev->finish;
     h->stop_token = ev->stop_token;
+    h->prefill_s = ev->prefill_s;
+    h->decode_s = ev->decode_s;
     if (answer_take_end(c, h, ev->finish) != 0)
         h->finish = GALLOP_FINISH_ERROR;
     if (ev->choice == 0)

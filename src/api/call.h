@@ -51,8 +51,9 @@ struct call_choice {
     size_t n_blocks;       /* and those that are closed */
     struct buf head, said; /* of the one that is open: what is known of it, its text */
     struct buf items;      /* those that are closed, as JSON */
-    size_t n_reasoning;    /* tokens of reasoning, about */
-    char *stop_string;     /* owned, or NULL */
+    double prefill_s, decode_s;
+    size_t n_reasoning; /* tokens of reasoning, about */
+    char *stop_string;  /* owned, or NULL */
     int32_t stop_token;
     double last_s; /* clock: latest token */
 };

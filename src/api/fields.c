@@ -34,7 +34,9 @@ static const struct endpoint {
                  {FIELDS_MESSAGES, "/v1/messages", "messages"},
                  {FIELDS_COUNT, "/v1/messages/count_tokens", "messages"},
                  {FIELDS_RESPONSES, "/v1/responses", "input"},
-                 {FIELDS_EMBEDDINGS, "/v1/embeddings", "input"}};
+                 {FIELDS_EMBEDDINGS, "/v1/embeddings", "input"},
+                 {FIELDS_GENERATE, "/api/generate", NULL},
+                 {FIELDS_OLLAMA_CHAT, "/api/chat", "messages"}};
 enum { N_ENDPOINTS = sizeof(endpoints) / sizeof(endpoints[0]) };
 
 static const char *describe(const json_t *v, char *out, size_t size)
@@ -275,6 +277,9 @@ static int read_encoding(struct fields *f, const json_t *v, struct err *e)
                ? 0
                : unexpected("encoding_format", v, "'float' or 'base64'", e);
 }
+
+static int read_options(struct fields *f, const json_t *v, struct err *e);
+static const char schema_options[] = "{'type':'object'}";
 
 static const char schema_instructions[] = "{'type':'string'}";
 
@@ -520,6 +525,9 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define K          FIELDS_COUNT
 #define R          FIELDS_RESPONSES
 #define E          FIELDS_EMBEDDINGS
+#define G          FIELDS_GENERATE
+#define O          FIELDS_OLLAMA_CHAT
+#define P          FIELDS_OPTIONS
 #define AT(member) offsetof(struct fields, member)
 #define BOOL(name, where, member, says) \
     {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
@@ -545,6 +553,9 @@ static const struct row rows[] = {
 #undef K
 #undef R
 #undef E
+#undef G
+#undef O
+#undef P
 #undef BOOL
 #undef INT
 #undef NUMBER
@@ -639,6 +650,28 @@ static const struct row *find(const char *name, unsigned endpoint)
     return NULL;
 }
 
+static int read_options(struct fields *f, const json_t *v, struct err *e)
+{
+    const char *key;
+    json_t *o;
+
+    if (!json_is_object(v))
+        return unexpected("options", v, "an object", e);
+    json_object_foreach((json_t *)(uintptr_t)v, key, o)
+    {
+        const struct row *r = find(key, FIELDS_OPTIONS);
+        int rc = r && !json_is_null(o) ? read_member(f, r, o, e) : 0;
+
+        if (rc) {
+            char sentence[sizeof(e->msg) + 16];
+
+            snprintf(sentence, sizeof(sentence), "options.%s", e->msg);
+            return err_set(e, rc, "%s", sentence);
+        }
+    }
+    return 0;
+}
+
 /* ---- reading ---- */
 
 int fields_blame(struct fields *f, const char *name, int rc)
@@ -689,6 +722,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .parallel_tool_calls = true,
                          .include_reasoning = true,
                          .normalize = true,
+                         .stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT),
                          .max_tokens = -1,
                          .max_completion_tokens = -1,
                          .min_tokens = -1,
@@ -748,11 +782,12 @@ static void document_row(const struct row *r, struct buf *out)
     buf_fmt(out, " | %s%s |\n", r->kind == EMPTY ? "Taken, and changes nothing. " : "", r->says);
 }
 
-static void document_endpoint(unsigned endpoint, const char *path, struct buf *out)
+static void document_endpoint(unsigned endpoint, const char *method, const char *path, struct buf *out)
 {
     const char *comma = "";
 
-    buf_fmt(out, "\n### `POST %s`\n\n| field | type and range | what it does |\n| --- | --- | --- |\n", path);
+    buf_fmt(out, "\n### `%s%s`\n\n| field | type and range | what it does |\n| --- | --- | --- |\n", method,
+            path);
     for (size_t i = 0; i < N_ROWS; i++)
         if ((rows[i].endpoints & endpoint) && rows[i].kind != NEVER)
             document_row(&rows[i], out);
@@ -775,7 +810,8 @@ static void document_endpoint(unsigned endpoint, const char *path, struct buf *o
 void fields_document(struct buf *out)
 {
     for (size_t i = 0; i < N_ENDPOINTS; i++)
-        document_endpoint(endpoints[i].endpoint, endpoints[i].path, out);
+        document_endpoint(endpoints[i].endpoint, "POST ", endpoints[i].path, out);
+    document_endpoint(FIELDS_OPTIONS, "", "options", out);
 }
 
 const char *fields_needed(unsigned endpoint)

@@ -26,7 +26,10 @@ enum {
     FIELDS_COUNT = 64,
     FIELDS_RESPONSES = 128,
     FIELDS_EMBEDDINGS = 256,
-    FIELDS_END = 512 /* no endpoint has this bit, or a higher one */
+    FIELDS_GENERATE = 512,
+    FIELDS_OLLAMA_CHAT = 1024,
+    FIELDS_OPTIONS = 2048, /* member `options` of these two */
+    FIELDS_END = 4096      /* no endpoint has this bit, or a higher one */
 };
 
 enum {
@@ -49,9 +52,9 @@ struct fields {
         continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
         return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
     enum tools_choice tool_choice;
-    bool has_add_special, has_stream_options, normalize, base64;
+    bool has_add_special, has_stream_options, normalize, base64, raw, think;
     int64_t max_tokens, max_completion_tokens, min_tokens, n, logprobs, top_logprobs, prompt_logprobs, top_k,
-        truncate_prompt_tokens, priority;
+        truncate_prompt_tokens, priority, num_predict;
     double temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;
     bool has_seed;
     uint64_t seed;

@@ -30,7 +30,7 @@ struct form {
 };
 
 extern const struct form answer_completions_form, answer_chat_form, anthropic_form, responses_form,
-    embeddings_form;
+    embeddings_form, ollama_form;
 
 /* A writer of answers in blocks, in which reasoning, text and calls of tools stand one behind another. */
 enum form_block { FORM_NO_BLOCK, FORM_REASONING, FORM_TEXT, FORM_CALL };

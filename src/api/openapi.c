@@ -85,6 +85,15 @@ static const struct schema answers[] = {
      "'required':['object','index','embedding'],'properties':{'object':{'const':'embedding'},"
      "'index':{'type':'integer'},'embedding':{'type':['array','string'],"
      "'items':{'type':'number'}}}}}}}"},
+    {"OllamaError", "{'type':'object','required':['error'],'properties':{'error':{'type':'string'}}}"},
+    {"OllamaAnswer",
+     "{'type':'object','required':['model','created_at','done','done_reason','eval_count',"
+     "'prompt_eval_count'],'properties':{'model':{'type':'string'},'created_at':{'type':'string'},"
+     "'done':{'type':'boolean'},'response':{'type':'string'},'message':{'type':'object',"
+     "'required':['role','content'],'properties':{'role':{'const':'assistant'},"
+     "'content':{'type':'string'}}}}}"},
+    {"OllamaTags", "{'type':'object','required':['models'],'properties':{'models':{'type':'array',"
+                   "'items':{'type':'object','required':['name','model','modified_at','size','details']}}}}"},
 };
 
 /* TEXT with " in place of '. */
@@ -157,7 +166,9 @@ static void put_answer(const struct route *r, struct buf *out)
     } else if (r->gives[0]) {
         put(out, ",'content':{'application/json':{'schema':");
         put_ref(out, r->gives);
-        put(out, streams ? "},'text/event-stream':{}}" : "}}");
+        put(out, streams                   ? "},'text/event-stream':{}}"
+                 : r->form == &ollama_form ? "},'application/x-ndjson':{}}"
+                                           : "}}");
     }
     put(out, "}");
 }

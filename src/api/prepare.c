@@ -57,10 +57,16 @@ static bool is_served(const struct api *a, const char *name)
 
 static int check_model(struct call *c)
 {
-    char sentence[400];
+    char sentence[400], plain[256];
+    const char *tag = c->f.model && c->form == &ollama_form ? strrchr(c->f.model, ':') : NULL;
 
     if (!c->f.model || is_served(c->api, c->f.model))
         return 0;
+    if (tag && strcmp(tag, ":latest") == 0) { /* Ollama's clients may write it behind any name */
+        snprintf(plain, sizeof(plain), "%.*s", (int)(tag - c->f.model), c->f.model);
+        if (is_served(c->api, plain))
+            return 0;
+    }
     snprintf(sentence, sizeof(sentence), "The model `%.100s` does not exist; `%.100s` is served here.",
              c->f.model, c->api->opt.name[0]);
     fields_blame(&c->f, "model", 0);

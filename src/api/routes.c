@@ -180,6 +180,11 @@ static void openapi(struct api *a, struct server_exchange *x, const struct route
     reply_put(a, x, r, openapi_write);
 }
 
+static void tags(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, ollama_tags);
+}
+
 static void pace_health(struct api *a, struct server_exchange *x, const struct route *r)
 {
     reply_put(a, x, r, status_pace_health);
@@ -277,6 +282,12 @@ static const struct route routes[] = {
     {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, NULL, "Text", "The text of ids."},
     {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests, NULL, "Aborted",
      "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\"."},
+    {"POST", "/api/generate", false, FIELDS_GENERATE, NULL, &ollama_form, "OllamaAnswer",
+     "Ollama's: the answer to a prompt, a JSON object a line unless `stream` is false."},
+    {"POST", "/api/chat", false, FIELDS_OLLAMA_CHAT, NULL, &ollama_form, "OllamaAnswer",
+     "Ollama's: the next turn of a conversation."},
+    {"GET", "/api/tags", false, 0, tags, &ollama_form, "OllamaTags", "Ollama's names of the model."},
+    {"GET", "/api/version", true, 0, version, &ollama_form, "Version", "Of the program."},
     {"GET", "/health", true, 0, health, NULL, ROUTE_EMPTY, "200 while the server runs."},
     {"GET", "/ready", true, 0, ready, NULL, ROUTE_EMPTY, "200, and 503 while it shuts down."},
     {"GET", "/version", true, 0, version, NULL, "Version", "Of the program."},
@@ -411,7 +422,7 @@ static const char preface[] =
     "(below `/v1/`; elsewhere, or where no type is given, only a page of another site is refused). 429: the queue\n"
     "is full, with `Retry-After`. 431: too many or too long headers. 503: shutting down, too many\n"
     "connections, or no memory.\n"
-    "504: `--request-timeout` has passed. Paths of Anthropic's have its form of errors, with `param` in it.\n"
+    "504: `--request-timeout` has passed. Paths of Anthropic's and Ollama's have their forms of errors, with `param`.\n"
     "\n"
     "A field that is null is as if it were not there. Fields that are not listed are taken, change nothing, and are\n"
     "said once in the server's log. JSON is read strictly: no field twice, at most 64 levels, 65536 lists\n"

@@ -22,6 +22,9 @@ struct route {
 
 const struct route *routes_all(size_t *n);
 
+/* The answer of /api/tags. */
+void ollama_tags(const struct api *a, struct buf *out);
+
 /* The answer of /openapi.json. */
 void openapi_write(const struct api *a, struct buf *out);
 

@@ -97,6 +97,17 @@ def anthropic_messages():
         expect(e.body["error"]["type"], "not_found_error", "type of an error")
 
 
+def ollama_client():
+    import ollama
+    client = ollama.Client(host=BASE, headers={"Authorization": f"Bearer {KEY}"})
+    options = {"temperature": 0, "num_predict": N}
+    expect(client.chat(model="demo", messages=ASK, options=options).message.content, own["text"], "a chat")
+    parts = client.chat(model="demo", messages=ASK, options=options, stream=True)
+    expect("".join(p.message.content for p in parts), own["text"], "a chat in lines")
+    expect(client.generate(model="demo", prompt=QUESTION, options=options).response, own["text"], "generate")
+    check("demo" in [m.model for m in client.list().models], "models")
+
+
 def frameworks():
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # its prices are not fetched
     import litellm

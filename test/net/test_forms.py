@@ -272,6 +272,48 @@ def embeddings_are_the_hidden_states_of_the_model():
         expect((status, body["error"]["param"]), (400, param), f"{str(fields)[:60]}: {body}")
 
 
+# ---- Ollama's ----
+
+def _lines(of, path, **fields):
+    status, head, body = of.request("POST", path, fields)
+    expect((status, head["content-type"]), (200, "application/x-ndjson"), f"{path}: {body[:200]}")
+    out = [json.loads(x) for x in body.decode().splitlines()]
+    expect([x["done"] for x in out], [False] * (len(out) - 1) + [True], "the last line is done")
+    return out
+
+
+def ollama_says_what_run_says():
+    options = {"temperature": 0, "num_predict": N}
+    reason = own["finish_reason"]
+    for path, fields, text in (("/api/chat", {"messages": ASK}, lambda x: x["message"]["content"]),
+                               ("/api/generate", {"prompt": QUESTION}, lambda x: x["response"])):
+        got = _answer(server, path, model="small:latest", stream=False, options=options, **fields)
+        expect((text(got), got["done_reason"], got["eval_count"]), (own["text"], reason, len(own["output_ids"])), path)
+        streamed = _lines(server, path, options=options, **fields)
+        expect("".join(map(text, streamed)), own["text"], f"{path} in lines")
+        expect((streamed[-1]["done_reason"], streamed[-1]["eval_count"]), (reason, len(own["output_ids"])), f"the end of {path}")
+        check(streamed[-1]["eval_duration"] > 0 and streamed[-1]["total_duration"] >= streamed[-1]["eval_duration"], "times")
+    plain = lines(call("run", "-m", DEMO, "--json", "-n", 8, "Once"))[0]["text"]
+    got = _answer(server, "/api/generate", prompt="Once", raw=True, stream=False, options={"temperature": 0, "num_predict": 8})
+    expect(got["response"], plain, "a raw prompt")
+    expect([m["name"] for m in json.loads(server.request("GET", "/api/tags")[2])["models"]], ["small"], "/api/tags")
+    for path, fields, param in (("/api/chat", {"messages": ASK, "options": {"top_p": 2}}, "options"),
+                                ("/api/chat", {"messages": ASK, "options": {"mirostat": 1}}, "options"),
+                                ("/api/chat", {"messages": ASK, "format": "json"}, "format"), ("/api/generate", {}, "prompt"),
+                                ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["x"]}]}, "messages")):
+        status, body = server.post(path, **fields)
+        expect((status, body["param"], type(body["error"])), (400, param, str), f"{path} {fields}: {body}")
+
+
+def ollama_has_thinking_and_calls():
+    fields = {"messages": [{"role": "user", "content": "<call>"}], "options": {"temperature": 0, "num_predict": 100},
+              "tools": [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]}
+    for got in ([_answer(talker, "/api/chat", stream=False, **fields)], _lines(talker, "/api/chat", **fields)):
+        expect("".join(x["message"].get("thinking", "") for x in got), "Hm.", "thinking")
+        expect("".join(x["message"]["content"] for x in got), "Let me see.", "content")
+        expect(got[-1]["message"]["tool_calls"], [{"function": {"name": "get_weather", "arguments": {"city": "Paris"}}}], "calls")
+
+
 if __name__ == "__main__":
     try:
         run_all(list(globals().items()))

@@ -1,0 +1,250 @@
+/* ollama.c - Ollama's API where it can be mapped: /api/generate and /api/chat, made into a chat or a plain
+ * prompt, with answers of one JSON object a line; /api/tags says what is served.
+ *
+ * Streams are the default. Times are in nanoseconds. Calls of tools come whole, in the last line. Form:
+ * https://github.com/ollama/ollama/blob/main/docs/api.md.
+ */
+#include <string.h>
+#include <time.h>
+
+#include "api/routes.h"
+#include "base/clock.h"
+
+/* ---- requests ---- */
+
+/* Messages of the prompt, or of the request with names of tools as a chat has them. */
+static int make_messages(struct call *c, json_t *list, struct err *e)
+{
+    struct fields *f = &c->f;
+    int bad = 0;
+
+    if (!f->messages) {
+        if (f->system)
+            bad |=
+                json_array_append_new(list, json_pack("{s:s,s:O}", "role", "system", "content", f->system));
+        bad |= json_array_append_new(list, json_pack("{s:s,s:O}", "role", "user", "content", f->prompt));
+    }
+    for (size_t i = 0; i < json_array_size(f->messages); i++) {
+        json_t *m = json_copy(json_array_get(f->messages, i)), *name = json_object_get(m, "tool_name");
+
+        if (json_array_size(json_object_get(m, "images"))) {
+            json_decref(m);
+            return err_set(e, ERR_UNSUPPORTED, "messages[%zu].images: not supported by this server", i);
+        }
+        if (name)
+            bad |= json_object_set(m, "name", name);
+        bad |= json_array_append_new(list, m);
+    }
+    return bad ? err_nomem(e, "messages") : 0;
+}
+
+static int read_request(struct call *c, struct err *e)
+{
+    struct fields *f = &c->f;
+    bool given = json_is_boolean(json_object_get(f->body, "think"));
+    json_t *list;
+    int rc;
+
+    f->max_tokens = f->num_predict > 0 ? f->num_predict : -1;
+    if (c->endpoint == FIELDS_GENERATE && !f->prompt)
+        return fields_blame(f, "prompt", err_set(e, ERR_INPUT, "prompt: missing"));
+    if (c->endpoint == FIELDS_GENERATE && f->raw)
+        return 0;
+    list = json_array();
+    f->own = json_pack("[o]", list);
+    if (f->own && given &&
+        json_array_append_new(f->own, json_pack("{s:b}", "enable_thinking", f->think)) == 0)
+        f->kwargs = json_array_get(f->own, 1);
+    if (!f->own || (given && !f->kwargs))
+        return err_nomem(e, "messages");
+    f->include_reasoning = !given || f->think;
+    fields_blame(f, "messages", 0);
+    rc = make_messages(c, list, e);
+    f->messages = list;
+    f->prompt = NULL; /* as a chat from now on */
+    return rc;
+}
+
+/* ---- answers ---- */
+
+static void put_error(struct buf *out, int status, const char *message, const char *param)
+{
+    (void)status;
+    buf_str(out, "{\"error\":");
+    buf_json_str(out, message, strlen(message));
+    buf_str(out, ",\"param\":");
+    if (param)
+        buf_json_str(out, param, strlen(param));
+    else
+        buf_json_null(out);
+    buf_str(out, "}");
+}
+
+static void put_time(int64_t seconds, struct buf *out)
+{
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    char text[40];
+
+    gmtime_r(&t, &tm);
+    strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    buf_json_str(out, text, strlen(text));
+}
+
+/* [{"function": {"name", "arguments": {}}}] of the calls that were gathered. */
+static void put_calls(struct call_choice *h, struct buf *out)
+{
+    json_t *calls = form_calls(h, out), *call, *list = json_array();
+    char *text;
+    size_t i;
+
+    json_array_foreach(calls, i, call)
+    {
+        json_t *function = json_object_get(call, "function"), *last;
+        const char *name = json_string_value(json_object_get(function, "name")),
+                   *more = json_string_value(json_object_get(function, "arguments"));
+
+        if (name) {
+            json_array_append_new(list,
+                                  json_pack("{s:{s:s,s:s}}", "function", "name", name, "arguments", more));
+            continue;
+        }
+        last = json_object_get(json_array_get(list, json_array_size(list) - 1), "function");
+        json_object_set_new(
+            last, "arguments",
+            json_sprintf("%s%s", json_string_value(json_object_get(last, "arguments")), more));
+    }
+    json_array_foreach(list, i, call)
+    {
+        json_t *function = json_object_get(call, "function"),
+               *text_of = json_object_get(function, "arguments"),
+               *object = json_loadb(json_string_value(text_of), json_string_length(text_of), 0, NULL);
+
+        if (json_is_object(object))
+            json_object_set(function, "arguments", object);
+        json_decref(object);
+    }
+    text = json_dumps(list, JSON_COMPACT);
+    out->oom |= !text;
+    buf_fmt(out, ",\"tool_calls\":%s", text ? text : "[]");
+    mem_free(text); /* jansson's memory is ours */
+    json_decref(list);
+    json_decref(calls);
+}
+
+static void put_string(const char *key, const struct buf *text, struct buf *out)
+{
+    buf_fmt(out, ",\"%s\":", key);
+    buf_json_str(out, text->data ? text->data : "", text->len);
+}
+
+/* What of a choice is not sent yet; calls only at its end. */
+static void put_news(const struct call *c, struct call_choice *h, struct buf *out)
+{
+    if (c->endpoint == FIELDS_GENERATE) {
+        put_string("response", &h->text, out);
+        if (h->reasoning.len)
+            put_string("thinking", &h->reasoning, out);
+        return;
+    }
+    buf_str(out, ",\"message\":{\"role\":\"assistant\"");
+    put_string("content", &h->text, out);
+    if (h->reasoning.len)
+        put_string("thinking", &h->reasoning, out);
+    if (h->ended && h->calls.len)
+        put_calls(h, out);
+    buf_char(out, '}');
+}
+
+static void put_end_of(const struct call *c, const struct call_choice *h, struct buf *out)
+{
+    buf_fmt(
+        out,
+        ",\"done\":true,\"done_reason\":\"%s\",\"total_duration\":%.0f,\"load_duration\":0,\"prompt_eval_count\":%zu,"
+        "\"prompt_eval_duration\":%.0f,\"eval_count\":%zu,\"eval_duration\":%.0f}",
+        h->finish == GALLOP_FINISH_STOP     ? "stop"
+        : h->finish == GALLOP_FINISH_LENGTH ? "length"
+                                            : "abort",
+        (clock_seconds() - c->arrival_s) * 1e9, c->n_prompt_tokens, h->prefill_s * 1e9, h->n_output,
+        h->decode_s * 1e9);
+}
+
+static void put_line(struct call *c, struct buf *out)
+{
+    struct call_choice *h = c->choice;
+    const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
+
+    buf_str(out, "{\"model\":");
+    buf_json_str(out, model, strlen(model));
+    buf_str(out, ",\"created_at\":");
+    put_time(c->created, out);
+    put_news(c, h, out);
+    if (h->ended)
+        put_end_of(c, h, out);
+    else
+        buf_str(out, ",\"done\":false}");
+}
+
+static void put_part(struct call *c, size_t i, struct buf *out)
+{
+    struct call_choice *h = &c->choice[i];
+
+    if (!h->ended && !h->text.len && !h->reasoning.len) {
+        h->n_new = 0; /* calls are gathered */
+        return;
+    }
+    put_line(c, out);
+    buf_char(out, '\n');
+    if (h->ended) {
+        form_sent(h);
+        return;
+    }
+    h->n_new = 0;
+    buf_clear(&h->text);
+    buf_clear(&h->reasoning);
+}
+
+static void put_end(struct call *c, int status, const char *sentence, struct buf *out)
+{
+    (void)c;
+    if (!status)
+        return;
+    put_error(out, status, sentence, NULL);
+    buf_char(out, '\n');
+}
+
+const struct form ollama_form = {.prefix = "ollama-",
+                                 .type = "application/x-ndjson",
+                                 .read = read_request,
+                                 .whole = put_line,
+                                 .part = put_part,
+                                 .end = put_end,
+                                 .error = put_error,
+                                 .error_schema = "OllamaError"};
+
+/* ---- what is served ---- */
+
+void ollama_tags(const struct api *a, struct buf *out)
+{
+    buf_str(out, "{\"models\":");
+    buf_json_begin(out, '[');
+    for (size_t i = 0; i < a->opt.n_names; i++) {
+        const char *name = a->opt.name[i];
+
+        buf_json_begin(out, '{');
+        buf_json_key(out, "name");
+        buf_json_str(out, name, strlen(name));
+        buf_json_key(out, "model");
+        buf_json_str(out, name, strlen(name));
+        buf_json_key(out, "modified_at");
+        put_time(a->created, out);
+        buf_fmt(
+            out,
+            ",\"size\":%zu,\"digest\":\"\",\"details\":{\"parent_model\":\"\",\"format\":\"\",\"family\":\"\","
+            "\"families\":[],\"parameter_size\":\"\",\"quantization_level\":\"%s\"}",
+            a->now.stats.weight_bytes, a->now.stats.dtype);
+        buf_json_end(out, '}');
+    }
+    buf_json_end(out, ']');
+    buf_str(out, "}");
+}
