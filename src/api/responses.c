@@ -321,13 +321,21 @@ static const char *prefix_of(const struct call_choice *h)
     return h->block == FORM_CALL ? "fc" : h->block == FORM_TEXT ? "msg" : "rs";
 }
 
+/* The id of the item that is open; clients choose part of it. */
+static void put_id(const struct call *c, const struct call_choice *h, struct buf *out)
+{
+    char id[sizeof(c->request_id) + 32];
+
+    snprintf(id, sizeof(id), "%s_%zu_%s", prefix_of(h), h->n_blocks, c->request_id);
+    buf_json_str(out, id, strlen(id));
+}
+
 /* Members that say which item an event is about. */
 static void put_place(const struct call *c, const struct call_choice *h, bool part, struct buf *out)
 {
     buf_fmt(out, ",\"output_index\":%zu,\"item_id\":", h->n_blocks);
-    buf_fmt(out, "\"%s_%zu_", prefix_of(h), h->n_blocks);
-    buf_add(out, c->request_id, strlen(c->request_id)); /* printable, but for these two */
-    buf_fmt(out, part ? "\",\"content_index\":0" : "\"");
+    put_id(c, h, out);
+    buf_str(out, part ? ",\"content_index\":0" : "");
 }
 
 static void put_part(const struct call_choice *h, struct buf *out)
@@ -344,7 +352,9 @@ static void put_item(const struct call *c, const struct call_choice *h, bool ful
                          : h->ended && h->finish != GALLOP_FINISH_STOP ? "incomplete"
                                                                        : "completed";
 
-    buf_fmt(out, "{\"id\":\"%s_%zu_%s\",", prefix_of(h), h->n_blocks, c->request_id);
+    buf_str(out, "{\"id\":");
+    put_id(c, h, out);
+    buf_char(out, ',');
     if (h->block == FORM_CALL) {
         buf_add(out, h->head.data, h->head.len);
         buf_str(out, ",\"arguments\":");

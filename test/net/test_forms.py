@@ -226,6 +226,8 @@ def responses_that_are_not_built_are_refused():
         status, body = server.post(RESPONSES, **fields)
         expect((status, body["error"]["param"]), (400, param), f"{fields}: {body}")
     expect(server.post(RESPONSES, input="x", store=True, max_output_tokens=1)[0], 200, "nothing is kept, and that is said")
+    got = server.post(RESPONSES, {"X-Request-Id": 'a"\\b'}, input="x", max_output_tokens=1)[1]
+    expect((got["id"], got["output"][0]["id"]), ('resp_a"\\b', 'msg_0_a"\\b'), "ids that JSON has to escape")
 
 
 # ---- OpenAI's embeddings ----
