@@ -10,9 +10,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "api/calls/markup.h"
+#include "api/calls/tools.h"
 #include "api/keys.h"
-#include "api/markup.h"
-#include "api/tools.h"
 #include "base/err.h"
 #include "gallop.h"
 #include "net/server.h"

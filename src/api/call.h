@@ -10,11 +10,11 @@
 #include <stdatomic.h>
 
 #include "api/api.h"
+#include "api/calls/parts.h"
 #include "api/fields.h"
 #include "api/form.h"
 #include "api/front.h"
 #include "api/metrics.h"
-#include "api/parts.h"
 #include "api/relay.h"
 #include "text/tok/tok.h"
 

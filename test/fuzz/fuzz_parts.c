@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "api/parts.h"
+#include "api/calls/parts.h"
 #include "base/rng.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 /* test_markup.c - rows are found by the names that others use, and by what a chat template shows. */
-#include "api/markup.h"
+#include "api/calls/markup.h"
 #include "transcript.h"
 
 static void names_of_vllm(void **state)

@@ -1,7 +1,7 @@
 /* test_parts.c - what models write, told apart: each family as it is documented, at every cut; what is
  * malformed comes back as text.
  */
-#include "api/parts.h"
+#include "api/calls/parts.h"
 #include "base/err.h"
 #include "transcript.h"
 

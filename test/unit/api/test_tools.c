@@ -1,9 +1,9 @@
 /* test_tools.c - what a template wants of tools is found by asking it; messages are made fit for that; bad
  * fields are refused by name.
  */
-#include "api/tools.h"
+#include "api/calls/tools.h"
 
-#include "api/parts.h"
+#include "api/calls/parts.h"
 
 static const char chatml[] =
     "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif %}"

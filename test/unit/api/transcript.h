@@ -7,7 +7,7 @@
 #ifndef GALLOP_TEST_API_TRANSCRIPT_H
 #define GALLOP_TEST_API_TRANSCRIPT_H
 
-#include "api/parts.h"
+#include "api/calls/parts.h"
 
 struct transcript {
     struct buf text;

@@ -5,8 +5,8 @@
  * text of the model's chat template, which shows the model's own earlier answers in the same marks. What is
  * done with a row is parts.h's.
  */
-#ifndef GALLOP_API_MARKUP_H
-#define GALLOP_API_MARKUP_H
+#ifndef GALLOP_API_CALLS_MARKUP_H
+#define GALLOP_API_CALLS_MARKUP_H
 
 #include <stdbool.h>
 #include <stddef.h>

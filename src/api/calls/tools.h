@@ -5,8 +5,8 @@
  * of its own: whether and from where the template takes the list of tools, whether it wants the arguments of
  * earlier calls as an object or as text, and whether it refuses ids that are not its own.
  */
-#ifndef GALLOP_API_TOOLS_H
-#define GALLOP_API_TOOLS_H
+#ifndef GALLOP_API_CALLS_TOOLS_H
+#define GALLOP_API_CALLS_TOOLS_H
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  * is none, the mark is plain text and reading goes on behind it. Each machine decides at a byte from what is
  * in front of it and from that byte, or says that it must see more; so cuts cannot matter.
  */
-#include "api/parts.h"
+#include "api/calls/parts.h"
 
 #include <string.h>
 

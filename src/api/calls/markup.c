@@ -1,5 +1,5 @@
 /* markup.c - the two tables, and how a template shows which row is its model's. */
-#include "api/markup.h"
+#include "api/calls/markup.h"
 
 #include <string.h>
 

@@ -10,14 +10,14 @@
  * breaks behind that, ends it. White space beside calls, and line ends at the borders of reasoning, belong to
  * the marks. Knows neither HTTP nor the shape of anyone's responses. One thread at a time.
  */
-#ifndef GALLOP_API_PARTS_H
-#define GALLOP_API_PARTS_H
+#ifndef GALLOP_API_CALLS_PARTS_H
+#define GALLOP_API_CALLS_PARTS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "api/markup.h"
+#include "api/calls/markup.h"
 #include "base/err.h"
 
 enum parts_kind {

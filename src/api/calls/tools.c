@@ -1,11 +1,11 @@
 /* tools.c - the questions that a template is asked, and what requests say of tools. */
-#include "api/tools.h"
+#include "api/calls/tools.h"
 
 #include <string.h>
 #include <time.h>
 #include <xxhash.h>
 
-#include "api/parts.h"
+#include "api/calls/parts.h"
 
 enum { SHORT_ID = 9 };
 
