@@ -216,7 +216,9 @@ static int read_templates(struct serve *s, const struct opt_values *v, struct er
     json_error_t je;
     int rc;
 
-    if (kwargs && !json_is_object(s->kwargs = json_loads(kwargs, JSON_REJECT_DUPLICATES, &je)))
+    if (kwargs)
+        s->kwargs = json_loads(kwargs, JSON_REJECT_DUPLICATES, &je);
+    if (kwargs && !json_is_object(s->kwargs)) /* a macro, which evaluates its argument twice */
         return err_set(e, ERR_USAGE, "--default-chat-template-kwargs: expected an object of JSON");
     rc = input_template_open(&s->template, &s->model, file, &s->chat_missing);
     if (rc == 0)

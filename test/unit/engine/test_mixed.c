@@ -133,7 +133,7 @@ static void put(struct bytes *b, const void *what, size_t n)
 static void forget(struct answer all[REQUESTS][ANSWERS])
 {
     for (size_t i = 0; i < REQUESTS * ANSWERS; i++) {
-        struct answer *a = &all[0][i];
+        struct answer *a = &all[i / ANSWERS][i % ANSWERS];
 
         free(a->tokens.at);
         free(a->prompt.at);
