@@ -1,10 +1,9 @@
-/* file.c - write, sync, rename. */
+/* file.c - write, then rename. */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static int write_all(int fd, const char *p, size_t n)
@@ -22,24 +21,7 @@ static int write_all(int fd, const char *p, size_t n)
     return 0;
 }
 
-/* The new name of PATH is on the disk too. File systems that have no such call for a folder say EINVAL. */
-static int sync_folder(const char *path, struct err *e)
-{
-    const char *slash = strrchr(path, '/');
-    char folder[FILE_PATH_MAX];
-    int fd, rc = 0;
-
-    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return err_os(e, "open", folder);
-    if (fsync(fd) != 0 && errno != EINVAL)
-        rc = err_os(e, "write", folder);
-    close(fd);
-    return rc;
-}
-
-int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, bool sync, struct err *e)
+int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, struct err *e)
 {
     char part[FILE_PATH_MAX];
     int fd, rc = 0;
@@ -49,7 +31,7 @@ int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, boo
     fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return err_os(e, "create", part);
-    if (write_all(fd, bytes, n) != 0 || (sync && fsync(fd) != 0))
+    if (write_all(fd, bytes, n) != 0)
         rc = err_os(e, "write", part);
     if (close(fd) != 0 && rc == 0)
         rc = err_os(e, "write", part);
@@ -57,5 +39,5 @@ int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, boo
         rc = err_os(e, "rename", part);
     if (rc)
         unlink(part);
-    return rc || !sync ? rc : sync_folder(path, e);
+    return rc;
 }

@@ -2,7 +2,6 @@
 #ifndef GALLOP_BASE_FILE_H
 #define GALLOP_BASE_FILE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -12,9 +11,8 @@ enum { FILE_PATH_MAX = 4096 };
 
 /* PATH holds BYTES [n] and has MODE (less the umask): written under another name of its folder
  * (PATH.THREAD.part) and renamed, so that others, and whoever comes behind a crash of the process, see the
- * old file or the new one. With SYNC both bytes and name are on the disk when it returns, so that the same
- * holds for a crash of the machine. On failure ERR_OS or ERR_INPUT (the name is too long), and PATH is as it
- * was. */
-int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, bool sync, struct err *e);
+ * old file or the new one. What a crash of the machine leaves is for the reader to prove. On failure ERR_OS
+ * or ERR_INPUT (the name is too long), and PATH is as it was. */
+int file_replace(const char *path, const void *bytes, size_t n, mode_t mode, struct err *e);
 
 #endif

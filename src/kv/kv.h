@@ -2,9 +2,9 @@
  *
  * A cache hands out tiles of 16 token rows and answers with tables of tile numbers per sequence, one for each
  * group of layers that see equally far, plus the base addresses of each layer (ops/batch.h, struct kv_view).
- * It never looks into the rows; kv_wire.h alone does. Types are rows of types.def. Exhaustion
- * is ERR_NOSPACE (a budget) or ERR_NOMEM, rows that a window has dropped are KV_GONE; none of them is an
- * abort, and after each nothing has changed. Not thread safe; called between steps only.
+ * It never looks into the rows. Types are rows of types.def. Exhaustion is ERR_NOSPACE (a budget) or
+ * ERR_NOMEM, rows that a window has dropped are KV_GONE; none of them is an abort, and after each nothing has
+ * changed. Not thread safe; called between steps only.
  *
  * A layer keeps all rows, those of a window, or those of a window and the first ones in front of it, its sink
  * (StreamingLLM, https://arxiv.org/abs/2309.17453). Until window and sink part, there is nothing between

@@ -4,7 +4,7 @@
  * Region: [L][K, V][n_kv][capacity] tiles; the tile table is the identity, so the rows of a head are
  * neighbours. Copying happens only when a region grows, and the old one gives its pages back plane by plane
  * meanwhile. All rows are kept, also those below a window, but a sequence that is advanced while it is empty
- * (kv_wire_load()) never has the first ones. The capacities of all sequences together stay within the budget.
+ * never has the first ones. The capacities of all sequences together stay within the budget.
  */
 #include <string.h>
 

@@ -148,7 +148,7 @@ void model_work_close(struct work *s);
 
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 
-/* A number that tells one model from another, for what outlives a process: saved rows of the KV cache. From
+/* A number that tells one model from another, for what outlives a process: blocks of a KV store. From
  * the architecture, its sizes, windows, sinks and rotation tables, the bytes of config.json (of GGUF: what
  * stands for it), since any number there may count, and of every tensor the name, type, shape and its first
  * and last bytes, or all (model_options.all_bytes). The same checkpoint always has the same;

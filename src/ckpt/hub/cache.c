@@ -144,7 +144,7 @@ int hub_cache_set_commit(const struct hub_cache *c, const char *revision, const 
     if ((rc = put_path(path, sizeof(path), e, "%s/refs/%s", c->repo, revision)) != 0 ||
         (rc = make_folders(path, false, e)) != 0)
         return rc;
-    return file_replace(path, commit, HUB_NAME_COMMIT, 0666, false, e);
+    return file_replace(path, commit, HUB_NAME_COMMIT, 0666, e);
 }
 
 /* ---- links ---- */

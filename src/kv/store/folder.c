@@ -173,7 +173,7 @@ static int read_mark(const struct place *p, struct err *e)
     snprintf(path, sizeof(path), "%s/%s", p->path, mark);
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* it may be a pipe */
     if (fd < 0 && errno == ENOENT)
-        return file_replace(path, version, sizeof(version) - 1, 0600, false, e);
+        return file_replace(path, version, sizeof(version) - 1, 0600, e);
     if (fd < 0)
         return err_os(e, "read", path);
     n = read(fd, found, sizeof(found) - 1);
@@ -259,7 +259,7 @@ static int folder_put(void *m, struct prefix_key key, const void *bytes, size_t 
         return err_set(e, ERR_NOSPACE, "%s: a block of %zu bytes does not fit into the %llu allowed", p->path,
                        n, (unsigned long long)p->limit);
     path_of(p, key, path);
-    if ((rc = make_room(p, n, e)) == 0 && (rc = file_replace(path, bytes, n, 0600, false, e)) == 0)
+    if ((rc = make_room(p, n, e)) == 0 && (rc = file_replace(path, bytes, n, 0600, e)) == 0)
         p->used += n;
     return rc;
 }

@@ -1,7 +1,7 @@
 /* test_grid.c - the same bits of logits and the same tokens for every model, whatever computes and keeps
  * them: types of numbers and of rows, whole or sparse, every way of a cache, chunks of a prompt, threads,
  * neighbours in the step, and wherever the sequence comes from: from nothing, a fork, a step back, or rows
- * that another cache has saved.
+ * that another cache has computed.
  *
  * One table of dimensions; every pair of values is tried together, and some combinations whole (pairs.h).
  * What a row of the grid gives is compared with what the same model, in the same types, gives in one chunk,
@@ -14,8 +14,8 @@
 #include "base/err.h"
 #include "check.h"
 #include "engines.h"
-#include "kv/kv_wire.h"
 #include "pairs.h"
+#include "tiles.h"
 #include "ways.h"
 
 enum { PROMPT = 530, NEW = 4, LONGEST = 600, MOST_VOCAB = 512, MOST_MODELS = 64, N_NEIGHBOURS = 3 };
@@ -38,13 +38,13 @@ static const struct types {
              {"bf16", "fp32", NULL}};
 static const int thread_counts[] = {1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */
 static const size_t chunks[] = {1, 7, 64, 512, PROMPT};
-enum origin { NOTHING, FORK, FORKED, BACK, SAVED, LOADED, N_ORIGINS };
+enum origin { NOTHING, FORK, FORKED, BACK, MOVED, TAKEN, N_ORIGINS };
 static const char *const origin_names[] = {"from nothing",
                                            "in a fork",
                                            "where it was forked",
                                            "after a step back",
-                                           "from rows it has saved, in a dynamic cache",
-                                           "from rows that a dynamic cache has saved"};
+                                           "from rows it has computed, in a dynamic cache",
+                                           "from rows that a dynamic cache has computed"};
 
 #define COUNT(x) (sizeof(x) / sizeof((x)[0]))
 
@@ -186,20 +186,11 @@ static size_t first_difference(const struct answer *got, const struct answer *wa
 
 /* ---- where a sequence comes from ---- */
 
-/* N rows of slot 0 of FROM, as bytes, become slot 1 of TO. */
+/* N rows of slot 0 of FROM become slot 1 of TO. */
 static void hand_over(struct runner *from, struct runner *to, size_t n)
 {
-    uint64_t model = model_identity(&from->m->model);
-    size_t bytes = kv_wire_bytes(&from->m->kv, n), got = 0;
-    char *wire = malloc(bytes);
-    struct err e = {0};
-
-    assert_true(model_identity(&to->m->model) == model);
-    assert_int_equal(kv_wire_save(&from->m->kv, 0, n, model, wire), 0);
-    if (kv_wire_load(&to->m->kv, 1, model, wire, bytes, "rows", &got, &e) != 0)
-        fail_msg("%s", e.msg);
-    assert_int_equal(got, n);
-    free(wire);
+    assert_true(model_identity(&to->m->model) == model_identity(&from->m->model));
+    assert_int_equal(tiles_move(&from->m->kv, 0, n, &to->m->kv, 1), 0);
 }
 
 /* The answer of a row of the grid, of which PLAIN is what it is compared with. */
@@ -231,7 +222,7 @@ static void answer_of(struct runner *c, struct runner *plain, const struct pairs
             kv_release(&c->m->kv, 1);
         answer(c, 1, rc ? 0 : from, chunk, a);
         break;
-    case SAVED:
+    case MOVED:
         prefill(c, 0, 0, spot, chunk < 64 ? PROMPT : chunk);
         hand_over(c, plain, spot);
         answer(plain, 1, spot, chunk, a);

@@ -1,19 +1,19 @@
 /* test_shared.c - what a model whose last layers use the keys and values of earlier ones (Gemma 4) takes of
- * the KV cache: rows of the layers that store some, in memory and in a file.
+ * the KV cache: rows of the layers that store some, in memory and in a store.
  *
  * That the answers stay the same is test_grid.c's business.
  */
 #include "base/err.h"
 #include "engines.h"
-#include "kv/kv_wire.h"
+#include "kv/store/record.h"
 
 /* The golden: layers 0, 2, 3 see 24 rows in heads of 16 dims, layer 1 all in one of 32; 4 and 5 use the rows
  * of 3 and 1. */
-enum { STORE = 4, WINDOW = 24, DIM = 32, LOCAL_DIM = 16, ROWS = 200, CHUNK = 40 };
+enum { STORE = 4, DIM = 32, BLOCK = 16, ROWS = 200, CHUNK = 40, LONGEST = 256 };
 
 static struct gallop *open_with(const char *type, const char *kv_dtype, double gib)
 {
-    struct gallop_options o = engines_options(2, CHUNK, 256);
+    struct gallop_options o = engines_options(2, CHUNK, LONGEST);
 
     o.dtype = "bf16";
     o.kv_cache_type = type;
@@ -26,10 +26,8 @@ static void a_layer_that_shares_rows_takes_bytes_in_a_cache(void **state)
 {
     static const struct {
         const char *name;
-        size_t bytes, local_bytes; /* of K and V of a token in a layer with heads of DIM, and of LOCAL_DIM */
-    } dtypes[] = {{"fp32", 2 * DIM * 4, 2 * LOCAL_DIM * 4},
-                  {"bf16", 2 * DIM * 2, 2 * LOCAL_DIM * 2},
-                  {"int8", 2 * (DIM + 4), 2 * (LOCAL_DIM + 4)}};
+        size_t bytes; /* of K and V of a token in a layer */
+    } dtypes[] = {{"fp32", 2 * DIM * 4}, {"bf16", 2 * DIM * 2}, {"int8", 2 * (DIM + 4)}};
     static const struct {
         const char *type;
         size_t all, local; /* rows held at the end by a layer that sees all, and by one with a window */
@@ -47,10 +45,11 @@ static void a_layer_that_shares_rows_takes_bytes_in_a_cache(void **state)
             engines_compute(m, 0, ids, 0, ROWS, CHUNK, ROWS);
             assert_int_equal(kv_held_bytes(&m->kv, 0),
                              (caches[c].all + (STORE - 1) * caches[c].local) * dtypes[t].bytes);
-            /* the heads' own dims, and in windows the 23 rows that a query behind the last one sees */
-            assert_int_equal(kv_wire_bytes(&m->kv, ROWS),
-                             64 + 8 * STORE + ROWS * dtypes[t].bytes +
-                                 (STORE - 1) * (WINDOW - 1) * dtypes[t].local_bytes);
+            /* the longest record: all tokens, and a block of the layers with windows */
+            assert_int_equal(kv_record_bytes(caches[c].type, &m->kv.lim),
+                             kv_type_pooled(caches[c].type) ? RECORD_HEADER + LONGEST * sizeof(int32_t) +
+                                                                  (STORE - 1) * BLOCK * dtypes[t].bytes
+                                                            : 0);
             gallop_close(g);
         }
 }

@@ -4,7 +4,6 @@
  */
 #include "caches.h"
 #include "kern/kern.h"
-#include "kv/kv_wire.h"
 #include "kv/kvpool.h"
 
 enum { LAYERS = 2, BLOCK = 16, SINK = 20, WINDOW = 50, HEAD = 2 }; /* HEAD: blocks of the sink */
@@ -366,6 +365,7 @@ static void shared_layers_change_no_size_in_advance(void **state)
         assert_int_equal(kv_block(types[t], &with), kv_block(types[t], &without));
         assert_int_equal(kv_budget_bytes(types[t], &with), kv_budget_bytes(types[t], &without));
         assert_int_equal(kv_pool_fit(types[t], with, 1 << 20), kv_pool_fit(types[t], without, 1 << 20));
+        assert_int_equal(kv_record_bytes(types[t], &with), kv_record_bytes(types[t], &without));
     }
 }
 
@@ -392,33 +392,6 @@ static void shared_layers_hold_no_bytes_in_any_cache(void **state)
     }
 }
 
-static void saved_rows_are_those_of_layers_that_store_and_their_number_is_proved(void **state)
-{
-    const struct kv_limits lim = shared_limits(N_STORE, N_SHARED),
-                           all = shared_limits(N_STORE + 1, N_SHARED - 1);
-    struct err e = {0};
-    struct kv a, b;
-    size_t len, n;
-    char *bytes;
-
-    caches_open(&a, "paged", lim);
-    caches_open(&b, "dynamic", all);
-    fill(&a);
-    len = kv_wire_bytes(&a, ROWS);
-    /* the next query is one of its window's rows itself */
-    assert_int_equal(len, 64 + 8 * N_STORE + (ROWS + 2 * (SEEN - 1)) * 2 * 2 * 16 * 2);
-    bytes = malloc(len);
-    assert_non_null(bytes);
-    assert_int_equal(kv_wire_save(&a, 1, ROWS, 7, bytes), 0);
-    assert_int_equal(kv_wire_load(&b, 0, 7, bytes, len, "rows", &n, &e), ERR_INPUT);
-    assert_non_null(strstr(e.msg, "layers: 3, expected is 4"));
-    assert_int_equal(kv_wire_load(&a, 0, 7, bytes, len, "rows", &n, &e), 0);
-    assert_int_equal(n, ROWS);
-    free(bytes);
-    kv_close(&a);
-    kv_close(&b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -434,7 +407,6 @@ int main(void)
         cmocka_unit_test(a_dropped_tile_in_front_of_a_window_is_not_zero),
         cmocka_unit_test(shared_layers_change_no_size_in_advance),
         cmocka_unit_test(shared_layers_hold_no_bytes_in_any_cache),
-        cmocka_unit_test(saved_rows_are_those_of_layers_that_store_and_their_number_is_proved),
         cmocka_unit_test(a_check_sees_a_sink_that_is_counted_wrongly),
     };
 
