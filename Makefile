@@ -5,7 +5,7 @@
 #   make test TESTS='-R unit/text'   some of them
 #   make test-real                trained models from the package index, against Hugging Face (not part of make test)
 #   make test-clients          clients that others wrote, from the package index, against the server (not part of make test)
-#   make test-mixed               300 mixed requests in every way, on more models (minutes)
+#   make test-mixed               300 mixed requests in every way, on more models (minutes; MIXED=qwen3: that one)
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
 #                                 PICTURES=docs also makes the pictures of the documents
@@ -19,6 +19,7 @@ PROMPT ?= Once upon a time
 TESTS  ?=
 PICTURES ?=
 MINUTES ?= 20
+MIXED ?= all
 
 .DEFAULT_GOAL := build
 .PHONY: help setup configure build demo test test-real test-clients test-mixed test-sim test-page soak lint bench fmt map fuzz install clean
@@ -51,7 +52,7 @@ test-clients: build
 	@test/clients/run
 
 test-mixed: build
-	@GALLOP_MIXED=all build/$(PRESET)/test/test_engine_mixed
+	@GALLOP_MIXED=$(MIXED) build/$(PRESET)/test/test_engine_mixed
 
 test-sim: build
 	@GALLOP_SIM_REQUESTS=1000000 build/$(PRESET)/test/test_engine_simulation

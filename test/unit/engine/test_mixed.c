@@ -5,14 +5,16 @@
  * tokens, seeds, penalties, cancellations; at 1, 8 and 64 at once; without and with each index of the prefix
  * cache, in a pool so small that requests are preempted, with admission for the worst case, under each
  * scheduler and policy, and on an executor of static shapes. Each load comes twice to the same engine: the
- * second time the rows of the first are there.
+ * second time the rows of the first are there. With a KV store the second engine is another one, which finds
+ * what the first has left on the disk or on a Redis server.
  *
- * GALLOP_MIXED=all (`make test-mixed`) tries every model in every way.
+ * GALLOP_MIXED=all (`make test-mixed`) tries every model in every way, GALLOP_MIXED=qwen3 that model.
  */
 #include "base/err.h"
 #include "engine/gallop_in.h"
 #include "engines.h"
 #include "files.h"
+#include "redis_server.h"
 #include "static_shapes.h"
 
 enum { REQUESTS = 300, ANSWERS = 3, LONGEST = STATIC_LONGEST, MOST_PROMPT = 2000 };
@@ -34,7 +36,7 @@ struct answer {
     int32_t stop_token;
     const char *stop_string; /* one of stop_strings */
     int context_full;
-    size_t n_cached; /* is not compared */
+    size_t n_cached, n_stored; /* are not compared */
 };
 
 static struct answer alone[REQUESTS][ANSWERS], together[REQUESTS][ANSWERS];
@@ -176,6 +178,7 @@ static void note(struct answer all[REQUESTS][ANSWERS], const struct gallop_event
                 a->stop_string = stop_strings[i];
         a->context_full = ev->context_full;
         a->n_cached = ev->n_cached;
+        a->n_stored = ev->n_stored;
         assert_int_equal(ev->n_output, a->n_output);
     }
 }
@@ -232,19 +235,25 @@ static const struct way {
     const char *name, *type, *index, *admission, *scheduler, *policy;
     int64_t block, pool; /* rows; pool 0: as many as can be */
     bool is_static;
+    const char *store; /* what an engine leaves for the next: on "disk", on "redis" */
 } ways[] = {
-    {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false},
-    {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false},
-    {"radix", "slab_pool", "radix", NULL, NULL, NULL, 16, 0, false},
-    {"part of a block", "paged", "radix", NULL, NULL, NULL, 128, 0, false},
-    {"small pool", "paged", "hash", NULL, NULL, NULL, 16, LONGEST + 64, false},
-    {"small pool, part of a block", "slab_pool", "radix", NULL, NULL, "priority", 64, LONGEST + 64, false},
-    {"worst case", "paged", "hash", "worst-case", NULL, NULL, 16, LONGEST + 64, false},
-    {"static", "dynamic", "none", NULL, NULL, NULL, 16, 0, true},
-    {"prompts first", "paged", "hash", NULL, "continuous_prefill_first", "fair", 16, 0, false},
-    {"one at a time", "paged", "radix", NULL, "iterative", "fair", 16, 0, false},
-    {"small pool, priority", "paged", "hash", NULL, NULL, "priority", 16, LONGEST + 64, false},
-    {"small pool, fair", "paged", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false},
+    {"off", "paged", "none", NULL, NULL, NULL, 16, 0, false, NULL},
+    {"hash", "paged", "hash", NULL, NULL, NULL, 16, 0, false, NULL},
+    {"radix", "slab_pool", "radix", NULL, NULL, NULL, 16, 0, false, NULL},
+    {"part of a block", "paged", "radix", NULL, NULL, NULL, 128, 0, false, NULL},
+    {"small pool", "paged", "hash", NULL, NULL, NULL, 16, LONGEST + 64, false, NULL},
+    {"small pool, part of a block", "slab_pool", "radix", NULL, NULL, "priority", 64, LONGEST + 64, false,
+     NULL},
+    {"worst case", "paged", "hash", "worst-case", NULL, NULL, 16, LONGEST + 64, false, NULL},
+    {"static", "dynamic", "none", NULL, NULL, NULL, 16, 0, true, NULL},
+    {"prompts first", "paged", "hash", NULL, "continuous_prefill_first", "fair", 16, 0, false, NULL},
+    {"one at a time", "paged", "radix", NULL, "iterative", "fair", 16, 0, false, NULL},
+    {"small pool, priority", "paged", "hash", NULL, NULL, "priority", 16, LONGEST + 64, false, NULL},
+    {"small pool, fair", "paged", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, NULL},
+    {"from disk", "paged", "hash", NULL, NULL, NULL, 16, 0, false, "disk"},
+    {"from disk, small pool", "slab_pool", "radix", NULL, NULL, "fair", 32, LONGEST + 64, false, "disk"},
+    {"from disk, worst case", "paged", "radix", "worst-case", NULL, NULL, 16, LONGEST + 64, false, "disk"},
+    {"from Redis", "paged", "hash", NULL, NULL, NULL, 64, 0, false, "redis"},
 };
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -279,7 +288,7 @@ static const char *with_letters(const char *name)
     return folder;
 }
 
-static struct gallop *open_way(const char *model, const struct way *w, int64_t company)
+static struct gallop *open_way(const char *model, const struct way *w, int64_t company, const char *store)
 {
     struct gallop_options o =
         engines_options(company + w->is_static, w->is_static ? LONGEST : 192 + company, LONGEST);
@@ -291,6 +300,7 @@ static struct gallop *open_way(const char *model, const struct way *w, int64_t c
     o.scheduling_policy = w->policy;
     o.block_size = w->block;
     o.kv_cache_tokens = w->pool;
+    o.kv_store = store;
     return engines_open(model, &o);
 }
 
@@ -346,11 +356,16 @@ static void run_load(struct gallop *g, const struct way *w, const struct load *l
     take_all(g, id, cancel_at, all);
 }
 
-/* Fails unless what W gave in COMPANY is what was given ALONE. Returns the rows that came from others. */
-static size_t compare(const char *model, const struct way *w, const struct load *l, int64_t company,
-                      int round)
+/* Rows that others had computed. */
+struct hits {
+    size_t n_cached, n_stored;
+};
+
+/* Fails unless what W gave in COMPANY is what was given ALONE. */
+static struct hits compare(const char *model, const struct way *w, const struct load *l, int64_t company,
+                           int round)
 {
-    size_t n_cached = 0;
+    struct hits h = {0};
 
     for (size_t i = l->first; i < REQUESTS; i += l->stride) {
         static struct wish q;
@@ -361,17 +376,18 @@ static size_t compare(const char *model, const struct way *w, const struct load 
             if (answers_differ(&together[i][k], &alone[i][k], says))
                 fail_msg("%s, %s, %d at once, round %d: answer %zu to request %zu: %s", model, w->name,
                          (int)company, round, k, i, says);
-            n_cached += together[i][k].n_cached;
+            h.n_cached += together[i][k].n_cached;
+            h.n_stored += together[i][k].n_stored;
         }
     }
-    return n_cached;
+    return h;
 }
 
 /* Returns how often a request was preempted. */
 static size_t try_way(const char *name, const char *model, const struct way *w, const struct load *l,
                       int64_t company)
 {
-    struct gallop *g = open_way(model, w, company);
+    struct gallop *g = open_way(model, w, company, NULL);
     struct static_shapes f;
     size_t n_cached = 0, n_preempted;
 
@@ -379,7 +395,7 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
         static_shapes_drive(&f, g);
     for (int round = 0; round < 2; round++) {
         run_load(g, w, l, true, together);
-        n_cached = compare(name, w, l, company, round);
+        n_cached = compare(name, w, l, company, round).n_cached;
         engines_check_cache(g);
     }
     n_preempted = engines_stats(g).n_preempted;
@@ -391,6 +407,46 @@ static size_t try_way(const char *name, const char *model, const struct way *w, 
     return n_preempted;
 }
 
+/* The same with an engine for each round, which has nothing of the one before but what that wrote into STORE.
+ * On a busy machine requests may not wait for what is read: then another round is made. */
+static size_t try_store(const char *name, const char *model, const struct way *w, const struct load *l,
+                        int64_t company, const char *store)
+{
+    size_t n_preempted = 0, n_stored = 0;
+
+    for (int round = 0; round < 2 || n_stored == 0; round++) {
+        struct gallop *g = open_way(model, w, company, store);
+        struct gallop_stats s;
+
+        if (round == 20)
+            fail_msg("%s, %s, %d at once: nothing was read", name, w->name, (int)company);
+        run_load(g, w, l, true, together);
+        n_stored = compare(name, w, l, company, round).n_stored;
+        engines_check_cache(g);
+        s = engines_stats(g);
+        n_preempted += s.n_preempted;
+        assert_true(n_stored > 0 || s.n_store_written > 0);
+        assert_true(s.n_stored_tokens >= n_stored && s.n_store_damaged == 0);
+        gallop_close(g);
+    }
+    assert_true(n_preempted == 0 || !w->admission);
+    return n_preempted;
+}
+
+/* Where blocks are kept for W: an empty folder, or the server at REDIS, "" if there is none. */
+static const char *new_store(const struct way *w, const char *redis)
+{
+    static const char *folder;
+    static char path[256];
+    static int n;
+
+    if (strcmp(w->store, "redis") == 0)
+        return redis;
+    folder = folder ? folder : files_folder();
+    snprintf(path, sizeof(path), "%s/store-%d", folder, n++);
+    return path;
+}
+
 /* Which ways of which models are tried by default: the first model with all requests in all ways, the others
  * with a seventh of them in every other way. */
 static bool is_tried(size_t m, size_t w, size_t company)
@@ -398,24 +454,51 @@ static bool is_tried(size_t m, size_t w, size_t company)
     return m == 0 ? w < 3 || company == 2 - w % 2 : company == (m + w) / 2 % 3 && (m + w) % 2;
 }
 
-static void requests_get_in_company_what_they_get_alone(void **state)
+/* Model M in all ways, or in those that are tried by default. Returns how often a request was preempted. */
+static size_t try_model(size_t m, bool all, const char *redis)
 {
-    bool all = getenv("GALLOP_MIXED") != NULL;
+    const struct load l = {m && !all ? m : 0, m && !all ? 7 : 1};
+    const char *model = with_letters(models[m]);
+    struct gallop *g = open_way(model, &ways[0], 1, NULL);
     size_t n_preempted = 0;
 
-    for (size_t m = 0; m < (size_t)(all ? MODELS : USUAL_MODELS); m++) {
-        const struct load l = {m && !all ? m : 0, m && !all ? 7 : 1};
-        const char *model = with_letters(models[m]);
-        struct gallop *g = open_way(model, &ways[0], 1);
+    run_load(g, &ways[0], &l, false, alone);
+    gallop_close(g);
+    for (size_t i = 0; i < WAYS * COMPANIES; i++) {
+        const struct way *w = &ways[i / COMPANIES];
+        int64_t company = companies[i % COMPANIES];
+        const char *store = w->store ? new_store(w, redis) : NULL;
 
-        run_load(g, &ways[0], &l, false, alone);
-        gallop_close(g);
-        for (size_t w = 0; w < WAYS; w++)
-            for (size_t c = 0; c < COMPANIES; c++)
-                if (all || is_tried(m, w, c))
-                    n_preempted += try_way(models[m], model, &ways[w], &l, companies[c]);
+        if (!all && !is_tried(m, i / COMPANIES, i % COMPANIES))
+            continue;
+        if (!store)
+            n_preempted += try_way(models[m], model, w, &l, company);
+        else if (*store)
+            n_preempted += try_store(models[m], model, w, &l, company, store);
     }
-    print_message("%zu times a request was preempted\n", n_preempted);
+    return n_preempted;
+}
+
+static void requests_get_in_company_what_they_get_alone(void **state)
+{
+    const char *wanted = getenv("GALLOP_MIXED");
+    size_t n_preempted = 0, n_models = 0;
+    char redis[REDIS_SERVER_WHERE];
+    pid_t server = redis_server_begin(redis);
+
+    if (server < 0) {
+        print_message("no redis-server, or no hiredis: that way is skipped\n");
+        redis[0] = 0;
+    }
+    for (size_t m = 0; m < (size_t)(wanted ? MODELS : USUAL_MODELS); m++)
+        if (!wanted || strcmp(wanted, "all") == 0 || strcmp(wanted, models[m]) == 0) {
+            n_preempted += try_model(m, wanted != NULL, redis);
+            n_models++;
+        }
+    if (server >= 0)
+        redis_server_end(server);
+    print_message("%zu models; %zu times a request was preempted\n", n_models, n_preempted);
+    assert_true(n_models > 0);
     assert_true(n_preempted > 10);
     forget(alone);
     forget(together);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "engine/gallop_in.h"
 #include "engines.h"
+#include "files.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__has_feature)
 #define REPLACED_MALLOC 0 /* a sanitizer has replaced it already */
@@ -46,23 +47,31 @@ void free(void *p)
 
 static const char *model = GALLOP_SOURCE_DIR "/models/demo";
 
-/* Opens, generates twice in one batch, closes. Returns the first code that is not 0. */
-static int scenario(const char *kv, char *err)
+/* Of the bundled model, for short texts. */
+static struct gallop_options small_options(const char *kv)
 {
-    static const char *const stops[] = {"\n\n", "never found"};
     struct gallop_options o;
-    struct gallop_request r;
-    struct gallop_event ev;
-    struct gallop *g;
-    int rc;
 
-    err[0] = 0;
     gallop_options_init(&o);
     o.model = model;
     o.threads = 1;
     o.max_num_seqs = 2;
     o.max_model_len = 64;
     o.kv_cache_type = kv;
+    return o;
+}
+
+/* Opens, generates twice in one batch, closes. Returns the first code that is not 0. */
+static int scenario(const char *kv, char *err)
+{
+    static const char *const stops[] = {"\n\n", "never found"};
+    struct gallop_options o = small_options(kv);
+    struct gallop_request r;
+    struct gallop_event ev;
+    struct gallop *g;
+    int rc;
+
+    err[0] = 0;
     if ((rc = gallop_open(&g, &o, err)) != 0)
         return rc;
     gallop_request_init(&r);
@@ -88,7 +97,7 @@ static int scenario(const char *kv, char *err)
 static int scenario_outside(const char *kv, char *err)
 {
     static const int32_t ids[5] = {3, 14, 15, 92, 65}, blocks[2] = {2, 1};
-    struct gallop_options o;
+    struct gallop_options o = small_options(kv);
     struct gallop_request r;
     struct gallop_rows rows;
     struct gallop_outcome out;
@@ -96,12 +105,6 @@ static int scenario_outside(const char *kv, char *err)
     int rc;
 
     err[0] = 0;
-    gallop_options_init(&o);
-    o.model = model;
-    o.threads = 1;
-    o.max_num_seqs = 2;
-    o.max_model_len = 64;
-    o.kv_cache_type = kv;
     if ((rc = gallop_executor_open(&x, GALLOP_EXECUTOR_VERSION, &o, err)) != 0)
         return rc;
     gallop_request_init(&r);
@@ -326,6 +329,87 @@ static void forks_hits_and_what_is_kept_need_no_memory(void **state)
     gallop_close(g);
 }
 
+/* ---- an engine with a KV store ---- */
+
+/* Opens an engine on the store AT, asks KIND and closes. Allocation N of what comes behind the opening fails
+ * (0: none does). Returns whether it did; *n_stored are rows that were read. */
+static bool ask_beside_a_store(const char *at, int kind, long n, struct outcome *o, uint64_t *n_stored)
+{
+    struct gallop_options opt = engines_options(4, 16, 64);
+    struct gallop *g;
+    bool failed;
+
+    opt.prefix_index = "radix";
+    opt.kv_store = at;
+    g = engines_open("demo", &opt);
+    mem_fail_at(n);
+    ask(g, kind, o);
+    store_flush(gallop_llm(g)->store);
+    failed = mem_failed();
+    mem_fail_at(0);
+    engines_check_cache(g);
+    *n_stored = engines_stats(g).n_stored_tokens;
+    assert_int_equal(engines_stats(g).n_store_damaged, 0);
+    gallop_close(g);
+    return failed;
+}
+
+/* A folder that is not there yet. */
+static void new_store(char at[256])
+{
+    static const char *folder;
+    static int n;
+
+    folder = folder ? folder : files_folder();
+    snprintf(at, 256, "%s/store-%d", folder, n++);
+}
+
+/* Every allocation of a request of KIND fails once, with nothing in the store so that its blocks are written,
+ * or WARM: with all of them there so that they are read ahead. Returns how many failed. */
+static long every_allocation_beside_a_store_fails(int kind, bool warm)
+{
+    char at[256];
+    struct outcome expected, o;
+    uint64_t n_stored = 0, n_read = 0;
+    size_t blocks, regions;
+    long n = 0;
+
+    new_store(at);
+    ask_beside_a_store(at, kind, 0, &expected, &n_stored);
+    assert_int_equal(n_stored, 0);
+    for (int i = 0; warm && kind != 2 && n_read == 0; i++) { /* a busy machine may not wait for the disk */
+        ask_beside_a_store(at, kind, 0, &o, &n_read);
+        assert_same(&o, &expected);
+        assert_true(i < 50);
+    }
+    blocks = mem_live_blocks();
+    regions = map_region_live_bytes();
+    for (bool failed = true; failed; n += failed) {
+        if (!warm)
+            new_store(at);
+        failed = ask_beside_a_store(at, kind, n + 1, &o, &n_stored);
+        if (o.code == 0)
+            assert_same(&o, &expected);
+        else if (strlen(o.err) < 10 || o.code != GALLOP_NO_MEMORY)
+            fail_msg("allocation %ld of kind %d: code %d, \"%s\"", n + 1, kind, o.code, o.err);
+        if (mem_live_blocks() != blocks || map_region_live_bytes() != regions)
+            fail_msg("allocation %ld of kind %d: %zu blocks and %zu region bytes leak", n + 1, kind,
+                     mem_live_blocks() - blocks, map_region_live_bytes() - regions);
+    }
+    return n;
+}
+
+static void a_request_without_memory_leaves_a_store_as_it_was(void **state)
+{
+    long n = 0;
+
+    for (int kind = 0; kind < 4; kind++)
+        for (int warm = 0; warm < 2; warm++)
+            n += every_allocation_beside_a_store_fails(kind, warm);
+    print_message("%ld allocations of requests beside a store\n", n);
+    assert_true(n > 80);
+}
+
 static void nothing_allocates_inside_a_step(void **state)
 {
     char err[GALLOP_ERR_SIZE];
@@ -354,6 +438,7 @@ int main(void)
         cmocka_unit_test(the_bmc_cache_survives_any_failing_allocation),
         cmocka_unit_test(a_request_without_memory_leaves_the_engine_as_it_was),
         cmocka_unit_test(forks_hits_and_what_is_kept_need_no_memory),
+        cmocka_unit_test(a_request_without_memory_leaves_a_store_as_it_was),
         cmocka_unit_test(an_executor_survives_any_failing_allocation),
     };
     char err[GALLOP_ERR_SIZE];

@@ -2,91 +2,17 @@
  * not there, hangs, leaves or talks nonsense costs hits and never an answer. Servers are the tests' own:
  * redis-server, where it is installed, and listeners that behave badly.
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/gallop_in.h"
 #include "engines.h"
-#include "files.h"
+#include "redis_server.h"
 
 enum { PROMPT = 100, WHOLE = 96 };
 
 static char where[64];
-
-/* Without hiredis there is nothing to test, and the sentence is the whole of it. */
-static bool is_built_in(void)
-{
-    struct gallop_options o = engines_options(4, 64, 256);
-    char err[GALLOP_ERR_SIZE];
-    struct gallop *g;
-
-    o.kv_store = "redis://";
-    assert_int_not_equal(engines_try(&g, "llama3-rope", &o, err), 0);
-    return strstr(err, "without hiredis") == NULL;
-}
-
-/* ---- servers ---- */
-
-/* A listening socket on a port of its own, which WHERE then names. */
-static int listen_somewhere(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 && listen(fd, 16) == 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &n), 0);
-    snprintf(where, sizeof(where), "redis://127.0.0.1:%d/2", ntohs(a.sin_port));
-    return fd;
-}
-
-static int connect_once(int port)
-{
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), rc;
-
-    rc = connect(fd, (struct sockaddr *)&a, sizeof(a));
-    close(fd);
-    return rc;
-}
-
-/* A redis-server without a disk; -1: there is none. */
-static pid_t begin_server(void)
-{
-    char port[16];
-    pid_t pid;
-    int status;
-
-    close(listen_somewhere());
-    snprintf(port, sizeof(port), "%d", atoi(strrchr(where, ':') + 1));
-    fflush(NULL);
-    if ((pid = fork()) == 0) {
-        if (!freopen("/dev/null", "w", stdout))
-            _exit(1);
-        execlp("redis-server", "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "",
-               "--appendonly", "no", "--dir", files_folder(), (char *)NULL);
-        _exit(127);
-    }
-    for (int i = 0; i < 1000; i++) {
-        if (connect_once(atoi(port)) == 0)
-            return pid;
-        if (waitpid(pid, &status, WNOHANG) == pid)
-            return -1;
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    }
-    return pid;
-}
-
-static void end_process(pid_t pid)
-{
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-}
 
 /* ---- requests ---- */
 
@@ -127,7 +53,7 @@ static void must_equal(void)
 
 static void blocks_are_read_from_a_server_after_a_restart(void **state)
 {
-    pid_t server = is_built_in() ? begin_server() : -1;
+    pid_t server = redis_server_begin(where);
 
     if (server < 0) {
         print_message("no redis-server, or no hiredis: skipped\n");
@@ -140,12 +66,12 @@ static void blocks_are_read_from_a_server_after_a_restart(void **state)
         ask_with(where, got);
     assert_int_equal(got->end.n_stored, WHOLE);
     must_equal();
-    end_process(server);
+    redis_server_end(server);
 }
 
 static void a_server_that_leaves_is_done_without(void **state)
 {
-    pid_t server = is_built_in() ? begin_server() : -1;
+    pid_t server = redis_server_begin(where);
     struct gallop_options o = engines_options(4, 64, 256);
     struct gallop *g;
 
@@ -155,7 +81,7 @@ static void a_server_that_leaves_is_done_without(void **state)
     ask_with(where, got);
     o.kv_store = where;
     g = engines_open("llama3-rope", &o);
-    end_process(server);
+    redis_server_end(server);
     log_set_level(LOG_ERROR);
     ask(g, got);
     must_equal();
@@ -169,7 +95,7 @@ static void a_server_that_leaves_is_done_without(void **state)
 /* Listens, and answers what comes with ANSWER (NULL: nothing), to the end of the process. */
 static pid_t begin_listener(const char *answer, bool hangs_up)
 {
-    int fd = listen_somewhere();
+    int fd = redis_server_listen(where);
     pid_t pid;
 
     fflush(NULL);
@@ -203,7 +129,7 @@ static void nonsense_and_silence_cost_hits_and_no_answer(void **state)
                {"$1\r\n1\r\n", false}, /* greets well, and then this */
                {NULL, false}};
 
-    if (!is_built_in())
+    if (!redis_server_is_built_in())
         skip();
     ask_with(NULL, alone);
     log_set_level(LOG_ERROR);
@@ -212,7 +138,7 @@ static void nonsense_and_silence_cost_hits_and_no_answer(void **state)
 
         assert_int_equal(ask_with(where, got), 0);
         must_equal();
-        end_process(server);
+        redis_server_end(server);
     }
     log_set_level(LOG_WARN);
 }
@@ -224,7 +150,7 @@ static void addresses_that_are_none_are_refused(void **state)
                                        "redis://[::1",       "redis://host/1/2", "redis://user:word@host",
                                        "redis://host:1x",    "redis://host/-1"};
 
-    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]) && is_built_in(); i++) {
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]) && redis_server_is_built_in(); i++) {
         struct gallop_options o = engines_options(4, 64, 256);
         char err[GALLOP_ERR_SIZE];
         struct gallop *g;

@@ -149,6 +149,26 @@ static void known_keys_are_found_while_the_table_grows_and_is_replaced(void **st
     known_close(&k);
 }
 
+static void a_table_that_cannot_grow_keeps_what_it_has(void **state)
+{
+    size_t blocks = mem_live_blocks();
+    uint64_t n = 0;
+    struct known k;
+
+    assert_int_equal(known_open(&k, NULL), 0);
+    for (mem_fail_at(1); !mem_failed(); n++)
+        known_add(&k, key_of(n));
+    mem_fail_at(0);
+    assert_false(known_has(&k, key_of(n - 1)));
+    for (uint64_t i = 0; i < n - 1; i++)
+        assert_true(known_has(&k, key_of(i)));
+    known_add(&k, key_of(n - 1)); /* now there is memory */
+    for (uint64_t i = 0; i < n; i++)
+        assert_true(known_has(&k, key_of(i)));
+    known_close(&k);
+    assert_int_equal(mem_live_blocks(), blocks);
+}
+
 /* ---- a medium that does as the test says ---- */
 
 enum { MOST = 200 };
@@ -442,6 +462,34 @@ static void a_medium_that_fails_rests_and_is_not_asked_meanwhile(void **state)
     store_close(s);
 }
 
+/* The thread's own look, every few seconds. */
+static void a_look_without_memory_costs_hits_and_nothing_else(void **state)
+{
+    double until = clock_seconds() + 60;
+    size_t blocks;
+    struct store *s;
+
+    medium.n = 0;
+    blocks = mem_live_blocks();
+    s = open_fake(true);
+    put(s, 1);
+    store_flush(s);
+    assert_true(store_has(s, key_of(1)));
+    log_set_level(LOG_ERROR);
+    mem_fail_at(1);
+    while (store_has(s, key_of(1)) && clock_seconds() < until)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    assert_true(mem_failed());
+    mem_fail_at(0);
+    assert_false(store_has(s, key_of(1))); /* reads rest */
+    assert_true(put(s, 2));
+    store_flush(s);
+    assert_int_equal(stats(s).n_written, 2);
+    store_close(s);
+    log_set_level(LOG_WARN);
+    assert_int_equal(mem_live_blocks(), blocks);
+}
+
 /* ---- folders ---- */
 
 enum { FILE_BYTES = 1000 };
@@ -561,6 +609,56 @@ static void what_is_no_file_of_ours_is_missed_and_fails_nothing(void **state)
     store_folder.close(m);
 }
 
+/* Puts PUTS records into a store that has room for a dozen, reads what is there, and counts what was kept or
+ * given up. */
+static void fill_and_read(struct store *s, uint64_t puts)
+{
+    for (uint64_t i = 0; i < puts; i++) {
+        struct record_name r = name_of(i);
+        int slot;
+
+        put(s, i);
+        store_flush(s);
+        slot = store_read(s, key_of(i));
+        if (await(s, slot) == STORE_HERE)
+            assert_true(record_is_of(store_record(s, slot), &r, tokens()));
+        store_drop(s, slot);
+    }
+    assert_int_equal(stats(s).n_written + stats(s).n_dropped, puts);
+    assert_int_equal(stats(s).n_damaged, 0);
+}
+
+static void every_allocation_of_making_room_may_fail(void **state)
+{
+    enum { PUTS = 40 };
+    struct record_name r = name_of(0);
+    const struct store_options o = {
+        .where = place, .record_bytes = 1000, .limit_bytes = 12 * record_bytes(&r)};
+    size_t blocks = mem_live_blocks(), n_dropped = 0;
+    bool failed = true;
+    long n;
+
+    log_set_level(LOG_ERROR);
+    for (n = 0; failed; n++) {
+        struct store *s;
+
+        assert_int_equal(store_open(&s, &o, NULL), 0);
+        mem_fail_at(n + 1);
+        fill_and_read(s, PUTS);
+        n_dropped += stats(s).n_dropped;
+        assert_true(stats(s).n_dropped == 0 || mem_failed());
+        store_close(s);
+        failed = mem_failed();
+        mem_fail_at(0);
+        assert_int_equal(mem_live_blocks(), blocks);
+        for (uint64_t i = 0; i < PUTS; i++)
+            unlink(path_of(i, NULL));
+    }
+    log_set_level(LOG_WARN);
+    print_message("%ld allocations; %zu records were given up\n", n - 1, n_dropped);
+    assert_true(n > 10 && n_dropped > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -568,16 +666,19 @@ int main(void)
         cmocka_unit_test(a_record_of_others_is_told_by_what_it_says),
         cmocka_unit_test(sizes_beyond_an_address_are_none),
         cmocka_unit_test(known_keys_are_found_while_the_table_grows_and_is_replaced),
+        cmocka_unit_test(a_table_that_cannot_grow_keeps_what_it_has),
         cmocka_unit_test(what_is_put_is_read_again_in_another_store),
         cmocka_unit_test(a_slow_medium_costs_blocks_and_no_time),
         cmocka_unit_test(reads_can_be_dropped_whatever_their_state_and_go_before_writes),
         cmocka_unit_test(damage_is_seen_removed_and_counted),
         cmocka_unit_test(a_store_that_is_always_busy_looks_at_its_medium_all_the_same),
         cmocka_unit_test(a_medium_that_fails_rests_and_is_not_asked_meanwhile),
+        cmocka_unit_test(a_look_without_memory_costs_hits_and_nothing_else),
         cmocka_unit_test_setup(what_was_not_used_for_longest_goes_first, new_place),
         cmocka_unit_test_setup(a_folder_without_its_version_keeps_to_its_size, new_place),
         cmocka_unit_test_setup(a_pipe_where_the_version_stands_is_another_store, new_place),
         cmocka_unit_test_setup(what_is_no_file_of_ours_is_missed_and_fails_nothing, new_place),
+        cmocka_unit_test_setup(every_allocation_of_making_room_may_fail, new_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
