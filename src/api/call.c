@@ -18,6 +18,29 @@ static void copy_header(struct server_exchange *x, const char *name, char *out, 
     snprintf(out, size, "%s", value ? value : "");
 }
 
+bool call_is_id(const char *id)
+{
+    size_t n = 0;
+
+    while ((unsigned char)id[n] > 0x20 && (unsigned char)id[n] < 0x7f && n <= CALL_REQUEST_ID)
+        n++;
+    return n > 0 && n <= CALL_REQUEST_ID && !id[n];
+}
+
+/* Lower case digits and dashes where the form has them. */
+void call_trace(struct server_exchange *x, char out[CALL_TRACE])
+{
+    static const char form[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    const char *value = request_header(server_head(x), "traceparent");
+    size_t n = 0;
+
+    _Static_assert(sizeof(form) == CALL_TRACE, "a traceparent of version 00");
+    while (value && form[n] && value[n] &&
+           (form[n] == 'x' ? strchr("0123456789abcdef", value[n]) != NULL : value[n] == form[n]))
+        n++;
+    snprintf(out, CALL_TRACE, "%s", value && !form[n] && !value[n] ? value : "");
+}
+
 static struct call *new_call(struct api *a, struct server_exchange *x, const struct route *r)
 {
     struct call *c = mem_zalloc(1, sizeof(*c), MEM_API);
@@ -39,7 +62,7 @@ static struct call *new_call(struct api *a, struct server_exchange *x, const str
     buf_init(&c->reply, MEM_API);
     server_take_body(x, &c->body);
     copy_header(x, "x-request-id", c->request_id, CALL_REQUEST_ID + 2); /* one too long is seen to be so */
-    copy_header(x, "traceparent", c->trace, sizeof(c->trace));
+    call_trace(x, c->trace);
     snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
     if (a->opt.keys && a->opt.keys->n)
         keys_allow(a->opt.keys, request_header(h, "authorization"), request_header(h, "x-api-key"), c->key);
@@ -139,6 +162,8 @@ static bool take_token(struct call *c, struct call_choice *h, const struct relay
 {
     struct metrics *m = &c->api->metrics;
 
+    if (c->first_s == 0)
+        c->first_s = b->now_s;
     if (h->n_output++ == 0)
         metrics_observe(m, METRICS_TTFT, b->now_s - c->arrival_s);
     else
@@ -248,16 +273,32 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
 static void log_call(const struct call *c, int status)
 {
     bool known = !c->busy; /* else its parts are still the front's */
-    size_t n_output = 0;
+    double all = clock_seconds() - c->arrival_s, first = c->first_s > 0 ? c->first_s - c->arrival_s : 0;
+    size_t n_prompt = known ? c->n_prompt_tokens : 0, n_cached = 0, n_output = 0;
+    const char *id = known ? c->request_id : "";
 
     metrics_count_http(&c->api->metrics, c->route, "POST", status);
     if (c->api->opt.quiet)
         return;
     for (size_t i = 0; known && i < c->n_prompts * c->n; i++)
         n_output += c->choice[i].n_output;
-    log_info("%s \"POST %s\" %d %zu+%zu tokens %.3f s %s%s%s", c->peer, c->route, status,
-             known ? c->n_prompt_tokens : 0, n_output, clock_seconds() - c->arrival_s,
-             known && c->request_id[0] ? c->request_id : "-", c->trace[0] ? " " : "", c->trace);
+    for (size_t i = 0; known && i < c->n_prompts; i++)
+        n_cached += c->prompt[i].n_cached;
+    log_fields(LOG_INFO,
+               (const struct log_field[]){{"client", c->peer, 0, 0},
+                                          {"method", "POST", 0, 0},
+                                          {"path", c->route, 0, 0},
+                                          {"status", NULL, status, 0},
+                                          {"prompt_tokens", NULL, (double)n_prompt, 0},
+                                          {"cached_tokens", NULL, (double)n_cached, 0},
+                                          {"output_tokens", NULL, (double)n_output, 0},
+                                          {"first_token_seconds", NULL, first, 6},
+                                          {"seconds", NULL, all, 6},
+                                          {"request_id", id, 0, 0},
+                                          {"traceparent", c->trace, 0, 0}},
+               11, "%s \"POST %s\" %d %zu+%zu tokens, %zu cached, %.3f s, first %.3f s, %s%s%s", c->peer,
+               c->route, status, n_prompt, n_output, n_cached, all, first, id[0] ? id : "-",
+               c->trace[0] ? ", " : "", c->trace);
 }
 
 /* The lines of its own that an answer to C has. */

@@ -18,7 +18,7 @@
 #include "api/relay.h"
 #include "text/tok/tok.h"
 
-enum { CALL_ID_BYTES = 192, CALL_REQUEST_ID = 128 /* bytes of a client's own */ };
+enum { CALL_ID_BYTES = 192, CALL_REQUEST_ID = 128 /* bytes of a client's own */, CALL_TRACE = 56 };
 
 /* A token that was chosen, or one of a scored prompt. */
 struct call_token {
@@ -84,9 +84,9 @@ struct call {
     struct buf body;
     char key[KEYS_NAME];
     char request_id[CALL_REQUEST_ID + 8], id[CALL_ID_BYTES];
-    char peer[64], trace[64];
-    int64_t created; /* Unix time */
-    double arrival_s, sent_s;
+    char peer[64], trace[CALL_TRACE];
+    int64_t created;                   /* Unix time */
+    double arrival_s, first_s, sent_s; /* clock; first_s: the first token of any choice, 0: none yet */
     struct fields f;
     struct arena arena;
     _Atomic size_t n_reserved; /* places of the queue; gauges read it at any time */
@@ -150,6 +150,12 @@ void call_ping(struct api *a,
                double now); /* tells streams that wait for their first token that they are heard */
 void call_abort(struct call *c);
 void call_forget_all(struct api *a); /* when the threads are gone */
+
+/* ID is one that a client may give: 1 to CALL_REQUEST_ID printable ASCII characters without blanks. */
+bool call_is_id(const char *id);
+
+/* The traceparent of X (W3C's Trace Context, version 00), or "" where there is none of that form. */
+void call_trace(struct server_exchange *x, char out[CALL_TRACE]);
 
 /* ---- prepare.c: on a thread of the front ---- */
 

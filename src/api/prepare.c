@@ -690,12 +690,11 @@ static int name_call(struct call *c)
     const char *id = c->request_id[0] ? c->request_id : c->f.request_id;
     uint64_t random[2]; /* nobody guesses it, who could then end the request */
 
-    for (const char *p = id; p && *p; p++)
-        if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f || p - id == CALL_REQUEST_ID) {
-            c->request_id[0] = 0; /* nor is it repeated */
-            return refuse_field(c, "request_id",
-                                "request_id: expected at most 128 printable ASCII characters without blanks");
-        }
+    if (id && *id && !call_is_id(id)) {
+        c->request_id[0] = 0; /* nor is it repeated */
+        return refuse_field(c, "request_id",
+                            "request_id: expected at most 128 printable ASCII characters without blanks");
+    }
     if (id && id != c->request_id)
         snprintf(c->request_id, sizeof(c->request_id), "%s", id);
     else if (!id && getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))

@@ -29,12 +29,32 @@ static const char *method_of(const struct server_exchange *x)
     return strcmp(method, "GET") == 0 ? "GET" : strcmp(method, "POST") == 0 ? "POST" : "other";
 }
 
+/* What becomes no call has a line only where it is refused: probes and scrapes come every few seconds. */
+static void log_refusal(struct server_exchange *x, int status)
+{
+    const struct request_head *h = server_head(x);
+    const char *id = request_header(h, "x-request-id");
+    char trace[CALL_TRACE];
+
+    call_trace(x, trace);
+    id = id && call_is_id(id) ? id : "";
+    log_fields(LOG_INFO,
+               (const struct log_field[]){{"client", server_peer(x), 0, 0},
+                                          {"method", h->method, 0, 0},
+                                          {"path", h->path, 0, 0},
+                                          {"status", NULL, status, 0},
+                                          {"request_id", id, 0, 0},
+                                          {"traceparent", trace, 0, 0}},
+               6, "%s \"%.32s %.1000s\" %d, %s%s%s", server_peer(x), h->method, h->path, status,
+               id[0] ? id : "-", trace[0] ? ", " : "", trace);
+}
+
 void routes_reply(struct api *a, struct server_exchange *x, const char *route, int status,
                   const char *headers, const char *type, const void *body, size_t n)
 {
     metrics_count_http(&a->metrics, route, method_of(x), status);
     if (!a->opt.quiet && status >= 400)
-        log_info("%s \"%s %s\" %d", server_peer(x), server_head(x)->method, server_head(x)->path, status);
+        log_refusal(x, status);
     server_reply(x, status, headers, type, body, n);
 }
 

@@ -69,6 +69,9 @@ static const struct opt_row rows[] = {
      .range = "[1024,1073741824]"},
     {"api-threads", 0, OPT_INT, "N", SERVER, .help = "threads that read, render and tokenize requests",
      .fallback = "1", .range = "[1,64]"},
+    {"log-format", 0, OPT_CHOICE, NULL, SERVER,
+     .help = "lines on standard error as text or as objects of JSON", .choices = "text|json",
+     .fallback = "text", .env = "GALLOP_LOG_FORMAT"},
     {"no-access-log", 0, OPT_FLAG, NULL, SERVER, .help = "no line for each request on standard error"},
     {0}};
 
@@ -387,6 +390,7 @@ static int run(const struct opt_values *v, struct err *e)
 
     if (log_level() == LOG_WARN) /* not --quiet */
         log_set_level(LOG_INFO);
+    log_set_format(opt_choice(v, "log-format") == 1 ? LOG_JSON : LOG_TEXT);
     rc = serve(&s, v, e);
     server_close(s.server);
     api_close(s.api);

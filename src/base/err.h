@@ -57,14 +57,29 @@ void err_assert_failed(const char *cond, const char *file, int line, const char 
 
 /* ---- lines for the operator ---- */
 
-/* Lines on stderr: "gallop: ...", "gallop: warning: ...". Never called inside a step. The level is the only
- * global state of the library that changes. */
+/* Lines on stderr: "gallop: ...", "gallop: warning: ...", or objects of JSON. Each is one write() of at most
+ * 4096 bytes on one line: control characters are escaped or replaced, and what is longer is cut. Never called
+ * inside a step. Level and format are the only global state of the library that changes. */
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO };
+enum log_format { LOG_TEXT, LOG_JSON };
 
-void log_set_level(enum log_level level); /* default LOG_WARN */
+/* What a line of JSON has beside time, level and message. */
+struct log_field {
+    const char *name; /* of letters and _ */
+    const char *text; /* of which the first 255 bytes count; NULL: it is the number, */
+    double number;    /* finite, */
+    int digits;       /* with so many behind the point */
+};
+
+void log_set_level(enum log_level level);    /* default LOG_WARN */
+void log_set_format(enum log_format format); /* default LOG_TEXT */
 enum log_level log_level(void);
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line whose message says for people what FIELD [n] says for machines. */
+void log_fields(enum log_level level, const struct log_field *field, size_t n, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

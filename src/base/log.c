@@ -1,14 +1,29 @@
-/* log.c - one write(2) a line, so that lines of several threads do not mix. */
+/* log.c - one write(2) a line, so that lines of several threads do not mix, and neither do those of several
+ * programs on one pipe, which takes up to PIPE_BUF bytes whole.
+ *
+ * Nothing is allocated: a lack of memory can be said. What does not fit is cut, in JSON too, where a line
+ * stays an object: its members come first, the message last.
+ */
 #include "base/err.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/utf8.h"
 
-static atomic_int level = LOG_WARN;
+enum { LINE_BYTES = PIPE_BUF, MESSAGE_BYTES = 2048, FIELD_BYTES = 512, TAIL_BYTES = 4 };
+
+struct line {
+    char text[LINE_BYTES];
+    size_t n;
+};
+
+static atomic_int level = LOG_WARN, format = LOG_TEXT;
 
 void log_set_level(enum log_level l)
 {
@@ -20,34 +35,139 @@ enum log_level log_level(void)
     return (enum log_level)atomic_load(&level);
 }
 
-static void line(enum log_level l, const char *word, const char *fmt, va_list ap)
+void log_set_format(enum log_format f)
 {
-    char text[2048];
-    int head, n;
+    atomic_store(&format, (int)f);
+}
 
-    if ((int)l > atomic_load(&level))
+/* ---- a line ---- */
+
+/* Behind all that follows there is room for the end of the line. */
+static bool has_room(const struct line *l, size_t n)
+{
+    return n <= LINE_BYTES - TAIL_BYTES - l->n;
+}
+
+static void put(struct line *l, const char *s, size_t n)
+{
+    if (!has_room(l, n))
         return;
-    head = snprintf(text, sizeof(text), "gallop: %s", word);
-    n = vsnprintf(text + head, sizeof(text) - (size_t)head - 1, fmt, ap);
-    if (n < 0)
+    memcpy(l->text + l->n, s, n);
+    l->n += n;
+}
+
+static void put_word(struct line *l, const char *s)
+{
+    put(l, s, strlen(s));
+}
+
+/* S, which has no control characters but line ends and tabs, on one line; QUOTED: as a string of JSON. */
+static void put_escaped(struct line *l, const char *s, bool quoted)
+{
+    size_t n;
+    bool good;
+
+    if (quoted)
+        put(l, "\"", 1);
+    for (; *s; s += n) {
+        n = utf8_sequence(s, strnlen(s, 4), &good);
+        if (!has_room(l, n + 1)) /* two bytes take the place of one */
+            break;
+        if (*s == '\n')
+            put(l, "\\n", 2);
+        else if (*s == '\t')
+            put(l, "\\t", 2);
+        else if (quoted && (*s == '"' || *s == '\\'))
+            put(l, (char[]){'\\', *s}, 2);
+        else
+            put(l, s, n);
+    }
+    if (quoted)
+        l->text[l->n++] = '"';
+}
+
+static void put_field(struct line *l, const struct log_field *f)
+{
+    char text[FIELD_BYTES];
+
+    if (!has_room(l, 2 * FIELD_BYTES)) /* the message has its place, too */
         return;
-    n = head + n < (int)sizeof(text) - 2 ? head + n : (int)sizeof(text) - 2;
-    text[n] = 0;
-    n = (int)utf8_printable(text);
-    text[n] = '\n';
-    if (write(STDERR_FILENO, text, (size_t)n + 1) < 0)
+    put(l, ",\"", 2);
+    put_word(l, f->name);
+    put(l, "\":", 2);
+    snprintf(text, sizeof(text) / 2, "%s", f->text ? f->text : "");
+    utf8_printable(text);
+    if (f->text) {
+        put_escaped(l, text, true);
+    } else {
+        snprintf(text, sizeof(text), "%.*f", f->digits, f->number);
+        put_word(l, text);
+    }
+}
+
+/* {"time":"2026-01-31T12:00:00.000Z","level":"info", fields, "message": ...} */
+static void put_json(struct line *l, enum log_level at, const struct log_field *field, size_t n,
+                     const char *message)
+{
+    static const char *const levels[] = {[LOG_ERROR] = "error", [LOG_WARN] = "warning", [LOG_INFO] = "info"};
+    struct timespec now;
+    struct tm tm;
+    char text[80];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    snprintf(text, sizeof(text), "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%03dZ\",\"level\":\"",
+             tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+             (int)(now.tv_nsec / 1000000));
+    put_word(l, text);
+    put_word(l, levels[at]);
+    put(l, "\"", 1);
+    for (size_t i = 0; i < n; i++)
+        put_field(l, &field[i]);
+    put_word(l, ",\"message\":");
+    put_escaped(l, message, true);
+    l->text[l->n++] = '}';
+}
+
+static void say(enum log_level at, const struct log_field *field, size_t n, const char *fmt, va_list ap)
+{
+    static const char *const words[] = {[LOG_ERROR] = "", [LOG_WARN] = "warning: ", [LOG_INFO] = ""};
+    char message[MESSAGE_BYTES];
+    struct line l = {.n = 0};
+
+    if ((int)at > atomic_load(&level) || vsnprintf(message, sizeof(message), fmt, ap) < 0)
+        return;
+    utf8_printable(message);
+    if (atomic_load(&format) == LOG_JSON) {
+        put_json(&l, at, field, n, message);
+    } else {
+        put_word(&l, "gallop: ");
+        put_word(&l, words[at]);
+        put_escaped(&l, message, false);
+    }
+    l.text[l.n++] = '\n';
+    if (write(STDERR_FILENO, l.text, l.n) < 0)
         return; /* nowhere left to say so */
 }
 
-#define LOG_FUNCTION(name, lvl, word) \
-    void name(const char *fmt, ...)   \
-    {                                 \
-        va_list ap;                   \
-        va_start(ap, fmt);            \
-        line(lvl, word, fmt, ap);     \
-        va_end(ap);                   \
+#define LOG_FUNCTION(name, at)      \
+    void name(const char *fmt, ...) \
+    {                               \
+        va_list ap;                 \
+        va_start(ap, fmt);          \
+        say(at, NULL, 0, fmt, ap);  \
+        va_end(ap);                 \
     }
 
-LOG_FUNCTION(log_error, LOG_ERROR, "")
-LOG_FUNCTION(log_warn, LOG_WARN, "warning: ")
-LOG_FUNCTION(log_info, LOG_INFO, "")
+LOG_FUNCTION(log_error, LOG_ERROR)
+LOG_FUNCTION(log_warn, LOG_WARN)
+LOG_FUNCTION(log_info, LOG_INFO)
+
+void log_fields(enum log_level at, const struct log_field *field, size_t n, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    say(at, field, n, fmt, ap);
+    va_end(ap);
+}

@@ -22,7 +22,7 @@ class Server:
         def read():
             for line in self.process.stderr:
                 self.log.append(line.decode(errors="backslashreplace").rstrip("\n"))
-                found = re.search(r"is served at http://[^ ]*:(\d+)$", self.log[-1])
+                found = re.search(r"is served at http://[^ ]*:(\d+)(\"})?$", self.log[-1])
                 if found:
                     self.port = int(found[1])
                     ready.set()
@@ -31,6 +31,8 @@ class Server:
         self.reader = threading.Thread(target=read, daemon=True)
         self.reader.start()
         ready.wait(100)
+        if not self.port:
+            self.process.kill()
         assert self.port, f"no server: {self.log}"
 
     def __enter__(self):
