@@ -112,6 +112,23 @@ static int submit(struct talk *t, struct err *e)
     return rc;
 }
 
+/* Waits until there is something to read; false: Ctrl-C. SIGINT comes in ppoll alone, because one that came
+ * between a look at `interrupted` and the wait would not end the wait. */
+static bool wait_typed(void)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigset_t sigint, before;
+    bool ready = false;
+
+    sigemptyset(&sigint);
+    sigaddset(&sigint, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &sigint, &before);
+    while (!ready && !interrupted)
+        ready = ppoll(&p, 1, NULL, &before) > 0 || errno != EINTR;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ready;
+}
+
 /* What is there to be read, at least one byte: waits. 0: no more; -1: Ctrl-C. */
 static int read_typed(struct keys *k)
 {
@@ -122,9 +139,11 @@ static int read_typed(struct keys *k)
         buf_clear(&k->typed);
         k->at = 0;
     }
+    if (!wait_typed())
+        return -1;
     do
         n = read(STDIN_FILENO, bytes, sizeof(bytes));
-    while (n < 0 && errno == EINTR && !interrupted);
+    while (n < 0 && errno == EINTR);
     if (n > 0)
         buf_add(&k->typed, bytes, (size_t)n);
     return k->typed.oom ? 0 : n > 0 ? 1 : (int)n;
@@ -409,7 +428,7 @@ static int talk(struct talk *t, bool quiet, struct err *e)
     bool leave = false;
     int rc = start(t, e);
 
-    sigaction(SIGINT, &sa, NULL); /* without SA_RESTART, so that a read at the prompt returns */
+    sigaction(SIGINT, &sa, NULL); /* without SA_RESTART, so that a read of a pipe returns */
     open_editor(t);
     if (t->el && !quiet)
         print_text("Type a message; /help lists commands.\n");

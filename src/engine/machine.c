@@ -25,7 +25,7 @@ double machine_step_s(const struct machine_spec *s, const struct executor_rows *
     bytes = s->dense_bytes;
     if (s->n_experts > 0)
         bytes += s->expert_bytes * (1 - pow(1 - s->top_k / s->n_experts, n_rows));
-    linear = bytes / s->bandwidth + (n_rows * s->row_flops + n_wanted * s->head_flops) / s->flops;
+    linear = hypot(bytes / s->bandwidth, (n_rows * s->row_flops + n_wanted * s->head_flops) / s->flops);
     attention = fmax(keys * s->token_bytes / s->bandwidth, pairs * s->pair_flops / s->flops);
     return linear + attention + s->overhead_s;
 }

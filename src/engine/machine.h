@@ -4,11 +4,11 @@
  * It drives the same step, scheduler, policies and caches as a model does, for the simulator and for tests. A
  * step takes
  *
- *   bytes of weights / bandwidth + flops of the linears / flops
+ *   sqrt((bytes of weights / bandwidth)^2 + (flops of the linears / flops)^2)
  *   + max(bytes of rows in front / bandwidth, flops of attention / flops) + overhead
  *
- * The first two add up, because a thread computes with a panel of weights when it has come from memory; the
- * larger of them alone is up to a third too little where they are alike (steps of 8 to 32 rows). The rates
+ * Reading weights and computing with them overlap in part: measured steps of 1 to 32 rows lie between the
+ * larger of the two and their sum, and near the root of their squares (docs/PERFORMANCE.md). The rates
  * are those that a machine reaches, not those of its data sheet. Of a mixture's experts a step of n rows
  * reads the share 1 - (1 - top_k / experts)^n, as if each row chose by chance. All logits are one number, so
  * each token is 0. Faults by chance (seeded): no room where there is some, no memory, steps that take much

@@ -287,6 +287,16 @@ def a_mended_line_is_sent():
     t.end()
 
 
+def ctrl_c_is_not_missed_right_after_a_key():
+    t = _Terminal("-n", "3")
+    for _ in range(2000):  # it comes between the echo and the wait for the next key, sooner or later
+        t.type("abc")
+        t.wait(b"abc")
+        t.type("\x03")
+        t.wait(b"> ")
+    t.end()
+
+
 def ctrl_c_keeps_what_was_shown_of_an_answer():
     t = _Terminal(*SLOW)
     t.type("one\r")

@@ -123,7 +123,9 @@ class OnPage(unittest.TestCase):
         self.page.wait(f"{ANSWER}?.dataset.state === '{state}'")
 
     def text(self):
-        return self.page.run(f"{ANSWER}.querySelector('.body').innerText")
+        """What is seen of the last answer, two frames from now: one that just came has no innerText (content-visibility)."""
+        return self.page.run(f"new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => "
+                             f"done({ANSWER}.querySelector('.body').innerText))))")
 
     def note(self):
         return self.page.run(f"{ANSWER}.querySelector('.note').textContent")
@@ -143,10 +145,10 @@ class PageTest(OnPage):
         self.assertTrue(self.text().endswith("en"))
         more.set()
         self.state("done")
-        self.assertEqual(self.page.run(f"{ANSWER}.querySelector('strong').innerText"), "Bold")
+        self.assertEqual(self.page.run(f"{ANSWER}.querySelector('strong').textContent"), "Bold")
         self.page.wait(f"{ANSWER}.querySelector('.hljs-number')")
-        self.assertIn("3 tokens, first text after", self.page.run(f"{ANSWER}.querySelector('.figures').innerText"))
-        self.assertIn("End of the answer.", self.page.run("document.querySelector('#spoken').innerText"))
+        self.assertIn("3 tokens, first text after", self.page.run(f"{ANSWER}.querySelector('.figures').textContent"))
+        self.assertIn("End of the answer.", self.page.run("document.querySelector('#spoken').textContent"))
         self.assertEqual(scripted.asked[0], {"model": "scripted", "messages": [{"role": "user", "content": "hi"}],
                                              "stream": True, "stream_options": {"include_usage": True}})
 
@@ -171,7 +173,7 @@ class PageTest(OnPage):
         self.assertTrue(scripted.gone.wait(10))
         self.assertEqual((self.text(), self.note()[:12]), ("first part", "Interrupted."))
         scripted.answers["hi"] = ["whole", End()]
-        self.page.run(f"[...{ANSWER}.querySelectorAll('button')].find(b => b.innerText === 'Retry').click()")
+        self.page.run(f"[...{ANSWER}.querySelectorAll('button')].find(b => b.textContent === 'Retry').click()")
         self.state("done")
         self.assertEqual((self.text(), self.page.run("document.querySelectorAll('.answer').length")), ("whole", 1))
         self.assertEqual(scripted.asked[1]["messages"], [{"role": "user", "content": "hi"}])
