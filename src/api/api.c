@@ -34,6 +34,25 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     return 0;
 }
 
+bool api_stalled(struct api *a)
+{
+    uint64_t begun = relay_step_ns(&a->relay), now = clock_ns();
+    double s = begun && begun < now ? (double)(now - begun) * 1e-9 : 0;
+
+    if (a->stalled_ns && begun != a->stalled_ns) {
+        log_warn("the step that took too long has ended, about %.0f s after it began",
+                 (double)(now - a->stalled_ns) * 1e-9);
+        a->stalled_ns = 0;
+    }
+    if (a->stalled_ns || !(a->opt.step_timeout_s > 0) || s <= a->opt.step_timeout_s)
+        return a->stalled_ns != 0;
+    log_error("the engine has been in one step for %.1f s (--step-timeout is %g); %zu requests wait for it",
+              s, a->opt.step_timeout_s, a->n_calls);
+    a->metrics.n_stalls++;
+    a->stalled_ns = begun;
+    return true;
+}
+
 /* The server's tick, and each time the front or the engine is done with something. */
 static void on_wake(void *ctx)
 {
@@ -41,6 +60,7 @@ static void on_wake(void *ctx)
     double now = clock_seconds();
 
     call_advance(a);
+    api_stalled(a);
     if (now >= a->ping_s) {
         a->ping_s = now + a->opt.ping_s / 10;
         call_ping(a, now);

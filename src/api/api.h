@@ -40,6 +40,7 @@ struct api_options {
     size_t n_threads;            /* of the front [1] */
     int64_t max_logprobs;        /* [20] */
     double request_timeout_s;    /* [any time] */
+    double step_timeout_s;       /* a step that takes longer is a fault: see api_stalled() [any time] */
     double ping_s;               /* [10] of silence in a stream, before its client is sent a remark */
     enum gallop_pooling pooling; /* of embeddings [last] */
     bool has_seed;               /* seed is that of requests without one; else each has another */
@@ -71,6 +72,11 @@ void api_drain(struct api *a);
 void api_abort(struct api *a);
 /* Called on the server's thread after each wake or tick, when A is done with it. */
 void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
+
+/* The engine has been in one step for longer than step_timeout_s. Then /health and /ready are 503; it is said
+ * in the log and counted once for each such step, and said again when the step ends. */
+bool api_stalled(struct api *a);
+
 size_t api_n_calls(const struct api *a); /* that are not answered, or whose computing goes on */
 
 /* docs/API.md. */

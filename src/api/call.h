@@ -131,6 +131,7 @@ struct api {
     uint64_t tokens_before; /* of the last step that was looked at */
     double mean_s;          /* of the last requests, about */
     double ping_s;          /* clock: when the streams that wait are told next */
+    uint64_t stalled_ns;    /* clock: when the step began that takes too long; 0: none does */
     struct buf scratch;     /* of the server's thread */
     void (*woken)(void *ctx);
     void *woken_ctx;

@@ -91,6 +91,17 @@ static void put_batch(struct relay *r, struct relay_batch *b)
     r->wake(r->ctx);
 }
 
+/* False: there was nothing to compute. */
+static bool compute(struct relay *r)
+{
+    bool computed;
+
+    atomic_store(&r->step_ns, clock_ns());
+    computed = gallop_step(r->g, 0) != 0;
+    atomic_store(&r->step_ns, 0);
+    return computed;
+}
+
 static void *run(void *ctx)
 {
     struct relay *r = ctx;
@@ -99,8 +110,10 @@ static void *run(void *ctx)
     while ((b = next_batch(r)) != NULL) {
         struct gallop_event ev;
 
-        if (!gallop_step(r->g, IDLE_S))
+        if (!compute(r)) {
+            gallop_await(r->g, IDLE_S);
             continue;
+        }
         while (gallop_take(r->g, &ev))
             put_event(b, &ev);
         put_batch(r, b);
@@ -145,6 +158,11 @@ void relay_close(struct relay *r)
     pthread_cond_destroy(&r->room);
     pthread_mutex_destroy(&r->lock);
     *r = (struct relay){.g = NULL};
+}
+
+uint64_t relay_step_ns(const struct relay *r)
+{
+    return atomic_load(&r->step_ns);
 }
 
 const struct relay_batch *relay_take(struct relay *r)

@@ -8,7 +8,9 @@
 #define GALLOP_API_RELAY_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/mem.h"
@@ -46,11 +48,15 @@ struct relay {
     struct relay_batch batch[RELAY_BATCHES];
     unsigned n_put, n_taken; /* modulo 2^32 */
     bool stops;
+    _Atomic uint64_t step_ns; /* clock: when the step that is computed began; 0: none is */
 };
 
 /* Starts the thread: G belongs to it until relay_close(). WAKE is called on it when there is a batch. */
 int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void *ctx, struct err *e);
 void relay_close(struct relay *r); /* ends the thread between two steps; a zeroed one is fine */
+
+/* When the step that is computed began, by clock_ns(); 0: none is. From any thread. */
+uint64_t relay_step_ns(const struct relay *r);
 
 /* The oldest batch that was not given back, or NULL. */
 const struct relay_batch *relay_take(struct relay *r);

@@ -99,17 +99,28 @@ static void reply_put(struct api *a, struct server_exchange *x, const struct rou
     buf_fini(&body);
 }
 
+/* The answer to a probe: 200, or 503 and WHY. It counts as no request that was refused because of load. */
+static void reply_probe(struct api *a, struct server_exchange *x, const struct route *r, const char *why)
+{
+    struct buf body = {.tag = MEM_API};
+
+    if (why)
+        form_error(&body, 503, why, NULL);
+    routes_reply(a, x, r->path, why ? 503 : 200, "", "application/json", body.data ? body.data : "",
+                 body.len);
+    buf_fini(&body);
+}
+
+static const char stalled[] = "the engine has been in one step for longer than --step-timeout";
+
 static void health(struct api *a, struct server_exchange *x, const struct route *r)
 {
-    routes_reply(a, x, r->path, 200, "", NULL, "", 0);
+    reply_probe(a, x, r, api_stalled(a) ? stalled : NULL);
 }
 
 static void ready(struct api *a, struct server_exchange *x, const struct route *r)
 {
-    if (a->draining)
-        routes_refuse(a, x, r->path, 503, "the server is shutting down", NULL);
-    else
-        routes_reply(a, x, r->path, 200, "", NULL, "", 0);
+    reply_probe(a, x, r, a->draining ? "the server is shutting down" : api_stalled(a) ? stalled : NULL);
 }
 
 static void put_version(const struct api *a, struct buf *out)
@@ -308,8 +319,10 @@ static const struct route routes[] = {
      "Ollama's: the next turn of a conversation."},
     {"GET", "/api/tags", false, 0, tags, &ollama_form, "OllamaTags", "Ollama's names of the model."},
     {"GET", "/api/version", true, 0, version, &ollama_form, "Version", "Of the program."},
-    {"GET", "/health", true, 0, health, NULL, ROUTE_EMPTY, "200 while the server runs."},
-    {"GET", "/ready", true, 0, ready, NULL, ROUTE_EMPTY, "200, and 503 while it shuts down."},
+    {"GET", "/health", true, 0, health, NULL, ROUTE_EMPTY,
+     "200 while the server runs, and 503 with the reason while a step takes longer than --step-timeout."},
+    {"GET", "/ready", true, 0, ready, NULL, ROUTE_EMPTY,
+     "200, and 503 while it shuts down or is not healthy."},
     {"GET", "/version", true, 0, version, NULL, "Version", "Of the program."},
     {"GET", "/load", false, 0, load, NULL, "Load", "Requests that are in the house."},
     {"GET", "/metrics", false, 0, metrics, NULL, ROUTE_TEXT, "Prometheus text with vLLM's names."},

@@ -660,8 +660,7 @@ static void take_inbox(struct gallop *g)
     }
 }
 
-/* Waits up to WAIT_S seconds until something is submitted. */
-static void await_submission(struct gallop *g, double wait_s)
+void gallop_await(struct gallop *g, double wait_s)
 {
     struct timespec until;
 
@@ -724,7 +723,7 @@ int gallop_step(struct gallop *g, double wait_s)
         return 1;
     if (!(wait_s > 0))
         return 0;
-    await_submission(g, wait_s);
+    gallop_await(g, wait_s);
     take_over(g);
     return step_has_events(&g->step) || step_run(&g->step);
 }

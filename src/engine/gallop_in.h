@@ -22,6 +22,10 @@ const struct sampling *gallop_config(const struct gallop *g); /* what generation
 int gallop_submit_sampling(struct gallop *g, const struct gallop_request *r, const struct sampling *user,
                            uint64_t *id, struct err *e);
 
+/* Waits up to WAIT_S seconds until something is submitted: what gallop_step() does where there is nothing to
+ * compute, for those who tell the two apart. */
+void gallop_await(struct gallop *g, double wait_s);
+
 /* ---- for gallop_executor.c ---- */
 
 /* O as the llm's options, which borrow from it; the model's path to PATH, where it lies by now. */
