@@ -145,7 +145,7 @@ int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e)
 
     b->vocab = v;
     find_symbols(b, v);
-    if (rc == 0 && !b->byte_level && b->all_fallback && !b->prefix.n && !b->suffix.n)
+    if (rc == 0 && !b->byte_level && b->all_fallback && !b->suffix.n)
         rc = mark_junctions(b, v, e);
     return rc;
 }
@@ -158,9 +158,9 @@ void bpe_fini(struct bpe *b)
     *b = (struct bpe){0};
 }
 
-void bpe_merges_init(struct bpe_merges *m, struct bpe *b, const struct vocab *v, size_t skip)
+void bpe_merges_init(struct bpe_merges *m, struct bpe *b, const struct vocab *v)
 {
-    *m = (struct bpe_merges){.bpe = b, .vocab = v, .skip = skip};
+    *m = (struct bpe_merges){.bpe = b, .vocab = v};
     buf_init(&m->whole, MEM_TEXT);
 }
 
@@ -203,13 +203,12 @@ int bpe_merges_end(struct bpe_merges *m, struct err *e)
     vocab_find_all(m->vocab, m->part, m->n);
     for (size_t i = 0; i < m->n && rc == 0; i += 2) {
         const struct vocab_query *l = &m->part[i], *r = l + 1;
-        size_t skip = m->skip < r->n ? m->skip : r->n;
 
         if (l->id == VOCAB_NONE)
             rc = not_there(l->s, l->n, e);
         else if (r->id == VOCAB_NONE)
             rc = not_there(r->s, r->n, e);
-        else if (find_result(m, l->s, l->n, r->s + skip, r->n - skip))
+        else if (find_result(m, l->s, l->n, r->s, r->n))
             rc = bpe_add_rule(m->bpe, l->id, r->id, m->rank++, m->last, e);
         else
             rc = m->whole.oom ? err_nomem(e, "merges") : not_there(m->whole.data, m->whole.len, e);
@@ -226,6 +225,16 @@ int bpe_merges_add(struct bpe_merges *m, const char *left, size_t n_left, const 
     return m->n + 2 > VOCAB_BATCH ? bpe_merges_end(m, e) : 0;
 }
 
+int bpe_merges_add_line(struct bpe_merges *m, const char *s, size_t n, struct err *e)
+{
+    const char *blank = n > 1 ? memchr(s + 1, ' ', n - 1) : NULL, *right = blank ? blank + 1 : s + n;
+
+    if (right == s + n)
+        return err_set(e, ERR_INPUT, "the merge \"%.*s\" is not two tokens with a blank between",
+                       (int)(n < 60 ? n : 60), s);
+    return bpe_merges_add(m, s, (size_t)(blank - s), right, n - (size_t)(right - s), e);
+}
+
 enum { LEAST_SLOTS = 256, MOST_SLOTS = 1 << 14, KEY_MAX = 30, CACHED_IDS = 8, SHORT_WORD = 48 };
 
 #define NO_MERGE UINT64_MAX
@@ -237,14 +246,19 @@ struct cached { /* 64 bytes */
 };
 _Static_assert(sizeof(struct cached) == 64, "a cached word is one line");
 
+struct link {       /* of a symbol */
+    uint64_t found; /* with its right neighbour: rank << 32 | merged */
+    uint32_t next, prev;
+};
+
 struct bpe_work {
     struct cached *cache;
     size_t slot_mask;
     const struct bpe *owner; /* whose words the cache holds */
-    uint32_t *id, *next, *prev;
-    uint64_t *found; /* rank << 32 | merged, of a symbol with its right neighbour */
+    uint32_t *id;
+    struct link *link; /* [n] of a long word */
     struct queue queue;
-    size_t id_cap, next_cap, prev_cap, found_cap;
+    size_t id_cap, link_cap;
 };
 
 struct bpe_work *bpe_work_new(const struct bpe *b)
@@ -272,9 +286,7 @@ void bpe_work_free(struct bpe_work *w)
         return;
     mem_free(w->cache);
     mem_free(w->id);
-    mem_free(w->next);
-    mem_free(w->prev);
-    mem_free(w->found);
+    mem_free(w->link);
     queue_fini(&w->queue);
     mem_free(w);
 }
@@ -322,18 +334,16 @@ static inline uint64_t candidate(uint64_t found, size_t at)
 /* The list of N symbols and the queue of its candidates. */
 static bool fill_queue(const struct bpe *b, struct bpe_work *w, size_t n)
 {
-    if (!mem_grow((void **)&w->next, &w->next_cap, n, sizeof(*w->next), MEM_TEXT) ||
-        !mem_grow((void **)&w->prev, &w->prev_cap, n, sizeof(*w->prev), MEM_TEXT) ||
-        !mem_grow((void **)&w->found, &w->found_cap, n, sizeof(*w->found), MEM_TEXT) ||
+    if (!mem_grow((void **)&w->link, &w->link_cap, n, sizeof(*w->link), MEM_TEXT) ||
         !queue_reserve(&w->queue, n))
         return false;
     queue_clear(&w->queue);
     for (size_t i = 0; i < n; i++) {
-        w->next[i] = (uint32_t)(i + 1);
-        w->prev[i] = (uint32_t)(i - 1);
-        w->found[i] = i + 1 < n ? find_merge(b, w->id[i], w->id[i + 1]) : NO_MERGE;
-        if (w->found[i] != NO_MERGE)
-            queue_fill(&w->queue, candidate(w->found[i], i));
+        uint64_t found = i + 1 < n ? find_merge(b, w->id[i], w->id[i + 1]) : NO_MERGE;
+
+        w->link[i] = (struct link){found, (uint32_t)(i + 1), (uint32_t)(i - 1)};
+        if (found != NO_MERGE)
+            queue_fill(&w->queue, candidate(found, i));
     }
     queue_sort(&w->queue);
     return true;
@@ -341,8 +351,9 @@ static bool fill_queue(const struct bpe *b, struct bpe_work *w, size_t n)
 
 static bool renew(const struct bpe *b, struct bpe_work *w, size_t at, size_t right)
 {
-    w->found[at] = find_merge(b, w->id[at], w->id[right]);
-    return w->found[at] == NO_MERGE || queue_push(&w->queue, candidate(w->found[at], at));
+    uint64_t found = w->link[at].found = find_merge(b, w->id[at], w->id[right]);
+
+    return found == NO_MERGE || queue_push(&w->queue, candidate(found, at));
 }
 
 /* Merges w->id[0..*n) in place. false: out of memory. */
@@ -355,23 +366,24 @@ static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
         return false;
     while (queue_pop(&w->queue, &top)) {
         size_t at = (uint32_t)top, right, after;
+        struct link *l = &w->link[at];
 
-        if (w->found[at] == NO_MERGE || w->found[at] >> 32 != top >> 32)
+        if (l->found == NO_MERGE || l->found >> 32 != top >> 32)
             continue; /* one of the two has merged since */
-        right = w->next[at];
-        after = w->next[right];
-        w->id[at] = (uint32_t)w->found[at];
-        w->next[at] = (uint32_t)after;
-        w->found[right] = w->found[at] = NO_MERGE;
+        right = l->next;
+        after = w->link[right].next;
+        w->id[at] = (uint32_t)l->found;
+        l->next = (uint32_t)after;
+        w->link[right].found = l->found = NO_MERGE;
         if (after < *n) {
-            w->prev[after] = (uint32_t)at;
+            w->link[after].prev = (uint32_t)at;
             if (!renew(b, w, at, after))
                 return false;
         }
-        if (at > 0 && !renew(b, w, w->prev[at], at))
+        if (at > 0 && !renew(b, w, l->prev, at))
             return false;
     }
-    for (size_t i = 0; i < *n; i = w->next[i])
+    for (size_t i = 0; i < *n; i = w->link[i].next)
         w->id[kept++] = w->id[i];
     *n = kept;
     return true;
@@ -432,24 +444,21 @@ static void read_bytes(const struct bpe *b, struct symbols *y, const char *s, si
     }
 }
 
-/* Characters, each with the prefix or suffix of its place in the word. false: out of memory. */
-static bool read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
+/* Characters, the last one with the suffix. */
+static void read_chars(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
-    bool affixes = b->prefix.n || b->suffix.n, ok;
-    struct buf full = {.tag = MEM_TEXT};
+    char last[4 + BPE_MAX_SUFFIX];
 
-    for (size_t i = 0, len; i < n && !full.oom; i += len) {
+    for (size_t i = 0, len; i < n; i += len) {
         uint32_t c = utf8_decode(s + i, &len), id = VOCAB_NONE;
         struct json_str piece = {s + i, len};
 
-        if (affixes) {
-            buf_clear(&full);
-            buf_add(&full, b->prefix.s, i ? b->prefix.n : 0);
-            buf_add(&full, s + i, len);
-            buf_add(&full, b->suffix.s, i + len == n ? b->suffix.n : 0);
-            piece = (struct json_str){full.data, full.oom ? 0 : full.len};
+        if (b->suffix.n && i + len == n) {
+            memcpy(last, s + i, len);
+            memcpy(last + len, b->suffix.s, b->suffix.n);
+            piece = (struct json_str){last, len + b->suffix.n};
         }
-        if (c < 0x80 && !affixes)
+        if (c < 0x80 && piece.n == 1)
             id = b->symbol[c];
         else
             vocab_find(b->vocab, piece.s, piece.n, &id);
@@ -458,16 +467,6 @@ static bool read_chars(const struct bpe *b, struct symbols *y, const char *s, si
         else
             add_unknown(b, y, piece.s, piece.n);
     }
-    ok = !full.oom;
-    buf_fini(&full);
-    return ok;
-}
-
-/* Room for the symbols of a word of N bytes: each byte one (two, if its letter falls back to bytes), plus
- * what affixes can add when they do, plus an unknown. */
-static size_t most_symbols(const struct bpe *b, size_t n)
-{
-    return n * (b->byte_level ? 2 : 1 + b->prefix.n) + b->suffix.n + 1;
 }
 
 /* Is the word of bytes S an entry of the vocabulary? Its id goes to w->id[0]. The array serves for the
@@ -486,12 +485,15 @@ static bool find_whole(const struct bpe *b, struct bpe_work *w, const char *s, s
 static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, size_t *n_ids,
                        struct err *e)
 {
+    /* each byte is a symbol, or two if its letter falls back to bytes; then the suffix's bytes and an
+     * unknown */
+    size_t most = n * (b->byte_level ? 2 : 1) + b->suffix.n + 1;
     struct symbols y = {0};
     bool ok = true;
 
     if (n >= INT32_MAX)
         return err_set(e, ERR_INPUT, "a word of %zu bytes is too long to encode", n);
-    if (!mem_grow((void **)&w->id, &w->id_cap, most_symbols(b, n), sizeof(*w->id), MEM_TEXT))
+    if (!mem_grow((void **)&w->id, &w->id_cap, most, sizeof(*w->id), MEM_TEXT))
         return err_nomem(e, "word");
     y.id = w->id;
     if (b->byte_level && b->ignore_merges && find_whole(b, w, s, n)) {
@@ -501,16 +503,16 @@ static int encode_word(const struct bpe *b, struct bpe_work *w, const char *s, s
     if (b->byte_level)
         read_bytes(b, &y, s, n);
     else
-        ok = read_chars(b, &y, s, n);
+        read_chars(b, &y, s, n);
     flush_unk(b, &y);
     for (size_t i = 0; b->has_unk && b->unk == VOCAB_NONE && i < y.n; i++)
         if (w->id[i] == VOCAB_NONE)
             return err_set(
                 e, ERR_INPUT,
                 "the text has a character that is not in the vocabulary, and neither is the unk_token");
-    if (ok && y.n <= SHORT_WORD)
+    if (y.n <= SHORT_WORD)
         y.n = merge_short(b, w->id, y.n);
-    else if (ok)
+    else
         ok = merge_long(b, w, &y.n);
     *n_ids = y.n;
     return ok ? 0 : err_nomem(e, "word");

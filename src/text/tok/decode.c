@@ -1,9 +1,8 @@
 /* decode.c - each step pushes what it makes into the next one; the last pushes into the caller's buffer.
  *
  * HOLD of a step is what it keeps back: the first bytes of a character (byte level), a run of byte pieces
- * (byte fallback), the last token (suffix), blanks that may be the end (strip), the beginning of a match
- * (replace), or everything (steps that collect). What stays constant: joined output = the output for the
- * joined input.
+ * (byte fallback), the last token (suffix), or blanks that may be the end (strip). What stays constant:
+ * joined output = the output for the joined input.
  */
 #include "text/tok/steps.h"
 
@@ -31,6 +30,25 @@ struct decode_run {
     struct err *e;
 };
 
+static bool joins(const struct step *p)
+{
+    return p->kind == DECODE_BYTE_LEVEL || p->kind == DECODE_FUSE;
+}
+
+int decode_check(const struct steps *c, struct err *e)
+{
+    bool joined = false;
+
+    for (size_t i = 0; i < c->n; i++) {
+        if (joined && c->step[i].kind != DECODE_FUSE && c->step[i].kind != DECODE_STRIP)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "a decoder that has a ByteLevel or Fuse in front of another step than a Strip is "
+                           "not understood");
+        joined = joined || joins(&c->step[i]);
+    }
+    return 0;
+}
+
 struct decode_run *decode_run_new(const struct steps *c)
 {
     struct decode_run *r = mem_zalloc(1, sizeof(*r), MEM_TEXT);
@@ -46,7 +64,7 @@ struct decode_run *decode_run_new(const struct steps *c)
         buf_init(&r->state[i].made, MEM_TEXT);
         room = room && buf_reserve(&r->state[i].hold, USUAL_PIECE) &&
                buf_reserve(&r->state[i].made, USUAL_PIECE);
-        joined = joined || c->step[i].kind == DECODE_BYTE_LEVEL || c->step[i].kind == DECODE_FUSE;
+        joined = joined || joins(&c->step[i]);
         patterns = patterns || c->step[i].re;
     }
     if (!r->state || !room || (patterns && !(r->re = pattern_work_new()))) {
@@ -165,44 +183,18 @@ static int byte_fallback(struct decode_run *r, size_t k, const char *s, size_t n
     return rc ? rc : feed(r, k + 1, s, n);
 }
 
-/* Length of the longest end of S that begins the pattern without being all of it. */
-static size_t begun(const struct step *p, const char *s, size_t n)
-{
-    size_t most = p->find.n - 1 < n ? p->find.n - 1 : n;
-
-    while (most > 0 && memcmp(s + n - most, p->find.s, most) != 0)
-        most--;
-    return most;
-}
-
-static int replace(struct decode_run *r, size_t k, const char *s, size_t n, bool final)
+static int replace(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
-    size_t done, kept;
+    size_t done;
     int rc;
 
     buf_clear(&x->made);
-    if (x->hold.len) {
-        buf_add(&x->hold, s, n);
-        s = x->hold.data;
-        n = x->hold.len;
-    }
-    if (x->hold.oom)
-        return err_nomem(r->e, "decoder");
     rc = pattern_replace(x->p, r->re, (struct json_str){s, n}, &x->made, &done, r->e);
     if (rc)
         return rc;
-    kept = x->fragments && !x->p->re && !final ? begun(x->p, s + done, n - done) : 0;
-    buf_add(&x->made, s + done, n - done - kept);
-    if (x->hold.len) {
-        memmove(x->hold.data, x->hold.data + n - kept, kept);
-        x->hold.len = kept;
-    } else {
-        buf_add(&x->hold, s + n - kept, kept);
-    }
-    if (x->hold.oom)
-        return err_nomem(r->e, "decoder");
-    return x->fragments && x->made.len == 0 && !x->made.oom ? 0 : feed_made(r, k);
+    buf_add(&x->made, s + done, n - done);
+    return feed_made(r, k);
 }
 
 /* Takes characters ch off the front of S, as many as are still allowed. */
@@ -264,7 +256,7 @@ static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
 static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
-    bool drop = (x->count == 0 || x->fragments) && x->p->first;
+    bool drop = x->count == 0 && x->p->first;
 
     x->count = 1;
     buf_clear(&x->made);
@@ -319,23 +311,18 @@ static int join(struct decode_run *r, size_t k, const char *s, size_t n)
     return rc ? rc : feed(r, k + 1, s, n);
 }
 
-/* Must step K see its one token whole, although it comes in fragments? */
-static bool collects(const struct state *x)
-{
-    return x->fragments && (x->p->kind == DECODE_BYTE_LEVEL || x->p->kind == DECODE_BYTE_FALLBACK ||
-                            x->p->kind == DECODE_SUFFIX || (x->p->kind == DECODE_REPLACE && x->p->re));
-}
-
 /* One token, or one fragment, into step K. */
-static int one(struct decode_run *r, size_t k, const char *s, size_t n)
+static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
 {
-    struct state *x = &r->state[k];
-
-    switch (x->p->kind) {
+    if (k == r->n) {
+        buf_add(r->out, s, n);
+        return r->out->oom ? err_nomem(r->e, "text") : 0;
+    }
+    switch (r->state[k].p->kind) {
     case DECODE_BYTE_LEVEL: return byte_level(r, k, s, n);
     case DECODE_BYTE_FALLBACK: return byte_fallback(r, k, s, n);
     case DECODE_FUSE: return n ? feed(r, k + 1, s, n) : 0;
-    case DECODE_REPLACE: return replace(r, k, s, n, false);
+    case DECODE_REPLACE: return replace(r, k, s, n);
     case DECODE_STRIP: return strip(r, k, s, n);
     case DECODE_METASPACE: return metaspace(r, k, s, n);
     case DECODE_SUFFIX: return suffix(r, k, s, n);
@@ -343,38 +330,13 @@ static int one(struct decode_run *r, size_t k, const char *s, size_t n)
     }
 }
 
-static int feed(struct decode_run *r, size_t k, const char *s, size_t n)
-{
-    if (k == r->n) {
-        buf_add(r->out, s, n);
-        return r->out->oom ? err_nomem(r->e, "text") : 0;
-    }
-    if (!collects(&r->state[k]))
-        return one(r, k, s, n);
-    buf_add(&r->state[k].hold, s, n);
-    return r->state[k].hold.oom ? err_nomem(r->e, "decoder") : 0;
-}
-
 /* Step K gets no more: it lets go of what it holds. */
 static int finish(struct decode_run *r, size_t k)
 {
-    struct state *x = &r->state[k];
-    struct buf whole;
-    int rc = 0;
-
-    if (collects(x)) {
-        whole = x->hold;
-        buf_init(&x->hold, MEM_TEXT);
-        rc = one(r, k, whole.data ? whole.data : "", whole.len);
-        buf_fini(&whole);
-        if (rc)
-            return rc;
-    }
-    switch (x->p->kind) {
+    switch (r->state[k].p->kind) {
     case DECODE_BYTE_LEVEL: /* the beginning of a character that does not end */
-        return x->hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
+        return r->state[k].hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
     case DECODE_BYTE_FALLBACK: return end_bytes(r, k);
-    case DECODE_REPLACE: return x->hold.len ? replace(r, k, "", 0, true) : 0;
     case DECODE_SUFFIX: return end_suffix(r, k, "");
     default: return 0; /* what strip holds is stripped */
     }

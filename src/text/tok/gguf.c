@@ -125,17 +125,9 @@ static int add_merges(struct work *w)
     struct bpe_merges to;
     int rc = 0;
 
-    bpe_merges_init(&to, &w->t->bpe, &w->t->vocab, 0);
-    for (size_t i = 0; i < w->g->n_merges && rc == 0; i++) {
-        const struct json_str *s = &w->g->merge[i];
-        const char *blank = s->n > 1 ? memchr(s->s + 1, ' ', s->n - 1) : NULL;
-
-        if (!blank || blank + 1 == s->s + s->n)
-            rc = err_set(w->e, ERR_INPUT, "merge %zu is not two tokens with a blank between", i);
-        else
-            rc = bpe_merges_add(&to, s->s, (size_t)(blank - s->s), blank + 1,
-                                s->n - (size_t)(blank - s->s) - 1, w->e);
-    }
+    bpe_merges_init(&to, &w->t->bpe, &w->t->vocab);
+    for (size_t i = 0; i < w->g->n_merges && rc == 0; i++)
+        rc = bpe_merges_add_line(&to, w->g->merge[i].s, w->g->merge[i].n, w->e);
     if (rc == 0)
         rc = bpe_merges_end(&to, w->e);
     if (rc)

@@ -34,17 +34,12 @@ static int add_lines(struct bpe_merges *to, const char *s, const char *end, cons
     const char *next;
 
     for (size_t line = 1; s < end; s = next, line++) {
-        size_t n = tok_line(s, end, &next), left;
-        const char *blank = memchr(s, ' ', n);
+        size_t n = tok_line(s, end, &next);
         int rc;
 
         if (n == 0 || (line == 1 && strncmp(s, "#version", 8) == 0))
             continue;
-        left = blank ? (size_t)(blank - s) : 0;
-        if (left == 0 || left + 1 == n || memchr(blank + 1, ' ', n - left - 1))
-            return err_set(e, ERR_INPUT, "%s: line %zu is not two tokens with a blank between", path, line);
-        rc = bpe_merges_add(to, s, left, blank + 1, n - left - 1, e);
-        if (rc) {
+        if ((rc = bpe_merges_add_line(to, s, n, e)) != 0) {
             err_prefix(e, "%s: near line %zu", path, line);
             return rc;
         }
@@ -60,7 +55,7 @@ static int read_merges(struct tok *t, struct folder in, struct err *e)
 
     if (rc)
         return rc;
-    bpe_merges_init(&to, &t->bpe, &t->vocab, 0);
+    bpe_merges_init(&to, &t->bpe, &t->vocab);
     if (f.len >= 8)
         rc = add_lines(&to, f.bytes, f.bytes + f.len, f.path, e);
     else if (f.len)

@@ -2,8 +2,8 @@
  *
  * One pass: the vocabulary and the merges go into their tables as they are read. Only members that come
  * before what they need (merges before the vocabulary, added tokens before the model) are remembered as text
- * and read afterwards. "truncation" and "padding" are a caller's choice and not read, as transformers does
- * not apply them either.
+ * and read afterwards. Objects whose members may come in any order are read by a table into a struct.
+ * "truncation" and "padding" are a caller's choice and not read, as transformers does not apply them either.
  */
 #include <string.h>
 
@@ -49,10 +49,10 @@ static void keep(struct json_pull *j, struct tok *t, struct json_str *s, const c
 /* A reader of TEXT, a part of J's text that was passed over. */
 static struct json_pull open_part(const struct json_pull *j, const struct json_str *text)
 {
-    struct json_pull part;
+    struct json_pull part = *j;
 
-    json_pull_open(&part, text->s, text->n, j->path, j->arena, j->e);
-    part.depth = j->depth; /* so that nesting stays limited */
+    part.p = text->s;
+    part.end = text->s + text->n;
     return part;
 }
 
@@ -64,9 +64,49 @@ static void close_part(struct json_pull *j, const struct json_pull *part)
     j->p = j->end;
 }
 
-/* ---- components: {"type": ..., ...} ---- */
+/* ---- objects, read by a table ---- */
 
 enum flag { UNSET, NO, YES }; /* null counts as unset */
+
+/* What a member is and becomes: STRING a json_str, FLAG an enum flag, BOOL a bool, NUMBER an int64_t. A null
+ * leaves them as they were. RAW: a json_str of its JSON text. */
+enum kind { STRING, FLAG, BOOL, NUMBER, RAW };
+
+struct member {
+    const char *name; /* NULL: the end of a table */
+    enum kind kind;
+    size_t at; /* in the struct */
+};
+
+static void read_member(struct json_pull *j, enum kind kind, void *to)
+{
+    bool b;
+
+    if (kind == RAW)
+        *(struct json_str *)to = json_pull_raw(j);
+    else if (json_pull_null(j))
+        return;
+    else if (kind == NUMBER)
+        json_pull_i64(j, to);
+    else if (kind == STRING)
+        json_pull_string(j, to);
+    else if (kind == BOOL)
+        json_pull_bool(j, to);
+    else if (json_pull_bool(j, &b))
+        *(enum flag *)to = b ? YES : NO;
+}
+
+/* Reads the member KEY, whose value is next, into TO. false: TABLE does not know it, nothing was read. */
+static bool read_known(struct json_pull *j, const struct member *table, const struct json_str *key, void *to)
+{
+    while (table->name && !json_str_is(key, table->name))
+        table++;
+    if (table->name)
+        read_member(j, table->kind, (char *)to + table->at);
+    return table->name;
+}
+
+/* ---- components: {"type": ..., ...} ---- */
 
 /* The fields of one component, read before its type is known, since JSON does not promise that the type comes
  * first. A string that is missing or null has s NULL. */
@@ -81,13 +121,7 @@ struct component {
     struct json_str single, special_tokens, sep, cls; /* of post-processors, as JSON text */
 };
 
-enum field_kind { STRING, FLAG, NUMBER, RAW };
-
-static const struct {
-    const char *name;
-    enum field_kind kind;
-    size_t at;
-} fields[] = {
+static const struct member fields[] = {
     {"type", STRING, offsetof(struct component, type)},
     {"content", STRING, offsetof(struct component, content)},
     {"prepend", STRING, offsetof(struct component, prepend)},
@@ -118,13 +152,8 @@ static const struct {
     {"lowercase", FLAG, offsetof(struct component, lowercase)},
     {"start", NUMBER, offsetof(struct component, start)},
     {"stop", NUMBER, offsetof(struct component, stop)},
+    {.name = NULL},
 };
-
-static void read_string(struct json_pull *j, struct json_str *s)
-{
-    if (!json_pull_null(j))
-        json_pull_string(j, s);
-}
 
 static void read_pattern(struct json_pull *j, struct component *c)
 {
@@ -146,38 +175,17 @@ static void read_pattern(struct json_pull *j, struct component *c)
     }
 }
 
-static void read_field(struct json_pull *j, enum field_kind kind, void *to)
-{
-    bool v;
-
-    if (kind == RAW)
-        *(struct json_str *)to = json_pull_raw(j);
-    else if (kind == NUMBER)
-        json_pull_i64(j, to);
-    else if (kind == STRING)
-        read_string(j, to);
-    else if (!json_pull_null(j) && json_pull_bool(j, &v))
-        *(enum flag *)to = v ? YES : NO;
-}
-
 /* Reads the object at J; false: an error. Fields that no component knows are passed over, as Hugging Face's
  * reader does. */
 static bool read_component(struct json_pull *j, struct component *c)
 {
-    enum { N_FIELDS = sizeof(fields) / sizeof(*fields) };
     struct json_str key;
 
     *c = (struct component){.start = 0};
     for (json_pull_enter_object(j); json_pull_key(j, &key);) {
-        size_t i = 0;
-
-        while (i < N_FIELDS && !json_str_is(&key, fields[i].name))
-            i++;
-        if (i < N_FIELDS)
-            read_field(j, fields[i].kind, (char *)c + fields[i].at);
-        else if (json_str_is(&key, "pattern"))
+        if (json_str_is(&key, "pattern"))
             read_pattern(j, c);
-        else
+        else if (!read_known(j, fields, &key, c))
             json_pull_skip(j);
     }
     if (!j->rc && !c->type.s)
@@ -276,9 +284,7 @@ static void read_section(struct json_pull *j, struct tok *t, const char *section
 
     if ((section != decoder && json_pull_null(j)) || !read_component(j, &c) || add_plain(j, to, section, &c))
         return;
-    if (section == normalizer && t->spelled) {
-        json_pull_fail(j, "a normalizer behind ByteLevel is not understood");
-    } else if (!json_str_is(&c.type, "Sequence")) {
+    if (!json_str_is(&c.type, "Sequence")) {
         read(j, t, &c);
     } else if (!c.list.s) {
         json_pull_fail(j, "a Sequence without members");
@@ -353,9 +359,6 @@ static void read_normalizer(struct json_pull *j, struct tok *t, const struct com
         add_bert(j, t, c);
     } else if (json_str_is(&c->type, "Precompiled")) {
         add_map(j, t, c);
-    } else if (json_str_is(&c->type, "ByteLevel")) {
-        t->spelled = true;
-        add_step(j, &t->norm, (struct step){.kind = NORMALIZE_SPELL}, normalizer);
     } else {
         refuse_type(j, normalizer, &c->type);
     }
@@ -662,10 +665,22 @@ static void read_decoder(struct json_pull *j, struct tok *t, const struct compon
 /* ---- model ---- */
 
 struct model {
-    struct json_str type, unk_token, prefix, suffix, merges; /* merges: their text */
-    bool has_vocab, list_vocab, has_merges, merges_read, byte_fallback;
-    int64_t unk_id;
-    bool has_unk_id;
+    struct json_str type, unk_token, prefix, suffix,
+        merges; /* merges: their text, where they are yet to be read */
+    bool has_vocab, list_vocab, has_merges, byte_fallback, fuse_unk, ignore_merges;
+    int64_t unk_id; /* -1: none */
+};
+
+static const struct member model_fields[] = {
+    {"type", STRING, offsetof(struct model, type)},
+    {"unk_token", STRING, offsetof(struct model, unk_token)},
+    {"continuing_subword_prefix", STRING, offsetof(struct model, prefix)},
+    {"end_of_word_suffix", STRING, offsetof(struct model, suffix)},
+    {"byte_fallback", BOOL, offsetof(struct model, byte_fallback)},
+    {"fuse_unk", BOOL, offsetof(struct model, fuse_unk)},
+    {"ignore_merges", BOOL, offsetof(struct model, ignore_merges)},
+    {"unk_id", NUMBER, offsetof(struct model, unk_id)},
+    {.name = NULL},
 };
 
 static void read_vocab(struct json_pull *j, struct tok *t)
@@ -707,52 +722,33 @@ static void read_scored_vocab(struct json_pull *j, struct tok *t)
 }
 
 /* One merge: "a b", or ["a", "b"]. */
-static bool read_merge(struct json_pull *j, struct json_str *left, struct json_str *right)
+static void read_merge(struct json_pull *j, struct bpe_merges *to)
 {
-    const char *space;
+    struct json_str left, right;
 
-    if (json_pull_peek(j) == JSON_PULL_ARRAY) {
-        json_pull_enter_array(j);
-        if (json_pull_elem(j) && json_pull_string(j, left) && json_pull_elem(j) &&
-            json_pull_string(j, right) && !json_pull_elem(j))
-            return !j->rc;
+    if (json_pull_peek(j) == JSON_PULL_STRING) {
+        json_pull_string(j, &left);
+        stop(j, j->rc ? 0 : bpe_merges_add_line(to, left.s, left.n, j->e), "model.merges");
+        return;
+    }
+    json_pull_enter_array(j);
+    if (json_pull_elem(j) && json_pull_string(j, &left) && json_pull_elem(j) && json_pull_string(j, &right) &&
+        !json_pull_elem(j) && !j->rc)
+        stop(j, bpe_merges_add(to, left.s, left.n, right.s, right.n, j->e), "model.merges");
+    else
         json_pull_fail(j, "a merge is a pair of strings");
-        return false;
-    }
-    if (!json_pull_string(j, left))
-        return false;
-    space = memchr(left->s, ' ', left->n);
-    if (!space || memchr(space + 1, ' ', left->n - (size_t)(space + 1 - left->s))) {
-        json_pull_fail(j, "the merge \"%.*s\" is not two tokens with a space between", shown(left), left->s);
-        return false;
-    }
-    right->s = space + 1;
-    right->n = left->n - (size_t)(space + 1 - left->s);
-    left->n = (size_t)(space - left->s);
-    return true;
 }
 
-static void read_merges(struct json_pull *j, struct tok *t, const struct model *m)
+static void read_merges(struct json_pull *j, struct tok *t)
 {
     struct bpe_merges to;
 
-    t->bpe.n_added = 0;
-    bpe_merges_init(&to, &t->bpe, &t->vocab, m->prefix.n);
-    for (json_pull_enter_array(j); json_pull_elem(j);) {
-        struct json_str left, right;
-
-        if (read_merge(j, &left, &right))
-            stop(j, bpe_merges_add(&to, left.s, left.n, right.s, right.n, j->e), "model.merges");
-    }
+    bpe_merges_init(&to, &t->bpe, &t->vocab);
+    for (json_pull_enter_array(j); json_pull_elem(j);)
+        read_merge(j, &to);
     if (!j->rc)
         stop(j, bpe_merges_end(&to, j->e), "model.merges");
     bpe_merges_fini(&to);
-}
-
-static void read_bool(struct json_pull *j, bool *f)
-{
-    if (!json_pull_null(j))
-        json_pull_bool(j, f);
 }
 
 static void read_dropout(struct json_pull *j)
@@ -763,7 +759,7 @@ static void read_dropout(struct json_pull *j)
         json_pull_fail(j, "a BPE dropout of %g makes encoding random, which is not supported", d);
 }
 
-static void model_field(struct json_pull *j, struct tok *t, struct model *m, const struct json_str *key)
+static void read_model_member(struct json_pull *j, struct tok *t, struct model *m, const struct json_str *key)
 {
     if (json_str_is(key, "vocab")) {
         m->has_vocab = true;
@@ -773,49 +769,16 @@ static void model_field(struct json_pull *j, struct tok *t, struct model *m, con
         else
             read_vocab(j, t);
     } else if (json_str_is(key, "merges")) {
-        json_pull_peek(j);
         m->has_merges = true;
-        m->merges_read = m->has_vocab && !m->list_vocab;
-        m->merges.s = j->p;
-        if (m->merges_read)
-            read_merges(j, t, m);
+        if (m->has_vocab && !m->list_vocab)
+            read_merges(j, t);
         else
-            json_pull_skip(j);
-    } else if (json_str_is(key, "type")) {
-        read_string(j, &m->type);
-    } else if (json_str_is(key, "unk_token")) {
-        read_string(j, &m->unk_token);
-    } else if (json_str_is(key, "continuing_subword_prefix")) {
-        read_string(j, &m->prefix);
-        m->merges_read = m->merges_read && m->prefix.n == 0; /* they were read in ignorance of it */
-    } else if (json_str_is(key, "end_of_word_suffix")) {
-        read_string(j, &m->suffix);
+            m->merges = json_pull_raw(j);
     } else if (json_str_is(key, "dropout")) {
         read_dropout(j);
-    } else if (json_str_is(key, "fuse_unk")) {
-        read_bool(j, &t->bpe.fuse_unk);
-    } else if (json_str_is(key, "byte_fallback")) {
-        read_bool(j, &m->byte_fallback);
-    } else if (json_str_is(key, "ignore_merges")) {
-        read_bool(j, &t->bpe.ignore_merges);
-    } else if (json_str_is(key, "unk_id")) {
-        m->has_unk_id = !json_pull_null(j) && json_pull_i64(j, &m->unk_id);
-    } else {
+    } else if (!read_known(j, model_fields, key, m)) {
         json_pull_skip(j);
     }
-}
-
-static void keep_affix(struct json_pull *j, struct tok *t, struct json_str affix, struct json_str *to)
-{
-    if (!affix.s || affix.n == 0)
-        return;
-    if (affix.n > BPE_MAX_AFFIX) {
-        json_pull_fail(j, "a subword prefix or suffix of %zu bytes; at most %d are read", affix.n,
-                       (int)BPE_MAX_AFFIX);
-        return;
-    }
-    keep(j, t, &affix, "model");
-    *to = affix;
 }
 
 static void finish_bpe(struct json_pull *j, struct tok *t, const struct model *m)
@@ -823,40 +786,47 @@ static void finish_bpe(struct json_pull *j, struct tok *t, const struct model *m
     struct bpe *b = &t->bpe;
     struct json_pull merges;
 
+    if (m->prefix.n)
+        stop(j, err_set(j->e, ERR_UNSUPPORTED, "a BPE with a continuing_subword_prefix is not understood"),
+             "model");
+    if (m->suffix.n > BPE_MAX_SUFFIX)
+        json_pull_fail(j, "an end_of_word_suffix of %zu bytes; at most %d are read", m->suffix.n,
+                       (int)BPE_MAX_SUFFIX);
     t->model = TOK_BPE;
     b->byte_fallback = m->byte_fallback;
+    b->fuse_unk = m->fuse_unk;
+    b->ignore_merges = m->ignore_merges;
     b->has_unk = m->unk_token.s != NULL;
     b->unk = VOCAB_NONE;
     if (b->has_unk)
         vocab_find(&t->vocab, m->unk_token.s, m->unk_token.n, &b->unk);
-    keep_affix(j, t, m->prefix, &b->prefix);
-    keep_affix(j, t, m->suffix, &b->suffix);
-    if (j->rc || m->merges_read)
+    b->suffix = m->suffix;
+    if (m->suffix.n)
+        keep(j, t, &b->suffix, "model");
+    if (j->rc || !m->merges.s)
         return;
-    merges = *j;
-    merges.p = m->merges.s;
-    read_merges(&merges, t, m);
-    if (merges.rc)
-        *j = merges;
+    merges = open_part(j, &m->merges);
+    read_merges(&merges, t);
+    close_part(j, &merges);
 }
 
 static void finish_unigram(struct json_pull *j, struct tok *t, const struct model *m)
 {
     t->model = TOK_UNIGRAM;
     t->uni.byte_fallback = m->byte_fallback;
-    t->uni.has_unk = m->has_unk_id;
-    if (m->has_unk_id && (m->unk_id < 0 || (uint64_t)m->unk_id >= t->vocab.n_ids))
+    t->uni.has_unk = m->unk_id != -1;
+    if (m->unk_id < -1 || m->unk_id >= (int64_t)t->vocab.n_ids)
         json_pull_fail(j, "unk_id %lld is not in the vocabulary", (long long)m->unk_id);
     t->uni.unk = (uint32_t)m->unk_id;
 }
 
 static void read_model(struct json_pull *j, struct tok *t)
 {
-    struct model m = {0};
+    struct model m = {.unk_id = -1};
     struct json_str key;
 
     for (json_pull_enter_object(j); json_pull_key(j, &key);)
-        model_field(j, t, &m, &key);
+        read_model_member(j, t, &m, &key);
     if (j->rc)
         return;
     if (!m.has_vocab)
@@ -878,45 +848,49 @@ static void read_model(struct json_pull *j, struct tok *t)
     }
 }
 
+/* ---- added tokens ---- */
+
+struct added {
+    struct tok_added token;
+    struct json_str content;
+};
+
+static const struct member added_fields[] = {
+    {"content", STRING, offsetof(struct added, content)},
+    {"special", BOOL, offsetof(struct added, token.special)},
+    {"lstrip", BOOL, offsetof(struct added, token.lstrip)},
+    {"rstrip", BOOL, offsetof(struct added, token.rstrip)},
+    {"single_word", BOOL, offsetof(struct added, token.single_word)},
+    {"normalized", BOOL, offsetof(struct added, token.normalized)},
+    {.name = NULL},
+};
+
 static void read_added_token(struct json_pull *j, struct tok *t)
 {
-    struct tok_added a = {.id = VOCAB_NONE, .normalized = true};
-    struct json_str key, content = {NULL, 0};
+    struct added a = {.token = {.id = VOCAB_NONE, .normalized = true}};
+    struct json_str key;
 
-    for (json_pull_enter_object(j); json_pull_key(j, &key);) {
-        bool *flag = json_str_is(&key, "special")       ? &a.special
-                     : json_str_is(&key, "lstrip")      ? &a.lstrip
-                     : json_str_is(&key, "rstrip")      ? &a.rstrip
-                     : json_str_is(&key, "single_word") ? &a.single_word
-                     : json_str_is(&key, "normalized")  ? &a.normalized
-                                                        : NULL;
-
-        if (flag)
-            json_pull_bool(j, flag);
-        else if (json_str_is(&key, "content"))
-            json_pull_string(j, &content);
-        else
+    for (json_pull_enter_object(j); json_pull_key(j, &key);)
+        if (!read_known(j, added_fields, &key, &a))
             json_pull_skip(j);
-    }
-    if (!j->rc && !content.s)
+    if (!j->rc && !a.content.s)
         json_pull_fail(j, "an added token without content");
     if (!j->rc)
-        stop(j, tok_add_token(t, a, content.s, content.n, j->e), "added_tokens");
+        stop(j, tok_add_token(t, a.token, a.content.s, a.content.n, j->e), "added_tokens");
 }
 
 /* Reads the added tokens, whose place in the file is TEXT, once the model is there. */
 static void read_added(struct json_pull *j, struct tok *t, const struct json_str *text)
 {
-    struct json_pull list = *j;
+    struct json_pull list;
 
     if (j->rc || !text->s)
         return;
-    list.p = text->s;
+    list = open_part(j, text);
     if (!json_pull_null(&list))
         for (json_pull_enter_array(&list); json_pull_elem(&list);)
             read_added_token(&list, t);
-    if (list.rc)
-        *j = list;
+    close_part(j, &list);
 }
 
 static int read_file(struct json_pull *j, struct tok *t)

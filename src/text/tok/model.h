@@ -185,15 +185,14 @@ struct bpe_rule {
     uint32_t left, right, rank, merged; /* in the hash table LEFT is stored plus one, 0 is a free slot */
 };
 
-enum { BPE_MAX_AFFIX = 64 }; /* bytes of a prefix or suffix */
+enum { BPE_MAX_SUFFIX = 64 }; /* bytes */
 
 struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
     bool byte_level, byte_fallback, fuse_unk, ignore_merges;
     bool has_unk;
     uint32_t unk; /* VOCAB_NONE: one is named but not there, so a word that needs it is an error */
 
-    /* continuing_subword_prefix, end_of_word_suffix; borrowed, none with byte_level */
-    struct json_str prefix, suffix;
+    struct json_str suffix; /* end_of_word_suffix; borrowed, none with byte_level */
 
     struct bpe_rule *added; /* [n_added] in the order of adding, until bpe_seal() */
     size_t n_added, added_cap;
@@ -225,20 +224,22 @@ void bpe_fini(struct bpe *b); /* a zeroed one is fine */
 struct bpe_merges {
     struct bpe *bpe;                      /* borrowed: gets the rules, in the order of ranks */
     const struct vocab *vocab;            /* borrowed */
-    size_t skip;                          /* bytes of a subword prefix that the right part loses */
     struct vocab_query part[VOCAB_BATCH]; /* left and right by turns */
     size_t n;                             /* parts that wait */
     struct buf whole;
     uint32_t rank, last; /* of the next merge; the last result */
 };
 
-void bpe_merges_init(struct bpe_merges *m, struct bpe *b, const struct vocab *v, size_t skip);
+void bpe_merges_init(struct bpe_merges *m, struct bpe *b, const struct vocab *v);
 void bpe_merges_fini(struct bpe_merges *m);
 
 /* Adds one merge; the strings must stay until bpe_merges_end(). ERR_INPUT (without a file name) when a part
  * or the result of an earlier merge is not in the vocabulary, or ERR_NOMEM. */
 int bpe_merges_add(struct bpe_merges *m, const char *left, size_t n_left, const char *right, size_t n_right,
                    struct err *e);
+
+/* The same for a merge written as two tokens with a blank between. */
+int bpe_merges_add_line(struct bpe_merges *m, const char *s, size_t n, struct err *e);
 
 /* Adds what waits. */
 int bpe_merges_end(struct bpe_merges *m, struct err *e);
@@ -302,10 +303,16 @@ struct unigram { /* zeroed, then the settings, then unigram_seal() */
     struct vocab_trie trie; /* of the usable pieces, to their ids */
 };
 
+/* A place of a word, and the last piece of the best path to it. */
+struct unigram_place {
+    double sum;
+    uint32_t from, piece; /* where the piece begins; VOCAB_NONE: no path leads here */
+    uint32_t next;        /* on the best path of the whole word */
+};
+
 struct unigram_work { /* zeroed = empty; one a thread */
-    double *best;
-    uint32_t *from, *piece, *ids;
-    size_t best_cap, from_cap, piece_cap, ids_cap;
+    struct unigram_place *place;
+    size_t cap;
 };
 
 /* Builds the trie of V (which must outlive U). ERR_INPUT when V and the scores do not fit, ERR_NOMEM. */

@@ -431,12 +431,6 @@ static void squeeze(struct json_str in, struct buf *out)
     }
 }
 
-static void spell(struct json_str in, struct buf *out)
-{
-    for (size_t i = 0; i < in.n; i++)
-        put(out, unicode_letter_of((unsigned char)in.s[i]));
-}
-
 /* false: step P leaves IN as it is. */
 static bool run_step(const struct step *p, struct normalize_work *w, struct json_str in, struct buf *out,
                      struct err *e, int *rc)
@@ -454,7 +448,6 @@ static bool run_step(const struct step *p, struct normalize_work *w, struct json
         buf_add(out, p->text.s, p->text.n);
         buf_add(out, in.s, in.n);
         break;
-    case NORMALIZE_SPELL: spell(in, out); break;
     case NORMALIZE_MAP_HF: map_graphemes(p->map, in, out); break;
     case NORMALIZE_MAP_SPM: map_longest(p->map, in, out); break;
     case NORMALIZE_BLANKS: squeeze(in, out); break;

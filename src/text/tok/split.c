@@ -7,14 +7,12 @@
 #include "base/utf8.h"
 #include "text/tok/unicode.h"
 
-void split_seal(struct split *p, bool spelled)
+void split_seal(struct split *p)
 {
-    p->unspell = spelled;
     for (size_t i = 0; i < p->steps.n; i++)
         if (p->steps.step[i].kind == SPLIT_SPELL)
-            p->unspell = true;
-    p->bytes = p->unspell;
-    if (!spelled && p->steps.n && p->steps.step[p->steps.n - 1].kind == SPLIT_SPELL) {
+            p->bytes = p->unspell = true;
+    if (p->unspell && p->steps.step[p->steps.n - 1].kind == SPLIT_SPELL) {
         p->steps.n--;
         p->unspell = false;
     }

@@ -30,7 +30,6 @@ enum step_kind {
     NORMALIZE_CLEAN,      /* BERT: controls out, blanks become spaces */
     NORMALIZE_IDEOGRAPHS, /* BERT: a space on either side of each */
     NORMALIZE_NMT,        /* sentencepiece's rules for controls and blanks */
-    NORMALIZE_SPELL,      /* bytes into the GPT-2 alphabet */
     NORMALIZE_MAP_HF,     /* map, by grapheme as Hugging Face's Precompiled applies it */
     NORMALIZE_MAP_SPM,    /* map, longest match first as sentencepiece applies it */
     NORMALIZE_BLANKS,     /* sentencepiece: runs of spaces become one, none at either end */
@@ -180,8 +179,7 @@ struct split_work {  /* zeroed = empty */
 
 typedef int split_sink(void *ctx, const char *word, size_t n, struct err *e);
 
-/* Call once all steps are there. SPELLED: the text comes spelled already (a normalizer did it). */
-void split_seal(struct split *p, bool spelled);
+void split_seal(struct split *p); /* call once all steps are there */
 
 bool split_work_init(struct split_work *w, const struct split *p, struct pattern_work *re);
 void split_work_fini(struct split_work *w);
@@ -194,9 +192,12 @@ int split_run(const struct split *p, struct split_work *w, const char *s, size_t
 /* ---- the decoder (decode.c): a chain of steps, run on tokens as they come ----
  *
  * A step gets whole tokens until one in front of it joins them (ByteLevel, Fuse); behind that there is one
- * token, which comes in fragments. Steps that cannot work on fragments collect them until the end, so every
- * chain gives what Hugging Face's decoder gives, and the usual ones give it at once. Without steps tokens are
- * written one after the other. */
+ * token, which comes in fragments, and only a Strip may follow. A step keeps what it cannot yet judge, so
+ * every chain gives what Hugging Face's decoder gives, and the usual ones give it at once. Without steps
+ * tokens are written one after the other. */
+int decode_check(const struct steps *c,
+                 struct err *e); /* ERR_UNSUPPORTED: another step behind one that joins */
+
 struct decode_run; /* one sequence on its way through the chain */
 
 struct decode_run *decode_run_new(const struct steps *c); /* NULL: out of memory */

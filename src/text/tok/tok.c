@@ -208,15 +208,15 @@ static int index_added(struct tok *t, struct err *e)
 
 int tok_seal(struct tok *t, struct err *e)
 {
-    int rc;
+    int rc = decode_check(&t->chain, e);
 
-    split_seal(&t->pre, t->spelled);
+    if (rc)
+        return rc;
+    split_seal(&t->pre);
     if (t->model == TOK_BPE) {
         t->bpe.byte_level = t->pre.bytes;
-        if (t->bpe.byte_level && (t->bpe.prefix.n || t->bpe.suffix.n))
-            return err_set(
-                e, ERR_UNSUPPORTED,
-                "BPE over bytes with a continuing_subword_prefix or end_of_word_suffix is not understood");
+        if (t->bpe.byte_level && t->bpe.suffix.n)
+            return err_set(e, ERR_UNSUPPORTED, "BPE over bytes with an end_of_word_suffix is not understood");
         rc = bpe_seal(&t->bpe, &t->vocab, e);
         snprintf(t->kind, sizeof(t->kind), "bpe%s",
                  t->bpe.byte_level      ? " (byte-level)"
@@ -290,45 +290,35 @@ static int add_word(void *ctx, const char *word, size_t n, struct err *e)
     return unigram_encode(&x->t->uni, &x->s->uni, word, n, x->out, e);
 }
 
-/* A stretch between tokens of the first set: normalises it, cuts out the second set, and encodes the rest. */
-static int add_stretch(struct encoding *x, const char *s, size_t n, bool first, struct err *e)
+/* Cuts out the tokens of the first set; what lies between them is normalized, and the tokens of the second
+ * set are cut out of that; the rest is words. FIRST: the user's text begins at S. */
+static int add_text(struct encoding *x, bool normalized, const char *s, size_t n, bool first, struct err *e)
 {
     struct tok_added_iter it;
     struct tok_added_cut cut;
-    int rc = normalize_run(&x->t->norm, &x->s->norm, s, n, &s, &n, e);
+    int rc = normalized ? normalize_run(&x->t->norm, &x->s->norm, s, n, &s, &n, e) : 0;
 
     if (rc)
         return rc;
-    tok_added_start(&it, &x->t->added, true, x->plain, s, n);
+    tok_added_start(&it, &x->t->added, normalized, x->plain, s, n);
     while (rc == 0 && tok_added_next(&it, &cut)) {
-        if (!cut.token)
-            rc = split_run(&x->t->pre, &x->s->pre, s + cut.begin, cut.end - cut.begin,
-                           first && cut.begin == 0, add_word, x, e);
-        else if (!tok_ids_add(x->out, &cut.token->id, 1))
-            rc = err_nomem(e, "ids");
+        const char *part = s + cut.begin;
+        size_t len = cut.end - cut.begin;
+        bool begins = first && cut.begin == 0;
+
+        if (cut.token)
+            rc = tok_ids_add(x->out, &cut.token->id, 1) ? 0 : err_nomem(e, "ids");
+        else if (normalized)
+            rc = split_run(&x->t->pre, &x->s->pre, part, len, begins, add_word, x, e);
+        else
+            rc = add_text(x, true, part, len, begins, e);
     }
     return rc;
 }
 
-static int add_text(struct encoding *x, const char *s, size_t n, struct err *e)
+static int add_fixed(const struct tok_ids *ids, bool wanted, struct tok_ids *out, struct err *e)
 {
-    struct tok_added_iter it;
-    struct tok_added_cut cut;
-    int rc = 0;
-
-    tok_added_start(&it, &x->t->added, false, x->plain, s, n);
-    while (rc == 0 && tok_added_next(&it, &cut)) {
-        if (!cut.token)
-            rc = add_stretch(x, s + cut.begin, cut.end - cut.begin, cut.begin == 0, e);
-        else if (!tok_ids_add(x->out, &cut.token->id, 1))
-            rc = err_nomem(e, "ids");
-    }
-    return rc;
-}
-
-static bool add_fixed(struct tok_ids *out, const struct tok_ids *ids)
-{
-    return ids->n == 0 || tok_ids_add(out, (const uint32_t *)ids->id, ids->n);
+    return !wanted || tok_ids_add(out, (const uint32_t *)ids->id, ids->n) ? 0 : err_nomem(e, "ids");
 }
 
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,
@@ -345,13 +335,9 @@ int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags
     if (!x.s)
         return err_nomem(e, "tokenizer");
     x.s->large = len > LARGE_TEXT;
-    if (special && !add_fixed(out, &t->prefix))
-        rc = err_nomem(e, "ids");
-    if (rc == 0)
-        rc = add_text(&x, text, len, e);
-    if (rc == 0 && special && !add_fixed(out, &t->suffix))
-        rc = err_nomem(e, "ids");
-    if (rc)
+    if ((rc = add_fixed(&t->prefix, special, out, e)) != 0 ||
+        (rc = add_text(&x, false, text, len, true, e)) != 0 ||
+        (rc = add_fixed(&t->suffix, special, out, e)) != 0)
         out->n = before;
     give(t, x.s);
     return rc;

@@ -48,10 +48,7 @@ void unigram_fini(struct unigram *u)
 
 void unigram_work_fini(struct unigram_work *w)
 {
-    mem_free(w->best);
-    mem_free(w->from);
-    mem_free(w->piece);
-    mem_free(w->ids);
+    mem_free(w->place);
     *w = (struct unigram_work){0};
 }
 
@@ -60,23 +57,20 @@ static double add(const struct unigram *u, double sum, double score)
     return u->single ? (double)((float)sum + (float)score) : score + sum;
 }
 
-/* Offers the piece [from, to) to the best path that ends at TO. */
-static void offer(struct unigram_work *w, size_t from, size_t to, uint32_t piece, double sum)
+/* Offers the piece that begins at FROM to the best path that ends at TO. */
+static void offer(struct unigram_place *to, size_t from, uint32_t piece, double sum)
 {
-    if (w->from[to] != VOCAB_NONE && !(sum > w->best[to]))
-        return;
-    w->best[to] = sum;
-    w->from[to] = (uint32_t)from;
-    w->piece[to] = piece;
+    if (to->from == VOCAB_NONE || sum > to->sum)
+        *to = (struct unigram_place){.sum = sum, .from = (uint32_t)from, .piece = piece};
 }
 
-static bool search(const struct unigram *u, struct unigram_work *w, const char *s, size_t n)
+/* PLACE [n + 1]. */
+static bool search(const struct unigram *u, struct unigram_place *place, const char *s, size_t n)
 {
     size_t len;
 
-    w->best[0] = 0;
     for (size_t i = 0; i <= n; i++)
-        w->from[i] = VOCAB_NONE;
+        place[i] = (struct unigram_place){.from = VOCAB_NONE};
     for (size_t i = 0; i < n; i += len) {
         uint32_t node = 0;
         bool covered = false;
@@ -87,14 +81,14 @@ static bool search(const struct unigram *u, struct unigram_work *w, const char *
 
             if (id == VOCAB_NONE)
                 continue;
-            offer(w, i, k + 1, id, add(u, w->best[i], u->score[id]));
+            offer(&place[k + 1], i, id, add(u, place[i].sum, u->score[id]));
             covered = covered || k + 1 - i == len;
         }
         if (covered)
             continue;
         if (!u->has_unk)
             return false;
-        offer(w, i, i + len, u->unk, add(u, w->best[i], u->unk_score));
+        offer(&place[i + len], i, u->unk, add(u, place[i].sum, u->unk_score));
     }
     return true;
 }
@@ -117,26 +111,25 @@ static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct
     return true;
 }
 
-/* The best path from its end to its beginning, reversed into w->ids as (end of piece) marks. */
-static bool write_path(const struct unigram *u, struct unigram_work *w, const char *s, size_t n,
+/* The best path is known from its end; NEXT leads along it from its beginning. */
+static bool write_path(const struct unigram *u, struct unigram_place *place, const char *s, size_t n,
                        struct tok_ids *out)
 {
-    size_t m = 0, unknown = 0; /* UNKNOWN: bytes of unknown characters not yet written */
+    size_t unknown = 0; /* bytes of unknown characters not yet written */
     bool ok = true;
 
-    for (size_t at = n; at > 0; at = w->from[at])
-        w->ids[m++] = (uint32_t)at;
-    while (ok && m-- > 0) {
-        size_t end = w->ids[m], begin = w->from[end];
-
-        if (u->has_unk && w->piece[end] == u->unk) {
+    for (size_t at = n; at > 0; at = place[at].from)
+        place[place[at].from].next = (uint32_t)at;
+    for (size_t begin = 0, end; ok && begin < n; begin = end) {
+        end = place[begin].next;
+        if (u->has_unk && place[end].piece == u->unk) {
             unknown += end - begin;
             continue;
         }
         if (unknown)
             ok = add_unknown(u, s + begin - unknown, unknown, out);
         unknown = 0;
-        ok = ok && tok_ids_add(out, &w->piece[end], 1);
+        ok = ok && tok_ids_add(out, &place[end].piece, 1);
     }
     if (ok && unknown)
         ok = add_unknown(u, s + n - unknown, unknown, out);
@@ -148,14 +141,11 @@ int unigram_encode(const struct unigram *u, struct unigram_work *w, const char *
 {
     if (n >= INT32_MAX)
         return err_set(e, ERR_INPUT, "a word of %zu bytes is too long to encode", n);
-    if (!mem_grow((void **)&w->best, &w->best_cap, n + 1, sizeof(*w->best), MEM_TEXT) ||
-        !mem_grow((void **)&w->from, &w->from_cap, n + 1, sizeof(*w->from), MEM_TEXT) ||
-        !mem_grow((void **)&w->piece, &w->piece_cap, n + 1, sizeof(*w->piece), MEM_TEXT) ||
-        !mem_grow((void **)&w->ids, &w->ids_cap, n + 1, sizeof(*w->ids), MEM_TEXT))
+    if (!mem_grow((void **)&w->place, &w->cap, n + 1, sizeof(*w->place), MEM_TEXT))
         return err_nomem(e, "word");
-    if (!search(u, w, s, n))
+    if (!search(u, w->place, s, n))
         return err_set(e, ERR_INPUT,
                        "the text has a character that is not in the vocabulary, and the unigram model has "
                        "no unknown piece");
-    return write_path(u, w, s, n, out) ? 0 : err_nomem(e, "ids");
+    return write_path(u, w->place, s, n, out) ? 0 : err_nomem(e, "ids");
 }

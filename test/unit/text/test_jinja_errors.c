@@ -34,6 +34,9 @@ static void a_syntax_error_does_not_name_its_line(void **state)
     assert_true(jinjacase_refused("\n{{ s is nothing }}", v, "t line 2: No test named 'nothing'."));
     assert_true(jinjacase_refused("a\r\nb\rc\n{{ }", v, "t line 4: "));
     assert_true(
+        jinjacase_refused("\n{{ n is defined is string }}", v, "t line 2: You cannot chain multiple tests"));
+    assert_true(jinjacase_gives("{{ (n is defined) is string }}", v, "False"));
+    assert_true(
         jinjacase_refused("{{ s\n | nothing }}\n\n{{ s }}\n", v, "t line 2: No filter named 'nothing'."));
 }
 

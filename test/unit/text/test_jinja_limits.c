@@ -243,6 +243,18 @@ static void nested(const char *before, const char *what, size_t count, const cha
     buf_fini(&out);
 }
 
+static void arguments_of_tests_side_by_side_count_as_nested(void **state)
+{
+    char template[400 * 16] = "", text[400 * 4 + 1] = "";
+
+    (void)state;
+    for (int i = 0; i < 400; i++) {
+        strcat(template, "{{ 1 is eq 1 }}");
+        strcat(text, "True");
+    }
+    assert_true(jinjacase_gives(template, "{}", text));
+}
+
 static void a_template_nests_deeper_than_the_parser_goes(void **state)
 {
     (void)state;
@@ -407,6 +419,7 @@ int main(void)
         cmocka_unit_test(a_bottomless_recursion_ends_in_the_stack),
         cmocka_unit_test(the_ordinary_depth_is_more_than_the_stack_bears),
         cmocka_unit_test(a_recursion_as_deep_as_templates_go_is_refused),
+        cmocka_unit_test(arguments_of_tests_side_by_side_count_as_nested),
         cmocka_unit_test(a_template_nests_deeper_than_the_parser_goes),
         cmocka_unit_test(many_names_make_looking_them_up_slow),
         cmocka_unit_test(a_string_built_piece_by_piece_costs_its_square),

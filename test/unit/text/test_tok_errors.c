@@ -35,6 +35,7 @@ static void refuse(const char *json, const char *why)
 static void components_that_are_not_understood_are_named(void **state)
 {
     (void)state;
+    refuse("{\"normalizer\":{\"type\":\"ByteLevel\"}," MODEL "}", "normalizer \"ByteLevel\"");
     refuse("{\"normalizer\":{\"type\":\"Rot13\"}," MODEL "}", "normalizer \"Rot13\"");
     refuse("{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," MODEL "}", "pre_tokenizer \"UnicodeScripts\"");
     refuse("{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", "decoder \"CTC\"");
@@ -92,6 +93,12 @@ static void damaged_models_are_refused(void **state)
     refuse("{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"vocab\":{\"a\":0},\"merges\":[],"
            "\"end_of_word_suffix\":\"</w>\"}}",
            "end_of_word_suffix");
+    refuse("{\"model\":{\"vocab\":{\"a\":0},\"merges\":[],\"continuing_subword_prefix\":\"##\"}}",
+           "continuing_subword_prefix");
+    refuse(
+        "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}," MODEL
+        "}",
+        "in front of another step");
     refuse("{" MODEL "} x", "follows");
 }
 
@@ -134,6 +141,9 @@ static void members_may_come_in_any_order(void **state)
     (void)state;
     expect("{" MODEL "}", "aba", 0, ab, 2);
     expect("{\"model\":{\"merges\":[[\"a\",\"b\"]],\"vocab\":{\"b\":1,\"ab\":2,\"a\":0}}}", "aba", 0, ab, 2);
+    expect(
+        "{\"model\":{\"merges\":[\"a b\"],\"continuing_subword_prefix\":\"\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}}}",
+        "aba", 0, ab, 2);
     expect("{" MODEL ",\"post_processor\":{\"special_tokens\":{\"e\":{\"ids\":[8]},\"s\":{\"ids\":[7]}},"
            "\"single\":[{\"SpecialToken\":"
            "{\"id\":\"s\"}},{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"e\"}}],"
@@ -141,17 +151,18 @@ static void members_may_come_in_any_order(void **state)
            "ab", TOK_ADD_SPECIAL, special, 3);
 }
 
-static void a_prefix_that_comes_after_the_merges_still_counts(void **state)
+static void a_strip_takes_blanks_at_both_ends_unless_it_is_told_otherwise(void **state)
 {
-    static const int32_t want[] = {2};
+    static const int32_t blank_a_blank[] = {1, 0, 1};
+#define STRIPPED(sides) \
+    "{\"normalizer\":{\"type\":\"Strip\"" sides "},\"model\":{\"vocab\":{\"a\":0,\" \":1},\"merges\":[]}}"
 
     (void)state;
-    expect("{\"model\":{\"vocab\":{\"a\":0,\"##b\":1,\"ab\":2,\"a##b\":3},\"merges\":[\"a ##b\"],"
-           "\"continuing_subword_prefix\":\"##\"}}",
-           "ab", 0, want, 1);
-    expect("{\"model\":{\"continuing_subword_prefix\":\"##\",\"vocab\":{\"a\":0,\"##b\":1,\"ab\":2},"
-           "\"merges\":[\"a ##b\"]}}",
-           "ab", 0, want, 1);
+    expect(STRIPPED(""), " a ", 0, blank_a_blank + 1, 1);
+    expect(STRIPPED(",\"strip_left\":null,\"strip_right\":true"), " a ", 0, blank_a_blank + 1, 1);
+    expect(STRIPPED(",\"strip_left\":false"), " a ", 0, blank_a_blank, 2);
+    expect(STRIPPED(",\"strip_right\":false"), " a ", 0, blank_a_blank + 1, 2);
+    expect(STRIPPED(",\"strip_left\":false,\"strip_right\":false"), " a ", 0, blank_a_blank, 3);
 }
 
 static void added_tokens_beyond_the_vocabulary_get_the_next_ids(void **state)
@@ -244,7 +255,7 @@ int main(void)
         cmocka_unit_test(damaged_models_are_refused),
         cmocka_unit_test(a_word_of_the_vocabulary_is_merged_though_merges_are_ignored),
         cmocka_unit_test(members_may_come_in_any_order),
-        cmocka_unit_test(a_prefix_that_comes_after_the_merges_still_counts),
+        cmocka_unit_test(a_strip_takes_blanks_at_both_ends_unless_it_is_told_otherwise),
         cmocka_unit_test(added_tokens_beyond_the_vocabulary_get_the_next_ids),
         cmocka_unit_test(a_text_outside_a_vocabulary_without_unknown_gives_an_error_or_nothing),
         cmocka_unit_test(folders_and_files_without_a_tokenizer_are_refused),

@@ -259,6 +259,31 @@ static void another_pattern_gives_other_answers(void **state)
     put_back(p);
 }
 
+static void a_file_that_names_no_way_to_cut_words_is_not_cut_as_by_default(void **state)
+{
+    static const char text[] = "walking 15 miles";
+    static const char *const pre[] = {NULL, "default", "gpt-2"};
+    struct parts *p = take("gpt2.json", "gpt2", "gpt-2");
+    struct tok_ids ids[3] = {{0}};
+    struct err e;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct tok *t;
+
+        p->g.pre = (struct json_str){pre[i], pre[i] ? strlen(pre[i]) : 0};
+        t = must_open(p);
+        assert_int_equal(tok_encode(t, text, strlen(text), 0, &ids[i], &e), 0);
+        tok_close(t);
+    }
+    assert_int_equal(ids[0].n, ids[1].n);
+    assert_memory_equal(ids[0].id, ids[1].id, ids[0].n * sizeof(*ids[0].id));
+    assert_true(ids[2].n != ids[1].n || memcmp(ids[2].id, ids[1].id, ids[2].n * sizeof(*ids[2].id)) != 0);
+    for (size_t i = 0; i < 3; i++)
+        tok_ids_fini(&ids[i]);
+    put_back(p);
+}
+
 static void bos_stands_in_front_where_it_shall(void **state)
 {
     struct parts *p = take("llama3.json", "gpt2", "llama-bpe");
@@ -358,7 +383,7 @@ static void what_makes_no_tokenizer_is_refused_by_field(void **state)
     refused(&p->g, ERR_INPUT, "tokenizer.ggml.token_type of token 3");
     p->type[3] = 1;
     p->merge[0] = (struct json_str){"ab", 2};
-    refused(&p->g, ERR_INPUT, "merge 0");
+    refused(&p->g, ERR_INPUT, "tokenizer.ggml.merges: the merge \"ab\"");
     p->merge[0] = (struct json_str){"qq zz", 5};
     refused(&p->g, ERR_INPUT, "tokenizer.ggml.merges");
     p->merge[0] = merge;
@@ -401,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_hugging_faces),
         cmocka_unit_test(another_pattern_gives_other_answers),
+        cmocka_unit_test(a_file_that_names_no_way_to_cut_words_is_not_cut_as_by_default),
         cmocka_unit_test(bos_stands_in_front_where_it_shall),
         cmocka_unit_test(user_defined_runs_of_spaces_are_found_in_spaces),
         cmocka_unit_test(what_makes_no_tokenizer_is_refused_by_field),
