@@ -30,6 +30,10 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     a->now.stats = stats;
     a->created = (int64_t)time(NULL);
     a->started_s = clock_seconds();
+    if (running_open(a, e) != 0) {
+        api_close(a);
+        return ERR_NOMEM;
+    }
     *out = a;
     return 0;
 }
@@ -143,6 +147,7 @@ void api_close(struct api *a)
     if (!a)
         return;
     call_forget_all(a);
+    running_close(a);
     buf_fini(&a->scratch);
     pthread_mutex_destroy(&a->unknown_lock);
     mem_free(a);

@@ -8,6 +8,7 @@
 #define GALLOP_API_API_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "api/calls/markup.h"
@@ -78,6 +79,17 @@ void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
 bool api_stalled(struct api *a);
 
 size_t api_n_calls(const struct api *a); /* that are not answered, or whose computing goes on */
+
+/* A request that is computed or waits, as a handler of a crash may read it. */
+struct api_running {
+    _Atomic bool used; /* else there is none in this row */
+    char id[160];
+    _Atomic size_t n_prompt, n_output; /* tokens */
+};
+
+/* The table of them [*n], which stays where it is until api_close(). When it is full, further requests are
+ * not in it. */
+const struct api_running *api_running(const struct api *a, size_t *n);
 
 /* docs/API.md. */
 void api_document(struct buf *out);

@@ -88,6 +88,7 @@ static void destroy(struct call *c)
     if (c->next)
         c->next->link = c->link;
     c->api->n_calls--;
+    running_end(c);
     atomic_fetch_sub(&c->api->n_reserved, c->n_reserved);
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
         free_tokens(&c->choice[i].tokens);
@@ -168,6 +169,8 @@ static bool take_token(struct call *c, struct call_choice *h, const struct relay
         metrics_observe(m, METRICS_TTFT, b->now_s - c->arrival_s);
     else
         metrics_observe(m, METRICS_ITL, b->now_s - h->last_s);
+    if (c->row)
+        atomic_fetch_add_explicit(&c->row->n_output, 1, memory_order_relaxed);
     h->last_s = b->now_s;
     h->n_new++;
     return !c->keep_tokens || add_token(&h->tokens, b, r);
@@ -453,6 +456,7 @@ static void take_prepared(struct call *c)
     for (size_t i = 0; i < c->n_prompts; i++)
         c->n_open += c->prompt[i].n_open;
     if (c->n_prompts && !c->status) {
+        running_begin(c);
         metrics_observe(&c->api->metrics, METRICS_N, (double)c->n);
         metrics_observe(&c->api->metrics, METRICS_MAX_TOKENS, (double)prepare_max_tokens(c));
     }

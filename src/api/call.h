@@ -107,6 +107,7 @@ struct call {
     bool begun;                       /* an answer in parts has begun */
     int status;                       /* 0, or that of the reply, which is whole then */
     struct buf reply;
+    struct api_running *row; /* of the api's table, or NULL */
 };
 
 struct route;
@@ -128,11 +129,13 @@ struct api {
     double started_s;
     struct metrics metrics;
     struct metrics_now now;
-    uint64_t tokens_before; /* of the last step that was looked at */
-    double mean_s;          /* of the last requests, about */
-    double ping_s;          /* clock: when the streams that wait are told next */
-    uint64_t stalled_ns;    /* clock: when the step began that takes too long; 0: none does */
-    struct buf scratch;     /* of the server's thread */
+    uint64_t tokens_before;  /* of the last step that was looked at */
+    double mean_s;           /* of the last requests, about */
+    double ping_s;           /* clock: when the streams that wait are told next */
+    uint64_t stalled_ns;     /* clock: when the step began that takes too long; 0: none does */
+    struct buf scratch;      /* of the server's thread */
+    struct api_running *row; /* [n_rows] running.c */
+    size_t n_rows, next_row;
     void (*woken)(void *ctx);
     void *woken_ctx;
     pthread_mutex_t unknown_lock;
@@ -172,6 +175,13 @@ bool messages_have_tools(const struct call *c); /* and the template is to be giv
 
 /* The text of a conversation, by the model's template. */
 int messages_render(struct call *c, struct buf *out, struct err *e);
+
+/* ---- running.c: which requests are in the house, for a handler of a crash ---- */
+
+int running_open(struct api *a, struct err *e);
+void running_close(struct api *a);
+void running_begin(struct call *c); /* C is prepared */
+void running_end(struct call *c);
 
 /* ---- answer.c: JSON of answers ---- */
 

@@ -1,10 +1,10 @@
 /* front.c - a queue in, a queue out. */
 #include "api/front.h"
 
-#include <signal.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/pool.h"
 
 static void append(struct front_list *l, struct front_job *job)
 {
@@ -45,7 +45,7 @@ static void *work(void *ctx)
 
 int front_open(struct front *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e)
 {
-    sigset_t all, old;
+    sigset_t old;
     int rc = 0;
 
     *f = (struct front){.wake = wake, .ctx = ctx};
@@ -56,12 +56,10 @@ int front_open(struct front *f, size_t n_threads, void (*wake)(void *ctx), void 
         return err_nomem(e, "the server's threads");
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);
-    sigfillset(&all); /* signals are the main thread's */
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pool_block_signals(&old); /* they are the main thread's */
     while (f->n < n_threads && (rc = pthread_create(&f->thread[f->n], NULL, work, f)) == 0)
         f->n++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pool_restore_signals(&old);
     return rc ? err_set(e, ERR_OS, "no thread can be started for requests: %s", strerror(rc)) : 0;
 }
 

@@ -267,7 +267,7 @@ int64_t prepare_max_tokens(const struct call *c)
 }
 
 /* Cuts the prompt to what truncate_prompt_tokens leaves of it. */
-static void truncate(const struct call *c, struct tok_ids *ids)
+static void cut_prompt(const struct call *c, struct tok_ids *ids)
 {
     int64_t max_tokens = prepare_max_tokens(c), most = c->f.truncate_prompt_tokens,
             context = (int64_t)model_of(c)->max_len;
@@ -367,7 +367,7 @@ static int read_prompts(struct call *c)
                            : read_prompt(c, list ? json_array_get(c->f.prompt, i) : c->f.prompt, p, &e);
         if (rc)
             return refuse_code(c, &e);
-        truncate(c, &p->ids);
+        cut_prompt(c, &p->ids);
         if ((rc = check_room(c, p)) != 0)
             return rc;
         c->n_prompt_tokens += p->ids.n;

@@ -1,11 +1,11 @@
 /* relay.c - a ring of batches between the engine's thread and the server's. */
 #include "api/relay.h"
 
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pool.h"
 #include "engine/gallop_in.h"
 
 #define IDLE_S 0.1 /* the engine asks so often whether it is to end, when nothing is computed */
@@ -123,7 +123,7 @@ static void *run(void *ctx)
 
 int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void *ctx, struct err *e)
 {
-    sigset_t all, old;
+    sigset_t old;
     int rc;
 
     *r = (struct relay){.g = g, .wake = wake, .ctx = ctx};
@@ -131,11 +131,9 @@ int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void 
     pthread_cond_init(&r->room, NULL);
     for (int i = 0; i < RELAY_BATCHES; i++)
         buf_init(&r->batch[i].text, MEM_API);
-    sigfillset(&all); /* signals are the main thread's */
-    sigdelset(&all, SIGBUS);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pool_block_signals(&old); /* they are the main thread's */
     rc = pthread_create(&r->thread, NULL, run, r);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pool_restore_signals(&old);
     r->runs = rc == 0;
     return rc ? err_set(e, ERR_OS, "no thread can be started for the engine: %s", strerror(rc)) : 0;
 }

@@ -68,6 +68,23 @@ void options_remark_cache(const struct opt_values *v);
 /* Sampling options that were given, as a record marked accordingly; lists live in A. */
 int options_read_sampling(const struct opt_values *v, struct sampling *s, struct arena *a, struct err *e);
 
+/* ---- crash.c: what is said of a fault before it ends the program ---- */
+
+struct crash_line {
+    char text[480];
+    size_t n;
+};
+
+/* From now on SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL, on any thread, write a report to standard error
+ * (signal, address, thread, version, what DESCRIBE says, the calls that led there), and then end the program
+ * as they do by default. One that has a handler, as a sanitizer's, is left alone. DESCRIBE writes lines by the
+ * functions below and calls nothing that a signal handler may not; NULL: nothing more. */
+void crash_watch(void (*describe)(void));
+
+void crash_put(struct crash_line *l, const char *s); /* '?' for what is no printable ASCII */
+void crash_put_number(struct crash_line *l, uint64_t x, unsigned base);
+void crash_end(struct crash_line *l);
+
 /* ---- load.c: the model that the options name ---- */
 
 /* The model is that of -m, fetched from the hub if it is there and not here, or the bundled demo model. */

@@ -109,6 +109,32 @@ struct serve {
 static struct server *volatile serving; /* for the handler only */
 static volatile sig_atomic_t n_signals;
 
+static struct api *volatile computing; /* for the report of a crash only */
+
+/* In the handler of a crash: the requests in the house, without what they say. */
+static void describe_requests(void)
+{
+    const struct api_running *r = NULL;
+    size_t n = 0;
+
+    if (computing)
+        r = api_running(computing, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct crash_line l = {.n = 0};
+
+        if (!atomic_load(&r[i].used))
+            continue;
+        crash_put(&l, "request ");
+        crash_put(&l, r[i].id);
+        crash_put(&l, ": ");
+        crash_put_number(&l, atomic_load(&r[i].n_prompt), 10);
+        crash_put(&l, " tokens of prompt, ");
+        crash_put_number(&l, atomic_load(&r[i].n_output), 10);
+        crash_put(&l, " of answers");
+        crash_end(&l);
+    }
+}
+
 static void on_signal(int sig)
 {
     (void)sig;
@@ -377,6 +403,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
     if ((rc = load_engine(&s->load, &s->model, &s->engine, e)) != 0 || (rc = open_api(s, v, e)) != 0)
         return rc;
     if ((rc = open_server(s, v, e)) == 0) {
+        computing = s->api;
         catch_signals(s->server);
         log_info("%s is served at %s", s->name[0], server_address(s->server));
         log_info("calls of tools are read as %s, reasoning as %s",
@@ -396,8 +423,10 @@ static int run(const struct opt_values *v, struct err *e)
 
     if (log_level() == LOG_WARN) /* not --quiet */
         log_set_level(LOG_INFO);
+    crash_watch(describe_requests);
     log_set_format(opt_choice(v, "log-format") == 1 ? LOG_JSON : LOG_TEXT);
     rc = serve(&s, v, e);
+    computing = NULL;
     server_close(s.server);
     api_close(s.api);
     gallop_close(s.engine);

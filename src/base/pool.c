@@ -204,18 +204,28 @@ static int place_threads(struct pool *p, struct err *e)
     return 0;
 }
 
+void pool_block_signals(sigset_t *old)
+{
+    static const int own_fault[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    sigset_t all;
+
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof(own_fault) / sizeof(own_fault[0]); i++)
+        sigdelset(&all, own_fault[i]);
+    pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+void pool_restore_signals(const sigset_t *old)
+{
+    pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
 static int start_workers(struct pool *p, struct err *e)
 {
-    static const int own_fault[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
-    sigset_t all, old;
+    sigset_t old;
     int rc = 0;
 
-    sigfillset(&all); /* signals go to the threads that know what to do with them, */
-    for (size_t i = 0; i < sizeof(own_fault) / sizeof(own_fault[0]); i++)
-        sigdelset(
-            &all,
-            own_fault[i]); /* but those of a thread's own faults would end the process if they were blocked */
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pool_block_signals(&old);
     for (int i = 1; i < p->n_threads && rc == 0; i++) {
         struct worker *w = &p->worker[i - 1];
         char name[32];
@@ -229,7 +239,7 @@ static int start_workers(struct pool *p, struct err *e)
             pthread_setname_np(w->thread, name);
         }
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pool_restore_signals(&old);
     if (rc == 0)
         return 0;
     return err_set(e, ERR_OS, "cannot start compute thread %d of %d: %s", p->n_started + 1, p->n_threads,

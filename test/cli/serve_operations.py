@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""serve_operations.py - what those who keep a server up rely on: its log. Standard library only."""
+"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes. Standard library only."""
+import ctypes
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import time
@@ -87,6 +90,30 @@ def a_full_disk_for_the_log_stops_nothing():
     finally:
         p.terminate()
     expect(p.wait(60), 0, "status")
+
+
+def a_crash_is_reported():
+    for sig in (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL):
+        s = Server()
+        asked = [s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16, request_id=f"long-{i}") for i in range(2)]
+        check(s.wait(lambda g: g["generation_tokens_total"] > 0 and g["num_requests_running"] >= 17), "they are computed")
+        threads = sorted(map(int, os.listdir(f"/proc/{s.process.pid}/task")))
+        thread = threads[0 if sig == signal.SIGSEGV else -1]  # the main one, and one that computes or prepares
+        ctypes.CDLL(None).tgkill(s.process.pid, thread, sig)
+        status = s.end(signal.SIGCONT)
+        for a in asked:
+            a.close()
+        said = "\n".join(s.log)
+        if "Sanitizer" in said:  # has handlers of its own
+            continue
+        expect(status, -sig, "the status is that of the signal")
+        check(re.search(rf"^gallop: crash: {sig.name} sent by process {os.getpid()}, thread {thread} of process {s.process.pid}, gallop \d", said,
+                        re.M), f"what, who, where: {said}")
+        for i in range(2):
+            found = re.search(rf"^gallop: crash: request long-{i}: 5 tokens of prompt, (\d+) of answers$", said, re.M)
+            check(found and (i or int(found[1]) > 0), f"request {i}: {said}")
+        check("calls, the last first" in said and re.search(r"\[0x[0-9a-f]+\]", said), "the calls")
+        check(PROMPT not in said, "no prompt")
 
 
 run_all(list(globals().items()))

@@ -8,13 +8,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "kv/store/known.h"
 #include "kv/store/record.h"
 
@@ -119,13 +119,12 @@ static void *run(void *ctx);
 /* Signals are for the program's threads. A broken pipe or a file's largest size is an error code here. */
 static int start(struct store *s, struct err *e)
 {
-    sigset_t all, old;
+    sigset_t old;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    pool_block_signals(&old);
     errno = pthread_create(&s->thread, NULL, run, s);
     s->runs = errno == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pool_restore_signals(&old);
     return s->runs ? 0 : err_os(e, "start the thread of", "the KV store");
 }
 
