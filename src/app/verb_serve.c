@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "app/app.h"
 #include "base/clock.h"
+#include "net/systemd.h"
 #include "page/page.h"
 
 static const struct opt_row rows[] = {
@@ -100,6 +101,9 @@ struct serve {
     struct api *api;
     struct server *server;
     struct err chat_missing;
+    int passed[SYSTEMD_MAX_SOCKETS]; /* [n_passed] sockets of a service manager's */
+    size_t n_passed;
+    double watchdog_s, fed_s; /* how often it wants to hear of us, 0: never; clock: when it did */
     double timeout_s;
     double abort_s, quit_s; /* clock, when draining; 0: not yet */
 };
@@ -153,16 +157,29 @@ static void catch_signals(struct server *s)
     sigaction(SIGINT, &sa, NULL);
 }
 
+/* The service manager's watchdog hears of a server that gets here, and whose engine goes on. */
+static void feed_watchdog(struct serve *s)
+{
+    double now = clock_seconds();
+
+    if (s->watchdog_s <= 0 || now - s->fed_s < s->watchdog_s / 4 || api_stalled(s->api))
+        return;
+    systemd_notify("WATCHDOG=1");
+    s->fed_s = now;
+}
+
 /* On the server's thread, several times a second. */
 static void on_wake(void *ctx)
 {
     struct serve *s = ctx;
     double now;
 
+    feed_watchdog(s);
     if (!n_signals)
         return;
     now = clock_seconds();
     if (!s->abort_s) {
+        systemd_notify("STOPPING=1");
         log_info("shutting down: %zu requests have %.0f s to end", api_n_calls(s->api), s->timeout_s);
         api_drain(s->api);
         s->abort_s = now + s->timeout_s;
@@ -201,7 +218,16 @@ static int read_keys(struct serve *s, const struct opt_values *v, struct err *e)
             rc = keys_add_lines(&s->keys, text.data ? text.data : "", text.len, file, e);
         buf_fini(&text);
     }
-    if (rc == 0 && !s->keys.n && !opt_string(v, "uds") && !is_loopback(host) && !opt_flag(v, "allow-no-keys"))
+    if (rc || s->keys.n || opt_flag(v, "allow-no-keys"))
+        return rc;
+    for (size_t i = 0; i < s->n_passed; i++)
+        if (!server_is_local(s->passed[i]))
+            return err_set(
+                e, ERR_USAGE,
+                "LISTEN_FDS: other machines reach socket %d, and are served only with --api-key or "
+                "--api-key-file, or with --allow-no-keys",
+                s->passed[i]);
+    if (!s->n_passed && !opt_string(v, "uds") && !is_loopback(host))
         rc = err_set(e, ERR_USAGE,
                      "--host %s: other machines are served only with --api-key or --api-key-file, or with "
                      "--allow-no-keys",
@@ -374,6 +400,8 @@ static int open_server(struct serve *s, const struct opt_values *v, struct err *
     struct server_options o = {.host = opt_string(v, "host"),
                                .port = (int)opt_int(v, "port"),
                                .socket_path = opt_string(v, "uds"),
+                               .fd = s->passed,
+                               .n_fds = s->n_passed,
                                .max_connections = count_connections(v),
                                .max_body_bytes = (size_t)opt_int(v, "max-body-bytes")};
     int rc;
@@ -390,10 +418,10 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 {
     int rc;
 
-    if ((rc = read_keys(s, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
-        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
-        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
-        (rc = read_pooling(s, v, e)) != 0)
+    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_keys(s, v, e)) != 0 ||
+        (rc = load_options(v, &s->load, e)) != 0 || (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 ||
+        (rc = read_names(s, v, e)) != 0 || (rc = read_templates(s, v, e)) != 0 ||
+        (rc = read_markup(s, v, e)) != 0 || (rc = read_pooling(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */
@@ -409,6 +437,8 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
         log_info("calls of tools are read as %s, reasoning as %s",
                  s->markup.calls ? s->markup.calls->name : "none",
                  s->markup.reasoning ? s->markup.reasoning->name : "none");
+        s->watchdog_s = systemd_watchdog_s();
+        systemd_notify("READY=1\nSTATUS=requests are taken");
         server_run(s->server);
         serving = NULL;
     }

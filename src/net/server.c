@@ -77,7 +77,8 @@ struct connection {
 struct server {
     struct server_options opt;
     struct event_base *base;
-    struct evconnlistener *listener;
+    struct evconnlistener *listener[SERVER_MAX_SOCKETS]; /* [n_listeners] */
+    size_t n_listeners;
     struct event *wake, *tick;
     int wake_fd;
     bool draining, paused;
@@ -86,7 +87,7 @@ struct server {
     _Atomic bool quits;
     struct connection *first;
     size_t n;
-    char address[300];
+    char address[1024];
 };
 
 static struct evbuffer *input_of(const struct connection *c)
@@ -685,7 +686,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     if (s->paused && now >= s->resume_s) {
         s->paused = false;
-        evconnlistener_enable(s->listener);
+        for (size_t i = 0; i < s->n_listeners; i++)
+            evconnlistener_enable(s->listener[i]);
     }
     end_overdue(s, now);
     s->opt.woken(s->opt.ctx);
@@ -721,12 +723,76 @@ static void set_defaults(struct server_options *o)
 
 static int listen_at(struct server *s, const struct sockaddr *at, socklen_t n, struct err *e)
 {
-    s->listener = evconnlistener_new_bind(s->base, on_accept, s,
-                                          LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC,
-                                          1024, at, (int)n);
-    if (!s->listener)
+    struct evconnlistener *l = evconnlistener_new_bind(
+        s->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC, 1024, at,
+        (int)n);
+
+    if (!l)
         return err_os(e, "listen on", s->address);
-    evconnlistener_set_error_cb(s->listener, on_accept_error);
+    evconnlistener_set_error_cb(l, on_accept_error);
+    s->listener[s->n_listeners++] = l;
+    return 0;
+}
+
+union address {
+    struct sockaddr_storage any;
+    struct sockaddr_un path;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* Where the socket FD is found, behind what s->address has. */
+static void add_address(struct server *s, int fd)
+{
+    size_t n = strlen(s->address), room = sizeof(s->address) - n;
+    char *out = s->address + n, text[INET6_ADDRSTRLEN + 1] = "?";
+    union address at = {.any = {.ss_family = AF_UNSPEC}};
+    socklen_t size = sizeof(at) - 1;
+    const char *comma = n ? ", " : "";
+
+    if (getsockname(fd, (struct sockaddr *)&at.any, &size) != 0)
+        return;
+    if (at.any.ss_family == AF_INET6) {
+        inet_ntop(AF_INET6, &at.v6.sin6_addr, text, sizeof(text));
+        snprintf(out, room, "%shttp://[%s]:%d", comma, text, ntohs(at.v6.sin6_port));
+    } else if (at.any.ss_family == AF_INET) {
+        inet_ntop(AF_INET, &at.v4.sin_addr, text, sizeof(text));
+        snprintf(out, room, "%shttp://%s:%d", comma, text, ntohs(at.v4.sin_port));
+    } else if (at.any.ss_family == AF_UNIX) { /* an abstract name begins with NUL */
+        snprintf(out, room, "%sunix:%s%s", comma, at.path.sun_path[0] ? "" : "@",
+                 at.path.sun_path + !at.path.sun_path[0]);
+    }
+}
+
+bool server_is_local(int fd)
+{
+    union address at = {.any = {.ss_family = AF_UNSPEC}};
+    socklen_t n = sizeof(at);
+
+    if (getsockname(fd, (struct sockaddr *)&at.any, &n) != 0)
+        return false;
+    if (at.any.ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&at.v6.sin6_addr) ||
+               (IN6_IS_ADDR_V4MAPPED(&at.v6.sin6_addr) && at.v6.sin6_addr.s6_addr[12] == 127);
+    return at.any.ss_family == AF_UNIX ||
+           (at.any.ss_family == AF_INET && ntohl(at.v4.sin_addr.s_addr) >> 24 == 127);
+}
+
+static int listen_passed(struct server *s, struct err *e)
+{
+    ASSERT(s->opt.n_fds <= SERVER_MAX_SOCKETS);
+    for (size_t i = 0; i < s->opt.n_fds; i++) {
+        struct evconnlistener *l;
+
+        evutil_make_socket_nonblocking(s->opt.fd[i]);
+        l = evconnlistener_new(s->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0,
+                               s->opt.fd[i]);
+        if (!l)
+            return err_nomem(e, "the server's sockets");
+        evconnlistener_set_error_cb(l, on_accept_error);
+        s->listener[s->n_listeners++] = l;
+        add_address(s, s->opt.fd[i]);
+    }
     return 0;
 }
 
@@ -764,9 +830,7 @@ static int listen_port(struct server *s, struct err *e)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_ADDRCONFIG};
     struct addrinfo *found = NULL;
-    struct sockaddr_storage own;
-    char port[16], text[INET6_ADDRSTRLEN + 1] = "?";
-    socklen_t n = sizeof(own);
+    char port[16];
     int rc;
 
     snprintf(port, sizeof(port), "%d", s->opt.port);
@@ -775,19 +839,10 @@ static int listen_port(struct server *s, struct err *e)
         return err_set(e, ERR_INPUT, "%s: %s", s->opt.host, gai_strerror(rc));
     rc = listen_at(s, found->ai_addr, found->ai_addrlen, e);
     freeaddrinfo(found);
-    if (rc || getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&own, &n) != 0)
+    if (rc)
         return rc;
-    if (own.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *a = (const struct sockaddr_in6 *)(const void *)&own;
-
-        inet_ntop(AF_INET6, &a->sin6_addr, text, sizeof(text));
-        snprintf(s->address, sizeof(s->address), "http://[%s]:%d", text, ntohs(a->sin6_port));
-    } else {
-        const struct sockaddr_in *a = (const struct sockaddr_in *)(const void *)&own;
-
-        inet_ntop(AF_INET, &a->sin_addr, text, sizeof(text));
-        snprintf(s->address, sizeof(s->address), "http://%s:%d", text, ntohs(a->sin_port));
-    }
+    s->address[0] = 0; /* with the port that was free */
+    add_address(s, evconnlistener_get_fd(s->listener[0]));
     return 0;
 }
 
@@ -826,7 +881,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->wake_fd = -1;
     set_defaults(&s->opt);
     if ((rc = make_loop(s, e)) == 0)
-        rc = s->opt.socket_path ? listen_path(s, e) : listen_port(s, e);
+        rc = s->opt.n_fds ? listen_passed(s, e) : s->opt.socket_path ? listen_path(s, e) : listen_port(s, e);
     if (rc)
         server_close(s);
     else
@@ -840,11 +895,10 @@ void server_close(struct server *s)
         return;
     while (s->first)
         drop(s->first);
-    if (s->listener) {
-        evconnlistener_free(s->listener);
-        if (s->opt.socket_path)
-            unlink(s->opt.socket_path);
-    }
+    if (s->n_listeners && s->opt.socket_path && !s->opt.n_fds)
+        unlink(s->opt.socket_path);
+    while (s->n_listeners)
+        evconnlistener_free(s->listener[--s->n_listeners]);
     if (s->wake)
         event_free(s->wake);
     if (s->tick)

@@ -23,6 +23,8 @@
 #include "base/mem.h"
 #include "net/request.h"
 
+enum { SERVER_MAX_SOCKETS = 16 };
+
 struct server;
 struct server_exchange; /* a request and its answer */
 
@@ -31,14 +33,16 @@ struct server_options {
     const char *host;        /* name or address ["127.0.0.1"] */
     int port;                /* 0: one that is free */
     const char *socket_path; /* a Unix socket instead; NULL: none */
-    size_t max_connections;  /* [1024] more are answered with 503 */
-    size_t max_head_bytes;   /* [64 KiB] of request line and headers: 431 */
-    size_t max_headers;      /* [128] 431 */
-    size_t max_body_bytes;   /* [32 MiB] 413 */
-    double request_s;        /* [30] from the first byte of a request to its last, and as much again for each
+    const int *fd; /* [n_fds] sockets that listen already, instead of both: the server's from now on */
+    size_t n_fds;  /* at most SERVER_MAX_SOCKETS */
+    size_t max_connections; /* [1024] more are answered with 503 */
+    size_t max_head_bytes;  /* [64 KiB] of request line and headers: 431 */
+    size_t max_headers;     /* [128] 431 */
+    size_t max_body_bytes;  /* [32 MiB] 413 */
+    double request_s;       /* [30] from the first byte of a request to its last, and as much again for each
                               * MiB of body that came: 408 */
-    double idle_s;           /* [75] between requests of a connection */
-    double write_s;          /* [60] without a byte being taken by the client */
+    double idle_s;          /* [75] between requests of a connection */
+    double write_s;         /* [60] without a byte being taken by the client */
 
     /* A request is there. */
     void (*handle)(void *ctx, struct server_exchange *x);
@@ -56,8 +60,11 @@ struct server_options {
 int server_open(struct server **out, const struct server_options *o, struct err *e);
 void server_close(struct server *s); /* cuts what is open; NULL is fine */
 
-/* "http://127.0.0.1:8000" or "unix:PATH". */
+/* "http://127.0.0.1:8000" or "unix:PATH"; of several sockets, with commas between. */
 const char *server_address(const struct server *s);
+
+/* Only programs of this machine reach the socket FD: it is a Unix socket, or bound to a loopback address. */
+bool server_is_local(int fd);
 
 /* Runs until server_quit(). */
 void server_run(struct server *s);

@@ -1,6 +1,8 @@
 """_server.py - what tests of the server share: the real program on a free port, plain sockets, events of a stream."""
+import fcntl
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -11,18 +13,29 @@ import time
 from _cli import DEMO, GALLOP
 
 
+def passing(sockets, command, env={}):
+    """The command as systemd starts it with these sockets, and what Popen has to be told for it."""
+    high = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 50) for s in sockets]
+    to = " ".join(f"{3 + i}<&{fd}" for i, fd in enumerate(high))
+    return (["bash", "-c", f'export LISTEN_PID=$$; exec "$@" {to}', "bash", *command],
+            {"pass_fds": high, "env": {**os.environ, "LISTEN_FDS": str(len(high)), **env}})
+
+
 class Server:
     """`gallop serve` with options; says what it logs in .log."""
 
-    def __init__(self, *options, model=DEMO, before=None, port=0):
-        self.process = subprocess.Popen([GALLOP, "serve", "-m", model, "--port", str(port), *map(str, options)], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=before)
+    def __init__(self, *options, model=DEMO, before=None, port=0, sockets=(), env={}):
+        command, more = [GALLOP, "serve", "-m", model, "--port", str(port), *map(str, options)], {"env": {**os.environ, **env}}
+        if sockets:
+            command, more = passing(sockets, command, more["env"])
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                        preexec_fn=before, **more)
         self.log, self.port, ready = [], None, threading.Event()
 
         def read():
             for line in self.process.stderr:
                 self.log.append(line.decode(errors="backslashreplace").rstrip("\n"))
-                found = re.search(r"is served at http://[^ ]*:(\d+)(\"})?$", self.log[-1])
+                found = re.search(r"is served at .*?http://[^ ,]*:(\d+)(, unix:.*)?(\"})?$", self.log[-1])
                 if found:
                     self.port = int(found[1])
                     ready.set()

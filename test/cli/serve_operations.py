@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes. Standard library only."""
+"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes, systemd. Standard library only."""
 import ctypes
 import json
 import os
@@ -7,10 +7,11 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 from _cli import DEMO, GALLOP, call, check, expect, expect_error, run_all
-from _server import Server, read_all
+from _server import Server, passing, read_all
 
 COMPLETIONS = "/v1/completions"
 PROMPT = "Once upon a time"
@@ -114,6 +115,75 @@ def a_crash_is_reported():
             check(found and (i or int(found[1]) > 0), f"request {i}: {said}")
         check("calls, the last first" in said and re.search(r"\[0x[0-9a-f]+\]", said), "the calls")
         check(PROMPT not in said, "no prompt")
+
+
+def _ask(family, address):
+    with socket.socket(family) as c:
+        c.connect(address)
+        c.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return read_all(c)[:12]
+
+
+def a_service_manager_is_told():
+    with tempfile.TemporaryDirectory() as d:
+        for name in (f"{d}/notify", f"@gallop-test-{os.getpid()}"):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+                manager.bind(name.replace("@", "\0"))
+                manager.settimeout(100)
+                s = Server(env={"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "400000"})
+                expect(manager.recv(1000).split(b"\n")[0], b"READY=1", "when requests are taken")
+                for _ in range(3):
+                    expect(manager.recv(1000), b"WATCHDOG=1", "while all is well")
+                s.process.terminate()
+                told = [manager.recv(1000)]
+                while told[-1] == b"WATCHDOG=1":
+                    told.append(manager.recv(1000))
+                expect(told[-1], b"STOPPING=1", "when it is to end")
+                expect(s.end(), 0, "status")
+    for env in ({"NOTIFY_SOCKET": "/nonexistent/socket"}, {"NOTIFY_SOCKET": "x" * 200}, {"NOTIFY_SOCKET": ""},
+                {"WATCHDOG_USEC": "-1", "WATCHDOG_PID": "1"}):
+        expect(Server(env=env).end(), 0, f"nobody there: {env}")
+
+
+def sockets_of_a_service_manager_are_served():
+    with tempfile.TemporaryDirectory() as d, socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as path:
+        path.bind(f"{d}/s")
+        path.listen()
+        port = tcp.getsockname()[1]
+        early = socket.create_connection(("127.0.0.1", port))
+        early.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        with Server(sockets=[tcp, path], env={"LISTEN_FDNAMES": "http:local"}) as s:
+            expect(s.port, port, "the port that was passed, not --port")
+            check(f"http://127.0.0.1:{port}, unix:{d}/s" in s.log[0], f"both are said: {s.log[0]}")
+            expect(read_all(early)[:12], b"HTTP/1.1 200", "who came before the program has waited for it")
+            expect(_ask(socket.AF_UNIX, f"{d}/s"), b"HTTP/1.1 200", "the other one")
+            expect(s.post(COMPLETIONS, prompt=PROMPT, max_tokens=1)[0], 200, "answers")
+        early.close()
+        check(os.path.exists(f"{d}/s"), "the manager's socket stays")
+        with Server(sockets=[tcp]) as s:
+            expect(_ask(socket.AF_INET, ("127.0.0.1", port)), b"HTTP/1.1 200", "the next start has it again")
+        with Server(env={"LISTEN_FDS": "1", "LISTEN_PID": "1"}) as s:
+            check(s.port != port, "what is for another process is let be")
+
+
+def sockets_of_a_service_manager_that_cannot_be_served():
+    def fails(s, status, *words, options=(), **env):
+        command, more = passing(s, [GALLOP, "serve", "-m", DEMO, "--port", "0", *options], env)
+        r = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, **more)
+        expect_error(r, status, *words)
+
+    with socket.create_server(("0.0.0.0", 0)) as wide, socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket() as plain, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp, socket.socketpair()[0] as pair:
+        fails([tcp, wide], 2, "LISTEN_FDS", "socket 4", "--api-key", "--allow-no-keys")
+        with Server("--api-key", "k", sockets=[tcp, wide]) as s:
+            expect(s.request("GET", "/metrics")[0], 401, "with keys other machines are served")
+        expect(Server("--allow-no-keys", sockets=[wide]).end(), 0, "or if it is said so")
+        for wrong in (plain, udp, pair):
+            fails([tcp, wrong], 1, "descriptor 4", "(two)", "no stream socket that listens", LISTEN_FDNAMES="one:two:three")
+        fails([tcp] * 17, 1, "17", "16")
+        fails([tcp], 1, "descriptor 4", "listens", LISTEN_FDS="2")
+    with Server(env={"LISTEN_FDS": "x", "LISTEN_PID": "1"}):
+        pass
 
 
 run_all(list(globals().items()))
