@@ -181,6 +181,14 @@ static int read_prompt(const struct opt_values *v, const struct llm *m, struct t
                       ids, e);
 }
 
+/* Rows of logits that a step gives. Hidden states come with those of every row. */
+static int64_t most_wanted(const struct opt_values *v)
+{
+    bool few = opt_given(v, "last") && !opt_given(v, "hidden") && opt_int(v, "last") < MAX_WANTED;
+
+    return few ? opt_int(v, "last") : MAX_WANTED;
+}
+
 static int run(const struct opt_values *v, struct err *e)
 {
     struct tok_ids ids = {0};
@@ -191,7 +199,8 @@ static int run(const struct opt_values *v, struct err *e)
     if (rc || (opt_given(v, "ids") && (rc = input_ids(opt_string(v, "ids"), &ids, e)) != 0))
         return rc;
     if ((rc = load_options(v, &l, e)) == 0) {
-        l.o.max_num_seqs = MAX_WANTED; /* rows of logits a step gives */
+        l.o.max_num_seqs = 1;
+        l.o.max_logits = most_wanted(v);
         if (opt_int(v, "chunk") > USUAL_STEP)
             l.o.max_batched_tokens = opt_int(v, "chunk");
         rc = load_engine(&l, NULL, &g, e);

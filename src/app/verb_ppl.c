@@ -193,7 +193,8 @@ static int open_engines(struct gallop **g, struct gallop **exact, const struct o
 
     if (rc)
         return rc;
-    l.o.max_num_seqs = WANTED; /* rows of logits a step gives */
+    l.o.max_num_seqs = 1;
+    l.o.max_logits = WANTED;
     if ((rc = load_engine(&l, NULL, g, e)) == 0 && opt_flag(v, "kl")) {
         l.o.dtype = "fp32";
         l.o.kv_cache_dtype = "auto";

@@ -4,10 +4,11 @@
  * takes rows for them, runs the executor, samples on its threads, and turns tokens into events. Nothing in it
  * allocates, and nothing walks the sequences that wait.
  *
- * Reading ahead: where the executor keeps rows beyond its memory, a sequence that is next is looked at before
- * it is admitted; if rows of it can be read, it stands aside until they are there, but no longer than it
- * would take to compute them (a tenth of a second at least), and comes back to its place. Meanwhile those
- * behind it go on.
+ * Reading ahead: an executor may have rows of a sequence outside its memory, on a disk for instance. It is
+ * asked for them before the sequence that is next is admitted. While it reads them the sequence is "aside":
+ * it has left the queue and holds neither a slot nor rows, and those behind it may be admitted. It goes back
+ * to its place in the queue when the rows are in memory, or when the time has passed that computing them
+ * would take (a tenth of a second at least).
  *
  * Admission: "optimistic" admits a sequence when there is room for the tokens it has and for STEP_AHEAD
  * blocks more of it and of each that runs; when the cache is full all the same, the last running sequence by
@@ -73,7 +74,7 @@ struct step {
     struct seq **of_id;   /* [STEP_IDS] chains */
     struct seq **running; /* [max_seqs] by precedence */
     size_t n_running;
-    struct seq **aside; /* [max_seqs] for whom rows are read ahead */
+    struct seq **aside; /* [max_seqs] neither waiting nor running: rows of theirs are read ahead */
     size_t n_aside;
     uint32_t *free_slot; /* [max_seqs] stack */
     size_t n_free;

@@ -2,6 +2,7 @@
 """serving.py - loads of many requests from outside: `bench --serve` and `simulate`, traces in each format, batches whose lines
 have priorities, keys and salts. Standard library only; GALLOP_BIN names the program."""
 import json
+import math
 import os
 import tempfile
 
@@ -49,6 +50,17 @@ def what_is_too_long_fails_and_the_rest_goes_on():
     check(0 < served["too_long"] == served["failed"] < 20, f"some are too long: {served}")
     text = call("simulate", "--shape", "llama-3.2-1b", "--bandwidth", 50, "--flops", 500, *load).stdout.decode()
     check(f"{served['too_long']} of those that failed are longer than --max-model-len 100" in text, text)
+    o = _simulate("--num-prompts", 3, "--input-len", 200, "--max-model-len", 100)
+    expect((o["failed"], o["max_concurrent_requests"], o["mean_ttft_ms"]), (3, 0, None), "all are too long: failed, at once, times")
+
+
+def a_request_waits_from_when_it_is_due():
+    """The second prompt comes while the first is computed: until that is done, it waits."""
+    trace = _write("due.csv", "arrived_at,num_prefill_tokens,num_decode_tokens\n0,500,1\n0.001,500,1\n")
+    o = lines(call("bench", "--serve", "--json", "--quiet", "-m", DEMO, "--trace", trace, "--prefix-index", "none"))[0]
+    check(o["max_ttft_ms"] >= o["duration"] * 1000 - 1.001, f"the last to come waits to the end: {o['max_ttft_ms']} ms of {o['duration']} s")
+    o = lines(call("bench", "--serve", "--json", "--quiet", "-m", DEMO, "--trace", trace, "--prefix-index", "none", "--max-concurrency", 1))[0]
+    check(2 * o["mean_ttft_ms"] <= o["duration"] * 1000 + .001, f"one at a time: each from when it may be sent: {o}")
 
 
 def a_conversation_finds_what_was_said():
@@ -103,18 +115,44 @@ def a_trace_that_is_wrong_is_refused_with_its_line():
                        ("arrived_at,num_prefill_tokens,num_decode_tokens\n", "holds no request"), ("", "holds no request")):
         expect_error(call(*SIM, "--trace", _write("wrong", text)), 1, word)
     expect_error(call(*SIM, "--trace", "absent"), 1, "absent")
+    head = "num_prefill_tokens,num_decode_tokens,arrived_at\n"
+    for text, word in ((head + "5,6\n", "line 2"), (head + "7.5,3,0\n", "line 2"), (head + "7,3.5,0\n", "line 2"), (head + "7,3,soon\n", "line 2"),
+                       (head + "7,3,nan\n", "line 2"), (head + "7,3,0\n\0\n7,3,0\n", "byte 54 is zero"), (head + "16777217,1,0\n", "line 2"),
+                       ('{"timestamp": "x", "input_length": 6, "output_length": 1}\n', "line 1"), ('{"input_length": 6}\n', "line 1"),
+                       ('{"input_length": 6, "output_length": 1, "hash_ids": ["a"]}\n', "line 1"), ("[1]\n", "line 1"),
+                       ('{"input_length": 6, "output_length": 1, "hash_ids": 5}\n', "line 1"), ('{"input_length": 1e3, "output_length": 1}\n', "line 1")):
+        expect_error(call(*SIM, "--trace", _write("wrong", text)), 1, word)
+    expect(_simulate("--trace", _write("large.csv", head + "16777216,0,0\n"), "--max-model-len", 100)["too_long"], 1, "the longest prompt of a trace")
 
 
 def a_machine_takes_the_time_of_its_bytes_and_operations():
     one = _simulate("--num-prompts", 1, "--input-len", 512, "--output-len", 101, "--overhead-ms", 0)
     weights = 16 * (2048 * (2048 + 512 + 512) + 2048 * 2048 + 3 * 2048 * 8192) + 128256 * 2048
-    token = weights * 2 / 50e9 + weights * 2 / 500e9
-    rows = weights * 2 / 50e9 + 512 * 2 * (weights - 128256 * 2048) / 500e9
+    token = math.hypot(weights * 2 / 50e9, weights * 2 / 500e9)
+    rows = math.hypot(weights * 2 / 50e9, 512 * 2 * (weights - 128256 * 2048) / 500e9)
     check(abs(one["median_tpot_ms"] / (token * 1000) - 1) < .02, f"a token of a stream: {one['median_tpot_ms']} ms")
     check(abs(one["median_ttft_ms"] / (rows * 1000) - 1) < .05, f"a prompt: {one['median_ttft_ms']} ms, {rows * 1000} by its operations")
     expect(_simulate("--num-prompts", 30, "--request-rate", 1), _simulate("--num-prompts", 30, "--request-rate", 1), "twice the same")
     check(_simulate("--num-prompts", 30, "--input-len", "9:99", "--seed", 1) != _simulate("--num-prompts", 30, "--input-len", "9:99",
                                                                                      "--seed", 2), "another seed, another load")
+
+
+def a_shape_may_be_cut_down():
+    load = ("--num-prompts", 1, "--input-len", 16, "--output-len", 101, "--overhead-ms", 0)
+    expect(_simulate(*load, "--layers", 16), _simulate(*load), "as many layers as the model has")
+    layer, head = 2048 * (2048 + 512 + 512) + 2048 * 2048 + 3 * 2048 * 8192, 128256 * 2048
+    for n in (1, 8, 4096):
+        o, token = _simulate(*load, "--layers", n, "--kv-cache-memory", 100), (n * layer + head) * 2 * math.hypot(1 / 50e9, 1 / 500e9)
+        check(abs(o["median_tpot_ms"] / (token * 1000) - 1) < .02, f"{n} layers: {o['median_tpot_ms']} ms")
+        expect(o["kv_tokens"], int(100 * 2**30 / (n * 2 * 8 * 64 * 2)), f"rows of {n} layers in 100 GiB")
+
+
+def experts_of_mxfp4_take_their_bits():
+    o = _simulate("--shape", "gpt-oss-20b", "--num-prompts", 1, "--input-len", 1, "--output-len", 101, "--overhead-ms", 0)
+    dense = 24 * 2880 * (2 * 4096 + 2 * 512 + 32) + 201088 * 2880
+    experts = 24 * 3 * 2880 * 2880 * 4
+    token = math.hypot((dense * 2 + experts * 4.25 / 8) / 50e9, (dense + experts) * 2 / 500e9)
+    check(abs(o["median_tpot_ms"] / (token * 1000) - 1) < .02, f"a token of gpt-oss-20b: {o['median_tpot_ms']} ms, not {token * 1000}")
 
 
 def more_memory_and_a_prefix_cache_help():
@@ -134,6 +172,8 @@ def a_sweep_finds_the_load_that_a_limit_allows():
     beyond = _simulate(*load[:-2], "--request-rate", 1.3 * o["speed"])
     check(beyond["p95_ttft_ms"] > 3000 or beyond["p95_tpot_ms"] > 400 or o["speed"] > 1e4, "and do not far beyond")
     expect_error(call(*SIM, *load, "--rate-sweep", "--limit", "ttft:0.001"), 1, "--limit")
+    text = call(*SIM[:-1], *load, "--rate-sweep", "--limit", "e2el:1000000").stdout.decode()
+    check(text.startswith("the limits hold however fast this traffic comes:"), text)
 
 
 def wrong_usage_is_said():
@@ -143,6 +183,19 @@ def wrong_usage_is_said():
     for args, word in ((("--limit", "p99:3"), "--limit"), (("--input-len", "9:3"), "--input-len"), (("--input-len", "0"), "--input-len"),
                        (("--block-size", 48), "--block-size"), (("--speed", 0), "--speed"), (("--scheduling-policy", "lifo"), "lifo")):
         expect_error(call(*SIM, *args), 2, word)
+    for limit in ("", "ttft:-5", "ttft:0", "ttft:nan", "ttft:inf", "ttft:5,", "ttft:5x"):
+        expect_error(call(*SIM, "--limit", limit), 2, "--limit", "above 0")
+    for flag, least, most in (("--layers", 1, 4096), ("--num-prompts", 1, 100000000), ("--turns", 1, 1000), ("--speed", 1e-6, 1e6), ("--bits", 1, 32),
+                              ("--request-rate", 1e-6, 1e9), ("--overhead-ms", 0, 1000), ("--prefix-groups", 1, 1000000)):
+        for beyond in (least - max(1, abs(least)) if least != 1e-6 else 9e-7, most + max(1, most / 1e8)):
+            expect_error(call(*SIM, flag, beyond), 2, flag)
+    expect(_simulate("--num-prompts", 3, "--request-rate", 1e-6)["completed"], 3, "the slowest load")
+    for args, word in ((("--num-prompts", 1, "--speed", 2), "--speed changes nothing without"),
+                       (("--trace", _write("one.csv", "num_prefill_tokens,num_decode_tokens\n9,9\n"), "--turns", 2), "--turns changes nothing with")):
+        r = call(*SIM, *args)
+        check(r.returncode == 0 and word in r.stderr.decode(), f"{args}: {r.stderr}")
+    text = call(*SIM[:-1], "--num-prompts", 2, "--output-len", 0).stdout.decode()
+    check(f"{'a token of a request':26}{'-':>11}" in text, f"times of no token: {text}")
     expect_error(call(*SIM, "--kv-cache-memory", .0001), 1, "--kv-cache-memory")
     expect_error(call(*SIM, "--rate-sweep"), 2, "--rate-sweep", "--request-rate")
 

@@ -199,7 +199,8 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
  * shares of hits.
  *
  * Notes the moments of each request, by a real or a simulated clock, and sums them up with the names and
- * definitions of `vllm bench serve`: ttft from sending to the first token; tpot (last - first) / (tokens - 1)
+ * definitions of `vllm bench serve`: ttft from sending (when a request is due and
+ * may be sent) to the first token; tpot (last - first) / (tokens - 1)
  * of a request with two and more; itl the gaps between tokens of a request; e2el from sending to the last
  * token. What vllm has not: hits of the prefix cache, and full_batch_throughput, tokens a second of the steps
  * in which as many streams went on as ever did at once (full_batch): without beginning and end of a load.
@@ -214,7 +215,7 @@ struct serving_request {
 struct serving {
     struct traffic *traffic;         /* borrowed */
     struct serving_request *request; /* [traffic->n] */
-    float *gap;                      /* [n_gaps] seconds */
+    double *gap;                     /* [n_gaps] seconds */
     size_t n_gaps, cap_gaps;
     size_t n_sent, n_ended, n_failed, n_too_long, most_open;
     size_t n_second, most_a_second;       /* tokens of the second that runs, of the fullest one */
@@ -223,7 +224,7 @@ struct serving {
     size_t n_full,
         n_full_tokens;     /* the most streams there were; tokens of the steps that began with as many */
     double full_s, step_s; /* time of those; end of the last step */
-    double end_s;
+    double token_s, end_s; /* of the last token; of the last that happened */
 };
 
 int serving_open(struct serving *s, struct traffic *t, struct err *e);
@@ -244,7 +245,7 @@ struct serving_limits {
     double ttft_s, tpot_s, e2el_s;
 };
 
-/* Percentiles are those at P [n_p] percent. New reference; NULL: out of memory. */
+/* Percentiles are those at P [n_p] percent; sorts the gaps. New reference; NULL: out of memory. */
 json_t *serving_summary(const struct serving *s, const struct serving_limits *lim, const double *p,
                         size_t n_p);
 

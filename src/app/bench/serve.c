@@ -22,18 +22,19 @@ struct load_run {
     int32_t *ids; /* [longest request] */
     size_t n_vocab, max_len, n_came, most;
     double start;
+    double free_s; /* when the last request ended that left room for another within --max-concurrency */
     struct err *e;
 };
 
-/* Sends request I. *ENDED: it failed at the door. */
-static int send_one(struct load_run *r, size_t i, bool *ended)
+/* Sends request I, which was due at AT_S. *ENDED: it failed at the door. */
+static int send_one(struct load_run *r, size_t i, double at_s, bool *ended)
 {
     const struct traffic_request *q = &r->traffic.request[i];
     struct gallop_request req;
     char why[GALLOP_ERR_SIZE];
     int rc;
 
-    *ended = !serving_sent(&r->serving, i, clock_seconds() - r->start, r->max_len);
+    *ended = !serving_sent(&r->serving, i, at_s, r->max_len);
     if (*ended)
         return 0;
     gallop_request_init(&req);
@@ -45,7 +46,7 @@ static int send_one(struct load_run *r, size_t i, bool *ended)
     req.sampling.do_sample = 0;
     req.user = &r->serving.request[i];
     if ((rc = gallop_submit(r->g, &req, NULL, why)) == GALLOP_NO_SPACE) {
-        serving_ended(&r->serving, i, clock_seconds() - r->start, 0, true);
+        serving_ended(&r->serving, i, at_s, 0, true);
         *ended = true;
     } else if (rc) {
         return err_set(r->e, rc, "request %zu: %s", i, why);
@@ -54,13 +55,13 @@ static int send_one(struct load_run *r, size_t i, bool *ended)
 }
 
 /* Sends request I, and the turns behind it as long as they fail at the door. */
-static int send_turns(struct load_run *r, size_t i)
+static int send_turns(struct load_run *r, size_t i, double at_s)
 {
     bool ended = true;
-    int rc = send_one(r, i, &ended);
+    int rc = send_one(r, i, at_s, &ended);
 
     while (rc == 0 && ended && (i = r->traffic.request[i].next) != 0)
-        rc = send_one(r, i, &ended);
+        rc = send_one(r, i, at_s, &ended);
     return rc;
 }
 
@@ -77,10 +78,12 @@ static int take_events(struct load_run *r)
             return err_nomem(r->e, "the times of tokens");
         if (ev.type != GALLOP_FINISHED)
             continue;
+        if (r->serving.n_sent - r->serving.n_ended == r->most)
+            r->free_s = now;
         serving_ended(&r->serving, i, now, ev.n_cached,
                       ev.finish != GALLOP_FINISH_LENGTH && ev.finish != GALLOP_FINISH_STOP);
         if (r->traffic.request[i].next)
-            rc = send_turns(r, r->traffic.request[i].next);
+            rc = send_turns(r, r->traffic.request[i].next, now);
     }
     serving_step(&r->serving, now);
     return rc ? rc : print_flush(r->e); /* nobody waits for the rest when the reader is gone */
@@ -98,8 +101,11 @@ static int run_load(struct load_run *r)
         double now = clock_seconds() - r->start, wait = 0;
 
         while (rc == 0 && r->n_came < t->n_first && s->n_sent - s->n_ended < r->most &&
-               t->request[r->n_came].at_s <= now)
-            rc = send_turns(r, r->n_came++);
+               t->request[r->n_came].at_s <= now) {
+            /* it was due while a step was computed: waiting for its end counts */
+            rc = send_turns(r, r->n_came, fmax(t->request[r->n_came].at_s, r->free_s));
+            r->n_came++;
+        }
         if (r->n_came < t->n_first && s->n_sent == s->n_ended)
             wait = fmax(t->request[r->n_came].at_s - now, 0);
         gallop_step(r->g, wait);

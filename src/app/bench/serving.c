@@ -27,18 +27,20 @@ bool serving_sent(struct serving *s, size_t i, double now_s, size_t max_len)
     size_t n_open = ++s->n_sent - s->n_ended;
 
     s->request[i].sent_s = now_s;
+    if (q->n_prompt + q->n_output > max_len) {
+        s->n_too_long++;
+        serving_ended(s, i, now_s, 0, true);
+        return false;
+    }
     s->most_open = n_open > s->most_open ? n_open : s->most_open;
-    if (q->n_prompt + q->n_output <= max_len)
-        return true;
-    s->n_too_long++;
-    serving_ended(s, i, now_s, 0, true);
-    return false;
+    return true;
 }
 
 static void count_second(struct serving *s, double now_s)
 {
-    if (floor(now_s) > floor(s->end_s))
+    if (floor(now_s) > floor(s->token_s))
         s->n_second = 0;
+    s->token_s = now_s;
     s->n_second++;
     s->most_a_second = s->n_second > s->most_a_second ? s->n_second : s->most_a_second;
 }
@@ -60,7 +62,7 @@ int serving_token(struct serving *s, size_t i, int32_t token, double now_s)
     }
     if (!mem_grow((void **)&s->gap, &s->cap_gaps, s->n_gaps + 1, sizeof(*s->gap), MEM_APP))
         return ERR_NOMEM;
-    s->gap[s->n_gaps++] = (float)(now_s - last);
+    s->gap[s->n_gaps++] = now_s - last;
     return 0;
 }
 
@@ -192,15 +194,15 @@ static void add_counts(json_t *o, const struct serving *s, const struct serving_
 /* Of each turn of conversations the mean time to its first token. */
 static void add_turns(json_t *o, const struct serving *s)
 {
-    size_t n = s->traffic->n, turns = s->traffic->request[n - 1].turn + 1;
+    size_t n = s->traffic->n, n_first = s->traffic->n_first;
     json_t *list = json_array();
 
-    for (size_t turn = 0; turn < turns; turn++) {
+    for (size_t first = 0; first < n; first += n_first) { /* a turn of all conversations behind another */
         double sum = 0;
         size_t count = 0;
 
-        for (size_t i = 0; i < n; i++)
-            if (s->traffic->request[i].turn == turn && s->request[i].n_output) {
+        for (size_t i = first; i < first + n_first; i++)
+            if (s->request[i].n_output) {
                 sum += s->request[i].first_s - s->request[i].sent_s;
                 count++;
             }
@@ -212,23 +214,17 @@ static void add_turns(json_t *o, const struct serving *s)
 static json_t *write_sums(const struct serving *s, const struct serving_limits *lim, struct sums *t,
                           const double *p, size_t n_p)
 {
-    double *gap = mem_zalloc(s->n_gaps, sizeof(*gap), MEM_APP);
-    json_t *o = gap ? json_object() : NULL;
+    json_t *o = json_object();
 
-    if (!o) {
-        mem_free(gap);
+    if (!o)
         return NULL;
-    }
-    for (size_t i = 0; i < s->n_gaps; i++)
-        gap[i] = (double)s->gap[i];
     add_counts(o, s, lim, t);
     add_times(o, "ttft", t->ttft, t->n_first, p, n_p);
     add_times(o, "tpot", t->tpot, t->n_per_token, p, n_p);
-    add_times(o, "itl", gap, s->n_gaps, p, n_p);
+    add_times(o, "itl", s->gap, s->n_gaps, p, n_p);
     add_times(o, "e2el", t->e2el, t->n_first, p, n_p);
     if (s->traffic->n > s->traffic->n_first)
         add_turns(o, s);
-    mem_free(gap);
     return o;
 }
 
@@ -262,7 +258,10 @@ static void print_times(const json_t *o, const char *name, const char *words)
         char key[64];
 
         snprintf(key, sizeof(key), "%s_%s_ms", parts[i], name);
-        print_fmt(" %10.1f", json_number_value(json_object_get(o, key)));
+        if (json_is_null(json_object_get(o, key))) /* there was none */
+            print_fmt(" %10s", "-");
+        else
+            print_fmt(" %10.1f", json_number_value(json_object_get(o, key)));
     }
     print_text("\n");
 }

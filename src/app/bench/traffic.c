@@ -94,12 +94,15 @@ static bool read_row(char *line, const struct columns *c, struct traffic_request
 {
     double prompt = -1, output = -1;
     char *field;
+    int n = 0;
 
-    for (int i = 0; (field = next_field(&line)) != NULL; i++)
-        if ((i == c->at && !read_time(field, &r->at_s)) || (i == c->prompt && !read_number(field, &prompt)) ||
-            (i == c->output && !read_number(field, &output)))
+    for (; (field = next_field(&line)) != NULL; n++)
+        if ((n == c->at && !read_time(field, &r->at_s)) || (n == c->prompt && !read_number(field, &prompt)) ||
+            (n == c->output && !read_number(field, &output)))
             return false;
-    if (!(prompt >= 1 && prompt <= (double)longest && output >= 0 && output <= (double)longest))
+    if (n <= c->at ||
+        !(prompt >= 1 && prompt <= (double)longest && output >= 0 && output <= (double)longest) ||
+        floor(prompt) < prompt || floor(output) < output)
         return false;
     r->n_prompt = (size_t)prompt;
     r->n_output = (size_t)output;
@@ -107,6 +110,16 @@ static bool read_row(char *line, const struct columns *c, struct traffic_request
 }
 
 /* ---- JSON ---- */
+
+/* LIST, which may be missing, is one of integers. */
+static bool are_hashes(const json_t *list)
+{
+    const json_t *hash;
+    size_t i;
+
+    json_array_foreach(list, i, hash) if (!json_is_integer(hash)) return false;
+    return !list || json_is_array(list);
+}
 
 static bool add_hashes(struct traffic *t, struct traffic_request *r, const json_t *list)
 {
@@ -121,17 +134,20 @@ static bool add_hashes(struct traffic *t, struct traffic_request *r, const json_
 
 static int read_object(const char *line, struct traffic *t, struct traffic_request *r)
 {
-    json_t *o = json_loads(line, 0, NULL);
+    json_t *o = json_loads(line, 0, NULL), *at = json_object_get(o, "timestamp"),
+           *hashes = json_object_get(o, "hash_ids");
     json_int_t prompt = json_integer_value(json_object_get(o, "input_length")),
                output = json_integer_value(json_object_get(o, "output_length"));
     int rc = 0;
 
-    r->at_s = json_number_value(json_object_get(o, "timestamp")) / 1000;
+    r->at_s = json_number_value(at) / 1000;
     r->n_prompt = (size_t)prompt;
     r->n_output = (size_t)output;
-    if (prompt < 1 || (size_t)prompt > longest || output < 0 || (size_t)output > longest)
+    if (prompt < 1 || (size_t)prompt > longest || output < 0 || (size_t)output > longest ||
+        !json_is_integer(json_object_get(o, "output_length")) || (at && !json_is_number(at)) ||
+        !are_hashes(hashes))
         rc = ERR_INPUT;
-    else if (!add_hashes(t, r, json_object_get(o, "hash_ids")))
+    else if (!add_hashes(t, r, hashes))
         rc = ERR_NOMEM;
     json_decref(o);
     return rc;
@@ -169,7 +185,8 @@ static int read_line(struct traffic *t, char *line, const struct columns *c, con
     return rc == 0
                ? 0
                : err_set(e, ERR_INPUT,
-                         "%s: line %zu does not give a prompt of 1 to %zu tokens and an answer of 0 to %zu",
+                         "%s: line %zu does not give a prompt of 1 to %zu tokens, an answer of 0 to %zu, and "
+                         "what else the trace has (a time, hashes that are integers)",
                          path, number, longest, longest);
 }
 
@@ -202,7 +219,9 @@ int traffic_read(struct traffic *t, const char *path, size_t most, double speed,
 
     *t = (struct traffic){0};
     buf_init(&text, MEM_APP);
-    if ((rc = input_file(path, &text, e)) == 0)
+    if ((rc = input_file(path, &text, e)) == 0 && strlen(text.data) < text.len)
+        rc = err_set(e, ERR_INPUT, "%s: byte %zu is zero, which no trace has", path, strlen(text.data));
+    if (rc == 0)
         rc = read_lines(t, text.data, path, most, e);
     buf_fini(&text);
     if (rc == 0 && t->n == 0)
@@ -363,9 +382,9 @@ const struct opt_row traffic_options[] = {
     {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests",
      .otherwise = "the whole trace, or 100 that are made up", .range = "[1,100000000]"},
     {"speed", 0, OPT_FLOAT, "X", LOAD, .help = "send the requests of a trace X times as fast",
-     .fallback = "1", .range = "(0,1000000]"},
+     .fallback = "1", .range = "[0.000001,1000000]"},
     {"request-rate", 0, OPT_FLOAT, "R", LOAD, .help = "requests a second that are made up",
-     .otherwise = "all at once", .range = "(0,inf)"},
+     .otherwise = "all at once", .range = "[0.000001,1000000000]"},
     {"burstiness", 0, OPT_FLOAT, "K", LOAD,
      .help = "shape of the gamma distribution of the gaps between them: 1 is Poisson, less is burstier",
      .fallback = "1", .range = "(0,1000000]"},
@@ -401,6 +420,19 @@ static int read_range(const struct opt_values *v, const char *name, size_t least
     return 0;
 }
 
+/* What is said of traffic that is made up says nothing of a trace, and the other way round. */
+static void warn_of_idle(const struct opt_values *v)
+{
+    static const char *const made_up[] = {"request-rate", "burstiness",    "input-len", "output-len",
+                                          "prefix-len",   "prefix-groups", "turns",     "seed"};
+
+    if (!opt_string(v, "trace") && opt_given(v, "speed"))
+        log_warn("--speed changes nothing without --trace");
+    for (size_t i = 0; i < sizeof(made_up) / sizeof(made_up[0]); i++)
+        if (opt_string(v, "trace") && opt_given(v, made_up[i]))
+            log_warn("--%s changes nothing with --trace", made_up[i]);
+}
+
 int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err *e)
 {
     struct traffic_plan plan = {.n = opt_given(v, "num-prompts") ? (size_t)opt_int(v, "num-prompts") : 100,
@@ -416,6 +448,7 @@ int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err
     if ((rc = read_range(v, "input-len", 1, plan.prompt, e)) != 0 ||
         (rc = read_range(v, "output-len", 0, plan.output, e)) != 0)
         return rc;
+    warn_of_idle(v);
     if (opt_string(v, "trace"))
         return traffic_read(t, opt_string(v, "trace"), (size_t)opt_int(v, "num-prompts"),
                             opt_float(v, "speed"), e);

@@ -19,6 +19,8 @@
 static const struct opt_row rows[] = {
     {"shape", 0, OPT_STRING, "NAME", EVERYDAY,
      .help = "shape of the model, one that gallop synth --list names"},
+    {"layers", 0, OPT_INT, "N", EVERYDAY, .help = "fewer or more layers, as in gallop synth",
+     .otherwise = "the model's", .range = "[1,4096]"},
     {"bandwidth", 0, OPT_FLOAT, "GB/s", EVERYDAY,
      .help = "bytes that the machine reads from memory, as it reaches them", .range = "(0,1000000]"},
     {"flops", 0, OPT_FLOAT, "GF/s", EVERYDAY, .help = "operations that it computes, as it reaches them",
@@ -31,7 +33,8 @@ static const struct opt_row rows[] = {
     {"limit", 0, OPT_STRING, "LIMITS", EVERYDAY,
      .help = "milliseconds that 95 of 100 requests keep, as in ttft:2000,tpot:200,e2el:60000",
      .fallback = "ttft:2000,tpot:200"},
-    {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "of a weight", .fallback = "16", .range = "[1,32]"},
+    {"bits", 0, OPT_FLOAT, "N", MODEL, .help = "of a weight; those of MXFP4 have 4.25 at most",
+     .fallback = "16", .range = "[1,32]"},
     {"kv-bits", 0, OPT_FLOAT, "N", MODEL, .help = "of an element of the KV cache", .fallback = "16",
      .range = "[1,32]"},
     {"max-model-len", 0, OPT_INT, "N", MODEL,
@@ -60,8 +63,10 @@ struct simulation {
 /* ---- the model ---- */
 
 struct sizes {
-    double dense, embedding, head, expert; /* elements */
+    double dense, embedding, head, expert, mxfp4; /* elements; MXFP4 are experts, too */
 };
+
+static const double mxfp4_bits = 4.25; /* 32 nibbles and a byte of scale */
 
 static int add_tensor(void *ctx, const struct shapes_tensor *t)
 {
@@ -71,11 +76,12 @@ static int add_tensor(void *ctx, const struct shapes_tensor *t)
 
     while (dims < 4 && t->shape[dims])
         n *= (double)t->shape[dims++];
-    n *= t->fill == SYNTH_NIBBLES ? 2 : 1;
-    if (t->fill == SYNTH_SCALES || dims < 2)
+    if (t->fill == SYNTH_NIBBLES)
+        s->mxfp4 += 2 * n;
+    else if (t->fill == SYNTH_SCALES || dims < 2)
         return 0;
-    if (strstr(t->name, "embed_tokens") || strstr(t->name, "wte") || strstr(t->name, "wpe") ||
-        strstr(t->name, "embed_positions"))
+    else if (strstr(t->name, "embed_tokens") || strstr(t->name, "wte") || strstr(t->name, "wpe") ||
+             strstr(t->name, "embed_positions"))
         s->embedding += n;
     else if (strstr(t->name, "lm_head"))
         s->head += n;
@@ -91,6 +97,7 @@ static int read_shape(struct simulation *m)
     const char *name = opt_string(m->v, "shape");
     const struct shape *shape = name ? shapes_of_name(name) : NULL;
     double bytes = opt_float(m->v, "bits") / 8;
+    size_t layers = 0;
     struct sizes s = {0};
 
     if (!shape)
@@ -98,22 +105,23 @@ static int read_shape(struct simulation *m)
                        name ? name : "");
     if (!opt_given(m->v, "bandwidth") || !opt_given(m->v, "flops"))
         return err_set(m->e, ERR_USAGE, "--bandwidth and --flops of the machine are expected");
-    shapes_tensors(shape, shape->layers, add_tensor, &s);
+    layers = opt_given(m->v, "layers") ? (size_t)opt_int(m->v, "layers") : shape->layers;
+    shapes_tensors(shape, layers, add_tensor, &s);
     s.head = s.head > 0 ? s.head : (double)(shape->vocab * shape->hidden);
     m->spec = (struct machine_spec){
         .bandwidth = opt_float(m->v, "bandwidth") * 1e9,
         .flops = opt_float(m->v, "flops") * 1e9,
         .overhead_s = opt_float(m->v, "overhead-ms") / 1000,
         .dense_bytes = (s.dense + s.head) * bytes,
-        .expert_bytes = s.expert * bytes,
+        .expert_bytes = s.expert * bytes + s.mxfp4 * fmin(bytes, mxfp4_bits / 8),
         .n_experts = (double)shape->experts,
         .top_k = (double)shape->top_k,
         .row_flops =
-            2 * (s.dense + (shape->experts ? s.expert * (double)shape->top_k / (double)shape->experts : 0)),
+            2 * (s.dense +
+                 (shape->experts ? (s.expert + s.mxfp4) * (double)shape->top_k / (double)shape->experts : 0)),
         .head_flops = 2 * s.head,
-        .pair_flops = 4.0 * (double)(shape->layers * shape->heads * shape->head_dim),
-        .token_bytes =
-            2.0 * (double)(shape->layers * shape->kv * shape->head_dim) * opt_float(m->v, "kv-bits") / 8};
+        .pair_flops = 4.0 * (double)(layers * shape->heads * shape->head_dim),
+        .token_bytes = 2.0 * (double)(layers * shape->kv * shape->head_dim) * opt_float(m->v, "kv-bits") / 8};
     m->kv_tokens = (size_t)(opt_float(m->v, "kv-cache-memory") * (double)(1 << 30) / m->spec.token_bytes);
     return 0;
 }
@@ -125,20 +133,26 @@ static int read_limits(struct simulation *m)
 {
     const char *text = opt_string(m->v, "limit");
 
-    while (*text) {
+    for (bool goes_on = true; goes_on;) {
         struct {
             const char *name;
             double *limit;
         } all[] = {{"ttft:", &m->limits.ttft_s}, {"tpot:", &m->limits.tpot_s}, {"e2el:", &m->limits.e2el_s}};
+        double ms = 0;
         char *end = NULL;
 
         for (size_t i = 0; i < 3; i++)
-            if (strncmp(text, all[i].name, 5) == 0)
-                *all[i].limit = strtod(text + 5, &end) / 1000;
-        if (!end || end == text + 5 || (*end && *end != ','))
-            return err_set(m->e, ERR_USAGE,
-                           "--limit: found '%s', expected as in ttft:2000,tpot:200,e2el:60000", text);
-        text = *end ? end + 1 : end;
+            if (strncmp(text, all[i].name, 5) == 0) {
+                ms = strtod(text + 5, &end);
+                *all[i].limit = ms / 1000;
+            }
+        if (!(ms > 0 && isfinite(ms)) || (*end && *end != ','))
+            return err_set(
+                m->e, ERR_USAGE,
+                "--limit: found '%s', expected milliseconds above 0 as in ttft:2000,tpot:200,e2el:60000",
+                text);
+        goes_on = *end == ',';
+        text = end + 1;
     }
     return 0;
 }
@@ -377,7 +391,9 @@ static int sweep(struct simulation *m, bool json)
     }
     if (!best)
         return err_set(m->e, ERR_INPUT, "--limit: not even the slowest traffic keeps it on this machine");
-    if (!json)
+    if (!json && high == 0)
+        print_text("the limits hold however fast this traffic comes:\n");
+    else if (!json)
         print_fmt("the limits hold up to %.3g times this traffic:\n", low);
     serving_print(best, m->max_len, json);
     return 0;

@@ -3,10 +3,11 @@
  *   fcfs       in order of arrival
  *   priority   by priority, a smaller number first (as in vLLM), equals by arrival. A request gains one
  *              priority for each WAITING_AGE_S seconds it waits, so that none starves
- *   fair       deficit round robin (Shreedhar and Varghese, 1995) over keys (API key or user), in computed
- *              tokens: each key in turn begins requests while it has credit; a round gives it WAITING_QUANTUM
- *              tokens. Within a key by priority. Keys are told apart by a hash of WAITING_KEYS values; two
- *              that meet share a turn
+ *   fair       equal shares of computed tokens for all keys (API key or user) that have requests, by deficit
+ *              round robin (Shreedhar and Varghese, 1995): keys take turns, each turn adds WAITING_QUANTUM
+ *              tokens to the key's credit, and a key begins requests while its credit is above 0. What they
+ *              take is subtracted, so that the credit may fall below 0: what the key owes. Within a key by
+ *              priority. Keys are told apart by a hash of WAITING_KEYS values; two that meet share a turn
  *
  * A preempted request waits again with its old place. Nothing is allocated after waiting_open(), and no call
  * looks at all requests: costs are O(log n), and O(keys that wait) where a round begins.

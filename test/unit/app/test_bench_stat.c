@@ -38,6 +38,21 @@ static void the_median_of_an_even_number_is_the_middle_of_two(void **state)
     assert_true(stat_median(one, 1) == 7);
 }
 
+static void percentiles_of_few_lie_between_them(void **state)
+{
+    static const double p[] = {0, 50, 90, 99, 100};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(p) / sizeof(p[0]); i++) {
+        double none[1] = {0}, one[1] = {7}, two[2] = {30, 10};
+
+        assert_true(isnan(stat_percentile(none, 0, p[i])));
+        assert_true(stat_percentile(one, 1, p[i]) == 7);
+        assert_true(fabs(stat_percentile(two, 2, p[i]) - (10 + 20 * p[i] / 100)) < 1e-12);
+    }
+    assert_true(isnan(stat_mean(NULL, 0)) && stat_mean((double[]){3, 4}, 2) == 3.5);
+}
+
 static void order_of_the_input_changes_nothing(void **state)
 {
     double x[301], sorted[301], work[301];
@@ -66,6 +81,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_has_no_statistics),
         cmocka_unit_test(the_median_of_an_even_number_is_the_middle_of_two),
+        cmocka_unit_test(percentiles_of_few_lie_between_them),
         cmocka_unit_test(order_of_the_input_changes_nothing),
     };
 
