@@ -3,8 +3,8 @@
  *
  * The engine's own scheduler, policies and caches run under a clock of their own on an executor that computes
  * nothing (engine/machine.h). A model is known by its shape alone: what a step reads and computes follows
- * from its tensors. Windows of layers are not counted: of models that have some, the KV cache is taken to
- * keep all rows.
+ * from its tensors. Windows of layers are not counted, nor rows that layers share: of models that have such,
+ * the KV cache is taken to keep all rows of all layers.
  */
 #include <math.h>
 #include <stdlib.h>

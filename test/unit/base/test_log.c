@@ -1,5 +1,5 @@
-/* test_log.c - lines of the log: what is escaped, replaced and cut, in both formats; that a line is one write,
- * also when several threads say something. Standard error is a socket whose packets are the writes.
+/* test_log.c - lines of the log: what is escaped, replaced and cut, in both formats; that a line is one
+ * write, also when several threads say something. Standard error is a socket whose packets are the writes.
  */
 #include <fcntl.h>
 #include <jansson.h>
