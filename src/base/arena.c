@@ -76,16 +76,6 @@ char *arena_strndup(struct arena *a, const char *s, size_t n)
     return d;
 }
 
-void arena_reset(struct arena *a)
-{
-    while (a->chunk && a->chunk->next) {
-        struct arena_chunk *next = a->chunk->next;
-        mem_free(a->chunk);
-        a->chunk = next;
-    }
-    a->used = 0;
-}
-
 void arena_fini(struct arena *a)
 {
     while (a->chunk) {

@@ -174,18 +174,6 @@ int map_file_of(struct map_file *m, int fd, const char *path, struct err *e)
     return 0;
 }
 
-int map_file_open(struct map_file *m, const char *path, struct err *e)
-{
-    int rc, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    *m = (struct map_file){0};
-    if (fd < 0)
-        return err_os(e, "open", path);
-    rc = map_file_of(m, fd, path, e);
-    close(fd);
-    return rc;
-}
-
 int map_file_check(const struct map_file *m, const char *path, struct err *e)
 {
     bool lost = m->guard && atomic_load(&guard[m->guard - 1].lost);

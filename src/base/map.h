@@ -29,11 +29,8 @@ struct map_file {
     int guard; /* its row in the table of the handler; 0: none */
 };
 
-/* Maps the regular file PATH read-only. A directory, device or unreadable file is an error that names it. An
- * empty file opens with len 0 and bytes NULL. */
-int map_file_open(struct map_file *m, const char *path, struct err *e);
-
-/* The same from a descriptor that the caller opened and closes; PATH is for messages. */
+/* Maps the regular file FD read-only, which the caller opened, as PATH, and closes. A directory, device or
+ * unreadable file is an error that names it. An empty file opens with len 0 and bytes NULL. */
 int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
 
 /* ERR_INPUT with a sentence when pages of M were lost, or when the file at PATH is not what it was when M was

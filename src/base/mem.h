@@ -50,10 +50,12 @@ void *mem_lib_alloc(size_t bytes);
  * for instance loses bytes of a string then. */
 bool mem_lib_failed(void);
 
+const char *mem_tag_name(enum mem_tag tag);
+
+/* Tests: what is held now. */
 size_t mem_live_bytes(void);
 size_t mem_live_blocks(void);
 size_t mem_tag_bytes(enum mem_tag tag);
-const char *mem_tag_name(enum mem_tag tag);
 
 /* Tests: the N-th allocation from now (1 = the next), and only it, returns NULL. 0 switches off. */
 void mem_fail_at(long n);
@@ -82,7 +84,6 @@ void arena_init(struct arena *a, enum mem_tag tag);
 void *arena_alloc(struct arena *a, size_t bytes);              /* NULL: out of memory; contents undefined */
 void *arena_zalloc(struct arena *a, size_t n, size_t size);    /* zeroed; NULL also on overflow */
 char *arena_strndup(struct arena *a, const char *s, size_t n); /* terminated copy */
-void arena_reset(struct arena *a);                             /* frees all chunks but one and starts over */
 void arena_fini(struct arena *a);                              /* frees everything; a zeroed arena is fine */
 
 /* ---- growing runs of bytes ---- */

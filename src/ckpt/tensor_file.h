@@ -32,7 +32,7 @@ struct tensor_file {
 /* Maps FILE of the folder IN, or with FILE NULL the file IN. On failure *e names it and *f is closed. */
 int tensor_file_open(struct tensor_file *f, struct folder in, const char *file, struct err *e);
 
-/* The same over bytes of the caller's, which must outlive F; PATH is for messages only. */
+/* Tests and fuzzers: the same over bytes of the caller's, which must outlive F; PATH is for messages only. */
 int tensor_file_open_bytes(struct tensor_file *f, const char *bytes, size_t len, const char *path,
                            struct err *e);
 

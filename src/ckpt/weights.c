@@ -219,17 +219,6 @@ bool weights_has(const struct weights *w, const char *name)
     return strmap_get(&w->index, name, strlen(name), &at);
 }
 
-size_t weights_n(const struct weights *w)
-{
-    return w->n;
-}
-
-const struct view *weights_at(const struct weights *w, size_t i)
-{
-    ASSERT(i < w->n, "%zu of %zu", i, w->n);
-    return w->view[i];
-}
-
 size_t weights_unused(const struct weights *w, const char **first, size_t max)
 {
     size_t n = 0;

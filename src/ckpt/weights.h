@@ -31,11 +31,9 @@ int weights_of_gguf(struct weights **out, struct gguf_set *s, struct err *e);
 const struct view *weights_get(struct weights *w, const char *name);
 
 bool weights_has(const struct weights *w, const char *name); /* does not mark */
-size_t weights_n(const struct weights *w);
-const struct view *weights_at(const struct weights *w,
-                              size_t i); /* i < weights_n(); in file order; does not mark */
 
-/* Counts the tensors that were neither taken nor skipped; the names of up to MAX of them go to first[]. */
+/* Counts the tensors that were neither taken nor skipped; the names of up to MAX of them, in
+ * the order of the files, go to first[]. */
 size_t weights_unused(const struct weights *w, const char **first, size_t max);
 
 /* Marks all names that match PATTERN as known and not needed. '*' stands for any run of characters, also

@@ -15,7 +15,7 @@ int gallop_open_checkpoint(struct gallop **out, const struct gallop_options *o, 
 
 struct llm *gallop_llm(struct gallop *g);
 const struct step *gallop_scheduling(const struct gallop *g);
-struct step *gallop_loop(struct gallop *g);
+struct step *gallop_loop(struct gallop *g); /* tests: to put another executor in the model's place */
 const struct sampling *gallop_config(const struct gallop *g); /* what generation_config.json says */
 
 /* gallop_submit() with USER in place of r->sampling. */

@@ -10,7 +10,8 @@
 
 enum { SLOW = 20 }; /* times as long does a disturbed step take */
 
-double machine_step_s(const struct machine_spec *s, const struct executor_rows *rows, size_t n)
+/* Seconds of a step that computes ROWS [n]. */
+static double step_s(const struct machine_spec *s, const struct executor_rows *rows, size_t n)
 {
     double n_rows = 0, n_wanted = 0, pairs = 0, keys = 0, bytes, linear, attention;
 
@@ -88,7 +89,7 @@ static const float *run(void *ctx, const struct executor_rows *rows, size_t n)
 {
     struct machine *m = ctx;
 
-    m->now_s += machine_step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
+    m->now_s += step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
     slots_computed(&m->slots, rows, n);
     return m->logits;
 }

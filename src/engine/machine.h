@@ -48,7 +48,4 @@ int machine_open(struct machine *m, const struct machine_spec *spec, struct kv *
                  struct err *e);
 void machine_close(struct machine *m); /* a zeroed one is fine */
 
-/* Seconds of a step that computes ROWS [n]. */
-double machine_step_s(const struct machine_spec *s, const struct executor_rows *rows, size_t n);
-
 #endif

@@ -150,16 +150,12 @@ int step_take_place(struct step *g, size_t n_tokens, struct err *e)
     return 0;
 }
 
-void step_give_place(struct step *g, size_t n_tokens)
-{
-    atomic_fetch_sub(&g->n_queued, 1);
-    atomic_fetch_sub(&g->n_queued_tokens, n_tokens);
-}
-
 static void leave_queue(struct step *g, struct seq *s)
 {
-    if (s->queued)
-        step_give_place(g, s->n_prompt);
+    if (s->queued) {
+        atomic_fetch_sub(&g->n_queued, 1);
+        atomic_fetch_sub(&g->n_queued_tokens, s->n_prompt);
+    }
     s->queued = false;
 }
 

@@ -103,7 +103,6 @@ void step_close(struct step *g); /* frees the sequences it still holds */
 
 /* From any thread: takes a place for a sequence of N_TOKENS in the queue. ERR_NOSPACE: it is full. */
 int step_take_place(struct step *g, size_t n_tokens, struct err *e);
-void step_give_place(struct step *g, size_t n_tokens); /* which does not come after all */
 
 /* Takes S over, with its siblings. It has its id and its place. */
 void step_add(struct step *g, struct seq *s);

@@ -26,11 +26,6 @@ static const struct kv_type *find(const char *name)
     return NULL;
 }
 
-bool kv_type_known(const char *name)
-{
-    return find(name) != NULL;
-}
-
 bool kv_type_pooled(const char *name)
 {
     const struct kv_type *t = find(name);
@@ -71,7 +66,7 @@ static size_t row_dims(const struct kv_limits *lim)
     return (lim->head_dim + 15) / 16 * 16;
 }
 
-size_t kv_tile_bytes(const struct kv_limits *lim)
+static size_t tile_bytes(const struct kv_limits *lim)
 {
     return KERN_TILE * (row_dims(lim) * dtype_bytes(lim->dtype) + (lim->dtype == DT_I8 ? sizeof(float) : 0));
 }
@@ -83,7 +78,7 @@ size_t kv_layer_dim(const struct kv_limits *lim, size_t layer)
 
 size_t kv_token_bytes(const struct kv_limits *lim)
 {
-    return lim->n_layers * 2 * lim->n_kv * (kv_tile_bytes(lim) / KERN_TILE);
+    return lim->n_layers * 2 * lim->n_kv * (tile_bytes(lim) / KERN_TILE);
 }
 
 /* A window that, with its sink, no sequence outgrows is none. */
@@ -105,7 +100,7 @@ size_t kv_seq_bytes(const struct kv_limits *lim, size_t n)
 
         rows += g.window && g.sink + g.window < n ? g.sink + g.window : n;
     }
-    return rows * 2 * lim->n_kv * (kv_tile_bytes(lim) / KERN_TILE);
+    return rows * 2 * lim->n_kv * (tile_bytes(lim) / KERN_TILE);
 }
 
 size_t kv_block(const char *type, const struct kv_limits *lim)
@@ -161,7 +156,7 @@ static int form_groups(struct kv *c, struct err *e)
 /* A cache of TYPE that is not open, for its arithmetic. False: the type has no pool. */
 static bool imagine(struct kv *c, const char *type, const struct kv_limits *lim)
 {
-    *c = (struct kv){.type = find(type), .lim = *lim, .tile_bytes = kv_tile_bytes(lim)};
+    *c = (struct kv){.type = find(type), .lim = *lim, .tile_bytes = tile_bytes(lim)};
     if (!kv_type_pooled(type) || form_groups(c, NULL) != 0)
         return false;
     c->lim.block = kv_block(type, lim);
@@ -209,7 +204,7 @@ size_t kv_record_bytes(const char *type, const struct kv_limits *lim)
 
 size_t kv_pool_fit(const char *type, struct kv_limits lim, size_t bytes)
 {
-    size_t block = kv_block(type, &lim), low = 0, high = bytes / kv_tile_bytes(&lim) * KERN_TILE / block + 1;
+    size_t block = kv_block(type, &lim), low = 0, high = bytes / tile_bytes(&lim) * KERN_TILE / block + 1;
 
     /* the budget of types that are not pooled is a number of tiles */
     if (!kv_type_pooled(type))
@@ -255,7 +250,7 @@ int kv_open(struct kv *c, const char *type, const struct kv_limits *lim, struct 
     *c = (struct kv){.lim = *lim};
     if (rc)
         return rc;
-    c->tile_bytes = kv_tile_bytes(lim);
+    c->tile_bytes = tile_bytes(lim);
     c->lim.block = kv_block(type, lim);
     c->group_of = mem_zalloc(lim->n_layers, sizeof(*c->group_of), MEM_KV);
     rc = c->group_of ? form_groups(c, e) : err_nomem(e, "the KV cache");

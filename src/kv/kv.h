@@ -140,10 +140,9 @@ struct kv {
     void *state;       /* the type's */
 };
 
-bool kv_type_known(const char *name);
 bool kv_type_pooled(const char *name); /* reserves its budget at open; false also for unknown names */
 bool kv_type_extern(const char *name); /* its tables come from the caller; false also for unknown names */
-/* of the I-th type that makes its tables itself; NULL: there are no more */
+/* Tests: of the I-th type that makes its tables itself; NULL: there are no more. */
 const char *kv_type_name(size_t i);
 
 bool kv_layout_of_name(const char *name, enum kv_layout *layout); /* "head_major", "block_major" */
@@ -233,7 +232,6 @@ size_t kv_pool_fit(const char *type, struct kv_limits lim,
 size_t kv_record_bytes(const char *type, const struct kv_limits *lim);
 /* Smallest pool_tokens with which one sequence can grow to max_len; of pooled types in whole blocks. */
 size_t kv_least_tokens(const char *type, const struct kv_limits *lim);
-size_t kv_tile_bytes(const struct kv_limits *lim);              /* of K or of V of one head */
 size_t kv_layer_dim(const struct kv_limits *lim, size_t layer); /* of a head; in tiles up to the next 16 */
 
 /* The first row that a window shows to a query at POS. */

@@ -18,11 +18,6 @@ bool prefix_kind_of_name(const char *name, enum prefix_kind *kind)
     return false;
 }
 
-const char *prefix_kind_name(enum prefix_kind kind)
-{
-    return names[kind];
-}
-
 int prefix_open(struct prefix *p, enum prefix_kind kind, size_t n_nodes, size_t block, size_t n_groups,
                 struct err *e)
 {

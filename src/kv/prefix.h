@@ -56,7 +56,6 @@ struct prefix {
 };
 
 bool prefix_kind_of_name(const char *name, enum prefix_kind *kind); /* "hash", "radix" */
-const char *prefix_kind_name(enum prefix_kind kind);
 
 /* XXH3 of what ABOVE stands for and TOKEN [n] behind it. */
 struct prefix_key prefix_chain(struct prefix_key above, const int32_t *token, size_t n);

@@ -21,9 +21,6 @@ struct page_file {
     const unsigned char *packed, *packed_end; /* the same in gzip's format */
 };
 
-/* The file at PATH, or NULL. */
-const struct page_file *page_find(const char *path);
-
 /* What is answered for F to a request with the headers ACCEPT_ENCODING and IF_NONE_MATCH (NULL: none): 200 or
  * 304 as *status, header lines to HEADERS [PAGE_HEADERS], whether the packed bytes are sent to *packed. */
 enum { PAGE_HEADERS = 1024 };

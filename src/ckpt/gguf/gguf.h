@@ -131,7 +131,8 @@ int gguf_set_open(struct gguf_set *s, struct folder in, struct err *e);
 /* As tensor_file_checked(), of all files of S. */
 int gguf_set_checked(const struct gguf_set *s, int rc, struct err *e);
 
-/* The same over bytes of the caller's, which must outlive S, as the only file; PATH is for messages. */
+/* Tests and fuzzers: the same over bytes of the caller's, which must outlive S, as the only file; PATH is for
+ * messages. */
 int gguf_set_open_bytes(struct gguf_set *s, const char *bytes, size_t len, const char *path, struct err *e);
 
 /* Closes tables and maps. What the files were named, and the tensors' names, shapes and types, stays until

@@ -42,7 +42,7 @@ int64_t torch_object_find(const char *module, size_t n_module, const char *name,
     return -1;
 }
 
-bool torch_value_is(const struct unpickle_value *v, const char *text)
+static bool value_is(const struct unpickle_value *v, const char *text)
 {
     return v->kind == UNPICKLE_STR && v->n == strlen(text) && memcmp(v->u.s, text, v->n) == 0;
 }
@@ -51,7 +51,7 @@ struct unpickle_value *torch_dict_get(const struct unpickle_value *dict, const c
 {
     /* from the end: of two equal keys Python keeps the later value */
     for (size_t i = dict->n; i >= 2; i -= 2)
-        if (torch_value_is(dict->u.item[i - 2], key))
+        if (value_is(dict->u.item[i - 2], key))
             return dict->u.item[i - 1];
     return NULL;
 }
@@ -103,7 +103,7 @@ struct unpickle_value *torch_object_storage(const struct unpickle_value *id, str
     void *body;
 
     *why = "the persistent id is not that of a torch storage";
-    if (id->kind != UNPICKLE_TUPLE || id->n < 5 || id->n > 6 || !torch_value_is(x[0], "storage") ||
+    if (id->kind != UNPICKLE_TUPLE || id->n < 5 || id->n > 6 || !value_is(x[0], "storage") ||
         x[1]->kind != UNPICKLE_GLOBAL || allowed[x[1]->u.i].what != STORAGE || x[2]->kind != UNPICKLE_STR ||
         x[3]->kind != UNPICKLE_STR || !as_size(x[4], &s.n))
         return NULL;

@@ -77,9 +77,6 @@ int unpickle_run(struct unpickle *u, const char *bytes, size_t len, struct arena
 
 /* ---- what a pickle may name and build ---- */
 
-/* True if V is the string TEXT. */
-bool torch_value_is(const struct unpickle_value *v, const char *text);
-
 /* The value of the string KEY in a DICT, or NULL. */
 struct unpickle_value *torch_dict_get(const struct unpickle_value *dict, const char *key);
 

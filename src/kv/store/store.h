@@ -84,7 +84,7 @@ void store_drop(struct store *s, int slot);                /* whatever its state
 /* Until something that was asked for is here or missed, at most SECONDS. */
 void store_wait(struct store *s, double seconds);
 
-/* Tests and the end of a program: until nothing is left to be written. */
+/* Tests: until nothing is left to be written. */
 void store_flush(struct store *s);
 
 void store_stats(const struct store *s, struct store_stats *out); /* any thread */

@@ -132,7 +132,7 @@ static void any_bytes_make_a_json_string_that_reads_back(void **state)
             i += step;
         }
         assert_int_equal(o, s.n);
-        arena_reset(&a);
+        arena_fini(&a);
     }
     arena_fini(&a);
     buf_fini(&b);

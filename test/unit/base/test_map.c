@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/map.h"
+#include "base/folder.h"
 #include "base/mem.h"
 
 /* A new file of N bytes (byte I is I); its name to path[64]. */
@@ -33,6 +33,14 @@ static void make_file(char *path, size_t n)
     close(fd);
 }
 
+/* As the files of a checkpoint are opened. */
+static int open_file(struct map_file *m, const char *path, struct err *e)
+{
+    char where[FOLDER_PATH_MAX];
+
+    return folder_map(m, where, folder_at(path), NULL, e);
+}
+
 static void a_file_is_mapped_as_it_is(void **state)
 {
     struct map_file m;
@@ -41,7 +49,7 @@ static void a_file_is_mapped_as_it_is(void **state)
 
     (void)state;
     make_file(path, 10000);
-    assert_int_equal(map_file_open(&m, path, &e), 0);
+    assert_int_equal(open_file(&m, path, &e), 0);
     assert_int_equal(m.len, 10000);
     for (size_t i = 0; i < m.len; i++)
         assert_int_equal((unsigned char)m.bytes[i], i & 0xff);
@@ -60,7 +68,7 @@ static void an_empty_file_opens_with_nothing_in_it(void **state)
 
     (void)state;
     make_file(path, 0);
-    assert_int_equal(map_file_open(&m, path, &e), 0);
+    assert_int_equal(open_file(&m, path, &e), 0);
     assert_true(m.bytes == NULL && m.len == 0);
     assert_int_equal(map_file_check(&m, path, &e), 0);
     map_file_close(&m);
@@ -74,19 +82,19 @@ static void what_is_no_regular_file_is_named_and_does_not_block(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(map_file_open(&m, "/tmp", &e), ERR_INPUT);
+    assert_int_equal(open_file(&m, "/tmp", &e), ERR_INPUT);
     assert_non_null(strstr(e.msg, "/tmp: this is not a regular file"));
-    assert_int_equal(map_file_open(&m, "/dev/zero", &e), ERR_INPUT);
-    assert_int_equal(map_file_open(&m, "/no/such/file", &e), ERR_OS);
+    assert_int_equal(open_file(&m, "/dev/zero", &e), ERR_INPUT);
+    assert_int_equal(open_file(&m, "/no/such/file", &e), ERR_OS);
     assert_non_null(strstr(e.msg, "/no/such/file: cannot open: No such file"));
     make_file(path, 0);
     unlink(path);
     assert_int_equal(mkfifo(path, 0600), 0);
     alarm(20); /* a fifo without a writer would block an ordinary open() */
-    assert_int_equal(map_file_open(&m, path, &e), ERR_INPUT);
+    assert_int_equal(open_file(&m, path, &e), ERR_INPUT);
     alarm(0);
     unlink(path);
-    assert_int_equal(map_file_open(&m, "/no/such/file", NULL), ERR_OS);
+    assert_int_equal(open_file(&m, "/no/such/file", NULL), ERR_OS);
 }
 
 /* A new file of 3 pages and a half, mapped. */
@@ -95,7 +103,7 @@ static void open_pages(struct map_file *m, char *path)
     struct err e;
 
     make_file(path, 3 * 4096 + 2048);
-    if (map_file_open(m, path, &e) != 0)
+    if (open_file(m, path, &e) != 0)
         fail_msg("%s", e.msg);
 }
 

@@ -37,7 +37,7 @@ static void begin(size_t n_prompt, size_t max_len)
 {
     struct err e = {0};
 
-    arena_reset(&arena);
+    arena_fini(&arena);
     buf_clear(&shown);
     assert_int_equal(stop_init(&st, &s, n_prompt, max_len, &arena, &e), 0);
 }

@@ -97,6 +97,7 @@ static void a_file_cut_before_it_is_packed_is_named(void **state)
     for (size_t f = 0; f < N_FORMATS; f++) {
         struct checkpoint c;
         struct weights *w;
+        const char *name;
         struct err e = {0};
         size_t sum = 0;
 
@@ -105,8 +106,8 @@ static void a_file_cut_before_it_is_packed_is_named(void **state)
             fail_msg("%s", e.msg);
         assert_int_equal(weights_checked(w, 0, &e), 0);
         assert_int_equal(truncate(path, 0), 0);
-        for (size_t i = 0; i < weights_n(w); i++) {
-            const struct view *v = weights_at(w, i);
+        while (weights_unused(w, &name, 1)) {
+            const struct view *v = weights_get(w, name);
 
             for (size_t b = 0; b < view_bytes(v) && strstr(v->file, formats[f].file); b++)
                 sum += ((const unsigned char *)v->data)[b];
@@ -160,14 +161,22 @@ static void an_open_model_needs_its_files_no_more(void **state)
 
     for (size_t f = 0; f < N_FORMATS; f++) {
         struct model m, again;
+        struct checkpoint c;
+        struct weights *w;
+        const char *name;
 
         copy(f);
         if (model_open(&m, dir, &opt, pool, &e) != 0 || model_pack(&m, &e) != 0 ||
-            model_open(&again, dir, &opt, pool, &e) != 0 || model_pack(&again, &e) != 0)
+            model_open(&again, dir, &opt, pool, &e) != 0 || model_pack(&again, &e) != 0 ||
+            checkpoint_open(&c, folder_at(dir), &e) != 0 || checkpoint_weights(&w, &c, &e) != 0)
             fail_msg("%s", e.msg);
         assert_int_equal(truncate(path, 0), 0);
-        for (size_t i = 0; i < weights_n(m.weights); i++)
-            assert_null(weights_at(m.weights, i)->data);
+        while (weights_unused(w, &name, 1)) {
+            assert_non_null(weights_get(w, name)->data);
+            assert_null(weights_get(m.weights, name)->data);
+        }
+        weights_close(w);
+        checkpoint_close(&c);
         assert_true(m.table_bytes > 0 && map_region_live_bytes() >= m.table_bytes);
         assert_true(model_identity(&m) == model_identity(&again));
         model_close(&m);

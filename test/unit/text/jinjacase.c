@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/folder.h"
 #include "base/json_pull.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "text/jinja/jinja.h"
 
@@ -28,17 +28,13 @@ const char *jinjacase_path(const char *name)
 
 char *jinjacase_read(const char *name, size_t *n)
 {
-    struct map_file m;
+    struct folder_text t;
     struct err e = {0};
-    char *copy;
 
-    if (map_file_open(&m, jinjacase_path(name), &e) != 0)
+    if (folder_read(&t, folder_at(jinjacase_path(name)), NULL, NULL, &e) != 0)
         fail_msg("%s", e.msg);
-    copy = mem_strndup(m.len ? m.bytes : "", m.len, MEM_TEXT);
-    assert_non_null(copy);
-    *n = m.len;
-    map_file_close(&m);
-    return copy;
+    *n = t.len;
+    return t.bytes;
 }
 
 /* JSON TEXT of N bytes as variables. */
