@@ -172,6 +172,10 @@ struct gallop_sampling {
     size_t n_stop;
     const int32_t *stop_token; /* [n_stop_token] */
     size_t n_stop_token;
+    /* [n_bad_words] texts that are not put out: with and without a blank in front, of each the last token is
+     * not chosen behind the others; at most 256 of 128 bytes. What the prompt ends with does not count. */
+    const char *const *bad_words;
+    size_t n_bad_words;
 };
 
 /* The hidden state behind the last norm: of the prompt's last token, or the mean of all. Its bits do not
@@ -371,8 +375,8 @@ struct gallop_rows {
     size_t n_wanted; /* logits of the last N_WANTED rows are wanted, 0 to n */
     /* NULL, or how the token behind the last row is chosen, whose logits must be wanted: as an engine does,
      * with what generation_config.json says where something is not given, and gallop_options.seed. The
-     * scheduler ends texts: max_new_tokens, stop and stop_token must not be given, nor may bias and more than
-     * 0 logprobs (it has the logits); ignore_eos changes nothing. */
+     * scheduler ends texts: max_new_tokens, stop and stop_token must not be given, nor may bad_words, bias
+     * and more than 0 logprobs (it has the logits); ignore_eos changes nothing. */
     const struct gallop_sampling *pick;
     size_t n_prompt; /* of pick: the token behind row n_prompt - 1 is the first drawn; at most pos + n */
     /* Of pick with a penalty: [pos + n] all tokens of the sequence, the prompt first; else NULL is fine. */

@@ -409,27 +409,29 @@ static const char schema_stop[] =
     "{'anyOf':[{'type':'string','minLength':1,'maxLength':1024},{'type':'array','maxItems':64,"
     "'items':{'type':'string','minLength':1,'maxLength':1024}}]}";
 
-static int check_stop(struct fields *f, const char *name, const json_t *v, struct err *e)
+/* V is a string or a list of at most MOST, of 1 to BYTES. */
+static int check_strings(const char *name, const json_t *v, size_t most, size_t bytes, struct err *e)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
 
-    f->stop = v;
     if (!json_is_string(v) && !(json_is_array(v) && all(v, is_string)))
         return unexpected(name, v, "a string or a list of strings", e);
-    if (n > 64)
-        return err_set(e, ERR_INPUT, "%s: found %zu strings, expected at most 64", name, n);
+    if (n > most)
+        return err_set(e, ERR_INPUT, "%s: found %zu strings, expected at most %zu", name, n, most);
     for (size_t i = 0; i < n; i++) {
-        size_t bytes = json_string_length(json_is_array(v) ? json_array_get(v, i) : v);
+        size_t found = json_string_length(json_is_array(v) ? json_array_get(v, i) : v);
 
-        if (bytes == 0 || bytes > 1024)
-            return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected 1 to 1024", name, bytes);
+        if (found == 0 || found > bytes)
+            return err_set(e, ERR_INPUT, "%s: found a string of %zu bytes, expected 1 to %zu", name, found,
+                           bytes);
     }
     return 0;
 }
 
 static int read_stop(struct fields *f, const json_t *v, struct err *e)
 {
-    return check_stop(f, "stop", v, e);
+    f->stop = v;
+    return check_strings("stop", v, 64, 1024, e);
 }
 
 static int read_ids(const json_t **to, const char *name, const json_t *v, size_t most, struct err *e)
@@ -450,7 +452,8 @@ static int read_stop_sequences(struct fields *f, const json_t *v, struct err *e)
 {
     if (!json_is_array(v))
         return unexpected("stop_sequences", v, "a list of strings", e);
-    return check_stop(f, "stop_sequences", v, e);
+    f->stop = v;
+    return check_strings("stop_sequences", v, 64, 1024, e);
 }
 
 static const char schema_stop_token_ids[] = SCHEMA_IDS ",'maxItems':4096}";
@@ -458,6 +461,17 @@ static const char schema_stop_token_ids[] = SCHEMA_IDS ",'maxItems':4096}";
 static int read_stop_token_ids(struct fields *f, const json_t *v, struct err *e)
 {
     return read_ids(&f->stop_token_ids, "stop_token_ids", v, 4096, e);
+}
+
+static const char schema_bad_words[] =
+    "{'type':'array','maxItems':256,'items':{'type':'string','minLength':1,'maxLength':128}}";
+
+static int read_bad_words(struct fields *f, const json_t *v, struct err *e)
+{
+    f->bad_words = v;
+    if (!json_is_array(v))
+        return unexpected("bad_words", v, "a list of strings", e);
+    return check_strings("bad_words", v, FIELDS_MAX_BAD_WORDS, FIELDS_MAX_BAD_BYTES, e);
 }
 
 static const char schema_allowed[] = SCHEMA_IDS ",'minItems':1,'maxItems':1048576}";

@@ -36,6 +36,8 @@ enum {
     FIELDS_MAX_PROMPTS = 1024,
     FIELDS_MAX_TOOLS = 128,
     FIELDS_MAX_BIASES = 4096,
+    FIELDS_MAX_BAD_WORDS = 256,
+    FIELDS_MAX_BAD_BYTES = 128,  /* of one */
     FIELDS_MAX_DEPTH = 64,       /* of the JSON, */
     FIELDS_MAX_LISTS = 65536,    /* lists and objects in it, */
     FIELDS_MAX_VALUES = 4259840, /* values behind a comma: as many tokens as /detokenize takes, and more */
@@ -47,7 +49,7 @@ struct fields {
     json_t *own;  /* what a form made of it, owned */
     const char *model, *reasoning_effort, *truncation_side, *request_id, *cache_salt, *user;
     const json_t *prompt, *messages, *system, *tools, *documents, *kwargs;
-    const json_t *stop, *stop_token_ids, *logit_bias, *allowed, *tokens, *request_ids;
+    const json_t *stop, *bad_words, *stop_token_ids, *logit_bias, *allowed, *tokens, *request_ids;
     bool add_generation_prompt, continue_final_message, add_special_tokens, stream, include_usage,
         continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
         return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;

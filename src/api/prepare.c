@@ -387,19 +387,33 @@ static int32_t *copy_ids(struct call *c, const json_t *list, size_t *n)
     return ids;
 }
 
-static bool read_stop(struct call *c, struct sampling *s)
+/* The texts of V, a string or a list of strings. */
+static struct sampling_str *point_at_texts(struct call *c, const json_t *v, size_t *n)
 {
-    const json_t *v = c->f.stop;
+    size_t count = json_is_array(v) ? json_array_size(v) : 1;
+    struct sampling_str *texts = arena_zalloc(&c->arena, count, sizeof(*texts));
 
-    s->n_stops = json_is_array(v) ? json_array_size(v) : v != NULL;
-    s->stop = arena_zalloc(&c->arena, s->n_stops, sizeof(*s->stop));
-    for (size_t i = 0; s->stop && i < s->n_stops; i++) {
+    *n = texts ? count : 0;
+    for (size_t i = 0; i < *n; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
 
-        s->stop[i] = (struct sampling_str){json_string_value(one), json_string_length(one)};
+        texts[i] = (struct sampling_str){json_string_value(one), json_string_length(one)};
     }
+    return texts;
+}
+
+static bool read_stop(struct call *c, struct sampling *s)
+{
+    s->stop = point_at_texts(c, c->f.stop, &s->n_stops);
     sampling_mark(s, SAMPLING_STOP);
     return s->stop != NULL;
+}
+
+static bool read_bad_words(struct call *c, struct sampling *s)
+{
+    s->bad_words = point_at_texts(c, c->f.bad_words, &s->n_bad_words);
+    sampling_mark(s, SAMPLING_BAD_WORDS);
+    return s->bad_words != NULL;
 }
 
 static bool read_bias(struct call *c, struct sampling *s)
@@ -442,6 +456,8 @@ static bool read_lists(struct call *c, struct sampling *s)
     if ((c->f.stop && !read_stop(c, s)) || (c->f.logit_bias && !read_bias(c, s)))
         return false;
     if ((c->f.stop_token_ids || c->calls) && !read_stop_tokens(c, s))
+        return false;
+    if (c->f.bad_words && !read_bad_words(c, s))
         return false;
     if (c->f.allowed)
         s->allowed = copy_ids(c, c->f.allowed, &s->n_allowed);

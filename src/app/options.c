@@ -173,6 +173,8 @@ const struct opt_row options_sampling[] = {
     {"stop", 0, OPT_STRING, "STR", SAMPLING, .help = "end at this text, which is cut off", .repeat = true},
     {"stop-token", 0, OPT_INT, "ID", SAMPLING, .help = "end at this token", .range = "[0,2147483647]",
      .repeat = true},
+    {"bad-words", 0, OPT_STRING, "STR", SAMPLING,
+     .help = "never put out this text, with or without a blank in front", .repeat = true},
     {"ignore-eos", 0, OPT_FLAG, NULL, SAMPLING, .help = "go on after end tokens"},
     {"logprobs", 0, OPT_INT, "K", OUTPUT,
      .help = "with --json, log-probability of each token and of the K likeliest", .range = "[0,1024]"},
@@ -267,8 +269,11 @@ static json_t *list_item(const char *option, const struct opt_value *x, struct e
 
     if (strcmp(option, "stop-token") == 0)
         return json_integer(x->i);
-    if (strcmp(option, "stop") == 0)
-        return err_utf8(e, "--stop", x->text, strlen(x->text)) == 0 ? json_string(x->text) : NULL;
+    if (strcmp(option, "stop") == 0 || strcmp(option, "bad-words") == 0)
+        return err_utf8(e, strcmp(option, "stop") == 0 ? "--stop" : "--bad-words", x->text,
+                        strlen(x->text)) == 0
+                   ? json_string(x->text)
+                   : NULL;
     id = strtol(x->text, &end, 10);
     value = *end == '=' ? strtod(end + 1, &stop) : 0;
     if (end != x->text && *end == '=' && stop != end + 1 && *stop == 0 && isfinite(value))
@@ -284,8 +289,10 @@ static json_t *lists_json(const struct opt_values *v, struct err *e)
     static const struct {
         const char *option;
         enum sampling_field field;
-    } list[] = {
-        {"logit-bias", SAMPLING_LOGIT_BIAS}, {"stop", SAMPLING_STOP}, {"stop-token", SAMPLING_STOP_TOKEN}};
+    } list[] = {{"logit-bias", SAMPLING_LOGIT_BIAS},
+                {"stop", SAMPLING_STOP},
+                {"stop-token", SAMPLING_STOP_TOKEN},
+                {"bad-words", SAMPLING_BAD_WORDS}};
     json_t *all = json_object();
 
     for (size_t l = 0; l < sizeof(list) / sizeof(list[0]) && e->code == 0; l++) {

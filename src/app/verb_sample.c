@@ -55,8 +55,10 @@ static int read_params(const char *text, struct plan *p, struct err *e)
             user.do_sample = true;
             sampling_mark(&user, SAMPLING_DO_SAMPLE);
         }
+        if (user.n_bad_words)
+            rc = err_set(e, ERR_INPUT, "--params: bad_words: words are tokens of a model, and there is none");
         sampling_merge(&p->s, &user, &none);
-        if ((rc = sampling_validate(&p->s, INT32_MAX, e)) != 0)
+        if (rc == 0 && (rc = sampling_validate(&p->s, INT32_MAX, e)) != 0)
             err_prefix(e, "--params");
     }
     json_decref(o);

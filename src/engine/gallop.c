@@ -364,10 +364,25 @@ static int check_lists(const struct gallop_sampling *p, struct err *e)
         (rc = check_list("stop", p->stop, p->n_stop, SAMPLING_MAX_STOPS, e)) != 0 ||
         (rc = check_list("stop_token", p->stop_token, p->n_stop_token, SAMPLING_MAX_IDS, e)) != 0)
         return rc;
+    if ((rc = check_list("bad_words", p->bad_words, p->n_bad_words, SAMPLING_MAX_BAD_WORDS, e)) != 0)
+        return rc;
     for (size_t i = 0; i < p->n_stop; i++)
         if (!p->stop[i])
             return err_set(e, ERR_INPUT, "stop: string %zu of %zu is NULL", i, p->n_stop);
+    for (size_t i = 0; i < p->n_bad_words; i++)
+        if (!p->bad_words[i])
+            return err_set(e, ERR_INPUT, "bad_words: string %zu of %zu is NULL", i, p->n_bad_words);
     return 0;
+}
+
+/* The texts of LIST [n], which are borrowed. */
+static struct sampling_str *point_at_texts(const char *const *list, size_t n, struct arena *a)
+{
+    struct sampling_str *texts = arena_zalloc(a, n, sizeof(*texts));
+
+    for (size_t i = 0; texts && i < n; i++)
+        texts[i] = (struct sampling_str){list[i], strlen(list[i])};
+    return texts;
 }
 
 static int copy_lists(const struct gallop_sampling *p, struct sampling *s, struct arena *a)
@@ -381,12 +396,18 @@ static int copy_lists(const struct gallop_sampling *p, struct sampling *s, struc
         sampling_mark(s, SAMPLING_LOGIT_BIAS);
     }
     if (p->n_stop) {
-        s->stop = arena_zalloc(a, p->n_stop, sizeof(*s->stop));
+        s->stop = point_at_texts(p->stop, p->n_stop, a);
         if (!s->stop)
             return ERR_NOMEM;
-        for (size_t i = 0; i < p->n_stop; i++)
-            s->stop[s->n_stops++] = (struct sampling_str){p->stop[i], strlen(p->stop[i])};
+        s->n_stops = p->n_stop;
         sampling_mark(s, SAMPLING_STOP);
+    }
+    if (p->n_bad_words) {
+        s->bad_words = point_at_texts(p->bad_words, p->n_bad_words, a);
+        if (!s->bad_words)
+            return ERR_NOMEM;
+        s->n_bad_words = p->n_bad_words;
+        sampling_mark(s, SAMPLING_BAD_WORDS);
     }
     if (p->n_stop_token) {
         s->stop_token = arena_zalloc(a, p->n_stop_token, sizeof(*s->stop_token));

@@ -319,6 +319,7 @@ static const char *not_for_picks(const struct gallop_sampling *p)
            : p->n_bias             ? "bias"
            : p->n_stop             ? "stop"
            : p->n_stop_token       ? "stop_token"
+           : p->n_bad_words        ? "bad_words"
            : p->logprobs > 0       ? "logprobs above 0"
                                    : NULL;
 }

@@ -289,6 +289,19 @@ static void forbid(float *x, size_t n, const int32_t *ids, size_t n_ids)
             x[ids[i]] = -INFINITY;
 }
 
+/* The last token of words whose others are the last of the N_OUTPUT tokens. */
+static void forbid_words(float *x, size_t n, const struct sample_history *h, size_t n_output)
+{
+    for (size_t i = 0; i < h->n_bad; i++) {
+        const struct sample_word *w = &h->bad[i];
+        size_t before = w->n - 1;
+
+        if (before <= n_output && (size_t)w->id[before] < n &&
+            memcmp(h->output + n_output - before, w->id, before * sizeof(*w->id)) == 0)
+            x[w->id[before]] = -INFINITY;
+    }
+}
+
 static void penalise_repetition(float *x, const struct sample_history *h, double r)
 {
     for (size_t i = 0; i < h->n; i++) {
@@ -330,10 +343,11 @@ static void change_logits(struct chain *c)
     bool repetition = c->h && c->h->n > 0 && p->repetition_penalty != 1;
     bool output = c->h && c->h->n > 0 && (p->frequency_penalty != 0 || p->presence_penalty != 0);
     const uint32_t *allowed = c->h ? c->h->allowed : NULL;
+    bool words = c->h && c->h->n_bad > 0;
     float *x = c->s->x;
 
     c->x = c->logits;
-    if (holds_back_end(c) || repetition || output || p->n_biases > 0 || allowed) {
+    if (holds_back_end(c) || repetition || output || p->n_biases > 0 || allowed || words) {
         memcpy(x, c->logits, c->n * sizeof(*x));
         c->x = x;
     }
@@ -354,6 +368,8 @@ static void change_logits(struct chain *c)
     for (size_t i = 0; i < c->n && allowed; i++)
         if (!(allowed[i / 32] >> i % 32 & 1))
             x[i] = -INFINITY;
+    if (words)
+        forbid_words(x, c->n, c->h, c->n_output);
     note(c, "logit_bias");
 }
 

@@ -2,9 +2,10 @@
  * pick.
  *
  * The chain, in this order (Hugging Face's): min_new_tokens; repetition penalty over prompt and output;
- * frequency and presence penalty over the output; logit_bias; the grammar's mask; temperature; top_k (ties
- * with the k-th stay); top_p (a token stays while the mass in front of it is below p); min_p (relative to
- * the likeliest); softmax; pick. Greedy takes the largest logit after the mask, the lowest id of equals.
+ * frequency and presence penalty over the output; logit_bias; the grammar's mask and bad words; temperature;
+ * top_k (ties with the k-th stay); top_p (a token stays while the mass in front of it is below p); min_p
+ * (relative to the likeliest); softmax; pick. Greedy takes the largest logit after the mask, the lowest id of
+ * equals.
  *
  * The pick is a pure function of logits, parameters, seed and the number of the token, so neither
  * neighbours nor threads can change it. Ids above the tokenizer's vocabulary are tokens like any other.
@@ -25,6 +26,12 @@
 
 /* ---- what the chain must know of one sequence ---- */
 
+/* Tokens that do not follow each other: the last is never chosen behind the others. */
+struct sample_word {
+    const int32_t *id; /* [n] */
+    size_t n;          /* 1 or more */
+};
+
 /* Which tokens its prompt has, how often each was put out, and what a grammar allows next. Sized when the
  * sequence is made; costs nothing where no penalty asks for it. */
 struct sample_history {
@@ -36,6 +43,11 @@ struct sample_history {
     size_t n_slots;
     /* borrowed: bit id says the next token may be id; NULL: all may. Set before each pick */
     const uint32_t *allowed;
+    /* borrowed: the output, of which a pick reads as many tokens as it is told there are, and what is not to
+     * come in it */
+    const int32_t *output;
+    const struct sample_word *bad; /* [n_bad] */
+    size_t n_bad;
 };
 
 /* Room for the prompt and MAX_NEW output tokens; all memory comes from A. Ids must lie below N_VOCAB.

@@ -213,34 +213,36 @@ static int read_ids(struct reader *r, const char *name, const json_t *v, int32_t
     return 0;
 }
 
-static int read_stops(struct reader *r, const json_t *v)
+/* A string or a list of at most MOST, of BYTES each. */
+static int read_strings(struct reader *r, enum sampling_field f, const json_t *v, size_t most, size_t bytes,
+                        struct sampling_str **out, size_t *n_out)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     struct sampling_str *list;
 
-    if (n > SAMPLING_MAX_STOPS)
-        return err_set(r->e, ERR_INPUT, "%s: stop: found %zu strings, at most %d can be served", r->what, n,
-                       SAMPLING_MAX_STOPS);
+    if (n > most)
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu strings, at most %zu can be served", r->what,
+                       name_of[f], n, most);
     list = arena_alloc(r->arena, (n + 1) * sizeof(*list));
     if (!list)
-        return err_nomem(r->e, "stop strings");
+        return err_nomem(r->e, name_of[f]);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_is_array(v) ? json_array_get(v, i) : v;
         size_t len = json_string_length(one);
         const char *copy;
 
         if (!json_is_string(one) || len == 0)
-            return unexpected(r, "stop", one, "a string that is not empty, or a list of such");
-        if (len > SAMPLING_MAX_STOP_BYTES)
-            return err_set(r->e, ERR_INPUT, "%s: stop: found a string of %zu bytes, at most %d can be served",
-                           r->what, len, SAMPLING_MAX_STOP_BYTES);
+            return unexpected(r, name_of[f], one, "a string that is not empty, or a list of such");
+        if (len > bytes)
+            return err_set(r->e, ERR_INPUT, "%s: %s: found a string of %zu bytes, at most %zu can be served",
+                           r->what, name_of[f], len, bytes);
         copy = arena_strndup(r->arena, json_string_value(one), len);
         if (!copy)
-            return err_nomem(r->e, "stop strings");
+            return err_nomem(r->e, name_of[f]);
         list[i] = (struct sampling_str){.s = copy, .n = len};
     }
-    r->s->stop = list;
-    r->s->n_stops = n;
+    *out = list;
+    *n_out = n;
     return 0;
 }
 
@@ -330,7 +332,13 @@ static int read_field(struct reader *r, enum sampling_field f, const json_t *v)
     if (json_is_null(v))
         return 0;
     switch (f) {
-    case SAMPLING_STOP: rc = read_stops(r, v); break;
+    case SAMPLING_STOP:
+        rc = read_strings(r, f, v, SAMPLING_MAX_STOPS, SAMPLING_MAX_STOP_BYTES, &r->s->stop, &r->s->n_stops);
+        break;
+    case SAMPLING_BAD_WORDS:
+        rc = read_strings(r, f, v, SAMPLING_MAX_BAD_WORDS, SAMPLING_MAX_BAD_BYTES, &r->s->bad_words,
+                          &r->s->n_bad_words);
+        break;
     case SAMPLING_LOGIT_BIAS: rc = read_biases(r, v); break;
     case SAMPLING_STOP_TOKEN: rc = read_ids(r, name_of[f], v, &r->s->stop_token, &r->s->n_stop_tokens); break;
     case SAMPLING_EOS_TOKEN_ID: rc = read_ids(r, name_of[f], v, &r->s->eos, &r->s->n_eos); break;
@@ -477,6 +485,7 @@ static void copy_field(struct sampling *out, const struct sampling *from, enum s
     memcpy((char *)out + field[f].offset, (const char *)from + field[f].offset, size[field[f].kind]);
     switch (f) {
     case SAMPLING_STOP: out->stop = from->stop, out->n_stops = from->n_stops; break;
+    case SAMPLING_BAD_WORDS: out->bad_words = from->bad_words, out->n_bad_words = from->n_bad_words; break;
     case SAMPLING_LOGIT_BIAS: out->bias = from->bias, out->n_biases = from->n_biases; break;
     case SAMPLING_EOS_TOKEN_ID: out->eos = from->eos, out->n_eos = from->n_eos; break;
     case SAMPLING_STOP_TOKEN:
@@ -532,6 +541,21 @@ static int validate_scalar(const struct sampling *s, enum sampling_field id, str
     return err_set(e, ERR_INPUT, "%s: found %.9g, expected %s", name_of[id], v, f->expected);
 }
 
+static int validate_strings(const char *name, const struct sampling_str *list, size_t n, size_t most,
+                            size_t bytes, struct err *e)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct sampling_str *t = &list[i];
+
+        if (t->n == 0 || t->n > bytes || utf8_valid_prefix(t->s, t->n) != t->n)
+            return err_set(e, ERR_INPUT, "%s: string %zu has %zu bytes, expected 1 to %zu of UTF-8", name, i,
+                           t->n, bytes);
+    }
+    return n <= most
+               ? 0
+               : err_set(e, ERR_INPUT, "%s: found %zu strings, at most %zu can be served", name, n, most);
+}
+
 void sampling_sort(struct sampling *s)
 {
     if (s->n_biases)
@@ -569,17 +593,11 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
         if (s->allowed[i] < 0 || (size_t)s->allowed[i] >= n_vocab)
             return err_set(e, ERR_INPUT, "allowed_token_ids: found token %d, the vocabulary has %zu",
                            s->allowed[i], n_vocab);
-    for (size_t i = 0; i < s->n_stops; i++) {
-        const struct sampling_str *t = &s->stop[i];
-
-        if (t->n == 0 || t->n > SAMPLING_MAX_STOP_BYTES || utf8_valid_prefix(t->s, t->n) != t->n)
-            return err_set(e, ERR_INPUT, "stop: string %zu has %zu bytes, expected 1 to %d of UTF-8", i, t->n,
-                           SAMPLING_MAX_STOP_BYTES);
-    }
-    if (s->n_stops > SAMPLING_MAX_STOPS)
-        return err_set(e, ERR_INPUT, "stop: found %zu strings, at most %d can be served", s->n_stops,
-                       SAMPLING_MAX_STOPS);
-    return 0;
+    if ((rc = validate_strings("stop", s->stop, s->n_stops, SAMPLING_MAX_STOPS, SAMPLING_MAX_STOP_BYTES,
+                               e)) != 0)
+        return rc;
+    return validate_strings("bad_words", s->bad_words, s->n_bad_words, SAMPLING_MAX_BAD_WORDS,
+                            SAMPLING_MAX_BAD_BYTES, e);
 }
 
 int sampling_add_eos(struct sampling *s, int32_t id, struct arena *a, struct err *e)

@@ -33,6 +33,7 @@
     X(LOGIT_BIAS, logit_bias)                 \
     X(STOP, stop)                             \
     X(STOP_TOKEN, stop_token)                 \
+    X(BAD_WORDS, bad_words)                   \
     X(EOS_TOKEN_ID, eos_token_id)             \
     X(IGNORE_EOS, ignore_eos)                 \
     X(SEED, seed)                             \
@@ -46,6 +47,8 @@ enum sampling_field { SAMPLING_FIELDS(SAMPLING_ENUM) SAMPLING_N_FIELDS };
 enum {
     SAMPLING_MAX_STOPS = 64,        /* stop strings of a request */
     SAMPLING_MAX_STOP_BYTES = 1024, /* bytes of one of them */
+    SAMPLING_MAX_BAD_WORDS = 256,   /* of a request, */
+    SAMPLING_MAX_BAD_BYTES = 128,   /* bytes of one of them */
     SAMPLING_MAX_IDS = 4096,        /* stop or end tokens of a request */
     SAMPLING_MAX_BIASES = 1 << 20,  /* entries of logit_bias */
     SAMPLING_MAX_LOGPROBS = 1024,   /* most alternatives a token */
@@ -84,6 +87,9 @@ struct sampling {
     size_t n_biases;
     struct sampling_str *stop; /* [n_stops] */
     size_t n_stops;
+    struct sampling_str
+        *bad_words; /* [n_bad_words] texts that are not to come; who prepares a request tokenizes them */
+    size_t n_bad_words;
     int32_t *stop_token; /* [n_stop_tokens] */
     size_t n_stop_tokens;
     int32_t *eos; /* [n_eos] ascending and distinct */

@@ -33,6 +33,17 @@ static int check_ids(const struct seq_request *r, size_t n_vocab, size_t max_len
     return 0;
 }
 
+/* Texts of a list that is the sequence's. */
+static bool copy_texts(struct seq *s, struct sampling_str *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        list[i].s = arena_strndup(&s->arena, list[i].s, list[i].n);
+        if (!list[i].s)
+            return false;
+    }
+    return true;
+}
+
 /* Arrays of the sampling record live as long as the sequence. */
 static int copy_sampling(struct seq *s, const struct sampling *from)
 {
@@ -51,14 +62,12 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
     COPY(bias, n_biases);
     COPY(stop, n_stops);
     COPY(stop_token, n_stop_tokens);
+    COPY(bad_words, n_bad_words);
     COPY(eos, n_eos);
     COPY(allowed, n_allowed);
 #undef COPY
-    for (size_t i = 0; i < to->n_stops; i++) {
-        to->stop[i].s = arena_strndup(&s->arena, from->stop[i].s, from->stop[i].n);
-        if (!to->stop[i].s)
-            return ERR_NOMEM;
-    }
+    return copy_texts(s, to->stop, to->n_stops) && copy_texts(s, to->bad_words, to->n_bad_words) ? 0
+                                                                                                 : ERR_NOMEM;
     return 0;
 }
 
@@ -75,6 +84,59 @@ static int fill_allowed(struct seq *s, size_t n_vocab)
         bits[p->allowed[i] / 32] |= UINT32_C(1) << p->allowed[i] % 32;
     s->history.allowed = bits;
     return bits ? 0 : ERR_NOMEM;
+}
+
+/* Adds TEXT as TOK writes it where it has tokens. */
+static int add_word(struct seq *s, const struct tok *tok, const char *text, size_t n,
+                    struct sample_word *list, struct tok_ids *ids, struct err *e)
+{
+    int32_t *copy;
+    int rc;
+
+    ids->n = 0;
+    if ((rc = tok_encode(tok, text, n, 0, ids, e)) != 0 || ids->n == 0)
+        return rc;
+    copy = arena_zalloc(&s->arena, ids->n, sizeof(*copy));
+    if (!copy)
+        return err_nomem(e, "a request");
+    memcpy(copy, ids->id, ids->n * sizeof(*copy));
+    list[s->history.n_bad++] = (struct sample_word){copy, ids->n};
+    return 0;
+}
+
+/* Words are forbidden as they stand at the beginning of a text and behind a blank, whose own blanks in front
+ * do not count. */
+static int fill_bad(struct seq *s, const struct tok *tok, struct err *e)
+{
+    const struct sampling *p = &s->sampling;
+    struct sample_word *list;
+    struct tok_ids ids = {0};
+    int rc = 0;
+
+    s->history.output = s->token + s->n_prompt;
+    if (p->n_bad_words == 0)
+        return 0;
+    if (!tok)
+        return err_set(e, ERR_UNSUPPORTED, "bad_words: this model has no tokenizer");
+    list = arena_zalloc(&s->arena, 2 * p->n_bad_words, sizeof(*list));
+    if (!list)
+        return err_nomem(e, "a request");
+    for (size_t i = 0; i < p->n_bad_words && rc == 0; i++) {
+        char text[SAMPLING_MAX_BAD_BYTES + 1] = " ";
+        const struct sampling_str *w = &p->bad_words[i];
+        size_t skip = 0, n;
+
+        while (skip + 1 < w->n && w->s[skip] == ' ')
+            skip++;
+        n = w->n - skip;
+        memcpy(text + 1, w->s + skip, n);
+        rc = add_word(s, tok, text + 1, n, list, &ids, e);
+        if (rc == 0)
+            rc = add_word(s, tok, text, n + 1, list, &ids, e);
+    }
+    s->history.bad = list;
+    tok_ids_fini(&ids);
+    return rc;
 }
 
 static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
@@ -101,6 +163,8 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
         return rc;
     if (fill_allowed(s, n_vocab) != 0)
         return err_nomem(e, "a request");
+    if ((rc = fill_bad(s, tok, e)) != 0)
+        return rc;
     for (size_t i = 0; i < s->sampling.n_stops; i++)
         held = s->sampling.stop[i].n > held ? s->sampling.stop[i].n : held;
     if (!buf_reserve(&s->piece, USUAL_TEXT) || !buf_reserve(&s->text, USUAL_TEXT + held))

@@ -153,7 +153,7 @@ def an_option_of_sampling_does_what_its_field_does():
              (["--repetition-penalty", 1.9], {"repetition_penalty": 1.9}), (["--frequency-penalty", 9], {"frequency_penalty": 9}),
              (["--presence-penalty", 9], {"presence_penalty": 9}), (["--logit-bias", f"{likely[0]}=-50"], {"logit_bias": {str(likely[0]): -50}}),
              (["--stop-token", likely[1]], {"stop_token": [likely[1]]}), (["--logit-bias", "2=99"], end), (["--logit-bias", "2=99", "--ignore-eos"], {**end, "ignore_eos": True}),
-             (["--stop", "e"], {"stop": ["e"]}), (["--logprobs", 2], {"logprobs": 2}), (["--logit-bias", "2=99", "--min-new-tokens", 4], {**end, "min_new_tokens": 4})]
+             (["--stop", "e"], {"stop": ["e"]}), (["--logprobs", 2], {"logprobs": 2}), (["--bad-words", "girl", "--bad-words", "boy named"], {"bad_words": ["girl", "boy named"]}), (["--logit-bias", "2=99", "--min-new-tokens", 4], {**end, "min_new_tokens": 4})]
     plain = {"ids": prompt, "max_new_tokens": 24}
     keys = ("output_ids", "text", "finish_reason", "stop_reason", "logprobs")
     answers = [[x.get(k) for k in keys] for x in lines(call("run", "-m", DEMO, "--json", "--batch", "-", stdin=_jsonl(plain, *({**plain, **f} for _, f in cases))))]

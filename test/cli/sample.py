@@ -137,6 +137,7 @@ def wrong_parameters_are_wrong_usage():
         expect_error(_sample(_npy(), "--params", text), 2, word)
     expect_error(_sample(_npy(), "--params", '{"prompt_ids": [4]}'), 1, "prompt_ids[0]", "4 logits")
     expect_error(_sample(_npy(), "--params", '{"logit_bias": {"4": 1}}'), 1, "logit_bias")
+    expect_error(_sample(_npy(), "--params", '{"bad_words": ["a"]}'), 2, "bad_words")
     expect(_sample(_npy(), "--params", '{"prompt_ids": [3], "output_ids": [0]}').returncode, 0, "status with ids inside the logits")
     expect_error(call("sample"), 2, "--logits")
     expect_error(call("sample", "--logits", FILE, "more"), 2, "more")

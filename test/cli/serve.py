@@ -119,6 +119,15 @@ def sampling_fields_do_what_they_say():
     allowed = [first[1], first[2]]
     got = _ask(max_tokens=5, allowed_token_ids=allowed, ignore_eos=True, return_token_ids=True)["choices"][0]["token_ids"]
     check(set(got) <= set(allowed) and len(got) == 5, f"{got} are among {allowed}")
+    for words, gone, kept in ((["girl"], "girl", ""), ([" girl"], "girl", ""), (["a cheerful"], "a cheerful", "was a"),
+                              (["no", "named Nora"], "named Nora", "girl named"), (["was"], "was", "")):
+        for path in (COMPLETIONS, CHAT):
+            got = _ask(path, max_tokens=12, bad_words=words, n=2, **({} if path == COMPLETIONS else {"messages": [
+                {"role": "assistant", "content": PROMPT}], "add_generation_prompt": False, "continue_final_message": True}))
+            for c in got["choices"]:
+                text = c["text"] if path == COMPLETIONS else c["message"]["content"]
+                check(gone not in text and (path == CHAT or kept in text), f"{text!r} without {words}")
+    check("girl" in _ask(max_tokens=8, bad_words=["girls", "x girl"])["choices"][0]["text"], "other words stay")
     for fields in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1}):
         expect(_ask(temperature=2, seed=3, max_tokens=8, return_token_ids=True, **fields)["choices"][0]["token_ids"], first, str(fields))
     a, b = (_ask(temperature=2, max_tokens=20)["choices"][0]["text"] for _ in range(2))
@@ -172,7 +181,8 @@ def every_refusal_names_its_field():
                           ({"stream_options": {"include_usage": True}}, "stream_options"), ({"priority": 1}, "priority"),
                           ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"), ({"truncation_side": "top"}, "truncation_side"),
                           ({"suffix": "end"}, "suffix"), ({"best_of": 3}, "best_of"), ({"response_format": {"type": "json_object"}},
-                          "response_format"), ({"bad_words": ["x"]}, "bad_words"), ({"use_beam_search": True}, "use_beam_search")):
+                          "response_format"), ({"bad_words": ["x"] * 257}, "bad_words"), ({"bad_words": ["x" * 129]}, "bad_words"),
+                          ({"bad_words": [""]}, "bad_words"), ({"bad_words": "x"}, "bad_words"), ({"use_beam_search": True}, "use_beam_search")):
         _refused(400, param, **fields)
     for fields, param in (({"messages": []}, "messages"), ({"messages": "hi"}, "messages"), ({"messages": [{"content": "x"}]}, "messages"),
                           ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},

@@ -291,6 +291,7 @@ static void refuse_picks(struct scene *s)
     PICK(n_bias, 1, "bias");
     PICK(n_stop, 1, "stop");
     PICK(n_stop_token, 1, "stop_token");
+    PICK(n_bad_words, 1, "bad_words");
     PICK(logprobs, 1, "logprobs above 0");
     PICK(top_p, 1.5, "sequence 1: top_p");
     PICK(top_k, -2, "sequence 1: top_k");

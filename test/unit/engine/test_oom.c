@@ -219,6 +219,8 @@ static struct gallop_request request(int kind)
         r.deadline_s = 1000;
         r.sampling.stop = stops;
         r.sampling.n_stop = 2;
+        r.sampling.bad_words = stops;
+        r.sampling.n_bad_words = 2;
         r.sampling.stop_token = stop_tokens;
         r.sampling.n_stop_token = 1;
         r.sampling.bias_id = bias_ids;

@@ -479,6 +479,37 @@ static void a_grammars_mask_is_obeyed(void **state)
     assert_int_equal(explain(&h, 1000, 0), ERR_INPUT);
 }
 
+static void a_bad_words_last_token_is_not_chosen_behind_the_others(void **state)
+{
+    static const int32_t one[] = {4}, pair[] = {7, 5}, three[] = {7, 7, 6}, outside[] = {7, 5000};
+    const struct sample_word words[] = {{one, 1}, {pair, 2}, {three, 3}, {outside, 2}};
+    static const struct {
+        int32_t output[3];
+        size_t n;
+        int32_t wanted;
+    } cases[] = {{{0}, 0, 5},    {{7}, 1, 6},       {{7, 8}, 2, 5},    {{7, 7}, 2, 3},
+                 {{8, 7}, 2, 6}, {{7, 7, 7}, 3, 3}, {{7, 7, 8}, 3, 5}, {{8, 8, 8}, 3, 5}};
+    struct sample_history h;
+    struct sample_result r;
+
+    for (size_t i = 0; i < 10; i++) /* 4 is the likeliest, then 5, 6, 3 */
+        logits[i] = i == 4 ? 9 : i == 5 ? 8 : i == 6 ? 7 : i == 3 ? 6 : 0;
+    assert_int_equal(sample_history_init(&h, &p, NULL, 0, 5, 10, &arena, &e), 0);
+    assert_int_equal(pick(&h, 10, 0, &r), 0);
+    assert_int_equal(r.id, 4);
+    h.bad = words;
+    h.n_bad = 4;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (int drawn = 0; drawn < 2; drawn++) {
+            p.do_sample = drawn;
+            p.temperature = drawn ? 0.001 : 1;
+            h.output = cases[i].output;
+            assert_int_equal(pick(&h, 10, cases[i].n, &r), 0);
+            assert_int_equal(r.id, cases[i].wanted);
+        }
+    assert_true(logits[4] == 9);
+}
+
 static void bad_logits_fail_whatever_the_place_and_the_mode(void **state)
 {
     static const size_t places[] = {0, 1, 63, 64, 129, 130};
@@ -809,6 +840,7 @@ int main(void)
         TEST(greedy_takes_the_largest_and_the_lowest_of_equals),
         TEST(greedy_obeys_penalties_biases_and_min_new_tokens),
         TEST(a_grammars_mask_is_obeyed),
+        TEST(a_bad_words_last_token_is_not_chosen_behind_the_others),
         TEST(bad_logits_fail_whatever_the_place_and_the_mode),
         TEST(forbidden_tokens_are_never_picked),
         TEST(extreme_values_stay_finite),

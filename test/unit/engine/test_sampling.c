@@ -57,7 +57,8 @@ static void every_field_is_read(void **state)
             "\"temperature\":0.5,"
             "\"top_k\":7,\"top_p\":0.25,\"min_p\":0.125,\"repetition_penalty\":1.5,\"frequency_penalty\":-2,"
             "\"presence_penalty\":3,\"logit_bias\":{\"9\":1.5,\"4\":-100},\"stop\":[\"a\",\"\\u00e9\"],"
-            "\"stop_token\":[8,3,8],\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
+            "\"stop_token\":[8,3,8],\"bad_words\":[\"c d\"],"
+            "\"eos_token_id\":2,\"ignore_eos\":true,\"seed\":-1,\"logprobs\":4}"),
         0);
     assert_true(s.max_new_tokens == 5 && s.min_new_tokens == 2 && s.do_sample && !s.greedy &&
                 s.temperature == 0.5);
@@ -67,6 +68,7 @@ static void every_field_is_read(void **state)
     assert_true(s.n_biases == 2 && s.bias[0].id == 4 && s.bias[0].value == -100 && s.bias[1].id == 9);
     assert_true(s.n_stops == 2 && s.stop[1].n == 2 && strcmp(s.stop[0].s, "a") == 0);
     assert_true(s.n_stop_tokens == 2 && s.stop_token[0] == 3 && s.stop_token[1] == 8);
+    assert_true(s.n_bad_words == 1 && s.bad_words[0].n == 3);
     assert_true(s.n_eos == 1 && s.eos[0] == 2);
     for (int f = 0; f < SAMPLING_N_FIELDS; f++)
         assert_int_equal(sampling_given(&s, (enum sampling_field)f), f != SAMPLING_MAX_LENGTH);
@@ -143,6 +145,10 @@ static void wrong_lists_are_refused_with_field_found_and_expected(void **state)
     REFUSED(json, "stop: found 65 strings, at most 64 can be served");
     sprintf(json, "{\"stop\":\"%01025d\"}", 0);
     REFUSED(json, "stop: found a string of 1025 bytes, at most 1024 can be served");
+    sprintf(json, "{\"bad_words\":\"%0129d\"}", 0);
+    REFUSED(json, "bad_words: found a string of 129 bytes, at most 128 can be served");
+    REFUSED("{\"bad_words\":[\"\"]}",
+            "bad_words: found \"\", expected a string that is not empty, or a list of such");
 }
 
 static void unknown_names_are_refused(void **state)
@@ -349,6 +355,9 @@ static void a_record_filled_by_hand_is_checked(void **state)
     INVALID("stop_token: found token 10, the vocabulary has 10");
     s.stop = &stop, s.n_stops = 1;
     INVALID("stop: string 0 has 1 bytes, expected 1 to 1024 of UTF-8");
+    s.n_stops = 0;
+    s.bad_words = &stop, s.n_bad_words = 1;
+    INVALID("bad_words: string 0 has 1 bytes, expected 1 to 128 of UTF-8");
     s.eos = ids, s.n_eos = 2; /* a model's end token that can never come is no fault of the request's */
     assert_int_equal(sampling_validate(&s, 10, &e), 0);
 }
