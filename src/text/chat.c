@@ -7,14 +7,13 @@
 #include "text/settings.h"
 
 struct chat_template {
-    const char *name;    /* borrowed from the configuration */
     struct jinja *jinja; /* NULL: it cannot be parsed, */
     struct err fault;    /* and this is why */
 };
 
 struct chat {
     struct settings conf;
-    struct chat_template *v;
+    struct chat_template *v; /* [n] those of conf.templates */
     size_t n;
 };
 
@@ -29,9 +28,8 @@ static int parse_all(struct chat *c, struct err *e)
         struct chat_template *t = &c->v[c->n++];
         char label[120] = "chat_template";
 
-        t->name = l->v[i].name;
-        if (strcmp(t->name, "default") != 0)
-            snprintf(label, sizeof(label), "chat_template %.90s", t->name);
+        if (strcmp(l->v[i].name, "default") != 0)
+            snprintf(label, sizeof(label), "chat_template %.90s", l->v[i].name);
         if (jinja_parse(&t->jinja, l->v[i].text, l->v[i].n, label, NULL, &t->fault) == ERR_NOMEM)
             return err_nomem(e, "chat templates");
     }
@@ -91,18 +89,11 @@ const char *chat_template_source(const struct chat *c, const char *name)
     return t ? t->text : NULL;
 }
 
-static const struct chat_template *find_template(const struct chat *c, const char *name)
-{
-    for (size_t i = 0; i < c->n; i++)
-        if (strcmp(c->v[i].name, name) == 0)
-            return &c->v[i];
-    return NULL;
-}
-
 /* The template to use, or NULL and an error. */
 static const struct chat_template *choose(const struct chat *c, const char *name, bool tools, struct err *e)
 {
-    const struct chat_template *t = NULL;
+    const struct settings_text *found = NULL;
+    const struct chat_template *t;
 
     if (c->n == 0) {
         err_set(e, ERR_INPUT,
@@ -112,17 +103,16 @@ static const struct chat_template *choose(const struct chat *c, const char *name
         return NULL;
     }
     if (!name && tools)
-        t = find_template(c, "tool_use");
-    if (!t)
-        t = find_template(c, name ? name : "default");
+        found = settings_find(&c->conf.templates, "tool_use");
+    if (!found)
+        found = settings_find(&c->conf.templates, name ? name : "default");
+    t = found ? &c->v[found - c->conf.templates.v] : NULL;
     if (!t)
         err_set(e, ERR_INPUT, "%s: there is no chat template called '%s' among the %zu of this model",
                 c->conf.path, name ? name : "default", c->n);
-    if (t && !t->jinja) {
+    else if (!t->jinja)
         err_set(e, ERR_INPUT, "%s: %s", c->conf.path, t->fault.msg);
-        return NULL;
-    }
-    return t;
+    return t && t->jinja ? t : NULL;
 }
 
 /* What a message says of its reasoning, under the first of its names that is there. */

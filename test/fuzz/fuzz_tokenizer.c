@@ -51,7 +51,8 @@ static void use(const struct tok *t, const char *text, size_t n)
         ASSERT(rc == again && once.n == twice.n);
         ASSERT(once.n == 0 || memcmp(once.id, twice.id, once.n * sizeof(*once.id)) == 0);
         for (size_t i = 0; i < once.n; i++)
-            ASSERT(once.id[i] >= 0 && (flags & TOK_ADD_SPECIAL || (size_t)once.id[i] < tok_n_ids(t)));
+            ASSERT(once.id[i] >= 0 && (flags & TOK_ADD_SPECIAL || (size_t)once.id[i] < t->vocab.n_ids ||
+                                       tok_added_get(&t->added, (size_t)once.id[i])));
         if (rc == 0)
             check_decoding(t, &once);
         tok_ids_fini(&once);
@@ -66,9 +67,9 @@ static int open_any(struct tok *t, const char *s, size_t n, struct err *e)
     settings_init(&conf); /* which needs no end: nothing is put into it */
     strcpy(conf.class, "TikTokenTokenizer");
     if (tok_is_sentencepiece(s, n))
-        return tok_read_sentencepiece(t, s, n, "fuzz", &conf, e);
+        return tok_read_sentencepiece(t, s, n, &conf, e);
     if (tok_is_tiktoken(s, n))
-        return tok_read_tiktoken(t, s, n, "fuzz", &conf, e);
+        return tok_read_tiktoken(t, s, n, &conf, e);
     return tok_read_json(t, s, n, "fuzz", e);
 }
 

@@ -179,27 +179,12 @@ static void put_container(const struct writer *w, struct value v, size_t level)
     jinja_leave(t->r);
 }
 
-/* What has no literal. */
-static void put_object(struct text *t, struct value v)
+static void put_range(struct text *t, const struct range *g)
 {
-    switch ((enum kind)v.kind) {
-    case RANGE:
-        jinja_put_format(t, "range(%lld, %lld", (long long)v.range->start, (long long)v.range->stop);
-        if (v.range->step != 1)
-            jinja_put_format(t, ", %lld", (long long)v.range->step);
-        jinja_put_byte(t, ')');
-        break;
-    case GENERATOR: jinja_put_literal(t, "<generator object>"); break;
-    case FUNCTION: jinja_put_format(t, "<function %s>", v.function->name); break;
-    case METHOD: jinja_put_format(t, "<built-in method %s>", v.bound->row->name); break;
-    case MACRO:
-        jinja_put_literal(t, "<Macro ");
-        jinja_print_repr(t, v.macro->node->name);
-        jinja_put_byte(t, '>');
-        break;
-    case LOOP: jinja_put_literal(t, "<LoopContext>"); break;
-    default: jinja_put_literal(t, "Undefined");
-    }
+    jinja_put_format(t, "range(%lld, %lld", (long long)g->start, (long long)g->stop);
+    if (g->step != 1)
+        jinja_put_format(t, ", %lld", (long long)g->step);
+    jinja_put_byte(t, ')');
 }
 
 static void put_value(const struct writer *w, struct value v, size_t level)
@@ -222,8 +207,10 @@ static void put_value(const struct writer *w, struct value v, size_t level)
         put_container(w, v, level);
     else if (w->json)
         jinja_fail(t->r, "Object of type %s is not JSON serializable", jinja_type(v));
-    else
-        put_object(t, v);
+    else if (v.kind == RANGE)
+        put_range(t, v.range);
+    else /* what has no literal; an undefined value in a list is "Undefined" */
+        jinja_put_format(t, v.kind == UNDEFINED ? "%s" : "<%s>", jinja_type(v));
 }
 
 void jinja_print_repr(struct text *t, struct value v)

@@ -1,7 +1,7 @@
 /* bpe.c - building the tables, and encoding words by them.
  *
  * Short words merge by scanning an array for the lowest rank; long ones (a hostile megabyte without a blank)
- * by a queue of candidates over a linked list, O(n log n) at worst. Both do the same merges in the same
+ * by a heap of candidates over a linked list, O(n log n) at worst. Both do the same merges in the same
  * order. Words of up to 30 bytes with up to 8 ids are remembered in a direct-mapped cache, one line of memory
  * each.
  *
@@ -85,19 +85,20 @@ int bpe_derive(struct bpe *b, const struct vocab *v, const uint32_t *rank, struc
     int rc = 0;
 
     for (size_t id = 0; id < v->n_ids && rc == 0; id++) {
+        uint32_t own = rank ? rank[id] : (uint32_t)id;
         const char *s;
         size_t n;
 
-        if (rank[id] == VOCAB_NONE || !vocab_str(v, id, &s, &n))
+        if (own == VOCAB_NONE || !vocab_str(v, id, &s, &n))
             continue;
         for (size_t at = 0, len; at < n && rc == 0;) {
             uint32_t left, right;
 
             utf8_decode(s + at, &len);
             at += len;
-            if (at < n && vocab_find(v, s, at, &left) && rank[left] != VOCAB_NONE &&
-                vocab_find(v, s + at, n - at, &right) && rank[right] != VOCAB_NONE)
-                rc = bpe_add_rule(b, left, right, rank[id], (uint32_t)id, e);
+            if (at < n && vocab_find(v, s, at, &left) && vocab_find(v, s + at, n - at, &right) &&
+                (!rank || (rank[left] != VOCAB_NONE && rank[right] != VOCAB_NONE)))
+                rc = bpe_add_rule(b, left, right, own, (uint32_t)id, e);
         }
     }
     return rc;
@@ -113,7 +114,7 @@ static void find_symbols(struct bpe *b, const struct vocab *v)
         if (b->byte_level || c < 0x80)
             vocab_find(v, s, n, &b->symbol[c]);
     }
-    b->all_fallback = b->byte_fallback && vocab_find_bytes(v, b->fallback);
+    b->byte_fallback = b->byte_fallback && vocab_find_bytes(v, b->fallback);
 }
 
 static int mark_junctions(struct bpe *b, const struct vocab *v, struct err *e)
@@ -145,7 +146,7 @@ int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e)
 
     b->vocab = v;
     find_symbols(b, v);
-    if (rc == 0 && !b->byte_level && b->all_fallback && !b->suffix.n)
+    if (rc == 0 && !b->byte_level && b->byte_fallback && !b->suffix.n)
         rc = mark_junctions(b, v, e);
     return rc;
 }
@@ -257,8 +258,8 @@ struct bpe_work {
     const struct bpe *owner; /* whose words the cache holds */
     uint32_t *id;
     struct link *link; /* [n] of a long word */
-    struct queue queue;
-    size_t id_cap, link_cap;
+    uint64_t *heap;    /* [n_heap] candidates, rank << 32 | position, the least in front */
+    size_t id_cap, link_cap, n_heap, heap_cap;
 };
 
 struct bpe_work *bpe_work_new(const struct bpe *b)
@@ -287,7 +288,7 @@ void bpe_work_free(struct bpe_work *w)
     mem_free(w->cache);
     mem_free(w->id);
     mem_free(w->link);
-    queue_fini(&w->queue);
+    mem_free(w->heap);
     mem_free(w);
 }
 
@@ -326,26 +327,63 @@ static size_t merge_short(const struct bpe *b, uint32_t *id, size_t n)
     return n;
 }
 
-static inline uint64_t candidate(uint64_t found, size_t at)
+/* The heap is 4-ary: a key's parent is at (i - 1) / 4. Keys of a hostile run of one character come in
+ * ascending order and stay where they are put. */
+static bool push(struct bpe_work *w, uint64_t found, size_t at)
 {
-    return (found & 0xffffffff00000000u) | at;
+    uint64_t key = (found & 0xffffffff00000000u) | at;
+    size_t i = w->n_heap;
+
+    if (!mem_grow((void **)&w->heap, &w->heap_cap, i + 1, sizeof(*w->heap), MEM_TEXT))
+        return false;
+    w->n_heap++;
+    while (i > 0 && w->heap[(i - 1) / 4] > key) {
+        w->heap[i] = w->heap[(i - 1) / 4];
+        i = (i - 1) / 4;
+    }
+    w->heap[i] = key;
+    return true;
 }
 
-/* The list of N symbols and the queue of its candidates. */
-static bool fill_queue(const struct bpe *b, struct bpe_work *w, size_t n)
+static bool pop(struct bpe_work *w, uint64_t *key)
 {
-    if (!mem_grow((void **)&w->link, &w->link_cap, n, sizeof(*w->link), MEM_TEXT) ||
-        !queue_reserve(&w->queue, n))
+    uint64_t *heap = w->heap, last;
+    size_t i = 0;
+
+    if (w->n_heap == 0)
         return false;
-    queue_clear(&w->queue);
+    *key = heap[0];
+    last = heap[--w->n_heap];
+    for (;;) {
+        size_t first = 4 * i + 1, least = first, end = first + 4 < w->n_heap ? first + 4 : w->n_heap;
+
+        if (first >= w->n_heap)
+            break;
+        for (size_t k = first + 1; k < end; k++)
+            if (heap[k] < heap[least])
+                least = k;
+        if (heap[least] >= last)
+            break;
+        heap[i] = heap[least];
+        i = least;
+    }
+    heap[i] = last;
+    return true;
+}
+
+/* The list of N symbols and the heap of its candidates. */
+static bool link_symbols(const struct bpe *b, struct bpe_work *w, size_t n)
+{
+    if (!mem_grow((void **)&w->link, &w->link_cap, n, sizeof(*w->link), MEM_TEXT))
+        return false;
+    w->n_heap = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t found = i + 1 < n ? find_merge(b, w->id[i], w->id[i + 1]) : NO_MERGE;
 
         w->link[i] = (struct link){found, (uint32_t)(i + 1), (uint32_t)(i - 1)};
-        if (found != NO_MERGE)
-            queue_fill(&w->queue, candidate(found, i));
+        if (found != NO_MERGE && !push(w, found, i))
+            return false;
     }
-    queue_sort(&w->queue);
     return true;
 }
 
@@ -353,7 +391,7 @@ static bool renew(const struct bpe *b, struct bpe_work *w, size_t at, size_t rig
 {
     uint64_t found = w->link[at].found = find_merge(b, w->id[at], w->id[right]);
 
-    return found == NO_MERGE || queue_push(&w->queue, candidate(found, at));
+    return found == NO_MERGE || push(w, found, at);
 }
 
 /* Merges w->id[0..*n) in place. false: out of memory. */
@@ -362,9 +400,9 @@ static bool merge_long(const struct bpe *b, struct bpe_work *w, size_t *n)
     size_t kept = 0;
     uint64_t top;
 
-    if (!fill_queue(b, w, *n))
+    if (!link_symbols(b, w, *n))
         return false;
-    while (queue_pop(&w->queue, &top)) {
+    while (pop(w, &top)) {
         size_t at = (uint32_t)top, right, after;
         struct link *l = &w->link[at];
 
@@ -405,18 +443,9 @@ static void flush_unk(const struct bpe *b, struct symbols *y)
 
 static void add_unknown(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
-    if (b->byte_fallback) {
-        bool all = true;
-
-        for (size_t i = 0; i < n; i++)
-            all = all && b->fallback[(unsigned char)s[i]] != VOCAB_NONE;
-        if (all) { /* a waiting unknown stays behind these, as it does in Hugging Face's */
-            for (size_t i = 0; i < n; i++)
-                y->id[y->n++] = b->fallback[(unsigned char)s[i]];
-            return;
-        }
-    }
-    if (!b->has_unk)
+    for (size_t i = 0; b->byte_fallback && i < n; i++)
+        y->id[y->n++] = b->fallback[(unsigned char)s[i]];
+    if (b->byte_fallback || !b->has_unk)
         return;
     if (y->unk_waits && !b->fuse_unk)
         flush_unk(b, y);

@@ -86,7 +86,6 @@ struct tok_pieces {
     int64_t unk_id;         /* -1: none */
     int64_t bos_id, eos_id; /* put around a text; -1: not */
     struct json_str map;    /* precompiled_charsmap */
-    const char *path;       /* for messages */
     struct err *e;
 };
 
@@ -100,20 +99,21 @@ int tok_add_around(struct tok *t, int64_t before, int64_t after, struct err *e);
 /* Does the file begin as such a model does? */
 bool tok_is_sentencepiece(const char *bytes, size_t n);
 
-/* Fills and seals the new T. Control and user-defined pieces become added tokens; BOS stands before a text
- * where CONF asks for it, or says nothing and the model has one. ERR_UNSUPPORTED for word and character
- * models and what else is not understood. T must be freed on failure. */
-int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const char *path,
-                           const struct settings *conf, struct err *e);
+/* Fills and seals the new T; messages lack the file's name. Control and user-defined pieces become added
+ * tokens; BOS stands before a text where CONF asks for it, or says nothing and the model has one.
+ * ERR_UNSUPPORTED for word and character models and what else is not understood. T must be freed on
+ * failure. */
+int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const struct settings *conf,
+                           struct err *e);
 
 /* Does the text begin as such a file does? */
 bool tok_is_tiktoken(const char *text, size_t len);
 
-/* Fills and seals the new T. The file does not hold the pattern that cuts words; it is known from CONF's
- * tokenizer_class or the number of ranks, and an unknown one is ERR_UNSUPPORTED. T must be freed on
- * failure. */
-int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const char *path,
-                      const struct settings *conf, struct err *e);
+/* Fills and seals the new T; messages lack the file's name. The file does not hold the pattern that cuts
+ * words; it is known from CONF's tokenizer_class or the number of ranks, and an unknown one is
+ * ERR_UNSUPPORTED. T must be freed on failure. */
+int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const struct settings *conf,
+                      struct err *e);
 
 /* Fills and seals the new T from the two files of the folder IN. How words are cut is known from CONF's
  * tokenizer_class or model type; without either it is GPT-2's way, an unknown one is ERR_UNSUPPORTED. T must

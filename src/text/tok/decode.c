@@ -1,8 +1,8 @@
 /* decode.c - each step pushes what it makes into the next one; the last pushes into the caller's buffer.
  *
  * HOLD of a step is what it keeps back: the first bytes of a character (byte level), a run of byte pieces
- * (byte fallback), the last token (suffix), or blanks that may be the end (strip). What stays constant:
- * joined output = the output for the joined input.
+ * (byte fallback), or the last token (suffix). What stays constant: joined output = the output for the
+ * joined input.
  */
 #include "text/tok/steps.h"
 
@@ -213,44 +213,16 @@ static void strip_front(struct state *x, const char **s, size_t *n)
     }
 }
 
-/* Bytes at the end of S that are up to `stop` characters ch. */
-static size_t strippable(const struct state *x, const char *s, size_t n)
-{
-    size_t end = n;
-
-    for (size_t i = 0; i < x->p->stop && end > 0; i++) {
-        size_t at = utf8_before(s, end), len;
-
-        if (utf8_decode(s + at, &len) != x->p->ch)
-            break;
-        end = at;
-    }
-    return n - end;
-}
-
 static int strip(struct decode_run *r, size_t k, const char *s, size_t n)
 {
     struct state *x = &r->state[k];
-    size_t kept;
 
-    if (!x->fragments) { /* each token has its own front and back */
+    if (!x->fragments) { /* each token has its own front */
         x->count = 0;
         x->done = false;
-        buf_clear(&x->hold);
     }
     strip_front(x, &s, &n);
-    buf_clear(&x->made);
-    buf_add(&x->made, x->hold.data, x->hold.len);
-    buf_add(&x->made, s, n);
-    buf_clear(&x->hold);
-    if (x->made.oom)
-        return err_nomem(r->e, "decoder");
-    kept = strippable(x, x->made.data, x->made.len);
-    buf_add(&x->hold, x->made.data + x->made.len - kept, kept);
-    if (x->hold.oom)
-        return err_nomem(r->e, "decoder");
-    x->made.len -= kept;
-    return x->fragments && x->made.len == 0 ? 0 : feed_made(r, k);
+    return x->fragments && n == 0 ? 0 : feed(r, k + 1, s, n);
 }
 
 static int metaspace(struct decode_run *r, size_t k, const char *s, size_t n)
@@ -338,7 +310,7 @@ static int finish(struct decode_run *r, size_t k)
         return r->state[k].hold.len ? feed(r, k + 1, "\xef\xbf\xbd", 3) : 0;
     case DECODE_BYTE_FALLBACK: return end_bytes(r, k);
     case DECODE_SUFFIX: return end_suffix(r, k, "");
-    default: return 0; /* what strip holds is stripped */
+    default: return 0;
     }
 }
 

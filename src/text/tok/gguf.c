@@ -24,14 +24,6 @@ struct work {
     struct err *e;
 };
 
-/* Four bytes, little-endian. */
-static uint32_t word(const char *p, size_t i)
-{
-    const unsigned char *b = (const unsigned char *)p + 4 * i;
-
-    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
-}
-
 static int read_types(struct work *w)
 {
     const struct tok_gguf *g = w->g;
@@ -39,20 +31,20 @@ static int read_types(struct work *w)
     w->type = mem_zalloc(g->n_tokens, 1, MEM_TEXT);
     w->score = mem_zalloc(g->n_tokens, sizeof(float), MEM_TEXT);
     if (!w->type || !w->score)
-        return err_nomem(w->e, g->path);
+        return err_nomem(w->e, "tokenizer.ggml.tokens");
     for (size_t i = 0; i < g->n_tokens; i++) {
-        uint32_t type = g->type ? word(g->type, i) : TOK_PIECE_NORMAL,
-                 bits = g->score ? word(g->score, i) : 0;
+        uint32_t type = TOK_PIECE_NORMAL;
 
+        if (g->type) /* little-endian, like the machine */
+            memcpy(&type, g->type + 4 * i, 4);
+        if (g->score)
+            memcpy(&w->score[i], g->score + 4 * i, 4);
         if (type > TOK_PIECE_BYTE)
-            return err_set(w->e, ERR_INPUT,
-                           "%s: tokenizer.ggml.token_type of token %zu is %u, known are 0 to %d", g->path, i,
-                           type, TOK_PIECE_BYTE);
+            return err_set(w->e, ERR_INPUT, "tokenizer.ggml.token_type of token %zu is %u, known are 0 to %d",
+                           i, type, TOK_PIECE_BYTE);
         w->type[i] = (unsigned char)(type ? type : TOK_PIECE_NORMAL);
-        memcpy(&w->score[i], &bits, 4);
         if (isnan(w->score[i]))
-            return err_set(w->e, ERR_INPUT, "%s: tokenizer.ggml.scores of token %zu is no number", g->path,
-                           i);
+            return err_set(w->e, ERR_INPUT, "tokenizer.ggml.scores of token %zu is no number", i);
     }
     return 0;
 }
@@ -62,24 +54,9 @@ static int check_token(const struct work *w, size_t i)
     const struct json_str *s = &w->g->token[i];
 
     if (s->n > MAX_TOKEN || utf8_valid_prefix(s->s, s->n) != s->n)
-        return err_set(w->e, ERR_INPUT,
-                       "%s: tokenizer.ggml.tokens: token %zu is not UTF-8 of at most %d bytes", w->g->path, i,
-                       MAX_TOKEN);
+        return err_set(w->e, ERR_INPUT, "tokenizer.ggml.tokens: token %zu is not UTF-8 of at most %d bytes",
+                       i, MAX_TOKEN);
     return 0;
-}
-
-/* The piece of token I, which must be its alone. */
-static int add_piece(struct work *w, size_t i, const char *s, size_t n)
-{
-    size_t before = w->t->vocab.n;
-    int rc = vocab_add(&w->t->vocab, s, n, (int64_t)i, w->e);
-
-    if (rc == 0 && w->t->vocab.n == before)
-        rc = err_set(w->e, ERR_INPUT, "tokenizer.ggml.tokens: token %zu \"%.*s\" is there twice", i,
-                     (int)(n < 60 ? n : 60), s);
-    if (rc)
-        err_prefix(w->e, "%s", w->g->path);
-    return rc;
 }
 
 /* True if the special token S swallows the blanks behind it; of Phi-3's these do not. */
@@ -113,9 +90,9 @@ static int add_tokens(struct work *w)
         a.lstrip = w->g->lstrip;
         a.rstrip = strips(w->g, s);
         if (w->type[i] == TOK_PIECE_NORMAL || w->type[i] == TOK_PIECE_BYTE)
-            rc = add_piece(w, i, s->s, s->n);
-        else if ((rc = tok_added_add(&w->t->added, a, s->s, s->n, w->e)) != 0)
-            err_prefix(w->e, "%s", w->g->path);
+            rc = vocab_add_new(&w->t->vocab, s->s, s->n, (int64_t)i, w->e);
+        else
+            rc = tok_added_add(&w->t->added, a, s->s, s->n, w->e);
     }
     return rc;
 }
@@ -131,7 +108,7 @@ static int add_merges(struct work *w)
     if (rc == 0)
         rc = bpe_merges_end(&to, w->e);
     if (rc)
-        err_prefix(w->e, "%s: tokenizer.ggml.merges", w->g->path);
+        err_prefix(w->e, "tokenizer.ggml.merges");
     bpe_merges_fini(&to);
     return rc;
 }
@@ -146,7 +123,7 @@ static int choose_family(const struct work *w, const struct family **f)
     *f = pre->s ? family_known_as(FAMILY_PRE, pre->s, pre->n) : family_known_as(FAMILY_PRE, "default", 7);
     if (*f)
         return 0;
-    return err_set(w->e, ERR_UNSUPPORTED, "%s: tokenizer.ggml.pre \"%.*s\" is not known here", w->g->path,
+    return err_set(w->e, ERR_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not known here",
                    pre->n < 60 ? (int)pre->n : 60, pre->s);
 }
 
@@ -159,8 +136,7 @@ static int add_around(struct work *w, bool bos_wanted)
         bos_wanted = g->add_bos;
     missing = bos_wanted && g->bos < 0 ? "bos" : g->add_eos == 1 && g->eos < 0 ? "eos" : NULL;
     if (missing)
-        return err_set(w->e, ERR_INPUT,
-                       "%s: tokenizer.ggml.add_%s_token is true, but there is no %s_token_id", g->path,
+        return err_set(w->e, ERR_INPUT, "tokenizer.ggml.add_%s_token is true, but there is no %s_token_id",
                        missing, missing);
     return tok_add_around(w->t, bos_wanted ? g->bos : -1, g->add_eos == 1 ? g->eos : -1, w->e);
 }
@@ -174,11 +150,8 @@ static int build_gpt2(struct work *w)
     if ((rc = choose_family(w, &f)) != 0 || (rc = add_tokens(w)) != 0 || (rc = add_merges(w)) != 0)
         return rc;
     w->t->bpe.ignore_merges = f->ignore_merges;
-    if ((rc = family_apply(f, w->t, w->g->add_space == 1, w->e)) != 0) {
-        err_prefix(w->e, "%s", w->g->path);
-        return rc;
-    }
-    return add_around(w, f->pre_bos && w->g->bos >= 0);
+    rc = family_apply(f, w->t, w->g->add_space == 1, w->e);
+    return rc ? rc : add_around(w, f->pre_bos && w->g->bos >= 0);
 }
 
 /* ---- llama ---- */
@@ -193,11 +166,12 @@ static int add_user_defined(struct work *w, size_t i)
 
     for (size_t k = 0; k < s->n; k++)
         if (s->s[k] != ' ')
-            return add_piece(w, i, s->s, s->n);
+            return vocab_add_new(&w->t->vocab, s->s, s->n, (int64_t)i, w->e);
     buf_init(&piece, MEM_TEXT);
     for (size_t k = 0; k < s->n; k++)
         buf_str(&piece, meta_space);
-    rc = piece.oom ? err_nomem(w->e, w->g->path) : add_piece(w, i, piece.data, piece.len);
+    rc = piece.oom ? err_nomem(w->e, "tokenizer.ggml.tokens")
+                   : vocab_add_new(&w->t->vocab, piece.data, piece.len, (int64_t)i, w->e);
     w->type[i] = TOK_PIECE_BLANKS;
     buf_fini(&piece);
     return rc;
@@ -216,12 +190,11 @@ static int build_llama(struct work *w)
                            .unk_id = g->unk,
                            .bos_id = TOK_UNSET,
                            .eos_id = TOK_UNSET,
-                           .path = g->path,
                            .e = w->e};
     int rc = 0;
 
     if (!g->score)
-        return err_set(w->e, ERR_INPUT, "%s: tokenizer.ggml.scores is missing", g->path);
+        return err_set(w->e, ERR_INPUT, "tokenizer.ggml.scores is missing");
     for (size_t i = 0; i < g->n_tokens && rc == 0; i++) {
         const struct json_str *s = &g->token[i];
 
@@ -231,7 +204,9 @@ static int build_llama(struct work *w)
             continue;
         }
         if ((rc = check_token(w, i)) == 0)
-            rc = w->type[i] == TOK_PIECE_USER_DEFINED ? add_user_defined(w, i) : add_piece(w, i, s->s, s->n);
+            rc = w->type[i] == TOK_PIECE_USER_DEFINED
+                     ? add_user_defined(w, i)
+                     : vocab_add_new(&w->t->vocab, s->s, s->n, (int64_t)i, w->e);
     }
     if (rc == 0 && (rc = tok_build_pieces(&b)) == 0)
         rc = add_around(w, g->bos >= 0);
@@ -254,11 +229,11 @@ static int check_ids(const struct tok_gguf *g, struct err *e)
     } ids[] = {{"bos", g->bos}, {"eos", g->eos}, {"unknown", g->unk}};
 
     if (g->n_tokens == 0)
-        return err_set(e, ERR_INPUT, "%s: tokenizer.ggml.tokens is missing or empty", g->path);
+        return err_set(e, ERR_INPUT, "tokenizer.ggml.tokens is missing or empty");
     for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++)
         if (ids[i].id >= 0 && (size_t)ids[i].id >= g->n_tokens)
-            return err_set(e, ERR_INPUT, "%s: tokenizer.ggml.%s_token_id is %lld, there are %zu tokens",
-                           g->path, ids[i].name, (long long)ids[i].id, g->n_tokens);
+            return err_set(e, ERR_INPUT, "tokenizer.ggml.%s_token_id is %lld, there are %zu tokens",
+                           ids[i].name, (long long)ids[i].id, g->n_tokens);
     return 0;
 }
 
@@ -274,20 +249,19 @@ static int build(struct work *w)
     else if (json_str_is(&g->model, "llama"))
         rc = build_llama(w);
     else
-        rc =
-            err_set(w->e, ERR_UNSUPPORTED, "%s: tokenizer.ggml.model \"%.*s\" is not supported (gpt2, llama)",
-                    g->path, g->model.n < 60 ? (int)g->model.n : 60, g->model.s ? g->model.s : "");
-    if (rc == 0 && (rc = tok_seal(w->t, w->e)) != 0)
-        err_prefix(w->e, "%s", g->path);
-    return rc;
+        rc = err_set(w->e, ERR_UNSUPPORTED, "tokenizer.ggml.model \"%.*s\" is not supported (gpt2, llama)",
+                     g->model.n < 60 ? (int)g->model.n : 60, g->model.s ? g->model.s : "");
+    return rc ? rc : tok_seal(w->t, w->e);
 }
 
 int tok_open_gguf(struct tok **out, const struct tok_gguf *g, struct err *e)
 {
     struct work w = {.g = g, .t = tok_new(), .e = e};
-    int rc = w.t ? build(&w) : err_nomem(e, g->path);
+    int rc = w.t ? build(&w) : err_nomem(e, "tokenizer");
 
     *out = NULL;
+    if (rc)
+        err_prefix(e, "%s", g->path);
     mem_free(w.type);
     mem_free(w.score);
     if (rc)

@@ -625,11 +625,12 @@ static void read_strip(struct json_pull *j, struct step *step, const struct comp
 {
     enum { MAX_STRIP = 1 << 20 };
 
-    *step = (struct step){.kind = DECODE_STRIP, .start = (size_t)c->start, .stop = (size_t)c->stop};
+    *step = (struct step){.kind = DECODE_STRIP, .start = (size_t)c->start};
     if (!is_char(&c->content, &step->ch))
         json_pull_fail(j, "the content of a Strip is one character");
-    else if (c->start < 0 || c->start > MAX_STRIP || c->stop < 0 || c->stop > MAX_STRIP)
-        json_pull_fail(j, "start and stop of a Strip are 0..%d", (int)MAX_STRIP);
+    else if (c->start < 0 || c->start > MAX_STRIP || c->stop)
+        json_pull_fail(j, "the start of a Strip is 0..%d and its stop 0: others are not understood",
+                       (int)MAX_STRIP);
 }
 
 static void read_decoder(struct json_pull *j, struct tok *t, const struct component *c)

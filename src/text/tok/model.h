@@ -52,6 +52,9 @@ bool vocab_reserve(struct vocab *v, size_t n);
  * another string; message without a file name) or ERR_NOMEM. */
 int vocab_add(struct vocab *v, const char *s, size_t n, int64_t id, struct err *e);
 
+/* The same, and ERR_INPUT for a string that is there already. */
+int vocab_add_new(struct vocab *v, const char *s, size_t n, int64_t id, struct err *e);
+
 struct vocab_query {
     const char *s;
     size_t n;
@@ -201,8 +204,8 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
 
     const struct vocab *vocab; /* borrowed; set by bpe_seal() */
     uint32_t symbol[256];      /* of a byte (byte_level) or an ASCII character, or VOCAB_NONE */
-    uint32_t fallback[256];    /* of <0x00> ... <0xFF>, with byte_fallback */
-    bool all_fallback;
+    uint32_t fallback
+        [256]; /* of <0x00> ... <0xFF>, with byte_fallback, which bpe_seal() takes back if one is missing */
     uint64_t *junction; /* a bit for each hash of two characters that a merge joins; NULL: never cut */
     size_t junction_mask;
 };
@@ -212,7 +215,7 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
 int bpe_add_rule(struct bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t merged, struct err *e);
 
 /* Adds every rule that two entries of V make a third with. RANK[id] is that of the result; VOCAB_NONE: no
- * such result and no such part (control tokens). For sources that list pieces and scores but no merges. */
+ * such result and no such part (control tokens); RANK NULL: ids are ranks. For sources without merges. */
 int bpe_derive(struct bpe *b, const struct vocab *v, const uint32_t *rank, struct err *e);
 
 /* Looks up symbols in V (which must outlive B) and builds what encoding needs. */
@@ -253,37 +256,6 @@ void bpe_work_free(struct bpe_work *w);             /* NULL is fine */
  * GiB. */
 int bpe_encode(const struct bpe *b, struct bpe_work *w, const char *s, size_t n, struct tok_ids *out,
                struct err *e);
-
-/* ---- the queue of possible merges of a long word (queue.c), smallest key first ----
- *
- * A key is rank << 32 | position. Keys that come in ascending order, as a hostile run of one character makes
- * them, stand in a few sorted piles and cost O(1); the others go through a heap, O(log n). With a heap alone
- * a megabyte of one letter takes four times as long, and one of random letters half as long again. */
-enum { QUEUE_PILES = 6 };
-
-struct queue_pile {
-    uint64_t *key; /* [n], ascending; those before HEAD are gone */
-    size_t head, n, cap;
-};
-
-struct queue { /* zeroed = empty */
-    struct queue_pile pile[QUEUE_PILES];
-    uint64_t *heap, *spare;
-    size_t n_heap, heap_cap, spare_cap;
-};
-
-void queue_fini(struct queue *q);
-void queue_clear(struct queue *q); /* keeps the memory */
-
-/* Room for N keys of the first filling. false: out of memory. */
-bool queue_reserve(struct queue *q, size_t n);
-
-/* The first filling of an empty queue, in the order of positions; queue_sort() ends it. */
-void queue_fill(struct queue *q, uint64_t key);
-void queue_sort(struct queue *q);
-
-bool queue_push(struct queue *q, uint64_t key); /* false: out of memory */
-bool queue_pop(struct queue *q, uint64_t *key); /* false: empty */
 
 /* ---- the unigram language model (unigram.c): of all ways to cut a word into pieces, the one with the
  * highest sum of scores (Kudo 2018; Viterbi over the pieces that begin at each place, as SentencePiece and

@@ -15,13 +15,6 @@
 
 enum { SHORT_RUN = 16 };
 
-void normalize_form_work_fini(struct normalize_form_work *w)
-{
-    mem_free(w->cp);
-    mem_free(w->sorted);
-    *w = (struct normalize_form_work){0};
-}
-
 /* Can C change, or change the character before it, under FORM? Conservative. Characters below U+0300 answer
  * for the canonical forms only by what they are themselves; whatever could compose with them lies above. */
 static bool is_active(enum normalize_form form, uint32_t c)
@@ -48,7 +41,7 @@ static bool is_active(enum normalize_form form, uint32_t c)
     return compat || p->decomp_type == 0;
 }
 
-static bool decompose(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
+static bool decompose(enum normalize_form form, struct normalize_work *w, const char *s, size_t n,
                       size_t *n_cp)
 {
     bool compat = form == NORMALIZE_NFKC || form == NORMALIZE_NFKD;
@@ -79,7 +72,7 @@ static unsigned combining_class(int32_t c)
 }
 
 /* Sorts cp[0..n) by combining class, equal ones staying in order. */
-static bool sort_marks(struct normalize_form_work *w, int32_t *cp, size_t n)
+static bool sort_marks(struct normalize_work *w, int32_t *cp, size_t n)
 {
     size_t start[257] = {0};
 
@@ -106,7 +99,7 @@ static bool sort_marks(struct normalize_form_work *w, int32_t *cp, size_t n)
     return true;
 }
 
-static bool reorder(struct normalize_form_work *w, size_t n)
+static bool reorder(struct normalize_work *w, size_t n)
 {
     for (size_t i = 0; i < n;) {
         size_t begin = i;
@@ -121,7 +114,7 @@ static bool reorder(struct normalize_form_work *w, size_t n)
 }
 
 /* One stretch through the whole procedure. */
-static void convert(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
+static void convert(enum normalize_form form, struct normalize_work *w, const char *s, size_t n,
                     struct buf *out)
 {
     size_t m;
@@ -140,8 +133,10 @@ static void convert(enum normalize_form form, struct normalize_form_work *w, con
     }
 }
 
-bool normalize_to_form(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
-                       struct buf *out)
+/* Appends S in a normal form of Unicode (UAX #15) to OUT. false: it is in that form already, and nothing was
+ * appended. Time is linear in N, whatever marks S holds. */
+static bool to_form(enum normalize_form form, struct normalize_work *w, const char *s, size_t n,
+                    struct buf *out)
 {
     /* U+0300, where NFC begins to matter, begins with 0xcc; the continuation bytes of smaller characters pass
      * beneath it too */
@@ -268,7 +263,8 @@ void normalize_work_fini(struct normalize_work *w)
 {
     buf_fini(&w->out[0]);
     buf_fini(&w->out[1]);
-    normalize_form_work_fini(&w->uni);
+    mem_free(w->cp);
+    mem_free(w->sorted);
 }
 
 static void put(struct buf *out, uint32_t c)
@@ -438,7 +434,7 @@ static bool run_step(const struct step *p, struct normalize_work *w, struct json
     size_t done;
 
     switch (p->kind) {
-    case NORMALIZE_FORM: return normalize_to_form(p->form, &w->uni, in.s, in.n, out);
+    case NORMALIZE_FORM: return to_form(p->form, w, in.s, in.n, out);
     case NORMALIZE_LOWERCASE: lowercase(in, out); break;
     case NORMALIZE_REPLACE:
         *rc = pattern_replace(p, w->re, in, out, &done, e);

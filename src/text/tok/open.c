@@ -22,10 +22,13 @@ static int read_one(struct tok *t, struct folder in, const char *name, struct er
     settings_init(&conf);
     if (name && (pieces || ranks))
         rc = settings_read(&conf, in, SETTINGS_FOR_TOKENIZER, e);
-    if (rc == 0)
-        rc = pieces  ? tok_read_sentencepiece(t, f.bytes, f.len, f.path, &conf, e)
-             : ranks ? tok_read_tiktoken(t, f.bytes, f.len, f.path, &conf, e)
-                     : tok_read_json(t, f.bytes, f.len, f.path, e);
+    if (rc == 0 && (pieces || ranks)) {
+        rc = (pieces ? tok_read_sentencepiece : tok_read_tiktoken)(t, f.bytes, f.len, &conf, e);
+        if (rc)
+            err_prefix(e, "%s", f.path);
+    } else if (rc == 0) {
+        rc = tok_read_json(t, f.bytes, f.len, f.path, e);
+    }
     settings_fini(&conf);
     folder_text_fini(&f);
     return rc;

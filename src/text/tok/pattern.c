@@ -593,12 +593,23 @@ static void hook_free(void *p, void *unused)
     mem_free(p);
 }
 
+/* The error for PCRE2's CODE, RC unless memory was out; while compiling, that is an error of its own, 121. */
+static int failed(const struct pattern *re, int code, int rc, const char *what, struct err *e)
+{
+    PCRE2_UCHAR why[160];
+
+    if (code == PCRE2_ERROR_NOMEMORY || code == PCRE2_ERROR_HEAP_FAILED)
+        return err_nomem(e, "pattern");
+    pcre2_get_error_message(code, why, sizeof(why));
+    return err_set(e, rc, "the pattern %.*s %s: %s", (int)(re->n_source < 300 ? re->n_source : 300),
+                   re->source, what, (const char *)why);
+}
+
 static int compile(struct pattern *r, const char *pattern, size_t n, struct err *e)
 {
     pcre2_general_context *general = pcre2_general_context_create(hook_alloc, hook_free, NULL);
     pcre2_compile_context *cc = general ? pcre2_compile_context_create(general) : NULL;
     PCRE2_SIZE where = 0;
-    PCRE2_UCHAR why[160];
     int code = PCRE2_ERROR_NOMEMORY, rc = 0;
 
     if (cc) {
@@ -606,18 +617,10 @@ static int compile(struct pattern *r, const char *pattern, size_t n, struct err 
         r->code =
             pcre2_compile((PCRE2_SPTR)pattern, n, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &code, &where, cc);
     }
-    if (!r->code && code == PCRE2_ERROR_NOMEMORY) {
-        rc = err_nomem(e, "pattern");
-    } else if (!r->code) {
-        /* PCRE2 calls a failed allocation while compiling an error of its own, 121 */
-        pcre2_get_error_message(code, why, sizeof(why));
-        rc = code == PCRE2_ERROR_HEAP_FAILED
-                 ? err_nomem(e, "pattern")
-                 : err_set(e, ERR_UNSUPPORTED, "the pattern %.*s cannot be compiled: %s",
-                           (int)(r->n_source < 300 ? r->n_source : 300), r->source, (const char *)why);
-    } else {
+    if (r->code)
         r->jit = pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE) == 0;
-    }
+    else
+        rc = failed(r, code, ERR_UNSUPPORTED, "cannot be compiled", e);
     pcre2_compile_context_free(cc);
     pcre2_general_context_free(general);
     return rc;
@@ -699,17 +702,6 @@ void pattern_start(struct pattern_iter *it, const struct step *p, struct pattern
     *it = (struct pattern_iter){.p = p, .work = work, .s = n ? s : "", .n = n};
 }
 
-static int failed(const struct pattern *re, int code, struct err *e)
-{
-    PCRE2_UCHAR why[160];
-
-    if (code == PCRE2_ERROR_NOMEMORY)
-        return -err_nomem(e, "pattern matching");
-    pcre2_get_error_message(code, why, sizeof(why));
-    return -err_set(e, ERR_INPUT, "the pattern %.*s gives up on this text: %s",
-                    (int)(re->n_source < 300 ? re->n_source : 300), re->source, (const char *)why);
-}
-
 static int next_string(struct pattern_iter *it, size_t *begin, size_t *end)
 {
     const struct json_str *find = &it->p->find;
@@ -740,7 +732,7 @@ int pattern_next(struct pattern_iter *it, size_t *begin, size_t *end, struct err
         if (code == PCRE2_ERROR_NOMATCH)
             return 0;
         if (code < 0)
-            return failed(re, code, e);
+            return -failed(re, code, ERR_INPUT, "gives up on this text", e);
         if (range[0] != range[1] || !it->any || it->last != range[1]) {
             *begin = range[0];
             *end = it->at = it->last = range[1];

@@ -129,7 +129,7 @@ static int rank_pieces(const struct tok_pieces *b, uint32_t *rank)
     size_t k = 0;
 
     if (!list)
-        return err_nomem(b->e, b->path);
+        return err_nomem(b->e, "pieces");
     first = rank_blanks(b, rank);
     for (size_t i = 0; i < b->n; i++)
         if (b->type[i] == TOK_PIECE_NORMAL)
@@ -148,7 +148,7 @@ static int build_bpe(const struct tok_pieces *b)
 {
     struct bpe *to = &b->t->bpe;
     uint32_t *rank = mem_alloc(b->n * sizeof(*rank), MEM_TEXT);
-    int rc = rank ? rank_pieces(b, rank) : err_nomem(b->e, b->path);
+    int rc = rank ? rank_pieces(b, rank) : err_nomem(b->e, "pieces");
 
     if (rc == 0)
         rc = bpe_derive(to, &b->t->vocab, rank, b->e);
@@ -170,7 +170,7 @@ static int build_unigram(const struct tok_pieces *b)
     u->usable = mem_alloc(b->n, MEM_TEXT);
     u->n_score = b->n;
     if (!u->score || !u->usable)
-        return err_nomem(b->e, b->path);
+        return err_nomem(b->e, "pieces");
     for (size_t i = 0; i < b->n; i++) {
         u->score[i] = (double)b->score[i];
         u->usable[i] = b->type[i] == TOK_PIECE_NORMAL;
@@ -206,11 +206,9 @@ static int build_steps(const struct tok_pieces *b)
         {b->dummy_prefix, chain, {.kind = DECODE_STRIP, .ch = ' ', .start = 1}},
     };
 
-    if (rc)
-        err_prefix(b->e, "%s", b->path);
     for (size_t i = 0; i < sizeof(steps) / sizeof(*steps) && rc == 0; i++)
         if (steps[i].wanted)
-            rc = tok_add_step(steps[i].to, steps[i].step, b->path, b->e);
+            rc = tok_add_step(steps[i].to, steps[i].step, "pieces", b->e);
     return rc;
 }
 
@@ -272,7 +270,6 @@ static int read_piece(struct model *m, const struct field *piece)
     struct tok_pieces *b = &m->b;
     unsigned char type = TOK_PIECE_NORMAL;
     float score = 0;
-    int rc;
 
     while (message_next(&p, &f)) {
         if (f.number == 1 && f.wire == 2)
@@ -284,20 +281,13 @@ static int read_piece(struct model *m, const struct field *piece)
     }
     if (p.bad || type < TOK_PIECE_NORMAL || type > TOK_PIECE_BYTE || !isfinite(score) || text.n == 0 ||
         text.n > MAX_PIECE || utf8_valid_prefix(text.s, text.n) != text.n)
-        return err_set(b->e, ERR_INPUT, "%s: piece %zu is damaged", b->path, b->n);
+        return err_set(b->e, ERR_INPUT, "piece %zu is damaged", b->n);
     if (!mem_grow((void **)&m->score, &m->score_cap, b->n + 1, sizeof(*m->score), MEM_TEXT) ||
         !mem_grow((void **)&m->type, &m->type_cap, b->n + 1, 1, MEM_TEXT))
-        return err_nomem(b->e, b->path);
+        return err_nomem(b->e, "pieces");
     m->score[b->n] = score;
     m->type[b->n] = type;
-    rc = vocab_add(&b->t->vocab, text.s, text.n, (int64_t)b->n, b->e);
-    if (rc)
-        err_prefix(b->e, "%s", b->path);
-    b->n++;
-    if (rc == 0 && b->t->vocab.n != b->n)
-        return err_set(b->e, ERR_INPUT, "%s: piece %zu \"%.*s\" is there twice", b->path, b->n - 1,
-                       (int)(text.n < 60 ? text.n : 60), text.s);
-    return rc;
+    return vocab_add_new(&b->t->vocab, text.s, text.n, (int64_t)b->n++, b->e);
 }
 
 static int64_t id_of(uint64_t value)
@@ -337,7 +327,7 @@ static int read_settings(struct model *m, const struct field *message,
 
     while (message_next(&p, &f))
         read(m, &f);
-    return p.bad ? err_set(m->b.e, ERR_INPUT, "%s: its settings are damaged", m->b.path) : 0;
+    return p.bad ? err_set(m->b.e, ERR_INPUT, "its settings are damaged") : 0;
 }
 
 static int read_model(struct model *m, const char *bytes, size_t n)
@@ -357,7 +347,7 @@ static int read_model(struct model *m, const char *bytes, size_t n)
             rc = read_settings(m, &f, read_normalizer);
     }
     if (rc == 0 && (p.bad || m->b.n == 0))
-        rc = err_set(m->b.e, ERR_INPUT, "%s: this is no sentencepiece model", m->b.path);
+        rc = err_set(m->b.e, ERR_INPUT, "this is no sentencepiece model");
     return rc;
 }
 
@@ -367,26 +357,26 @@ static int check(const struct model *m)
 
     if (m->model_type != UNIGRAM && m->model_type != BPE)
         return err_set(b->e, ERR_UNSUPPORTED,
-                       "%s: a sentencepiece model of type %llu (word or character) is not understood",
-                       b->path, (unsigned long long)m->model_type);
+                       "a sentencepiece model of type %llu (word or character) is not understood",
+                       (unsigned long long)m->model_type);
     if (b->unk_id < 0 || (size_t)b->unk_id >= b->n)
-        return err_set(b->e, ERR_INPUT, "%s: unk_id %lld is not one of the %zu pieces", b->path,
-                       (long long)b->unk_id, b->n);
+        return err_set(b->e, ERR_INPUT, "unk_id %lld is not one of the %zu pieces", (long long)b->unk_id,
+                       b->n);
     if (m->space_as_suffix || !m->escape)
         return err_set(b->e, ERR_UNSUPPORTED,
-                       "%s: treat_whitespace_as_suffix or unescaped whitespace is not understood", b->path);
+                       "treat_whitespace_as_suffix or unescaped whitespace is not understood");
     for (size_t i = 0; m->model_type == BPE && i < b->n; i++)
         if (m->type[i] == TOK_PIECE_UNUSED)
-            return err_set(b->e, ERR_UNSUPPORTED,
-                           "%s: a BPE model with unused pieces (%zu) is not understood", b->path, i);
+            return err_set(b->e, ERR_UNSUPPORTED, "a BPE model with unused pieces (%zu) is not understood",
+                           i);
     return 0;
 }
 
-int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const char *path,
-                           const struct settings *conf, struct err *e)
+int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const struct settings *conf,
+                           struct err *e)
 {
     struct tok_pieces unsaid = {
-        .t = t, .path = path, .e = e, .dummy_prefix = true, .squeeze = true, .bos_id = 1, .eos_id = 2};
+        .t = t, .e = e, .dummy_prefix = true, .squeeze = true, .bos_id = 1, .eos_id = 2};
     struct model m = {.b = unsaid, .model_type = UNIGRAM, .escape = true};
     int rc = read_model(&m, bytes, n);
 
@@ -401,10 +391,8 @@ int tok_read_sentencepiece(struct tok *t, const char *bytes, size_t n, const cha
             m.b.eos_id = -1;
         rc = tok_build_pieces(&m.b);
     }
-    if (rc == 0)
-        rc = tok_add_settings(t, conf, e);
-    if (rc == 0 && (rc = tok_seal(t, e)) != 0)
-        err_prefix(e, "%s", path);
+    if (rc == 0 && (rc = tok_add_settings(t, conf, e)) == 0)
+        rc = tok_seal(t, e);
     mem_free(m.score);
     mem_free(m.type);
     return rc;

@@ -44,7 +44,7 @@ enum step_kind {
     DECODE_BYTE_FALLBACK, /* runs of <0xAB> to text, or to one U+FFFD each if the run is none */
     DECODE_FUSE,          /* joins */
     DECODE_REPLACE,       /* every match becomes text */
-    DECODE_STRIP,         /* up to start characters ch at the front and stop at the back of a token */
+    DECODE_STRIP,         /* up to start characters ch at the front of a token */
     DECODE_METASPACE,     /* ch becomes a space; dropped in the first token if first */
     DECODE_SUFFIX,        /* find becomes a space, and nothing in the last token (BPEDecoder) */
     DECODE_JOIN,          /* a space between tokens (no decoder at all) */
@@ -79,7 +79,7 @@ struct step { /* what it points to is borrowed */
     bool invert; /* what matches and what does not change places */
     bool left, right, first, missing;
     uint32_t ch;
-    size_t start, stop;
+    size_t start;
 };
 
 struct steps { /* zeroed = none */
@@ -129,19 +129,6 @@ int pattern_replace(const struct step *p, struct pattern_work *work, struct json
 
 /* ---- the normalizer (normalize.c) ---- */
 
-struct normalize_form_work { /* zeroed = empty */
-    int32_t *cp, *sorted;
-    size_t cap, sorted_cap;
-};
-
-void normalize_form_work_fini(struct normalize_form_work *w);
-
-/* Appends S (good UTF-8) in a normal form of Unicode (UAX #15) to OUT (whose oom flag tells of failure).
- * false: it is in that form already, and nothing was appended. Time is linear in N, whatever marks S
- * holds. */
-bool normalize_to_form(enum normalize_form form, struct normalize_form_work *w, const char *s, size_t n,
-                       struct buf *out);
-
 /* Reads SentencePiece's precompiled character map from BYTES, which are copied, into memory of A. ERR_INPUT
  * when they are none. */
 int normalize_map_new(struct normalize_map **out, struct arena *a, const char *bytes, size_t n,
@@ -149,7 +136,8 @@ int normalize_map_new(struct normalize_map **out, struct arena *a, const char *b
 
 struct normalize_work { /* zeroed = empty */
     struct buf out[2];
-    struct normalize_form_work uni;
+    int32_t *cp, *sorted; /* of the normal forms: the characters of a stretch */
+    size_t cap, sorted_cap;
     struct pattern_work *re; /* borrowed */
 };
 

@@ -86,7 +86,7 @@ bool tok_is_tiktoken(const char *text, size_t len)
     return len > 0 && read_line(text, tok_line(text, text + len, &next), bytes, &n, &rank);
 }
 
-static int read_ranks(struct tok *t, const char *text, size_t len, const char *path, struct err *e)
+static int read_ranks(struct tok *t, const char *text, size_t len, struct err *e)
 {
     const char *s = text, *end = text + len, *next;
     size_t line = 0;
@@ -101,36 +101,21 @@ static int read_ranks(struct tok *t, const char *text, size_t len, const char *p
         if (n == 0)
             continue;
         if (!read_line(s, n, bytes, &m, &rank))
-            return err_set(e, ERR_INPUT, "%s: line %zu is not base64, a blank and a rank", path, line);
+            return err_set(e, ERR_INPUT, "line %zu is not base64, a blank and a rank", line);
         rc = vocab_add(&t->vocab, letters, unicode_spell(bytes, m, letters), rank, e);
         if (rc) {
-            err_prefix(e, "%s: line %zu", path, line);
+            err_prefix(e, "line %zu", line);
             return rc;
         }
     }
     return 0;
 }
 
-static int derive(struct tok *t, struct err *e)
-{
-    uint32_t *rank = mem_alloc(t->vocab.n_ids * sizeof(*rank), MEM_TEXT);
-    int rc;
-
-    if (!rank)
-        return err_nomem(e, "ranks");
-    for (size_t i = 0; i < t->vocab.n_ids; i++)
-        rank[i] = (uint32_t)i;
-    rc = bpe_derive(&t->bpe, &t->vocab, rank, e);
-    mem_free(rank);
-    return rc;
-}
-
-int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const char *path,
-                      const struct settings *conf, struct err *e)
+int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const struct settings *conf, struct err *e)
 {
     const struct family *f;
     int32_t bos;
-    int rc = read_ranks(t, text, len, path, e);
+    int rc = read_ranks(t, text, len, e);
 
     if (rc)
         return rc;
@@ -140,16 +125,16 @@ int tok_read_tiktoken(struct tok *t, const char *text, size_t len, const char *p
     if (!f)
         return err_set(
             e, ERR_UNSUPPORTED,
-            "%s: a tiktoken file of %zu ranks does not say how text is cut into words, and no known tokenizer "
+            "a tiktoken file of %zu ranks does not say how text is cut into words, and no known tokenizer "
             "has that many; a tokenizer.json would say it",
-            path, t->vocab.n);
+            t->vocab.n);
     t->model = TOK_BPE;
     t->bpe.ignore_merges = true;
-    if ((rc = derive(t, e)) != 0 || (rc = family_apply(f, t, false, e)) != 0 ||
+    if ((rc = bpe_derive(&t->bpe, &t->vocab, NULL, e)) != 0 || (rc = family_apply(f, t, false, e)) != 0 ||
         (rc = conf->n_added ? tok_add_settings(t, conf, e) : family_add_special(f, t, e)) != 0 ||
         (rc = tok_seal(t, e)) != 0)
-        err_prefix(e, "%s", path);
-    else if (f->bos && conf->add_bos != SETTINGS_NO && tok_id_of(t, f->bos, strlen(f->bos), &bos))
+        return rc;
+    if (f->bos && conf->add_bos != SETTINGS_NO && tok_id_of(t, f->bos, strlen(f->bos), &bos))
         rc = tok_add_around(t, bos, -1, e);
     return rc;
 }

@@ -239,11 +239,6 @@ static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
     return vocab_str(&t->vocab, id, s, n);
 }
 
-size_t tok_n_ids(const struct tok *t)
-{
-    return t->vocab.n_ids > t->added.n_by_id ? t->vocab.n_ids : t->added.n_by_id;
-}
-
 const char *tok_kind(const struct tok *t)
 {
     return t->kind;

@@ -75,8 +75,6 @@ int tok_open_gguf(struct tok **out, const struct tok_gguf *g, struct err *e);
 
 void tok_close(struct tok *t); /* NULL is fine */
 
-size_t tok_n_ids(const struct tok *t); /* the largest id + 1 */
-
 /* Appends the ids of TEXT (LEN bytes of UTF-8, NUL allowed) to OUT. ERR_INPUT when it is no UTF-8. On failure
  * OUT is as it was. */
 int tok_encode(const struct tok *t, const char *text, size_t len, unsigned flags, struct tok_ids *out,

@@ -138,6 +138,17 @@ int vocab_add(struct vocab *v, const char *s, size_t n, int64_t id, struct err *
     return 0;
 }
 
+int vocab_add_new(struct vocab *v, const char *s, size_t n, int64_t id, struct err *e)
+{
+    size_t before = v->n;
+    int rc = vocab_add(v, s, n, id, e);
+
+    if (rc == 0 && v->n == before)
+        rc = err_set(e, ERR_INPUT, "token %lld \"%.*s\" is there twice", (long long)id,
+                     (int)(n < 60 ? n : 60), s);
+    return rc;
+}
+
 void vocab_find_all(const struct vocab *v, struct vocab_query *q, size_t n)
 {
     uint32_t hash[VOCAB_BATCH];

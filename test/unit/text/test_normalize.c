@@ -34,19 +34,19 @@ static const utf8proc_option_t how[] = {
     [NORMALIZE_NFKD] = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT,
 };
 
-/* S in FORM, whatever it was in before; returns whether normalize_to_form() had anything to do. */
-static bool to_form(int form, struct normalize_form_work *w, const char *s, size_t n, struct buf *got)
+/* Appends S in FORM to GOT; returns whether there was anything to do. */
+static bool to_form(int form, struct normalize_work *w, const char *s, size_t n, struct buf *got)
 {
-    bool changed = normalize_to_form((enum normalize_form)form, w, s, n, got);
+    struct step step = {.kind = NORMALIZE_FORM, .form = (enum normalize_form)form};
+    const char *out;
+    size_t n_out;
 
-    if (!changed) {
-        assert_int_equal(got->len, 0);
-        buf_add(got, s, n);
-    }
-    return changed;
+    assert_int_equal(normalize_run(&(struct steps){&step, 1, 1}, w, s, n, &out, &n_out, NULL), 0);
+    buf_add(got, out, n_out);
+    return out != s;
 }
 
-static void compare(struct normalize_form_work *w, const char *s, size_t n)
+static void compare(struct normalize_work *w, const char *s, size_t n)
 {
     for (int form = NORMALIZE_NFC; form <= NORMALIZE_NFKD; form++) {
         struct buf got = {.tag = MEM_TEXT};
@@ -68,7 +68,7 @@ static void compare(struct normalize_form_work *w, const char *s, size_t n)
 static void every_character_alone_and_behind_another(void **state)
 {
     static const uint32_t before[] = {'e', 0xe9, 0x304b, 0x1100, 0xac00, 0x9ac, 0x1e63};
-    struct normalize_form_work w = {0};
+    struct normalize_work w = {0};
 
     (void)state;
     for (uint32_t c = 1; c < 0x30000; c += c < 0x3400 || c > 0xa000 ? 1 : 97) {
@@ -81,7 +81,7 @@ static void every_character_alone_and_behind_another(void **state)
         n += utf8_encode(c, s + n);
         compare(&w, s, n);
     }
-    normalize_form_work_fini(&w);
+    normalize_work_fini(&w);
 }
 
 static void random_heaps_of_marks_and_letters(void **state)
@@ -90,7 +90,7 @@ static void random_heaps_of_marks_and_letters(void **state)
                                     0x345,  0x1100, 0x1161, 0x11a8, 0xac00,  0xac01, 0x304b, 0x3099, 0x309a,
                                     0xfb01, 0x2126, 0x212b, 0x9c7,  0x9be,   0xf71,  0xf72,  0xf73,  0x1d15e,
                                     0x5d0,  0x5b7,  0x5bc,  0x4e2d, 0x2f800, 0x3d2,  0x1e9b, 0xfdfa};
-    struct normalize_form_work w = {0};
+    struct normalize_work w = {0};
 
     (void)state;
     for (int k = 0; k < 20000; k++) {
@@ -101,7 +101,7 @@ static void random_heaps_of_marks_and_letters(void **state)
             n += utf8_encode(some[dice(sizeof(some) / sizeof(*some))], s + n);
         compare(&w, s, n);
     }
-    normalize_form_work_fini(&w);
+    normalize_work_fini(&w);
     assert_int_equal(mem_live_blocks(), 0);
 }
 
@@ -112,7 +112,7 @@ static void characters_after_unicode_9_move(void **state)
                                        "\xf0\x90\xbd\x8d\xcc\x81", "\xf0\x90\xbd\x8d\xcc\x81\xf0\x90\xbd\x8d",
                                        "e\xf0\x90\xbd\x8d\xcc\x81", /* no composing across it */
                                        "\xf0\x91\xa4\xb5\xf0\x91\xa4\xb0"};
-    struct normalize_form_work w = {0};
+    struct normalize_work w = {0};
 
     (void)state;
     for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
@@ -123,14 +123,14 @@ static void characters_after_unicode_9_move(void **state)
         assert_memory_equal(got.data, same[i], got.len);
         buf_fini(&got);
     }
-    normalize_form_work_fini(&w);
+    normalize_work_fini(&w);
 }
 
 static void plain_text_is_left_as_it_is(void **state)
 {
     static const char *const plain[] = {"", "abc", "\xc3\xa9\xc4\x80\xca\xaf",
                                         "\xd0\x96 \xe4\xb8\xad\xe6\x96\x87 \xea\xb0\x80"};
-    struct normalize_form_work w = {0};
+    struct normalize_work w = {0};
     struct buf got = {.tag = MEM_TEXT};
 
     (void)state;
@@ -140,14 +140,14 @@ static void plain_text_is_left_as_it_is(void **state)
     }
     assert_true(to_form(NORMALIZE_NFD, &w, plain[2], strlen(plain[2]), &got));
     buf_fini(&got);
-    normalize_form_work_fini(&w);
+    normalize_work_fini(&w);
 }
 
 static void a_megabyte_of_marks_is_ordered_in_linear_time(void **state)
 {
     size_t n = 1 << 20;
     char *s = malloc(n + 1);
-    struct normalize_form_work w = {0};
+    struct normalize_work w = {0};
     struct buf out = {.tag = MEM_TEXT};
     double begin = (double)clock() / CLOCKS_PER_SEC;
 
@@ -155,13 +155,13 @@ static void a_megabyte_of_marks_is_ordered_in_linear_time(void **state)
     s[0] = 'a';
     for (size_t i = 1; i + 1 < n; i += 2)
         memcpy(s + i, i < n / 2 ? "\xcc\x81" : "\xcc\x96", 2); /* class 230, then 220 */
-    normalize_to_form(NORMALIZE_NFC, &w, s, n - 1, &out);
+    to_form(NORMALIZE_NFC, &w, s, n - 1, &out);
     assert_false(out.oom);
     assert_memory_equal(out.data, "\xc3\xa1\xcc\x96\xcc\x96",
                         6); /* the first acute composes, the lower marks go first */
     assert_true((double)clock() / CLOCKS_PER_SEC - begin <
                 5); /* by exchanging neighbours it is 10^11 steps */
-    normalize_form_work_fini(&w);
+    normalize_work_fini(&w);
     buf_fini(&out);
     free(s);
 }

@@ -99,6 +99,10 @@ static void damaged_models_are_refused(void **state)
         "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},{\"type\":\"ByteFallback\"}]}," MODEL
         "}",
         "in front of another step");
+    refuse("{\"decoder\":{\"type\":\"Strip\",\"content\":\"a\",\"start\":1,\"stop\":1}," MODEL "}",
+           "the start of a Strip");
+    refuse("{\"decoder\":{\"type\":\"Strip\",\"content\":\"a\",\"start\":1048577,\"stop\":0}," MODEL "}",
+           "the start of a Strip");
     refuse("{" MODEL "} x", "follows");
 }
 

@@ -311,7 +311,9 @@ static void ids_are_appended_and_pieces_found_again(void **state)
 {
     struct tok *t = open_fixture("llama3.json");
     struct tok_ids ids = {0};
-    int32_t id;
+    int32_t id, n_ids;
+    const char *s;
+    size_t n;
 
     (void)state;
     assert_int_equal(tok_encode(t, "the", 3, TOK_ADD_SPECIAL, &ids, NULL), 0);
@@ -321,14 +323,11 @@ static void ids_are_appended_and_pieces_found_again(void **state)
     assert_false(tok_is_special(t, ids.id[1]));
     assert_false(tok_is_special(t, -1));
     assert_false(tok_is_special(t, INT32_MAX));
-    for (int32_t i = 0; (size_t)i < tok_n_ids(t); i++) {
-        const char *s;
-        size_t n;
-
-        assert_true(tok_piece(t, i, &s, &n));
+    for (n_ids = 0; tok_piece(t, n_ids, &s, &n); n_ids++) {
         assert_true(tok_id_of(t, s, n, &id));
-        assert_int_equal(id, i);
+        assert_int_equal(id, n_ids);
     }
+    assert_true(n_ids > 300);
     assert_false(tok_id_of(t, "no such piece", 13, &id));
     assert_string_equal(tok_kind(t), "bpe (byte-level)");
     tok_ids_fini(&ids);
