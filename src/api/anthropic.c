@@ -23,9 +23,7 @@ static int wrong_block(size_t message, size_t i, const json_t *block, struct err
 
 static bool is_type(const json_t *block, const char *type)
 {
-    const char *own = json_string_value(json_object_get(block, "type"));
-
-    return own && strcmp(own, type) == 0;
+    return form_is(json_object_get(block, "type"), type);
 }
 
 /* {"type": "text", "text"} of BLOCK. */
@@ -45,7 +43,7 @@ static int add_result(json_t *list, const json_t *block, size_t message, size_t 
 {
     const json_t *id = json_object_get(block, "tool_use_id"), *content = json_object_get(block, "content"),
                  *part;
-    json_t *parts, *m;
+    json_t *parts, *m = NULL;
     size_t k;
     int rc = 0;
 
@@ -63,10 +61,11 @@ static int add_result(json_t *list, const json_t *block, size_t message, size_t 
             rc = is_type(part, "text") ? add_text(parts, part, message, i, e)
                                        : wrong_block(message, i, part, e);
     }
-    m = json_pack("{s:s,s:O,s:o}", "role", "tool", "tool_call_id", id, "content",
-                  json_is_string(content) ? json_incref((json_t *)(uintptr_t)content) : json_incref(parts));
+    if (rc == 0)
+        m = json_pack("{s:s,s:O,s:O}", "role", "tool", "tool_call_id", id, "content",
+                      json_is_string(content) ? content : parts);
     json_decref(parts);
-    if (rc == 0 && json_array_append(list, m) != 0)
+    if (rc == 0 && (!m || json_array_append(list, m) != 0))
         rc = err_nomem(e, "messages");
     json_decref(m);
     return rc;
@@ -277,10 +276,7 @@ static void put_stop(const struct call_choice *h, struct buf *out)
                                                            : "end_turn";
 
     buf_fmt(out, "\"stop_reason\":\"%s\",\"stop_sequence\":", reason);
-    if (h->stop_string && h->finish == GALLOP_FINISH_STOP && !called)
-        buf_json_str(out, h->stop_string, strlen(h->stop_string));
-    else
-        buf_str(out, "null");
+    form_put_string(out, h->finish == GALLOP_FINISH_STOP && !called ? h->stop_string : NULL);
 }
 
 static void put_head(const struct call *c, struct buf *out)

@@ -24,15 +24,27 @@ static const char *type_of(int status)
     }
 }
 
+bool form_is(const json_t *v, const char *text)
+{
+    const char *own = json_string_value(v);
+
+    return own && strcmp(own, text) == 0;
+}
+
+void form_put_string(struct buf *out, const char *s)
+{
+    if (s)
+        buf_json_str(out, s, strlen(s));
+    else
+        buf_json_null(out);
+}
+
 void form_error(struct buf *out, int status, const char *message, const char *param)
 {
     buf_str(out, "{\"error\":{\"message\":");
     buf_json_str(out, message, strlen(message));
     buf_fmt(out, ",\"type\":\"%s\",\"param\":", type_of(status));
-    if (param)
-        buf_json_str(out, param, strlen(param));
-    else
-        buf_str(out, "null");
+    form_put_string(out, param);
     buf_fmt(out, ",\"code\":%d}}", status);
 }
 

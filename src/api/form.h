@@ -51,6 +51,12 @@ void form_sent(struct call_choice *h);
  * or OUT has no memory. */
 json_t *form_calls(struct call_choice *h, struct buf *out);
 
+/* V is the string TEXT. */
+bool form_is(const json_t *v, const char *text);
+
+/* Appends S as a string of JSON, or null. */
+void form_put_string(struct buf *out, const char *s);
+
 /* OpenAI's error. */
 void form_error(struct buf *out, int status, const char *message, const char *param);
 

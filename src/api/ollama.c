@@ -72,11 +72,8 @@ static void put_error(struct buf *out, int status, const char *message, const ch
     (void)status;
     buf_str(out, "{\"error\":");
     buf_json_str(out, message, strlen(message));
-    buf_str(out, ",\"param\":");
-    if (param)
-        buf_json_str(out, param, strlen(param));
-    else
-        buf_json_null(out);
+    buf_json_key(out, "param");
+    form_put_string(out, param);
     buf_str(out, "}");
 }
 

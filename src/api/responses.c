@@ -11,11 +11,6 @@
 
 /* ---- from items to a chat ---- */
 
-static bool is_text(const json_t *v, const char *text)
-{
-    return json_is_string(v) && strcmp(json_string_value(v), text) == 0;
-}
-
 static int out_of_memory(struct err *e)
 {
     return err_nomem(e, "input");
@@ -40,8 +35,8 @@ static int read_content(const json_t *content, size_t at, json_t **out, struct e
     {
         const json_t *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
 
-        if (!is_text(type, "input_text") && !is_text(type, "output_text") && !is_text(type, "text") &&
-            !is_text(type, "reasoning_text"))
+        if (!form_is(type, "input_text") && !form_is(type, "output_text") && !form_is(type, "text") &&
+            !form_is(type, "reasoning_text"))
             return err_set(e, ERR_UNSUPPORTED, "input[%zu]: a part of type '%.40s' is not supported here", at,
                            json_is_string(type) ? json_string_value(type) : "");
         if (!json_is_string(text))
@@ -62,7 +57,7 @@ static json_t *open_turn(json_t *list)
 {
     json_t *last = json_array_get(list, json_array_size(list) - 1);
 
-    if (json_array_size(list) && is_text(json_object_get(last, "role"), "assistant"))
+    if (json_array_size(list) && form_is(json_object_get(last, "role"), "assistant"))
         return last;
     if (json_array_append_new(list, json_pack("{s:s,s:s}", "role", "assistant", "content", "")) != 0)
         return NULL;
@@ -75,18 +70,18 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
     json_t *content, *turn;
     int rc;
 
-    if (!is_text(role, "user") && !is_text(role, "assistant") && !is_text(role, "system") &&
-        !is_text(role, "developer"))
+    if (!form_is(role, "user") && !form_is(role, "assistant") && !form_is(role, "system") &&
+        !form_is(role, "developer"))
         return err_set(e, ERR_INPUT, "input[%zu].role: expected user, assistant, system or developer", at);
     rc = read_content(json_object_get(item, "content"), at, &content, e);
     turn = json_array_get(list, json_array_size(list) - 1);
-    if (rc == 0 && is_text(role, "assistant") && json_object_get(turn, "reasoning_content") &&
-        is_text(json_object_get(turn, "content"), ""))
+    if (rc == 0 && form_is(role, "assistant") && json_object_get(turn, "reasoning_content") &&
+        form_is(json_object_get(turn, "content"), ""))
         rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e); /* behind its reasoning */
     else if (rc == 0)
         rc = add(list,
                  json_pack("{s:s,s:O}", "role",
-                           is_text(role, "developer") ? "system" : json_string_value(role), "content",
+                           form_is(role, "developer") ? "system" : json_string_value(role), "content",
                            content),
                  e);
     json_decref(content);
@@ -158,13 +153,13 @@ static int read_item(json_t *list, const json_t *item, size_t at, struct err *e)
 {
     const json_t *type = json_object_get(item, "type");
 
-    if (!type || is_text(type, "message"))
+    if (!type || form_is(type, "message"))
         return read_message(list, item, at, e);
-    if (is_text(type, "function_call"))
+    if (form_is(type, "function_call"))
         return read_call(list, item, at, e);
-    if (is_text(type, "function_call_output"))
+    if (form_is(type, "function_call_output"))
         return read_result(list, item, at, e);
-    if (is_text(type, "reasoning"))
+    if (form_is(type, "reasoning"))
         return read_reasoning(list, item, at, e);
     return err_set(e, ERR_UNSUPPORTED, "input[%zu]: an item of type '%.40s' is not supported here", at,
                    json_is_string(type) ? json_string_value(type) : "");
@@ -175,7 +170,7 @@ static int read_tool(json_t *list, const json_t *tool, size_t i, struct err *e)
 {
     json_t *function;
 
-    if (!is_text(json_object_get(tool, "type"), "function"))
+    if (!form_is(json_object_get(tool, "type"), "function"))
         return err_set(e, ERR_UNSUPPORTED, "tools[%zu]: only functions are supported by this server", i);
     function = json_copy((json_t *)(uintptr_t)tool);
     json_object_del(function, "type");
