@@ -421,12 +421,13 @@ static void put_finish(const struct call_choice *h, struct buf *out)
 
 /* ---- whole answers ---- */
 
-static void put_choice(struct call *c, size_t i, struct buf *out)
+/* Choice I, which is answer number INDEX. */
+static void put_choice(struct call *c, size_t i, size_t index, struct buf *out)
 {
     const struct call_prompt *p = prompt_of(c, i);
     struct call_choice *h = &c->choice[i];
 
-    buf_fmt(out, i ? ",{\"index\":%zu" : "{\"index\":%zu", i);
+    buf_fmt(out, index ? ",{\"index\":%zu" : "{\"index\":%zu", index);
     if (is_chat(c)) {
         buf_str(out, ",\"message\":{\"role\":\"assistant\"");
         put_parts(c, h, true, out);
@@ -453,11 +454,33 @@ static void put_choice(struct call *c, size_t i, struct buf *out)
     buf_str(out, "}");
 }
 
+/* Of the choices of prompt P that are not written yet, the one with the highest log-probability per token;
+ * of equals the first. */
+static size_t best_choice(struct call *c, size_t p)
+{
+    size_t best = SIZE_MAX;
+    double highest = 0;
+
+    for (size_t i = p * c->n; i < (p + 1) * c->n; i++) {
+        const struct call_choice *h = &c->choice[i];
+        double mean = h->n_output ? h->logprob / (double)h->n_output : 0;
+
+        if (!h->written && (best == SIZE_MAX || mean > highest)) {
+            best = i;
+            highest = mean;
+        }
+    }
+    c->choice[best].written = true;
+    return best;
+}
+
 static void put_whole(struct call *c, struct buf *out)
 {
+    size_t n = (size_t)c->f.n;
+
     put_head(c, is_chat(c) ? "chat.completion" : "text_completion", out);
-    for (size_t i = 0; i < c->n_prompts * c->n; i++)
-        put_choice(c, i, out);
+    for (size_t i = 0; i < c->n_prompts * n; i++)
+        put_choice(c, c->n > n ? best_choice(c, i / n) : i, i, out);
     buf_str(out, "]");
     put_all_usage(c, out);
     if (is_chat(c) && c->f.return_token_ids)

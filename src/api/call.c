@@ -172,6 +172,7 @@ static bool take_token(struct call *c, struct call_choice *h, const struct relay
     if (c->row)
         atomic_fetch_add_explicit(&c->row->n_output, 1, memory_order_relaxed);
     h->last_s = b->now_s;
+    h->logprob += r->ev.logprob;
     h->n_new++;
     return !c->keep_tokens || add_token(&h->tokens, b, r);
 }

@@ -43,6 +43,8 @@ struct call_choice {
     struct call_tokens tokens;      /* the same; only where they are asked for */
     size_t n_new;                   /* tokens since the last event */
     size_t n_output;                /* tokens so far */
+    double logprob;                 /* their sum, where it is known */
+    bool written;                   /* it is among the best, and in the answer */
     size_t n_characters;            /* of the tokens whose log-probabilities are sent */
     bool lost;                      /* something of it, for lack of memory */
     bool introduced, ended, closed; /* introduced: its first event is sent; closed: its last one */
@@ -93,7 +95,7 @@ struct call {
     struct call_prompt *prompt;
     size_t n_prompts;
     struct call_choice *choice; /* [n_prompts * n] */
-    size_t n;                   /* choices of a prompt */
+    size_t n;                   /* choices of a prompt, f.n or more of them */
     size_t n_open;              /* choices that were submitted and go on */
     size_t n_prompt_tokens;
     size_t n_events; /* of a stream whose events are numbered */

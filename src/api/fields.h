@@ -55,8 +55,8 @@ struct fields {
         return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
     enum tools_choice tool_choice;
     bool has_add_special, has_stream_options, normalize, base64, raw, think;
-    int64_t max_tokens, max_completion_tokens, min_tokens, n, logprobs, top_logprobs, prompt_logprobs, top_k,
-        truncate_prompt_tokens, priority, num_predict;
+    int64_t max_tokens, max_completion_tokens, min_tokens, n, best_of, logprobs, top_logprobs,
+        prompt_logprobs, top_k, truncate_prompt_tokens, priority, num_predict;
     double temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;
     bool has_seed;
     uint64_t seed;

@@ -114,6 +114,10 @@ static int check_together(struct call *c)
 
     if (f->has_stream_options && !f->stream)
         return refuse_field(c, "stream_options", "stream_options: only with `stream`");
+    if (f->best_of >= 0 && f->best_of < f->n)
+        return refuse_field(c, "best_of", "best_of: expected at least as many answers as n");
+    if (f->best_of > f->n && f->stream)
+        return refuse_field(c, "best_of", "best_of: answers that are chosen from more are not streamed");
     if (f->priority && !c->api->opt.priorities)
         return refuse_field(c, "priority", "priority: the server's --scheduling-policy is fcfs");
     if (side && strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
@@ -259,7 +263,7 @@ int64_t prepare_max_tokens(const struct call *c)
         return c->f.max_completion_tokens;
     if (c->f.max_tokens >= 0)
         return c->f.max_tokens;
-    if (c->endpoint == FIELDS_COMPLETIONS)
+    if (c->endpoint == FIELDS_COMPLETIONS && !json_is_null(json_object_get(c->f.body, "max_tokens")))
         return 16;
     return sampling_given(config, SAMPLING_MAX_NEW_TOKENS) && config->max_new_tokens <= INT64_MAX
                ? (int64_t)config->max_new_tokens
@@ -329,7 +333,7 @@ static int reserve_places(struct call *c, size_t n)
 static int reserve(struct call *c)
 {
     size_t n_prompts = is_list_of_prompts(c->f.prompt) ? json_array_size(c->f.prompt) : 1,
-           n = n_prompts * (size_t)c->f.n;
+           n_each = (size_t)(c->f.best_of > c->f.n ? c->f.best_of : c->f.n), n = n_prompts * n_each;
     int rc = reserve_places(c, n);
 
     if (rc)
@@ -339,7 +343,7 @@ static int reserve(struct call *c)
     if (!c->prompt || !c->choice)
         return refuse(c, 503, "out of memory");
     c->n_prompts = n_prompts;
-    c->n = (size_t)c->f.n;
+    c->n = n_each;
     for (size_t i = 0; i < n_prompts; i++) {
         c->prompt[i].call = c;
         c->prompt[i].text.tag = MEM_API;
@@ -351,6 +355,31 @@ static int reserve(struct call *c)
         h->head.tag = h->said.tag = h->items.tag = MEM_API;
     }
     return 0;
+}
+
+/* The answers to a chat begin with its last message, if that is the same turn. */
+static bool echo_message(struct call *c)
+{
+    const json_t *m = json_array_get(c->f.messages, json_array_size(c->f.messages) - 1),
+                 *content = json_object_get(m, "content");
+    bool is_list = json_is_array(content), good = true;
+
+    if (c->f.add_generation_prompt && !form_is(json_object_get(m, "role"), "assistant"))
+        return true;
+    for (size_t i = 0; i < c->n; i++) {
+        struct buf *text = &c->choice[i].text;
+
+        for (size_t k = 0; k < (is_list ? json_array_size(content) : 1); k++) {
+            const json_t *one = is_list ? json_object_get(json_array_get(content, k), "text") : content;
+
+            if (k)
+                buf_char(text, '\n');
+            if (json_is_string(one))
+                buf_add(text, json_string_value(one), json_string_length(one));
+        }
+        good &= !text->oom;
+    }
+    return good;
 }
 
 static int read_prompts(struct call *c)
@@ -367,6 +396,8 @@ static int read_prompts(struct call *c)
                            : read_prompt(c, list ? json_array_get(c->f.prompt, i) : c->f.prompt, p, &e);
         if (rc)
             return refuse_code(c, &e);
+        if (c->f.messages && c->f.echo && !echo_message(c))
+            return refuse(c, 503, "out of memory");
         cut_prompt(c, &p->ids);
         if ((rc = check_room(c, p)) != 0)
             return rc;
@@ -492,6 +523,7 @@ static void read_numbers(struct call *c, struct sampling *s)
     TAKE(s, !isnan(f->frequency_penalty), frequency_penalty, f->frequency_penalty, FREQUENCY_PENALTY);
     TAKE(s, !isnan(f->presence_penalty), presence_penalty, f->presence_penalty, PRESENCE_PENALTY);
     TAKE(s, f->logprobs >= 0, logprobs, (int)f->logprobs, LOGPROBS);
+    TAKE(s, f->best_of > f->n && f->logprobs < 0, logprobs, 0, LOGPROBS);
     TAKE(s, f->chat_logprobs, logprobs, f->top_logprobs > 0 ? (int)f->top_logprobs : 0, LOGPROBS);
     s->include_stop = f->include_stop;
     if (f->has_seed || !c->api->opt.has_seed)
@@ -528,7 +560,7 @@ static int submit(struct call *c, struct call_prompt *p, const struct sampling *
     r.ids = p->ids.id;
     r.n_ids = p->ids.n;
     r.keep_special = !f->skip_special_tokens || c->keep_special;
-    r.n = f->n;
+    r.n = (int64_t)c->n;
     r.prompt_logprobs = f->prompt_logprobs;
     if (f->echo && f->logprobs > r.prompt_logprobs)
         r.prompt_logprobs = f->logprobs;

@@ -1,5 +1,5 @@
-/* running.c - the requests in the house, in a table that a handler of a crash may read at any moment: its rows
- * stay where they are, and one is shown only when it is whole. The server's thread writes it.
+/* running.c - the requests in the house, in a table that a handler of a crash may read at any moment: its
+ * rows stay where they are, and one is shown only when it is whole. The server's thread writes it.
  */
 #include <stdio.h>
 

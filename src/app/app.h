@@ -77,8 +77,8 @@ struct crash_line {
 
 /* From now on SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL, on any thread, write a report to standard error
  * (signal, address, thread, version, what DESCRIBE says, the calls that led there), and then end the program
- * as they do by default. One that has a handler, as a sanitizer's, is left alone. DESCRIBE writes lines by the
- * functions below and calls nothing that a signal handler may not; NULL: nothing more. */
+ * as they do by default. One that has a handler, as a sanitizer's, is left alone. DESCRIBE writes lines by
+ * the functions below and calls nothing that a signal handler may not; NULL: nothing more. */
 void crash_watch(void (*describe)(void));
 
 void crash_put(struct crash_line *l, const char *s); /* '?' for what is no printable ASCII */

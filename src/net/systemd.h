@@ -11,9 +11,9 @@
 
 enum { SYSTEMD_MAX_SOCKETS = 16 };
 
-/* The sockets that were passed to this process (LISTEN_FDS, LISTEN_PID) to FD [*N], each proved to be a stream
- * socket that listens, and closed to programs that this one starts. An error names the socket, with its name
- * of LISTEN_FDNAMES. The variables are gone afterwards: call it once, before there are threads. */
+/* The sockets that were passed to this process (LISTEN_FDS, LISTEN_PID) to FD [*N], each proved to be a
+ * stream socket that listens, and closed to programs that this one starts. An error names the socket, with
+ * its name of LISTEN_FDNAMES. The variables are gone afterwards: call it once, before there are threads. */
 int systemd_sockets(int fd[SYSTEMD_MAX_SOCKETS], size_t *n, struct err *e);
 
 /* Tells STATE, lines of NAME=VALUE, to the socket of NOTIFY_SOCKET. Nobody there: nothing. */

@@ -168,6 +168,43 @@ def paths_are_documented_for_machines():
     expect((status, head["allow"]), (405, "POST"), "another method")
 
 
+def of_many_answers_the_likeliest_are_given():
+    fields = {"temperature": 1.5, "seed": 4, "max_tokens": 10, "logprobs": 0, "prompt": [PROMPT, "A dog"]}
+    mean = lambda c: sum(c["logprobs"]["token_logprobs"]) / len(c["logprobs"]["token_logprobs"])
+    every, best = _ask(n=6, **fields), _ask(n=2, best_of=6, **fields)
+    wanted = [c for p in range(2) for c in sorted(every["choices"][6 * p:6 * p + 6], key=mean, reverse=True)[:2]]
+    check(len({mean(c) for c in every["choices"]}) == 12, "answers that can be told apart")
+    expect([c["text"] for c in best["choices"]], [c["text"] for c in wanted], "the two likeliest of each prompt, best first")
+    expect([c["index"] for c in best["choices"]], list(range(4)), "indexes")
+    expect(best["usage"]["completion_tokens"], every["usage"]["completion_tokens"], "usage counts all")
+    del fields["logprobs"]
+    without = _ask(n=2, best_of=6, **fields)["choices"]
+    expect([(c["text"], c["logprobs"]) for c in without], [(c["text"], None) for c in wanted], "without log-probabilities")
+    expect([c["text"] for c in _ask(n=3, best_of=3, **fields)["choices"]], [c["text"] for c in _ask(n=3, **fields)["choices"]], "no more than n")
+
+
+def null_is_no_limit():
+    got = _ask(max_tokens=None, ignore_eos=True, prompt=[5] * 1000)
+    expect((got["usage"]["completion_tokens"], got["choices"][0]["finish_reason"]), (24, "length"), "null: to the end of the context")
+    expect(_ask(ignore_eos=True)["usage"]["completion_tokens"], 16, "not given: 16")
+
+
+def the_last_message_is_echoed():
+    user, said = {"role": "user", "content": "Who are you?"}, {"role": "assistant", "content": [{"type": "text", "text": "I am"},
+                                                                                              {"type": "text", "text": "the"}]}
+    going_on = {"add_generation_prompt": False, "continue_final_message": True}
+    for messages, more, front in (([user], {}, ""), ([user, said], going_on, "I am\nthe"), ([user, said], {}, "I am\nthe"),
+                                  ([user], {"add_generation_prompt": False}, "Who are you?")):
+        fields = {"messages": messages, "max_tokens": 6, "temperature": 0, "n": 2, **more}
+        plain, echoed = (_ask(CHAT, **fields, echo=e)["choices"] for e in (False, True))
+        expect([c["message"]["content"] for c in echoed], [front + c["message"]["content"] for c in plain], f"an echo of {messages} {more}")
+        parts = [json.loads(x)["choices"][0] for x in server.events(CHAT, **fields, echo=True)[:-1]]
+        for i in range(2):
+            mine = [p["delta"] for p in parts if p["index"] == i]
+            expect("".join(d.get("content", "") for d in mine), echoed[i]["message"]["content"], "the same in a stream")
+            expect([d.get("role") for d in mine], ["assistant"] + [None] * (len(mine) - 1), "the role comes first")
+
+
 def every_refusal_names_its_field():
     for fields, param in (({"max_tokens": -1}, "max_tokens"), ({"temperature": "hot"}, "temperature"), ({"n": 129}, "n"),
                           ({"prompt": []}, "prompt"), ({"prompt": {"a": 1}}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),
@@ -180,7 +217,8 @@ def every_refusal_names_its_field():
                           ({"allowed_token_ids": [99999]}, "allowed_token_ids"), ({"min_tokens": 20}, "min_tokens"),
                           ({"stream_options": {"include_usage": True}}, "stream_options"), ({"priority": 1}, "priority"),
                           ({"prompt_logprobs": 1, "stream": True}, "prompt_logprobs"), ({"truncation_side": "top"}, "truncation_side"),
-                          ({"suffix": "end"}, "suffix"), ({"best_of": 3}, "best_of"), ({"response_format": {"type": "json_object"}},
+                          ({"suffix": "end"}, "suffix"), ({"best_of": 2, "n": 3}, "best_of"), ({"best_of": 2, "stream": True}, "best_of"),
+                          ({"best_of": 129}, "best_of"), ({"best_of": 0}, "best_of"), ({"response_format": {"type": "json_object"}},
                           "response_format"), ({"bad_words": ["x"] * 257}, "bad_words"), ({"bad_words": ["x" * 129]}, "bad_words"),
                           ({"bad_words": [""]}, "bad_words"), ({"bad_words": "x"}, "bad_words"), ({"use_beam_search": True}, "use_beam_search")):
         _refused(400, param, **fields)
