@@ -178,9 +178,10 @@ struct traffic_plan {
     uint64_t seed;
 };
 
-/* At most MOST requests of the trace at PATH (0: all), as many times as fast as SPEED says. ERR_INPUT names
- * file and line. */
-int traffic_read(struct traffic *t, const char *path, size_t most, double speed, struct err *e);
+/* At most MOST requests of the trace TEXT [n] (0: all), as many times as fast as SPEED says. A zero ends
+ * TEXT, which is cut into lines. ERR_INPUT names PATH and the line. */
+int traffic_parse(struct traffic *t, char *text, size_t n, const char *path, size_t most, double speed,
+                  struct err *e);
 int traffic_make(struct traffic *t, const struct traffic_plan *plan, struct err *e);
 size_t traffic_longest(const struct traffic *t); /* tokens of the longest request, prompt and answer */
 void traffic_fini(struct traffic *t);            /* a zeroed one is fine */

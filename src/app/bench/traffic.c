@@ -12,7 +12,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-static const size_t longest = 1 << 24; /* tokens of a prompt or an answer */
+static const size_t longest = 1 << 24;        /* tokens of a prompt or an answer */
+static const double latest_s = 1000000000000; /* of a time in a trace, in either direction */
 
 void traffic_fini(struct traffic *t)
 {
@@ -180,6 +181,8 @@ static int read_line(struct traffic *t, char *line, const struct columns *c, con
     if (!(r = add(t)))
         return err_nomem(e, "a trace");
     rc = line[0] == '{' ? read_object(line, t, r) : read_row(line, c, r) ? 0 : ERR_INPUT;
+    if (rc == 0 && fabs(r->at_s) > latest_s)
+        rc = ERR_INPUT;
     if (rc == ERR_NOMEM)
         return err_nomem(e, "a trace");
     return rc == 0
@@ -211,20 +214,16 @@ static int by_time(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int traffic_read(struct traffic *t, const char *path, size_t most, double speed, struct err *e)
+int traffic_parse(struct traffic *t, char *text, size_t n, const char *path, size_t most, double speed,
+                  struct err *e)
 {
-    struct buf text;
     double first;
     int rc;
 
     *t = (struct traffic){0};
-    buf_init(&text, MEM_APP);
-    if ((rc = input_file(path, &text, e)) == 0 && strlen(text.data) < text.len)
-        rc = err_set(e, ERR_INPUT, "%s: byte %zu is zero, which no trace has", path, strlen(text.data));
-    if (rc == 0)
-        rc = read_lines(t, text.data, path, most, e);
-    buf_fini(&text);
-    if (rc == 0 && t->n == 0)
+    if (strlen(text) < n)
+        return err_set(e, ERR_INPUT, "%s: byte %zu is zero, which no trace has", path, strlen(text));
+    if ((rc = read_lines(t, text, path, most, e)) == 0 && t->n == 0)
         rc = err_set(e, ERR_INPUT, "%s: holds no request", path);
     if (rc) {
         traffic_fini(t);
@@ -236,6 +235,18 @@ int traffic_read(struct traffic *t, const char *path, size_t most, double speed,
         t->request[i].at_s = (t->request[i].at_s - first) / speed;
     t->n_first = t->n;
     return 0;
+}
+
+static int read_trace(struct traffic *t, const char *path, size_t most, double speed, struct err *e)
+{
+    struct buf text;
+    int rc;
+
+    buf_init(&text, MEM_APP);
+    if ((rc = input_file(path, &text, e)) == 0)
+        rc = traffic_parse(t, text.data, text.len, path, most, speed, e);
+    buf_fini(&text);
+    return rc;
 }
 
 /* ---- made up ---- */
@@ -450,7 +461,7 @@ int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err
         return rc;
     warn_of_idle(v);
     if (opt_string(v, "trace"))
-        return traffic_read(t, opt_string(v, "trace"), (size_t)opt_int(v, "num-prompts"),
-                            opt_float(v, "speed"), e);
+        return read_trace(t, opt_string(v, "trace"), (size_t)opt_int(v, "num-prompts"), opt_float(v, "speed"),
+                          e);
     return traffic_make(t, &plan, e);
 }
