@@ -282,6 +282,16 @@ GALLOP_API int gallop_take(struct gallop *g, struct gallop_event *ev);
 
 /* ---- looking inside ---- */
 
+/* What one kind of operator took so far: "norm", "qkv_projection", "rope", "attention", "out_projection",
+ * "mlp", "lm_head" or "other". bytes are those of weights and KV rows that it had to read, flops the
+ * operations of its products; of what has neither both are 0. */
+struct gallop_operator {
+    const char *name;
+    double seconds, bytes, flops;
+};
+
+enum { GALLOP_N_OPERATORS = 8 };
+
 struct gallop_stats {
     size_t n_waiting, n_running;
     uint64_t n_steps, n_prompt_tokens, n_output_tokens, n_finished; /* tokens that were computed */
@@ -297,6 +307,7 @@ struct gallop_stats {
     double load_s;
     int threads;
     const char *dtype, *isa;
+    struct gallop_operator operators[GALLOP_N_OPERATORS];
 };
 
 GALLOP_API void gallop_stats(const struct gallop *g, struct gallop_stats *s);

@@ -28,6 +28,8 @@ int api_open(struct api **out, const struct api_options *o, struct err *e)
     gallop_stats(o->engine, &stats);
     a->max_len = stats.max_model_len;
     a->now.stats = stats;
+    a->now.roof_bytes = o->roof_bytes;
+    a->now.roof_flops = o->roof_flops;
     a->created = (int64_t)time(NULL);
     a->started_s = clock_seconds();
     if (running_open(a, e) != 0) {

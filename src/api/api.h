@@ -46,9 +46,10 @@ struct api_options {
     enum gallop_pooling pooling; /* of embeddings [last] */
     bool has_seed;               /* seed is that of requests without one; else each has another */
     uint64_t seed;
-    bool fair, priorities; /* what --scheduling-policy looks at */
-    bool neutral;          /* generation_config.json is not looked at for sampling */
-    bool quiet;            /* no line for each request */
+    bool fair, priorities;         /* what --scheduling-policy looks at */
+    bool neutral;                  /* generation_config.json is not looked at for sampling */
+    double roof_bytes, roof_flops; /* a second, for the metrics; 0: not measured */
+    bool quiet;                    /* no line for each request */
 
     /* Asked for paths that the API has not, without a key: answers X and returns true, or leaves it as it
      * was. What it answers is neither logged nor counted. NULL: nobody. */

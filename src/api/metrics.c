@@ -2,6 +2,7 @@
 #include "api/metrics.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -146,6 +147,40 @@ static void write_counters(const struct metrics *m, const struct labels *l, stru
     }
 }
 
+/* The double at AT of each operator, as a counter. */
+static void write_operators(const struct gallop_stats *s, const char *name, const char *help, size_t at,
+                            struct buf *out)
+{
+    buf_fmt(out, "# HELP gallop:operator_%s_total %s\n# TYPE gallop:operator_%s_total counter\n", name, help,
+            name);
+    for (int i = 0; i < GALLOP_N_OPERATORS && s->operators[i].name; i++)
+        buf_fmt(out, "gallop:operator_%s_total{engine=\"0\",operator=\"%s\"} %.17g\n", name,
+                s->operators[i].name, *(const double *)((const char *)&s->operators[i] + at));
+}
+
+static void write_machine(const struct metrics_now *now, struct buf *out)
+{
+    const struct gallop_stats *s = &now->stats;
+
+    write_operators(s, "seconds", "Time of steps by kind of operator",
+                    offsetof(struct gallop_operator, seconds), out);
+    write_operators(s, "bytes", "Weights and KV rows that they had to read",
+                    offsetof(struct gallop_operator, bytes), out);
+    write_operators(s, "flops", "Operations of their products", offsetof(struct gallop_operator, flops), out);
+    if (now->roof_bytes > 0)
+        buf_fmt(out,
+                "# HELP gallop:roof_bytes_per_second Memory that the machine reads at most\n"
+                "# TYPE gallop:roof_bytes_per_second gauge\n"
+                "gallop:roof_bytes_per_second %.17g\n",
+                now->roof_bytes);
+    if (now->roof_flops > 0)
+        buf_fmt(out,
+                "# HELP gallop:roof_flops_per_second Operations that it computes at most\n"
+                "# TYPE gallop:roof_flops_per_second gauge\n"
+                "gallop:roof_flops_per_second %.17g\n",
+                now->roof_flops);
+}
+
 static void write_http(const struct metrics *m, struct buf *out)
 {
     buf_str(out,
@@ -165,6 +200,7 @@ void metrics_write(const struct metrics *m, const struct metrics_now *now, struc
     write_counters(m, &l, out);
     for (int h = 0; h < METRICS_N_HISTOGRAMS; h++)
         write_histogram(m, (enum metrics_histogram)h, &l, out);
+    write_machine(now, out);
     write_http(m, out);
     buf_fini(&l.text);
 }

@@ -60,6 +60,7 @@ struct metrics_now {
     double kv_used;
     size_t n_running, n_waiting, n_connections;
     double n_tokens_a_second;
+    double roof_bytes, roof_flops; /* that the machine does in a second at most; 0: not measured */
 };
 
 void metrics_write(const struct metrics *m, const struct metrics_now *now, struct buf *out);

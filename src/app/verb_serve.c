@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "app/app.h"
+#include "app/bench/bench.h"
 #include "base/clock.h"
 #include "net/systemd.h"
 #include "page/page.h"
@@ -75,6 +76,9 @@ static const struct opt_row rows[] = {
      .range = "[1024,1073741824]"},
     {"api-threads", 0, OPT_INT, "N", SERVER, .help = "threads that read, render and tokenize requests",
      .fallback = "1", .range = "[1,64]"},
+    {"measure-roof", 0, OPT_FLAG, NULL, SERVER,
+     .help =
+         "measure first what the machine can do, so that the live view shows the share that operators reach"},
     {"log-format", 0, OPT_CHOICE, NULL, SERVER,
      .help = "lines on standard error as text or as objects of JSON", .choices = "text|json",
      .fallback = "text", .env = "GALLOP_LOG_FORMAT"},
@@ -83,6 +87,7 @@ static const struct opt_row rows[] = {
 
 enum { QUEUED = 1024, SPARE_DESCRIPTORS = 64 };
 
+#define ROOF_S  0.3
 #define FLUSH_S 3.0 /* for answers on their way when everything is computed */
 
 struct serve {
@@ -360,6 +365,25 @@ static size_t count_connections(const struct opt_values *v)
     return n;
 }
 
+/* What the threads of the engine reach in the type that it computes in; takes about half a second. */
+static int measure_roof(const struct serve *s, struct api_options *o, struct err *e)
+{
+    struct gallop_stats stats;
+    struct bench_roof roof;
+    struct pool *pool;
+    int rc;
+
+    gallop_stats(s->engine, &stats);
+    if ((rc = pool_new(&pool, stats.threads, e)) != 0)
+        return rc;
+    bench_roof_measure(pool, &roof, ROOF_S);
+    pool_free(pool);
+    o->roof_bytes = roof.dram_bytes;
+    o->roof_flops = strcmp(stats.dtype, "bf16") == 0 ? roof.bf16_flops : roof.fp32_flops;
+    log_info("roof: %.1f GB/s, %.0f GFLOP/s", o->roof_bytes / 1e9, o->roof_flops / 1e9);
+    return 0;
+}
+
 static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
 {
     const char *policy = opt_string(v, "scheduling-policy");
@@ -387,7 +411,10 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
                             .quiet = opt_flag(v, "no-access-log"),
                             .page = page_answer};
+    int rc;
 
+    if (opt_flag(v, "measure-roof") && (rc = measure_roof(s, &o, e)) != 0)
+        return rc;
     if (opt_given(v, "max-num-queued-reqs"))
         o.max_queued = (size_t)opt_int(v, "max-num-queued-reqs");
     if (strcmp(opt_string(v, "scheduler"), "iterative") == 0)

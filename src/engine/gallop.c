@@ -791,6 +791,8 @@ int gallop_next(struct gallop *g, struct gallop_event *ev)
     return 1;
 }
 
+_Static_assert((int)GALLOP_N_OPERATORS == (int)TIMED_N_KINDS, "gallop.h says how many there are");
+
 void gallop_stats(const struct gallop *g, struct gallop_stats *s)
 {
     struct store_stats store = {0};
@@ -820,4 +822,9 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .threads = pool_threads(g->llm.pool),
                                .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
                                .isa = g->llm.isa};
+    for (int i = 0; i < TIMED_N_KINDS; i++) {
+        const struct timed_kind *k = &g->llm.timed.kind[i];
+
+        s->operators[i] = (struct gallop_operator){timed_name(i), k->seconds, k->bytes, k->flops};
+    }
 }

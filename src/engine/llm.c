@@ -115,6 +115,7 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
     if ((rc = eager_new(&m->eager, &lim, m->pool, e)) != 0 ||
         (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0)
         return rc;
+    timed_open(&m->timed, eager_sink(m->eager), m->kv_dtype, i->window, i->sink);
     m->logits_bytes = m->max_wanted * i->vocab * sizeof(float);
     m->logits = map_region_new(m->logits_bytes);
     m->id = mem_zalloc(m->max_tokens, sizeof(*m->id), MEM_ENGINE);
@@ -437,7 +438,7 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     ASSERT(n <= m->max_seqs);
     fill_batch(m, &b, rows, n);
     mem_guard_up();
-    model_forward(&m->model, eager_sink(m->eager), &b, &m->work);
+    model_forward(&m->model, &m->timed.sink, &b, &m->work);
     mem_guard_down();
 }
 

@@ -15,6 +15,7 @@
 #include "kv/store/store.h"
 #include "model/model.h"
 #include "ops/eager.h"
+#include "ops/timed.h"
 #include "text/tok/tok.h"
 
 struct llm_options {
@@ -54,6 +55,7 @@ struct llm {
     struct kv kv;
     struct slots slots;
     struct eager *eager;
+    struct timed timed; /* in front of it */
     struct work work;
     enum dtype kv_dtype; /* of the cache's rows */
     struct sparse sparse;

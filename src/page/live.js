@@ -41,6 +41,36 @@ const HISTOGRAMS = [
     ["request_time_per_output_token_seconds", "Time per output token"],
 ];
 
+// What each kind of operator took between two samples: its part of the time, what it read and computed in a second,
+// and the share of the machine's roof that this is, where the server has measured one.
+class Operators {
+    constructor() {
+        this.rows = make("tbody");
+        this.element = make("figure", {className: "chart", hidden: true},
+            make("figcaption", {}, make("strong", {textContent: "Operators"}), " ", make("span", {className: "figures", textContent: "of the last seconds"})),
+            make("div", {className: "wide", tabIndex: 0, role: "group", "aria-label": "Operators, table"}, make("table", {},
+                make("thead", {}, make("tr", {}, ...["Operator", "Time", "GB/s", "GFLOP/s", "Share of the roof"].map(
+                    textContent => make("th", {scope: "col", textContent})))), this.rows)));
+    }
+
+    draw(now, then) {
+        const grown = (name, operator) => (now.operator.get(operator)?.[name] ?? 0) - (then.operator.get(operator)?.[name] ?? 0);
+        const names = [...now.operator.keys()], all = names.reduce((sum, name) => sum + grown("seconds", name), 0);
+        const bandwidth = now.value.get("gallop:roof_bytes_per_second"), flops = now.value.get("gallop:roof_flops_per_second");
+
+        if (!(all > 0))
+            return; // nothing was computed: the last table stays
+        this.element.hidden = false;
+        this.rows.replaceChildren(...names.map(name => {
+            const s = grown("seconds", name), read = grown("bytes", name) / s, done = grown("flops", name) / s;
+            const least = Math.max(read / bandwidth, done / flops);
+            return make("tr", {}, make("th", {scope: "row", textContent: name}), ...[percent(s / all),
+                read > 0 ? rate(read / 1e9) : "–", done > 0 ? rate(done / 1e9) : "–", least > 0 ? percent(least) : "–",
+            ].map(textContent => make("td", {textContent})));
+        }));
+    }
+}
+
 export class Live {
     constructor(element, settings) {
         Object.assign(this, {element, settings, samples: []});
@@ -56,11 +86,13 @@ export class Live {
         this.span.onchange = () => this.#draw();
         this.rates = new LineChart("Tokens per second", ["Output", "Prompt"]);
         this.queue = new LineChart("Requests", ["Running", "Waiting"]);
+        this.operators = new Operators();
         this.bars = HISTOGRAMS.map(([, title]) => new BarChart(title, duration));
         this.element.append(this.error,
             make("dl", {className: "tiles"}, ...TILES.map(([name], i) => make("div", {},
                 make("dt", {textContent: name}), this.tiles[i]))),
             make("div", {className: "charts"}, this.rates.element, this.queue.element),
+            make("div", {className: "charts"}, this.operators.element),
             make("p", {className: "field"}, make("label", {htmlFor: "span", textContent: "Times"}), this.span),
             make("div", {className: "charts"}, ...this.bars.map(bar => bar.element)));
     }
@@ -118,6 +150,7 @@ export class Live {
             each((s, i) => this.rate("prompt_tokens_total", i))], rate);
         this.queue.draw(seconds, [each(s => s.value.get("num_requests_running")),
             each(s => s.value.get("num_requests_waiting"))], whole);
+        this.operators.draw(last, this.samples[Math.max(0, this.samples.length - 1 - RATE)]);
         const before = this.span.value ? this.samples.at(-RECENT - 1) ?? this.samples[0] : null;
         HISTOGRAMS.forEach(([name], i) => {
             const buckets = histogram(last, name, before);

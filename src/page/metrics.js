@@ -4,20 +4,29 @@
 // Samples of one name that differ in other labels than le (several engines) are added up.
 
 const SAMPLE = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/;
+const OPERATOR = /^gallop:operator_(seconds|bytes|flops)_total$/, OPERATOR_NAME = /(?:^|,)operator="([^"]*)"/;
 const LE = /(?:^|,)\s*le="([^"]*)"/;
 
 function number(text) {
     return text === "+Inf" ? Infinity : text === "-Inf" ? -Infinity : Number(text);
 }
 
-// {value: Map of name to number, bucket: Map of name to Map of upper bound to count at or below it}.
+// {value: Map of name to number, bucket: Map of name to Map of upper bound to count at or below it,
+// operator: Map of its name to {seconds, bytes, flops}}.
 export function readMetrics(text) {
-    const value = new Map(), bucket = new Map();
+    const value = new Map(), bucket = new Map(), operator = new Map();
 
     for (const line of text.split("\n")) {
         const match = SAMPLE.exec(line), x = match && number(match[3]);
         if (!match || Number.isNaN(x))
             continue;
+        const figure = OPERATOR.exec(match[1])?.[1], of = figure && OPERATOR_NAME.exec(match[2] ?? "")?.[1];
+        if (of) {
+            const all = operator.get(of) ?? {seconds: 0, bytes: 0, flops: 0};
+            all[figure] += x;
+            operator.set(of, all);
+            continue;
+        }
         const name = match[1].replace(/^vllm:/, ""), le = name.endsWith("_bucket") && LE.exec(match[2] ?? "");
         if (!le) {
             value.set(name, (value.get(name) ?? 0) + x);
@@ -28,7 +37,7 @@ export function readMetrics(text) {
             bucket.set(base, new Map());
         bucket.get(base).set(bound, (bucket.get(base).get(bound) ?? 0) + x);
     }
-    return {value, bucket};
+    return {value, bucket, operator};
 }
 
 // The histogram NAME as [{from, to, count}], ascending; without what BEFORE (metrics of an earlier time) had counted.

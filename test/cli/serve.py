@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """serve.py - the server from outside: what it answers, in the words of OpenAI and vLLM, on the demo model. Standard library only."""
 import json
+import os
 import re
 import time
 
@@ -10,7 +11,7 @@ from _server import Server
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
 LONG = 400  # tokens
-server = Server("--max-logprobs", 5, "--served-model-name", "small", "--served-model-name", "other")
+server = Server("--max-logprobs", 5, "--served-model-name", "small", "--served-model-name", "other", "--measure-roof")
 
 
 def _ask(path=COMPLETIONS, **fields):
@@ -302,11 +303,33 @@ def metrics_have_vllms_names_and_add_up():
     check('http_requests_total{handler="/v1/completions",method="POST",status="200"}' in text, "requests by route")
 
 
+def _operators():
+    """{(figure, operator): value}, and the roofs."""
+    text = server.request("GET", "/metrics")[2].decode()
+    rows = re.findall(r'^gallop:operator_(\w+)_total\{engine="0",operator="(\w+)"\} (\S+)$', text, re.M)
+    return {(figure, name): float(x) for figure, name, x in rows}, dict(re.findall(r"^gallop:roof_(\w+)_per_second (\S+)$", text, re.M))
+
+
+def operators_count_their_time_bytes_and_operations():
+    with open(os.path.join(DEMO, "config.json")) as f:
+        config = json.load(f)
+    before, roof = _operators()
+    used = _ask(max_tokens=5)["usage"]
+    after, _ = _operators()
+    names = ["norm", "qkv_projection", "rope", "attention", "out_projection", "mlp", "lm_head", "other"]
+    expect(sorted(after), sorted((figure, name) for figure in ("seconds", "bytes", "flops") for name in names), "operators")
+    grown = {key: after[key] - before[key] for key in after}
+    check(all(grown["seconds", name] > 0 for name in names), f"each takes time: {grown}")
+    expect(grown["flops", "lm_head"], 2 * config["vocab_size"] * config["hidden_size"] * used["completion_tokens"], "operations of the logits")
+    check(grown["bytes", "mlp"] > 0 and grown["flops", "attention"] > 0 and grown["bytes", "rope"] == 0, f"what they need: {grown}")
+    check(float(roof["bytes"]) > 1e8 and float(roof["flops"]) > 1e8, f"the roofs that --measure-roof found: {roof}")
+
+
 def the_document_of_operations_has_the_metrics_that_there_are():
     there = set(re.findall(r"^# TYPE (\S+)", server.request("GET", "/metrics")[2].decode(), re.M))
     with open(f"{ROOT}/docs/OPERATIONS.md") as f:
         text = f.read()
-    named = {re.sub("_bucket$", "", x) for x in re.findall(r"vllm:\w+|\bhttp_requests_total", text)}
+    named = {re.sub("_bucket$", "", x) for x in re.findall(r"(?:vllm|gallop):\w+|\bhttp_requests_total", text)}
     expect((sorted(named - there), sorted(there - named)), ([], []), "metrics that only docs/OPERATIONS.md, or only the server has")
 
 

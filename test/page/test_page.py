@@ -81,7 +81,18 @@ vllm:request_time_per_output_token_seconds_bucket{engine="0",le="0.01"} 1
 vllm:request_time_per_output_token_seconds_bucket{engine="0",le="0.02"} 8
 vllm:request_time_per_output_token_seconds_bucket{engine="0",le="0.04"} 10
 vllm:request_time_per_output_token_seconds_bucket{engine="0",le="+Inf"} 10
+gallop:operator_seconds_total{engine="0",operator="mlp"} %g
+gallop:operator_bytes_total{engine="0",operator="mlp"} %g
+gallop:operator_flops_total{engine="0",operator="mlp"} %g
+gallop:operator_seconds_total{engine="0",operator="norm"} %g
+gallop:roof_bytes_per_second 2e10
+gallop:roof_flops_per_second 1e11
 """
+
+
+def metrics(n):
+    """After N seconds: 20 tokens, .75 s of MLPs that read 6 GB and compute 15 GFLOP, .25 s of norms."""
+    return METRICS % (1000 + 20 * n, .75 * n, 6e9 * n, 15e9 * n, .25 * n)
 
 
 def setUpModule():
@@ -312,13 +323,15 @@ class PageTest(OnPage):
     # ---- live view ----
 
     def test_the_live_view_shows_the_metrics(self):
-        n = iter(range(1000, 100000, 20))
-        scripted.metrics = lambda: METRICS % next(n)
+        n = iter(range(1000))
+        scripted.metrics = lambda: metrics(next(n))
         self.open("#live")
         self.page.wait("/^[1-9]/.test(document.querySelectorAll('#live dd')[4].innerText)")
         tiles = self.page.run("[...document.querySelectorAll('#live dd')].map(e => e.innerText)")
         self.assertEqual(tiles[:4] + tiles[6:7], ["3", "5", "43.2 %", "25.0 %", "9"])
         self.assertIn("p50 183 ms", self.page.run("document.querySelector('#live').innerText"))
+        rows = self.page.run("[...document.querySelectorAll('#live tbody tr')].map(e => e.innerText.split('\\t'))")
+        self.assertEqual(rows[:2], [["mlp", "75.0 %", "8.00", "20.0", "40.0 %"], ["norm", "25.0 %", "–", "–", "–"]])
         self.page.run("document.querySelectorAll('#live details')[2].open = true")
         self.page.wait("document.querySelectorAll('#live details')[2].innerText.includes('≤ 200 ms\\t6')")
         self.page.wait("document.querySelector('#live canvas').width > 100")
@@ -332,7 +345,7 @@ class PageTest(OnPage):
 
     def test_without_libraries_text_and_tables_remain(self):
         scripted.replaced["/page/libraries.js"] = b"export const libraries = [];"
-        scripted.metrics = lambda: METRICS % 5
+        scripted.metrics = lambda: metrics(5)
         scripted.answers["hi"] = ["**not** ", "<b>bold</b>", End()]
         self.open()
         self.ask("hi")
@@ -343,7 +356,7 @@ class PageTest(OnPage):
         self.assertEqual([url for url in self.page.asked if "/library/" in url], [])
 
     def test_a_narrow_screen_needs_no_scrolling_to_the_side(self):
-        scripted.metrics = lambda: METRICS % 5
+        scripted.metrics = lambda: metrics(5)
         scripted.answers["hi"] = ["`" + "x" * 200 + "`\n\n```\n" + "y" * 300 + "\n```\n\n|" + " wide |" * 30 + "\n|" + "--|" * 30 + "\n", End()]
         for width in (320, 390):
             self.page.resize(width, 640)
@@ -381,7 +394,7 @@ class PageTest(OnPage):
         self.assertEqual(self.page.run("document.activeElement.id"), "input")
 
     def test_everything_has_a_name_and_enough_contrast(self):
-        scripted.metrics = lambda: METRICS % 5
+        scripted.metrics = lambda: metrics(5)
         scripted.answers["hi"] = ["text `code`\n\n```python\ndef f(): return 'a' # b\n```\n\n> quote\n\n[l](http://a.b)", CUT]
         self.expected = "ERR_"
         self.open()
@@ -449,8 +462,8 @@ class PageTest(OnPage):
 @unittest.skipUnless(PICTURES, "GALLOP_PICTURES names no folder")
 class Pictures(OnPage):
     def test_pictures(self):
-        n = iter(range(1000, 1000000, 37))
-        scripted.metrics = lambda: METRICS % next(n)
+        n = iter(range(1000))
+        scripted.metrics = lambda: metrics(next(n))
         question = "How do I read a file line by line in C?"
         scripted.answers[question] = ["`getline` grows its buffer as needed:\n\n```c\nchar *line = NULL;\nsize_t cap = 0;\n\n"
                                       "while (getline(&line, &cap, f) != -1)\n    handle(line); /* ends in a newline */\nfree(line);\n```\n\n",

@@ -1,0 +1,263 @@
+/* test_timed.c - every operator reaches the sink behind, and is counted where it belongs. */
+#include <math.h>
+
+#include "../test.h"
+#include "ops/moe.h"
+#include "ops/timed.h"
+
+enum { T = 5, WINDOW = 7, SINK = 2, CHUNK = 4 };
+
+static struct {
+    int n_calls;
+    const void *last; /* what it got */
+} behind;
+
+static void called(const void *what)
+{
+    behind.n_calls++;
+    behind.last = what;
+}
+
+static void b_begin(const struct sink *o, const struct rope *r, size_t n, const struct batch *b)
+{
+    (void)o, (void)r, (void)n;
+    called(b);
+}
+
+static void b_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *i, bool add,
+                    size_t n)
+{
+    (void)o, (void)x, (void)i, (void)n;
+    called(add ? w : NULL);
+}
+
+static void b_norm(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t n)
+{
+    (void)o, (void)h, (void)x, (void)r, (void)n;
+    called(w);
+}
+
+static void b_linear(const struct sink *o, float *y, const struct linear *w, const void *x, size_t n)
+{
+    (void)o, (void)y, (void)x, (void)n;
+    called(w);
+}
+
+static void b_heads(const struct sink *o, float *qkv, const struct attn *w, size_t n)
+{
+    (void)o, (void)qkv, (void)n;
+    called(w);
+}
+
+static void b_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w,
+                   const struct batch *b, size_t layer)
+{
+    (void)o, (void)a, (void)qkv, (void)b, (void)layer;
+    called(w);
+}
+
+static void b_mlp(const struct sink *o, float *r, const struct mlp *w, const void *h, size_t n)
+{
+    (void)o, (void)r, (void)h, (void)n;
+    called(w);
+}
+
+static void b_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
+                  size_t n)
+{
+    (void)o, (void)r, (void)h, (void)route, (void)n;
+    called(w);
+}
+
+static void b_glu(const struct sink *o, void *out, const float *gate, size_t ldg, const float *up, size_t ldu,
+                  enum kern_act f, size_t n, size_t rows)
+{
+    (void)o, (void)gate, (void)ldg, (void)up, (void)ldu, (void)f, (void)n, (void)rows;
+    called(out);
+}
+
+static void b_round(const struct sink *o, void *h, const float *x, size_t n, size_t rows)
+{
+    (void)o, (void)x, (void)n, (void)rows;
+    called(h);
+}
+
+static void b_scale(const struct sink *o, float *x, float a, size_t n, size_t rows)
+{
+    (void)o, (void)a, (void)n, (void)rows;
+    called(x);
+}
+
+static void b_add(const struct sink *o, float *x, const float *r, size_t n, size_t rows)
+{
+    (void)o, (void)r, (void)n, (void)rows;
+    called(x);
+}
+
+static void b_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
+                   size_t rows)
+{
+    (void)o, (void)src, (void)index, (void)n, (void)rows;
+    called(dst);
+}
+
+static void b_tap(const struct sink *o, size_t layer, const float *x, const float *r, const void *h, size_t n)
+{
+    (void)o, (void)layer, (void)r, (void)h, (void)n;
+    called(x);
+}
+
+static const struct sink sink_behind = {.begin = b_begin,
+                                        .embed = b_embed,
+                                        .norm = b_norm,
+                                        .linear = b_linear,
+                                        .heads = b_heads,
+                                        .rope = b_heads,
+                                        .attn = b_attn,
+                                        .mlp = b_mlp,
+                                        .moe = b_moe,
+                                        .glu = b_glu,
+                                        .round = b_round,
+                                        .scale = b_scale,
+                                        .softcap = b_scale,
+                                        .add = b_add,
+                                        .rows = b_rows,
+                                        .logits = b_linear,
+                                        .tap = b_tap};
+
+static struct timed timed;
+
+/* The operator that was just called got WHAT, and its bytes and flops are of KIND alone. */
+static void passed(const void *what, int kind, double bytes, double flops)
+{
+    struct timed_kind sum = {0};
+
+    assert_int_equal(behind.n_calls, 1);
+    assert_ptr_equal(behind.last, what);
+    for (int k = 0; k < TIMED_N_KINDS; k++) {
+        sum.seconds += timed.kind[k].seconds;
+        sum.bytes += timed.kind[k].bytes;
+        sum.flops += timed.kind[k].flops;
+    }
+    if (kind >= 0) {
+        assert_true(sum.seconds == timed.kind[kind].seconds && sum.seconds >= 0);
+        assert_true(fabs(timed.kind[kind].bytes - bytes) < 1e-6 && fabs(sum.bytes - bytes) < 1e-6);
+        assert_true(fabs(timed.kind[kind].flops - flops) < 1e-6 && fabs(sum.flops - flops) < 1e-6);
+    } else {
+        assert_true(sum.seconds == 0);
+    }
+    behind.n_calls = 0;
+    for (int k = 0; k < TIMED_N_KINDS; k++)
+        timed.kind[k] = (struct timed_kind){0};
+}
+
+static void every_operator_is_passed_on_and_counted_once(void **state)
+{
+    const struct linear w = {.kind = OP_QKV, .n = 3, .k = 4, .packed_bytes = 24},
+                        head = {.kind = OP_LM_HEAD, .n = 11, .k = 4, .packed_bytes = 88};
+    const struct mlp mlp = {.up = {.n = 6, .k = 4, .packed_bytes = 48},
+                            .down = {.n = 4, .k = 3, .packed_bytes = 24}};
+    struct expert expert[4] = {{.up = mlp.up, .down = mlp.down}};
+    const struct moe moe = {
+        .router = {.n = 4, .k = 4, .packed_bytes = 64}, .expert = expert, .n_experts = 4, .top_k = 1};
+    const struct norm norm = {.n = 4};
+    const struct embed embed = {.offset = 0};
+    const struct attn attn = {.n_heads = 2, .n_kv = 1, .d = 8};
+    const struct sink *o = &timed.sink;
+    struct batch b = {.n_seqs = 0};
+    float x[4], h[4];
+
+    (void)state;
+    timed_open(&timed, &sink_behind, DT_BF16, NULL, NULL);
+    o->begin(o, NULL, 0, &b);
+    passed(&b, OP_ROPE, 0, 0);
+    o->embed(o, x, &embed, NULL, true, T);
+    passed(&embed, TIMED_OTHER, 0, 0);
+    o->norm(o, h, x, NULL, &norm, T);
+    passed(&norm, OP_NORM, 0, 0);
+    o->linear(o, x, &w, h, T);
+    passed(&w, OP_QKV, 24, 2 * 3 * 4 * T);
+    o->heads(o, x, &attn, T);
+    passed(&attn, OP_NORM, 0, 0);
+    o->rope(o, x, &attn, T);
+    passed(&attn, OP_ROPE, 0, 0);
+    o->attn(o, h, x, &attn, &b, 0);
+    passed(&attn, OP_ATTENTION, 0, 0);
+    o->mlp(o, x, &mlp, h, T);
+    passed(&mlp, OP_MLP, 72, 2.0 * T * (6 * 4 + 4 * 3));
+    o->moe(o, x, &moe, h, NULL, 1);
+    passed(&moe, OP_MLP, 64 + 72, 2.0 * (16 + 36)); /* one row reads one of four experts */
+    o->glu(o, h, x, 1, x, 1, KERN_SILU, 4, T);
+    passed(h, TIMED_OTHER, 0, 0);
+    o->round(o, h, x, 4, T);
+    passed(h, TIMED_OTHER, 0, 0);
+    o->scale(o, x, 2, 4, T);
+    passed(x, TIMED_OTHER, 0, 0);
+    o->softcap(o, x, 2, 4, T);
+    passed(x, TIMED_OTHER, 0, 0);
+    o->add(o, x, h, 4, T);
+    passed(x, TIMED_OTHER, 0, 0);
+    o->rows(o, x, h, NULL, 4, T);
+    passed(x, TIMED_OTHER, 0, 0);
+    o->logits(o, x, &head, h, 2);
+    passed(&head, OP_LM_HEAD, 88, 2 * 11 * 4 * 2);
+    o->logits(o, x, &head, h, 0);
+    passed(&head, OP_LM_HEAD, 0, 0);
+    o->tap(o, 0, x, NULL, NULL, T);
+    passed(x, -1, 0, 0);
+}
+
+/* A row sees itself and what W, and the layer of a sparse cache, let it see of the rows in front. */
+static size_t sees(const struct attn *w, bool sparse, size_t p)
+{
+    size_t n = 0;
+
+    for (size_t q = 0; q <= p; q++) {
+        bool near = !w->window || p - q < w->window, same = !w->chunk || p / w->chunk == q / w->chunk;
+
+        n += near && same;
+    }
+    return sparse && n > WINDOW + SINK ? WINDOW + SINK : n;
+}
+
+static void attention_counts_the_rows_that_are_seen(void **state)
+{
+    static const size_t window[2] = {0, WINDOW}, n_sink[2] = {0, SINK};
+    static const struct attn all = {.n_heads = 4, .n_kv = 2, .d = 8},
+                             near = {.n_heads = 4, .n_kv = 2, .d = 8, .window = 3},
+                             chunks = {.n_heads = 4, .n_kv = 2, .d = 8, .chunk = CHUNK};
+    static const struct attn *const kinds[] = {&all, &near, &chunks};
+    static const struct batch_seq seqs[] = {
+        {.n = 1, .pos = 0}, {.n = 9, .pos = 0}, {.n = 1, .pos = 30}, {.n = 6, .pos = 6}};
+
+    (void)state;
+    timed_open(&timed, &sink_behind, DT_I8, window, n_sink);
+    for (size_t k = 0; k < 3; k++)
+        for (size_t layer = 0; layer < 2; layer++)
+            for (size_t s = 0; s < 4; s++) {
+                struct batch b = {.n_seqs = 1, .seq = &seqs[s]};
+                double pairs = 0, rows = (double)(sees(kinds[k], layer, seqs[s].pos) - 1 + seqs[s].n);
+
+                for (size_t i = 0; i < seqs[s].n; i++)
+                    pairs += (double)sees(kinds[k], layer, seqs[s].pos + i);
+                timed.sink.attn(&timed.sink, NULL, NULL, kinds[k], &b, layer);
+                passed(kinds[k], OP_ATTENTION, rows * 2 * 2 * 8, pairs * 4 * 4 * 8);
+            }
+}
+
+static void kinds_have_the_names_of_the_settings(void **state)
+{
+    (void)state;
+    assert_string_equal(timed_name(OP_NORM), "norm");
+    assert_string_equal(timed_name(OP_LM_HEAD), "lm_head");
+    assert_string_equal(timed_name(TIMED_OTHER), "other");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_operator_is_passed_on_and_counted_once),
+                                       cmocka_unit_test(attention_counts_the_rows_that_are_seen),
+                                       cmocka_unit_test(kinds_have_the_names_of_the_settings)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
