@@ -40,8 +40,11 @@ static size_t seen(const struct timed *t, const struct attn *w, size_t layer, si
 
     if (w->window && n > w->window)
         n = w->window;
-    if (t->window && t->window[layer] && n > t->window[layer] + t->n_sink[layer])
-        n = t->window[layer] + t->n_sink[layer];
+    if (t->window && t->window[layer]) {
+        size_t most = t->window[layer] + (t->n_sink ? t->n_sink[layer] : 0);
+
+        n = n < most ? n : most;
+    }
     return n;
 }
 

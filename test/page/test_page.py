@@ -133,10 +133,8 @@ class OnPage(unittest.TestCase):
     def state(self, state):
         self.page.wait(f"{ANSWER}?.dataset.state === '{state}'")
 
-    def text(self):
-        """What is seen of the last answer, two frames from now: one that just came has no innerText (content-visibility)."""
-        return self.page.run(f"new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => "
-                             f"done({ANSWER}.querySelector('.body').innerText))))")
+    def text(self):  # innerText is empty while the browser has not drawn the answer (content-visibility)
+        return self.page.run(f"{ANSWER}.querySelector('.body').textContent")
 
     def note(self):
         return self.page.run(f"{ANSWER}.querySelector('.note').textContent")

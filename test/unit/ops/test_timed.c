@@ -208,7 +208,7 @@ static void every_operator_is_passed_on_and_counted_once(void **state)
 }
 
 /* A row sees itself and what W, and the layer of a sparse cache, let it see of the rows in front. */
-static size_t sees(const struct attn *w, bool sparse, size_t p)
+static size_t sees(const struct attn *w, size_t most, size_t p)
 {
     size_t n = 0;
 
@@ -217,32 +217,38 @@ static size_t sees(const struct attn *w, bool sparse, size_t p)
 
         n += near && same;
     }
-    return sparse && n > WINDOW + SINK ? WINDOW + SINK : n;
+    return most && n > most ? most : n;
+}
+
+static void check_seen(const struct attn *w, size_t layer, size_t most, const struct batch_seq *seq)
+{
+    const struct batch b = {.n_seqs = 1, .seq = seq};
+    double pairs = 0, rows = (double)(sees(w, most, seq->pos) - 1 + seq->n);
+
+    for (size_t i = 0; i < seq->n; i++)
+        pairs += (double)sees(w, most, seq->pos + i);
+    timed.sink.attn(&timed.sink, NULL, NULL, w, &b, layer);
+    passed(w, OP_ATTENTION, rows * 2 * 2 * 8, pairs * 4 * 4 * 8);
 }
 
 static void attention_counts_the_rows_that_are_seen(void **state)
 {
     static const size_t window[2] = {0, WINDOW}, n_sink[2] = {0, SINK};
-    static const struct attn all = {.n_heads = 4, .n_kv = 2, .d = 8},
-                             near = {.n_heads = 4, .n_kv = 2, .d = 8, .window = 3},
-                             chunks = {.n_heads = 4, .n_kv = 2, .d = 8, .chunk = CHUNK};
-    static const struct attn *const kinds[] = {&all, &near, &chunks};
+    static const struct attn kinds[] = {{.n_heads = 4, .n_kv = 2, .d = 8},
+                                        {.n_heads = 4, .n_kv = 2, .d = 8, .window = 3},
+                                        {.n_heads = 4, .n_kv = 2, .d = 8, .chunk = CHUNK}};
     static const struct batch_seq seqs[] = {
         {.n = 1, .pos = 0}, {.n = 9, .pos = 0}, {.n = 1, .pos = 30}, {.n = 6, .pos = 6}};
 
     (void)state;
-    timed_open(&timed, &sink_behind, DT_I8, window, n_sink);
     for (size_t k = 0; k < 3; k++)
-        for (size_t layer = 0; layer < 2; layer++)
-            for (size_t s = 0; s < 4; s++) {
-                struct batch b = {.n_seqs = 1, .seq = &seqs[s]};
-                double pairs = 0, rows = (double)(sees(kinds[k], layer, seqs[s].pos) - 1 + seqs[s].n);
-
-                for (size_t i = 0; i < seqs[s].n; i++)
-                    pairs += (double)sees(kinds[k], layer, seqs[s].pos + i);
-                timed.sink.attn(&timed.sink, NULL, NULL, kinds[k], &b, layer);
-                passed(kinds[k], OP_ATTENTION, rows * 2 * 2 * 8, pairs * 4 * 4 * 8);
-            }
+        for (size_t s = 0; s < 4; s++) {
+            timed_open(&timed, &sink_behind, DT_I8, window, n_sink);
+            check_seen(&kinds[k], 0, 0, &seqs[s]);
+            check_seen(&kinds[k], 1, WINDOW + SINK, &seqs[s]);
+            timed_open(&timed, &sink_behind, DT_I8, window, NULL);
+            check_seen(&kinds[k], 1, WINDOW, &seqs[s]);
+        }
 }
 
 static void kinds_have_the_names_of_the_settings(void **state)
