@@ -40,6 +40,9 @@ static int put(struct reader *r, struct settings_texts *l, const struct json_str
                               .n = text->n};
     const struct settings_text *old = p.name ? settings_find(l, p.name) : NULL;
 
+    if (l == &r->c->templates && l->n == TEMPLATES_MAX)
+        return err_set(r->e, ERR_INPUT, "%s: there are more than %d chat templates", r->in.path,
+                       TEMPLATES_MAX);
     if (!p.name || !p.text || (!old && !mem_grow((void **)&l->v, &l->cap, l->n + 1, sizeof(*l->v), MEM_TEXT)))
         return err_nomem(r->e, "a chat template");
     l->v[old ? (size_t)(old - l->v) : l->n++] = p;
@@ -183,20 +186,12 @@ static int read_specials(struct reader *r, struct json_pull *j)
 
 /* ---- templates ---- */
 
-static int put_template(struct reader *r, struct json_pull *j, const struct json_str *name,
-                        const struct json_str *text)
-{
-    if (r->c->templates.n == TEMPLATES_MAX)
-        return json_pull_fail(j, "there are more than %d chat templates", TEMPLATES_MAX);
-    return put(r, &r->c->templates, name, text);
-}
-
 /* "name": "text". */
 static int read_template_text(struct reader *r, struct json_pull *j, const struct json_str *name)
 {
     struct json_str text;
 
-    return json_pull_string(j, &text) ? put_template(r, j, name, &text) : json_pull_rc(j);
+    return json_pull_string(j, &text) ? put(r, &r->c->templates, name, &text) : json_pull_rc(j);
 }
 
 /* One {"name": ..., "template": ...} of a list. */
@@ -216,7 +211,7 @@ static int read_named_template(struct reader *r, struct json_pull *j)
         return json_pull_rc(j);
     if (!name.s || !text.s)
         return json_pull_fail(j, "an entry of chat_template needs a name and a template");
-    return put_template(r, j, &name, &text);
+    return put(r, &r->c->templates, &name, &text);
 }
 
 /* chat_template: a text, a list of named ones, or an object of them. */
@@ -345,10 +340,7 @@ static int read_template_file(struct reader *r, const char *name, const struct j
     if (rc || !there)
         return rc;
     *found = true;
-    if (r->c->templates.n == TEMPLATES_MAX)
-        rc = err_set(r->e, ERR_INPUT, "%s: there are more than %d chat templates", r->in.path, TEMPLATES_MAX);
-    else
-        rc = put(r, &r->c->templates, as, &(struct json_str){f.bytes, f.len});
+    rc = put(r, &r->c->templates, as, &(struct json_str){f.bytes, f.len});
     folder_text_fini(&f);
     return rc;
 }

@@ -164,7 +164,7 @@ size_t jinja_find(const char *s, size_t n, const char *what, size_t k)
     return hit ? (size_t)(hit - s) : SIZE_MAX;
 }
 
-size_t jinja_find_last(struct rendering *r, const char *s, size_t n, const char *what, size_t k)
+static size_t find_last(struct rendering *r, const char *s, size_t n, const char *what, size_t k)
 {
     for (size_t i = k > n ? 0 : n - k + 1; i-- > 0;)
         if (s[i] == *what && jinja_step(r, k / 64) && memcmp(s + i, what, k) == 0)
@@ -476,7 +476,7 @@ static void split_at(struct growing *g, struct value s, struct value by, int64_t
     size_t from = 0, to = s.size, hit;
 
     while (most-- != 0 && !g->r->rc) {
-        hit = back ? jinja_find_last(g->r, s.bytes, to, by.bytes, by.size)
+        hit = back ? find_last(g->r, s.bytes, to, by.bytes, by.size)
                    : jinja_find(s.bytes + from, to - from, by.bytes, by.size);
         if (hit == SIZE_MAX)
             break;

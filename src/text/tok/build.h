@@ -44,7 +44,6 @@ struct tok {
     struct unigram uni;
     struct steps chain;
     struct tok_ids prefix, suffix; /* around a text with TOK_ADD_SPECIAL */
-    char kind[64];
     struct tok_scratch *_Atomic idle[TOK_POOL];
 };
 

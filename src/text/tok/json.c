@@ -666,8 +666,8 @@ static void read_decoder(struct json_pull *j, struct tok *t, const struct compon
 /* ---- model ---- */
 
 struct model {
-    struct json_str type, unk_token, prefix, suffix,
-        merges; /* merges: their text, where they are yet to be read */
+    struct json_str type, unk_token, prefix, suffix;
+    struct json_str merges; /* their text, where they are yet to be read */
     bool has_vocab, list_vocab, has_merges, byte_fallback, fuse_unk, ignore_merges;
     int64_t unk_id; /* -1: none */
 };

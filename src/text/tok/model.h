@@ -122,7 +122,7 @@ struct tok_added_patterns { /* of one set */
     bool begins[256];       /* a pattern begins with this byte */
 };
 
-struct tok_added_set { /* zeroed = none */
+struct tok_added_set { /* zeroed but for NAMES = none */
     struct tok_added *token;
     size_t n, cap;
     struct vocab names; /* content -> id, and back */
@@ -146,7 +146,6 @@ struct tok_added_iter {
     struct tok_added_cut next;
 };
 
-void tok_added_init(struct tok_added_set *a);
 void tok_added_fini(struct tok_added_set *a); /* a zeroed one is fine */
 
 /* Adds a token that reads CONTENT. T.id must be set; a token that is there already stays as it is. An id

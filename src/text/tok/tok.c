@@ -15,7 +15,7 @@ struct tok *tok_new(void)
         return NULL;
     arena_init(&t->arena, MEM_TEXT);
     vocab_init(&t->vocab);
-    tok_added_init(&t->added);
+    vocab_init(&t->added.names);
     return t;
 }
 
@@ -218,16 +218,11 @@ int tok_seal(struct tok *t, struct err *e)
         if (t->bpe.byte_level && t->bpe.suffix.n)
             return err_set(e, ERR_UNSUPPORTED, "BPE over bytes with an end_of_word_suffix is not understood");
         rc = bpe_seal(&t->bpe, &t->vocab, e);
-        snprintf(t->kind, sizeof(t->kind), "bpe%s",
-                 t->bpe.byte_level      ? " (byte-level)"
-                 : t->bpe.byte_fallback ? " (byte fallback)"
-                                        : "");
     } else {
         if (t->pre.bytes)
             return err_set(e, ERR_UNSUPPORTED,
                            "a unigram model behind a ByteLevel pre_tokenizer is not understood");
         rc = unigram_seal(&t->uni, &t->vocab, e);
-        snprintf(t->kind, sizeof(t->kind), "unigram%s", t->uni.byte_fallback ? " (byte fallback)" : "");
     }
     return rc ? rc : index_added(t, e);
 }
@@ -241,7 +236,9 @@ static bool string_of(const struct tok *t, size_t id, const char **s, size_t *n)
 
 const char *tok_kind(const struct tok *t)
 {
-    return t->kind;
+    if (t->model == TOK_UNIGRAM)
+        return t->uni.byte_fallback ? "unigram (byte fallback)" : "unigram";
+    return t->bpe.byte_level ? "bpe (byte-level)" : t->bpe.byte_fallback ? "bpe (byte fallback)" : "bpe";
 }
 
 bool tok_id_of(const struct tok *t, const char *piece, size_t len, int32_t *id)

@@ -276,7 +276,8 @@ uint32_t unicode_letter_of(unsigned char b)
     return b == 173 ? 323u : b;
 }
 
-int unicode_byte_of(uint32_t letter)
+/* The byte that LETTER stands for, or -1. */
+static int byte_of(uint32_t letter)
 {
     if (letter < 256)
         return letter <= 32 || (letter >= 127 && letter <= 160) || letter == 173 ? -1 : (int)letter;
@@ -302,7 +303,7 @@ bool unicode_unspell(const char *letters, size_t n, char *out, size_t *n_out)
 
     while (i < n) {
         size_t step;
-        int b = unicode_byte_of(utf8_decode(letters + i, &step));
+        int b = byte_of(utf8_decode(letters + i, &step));
 
         if (b < 0)
             return false;

@@ -30,7 +30,6 @@ void unicode_make_older(char *s, size_t n);
  * written as text. Printable ASCII and Latin-1 stand for themselves, the other 68 bytes for U+0100 and up, in
  * order. */
 uint32_t unicode_letter_of(unsigned char b); /* the letter that stands for byte B */
-int unicode_byte_of(uint32_t letter);        /* the byte that LETTER stands for, or -1 */
 
 /* Writes N bytes as letters, at most 2 N bytes of UTF-8; returns how many. */
 size_t unicode_spell(const char *bytes, size_t n, char *out);

@@ -155,6 +155,7 @@ void vocab_find_all(const struct vocab *v, struct vocab_query *q, size_t n)
     size_t mask = v->n_slots - 1;
 
     for (size_t i = 0; i < n; i++) {
+        q[i].id = VOCAB_NONE;
         hash[i] = hash_of(q[i].s, q[i].n);
         if (v->n_slots)
             __builtin_prefetch(&v->slot[hash[i] & mask]);
@@ -171,11 +172,8 @@ void vocab_find_all(const struct vocab *v, struct vocab_query *q, size_t n)
         if (x >> 32 == hash[i] && x && v->str[(uint32_t)x - 1].off != NO_STRING)
             __builtin_prefetch(v->bytes.data + v->str[(uint32_t)x - 1].off);
     }
-    for (size_t i = 0; i < n; i++) {
-        uint64_t x = v->n_slots ? *slot_of(v, q[i].s, q[i].n, hash[i]) : 0;
-
-        q[i].id = x ? (uint32_t)x - 1 : VOCAB_NONE;
-    }
+    for (size_t i = 0; i < n && v->n_slots; i++)
+        q[i].id = (uint32_t)*slot_of(v, q[i].s, q[i].n, hash[i]) - 1; /* a free slot is 0 */
 }
 
 bool vocab_find(const struct vocab *v, const char *s, size_t n, uint32_t *id)
@@ -277,12 +275,6 @@ void vocab_trie_fini(struct vocab_trie *x)
 }
 
 /* ---- added tokens ---- */
-
-void tok_added_init(struct tok_added_set *a)
-{
-    *a = (struct tok_added_set){0};
-    vocab_init(&a->names);
-}
 
 void tok_added_fini(struct tok_added_set *a)
 {

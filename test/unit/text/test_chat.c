@@ -332,6 +332,30 @@ static void a_failing_allocation_leaks_or_is_taken_for_success(void **state)
     }
 }
 
+static void templates_of_one_configuration_know_no_limit(void **state)
+{
+    (void)state;
+    for (int n = 64; n <= 65; n++) {
+        struct buf json = {.tag = MEM_TEXT};
+        struct err e = {0};
+        struct chat *c;
+        int rc;
+
+        buf_str(&json, "{\"chat_template\":[");
+        for (int i = 0; i < n; i++)
+            buf_fmt(&json, "%s{\"name\":\"t%d\",\"template\":\"%d\"}", i ? "," : "", i, i);
+        buf_str(&json, "]}");
+        rc = chat_open_text(&c, json.data, json.len, "some/tokenizer_config.json", &e);
+        if (n == 64)
+            assert_int_equal(rc, 0);
+        else
+            assert_true(rc == ERR_INPUT && strstr(e.msg, "some/tokenizer_config.json") &&
+                        strstr(e.msg, "more than 64 chat templates"));
+        chat_close(c);
+        buf_fini(&json);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +369,7 @@ int main(void)
         cmocka_unit_test(the_request_is_changed),
         cmocka_unit_test(files_that_are_no_json_are_ignored),
         cmocka_unit_test(other_members_of_a_template_file_are_not_passed_over),
+        cmocka_unit_test(templates_of_one_configuration_know_no_limit),
         cmocka_unit_test(a_failing_allocation_leaks_or_is_taken_for_success),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
