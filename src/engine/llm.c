@@ -99,7 +99,6 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
                                .top_k = i->top_k,
                                .expert_inner = i->expert_inner,
                                .hidden = i->hidden,
-                               .n_layers = i->n_layers,
                                .dtype = o->dtype,
                                .kv_dtype = m->kv_dtype,
                                .kern = m->kern,
@@ -442,17 +441,6 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
     mem_guard_down();
 }
 
-bool llm_is_stale(const struct llm *m, size_t computed, size_t last_total, size_t total)
-{
-    for (size_t r = 0; r < m->model.info.n_ropes; r++) {
-        size_t border = rope_switch_length(&m->model.info.rope[r]);
-
-        if (border && computed && (rope_total(m, last_total) > border) != (rope_total(m, total) > border))
-            return true;
-    }
-    return false;
-}
-
 size_t llm_scratch_bytes(const struct llm *m)
 {
     return eager_bytes(m->eager) + m->work.region_bytes + m->logits_bytes;
@@ -541,9 +529,18 @@ static void release(void *ctx, size_t slot, const int32_t *token, size_t n)
     slots_release(&m->slots, slot, token, n);
 }
 
+/* The two lengths lie on different sides of longrope's border. */
 static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total)
 {
-    return llm_is_stale(ctx, computed, last_total, total);
+    const struct llm *m = ctx;
+
+    for (size_t r = 0; r < m->model.info.n_ropes; r++) {
+        size_t border = rope_switch_length(&m->model.info.rope[r]);
+
+        if (border && computed && (rope_total(m, last_total) > border) != (rope_total(m, total) > border))
+            return true;
+    }
+    return false;
 }
 
 static const float *run(void *ctx, const struct executor_rows *rows, size_t n)

@@ -82,10 +82,6 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n);
 /* What the engine plans against: all that M can do. Borrows M. */
 void llm_executor(struct llm *m, struct executor *x);
 
-/* COMPUTED rows of a sequence of LAST_TOTAL tokens do not hold for TOTAL: they lie on different sides of
- * longrope's border. */
-bool llm_is_stale(const struct llm *m, size_t computed, size_t last_total, size_t total);
-
 size_t llm_scratch_bytes(const struct llm *m);
 
 #endif

@@ -157,7 +157,7 @@ void block_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_di
         block_refuse(m, ERR_UNSUPPORTED, "a head of %zu dims is larger than 512", i->head_dim);
 }
 
-bool block_layer_types(struct model *m, enum block_kind *kind, enum block_kind refused)
+void block_layer_types(struct model *m, enum block_kind *kind, enum block_kind refused)
 {
     static const char *const names[] = {"full_attention", "sliding_attention", "chunked_attention"};
     size_t L = m->info.n_layers, n = 0;
@@ -182,7 +182,6 @@ bool block_layer_types(struct model *m, enum block_kind *kind, enum block_kind r
     for (size_t l = 0; l < n && !m->rc; l++)
         if (kind[l] == refused)
             block_refuse(m, ERR_UNSUPPORTED, "%s is not known in this model", names[refused]);
-    return n != 0;
 }
 
 size_t block_window(struct model *m, size_t def)

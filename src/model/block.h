@@ -48,9 +48,9 @@ void block_text_config(struct model *m);
 void block_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim);
 
 /* layer_types: KIND[l] by name of each layer, or unchanged where the key is missing. The kind REFUSED is an
- * error, for a model that does not know it. Returns whether the key is given. */
+ * error, for a model that does not know it. */
 enum block_kind { BLOCK_FULL, BLOCK_SLIDING, BLOCK_CHUNKED, BLOCK_NONE };
-bool block_layer_types(struct model *m, enum block_kind *kind, enum block_kind refused);
+void block_layer_types(struct model *m, enum block_kind *kind, enum block_kind refused);
 
 /* sliding_window: null means none (0); DEF where the key is missing. */
 size_t block_window(struct model *m, size_t def);

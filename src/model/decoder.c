@@ -63,18 +63,25 @@ const size_t *decoder_same_window(struct model *m, size_t rows)
     return window;
 }
 
-const size_t *decoder_windows(struct model *m)
+const size_t *decoder_windows(struct model *m, size_t rows, enum block_kind *kind, enum block_kind refused)
 {
     size_t L = m->info.n_layers, *window = block_array(m, L, sizeof(*window), "layer_types");
-    enum block_kind *kind = block_array(m, L, sizeof(*kind), "layer_types");
+
+    block_layer_types(m, kind, refused);
+    for (size_t l = 0; l < L && !block_failed(m); l++)
+        window[l] = kind[l] == BLOCK_SLIDING ? rows : 0;
+    return window;
+}
+
+const size_t *decoder_qwen_windows(struct model *m)
+{
+    enum block_kind *kind = block_array(m, m->info.n_layers, sizeof(*kind), "layer_types");
     bool use = block_bool(m, "use_sliding_window", false);
     size_t rows = block_window(m, 4096), first = block_int(m, "max_window_layers", 28, 0, 1 << 30);
-    bool given = block_layer_types(m, kind, BLOCK_NONE);
 
-    for (size_t l = 0; l < L && use && !block_failed(m); l++)
-        if (given ? kind[l] == BLOCK_SLIDING : l >= first)
-            window[l] = rows;
-    return window;
+    for (size_t l = first; l < m->info.n_layers && kind; l++)
+        kind[l] = BLOCK_SLIDING;
+    return decoder_windows(m, use ? rows : 0, kind, BLOCK_NONE);
 }
 
 /* What the cache needs to know of windows. A chunk is never longer than a window of its size. */

@@ -77,10 +77,12 @@ struct decoder_config {
  * the activation, into model_info and C. Biases, rope and windows are the model's own. */
 void decoder_read(struct model *m, struct decoder_config *c, const struct decoder_sizes *of_class);
 
-/* Windows for struct decoder_config: ROWS in every layer; and as Qwen reads them from use_sliding_window,
- * sliding_window, max_window_layers and layer_types. */
+/* Windows for struct decoder_config: ROWS in every layer; ROWS in the sliding layers by layer_types, or where
+ * the key is missing by KIND [L], of which REFUSED is an error; and as Qwen reads them from
+ * use_sliding_window, sliding_window, max_window_layers and layer_types. */
 const size_t *decoder_same_window(struct model *m, size_t rows);
-const size_t *decoder_windows(struct model *m);
+const size_t *decoder_windows(struct model *m, size_t rows, enum block_kind *kind, enum block_kind refused);
+const size_t *decoder_qwen_windows(struct model *m);
 
 /* m->impl with L zeroed layers and nothing else, and the model's forward and close. NULL: failed. */
 struct decoder *decoder_new(struct model *m, decoder_layer_fn *forward);

@@ -13,17 +13,13 @@
 /* Which layers are local: layer_types, or all but every sixth. */
 static const size_t *read_windows(struct model *m)
 {
-    size_t L = m->info.n_layers, rows = block_window(m, 4096), *window, pattern;
+    size_t L = m->info.n_layers, rows = block_window(m, 4096), pattern;
     enum block_kind *kind = block_array(m, L, sizeof(*kind), "layer_types");
-    bool given;
 
-    window = block_array(m, L, sizeof(*window), "layer_types");
     pattern = block_int(m, "sliding_window_pattern", 6, 1, 1 << 20);
-    given = block_layer_types(m, kind, BLOCK_NONE);
     for (size_t l = 0; l < L && !block_failed(m); l++)
-        if (given ? kind[l] == BLOCK_SLIDING : (l + 1) % pattern != 0)
-            window[l] = rows;
-    return window;
+        kind[l] = (l + 1) % pattern ? BLOCK_SLIDING : BLOCK_FULL;
+    return decoder_windows(m, rows, kind, BLOCK_NONE);
 }
 
 void gemma3_open(struct model *m)

@@ -26,15 +26,11 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
 static const size_t *read_windows(struct model *m)
 {
     size_t L = m->info.n_layers, rows = block_window(m, 128);
-    size_t *window = block_array(m, L, sizeof(*window), "layer_types");
     enum block_kind *kind = block_array(m, L, sizeof(*kind), "layer_types");
 
     for (size_t l = 0; l < L && kind; l++)
         kind[l] = l % 2 ? BLOCK_FULL : BLOCK_SLIDING;
-    block_layer_types(m, kind, BLOCK_CHUNKED);
-    for (size_t l = 0; l < L && !block_failed(m); l++)
-        window[l] = kind[l] == BLOCK_SLIDING ? rows : 0;
-    return window;
+    return decoder_windows(m, rows, kind, BLOCK_CHUNKED);
 }
 
 /* The experts may be stored as MXFP4, which their tensors' names say; nothing else may be quantised. */

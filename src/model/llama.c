@@ -71,7 +71,7 @@ void llama_open_qwen2(struct model *m)
     struct decoder_config c = {.qkv_bias = true};
 
     decoder_read(m, &c, &sizes);
-    c.window = decoder_windows(m);
+    c.window = decoder_qwen_windows(m);
     block_rope(m, &(struct block_rope){.theta = 10000});
     decoder_open(m, &c, decoder_open_layer, llama_layer);
 }
@@ -83,7 +83,7 @@ void llama_open_qwen3(struct model *m)
     struct decoder_config c = {.qk_norm = true};
 
     decoder_read(m, &c, &sizes);
-    c.window = decoder_windows(m);
+    c.window = decoder_qwen_windows(m);
     c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
     block_rope(m, &(struct block_rope){.theta = 10000});
     decoder_open(m, &c, decoder_open_layer, llama_layer);

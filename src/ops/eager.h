@@ -22,8 +22,7 @@ struct eager_limits {
     size_t n_experts, top_k;        /* largest of the mixtures of experts, 0: there is none */
     size_t expert_inner;            /* largest I of an expert */
     size_t hidden;                  /* E */
-    size_t n_layers;
-    /* [n_layers] borrowed; NULL: rows see what struct attn says. Else a row of a layer without chunks sees
+    /* [L] borrowed; NULL: rows see what struct attn says. Else a row of a layer without chunks sees
      * the last window[l] rows and the first sink[l], as if those stood directly in front of them. */
     const size_t *window, *sink;
     size_t seen;             /* sink + window of every layer that has a sink */

@@ -38,8 +38,8 @@ __attribute__((format(printf, 4, 5))) static int put_path(char *out, size_t size
     return 0;
 }
 
-/* Makes the folders of PATH that are missing; with LAST, PATH itself too. */
-static int make_folders(const char *path, bool last, struct err *e)
+/* Makes the folders that are missing in front of PATH. */
+static int make_folders(const char *path, struct err *e)
 {
     char part[HUB_CACHE_PATH_MAX];
     int rc = put_path(part, sizeof(part), e, "%s", path);
@@ -52,8 +52,6 @@ static int make_folders(const char *path, bool last, struct err *e)
             return err_os(e, "make the folder", part);
         *p = '/';
     }
-    if (last && mkdir(part, 0777) != 0 && errno != EEXIST)
-        return err_os(e, "make the folder", part);
     return 0;
 }
 
@@ -69,12 +67,9 @@ int hub_cache_open(struct hub_cache *c, const char *cache, const struct hub_name
     return put_path(c->locks, sizeof(c->locks), e, "%s/.locks/%s", cache, folder);
 }
 
-int hub_cache_snapshot(const struct hub_cache *c, const char *commit, bool make, char *out, size_t size,
-                       struct err *e)
+int hub_cache_snapshot(const struct hub_cache *c, const char *commit, char *out, size_t size, struct err *e)
 {
-    int rc = put_path(out, size, e, "%s/snapshots/%s", c->repo, commit);
-
-    return rc || !make ? rc : make_folders(out, true, e);
+    return put_path(out, size, e, "%s/snapshots/%s", c->repo, commit);
 }
 
 int hub_cache_file(const struct hub_cache *c, const char *commit, const char *file, char *out, size_t size,
@@ -88,7 +83,7 @@ int hub_cache_blob(const struct hub_cache *c, const char *etag, bool incomplete,
     int rc =
         put_path(out, HUB_CACHE_PATH_MAX, e, "%s/blobs/%s%s", c->repo, etag, incomplete ? ".incomplete" : "");
 
-    return rc ? rc : make_folders(out, false, e);
+    return rc ? rc : make_folders(out, e);
 }
 
 bool hub_cache_etag(const char *header, char out[HUB_CACHE_ETAG_MAX])
@@ -142,7 +137,7 @@ int hub_cache_set_commit(const struct hub_cache *c, const char *revision, const 
     if (hub_cache_commit(c, revision, known) && strcmp(known, commit) == 0)
         return 0;
     if ((rc = put_path(path, sizeof(path), e, "%s/refs/%s", c->repo, revision)) != 0 ||
-        (rc = make_folders(path, false, e)) != 0)
+        (rc = make_folders(path, e)) != 0)
         return rc;
     return file_replace(path, commit, HUB_NAME_COMMIT, 0666, e);
 }
@@ -159,7 +154,7 @@ int hub_cache_link(const struct hub_cache *c, const char *commit, const char *fi
 
     if (rc == 0)
         rc = put_path(temp, sizeof(temp), e, "%s/snapshots/%s/.%ld.tmp", c->repo, commit, (long)getpid());
-    if (rc || (rc = make_folders(path, false, e)) != 0)
+    if (rc || (rc = make_folders(path, e)) != 0)
         return rc;
     snprintf(target, sizeof(target), "%s../../blobs/%s", up, etag);
     unlink(temp);
@@ -186,7 +181,7 @@ bool hub_cache_try_lock(const struct hub_cache *c, const char *etag, int *fd, in
 
     *fd = -1;
     if ((*rc = put_path(path, sizeof(path), e, "%s/%s.lock", c->locks, etag)) != 0 ||
-        (*rc = make_folders(path, false, e)) != 0)
+        (*rc = make_folders(path, e)) != 0)
         return false;
     *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0664);
     if (*fd < 0) {

@@ -118,7 +118,7 @@ static int from_cache(const struct hub_download *g, enum hub_want want, bool all
     if (!hub_cache_commit(&g->cache, g->id->revision, commit))
         return err_set(e, ERR_INPUT, "the cache %s does not know revision %s", g->cache.repo,
                        g->id->revision);
-    rc = hub_cache_snapshot(&g->cache, commit, false, out, size, e);
+    rc = hub_cache_snapshot(&g->cache, commit, out, size, e);
     if (rc)
         return rc;
     return g->id->file[0] ? gguf_from_cache(g->id, out, size, e) : check_whole(out, want, all, e);
@@ -284,7 +284,7 @@ static int from_hub(struct hub_download *g, const struct hub_options *o, char *o
                  g->id->repo, l.n_refused, l.n_refused == 1 ? "" : "s", l.n_refused == 1 ? "s" : "",
                  l.n_refused == 1 ? "is" : "are");
     memcpy(g->commit, l.commit, sizeof(g->commit));
-    if ((rc = hub_cache_snapshot(&g->cache, g->commit, false, out, size, e)) == 0 &&
+    if ((rc = hub_cache_snapshot(&g->cache, g->commit, out, size, e)) == 0 &&
         (rc = g->id->file[0] ? fetch_gguf(g, &l, out, size, e) : fetch_all(g, &l, o, out, e)) == 0 &&
         hub_cache_set_commit(&g->cache, g->id->revision, g->commit, &why) != 0)
         log_info("%s", why.msg); /* a cache that cannot be written serves all the same */

@@ -71,9 +71,8 @@ bool hub_cache_commit(const struct hub_cache *c, const char *revision, char comm
 /* Remembers it. A REVISION that is the commit needs no memory. */
 int hub_cache_set_commit(const struct hub_cache *c, const char *revision, const char *commit, struct err *e);
 
-/* The folder of COMMIT to out[size]; with MAKE, it is there afterwards. */
-int hub_cache_snapshot(const struct hub_cache *c, const char *commit, bool make, char *out, size_t size,
-                       struct err *e);
+/* The folder of COMMIT to out[size]. */
+int hub_cache_snapshot(const struct hub_cache *c, const char *commit, char *out, size_t size, struct err *e);
 
 /* The path of FILE in it to out[size]. */
 int hub_cache_file(const struct hub_cache *c, const char *commit, const char *file, char *out, size_t size,

@@ -114,7 +114,6 @@ static void open_setup(struct setup *t, const struct shape *s, int threads)
                                .inner = 16,
                                .rope_half = {s->turned / 2},
                                .hidden = 16,
-                               .n_layers = 1,
                                .dtype = s->dtype,
                                .kern = kern_table(cpu_best()),
                                .kv_dtype = s->rows};

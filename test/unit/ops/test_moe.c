@@ -65,7 +65,6 @@ static void open_setup(struct setup *s, size_t top_k, enum dtype dtype, int thre
                                .top_k = top_k,
                                .expert_inner = I,
                                .hidden = E,
-                               .n_layers = 1,
                                .dtype = dtype,
                                .kern = kern_table(cpu_best())};
     struct err e = {0};
