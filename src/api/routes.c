@@ -466,6 +466,11 @@ static const char preface[] =
     "then `[DONE]`; `: ping` lines while a prompt is computed. A\n"
     "request whose client leaves, or closes its sending side, is not computed any further.\n"
     "\n"
+    "Clients that are tried against it (`make test-clients`): openai, anthropic, ollama, LangChain,\n"
+    "LlamaIndex, LiteLLM, lm-eval, guidellm. lm-eval's `local-completions` wants `tokenizer=` the model's\n"
+    "folder and sends ids, to which nothing is added: `add_bos_token=True` where the model wants BOS. With\n"
+    "`tokenized_requests=False` the server adds BOS, which lm-eval does not count: scores of choices are wrong.\n"
+    "\n"
     "| method | path | key needed | |\n"
     "| --- | --- | --- | --- |\n";
 

@@ -3,13 +3,15 @@
 `gallop run` says; schemathesis finds no answer that /openapi.json does not tell of. Run by test/clients/run.
 """
 import asyncio
+import json
 import os
 import subprocess
 import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.append(os.path.join(ROOT, "test", "cli"))  # behind: its inspect.py is not that of Python
+sys.path += [os.path.join(ROOT, "test", "net"), os.path.join(ROOT, "test", "cli")]  # behind: its inspect.py is not that of Python
+import scripted  # noqa: E402
 from _cli import DEMO, call, check, expect, lines, run_all  # noqa: E402
 from _server import Server  # noqa: E402
 
@@ -95,6 +97,36 @@ def anthropic_messages():
         check(False, "an unknown model is refused")
     except anthropic.NotFoundError as e:
         expect(e.body["error"]["type"], "not_found_error", "type of an error")
+
+
+def calls_of_tools():
+    """A model that says what scripted.py has it say; whole and in events, as each client puts them together."""
+    import anthropic
+    import openai
+    script = ["<call>", "<tool_call>{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": ", "\"Paris\"}}", "</tool_call>"]
+    template = "{# <tool_call> arguments #}{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    wanted, schema = ("get_weather", {"city": "Paris"}), {"type": "object", "properties": {"city": {"type": "string"}}}
+    with tempfile.TemporaryDirectory() as folder:
+        scripted.make(folder, [script], template)
+        with Server("--dtype", "fp32", "--served-model-name", "small", "--api-key", KEY, model=folder) as talker:
+            base = f"http://127.0.0.1:{talker.port}"
+            fields = {"model": "small", "max_tokens": 9, "messages": [{"role": "user", "content": "<call>"}]}
+            client = openai.OpenAI(base_url=base + "/v1", api_key=KEY, max_retries=0)
+            tools = [{"type": "function", "function": {"name": "get_weather", "parameters": schema}}]
+            got = client.chat.completions.create(**fields, tools=tools, temperature=0).choices[0]
+            call = got.message.tool_calls[0].function
+            expect((call.name, json.loads(call.arguments), got.finish_reason), (*wanted, "tool_calls"), "a call")
+            events = client.chat.completions.create(**fields, tools=tools, temperature=0, stream=True)
+            pieces = [c.function for e in events for c in e.choices[0].delta.tool_calls or []]
+            expect((pieces[0].name, json.loads("".join(p.arguments or "" for p in pieces))), wanted, "a call in events")
+            fields |= {"tools": [{"name": "get_weather", "input_schema": schema}], "extra_body": {"temperature": 0}}
+            client = anthropic.Anthropic(base_url=base, api_key=KEY, max_retries=0)
+            messages = [client.messages.create(**fields)]
+            with client.messages.stream(**fields) as stream:
+                messages.append(stream.get_final_message())
+            for m in messages:
+                use = [(c.name, c.input) for c in m.content if c.type == "tool_use"]
+                expect((use, m.stop_reason), ([wanted], "tool_use"), "a call in a message")
 
 
 def ollama_client():
