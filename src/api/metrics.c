@@ -120,6 +120,8 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
     gauge(out, l, "kv_cache_usage_perc", "Part of the KV cache that running answers hold, 0 to 1",
           now->kv_used);
     gauge(out, l, "http_connections", "Open connections", (double)now->n_connections);
+    counter(out, l, "tls_handshakes_failed_total", "Handshakes of TLS that failed",
+            (double)now->n_failed_handshakes);
     counter(out, l, "num_preemptions_total", "Answers put back because the KV cache was full",
             (double)s->n_preempted);
     counter(out, l, "prompt_tokens_recomputed_total", "Tokens computed again after that",

@@ -1,7 +1,8 @@
 /* verb_serve.c - `gallop serve`: the OpenAI API over HTTP, until a signal ends it.
  *
  * The first SIGTERM or SIGINT drains: nothing new is taken, what is computed ends within --shutdown-timeout,
- * the rest is cut. The second ends the program at once.
+ * the rest is cut. The second ends the program at once. SIGHUP reads the files of keys and certificates
+ * again.
  */
 #include <signal.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "app/bench/bench.h"
 #include "base/clock.h"
 #include "net/systemd.h"
+#include "net/tls/tls.h"
 #include "page/page.h"
 
 static const struct opt_row rows[] = {
@@ -27,8 +29,20 @@ static const struct opt_row rows[] = {
          "it as a bearer token or in X-Api-Key. With keys, everything but the page, /health, /ready and /version needs "
          "one; each is a key of its own for --scheduling-policy fair, and shares computed rows with nobody."},
     {"api-key-file", 0, OPT_STRING, "F", SERVER,
-     .help = "keys, one a line; a line that begins with # is a remark"},
+     .help = "keys, one a line; a line that begins with # is a remark; SIGHUP reads it again"},
     {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys"},
+    {"ssl-certfile", 0, OPT_STRING, "F.pem", SERVER,
+     .help = "speak TLS with this certificate, and those that lead to its authority",
+     .manual =
+         "TLS 1.2 and 1.3. SIGHUP reads the files of --ssl-certfile, --ssl-keyfile and --ssl-ca-certs again, for "
+         "connections that come then; what cannot be used is said, and the old goes on."},
+    {"ssl-keyfile", 0, OPT_STRING, "F.pem", SERVER, .help = "key of the certificate, without a passphrase",
+     .otherwise = "in --ssl-certfile"},
+    {"ssl-ca-certs", 0, OPT_STRING, "F.pem", SERVER, .help = "authorities of certificates that clients show"},
+    {"ssl-cert-reqs", 0, OPT_INT, "N", SERVER,
+     .help = "certificates of clients: 0 not asked for, 1 asked for, 2 required", .fallback = "0",
+     .range = "[0,2]",
+     .manual = "The numbers are those of Python's ssl module. A certificate replaces no key of --api-key."},
     {"served-model-name", 0, OPT_STRING, "NAME", SERVER,
      .help = "what the model is called; the first is shown",
      .otherwise = "its name on the hub or of its folder, or what --model says", .repeat = true},
@@ -96,6 +110,8 @@ struct serve {
     struct gallop *engine;
     struct input_template template;
     struct keys keys;
+    struct tls *tls; /* NULL: none */
+    const struct opt_values *v;
     json_t *kwargs;
     struct markup markup;
     struct tools_style tools;
@@ -116,7 +132,7 @@ struct serve {
 /* ---- signals ---- */
 
 static struct server *volatile serving; /* for the handler only */
-static volatile sig_atomic_t n_signals;
+static volatile sig_atomic_t n_signals, reload;
 
 static struct api *volatile computing; /* for the report of a crash only */
 
@@ -146,20 +162,26 @@ static void describe_requests(void)
 
 static void on_signal(int sig)
 {
-    (void)sig;
-    n_signals++;
+    if (sig == SIGHUP)
+        reload = 1;
+    else
+        n_signals++;
     if (serving)
         server_wake(serving);
 }
 
-static void catch_signals(struct server *s)
+/* SIGHUP is left as it is where there is nothing to be read again: then it ends a program whose terminal was
+ * closed. */
+static void catch_signals(const struct serve *s)
 {
     struct sigaction sa = {.sa_handler = on_signal};
 
-    serving = s;
+    serving = s->server;
     sigemptyset(&sa.sa_mask);
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
+    if (s->tls || opt_string(s->v, "api-key-file"))
+        sigaction(SIGHUP, &sa, NULL);
 }
 
 /* The service manager's watchdog hears of a server that gets here, and whose engine goes on. */
@@ -173,6 +195,8 @@ static void feed_watchdog(struct serve *s)
     s->fed_s = now;
 }
 
+static void read_again(struct serve *s);
+
 /* On the server's thread, several times a second. */
 static void on_wake(void *ctx)
 {
@@ -180,6 +204,10 @@ static void on_wake(void *ctx)
     double now;
 
     feed_watchdog(s);
+    if (reload) {
+        reload = 0;
+        read_again(s);
+    }
     if (!n_signals)
         return;
     now = clock_seconds();
@@ -209,22 +237,30 @@ static bool is_loopback(const char *host)
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-static int read_keys(struct serve *s, const struct opt_values *v, struct err *e)
+static int read_keys(struct keys *k, const struct opt_values *v, struct err *e)
 {
-    const char *file = opt_string(v, "api-key-file"), *host = opt_string(v, "host");
+    const char *file = opt_string(v, "api-key-file");
     int rc = 0;
 
     for (size_t i = 0; i < opt_count(v, "api-key") && rc == 0; i++)
-        rc = keys_add(&s->keys, opt_at(v, "api-key", i)->text, e);
+        rc = keys_add(k, opt_at(v, "api-key", i)->text, e);
     if (rc == 0 && file) {
         struct buf text = {.tag = MEM_APP};
 
         if ((rc = input_file(file, &text, e)) == 0)
-            rc = keys_add_lines(&s->keys, text.data ? text.data : "", text.len, file, e);
+            rc = keys_add_lines(k, text.data ? text.data : "", text.len, file, e);
         buf_fini(&text);
     }
-    if (rc || s->keys.n || opt_flag(v, "allow-no-keys"))
-        return rc;
+    return rc;
+}
+
+/* Other machines are served only with keys, or on demand without. */
+static int check_exposure(const struct serve *s, const struct opt_values *v, struct err *e)
+{
+    const char *host = opt_string(v, "host");
+
+    if (s->keys.n || opt_flag(v, "allow-no-keys"))
+        return 0;
     for (size_t i = 0; i < s->n_passed; i++)
         if (!server_is_local(s->passed[i]))
             return err_set(
@@ -233,11 +269,57 @@ static int read_keys(struct serve *s, const struct opt_values *v, struct err *e)
                 "--api-key-file, or with --allow-no-keys",
                 s->passed[i]);
     if (!s->n_passed && !opt_string(v, "uds") && !is_loopback(host))
-        rc = err_set(e, ERR_USAGE,
-                     "--host %s: other machines are served only with --api-key or --api-key-file, or with "
-                     "--allow-no-keys",
-                     host);
-    return rc;
+        return err_set(e, ERR_USAGE,
+                       "--host %s: other machines are served only with --api-key or --api-key-file, or with "
+                       "--allow-no-keys",
+                       host);
+    return 0;
+}
+
+/* NULL without --ssl-certfile. */
+static int read_tls(struct tls **out, const struct opt_values *v, struct err *e)
+{
+    const struct tls_options o = {.certificate = opt_string(v, "ssl-certfile"),
+                                  .key = opt_string(v, "ssl-keyfile"),
+                                  .authorities = opt_string(v, "ssl-ca-certs"),
+                                  .clients = (enum tls_clients)opt_int(v, "ssl-cert-reqs")};
+
+    *out = NULL;
+    if (!o.certificate && (o.key || o.authorities || o.clients))
+        return err_set(e, ERR_USAGE, "%s needs --ssl-certfile",
+                       o.key           ? "--ssl-keyfile"
+                       : o.authorities ? "--ssl-ca-certs"
+                                       : "--ssl-cert-reqs");
+    if (o.clients && !o.authorities)
+        return err_set(e, ERR_USAGE, "--ssl-cert-reqs %d needs --ssl-ca-certs", (int)o.clients);
+    if (o.authorities && !o.clients)
+        log_warn("--ssl-ca-certs without --ssl-cert-reqs 1 or 2: no client is asked for a certificate");
+    return o.certificate ? tls_open(out, &o, e) : 0;
+}
+
+/* Keys and certificates, each as a whole or not at all. Requests and connections that there are go on. */
+static void read_again(struct serve *s)
+{
+    struct keys keys = {.n = 0};
+    struct tls *tls;
+    struct err e = {.code = 0};
+
+    if (opt_string(s->v, "api-key-file") && read_keys(&keys, s->v, &e) == 0) {
+        keys_fini(&s->keys);
+        s->keys = keys;
+        log_info("%s was read again: %zu keys in all", opt_string(s->v, "api-key-file"), keys.n);
+    } else if (opt_string(s->v, "api-key-file")) {
+        keys_fini(&keys);
+        log_error("%s; the keys stay as they were", e.msg);
+    }
+    if (s->tls && read_tls(&tls, s->v, &e) == 0) {
+        server_set_tls(s->server, tls);
+        tls_close(s->tls);
+        s->tls = tls;
+        log_info("%s was read again, for new connections", opt_string(s->v, "ssl-certfile"));
+    } else if (s->tls) {
+        log_error("%s; the certificate stays as it was", e.msg);
+    }
 }
 
 /* The last part of PATH, without the slashes behind it. */
@@ -429,6 +511,7 @@ static int open_server(struct serve *s, const struct opt_values *v, struct err *
                                .socket_path = opt_string(v, "uds"),
                                .fd = s->passed,
                                .n_fds = s->n_passed,
+                               .tls = s->tls,
                                .max_connections = count_connections(v),
                                .max_body_bytes = (size_t)opt_int(v, "max-body-bytes")};
     int rc;
@@ -445,7 +528,8 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 {
     int rc;
 
-    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_keys(s, v, e)) != 0 ||
+    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_keys(&s->keys, v, e)) != 0 ||
+        (rc = check_exposure(s, v, e)) != 0 || (rc = read_tls(&s->tls, v, e)) != 0 ||
         (rc = load_options(v, &s->load, e)) != 0 || (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 ||
         (rc = read_names(s, v, e)) != 0 || (rc = read_templates(s, v, e)) != 0 ||
         (rc = read_markup(s, v, e)) != 0 || (rc = read_pooling(s, v, e)) != 0)
@@ -459,7 +543,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
         return rc;
     if ((rc = open_server(s, v, e)) == 0) {
         computing = s->api;
-        catch_signals(s->server);
+        catch_signals(s);
         log_info("%s is served at %s", s->name[0], server_address(s->server));
         log_info("calls of tools are read as %s, reasoning as %s",
                  s->markup.calls ? s->markup.calls->name : "none",
@@ -475,7 +559,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 
 static int run(const struct opt_values *v, struct err *e)
 {
-    struct serve s = {.n_names = 0};
+    struct serve s = {.v = v};
     int rc;
 
     if (log_level() == LOG_WARN) /* not --quiet */
@@ -485,6 +569,7 @@ static int run(const struct opt_values *v, struct err *e)
     rc = serve(&s, v, e);
     computing = NULL;
     server_close(s.server);
+    tls_close(s.tls);
     api_close(s.api);
     gallop_close(s.engine);
     input_template_close(&s.template);

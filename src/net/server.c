@@ -1,4 +1,4 @@
-/* server.c - connections as state machines over libevent's buffered sockets.
+/* server.c - connections as state machines over libevent's buffered sockets, with TLS (tls/) or without.
  *
  * A connection is idle, reads a head, reads a body, is busy with an exchange, or closes; serve() advances it
  * as far as its input allows. evhttp is not used: it ends the process when bytes come while a request is
@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/tls/tls.h"
 
 enum {
     TICK_MS = 250,
@@ -62,6 +63,7 @@ struct connection {
     bool serving;   /* serve() is at work: what it calls must not free the connection */
     bool dead;      /* and this asks it to do so */
     bool deaf;      /* nothing is read now */
+    bool shaking;   /* TLS: the handshake is not done */
     size_t scanned; /* bytes of the input that hold no end of a head */
     size_t lingered;
     char peer[INET6_ADDRSTRLEN + 1];
@@ -81,6 +83,8 @@ struct server {
     size_t n_listeners;
     struct event *wake, *tick;
     int wake_fd;
+    struct tls *tls; /* borrowed; NULL: none */
+    size_t n_failed_handshakes;
     bool draining, paused;
     bool out_of_descriptors; /* and it was said */
     double resume_s;         /* when a paused listener goes on */
@@ -116,6 +120,8 @@ static void destroy(struct connection *c)
         c->next->link = c->link;
     c->s->n--;
     forget_request(c);
+    if (c->state == IDLE) /* else the answer is not whole, or this was said */
+        tls_finish(c->bev);
     bufferevent_free(c->bev);
     mem_free(c);
 }
@@ -133,9 +139,14 @@ static void drop(struct connection *c)
         destroy(c);
 }
 
-/* The last answer is out: the client can read it before it learns that the connection is closed. */
+/* The last answer is out: the client can read it before it learns that the connection is closed. Where the
+ * end of TLS does not fit into the socket yet, the tick tries again. */
 static void linger(struct connection *c)
 {
+    if (!tls_finish(c->bev)) {
+        c->until_s = c->until_s > 0 ? c->until_s : clock_seconds() + c->s->opt.write_s;
+        return;
+    }
     shutdown(bufferevent_getfd(c->bev), SHUT_WR);
     c->state = LINGERING;
     c->until_s = clock_seconds() + LINGER_S;
@@ -555,6 +566,8 @@ static void on_written(struct bufferevent *bev, void *ctx)
 {
     struct connection *c = ctx;
 
+    if (evbuffer_get_length(output_of(c)) > 0)
+        return; /* with TLS this is called later, when there may be something again */
     if (c->deaf) {
         bufferevent_enable(bev, EV_READ);
         c->deaf = false;
@@ -567,17 +580,63 @@ static void on_written(struct bufferevent *bev, void *ctx)
         serve(c);
 }
 
-static void on_end(struct bufferevent *bev, short what, void *ctx)
+/* A client that speaks HTTP to a port with TLS is told so. What it sent is read first: closing a socket with
+ * unread bytes would take the sentence back. */
+static void answer_plainly(struct connection *c)
+{
+    char body[512], text[800];
+    size_t n = c->s->opt.refusal(c->s->opt.ctx, 400, "this port speaks HTTPS", body, sizeof(body));
+    int fd = bufferevent_getfd(c->bev),
+        length = snprintf(text, sizeof(text),
+                          "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: "
+                          "close\r\nContent-Length: %zu\r\n\r\n%.*s",
+                          n, (int)n, body);
+    char rest[4096];
+
+    while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) == (ssize_t)sizeof(rest))
+        ;
+    send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* The handshake of C came to nothing. Who sent no byte of it is no client of TLS, but asks whether the port
+ * is open. */
+static void note_failure(struct connection *c, bool overdue)
+{
+    const char *why;
+    enum tls_failure failure = tls_failure(c->bev, &why);
+
+    if (failure == TLS_NOTHING_CAME)
+        return;
+    c->s->n_failed_handshakes++;
+    log_info("%s: TLS failed: %s", c->peer, overdue ? "the handshake took too long" : why);
+    if (failure == TLS_PLAIN_HTTP)
+        answer_plainly(c);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *ctx)
 {
     struct connection *c = ctx;
 
-    (void)bev;
+    if (what & BEV_EVENT_CONNECTED) {
+        c->shaking = false;
+        return;
+    }
+    if (c->shaking)
+        note_failure(c, false);
     /* answers that are complete are still written to a client that only stopped sending */
     if ((what & BEV_EVENT_EOF) && c->state != BUSY && c->state != LINGERING &&
-        evbuffer_get_length(output_of(c)) > 0)
+        evbuffer_get_length(output_of(c)) > 0) {
+        bufferevent_enable(bev, EV_WRITE); /* which TLS ends with reading */
         close_softly(c);
-    else
+    } else {
         drop(c);
+    }
+}
+
+static struct bufferevent *buffer(struct server *s, int fd)
+{
+    return s->tls ? tls_accept(s->tls, s->base, fd)
+                  : bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
 }
 
 static int add_connection(struct server *s, int fd, const struct sockaddr *from, struct err *e)
@@ -587,12 +646,12 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     struct connection *c = mem_zalloc(1, sizeof(*c), MEM_NET);
     int one = 1, send_bytes = KERNEL_BYTES;
 
-    if (!c || !(c->bev = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE))) {
+    evutil_make_socket_nonblocking(fd);
+    if (!c || !(c->bev = buffer(s, fd))) {
         mem_free(c);
         close(fd);
         return err_nomem(e, "a connection");
     }
-    evutil_make_socket_nonblocking(fd);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof(send_bytes));
@@ -606,6 +665,7 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
         snprintf(c->peer, sizeof(c->peer), "local");
     c->s = s;
     c->x.c = c;
+    c->shaking = s->tls != NULL;
     c->body.tag = MEM_NET;
     c->until_s = clock_seconds() + s->opt.request_s; /* nothing was asked yet: sooner than between requests */
     c->link = &s->first;
@@ -614,13 +674,13 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
         c->next->link = &c->next;
     s->first = c;
     s->n++;
-    bufferevent_setcb(c->bev, on_read, on_written, on_end, c);
+    bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
     bufferevent_set_timeouts(c->bev, NULL, &write_time);
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
     return 0;
 }
 
-/* One connection too many: told so, without waiting for anything. */
+/* One connection too many: told so, without waiting for anything; with TLS that would take a handshake. */
 static void turn_away(struct server *s, int fd)
 {
     char body[512], text[800];
@@ -632,7 +692,8 @@ static void turn_away(struct server *s, int fd)
                  "1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%.*s",
                  n, (int)n, body);
 
-    send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!s->tls)
+        send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(fd, SHUT_WR);
     close(fd);
 }
@@ -668,8 +729,12 @@ static void end_overdue(struct server *s, double now)
 {
     for (struct connection *c = s->first, *next; c; c = next) {
         next = c->next;
+        if (c->state == CLOSING && evbuffer_get_length(output_of(c)) == 0)
+            linger(c);
         if (c->until_s == 0 || now < c->until_s)
             continue;
+        if (c->shaking)
+            note_failure(c, true);
         if (c->state == BODY || (c->state == HEAD && c->s->opt.request_s > 0))
             refuse(c, 408, "the request did not come in time");
         else
@@ -748,16 +813,16 @@ static void add_address(struct server *s, int fd)
     char *out = s->address + n, text[INET6_ADDRSTRLEN + 1] = "?";
     union address at = {.any = {.ss_family = AF_UNSPEC}};
     socklen_t size = sizeof(at) - 1;
-    const char *comma = n ? ", " : "";
+    const char *comma = n ? ", " : "", *scheme = s->tls ? "https" : "http";
 
     if (getsockname(fd, (struct sockaddr *)&at.any, &size) != 0)
         return;
     if (at.any.ss_family == AF_INET6) {
         inet_ntop(AF_INET6, &at.v6.sin6_addr, text, sizeof(text));
-        snprintf(out, room, "%shttp://[%s]:%d", comma, text, ntohs(at.v6.sin6_port));
+        snprintf(out, room, "%s%s://[%s]:%d", comma, scheme, text, ntohs(at.v6.sin6_port));
     } else if (at.any.ss_family == AF_INET) {
         inet_ntop(AF_INET, &at.v4.sin_addr, text, sizeof(text));
-        snprintf(out, room, "%shttp://%s:%d", comma, text, ntohs(at.v4.sin_port));
+        snprintf(out, room, "%s%s://%s:%d", comma, scheme, text, ntohs(at.v4.sin_port));
     } else if (at.any.ss_family == AF_UNIX) { /* an abstract name begins with NUL */
         snprintf(out, room, "%sunix:%s%s", comma, at.path.sun_path[0] ? "" : "@",
                  at.path.sun_path + !at.path.sun_path[0]);
@@ -878,6 +943,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     if (!s)
         return err_nomem(e, "a server");
     s->opt = *o;
+    s->tls = o->tls;
     s->wake_fd = -1;
     set_defaults(&s->opt);
     if ((rc = make_loop(s, e)) == 0)
@@ -953,6 +1019,17 @@ void server_drain(struct server *s)
 size_t server_n_connections(const struct server *s)
 {
     return s->n;
+}
+
+size_t server_n_failed_handshakes(const struct server *s)
+{
+    return s->n_failed_handshakes;
+}
+
+void server_set_tls(struct server *s, struct tls *t)
+{
+    ASSERT(s->tls && t);
+    s->tls = t;
 }
 
 int server_adopt(struct server *s, int fd, struct err *e)

@@ -8,6 +8,9 @@
  * is seen at once, also when nothing is being sent; then `gone` is called and the exchange is no more. A
  * client that closes only its own direction counts as one that left.
  *
+ * TLS changes none of this. Its handshake has the time of a request; one that fails is a line of the log, and
+ * a client that speaks HTTP instead gets 400.
+ *
  * What is bounded: connections, bytes and fields of a head, bytes of a body, the time in which a request has
  * to come, the time between two of a connection, and the time that a client takes to read nothing of what
  * waits for it. There is no limit to how long an answer takes.
@@ -27,14 +30,16 @@ enum { SERVER_MAX_SOCKETS = 16 };
 
 struct server;
 struct server_exchange; /* a request and its answer */
+struct tls;
 
 /* Zero means the default in brackets. */
 struct server_options {
     const char *host;        /* name or address ["127.0.0.1"] */
     int port;                /* 0: one that is free */
     const char *socket_path; /* a Unix socket instead; NULL: none */
-    const int *fd; /* [n_fds] sockets that listen already, instead of both: the server's from now on */
-    size_t n_fds;  /* at most SERVER_MAX_SOCKETS */
+    const int *fd;   /* [n_fds] sockets that listen already, instead of both: the server's from now on */
+    size_t n_fds;    /* at most SERVER_MAX_SOCKETS */
+    struct tls *tls; /* all connections are encrypted with it (tls/tls.h); borrowed; NULL: none */
     size_t max_connections; /* [1024] more are answered with 503 */
     size_t max_head_bytes;  /* [64 KiB] of request line and headers: 431 */
     size_t max_headers;     /* [128] 431 */
@@ -60,7 +65,7 @@ struct server_options {
 int server_open(struct server **out, const struct server_options *o, struct err *e);
 void server_close(struct server *s); /* cuts what is open; NULL is fine */
 
-/* "http://127.0.0.1:8000" or "unix:PATH"; of several sockets, with commas between. */
+/* "http://127.0.0.1:8000", "https://..." or "unix:PATH"; of several sockets, with commas between. */
 const char *server_address(const struct server *s);
 
 /* Only programs of this machine reach the socket FD: it is a Unix socket, or bound to a loopback address. */
@@ -75,6 +80,11 @@ void server_wake(struct server *s); /* from any thread */
  * are taken. */
 void server_drain(struct server *s);
 size_t server_n_connections(const struct server *s);
+size_t server_n_failed_handshakes(const struct server *s); /* of all connections so far */
+
+/* New connections are encrypted with T, which is borrowed, those that there are go on as they are. For a
+ * server that was opened with TLS. */
+void server_set_tls(struct server *s, struct tls *t);
 
 /* Serves the socket FD, which it then owns, as a connection that was accepted: for tests. */
 int server_adopt(struct server *s, int fd, struct err *e);

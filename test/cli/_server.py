@@ -22,9 +22,10 @@ def passing(sockets, command, env={}):
 
 
 class Server:
-    """`gallop serve` with options; says what it logs in .log."""
+    """`gallop serve` with options; says what it logs in .log. Clients speak TLS where .context is one of ssl's."""
 
-    def __init__(self, *options, model=DEMO, before=None, port=0, sockets=(), env={}):
+    def __init__(self, *options, model=DEMO, before=None, port=0, sockets=(), env={}, context=None):
+        self.context = context
         command, more = [GALLOP, "serve", "-m", model, "--port", str(port), *map(str, options)], {"env": {**os.environ, **env}}
         if sockets:
             command, more = passing(sockets, command, more["env"])
@@ -35,7 +36,7 @@ class Server:
         def read():
             for line in self.process.stderr:
                 self.log.append(line.decode(errors="backslashreplace").rstrip("\n"))
-                found = re.search(r"is served at .*?http://[^ ,]*:(\d+)(, unix:.*)?(\"})?$", self.log[-1])
+                found = re.search(r"is served at .*?https?://[^ ,]*:(\d+)(, unix:.*)?(\"})?$", self.log[-1])
                 if found:
                     self.port = int(found[1])
                     ready.set()
@@ -63,7 +64,8 @@ class Server:
 
     def request(self, method, path, body=None, headers={}):
         """Status, headers in lower case, body."""
-        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=100)
+        c = http.client.HTTPConnection("127.0.0.1", self.port)
+        c.sock = self.socket()
         data = json.dumps(body).encode() if isinstance(body, (dict, list)) else body
         c.request(method, path, data, {"Content-Type": "application/json", **headers} if data is not None else headers)
         r = c.getresponse()
@@ -83,7 +85,8 @@ class Server:
         return [x[6:] for x in body.decode().split("\n\n") if x.startswith("data: ")]
 
     def socket(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=100)
+        s = socket.create_connection(("127.0.0.1", self.port), timeout=100)
+        return self.context.wrap_socket(s, server_hostname="localhost") if self.context else s
 
     def raw(self, data):
         """What comes for these bytes until the server closes."""

@@ -1,0 +1,10 @@
+# tls.cmake - TLS of the server: built where libssl and libevent_openssl are, and refused by name where they are not.
+option(GALLOP_TLS "The server speaks TLS, if libssl and libevent_openssl are installed" ON)
+pkg_check_modules(tls IMPORTED_TARGET libssl)
+find_library(EVENT_OPENSSL event_openssl)
+if(GALLOP_TLS AND tls_FOUND AND EVENT_OPENSSL)
+    set(tls_libraries ${EVENT_OPENSSL} PkgConfig::tls)
+    list(FILTER lib_sources EXCLUDE REGEX "/src/net/tls/none\\.c$")
+else()
+    list(FILTER lib_sources EXCLUDE REGEX "/src/net/tls/openssl\\.c$")
+endif()
