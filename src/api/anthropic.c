@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "base/json_pull.h"
 
 /* ---- from their messages to a chat ---- */
 
@@ -293,8 +294,10 @@ static void put_head(const struct call *c, struct buf *out)
 static void put_input(const json_t *call, struct buf *out)
 {
     const json_t *text = json_object_get(json_object_get(call, "function"), "arguments");
-    json_t *input = json_loadb(json_string_value(text), json_string_length(text), 0, NULL);
+    json_t *input;
 
+    out->oom |=
+        json_pull_load(&input, json_string_value(text), json_string_length(text), "", NULL) == ERR_NOMEM;
     if (json_is_object(input)) {
         buf_add(out, json_string_value(text), json_string_length(text));
     } else {

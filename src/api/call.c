@@ -352,6 +352,20 @@ static int fault_of(const struct call *c, const char **sentence)
     return 0;
 }
 
+/* What a form writes to OUT from here on. */
+static void begin_answer(struct buf *out)
+{
+    buf_clear(out);
+    mem_lib_failed();
+}
+
+/* Something of it is missing, in OUT or in what jansson made for it. */
+static bool lacks_memory(struct buf *out)
+{
+    out->oom |= mem_lib_failed();
+    return out->oom;
+}
+
 static void answer(struct call *c)
 {
     struct buf *out = &c->api->scratch;
@@ -360,13 +374,13 @@ static void answer(struct call *c)
 
     if (c->n_open || !c->x)
         return;
-    buf_clear(out);
+    begin_answer(out);
     status = fault_of(c, &sentence);
     if (status)
         c->form->error(out, status, sentence, NULL);
     else
         c->form->whole(c, out);
-    if (out->oom) {
+    if (lacks_memory(out)) {
         buf_clear(out);
         status = 503;
         c->form->error(out, status, "out of memory", NULL);
@@ -384,12 +398,25 @@ static void begin_stream(struct call *c)
     c->begun = true;
 }
 
+/* A stream with a hole in it would be taken for a whole one. */
+static void cut_stream(struct call *c)
+{
+    log_warn("%s: a stream is cut: out of memory", c->peer);
+    log_call(c, 500);
+    server_cut(take_exchange(c));
+    call_abort(c);
+}
+
 static void end_stream(struct call *c, struct buf *out)
 {
     const char *sentence;
     int status = fault_of(c, &sentence);
 
     c->form->end(c, status, sentence, out);
+    if (lacks_memory(out)) {
+        cut_stream(c);
+        return;
+    }
     log_call(c, status ? status : 200);
     server_send(c->x, out->data, out->len);
     server_end(take_exchange(c));
@@ -401,7 +428,7 @@ static void stream(struct call *c)
     struct buf *out = &c->api->scratch;
     bool all_closed = true;
 
-    buf_clear(out);
+    begin_answer(out);
     if (!c->begun) {
         begin_stream(c);
         if (c->form->begin)
@@ -418,11 +445,8 @@ static void stream(struct call *c)
         h->closed |= fails;
         all_closed &= h->closed;
     }
-    if (out->oom) { /* a stream with a hole in it would be taken for a whole one */
-        log_warn("%s: a stream is cut: out of memory", c->peer);
-        log_call(c, 500);
-        server_cut(take_exchange(c));
-        call_abort(c);
+    if (lacks_memory(out)) {
+        cut_stream(c);
         return;
     }
     if (out->len)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_pull.h"
+
 enum kind { BOOL, INT, NUMBER, TEXT, OWN, EMPTY, NEVER };
 
 struct row {
@@ -727,7 +729,6 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                 void *ctx, struct err *e)
 {
     const char *key, *why;
-    json_error_t je;
     json_t *v;
     int rc;
 
@@ -754,13 +755,9 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .presence_penalty = NAN};
     if ((why = excess(text, n)) != NULL)
         return err_set(e, ERR_INPUT, "the body %s", why);
-    mem_lib_failed();
-    f->body = json_loadb(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
-    if (mem_lib_failed())
-        return err_nomem(e, "a request");
-    if (!f->body)
-        return err_set(e, ERR_INPUT, "the body is not JSON: line %d, column %d: %s", je.line, je.column,
-                       je.text);
+    mem_lib_failed(); /* from here on */
+    if ((rc = json_pull_load(&f->body, text, n, "the body is not JSON", e)) != 0)
+        return rc == ERR_NOMEM ? err_nomem(e, "a request") : rc;
     if (!json_is_object(f->body))
         return err_set(e, ERR_INPUT, "the body is %s, expected an object",
                        json_is_array(f->body) ? "a list" : "no object");

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "base/json_pull.h"
 
 static const char *type_of(int status)
 {
@@ -62,14 +63,13 @@ void form_sent(struct call_choice *h)
 json_t *form_calls(struct call_choice *h, struct buf *out)
 {
     struct buf text = {.tag = MEM_API};
-    json_t *list;
+    json_t *list = NULL;
 
     answer_end_call(h);
     if (!h->calls.len)
         return NULL;
     buf_fmt(&text, "[%s]", h->calls.data);
-    list = text.oom ? NULL : json_loadb(text.data, text.len, 0, NULL);
-    out->oom |= !list;
+    out->oom |= text.oom || json_pull_load(&list, text.data, text.len, "calls", NULL) != 0;
     buf_fini(&text);
     return list;
 }

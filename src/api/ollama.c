@@ -9,6 +9,7 @@
 
 #include "api/routes.h"
 #include "base/clock.h"
+#include "base/json_pull.h"
 
 /* ---- requests ---- */
 
@@ -114,9 +115,10 @@ static void put_calls(struct call_choice *h, struct buf *out)
     json_array_foreach(list, i, call)
     {
         json_t *function = json_object_get(call, "function"),
-               *text_of = json_object_get(function, "arguments"),
-               *object = json_loadb(json_string_value(text_of), json_string_length(text_of), 0, NULL);
+               *text_of = json_object_get(function, "arguments"), *object;
 
+        out->oom |= json_pull_load(&object, json_string_value(text_of), json_string_length(text_of), "",
+                                   NULL) == ERR_NOMEM;
         if (json_is_object(object))
             json_object_set(function, "arguments", object);
         json_decref(object);

@@ -42,6 +42,8 @@ static int refuse_field(struct call *c, const char *field, const char *sentence)
 
 static int refuse_code(struct call *c, const struct err *e)
 {
+    if (mem_lib_failed()) /* then E may say of the request what is so for lack of memory */
+        return refuse(c, 503, "out of memory");
     return refuse(c, e->code == ERR_NOMEM ? 503 : e->code == ERR_NOSPACE ? 429 : 400, e->msg);
 }
 
@@ -247,6 +249,9 @@ static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
 
     if (rc == 0)
         rc = messages_render(c, &text, e);
+    if (rc == 0 &&
+        mem_lib_failed()) /* since the fields were read: not all that jansson is asked for is checked */
+        rc = err_nomem(e, "messages");
     if (rc == 0 && c->choice)
         rc = open_parts(c, &text, e);
     if (rc == 0)
@@ -658,7 +663,7 @@ static void tokenize(struct call *c)
             buf_json_begin(&c->reply, '[');
         for (size_t i = 0; i < ids.n && c->f.return_token_strs; i++) {
             buf_clear(&one);
-            tok_decode(m->tok, &ids.id[i], 1, false, &one, &e);
+            c->reply.oom |= tok_decode(m->tok, &ids.id[i], 1, false, &one, NULL) != 0 || one.oom;
             buf_json_str(&c->reply, one.data ? one.data : "", one.len);
         }
         buf_str(&c->reply, c->f.return_token_strs ? "]}" : "}");
@@ -752,13 +757,10 @@ static int name_call(struct call *c)
     return 0;
 }
 
-void prepare_call(struct front_job *job)
+static void prepare(struct call *c)
 {
-    struct call *c = (struct call *)(void *)job;
     struct err e = {0};
 
-    if (atomic_load(&c->left))
-        return;
     if (fields_read(&c->f, c->endpoint, c->body.data ? c->body.data : "", c->body.len, say_unknown, c, &e) !=
         0) {
         refuse_code(c, &e);
@@ -783,4 +785,15 @@ void prepare_call(struct front_job *job)
         c->keep_tokens = c->f.logprobs >= 0 || c->f.chat_logprobs || c->f.return_token_ids;
         submit_all(c);
     }
+}
+
+void prepare_call(struct front_job *job)
+{
+    struct call *c = (struct call *)(void *)job;
+
+    if (atomic_load(&c->left))
+        return;
+    prepare(c);
+    if (c->reply.oom) /* half an answer is none */
+        refuse(c, 503, "out of memory");
 }

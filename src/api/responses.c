@@ -138,10 +138,11 @@ static int read_reasoning(json_t *list, const json_t *item, size_t at, struct er
 
         buf_add(&text, json_string_value(one), json_string_length(one));
     }
+    if (rc == 0 && text.oom)
+        rc = out_of_memory(e);
     if (rc == 0 && text.len) {
         turn = open_turn(list);
-        if (!turn || text.oom ||
-            json_object_set_new(turn, "reasoning_content", json_stringn(text.data, text.len)) != 0)
+        if (!turn || json_object_set_new(turn, "reasoning_content", json_stringn(text.data, text.len)) != 0)
             rc = out_of_memory(e);
     }
     json_decref(content);

@@ -40,7 +40,7 @@ int json_pull_open(struct json_pull *j, const char *text, size_t len, const char
     *j = (struct json_pull){.begin = text, .p = text, .end = text + len, .path = path, .arena = a, .e = e};
     if (good != len) {
         j->p = text + good;
-        return json_pull_fail(j, "this is not UTF-8");
+        return json_pull_fail(j, "this is not UTF-8: 0x%02x", (unsigned char)text[good]);
     }
     return 0;
 }
@@ -57,7 +57,7 @@ enum json_pull_type json_pull_peek(struct json_pull *j)
         return JSON_PULL_NONE;
     skip_blanks(j);
     if (j->p == j->end) {
-        json_pull_fail(j, "the file ends where a value should be");
+        json_pull_fail(j, "the text ends where a value should be");
         return JSON_PULL_NONE;
     }
     if (*j->p == '-' || isdigit((unsigned char)*j->p))
@@ -109,7 +109,7 @@ static bool next_member(struct json_pull *j, char open, char close)
     ASSERT(j->depth > 0 && j->kind[j->depth] == (unsigned char)open, "depth %d", j->depth);
     skip_blanks(j);
     if (j->p == j->end)
-        return !json_pull_fail(j, "the file ends inside an %s", open == '{' ? "object" : "array");
+        return !json_pull_fail(j, "the text ends inside an %s", open == '{' ? "object" : "array");
     if (*j->p == close) {
         j->p++;
         j->depth--;
@@ -246,7 +246,7 @@ bool json_pull_string(struct json_pull *j, struct json_str *s)
     }
     if (p == j->end || *p != '"') {
         j->p = p;
-        return !json_pull_fail(j, p == j->end ? "the file ends inside a string"
+        return !json_pull_fail(j, p == j->end ? "the text ends inside a string"
                                               : "a control character stands in a string");
     }
     j->p = p + 1;
@@ -467,4 +467,93 @@ int json_pull_finish(struct json_pull *j)
     if (j->p != j->end)
         json_pull_fail(j, "text follows the closing of the value");
     return j->rc;
+}
+
+/* ---- trees ---- */
+
+static json_t *load_value(struct json_pull *j);
+
+/* V, or NULL and the error that there is no memory. */
+static json_t *made(struct json_pull *j, json_t *v)
+{
+    if (!v && !j->rc) {
+        j->rc = err_nomem(j->e, j->path);
+        j->p = j->end;
+    }
+    return v;
+}
+
+static json_t *load_object(struct json_pull *j)
+{
+    json_t *o = made(j, json_object()), *v;
+    struct json_str key;
+
+    json_pull_enter_object(j);
+    while (o && json_pull_key(j, &key)) {
+        if (memchr(key.s, 0, key.n))
+            json_pull_fail(j, "a key has a NUL");
+        else if (json_object_getn(o, key.s, key.n))
+            json_pull_fail(j, "duplicate key \"%.*s\"", (int)(key.n < 60 ? key.n : 60), key.s);
+        else if ((v = load_value(j)) != NULL && json_object_setn_new_nocheck(o, key.s, key.n, v) != 0)
+            made(j, NULL);
+    }
+    return o;
+}
+
+static json_t *load_array(struct json_pull *j)
+{
+    json_t *a = made(j, json_array()), *v;
+
+    json_pull_enter_array(j);
+    while (a && json_pull_elem(j))
+        if ((v = load_value(j)) != NULL && json_array_append_new(a, v) != 0)
+            made(j, NULL);
+    return a;
+}
+
+static json_t *load_number(struct json_pull *j)
+{
+    bool integer = false;
+    int64_t i;
+    double x;
+
+    if (scan_number(j, &integer) && integer)
+        return json_pull_i64(j, &i) ? made(j, json_integer(i)) : NULL;
+    return json_pull_f64(j, &x) ? made(j, json_real(x)) : NULL;
+}
+
+static json_t *load_value(struct json_pull *j)
+{
+    struct json_str s;
+    bool b;
+
+    switch (json_pull_peek(j)) {
+    case JSON_PULL_OBJECT: return load_object(j);
+    case JSON_PULL_ARRAY: return load_array(j);
+    case JSON_PULL_STRING: return json_pull_string(j, &s) ? made(j, json_stringn_nocheck(s.s, s.n)) : NULL;
+    case JSON_PULL_NUMBER: return load_number(j);
+    case JSON_PULL_TRUE:
+    case JSON_PULL_FALSE: return json_pull_bool(j, &b) ? json_boolean(b) : NULL;
+    case JSON_PULL_NULL: return json_pull_null(j) ? json_null() : NULL;
+    default: return NULL;
+    }
+}
+
+int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e)
+{
+    struct json_pull j;
+    struct arena a;
+    int rc;
+
+    arena_init(&a, MEM_BASE);
+    *out = NULL;
+    if (json_pull_open(&j, text, n, path, &a, e) == 0)
+        *out = load_value(&j);
+    rc = json_pull_finish(&j);
+    arena_fini(&a);
+    if (rc) {
+        json_decref(*out);
+        *out = NULL;
+    }
+    return rc;
 }

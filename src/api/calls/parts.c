@@ -60,6 +60,7 @@ struct tool_call {
     bool begun;    /* the piece PARTS_CALL is out */
     bool has_args; /* something of them was seen */
     bool args_done;
+    bool lost; /* something of a text that was emptied since, for lack of memory */
 };
 
 struct slot {
@@ -90,6 +91,13 @@ struct parts {
     bool fresh;    /* nothing of the answer has been read */
     bool separate; /* a line end is due in front of the message, the last of its kind had text */
 };
+
+/* Nothing is in B any more; that memory ran out there is not forgotten. */
+static void empty(struct tool_call *c, struct buf *b)
+{
+    c->lost |= b->oom;
+    buf_clear(b);
+}
 
 /* ---- pieces ---- */
 
@@ -188,7 +196,7 @@ static void put_blanks(struct parts *a)
         skip++;
     if (a->blanks.len > skip)
         put(a, PARTS_CONTENT, a->blanks.data + skip, a->blanks.len - skip);
-    buf_clear(&a->blanks);
+    empty(&a->call, &a->blanks);
 }
 
 static void plain_content(struct parts *a, char c)
@@ -253,8 +261,8 @@ static void start_object(struct tool_call *c)
 {
     c->state = AT_FIRST;
     c->has_args = c->args_done = false;
-    buf_clear(&c->name);
-    buf_clear(&c->args);
+    empty(c, &c->name);
+    empty(c, &c->args);
 }
 
 static void begin_call(struct parts *a, size_t mark_len, enum call_state state)
@@ -277,7 +285,7 @@ static void enter(struct parts *a, const char *mark)
     if (mark == a->o.reasoning->open) {
         a->mode = PARTS_REASONING;
         a->line_ends = a->reasoning_begun;
-        buf_clear(&a->blanks);
+        empty(&a->call, &a->blanks);
         return;
     }
     a->after_reasoning = a->mode == PARTS_REASONING;
@@ -473,7 +481,7 @@ static void maybe_begin(struct parts *a)
     c->begun = true;
     if (c->args.len)
         put(a, PARTS_ARGUMENTS, c->args.data, c->args.len);
-    buf_clear(&c->args);
+    empty(c, &c->args);
 }
 
 static void args_bytes(struct parts *a, const char *s, size_t n)
@@ -512,7 +520,7 @@ static bool value_begins(struct parts *a, char ch)
 
     c->escapes = (struct escapes){0};
     c->nesting = (struct nesting){0};
-    buf_clear(&c->word);
+    empty(c, &c->word);
     if (c->member == MEMBER_NAME) {
         c->state = IN_NAME;
         return ch == '"' && c->name.len == 0;
@@ -643,7 +651,7 @@ static bool close_byte(struct parts *a, char ch)
     }
     if (c->named && more_calls && ch != '[' && ch != '{') {
         c->state = IN_NAMED;
-        buf_clear(&c->word);
+        empty(c, &c->word);
         return named_byte(a, ch);
     }
     return false;
@@ -662,7 +670,7 @@ static bool head_byte(struct parts *a, char ch)
     } else if (shapes & MARKUP_NAMED) {
         c->named = true;
         c->state = IN_NAMED;
-        buf_clear(&c->word);
+        empty(c, &c->word);
         return named_byte(a, ch);
     } else {
         return false;
@@ -715,7 +723,7 @@ static bool structure_byte(struct parts *a, char ch)
     case AT_KEY:
         c->state = IN_KEY;
         c->escapes = (struct escapes){0};
-        buf_clear(&c->word);
+        empty(c, &c->word);
         return ch == '"';
     case AT_COLON: c->state = AT_VALUE; return ch == ':';
     case AT_VALUE: return value_begins(a, ch);
@@ -1000,7 +1008,7 @@ static int check(const struct parts *a, struct err *e)
 {
     const struct tool_call *c = &a->call;
 
-    if (a->in.oom || a->out.oom || a->blanks.oom || c->word.oom || c->name.oom || c->args.oom)
+    if (a->in.oom || a->out.oom || a->blanks.oom || c->word.oom || c->name.oom || c->args.oom || c->lost)
         return err_nomem(e, "the parts of an answer");
     return 0;
 }

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "api/calls/parts.h"
+#include "base/json_pull.h"
 
 enum { SHORT_ID = 9 };
 
@@ -203,7 +204,9 @@ static json_t *fit_arguments(const struct tools_style *s, json_t *arguments)
         return json_incref(arguments);
     if (json_string_length(arguments) == 0)
         return json_object();
-    object = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL);
+    if (json_pull_load(&object, json_string_value(arguments), json_string_length(arguments), "", NULL) ==
+        ERR_NOMEM)
+        return NULL;
     if (json_is_object(object))
         return object;
     json_decref(object);

@@ -99,11 +99,11 @@ static void broken_texts_are_refused_with_file_and_place(void **state)
     static const struct {
         const char *text, *word;
     } c[] = {
-        {"", "byte 0: the file ends"},
-        {"  ", "byte 2: the file ends"},
+        {"", "byte 0: the text ends"},
+        {"  ", "byte 2: the text ends"},
         {"[", "ends inside an array"},
         {"[1", "ends inside an array"},
-        {"[1,", "the file ends where a value"},
+        {"[1,", "the text ends where a value"},
         {"[1,]", "byte 3: a value cannot begin with byte 0x5d"},
         {"[,1]", "cannot begin"},
         {"[1 2]", "byte 3: a comma or ']'"},
@@ -168,7 +168,7 @@ static void bytes_that_are_not_utf8_are_refused_before_anything_is_read(void **s
     (void)state;
     arena_init(&a, MEM_BASE);
     assert_int_equal(json_pull_open(&j, "[1,\"\xc3\"]", 7, "some.json", &a, &e), ERR_INPUT);
-    assert_string_equal(e.msg, "some.json: at byte 4: this is not UTF-8");
+    assert_string_equal(e.msg, "some.json: at byte 4: this is not UTF-8: 0xc3");
     assert_false(json_pull_elem(&j));
     assert_int_equal(json_pull_finish(&j), ERR_INPUT);
     assert_int_equal(json_pull_open(&j, NULL, 0, "some.json", &a, &e), 0); /* an empty file */
@@ -489,6 +489,93 @@ static void a_difference_would_be_seen(void **state)
     }
 }
 
+/* What jansson reads is read alike, and what it refuses is refused. */
+static void a_tree_is_jansson_s(void **state)
+{
+    static const char *const texts[] = {
+        "{}",
+        "[]",
+        " {\"a\" : [1, -0, 1.5e3, -2E-2, true, false, null, \"\", {\"b\": {}}]} ",
+        "\"a\\u00e4\\ud83d\\ude00\\n\\u0000z\"",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "1e400",
+        "1.0",
+        "01",
+        "+1",
+        "-",
+        ".5",
+        "1.",
+        "{\"a\":1,\"a\":2}",
+        "{\"a\\u0000\":1}",
+        "{\"a\":1,}",
+        "[1,]",
+        "{a:1}",
+        "{",
+        "[",
+        "",
+        "  ",
+        "[1] 2",
+        "nul",
+        "NaN",
+        "Infinity",
+        "\"\\ud800\"",
+        "\"\\x\"",
+        "\"\n\"",
+        "\"\xff\"",
+        "'a'",
+        "[1 2]",
+        "{\"a\" 1}",
+        "\"abc"};
+
+    (void)state;
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        json_t *wanted =
+                   json_loads(texts[i], JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL),
+               *v;
+        struct err e = {0};
+        int rc = json_pull_load(&v, texts[i], strlen(texts[i]), "t", &e);
+
+        if (rc != (wanted ? 0 : ERR_INPUT) || !json_equal(v, wanted) != !wanted)
+            fail_msg("%s: %s", texts[i], rc ? e.msg : "another tree");
+        json_decref(wanted);
+        json_decref(v);
+    }
+}
+
+/* Strings of every length, so that a reader's buffers are full at any byte of one, its last quote too. */
+static void memory_that_runs_out_gives_no_tree(void **state)
+{
+    (void)state;
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    for (size_t len = 0; len < 70; len++) {
+        size_t live = mem_live_blocks();
+        char text[300];
+        bool failed = true;
+        int n;
+
+        n = snprintf(text, sizeof(text), "{\"%.*s\":[\"%.*s\\n\",{\"a\":1.5}],\"b\":[[7]]}", (int)len,
+                     "kkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkkk", (int)len,
+                     "ssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssssss");
+        for (long at = 1; failed; at++) {
+            struct err e = {0};
+            json_t *v;
+            int rc;
+
+            mem_fail_at(at);
+            rc = json_pull_load(&v, text, (size_t)n, "t", &e);
+            failed = mem_failed();
+            mem_fail_at(0);
+            assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+            assert_true(!v == failed);
+            json_decref(v);
+            assert_int_equal(mem_live_blocks(), live);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,6 +591,8 @@ int main(void)
         cmocka_unit_test(lack_of_memory_is_no_bad_input),
         cmocka_unit_test(random_texts_are_read_as_jansson_reads_them),
         cmocka_unit_test(a_difference_would_be_seen),
+        cmocka_unit_test(a_tree_is_jansson_s),
+        cmocka_unit_test(memory_that_runs_out_gives_no_tree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,7 +173,7 @@ static void broken_headers_are_refused_with_file_and_tensor_named(void **state)
         {"{\"w\":{}} x", 0, ERR_INPUT, "lacks its dtype"},
         {"{} x", 0, ERR_INPUT, "text follows"},
         {"{\"w", 0, ERR_INPUT, "ends inside a string"},
-        {"", 0, ERR_INPUT, "the file ends where a value should be"},
+        {"", 0, ERR_INPUT, "the text ends where a value should be"},
         {"{\"\xff\":1}", 0, ERR_INPUT, "not UTF-8"},
         {"{\"a\\u001b\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1, ERR_INPUT,
          "control character"},

@@ -43,7 +43,7 @@ static void broken_indexes_are_refused_with_the_file_named(void **state)
     static const struct {
         const char *text, *word;
     } c[] = {
-        {"", "the file ends"},
+        {"", "the text ends"},
         {"[]", "object is expected"},
         {"{}", "no weight_map"},
         {"{\"weight_map\":{}}", "no weight_map"},

@@ -1,0 +1,413 @@
+/* test_oom.c - memory that runs out while a request of any form is read, computed or answered: each of its
+ * allocations fails once, on whatever thread. What comes is the right answer, an error, or a connection that
+ * ends; never a crash, a leak, or an answer that lacks something and does not say so.
+ *
+ * The model says what a script tells it to, calls of tools and reasoning among it. GALLOP_OOM_EVERY=1 fails
+ * every allocation; otherwise one of seventeen.
+ */
+#include "api/api.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/fields.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/gallop_in.h"
+
+#define TOOLS                                                                                \
+    "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"does " \
+    "\\\"it\\\"\",\"parameters\":{\"type\":\"object\"}}}]"
+
+static const char template[] =
+    "{% if tools %}{% for t in tools %}{{ t | tojson }}{% endfor %}{% endif "
+    "%}{% for m in messages %}<{{ m.role }}>{{ m.reasoning_content }}"
+    "{{ m.content }}{% for c in m.tool_calls %}<tool_call>{\"name\": \"{{ c.function.name "
+    "}}\", \"arguments\": "
+    "{{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}<assistant>";
+
+static const char script[] =
+    "<think>so it is</think>Let me \"see\".<tool_call>{\"name\": \"f\", \"arguments\": "
+    "{\"a\": \"b\\\"c\"}}</tool_call>"
+    "<tool_call>{\"name\": \"f\", \"arguments\": {\"n\": [1, {}]}}</tool_call>";
+
+/* A request, and the members whose texts make up its answer. */
+static const struct {
+    const char *path, *body;
+} requests[] = {
+    {"/v1/chat/completions",
+     "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"Be\"}"
+     ",{\"type\":\"text\",\"text\":\"brief\"}]},"
+     "{\"role\":\"user\",\"content\":\"Hello\"}]," TOOLS "}"},
+    {"/v1/chat/completions",
+     "{\"stream\":true,\"stream_options\":{\"include_usage\":true},\"messages\":[{\"role\":\"user\","
+     "\"content\":\"Hello\"},"
+     "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"x\","
+     "\"type\":\"function\",\"function\":{\"name\":\"f\","
+     "\"arguments\":\"{\\\"k\\\": 3}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"x\","
+     "\"content\":\"9\"}]," TOOLS "}"},
+    {"/v1/responses",
+     "{\"instructions\":\"Be brief\",\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\","
+     "\"text\":\"Hello\"}]},"
+     "{\"type\":\"reasoning\",\"content\":[{\"type\":\"reasoning_text\",\"text\":\"hm\"}],\"summary\":[]},"
+     "{\"type\":\"function_call\",\"call_id\":\"x\",\"name\":\"f\",\"arguments\":\"{\\\"k\\\": 3}\"},"
+     "{\"type\":\"function_call_output\",\"call_id\":\"x\",\"output\":\"9\"}],\"metadata\":{\"a\":\"b\"},"
+     "\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":false,\"parameters\":{\"type\":\"object\"}"
+     "}]}"},
+    {"/v1/responses", "{\"stream\":true,\"input\":\"Hello\",\"tools\":[{\"type\":\"function\","
+                      "\"name\":\"f\",\"parameters\":{\"type\":\"object\"}}]}"},
+    {"/v1/messages", "{\"max_tokens\":500,\"system\":[{\"type\":\"text\",\"text\":\"Be brief\"}"
+                     "],\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"},"
+                     "{\"role\":\"assistant\",\"content\":[{\"type\":\"thinking\",\"thinking\":\"hm\","
+                     "\"signature\":\"\"},{\"type\":\"text\",\"text\":\"I see\"},"
+                     "{\"type\":\"tool_use\",\"id\":\"x\",\"name\":\"f\",\"input\":{\"k\":3}}"
+                     "]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\","
+                     "\"tool_use_id\":\"x\",\"content\":[{\"type\":\"text\",\"text\":\"9\"}]}"
+                     "]}],\"tools\":[{\"name\":\"f\",\"description\":\"d\","
+                     "\"input_schema\":{\"type\":\"object\"}}]}"},
+    {"/v1/messages",
+     "{\"stream\":true,\"max_tokens\":500,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}"
+     "],\"tools\":[{\"name\":\"f\","
+     "\"input_schema\":{\"type\":\"object\"}}]}"},
+    {"/v1/messages/count_tokens",
+     "{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"Hello\"}"
+     "]}],\"tools\":[{\"name\":\"f\","
+     "\"input_schema\":{\"type\":\"object\"}}]}"},
+    {"/api/chat", "{\"stream\":false,\"think\":true,\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}"
+                  ",{\"role\":\"assistant\",\"content\":\"\","
+                  "\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":{\"k\":3}}}"
+                  "]},{\"role\":\"tool\",\"tool_name\":\"f\",\"content\":\"9\"}]," TOOLS "}"},
+    {"/api/chat",
+     "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"options\":{\"num_predict\":500,"
+     "\"stop\":[\"zz\"]}," TOOLS "}"},
+    {"/api/generate", "{\"stream\":false,\"system\":\"Be brief\",\"prompt\":\"Hello\",\"think\":false}"},
+    {"/v1/embeddings", "{\"input\":[\"Hello\",\"you\"],\"encoding_format\":\"base64\"}"},
+    {"/v1/embeddings", "{\"input\":[[5,6,7]]}"},
+    {"/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"return_token_strs\":true}"},
+};
+enum { N_REQUESTS = sizeof(requests) / sizeof(requests[0]) };
+
+static struct gallop *engine;
+static struct api *api;
+static struct server *server;
+static struct chat *chat;
+static struct api_options options;
+static const struct executor *inner;
+static struct executor scripted;
+static struct tok_ids said;
+static float *logits; /* [n_vocab] */
+
+/* One sequence at a time: its rows are those of the model, its logits say the script. */
+static const float *run_script(void *ctx, const struct executor_rows *rows, size_t n)
+{
+    const float *real = inner->run(ctx, rows, n);
+    size_t at = rows[0].pos + rows[0].n - rows[0].n_prompt, id = at < said.n ? (size_t)said.id[at] : 2;
+
+    if (n != 1 || rows[0].n_wanted != 1)
+        return real;
+    for (size_t i = 0; i < inner->caps.n_vocab; i++)
+        logits[i] = i == id ? 100 : -(float)i;
+    return logits;
+}
+
+static int open_engine(void)
+{
+    struct gallop_options o;
+
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.max_num_seqs = 1;
+    o.threads = 1;
+    if (gallop_open(&engine, &o, NULL) != 0)
+        return -1;
+    inner = gallop_loop(engine)->x;
+    scripted = *inner;
+    scripted.run = run_script;
+    gallop_loop(engine)->x = &scripted;
+    logits = malloc(inner->caps.n_vocab * sizeof(*logits));
+    return tok_encode(gallop_llm(engine)->tok, script, strlen(script), 0, &said, NULL);
+}
+
+static int open_all(void **state)
+{
+    static const char *const names[] = {"demo"};
+    struct server_options so = {.port = 0};
+    json_t *config;
+    char *text;
+    int rc;
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    signal(SIGPIPE, SIG_IGN);
+    log_set_level(LOG_ERROR);
+    config = json_pack("{s:s}", "chat_template", template);
+    text = json_dumps(config, 0);
+    rc = chat_open_text(&chat, text, strlen(text), "t", NULL);
+    mem_free(text);
+    json_decref(config);
+    options = (struct api_options){.name = names,
+                                   .n_names = 1,
+                                   .chat = chat,
+                                   .max_running = 8,
+                                   .max_queued = 8,
+                                   .max_logprobs = 20,
+                                   .reasoning_field = "reasoning",
+                                   .has_seed = true,
+                                   .quiet = true};
+    if (rc || open_engine() != 0 || markup_choose(&options.markup, "hermes", "qwen3", NULL, NULL) != 0 ||
+        tools_probe(chat, NULL, &options.tools, NULL) != 0)
+        return -1;
+    options.engine = engine;
+    if (api_open(&api, &options, NULL) != 0)
+        return -1;
+    api_handle(api, &so);
+    return server_open(&server, &so, NULL) != 0 || api_start(api, server, NULL) != 0;
+}
+
+static int close_all(void **state)
+{
+    api_stop(api);
+    server_close(server);
+    api_close(api);
+    gallop_close(engine);
+    chat_close(chat);
+    tok_ids_fini(&said);
+    free(logits);
+    return 0;
+}
+
+/* Sends request I and returns what comes until the end. */
+static const char *ask(int i)
+{
+    static char text[1 << 18];
+    double end = clock_seconds() + 100;
+    size_t n = 0;
+    ssize_t k = -1;
+    int fd[2], length;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    server_adopt(server, fd[1], NULL); /* if there is memory for it */
+    length =
+        snprintf(text, sizeof(text), "POST %s HTTP/1.0\r\nX-Request-Id: a\r\nContent-Length: %zu\r\n\r\n%s",
+                 requests[i].path, strlen(requests[i].body), requests[i].body);
+    if (write(fd[0], text, (size_t)length) < 0)
+        assert_int_equal(errno, EPIPE);
+    while (k != 0 && clock_seconds() < end) {
+        server_poll(server);
+        k = read(fd[0], text + n, sizeof(text) - 1 - n);
+        n += k > 0 ? (size_t)k : 0;
+    }
+    close(fd[0]);
+    assert_int_equal(k, 0);
+    text[n] = 0;
+    while ((api_n_calls(api) || server_n_connections(server)) && clock_seconds() < end)
+        server_poll(server);
+    assert_int_equal(api_n_calls(api), 0);
+    return text;
+}
+
+/* ---- what an answer says ---- */
+
+enum { N_TEXTS = 24 };
+
+/* The texts of an answer by the names of their members, those of several events behind one another. */
+struct answer {
+    char name[N_TEXTS][32];
+    struct buf text[N_TEXTS];
+    size_t n_texts;
+    bool fails; /* it says that something went wrong */
+};
+
+static void add_text(struct answer *a, const char *name, const char *text)
+{
+    size_t i = 0;
+
+    while (i < a->n_texts && strcmp(a->name[i], name) != 0)
+        i++;
+    assert_true(i < N_TEXTS);
+    if (i == a->n_texts) {
+        a->n_texts++;
+        snprintf(a->name[i], sizeof(a->name[i]), "%s", name);
+    }
+    buf_str(&a->text[i], text);
+}
+
+/* Ids and times differ from answer to answer; how tokens make up events does, too. */
+static bool is_compared(const char *name)
+{
+    static const char *const other[] = {"id", "call_id", "item_id", "created_at", "type", "object", "bytes"};
+
+    for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
+        if (strcmp(name, other[i]) == 0)
+            return false;
+    return true;
+}
+
+static void add_value(struct answer *a, const char *name, const json_t *v)
+{
+    const char *key;
+    json_t *child;
+    char number[32];
+    size_t i;
+
+    a->fails |= strcmp(name, "error") == 0 && !json_is_null(v);
+    if (json_is_object(v)) {
+        json_object_foreach((json_t *)(uintptr_t)v, key, child) add_value(a, key, child);
+    } else if (json_is_array(v)) {
+        json_array_foreach(v, i, child) add_value(a, name, child);
+    } else if (json_is_string(v) && is_compared(name)) {
+        add_text(a, name, json_string_value(v));
+    } else if (json_is_integer(v) && strstr(name, "_tokens") && !strstr(name, "cache") &&
+               strcmp(name, "input_tokens") != 0) {
+        snprintf(number, sizeof(number), "%lld;", (long long)json_integer_value(v));
+        add_text(a, name, number);
+    }
+}
+
+/* TEXT is what came; the JSON of all its lines that hold some. */
+static void read_answer(struct answer *a, const char *text)
+{
+    const char *line = strstr(text, "\r\n\r\n");
+
+    *a = (struct answer){.n_texts = 0};
+    for (line = line ? line + 4 : ""; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        size_t n = strcspn(line, "\n");
+        bool event = strncmp(line, "data: ", 6) == 0;
+        json_t *v = json_loadb(line + 6 * event, n - 6 * event, 0, NULL);
+
+        add_value(a, "", v);
+        json_decref(v);
+    }
+}
+
+static void free_answer(struct answer *a)
+{
+    for (size_t i = 0; i < a->n_texts; i++)
+        buf_fini(&a->text[i]);
+}
+
+static const char *text_of(const struct answer *a, const char *name)
+{
+    for (size_t i = 0; i < a->n_texts; i++)
+        if (strcmp(a->name[i], name) == 0)
+            return a->text[i].data;
+    return "";
+}
+
+/* The name of a text in which A is not what B is, or NULL. */
+static const char *differ(const struct answer *a, const struct answer *b)
+{
+    for (size_t i = 0; i < b->n_texts; i++)
+        if (strcmp(text_of(a, b->name[i]), b->text[i].data) != 0)
+            return b->name[i];
+    return a->n_texts == b->n_texts ? NULL : "number of texts";
+}
+
+/* A stream came to the end that its form has. */
+static bool is_whole(const char *text)
+{
+    return !strstr(text, "text/event-stream") && !strstr(text, "x-ndjson")
+               ? strstr(text, "\r\n\r\n") != NULL
+               : strstr(text, "data: [DONE]") || strstr(text, "\"message_stop\"") ||
+                     strstr(text, "\"response.completed\"") || strstr(text, "\"done\":true");
+}
+
+/* ---- tests ---- */
+
+static void the_script_is_said_in_every_form(void **state)
+{
+    for (int i = 0; i < 10; i++) {
+        const char *text = ask(i);
+
+        if (!is_whole(text) || !strstr(text, " 200 ") ||
+            (strcmp(requests[i].path, "/v1/messages/count_tokens") != 0 &&
+             strcmp(requests[i].path, "/api/generate") != 0 &&
+             !(strstr(text, "so it is") || strstr(text, "so"))))
+            fail_msg("request %d: %s", i, text);
+        if (strstr(requests[i].body, "\"tools\"") && !strstr(text, "tokens\":") &&
+            !strstr(text, "\"tool_calls\""))
+            fail_msg("request %d: %s", i, text);
+    }
+}
+
+static void a_difference_is_seen(void **state)
+{
+    struct answer a, b;
+
+    read_answer(&a, "x\r\n\r\ndata: {\"content\":\"ab\",\"id\":\"1\"}\n\ndata: {\"delta\":{\"content\":\"c\"}"
+                    "}\n\ndata: [DONE]\n\n");
+    read_answer(&b,
+                "x\r\n\r\ndata: {\"content\":\"a\",\"id\":\"2\"}\n\ndata: {\"x\":[{\"content\":\"bc\"}]}\n");
+    assert_null(differ(&a, &b));
+    free_answer(&b);
+    read_answer(&b, "x\r\n\r\ndata: {\"content\":\"ab\"}\n");
+    assert_string_equal(differ(&a, &b), "content");
+    free_answer(&b);
+    read_answer(&b, "x\r\n\r\ndata: {\"content\":\"abc\",\"name\":\"f\"}\n");
+    assert_string_equal(differ(&a, &b), "name");
+    assert_non_null(differ(&b, &a));
+    free_answer(&b);
+    free_answer(&a);
+}
+
+/* Request I with allocation N failing; true if it did fail. */
+static bool try_at(int i, long n, const struct answer *wanted)
+{
+    const char *text, *what;
+    struct answer a;
+    bool failed;
+    int status;
+
+    mem_fail_at(n);
+    text = ask(i);
+    failed = mem_failed();
+    mem_fail_at(0);
+    status = strlen(text) > 12 ? atoi(text + 9) : 0;
+    if (status != 200 && status != 0 && !(failed && (status == 503 || status == 500)))
+        fail_msg("allocation %ld of request %d: %s", n, i, text);
+    read_answer(&a, text);
+    if (status == 200 && is_whole(text) && !a.fails && (what = differ(&a, wanted)) != NULL)
+        fail_msg("allocation %ld of request %d: %s is \"%s\", not \"%s\": %s", n, i, what, text_of(&a, what),
+                 text_of(wanted, what), text);
+    if (!failed && (status != 200 || !is_whole(text) || a.fails))
+        fail_msg("request %d, of which no allocation failed: %s", i, text);
+    free_answer(&a);
+    return failed;
+}
+
+static void memory_that_runs_out_makes_no_answer_wrong(void **state)
+{
+    const char *every = getenv("GALLOP_OOM_EVERY");
+    long step = every && atol(every) > 0 ? atol(every) : 17;
+
+    for (int i = 0; i < N_REQUESTS; i++) {
+        int n_failed = 0, n_good = 0;
+        struct answer wanted;
+
+        read_answer(&wanted, ask(i));
+        for (long n = 1 + i % step; n < 100000 && n_good < 3; n += step)
+            if (try_at(i, n, &wanted))
+                n_failed++;
+            else
+                n_good++;
+        free_answer(&wanted);
+        print_message("%s: %d allocations failed\n", requests[i].path, n_failed);
+        assert_true(n_failed > 0 && n_good == 3);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+    const struct CMUnitTest tests[] = {TEST(the_script_is_said_in_every_form),
+                                       cmocka_unit_test(a_difference_is_seen),
+                                       TEST(memory_that_runs_out_makes_no_answer_wrong)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    if (mem_live_blocks())
+        print_error("%zu blocks are left on the heap\n", mem_live_blocks());
+    return failed || mem_live_blocks();
+}
