@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes, systemd. Standard library only."""
+"""serve_operations.py - what those who keep a server up rely on: its log, reports of crashes, systemd, jumps of the clock. Standard library only."""
 import ctypes
 import json
+import mmap
 import os
 import re
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -184,6 +187,87 @@ def sockets_of_a_service_manager_that_cannot_be_served():
         fails([tcp], 1, "descriptor 4", "listens", LISTEN_FDS="2")
     with Server(env={"LISTEN_FDS": "x", "LISTEN_PID": "1"}):
         pass
+
+
+JUMP = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static volatile long *jump;
+int clock_gettime(clockid_t c, struct timespec *t)
+{
+    long rc = syscall(SYS_clock_gettime, c, t);
+    if (rc == 0 && jump && (c == CLOCK_REALTIME || c == CLOCK_REALTIME_COARSE))
+        t->tv_sec += *jump;
+    return (int)rc;
+}
+time_t time(time_t *out)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return out ? *out = t.tv_sec : t.tv_sec;
+}
+__attribute__((constructor)) static void begin(void)
+{
+    int fd = open(getenv("GALLOP_TEST_JUMP"), O_RDONLY);
+    jump = mmap(NULL, sizeof(*jump), PROT_READ, MAP_SHARED, fd, 0);
+}
+"""
+
+
+def the_clock_of_the_wall_may_jump():
+    """A library in front of the C library's moves it by years while a stream goes on."""
+    cc = shutil.which("cc")
+    with open(os.path.realpath(GALLOP), "rb") as f:
+        if not cc or b"__asan_init" in (binary := f.read()) or b"__tsan_init" in binary:
+            return
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/jump.c", "w") as f:
+            f.write(JUMP)
+        subprocess.run([cc, "-shared", "-fPIC", "-o", f"{d}/jump.so", f"{d}/jump.c"], check=True)
+        with open(f"{d}/by", "w+b") as f:
+            f.write(bytes(8))
+            f.flush()
+            by = mmap.mmap(f.fileno(), 8)
+            with Server("--request-timeout", 1000, "--log-format", "json", env={"LD_PRELOAD": f"{d}/jump.so", "GALLOP_TEST_JUMP": f"{d}/by"}) as s:
+                fields = {"prompt": PROMPT, "max_tokens": 200, "min_tokens": 200, "temperature": 0, "n": 4}
+                wanted = [c["text"] for c in s.post(COMPLETIONS, **fields)[1]["choices"]]
+                idle, moved = s.socket(), False
+                for years in (10, -10, 0):
+                    by[:] = struct.pack("l", years * 31556952)
+                    parts = [json.loads(x)["choices"][0] for x in s.events(COMPLETIONS, **fields)[:-1]]
+                    expect(["".join(p["text"] for p in parts if p["index"] == i) for i in range(4)], wanted, f"a stream, {years} years away")
+                    moved |= abs(s.post(COMPLETIONS, prompt="x", max_tokens=1)[1]["created"] - time.time()) > 1e8
+                check(moved, "the clock did jump")
+                idle.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                expect(read_all(idle)[:12], b"HTTP/1.1 200", "who was connected still is")
+                idle.close()
+                check(all(0 <= json.loads(x).get("seconds", 0) < 1000 for x in list(s.log)), "durations are durations")
+            by.close()
+
+
+def nothing_is_left_of_a_server_that_was_ended():
+    s = Server("--no-access-log", "--shutdown-timeout", 0.1)
+    slow = s.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, n=16)
+    check(s.wait(lambda g: g["num_requests_running"] > 0), "it is computed")
+    children = "".join(open(f"/proc/{s.process.pid}/task/{t}/children").read() for t in os.listdir(f"/proc/{s.process.pid}/task"))
+    expect(children, "", "it is one process")
+    expect(s.end(), 0, "SIGTERM ends it")
+    slow.close()
+
+
+def a_stop_string_stops_the_computing():
+    with Server("--no-access-log") as s:
+        whole = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=60, min_tokens=60, temperature=0)[1]
+        stop = whole["choices"][0]["text"][20:26]
+        cut = s.post(COMPLETIONS, prompt=PROMPT, max_tokens=60, temperature=0, stop=stop)[1]
+        expect(cut["choices"][0]["text"], whole["choices"][0]["text"].split(stop)[0], "the text in front of it")
+        check(cut["usage"]["completion_tokens"] < whole["usage"]["completion_tokens"], f"tokens behind it: {cut['usage']}")
+        expect(s.gauges()["generation_tokens_total"], 60 + cut["usage"]["completion_tokens"], "what was computed is what is billed")
 
 
 run_all(list(globals().items()))
