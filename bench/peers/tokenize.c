@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/map.h"
+#include "base/folder.h"
 #include "text/tok/tok.h"
 
 static int fail(const char *why)
@@ -20,7 +20,7 @@ static int fail(const char *why)
 int main(int argc, char **argv)
 {
     struct tok_ids ids = {0};
-    struct map_file text;
+    struct folder_text text;
     struct err e = {0};
     struct tok *t;
     char line[64];
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
         return fail(e.msg);
     printf("%.6f\n", clock_seconds() - begin);
     fflush(stdout);
-    if (map_file_open(&text, argv[2], &e) != 0)
+    if (folder_read(&text, folder_at(argv[2]), NULL, NULL, &e) != 0)
         return fail(e.msg);
     while (fgets(line, sizeof(line), stdin)) {
         ids.n = 0;
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     tok_ids_fini(&ids);
-    map_file_close(&text);
+    folder_text_fini(&text);
     tok_close(t);
     return 0;
 }
