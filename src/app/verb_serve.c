@@ -195,6 +195,15 @@ static void feed_watchdog(struct serve *s)
     s->fed_s = now;
 }
 
+static void tell_reloading(void)
+{
+    char state[64];
+
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)(clock_ns() / 1000));
+    systemd_notify(state);
+}
+
 static void read_again(struct serve *s);
 
 /* On the server's thread, several times a second. */
@@ -206,7 +215,9 @@ static void on_wake(void *ctx)
     feed_watchdog(s);
     if (reload) {
         reload = 0;
+        tell_reloading();
         read_again(s);
+        systemd_notify("READY=1");
     }
     if (!n_signals)
         return;

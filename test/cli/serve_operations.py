@@ -143,6 +143,16 @@ def a_service_manager_is_told():
                     told.append(manager.recv(1000))
                 expect(told[-1], b"STOPPING=1", "when it is to end")
                 expect(s.end(), 0, "status")
+    with tempfile.TemporaryDirectory() as d, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        with open(f"{d}/keys", "w") as f:
+            f.write("one")
+        manager.bind(f"{d}/notify")
+        manager.settimeout(100)
+        with Server("--api-key-file", f"{d}/keys", env={"NOTIFY_SOCKET": f"{d}/notify"}) as s:
+            manager.recv(1000)
+            s.process.send_signal(signal.SIGHUP)
+            check(re.fullmatch(rb"RELOADING=1\nMONOTONIC_USEC=\d+", manager.recv(1000)), "when keys are read again")
+            expect(manager.recv(1000), b"READY=1", "and when they are")
     for env in ({"NOTIFY_SOCKET": "/nonexistent/socket"}, {"NOTIFY_SOCKET": "x" * 200}, {"NOTIFY_SOCKET": ""},
                 {"WATCHDOG_USEC": "-1", "WATCHDOG_PID": "1"}):
         expect(Server(env=env).end(), 0, f"nobody there: {env}")
