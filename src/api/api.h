@@ -34,7 +34,7 @@ struct api_options {
     const char *reasoning_field;   /* what reasoning is called in answers ["reasoning"] */
     const char *const *name;       /* [n_names] of the model; the first is shown */
     size_t n_names;
-    const struct keys *keys;     /* none of them: everybody may ask */
+    struct keys *keys;           /* none of them: everybody may ask */
     size_t max_running;          /* requests computed at once */
     size_t max_queued;           /* requests beside those: 429 */
     size_t max_queued_tokens;    /* tokens of prompts that wait: 429 [any number] */

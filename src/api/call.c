@@ -44,7 +44,6 @@ void call_trace(struct server_exchange *x, char out[CALL_TRACE])
 static struct call *new_call(struct api *a, struct server_exchange *x, const struct route *r)
 {
     struct call *c = mem_zalloc(1, sizeof(*c), MEM_API);
-    const struct request_head *h = server_head(x);
 
     if (!c)
         return NULL;
@@ -64,8 +63,7 @@ static struct call *new_call(struct api *a, struct server_exchange *x, const str
     copy_header(x, "x-request-id", c->request_id, CALL_REQUEST_ID + 2); /* one too long is seen to be so */
     call_trace(x, c->trace);
     snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
-    if (a->opt.keys && a->opt.keys->n)
-        keys_allow(a->opt.keys, request_header(h, "authorization"), request_header(h, "x-api-key"), c->key);
+    routes_key(a, x, c->key);
     c->link = &a->first;
     c->next = a->first;
     if (c->next)
@@ -114,6 +112,19 @@ static void destroy(struct call *c)
     mem_free(c);
 }
 
+/* Whether the key of X has no request left, or no token; it is refused then. */
+static bool is_beyond_limit(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    char key[KEYS_NAME];
+    double wait_s;
+
+    routes_key(a, x, key);
+    wait_s = key[0] ? keys_take(a->opt.keys, key, clock_seconds()) : 0;
+    if (wait_s > 0)
+        routes_limit(a, x, r->path, key, wait_s);
+    return wait_s > 0;
+}
+
 void call_start(struct api *a, struct server_exchange *x, const struct route *r)
 {
     size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved);
@@ -133,6 +144,10 @@ void call_start(struct api *a, struct server_exchange *x, const struct route *r)
             return;
         }
     while (!atomic_compare_exchange_weak(&a->n_reserved, &old, old + 1));
+    if (is_beyond_limit(a, x, r)) {
+        atomic_fetch_sub(&a->n_reserved, 1);
+        return;
+    }
     c = new_call(a, x, r);
     if (c) {
         front_add(&a->front, &c->job);
@@ -225,6 +240,9 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
         c->n_open--;
     atomic_fetch_sub(&c->api->n_reserved, 1);
     c->n_reserved--;
+    if (c->key[0])
+        keys_charge(c->api->opt.keys, c->key, (double)(ev->n_output + (ev->choice == 0 ? ev->n_prompt : 0)),
+                    b->now_s);
     observe_end(c, p, b, ev);
     if (!ev->stop_string && !ev->error)
         return true;
@@ -309,10 +327,13 @@ static void log_call(const struct call *c, int status)
 static void make_headers(const struct call *c, int status, char *out, size_t size)
 {
     int n = c->request_id[0] ? snprintf(out, size, "X-Request-Id: %s\r\n", c->request_id) : 0;
+    char limits[STATUS_LIMITS];
 
     out[n] = 0;
     if (status == 429 || status == 503)
-        snprintf(out + n, size - (size_t)n, "Retry-After: %.0f\r\n", status_retry_s(c->api));
+        n += snprintf(out + n, size - (size_t)n, "Retry-After: %.0f\r\n", status_retry_s(c->api));
+    status_limits(c->api, c->key, limits);
+    snprintf(out + n, size - (size_t)n, "%s", limits);
 }
 
 /* X is answered: nobody waits any more. */
@@ -327,7 +348,7 @@ static struct server_exchange *take_exchange(struct call *c)
 
 static void reply(struct call *c, int status, const struct buf *body)
 {
-    char headers[320];
+    char headers[320 + STATUS_LIMITS];
 
     make_headers(c, status, headers, sizeof(headers));
     log_call(c, status);
@@ -390,7 +411,7 @@ static void answer(struct call *c)
 
 static void begin_stream(struct call *c)
 {
-    char headers[320];
+    char headers[320 + STATUS_LIMITS];
 
     make_headers(c, 200, headers, sizeof(headers));
     strcat(headers, "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");

@@ -199,11 +199,16 @@ void answer_end_call(struct call_choice *h);
 
 /* ---- routes.c ---- */
 
+/* The name of the key that X has; "": none. */
+void routes_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
 void routes_handle(void *ctx, struct server_exchange *x);
 size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size);
 /* Answers X with an error in the form of its path; a 429 or 503 says when to come back. */
 void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,
                    const char *message, const char *param);
+/* Refuses X, a request beyond the limits of KEY, of which the next may come in WAIT_S. */
+void routes_limit(struct api *a, struct server_exchange *x, const char *route, const char *key,
+                  double wait_s);
 /* Answers X, counts it and logs it. */
 void routes_reply(struct api *a, struct server_exchange *x, const char *route, int status,
                   const char *headers, const char *type, const void *body, size_t n);
@@ -218,6 +223,9 @@ void status_pace_metrics(const struct api *a, struct buf *out);
 /* What is computed of ID, for its client. */
 bool status_call(const struct api *a, const char *id, const char *key, struct buf *out); /* false: no such */
 double status_retry_s(const struct api *a);
+/* OpenAI's lines of headers about the limits of KEY; "" where it has none. */
+enum { STATUS_LIMITS = 400 };
+void status_limits(const struct api *a, const char *key, char out[STATUS_LIMITS]);
 
 /* The next call behind BEHIND (NULL: the first) that its client, who has KEY, knows as ID. */
 const struct call *status_find(const struct api *a, const char *id, const char *key,

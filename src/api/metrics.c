@@ -141,6 +141,8 @@ static void write_counters(const struct metrics *m, const struct labels *l, stru
             (double)m->prompt_tokens);
     counter(out, l, "prefix_cache_hits_total", "Tokens found there", (double)m->cached_tokens);
     counter(out, l, "requests_refused_total", "Requests refused because of load", (double)m->n_refused);
+    counter(out, l, "requests_over_limit_total", "Requests refused because of the limits of their keys",
+            (double)m->n_limited);
     counter(out, l, "step_timeouts_total", "Steps that took longer than --step-timeout", (double)m->n_stalls);
     head(out, "request_success_total", "counter", "Answers by how they ended");
     for (int i = 0; i < METRICS_N_ENDS; i++) {

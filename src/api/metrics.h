@@ -44,6 +44,7 @@ struct metrics {
     } histogram[METRICS_N_HISTOGRAMS];
     uint64_t ended[METRICS_N_ENDS];
     uint64_t n_refused; /* 429 and 503 */
+    uint64_t n_limited; /* requests beyond the limits of their keys */
     uint64_t n_stalls;  /* steps that took too long */
     uint64_t prompt_tokens, cached_tokens;
     struct metrics_http http[128];

@@ -1,4 +1,5 @@
 /* routes.c - which path does what, who may ask, and how an error looks. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -74,6 +75,21 @@ void routes_refuse(struct api *a, struct server_exchange *x, const char *route, 
     }
     form_of(x)->error(&body, status, message, param);
     routes_reply(a, x, route, status, headers, "application/json", body.data ? body.data : "", body.len);
+    buf_fini(&body);
+}
+
+void routes_limit(struct api *a, struct server_exchange *x, const char *route, const char *key, double wait_s)
+{
+    char headers[STATUS_LIMITS + 40];
+    struct buf body = {.tag = MEM_API};
+    size_t n;
+
+    status_limits(a, key, headers);
+    n = strlen(headers);
+    snprintf(headers + n, sizeof(headers) - n, "Retry-After: %.0f\r\n", ceil(wait_s));
+    a->metrics.n_limited++;
+    form_of(x)->error(&body, 429, "the limit of this API key is reached; come back later", NULL);
+    routes_reply(a, x, route, 429, headers, "application/json", body.data ? body.data : "", body.len);
     buf_fini(&body);
 }
 
@@ -231,7 +247,7 @@ static void pace_metrics(struct api *a, struct server_exchange *x, const struct 
     reply_put(a, x, r, status_pace_metrics);
 }
 
-static void key_of(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME])
+void routes_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME])
 {
     key[0] = 0;
     if (a->opt.keys && a->opt.keys->n)
@@ -244,7 +260,7 @@ static void pace_status(struct api *a, struct server_exchange *x, const struct r
     struct buf body = {.tag = MEM_API};
     char id[512], key[KEYS_NAME];
 
-    key_of(a, x, key);
+    routes_key(a, x, key);
     rest_of_path(x, r->path, id, sizeof(id));
     if (status_call(a, id, key, &body))
         reply_json(a, x, r, &body);
@@ -281,7 +297,7 @@ static void abort_requests(struct api *a, struct server_exchange *x, const struc
     if (fields_read(&f, FIELDS_ABORT, text, n, ignore_unknown, NULL, &e) != 0 || !f.request_ids) {
         routes_refuse(a, x, r->path, 400, e.code ? e.msg : "request_ids: missing", "request_ids");
     } else {
-        key_of(a, x, key);
+        routes_key(a, x, key);
         if (json_is_string(f.request_ids))
             aborted = abort_id(a, json_string_value(f.request_ids), key);
         for (size_t i = 0; i < json_array_size(f.request_ids); i++)
@@ -453,8 +469,8 @@ static const char preface[] =
     "a field is wrong, or would change the answer and is not built. 401: no valid key. 404: no such path or model.\n"
     "408: the request came too slowly. 413: the body is too large. 415: it is not `application/json`\n"
     "(below `/v1/`; elsewhere, or where no type is given, only a page of another site is refused). 429: the queue\n"
-    "is full, with `Retry-After`. 431: too many or too long headers. 503: shutting down, too many\n"
-    "connections, or no memory.\n"
+    "is full, or the limit of the key is reached, with `Retry-After`. 431: too many or too long headers. 503:\n"
+    "shutting down, too many connections, or no memory.\n"
     "504: `--request-timeout` has passed. Paths of Anthropic's and Ollama's have their forms of errors, with `param`.\n"
     "\n"
     "A field that is null is as if it were not there, but for `max_tokens` of `/v1/completions`. Fields that are\n"

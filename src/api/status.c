@@ -1,4 +1,5 @@
 /* status.c - what a server is and does at this moment: models, gauges, PACE's status endpoints. */
+#include <math.h>
 #include <string.h>
 
 #include "api/call.h"
@@ -16,6 +17,25 @@ void status_gauges(const struct api *a, struct metrics_now *now)
     now->n_waiting = n - now->n_running;
     now->n_connections = a->server ? server_n_connections(a->server) : 0;
     now->n_failed_handshakes = a->server ? server_n_failed_handshakes(a->server) : 0;
+}
+
+void status_limits(const struct api *a, const char *key, char out[STATUS_LIMITS])
+{
+    static const char *const names[2] = {"requests", "tokens"};
+    struct keys_state state[2];
+    int n = 0;
+
+    out[0] = 0;
+    if (!key[0])
+        return;
+    keys_look(a->opt.keys, key, clock_seconds(), state);
+    for (int i = 0; i < 2; i++)
+        if (state[i].most > 0)
+            n +=
+                snprintf(out + n, STATUS_LIMITS - (size_t)n,
+                         "x-ratelimit-limit-%s: %.0f\r\nx-ratelimit-remaining-%s: %.0f\r\n"
+                         "x-ratelimit-reset-%s: %.3fs\r\n",
+                         names[i], state[i].most, names[i], floor(state[i].left), names[i], state[i].reset_s);
 }
 
 double status_retry_s(const struct api *a)

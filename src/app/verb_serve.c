@@ -29,7 +29,10 @@ static const struct opt_row rows[] = {
          "it as a bearer token or in X-Api-Key. With keys, everything but the page, /health, /ready and /version needs "
          "one; each is a key of its own for --scheduling-policy fair, and shares computed rows with nobody."},
     {"api-key-file", 0, OPT_STRING, "F", SERVER,
-     .help = "keys, one a line; a line that begins with # is a remark; SIGHUP reads it again"},
+     .help = "keys, one a line; a line that begins with # is a remark; SIGHUP reads it again",
+     .manual =
+         "Behind a key, requests_per_minute=N and tokens_per_minute=N (of prompts and answers) limit it: beyond "
+         "that it is answered 429, with Retry-After."},
     {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys"},
     {"ssl-certfile", 0, OPT_STRING, "F.pem", SERVER,
      .help = "speak TLS with this certificate, and those that lead to its authority",
@@ -316,6 +319,7 @@ static void read_again(struct serve *s)
     struct err e = {.code = 0};
 
     if (opt_string(s->v, "api-key-file") && read_keys(&keys, s->v, &e) == 0) {
+        keys_keep_used(&keys, &s->keys);
         keys_fini(&s->keys);
         s->keys = keys;
         log_info("%s was read again: %zu keys in all", opt_string(s->v, "api-key-file"), keys.n);

@@ -171,6 +171,37 @@ def keys_are_asked_for():
             check(not any("-key" in line for line in s.log), "no key is logged")
 
 
+def a_key_has_its_limits():
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/keys", "w") as f:
+            f.write("often-key requests_per_minute=2\nlong-key tokens_per_minute=30 requests_per_minute=1000\nfree-key\n")
+        with Server("--api-key-file", f"{d}/keys") as s:
+            ask = lambda key, **more: s.request("POST", COMPLETIONS, {"prompt": [5] * 20, "max_tokens": 20, "ignore_eos": True, **more},
+                                                {"X-Api-Key": key})
+            status, head, _ = ask("often-key")
+            expect((status, head["x-ratelimit-limit-requests"], head["x-ratelimit-remaining-requests"]), (200, "2", "1"), "the first")
+            check("x-ratelimit-limit-tokens" not in head and 0 < float(head["x-ratelimit-reset-requests"][:-1]) <= 30, f"{head}")
+            expect(ask("often-key", stream=True)[0], 200, "the second")
+            status, head, body = ask("often-key")
+            check(status == 429 and 1 <= int(head["retry-after"]) <= 30 and "limit" in json.loads(body)["error"]["message"], f"{status} {head}")
+            expect(head["x-ratelimit-remaining-requests"], "0", "none is left")
+            expect(s.request("GET", "/v1/models", headers={"X-Api-Key": "often-key"})[0], 200, "what computes nothing is not limited")
+            status, head, _ = ask("long-key")
+            expect((status, head["x-ratelimit-limit-tokens"], head["x-ratelimit-remaining-tokens"]), (200, "30", "0"), "tokens are counted")
+            status, head, _ = ask("long-key", max_tokens=1)
+            check(status == 429 and 10 <= int(head["retry-after"]) <= 22, f"11 tokens too many were used: {status} {head}")
+            expect([(r[0], [k for k in r[1] if "ratelimit" in k]) for r in (ask("free-key") for _ in range(4))], [(200, [])] * 4, "no limit")
+            expect(s.gauges({"X-Api-Key": "free-key"})["requests_over_limit_total"], 2, "counted")
+            check(not any("-key" in line for line in s.log), "no key is logged")
+    for line, word in (("secret-key requests=1", "requests_per_minute=N"), ("secret-key tokens_per_minute=x", "1 to 1000000000")):
+        with tempfile.NamedTemporaryFile("w") as f:
+            f.write(line)
+            f.flush()
+            r = call("serve", "-m", DEMO, "--api-key-file", f.name)
+            expect_error(r, 1, f.name, word)
+            check(b"secret" not in r.stderr, "nor is a key told in an error")
+
+
 def a_full_queue_says_when_to_come_back():
     with Server("--max-num-seqs", 2, "--max-num-queued-reqs", 2, "--no-access-log") as s:
         held = [s.send(COMPLETIONS, **{**FOREVER, "n": 1}) for _ in range(4)]
