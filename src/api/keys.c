@@ -15,7 +15,8 @@ static bool hash(const char *key, size_t n, uint8_t out[KEYS_DIGEST])
     return EVP_Digest(key, n, out, NULL, EVP_sha256(), NULL) == 1;
 }
 
-static int add(struct keys *k, const char *key, size_t n, const char *where, struct err *e)
+/* *AT: the number of the key, which may be there already. */
+static int add(struct keys *k, const char *key, size_t n, size_t *at, const char *where, struct err *e)
 {
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)key[i] <= 0x20 || (unsigned char)key[i] >= 0x7f)
@@ -28,13 +29,16 @@ static int add(struct keys *k, const char *key, size_t n, const char *where, str
         !mem_grow((void **)&k->bucket, &k->cap_buckets, k->n + 1, sizeof(*k->bucket), MEM_API) ||
         !hash(key, n, k->digest[k->n]))
         return err_nomem(e, "keys");
+    for (*at = 0; *at < k->n; (*at)++)
+        if (memcmp(k->digest[*at], k->digest[k->n], KEYS_DIGEST) == 0)
+            return 0;
     memset(k->bucket[k->n], 0, sizeof(k->bucket[k->n]));
     k->n++;
     return 0;
 }
 
-/* One of the words TEXT [n] behind a key, a limit of it. */
-static int add_limit(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
+/* One of the words TEXT [n] behind the key at KEY, a limit of it. */
+static int add_limit(struct keys *k, size_t key, const char *text, size_t n, const char *where, struct err *e)
 {
     static const char *const names[2] = {"requests_per_minute=", "tokens_per_minute="};
     double most = 0;
@@ -46,21 +50,21 @@ static int add_limit(struct keys *k, const char *text, size_t n, const char *whe
             continue;
         while (at < n && text[at] >= '0' && text[at] <= '9' && most <= KEYS_MAX_LIMIT)
             most = 10 * most + (text[at++] - '0');
-        if (at < n || most < 1 || most > KEYS_MAX_LIMIT || k->bucket[k->n - 1][i].most > 0)
+        if (at < n || most < 1 || most > KEYS_MAX_LIMIT || k->bucket[key][i].most > 0)
             return err_set(e, ERR_INPUT, "%s: key %zu: %s is expected once, with a number from 1 to %d",
-                           where, k->n, names[i], KEYS_MAX_LIMIT);
-        k->bucket[k->n - 1][i] = (struct keys_bucket){.most = most, .left = most};
+                           where, key + 1, names[i], KEYS_MAX_LIMIT);
+        k->bucket[key][i] = (struct keys_bucket){.most = most, .left = most};
         return 0;
     }
     return err_set(e, ERR_INPUT,
                    "%s: key %zu: behind a key, requests_per_minute=N or tokens_per_minute=N is expected",
-                   where, k->n);
+                   where, key + 1);
 }
 
 /* TEXT [n]: a key, and its limits. */
 static int add_line(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
 {
-    size_t word = 0;
+    size_t word = 0, key = 0;
     int rc = 0;
 
     for (size_t at = 0; at < n && rc == 0; at += word) {
@@ -69,7 +73,9 @@ static int add_line(struct keys *k, const char *text, size_t n, const char *wher
         word = 0;
         while (at + word < n && text[at + word] != ' ')
             word++;
-        rc = is_key ? add(k, text, word, where, e) : word ? add_limit(k, text + at, word, where, e) : 0;
+        rc = is_key ? add(k, text, word, &key, where, e)
+             : word ? add_limit(k, key, text + at, word, where, e)
+                    : 0;
         while (at + word < n && text[at + word] == ' ')
             word++;
     }
@@ -78,11 +84,14 @@ static int add_line(struct keys *k, const char *text, size_t n, const char *wher
 
 int keys_add(struct keys *k, const char *key, struct err *e)
 {
-    return add(k, key, strlen(key), "--api-key", e);
+    size_t at;
+
+    return add(k, key, strlen(key), &at, "--api-key", e);
 }
 
 int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
 {
+    bool any = false;
     int rc = 0;
 
     while (n && rc == 0) {
@@ -91,13 +100,15 @@ int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where
 
         while (length && (text[length - 1] == '\r' || text[length - 1] == ' '))
             length--;
-        if (length && text[0] != '#')
+        if (length && text[0] != '#') {
             rc = add_line(k, text, length, where, e);
+            any = true;
+        }
         line += end != NULL;
         text += line;
         n -= line;
     }
-    return rc || k->n ? rc : err_set(e, ERR_INPUT, "%s: there is no key in it", where);
+    return rc || any ? rc : err_set(e, ERR_INPUT, "%s: there is no key in it", where);
 }
 
 void keys_fini(struct keys *k)

@@ -1,5 +1,6 @@
 /* keys.h - API keys: which there are, whose a request is, and how much each may ask. Only digests are kept,
- * and every comparison looks at all keys in full, so that its time says nothing of them.
+ * and what a stranger sends is compared with all of them in full, so that the time says nothing of them. A
+ * key that is given twice is one key, with the limits of both.
  *
  * A limit is a bucket that holds as much as a minute allows and fills up steadily. A request takes its place
  * when it comes; its tokens, of which nobody knows the number then, when it ends: a key that has used up more

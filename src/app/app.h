@@ -75,7 +75,8 @@ struct crash_line {
     size_t n;
 };
 
-/* From now on SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL, on any thread, write a report to standard error
+/* From now on SIGSEGV, SIGBUS, SIGABRT, SIGFPE and SIGILL, on any thread (that has run out of its stack: on
+ * the main thread only), write a report to standard error
  * (signal, address, thread, version, what DESCRIBE says, the calls that led there), and then end the program
  * as they do by default. One that has a handler, as a sanitizer's, is left alone. DESCRIBE writes lines by
  * the functions below and calls nothing that a signal handler may not; NULL: nothing more. */

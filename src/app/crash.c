@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "app/app.h"
@@ -24,7 +25,8 @@ enum { N_WATCHED = sizeof(watched) / sizeof(watched[0]) };
 
 static void (*describe)(void);
 static atomic_flag reporting = ATOMIC_FLAG_INIT;
-static char stack[STACK_BYTES]; /* for the thread that ran out of its own */
+static _Atomic pid_t reporter;  /* its thread */
+static char stack[STACK_BYTES]; /* of the main thread, for when it ran out of its own */
 
 /* ---- lines ---- */
 
@@ -101,8 +103,15 @@ static void put_calls(void)
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
     (void)context;
-    while (atomic_flag_test_and_set(&reporting))
+    while (atomic_flag_test_and_set(&reporting)) {
+        if (reporter == gettid()) { /* abort() within the report, which lets SIGABRT through */
+            signal(sig, SIG_DFL);
+            raise(sig);
+            return;
+        }
         pause(); /* another thread reports, and then ends the program */
+    }
+    reporter = gettid();
     report(sig, info);
     if (describe)
         describe();

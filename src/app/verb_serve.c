@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "api/api.h"
 #include "app/app.h"
@@ -311,6 +312,19 @@ static int read_tls(struct tls **out, const struct opt_values *v, struct err *e)
     return o.certificate ? tls_open(out, &o, e) : 0;
 }
 
+/* As read_keys(), while requests are served: from a file that has all its bytes again, and at once. */
+static int read_keys_again(struct keys *k, const struct opt_values *v, struct err *e)
+{
+    const char *file = opt_string(v, "api-key-file");
+    struct stat st;
+
+    if (stat(file, &st) != 0)
+        return err_os(e, "read", file);
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_INPUT, "%s is no regular file, which could be read again", file);
+    return read_keys(k, v, e);
+}
+
 /* Keys and certificates, each as a whole or not at all. Requests and connections that there are go on. */
 static void read_again(struct serve *s)
 {
@@ -318,7 +332,7 @@ static void read_again(struct serve *s)
     struct tls *tls;
     struct err e = {.code = 0};
 
-    if (opt_string(s->v, "api-key-file") && read_keys(&keys, s->v, &e) == 0) {
+    if (opt_string(s->v, "api-key-file") && read_keys_again(&keys, s->v, &e) == 0) {
         keys_keep_used(&keys, &s->keys);
         keys_fini(&s->keys);
         s->keys = keys;

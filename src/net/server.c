@@ -580,8 +580,8 @@ static void on_written(struct bufferevent *bev, void *ctx)
         serve(c);
 }
 
-/* A client that speaks HTTP to a port with TLS is told so. What it sent is read first: closing a socket with
- * unread bytes would take the sentence back. */
+/* A client that speaks HTTP to a port with TLS is told so. What it sent is read first, within limits: closing
+ * a socket with unread bytes would take the sentence back. */
 static void answer_plainly(struct connection *c)
 {
     char body[512], text[800];
@@ -593,8 +593,9 @@ static void answer_plainly(struct connection *c)
                           n, (int)n, body);
     char rest[4096];
 
-    while (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) == (ssize_t)sizeof(rest))
-        ;
+    for (size_t n_read = 0; n_read < MOST_LINGERING; n_read += sizeof(rest))
+        if (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) != (ssize_t)sizeof(rest))
+            break;
     send(fd, text, (size_t)length, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

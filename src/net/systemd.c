@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -80,6 +81,7 @@ void systemd_notify(const char *state)
 {
     const char *path = getenv("NOTIFY_SOCKET");
     struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const struct timeval most = {.tv_usec = 200000};
     size_t n = path ? strlen(path) : 0;
     int fd;
 
@@ -91,7 +93,8 @@ void systemd_notify(const char *state)
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;
-    sendto(fd, state, strlen(state), MSG_NOSIGNAL | MSG_DONTWAIT, (const struct sockaddr *)&at,
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)); /* a manager that is busy is waited for */
+    sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&at,
            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
     close(fd);
 }

@@ -406,6 +406,12 @@ def files_are_read_again_by_a_signal():
             expect(s.request("GET", "/health")[0], 200, "the old certificate is still there")
             expect(s.post("/tokenize", {"X-Api-Key": "second-key"}, prompt="x")[0], 200, "so is the key")
             _copy("two", "used")
+        shutil.copy("keys", "kept")
+        os.remove("keys")
+        os.mkfifo("keys")  # reading it would wait for a writer
+        _reload(s, "no regular file", "keys stay as they were")
+        os.remove("keys")
+        shutil.copy("kept", "keys")
         _copy("one", "used")
         for _ in range(20):
             s.process.send_signal(signal.SIGHUP)

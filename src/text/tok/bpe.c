@@ -114,7 +114,7 @@ static void find_symbols(struct bpe *b, const struct vocab *v)
         if (b->byte_level || c < 0x80)
             vocab_find(v, s, n, &b->symbol[c]);
     }
-    b->byte_fallback = b->byte_fallback && vocab_find_bytes(v, b->fallback);
+    b->all_fallback = b->byte_fallback && vocab_find_bytes(v, b->fallback);
 }
 
 static int mark_junctions(struct bpe *b, const struct vocab *v, struct err *e)
@@ -146,7 +146,7 @@ int bpe_seal(struct bpe *b, const struct vocab *v, struct err *e)
 
     b->vocab = v;
     find_symbols(b, v);
-    if (rc == 0 && !b->byte_level && b->byte_fallback && !b->suffix.n)
+    if (rc == 0 && !b->byte_level && b->all_fallback && !b->suffix.n)
         rc = mark_junctions(b, v, e);
     return rc;
 }
@@ -443,9 +443,13 @@ static void flush_unk(const struct bpe *b, struct symbols *y)
 
 static void add_unknown(const struct bpe *b, struct symbols *y, const char *s, size_t n)
 {
-    for (size_t i = 0; b->byte_fallback && i < n; i++)
+    bool all = b->byte_fallback;
+
+    for (size_t i = 0; all && i < n; i++)
+        all = b->fallback[(unsigned char)s[i]] != VOCAB_NONE;
+    for (size_t i = 0; all && i < n; i++)
         y->id[y->n++] = b->fallback[(unsigned char)s[i]];
-    if (b->byte_fallback || !b->has_unk)
+    if (all || !b->has_unk)
         return;
     if (y->unk_waits && !b->fuse_unk)
         flush_unk(b, y);

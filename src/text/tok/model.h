@@ -203,9 +203,9 @@ struct bpe { /* zeroed, then the settings below, then merges, then bpe_seal() */
 
     const struct vocab *vocab; /* borrowed; set by bpe_seal() */
     uint32_t symbol[256];      /* of a byte (byte_level) or an ASCII character, or VOCAB_NONE */
-    uint32_t fallback
-        [256]; /* of <0x00> ... <0xFF>, with byte_fallback, which bpe_seal() takes back if one is missing */
-    uint64_t *junction; /* a bit for each hash of two characters that a merge joins; NULL: never cut */
+    bool all_fallback;         /* byte_fallback, and there are all 256 */
+    uint32_t fallback[256];    /* of <0x00> ... <0xFF>, with byte_fallback; VOCAB_NONE: not there */
+    uint64_t *junction;        /* a bit for each hash of two characters that a merge joins; NULL: never cut */
     size_t junction_mask;
 };
 

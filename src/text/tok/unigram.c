@@ -33,7 +33,8 @@ int unigram_seal(struct unigram *u, const struct vocab *v, struct err *e)
             return err_nomem(e, "vocabulary");
     }
     u->unk_score = u->single ? (double)((float)least - UNK_PENALTY) : least - UNK_PENALTY;
-    u->byte_fallback = u->byte_fallback && vocab_find_bytes(v, u->fallback);
+    if (u->byte_fallback)
+        vocab_find_bytes(v, u->fallback);
     return 0;
 }
 
@@ -95,11 +96,14 @@ static bool search(const struct unigram *u, struct unigram_place *place, const c
 /* A stretch of unknown characters: perhaps a piece after all, else bytes, else the unknown piece. */
 static bool add_unknown(const struct unigram *u, const char *s, size_t n, struct tok_ids *out)
 {
+    bool all = u->byte_fallback;
     uint32_t id;
 
     if (!u->usable && vocab_find(u->vocab, s, n, &id))
         return tok_ids_add(out, &id, 1);
-    if (!u->byte_fallback)
+    for (size_t i = 0; all && i < n; i++)
+        all = u->fallback[(unsigned char)s[i]] != VOCAB_NONE;
+    if (!all)
         return tok_ids_add(out, &u->unk, 1);
     for (size_t i = 0; i < n; i++)
         if (!tok_ids_add(out, &u->fallback[(unsigned char)s[i]], 1))

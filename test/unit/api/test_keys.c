@@ -78,6 +78,26 @@ static void a_line_may_limit_its_key(void **state)
     }
 }
 
+static void a_key_that_is_given_twice_has_the_limits_of_both(void **state)
+{
+    static const char text[] = "one requests_per_minute=3\none tokens_per_minute=60\n";
+    struct keys_state s[2];
+    struct keys k = {0};
+    struct err e;
+
+    (void)state;
+    assert_int_equal(keys_add(&k, "one", &e), 0);
+    assert_int_equal(keys_add_lines(&k, "# empty\n", 8, "F", &e), ERR_INPUT);
+    assert_int_equal(keys_add_lines(&k, text, sizeof(text) - 1, "F", &e), 0);
+    assert_int_equal(k.n, 1);
+    assert_true(keys_allow(&k, NULL, "one", name));
+    keys_look(&k, name, 5, s);
+    assert_true(s[0].most == 3 && s[1].most == 60);
+    assert_int_equal(keys_add_lines(&k, "one tokens_per_minute=9", 23, "F", &e), ERR_INPUT);
+    assert_non_null(strstr(e.msg, "expected once"));
+    keys_fini(&k);
+}
+
 static void a_key_that_used_up_its_limit_waits(void **state)
 {
     static const char text[] = "one requests_per_minute=3 tokens_per_minute=60\ntwo requests_per_minute=3";
@@ -120,9 +140,11 @@ static void a_key_that_used_up_its_limit_waits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_whole_keys_are_taken), cmocka_unit_test(a_file_has_a_key_a_line),
-        cmocka_unit_test(a_line_may_limit_its_key), cmocka_unit_test(a_key_that_used_up_its_limit_waits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(only_whole_keys_are_taken),
+                                       cmocka_unit_test(a_file_has_a_key_a_line),
+                                       cmocka_unit_test(a_line_may_limit_its_key),
+                                       cmocka_unit_test(a_key_that_is_given_twice_has_the_limits_of_both),
+                                       cmocka_unit_test(a_key_that_used_up_its_limit_waits)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -204,6 +204,27 @@ static void a_text_outside_a_vocabulary_without_unknown_gives_an_error_or_nothin
     tok_close(t);
 }
 
+static void characters_whose_bytes_are_not_all_there_are_unknown(void **state)
+{
+    static const char bpe[] =
+        "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"u\",\"merges\":[],"
+        "\"vocab\":{\"a\":0,\"<0xC3>\":1,\"<0xA9>\":2,\"u\":3}}}";
+    static const char unigram[] =
+        "{\"model\":{\"type\":\"Unigram\",\"byte_fallback\":true,\"unk_id\":3,\"vocab\":"
+        "[[\"a\",-1],[\"<0xC3>\",-2],[\"<0xA9>\",-2],[\"u\",-3]]}}";
+    static const int32_t want[] = {0, 1, 2, 0, 3};
+
+    (void)state;
+    expect(bpe,
+           "a\xc3\xa9"
+           "a\xc3\xa8",
+           0, want, 5);
+    expect(unigram,
+           "a\xc3\xa9"
+           "a\xc3\xa8",
+           0, want, 5);
+}
+
 static void write_file(const char *folder, const char *name, const char *text)
 {
     char path[1200];
@@ -262,6 +283,7 @@ int main(void)
         cmocka_unit_test(a_strip_takes_blanks_at_both_ends_unless_it_is_told_otherwise),
         cmocka_unit_test(added_tokens_beyond_the_vocabulary_get_the_next_ids),
         cmocka_unit_test(a_text_outside_a_vocabulary_without_unknown_gives_an_error_or_nothing),
+        cmocka_unit_test(characters_whose_bytes_are_not_all_there_are_unknown),
         cmocka_unit_test(folders_and_files_without_a_tokenizer_are_refused),
     };
 
