@@ -598,9 +598,9 @@ static bool is_neutral(const char *neutral, const json_t *v)
 
     while (*neutral && !same) {
         size_t n = strcspn(neutral, "|");
-        json_t *o = json_loadb(neutral, n, JSON_DECODE_ANY, NULL);
+        json_t *o;
 
-        same = o && json_equal(o, v);
+        same = json_pull_load(&o, neutral, n, "", NULL) == 0 && json_equal(o, v);
         json_decref(o);
         neutral += n + (neutral[n] == '|');
     }

@@ -297,6 +297,14 @@ const char *npy_shape_text(const struct npy_array *a, char *out, size_t size);
  * request with a fault, which names the line.
  */
 
+struct answer {
+    struct tok_ids ids;
+    struct buf text;
+    json_t *logprobs; /* NULL: none */
+    struct gallop_event end;
+    char *stop_string; /* in the request's arena */
+};
+
 struct request {
     struct request *next;
     size_t index;
@@ -308,18 +316,19 @@ struct request {
     json_t *custom_id;
     struct arena arena; /* lists of the sampling */
     struct sampling sampling;
+    size_t n;            /* answers, which draw with seed, seed + 1, ... */
+    int prompt_logprobs; /* -1: none */
     int priority;
     const char *user, *salt; /* in the arena; NULL: not given */
     struct err fault;        /* refused or failed */
 
-    /* The answer, which verb_run.c fills. */
-    bool default_limit; /* max_new_tokens is the program's */
-    bool done;
-    struct tok_ids out;
-    struct buf answer;
-    json_t *logprobs;
-    struct gallop_event end;
-    char *stop_string; /* in the arena */
+    /* The answers, which verb_run.c fills. */
+    bool default_limit;    /* max_new_tokens is the program's */
+    bool done;             /* all of them, or refused */
+    bool cancelled;        /* one of them */
+    size_t n_open;         /* of them run */
+    struct answer *answer; /* [n], in the arena; NULL: refused */
+    json_t *scored;        /* log-probabilities of the prompt's tokens; NULL: not asked for */
 };
 
 struct requests {
@@ -332,7 +341,7 @@ struct requests {
     const volatile sig_atomic_t *stop; /* not 0: waiting for a line ends */
 
     struct request *first, *last;   /* in input order; what is answered is taken out */
-    size_t n;                       /* requests so far */
+    size_t n, n_answers;            /* requests so far, and the answers they ask for */
     struct requests_lines *lines;   /* owned; NULL: all requests are there */
     struct input_template template; /* open when something was rendered */
     bool template_is_open;

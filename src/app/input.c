@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "app/app.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 
 /* ---- files and text ---- */
@@ -46,14 +47,12 @@ int input_text(const char *path, struct buf *out, struct err *e)
 int input_json(const char *path, json_t **out, struct err *e)
 {
     struct buf text;
-    json_error_t je;
     int rc;
 
     *out = NULL;
     buf_init(&text, MEM_APP);
-    if ((rc = input_text(path, &text, e)) == 0 &&
-        !(*out = json_loadb(text.data, text.len, JSON_ALLOW_NUL, &je)))
-        rc = err_set(e, ERR_INPUT, "%s: line %d: %s", path, je.line, je.text);
+    if ((rc = input_text(path, &text, e)) == 0)
+        rc = json_pull_load(out, text.data, text.len, path, e);
     buf_fini(&text);
     return rc;
 }

@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json_pull.h"
 #include "base/mem.h"
+#include "engine/seq.h"
 
 enum { POLL_MS = 100 };
 
@@ -26,13 +28,16 @@ struct requests_lines {
 
 void requests_free(struct request *q)
 {
+    for (size_t i = 0; q->answer && i < q->n; i++) {
+        tok_ids_fini(&q->answer[i].ids);
+        buf_fini(&q->answer[i].text);
+        json_decref(q->answer[i].logprobs);
+    }
     buf_fini(&q->text);
     tok_ids_fini(&q->ids);
     json_decref(q->custom_id);
+    json_decref(q->scored);
     arena_fini(&q->arena);
-    tok_ids_fini(&q->out);
-    buf_fini(&q->answer);
-    json_decref(q->logprobs);
     mem_free(q);
 }
 
@@ -66,10 +71,12 @@ static struct request *add(struct requests *r, struct err *e)
         return NULL;
     }
     buf_init(&q->text, MEM_APP);
-    buf_init(&q->answer, MEM_APP);
     arena_init(&q->arena, MEM_APP);
     q->sampling = r->sampling;
+    q->n = 1;
+    q->prompt_logprobs = -1;
     q->index = r->n++;
+    r->n_answers++;
     if (r->last)
         r->last->next = q;
     else
@@ -272,26 +279,62 @@ static json_t *take(json_t *o, const char *key)
     return NULL;
 }
 
+/* Takes KEY, a whole number from LEAST to MOST, out of O; without it *OUT stays. */
+static int take_int(json_t *o, const char *key, json_int_t least, json_int_t most, json_int_t *out,
+                    struct err *e)
+{
+    json_t *v = take(o, key);
+    int rc = 0;
+
+    if (v && json_is_integer(v) && json_integer_value(v) >= least && json_integer_value(v) <= most)
+        *out = json_integer_value(v);
+    else if (v)
+        rc = err_set(e, ERR_INPUT, "%s: expected a whole number from %lld to %lld", key, (long long)least,
+                     (long long)most);
+    json_decref(v);
+    return rc;
+}
+
+/* How many answers are wanted, and what is to be said of the prompt. */
+static int read_answers(struct request *q, json_t *o, struct err *e)
+{
+    json_int_t n = 1, best, scored = -1;
+    int rc = take_int(o, "n", 1, SEQ_MAX_ANSWERS, &n, e);
+
+    best = n;
+    if (rc == 0)
+        rc = take_int(o, "best_of", 1, SEQ_MAX_ANSWERS, &best, e);
+    if (rc == 0 && best != n)
+        rc = err_set(e, ERR_INPUT, "best_of: all answers that are computed are given, expected %lld (n)",
+                     (long long)n);
+    if (rc == 0)
+        rc = take_int(o, "prompt_logprobs", 0, SAMPLING_MAX_LOGPROBS, &scored, e);
+    q->n = rc ? 1 : (size_t)n;
+    q->prompt_logprobs = (int)scored;
+    return rc;
+}
+
 /* OpenAI's names of what has another one here, and fields that ask for what is done anyway. */
 static int rename_fields(json_t *o, struct err *e)
 {
-    static const char *const lengths[] = {"max_tokens", "max_completion_tokens"};
+    static const struct {
+        const char *theirs, *ours;
+    } names[] = {{"max_tokens", "max_new_tokens"},
+                 {"max_completion_tokens", "max_new_tokens"},
+                 {"min_tokens", "min_new_tokens"}};
     json_t *v, *top;
     int rc = 0;
 
-    for (int i = 0; i < 2 && rc == 0; i++) {
-        if (!(v = take(o, lengths[i])))
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && rc == 0; i++) {
+        if (!(v = take(o, names[i].theirs)))
             continue;
-        if (json_object_get(o, "max_new_tokens"))
-            rc = err_set(e, ERR_INPUT, "%s: max_new_tokens is there too, under this or another name",
-                         lengths[i]);
+        if (json_object_get(o, names[i].ours))
+            rc = err_set(e, ERR_INPUT, "%s: %s is there too, under this or another name", names[i].theirs,
+                         names[i].ours);
         else
-            json_object_set(o, "max_new_tokens", v);
+            json_object_set(o, names[i].ours, v);
         json_decref(v);
     }
-    if ((v = take(o, "n")) && rc == 0 && json_integer_value(v) != 1)
-        rc = err_set(e, ERR_INPUT, "n: one answer a line is given, expected 1");
-    json_decref(v);
     if ((v = take(o, "stream")) && rc == 0 && !json_is_false(v))
         rc = err_set(e, ERR_INPUT, "stream: a line is answered at once, expected false");
     json_decref(v);
@@ -420,18 +463,14 @@ static int read_prompt(struct requests *r, struct request *q, json_t *o, struct 
 static void read_request(struct requests *r, struct request *q, const char *line, size_t len)
 {
     struct err *e = &q->fault;
-    json_t *o = NULL, *body = NULL;
-    json_error_t je;
+    json_t *o, *body = NULL;
 
-    if (err_utf8(e, q->where, line, len) != 0)
+    if (json_pull_load(&o, line, len, q->where, e) != 0)
         return;
-    o = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &je);
-    if (!o)
-        err_set(e, ERR_INPUT, "%s: column %d: %s", q->where, je.column, je.text);
-    else if (!json_is_object(o))
+    if (!json_is_object(o))
         err_set(e, ERR_INPUT, "%s: an object is expected", q->where);
-    else if (!(body = body_of(q, o, e)) || read_prompt(r, q, body, e) != 0 || rename_fields(body, e) != 0 ||
-             read_place(q, body, e) != 0)
+    else if (!(body = body_of(q, o, e)) || read_prompt(r, q, body, e) != 0 || read_answers(q, body, e) != 0 ||
+             rename_fields(body, e) != 0 || read_place(q, body, e) != 0)
         err_prefix(e, "%s", q->where);
     else
         sampling_set_json(&q->sampling, body, q->where, &q->arena, e);
@@ -455,6 +494,7 @@ int requests_read_line(struct requests *r, bool wait, bool *got, struct err *e)
         return ERR_NOMEM;
     snprintf(q->where, sizeof(q->where), "%.200s: line %zu", r->lines->path, r->lines->number);
     read_request(r, q, line, len);
+    r->n_answers += q->n - 1;
     return q->fault.code == ERR_NOMEM ? err_nomem(e, "requests") : 0;
 }
 

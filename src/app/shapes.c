@@ -10,6 +10,7 @@
 
 /* name, family, layers, hidden, inner, heads, kv, head_dim, vocab, context, theta, eps */
 #include "app/app.h"
+#include "base/json_pull.h"
 static const struct shape table[] = {
     {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 500000, 1e-5, .tied = true,
      .llama3 = 32},
@@ -496,10 +497,9 @@ static bool add_fields(json_t *c, const struct shape *s, const struct field *fie
 json_t *shapes_config(const struct shape *s, size_t layers, const char *dtype)
 {
     const struct family *f = family_of(s);
-    json_t *c = json_pack("{s:[s],s:s}", "architectures", f->class_name, "model_type", f->model_type),
-           *same = json_loads(f->same, 0, NULL);
+    json_t *c = json_pack("{s:[s],s:s}", "architectures", f->class_name, "model_type", f->model_type), *same;
     size_t sizes[N_SIZES];
-    bool good = c && same;
+    bool good = json_pull_load(&same, f->same, strlen(f->same), "", NULL) == 0 && c;
 
     sizes_of(s, 0, layers, sizes);
     good = good && add_fields(c, s, f->fields, sizes) && (!f->own || add_fields(c, s, f->own, sizes)) &&

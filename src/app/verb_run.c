@@ -40,7 +40,7 @@ struct run {
     struct gallop *engine; /* owned */
     bool json, no_special, keep_special;
     bool stream;             /* one request: text is printed as it comes */
-    size_t n_open, n_failed; /* submitted requests that run, failed ones */
+    size_t n_open, n_failed; /* answers that are computed, failed requests */
     int signal;              /* that ended it; 0: none */
 };
 
@@ -104,6 +104,21 @@ static void limit(struct run *r, struct request *q)
     q->default_limit = true;
 }
 
+/* What the engine writes into comes first. */
+static int open_answers(const struct run *r, struct request *q)
+{
+    if (!(q->answer = arena_zalloc(&q->arena, q->n, sizeof(*q->answer))))
+        return err_nomem(&q->fault, "answers");
+    for (size_t i = 0; i < q->n; i++)
+        buf_init(&q->answer[i].text, MEM_APP);
+    if (q->prompt_logprobs >= 0 && r->json) {
+        q->scored = json_array(); /* nothing is in front of the first token */
+        if (json_array_append_new(q->scored, json_null()) != 0)
+            return err_nomem(&q->fault, "answers");
+    }
+    return 0;
+}
+
 static void submit(struct run *r, struct request *q)
 {
     const struct tok *tok = gallop_llm(r->engine)->tok;
@@ -121,85 +136,87 @@ static void submit(struct run *r, struct request *q)
     ask.priority = q->priority;
     ask.key = q->user;
     ask.cache_salt = q->salt;
-    if (!q->fault.code) {
+    ask.n = (int64_t)q->n;
+    ask.prompt_logprobs = r->json ? q->prompt_logprobs : -1; /* only there they are seen */
+    if (!q->fault.code && open_answers(r, q) == 0) {
         limit(r, q);
         gallop_submit_sampling(r->engine, &ask, &q->sampling, NULL, &q->fault);
         if (q->fault.code && q->where[0])
             err_prefix(&q->fault, "%s", q->where);
     }
     q->done = q->fault.code != 0;
-    r->n_open += !q->done;
+    q->n_open = q->done ? 0 : q->n;
+    r->n_open += q->n_open;
 }
 
-static void take_logprob(struct request *q, const struct gallop_event *ev)
+static void take_logprob(json_t *list, const struct gallop_event *ev)
 {
     json_t *top = json_array(), *o;
 
-    if (!q->logprobs)
-        q->logprobs = json_array();
     for (size_t i = 0; i < ev->n_top; i++)
         json_array_append_new(top, json_pack("[i,f]", (int)ev->top[i].id, (double)ev->top[i].logprob));
     o = json_pack("{s:i,s:f,s:o}", "id", (int)ev->token, "logprob", (double)ev->logprob, "top", top);
-    json_array_append_new(q->logprobs, o);
+    json_array_append_new(list, o);
+}
+
+static void take_end(struct run *r, struct request *q, struct answer *a, const struct gallop_event *ev)
+{
+    a->end = *ev;
+    q->cancelled |= ev->finish == GALLOP_FINISH_CANCELLED;
+    q->done = --q->n_open == 0;
+    r->n_open--;
+    if (ev->stop_string)
+        a->stop_string = arena_strndup(&q->arena, ev->stop_string, strlen(ev->stop_string));
+    if (!ev->error || q->fault.code)
+        return;
+    err_set(&q->fault, ERR_INPUT, "%s", ev->error);
+    if (q->where[0])
+        err_prefix(&q->fault, "%s", q->where);
 }
 
 static void take_event(struct run *r, const struct gallop_event *ev)
 {
     struct request *q = ev->user;
+    struct answer *a = &q->answer[ev->choice];
 
     switch (ev->type) {
-    case GALLOP_PROMPT_TOKEN:
     case GALLOP_EMBEDDING: break; /* not asked for */
+    case GALLOP_PROMPT_TOKEN: take_logprob(q->scored, ev); break;
     case GALLOP_TOKEN:
-        input_add_id(&q->out, ev->token);
-        if (q->sampling.logprobs >= 0 && r->json)
-            take_logprob(q, ev);
+        input_add_id(&a->ids, ev->token);
+        if (q->sampling.logprobs >= 0 && r->json) {
+            a->logprobs = a->logprobs ? a->logprobs : json_array();
+            take_logprob(a->logprobs, ev);
+        }
         break;
     case GALLOP_TEXT:
-        buf_add(&q->answer, ev->text, ev->text_len);
+        buf_add(&a->text, ev->text, ev->text_len);
         if (r->stream && !r->json)
             print_bytes(ev->text, ev->text_len);
         break;
-    case GALLOP_FINISHED:
-        q->end = *ev;
-        q->done = true;
-        r->n_open--;
-        if (ev->stop_string)
-            q->stop_string = arena_strndup(&q->arena, ev->stop_string, strlen(ev->stop_string));
-        if (ev->error)
-            err_set(&q->fault, ERR_INPUT, "%s", ev->error);
-        if (ev->error && q->where[0])
-            err_prefix(&q->fault, "%s", q->where);
+    case GALLOP_FINISHED: take_end(r, q, a, ev);
     }
 }
 
 /* ---- printing ---- */
 
-static void print_answer_json(struct run *r, const struct request *q)
+/* Adds what is said of an answer to O. */
+static void add_answer(const struct run *r, const struct answer *a, json_t *o)
 {
-    const struct gallop_event *ev = &q->end;
-    json_t *o = json_object(), *timing;
+    const struct gallop_event *ev = &a->end;
+    json_t *timing;
 
-    json_object_set_new(o, "index", json_integer((json_int_t)q->index));
-    if (q->custom_id)
-        json_object_set(o, "custom_id", q->custom_id);
-    if (q->fault.code) {
-        json_object_set_new(o, "error", json_string(q->fault.msg));
-        print_json(o);
-        return;
-    }
-    json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
-    json_object_set_new(o, "output_ids", print_json_ids(&q->out));
+    json_object_set_new(o, "output_ids", print_json_ids(&a->ids));
     if (gallop_llm(r->engine)->tok)
-        json_object_set_new(o, "text", json_stringn(q->answer.data ? q->answer.data : "", q->answer.len));
+        json_object_set_new(o, "text", json_stringn(a->text.data ? a->text.data : "", a->text.len));
     json_object_set_new(o, "finish_reason",
                         json_string(ev->finish == GALLOP_FINISH_LENGTH ? "length" : "stop"));
     json_object_set_new(o, "stop_reason",
-                        q->stop_string        ? json_string(q->stop_string)
+                        a->stop_string        ? json_string(a->stop_string)
                         : ev->stop_token >= 0 ? json_integer(ev->stop_token)
                                               : json_null());
-    if (q->logprobs)
-        json_object_set(o, "logprobs", q->logprobs);
+    if (a->logprobs)
+        json_object_set(o, "logprobs", a->logprobs);
     timing = json_pack("{s:f,s:f,s:f,s:I,s:I}", "load_s", gallop_llm(r->engine)->load_s, "prefill_s",
                        ev->prefill_s, "decode_s", ev->decode_s, "prompt_tokens", (json_int_t)ev->n_prompt,
                        "output_tokens", (json_int_t)ev->n_output);
@@ -208,59 +225,92 @@ static void print_answer_json(struct run *r, const struct request *q)
         json_object_set_new(timing, "stored_tokens", json_integer((json_int_t)ev->n_stored));
     }
     json_object_set_new(o, "timing", timing);
+}
+
+/* One line, with all answers where several were asked for; the first is also where a single one would be. */
+static void print_request_json(const struct run *r, const struct request *q)
+{
+    json_t *o = json_object(), *choices = q->n > 1 ? json_array() : NULL;
+
+    json_object_set_new(o, "index", json_integer((json_int_t)q->index));
+    if (q->custom_id)
+        json_object_set(o, "custom_id", q->custom_id);
+    if (q->fault.code) {
+        json_object_set_new(o, "error", json_string(q->fault.msg));
+    } else {
+        json_object_set_new(o, "prompt_ids", print_json_ids(&q->ids));
+        if (q->scored)
+            json_object_set(o, "prompt_logprobs", q->scored);
+        add_answer(r, &q->answer[0], o);
+    }
+    for (size_t i = 0; choices && i < q->n && !q->fault.code; i++) {
+        json_t *one = json_pack("{s:I}", "index", (json_int_t)i);
+
+        add_answer(r, &q->answer[i], one);
+        json_array_append_new(choices, one);
+    }
+    if (choices && !q->fault.code)
+        json_object_set(o, "choices", choices);
+    json_decref(choices);
     print_json(o);
 }
 
-/* Remarks about the request IT on stderr. */
-static void say(struct run *r, const struct request *q)
+/* Remarks about the answer A to Q on stderr. */
+static void say(const struct run *r, const struct request *q, const struct answer *a)
 {
-    char which[300] = "";
+    char which[300] = "", number[40] = "";
 
+    if (q->n > 1)
+        snprintf(number, sizeof(number), ", answer %zu", (size_t)(a - q->answer));
     if (q->where[0])
-        snprintf(which, sizeof(which), "%s: ", q->where);
-    if (q->fault.code)
-        log_error("%s", q->fault.msg);
-    else if (q->end.context_full)
+        snprintf(which, sizeof(which), "%s%s: ", q->where, number);
+    if (a->end.context_full)
         log_warn("%sthe context of %zu tokens is full after %zu new tokens", which,
-                 gallop_llm(r->engine)->max_len, q->end.n_output);
-    else if (q->default_limit && q->end.finish == GALLOP_FINISH_LENGTH)
-        log_warn("%scut after %zu new tokens; -n sets another limit", which, q->end.n_output);
+                 gallop_llm(r->engine)->max_len, a->end.n_output);
+    else if (q->default_limit && a->end.finish == GALLOP_FINISH_LENGTH)
+        log_warn("%scut after %zu new tokens; -n sets another limit", which, a->end.n_output);
 }
 
-static void print_answer_text(struct run *r, const struct request *q)
+static void print_answer_text(const struct run *r, const struct request *q, const struct answer *a)
 {
     bool is_text = gallop_llm(r->engine)->tok != NULL;
 
     if (r->stream && is_text) { /* it was printed as it came */
-        if (q->answer.len)
+        if (a->text.len)
             print_text("\n");
         return;
     }
     if (q->fault.code)
         return;
-    if (!r->stream)
+    if (!r->stream && q->n > 1)
+        print_fmt("--- %zu.%zu\n", q->index, (size_t)(a - q->answer));
+    else if (!r->stream)
         print_fmt("--- %zu\n", q->index);
     if (is_text)
-        print_bytes(q->answer.data, q->answer.len);
+        print_bytes(a->text.data, a->text.len);
     else
-        print_ids(&q->out); /* nothing else can be shown */
+        print_ids(&a->ids); /* nothing else can be shown */
     print_text("\n");
 }
 
 /* One result; of a cancelled request only the end of the line that stands there. */
 static void print(struct run *r, const struct request *q)
 {
-    bool cancelled = !q->fault.code && q->end.finish == GALLOP_FINISH_CANCELLED;
+    bool cancelled = !q->fault.code && q->cancelled;
 
     if (cancelled && !r->stream)
         return;
-    if (!cancelled)
-        say(r, q);
+    if (q->fault.code)
+        log_error("%s", q->fault.msg);
     r->n_failed += q->fault.code != 0;
-    if (!r->json)
-        print_answer_text(r, q);
-    else if (!cancelled)
-        print_answer_json(r, q);
+    for (size_t i = 0; q->answer && i < q->n; i++) {
+        if (!cancelled && !q->fault.code)
+            say(r, q, &q->answer[i]);
+        if (!r->json)
+            print_answer_text(r, q, &q->answer[i]);
+    }
+    if (r->json && !cancelled)
+        print_request_json(r, q);
 }
 
 /* Prints what is finished and may be printed, and forgets it: JSON comes in input order. */
@@ -421,18 +471,18 @@ static int read_requests(struct requests *r, const struct opt_values *v, struct 
 }
 
 /* How many sequences the engine shall compute at once: of lines that are read without waiting as many as
- * there are, up to SEQS. */
+ * they ask answers for, up to SEQS. */
 static int count_sequences(struct requests *r, int64_t *n, struct err *e)
 {
     bool waits = r->lines && !requests_never_wait(r), got = requests_never_wait(r);
     const char *name = requests_name(r);
     int rc = 0;
 
-    while (got && r->n < SEQS && rc == 0)
+    while (got && r->n_answers < SEQS && rc == 0)
         rc = requests_read_line(r, false, &got, e);
     if (rc == 0 && r->n == 0 && !waits)
         return err_set(e, ERR_INPUT, "%s: the batch holds no request", name);
-    *n = waits ? SEQS : (int64_t)r->n;
+    *n = waits || r->n_answers > SEQS ? SEQS : (int64_t)r->n_answers;
     return rc;
 }
 
@@ -510,9 +560,13 @@ const struct verb verb_run = {
         "its last line end), or that of --file (every byte), or --ids. It has to be UTF-8.\n"
         "--batch computes many requests together: `prompt`, `ids` or `messages` (for the chat template, "
         "with `tools` and `documents`) and any sampling field, with underscores or as OpenAI calls it "
-        "(max_tokens, max_completion_tokens, top_logprobs). `custom_id` comes back in the answer; lines "
-        "of OpenAI's batch files (custom_id, method, url, body) are taken as they are, and the model "
-        "they name is not looked at. `priority`, `user` and `cache_salt` say who is computed first with "
+        "(max_tokens, max_completion_tokens, min_tokens, top_logprobs), with `allowed_token_ids`. `n` asks for "
+        "up to 128 answers to a line, which draw with its seed, the seed + 1, ...; with --json all of them are "
+        "in `choices`, each with its `index`, and the first also where a single one is; without it a line "
+        "INDEX.NUMBER stands in front of each. `prompt_logprobs` gives the log-probability of each token of "
+        "the prompt and of so many likeliest (with --json; null for the first token). `custom_id` comes back "
+        "in the answer; lines of OpenAI's batch files (custom_id, method, url, body) are taken as they are, "
+        "and the model they name is not looked at. `priority`, `user` and `cache_salt` say who is computed first with "
         "another --scheduling-policy, and who may share computed rows. Lines are read as they are needed, "
         "and an answer is written as soon as it is there, behind a line with its index; with --json a line "
         "for each request, in input order. What is wrong with a line is said with its number, and the others "

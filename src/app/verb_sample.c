@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "app/app.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 #include "kern/kern.h"
 
@@ -36,17 +37,15 @@ static int take_ids(json_t *o, const char *key, struct tok_ids *ids, struct err 
 static int read_params(const char *text, struct plan *p, struct err *e)
 {
     struct sampling user, none;
-    json_error_t je;
     json_t *o;
     int rc;
 
     sampling_default(&user);
     sampling_default(&none);
-    if ((rc = err_utf8(e, "--params", text, strlen(text))) != 0)
+    if ((rc = json_pull_load(&o, text, strlen(text), "--params", e)) != 0)
         return rc;
-    o = json_loads(text, JSON_REJECT_DUPLICATES, &je);
     if (!json_is_object(o))
-        rc = err_set(e, ERR_INPUT, "--params: %s", o ? "an object is expected" : je.text);
+        rc = err_set(e, ERR_INPUT, "--params: an object is expected");
     else if ((rc = take_ids(o, "prompt_ids", &p->prompt, e)) == 0 &&
              (rc = take_ids(o, "output_ids", &p->output, e)) == 0 &&
              (rc = sampling_set_json(&user, o, "--params", &p->arena, e)) == 0) {

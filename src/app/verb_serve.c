@@ -13,6 +13,7 @@
 #include "app/app.h"
 #include "app/bench/bench.h"
 #include "base/clock.h"
+#include "base/json_pull.h"
 #include "net/systemd.h"
 #include "net/tls/tls.h"
 #include "page/page.h"
@@ -387,15 +388,14 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
 
 static int read_templates(struct serve *s, const struct opt_values *v, struct err *e)
 {
-    const char *file = opt_string(v, "chat-template"),
-               *kwargs = opt_string(v, "default-chat-template-kwargs");
-    json_error_t je;
+    static const char option[] = "--default-chat-template-kwargs";
+    const char *file = opt_string(v, "chat-template"), *kwargs = opt_string(v, option + 2);
     int rc;
 
-    if (kwargs)
-        s->kwargs = json_loads(kwargs, JSON_REJECT_DUPLICATES, &je);
-    if (kwargs && !json_is_object(s->kwargs)) /* a macro, which evaluates its argument twice */
-        return err_set(e, ERR_USAGE, "--default-chat-template-kwargs: expected an object of JSON");
+    if (kwargs && json_pull_load(&s->kwargs, kwargs, strlen(kwargs), option, e) != 0)
+        return e->code = ERR_USAGE;
+    if (kwargs && !json_is_object(s->kwargs))
+        return err_set(e, ERR_USAGE, "%s: expected an object of JSON", option);
     rc = input_template_open(&s->template, &s->model, file, &s->chat_missing);
     if (rc == 0)
         return 0;
@@ -443,14 +443,14 @@ static int read_pooling(struct serve *s, const struct opt_values *v, struct err 
     if (strcmp(way, "auto") != 0 || s->model.gguf.n ||
         (rc = folder_read(&t, s->model.in, file, &there, e)) != 0 || !there)
         return rc;
-    config = json_loadb(t.bytes, t.len, 0, NULL);
+    rc = json_pull_load(&config, t.bytes, t.len, t.path, e);
     if (json_is_true(json_object_get(config, "pooling_mode_mean_tokens")))
         s->pooling = GALLOP_POOL_MEAN;
-    else if (!json_is_true(json_object_get(config, "pooling_mode_lasttoken")))
+    else if (rc == 0 && !json_is_true(json_object_get(config, "pooling_mode_lasttoken")))
         log_warn("%s asks for a pooling that is not built: embeddings are those of the last token", file);
     json_decref(config);
     folder_text_fini(&t);
-    return 0;
+    return rc;
 }
 
 /* ---- from options to a running server ---- */

@@ -3,6 +3,7 @@
 
 #include "app/app.h"
 #include "base/err.h"
+#include "base/json_pull.h"
 #include "text/tok/tok.h"
 
 /* Beside models it takes files of tokenizers. */
@@ -161,13 +162,13 @@ static int decode_list(struct job *j, const json_t *list, const char *what)
 
 static int one_line(struct job *j, const char *p, size_t len, const char *what)
 {
-    json_error_t je;
-    json_t *o = json_loadb(p, len, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &je);
-    const json_t *text = json_is_string(o) ? o : json_object_get(o, "text");
-    int rc;
+    const json_t *text;
+    json_t *o;
+    int rc = json_pull_load(&o, p, len, what, j->e);
 
-    if (!o)
-        return err_set(j->e, ERR_INPUT, "%s: %s", what, je.text);
+    if (rc)
+        return rc;
+    text = json_is_string(o) ? o : json_object_get(o, "text");
     if (j->decode)
         rc = decode_list(j, json_is_array(o) ? o : json_object_get(o, "ids"), what);
     else if (json_is_string(text))

@@ -16,7 +16,8 @@
  * value. */
 int json_pull_fail(struct json_pull *j, const char *fmt, ...)
 {
-    char text[512];
+    char text[512], at[48] = "";
+    size_t line = 1;
     va_list ap;
 
     if (j->rc)
@@ -24,7 +25,11 @@ int json_pull_fail(struct json_pull *j, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    j->rc = err_set(j->e, ERR_INPUT, "%s: at byte %zu: %s", j->path, (size_t)(j->p - j->begin), text);
+    for (const char *p = j->begin; p < j->p; p++)
+        line += *p == '\n';
+    if (line > 1) /* of bulk files, which are one line, only the byte says anything */
+        snprintf(at, sizeof(at), " (line %zu)", line);
+    j->rc = err_set(j->e, ERR_INPUT, "%s: at byte %zu%s: %s", j->path, (size_t)(j->p - j->begin), at, text);
     j->p = j->end;
     return j->rc;
 }

@@ -3,7 +3,7 @@
  *
  * Strict RFC 8259: UTF-8 is proved for the whole input first, depth is limited, nothing may follow the value.
  * Errors are sticky: after the first one every call says "nothing more", so loops end by themselves and the
- * caller asks json_pull_rc() once. Small files (configs) are read with jansson instead.
+ * caller asks json_pull_rc() once. What is wanted as a tree, json_pull_load() reads.
  *
  *     json_pull_open(&j, text, len, path, &arena, e);
  *     for (json_pull_enter_object(&j); json_pull_key(&j, &key);)
@@ -70,11 +70,13 @@ bool json_str_is(const struct json_str *s, const char *literal);
 int json_pull_rc(const struct json_pull *j);
 int json_pull_finish(struct json_pull *j); /* proves that only blanks follow; returns json_pull_rc() */
 
-/* TEXT [n], one JSON value in which no object has a key twice, as a tree of jansson's. For what comes from
- * strangers: jansson's own reader (2.14) writes beyond its buffer when memory runs out in a string. */
+/* TEXT [n], one JSON value in which no object has a key twice, as a tree of jansson's, whose strings may hold
+ * NUL. Jansson's own reader (2.14) writes beyond its buffer when memory runs out in a string, and is called
+ * nowhere. */
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
-/* Sets a sticky error "PATH: at byte N: ..." and returns its code. For the caller's own findings. */
+/* Sets a sticky error "PATH: at byte N: ...", from the second line on "PATH: at byte N (line L): ...", and
+ * returns its code. For the caller's own findings. */
 int json_pull_fail(struct json_pull *j, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json_pull.h"
 
 static bool kind_of(const char *name, enum op_kind *k)
 {
@@ -59,8 +60,9 @@ static int read_object(struct opconf *c, json_t *o, struct err *e)
 
         if (!kind_of(key, &k))
             return err_set(e, ERR_INPUT, "--op-config: operator kind \"%s\" is not known", key);
-        if (!json_is_string(v))
-            return err_set(e, ERR_INPUT, "--op-config: the backend of %s is not a string", key);
+        if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
+            return err_set(e, ERR_INPUT, "--op-config: the backend of %s is not a string%s", key,
+                           json_is_string(v) ? " without NUL" : "");
         if ((rc = set(c, k, json_string_value(v), e)) != 0)
             return rc;
     }
@@ -73,11 +75,10 @@ int opconf_read(struct opconf *c, const char *json, const char *attention, struc
 
     arena_init(&c->arena, MEM_ENGINE);
     if (json) {
-        json_error_t je;
-        json_t *o = json_loads(json, JSON_REJECT_DUPLICATES, &je);
+        json_t *o;
 
-        if (!o)
-            return err_set(e, ERR_INPUT, "--op-config: %s at column %d", je.text, je.column);
+        if ((rc = json_pull_load(&o, json, strlen(json), "--op-config", e)) != 0)
+            return rc;
         rc = read_object(c, o, e);
         json_decref(o);
     }

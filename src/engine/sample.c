@@ -61,6 +61,20 @@ void sample_history_begin(struct sample_history *h, const struct sampling *p, co
     memset(h->count, 0, h->n * sizeof(*h->count));
 }
 
+/* A bit for each token that may be chosen. */
+static int fill_allowed(struct sample_history *h, const struct sampling *p, size_t n_vocab, struct arena *a)
+{
+    uint32_t *bits;
+
+    if (p->n_allowed == 0)
+        return 0;
+    bits = arena_zalloc(a, (n_vocab + 31) / 32, sizeof(*bits));
+    for (size_t i = 0; bits && i < p->n_allowed; i++)
+        bits[p->allowed[i] / 32] |= UINT32_C(1) << p->allowed[i] % 32;
+    h->allowed = bits;
+    return bits ? 0 : ERR_NOMEM;
+}
+
 int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
                         size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e)
 {
@@ -68,6 +82,8 @@ int sample_history_init(struct sample_history *h, const struct sampling *p, cons
     int rc;
 
     *h = (struct sample_history){0};
+    if (fill_allowed(h, p, n_vocab, a) != 0)
+        return err_nomem(e, "a request");
     if (!sample_history_counts(p))
         return 0;
     if (__builtin_add_overflow(n_prompt, max_new, &cap) || cap > n_vocab)

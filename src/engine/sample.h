@@ -50,8 +50,8 @@ struct sample_history {
     size_t n_bad;
 };
 
-/* Room for the prompt and MAX_NEW output tokens; all memory comes from A. Ids must lie below N_VOCAB.
- * ERR_NOMEM. */
+/* Room for the prompt and MAX_NEW output tokens, and the allowed ones; all memory comes from A. Ids must lie
+ * below N_VOCAB. ERR_NOMEM. */
 int sample_history_init(struct sample_history *h, const struct sampling *p, const int32_t *prompt,
                         size_t n_prompt, size_t max_new, size_t n_vocab, struct arena *a, struct err *e);
 /* The same in two parts, for one history that serves one sequence after another: room for CAP distinct

@@ -1,7 +1,7 @@
 /* sampling.c - reads, merges and proves sampling parameters.
  *
- * One table row per field says its kind, its place in the record and its range; reading from JSON (by
- * jansson), checking and merging walk the table. Lists (stops, ids, biases) have readers of their own.
+ * One table row per field says its kind, its place in the record and its range; reading from JSON,
+ * checking and merging walk the table. Lists (stops, ids, biases) have readers of their own.
  */
 #include "engine/sampling.h"
 
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json_pull.h"
 #include "base/utf8.h"
 
 enum { LARGEST_CONFIG_BYTES = 1 << 20 };
@@ -183,15 +184,16 @@ static int by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* A token id or a list of them, made ascending and distinct. */
-static int read_ids(struct reader *r, const char *name, const json_t *v, int32_t **ids, size_t *n)
+/* A token id or a list of at most MOST, made ascending and distinct. */
+static int read_ids(struct reader *r, const char *name, const json_t *v, size_t most, int32_t **ids,
+                    size_t *n)
 {
     size_t count = json_is_array(v) ? json_array_size(v) : 1, kept = 0;
     int32_t *list;
 
-    if (count > SAMPLING_MAX_IDS)
-        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %d can be served", r->what,
-                       name, count, SAMPLING_MAX_IDS);
+    if (count > most)
+        return err_set(r->e, ERR_INPUT, "%s: %s: found %zu token ids, at most %zu can be served", r->what,
+                       name, count, most);
     list = arena_alloc(r->arena, (count + 1) * sizeof(*list));
     if (!list)
         return err_nomem(r->e, name);
@@ -340,13 +342,29 @@ static int read_field(struct reader *r, enum sampling_field f, const json_t *v)
                           &r->s->n_bad_words);
         break;
     case SAMPLING_LOGIT_BIAS: rc = read_biases(r, v); break;
-    case SAMPLING_STOP_TOKEN: rc = read_ids(r, name_of[f], v, &r->s->stop_token, &r->s->n_stop_tokens); break;
-    case SAMPLING_EOS_TOKEN_ID: rc = read_ids(r, name_of[f], v, &r->s->eos, &r->s->n_eos); break;
+    case SAMPLING_STOP_TOKEN:
+        rc = read_ids(r, name_of[f], v, SAMPLING_MAX_IDS, &r->s->stop_token, &r->s->n_stop_tokens);
+        break;
+    case SAMPLING_EOS_TOKEN_ID:
+        rc = read_ids(r, name_of[f], v, SAMPLING_MAX_IDS, &r->s->eos, &r->s->n_eos);
+        break;
     default: rc = read_scalar(r, f, v); break;
     }
     if (rc == 0)
         sampling_mark(r->s, f);
     return rc;
+}
+
+/* Of the user alone: the only tokens that may be chosen. */
+static int read_allowed(struct reader *r, const json_t *v)
+{
+    static const char name[] = "allowed_token_ids";
+
+    if (json_is_null(v))
+        return 0;
+    if (!json_is_array(v) || json_array_size(v) == 0)
+        return unexpected(r, name, v, "a list of token ids that is not empty");
+    return read_ids(r, name, v, SAMPLING_MAX_ALLOWED, &r->s->allowed, &r->s->n_allowed);
 }
 
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
@@ -360,12 +378,14 @@ int sampling_set_json(struct sampling *s, const json_t *object, const char *what
         return err_set(e, ERR_INPUT, "%s: sampling parameters must be an object", what);
     for (void *it = json_object_iter(o); it && rc == 0; it = json_object_iter_next(o, it)) {
         const char *name = json_object_iter_key(it);
-
         enum sampling_field f = field_of_name(name);
 
-        if (f == SAMPLING_N_FIELDS || f == SAMPLING_MAX_LENGTH)
+        if (strcmp(name, "allowed_token_ids") == 0)
+            rc = read_allowed(&r, json_object_iter_value(it));
+        else if (f == SAMPLING_N_FIELDS || f == SAMPLING_MAX_LENGTH)
             return err_set(e, ERR_INPUT, "%s: %.60s: there is no such sampling parameter", what, name);
-        rc = read_field(&r, f, json_object_iter_value(it));
+        else
+            rc = read_field(&r, f, json_object_iter_value(it));
     }
     return rc;
 }
@@ -441,15 +461,12 @@ int sampling_from_text(const char *text, size_t len, const char *path, struct sa
                        struct err *e)
 {
     struct reader r = {.s = s, .what = path, .arena = a, .e = e, .is_config = true};
-    json_error_t je = {.text = ""};
-    json_t *root = json_loadb(text, len, 0, &je);
+    json_t *root;
     int rc;
 
     sampling_default(s);
-    if (!root && json_error_code(&je) == json_error_out_of_memory)
-        return err_nomem(e, path);
-    if (!root)
-        return err_set(e, ERR_INPUT, "%s: line %d is not JSON: %.100s", path, je.line, je.text);
+    if ((rc = json_pull_load(&root, text, len, path, e)) != 0)
+        return rc;
     if (json_is_object(root))
         rc = read_config(&r, root);
     else

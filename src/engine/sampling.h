@@ -51,6 +51,7 @@ enum {
     SAMPLING_MAX_BAD_BYTES = 128,   /* bytes of one of them */
     SAMPLING_MAX_IDS = 4096,        /* stop or end tokens of a request */
     SAMPLING_MAX_BIASES = 1 << 20,  /* entries of logit_bias */
+    SAMPLING_MAX_ALLOWED = 1 << 20, /* entries of allowed_token_ids */
     SAMPLING_MAX_LOGPROBS = 1024,   /* most alternatives a token */
 };
 
@@ -94,9 +95,10 @@ struct sampling {
     size_t n_stop_tokens;
     int32_t *eos; /* [n_eos] ascending and distinct */
     size_t n_eos;
-    /* Of the user alone, and without a name in files. */
-    bool include_stop; /* the text keeps the stop string or stop token that ends it */
-    int32_t *allowed;  /* [n_allowed] no other token is chosen; n_allowed 0: any */
+    /* Of the user alone. */
+    bool
+        include_stop; /* the text keeps the stop string or stop token that ends it; without a name in files */
+    int32_t *allowed; /* [n_allowed] allowed_token_ids: no other token is chosen; n_allowed 0: any */
     size_t n_allowed;
     int32_t bos, pad; /* -1: not named; only generation_config.json names them */
 };
@@ -107,7 +109,8 @@ void sampling_mark(struct sampling *s, enum sampling_field f); /* for callers th
 const char *sampling_name(enum sampling_field f);              /* "top_k" */
 
 /* Sets the fields named in OBJECT and marks them given; null means not given. "stop_strings" and
- * "stop_token_ids" are other names of stop and stop_token; max_length is not a request's. ERR_INPUT names
+ * "stop_token_ids" are other names of stop and stop_token; max_length is not a request's, and
+ * "allowed_token_ids" is one's alone. ERR_INPUT names
  * WHAT ("request 3", a file), the field, what was found and what was expected, also for an unknown name. */
 int sampling_set_json(struct sampling *s, const json_t *object, const char *what, struct arena *a,
                       struct err *e);

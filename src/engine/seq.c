@@ -71,21 +71,6 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
     return 0;
 }
 
-/* A bit for each token that may be chosen. */
-static int fill_allowed(struct seq *s, size_t n_vocab)
-{
-    const struct sampling *p = &s->sampling;
-    uint32_t *bits;
-
-    if (p->n_allowed == 0)
-        return 0;
-    bits = arena_zalloc(&s->arena, (n_vocab + 31) / 32, sizeof(*bits));
-    for (size_t i = 0; bits && i < p->n_allowed; i++)
-        bits[p->allowed[i] / 32] |= UINT32_C(1) << p->allowed[i] % 32;
-    s->history.allowed = bits;
-    return bits ? 0 : ERR_NOMEM;
-}
-
 /* Adds TEXT as TOK writes it where it has tokens. */
 static int add_word(struct seq *s, const struct tok *tok, const char *text, size_t n,
                     struct sample_word *list, struct tok_ids *ids, struct err *e)
@@ -161,8 +146,6 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
     if ((rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->stop.limit, n_vocab,
                                   &s->arena, e)) != 0)
         return rc;
-    if (fill_allowed(s, n_vocab) != 0)
-        return err_nomem(e, "a request");
     if ((rc = fill_bad(s, tok, e)) != 0)
         return rc;
     for (size_t i = 0; i < s->sampling.n_stops; i++)

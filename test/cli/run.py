@@ -14,6 +14,7 @@ from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
 
 NOWHERE = ["-m", "/nowhere/at/all"]
 LONG = {"prompt": "Once", "max_new_tokens": 300, "ignore_eos": True}
+VOCAB = 2048  # of the demo model
 SHORT = {"prompt": "Once", "max_new_tokens": 2}
 
 
@@ -49,7 +50,7 @@ def text_that_is_not_utf8_is_refused_before_a_model_is_looked_for():
         r = _batch(SHORT, b'{"prompt":"caf\xe9"}', SHORT, more=more)
         o = lines(r)
         expect((r.returncode, [("error" in x) for x in o]), (1, [False, True, False]), f"a bad line of three, {more}")
-        check("line 2" in o[1]["error"] and "byte 15" in o[1]["error"] and "UTF-8" in o[1]["error"], o[1]["error"])
+        check("line 2" in o[1]["error"] and "byte 14" in o[1]["error"] and "UTF-8" in o[1]["error"], o[1]["error"])
     for text in ("\u00e9\U0001f600", "\u0000x", "\ufeffx"):  # what is UTF-8 stays
         check("error" not in _one("-n", 1, "--file", "-", stdin=text.encode()), f"{text!r} is refused")
 
@@ -265,7 +266,18 @@ def lines_with_openais_names_are_understood():
 
 def a_bad_line_says_its_number_and_keeps_its_name():
     bad = [({"prompt": "x", "ids": [5]}, "one of prompt, ids and messages"), ({}, "one of prompt, ids and messages"),
-           ({"prompt": "x", "max_tokens": 1, "max_new_tokens": 1}, "max_tokens"), ({"prompt": "x", "n": 2}, "n: "),
+           ({"prompt": "x", "max_tokens": 1, "max_new_tokens": 1}, "max_tokens"), ({"prompt": "x", "n": 129}, "n: "), ({"prompt": "x", "n": 0}, "n: "), ({"prompt": "x", "n": 2.0}, "n: "),
+           ({"prompt": "x", "n": 2, "best_of": 3}, "best_of: "), ({"prompt": "x", "n": 2, "best_of": 1}, "best_of: "), ({"prompt": "x", "best_of": 129}, "best_of: "),
+           ({"prompt": "x", "min_tokens": 1, "min_new_tokens": 1}, "min_tokens: min_new_tokens"), ({"prompt": "x", "min_tokens": -1}, "min_new_tokens: "),
+           ({"prompt": "x", "min_tokens": 3, "max_tokens": 2}, "min_new_tokens: "), ({"prompt": "x", "prompt_logprobs": -1}, "prompt_logprobs: "),
+           ({"prompt": "x", "prompt_logprobs": 1025}, "prompt_logprobs: "), ({"prompt": "x", "prompt_logprobs": True}, "prompt_logprobs: "),
+           ({"prompt": "x", "bad_words": ["w"] * 257}, "bad_words: "), ({"prompt": "x", "bad_words": "w" * 129}, "bad_words: "), ({"prompt": "x", "bad_words": [""]}, "bad_words: "),
+           ({"prompt": "x", "stop_token_ids": [5] * 4097}, "stop_token: "), ({"prompt": "x", "stop_token_ids": [-1]}, "stop_token: "),
+           ({"prompt": "x", "stop_token_ids": [VOCAB]}, "stop_token: "), ({"prompt": "x", "allowed_token_ids": []}, "allowed_token_ids: "),
+           ({"prompt": "x", "allowed_token_ids": 5}, "allowed_token_ids: "), ({"prompt": "x", "allowed_token_ids": [VOCAB]}, "allowed_token_ids: "),
+           ({"prompt": "x", "allowed_token_ids": [5] * (2**20 + 1)}, "allowed_token_ids: "), ({"prompt": "x", "logit_bias": {str(VOCAB): 1}}, "logit_bias: "),
+           ({"prompt": "x", "logit_bias": {"5": 1e39}}, "logit_bias: "), ({"prompt": "x", "logit_bias": {"-5": 1}}, "logit_bias: "),
+           ({"prompt": "x", "logit_bias": [[5, 1], [5, 2]]}, "logit_bias: "), ({"prompt": "x", "echo": True}, "echo: "),
            ({"prompt": "x", "max_tokens": 1, "max_completion_tokens": 1}, "max_completion_tokens"),
            ({"prompt": "x", "stream": True}, "stream"), ({"prompt": "x", "top_logprobs": 2}, "top_logprobs"),
            ({"prompt": ["x"]}, "prompt is not a string"), ({"ids": "5"}, "ids is not a list"), ({"ids": [5, "x"]}, "ids[1]"),
@@ -280,9 +292,45 @@ def a_bad_line_says_its_number_and_keeps_its_name():
     for i, (x, word) in enumerate(bad):
         check(f"line {i + 1}:" in o[i]["error"] and word in o[i]["error"], f"{x}: {o[i]['error']!r}")
         expect(o[i].get("custom_id"), f"c{i}", f"custom_id of {x}")
-    for i, word in enumerate(("object is expected", "line", "duplicate", "custom_id")):
+    for i, word in enumerate(("object is expected", "byte 1: ", 'duplicate key "prompt"', "custom_id")):
         check(f"line {len(bad) + 1 + i}:" in o[len(bad) + i]["error"] and word in o[len(bad) + i]["error"], o[len(bad) + i]["error"])
     expect(r.stderr.decode().splitlines(), ["gallop: " + x["error"] for x in o], "what stderr says")
+
+
+def fields_of_a_line_hold_up_to_their_limits():
+    plain = {"ids": [1, 435, 499], "max_tokens": 6}
+    o = lines(_batch({**plain, "bad_words": ["zzz"] * 255 + ["w" * 128]}, {**plain, "stop_token_ids": [VOCAB - 1] * 4096}, {**plain, "allowed_token_ids": [VOCAB - 1] * 2**20},
+                     {**plain, "logit_bias": {str(i): 3e38 if i == VOCAB - 1 else 0 for i in range(VOCAB)}}, {**plain, "min_tokens": 6, "logit_bias": {"2": 99}},
+                     {**plain, "max_tokens": 0, "prompt_logprobs": 1024}, {**plain, "prompt_logprobs": 0, "n": 2}, {"ids": [5], "max_tokens": 0, "prompt_logprobs": 0},
+                     {**plain, "best_of": 1}, {**plain, "allowed_token_ids": None, "n": None, "best_of": None, "prompt_logprobs": None, "min_tokens": None}, plain))
+    check(all("error" not in x for x in o), f"lines at their limits: {[x.get('error') for x in o]}")
+    for i in (0, 1, 6, 8, 9):
+        expect(o[i]["output_ids"], o[10]["output_ids"], f"line {i + 1}, whose field is not met")
+    expect([o[i]["output_ids"] for i in (2, 3)], [[VOCAB - 1] * 6] * 2, "the only token that is allowed, and the one that is pushed")
+    check(len(o[4]["output_ids"]) == 6 and 2 not in o[4]["output_ids"][:5], f"min_tokens holds the end back: {o[4]['output_ids']}")
+    scored = [x.get("prompt_logprobs") for x in o]
+    expect([x if x is None else [y and (y["id"], len(y["top"])) for y in x] for x in scored],
+           [None] * 5 + [[None, (435, 1024), (499, 1024)], [None, (435, 0), (499, 0)], [None]] + [None] * 3, "prompt_logprobs")
+    expect((o[5]["output_ids"], [x and x["logprob"] for x in scored[5]]), ([], [x and x["logprob"] for x in scored[6]]), "the prompt's scores, with and without an answer")
+    check(all("choices" not in x for i, x in enumerate(o) if i != 6) and len(o[6]["choices"]) == 2, "choices where several were asked for")
+
+
+def several_answers_to_a_line_are_those_of_lines_with_the_seeds_that_follow():
+    drawn = {"ids": [1, 435], "max_tokens": 12, "temperature": 1.5, "logprobs": 2, "stop": [" was", "."], "custom_id": "c"}
+    keys = ("output_ids", "text", "finish_reason", "stop_reason", "logprobs")
+    texts = [_jsonl({**drawn, "n": 5, "seed": 2**63 - 5}, {**drawn, "n": 128}), _jsonl(*({**drawn, "seed": 2**63 - 5 + i} for i in range(5)))]
+    several, single = (lines(call("run", "-m", DEMO, "--json", "--quiet", *more, "--batch", "-", stdin=x)) for x, more in zip(texts, ((), ("--max-num-seqs", 1))))
+    expect([(x["index"], [c["index"] for c in x["choices"]]) for x in several], [(0, list(range(5))), (1, list(range(128)))], "a line a request, with its answers")
+    answers = [[c.get(k) for k in keys] for c in several[0]["choices"]]
+    expect(answers, [[x.get(k) for k in keys] for x in single], "answers to one line, and to a line each")
+    check(len(set(map(str, answers))) > 1, "answers that are all the same show nothing")
+    expect([several[0][k] for k in keys], answers[0], "the first answer stands where a single one would")
+    expect(sorted(set(several[0]) - set(single[0])), ["choices"], "keys of a line with several answers")
+    check(all(c["timing"]["output_tokens"] == len(c["output_ids"]) for x in several for c in x["choices"]), "tokens of each answer")
+    r = call("run", "-m", DEMO, "--batch", "-", stdin=_jsonl({"ids": [1, 435], "n": 2, "ignore_eos": True}, {"ids": [1, 435], "max_tokens": 2}))
+    expect([x for x in r.stdout.decode().splitlines() if x.startswith("--- ")], ["--- 1", "--- 0.0", "--- 0.1"], "how answers begin in text")
+    expect(["line 1, answer %d: cut after 512" % i in x for i, x in enumerate(r.stderr.decode().splitlines())], [True, True], "each answer that was cut")
+    expect(r.returncode, 0, "status")
 
 
 def lines_are_counted_and_ended_as_text_is():

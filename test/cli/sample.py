@@ -133,7 +133,7 @@ def wrong_parameters_are_wrong_usage():
     for text, word in (("", "--params"), ("[]", "object"), ("{", "--params"), ("{\"top_k\": 1, \"top_k\": 2}", "duplicate"), ('{"colour": 1}', "colour"),
                        ('{"temperature": "hot"}', "temperature"), ('{"top_p": 0}', "top_p"), ('{"prompt_ids": 3}', "prompt_ids"),
                        ('{"output_ids": [1.5]}', "output_ids[0]"), ('{"output_ids": [1, -1]}', "output_ids[1]"), ('{"prompt_ids": [2147483648]}', "prompt_ids[0]"),
-                       (b'{"stop": ["\xff"]}', "byte 12")):
+                       (b'{"stop": ["\xff"]}', "byte 11")):
         expect_error(_sample(_npy(), "--params", text), 2, word)
     expect_error(_sample(_npy(), "--params", '{"prompt_ids": [4]}'), 1, "prompt_ids[0]", "4 logits")
     expect_error(_sample(_npy(), "--params", '{"logit_bias": {"4": 1}}'), 1, "logit_bias")

@@ -174,9 +174,9 @@ def files_and_ways_of_render_do_not_mix():
                        (["--context", c, "--template", t, "--no-generation-prompt"], "--no-generation-prompt"), (["--context", c, "--template", t], "--model")):
         said = _render(*args).stderr.decode().splitlines()
         check(any(f"{word} changes nothing" in x for x in said), f"{args}: {said}")
-    for data, words in (("{", ("m.json", "line 1")), ('{"messages": 3}', ("m.json", "messages")), ("3", ("m.json",)), ("[]", ("m.json", "messages"))):
+    for data, words in (("{\n\n", ("m.json", "byte 3 (line 3)")), ('{"messages": 3}', ("m.json", "messages")), ("3", ("m.json",)), ("[]", ("m.json", "messages"))):
         expect_error(_render("--messages", _file("m.json", data)), 1, *words)
-    for data, words in (("{", ("c.json", "line 1")), ("[]", ("c.json", "JSON object")), ('{"n": 9223372036854775808}', ("c.json", "integer"))):
+    for data, words in (("{", ("c.json", "byte 1")), ('{"a":1,"a":2}', ("c.json", "duplicate key")), ("[]", ("c.json", "JSON object")), ('{"n": 9223372036854775808}', ("c.json", "integer"))):
         expect_error(call("render", "--context", _file("c.json", data), "--template", t), 1, *words)
     expect_error(_render("--messages", os.path.join(FOLDER.name, "none.json")), 1, "none.json")
     r = _render("--messages", _file("m.json", json.dumps(MESSAGES)), "--template", _file("t.jinja", "{{ raise_exception('not today') }}"))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 #include "engine/sample.h"
 #include "engine/sampling.h"
@@ -68,8 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rc = sampling_from_text((const char *)data, size, "fuzz", &config, &a, &e);
     ASSERT((rc == 0) == (e.msg[0] == 0), "%d %s", rc, e.msg);
     sampling_default(&user);
-    o = json_loadb((const char *)data, size, 0, NULL);
-    if (o && sampling_set_json(&user, o, "fuzz", &a, &e) != 0)
+    if (json_pull_load(&o, (const char *)data, size, "fuzz", &e) == 0 &&
+        sampling_set_json(&user, o, "fuzz", &a, &e) != 0)
         sampling_default(&user);
     json_decref(o);
     if (rc != 0)

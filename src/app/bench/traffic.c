@@ -9,6 +9,7 @@
 
 #include "app/app.h"
 #include "app/bench/bench.h"
+#include "base/json_pull.h"
 #include "base/mem.h"
 #include "base/rng.h"
 
@@ -135,12 +136,16 @@ static bool add_hashes(struct traffic *t, struct traffic_request *r, const json_
 
 static int read_object(const char *line, struct traffic *t, struct traffic_request *r)
 {
-    json_t *o = json_loads(line, 0, NULL), *at = json_object_get(o, "timestamp"),
-           *hashes = json_object_get(o, "hash_ids");
-    json_int_t prompt = json_integer_value(json_object_get(o, "input_length")),
-               output = json_integer_value(json_object_get(o, "output_length"));
-    int rc = 0;
+    json_int_t prompt, output;
+    json_t *o, *at, *hashes;
+    int rc = json_pull_load(&o, line, strlen(line), "", NULL);
 
+    if (rc)
+        return rc;
+    at = json_object_get(o, "timestamp");
+    hashes = json_object_get(o, "hash_ids");
+    prompt = json_integer_value(json_object_get(o, "input_length"));
+    output = json_integer_value(json_object_get(o, "output_length"));
     r->at_s = json_number_value(at) / 1000;
     r->n_prompt = (size_t)prompt;
     r->n_output = (size_t)output;

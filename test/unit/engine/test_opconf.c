@@ -1,6 +1,10 @@
 /* test_opconf.c - what the operator configuration takes, refuses and replaces. */
 #include "engine/opconf.h"
 
+#include <jansson.h>
+
+#include "base/mem.h"
+
 static void an_unknown_kind_or_backend_is_refused_by_name(void **state)
 {
     struct opconf c = {0};
@@ -17,6 +21,52 @@ static void an_unknown_kind_or_backend_is_refused_by_name(void **state)
     assert_int_not_equal(opconf_read(&c, "{\"norm\": \"slab\"}", NULL, &e), 0); /* a name of attention only */
     assert_non_null(strstr(e.msg, "slab"));
     opconf_fini(&c);
+}
+
+static void what_is_no_object_of_names_is_refused_with_its_place(void **state)
+{
+    static const struct {
+        const char *json, *says;
+    } cases[] = {
+        {"", "--op-config: at byte 0: "},
+        {"{\"mlp\":\n\"native\",}", "--op-config: at byte 17 (line 2): "},
+        {"{\"mlp\":\"native\",\"mlp\":\"native\"}", "--op-config: at byte 22: duplicate key \"mlp\""},
+        {"{\"mlp\":\"native\"} x", "--op-config: at byte 17: text follows"},
+        {"{\"mlp\":\"native\\u0000\"}", "--op-config: the backend of mlp is not a string without NUL"},
+        {"{\"mlp\":1}", "--op-config: the backend of mlp is not a string"},
+        {"\"mlp\"", "--op-config: an object of operator kind"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct opconf c = {0};
+        struct err e = {0};
+
+        assert_int_equal(opconf_read(&c, cases[i].json, NULL, &e), ERR_INPUT);
+        if (strncmp(e.msg, cases[i].says, strlen(cases[i].says)) != 0)
+            fail_msg("%s: %s, expected %s", cases[i].json, e.msg, cases[i].says);
+        opconf_fini(&c);
+    }
+}
+
+static void every_allocation_that_fails_is_said(void **state)
+{
+    static const char json[] = "{\"qkv_projection\":\"native\",\"attention\":\"native\"}";
+    bool failed = true;
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    for (long n = 1; failed; n++) {
+        size_t live = mem_live_blocks();
+        struct opconf c = {0};
+        struct err e = {0};
+        int rc;
+
+        mem_fail_at(n);
+        rc = opconf_read(&c, json, NULL, &e);
+        failed = mem_failed();
+        mem_fail_at(0);
+        assert_int_equal(rc, failed ? ERR_NOMEM : 0);
+        opconf_fini(&c);
+        assert_int_equal(mem_live_blocks(), live);
+    }
 }
 
 static void attention_that_does_not_serve_the_cache_is_kept(void **state)
@@ -45,6 +95,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_kind_or_backend_is_refused_by_name),
+        cmocka_unit_test(what_is_no_object_of_names_is_refused_with_its_place),
+        cmocka_unit_test(every_allocation_that_fails_is_said),
         cmocka_unit_test(attention_that_does_not_serve_the_cache_is_kept),
     };
 
