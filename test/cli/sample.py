@@ -59,6 +59,7 @@ def prompt_and_output_count_as_their_names_say():
             ({"top_k": 2}, [None, 2, 1, None]),
             ({"stop_token": [1], "min_new_tokens": 2, "output_ids": [0]}, [0, None, 1, -1]),
             ({"stop_token": [1], "min_new_tokens": 2, "output_ids": [0, 0]}, [0, 2, 1, -1]),
+            ({"allowed_token_ids": [3, 0]}, [0, None, None, -1]),
             ({"do_sample": False}, [None, 2, None, None])):
         kept = [i for i in range(4) if want[i] is not None]
         p = dict(zip(kept, _softmax([want[i] for i in kept])))

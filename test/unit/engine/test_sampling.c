@@ -181,7 +181,7 @@ static void a_broken_generation_config_is_refused_with_the_file_named(void **sta
     assert_non_null(strstr(e.msg, "m/generation_config.json: at byte 16 (line 2): "));
     assert_int_equal(config(&s, ""), ERR_INPUT);
     assert_int_equal(config(&s, "{\"top_k\":1,\"top_k\":2}"), ERR_INPUT);
-    assert_non_null(strstr(e.msg, "m/generation_config.json: at byte 17: duplicate key \"top_k\""));
+    assert_non_null(strstr(e.msg, "m/generation_config.json: at byte 19: duplicate key \"top_k\""));
     assert_int_equal(config(&s, "[]"), ERR_INPUT);
     assert_string_equal(e.msg, "m/generation_config.json: found something else than a JSON object");
     assert_int_equal(config(&s, "{\"temperature\":\"0.6\"}"), ERR_INPUT);
