@@ -219,6 +219,9 @@ struct serving {
     double *gap;                     /* [n_gaps] seconds */
     size_t n_gaps, cap_gaps;
     size_t n_sent, n_ended, n_failed, n_too_long, most_open;
+    size_t places; /* requests that may be open at once; SIZE_MAX: any number */
+    size_t n_computed,
+        n_told; /* open while the last step was computed, and when all that came of it was told */
     size_t n_second, most_a_second;       /* tokens of the second that runs, of the fullest one */
     size_t n_streams;                     /* that have their first token and not their last */
     size_t n_step_streams, n_step_tokens; /* streams when the step began; tokens that came of it */
@@ -228,11 +231,19 @@ struct serving {
     double token_s, end_s; /* of the last token; of the last that happened */
 };
 
-int serving_open(struct serving *s, struct traffic *t, struct err *e);
+/* With at most PLACES requests open at once. */
+int serving_open(struct serving *s, struct traffic *t, size_t places, struct err *e);
 void serving_close(struct serving *s); /* a zeroed one is fine */
 
 /* Request I is sent at NOW. False: with its answer it is longer than MAX_LEN tokens, and has failed. */
 bool serving_sent(struct serving *s, size_t i, double now_s, size_t max_len);
+
+/* The moment at which the next request to be sent, which was due at DUE_S, found a place: DUE_S if one was
+ * empty while the last step was computed and is so still, else the end of that step, which emptied it. */
+double serving_place(const struct serving *s, double due_s);
+
+/* A step was computed; what came of it is told next. */
+void serving_computed(struct serving *s);
 
 /* Request I got a TOKEN at NOW. ERR_NOMEM: the gap is lost. */
 int serving_token(struct serving *s, size_t i, int32_t token, double now_s);

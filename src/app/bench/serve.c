@@ -20,9 +20,8 @@ struct load_run {
     struct traffic traffic;
     struct serving serving;
     int32_t *ids; /* [longest request] */
-    size_t n_vocab, max_len, n_came, most;
+    size_t n_vocab, max_len, n_came;
     double start;
-    double free_s; /* when the last request ended that left room for another within --max-concurrency */
     struct err *e;
 };
 
@@ -71,6 +70,7 @@ static int take_events(struct load_run *r)
     struct gallop_event ev;
     int rc = 0;
 
+    serving_computed(&r->serving);
     while (rc == 0 && gallop_take(r->g, &ev)) {
         size_t i = (size_t)((struct serving_request *)ev.user - r->serving.request);
 
@@ -78,8 +78,6 @@ static int take_events(struct load_run *r)
             return err_nomem(r->e, "the times of tokens");
         if (ev.type != GALLOP_FINISHED)
             continue;
-        if (r->serving.n_sent - r->serving.n_ended == r->most)
-            r->free_s = now;
         serving_ended(&r->serving, i, now, ev.n_cached,
                       ev.finish != GALLOP_FINISH_LENGTH && ev.finish != GALLOP_FINISH_STOP);
         if (r->traffic.request[i].next)
@@ -100,10 +98,10 @@ static int run_load(struct load_run *r)
     while (rc == 0 && s->n_ended < t->n) {
         double now = clock_seconds() - r->start, wait = 0;
 
-        while (rc == 0 && r->n_came < t->n_first && s->n_sent - s->n_ended < r->most &&
+        while (rc == 0 && r->n_came < t->n_first && s->n_sent - s->n_ended < s->places &&
                t->request[r->n_came].at_s <= now) {
             /* it was due while a step was computed: waiting for its end counts */
-            rc = send_turns(r, r->n_came, fmax(t->request[r->n_came].at_s, r->free_s));
+            rc = send_turns(r, r->n_came, serving_place(s, t->request[r->n_came].at_s));
             r->n_came++;
         }
         if (r->n_came < t->n_first && s->n_sent == s->n_ended)
@@ -151,8 +149,8 @@ static int report(const struct load_run *r, bool json)
 
 int bench_serve(const struct opt_values *v, struct err *e)
 {
-    struct load_run r = {.e = e, .most = SIZE_MAX};
-    size_t longest;
+    struct load_run r = {.e = e};
+    size_t longest, places = SIZE_MAX;
     struct load l;
     int rc;
 
@@ -160,8 +158,8 @@ int bench_serve(const struct opt_values *v, struct err *e)
         return rc;
     longest = traffic_longest(&r.traffic);
     if (opt_given(v, "max-concurrency"))
-        r.most = (size_t)opt_int(v, "max-concurrency");
-    if ((rc = load_options(v, &l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, e)) == 0) {
+        places = (size_t)opt_int(v, "max-concurrency");
+    if ((rc = load_options(v, &l, e)) == 0 && (rc = serving_open(&r.serving, &r.traffic, places, e)) == 0) {
         load_scheduling(v, &l.o);
         if (l.o.max_model_len == 0)
             l.o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the least that an engine takes */

@@ -7,9 +7,9 @@
 #include "app/bench/stat.h"
 #include "base/mem.h"
 
-int serving_open(struct serving *s, struct traffic *t, struct err *e)
+int serving_open(struct serving *s, struct traffic *t, size_t places, struct err *e)
 {
-    *s = (struct serving){.traffic = t};
+    *s = (struct serving){.traffic = t, .places = places};
     s->request = mem_zalloc(t->n, sizeof(*s->request), MEM_APP);
     return s->request ? 0 : err_nomem(e, "the times of requests");
 }
@@ -34,6 +34,18 @@ bool serving_sent(struct serving *s, size_t i, double now_s, size_t max_len)
     }
     s->most_open = n_open > s->most_open ? n_open : s->most_open;
     return true;
+}
+
+double serving_place(const struct serving *s, double due_s)
+{
+    size_t n_taken = s->n_sent - s->n_ended - s->n_told;
+
+    return n_taken < s->places - s->n_computed ? due_s : fmax(due_s, s->step_s);
+}
+
+void serving_computed(struct serving *s)
+{
+    s->n_computed = s->n_sent - s->n_ended;
 }
 
 static void count_second(struct serving *s, double now_s)
@@ -79,6 +91,7 @@ void serving_step(struct serving *s, double now_s)
     }
     s->n_step_streams = s->n_streams;
     s->n_step_tokens = 0;
+    s->n_told = s->n_sent - s->n_ended;
     s->step_s = now_s;
 }
 

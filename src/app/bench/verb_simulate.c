@@ -230,7 +230,7 @@ static int open_run(struct run *r)
         (rc = machine_open(&r->machine, &r->m->spec, &r->kv, most, r->m->e)) != 0 ||
         (rc = step_open(&r->step, &r->machine.x, &r->m->step, r->m->e)) != 0)
         return rc;
-    return serving_open(&r->serving, &r->m->traffic, r->m->e);
+    return serving_open(&r->serving, &r->m->traffic, SIZE_MAX, r->m->e);
 }
 
 static void close_run(struct run *r)
