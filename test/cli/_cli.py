@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-GALLOP = os.environ.get("GALLOP_BIN", "build/gallop")
+GALLOP = os.path.abspath(os.environ.get("GALLOP_BIN", "build/gallop"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DEMO = os.path.join(ROOT, "models", "demo")
 faults = []

@@ -212,4 +212,6 @@ def lines_of_a_batch_have_a_place_among_others():
         check(field in lines(r)[0].get("error", ""), f"{field} {value!r}: {r.stdout[:200]!r}")
 
 
-run_all(list(globals().items()))
+with tempfile.TemporaryDirectory() as folder:  # of traces, batches and blocks
+    os.chdir(folder)
+    run_all(list(globals().items()))

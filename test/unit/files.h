@@ -2,8 +2,11 @@
 #ifndef GALLOP_TEST_FILES_H
 #define GALLOP_TEST_FILES_H
 
-/* An empty folder of the test's own under /tmp, which is removed when the program ends. */
+/* An empty folder of the test's own under $TMPDIR or /tmp, which is removed when the program ends. */
 const char *files_folder(void);
+
+/* Such a folder is the current one from now on. */
+void files_enter(void);
 
 /* All of the file PATH, with a zero behind it, *n bytes. free(). */
 char *files_read(const char *path, size_t *n);

@@ -225,5 +225,6 @@ int main(int argc, char **argv)
     if (argc == 6)
         return child(&(struct task){(size_t)atoi(argv[1]), (size_t)atoi(argv[2]), (size_t)atoi(argv[3]),
                                     (size_t)atoi(argv[4]), argv[5]});
+    files_enter(); /* children have it too */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

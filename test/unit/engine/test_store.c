@@ -622,5 +622,6 @@ int main(void)
         cmocka_unit_test_setup(every_allocation_of_opening_may_fail, new_folder),
     };
 
+    files_enter();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

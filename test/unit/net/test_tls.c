@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "files.h"
 #include "net/server.h"
 
 static struct server *server;
@@ -530,5 +531,6 @@ int main(void)
                                        TEST(memory_that_runs_out_ends_the_connection)};
 
     signal(SIGPIPE, SIG_IGN);
+    files_enter();
     return cmocka_run_group_tests(tests, make_certificate, forget_certificate);
 }

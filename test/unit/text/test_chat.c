@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "files.h"
 #include "jinjacase.h"
 #include "text/chat.h"
 #include "text/settings.h"
@@ -372,5 +373,7 @@ int main(void)
         cmocka_unit_test(templates_of_one_configuration_know_no_limit),
         cmocka_unit_test(a_failing_allocation_leaks_or_is_taken_for_success),
     };
+
+    files_enter();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

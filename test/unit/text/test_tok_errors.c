@@ -11,10 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/mem.h"
+#include "files.h"
 #include "text/tok/tok.h"
 
 #define MODEL "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}"
@@ -228,13 +227,9 @@ static void characters_whose_bytes_are_not_all_there_are_unknown(void **state)
 static void write_file(const char *folder, const char *name, const char *text)
 {
     char path[1200];
-    FILE *f;
 
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    files_write_text(path, text);
 }
 
 static void refuse_path(const char *path, const char *why)
@@ -249,10 +244,9 @@ static void refuse_path(const char *path, const char *why)
 
 static void folders_and_files_without_a_tokenizer_are_refused(void **state)
 {
-    char folder[] = "tok-errors-XXXXXX", path[1200];
+    const char *folder = files_folder();
+    char path[1200];
 
-    (void)state;
-    assert_non_null(mkdtemp(folder));
     refuse_path(folder, "no tokenizer here");
     snprintf(path, sizeof(path), "%s/none.json", folder);
     refuse_path(path, "No such file");

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
 #include "text/tok/tok.h"
 #include "tokshared.h"
 
@@ -313,5 +314,6 @@ int main(void)
 
     if (!tokshared_exists())
         return 77; /* skipped */
+    files_enter();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
