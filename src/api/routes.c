@@ -6,6 +6,7 @@
 
 #include "api/call.h"
 #include "api/routes.h"
+#include "base/utf8.h"
 
 size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size)
 {
@@ -170,11 +171,6 @@ static void models(struct api *a, struct server_exchange *x, const struct route 
     reply_put(a, x, r, put_models);
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* What follows PREFIX in the path, with %XX as bytes. */
 static void rest_of_path(const struct server_exchange *x, const char *prefix, char *out, size_t size)
 {
@@ -182,8 +178,8 @@ static void rest_of_path(const struct server_exchange *x, const char *prefix, ch
     size_t n = 0;
 
     for (; *p && n + 1 < size; p++)
-        if (*p == '%' && hex(p[1]) >= 0 && hex(p[2]) >= 0) {
-            out[n++] = (char)(hex(p[1]) << 4 | hex(p[2]));
+        if (*p == '%' && utf8_hex_digit(p[1]) >= 0 && utf8_hex_digit(p[2]) >= 0) {
+            out[n++] = (char)(utf8_hex_digit(p[1]) << 4 | utf8_hex_digit(p[2]));
             p += 2;
         } else {
             out[n++] = *p;

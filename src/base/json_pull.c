@@ -52,7 +52,7 @@ int json_pull_open(struct json_pull *j, const char *text, size_t len, const char
 
 static void skip_blanks(struct json_pull *j)
 {
-    while (j->p < j->end && (*j->p == ' ' || *j->p == '\n' || *j->p == '\r' || *j->p == '\t'))
+    while (j->p < j->end && utf8_is_blank(*j->p))
         j->p++;
 }
 
@@ -156,12 +156,9 @@ static int hex4(const char *p)
     int v = 0;
 
     for (int i = 0; i < 4; i++) {
-        int c = (unsigned char)p[i], d;
-        if (c >= '0' && c <= '9')
-            d = c - '0';
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-            d = (c | 32) - 'a' + 10;
-        else
+        int d = utf8_hex_digit(p[i]);
+
+        if (d < 0)
             return -1;
         v = v << 4 | d;
     }

@@ -1,4 +1,5 @@
-/* utf8.h - reading and proving UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). */
+/* utf8.h - reading and proving UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF),
+ * and two kinds of its bytes that many formats have, in any locale. */
 #ifndef GALLOP_BASE_UTF8_H
 #define GALLOP_BASE_UTF8_H
 
@@ -9,6 +10,18 @@
 /* Length of the sequence at S (N > 0 bytes are there). *good says whether it is a whole character; if not,
  * the length is that of the maximal ill-formed part (Unicode 15, table 3-8), which one U+FFFD replaces. */
 size_t utf8_sequence(const char *s, size_t n, bool *good);
+
+/* The value of the hexadecimal digit C, of either case; -1: it is none. */
+static inline int utf8_hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+}
+
+/* C is white space of JSON. */
+static inline bool utf8_is_blank(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
 
 /* Decodes one character known to be good. */
 uint32_t utf8_decode(const char *s, size_t *len);

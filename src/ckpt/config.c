@@ -15,6 +15,7 @@
 #include "base/json_pull.h"
 #include "base/mem.h"
 #include "base/strmap.h"
+#include "base/utf8.h"
 
 enum { MAX_BYTES = 16 << 20 };
 
@@ -610,7 +611,7 @@ static bool is_neutral(const struct node *n)
         return n->child->first == NULL;
     if (n->type == JSON_PULL_ARRAY) { /* empty: nothing but blanks between the brackets */
         for (size_t i = 1; i + 1 < n->raw.n; i++)
-            if (!strchr(" \t\r\n", n->raw.s[i]))
+            if (!utf8_is_blank(n->raw.s[i]))
                 return false;
         return true;
     }

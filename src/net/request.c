@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/utf8.h"
+
 #define MOST_BYTES (UINT64_C(1) << 53)
 
 static int refuse(const char **why, int status, const char *sentence)
@@ -199,11 +201,7 @@ bool request_chunk_size(const char *line, size_t n, uint64_t *bytes)
 
     *bytes = 0;
     for (; i < n && i < 13; i++) {
-        char c = line[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
+        int digit = utf8_hex_digit(line[i]);
 
         if (digit < 0)
             break;

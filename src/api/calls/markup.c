@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 static const struct markup_calls calls[] = {
     {.name = "hermes",
      .open = {"<tool_call>"},
@@ -158,7 +160,7 @@ int markup_choose(struct markup *out, const char *calls_name, const char *reason
 /* Length of S[n] without its white space at the end. */
 static size_t trimmed(const char *s, size_t n)
 {
-    while (n && strchr(" \t\r\n", s[n - 1]))
+    while (n && utf8_is_blank(s[n - 1]))
         n--;
     return n;
 }

@@ -182,11 +182,6 @@ bool parts_take(struct parts *a, struct parts_piece *p)
 
 /* ---- plain text ---- */
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r';
-}
-
 /* White space that was kept back is content after all. */
 static void put_blanks(struct parts *a)
 {
@@ -201,7 +196,7 @@ static void put_blanks(struct parts *a)
 
 static void plain_content(struct parts *a, char c)
 {
-    if (is_blank(c) && a->blanks.len < MAX_BLANKS && (a->o.calls || !a->content_begun)) {
+    if (utf8_is_blank(c) && a->blanks.len < MAX_BLANKS && (a->o.calls || !a->content_begun)) {
         buf_char(&a->blanks, c);
         return;
     }
@@ -389,9 +384,7 @@ static size_t decode(struct escapes *s, char c, char *out)
     size_t n = 0;
 
     if (s->digits) {
-        int v = c >= '0' && c <= '9'                 ? c - '0'
-                : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                     : -1;
+        int v = utf8_hex_digit(c);
 
         s->unit = s->unit * 16 + (v < 0 ? 0 : (uint32_t)v);
         return --s->digits ? 0 : decode_unit(s, out);
@@ -605,7 +598,7 @@ static bool named_begins(struct parts *a)
     const char *s, *bracket;
     size_t n, rest;
 
-    while (c->word.len && is_blank(c->word.data[c->word.len - 1]))
+    while (c->word.len && utf8_is_blank(c->word.data[c->word.len - 1]))
         c->word.data[--c->word.len] = 0;
     s = c->word.data ? c->word.data : "";
     bracket = strchr(s, '[');
@@ -643,7 +636,7 @@ static bool close_byte(struct parts *a, char ch)
     struct tool_call *c = &a->call;
     bool more_calls = a->n_calls < PARTS_MAX_CALLS;
 
-    if (is_blank(ch) || (a->o.calls->bare && ch == ';'))
+    if (utf8_is_blank(ch) || (a->o.calls->bare && ch == ';'))
         return true;
     if (a->o.calls->bare && ch == '{' && more_calls) {
         start_object(c);
@@ -702,7 +695,7 @@ static bool value_byte(struct parts *a, char ch)
     } else if (c->nesting.depth || c->nesting.quoted) {
         if (nest(&c->nesting, ch))
             c->state = AFTER_VALUE;
-    } else if (ch == ',' || ch == '}' || is_blank(ch)) { /* the end of a number or word */
+    } else if (ch == ',' || ch == '}' || utf8_is_blank(ch)) { /* the end of a number or word */
         c->state = AFTER_VALUE;
         a->at--; /* to be read again */
     } else {
@@ -753,7 +746,7 @@ static bool call_byte(struct parts *a, char ch)
     case IN_ARGS:
     case IN_QUOTED: return value_byte(a, ch);
     case IN_NAMED: return named_byte(a, ch);
-    default: return is_blank(ch) || structure_byte(a, ch);
+    default: return utf8_is_blank(ch) || structure_byte(a, ch);
     }
 }
 
@@ -866,7 +859,7 @@ static void open_message(struct parts *a)
 static void body_byte(struct parts *a, char c)
 {
     if (a->mode == PARTS_ARGUMENTS) {
-        a->call.has_args |= !is_blank(c);
+        a->call.has_args |= !utf8_is_blank(c);
     } else if (a->separate) {
         put(a, a->mode, "\n", 1);
         a->separate = false;
@@ -960,7 +953,7 @@ static bool body_step(struct parts *a)
         pass(a, mark);
     } else if (a->machine == BODY) {
         body_byte(a, a->in.data[a->at++]);
-    } else if (is_blank(a->in.data[a->at])) {
+    } else if (utf8_is_blank(a->in.data[a->at])) {
         a->at++;
     } else {
         begin_body(a, PARTS_CONTENT);

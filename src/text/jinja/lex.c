@@ -201,11 +201,13 @@ static const char *put_hex(struct text *t, const char *p, const char *end, int n
     uint32_t c = 0;
 
     for (int i = 0; i < n; i++, p++) {
-        if (p == end || !isxdigit((unsigned char)*p)) {
+        int digit = p < end ? utf8_hex_digit(*p) : -1;
+
+        if (digit < 0) {
             jinja_fail(t->r, "truncated escape in a string");
             return end;
         }
-        c = c << 4 | (uint32_t)(isdigit((unsigned char)*p) ? *p - '0' : (*p | 32) - 'a' + 10);
+        c = c << 4 | (uint32_t)digit;
     }
     if (c > 0x10ffff)
         jinja_fail(t->r, "illegal Unicode character");

@@ -136,11 +136,6 @@ static int byte_level(struct decode_run *r, size_t k, const char *s, size_t n)
     return rc;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
 /* The byte that the token stands for, or -1. "+A" counts as a number, as it does where this comes from. */
 static int fallback_byte(const char *s, size_t n)
 {
@@ -148,8 +143,8 @@ static int fallback_byte(const char *s, size_t n)
 
     if (n != 6 || memcmp(s, "<0x", 3) != 0 || s[5] != '>')
         return -1;
-    hi = s[3] == '+' ? 0 : hex_digit(s[3]);
-    lo = hex_digit(s[4]);
+    hi = s[3] == '+' ? 0 : utf8_hex_digit(s[3]);
+    lo = utf8_hex_digit(s[4]);
     return hi < 0 || lo < 0 ? -1 : hi << 4 | lo;
 }
 

@@ -103,13 +103,11 @@ static bool take_hex(struct reader *r, int lo, int hi, uint32_t *v)
     int n = 0;
 
     for (*v = 0; n < hi && r->p < r->end; n++, r->p++) {
-        char c = *r->p;
-        if (c >= '0' && c <= '9')
-            *v = *v << 4 | (uint32_t)(c - '0');
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-            *v = *v << 4 | (uint32_t)((c | 32) - 'a' + 10);
-        else
+        int digit = utf8_hex_digit(*r->p);
+
+        if (digit < 0)
             break;
+        *v = *v << 4 | (uint32_t)digit;
     }
     return n >= lo && *v <= 0x10ffff && (*v < 0xd800 || *v > 0xdfff);
 }

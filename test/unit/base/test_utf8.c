@@ -178,6 +178,19 @@ static void what_a_terminal_would_obey_is_not_shown(void **state)
     assert_string_equal(shown("cut \xe4\xb8"), "cut ");
 }
 
+static void digits_and_blanks_are_told_from_every_other_byte(void **state)
+{
+    static const char digits[] = "0123456789abcdefABCDEF", blanks[] = " \t\r\n";
+
+    for (int c = -128; c < 256; c++) {
+        const char *digit = (char)c ? strchr(digits, (char)c) : NULL;
+        int value = !digit ? -1 : digit - digits < 16 ? (int)(digit - digits) : (int)(digit - digits) - 6;
+
+        assert_int_equal(utf8_hex_digit((char)c), value);
+        assert_true(utf8_is_blank((char)c) == ((char)c && strchr(blanks, (char)c)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +201,7 @@ int main(void)
         cmocka_unit_test(the_first_bad_byte_is_found_wherever_it_stands),
         cmocka_unit_test(a_part_that_nothing_can_complete_is_not_partial),
         cmocka_unit_test(what_a_terminal_would_obey_is_not_shown),
+        cmocka_unit_test(digits_and_blanks_are_told_from_every_other_byte),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
