@@ -2,73 +2,21 @@
  * front and the engine, the demo model. What the program shows from outside is in test/cli; this is where
  * threads and memory are watched.
  */
-#include "api/api.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-
-static struct gallop *engine;
-static struct api *api;
-static struct server *server;
-static const char *const names[] = {"demo"};
+#include "demo.h"
 
 static int open_all(void **state)
 {
-    struct gallop_options o;
-    struct api_options a = {.name = names,
-                            .n_names = 1,
-                            .chat_missing = "no template",
-                            .max_running = 8,
-                            .max_queued = 100,
-                            .n_threads = 2,
-                            .max_logprobs = 20,
-                            .ping_s = 0.05,
-                            .quiet = true};
-    struct server_options so = {.port = 0};
-
-    json_set_alloc_funcs(mem_lib_alloc, mem_free);
-    signal(SIGPIPE, SIG_IGN);
-    gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
-    o.max_num_seqs = 8;
-    o.threads = 1;
-    if (gallop_open(&engine, &o, NULL) != 0)
-        return -1;
-    a.engine = engine;
-    if (api_open(&api, &a, NULL) != 0)
-        return -1;
-    api_handle(api, &so);
-    return server_open(&server, &so, NULL) != 0 || api_start(api, server, NULL) != 0;
-}
-
-static int close_all(void **state)
-{
-    api_stop(api);
-    server_close(server);
-    api_close(api);
-    gallop_close(engine);
-    return 0;
-}
-
-static int send_request(const char *path, const char *body)
-{
-    char text[4096];
-    int fd[2], n;
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-    fcntl(fd[0], F_SETFL, O_NONBLOCK);
-    server_adopt(server, fd[1], NULL); /* if there is memory for it */
-    n = snprintf(text, sizeof(text), "POST %s HTTP/1.0\r\nContent-Length: %zu\r\n\r\n%s", path, strlen(body),
-                 body);
-    if (write(fd[0], text, (size_t)n) < 0)
-        assert_int_equal(errno, EPIPE);
-    return fd[0];
+    return demo_open_engine(8) != 0 || demo_open((struct api_options){.chat_missing = "no template",
+                                                                      .max_running = 8,
+                                                                      .max_queued = 100,
+                                                                      .n_threads = 2,
+                                                                      .max_logprobs = 20,
+                                                                      .ping_s = 0.05,
+                                                                      .quiet = true}) != 0;
 }
 
 /* All that comes on FD [n] until the server closes them; FD are closed. */
@@ -80,7 +28,7 @@ static void receive(const int *fd, size_t n, struct buf *out)
 
     memcpy(left, fd, n * sizeof(*left));
     while (open && clock_seconds() < end) {
-        server_poll(server);
+        server_poll(demo.server);
         for (size_t i = 0; i < n; i++) {
             char bytes[4096];
             ssize_t k = left[i] < 0 ? -1 : read(left[i], bytes, sizeof(bytes));
@@ -98,15 +46,6 @@ static void receive(const int *fd, size_t n, struct buf *out)
     assert_int_equal(open, 0);
 }
 
-static void await_silence(void)
-{
-    double end = clock_seconds() + 100;
-
-    while ((api_n_calls(api) || server_n_connections(server)) && clock_seconds() < end)
-        server_poll(server);
-    assert_int_equal(api_n_calls(api), 0);
-}
-
 /* 60 requests, streams and whole answers, good and bad, some of whose clients leave: the others get what they
  * get alone. */
 static void many_clients_at_once(void **state)
@@ -120,13 +59,13 @@ static void many_clients_at_once(void **state)
     int fd[40], n = 0;
     const char *choices;
 
-    fd[0] = send_request("/v1/completions", good);
+    fd[0] = demo_post("/v1/completions", "", good);
     receive(fd, 1, &alone);
     choices = strstr(alone.data, "\"choices\"");
     for (int i = 0; i < 60; i++) {
-        int one = send_request("/v1/completions", i % 3 == 0 ? good : i % 3 == 1 ? stream : bad);
+        int one = demo_post("/v1/completions", "", i % 3 == 0 ? good : i % 3 == 1 ? stream : bad);
 
-        server_poll(server);
+        server_poll(demo.server);
         if (i % 6 >= 4)
             close(one);
         else
@@ -144,25 +83,7 @@ static void many_clients_at_once(void **state)
         buf_fini(&out[i]);
     }
     buf_fini(&alone);
-    await_silence();
-}
-
-/* The status of what comes on FD, or 0 if the connection ends without an answer; the rest is at its end. */
-static int await_status(int fd, char *text, size_t size)
-{
-    double end = clock_seconds() + 100;
-    size_t n = 0;
-    ssize_t k = -1;
-
-    while (k != 0 && clock_seconds() < end) {
-        server_poll(server);
-        k = read(fd, text + n, size - 1 - n);
-        n += k > 0 ? (size_t)k : 0;
-    }
-    assert_int_equal(k, 0);
-    close(fd);
-    text[n] = 0;
-    return n > 12 ? atoi(text + 9) : 0;
+    demo_await_silence();
 }
 
 /* Each allocation that a request makes, on whatever thread, fails once: it is answered all the same, or its
@@ -173,20 +94,20 @@ static void memory_that_runs_out_ends_one_request(void **state)
         "{\"prompt\":[[5,6],[7]],\"max_tokens\":4,\"min_tokens\":4,\"n\":2,\"stop\":[\"zz\"],\"logprobs\":2,"
         "\"echo\":true,\"logit_bias\":{\"9\":1}}",
         "{\"prompt\":\"Hello\",\"max_tokens\":4,\"min_tokens\":4,\"stream\":true,\"return_token_ids\":true}"};
-    static char text[65536];
 
     for (int i = 0; i < 2; i++) {
         int n_failed = 0, n_good = 0;
 
         for (long n = 1; n < 1500 && n_good < 3; n += n < 60 ? 1 : 7) {
-            int status, fd;
+            const char *text;
             bool failed;
+            int status;
 
             mem_fail_at(n);
-            fd = send_request("/v1/completions", bodies[i]);
-            status = await_status(fd, text, sizeof(text));
+            text = demo_answer(demo_post("/v1/completions", "", bodies[i]));
             failed = mem_failed();
             mem_fail_at(0);
+            status = demo_status(text);
             n_failed += failed;
             n_good += !failed;
             if (status != 200 && status != 0 && !(failed && (status == 503 || status == 500)))
@@ -198,7 +119,7 @@ static void memory_that_runs_out_ends_one_request(void **state)
                 assert_true(failed);
             else if (status == 200)
                 assert_non_null(strstr(text, "\"completion_tokens\":16"));
-            await_silence();
+            demo_await_silence();
         }
         assert_true(n_failed > 20 && n_good == 3);
     }
@@ -214,7 +135,7 @@ static void await_text(int fd, struct buf *out, const char *text)
         char bytes[4096];
         ssize_t k;
 
-        server_poll(server);
+        server_poll(demo.server);
         if ((k = read(fd, bytes, sizeof(bytes))) > 0)
             buf_add(out, bytes, (size_t)k);
     }
@@ -229,59 +150,56 @@ static void a_stream_in_silence_is_pinged(void **state)
         "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900,\"n\":8,\"stream\":true}";
     static const char waiting[] = "{\"prompt\":[5],\"max_tokens\":2,\"min_tokens\":2,\"stream\":true}";
     struct buf out[2] = {{0}};
-    int fd[2] = {send_request("/v1/completions", running)};
+    int fd[2] = {demo_post("/v1/completions", "", running)};
 
     await_text(fd[0], &out[0], "\"index\":7");
-    fd[1] = send_request("/v1/completions", waiting);
+    fd[1] = demo_post("/v1/completions", "", waiting);
     await_text(fd[1], &out[1], "\r\n\r\n: ping\n\n");
     assert_non_null(strstr(out[1].data, "text/event-stream"));
-    api_abort(api);
+    api_abort(demo.api);
     receive(fd, 2, out);
     assert_non_null(strstr(out[1].data, "data: [DONE]"));
     buf_fini(&out[0]);
     buf_fini(&out[1]);
-    await_silence();
+    demo_await_silence();
 }
 
 static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
 {
-    int fd[2] = {send_request("/v1/completions", "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900}"),
+    int fd[2] = {demo_post("/v1/completions", "", "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900}"),
                  0};
     struct buf out[2] = {{0}};
 
-    while (api_n_calls(api) == 0)
-        server_poll(server);
-    api_drain(api);
-    fd[1] = send_request("/v1/completions", "{\"prompt\":[5]}");
-    server_poll(server);
-    api_abort(api);
+    while (api_n_calls(demo.api) == 0)
+        server_poll(demo.server);
+    api_drain(demo.api);
+    fd[1] = demo_post("/v1/completions", "", "{\"prompt\":[5]}");
+    server_poll(demo.server);
+    api_abort(demo.api);
     receive(fd, 2, out);
     assert_non_null(strstr(out[0].data, "HTTP/1.1 200"));
     assert_non_null(strstr(out[1].data, "HTTP/1.1 503"));
     buf_fini(&out[0]);
     buf_fini(&out[1]);
-    await_silence();
+    demo_await_silence();
 }
 
 static void what_runs_is_let_go_of_at_the_end(void **state)
 {
     for (int i = 0; i < 12; i++)
-        send_request("/v1/completions",
-                     "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900,\"stream\":true}");
+        demo_post("/v1/completions", "",
+                  "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900,\"stream\":true}");
     for (int i = 0; i < 20; i++)
-        server_poll(server);
+        server_poll(demo.server);
 }
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, demo_close)
     const struct CMUnitTest tests[] = {
         TEST(many_clients_at_once), TEST(memory_that_runs_out_ends_one_request),
         TEST(a_stream_in_silence_is_pinged), TEST(a_drain_ends_what_runs_and_refuses_the_rest),
         TEST(what_runs_is_let_go_of_at_the_end)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-    if (mem_live_blocks())
-        print_error("%zu blocks are left on the heap\n", mem_live_blocks());
-    return failed || mem_live_blocks();
+    return demo_run(tests);
 }

@@ -5,17 +5,9 @@
  * The model says what a script tells it to, calls of tools and reasoning among it. GALLOP_OOM_EVERY=1 fails
  * every allocation; otherwise one of seventeen.
  */
-#include "api/api.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "api/fields.h"
-#include "base/clock.h"
 #include "base/mem.h"
+#include "demo.h"
 #include "engine/gallop_in.h"
 
 #define TOOLS                                                                                \
@@ -90,11 +82,7 @@ static const struct {
 };
 enum { N_REQUESTS = sizeof(requests) / sizeof(requests[0]) };
 
-static struct gallop *engine;
-static struct api *api;
-static struct server *server;
 static struct chat *chat;
-static struct api_options options;
 static const struct executor *inner;
 static struct executor scripted;
 static struct tok_ids said;
@@ -113,65 +101,47 @@ static const float *run_script(void *ctx, const struct executor_rows *rows, size
     return logits;
 }
 
-static int open_engine(void)
+static int open_script(void)
 {
-    struct gallop_options o;
-
-    gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
-    o.max_num_seqs = 1;
-    o.threads = 1;
-    if (gallop_open(&engine, &o, NULL) != 0)
-        return -1;
-    inner = gallop_loop(engine)->x;
+    inner = gallop_loop(demo.engine)->x;
     scripted = *inner;
     scripted.run = run_script;
-    gallop_loop(engine)->x = &scripted;
+    gallop_loop(demo.engine)->x = &scripted;
     logits = malloc(inner->caps.n_vocab * sizeof(*logits));
-    return tok_encode(gallop_llm(engine)->tok, script, strlen(script), 0, &said, NULL);
+    return tok_encode(gallop_llm(demo.engine)->tok, script, strlen(script), 0, &said, NULL);
+}
+
+static int open_chat(void)
+{
+    json_t *config = json_pack("{s:s}", "chat_template", template);
+    char *text = json_dumps(config, 0);
+    int rc = chat_open_text(&chat, text, strlen(text), "t", NULL);
+
+    mem_free(text);
+    json_decref(config);
+    return rc;
 }
 
 static int open_all(void **state)
 {
-    static const char *const names[] = {"demo"};
-    struct server_options so = {.port = 0};
-    json_t *config;
-    char *text;
-    int rc;
+    struct api_options o = {.max_running = 8,
+                            .max_queued = 8,
+                            .max_logprobs = 20,
+                            .reasoning_field = "reasoning",
+                            .has_seed = true,
+                            .quiet = true};
 
-    json_set_alloc_funcs(mem_lib_alloc, mem_free);
-    signal(SIGPIPE, SIG_IGN);
-    log_set_level(LOG_ERROR);
-    config = json_pack("{s:s}", "chat_template", template);
-    text = json_dumps(config, 0);
-    rc = chat_open_text(&chat, text, strlen(text), "t", NULL);
-    mem_free(text);
-    json_decref(config);
-    options = (struct api_options){.name = names,
-                                   .n_names = 1,
-                                   .chat = chat,
-                                   .max_running = 8,
-                                   .max_queued = 8,
-                                   .max_logprobs = 20,
-                                   .reasoning_field = "reasoning",
-                                   .has_seed = true,
-                                   .quiet = true};
-    if (rc || open_engine() != 0 || markup_choose(&options.markup, "hermes", "qwen3", NULL, NULL) != 0 ||
-        tools_probe(chat, NULL, &options.tools, NULL) != 0)
+    if (demo_open_engine(1) != 0 || open_script() != 0 || open_chat() != 0 ||
+        markup_choose(&o.markup, "hermes", "qwen3", NULL, NULL) != 0 ||
+        tools_probe(chat, NULL, &o.tools, NULL) != 0)
         return -1;
-    options.engine = engine;
-    if (api_open(&api, &options, NULL) != 0)
-        return -1;
-    api_handle(api, &so);
-    return server_open(&server, &so, NULL) != 0 || api_start(api, server, NULL) != 0;
+    o.chat = chat;
+    return demo_open(o);
 }
 
 static int close_all(void **state)
 {
-    api_stop(api);
-    server_close(server);
-    api_close(api);
-    gallop_close(engine);
+    demo_close(state);
     chat_close(chat);
     tok_ids_fini(&said);
     free(logits);
@@ -181,31 +151,9 @@ static int close_all(void **state)
 /* Sends request I and returns what comes until the end. */
 static const char *ask(int i)
 {
-    static char text[1 << 18];
-    double end = clock_seconds() + 100;
-    size_t n = 0;
-    ssize_t k = -1;
-    int fd[2], length;
+    const char *text = demo_answer(demo_post(requests[i].path, "X-Request-Id: a\r\n", requests[i].body));
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-    fcntl(fd[0], F_SETFL, O_NONBLOCK);
-    server_adopt(server, fd[1], NULL); /* if there is memory for it */
-    length =
-        snprintf(text, sizeof(text), "POST %s HTTP/1.0\r\nX-Request-Id: a\r\nContent-Length: %zu\r\n\r\n%s",
-                 requests[i].path, strlen(requests[i].body), requests[i].body);
-    if (write(fd[0], text, (size_t)length) < 0)
-        assert_int_equal(errno, EPIPE);
-    while (k != 0 && clock_seconds() < end) {
-        server_poll(server);
-        k = read(fd[0], text + n, sizeof(text) - 1 - n);
-        n += k > 0 ? (size_t)k : 0;
-    }
-    close(fd[0]);
-    assert_int_equal(k, 0);
-    text[n] = 0;
-    while ((api_n_calls(api) || server_n_connections(server)) && clock_seconds() < end)
-        server_poll(server);
-    assert_int_equal(api_n_calls(api), 0);
+    demo_await_silence();
     return text;
 }
 
@@ -365,7 +313,7 @@ static bool try_at(int i, long n, const struct answer *wanted)
     text = ask(i);
     failed = mem_failed();
     mem_fail_at(0);
-    status = strlen(text) > 12 ? atoi(text + 9) : 0;
+    status = demo_status(text);
     if (status != 200 && status != 0 && !(failed && (status == 503 || status == 500)))
         fail_msg("allocation %ld of request %d: %s", n, i, text);
     read_answer(&a, text);
@@ -405,9 +353,6 @@ int main(void)
     const struct CMUnitTest tests[] = {TEST(the_script_is_said_in_every_form),
                                        cmocka_unit_test(a_difference_is_seen),
                                        TEST(memory_that_runs_out_makes_no_answer_wrong)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-    if (mem_live_blocks())
-        print_error("%zu blocks are left on the heap\n", mem_live_blocks());
-    return failed || mem_live_blocks();
+    return demo_run(tests);
 }
