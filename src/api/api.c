@@ -75,6 +75,11 @@ static void on_wake(void *ctx)
         a->woken(a->woken_ctx);
 }
 
+static void on_written(void *ctx)
+{
+    call_written(ctx);
+}
+
 static void on_gone(void *ctx, struct server_exchange *x)
 {
     (void)ctx;
@@ -94,6 +99,7 @@ void api_handle(struct api *a, struct server_options *o)
     o->handle = routes_handle;
     o->gone = on_gone;
     o->drained = on_drained;
+    o->written = on_written;
     o->woken = on_wake;
     o->refusal = routes_refusal;
     o->ctx = a;
@@ -136,6 +142,11 @@ void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx)
 size_t api_n_calls(const struct api *a)
 {
     return a->n_calls;
+}
+
+size_t api_n_computing(const struct api *a)
+{
+    return atomic_load(&a->n_reserved);
 }
 
 void api_stop(struct api *a)

@@ -79,7 +79,8 @@ void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx);
  * in the log and counted once for each such step, and said again when the step ends. */
 bool api_stalled(struct api *a);
 
-size_t api_n_calls(const struct api *a); /* that are not answered, or whose computing goes on */
+size_t api_n_calls(const struct api *a);     /* that are not answered, or whose computing goes on */
+size_t api_n_computing(const struct api *a); /* answers that are not at their end, taken by clients or not */
 
 /* A request that is computed or waits, as a handler of a crash may read it. */
 struct api_running {

@@ -7,7 +7,10 @@
 #include "api/routes.h"
 #include "base/clock.h"
 
-enum { MOST_UNSENT = 64 << 10 }; /* bytes on their way; then events wait, and what waits becomes one */
+enum {
+    MOST_UNSENT = 64 << 10, /* bytes on their way; then events wait, and what waits becomes one */
+    MOST_BATCHES = 8,       /* steps that are taken at once, before sockets have their turn */
+};
 
 /* ---- coming and going ---- */
 
@@ -529,17 +532,35 @@ static void take_batch(struct api *a, const struct relay_batch *b)
         touched = c->next_touched;
         advance(c);
     }
+    if (b->n && a->n_handed < RELAY_BATCHES) {
+        a->handed_s[a->n_handed++] = b->now_s;
+        server_tell_written(a->server);
+    }
+}
+
+void call_written(struct api *a)
+{
+    double now = clock_seconds();
+
+    for (size_t i = 0; i < a->n_handed; i++)
+        metrics_observe(&a->metrics, METRICS_HANDOFF, now - a->handed_s[i]);
+    a->n_handed = 0;
 }
 
 void call_advance(struct api *a)
 {
     const struct relay_batch *b;
+    int n = 0;
 
     for (struct front_job *job = front_done(&a->front), *next; job; job = next) {
         next = job->next;
         take_prepared((struct call *)(void *)job);
     }
     while ((b = relay_take(&a->relay)) != NULL) {
+        if (n++ == MOST_BATCHES) {
+            server_wake(a->server);
+            break;
+        }
         take_batch(a, b);
         relay_give_back(&a->relay);
     }

@@ -131,7 +131,9 @@ struct api {
     double started_s;
     struct metrics metrics;
     struct metrics_now now;
-    uint64_t tokens_before;  /* of the last step that was looked at */
+    uint64_t tokens_before;         /* of the last step that was looked at */
+    double handed_s[RELAY_BATCHES]; /* [n_handed] clock: ends of steps whose tokens are being written */
+    size_t n_handed;
     double mean_s;           /* of the last requests, about */
     double ping_s;           /* clock: when the streams that wait are told next */
     uint64_t stalled_ns;     /* clock: when the step began that takes too long; 0: none does */
@@ -152,6 +154,7 @@ void call_start(struct api *a, struct server_exchange *x, const struct route *r)
 void call_gone(struct call *c);    /* its client left */
 void call_drained(struct call *c); /* its client has taken all that was sent */
 void call_advance(struct api *a);  /* takes what the front and the engine have done */
+void call_written(struct api *a);  /* what was sent is written, as far as clients take it */
 void call_ping(struct api *a,
                double now); /* tells streams that wait for their first token that they are heard */
 void call_abort(struct call *c);

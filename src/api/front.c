@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/pool.h"
 
 static void append(struct front_list *l, struct front_job *job)
 {
@@ -45,7 +44,6 @@ static void *work(void *ctx)
 
 int front_open(struct front *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e)
 {
-    sigset_t old;
     int rc = 0;
 
     *f = (struct front){.wake = wake, .ctx = ctx};
@@ -56,10 +54,8 @@ int front_open(struct front *f, size_t n_threads, void (*wake)(void *ctx), void 
         return err_nomem(e, "the server's threads");
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);
-    pool_block_signals(&old); /* they are the main thread's */
-    while (f->n < n_threads && (rc = pthread_create(&f->thread[f->n], NULL, work, f)) == 0)
+    while (f->n < n_threads && (rc = thread_start(&f->thread[f->n], work, f)) == 0)
         f->n++;
-    pool_restore_signals(&old);
     return rc ? err_set(e, ERR_OS, "no thread can be started for requests: %s", strerror(rc)) : 0;
 }
 
@@ -72,7 +68,7 @@ void front_close(struct front *f)
     pthread_cond_broadcast(&f->work);
     pthread_mutex_unlock(&f->lock);
     while (f->n)
-        pthread_join(f->thread[--f->n], NULL);
+        thread_join(&f->thread[--f->n]);
     pthread_cond_destroy(&f->work);
     pthread_mutex_destroy(&f->lock);
     mem_free(f->thread);

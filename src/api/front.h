@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
+#include "base/thread.h"
 
 /* Part of what is to be done. */
 struct front_job {
@@ -22,7 +23,7 @@ struct front_list {
 };
 
 struct front {
-    pthread_t *thread; /* [n] */
+    struct thread *thread; /* [n] */
     size_t n;
     pthread_mutex_t lock;
     pthread_cond_t work;

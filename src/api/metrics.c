@@ -18,26 +18,33 @@ static const double whole[] = {.05, .1, .2, .3, .5, .8,  1,   1.5, 2,   2.5,  5,
 static const double tokens[] = {1,    2,    5,     10,    20,    50,     100,    200,    500,     1000,
                                 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000, 0};
 static const double few[] = {1, 2, 5, 10, 20, 50, 100, 0};
+static const double handoff[] = {.0001, .0002, .0005, .001, .002, .003, .004, .005, .0075, .01,
+                                 .015,  .02,   .05,   .1,   .25,  .5,   1,    2.5,  0};
 static const double rows[] = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 0};
 
 static const struct {
     const char *name, *help;
     const double *bound;
 } histograms[METRICS_N_HISTOGRAMS] = {
-    [METRICS_TTFT] = {"time_to_first_token_seconds", "Seconds to the first token of an answer", to_first},
-    [METRICS_ITL] = {"inter_token_latency_seconds", "Seconds between two tokens of an answer", between},
-    [METRICS_TPOT] = {"request_time_per_output_token_seconds", "Mean seconds a token behind the first",
+    [METRICS_TTFT] = {"vllm:time_to_first_token_seconds", "Seconds to the first token of an answer",
+                      to_first},
+    [METRICS_ITL] = {"vllm:inter_token_latency_seconds", "Seconds between two tokens of an answer", between},
+    [METRICS_TPOT] = {"vllm:request_time_per_output_token_seconds", "Mean seconds a token behind the first",
                       between},
-    [METRICS_E2E] = {"e2e_request_latency_seconds", "Seconds of a request", whole},
-    [METRICS_QUEUE] = {"request_queue_time_seconds", "Seconds before anything was computed", whole},
-    [METRICS_INFERENCE] = {"request_inference_time_seconds", "Seconds from there to the end", whole},
-    [METRICS_PREFILL] = {"request_prefill_time_seconds", "Seconds from there to the first token", whole},
-    [METRICS_DECODE] = {"request_decode_time_seconds", "Seconds from the first token to the last", whole},
-    [METRICS_PROMPT_TOKENS] = {"request_prompt_tokens", "Tokens of a prompt", tokens},
-    [METRICS_GENERATION_TOKENS] = {"request_generation_tokens", "Tokens of an answer", tokens},
-    [METRICS_MAX_TOKENS] = {"request_params_max_tokens", "max_tokens of a request", tokens},
-    [METRICS_N] = {"request_params_n", "n of a request", few},
-    [METRICS_ITERATION] = {"iteration_tokens_total", "Tokens of a step", rows},
+    [METRICS_E2E] = {"vllm:e2e_request_latency_seconds", "Seconds of a request", whole},
+    [METRICS_QUEUE] = {"vllm:request_queue_time_seconds", "Seconds before anything was computed", whole},
+    [METRICS_INFERENCE] = {"vllm:request_inference_time_seconds", "Seconds from there to the end", whole},
+    [METRICS_PREFILL] = {"vllm:request_prefill_time_seconds", "Seconds from there to the first token", whole},
+    [METRICS_DECODE] = {"vllm:request_decode_time_seconds", "Seconds from the first token to the last",
+                        whole},
+    [METRICS_PROMPT_TOKENS] = {"vllm:request_prompt_tokens", "Tokens of a prompt", tokens},
+    [METRICS_GENERATION_TOKENS] = {"vllm:request_generation_tokens", "Tokens of an answer", tokens},
+    [METRICS_MAX_TOKENS] = {"vllm:request_params_max_tokens", "max_tokens of a request", tokens},
+    [METRICS_N] = {"vllm:request_params_n", "n of a request", few},
+    [METRICS_ITERATION] = {"vllm:iteration_tokens_total", "Tokens of a step", rows},
+    [METRICS_HANDOFF] = {"gallop:handoff_seconds",
+                         "Seconds from the end of a step until its tokens are written to the sockets",
+                         handoff},
 };
 
 void metrics_observe(struct metrics *m, enum metrics_histogram h, double x)
@@ -72,12 +79,12 @@ struct labels {
 
 static void head(struct buf *out, const char *name, const char *type, const char *help)
 {
-    buf_fmt(out, "# HELP vllm:%s %s\n# TYPE vllm:%s %s\n", name, help, name, type);
+    buf_fmt(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 static void sample(struct buf *out, const struct labels *l, const char *name, const char *more, double x)
 {
-    buf_fmt(out, "vllm:%s{%s%s} %.17g\n", name, l->text.data ? l->text.data : "", more, x);
+    buf_fmt(out, "%s{%s%s} %.17g\n", name, l->text.data ? l->text.data : "", more, x);
 }
 
 static void gauge(struct buf *out, const struct labels *l, const char *name, const char *help, double x)
@@ -102,31 +109,31 @@ static void write_histogram(const struct metrics *m, enum metrics_histogram h, c
     head(out, name, "histogram", histograms[h].help);
     for (size_t i = 0; histograms[h].bound[i] > 0; i++) {
         n += m->histogram[h].count[i];
-        buf_fmt(out, "vllm:%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, labels, histograms[h].bound[i], n);
+        buf_fmt(out, "%s_bucket{%s,le=\"%g\"} %" PRIu64 "\n", name, labels, histograms[h].bound[i], n);
         above = i + 1;
     }
     n += m->histogram[h].count[above];
-    buf_fmt(out, "vllm:%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, n);
-    buf_fmt(out, "vllm:%s_sum{%s} %.17g\n", name, labels, m->histogram[h].sum);
-    buf_fmt(out, "vllm:%s_count{%s} %" PRIu64 "\n", name, labels, n);
+    buf_fmt(out, "%s_bucket{%s,le=\"+Inf\"} %" PRIu64 "\n", name, labels, n);
+    buf_fmt(out, "%s_sum{%s} %.17g\n", name, labels, m->histogram[h].sum);
+    buf_fmt(out, "%s_count{%s} %" PRIu64 "\n", name, labels, n);
 }
 
 static void write_gauges(const struct metrics_now *now, const struct labels *l, struct buf *out)
 {
     const struct gallop_stats *s = &now->stats;
 
-    gauge(out, l, "num_requests_running", "Answers that are computed", (double)now->n_running);
-    gauge(out, l, "num_requests_waiting", "Answers that have not begun", (double)now->n_waiting);
-    gauge(out, l, "kv_cache_usage_perc", "Part of the KV cache that running answers hold, 0 to 1",
+    gauge(out, l, "vllm:num_requests_running", "Answers that are computed", (double)now->n_running);
+    gauge(out, l, "vllm:num_requests_waiting", "Answers that have not begun", (double)now->n_waiting);
+    gauge(out, l, "vllm:kv_cache_usage_perc", "Part of the KV cache that running answers hold, 0 to 1",
           now->kv_used);
-    gauge(out, l, "http_connections", "Open connections", (double)now->n_connections);
-    counter(out, l, "tls_handshakes_failed_total", "Handshakes of TLS that failed",
+    gauge(out, l, "vllm:http_connections", "Open connections", (double)now->n_connections);
+    counter(out, l, "vllm:tls_handshakes_failed_total", "Handshakes of TLS that failed",
             (double)now->n_failed_handshakes);
-    counter(out, l, "num_preemptions_total", "Answers put back because the KV cache was full",
+    counter(out, l, "vllm:num_preemptions_total", "Answers put back because the KV cache was full",
             (double)s->n_preempted);
-    counter(out, l, "prompt_tokens_recomputed_total", "Tokens computed again after that",
+    counter(out, l, "vllm:prompt_tokens_recomputed_total", "Tokens computed again after that",
             (double)s->n_recomputed_tokens);
-    counter(out, l, "generation_tokens_total", "Tokens of answers", (double)s->n_output_tokens);
+    counter(out, l, "vllm:generation_tokens_total", "Tokens of answers", (double)s->n_output_tokens);
 }
 
 static void write_counters(const struct metrics *m, const struct labels *l, struct buf *out)
@@ -134,20 +141,21 @@ static void write_counters(const struct metrics *m, const struct labels *l, stru
     static const char *const ends[METRICS_N_ENDS] = {"stop", "length", "abort", "error"};
     char more[64];
 
-    counter(out, l, "prompt_tokens_total", "Tokens of prompts", (double)m->prompt_tokens);
-    counter(out, l, "prompt_tokens_cached_total", "Of them, found in the prefix cache",
+    counter(out, l, "vllm:prompt_tokens_total", "Tokens of prompts", (double)m->prompt_tokens);
+    counter(out, l, "vllm:prompt_tokens_cached_total", "Of them, found in the prefix cache",
             (double)m->cached_tokens);
-    counter(out, l, "prefix_cache_queries_total", "Tokens looked for in the prefix cache",
+    counter(out, l, "vllm:prefix_cache_queries_total", "Tokens looked for in the prefix cache",
             (double)m->prompt_tokens);
-    counter(out, l, "prefix_cache_hits_total", "Tokens found there", (double)m->cached_tokens);
-    counter(out, l, "requests_refused_total", "Requests refused because of load", (double)m->n_refused);
-    counter(out, l, "requests_over_limit_total", "Requests refused because of the limits of their keys",
+    counter(out, l, "vllm:prefix_cache_hits_total", "Tokens found there", (double)m->cached_tokens);
+    counter(out, l, "vllm:requests_refused_total", "Requests refused because of load", (double)m->n_refused);
+    counter(out, l, "vllm:requests_over_limit_total", "Requests refused because of the limits of their keys",
             (double)m->n_limited);
-    counter(out, l, "step_timeouts_total", "Steps that took longer than --step-timeout", (double)m->n_stalls);
-    head(out, "request_success_total", "counter", "Answers by how they ended");
+    counter(out, l, "vllm:step_timeouts_total", "Steps that took longer than --step-timeout",
+            (double)m->n_stalls);
+    head(out, "vllm:request_success_total", "counter", "Answers by how they ended");
     for (int i = 0; i < METRICS_N_ENDS; i++) {
         snprintf(more, sizeof(more), ",finished_reason=\"%s\"", ends[i]);
-        sample(out, l, "request_success_total", more, (double)m->ended[i]);
+        sample(out, l, "vllm:request_success_total", more, (double)m->ended[i]);
     }
 }
 

@@ -25,6 +25,7 @@ enum metrics_histogram {
     METRICS_MAX_TOKENS, /* asked for */
     METRICS_N,
     METRICS_ITERATION,
+    METRICS_HANDOFF,
     METRICS_N_HISTOGRAMS
 };
 

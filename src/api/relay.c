@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/pool.h"
 #include "engine/gallop_in.h"
 
 #define IDLE_S 0.1 /* the engine asks so often whether it is to end, when nothing is computed */
@@ -82,7 +81,6 @@ static struct relay_batch *next_batch(struct relay *r)
 
 static void put_batch(struct relay *r, struct relay_batch *b)
 {
-    b->now_s = clock_seconds();
     gallop_stats(r->g, &b->stats);
     b->kv_used = kv_used(r->g);
     pthread_mutex_lock(&r->lock);
@@ -114,6 +112,7 @@ static void *run(void *ctx)
             gallop_await(r->g, IDLE_S);
             continue;
         }
+        b->now_s = clock_seconds();
         while (gallop_take(r->g, &ev))
             put_event(b, &ev);
         put_batch(r, b);
@@ -123,7 +122,6 @@ static void *run(void *ctx)
 
 int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void *ctx, struct err *e)
 {
-    sigset_t old;
     int rc;
 
     *r = (struct relay){.g = g, .wake = wake, .ctx = ctx};
@@ -131,9 +129,7 @@ int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void 
     pthread_cond_init(&r->room, NULL);
     for (int i = 0; i < RELAY_BATCHES; i++)
         buf_init(&r->batch[i].text, MEM_API);
-    pool_block_signals(&old); /* they are the main thread's */
-    rc = pthread_create(&r->thread, NULL, run, r);
-    pool_restore_signals(&old);
+    rc = thread_start(&r->thread, run, r);
     r->runs = rc == 0;
     return rc ? err_set(e, ERR_OS, "no thread can be started for the engine: %s", strerror(rc)) : 0;
 }
@@ -147,7 +143,7 @@ void relay_close(struct relay *r)
     pthread_cond_signal(&r->room);
     pthread_mutex_unlock(&r->lock);
     if (r->runs)
-        pthread_join(r->thread, NULL);
+        thread_join(&r->thread);
     for (int i = 0; i < RELAY_BATCHES; i++) {
         mem_free(r->batch[i].event);
         mem_free(r->batch[i].top);

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "gallop.h"
 
 enum { RELAY_BATCHES = 64 };
@@ -31,8 +32,8 @@ struct relay_batch {
     struct gallop_logprob *top; /* [n_top] */
     size_t n_top, cap_top;
     struct buf text;
-    bool oom; /* something of a step was lost: its requests cannot be answered any more */
-    double now_s;
+    bool oom;     /* something of a step was lost: its requests cannot be answered any more */
+    double now_s; /* clock: when the step ended */
     struct gallop_stats stats;
     double kv_used; /* 0 to 1 */
 };
@@ -41,7 +42,7 @@ struct relay {
     struct gallop *g;
     void (*wake)(void *ctx);
     void *ctx;
-    pthread_t thread;
+    struct thread thread;
     bool runs;
     pthread_mutex_t lock;
     pthread_cond_t room;

@@ -106,8 +106,9 @@ static const struct opt_row rows[] = {
 
 enum { QUEUED = 1024, SPARE_DESCRIPTORS = 64 };
 
-#define ROOF_S  0.3
-#define FLUSH_S 3.0 /* for answers on their way when everything is computed */
+#define ROOF_S 0.3
+#define FLUSH_S \
+    3.0 /* for answers on their way when everything is computed, also of clients that read nothing */
 
 struct serve {
     struct load load;
@@ -175,8 +176,8 @@ static void on_signal(int sig)
         server_wake(serving);
 }
 
-/* SIGHUP is left as it is where there is nothing to be read again: then it ends a program whose terminal was
- * closed. */
+/* SIGHUP is left as it is where there is nothing to be read again and nobody but a terminal that was closed
+ * sends it. A service manager sends it to every server that it is to reload. */
 static void catch_signals(const struct serve *s)
 {
     struct sigaction sa = {.sa_handler = on_signal};
@@ -185,7 +186,7 @@ static void catch_signals(const struct serve *s)
     sigemptyset(&sa.sa_mask);
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
-    if (s->tls || opt_string(s->v, "api-key-file"))
+    if (s->tls || opt_string(s->v, "api-key-file") || systemd_is_there())
         sigaction(SIGHUP, &sa, NULL);
 }
 
@@ -239,7 +240,7 @@ static void on_wake(void *ctx)
     }
     if (now >= s->abort_s && api_n_calls(s->api))
         api_abort(s->api);
-    if (api_n_calls(s->api) == 0) {
+    if (api_n_calls(s->api) == 0 || (now >= s->abort_s && api_n_computing(s->api) == 0)) {
         s->quit_s = s->quit_s > 0 ? s->quit_s : now + FLUSH_S;
         if (now >= s->quit_s || server_n_connections(s->server) == 0)
             server_quit(s->server);
@@ -333,6 +334,8 @@ static void read_again(struct serve *s)
     struct tls *tls;
     struct err e = {.code = 0};
 
+    if (!opt_string(s->v, "api-key-file") && !s->tls)
+        log_info("there are no files of keys or certificates to be read again");
     if (opt_string(s->v, "api-key-file") && read_keys_again(&keys, s->v, &e) == 0) {
         keys_keep_used(&keys, &s->keys);
         keys_fini(&s->keys);

@@ -13,9 +13,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,6 +24,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "base/topo.h"
 
 enum {
@@ -39,7 +38,7 @@ enum {
 struct worker {
     _Alignas(LINE) atomic_uint done; /* generation of the last job this worker finished */
     struct pool *pool;
-    pthread_t thread;
+    struct thread thread;
     int number; /* 1 .. n_threads - 1 */
     int os;     /* processor, or -1 */
 };
@@ -204,42 +203,23 @@ static int place_threads(struct pool *p, struct err *e)
     return 0;
 }
 
-void pool_block_signals(sigset_t *old)
-{
-    static const int own_fault[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
-    sigset_t all;
-
-    sigfillset(&all);
-    for (size_t i = 0; i < sizeof(own_fault) / sizeof(own_fault[0]); i++)
-        sigdelset(&all, own_fault[i]);
-    pthread_sigmask(SIG_SETMASK, &all, old);
-}
-
-void pool_restore_signals(const sigset_t *old)
-{
-    pthread_sigmask(SIG_SETMASK, old, NULL);
-}
-
 static int start_workers(struct pool *p, struct err *e)
 {
-    sigset_t old;
     int rc = 0;
 
-    pool_block_signals(&old);
     for (int i = 1; i < p->n_threads && rc == 0; i++) {
         struct worker *w = &p->worker[i - 1];
         char name[32];
 
         w->pool = p;
         w->number = i;
-        rc = pthread_create(&w->thread, NULL, work, w);
+        rc = thread_start(&w->thread, work, w);
         if (rc == 0) {
             p->n_started++;
             snprintf(name, sizeof(name), "compute-%d", i);
-            pthread_setname_np(w->thread, name);
+            pthread_setname_np(w->thread.id, name);
         }
     }
-    pool_restore_signals(&old);
     if (rc == 0)
         return 0;
     return err_set(e, ERR_OS, "cannot start compute thread %d of %d: %s", p->n_started + 1, p->n_threads,
@@ -322,7 +302,7 @@ void pool_free(struct pool *p)
         return;
     post(p, NULL, NULL);
     for (int i = 0; i < p->n_started; i++)
-        pthread_join(p->worker[i].thread, NULL);
+        thread_join(&p->worker[i].thread);
     if (p->caller == &thread_mark && p->caller_bound)
         topo_unbind();
     map_region_free(p->scratch, (size_t)p->n_threads * p->scratch_bytes);

@@ -8,7 +8,6 @@
 #ifndef GALLOP_BASE_POOL_H
 #define GALLOP_BASE_POOL_H
 
-#include <signal.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -32,11 +31,6 @@ struct pool *pool_join(struct pool *p);
 int pool_reserve(struct pool *p, size_t bytes, struct err *e);
 size_t pool_scratch_bytes(const struct pool *p);      /* that each thread has */
 void *pool_scratch(const struct pool *p, int thread); /* of a job, valid until the next pool_reserve() */
-
-/* Blocks for this thread, and for those that it starts meanwhile, what other threads are there to handle: all
- * signals but those of a thread's own faults, which would end the program without a word. */
-void pool_block_signals(sigset_t *old);
-void pool_restore_signals(const sigset_t *old);
 
 /* The share [*begin, *end) of N equal parts that THREAD of N_THREADS takes; in multiples of UNIT but for the
  * last. */

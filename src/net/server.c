@@ -81,7 +81,7 @@ struct server {
     struct event_base *base;
     struct evconnlistener *listener[SERVER_MAX_SOCKETS]; /* [n_listeners] */
     size_t n_listeners;
-    struct event *wake, *tick;
+    struct event *wake, *tick, *written;
     int wake_fd;
     struct tls *tls; /* borrowed; NULL: none */
     size_t n_failed_handshakes;
@@ -773,6 +773,16 @@ static void on_wake(evutil_socket_t fd, short what, void *ctx)
         s->opt.woken(s->opt.ctx);
 }
 
+/* A timer of no time is due behind the sockets that the loop finds ready first. */
+static void on_all_written(evutil_socket_t fd, short what, void *ctx)
+{
+    struct server *s = ctx;
+
+    (void)fd;
+    (void)what;
+    s->opt.written(s->opt.ctx);
+}
+
 /* ---- open and close ---- */
 
 static void set_defaults(struct server_options *o)
@@ -930,7 +940,9 @@ static int make_loop(struct server *s, struct err *e)
         return err_os(e, "make", "eventfd");
     s->wake = event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST, on_wake, s);
     s->tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
-    if (!s->wake || !s->tick || event_add(s->wake, NULL) != 0 || event_add(s->tick, &tick) != 0)
+    s->written = event_new(s->base, -1, 0, on_all_written, s);
+    if (!s->wake || !s->tick || !s->written || event_add(s->wake, NULL) != 0 ||
+        event_add(s->tick, &tick) != 0)
         return err_nomem(e, "the server's loop");
     return 0;
 }
@@ -970,6 +982,8 @@ void server_close(struct server *s)
         event_free(s->wake);
     if (s->tick)
         event_free(s->tick);
+    if (s->written)
+        event_free(s->written);
     if (s->base)
         event_base_free(s->base);
     if (s->wake_fd >= 0)
@@ -999,6 +1013,14 @@ void server_wake(struct server *s)
 
     if (write(s->wake_fd, &one, sizeof(one)) < 0)
         return; /* 2^64 - 2 wakes are pending: it will wake */
+}
+
+void server_tell_written(struct server *s)
+{
+    const struct timeval none = {.tv_sec = 0};
+
+    if (!event_pending(s->written, EV_TIMEOUT, NULL))
+        event_add(s->written, &none);
 }
 
 void server_quit(struct server *s)

@@ -55,6 +55,8 @@ struct server_options {
     void (*gone)(void *ctx, struct server_exchange *x);
     /* Everything sent on the stream X is on its way. */
     void (*drained)(void *ctx, struct server_exchange *x);
+    /* What was sent before server_tell_written() is written, as far as its clients take it. */
+    void (*written)(void *ctx);
     /* server_wake() was called, once or several times; also a few times a second. */
     void (*woken)(void *ctx);
     /* The body of a refusal that the server makes itself, as JSON to OUT [size]; returns its length. */
@@ -113,5 +115,8 @@ void server_send(struct server_exchange *x, const void *bytes, size_t n);
 size_t server_unsent(const struct server_exchange *x); /* bytes that the client has not taken yet */
 void server_end(struct server_exchange *x);
 void server_cut(struct server_exchange *x); /* the connection ends here, without a proper end of the answer */
+
+/* Calls `written` when the sockets that have room were written to; once, however often this was called. */
+void server_tell_written(struct server *s);
 
 #endif

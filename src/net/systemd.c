@@ -77,6 +77,13 @@ int systemd_sockets(int fd[SYSTEMD_MAX_SOCKETS], size_t *n, struct err *e)
     return rc;
 }
 
+bool systemd_is_there(void)
+{
+    const char *path = getenv("NOTIFY_SOCKET");
+
+    return path && *path;
+}
+
 void systemd_notify(const char *state)
 {
     const char *path = getenv("NOTIFY_SOCKET");

@@ -5,6 +5,7 @@
 #ifndef GALLOP_NET_SYSTEMD_H
 #define GALLOP_NET_SYSTEMD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -15,6 +16,9 @@ enum { SYSTEMD_MAX_SOCKETS = 16 };
  * stream socket that listens, and closed to programs that this one starts. An error names the socket, with
  * its name of LISTEN_FDNAMES. The variables are gone afterwards: call it once, before there are threads. */
 int systemd_sockets(int fd[SYSTEMD_MAX_SOCKETS], size_t *n, struct err *e);
+
+/* A manager wants to hear of this program (NOTIFY_SOCKET). */
+bool systemd_is_there(void);
 
 /* Tells STATE, lines of NAME=VALUE, to the socket of NOTIFY_SOCKET. Nobody there: nothing. */
 void systemd_notify(const char *state);

@@ -34,6 +34,7 @@ def units_of_systemd():
     said = dict(_unit(service))
     expect(said["Type"], "notify", "the program tells when it is ready")
     check(int(said["TimeoutStopSec"]) > int(re.search(r"--shutdown-timeout (\d+)", service)[1]), "a drain has its time")
+    check(said["ExecReload"].endswith("kill -HUP $MAINPID"), "a reload is the signal that reads files again")
     check(int(said["WatchdogSec"]) > 0 and ("FileDescriptorName", "http") in _unit(sock), "watchdog and socket")
     analyze = shutil.which("systemd-analyze")
     if analyze:
@@ -54,7 +55,7 @@ def _metrics():
 
 def _knows(where, expressions, there):
     named = {re.sub("_(bucket|sum|count)$", "", x) if x not in there else x
-             for e in expressions for x in re.findall(r"vllm:\w+|\bhttp_\w+_total", e)}
+             for e in expressions for x in re.findall(r"(?:vllm|gallop):\w+|\bhttp_\w+_total", e)}
     check(named and named <= there, f"{where}: metrics that the server has not: {named - there}")
     for e in expressions:
         check(all(e.count(a) == e.count(b) for a, b in ("()", "{}", "[]")) and e.count('"') % 2 == 0, f"{where}: {e}")

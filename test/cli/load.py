@@ -34,8 +34,19 @@ def figures_add_up():
         for name in ("ttft", "tpot", "itl", "e2el"):
             t = [o[f"{part}_{name}_ms"] for part in ("median", "p90", "p95", "p99", "max")]
             check(t == sorted(t) and t[-1] > 0, f"{name}: percentiles {t}")
+    r = _run("--num-prompts", 6, "--slow-readers", 3, "--input-len", 5, "--output-len", 50, "--json")
+    o = json.loads(r.stdout.decode().splitlines()[0])
+    expect((r.returncode, o["completed"], o["total_output_tokens"]), (0, 6, 300), f"beside slow readers ({o['errors']})")
+    check(0 < o["p50_handoff_ms"] <= o["p99_handoff_ms"], "the hand-off is told")
     r = _run("--num-prompts", 3, "--vocab", 100000, "--seed", 1)
     check(r.returncode == 1 and b"outside the vocabulary" in r.stdout, f"requests that fail are said: {r.stdout.decode()}")
+
+
+def quantiles_of_a_histogram():
+    before, after = {.1: 5, .2: 7, float("inf"): 9}, {.1: 5, .2: 107, float("inf"): 109}
+    expect([round(tool.quantile(before, after, q), 6) for q in (0, .5, 1)], [.1, .15, .2], "within a bucket")
+    expect(tool.quantile({}, {.1: 1, float("inf"): 4}, .9), .1, "above all bounds")
+    expect(tool.quantile(after, after, .9), 0, "nothing was counted")
 
 
 def a_soak_of_seconds_holds():

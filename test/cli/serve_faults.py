@@ -376,6 +376,21 @@ def a_drain_has_a_limit():
     expect(s.process.wait(60), 0, "status")
 
 
+def a_client_that_reads_nothing_holds_up_no_end():
+    """Its answer is computed, or aborted, and cannot be delivered: without a limit it would have its 60 s."""
+    s = Server("--no-access-log", "--shutdown-timeout", 0.2)
+    deaf = socket.socket()
+    deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    deaf.connect(("127.0.0.1", s.port))
+    body = json.dumps({**FOREVER, "logprobs": 5, "stream": True}).encode()
+    deaf.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (COMPLETIONS.encode(), len(body)) + body)
+    check(s.wait(lambda g: g["generation_tokens_total"] > 3000), "more than sockets and buffers take")
+    begin = time.monotonic()
+    expect(s.end(), 0, "status")
+    check(time.monotonic() - begin < 30, f"it took {time.monotonic() - begin:.1f} s")
+    deaf.close()
+
+
 def a_second_signal_ends_at_once():
     s = Server("--no-access-log", "--shutdown-timeout", 1000)
     slow = s.send(COMPLETIONS, **{**FOREVER, "n": 100}, stream=True)

@@ -153,9 +153,50 @@ def a_service_manager_is_told():
             s.process.send_signal(signal.SIGHUP)
             check(re.fullmatch(rb"RELOADING=1\nMONOTONIC_USEC=\d+", manager.recv(1000)), "when keys are read again")
             expect(manager.recv(1000), b"READY=1", "and when they are")
+        with Server(env={"NOTIFY_SOCKET": f"{d}/notify"}) as s:
+            while not manager.recv(1000).startswith(b"READY=1"):
+                pass
+            s.process.send_signal(signal.SIGHUP)
+            check(manager.recv(1000).startswith(b"RELOADING=1"), "a reload")
+            expect(manager.recv(1000), b"READY=1", "of nothing changes nothing")
+            expect(s.request("GET", "/health")[0], 200, "it goes on")
+    s = Server()
+    expect(s.end(signal.SIGHUP), -signal.SIGHUP, "without a manager it is the end of a terminal")
     for env in ({"NOTIFY_SOCKET": "/nonexistent/socket"}, {"NOTIFY_SOCKET": "x" * 200}, {"NOTIFY_SOCKET": ""},
                 {"WATCHDOG_USEC": "-1", "WATCHDOG_PID": "1"}):
         expect(Server(env=env).end(), 0, f"nobody there: {env}")
+
+
+def keys_are_read_again_by_a_signal():
+    with tempfile.TemporaryDirectory() as d:
+        def write(text):
+            with open(f"{d}/keys", "w") as f:
+                f.write(text)
+
+        def reload(word):
+            del s.log[:]
+            s.process.send_signal(signal.SIGHUP)
+            _said(s, word)
+
+        def ask(key):
+            status, head, _ = s.request("POST", "/tokenize", {"prompt": "x"}, {"X-Api-Key": key})
+            return status, head.get("x-ratelimit-limit-requests"), head.get("x-ratelimit-limit-tokens")
+
+        write("used requests_per_minute=1\nfree\nold\n")
+        with Server("--api-key-file", f"{d}/keys", "--no-access-log") as s:
+            expect([ask("used"), ask("used"), ask("free"), ask("old")], [(200, "1", None), (429, "1", None), (200, None, None), (200, None, None)],
+                   "before")
+            write("used requests_per_minute=1 tokens_per_minute=500\nfree requests_per_minute=7\nnew\n")
+            reload("3 keys in all")
+            expect([ask("used"), ask("free"), ask("old"), ask("new")], [(429, "1", "500"), (200, "7", None), (401, None, None), (200, None, None)],
+                   "limits are the new ones, and what was used up is not given again")
+            for _ in range(5):
+                reload("3 keys in all")
+            expect(ask("used")[0], 429, "however often")
+            os.remove(f"{d}/keys")
+            os.mkfifo(f"{d}/keys")  # reading it would wait for a writer
+            reload("the keys stay as they were")
+            expect([ask("used")[0], ask("free")[0], ask("new")[0]], [429, 200, 200], "a pipe is not read")
 
 
 def sockets_of_a_service_manager_are_served():

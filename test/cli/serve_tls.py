@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -17,7 +18,7 @@ import threading
 import time
 import warnings
 
-from _cli import DEMO, call, check, expect, expect_error, run_all
+from _cli import DEMO, ROOT, call, check, expect, expect_error, run_all
 from _server import Server, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
@@ -294,6 +295,22 @@ def handshakes_that_dawdle_hold_up_nobody():
     check(server.wait(lambda g: g["http_connections"] <= 1), "connections are gone")
 
 
+def no_descriptor_is_left():
+    with _tls_server(before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))) as s:
+        hello, held = _hello(), []
+        for i in range(100):
+            held.append(_plain(s))
+            with contextlib.suppress(OSError):
+                held[-1].sendall(hello[:i])
+        check(_says(s, "no connection can be taken"), "it is said")
+        time.sleep(.5)
+        expect(sum("no connection can be taken" in x for x in s.log), 1, "once")
+        for h in held:
+            h.close()
+        expect(s.request("GET", "/health")[0], 200, "it goes on when there are some again")
+        expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "and serves")
+
+
 # ---- clients that leave, and slow ones -----------------------------------------------------------------------------
 
 
@@ -332,6 +349,18 @@ def large_bodies_come_whole_to_slow_readers():
             got = _all_of(s).partition(b"\r\n\r\n")[2]
             expect(json.JSONDecoder().raw_decode(got.decode())[0], wanted, "the answer")
             expect(got.count(b"HTTP/1.1 200"), 0 if ending == "close" else 2, "answers behind it")
+
+
+def the_load_generator_speaks_tls():
+    load = [sys.executable, os.path.join(ROOT, "bench", "load"), "--url", f"https://localhost:{server.port}", "--num-prompts", "4",
+            "--input-len", "5", "--output-len", "6", "--json"]
+    r = subprocess.run([*load, "--cacert", "one.pem"], stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+    check(r.returncode == 0, f"{r.stderr}")
+    f = json.loads(r.stdout)
+    expect((f["completed"], f["total_output_tokens"]), (4, 24), "counts")
+    for others in (["--cacert", "two.pem"], []):
+        r = subprocess.run([*load, *others], stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+        check(r.returncode == 1 and b"CERTIFICATE_VERIFY_FAILED" in r.stderr and b"Traceback" not in r.stderr, f"a stranger's: {r.stderr}")
 
 
 # ---- certificates of clients -------------------------------------------------------------------------------------------

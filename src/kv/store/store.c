@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/pool.h"
+#include "base/thread.h"
 #include "kv/store/known.h"
 #include "kv/store/record.h"
 
@@ -50,7 +50,7 @@ struct store {
     _Atomic uint64_t n_dropped, n_missed, n_damaged;
     bool said_damage;
     double next_look; /* clock */
-    pthread_t thread;
+    struct thread thread;
     bool runs;
     atomic_bool ends;
     sem_t asked, done;
@@ -119,12 +119,8 @@ static void *run(void *ctx);
 /* Signals are for the program's threads. A broken pipe or a file's largest size is an error code here. */
 static int start(struct store *s, struct err *e)
 {
-    sigset_t old;
-
-    pool_block_signals(&old);
-    errno = pthread_create(&s->thread, NULL, run, s);
+    errno = thread_start(&s->thread, run, s);
     s->runs = errno == 0;
-    pool_restore_signals(&old);
     return s->runs ? 0 : err_os(e, "start the thread of", "the KV store");
 }
 
@@ -188,7 +184,7 @@ void store_close(struct store *s)
     if (s->runs) {
         atomic_store(&s->ends, true);
         sem_post(&s->asked);
-        pthread_join(s->thread, NULL);
+        thread_join(&s->thread);
     }
     if (s->m)
         s->medium->close(s->m);

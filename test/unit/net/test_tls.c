@@ -446,6 +446,46 @@ static void a_drain_ends_connections_properly(void **state)
     leave(&c);
 }
 
+/* ---- HTTP without TLS ---- */
+
+static int endless = -1;  /* a socket on which recv() always finds something */
+static size_t n_received; /* there */
+
+/* In the place of the C library's. */
+ssize_t recv(int fd, void *bytes, size_t n, int flags)
+{
+    if (fd != endless)
+        return recvfrom(fd, bytes, n, flags, NULL, NULL);
+    n_received += n;
+    memset(bytes, 'a', n);
+    return n_received < 100 << 20 ? (ssize_t)n : 0; /* a loop without an end is to fail, not to hang */
+}
+
+/* Who speaks HTTP without TLS is read before it is told so, but not for as long as it likes to send. */
+static void who_sends_plain_http_without_end_is_cut_off(void **state)
+{
+    static const char text[] = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n";
+    int fd[2];
+    ssize_t n;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
+    fcntl(fd[0], F_SETFL, O_NONBLOCK);
+    n_received = 0;
+    endless = fd[1];
+    assert_int_equal(server_adopt(server, fd[1], NULL), 0);
+    assert_int_equal(write(fd[0], text, sizeof(text) - 1), sizeof(text) - 1);
+    poll_server();
+    endless = -1;
+    n = read(fd[0], body, sizeof(body) - 1);
+    assert_true(n > 0);
+    body[n] = 0;
+    assert_non_null(strstr(body, "HTTP/1.1 400"));
+    assert_true(n_received > 100000 && n_received <= 300000);
+    assert_int_equal(server_n_connections(server), 0);
+    assert_int_equal(server_n_failed_handshakes(server), 1);
+    close(fd[0]);
+}
+
 /* ---- time and memory ---- */
 
 static void handshakes_that_dawdle_are_ended(void **state)
@@ -526,6 +566,7 @@ int main(void)
                                        TEST(a_client_that_leaves_is_seen),
                                        TEST(who_stops_sending_gets_what_is_complete),
                                        TEST(a_drain_ends_connections_properly),
+                                       TEST(who_sends_plain_http_without_end_is_cut_off),
                                        TEST_HASTY(handshakes_that_dawdle_are_ended, hasty_requests),
                                        TEST_HASTY(a_client_that_takes_nothing_is_cut_off, hasty_writes),
                                        TEST(memory_that_runs_out_ends_the_connection)};
