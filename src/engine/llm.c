@@ -93,6 +93,7 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
                                .n_kv = i->n_kv,
                                .head_dim = i->head_dim,
                                .inner = i->inner,
+                               .linear_k = i->linear_k,
                                .wide_k = i->wide_k,
                                .wide_n = i->wide_n,
                                .n_experts = i->n_experts,

@@ -40,13 +40,14 @@ enum kern_act { KERN_SILU, KERN_GELU_TANH, KERN_GELU_ERF, KERN_GELU_QUICK, KERN_
 
 /* C[M, N] = A[M, K] x W[N, K]^T + bias[N] for the panels [p0, p1) of KERN_NR columns.
  *
- *   f32:  a float;    b [panels][K][32] float
- *   bf16: a bf16;     b [panels][(K + 1) / 2][32][2] bf16, pairs along K; an odd K is padded with zeros in b,
- *                     and the kernel reads no element of a beyond K
- * Columns beyond N are zeros in b and are not written to c. lda and ldc in elements. bias may be NULL. */
+ *   in    A in the form that the row reads: all of its M rows were put there by gemm_in_f32 or gemm_in_bf16
+ *         of the same table. M times kern_in_bytes(K), aligned to 64
+ *   f32:  b [panels][K][32] float
+ *   bf16: b [panels][(K + 1) / 2][32][2] bf16, pairs along K; an odd K is padded with zeros
+ * Columns beyond N are zeros in b and are not written to c. ldc in elements. bias may be NULL. Panels lie one
+ * behind the other, and a row may ask memory for what follows p1 - 1 no further than p1. */
 struct kern_gemm {
-    const void *a;
-    size_t lda;
+    const void *in;
     const void *b;
     float *c;
     size_t ldc;
@@ -97,10 +98,17 @@ struct kern_attn {
     size_t n_next;
 };
 
+/* Bytes that the input of a gemm takes for a row of K elements, at most, whatever row reads it. */
+static inline size_t kern_in_bytes(size_t k)
+{
+    return (k + 31) / 32 * 32 * sizeof(float);
+}
+
 /* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. Where
  * BF16 is a parameter the output is bf16 (rounded to nearest even), else float. out may be the input where
  * types allow.
  *
+ * gemm_in_f32, gemm_in_bf16: x [k], row ROW of the M rows of a gemm, to where it belongs in IN.
  * rms_norm:   if (r) x += r first (stored); out = w * (x * (1 / sqrtf(sum(x^2) / n + eps))); the sum is
  *             16-lane with fma(x, x, s). w NULL: no scale.
  * layer_norm: if (r) x += r (stored); mean = sum(x) / n; var = sum((x - mean)^2) / n (16-lane sums; fma for
@@ -133,6 +141,8 @@ struct kern_attn {
 #define KERN_FUNCTIONS(X)                                                                                    \
     X(gemm_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                     \
     X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                    \
+    X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                         \
+    X(gemm_in_bf16, void, (void *in, const uint16_t *x, size_t row, size_t m, size_t k))                     \
     X(attn_f32, void, (const struct kern_attn *a))                                                           \
     X(attn_bf16, void, (const struct kern_attn *a))                                                          \
     X(attn_i8, void, (const struct kern_attn *a))                                                            \

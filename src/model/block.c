@@ -274,6 +274,8 @@ void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, 
 
     if (m->rc || (m->rc = linear_open(l, d, backend, m->e)) != 0)
         return;
+    if (l->k > m->info.linear_k)
+        m->info.linear_k = l->k;
     if (__builtin_add_overflow(m->packed_bytes, l->packed_bytes, &m->packed_bytes))
         m->rc = err_set(m->e, ERR_NOMEM, "%s: the weights are more than memory can hold", d->name);
     add_todo(m, &(struct model_todo){.linear = l, .desc = copy});

@@ -31,6 +31,7 @@ struct model_info {
     size_t n_ropes;
     bool fixed_positions;                  /* learned positions: max_len cannot be passed */
     float logit_softcap;                   /* of the logits, 0: none */
+    size_t linear_k;                       /* largest input of the linears */
     size_t wide_k, wide_n;                 /* largest sides of the wide linears */
     size_t n_experts, top_k, expert_inner; /* largest of the mixtures of experts; 0: there is none */
     size_t extra;                          /* floats a token of the architecture's own use (struct work) */

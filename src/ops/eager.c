@@ -97,14 +97,22 @@ static void op_norm(const struct sink *o, void *h, float *x, const float *r, con
 
 /* ---- linear, mlp, logits ---- */
 
+/* Y [T, n] = X [T, k] act through W. */
+static void run_linear(struct eager *g, const struct linear *w, const void *x, float *y, size_t T)
+{
+    ASSERT(w->k <= g->lim.linear_k, "%s", w->name);
+    linear_put_all(w, g->pool, g->in, x, w->k, T);
+    linear_run(w, g->pool, g->in, y, w->n, T);
+}
+
 static void op_linear(const struct sink *o, float *y, const struct linear *w, const void *x, size_t T)
 {
     struct eager *g = o->ctx;
 
     if (w->wide && w->dtype == DT_BF16)
-        linear_run_wide(w, g->pool, x, g->split, g->sums, y, T);
+        linear_run_wide(w, g->pool, x, g->split, g->in, g->sums, y, T);
     else
-        linear_run(w, g->pool, x, w->k, y, w->n, T);
+        run_linear(g, w, x, y, T);
 }
 
 struct act_job {
@@ -134,9 +142,9 @@ static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const vo
     struct eager *g = o->ctx;
     struct act_job j = {g, w};
 
-    linear_run(&w->up, g->pool, h, w->up.k, g->middle, w->up.n, T);
+    run_linear(g, &w->up, h, g->middle, T);
     eager_rows(g, T, act_rows, &j);
-    linear_run(&w->down, g->pool, g->middle_act, w->down.k, r, w->down.n, T);
+    run_linear(g, &w->down, g->middle_act, r, T);
 }
 
 /* ---- elementwise ---- */
@@ -286,6 +294,7 @@ static size_t lay_out(struct eager *g, char *base)
         g->split = map_carve(base, &at, 2 * l->max_tokens * l->wide_k * 2);
         g->sums = map_carve(base, &at, 2 * l->max_tokens * l->wide_n * 4);
     }
+    g->in = map_carve(base, &at, (l->wide_k ? 2 : 1) * l->max_tokens * linear_in_bytes(l->linear_k));
     g->plan = map_carve(base, &at, eager_attn_plan_bytes(l));
     g->middle = map_carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
     g->moe = map_carve(base, &at, eager_moe_bytes(l));

@@ -17,6 +17,7 @@ struct eager {
     float *sink_cos[2], *sink_sin[2]; /* [T, half] that turn a query on to where it sees the sink from */
     float *q;                         /* [K, T G, dp]: queries grouped by kv head */
     float *sink_q;                    /* the same, turned on */
+    void *in;                         /* of the linear that runs, in its backend's form */
     uint16_t *split;                  /* [2 T, wide_k] bf16: rows of a wide linear's input, in two parts */
     float *sums;                      /* [2 T, wide_n]: what they give */
     float *middle;                    /* [T, 2 I] */

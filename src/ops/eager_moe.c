@@ -24,9 +24,10 @@ struct buffers {
     uint32_t *row;    /* [block, top_k] where its rows are in the grouped buffers */
     uint32_t *first;  /* [n_experts + 1] first row of each expert */
     uint32_t *hit;    /* [n_experts] experts that have rows, ascending */
-    void *in;         /* [R, E] act */
+    void *in;         /* [R] rows of E in the form of the experts' linears */
     float *up;        /* [R, 2 I] */
-    void *middle;     /* [R, I] act */
+    void *act;        /* [R, I] act: the results of up and gate, */
+    void *middle;     /* and the same in the form of the experts' linears */
     float *out;       /* [R, E] */
 };
 
@@ -52,9 +53,10 @@ static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *
     b->row = map_carve(base, &at, R * 4);
     b->first = map_carve(base, &at, (l->n_experts + 1) * 4);
     b->hit = map_carve(base, &at, l->n_experts * 4);
-    b->in = map_carve(base, &at, R * l->hidden * es);
+    b->in = map_carve(base, &at, R * linear_in_bytes(l->hidden));
     b->up = map_carve(base, &at, R * 2 * l->expert_inner * 4);
-    b->middle = map_carve(base, &at, R * l->expert_inner * es);
+    b->act = map_carve(base, &at, R * (l->hidden > l->expert_inner ? l->hidden : l->expert_inner) * es);
+    b->middle = map_carve(base, &at, R * linear_in_bytes(l->expert_inner));
     b->out = map_carve(base, &at, R * l->hidden * 4);
     return at;
 }
@@ -166,6 +168,16 @@ static void group(struct moe_job *j, size_t T)
 
 /* ---- the experts ---- */
 
+/* X, which is ROW of the grouped buffers, to the form of its expert's linear, up or DOWN. */
+static void put_row(const struct moe_job *j, size_t expert, bool down, size_t row, const void *x)
+{
+    const struct buffers *b = &j->b;
+    const struct linear *l = down ? &j->w->expert[expert].down : &j->w->expert[expert].up;
+    size_t first = b->first[expert], m = b->first[expert + 1] - first;
+
+    linear_put(l, (char *)(down ? b->middle : b->in) + first * linear_in_bytes(l->k), x, row - first, m);
+}
+
 static void gather_rows(void *ctx, size_t begin, size_t end)
 {
     const struct moe_job *j = ctx;
@@ -174,8 +186,9 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
 
     for (size_t t = begin; t < end; t++)
         for (size_t i = 0; i < w->top_k; i++) {
-            char *dst = (char *)j->b.in + j->b.row[t * w->top_k + i] * E * es;
-            float *scaled = j->b.out + j->b.row[t * w->top_k + i] * E; /* free until the experts are done */
+            size_t row = j->b.row[t * w->top_k + i];
+            char *act = (char *)j->b.act + row * E * es;
+            float *scaled = j->b.out + row * E; /* free until the experts are done */
             const float *src = j->h + t * E;
 
             if (w->scale_input) {
@@ -184,9 +197,8 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
                 src = scaled;
             }
             if (es == 2)
-                j->g->kern->to_bf16((uint16_t *)(void *)dst, src, E);
-            else
-                memcpy(dst, src, E * sizeof(float));
+                j->g->kern->to_bf16((uint16_t *)(void *)act, src, E);
+            put_row(j, j->b.chosen[t * w->top_k + i], false, row, es == 2 ? act : (const void *)src);
         }
 }
 
@@ -195,8 +207,7 @@ static void panels_share(void *ctx, int thread, int n_threads)
 {
     struct moe_job *j = ctx;
     const struct buffers *b = &j->b;
-    size_t E = j->g->lim.hidden, I = j->w->inner, es = j->g->lim.dtype == DT_BF16 ? 2 : 4,
-           total = j->n_hit * j->panels;
+    size_t E = j->g->lim.hidden, I = j->w->inner, total = j->n_hit * j->panels;
 
     (void)n_threads;
     for (size_t at = atomic_fetch_add(&j->next, j->share); at < total;
@@ -208,11 +219,12 @@ static void panels_share(void *ctx, int thread, int n_threads)
 
             if (j->down)
                 linear_run_panels(&j->w->expert[x].down, j->g->pool, thread,
-                                  (const char *)b->middle + row * I * es, I, b->out + row * E, E, m, p0,
-                                  p0 + n);
+                                  (const char *)b->middle + row * linear_in_bytes(I), b->out + row * E, E, m,
+                                  p0, p0 + n);
             else
-                linear_run_panels(&j->w->expert[x].up, j->g->pool, thread, (const char *)b->in + row * E * es,
-                                  E, b->up + row * 2 * I, 2 * I, m, p0, p0 + n);
+                linear_run_panels(&j->w->expert[x].up, j->g->pool, thread,
+                                  (const char *)b->in + row * linear_in_bytes(E), b->up + row * 2 * I, 2 * I,
+                                  m, p0, p0 + n);
             at += n;
         }
 }
@@ -246,15 +258,18 @@ static void act_rows(void *ctx, size_t begin, size_t end)
     const struct moe_job *j = ctx;
     const struct moe *w = j->w;
     bool bf16 = j->g->lim.dtype == DT_BF16;
-    size_t I = w->inner;
+    size_t I = w->inner, expert = 0;
 
     for (size_t i = begin; i < end; i++) {
         float *gate = j->b.up + i * 2 * I;
 
+        while (j->b.first[expert + 1] <= i)
+            expert++;
         if (w->limit > 0)
             clamp_row(w, gate, gate + I);
-        j->g->mlp_k->glu((char *)j->b.middle + i * I * (bf16 ? 2 : 4), gate, gate + I, I,
+        j->g->mlp_k->glu((char *)j->b.act + i * I * (bf16 ? 2 : 4), gate, gate + I, I,
                          w->limit > 0 ? KERN_SILU : w->act, bf16);
+        put_row(j, expert, true, i, (char *)j->b.act + i * I * (bf16 ? 2 : 4));
     }
 }
 
@@ -287,7 +302,8 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
 
         j.h = h + t * E;
         j.r = r + t * E;
-        linear_run(&w->router, g->pool, (route ? route : h) + t * E, E, j.b.logits, w->n_experts, n);
+        linear_put_all(&w->router, g->pool, g->in, (route ? route : h) + t * E, E, n);
+        linear_run(&w->router, g->pool, g->in, j.b.logits, w->n_experts, n);
         eager_rows(g, n, route_rows, &j);
         group(&j, n);
         eager_rows(g, n, gather_rows, &j);

@@ -197,8 +197,45 @@ void linear_close(struct linear *l)
     *l = (struct linear){0};
 }
 
-void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *x, size_t ldx,
-                       float *y, size_t ldy, size_t m, size_t p0, size_t p1)
+size_t linear_in_bytes(size_t k)
+{
+    return kern_in_bytes(k);
+}
+
+void linear_put(const struct linear *l, void *in, const void *x, size_t row, size_t m)
+{
+    l->backend->put(l, in, x, row, m);
+}
+
+struct put_job {
+    const struct linear *l;
+    void *in;
+    const char *x;
+    size_t row_bytes, m;
+};
+
+static void put_share(void *ctx, int thread, int n_threads)
+{
+    const struct put_job *j = ctx;
+    size_t begin, end;
+
+    pool_share(j->m, 1, thread, n_threads, &begin, &end);
+    for (size_t t = begin; t < end; t++)
+        linear_put(j->l, j->in, j->x + t * j->row_bytes, t, j->m);
+}
+
+void linear_put_all(const struct linear *l, struct pool *pool, void *in, const void *x, size_t ldx, size_t m)
+{
+    struct put_job job = {l, in, x, ldx * dtype_bytes(l->dtype), m};
+
+    if (m == 1)
+        put_share(&job, 0, 1); /* one row is quicker copied than dealt */
+    else if (m)
+        pool_run(pool, put_share, &job);
+}
+
+void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
+                       size_t ldy, size_t m, size_t p0, size_t p1)
 {
     void *scratch = NULL;
 
@@ -206,15 +243,15 @@ void linear_run_panels(const struct linear *l, const struct pool *pool, int thre
         ASSERT(l->backend->scratch_bytes(l->k, l->dtype) <= pool_scratch_bytes(pool), "%s", l->name);
         scratch = pool_scratch(pool, thread);
     }
-    l->backend->run(l, x, ldx, y, ldy, m, p0, p1, scratch);
+    l->backend->run(l, in, y, ldy, m, p0, p1, scratch);
 }
 
 struct run_job {
     const struct linear *l;
     const struct pool *pool;
-    const void *x;
+    const void *in;
     float *y;
-    size_t ldx, ldy, m;
+    size_t ldy, m;
 };
 
 static void run_share(void *ctx, int thread, int n_threads)
@@ -224,13 +261,12 @@ static void run_share(void *ctx, int thread, int n_threads)
 
     pool_share((j->l->n + KERN_NR - 1) / KERN_NR, 1, thread, n_threads, &p0, &p1);
     if (p0 < p1)
-        linear_run_panels(j->l, j->pool, thread, j->x, j->ldx, j->y, j->ldy, j->m, p0, p1);
+        linear_run_panels(j->l, j->pool, thread, j->in, j->y, j->ldy, j->m, p0, p1);
 }
 
-void linear_run(const struct linear *l, struct pool *pool, const void *x, size_t ldx, float *y, size_t ldy,
-                size_t m)
+void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m)
 {
-    struct run_job job = {l, pool, x, y, ldx, ldy, m};
+    struct run_job job = {l, pool, in, y, ldy, m};
 
     if (m)
         pool_run(pool, run_share, &job);
@@ -276,14 +312,15 @@ static void join_share(void *ctx, int thread, int n_threads)
     }
 }
 
-void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, float *sums,
-                     float *y, size_t m)
+void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, void *in,
+                     float *sums, float *y, size_t m)
 {
     struct wide_job job = {l, x, split, sums, y, m};
     struct linear plain = *l;
 
     plain.bias = NULL;
     pool_run(pool, split_share, &job);
-    linear_run(&plain, pool, split, l->k, sums, l->n, 2 * m);
+    linear_put_all(l, pool, in, split, l->k, 2 * m);
+    linear_run(&plain, pool, in, sums, l->n, 2 * m);
     pool_run(pool, join_share, &job);
 }

@@ -93,16 +93,23 @@ static size_t scratch_bytes(size_t k, enum dtype t)
     return linear_panel_bytes(KERN_NR, k, t);
 }
 
-static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
-                size_t p1, void *scratch)
+static void put(const struct linear *l, void *in, const void *x, size_t row, size_t m)
+{
+    if (l->dtype == DT_F32)
+        l->kern->gemm_in_f32(in, x, row, m, l->k);
+    else
+        l->kern->gemm_in_bf16(in, x, row, m, l->k);
+}
+
+static void run(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0, size_t p1,
+                void *scratch)
 {
     size_t per_panel = l->k / BLOCK * GROUP_BYTES;
 
     for (size_t p = p0; p < p1; p++) {
         const uint8_t *packed = (const uint8_t *)l->packed + p * per_panel;
         size_t c = p * KERN_NR;
-        const struct kern_gemm g = {.a = x,
-                                    .lda = ldx,
+        const struct kern_gemm g = {.in = in,
                                     .b = scratch,
                                     .c = y + c,
                                     .ldc = ldy,
@@ -125,5 +132,6 @@ const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
                                             .accepts = accepts,
                                             .packed_bytes = packed_bytes,
                                             .pack = pack,
+                                            .put = put,
                                             .run = run,
                                             .scratch_bytes = scratch_bytes};

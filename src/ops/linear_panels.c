@@ -69,40 +69,57 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
     return d->dtype == DT_F32 || d->dtype == DT_BF16;
 }
 
-static void run_on(const struct kern *kern, const struct linear *l, const void *x, size_t ldx, float *y,
-                   size_t ldy, size_t m, size_t p0, size_t p1)
+static void put_on(const struct kern *kern, const struct linear *l, void *in, const void *x, size_t row,
+                   size_t m)
 {
-    const struct kern_gemm g = {.a = x,
-                                .lda = ldx,
-                                .b = l->packed,
-                                .c = y,
-                                .ldc = ldy,
-                                .bias = l->bias,
-                                .m = m,
-                                .k = l->k,
-                                .n = l->n};
+    if (l->dtype == DT_F32)
+        kern->gemm_in_f32(in, x, row, m, l->k);
+    else
+        kern->gemm_in_bf16(in, x, row, m, l->k);
+}
+
+static void run_on(const struct kern *kern, const struct linear *l, const void *in, float *y, size_t ldy,
+                   size_t m, size_t p0, size_t p1)
+{
+    const struct kern_gemm g = {
+        .in = in, .b = l->packed, .c = y, .ldc = ldy, .bias = l->bias, .m = m, .k = l->k, .n = l->n};
 
     (l->dtype == DT_F32 ? kern->gemm_f32 : kern->gemm_bf16)(&g, p0, p1);
 }
 
-static void run(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m, size_t p0,
-                size_t p1, void *scratch)
+static void put(const struct linear *l, void *in, const void *x, size_t row, size_t m)
 {
-    (void)scratch;
-    run_on(l->kern, l, x, ldx, y, ldy, m, p0, p1);
+    put_on(l->kern, l, in, x, row, m);
 }
 
-static void run_native(const struct linear *l, const void *x, size_t ldx, float *y, size_t ldy, size_t m,
-                       size_t p0, size_t p1, void *scratch)
+static void put_native(const struct linear *l, void *in, const void *x, size_t row, size_t m)
 {
-    (void)scratch;
-    run_on(kern_table(CPU_REF), l, x, ldx, y, ldy, m, p0, p1);
+    put_on(kern_table(CPU_REF), l, in, x, row, m);
 }
 
-const struct linear_backend linear_gallop = {
-    .name = "gallop", .accepts = accepts, .packed_bytes = linear_panel_bytes, .pack = pack, .run = run};
+static void run(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0, size_t p1,
+                void *scratch)
+{
+    (void)scratch;
+    run_on(l->kern, l, in, y, ldy, m, p0, p1);
+}
+
+static void run_native(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0,
+                       size_t p1, void *scratch)
+{
+    (void)scratch;
+    run_on(kern_table(CPU_REF), l, in, y, ldy, m, p0, p1);
+}
+
+const struct linear_backend linear_gallop = {.name = "gallop",
+                                             .accepts = accepts,
+                                             .packed_bytes = linear_panel_bytes,
+                                             .pack = pack,
+                                             .put = put,
+                                             .run = run};
 const struct linear_backend linear_native = {.name = "native",
                                              .accepts = accepts,
                                              .packed_bytes = linear_panel_bytes,
                                              .pack = pack,
+                                             .put = put_native,
                                              .run = run_native};

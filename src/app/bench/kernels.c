@@ -192,9 +192,9 @@ static const char *next_piece(void *work, size_t bytes)
 static void call_gemm(void *work)
 {
     struct task *w = work;
-    struct kern_gemm g = {.lda = GEMM_K, .ldc = CALL_COLUMNS, .m = w->s->m, .k = GEMM_K, .n = CALL_COLUMNS};
+    struct kern_gemm g = {.ldc = CALL_COLUMNS, .m = w->s->m, .k = GEMM_K, .n = CALL_COLUMNS};
 
-    g.a = w->g->x;
+    g.in = w->g->x; /* any words are rows of some input */
     g.c = w->g->c;
     g.b = next_piece(w, (size_t)CALL_COLUMNS * GEMM_K * (w->bf16 ? 2 : 4));
     if (w->bf16)

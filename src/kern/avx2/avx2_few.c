@@ -4,7 +4,7 @@
  * asking for lines in software only hinders them there. One row takes a row of each panel in turn, with the
  * sums of all three in registers.
  * More rows take a piece of 1 KB of each in turn; their sums lie in a small array between pieces. Sums are in
- * the order of ref_gemm.c. A is copied (bf16: widened) to a buffer of fp32 rows, from which it is broadcast.
+ * the order of ref_gemm.c. A is copied, a block of K at a time, to a buffer with a better stride.
  */
 #include <immintrin.h>
 
@@ -160,7 +160,7 @@ AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
             size_t depth = g->k - k < DEPTH ? g->k - k : DEPTH;
 
             if (p == p0 || g->k > DEPTH)
-                avx2_copy_rows(a, STRIDE, g->a, k, g->lda, g->m, depth, bf16);
+                avx2_copy_rows(a, STRIDE, g->in, k, g->k, g->m, depth, false);
             for (size_t s = 0; s < n; s++)
                 b[s] = (const char *)g->b + (p + s) * panel_bytes + k / (1 + bf16) * LINE;
             block(sums, a, b, n, g->m, depth, bf16);

@@ -1,7 +1,7 @@
 /* avx2_gemm.c - C = A x W^T + bias over packed panels of 32 columns, for fp32 and bf16 weights.
  *
  *   tile:   6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
- *   A:      copied (bf16: widened) to a small buffer of fp32 rows, so that broadcasts come from memory
+ *   A:      rows of fp32 (bf16: widened), a block of them copied to a small buffer with a better stride
  *   blocks: 256 of K, 48 rows, 4 panels: half a panel's block stays in level 1, the rest in level 2. Sums so
  *           far wait in C, which changes no bit. The next block of panel is prefetched, a line a step
  *
@@ -161,7 +161,7 @@ AVX2_INLINE void run(const struct block *o, size_t r, size_t rows, size_t p0, si
     const size_t half_bytes = KERN_NR / 2 * sizeof(float), n_tiles = (rows + ROWS - 1) / ROWS;
     const size_t share = (o->depth + bf16) / (1 + bf16) * half_bytes / n_tiles;
 
-    avx2_copy_rows(o->a, STRIDE, o->g->a, r * o->g->lda + o->k0, o->g->lda, rows, o->depth, bf16);
+    avx2_copy_rows(o->a, STRIDE, o->g->in, r * o->g->k + o->k0, o->g->k, rows, o->depth, false);
     for (size_t p = p0; p < p1; p++) {
         const char *b = panel(o->g, p, o->k0, bf16), *next = after(o, p, p0, p1, bf16);
 
@@ -200,6 +200,18 @@ AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16
                 run(&o, r, n, p, p1 - p < BLOCK_PANELS ? p1 : p + BLOCK_PANELS, bf16);
             }
         }
+}
+
+void avx2_gemm_in_f32(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    (void)m;
+    memcpy((float *)in + row * k, x, k * sizeof(*x));
+}
+
+void avx2_gemm_in_bf16(void *in, const uint16_t *x, size_t row, size_t m, size_t k)
+{
+    (void)m;
+    avx2_copy_rows((float *)in + row * k, k, x, 0, k, 1, k, true);
 }
 
 void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)

@@ -177,8 +177,8 @@ SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, enum avx512_kind kin
             avx512_attn_fill_pairs(o->q + r * AVX512_STRIDE, q + r * dp, dp);
 #endif
     } else {
-        (void)q;
-        avx512_tile_fill(o->q, o->a->q, dp, o->row, o->rows, 0, dp, AVX512_F32);
+        for (size_t r = 0; r < o->rows; r++)
+            avx512_tile_fill_f32(o->q + r * AVX512_STRIDE, q + r * dp, dp);
     }
 }
 

@@ -1,15 +1,18 @@
-/* avx512_gemm.h - how the 512-bit gemms walk: the blocks, the micro-kernels for a tile of rows, the edges.
+/* avx512_gemm.h - how the 512-bit gemms walk: the input's form, the blocks, the micro-kernels for a tile of
+ * rows.
  *
- * Rows are cut into tiles of at most 12, as equal as can be (13 rows are 7 + 6: one row alone would leave the
- * pipes idle).
- *   one tile      K in blocks of 512 words of A, all panels of the call for each: the weights stream by once
- *   many tiles    blocks of 516 rows x 8 panels x 128 steps: panel blocks (8 x 16 KB), the block of A and of
- *                 C lie in the level 2 cache; a tile's copy of A (6 KB, or 12 KB widened) and one panel block
- *                 in level 1
- *   few rows      one or two rows take four panels side by side, three to five take two: memory gives a core
- *                 half as much again in four streams as in one
- * Between blocks of K the sums wait in C, as they are, so no cut changes a bit. Every step of a panel is 128
- * bytes.
+ *   rows    cut into tiles of at most 12, as equal as can be (13 rows are 7 + 6: one row alone would leave
+ *           the pipes idle)
+ *   input   tile behind tile, each [lines][rows][16] words: a line of cache of every row, then the next. A
+ *           word is a float or a pair of bf16 (avx512_tile.h); what of the last line is beyond K is not read
+ *   blocks  of a panel: 1024 steps of 128 bytes. A thread's panels are one stream of blocks in the order of
+ *           memory; every tile of rows walks the block that lies in level 2, and asks memory for its share of
+ *           the block behind it. So memory never idles while the tiles compute
+ *   few     rows take panels whole and ask for nothing: the hardware's own prefetching of one stream is
+ *           faster (Zen 4: 100 % of what memory gives from one to eight rows, 77 to 95 % with any asking in
+ *           software)
+ *
+ * Between blocks the sums wait in C, as they are, so no cut changes a bit.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
@@ -18,245 +21,241 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_GEMM_STEP = 128,  /* bytes of a panel */
-    AVX512_GEMM_AHEAD = 64,  /* columns of zmm that are asked for early: 32 steps of a panel, 8 of four */
-    AVX512_GEMM_FEW = 5,     /* rows at most that take panels side by side */
-    AVX512_GEMM_BLOCK = 128, /* steps of K when there are many tiles */
-    AVX512_GEMM_GROUP = 8,   /* panels then */
-    AVX512_GEMM_HEIGHT = 43 * AVX512_ROWS,
+    AVX512_GEMM_STEP = 128,     /* bytes of a panel */
+    AVX512_GEMM_BLOCK = 1024,   /* steps: 128 KB, of which level 2 holds two and the tiles of A */
+    AVX512_GEMM_LINE = 16,      /* words of a line of the input */
+    AVX512_GEMM_UNROLL = 4,     /* steps of one turn of the inner loop */
+    AVX512_GEMM_FEW = 5,        /* rows at most that ask for nothing, */
+    AVX512_GEMM_FEW_LEVEL2 = 8, /* and where lines are asked for into level 2 */
 };
 
-/* One call of a micro-kernel: C[rows, 32 a panel] (+)= A x the panels over STEPS. */
+/* One call of a micro-kernel: C[rows, 32] (+)= A x a block of a panel. */
 struct avx512_gemm {
     const uint32_t *a;
-    const char *b, *next; /* the first panel block, and the one to be asked for after it */
+    const char *b, *next; /* the block, and the first line to be asked for */
     float *c;
-    const float *bias;        /* NULL unless this is the last block of K */
-    size_t ldc, steps, panel; /* PANEL: bytes from panel to panel */
-    __mmask16 mask[2];        /* of the columns of a lone panel */
-    bool first, level2;       /* LEVEL2: lines are asked for into level 2 only */
+    const float *bias;      /* NULL unless this is the last block of the panel */
+    size_t ldc, steps, ask; /* ASK: lines from NEXT on */
+    __mmask16 mask[2];      /* of the columns */
+    bool first, level2;     /* LEVEL2: lines are asked for into level 2 only */
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
 
-/* The sums of C so far, and back. Two columns may be cut short by the masks. */
+/* The sums of C so far, and back. Columns may be cut short by the masks. */
 SIMD512_INLINE void avx512_gemm_load(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
-                                     int rows, int cols, __mmask16 m0, __mmask16 m1)
+                                     int rows, __mmask16 m0, __mmask16 m1)
 {
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++) {
-        SIMD512_UNROLL
-        for (int c = 0; c < AVX512_COLS; c++)
-            if (r < rows && c < cols)
-                acc[r][c] = simd512_load(t->c + (size_t)r * t->ldc + 16 * c, c % 2 ? m1 : m0);
-    }
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            acc[r][0] = simd512_load(t->c + (size_t)r * t->ldc, m0);
+            acc[r][1] = simd512_load(t->c + (size_t)r * t->ldc + 16, m1);
+        }
 }
 
 SIMD512_INLINE void avx512_gemm_store(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
-                                      int rows, int cols, __mmask16 m0, __mmask16 m1)
+                                      int rows, __mmask16 m0, __mmask16 m1)
 {
     SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++) {
-        SIMD512_UNROLL
-        for (int c = 0; c < AVX512_COLS; c++)
-            if (r < rows && c < cols)
-                simd512_store(t->c + (size_t)r * t->ldc + 16 * c, c % 2 ? m1 : m0, acc[r][c]);
-    }
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            simd512_store(t->c + (size_t)r * t->ldc, m0, acc[r][0]);
+            simd512_store(t->c + (size_t)r * t->ldc + 16, m1, acc[r][1]);
+        }
 }
 
 SIMD512_INLINE void avx512_gemm_bias(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
-                                     int rows, int cols)
+                                     int rows)
 {
-    SIMD512_UNROLL
-    for (int c = 0; c < AVX512_COLS; c++)
-        if (c < cols) {
-            __m512 v = simd512_load(t->bias + 16 * c, cols > 2 ? SIMD512_ALL : t->mask[c % 2]);
+    __m512 b0 = simd512_load(t->bias, t->mask[0]), b1 = simd512_load(t->bias + 16, t->mask[1]);
 
-            SIMD512_UNROLL
-            for (int r = 0; r < AVX512_ROWS; r++)
-                if (r < rows)
-                    acc[r][c] = _mm512_add_ps(acc[r][c], v);
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            acc[r][0] = _mm512_add_ps(acc[r][0], b0);
+            acc[r][1] = _mm512_add_ps(acc[r][1], b1);
         }
 }
 
-/* Sums STEPS steps; lines are asked for AHEAD steps early, at the end those of the next block. */
-SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
-                                    int rows, int cols, enum avx512_kind kind)
-{
-    const char *b[AVX512_COLS];
-    const uint32_t *a = t->a;
-    size_t most = AVX512_GEMM_AHEAD / (size_t)cols, ahead = t->steps < most ? t->steps : most;
-    size_t end = (t->steps - ahead) * AVX512_GEMM_STEP, at = 0;
-    uintptr_t ask = ahead * AVX512_GEMM_STEP; /* from a line to the one asked for */
-    const bool level2 = t->level2;
+/* Which tile a row is of. */
+struct avx512_gemm_rows {
+    size_t first, rows;
+};
 
-    SIMD512_UNROLL
-    for (int c = 0; c < AVX512_COLS; c++)
-        if (c < cols)
-            b[c] = t->b + (size_t)(c / 2) * t->panel + 64 * (c % 2);
-    for (int part = 0; part < 2; part++) {
-        for (; at < end; at += AVX512_GEMM_STEP) {
-            SIMD512_UNROLL
-            for (int c = 0; c < AVX512_COLS; c++)
-                if (c < cols)
-                    ahead_line((const char *)((uintptr_t)b[c] + ask + at), level2);
-            avx512_tile_step(acc, a, AVX512_STRIDE, b, at, rows, cols, kind);
-            a += avx512_tile_words(kind);
-        }
-        ask = (uintptr_t)t->next - (uintptr_t)t->b - end;
-        end = t->steps * AVX512_GEMM_STEP;
+SIMD512_INLINE size_t avx512_gemm_tiles(size_t m)
+{
+    return (m + AVX512_ROWS - 1) / AVX512_ROWS;
+}
+
+/* Tile I of the M rows. */
+SIMD512_INLINE struct avx512_gemm_rows avx512_gemm_tile(size_t i, size_t m)
+{
+    size_t tiles = avx512_gemm_tiles(m), first = m * i / tiles;
+
+    return (struct avx512_gemm_rows){first, m * (i + 1) / tiles - first};
+}
+
+/* Words of the input that a row of K takes. */
+SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
+{
+    size_t words = (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind) * avx512_tile_words(kind);
+
+    return (words + AVX512_GEMM_LINE - 1) / AVX512_GEMM_LINE * AVX512_GEMM_LINE;
+}
+
+/* X, row ROW of M, to its place in IN. */
+SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const void *x, size_t row, size_t m, size_t k,
+                                    enum avx512_kind kind)
+{
+    struct avx512_gemm_rows t = avx512_gemm_tile(((row + 1) * avx512_gemm_tiles(m) - 1) / m, m);
+    size_t most = AVX512_GEMM_LINE / avx512_tile_words(kind) * avx512_tile_unit(kind);
+
+    in += t.first * avx512_gemm_width(k, kind) + (row - t.first) * AVX512_GEMM_LINE;
+    for (size_t at = 0; at < k; at += most, in += t.rows * AVX512_GEMM_LINE) {
+        size_t n = k - at < most ? k - at : most;
+
+        if (kind == AVX512_F32)
+            avx512_tile_fill_f32(in, (const float *)x + at, n);
+        else if (kind == AVX512_DOT)
+            avx512_tile_fill_dot(in, (const uint16_t *)x + at, n);
+        else
+            avx512_tile_fill_wide(in, (const uint16_t *)x + at, n);
     }
 }
 
-SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, int panels,
-                                      enum avx512_kind kind)
+/* Some steps of a line. */
+SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, const char *at,
+                                      int steps, int rows, enum avx512_kind kind)
+{
+    const char *b[AVX512_COLS] = {at, at + AVX512_GEMM_STEP / 2};
+
+    SIMD512_UNROLL
+    for (int s = 0; s < AVX512_GEMM_UNROLL; s++)
+        if (s < steps)
+            avx512_tile_step(acc, a + (size_t)s * avx512_tile_words(kind), AVX512_GEMM_LINE, b,
+                             (size_t)s * AVX512_GEMM_STEP, rows, 2, kind);
+}
+
+/* The block, and its share of lines asked for, evenly. */
+SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
+                                    int rows, enum avx512_kind kind)
+{
+    const size_t words = avx512_tile_words(kind), line = AVX512_GEMM_LINE / words;
+    const size_t turns = t->steps / AVX512_GEMM_UNROLL, rate = turns ? (t->ask + turns - 1) / turns : 0;
+    const char *b = t->b, *ask = t->next, *end = t->next + 64 * t->ask;
+    const uint32_t *a = t->a;
+    const bool level2 = t->level2;
+    size_t s = 0;
+
+    for (size_t turn = 0; turn < turns; turn++, b += AVX512_GEMM_UNROLL * AVX512_GEMM_STEP) {
+        const char *stop = (size_t)(end - ask) < 64 * rate ? end : ask + 64 * rate;
+
+        for (; ask < stop; ask += 64)
+            ahead_line(ask, level2);
+        avx512_gemm_steps(acc, a, b, AVX512_GEMM_UNROLL, rows, kind);
+        a += AVX512_GEMM_UNROLL * words;
+        s += AVX512_GEMM_UNROLL;
+        if (s == line) { /* on to every row's next line of cache */
+            a += (size_t)(rows - 1) * AVX512_GEMM_LINE;
+            s = 0;
+        }
+    }
+    for (size_t i = turns * AVX512_GEMM_UNROLL; i < t->steps; i++, b += AVX512_GEMM_STEP, a += words)
+        avx512_gemm_steps(acc, a, b, 1, rows, kind);
+}
+
+SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
-    int cols = 2 * panels;
-    bool whole = panels > 1 || t->mask[1] == SIMD512_ALL;
+    bool whole = t->mask[1] == SIMD512_ALL;
 
     if (t->first) {
         SIMD512_UNROLL
-        for (int r = 0; r < AVX512_ROWS; r++) {
-            SIMD512_UNROLL
-            for (int c = 0; c < AVX512_COLS; c++)
-                if (r < rows && c < cols)
-                    acc[r][c] = _mm512_setzero_ps();
-        }
+        for (int r = 0; r < AVX512_ROWS; r++)
+            if (r < rows)
+                acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     } else if (whole) {
-        avx512_gemm_load(acc, t, rows, cols, SIMD512_ALL, SIMD512_ALL);
+        avx512_gemm_load(acc, t, rows, SIMD512_ALL, SIMD512_ALL);
     } else {
-        avx512_gemm_load(acc, t, rows, cols, t->mask[0], t->mask[1]);
+        avx512_gemm_load(acc, t, rows, t->mask[0], t->mask[1]);
     }
-    avx512_gemm_sum(acc, t, rows, cols, kind);
+    avx512_gemm_sum(acc, t, rows, kind);
     if (t->bias)
-        avx512_gemm_bias(acc, t, rows, cols);
+        avx512_gemm_bias(acc, t, rows);
     if (whole)
-        avx512_gemm_store(acc, t, rows, cols, SIMD512_ALL, SIMD512_ALL);
+        avx512_gemm_store(acc, t, rows, SIMD512_ALL, SIMD512_ALL);
     else
-        avx512_gemm_store(acc, t, rows, cols, t->mask[0], t->mask[1]);
-}
-
-/* The micro-kernels of a kind: [rows - 1], for one panel, and for some that fit the registers side by
- * side. */
-struct avx512_gemm_micros {
-    avx512_gemm_fn *one[AVX512_ROWS];
-    avx512_gemm_fn *wide[AVX512_GEMM_FEW];
-};
-
-/* Panels of a wide micro-kernel. */
-SIMD512_INLINE size_t avx512_gemm_wide(size_t rows)
-{
-    return rows <= 2 ? 4 : 2;
+        avx512_gemm_store(acc, t, rows, t->mask[0], t->mask[1]);
 }
 
 #define AVX512_GEMM_ONE(rows, kind)                       \
     static void micro_##rows(const struct avx512_gemm *t) \
     {                                                     \
-        avx512_gemm_micro(t, rows, 1, kind);              \
+        avx512_gemm_micro(t, rows, kind);                 \
     }
-#define AVX512_GEMM_WIDE(rows, kind)                                   \
-    static void wide_##rows(const struct avx512_gemm *t)               \
-    {                                                                  \
-        avx512_gemm_micro(t, rows, (int)avx512_gemm_wide(rows), kind); \
-    }
-#define AVX512_GEMM_TABLE(kind)                                                                            \
-    AVX512_GEMM_ONE(1, kind)                                                                               \
-    AVX512_GEMM_ONE(2, kind)                                                                               \
-    AVX512_GEMM_ONE(3, kind)                                                                               \
-    AVX512_GEMM_ONE(4, kind)                                                                               \
-    AVX512_GEMM_ONE(5, kind)                                                                               \
-    AVX512_GEMM_ONE(6, kind)                                                                               \
-    AVX512_GEMM_ONE(7, kind)                                                                               \
-    AVX512_GEMM_ONE(8, kind)                                                                               \
-    AVX512_GEMM_ONE(9, kind)                                                                               \
-    AVX512_GEMM_ONE(10, kind)                                                                              \
-    AVX512_GEMM_ONE(11, kind)                                                                              \
-    AVX512_GEMM_ONE(12, kind)                                                                              \
-    AVX512_GEMM_WIDE(1, kind)                                                                              \
-    AVX512_GEMM_WIDE(2, kind)                                                                              \
-    AVX512_GEMM_WIDE(3, kind)                                                                              \
-    AVX512_GEMM_WIDE(4, kind)                                                                              \
-    AVX512_GEMM_WIDE(5, kind)                                                                              \
-    static const struct avx512_gemm_micros micro = {{micro_1, micro_2, micro_3, micro_4, micro_5, micro_6, \
-                                                     micro_7, micro_8, micro_9, micro_10, micro_11,        \
-                                                     micro_12},                                            \
-                                                    {wide_1, wide_2, wide_3, wide_4, wide_5}}
+/* The micro-kernels of a kind: [rows - 1]. */
+#define AVX512_GEMM_TABLE(kind)                                                              \
+    AVX512_GEMM_ONE(1, kind)                                                                 \
+    AVX512_GEMM_ONE(2, kind)                                                                 \
+    AVX512_GEMM_ONE(3, kind)                                                                 \
+    AVX512_GEMM_ONE(4, kind)                                                                 \
+    AVX512_GEMM_ONE(5, kind)                                                                 \
+    AVX512_GEMM_ONE(6, kind)                                                                 \
+    AVX512_GEMM_ONE(7, kind)                                                                 \
+    AVX512_GEMM_ONE(8, kind)                                                                 \
+    AVX512_GEMM_ONE(9, kind)                                                                 \
+    AVX512_GEMM_ONE(10, kind)                                                                \
+    AVX512_GEMM_ONE(11, kind)                                                                \
+    AVX512_GEMM_ONE(12, kind)                                                                \
+    static avx512_gemm_fn *const micro[AVX512_ROWS] = {micro_1, micro_2,  micro_3,  micro_4, \
+                                                       micro_5, micro_6,  micro_7,  micro_8, \
+                                                       micro_9, micro_10, micro_11, micro_12}
 
-/* A tile of rows against some panels over a part of K. */
-struct avx512_gemm_pass {
-    const struct kern_gemm *g;
-    uint32_t *words;       /* AVX512_ROWS x AVX512_STRIDE */
-    size_t row, rows;      /* the tile */
-    size_t p0, p1;         /* panels */
-    size_t from, n, steps; /* steps [from, from + n) of STEPS */
-    bool level2;
-};
-
-SIMD512_INLINE void avx512_gemm_run(const struct avx512_gemm_pass *o, const struct avx512_gemm_micros *micro,
-                                    enum avx512_kind kind)
+/* The steps [from, from + n) of STEPS of panel P, by every tile of rows; ASK lines behind them are wanted
+ * next. */
+SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
+                                      size_t steps, size_t ask, avx512_gemm_fn *const *micro,
+                                      enum avx512_kind kind)
 {
-    const struct kern_gemm *g = o->g;
+    size_t tiles = avx512_gemm_tiles(g->m), left = g->n - p * KERN_NR, width = avx512_gemm_width(g->k, kind);
+    const char *b = (const char *)g->b + (p * steps + from) * AVX512_GEMM_STEP,
+               *next = b + n * AVX512_GEMM_STEP;
     struct avx512_gemm t = {
-        .a = o->words, .ldc = g->ldc, .steps = o->n, .first = o->from == 0, .level2 = o->level2};
-    size_t unit = avx512_tile_unit(kind), k = o->from * unit, side = avx512_gemm_wide(o->rows), n;
-    const char *b = (const char *)g->b + o->from * AVX512_GEMM_STEP;
-    bool last = o->from + o->n == o->steps;
+        .b = b, .ldc = g->ldc, .steps = n, .first = from == 0, .level2 = cpu_level2_ahead()};
 
-    t.panel = o->steps * AVX512_GEMM_STEP;
-    avx512_tile_fill(o->words, g->a, g->lda, o->row, o->rows, k, last ? g->k - k : o->n * unit, kind);
-    for (size_t p = o->p0; p < o->p1; p += n) {
-        size_t left = g->n - p * KERN_NR;
+    t.bias = from + n == steps && g->bias ? g->bias + p * KERN_NR : NULL;
+    t.mask[0] = simd512_head(left);
+    t.mask[1] = left > 16 ? simd512_head(left - 16) : 0;
+    for (size_t i = 0; i < tiles; i++) {
+        struct avx512_gemm_rows rows = avx512_gemm_tile(i, g->m);
 
-        n = o->rows <= AVX512_GEMM_FEW && o->p1 - p >= side && left >= side * KERN_NR ? side : 1;
-        t.b = b + p * t.panel;
-        t.next = p + n < o->p1 ? t.b + n * t.panel : b + o->p0 * t.panel + o->n * AVX512_GEMM_STEP;
-        t.c = g->c + o->row * g->ldc + p * KERN_NR;
-        t.bias = last && g->bias ? g->bias + p * KERN_NR : NULL;
-        t.mask[0] = simd512_head(left);
-        t.mask[1] = left > 16 ? simd512_head(left - 16) : 0;
-        if (n > 1)
-            micro->wide[o->rows - 1](&t);
-        else
-            micro->one[o->rows - 1](&t);
+        t.a = (const uint32_t *)g->in + rows.first * width + from * avx512_tile_words(kind) * rows.rows;
+        t.c = g->c + rows.first * g->ldc + p * KERN_NR;
+        t.next = next + ask * i / tiles * 64;
+        t.ask = ask * (i + 1) / tiles - ask * i / tiles;
+        micro[rows.rows - 1](&t);
     }
-}
-
-/* All of C[rows m0..m1, panels p0..p1]. */
-SIMD512_INLINE void avx512_gemm_block(struct avx512_gemm_pass *o, size_t m0, size_t m1,
-                                      const struct avx512_gemm_micros *micro, enum avx512_kind kind)
-{
-    size_t tiles = (m1 - m0 + AVX512_ROWS - 1) / AVX512_ROWS, block = AVX512_GEMM_BLOCK;
-
-    if (tiles == 1)
-        block = AVX512_WORDS / avx512_tile_words(kind);
-    o->from = 0;
-    do {
-        o->n = o->steps - o->from < block ? o->steps - o->from : block;
-        for (size_t i = 0; i < tiles; i++) {
-            o->row = m0 + (m1 - m0) * i / tiles;
-            o->rows = m0 + (m1 - m0) * (i + 1) / tiles - o->row;
-            avx512_gemm_run(o, micro, kind);
-        }
-        o->from += o->n;
-    } while (o->from < o->steps);
 }
 
 SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1,
-                                      const struct avx512_gemm_micros *micro, enum avx512_kind kind)
+                                      avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
-    _Alignas(64) uint32_t words[AVX512_ROWS * AVX512_STRIDE];
-    struct avx512_gemm_pass o = {.g = g, .words = words, .level2 = cpu_level2_ahead()};
-    size_t unit = avx512_tile_unit(kind), group = g->m > AVX512_ROWS ? AVX512_GEMM_GROUP : p1 - p0;
+    size_t steps = (g->k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind), n;
+    bool few = g->m <= (cpu_level2_ahead() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
+    size_t most = few ? steps : AVX512_GEMM_BLOCK;
 
-    o.steps = (g->k + unit - 1) / unit;
-    for (size_t m0 = 0; m0 < g->m; m0 += AVX512_GEMM_HEIGHT) {
-        size_t m1 = g->m - m0 < AVX512_GEMM_HEIGHT ? g->m : m0 + AVX512_GEMM_HEIGHT;
+    for (size_t p = p0; p < p1; p++) {
+        size_t from = 0;
 
-        for (o.p0 = p0; o.p0 < p1; o.p0 = o.p1) {
-            o.p1 = p1 - o.p0 < group ? p1 : o.p0 + group;
-            avx512_gemm_block(&o, m0, m1, micro, kind);
-        }
+        do {
+            size_t behind = (p1 - p) * steps - from; /* that are there yet */
+
+            n = steps - from < most ? steps - from : most;
+            behind = behind - n < n ? behind - n : n;
+            avx512_gemm_block(g, p, from, n, steps, few ? 0 : 2 * behind, micro, kind);
+            from += n;
+        } while (from < steps);
     }
 }
 

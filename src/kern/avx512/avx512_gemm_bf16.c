@@ -3,7 +3,7 @@
  *
  *   panel  [K / 2][32][2] bf16, 2 zmm of pairs a step; the even k are shifted up, the odd ones masked in
  *          place
- *   A      widened once for a tile and a block of K, then two broadcasts a row and step
+ *   A      widened when it is put into the input's form, then two broadcasts a row and step
  *   sums   12 x 2 accumulators, even k before odd k, bias last
  *
  * A full tile takes 48 vfmadd231ps, 2 loads, 24 broadcasts and 4 integer operations a step (two k).
@@ -13,7 +13,12 @@
 
 AVX512_GEMM_TABLE(AVX512_WIDE);
 
+void KERN_NAME(avx512_gemm_in_bf16)(void *in, const uint16_t *x, size_t row, size_t m, size_t k)
+{
+    avx512_gemm_put(in, x, row, m, k, AVX512_WIDE);
+}
+
 void KERN_NAME(avx512_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    avx512_gemm_drive(g, p0, p1, &micro, AVX512_WIDE);
+    avx512_gemm_drive(g, p0, p1, micro, AVX512_WIDE);
 }

@@ -6,14 +6,19 @@
  * A full tile takes 24 vfmadd231ps, 2 loads and 12 broadcasts a step. Zen 4 issues one 512-bit FMA and one
  * 512-bit load (or two narrower ones) a cycle: 24 cycles, the loads hide. Zen 5 and Intel with two FMA ports:
  * 12 cycles, 14 loads at two a cycle still hide (llvm-mca, Ice Lake: 13.1 with the loop's own instructions).
- * One row with four panels: eight chains, 512 bytes in 10 cycles, far above what memory gives a core.
+ * One row: two chains, 128 bytes in 4 cycles, far above what memory gives a core.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"
 
 AVX512_GEMM_TABLE(AVX512_F32);
 
+void KERN_NAME(avx512_gemm_in_f32)(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    avx512_gemm_put(in, x, row, m, k, AVX512_F32);
+}
+
 void KERN_NAME(avx512_gemm_f32)(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    avx512_gemm_drive(g, p0, p1, &micro, AVX512_F32);
+    avx512_gemm_drive(g, p0, p1, micro, AVX512_F32);
 }

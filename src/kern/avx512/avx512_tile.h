@@ -1,8 +1,8 @@
 /* avx512_tile.h - the register tile that the gemms and attention share: rows x columns of zmm, one outer
  * product a step.
  *
- *   A   rows of 32-bit words at a constant stride, copied there by avx512_tile_fill(): 12 rows then need one
- *       pointer and displacements, and never fight for one cache set, whatever the caller's stride
+ *   A   rows of 32-bit words at a constant stride, copied there by avx512_tile_fill_*(): 12 rows then need
+ *       one pointer and displacements, and never fight for one cache set, whatever the caller's stride
  *   B   columns of one zmm each, read where they lie
  *   acc one fp32 accumulator an element; a step adds k (or the pair k, k + 1) to each: the canonical order
  *
@@ -28,8 +28,7 @@ enum {
     AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
     AVX512_COLS = 8,  /* of the widest */
     AVX512_PARTS = 4, /* words of a step, at most */
-    AVX512_WORDS = 512,                /* of a row of A, at most, in a fill */
-    AVX512_STRIDE = AVX512_WORDS + 16, /* words from row to row; 33 cache lines */
+    AVX512_STRIDE = 512 + 16, /* words from row to row of attention's queries; 33 cache lines */
 };
 
 /* Elements of A in a step, and words. */
@@ -83,21 +82,6 @@ SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const uint16_t *a, si
         words[i] = (uint32_t)a[i] << 16;
     if (n % 2)
         words[n] = 0x80000000u;
-}
-
-/* Copies the elements [k, k + n) of the rows [row, row + rows) of A to WORDS, row by row. n <=
- * AVX512_WORDS words' worth. */
-SIMD512_INLINE void avx512_tile_fill(uint32_t *words, const void *a, size_t lda, size_t row, size_t rows,
-                                     size_t k, size_t n, enum avx512_kind kind)
-{
-    for (size_t r = row; r < row + rows; r++, words += AVX512_STRIDE) {
-        if (kind == AVX512_F32)
-            avx512_tile_fill_f32(words, (const float *)a + r * lda + k, n);
-        else if (kind == AVX512_DOT)
-            avx512_tile_fill_dot(words, (const uint16_t *)a + r * lda + k, n);
-        else
-            avx512_tile_fill_wide(words, (const uint16_t *)a + r * lda + k, n);
-    }
 }
 
 /* One fma, or one dot of pairs or of fours. */

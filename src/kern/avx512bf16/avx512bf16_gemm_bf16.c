@@ -5,15 +5,20 @@
  *
  * A full tile takes 24 vdpbf16ps, 2 loads and 12 broadcasts a step (two k). Zen 4 has one 512-bit dot and one
  * 512-bit load a cycle, Zen 5 two and two: 24 and 12 cycles, bound by the dots in both (llvm-mca, Cooper
- * Lake: 13.1 with the loop's own instructions). One row with four panels: eight chains, 512 bytes in 9
- * cycles, far above what memory gives a core.
+ * Lake: 13.1 with the loop's own instructions). One row: two chains, 128 bytes in 6 cycles, far above what
+ * memory gives a core.
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_gemm.h"
 
 AVX512_GEMM_TABLE(AVX512_DOT);
 
+void KERN_NAME(avx512bf16_gemm_in_bf16)(void *in, const uint16_t *x, size_t row, size_t m, size_t k)
+{
+    avx512_gemm_put(in, x, row, m, k, AVX512_DOT);
+}
+
 void KERN_NAME(avx512bf16_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    avx512_gemm_drive(g, p0, p1, &micro, AVX512_DOT);
+    avx512_gemm_drive(g, p0, p1, micro, AVX512_DOT);
 }

@@ -1,11 +1,13 @@
 /* ref_gemm.c - C = A x W^T + bias over packed panels of 32 columns, one fmaf() after the other.
  *
  * The canonical order of the "fp32" and "bf16" classes: one accumulator an element from +0, k ascending, bias
- * last. bf16 operands are widened exactly. Panel layouts are described in kern.h.
+ * last. bf16 operands are widened exactly. Panel layouts are described in kern.h; rows of A lie one behind
+ * the other as they are.
  */
 #include "kern/ref/ref.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "tensor/dtype.h"
 
@@ -19,13 +21,25 @@ static void store_row(const struct kern_gemm *g, size_t row, size_t p, const flo
         c[j] = g->bias ? acc[j] + g->bias[first + j] : acc[j];
 }
 
+void ref_gemm_in_f32(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    (void)m;
+    memcpy((float *)in + row * k, x, k * sizeof(*x));
+}
+
+void ref_gemm_in_bf16(void *in, const uint16_t *x, size_t row, size_t m, size_t k)
+{
+    (void)m;
+    memcpy((uint16_t *)in + row * k, x, k * sizeof(*x));
+}
+
 void ref_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 {
     for (size_t p = p0; p < p1; p++) {
         const float *b = (const float *)g->b + p * KERN_NR * g->k;
 
         for (size_t row = 0; row < g->m; row++) {
-            const float *a = (const float *)g->a + row * g->lda;
+            const float *a = (const float *)g->in + row * g->k;
             float acc[KERN_NR] = {0};
 
             for (size_t k = 0; k < g->k; k++)
@@ -44,7 +58,7 @@ void ref_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
         const uint16_t *b = (const uint16_t *)g->b + p * KERN_NR * 2 * pairs;
 
         for (size_t row = 0; row < g->m; row++) {
-            const uint16_t *a = (const uint16_t *)g->a + row * g->lda;
+            const uint16_t *a = (const uint16_t *)g->in + row * g->k;
             float acc[KERN_NR] = {0};
 
             for (size_t k = 0; k < g->k; k++) {

@@ -19,6 +19,7 @@ int main(void)
 }
 #else
 
+void emu_avx512bf16_gemm_in_bf16(void *in, const uint16_t *x, size_t row, size_t m, size_t k);
 void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
 void emu_avx512vnni_attn_i8(const struct kern_attn *a);
@@ -62,10 +63,10 @@ static float dot(float s, const uint16_t a[2], const uint16_t b[2])
     return flush(fmaf(widen(a[0]), widen(b[0]), s));
 }
 
-static float gemm_model(const struct kern_gemm *g, size_t row, size_t col)
+/* A [k] is the row. */
+static float gemm_model(const struct kern_gemm *g, const uint16_t *a, size_t col)
 {
     size_t pairs = (g->k + 1) / 2;
-    const uint16_t *a = (const uint16_t *)g->a + row * g->lda;
     const uint16_t *b = (const uint16_t *)g->b + (col / KERN_NR * pairs * KERN_NR + col % KERN_NR) * 2;
     float s = 0;
 
@@ -78,13 +79,14 @@ static float gemm_model(const struct kern_gemm *g, size_t row, size_t col)
  * its block. */
 static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float scale)
 {
-    size_t panels = (n + KERN_NR - 1) / KERN_NR, pairs = (k + 1) / 2, lda = k, ldc = n + 3;
-    uint16_t *a = need(m * lda * 2), *b = need(panels * pairs * KERN_NR * 4);
+    size_t panels = (n + KERN_NR - 1) / KERN_NR, pairs = (k + 1) / 2, ldc = n + 3;
+    uint16_t *a = need(m * k * 2), *b = need(panels * pairs * KERN_NR * 4);
     float *c = need(m * ldc * 4), *bias = need(n * 4);
-    struct kern_gemm g = {.a = a, .lda = lda, .b = b, .c = c, .ldc = ldc, .m = m, .k = k, .n = n};
+    void *in = aligned_alloc(64, m * kern_in_bytes(k));
+    struct kern_gemm g = {.in = in, .b = b, .c = c, .ldc = ldc, .m = m, .k = k, .n = n};
 
     g.bias = below(2) ? bias : NULL;
-    for (size_t i = 0; i < m * lda; i++)
+    for (size_t i = 0; i < m * k; i++)
         a[i] = dtype_f32_to_bf16(noise() * scale);
     for (size_t i = 0; i < panels * pairs * KERN_NR * 2; i++) {
         size_t col = i / (pairs * KERN_NR * 2) * KERN_NR + i / 2 % KERN_NR;
@@ -96,15 +98,19 @@ static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float
         bias[i] = noise();
     for (size_t i = 0; i < m * ldc; i++)
         c[i] = MARK;
+    assert_non_null(in);
+    for (size_t i = 0; i < m; i++)
+        emu_avx512bf16_gemm_in_bf16(in, a + i * k, i, m, k);
     emu_avx512bf16_gemm_bf16(&g, p0, p1);
     for (size_t i = 0; i < m * ldc; i++) {
         size_t col = i % ldc;
         bool mine = col >= p0 * KERN_NR && col < p1 * KERN_NR && col < n;
-        float want = mine ? gemm_model(&g, i / ldc, col) : (float)MARK;
+        float want = mine ? gemm_model(&g, a + i / ldc * k, col) : (float)MARK;
 
         assert_memory_equal(&c[i], &want, 4);
     }
     free(a);
+    free(in);
     free(b);
     free(c);
     free(bias);
@@ -125,6 +131,7 @@ static void gemm_differs_between_groups_of_panels_or_blocks_of_rows(void **unuse
     check_gemm(13, 20, 19 * KERN_NR + 5, 0, 20, 1);
     check_gemm(3, 20, 19 * KERN_NR + 16, 2, 20, 1);
     check_gemm(530, 9, 2 * KERN_NR, 0, 2, 1);
+    check_gemm(20, 2051, 2 * KERN_NR, 0, 2, 1);
 }
 
 static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)

@@ -1,5 +1,6 @@
 /* test_mxfp4.c - the backend that keeps weights in four bits: the bytes it keeps, and equal bits with the
  * same weights unpacked at load, however they are stored. */
+#include "base/map.h"
 #include "base/rng.h"
 #include "kern/kern.h"
 #include "ops/linear.h"
@@ -46,6 +47,7 @@ static void run(struct setup *s, const struct linear_desc *d, const char *backen
 {
     struct linear l;
     struct err e = {0};
+    void *in;
 
     assert_int_equal(linear_open(&l, d, backend, &e), 0);
     assert_int_equal(linear_pack(&l, d, s->pool, &e), 0);
@@ -53,7 +55,11 @@ static void run(struct setup *s, const struct linear_desc *d, const char *backen
         assert_string_equal(l.backend->name, "mxfp4");
     *packed = l.packed_bytes;
     memset(y, 0x7f, M * l.n * sizeof(*y));
-    linear_run(&l, s->pool, d->dtype == DT_F32 ? (const void *)s->x : s->x16, K, y, l.n, M);
+    in = map_region_new(M * linear_in_bytes(K));
+    assert_non_null(in);
+    linear_put_all(&l, s->pool, in, d->dtype == DT_F32 ? (const void *)s->x : s->x16, K, M);
+    linear_run(&l, s->pool, in, y, l.n, M);
+    map_region_free(in, M * linear_in_bytes(K));
     linear_close(&l);
 }
 
