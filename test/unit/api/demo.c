@@ -9,23 +9,39 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/gallop_in.h"
 
 enum { PATIENCE_S = 100 };
 
 struct demo demo;
 
-int demo_open_engine(int64_t n)
+struct gallop_options demo_options(void)
 {
     struct gallop_options o;
 
+    gallop_options_init(&o);
+    o.model = GALLOP_SOURCE_DIR "/models/demo";
+    o.threads = 1;
+    return o;
+}
+
+int demo_open_engine(const struct gallop_options *o)
+{
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
     signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_ERROR);
-    gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
-    o.max_num_seqs = n ? n : o.max_num_seqs;
-    o.threads = 1;
-    return gallop_open(&demo.engine, &o, NULL);
+    return gallop_open(&demo.engine, o, NULL);
+}
+
+const struct executor *demo_compute_by(demo_run_step *run)
+{
+    static struct executor replaced;
+    const struct executor *inner = gallop_loop(demo.engine)->x;
+
+    replaced = *inner;
+    replaced.run = run;
+    gallop_loop(demo.engine)->x = &replaced;
+    return inner;
 }
 
 int demo_open(struct api_options a)

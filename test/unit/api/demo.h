@@ -5,6 +5,7 @@
 #define GALLOP_TEST_API_DEMO_H
 
 #include "api/api.h"
+#include "engine/executor.h"
 
 extern struct demo {
     struct gallop *engine;
@@ -12,11 +13,16 @@ extern struct demo {
     struct server *server;
 } demo;
 
-/* First the engine, of which N sequences are computed at once (0: as many as by default), then what stands in
- * front of it; the name and the engine in A are set here. Return 0, as set-up functions do. */
-int demo_open_engine(int64_t n);
+/* First the engine, with demo_options() or more than these, then what stands in front of it; the name and the
+ * engine in A are set here. Return 0, as set-up functions do. */
+struct gallop_options demo_options(void);
+int demo_open_engine(const struct gallop_options *o);
 int demo_open(struct api_options a);
 int demo_close(void **state);
+
+/* Between the two: RUN computes steps in place of the executor that is returned. */
+typedef const float *demo_run_step(void *ctx, const struct executor_rows *rows, size_t n);
+const struct executor *demo_compute_by(demo_run_step *run);
 
 /* Send a request and return the socket on which its answer comes. HEADS are lines that end in CR LF. */
 int demo_send(const char *request, size_t n);

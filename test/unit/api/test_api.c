@@ -10,13 +10,16 @@
 
 static int open_all(void **state)
 {
-    return demo_open_engine(8) != 0 || demo_open((struct api_options){.chat_missing = "no template",
-                                                                      .max_running = 8,
-                                                                      .max_queued = 100,
-                                                                      .n_threads = 2,
-                                                                      .max_logprobs = 20,
-                                                                      .ping_s = 0.05,
-                                                                      .quiet = true}) != 0;
+    struct gallop_options o = demo_options();
+
+    o.max_num_seqs = 8;
+    return demo_open_engine(&o) != 0 || demo_open((struct api_options){.chat_missing = "no template",
+                                                                       .max_running = 8,
+                                                                       .max_queued = 100,
+                                                                       .n_threads = 2,
+                                                                       .max_logprobs = 20,
+                                                                       .ping_s = 0.05,
+                                                                       .quiet = true}) != 0;
 }
 
 /* All that comes on FD [n] until the server closes them; FD are closed. */

@@ -2,27 +2,19 @@
  * and its rows are free when the step that runs has ended. The executor of the engine does one step at a
  * time, when it is told to, so nothing depends on how fast the machine is.
  */
-#include "api/api.h"
-
-#include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/mem.h"
+#include "demo.h"
 #include "engine/gallop_in.h"
 
 enum { LONG_PROMPT = 48, ROWS = 32, NEIGHBOUR_TOKENS = 12 }; /* a long prompt takes two steps */
 
 enum when { WAITING, PROMPT, LAST_OF_PROMPT, ANSWER, N_WHENS };
 
-static struct gallop *engine;
-static struct api *api;
-static struct server *server;
 static const struct executor *inner;
-static struct executor stepwise;
 
 static atomic_int steps_allowed, n_steps; /* steps that have begun; the last one waits to be allowed */
 static atomic_int last_with_it;           /* the last of them with rows of who leaves; 0: none */
@@ -36,7 +28,7 @@ static const float *run_stepwise(void *ctx, const struct executor_rows *rows, si
     int step = atomic_load(&n_steps) + 1;
 
     if (atomic_load(&last_with_it) == step - 1 && step > 1)
-        atomic_store(&held_bytes, kv_held_bytes(&gallop_llm(engine)->kv, slot));
+        atomic_store(&held_bytes, kv_held_bytes(&gallop_llm(demo.engine)->kv, slot));
     for (size_t i = 0; i < n; i++)
         if (rows[i].n_prompt == LONG_PROMPT) {
             slot = rows[i].slot;
@@ -53,50 +45,26 @@ static const float *run_stepwise(void *ctx, const struct executor_rows *rows, si
 
 static int open_all(void **state)
 {
-    static const char *const names[] = {"demo"};
-    struct api_options a = {.name = names,
-                            .n_names = 1,
-                            .chat_missing = "no template",
-                            .max_running = 2,
-                            .max_queued = 8,
-                            .max_logprobs = 5,
-                            .quiet = true};
-    struct server_options so = {.port = 0};
-    struct gallop_options o;
+    struct gallop_options o = demo_options();
 
-    json_set_alloc_funcs(mem_lib_alloc, mem_free);
-    signal(SIGPIPE, SIG_IGN);
-    gallop_options_init(&o);
-    o.model = GALLOP_SOURCE_DIR "/models/demo";
-    o.threads = 1;
     o.max_num_seqs = 2;
     o.max_batched_tokens = ROWS;
     o.prefix_index = "none";
-    if (gallop_open(&engine, &o, NULL) != 0)
+    if (demo_open_engine(&o) != 0)
         return -1;
-    inner = gallop_loop(engine)->x;
-    stepwise = *inner;
-    stepwise.run = run_stepwise;
-    gallop_loop(engine)->x = &stepwise;
-    a.engine = engine;
-    if (api_open(&api, &a, NULL) != 0)
-        return -1;
-    api_handle(api, &so);
-    return server_open(&server, &so, NULL) != 0 || api_start(api, server, NULL) != 0;
+    inner = demo_compute_by(run_stepwise);
+    return demo_open((struct api_options){
+        .chat_missing = "no template", .max_running = 2, .max_queued = 8, .max_logprobs = 5, .quiet = true});
 }
 
 static int close_all(void **state)
 {
     atomic_store(&steps_allowed, 1000000);
-    api_stop(api);
-    server_close(server);
-    api_close(api);
-    gallop_close(engine);
-    return 0;
+    return demo_close(state);
 }
 
-#define AWAIT(condition)                                                          \
-    for (double end_s = clock_seconds() + 100; !(condition); server_poll(server)) \
+#define AWAIT(condition)                                                               \
+    for (double end_s = clock_seconds() + 100; !(condition); server_poll(demo.server)) \
     assert_true(clock_seconds() < end_s)
 
 static void do_step(void)
@@ -109,46 +77,29 @@ static void do_step(void)
 
 static int ask(size_t n_prompt, int n_tokens, bool stream)
 {
-    char body[4 * LONG_PROMPT + 200], request[sizeof(body) + 200];
-    int fd[2], n = snprintf(body, sizeof(body), "{\"prompt\":[5");
+    char body[4 * LONG_PROMPT + 200];
+    int n = snprintf(body, sizeof(body), "{\"prompt\":[5");
 
     for (size_t i = 1; i < n_prompt; i++)
         n += snprintf(body + n, sizeof(body) - (size_t)n, ",%zu", 5 + i % 90);
-    n += snprintf(body + n, sizeof(body) - (size_t)n, "],\"max_tokens\":%d,\"min_tokens\":%d,\"stream\":%s}",
-                  n_tokens, n_tokens, stream ? "true" : "false");
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fd), 0);
-    fcntl(fd[0], F_SETFL, O_NONBLOCK);
-    assert_int_equal(server_adopt(server, fd[1], NULL), 0);
-    n = snprintf(request, sizeof(request), "POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s", n,
-                 body);
-    assert_int_equal(write(fd[0], request, (size_t)n), n);
-    return fd[0];
+    snprintf(body + n, sizeof(body) - (size_t)n, "],\"max_tokens\":%d,\"min_tokens\":%d,\"stream\":%s}",
+             n_tokens, n_tokens, stream ? "true" : "false");
+    return demo_post("/v1/completions", "", body);
 }
 
 /* The answer on FD says that all tokens were computed. */
 static void check_answer(int fd)
 {
-    static char text[1 << 16];
     char wanted[64];
-    double end_s = clock_seconds() + 100;
-    size_t n = 0;
-    ssize_t k = -1;
 
-    while (k != 0 && clock_seconds() < end_s) {
-        server_poll(server);
-        k = read(fd, text + n, sizeof(text) - 1 - n);
-        n += k > 0 ? (size_t)k : 0;
-    }
-    close(fd);
-    text[n] = 0;
     snprintf(wanted, sizeof(wanted), "\"completion_tokens\":%d", NEIGHBOUR_TOKENS);
-    assert_non_null(strstr(text, wanted));
+    assert_non_null(strstr(demo_answer(fd), wanted));
 }
 
 static size_t n_submitted(void)
 {
     size_t n, n_used = 0;
-    const struct api_running *r = api_running(api, &n);
+    const struct api_running *r = api_running(demo.api, &n);
 
     for (size_t i = 0; i < n; i++)
         n_used += atomic_load(&r[i].used);
@@ -185,11 +136,11 @@ static void leave(bool stream, bool half, enum when when)
         shutdown(fd, SHUT_WR);
     else
         close(fd);
-    AWAIT(server_n_connections(server) == n_neighbours);
+    AWAIT(server_n_connections(demo.server) == n_neighbours);
     atomic_store(&steps_allowed, 1000);
     for (size_t i = 0; i < n_neighbours; i++)
         check_answer(neighbour[i]);
-    AWAIT(api_n_calls(api) == 0);
+    AWAIT(api_n_calls(demo.api) == 0);
     assert_int_equal(atomic_load(&last_with_it), when == WAITING ? 0 : left_in);
     assert_int_equal(atomic_load(&held_bytes), 0);
     if (half)
@@ -206,9 +157,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(who_leaves_is_in_no_further_step, open_all, close_all)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-    if (mem_live_blocks())
-        print_error("%zu blocks are left on the heap\n", mem_live_blocks());
-    return failed || mem_live_blocks();
+    return demo_run(tests);
 }

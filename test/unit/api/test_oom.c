@@ -84,7 +84,6 @@ enum { N_REQUESTS = sizeof(requests) / sizeof(requests[0]) };
 
 static struct chat *chat;
 static const struct executor *inner;
-static struct executor scripted;
 static struct tok_ids said;
 static float *logits; /* [n_vocab] */
 
@@ -103,10 +102,7 @@ static const float *run_script(void *ctx, const struct executor_rows *rows, size
 
 static int open_script(void)
 {
-    inner = gallop_loop(demo.engine)->x;
-    scripted = *inner;
-    scripted.run = run_script;
-    gallop_loop(demo.engine)->x = &scripted;
+    inner = demo_compute_by(run_script);
     logits = malloc(inner->caps.n_vocab * sizeof(*logits));
     return tok_encode(gallop_llm(demo.engine)->tok, script, strlen(script), 0, &said, NULL);
 }
@@ -130,8 +126,10 @@ static int open_all(void **state)
                             .reasoning_field = "reasoning",
                             .has_seed = true,
                             .quiet = true};
+    struct gallop_options of_engine = demo_options();
 
-    if (demo_open_engine(1) != 0 || open_script() != 0 || open_chat() != 0 ||
+    of_engine.max_num_seqs = 1;
+    if (demo_open_engine(&of_engine) != 0 || open_script() != 0 || open_chat() != 0 ||
         markup_choose(&o.markup, "hermes", "qwen3", NULL, NULL) != 0 ||
         tools_probe(chat, NULL, &o.tools, NULL) != 0)
         return -1;

@@ -7,12 +7,10 @@
 
 #include "base/clock.h"
 #include "demo.h"
-#include "engine/gallop_in.h"
 
 #define SOON_S 1.0 /* --step-timeout of these tests: no busy machine lets a thread wait so long by itself */
 
 static const struct executor *inner;
-static struct executor slow;
 static atomic_bool stands, arrived;
 
 static const float *run_slowly(void *ctx, const struct executor_rows *rows, size_t n)
@@ -25,12 +23,11 @@ static const float *run_slowly(void *ctx, const struct executor_rows *rows, size
 
 static int open_all(void **state)
 {
-    if (demo_open_engine(0) != 0)
+    struct gallop_options o = demo_options();
+
+    if (demo_open_engine(&o) != 0)
         return -1;
-    inner = gallop_loop(demo.engine)->x;
-    slow = *inner;
-    slow.run = run_slowly;
-    gallop_loop(demo.engine)->x = &slow;
+    inner = demo_compute_by(run_slowly);
     atomic_store(&stands, true);
     atomic_store(&arrived, false);
     return demo_open((struct api_options){.chat_missing = "no template",
