@@ -97,6 +97,7 @@ static void on_drained(void *ctx, struct server_exchange *x)
 void api_handle(struct api *a, struct server_options *o)
 {
     o->handle = routes_handle;
+    o->wants_body = routes_wants_body;
     o->gone = on_gone;
     o->drained = on_drained;
     o->written = on_written;

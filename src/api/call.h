@@ -205,6 +205,7 @@ void answer_end_call(struct call_choice *h);
 /* The name of the key that X has; "": none. */
 void routes_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME]);
 void routes_handle(void *ctx, struct server_exchange *x);
+bool routes_wants_body(void *ctx, const struct request_head *h);
 size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size);
 /* Answers X with an error in the form of its path; a 429 or 503 says when to come back. */
 void routes_refuse(struct api *a, struct server_exchange *x, const char *route, int status,

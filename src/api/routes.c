@@ -432,27 +432,51 @@ static void refuse_method(struct api *a, struct server_exchange *x)
     buf_fini(&body);
 }
 
+/* What H is refused with, whatever its body is; 0: nothing. *R: its route, NULL for 404 and 405. */
+static int refusal_of(const struct api *a, const struct request_head *h, const struct route **r)
+{
+    bool known;
+
+    *r = find(h, &known);
+    if (!(*r && (*r)->open) && !may_ask(a, h))
+        return 401;
+    if (!*r)
+        return known ? 405 : 404;
+    return (*r)->endpoint && !takes_type(*r, h) ? 415 : 0;
+}
+
+bool routes_wants_body(void *ctx, const struct request_head *h)
+{
+    const struct api *a = ctx;
+    const struct route *r;
+
+    return refusal_of(a, h, &r) == 0 && r->endpoint && (r->answer || !a->draining);
+}
+
 void routes_handle(void *ctx, struct server_exchange *x)
 {
     const struct request_head *h = server_head(x);
     struct api *a = ctx;
+    const struct route *r;
     bool known;
-    const struct route *r = find(h, &known);
 
-    if (!known && a->opt.page && a->opt.page(x))
+    if (!find(h, &known) && !known && a->opt.page && a->opt.page(x))
         return;
-    if (!(r && r->open) && !may_ask(a, h))
+    switch (refusal_of(a, h, &r)) {
+    case 401:
         routes_refuse(a, x, "none", 401, "a valid API key is needed: Authorization: Bearer KEY", NULL);
-    else if (!known)
-        routes_refuse(a, x, "none", 404, "there is nothing at this path", NULL);
-    else if (!r)
-        refuse_method(a, x);
-    else if (r->endpoint && !takes_type(r, h))
+        break;
+    case 404: routes_refuse(a, x, "none", 404, "there is nothing at this path", NULL); break;
+    case 405: refuse_method(a, x); break;
+    case 415:
         routes_refuse(a, x, r->path, 415, "Unsupported Media Type: Only 'application/json' is allowed", NULL);
-    else if (r->answer)
-        r->answer(a, x, r);
-    else
-        call_start(a, x, r);
+        break;
+    default:
+        if (r->answer)
+            r->answer(a, x, r);
+        else
+            call_start(a, x, r);
+    }
 }
 
 static const char preface[] =

@@ -69,6 +69,7 @@ struct connection {
     char peer[INET6_ADDRSTRLEN + 1];
     char *head_text;
     struct request_head head;
+    bool wanted; /* the whole of the body is */
     enum chunk_state chunk;
     uint64_t left;   /* of the chunk or body */
     size_t trailers; /* bytes of them */
@@ -346,12 +347,34 @@ static void hand_over(struct connection *c)
     c->s->opt.handle(c->s->opt.ctx, &c->x);
 }
 
+/* As hand_over(), although the body, which nobody wants, is still to come. */
+static void hand_over_early(struct connection *c)
+{
+    c->head.keep_alive = false;
+    hand_over(c);
+}
+
+/* A body of N bytes is small, or its handler's to read. */
+static bool is_wanted(struct connection *c, uint64_t n)
+{
+    const struct server_options *o = &c->s->opt;
+
+    if (!c->wanted && n > SERVER_SMALL_BODY)
+        c->wanted = !o->wants_body || o->wants_body(o->ctx, &c->head);
+    return c->wanted || n <= SERVER_SMALL_BODY;
+}
+
 static void begin_body(struct connection *c)
 {
     const struct server_options *o = &c->s->opt;
 
     if (c->head.body_bytes > o->max_body_bytes) {
         refuse(c, 413, "the body is larger than this server takes");
+        return;
+    }
+    c->wanted = false;
+    if (!is_wanted(c, c->head.body_bytes)) {
+        hand_over_early(c);
         return;
     }
     c->left = c->head.body_bytes;
@@ -446,7 +469,8 @@ static int end_chunk(struct connection *c)
     return 1;
 }
 
-/* One part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is whole; else a status. */
+/* One part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is whole; 3: nobody wants the
+ * rest of it; else a status. */
 static int read_chunk(struct connection *c)
 {
     size_t n = evbuffer_get_length(input_of(c));
@@ -473,6 +497,8 @@ static int read_chunk(struct connection *c)
         return 400;
     if (c->left > c->s->opt.max_body_bytes - c->body.len)
         return 413;
+    if (!is_wanted(c, c->body.len + c->left))
+        return 3;
     c->chunk = c->left ? CHUNK_DATA : CHUNK_TRAILERS;
     return 1;
 }
@@ -487,7 +513,9 @@ static bool read_body(struct connection *c)
         rc = read_chunk(c);
         if (rc == 2)
             hand_over(c);
-        else if (rc > 2)
+        else if (rc == 3)
+            hand_over_early(c);
+        else if (rc > 3)
             refuse(c, rc,
                    rc == 413   ? "the body is larger than this server takes"
                    : rc == 503 ? "out of memory: the body of a request"

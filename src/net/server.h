@@ -6,7 +6,8 @@
  * is given to the handler when its body is there, and is answered at any later time, by one exchange at a
  * time on a connection. While it is not answered the connection is still read, so that a client which leaves
  * is seen at once, also when nothing is being sent; then `gone` is called and the exchange is no more. A
- * client that closes only its own direction counts as one that left.
+ * client that closes only its own direction counts as one that left. A body of more than SERVER_SMALL_BODY
+ * bytes is read only if the handler wants it: a refusal that the head explains costs no memory.
  *
  * TLS changes none of this. Its handshake has the time of a request; one that fails is a line of the log, and
  * a client that speaks HTTP instead gets 400.
@@ -26,7 +27,7 @@
 #include "base/mem.h"
 #include "net/request.h"
 
-enum { SERVER_MAX_SOCKETS = 16 };
+enum { SERVER_MAX_SOCKETS = 16, SERVER_SMALL_BODY = 16 << 10 };
 
 struct server;
 struct server_exchange; /* a request and its answer */
@@ -49,8 +50,11 @@ struct server_options {
     double idle_s;          /* [75] between requests of a connection */
     double write_s;         /* [60] without a byte being taken by the client */
 
-    /* A request is there. */
+    /* A request is there; without its body, or with a part of it, where wants_body() said no. */
     void (*handle)(void *ctx, struct server_exchange *x);
+    /* Whether handle() looks at the body of a request with this head. If not, it answers at once, and the
+     * connection ends. NULL: at all of them. */
+    bool (*wants_body)(void *ctx, const struct request_head *h);
     /* The client left before X was answered: X is no more when this returns. */
     void (*gone)(void *ctx, struct server_exchange *x);
     /* Everything sent on the stream X is on its way. */

@@ -154,6 +154,9 @@ def keys_are_asked_for():
                     expect(s.request(method, path, b"{}" if method == "POST" else None, head)[0], 401, f"{path} with {head}")
             for path in ("/health", "/ready", "/version"):
                 expect(s.request("GET", path)[0], 200, f"{path} without a key")
+            for size in (b"Content-Length: 30000000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n1000000\r\n"):
+                check(s.raw(b"POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + size).startswith(b"HTTP/1.1 401"),
+                      "who has no key is not asked for the body")
             ask = lambda key: s.post(COMPLETIONS, {"X-Api-Key": key}, prompt=list(range(40, 300)), max_tokens=1)[1]["usage"][
                 "prompt_tokens_details"]["cached_tokens"]
             first = [ask("first-key"), ask("first-key"), ask("second-key")]

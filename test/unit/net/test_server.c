@@ -46,6 +46,11 @@ static void drained(void *ctx, struct server_exchange *x)
     n_drained++;
 }
 
+static bool wants_body(void *ctx, const struct request_head *h)
+{
+    return strcmp(h->path, "/unwanted") != 0;
+}
+
 static void woken(void *ctx)
 {
 }
@@ -65,6 +70,7 @@ static int open_server(void **state)
                                      .max_headers = 10,
                                      .max_body_bytes = limit_s ? 64 << 20 : 50000,
                                      .handle = handle,
+                                     .wants_body = wants_body,
                                      .gone = gone,
                                      .drained = drained,
                                      .woken = woken,
@@ -394,6 +400,41 @@ static void the_largest_body_is_taken(void **state)
     close(fd);
 }
 
+/* Announced or in chunks; a small body is read all the same, and the connection stays. */
+static void a_body_that_nobody_wants_is_not_awaited(void **state)
+{
+    static const char head[] = "POST /unwanted HTTP/1.1\r\nHost: x\r\n",
+                      expects[] = "Expect: 100-continue\r\n";
+    char text[200];
+
+    for (int more = 0; more < 2; more++)
+        for (int chunked = 0; chunked < 2; chunked++) {
+            int fd = connect_to(), n = SERVER_SMALL_BODY + more;
+
+            n_handled = 0;
+            snprintf(text, sizeof(text),
+                     chunked ? "%sTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n%x\r\n"
+                             : "%sContent-Length: %d\r\n\r\n",
+                     head, n - chunked);
+            put_text(fd, text);
+            assert_int_equal(n_handled, more);
+            if (more) {
+                assert_non_null(strstr(got(fd), "Connection: close\r\n"));
+                assert_true(is_closed(fd));
+            }
+            close(fd);
+        }
+    for (int wanted = 0; wanted < 2; wanted++) {
+        int fd = connect_to();
+
+        snprintf(text, sizeof(text), "%s%sContent-Length: 50000\r\n\r\n",
+                 wanted ? "POST /x HTTP/1.1\r\nHost: x\r\n" : head, expects);
+        put_text(fd, text);
+        assert_int_equal(strncmp(got(fd), "HTTP/1.1 100", 12) == 0, wanted);
+        close(fd);
+    }
+}
+
 static void a_client_is_told_to_go_on(void **state)
 {
     int fd = connect_to();
@@ -458,6 +499,7 @@ int main(void)
                                        TEST_HASTY(a_client_that_takes_nothing_is_cut_off),
                                        TEST(limits_are_kept),
                                        TEST(the_largest_body_is_taken),
+                                       TEST(a_body_that_nobody_wants_is_not_awaited),
                                        TEST(a_client_is_told_to_go_on),
                                        TEST(a_drain_ends_connections),
                                        TEST(memory_that_runs_out_is_a_refusal)};
