@@ -30,18 +30,20 @@ bool call_is_id(const char *id)
     return n > 0 && n <= CALL_REQUEST_ID && !id[n];
 }
 
-/* Lower case digits and dashes where the form has them. */
+/* Lower case digits and dashes where the form has them; ids of zeros alone are none. */
 void call_trace(struct server_exchange *x, char out[CALL_TRACE])
 {
     static const char form[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
     const char *value = request_header(server_head(x), "traceparent");
+    bool is_trace;
     size_t n = 0;
 
     _Static_assert(sizeof(form) == CALL_TRACE, "a traceparent of version 00");
     while (value && form[n] && value[n] &&
            (form[n] == 'x' ? strchr("0123456789abcdef", value[n]) != NULL : value[n] == form[n]))
         n++;
-    snprintf(out, CALL_TRACE, "%s", value && !form[n] && !value[n] ? value : "");
+    is_trace = value && !form[n] && !value[n] && strspn(value + 3, "0") < 32 && strspn(value + 36, "0") < 16;
+    snprintf(out, CALL_TRACE, "%s", is_trace ? value : "");
 }
 
 static struct call *new_call(struct api *a, struct server_exchange *x, const struct route *r)

@@ -292,7 +292,8 @@ static void cut_prompt(const struct call *c, struct tok_ids *ids)
     ids->n = (size_t)most;
 }
 
-/* The answer that was asked for fits behind the prompt. */
+/* The answer that was asked for, or one token if none was said, fits behind the prompt. Clients know both
+ * sentences by "maximum context length". */
 static int check_room(struct call *c, const struct call_prompt *p)
 {
     int64_t asked = c->f.max_completion_tokens >= 0 ? c->f.max_completion_tokens : c->f.max_tokens,
@@ -302,8 +303,16 @@ static int check_room(struct call *c, const struct call_prompt *p)
                                                           : "max_tokens";
     char sentence[300];
 
-    if (asked <= 0 || n + asked <= context)
+    if (n + (asked < 0 ? 1 : asked) <= context)
         return 0;
+    if (asked <= 0) {
+        snprintf(sentence, sizeof(sentence),
+                 "This model's maximum context length is %lld tokens. However, your request has %lld input "
+                 "tokens%s. Please reduce the length of the input messages.",
+                 (long long)context, (long long)n,
+                 asked < 0 && n == context ? ", and no room for an answer" : "");
+        return refuse_field(c, prompt_field(c), sentence);
+    }
     snprintf(
         sentence, sizeof(sentence),
         "'max_tokens' or 'max_completion_tokens' is too large: %lld. This model's maximum context length is "
@@ -538,20 +547,26 @@ static void read_numbers(struct call *c, struct sampling *s)
 
 /* ---- submitting ---- */
 
-/* The field that a sentence of the engine is about. */
-static void blame(struct call *c, const char *sentence)
+/* The field that a sentence of the engine is about; where that has another name there, E takes the
+ * client's. */
+static void blame(struct call *c, const struct sampling *s, struct err *e)
 {
-    size_t n = strcspn(sentence, ":");
-    char word[64];
+    static const char stop[] = "stop_token: ";
+    size_t n = strcspn(e->msg, ":");
+    char text[300];
 
-    if (strncmp(sentence, "min_new_tokens", 14) == 0) {
+    if (strncmp(e->msg, "min_new_tokens:", 15) == 0) {
         fields_blame(&c->f, "min_tokens", 0);
-    } else if (sentence[n] && n < sizeof(word)) {
-        snprintf(word, sizeof(word), "%.*s", (int)n, sentence);
-        if (strcmp(word, "stop_token") == 0)
-            fields_blame(&c->f, "stop_token_ids", 0);
-        else if (json_object_get(c->f.body, word))
-            fields_blame(&c->f, word, 0);
+        err_set(e, ERR_INPUT, "min_tokens: found %lld, expected at most %zu, the most tokens of the answer",
+                (long long)c->f.min_tokens, s->max_new_tokens);
+    } else if (strncmp(e->msg, stop, sizeof(stop) - 1) == 0) {
+        fields_blame(&c->f, "stop_token_ids", 0);
+        snprintf(text, sizeof(text), "%s", e->msg + sizeof(stop) - 1);
+        err_set(e, ERR_INPUT, "stop_token_ids: %s", text);
+    } else if (e->msg[n] && n < sizeof(text)) {
+        snprintf(text, sizeof(text), "%.*s", (int)n, e->msg);
+        if (json_object_get(c->f.body, text))
+            fields_blame(&c->f, text, 0);
     }
 }
 
@@ -582,7 +597,7 @@ static int submit(struct call *c, struct call_prompt *p, const struct sampling *
         return 0;
     p->n_open = 0;
     prepare_waits_no_more(p);
-    blame(c, e.msg);
+    blame(c, s, &e);
     return refuse_code(c, &e);
 }
 

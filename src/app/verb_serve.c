@@ -375,8 +375,11 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
     s->name = mem_zalloc(n + 2, sizeof(*s->name), MEM_APP);
     if (!s->name)
         return err_nomem(e, "names");
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         s->name[s->n_names++] = opt_at(v, "served-model-name", i)->text;
+        if (!s->name[i][0])
+            return err_set(e, ERR_USAGE, "--served-model-name: found '', expected a name");
+    }
     if (n)
         return 0;
     if (model && model[0] != '/' && model[0] != '.' && strchr(model, '/') == strrchr(model, '/'))

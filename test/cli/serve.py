@@ -230,6 +230,15 @@ def every_refusal_names_its_field():
                           ({"chat_template_kwargs": 3}, "chat_template_kwargs")):
         _refused(400, param, CHAT, **fields)
     _refused(404, "model", model="gpt-4", word="gpt-4")
+    for fields, word in (({"min_tokens": 20}, "min_tokens: found 20, expected at most 16"),
+                         ({"stop_token_ids": [99999]}, "stop_token_ids: found token 99999"),
+                         ({"prompt": [5] * 2000}, "maximum context length is 1024 tokens. However, your request has 2000 input tokens. "),
+                         ({"prompt": [5] * 1024, "max_tokens": None}, "no room for an answer"),
+                         ({"prompt": [5] * 1025, "max_tokens": 0}, "has 1025 input tokens. ")):
+        error = server.post(COMPLETIONS, **{"prompt": PROMPT, **fields})[1]["error"]
+        check(word in error["message"], f"in the words of the request: {error}")
+    called = [{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "a", "output": "x"}]
+    expect(server.post("/v1/responses", input=called)[1]["error"]["param"], "input", "what a response is made of")
     for body, word in ((b"{", "JSON"), (b"[]", "object"), (b'{"prompt":"a","prompt":"b"}', "duplicate"), (b"[" * 100, "deeper"),
                        (b'{"prompt":"\xff"}', "0xff"), (b'{"temperature":NaN}', "JSON"), (b"", "JSON")):
         status, _, text = server.request("POST", COMPLETIONS, body)
@@ -359,6 +368,7 @@ def the_document_is_what_the_tables_say():
 def wrong_options_are_said():
     expect_error(call("serve", "--host", "0.0.0.0"), 2, "--api-key", "--allow-no-keys")
     expect_error(call("serve", "--api-key", "two words"), 1, "printable")
+    expect_error(call("serve", "--served-model-name", "a", "--served-model-name", ""), 2, "--served-model-name", "a name")
     expect_error(call("serve", "--port", 65536), 2, "--port")
     expect_error(call("serve", "--port", server.port, "-m", DEMO), 1, "listen", "in use")
     expect_error(call("serve", "--default-chat-template-kwargs", "[]"), 2, "object")
