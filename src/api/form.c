@@ -96,26 +96,34 @@ static void put_block(struct call *c, struct call_choice *h, const struct form_b
     b->add(c, h, text->data, text->len, out);
 }
 
+/* Element CALL of tool_calls: a call, or what goes on of the one before. */
+static void put_call(struct call *c, struct call_choice *h, const struct form_blocks *b, const json_t *call,
+                     struct buf *out)
+{
+    const char *id = json_string_value(json_object_get(call, "id"));
+    const json_t *function = json_object_get(call, "function"),
+                 *text = json_object_get(function, "arguments");
+
+    if (id) {
+        change(c, h, b, FORM_CALL, out);
+        b->open(c, h, id, json_string_value(json_object_get(function, "name")), out);
+    }
+    if (json_string_length(text))
+        b->add(c, h, json_string_value(text), json_string_length(text), out);
+}
+
 void form_put_blocks(struct call *c, struct call_choice *h, const struct form_blocks *b, struct buf *out)
 {
-    json_t *calls = form_calls(h, out), *call;
-    size_t i;
+    json_t *calls = form_calls(h, out);
+    size_t n = json_array_size(calls), i = 0;
 
+    /* what goes on of the open call stands in front of text that came in the same event */
+    if (n && h->block == FORM_CALL && !json_object_get(json_array_get(calls, 0), "id"))
+        put_call(c, h, b, json_array_get(calls, i++), out);
     put_block(c, h, b, FORM_REASONING, &h->reasoning, out);
     put_block(c, h, b, FORM_TEXT, &h->text, out);
-    json_array_foreach(calls, i, call)
-    {
-        const char *id = json_string_value(json_object_get(call, "id"));
-        const json_t *function = json_object_get(call, "function"),
-                     *text = json_object_get(function, "arguments");
-
-        if (id) { /* otherwise the one before goes on */
-            change(c, h, b, FORM_CALL, out);
-            b->open(c, h, id, json_string_value(json_object_get(function, "name")), out);
-        }
-        if (json_string_length(text))
-            b->add(c, h, json_string_value(text), json_string_length(text), out);
-    }
+    for (; i < n; i++)
+        put_call(c, h, b, json_array_get(calls, i), out);
     if (h->ended)
         change(c, h, b, FORM_NO_BLOCK, out);
     json_decref(calls);

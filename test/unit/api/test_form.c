@@ -1,0 +1,97 @@
+/* test_form.c - answers in blocks: which piece goes into which block, whatever comes in one event. */
+#include "api/call.h"
+
+static struct buf said; /* what was written, in short */
+
+static void open_block(struct call *c, struct call_choice *h, const char *id, const char *name,
+                       struct buf *out)
+{
+    buf_fmt(out, "[%s%s ",
+            h->block == FORM_CALL   ? "call "
+            : h->block == FORM_TEXT ? "text"
+                                    : "reasoning",
+            name ? name : "");
+}
+
+static void add(struct call *c, struct call_choice *h, const char *text, size_t n, struct buf *out)
+{
+    buf_add(out, text, n);
+}
+
+static void close_block(struct call *c, struct call_choice *h, struct buf *out)
+{
+    buf_str(out, "]");
+}
+
+static const struct form_blocks blocks = {open_block, add, close_block};
+
+/* One event of H. */
+static void event(struct call_choice *h, const char *reasoning, const char *text, const char *calls)
+{
+    buf_str(&h->reasoning, reasoning);
+    buf_str(&h->text, text);
+    buf_str(&h->calls, calls);
+    form_put_blocks(NULL, h, &blocks, &said);
+    form_sent(h);
+    assert_false(said.oom);
+}
+
+static int begin(void **state)
+{
+    static struct call_choice h;
+
+    json_set_alloc_funcs(mem_lib_alloc, mem_free);
+    h = (struct call_choice){.text.tag = MEM_API, .reasoning.tag = MEM_API, .calls.tag = MEM_API};
+    said = (struct buf){.tag = MEM_API};
+    *state = &h;
+    return 0;
+}
+
+static int end(void **state)
+{
+    struct call_choice *h = *state;
+
+    buf_fini(&h->text);
+    buf_fini(&h->reasoning);
+    buf_fini(&h->calls);
+    buf_fini(&said);
+    return 0;
+}
+
+#define CALL(n, name, arguments) \
+    "{\"index\":" n ",\"id\":\"i\",\"function\":{\"name\":\"" name "\",\"arguments\":\"" arguments "\"}}"
+#define REST(n, arguments) "{\"index\":" n ",\"function\":{\"arguments\":\"" arguments "\"}}"
+
+static void pieces_alone_are_blocks_one_behind_another(void **state)
+{
+    struct call_choice *h = *state;
+
+    event(h, "why", "", "");
+    event(h, "", "a", "");
+    event(h, "", "b", "");
+    event(h, "", "", CALL("0", "f", "{"));
+    event(h, "", "", REST("0", "}"));
+    h->ended = true;
+    event(h, "", "", CALL("1", "g", "{}"));
+    assert_string_equal(said.data, "[reasoning why][text ab][call f {}][call g {}]");
+}
+
+/* The rest of a call's arguments belongs to it, also where text that stood behind the call comes with it. */
+static void the_rest_of_a_call_does_not_become_text(void **state)
+{
+    struct call_choice *h = *state;
+
+    event(h, "", "", CALL("0", "f", "{1"));
+    h->ended = true;
+    event(h, "", "done", REST("0", "2}") "," CALL("1", "g", "{}"));
+    assert_string_equal(said.data, "[call f {12}][text done][call g {}]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(pieces_alone_are_blocks_one_behind_another, begin, end),
+        cmocka_unit_test_setup_teardown(the_rest_of_a_call_does_not_become_text, begin, end)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
