@@ -242,7 +242,8 @@ static void on_wake(void *ctx)
         api_abort(s->api);
     if (api_n_calls(s->api) == 0 || (now >= s->abort_s && api_n_computing(s->api) == 0)) {
         s->quit_s = s->quit_s > 0 ? s->quit_s : now + FLUSH_S;
-        if (now >= s->quit_s || server_n_connections(s->server) == 0)
+        if (server_n_connections(s->server) == 0 ||
+            (now >= s->quit_s && (now >= s->abort_s || server_n_writing(s->server) == 0)))
             server_quit(s->server);
     }
 }

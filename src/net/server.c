@@ -760,6 +760,8 @@ static void end_overdue(struct server *s, double now)
         next = c->next;
         if (c->state == CLOSING && evbuffer_get_length(output_of(c)) == 0)
             linger(c);
+        if (c->state == IDLE && evbuffer_get_length(output_of(c)) > 0) /* not yet: the answer is on its way */
+            c->until_s = now + s->opt.idle_s;
         if (c->until_s == 0 || now < c->until_s)
             continue;
         if (c->shaking)
@@ -1062,7 +1064,11 @@ void server_drain(struct server *s)
     s->draining = true;
     for (struct connection *c = s->first, *next; c; c = next) {
         next = c->next;
-        if (c->state == IDLE && c->asked)
+        if (c->state != IDLE || !c->asked)
+            continue;
+        if (evbuffer_get_length(output_of(c)) > 0)
+            close_softly(c);
+        else
             drop(c);
     }
 }
@@ -1070,6 +1076,15 @@ void server_drain(struct server *s)
 size_t server_n_connections(const struct server *s)
 {
     return s->n;
+}
+
+size_t server_n_writing(const struct server *s)
+{
+    size_t n = 0;
+
+    for (const struct connection *c = s->first; c; c = c->next)
+        n += evbuffer_get_length(output_of(c)) > 0;
+    return n;
 }
 
 size_t server_n_failed_handshakes(const struct server *s)

@@ -86,6 +86,7 @@ void server_wake(struct server *s); /* from any thread */
  * are taken. */
 void server_drain(struct server *s);
 size_t server_n_connections(const struct server *s);
+size_t server_n_writing(const struct server *s);           /* of them, those with an answer on its way */
 size_t server_n_failed_handshakes(const struct server *s); /* of all connections so far */
 
 /* New connections are encrypted with T, which is borrowed, those that there are go on as they are. For a

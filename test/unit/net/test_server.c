@@ -283,6 +283,7 @@ static void who_reads_nothing_fills_no_memory(void **state)
 }
 
 static double hasty = 0.2; /* seconds that anything may take */
+static double patient = 0.5;
 
 /* Sends a byte now and then until something comes on FD, which is in `body` then, or FD is closed. */
 static void drip(int fd)
@@ -461,6 +462,71 @@ static void a_drain_ends_connections(void **state)
     close(idle);
 }
 
+/* Asks for an answer of N bytes that fits into no socket, and returns the connection; *TOOK bytes of it
+ * came. */
+static int ask_for_much(size_t n, size_t *took)
+{
+    char *text = malloc(n + 100);
+    int fd = connect_to(),
+        head = snprintf(text, 100, "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", n);
+    ssize_t k;
+
+    memset(text + head, 'a', n);
+    put(fd, text, (size_t)head + n);
+    free(text);
+    assert_int_equal(n_handled, 1);
+    k = read(fd, body, 1000); /* the rest is taken later */
+    assert_true(k > 0);
+    *took = (size_t)k;
+    return fd;
+}
+
+/* Reads what is left of an answer of N bytes with its head, of which TOOK came before. */
+static void read_rest(int fd, size_t n, size_t took)
+{
+    double end = clock_seconds() + 30;
+
+    while (took <= n && clock_seconds() < end) {
+        ssize_t k = read(fd, body, sizeof(body));
+
+        assert_int_not_equal(k, 0); /* it ends before its time */
+        took += k > 0 ? (size_t)k : 0;
+        server_poll(server);
+    }
+    assert_true(took > n);
+    close(fd);
+}
+
+/* An answer that is whole is written to its end, also where its client reads slowly. */
+static void a_drain_leaves_answers_their_end(void **state)
+{
+    size_t took;
+    int fd = ask_for_much(8 << 20, &took);
+
+    server_drain(server);
+    assert_int_equal(server_n_connections(server), 1);
+    read_rest(fd, 8 << 20, took);
+}
+
+/* The time between two requests begins when the answer to the first is out. */
+static void the_time_to_ask_again_begins_behind_the_answer(void **state)
+{
+    double end = clock_seconds() + 3 * patient; /* in steps that are much shorter */
+    size_t took;
+    int fd = ask_for_much(8 << 20, &took);
+
+    while (clock_seconds() < end) {
+        ssize_t k = read(fd, body, 50000);
+
+        assert_int_not_equal(k, 0);
+        took += k > 0 ? (size_t)k : 0;
+        for (int i = 0; i < 4; i++)
+            server_poll(server);
+        usleep(20000);
+    }
+    read_rest(fd, 8 << 20, took);
+}
+
 /* Any allocation of ours may fail: the request gets an answer or its connection ends, and nothing is kept. */
 static void memory_that_runs_out_is_a_refusal(void **state)
 {
@@ -485,8 +551,9 @@ static void memory_that_runs_out_is_a_refusal(void **state)
 
 int main(void)
 {
-#define TEST(name)       cmocka_unit_test_setup_teardown(name, open_server, close_server)
-#define TEST_HASTY(name) cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &hasty)
+#define TEST(name)         cmocka_unit_test_setup_teardown(name, open_server, close_server)
+#define TEST_HASTY(name)   cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &hasty)
+#define TEST_PATIENT(name) cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &patient)
     const struct CMUnitTest tests[] = {TEST(a_request_in_pieces_is_one),
                                        TEST(chunks_make_a_body),
                                        TEST(many_requests_at_once_are_answered_in_order),
@@ -502,6 +569,8 @@ int main(void)
                                        TEST(a_body_that_nobody_wants_is_not_awaited),
                                        TEST(a_client_is_told_to_go_on),
                                        TEST(a_drain_ends_connections),
+                                       TEST_PATIENT(a_drain_leaves_answers_their_end),
+                                       TEST_PATIENT(the_time_to_ask_again_begins_behind_the_answer),
                                        TEST(memory_that_runs_out_is_a_refusal)};
 
     signal(SIGPIPE, SIG_IGN);
