@@ -51,6 +51,7 @@ struct call_choice {
     enum gallop_finish finish;
     enum form_block block; /* of a form that has them: the one that is open, */
     size_t n_blocks;       /* and those that are closed */
+    bool is_last;          /* the one that is being closed is the answer's last */
     struct buf head, said; /* of the one that is open: what is known of it, its text */
     struct buf items;      /* those that are closed, as JSON */
     double prefill_s, decode_s;

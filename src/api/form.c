@@ -78,6 +78,7 @@ static void change(struct call *c, struct call_choice *h, const struct form_bloc
                    struct buf *out)
 {
     if (h->block != FORM_NO_BLOCK) {
+        h->is_last = to == FORM_NO_BLOCK;
         b->close(c, h, out);
         h->n_blocks++;
     }

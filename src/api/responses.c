@@ -344,9 +344,9 @@ static void put_part(const struct call_choice *h, struct buf *out)
 /* The item that is open; FULL: with what was said of it. */
 static void put_item(const struct call *c, const struct call_choice *h, bool full, struct buf *out)
 {
-    const char *status = !full                                         ? "in_progress"
-                         : h->ended && h->finish != GALLOP_FINISH_STOP ? "incomplete"
-                                                                       : "completed";
+    const char *status = !full                                           ? "in_progress"
+                         : h->is_last && h->finish != GALLOP_FINISH_STOP ? "incomplete"
+                                                                         : "completed";
 
     buf_str(out, "{\"id\":");
     put_id(c, h, out);

@@ -1,4 +1,6 @@
 /* test_form.c - answers in blocks: which piece goes into which block, whatever comes in one event. */
+#include <math.h>
+
 #include "api/call.h"
 
 static struct buf said; /* what was written, in short */
@@ -41,7 +43,12 @@ static int begin(void **state)
     static struct call_choice h;
 
     json_set_alloc_funcs(mem_lib_alloc, mem_free);
-    h = (struct call_choice){.text.tag = MEM_API, .reasoning.tag = MEM_API, .calls.tag = MEM_API};
+    h = (struct call_choice){.text.tag = MEM_API,
+                             .reasoning.tag = MEM_API,
+                             .calls.tag = MEM_API,
+                             .head.tag = MEM_API,
+                             .said.tag = MEM_API,
+                             .items.tag = MEM_API};
     said = (struct buf){.tag = MEM_API};
     *state = &h;
     return 0;
@@ -54,6 +61,9 @@ static int end(void **state)
     buf_fini(&h->text);
     buf_fini(&h->reasoning);
     buf_fini(&h->calls);
+    buf_fini(&h->head);
+    buf_fini(&h->said);
+    buf_fini(&h->items);
     buf_fini(&said);
     return 0;
 }
@@ -87,11 +97,30 @@ static void the_rest_of_a_call_does_not_become_text(void **state)
     assert_string_equal(said.data, "[call f {12}][text done][call g {}]");
 }
 
+/* Where the answer is cut, the items in front of its last are whole, as they are in a stream. */
+static void only_the_last_item_of_a_cut_response_is_incomplete(void **state)
+{
+    static const char *const names[] = {"m"};
+    struct call_choice *h = *state;
+    struct api a = {.opt = {.name = names, .n_names = 1}};
+    struct call_prompt p = {.n_cached = 0};
+    struct call c = {.api = &a, .prompt = &p, .choice = h, .f = {.temperature = NAN, .top_p = NAN}};
+
+    buf_str(&h->reasoning, "why");
+    buf_str(&h->text, "becau");
+    h->ended = true;
+    h->finish = GALLOP_FINISH_LENGTH;
+    responses_form.whole(&c, &said);
+    assert_non_null(strstr(said.data, "\"type\":\"reasoning\",\"status\":\"completed\""));
+    assert_non_null(strstr(said.data, "\"type\":\"message\",\"status\":\"incomplete\""));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pieces_alone_are_blocks_one_behind_another, begin, end),
-        cmocka_unit_test_setup_teardown(the_rest_of_a_call_does_not_become_text, begin, end)};
+        cmocka_unit_test_setup_teardown(the_rest_of_a_call_does_not_become_text, begin, end),
+        cmocka_unit_test_setup_teardown(only_the_last_item_of_a_cut_response_is_incomplete, begin, end)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
