@@ -46,6 +46,18 @@ void call_trace(struct server_exchange *x, char out[CALL_TRACE])
     snprintf(out, CALL_TRACE, "%s", is_trace ? value : "");
 }
 
+/* A name that is none is not repeated; the front refuses it. */
+static void name_by_header(struct call *c)
+{
+    copy_header(c->x, "x-request-id", c->request_id, CALL_REQUEST_ID + 2); /* one too long is seen to be so */
+    c->named = call_is_id(c->request_id);
+    c->misnamed = c->request_id[0] && !c->named;
+    if (c->named)
+        snprintf(c->id, sizeof(c->id), "%s%s", c->form->prefix, c->request_id);
+    else
+        c->request_id[0] = 0;
+}
+
 static struct call *new_call(struct api *a, struct server_exchange *x, const struct route *r)
 {
     struct call *c = mem_zalloc(1, sizeof(*c), MEM_API);
@@ -65,7 +77,7 @@ static struct call *new_call(struct api *a, struct server_exchange *x, const str
     arena_init(&c->arena, MEM_API);
     buf_init(&c->reply, MEM_API);
     server_take_body(x, &c->body);
-    copy_header(x, "x-request-id", c->request_id, CALL_REQUEST_ID + 2); /* one too long is seen to be so */
+    name_by_header(c);
     call_trace(x, c->trace);
     snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
     routes_key(a, x, c->key);
@@ -197,8 +209,7 @@ static bool take_token(struct call *c, struct call_choice *h, const struct relay
     return !c->keep_tokens || add_token(&h->tokens, b, r);
 }
 
-static void observe_end(struct call *c, struct call_prompt *p, const struct relay_batch *b,
-                        const struct gallop_event *ev)
+static void observe_end(struct call *c, const struct relay_batch *b, const struct gallop_event *ev)
 {
     static const enum metrics_end ends[] = {[GALLOP_FINISH_STOP] = METRICS_STOP,
                                             [GALLOP_FINISH_LENGTH] = METRICS_LENGTH,
@@ -209,8 +220,7 @@ static void observe_end(struct call *c, struct call_prompt *p, const struct rela
     struct metrics *m = &c->api->metrics;
 
     m->ended[ends[ev->finish]]++;
-    if (!p->counted) {
-        p->counted = true;
+    if (ev->choice == 0) { /* further answers find the rows of the first */
         m->prompt_tokens += ev->n_prompt;
         m->cached_tokens += ev->n_cached;
         metrics_observe(m, METRICS_PROMPT_TOKENS, (double)ev->n_prompt);
@@ -248,7 +258,7 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     if (c->key[0])
         keys_charge(c->api->opt.keys, c->key, (double)(ev->n_output + (ev->choice == 0 ? ev->n_prompt : 0)),
                     b->now_s);
-    observe_end(c, p, b, ev);
+    observe_end(c, b, ev);
     if (!ev->stop_string && !ev->error)
         return true;
     h->stop_string = mem_strndup(b->text.data + r->text, ev->text_len, MEM_API);
@@ -302,7 +312,7 @@ static void log_call(const struct call *c, int status)
     bool known = !c->busy; /* else its parts are still the front's */
     double all = clock_seconds() - c->arrival_s, first = c->first_s > 0 ? c->first_s - c->arrival_s : 0;
     size_t n_prompt = known ? c->n_prompt_tokens : 0, n_cached = 0, n_output = 0;
-    const char *id = known ? c->request_id : "";
+    const char *id = known || c->named ? c->request_id : "";
 
     metrics_count_http(&c->api->metrics, c->route, "POST", status);
     if (c->api->opt.quiet)
@@ -500,6 +510,14 @@ static void advance(struct call *c)
         destroy(c);
 }
 
+/* How many tokens an answer to C may have; without a limit what the context leaves. */
+static size_t most_tokens(const struct call *c)
+{
+    int64_t most = prepare_max_tokens(c);
+
+    return most >= 0 ? (size_t)most : c->api->max_len - c->prompt->ids.n;
+}
+
 /* The front is done with C. */
 static void take_prepared(struct call *c)
 {
@@ -509,7 +527,7 @@ static void take_prepared(struct call *c)
     if (c->n_prompts && !c->status) {
         running_begin(c);
         metrics_observe(&c->api->metrics, METRICS_N, (double)c->n);
-        metrics_observe(&c->api->metrics, METRICS_MAX_TOKENS, (double)prepare_max_tokens(c));
+        metrics_observe(&c->api->metrics, METRICS_MAX_TOKENS, (double)most_tokens(c));
     }
     if (c->gone || c->status)
         prepare_cancel(c);

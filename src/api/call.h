@@ -67,8 +67,7 @@ struct call_prompt {
     struct buf text; /* of an echo */
     uint64_t id;     /* of the engine; 0: not submitted */
     size_t n_cached, n_open;
-    bool counted; /* in the sums of the metrics */
-    bool waits;   /* its tokens count among those that wait */
+    bool waits; /* its tokens count among those that wait */
     struct call_tokens scored;
     float *embedding; /* [n_embedding], owned, or NULL */
     size_t n_embedding;
@@ -87,6 +86,7 @@ struct call {
     struct buf body;
     char key[KEYS_NAME];
     char request_id[CALL_REQUEST_ID + 8], id[CALL_ID_BYTES];
+    bool named, misnamed; /* by X-Request-Id: from the start on, the front changes no name; by no name */
     char peer[64], trace[CALL_TRACE];
     int64_t created;                   /* Unix time */
     double arrival_s, first_s, sent_s; /* clock; first_s: the first token of any choice, 0: none yet */

@@ -139,7 +139,6 @@ static int leave_open(const json_t *messages, struct buf *out, size_t from, stru
 
 int messages_render(struct call *c, struct buf *out, struct err *e)
 {
-    const char *needs = fields_needed(c->endpoint);
     const struct api_options *o = &c->api->opt;
     time_t seconds = time(NULL);
     json_t *given, *variables = NULL;
@@ -151,7 +150,6 @@ int messages_render(struct call *c, struct buf *out, struct err *e)
         return fields_blame(
             &c->f, "continue_final_message",
             err_set(e, ERR_INPUT, "continue_final_message and add_generation_prompt cannot both be true"));
-    fields_blame(&c->f, needs ? needs : "messages", 0);
     if (!o->chat)
         return err_set(e, ERR_INPUT, "%s", o->chat_missing);
     if ((rc = make_variables(c, &given, e)) != 0)

@@ -62,7 +62,8 @@ void metrics_count_http(struct metrics *m, const char *route, const char *method
     const size_t most = sizeof(m->http) / sizeof(m->http[0]);
 
     for (size_t i = 0; i < m->n_http; i++)
-        if (m->http[i].route == route && m->http[i].method == method && m->http[i].status == status) {
+        if (strcmp(m->http[i].route, route) == 0 && strcmp(m->http[i].method, method) == 0 &&
+            m->http[i].status == status) {
             m->http[i].n++;
             return;
         }

@@ -224,13 +224,16 @@ static int check_tools(struct call *c, struct err *e)
 
     if (!messages_have_tools(c) || !o->chat)
         return 0;
-    fields_blame(&c->f, "tools", 0);
     if (o->tools.place == TOOLS_NOWHERE)
-        return err_set(e, ERR_UNSUPPORTED, "tools: the model's chat template does not write them");
+        return fields_blame(
+            &c->f, "tools",
+            err_set(e, ERR_UNSUPPORTED, "tools: the model's chat template does not write them"));
     if (c->choice && !o->markup.calls && !o->markup.plain_calls)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "tools: the chat template does not show how this model writes calls; the server's "
-                       "--tool-call-parser names the way, or none for calls as text");
+        return fields_blame(
+            &c->f, "tools",
+            err_set(e, ERR_UNSUPPORTED,
+                    "tools: the chat template does not show how this model writes calls; the server's "
+                    "--tool-call-parser names the way, or none for calls as text"));
     return 0;
 }
 
@@ -239,7 +242,7 @@ static const char *prompt_field(const struct call *c)
 {
     const char *needs = fields_needed(c->endpoint);
 
-    return needs ? needs : c->f.messages ? "messages" : "prompt";
+    return needs ? needs : c->f.messages && c->endpoint != FIELDS_GENERATE ? "messages" : "prompt";
 }
 
 static int read_messages(struct call *c, struct tok_ids *ids, struct err *e)
@@ -299,8 +302,11 @@ static int check_room(struct call *c, const struct call_prompt *p)
     int64_t asked = c->f.max_completion_tokens >= 0 ? c->f.max_completion_tokens : c->f.max_tokens,
             context = (int64_t)model_of(c)->max_len, n = (int64_t)p->ids.n;
     const char *field = c->endpoint == FIELDS_RESPONSES   ? "max_output_tokens"
+                        : c->form == &ollama_form         ? "options"
                         : c->f.max_completion_tokens >= 0 ? "max_completion_tokens"
-                                                          : "max_tokens";
+                                                          : "max_tokens",
+               *name = c->form == &ollama_form ? "options.num_predict"
+                                               : "'max_tokens' or 'max_completion_tokens'";
     char sentence[300];
 
     if (n + (asked < 0 ? 1 : asked) <= context)
@@ -313,12 +319,11 @@ static int check_room(struct call *c, const struct call_prompt *p)
                  asked < 0 && n == context ? ", and no room for an answer" : "");
         return refuse_field(c, prompt_field(c), sentence);
     }
-    snprintf(
-        sentence, sizeof(sentence),
-        "'max_tokens' or 'max_completion_tokens' is too large: %lld. This model's maximum context length is "
-        "%lld tokens and your request has %lld input tokens (%lld > %lld - %lld).",
-        (long long)asked, (long long)context, (long long)n, (long long)asked, (long long)context,
-        (long long)n);
+    snprintf(sentence, sizeof(sentence),
+             "%s is too large: %lld. This model's maximum context length is "
+             "%lld tokens and your request has %lld input tokens (%lld > %lld - %lld).",
+             name, (long long)asked, (long long)context, (long long)n, (long long)asked, (long long)context,
+             (long long)n);
     return refuse_field(c, field, sentence);
 }
 
@@ -755,17 +760,17 @@ static void say_unknown(void *ctx, const char *name)
 /* The id that the answer has and that /abort_requests takes. */
 static int name_call(struct call *c)
 {
-    const char *id = c->request_id[0] ? c->request_id : c->f.request_id;
+    const char *id = c->f.request_id;
     uint64_t random[2]; /* nobody guesses it, who could then end the request */
 
-    if (id && *id && !call_is_id(id)) {
-        c->request_id[0] = 0; /* nor is it repeated */
+    if (c->named)
+        return 0;
+    if (c->misnamed || (id && !call_is_id(id)))
         return refuse_field(c, "request_id",
                             "request_id: expected at most 128 printable ASCII characters without blanks");
-    }
-    if (id && id != c->request_id)
+    if (id)
         snprintf(c->request_id, sizeof(c->request_id), "%s", id);
-    else if (!id && getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))
+    else if (getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random))
         snprintf(c->request_id, sizeof(c->request_id), "%016llx%016llx", (unsigned long long)random[0],
                  (unsigned long long)random[1]);
     snprintf(c->id, sizeof(c->id), "%s%s", c->form->prefix, c->request_id);
@@ -788,6 +793,7 @@ static void prepare(struct call *c)
         refuse_code(c, &e);
         return;
     }
+    fields_blame(&c->f, "", 0); /* what is refused from here on says itself what it is about */
     if (check_together(c) != 0)
         return;
     if (c->endpoint == FIELDS_TOKENIZE) {

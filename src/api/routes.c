@@ -291,7 +291,10 @@ static void abort_requests(struct api *a, struct server_exchange *x, const struc
 
     text = server_body(x, &n);
     if (fields_read(&f, FIELDS_ABORT, text, n, ignore_unknown, NULL, &e) != 0 || !f.request_ids) {
-        routes_refuse(a, x, r->path, 400, e.code ? e.msg : "request_ids: missing", "request_ids");
+        routes_refuse(a, x, r->path, e.code == ERR_NOMEM ? 503 : 400, e.code ? e.msg : "request_ids: missing",
+                      !e.code      ? "request_ids"
+                      : f.param[0] ? f.param
+                                   : NULL);
     } else {
         routes_key(a, x, key);
         if (json_is_string(f.request_ids))

@@ -115,10 +115,11 @@ void status_pace_metrics(const struct api *a, struct buf *out)
             (unsigned long long)a->now.stats.n_output_tokens);
 }
 
-/* ID is what a request is called by its client, or what its answer is called. */
+/* ID is what a request is called by its client, or what its answer is called. While the front has it, only a
+ * name of the header is known. */
 static bool is_called(const struct call *c, const char *id)
 {
-    return !c->busy && (strcmp(c->request_id, id) == 0 || strcmp(c->id, id) == 0);
+    return (!c->busy || c->named) && (strcmp(c->request_id, id) == 0 || strcmp(c->id, id) == 0);
 }
 
 const struct call *status_find(const struct api *a, const char *id, const char *key,
@@ -134,15 +135,19 @@ const struct call *status_find(const struct api *a, const char *id, const char *
 bool status_call(const struct api *a, const char *id, const char *key, struct buf *out)
 {
     const struct call *c = status_find(a, id, key, NULL);
-    size_t n_output = 0;
+    size_t n_output = 0, n_prompt = 0, n_choices = 0;
 
     if (!c)
         return false;
-    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+    if (!c->busy) { /* else these are the front's */
+        n_prompt = c->n_prompt_tokens;
+        n_choices = c->n_prompts * c->n;
+    }
+    for (size_t i = 0; i < n_choices; i++)
         n_output += c->choice[i].n_output;
     buf_str(out, "{\"request_id\":");
     buf_json_str(out, c->request_id, strlen(c->request_id));
     buf_fmt(out, ",\"status\":\"%s\",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"age_seconds\":%.3f}",
-            n_output ? "decoding" : "waiting", c->n_prompt_tokens, n_output, clock_seconds() - c->arrival_s);
+            n_output ? "decoding" : "waiting", n_prompt, n_output, clock_seconds() - c->arrival_s);
     return true;
 }

@@ -155,7 +155,7 @@ def a_bit_that_differs_is_noticed():
 def answers_do_not_depend_on_connections():
     requests = _requests()
     wanted = _wanted(requests)
-    with Server("--no-access-log", "--max-num-seqs", 16) as server:
+    with Server("--no-access-log", "--max-num-seqs", 16, "--block-size", 16) as server:
         for n in (1, 8, 64):
             got = _serve(server, requests, n)
             expect(len(got), 2 * len(requests), f"answers over {n} connections")

@@ -4,6 +4,7 @@
  */
 #include <unistd.h>
 
+#include "api/metrics.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "demo.h"
@@ -187,6 +188,111 @@ static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
     demo_await_silence();
 }
 
+/* The request is with the front when it is asked to end: nothing of its body is known. */
+static void a_request_is_ended_before_it_is_read(void **state)
+{
+    int fd[2] = {demo_post("/v1/completions", "X-Request-Id: mine\r\n",
+                           "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900}"),
+                 demo_post("/abort_requests", "", "{\"request_ids\":[\"mine\"]}")};
+    struct buf out[2] = {{0}};
+
+    receive(fd, 2, out);
+    assert_non_null(strstr(out[1].data, "{\"aborted\":1}"));
+    assert_non_null(strstr(out[0].data, "\"finish_reason\":\"abort\""));
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+    demo_await_silence();
+}
+
+static void a_name_that_is_none_is_not_repeated(void **state)
+{
+    static const char *const bodies[] = {"{", "{\"prompt\":[5]}"};
+
+    for (int i = 0; i < 2; i++) {
+        const char *answer =
+            demo_answer(demo_post("/v1/completions", "X-Request-Id: two words\r\n", bodies[i]));
+
+        assert_int_equal(demo_status(answer), 400);
+        assert_null(strstr(answer, "two words"));
+    }
+}
+
+/* Errors are about what the client wrote, not about what was made of it. */
+static void errors_name_the_field_of_the_request(void **state)
+{
+    static const struct {
+        const char *path, *body, *param;
+    } rows[] = {
+        {"/v1/responses", "{\"input\":\"x\"}", "\"param\":\"input\""},
+        {"/api/generate", "{\"prompt\":\"x\"}", "\"param\":\"prompt\""},
+        {"/api/chat", "{\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "\"param\":\"messages\""},
+        {"/api/generate", "{\"prompt\":\"x\",\"raw\":true,\"options\":{\"num_predict\":5000}}",
+         "options.num_predict"},
+        {"/api/generate", "{\"prompt\":\"x\",\"raw\":true,\"options\":{\"num_predict\":5000}}",
+         "\"param\":\"options\""},
+        {"/v1/completions", "{\"prompt\":[5],\"max_tokens\":5000}", "\"param\":\"max_tokens\""},
+        {"/abort_requests", "{", "\"param\":null"},
+        {"/abort_requests", "{}", "\"param\":\"request_ids\""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *answer = demo_answer(demo_post(rows[i].path, "", rows[i].body));
+
+        assert_int_equal(demo_status(answer), 400);
+        if (!strstr(answer, rows[i].param))
+            fail_msg("%s: no %s in %s", rows[i].path, rows[i].param, answer);
+    }
+}
+
+static void check_metrics(const char *line)
+{
+    static const char get[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    const char *answer = demo_answer(demo_send(get, sizeof(get) - 1));
+
+    if (!strstr(answer, line))
+        fail_msg("no %s in %s", line, answer);
+}
+
+/* Answers that end before the first of their prompt have found its rows: nothing that was cached. */
+static void rows_of_the_first_answer_are_no_hits_of_the_cache(void **state)
+{
+    for (int i = 0; i < 8; i++) {
+        char body[1000];
+        int n = snprintf(body, sizeof(body), "{\"prompt\":[%d", 100 + i);
+
+        for (int k = 0; k < 64; k++)
+            n += snprintf(body + n, sizeof(body) - (size_t)n, ",%d", 200 + k);
+        snprintf(body + n, sizeof(body) - (size_t)n,
+                 "],\"n\":8,\"seed\":%d,\"allowed_token_ids\":[5,6],\"stop_token_ids\":[5]}", i);
+        assert_int_equal(demo_status(demo_answer(demo_post("/v1/completions", "", body))), 200);
+    }
+    check_metrics("vllm:prompt_tokens_total{engine=\"0\",model_name=\"demo\"} 520\n");
+    check_metrics("vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"demo\"} 0\n");
+}
+
+static void an_answer_without_a_limit_has_that_of_the_context(void **state)
+{
+    static const char body[] = "{\"prompt\":[5,7],\"max_tokens\":null,\"allowed_token_ids\":[6],"
+                               "\"stop_token_ids\":[6]}";
+
+    assert_int_equal(demo_status(demo_answer(demo_post("/v1/completions", "", body))), 200);
+    check_metrics("vllm:request_params_max_tokens_sum{engine=\"0\",model_name=\"demo\"} 1022\n");
+}
+
+/* Prometheus refuses all where a line is there twice, and texts that are equal may lie at two places. */
+static void a_route_has_one_line(void **state)
+{
+    static struct metrics m;
+    char route[] = "/x", same[] = "/x", method[] = "POST", other[] = "GET";
+
+    metrics_count_http(&m, route, method, 200);
+    metrics_count_http(&m, same, "POST", 200);
+    assert_int_equal(m.n_http, 1);
+    metrics_count_http(&m, same, other, 200);
+    metrics_count_http(&m, same, method, 400);
+    assert_int_equal(m.n_http, 3);
+}
+
 static void what_runs_is_let_go_of_at_the_end(void **state)
 {
     for (int i = 0; i < 12; i++)
@@ -199,10 +305,17 @@ static void what_runs_is_let_go_of_at_the_end(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, demo_close)
-    const struct CMUnitTest tests[] = {
-        TEST(many_clients_at_once), TEST(memory_that_runs_out_ends_one_request),
-        TEST(a_stream_in_silence_is_pinged), TEST(a_drain_ends_what_runs_and_refuses_the_rest),
-        TEST(what_runs_is_let_go_of_at_the_end)};
+    const struct CMUnitTest tests[] = {TEST(many_clients_at_once),
+                                       TEST(memory_that_runs_out_ends_one_request),
+                                       TEST(a_stream_in_silence_is_pinged),
+                                       TEST(a_drain_ends_what_runs_and_refuses_the_rest),
+                                       TEST(a_request_is_ended_before_it_is_read),
+                                       TEST(a_name_that_is_none_is_not_repeated),
+                                       TEST(errors_name_the_field_of_the_request),
+                                       TEST(rows_of_the_first_answer_are_no_hits_of_the_cache),
+                                       TEST(an_answer_without_a_limit_has_that_of_the_context),
+                                       TEST(a_route_has_one_line),
+                                       TEST(what_runs_is_let_go_of_at_the_end)};
 
     return demo_run(tests);
 }
