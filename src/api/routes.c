@@ -8,6 +8,8 @@
 #include "api/routes.h"
 #include "base/utf8.h"
 
+enum { MOST_ABORT_BYTES = 256 << 10 }; /* which are read on the server's thread */
+
 size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t size)
 {
     struct api *a = ctx;
@@ -290,6 +292,10 @@ static void abort_requests(struct api *a, struct server_exchange *x, const struc
     size_t n, aborted = 0;
 
     text = server_body(x, &n);
+    if (n > MOST_ABORT_BYTES) {
+        routes_refuse(a, x, r->path, 413, "the body is larger than 256 KiB", NULL);
+        return;
+    }
     if (fields_read(&f, FIELDS_ABORT, text, n, ignore_unknown, NULL, &e) != 0 || !f.request_ids) {
         routes_refuse(a, x, r->path, e.code == ERR_NOMEM ? 503 : 400, e.code ? e.msg : "request_ids: missing",
                       !e.code      ? "request_ids"
@@ -327,7 +333,8 @@ static const struct route routes[] = {
     {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, NULL, "Tokens", "The ids of a text or conversation."},
     {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, NULL, "Text", "The text of ids."},
     {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests, NULL, "Aborted",
-     "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\"."},
+     "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\". At "
+     "most 256 KiB."},
     {"POST", "/api/generate", false, FIELDS_GENERATE, NULL, &ollama_form, "OllamaAnswer",
      "Ollama's: the answer to a prompt, a JSON object a line unless `stream` is false."},
     {"POST", "/api/chat", false, FIELDS_OLLAMA_CHAT, NULL, &ollama_form, "OllamaAnswer",

@@ -204,6 +204,30 @@ static void a_request_is_ended_before_it_is_read(void **state)
     demo_await_silence();
 }
 
+/* It is read on the thread of the sockets, which is held up by nobody. */
+static void a_large_request_to_end_requests_is_refused(void **state)
+{
+    static char text[300000];
+
+    for (size_t more = 0; more < 2; more++) {
+        size_t n = (256 << 10) + more, sent = 1000;
+        int fd, at = snprintf(text, sizeof(text),
+                              "POST /abort_requests HTTP/1.0\r\nContent-Length: %zu\r\n\r\n", n);
+
+        memset(text + at, ' ', n);
+        memcpy(text + at, "{\"request_ids\":[]", 17);
+        text[(size_t)at + n - 1] = '}';
+        fd = demo_send(text, sent);
+        while (sent < (size_t)at + n) {
+            ssize_t k = write(fd, text + sent, (size_t)at + n - sent);
+
+            sent += k > 0 ? (size_t)k : 0;
+            server_poll(demo.server);
+        }
+        assert_int_equal(demo_status(demo_answer(fd)), more ? 413 : 200);
+    }
+}
+
 static void a_name_that_is_none_is_not_repeated(void **state)
 {
     static const char *const bodies[] = {"{", "{\"prompt\":[5]}"};
@@ -310,6 +334,7 @@ int main(void)
                                        TEST(a_stream_in_silence_is_pinged),
                                        TEST(a_drain_ends_what_runs_and_refuses_the_rest),
                                        TEST(a_request_is_ended_before_it_is_read),
+                                       TEST(a_large_request_to_end_requests_is_refused),
                                        TEST(a_name_that_is_none_is_not_repeated),
                                        TEST(errors_name_the_field_of_the_request),
                                        TEST(rows_of_the_first_answer_are_no_hits_of_the_cache),
