@@ -130,8 +130,10 @@ void api_drain(struct api *a)
 
 void api_abort(struct api *a)
 {
-    for (struct call *c = a->first; c; c = c->next)
+    for (struct call *c = a->first; c; c = c->next) {
+        atomic_store(&c->unwanted, true);
         call_abort(c);
+    }
 }
 
 void api_on_wake(struct api *a, void (*woken)(void *ctx), void *ctx)

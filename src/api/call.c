@@ -604,7 +604,7 @@ void call_gone(struct call *c)
     log_call(c, 499);
     c->x = NULL;
     c->gone = true;
-    atomic_store(&c->left, true);
+    atomic_store(&c->unwanted, true);
     if (c->busy)
         return;
     prepare_cancel(c);

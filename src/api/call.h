@@ -105,7 +105,7 @@ struct call {
     const struct markup_calls *calls; /* what is looked for in the answers, or NULL */
     bool busy;                        /* with the front */
     bool gone;                        /* nobody waits for the answer */
-    _Atomic bool left;                /* its client, which the front asks before it begins */
+    _Atomic bool unwanted;            /* its client left, or the server ends: the front need not begin */
     bool aborting;                    /* the engine is to be told */
     bool begun;                       /* an answer in parts has begun */
     int status;                       /* 0, or that of the reply, which is whole then */

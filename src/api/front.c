@@ -24,13 +24,13 @@ static struct front_job *take_first(struct front_list *l)
 static void *work(void *ctx)
 {
     struct front *f = ctx;
-    struct front_job *job;
+    struct front_job *job = NULL;
 
     pthread_mutex_lock(&f->lock);
     for (;;) {
-        while ((job = take_first(&f->waiting)) == NULL && !f->stops)
+        while (!f->stops && (job = take_first(&f->waiting)) == NULL)
             pthread_cond_wait(&f->work, &f->lock);
-        if (!job)
+        if (f->stops)
             break;
         pthread_mutex_unlock(&f->lock);
         job->run(job);

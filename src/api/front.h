@@ -35,7 +35,7 @@ struct front {
 
 /* WAKE is called when a job is done. */
 int front_open(struct front *f, size_t n_threads, void (*wake)(void *ctx), void *ctx, struct err *e);
-void front_close(struct front *f); /* does what waits first; a zeroed one is fine */
+void front_close(struct front *f); /* when what was begun is done; a zeroed one is fine */
 
 void front_add(struct front *f, struct front_job *job);
 struct front_job *front_done(struct front *f); /* all jobs that are done, by next */

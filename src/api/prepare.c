@@ -812,9 +812,10 @@ void prepare_call(struct front_job *job)
 {
     struct call *c = (struct call *)(void *)job;
 
-    if (atomic_load(&c->left))
-        return;
-    prepare(c);
+    if (atomic_load(&c->unwanted))
+        refuse(c, 503, "the server is shutting down"); /* if anybody is there who hears it */
+    else
+        prepare(c);
     if (c->reply.oom) /* half an answer is none */
         refuse(c, 503, "out of memory");
 }

@@ -4,7 +4,7 @@
  */
 #include <unistd.h>
 
-#include "api/metrics.h"
+#include "api/call.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "demo.h"
@@ -170,22 +170,38 @@ static void a_stream_in_silence_is_pinged(void **state)
 
 static void a_drain_ends_what_runs_and_refuses_the_rest(void **state)
 {
-    int fd[2] = {demo_post("/v1/completions", "", "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900}"),
+    int fd[2] = {demo_post("/v1/completions", "",
+                           "{\"prompt\":[5],\"max_tokens\":900,\"min_tokens\":900,\"stream\":true}"),
                  0};
     struct buf out[2] = {{0}};
 
-    while (api_n_calls(demo.api) == 0)
-        server_poll(demo.server);
+    await_text(fd[0], &out[0], "data: ");
     api_drain(demo.api);
     fd[1] = demo_post("/v1/completions", "", "{\"prompt\":[5]}");
     server_poll(demo.server);
     api_abort(demo.api);
     receive(fd, 2, out);
-    assert_non_null(strstr(out[0].data, "HTTP/1.1 200"));
+    assert_non_null(strstr(out[0].data, "\"finish_reason\":\"abort\""));
     assert_non_null(strstr(out[1].data, "HTTP/1.1 503"));
     buf_fini(&out[0]);
     buf_fini(&out[1]);
     demo_await_silence();
+}
+
+/* Long prompts that nobody has begun to read do not hold up the end. */
+static void what_is_not_begun_at_the_end_is_refused(void **state)
+{
+    struct call c = {.api = demo.api, .form = &answer_completions_form, .unwanted = true};
+
+    buf_init(&c.reply, MEM_API);
+    buf_init(&c.body, MEM_API);
+    buf_str(&c.body, "{\"prompt\":[5]}");
+    prepare_call(&c.job);
+    assert_int_equal(c.status, 503);
+    assert_non_null(strstr(c.reply.data, "the server is shutting down"));
+    assert_int_equal(c.n_prompts, 0);
+    buf_fini(&c.reply);
+    buf_fini(&c.body);
 }
 
 /* The request is with the front when it is asked to end: nothing of its body is known. */
@@ -333,6 +349,7 @@ int main(void)
                                        TEST(memory_that_runs_out_ends_one_request),
                                        TEST(a_stream_in_silence_is_pinged),
                                        TEST(a_drain_ends_what_runs_and_refuses_the_rest),
+                                       TEST(what_is_not_begun_at_the_end_is_refused),
                                        TEST(a_request_is_ended_before_it_is_read),
                                        TEST(a_large_request_to_end_requests_is_refused),
                                        TEST(a_name_that_is_none_is_not_repeated),
