@@ -384,6 +384,9 @@ static int fault_of(const struct call *c, const char **sentence)
         *sentence = "the request took longer than this server allows";
         if (h->ended && h->finish == GALLOP_FINISH_DEADLINE)
             return 504;
+        *sentence = "the request was ended before its embeddings were computed"; /* a vector says not so */
+        if (h->ended && h->finish == GALLOP_FINISH_CANCELLED && c->endpoint == FIELDS_EMBEDDINGS)
+            return 503;
     }
     return 0;
 }

@@ -500,7 +500,7 @@ static const char preface[] =
     "408: the request came too slowly. 413: the body is too large. 415: it is not `application/json`\n"
     "(below `/v1/`; elsewhere, or where no type is given, only a page of another site is refused). 429: the queue\n"
     "is full, or the limit of the key is reached, with `Retry-After`. 431: too many or too long headers. 503:\n"
-    "shutting down, too many connections, or no memory.\n"
+    "shutting down, too many connections, no memory, or embeddings whose computing was ended.\n"
     "504: `--request-timeout` has passed. Paths of Anthropic's and Ollama's have their forms of errors, with `param`.\n"
     "\n"
     "A field that is null is as if it were not there, but for `max_tokens` of `/v1/completions`. Fields that are\n"

@@ -220,6 +220,33 @@ static void a_request_is_ended_before_it_is_read(void **state)
     demo_await_silence();
 }
 
+/* It has no word for it as texts have: it would be taken for a vector. */
+static void an_embedding_that_was_ended_is_an_error(void **state)
+{
+    static char body[1 << 16];
+    struct buf out[2] = {{0}};
+    size_t n = (size_t)snprintf(body, sizeof(body), "{\"input\":[");
+    int fd[2];
+
+    for (int i = 0; i < 60; i++) {
+        n += (size_t)snprintf(body + n, sizeof(body) - n, i ? ",[%d" : "[%d", 5 + i);
+        for (int k = 0; k < 300; k++)
+            n += (size_t)snprintf(body + n, sizeof(body) - n, ",7");
+        n += (size_t)snprintf(body + n, sizeof(body) - n, "]");
+    }
+    snprintf(body + n, sizeof(body) - n, "]}");
+    fd[0] = demo_post("/v1/embeddings", "X-Request-Id: mine\r\n", body);
+    while (api_n_calls(demo.api) == 0)
+        server_poll(demo.server);
+    fd[1] = demo_post("/abort_requests", "", "{\"request_ids\":\"mine\"}");
+    receive(fd, 2, out);
+    assert_non_null(strstr(out[1].data, "{\"aborted\":1}"));
+    assert_int_equal(demo_status(out[0].data), 503);
+    buf_fini(&out[0]);
+    buf_fini(&out[1]);
+    demo_await_silence();
+}
+
 /* It is read on the thread of the sockets, which is held up by nobody. */
 static void a_large_request_to_end_requests_is_refused(void **state)
 {
@@ -351,6 +378,7 @@ int main(void)
                                        TEST(a_drain_ends_what_runs_and_refuses_the_rest),
                                        TEST(what_is_not_begun_at_the_end_is_refused),
                                        TEST(a_request_is_ended_before_it_is_read),
+                                       TEST(an_embedding_that_was_ended_is_an_error),
                                        TEST(a_large_request_to_end_requests_is_refused),
                                        TEST(a_name_that_is_none_is_not_repeated),
                                        TEST(errors_name_the_field_of_the_request),
