@@ -1,7 +1,8 @@
 /* messages.c - a conversation as the chat template is to see it, and its text.
  *
- * Contents in parts become one text, its parts on lines of their own, and arguments of tool calls become
- * objects, because this is what templates are written for.
+ * Contents in parts become one text, its parts on lines of their own, contents that are null or missing, as
+ * clients send them beside tool calls, become the empty text, and arguments of tool calls become objects,
+ * because this is what templates are written for.
  */
 #include <string.h>
 #include <time.h>
@@ -53,7 +54,9 @@ static int convert(const json_t *from, size_t i, json_t *list, struct err *e)
     if (rc == 0 && json_is_array(content)) {
         joined = join_parts(content, i, e);
         rc = joined && json_object_set_new(m, "content", joined) == 0 ? 0 : e->code;
-    } else if (rc == 0 && content && !json_is_string(content) && !json_is_null(content)) {
+    } else if (rc == 0 && (!content || json_is_null(content))) {
+        rc = json_object_set_new(m, "content", json_string("")) == 0 ? 0 : err_nomem(e, "messages");
+    } else if (rc == 0 && !json_is_string(content)) {
         rc = err_set(e, ERR_INPUT, "messages[%zu].content: expected a string or a list of parts", i);
     }
     if (rc == 0 && json_array_append(list, m) != 0)

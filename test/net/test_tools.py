@@ -18,7 +18,8 @@ GALLOP = os.path.abspath(os.environ.get("GALLOP_BIN", "build/gallop"))
 faults, count = [], 0
 
 # The last message is written last, so that its text begins the script that is said.
-HERMES = ("{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}"
+# As Qwen's do, it takes contents for text, whatever is beside them.
+HERMES = ("{# <tool_call> arguments </think> #}{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content + '' }}"
           "{% for c in m.tool_calls %}[{{ c.function.arguments.city }}]{% endfor %}{% endfor %}")
 HARMONY = "{# <|channel|> <|message|> #}{{ tools }}{% for m in messages %}{{ m.content }}{% endfor %}"
 PLAIN = "{% for m in messages %}{{ m.content }}{% endfor %}"
