@@ -175,10 +175,31 @@ static void put_chat_token(const struct call *c, int32_t id, float logprob, stru
     buf_fini(&text);
 }
 
+/* With logprob_token_ids the token itself stands in front of those. */
+static void put_chat_top(const struct call *c, const struct call_tokens *t, const struct call_token *v,
+                         struct buf *out)
+{
+    size_t most = c->f.logprob_ids ? v->n_top : c->f.top_logprobs > 0 ? (size_t)c->f.top_logprobs : 0;
+
+    buf_json_key(out, "top_logprobs");
+    buf_json_begin(out, '[');
+    if (c->f.logprob_ids) {
+        put_chat_token(c, v->id, v->logprob, out);
+        buf_json_end(out, '}');
+    }
+    for (size_t k = 0; k < v->n_top && k < most; k++) {
+        const struct gallop_logprob *p = &t->top[v->top + k];
+
+        if (c->f.logprob_ids && p->id == v->id)
+            continue;
+        put_chat_token(c, p->id, p->logprob, out);
+        buf_json_end(out, '}');
+    }
+    buf_json_end(out, ']');
+}
+
 static void put_chat_logprobs(const struct call *c, const struct call_tokens *t, struct buf *out)
 {
-    size_t most = c->f.top_logprobs > 0 ? (size_t)c->f.top_logprobs : 0;
-
     buf_str(out, ",\"logprobs\":");
     if (!c->f.chat_logprobs) {
         buf_str(out, "null");
@@ -189,13 +210,7 @@ static void put_chat_logprobs(const struct call *c, const struct call_tokens *t,
         const struct call_token *v = &t->v[i];
 
         put_chat_token(c, v->id, v->logprob, out);
-        buf_json_key(out, "top_logprobs");
-        buf_json_begin(out, '[');
-        for (size_t k = 0; k < v->n_top && k < most; k++) {
-            put_chat_token(c, t->top[v->top + k].id, t->top[v->top + k].logprob, out);
-            buf_json_end(out, '}');
-        }
-        buf_json_end(out, ']');
+        put_chat_top(c, t, v, out);
         buf_json_end(out, '}');
     }
     buf_str(out, "]}");
@@ -204,7 +219,8 @@ static void put_chat_logprobs(const struct call *c, const struct call_tokens *t,
 /* The four lists of a completion's logprobs, filled side by side. */
 struct lists {
     struct buf offset, logprob, token, top;
-    size_t at; /* characters so far */
+    size_t at;   /* characters so far */
+    size_t most; /* tokens beside each */
 };
 
 static size_t n_characters(const char *s, size_t n)
@@ -216,10 +232,10 @@ static size_t n_characters(const char *s, size_t n)
     return count;
 }
 
+/* MOST of the tokens beside V. */
 static void put_top(const struct call *c, const struct call_tokens *t, const struct call_token *v,
-                    const struct buf *own, struct buf *out)
+                    const struct buf *own, size_t most, struct buf *out)
 {
-    size_t most = c->f.logprobs > 0 ? (size_t)c->f.logprobs : 0;
     struct buf text = {.tag = MEM_API};
 
     buf_json_begin(out, '{');
@@ -254,7 +270,7 @@ static void add_to_lists(const struct call *c, struct lists *l, const struct cal
     buf_json_str(&l->token, data_of(&text), text.len);
     if (t) {
         put_logprob(&l->logprob, v->logprob);
-        put_top(c, t, v, &text, &l->top);
+        put_top(c, t, v, &text, l->most, &l->top);
     } else {
         buf_json_null(&l->logprob);
         buf_json_null(&l->top);
@@ -292,7 +308,8 @@ static void put_completion_logprobs(struct call *c, size_t i, bool with_prompt, 
                       .logprob = {.tag = MEM_API},
                       .token = {.tag = MEM_API},
                       .top = {.tag = MEM_API},
-                      .at = with_prompt ? 0 : h->n_characters};
+                      .at = with_prompt ? 0 : h->n_characters,
+                      .most = c->f.logprobs > 0 ? (size_t)c->f.logprobs : 0};
 
     buf_str(out, ",\"logprobs\":");
     if (c->f.logprobs < 0) {
@@ -303,6 +320,7 @@ static void put_completion_logprobs(struct call *c, size_t i, bool with_prompt, 
         add_to_lists(c, &l, NULL, &(struct call_token){.id = p->ids.id[0]});
     for (size_t k = 0; with_prompt && k < p->scored.n; k++)
         add_to_lists(c, &l, &p->scored, &p->scored.v[k]);
+    l.most = c->f.logprob_ids ? FIELDS_MAX_LOGPROB_IDS : l.most;
     for (size_t k = 0; k < h->tokens.n; k++)
         add_to_lists(c, &l, &h->tokens, &h->tokens.v[k]);
     h->n_characters = l.at;
@@ -492,13 +510,31 @@ static void put_whole(struct call *c, struct buf *out)
 
 /* ---- events ---- */
 
+/* The events in front of all others of a chat, one for each choice: who speaks, and nothing yet. */
+static void put_roles(struct call *c, struct buf *out)
+{
+    for (size_t i = 0; i < c->n_prompts * c->n; i++) {
+        const struct call_prompt *p = prompt_of(c, i);
+
+        buf_str(out, "data: ");
+        put_head(c, "chat.completion.chunk", out);
+        buf_fmt(out,
+                "{\"index\":%zu,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+                "\"finish_reason\":null}]",
+                i);
+        if (c->f.return_token_ids)
+            put_ids("prompt_token_ids", p->ids.id, p->ids.n, out);
+        if (c->f.continuous_usage)
+            put_usage(p->ids.n, 0, p->n_cached, out);
+        buf_str(out, "}\n\n");
+    }
+}
+
 /* How much of what came can be shown: text ends with a whole character, and so does each event. */
 static void put_chat_part(struct call *c, struct call_choice *h, struct buf *out)
 {
     buf_str(out, ",\"delta\":{");
-    if (!h->introduced)
-        buf_str(out, "\"role\":\"assistant\"");
-    put_parts(c, h, !h->parts || (!h->introduced && !h->reasoning.len && !h->calls.len), out);
+    put_parts(c, h, !h->parts, out);
     buf_str(out, "}");
     put_chat_logprobs(c, &h->tokens, out);
 }
@@ -534,7 +570,7 @@ static void put_part(struct call *c, size_t i, struct buf *out)
     put_finish(h, out);
     if (c->f.return_token_ids) {
         put_token_ids(&h->tokens, out);
-        if (!h->introduced)
+        if (!is_chat(c) && !h->introduced)
             put_ids("prompt_token_ids", p->ids.id, p->ids.n, out);
     }
     buf_str(out, "}]");
@@ -577,6 +613,7 @@ const struct form answer_chat_form = {.prefix = "chatcmpl-",
                                       .type = "text/event-stream; charset=utf-8",
                                       .ping = ": ping\n\n",
                                       .whole = put_whole,
+                                      .introduce = put_roles,
                                       .part = put_part,
                                       .end = put_end,
                                       .error = form_error,

@@ -104,6 +104,7 @@ void api_handle(struct api *a, struct server_options *o)
     o->woken = on_wake;
     o->refusal = routes_refusal;
     o->ctx = a;
+    o->cors = a->opt.cors;
 }
 
 /* From the engine's thread, or one of the front. */

@@ -1,8 +1,9 @@
 /* api.h - the OpenAI API of an engine, as handlers of an HTTP server.
  *
  * Who does what: the server's thread takes requests and writes answers; threads of the front (front.h) read
- * JSON, render templates, tokenize and submit; the engine's thread computes (relay.h). A request is one
- * struct call, which the server's thread owns; nothing blocks that thread.
+ * JSON, render templates, tokenize and submit, and write answers of many numbers; the engine's thread
+ * computes (relay.h). A request is one struct call, which the server's thread owns; nothing blocks that
+ * thread.
  */
 #ifndef GALLOP_API_API_H
 #define GALLOP_API_API_H
@@ -16,6 +17,7 @@
 #include "api/keys.h"
 #include "base/err.h"
 #include "gallop.h"
+#include "net/cors.h"
 #include "net/server.h"
 #include "text/chat.h"
 #include "text/jinja/jinja.h"
@@ -27,6 +29,8 @@ struct api_options {
     struct gallop *engine;
     const struct chat *chat;      /* NULL: no template; chat_missing says why */
     const struct jinja *template; /* instead of the model's own; NULL: none */
+    const char *template_text;    /* the source of that which is used; NULL: none */
+    const char *tokenizer_info;   /* what /tokenizer_info answers, as JSON; NULL: there is no such path */
     const char *chat_missing;
     const json_t *template_kwargs; /* variables of every template; NULL: none */
     struct markup markup;          /* how answers are taken apart */
@@ -50,6 +54,7 @@ struct api_options {
     bool neutral;                  /* generation_config.json is not looked at for sampling */
     double roof_bytes, roof_flops; /* a second, for the metrics; 0: not measured */
     bool quiet;                    /* no line for each request */
+    const struct cors *cors;       /* questions of browsers are answered by it; NULL: by nobody */
 
     /* Asked for paths that the API has not, without a key: answers X and returns true, or leaves it as it
      * was. What it answers is neither logged nor counted. NULL: nobody. */

@@ -10,6 +10,7 @@
 enum {
     MOST_UNSENT = 64 << 10, /* bytes on their way; then events wait, and what waits becomes one */
     MOST_BATCHES = 8,       /* steps that are taken at once, before sockets have their turn */
+    MOST_AT_ONCE = 2048,    /* numbers of an answer that are written between two streams: below 1 ms */
 };
 
 /* ---- coming and going ---- */
@@ -361,15 +362,18 @@ static struct server_exchange *take_exchange(struct call *c)
     return x;
 }
 
-static void reply(struct call *c, int status, const struct buf *body)
+static void reply(struct call *c, int status, struct buf *body)
 {
     char headers[320 + STATUS_LIMITS];
 
     make_headers(c, status, headers, sizeof(headers));
     log_call(c, status);
     c->api->metrics.n_refused += status == 429 || status == 503;
-    server_reply(take_exchange(c), status, headers, "application/json", body->data ? body->data : "",
-                 body->len);
+    if (body == &c->reply) /* which may be large, and nobody needs any more */
+        server_give(take_exchange(c), status, headers, "application/json", body);
+    else
+        server_reply(take_exchange(c), status, headers, "application/json", body->data ? body->data : "",
+                     body->len);
 }
 
 /* What ends a call that cannot be answered as it was asked. 0: nothing. */
@@ -405,14 +409,12 @@ static bool lacks_memory(struct buf *out)
     return out->oom;
 }
 
-static void answer(struct call *c)
+/* The whole answer to OUT. Returns its status. */
+static int write_answer(struct call *c, struct buf *out)
 {
-    struct buf *out = &c->api->scratch;
     const char *sentence;
     int status;
 
-    if (c->n_open || !c->x)
-        return;
     begin_answer(out);
     status = fault_of(c, &sentence);
     if (status)
@@ -424,7 +426,43 @@ static void answer(struct call *c)
         status = 503;
         c->form->error(out, status, "out of memory", NULL);
     }
-    reply(c, status ? status : 200, out);
+    return status ? status : 200;
+}
+
+/* On a thread of the front. */
+static void write_reply(struct front_job *job)
+{
+    struct call *c = (struct call *)(void *)job;
+
+    c->status = write_answer(c, &c->reply);
+}
+
+/* Vectors or log-probabilities are many. */
+static bool is_large(const struct call *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->n_prompts; i++)
+        n += c->prompt[i].n_embedding + c->prompt[i].scored.n + c->prompt[i].scored.n_top;
+    for (size_t i = 0; i < c->n_prompts * c->n; i++)
+        n += c->choice[i].tokens.n + c->choice[i].tokens.n_top;
+    return n > MOST_AT_ONCE;
+}
+
+/* Everything is computed: the answer is sent, or written by the front first, and sent then. */
+static void answer(struct call *c)
+{
+    if (c->n_open || !c->x)
+        return;
+    if (is_large(c)) {
+        c->busy = true;
+        c->job.run = write_reply;
+        front_add(&c->api->front, &c->job);
+    } else {
+        int status = write_answer(c, &c->api->scratch);
+
+        reply(c, status, &c->api->scratch);
+    }
 }
 
 static void begin_stream(struct call *c)
@@ -461,6 +499,14 @@ static void end_stream(struct call *c, struct buf *out)
     server_end(take_exchange(c));
 }
 
+/* In front of the first token, which is there; or of an answer that has none. */
+static void introduce(struct call *c, struct buf *out)
+{
+    if (!c->introduced && c->form->introduce)
+        c->form->introduce(c, out);
+    c->introduced = true;
+}
+
 /* Sends what the client can take. */
 static void stream(struct call *c)
 {
@@ -475,12 +521,16 @@ static void stream(struct call *c)
     } else if (server_unsent(c->x) > MOST_UNSENT) {
         return; /* call_drained() goes on, with one event for all that came meanwhile */
     }
+    if (c->first_s > 0)
+        introduce(c, out);
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
         struct call_choice *h = &c->choice[i];
         bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
 
-        if (!h->closed && !fails && answer_has_news(c, h))
+        if (!h->closed && !fails && answer_has_news(c, h)) {
+            introduce(c, out);
             c->form->part(c, i, out);
+        }
         h->closed |= fails;
         all_closed &= h->closed;
     }

@@ -1,8 +1,9 @@
 /* call.h - one request to the engine on its way through the server, and the api that it belongs to.
  *
- * A call has prompts, a prompt has n choices. While the front prepares it (job.busy), everything but x, gone
- * and the choices' contents is the front's; afterwards all is the server thread's. It lives until the front
- * is done with it and every choice that was submitted has ended, also when the client is long gone.
+ * A call has prompts, a prompt has n choices. While the front prepares it or writes its answer (busy),
+ * everything but x, gone and, while it is prepared, the choices' contents is the front's; afterwards all is
+ * the server thread's. It lives until the front is done with it and every choice that was submitted has
+ * ended, also when the client is long gone.
  */
 #ifndef GALLOP_API_CALL_H
 #define GALLOP_API_CALL_H
@@ -107,7 +108,8 @@ struct call {
     bool gone;                        /* nobody waits for the answer */
     _Atomic bool unwanted;            /* its client left, or the server ends: the front need not begin */
     bool aborting;                    /* the engine is to be told */
-    bool begun;                       /* an answer in parts has begun */
+    bool begun;                       /* an answer in parts has begun, */
+    bool introduced;                  /* and what its form says in front of the first token is sent */
     int status;                       /* 0, or that of the reply, which is whole then */
     struct buf reply;
     struct api_running *row; /* of the api's table, or NULL */

@@ -1,11 +1,13 @@
 /* embeddings.c - OpenAI's Embeddings: the pooled hidden states of texts or ids, as numbers or as base64 of
- * little-endian floats. How they are pooled is the server's setting, as it belongs to the model.
+ * little-endian floats. How they are pooled is the server's setting, as it belongs to the model. Ollama's are
+ * the same in other words; the older of its two forms has one text, and its vector as it is.
  */
 #include <math.h>
 #include <openssl/evp.h>
 #include <string.h>
 
 #include "api/call.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 
 static int read_request(struct call *c, struct err *e)
@@ -82,3 +84,48 @@ const struct form embeddings_form = {.prefix = "embd-",
                                      .whole = put_whole,
                                      .error = form_error,
                                      .error_schema = "Error"};
+
+/* ---- Ollama's ---- */
+
+static int read_ollama(struct call *c, struct err *e)
+{
+    (void)e;
+    c->f.max_tokens = 0;
+    c->f.normalize = c->endpoint == FIELDS_EMBED;
+    c->f.truncate_prompt_tokens = c->f.truncate ? -1 : 0;
+    c->f.truncation_side = "right";
+    return 0;
+}
+
+static void put_ollama(struct call *c, struct buf *out)
+{
+    const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
+
+    buf_str(out, "{\"model\":");
+    buf_json_str(out, model, strlen(model));
+    buf_str(out, ",\"embeddings\":[");
+    for (size_t i = 0; i < c->n_prompts; i++) {
+        buf_str(out, i ? "," : "");
+        put_vector(c, &c->prompt[i], out);
+    }
+    buf_fmt(out, "],\"total_duration\":%.0f,\"load_duration\":0,\"prompt_eval_count\":%zu}",
+            (clock_seconds() - c->arrival_s) * 1e9, c->n_prompt_tokens);
+}
+
+static void put_ollama_one(struct call *c, struct buf *out)
+{
+    buf_str(out, "{\"embedding\":");
+    put_vector(c, c->prompt, out);
+    buf_char(out, '}');
+}
+
+const struct form embeddings_ollama_form = {.prefix = "ollama-",
+                                            .read = read_ollama,
+                                            .whole = put_ollama,
+                                            .error = ollama_error,
+                                            .error_schema = "OllamaError"};
+const struct form embeddings_ollama_one_form = {.prefix = "ollama-",
+                                                .read = read_ollama,
+                                                .whole = put_ollama_one,
+                                                .error = ollama_error,
+                                                .error_schema = "OllamaError"};

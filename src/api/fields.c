@@ -38,7 +38,10 @@ static const struct endpoint {
                  {FIELDS_RESPONSES, "/v1/responses", "input"},
                  {FIELDS_EMBEDDINGS, "/v1/embeddings", "input"},
                  {FIELDS_GENERATE, "/api/generate", NULL},
-                 {FIELDS_OLLAMA_CHAT, "/api/chat", "messages"}};
+                 {FIELDS_OLLAMA_CHAT, "/api/chat", "messages"},
+                 {FIELDS_EMBED, "/api/embed", "input"},
+                 {FIELDS_EMBED_ONE, "/api/embeddings", "prompt"},
+                 {FIELDS_SHOW, "/api/show", NULL}};
 enum { N_ENDPOINTS = sizeof(endpoints) / sizeof(endpoints[0]) };
 
 static const char *describe(const json_t *v, char *out, size_t size)
@@ -485,6 +488,15 @@ static int read_allowed(struct fields *f, const json_t *v, struct err *e)
     return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "allowed_token_ids: the list is empty");
 }
 
+static const char schema_logprob_ids[] = SCHEMA_IDS ",'minItems':1,'maxItems':128}";
+
+static int read_logprob_ids(struct fields *f, const json_t *v, struct err *e)
+{
+    int rc = read_ids(&f->logprob_ids, "logprob_token_ids", v, FIELDS_MAX_LOGPROB_IDS, e);
+
+    return rc || json_array_size(v) ? rc : err_set(e, ERR_INPUT, "logprob_token_ids: the list is empty");
+}
+
 static const char schema_tokens[] = SCHEMA_IDS ",'maxItems':4194304}";
 
 static int read_tokens(struct fields *f, const json_t *v, struct err *e)
@@ -544,6 +556,9 @@ static int read_request_ids(struct fields *f, const json_t *v, struct err *e)
 #define G          FIELDS_GENERATE
 #define O          FIELDS_OLLAMA_CHAT
 #define P          FIELDS_OPTIONS
+#define N          FIELDS_EMBED
+#define L          FIELDS_EMBED_ONE
+#define S          FIELDS_SHOW
 #define AT(member) offsetof(struct fields, member)
 #define BOOL(name, where, member, says) \
     {#name, where, BOOL, AT(member), NULL, 0, NULL, "boolean", says, NULL},
@@ -572,6 +587,9 @@ static const struct row rows[] = {
 #undef G
 #undef O
 #undef P
+#undef N
+#undef L
+#undef S
 #undef BOOL
 #undef INT
 #undef NUMBER
@@ -737,6 +755,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
                          .parallel_tool_calls = true,
                          .include_reasoning = true,
                          .normalize = true,
+                         .truncate = true,
                          .stream = endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT),
                          .max_tokens = -1,
                          .max_completion_tokens = -1,

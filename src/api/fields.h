@@ -28,14 +28,20 @@ enum {
     FIELDS_EMBEDDINGS = 256,
     FIELDS_GENERATE = 512,
     FIELDS_OLLAMA_CHAT = 1024,
-    FIELDS_OPTIONS = 2048, /* member `options` of these two */
-    FIELDS_END = 4096      /* no endpoint has this bit, or a higher one */
+    FIELDS_OPTIONS = 2048, /* member `options` of Ollama's */
+    FIELDS_EMBED = 4096,
+    FIELDS_EMBED_ONE = 8192,
+    FIELDS_SHOW = 16384,
+    FIELDS_END = 32768, /* no endpoint has this bit, or a higher one */
+
+    FIELDS_POOLED = FIELDS_EMBEDDINGS | FIELDS_EMBED | FIELDS_EMBED_ONE /* answers are vectors */
 };
 
 enum {
     FIELDS_MAX_PROMPTS = 1024,
     FIELDS_MAX_TOOLS = 128,
     FIELDS_MAX_BIASES = 4096,
+    FIELDS_MAX_LOGPROB_IDS = 128,
     FIELDS_MAX_BAD_WORDS = 256,
     FIELDS_MAX_BAD_BYTES = 128,  /* of one */
     FIELDS_MAX_DEPTH = 64,       /* of the JSON, */
@@ -49,12 +55,13 @@ struct fields {
     json_t *own;  /* what a form made of it, owned */
     const char *model, *reasoning_effort, *truncation_side, *request_id, *cache_salt, *user;
     const json_t *prompt, *messages, *system, *tools, *documents, *kwargs;
-    const json_t *stop, *bad_words, *stop_token_ids, *logit_bias, *allowed, *tokens, *request_ids;
+    const json_t *stop, *bad_words, *stop_token_ids, *logit_bias, *allowed, *logprob_ids, *tokens,
+        *request_ids;
     bool add_generation_prompt, continue_final_message, add_special_tokens, stream, include_usage,
         continuous_usage, echo, chat_logprobs, include_stop, ignore_eos, skip_special_tokens,
         return_token_ids, tokens_as_ids, return_token_strs, parallel_tool_calls, include_reasoning;
     enum tools_choice tool_choice;
-    bool has_add_special, has_stream_options, normalize, base64, raw, think;
+    bool has_add_special, has_stream_options, normalize, base64, raw, think, truncate;
     int64_t max_tokens, max_completion_tokens, min_tokens, n, best_of, logprobs, top_logprobs,
         prompt_logprobs, top_k, truncate_prompt_tokens, priority, num_predict;
     double temperature, top_p, min_p, repetition_penalty, frequency_penalty, presence_penalty;

@@ -21,7 +21,10 @@ struct form {
      * them. NULL: they are so already. */
     int (*read)(struct call *c, struct err *e);
     void (*whole)(struct call *c, struct buf *out);
-    void (*begin)(struct call *c, struct buf *out);          /* of a stream; NULL: nothing */
+    void (*begin)(struct call *c,
+                  struct buf *out); /* of a stream, as soon as it is accepted; NULL: nothing */
+    /* Of a stream, when the first token of an answer is there: it is what clients measure. NULL: nothing. */
+    void (*introduce)(struct call *c, struct buf *out);
     void (*part)(struct call *c, size_t i, struct buf *out); /* of choice I what is not sent of it */
     /* Of a stream; STATUS is 0, or that of an error, with its SENTENCE. */
     void (*end)(struct call *c, int status, const char *sentence, struct buf *out);
@@ -30,7 +33,7 @@ struct form {
 };
 
 extern const struct form answer_completions_form, answer_chat_form, anthropic_form, responses_form,
-    embeddings_form, ollama_form;
+    embeddings_form, ollama_form, embeddings_ollama_form, embeddings_ollama_one_form, ollama_show_form;
 
 /* A writer of answers in blocks, in which reasoning, text and calls of tools stand one behind another. */
 enum form_block { FORM_NO_BLOCK, FORM_REASONING, FORM_TEXT, FORM_CALL };
@@ -56,6 +59,9 @@ bool form_is(const json_t *v, const char *text);
 
 /* Appends S as a string of JSON, or null. */
 void form_put_string(struct buf *out, const char *s);
+
+/* Ollama's error. */
+void ollama_error(struct buf *out, int status, const char *message, const char *param);
 
 /* OpenAI's error. */
 void form_error(struct buf *out, int status, const char *message, const char *param);

@@ -1,6 +1,6 @@
-/* front.h - threads that prepare requests: JSON, chat templates, tokenizing. The server's thread hands them
- * jobs and takes back those that are done, so that neither a long prompt nor a large template holds up the
- * streams of others.
+/* front.h - threads that prepare requests (JSON, chat templates, tokenizing) and write answers that are long.
+ * The server's thread hands them jobs and takes back those that are done, so that neither a long prompt nor a
+ * large template holds up the streams of others.
  */
 #ifndef GALLOP_API_FRONT_H
 #define GALLOP_API_FRONT_H

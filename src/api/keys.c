@@ -210,3 +210,11 @@ void keys_charge(struct keys *k, const char *name, double n, double now_s)
     if (q)
         q[1].left -= n;
 }
+
+bool keys_have_limits(const struct keys *k)
+{
+    for (size_t i = 0; i < k->n; i++)
+        if (k->bucket[i][0].most > 0 || k->bucket[i][1].most > 0)
+            return true;
+    return false;
+}

@@ -53,6 +53,8 @@ struct keys_state {
 };
 void keys_look(struct keys *k, const char *name, double now_s, struct keys_state state[2]);
 
+bool keys_have_limits(const struct keys *k); /* at least one of them */
+
 /* A request of the key NAME comes. 0: it may; otherwise the seconds until one may. */
 double keys_take(struct keys *k, const char *name, double now_s);
 

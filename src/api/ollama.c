@@ -1,15 +1,18 @@
 /* ollama.c - Ollama's API where it can be mapped: /api/generate and /api/chat, made into a chat or a plain
- * prompt, with answers of one JSON object a line; /api/tags says what is served.
+ * prompt, with answers of one JSON object a line; /api/tags, /api/ps and /api/show say what is served.
+ * Embeddings are in embeddings.c.
  *
  * Streams are the default. Times are in nanoseconds. Calls of tools come whole, in the last line. Form:
  * https://github.com/ollama/ollama/blob/main/docs/api.md.
  */
+#include <openssl/evp.h>
 #include <string.h>
 #include <time.h>
 
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/json_pull.h"
+#include "engine/gallop_in.h"
 
 /* ---- requests ---- */
 
@@ -68,7 +71,7 @@ static int read_request(struct call *c, struct err *e)
 
 /* ---- answers ---- */
 
-static void put_error(struct buf *out, int status, const char *message, const char *param)
+void ollama_error(struct buf *out, int status, const char *message, const char *param)
 {
     (void)status;
     buf_str(out, "{\"error\":");
@@ -208,7 +211,7 @@ static void put_end(struct call *c, int status, const char *sentence, struct buf
     (void)c;
     if (!status)
         return;
-    put_error(out, status, sentence, NULL);
+    ollama_error(out, status, sentence, NULL);
     buf_char(out, '\n');
 }
 
@@ -218,32 +221,147 @@ const struct form ollama_form = {.prefix = "ollama-",
                                  .whole = put_line,
                                  .part = put_part,
                                  .end = put_end,
-                                 .error = put_error,
+                                 .error = ollama_error,
                                  .error_schema = "OllamaError"};
 
+const struct form ollama_show_form = {
+    .prefix = "ollama-", .error = ollama_error, .error_schema = "OllamaError"};
+
 /* ---- what is served ---- */
+
+static void put_member(const char *key, const char *text, struct buf *out)
+{
+    buf_json_key(out, key);
+    buf_json_str(out, text, strlen(text));
+}
+
+static const struct model *model_of(const struct api *a)
+{
+    return &gallop_llm(a->opt.engine)->model;
+}
+
+/* 1.2B, 135M. */
+static void put_size(size_t n_params, struct buf *out)
+{
+    double n = (double)n_params, unit = n >= 1e9 ? 1e9 : n >= 1e6 ? 1e6 : 1e3;
+
+    buf_fmt(out, "\"%.*f%c\"", n / unit < 10 ? 1 : 0, n / unit, unit == 1e9 ? 'B' : unit == 1e6 ? 'M' : 'K');
+}
+
+static void put_details(const struct api *a, struct buf *out)
+{
+    const struct model *m = model_of(a);
+    const char *family = m->arch->model_type;
+
+    buf_json_key(out, "details");
+    buf_json_begin(out, '{');
+    put_member("parent_model", "", out);
+    put_member("format", m->checkpoint && m->checkpoint->gguf.n ? "gguf" : "safetensors", out);
+    put_member("family", family, out);
+    buf_json_key(out, "families");
+    buf_json_begin(out, '[');
+    buf_json_str(out, family, strlen(family));
+    buf_json_end(out, ']');
+    buf_json_key(out, "parameter_size");
+    put_size(m->n_params, out);
+    put_member("quantization_level", a->now.stats.dtype, out);
+    buf_json_end(out, '}');
+}
+
+/* Clients show its first digits and tell models apart by it: a hash of the name. */
+static void put_digest(const char *name, struct buf *out)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned int n = 0;
+
+    buf_json_key(out, "digest");
+    buf_char(out, '"');
+    if (!EVP_Digest(name, strlen(name), hash, &n, EVP_sha256(), NULL))
+        out->oom = true;
+    for (unsigned int i = 0; i < n; i++)
+        buf_fmt(out, "%02x", hash[i]);
+    buf_char(out, '"');
+}
+
+/* The members that lists of models have in common, in an object that is left open. */
+static void put_listed(const struct api *a, const char *name, struct buf *out)
+{
+    buf_json_begin(out, '{');
+    put_member("name", name, out);
+    put_member("model", name, out);
+    buf_fmt(out, ",\"size\":%zu", a->now.stats.weight_bytes);
+    put_digest(name, out);
+    put_details(a, out);
+}
 
 void ollama_tags(const struct api *a, struct buf *out)
 {
     buf_str(out, "{\"models\":");
     buf_json_begin(out, '[');
     for (size_t i = 0; i < a->opt.n_names; i++) {
-        const char *name = a->opt.name[i];
-
-        buf_json_begin(out, '{');
-        buf_json_key(out, "name");
-        buf_json_str(out, name, strlen(name));
-        buf_json_key(out, "model");
-        buf_json_str(out, name, strlen(name));
+        put_listed(a, a->opt.name[i], out);
         buf_json_key(out, "modified_at");
         put_time(a->created, out);
-        buf_fmt(
-            out,
-            ",\"size\":%zu,\"digest\":\"\",\"details\":{\"parent_model\":\"\",\"format\":\"\",\"family\":\"\","
-            "\"families\":[],\"parameter_size\":\"\",\"quantization_level\":\"%s\"}",
-            a->now.stats.weight_bytes, a->now.stats.dtype);
         buf_json_end(out, '}');
     }
     buf_json_end(out, ']');
     buf_str(out, "}");
+}
+
+/* The model stays: what Ollama says of one that does lies about three centuries ahead, too. */
+void ollama_running(const struct api *a, struct buf *out)
+{
+    buf_str(out, "{\"models\":");
+    buf_json_begin(out, '[');
+    put_listed(a, a->opt.name[0], out);
+    put_member("expires_at", "2318-01-01T00:00:00Z", out);
+    buf_fmt(out, ",\"size_vram\":0,\"context_length\":%zu}", a->max_len);
+    buf_json_end(out, ']');
+    buf_str(out, "}");
+}
+
+/* Ollama's names for what GGUF files say of themselves. */
+static void put_model_info(const struct api *a, struct buf *out)
+{
+    const struct model *m = model_of(a);
+    const struct {
+        const char *name;
+        size_t value;
+    } numbers[] = {{"context_length", a->max_len},
+                   {"embedding_length", m->info.hidden},
+                   {"block_count", m->info.n_layers},
+                   {"feed_forward_length", m->info.inner},
+                   {"attention.head_count", m->info.n_heads},
+                   {"attention.head_count_kv", m->info.n_kv},
+                   {"vocab_size", m->info.vocab}};
+
+    buf_json_key(out, "model_info");
+    buf_json_begin(out, '{');
+    put_member("general.architecture", m->arch->model_type, out);
+    put_member("general.basename", a->opt.name[0], out);
+    buf_fmt(out, ",\"general.parameter_count\":%zu", m->n_params);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        buf_fmt(out, ",\"%s.%s\":%zu", m->arch->model_type, numbers[i].name, numbers[i].value);
+    buf_json_end(out, '}');
+}
+
+void ollama_show(const struct api *a, struct buf *out)
+{
+    const struct api_options *o = &a->opt;
+
+    buf_json_begin(out, '{');
+    put_member("modelfile", "", out);
+    put_member("parameters", "", out);
+    put_member("template", o->template_text ? o->template_text : "", out);
+    put_details(a, out);
+    put_model_info(a, out);
+    buf_json_key(out, "capabilities");
+    buf_json_begin(out, '[');
+    buf_str(out, "\"completion\"");
+    buf_str(out, o->chat && o->markup.calls && o->tools.place != TOOLS_NOWHERE ? ",\"tools\"" : "");
+    buf_str(out, o->chat && o->markup.reasoning ? ",\"thinking\"" : "");
+    buf_json_end(out, ']');
+    buf_json_key(out, "modified_at");
+    put_time(a->created, out);
+    buf_json_end(out, '}');
 }

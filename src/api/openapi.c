@@ -92,6 +92,20 @@ static const struct schema answers[] = {
      "'done':{'type':'boolean'},'response':{'type':'string'},'message':{'type':'object',"
      "'required':['role','content'],'properties':{'role':{'const':'assistant'},"
      "'content':{'type':'string'}}}}}"},
+    {"OllamaRunning", "{'type':'object','required':['models'],'properties':{'models':{'type':'array',"
+                      "'items':{'type':'object','required':['name','model','size','digest','details',"
+                      "'expires_at','size_vram','context_length']}}}}"},
+    {"OllamaShow",
+     "{'type':'object','required':['template','details','model_info','capabilities'],"
+     "'properties':{'template':{'type':'string'},'details':{'type':'object'},"
+     "'model_info':{'type':'object'},'capabilities':{'type':'array','items':{'type':'string'}}}}"},
+    {"OllamaEmbed", "{'type':'object','required':['model','embeddings','prompt_eval_count'],"
+                    "'properties':{'model':{'type':'string'},'prompt_eval_count':{'type':'integer'},"
+                    "'embeddings':{'type':'array','items':{'type':'array','items':{'type':'number'}}}}}"},
+    {"OllamaEmbedding", "{'type':'object','required':['embedding'],'properties':{'embedding':{"
+                        "'type':'array','items':{'type':'number'}}}}"},
+    {"TokenizerInfo", "{'type':'object','required':['tokenizer_class'],'properties':{"
+                      "'tokenizer_class':{'type':'string'},'chat_template':{'type':'string'}}}"},
     {"OllamaTags", "{'type':'object','required':['models'],'properties':{'models':{'type':'array',"
                    "'items':{'type':'object','required':['name','model','modified_at','size','details']}}}}"},
 };
@@ -127,10 +141,24 @@ static void put_status(int status, const char *says, const char *headers, const 
     put(out, "}}}");
 }
 
+#define COUNT(name)   "'x-ratelimit-" name "':{'schema':{'type':'integer','minimum':0}}"
+#define SECONDS(name) "'x-ratelimit-" name "':{'schema':{'type':'string','pattern':'^[0-9.]+s$'}}"
+#define RETRY         "'Retry-After':{'schema':{'type':'integer','minimum':1}}"
+#define LIMITS                                                                                         \
+    COUNT("limit-requests")                                                                            \
+    "," COUNT("remaining-requests") "," SECONDS("reset-requests") "," COUNT("limit-tokens") "," COUNT( \
+        "remaining-tokens") "," SECONDS("reset-tokens")
+
+/* A key has a limit of its own. */
+static bool has_limits(const struct api *a)
+{
+    return a->opt.keys && keys_have_limits(a->opt.keys);
+}
+
 /* What an answer that is none says, by its status. */
 static void put_refusals(const struct api *a, const struct route *r, struct buf *out)
 {
-    static const char later[] = ",'headers':{'Retry-After':{'schema':{'type':'integer','minimum':1}}}",
+    static const char later[] = ",'headers':{" RETRY "}", limits[] = ",'headers':{" RETRY "," LIMITS "}",
                       who[] = ",'headers':{'WWW-Authenticate':{'schema':{'type':'string'}}}";
     bool computes = r->endpoint && !r->answer, named = r->path[strlen(r->path) - 1] == '*';
     const char *error = r->form ? r->form->error_schema : "Error";
@@ -146,7 +174,10 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
     if (r->endpoint)
         put_status(415, "the body is not application/json", "", error, out);
     if (computes)
-        put_status(429, "the queue is full", later, error, out);
+        put_status(429,
+                   has_limits(a) ? "the queue is full, or the limit of the key is reached"
+                                 : "the queue is full",
+                   has_limits(a) ? limits : later, error, out);
     put_status(431, "too many or too long headers", "", error, out);
     if (computes)
         put_status(500, "the answer could not be computed", "", error, out);
@@ -166,9 +197,9 @@ static void put_answer(const struct route *r, struct buf *out)
     } else if (r->gives[0]) {
         put(out, ",'content':{'application/json':{'schema':");
         put_ref(out, r->gives);
-        put(out, streams                   ? "},'text/event-stream':{}}"
-                 : r->form == &ollama_form ? "},'application/x-ndjson':{}}"
-                                           : "}}");
+        put(out, streams                                                ? "},'text/event-stream':{}}"
+                 : r->endpoint & (FIELDS_GENERATE | FIELDS_OLLAMA_CHAT) ? "},'application/x-ndjson':{}}"
+                                                                        : "}}");
     }
     put(out, "}");
 }
@@ -242,6 +273,9 @@ void openapi_write(const struct api *a, struct buf *out)
     for (size_t i = 0; i < n; i++) { /* no path has two methods */
         size_t len = strlen(r[i].path);
         char path[64];
+
+        if (!routes_offers(a, &r[i]))
+            continue;
 
         snprintf(path, sizeof(path), "%.*s%s", (int)(len - (r[i].path[len - 1] == '*')), r[i].path,
                  r[i].path[len - 1] == '*' ? "{name}" : "");

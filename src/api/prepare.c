@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "api/call.h"
+#include "api/routes.h"
 #include "base/clock.h"
 #include "engine/gallop_in.h"
 
@@ -60,7 +61,7 @@ static bool is_served(const struct api *a, const char *name)
 static int check_model(struct call *c)
 {
     char sentence[400], plain[256];
-    const char *tag = c->f.model && c->form == &ollama_form ? strrchr(c->f.model, ':') : NULL;
+    const char *tag = c->f.model && strncmp(c->route, "/api/", 5) == 0 ? strrchr(c->f.model, ':') : NULL;
 
     if (!c->f.model || is_served(c->api, c->f.model))
         return 0;
@@ -91,6 +92,10 @@ static int check_logprobs(struct call *c)
         return refuse_field(c, field, sentence);
     if (f->top_logprobs > 0 && !f->chat_logprobs)
         return refuse_field(c, "top_logprobs", "top_logprobs: `logprobs` has to be true");
+    if (f->logprob_ids && f->logprobs < 0 && !f->chat_logprobs)
+        return refuse_field(c, "logprob_token_ids", "logprob_token_ids: `logprobs` has to be asked for");
+    if (f->logprob_ids && f->echo && f->max_tokens == 0 && c->endpoint == FIELDS_COMPLETIONS)
+        return refuse_field(c, "logprob_token_ids", "logprob_token_ids: no token is made with max_tokens 0");
     if (f->stream && f->prompt_logprobs >= 0)
         return refuse_field(c, "prompt_logprobs", "prompt_logprobs are not given with `stream`");
     return 0;
@@ -501,6 +506,25 @@ static bool read_stop_tokens(struct call *c, struct sampling *s)
     return true;
 }
 
+/* Each once. */
+static bool read_logprob_ids(struct call *c, struct sampling *s)
+{
+    size_t n, kept = 0;
+    int32_t *id = copy_ids(c, c->f.logprob_ids, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+
+        while (k < kept && id[k] != id[i])
+            k++;
+        id[k] = id[i];
+        kept += k == kept;
+    }
+    s->logprob_id = id;
+    s->n_logprob_ids = kept;
+    return id != NULL;
+}
+
 static bool read_lists(struct call *c, struct sampling *s)
 {
     if ((c->f.stop && !read_stop(c, s)) || (c->f.logit_bias && !read_bias(c, s)))
@@ -509,9 +533,9 @@ static bool read_lists(struct call *c, struct sampling *s)
         return false;
     if (c->f.bad_words && !read_bad_words(c, s))
         return false;
-    if (c->f.allowed)
-        s->allowed = copy_ids(c, c->f.allowed, &s->n_allowed);
-    return !c->f.allowed || s->allowed;
+    if (c->f.allowed && !(s->allowed = copy_ids(c, c->f.allowed, &s->n_allowed)))
+        return false;
+    return !c->f.logprob_ids || read_logprob_ids(c, s);
 }
 
 #define TAKE(s, given, field, value, bit)     \
@@ -589,7 +613,7 @@ static int submit(struct call *c, struct call_prompt *p, const struct sampling *
     r.prompt_logprobs = f->prompt_logprobs;
     if (f->echo && f->logprobs > r.prompt_logprobs)
         r.prompt_logprobs = f->logprobs;
-    if (c->endpoint == FIELDS_EMBEDDINGS)
+    if (c->endpoint & FIELDS_POOLED)
         r.pooling = c->api->opt.pooling ? c->api->opt.pooling : GALLOP_POOL_LAST;
     r.priority = (int)f->priority;
     r.key = c->key[0] ? c->key : f->user;
@@ -802,6 +826,9 @@ static void prepare(struct call *c)
         detokenize(c);
     } else if (c->endpoint == FIELDS_COUNT) {
         count_tokens(c);
+    } else if (c->endpoint == FIELDS_SHOW) {
+        ollama_show(c->api, &c->reply);
+        c->status = 200;
     } else if (reserve(c) == 0 && read_prompts(c) == 0) {
         c->keep_tokens = c->f.logprobs >= 0 || c->f.chat_logprobs || c->f.return_token_ids;
         submit_all(c);

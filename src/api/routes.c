@@ -230,6 +230,21 @@ static void tags(struct api *a, struct server_exchange *x, const struct route *r
     reply_put(a, x, r, ollama_tags);
 }
 
+static void running(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, ollama_running);
+}
+
+static void put_tokenizer(const struct api *a, struct buf *out)
+{
+    buf_str(out, a->opt.tokenizer_info);
+}
+
+static void tokenizer(struct api *a, struct server_exchange *x, const struct route *r)
+{
+    reply_put(a, x, r, put_tokenizer);
+}
+
 static void pace_health(struct api *a, struct server_exchange *x, const struct route *r)
 {
     reply_put(a, x, r, status_pace_health);
@@ -332,6 +347,8 @@ static const struct route routes[] = {
     {"GET", "/v1/models/*", false, 0, model, NULL, "Model", "One of them."},
     {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, NULL, "Tokens", "The ids of a text or conversation."},
     {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, NULL, "Text", "The text of ids."},
+    {"GET", "/tokenizer_info", false, 0, tokenizer, NULL, "TokenizerInfo",
+     "vLLM's, only with --enable-tokenizer-info-endpoint: tokenizer_config.json with the chat template."},
     {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests, NULL, "Aborted",
      "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\". At "
      "most 256 KiB."},
@@ -340,6 +357,14 @@ static const struct route routes[] = {
     {"POST", "/api/chat", false, FIELDS_OLLAMA_CHAT, NULL, &ollama_form, "OllamaAnswer",
      "Ollama's: the next turn of a conversation."},
     {"GET", "/api/tags", false, 0, tags, &ollama_form, "OllamaTags", "Ollama's names of the model."},
+    {"GET", "/api/ps", false, 0, running, &ollama_form, "OllamaRunning",
+     "Ollama's: the model that is loaded."},
+    {"POST", "/api/show", false, FIELDS_SHOW, NULL, &ollama_show_form, "OllamaShow",
+     "Ollama's: what the model is; sizes, chat template, capabilities."},
+    {"POST", "/api/embed", false, FIELDS_EMBED, NULL, &embeddings_ollama_form, "OllamaEmbed",
+     "Ollama's: vectors of texts, of length 1."},
+    {"POST", "/api/embeddings", false, FIELDS_EMBED_ONE, NULL, &embeddings_ollama_one_form, "OllamaEmbedding",
+     "Ollama's older form: the vector of one text, as it is."},
     {"GET", "/api/version", true, 0, version, &ollama_form, "Version", "Of the program."},
     {"GET", "/health", true, 0, health, NULL, ROUTE_EMPTY,
      "200 while the server runs, and 503 with the reason while a step takes longer than --step-timeout."},
@@ -372,12 +397,17 @@ static bool is_path(const struct route *r, const char *path)
                                  : strcmp(r->path, path) == 0;
 }
 
+bool routes_offers(const struct api *a, const struct route *r)
+{
+    return r->answer != tokenizer || a->opt.tokenizer_info;
+}
+
 /* The route of X; *KNOWN: its path is there, perhaps for another method. */
-static const struct route *find(const struct request_head *h, bool *known)
+static const struct route *find(const struct api *a, const struct request_head *h, bool *known)
 {
     *known = false;
     for (int i = 0; i < N_ROUTES; i++)
-        if (is_path(&routes[i], h->path)) {
+        if (is_path(&routes[i], h->path) && routes_offers(a, &routes[i])) {
             *known = true;
             if (strcmp(routes[i].method, h->method) == 0 ||
                 (strcmp(h->method, "HEAD") == 0 && strcmp(routes[i].method, "GET") == 0))
@@ -392,7 +422,18 @@ static const struct form *form_of(const struct server_exchange *x)
     for (int i = 0; i < N_ROUTES; i++)
         if (routes[i].form && is_path(&routes[i], server_head(x)->path))
             return routes[i].form;
-    return &answer_completions_form;
+    return strncmp(server_head(x)->path, "/api/", 5) == 0 ? &ollama_form : &answer_completions_form;
+}
+
+/* PATH is one of Ollama's that keep models: a server of one model has nothing to say there. */
+static bool is_keeping(const char *path)
+{
+    static const char *const all[] = {"/api/pull", "/api/push", "/api/create", "/api/copy", "/api/delete"};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (strcmp(all[i], path) == 0)
+            return true;
+    return strncmp(path, "/api/blobs/", 11) == 0;
 }
 
 static bool may_ask(const struct api *a, const struct request_head *h)
@@ -447,7 +488,7 @@ static int refusal_of(const struct api *a, const struct request_head *h, const s
 {
     bool known;
 
-    *r = find(h, &known);
+    *r = find(a, h, &known);
     if (!(*r && (*r)->open) && !may_ask(a, h))
         return 401;
     if (!*r)
@@ -463,20 +504,37 @@ bool routes_wants_body(void *ctx, const struct request_head *h)
     return refusal_of(a, h, &r) == 0 && r->endpoint && (r->answer || !a->draining);
 }
 
+/* There is nothing at the path of X. */
+static void refuse_path(struct api *a, struct server_exchange *x)
+{
+    if (is_keeping(server_head(x)->path))
+        routes_refuse(a, x, "none", 501,
+                      "this server serves the model that it was started with (/api/tags); models are neither "
+                      "pulled nor changed here",
+                      NULL);
+    else
+        routes_refuse(a, x, "none", 404, "there is nothing at this path", NULL);
+}
+
 void routes_handle(void *ctx, struct server_exchange *x)
 {
     const struct request_head *h = server_head(x);
     struct api *a = ctx;
+    char lines[CORS_PREFLIGHT];
     const struct route *r;
     bool known;
 
-    if (!find(h, &known) && !known && a->opt.page && a->opt.page(x))
+    if (a->opt.cors && cors_preflight(a->opt.cors, h, lines)) { /* which is sent without a key */
+        routes_reply(a, x, "none", 200, lines, NULL, "", 0);
+        return;
+    }
+    if (!find(a, h, &known) && !known && a->opt.page && a->opt.page(x))
         return;
     switch (refusal_of(a, h, &r)) {
     case 401:
         routes_refuse(a, x, "none", 401, "a valid API key is needed: Authorization: Bearer KEY", NULL);
         break;
-    case 404: routes_refuse(a, x, "none", 404, "there is nothing at this path", NULL); break;
+    case 404: refuse_path(a, x); break;
     case 405: refuse_method(a, x); break;
     case 415:
         routes_refuse(a, x, r->path, 415, "Unsupported Media Type: Only 'application/json' is allowed", NULL);
@@ -501,7 +559,10 @@ static const char preface[] =
     "(below `/v1/`; elsewhere, or where no type is given, only a page of another site is refused). 429: the queue\n"
     "is full, or the limit of the key is reached, with `Retry-After`. 431: too many or too long headers. 503:\n"
     "shutting down, too many connections, no memory, or embeddings whose computing was ended.\n"
-    "504: `--request-timeout` has passed. Paths of Anthropic's and Ollama's have their forms of errors, with `param`.\n"
+    "504: `--request-timeout` has passed. Paths of Anthropic's and Ollama's have their forms of errors, with\n"
+    "`param`. 501: Ollama's `/api/pull`, `push`, `create`, `copy`, `delete` and `blobs`: there is the model that\n"
+    "the server was started with. Its clients look for a server by `HEAD /`, which is 200: the page for browsers\n"
+    "is there.\n"
     "\n"
     "A field that is null is as if it were not there, but for `max_tokens` of `/v1/completions`. Fields that are\n"
     "not listed are taken, change nothing, and are said once in the server's log. JSON is read strictly: no field\n"
@@ -509,7 +570,8 @@ static const char preface[] =
     "\n"
     "Streams are server-sent events, one for each token (several are one where the client reads slowly,\n"
     "or where they were there before the stream began), the last with `finish_reason`, then `usage` if asked for,\n"
-    "then `[DONE]`; `: ping` lines while a prompt is computed. A\n"
+    "then `[DONE]`; `: ping` lines while a prompt is computed. A chat begins with an event of the role alone for\n"
+    "each answer, when the first token is there, so that who measures the first event measures that. A\n"
     "request whose client leaves, or closes its sending side, is not computed any further.\n"
     "\n"
     "Clients that are tried against it (`make test-clients`): openai, anthropic, ollama, LangChain,\n"

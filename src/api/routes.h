@@ -22,8 +22,13 @@ struct route {
 
 const struct route *routes_all(size_t *n);
 
-/* The answer of /api/tags. */
+/* R is answered by A: some paths are there only on demand. */
+bool routes_offers(const struct api *a, const struct route *r);
+
+/* The answers of /api/tags, /api/ps and /api/show. */
 void ollama_tags(const struct api *a, struct buf *out);
+void ollama_running(const struct api *a, struct buf *out);
+void ollama_show(const struct api *a, struct buf *out);
 
 /* The answer of /openapi.json. */
 void openapi_write(const struct api *a, struct buf *out);

@@ -36,6 +36,18 @@ static const struct opt_row rows[] = {
          "Behind a key, requests_per_minute=N and tokens_per_minute=N (of prompts and answers) limit it: beyond "
          "that it is answered 429, with Retry-After."},
     {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys"},
+    {"allowed-origins", 0, OPT_STRING, "LIST", SERVER,
+     .help = "pages of these origins may use the server: a list of JSON, or with commas; *: all",
+     .otherwise = "those of the server's own",
+     .manual =
+         "Browsers keep pages of other origins from reading answers unless these say otherwise (CORS). vLLM's default "
+         "is *. Keys are needed as before."},
+    {"allowed-methods", 0, OPT_STRING, "LIST", SERVER, .help = "methods that such pages may use",
+     .otherwise = "all there are"},
+    {"allowed-headers", 0, OPT_STRING, "LIST", SERVER, .help = "header fields that such pages may send",
+     .otherwise = "all"},
+    {"allow-credentials", 0, OPT_FLAG, NULL, SERVER,
+     .help = "such pages may send what the browser keeps: cookies of a proxy, certificates"},
     {"ssl-certfile", 0, OPT_STRING, "F.pem", SERVER,
      .help = "speak TLS with this certificate, and those that lead to its authority",
      .manual =
@@ -93,8 +105,11 @@ static const struct opt_row rows[] = {
      .fallback = "4096", .range = "[1,1000000]"},
     {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "largest body of a request", .fallback = "33554432",
      .range = "[1024,1073741824]"},
-    {"api-threads", 0, OPT_INT, "N", SERVER, .help = "threads that read, render and tokenize requests",
-     .fallback = "1", .range = "[1,64]"},
+    {"api-threads", 0, OPT_INT, "N", SERVER,
+     .help = "threads that read, render and tokenize requests, and write long answers", .fallback = "1",
+     .range = "[1,64]"},
+    {"enable-tokenizer-info-endpoint", 0, OPT_FLAG, NULL, SERVER,
+     .help = "answer /tokenizer_info: tokenizer_config.json and the chat template"},
     {"measure-roof", 0, OPT_FLAG, NULL, SERVER,
      .help =
          "measure first what the machine can do, so that the live view shows the share that operators reach"},
@@ -115,7 +130,11 @@ struct serve {
     struct checkpoint model;
     struct gallop *engine;
     struct input_template template;
+    struct buf template_file;  /* text of --chat-template */
+    const char *template_text; /* of the template that is used; NULL: there is none */
+    char *tokenizer_info;      /* owned by jansson's memory; NULL: nobody is told */
     struct keys keys;
+    struct cors cors;
     struct tls *tls; /* NULL: none */
     const struct opt_values *v;
     json_t *kwargs;
@@ -315,6 +334,12 @@ static int read_tls(struct tls **out, const struct opt_values *v, struct err *e)
     return o.certificate ? tls_open(out, &o, e) : 0;
 }
 
+static int read_origins(struct cors *c, const struct opt_values *v, struct err *e)
+{
+    return cors_open(c, opt_string(v, "allowed-origins"), opt_string(v, "allowed-methods"),
+                     opt_string(v, "allowed-headers"), opt_flag(v, "allow-credentials"), e);
+}
+
 /* As read_keys(), while requests are served: from a file that has all its bytes again, and at once. */
 static int read_keys_again(struct keys *k, const struct opt_values *v, struct err *e)
 {
@@ -418,22 +443,74 @@ static int read_templates(struct serve *s, const struct opt_values *v, struct er
 static int read_markup(struct serve *s, const struct opt_values *v, struct err *e)
 {
     const char *file = opt_string(v, "chat-template"), *source = NULL;
-    struct buf text = {.tag = MEM_APP};
     int rc = 0;
 
-    if (file && (rc = input_file(file, &text, e)) == 0)
-        source = text.data;
+    s->template_file.tag = MEM_APP;
+    if (file && (rc = input_file(file, &s->template_file, e)) == 0)
+        source = s->template_text = s->template_file.data;
     if (!file && s->template.chat) {
+        s->template_text = chat_template_source(s->template.chat, "default");
         source = chat_template_source(s->template.chat, "tool_use");
-        source = source ? source : chat_template_source(s->template.chat, "default");
+        source = source ? source : s->template_text;
     }
     if (rc == 0)
         rc = markup_choose(&s->markup, opt_string(v, "tool-call-parser"), opt_string(v, "reasoning-parser"),
                            source, e);
-    buf_fini(&text);
     if (rc || s->chat_missing.code)
         return rc;
     return tools_probe(s->template.chat, s->template.jinja, &s->tools, e);
+}
+
+/* V, new, with tokens that are objects, of which only the text counts here, as texts. NULL: no memory. */
+static json_t *with_plain_tokens(json_t *v)
+{
+    json_t *content = json_object_get(v, "content"), *out, *member;
+    const char *key;
+    size_t i;
+    int bad = 0;
+
+    if (json_is_string(content))
+        return json_incref(content);
+    if (!json_is_object(v) && !json_is_array(v))
+        return json_incref(v);
+    out = json_is_object(v) ? json_object() : json_array();
+    json_object_foreach(v, key, member) bad |= json_object_set_new(out, key, with_plain_tokens(member));
+    json_array_foreach(v, i, member)
+    {
+        bad |= json_array_append_new(out, with_plain_tokens(member));
+    }
+    if (bad) {
+        json_decref(out);
+        out = NULL;
+    }
+    return out;
+}
+
+/* What /tokenizer_info answers: tokenizer_config.json, if there is one, with the template that is used. */
+static int read_tokenizer_info(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    struct folder_text t = {.bytes = NULL};
+    json_t *file = NULL, *info;
+    bool there = false;
+    int rc = 0;
+
+    if (!opt_flag(v, "enable-tokenizer-info-endpoint"))
+        return 0;
+    if (!s->model.gguf.n && (rc = folder_read(&t, s->model.in, "tokenizer_config.json", &there, e)) == 0 &&
+        there)
+        rc = json_pull_load(&file, t.bytes, t.len, t.path, e);
+    folder_text_fini(&t);
+    if (rc)
+        return rc;
+    info = json_is_object(file) ? with_plain_tokens(file) : json_object();
+    if (!json_object_get(info, "tokenizer_class"))
+        json_object_set_new(info, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
+    if (s->template_text)
+        json_object_set_new(info, "chat_template", json_string(s->template_text));
+    s->tokenizer_info = json_dumps(info, JSON_COMPACT);
+    json_decref(info);
+    json_decref(file);
+    return s->tokenizer_info ? 0 : err_nomem(e, "tokenizer_config.json");
 }
 
 /* How embeddings are pooled; sentence-transformers say it in a file of theirs. */
@@ -509,6 +586,8 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .chat = s->chat_missing.code ? NULL : s->template.chat,
                             .template = s->template.jinja,
                             .chat_missing = s->chat_missing.msg,
+                            .template_text = s->template_text,
+                            .tokenizer_info = s->tokenizer_info,
                             .template_kwargs = s->kwargs,
                             .markup = s->markup,
                             .tools = s->tools,
@@ -528,6 +607,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .priorities = strcmp(policy, "fcfs") != 0,
                             .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
                             .quiet = opt_flag(v, "no-access-log"),
+                            .cors = opt_given(v, "allowed-origins") ? &s->cors : NULL,
                             .page = page_answer};
     int rc;
 
@@ -566,9 +646,10 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 
     if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_keys(&s->keys, v, e)) != 0 ||
         (rc = check_exposure(s, v, e)) != 0 || (rc = read_tls(&s->tls, v, e)) != 0 ||
-        (rc = load_options(v, &s->load, e)) != 0 || (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 ||
-        (rc = read_names(s, v, e)) != 0 || (rc = read_templates(s, v, e)) != 0 ||
-        (rc = read_markup(s, v, e)) != 0 || (rc = read_pooling(s, v, e)) != 0)
+        (rc = read_origins(&s->cors, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
+        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
+        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
+        (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */
@@ -611,6 +692,9 @@ static int run(const struct opt_values *v, struct err *e)
     input_template_close(&s.template);
     checkpoint_close(&s.model);
     keys_fini(&s.keys);
+    cors_close(&s.cors);
+    buf_fini(&s.template_file);
+    mem_free(s.tokenizer_info);
     json_decref(s.kwargs);
     mem_free((void *)s.name);
     return rc;

@@ -616,15 +616,36 @@ static void sort_top(struct sample_top *t, size_t n)
         }
 }
 
-/* log softmax of LOGITS [N] at r->id and at the K likeliest. */
-static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab, size_t k,
-                          struct sample_result *r)
+/* log softmax of LOGITS [N] at r->id; returns what stands below all of them. */
+static double find_logprob(struct sampler *s, const float *logits, size_t n_vocab, struct sample_result *r)
 {
-    size_t m, taken = 0, n = 0;
-    float max = find_maxima(s, logits, n_vocab), least = INFINITY;
+    float max = find_maxima(s, logits, n_vocab);
     double log_sum = log(sum_blocks(s, logits, n_vocab, max)) + max;
 
     r->logprob = (float)(logits[r->id] - log_sum);
+    return log_sum;
+}
+
+/* The same, and at the tokens ID [N_IDS], in their order. */
+static void find_chosen(struct sampler *s, const float *logits, size_t n_vocab, const int32_t *id,
+                        size_t n_ids, struct sample_result *r)
+{
+    double log_sum = find_logprob(s, logits, n_vocab, r);
+
+    for (size_t i = 0; i < n_ids; i++)
+        s->top[i] = (struct sample_top){.id = id[i], .logprob = (float)(logits[id[i]] - log_sum)};
+    r->top = s->top;
+    r->n_top = n_ids;
+}
+
+/* The same, and at the K likeliest. */
+static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab, size_t k,
+                          struct sample_result *r)
+{
+    double log_sum = find_logprob(s, logits, n_vocab, r);
+    size_t m, taken = 0, n = 0;
+    float least = INFINITY;
+
     if (k == 0)
         return;
     m = gather_top(s, logits, n_vocab, k);
@@ -680,7 +701,9 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
 
         r->id = c.all ? (int32_t)at : s->id[at];
     }
-    if (p->logprobs >= 0)
+    if (p->n_logprob_ids)
+        find_chosen(s, logits, n_vocab, p->logprob_id, p->n_logprob_ids, r);
+    else if (p->logprobs >= 0)
         find_logprobs(s, logits, n_vocab, (size_t)p->logprobs, r);
     return 0;
 }

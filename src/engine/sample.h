@@ -89,9 +89,10 @@ void sample_close(struct sampler *s); /* a zeroed one is fine */
 
 struct sample_result {
     int32_t id;
-    float logprob;                /* of id; only where sampling.logprobs >= 0, else 0 */
-    const struct sample_top *top; /* [n_top] likeliest first; borrowed until the sampler's next call */
-    size_t n_top;                 /* at most sampling.logprobs */
+    float logprob; /* of id; only where sampling.logprobs >= 0, else 0 */
+    const struct sample_top
+        *top;     /* [n_top] likeliest first, or as asked for; until the sampler's next call */
+    size_t n_top; /* at most sampling.logprobs, or sampling.n_logprob_ids */
 };
 
 /* Chooses output token number N_OUTPUT (0 for the first) from LOGITS [N_VOCAB], which stay as they are. H

@@ -531,6 +531,8 @@ void sampling_merge(struct sampling *out, const struct sampling *user, const str
     s.include_stop = user->include_stop;
     s.allowed = user->allowed;
     s.n_allowed = user->n_allowed;
+    s.logprob_id = user->logprob_id;
+    s.n_logprob_ids = user->n_logprob_ids;
     if (!sampling_given(user, SAMPLING_DO_SAMPLE) &&
         (sampling_given(user, SAMPLING_TEMPERATURE) || sampling_given(user, SAMPLING_TOP_K) ||
          sampling_given(user, SAMPLING_TOP_P) || sampling_given(user, SAMPLING_MIN_P)))
@@ -581,6 +583,14 @@ void sampling_sort(struct sampling *s)
         qsort(s->stop_token, s->n_stop_tokens, sizeof(*s->stop_token), by_id);
 }
 
+static int validate_ids(const char *name, const int32_t *id, size_t n, size_t n_vocab, struct err *e)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id[i] < 0 || (size_t)id[i] >= n_vocab)
+            return err_set(e, ERR_INPUT, "%s: found token %d, the vocabulary has %zu", name, id[i], n_vocab);
+    return 0;
+}
+
 int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
 {
     int rc = 0;
@@ -602,14 +612,13 @@ int sampling_validate(const struct sampling *s, size_t n_vocab, struct err *e)
             return err_set(e, ERR_INPUT, "logit_bias: token %d is there twice or out of order",
                            s->bias[i].id);
     }
-    for (size_t i = 0; i < s->n_stop_tokens; i++)
-        if (s->stop_token[i] < 0 || (size_t)s->stop_token[i] >= n_vocab)
-            return err_set(e, ERR_INPUT, "stop_token: found token %d, the vocabulary has %zu",
-                           s->stop_token[i], n_vocab);
-    for (size_t i = 0; i < s->n_allowed; i++)
-        if (s->allowed[i] < 0 || (size_t)s->allowed[i] >= n_vocab)
-            return err_set(e, ERR_INPUT, "allowed_token_ids: found token %d, the vocabulary has %zu",
-                           s->allowed[i], n_vocab);
+    if (s->n_logprob_ids > SAMPLING_MAX_LOGPROBS)
+        return err_set(e, ERR_INPUT, "logprob_token_ids: found %zu tokens, expected at most %d",
+                       s->n_logprob_ids, SAMPLING_MAX_LOGPROBS);
+    if ((rc = validate_ids("stop_token", s->stop_token, s->n_stop_tokens, n_vocab, e)) != 0 ||
+        (rc = validate_ids("allowed_token_ids", s->allowed, s->n_allowed, n_vocab, e)) != 0 ||
+        (rc = validate_ids("logprob_token_ids", s->logprob_id, s->n_logprob_ids, n_vocab, e)) != 0)
+        return rc;
     if ((rc = validate_strings("stop", s->stop, s->n_stops, SAMPLING_MAX_STOPS, SAMPLING_MAX_STOP_BYTES,
                                e)) != 0)
         return rc;

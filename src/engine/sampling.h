@@ -100,6 +100,10 @@ struct sampling {
         include_stop; /* the text keeps the stop string or stop token that ends it; without a name in files */
     int32_t *allowed; /* [n_allowed] allowed_token_ids: no other token is chosen; n_allowed 0: any */
     size_t n_allowed;
+    /* [n_logprob_ids] log-probabilities of these tokens, in this order, instead of those of the likeliest; at
+     * most SAMPLING_MAX_LOGPROBS */
+    int32_t *logprob_id;
+    size_t n_logprob_ids;
     int32_t bos, pad; /* -1: not named; only generation_config.json names them */
 };
 

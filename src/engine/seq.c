@@ -65,6 +65,7 @@ static int copy_sampling(struct seq *s, const struct sampling *from)
     COPY(bad_words, n_bad_words);
     COPY(eos, n_eos);
     COPY(allowed, n_allowed);
+    COPY(logprob_id, n_logprob_ids);
 #undef COPY
     return copy_texts(s, to->stop, to->n_stops) && copy_texts(s, to->bad_words, to->n_bad_words) ? 0
                                                                                                  : ERR_NOMEM;

@@ -28,6 +28,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "net/cors.h"
 #include "net/tls/tls.h"
 
 enum {
@@ -197,8 +198,13 @@ static bool keeps(const struct connection *c)
 static void add_head(struct connection *c, int status, const char *headers, const char *type, bool close)
 {
     struct evbuffer *out = output_of(c);
+    char lines[CORS_LINES];
 
     evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n%s", status, reason_of(status), headers);
+    if (c->s->opt.cors && c->head_text) { /* else of no request */
+        cors_lines(c->s->opt.cors, &c->head, lines);
+        evbuffer_add(out, lines, strlen(lines));
+    }
     if (type)
         evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
     if (close)
@@ -225,18 +231,45 @@ static void finish(struct connection *c, bool close)
         serve(c);
 }
 
+/* The head of a whole answer of N bytes; true if they follow. */
+static bool begin_reply(struct connection *c, int status, const char *headers, const char *type, size_t n)
+{
+    ASSERT(c->state == BUSY && !c->x.streams);
+    add_head(c, status, headers, n ? type : NULL, !keeps(c));
+    evbuffer_add_printf(output_of(c), "Content-Length: %zu\r\n\r\n", n);
+    return n && !(c->head.method && strcmp(c->head.method, "HEAD") == 0);
+}
+
 void server_reply(struct server_exchange *x, int status, const char *headers, const char *type,
                   const void *body, size_t n)
 {
     struct connection *c = x->c;
-    bool close = !keeps(c), head_only = c->head.method && strcmp(c->head.method, "HEAD") == 0;
 
-    ASSERT(c->state == BUSY && !x->streams);
-    add_head(c, status, headers, n ? type : NULL, close);
-    evbuffer_add_printf(output_of(c), "Content-Length: %zu\r\n\r\n", n);
-    if (n && !head_only)
+    if (begin_reply(c, status, headers, type, n))
         evbuffer_add(output_of(c), body, n);
-    finish(c, close);
+    finish(c, !keeps(c));
+}
+
+static void free_body(const void *bytes, size_t n, void *ctx)
+{
+    (void)n;
+    (void)ctx;
+    mem_free((void *)(uintptr_t)bytes);
+}
+
+void server_give(struct server_exchange *x, int status, const char *headers, const char *type,
+                 struct buf *body)
+{
+    struct connection *c = x->c;
+
+    if (begin_reply(c, status, headers, type, body->len)) {
+        if (evbuffer_add_reference(output_of(c), body->data, body->len, free_body, NULL) == 0)
+            *body = (struct buf){.tag = body->tag};
+        else
+            evbuffer_add(output_of(c), body->data, body->len);
+    }
+    buf_fini(body);
+    finish(c, !keeps(c));
 }
 
 void server_begin(struct server_exchange *x, int status, const char *headers, const char *type)

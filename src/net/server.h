@@ -32,6 +32,7 @@ enum { SERVER_MAX_SOCKETS = 16, SERVER_SMALL_BODY = 16 << 10 };
 struct server;
 struct server_exchange; /* a request and its answer */
 struct tls;
+struct cors;
 
 /* Zero means the default in brackets. */
 struct server_options {
@@ -41,14 +42,15 @@ struct server_options {
     const int *fd;   /* [n_fds] sockets that listen already, instead of both: the server's from now on */
     size_t n_fds;    /* at most SERVER_MAX_SOCKETS */
     struct tls *tls; /* all connections are encrypted with it (tls/tls.h); borrowed; NULL: none */
-    size_t max_connections; /* [1024] more are answered with 503 */
-    size_t max_head_bytes;  /* [64 KiB] of request line and headers: 431 */
-    size_t max_headers;     /* [128] 431 */
-    size_t max_body_bytes;  /* [32 MiB] 413 */
-    double request_s;       /* [30] from the first byte of a request to its last, and as much again for each
+    const struct cors *cors; /* what answers tell browsers (cors.h); borrowed; NULL: nothing */
+    size_t max_connections;  /* [1024] more are answered with 503 */
+    size_t max_head_bytes;   /* [64 KiB] of request line and headers: 431 */
+    size_t max_headers;      /* [128] 431 */
+    size_t max_body_bytes;   /* [32 MiB] 413 */
+    double request_s;        /* [30] from the first byte of a request to its last, and as much again for each
                               * MiB of body that came: 408 */
-    double idle_s;          /* [75] between requests of a connection */
-    double write_s;         /* [60] without a byte being taken by the client */
+    double idle_s;           /* [75] between requests of a connection */
+    double write_s;          /* [60] without a byte being taken by the client */
 
     /* A request is there; without its body, or with a part of it, where wants_body() said no. */
     void (*handle)(void *ctx, struct server_exchange *x);
@@ -113,6 +115,10 @@ void server_take_body(struct server_exchange *x, struct buf *out);
  * answer to HEAD is not sent. */
 void server_reply(struct server_exchange *x, int status, const char *headers, const char *type,
                   const void *body, size_t n);
+
+/* The same, with the bytes of BODY, which are the server's from now on instead of being copied. */
+void server_give(struct server_exchange *x, int status, const char *headers, const char *type,
+                 struct buf *body);
 
 /* The answer in parts: begin, send any number of times, end or cut (X is no more). */
 void server_begin(struct server_exchange *x, int status, const char *headers, const char *type);

@@ -6,7 +6,7 @@ import re
 import time
 
 from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
-from _server import Server
+from _server import Server, read_all
 
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 PROMPT = "Once upon a time"
@@ -71,7 +71,8 @@ def streams_say_the_same_as_whole_answers():
             expect([m["finish_reason"] for m in mine], [None] * (len(mine) - 1) + [whole["choices"][i]["finish_reason"]], "reasons")
             if path == CHAT:
                 expect([m["delta"].get("role") for m in mine], ["assistant"] + [None] * (len(mine) - 1), "the role comes first")
-                expect([t for m in mine for t in m["logprobs"]["content"]], whole["choices"][i]["logprobs"]["content"], "logprobs")
+                expect((mine[0]["delta"], mine[0]["logprobs"]), ({"role": "assistant", "content": ""}, None), "and alone")
+                expect([t for m in mine[1:] for t in m["logprobs"]["content"]], whole["choices"][i]["logprobs"]["content"], "logprobs")
             else:
                 for key, wanted in whole["choices"][i]["logprobs"].items():
                     expect([t for m in mine for t in m["logprobs"][key]], wanted, f"logprobs: {key}")
@@ -91,6 +92,59 @@ def prompts_come_as_texts_and_ids_and_lists_of_both():
     got = _ask(prompt=[PROMPT, "A dog"], max_tokens=4, n=2)
     expect([c["text"] for c in got["choices"]][::2], [_ask(prompt=p, max_tokens=4)["choices"][0]["text"] for p in (PROMPT, "A dog")],
            "prompt by prompt, n of each")
+
+
+def a_role_comes_with_the_first_token_and_not_before():
+    fields = {"messages": [{"role": "user", "content": "Who are you?"}], "temperature": 0, "max_tokens": 4, "n": 3,
+              "return_token_ids": True}
+    parts = [json.loads(x) for x in server.events(CHAT, **fields, stream_options={
+        "include_usage": True, "continuous_usage_stats": True})[:-2]]
+    expect([(p["choices"][0]["index"], p["choices"][0]["delta"]) for p in parts[:3]],
+           [(i, {"role": "assistant", "content": ""}) for i in range(3)], "one for each choice, in front of all else")
+    expect([p["usage"]["completion_tokens"] for p in parts[:3]], [0] * 3, "which counts no token")
+    ids = server.post("/tokenize", messages=fields["messages"])[1]["tokens"]
+    expect([p.get("prompt_token_ids") for p in parts], [ids] * 3 + [None] * (len(parts) - 3), "ids of the prompt come with it")
+    check(all("role" not in p["choices"][0]["delta"] for p in parts[3:]), "and once")
+    with Server("--max-num-seqs", 1, "--no-access-log") as one:  # a chat that waits behind a long answer has said nothing yet
+        busy = one.send(COMPLETIONS, prompt=PROMPT, max_tokens=900, min_tokens=900, stream=True)
+        busy.recv(1)
+        waiting = one.send(CHAT, **fields | {"n": 1}, stream=True)
+        check(one.wait(lambda g: g["num_requests_waiting"] == 1), "it waits")
+        head = waiting.recv(65536)
+        check(b" 200 OK" in head and b"role" not in head, f"headers alone: {head}")
+        busy.close()
+        body = read_all(waiting) if b"role" not in head else b""
+        check(b'"role":"assistant","content":""' in body, "then the role")
+        waiting.close()
+
+
+def log_probabilities_of_chosen_tokens():
+    first = _ask(max_tokens=3, logprobs=5, return_token_ids=True, return_tokens_as_token_ids=True)["choices"][0]
+    tops = [{int(k.removeprefix("token_id:")): v for k, v in t.items()} for t in first["logprobs"]["top_logprobs"]]
+    chosen = [max(tops[0], key=lambda i: i), 300, 7, 300]  # one twice
+    for k in (0, 1, 5):
+        got = _ask(max_tokens=3, logprobs=k, logprob_token_ids=chosen, return_tokens_as_token_ids=True)["choices"][0]["logprobs"]
+        expect(got["token_logprobs"], first["logprobs"]["token_logprobs"], "those of the answer")
+        for own, top, told in zip(first["token_ids"], tops, got["top_logprobs"]):
+            told = {int(k.removeprefix("token_id:")): v for k, v in told.items()}
+            expect(list(told), [own, *(i for i in dict.fromkeys(chosen) if i != own)], "its own, then each that was asked for")
+            check(all(told[i] == top[i] for i in told if i in top) and all(v <= 0 for v in told.values()), f"{told}, {top}")
+    fields = {"messages": [{"role": "user", "content": "Who are you?"}], "temperature": 0, "max_tokens": 3, "logprobs": True,
+              "logprob_token_ids": chosen, "return_tokens_as_token_ids": True}
+    whole = _ask(CHAT, **fields)["choices"][0]["logprobs"]["content"]
+    for t in whole:
+        names = [f"token_id:{i}" for i in dict.fromkeys(chosen)]
+        expect([x["token"] for x in t["top_logprobs"]], [t["token"], *(x for x in names if x != t["token"])], "of a chat")
+    events = [json.loads(x)["choices"][0]["logprobs"] for x in server.events(CHAT, **fields)[:-1]]
+    expect([t for e in events if e for t in e["content"]], whole, "in a stream")
+    scored = _ask(max_tokens=2, echo=True, logprobs=2, logprob_token_ids=[5])["choices"][0]["logprobs"]["top_logprobs"]
+    check(len(scored[1]) in (2, 3) and len(scored[-1]) in (1, 2), f"the prompt's are the likeliest: {scored}")
+    _ask(max_tokens=1, logprobs=1, logprob_token_ids=list(range(128)))
+    for more in ({"logprob_token_ids": list(range(129)), "logprobs": 1}, {"logprob_token_ids": [], "logprobs": 1},
+                 {"logprob_token_ids": [-1], "logprobs": 1}, {"logprob_token_ids": [99999], "logprobs": 1}, {"logprob_token_ids": [5]},
+                 {"logprob_token_ids": "5", "logprobs": 1}, {"logprob_token_ids": [5], "logprobs": 1, "echo": True, "max_tokens": 0}):
+        _refused(400, "logprob_token_ids", **more)
+    _refused(400, "logprob_token_ids", CHAT, logprob_token_ids=[5])
 
 
 def a_prompt_is_scored_and_echoed():

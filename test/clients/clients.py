@@ -138,6 +138,18 @@ def ollama_client():
     expect("".join(p.message.content for p in parts), own["text"], "a chat in lines")
     expect(client.generate(model="demo", prompt=QUESTION, options=options).response, own["text"], "generate")
     check("demo" in [m.model for m in client.list().models], "models")
+    check("demo" in [m.model for m in client.ps().models], "models that run")
+    shown = client.show("demo")
+    expect((shown.modelinfo["llama.context_length"], shown.capabilities), (1024, ["completion"]), "what it is")
+    vectors = client.embed(model="demo", input=[QUESTION, "x"]).embeddings
+    expect((len(vectors), len(vectors[0])), (2, len(client.embeddings(model="demo", prompt="x").embedding)), "vectors")
+    for refused in (lambda: client.pull("demo"), lambda: next(client.pull("demo", stream=True)), lambda: client.delete("demo"),
+                    lambda: client.copy("demo", "other")):
+        try:
+            refused()
+            check(False, "models are not changed")
+        except ollama.ResponseError as e:
+            check(e.status_code == 501 and "/api/tags" in e.error, f"{e}")
 
 
 def frameworks():

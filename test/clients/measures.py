@@ -23,7 +23,7 @@ WORK = tempfile.TemporaryDirectory()
 # Neither asks the hub of models for anything; what they keep goes with the folder.
 os.environ |= {"HF_HOME": WORK.name, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1",
                "OPENAI_API_KEY": KEY, "TOKENIZERS_PARALLELISM": "false"}
-server = Server("--api-key", KEY, "--max-num-seqs", 8)
+server = Server("--api-key", KEY, "--max-num-seqs", 8, "--enable-tokenizer-info-endpoint")
 BASE = f"http://127.0.0.1:{server.port}"
 
 CHOICES = [{"text": "Once upon a", "choices": ["time", "table", "green"], "gold": 0},
@@ -95,6 +95,20 @@ def multiple_choice_is_scored_as_the_logits_say():
             for choice, (t,), (score, greedy) in zip(d["choices"], theirs, ours):
                 _near(float(t[0]), score, f"log-likelihood of {d['text']!r} {choice!r}, {args}")
                 expect(str(t[1]), str(greedy), f"whether {choice!r} is the greedy answer to {d['text']!r}, {args}")
+
+
+def the_tokenizer_of_the_server_is_that_of_the_model():
+    from lm_eval.utils import RemoteTokenizer
+    remote = RemoteTokenizer(BASE, auth_token=KEY)
+    for text in TEXTS:
+        ids = remote.encode(text)
+        expect(list(map(str, ids)), _ids(text), "ids")
+        expect(remote.decode(ids), text, "their text")
+    expect((remote.bos_token_id, remote.eos_token), (int(BOS), "<|end|>"), "tokens by name")
+    rendered = call("render", "-m", DEMO, "--messages", _write("chat.json", json.dumps([{"role": "user", "content": TEXTS[2]}])))
+    named = {"bos_token": remote.bos_token, "eos_token": remote.eos_token}  # which lm-eval itself gives to no template
+    got = remote.apply_chat_template([{"role": "user", "content": TEXTS[2]}], **named)
+    expect(got.rstrip("\n"), rendered.stdout.decode(), "its chat template, behind which lm-eval keeps the end of the line")
 
 
 def perplexity_is_that_of_ppl():

@@ -274,6 +274,25 @@ def embeddings_are_the_hidden_states_of_the_model():
         expect((status, body["error"]["param"]), (400, param), f"{str(fields)[:60]}: {body}")
 
 
+def many_embeddings_are_those_of_one_text():
+    """Answers that other threads write, up to as many texts as may be; also for clients that leave meanwhile."""
+    texts = [f"text {i % 40}" for i in range(1024)]
+    wanted = {t: v for t, v in zip(texts[:40], (_vectors(server, input=t)[0] for t in texts[:40]))}
+    for n in (10, 11, 1024):  # of 192 numbers each
+        expect(_vectors(server, input=texts[:n]), [wanted[t] for t in texts[:n]], f"{n} texts")
+    expect(server.request("HEAD", "/health")[0], 200, "and others are served")
+    sockets = [server.send(EMBEDDINGS, input=texts[:20]) for _ in range(20)]
+    for i, s in enumerate(sockets):
+        if i % 2:
+            s.close()
+    for s in sockets[::2]:
+        s.settimeout(100)
+        check(s.recv(100).startswith(b"HTTP/1.1 200"), "who stays is answered")
+        s.close()
+    check(server.is_free(), "and nothing is held")
+    expect(len(server.post(EMBEDDINGS, input=texts + ["x"])[1]["error"]["param"]), 5, "one text too many")
+
+
 # ---- Ollama's ----
 
 def _lines(of, path, **fields):
@@ -305,6 +324,73 @@ def ollama_says_what_run_says():
                                 ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["x"]}]}, "messages")):
         status, body = server.post(path, **fields)
         expect((status, body["param"], type(body["error"])), (400, param, str), f"{path} {fields}: {body}")
+
+
+def ollama_tells_what_is_served():
+    get = lambda path, of=server: json.loads(of.request("GET", path)[2])
+    tags, running = get("/api/tags")["models"], get("/api/ps")["models"]
+    for m in tags + running:
+        expect((m["name"], m["model"], m["details"]["family"], len(m["digest"])), ("small", "small", "llama", 64), "a model")
+    expect((running[0]["context_length"], running[0]["size_vram"]), (1024, 0), "what runs")
+    for body in ({"model": "small"}, {"name": "small:latest"}, {"model": "small", "verbose": True}, {}):
+        shown = _answer(server, "/api/show", **body)
+        expect((shown["model_info"]["general.architecture"], shown["model_info"]["llama.context_length"]), ("llama", 1024), "sizes")
+        expect((shown["capabilities"], shown["details"]), (["completion"], tags[0]["details"]), "what it can")
+        check("<|user|>" in shown["template"] or "message" in shown["template"], "its template")
+    expect(_answer(talker, "/api/show")["capabilities"], ["completion", "tools", "thinking"], "calls and thinking")
+    expect(_answer(talker, "/api/show")["template"], HERMES, "its template")
+    status, body = server.post("/api/show", model="none")
+    expect((status, type(body["error"])), (404, str), "another model")
+    expect(server.request("HEAD", "/")[0], 200, "how its clients look for a server")
+    for method, path in (("POST", "/api/pull"), ("POST", "/api/push"), ("POST", "/api/create"), ("POST", "/api/copy"),
+                         ("DELETE", "/api/delete"), ("POST", "/api/blobs/sha256:00"), ("HEAD", "/api/blobs/sha256:00")):
+        status, _, body = server.request(method, path, {} if method == "POST" else None)
+        check(status == 501 and (method == "HEAD" or "/api/tags" in json.loads(body)["error"]), f"{method} {path}: {status} {body}")
+    status, _, body = server.request("POST", "/api/nothing", {})
+    expect((status, type(json.loads(body)["error"])), (404, str), "another path")
+    status, _, body = server.request("GET", "/api/show")
+    expect((status, type(json.loads(body)["error"])), (405, str), "another method")
+
+
+def ollama_embeds():
+    texts = ["Once upon a time", "A dog"]
+    wanted = [list(v) for v in _vectors(server, input=texts)]
+    got = _answer(server, "/api/embed", model="small:latest", input=texts, options={"temperature": 0}, keep_alive="5m")
+    expect([list(array.array("f", v)) for v in got["embeddings"]], wanted, "vectors of length 1")
+    count = sum(len(server.post("/tokenize", prompt=t)[1]["tokens"]) for t in texts)
+    expect((got["model"], got["prompt_eval_count"]), ("small:latest", count), "members")
+    expect(_answer(server, "/api/embed", input=texts[0])["embeddings"], got["embeddings"][:1], "of one text")
+    got = _answer(server, "/api/embeddings", prompt=texts[0])
+    expect([array.array("f", got["embedding"])], _vectors(server, input=texts[0], normalize=False), "as it is")
+    long = "Once upon a time there was a dog. " * 300
+    whole = server.post("/tokenize", prompt=long)[1]["tokens"]
+    for path, field in (("/api/embed", "input"), ("/api/embeddings", "prompt")):
+        got = _answer(server, path, **{field: long})
+        vector = got["embeddings"][0] if path == "/api/embed" else got["embedding"]
+        expect([array.array("f", vector)], _vectors(server, input=whole[:1023], normalize=path == "/api/embed"), "the end is cut off")
+    for path, fields, param in (("/api/embed", {"input": long, "truncate": False}, "input"), ("/api/embed", {}, "input"),
+                                ("/api/embed", {"input": []}, "input"), ("/api/embed", {"input": "x", "dimensions": 8}, "dimensions"),
+                                ("/api/embeddings", {"prompt": ["x"]}, "prompt"), ("/api/embeddings", {}, "prompt")):
+        status, body = server.post(path, **fields)
+        expect((status, body["param"], type(body["error"])), (400, param, str), f"{path} {str(fields)[:50]}: {body}")
+    expect(server.post("/api/embed", model="none", input="x")[0], 404, "another model")
+
+
+def the_tokenizer_is_told_of_on_demand():
+    expect(server.request("GET", "/tokenizer_info")[0], 404, "by itself it is not")
+    check("/tokenizer_info" not in json.loads(server.request("GET", "/openapi.json")[2])["paths"], "nor is there such a path")
+    template = os.path.join(folder.name, "own.jinja")
+    with open(template, "w", encoding="utf-8") as f:
+        f.write("{{ messages[0].content }}")
+    for options, wanted in (([], None), (["--chat-template", template], "{{ messages[0].content }}")):
+        with Server("--enable-tokenizer-info-endpoint", "--api-key", "k", *options) as s:
+            expect(s.request("GET", "/tokenizer_info")[0], 401, "not without a key")
+            status, _, body = s.request("GET", "/tokenizer_info", headers={"Authorization": "Bearer k"})
+            info = json.loads(body)
+            expect((status, info["eos_token"], info["bos_token"]), (200, "<|end|>", "<|bos|>"), "texts of tokens")
+            check("message" in info["chat_template"] and info["tokenizer_class"], "template and class")
+            check(wanted is None or info["chat_template"] == wanted, f"the template that is used: {info['chat_template']}")
+            expect(s.request("POST", "/tokenizer_info", {}, {"Authorization": "Bearer k"})[0], 405, "another method")
 
 
 def ollama_has_thinking_and_calls():

@@ -78,6 +78,10 @@ static const struct {
     {"/api/generate", "{\"stream\":false,\"system\":\"Be brief\",\"prompt\":\"Hello\",\"think\":false}"},
     {"/v1/embeddings", "{\"input\":[\"Hello\",\"you\"],\"encoding_format\":\"base64\"}"},
     {"/v1/embeddings", "{\"input\":[[5,6,7]]}"},
+    {"/api/embed", "{\"input\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\",\"i\",\"j\",\"k\",\"l\"]}"},
+    {"/api/show", "{\"model\":\"demo\"}"},
+    {"/v1/chat/completions", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"max_tokens\":2,"
+                             "\"logprobs\":true,\"logprob_token_ids\":[5,6]}"},
     {"/tokenize", "{\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}],\"return_token_strs\":true}"},
 };
 enum { N_REQUESTS = sizeof(requests) / sizeof(requests[0]) };

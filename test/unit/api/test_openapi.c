@@ -6,7 +6,7 @@
 
 static const char *const names[] = {"small", "a \"b\""};
 static struct keys keys;
-static struct api api = {.opt = {.name = names, .n_names = 2, .keys = &keys}};
+static struct api api = {.opt = {.name = names, .n_names = 2, .keys = &keys, .tokenizer_info = "{}"}};
 
 static json_t *document(void)
 {
@@ -69,6 +69,20 @@ static void every_path_has_its_answers(void **state)
     json_decref(all);
 }
 
+static void what_is_not_offered_is_not_told(void **state)
+{
+    json_t *all = document(), *without;
+
+    at(at(all, "paths"), "/tokenizer_info");
+    api.opt.tokenizer_info = NULL;
+    without = document();
+    api.opt.tokenizer_info = "{}";
+    assert_null(json_object_get(at(without, "paths"), "/tokenizer_info"));
+    assert_int_equal(json_object_size(at(without, "paths")) + 1, json_object_size(at(all, "paths")));
+    json_decref(without);
+    json_decref(all);
+}
+
 static void every_field_has_its_range(void **state)
 {
     json_t *all = document();
@@ -125,11 +139,39 @@ static void names_and_keys_are_those_of_the_server(void **state)
     keys_fini(&keys);
 }
 
+static void headers_of_limits_are_told_where_there_are_some(void **state)
+{
+    static const char *const limits[] = {"limit-requests",   "limit-tokens",   "remaining-requests",
+                                         "remaining-tokens", "reset-requests", "reset-tokens"};
+
+    for (int limited = 0; limited < 2; limited++) {
+        const char *line = limited ? "k requests_per_minute=5\n" : "k\n";
+        json_t *all, *headers;
+        size_t n;
+
+        assert_int_equal(keys_add_lines(&keys, line, strlen(line), "f", NULL), 0);
+        all = document();
+        headers = (json_t *)(uintptr_t)at(at(at(operation(all, &routes_all(&n)[1]), "responses"), "429"),
+                                          "headers");
+        at(headers, "Retry-After");
+        for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+            char name[40];
+
+            snprintf(name, sizeof(name), "x-ratelimit-%s", limits[i]);
+            assert_int_equal(json_object_get(headers, name) != NULL, limited);
+        }
+        json_decref(all);
+        keys_fini(&keys);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_path_has_its_answers),
                                        cmocka_unit_test(every_field_has_its_range),
-                                       cmocka_unit_test(names_and_keys_are_those_of_the_server)};
+                                       cmocka_unit_test(names_and_keys_are_those_of_the_server),
+                                       cmocka_unit_test(what_is_not_offered_is_not_told),
+                                       cmocka_unit_test(headers_of_limits_are_told_where_there_are_some)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -631,6 +631,32 @@ static void logprobs_are_of_the_raw_distribution(void **state)
     }
 }
 
+static void logprobs_of_chosen_tokens_come_in_their_order(void **state)
+{
+    int32_t chosen[SAMPLING_MAX_LOGPROBS];
+    struct sample_result r, likeliest;
+
+    for (size_t k = 1; k <= SAMPLING_MAX_LOGPROBS; k += k < 4 ? 1 : SAMPLING_MAX_LOGPROBS - 4) {
+        for (size_t i = 0; i < k; i++)
+            chosen[i] = (int32_t)(1999 - i);
+        fill_logits(2000, 0, 70 + k);
+        p.logprobs = 1;
+        assert_int_equal(pick(NULL, 2000, 0, &likeliest), 0);
+        p.logprob_id = chosen, p.n_logprob_ids = k;
+        assert_int_equal(pick(NULL, 2000, 0, &r), 0);
+        assert_true(r.id == likeliest.id && r.logprob == likeliest.logprob);
+        assert_int_equal(r.n_top, k);
+        for (size_t i = 0; i < k; i++) {
+            struct sample_result scored;
+
+            assert_int_equal(sample_score(&smp, logits, 2000, chosen[i], 0, &scored), 0);
+            assert_int_equal(r.top[i].id, chosen[i]);
+            assert_true(r.top[i].logprob == scored.logprob);
+        }
+        p.n_logprob_ids = 0;
+    }
+}
+
 static void of_equal_logits_the_lowest_ids_are_told(void **state)
 {
     struct sample_result r;
@@ -846,6 +872,7 @@ int main(void)
         TEST(extreme_values_stay_finite),
         TEST(ids_above_the_tokenizers_are_tokens_like_any_other),
         TEST(logprobs_are_of_the_raw_distribution),
+        TEST(logprobs_of_chosen_tokens_come_in_their_order),
         TEST(of_equal_logits_the_lowest_ids_are_told),
         TEST(nothing_allocates_after_opening),
         TEST(counts_are_kept_for_every_token),

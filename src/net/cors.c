@@ -1,0 +1,203 @@
+/* cors.c - lists of origins, methods and header fields, and the lines that tell browsers of them. */
+#include "net/cors.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/json_pull.h"
+
+#define MAX_AGE_S 600 /* for which a browser remembers what it was allowed */
+
+enum { MOST_BYTES = 1024, MOST_WORD = 256 /* of a list, and of a word in it */ };
+
+/* ---- the lists ---- */
+
+/* The words of TEXT, with commas and blanks between. NULL: no memory. */
+static json_t *split(const char *text)
+{
+    json_t *list = json_array();
+
+    while (list && *(text += strspn(text, ", \t"))) {
+        size_t n = strcspn(text, ", \t");
+
+        if (json_array_append_new(list, json_stringn(text, n)) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+        text += n;
+    }
+    return list;
+}
+
+/* WORD is made of what names of methods and header fields are made of (RFC 9110, token). */
+static bool is_token(const char *word)
+{
+    static const char others[] = "!#$%&'*+-.^_`|~";
+
+    for (const char *p = word; *p; p++)
+        if (!(*p >= '0' && *p <= '9') && !((*p | 32) >= 'a' && (*p | 32) <= 'z') && !strchr(others, *p))
+            return false;
+    return *word != 0;
+}
+
+/* WORD is scheme://host or scheme://host:port, as browsers write it. */
+static bool is_origin(const char *word)
+{
+    const char *host = strstr(word, "://");
+
+    if (!host || host == word || !host[3])
+        return false;
+    for (const char *p = word; *p; p++)
+        if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f || strchr("\"'\\,*", *p))
+            return false;
+    return !strpbrk(host + 3, "/?#@");
+}
+
+/* Reads TEXT for OPTION. *ALL: it is "*". */
+static int read_list(json_t **out, bool *all, const char *option, const char *text,
+                     bool (*is)(const char *word), const char *expected, struct err *e)
+{
+    size_t i, bytes = 0;
+    json_t *word;
+
+    *all = false;
+    if (text[strspn(text, " ")] == '[') {
+        if (json_pull_load(out, text, strlen(text), option, e) != 0)
+            return e->code == ERR_NOMEM ? ERR_NOMEM : (e->code = ERR_USAGE);
+    } else if ((*out = split(text)) == NULL) {
+        return err_nomem(e, option);
+    }
+    json_array_foreach(*out, i, word)
+    {
+        const char *s = json_string_value(word);
+        size_t n = json_string_length(word);
+
+        if (s && strcmp(s, "*") == 0)
+            *all = true;
+        else if (!s || strlen(s) != n || n > MOST_WORD || !is(s))
+            return err_set(e, ERR_USAGE, "%s: found '%.80s', expected %s", option, s ? s : "no string",
+                           expected);
+        bytes += n + 2;
+    }
+    if (bytes > MOST_BYTES)
+        return err_set(e, ERR_USAGE, "%s: found %zu bytes, expected at most %d", option, bytes, MOST_BYTES);
+    if (*all) { /* then the others say nothing more */
+        json_decref(*out);
+        *out = NULL;
+    }
+    return 0;
+}
+
+int cors_open(struct cors *c, const char *origins, const char *methods, const char *headers, bool credentials,
+              struct err *e)
+{
+    bool all;
+    int rc = 0;
+
+    *c = (struct cors){.credentials = credentials};
+    if (!origins && (methods || headers || credentials))
+        return err_set(e, ERR_USAGE, "%s needs --allowed-origins",
+                       methods   ? "--allowed-methods"
+                       : headers ? "--allowed-headers"
+                                 : "--allow-credentials");
+    if (origins)
+        rc = read_list(&c->origins, &c->any, "--allowed-origins", origins, is_origin,
+                       "* or origins as browsers write them (https://host, https://host:port)", e);
+    if (rc == 0 && methods)
+        rc = read_list(&c->methods, &all, "--allowed-methods", methods, is_token, "* or names of methods", e);
+    if (rc == 0 && headers)
+        rc = read_list(&c->headers, &all, "--allowed-headers", headers, is_token,
+                       "* or names of header fields", e);
+    if (rc == 0 && c->any && credentials)
+        rc =
+            err_set(e, ERR_USAGE,
+                    "--allow-credentials: not with --allowed-origins *, by which every page on the web could "
+                    "ask with what the browser keeps; name the origins");
+    return rc;
+}
+
+void cors_close(struct cors *c)
+{
+    json_decref(c->origins);
+    json_decref(c->methods);
+    json_decref(c->headers);
+    *c = (struct cors){.any = false};
+}
+
+/* ---- answers ---- */
+
+/* The origin of H that is listed, as it is written in the list; "*": all are; NULL: none. */
+static const char *origin_of(const struct cors *c, const struct request_head *h)
+{
+    const char *origin = request_header(h, "origin");
+    size_t i;
+    json_t *word;
+
+    if (origin && c->any)
+        return "*";
+    json_array_foreach(c->origins, i, word)
+    {
+        if (origin && strcasecmp(json_string_value(word), origin) == 0)
+            return json_string_value(word);
+    }
+    return NULL;
+}
+
+void cors_lines(const struct cors *c, const struct request_head *h, char out[CORS_LINES])
+{
+    const char *origin = origin_of(c, h);
+    int n = snprintf(out, CORS_LINES, "%s", c->origins ? "Vary: Origin\r\n" : "");
+
+    if (origin)
+        snprintf(out + n, CORS_LINES - (size_t)n,
+                 "Access-Control-Allow-Origin: %s\r\n%s"
+                 "Access-Control-Expose-Headers: X-Request-Id, Retry-After, x-ratelimit-limit-requests, "
+                 "x-ratelimit-remaining-requests, x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
+                 "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens\r\n",
+                 origin, c->credentials ? "Access-Control-Allow-Credentials: true\r\n" : "");
+}
+
+/* Appends "NAME: word, word" of LIST to OUT; of none, OTHERWISE, which may be "": no line. */
+static void add_line(char out[CORS_PREFLIGHT], const char *name, const json_t *list, const char *otherwise)
+{
+    size_t n = strlen(out), i;
+    json_t *word;
+
+    if (!list && !*otherwise)
+        return;
+    n += (size_t)snprintf(out + n, CORS_PREFLIGHT - n, "%s: %s", name, list ? "" : otherwise);
+    json_array_foreach(list, i, word)
+    {
+        n += (size_t)snprintf(out + n, CORS_PREFLIGHT - n, "%s%s", i ? ", " : "", json_string_value(word));
+    }
+    snprintf(out + n, CORS_PREFLIGHT - n, "\r\n");
+}
+
+/* TEXT is a list of names of header fields, and short enough to be said again. */
+static bool are_names(const char *text)
+{
+    char plain[MOST_BYTES];
+    size_t n = 0;
+
+    for (; *text && n + 1 < sizeof(plain); text++)
+        if (!strchr(", \t", *text))
+            plain[n++] = *text;
+    plain[n] = 0;
+    return !*text && (n == 0 || is_token(plain));
+}
+
+bool cors_preflight(const struct cors *c, const struct request_head *h, char out[CORS_PREFLIGHT])
+{
+    const char *wanted = request_header(h, "access-control-request-headers");
+
+    if (strcmp(h->method, "OPTIONS") != 0 || !request_header(h, "access-control-request-method") ||
+        !origin_of(c, h))
+        return false;
+    out[0] = 0;
+    add_line(out, "Access-Control-Allow-Methods", c->methods, "GET, HEAD, POST");
+    /* "*" would not stand for Authorization, nor for anything where there are credentials */
+    add_line(out, "Access-Control-Allow-Headers", c->headers, wanted && are_names(wanted) ? wanted : "");
+    snprintf(out + strlen(out), CORS_PREFLIGHT - strlen(out), "Access-Control-Max-Age: %d\r\n", MAX_AGE_S);
+    return true;
+}
