@@ -38,7 +38,7 @@ static const struct endpoint {
                  {FIELDS_RESPONSES, "/v1/responses", "input"},
                  {FIELDS_EMBEDDINGS, "/v1/embeddings", "input"},
                  {FIELDS_GENERATE, "/api/generate", NULL},
-                 {FIELDS_OLLAMA_CHAT, "/api/chat", "messages"},
+                 {FIELDS_OLLAMA_CHAT, "/api/chat", NULL},
                  {FIELDS_EMBED, "/api/embed", "input"},
                  {FIELDS_EMBED_ONE, "/api/embeddings", "prompt"},
                  {FIELDS_SHOW, "/api/show", NULL}};
@@ -141,12 +141,19 @@ static int read_objects(const json_t **to, const char *name, const json_t *v, si
     return 0;
 }
 
-static const char schema_messages[] =
-    "{'type':'array','minItems':1,'items':{'type':'object','required':['role'],'properties':{"
-    "'role':{'type':'string'},'content':{'anyOf':[{'type':'string'},{'type':'null'},{'type':"
-    "'array','items':{'type':'object','required':['type','text'],'properties':{'type':{"
-    "'const':'text'},'text':{'type':'string'}}}}]},'tool_calls':{'type':'array','items':{"
-    "'type':'object'}},'tool_call_id':{'type':'string'},'name':{'type':'string'}}}}";
+#define SCHEMA_MESSAGE                                                                        \
+    "{'type':'object','required':['role'],'properties':{"                                     \
+    "'role':{'type':'string'},'content':{'anyOf':[{'type':'string'},{'type':'null'},{'type':" \
+    "'array','items':{'type':'object','required':['type','text'],'properties':{'type':{"      \
+    "'const':'text'},'text':{'type':'string'}}}}]},'tool_calls':{'type':'array','items':{"    \
+    "'type':'object'}},'tool_call_id':{'type':'string'},'name':{'type':'string'}}}"
+static const char schema_messages[] = "{'type':'array','minItems':1,'items':" SCHEMA_MESSAGE "}",
+                  schema_any_messages[] = "{'type':'array','items':" SCHEMA_MESSAGE "}";
+
+static int read_any_messages(struct fields *f, const json_t *v, struct err *e)
+{
+    return read_objects(&f->messages, "messages", v, SIZE_MAX, e);
+}
 
 static int read_messages(struct fields *f, const json_t *v, struct err *e)
 {

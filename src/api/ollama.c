@@ -42,6 +42,13 @@ static int make_messages(struct call *c, json_t *list, struct err *e)
     return bad ? err_nomem(e, "messages") : 0;
 }
 
+bool ollama_loads(const struct call *c)
+{
+    return c->endpoint == FIELDS_GENERATE      ? !json_string_length(c->f.prompt)
+           : c->endpoint == FIELDS_OLLAMA_CHAT ? !json_array_size(c->f.messages)
+                                               : false;
+}
+
 static int read_request(struct call *c, struct err *e)
 {
     struct fields *f = &c->f;
@@ -50,8 +57,6 @@ static int read_request(struct call *c, struct err *e)
     int rc;
 
     f->max_tokens = f->num_predict > 0 ? f->num_predict : -1;
-    if (c->endpoint == FIELDS_GENERATE && !f->prompt)
-        return fields_blame(f, "prompt", err_set(e, ERR_INPUT, "prompt: missing"));
     if (c->endpoint == FIELDS_GENERATE && f->raw)
         return 0;
     list = json_array();
@@ -171,15 +176,30 @@ static void put_end_of(const struct call *c, const struct call_choice *h, struct
         h->decode_s * 1e9);
 }
 
-static void put_line(struct call *c, struct buf *out)
+static void begin_line(const struct call *c, struct buf *out)
 {
-    struct call_choice *h = c->choice;
     const char *model = c->f.model ? c->f.model : c->api->opt.name[0];
 
     buf_str(out, "{\"model\":");
     buf_json_str(out, model, strlen(model));
     buf_str(out, ",\"created_at\":");
     put_time(c->created, out);
+}
+
+void ollama_loaded(const struct call *c, struct buf *out)
+{
+    begin_line(c, out);
+    buf_str(out, c->endpoint == FIELDS_GENERATE ? ",\"response\":\"\""
+                                                : ",\"message\":{\"role\":\"assistant\",\"content\":\"\"}");
+    buf_str(out, ",\"done\":true,\"done_reason\":\"load\",\"total_duration\":0,\"load_duration\":0,"
+                 "\"prompt_eval_count\":0,\"eval_count\":0}");
+}
+
+static void put_line(struct call *c, struct buf *out)
+{
+    struct call_choice *h = c->choice;
+
+    begin_line(c, out);
     put_news(c, h, out);
     if (h->ended)
         put_end_of(c, h, out);

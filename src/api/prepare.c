@@ -813,6 +813,11 @@ static void prepare(struct call *c)
     buf_fini(&c->body);
     if (name_call(c) != 0 || check_model(c) != 0 || check_needed(c) != 0)
         return;
+    if (ollama_loads(c)) {
+        ollama_loaded(c, &c->reply);
+        c->status = 200;
+        return;
+    }
     if (c->form->read && c->form->read(c, &e) != 0) {
         refuse_code(c, &e);
         return;

@@ -30,6 +30,10 @@ void ollama_tags(const struct api *a, struct buf *out);
 void ollama_running(const struct api *a, struct buf *out);
 void ollama_show(const struct api *a, struct buf *out);
 
+/* C asks for nothing: so Ollama's clients have a model loaded, or let go of. Here it stays, which is said. */
+bool ollama_loads(const struct call *c);
+void ollama_loaded(const struct call *c, struct buf *out);
+
 /* The answer of /openapi.json. */
 void openapi_write(const struct api *a, struct buf *out);
 

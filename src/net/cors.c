@@ -60,11 +60,13 @@ static int read_list(json_t **out, bool *all, const char *option, const char *te
 {
     size_t i, bytes = 0;
     json_t *word;
+    int rc;
 
     *all = false;
     if (text[strspn(text, " ")] == '[') {
-        if (json_pull_load(out, text, strlen(text), option, e) != 0)
-            return e->code == ERR_NOMEM ? ERR_NOMEM : (e->code = ERR_USAGE);
+        rc = json_pull_load(out, text, strlen(text), option, e);
+        if (rc)
+            return rc == ERR_NOMEM ? rc : err_set(e, ERR_USAGE, "%s: not a list of JSON", option);
     } else if ((*out = split(text)) == NULL) {
         return err_nomem(e, option);
     }

@@ -139,6 +139,7 @@ def ollama_client():
     expect(client.generate(model="demo", prompt=QUESTION, options=options).response, own["text"], "generate")
     check("demo" in [m.model for m in client.list().models], "models")
     check("demo" in [m.model for m in client.ps().models], "models that run")
+    expect((client.generate(model="demo").done_reason, client.chat(model="demo").done_reason), ("load", "load"), "loading")
     shown = client.show("demo")
     expect((shown.modelinfo["llama.context_length"], shown.capabilities), (1024, ["completion"]), "what it is")
     vectors = client.embed(model="demo", input=[QUESTION, "x"]).embeddings

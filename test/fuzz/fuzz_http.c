@@ -1,5 +1,5 @@
 /* fuzz_http.c - bytes of a client, as a server reads them from a socket, in one piece and in two. Every
- * request is answered at once. Nothing may be left on the heap.
+ * request is answered at once, pages of two other origins among them. Nothing may be left on the heap.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -9,19 +9,24 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "net/cors.h"
 #include "net/server.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct server *server;
+static struct cors cors;
 
 static void handle(void *ctx, struct server_exchange *x)
 {
     const char *path = server_head(x)->path;
+    char lines[CORS_PREFLIGHT];
     size_t n;
 
     (void)ctx;
-    if (path[1] == 's') {
+    if (cors_preflight(&cors, server_head(x), lines)) {
+        server_reply(x, 200, lines, NULL, "", 0);
+    } else if (path[1] == 's') {
         server_begin(x, 200, "", "text/plain");
         server_send(x, path, strlen(path));
         server_end(x);
@@ -84,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct server_options o = {.max_head_bytes = 2000,
                                             .max_headers = 20,
                                             .max_body_bytes = 3000,
+                                            .cors = &cors,
                                             .handle = handle,
                                             .gone = ignore,
                                             .drained = ignore,
@@ -91,7 +97,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                             .refusal = refusal};
     size_t before;
 
-    if (!server && server_open(&server, &o, NULL) != 0)
+    if (!server && (cors_open(&cors, "https://a,http://b:3", NULL, NULL, true, NULL) != 0 ||
+                    server_open(&server, &o, NULL) != 0))
         abort();
     before = mem_live_blocks();
     if (size > 16000)

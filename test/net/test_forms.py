@@ -320,10 +320,24 @@ def ollama_says_what_run_says():
     expect([m["name"] for m in json.loads(server.request("GET", "/api/tags")[2])["models"]], ["small"], "/api/tags")
     for path, fields, param in (("/api/chat", {"messages": ASK, "options": {"top_p": 2}}, "options"),
                                 ("/api/chat", {"messages": ASK, "options": {"mirostat": 1}}, "options"),
-                                ("/api/chat", {"messages": ASK, "format": "json"}, "format"), ("/api/generate", {}, "prompt"),
+                                ("/api/chat", {"messages": ASK, "format": "json"}, "format"),
+                                ("/api/generate", {"prompt": 5}, "prompt"), ("/api/chat", {"messages": {}}, "messages"),
                                 ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["x"]}]}, "messages")):
         status, body = server.post(path, **fields)
         expect((status, body["param"], type(body["error"])), (400, param, str), f"{path} {fields}: {body}")
+
+
+def ollama_is_asked_for_nothing():
+    """So its clients have a model loaded, or let go of; a chat of OpenAI's needs a message."""
+    before = server.gauges()["generation_tokens_total"]
+    for path, key in (("/api/generate", "response"), ("/api/chat", "message")):
+        for fields in ({}, {"keep_alive": 0}, {"prompt": ""} if key == "response" else {"messages": []}, {"stream": False, "model": "small"}):
+            got = _answer(server, path, **fields)
+            expect((got["done"], got["done_reason"], got["eval_count"]), (True, "load", 0), f"{path} {fields}")
+            expect(got[key], "" if key == "response" else {"role": "assistant", "content": ""}, "an empty answer")
+        expect(server.post(path, model="none")[0], 404, "of another model")
+    expect(server.gauges()["generation_tokens_total"], before, "nothing is computed")
+    expect(server.post("/v1/chat/completions", messages=[])[0], 400, "elsewhere that is a fault")
 
 
 def ollama_tells_what_is_served():

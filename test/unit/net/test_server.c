@@ -27,6 +27,13 @@ static void handle(void *ctx, struct server_exchange *x)
     } else if (strcmp(path, "/stream") == 0) {
         held = x;
         server_begin(x, 200, "", "text/plain");
+    } else if (strcmp(path, "/give") == 0) {
+        struct buf given = {.tag = MEM_NET};
+        const char *bytes = server_body(x, &n);
+
+        buf_add(&given, bytes, n);
+        server_give(x, 200, "A: b\r\n", "text/plain", &given);
+        assert_true(!given.data && !given.len);
     } else {
         const char *bytes = server_body(x, &n);
 
@@ -173,6 +180,32 @@ static void chunks_make_a_body(void **state)
     put_text(fd, "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd");
     assert_non_null(strstr(got(fd), "HTTP/1.1 400"));
     close(fd);
+}
+
+static void bytes_that_are_given_are_sent_and_let_go_of(void **state)
+{
+    static const char big[] = "POST /give HTTP/1.1\r\nHost: x\r\nContent-Length: 40000\r\n\r\n";
+    static char text[40000];
+    size_t before = mem_tag_bytes(MEM_NET);
+    int fd = connect_to();
+
+    put_text(fd, "POST /give HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    assert_string_equal(got(fd), answer);
+    put_text(fd, "POST /give HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    assert_string_equal(got(fd), "HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 0\r\n\r\n");
+    put_text(fd, "HEAD /give HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+    assert_string_equal(got(fd),
+                        "HTTP/1.1 200 OK\r\nA: b\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\n");
+    memset(text, 'x', sizeof(text));
+    for (int i = 0; i < 2; i++) { /* the second time nobody reads it */
+        put(fd, big, sizeof(big) - 1);
+        put(fd, text, sizeof(text));
+        assert_true(i == 1 || strlen(got(fd)) > sizeof(text));
+    }
+    close(fd);
+    server_poll(server);
+    server_poll(server);
+    assert_int_equal(mem_tag_bytes(MEM_NET), before);
 }
 
 static void many_requests_at_once_are_answered_in_order(void **state)
@@ -556,6 +589,7 @@ int main(void)
 #define TEST_PATIENT(name) cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, &patient)
     const struct CMUnitTest tests[] = {TEST(a_request_in_pieces_is_one),
                                        TEST(chunks_make_a_body),
+                                       TEST(bytes_that_are_given_are_sent_and_let_go_of),
                                        TEST(many_requests_at_once_are_answered_in_order),
                                        TEST(a_stream_is_cut_into_chunks),
                                        TEST(a_client_that_leaves_is_seen),
