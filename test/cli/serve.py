@@ -185,6 +185,11 @@ def sampling_fields_do_what_they_say():
     check("girl" in _ask(max_tokens=8, bad_words=["girls", "x girl"])["choices"][0]["text"], "other words stay")
     for fields in ({"top_k": 1}, {"top_p": 1e-9}, {"min_p": 1}):
         expect(_ask(temperature=2, seed=3, max_tokens=8, return_token_ids=True, **fields)["choices"][0]["token_ids"], first, str(fields))
+    plain = _ask(max_tokens=60, return_token_ids=True)["choices"][0]["token_ids"]
+    for name, value in (("presence_penalty", 2), ("frequency_penalty", 2), ("repetition_penalty", 1.5)):
+        own = lines(call("run", "-m", DEMO, "--json", "-n", 60, "--" + name.replace("_", "-"), value, PROMPT))[0]["output_ids"]
+        got = _ask(max_tokens=60, return_token_ids=True, **{name: value})["choices"][0]["token_ids"]
+        check(got == own and got != plain, f"{name}: {got}, run: {own}")
     a, b = (_ask(temperature=2, max_tokens=20)["choices"][0]["text"] for _ in range(2))
     check(a != b, "without a seed, answers differ")
     a, b = (_ask(temperature=2, max_tokens=20, seed=5, n=3)["choices"] for _ in range(2))

@@ -106,6 +106,10 @@ def requests_may_come_byte_by_byte_and_two_at_once():
             s.sendall(bytes([b]))
         expect(_answer(s)[0], 200, "byte by byte")
     with server.socket() as s:
+        for b in b"POST /tokenize HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 12\r\n\r\n" + b'{"prompt":1}':
+            s.sendall(bytes([b]))
+        expect(_answer(s)[0], 400, "with its body")
+    with server.socket() as s:
         s.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" * 9 + b"GET /health HTTP/1.0\r\n\r\n")
         expect(read_all(s).count(b"HTTP/1.1 200"), 10, "ten at once")
     s = server.send(COMPLETIONS, prompt=PROMPT, max_tokens=100, min_tokens=100, stream=True)

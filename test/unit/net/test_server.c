@@ -266,6 +266,29 @@ static void a_client_that_leaves_is_seen(void **state)
     assert_int_equal(server_n_connections(server), 0);
 }
 
+static void who_leaves_within_a_request_has_asked_nothing(void **state)
+{
+    static const char text[] =
+        "POST /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+
+    for (size_t cut = 0; cut < 2 * (sizeof(text) - 1); cut++) {
+        int fd = connect_to();
+
+        put(fd, text, cut / 2);
+        if (cut % 2)
+            shutdown(fd, SHUT_WR);
+        else
+            close(fd);
+        for (int i = 0; i < 4; i++)
+            server_poll(server);
+        assert_int_equal(server_n_connections(server), 0);
+        if (cut % 2)
+            close(fd);
+    }
+    assert_int_equal(n_handled, 0);
+    assert_int_equal(n_gone, 0);
+}
+
 static void who_sends_without_end_is_cut_off(void **state)
 {
     int fd = connect_to();
@@ -593,6 +616,7 @@ int main(void)
                                        TEST(many_requests_at_once_are_answered_in_order),
                                        TEST(a_stream_is_cut_into_chunks),
                                        TEST(a_client_that_leaves_is_seen),
+                                       TEST(who_leaves_within_a_request_has_asked_nothing),
                                        TEST(who_sends_without_end_is_cut_off),
                                        TEST(who_reads_nothing_fills_no_memory),
                                        TEST_HASTY(requests_that_come_too_slowly_are_ended),
