@@ -55,7 +55,7 @@ int front_open(struct front *f, size_t n_threads, void (*wake)(void *ctx), void 
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);
     while (f->n < n_threads && (rc = thread_start(&f->thread[f->n], work, f)) == 0)
-        f->n++;
+        pthread_setname_np(f->thread[f->n++].id, "api");
     return rc ? err_set(e, ERR_OS, "no thread can be started for requests: %s", strerror(rc)) : 0;
 }
 

@@ -131,6 +131,8 @@ int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void 
         buf_init(&r->batch[i].text, MEM_API);
     rc = thread_start(&r->thread, run, r);
     r->runs = rc == 0;
+    if (r->runs)
+        pthread_setname_np(r->thread.id, "engine");
     return rc ? err_set(e, ERR_OS, "no thread can be started for the engine: %s", strerror(rc)) : 0;
 }
 
