@@ -83,7 +83,7 @@ static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err 
     return err_set(e, ERR_INPUT, "KV cache dtype %s is not known (auto, fp32, bf16, int8)", o->kv_dtype);
 }
 
-static int open_sink(struct llm *m, const struct llm_options *o, const struct opconf *ops, struct err *e)
+static int open_sink(struct llm *m, const struct opconf *ops, struct err *e)
 {
     const struct model_info *i = &m->model.info;
     struct eager_limits lim = {.max_tokens = m->max_tokens,
@@ -94,13 +94,10 @@ static int open_sink(struct llm *m, const struct llm_options *o, const struct op
                                .head_dim = i->head_dim,
                                .inner = i->inner,
                                .linear_k = i->linear_k,
-                               .wide_k = i->wide_k,
-                               .wide_n = i->wide_n,
                                .n_experts = i->n_experts,
                                .top_k = i->top_k,
                                .expert_inner = i->expert_inner,
                                .hidden = i->hidden,
-                               .dtype = o->dtype,
                                .kv_dtype = m->kv_dtype,
                                .kern = m->kern,
                                .window = i->window,
@@ -366,7 +363,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
                  o->max_len);
     m->max_len = o->max_len ? o->max_len : m->model.info.max_len;
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
-        (rc = open_sink(m, o, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
+        (rc = open_sink(m, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
         goto fail;
     m->isa = cpu_isa_name(kern_isa(m->kern, o->dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16));
     m->load_s = clock_seconds() - start;
@@ -557,9 +554,8 @@ static void hidden(void *ctx, size_t row, float *out)
 {
     struct llm *m = ctx;
     size_t E = m->model.info.hidden;
-    enum dtype dtype = m->model.opt.dtype;
 
-    dtype_to_f32(out, (const char *)m->work.hw + row * E * dtype_bytes(dtype), dtype, E, 1);
+    memcpy(out, m->work.hw + row * E, E * sizeof(*out));
 }
 
 static double clock_s(void *ctx)

@@ -57,8 +57,7 @@ struct kern_gemm {
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.
  *
- *   q       [m, dp] contiguous float; zeros from d to dp. Class "bf16 dot" takes it as two bf16 rows, the
- *           rounded one and the rounded rest: q . k = the dot of the first + the dot of the second
+ *   q       [m, dp] contiguous float; zeros from d to dp. Class "bf16 dot" rounds it to bf16
  *   k_tile  n_tiles pointers; a tile holds 16 tokens: f32 [dp][16]; bf16 [dp / 2][16][2] (pairs of dims)
  *   v_tile  n_tiles pointers; f32 [16][dp]; bf16 [8][dp][2] (pairs of tokens)
  *   next    n_next pointers, at most KERN_CHUNK_TILES: tiles of keys that the caller will ask for next, a
@@ -104,11 +103,12 @@ static inline size_t kern_in_bytes(size_t k)
     return (k + 31) / 32 * 32 * sizeof(float);
 }
 
-/* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. Where
- * BF16 is a parameter the output is bf16 (rounded to nearest even), else float. out may be the input where
- * types allow.
+/* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. out
+ * may be the input.
  *
- * gemm_in_f32, gemm_in_bf16: x [k], row ROW of the M rows of a gemm, to where it belongs in IN.
+ * gemm_in_f32, gemm_in_bf16: x [k], row ROW of the M rows of a gemm, to where it belongs in IN; bf16: rounded
+ * to
+ *             nearest even.
  * rms_norm:   if (r) x += r first (stored); out = w * (x * (1 / sqrtf(sum(x^2) / n + eps))); the sum is
  *             16-lane with fma(x, x, s). w NULL: no scale.
  * layer_norm: if (r) x += r (stored); mean = sum(x) / n; var = sum((x - mean)^2) / n (16-lane sums; fma for
@@ -138,32 +138,32 @@ static inline size_t kern_in_bytes(size_t k)
  *             o2 * b); a running m of -infinity is replaced by (m2, l2, o2) as they are, whatever o held.
  * attn_finish: out = o * (1 / l) for d elements (l = 0: zeros).
  */
-#define KERN_FUNCTIONS(X)                                                                                    \
-    X(gemm_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                     \
-    X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                    \
-    X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                         \
-    X(gemm_in_bf16, void, (void *in, const uint16_t *x, size_t row, size_t m, size_t k))                     \
-    X(attn_f32, void, (const struct kern_attn *a))                                                           \
-    X(attn_bf16, void, (const struct kern_attn *a))                                                          \
-    X(attn_i8, void, (const struct kern_attn *a))                                                            \
-    X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d))        \
-    X(attn_finish, void, (void *out, const float *o, float l, size_t d, bool bf16))                          \
-    X(rms_norm, void, (void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)) \
-    X(layer_norm, void,                                                                                      \
-      (void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps, bool bf16)) \
-    X(add, void, (float *x, const float *r, size_t n))                                                       \
-    X(scale, void, (float *x, float a, size_t n))                                                            \
-    X(scale_add, void, (float *y, const float *x, float a, size_t n))                                        \
-    X(rope_half, void, (float *x, const float *cos, const float *sin, size_t half))                          \
-    X(rope_pair, void, (float *x, const float *cos, const float *sin, size_t half))                          \
-    X(act, void, (void *out, const float *x, size_t n, enum kern_act f, bool bf16))                          \
-    X(glu, void, (void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16))      \
-    X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                             \
-    X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                                   \
-    X(mx4_f32, void, (float *panel, const uint8_t *packed, size_t k))                                        \
-    X(mx4_bf16, void, (uint16_t * panel, const uint8_t *packed, size_t k))                                   \
-    X(argmax, size_t, (const float *x, size_t n))                                                            \
-    X(max, float, (const float *x, size_t n))                                                                \
+#define KERN_FUNCTIONS(X)                                                                             \
+    X(gemm_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1))                              \
+    X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                             \
+    X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                  \
+    X(gemm_in_bf16, void, (void *in, const float *x, size_t row, size_t m, size_t k))                 \
+    X(attn_f32, void, (const struct kern_attn *a))                                                    \
+    X(attn_bf16, void, (const struct kern_attn *a))                                                   \
+    X(attn_i8, void, (const struct kern_attn *a))                                                     \
+    X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)) \
+    X(attn_finish, void, (float *out, const float *o, float l, size_t d))                             \
+    X(rms_norm, void, (float *out, float *x, const float *r, const float *w, size_t n, float eps))    \
+    X(layer_norm, void,                                                                               \
+      (float *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps))    \
+    X(add, void, (float *x, const float *r, size_t n))                                                \
+    X(scale, void, (float *x, float a, size_t n))                                                     \
+    X(scale_add, void, (float *y, const float *x, float a, size_t n))                                 \
+    X(rope_half, void, (float *x, const float *cos, const float *sin, size_t half))                   \
+    X(rope_pair, void, (float *x, const float *cos, const float *sin, size_t half))                   \
+    X(act, void, (float *out, const float *x, size_t n, enum kern_act f))                             \
+    X(glu, void, (float *out, const float *gate, const float *up, size_t n, enum kern_act f))         \
+    X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                      \
+    X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                            \
+    X(mx4_f32, void, (float *panel, const uint8_t *packed, size_t k))                                 \
+    X(mx4_bf16, void, (uint16_t * panel, const uint8_t *packed, size_t k))                            \
+    X(argmax, size_t, (const float *x, size_t n))                                                     \
+    X(max, float, (const float *x, size_t n))                                                         \
     X(exp_sum, float, (const float *x, size_t n, float max))
 
 #define KERN_ENUM(name, ret, params) KERN_FN_##name,

@@ -82,15 +82,6 @@ SIMD512_INLINE void simd512_store_bf16(uint16_t *p, __mmask16 m, __m512 v)
         _mm256_mask_storeu_epi16(p, m, h);
 }
 
-/* Stores lanes of M at OUT + i, an array of floats or of bf16. */
-SIMD512_INLINE void simd512_put(void *out, size_t i, __mmask16 m, __m512 v, bool bf16)
-{
-    if (bf16)
-        simd512_store_bf16((uint16_t *)out + i, m, v);
-    else
-        simd512_store((float *)out + i, m, v);
-}
-
 /* Lane i takes lane i + 8, + 4, + 2, + 1: the order every row folds in. */
 SIMD512_INLINE float simd512_fold_add(__m512 v)
 {

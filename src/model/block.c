@@ -326,7 +326,7 @@ void block_norm(struct model *m, struct norm *w, const char *at, const char *mod
 {
     const struct view *v = norm_part(m, at, module, "weight", n), *vb = NULL;
 
-    *w = (struct norm){.n = n, .eps = (float)eps, .layer = how & BLOCK_LAYER_NORM, .wide = how & BLOCK_WIDE};
+    *w = (struct norm){.n = n, .eps = (float)eps, .layer = how & BLOCK_LAYER_NORM};
     if (how & BLOCK_BIAS)
         vb = norm_part(m, at, module, "bias", n);
     if (m->rc)
@@ -379,7 +379,6 @@ void block_linear(struct model *m, struct linear *w, const char *at, const struc
     struct linear_desc desc = {.name = block_name(m, "%s%s", at, d->name ? d->name : d->part[0].module),
                                .kind = d->kind,
                                .dtype = d->how & BLOCK_FP32 ? DT_F32 : m->opt.dtype,
-                               .wide = d->how & BLOCK_WIDE,
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
 
@@ -389,12 +388,6 @@ void block_linear(struct model *m, struct linear *w, const char *at, const struc
     for (; desc.n_parts < LINEAR_MAX_PARTS && d->part[desc.n_parts].module; desc.n_parts++)
         linear_part(m, w, at, d, desc.n_parts, &desc);
     block_pack(m, w, &desc, backend);
-    if (m->rc || !desc.wide)
-        return;
-    if (w->k > m->info.wide_k)
-        m->info.wide_k = w->k;
-    if (w->n > m->info.wide_n)
-        m->info.wide_n = w->n;
 }
 
 void block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,

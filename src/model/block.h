@@ -77,11 +77,10 @@ void block_rope_of(struct model *m,
 /* How a module is stored or computed: flags. */
 enum {
     BLOCK_BIAS = 1,
-    BLOCK_WIDE = 2, /* of a linear: its input is not rounded to bf16 (ops/linear.h); of a norm: its result */
-    BLOCK_TRANSPOSED = 4,  /* a linear is stored [k, n] (GPT-2's Conv1D) */
-    BLOCK_FP32 = 8,        /* a linear is computed in fp32 whatever the model is (routers) */
-    BLOCK_LAYER_NORM = 16, /* else RMSNorm */
-    BLOCK_PLUS_ONE = 32    /* a norm's weights are stored less 1 (Gemma 3) */
+    BLOCK_TRANSPOSED = 2, /* a linear is stored [k, n] (GPT-2's Conv1D) */
+    BLOCK_FP32 = 4,       /* a linear is computed in fp32 whatever the model is (routers) */
+    BLOCK_LAYER_NORM = 8, /* else RMSNorm */
+    BLOCK_PLUS_ONE = 16   /* a norm's weights are stored less 1 (Gemma 3) */
 };
 
 /* The tensor NAME with this shape; of a weight's dtype, or U8 where BYTES. */

@@ -125,23 +125,19 @@ void decoder_open_attention(struct model *m, struct block_layer *w, const char *
                                .kind = OP_QKV,
                                .part = {{"q_proj", q}, {"k_proj", kv}, {"v_proj", kv}},
                                .k = E,
-                               .how = bias | BLOCK_WIDE};
-    struct block_linear out = {.kind = OP_OUT,
-                               .part = {{"o_proj", E}},
-                               .k = q,
-                               .how = (c->out_bias ? BLOCK_BIAS : 0) | (c->out_wide ? BLOCK_WIDE : 0)};
+                               .how = bias};
+    struct block_linear out = {
+        .kind = OP_OUT, .part = {{"o_proj", E}}, .k = q, .how = c->out_bias ? BLOCK_BIAS : 0};
 
     if (c->fused)
-        qkv = (struct block_linear){
-            .kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias | BLOCK_WIDE};
+        qkv = (struct block_linear){.kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias};
     w->attn = decoder_attn(m);
     w->attn.window = c->window ? c->window[l] : 0;
     w->attn.rope = c->local_rope && w->attn.window ? 1 : 0;
-    w->attn.wide = c->out_wide;
     w->attn.softcap = (float)c->softcap;
     if (c->scale > 0)
         w->attn.scale = (float)c->scale;
-    block_norm(m, &w->norm_attn, at, "input_layernorm", E, c->eps, c->norm_how | BLOCK_WIDE);
+    block_norm(m, &w->norm_attn, at, "input_layernorm", E, c->eps, c->norm_how);
     if (c->qk_norm) {
         block_norm(m, &w->q_norm, own, "q_norm", D, c->eps, c->norm_how);
         block_norm(m, &w->k_norm, own, "k_norm", D, c->eps, c->norm_how);
@@ -182,19 +178,18 @@ void decoder_open_layer(struct model *m, struct block_layer *w, const char *at, 
 {
     const char *norm = c->norms_behind ? "pre_feedforward_layernorm" : "post_attention_layernorm";
     bool experts = c->moe.n_experts && (!c->experts || c->experts[l]);
-    unsigned wide = c->norm_how | BLOCK_WIDE;
     size_t E = m->info.hidden;
 
     decoder_open_attention(m, w, at, l, c);
     if (c->norms_behind)
-        block_norm(m, &w->after_attn, at, "post_attention_layernorm", E, c->eps, wide);
-    block_norm(m, &w->norm_mlp, at, norm, E, c->eps, experts ? wide : c->norm_how);
+        block_norm(m, &w->after_attn, at, "post_attention_layernorm", E, c->eps, c->norm_how);
+    block_norm(m, &w->norm_mlp, at, norm, E, c->eps, c->norm_how);
     if (experts)
         block_moe(m, &w->moe, at, &c->moe);
     else
         decoder_open_mlp(m, &w->mlp, at, "mlp", m->info.inner, c);
     if (c->norms_behind)
-        block_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", E, c->eps, wide);
+        block_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", E, c->eps, c->norm_how);
 }
 
 /* ---- the whole ---- */

@@ -60,7 +60,6 @@ struct decoder_config {
     bool fused;           /* qkv_proj and gate_up_proj are one tensor each */
     bool qk_norm;         /* self_attn.q_norm, k_norm */
     bool sinks;           /* self_attn.sinks: a logit a head */
-    bool out_wide;        /* o_proj's input is not rounded to bf16, for the sake of the routers behind it */
     bool norms_behind;    /* a norm behind each block too (Gemma) */
     bool local_rope;      /* layers with a window turn by the model's second rope */
     unsigned norm_how;    /* flags of block_norm() that all norms have */

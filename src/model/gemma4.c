@@ -245,7 +245,6 @@ static void read_experts(struct model *m, struct decoder_config *c, const struct
         return;
     }
     m->info.extra += m->info.hidden;
-    c->out_wide = true;
     if (!config_has(m->config, "num_experts") || !config_has(m->config, "top_k_experts"))
         block_refuse(m, ERR_INPUT, "enable_moe_block is true, but num_experts or top_k_experts is missing");
     c->moe = (struct block_moe){.module = "experts",
@@ -299,17 +298,16 @@ static void read_direction(struct model *m)
 
 /* ---- layers ---- */
 
-/* A norm whose result stays fp32. */
-static void open_wide(struct model *m, struct norm *w, const char *at, const char *module,
+static void open_norm(struct model *m, struct norm *w, const char *at, const char *module,
                       const struct decoder_config *c)
 {
-    block_norm(m, w, at, module, m->info.hidden, c->eps, BLOCK_WIDE);
+    block_norm(m, w, at, module, m->info.hidden, c->eps, 0);
 }
 
 static void open_linear(struct model *m, struct linear *w, const char *at, const char *module, size_t n,
-                        size_t k, unsigned how)
+                        size_t k)
 {
-    struct block_linear d = {.kind = OP_MLP, .part = {{module, n}}, .k = k, .how = how};
+    struct block_linear d = {.kind = OP_MLP, .part = {{module, n}}, .k = k};
 
     block_linear(m, w, at, &d);
 }
@@ -347,9 +345,8 @@ static void open_attention(struct model *m, struct block_layer *w, struct gemma4
         .kind = OP_QKV,
         .part = {{"q_proj", q}, {"k_proj", kv}, {g->k_eq_v && global ? "k_proj" : "v_proj", kv}},
         .k = E,
-        .how = bias | BLOCK_WIDE};
-    struct block_linear out = {
-        .kind = OP_OUT, .part = {{"o_proj", E}}, .k = q, .how = bias | (c->out_wide ? BLOCK_WIDE : 0)};
+        .how = bias};
+    struct block_linear out = {.kind = OP_OUT, .part = {{"o_proj", E}}, .k = q, .how = bias};
 
     if (shared)
         qkv.part[1].module = NULL;
@@ -363,10 +360,9 @@ static void open_attention(struct model *m, struct block_layer *w, struct gemma4
                             .q_norm = &w->q_norm,
                             .k_norm = &w->k_norm,
                             .v_norm = &v->v_norm,
-                            .wide = c->out_wide,
                             .shared = shared};
     v->v_norm = (struct norm){.n = D, .eps = (float)c->eps};
-    open_wide(m, &w->norm_attn, at, "input_layernorm", c);
+    open_norm(m, &w->norm_attn, at, "input_layernorm", c);
     block_norm(m, &w->q_norm, own, "q_norm", D, c->eps, 0);
     if (!shared)
         block_norm(m, &w->k_norm, own, "k_norm", D, c->eps, 0);
@@ -391,11 +387,10 @@ static void open_experts(struct model *m, struct block_layer *w, struct gemma4_l
     v->route = (struct norm){
         .w = block_vector(m, block_name(m, "%srouter.scale", at), E, (float)(1 / sqrt((double)E)), "vector"),
         .n = E,
-        .eps = (float)c->eps,
-        .wide = true};
-    open_wide(m, &v->before_moe, at, "pre_feedforward_layernorm_2", c);
-    open_wide(m, &v->behind_mlp, at, "post_feedforward_layernorm_1", c);
-    open_wide(m, &v->behind_moe, at, "post_feedforward_layernorm_2", c);
+        .eps = (float)c->eps};
+    open_norm(m, &v->before_moe, at, "pre_feedforward_layernorm_2", c);
+    open_norm(m, &v->behind_mlp, at, "post_feedforward_layernorm_1", c);
+    open_norm(m, &v->behind_moe, at, "post_feedforward_layernorm_2", c);
     block_moe(m, &w->moe, at, &c->moe);
     expert_scale =
         block_vector(m, block_name(m, "%srouter.per_expert_scale", at), c->moe.n_experts, 1, "vector");
@@ -413,8 +408,8 @@ static void open_inputs(struct model *m, struct gemma4 *w, const char *first_lay
 
     block_embed(m, &w->inputs, at, "embed_tokens_per_layer", g->inputs_vocab, n);
     w->inputs.scale = (float)sqrt((double)g->P);
-    open_linear(m, &w->inputs_proj, at, "per_layer_model_projection", n, m->info.hidden, BLOCK_WIDE);
-    block_norm(m, &w->inputs_norm, at, "per_layer_projection_norm", g->P, c->eps, BLOCK_WIDE);
+    open_linear(m, &w->inputs_proj, at, "per_layer_model_projection", n, m->info.hidden);
+    block_norm(m, &w->inputs_norm, at, "per_layer_projection_norm", g->P, c->eps, 0);
 }
 
 static void open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
@@ -428,18 +423,18 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
         open_inputs(m, g->g, at, c);
     v->store = find_store(m, g, l);
     open_attention(m, w, v, at, l, c);
-    open_wide(m, &w->after_attn, at, "post_attention_layernorm", c);
-    block_norm(m, &w->norm_mlp, at, "pre_feedforward_layernorm", E, c->eps, 0);
+    open_norm(m, &w->after_attn, at, "post_attention_layernorm", c);
+    open_norm(m, &w->norm_mlp, at, "pre_feedforward_layernorm", c);
     decoder_open_mlp(m, &w->mlp, at, "mlp", g->inner * (g->double_wide && v->store != l ? 2 : 1), c);
-    open_wide(m, &w->after_mlp, at, "post_feedforward_layernorm", c);
+    open_norm(m, &w->after_mlp, at, "post_feedforward_layernorm", c);
     v->scalar = block_vector(m, block_name(m, "%slayer_scalar", at), 1, 1, "vector");
     if (c->moe.n_experts)
         open_experts(m, w, v, at, c);
     if (P == 0)
         return;
-    open_linear(m, &v->input_gate, at, "per_layer_input_gate", P, E, BLOCK_WIDE);
-    open_linear(m, &v->input_proj, at, "per_layer_projection", E, P, 0);
-    open_wide(m, &v->behind_input, at, "post_per_layer_input_norm", c);
+    open_linear(m, &v->input_gate, at, "per_layer_input_gate", P, E);
+    open_linear(m, &v->input_proj, at, "per_layer_projection", E, P);
+    open_norm(m, &v->behind_input, at, "post_per_layer_input_norm", c);
 }
 
 static void gemma4_close(struct model *m)

@@ -61,15 +61,14 @@ struct gpt_config {
 };
 
 static void open_norm(struct model *m, struct norm *w, const char *at, const char *module,
-                      const struct decoder_config *c, bool wide)
+                      const struct decoder_config *c)
 {
     const struct gpt_config *g = c->own;
-    unsigned how = BLOCK_LAYER_NORM | BLOCK_BIAS | (wide ? BLOCK_WIDE : 0);
 
     if (g->plain_norms)
-        *w = (struct norm){.n = m->info.hidden, .eps = (float)c->eps, .layer = true, .wide = wide};
+        *w = (struct norm){.n = m->info.hidden, .eps = (float)c->eps, .layer = true};
     else
-        block_norm(m, w, at, module, m->info.hidden, c->eps, how);
+        block_norm(m, w, at, module, m->info.hidden, c->eps, BLOCK_LAYER_NORM | BLOCK_BIAS);
 }
 
 static void open_layer(struct model *m, struct block_layer *w, const char *at, size_t l,
@@ -81,7 +80,7 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
                                .kind = OP_QKV,
                                .part = {{g->q ? g->q : g->qkv, g->q ? E : 3 * E}, {g->k, E}, {g->v, E}},
                                .k = E,
-                               .how = g->attn_how | BLOCK_WIDE};
+                               .how = g->attn_how};
     struct block_linear out = {.kind = OP_OUT, .part = {{g->out, E}}, .k = E, .how = g->attn_how};
     struct block_linear up = {.kind = OP_MLP, .part = {{g->up, I}}, .k = E, .how = g->mlp_how};
     struct block_linear down = {.kind = OP_MLP, .part = {{g->down, E}}, .k = I, .how = g->mlp_how};
@@ -92,11 +91,11 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
     w->attn.pairs = g->pairs ? ROPE_PAIRS_NEXT : ROPE_PAIRS_HALF;
     w->attn.scale = (float)(g->by_layer ? scale / (double)(l + 1) : scale);
     w->mlp = (struct mlp){.inner = I, .act = c->act};
-    open_norm(m, &w->norm_attn, at, g->norm_attn, c, true);
+    open_norm(m, &w->norm_attn, at, g->norm_attn, c);
     block_linear(m, &w->qkv, at, &qkv);
     block_linear(m, &w->out, at, &out);
     if (g->norm_mlp)
-        open_norm(m, &w->norm_mlp, at, g->norm_mlp, c, g->behind);
+        open_norm(m, &w->norm_mlp, at, g->norm_mlp, c);
     block_linear(m, &w->mlp.up, at, &up);
     block_linear(m, &w->mlp.down, at, &down);
 }
@@ -116,7 +115,7 @@ static void open_gpt(struct model *m, const struct decoder_config *c, decoder_la
     if (!g->pairs)
         block_embed(m, &w->positions, at, "wpe", m->info.max_len, m->info.hidden);
     decoder_open_layers(m, block_name(m, "%sh.", at), c, open_layer);
-    open_norm(m, &w->norm, at, "ln_f", c, false);
+    open_norm(m, &w->norm, at, "ln_f", c);
     block_head(m, &w->head, "lm_head", &w->embed, c->tied, g->pairs ? BLOCK_BIAS : 0);
 }
 
@@ -156,13 +155,12 @@ static void gptj_layer(const struct block_layer *w, size_t l, const struct sink 
     size_t T = b->n_tokens, E = w->norm_attn.n;
 
     o->tap(o, l, s->x, last, NULL, T);
-    o->norm(o, s->r2, s->x, last, &w->norm_attn, T); /* x += r; r2 = layernorm(x), fp32      [T, E] */
-    o->linear(o, s->qkv, &w->qkv, s->r2, T);         /*                                    [T, 3 E] */
+    o->norm(o, s->h, s->x, last, &w->norm_attn, T); /* x += r; h = layernorm(x)             [T, E] */
+    o->linear(o, s->qkv, &w->qkv, s->h, T);         /*                                    [T, 3 E] */
     o->rope(o, s->qkv, &w->attn, T);
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T); /*                                          [T, E] */
-    o->round(o, s->h, s->r2, E, T);       /* the same normed row for the MLP                 */
-    o->mlp(o, s->r2, &w->mlp, s->h, T);
+    o->mlp(o, s->r2, &w->mlp, s->h, T);   /* of the same normed row                          */
     o->add(o, s->r, s->r2, E, T);
 }
 
@@ -214,8 +212,7 @@ static void opt_layer_behind(const struct block_layer *w, size_t l, const struct
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T);
     o->norm(o, s->x, s->x, s->r, &w->norm_attn, T); /* x = layernorm(x + r) */
-    o->round(o, s->h, s->x, w->norm_attn.n, T);
-    o->mlp(o, s->r, &w->mlp, s->h, T);
+    o->mlp(o, s->r, &w->mlp, s->x, T);
     o->norm(o, s->x, s->x, s->r, &w->norm_mlp, T);
 }
 
@@ -225,27 +222,22 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
     const struct decoder *w = m->impl;
     const struct opt *opt = w->more;
     size_t E = m->info.hidden, n = b->n_wanted;
-    void *h = s->hw;
+    float *h = w->norm.n ? s->xw : s->hw;
 
     if (n == 0)
         return;
-    o->rows(o, s->xw, s->x, b->wanted, E, n);
+    o->rows(o, h, s->x, b->wanted, E, n);
     if (!opt->behind) {
         o->rows(o, s->rw, s->r, b->wanted, E, n);
         if (w->norm.n)
-            o->norm(o, s->hw, s->xw, s->rw, &w->norm, n);
+            o->norm(o, s->hw, h, s->rw, &w->norm, n);
         else
-            o->add(o, s->xw, s->rw, E, n);
+            o->add(o, h, s->rw, E, n);
     }
-    if (!w->norm.n)
-        o->round(o, s->hw, s->xw, E, n);
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    if (opt->project_out.n) {
+    if (opt->project_out.n)
         o->linear(o, s->rw, &opt->project_out, s->hw, n); /* [wanted, proj] */
-        h = s->xw; /* which is not needed any more; hw stays what was tapped */
-        o->round(o, h, s->rw, opt->proj, n);
-    }
-    o->logits(o, b->logits, &w->head, h, n);
+    o->logits(o, b->logits, &w->head, opt->project_out.n ? s->rw : s->hw, n);
 }
 
 static void opt_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
@@ -257,8 +249,7 @@ static void opt_forward(const struct model *m, const struct sink *o, const struc
     o->begin(o, NULL, 0, b);
     if (opt->project_in.n) {
         o->embed(o, s->r, &w->embed, b->id, false, T); /* [T, proj] */
-        o->round(o, s->h, s->r, opt->proj, T);
-        o->linear(o, s->x, &opt->project_in, s->h, T);
+        o->linear(o, s->x, &opt->project_in, s->r, T);
     } else {
         o->embed(o, s->x, &w->embed, b->id, false, T);
     }
@@ -315,7 +306,7 @@ static void open_opt_ends(struct model *m, struct decoder *w, const char *at, co
         block_linear(m, &opt->project_out, at, &out);
     }
     if (final_norm)
-        open_norm(m, &w->norm, at, "final_layer_norm", c, false);
+        open_norm(m, &w->norm, at, "final_layer_norm", c);
     block_head(m, &w->head, "lm_head", &w->embed, c->tied, 0);
 }
 

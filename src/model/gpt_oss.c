@@ -69,8 +69,7 @@ void gpt_oss_open(struct model *m)
 {
     static const struct decoder_sizes sizes = {2880, 2880, 36, 64, 8, 64, 201088, 131072, 1e-5};
     static const char *const experts[2] = {"num_local_experts", "num_experts"};
-    struct decoder_config c = {.out_wide = true,
-                               .sinks = true,
+    struct decoder_config c = {.sinks = true,
                                .moe = {.module = "mlp.experts",
                                        .router = "mlp.router",
                                        .stored = BLOCK_EXPERTS_TURNED,

@@ -28,7 +28,7 @@ void llama_layer(const struct block_layer *w, size_t l, const struct sink *o, st
     o->linear(o, s->r, &w->out, s->a, T); /* [T, E] */
     if (w->after_attn.n)
         o->norm(o, s->r, s->r, NULL, &w->after_attn, T); /* r = norm(r) */
-    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T); /* x += r; h = norm(x); fp32 where a router reads it */
+    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);       /* x += r; h = norm(x) */
     if (w->moe)
         o->moe(o, s->r, w->moe, s->h, NULL, T); /* the chosen experts' sum */
     else
@@ -110,8 +110,7 @@ void llama_open_mixtral(struct model *m)
 {
     static const struct decoder_sizes sizes = {4096, 14336, 32, 32, 8, 0, 32000, 131072, 1e-5};
     static const char *const experts[2] = {"num_local_experts", "num_experts"};
-    struct decoder_config c = {.out_wide = true,
-                               .moe = {.module = "block_sparse_moe.experts",
+    struct decoder_config c = {.moe = {.module = "block_sparse_moe.experts",
                                        .router = "block_sparse_moe.gate",
                                        .stored = BLOCK_EXPERTS_APART,
                                        .gate = "w1",
@@ -152,8 +151,7 @@ void llama_open_qwen3_moe(struct model *m)
 {
     static const struct decoder_sizes sizes = {2048, 6144, 24, 32, 4, 0, 151936, 32768, 1e-6};
     static const char *const experts[2] = {"num_experts", "num_local_experts"};
-    struct decoder_config c = {.out_wide = true,
-                               .qk_norm = true,
+    struct decoder_config c = {.qk_norm = true,
                                .moe = {.module = "mlp.experts",
                                        .router = "mlp.gate",
                                        .stored = BLOCK_EXPERTS_APART,

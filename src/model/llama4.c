@@ -22,14 +22,13 @@ static void layer_forward(const struct block_layer *w, size_t l, const struct si
     o->heads(o, s->qkv, &w->attn, T); /* behind rope: norms, or the temperature of q */
     o->attn(o, s->a, s->qkv, &w->attn, b, l);
     o->linear(o, s->r, &w->out, s->a, T);
-    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T); /* stays fp32 where a router reads it */
+    o->norm(o, s->h, s->x, s->r, &w->norm_mlp, T);
     if (!w->moe) {
         o->mlp(o, s->r, &w->mlp, s->h, T);
         return;
     }
     o->moe(o, s->r2, w->moe, s->h, NULL, T);
-    o->round(o, s->extra, s->h, E, T);
-    o->mlp(o, s->r, &w->mlp, s->extra, T); /* the shared expert */
+    o->mlp(o, s->r, &w->mlp, s->h, T); /* the shared expert */
     o->add(o, s->r, s->r2, E, T);
 }
 
@@ -68,8 +67,7 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
     bool experts = c->experts[l];
 
     open_attention(m, w, at, l, c);
-    block_norm(m, &w->norm_mlp, at, "post_attention_layernorm", m->info.hidden, c->eps,
-               experts ? BLOCK_WIDE : 0);
+    block_norm(m, &w->norm_mlp, at, "post_attention_layernorm", m->info.hidden, c->eps, 0);
     if (experts)
         block_moe(m, &w->moe, at, &c->moe);
     if (experts)
@@ -124,8 +122,7 @@ void llama4_open(struct model *m)
     static const struct decoder_sizes sizes = {5120, 8192, 48, 40, 8, 128, 202048, 131072, 1e-5};
     static const char *const experts[2] = {"num_local_experts", NULL};
     struct llama4_config own;
-    struct decoder_config c = {.out_wide = true,
-                               .moe = {.module = "feed_forward.experts",
+    struct decoder_config c = {.moe = {.module = "feed_forward.experts",
                                        .router = "feed_forward.router",
                                        .stored = BLOCK_EXPERTS_TURNED,
                                        .n_experts = 16,

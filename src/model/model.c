@@ -334,7 +334,7 @@ uint64_t model_identity(const struct model *m)
 static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wanted, char *base)
 {
     const struct model_info *i = &m->info;
-    size_t es = dtype_bytes(m->opt.dtype), at = 0;
+    size_t at = 0;
 
     s->x = map_carve(base, &at, T * i->hidden * 4);
     s->r = map_carve(base, &at, T * i->hidden * 4);
@@ -345,7 +345,7 @@ static size_t lay_out(struct work *s, const struct model *m, size_t T, size_t wa
     s->a = map_carve(base, &at, T * i->n_heads * i->head_dim * 4);
     s->xw = map_carve(base, &at, wanted * i->hidden * 4);
     s->rw = map_carve(base, &at, wanted * i->hidden * 4);
-    s->hw = map_carve(base, &at, wanted * i->hidden * es);
+    s->hw = map_carve(base, &at, wanted * i->hidden * 4);
     return at;
 }
 

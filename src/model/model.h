@@ -32,7 +32,6 @@ struct model_info {
     bool fixed_positions;                  /* learned positions: max_len cannot be passed */
     float logit_softcap;                   /* of the logits, 0: none */
     size_t linear_k;                       /* largest input of the linears */
-    size_t wide_k, wide_n;                 /* largest sides of the wide linears */
     size_t n_experts, top_k, expert_inner; /* largest of the mixtures of experts; 0: there is none */
     size_t extra;                          /* floats a token of the architecture's own use (struct work) */
 };
@@ -133,12 +132,12 @@ int model_check_length(const struct model *m, size_t len, struct err *e);
 struct work {
     float *x, *r;   /* [T, E] residual stream; what the last block adds to it */
     float *r2;      /* [T, E] for models whose blocks run side by side */
-    void *h;        /* [T, E] act, or fp32 */
+    float *h;       /* [T, E] */
     float *extra;   /* [T, model_info.extra] */
     float *qkv;     /* [T, (H + 2 K) D] */
-    void *a;        /* [T, H D] act, or fp32 */
+    float *a;       /* [T, H D] */
     float *xw, *rw; /* [wanted, E] */
-    void *hw;       /* [wanted, E] act */
+    float *hw;      /* [wanted, E] */
     void *region;
     size_t region_bytes;
 };

@@ -64,8 +64,7 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
 
 struct norm_job {
     struct eager *g;
-    void *h;
-    float *x;
+    float *h, *x;
     const float *r;
     const struct norm *w;
 };
@@ -74,21 +73,20 @@ static void norm_rows(void *ctx, size_t begin, size_t end)
 {
     const struct norm_job *j = ctx;
     const struct kern *k = j->g->norm_k;
-    bool bf16 = j->g->lim.dtype == DT_BF16 && !j->w->wide;
-    size_t n = j->w->n, es = bf16 ? 2 : 4;
+    size_t n = j->w->n;
 
     for (size_t t = begin; t < end; t++) {
-        void *h = (char *)j->h + t * n * es;
+        float *h = j->h + t * n;
         const float *r = j->r ? j->r + t * n : NULL;
 
         if (j->w->layer)
-            k->layer_norm(h, j->x + t * n, r, j->w->w, j->w->b, n, j->w->eps, bf16);
+            k->layer_norm(h, j->x + t * n, r, j->w->w, j->w->b, n, j->w->eps);
         else
-            k->rms_norm(h, j->x + t * n, r, j->w->w, n, j->w->eps, bf16);
+            k->rms_norm(h, j->x + t * n, r, j->w->w, n, j->w->eps);
     }
 }
 
-static void op_norm(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t T)
+static void op_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T)
 {
     struct norm_job j = {o->ctx, h, x, r, w};
 
@@ -97,62 +95,53 @@ static void op_norm(const struct sink *o, void *h, float *x, const float *r, con
 
 /* ---- linear, mlp, logits ---- */
 
-/* Y [T, n] = X [T, k] act through W. */
-static void run_linear(struct eager *g, const struct linear *w, const void *x, float *y, size_t T)
-{
-    ASSERT(w->k <= g->lim.linear_k, "%s", w->name);
-    linear_put_all(w, g->pool, g->in, x, w->k, T);
-    linear_run(w, g->pool, g->in, y, w->n, T);
-}
-
-static void op_linear(const struct sink *o, float *y, const struct linear *w, const void *x, size_t T)
+static void op_linear(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T)
 {
     struct eager *g = o->ctx;
 
-    if (w->wide && w->dtype == DT_BF16)
-        linear_run_wide(w, g->pool, x, g->split, g->in, g->sums, y, T);
-    else
-        run_linear(g, w, x, y, T);
+    ASSERT(w->k <= g->lim.linear_k, "%s", w->name);
+    linear_put_all(w, g->pool, g->in, x, T);
+    linear_run(w, g->pool, g->in, y, w->n, T);
 }
 
 struct act_job {
     struct eager *g;
     const struct mlp *w;
+    size_t T;
 };
 
 static void act_rows(void *ctx, size_t begin, size_t end)
 {
     const struct act_job *j = ctx;
     struct eager *g = j->g;
-    bool bf16 = g->lim.dtype == DT_BF16;
-    size_t n = j->w->inner, es = bf16 ? 2 : 4;
+    size_t n = j->w->inner;
 
     for (size_t t = begin; t < end; t++) {
-        void *out = (char *)g->middle_act + t * n * es;
+        float *x = g->middle + t * j->w->up.n;
 
         if (j->w->gated)
-            g->mlp_k->glu(out, g->middle + t * 2 * n, g->middle + t * 2 * n + n, n, j->w->act, bf16);
+            g->mlp_k->glu(x, x, x + n, n, j->w->act);
         else
-            g->mlp_k->act(out, g->middle + t * n, n, j->w->act, bf16);
+            g->mlp_k->act(x, x, n, j->w->act);
+        linear_put(&j->w->down, g->in, x, t, j->T);
     }
 }
 
-static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const void *h, size_t T)
+static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T)
 {
     struct eager *g = o->ctx;
-    struct act_job j = {g, w};
+    struct act_job j = {g, w, T};
 
-    run_linear(g, &w->up, h, g->middle, T);
+    op_linear(o, g->middle, &w->up, h, T);
     eager_rows(g, T, act_rows, &j);
-    run_linear(g, &w->down, g->middle_act, r, T);
+    linear_run(&w->down, g->pool, g->in, r, w->down.n, T);
 }
 
 /* ---- elementwise ---- */
 
 struct each_job {
     struct eager *g;
-    void *out;
-    float *x;
+    float *out, *x;
     const float *r, *gate;
     size_t ld_r, ld_gate, n;
     float a;
@@ -202,35 +191,15 @@ static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size
     eager_rows(o->ctx, T, softcap_rows, &j);
 }
 
-static void round_rows(void *ctx, size_t begin, size_t end)
-{
-    const struct each_job *j = ctx;
-    size_t n = (end - begin) * j->n;
-
-    if (j->g->lim.dtype == DT_BF16)
-        j->g->kern->to_bf16((uint16_t *)j->out + begin * j->n, j->r + begin * j->n, n);
-    else
-        memcpy((float *)j->out + begin * j->n, j->r + begin * j->n, n * sizeof(float));
-}
-
-static void op_round(const struct sink *o, void *h, const float *x, size_t n, size_t T)
-{
-    struct each_job j = {.g = o->ctx, .out = h, .r = x, .n = n};
-
-    eager_rows(o->ctx, T, round_rows, &j);
-}
-
 static void glu_rows(void *ctx, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
-    bool bf16 = j->g->lim.dtype == DT_BF16;
 
     for (size_t t = begin; t < end; t++)
-        j->g->mlp_k->glu((char *)j->out + t * j->n * (bf16 ? 2 : 4), j->gate + t * j->ld_gate,
-                         j->r + t * j->ld_r, j->n, j->f, bf16);
+        j->g->mlp_k->glu(j->out + t * j->n, j->gate + t * j->ld_gate, j->r + t * j->ld_r, j->n, j->f);
 }
 
-static void op_glu(const struct sink *o, void *out, const float *gate, size_t ldg, const float *up,
+static void op_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
                    size_t ldu, enum kern_act f, size_t n, size_t T)
 {
     struct each_job j = {
@@ -249,7 +218,7 @@ static void op_rows(const struct sink *o, float *dst, const float *src, const ui
         memcpy(dst + i * n, src + index[i] * n, n * sizeof(float));
 }
 
-static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const void *h,
+static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const float *h,
                    size_t T)
 {
     struct eager *g = o->ctx;
@@ -260,7 +229,7 @@ static void op_tap(const struct sink *o, size_t layer, const float *x, const flo
         return;
     out = g->hidden + (layer * g->hidden_rows + g->hidden_at) * g->lim.hidden;
     if (h) {
-        dtype_to_f32(out, h, g->lim.dtype, n, 1);
+        memcpy(out, h, n * sizeof(float));
         return;
     }
     memcpy(out, x, n * sizeof(float));
@@ -280,7 +249,7 @@ void eager_capture(struct eager *g, float *hidden, size_t rows, size_t at)
 static size_t lay_out(struct eager *g, char *base)
 {
     const struct eager_limits *l = &g->lim;
-    size_t es = l->dtype == DT_BF16 ? 2 : 4, at = 0, dp = (l->head_dim + 15) / 16 * 16;
+    size_t at = 0, dp = (l->head_dim + 15) / 16 * 16;
 
     for (int i = 0; i < 2; i++) {
         g->cos[i] = map_carve(base, &at, l->max_tokens * l->rope_half[i] * 4);
@@ -290,15 +259,10 @@ static size_t lay_out(struct eager *g, char *base)
     }
     g->q = map_carve(base, &at, l->max_tokens * l->n_heads * dp * 4);
     g->sink_q = map_carve(base, &at, l->seen ? l->max_tokens * l->n_heads * dp * 4 : 0);
-    if (l->dtype == DT_BF16) {
-        g->split = map_carve(base, &at, 2 * l->max_tokens * l->wide_k * 2);
-        g->sums = map_carve(base, &at, 2 * l->max_tokens * l->wide_n * 4);
-    }
-    g->in = map_carve(base, &at, (l->wide_k ? 2 : 1) * l->max_tokens * linear_in_bytes(l->linear_k));
+    g->in = map_carve(base, &at, l->max_tokens * linear_in_bytes(l->linear_k));
     g->plan = map_carve(base, &at, eager_attn_plan_bytes(l));
     g->middle = map_carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
     g->moe = map_carve(base, &at, eager_moe_bytes(l));
-    g->middle_act = map_carve(base, &at, l->max_tokens * l->inner * es);
     g->partial_o = map_carve(base, &at, g->n_partials * dp * 4);
     g->partial_m = map_carve(base, &at, g->n_partials * 4);
     g->partial_l = map_carve(base, &at, g->n_partials * 4);
@@ -361,7 +325,6 @@ int eager_new(struct eager **out, const struct eager_limits *lim, struct pool *p
                             .mlp = op_mlp,
                             .moe = eager_moe,
                             .glu = op_glu,
-                            .round = op_round,
                             .scale = op_scale,
                             .softcap = op_softcap,
                             .add = op_add,

@@ -19,7 +19,6 @@ struct eager_limits {
     size_t inner;                   /* largest I of an MLP; the middle buffer holds [T, 2 I] */
     size_t rope_half[2];            /* pairs turned by each rope of the model, 0: none */
     size_t linear_k;                /* largest input of the linears */
-    size_t wide_k, wide_n;          /* largest sides of the wide linears */
     size_t n_experts, top_k;        /* largest of the mixtures of experts, 0: there is none */
     size_t expert_inner;            /* largest I of an expert */
     size_t hidden;                  /* E */
@@ -27,7 +26,6 @@ struct eager_limits {
      * the last window[l] rows and the first sink[l], as if those stood directly in front of them. */
     const size_t *window, *sink;
     size_t seen;             /* sink + window of every layer that has a sink */
-    enum dtype dtype;        /* act type */
     enum dtype kv_dtype;     /* of the rows in the cache: DT_F32, DT_BF16 or DT_I8 */
     const struct kern *kern; /* borrowed for ever */
     bool native[OP_N_KINDS]; /* reference kernels for this kind, as the user asked */

@@ -31,7 +31,7 @@ struct attn_job {
     const struct attn *w;
     const struct batch *b;
     const float *qkv;
-    void *a;
+    float *a;
     size_t index;                       /* layer */
     size_t window, sink;                /* rows: of the model or of struct eager_limits; 0: all, and none */
     const float *sink_q;                /* what stands for eager.q where the sink is seen */
@@ -374,14 +374,13 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
 {
     const struct attn *w = j->w;
     const struct kern *k = j->g->attn_k;
-    bool bf16 = j->g->lim.dtype == DT_BF16 && !w->wide;
     size_t G = w->n_heads / w->n_kv, t = q->first + r / G, h = head * G + r % G;
 
     if (w->sinks)
         k->attn_fold(m, l, o, w->sinks[h], 1.0f, zero, w->d);
     if (j->g->lim.kv_dtype == DT_I8)
         hadamard_turn(o, w->d);
-    k->attn_finish((char *)j->a + (t * w->n_heads + h) * w->d * (bf16 ? 2 : 4), o, *l, w->d, bf16);
+    k->attn_finish(j->a + (t * w->n_heads + h) * w->d, o, *l, w->d);
 }
 
 /* A turn of a thread: a row tile of a sequence and kv head, or one piece of a split sequence for all rows. */
@@ -520,7 +519,7 @@ static void fold_share(void *ctx, int thread, int n_threads)
     }
 }
 
-void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b,
+void eager_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w, const struct batch *b,
                 size_t layer)
 {
     struct eager *g = o->ctx;

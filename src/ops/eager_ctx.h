@@ -18,10 +18,7 @@ struct eager {
     float *q;                         /* [K, T G, dp]: queries grouped by kv head */
     float *sink_q;                    /* the same, turned on */
     void *in;                         /* of the linear that runs, in its backend's form */
-    uint16_t *split;                  /* [2 T, wide_k] bf16: rows of a wide linear's input, in two parts */
-    float *sums;                      /* [2 T, wide_n]: what they give */
     float *middle;                    /* [T, 2 I] */
-    void *middle_act;                 /* [T, I] act */
     void *moe;                        /* eager_moe.c's own */
     struct eager_attn_plan *plan;     /* [max_seqs] eager_attn.c's own, of the layer that runs */
     float *partial_o;                 /* [n_partials, dp] */
@@ -70,7 +67,7 @@ size_t eager_attn_width(const struct attn *w); /* floats of a row of qkv */
 void eager_attn_turn_to_sink(const struct eager *g, const struct attn *w, float *q, size_t t);
 void eager_attn_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T);
 void eager_attn_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T);
-void eager_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b,
+void eager_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w, const struct batch *b,
                 size_t layer);
 
 size_t eager_moe_bytes(const struct eager_limits *lim);

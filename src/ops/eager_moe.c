@@ -26,8 +26,7 @@ struct buffers {
     uint32_t *hit;    /* [n_experts] experts that have rows, ascending */
     void *in;         /* [R] rows of E in the form of the experts' linears */
     float *up;        /* [R, 2 I] */
-    void *act;        /* [R, I] act: the results of up and gate, */
-    void *middle;     /* and the same in the form of the experts' linears */
+    void *middle;     /* [R] rows of I in the form of the experts' linears */
     float *out;       /* [R, E] */
 };
 
@@ -45,7 +44,6 @@ struct moe_job {
 static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *b)
 {
     size_t T = l->max_tokens < BLOCK ? l->max_tokens : BLOCK, R = T * l->top_k, at = 0;
-    size_t es = l->dtype == DT_BF16 ? 2 : 4;
 
     b->logits = map_carve(base, &at, T * l->n_experts * 4);
     b->weight = map_carve(base, &at, R * 4);
@@ -55,7 +53,6 @@ static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *
     b->hit = map_carve(base, &at, l->n_experts * 4);
     b->in = map_carve(base, &at, R * linear_in_bytes(l->hidden));
     b->up = map_carve(base, &at, R * 2 * l->expert_inner * 4);
-    b->act = map_carve(base, &at, R * (l->hidden > l->expert_inner ? l->hidden : l->expert_inner) * es);
     b->middle = map_carve(base, &at, R * linear_in_bytes(l->expert_inner));
     b->out = map_carve(base, &at, R * l->hidden * 4);
     return at;
@@ -169,7 +166,7 @@ static void group(struct moe_job *j, size_t T)
 /* ---- the experts ---- */
 
 /* X, which is ROW of the grouped buffers, to the form of its expert's linear, up or DOWN. */
-static void put_row(const struct moe_job *j, size_t expert, bool down, size_t row, const void *x)
+static void put_row(const struct moe_job *j, size_t expert, bool down, size_t row, const float *x)
 {
     const struct buffers *b = &j->b;
     const struct linear *l = down ? &j->w->expert[expert].down : &j->w->expert[expert].up;
@@ -182,12 +179,11 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
 {
     const struct moe_job *j = ctx;
     const struct moe *w = j->w;
-    size_t E = j->g->lim.hidden, es = j->g->lim.dtype == DT_BF16 ? 2 : 4;
+    size_t E = j->g->lim.hidden;
 
     for (size_t t = begin; t < end; t++)
         for (size_t i = 0; i < w->top_k; i++) {
             size_t row = j->b.row[t * w->top_k + i];
-            char *act = (char *)j->b.act + row * E * es;
             float *scaled = j->b.out + row * E; /* free until the experts are done */
             const float *src = j->h + t * E;
 
@@ -196,9 +192,7 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
                 j->g->kern->scale(scaled, j->b.weight[t * w->top_k + i], E);
                 src = scaled;
             }
-            if (es == 2)
-                j->g->kern->to_bf16((uint16_t *)(void *)act, src, E);
-            put_row(j, j->b.chosen[t * w->top_k + i], false, row, es == 2 ? act : (const void *)src);
+            put_row(j, j->b.chosen[t * w->top_k + i], false, row, src);
         }
 }
 
@@ -257,7 +251,6 @@ static void act_rows(void *ctx, size_t begin, size_t end)
 {
     const struct moe_job *j = ctx;
     const struct moe *w = j->w;
-    bool bf16 = j->g->lim.dtype == DT_BF16;
     size_t I = w->inner, expert = 0;
 
     for (size_t i = begin; i < end; i++) {
@@ -267,9 +260,8 @@ static void act_rows(void *ctx, size_t begin, size_t end)
             expert++;
         if (w->limit > 0)
             clamp_row(w, gate, gate + I);
-        j->g->mlp_k->glu((char *)j->b.act + i * I * (bf16 ? 2 : 4), gate, gate + I, I,
-                         w->limit > 0 ? KERN_SILU : w->act, bf16);
-        put_row(j, expert, true, i, (char *)j->b.act + i * I * (bf16 ? 2 : 4));
+        j->g->mlp_k->glu(gate, gate, gate + I, I, w->limit > 0 ? KERN_SILU : w->act);
+        put_row(j, expert, true, i, gate);
     }
 }
 
@@ -293,8 +285,8 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
     struct moe_job j = {.g = g, .w = w};
     size_t E = g->lim.hidden;
 
-    ASSERT(w->n_experts <= g->lim.n_experts && w->top_k <= g->lim.top_k && w->inner <= g->lim.expert_inner &&
-               w->top_k <= w->n_experts && w->router.k == E,
+    ASSERT(E <= g->lim.linear_k && w->n_experts <= g->lim.n_experts && w->top_k <= g->lim.top_k &&
+               w->inner <= g->lim.expert_inner && w->top_k <= w->n_experts && w->router.k == E,
            "%s", w->router.name);
     lay_out(&g->lim, g->moe, &j.b);
     for (size_t t = 0; t < T; t += BLOCK) {
@@ -302,7 +294,7 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
 
         j.h = h + t * E;
         j.r = r + t * E;
-        linear_put_all(&w->router, g->pool, g->in, (route ? route : h) + t * E, E, n);
+        linear_put_all(&w->router, g->pool, g->in, (route ? route : h) + t * E, n);
         linear_run(&w->router, g->pool, g->in, j.b.logits, w->n_experts, n);
         eager_rows(g, n, route_rows, &j);
         group(&j, n);

@@ -23,7 +23,7 @@ struct heads_job {
 static void norm_heads(const struct eager *g, float *x, const struct norm *w, size_t n_heads, size_t d)
 {
     for (size_t h = 0; w && h < n_heads; h++)
-        g->norm_k->rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps, false);
+        g->norm_k->rms_norm(x + h * d, x + h * d, NULL, w->w, d, w->eps);
 }
 
 static void heads_rows(void *ctx, size_t begin, size_t end)

@@ -151,12 +151,8 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
     size_t most; /* no form takes more than 8 bytes an element of whole panels */
     int rc;
 
-    *l = (struct linear){.name = d->name,
-                         .kind = d->kind,
-                         .dtype = d->dtype,
-                         .wide = d->wide,
-                         .kern = d->kern,
-                         .k = d->part[0]->shape[1]};
+    *l = (struct linear){
+        .name = d->name, .kind = d->kind, .dtype = d->dtype, .kern = d->kern, .k = d->part[0]->shape[1]};
     ASSERT(d->kern, "%s has no kernels", d->name);
     for (size_t p = 0; p < d->n_parts; p++) {
         ASSERT(d->part[p]->n_dims == 2 && d->part[p]->shape[1] == l->k, "%s", d->name);
@@ -202,7 +198,7 @@ size_t linear_in_bytes(size_t k)
     return kern_in_bytes(k);
 }
 
-void linear_put(const struct linear *l, void *in, const void *x, size_t row, size_t m)
+void linear_put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
     l->backend->put(l, in, x, row, m);
 }
@@ -210,8 +206,8 @@ void linear_put(const struct linear *l, void *in, const void *x, size_t row, siz
 struct put_job {
     const struct linear *l;
     void *in;
-    const char *x;
-    size_t row_bytes, m;
+    const float *x;
+    size_t m;
 };
 
 static void put_share(void *ctx, int thread, int n_threads)
@@ -221,12 +217,12 @@ static void put_share(void *ctx, int thread, int n_threads)
 
     pool_share(j->m, 1, thread, n_threads, &begin, &end);
     for (size_t t = begin; t < end; t++)
-        linear_put(j->l, j->in, j->x + t * j->row_bytes, t, j->m);
+        linear_put(j->l, j->in, j->x + t * j->l->k, t, j->m);
 }
 
-void linear_put_all(const struct linear *l, struct pool *pool, void *in, const void *x, size_t ldx, size_t m)
+void linear_put_all(const struct linear *l, struct pool *pool, void *in, const float *x, size_t m)
 {
-    struct put_job job = {l, in, x, ldx * dtype_bytes(l->dtype), m};
+    struct put_job job = {l, in, x, m};
 
     if (m == 1)
         put_share(&job, 0, 1); /* one row is quicker copied than dealt */
@@ -270,57 +266,4 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
 
     if (m)
         pool_run(pool, run_share, &job);
-}
-
-/* ---- wide inputs ---- */
-
-struct wide_job {
-    const struct linear *l;
-    const float *x;
-    uint16_t *split;
-    const float *sums;
-    float *y;
-    size_t m;
-};
-
-static void split_share(void *ctx, int thread, int n_threads)
-{
-    const struct wide_job *j = ctx;
-    size_t k = j->l->k, begin, end;
-
-    pool_share(j->m, 1, thread, n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++) {
-        uint16_t *high = j->split + t * k, *low = j->split + (j->m + t) * k;
-
-        j->l->kern->to_bf16(high, j->x + t * k, k);
-        for (size_t i = 0; i < k; i++)
-            low[i] = dtype_f32_to_bf16(j->x[t * k + i] - dtype_bf16_to_f32(high[i]));
-    }
-}
-
-static void join_share(void *ctx, int thread, int n_threads)
-{
-    const struct wide_job *j = ctx;
-    size_t n = j->l->n, begin, end;
-
-    pool_share(j->m, 1, thread, n_threads, &begin, &end);
-    for (size_t t = begin; t < end; t++) {
-        const float *high = j->sums + t * n, *low = j->sums + (j->m + t) * n;
-
-        for (size_t i = 0; i < n; i++)
-            j->y[t * n + i] = high[i] + low[i] + (j->l->bias ? j->l->bias[i] : 0);
-    }
-}
-
-void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, void *in,
-                     float *sums, float *y, size_t m)
-{
-    struct wide_job job = {l, x, split, sums, y, m};
-    struct linear plain = *l;
-
-    plain.bias = NULL;
-    pool_run(pool, split_share, &job);
-    linear_put_all(l, pool, in, split, l->k, 2 * m);
-    linear_run(&plain, pool, in, sums, l->n, 2 * m);
-    pool_run(pool, join_share, &job);
 }

@@ -32,7 +32,6 @@ struct linear_desc {
     const struct view *scale[LINEAR_MAX_PARTS];
     size_t n_parts;
     enum dtype dtype;        /* computing type: DT_F32 or DT_BF16 */
-    bool wide;               /* the input is fp32 and must not be rounded, also where dtype is bf16 */
     const struct kern *kern; /* what it will run on */
 };
 
@@ -45,8 +44,8 @@ struct linear_backend {
     /* Packs the rows [begin, end) of W, multiples of 32 but for the last. False: one of the weights is an
      * infinity or NaN, or becomes one. */
     bool (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
-    /* X [k] in l->dtype, row ROW of M, to the form that run() reads, in IN [m * linear_in_bytes(k)]. */
-    void (*put)(const struct linear *l, void *in, const void *x, size_t row, size_t m);
+    /* X [k], row ROW of M, to the form that run() reads, in IN [m * linear_in_bytes(k)]. */
+    void (*put)(const struct linear *l, void *in, const float *x, size_t row, size_t m);
     void (*run)(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0, size_t p1,
                 void *scratch);
     size_t (*scratch_bytes)(size_t k, enum dtype t); /* that run() needs; NULL: none */
@@ -59,7 +58,6 @@ struct linear {
     const char *why; /* "first that accepts" or "chosen by the user" */
     size_t n, k;
     enum dtype dtype;
-    bool wide;
     const struct kern *kern; /* borrowed for ever */
     void *packed;            /* region of packed_bytes */
     size_t packed_bytes;
@@ -78,12 +76,12 @@ void linear_close(struct linear *l); /* a zeroed one is fine */
  * buffer of them is aligned to 64. */
 size_t linear_in_bytes(size_t k);
 
-/* X [k] in l->dtype, row ROW of the M rows that will run, to its place in IN. Rows in any order, by any
- * thread. */
-void linear_put(const struct linear *l, void *in, const void *x, size_t row, size_t m);
+/* X [k], row ROW of the M rows that will run, to its place in IN, rounded where l->dtype is bf16. Rows in any
+ * order, by any thread. */
+void linear_put(const struct linear *l, void *in, const float *x, size_t row, size_t m);
 
-/* All M rows of X [m, k] in l->dtype, row stride ldx elements, on all threads of POOL. */
-void linear_put_all(const struct linear *l, struct pool *pool, void *in, const void *x, size_t ldx, size_t m);
+/* All rows of X [m, k] on all threads of POOL. */
+void linear_put_all(const struct linear *l, struct pool *pool, void *in, const float *x, size_t m);
 
 /* y[m, n] = x[m, k] W^T + bias, on all threads of POOL (the one it was packed with, or one with as much
  * scratch). IN holds x; y fp32. */
@@ -93,12 +91,6 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
  * panels of several linears themselves. */
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
                        size_t ldy, size_t m, size_t p0, size_t p1);
-
-/* The same for an fp32 x [m, k] of a wide linear in bf16: x is taken as the sum of two bf16 rows, so that 16
- * bits of it count and the weights are still read once. SPLIT [2 m, k] bf16, IN (of 2 m rows) and SUMS
- * [2 m, n] are scratch. */
-void linear_run_wide(const struct linear *l, struct pool *pool, const float *x, uint16_t *split, void *in,
-                     float *sums, float *y, size_t m);
 
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);

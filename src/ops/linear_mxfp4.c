@@ -93,7 +93,7 @@ static size_t scratch_bytes(size_t k, enum dtype t)
     return linear_panel_bytes(KERN_NR, k, t);
 }
 
-static void put(const struct linear *l, void *in, const void *x, size_t row, size_t m)
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
     if (l->dtype == DT_F32)
         l->kern->gemm_in_f32(in, x, row, m, l->k);

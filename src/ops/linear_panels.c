@@ -69,7 +69,7 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
     return d->dtype == DT_F32 || d->dtype == DT_BF16;
 }
 
-static void put_on(const struct kern *kern, const struct linear *l, void *in, const void *x, size_t row,
+static void put_on(const struct kern *kern, const struct linear *l, void *in, const float *x, size_t row,
                    size_t m)
 {
     if (l->dtype == DT_F32)
@@ -87,12 +87,12 @@ static void run_on(const struct kern *kern, const struct linear *l, const void *
     (l->dtype == DT_F32 ? kern->gemm_f32 : kern->gemm_bf16)(&g, p0, p1);
 }
 
-static void put(const struct linear *l, void *in, const void *x, size_t row, size_t m)
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
     put_on(l->kern, l, in, x, row, m);
 }
 
-static void put_native(const struct linear *l, void *in, const void *x, size_t row, size_t m)
+static void put_native(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
     put_on(kern_table(CPU_REF), l, in, x, row, m);
 }

@@ -2,8 +2,8 @@
  *
  * A model issues ops by name to a sink and never asks who runs them. The eager sink (eager.h) runs each at
  * once on the kernels and the thread pool; others may record or dump. Ops return void: everything that can
- * fail was proved when the model was opened. T counts rows of the step's batch. "act" buffers hold the
- * computing type of the linears (fp32 or bf16); everything else is fp32.
+ * fail was proved when the model was opened. T counts rows of the step's batch. All of it is fp32; a linear
+ * rounds its input as its backend wants it (linear_put).
  */
 #ifndef GALLOP_OPS_OP_H
 #define GALLOP_OPS_OP_H
@@ -29,7 +29,6 @@ struct norm {
     size_t n;
     float eps;
     bool layer; /* LayerNorm, else RMSNorm */
-    bool wide;  /* the result stays fp32 whatever the act type: it feeds a wide linear */
 };
 
 enum rope_pairs { ROPE_PAIRS_HALF, ROPE_PAIRS_NEXT }; /* (i, i + half) as Llama, or (2i, 2i + 1) as GPT-J */
@@ -44,7 +43,6 @@ struct attn {
     enum rope_pairs pairs;
     const struct norm *q_norm, *k_norm, *v_norm; /* of each head, NULL: none */
     float temp_scale, temp_floor; /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); 0: none */
-    bool wide;                    /* the result stays fp32 whatever the act type is: it feeds a wide linear */
     bool shared; /* k and v are those that an earlier layer stored: qkv is q alone, [T, H D] */
 };
 
@@ -64,27 +62,25 @@ struct sink {
     /* x[T, E] = table[index + offset] (ADD: x += ...) */
     void (*embed)(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
                   size_t T);
-    /* If r: x += r. h = norm(x), h in the act type, or fp32 from a wide norm.          x, r, h [T, n] */
-    void (*norm)(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t T);
-    /* y = x W^T + b                                  x [T, k] act (fp32 into a wide linear), y [T, n] */
-    void (*linear)(const struct sink *o, float *y, const struct linear *w, const void *x, size_t T);
+    /* If r: x += r. h = norm(x).                                                       x, r, h [T, n] */
+    void (*norm)(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T);
+    /* y = x W^T + b                                                          x [T, k], y [T, n] */
+    void (*linear)(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T);
     /* Per-head norms of q, k and v, those that W has, and q's temperature; in place. */
     void (*heads)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
     /* Turns q and k of qkv [T, (H + 2 K) D] in place. */
     void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
-    /* Stores k and v, then a[T, H D] (act) = attention of each row over its own sequence up to itself. */
-    void (*attn)(const struct sink *o, void *a, const float *qkv, const struct attn *w, const struct batch *b,
-                 size_t layer);
+    /* Stores k and v, then a[T, H D] = attention of each row over its own sequence up to itself. */
+    void (*attn)(const struct sink *o, float *a, const float *qkv, const struct attn *w,
+                 const struct batch *b, size_t layer);
     /* r[T, E] = down(act(up h)), or down(act(gate h) * (up h)) */
-    void (*mlp)(const struct sink *o, float *r, const struct mlp *w, const void *h, size_t T);
-    /* r[T, E] = the chosen experts' sum for h [T, E] fp32, routed by ROUTE [T, E] fp32 (NULL: by h). */
+    void (*mlp)(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T);
+    /* r[T, E] = the chosen experts' sum for h [T, E], routed by ROUTE [T, E] (NULL: by h). */
     void (*moe)(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
                 size_t T);
-    /* out[T, n] (act) = f(gate) * up; rows of gate and up are ldg and ldu floats apart. */
-    void (*glu)(const struct sink *o, void *out, const float *gate, size_t ldg, const float *up, size_t ldu,
+    /* out[T, n] = f(gate) * up; rows of gate and up are ldg and ldu floats apart. */
+    void (*glu)(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up, size_t ldu,
                 enum kern_act f, size_t n, size_t T);
-    /* h[T, n] (act) = x, rounded where act is bf16. */
-    void (*round)(const struct sink *o, void *h, const float *x, size_t n, size_t T);
     /* x *= a.                                                                          [T, n] */
     void (*scale)(const struct sink *o, float *x, float a, size_t n, size_t T);
     /* x = cap tanh(x / cap).                                                           [T, n] */
@@ -95,11 +91,11 @@ struct sink {
     void (*rows)(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                  size_t n_rows);
     /* logits[n_rows, V] = head(h) */
-    void (*logits)(const struct sink *o, float *logits, const struct linear *head, const void *h,
+    void (*logits)(const struct sink *o, float *logits, const struct linear *head, const float *h,
                    size_t n_rows);
     /* The residual stream in front of layer LAYER is x + r (r may be NULL); after the final norm H is given
      * instead. For those who asked to see hidden states; does nothing otherwise. */
-    void (*tap)(const struct sink *o, size_t layer, const float *x, const float *r, const void *h, size_t T);
+    void (*tap)(const struct sink *o, size_t layer, const float *x, const float *r, const float *h, size_t T);
     void *ctx;
 };
 

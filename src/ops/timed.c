@@ -89,7 +89,7 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
     add(o, TIMED_OTHER, begin, 0, 0);
 }
 
-static void op_norm(const struct sink *o, void *h, float *x, const float *r, const struct norm *w, size_t T)
+static void op_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T)
 {
     uint64_t begin = clock_ns();
 
@@ -97,7 +97,7 @@ static void op_norm(const struct sink *o, void *h, float *x, const float *r, con
     add(o, OP_NORM, begin, 0, 0);
 }
 
-static void op_linear(const struct sink *o, float *y, const struct linear *w, const void *x, size_t T)
+static void op_linear(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T)
 {
     uint64_t begin = clock_ns();
 
@@ -121,7 +121,7 @@ static void op_rope(const struct sink *o, float *qkv, const struct attn *w, size
     add(o, OP_ROPE, begin, 0, 0);
 }
 
-static void op_attn(const struct sink *o, void *a, const float *qkv, const struct attn *w,
+static void op_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w,
                     const struct batch *b, size_t layer)
 {
     uint64_t begin = clock_ns();
@@ -132,7 +132,7 @@ static void op_attn(const struct sink *o, void *a, const float *qkv, const struc
     add(o, OP_ATTENTION, begin, bytes, flops);
 }
 
-static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const void *h, size_t T)
+static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T)
 {
     uint64_t begin = clock_ns();
 
@@ -155,20 +155,12 @@ static void op_moe(const struct sink *o, float *r, const struct moe *w, const fl
         linear_flops(&w->router, (double)T) + linear_flops(&x->up, chosen) + linear_flops(&x->down, chosen));
 }
 
-static void op_glu(const struct sink *o, void *out, const float *gate, size_t ldg, const float *up,
+static void op_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
                    size_t ldu, enum kern_act f, size_t n, size_t T)
 {
     uint64_t begin = clock_ns();
 
     to(o)->glu(to(o), out, gate, ldg, up, ldu, f, n, T);
-    add(o, TIMED_OTHER, begin, 0, 0);
-}
-
-static void op_round(const struct sink *o, void *h, const float *x, size_t n, size_t T)
-{
-    uint64_t begin = clock_ns();
-
-    to(o)->round(to(o), h, x, n, T);
     add(o, TIMED_OTHER, begin, 0, 0);
 }
 
@@ -205,7 +197,7 @@ static void op_rows(const struct sink *o, float *dst, const float *src, const ui
     add(o, TIMED_OTHER, begin, 0, 0);
 }
 
-static void op_logits(const struct sink *o, float *logits, const struct linear *head, const void *h,
+static void op_logits(const struct sink *o, float *logits, const struct linear *head, const float *h,
                       size_t n_rows)
 {
     uint64_t begin = clock_ns();
@@ -214,7 +206,7 @@ static void op_logits(const struct sink *o, float *logits, const struct linear *
     add(o, OP_LM_HEAD, begin, n_rows ? (double)head->packed_bytes : 0, linear_flops(head, (double)n_rows));
 }
 
-static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const void *h,
+static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const float *h,
                    size_t T)
 {
     to(o)->tap(to(o), layer, x, r, h, T);
@@ -239,7 +231,6 @@ void timed_open(struct timed *t, const struct sink *sink, enum dtype kv_dtype, c
                             .mlp = op_mlp,
                             .moe = op_moe,
                             .glu = op_glu,
-                            .round = op_round,
                             .scale = op_scale,
                             .softcap = op_softcap,
                             .add = op_add,

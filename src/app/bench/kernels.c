@@ -52,6 +52,8 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_gemm_in_f32, "K=2048", 0, GEMM_K, 0, 8},
+    {KERN_FN_gemm_in_bf16, "K=2048", 0, GEMM_K, 0, 6},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
     {KERN_FN_attn_f32, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
@@ -69,16 +71,16 @@ static const struct work_shape shapes[] = {
     {KERN_FN_attn_i8, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048, 0},
     {KERN_FN_attn_i8, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048, 0},
     {KERN_FN_attn_fold, "d=128", 0, 128, 0, 12},
-    {KERN_FN_attn_finish, "d=128 bf16", 0, 128, 0, 6},
-    {KERN_FN_rms_norm, "2048 residual bf16", 0, 2048, 0, 18},
-    {KERN_FN_layer_norm, "2048 residual bf16", 0, 2048, 0, 22},
+    {KERN_FN_attn_finish, "d=128", 0, 128, 0, 8},
+    {KERN_FN_rms_norm, "2048 residual", 0, 2048, 0, 20},
+    {KERN_FN_layer_norm, "2048 residual", 0, 2048, 0, 24},
     {KERN_FN_add, "2048", 0, 2048, 0, 12},
     {KERN_FN_scale, "2048", 0, 2048, 0, 8},
     {KERN_FN_scale_add, "2048", 0, 2048, 0, 12},
     {KERN_FN_rope_half, "d=64", 0, 64, 0, 12},
     {KERN_FN_rope_pair, "d=64", 0, 64, 0, 12},
-    {KERN_FN_act, "gelu_tanh 8192 bf16", 0, 8192, 0, 6},
-    {KERN_FN_glu, "silu 8192 bf16", 0, 8192, 0, 10},
+    {KERN_FN_act, "gelu_tanh 8192", 0, 8192, 0, 8},
+    {KERN_FN_glu, "silu 8192", 0, 8192, 0, 12},
     {KERN_FN_to_bf16, "8192", 0, 8192, 0, 6},
     {KERN_FN_to_i8, "128", 0, 128, 0, 5},
     {KERN_FN_argmax, "128256", 0, VECTOR, 0, 4},
@@ -265,20 +267,22 @@ static void call_vector(void *work)
     volatile float value;
 
     switch (w->s->fn) {
+    case KERN_FN_gemm_in_f32: k->gemm_in_f32(g->c, g->x, 0, 1, n); break;
+    case KERN_FN_gemm_in_bf16: k->gemm_in_bf16(g->c, g->x, 0, 1, n); break;
     case KERN_FN_attn_fold:
         value = 1;
         k->attn_fold(&g->max[0], &g->sum[0], g->c, 0.5f, value, g->y, n);
         break;
-    case KERN_FN_attn_finish: k->attn_finish(g->c, g->x, 2, n, true); break;
-    case KERN_FN_rms_norm: k->rms_norm(g->c, g->z, g->y, g->x, n, 1e-5f, true); break;
-    case KERN_FN_layer_norm: k->layer_norm(g->c, g->z, g->y, g->x, g->y, n, 1e-5f, true); break;
+    case KERN_FN_attn_finish: k->attn_finish(g->c, g->x, 2, n); break;
+    case KERN_FN_rms_norm: k->rms_norm(g->c, g->z, g->y, g->x, n, 1e-5f); break;
+    case KERN_FN_layer_norm: k->layer_norm(g->c, g->z, g->y, g->x, g->y, n, 1e-5f); break;
     case KERN_FN_add: k->add(g->z, g->y, n); break;
     case KERN_FN_scale: k->scale(g->c, 1, n); break;
     case KERN_FN_scale_add: k->scale_add(g->z, g->y, 0.5f, n); break;
     case KERN_FN_rope_half: k->rope_half(g->z, g->cos, g->sin, n / 2); break;
     case KERN_FN_rope_pair: k->rope_pair(g->z, g->cos, g->sin, n / 2); break;
-    case KERN_FN_act: k->act(g->c, g->x, n, KERN_GELU_TANH, true); break;
-    case KERN_FN_glu: k->glu(g->c, g->x, g->y, n, KERN_SILU, true); break;
+    case KERN_FN_act: k->act(g->c, g->x, n, KERN_GELU_TANH); break;
+    case KERN_FN_glu: k->glu(g->c, g->x, g->y, n, KERN_SILU); break;
     case KERN_FN_to_bf16: k->to_bf16((uint16_t *)(void *)g->c, g->x, n); break;
     case KERN_FN_to_i8: k->to_i8((int8_t *)g->c, g->max, g->x, n); break;
     case KERN_FN_argmax:

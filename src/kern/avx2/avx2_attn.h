@@ -379,7 +379,8 @@ AVX2_INLINE void avx2_attn_scores(struct avx2_attn *o, const struct avx2_micro *
 
     for (o->d0 = 0; o->d0 < a->dp; o->d0 += AVX2_ATTN_DIMS) {
         o->dims = a->dp - o->d0 < AVX2_ATTN_DIMS ? a->dp - o->d0 : AVX2_ATTN_DIMS;
-        avx2_copy_rows(o->q, AVX2_ATTN_Q, a->q, o->row * a->dp + o->d0, a->dp, o->rows, o->dims, false);
+        avx2_copy_rows(o->q, AVX2_ATTN_Q, (const float *)a->q + o->row * a->dp + o->d0, a->dp, o->rows,
+                       o->dims);
         for (size_t b = o->t0; b < o->t1; b += block)
             for (const struct avx2_group *g = o->group; g < o->group + o->groups; g++) {
                 size_t t = b > g->t0 ? b : g->t0;

@@ -141,7 +141,7 @@ static void finish(const struct kern_gemm *g, size_t p, sums_of *sums)
         for (size_t r = 0; r < g->m; r++) {
             __m256 y = _mm256_loadu_ps(&(*sums)[r][j]);
 
-            avx2_put(g->c + r * g->ldc, col, g->bias ? _mm256_add_ps(y, bias) : y, left, false);
+            avx2_put(g->c + r * g->ldc, col, g->bias ? _mm256_add_ps(y, bias) : y, left);
         }
     }
 }
@@ -160,7 +160,7 @@ AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
             size_t depth = g->k - k < DEPTH ? g->k - k : DEPTH;
 
             if (p == p0 || g->k > DEPTH)
-                avx2_copy_rows(a, STRIDE, g->in, k, g->k, g->m, depth, false);
+                avx2_copy_rows(a, STRIDE, (const float *)g->in + k, g->k, g->m, depth);
             for (size_t s = 0; s < n; s++)
                 b[s] = (const char *)g->b + (p + s) * panel_bytes + k / (1 + bf16) * LINE;
             block(sums, a, b, n, g->m, depth, bf16);

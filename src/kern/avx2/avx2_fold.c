@@ -19,14 +19,14 @@ void avx2_attn_fold(float *m, float *l, float *o, float m2, float l2, const floa
     for (size_t i = 0; i < d; i += 8) {
         __m256 y = _mm256_mul_ps(avx2_get(o2 + i, d - i), vb);
 
-        avx2_put(o, i, _mm256_fmadd_ps(avx2_get(o + i, d - i), va, y), d - i, false);
+        avx2_put(o, i, _mm256_fmadd_ps(avx2_get(o + i, d - i), va, y), d - i);
     }
 }
 
-void avx2_attn_finish(void *out, const float *o, float l, size_t d, bool bf16)
+void avx2_attn_finish(float *out, const float *o, float l, size_t d)
 {
     const __m256 inv = _mm256_set1_ps(1.0f / l), zero = _mm256_setzero_ps();
 
     for (size_t i = 0; i < d; i += 8)
-        avx2_put(out, i, l == 0 ? zero : _mm256_mul_ps(avx2_get(o + i, d - i), inv), d - i, bf16);
+        avx2_put(out, i, l == 0 ? zero : _mm256_mul_ps(avx2_get(o + i, d - i), inv), d - i);
 }

@@ -12,6 +12,7 @@
 
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_tile.h"
+#include "tensor/dtype.h"
 
 enum {
     ROWS = AVX2_ROWS,
@@ -73,7 +74,7 @@ AVX2_INLINE void store_tile(__m256 acc[ROWS][4], const struct place *p, size_t l
                 break;
             if (p->bias)
                 acc[r][v] = _mm256_add_ps(acc[r][v], bias);
-            avx2_put(p->c + (size_t)r * ldc, 8 * (size_t)v, acc[r][v], p->left - 8 * (size_t)v, false);
+            avx2_put(p->c + (size_t)r * ldc, 8 * (size_t)v, acc[r][v], p->left - 8 * (size_t)v);
         }
     }
 }
@@ -161,7 +162,7 @@ AVX2_INLINE void run(const struct block *o, size_t r, size_t rows, size_t p0, si
     const size_t half_bytes = KERN_NR / 2 * sizeof(float), n_tiles = (rows + ROWS - 1) / ROWS;
     const size_t share = (o->depth + bf16) / (1 + bf16) * half_bytes / n_tiles;
 
-    avx2_copy_rows(o->a, STRIDE, o->g->in, r * o->g->k + o->k0, o->g->k, rows, o->depth, false);
+    avx2_copy_rows(o->a, STRIDE, (const float *)o->g->in + r * o->g->k + o->k0, o->g->k, rows, o->depth);
     for (size_t p = p0; p < p1; p++) {
         const char *b = panel(o->g, p, o->k0, bf16), *next = after(o, p, p0, p1, bf16);
 
@@ -208,10 +209,17 @@ void avx2_gemm_in_f32(void *in, const float *x, size_t row, size_t m, size_t k)
     memcpy((float *)in + row * k, x, k * sizeof(*x));
 }
 
-void avx2_gemm_in_bf16(void *in, const uint16_t *x, size_t row, size_t m, size_t k)
+void avx2_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
 {
+    float *to = (float *)in + row * k;
+    size_t i = 0;
+
     (void)m;
-    avx2_copy_rows((float *)in + row * k, k, x, 0, k, 1, k, true);
+    for (; i + 8 <= k; i += 8)
+        _mm256_storeu_ps(to + i,
+                         _mm256_castsi256_ps(_mm256_slli_epi32(avx2_round_bf16(_mm256_loadu_ps(x + i)), 16)));
+    for (; i < k; i++)
+        to[i] = dtype_bf16_to_f32(dtype_f32_to_bf16(x[i]));
 }
 
 void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)

@@ -66,25 +66,26 @@ AVX2_INLINE __m256 avx2_of_bf16x8(const uint16_t *p)
     return _mm256_castsi256_ps(_mm256_slli_epi32(h, 16));
 }
 
-/* Writes the lanes [0, n) of y, n >= 8 meaning all, to element I of OUT, which is bf16 or float. */
-AVX2_INLINE void avx2_put(void *out, size_t i, __m256 y, size_t n, bool bf16)
+/* Writes the lanes [0, n) of y, n >= 8 meaning all, to element I of OUT. */
+AVX2_INLINE void avx2_put(float *out, size_t i, __m256 y, size_t n)
 {
-    if (!bf16) {
-        if (n >= 8)
-            _mm256_storeu_ps((float *)out + i, y);
-        else
-            _mm256_maskstore_ps((float *)out + i, avx2_first((ptrdiff_t)n), y);
+    if (n >= 8)
+        _mm256_storeu_ps(out + i, y);
+    else
+        _mm256_maskstore_ps(out + i, avx2_first((ptrdiff_t)n), y);
+}
+
+/* The same, rounded to bf16. */
+AVX2_INLINE void avx2_put_bf16(uint16_t *out, size_t i, __m256 y, size_t n)
+{
+    __m128i h = avx2_to_bf16x8(y);
+    uint16_t part[8];
+
+    if (n >= 8) {
+        _mm_storeu_si128((__m128i *)(void *)(out + i), h);
     } else {
-        __m128i h = avx2_to_bf16x8(y);
-
-        if (n >= 8) {
-            _mm_storeu_si128((__m128i *)(void *)((uint16_t *)out + i), h);
-        } else {
-            uint16_t part[8];
-
-            _mm_storeu_si128((__m128i *)(void *)part, h);
-            memcpy((uint16_t *)out + i, part, n * sizeof *part);
-        }
+        _mm_storeu_si128((__m128i *)(void *)part, h);
+        memcpy(out + i, part, n * sizeof *part);
     }
 }
 
@@ -94,24 +95,11 @@ AVX2_INLINE __m256 avx2_get(const float *p, size_t n)
     return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, avx2_first((ptrdiff_t)n));
 }
 
-/* Copies N elements, from element AT on, of each of ROWS rows of SRC (bf16 or float, LD elements apart) to
- * fp32 rows STRIDE apart. */
-AVX2_INLINE void avx2_copy_rows(float *to, size_t stride, const void *src, size_t at, size_t ld, size_t rows,
-                                size_t n, bool bf16)
+/* Copies N floats of each of ROWS rows at X, LD floats apart, to rows that are STRIDE apart. */
+AVX2_INLINE void avx2_copy_rows(float *to, size_t stride, const float *x, size_t ld, size_t rows, size_t n)
 {
-    for (size_t i = 0; i < rows; i++, to += stride, at += ld) {
-        const uint16_t *half = (const uint16_t *)src + at;
-        size_t k = 0;
-
-        if (!bf16) {
-            memcpy(to, (const float *)src + at, n * sizeof *to);
-            continue;
-        }
-        for (; k + 8 <= n; k += 8)
-            _mm256_storeu_ps(to + k, avx2_of_bf16x8(half + k));
-        for (; k < n; k++)
-            to[k] = kmath_of_bits((uint32_t)half[k] << 16);
-    }
+    for (size_t i = 0; i < rows; i++, to += stride, x += ld)
+        memcpy(to, x, n * sizeof(*to));
 }
 
 AVX2_INLINE __m256 avx2_reduce(__m256 x, __m256 *r)

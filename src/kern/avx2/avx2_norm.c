@@ -26,14 +26,14 @@ AVX2_INLINE struct pair take2(float *x, const float *r, size_t n)
         s = get2(r, n);
         v.low = _mm256_add_ps(v.low, s.low);
         v.high = _mm256_add_ps(v.high, s.high);
-        avx2_put(x, 0, v.low, n, false);
+        avx2_put(x, 0, v.low, n);
         if (n > 8)
-            avx2_put(x, 8, v.high, n - 8, false);
+            avx2_put(x, 8, v.high, n - 8);
     }
     return v;
 }
 
-void avx2_rms_norm(void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)
+void avx2_rms_norm(float *out, float *x, const float *r, const float *w, size_t n, float eps)
 {
     __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps(), inv;
 
@@ -49,7 +49,7 @@ void avx2_rms_norm(void *out, float *x, const float *r, const float *w, size_t n
 
         if (w)
             y = _mm256_mul_ps(avx2_get(w + i, n - i), y);
-        avx2_put(out, i, y, n - i, bf16);
+        avx2_put(out, i, y, n - i);
     }
 }
 
@@ -61,8 +61,8 @@ AVX2_INLINE __m256 centred(const float *x, __m256 mean, size_t n)
     return n >= 8 ? d : _mm256_and_ps(d, _mm256_castsi256_ps(avx2_first((ptrdiff_t)n)));
 }
 
-void avx2_layer_norm(void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps,
-                     bool bf16)
+void avx2_layer_norm(float *out, float *x, const float *r, const float *w, const float *b, size_t n,
+                     float eps)
 {
     const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1.0f);
     __m256 low = zero, high = zero, mean, inv;
@@ -86,6 +86,6 @@ void avx2_layer_norm(void *out, float *x, const float *r, const float *w, const 
         __m256 y = _mm256_mul_ps(_mm256_sub_ps(avx2_get(x + i, n - i), mean), inv);
 
         y = _mm256_fmadd_ps(y, w ? avx2_get(w + i, n - i) : one, b ? avx2_get(b + i, n - i) : zero);
-        avx2_put(out, i, y, n - i, bf16);
+        avx2_put(out, i, y, n - i);
     }
 }

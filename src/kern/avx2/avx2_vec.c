@@ -11,7 +11,7 @@
 void avx2_add(float *x, const float *r, size_t n)
 {
     for (size_t i = 0; i < n; i += 8)
-        avx2_put(x, i, _mm256_add_ps(avx2_get(x + i, n - i), avx2_get(r + i, n - i)), n - i, false);
+        avx2_put(x, i, _mm256_add_ps(avx2_get(x + i, n - i), avx2_get(r + i, n - i)), n - i);
 }
 
 void avx2_scale(float *x, float a, size_t n)
@@ -19,7 +19,7 @@ void avx2_scale(float *x, float a, size_t n)
     const __m256 va = _mm256_set1_ps(a);
 
     for (size_t i = 0; i < n; i += 8)
-        avx2_put(x, i, _mm256_mul_ps(avx2_get(x + i, n - i), va), n - i, false);
+        avx2_put(x, i, _mm256_mul_ps(avx2_get(x + i, n - i), va), n - i);
 }
 
 void avx2_scale_add(float *y, const float *x, float a, size_t n)
@@ -27,7 +27,7 @@ void avx2_scale_add(float *y, const float *x, float a, size_t n)
     const __m256 va = _mm256_set1_ps(a);
 
     for (size_t i = 0; i < n; i += 8)
-        avx2_put(y, i, _mm256_fmadd_ps(va, avx2_get(x + i, n - i), avx2_get(y + i, n - i)), n - i, false);
+        avx2_put(y, i, _mm256_fmadd_ps(va, avx2_get(x + i, n - i), avx2_get(y + i, n - i)), n - i);
 }
 
 void avx2_rope_half(float *x, const float *cos, const float *sin, size_t half)
@@ -37,8 +37,8 @@ void avx2_rope_half(float *x, const float *cos, const float *sin, size_t half)
         __m256 x1 = avx2_get(x + i, left), x2 = avx2_get(x + half + i, left);
         __m256 c = avx2_get(cos + i, left), s = avx2_get(sin + i, left);
 
-        avx2_put(x, i, _mm256_fnmadd_ps(x2, s, _mm256_mul_ps(x1, c)), left, false);
-        avx2_put(x, half + i, _mm256_fmadd_ps(x1, s, _mm256_mul_ps(x2, c)), left, false);
+        avx2_put(x, i, _mm256_fnmadd_ps(x2, s, _mm256_mul_ps(x1, c)), left);
+        avx2_put(x, half + i, _mm256_fmadd_ps(x1, s, _mm256_mul_ps(x2, c)), left);
     }
 }
 
@@ -58,23 +58,23 @@ void avx2_rope_pair(float *x, const float *cos, const float *sin, size_t half)
         __m256 swapped = _mm256_permute_ps(v, 0xb1);
 
         v = _mm256_fmadd_ps(swapped, _mm256_xor_ps(s, even), _mm256_mul_ps(v, c));
-        avx2_put(x, 2 * i, v, 2 * left, false);
+        avx2_put(x, 2 * i, v, 2 * left);
     }
 }
 
-/* F and BF16 are constants at every call. */
-AVX2_INLINE void act(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+/* F is a constant at every call. */
+AVX2_INLINE void act(float *out, const float *x, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i += 8)
-        avx2_put(out, i, avx2_activate(avx2_get(x + i, n - i), f), n - i, bf16);
+        avx2_put(out, i, avx2_activate(avx2_get(x + i, n - i), f), n - i);
 }
 
-AVX2_INLINE void glu(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+AVX2_INLINE void glu(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i += 8) {
         __m256 y = avx2_activate(avx2_get(gate + i, n - i), f);
 
-        avx2_put(out, i, _mm256_mul_ps(y, avx2_get(up + i, n - i)), n - i, bf16);
+        avx2_put(out, i, _mm256_mul_ps(y, avx2_get(up + i, n - i)), n - i);
     }
 }
 
@@ -88,16 +88,16 @@ AVX2_INLINE void glu(void *out, const float *gate, const float *up, size_t n, en
     case KERN_N_ACTS: break;                            \
     }
 
-void avx2_act(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+void avx2_act(float *out, const float *x, size_t n, enum kern_act f)
 {
-#define CALL(F) bf16 ? act(out, x, n, F, true) : act(out, x, n, F, false)
+#define CALL(F) act(out, x, n, F)
     EACH_ACT(CALL)
 #undef CALL
 }
 
-void avx2_glu(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+void avx2_glu(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
-#define CALL(F) bf16 ? glu(out, gate, up, n, F, true) : glu(out, gate, up, n, F, false)
+#define CALL(F) glu(out, gate, up, n, F)
     EACH_ACT(CALL)
 #undef CALL
 }
@@ -105,7 +105,7 @@ void avx2_glu(void *out, const float *gate, const float *up, size_t n, enum kern
 void avx2_to_bf16(uint16_t *out, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += 8)
-        avx2_put(out, i, avx2_get(x + i, n - i), n - i, true);
+        avx2_put_bf16(out, i, avx2_get(x + i, n - i), n - i);
 }
 
 /* The largest |x|; NaN never enters, for MAXPS gives its second operand when either is NaN. */

@@ -2,8 +2,7 @@
  * words, and how sums become dots and outputs.
  *
  *   AVX512_F32, WIDE, I8  floats as they are (weights rounded to bf16 in WIDE)
- *   AVX512_DOT            q = two rows of bf16, the rounded one and the rounded rest; the dot is the sum of
- *                         both dots. Weights are one row of bf16
+ *   AVX512_DOT            rounded to bf16
  *   AVX512_I8_KEYS        q = step x (128 high + low), integers of 8 bits; weights = step x (256 high + low),
  *                         integers without sign. Sums of integers are exact and no order matters
  */
@@ -47,7 +46,7 @@ SIMD512_INLINE bool avx512_attn_is_i8(enum avx512_kind kind)
 /* Rows of words that a row of q, or of weights, becomes. */
 SIMD512_INLINE int avx512_attn_q_parts(enum avx512_kind kind)
 {
-    return kind == AVX512_DOT || kind == AVX512_I8_KEYS ? 2 : 1;
+    return kind == AVX512_I8_KEYS ? 2 : 1;
 }
 
 SIMD512_INLINE int avx512_attn_p_parts(enum avx512_kind kind)
@@ -67,19 +66,11 @@ SIMD512_INLINE __m512 avx512_attn_scales(const void *tile, size_t dp)
 }
 
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
-/* Pairs of the N dims of q as words: rounded, and what rounding took away, rounded. Denormals become zeros,
- * as they would in the dot. */
+/* Pairs of the N dims of q as words. Denormals become zeros, as they would in the dot. */
 SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t n)
 {
-    for (size_t i = 0; i < n; i += 16) {
-        __m512 x = _mm512_loadu_ps(q + i);
-        __m256i h = simd512_flush_bf16(x), l;
-        __m512i wide = _mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16);
-
-        l = simd512_flush_bf16(_mm512_sub_ps(x, _mm512_castsi512_ps(wide)));
-        _mm256_storeu_si256((__m256i *)(void *)(to + i / 2), h);
-        _mm256_storeu_si256((__m256i *)(void *)(to + AVX512_ATTN_HALF + i / 2), l);
-    }
+    for (size_t i = 0; i < n; i += 16)
+        _mm256_storeu_si256((__m256i *)(void *)(to + i / 2), simd512_flush_bf16(_mm512_loadu_ps(q + i)));
 }
 #endif
 
@@ -194,8 +185,6 @@ SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t r, i
 SIMD512_INLINE __m512 avx512_attn_dot(const struct avx512_attn *o, size_t row, __m512 sum, __m512 second,
                                       enum avx512_kind kind)
 {
-    if (kind == AVX512_DOT)
-        return _mm512_add_ps(sum, second);
     return kind == AVX512_I8_KEYS ? avx512_attn_join(sum, second, 128, o->q_step[row]) : sum;
 }
 

@@ -23,7 +23,7 @@ void KERN_NAME(avx512_attn_fold)(float *m, float *l, float *o, float m2, float l
         join(o + i, o2 + i, simd512_head(d - i), _mm512_set1_ps(a), _mm512_set1_ps(b));
 }
 
-void KERN_NAME(avx512_attn_finish)(void *out, const float *o, float l, size_t d, bool bf16)
+void KERN_NAME(avx512_attn_finish)(float *out, const float *o, float l, size_t d)
 {
     __m512 inv = _mm512_set1_ps(1.0f / l);
 
@@ -31,6 +31,6 @@ void KERN_NAME(avx512_attn_finish)(void *out, const float *o, float l, size_t d,
         __mmask16 m = simd512_head(d - i);
         __m512 y = l == 0 ? _mm512_setzero_ps() : _mm512_mul_ps(simd512_load(o + i, m), inv);
 
-        simd512_put(out, i, m, y, bf16);
+        simd512_store(out + i, m, y);
     }
 }

@@ -105,7 +105,7 @@ SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
 }
 
 /* X, row ROW of M, to its place in IN. */
-SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const void *x, size_t row, size_t m, size_t k,
+SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                     enum avx512_kind kind)
 {
     struct avx512_gemm_rows t = avx512_gemm_tile(((row + 1) * avx512_gemm_tiles(m) - 1) / m, m);
@@ -116,11 +116,11 @@ SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const void *x, size_t row, siz
         size_t n = k - at < most ? k - at : most;
 
         if (kind == AVX512_F32)
-            avx512_tile_fill_f32(in, (const float *)x + at, n);
+            avx512_tile_fill_f32(in, x + at, n);
         else if (kind == AVX512_DOT)
-            avx512_tile_fill_dot(in, (const uint16_t *)x + at, n);
+            avx512_tile_fill_dot(in, x + at, n);
         else
-            avx512_tile_fill_wide(in, (const uint16_t *)x + at, n);
+            avx512_tile_fill_wide(in, x + at, n);
     }
 }
 

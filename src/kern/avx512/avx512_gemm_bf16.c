@@ -13,7 +13,7 @@
 
 AVX512_GEMM_TABLE(AVX512_WIDE);
 
-void KERN_NAME(avx512_gemm_in_bf16)(void *in, const uint16_t *x, size_t row, size_t m, size_t k)
+void KERN_NAME(avx512_gemm_in_bf16)(void *in, const float *x, size_t row, size_t m, size_t k)
 {
     avx512_gemm_put(in, x, row, m, k, AVX512_WIDE);
 }

@@ -20,18 +20,16 @@ SIMD512_INLINE __m512 take(float *x, const float *r, size_t i, __mmask16 m)
 }
 
 /* out[i..] = w * (x * inv). */
-SIMD512_INLINE void rms_put(void *out, const float *x, const float *w, size_t i, __mmask16 m, __m512 inv,
-                            bool bf16)
+SIMD512_INLINE void rms_put(float *out, const float *x, const float *w, size_t i, __mmask16 m, __m512 inv)
 {
     __m512 y = _mm512_mul_ps(simd512_load(x + i, m), inv);
 
     if (w)
         y = _mm512_mul_ps(simd512_load(w + i, m), y);
-    simd512_put(out, i, m, y, bf16);
+    simd512_store(out + i, m, y);
 }
 
-void KERN_NAME(avx512_rms_norm)(void *out, float *x, const float *r, const float *w, size_t n, float eps,
-                                bool bf16)
+void KERN_NAME(avx512_rms_norm)(float *out, float *x, const float *r, const float *w, size_t n, float eps)
 {
     size_t whole = n & ~(size_t)15;
     __mmask16 m = simd512_head(n - whole);
@@ -47,9 +45,9 @@ void KERN_NAME(avx512_rms_norm)(void *out, float *x, const float *r, const float
     }
     inv = _mm512_set1_ps(1.0f / sqrtf(simd512_fold_add(sum) / (float)n + eps));
     for (size_t i = 0; i < whole; i += 16)
-        rms_put(out, x, w, i, SIMD512_ALL, inv, bf16);
+        rms_put(out, x, w, i, SIMD512_ALL, inv);
     if (m)
-        rms_put(out, x, w, whole, m, inv, bf16);
+        rms_put(out, x, w, whole, m, inv);
 }
 
 /* (x - mean) in the lanes of M, +0 in others. */
@@ -58,8 +56,8 @@ SIMD512_INLINE __m512 centred(const float *x, size_t i, __mmask16 m, __m512 mean
     return _mm512_maskz_mov_ps(m, _mm512_sub_ps(simd512_load(x + i, m), mean));
 }
 
-void KERN_NAME(avx512_layer_norm)(void *out, float *x, const float *r, const float *w, const float *b,
-                                  size_t n, float eps, bool bf16)
+void KERN_NAME(avx512_layer_norm)(float *out, float *x, const float *r, const float *w, const float *b,
+                                  size_t n, float eps)
 {
     __m512 sum = _mm512_setzero_ps(), square = _mm512_setzero_ps(), mean, inv, v;
 
@@ -77,6 +75,6 @@ void KERN_NAME(avx512_layer_norm)(void *out, float *x, const float *r, const flo
         v = _mm512_mul_ps(centred(x, i, m, mean), inv);
         v = _mm512_fmadd_ps(v, w ? simd512_load(w + i, m) : _mm512_set1_ps(1.0f),
                             b ? simd512_load(b + i, m) : _mm512_setzero_ps());
-        simd512_put(out, i, m, v, bf16);
+        simd512_store(out + i, m, v);
     }
 }

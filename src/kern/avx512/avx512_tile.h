@@ -54,32 +54,30 @@ SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t
                       simd512_load(a + i, simd512_head(n - i)));
 }
 
-/* N bf16 to pairs. The missing half of an odd last pair is -0: times the panel's +0 it leaves every sum as
- * it is. */
-SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const uint16_t *a, size_t n)
+/* N floats rounded to pairs of bf16. The missing half of an odd last pair is -0: times the panel's +0 it
+ * leaves every sum as it is. */
+SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const float *a, size_t n)
 {
     size_t i = 0;
 
-    for (; i + 32 <= n; i += 32)
-        _mm512_storeu_si512(words + i / 2, _mm512_loadu_si512(a + i));
-    for (; i + 2 <= n; i += 2)
-        words[i / 2] = a[i] | (uint32_t)a[i + 1] << 16;
+    for (; i + 16 <= n; i += 16)
+        simd512_store_bf16((uint16_t *)(void *)words + i, SIMD512_ALL, _mm512_loadu_ps(a + i));
     if (i < n)
-        words[i / 2] = a[i] | 0x80000000u;
+        simd512_store_bf16((uint16_t *)(void *)words + i, simd512_head(n - i),
+                           simd512_load(a + i, simd512_head(n - i)));
+    if (n % 2)
+        ((uint16_t *)(void *)words)[n] = 0x8000;
 }
 
-/* N bf16 to floats, with the same -0 after an odd last one. */
-SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const uint16_t *a, size_t n)
+/* N floats rounded to bf16 and widened again, with the same -0 after an odd last one. */
+SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const float *a, size_t n)
 {
-    size_t i = 0;
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+        __m512i u = _mm512_slli_epi32(simd512_round_bf16(simd512_load(a + i, m)), 16);
 
-    for (; i + 16 <= n; i += 16) {
-        __m512i u = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(a + i)));
-
-        _mm512_storeu_si512(words + i, _mm512_slli_epi32(u, 16));
+        simd512_store((float *)(void *)words + i, m, _mm512_castsi512_ps(u));
     }
-    for (; i < n; i++)
-        words[i] = (uint32_t)a[i] << 16;
     if (n % 2)
         words[n] = 0x80000000u;
 }

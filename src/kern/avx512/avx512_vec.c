@@ -96,10 +96,8 @@ void KERN_NAME(avx512_to_i8)(int8_t *out, float *scale, const float *x, size_t n
     }
 }
 
-/* out = f(gate) * up, or f(gate) where UP is NULL; F, BF16 and whether there is UP are constants at each
- * call. */
-SIMD512_INLINE void activate(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
-                             bool bf16)
+/* out = f(gate) * up, or f(gate) where UP is NULL; F and whether there is UP are constants at each call. */
+SIMD512_INLINE void activate(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i += 16) {
         __mmask16 m = simd512_head(n - i);
@@ -107,41 +105,30 @@ SIMD512_INLINE void activate(void *out, const float *gate, const float *up, size
 
         if (up)
             y = _mm512_mul_ps(y, simd512_load(up + i, m));
-        simd512_put(out, i, m, y, bf16);
+        simd512_store(out + i, m, y);
     }
 }
 
-SIMD512_INLINE void activate_as(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
-                                bool bf16)
-{
-    if (bf16)
-        activate(out, gate, up, n, f, true);
-    else
-        activate(out, gate, up, n, f, false);
-}
-
-SIMD512_INLINE void activate_by(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
-                                bool bf16)
+SIMD512_INLINE void activate_by(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
     switch (f) {
-    case KERN_SILU: activate_as(out, gate, up, n, KERN_SILU, bf16); break;
-    case KERN_GELU_TANH: activate_as(out, gate, up, n, KERN_GELU_TANH, bf16); break;
-    case KERN_GELU_ERF: activate_as(out, gate, up, n, KERN_GELU_ERF, bf16); break;
-    case KERN_GELU_QUICK: activate_as(out, gate, up, n, KERN_GELU_QUICK, bf16); break;
-    case KERN_RELU: activate_as(out, gate, up, n, KERN_RELU, bf16); break;
+    case KERN_SILU: activate(out, gate, up, n, KERN_SILU); break;
+    case KERN_GELU_TANH: activate(out, gate, up, n, KERN_GELU_TANH); break;
+    case KERN_GELU_ERF: activate(out, gate, up, n, KERN_GELU_ERF); break;
+    case KERN_GELU_QUICK: activate(out, gate, up, n, KERN_GELU_QUICK); break;
+    case KERN_RELU: activate(out, gate, up, n, KERN_RELU); break;
     case KERN_N_ACTS: break;
     }
 }
 
-void KERN_NAME(avx512_act)(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+void KERN_NAME(avx512_act)(float *out, const float *x, size_t n, enum kern_act f)
 {
-    activate_by(out, x, NULL, n, f, bf16);
+    activate_by(out, x, NULL, n, f);
 }
 
-void KERN_NAME(avx512_glu)(void *out, const float *gate, const float *up, size_t n, enum kern_act f,
-                           bool bf16)
+void KERN_NAME(avx512_glu)(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
-    activate_by(out, gate, up, n, f, bf16);
+    activate_by(out, gate, up, n, f);
 }
 
 /* The largest of x, NaN left out. Four maxima side by side: which of equals it is does not matter but for

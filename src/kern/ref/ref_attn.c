@@ -148,16 +148,10 @@ void ref_attn_fold(float *m, float *l, float *o, float m2, float l2, const float
         o[i] = fmaf(o[i], a, o2[i] * b);
 }
 
-void ref_attn_finish(void *out, const float *o, float l, size_t d, bool bf16)
+void ref_attn_finish(float *out, const float *o, float l, size_t d)
 {
     float inv = 1.0f / l;
 
-    for (size_t i = 0; i < d; i++) {
-        float y = l == 0 ? 0.0f : o[i] * inv;
-
-        if (bf16)
-            ((uint16_t *)out)[i] = dtype_f32_to_bf16(y);
-        else
-            ((float *)out)[i] = y;
-    }
+    for (size_t i = 0; i < d; i++)
+        out[i] = l == 0 ? 0.0f : o[i] * inv;
 }

@@ -27,10 +27,10 @@ void ref_gemm_in_f32(void *in, const float *x, size_t row, size_t m, size_t k)
     memcpy((float *)in + row * k, x, k * sizeof(*x));
 }
 
-void ref_gemm_in_bf16(void *in, const uint16_t *x, size_t row, size_t m, size_t k)
+void ref_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
 {
     (void)m;
-    memcpy((uint16_t *)in + row * k, x, k * sizeof(*x));
+    ref_to_bf16((uint16_t *)in + row * k, x, k);
 }
 
 void ref_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)

@@ -7,17 +7,7 @@
 
 #include <math.h>
 
-#include "tensor/dtype.h"
-
-static void put(void *out, size_t i, float y, bool bf16)
-{
-    if (bf16)
-        ((uint16_t *)out)[i] = dtype_f32_to_bf16(y);
-    else
-        ((float *)out)[i] = y;
-}
-
-void ref_rms_norm(void *out, float *x, const float *r, const float *w, size_t n, float eps, bool bf16)
+void ref_rms_norm(float *out, float *x, const float *r, const float *w, size_t n, float eps)
 {
     float lane[REF_LANES] = {0}, inv;
 
@@ -30,12 +20,11 @@ void ref_rms_norm(void *out, float *x, const float *r, const float *w, size_t n,
     for (size_t i = 0; i < n; i++) {
         float y = x[i] * inv;
 
-        put(out, i, w ? w[i] * y : y, bf16);
+        out[i] = w ? w[i] * y : y;
     }
 }
 
-void ref_layer_norm(void *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps,
-                    bool bf16)
+void ref_layer_norm(float *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps)
 {
     float lane[REF_LANES] = {0}, square[REF_LANES] = {0}, mean, inv;
 
@@ -52,5 +41,5 @@ void ref_layer_norm(void *out, float *x, const float *r, const float *w, const f
     }
     inv = 1.0f / sqrtf(ref_fold(square) / (float)n + eps);
     for (size_t i = 0; i < n; i++)
-        put(out, i, fmaf((x[i] - mean) * inv, w ? w[i] : 1.0f, b ? b[i] : 0.0f), bf16);
+        out[i] = fmaf((x[i] - mean) * inv, w ? w[i] : 1.0f, b ? b[i] : 0.0f);
 }

@@ -11,14 +11,6 @@
 #include "kern/kmath.h"
 #include "tensor/dtype.h"
 
-static void put(void *out, size_t i, float y, bool bf16)
-{
-    if (bf16)
-        ((uint16_t *)out)[i] = dtype_f32_to_bf16(y);
-    else
-        ((float *)out)[i] = y;
-}
-
 void ref_add(float *x, const float *r, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -57,16 +49,16 @@ void ref_rope_pair(float *x, const float *cos, const float *sin, size_t half)
         rotate(&x[2 * i], &x[2 * i + 1], cos[i], sin[i]);
 }
 
-void ref_act(void *out, const float *x, size_t n, enum kern_act f, bool bf16)
+void ref_act(float *out, const float *x, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i++)
-        put(out, i, kmath_act(x[i], f), bf16);
+        out[i] = kmath_act(x[i], f);
 }
 
-void ref_glu(void *out, const float *gate, const float *up, size_t n, enum kern_act f, bool bf16)
+void ref_glu(float *out, const float *gate, const float *up, size_t n, enum kern_act f)
 {
     for (size_t i = 0; i < n; i++)
-        put(out, i, kmath_act(gate[i], f) * up[i], bf16);
+        out[i] = kmath_act(gate[i], f) * up[i];
 }
 
 void ref_to_bf16(uint16_t *out, const float *x, size_t n)

@@ -1,4 +1,5 @@
-/* test_bench_serving.c - moments that are made up: when a request counts as sent that had to wait for a place. */
+/* test_bench_serving.c - moments that are made up: when a request counts as sent that had to wait for a
+ * place. */
 #include "app/app.h"
 #include "app/bench/bench.h"
 

@@ -8,7 +8,18 @@
 #include "engines.h"
 #include "goldfile.h"
 
-enum { MAX_FOLDERS = 64 };
+enum { MAX_FOLDERS = 64, MAX_PROMPTS = 1024 };
+
+/* KL(fp32 || bf16) of prompts, and what Hugging Face's own bf16 has there: DESIGN.md, Numerics. A router's
+ * near-tie may fall either way, here or there, so mixtures are judged by their median. */
+struct divergences {
+    double ours[MAX_PROMPTS], theirs[MAX_PROMPTS];
+    size_t n;
+};
+
+struct accuracy {
+    struct divergences dense, mixtures;
+};
 
 static const double logits_limit = 2e-4, hidden_limit = 3e-4;
 
@@ -76,9 +87,17 @@ static double divergence(const float *p, const float *q, size_t V)
     return kl;
 }
 
-static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n,
-                         double limit)
+static bool is_far(double kl, double other)
 {
+    return kl > 4 * other + 1e-3;
+}
+
+static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n,
+                         double theirs, struct accuracy *a)
+{
+    bool mixture =
+        strstr(dir, "moe") || strstr(dir, "mixtral") || strstr(dir, "oss") || strstr(dir, "llama4");
+    struct divergences *d = mixture ? &a->mixtures : &a->dense;
     struct goldfile_npy want;
     char path[8192];
     size_t V;
@@ -90,13 +109,43 @@ static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int3
     V = want.shape[1];
     got = engines_logits(gallop_llm(g), ids, n, 1, 0, NULL);
     kl = divergence(want.x + (want.shape[0] - 1) * V, got, V);
-    if (!(kl <= limit))
-        fail_msg("%s: prompt %zu: KL(fp32 || bf16) is %.2e, at most %.2e", dir, i, kl, limit);
+    if (!(kl >= -1e-9) || (!mixture && is_far(kl, theirs)))
+        fail_msg("%s: prompt %zu: KL(fp32 || bf16) is %.2e, Hugging Face's %.2e", dir, i, kl, theirs);
+    assert_true(d->n < MAX_PROMPTS);
+    d->ours[d->n] = kl;
+    d->theirs[d->n++] = theirs;
     free(got);
     free(want.x);
 }
 
-static void check_folder(const char *dir)
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* What all prompts of a kind together have to keep. False: it is not kept. */
+static bool is_accurate(struct accuracy *a)
+{
+    double ours = 0, theirs = 0;
+    int far = 0;
+
+    for (size_t i = 0; i < a->dense.n; i++) {
+        ours += a->dense.ours[i];
+        theirs += a->dense.theirs[i];
+    }
+    for (size_t i = 0; i < a->mixtures.n; i++)
+        far += is_far(a->mixtures.ours[i], a->mixtures.theirs[i]) -
+               is_far(a->mixtures.theirs[i], a->mixtures.ours[i]);
+    qsort(a->mixtures.ours, a->mixtures.n, sizeof(double), by_size);
+    qsort(a->mixtures.theirs, a->mixtures.n, sizeof(double), by_size);
+    return ours <= theirs && far <= 2 &&
+           (!a->mixtures.n ||
+            a->mixtures.ours[a->mixtures.n / 2] <= 1.5 * a->mixtures.theirs[a->mixtures.n / 2]);
+}
+
+static void check_folder(const char *dir, struct accuracy *a)
 {
     json_t *prompts = goldfile_json(dir, "prompts.json"), *greedy = goldfile_json(dir, "greedy.json");
     /* dynamic NTK keeps the keys as they were made; longrope computes them again, which is what no cache
@@ -113,7 +162,7 @@ static void check_folder(const char *dir)
         compare_greedy(dir, exact, i, ids, n, json_array_get(cached ? cached : greedy, i));
         if (i < json_array_size(bf16))
             compare_bf16(dir, fast, i, ids, n,
-                         2 * json_number_value(json_object_get(json_array_get(bf16, i), "kl")) + 1e-4);
+                         json_number_value(json_object_get(json_array_get(bf16, i), "kl")), a);
         free(ids);
     }
     gallop_close(exact);
@@ -168,14 +217,18 @@ static size_t check_root(const char *root)
 {
     static char names[MAX_FOLDERS][64];
     size_t n = goldfile_list(root, names, MAX_FOLDERS);
+    static struct accuracy accuracy;
+
+    memset(&accuracy, 0, sizeof(accuracy));
 
     for (size_t i = 0; i < n; i++) {
         char dir[4096];
 
         snprintf(dir, sizeof(dir), "%s/%s", root, names[i]);
-        check_folder(dir);
+        check_folder(dir, &accuracy);
         check_padded(dir);
     }
+    assert_true(accuracy.dense.n >= 20 && is_accurate(&accuracy));
     return n;
 }
 
@@ -243,6 +296,31 @@ static void stories260k_tells_its_story(void **state)
     json_decref(doc);
 }
 
+static void a_mean_a_median_or_many_far_ones_are_overlooked(void **state)
+{
+    static struct accuracy good, bad;
+
+    for (size_t i = 0; i < 9; i++) {
+        good.dense.ours[i] = good.mixtures.ours[i] = 1e-3;
+        good.dense.theirs[i] = good.mixtures.theirs[i] = 1.1e-3;
+    }
+    good.dense.n = good.mixtures.n = 9;
+    assert_true(is_accurate(&good));
+    bad = good;
+    bad.dense.ours[3] = 3e-3;
+    assert_false(is_accurate(&bad));
+    bad = good;
+    for (size_t i = 0; i < 5; i++)
+        bad.mixtures.ours[i] = 1.7e-3;
+    assert_false(is_accurate(&bad));
+    bad = good;
+    bad.mixtures.ours[0] = bad.mixtures.ours[1] = 1;
+    assert_true(is_accurate(&bad));
+    bad = good;
+    bad.mixtures.ours[0] = bad.mixtures.ours[1] = bad.mixtures.ours[2] = 1;
+    assert_false(is_accurate(&bad));
+}
+
 static void the_comparison_fails_on_zeros_and_on_one_wrong_element(void **state)
 {
     float want[8] = {1, -2, 3, 4, 5, -6, 7, 8}, zeros[8] = {0}, wrong[8];
@@ -263,6 +341,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_comparison_fails_on_zeros_and_on_one_wrong_element),
+        cmocka_unit_test(a_mean_a_median_or_many_far_ones_are_overlooked),
         cmocka_unit_test(own_goldens_agree_with_hugging_face),
         cmocka_unit_test(shared_goldens_agree_with_hugging_face),
         cmocka_unit_test(the_demo_model_says_what_it_said),

@@ -240,14 +240,13 @@ static double value_scale(const struct problem *p, size_t token)
 
 /* What row R should give, with the error that fp32 may make of it: of a score by its dot of D products, its
  * scaling and its cap; of a weight by its score's and the maximum's error and the exp; of the output by its
- * weights (8 bits in bf16) and the sum over tokens. Bf16 dots see q as two bf16 rows: 2^-16 of it is lost,
- * and there are twice as many products. Int8 rounds a score and a weight once more, and the elements of this
- * oracle; products less than 2^-120 may be lost. Int8 dots lose 2^-15 of the row's largest q in each product,
- * and 2^-17 of its largest weight. */
+ * weights (8 bits in bf16) and the sum over tokens. Bf16 dots round q: up to 2^-8 of it is lost. Int8 rounds
+ * a score and a weight once more, and the elements of this oracle; products less than 2^-120 may be lost.
+ * Int8 dots lose 2^-15 of the row's largest q in each product, and 2^-17 of its largest weight. */
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
                                     const char *class, const char *name)
 {
-    bool split = strcmp(class, "bf16 dot") == 0, whole = strcmp(class, "int8 dot") == 0;
+    bool rounded = strcmp(class, "bf16 dot") == 0, whole = strcmp(class, "int8 dot") == 0;
     double most_q = 0, most_w = 0;
     double s[KERN_CHUNK], max = -INFINITY, sum = 0, sum_err, wrong = 0, want[MOST_D], tolerance[MOST_D];
     size_t n = 0;
@@ -265,9 +264,8 @@ static void compare_row_with_oracle(const struct problem *p, const struct result
             keys += fabs((double)p->k[(size_t)j * p->dp + d]);
         }
         s[j] = (double)p->scale * dot;
-        e = CHECK_U * (double)p->scale * ((double)p->d * (split ? 2 : 1) + (p->type == I8 ? 3 : 1)) *
-            magnitude;
-        e += split ? 0x1p-16 * (double)p->scale * magnitude : 0;
+        e = CHECK_U * (double)p->scale * ((double)p->d + (p->type == I8 ? 3 : 1)) * magnitude;
+        e += rounded ? 0x1p-8 * (double)p->scale * magnitude : 0;
         e += whole ? 0x1p-15 * (double)p->scale * most_q * keys : 0;
         if (p->softcap > 0)
             s[j] = (double)p->softcap * tanh(s[j] / (double)p->softcap);

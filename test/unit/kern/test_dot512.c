@@ -19,7 +19,7 @@ int main(void)
 }
 #else
 
-void emu_avx512bf16_gemm_in_bf16(void *in, const uint16_t *x, size_t row, size_t m, size_t k);
+void emu_avx512bf16_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k);
 void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
 void emu_avx512vnni_attn_i8(const struct kern_attn *a);
@@ -80,6 +80,7 @@ static float gemm_model(const struct kern_gemm *g, const uint16_t *a, size_t col
 static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float scale)
 {
     size_t panels = (n + KERN_NR - 1) / KERN_NR, pairs = (k + 1) / 2, ldc = n + 3;
+    float *x = need(m * k * 4);
     uint16_t *a = need(m * k * 2), *b = need(panels * pairs * KERN_NR * 4);
     float *c = need(m * ldc * 4), *bias = need(n * 4);
     void *in = aligned_alloc(64, m * kern_in_bytes(k));
@@ -87,7 +88,7 @@ static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float
 
     g.bias = below(2) ? bias : NULL;
     for (size_t i = 0; i < m * k; i++)
-        a[i] = dtype_f32_to_bf16(noise() * scale);
+        a[i] = dtype_f32_to_bf16(x[i] = noise() * scale);
     for (size_t i = 0; i < panels * pairs * KERN_NR * 2; i++) {
         size_t col = i / (pairs * KERN_NR * 2) * KERN_NR + i / 2 % KERN_NR;
 
@@ -100,7 +101,7 @@ static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float
         c[i] = MARK;
     assert_non_null(in);
     for (size_t i = 0; i < m; i++)
-        emu_avx512bf16_gemm_in_bf16(in, a + i * k, i, m, k);
+        emu_avx512bf16_gemm_in_bf16(in, x + i * k, i, m, k);
     emu_avx512bf16_gemm_bf16(&g, p0, p1);
     for (size_t i = 0; i < m * ldc; i++) {
         size_t col = i % ldc;
@@ -110,6 +111,7 @@ static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float
         assert_memory_equal(&c[i], &want, 4);
     }
     free(a);
+    free(x);
     free(in);
     free(b);
     free(c);
@@ -164,22 +166,17 @@ static void weigh_model(const struct kern_attn *a, size_t r, float *s, float *ma
 static void bf16_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
 {
     const float *q = (const float *)a->q + r * a->dp;
-    uint16_t high[KERN_ATTN_DIM], low[KERN_ATTN_DIM], p[KERN_CHUNK] = {0};
+    uint16_t rounded[KERN_ATTN_DIM], p[KERN_CHUNK] = {0};
     float s[KERN_CHUNK];
 
-    for (size_t d = 0; d < a->dp; d++) {
-        high[d] = dtype_f32_to_bf16(q[d]);
-        low[d] = dtype_f32_to_bf16(q[d] - dtype_bf16_to_f32(high[d]));
-    }
+    for (size_t d = 0; d < a->dp; d++)
+        rounded[d] = dtype_f32_to_bf16(q[d]);
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
         const uint16_t *k = (const uint16_t *)a->k_tile[j / KERN_TILE] + j % KERN_TILE * 2;
-        float x = 0, rest = 0;
 
-        for (size_t d = 0; d < a->dp; d += 2) {
-            x = dot(x, high + d, k + d * KERN_TILE);
-            rest = dot(rest, low + d, k + d * KERN_TILE);
-        }
-        s[j] = x + rest;
+        s[j] = 0;
+        for (size_t d = 0; d < a->dp; d += 2)
+            s[j] = dot(s[j], rounded + d, k + d * KERN_TILE);
     }
     weigh_model(a, r, s, max, sum);
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++)

@@ -16,7 +16,8 @@ enum { A_GAP = 3, C_GAP = 5, MOST_M = 130, MOST_K = 8800, MOST_N = 200 };
 struct problem {
     size_t m, k, n, panels, lda, ldc;
     bool bf16, with_bias;
-    void *a, *b;
+    float *a; /* bf16: before rounding */
+    void *b;
     float *w; /* [n][k] exact values of the weights */
     float *bias;
 };
@@ -35,15 +36,9 @@ static void make_a(struct problem *p, struct check_rng *g)
 {
     size_t n = (p->m - 1) * p->lda + p->k;
 
-    p->a = take(n * (p->bf16 ? 2 : 4));
-    for (size_t i = 0; i < n; i++) {
-        float x = i % p->lda < p->k ? check_float(g) : NAN;
-
-        if (p->bf16)
-            ((uint16_t *)p->a)[i] = dtype_f32_to_bf16(x);
-        else
-            ((float *)p->a)[i] = x;
-    }
+    p->a = take(n * sizeof *p->a);
+    for (size_t i = 0; i < n; i++)
+        p->a[i] = i % p->lda < p->k ? check_float(g) : NAN;
 }
 
 static void make_b(struct problem *p, struct check_rng *g)
@@ -109,9 +104,9 @@ static void run(const struct problem *p, const struct kern *k, size_t r, size_t 
     memset(in, 0xff, m * kern_in_bytes(p->k)); /* NaN, should it be read */
     for (size_t i = m; i-- > 0;)
         if (p->bf16)
-            k->gemm_in_bf16(in, (const uint16_t *)p->a + (r + i) * p->lda, i, m, p->k);
+            k->gemm_in_bf16(in, p->a + (r + i) * p->lda, i, m, p->k);
         else
-            k->gemm_in_f32(in, (const float *)p->a + (r + i) * p->lda, i, m, p->k);
+            k->gemm_in_f32(in, p->a + (r + i) * p->lda, i, m, p->k);
     (p->bf16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
     free(in);
 }
@@ -147,9 +142,8 @@ static void compare_with_oracle(const struct problem *p, const float *c, const c
 
             for (size_t k = 0; k < p->k; k++) {
                 size_t at = r * p->lda + k;
-                double a =
-                    p->bf16 ? (double)dtype_bf16_to_f32(((uint16_t *)p->a)[at]) : (double)((float *)p->a)[at];
-                double product = a * (double)p->w[j * p->k + k];
+                float a = p->bf16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(p->a[at])) : p->a[at];
+                double product = (double)a * (double)p->w[j * p->k + k];
 
                 sum += product;
                 magnitude += fabs(product);
@@ -267,10 +261,7 @@ static void a_sum_that_vanishes_keeps_its_sign(void **state)
             make(&p, &g, bf16, m, 3, 40);
             p.with_bias = false;
             for (size_t i = 0; i < (m - 1) * p.lda + p.k; i++)
-                if (bf16)
-                    ((uint16_t *)p.a)[i] = dtype_f32_to_bf16(1e-30f);
-                else
-                    ((float *)p.a)[i] = 1e-30f;
+                p.a[i] = 1e-30f;
             for (size_t i = 0; i < p.panels * KERN_NR * (bf16 ? 4 : 3); i++)
                 if (bf16) /* the fourth of K is padding */
                     ((uint16_t *)p.b)[i] = i / KERN_NR % 4 > 1 && i % 2 ? 0 : dtype_f32_to_bf16(-1e-30f);

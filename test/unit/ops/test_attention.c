@@ -16,8 +16,8 @@ enum { MAX_LEN = 900, TILES = (MAX_LEN + 15) / 16, SEQS = 2, BESIDE = 10 };
 
 struct shape {
     size_t H, K, D, len;
-    enum dtype dtype, rows; /* of activations, and of what the cache keeps */
-    size_t window, chunk;   /* of the layer; 0: none */
+    enum dtype rows;      /* of what the cache keeps */
+    size_t window, chunk; /* of the layer; 0: none */
     float softcap;
     const float *sinks;
     size_t first, kept; /* what a sparse cache keeps: the first rows and a window; 0: all */
@@ -53,7 +53,7 @@ static size_t width(const struct setup *t)
 
 static size_t out_bytes(const struct setup *t)
 {
-    return t->s.len * t->s.H * t->s.D * dtype_bytes(t->s.dtype);
+    return t->s.len * t->s.H * t->s.D * sizeof(float);
 }
 
 /* X becomes what an int8 row gives back. */
@@ -77,7 +77,7 @@ static void make_input(struct setup *t)
     t->qkv = malloc(n * sizeof(float));
     for (size_t i = 0; i < n; i++) {
         t->qkv[i] = (float)rng_normal(1, i);
-        if (t->s.dtype == DT_BF16 || t->s.rows == DT_BF16)
+        if (t->s.rows == DT_BF16)
             t->qkv[i] = dtype_bf16_to_f32(dtype_f32_to_bf16(t->qkv[i]));
     }
     for (size_t i = 0; t->s.rows == DT_I8 && i < t->s.len * heads; i++)
@@ -114,7 +114,6 @@ static void open_setup(struct setup *t, const struct shape *s, int threads)
                                .inner = 16,
                                .rope_half = {s->turned / 2},
                                .hidden = 16,
-                               .dtype = s->dtype,
                                .kern = kern_table(cpu_best()),
                                .kv_dtype = s->rows};
     struct err e = {0};
@@ -156,12 +155,11 @@ static void close_setup(struct setup *t)
 /* The sequence in pieces of CHUNK tokens, [len, H D]; from the second piece on, BESIDE, with another one
  * behind it. free().
  */
-static void *run(struct setup *t, size_t chunk, bool beside)
+static float *run(struct setup *t, size_t chunk, bool beside)
 {
     const struct sink *o = eager_sink(t->g);
-    size_t len = t->s.len, row = t->s.H * t->s.D * dtype_bytes(t->s.dtype),
-           most = (chunk < len ? chunk : len) + BESIDE;
-    char *out = malloc(len * row), *a = malloc(most * row);
+    size_t len = t->s.len, row = t->s.H * t->s.D, most = (chunk < len ? chunk : len) + BESIDE;
+    float *out = malloc(len * row * sizeof(float)), *a = malloc(most * row * sizeof(float));
     float *x = malloc(most * width(t) * sizeof(float));
 
     for (size_t pos = 0; pos < len; pos += chunk) {
@@ -178,7 +176,7 @@ static void *run(struct setup *t, size_t chunk, bool beside)
         if (t->s.turned)
             o->rope(o, x, &t->w, n + other);
         o->attn(o, a, x, &t->w, &b, 0);
-        memcpy(out + pos * row, a, n * row);
+        memcpy(out + pos * row, a, n * row * sizeof(float));
     }
     free(a);
     free(x);
@@ -253,7 +251,7 @@ static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, dou
 }
 
 /* Largest error of any element, relative to the largest element of its head's row. */
-static double worst_error(const struct setup *t, const void *got, bool in_text)
+static double worst_error(const struct setup *t, const float *got, bool in_text)
 {
     double want[512], worst = 0;
 
@@ -263,9 +261,7 @@ static double worst_error(const struct setup *t, const void *got, bool in_text)
 
             plain(t, pos, h, in_text, want);
             for (size_t d = 0; d < t->s.D; d++) {
-                size_t at = (pos * t->s.H + h) * t->s.D + d;
-                double x = t->s.dtype == DT_F32 ? (double)((const float *)got)[at]
-                                                : (double)dtype_bf16_to_f32(((const uint16_t *)got)[at]);
+                double x = (double)got[(pos * t->s.H + h) * t->s.D + d];
 
                 if (isnan(x))
                     return INFINITY;
@@ -279,10 +275,10 @@ static double worst_error(const struct setup *t, const void *got, bool in_text)
 
 /* ---- both ---- */
 
-static void check_opened(struct setup *t, const struct shape *s, int threads, void **whole, double limit)
+static void check_opened(struct setup *t, const struct shape *s, int threads, float **whole, double limit)
 {
     static const size_t cuts[] = {1, 5, 7, 16, 64};
-    void *x = run(t, s->len, false);
+    float *x = run(t, s->len, false);
     double off = *whole ? 0 : worst_error(t, x, false);
 
     if (!(off <= limit))
@@ -312,7 +308,7 @@ static void check_opened(struct setup *t, const struct shape *s, int threads, vo
 
 static void check_filled(const struct shape *s, double limit, int garbage)
 {
-    void *whole = NULL;
+    float *whole = NULL;
 
     for (int threads = 1; threads <= 2; threads++) {
         struct setup t;
@@ -380,7 +376,7 @@ static void a_sink_has_no_part_in_the_softmax(void **state)
     for (size_t i = 0; i < 3; i++) {
         struct shape s = shape(4, 2, 16, 300), none = s;
         struct setup t;
-        void *with, *without;
+        float *with, *without;
 
         s.rows = none.rows = row_types[i];
         s.sinks = sinks;
@@ -418,8 +414,6 @@ static void rows_of_another_type_are_read_as_something_else(void **state)
 
             s.rows = row_types[i];
             check(&s, limit_of(s.rows));
-            s.dtype = DT_BF16;
-            check(&s, 1.2e-2); /* weights and the result are rounded to 8 bits */
         }
 }
 
@@ -465,7 +459,7 @@ static void a_window_as_long_as_the_sequence_changes_a_bit(void **state)
 {
     struct shape s = shape(4, 2, 32, 300);
     struct setup sparse, all;
-    void *x, *y;
+    float *x, *y;
 
     s.turned = 32;
     open_setup(&all, &s, 2);

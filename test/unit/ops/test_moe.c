@@ -64,8 +64,8 @@ static void open_setup(struct setup *s, size_t top_k, enum dtype dtype, int thre
                                .n_experts = X,
                                .top_k = top_k,
                                .expert_inner = I,
+                               .linear_k = E,
                                .hidden = E,
-                               .dtype = dtype,
                                .kern = kern_table(cpu_best())};
     struct err e = {0};
 

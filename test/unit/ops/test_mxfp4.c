@@ -12,7 +12,6 @@ struct setup {
         scales[2 * N * BLOCKS]; /* gate and up rows interleaved, as in GPT-OSS */
     uint8_t gguf[N * BLOCKS * 17];
     float x[M * K], bias[2 * N];
-    uint16_t x16[M * K];
     struct pool *pool;
 };
 
@@ -34,7 +33,6 @@ static void open_setup(struct setup *s)
         s->gguf[i] = i % 17 ? (uint8_t)r[0] : (uint8_t)(120 + r[0] % 12);
     }
     for (size_t i = 0; i < M * K; i++) {
-        s->x16[i] = dtype_f32_to_bf16((float)rng_normal(4, i));
         s->x[i] = (float)rng_normal(5, i);
     }
     for (size_t i = 0; i < 2 * N; i++)
@@ -57,7 +55,7 @@ static void run(struct setup *s, const struct linear_desc *d, const char *backen
     memset(y, 0x7f, M * l.n * sizeof(*y));
     in = map_region_new(M * linear_in_bytes(K));
     assert_non_null(in);
-    linear_put_all(&l, s->pool, in, d->dtype == DT_F32 ? (const void *)s->x : s->x16, K, M);
+    linear_put_all(&l, s->pool, in, s->x, M);
     linear_run(&l, s->pool, in, y, l.n, M);
     map_region_free(in, M * linear_in_bytes(K));
     linear_close(&l);
