@@ -163,7 +163,8 @@ static const char *ask(int i)
 
 enum { N_TEXTS = 24 };
 
-/* The texts of an answer by the names of their members, those of several events behind one another. */
+/* The texts of an answer by the names of their members, those of several events behind one another; of counts
+ * the last. */
 struct answer {
     char name[N_TEXTS][32];
     struct buf text[N_TEXTS];
@@ -171,7 +172,7 @@ struct answer {
     bool fails; /* it says that something went wrong */
 };
 
-static void add_text(struct answer *a, const char *name, const char *text)
+static void add_text(struct answer *a, const char *name, const char *text, bool last)
 {
     size_t i = 0;
 
@@ -182,13 +183,17 @@ static void add_text(struct answer *a, const char *name, const char *text)
         a->n_texts++;
         snprintf(a->name[i], sizeof(a->name[i]), "%s", name);
     }
+    if (last)
+        buf_clear(&a->text[i]);
     buf_str(&a->text[i], text);
 }
 
-/* Ids and times differ from answer to answer; how tokens make up events does, too. */
+/* Ids and times differ from answer to answer; how tokens make up events does, too, and with it what each
+ * event says once. */
 static bool is_compared(const char *name)
 {
-    static const char *const other[] = {"id", "call_id", "item_id", "created_at", "type", "object", "bytes"};
+    static const char *const other[] = {"id",     "call_id", "item_id", "created_at", "type",
+                                        "object", "bytes",   "model",   "role"};
 
     for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
         if (strcmp(name, other[i]) == 0)
@@ -209,11 +214,11 @@ static void add_value(struct answer *a, const char *name, const json_t *v)
     } else if (json_is_array(v)) {
         json_array_foreach(v, i, child) add_value(a, name, child);
     } else if (json_is_string(v) && is_compared(name)) {
-        add_text(a, name, json_string_value(v));
+        add_text(a, name, json_string_value(v), false);
     } else if (json_is_integer(v) && strstr(name, "_tokens") && !strstr(name, "cache") &&
                strcmp(name, "input_tokens") != 0) {
         snprintf(number, sizeof(number), "%lld;", (long long)json_integer_value(v));
-        add_text(a, name, number);
+        add_text(a, name, number, true);
     }
 }
 
