@@ -6,6 +6,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 WAIT_S = 30
@@ -37,7 +38,7 @@ CUT = object()  # a step: the connection ends here
 
 
 class Scripted(ThreadingHTTPServer):
-    """`answers` maps the last message of a request to its steps: texts, events that are waited for, and the above.
+    """`answers` maps the last message of a request to its steps: texts, events that are waited for, seconds of a pause, and the above.
     `asked` has the bodies of the requests, `gone` is set when a client left while it was being answered."""
     daemon_threads = True
     request_queue_size = 64
@@ -159,6 +160,8 @@ class Handler(BaseHTTPRequestHandler):
                 return
             if isinstance(step, threading.Event):
                 self.wait_for(step)
+            elif isinstance(step, float):
+                time.sleep(step)
             elif isinstance(step, Fail):
                 self.wfile.write(f"data: {json.dumps({'error': {'message': step.message, 'code': 500}})}\n\n".encode())
                 return

@@ -61,6 +61,30 @@ FAINT = """(() => {
     }).filter(([, ratio]) => ratio < 4.5);
 })()"""
 
+# What is wider than a narrow screen: one word in every place of a text, lines of code, tables.
+LONG = "w" * 200
+WIDE = [f"{LONG}\n\n- {LONG}\n\n> {LONG}\n\n# {LONG}\n\n**{LONG}** [{LONG}](http://a.b/) http://a.b/{LONG} `{LONG}`\n\n",
+        f"```c\n{LONG}\n```\n\n    {LONG}\n\n", "|" + " wide |" * 30 + "\n|" + "--|" * 30 + f"\n\n| a | {LONG} |\n|--|--|\n"]
+
+# Elements of the conversation that the screen cuts, or their text, but for what is within a box that scrolls.
+CUT_OFF = """(() => {
+    const range = document.createRange();
+    const right = n => (n.nodeType === 3 ? (range.selectNodeContents(n), range) : n).getBoundingClientRect().right;
+    return [...document.querySelectorAll('#log *')].filter(e => !e.parentElement.closest('.code pre, .wide') &&
+        [e, ...e.childNodes].some(n => (n === e || n.nodeType === 3) && right(n) > document.documentElement.clientWidth))
+        .map(e => e.tagName);
+})()"""
+
+# Of each such box of the last answer, whether its right end can be reached, and the words of a table's head are whole.
+BOXES = f"""(() => {{
+    const range = document.createRange(), pieces = e => (range.selectNodeContents(e), range.getClientRects().length);
+    return [...{ANSWER}.querySelectorAll('.code pre, .wide')].map(e => {{
+        e.scrollLeft = 1e6;
+        return e.scrollLeft > 0 && e.scrollLeft + e.clientWidth >= e.scrollWidth - 1 &&
+            [...e.querySelectorAll('th')].every(h => pieces(h) === 1);
+    }});
+}})()"""
+
 METRICS = """# HELP vllm:num_requests_running r
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="a,b\\"}"} 3
@@ -356,13 +380,16 @@ class PageTest(OnPage):
 
     def test_a_narrow_screen_needs_no_scrolling_to_the_side(self):
         scripted.metrics = lambda: metrics(5)
-        scripted.answers["hi"] = ["`" + "x" * 200 + "`\n\n```\n" + "y" * 300 + "\n```\n\n|" + " wide |" * 30 + "\n|" + "--|" * 30 + "\n", End()]
+        scripted.answers[LONG] = [*WIDE, Fail(LONG)]
         for width in (320, 390):
             self.page.resize(width, 640)
             self.open()
-            self.ask("hi")
-            self.state("done")
+            self.ask(LONG)
+            self.state("interrupted")
+            self.page.wait(f"{ANSWER}.querySelector('.wide')")
             self.assertEqual(self.page.run("(e => e.scrollWidth - e.clientWidth)(document.querySelector('#log'))"), 0)
+            self.assertEqual(self.page.run(CUT_OFF), [])
+            self.assertEqual(self.page.run(BOXES), [True] * 4)
             for view in ("#to-chat", "#to-live"):
                 self.page.click(view)
                 self.page.wait(f"location.hash === '#{view[4:]}'")
@@ -374,6 +401,10 @@ class PageTest(OnPage):
             self.page.wait("document.activeElement.id === 'new'")
             self.page.press("Escape")
             self.assertFalse(self.page.run("document.querySelector('#new').checkVisibility()"))
+        self.page.run("""document.querySelectorAll('.body').forEach(e => { e.style.overflowWrap = 'normal'; })""")
+        self.assertIn("P", self.page.run(CUT_OFF))  # the check sees it
+        self.page.run("""document.querySelectorAll('.wide').forEach(e => { e.style.overflowWrap = 'anywhere'; })""")
+        self.assertIn(False, self.page.run(BOXES))
 
     def test_all_can_be_done_by_keyboard(self):
         scripted.answers["hi"] = ["part", threading.Event()]
@@ -414,15 +445,19 @@ class PageTest(OnPage):
         self.page.run("document.querySelector('h1').style.color = 'rgb(150, 150, 150)'")
         self.assertEqual(len(self.page.run(FAINT)), 1)
 
-    def test_an_answer_of_many_pieces_is_drawn_few_times(self):
-        scripted.answers["hi"] = ["word "] * 3000 + [End()]
+    def test_an_answer_is_drawn_ten_times_a_second_however_fast_it_comes(self):
+        scripted.answers["hi"] = [step for i in range(500) for step in (f"*{i}* ", .002)] + [End()]
         self.open()
-        self.page.run("""window.drawn = 0; new MutationObserver(() => window.drawn++).observe(
-            document.querySelector('#log'), {childList: true, subtree: true}); window.begun = performance.now()""")
+        self.page.run("""import('/page/markdown.js').then(({Markdown}) => {
+            const show = Markdown.prototype.show;
+            Markdown.prototype.show = function (...all) { window.drawn++; return show.apply(this, all); };
+            window.drawn = 0; window.begun = performance.now(); })""")
         self.ask("hi")
         self.state("done")
         drawn, ms = self.page.run("[window.drawn, performance.now() - window.begun]")
-        self.assertLess(drawn, ms / 100 + 30)
+        self.assertLess(drawn, ms / 100 + 5)
+        self.assertEqual(self.text(), " ".join(map(str, range(500))))
+        self.assertEqual(self.page.run(f"{ANSWER}.querySelectorAll('em').length"), 500)
 
     # ---- the server itself ----
 
