@@ -100,6 +100,8 @@ const char *demo_answer(int fd)
         server_poll(demo.server);
         k = read(fd, text + n, sizeof(text) - 1 - n);
         n += k > 0 ? (size_t)k : 0;
+        if (k < 0)
+            usleep(50); /* the processor is the engine's */
     }
     close(fd);
     assert_int_equal(k, 0);
