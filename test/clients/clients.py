@@ -34,6 +34,7 @@ def openai_sync():
     stream = client.chat.completions.create(model="demo", messages=ASK, max_tokens=N, temperature=0, stream=True,
                                             stream_options={"include_usage": True})
     parts = list(stream)
+    expect((parts[0].choices[0].delta.role, parts[0].choices[0].delta.content or ""), ("assistant", ""), "the role comes first")
     expect("".join(p.choices[0].delta.content or "" for p in parts if p.choices), own["text"], "chat in events")
     expect(parts[-1].usage.completion_tokens, len(own["output_ids"]), "usage")
     texts = [lines(call("run", "-m", DEMO, "--json", "-n", 8, p))[0]["text"] for p in ("Once", "A dog")]
@@ -138,6 +139,9 @@ def ollama_client():
     expect("".join(p.message.content for p in parts), own["text"], "a chat in lines")
     expect(client.generate(model="demo", prompt=QUESTION, options=options).response, own["text"], "generate")
     check("demo" in [m.model for m in client.list().models], "models")
+    check("demo" in [m.model for m in client.ps().models], "models in memory")
+    expect(client.show("demo").modelinfo["general.architecture"], "llama", "what a model is")
+    expect(len(client.embed(model="demo", input=["Once", "A dog"]).embeddings), 2, "embeddings")
     check("demo" in [m.model for m in client.ps().models], "models that run")
     expect((client.generate(model="demo").done_reason, client.chat(model="demo").done_reason), ("load", "load"), "loading")
     shown = client.show("demo")
