@@ -59,6 +59,7 @@ struct api_options {
     /* Asked for paths that the API has not, without a key: answers X and returns true, or leaves it as it
      * was. What it answers is neither logged nor counted. NULL: nobody. */
     bool (*page)(struct server_exchange *x);
+    bool (*page_has)(const char *path); /* with another method it answers there; NULL as page is */
 };
 
 int api_open(struct api **out, const struct api_options *o, struct err *e);

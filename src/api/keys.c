@@ -91,7 +91,6 @@ int keys_add(struct keys *k, const char *key, struct err *e)
 
 int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
 {
-    bool any = false;
     int rc = 0;
 
     while (n && rc == 0) {
@@ -100,15 +99,18 @@ int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where
 
         while (length && (text[length - 1] == '\r' || text[length - 1] == ' '))
             length--;
-        if (length && text[0] != '#') {
+        if (length && text[0] != '#')
             rc = add_line(k, text, length, where, e);
-            any = true;
-        }
         line += end != NULL;
         text += line;
         n -= line;
     }
-    return rc || any ? rc : err_set(e, ERR_INPUT, "%s: there is no key in it", where);
+    return rc;
+}
+
+bool keys_needed(const struct keys *k)
+{
+    return k && (k->n || k->closed);
 }
 
 void keys_fini(struct keys *k)

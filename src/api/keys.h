@@ -30,14 +30,18 @@ struct keys {
     uint8_t (*digest)[KEYS_DIGEST];  /* SHA-256 */
     struct keys_bucket (*bucket)[2]; /* of requests, of tokens; the thread of keys_take() alone */
     size_t n, cap, cap_buckets;
+    bool closed; /* one is needed also where there is none: nobody may ask */
 };
 
 /* One key: 1 to KEYS_MAX_BYTES printable ASCII characters without blanks. ERR_INPUT does not repeat it. */
 int keys_add(struct keys *k, const char *key, struct err *e);
-/* Keys of TEXT [n], one a line; empty lines and those that begin with # are passed over. Behind a key may
- * stand requests_per_minute=N and tokens_per_minute=N, N from 1 to KEYS_MAX_LIMIT. WHERE: for messages. */
+/* Keys of TEXT [n], one a line, perhaps none; empty lines and those that begin with # are passed over. Behind
+ * a key may stand requests_per_minute=N and tokens_per_minute=N, N from 1 to KEYS_MAX_LIMIT. WHERE: for
+ * messages. */
 int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where, struct err *e);
 void keys_fini(struct keys *k); /* a zeroed one is fine */
+
+bool keys_needed(const struct keys *k); /* who asks has to have one; NULL is fine */
 
 /* The key in AUTHORIZATION ("Bearer KEY"; NULL: none) or in X_API_KEY (NULL: none) is one of K. Its name,
  * which tells keys apart and gives none away, to NAME. */

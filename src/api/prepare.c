@@ -337,14 +337,27 @@ static bool is_list_of_prompts(const json_t *prompt)
     return json_is_array(prompt) && !json_is_integer(json_array_get(prompt, 0));
 }
 
-/* Places of the queue for N answers. One place is reserved already. */
-static int reserve_places(struct call *c, size_t n)
+/* The request asks for N_PROMPTS * N_EACH answers, which are more than this server ever queues. */
+static int refuse_answers(struct call *c, size_t n_prompts, size_t n_each)
+{
+    const char *field = n_each == 1 ? prompt_field(c) : c->f.best_of > c->f.n ? "best_of" : "n";
+    char sentence[160];
+
+    snprintf(sentence, sizeof(sentence),
+             "%s: found %zu answers to each of %zu prompts, expected at most %zu answers in all", field,
+             n_each, n_prompts, c->api->opt.max_running + c->api->opt.max_queued);
+    return refuse_field(c, field, sentence);
+}
+
+/* Places of the queue for N_PROMPTS * N_EACH answers. One place is reserved already. */
+static int reserve_places(struct call *c, size_t n_prompts, size_t n_each)
 {
     struct api *a = c->api;
-    size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved);
+    size_t most = a->opt.max_running + a->opt.max_queued, old = atomic_load(&a->n_reserved),
+           n = n_prompts * n_each;
 
     if (n > most)
-        return refuse(c, 400, "the request asks for more answers than this server queues");
+        return refuse_answers(c, n_prompts, n_each);
     do
         if (n - 1 > most - (old < most ? old : most))
             return refuse(c, 429, "the queue is full; come back later");
@@ -358,7 +371,7 @@ static int reserve(struct call *c)
 {
     size_t n_prompts = is_list_of_prompts(c->f.prompt) ? json_array_size(c->f.prompt) : 1,
            n_each = (size_t)(c->f.best_of > c->f.n ? c->f.best_of : c->f.n), n = n_prompts * n_each;
-    int rc = reserve_places(c, n);
+    int rc = reserve_places(c, n_prompts, n_each);
 
     if (rc)
         return rc;

@@ -263,7 +263,7 @@ static void pace_metrics(struct api *a, struct server_exchange *x, const struct 
 void routes_key(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME])
 {
     key[0] = 0;
-    if (a->opt.keys && a->opt.keys->n)
+    if (keys_needed(a->opt.keys))
         keys_allow(a->opt.keys, request_header(server_head(x), "authorization"),
                    request_header(server_head(x), "x-api-key"), key);
 }
@@ -440,7 +440,7 @@ static bool may_ask(const struct api *a, const struct request_head *h)
 {
     char key[KEYS_NAME];
 
-    return !a->opt.keys || !a->opt.keys->n ||
+    return !keys_needed(a->opt.keys) ||
            keys_allow(a->opt.keys, request_header(h, "authorization"), request_header(h, "x-api-key"), key);
 }
 
@@ -477,6 +477,8 @@ static void refuse_method(struct api *a, struct server_exchange *x)
             strcat(headers, headers[7] ? ", " : "");
             strcat(headers, strcmp(routes[i].method, "GET") == 0 ? "GET, HEAD" : routes[i].method);
         }
+    if (!headers[7]) /* a file of the page */
+        strcat(headers, "GET, HEAD");
     strcat(headers, "\r\n");
     form_of(x)->error(&body, 405, "this path does not take that method", NULL);
     routes_reply(a, x, "none", 405, headers, "application/json", body.data ? body.data : "", body.len);
@@ -489,6 +491,8 @@ static int refusal_of(const struct api *a, const struct request_head *h, const s
     bool known;
 
     *r = find(a, h, &known);
+    if (!known && a->opt.page_has && a->opt.page_has(h->path))
+        return 405;
     if (!(*r && (*r)->open) && !may_ask(a, h))
         return 401;
     if (!*r)

@@ -274,13 +274,15 @@ static bool is_loopback(const char *host)
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-static int read_keys(struct keys *k, const struct opt_values *v, struct err *e)
+/* *N_FILE: how many of them --api-key-file adds. */
+static int read_keys(struct keys *k, size_t *n_file, const struct opt_values *v, struct err *e)
 {
     const char *file = opt_string(v, "api-key-file");
     int rc = 0;
 
     for (size_t i = 0; i < opt_count(v, "api-key") && rc == 0; i++)
         rc = keys_add(k, opt_at(v, "api-key", i)->text, e);
+    *n_file = k->n;
     if (rc == 0 && file) {
         struct buf text = {.tag = MEM_APP};
 
@@ -288,6 +290,19 @@ static int read_keys(struct keys *k, const struct opt_values *v, struct err *e)
             rc = keys_add_lines(k, text.data ? text.data : "", text.len, file, e);
         buf_fini(&text);
     }
+    *n_file = k->n - *n_file;
+    return rc;
+}
+
+/* A server does not begin with a file of keys that has none: that is a mistake. */
+static int read_first_keys(struct keys *k, const struct opt_values *v, struct err *e)
+{
+    const char *file = opt_string(v, "api-key-file");
+    size_t n_file;
+    int rc = read_keys(k, &n_file, v, e);
+
+    if (rc == 0 && file && n_file == 0)
+        return err_set(e, ERR_INPUT, "%s: there is no key in it", file);
     return rc;
 }
 
@@ -340,8 +355,9 @@ static int read_origins(struct cors *c, const struct opt_values *v, struct err *
                      opt_string(v, "allowed-headers"), opt_flag(v, "allow-credentials"), e);
 }
 
-/* As read_keys(), while requests are served: from a file that has all its bytes again, and at once. */
-static int read_keys_again(struct keys *k, const struct opt_values *v, struct err *e)
+/* As read_keys(), while requests are served: from a file that has all its bytes again, and at once. A file
+ * without a key takes all of them back. */
+static int read_keys_again(struct keys *k, size_t *n_file, const struct opt_values *v, struct err *e)
 {
     const char *file = opt_string(v, "api-key-file");
     struct stat st;
@@ -350,24 +366,37 @@ static int read_keys_again(struct keys *k, const struct opt_values *v, struct er
         return err_os(e, "read", file);
     if (!S_ISREG(st.st_mode))
         return err_set(e, ERR_INPUT, "%s is no regular file, which could be read again", file);
-    return read_keys(k, v, e);
+    k->closed = true;
+    return read_keys(k, n_file, v, e);
+}
+
+static void say_keys(const struct keys *k, size_t n_file, const char *file)
+{
+    if (n_file)
+        log_info("%s was read again: %zu keys in all", file, k->n);
+    else if (k->n)
+        log_error("%s was read again: there is no key in it, only the %zu of --api-key are left", file, k->n);
+    else
+        log_error("%s was read again: there is no key in it, so nobody may ask until there is one", file);
 }
 
 /* Keys and certificates, each as a whole or not at all. Requests and connections that there are go on. */
 static void read_again(struct serve *s)
 {
+    const char *file = opt_string(s->v, "api-key-file");
     struct keys keys = {.n = 0};
+    size_t n_file;
     struct tls *tls;
     struct err e = {.code = 0};
 
-    if (!opt_string(s->v, "api-key-file") && !s->tls)
+    if (!file && !s->tls)
         log_info("there are no files of keys or certificates to be read again");
-    if (opt_string(s->v, "api-key-file") && read_keys_again(&keys, s->v, &e) == 0) {
+    if (file && read_keys_again(&keys, &n_file, s->v, &e) == 0) {
         keys_keep_used(&keys, &s->keys);
         keys_fini(&s->keys);
         s->keys = keys;
-        log_info("%s was read again: %zu keys in all", opt_string(s->v, "api-key-file"), keys.n);
-    } else if (opt_string(s->v, "api-key-file")) {
+        say_keys(&keys, n_file, file);
+    } else if (file) {
         keys_fini(&keys);
         log_error("%s; the keys stay as they were", e.msg);
     }
@@ -405,6 +434,11 @@ static int read_names(struct serve *s, const struct opt_values *v, struct err *e
         s->name[s->n_names++] = opt_at(v, "served-model-name", i)->text;
         if (!s->name[i][0])
             return err_set(e, ERR_USAGE, "--served-model-name: found '', expected a name");
+        for (const char *p = s->name[i]; *p; p++)
+            if ((unsigned char)*p < 0x20 || *p == 0x7f)
+                return err_set(e, ERR_USAGE,
+                               "--served-model-name: found a control character (%d), expected a name without",
+                               *p);
     }
     if (n)
         return 0;
@@ -608,7 +642,8 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
                             .quiet = opt_flag(v, "no-access-log"),
                             .cors = opt_given(v, "allowed-origins") ? &s->cors : NULL,
-                            .page = page_answer};
+                            .page = page_answer,
+                            .page_has = page_has};
     int rc;
 
     if (opt_flag(v, "measure-roof") && (rc = measure_roof(s, &o, e)) != 0)
@@ -644,12 +679,13 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 {
     int rc;
 
-    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_keys(&s->keys, v, e)) != 0 ||
-        (rc = check_exposure(s, v, e)) != 0 || (rc = read_tls(&s->tls, v, e)) != 0 ||
-        (rc = read_origins(&s->cors, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
-        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
-        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
-        (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
+    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 ||
+        (rc = read_first_keys(&s->keys, v, e)) != 0 || (rc = check_exposure(s, v, e)) != 0 ||
+        (rc = read_tls(&s->tls, v, e)) != 0 || (rc = read_origins(&s->cors, v, e)) != 0 ||
+        (rc = load_options(v, &s->load, e)) != 0 || (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 ||
+        (rc = read_names(s, v, e)) != 0 || (rc = read_templates(s, v, e)) != 0 ||
+        (rc = read_markup(s, v, e)) != 0 || (rc = read_pooling(s, v, e)) != 0 ||
+        (rc = read_tokenizer_info(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */

@@ -513,13 +513,28 @@ static json_t *load_array(struct json_pull *j)
     return a;
 }
 
+/* The integer TEXT [n] has 64 bits at most. */
+static bool is_i64(const char *text, size_t n)
+{
+    char copy[24];
+
+    if (n >= sizeof(copy))
+        return false;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    errno = 0;
+    strtoll(copy, NULL, 10);
+    return errno == 0;
+}
+
 static json_t *load_number(struct json_pull *j)
 {
     bool integer = false;
+    size_t n = scan_number(j, &integer);
     int64_t i;
     double x;
 
-    if (scan_number(j, &integer) && integer)
+    if (n && integer && is_i64(j->p, n))
         return json_pull_i64(j, &i) ? made(j, json_integer(i)) : NULL;
     return json_pull_f64(j, &x) ? made(j, json_real(x)) : NULL;
 }

@@ -71,7 +71,8 @@ int json_pull_rc(const struct json_pull *j);
 int json_pull_finish(struct json_pull *j); /* proves that only blanks follow; returns json_pull_rc() */
 
 /* TEXT [n], one JSON value in which no object has a key twice, as a tree of jansson's, whose strings may hold
- * NUL. Jansson's own reader (2.14) writes beyond its buffer when memory runs out in a string, and is called
+ * NUL. Integers beyond 64 bits are reals, so that who reads them can say which of his fields they are in.
+ * Jansson's own reader (2.14) writes beyond its buffer when memory runs out in a string, and is called
  * nowhere. */
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 

@@ -135,6 +135,32 @@ static bool read_length(const char *text, uint64_t *out)
     return true;
 }
 
+/* A host as the grammar of addresses has its characters, with a port or without; it may be empty. */
+static bool is_host(const char *s)
+{
+    static const char more[] = "-._~%!$&'()*+,;=:[]";
+
+    for (; *s; s++)
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') ||
+              strchr(more, *s)))
+            return false;
+    return true;
+}
+
+/* Fields that tell who asks, and of which two readers could take different ones. */
+static int check_single(const struct request_head *h, const char **why)
+{
+    const char *value;
+
+    if (count(h, "authorization", &value) > 1)
+        return refuse(why, 400, "Authorization is repeated");
+    if (count(h, "x-api-key", &value) > 1)
+        return refuse(why, 400, "X-Api-Key is repeated");
+    if (count(h, "x-request-id", &value) > 1)
+        return refuse(why, 400, "X-Request-Id is repeated");
+    return 0;
+}
+
 /* Where the body ends. */
 static int read_framing(struct request_head *h, const char **why)
 {
@@ -182,6 +208,10 @@ int request_read(struct request_head *h, char *text, size_t n, size_t max_header
     rc = (int)count(h, "host", &value);
     if (rc > 1 || (rc == 0 && h->minor == 1))
         return refuse(why, 400, "Host is missing or repeated");
+    if (value && !is_host(value))
+        return refuse(why, 400, "Host is no name or address of a host");
+    if ((rc = check_single(h, why)) != 0)
+        return rc;
     count(h, "connection", &value);
     h->keep_alive = h->minor == 1 ? !lists(value, "close") : lists(value, "keep-alive");
     return read_framing(h, why);

@@ -418,16 +418,29 @@ static void begin_body(struct connection *c)
         evbuffer_add_printf(output_of(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
+/* Passes over empty lines in front of a request, as some clients send them behind a body (RFC 9112, 2.2).
+ * False: nothing of a request is there. The time between requests goes on. */
+static bool skip_empty_lines(struct connection *c)
+{
+    char start[2] = "";
+    ssize_t n;
+
+    while ((n = evbuffer_copyout(input_of(c), start, 2)) == 2 && start[0] == '\r' && start[1] == '\n')
+        evbuffer_drain(input_of(c), 2);
+    return n > 1 || (n == 1 && start[0] != '\r');
+}
+
 /* Reads a head if one is whole. False: more bytes are needed. */
 static bool read_head(struct connection *c)
 {
-    size_t n = evbuffer_get_length(input_of(c)), most = c->s->opt.max_head_bytes, end;
+    size_t n, most = c->s->opt.max_head_bytes, end;
     struct evbuffer_ptr from, at;
     const char *why;
     int status;
 
-    if (n == 0)
+    if (c->state == IDLE && !skip_empty_lines(c))
         return false;
+    n = evbuffer_get_length(input_of(c));
     if (c->state == IDLE) {
         c->state = HEAD;
         c->until_s = clock_seconds() + c->s->opt.request_s;

@@ -99,6 +99,11 @@ void page_choose(const struct page_file *f, const char *accept_encoding, const c
              *packed && *status == 200 ? "Content-Encoding: gzip\r\n" : "");
 }
 
+bool page_has(const char *path)
+{
+    return find(path) != NULL;
+}
+
 bool page_answer(struct server_exchange *x)
 {
     const struct request_head *h = server_head(x);

@@ -27,6 +27,8 @@ enum { PAGE_HEADERS = 1024 };
 void page_choose(const struct page_file *f, const char *accept_encoding, const char *if_none_match,
                  int *status, bool *packed, char headers[PAGE_HEADERS]);
 
+bool page_has(const char *path); /* one of the files is there */
+
 /* Answers X if it is GET or HEAD of one of the files; false if not, and X is as it was. */
 bool page_answer(struct server_exchange *x);
 

@@ -296,6 +296,12 @@ def every_refusal_names_its_field():
                          ({"prompt": [5] * 1025, "max_tokens": 0}, "has 1025 input tokens. ")):
         error = server.post(COMPLETIONS, **{"prompt": PROMPT, **fields})[1]["error"]
         check(word in error["message"], f"in the words of the request: {error}")
+    for fields, param, word in (({"max_tokens": 10 ** 30}, "max_tokens", "whole number in ["), ({"seed": -2 ** 63 - 1}, "seed", "64 bits"),
+                                ({"temperature": 10 ** 30}, "temperature", "number in ["), ({"prompt": [10 ** 30]}, "prompt", "token ids"),
+                                ({"prompt": ["x"] * 1000, "n": 2}, "n", "2 answers to each of 1000 prompts"),
+                                ({"prompt": ["x"] * 1000, "n": 2, "best_of": 3, "logprobs": None}, "best_of", "3 answers to each")):
+        error = server.post(COMPLETIONS, **{"prompt": PROMPT, **fields})[1]["error"]
+        check(error["param"] == param and word in error["message"], f"{error}")
     called = [{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": "a", "output": "x"}]
     expect(server.post("/v1/responses", input=called)[1]["error"]["param"], "input", "what a response is made of")
     for body, word in ((b"{", "JSON"), (b"[]", "object"), (b'{"prompt":"a","prompt":"b"}', "duplicate"), (b"[" * 100, "deeper"),
@@ -305,6 +311,8 @@ def every_refusal_names_its_field():
     expect(server.request("POST", COMPLETIONS, b"{}", {"Content-Type": "text/plain"})[0], 415, "another type than JSON")
     expect(server.request("GET", "/nowhere")[0], 404, "an unknown path")
     expect(server.request("GET", COMPLETIONS)[0], 405, "another method")
+    for path in ("/", "/page/page.css"):
+        expect((server.request("POST", path, b"{}")[0], server.request("POST", path, b"{}")[1].get("allow")), (405, "GET, HEAD"), f"POST {path}")
     check(ROOT not in str(server.post(CHAT, messages=[{"role": "user"}])), "no path of this machine is told")
 
 
@@ -428,6 +436,8 @@ def wrong_options_are_said():
     expect_error(call("serve", "--host", "0.0.0.0"), 2, "--api-key", "--allow-no-keys")
     expect_error(call("serve", "--api-key", "two words"), 1, "printable")
     expect_error(call("serve", "--served-model-name", "a", "--served-model-name", ""), 2, "--served-model-name", "a name")
+    for name in ("a\tb", "a\nb", "\x7f"):
+        expect_error(call("serve", "--served-model-name", name), 2, "--served-model-name", "control character")
     expect_error(call("serve", "--port", 65536), 2, "--port")
     expect_error(call("serve", "--port", server.port, "-m", DEMO), 1, "listen", "in use")
     expect_error(call("serve", "--default-chat-template-kwargs", "[]"), 2, "object")

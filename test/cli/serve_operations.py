@@ -194,10 +194,26 @@ def keys_are_read_again_by_a_signal():
             for _ in range(5):
                 reload("3 keys in all")
             expect(ask("used")[0], 429, "however often")
+            for empty in ("", "# nobody\n"):
+                write(empty)
+                reload("nobody may ask")
+                expect([ask("used")[0], ask("free")[0], ask("new")[0], ask("")[0], s.request("GET", "/metrics")[0], s.request("GET", "/health")[0]],
+                       [401] * 5 + [200], "a file without keys takes all of them back")
+            write("used requests_per_minute=1\nfree\nnew\n")
+            reload("3 keys in all")
+            expect([ask("free")[0], ask("new")[0], s.request("GET", "/metrics")[0]], [200, 200, 401], "and they may be given again")
+            ask("used")
             os.remove(f"{d}/keys")
             os.mkfifo(f"{d}/keys")  # reading it would wait for a writer
             reload("the keys stay as they were")
             expect([ask("used")[0], ask("free")[0], ask("new")[0]], [429, 200, 200], "a pipe is not read")
+        os.remove(f"{d}/keys")
+        write("other\n")
+        with Server("--api-key", "own", "--api-key-file", f"{d}/keys", "--no-access-log") as s:
+            write("")
+            reload("only the 1 of --api-key are left")
+            expect([ask("own")[0], ask("other")[0]], [200, 401], "a key of the command line stays")
+        expect_error(call("serve", "-m", DEMO, "--api-key-file", f"{d}/keys"), 1, "no key in it")
 
 
 def sockets_of_a_service_manager_are_served():

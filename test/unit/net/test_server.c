@@ -426,6 +426,21 @@ static void check_refusal(const char *text, const char *status)
     close(fd);
 }
 
+static void empty_lines_before_a_request_are_passed_over(void **state)
+{
+    static const char text[] = "\r\n\r\nPOST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc\r\n";
+    int fd = connect_to();
+
+    put_text(fd, text);
+    assert_string_equal(got(fd), answer);
+    for (size_t i = 0; i < sizeof(text) - 1; i++)
+        put(fd, text + i, 1);
+    assert_string_equal(got(fd), answer);
+    close(fd);
+    check_refusal("\nGET /x HTTP/1.1\r\nHost: x\r\n\r\n", "400");
+    check_refusal("\rGET /x HTTP/1.1\r\nHost: x\r\n\r\n", "400");
+}
+
 static void limits_are_kept(void **state)
 {
     char text[2000];
@@ -623,6 +638,7 @@ int main(void)
                                        TEST_HASTY(connections_without_a_request_are_closed),
                                        TEST_HASTY(a_client_that_takes_nothing_is_cut_off),
                                        TEST(limits_are_kept),
+                                       TEST(empty_lines_before_a_request_are_passed_over),
                                        TEST(the_largest_body_is_taken),
                                        TEST(a_body_that_nobody_wants_is_not_awaited),
                                        TEST(a_client_is_told_to_go_on),
