@@ -119,7 +119,7 @@ int api_start(struct api *a, struct server *s, struct err *e)
 
     a->server = s;
     if ((rc = front_open(&a->front, a->opt.n_threads, wake, a, e)) == 0)
-        rc = relay_open(&a->relay, a->opt.engine, wake, a, e);
+        rc = relay_open(&a->relay, a->opt.engine, call_lost, wake, a, e);
     return rc;
 }
 

@@ -262,7 +262,7 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     observe_end(c, b, ev);
     if (!ev->stop_string && !ev->error)
         return true;
-    h->stop_string = mem_strndup(b->text.data + r->text, ev->text_len, MEM_API);
+    h->stop_string = mem_strndup(b->text + r->text, ev->text_len, MEM_API);
     return h->stop_string != NULL;
 }
 
@@ -271,16 +271,30 @@ static bool take_embedding(struct call_prompt *p, const struct relay_batch *b, c
     p->embedding = mem_alloc(r->ev.text_len, MEM_API);
     if (!p->embedding)
         return false;
-    memcpy(p->embedding, b->text.data + r->text, r->ev.text_len);
+    memcpy(p->embedding, b->text + r->text, r->ev.text_len);
     p->n_embedding = r->ev.n_embedding;
     return true;
+}
+
+static struct call_choice *choice_of(const struct gallop_event *ev)
+{
+    const struct call_prompt *p = ev->user;
+    const struct call *c = p->call;
+
+    return &c->choice[(size_t)(p - c->prompt) * c->n + ev->choice];
+}
+
+/* The call is there, as its end was not told yet. */
+void call_lost(const struct gallop_event *ev)
+{
+    choice_of(ev)->lost = true;
 }
 
 static void take_event(const struct relay_batch *b, const struct relay_event *r, struct call **touched)
 {
     struct call_prompt *p = r->ev.user;
     struct call *c = p->call;
-    struct call_choice *h = &c->choice[(size_t)(p - c->prompt) * c->n + r->ev.choice];
+    struct call_choice *h = choice_of(&r->ev);
     bool good = true;
 
     if (r->ev.type == GALLOP_TOKEN || r->ev.type == GALLOP_FINISHED)
@@ -288,14 +302,15 @@ static void take_event(const struct relay_batch *b, const struct relay_event *r,
     switch (r->ev.type) {
     case GALLOP_TOKEN: good = take_token(c, h, b, r); break;
     case GALLOP_TEXT:
-        good = r->ev.text_len == 0 || answer_take(c, h, b->text.data + r->text, r->ev.text_len) == 0;
+        good = r->ev.text_len == 0 || answer_take(c, h, b->text + r->text, r->ev.text_len) == 0;
         break;
     case GALLOP_EMBEDDING: good = take_embedding(p, b, r); break;
     case GALLOP_PROMPT_TOKEN: good = add_token(&p->scored, b, r); break;
     case GALLOP_FINISHED: good = take_end(c, p, h, b, r); break;
     }
-    if (!good || h->text.oom || b->oom) {
+    if (!good || h->text.oom)
         h->lost = true;
+    if (h->lost) {
         h->finish = h->ended ? GALLOP_FINISH_ERROR : h->finish;
         call_abort(c);
     }
@@ -527,7 +542,7 @@ static void stream(struct call *c)
         struct call_choice *h = &c->choice[i];
         bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
 
-        if (!h->closed && !fails && answer_has_news(c, h)) {
+        if (!h->closed && !fails && !h->lost && answer_has_news(c, h)) {
             introduce(c, out);
             c->form->part(c, i, out);
         }

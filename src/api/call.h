@@ -47,7 +47,7 @@ struct call_choice {
     double logprob;                 /* their sum, where it is known */
     bool written;                   /* it is among the best, and in the answer */
     size_t n_characters;            /* of the tokens whose log-probabilities are sent */
-    bool lost;                      /* something of it, for lack of memory */
+    atomic_bool lost;               /* something of it, for lack of memory */
     bool introduced, ended, closed; /* introduced: its first event is sent; closed: its last one */
     enum gallop_finish finish;
     enum form_block block; /* of a form that has them: the one that is open, */
@@ -162,6 +162,9 @@ void call_ping(struct api *a,
                double now); /* tells streams that wait for their first token that they are heard */
 void call_abort(struct call *c);
 void call_forget_all(struct api *a); /* when the threads are gone */
+
+/* On the engine's thread: there was no memory to hand EV over. */
+void call_lost(const struct gallop_event *ev);
 
 /* ID is one that a client may give: 1 to CALL_REQUEST_ID printable ASCII characters without blanks. */
 bool call_is_id(const char *id);

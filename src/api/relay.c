@@ -9,45 +9,43 @@
 
 #define IDLE_S 0.1 /* the engine asks so often whether it is to end, when nothing is computed */
 
-static size_t copy_text(struct relay_batch *b, const char *text, size_t n)
+/* B can take EV, of whose text N bytes belong to it. */
+static bool has_room(struct relay_batch *b, const struct gallop_event *ev, size_t n)
 {
-    size_t at = b->text.len;
-
-    buf_add(&b->text, text, n);
-    return at;
+    return mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) &&
+           mem_grow((void **)&b->top, &b->cap_top, b->n_top + ev->n_top, sizeof(*b->top), MEM_API) &&
+           mem_grow((void **)&b->text, &b->cap_text, b->n_text + n, 1, MEM_API);
 }
 
-static void put_event(struct relay_batch *b, const struct gallop_event *ev)
+/* An event is in the batch whole, or is lost. */
+static void put_event(struct relay *r, struct relay_batch *b, const struct gallop_event *ev)
 {
     const char *text = ev->type == GALLOP_TEXT        ? ev->text
                        : ev->type == GALLOP_EMBEDDING ? (const char *)ev->embedding
                        : ev->error                    ? ev->error
                                                       : ev->stop_string;
-    struct relay_event *r;
+    size_t n = ev->type == GALLOP_TEXT        ? ev->text_len
+               : ev->type == GALLOP_EMBEDDING ? ev->n_embedding * sizeof(*ev->embedding)
+               : text                         ? strlen(text)
+                                              : 0;
+    struct relay_event *out;
 
-    while (!mem_grow((void **)&b->event, &b->cap, b->n + 1, sizeof(*b->event), MEM_API) ||
-           !mem_grow((void **)&b->top, &b->cap_top, b->n_top + ev->n_top, sizeof(*b->top), MEM_API)) {
-        b->oom = true;
-        if (ev->type != GALLOP_FINISHED)
+    while (!has_room(b, ev, n)) {
+        if (ev->type != GALLOP_FINISHED) {
+            r->lost(ev);
             return;
+        }
         usleep(1000); /* an end that is not told would leave its request in the house for ever */
     }
-    r = &b->event[b->n++];
-    r->ev = *ev;
-    r->top = b->n_top;
+    out = &b->event[b->n++];
+    *out = (struct relay_event){.ev = *ev, .top = b->n_top, .text = b->n_text};
+    out->ev.text_len = n;
     if (ev->n_top)
         memcpy(b->top + b->n_top, ev->top, ev->n_top * sizeof(*b->top));
+    if (n)
+        memcpy(b->text + b->n_text, text, n);
     b->n_top += ev->n_top;
-    if (ev->type == GALLOP_EMBEDDING)
-        r->ev.text_len = ev->n_embedding * sizeof(*ev->embedding);
-    if (ev->type == GALLOP_FINISHED)
-        r->ev.text_len = text ? strlen(text) : 0;
-    r->text = text ? copy_text(b, text, r->ev.text_len) : 0;
-    if (b->text.oom) {
-        b->oom = true;
-        r->ev.text_len = 0;
-        r->ev.stop_string = r->ev.error = NULL;
-    }
+    b->n_text += n;
 }
 
 /* The part of the KV cache that running sequences hold. */
@@ -73,9 +71,7 @@ static struct relay_batch *next_batch(struct relay *r)
     pthread_mutex_unlock(&r->lock);
     if (!b)
         return NULL;
-    b->n = b->n_top = 0;
-    b->oom = false;
-    buf_clear(&b->text);
+    b->n = b->n_top = b->n_text = 0;
     return b;
 }
 
@@ -114,21 +110,20 @@ static void *run(void *ctx)
         }
         b->now_s = clock_seconds();
         while (gallop_take(r->g, &ev))
-            put_event(b, &ev);
+            put_event(r, b, &ev);
         put_batch(r, b);
     }
     return NULL;
 }
 
-int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void *ctx, struct err *e)
+int relay_open(struct relay *r, struct gallop *g, void (*lost)(const struct gallop_event *ev),
+               void (*wake)(void *ctx), void *ctx, struct err *e)
 {
     int rc;
 
-    *r = (struct relay){.g = g, .wake = wake, .ctx = ctx};
+    *r = (struct relay){.g = g, .lost = lost, .wake = wake, .ctx = ctx};
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->room, NULL);
-    for (int i = 0; i < RELAY_BATCHES; i++)
-        buf_init(&r->batch[i].text, MEM_API);
     rc = thread_start(&r->thread, run, r);
     r->runs = rc == 0;
     if (r->runs)
@@ -149,7 +144,7 @@ void relay_close(struct relay *r)
     for (int i = 0; i < RELAY_BATCHES; i++) {
         mem_free(r->batch[i].event);
         mem_free(r->batch[i].top);
-        buf_fini(&r->batch[i].text);
+        mem_free(r->batch[i].text);
     }
     pthread_cond_destroy(&r->room);
     pthread_mutex_destroy(&r->lock);

@@ -23,7 +23,7 @@ enum { RELAY_BATCHES = 64 };
 struct relay_event {
     struct gallop_event ev; /* without top, embedding, text, stop_string and error, */
     size_t top;             /* which are at: top[top], */
-    size_t text;            /* and text.data + text: floats, text, stop string or error, ev.text_len bytes */
+    size_t text;            /* and text + text: floats, text, stop string or error, ev.text_len bytes */
 };
 
 struct relay_batch {
@@ -31,8 +31,8 @@ struct relay_batch {
     size_t n, cap;
     struct gallop_logprob *top; /* [n_top] */
     size_t n_top, cap_top;
-    struct buf text;
-    bool oom;     /* something of a step was lost: its requests cannot be answered any more */
+    char *text; /* [n_text] */
+    size_t n_text, cap_text;
     double now_s; /* clock: when the step ended */
     struct gallop_stats stats;
     double kv_used; /* 0 to 1 */
@@ -40,6 +40,7 @@ struct relay_batch {
 
 struct relay {
     struct gallop *g;
+    void (*lost)(const struct gallop_event *ev);
     void (*wake)(void *ctx);
     void *ctx;
     struct thread thread;
@@ -52,8 +53,10 @@ struct relay {
     _Atomic uint64_t step_ns; /* clock: when the step that is computed began; 0: none is */
 };
 
-/* Starts the thread: G belongs to it until relay_close(). WAKE is called on it when there is a batch. */
-int relay_open(struct relay *r, struct gallop *g, void (*wake)(void *ctx), void *ctx, struct err *e);
+/* Starts the thread: G belongs to it until relay_close(). WAKE is called on it when there is a batch, LOST
+ * when there is no memory to keep EV: what is told of its request lacks that. Ends are never lost. */
+int relay_open(struct relay *r, struct gallop *g, void (*lost)(const struct gallop_event *ev),
+               void (*wake)(void *ctx), void *ctx, struct err *e);
 void relay_close(struct relay *r); /* ends the thread between two steps; a zeroed one is fine */
 
 /* When the step that is computed began, by clock_ns(); 0: none is. From any thread. */

@@ -5,6 +5,9 @@
  * The model says what a script tells it to, calls of tools and reasoning among it. GALLOP_OOM_EVERY=1 fails
  * every allocation; otherwise one of seventeen.
  */
+#include <stdatomic.h>
+#include <unistd.h>
+
 #include "api/fields.h"
 #include "base/mem.h"
 #include "demo.h"
@@ -354,11 +357,90 @@ static void memory_that_runs_out_makes_no_answer_wrong(void **state)
     }
 }
 
+/* ---- what the engine's thread cannot hand over ---- */
+
+/* The first step of a request waits in the executor: step_waits is set then, and unset to let it go on. */
+static atomic_bool step_waits, step_passed;
+
+static const float *wait_and_run(void *ctx, const struct executor_rows *rows, size_t n)
+{
+    if (!atomic_exchange(&step_passed, true)) {
+        atomic_store(&step_waits, true);
+        while (atomic_load(&step_waits))
+            usleep(100);
+    }
+    return run_script(ctx, rows, n);
+}
+
+static int open_waiting(void **state)
+{
+    struct executor *x;
+    int rc = open_all(state);
+
+    x = (struct executor *)(uintptr_t)gallop_loop(demo.engine)->x;
+    x->run = wait_and_run;
+    atomic_store(&step_passed, false);
+    return rc;
+}
+
+/* Request I; of what its first step gives, allocation N of the engine's thread fails: nobody else runs. */
+static void lose_event(int i, long n)
+{
+    int fd = demo_post(requests[i].path, "", requests[i].body);
+    const char *text;
+    struct answer a;
+
+    while (!atomic_load(&step_waits))
+        server_poll(demo.server);
+    while (api_n_computing(demo.api) == 0)
+        server_poll(demo.server);
+    usleep(20000); /* the front gives its job back */
+    server_poll(demo.server);
+    mem_fail_at(n);
+    atomic_store(&step_waits, false);
+    while (!mem_failed())
+        usleep(100);
+    mem_fail_at(0);
+    text = demo_answer(fd);
+    demo_await_silence();
+    read_answer(&a, text);
+    if (!a.fails || (demo_status(text) != 200 && demo_status(text) != 500))
+        fail_msg("request %d, allocation %ld of the first step: %s", i, n, text);
+    free_answer(&a);
+    text = ask(i);
+    assert_true(demo_status(text) == 200 && is_whole(text));
+}
+
+static void a_lost_event_ends_a_whole_answer_with_an_error(void **state)
+{
+    lose_event(0, 1);
+}
+
+static void a_lost_event_ends_a_stream_of_chat_with_an_error(void **state)
+{
+    lose_event(1, 1);
+}
+
+static void a_lost_event_ends_a_stream_of_responses_with_an_error(void **state)
+{
+    lose_event(3, 1);
+}
+
+static void a_lost_event_ends_a_stream_of_messages_with_an_error(void **state)
+{
+    lose_event(5, 1);
+}
+
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_all, close_all)
+#define TEST(name)    cmocka_unit_test_setup_teardown(name, open_all, close_all)
+#define WAITING(name) cmocka_unit_test_setup_teardown(name, open_waiting, close_all)
     const struct CMUnitTest tests[] = {TEST(the_script_is_said_in_every_form),
                                        cmocka_unit_test(a_difference_is_seen),
+                                       WAITING(a_lost_event_ends_a_whole_answer_with_an_error),
+                                       WAITING(a_lost_event_ends_a_stream_of_chat_with_an_error),
+                                       WAITING(a_lost_event_ends_a_stream_of_responses_with_an_error),
+                                       WAITING(a_lost_event_ends_a_stream_of_messages_with_an_error),
                                        TEST(memory_that_runs_out_makes_no_answer_wrong)};
 
     return demo_run(tests);
