@@ -39,6 +39,7 @@ struct api_options {
     const char *const *name;       /* [n_names] of the model; the first is shown */
     size_t n_names;
     struct keys *keys;           /* none of them: everybody may ask */
+    const struct keys *admin;    /* only these open what is administration, and nothing else [keys] */
     size_t max_running;          /* requests computed at once */
     size_t max_queued;           /* requests beside those: 429 */
     size_t max_queued_tokens;    /* tokens of prompts that wait: 429 [any number] */

@@ -237,7 +237,7 @@ double status_retry_s(const struct api *a);
 enum { STATUS_LIMITS = 400 };
 void status_limits(const struct api *a, const char *key, char out[STATUS_LIMITS]);
 
-/* The next call behind BEHIND (NULL: the first) that its client, who has KEY, knows as ID. */
+/* The next call behind BEHIND (NULL: the first) that its client, who has KEY (NULL: any), knows as ID. */
 const struct call *status_find(const struct api *a, const char *id, const char *key,
                                const struct call *behind);
 

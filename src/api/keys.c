@@ -82,11 +82,11 @@ static int add_line(struct keys *k, const char *text, size_t n, const char *wher
     return rc;
 }
 
-int keys_add(struct keys *k, const char *key, struct err *e)
+int keys_add(struct keys *k, const char *key, const char *where, struct err *e)
 {
     size_t at;
 
-    return add(k, key, strlen(key), &at, "--api-key", e);
+    return add(k, key, strlen(key), &at, where, e);
 }
 
 int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where, struct err *e)
@@ -106,6 +106,15 @@ int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where
         n -= line;
     }
     return rc;
+}
+
+bool keys_overlap(const struct keys *a, const struct keys *b)
+{
+    for (size_t i = 0; i < a->n; i++)
+        for (size_t k = 0; k < b->n; k++)
+            if (memcmp(a->digest[i], b->digest[k], KEYS_DIGEST) == 0)
+                return true;
+    return false;
 }
 
 bool keys_needed(const struct keys *k)

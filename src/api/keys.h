@@ -33,15 +33,17 @@ struct keys {
     bool closed; /* one is needed also where there is none: nobody may ask */
 };
 
-/* One key: 1 to KEYS_MAX_BYTES printable ASCII characters without blanks. ERR_INPUT does not repeat it. */
-int keys_add(struct keys *k, const char *key, struct err *e);
+/* One key: 1 to KEYS_MAX_BYTES printable ASCII characters without blanks. ERR_INPUT does not repeat it.
+ * WHERE: what gave it, for messages. */
+int keys_add(struct keys *k, const char *key, const char *where, struct err *e);
 /* Keys of TEXT [n], one a line, perhaps none; empty lines and those that begin with # are passed over. Behind
  * a key may stand requests_per_minute=N and tokens_per_minute=N, N from 1 to KEYS_MAX_LIMIT. WHERE: for
  * messages. */
 int keys_add_lines(struct keys *k, const char *text, size_t n, const char *where, struct err *e);
 void keys_fini(struct keys *k); /* a zeroed one is fine */
 
-bool keys_needed(const struct keys *k); /* who asks has to have one; NULL is fine */
+bool keys_overlap(const struct keys *a, const struct keys *b); /* they have a key in common */
+bool keys_needed(const struct keys *k);                        /* who asks has to have one; NULL is fine */
 
 /* The key in AUTHORIZATION ("Bearer KEY"; NULL: none) or in X_API_KEY (NULL: none) is one of K. Its name,
  * which tells keys apart and gives none away, to NAME. */

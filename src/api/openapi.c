@@ -165,7 +165,7 @@ static void put_refusals(const struct api *a, const struct route *r, struct buf 
 
     put_status(400, "a field or the form of the request is wrong, or asks for what is not built", "", error,
                out);
-    if (!r->open && keys_needed(a->opt.keys))
+    if (routes_needs_key(a, r))
         put_status(401, "no valid key", who, error, out);
     if (computes || named)
         put_status(404, "there is nothing of that name", "", error, out);
@@ -250,7 +250,7 @@ static void put_operation(const struct api *a, const struct route *r, struct buf
     put_parameters(r, out);
     if (r->endpoint)
         put_body(a, r, out);
-    if (!r->open && keys_needed(a->opt.keys)) {
+    if (routes_needs_key(a, r)) {
         buf_json_key(out, "security");
         put(out, "[{'bearer':[]},{'key':[]}]");
     }

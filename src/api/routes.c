@@ -268,14 +268,35 @@ void routes_key(const struct api *a, const struct server_exchange *x, char key[K
                    request_header(server_head(x), "x-api-key"), key);
 }
 
+static bool shows(const struct keys *k, const struct request_head *h)
+{
+    char key[KEYS_NAME];
+
+    return keys_allow(k, request_header(h, "authorization"), request_header(h, "x-api-key"), key);
+}
+
+/* H comes from who has the admin key. */
+static bool is_admin(const struct api *a, const struct request_head *h)
+{
+    return keys_needed(a->opt.admin) && shows(a->opt.admin, h);
+}
+
+/* Whose requests X may reach by their ids: NULL: everybody's, else those of its key, to KEY. */
+static const char *whose(const struct api *a, const struct server_exchange *x, char key[KEYS_NAME])
+{
+    if (is_admin(a, server_head(x)))
+        return NULL;
+    routes_key(a, x, key);
+    return key;
+}
+
 static void pace_status(struct api *a, struct server_exchange *x, const struct route *r)
 {
     struct buf body = {.tag = MEM_API};
     char id[512], key[KEYS_NAME];
 
-    routes_key(a, x, key);
     rest_of_path(x, r->path, id, sizeof(id));
-    if (status_call(a, id, key, &body))
+    if (status_call(a, id, whose(a, x, key), &body))
         reply_json(a, x, r, &body);
     else
         routes_refuse(a, x, r->path, 404, "no request of that id is being computed", NULL);
@@ -288,7 +309,7 @@ static void ignore_unknown(void *ctx, const char *name)
     (void)name;
 }
 
-/* Ends the requests of ID that have KEY; returns how many. */
+/* Ends the requests of ID that have KEY (NULL: any); returns how many. */
 static size_t abort_id(struct api *a, const char *id, const char *key)
 {
     size_t n = 0;
@@ -300,7 +321,7 @@ static size_t abort_id(struct api *a, const char *id, const char *key)
 
 static void abort_requests(struct api *a, struct server_exchange *x, const struct route *r)
 {
-    const char *text;
+    const char *text, *owner;
     char key[KEYS_NAME], body[64];
     struct err e = {0};
     struct fields f;
@@ -317,11 +338,11 @@ static void abort_requests(struct api *a, struct server_exchange *x, const struc
                       : f.param[0] ? f.param
                                    : NULL);
     } else {
-        routes_key(a, x, key);
+        owner = whose(a, x, key);
         if (json_is_string(f.request_ids))
-            aborted = abort_id(a, json_string_value(f.request_ids), key);
+            aborted = abort_id(a, json_string_value(f.request_ids), owner);
         for (size_t i = 0; i < json_array_size(f.request_ids); i++)
-            aborted += abort_id(a, json_string_value(json_array_get(f.request_ids, i)), key);
+            aborted += abort_id(a, json_string_value(json_array_get(f.request_ids, i)), owner);
         n = (size_t)snprintf(body, sizeof(body), "{\"aborted\":%zu}", aborted);
         routes_reply(a, x, r->path, 200, "", "application/json", body, n);
     }
@@ -331,54 +352,55 @@ static void abort_requests(struct api *a, struct server_exchange *x, const struc
 /* ---- the table ---- */
 
 static const struct route routes[] = {
-    {"POST", "/v1/completions", false, FIELDS_COMPLETIONS, NULL, &answer_completions_form, "Completion",
+    {"POST", "/v1/completions", ROUTE_KEY, FIELDS_COMPLETIONS, NULL, &answer_completions_form, "Completion",
      "Continues texts."},
-    {"POST", "/v1/chat/completions", false, FIELDS_CHAT, NULL, &answer_chat_form, "ChatCompletion",
+    {"POST", "/v1/chat/completions", ROUTE_KEY, FIELDS_CHAT, NULL, &answer_chat_form, "ChatCompletion",
      "The next turn of a conversation."},
-    {"POST", "/v1/responses", false, FIELDS_RESPONSES, NULL, &responses_form, "Response",
+    {"POST", "/v1/responses", ROUTE_KEY, FIELDS_RESPONSES, NULL, &responses_form, "Response",
      "OpenAI's Responses: the next turn of a conversation; nothing is kept."},
-    {"POST", "/v1/embeddings", false, FIELDS_EMBEDDINGS, NULL, &embeddings_form, "Embeddings",
+    {"POST", "/v1/embeddings", ROUTE_KEY, FIELDS_EMBEDDINGS, NULL, &embeddings_form, "Embeddings",
      "Vectors of texts: hidden states behind the last norm, pooled as --pooling says."},
-    {"POST", "/v1/messages", false, FIELDS_MESSAGES, NULL, &anthropic_form, "Message",
+    {"POST", "/v1/messages", ROUTE_KEY, FIELDS_MESSAGES, NULL, &anthropic_form, "Message",
      "Anthropic's Messages: the next turn of a conversation."},
-    {"POST", "/v1/messages/count_tokens", false, FIELDS_COUNT, NULL, &anthropic_form, "Count",
+    {"POST", "/v1/messages/count_tokens", ROUTE_KEY, FIELDS_COUNT, NULL, &anthropic_form, "Count",
      "The tokens that such a conversation has."},
-    {"GET", "/v1/models", false, 0, models, NULL, "Models", "The names of the model."},
-    {"GET", "/v1/models/*", false, 0, model, NULL, "Model", "One of them."},
-    {"POST", "/tokenize", false, FIELDS_TOKENIZE, NULL, NULL, "Tokens", "The ids of a text or conversation."},
-    {"POST", "/detokenize", false, FIELDS_DETOKENIZE, NULL, NULL, "Text", "The text of ids."},
-    {"GET", "/tokenizer_info", false, 0, tokenizer, NULL, "TokenizerInfo",
+    {"GET", "/v1/models", ROUTE_KEY, 0, models, NULL, "Models", "The names of the model."},
+    {"GET", "/v1/models/*", ROUTE_KEY, 0, model, NULL, "Model", "One of them."},
+    {"POST", "/tokenize", ROUTE_KEY, FIELDS_TOKENIZE, NULL, NULL, "Tokens",
+     "The ids of a text or conversation."},
+    {"POST", "/detokenize", ROUTE_KEY, FIELDS_DETOKENIZE, NULL, NULL, "Text", "The text of ids."},
+    {"GET", "/tokenizer_info", ROUTE_KEY, 0, tokenizer, NULL, "TokenizerInfo",
      "vLLM's, only with --enable-tokenizer-info-endpoint: tokenizer_config.json with the chat template."},
-    {"POST", "/abort_requests", false, FIELDS_ABORT, abort_requests, NULL, "Aborted",
+    {"POST", "/abort_requests", ROUTE_KEY, FIELDS_ABORT, abort_requests, NULL, "Aborted",
      "Ends the computing of requests of the same key; their answers end with `finish_reason` \"abort\". At "
      "most 256 KiB."},
-    {"POST", "/api/generate", false, FIELDS_GENERATE, NULL, &ollama_form, "OllamaAnswer",
+    {"POST", "/api/generate", ROUTE_KEY, FIELDS_GENERATE, NULL, &ollama_form, "OllamaAnswer",
      "Ollama's: the answer to a prompt, a JSON object a line unless `stream` is false."},
-    {"POST", "/api/chat", false, FIELDS_OLLAMA_CHAT, NULL, &ollama_form, "OllamaAnswer",
+    {"POST", "/api/chat", ROUTE_KEY, FIELDS_OLLAMA_CHAT, NULL, &ollama_form, "OllamaAnswer",
      "Ollama's: the next turn of a conversation."},
-    {"GET", "/api/tags", false, 0, tags, &ollama_form, "OllamaTags", "Ollama's names of the model."},
-    {"GET", "/api/ps", false, 0, running, &ollama_form, "OllamaRunning",
+    {"GET", "/api/tags", ROUTE_KEY, 0, tags, &ollama_form, "OllamaTags", "Ollama's names of the model."},
+    {"GET", "/api/ps", ROUTE_KEY, 0, running, &ollama_form, "OllamaRunning",
      "Ollama's: the model that is loaded."},
-    {"POST", "/api/show", false, FIELDS_SHOW, NULL, &ollama_show_form, "OllamaShow",
+    {"POST", "/api/show", ROUTE_KEY, FIELDS_SHOW, NULL, &ollama_show_form, "OllamaShow",
      "Ollama's: what the model is; sizes, chat template, capabilities."},
-    {"POST", "/api/embed", false, FIELDS_EMBED, NULL, &embeddings_ollama_form, "OllamaEmbed",
+    {"POST", "/api/embed", ROUTE_KEY, FIELDS_EMBED, NULL, &embeddings_ollama_form, "OllamaEmbed",
      "Ollama's: vectors of texts, of length 1."},
-    {"POST", "/api/embeddings", false, FIELDS_EMBED_ONE, NULL, &embeddings_ollama_one_form, "OllamaEmbedding",
-     "Ollama's older form: the vector of one text, as it is."},
-    {"GET", "/api/version", true, 0, version, &ollama_form, "Version", "Of the program."},
-    {"GET", "/health", true, 0, health, NULL, ROUTE_EMPTY,
+    {"POST", "/api/embeddings", ROUTE_KEY, FIELDS_EMBED_ONE, NULL, &embeddings_ollama_one_form,
+     "OllamaEmbedding", "Ollama's older form: the vector of one text, as it is."},
+    {"GET", "/api/version", ROUTE_OPEN, 0, version, &ollama_form, "Version", "Of the program."},
+    {"GET", "/health", ROUTE_OPEN, 0, health, NULL, ROUTE_EMPTY,
      "200 while the server runs, and 503 with the reason while a step takes longer than --step-timeout."},
-    {"GET", "/ready", true, 0, ready, NULL, ROUTE_EMPTY,
+    {"GET", "/ready", ROUTE_OPEN, 0, ready, NULL, ROUTE_EMPTY,
      "200, and 503 while it shuts down or is not healthy."},
-    {"GET", "/version", true, 0, version, NULL, "Version", "Of the program."},
-    {"GET", "/load", false, 0, load, NULL, "Load", "Requests that are in the house."},
-    {"GET", "/metrics", false, 0, metrics, NULL, ROUTE_TEXT, "Prometheus text with vLLM's names."},
-    {"GET", "/openapi.json", false, 0, openapi, NULL, "OpenAPI",
+    {"GET", "/version", ROUTE_OPEN, 0, version, NULL, "Version", "Of the program."},
+    {"GET", "/load", ROUTE_ADMIN, 0, load, NULL, "Load", "Requests that are in the house."},
+    {"GET", "/metrics", ROUTE_ADMIN, 0, metrics, NULL, ROUTE_TEXT, "Prometheus text with vLLM's names."},
+    {"GET", "/openapi.json", ROUTE_KEY, 0, openapi, NULL, "OpenAPI",
      "This table and those below for machines (OpenAPI 3.1)."},
-    {"GET", "/v1/health", false, 0, pace_health, NULL, "PaceHealth", "As AMD PACE's server has it."},
-    {"GET", "/v1/queue/status", false, 0, pace_queue, NULL, "PaceQueue", "The same."},
-    {"GET", "/v1/server_metrics", false, 0, pace_metrics, NULL, "PaceMetrics", "The same."},
-    {"GET", "/v1/status/*", false, 0, pace_status, NULL, "PaceStatus",
+    {"GET", "/v1/health", ROUTE_ADMIN, 0, pace_health, NULL, "PaceHealth", "As AMD PACE's server has it."},
+    {"GET", "/v1/queue/status", ROUTE_ADMIN, 0, pace_queue, NULL, "PaceQueue", "The same."},
+    {"GET", "/v1/server_metrics", ROUTE_ADMIN, 0, pace_metrics, NULL, "PaceMetrics", "The same."},
+    {"GET", "/v1/status/*", ROUTE_KEY, 0, pace_status, NULL, "PaceStatus",
      "The same: of a request by its id, while it is computed."},
 };
 enum { N_ROUTES = sizeof(routes) / sizeof(routes[0]) };
@@ -436,12 +458,28 @@ static bool is_keeping(const char *path)
     return strncmp(path, "/api/blobs/", 11) == 0;
 }
 
-static bool may_ask(const struct api *a, const struct request_head *h)
+/* The keys that open R, NULL for what is not there; none of them: everybody may ask. */
+static const struct keys *keys_of(const struct api *a, const struct route *r)
 {
-    char key[KEYS_NAME];
+    return r && r->access == ROUTE_ADMIN && keys_needed(a->opt.admin) ? a->opt.admin : a->opt.keys;
+}
 
-    return !keys_needed(a->opt.keys) ||
-           keys_allow(a->opt.keys, request_header(h, "authorization"), request_header(h, "x-api-key"), key);
+bool routes_needs_key(const struct api *a, const struct route *r)
+{
+    return r->access != ROUTE_OPEN && keys_needed(keys_of(a, r));
+}
+
+/* What is of a client's own, its requests by their ids, is also the administrator's. */
+static bool is_shared(const struct route *r)
+{
+    return r && (r->answer == abort_requests || r->answer == pace_status);
+}
+
+static bool may_ask(const struct api *a, const struct route *r, const struct request_head *h)
+{
+    const struct keys *k = keys_of(a, r);
+
+    return !keys_needed(k) || shows(k, h) || (is_shared(r) && is_admin(a, h));
 }
 
 /* H comes from a page of a browser, and that page is not from here. */
@@ -493,7 +531,7 @@ static int refusal_of(const struct api *a, const struct request_head *h, const s
     *r = find(a, h, &known);
     if (!known && a->opt.page_has && a->opt.page_has(h->path))
         return 405;
-    if (!(*r && (*r)->open) && !may_ask(a, h))
+    if (!(*r && (*r)->access == ROUTE_OPEN) && !may_ask(a, *r, h))
         return 401;
     if (!*r)
         return known ? 405 : 404;
@@ -536,7 +574,11 @@ void routes_handle(void *ctx, struct server_exchange *x)
         return;
     switch (refusal_of(a, h, &r)) {
     case 401:
-        routes_refuse(a, x, "none", 401, "a valid API key is needed: Authorization: Bearer KEY", NULL);
+        routes_refuse(a, x, "none", 401,
+                      r && r->access == ROUTE_ADMIN && keys_needed(a->opt.admin)
+                          ? "the admin key is needed: Authorization: Bearer KEY"
+                          : "a valid API key is needed: Authorization: Bearer KEY",
+                      NULL);
         break;
     case 404: refuse_path(a, x); break;
     case 405: refuse_method(a, x); break;
@@ -583,14 +625,20 @@ static const char preface[] =
     "folder and sends ids, to which nothing is added: `add_bos_token=True` where the model wants BOS. With\n"
     "`tokenized_requests=False` the server adds BOS, which lm-eval does not count: scores of choices are wrong.\n"
     "\n"
+    "Where keys are needed, the last column but one says which: `admin` is the key of `--admin-api-key`, and any\n"
+    "other does not open these paths then; without that option an ordinary one does. The admin key opens nothing\n"
+    "else, but that `/abort_requests` and `/v1/status/*` reach requests of all keys with it.\n"
+    "\n"
     "| method | path | key needed | |\n"
     "| --- | --- | --- | --- |\n";
 
 void api_document(struct buf *out)
 {
+    static const char *const access[] = {[ROUTE_KEY] = "yes", [ROUTE_OPEN] = "no", [ROUTE_ADMIN] = "admin"};
+
     buf_str(out, preface);
     for (int i = 0; i < N_ROUTES; i++)
-        buf_fmt(out, "| %s | `%s` | %s | %s |\n", routes[i].method, routes[i].path,
-                routes[i].open ? "no" : "yes", routes[i].says);
+        buf_fmt(out, "| %s | `%s` | %s | %s |\n", routes[i].method, routes[i].path, access[routes[i].access],
+                routes[i].says);
     fields_document(out);
 }

@@ -11,8 +11,12 @@
 
 struct route {
     const char *method, *path; /* a path that ends in * stands for all that begin so */
-    bool open;                 /* without a key, too */
-    unsigned endpoint;         /* FIELDS_... of what is in the body */
+    enum route_access {
+        ROUTE_KEY,   /* with a key, where there are keys */
+        ROUTE_OPEN,  /* without one, too */
+        ROUTE_ADMIN, /* with the admin key, where there is one; else as ROUTE_KEY */
+    } access;
+    unsigned endpoint; /* FIELDS_... of what is in the body */
     void (*answer)(struct api *a, struct server_exchange *x,
                    const struct route *r); /* NULL: the front prepares it */
     const struct form *form;               /* NULL: errors in OpenAI's */
@@ -21,6 +25,9 @@ struct route {
 };
 
 const struct route *routes_all(size_t *n);
+
+/* Who asks A for R has to show a key. */
+bool routes_needs_key(const struct api *a, const struct route *r);
 
 /* R is answered by A: some paths are there only on demand. */
 bool routes_offers(const struct api *a, const struct route *r);

@@ -127,7 +127,7 @@ const struct call *status_find(const struct api *a, const char *id, const char *
 {
     const struct call *c = behind ? behind->next : a->first;
 
-    while (c && !(is_called(c, id) && strcmp(c->key, key) == 0))
+    while (c && !(is_called(c, id) && (!key || strcmp(c->key, key) == 0)))
         c = c->next;
     return c;
 }

@@ -35,6 +35,14 @@ static const struct opt_row rows[] = {
      .manual =
          "Behind a key, requests_per_minute=N and tokens_per_minute=N (of prompts and answers) limit it: beyond "
          "that it is answered 429, with Retry-After."},
+    {"admin-api-key", 0, OPT_STRING, "KEY", SERVER,
+     .help = "the key of what is not inference: /metrics, /load, and the status of the server",
+     .env = "GALLOP_ADMIN_API_KEY",
+     .manual =
+         "With it, no other key opens these paths, and it opens no inference; it ends requests of all keys by "
+         "their ids. /health, /ready and /version stay open."},
+    {"admin-api-key-file", 0, OPT_STRING, "F", SERVER,
+     .help = "the admin key, or several, one a line, as in --api-key-file; SIGHUP reads it again"},
     {"allow-no-keys", 0, OPT_FLAG, NULL, SERVER, .help = "serve other machines without keys"},
     {"allowed-origins", 0, OPT_STRING, "LIST", SERVER,
      .help = "pages of these origins may use the server: a list of JSON, or with commas; *: all",
@@ -133,7 +141,7 @@ struct serve {
     struct buf template_file;  /* text of --chat-template */
     const char *template_text; /* of the template that is used; NULL: there is none */
     char *tokenizer_info;      /* owned by jansson's memory; NULL: nobody is told */
-    struct keys keys;
+    struct keys keys, admin;
     struct cors cors;
     struct tls *tls; /* NULL: none */
     const struct opt_values *v;
@@ -195,6 +203,11 @@ static void on_signal(int sig)
         server_wake(serving);
 }
 
+static bool has_key_file(const struct opt_values *v)
+{
+    return opt_string(v, "api-key-file") || opt_string(v, "admin-api-key-file");
+}
+
 /* SIGHUP is left as it is where there is nothing to be read again and nobody but a terminal that was closed
  * sends it. A service manager sends it to every server that it is to reload. */
 static void catch_signals(const struct serve *s)
@@ -205,7 +218,7 @@ static void catch_signals(const struct serve *s)
     sigemptyset(&sa.sa_mask);
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGINT, &sa, NULL);
-    if (s->tls || opt_string(s->v, "api-key-file") || systemd_is_there())
+    if (s->tls || has_key_file(s->v) || systemd_is_there())
         sigaction(SIGHUP, &sa, NULL);
 }
 
@@ -274,14 +287,21 @@ static bool is_loopback(const char *host)
     return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
 }
 
-/* *N_FILE: how many of them --api-key-file adds. */
-static int read_keys(struct keys *k, size_t *n_file, const struct opt_values *v, struct err *e)
+/* Two kinds of keys: of clients, and of administration. */
+static const struct key_options {
+    const char *key, *file, *key_name;
+} client_keys = {"api-key", "api-key-file", "--api-key"},
+  admin_keys = {"admin-api-key", "admin-api-key-file", "--admin-api-key"};
+
+/* *N_FILE: how many of them the file adds. */
+static int read_keys(struct keys *k, const struct key_options *o, size_t *n_file, const struct opt_values *v,
+                     struct err *e)
 {
-    const char *file = opt_string(v, "api-key-file");
+    const char *file = opt_string(v, o->file);
     int rc = 0;
 
-    for (size_t i = 0; i < opt_count(v, "api-key") && rc == 0; i++)
-        rc = keys_add(k, opt_at(v, "api-key", i)->text, e);
+    for (size_t i = 0; i < opt_count(v, o->key) && rc == 0; i++)
+        rc = keys_add(k, opt_at(v, o->key, i)->text, o->key_name, e);
     *n_file = k->n;
     if (rc == 0 && file) {
         struct buf text = {.tag = MEM_APP};
@@ -295,15 +315,29 @@ static int read_keys(struct keys *k, size_t *n_file, const struct opt_values *v,
 }
 
 /* A server does not begin with a file of keys that has none: that is a mistake. */
-static int read_first_keys(struct keys *k, const struct opt_values *v, struct err *e)
+static int read_first_keys(struct keys *k, const struct key_options *o, const struct opt_values *v,
+                           struct err *e)
 {
-    const char *file = opt_string(v, "api-key-file");
+    const char *file = opt_string(v, o->file);
     size_t n_file;
-    int rc = read_keys(k, &n_file, v, e);
+    int rc = read_keys(k, o, &n_file, v, e);
 
     if (rc == 0 && file && n_file == 0)
         return err_set(e, ERR_INPUT, "%s: there is no key in it", file);
     return rc;
+}
+
+/* A key of clients that is also the admin key would undo their separation. */
+static int read_all_keys(struct serve *s, const struct opt_values *v, struct err *e)
+{
+    int rc;
+
+    if ((rc = read_first_keys(&s->keys, &client_keys, v, e)) != 0 ||
+        (rc = read_first_keys(&s->admin, &admin_keys, v, e)) != 0)
+        return rc;
+    return keys_overlap(&s->keys, &s->admin)
+               ? err_set(e, ERR_USAGE, "--admin-api-key: one of --api-key is the same, expected another")
+               : 0;
 }
 
 /* Other machines are served only with keys, or on demand without. */
@@ -356,26 +390,47 @@ static int read_origins(struct cors *c, const struct opt_values *v, struct err *
 }
 
 /* As read_keys(), while requests are served: from a file that has all its bytes again, and at once. A file
- * without a key takes all of them back. */
-static int read_keys_again(struct keys *k, size_t *n_file, const struct opt_values *v, struct err *e)
+ * without a key takes all of them back. OTHER: those of the other kind. */
+static int read_keys_again(struct keys *k, const struct key_options *o, size_t *n_file,
+                           const struct keys *other, const struct opt_values *v, struct err *e)
 {
-    const char *file = opt_string(v, "api-key-file");
+    const char *file = opt_string(v, o->file);
     struct stat st;
+    int rc;
 
     if (stat(file, &st) != 0)
         return err_os(e, "read", file);
     if (!S_ISREG(st.st_mode))
         return err_set(e, ERR_INPUT, "%s is no regular file, which could be read again", file);
     k->closed = true;
-    return read_keys(k, n_file, v, e);
+    if ((rc = read_keys(k, o, n_file, v, e)) == 0 && keys_overlap(k, other))
+        return err_set(e, ERR_INPUT, "%s: a key of clients is also the admin key", file);
+    return rc;
 }
 
-static void say_keys(const struct keys *k, size_t n_file, const char *file)
+static void replace_keys(struct keys *k, const struct key_options *o, const struct keys *other,
+                         const struct opt_values *v)
 {
+    const char *file = opt_string(v, o->file);
+    struct keys keys = {.n = 0};
+    struct err e = {.code = 0};
+    size_t n_file;
+
+    if (!file)
+        return;
+    if (read_keys_again(&keys, o, &n_file, other, v, &e) != 0) {
+        keys_fini(&keys);
+        log_error("%s; the keys stay as they were", e.msg);
+        return;
+    }
+    keys_keep_used(&keys, k);
+    keys_fini(k);
+    *k = keys;
     if (n_file)
         log_info("%s was read again: %zu keys in all", file, k->n);
     else if (k->n)
-        log_error("%s was read again: there is no key in it, only the %zu of --api-key are left", file, k->n);
+        log_error("%s was read again: there is no key in it, only the %zu of %s are left", file, k->n,
+                  o->key_name);
     else
         log_error("%s was read again: there is no key in it, so nobody may ask until there is one", file);
 }
@@ -383,23 +438,13 @@ static void say_keys(const struct keys *k, size_t n_file, const char *file)
 /* Keys and certificates, each as a whole or not at all. Requests and connections that there are go on. */
 static void read_again(struct serve *s)
 {
-    const char *file = opt_string(s->v, "api-key-file");
-    struct keys keys = {.n = 0};
-    size_t n_file;
     struct tls *tls;
     struct err e = {.code = 0};
 
-    if (!file && !s->tls)
+    if (!has_key_file(s->v) && !s->tls)
         log_info("there are no files of keys or certificates to be read again");
-    if (file && read_keys_again(&keys, &n_file, s->v, &e) == 0) {
-        keys_keep_used(&keys, &s->keys);
-        keys_fini(&s->keys);
-        s->keys = keys;
-        say_keys(&keys, n_file, file);
-    } else if (file) {
-        keys_fini(&keys);
-        log_error("%s; the keys stay as they were", e.msg);
-    }
+    replace_keys(&s->keys, &client_keys, &s->admin, s->v);
+    replace_keys(&s->admin, &admin_keys, &s->keys, s->v);
     if (s->tls && read_tls(&tls, s->v, &e) == 0) {
         server_set_tls(s->server, tls);
         tls_close(s->tls);
@@ -629,6 +674,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .name = s->name,
                             .n_names = s->n_names,
                             .keys = &s->keys,
+                            .admin = &s->admin,
                             .max_running = (size_t)opt_int(v, "max-num-seqs"),
                             .max_queued = QUEUED,
                             .max_queued_tokens = (size_t)opt_int(v, "max-num-queued-tokens"),
@@ -679,13 +725,12 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
 {
     int rc;
 
-    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 ||
-        (rc = read_first_keys(&s->keys, v, e)) != 0 || (rc = check_exposure(s, v, e)) != 0 ||
-        (rc = read_tls(&s->tls, v, e)) != 0 || (rc = read_origins(&s->cors, v, e)) != 0 ||
-        (rc = load_options(v, &s->load, e)) != 0 || (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 ||
-        (rc = read_names(s, v, e)) != 0 || (rc = read_templates(s, v, e)) != 0 ||
-        (rc = read_markup(s, v, e)) != 0 || (rc = read_pooling(s, v, e)) != 0 ||
-        (rc = read_tokenizer_info(s, v, e)) != 0)
+    if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, v, e)) != 0 ||
+        (rc = check_exposure(s, v, e)) != 0 || (rc = read_tls(&s->tls, v, e)) != 0 ||
+        (rc = read_origins(&s->cors, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
+        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
+        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
+        (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */
@@ -728,6 +773,7 @@ static int run(const struct opt_values *v, struct err *e)
     input_template_close(&s.template);
     checkpoint_close(&s.model);
     keys_fini(&s.keys);
+    keys_fini(&s.admin);
     cors_close(&s.cors);
     buf_fini(&s.template_file);
     mem_free(s.tokenizer_info);

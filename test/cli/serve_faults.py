@@ -178,6 +178,33 @@ def keys_are_asked_for():
             check(not any("-key" in line for line in s.log), "no key is logged")
 
 
+def the_admin_key_is_apart():
+    admin, mine, none = {"Authorization": "Bearer admin-key"}, {"X-Api-Key": "client-key"}, {}
+    with Server("--api-key", "client-key", env={"GALLOP_ADMIN_API_KEY": "admin-key"}) as s:
+        get = lambda path, head: s.request("GET", path, headers=head)[0]
+        for path in ("/metrics", "/load", "/v1/health", "/v1/queue/status", "/v1/server_metrics"):
+            expect([get(path, h) for h in (admin, mine, none)], [200, 401, 401], path)
+        for path in ("/v1/models", "/openapi.json"):
+            expect([get(path, h) for h in (admin, mine, none)], [401, 200, 401], path)
+        expect([s.post("/tokenize", h, prompt="x")[0] for h in (admin, mine, none)], [401, 200, 401], "inference")
+        expect([get(path, none) for path in ("/health", "/ready", "/version")], [200] * 3, "probes")
+        body = json.dumps({**FOREVER, "request_id": "a"}).encode()
+        with s.socket() as long:
+            long.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: client-key\r\nContent-Length: %d\r\n\r\n" %
+                         (COMPLETIONS.encode(), len(body)) + body)
+            while s.gauges(admin)["num_requests_running"] == 0:
+                time.sleep(.02)
+            expect([get("/v1/status/a", h) for h in (admin, mine, none)], [200, 200, 401], "the status of a request")
+            expect(s.post("/abort_requests", admin, request_ids="a")[1], {"aborted": 1}, "requests of others are ended")
+        security = json.loads(s.request("GET", "/openapi.json", headers=mine)[2])["paths"]["/metrics"]["get"].get("security")
+        check(security, "the document says that a key is needed")
+        check(not any("-key" in line for line in s.log), "no key is logged")
+    with Server("--admin-api-key", "admin-key") as s:
+        expect([s.request("GET", "/metrics", headers=h)[0] for h in (admin, none)], [200, 401], "without other keys")
+        expect([s.post("/tokenize", h, prompt="x")[0] for h in (admin, none)], [200, 200], "inference is for everybody then")
+    expect_error(call("serve", "-m", DEMO, "--api-key", "a", "--admin-api-key", "a"), 2, "--admin-api-key", "another")
+
+
 def a_key_has_its_limits():
     with tempfile.TemporaryDirectory() as d:
         with open(f"{d}/keys", "w") as f:

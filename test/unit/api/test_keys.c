@@ -9,8 +9,8 @@ static void only_whole_keys_are_taken(void **state)
 {
     struct keys k = {0};
 
-    assert_int_equal(keys_add(&k, "alpha", NULL), 0);
-    assert_int_equal(keys_add(&k, "beta", NULL), 0);
+    assert_int_equal(keys_add(&k, "alpha", "K", NULL), 0);
+    assert_int_equal(keys_add(&k, "beta", "K", NULL), 0);
     assert_true(keys_allow(&k, "Bearer alpha", NULL, name) && keys_allow(&k, "bearer  beta", NULL, other));
     assert_string_not_equal(name, other);
     assert_true(keys_allow(&k, NULL, "alpha", other));
@@ -41,8 +41,8 @@ static void a_file_has_a_key_a_line(void **state)
     assert_true(k.n == 0 && !keys_needed(&k) && !keys_needed(NULL));
     k.closed = true;
     assert_true(keys_needed(&k) && !keys_allow(&k, NULL, "", name));
-    assert_int_equal(keys_add(&k, "", &e), ERR_INPUT);
-    assert_int_equal(keys_add(&k, "\xc3\xa9", &e), ERR_INPUT);
+    assert_int_equal(keys_add(&k, "", "K", &e), ERR_INPUT);
+    assert_int_equal(keys_add(&k, "\xc3\xa9", "K", &e), ERR_INPUT);
     keys_fini(&k);
 }
 
@@ -89,7 +89,7 @@ static void a_key_that_is_given_twice_has_the_limits_of_both(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(keys_add(&k, "one", &e), 0);
+    assert_int_equal(keys_add(&k, "one", "K", &e), 0);
     assert_int_equal(keys_add_lines(&k, "# empty\n", 8, "F", &e), 0);
     assert_int_equal(keys_add_lines(&k, text, sizeof(text) - 1, "F", &e), 0);
     assert_int_equal(k.n, 1);

@@ -130,7 +130,7 @@ static void names_and_keys_are_those_of_the_server(void **state)
     assert_null(json_object_get(chat, "security"));
     assert_null(json_object_get(at(chat, "responses"), "401"));
     json_decref(all);
-    assert_int_equal(keys_add(&keys, "k", NULL), 0);
+    assert_int_equal(keys_add(&keys, "k", "K", NULL), 0);
     all = document();
     chat = operation(all, &routes_all(&n)[1]);
     at(chat, "security");
