@@ -35,8 +35,72 @@ static void put_bf16(uint16_t *panel, float tile[KERN_NR][KB], size_t n)
         }
 }
 
+/* All parts are stored in the type they are computed in, K by K: their bytes only change places. */
+static bool is_stored_so(const struct linear_desc *d)
+{
+    for (size_t p = 0; p < d->n_parts; p++)
+        if (d->part[p]->dtype != d->dtype || d->part[p]->stride[1] != 1 || d->part[p]->zipped)
+            return false;
+    return true;
+}
+
+/* Row I of the joined matrix. */
+static const char *stored_row(const struct linear_desc *d, size_t i)
+{
+    size_t p = 0;
+
+    while (i >= d->part[p]->shape[0])
+        i -= d->part[p++]->shape[0];
+    return view_at(d->part[p], i).data;
+}
+
+/* N words, a float or a pair of bf16, of each of the rows to a panel: a line of cache of every row at a
+ * time. */
+static void put_words(uint32_t *panel, const char *const row[KERN_NR], size_t columns, size_t n)
+{
+    enum { LINE = 16 };
+
+    for (size_t w = 0; w < n; w += LINE)
+        for (size_t c = 0; c < columns; c++)
+            for (size_t i = w; i < w + LINE && i < n; i++)
+                memcpy(&panel[i * KERN_NR + c], row[c] + i * sizeof(*panel), sizeof(*panel));
+}
+
+/* The panel of the rows [row, row + COLUMNS), which are stored as they are computed. */
+static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t row, size_t columns,
+                        char *panel)
+{
+    enum { WORDS = 64 };
+    size_t es = dtype_bytes(l->dtype), words = l->k * es / sizeof(uint32_t);
+    const char *at[KERN_NR];
+    bool finite = true;
+
+    if (columns < KERN_NR || l->k * es % sizeof(uint32_t))
+        memset(panel, 0, linear_panel_bytes(KERN_NR, l->k, l->dtype));
+    for (size_t c = 0; c < columns; c++)
+        at[c] = stored_row(d, row + c);
+    for (size_t w = 0; w < words; w += WORDS) {
+        size_t n = words - w < WORDS ? words - w : WORDS;
+        char *to = panel + w * KERN_NR * sizeof(uint32_t);
+
+        put_words((uint32_t *)(void *)to, at, columns, n);
+        finite &= dtype_all_finite(to, n * KERN_NR * sizeof(uint32_t) / es, l->dtype);
+        for (size_t c = 0; c < columns; c++)
+            at[c] += n * sizeof(uint32_t);
+    }
+    if (l->k * es % sizeof(uint32_t)) { /* an odd last bf16 */
+        char *to = panel + words * KERN_NR * sizeof(uint32_t);
+
+        for (size_t c = 0; c < columns; c++)
+            memcpy(to + c * sizeof(uint32_t), at[c], es);
+        finite &= dtype_all_finite(to, KERN_NR * 2, l->dtype);
+    }
+    return finite;
+}
+
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
+    bool stored_so = is_stored_so(d);
     size_t per_panel = linear_panel_bytes(KERN_NR, l->k, l->dtype), es = dtype_bytes(l->dtype);
     float tile[KERN_NR][KB] = {{0}};
     bool finite = true;
@@ -45,6 +109,10 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
         char *panel = (char *)l->packed + row / KERN_NR * per_panel;
         size_t columns = end - row < KERN_NR ? end - row : KERN_NR;
 
+        if (stored_so) {
+            finite &= pack_stored(l, d, row, columns, panel);
+            continue;
+        }
         for (size_t c = columns; c < KERN_NR; c++)
             memset(tile[c], 0, sizeof(tile[c]));
         for (size_t k = 0; k < l->k; k += KB) {
