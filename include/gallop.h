@@ -102,7 +102,7 @@ struct gallop_options {
      * not used for longest go [16]. */
     const char *kv_store;
     double kv_store_size;
-    const char *kv_cache_layout; /* of pooled caches: "head_major", "block_major" ["head_major"] */
+    const char *kv_cache_layout; /* of pooled caches: "head_major", "block_major" ["block_major"] */
     int64_t block_size; /* rows of a KV block, a power of two from 16 to 256 [by level 2 cache and windows] */
     int64_t bmc_splits; /* in how many parts a bmc cache grows [floor(sqrt(max_model_len))] */
     /* "sink=4,window=1024": layers without a smaller window of their own keep and see the first 4 and the

@@ -60,7 +60,7 @@ const struct opt_row options_engine[] = {
      .range = "(0,1048576]", .env = "GALLOP_KV_CACHE_MEMORY"},
     {"kv-cache-layout", 0, OPT_CHOICE, NULL, CACHE,
      .help = "order of heads and blocks in slab_pool and paged", .choices = "head_major|block_major",
-     .fallback = "head_major", .env = "GALLOP_KV_CACHE_LAYOUT"},
+     .fallback = "block_major", .env = "GALLOP_KV_CACHE_LAYOUT"},
     {"kv-store", 0, OPT_STRING, "DIR", CACHE,
      .help =
          "keep blocks of the KV cache in this folder, or on redis://host[:port][/db], for later and for others",

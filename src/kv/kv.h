@@ -39,8 +39,8 @@ enum {
 enum { KV_AHEAD_NOTHING = -1, KV_AHEAD_LATER = -2 };
 
 enum kv_layout {
-    KV_HEAD_MAJOR, /* pooled types: [K, V][n_kv][blocks][rows of a block] */
-    KV_BLOCK_MAJOR /* [blocks][n_kv][K, V][rows of a block] */
+    KV_BLOCK_MAJOR, /* pooled types: [blocks][n_kv][K, V][rows of a block] */
+    KV_HEAD_MAJOR   /* [K, V][n_kv][blocks][rows of a block] */
 };
 
 struct store;
