@@ -143,10 +143,10 @@ def caches_differ_in_nothing_but_place():
     want = ids()
     for more in (["--kv-cache-type", "dynamic"], ["--kv-cache-type", "bmc", "--bmc-splits", 3],
                  ["--kv-cache-type", "paged", "--block-size", 16], ["--kv-cache-memory", 0.01],
-                 ["--kv-cache-layout", "block_major", "--block-size", 32]):
+                 ["--kv-cache-layout", "head_major", "--block-size", 32]):
         check(ids(*more) == want, f"tokens with {more}")
     kv = lines(call("inspect", "-m", DEMO, "--json", "--kv-cache-type", "paged", "--block-size", 32))[0]["kv"]
-    check(kv["type"] == "paged" and kv["block"] == 32 and kv["layout"] == "head_major", "inspect tells the cache")
+    check(kv["type"] == "paged" and kv["block"] == 32 and kv["layout"] == "block_major", "inspect tells the cache")
     check(kv["bytes_32k"] == 32768 * kv["bytes_per_token"] == kv["bytes_32k_without_windows"], "bytes of 32k")
     gemma = os.path.join(ROOT, "test", "golden", "gemma3")
     kv = lines(call("inspect", "-m", gemma, "--json"))[0]["kv"]
