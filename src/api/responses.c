@@ -270,22 +270,25 @@ static void put_usage(const struct call *c, struct buf *out)
 
 static const char *status_of(const struct call_choice *h)
 {
-    return !h->ended                              ? "in_progress"
-           : h->finish == GALLOP_FINISH_STOP      ? "completed"
+    return h->finish == GALLOP_FINISH_STOP        ? "completed"
            : h->finish == GALLOP_FINISH_LENGTH    ? "incomplete"
            : h->finish == GALLOP_FINISH_CANCELLED ? "cancelled"
                                                   : "failed";
 }
 
-/* FAULT: why it failed, or NULL. */
-static void put_response(const struct call *c, const char *fault, struct buf *out)
+/* ENDED: as it is at its end, not as a stream begins with it, when all may be computed already. FAULT: why it
+ * failed, or NULL. */
+static void put_response(const struct call *c, bool ended, const char *fault, struct buf *out)
 {
     const struct call_choice *h = c->choice;
 
     buf_str(out, "{\"id\":");
     buf_json_str(out, c->id, strlen(c->id));
     buf_fmt(out, ",\"object\":\"response\",\"created_at\":%lld,\"status\":\"%s\",\"error\":",
-            (long long)c->created, fault ? "failed" : status_of(h));
+            (long long)c->created,
+            fault   ? "failed"
+            : ended ? status_of(h)
+                    : "in_progress");
     if (fault) {
         buf_str(out, "{\"code\":\"server_error\",\"message\":");
         buf_json_str(out, fault, strlen(fault));
@@ -294,10 +297,10 @@ static void put_response(const struct call *c, const char *fault, struct buf *ou
         buf_str(out, "null");
     }
     buf_fmt(out, ",\"incomplete_details\":%s",
-            h->ended && h->finish == GALLOP_FINISH_LENGTH ? "{\"reason\":\"max_output_tokens\"}" : "null");
+            ended && h->finish == GALLOP_FINISH_LENGTH ? "{\"reason\":\"max_output_tokens\"}" : "null");
     put_settings(c, out);
     buf_fmt(out, ",\"output\":[%s]", h->items.len ? h->items.data : "");
-    if (h->ended)
+    if (ended)
         put_usage(c, out);
     else
         buf_str(out, ",\"usage\":null");
@@ -441,21 +444,21 @@ static void put_whole(struct call *c, struct buf *out)
     if (out->oom)
         return;
     buf_clear(out); /* what counts is in choice->items */
-    put_response(c, NULL, out);
+    put_response(c, true, NULL, out);
 }
 
-static void put_state(struct call *c, const char *type, const char *fault, struct buf *out)
+static void put_state(struct call *c, const char *type, bool ended, const char *fault, struct buf *out)
 {
     begin_event(c, type, out);
     buf_str(out, ",\"response\":");
-    put_response(c, fault, out);
+    put_response(c, ended, fault, out);
     buf_str(out, "}\n\n");
 }
 
 static void put_begin(struct call *c, struct buf *out)
 {
-    put_state(c, "response.created", NULL, out);
-    put_state(c, "response.in_progress", NULL, out);
+    put_state(c, "response.created", false, NULL, out);
+    put_state(c, "response.in_progress", false, NULL, out);
 }
 
 static void put_part_of_stream(struct call *c, size_t i, struct buf *out)
@@ -470,7 +473,7 @@ static void put_end(struct call *c, int status, const char *sentence, struct buf
               status                                    ? "response.failed"
               : c->choice->finish == GALLOP_FINISH_STOP ? "response.completed"
                                                         : "response.incomplete",
-              status ? sentence : NULL, out);
+              true, status ? sentence : NULL, out);
 }
 
 const struct form responses_form = {.prefix = "resp_",
