@@ -155,7 +155,7 @@ static void a_body_is_read_strictly(void **state)
                                         "{\"a\":1,}",
                                         "\xef\xbb\xbf{}",
                                         "{\"a\":\"\xff\"}",
-                                        "{\"a\":99999999999999999999}",
+                                        "{\"seed\":99999999999999999999}",
                                         "{\"a\":1e999}"};
     char deep[400];
 
