@@ -782,7 +782,7 @@ int fields_read(struct fields *f, unsigned endpoint, const char *text, size_t n,
     if ((why = excess(text, n)) != NULL)
         return err_set(e, ERR_INPUT, "the body %s", why);
     mem_lib_failed(); /* from here on */
-    if ((rc = json_pull_load(&f->body, text, n, "the body is not JSON", e)) != 0)
+    if ((rc = json_pull_load_large(&f->body, text, n, "the body is not JSON", e)) != 0)
         return rc == ERR_NOMEM ? err_nomem(e, "a request") : rc;
     if (!json_is_object(f->body))
         return err_set(e, ERR_INPUT, "the body is %s, expected an object",

@@ -534,7 +534,7 @@ static json_t *load_number(struct json_pull *j)
     int64_t i;
     double x;
 
-    if (n && integer && is_i64(j->p, n))
+    if (n && integer && (!j->large || is_i64(j->p, n)))
         return json_pull_i64(j, &i) ? made(j, json_integer(i)) : NULL;
     return json_pull_f64(j, &x) ? made(j, json_real(x)) : NULL;
 }
@@ -556,7 +556,7 @@ static json_t *load_value(struct json_pull *j)
     }
 }
 
-int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e)
+static int load(json_t **out, const char *text, size_t n, const char *path, bool large, struct err *e)
 {
     struct json_pull j;
     struct arena a;
@@ -564,8 +564,10 @@ int json_pull_load(json_t **out, const char *text, size_t n, const char *path, s
 
     arena_init(&a, MEM_BASE);
     *out = NULL;
-    if (json_pull_open(&j, text, n, path, &a, e) == 0)
+    if (json_pull_open(&j, text, n, path, &a, e) == 0) {
+        j.large = large;
         *out = load_value(&j);
+    }
     rc = json_pull_finish(&j);
     arena_fini(&a);
     if (rc) {
@@ -573,4 +575,14 @@ int json_pull_load(json_t **out, const char *text, size_t n, const char *path, s
         *out = NULL;
     }
     return rc;
+}
+
+int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e)
+{
+    return load(out, text, n, path, false, e);
+}
+
+int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e)
+{
+    return load(out, text, n, path, true, e);
 }

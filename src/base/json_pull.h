@@ -46,6 +46,7 @@ struct json_pull {
     struct err *e;
     int rc;
     int depth;
+    bool large;                                  /* json_pull_load_large() */
     unsigned char kind[JSON_PULL_MAX_DEPTH + 1]; /* '{' or '[' */
     bool first[JSON_PULL_MAX_DEPTH + 1];
 };
@@ -71,10 +72,13 @@ int json_pull_rc(const struct json_pull *j);
 int json_pull_finish(struct json_pull *j); /* proves that only blanks follow; returns json_pull_rc() */
 
 /* TEXT [n], one JSON value in which no object has a key twice, as a tree of jansson's, whose strings may hold
- * NUL. Integers beyond 64 bits are reals, so that who reads them can say which of his fields they are in.
- * Jansson's own reader (2.14) writes beyond its buffer when memory runs out in a string, and is called
+ * NUL. Jansson's own reader (2.14) writes beyond its buffer when memory runs out in a string, and is called
  * nowhere. */
 int json_pull_load(json_t **out, const char *text, size_t n, const char *path, struct err *e);
+
+/* The same, but integers beyond 64 bits are reals, so that who reads them can say which of his fields they
+ * are in. */
+int json_pull_load_large(json_t **out, const char *text, size_t n, const char *path, struct err *e);
 
 /* Sets a sticky error "PATH: at byte N: ...", from the second line on "PATH: at byte N (line L): ...", and
  * returns its code. For the caller's own findings. */
