@@ -119,6 +119,7 @@ static inline size_t kern_in_bytes(size_t k)
  * rope_pair:  the same for pairs (2i, 2i + 1).
  * act:        out = f(x).  glu: out = f(gate) * up.
  * to_bf16:    rounds to nearest even.  scale_add: y = fma(a, x, y).  scale: x *= a.
+ * softcap:    x = cap * tanh(x / cap).
  * to_i8:      absmax quantisation: m = the largest |x| (NaN ignored, 0 if there is nothing else);
  *             inv = 127 / m. If inv is infinite (m is 0, or below 2^-121 or so): scale = 0, out = zeros. Else
  *             scale = m / 127; y = x * inv; y = 127 unless y < 127 (also for NaN); y = -127 unless y > -127;
@@ -158,6 +159,7 @@ static inline size_t kern_in_bytes(size_t k)
     X(rope_pair, void, (float *x, const float *cos, const float *sin, size_t half))                   \
     X(act, void, (float *out, const float *x, size_t n, enum kern_act f))                             \
     X(glu, void, (float *out, const float *gate, const float *up, size_t n, enum kern_act f))         \
+    X(softcap, void, (float *x, float cap, size_t n))                                                 \
     X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                      \
     X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                            \
     X(mx4_f32, void, (float *panel, const uint8_t *packed, size_t k))                                 \

@@ -1,7 +1,6 @@
 /* eager.c - every op but attention: cut rows or columns, call a kernel. */
 #include "ops/eager_ctx.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -41,23 +40,41 @@ static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ro
 
 /* ---- embed ---- */
 
+struct embed_job {
+    struct eager *g;
+    float *x;
+    const struct embed *w;
+    const int32_t *index;
+    bool add;
+};
+
+static void embed_rows(void *ctx, size_t begin, size_t end)
+{
+    const struct embed_job *j = ctx;
+    const struct embed *w = j->w;
+    size_t n = w->table.shape[1];
+
+    for (size_t t = begin; t < end; t++) {
+        size_t at = (size_t)(j->index[t] + w->offset);
+        float *x = j->x + t * n, *row = j->add ? (float *)j->g->in + t * n : x; /* no linear runs now */
+
+        ASSERT(j->index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s",
+               j->index[t] + w->offset, w->table.name);
+        view_row_f32(&w->table, at, row);
+        if (w->scale)
+            j->g->kern->scale(row, w->scale, n);
+        if (j->add)
+            j->g->kern->add(x, row, n);
+    }
+}
+
 static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index, bool add,
                      size_t T)
 {
-    struct eager *g = o->ctx;
-    size_t n = w->table.shape[1];
+    struct embed_job j = {o->ctx, x, w, index, add};
 
-    for (size_t t = 0; t < T; t++) {
-        size_t at = (size_t)(index[t] + w->offset);
-
-        ASSERT(index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s", index[t] + w->offset,
-               w->table.name);
-        view_row_f32(&w->table, at, add ? g->middle : x + t * n);
-        if (w->scale)
-            g->kern->scale(add ? g->middle : x + t * n, w->scale, n);
-        if (add)
-            g->kern->add(x + t * n, g->middle, n);
-    }
+    ASSERT(!add || w->table.shape[1] <= j.g->lim.linear_k, "%s", w->table.name);
+    eager_rows(o->ctx, T, embed_rows, &j);
 }
 
 /* ---- norm ---- */
@@ -176,19 +193,18 @@ static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T
     eager_rows(o->ctx, T, scale_rows, &j);
 }
 
-static void softcap_rows(void *ctx, size_t begin, size_t end)
+static void softcap_elements(void *ctx, size_t begin, size_t end)
 {
     const struct each_job *j = ctx;
 
-    for (size_t i = begin * j->n; i < end * j->n; i++)
-        j->x[i] = j->a * tanhf(j->x[i] / j->a);
+    j->g->kern->softcap(j->x + begin, j->a, end - begin);
 }
 
 static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
 {
-    struct each_job j = {.g = o->ctx, .x = x, .a = cap, .n = n};
+    struct each_job j = {.g = o->ctx, .x = x, .a = cap};
 
-    eager_rows(o->ctx, T, softcap_rows, &j);
+    eager_rows(o->ctx, n * T, softcap_elements, &j); /* a row of logits is worth dealing */
 }
 
 static void glu_rows(void *ctx, size_t begin, size_t end)
@@ -261,7 +277,7 @@ static size_t lay_out(struct eager *g, char *base)
     g->sink_q = map_carve(base, &at, l->seen ? l->max_tokens * l->n_heads * dp * 4 : 0);
     g->in = map_carve(base, &at, l->max_tokens * linear_in_bytes(l->linear_k));
     g->plan = map_carve(base, &at, eager_attn_plan_bytes(l));
-    g->middle = map_carve(base, &at, (l->max_tokens * 2 * l->inner + l->hidden) * 4);
+    g->middle = map_carve(base, &at, l->max_tokens * 2 * l->inner * 4);
     g->moe = map_carve(base, &at, eager_moe_bytes(l));
     g->partial_o = map_carve(base, &at, g->n_partials * dp * 4);
     g->partial_m = map_carve(base, &at, g->n_partials * 4);

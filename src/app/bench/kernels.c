@@ -81,6 +81,7 @@ static const struct work_shape shapes[] = {
     {KERN_FN_rope_pair, "d=64", 0, 64, 0, 12},
     {KERN_FN_act, "gelu_tanh 8192", 0, 8192, 0, 8},
     {KERN_FN_glu, "silu 8192", 0, 8192, 0, 12},
+    {KERN_FN_softcap, "128256", 0, VECTOR, 0, 8},
     {KERN_FN_to_bf16, "8192", 0, 8192, 0, 6},
     {KERN_FN_to_i8, "128", 0, 128, 0, 5},
     {KERN_FN_argmax, "128256", 0, VECTOR, 0, 4},
@@ -283,6 +284,7 @@ static void call_vector(void *work)
     case KERN_FN_rope_pair: k->rope_pair(g->z, g->cos, g->sin, n / 2); break;
     case KERN_FN_act: k->act(g->c, g->x, n, KERN_GELU_TANH); break;
     case KERN_FN_glu: k->glu(g->c, g->x, g->y, n, KERN_SILU); break;
+    case KERN_FN_softcap: k->softcap(g->z, 30, n); break;
     case KERN_FN_to_bf16: k->to_bf16((uint16_t *)(void *)g->c, g->x, n); break;
     case KERN_FN_to_i8: k->to_i8((int8_t *)g->c, g->max, g->x, n); break;
     case KERN_FN_argmax:

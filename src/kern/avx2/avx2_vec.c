@@ -102,6 +102,14 @@ void avx2_glu(float *out, const float *gate, const float *up, size_t n, enum ker
 #undef CALL
 }
 
+void avx2_softcap(float *x, float cap, size_t n)
+{
+    const __m256 c = _mm256_set1_ps(cap);
+
+    for (size_t i = 0; i < n; i += 8)
+        avx2_put(x, i, _mm256_mul_ps(c, avx2_tanh(_mm256_div_ps(avx2_get(x + i, n - i), c))), n - i);
+}
+
 void avx2_to_bf16(uint16_t *out, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i += 8)

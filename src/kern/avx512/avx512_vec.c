@@ -131,6 +131,17 @@ void KERN_NAME(avx512_glu)(float *out, const float *gate, const float *up, size_
     activate_by(out, gate, up, n, f);
 }
 
+void KERN_NAME(avx512_softcap)(float *x, float cap, size_t n)
+{
+    const __m512 c = _mm512_set1_ps(cap);
+
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 m = simd512_head(n - i);
+
+        simd512_store(x + i, m, _mm512_mul_ps(c, simd512_tanh(_mm512_div_ps(simd512_load(x + i, m), c))));
+    }
+}
+
 /* The largest of x, NaN left out. Four maxima side by side: which of equals it is does not matter but for
  * the sign of a zero, and the callers take care of that. */
 static float largest(const float *x, size_t n)

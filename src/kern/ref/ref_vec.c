@@ -61,6 +61,12 @@ void ref_glu(float *out, const float *gate, const float *up, size_t n, enum kern
         out[i] = kmath_act(gate[i], f) * up[i];
 }
 
+void ref_softcap(float *x, float cap, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = cap * kmath_tanh(x[i] / cap);
+}
+
 void ref_to_bf16(uint16_t *out, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -179,6 +179,7 @@ static void elementwise_kernels_give_equal_bits(void **state)
             EACH_ROW(add, n, false, x.x, k->add(o->x, y.x, n));
             EACH_ROW(scale, n, false, x.x, k->scale(o->x, a, n));
             EACH_ROW(scale_add, n, false, y.x, k->scale_add(o->x, x.x, a, n));
+            EACH_ROW(softcap, n, false, x.x, k->softcap(o->x, special ? 0.3f : 30, n));
             EACH_ROW(to_bf16, n, true, x.x, k->to_bf16(o->h, x.x, n));
             EACH_ROW(attn_finish, n, false, x.x, k->attn_finish(o->f, x.x, 3.7f, n));
             EACH_ROW(attn_finish, n, false, x.x, k->attn_finish(o->x, x.x, 0.0f, n));
