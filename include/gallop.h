@@ -89,9 +89,10 @@ struct gallop_options {
      * where one sequence needs it]. A cache that cannot hold one sequence of max_model_len is refused. */
     int64_t kv_cache_tokens;
     double kv_cache_memory; /* the same in GiB, goes before kv_cache_tokens */
-    /* 1: where no size is given, the 4 GiB do not count and pages of the pool come as they are first written,
-     * for a program that answers once [0: all of them at open, by the threads that will read them]. */
-    int kv_cache_lazy;
+    /* Pages of a pool whose size is given are taken at open, by the threads that will read them; those of one
+     * whose size is not come as they are first written. 1: the 4 GiB do not count then, for a program that
+     * answers once [0]. */
+    int kv_cache_unbounded;
     /* "hash", "radix", "none": pooled caches keep the rows of prompts and answers, and a request that begins
      * alike is computed from there. "hash" reuses whole blocks, "radix" every row. What comes of a request
      * does not depend on it ["hash"] */

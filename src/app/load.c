@@ -110,7 +110,7 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     o->threads = (int)opt_int(v, "threads");
     o->max_model_len = opt_int(v, "max-model-len");
     o->kv_cache_memory = opt_float(v, "kv-cache-memory");
-    o->kv_cache_lazy = 1;
+    o->kv_cache_unbounded = 1;
     o->kv_cache_layout = opt_string(v, "kv-cache-layout");
     o->block_size = opt_int(v, "block-size");
     o->bmc_splits = opt_int(v, "bmc-splits");

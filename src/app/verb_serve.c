@@ -733,7 +733,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
         (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
-    s->load.o.kv_cache_lazy = 0; /* a server takes its memory before it is asked */
+    s->load.o.kv_cache_unbounded = 0; /* a server fills its pool in time */
     s->load.o.max_num_queued_reqs = s->load.o.max_num_queued_tokens =
         0; /* places are taken before tokenizing */
     s->load.o.seed = opt_uint(v, "seed");

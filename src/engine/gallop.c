@@ -105,7 +105,7 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
                               .max_tokens = (size_t)o->max_batched_tokens,
                               .max_wanted = (size_t)o->max_logits,
                               .kv_tokens = (size_t)o->kv_cache_tokens,
-                              .kv_lazy = o->kv_cache_lazy != 0,
+                              .kv_unbounded = o->kv_cache_unbounded != 0,
                               .kv_layout = o->kv_cache_layout,
                               .kv_sparse = o->kv_sparse,
                               .kv_store = o->kv_store,

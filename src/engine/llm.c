@@ -163,9 +163,9 @@ static int refuse_kv(const struct llm *m, const char *type, const struct kv_limi
 }
 
 /* Rows of a cache whose size is not given, within half of ROOM bytes, or more of them where a single sequence
- * needs it: all sequences at their longest. One whose pages are taken at open stops at default_kv_bytes,
- * unless a single sequence needs more. */
-static size_t default_kv(const struct llm *m, bool lazy, const char *type, const struct kv_limits *lim,
+ * needs it: all sequences at their longest. With a bound it stops at default_kv_bytes, unless a single
+ * sequence needs more: a server fills its pool in time, since it keeps prefixes. */
+static size_t default_kv(const struct llm *m, bool unbounded, const char *type, const struct kv_limits *lim,
                          size_t room)
 {
     size_t one = m->max_len + KV_MAX_BLOCK, most = kv_pool_fit(type, *lim, room / 2), all, usual;
@@ -176,7 +176,7 @@ static size_t default_kv(const struct llm *m, bool lazy, const char *type, const
     }
     if (__builtin_mul_overflow(m->max_seqs, one, &all) || all > most)
         all = most;
-    if (lazy)
+    if (unbounded)
         return all;
     usual = kv_pool_fit(type, *lim, default_kv_bytes);
     usual = usual > one ? usual : one;
@@ -213,7 +213,7 @@ static int size_kv(const struct llm *m, const struct llm_options *o, const char 
 
     lim->pool_tokens = o->kv_bytes    ? kv_pool_fit(type, *lim, o->kv_bytes)
                        : o->kv_tokens ? o->kv_tokens
-                                      : default_kv(m, o->kv_lazy, type, lim, room);
+                                      : default_kv(m, o->kv_unbounded, type, lim, room);
     if (o->kv_bytes && lim->pool_tokens == 0)
         return err_set(
             e, ERR_INPUT,
@@ -310,7 +310,7 @@ static int open_kv(struct llm *m, const struct llm_options *o, const struct opco
                             .window = kv_type_extern(type) ? NULL : i->window, /* it drops no rows */
                             .sink = kv_type_extern(type) ? NULL : i->sink,
                             .dim = i->dim,
-                            .touch = o->kv_lazy && !o->kv_bytes && !o->kv_tokens ? NULL : m->pool};
+                            .touch = o->kv_bytes || o->kv_tokens ? m->pool : NULL};
     int rc;
 
     if (o->kv_layout && !kv_layout_of_name(o->kv_layout, &lim.layout))

@@ -33,7 +33,7 @@ struct llm_options {
     size_t max_seqs, max_tokens;   /* 0: 32 and 512 */
     size_t max_wanted;             /* rows of logits a step can give, at least max_seqs; 0: a few more */
     size_t kv_tokens, kv_bytes;    /* budget of the cache, by rows or by bytes; 0: automatic */
-    bool kv_lazy;                  /* an automatic one takes its pages as they are written */
+    bool kv_unbounded;             /* an automatic one is not bounded by 4 GiB */
     size_t block, bmc_splits;      /* 0: automatic */
     const char *kv_layout;         /* NULL, "head_major", "block_major" */
     bool no_prefixes;              /* rows of sequences that are gone are not kept */

@@ -163,7 +163,7 @@ int bench_serve(const struct opt_values *v, struct err *e)
         load_scheduling(v, &l.o);
         if (l.o.max_model_len == 0)
             l.o.max_model_len = longest > 1 ? (int64_t)longest : 2; /* the least that an engine takes */
-        l.o.kv_cache_lazy = 0;
+        l.o.kv_cache_unbounded = 0;
         r.ids = mem_zalloc(longest, sizeof(*r.ids), MEM_APP);
         rc = r.ids ? load_engine(&l, NULL, &r.g, e) : err_nomem(e, "a prompt");
     }

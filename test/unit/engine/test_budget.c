@@ -109,8 +109,9 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Opens the demo model, whose pool shall hold SEQS sequences; its pool's bytes, and what came into memory. */
-static size_t open_pool(int lazy, double gib, int64_t seqs, size_t *came)
+/* Opens the demo model, whose pool shall hold SEQS sequences of LENGTH (0: the model's); its pool's bytes,
+ * and what came into memory. */
+static size_t open_pool(double gib, int64_t seqs, int64_t length, size_t *came)
 {
     struct gallop_options o;
     struct gallop *g = NULL;
@@ -119,7 +120,7 @@ static size_t open_pool(int lazy, double gib, int64_t seqs, size_t *came)
 
     gallop_options_init(&o);
     o.max_num_seqs = seqs;
-    o.kv_cache_lazy = lazy;
+    o.max_model_len = length;
     o.kv_cache_memory = gib;
     assert_int_equal(engines_try(&g, "demo", &o, err), 0);
     bytes = kv_bytes(&gallop_llm(g)->kv);
@@ -130,20 +131,28 @@ static size_t open_pool(int lazy, double gib, int64_t seqs, size_t *came)
 
 static void a_pool_that_is_not_in_memory_at_open(void **state)
 {
-    size_t came, lazy_came, bytes, lazy_bytes;
+    size_t came, bytes;
 
-    open_pool(1, 0, 1, &came); /* what an engine takes beside the pool is in reach of the allocator now */
-    bytes = open_pool(0, 0, 256, &came);
-    assert_true(bytes > (size_t)256 << 20);
-    assert_true(came >= bytes);
-    lazy_bytes = open_pool(1, 0, 256, &lazy_came);
-    assert_int_equal(lazy_bytes, bytes);
-    assert_true(lazy_came < bytes / 2);
-    bytes = open_pool(1, 0.25, 256, &came); /* a size that is given is taken */
+    open_pool(0, 1, 0, &came); /* what an engine takes beside the pool is in reach of the allocator now */
+    bytes = open_pool(0.25, 256, 0, &came);
     assert_true(came >= bytes && bytes > (size_t)250 << 20);
 }
 
-static size_t default_tokens(int lazy, int64_t seqs, int64_t length, size_t *token_bytes)
+/* A pool that nobody gave a size comes as it is written, however long sequences may be. */
+static void a_long_context_that_takes_memory_at_open(void **state)
+{
+    size_t came, bytes;
+
+    open_pool(0, 1, 0, &came);
+    bytes = open_pool(0, 256, 0, &came);
+    assert_true(bytes > (size_t)256 << 20);
+    assert_true(came < bytes / 8);
+    bytes = open_pool(0, 8, 131072, &came);
+    assert_true(bytes > (size_t)256 << 20);
+    assert_true(came < (size_t)32 << 20);
+}
+
+static size_t default_tokens(int unbounded, int64_t seqs, int64_t length, size_t *token_bytes)
 {
     struct gallop_options o;
     struct gallop *g = NULL;
@@ -154,7 +163,7 @@ static size_t default_tokens(int lazy, int64_t seqs, int64_t length, size_t *tok
     o.kv_cache_type = "dynamic"; /* a budget, of which nothing is taken here */
     o.max_num_seqs = seqs;
     o.max_model_len = length;
-    o.kv_cache_lazy = lazy;
+    o.kv_cache_unbounded = unbounded;
     assert_int_equal(engines_try(&g, "demo", &o, err), 0);
     tokens = gallop_llm(g)->kv.lim.pool_tokens;
     *token_bytes = kv_token_bytes(&gallop_llm(g)->kv.lim);
@@ -214,7 +223,7 @@ static void engines_of_one_process_share_its_memory(void **state)
     o.threads = 1;
     o.max_num_seqs = 4096;
     o.max_model_len = 1 << 20; /* more than fits: the caches fill half of what is left */
-    o.kv_cache_lazy = 1;
+    o.kv_cache_unbounded = 1;
     for (int i = 0; i < 2; i++) {
         if (engines_try(&g[i], "demo", &o, err) != 0)
             fail_msg("engine %d: %s", i, err);
@@ -237,6 +246,7 @@ int main(void)
         cmocka_unit_test(a_cache_below_one_sequence_is_refused_with_what_would_help),
         cmocka_unit_test(a_budget_in_gib_is_filled_and_not_passed),
         cmocka_unit_test(a_pool_that_is_not_in_memory_at_open),
+        cmocka_unit_test(a_long_context_that_takes_memory_at_open),
         cmocka_unit_test(what_does_not_fit_is_refused_before_a_layer_is_packed),
         cmocka_unit_test(engines_of_one_process_share_its_memory),
         cmocka_unit_test(a_default_pool_larger_than_4_gib_unless_one_sequence_needs_it),

@@ -61,7 +61,7 @@ static void compute(const json_t *config, struct result *r)
     o.dtype = "fp32";
     o.threads = 1;
     o.max_num_seqs = 1;
-    o.kv_cache_lazy = 1;
+    o.kv_cache_unbounded = 1;
     if ((r->rc = gallop_open(&g, &o, r->err)) != 0)
         return;
     note_asked(gallop_llm(g)->model.config_file);
