@@ -390,15 +390,22 @@ void block_linear(struct model *m, struct linear *w, const char *at, const struc
     block_pack(m, w, &desc, backend);
 }
 
-void block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
+/* EMBED's rows are read from the packed HEAD, so its table is not copied. */
+static void read_from_head(struct model *m, struct embed *embed, const struct linear *head)
+{
+    for (size_t i = 0; i < m->n_todo; i++)
+        if (m->todo[i].embed == embed)
+            m->todo[i].embed = NULL;
+    m->table_bytes -= view_span_bytes(&embed->table);
+    embed->table.data = NULL;
+    embed->head = head;
+}
+
+void block_head(struct model *m, struct linear *w, const char *module, struct embed *embed, bool tied,
                 unsigned how)
 {
-    struct linear_desc desc = {.name = module,
-                               .kind = OP_LM_HEAD,
-                               .part = {&embed->table},
-                               .n_parts = 1,
-                               .dtype = m->opt.dtype,
-                               .kern = m->opt.kern};
+    struct linear_desc desc = {
+        .name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype, .kern = m->opt.kern};
     const struct block_linear d = {.part = {{module, m->info.vocab}}, .k = embed->table.shape[1], .how = how};
     const char *name = block_name(m, "%s.weight", module);
 
@@ -408,9 +415,14 @@ void block_head(struct model *m, struct linear *w, const char *module, const str
         linear_part(m, w, "", &d, 0, &desc);
     } else {
         weights_skip(m->weights, name); /* a stored copy of the embedding */
+        desc.part[0] = block_keep(m, &embed->table);
         for (size_t i = 0; i < m->n_todo; i++)
             if (m->todo[i].embed == embed)
                 m->todo[i].look = false; /* it is looked through as it is packed */
     }
+    if (m->rc)
+        return;
     block_pack(m, w, &desc, m->opt.backend[OP_LM_HEAD]);
+    if (!m->rc && tied && linear_is_exact(w, &desc))
+        read_from_head(m, embed, w);
 }

@@ -128,8 +128,9 @@ struct block_linear {
 };
 void block_linear(struct model *m, struct linear *w, const char *at, const struct block_linear *d);
 
-/* The head: the embedding when TIED, else MODULE, else an error that names what is missing. */
-void block_head(struct model *m, struct linear *w, const char *module, const struct embed *embed, bool tied,
+/* The head: the embedding when TIED, else MODULE, else an error that names what is missing. EMBED, bound
+ * before, reads its rows from a tied head that is exact (linear.h). */
+void block_head(struct model *m, struct linear *w, const char *module, struct embed *embed, bool tied,
                 unsigned how);
 
 /* ---- mixtures of experts ---- */

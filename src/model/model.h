@@ -46,7 +46,7 @@ struct model_tensor {
     size_t n_linears; /* stacked experts: into so many of the same size, LINEAR is the first */
 };
 
-/* Bytes of a tensor that a step reads as they are stored: an embedding. */
+/* Bytes of a tensor that a step reads as they are stored: an embedding that is not the head's. */
 struct model_table {
     void *p; /* region */
     size_t bytes;

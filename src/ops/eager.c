@@ -60,7 +60,10 @@ static void embed_rows(void *ctx, size_t begin, size_t end)
 
         ASSERT(j->index[t] + w->offset >= 0 && at < w->table.shape[0], "row %d of %s",
                j->index[t] + w->offset, w->table.name);
-        view_row_f32(&w->table, at, row);
+        if (w->head)
+            linear_row(w->head, at, row);
+        else
+            view_row_f32(&w->table, at, row);
         if (w->scale)
             j->g->kern->scale(row, w->scale, n);
         if (j->add)

@@ -193,6 +193,21 @@ void linear_close(struct linear *l)
     *l = (struct linear){0};
 }
 
+bool linear_is_exact(const struct linear *l, const struct linear_desc *d)
+{
+    bool exact = l->backend->row != NULL;
+
+    for (size_t p = 0; p < d->n_parts; p++) /* every weight dtype goes into fp32, and bf16 into itself */
+        exact &= !d->scale[p] && (l->dtype == DT_F32 || d->part[p]->dtype == DT_BF16);
+    return exact;
+}
+
+void linear_row(const struct linear *l, size_t i, float *out)
+{
+    ASSERT(i < l->n && l->backend->row, "row %zu of %s", i, l->name);
+    l->backend->row(l, i, out);
+}
+
 size_t linear_in_bytes(size_t k)
 {
     return kern_in_bytes(k);

@@ -49,6 +49,8 @@ struct linear_backend {
     void (*run)(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0, size_t p1,
                 void *scratch);
     size_t (*scratch_bytes)(size_t k, enum dtype t); /* that run() needs; NULL: none */
+    /* Row I of W, as it was packed, to OUT [k]; NULL: rows cannot be read back. */
+    void (*row)(const struct linear *l, size_t i, float *out);
 };
 
 struct linear {
@@ -71,6 +73,13 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
  * infinity or NaN: times a weight of zero it would reach rows that may not see it. */
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e);
 void linear_close(struct linear *l); /* a zeroed one is fine */
+
+/* True if linear_row() gives the very numbers of D, which L was opened with: none was rounded as it was
+ * packed. Then a table of the same numbers, a tied embedding, needs no memory of its own. */
+bool linear_is_exact(const struct linear *l, const struct linear_desc *d);
+
+/* Row I of the joined matrix, packed, to OUT [k]. For linears that are exact. */
+void linear_row(const struct linear *l, size_t i, float *out);
 
 /* Bytes that the input of a linear takes for a row of K elements, in the form that its backend reads; a
  * buffer of them is aligned to 64. */

@@ -131,6 +131,20 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     return finite;
 }
 
+static void row(const struct linear *l, size_t i, float *out)
+{
+    const char *panel = (const char *)l->packed + i / KERN_NR * linear_panel_bytes(KERN_NR, l->k, l->dtype);
+    const uint32_t *word = (const uint32_t *)(const void *)panel + i % KERN_NR;
+
+    if (l->dtype == DT_F32) {
+        for (size_t k = 0; k < l->k; k++)
+            memcpy(&out[k], &word[k * KERN_NR], sizeof(*out));
+        return;
+    }
+    for (size_t k = 0; k < l->k; k++)
+        out[k] = dtype_bf16_to_f32((uint16_t)(word[k / 2 * KERN_NR] >> k % 2 * 16));
+}
+
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
     *why_not = "it computes in fp32 and bf16 only";
@@ -184,10 +198,12 @@ const struct linear_backend linear_gallop = {.name = "gallop",
                                              .packed_bytes = linear_panel_bytes,
                                              .pack = pack,
                                              .put = put,
-                                             .run = run};
+                                             .run = run,
+                                             .row = row};
 const struct linear_backend linear_native = {.name = "native",
                                              .accepts = accepts,
                                              .packed_bytes = linear_panel_bytes,
                                              .pack = pack,
                                              .put = put_native,
-                                             .run = run_native};
+                                             .run = run_native,
+                                             .row = row};

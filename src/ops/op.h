@@ -19,9 +19,10 @@
 #include "tensor/view.h"
 
 struct embed {
-    struct view table; /* [rows, E] as stored */
-    int32_t offset;    /* added to the index (OPT's positions begin at 2) */
-    float scale;       /* the row is multiplied by it; 0: as it is */
+    struct view table;         /* [rows, E] as stored */
+    const struct linear *head; /* the same numbers, exact (linear.h): read in place of it; NULL: none */
+    int32_t offset;            /* added to the index (OPT's positions begin at 2) */
+    float scale;               /* the row is multiplied by it; 0: as it is */
 };
 
 struct norm {

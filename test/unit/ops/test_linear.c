@@ -246,6 +246,50 @@ static void scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend(voi
             }
 }
 
+/* What is read back from panels, for every stored type and computing type. */
+static void a_row_read_from_the_packed_matrix_that_is_not_the_stored_one(void **state)
+{
+    static const struct {
+        const char *backend;
+        enum dtype stored, computed;
+        bool exact;
+    } of[] = {{"gallop", DT_BF16, DT_BF16, true},  {"native", DT_BF16, DT_BF16, true},
+              {"gallop", DT_BF16, DT_F32, true},   {"native", DT_F16, DT_F32, true},
+              {"gallop", DT_F32, DT_F32, true},    {"gallop", DT_Q8_0, DT_F32, true},
+              {"gallop", DT_F32, DT_BF16, false},  {"gallop", DT_F16, DT_BF16, false},
+              {"gallop", DT_Q8_0, DT_BF16, false}, {"mxfp4", DT_MXFP4, DT_F32, false}};
+    enum { ODD = 67, BLOCKS = 64 };
+    unsigned char *bytes = malloc((size_t)N * ODD * 4);
+    float got[ODD], want[ODD];
+
+    for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++) {
+        size_t k = dtype_is_block(of[i].stored) ? BLOCKS : ODD;
+        struct view v = plain("w", bytes, N, k, of[i].stored);
+        struct linear_desc d = {.name = "test",
+                                .kind = OP_LM_HEAD,
+                                .part = {&v},
+                                .n_parts = 1,
+                                .dtype = of[i].computed,
+                                .kern = kern_table(cpu_best())};
+        struct err e = {0};
+        struct linear l;
+
+        for (size_t b = 0; b < (size_t)N * ODD * 4; b++) /* nothing that is not finite in any type */
+            bytes[b] = (unsigned char)((b * 97 + b / 251 * 13) % 256 & (b % 2 ? 0xbb : 0x7f));
+        assert_int_equal(linear_open(&l, &d, of[i].backend, &e), 0);
+        assert_int_equal(linear_is_exact(&l, &d), of[i].exact);
+        if (linear_pack(&l, &d, pool, &e) != 0)
+            fail_msg("%zu: %s", i, e.msg);
+        for (size_t r = 0; r < N && of[i].exact; r++) {
+            linear_row(&l, r, got);
+            view_row_f32(&v, r, want);
+            assert_memory_equal(got, want, k * sizeof(*got));
+        }
+        linear_close(&l);
+    }
+    free(bytes);
+}
+
 static int start(void **state)
 {
     struct err e = {0};
@@ -269,6 +313,7 @@ int main(void)
         cmocka_unit_test(of_joined_tensors_and_biases_the_one_at_fault_is_named),
         cmocka_unit_test(scales_of_blocks_that_are_not_finite_are_refused),
         cmocka_unit_test(scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend),
+        cmocka_unit_test(a_row_read_from_the_packed_matrix_that_is_not_the_stored_one),
     };
 
     return cmocka_run_group_tests(tests, start, end);
