@@ -68,6 +68,8 @@ foreach(source IN LISTS test_sources)
         target_sources(${target} PRIVATE src/app/${source}.c) # the library ends below the command line
         if(what STREQUAL "bench_serving")
             target_sources(${target} PRIVATE src/app/bench/stat.c)
+        elseif(what STREQUAL "bench_cost")
+            target_sources(${target} PRIVATE src/app/bench/roof.c src/app/bench/stat.c src/app/bench/trace.c src/app/print.c src/app/save.c)
         endif()
     endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})

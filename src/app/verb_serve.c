@@ -643,6 +643,7 @@ static size_t count_connections(const struct opt_values *v)
 static int measure_roof(const struct serve *s, struct api_options *o, struct err *e)
 {
     struct gallop_stats stats;
+    struct bench_roofs roofs;
     struct bench_roof roof;
     struct pool *pool;
     int rc;
@@ -650,8 +651,12 @@ static int measure_roof(const struct serve *s, struct api_options *o, struct err
     gallop_stats(s->engine, &stats);
     if ((rc = pool_new(&pool, stats.threads, e)) != 0)
         return rc;
-    bench_roof_measure(pool, &roof, ROOF_S);
+    if ((rc = bench_roofs_open(&roofs, pool, e)) == 0)
+        bench_roofs_measure(&roofs, ROOF_S, &roof);
+    bench_roofs_close(&roofs);
     pool_free(pool);
+    if (rc)
+        return rc;
     o->roof_bytes = roof.dram_bytes;
     o->roof_flops = strcmp(stats.dtype, "bf16") == 0 ? roof.bf16_flops : roof.fp32_flops;
     log_info("roof: %.1f GB/s, %.0f GFLOP/s", o->roof_bytes / 1e9, o->roof_flops / 1e9);

@@ -156,6 +156,7 @@ static void check_rows(const struct opt_values *v)
 
         ASSERT(r->help, "--%s: help", r->name);
         ASSERT(read_range(r->range, &range), "--%s: range '%s'", r->name, r->range ? r->range : "");
+        ASSERT(!r->bare || (r->type == OPT_STRING && !r->brief), "--%s: bare", r->name);
         ASSERT((r->type == OPT_CHOICE) == (r->choices != NULL), "--%s: choices", r->name);
         ASSERT(!r->fallback || (!r->repeat && r->type != OPT_FLAG && convert(r, r->fallback, &value)),
                "--%s: default '%s'", r->name, r->fallback ? r->fallback : "");
@@ -207,7 +208,9 @@ static int make_getopt(struct opt_values *v, struct option **longs, char **short
         const struct opt_row *r = v->slot[i].row;
 
         l[i] = (struct option){.name = r->name,
-                               .has_arg = r->type == OPT_FLAG ? no_argument : required_argument,
+                               .has_arg = r->type == OPT_FLAG ? no_argument
+                                          : r->bare           ? optional_argument
+                                                              : required_argument,
                                .val = FIRST_LONG + (int)i};
         if (r->brief) {
             *s++ = r->brief;
@@ -255,6 +258,7 @@ static int bad_option(const struct opt_values *v, int c, const char *word, struc
 static int read_arguments(struct opt_values *v, int argc, char **argv, const struct option *longs,
                           const char *shorts, struct err *e)
 {
+    static char no_value[] = "";
     int c, rc = 0;
 
     optind = 0; /* glibc: start afresh */
@@ -275,6 +279,8 @@ static int read_arguments(struct opt_values *v, int argc, char **argv, const str
             return bad_option(v, c, argv[at], e);
         s = slot_for(v, c);
         ASSERT(s, "getopt returned %d", c);
+        if (s->row->bare && !optarg) /* getopt takes such a value only behind an equals sign */
+            optarg = optind < argc && argv[optind][0] != '-' ? argv[optind++] : no_value;
         rc = add_value(v, s, OPT_GIVEN, s->row->type == OPT_FLAG ? "1" : optarg, e);
     }
     for (int i = optind; i < argc && rc == 0; i++)

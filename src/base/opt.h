@@ -39,6 +39,7 @@ struct opt_row {
     const char *range;     /* numbers: an interval "[1,64]", "(0,1]", "[0,inf)"; NULL: anything */
     const char *choices;   /* OPT_CHOICE: "a|b|c" */
     const char *env;       /* environment variable; NULL: none */
+    bool bare;             /* OPT_STRING: the value may be left out at the end or before an option: "" then */
     bool repeat;           /* may be given several times; otherwise the last one counts */
     const char *manual;    /* whole sentences that only the manual page adds; NULL: none */
 };

@@ -11,14 +11,28 @@ const char *timed_name(int kind)
     return kind < OP_N_KINDS ? linear_kind_name((enum op_kind)kind) : "other";
 }
 
-/* What began at BEGIN_NS has ended. */
-static void add(const struct sink *o, int kind, uint64_t begin_ns, double bytes, double flops)
+/* OP, which began at BEGIN_NS, has ended. */
+static void end(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
 {
     struct timed *t = o->ctx;
+    struct timed_kind *kind = &t->kind[op->kind];
 
-    t->kind[kind].seconds += (double)(clock_ns() - begin_ns) * 1e-9;
-    t->kind[kind].bytes += bytes;
-    t->kind[kind].flops += flops;
+    op->seconds = (double)(clock_ns() - begin_ns) * 1e-9;
+    kind->seconds += op->seconds;
+    for (size_t i = 0; i < op->n_parts; i++) {
+        kind->bytes += op->part[i].bytes;
+        kind->flops += op->part[i].flops;
+    }
+    if (t->each)
+        t->each(t->each_ctx, op);
+}
+
+/* An operator that reads neither weights nor the cache. */
+static void end_small(const struct sink *o, uint64_t begin_ns, int kind, const char *name)
+{
+    struct timed_op op = {.kind = kind, .name = name};
+
+    end(o, begin_ns, &op);
 }
 
 static const struct sink *to(const struct sink *o)
@@ -28,9 +42,12 @@ static const struct sink *to(const struct sink *o)
 
 /* ---- what operators cannot do without ---- */
 
-static double linear_flops(const struct linear *w, double rows)
+/* W on so many ROWS, of so many such weights. */
+static struct timed_part linear_part(const struct linear *w, double rows, double weights)
 {
-    return 2 * (double)w->n * (double)w->k * rows;
+    return (struct timed_part){.bytes = rows > 0 ? weights * (double)w->packed_bytes : 0,
+                               .flops = 2 * (double)w->n * (double)w->k * rows,
+                               .dtype = w->dtype};
 }
 
 /* Rows that the one at position P sees, itself among them. */
@@ -48,9 +65,11 @@ static size_t seen(const struct timed *t, const struct attn *w, size_t layer, si
     return n;
 }
 
-static void count_attn(const struct timed *t, const struct attn *w, const struct batch *b, size_t layer,
-                       double *bytes, double *flops)
+static struct timed_part attn_part(const struct timed *t, const struct attn *w, const struct batch *b,
+                                   size_t layer)
 {
+    /* of a row's K, likewise V, in a head; one of int8 has a scale */
+    size_t row = w->dp * dtype_bytes(t->kv_dtype) + (t->kv_dtype == DT_I8 ? sizeof(float) : 0);
     double rows = 0, pairs = 0;
 
     for (size_t s = 0; s < b->n_seqs; s++) {
@@ -58,8 +77,9 @@ static void count_attn(const struct timed *t, const struct attn *w, const struct
         for (size_t i = 0; i < b->seq[s].n; i++)
             pairs += (double)seen(t, w, layer, b->seq[s].pos + i);
     }
-    *bytes = rows * 2 * (double)(w->n_kv * w->d * t->kv_bytes);
-    *flops = pairs * 4 * (double)(w->n_heads * w->d); /* scores, and the sum of values */
+    return (struct timed_part){.bytes = rows * 2 * (double)(w->n_kv * row),
+                               .flops = pairs * 4 * (double)(w->n_heads * w->d), /* scores, sum of values */
+                               .dtype = t->kv_dtype};
 }
 
 /* Of N experts, the K of each of T rows; which these are is left to chance. */
@@ -76,8 +96,9 @@ static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ro
 {
     uint64_t begin = clock_ns();
 
-    to(o)->begin(to(o), ropes, n_ropes, b);
-    add(o, OP_ROPE, begin, 0, 0);
+    if (to(o))
+        to(o)->begin(to(o), ropes, n_ropes, b);
+    end_small(o, begin, OP_ROPE, "begin");
 }
 
 static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index,
@@ -85,74 +106,93 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
 {
     uint64_t begin = clock_ns();
 
-    to(o)->embed(to(o), x, w, index, is_added, T);
-    add(o, TIMED_OTHER, begin, 0, 0);
+    if (to(o))
+        to(o)->embed(to(o), x, w, index, is_added, T);
+    end_small(o, begin, TIMED_OTHER, "embed");
 }
 
 static void op_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T)
 {
     uint64_t begin = clock_ns();
 
-    to(o)->norm(to(o), h, x, r, w, T);
-    add(o, OP_NORM, begin, 0, 0);
+    if (to(o))
+        to(o)->norm(to(o), h, x, r, w, T);
+    end_small(o, begin, OP_NORM, "norm");
 }
 
 static void op_linear(const struct sink *o, float *y, const struct linear *w, const float *x, size_t T)
 {
+    struct timed_op op = {
+        .kind = w->kind, .name = w->name, .part = {linear_part(w, (double)T, 1)}, .n_parts = 1};
     uint64_t begin = clock_ns();
 
-    to(o)->linear(to(o), y, w, x, T);
-    add(o, w->kind, begin, (double)w->packed_bytes, linear_flops(w, (double)T));
+    if (to(o))
+        to(o)->linear(to(o), y, w, x, T);
+    end(o, begin, &op);
 }
 
 static void op_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T)
 {
     uint64_t begin = clock_ns();
 
-    to(o)->heads(to(o), qkv, w, T);
-    add(o, OP_NORM, begin, 0, 0);
+    if (to(o))
+        to(o)->heads(to(o), qkv, w, T);
+    end_small(o, begin, OP_NORM, "heads");
 }
 
 static void op_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
 {
     uint64_t begin = clock_ns();
 
-    to(o)->rope(to(o), qkv, w, T);
-    add(o, OP_ROPE, begin, 0, 0);
+    if (to(o))
+        to(o)->rope(to(o), qkv, w, T);
+    end_small(o, begin, OP_ROPE, "rope");
 }
 
 static void op_attn(const struct sink *o, float *a, const float *qkv, const struct attn *w,
                     const struct batch *b, size_t layer)
 {
+    struct timed_op op = {
+        .kind = OP_ATTENTION, .name = "attention", .part = {attn_part(o->ctx, w, b, layer)}, .n_parts = 1};
     uint64_t begin = clock_ns();
-    double bytes, flops;
 
-    to(o)->attn(to(o), a, qkv, w, b, layer);
-    count_attn(o->ctx, w, b, layer, &bytes, &flops);
-    add(o, OP_ATTENTION, begin, bytes, flops);
+    if (to(o))
+        to(o)->attn(to(o), a, qkv, w, b, layer);
+    end(o, begin, &op);
 }
 
 static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T)
 {
+    double rows = (double)T;
+    struct timed_op op = {.kind = OP_MLP,
+                          .name = w->up.name,
+                          .is_module = true,
+                          .part = {linear_part(&w->up, rows, 1), linear_part(&w->down, rows, 1)},
+                          .n_parts = 2};
     uint64_t begin = clock_ns();
 
-    to(o)->mlp(to(o), r, w, h, T);
-    add(o, OP_MLP, begin, (double)(w->up.packed_bytes + w->down.packed_bytes),
-        linear_flops(&w->up, (double)T) + linear_flops(&w->down, (double)T));
+    if (to(o))
+        to(o)->mlp(to(o), r, w, h, T);
+    end(o, begin, &op);
 }
 
 static void op_moe(const struct sink *o, float *r, const struct moe *w, const float *h, const float *route,
                    size_t T)
 {
     const struct expert *x = w->expert;
-    double chosen = (double)(T * w->top_k);
+    double chosen = (double)(T * w->top_k), experts = experts_read(w, T);
+    struct timed_op op = {.kind = OP_MLP,
+                          .name = w->router.name,
+                          .is_module = true,
+                          .part = {linear_part(&w->router, (double)T, 1),
+                                   linear_part(&x->up, chosen, experts),
+                                   linear_part(&x->down, chosen, experts)},
+                          .n_parts = 3};
     uint64_t begin = clock_ns();
 
-    to(o)->moe(to(o), r, w, h, route, T);
-    add(o, OP_MLP, begin,
-        (double)w->router.packed_bytes +
-            experts_read(w, T) * (double)(x->up.packed_bytes + x->down.packed_bytes),
-        linear_flops(&w->router, (double)T) + linear_flops(&x->up, chosen) + linear_flops(&x->down, chosen));
+    if (to(o))
+        to(o)->moe(to(o), r, w, h, route, T);
+    end(o, begin, &op);
 }
 
 static void op_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
@@ -160,32 +200,36 @@ static void op_glu(const struct sink *o, float *out, const float *gate, size_t l
 {
     uint64_t begin = clock_ns();
 
-    to(o)->glu(to(o), out, gate, ldg, up, ldu, f, n, T);
-    add(o, TIMED_OTHER, begin, 0, 0);
+    if (to(o))
+        to(o)->glu(to(o), out, gate, ldg, up, ldu, f, n, T);
+    end_small(o, begin, TIMED_OTHER, "glu");
 }
 
 static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T)
 {
     uint64_t begin = clock_ns();
 
-    to(o)->scale(to(o), x, a, n, T);
-    add(o, TIMED_OTHER, begin, 0, 0);
+    if (to(o))
+        to(o)->scale(to(o), x, a, n, T);
+    end_small(o, begin, TIMED_OTHER, "scale");
 }
 
 static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
 {
     uint64_t begin = clock_ns();
 
-    to(o)->softcap(to(o), x, cap, n, T);
-    add(o, TIMED_OTHER, begin, 0, 0);
+    if (to(o))
+        to(o)->softcap(to(o), x, cap, n, T);
+    end_small(o, begin, TIMED_OTHER, "softcap");
 }
 
 static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
 {
     uint64_t begin = clock_ns();
 
-    to(o)->add(to(o), x, r, n, T);
-    add(o, TIMED_OTHER, begin, 0, 0);
+    if (to(o))
+        to(o)->add(to(o), x, r, n, T);
+    end_small(o, begin, TIMED_OTHER, "add");
 }
 
 static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
@@ -193,34 +237,34 @@ static void op_rows(const struct sink *o, float *dst, const float *src, const ui
 {
     uint64_t begin = clock_ns();
 
-    to(o)->rows(to(o), dst, src, index, n, n_rows);
-    add(o, TIMED_OTHER, begin, 0, 0);
+    if (to(o))
+        to(o)->rows(to(o), dst, src, index, n, n_rows);
+    end_small(o, begin, TIMED_OTHER, "rows");
 }
 
 static void op_logits(const struct sink *o, float *logits, const struct linear *head, const float *h,
                       size_t n_rows)
 {
+    struct timed_op op = {
+        .kind = OP_LM_HEAD, .name = head->name, .part = {linear_part(head, (double)n_rows, 1)}, .n_parts = 1};
     uint64_t begin = clock_ns();
 
-    to(o)->logits(to(o), logits, head, h, n_rows);
-    add(o, OP_LM_HEAD, begin, n_rows ? (double)head->packed_bytes : 0, linear_flops(head, (double)n_rows));
+    if (to(o))
+        to(o)->logits(to(o), logits, head, h, n_rows);
+    end(o, begin, &op);
 }
 
 static void op_tap(const struct sink *o, size_t layer, const float *x, const float *r, const float *h,
                    size_t T)
 {
-    to(o)->tap(to(o), layer, x, r, h, T);
+    if (to(o))
+        to(o)->tap(to(o), layer, x, r, h, T);
 }
 
 void timed_open(struct timed *t, const struct sink *sink, enum dtype kv_dtype, const size_t *window,
                 const size_t *n_sink)
 {
-    *t = (struct timed){.to = sink,
-                        .window = window,
-                        .n_sink = n_sink,
-                        .kv_bytes = kv_dtype == DT_F32  ? 4
-                                    : kv_dtype == DT_I8 ? 1
-                                                        : 2};
+    *t = (struct timed){.to = sink, .kv_dtype = kv_dtype, .window = window, .n_sink = n_sink};
     t->sink = (struct sink){.begin = op_begin,
                             .embed = op_embed,
                             .norm = op_norm,

@@ -1,9 +1,10 @@
 /* timed.h - a sink in front of another that adds up what each kind of operator takes: seconds, and the bytes
  * and operations that it cannot do without.
  *
- * Bytes are those of weights and of rows of the KV cache, which come from memory; activations stay in the
- * caches and are not counted, nor are the scales of int8 rows. Two readings of the clock an operator, which
- * need no system call.
+ * Bytes are those of weights and of rows of the KV cache, with their padding and scales, which come from
+ * memory; activations stay in the caches and are not counted. Of a mixture of experts those are counted that
+ * the rows of a step are expected to choose. Two readings of the clock an operator, which need no system
+ * call. Without a sink behind it, it counts what a step would need and computes nothing.
  */
 #ifndef GALLOP_OPS_TIMED_H
 #define GALLOP_OPS_TIMED_H
@@ -11,16 +12,38 @@
 #include "ops/op.h"
 
 enum { TIMED_OTHER = OP_N_KINDS, TIMED_N_KINDS }; /* other: embeddings, elementwise operators */
+enum { TIMED_MAX_PARTS = 3 };
 
 struct timed_kind {
     double seconds, bytes, flops; /* since it was opened */
 };
 
+/* What one pass over memory needs: a linear, the experts' first ones, attention. */
+struct timed_part {
+    double bytes, flops;
+    enum dtype dtype; /* computed in; attention: of the rows in the cache */
+};
+
+/* One operator of a step. Its parts run one after the other, so an ideal machine takes the sum of the
+ * larger of bytes and operations of each. */
+struct timed_op {
+    int kind;
+    const char *name; /* of the linear, of an MLP's or a router's; else "norm", "attention", ...; borrowed */
+    bool is_module;   /* NAME is of the first linear of several */
+    double seconds;
+    struct timed_part part[TIMED_MAX_PARTS];
+    size_t n_parts;
+};
+
+typedef void timed_fn(void *ctx, const struct timed_op *op);
+
 struct timed {
-    struct sink sink; /* of the model */
-    const struct sink *to;
+    struct sink sink;              /* of the model */
+    const struct sink *to;         /* NULL: nothing is computed */
     const size_t *window, *n_sink; /* [layers] of a sparse cache, NULL: rows see what struct attn says */
-    size_t kv_bytes;               /* of an element of the KV cache */
+    enum dtype kv_dtype;           /* of the rows in the cache */
+    timed_fn *each;                /* is told of every operator at its end; NULL: nobody is */
+    void *each_ctx;
     struct timed_kind kind[TIMED_N_KINDS];
 };
 

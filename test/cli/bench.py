@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 DEMO = os.path.join(ROOT, "models", "demo")
 GEMMA = os.path.join(ROOT, "test", "golden", "gemma3")
 KEYS = {"test", "prompt", "batch", "tokens", "tok_s", "tok_s_min", "tok_s_max", "bytes_per_token", "roof_share", "threads",
-        "dtype", "quant", "bound", "rows"}
+        "dtype", "quant", "bound", "rows", "flops_per_token", "step_s", "ideal_step_s"}
 faults = []
 count = 0
 
@@ -29,7 +29,7 @@ def check(good, what):
 
 
 def bench(*args):
-    r = call("bench", "--json", "--quiet", *args)
+    r = call("bench", "--json", "--quiet", "--roof-seconds", 0.05, *args)
     check(r.returncode == 0, f"bench {args}: {r.stderr.decode()}")
     o = [json.loads(x) for x in r.stdout.decode().splitlines()]
     return o[0], o[1:]
@@ -43,7 +43,10 @@ def every_row_has_its_keys_and_counts_its_tokens():
     roof, rows = bench("-m", DEMO, "--prefill", "40,600", "--decode", 9, "--context", "20,300", "--batch", "1,3", "--reps", 2,
                        "--rows", 4)
     check(roof["test"] == "roof" and roof["dram_bytes_s"] > 1e8, "roofs come first")
-    check(roof["bf16_flops"] >= roof["fp32_flops"], "bf16 is widened where its dot is slower: no roof below that of fp32")
+    check(roof["bf16_native"] or roof["bf16_flops"] == roof["fp32_flops"], "bf16 is widened where there is no dot: the roof of fp32")
+    again, _ = bench("-m", DEMO, "--prefill", 8, "--decode", 0, "--reps", 1, "--dtype", "fp32")
+    check(again["bf16_native"] == roof["bf16_native"], "which roof bf16 has is not a matter of the clock, nor of --dtype")
+    check(not again["bf16_native"] or again["bf16_flops"] != again["fp32_flops"], "the bf16 roof is that of bf16 also in fp32")
     check([(r["test"], r["prompt"], r["batch"], r["tokens"], r["rows"]) for r in rows] ==
           [("prefill", 40, 1, 40, 40), ("prefill", 600, 1, 600, 512), ("decode", 20, 1, 12, 4), ("decode", 20, 3, 12, 4),
            ("decode", 300, 1, 12, 4), ("decode", 300, 3, 12, 4)], "rows, their order, tokens in whole steps")
@@ -65,11 +68,48 @@ def bytes_of_a_token_are_weights_and_visible_rows():
 
 
 def a_share_is_the_ideal_time_over_the_time_taken():
-    roof, rows = bench("-m", DEMO, "--prefill", 64, "--decode", 4, "--context", 64, "--batch", "1,8", "--reps", 1)
+    roof, rows = bench("-m", DEMO, "--prefill", 64, "--decode", 4, "--context", 64, "--batch", "1,8", "--reps", 1, "--mixed", 20)
+    check([r["test"] for r in rows] == ["prefill", "decode", "mixed", "decode", "mixed"], "mixed rows stand beside those of decoding")
     for r in rows:
-        memory = r["bytes_per_token"] * r["tok_s"] / roof["dram_bytes_s"]
-        good = abs(r["roof_share"] / memory - 1) < 1e-5 if r["bound"] == "memory" else r["roof_share"] > memory
-        check(good, f"share of {r['test']}, batch {r['batch']}")
+        what = f"{r['test']}, batch {r['batch']}"
+        check(abs(r["roof_share"] / (r["ideal_step_s"] / r["step_s"]) - 1) < 1e-6, f"share of {what}")
+        in_step = {"prefill": 64, "decode": r["batch"], "mixed": r["batch"] + 20}[r["test"]]
+        check(abs(r["tok_s"] / (in_step / r["step_s"]) - 1) < 1e-6, f"tokens of a step, {what}")
+        check(r["flops_per_token"] > 3e6 and r["bytes_per_token"] > 1000, f"bytes and operations, {what}")
+
+
+def a_trace_adds_up():
+    _, rows = bench("-m", DEMO, "--prefill", 70, "--decode", 3, "--context", 40, "--batch", 2, "--reps", 2, "--mixed", 9, "--trace")
+    tests = [r for r in rows if r["test"] in ("prefill", "decode", "mixed")]
+    check(len(tests) == 3, "a row of each")
+    for t in tests:
+        own = [r for r in rows if r.get("of") == t["test"]]
+        kinds, ops, step = ([r for r in own if r["test"] == x] for x in ("kind", "operator", "step"))
+        what = "trace of " + t["test"]
+        check(own and rows.index(own[0]) == rows.index(t) + 1, what + " follows its row")
+        check(all(set(r) == {"test", "kind", "name", "calls", "seconds", "bytes", "flops", "gb_s", "gflop_s", "ideal_s", "roof_share", "of",
+                             "prompt", "batch", "rows"} for r in kinds + ops), what + ": keys")
+        check([k["kind"] for k in kinds] == ["norm", "qkv_projection", "rope", "attention", "out_projection", "mlp", "lm_head", "other"],
+              what + ": kinds")
+        check({"self_attn.o_proj", "mlp", "lm_head", "attention"} <= {o["name"] for o in ops}, what + ": names, without layers")
+        check(len(step) == 1 and step[0]["between_s"] >= 0, what + ": one step")
+        step = step[0]
+        for key in ("seconds", "bytes", "flops", "calls", "ideal_s"):
+            for k in kinds:
+                s = sum(o[key] for o in ops if o["kind"] == k["kind"])
+                check(abs(s - k[key]) <= 1e-6 * abs(s), f"{what}: {key} of {k['kind']}")
+        check(abs(sum(k["seconds"] for k in kinds) - step["operators_s"]) < 1e-6 * step["seconds"], what + ": seconds")
+        check(abs(step["operators_s"] + step["between_s"] - step["seconds"]) < 1e-6 * step["seconds"], what + ": what lies between")
+        check(abs(sum(k["ideal_s"] for k in kinds) / step["ideal_s"] - 1) < 1e-6, what + ": ideal")
+        n = {"prefill": 70, "decode": 2, "mixed": 11}[t["test"]]
+        for key in ("bytes", "flops"):
+            check(abs(sum(k[key] for k in kinds) / n / t[key + "_per_token"] - 1) < 1e-6, f"{what}: {key} are those of its row")
+        check(step["steps"] == {"prefill": 1, "decode": 3, "mixed": 4}[t["test"]] * 2, what + ": steps")
+    r = call("bench", "-m", DEMO, "--prefill", 20, "--decode", 0, "--reps", 1, "--roof-seconds", 0.01, "--trace")
+    check(r.returncode == 0 and b"between them" in r.stdout and b"qkv_projection" in r.stdout, "a trace as text")
+    r = call("bench", "--serve", "-m", DEMO, "--num-prompts", 2, "--input-len", 8, "--output-len", 4, "--json", "--quiet", "--trace")
+    o = [json.loads(x) for x in r.stdout.decode().splitlines()]
+    check(o and o[0]["test"] == "serve" and o[-1]["test"] == "step" and o[-1]["of"] == "serve", f"a trace of a load: {r.stderr}")
 
 
 def every_cache_is_measured():
@@ -88,6 +128,12 @@ def what_cannot_be_measured_is_refused():
     r = call("bench", "-m", DEMO, "--context", 10000000, "--batch", 256)
     check(r.returncode == 1 and b"do not fit" in r.stderr, "more rows than memory")
     check(call("bench", "-m", DEMO, "--rows", 0).returncode == 2, "no rows")
+    r = call("bench", "-m", DEMO, "--mixed", 600)
+    check(r.returncode == 2 and b"--mixed" in r.stderr, "a chunk beyond a step")
+    r = call("bench", "-m", DEMO, "--trace", "file")
+    check(r.returncode == 2 and b"--serve" in r.stderr, "requests of a file without a load")
+    r = call("simulate", "--shape", "gpt2", "--bandwidth", 1, "--flops", 1, "--trace")
+    check(r.returncode == 2 and b"--trace" in r.stderr, "a simulation of no file")
 
 
 for test in [v for v in list(globals().values()) if callable(v) and getattr(v, "__module__", None) == "__main__"

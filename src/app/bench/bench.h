@@ -14,36 +14,153 @@
 #include "engine/llm.h"
 #include "kern/peak.h"
 
-/* ---- cost.c: what a step must at least move and compute, the numerator of every share of a roof ----
+/* ---- roof.c: what this machine can do for long, measured just now ----
  *
- * Counted is what an ideal machine cannot avoid: weights once a step, rows of the KV cache once for each
- * sequence and layer that sees them (also where layers share them), the products. Activations, tables and
- * what caches could keep are not counted. Of a mixture of experts all experts are.
+ * The denominators of every share that a benchmark prints. A roof is measured beside the work, in the same
+ * minute and on the same threads, because neighbours, clocks and power limits move it.
  */
 
+/* Medians of rounds: what is sustained, not what the best moment had. Work that takes less than its roof
+ * says was done in better moments than those of the rounds. */
+struct bench_roof {
+    double fp32_flops; /* a second, fused multiply-adds counted as two, on all threads of the pool */
+    double bf16_flops; /* of the bf16 dot, where linears take it; else fp32_flops, bf16 being widened */
+    double int8_ops;   /* with VNNI; 0 where the processor lacks it */
+    double dram_bytes; /* read a second, by all threads at once */
+    bool bf16_native;  /* bf16_flops is the dot's: known from the processor, not from the clock */
+};
+
+/* The buffer that is read, 256 MB or more: each thread has a range of its own, which it has filled itself, so
+ * that the pages lie in its node's memory, and reads from end to end, as a step reads weights. */
+struct bench_roofs {
+    struct pool *pool; /* borrowed */
+    struct peak peak;
+    bool dot; /* linears take the bf16 dot */
+    char *p;
+    size_t bytes;
+};
+
+int bench_roofs_open(struct bench_roofs *r, struct pool *p, struct err *e);
+void bench_roofs_close(struct bench_roofs *r); /* a zeroed one is fine */
+
+/* Rounds for about SECONDS, three at least: each reads all of the buffer once and computes a few milliseconds
+ * with each loop. The pool must be idle. */
+void bench_roofs_measure(struct bench_roofs *r, double seconds, struct bench_roof *out);
+
+/* Operations a second with numbers of type T: int8 dots of attention take two operations for one, because
+ * queries and weights are two rows of bytes each; without such dots int8 is widened. */
+double bench_roof_flops(const struct bench_roof *r, enum dtype t);
+
+/* What lies between A and B. */
+struct bench_roof bench_roof_between(const struct bench_roof *a, const struct bench_roof *b);
+
+/* Work that is timed in turns with the roofs above it. On a machine that others share, memory and clocks
+ * change by twice within minutes, and a share of a roof that was measured a minute ago says little. So every
+ * round reads memory, computes on registers and then works, a few milliseconds each and on all threads at
+ * once, and the share is formed within the round; medians over the rounds count. */
+struct bench_round {
+    struct pool *pool;
+    void *const *work;                              /* [threads] of each thread's own */
+    void (*call)(void *work);                       /* once */
+    const char *(*piece)(void *work, size_t bytes); /* memory to read that is in no cache; 64-byte aligned */
+    double bytes, flops; /* of one call on one thread; flops 0: no roof is measured */
+    peak_loop *loop;     /* its arithmetic at its best */
+    double loop_worth;   /* what an operation of LOOP counts: int8 dots in pairs 0.5 */
+    peak_reader *read;
+};
+
+struct bench_round_result {
+    double seconds; /* of one call */
+    double share; /* the time that its bytes or its operations take at least, over SECONDS; 0 without flops */
+    bool memory;  /* it is the bytes that take longer */
+};
+
+/* About SECONDS of rounds, three at least. */
+struct bench_round_result bench_roof_rounds(const struct bench_round *b, double seconds);
+
+/* ---- cost.c: what a step takes at least, the numerator of every share of a roof ----
+ *
+ * The model's own forward is run with a sink that counts and computes nothing (ops/timed.h), so every
+ * linear, attention of every layer with its own window, and mixtures of experts count as what they are.
+ * Counted is what an ideal machine cannot avoid: weights once a step (of experts those that the rows are
+ * expected to choose), rows of the KV cache once for each sequence and layer that sees them (also where
+ * layers share them), the products. Activations, tables and what caches could keep are not counted.
+ *
+ * Operators run one after the other, so the ideal time of a step is the sum over them of the longer of
+ * bytes / bandwidth and operations / peak.
+ */
+
+enum { BENCH_MAX_SEQS = 257 };
+
 struct bench_cost_model {
-    double linear_bytes;        /* packed weights without the head, */
-    double head_bytes;          /* which is read where logits are wanted */
-    size_t weight_bytes;        /* of one of their elements */
-    size_t n_heads;             /* query heads */
-    const struct kv_limits *kv; /* borrowed; layers, windows, heads and type of the rows */
+    const struct model *model; /* borrowed */
+    struct work *work;         /* borrowed; is not written */
+    enum dtype kv_dtype;
+    const struct bench_roof *roof; /* borrowed; a roof of 0 bounds nothing */
 };
 
 struct bench_cost {
     double bytes, flops;
+    double seconds;        /* the ideal time */
+    double memory_seconds; /* of it, of what memory bounds */
 };
 
-/* One step: N tokens of each of BATCH sequences, which have POS rows before it; the last WANTED of each give
- * logits. Rows that are written count as rows that are read. */
-struct bench_cost bench_cost_step(const struct bench_cost_model *m, size_t pos, size_t n, size_t batch,
-                                  size_t wanted);
+/* N_SEQS sequences alike: N tokens each behind POS rows; the last WANTED of each give logits. */
+struct bench_rows {
+    size_t n_seqs, pos, n, wanted;
+};
 
-/* STEPS such steps one after the other, from position POS on. */
-struct bench_cost bench_cost_decode(const struct bench_cost_model *m, size_t pos, size_t n, size_t batch,
-                                    size_t steps);
+/* One step of all ROWS [n_rows], BENCH_MAX_SEQS sequences at most. Rows that are written count as rows that
+ * are read. */
+struct bench_cost bench_cost_step(const struct bench_cost_model *m, const struct bench_rows *rows,
+                                  size_t n_rows);
+
+/* STEPS such steps one after the other, each from where the one before ended. */
+struct bench_cost bench_cost_steps(const struct bench_cost_model *m, const struct bench_rows *rows,
+                                   size_t n_rows, size_t steps);
 
 /* A prompt of N tokens in steps of at most CHUNK; only the last token gives logits. */
 struct bench_cost bench_cost_prefill(const struct bench_cost_model *m, size_t n, size_t chunk);
+
+/* What OP takes at least, added to COST. */
+void bench_cost_add_op(struct bench_cost *cost, const struct bench_roof *roof, const struct timed_op *op);
+
+/* ---- trace.c: where the time of steps goes, operator by operator ---- */
+
+enum { BENCH_TRACE_ROWS = 64 };
+
+/* Calls of one operator, all layers together. */
+struct bench_trace_row {
+    int kind;
+    char name[56]; /* of the linear or the module without its layer, else of the operator */
+    size_t calls;
+    double seconds;
+    struct bench_cost cost;
+};
+
+struct bench_trace_sum {
+    struct bench_trace_row row[BENCH_TRACE_ROWS];
+    size_t n_rows, n_steps;
+    double seconds; /* of the steps */
+};
+
+struct bench_trace {
+    struct timed *timed; /* borrowed */
+    struct timed_op *op; /* [cap] of the step that runs */
+    size_t n_ops, cap;
+};
+
+/* From now on the operators of M's steps are recorded. T must stay where it is. */
+int bench_trace_open(struct bench_trace *t, struct llm *m, struct err *e);
+void bench_trace_close(struct bench_trace *t); /* a zeroed one is fine; while its model is open */
+
+/* The step that took SECONDS is over: its operators are added to S. Without any it was none. */
+void bench_trace_step(struct bench_trace *t, double seconds, const struct bench_roof *roof,
+                      struct bench_trace_sum *s);
+
+/* Means of a step, kind by kind: a table, or with OF, whose keys say of what, JSON lines "kind", "operator"
+ * and "step". Takes OF. */
+void bench_trace_print(const struct bench_trace_sum *s, json_t *of);
 
 /* ---- fill.c: long contexts without the time that computing them takes ----
  *
@@ -70,54 +187,8 @@ void bench_fill_close(struct bench_fill *f); /* a zeroed one is fine; sequences 
  * behind that is gone. ERR_NOSPACE, ERR_NOMEM: SEQ is empty. */
 int bench_fill_sequence(struct bench_fill *f, size_t seq, size_t n, struct err *e);
 
-/* Computes N tokens from the beginning of sequence 0, which must be empty, in steps of the largest size. The
- * last one gives logits, and windows drop what lies behind them; with KEEP neither. */
-int bench_fill_prompt(struct llm *m, const int32_t *ids, size_t n, bool keep, struct err *e);
-
 /* Empties SEQ. */
 void bench_fill_drop(struct bench_fill *f, size_t seq);
-
-/* ---- roof.c: what this machine can do at most, measured just now ----
- *
- * The denominators of every share that a benchmark prints. A roof is measured beside the work, in the same
- * minute and on the same threads, because neighbours, clocks and power limits move it.
- */
-
-/* The best of several tries; a figure above it means that the roof was disturbed. */
-struct bench_roof {
-    double fp32_flops; /* a second, fused multiply-adds counted as two, on all threads of the pool */
-    double bf16_flops; /* the larger of fp32_flops, bf16 being widened, and of what the bf16 dot does */
-    double int8_ops;   /* with VNNI; 0 where the processor lacks it */
-    double dram_bytes; /* read a second, by all threads at once; 0 if there was no memory for it */
-    bool bf16_native;  /* bf16_flops is the dot's: there is one, and it is faster than FMA */
-};
-
-/* Takes about SECONDS, and the time to fill a buffer of 256 MB or more. The pool must be idle. */
-void bench_roof_measure(struct pool *p, struct bench_roof *r, double seconds);
-
-/* Work that is timed in turns with the roofs above it. On a machine that others share, memory and clocks
- * change by twice within minutes, and a share of a roof that was measured a minute ago says little. So every
- * round reads memory, computes on registers and then works, a few milliseconds each and on all threads at
- * once, and the share is formed within the round; medians over the rounds count. */
-struct bench_round {
-    struct pool *pool;
-    void *const *work;                              /* [threads] of each thread's own */
-    void (*call)(void *work);                       /* once */
-    const char *(*piece)(void *work, size_t bytes); /* memory to read that is in no cache; 64-byte aligned */
-    double bytes, flops; /* of one call on one thread; flops 0: no roof is measured */
-    peak_loop *loop;     /* its arithmetic at its best */
-    double loop_worth;   /* what an operation of LOOP counts: int8 dots in pairs 0.5 */
-    peak_reader *read;
-};
-
-struct bench_round_result {
-    double seconds; /* of one call */
-    double share; /* the time that its bytes or its operations take at least, over SECONDS; 0 without flops */
-    bool memory;  /* it is the bytes that take longer */
-};
-
-/* About SECONDS of rounds, three at least. */
-struct bench_round_result bench_roof_rounds(const struct bench_round *b, double seconds);
 
 /* ---- kernels.c: how fast every row of every kernel is here ----
  *
@@ -188,6 +259,7 @@ void traffic_fini(struct traffic *t);            /* a zeroed one is fine */
 
 /* The options that say what is sent, and what they say. */
 extern const struct opt_row traffic_options[];
+const char *traffic_trace_file(const struct opt_values *v); /* of --trace; NULL: none */
 int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err *e);
 
 /* Request I got TOKEN as number K of its answer. */

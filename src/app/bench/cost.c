@@ -1,48 +1,78 @@
-/* cost.c - counts rows and pairs layer by layer, because windows differ. */
+/* cost.c - counts a step by letting the model's forward say which operators it is made of. */
 #include "app/bench/bench.h"
 
-/* Rows of LAYER that queries [pos, pos + n) see, all of them together. */
-static double seen_rows(const struct kv_limits *lim, size_t layer, size_t pos, size_t n)
+void bench_cost_add_op(struct bench_cost *cost, const struct bench_roof *roof, const struct timed_op *op)
 {
-    const struct kv_group g = {.window = lim->window ? lim->window[layer] : 0,
-                               .sink = lim->sink ? lim->sink[layer] : 0};
-    size_t first = kv_group_first(&g, pos);
+    for (size_t i = 0; i < op->n_parts; i++) {
+        const struct timed_part *p = &op->part[i];
+        double peak = bench_roof_flops(roof, p->dtype);
+        double memory = roof->dram_bytes > 0 ? p->bytes / roof->dram_bytes : 0;
+        double arithmetic = peak > 0 ? p->flops / peak : 0;
 
-    return (double)(pos + n - first + (first ? g.sink : 0));
+        cost->bytes += p->bytes;
+        cost->flops += p->flops;
+        cost->seconds += memory > arithmetic ? memory : arithmetic;
+        cost->memory_seconds += memory > arithmetic ? memory : 0;
+    }
 }
 
-struct bench_cost bench_cost_step(const struct bench_cost_model *m, size_t pos, size_t n, size_t batch,
-                                  size_t wanted)
-{
-    const struct kv_limits *lim = m->kv;
-    double es = (double)m->weight_bytes, tokens = (double)(n * batch), logits = (double)(wanted * batch);
-    double row = (double)(kv_token_bytes(lim) / lim->n_layers), seen = 0, scored = 0;
+struct sum {
+    struct bench_cost cost;
+    const struct bench_roof *roof;
+};
 
-    for (size_t l = 0; l < lim->n_layers + lim->n_shared; l++) {
-        seen += seen_rows(lim, l, pos, n);
-        for (size_t i = 0; i < n; i++)
-            scored += seen_rows(lim, l, pos + i, 1);
-    }
-    /* a pair: head_dim multiplications and additions for the score, as many for the sum of values */
-    return (struct bench_cost){.bytes = m->linear_bytes + (wanted ? m->head_bytes : 0) +
-                                        (double)batch * seen * row,
-                               .flops = 2 * m->linear_bytes / es * tokens + 2 * m->head_bytes / es * logits +
-                                        (double)batch * scored * 4 * (double)(m->n_heads * lim->head_dim)};
+static void add_op(void *ctx, const struct timed_op *op)
+{
+    struct sum *s = ctx;
+
+    bench_cost_add_op(&s->cost, s->roof, op);
+}
+
+struct bench_cost bench_cost_step(const struct bench_cost_model *m, const struct bench_rows *rows,
+                                  size_t n_rows)
+{
+    const struct model_info *i = &m->model->info;
+    struct sum sum = {.roof = m->roof};
+    struct batch_seq seq[BENCH_MAX_SEQS];
+    struct batch b = {.seq = seq};
+    struct timed counter;
+
+    for (size_t r = 0; r < n_rows; r++)
+        for (size_t s = 0; s < rows[r].n_seqs; s++) {
+            ASSERT(b.n_seqs < BENCH_MAX_SEQS, "%zu sequences", b.n_seqs);
+            seq[b.n_seqs++] = (struct batch_seq){.first = b.n_tokens, .n = rows[r].n, .pos = rows[r].pos};
+            b.n_tokens += rows[r].n;
+            b.n_wanted += rows[r].wanted;
+        }
+    timed_open(&counter, NULL, m->kv_dtype, i->window, i->sink);
+    counter.each = add_op;
+    counter.each_ctx = &sum;
+    model_forward(m->model, &counter.sink, &b, m->work);
+    return sum.cost;
 }
 
 static void add(struct bench_cost *sum, struct bench_cost c)
 {
     sum->bytes += c.bytes;
     sum->flops += c.flops;
+    sum->seconds += c.seconds;
+    sum->memory_seconds += c.memory_seconds;
 }
 
-struct bench_cost bench_cost_decode(const struct bench_cost_model *m, size_t pos, size_t n, size_t batch,
-                                    size_t steps)
+struct bench_cost bench_cost_steps(const struct bench_cost_model *m, const struct bench_rows *rows,
+                                   size_t n_rows, size_t steps)
 {
+    struct bench_rows now[2];
     struct bench_cost sum = {0};
 
-    for (size_t s = 0; s < steps; s++)
-        add(&sum, bench_cost_step(m, pos + s * n, n, batch, n));
+    ASSERT(n_rows <= 2, "%zu kinds of sequences", n_rows);
+    for (size_t s = 0; s < steps; s++) {
+        for (size_t r = 0; r < n_rows; r++) {
+            now[r] = rows[r];
+            now[r].pos += s * rows[r].n;
+        }
+        add(&sum, bench_cost_step(m, now, n_rows));
+    }
     return sum;
 }
 
@@ -52,8 +82,9 @@ struct bench_cost bench_cost_prefill(const struct bench_cost_model *m, size_t n,
 
     for (size_t pos = 0; pos < n; pos += chunk) {
         size_t len = n - pos < chunk ? n - pos : chunk;
+        const struct bench_rows rows = {.n_seqs = 1, .pos = pos, .n = len, .wanted = pos + len == n};
 
-        add(&sum, bench_cost_step(m, pos, len, 1, pos + len == n));
+        add(&sum, bench_cost_step(m, &rows, 1));
     }
     return sum;
 }

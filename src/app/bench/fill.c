@@ -70,24 +70,18 @@ static void move_share(void *ctx, int thread, int n_threads)
 
 /* ---- the rows that are computed ---- */
 
-int bench_fill_prompt(struct llm *m, const int32_t *ids, size_t n, bool keep, struct err *e)
+/* The first N tokens of IDS in sequence 0. The cache is not told of its length: no window drops rows. */
+static int compute(struct llm *m, const int32_t *ids, size_t n, struct err *e)
 {
     for (size_t pos = 0; pos < n;) {
         size_t len = n - pos < m->max_tokens ? n - pos : m->max_tokens;
-        struct executor_rows r = {.id = ids + pos,
-                                  .n = len,
-                                  .pos = pos,
-                                  .n_prompt = n,
-                                  .n_total = n,
-                                  .n_wanted = !keep && pos + len == n};
+        struct executor_rows r = {.id = ids + pos, .n = len, .pos = pos, .n_prompt = n, .n_total = n};
         int rc = kv_reserve(&m->kv, 0, pos + len);
 
         if (rc)
             return err_set(e, rc, "the KV cache has no room for %zu tokens", n);
         llm_forward(m, &r, 1);
         pos += len;
-        if (!keep)
-            kv_advance(&m->kv, 0, pos);
     }
     return 0;
 }
@@ -109,7 +103,7 @@ int bench_fill_open(struct bench_fill *f, struct llm *m, const int32_t *ids, siz
     f->bytes = lim->n_layers * 2 * lim->n_kv * tiles_of(f->n) * m->kv.tile_bytes;
     f->tile = map_region_new(f->bytes);
     f->len = mem_zalloc(lim->max_seqs, sizeof(*f->len), MEM_APP);
-    rc = f->tile && f->len ? bench_fill_prompt(m, ids, f->n, true, e) : err_nomem(e, "rows of a context");
+    rc = f->tile && f->len ? compute(m, ids, f->n, e) : err_nomem(e, "rows of a context");
     if (rc == 0) {
         struct planes p = {.f = f, .view = kv_view(&m->kv, 0), .to = f->n, .out = true};
 

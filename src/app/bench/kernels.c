@@ -494,15 +494,20 @@ static void close_team(struct team *t)
 int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e)
 {
     struct team t = {.json = json};
+    struct bench_roofs roofs;
     int rc;
 
     if (threads > MAX_THREADS)
         return err_set(e, ERR_INPUT, "--threads: kernels are measured on at most %d threads", MAX_THREADS);
     if ((rc = open_team(&t, threads, e)) == 0) {
         peak_best(&t.peak);
-        bench_roof_measure(t.pool, &t.roof, 1.0);
-        print_roof(&t);
-        rc = print_flush(e);
+        if ((rc = bench_roofs_open(&roofs, t.pool, e)) == 0)
+            bench_roofs_measure(&roofs, 1, &t.roof);
+        bench_roofs_close(&roofs);
+        if (rc == 0) {
+            print_roof(&t);
+            rc = print_flush(e);
+        }
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes && cpu_has(rows[i].isa); k++)
                 if (shapes[k].fn == rows[i].fn && rc == 0)

@@ -1,10 +1,9 @@
-/* roof.c - runs the loops of kern/peak.h on all threads of a pool: by themselves for their best rate,
- * or in turns with other work.
+/* roof.c - runs the loops of kern/peak.h on all threads of a pool: by themselves in rounds, whose median is
+ * the rate that is sustained, or in turns with other work.
  *
- * Arithmetic by itself: the turns are doubled until a job takes half a millisecond, then jobs repeat until
- * the time is up. Reading by itself: each thread walks through a share of a buffer far larger than the
- * caches, which it has filled itself, so that the pages lie in its node's memory; jobs are short, because a
- * neighbour that takes the processor in between spoils them.
+ * All loops take their turn in every round, so that what disturbs the machine hits them alike and their
+ * ratios hold. A round reads a whole buffer far beyond the caches, because memory gives short bursts more
+ * than it gives a step, and computes for as long as the clock needs to settle.
  */
 #include <stdint.h>
 #include <string.h>
@@ -13,10 +12,11 @@
 #include "app/bench/stat.h"
 #include "base/clock.h"
 #include "base/map.h"
+#include "kern/kern.h"
 
 enum { MAX_ROUNDS = 256, LEAST_ROUNDS = 3, FIT_TRIES = 4, ROUND_BYTES = 8 << 20 };
 
-static const double job_seconds = 5e-4, phase_seconds = 1e-3;
+static const double phase_seconds = 1e-3;
 static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20,
                     piece_bytes = (size_t)4 << 20;
 
@@ -29,8 +29,25 @@ static double timed(struct pool *p, pool_fn *fn, void *job)
     return t > 0 ? (double)t * 1e-9 : 1e-9;
 }
 
-/* ---- arithmetic ---- */
+/* Sets *N, the turns of JOB, to as many as take a phase. The best of some tries counts: one that another
+ * program interrupts takes long with any number of turns. */
+static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
+{
+    double best = 0;
 
+    for (*n = 1; best < phase_seconds; *n *= best < phase_seconds ? 2 : 1) {
+        best = timed(p, fn, job);
+        for (int i = 1; i < FIT_TRIES && best >= phase_seconds; i++) {
+            double t = timed(p, fn, job);
+
+            best = t < best ? t : best;
+        }
+    }
+}
+
+/* ---- roofs ---- */
+
+/* Turns of a loop of arithmetic. */
 struct loop_job {
     peak_loop *loop;
     size_t n;    /* turns */
@@ -47,31 +64,11 @@ static void run_loop(void *ctx, int thread, int n_threads)
         j->done = done;
 }
 
-/* The best rate of LOOP within SECONDS; 0 where there is no such loop. */
-static double loop_rate(struct pool *p, peak_loop *loop, double seconds)
-{
-    struct loop_job j = {.loop = loop, .n = 1000};
-    double best = 0, end = clock_seconds() + seconds, t;
-
-    if (!loop)
-        return 0;
-    do {
-        t = timed(p, run_loop, &j);
-        if (j.done * pool_threads(p) / t > best)
-            best = j.done * pool_threads(p) / t;
-        if (t < job_seconds)
-            j.n *= 2;
-    } while (t < job_seconds || clock_seconds() < end);
-    return best;
-}
-
-/* ---- memory ---- */
-
-/* The N-th piece of each thread's share of BYTES at P. */
+/* Each thread's share of BYTES at P. */
 struct read_job {
     peak_reader *read;
     char *p;
-    size_t n, bytes;
+    size_t bytes;
     volatile uint64_t sink;
 };
 
@@ -91,47 +88,79 @@ static void run_read(void *ctx, int thread, int n_threads)
     uint64_t sum;
 
     pool_share(j->bytes, piece_bytes, thread, n_threads, &begin, &end);
-    begin += j->n % ((end - begin) / piece_bytes) * piece_bytes;
-    sum = j->read(j->p + begin, piece_bytes);
+    sum = j->read(j->p + begin, end - begin);
     if (thread == 0)
         j->sink = sum;
 }
 
-static double read_rate(struct pool *p, peak_reader *read, double seconds)
+int bench_roofs_open(struct bench_roofs *r, struct pool *p, struct err *e)
 {
     size_t threads = (size_t)pool_threads(p), share = least_bytes / threads / piece_bytes * piece_bytes;
-    struct read_job j = {.read = read};
-    double best = 0, end, t;
+    const struct kern *kern = kern_table(cpu_best());
+    struct read_job j = {0};
 
-    if (share < thread_bytes)
-        share = thread_bytes;
-    j.bytes = share * threads;
-    j.p = map_region_new(j.bytes);
-    if (!j.p)
-        return 0;
+    *r = (struct bench_roofs){.pool = p};
+    peak_best(&r->peak);
+    r->dot = r->peak.dot && strcmp(kern_class(kern, KERN_FN_gemm_bf16), "bf16 dot") == 0;
+    r->bytes = (share < thread_bytes ? thread_bytes : share) * threads;
+    r->p = map_region_new(r->bytes);
+    if (!r->p)
+        return err_nomem(e, "the buffer that measures memory");
+    j.p = r->p;
+    j.bytes = r->bytes;
     pool_run(p, run_fill, &j);
-    end = clock_seconds() + seconds;
-    for (; j.n < share / piece_bytes || clock_seconds() < end; j.n++) {
-        t = timed(p, run_read, &j);
-        if ((double)(piece_bytes * threads) / t > best)
-            best = (double)(piece_bytes * threads) / t;
-    }
-    map_region_free(j.p, j.bytes);
-    return best;
+    return 0;
 }
 
-void bench_roof_measure(struct pool *p, struct bench_roof *r, double seconds)
+void bench_roofs_close(struct bench_roofs *r)
 {
-    struct peak peak;
-    double dot;
+    map_region_free(r->p, r->bytes);
+    *r = (struct bench_roofs){0};
+}
 
-    peak_best(&peak);
-    *r = (struct bench_roof){.fp32_flops = loop_rate(p, peak.fma, seconds * 0.2)};
-    dot = loop_rate(p, peak.dot, seconds * 0.2);
-    r->bf16_native = dot > r->fp32_flops;
-    r->bf16_flops = r->bf16_native ? dot : r->fp32_flops;
-    r->int8_ops = loop_rate(p, peak.dot8, seconds * 0.2);
-    r->dram_bytes = read_rate(p, peak.read, seconds * 0.4);
+void bench_roofs_measure(struct bench_roofs *r, double seconds, struct bench_roof *out)
+{
+    enum { FMA, DOT, DOT8, READ, N };
+    peak_loop *const loop[READ] = {r->peak.fma, r->dot ? r->peak.dot : NULL, r->peak.dot8};
+    struct read_job read = {.read = r->peak.read, .p = r->p, .bytes = r->bytes};
+    struct loop_job job[READ];
+    double rate[N][MAX_ROUNDS] = {{0}}, end = clock_seconds() + seconds;
+    size_t n = 0;
+
+    for (int i = 0; i < READ; i++) {
+        job[i] = (struct loop_job){.loop = loop[i]};
+        if (loop[i])
+            fit(r->pool, run_loop, &job[i], &job[i].n);
+    }
+    for (; n < LEAST_ROUNDS || (n < MAX_ROUNDS && clock_seconds() < end); n++) {
+        rate[READ][n] = (double)r->bytes / timed(r->pool, run_read, &read);
+        for (int i = 0; i < READ; i++) {
+            double t = loop[i] ? timed(r->pool, run_loop, &job[i]) : 0;
+
+            rate[i][n] = loop[i] ? job[i].done * pool_threads(r->pool) / t : 0;
+        }
+    }
+    *out = (struct bench_roof){.fp32_flops = stat_median(rate[FMA], n),
+                               .int8_ops = stat_median(rate[DOT8], n),
+                               .dram_bytes = stat_median(rate[READ], n),
+                               .bf16_native = r->dot};
+    out->bf16_flops = r->dot ? stat_median(rate[DOT], n) : out->fp32_flops;
+}
+
+double bench_roof_flops(const struct bench_roof *r, enum dtype t)
+{
+    if (t == DT_I8)
+        return r->int8_ops > 0 ? r->int8_ops / 2 : r->fp32_flops;
+    return t == DT_F32 ? r->fp32_flops : r->bf16_flops;
+}
+
+struct bench_roof bench_roof_between(const struct bench_roof *a, const struct bench_roof *b)
+{
+    return (struct bench_roof){.fp32_flops = (a->fp32_flops + b->fp32_flops) / 2,
+                               .bf16_flops = (a->bf16_flops + b->bf16_flops) / 2,
+                               .int8_ops = (a->int8_ops + b->int8_ops) / 2,
+                               .dram_bytes = (a->dram_bytes + b->dram_bytes) / 2,
+                               .bf16_native = a->bf16_native};
 }
 
 /* ---- rounds ---- */
@@ -159,22 +188,6 @@ static void run_calls(void *ctx, int thread, int n_threads)
     (void)n_threads;
     for (size_t i = 0; i < j->n; i++)
         j->b->call(j->b->work[thread]);
-}
-
-/* Sets *N, the turns of JOB, to as many as take a phase. The best of some tries counts: one that another
- * program interrupts takes long with any number of turns. */
-static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
-{
-    double best = 0;
-
-    for (*n = 1; best < phase_seconds; *n *= best < phase_seconds ? 2 : 1) {
-        best = timed(p, fn, job);
-        for (int i = 1; i < FIT_TRIES && best >= phase_seconds; i++) {
-            double t = timed(p, fn, job);
-
-            best = t < best ? t : best;
-        }
-    }
 }
 
 struct bench_round_result bench_roof_rounds(const struct bench_round *b, double seconds)

@@ -22,6 +22,10 @@ struct load_run {
     int32_t *ids; /* [longest request] */
     size_t n_vocab, max_len, n_came;
     double start;
+    bool traced;
+    struct bench_trace trace;
+    struct bench_trace_sum sum;
+    struct bench_roof roof; /* of the trace, measured before */
     struct err *e;
 };
 
@@ -106,7 +110,10 @@ static int run_load(struct load_run *r)
         }
         if (r->n_came < t->n_first && s->n_sent == s->n_ended)
             wait = fmax(t->request[r->n_came].at_s - now, 0);
+        now = clock_seconds();
         gallop_step(r->g, wait);
+        if (r->traced)
+            bench_trace_step(&r->trace, clock_seconds() - now, &r->roof, &r->sum);
         rc = rc ? rc : take_events(r);
         print_progress(&bar, s->n_ended, t->n);
     }
@@ -144,12 +151,27 @@ static int report(const struct load_run *r, bool json)
     if (gallop_llm(r->g)->store)
         json_object_set_new(o, "kv_store", store_json(gallop_llm(r->g)->store, &s));
     serving_print(o, r->max_len, json);
+    if (r->traced)
+        bench_trace_print(&r->sum, json ? json_pack("{s:s}", "of", "serve") : NULL);
     return 0;
+}
+
+/* From here on operators are recorded; their shares are of roofs measured now. */
+static int open_trace(struct load_run *r)
+{
+    struct llm *m = gallop_llm(r->g);
+    struct bench_roofs roofs;
+    int rc = bench_roofs_open(&roofs, m->pool, r->e);
+
+    if (rc == 0)
+        bench_roofs_measure(&roofs, 1, &r->roof);
+    bench_roofs_close(&roofs);
+    return rc ? rc : bench_trace_open(&r->trace, m, r->e);
 }
 
 int bench_serve(const struct opt_values *v, struct err *e)
 {
-    struct load_run r = {.e = e};
+    struct load_run r = {.e = e, .traced = opt_string(v, "trace") && !traffic_trace_file(v)};
     size_t longest, places = SIZE_MAX;
     struct load l;
     int rc;
@@ -170,9 +192,11 @@ int bench_serve(const struct opt_values *v, struct err *e)
     if (rc == 0) {
         r.n_vocab = gallop_llm(r.g)->model.info.vocab;
         r.max_len = gallop_llm(r.g)->max_len;
-        rc = run_load(&r);
+        rc = r.traced ? open_trace(&r) : 0;
+        rc = rc ? rc : run_load(&r);
     }
     rc = rc ? rc : report(&r, opt_flag(v, "json"));
+    bench_trace_close(&r.trace);
     gallop_close(r.g);
     mem_free(r.ids);
     serving_close(&r.serving);

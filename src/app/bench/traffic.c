@@ -392,8 +392,9 @@ void traffic_tokens(const struct traffic *t, size_t i, size_t n_vocab, int32_t *
 /* ---- options ---- */
 
 const struct opt_row traffic_options[] = {
-    {"trace", 0, OPT_STRING, "FILE", LOAD,
-     .help = "requests of a trace: CSV of Azure's or Vidur's, JSON lines of Mooncake's",
+    {"trace", 0, OPT_STRING, "[FILE]", LOAD, .bare = true,
+     .help = "requests of a trace: CSV of Azure's or Vidur's, JSON lines of Mooncake's; without a file, "
+             "bench tells what each operator of a step takes",
      .otherwise = "requests that are made up"},
     {"num-prompts", 0, OPT_INT, "N", LOAD, .help = "number of requests",
      .otherwise = "the whole trace, or 100 that are made up", .range = "[1,100000000]"},
@@ -436,16 +437,23 @@ static int read_range(const struct opt_values *v, const char *name, size_t least
     return 0;
 }
 
+const char *traffic_trace_file(const struct opt_values *v)
+{
+    const char *file = opt_string(v, "trace");
+
+    return file && *file ? file : NULL;
+}
+
 /* What is said of traffic that is made up says nothing of a trace, and the other way round. */
 static void warn_of_idle(const struct opt_values *v)
 {
     static const char *const made_up[] = {"request-rate", "burstiness",    "input-len", "output-len",
                                           "prefix-len",   "prefix-groups", "turns",     "seed"};
 
-    if (!opt_string(v, "trace") && opt_given(v, "speed"))
+    if (!traffic_trace_file(v) && opt_given(v, "speed"))
         log_warn("--speed changes nothing without --trace");
     for (size_t i = 0; i < sizeof(made_up) / sizeof(made_up[0]); i++)
-        if (opt_string(v, "trace") && opt_given(v, made_up[i]))
+        if (traffic_trace_file(v) && opt_given(v, made_up[i]))
             log_warn("--%s changes nothing with --trace", made_up[i]);
 }
 
@@ -465,8 +473,8 @@ int traffic_of_options(struct traffic *t, const struct opt_values *v, struct err
         (rc = read_range(v, "output-len", 0, plan.output, e)) != 0)
         return rc;
     warn_of_idle(v);
-    if (opt_string(v, "trace"))
-        return read_trace(t, opt_string(v, "trace"), (size_t)opt_int(v, "num-prompts"), opt_float(v, "speed"),
+    if (traffic_trace_file(v))
+        return read_trace(t, traffic_trace_file(v), (size_t)opt_int(v, "num-prompts"), opt_float(v, "speed"),
                           e);
     return traffic_make(t, &plan, e);
 }

@@ -1,10 +1,11 @@
-/* verb_bench.c - `gallop bench`: tokens a second of prefill and decode, beside the machine's roofs of the
- * same minute.
+/* verb_bench.c - `gallop bench`: tokens a second of prefill, decode and mixed steps, beside the machine's
+ * roofs of the same minute.
  *
- * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them;
- * the roofs are measured between repetitions. roof_share is the time an ideal machine would need (the larger
- * of bytes / DRAM roof and operations / arithmetic roof, cost.c) over the time taken. Contexts are not
- * computed but filled (fill.c), and stay from one repetition to the next where windows let them.
+ * Every row is measured once in each repetition, so that a machine whose speed drifts is fair to all of them.
+ * The roofs are measured at the beginning of each repetition, again after seconds of work, and at the end:
+ * roof_share is the median over the repetitions of the time an ideal machine would need (cost.c), by the
+ * roofs on both sides of a measurement, over the time taken. Contexts are not computed but filled (fill.c),
+ * and stay from one repetition to the next where windows let them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,10 @@
 #include "base/mem.h"
 #include "kern/kern.h"
 
-enum { MAX_ROWS = 16 + 8 * 8, MAX_REPS = 100, MAX_BATCH = 256, MAX_LOGITS = 4096, CYCLE = 16 };
+enum { MAX_ROWS = 16 + 2 * 8 * 8, MAX_REPS = 100, MAX_BATCH = BENCH_MAX_SEQS - 1, MAX_LOGITS = 4096 };
+enum { CYCLE = 16, MIXED_STEPS = 4 };
+
+static const double roof_age = 3; /* seconds after which a roof is measured anew */
 
 static const struct opt_row rows[] = {
     {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths; 0: none", .fallback = "512,2048"},
@@ -29,27 +33,42 @@ static const struct opt_row rows[] = {
     {"batch", 0, OPT_STRING, "N,N", EVERYDAY, .help = "sequences decoded at once", .fallback = "1,4,8,16,32"},
     {"rows", 0, OPT_INT, "N", EVERYDAY, .help = "tokens of each sequence in a step: speculation, chunk tails",
      .fallback = "1", .range = "[1,512]"},
+    {"mixed", 0, OPT_INT, "N", EVERYDAY,
+     .help =
+         "also steps in which a chunk of N rows of a prompt goes along with a token of each sequence; 0: none",
+     .fallback = "0", .range = "[0,65536]"},
     {"reps", 0, OPT_INT, "N", EVERYDAY, .help = "repetitions; the median counts", .fallback = "5",
      .range = "[1,100]"},
+    {"roof-seconds", 0, OPT_FLOAT, "S", EVERYDAY, .help = "seconds of each measurement of the roofs",
+     .fallback = "1", .range = "(0,60]"},
     {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
      .help = "measure every kernel row instead of a model, on --threads threads (1) at once"},
     {0}};
 
+enum test { PREFILL, DECODE, MIXED };
+static const char *const test_names[] = {"prefill", "decode", "mixed"};
+
 struct row {
-    bool decode;
-    size_t prompt, batch, tokens; /* prompt: rows in the cache when decoding */
-    size_t rows;                  /* tokens of a sequence in a step */
+    enum test test;
+    size_t prompt, batch, tokens; /* prompt: rows in the cache when decoding; tokens of each sequence */
+    size_t rows;                  /* decode: tokens of a sequence in a step; mixed: of the prompt */
     double second[MAX_REPS];
+    size_t roof[MAX_REPS]; /* the last one that was measured before */
+    struct bench_trace_sum trace;
 };
 
 struct bench {
     struct llm *m;
     struct bench_fill fill;
     struct row row[MAX_ROWS];
-    size_t n_rows, reps, rows;      /* rows: of all decode rows */
-    size_t longest, context, batch; /* the largest: positions of a sequence, --context, --batch */
-    double dram[MAX_REPS], flops[MAX_REPS], fp32[MAX_REPS], int8[MAX_REPS];
-    bool bf16_native;
+    size_t n_rows, reps, rows, mixed; /* rows: of all decode rows */
+    size_t longest, context, batch;   /* the largest: positions of a sequence, --context, --batch */
+    struct bench_roofs roofs;
+    struct bench_roof *roof; /* [n_roofs] in the order of measurements */
+    size_t n_roofs;
+    double roof_seconds, roof_end; /* how long; when the last one was measured */
+    bool traced;
+    struct bench_trace trace;
     int32_t *ids; /* [longest] */
     struct err *e;
 };
@@ -73,24 +92,34 @@ static int read_list(const char *text, const char *flag, size_t *out, size_t max
 
 static void add_prefill(struct bench *b, size_t n)
 {
-    b->row[b->n_rows++] = (struct row){.prompt = n, .batch = 1, .tokens = n};
+    b->row[b->n_rows++] = (struct row){.test = PREFILL, .prompt = n, .batch = 1, .tokens = n};
     b->longest = n > b->longest ? n : b->longest;
+}
+
+static void add_behind(struct bench *b, const struct row *row, size_t end)
+{
+    b->row[b->n_rows++] = *row;
+    b->longest = end > b->longest ? end : b->longest;
+    b->context = row->prompt > b->context ? row->prompt : b->context;
+    b->batch = row->batch > b->batch ? row->batch : b->batch;
 }
 
 static int add_decode(struct bench *b, size_t context, size_t batch, size_t tokens)
 {
-    size_t end = context + tokens;
+    const struct row decode = {
+        .test = DECODE, .prompt = context, .batch = batch, .tokens = tokens, .rows = b->rows};
+    const struct row mixed = {
+        .test = MIXED, .prompt = context, .batch = batch, .tokens = MIXED_STEPS, .rows = b->mixed};
 
     if (batch < 1 || batch > MAX_BATCH)
         return err_set(b->e, ERR_USAGE, "--batch: %zu is not between 1 and %d", batch, MAX_BATCH);
     if (batch * b->rows > MAX_LOGITS)
         return err_set(b->e, ERR_USAGE, "--rows: %zu tokens of %zu sequences are more than %d in a step",
                        b->rows, batch, MAX_LOGITS);
-    b->row[b->n_rows++] =
-        (struct row){.decode = true, .prompt = context, .batch = batch, .tokens = tokens, .rows = b->rows};
-    b->longest = end > b->longest ? end : b->longest;
-    b->context = context > b->context ? context : b->context;
-    b->batch = batch > b->batch ? batch : b->batch;
+    if (tokens)
+        add_behind(b, &decode, context + tokens);
+    if (b->mixed)
+        add_behind(b, &mixed, context + MIXED_STEPS * b->mixed);
     return 0;
 }
 
@@ -100,6 +129,7 @@ static int plan_rows(struct bench *b, const struct opt_values *v)
     int rc;
 
     b->rows = (size_t)opt_int(v, "rows");
+    b->mixed = (size_t)opt_int(v, "mixed");
     b->longest = CYCLE + b->rows;
     b->batch = 1;
     if ((rc = read_list(opt_string(v, "prefill"), "prefill", list, 16, &n, b->e)) != 0)
@@ -111,7 +141,7 @@ static int plan_rows(struct bench *b, const struct opt_values *v)
         (rc = read_list(opt_string(v, "batch"), "batch", batch, 8, &n_batch, b->e)) != 0)
         return rc;
     decode = (decode + b->rows - 1) / b->rows * b->rows;
-    for (size_t i = 0; i < n && decode; i++)
+    for (size_t i = 0; i < n && (decode || b->mixed); i++)
         for (size_t k = 0; k < n_batch; k++)
             if ((rc = add_decode(b, list[i] ? list[i] : 1, batch[k], decode)) != 0)
                 return rc;
@@ -128,12 +158,13 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     if ((size_t)o->max_model_len < b->longest)
         return err_set(b->e, ERR_USAGE, "--max-model-len: %lld positions, what is to be measured takes %zu",
                        (long long)o->max_model_len, b->longest);
-    o->max_num_seqs = (int64_t)(b->batch * b->rows); /* a row of logits is counted as a sequence */
+    /* a row of logits is counted as a sequence */
+    o->max_num_seqs = (int64_t)(b->batch * b->rows + (b->mixed > 0));
     for (size_t i = 0; i < b->n_rows; i++)
-        if (b->row[i].decode && b->row[i].prompt + b->row[i].tokens > decoded)
+        if (b->row[i].test != PREFILL && b->row[i].prompt + b->row[i].tokens > decoded)
             decoded = b->row[i].prompt + b->row[i].tokens;
-    for (size_t s = 0; s < b->batch; s++) { /* sequence 0 also takes prompts */
-        seq = s ? decoded : b->longest;
+    for (size_t s = 0; s < b->batch + (b->mixed > 0); s++) { /* the first and the last also take prompts */
+        seq = s && s < b->batch ? decoded : b->longest;
         if (!kv_type_pooled(o->kv_cache_type)) { /* regions that double, or that grow by parts */
             seq = 2 * seq + 1024;
             seq = seq < (size_t)o->max_model_len ? seq : (size_t)o->max_model_len;
@@ -144,136 +175,223 @@ static int size_engine(const struct bench *b, struct gallop_options *o)
     return 0;
 }
 
-/* The next tokens of each of the BATCH sequences, from position POS. */
-static int decode_step(struct bench *b, const struct row *row, size_t pos)
+/* The executor's rows of step STEP. */
+static size_t step_rows(const struct bench *b, const struct row *row, size_t step, struct executor_rows *r)
 {
-    struct executor_rows r[MAX_BATCH];
-    int rc;
+    size_t each = row->test == DECODE ? row->rows : 1, pos = row->prompt + step * each;
 
-    for (size_t s = 0; s < row->batch; s++) {
+    for (size_t s = 0; s < row->batch; s++)
         r[s] = (struct executor_rows){.slot = s,
-                                      .id = b->ids + (pos - row->prompt) % CYCLE,
-                                      .n = row->rows,
+                                      .id = b->ids + step * each % CYCLE,
+                                      .n = each,
                                       .pos = pos,
                                       .n_prompt = row->prompt,
-                                      .n_total = pos + row->rows,
-                                      .n_wanted = row->rows};
-        if ((rc = kv_reserve(&b->m->kv, s, pos + row->rows)) != 0)
-            return err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", row->batch,
-                           row->prompt + row->tokens);
-    }
-    llm_forward(b->m, r, row->batch);
-    for (size_t s = 0; s < row->batch; s++)
-        kv_advance(&b->m->kv, s, pos + row->rows);
+                                      .n_total = pos + each,
+                                      .n_wanted = each};
+    if (row->test == DECODE)
+        return row->batch;
+    r[row->batch] = (struct executor_rows){.slot = row->batch,
+                                           .id = b->ids,
+                                           .n = row->rows,
+                                           .pos = row->prompt + step * row->rows,
+                                           .n_prompt = row->prompt + (MIXED_STEPS + 1) * row->rows,
+                                           .n_total = row->prompt + (MIXED_STEPS + 1) * row->rows};
+    return row->batch + 1;
+}
+
+/* One step, and its operators into the row's trace. */
+static void forward(struct bench *b, struct row *row, const struct executor_rows *r, size_t n)
+{
+    double start = clock_seconds();
+
+    llm_forward(b->m, r, n);
+    if (b->traced)
+        bench_trace_step(&b->trace, clock_seconds() - start, &b->roof[b->n_roofs - 1], &row->trace);
+}
+
+static int one_step(struct bench *b, struct row *row, size_t step)
+{
+    struct executor_rows r[BENCH_MAX_SEQS] = {0};
+    size_t n = step_rows(b, row, step, r);
+    int rc;
+
+    for (size_t s = 0; s < n; s++)
+        if ((rc = kv_reserve(&b->m->kv, s, r[s].pos + r[s].n)) != 0)
+            return err_set(b->e, rc, "the KV cache has no room for %zu sequences of %zu tokens", n,
+                           r[s].pos + r[s].n);
+    forward(b, row, r, n);
+    for (size_t s = 0; s < n; s++)
+        kv_advance(&b->m->kv, s, r[s].pos + r[s].n);
     return 0;
 }
 
-static int measure_decode(struct bench *b, const struct row *row, double *seconds)
+static size_t steps_of(const struct row *row)
+{
+    return row->test == DECODE ? row->tokens / row->rows : row->tokens;
+}
+
+static int measure_decode(struct bench *b, struct row *row, double *seconds)
 {
     double start;
     int rc = 0;
 
-    for (size_t s = 0; s < row->batch && rc == 0; s++)
+    for (size_t s = 0; s < row->batch + (row->test == MIXED) && rc == 0; s++)
         rc = bench_fill_sequence(&b->fill, s, row->prompt, b->e);
     start = clock_seconds();
-    for (size_t t = 0; t < row->tokens && rc == 0; t += row->rows)
-        rc = decode_step(b, row, row->prompt + t);
+    for (size_t t = 0; t < steps_of(row) && rc == 0; t++)
+        rc = one_step(b, row, t);
     *seconds = clock_seconds() - start;
     return rc;
 }
 
-static int measure_prefill(struct bench *b, const struct row *row, double *seconds)
+static int measure_prefill(struct bench *b, struct row *row, double *seconds)
 {
     double start;
-    int rc;
+    int rc = 0;
 
     if (b->fill.m)
         bench_fill_drop(&b->fill, 0);
     start = clock_seconds();
-    rc = bench_fill_prompt(b->m, b->ids, row->prompt, false, b->e);
+    for (size_t pos = 0, len; pos < row->prompt && rc == 0; pos += len) {
+        struct executor_rows r = {
+            .id = b->ids + pos, .pos = pos, .n_prompt = row->prompt, .n_total = row->prompt};
+
+        len = row->prompt - pos < b->m->max_tokens ? row->prompt - pos : b->m->max_tokens;
+        r.n = len;
+        r.n_wanted = pos + len == row->prompt;
+        if ((rc = kv_reserve(&b->m->kv, 0, pos + len)) != 0)
+            return err_set(b->e, rc, "the KV cache has no room for %zu tokens", row->prompt);
+        forward(b, row, &r, 1);
+        kv_advance(&b->m->kv, 0, pos + len);
+    }
     *seconds = clock_seconds() - start;
     kv_release(&b->m->kv, 0);
     return rc;
 }
 
-static void measure_roofs(struct bench *b, size_t rep)
+static void measure_roofs(struct bench *b)
 {
-    struct bench_roof r;
-
-    bench_roof_measure(b->m->pool, &r, 0.3);
-    b->dram[rep] = r.dram_bytes;
-    b->flops[rep] = b->m->model.opt.dtype == DT_F32 ? r.fp32_flops : r.bf16_flops;
-    b->fp32[rep] = r.fp32_flops;
-    b->int8[rep] = r.int8_ops;
-    b->bf16_native = r.bf16_native;
+    bench_roofs_measure(&b->roofs, b->roof_seconds, &b->roof[b->n_roofs++]);
+    b->roof_end = clock_seconds();
 }
 
-/* Bytes and operations of the whole row on an ideal machine. */
-static struct bench_cost ideal(const struct bench *b, const struct row *row)
+/* What the whole row needs on an ideal machine with ROOF. */
+static struct bench_cost ideal(const struct bench *b, const struct row *row, const struct bench_roof *roof)
 {
-    const struct model_info *i = &b->m->model.info;
-    size_t es = dtype_bytes(b->m->model.opt.dtype);
-    double head = (double)(i->vocab * i->hidden * es);
-    struct bench_cost_model m = {.linear_bytes = (double)b->m->model.packed_bytes - head,
-                                 .head_bytes = head,
-                                 .weight_bytes = es,
-                                 .n_heads = i->n_heads,
-                                 .kv = &b->m->kv.lim};
+    struct bench_cost_model m = {
+        .model = &b->m->model, .work = &b->m->work, .kv_dtype = b->m->kv_dtype, .roof = roof};
+    const struct bench_rows decode = {row->batch, row->prompt, row->rows, row->rows};
+    const struct bench_rows mixed[] = {{row->batch, row->prompt, 1, 1}, {1, row->prompt, row->rows, 0}};
 
-    return row->decode ? bench_cost_decode(&m, row->prompt, row->rows, row->batch, row->tokens / row->rows)
-                       : bench_cost_prefill(&m, row->prompt, b->m->max_tokens);
+    switch (row->test) {
+    case PREFILL: return bench_cost_prefill(&m, row->prompt, b->m->max_tokens);
+    case DECODE: return bench_cost_steps(&m, &decode, 1, steps_of(row));
+    default: return bench_cost_steps(&m, mixed, 2, MIXED_STEPS);
+    }
 }
 
-static void print_row(const struct bench *b, struct row *row, double dram, double flops, bool json)
+/* Median of the shares, each by the roofs on both sides; *C of the last repetition. */
+static double share_of(const struct bench *b, const struct row *row, struct bench_cost *c)
 {
-    double n = (double)(row->tokens * row->batch), best;
-    double med = stat_median(row->second, b->reps), lo = stat_max(row->second, b->reps),
-           hi = stat_min(row->second, b->reps);
+    double share[MAX_REPS];
 
-    struct bench_cost c = ideal(b, row);
-    bool memory = c.bytes / dram > c.flops / flops;
+    *c = (struct bench_cost){0};
+    for (size_t i = 0; i < b->reps; i++) {
+        struct bench_roof roof = bench_roof_between(&b->roof[row->roof[i]], &b->roof[row->roof[i] + 1]);
+
+        *c = ideal(b, row, &roof);
+        share[i] = c->seconds / row->second[i];
+    }
+    return stat_median(share, b->reps);
+}
+
+static void print_row(const struct bench *b, struct row *row, bool json)
+{
+    struct bench_cost c;
+    double share = share_of(b, row, &c), med = stat_median(row->second, b->reps);
+    double hi = stat_min(row->second, b->reps), lo = stat_max(row->second, b->reps);
     size_t chunk = row->prompt < b->m->max_tokens ? row->prompt : b->m->max_tokens;
+    size_t in_step = row->test == PREFILL ? chunk : row->rows;
+    size_t steps = row->test == PREFILL ? (row->prompt + chunk - 1) / chunk : steps_of(row);
+    double n = (double)(row->tokens * row->batch + (row->test == MIXED ? steps * in_step : 0));
+    bool memory = 2 * c.memory_seconds > c.seconds;
+    const char *dtype = b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16";
 
-    best = memory ? c.bytes / dram : c.flops / flops;
     if (json)
-        print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I}", "test",
-                             row->decode ? "decode" : "prefill", "prompt", (json_int_t)row->prompt, "batch",
+        print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I,s:f,s:f,s:f}", "test",
+                             test_names[row->test], "prompt", (json_int_t)row->prompt, "batch",
                              (json_int_t)row->batch, "tokens", (json_int_t)row->tokens, "tok_s", n / med,
                              "tok_s_min", n / lo, "tok_s_max", n / hi, "bytes_per_token", c.bytes / n,
-                             "roof_share", best / med, "threads", pool_threads(b->m->pool), "dtype",
-                             b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16", "quant", "none", "bound",
-                             memory ? "memory" : "arithmetic", "rows",
-                             (json_int_t)(row->decode ? row->rows : chunk)));
+                             "roof_share", share, "threads", pool_threads(b->m->pool), "dtype", dtype,
+                             "quant", "none", "bound", memory ? "memory" : "arithmetic", "rows",
+                             (json_int_t)in_step, "flops_per_token", c.flops / n, "step_s",
+                             med / (double)steps, "ideal_step_s", share * med / (double)steps));
     else
-        print_fmt("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the %s roof\n",
-                  row->decode ? "decode" : "prefill", row->prompt, row->batch,
-                  row->decode ? row->rows : chunk, n / med, n / lo, n / hi, c.bytes / n / 1e6,
-                  100 * best / med, memory ? "memory" : "arithmetic");
+        print_fmt("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the ideal (%s)\n",
+                  test_names[row->test], row->prompt, row->batch, in_step, n / med, n / lo, n / hi,
+                  c.bytes / n / 1e6, 100 * share, memory ? "memory" : "arithmetic");
+    if (b->traced)
+        bench_trace_print(&row->trace, json ? json_pack("{s:s,s:I,s:I,s:I}", "of", test_names[row->test],
+                                                        "prompt", (json_int_t)row->prompt, "batch",
+                                                        (json_int_t)row->batch, "rows", (json_int_t)in_step)
+                                            : NULL);
 }
 
-static void print(struct bench *b, bool json)
+/* Medians of all measurements. */
+static int median_roof(const struct bench *b, struct bench_roof *r)
 {
-    double dram = stat_median(b->dram, b->reps), flops = stat_median(b->flops, b->reps);
+    double *x = mem_zalloc(b->n_roofs, sizeof(*x), MEM_APP);
+    double *const to[] = {&r->fp32_flops, &r->bf16_flops, &r->int8_ops, &r->dram_bytes};
 
-    if (!json) {
-        print_fmt("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
-                  cpu_model(), pool_threads(b->m->pool), pool_threads(b->m->pool) == 1 ? "" : "s", b->m->isa,
-                  dram / 1e9, stat_median(b->fp32, b->reps) / 1e9, flops / 1e9,
-                  b->bf16_native ? "" : " (widened)");
-        if (stat_median(b->int8, b->reps) > 0)
-            print_fmt("%.0f GOP/s int8\n", stat_median(b->int8, b->reps) / 1e9);
-        else
-            print_fmt("no int8 dot here\n");
-        print_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
-                  "max", "a token");
-    } else {
-        print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s", dram,
-                             "fp32_flops", stat_median(b->fp32, b->reps), "bf16_flops", flops, "int8_ops",
-                             stat_median(b->int8, b->reps), "bf16_native", (int)b->bf16_native, "threads",
-                             pool_threads(b->m->pool), "cpu", cpu_model(), "isa", b->m->isa));
+    if (!x)
+        return err_nomem(b->e, "the roofs");
+    *r = b->roof[0];
+    for (size_t k = 0; k < sizeof(to) / sizeof(to[0]); k++) {
+        for (size_t i = 0; i < b->n_roofs; i++) {
+            const double from[] = {b->roof[i].fp32_flops, b->roof[i].bf16_flops, b->roof[i].int8_ops,
+                                   b->roof[i].dram_bytes};
+
+            x[i] = from[k];
+        }
+        *to[k] = stat_median(x, b->n_roofs);
     }
+    mem_free(x);
+    return 0;
+}
+
+static void print_roof(const struct bench *b, const struct bench_roof *r, bool json)
+{
+    int threads = pool_threads(b->m->pool);
+
+    if (json) {
+        print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s",
+                             r->dram_bytes, "fp32_flops", r->fp32_flops, "bf16_flops", r->bf16_flops,
+                             "int8_ops", r->int8_ops, "bf16_native", (int)r->bf16_native, "threads", threads,
+                             "cpu", cpu_model(), "isa", b->m->isa));
+        return;
+    }
+    print_fmt("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
+              cpu_model(), threads, threads == 1 ? "" : "s", b->m->isa, r->dram_bytes / 1e9,
+              r->fp32_flops / 1e9, r->bf16_flops / 1e9, r->bf16_native ? "" : " (widened)");
+    if (r->int8_ops > 0)
+        print_fmt("%.0f GOP/s int8\n", r->int8_ops / 1e9);
+    else
+        print_fmt("no int8 dot here\n");
+    print_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
+              "max", "a token");
+}
+
+static int print(struct bench *b, bool json)
+{
+    struct bench_roof r = {0};
+    int rc = median_roof(b, &r);
+
+    if (rc)
+        return rc;
+    print_roof(b, &r, json);
     for (size_t i = 0; i < b->n_rows; i++)
-        print_row(b, &b->row[i], dram, flops, json);
+        print_row(b, &b->row[i], json);
+    return 0;
 }
 
 static int repeat(struct bench *b)
@@ -281,18 +399,41 @@ static int repeat(struct bench *b)
     struct print_bar bar = {.what = "measuring"};
     int rc = b->context ? bench_fill_open(&b->fill, b->m, b->ids, b->context, b->e) : 0;
 
-    for (size_t rep = 0; rep < b->reps && rc == 0; rep++) {
-        measure_roofs(b, rep);
+    if (rc == 0 && b->traced)
+        rc = bench_trace_open(&b->trace, b->m, b->e);
+    for (size_t rep = 0; rep < b->reps && rc == 0; rep++)
         for (size_t i = 0; i < b->n_rows && rc == 0; i++) {
             struct row *row = &b->row[i];
 
-            rc = (row->decode ? measure_decode : measure_prefill)(b, row, &row->second[rep]);
+            if (i == 0 || clock_seconds() - b->roof_end > roof_age)
+                measure_roofs(b);
+            row->roof[rep] = b->n_roofs - 1;
+            rc = (row->test == PREFILL ? measure_prefill : measure_decode)(b, row, &row->second[rep]);
             rc = rc ? rc : print_flush(b->e); /* a reader that is gone ends the work */
             print_progress(&bar, rep * b->n_rows + i + 1, b->reps * b->n_rows);
         }
-    }
+    if (rc == 0)
+        measure_roofs(b);
     print_bar_end(&bar);
+    bench_trace_close(&b->trace);
     bench_fill_close(&b->fill);
+    return rc;
+}
+
+/* The engine is open. */
+static int measure(struct bench *b, bool json)
+{
+    int rc;
+
+    for (size_t i = 0; i < b->longest; i++)
+        b->ids[i] = (int32_t)((i * 7919 + 13) % b->m->model.info.vocab);
+    if (b->mixed && b->batch + b->mixed > b->m->max_tokens)
+        return err_set(b->e, ERR_USAGE,
+                       "--mixed: %zu rows beside %zu sequences are more than the %zu of a step", b->mixed,
+                       b->batch, b->m->max_tokens);
+    if ((rc = bench_roofs_open(&b->roofs, b->m->pool, b->e)) == 0 && (rc = repeat(b)) == 0)
+        rc = print(b, json);
+    bench_roofs_close(&b->roofs);
     return rc;
 }
 
@@ -307,18 +448,19 @@ static int bench_model(const struct opt_values *v, struct err *e)
         return err_nomem(e, "the benchmark");
     b->e = e;
     b->reps = (size_t)opt_int(v, "reps");
+    b->roof_seconds = opt_float(v, "roof-seconds");
+    b->traced = opt_string(v, "trace") != NULL;
     if ((rc = plan_rows(b, v)) == 0 && (rc = load_options(v, &l, e)) == 0 &&
         (rc = size_engine(b, &l.o)) == 0) {
         b->ids = mem_zalloc(b->longest, sizeof(*b->ids), MEM_APP);
-        rc = b->ids ? load_engine(&l, NULL, &g, e) : err_nomem(e, "the benchmark");
+        b->roof = mem_zalloc(b->reps * b->n_rows + 1, sizeof(*b->roof), MEM_APP);
+        rc = b->ids && b->roof ? load_engine(&l, NULL, &g, e) : err_nomem(e, "the benchmark");
     }
     if (rc == 0) {
         b->m = gallop_llm(g);
-        for (size_t i = 0; i < b->longest; i++)
-            b->ids[i] = (int32_t)((i * 7919 + 13) % b->m->model.info.vocab);
-        if ((rc = repeat(b)) == 0)
-            print(b, opt_flag(v, "json"));
+        rc = measure(b, opt_flag(v, "json"));
     }
+    mem_free(b->roof);
     mem_free(b->ids);
     mem_free(b);
     gallop_close(g);
@@ -331,6 +473,11 @@ static int run(const struct opt_values *v, struct err *e)
 
     if (opt_flag(v, "serve"))
         return bench_serve(v, e);
+    if (traffic_trace_file(v))
+        return err_set(e, ERR_USAGE,
+                       "--trace %s: requests of a file are sent with --serve; alone, --trace tells "
+                       "what each operator takes",
+                       traffic_trace_file(v));
     return opt_flag(v, "kernels") ? bench_kernels(threads, opt_flag(v, "json"), 0.2, e) : bench_model(v, e);
 }
 
@@ -340,8 +487,11 @@ const struct verb verb_bench = {
     .arguments = "[options]",
     .no_words = "options only",
     .manual =
-        "Tokens a second of prefill and decode, beside the machine's own roofs measured in between; with "
-        "--kernels the speed of every kernel instead, with --serve a load of many requests.",
+        "Tokens a second of prefill, decode and, with --mixed, of both in one step, beside the machine's own "
+        "roofs measured in between; with --kernels the speed of every kernel instead, with --serve a load of "
+        "many requests. --trace without a file tells, with --serve or without, what each operator of a step takes, "
+        "by kind and by linear: time, bytes and operations a second, its share of what an ideal machine would "
+        "need, and what the step lost between operators.",
     .options = (const struct opt_row *const[]){options_model, rows, bench_serve_options, traffic_options,
                                                options_source, options_engine, options_scheduling,
                                                options_json, options_help, NULL},

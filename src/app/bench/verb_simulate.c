@@ -163,6 +163,8 @@ static int read_options(struct simulation *m)
     int64_t block = opt_int(v, "block-size");
     int rc;
 
+    if (opt_string(v, "trace") && !traffic_trace_file(v))
+        return err_set(m->e, ERR_USAGE, "--trace: found nothing after it, expected a file of requests");
     if ((rc = read_limits(m)) != 0 || (rc = read_shape(m)) != 0 ||
         (rc = traffic_of_options(&m->traffic, v, m->e)) != 0)
         return rc;

@@ -29,6 +29,7 @@ static const struct opt_row usual[] = {
      .repeat = true},
     {"greedy", 0, OPT_FLAG, NULL, USUAL, .help = "the likeliest token", .env = "GALLOP_TEST_GREEDY"},
     {"json", 'j', OPT_FLAG, NULL, USUAL, .help = "machine-readable output"},
+    {"watch", 0, OPT_STRING, "[FILE]", USUAL, .help = "what is watched", .bare = true},
     {0}};
 
 static const struct opt_row numbers[] = {
@@ -163,6 +164,23 @@ static void repeated_options_collect_and_others_take_the_last(void **state)
     assert_int_equal(opt_count(&v, "max-new-tokens"), 1);
     assert_int_equal(PARSE("--stop-token", "3", "--stop-token", "1"), 0);
     assert_true(opt_at(&v, "stop-token", 0)->i == 3 && opt_at(&v, "stop-token", 1)->i == 1);
+}
+
+static void a_value_that_may_be_left_out_is_empty_then(void **state)
+{
+    (void)state;
+    assert_int_equal(PARSE("--watch", "--json"), 0);
+    assert_string_equal(opt_string(&v, "watch"), "");
+    assert_true(opt_given(&v, "watch") && opt_flag(&v, "json"));
+    assert_int_equal(PARSE("--json", "--watch"), 0);
+    assert_string_equal(opt_string(&v, "watch"), "");
+    assert_int_equal(PARSE("--watch", "file", "--json", "word"), 0);
+    assert_string_equal(opt_string(&v, "watch"), "file");
+    assert_true(opt_flag(&v, "json") && v.n_args == 1);
+    assert_int_equal(PARSE("--watch=--json", "--watc=x"), 0);
+    assert_string_equal(opt_string(&v, "watch"), "x");
+    assert_int_equal(PARSE("-j"), 0);
+    assert_null(opt_string(&v, "watch"));
 }
 
 static void the_environment_comes_second(void **state)
@@ -404,6 +422,7 @@ int main(void)
         TEST(a_negative_number_is_a_value_and_not_an_option),
         TEST(an_unsigned_number_has_all_its_64_bits),
         TEST(repeated_options_collect_and_others_take_the_last),
+        TEST(a_value_that_may_be_left_out_is_empty_then),
         TEST(the_environment_comes_second),
         TEST(bad_values_are_named_with_what_was_expected),
         TEST(bad_options_are_named),

@@ -121,6 +121,19 @@ static const struct sink sink_behind = {.begin = b_begin,
 
 static struct timed timed;
 
+/* What the one who watches was told last. */
+static struct {
+    size_t n;
+    struct timed_op op;
+} told;
+
+static void tell(void *ctx, const struct timed_op *op)
+{
+    assert_ptr_equal(ctx, &told);
+    told.n++;
+    told.op = *op;
+}
+
 /* The operator that was just called got WHAT, and its bytes and flops are of KIND alone. */
 static void passed(const void *what, int kind, double bytes, double flops)
 {
@@ -147,7 +160,7 @@ static void passed(const void *what, int kind, double bytes, double flops)
 
 static void every_operator_is_passed_on_and_counted_once(void **state)
 {
-    const struct linear w = {.kind = OP_QKV, .n = 3, .k = 4, .packed_bytes = 24},
+    const struct linear w = {.name = "w", .kind = OP_QKV, .n = 3, .k = 4, .packed_bytes = 24},
                         head = {.kind = OP_LM_HEAD, .n = 11, .k = 4, .packed_bytes = 88};
     const struct mlp mlp = {.up = {.n = 6, .k = 4, .packed_bytes = 48},
                             .down = {.n = 4, .k = 3, .packed_bytes = 24}};
@@ -220,15 +233,16 @@ static void check_seen(const struct attn *w, size_t layer, size_t most, const st
     for (size_t i = 0; i < seq->n; i++)
         pairs += (double)sees(w, most, seq->pos + i);
     timed.sink.attn(&timed.sink, NULL, NULL, w, &b, layer);
-    passed(w, OP_ATTENTION, rows * 2 * 2 * 8, pairs * 4 * 4 * 8);
+    /* bytes of K and V in two heads: padded to 16 numbers, with a scale */
+    passed(w, OP_ATTENTION, rows * 2 * 2 * (16 + 4), pairs * 4 * 4 * 8);
 }
 
 static void attention_counts_the_rows_that_are_seen(void **state)
 {
     static const size_t window[2] = {0, WINDOW}, n_sink[2] = {0, SINK};
-    static const struct attn kinds[] = {{.n_heads = 4, .n_kv = 2, .d = 8},
-                                        {.n_heads = 4, .n_kv = 2, .d = 8, .window = 3},
-                                        {.n_heads = 4, .n_kv = 2, .d = 8, .chunk = CHUNK}};
+    static const struct attn kinds[] = {{.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16},
+                                        {.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16, .window = 3},
+                                        {.n_heads = 4, .n_kv = 2, .d = 8, .dp = 16, .chunk = CHUNK}};
     static const struct batch_seq seqs[] = {
         {.n = 1, .pos = 0}, {.n = 9, .pos = 0}, {.n = 1, .pos = 30}, {.n = 6, .pos = 6}};
 
@@ -243,6 +257,55 @@ static void attention_counts_the_rows_that_are_seen(void **state)
         }
 }
 
+static void who_watches_is_told_parts_and_names(void **state)
+{
+    const struct mlp mlp = {.up = {.name = "up", .n = 6, .k = 4, .packed_bytes = 48, .dtype = DT_BF16},
+                            .down = {.name = "down", .n = 4, .k = 3, .packed_bytes = 24, .dtype = DT_BF16}};
+    struct expert expert[4] = {{.up = mlp.up, .down = mlp.down}};
+    const struct moe moe = {.router = {.name = "router", .n = 4, .k = 4, .packed_bytes = 64, .dtype = DT_F32},
+                            .expert = expert,
+                            .n_experts = 4,
+                            .top_k = 1};
+    const struct sink *o = &timed.sink;
+    float x[4];
+
+    (void)state;
+    timed_open(&timed, &sink_behind, DT_BF16, NULL, NULL);
+    timed.each = tell;
+    timed.each_ctx = &told;
+    o->mlp(o, x, &mlp, x, T);
+    assert_int_equal(told.n, 1);
+    assert_string_equal(told.op.name, "up");
+    assert_true(told.op.is_module && told.op.kind == OP_MLP && told.op.n_parts == 2);
+    assert_true(told.op.part[0].bytes == 48 && told.op.part[0].flops == 2 * 6 * 4 * T);
+    assert_true(told.op.part[1].bytes == 24 && told.op.part[1].flops == 2 * 4 * 3 * T);
+    o->moe(o, x, &moe, x, NULL, 1);
+    assert_int_equal(told.n, 2);
+    assert_string_equal(told.op.name, "router");
+    assert_true(told.op.n_parts == 3 && told.op.part[0].dtype == DT_F32 && told.op.part[1].dtype == DT_BF16);
+    assert_true(told.op.part[0].bytes == 64 && fabs(told.op.part[1].bytes - 48) < 1e-9);
+    o->add(o, x, x, 4, 1);
+    assert_string_equal(told.op.name, "add");
+    assert_int_equal(told.op.n_parts, 0);
+    assert_int_equal(behind.n_calls, 3);
+    behind.n_calls = 0;
+}
+
+static void without_a_sink_behind_it_counts_and_computes_nothing(void **state)
+{
+    const struct linear w = {.kind = OP_OUT, .n = 3, .k = 4, .packed_bytes = 24};
+    const struct sink *o = &timed.sink;
+
+    (void)state;
+    timed_open(&timed, NULL, DT_BF16, NULL, NULL);
+    o->linear(o, NULL, &w, NULL, T);
+    o->norm(o, NULL, NULL, NULL, NULL, T);
+    o->embed(o, NULL, NULL, NULL, false, T);
+    o->tap(o, 0, NULL, NULL, NULL, T);
+    assert_int_equal(behind.n_calls, 0);
+    assert_true(timed.kind[OP_OUT].bytes == 24 && timed.kind[OP_OUT].flops == 2 * 3 * 4 * T);
+}
+
 static void kinds_have_the_names_of_the_settings(void **state)
 {
     (void)state;
@@ -255,6 +318,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_operator_is_passed_on_and_counted_once),
                                        cmocka_unit_test(attention_counts_the_rows_that_are_seen),
+                                       cmocka_unit_test(who_watches_is_told_parts_and_names),
+                                       cmocka_unit_test(without_a_sink_behind_it_counts_and_computes_nothing),
                                        cmocka_unit_test(kinds_have_the_names_of_the_settings)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
