@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 /* Part of what is to be done. */
 struct front_job {

@@ -14,7 +14,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "gallop.h"
 
 enum { RELAY_BATCHES = 64 };

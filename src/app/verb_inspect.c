@@ -3,7 +3,7 @@
 
 #include "app/app.h"
 #include "base/err.h"
-#include "base/topo.h"
+#include "base/threads/topo.h"
 #include "base/utf8.h"
 #include "kern/kern.h"
 

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/pool.h"
+#include "base/threads/pool.h"
 #include "kern/kern.h"
 
 struct executor_caps {

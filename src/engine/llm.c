@@ -9,7 +9,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/topo.h"
+#include "base/threads/topo.h"
 #include "engine/opconf.h"
 
 enum {

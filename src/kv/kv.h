@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/pool.h"
+#include "base/threads/pool.h"
 #include "kv/prefix.h"
 #include "ops/batch.h"
 

@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/pool.h"
+#include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
 #include "ops/op.h"
 

@@ -8,7 +8,7 @@
 #define GALLOP_OPS_EAGER_H
 
 #include "base/err.h"
-#include "base/pool.h"
+#include "base/threads/pool.h"
 #include "ops/op.h"
 
 struct eager_limits {

@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 #include "base/err.h"
-#include "base/pool.h"
+#include "base/threads/pool.h"
 #include "kern/kern.h"
 #include "tensor/view.h"
 

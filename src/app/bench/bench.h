@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "base/opt.h"
-#include "base/pool.h"
+#include "base/threads/pool.h"
 #include "engine/llm.h"
 #include "kern/peak.h"
 

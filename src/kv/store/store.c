@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 #include "kv/store/known.h"
 #include "kv/store/record.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "app/app.h"
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 static char said[1 << 16];
 static bool is_sanitized; /* which has handlers of its own, that are left to it */

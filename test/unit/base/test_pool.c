@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/pool.h"
-#include "base/topo.h"
+#include "base/threads/pool.h"
+#include "base/threads/topo.h"
 
 enum { MOST = 64 };
 

@@ -1,7 +1,7 @@
 /* test_thread.c - threads of ours: what they return, which signals they leave to others, and that a handler
  * has a stack where the thread has none left.
  */
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 #include <limits.h>
 #include <signal.h>

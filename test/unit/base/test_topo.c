@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/topo.h"
+#include "base/threads/topo.h"
 
 #define CHECK(cond)                                            \
     do {                                                       \

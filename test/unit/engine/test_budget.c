@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/topo.h"
+#include "base/threads/topo.h"
 #include "engines.h"
 #include "kv/kv.h"
 

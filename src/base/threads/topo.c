@@ -4,7 +4,7 @@
  * Without hwloc's knowledge (it fails, or does not know a processor) every processor is a core of its own
  * on node 0. The tables below are written once under pthread_once() and const afterwards.
  */
-#include "base/topo.h"
+#include "base/threads/topo.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * The stack for signals lies at the far end of the thread's own, which a thread that runs out of stack does
  * not reach: nothing is allocated, and it ends with the thread.
  */
-#include "base/thread.h"
+#include "base/threads/thread.h"
 
 #include <signal.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * milliseconds), so threads that are bound later do not narrow what others see. Limits of control groups
  * (version 2, and 1) are read afresh. Binding moves threads, never memory.
  */
-#ifndef GALLOP_BASE_TOPO_H
-#define GALLOP_BASE_TOPO_H
+#ifndef GALLOP_BASE_THREADS_TOPO_H
+#define GALLOP_BASE_THREADS_TOPO_H
 
 #include <sched.h>
 #include <stdbool.h>

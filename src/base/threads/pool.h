@@ -5,8 +5,8 @@
  * threads than processors the spinning yields. The allocation guard of mem.h is up in workers while a job
  * runs. One caller at a time, of all that share a pool: another one aborts.
  */
-#ifndef GALLOP_BASE_POOL_H
-#define GALLOP_BASE_POOL_H
+#ifndef GALLOP_BASE_THREADS_POOL_H
+#define GALLOP_BASE_THREADS_POOL_H
 
 #include <stddef.h>
 

@@ -9,7 +9,7 @@
  * pool need not be the one that runs it, and let go by pool_free() on the same thread. The main thread is
  * never bound: threads it starts later would inherit that, and crowd on one processor.
  */
-#include "base/pool.h"
+#include "base/threads/pool.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,8 +24,8 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/thread.h"
-#include "base/topo.h"
+#include "base/threads/thread.h"
+#include "base/threads/topo.h"
 
 enum {
     LINE = 64,

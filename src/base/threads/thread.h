@@ -1,8 +1,8 @@
 /* thread.h - how every thread of ours begins: it handles no signals but its own faults, and has a stack of
  * its own for these, so that a handler can still say something when the thread has run out of stack.
  */
-#ifndef GALLOP_BASE_THREAD_H
-#define GALLOP_BASE_THREAD_H
+#ifndef GALLOP_BASE_THREADS_THREAD_H
+#define GALLOP_BASE_THREADS_THREAD_H
 
 #include <pthread.h>
 
