@@ -38,12 +38,24 @@ enum {
 
 enum kern_act { KERN_SILU, KERN_GELU_TANH, KERN_GELU_ERF, KERN_GELU_QUICK, KERN_RELU, KERN_N_ACTS };
 
-/* C[M, N] = A[M, K] x W[N, K]^T + bias[N] for the panels [p0, p1) of KERN_NR columns.
+/* What becomes of a gemm's sums with their bias. */
+enum kern_gemm_end {
+    KERN_SUMS, /* c takes them as they are */
+    KERN_ACT,  /* act(sum) is the input of another gemm: rows of N in out */
+    KERN_GLU,  /* act(gate) * up is. A panel holds KERN_PAIRS columns of gate and the same ones of up */
+};
+enum { KERN_PAIRS = KERN_NR / 2 };
+
+/* C[M, N] = A[M, K] x W[N, K]^T + bias[N] for the panels [p0, p1) of KERN_NR columns; or, of KERN_GLU, N
+ * pairs of them, the panels whole and bias too: the last one's 16 + 16 columns are zeros beyond N.
  *
  *   in    A in the form that the row reads: all of its M rows were put there by gemm_in_f32 or gemm_in_bf16
  *         of the same table. M times kern_in_bytes(K), aligned to 64
+ *   out   of KERN_ACT and KERN_GLU: M times kern_in_bytes(N), where gemm_in_f32 or gemm_in_bf16 of the same
+ *         table would put the rows of the result
  *   f32:  b [panels][K][32] float
  *   bf16: b [panels][(K + 1) / 2][32][2] bf16, pairs along K; an odd K is padded with zeros
+ *   first the panel that b begins with, at most p0
  * Columns beyond N are zeros in b and are not written to c. ldc in elements. bias may be NULL. Panels lie one
  * behind the other, and a row may ask memory for what follows p1 - 1 no further than p1. */
 struct kern_gemm {
@@ -53,6 +65,10 @@ struct kern_gemm {
     size_t ldc;
     const float *bias;
     size_t m, k, n;
+    enum kern_gemm_end end;
+    enum kern_act act;
+    void *out;
+    size_t first;
 };
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.
@@ -117,7 +133,7 @@ static inline size_t kern_in_bytes(size_t k)
  * add:        x += r.
  * rope_half:  pairs (i, i + half): x1' = fma(-x2, s, x1 * c), x2' = fma(x1, s, x2 * c); cos, sin [half].
  * rope_pair:  the same for pairs (2i, 2i + 1).
- * act:        out = f(x).  glu: out = f(gate) * up.
+ * act:        out = f(x).  glu: out = f(gate) * up. A gemm's ends KERN_ACT and KERN_GLU are these.
  * to_bf16:    rounds to nearest even.  scale_add: y = fma(a, x, y).  scale: x *= a.
  * softcap:    x = cap * tanh(x / cap).
  * to_i8:      absmax quantisation: m = the largest |x| (NaN ignored, 0 if there is nothing else);

@@ -378,6 +378,7 @@ void block_linear(struct model *m, struct linear *w, const char *at, const struc
 {
     struct linear_desc desc = {.name = block_name(m, "%s%s", at, d->name ? d->name : d->part[0].module),
                                .kind = d->kind,
+                               .paired = d->how & BLOCK_PAIRED,
                                .dtype = d->how & BLOCK_FP32 ? DT_F32 : m->opt.dtype,
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];

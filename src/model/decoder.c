@@ -159,16 +159,14 @@ void decoder_open_mlp(struct model *m, struct mlp *w, const char *at, const char
                               .kind = OP_MLP,
                               .part = {{"gate_proj", inner}, {"up_proj", inner}},
                               .k = m->info.hidden,
-                              .how = how};
+                              .how = how | BLOCK_PAIRED};
     struct block_linear down = {
         .kind = OP_MLP, .part = {{"down_proj", m->info.hidden}}, .k = inner, .how = how};
 
     if (c->fused)
         up = (struct block_linear){
-            .kind = OP_MLP, .part = {{"gate_up_proj", 2 * inner}}, .k = m->info.hidden, .how = how};
-    w->inner = inner;
+            .kind = OP_MLP, .part = {{"gate_up_proj", 2 * inner}}, .k = m->info.hidden, .how = up.how};
     w->act = c->act;
-    w->gated = true;
     block_linear(m, &w->up, own, &up);
     block_linear(m, &w->down, own, &down);
 }

@@ -90,7 +90,7 @@ static void open_layer(struct model *m, struct block_layer *w, const char *at, s
     w->attn.rope = g->pairs ? 0 : -1;
     w->attn.pairs = g->pairs ? ROPE_PAIRS_NEXT : ROPE_PAIRS_HALF;
     w->attn.scale = (float)(g->by_layer ? scale / (double)(l + 1) : scale);
-    w->mlp = (struct mlp){.inner = I, .act = c->act};
+    w->mlp = (struct mlp){.act = c->act};
     open_norm(m, &w->norm_attn, at, g->norm_attn, c);
     block_linear(m, &w->qkv, at, &qkv);
     block_linear(m, &w->out, at, &out);

@@ -124,37 +124,14 @@ static void op_linear(const struct sink *o, float *y, const struct linear *w, co
     linear_run(w, g->pool, g->in, y, w->n, T);
 }
 
-struct act_job {
-    struct eager *g;
-    const struct mlp *w;
-    size_t T;
-};
-
-static void act_rows(void *ctx, size_t begin, size_t end)
-{
-    const struct act_job *j = ctx;
-    struct eager *g = j->g;
-    size_t n = j->w->inner;
-
-    for (size_t t = begin; t < end; t++) {
-        float *x = g->middle + t * j->w->up.n;
-
-        if (j->w->gated)
-            g->mlp_k->glu(x, x, x + n, n, j->w->act);
-        else
-            g->mlp_k->act(x, x, n, j->w->act);
-        linear_put(&j->w->down, g->in, x, t, j->T);
-    }
-}
-
 static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const float *h, size_t T)
 {
     struct eager *g = o->ctx;
-    struct act_job j = {g, w, T};
 
-    op_linear(o, g->middle, &w->up, h, T);
-    eager_rows(g, T, act_rows, &j);
-    linear_run(&w->down, g->pool, g->in, r, w->down.n, T);
+    ASSERT(w->up.k <= g->lim.linear_k && w->down.k <= g->lim.inner, "%s", w->up.name);
+    linear_put_all(&w->up, g->pool, g->in, h, T);
+    linear_run_into(&w->up, g->pool, g->in, &w->down, g->middle, w->act, T);
+    linear_run(&w->down, g->pool, g->middle, r, w->down.n, T);
 }
 
 /* ---- elementwise ---- */
@@ -280,7 +257,7 @@ static size_t lay_out(struct eager *g, char *base)
     g->sink_q = map_carve(base, &at, l->seen ? l->max_tokens * l->n_heads * dp * 4 : 0);
     g->in = map_carve(base, &at, l->max_tokens * linear_in_bytes(l->linear_k));
     g->plan = map_carve(base, &at, eager_attn_plan_bytes(l));
-    g->middle = map_carve(base, &at, l->max_tokens * 2 * l->inner * 4);
+    g->middle = map_carve(base, &at, l->max_tokens * linear_in_bytes(l->inner));
     g->moe = map_carve(base, &at, eager_moe_bytes(l));
     g->partial_o = map_carve(base, &at, g->n_partials * dp * 4);
     g->partial_m = map_carve(base, &at, g->n_partials * 4);

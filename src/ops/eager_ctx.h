@@ -18,7 +18,7 @@ struct eager {
     float *q;                         /* [K, T G, dp]: queries grouped by kv head */
     float *sink_q;                    /* the same, turned on */
     void *in;                         /* of the linear that runs, in its backend's form */
-    float *middle;                    /* [T, 2 I] */
+    void *middle;                     /* [T, I] of the MLP that runs, in the form of its down */
     void *moe;                        /* eager_moe.c's own */
     struct eager_attn_plan *plan;     /* [max_seqs] eager_attn.c's own, of the layer that runs */
     float *partial_o;                 /* [n_partials, dp] */

@@ -50,13 +50,41 @@ static void mx4_elements(const struct view *v, const struct view *scale, size_t 
     }
 }
 
-void linear_elements(const struct linear_desc *d, size_t i, size_t k0, size_t n, float *out)
+static size_t joined_rows(const struct linear_desc *d)
 {
-    size_t p = 0;
+    size_t n = 0;
 
-    while (i >= d->part[p]->shape[0])
-        i -= d->part[p++]->shape[0];
-    if (d->scale[p])
+    for (size_t p = 0; p < d->n_parts; p++)
+        n += d->part[p]->shape[0];
+    return n;
+}
+
+size_t linear_column(const struct linear_desc *d, size_t column, size_t *p)
+{
+    size_t i = column, half = d->paired ? joined_rows(d) / 2 : 0;
+
+    *p = 0;
+    if (d->paired) {
+        i = column / KERN_NR * KERN_PAIRS + column % KERN_PAIRS;
+        i = i < half ? i + (column % KERN_NR < KERN_PAIRS ? 0 : half) : 2 * half;
+    }
+    while (*p < d->n_parts && i >= d->part[*p]->shape[0])
+        i -= d->part[(*p)++]->shape[0];
+    return i;
+}
+
+size_t linear_columns(const struct linear *l)
+{
+    return l->paired ? (l->n / 2 + KERN_PAIRS - 1) / KERN_PAIRS * KERN_NR : l->n;
+}
+
+void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size_t n, float *out)
+{
+    size_t p, i = linear_column(d, column, &p);
+
+    if (p == d->n_parts)
+        memset(out, 0, n * sizeof(*out));
+    else if (d->scale[p])
         mx4_elements(d->part[p], d->scale[p], i, k0, n, out);
     else
         view_part_f32(d->part[p], i, k0, n, out);
@@ -88,25 +116,24 @@ static int refuse_number(const struct view *v, float x, enum dtype t, struct err
 
 static int join_bias(struct linear *l, const struct linear_desc *d, struct err *e)
 {
+    size_t columns = linear_columns(l), p;
     bool any = false;
-    float *out;
 
-    for (size_t p = 0; p < d->n_parts; p++)
+    for (p = 0; p < d->n_parts; p++)
         any |= d->bias[p] != NULL;
     if (!any)
         return 0;
-    out = l->bias = mem_zalloc(l->n, sizeof(float), MEM_MODEL);
-    if (!out)
+    l->bias = mem_zalloc(columns, sizeof(float), MEM_MODEL);
+    if (!l->bias)
         return err_nomem(e, d->name);
-    for (size_t p = 0; p < d->n_parts; p++) {
-        size_t n = d->part[p]->shape[0];
+    for (size_t c = 0; c < columns; c++) {
+        size_t i = linear_column(d, c, &p);
 
-        if (d->bias[p])
-            view_row_f32(d->bias[p], 0, out);
-        for (size_t i = 0; d->bias[p] && i < n; i++)
-            if (!isfinite(out[i]))
-                return refuse_number(d->bias[p], out[i], DT_F32, e);
-        out += n;
+        if (p == d->n_parts || !d->bias[p])
+            continue;
+        view_part_f32(d->bias[p], 0, i, 1, &l->bias[c]);
+        if (!isfinite(l->bias[c]))
+            return refuse_number(d->bias[p], l->bias[c], DT_F32, e);
     }
     return 0;
 }
@@ -122,7 +149,7 @@ static void pack_share(void *ctx, int thread, int n_threads)
     struct pack_job *j = ctx;
     size_t begin, end;
 
-    pool_share(j->l->n, KERN_NR, thread, n_threads, &begin, &end);
+    pool_share(linear_columns(j->l), KERN_NR, thread, n_threads, &begin, &end);
     if (begin < end && !j->l->backend->pack(j->l, j->d, begin, end))
         atomic_store(&j->refused, true);
 }
@@ -133,16 +160,16 @@ static int find_number(const struct linear *l, const struct linear_desc *d, stru
     enum { N = 32 };
     float x[N];
 
-    for (size_t p = 0, row = 0; p < d->n_parts; row += d->part[p++]->shape[0])
-        for (size_t i = row; i < row + d->part[p]->shape[0]; i++)
-            for (size_t k = 0; k < l->k; k += N) {
-                size_t n = l->k - k < N ? l->k - k : N;
+    for (size_t i = 0, p; i < linear_columns(l); i++)
+        for (size_t k = 0; k < l->k; k += N) {
+            size_t n = l->k - k < N ? l->k - k : N;
 
-                linear_elements(d, i, k, n, x);
-                for (size_t c = 0; c < n; c++)
-                    if (!isfinite(l->dtype == DT_F32 ? x[c] : dtype_bf16_to_f32(dtype_f32_to_bf16(x[c]))))
-                        return refuse_number(d->scale[p] ? d->scale[p] : d->part[p], x[c], l->dtype, e);
-            }
+            linear_column(d, i, &p);
+            linear_elements(d, i, k, n, x);
+            for (size_t c = 0; c < n; c++)
+                if (!isfinite(l->dtype == DT_F32 ? x[c] : dtype_bf16_to_f32(dtype_f32_to_bf16(x[c]))))
+                    return refuse_number(d->scale[p] ? d->scale[p] : d->part[p], x[c], l->dtype, e);
+        }
     return err_set(e, ERR_INPUT, "%s holds a number that is not finite", d->name);
 }
 
@@ -151,19 +178,26 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
     size_t most; /* no form takes more than 8 bytes an element of whole panels */
     int rc;
 
-    *l = (struct linear){
-        .name = d->name, .kind = d->kind, .dtype = d->dtype, .kern = d->kern, .k = d->part[0]->shape[1]};
+    *l = (struct linear){.name = d->name,
+                         .kind = d->kind,
+                         .n = joined_rows(d),
+                         .k = d->part[0]->shape[1],
+                         .paired = d->paired,
+                         .dtype = d->dtype,
+                         .kern = d->kern};
     ASSERT(d->kern, "%s has no kernels", d->name);
-    for (size_t p = 0; p < d->n_parts; p++) {
+    ASSERT(!d->paired || l->n % 2 == 0, "%s", d->name);
+    for (size_t p = 0; p < d->n_parts; p++)
         ASSERT(d->part[p]->n_dims == 2 && d->part[p]->shape[1] == l->k, "%s", d->name);
-        l->n += d->part[p]->shape[0];
-    }
     if (l->n > SIZE_MAX / 2 || __builtin_mul_overflow(l->n + KERN_NR, l->k + 1, &most) || most > SIZE_MAX / 8)
         return err_set(e, ERR_NOMEM, "%s: %zu x %zu elements are more than memory can hold", d->name, l->n,
                        l->k);
-    if ((rc = choose(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) == 0)
-        l->packed_bytes = l->backend->packed_bytes(l->n, l->k, d->dtype);
-    return rc;
+    if ((rc = choose(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) != 0)
+        return rc;
+    l->packed_bytes = l->backend->packed_bytes(linear_columns(l), l->k, d->dtype);
+    if (l->backend->native)
+        l->kern = kern_table(CPU_REF);
+    return 0;
 }
 
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e)
@@ -204,7 +238,7 @@ bool linear_is_exact(const struct linear *l, const struct linear_desc *d)
 
 void linear_row(const struct linear *l, size_t i, float *out)
 {
-    ASSERT(i < l->n && l->backend->row, "row %zu of %s", i, l->name);
+    ASSERT(i < l->n && l->backend->row && !l->paired, "row %zu of %s", i, l->name);
     l->backend->row(l, i, out);
 }
 
@@ -245,8 +279,8 @@ void linear_put_all(const struct linear *l, struct pool *pool, void *in, const f
         pool_run(pool, put_share, &job);
 }
 
-void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
-                       size_t ldy, size_t m, size_t p0, size_t p1)
+static void run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in,
+                       const struct linear_end *end, size_t m, size_t p0, size_t p1)
 {
     void *scratch = NULL;
 
@@ -254,15 +288,21 @@ void linear_run_panels(const struct linear *l, const struct pool *pool, int thre
         ASSERT(l->backend->scratch_bytes(l->k, l->dtype) <= pool_scratch_bytes(pool), "%s", l->name);
         scratch = pool_scratch(pool, thread);
     }
-    l->backend->run(l, in, y, ldy, m, p0, p1, scratch);
+    l->backend->run(l, in, end, m, p0, p1, scratch);
+}
+
+void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
+                       size_t ldy, size_t m, size_t p0, size_t p1)
+{
+    run_panels(l, pool, thread, in, &(struct linear_end){.y = y, .ldy = ldy}, m, p0, p1);
 }
 
 struct run_job {
     const struct linear *l;
     const struct pool *pool;
     const void *in;
-    float *y;
-    size_t ldy, m;
+    const struct linear_end *end;
+    size_t m;
 };
 
 static void run_share(void *ctx, int thread, int n_threads)
@@ -270,15 +310,29 @@ static void run_share(void *ctx, int thread, int n_threads)
     const struct run_job *j = ctx;
     size_t p0, p1;
 
-    pool_share((j->l->n + KERN_NR - 1) / KERN_NR, 1, thread, n_threads, &p0, &p1);
+    pool_share((linear_columns(j->l) + KERN_NR - 1) / KERN_NR, 1, thread, n_threads, &p0, &p1);
     if (p0 < p1)
-        linear_run_panels(j->l, j->pool, thread, j->in, j->y, j->ldy, j->m, p0, p1);
+        run_panels(j->l, j->pool, thread, j->in, j->end, j->m, p0, p1);
+}
+
+static void run_all(const struct linear *l, struct pool *pool, const void *in, const struct linear_end *end,
+                    size_t m)
+{
+    struct run_job job = {l, pool, in, end, m};
+
+    if (m)
+        pool_run(pool, run_share, &job);
 }
 
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m)
 {
-    struct run_job job = {l, pool, in, y, ldy, m};
+    run_all(l, pool, in, &(struct linear_end){.y = y, .ldy = ldy}, m);
+}
 
-    if (m)
-        pool_run(pool, run_share, &job);
+void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
+                     void *next_in, enum kern_act act, size_t m)
+{
+    ASSERT(l->kern == next->kern && l->dtype == next->dtype && next->k == l->n / (l->paired ? 2 : 1),
+           "%s, %s", l->name, next->name);
+    run_all(l, pool, in, &(struct linear_end){.next = next_in, .act = act}, m);
 }

@@ -3,7 +3,8 @@
  * linear_open() walks backends.def, takes the first backend that accepts (or the one the user named, or
  * fails) and records why; what it will take is known then, and no weight was read. linear_pack() packs the
  * weight on the threads that will read it. After that a linear is const.
- * Parts joined along N (q, k, v; gate, up) become one matrix.
+ * Parts joined along N (q, k, v; gate, up) become one matrix. One linear may end in the activation between it
+ * and the next, and put the result where the next one reads it: no array stands between the two of an MLP.
  */
 #ifndef GALLOP_OPS_LINEAR_H
 #define GALLOP_OPS_LINEAR_H
@@ -31,26 +32,37 @@ struct linear_desc {
      * GPT-OSS; NULL: they are in the blocks */
     const struct view *scale[LINEAR_MAX_PARTS];
     size_t n_parts;
+    /* the first half of all rows is gate, the other is up: they are packed in pairs (kern.h, KERN_GLU) */
+    bool paired;
     enum dtype dtype;        /* computing type: DT_F32 or DT_BF16 */
     const struct kern *kern; /* what it will run on */
 };
 
 struct linear;
 
+/* What becomes of x W^T + b. */
+struct linear_end {
+    float *y; /* [m, n], rows LDY floats apart; or, where it is NULL, */
+    size_t ldy;
+    void *next;        /* [m * linear_in_bytes(k)]: the input of another linear of the same form, */
+    enum kern_act act; /* act(y), or act(gate) * up where this one is paired */
+};
+
 struct linear_backend {
     const char *name;
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
-    size_t (*packed_bytes)(size_t n, size_t k, enum dtype t);
-    /* Packs the rows [begin, end) of W, multiples of 32 but for the last. False: one of the weights is an
-     * infinity or NaN, or becomes one. */
+    size_t (*packed_bytes)(size_t columns, size_t k, enum dtype t);
+    /* Packs the columns [begin, end) of panels, multiples of 32 but for the last: the rows of W that
+     * linear_column() says. False: one of the weights is an infinity or NaN, or becomes one. */
     bool (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
     /* X [k], row ROW of M, to the form that run() reads, in IN [m * linear_in_bytes(k)]. */
     void (*put)(const struct linear *l, void *in, const float *x, size_t row, size_t m);
-    void (*run)(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0, size_t p1,
-                void *scratch);
+    void (*run)(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                size_t p1, void *scratch);
     size_t (*scratch_bytes)(size_t k, enum dtype t); /* that run() needs; NULL: none */
     /* Row I of W, as it was packed, to OUT [k]; NULL: rows cannot be read back. */
     void (*row)(const struct linear *l, size_t i, float *out);
+    bool native; /* computes with the portable kernels whatever the machine has */
 };
 
 struct linear {
@@ -59,12 +71,16 @@ struct linear {
     const struct linear_backend *backend;
     const char *why; /* "first that accepts" or "chosen by the user" */
     size_t n, k;
+    bool paired;
     enum dtype dtype;
-    const struct kern *kern; /* borrowed for ever */
+    const struct kern *kern; /* that it computes with; borrowed for ever */
     void *packed;            /* region of packed_bytes */
     size_t packed_bytes;
-    float *bias; /* [n] or NULL */
+    float *bias; /* [linear_columns()] or NULL */
 };
+
+/* Columns of its panels: n, or of a paired one whole panels of 16 + 16. */
+size_t linear_columns(const struct linear *l);
 
 /* BACKEND NULL or "auto": the first that accepts. Reads no weight and takes no memory for them. */
 int linear_open(struct linear *l, const struct linear_desc *d, const char *backend, struct err *e);
@@ -96,7 +112,12 @@ void linear_put_all(const struct linear *l, struct pool *pool, void *in, const f
  * scratch). IN holds x; y fp32. */
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m);
 
-/* The panels [p0, p1) of KERN_NR columns of the same, by THREAD of a job of POOL: for callers that deal
+/* The same, and act() of it, or act(gate) * up of a paired one, is put into NEXT_IN as the input of NEXT: k of
+ * it are n, or n / 2, and they run on the same kernels. */
+void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
+                     void *next_in, enum kern_act act, size_t m);
+
+/* The panels [p0, p1) of KERN_NR columns of linear_run(), by THREAD of a job of POOL: for callers that deal
  * panels of several linears themselves. */
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
                        size_t ldy, size_t m, size_t p0, size_t p1);
@@ -104,8 +125,15 @@ void linear_run_panels(const struct linear *l, const struct pool *pool, int thre
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);
 
-/* Elements [k0, k0 + n) of row I of the joined matrix of D as fp32. For backends' pack(). */
-void linear_elements(const struct linear_desc *d, size_t i, size_t k0, size_t n, float *out);
+/* For backends' pack(): the row of part *P of D that COLUMN of the panels holds; *P is n_parts where it holds
+ * zeros. */
+size_t linear_column(const struct linear_desc *d, size_t column, size_t *p);
+
+/* And elements [k0, k0 + n) of it as fp32. */
+void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size_t n, float *out);
+
+/* What run() asks of the gemm kernels for M rows, with all panels of L in their format. For backends that call them. */
+struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m);
 
 /* Of N columns in panels as the gemm kernels of kern.h read them: panels of 32 columns, K ascending. */
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t);

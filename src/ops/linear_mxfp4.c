@@ -37,17 +37,13 @@ static size_t packed_bytes(size_t n, size_t k, enum dtype t)
     return (n + KERN_NR - 1) / KERN_NR * (k / BLOCK) * GROUP_BYTES;
 }
 
-/* Block B of row I of the joined matrix: its scale, and its nibbles with neighbours in one byte. */
-static void block_at(const struct linear_desc *d, size_t i, size_t b, uint8_t *scale, uint8_t nibbles[HALF])
+/* Block B of row I of part P: its scale, and its nibbles with neighbours in one byte. */
+static void block_at(const struct linear_desc *d, size_t p, size_t i, size_t b, uint8_t *scale,
+                     uint8_t nibbles[HALF])
 {
-    const struct view *v, *s;
+    const struct view *v = d->part[p], *s = d->scale[p];
     const uint8_t *in;
-    size_t p = 0;
 
-    while (i >= d->part[p]->shape[0])
-        i -= d->part[p++]->shape[0];
-    v = d->part[p];
-    s = d->scale[p];
     if (s) {
         *scale = ((const uint8_t *)s->data)[i * s->stride[0] + b * s->stride[1]];
         memcpy(nibbles, (const uint8_t *)v->data + (i * v->stride[0] / BLOCK + b) * HALF, HALF);
@@ -67,18 +63,18 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     size_t groups = l->k / BLOCK;
     bool finite = true;
 
-    for (size_t row = begin; row < end; row++) {
-        uint8_t *panel = (uint8_t *)l->packed + row / KERN_NR * groups * GROUP_BYTES;
-        size_t c = row % KERN_NR;
+    for (size_t column = begin; column < end; column++) {
+        uint8_t *panel = (uint8_t *)l->packed + column / KERN_NR * groups * GROUP_BYTES;
+        size_t c = column % KERN_NR, p, row = linear_column(d, column, &p);
 
-        for (size_t b = 0; b < groups; b++, panel += GROUP_BYTES) {
+        for (size_t b = 0; p < d->n_parts && b < groups; b++, panel += GROUP_BYTES) {
             uint8_t nibbles[HALF];
 
-            block_at(d, row, b, panel + c, nibbles);
+            block_at(d, p, row, b, panel + c, nibbles);
             if (panel[c] >= LARGE) {
                 float x[BLOCK];
 
-                linear_elements(d, row, b * BLOCK, BLOCK, x);
+                linear_elements(d, column, b * BLOCK, BLOCK, x);
                 finite &= dtype_all_finite(x, BLOCK, DT_F32);
             }
             for (size_t j = 0; j < HALF; j++)
@@ -101,29 +97,23 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
         l->kern->gemm_in_bf16(in, x, row, m, l->k);
 }
 
-static void run(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0, size_t p1,
-                void *scratch)
+static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                size_t p1, void *scratch)
 {
     size_t per_panel = l->k / BLOCK * GROUP_BYTES;
+    struct kern_gemm g = linear_gemm(l, in, end, m);
 
+    g.b = scratch;
     for (size_t p = p0; p < p1; p++) {
         const uint8_t *packed = (const uint8_t *)l->packed + p * per_panel;
-        size_t c = p * KERN_NR;
-        const struct kern_gemm g = {.in = in,
-                                    .b = scratch,
-                                    .c = y + c,
-                                    .ldc = ldy,
-                                    .bias = l->bias ? l->bias + c : NULL,
-                                    .m = m,
-                                    .k = l->k,
-                                    .n = l->n - c < KERN_NR ? l->n - c : KERN_NR};
 
+        g.first = p;
         if (l->dtype == DT_F32) {
             l->kern->mx4_f32(scratch, packed, l->k);
-            l->kern->gemm_f32(&g, 0, 1);
+            l->kern->gemm_f32(&g, p, p + 1);
         } else {
             l->kern->mx4_bf16(scratch, packed, l->k);
-            l->kern->gemm_bf16(&g, 0, 1);
+            l->kern->gemm_bf16(&g, p, p + 1);
         }
     }
 }

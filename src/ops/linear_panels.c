@@ -44,55 +44,49 @@ static bool is_stored_so(const struct linear_desc *d)
     return true;
 }
 
-/* Row I of the joined matrix. */
-static const char *stored_row(const struct linear_desc *d, size_t i)
-{
-    size_t p = 0;
-
-    while (i >= d->part[p]->shape[0])
-        i -= d->part[p++]->shape[0];
-    return view_at(d->part[p], i).data;
-}
-
 /* N words, a float or a pair of bf16, of each of the rows to a panel: a line of cache of every row at a
  * time. */
-static void put_words(uint32_t *panel, const char *const row[KERN_NR], size_t columns, size_t n)
+static void put_words(uint32_t *panel, const char *const row[KERN_NR], size_t n)
 {
     enum { LINE = 16 };
 
     for (size_t w = 0; w < n; w += LINE)
-        for (size_t c = 0; c < columns; c++)
-            for (size_t i = w; i < w + LINE && i < n; i++)
+        for (size_t c = 0; c < KERN_NR; c++)
+            for (size_t i = w; row[c] && i < w + LINE && i < n; i++)
                 memcpy(&panel[i * KERN_NR + c], row[c] + i * sizeof(*panel), sizeof(*panel));
 }
 
-/* The panel of the rows [row, row + COLUMNS), which are stored as they are computed. */
-static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t row, size_t columns,
+/* The panel of the columns [first, first + COLUMNS), which are stored as they are computed. */
+static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t first, size_t columns,
                         char *panel)
 {
     enum { WORDS = 64 };
-    size_t es = dtype_bytes(l->dtype), words = l->k * es / sizeof(uint32_t);
-    const char *at[KERN_NR];
-    bool finite = true;
+    size_t es = dtype_bytes(l->dtype), words = l->k * es / sizeof(uint32_t), p, i;
+    const char *at[KERN_NR] = {NULL}; /* NULL: a column of zeros */
+    bool finite = true, whole = true;
 
-    if (columns < KERN_NR || l->k * es % sizeof(uint32_t))
-        memset(panel, 0, linear_panel_bytes(KERN_NR, l->k, l->dtype));
     for (size_t c = 0; c < columns; c++)
-        at[c] = stored_row(d, row + c);
+        if (i = linear_column(d, first + c, &p), p < d->n_parts)
+            at[c] = view_at(d->part[p], i).data;
+    for (size_t c = 0; c < KERN_NR; c++)
+        whole &= at[c] != NULL;
+    if (!whole || l->k * es % sizeof(uint32_t))
+        memset(panel, 0, linear_panel_bytes(KERN_NR, l->k, l->dtype));
     for (size_t w = 0; w < words; w += WORDS) {
         size_t n = words - w < WORDS ? words - w : WORDS;
         char *to = panel + w * KERN_NR * sizeof(uint32_t);
 
-        put_words((uint32_t *)(void *)to, at, columns, n);
+        put_words((uint32_t *)(void *)to, at, n);
         finite &= dtype_all_finite(to, n * KERN_NR * sizeof(uint32_t) / es, l->dtype);
-        for (size_t c = 0; c < columns; c++)
-            at[c] += n * sizeof(uint32_t);
+        for (size_t c = 0; c < KERN_NR; c++)
+            at[c] = at[c] ? at[c] + n * sizeof(uint32_t) : NULL;
     }
     if (l->k * es % sizeof(uint32_t)) { /* an odd last bf16 */
         char *to = panel + words * KERN_NR * sizeof(uint32_t);
 
-        for (size_t c = 0; c < columns; c++)
-            memcpy(to + c * sizeof(uint32_t), at[c], es);
+        for (size_t c = 0; c < KERN_NR; c++)
+            if (at[c])
+                memcpy(to + c * sizeof(uint32_t), at[c], es);
         finite &= dtype_all_finite(to, KERN_NR * 2, l->dtype);
     }
     return finite;
@@ -151,46 +145,35 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
     return d->dtype == DT_F32 || d->dtype == DT_BF16;
 }
 
-static void put_on(const struct kern *kern, const struct linear *l, void *in, const float *x, size_t row,
-                   size_t m)
-{
-    if (l->dtype == DT_F32)
-        kern->gemm_in_f32(in, x, row, m, l->k);
-    else
-        kern->gemm_in_bf16(in, x, row, m, l->k);
-}
-
-static void run_on(const struct kern *kern, const struct linear *l, const void *in, float *y, size_t ldy,
-                   size_t m, size_t p0, size_t p1)
-{
-    const struct kern_gemm g = {
-        .in = in, .b = l->packed, .c = y, .ldc = ldy, .bias = l->bias, .m = m, .k = l->k, .n = l->n};
-
-    (l->dtype == DT_F32 ? kern->gemm_f32 : kern->gemm_bf16)(&g, p0, p1);
-}
-
 static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
-    put_on(l->kern, l, in, x, row, m);
+    (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, l->k);
 }
 
-static void put_native(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m)
 {
-    put_on(kern_table(CPU_REF), l, in, x, row, m);
+    return (struct kern_gemm){.in = in,
+                              .b = l->packed,
+                              .c = end->y,
+                              .ldc = end->ldy,
+                              .bias = l->bias,
+                              .m = m,
+                              .k = l->k,
+                              .n = l->paired ? l->n / 2 : l->n,
+                              .end = end->y      ? KERN_SUMS
+                                     : l->paired ? KERN_GLU
+                                                 : KERN_ACT,
+                              .act = end->act,
+                              .out = end->next};
 }
 
-static void run(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0, size_t p1,
-                void *scratch)
+static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                size_t p1, void *scratch)
 {
+    const struct kern_gemm g = linear_gemm(l, in, end, m);
+
     (void)scratch;
-    run_on(l->kern, l, in, y, ldy, m, p0, p1);
-}
-
-static void run_native(const struct linear *l, const void *in, float *y, size_t ldy, size_t m, size_t p0,
-                       size_t p1, void *scratch)
-{
-    (void)scratch;
-    run_on(kern_table(CPU_REF), l, in, y, ldy, m, p0, p1);
+    (l->dtype == DT_F32 ? l->kern->gemm_f32 : l->kern->gemm_bf16)(&g, p0, p1);
 }
 
 const struct linear_backend linear_gallop = {.name = "gallop",
@@ -204,6 +187,7 @@ const struct linear_backend linear_native = {.name = "native",
                                              .accepts = accepts,
                                              .packed_bytes = linear_panel_bytes,
                                              .pack = pack,
-                                             .put = put_native,
-                                             .run = run_native,
-                                             .row = row};
+                                             .put = put,
+                                             .run = run,
+                                             .row = row,
+                                             .native = true};

@@ -48,11 +48,9 @@ struct attn {
 };
 
 struct mlp {
-    struct linear up;   /* [I, E], or gate and up joined [2 I, E] */
+    struct linear up;   /* [I, E]; or gate and up, paired [2 I, E] */
     struct linear down; /* [E, I] */
-    size_t inner;       /* I */
     enum kern_act act;
-    bool gated;
 };
 
 struct moe; /* ops/moe.h */

@@ -162,7 +162,7 @@ AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
             if (p == p0 || g->k > DEPTH)
                 avx2_copy_rows(a, STRIDE, (const float *)g->in + k, g->k, g->m, depth);
             for (size_t s = 0; s < n; s++)
-                b[s] = (const char *)g->b + (p + s) * panel_bytes + k / (1 + bf16) * LINE;
+                b[s] = (const char *)g->b + (p + s - g->first) * panel_bytes + k / (1 + bf16) * LINE;
             block(sums, a, b, n, g->m, depth, bf16);
         }
         for (size_t s = 0; s < n; s++)

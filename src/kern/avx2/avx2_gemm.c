@@ -6,7 +6,7 @@
  *           far wait in C, which changes no bit. The next block of panel is prefetched, a line a step
  *
  * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts; bf16 adds 2 shifts or masks.
- * Few rows are left to avx2_few.c.
+ * Few rows are left to avx2_few.c. Sums that end in an activation are computed to a buffer first.
  */
 #include <immintrin.h>
 
@@ -21,6 +21,8 @@ enum {
     BLOCK_ROWS = 48, /* rows of A in the buffer; a multiple of ROWS */
     BLOCK_PANELS = 4,
     STRIDE = DEPTH + 16, /* floats between buffered rows, or they would fall into one set of the cache */
+    END_ROWS = 256,      /* whose sums wait for their activation: 128 KB, */
+    END_SUMS = END_ROWS * BLOCK_PANELS * KERN_NR,
 };
 
 /* One block: the depth [k0, k0 + depth) of K. */
@@ -132,7 +134,7 @@ AVX2_INLINE const char *panel(const struct kern_gemm *g, size_t p, size_t k, boo
 {
     size_t rows = bf16 ? (g->k + 1) / 2 : g->k, row = bf16 ? k / 2 : k;
 
-    return (const char *)g->b + (p * rows + row) * KERN_NR * sizeof(float);
+    return (const char *)g->b + ((p - g->first) * rows + row) * KERN_NR * sizeof(float);
 }
 
 /* The place of the tile at row R, column COL. */
@@ -203,37 +205,97 @@ AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16
         }
 }
 
+/* One vector of N floats, rounded to bf16 where it is one, into an input. */
+AVX2_INLINE void put(float *to, const float *x, size_t n, bool bf16)
+{
+    if (!bf16) {
+        memcpy(to, x, n * sizeof(*x));
+        return;
+    }
+    for (size_t i = 0; i < n; i += 8)
+        avx2_put(to, i, _mm256_castsi256_ps(_mm256_slli_epi32(avx2_round_bf16(avx2_get(x + i, n - i)), 16)),
+                 n - i);
+}
+
 void avx2_gemm_in_f32(void *in, const float *x, size_t row, size_t m, size_t k)
 {
     (void)m;
-    memcpy((float *)in + row * k, x, k * sizeof(*x));
+    put((float *)in + row * k, x, k, false);
 }
 
 void avx2_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
 {
-    float *to = (float *)in + row * k;
-    size_t i = 0;
-
     (void)m;
-    for (; i + 8 <= k; i += 8)
-        _mm256_storeu_ps(to + i,
-                         _mm256_castsi256_ps(_mm256_slli_epi32(avx2_round_bf16(_mm256_loadu_ps(x + i)), 16)));
-    for (; i < k; i++)
-        to[i] = dtype_bf16_to_f32(dtype_f32_to_bf16(x[i]));
+    put((float *)in + row * k, x, k, true);
 }
 
-void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
+AVX2_INLINE void sums(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
 {
-    if (g->m > AVX2_FEW_MOST_F32)
-        gemm(g, p0, p1, false);
+    if (g->m > (size_t)(bf16 ? AVX2_FEW_MOST_BF16 : AVX2_FEW_MOST_F32))
+        gemm(g, p0, p1, bf16);
+    else if (g->m > 0 && bf16)
+        avx2_few_bf16(g, p0, p1);
     else if (g->m > 0)
         avx2_few_f32(g, p0, p1);
 }
 
+/* The sums of N panels from P on, of all rows of G, to the input that they become. */
+static void activate(const struct kern_gemm *g, size_t p, size_t n, float *out, size_t width, bool bf16)
+{
+    const size_t each = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR;
+
+    for (size_t r = 0; r < g->m; r++) {
+        float *y = g->c + r * g->ldc, *to = out + r * width + p * each;
+        size_t left = width - p * each < n * each ? width - p * each : n * each;
+
+        if (g->end == KERN_GLU)
+            for (size_t i = 0; i < n; i++)
+                avx2_glu(y + i * each, y + i * KERN_NR, y + i * KERN_NR + each, each, g->act);
+        else
+            avx2_act(y, y, left, g->act);
+        put(to, y, left, bf16);
+    }
+}
+
+/* Some rows and panels at a time, so that their sums fit a buffer. */
+AVX2_INLINE void end_in_input(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
+{
+    float c[END_SUMS] __attribute__((aligned(64)));
+    const size_t rows = g->m < END_ROWS ? g->m : END_ROWS;
+    const size_t panels = rows ? END_SUMS / (rows * KERN_NR) / BLOCK_PANELS * BLOCK_PANELS : 1;
+
+    for (size_t p = p0, n; p < p1; p += n) {
+        n = p1 - p < panels ? p1 - p : panels;
+        for (size_t r = 0; r < g->m; r += rows) {
+            struct kern_gemm part = *g;
+
+            part.in = (const float *)g->in + r * g->k;
+            part.b = panel(g, p, 0, bf16);
+            part.c = c;
+            part.ldc = n * KERN_NR;
+            part.bias = g->bias ? g->bias + p * KERN_NR : NULL;
+            part.m = g->m - r < rows ? g->m - r : rows;
+            part.n =
+                g->end == KERN_GLU || g->n - p * KERN_NR > n * KERN_NR ? n * KERN_NR : g->n - p * KERN_NR;
+            part.first = 0;
+            sums(&part, 0, n, bf16);
+            activate(&part, p, n, (float *)g->out + r * g->n, g->n, bf16);
+        }
+    }
+}
+
+void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    if (g->end == KERN_SUMS)
+        sums(g, p0, p1, false);
+    else
+        end_in_input(g, p0, p1, false);
+}
+
 void avx2_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->m > AVX2_FEW_MOST_BF16)
-        gemm(g, p0, p1, true);
-    else if (g->m > 0)
-        avx2_few_bf16(g, p0, p1);
+    if (g->end == KERN_SUMS)
+        sums(g, p0, p1, true);
+    else
+        end_in_input(g, p0, p1, true);
 }

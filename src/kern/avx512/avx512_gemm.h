@@ -12,12 +12,16 @@
  *           faster (Zen 4: 100 % of what memory gives from one to eight rows, 77 to 95 % with any asking in
  *           software)
  *
- * Between blocks the sums wait in C, as they are, so no cut changes a bit.
+ * The sums of a panel wait between its blocks in an array of the thread's own, [rows][16] of the left columns of a
+ * tile and [rows][16] of the right ones, as they are, so no cut changes a bit. From there they go, bias
+ * added, to C, or through an activation to the next gemm's input, gate in the left columns and up in the
+ * right ones.
  */
 #ifndef GALLOP_KERN_AVX512_GEMM_H
 #define GALLOP_KERN_AVX512_GEMM_H
 
 #include "kern/ahead.h"
+#include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_tile.h"
 
 enum {
@@ -27,56 +31,19 @@ enum {
     AVX512_GEMM_UNROLL = 4,     /* steps of one turn of the inner loop */
     AVX512_GEMM_FEW = 5,        /* rows at most that ask for nothing, */
     AVX512_GEMM_FEW_LEVEL2 = 8, /* and where lines are asked for into level 2 */
+    AVX512_GEMM_TILES = 43,     /* that go through a panel together: all 512 rows of a step, 64 KB of sums */
 };
 
-/* One call of a micro-kernel: C[rows, 32] (+)= A x a block of a panel. */
+/* One call of a micro-kernel: the sums of some rows (+)= A x a block of a panel. */
 struct avx512_gemm {
     const uint32_t *a;
     const char *b, *next; /* the block, and the first line to be asked for */
-    float *c;
-    const float *bias;      /* NULL unless this is the last block of the panel */
-    size_t ldc, steps, ask; /* ASK: lines from NEXT on */
-    __mmask16 mask[2];      /* of the columns */
-    bool first, level2;     /* LEVEL2: lines are asked for into level 2 only */
+    float *sums;          /* [2][rows][16] */
+    size_t steps, ask;    /* ASK: lines from NEXT on */
+    bool first, level2;   /* LEVEL2: lines are asked for into level 2 only */
 };
 
 typedef void avx512_gemm_fn(const struct avx512_gemm *t);
-
-/* The sums of C so far, and back. Columns may be cut short by the masks. */
-SIMD512_INLINE void avx512_gemm_load(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
-                                     int rows, __mmask16 m0, __mmask16 m1)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows) {
-            acc[r][0] = simd512_load(t->c + (size_t)r * t->ldc, m0);
-            acc[r][1] = simd512_load(t->c + (size_t)r * t->ldc + 16, m1);
-        }
-}
-
-SIMD512_INLINE void avx512_gemm_store(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
-                                      int rows, __mmask16 m0, __mmask16 m1)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows) {
-            simd512_store(t->c + (size_t)r * t->ldc, m0, acc[r][0]);
-            simd512_store(t->c + (size_t)r * t->ldc + 16, m1, acc[r][1]);
-        }
-}
-
-SIMD512_INLINE void avx512_gemm_bias(__m512 acc[AVX512_ROWS][AVX512_COLS], const struct avx512_gemm *t,
-                                     int rows)
-{
-    __m512 b0 = simd512_load(t->bias, t->mask[0]), b1 = simd512_load(t->bias + 16, t->mask[1]);
-
-    SIMD512_UNROLL
-    for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows) {
-            acc[r][0] = _mm512_add_ps(acc[r][0], b0);
-            acc[r][1] = _mm512_add_ps(acc[r][1], b1);
-        }
-}
 
 /* Which tile a row is of. */
 struct avx512_gemm_rows {
@@ -104,24 +71,37 @@ SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
     return (words + AVX512_GEMM_LINE - 1) / AVX512_GEMM_LINE * AVX512_GEMM_LINE;
 }
 
+/* Columns of a row in a line of the input. */
+SIMD512_INLINE size_t avx512_gemm_columns(enum avx512_kind kind)
+{
+    return AVX512_GEMM_LINE / avx512_tile_words(kind) * avx512_tile_unit(kind);
+}
+
+/* N columns from AT on, a multiple of 16, of row R of TILE to their place in IN: no more than its line has. */
+SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows tile, size_t r, size_t k,
+                                         size_t at, const float *x, size_t n, enum avx512_kind kind)
+{
+    size_t most = avx512_gemm_columns(kind);
+
+    in += tile.first * avx512_gemm_width(k, kind) + (at / most * tile.rows + r) * AVX512_GEMM_LINE +
+          at % most / avx512_tile_unit(kind) * avx512_tile_words(kind);
+    if (kind == AVX512_F32)
+        avx512_tile_fill_f32(in, x, n);
+    else if (kind == AVX512_DOT)
+        avx512_tile_fill_dot(in, x, n);
+    else
+        avx512_tile_fill_wide(in, x, n);
+}
+
 /* X, row ROW of M, to its place in IN. */
 SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                     enum avx512_kind kind)
 {
     struct avx512_gemm_rows t = avx512_gemm_tile(((row + 1) * avx512_gemm_tiles(m) - 1) / m, m);
-    size_t most = AVX512_GEMM_LINE / avx512_tile_words(kind) * avx512_tile_unit(kind);
+    size_t most = avx512_gemm_columns(kind);
 
-    in += t.first * avx512_gemm_width(k, kind) + (row - t.first) * AVX512_GEMM_LINE;
-    for (size_t at = 0; at < k; at += most, in += t.rows * AVX512_GEMM_LINE) {
-        size_t n = k - at < most ? k - at : most;
-
-        if (kind == AVX512_F32)
-            avx512_tile_fill_f32(in, x + at, n);
-        else if (kind == AVX512_DOT)
-            avx512_tile_fill_dot(in, x + at, n);
-        else
-            avx512_tile_fill_wide(in, x + at, n);
-    }
+    for (size_t at = 0; at < k; at += most)
+        avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
 /* Some steps of a line. */
@@ -168,25 +148,27 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
 SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
-    bool whole = t->mask[1] == SIMD512_ALL;
 
     if (t->first) {
         SIMD512_UNROLL
         for (int r = 0; r < AVX512_ROWS; r++)
             if (r < rows)
                 acc[r][0] = acc[r][1] = _mm512_setzero_ps();
-    } else if (whole) {
-        avx512_gemm_load(acc, t, rows, SIMD512_ALL, SIMD512_ALL);
     } else {
-        avx512_gemm_load(acc, t, rows, t->mask[0], t->mask[1]);
+        SIMD512_UNROLL
+        for (int r = 0; r < AVX512_ROWS; r++)
+            if (r < rows) {
+                acc[r][0] = _mm512_loadu_ps(t->sums + 16 * r);
+                acc[r][1] = _mm512_loadu_ps(t->sums + 16 * (rows + r));
+            }
     }
     avx512_gemm_sum(acc, t, rows, kind);
-    if (t->bias)
-        avx512_gemm_bias(acc, t, rows);
-    if (whole)
-        avx512_gemm_store(acc, t, rows, SIMD512_ALL, SIMD512_ALL);
-    else
-        avx512_gemm_store(acc, t, rows, t->mask[0], t->mask[1]);
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            _mm512_storeu_ps(t->sums + 16 * r, acc[r][0]);
+            _mm512_storeu_ps(t->sums + 16 * (rows + r), acc[r][1]);
+        }
 }
 
 #define AVX512_GEMM_ONE(rows, kind)                       \
@@ -212,35 +194,78 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
                                                        micro_5, micro_6,  micro_7,  micro_8, \
                                                        micro_9, micro_10, micro_11, micro_12}
 
-/* The steps [from, from + n) of STEPS of panel P, by every tile of rows; ASK lines behind them are wanted
- * next. */
-SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
-                                      size_t steps, size_t ask, avx512_gemm_fn *const *micro,
-                                      enum avx512_kind kind)
+/* Whole sums of ROWS rows of panel P, bias added, to C. */
+SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                      const float *sums)
 {
-    size_t tiles = avx512_gemm_tiles(g->m), left = g->n - p * KERN_NR, width = avx512_gemm_width(g->k, kind);
-    const char *b = (const char *)g->b + (p * steps + from) * AVX512_GEMM_STEP,
-               *next = b + n * AVX512_GEMM_STEP;
-    struct avx512_gemm t = {
-        .b = b, .ldc = g->ldc, .steps = n, .first = from == 0, .level2 = cpu_level2_ahead()};
+    for (size_t side = 0, at = p * KERN_NR; side < 2 && at < g->n; side++, at += 16) {
+        __mmask16 mask = simd512_head(g->n - at);
+        __m512 bias = g->bias ? simd512_load(g->bias + at, mask) : _mm512_setzero_ps();
+        float *c = g->c + rows.first * g->ldc + at;
 
-    t.bias = from + n == steps && g->bias ? g->bias + p * KERN_NR : NULL;
-    t.mask[0] = simd512_head(left);
-    t.mask[1] = left > 16 ? simd512_head(left - 16) : 0;
-    for (size_t i = 0; i < tiles; i++) {
-        struct avx512_gemm_rows rows = avx512_gemm_tile(i, g->m);
+        for (size_t r = 0; r < rows.rows; r++, sums += 16) {
+            __m512 y = _mm512_loadu_ps(sums);
 
-        t.a = (const uint32_t *)g->in + rows.first * width + from * avx512_tile_words(kind) * rows.rows;
-        t.c = g->c + rows.first * g->ldc + p * KERN_NR;
-        t.next = next + ask * i / tiles * 64;
-        t.ask = ask * (i + 1) / tiles - ask * i / tiles;
-        micro[rows.rows - 1](&t);
+            simd512_store(c + r * g->ldc, mask, g->bias ? _mm512_add_ps(y, bias) : y);
+        }
     }
 }
 
-SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1,
+/* The same to the next gemm's input. What columns beyond N become is not put there. */
+SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                         float *sums, enum avx512_kind kind)
+{
+    bool glu = g->end == KERN_GLU;
+    size_t n = rows.rows * 16, at = p * (glu ? KERN_PAIRS : KERN_NR);
+
+    for (size_t side = 0; side < 2 && g->bias; side++) {
+        size_t column = p * KERN_NR + 16 * side, left = glu || column >= g->n ? 16 * glu : g->n - column;
+        __m512 bias = simd512_load(g->bias + column, simd512_head(left));
+
+        for (size_t i = side * n; i < (side + 1) * n; i += 16)
+            _mm512_storeu_ps(sums + i, _mm512_add_ps(_mm512_loadu_ps(sums + i), bias));
+    }
+    if (glu)
+        AVX512_NAME(avx512_glu)(sums, sums, sums + n, n, g->act);
+    else
+        AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
+    for (size_t side = 0; side < (glu ? 1 : 2) && at < g->n; side++, at += 16)
+        for (size_t r = 0; r < rows.rows; r++, sums += 16)
+            avx512_gemm_put_line(g->out, rows, r, g->n, at, sums, g->n - at < 16 ? g->n - at : 16, kind);
+}
+
+/* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK lines
+ * behind them are wanted next. */
+SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
+                                      size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
+    size_t tiles = t1 - t0, width = avx512_gemm_width(g->k, kind);
+    const char *b = (const char *)g->b + ((p - g->first) * steps + from) * AVX512_GEMM_STEP,
+               *next = b + n * AVX512_GEMM_STEP;
+    struct avx512_gemm t = {
+        .b = b, .sums = sums, .steps = n, .first = from == 0, .level2 = cpu_level2_ahead()};
+
+    for (size_t i = 0; i < tiles; i++) {
+        struct avx512_gemm_rows rows = avx512_gemm_tile(t0 + i, g->m);
+
+        t.a = (const uint32_t *)g->in + rows.first * width + from * avx512_tile_words(kind) * rows.rows;
+        t.next = next + ask * i / tiles * 64;
+        t.ask = ask * (i + 1) / tiles - ask * i / tiles;
+        micro[rows.rows - 1](&t);
+        if (from + n == steps && g->end == KERN_SUMS)
+            avx512_gemm_store(g, p, rows, t.sums);
+        else if (from + n == steps)
+            avx512_gemm_activate(g, p, rows, t.sums, kind);
+        t.sums += rows.rows * KERN_NR;
+    }
+}
+
+/* The tiles [t0, t1) of rows through all panels. */
+SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1,
+                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
+{
+    float sums[AVX512_GEMM_TILES * AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t steps = (g->k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind), n;
     bool few = g->m <= (cpu_level2_ahead() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
     size_t most = few ? steps : AVX512_GEMM_BLOCK;
@@ -253,10 +278,20 @@ SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size
 
             n = steps - from < most ? steps - from : most;
             behind = behind - n < n ? behind - n : n;
-            avx512_gemm_block(g, p, from, n, steps, few ? 0 : 2 * behind, micro, kind);
+            avx512_gemm_block(g, p, from, n, steps, few ? 0 : 2 * behind, t0, t1, sums, micro, kind);
             from += n;
         } while (from < steps);
     }
+}
+
+SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1,
+                                      avx512_gemm_fn *const *micro, enum avx512_kind kind)
+{
+    size_t tiles = avx512_gemm_tiles(g->m);
+
+    for (size_t t0 = 0; t0 < tiles; t0 += AVX512_GEMM_TILES)
+        avx512_gemm_panels(g, p0, p1, t0, tiles - t0 < AVX512_GEMM_TILES ? tiles : t0 + AVX512_GEMM_TILES,
+                           micro, kind);
 }
 
 #endif

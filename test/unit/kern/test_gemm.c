@@ -2,7 +2,8 @@
  *
  * A problem holds W once in exact values and packed as kern.h says. A has rows further apart than K with NaN
  * in between, and ends with its last element; C has rows further apart than N with marks in between: what a
- * kernel reads or writes beyond its own shows.
+ * kernel reads or writes beyond its own shows. Where sums end in the next gemm's input, all bytes of it are
+ * compared with what the sums, activated by ref and put there by the row's own gemm_in, make of it.
  */
 #include <math.h>
 
@@ -84,31 +85,38 @@ static void drop(struct problem *p)
     free(p->bias);
 }
 
+/* M rows of K floats, LD apart, as the input of one of K's gemms; what they leave unwritten is NaN. */
+static void *new_in(const struct kern *kern, bool bf16, const float *x, size_t ld, size_t m, size_t k)
+{
+    void *in = aligned_alloc(64, m * kern_in_bytes(k) + 64);
+
+    assert_non_null(in);
+    memset(in, 0xff, m * kern_in_bytes(k));
+    for (size_t i = m; x && i-- > 0;)
+        (bf16 ? kern->gemm_in_bf16 : kern->gemm_in_f32)(in, x + i * ld, i, m, k);
+    return in;
+}
+
+/* Rows [r, r + m) of A over panels [p0, p1), to what G says of C and of the end. */
+static void run_as(const struct problem *p, const struct kern *k, size_t r, size_t m, size_t p0, size_t p1,
+                   struct kern_gemm g)
+{
+    void *in = new_in(k, p->bf16, p->a + r * p->lda, p->lda, m, p->k);
+
+    g.in = in;
+    g.b = (const char *)p->b + g.first * KERN_NR * (p->bf16 ? (p->k + 1) / 2 : p->k) * 4;
+    g.bias = p->with_bias ? p->bias : NULL;
+    g.m = m;
+    g.k = p->k;
+    (p->bf16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
+    free(in);
+}
+
 /* Rows [r, r + m) of C over panels [p0, p1) into OUT [m, ldc]. */
 static void run(const struct problem *p, const struct kern *k, size_t r, size_t m, size_t p0, size_t p1,
                 float *out)
 {
-    void *in = aligned_alloc(64, m * kern_in_bytes(p->k) + 64);
-    struct kern_gemm g = {
-        .in = in,
-        .b = p->b,
-        .c = out,
-        .ldc = p->ldc,
-        .bias = p->with_bias ? p->bias : NULL,
-        .m = m,
-        .k = p->k,
-        .n = p->n,
-    };
-
-    assert_non_null(in);
-    memset(in, 0xff, m * kern_in_bytes(p->k)); /* NaN, should it be read */
-    for (size_t i = m; i-- > 0;)
-        if (p->bf16)
-            k->gemm_in_bf16(in, p->a + (r + i) * p->lda, i, m, p->k);
-        else
-            k->gemm_in_f32(in, p->a + (r + i) * p->lda, i, m, p->k);
-    (p->bf16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
-    free(in);
+    run_as(p, k, r, m, p0, p1, (struct kern_gemm){.c = out, .ldc = p->ldc, .n = p->n});
 }
 
 static float *new_c(const struct problem *p)
@@ -337,6 +345,85 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
         }
 }
 
+/* The sums of P, activated by ref, as N columns of the next gemm's input: of KERN_GLU P has whole panels. */
+static void *activated(const struct problem *p, const struct kern *k, enum kern_gemm_end end,
+                       enum kern_act act, size_t n)
+{
+    const struct kern *ref = kern_table(CPU_REF);
+    float *sums = new_c(p), *x = take(p->m * n * sizeof *x);
+    void *in;
+
+    run(p, k, 0, p->m, 0, p->panels, sums);
+    for (size_t r = 0; r < p->m; r++)
+        for (size_t i = 0; i < n; i++) {
+            const float *c =
+                sums + r * p->ldc + (end == KERN_GLU ? i / KERN_PAIRS * KERN_NR + i % KERN_PAIRS : i);
+
+            if (end == KERN_GLU)
+                ref->glu(&x[r * n + i], c, c + KERN_PAIRS, 1, act);
+            else
+                ref->act(&x[r * n + i], c, 1, act);
+        }
+    in = new_in(k, p->bf16, x, n, p->m, n);
+    free(sums);
+    free(x);
+    return in;
+}
+
+/* A gemm of M x K that ends in N columns of an input, by each row of the machine, in two calls for two parts of
+ * the panels, the second with those panels alone. */
+static void compare_ends(struct check_rng *g, bool bf16, size_t m, size_t k, size_t n, enum kern_gemm_end end,
+                         enum kern_act act)
+{
+    size_t columns = end == KERN_GLU ? (n + KERN_PAIRS - 1) / KERN_PAIRS * KERN_NR : n, n_list, cut;
+    struct rows list[ROWS_MAX];
+    struct problem p;
+
+    make(&p, g, bf16, m, k, columns);
+    n_list = rows_list(list);
+    cut = check_below(g, p.panels + 1);
+    for (size_t i = 0; i < n_list; i++) {
+        struct kern_gemm as = {.n = n, .end = end, .act = act};
+        void *want, *other;
+
+        if (!has_row(&p, &list[i]))
+            continue;
+        want = activated(&p, &list[i].k, end, act, n);
+        other = activated(&p, &list[i].k, end, act == KERN_RELU ? KERN_SILU : KERN_RELU, n);
+        as.out = new_in(&list[i].k, bf16, NULL, 0, m, n);
+        run_as(&p, &list[i].k, 0, m, 0, cut, as);
+        as.first = cut;
+        run_as(&p, &list[i].k, 0, m, cut, p.panels, as);
+        if (memcmp(as.out, want, m * kern_in_bytes(n)) != 0)
+            fail_msg("%s %s m=%zu k=%zu n=%zu end %d act %d, cut at panel %zu: another input", list[i].name,
+                     kern_name(fn_of(&p)), m, k, n, end, act, cut);
+        if (k && m * n > 9 && memcmp(as.out, other, m * kern_in_bytes(n)) == 0)
+            fail_msg("%s: the same input by another activation", list[i].name);
+        free(want);
+        free(other);
+        free(as.out);
+    }
+    drop(&p);
+}
+
+static void sums_that_end_in_the_next_input_are_those_activated_and_put_there(void **state)
+{
+    static const size_t shapes[][3] = {
+        {12, 64, 64}, {530, 5, 40},  {259, 9, 150}, {13, 2051, 47},  {7, 4103, 33},
+        {1, 0, 20},   {1, 1537, 65}, {3, 3, 1},     {520, 1030, 17}, {24, 1025, 31},
+    };
+    struct check_rng g = {8};
+
+    for (size_t m = 1; m <= 30; m++)
+        for (enum kern_act act = KERN_SILU; act < KERN_N_ACTS; act++)
+            compare_ends(&g, check_below(&g, 2), m, 1 + check_below(&g, 70), 1 + check_below(&g, 100),
+                         check_below(&g, 2) ? KERN_ACT : KERN_GLU, act);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int j = 0; j < 4; j++)
+            compare_ends(&g, j % 2, shapes[i][0], shapes[i][1], shapes[i][2], j / 2 ? KERN_ACT : KERN_GLU,
+                         (enum kern_act)check_below(&g, KERN_N_ACTS));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +434,7 @@ int main(void)
         cmocka_unit_test(a_sum_that_vanishes_keeps_its_sign),
         cmocka_unit_test(a_row_alone_equals_the_row_in_company),
         cmocka_unit_test(any_split_of_rows_and_panels_equals_the_whole),
+        cmocka_unit_test(sums_that_end_in_the_next_input_are_those_activated_and_put_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* test_linear.c - what a linear is before and after packing, and which weights packing refuses, by name. */
+/* test_linear.c - what a linear is before and after packing, which weights packing refuses, by name, and that an
+ * activation at its end changes no bit. */
 #include <math.h>
 
 #include "base/map.h"
@@ -290,6 +291,150 @@ static void a_row_read_from_the_packed_matrix_that_is_not_the_stored_one(void **
     free(bytes);
 }
 
+/* ---- what ends in the next one's input ---- */
+
+enum { M = 5, INNER = 53, DEPTH = 64 }; /* INNER: a panel of pairs has 5 of 16 */
+
+struct middle {
+    struct view gate, up, joined, down, bias[2];
+    uint8_t *bytes; /* [2 INNER][DEPTH] of some type, gate's first */
+    float x[M * DEPTH], b[2 * INNER], w[40 * INNER];
+};
+
+/* Weights of type T; MXFP4 as GGUF has it. */
+static void middle_open(struct middle *s, enum dtype t)
+{
+    size_t blocks = 2 * INNER * DEPTH / dtype_block(t), row = DEPTH / dtype_block(t) * dtype_bytes(t);
+
+    *s = (struct middle){.bytes = calloc(blocks, dtype_bytes(t))};
+    for (size_t i = 0; i < blocks; i++)
+        if (t == DT_MXFP4)
+            memset(s->bytes + i * 17, (int)(i * 37 % 256), 17), s->bytes[i * 17] = (uint8_t)(120 + i % 3);
+        else if (t == DT_F32)
+            ((float *)(void *)s->bytes)[i] = (float)((int)(i * 7919 % 199) - 99) / 160;
+        else
+            ((uint16_t *)(void *)s->bytes)[i] = (t == DT_F16 ? dtype_f32_to_f16 : dtype_f32_to_bf16)(
+                (float)((int)(i * 7919 % 199) - 99) / 160);
+    for (size_t i = 0; i < M * DEPTH; i++)
+        s->x[i] = (float)((int)(i * 104729 % 97) - 48) / 32;
+    for (size_t i = 0; i < 40 * INNER; i++)
+        s->w[i] = (float)((int)(i * 31 % 89) - 44) / 64;
+    for (size_t i = 0; i < 2 * INNER; i++)
+        s->b[i] = (float)(i % 11) - 5;
+    s->gate = plain("gate", s->bytes, INNER, DEPTH, t);
+    s->up = plain("up", s->bytes + INNER * row, INNER, DEPTH, t);
+    s->joined = plain("gate_up", s->bytes, 2 * INNER, DEPTH, t);
+    s->down = plain("down", s->w, 40, INNER, DT_F32);
+    s->bias[0] = plain("gate.bias", s->b, INNER, 0, DT_F32);
+    s->bias[1] = plain("up.bias", s->b + INNER, INNER, 0, DT_F32);
+}
+
+/* The whole of two linears with an activation between them, by way of fp32 or not: Y [M, 40]. */
+static void run_two(const struct middle *s, struct linear_desc d, const char *backend, bool through,
+                    enum kern_act act, float *y)
+{
+    const struct linear_desc next = {
+        .name = "down", .kind = OP_MLP, .part = {&s->down}, .n_parts = 1, .dtype = d.dtype, .kern = d.kern};
+    struct linear l, down;
+    struct err e = {0};
+    void *in = aligned_alloc(64, M * linear_in_bytes(DEPTH)),
+         *mid = aligned_alloc(64, M * linear_in_bytes(INNER));
+    float middle[M * 2 * INNER];
+    bool gated = d.paired;
+
+    d.paired &= !through;
+    assert_int_equal(linear_open(&l, &d, backend, &e), 0);
+    assert_int_equal(linear_pack(&l, &d, pool, &e), 0);
+    assert_int_equal(linear_open(&down, &next, strcmp(backend, "native") ? NULL : backend, &e), 0);
+    assert_int_equal(linear_pack(&down, &next, pool, &e), 0);
+    linear_put_all(&l, pool, in, s->x, M);
+    if (through) {
+        linear_run(&l, pool, in, middle, l.n, M);
+        for (size_t i = 0; i < M; i++) {
+            float *row = middle + i * l.n;
+
+            if (gated)
+                d.kern->glu(row, row, row + INNER, INNER, act);
+            else
+                d.kern->act(row, row, INNER, act);
+            linear_put(&down, mid, row, i, M);
+        }
+    } else {
+        linear_run_into(&l, pool, in, &down, mid, act, M);
+    }
+    linear_run(&down, pool, mid, y, 40, M);
+    linear_close(&l);
+    linear_close(&down);
+    free(in);
+    free(mid);
+}
+
+static void an_activation_at_the_end_gives_the_bits_of_one_behind(void **state)
+{
+    static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16, DT_MXFP4};
+    static const char *const backends[] = {"gallop", "native", "mxfp4"};
+
+    for (size_t t = 0; t < 4; t++)
+        for (unsigned how = 0; how < 16; how++)
+            for (size_t b = 0; b < (types[t] == DT_MXFP4 ? 3 : 2); b++) {
+                bool gated = how & 1, one = how & 2;
+                struct middle s;
+                struct linear_desc d = {.name = "test",
+                                        .kind = OP_MLP,
+                                        .part = {&s.gate, gated ? &s.up : NULL},
+                                        .bias = {how & 4 ? &s.bias[0] : NULL, how & 4 ? &s.bias[1] : NULL},
+                                        .n_parts = gated ? 2 : 1,
+                                        .paired = gated,
+                                        .dtype = how & 8 ? DT_F32 : DT_BF16,
+                                        .kern = kern_table(cpu_best())};
+                float want[M * 40], got[M * 40];
+
+                middle_open(&s, types[t]);
+                if (one && gated) { /* as Phi stores them */
+                    s.bias[0].shape[0] = 2 * INNER;
+                    d.part[0] = &s.joined;
+                    d.n_parts = 1;
+                }
+                run_two(&s, d, backends[b], true, (enum kern_act)(how % KERN_N_ACTS), want);
+                run_two(&s, d, backends[b], false, (enum kern_act)(how % KERN_N_ACTS), got);
+                if (memcmp(got, want, sizeof(got)) != 0)
+                    fail_msg("%s, %s, case %u: other bits", dtype_name(types[t]), backends[b], how);
+                run_two(&s, d, backends[b], false, (enum kern_act)((how + 1) % KERN_N_ACTS), got);
+                assert_memory_not_equal(got, want, sizeof(got));
+                free(s.bytes);
+            }
+}
+
+static void a_weight_that_is_not_finite_is_found_among_pairs(void **state)
+{
+    static const size_t at[] = {0, INNER * DEPTH - 1, INNER * DEPTH, 2 * INNER * DEPTH - 1};
+
+    for (size_t i = 0; i < 4; i++)
+        for (int f16 = 0; f16 < 2; f16++) {
+            struct middle s;
+            struct linear_desc d = {.name = "test",
+                                    .kind = OP_MLP,
+                                    .part = {&s.gate, &s.up},
+                                    .bias = {&s.bias[0], &s.bias[1]},
+                                    .n_parts = 2,
+                                    .paired = true,
+                                    .dtype = DT_BF16,
+                                    .kern = kern_table(cpu_best())};
+            struct err e;
+
+            middle_open(&s, f16 ? DT_F16 : DT_BF16);
+            assert_int_equal(pack(&d, NULL, &e), 0);
+            ((uint16_t *)(void *)s.bytes)[at[i]] = f16 ? 0x7c00 : 0x7f80;
+            assert_int_equal(pack(&d, NULL, &e), ERR_INPUT);
+            assert_non_null(strstr(e.msg, i < 2 ? "tensor gate holds inf" : "tensor up holds inf"));
+            ((uint16_t *)(void *)s.bytes)[at[i]] = 0;
+            s.b[2 * INNER - 1] = NAN;
+            assert_int_equal(pack(&d, NULL, &e), ERR_INPUT);
+            assert_non_null(strstr(e.msg, "tensor up.bias holds"));
+            free(s.bytes);
+        }
+}
+
 static int start(void **state)
 {
     struct err e = {0};
@@ -314,6 +459,8 @@ int main(void)
         cmocka_unit_test(scales_of_blocks_that_are_not_finite_are_refused),
         cmocka_unit_test(scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend),
         cmocka_unit_test(a_row_read_from_the_packed_matrix_that_is_not_the_stored_one),
+        cmocka_unit_test(an_activation_at_the_end_gives_the_bits_of_one_behind),
+        cmocka_unit_test(a_weight_that_is_not_finite_is_found_among_pairs),
     };
 
     return cmocka_run_group_tests(tests, start, end);
