@@ -77,7 +77,7 @@ static struct call *new_call(struct api *a, struct server_exchange *x, const str
     c->busy = true;
     arena_init(&c->arena, MEM_API);
     buf_init(&c->reply, MEM_API);
-    server_take_body(x, &c->body);
+    c->body_bytes = server_take_body(x, &c->body);
     name_by_header(c);
     call_trace(x, c->trace);
     snprintf(c->peer, sizeof(c->peer), "%s", server_peer(x));
@@ -106,6 +106,8 @@ static void destroy(struct call *c)
     c->api->n_calls--;
     running_end(c);
     atomic_fetch_sub(&c->api->n_reserved, c->n_reserved);
+    if (c->body_bytes)
+        server_release_body(c->api->server, c->body_bytes);
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
         free_tokens(&c->choice[i].tokens);
         buf_fini(&c->choice[i].text);
@@ -700,6 +702,8 @@ void call_ping(struct api *a, double now)
 
 void call_forget_all(struct api *a)
 {
-    while (a->first)
+    while (a->first) {
+        a->first->body_bytes = 0; /* the server is closed */
         destroy(a->first);
+    }
 }

@@ -85,6 +85,7 @@ struct call {
     const char *route;
     const struct form *form;
     struct buf body;
+    size_t body_bytes; /* of it and what is made of it, that count among those of all */
     char key[KEYS_NAME];
     char request_id[CALL_REQUEST_ID + 8], id[CALL_ID_BYTES];
     bool named, misnamed; /* by X-Request-Id: from the start on, the front changes no name; by no name */

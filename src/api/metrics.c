@@ -128,6 +128,8 @@ static void write_gauges(const struct metrics_now *now, const struct labels *l, 
     gauge(out, l, "vllm:kv_cache_usage_perc", "Part of the KV cache that running answers hold, 0 to 1",
           now->kv_used);
     gauge(out, l, "vllm:http_connections", "Open connections", (double)now->n_connections);
+    gauge(out, l, "vllm:http_body_bytes", "Bytes of large bodies of requests, of --max-bodies-bytes",
+          (double)now->bodies_bytes);
     counter(out, l, "vllm:tls_handshakes_failed_total", "Handshakes of TLS that failed",
             (double)now->n_failed_handshakes);
     counter(out, l, "vllm:num_preemptions_total", "Answers put back because the KV cache was full",

@@ -60,7 +60,7 @@ struct metrics_now {
     const char *model; /* label */
     struct gallop_stats stats;
     double kv_used;
-    size_t n_running, n_waiting, n_connections, n_failed_handshakes;
+    size_t n_running, n_waiting, n_connections, n_failed_handshakes, bodies_bytes;
     double n_tokens_a_second;
     double roof_bytes, roof_flops; /* that the machine does in a second at most; 0: not measured */
 };

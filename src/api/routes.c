@@ -17,6 +17,7 @@ size_t routes_refusal(void *ctx, int status, const char *why, char *out, size_t 
     size_t n;
 
     metrics_count_http(&a->metrics, "none", "none", status);
+    a->metrics.n_refused += status == 503;
     form_error(&text, status, why, NULL);
     n = text.len < size ? text.len : 0;
     if (n)
@@ -604,7 +605,8 @@ static const char preface[] =
     "408: the request came too slowly. 413: the body is too large. 415: it is not `application/json`\n"
     "(below `/v1/`; elsewhere, or where no type is given, only a page of another site is refused). 429: the queue\n"
     "is full, or the limit of the key is reached, with `Retry-After`. 431: too many or too long headers. 503:\n"
-    "shutting down, too many connections, no memory, or embeddings whose computing was ended.\n"
+    "shutting down, too many connections, too many bytes of bodies (`--max-bodies-bytes`), no memory, or\n"
+    "embeddings whose computing was ended.\n"
     "504: `--request-timeout` has passed. Paths of Anthropic's and Ollama's have their forms of errors, with\n"
     "`param`. 501: Ollama's `/api/pull`, `push`, `create`, `copy`, `delete` and `blobs`: there is the model that\n"
     "the server was started with. Its clients look for a server by `HEAD /`, which is 200: the page for browsers\n"

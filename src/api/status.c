@@ -16,6 +16,7 @@ void status_gauges(const struct api *a, struct metrics_now *now)
     now->n_running = n < now->stats.n_running ? n : now->stats.n_running;
     now->n_waiting = n - now->n_running;
     now->n_connections = a->server ? server_n_connections(a->server) : 0;
+    now->bodies_bytes = a->server ? server_bodies_bytes(a->server) : 0;
     now->n_failed_handshakes = a->server ? server_n_failed_handshakes(a->server) : 0;
 }
 

@@ -113,6 +113,11 @@ static const struct opt_row rows[] = {
      .fallback = "4096", .range = "[1,1000000]"},
     {"max-body-bytes", 0, OPT_INT, "N", SERVER, .help = "largest body of a request", .fallback = "33554432",
      .range = "[1024,1073741824]"},
+    {"max-bodies-bytes", 0, OPT_INT, "N", SERVER,
+     .help = "bytes of all bodies of requests together; more are answered with 503",
+     .otherwise = "8 times --max-body-bytes", .range = "[1024,1099511627776]",
+     .manual =
+         "What counts is what has come of bodies of more than 16 KiB, until their requests are answered."},
     {"api-threads", 0, OPT_INT, "N", SERVER,
      .help = "threads that read, render and tokenize requests, and write long answers", .fallback = "1",
      .range = "[1,64]"},
@@ -359,6 +364,16 @@ static int check_exposure(const struct serve *s, const struct opt_values *v, str
                        "--host %s: other machines are served only with --api-key or --api-key-file, or with "
                        "--allow-no-keys",
                        host);
+    return 0;
+}
+
+/* A body that is let in by itself finds room when there is no other. */
+static int check_bodies(const struct opt_values *v, struct err *e)
+{
+    if (opt_given(v, "max-bodies-bytes") && opt_int(v, "max-bodies-bytes") < opt_int(v, "max-body-bytes"))
+        return err_set(e, ERR_USAGE,
+                       "--max-bodies-bytes: found %lld, expected at least --max-body-bytes %lld",
+                       (long long)opt_int(v, "max-bodies-bytes"), (long long)opt_int(v, "max-body-bytes"));
     return 0;
 }
 
@@ -718,6 +733,8 @@ static int open_server(struct serve *s, const struct opt_values *v, struct err *
                                .max_body_bytes = (size_t)opt_int(v, "max-body-bytes")};
     int rc;
 
+    if (opt_given(v, "max-bodies-bytes"))
+        o.max_bodies_bytes = (size_t)opt_int(v, "max-bodies-bytes");
     api_handle(s->api, &o);
     if ((rc = server_open(&s->server, &o, e)) != 0)
         return rc;
@@ -731,11 +748,12 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
     int rc;
 
     if ((rc = systemd_sockets(s->passed, &s->n_passed, e)) != 0 || (rc = read_all_keys(s, v, e)) != 0 ||
-        (rc = check_exposure(s, v, e)) != 0 || (rc = read_tls(&s->tls, v, e)) != 0 ||
-        (rc = read_origins(&s->cors, v, e)) != 0 || (rc = load_options(v, &s->load, e)) != 0 ||
-        (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 || (rc = read_names(s, v, e)) != 0 ||
-        (rc = read_templates(s, v, e)) != 0 || (rc = read_markup(s, v, e)) != 0 ||
-        (rc = read_pooling(s, v, e)) != 0 || (rc = read_tokenizer_info(s, v, e)) != 0)
+        (rc = check_exposure(s, v, e)) != 0 || (rc = check_bodies(v, e)) != 0 ||
+        (rc = read_tls(&s->tls, v, e)) != 0 || (rc = read_origins(&s->cors, v, e)) != 0 ||
+        (rc = load_options(v, &s->load, e)) != 0 || (rc = load_checkpoint(v, &s->load, &s->model, e)) != 0 ||
+        (rc = read_names(s, v, e)) != 0 || (rc = read_templates(s, v, e)) != 0 ||
+        (rc = read_markup(s, v, e)) != 0 || (rc = read_pooling(s, v, e)) != 0 ||
+        (rc = read_tokenizer_info(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
     s->load.o.kv_cache_unbounded = 0; /* a server fills its pool in time */

@@ -75,6 +75,7 @@ struct connection {
     uint64_t left;   /* of the chunk or body */
     size_t trailers; /* bytes of them */
     struct buf body;
+    size_t counted; /* bytes of the body that count among those of all */
     struct server_exchange x;
 };
 
@@ -86,7 +87,7 @@ struct server {
     struct event *wake, *tick, *written;
     int wake_fd;
     struct tls *tls; /* borrowed; NULL: none */
-    size_t n_failed_handshakes;
+    size_t n_failed_handshakes, bodies_bytes;
     bool draining, paused;
     bool out_of_descriptors; /* and it was said */
     double resume_s;         /* when a paused listener goes on */
@@ -113,6 +114,8 @@ static void forget_request(struct connection *c)
     mem_free(c->head_text);
     c->head_text = NULL;
     buf_fini(&c->body);
+    server_release_body(c->s, c->counted);
+    c->counted = 0;
 }
 
 static void destroy(struct connection *c)
@@ -333,10 +336,20 @@ const char *server_body(const struct server_exchange *x, size_t *n)
     return x->c->body.data ? x->c->body.data : "";
 }
 
-void server_take_body(struct server_exchange *x, struct buf *out)
+size_t server_take_body(struct server_exchange *x, struct buf *out)
 {
+    size_t counted = x->c->counted;
+
     *out = x->c->body;
     x->c->body = (struct buf){.tag = MEM_NET};
+    x->c->counted = 0;
+    return counted;
+}
+
+void server_release_body(struct server *s, size_t n_bytes)
+{
+    ASSERT(n_bytes <= s->bodies_bytes);
+    s->bodies_bytes -= n_bytes;
 }
 
 const char *server_peer(const struct server_exchange *x)
@@ -363,7 +376,7 @@ static void refuse(struct connection *c, int status, const char *why)
     char body[512];
     size_t n = c->s->opt.refusal(c->s->opt.ctx, status, why, body, sizeof(body));
 
-    add_head(c, status, "", "application/json", true);
+    add_head(c, status, status == 503 ? "Retry-After: 1\r\n" : "", "application/json", true);
     evbuffer_add_printf(output_of(c), "Content-Length: %zu\r\n\r\n", n);
     evbuffer_add(output_of(c), body, n);
     forget_request(c);
@@ -397,17 +410,42 @@ static bool is_wanted(struct connection *c, uint64_t n)
     return c->wanted || n <= SERVER_SMALL_BODY;
 }
 
+static const char too_large[] = "the body is larger than this server takes";
+static const char crowded[] = "the bodies of requests take as much memory as this server gives them";
+
+/* Whether a body of N bytes has room beside what has come of others. Small ones do not count: the number of
+ * connections bounds them. */
+static bool has_room(const struct connection *c, size_t n)
+{
+    const struct server *s = c->s;
+
+    return n <= SERVER_SMALL_BODY || n - c->counted <= s->opt.max_bodies_bytes - s->bodies_bytes;
+}
+
+/* All that came of the body counts among the others. */
+static void count_body(struct connection *c)
+{
+    size_t n = c->body.len > SERVER_SMALL_BODY ? c->body.len : 0;
+
+    c->s->bodies_bytes += n - c->counted;
+    c->counted = n;
+}
+
 static void begin_body(struct connection *c)
 {
     const struct server_options *o = &c->s->opt;
 
     if (c->head.body_bytes > o->max_body_bytes) {
-        refuse(c, 413, "the body is larger than this server takes");
+        refuse(c, 413, too_large);
         return;
     }
     c->wanted = false;
     if (!is_wanted(c, c->head.body_bytes)) {
         hand_over_early(c);
+        return;
+    }
+    if (!has_room(c, (size_t)c->head.body_bytes)) {
+        refuse(c, 503, crowded);
         return;
     }
     c->left = c->head.body_bytes;
@@ -471,18 +509,21 @@ static bool read_head(struct connection *c)
 }
 
 /* Moves N bytes of the input behind the body. Each MiB that came, not one that was announced, gives the rest
- * its time. False: out of memory. */
-static bool take_body(struct connection *c, size_t n)
+ * its time, and counts. NULL, or why there is no room for them. */
+static const char *take_body(struct connection *c, size_t n)
 {
     size_t before = c->body.len >> 20;
 
+    if (!has_room(c, c->body.len + n)) /* others were faster */
+        return crowded;
     if (!buf_reserve(&c->body, n))
-        return false;
+        return "out of memory: the body of a request";
     evbuffer_remove(input_of(c), c->body.data + c->body.len, n);
     c->body.len += n;
     c->body.data[c->body.len] = 0;
     c->until_s += c->s->opt.request_s * (double)((c->body.len >> 20) - before);
-    return true;
+    count_body(c);
+    return NULL;
 }
 
 /* A line between chunks into LINE, without its end; -1: it is not whole yet, -2: it is none. */
@@ -516,8 +557,8 @@ static int end_chunk(struct connection *c)
 }
 
 /* One part of a chunked body. 0: more bytes are needed; 1: go on; 2: the body is whole; 3: nobody wants the
- * rest of it; else a status. */
-static int read_chunk(struct connection *c)
+ * rest of it; else a status, and *WHY. */
+static int read_chunk(struct connection *c, const char **why)
 {
     size_t n = evbuffer_get_length(input_of(c));
     char line[CHUNK_LINE];
@@ -525,12 +566,13 @@ static int read_chunk(struct connection *c)
 
     if (c->chunk == CHUNK_DATA) {
         n = n < c->left ? n : (size_t)c->left;
-        if (n && !take_body(c, n))
+        if (n && (*why = take_body(c, n)) != NULL)
             return 503;
         c->left -= n;
         c->chunk = c->left ? CHUNK_DATA : CHUNK_END;
         return c->left == 0;
     }
+    *why = "the chunks of the body are not as HTTP has them";
     if (c->chunk == CHUNK_END)
         return end_chunk(c);
     if ((length = chunk_line(c, line)) < 0)
@@ -541,10 +583,14 @@ static int read_chunk(struct connection *c)
     }
     if (!request_chunk_size(line, (size_t)length, &c->left))
         return 400;
+    *why = too_large;
     if (c->left > c->s->opt.max_body_bytes - c->body.len)
         return 413;
     if (!is_wanted(c, c->body.len + c->left))
         return 3;
+    *why = crowded;
+    if (!has_room(c, c->body.len + (size_t)c->left))
+        return 503;
     c->chunk = c->left ? CHUNK_DATA : CHUNK_TRAILERS;
     return 1;
 }
@@ -553,24 +599,22 @@ static int read_chunk(struct connection *c)
 static bool read_body(struct connection *c)
 {
     size_t n = evbuffer_get_length(input_of(c));
+    const char *why;
     int rc;
 
     if (c->head.chunked) {
-        rc = read_chunk(c);
+        rc = read_chunk(c, &why);
         if (rc == 2)
             hand_over(c);
         else if (rc == 3)
             hand_over_early(c);
         else if (rc > 3)
-            refuse(c, rc,
-                   rc == 413   ? "the body is larger than this server takes"
-                   : rc == 503 ? "out of memory: the body of a request"
-                               : "the chunks of the body are not as HTTP has them");
+            refuse(c, rc, why);
         return rc > 0;
     }
     n = n < c->left ? n : (size_t)c->left;
-    if (n && !take_body(c, n)) {
-        refuse(c, 503, "out of memory: the body of a request");
+    if (n && (why = take_body(c, n)) != NULL) {
+        refuse(c, 503, why);
         return true;
     }
     c->left -= n;
@@ -868,6 +912,7 @@ static void set_defaults(struct server_options *o)
     o->max_head_bytes = o->max_head_bytes ? o->max_head_bytes : 64 << 10;
     o->max_headers = o->max_headers && o->max_headers < REQUEST_MAX_HEADERS ? o->max_headers : 128;
     o->max_body_bytes = o->max_body_bytes ? o->max_body_bytes : 32 << 20;
+    o->max_bodies_bytes = o->max_bodies_bytes ? o->max_bodies_bytes : 8 * o->max_body_bytes;
     o->request_s = o->request_s > 0 ? o->request_s : 30;
     o->idle_s = o->idle_s > 0 ? o->idle_s : 75;
     o->write_s = o->write_s > 0 ? o->write_s : 60;
@@ -1136,6 +1181,11 @@ size_t server_n_writing(const struct server *s)
 size_t server_n_failed_handshakes(const struct server *s)
 {
     return s->n_failed_handshakes;
+}
+
+size_t server_bodies_bytes(const struct server *s)
+{
+    return s->bodies_bytes;
 }
 
 void server_set_tls(struct server *s, struct tls *t)

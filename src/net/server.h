@@ -12,9 +12,9 @@
  * TLS changes none of this. Its handshake has the time of a request; one that fails is a line of the log, and
  * a client that speaks HTTP instead gets 400.
  *
- * What is bounded: connections, bytes and fields of a head, bytes of a body, the time in which a request has
- * to come, the time between two of a connection, and the time that a client takes to read nothing of what
- * waits for it. There is no limit to how long an answer takes.
+ * What is bounded: connections, bytes and fields of a head, bytes of a body and of all bodies together, the
+ * time in which a request has to come, the time between two of a connection, and the time that a client takes
+ * to read nothing of what waits for it. There is no limit to how long an answer takes.
  */
 #ifndef GALLOP_NET_SERVER_H
 #define GALLOP_NET_SERVER_H
@@ -47,10 +47,13 @@ struct server_options {
     size_t max_head_bytes;   /* [64 KiB] of request line and headers: 431 */
     size_t max_headers;      /* [128] 431 */
     size_t max_body_bytes;   /* [32 MiB] 413 */
-    double request_s;        /* [30] from the first byte of a request to its last, and as much again for each
+    /* [8 times max_body_bytes] of all bodies larger than SERVER_SMALL_BODY together, as far as they have
+     * come, until they are let go of; one that announces more than is left: 503. At least max_body_bytes */
+    size_t max_bodies_bytes;
+    double request_s; /* [30] from the first byte of a request to its last, and as much again for each
                               * MiB of body that came: 408 */
-    double idle_s;           /* [75] between requests of a connection */
-    double write_s;          /* [60] without a byte being taken by the client */
+    double idle_s;    /* [75] between requests of a connection */
+    double write_s;   /* [60] without a byte being taken by the client */
 
     /* A request is there; without its body, or with a part of it, where wants_body() said no. */
     void (*handle)(void *ctx, struct server_exchange *x);
@@ -90,6 +93,7 @@ void server_drain(struct server *s);
 size_t server_n_connections(const struct server *s);
 size_t server_n_writing(const struct server *s);           /* of them, those with an answer on its way */
 size_t server_n_failed_handshakes(const struct server *s); /* of all connections so far */
+size_t server_bodies_bytes(const struct server *s);        /* that count against max_bodies_bytes */
 
 /* New connections are encrypted with T, which is borrowed, those that there are go on as they are. For a
  * server that was opened with TLS. */
@@ -108,8 +112,10 @@ const char *server_peer(const struct server_exchange *x);            /* "127.0.0
 void *server_user(const struct server_exchange *x);
 void server_set_user(struct server_exchange *x, void *user);
 
-/* Moves the body to *OUT, which is then the caller's. */
-void server_take_body(struct server_exchange *x, struct buf *out);
+/* Moves the body to *OUT, which is then the caller's. Returns how many bytes of max_bodies_bytes it takes
+ * until server_release_body() is told as many. */
+size_t server_take_body(struct server_exchange *x, struct buf *out);
+void server_release_body(struct server *s, size_t n_bytes);
 
 /* The answer as a whole; X is no more. HEADERS: lines of their own that end in CR LF, or "". The body of an
  * answer to HEAD is not sent. */

@@ -265,6 +265,28 @@ def a_full_queue_says_when_to_come_back():
         expect(s.post(COMPLETIONS, prompt=[5] * 100, max_tokens=1)[0], 200, "one alone is never too long")
 
 
+def bodies_are_limited_together():
+    most = 100000
+    with Server("--max-body-bytes", most, "--max-bodies-bytes", most, "--no-access-log") as s:
+        count = lambda: s.gauges()["http_body_bytes"]
+        held = s.socket()
+        held.sendall(f"POST {COMPLETIONS} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {most}\r\n\r\n".encode())
+        expect(s.post(COMPLETIONS, prompt="x", max_tokens=1, metadata={"a": " " * 30000})[0], 200, "what was announced takes nothing")
+        held.sendall(b" " * (most - 20000))
+        check(s.wait(lambda g: g["http_body_bytes"] == most - 20000), "what came counts")
+        status, head, text = s.request("POST", COMPLETIONS, {"prompt": "x", "stop": "y", "user": " " * 30000})
+        check(status == 503 and int(head["retry-after"]) >= 1 and "bodies" in text.decode(), f"{status} {head} {text}")
+        expect(s.post(COMPLETIONS, prompt="x", max_tokens=1)[0], 200, "a small one")
+        held.close()
+        check(s.wait(lambda g: g["http_body_bytes"] == 0), "who left counts no more")
+        ask = s.send(COMPLETIONS, **{**FOREVER, "n": 1}, metadata={"a": " " * 30000})
+        check(s.wait(lambda g: g["http_body_bytes"] > 30000), "it counts while it is computed")
+        ask.close()
+        check(s.wait(lambda g: g["http_body_bytes"] == 0), "and not beyond that")
+        expect(s.post(COMPLETIONS, prompt="x", max_tokens=1, metadata={"a": " " * 90000})[0], 200, "there is room again")
+        check(s.gauges()["requests_refused_total"] >= 1 and count() == 0, "it is counted as refused")
+
+
 def a_request_that_takes_too_long_ends():
     with Server("--request-timeout", 0.4, "--no-access-log") as s:
         status, body = s.post(COMPLETIONS, **FOREVER)

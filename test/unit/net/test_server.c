@@ -76,6 +76,7 @@ static int open_server(void **state)
                                      .max_head_bytes = 1000,
                                      .max_headers = 10,
                                      .max_body_bytes = limit_s ? 64 << 20 : 50000,
+                                     .max_bodies_bytes = limit_s ? 0 : 100000,
                                      .handle = handle,
                                      .wants_body = wants_body,
                                      .gone = gone,
@@ -472,6 +473,75 @@ static void the_largest_body_is_taken(void **state)
     close(fd);
 }
 
+/* Sends a request for PATH with the head of a body of N bytes, in chunks or not; returns the socket. */
+static int announce(const char *path, int n, bool chunked)
+{
+    char text[200];
+    int fd = connect_to();
+
+    snprintf(text, sizeof(text),
+             chunked ? "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n"
+                     : "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+             path, n);
+    put_text(fd, text);
+    return fd;
+}
+
+/* Two of the largest have room; what came counts until it is answered, taken away, or gone. */
+static void bodies_share_what_there_is(void **state)
+{
+    static char bytes[50000];
+
+    for (int chunked = 0; chunked < 2; chunked++) {
+        int one = announce("/x", 50000, chunked), two = announce("/x", 50000, chunked), third;
+
+        assert_int_equal(server_bodies_bytes(server), 0); /* nothing has come */
+        put(one, bytes, 49999);
+        put(two, bytes, 49999 - SERVER_SMALL_BODY);
+        assert_int_equal(server_bodies_bytes(server), 99998 - SERVER_SMALL_BODY);
+        third = announce("/x", SERVER_SMALL_BODY + 3, chunked); /* one byte too many */
+        assert_non_null(strstr(got(third), "HTTP/1.1 503"));
+        assert_non_null(strstr(body, "Retry-After: 1\r\n"));
+        assert_true(is_closed(third));
+        close(third);
+        third = announce("/x", SERVER_SMALL_BODY + 2, chunked);
+        assert_string_equal(got(third), "");
+        put(two, bytes, SERVER_SMALL_BODY); /* and now the other is faster */
+        put(third, bytes, SERVER_SMALL_BODY + 1);
+        assert_non_null(strstr(got(third), "HTTP/1.1 503"));
+        close(third);
+        third = announce("/x", SERVER_SMALL_BODY, chunked); /* which is small */
+        put(third, bytes, SERVER_SMALL_BODY - 1);
+        assert_string_equal(got(third), "");
+        close(third);
+        close(one);
+        close(two);
+        got(two);
+        assert_int_equal(server_bodies_bytes(server), 0);
+    }
+}
+
+static void a_body_that_was_taken_counts_until_it_is_released(void **state)
+{
+    static char bytes[20000];
+    struct buf taken;
+    size_t counted;
+    int fd = announce("/hold", sizeof(bytes), false);
+
+    put(fd, bytes, sizeof(bytes));
+    assert_non_null(held);
+    counted = server_take_body(held, &taken);
+    assert_int_equal(counted, sizeof(bytes));
+    assert_int_equal(taken.len, sizeof(bytes));
+    server_reply(held, 200, "", "text/plain", "a", 1);
+    assert_non_null(strstr(got(fd), "HTTP/1.1 200"));
+    assert_int_equal(server_bodies_bytes(server), sizeof(bytes));
+    server_release_body(server, counted);
+    assert_int_equal(server_bodies_bytes(server), 0);
+    buf_fini(&taken);
+    close(fd);
+}
+
 /* Announced or in chunks; a small body is read all the same, and the connection stays. */
 static void a_body_that_nobody_wants_is_not_awaited(void **state)
 {
@@ -641,6 +711,8 @@ int main(void)
                                        TEST(empty_lines_before_a_request_are_passed_over),
                                        TEST(the_largest_body_is_taken),
                                        TEST(a_body_that_nobody_wants_is_not_awaited),
+                                       TEST(bodies_share_what_there_is),
+                                       TEST(a_body_that_was_taken_counts_until_it_is_released),
                                        TEST(a_client_is_told_to_go_on),
                                        TEST(a_drain_ends_connections),
                                        TEST_PATIENT(a_drain_leaves_answers_their_end),
