@@ -125,6 +125,11 @@ static inline size_t kern_in_bytes(size_t k)
  * gemm_in_f32, gemm_in_bf16: x [k], row ROW of the M rows of a gemm, to where it belongs in IN; bf16: rounded
  * to
  *             nearest even.
+ * gemm_mx4_f32, gemm_mx4_bf16: gemm_f32 and gemm_bf16 with b in MXFP4, packed as mx4.h says; K is a multiple
+ *             of 32, A was put there by the same gemm_in_*. A weight is FP4[nibble] * 2^(scale - 127), FP4 =
+ *             0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on their negatives: exact in fp32 and bf16. Scales
+ *             with which a value reaches 2^128, and 255, which is NaN, may not be there (OCP Microscaling
+ *             1.0). scratch: a panel as the gemm has it, 64-byte aligned.
  * rms_norm:   if (r) x += r first (stored); out = w * (x * (1 / sqrtf(sum(x^2) / n + eps))); the sum is
  *             16-lane with fma(x, x, s). w NULL: no scale.
  * layer_norm: if (r) x += r (stored); mean = sum(x) / n; var = sum((x - mean)^2) / n (16-lane sums; fma for
@@ -140,12 +145,6 @@ static inline size_t kern_in_bytes(size_t k)
  *             inv = 127 / m. If inv is infinite (m is 0, or below 2^-121 or so): scale = 0, out = zeros. Else
  *             scale = m / 127; y = x * inv; y = 127 unless y < 127 (also for NaN); y = -127 unless y > -127;
  *             out = y rounded to the nearest integer, ties to even. With an infinite x scale is infinite.
- * mx4_f32, mx4_bf16: unpacks one panel of 32 columns from MXFP4 to the panel format of gemm_f32 or
- *             gemm_bf16. k is a multiple of 32. packed: per 32 of k first the scales of the 32 columns, then
- *             [16][32] bytes that hold element 2i of a column in the low and 2i + 1 in the high nibble. The
- *             value is FP4[nibble] * 2^(scale - 127), FP4 = 0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on
- *             their negatives: exact in fp32 and bf16, but infinite where 2^128 is reached; scale 255 is NaN
- *             (OCP Microscaling 1.0).
  * argmax:     index of the largest, the lowest of equals (-0 equals 0); NaN counts as below everything; 0 if
  *             all are NaN; n > 0.
  * max:        (the largest) + 0 (NaN ignored; -infinity if nothing else).
@@ -160,6 +159,8 @@ static inline size_t kern_in_bytes(size_t k)
     X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                             \
     X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                  \
     X(gemm_in_bf16, void, (void *in, const float *x, size_t row, size_t m, size_t k))                 \
+    X(gemm_mx4_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))           \
+    X(gemm_mx4_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))          \
     X(attn_f32, void, (const struct kern_attn *a))                                                    \
     X(attn_bf16, void, (const struct kern_attn *a))                                                   \
     X(attn_i8, void, (const struct kern_attn *a))                                                     \
@@ -178,8 +179,6 @@ static inline size_t kern_in_bytes(size_t k)
     X(softcap, void, (float *x, float cap, size_t n))                                                 \
     X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                      \
     X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                            \
-    X(mx4_f32, void, (float *panel, const uint8_t *packed, size_t k))                                 \
-    X(mx4_bf16, void, (uint16_t * panel, const uint8_t *packed, size_t k))                            \
     X(argmax, size_t, (const float *x, size_t n))                                                     \
     X(max, float, (const float *x, size_t n))                                                         \
     X(exp_sum, float, (const float *x, size_t n, float max))

@@ -85,6 +85,19 @@ static inline __m512i simd512_emu_cvtepu16_epi32(__m256i v)
 #undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32(v) simd512_emu_cvtepu16_epi32(v)
 
+static inline __m512i simd512_emu_cvtepu8_epi32(__m128i v)
+{
+    uint8_t b[16];
+    uint32_t u[16];
+
+    _mm_storeu_si128((__m128i *)(void *)b, v);
+    for (int i = 0; i < 16; i++)
+        u[i] = b[i];
+    return _mm512_loadu_si512(u);
+}
+#undef _mm512_cvtepu8_epi32
+#define _mm512_cvtepu8_epi32(v) simd512_emu_cvtepu8_epi32(v)
+
 static inline __m256i simd512_emu_cvtepi32_epi16(__m512i v)
 {
     uint32_t u[16];

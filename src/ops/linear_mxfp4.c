@@ -1,20 +1,18 @@
-/* linear_mxfp4.c - backend "mxfp4": weights stay in four bits and are unpacked panel by panel where they are
- * used.
+/* linear_mxfp4.c - backend "mxfp4": weights stay in four bits and are unpacked by the gemm that uses them.
  *
  * Takes matrices all of whose parts are MXFP4, stored as GPT-OSS does (nibbles and scales in tensors of their
- * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. A thread
- * unpacks one panel into its scratch and gives it to the gemm of the kernel table, so results equal those of
- * the same weights unpacked at load. Packed: [panel][k / 32], each 32 scales and [16][32] bytes (kern.h,
- * mx4_f32).
+ * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file, in the panels
+ * of kern/mx4.h. Results equal those of the same weights unpacked at load. Columns that fill up the last
+ * panel are zeros with a scale of 1.
  */
 #include <string.h>
 
+#include "kern/mx4.h"
 #include "ops/linear.h"
 
 enum {
-    BLOCK = 32,
+    BLOCK = MX4_BLOCK,
     HALF = BLOCK / 2,
-    GROUP_BYTES = KERN_NR + HALF * KERN_NR,
     LARGE = 253, /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
 };
 
@@ -34,7 +32,7 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
 static size_t packed_bytes(size_t n, size_t k, enum dtype t)
 {
     (void)t;
-    return (n + KERN_NR - 1) / KERN_NR * (k / BLOCK) * GROUP_BYTES;
+    return (n + KERN_NR - 1) / KERN_NR * (k / BLOCK) * MX4_GROUP;
 }
 
 /* Block B of row I of part P: its scale, and its nibbles with neighbours in one byte. */
@@ -58,29 +56,42 @@ static void block_at(const struct linear_desc *d, size_t p, size_t i, size_t b, 
     }
 }
 
+/* The 32 columns of group B, from column FIRST of the panels on. False: a weight of them is not finite. */
+static bool pack_group(const struct linear_desc *d, size_t first, size_t b, uint8_t group[MX4_GROUP])
+{
+    uint8_t nibbles[KERN_NR][HALF];
+    bool finite = true;
+
+    for (size_t c = 0; c < KERN_NR; c++) {
+        size_t p, row = linear_column(d, first + c, &p);
+
+        group[c] = 127;
+        memset(nibbles[c], 0, HALF);
+        if (p < d->n_parts)
+            block_at(d, p, row, b, &group[c], nibbles[c]);
+        if (group[c] >= LARGE) {
+            float x[BLOCK];
+
+            linear_elements(d, first + c, b * BLOCK, BLOCK, x);
+            finite &= dtype_all_finite(x, BLOCK, DT_F32);
+        }
+    }
+    for (size_t k = 0; k < BLOCK; k++)
+        for (size_t c = 0; c < KERN_NR / 2; c++)
+            group[mx4_byte(k, c)] = (uint8_t)((nibbles[c][k / 2] >> k % 2 * 4 & 15) |
+                                              (nibbles[c + KERN_NR / 2][k / 2] >> k % 2 * 4 & 15) << 4);
+    return finite;
+}
+
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t groups = l->k / BLOCK;
+    uint8_t *group = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP;
     bool finite = true;
 
-    for (size_t column = begin; column < end; column++) {
-        uint8_t *panel = (uint8_t *)l->packed + column / KERN_NR * groups * GROUP_BYTES;
-        size_t c = column % KERN_NR, p, row = linear_column(d, column, &p);
-
-        for (size_t b = 0; p < d->n_parts && b < groups; b++, panel += GROUP_BYTES) {
-            uint8_t nibbles[HALF];
-
-            block_at(d, p, row, b, panel + c, nibbles);
-            if (panel[c] >= LARGE) {
-                float x[BLOCK];
-
-                linear_elements(d, column, b * BLOCK, BLOCK, x);
-                finite &= dtype_all_finite(x, BLOCK, DT_F32);
-            }
-            for (size_t j = 0; j < HALF; j++)
-                panel[(j + 1) * KERN_NR + c] = nibbles[j];
-        }
-    }
+    for (size_t first = begin; first < end; first += KERN_NR)
+        for (size_t b = 0; b < groups; b++, group += MX4_GROUP)
+            finite &= pack_group(d, first, b, group);
     return finite;
 }
 
@@ -100,22 +111,9 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
                 size_t p1, void *scratch)
 {
-    size_t per_panel = l->k / BLOCK * GROUP_BYTES;
-    struct kern_gemm g = linear_gemm(l, in, end, m);
+    const struct kern_gemm g = linear_gemm(l, in, end, m);
 
-    g.b = scratch;
-    for (size_t p = p0; p < p1; p++) {
-        const uint8_t *packed = (const uint8_t *)l->packed + p * per_panel;
-
-        g.first = p;
-        if (l->dtype == DT_F32) {
-            l->kern->mx4_f32(scratch, packed, l->k);
-            l->kern->gemm_f32(&g, p, p + 1);
-        } else {
-            l->kern->mx4_bf16(scratch, packed, l->k);
-            l->kern->gemm_bf16(&g, p, p + 1);
-        }
-    }
+    (l->dtype == DT_F32 ? l->kern->gemm_mx4_f32 : l->kern->gemm_mx4_bf16)(&g, p0, p1, scratch);
 }
 
 const struct linear_backend linear_mxfp4 = {.name = "mxfp4",

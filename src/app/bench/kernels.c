@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/kern.h"
+#include "kern/mx4.h"
 #include "tensor/dtype.h"
 
 enum {
@@ -52,6 +53,11 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_gemm_mx4_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
+    {KERN_FN_gemm_mx4_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
+    {KERN_FN_gemm_mx4_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
+    {KERN_FN_gemm_mx4_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
+    {KERN_FN_gemm_mx4_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
     {KERN_FN_gemm_in_f32, "K=2048", 0, GEMM_K, 0, 8},
     {KERN_FN_gemm_in_bf16, "K=2048", 0, GEMM_K, 0, 6},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
@@ -99,14 +105,17 @@ static const struct row {
 #undef KERN
 };
 
+/* What a region is filled with. */
+enum content { NOTHING, FLOATS, BF16, MX4 };
+
 /* Where everything of a thread lies. */
 struct ground {
-    char *region;            /* weights, or keys and values, of float or bf16 */
+    char *region;            /* weights, or keys and values */
     size_t region_bytes, at; /* the next byte of it to be used */
-    bool is_bf16, filled;
-    float *x, *y, *z; /* VECTOR floats each: operands in cache */
-    float *c;         /* results: 128 x CALL_COLUMNS, or a prefill's rows */
-    float *scratch;
+    enum content content;
+    float *x, *y, *z;       /* VECTOR floats each: operands in cache */
+    float *c;               /* results: 128 x CALL_COLUMNS, or a prefill's rows */
+    float *scratch, *panel; /* of attention; of a gemm that unpacks weights */
     const void *k_tile[DECODE_TOKENS / KERN_TILE], *v_tile[DECODE_TOKENS / KERN_TILE];
     int32_t lo[PREFILL_ROWS], hi[PREFILL_ROWS];
     float max[PREFILL_ROWS], sum[PREFILL_ROWS];
@@ -119,7 +128,8 @@ struct task {
     struct ground *g;
     const struct work_shape *s;
     const struct kern *k;
-    bool bf16;
+    bool bf16; /* the class of its arithmetic */
+    enum content content;
     double bytes, flops; /* of one call */
     double calls;        /* that make the shape */
 };
@@ -130,29 +140,35 @@ static float noise(uint32_t *state)
     return (float)(int32_t)*state * 0x1p-31f;
 }
 
-/* Fills the region with noise of a type: one megabyte of it, repeated. */
-static void ground_fill(struct ground *g, bool bf16)
+/* Fills the region with noise of a type: one megabyte of it, repeated. MXFP4 gets bytes that are harmless
+ * scales. */
+static void ground_fill(struct ground *g, enum content content)
 {
     const size_t piece = (size_t)1 << 20;
     uint32_t state = 1;
 
-    if (g->filled && g->is_bf16 == bf16)
+    if (g->content == content)
         return;
     for (size_t i = 0; i < piece / 4; i++) {
         float f = noise(&state);
         uint16_t h[2] = {dtype_f32_to_bf16(f), dtype_f32_to_bf16(-f)};
+        uint32_t bytes = (state & 0x3f3f3f3f) + 0x40404040;
 
-        memcpy(g->region + 4 * i, bf16 ? (const void *)h : &f, 4);
+        memcpy(g->region + 4 * i,
+               content == FLOATS ? (const void *)&f
+               : content == BF16 ? (const void *)h
+                                 : &bytes,
+               4);
     }
     for (size_t i = piece; i < g->region_bytes; i += piece)
         memcpy(g->region + i, g->region, piece);
-    g->is_bf16 = bf16;
-    g->filled = true;
+    g->content = content;
 }
 
 static size_t ground_floats(void)
 {
-    return 3 * VECTOR + (size_t)PREFILL_ROWS * CALL_COLUMNS + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK;
+    return 3 * VECTOR + (size_t)PREFILL_ROWS * CALL_COLUMNS + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK +
+           (size_t)GEMM_K * KERN_NR;
 }
 
 static void ground_close(struct ground *g)
@@ -175,6 +191,7 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
     g->z = g->y + VECTOR;
     g->c = g->z + VECTOR;
     g->scratch = g->c + (size_t)PREFILL_ROWS * CALL_COLUMNS;
+    g->panel = g->scratch + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK;
     for (size_t i = 0; i < HEAD_MAX; i++) {
         g->cos[i] = 0.6f;
         g->sin[i] = 0.8f;
@@ -204,6 +221,16 @@ static void call_gemm(void *work)
         w->k->gemm_bf16(&g, 0, CALL_PANELS);
     else
         w->k->gemm_f32(&g, 0, CALL_PANELS);
+}
+
+static void call_gemm_mx4(void *work)
+{
+    struct task *w = work;
+    struct kern_gemm g = {
+        .in = w->g->x, .c = w->g->c, .ldc = CALL_COLUMNS, .m = w->s->m, .k = GEMM_K, .n = CALL_COLUMNS};
+
+    g.b = next_piece(w, CALL_PANELS * (GEMM_K / MX4_BLOCK) * (size_t)MX4_GROUP);
+    (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, CALL_PANELS, w->g->panel);
 }
 
 /* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, or of int8 with a scale each. */
@@ -311,6 +338,14 @@ static void (*prepare(struct task *w))(void *work)
         w->bytes = (CALL_COLUMNS + m) * GEMM_K * size + m * CALL_COLUMNS * 4;
         w->flops = 2 * m * GEMM_K * CALL_COLUMNS;
         return call_gemm;
+    case KERN_FN_gemm_mx4_f32:
+    case KERN_FN_gemm_mx4_bf16:
+        w->calls = (double)s->n / CALL_COLUMNS;
+        w->bytes =
+            CALL_PANELS * (GEMM_K / MX4_BLOCK) * (double)MX4_GROUP + m * GEMM_K * size + m * CALL_COLUMNS * 4;
+        w->flops = 2 * m * GEMM_K * CALL_COLUMNS;
+        w->content = MX4;
+        return call_gemm_mx4;
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
     case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */
@@ -390,7 +425,7 @@ static void print_line(const struct team *t, const struct row *r, const struct t
         json_object_set_new(o, "roof_share", *roof ? json_real(m->share) : json_null());
         print_json(o);
     } else {
-        print_fmt("%-11s  %-10s  %-8s  %-22s  %11.3f  %7.1f  ", fn, isa, r->class, w->s->text, us, gb);
+        print_fmt("%-13s  %-10s  %-8s  %-22s  %11.3f  %7.1f  ", fn, isa, r->class, w->s->text, us, gb);
         if (*roof)
             print_fmt("%8.1f  %3.0f%% of %s\n", gf, m->share * 100, roof);
         else
@@ -420,7 +455,7 @@ static void print_roof(const struct team *t)
     else
         print_fmt("int8 dot not here, ");
     print_fmt("memory %.1f GB/s\n", r->dram_bytes * 1e-9);
-    print_fmt("%-11s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us",
+    print_fmt("%-13s  %-10s  %-8s  %-22s  %11s  %7s  %8s  %s\n", "kernel", "isa", "class", "shape", "us",
               "GB/s", "GFLOP/s", "roof");
 }
 
@@ -433,8 +468,8 @@ static void run_fill(void *ctx, int thread, int n_threads)
 
     (void)n_threads;
     if (w->flops > 0)
-        ground_fill(w->g, w->bf16);
-    ground_reset(w->g, w->s->fn == KERN_FN_gemm_bf16);
+        ground_fill(w->g, w->content);
+    ground_reset(w->g, w->s->fn == KERN_FN_gemm_bf16 || w->s->fn == KERN_FN_gemm_mx4_bf16);
 }
 
 static int bench_shape(const struct team *t, const struct row *r, const struct work_shape *s, double seconds,
@@ -450,7 +485,9 @@ static int bench_shape(const struct team *t, const struct row *r, const struct w
     for (int i = 0; i < t->n; i++) {
         each[i] = &work[i];
         work[i] = (struct task){.g = t->ground[i], .s = s, .k = &k};
-        work[i].bf16 = s->fn == KERN_FN_gemm_bf16 || s->fn == KERN_FN_attn_bf16;
+        work[i].bf16 =
+            s->fn == KERN_FN_gemm_bf16 || s->fn == KERN_FN_attn_bf16 || s->fn == KERN_FN_gemm_mx4_bf16;
+        work[i].content = work[i].bf16 ? BF16 : FLOATS;
         b.call = prepare(&work[i]);
     }
     pool_run(t->pool, run_fill, each);

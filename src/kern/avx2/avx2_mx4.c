@@ -1,10 +1,10 @@
-/* avx2_mx4.c - MXFP4 panels to fp32 and bf16 panels: the four bits are looked up as the two bytes of a bf16,
- * which are the upper half of the fp32, and multiplied by the scale. */
+/* avx2_mx4.c - C = A x W^T + bias over MXFP4 panels: each is unpacked, the four bits looked up as the two
+ * bytes of a bf16, which are the upper half of the fp32, and multiplied by the scale; then the gemm of these
+ * rows has it, while it lies in level 2. */
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
-
-enum { GROUP = 32, GROUP_BYTES = KERN_NR + GROUP / 2 * KERN_NR };
+#include "kern/mx4.h"
 
 /* 2^(s - 127) of eight scales. */
 static inline __m256 scales_at(const uint8_t *s)
@@ -17,70 +17,78 @@ static inline __m256 scales_at(const uint8_t *s)
     return _mm256_castsi256_ps(f);
 }
 
-/* Sixteen elements, given as nibbles in bytes, to fp32 with the scales S. */
-static inline void widen(__m128i nibble, const __m256 s[2], __m256 out[2])
+/* Nibbles in words to bf16. A byte that must stay zero is looked up as the zero there is in front. */
+static inline __m256i look_up(__m256i nibble)
 {
-    const __m128i high =
+    const __m256i high = _mm256_broadcastsi128_si256(
         _mm_setr_epi8(0, 0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40, (char)0x80, (char)0xbf, (char)0xbf,
-                      (char)0xbf, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0);
-    const __m128i low = _mm_setr_epi8(0, 0, (char)0x80, (char)0xc0, 0, 0x40, (char)0x80, (char)0xc0, 0, 0,
-                                      (char)0x80, (char)0xc0, 0, 0x40, (char)0x80, (char)0xc0);
-    __m128i h = _mm_shuffle_epi8(high, nibble), l = _mm_shuffle_epi8(low, nibble);
-    __m256i a = _mm256_cvtepu16_epi32(_mm_unpacklo_epi8(l, h)),
-            b = _mm256_cvtepu16_epi32(_mm_unpackhi_epi8(l, h));
+                      (char)0xbf, (char)0xc0, (char)0xc0, (char)0xc0, (char)0xc0));
+    const __m256i low = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 0, (char)0x80, (char)0xc0, 0, 0x40, (char)0x80, (char)0xc0, 0, 0, (char)0x80,
+                      (char)0xc0, 0, 0x40, (char)0x80, (char)0xc0));
 
-    out[0] = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)), s[0]);
-    out[1] = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(b, 16)), s[1]);
+    return _mm256_or_si256(_mm256_shuffle_epi8(low, nibble),
+                           _mm256_shuffle_epi8(high, _mm256_slli_epi16(nibble, 8)));
 }
 
-/* Pairs of fp32 whose lower halves are zero, as bf16 beside each other. */
-static inline __m256i pair(__m256 even, __m256 odd)
+/* A pair of k of eight columns, which are the words of X, with the scale S, to their place in the panel:
+ * fp32 rows of KERN_NR columns, or bf16 side by side. */
+static inline void put(void *panel, size_t pair, size_t c, __m256i x, __m256 s, bool bf16)
 {
-    return _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(even), 16), _mm256_castps_si256(odd));
-}
-
-/* Two rows of 16 columns at AT, in elements. */
-static inline void put(void *panel, size_t at, size_t c, const __m256 even[2], const __m256 odd[2], bool bf16)
-{
-    float *f = (float *)panel + at + c;
-    uint16_t *h = (uint16_t *)panel + at + 2 * c;
+    __m256 even = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)), s);
+    __m256 odd =
+        _mm256_mul_ps(_mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000u))), s);
+    float *f = (float *)panel + pair * 2 * KERN_NR + c;
 
     if (bf16) {
-        _mm256_storeu_si256((__m256i *)(void *)h, pair(even[0], odd[0]));
-        _mm256_storeu_si256((__m256i *)(void *)(h + 16), pair(even[1], odd[1]));
+        _mm256_storeu_si256(
+            (__m256i *)(void *)((uint16_t *)panel + (pair * KERN_NR + c) * 2),
+            _mm256_or_si256(_mm256_srli_epi32(_mm256_castps_si256(even), 16), _mm256_castps_si256(odd)));
         return;
     }
-    _mm256_storeu_ps(f, even[0]);
-    _mm256_storeu_ps(f + 8, even[1]);
-    _mm256_storeu_ps(f + KERN_NR, odd[0]);
-    _mm256_storeu_ps(f + KERN_NR + 8, odd[1]);
+    _mm256_storeu_ps(f, even);
+    _mm256_storeu_ps(f + KERN_NR, odd);
 }
 
-AVX2_INLINE void unpack(void *panel, const uint8_t *packed, size_t k, bool bf16)
+AVX2_INLINE void unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
 {
-    const __m128i mask = _mm_set1_epi8(15);
+    const __m256i mask = _mm256_set1_epi16(15);
 
-    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
-        for (size_t c = 0; c < KERN_NR; c += 16) {
-            const __m256 s[2] = {scales_at(packed + c), scales_at(packed + c + 8)};
+    for (size_t pair = 0; pair < k / 2; pair += MX4_BLOCK / 2, group += MX4_GROUP)
+        for (size_t c = 0; c < 16; c += 8) { /* and column c + 16 */
+            const __m256 s[2] = {scales_at(group + c), scales_at(group + 16 + c)};
 
-            for (size_t i = 0; i < GROUP / 2; i++) {
-                __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(packed + (i + 1) * KERN_NR + c));
-                __m256 even[2], odd[2];
+            for (size_t l = 0; l < MX4_LINES; l++) {
+                __m256i x = _mm256_loadu_si256(
+                    (const __m256i *)(const void *)(group + KERN_NR + l * MX4_LINE + 4 * c));
 
-                widen(_mm_and_si128(b, mask), s, even);
-                widen(_mm_and_si128(_mm_srli_epi16(b, 4), mask), s, odd);
-                put(panel, (g * GROUP + 2 * i) * KERN_NR, c, even, odd, bf16);
+                AVX2_UNROLL
+                for (int j = 0; j < 4; j++) {
+                    __m256i nibble = _mm256_and_si256(_mm256_srli_epi16(x, 4 * j), mask);
+
+                    put(panel, pair + 2 * l + (size_t)j / 2, c + 16 * ((size_t)j % 2), look_up(nibble),
+                        s[j % 2], bf16);
+                }
             }
         }
 }
 
-void avx2_mx4_f32(float *panel, const uint8_t *packed, size_t k)
+AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch, bool bf16)
 {
-    unpack(panel, packed, k, false);
+    for (size_t p = p0; p < p1; p++) {
+        struct kern_gemm one = mx4_panel(g, p, scratch);
+
+        unpack(scratch, mx4_groups(g, p), g->k, bf16);
+        (bf16 ? avx2_gemm_bf16 : avx2_gemm_f32)(&one, p, p + 1);
+    }
 }
 
-void avx2_mx4_bf16(uint16_t *panel, const uint8_t *packed, size_t k)
+void avx2_gemm_mx4_f32(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    unpack(panel, packed, k, true);
+    gemm(g, p0, p1, scratch, false);
+}
+
+void avx2_gemm_mx4_bf16(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
+{
+    gemm(g, p0, p1, scratch, true);
 }

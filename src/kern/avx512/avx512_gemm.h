@@ -234,6 +234,16 @@ SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, st
             avx512_gemm_put_line(g->out, rows, r, g->n, at, sums, g->n - at < 16 ? g->n - at : 16, kind);
 }
 
+/* Whole sums of ROWS rows of panel P to where they go. */
+SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                    float *sums, enum avx512_kind kind)
+{
+    if (g->end == KERN_SUMS)
+        avx512_gemm_store(g, p, rows, sums);
+    else
+        avx512_gemm_activate(g, p, rows, sums, kind);
+}
+
 /* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK lines
  * behind them are wanted next. */
 SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
@@ -253,10 +263,8 @@ SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_
         t.next = next + ask * i / tiles * 64;
         t.ask = ask * (i + 1) / tiles - ask * i / tiles;
         micro[rows.rows - 1](&t);
-        if (from + n == steps && g->end == KERN_SUMS)
-            avx512_gemm_store(g, p, rows, t.sums);
-        else if (from + n == steps)
-            avx512_gemm_activate(g, p, rows, t.sums, kind);
+        if (from + n == steps)
+            avx512_gemm_end(g, p, rows, t.sums, kind);
         t.sums += rows.rows * KERN_NR;
     }
 }

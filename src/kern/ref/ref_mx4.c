@@ -1,10 +1,8 @@
-/* ref_mx4.c - MXFP4 panels to fp32 and bf16 panels, by table. */
+/* ref_mx4.c - C = A x W^T + bias over MXFP4 panels: each is unpacked by table and given to the plain gemm. */
 #include <string.h>
 
-#include "kern/kern.h"
+#include "kern/mx4.h"
 #include "kern/ref/ref.h"
-
-enum { GROUP = 32, GROUP_BYTES = KERN_NR + GROUP / 2 * KERN_NR };
 
 static const float fp4[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
@@ -18,40 +16,45 @@ static float scale_of(uint8_t s)
     return f;
 }
 
-/* Element I of the panel, which is bf16 (the upper half of the fp32) or fp32. */
-static void put(void *panel, size_t i, float x, bool bf16)
+/* Element [K, C] of the panel, which is bf16 (the upper half of the fp32, in pairs of K) or fp32. */
+static void put(void *panel, size_t k, size_t c, float x, bool bf16)
 {
     uint32_t u;
 
     memcpy(&u, &x, 4);
     if (bf16)
-        ((uint16_t *)panel)[i] = (uint16_t)(u >> 16);
+        ((uint16_t *)panel)[(k / 2 * KERN_NR + c) * 2 + k % 2] = (uint16_t)(u >> 16);
     else
-        ((float *)panel)[i] = x;
+        ((float *)panel)[k * KERN_NR + c] = x;
 }
 
-/* fp32: rows of 32 columns; bf16: pairs of rows beside each other. */
-static void unpack(void *panel, const uint8_t *packed, size_t k, bool bf16)
+static void unpack(void *panel, const uint8_t *group, size_t k, bool bf16)
 {
-    size_t at = 0;
+    for (size_t i = 0; i < k; i++)
+        for (size_t c = 0; c < KERN_NR; c++) {
+            const uint8_t *at = group + i / MX4_BLOCK * MX4_GROUP;
+            uint8_t b = at[mx4_byte(i % MX4_BLOCK, c)];
 
-    for (size_t g = 0; g < k / GROUP; g++, packed += GROUP_BYTES)
-        for (size_t i = 0; i < GROUP / 2; i++, at += 2 * KERN_NR)
-            for (size_t c = 0; c < KERN_NR; c++) {
-                uint8_t b = packed[KERN_NR + i * KERN_NR + c];
-                float scale = scale_of(packed[c]);
-
-                put(panel, at + (bf16 ? 2 * c : c), fp4[b & 15] * scale, bf16);
-                put(panel, at + (bf16 ? 2 * c + 1 : KERN_NR + c), fp4[b >> 4] * scale, bf16);
-            }
+            put(panel, i, c, fp4[c < 16 ? b & 15 : b >> 4] * scale_of(at[c]), bf16);
+        }
 }
 
-void ref_mx4_f32(float *panel, const uint8_t *packed, size_t k)
+static void gemm(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch, bool bf16)
 {
-    unpack(panel, packed, k, false);
+    for (size_t p = p0; p < p1; p++) {
+        struct kern_gemm one = mx4_panel(g, p, scratch);
+
+        unpack(scratch, mx4_groups(g, p), g->k, bf16);
+        (bf16 ? ref_gemm_bf16 : ref_gemm_f32)(&one, p, p + 1);
+    }
 }
 
-void ref_mx4_bf16(uint16_t *panel, const uint8_t *packed, size_t k)
+void ref_gemm_mx4_f32(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    unpack(panel, packed, k, true);
+    gemm(g, p0, p1, scratch, false);
+}
+
+void ref_gemm_mx4_bf16(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
+{
+    gemm(g, p0, p1, scratch, true);
 }

@@ -1,13 +1,14 @@
-/* test_mx4.c - MXFP4 panels unpacked: every nibble with every scale against ldexp(), every row of the kernel
- * table against ref bit for bit, and the marks behind the output. */
+/* test_mx4.c - gemms over MXFP4 panels against those over the same weights unpacked, bit for bit, in every
+ * row of the kernel table: every nibble with every scale, any rows and columns, and the marks around C. */
 #include <math.h>
 
 #include "check.h"
 #include "kern/kern.h"
+#include "kern/mx4.h"
 #include "rows.h"
 #include "tensor/dtype.h"
 
-enum { NR = KERN_NR, GROUP_BYTES = NR + 16 * NR, GROUPS = 5, K = GROUPS * 32 };
+enum { NR = KERN_NR, GAP = 3, MOST_SCALE = 252 }; /* with 253 a value of 6 is infinite */
 
 static struct rows list[ROWS_MAX];
 static size_t n_rows;
@@ -16,114 +17,243 @@ static double value(unsigned nibble, unsigned scale)
 {
     static const double fp4[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
 
-    if (scale == 255)
-        return NAN;
     return ldexp(nibble & 8 ? -fp4[nibble & 7] : fp4[nibble & 7], (int)scale - 127);
 }
 
-/* Element K_AT of column C of a packed panel. */
-static double plain(const uint8_t *packed, size_t k_at, size_t c)
-{
-    const uint8_t *group = packed + k_at / 32 * GROUP_BYTES;
-    unsigned byte = group[NR + k_at % 32 / 2 * NR + c];
+/* A [m, k] and W [n, k], packed and unpacked; C has rows further apart than N. */
+struct problem {
+    size_t m, k, n, panels, ldc;
+    uint8_t *nibble, *scale; /* [panels * 32, k], [panels * 32, k / 32] */
+    float *a, *bias;
+    uint8_t *packed;
+    float *f32;
+    uint16_t *bf16;
+};
 
-    return value(k_at % 2 ? byte >> 4 : byte & 15, group[c]);
+static void *take(size_t bytes)
+{
+    void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+
+    assert_non_null(p);
+    return p;
 }
 
-static bool same(double want, float got)
+/* Packs what nibble and scale hold. */
+static void pack(struct problem *p)
 {
-    if (isnan(want))
-        return isnan(got);
-    return (float)want == got && signbit((float)want) == signbit(got);
+    size_t groups = p->k / 32;
+
+    memset(p->packed, 0, p->panels * groups * MX4_GROUP);
+    for (size_t c = 0; c < p->panels * NR; c++)
+        for (size_t k = 0; k < p->k; k++) {
+            uint8_t *group = p->packed + (c / NR * groups + k / 32) * MX4_GROUP;
+            unsigned nibble = p->nibble[c * p->k + k], scale = p->scale[c * groups + k / 32];
+            float x = (float)value(nibble, scale);
+            size_t panel = c / NR * NR * p->k, i = c % NR;
+
+            group[i] = (uint8_t)scale;
+            group[mx4_byte(k % 32, i)] |= (uint8_t)(i < 16 ? nibble : nibble << 4);
+            p->f32[panel + k * NR + i] = x;
+            p->bf16[panel + (k / 2 * NR + i) * 2 + k % 2] = dtype_f32_to_bf16(x);
+        }
 }
 
-/* What a row makes of PACKED, as fp32; [K][32]. */
-static void unpack(const struct kern *k, bool bf16, const uint8_t *packed, float *out)
+static void make(struct problem *p, struct check_rng *g, size_t m, size_t k, size_t n)
 {
-    static uint16_t half[(K + 2) * NR];
+    size_t columns;
 
-    if (!bf16) {
-        k->mx4_f32(out, packed, K);
-        return;
-    }
-    memset(half, 0x55, sizeof(half));
-    k->mx4_bf16(half, packed, K);
-    for (size_t i = 0; i < K; i++)
-        for (size_t c = 0; c < NR; c++)
-            out[i * NR + c] = dtype_bf16_to_f32(half[i / 2 * 2 * NR + 2 * c + i % 2]);
-    assert_int_equal(half[K * NR], 0x5555);
+    *p = (struct problem){.m = m, .k = k, .n = n, .panels = (n + NR - 1) / NR, .ldc = n + GAP};
+    columns = p->panels * NR;
+    p->nibble = take(columns * k);
+    p->scale = take(columns * k / 32);
+    p->a = take(m * k * sizeof(float));
+    p->bias = check_below(g, 2) ? take(n * sizeof(float)) : NULL;
+    p->packed = take(p->panels * (k / 32) * MX4_GROUP);
+    p->f32 = take(columns * k * sizeof(float));
+    p->bf16 = take(columns * k * sizeof(uint16_t));
+    for (size_t i = 0; i < columns * k; i++)
+        p->nibble[i] = check_u32(g) & 15;
+    for (size_t i = 0; i < columns * k / 32; i++)
+        p->scale[i] = (uint8_t)(118 + check_below(g, 12));
+    for (size_t i = 0; i < m * k; i++)
+        p->a[i] = check_float(g);
+    if (p->bias)
+        check_fill(g, p->bias, n);
 }
 
-static void check_panel(const uint8_t *packed)
+static void drop(struct problem *p)
 {
-    float *out = malloc((K + 1) * NR * sizeof(*out));
+    free(p->nibble);
+    free(p->scale);
+    free(p->a);
+    free(p->bias);
+    free(p->packed);
+    free(p->f32);
+    free(p->bf16);
+}
 
+/* C by K, from the packed weights or the unpacked ones, for the panels [p0, p1). */
+static void run(const struct problem *p, const struct kern *k, bool bf16, bool packed, size_t p0, size_t p1,
+                float *c)
+{
+    size_t in_bytes = p->m * kern_in_bytes(p->k), panel = p->k * NR * sizeof(float);
+    void *in = take(in_bytes), *scratch = take(panel);
+    struct kern_gemm g = {.in = in, .c = c, .ldc = p->ldc, .bias = p->bias, .m = p->m, .k = p->k, .n = p->n};
+
+    memset(in, 0xff, in_bytes); /* NaN, should it be read */
+    memset(scratch, 0xff, panel);
+    for (size_t r = 0; r < p->m; r++)
+        (bf16 ? k->gemm_in_bf16 : k->gemm_in_f32)(in, p->a + r * p->k, r, p->m, p->k);
+    g.b = packed ? p->packed : bf16 ? (const void *)p->bf16 : p->f32;
+    if (packed)
+        (bf16 ? k->gemm_mx4_bf16 : k->gemm_mx4_f32)(&g, p0, p1, scratch);
+    else
+        (bf16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
+    free(in);
+    free(scratch);
+}
+
+static float *new_c(const struct problem *p)
+{
+    float *c = take(p->m * p->ldc * sizeof(*c));
+
+    for (size_t i = 0; i < p->m * p->ldc; i++)
+        c[i] = 12345;
+    return c;
+}
+
+/* Every row that there is, packed against unpacked, in two cuts. */
+static void compare(struct problem *p, struct check_rng *g)
+{
+    pack(p);
     for (size_t r = 0; r < n_rows; r++)
         for (int bf16 = 0; bf16 < 2; bf16++) {
             const struct kern *k = &list[r].k;
+            size_t cut = check_below(g, p->panels + 1);
+            float *want, *got;
 
-            if (bf16 ? !k->mx4_bf16 : !k->mx4_f32)
+            if (bf16 ? !k->gemm_mx4_bf16 : !k->gemm_mx4_f32)
                 continue;
-            out[K * NR] = 12345;
-            unpack(k, bf16, packed, out);
-            assert_true(out[K * NR] == 12345);
-            for (size_t i = 0; i < K; i++)
-                for (size_t c = 0; c < NR; c++)
-                    if (!same(plain(packed, i, c), out[i * NR + c]))
-                        fail_msg("%s %s: element %zu of column %zu is %g, expected %g", list[r].name,
-                                 bf16 ? "bf16" : "fp32", i, c, (double)out[i * NR + c], plain(packed, i, c));
+            want = new_c(p);
+            got = new_c(p);
+            run(p, k, bf16, false, 0, p->panels, want);
+            run(p, k, bf16, true, 0, cut, got);
+            run(p, k, bf16, true, cut, p->panels, got);
+            check_same(got, want, p->m * p->ldc, "%s %s m=%zu k=%zu n=%zu", list[r].name,
+                       bf16 ? "bf16" : "fp32", p->m, p->k, p->n);
+            free(want);
+            free(got);
         }
-    free(out);
 }
 
-static void a_nibble_with_some_scale_unpacks_to_another_number(void **state)
-{
-    uint8_t *packed = malloc(GROUPS * GROUP_BYTES);
-
-    for (unsigned first = 0; first < 256; first += NR)
-        for (unsigned turn = 0; turn < 16; turn++) {
-            for (size_t g = 0; g < GROUPS; g++)
-                for (size_t c = 0; c < NR; c++) {
-                    packed[g * GROUP_BYTES + c] = (uint8_t)(first + (c + g) % NR);
-                    for (size_t i = 0; i < 16; i++)
-                        packed[g * GROUP_BYTES + NR + i * NR + c] = (uint8_t)(i << 4 | ((i + turn) & 15));
-                }
-            check_panel(packed);
-        }
-    free(packed);
-}
-
-static void random_panels_unpack_to_other_numbers(void **state)
+static void sums_of_any_shape_have_other_bits_than_unpacked(void **state)
 {
     struct check_rng g = {7};
-    uint8_t *packed = malloc(GROUPS * GROUP_BYTES);
 
-    for (int turn = 0; turn < 50; turn++) {
-        for (size_t i = 0; i < GROUPS * GROUP_BYTES; i++)
-            packed[i] = (uint8_t)check_u32(&g);
-        check_panel(packed);
-    }
-    free(packed);
+    for (size_t m = 1; m <= 33; m++)
+        for (int turn = 0; turn < (m < 14 ? 3 : 1); turn++) {
+            struct problem p;
+
+            make(&p, &g, m, 32 * (1 + check_below(&g, 6)), 1 + check_below(&g, 130));
+            compare(&p, &g);
+            drop(&p);
+        }
 }
 
-static void the_comparison_sees_a_wrong_sign_value_and_nan(void **state)
+/* More of K than a block of any gemm has. */
+static void long_sums_have_other_bits_than_unpacked(void **state)
 {
-    assert_true(same(value(5, 128), 6));
-    assert_false(same(value(5, 128), -6));
-    assert_false(same(value(5, 128), 5));
-    assert_false(same(value(5, 128), NAN));
-    assert_false(same(value(8, 127), 0.0f)); /* minus zero */
-    assert_true(same(value(7, 254), INFINITY));
-    assert_true(same(value(1, 0), 0x1p-128f));
-    assert_true(same(value(0, 255), NAN));
+    static const size_t shapes[][3] = {{1, 2880, 96}, {2, 4128, 40}, {12, 2080, 32}, {15, 4192, 33}};
+    struct check_rng g = {8};
+
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+        struct problem p;
+
+        make(&p, &g, shapes[i][0], shapes[i][1], shapes[i][2]);
+        compare(&p, &g);
+        drop(&p);
+    }
+}
+
+/* A has a single one in each row, so C is W. */
+static void a_nibble_with_some_scale_is_another_number(void **state)
+{
+    struct check_rng g = {9};
+
+    for (unsigned first = 0; first <= MOST_SCALE; first += NR)
+        for (size_t m = 1; m <= 16; m += 3) {
+            struct problem p;
+
+            make(&p, &g, m, 64, 64);
+            for (size_t i = 0; i < p.panels * NR * p.k; i++)
+                p.nibble[i] = i & 15;
+            for (size_t i = 0; i < p.panels * NR * 2; i++) {
+                unsigned s = first + i / 2 % NR;
+
+                p.scale[i] = (uint8_t)(s < MOST_SCALE ? s : MOST_SCALE);
+            }
+            for (size_t i = 0; i < m * p.k; i++)
+                p.a[i] = i % p.k == i / p.k * 7 % p.k;
+            compare(&p, &g);
+            drop(&p);
+        }
+}
+
+/* The unpacked panels, which all else is measured by, hold the weights; ref multiplies with them. */
+static void ref_computes_what_the_format_says(void **state)
+{
+    struct check_rng g = {10};
+    struct problem p;
+    float *c;
+
+    make(&p, &g, 5, 96, 50);
+    pack(&p);
+    c = new_c(&p);
+    run(&p, &list[0].k, false, true, 0, p.panels, c);
+    for (size_t r = 0; r < p.m; r++)
+        for (size_t i = 0; i < p.n; i++) {
+            double sum = p.bias ? (double)p.bias[i] : 0, most = fabs(sum);
+
+            for (size_t k = 0; k < p.k; k++) {
+                double x = (double)p.a[r * p.k + k] * value(p.nibble[i * p.k + k], p.scale[i * 3 + k / 32]);
+
+                sum += x;
+                most += fabs(x);
+            }
+            assert_true(fabs((double)c[r * p.ldc + i] - sum) <= most * 1e-5);
+        }
+    free(c);
+    drop(&p);
+}
+
+static void the_comparison_sees_one_nibble(void **state)
+{
+    struct check_rng g = {11};
+    struct problem p;
+    float *want, *got;
+
+    make(&p, &g, 1, 32, 32);
+    pack(&p);
+    want = new_c(&p);
+    got = new_c(&p);
+    run(&p, &list[0].k, false, false, 0, 1, want);
+    p.packed[mx4_byte(17, 20)] ^= 0x10;
+    run(&p, &list[0].k, false, true, 0, 1, got);
+    assert_memory_not_equal(got, want, p.ldc * sizeof(float));
+    assert_memory_equal(got, want, 20 * sizeof(float));
+    free(want);
+    free(got);
+    drop(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_comparison_sees_a_wrong_sign_value_and_nan),
-        cmocka_unit_test(a_nibble_with_some_scale_unpacks_to_another_number),
-        cmocka_unit_test(random_panels_unpack_to_other_numbers),
+        cmocka_unit_test(the_comparison_sees_one_nibble),
+        cmocka_unit_test(ref_computes_what_the_format_says),
+        cmocka_unit_test(a_nibble_with_some_scale_is_another_number),
+        cmocka_unit_test(sums_of_any_shape_have_other_bits_than_unpacked),
+        cmocka_unit_test(long_sums_have_other_bits_than_unpacked),
     };
 
     n_rows = rows_list(list);

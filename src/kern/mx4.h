@@ -1,0 +1,43 @@
+/* mx4.h - how a packed panel of MXFP4 lies in memory, for its packer and for the rows of gemm_mx4_*.
+ *
+ * A panel of 32 columns is K / 32 groups. A group holds the scales of the 32 columns, then eight lines of
+ * [16 columns][2][2] bytes: byte [c][e][q] of line l has element k = 4 l + 2 q + e of the group, of column c
+ * in its low nibble and of column c + 16 in its high one. Seen as words, nibble 2 q + h of word 2 c + e is
+ * column c + 16 h: one shift of a line brings 16 columns of a pair of k to the low bits of words, in the
+ * order of a bf16 panel.
+ */
+#ifndef GALLOP_KERN_MX4_H
+#define GALLOP_KERN_MX4_H
+
+#include "kern/kern.h"
+
+enum {
+    MX4_BLOCK = 32, /* elements that share a scale */
+    MX4_LINE = 64,
+    MX4_LINES = 8,
+    MX4_GROUP = KERN_NR + MX4_LINES * MX4_LINE, /* bytes of a group */
+};
+
+/* Where element K of a group lies in it for column C. */
+static inline size_t mx4_byte(size_t k, size_t c)
+{
+    return KERN_NR + k / 4 * MX4_LINE + c % 16 * 4 + k % 2 * 2 + k / 2 % 2;
+}
+
+/* Panel P of G by itself: UNPACKED holds it as gemm_f32 or gemm_bf16 read it. */
+static inline struct kern_gemm mx4_panel(const struct kern_gemm *g, size_t p, const void *unpacked)
+{
+    struct kern_gemm one = *g;
+
+    one.b = unpacked;
+    one.first = p;
+    return one;
+}
+
+/* The groups of panel P. */
+static inline const uint8_t *mx4_groups(const struct kern_gemm *g, size_t p)
+{
+    return (const uint8_t *)g->b + (p - g->first) * (g->k / MX4_BLOCK) * MX4_GROUP;
+}
+
+#endif
