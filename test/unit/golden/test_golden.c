@@ -95,8 +95,9 @@ static bool is_far(double kl, double other)
 static void compare_bf16(const char *dir, struct gallop *g, size_t i, const int32_t *ids, size_t n,
                          double theirs, struct accuracy *a)
 {
+    const char *name = strrchr(dir, '/'); /* the folders above may be called anything */
     bool mixture =
-        strstr(dir, "moe") || strstr(dir, "mixtral") || strstr(dir, "oss") || strstr(dir, "llama4");
+        strstr(name, "moe") || strstr(name, "mixtral") || strstr(name, "oss") || strstr(name, "llama4");
     struct divergences *d = mixture ? &a->mixtures : &a->dense;
     struct goldfile_npy want;
     char path[8192];
