@@ -248,9 +248,10 @@ struct gallop_event {
     enum gallop_event_type type;
     uint64_t request;
     void *user;
-    unsigned choice;                  /* number of the answer, from 0 */
-    int32_t token;                    /* TOKEN, PROMPT_TOKEN */
-    float logprob;                    /* TOKEN, if logprobs were asked for; PROMPT_TOKEN */
+    unsigned choice; /* number of the answer, from 0 */
+    int32_t token;   /* TOKEN, PROMPT_TOKEN */
+    float logprob;   /* TOKEN, if logprobs were asked for; PROMPT_TOKEN */
+    size_t rank;     /* PROMPT_TOKEN: so many tokens are as likely or likelier, itself among them */
     const struct gallop_logprob *top; /* the same: [n_top] likeliest, best first */
     size_t n_top;
     const float *embedding; /* EMBEDDING: [n_embedding] */
@@ -261,7 +262,8 @@ struct gallop_event {
     const char *stop_string;   /* FINISHED: the stop string that was found, or NULL */
     int32_t stop_token;        /* FINISHED: the stop token (not an end token) that was chosen, or -1 */
     int context_full;          /* FINISHED: the context ended it before max_new_tokens did */
-    const char *error;         /* FINISHED with GALLOP_FINISH_ERROR */
+    const char *error;         /* FINISHED with GALLOP_FINISH_ERROR, */
+    int forbids_all; /* which is 1 where the request itself leaves no token to choose: allowed and bad words */
     size_t n_prompt, n_output; /* FINISHED: tokens */
     size_t
         n_cached; /* FINISHED: of the prompt, whose rows were there, from other requests or the first answer */

@@ -216,11 +216,10 @@ static void put_chat_logprobs(const struct call *c, const struct call_tokens *t,
     buf_str(out, "]}");
 }
 
-/* The four lists of a completion's logprobs, filled side by side. */
-struct lists {
-    struct buf offset, logprob, token, top;
-    size_t at;   /* characters so far */
-    size_t most; /* tokens beside each */
+/* Where tokens are listed: at which character of the text they begin, and how many stand beside each. */
+struct place {
+    struct tok_stream **pieces; /* makes tokens text; opened with the first */
+    size_t at, most;
 };
 
 static size_t n_characters(const char *s, size_t n)
@@ -232,102 +231,177 @@ static size_t n_characters(const char *s, size_t n)
     return count;
 }
 
-/* MOST of the tokens beside V. */
-static void put_top(const struct call *c, const struct call_tokens *t, const struct call_token *v,
-                    const struct buf *own, size_t most, struct buf *out)
+/* One of several texts that lie behind one another. */
+struct span {
+    size_t at, n;
+};
+
+/* Whether the last of SPAN [N] in TEXT is one of those before. */
+static bool is_repeated(const struct buf *text, const struct span *span, size_t n)
 {
+    const struct span *last = &span[n - 1];
+
+    for (size_t i = 0; i + 1 < n; i++)
+        if (span[i].n == last->n &&
+            memcmp(data_of(text) + span[i].at, data_of(text) + last->at, last->n) == 0)
+            return true;
+    return false;
+}
+
+/* V and MOST of the tokens beside it, as an object: of those that have the same text it can hold one, which
+ * is V, or the likeliest. */
+static void put_top(const struct call *c, const struct call_tokens *t, const struct call_token *v,
+                    size_t most, struct buf *out)
+{
+    struct span span[1 + SAMPLING_MAX_LOGPROBS];
     struct buf text = {.tag = MEM_API};
+    size_t n = 0;
 
     buf_json_begin(out, '{');
-    buf_json_str(out, data_of(own), own->len);
-    buf_char(out, ':');
-    put_logprob(out, v->logprob);
-    for (size_t k = 0; k < v->n_top && k < most; k++) {
-        const struct gallop_logprob *p = &t->top[v->top + k];
+    for (size_t k = 0; k <= v->n_top && k <= most; k++) {
+        const struct gallop_logprob *p = k ? &t->top[v->top + k - 1] : NULL;
 
-        if (p->id == v->id)
+        if (p && p->id == v->id)
             continue;
-        buf_clear(&text);
-        token_text(c, p->id, &text);
-        buf_json_str(out, data_of(&text), text.len);
+        span[n].at = text.len;
+        token_text(c, p ? p->id : v->id, &text);
+        span[n].n = text.len - span[n].at;
+        if (text.oom)
+            break;
+        if (is_repeated(&text, span, ++n)) {
+            text.len = span[--n].at;
+            continue;
+        }
+        buf_json_str(out, data_of(&text) + span[n - 1].at, span[n - 1].n);
         buf_char(out, ':');
-        put_logprob(out, p->logprob);
+        put_logprob(out, p ? p->logprob : v->logprob);
     }
     buf_json_end(out, '}');
     out->oom |= text.oom;
     buf_fini(&text);
 }
 
+/* P goes on behind the text of token ID as it stands among the others: special ones that are left out have
+ * none, a character of several tokens is that of the last. */
+static bool pass_token(const struct call *c, struct place *p, int32_t id)
+{
+    const struct tok *tok = gallop_llm(c->api->opt.engine)->tok;
+    struct buf text = {.tag = MEM_API};
+    bool good;
+
+    if (!tok)
+        return true;
+    good = (*p->pieces || tok_stream_new(p->pieces, tok, c->f.skip_special_tokens, NULL) == 0) &&
+           tok_stream_put(*p->pieces, id, &text, NULL) == 0 && !text.oom;
+    p->at += n_characters(data_of(&text), text.len);
+    buf_fini(&text);
+    return good;
+}
+
 /* Token V of T; T NULL: the first of a prompt, which nothing foretells. */
-static void add_to_lists(const struct call *c, struct lists *l, const struct call_tokens *t,
-                         const struct call_token *v)
+static void add_to_lists(const struct call *c, struct call_lists *l, struct place *p,
+                         const struct call_tokens *t, const struct call_token *v)
 {
     struct buf text = {.tag = MEM_API};
 
     token_text(c, v->id, &text);
-    buf_json_int(&l->offset, (int64_t)l->at);
-    l->at += n_characters(data_of(&text), text.len);
+    buf_json_int(&l->offset, (int64_t)p->at);
     buf_json_str(&l->token, data_of(&text), text.len);
     if (t) {
         put_logprob(&l->logprob, v->logprob);
-        put_top(c, t, v, &text, l->most, &l->top);
+        put_top(c, t, v, p->most, &l->top);
     } else {
         buf_json_null(&l->logprob);
         buf_json_null(&l->top);
     }
-    l->token.oom |= text.oom;
+    l->token.oom |= text.oom || !pass_token(c, p, v->id);
     buf_fini(&text);
 }
 
-static void put_lists(struct lists *l, struct buf *out)
+static size_t most_beside(const struct call *c)
 {
-    const struct {
-        const char *name;
-        struct buf *list;
-    } all[] = {{"text_offset", &l->offset},
-               {"token_logprobs", &l->logprob},
-               {"tokens", &l->token},
-               {"top_logprobs", &l->top}};
+    return c->f.logprobs > 0 ? (size_t)c->f.logprobs : 0;
+}
 
-    buf_str(out, "{");
-    for (int i = 0; i < 4; i++) {
-        buf_json_key(out, all[i].name);
-        buf_fmt(out, "[%s]", data_of(all[i].list));
-        out->oom |= all[i].list->oom;
-        buf_fini(all[i].list);
-    }
-    buf_str(out, "}");
+void answer_list_prompt(const struct call *c, struct call_prompt *p)
+{
+    struct tok_stream *pieces = NULL;
+    struct place at = {.pieces = &pieces, .most = most_beside(c)};
+
+    p->lists = (struct call_lists){{.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}};
+    if (p->ids.n)
+        add_to_lists(c, &p->lists, &at, NULL, &(struct call_token){.id = p->ids.id[0]});
+    for (size_t k = 0; k < p->scored.n; k++)
+        add_to_lists(c, &p->lists, &at, &p->scored, &p->scored.v[k]);
+    tok_stream_free(pieces);
+}
+
+/* Ends a list that PROMPT's elements stand in front of. */
+static void put_list(const char *name, const struct buf *prompt, struct buf *list, struct buf *out)
+{
+    buf_json_key(out, name);
+    buf_char(out, '[');
+    buf_add(out, data_of(prompt), prompt->len);
+    buf_str(out, prompt->len && list->len ? "," : "");
+    buf_add(out, data_of(list), list->len);
+    buf_char(out, ']');
+    out->oom |= prompt->oom || list->oom;
+    buf_fini(list);
 }
 
 /* WITH_PROMPT: its tokens stand in front. */
 static void put_completion_logprobs(struct call *c, size_t i, bool with_prompt, struct buf *out)
 {
-    const struct call_prompt *p = prompt_of(c, i);
+    static const struct call_lists none;
+    struct call_prompt *p = &c->prompt[i / c->n];
     struct call_choice *h = &c->choice[i];
-    struct lists l = {.offset = {.tag = MEM_API},
-                      .logprob = {.tag = MEM_API},
-                      .token = {.tag = MEM_API},
-                      .top = {.tag = MEM_API},
-                      .at = with_prompt ? 0 : h->n_characters,
-                      .most = c->f.logprobs > 0 ? (size_t)c->f.logprobs : 0};
+    const struct call_lists *before = with_prompt ? &p->lists : &none;
+    struct call_lists l = {{.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}, {.tag = MEM_API}};
+    struct place at = {.pieces = &h->pieces,
+                       .at = with_prompt ? n_characters(data_of(&p->text), p->text.len) : h->n_characters,
+                       .most = c->f.logprob_ids ? FIELDS_MAX_LOGPROB_IDS : most_beside(c)};
 
     buf_str(out, ",\"logprobs\":");
     if (c->f.logprobs < 0) {
         buf_str(out, "null");
         return;
     }
-    if (with_prompt && p->ids.n)
-        add_to_lists(c, &l, NULL, &(struct call_token){.id = p->ids.id[0]});
-    for (size_t k = 0; with_prompt && k < p->scored.n; k++)
-        add_to_lists(c, &l, &p->scored, &p->scored.v[k]);
-    l.most = c->f.logprob_ids ? FIELDS_MAX_LOGPROB_IDS : l.most;
+    if (with_prompt && !p->listed)
+        answer_list_prompt(c, p);
+    p->listed |= with_prompt;
     for (size_t k = 0; k < h->tokens.n; k++)
-        add_to_lists(c, &l, &h->tokens, &h->tokens.v[k]);
-    h->n_characters = l.at;
-    put_lists(&l, out);
+        add_to_lists(c, &l, &at, &h->tokens, &h->tokens.v[k]);
+    h->n_characters = at.at;
+    buf_char(out, '{');
+    put_list("text_offset", &before->offset, &l.offset, out);
+    put_list("token_logprobs", &before->logprob, &l.logprob, out);
+    put_list("tokens", &before->token, &l.token, out);
+    put_list("top_logprobs", &before->top, &l.top, out);
+    buf_char(out, '}');
 }
 
-/* vLLM's prompt_logprobs: for each token of the prompt an object of id to log-probability. */
+/* An element of prompt_logprobs. */
+static void put_ranked(const struct call *c, int32_t id, float logprob, size_t rank, struct buf *out)
+{
+    struct buf text = {.tag = MEM_API};
+    char key[16];
+
+    snprintf(key, sizeof(key), "%d", id);
+    token_text(c, id, &text);
+    buf_json_key(out, key);
+    buf_json_begin(out, '{');
+    buf_json_key(out, "logprob");
+    put_logprob(out, logprob);
+    buf_json_key(out, "rank");
+    buf_json_int(out, (int64_t)rank);
+    buf_json_key(out, "decoded_token");
+    buf_json_str(out, data_of(&text), text.len);
+    buf_json_end(out, '}');
+    out->oom |= text.oom;
+    buf_fini(&text);
+}
+
+/* vLLM's prompt_logprobs: for each token of the prompt an object of id to log-probability, its own first. */
 static void put_prompt_logprobs(const struct call *c, const struct call_prompt *p, struct buf *out)
 {
     size_t most = c->f.prompt_logprobs > 0 ? (size_t)c->f.prompt_logprobs : 0;
@@ -335,34 +409,15 @@ static void put_prompt_logprobs(const struct call *c, const struct call_prompt *
     buf_str(out, ",\"prompt_logprobs\":[null");
     for (size_t i = 0; i < p->scored.n; i++) {
         const struct call_token *v = &p->scored.v[i];
-        bool own = false;
+        size_t n = v->n_top < most ? v->n_top : most, rank = v->rank;
 
+        for (size_t k = 0; k < n; k++) /* where several are as likely, the place in the list counts */
+            rank = p->scored.top[v->top + k].id == v->id ? k + 1 : rank;
         buf_json_begin(out, '{');
-        for (size_t k = 0; k <= v->n_top && k <= most; k++) {
-            bool last = k == v->n_top || k == most;
-            const struct gallop_logprob *top = last ? NULL : &p->scored.top[v->top + k];
-            struct buf text = {.tag = MEM_API};
-            char key[16];
-
-            if (last && own)
-                break;
-            own |= top && top->id == v->id;
-            snprintf(key, sizeof(key), "%d", top ? top->id : v->id);
-            token_text(c, top ? top->id : v->id, &text);
-            buf_json_key(out, key);
-            buf_json_begin(out, '{');
-            buf_json_key(out, "logprob");
-            put_logprob(out, top ? top->logprob : v->logprob);
-            buf_json_key(out, "rank");
-            if (top)
-                buf_json_int(out, (int64_t)k + 1);
-            else
-                buf_json_null(out);
-            buf_json_key(out, "decoded_token");
-            buf_json_str(out, data_of(&text), text.len);
-            buf_json_end(out, '}');
-            buf_fini(&text);
-        }
+        put_ranked(c, v->id, v->logprob, rank, out);
+        for (size_t k = 0; k < n; k++)
+            if (p->scored.top[v->top + k].id != v->id)
+                put_ranked(c, p->scored.top[v->top + k].id, p->scored.top[v->top + k].logprob, k + 1, out);
         buf_json_end(out, '}');
     }
     buf_str(out, "]");

@@ -98,6 +98,14 @@ static void free_tokens(struct call_tokens *t)
     mem_free(t->top);
 }
 
+static void free_lists(struct call_lists *l)
+{
+    buf_fini(&l->offset);
+    buf_fini(&l->logprob);
+    buf_fini(&l->token);
+    buf_fini(&l->top);
+}
+
 static void destroy(struct call *c)
 {
     *c->link = c->next;
@@ -117,10 +125,12 @@ static void destroy(struct call *c)
         buf_fini(&c->choice[i].said);
         buf_fini(&c->choice[i].items);
         parts_close(c->choice[i].parts);
+        tok_stream_free(c->choice[i].pieces);
         mem_free(c->choice[i].stop_string);
     }
     for (size_t i = 0; i < c->n_prompts; i++) {
         free_tokens(&c->prompt[i].scored);
+        free_lists(&c->prompt[i].lists);
         mem_free(c->prompt[i].embedding);
         buf_fini(&c->prompt[i].text);
         tok_ids_fini(&c->prompt[i].ids);
@@ -186,7 +196,7 @@ static bool add_token(struct call_tokens *t, const struct relay_batch *b, const 
     if (!mem_grow((void **)&t->v, &t->cap, t->n + 1, sizeof(*t->v), MEM_API) ||
         !mem_grow((void **)&t->top, &t->cap_top, t->n_top + ev->n_top, sizeof(*t->top), MEM_API))
         return false;
-    t->v[t->n++] = (struct call_token){ev->token, ev->logprob, t->n_top, ev->n_top};
+    t->v[t->n++] = (struct call_token){ev->token, ev->logprob, ev->rank, t->n_top, ev->n_top};
     if (ev->n_top)
         memcpy(t->top + t->n_top, b->top + r->top, ev->n_top * sizeof(*t->top));
     t->n_top += ev->n_top;
@@ -249,6 +259,7 @@ static bool take_end(struct call *c, struct call_prompt *p, struct call_choice *
     h->stop_token = ev->stop_token;
     h->prefill_s = ev->prefill_s;
     h->decode_s = ev->decode_s;
+    h->forbids_all = ev->forbids_all;
     if (answer_take_end(c, h, ev->finish) != 0)
         h->finish = GALLOP_FINISH_ERROR;
     if (ev->choice == 0)
@@ -401,7 +412,7 @@ static int fault_of(const struct call *c, const char **sentence)
 
         *sentence = h->stop_string && !h->lost ? h->stop_string : "out of memory";
         if (h->ended && h->finish == GALLOP_FINISH_ERROR)
-            return 500;
+            return h->forbids_all && !h->lost ? 400 : 500;
         *sentence = "the request took longer than this server allows";
         if (h->ended && h->finish == GALLOP_FINISH_DEADLINE)
             return 504;
@@ -410,6 +421,12 @@ static int fault_of(const struct call *c, const char **sentence)
             return 503;
     }
     return 0;
+}
+
+/* Of C, which forbids every token. */
+static const char *forbidding_field(const struct call *c)
+{
+    return c->f.allowed ? "allowed_token_ids" : c->f.bad_words ? "bad_words" : "min_tokens";
 }
 
 /* What a form writes to OUT from here on. */
@@ -435,7 +452,7 @@ static int write_answer(struct call *c, struct buf *out)
     begin_answer(out);
     status = fault_of(c, &sentence);
     if (status)
-        c->form->error(out, status, sentence, NULL);
+        c->form->error(out, status, sentence, status == 400 ? forbidding_field(c) : NULL);
     else
         c->form->whole(c, out);
     if (lacks_memory(out)) {
@@ -524,8 +541,44 @@ static void introduce(struct call *c, struct buf *out)
     c->introduced = true;
 }
 
+/* On a thread of the front. */
+static void write_lists(struct front_job *job)
+{
+    struct call *c = (struct call *)(void *)job;
+
+    for (size_t i = 0; i < c->n_prompts; i++)
+        if (c->prompt[i].listing)
+            answer_list_prompt(c, &c->prompt[i]);
+}
+
+/* An answer to the prompt P of C has something to show for the first time. */
+static bool begins(const struct call *c, const struct call_prompt *p)
+{
+    const struct call_choice *first = &c->choice[(size_t)(p - c->prompt) * c->n];
+
+    for (const struct call_choice *h = first; h < first + c->n; h++)
+        if (!h->introduced && answer_has_news(c, h))
+            return true;
+    return false;
+}
+
+/* Whether the next events begin with so many log-probabilities of prompts that the front writes them first.
+ * The tokens of these prompts were all told in front of the first of an answer. */
+static bool lists_prompts(struct call *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->n_prompts; i++) {
+        struct call_prompt *p = &c->prompt[i];
+
+        p->listing = c->f.echo && c->f.logprobs >= 0 && !p->listed && begins(c, p);
+        n += p->listing ? p->scored.n + p->scored.n_top : 0;
+    }
+    return n > MOST_AT_ONCE;
+}
+
 /* Sends what the client can take. */
-static void stream(struct call *c)
+static void send_events(struct call *c)
 {
     struct buf *out = &c->api->scratch;
     bool all_closed = true;
@@ -564,11 +617,30 @@ static void stream(struct call *c)
     }
 }
 
+static void stream(struct call *c)
+{
+    if (lists_prompts(c)) {
+        c->listing = true;
+        c->job.run = write_lists;
+        front_add(&c->api->front, &c->job);
+    } else {
+        send_events(c);
+    }
+}
+
+/* The front has written lists of prompts. */
+static void take_lists(struct call *c)
+{
+    for (size_t i = 0; i < c->n_prompts; i++)
+        c->prompt[i].listed |= c->prompt[i].listing;
+    c->listing = false;
+}
+
 /* Goes on with C as far as it can; it may be gone afterwards. */
 static void advance(struct call *c)
 {
     c->touched = false;
-    if (c->busy)
+    if (c->busy || c->listing)
         return;
     if (c->x && c->status)
         reply(c, c->status, &c->reply);
@@ -643,8 +715,15 @@ void call_advance(struct api *a)
     int n = 0;
 
     for (struct front_job *job = front_done(&a->front), *next; job; job = next) {
+        struct call *c = (struct call *)(void *)job;
+
         next = job->next;
-        take_prepared((struct call *)(void *)job);
+        if (c->listing) {
+            take_lists(c);
+            advance(c);
+        } else {
+            take_prepared(c);
+        }
     }
     while ((b = relay_take(&a->relay)) != NULL) {
         if (n++ == MOST_BATCHES) {
@@ -678,12 +757,14 @@ void call_gone(struct call *c)
     if (c->busy)
         return;
     prepare_cancel(c);
-    if (c->n_open == 0 && !c->touched)
+    if (c->n_open == 0 && !c->touched && !c->listing)
         destroy(c);
 }
 
 void call_drained(struct call *c)
 {
+    if (c->listing)
+        return;
     if (!c->busy && c->begun)
         stream(c);
     if (!c->x && c->n_open == 0 && !c->touched)

@@ -2,8 +2,9 @@
  *
  * A call has prompts, a prompt has n choices. While the front prepares it or writes its answer (busy),
  * everything but x, gone and, while it is prepared, the choices' contents is the front's; afterwards all is
- * the server thread's. It lives until the front is done with it and every choice that was submitted has
- * ended, also when the client is long gone.
+ * the server thread's, but the lists of prompts that the front writes in the middle of a stream (listing). It
+ * lives until the front is done with it and every choice that was submitted has ended, also when the client
+ * is long gone.
  */
 #ifndef GALLOP_API_CALL_H
 #define GALLOP_API_CALL_H
@@ -25,6 +26,7 @@ enum { CALL_ID_BYTES = 192, CALL_REQUEST_ID = 128 /* bytes of a client's own */,
 struct call_token {
     int32_t id;
     float logprob;
+    size_t rank;       /* of one of a prompt */
     size_t top, n_top; /* range of the list's top */
 };
 
@@ -33,6 +35,11 @@ struct call_tokens {
     size_t n, cap;
     struct gallop_logprob *top; /* [n_top] */
     size_t n_top, cap_top;
+};
+
+/* The four lists of a completion's log-probabilities, as JSON without brackets. */
+struct call_lists {
+    struct buf offset, logprob, token, top;
 };
 
 struct call_choice {
@@ -46,10 +53,12 @@ struct call_choice {
     size_t n_output;                /* tokens so far */
     double logprob;                 /* their sum, where it is known */
     bool written;                   /* it is among the best, and in the answer */
-    size_t n_characters;            /* of the tokens whose log-probabilities are sent */
+    size_t n_characters;            /* of the text of tokens whose log-probabilities are sent */
+    struct tok_stream *pieces;      /* which makes them text; NULL: none yet */
     atomic_bool lost;               /* something of it, for lack of memory */
     bool introduced, ended, closed; /* introduced: its first event is sent; closed: its last one */
     enum gallop_finish finish;
+    bool forbids_all;      /* it failed because of what the request forbids */
     enum form_block block; /* of a form that has them: the one that is open, */
     size_t n_blocks;       /* and those that are closed */
     bool is_last;          /* the one that is being closed is the answer's last */
@@ -70,7 +79,9 @@ struct call_prompt {
     size_t n_cached, n_open;
     bool waits; /* its tokens count among those that wait */
     struct call_tokens scored;
-    float *embedding; /* [n_embedding], owned, or NULL */
+    struct call_lists lists; /* of the prompt's tokens, for an echo: */
+    bool listing, listed;    /* the front is at them; they are there */
+    float *embedding;        /* [n_embedding], owned, or NULL */
     size_t n_embedding;
 };
 
@@ -106,6 +117,7 @@ struct call {
     bool keep_special;                /* special tokens stay in the text: they may be marks */
     const struct markup_calls *calls; /* what is looked for in the answers, or NULL */
     bool busy;                        /* with the front */
+    bool listing;                     /* the front writes the lists of prompts, of a stream that goes on */
     bool gone;                        /* nobody waits for the answer */
     _Atomic bool unwanted;            /* its client left, or the server ends: the front need not begin */
     bool aborting;                    /* the engine is to be told */
@@ -201,6 +213,9 @@ void running_end(struct call *c);
 int answer_take(const struct call *c, struct call_choice *h, const char *text, size_t n);
 /* The same of what was held back; FINISH: how it ended. */
 int answer_take_end(const struct call *c, struct call_choice *h, enum gallop_finish finish);
+/* Writes P->lists. */
+void answer_list_prompt(const struct call *c, struct call_prompt *p);
+
 /* There is something to show. */
 bool answer_has_news(const struct call *c, const struct call_choice *h);
 

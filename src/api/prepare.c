@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "engine/gallop_in.h"
 
+enum { MOST_SCORED = 4 << 20 }; /* log-probabilities of prompts in an answer: about 300 MB */
+
 static const struct llm *model_of(const struct call *c)
 {
     return gallop_llm(c->api->opt.engine);
@@ -443,6 +445,25 @@ static int read_prompts(struct call *c)
     return 0;
 }
 
+/* Log-probabilities of prompts, which can be many more than tokens, fit into an answer. */
+static int check_scored(struct call *c)
+{
+    const struct fields *f = &c->f;
+    bool echoes = f->echo && f->logprobs > f->prompt_logprobs;
+    const char *field = echoes ? "logprobs" : "prompt_logprobs";
+    size_t each = (size_t)((echoes ? f->logprobs : f->prompt_logprobs) + 1),
+           n_answers = c->endpoint == FIELDS_COMPLETIONS ? (size_t)f->n : 1;
+    char sentence[200];
+
+    if (c->n_prompt_tokens * each * n_answers <= MOST_SCORED) /* bytes of a body times two small numbers */
+        return 0;
+    snprintf(sentence, sizeof(sentence),
+             "%s: found %zu tokens of prompts with %zu log-probabilities each, in %zu answers; expected at "
+             "most %d in all",
+             field, c->n_prompt_tokens, each, n_answers, MOST_SCORED);
+    return refuse_field(c, field, sentence);
+}
+
 /* ---- sampling ---- */
 
 static int32_t *copy_ids(struct call *c, const json_t *list, size_t *n)
@@ -847,7 +868,7 @@ static void prepare(struct call *c)
     } else if (c->endpoint == FIELDS_SHOW) {
         ollama_show(c->api, &c->reply);
         c->status = 200;
-    } else if (reserve(c) == 0 && read_prompts(c) == 0) {
+    } else if (reserve(c) == 0 && read_prompts(c) == 0 && check_scored(c) == 0) {
         c->keep_tokens = c->f.logprobs >= 0 || c->f.chat_logprobs || c->f.return_token_ids;
         submit_all(c);
     }

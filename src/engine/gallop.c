@@ -714,6 +714,7 @@ static void describe_end(const struct seq *s, struct gallop_event *ev)
                  : s->overdue             ? GALLOP_FINISH_DEADLINE
                                           : GALLOP_FINISH_CANCELLED;
     ev->error = s->fault.code ? s->fault.msg : NULL;
+    ev->forbids_all = s->forbids_all;
     ev->context_full = st->why == STOP_LENGTH && s->context_cuts;
     ev->n_prompt = s->n_prompt;
     ev->n_output = seq_n_output(s);
@@ -764,6 +765,7 @@ int gallop_take(struct gallop *g, struct gallop_event *ev)
         ev->type = se.type == STEP_TOKEN ? GALLOP_TOKEN : GALLOP_PROMPT_TOKEN;
         ev->token = se.token;
         ev->logprob = se.logprob;
+        ev->rank = se.rank;
         ev->top = (const struct gallop_logprob *)(const void *)se.top;
         ev->n_top = se.n_top;
         break;

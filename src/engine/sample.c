@@ -616,6 +616,16 @@ static void sort_top(struct sample_top *t, size_t n)
         }
 }
 
+static size_t find_rank(const float *logits, size_t n_vocab, int32_t id)
+{
+    float own = logits[id];
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_vocab; i++)
+        n += logits[i] >= own;
+    return n;
+}
+
 /* log softmax of LOGITS [N] at r->id; returns what stands below all of them. */
 static double find_logprob(struct sampler *s, const float *logits, size_t n_vocab, struct sample_result *r)
 {
@@ -666,7 +676,7 @@ static void find_logprobs(struct sampler *s, const float *logits, size_t n_vocab
 
 /* ---- the whole ---- */
 
-/* Runs the chain up to the distribution; for greedy up to the changed logits. 0, or ERR_INPUT. */
+/* Runs the chain up to the distribution; for greedy up to the changed logits. Errors: sample_pick()'s. */
 static int run(struct chain *c)
 {
     ASSERT(c->n > 0 && c->n <= c->s->n_vocab, "%zu logits for a sampler of %zu", c->n, c->s->n_vocab);
@@ -678,7 +688,7 @@ static int run(struct chain *c)
         return 0;
     c->max = find_maxima(c->s, c->x, c->n);
     if (!(c->max > -INFINITY))
-        return ERR_INPUT;
+        return ERR_NOSPACE;
     cut_tail(c);
     return 0;
 }
@@ -695,7 +705,7 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
     if (sampling_is_greedy(p)) {
         r->id = (int32_t)s->kern->argmax(c.x, c.n);
         if (!(c.x[r->id] > -INFINITY))
-            return ERR_INPUT;
+            return ERR_NOSPACE;
     } else {
         size_t at = walk(s, c.all ? s->x : s->y, c.all ? c.n : c.n_left, rng_uniform(p->seed, n_output));
 
@@ -715,6 +725,7 @@ int sample_score(struct sampler *s, const float *logits, size_t n_vocab, int32_t
     if (!all_below_infinity(logits, n_vocab))
         return ERR_INPUT;
     find_logprobs(s, logits, n_vocab, (size_t)k, r);
+    r->rank = find_rank(logits, n_vocab, id);
     return 0;
 }
 
@@ -737,7 +748,7 @@ int sample_explain(struct sampler *s, const struct sampling *p, const struct sam
         size_t best = s->kern->argmax(c.x, c.n);
 
         if (!(c.x[best] > -INFINITY))
-            return ERR_INPUT;
+            return ERR_NOSPACE;
         probs[0] = (struct sample_prob){.id = (int32_t)best, .p = 1};
         stages[(*n_stages)++] = (struct sample_stage){.name = "greedy", .survivors = 1};
         *n_probs = 1;

@@ -90,14 +90,15 @@ void sample_close(struct sampler *s); /* a zeroed one is fine */
 struct sample_result {
     int32_t id;
     float logprob; /* of id; only where sampling.logprobs >= 0, else 0 */
+    size_t rank;   /* of sample_score(): how many tokens are as likely or likelier; 1: none but id */
     const struct sample_top
         *top;     /* [n_top] likeliest first, or as asked for; until the sampler's next call */
     size_t n_top; /* at most sampling.logprobs, or sampling.n_logprob_ids */
 };
 
 /* Chooses output token number N_OUTPUT (0 for the first) from LOGITS [N_VOCAB], which stay as they are. H
- * may be NULL: no history. P must have passed sampling_validate(). Returns 0, or ERR_INPUT when a logit is
- * NaN or +infinity or no token is left: this sequence cannot go on, others can. */
+ * may be NULL: no history. P must have passed sampling_validate(). Returns 0, ERR_INPUT when a logit is
+ * NaN or +infinity, or ERR_NOSPACE when no token is left: this sequence cannot go on, others can. */
 int sample_pick(struct sampler *s, const struct sampling *p, const struct sample_history *h,
                 const float *logits, size_t n_vocab, size_t n_output, struct sample_result *r);
 

@@ -125,6 +125,39 @@ static int fill_bad(struct seq *s, const struct tok *tok, struct err *e)
     return rc;
 }
 
+/* The first token of the answer may be ID. */
+static bool may_begin(const struct seq *s, int32_t id)
+{
+    const struct sample_history *h = &s->history;
+    const struct sampling *p = &s->sampling;
+
+    if (h->allowed && !(h->allowed[id / 32] >> id % 32 & 1))
+        return false;
+    if (p->min_new_tokens > 0 &&
+        (sampling_has_id(p->eos, p->n_eos, id) || sampling_has_id(p->stop_token, p->n_stop_tokens, id)))
+        return false;
+    for (size_t i = 0; i < h->n_bad; i++)
+        if (h->bad[i].n == 1 && h->bad[i].id[0] == id)
+            return false;
+    return true;
+}
+
+/* A request that forbids every token is wrong as it is; those that forbid the rest later are seen then. */
+static int check_choice(const struct seq *s, size_t n_vocab, struct err *e)
+{
+    if (!s->stop.limit || !seq_forbids(s))
+        return 0;
+    for (size_t id = 0; id < n_vocab; id++)
+        if (may_begin(s, (int32_t)id))
+            return 0;
+    return err_set(e, ERR_INPUT,
+                   "%s: no token is left to choose: what is allowed is forbidden as a bad word, or as an end "
+                   "before the fewest tokens",
+                   s->sampling.n_allowed ? "allowed_token_ids"
+                   : s->history.n_bad    ? "bad_words"
+                                         : "stop_token");
+}
+
 static int fill(struct seq *s, const struct seq_request *r, const struct tok *tok, size_t n_vocab,
                 size_t max_len, struct err *e)
 {
@@ -147,7 +180,7 @@ static int fill(struct seq *s, const struct seq_request *r, const struct tok *to
     if ((rc = sample_history_init(&s->history, &s->sampling, s->token, s->n_prompt, s->stop.limit, n_vocab,
                                   &s->arena, e)) != 0)
         return rc;
-    if ((rc = fill_bad(s, tok, e)) != 0)
+    if ((rc = fill_bad(s, tok, e)) != 0 || (rc = check_choice(s, n_vocab, e)) != 0)
         return rc;
     for (size_t i = 0; i < s->sampling.n_stops; i++)
         held = s->sampling.stop[i].n > held ? s->sampling.stop[i].n : held;
@@ -216,6 +249,11 @@ void seq_free_list(struct seq *s)
         seq_free(s);
         s = next;
     }
+}
+
+bool seq_forbids(const struct seq *s)
+{
+    return s->history.allowed || s->history.n_bad || s->sampling.min_new_tokens > 0;
 }
 
 bool seq_wants_all(const struct seq *s)

@@ -67,6 +67,7 @@ struct seq {
     double limit_s;           /* seconds from submission to that, 0: none */
     bool overdue;             /* that has passed */
     struct err fault;         /* code set: ended by an error */
+    bool forbids_all;         /* that is why: no token is left to choose */
     double t_first, t_token, t_last; /* clock: first computed, first token, latest token */
 };
 
@@ -93,6 +94,8 @@ void seq_free(struct seq *s);      /* NULL is fine */
 void seq_free_list(struct seq *s); /* S, what follows it by next, and their siblings */
 
 /* The logits of every row of the prompt are wanted, once. */
+/* It may say of tokens that they are not to be chosen. */
+bool seq_forbids(const struct seq *s);
 bool seq_wants_all(const struct seq *s);
 
 size_t seq_n_output(const struct seq *s);

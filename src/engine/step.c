@@ -753,6 +753,7 @@ static void emit_token(struct step *g, enum step_event_type type, const struct s
 
     ev->token = id;
     ev->logprob = r->result.logprob;
+    ev->rank = r->result.rank;
     ev->top = r->result.top;
     ev->n_top = r->result.n_top;
 }
@@ -817,9 +818,10 @@ static void take_row(struct step *g, const struct step_row *r)
     if (s->state != SEQ_RUNNING) /* an earlier row failed */
         return;
     if (r->code) {
-        fault(
-            s, r->code,
-            "no token can be chosen: the model's logits are not numbers (NaN), or every token is forbidden");
+        s->forbids_all = r->code == ERR_NOSPACE && seq_forbids(s);
+        fault(s, r->code,
+              s->forbids_all ? "no token can be chosen: the request forbids every one from here on"
+                             : "no token can be chosen: the model's logits are not numbers (NaN)");
         end(g, s);
     } else if (s->pooling) {
         pool_row(g, r);

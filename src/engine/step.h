@@ -40,6 +40,7 @@ struct step_event {
     struct seq *seq; /* of FINISHED: the receiver frees it */
     int32_t token;
     float logprob;
+    size_t rank;                  /* PROMPT */
     const struct sample_top *top; /* TOKEN, PROMPT: [n_top] likeliest first */
     size_t n_top;
     size_t text, text_len; /* TEXT: range in seq->text */

@@ -163,6 +163,98 @@ def a_prompt_is_scored_and_echoed():
     expect(_ask(prompt=ids, max_tokens=0, echo=True)["choices"][0]["text"], PROMPT, "ids are echoed as text")
 
 
+def ranks_are_those_among_all_tokens():
+    every = _ask(prompt=[300, 7], max_tokens=1, prompt_logprobs=5)["choices"][0]["prompt_logprobs"][1]
+    expect(list(every)[0], "7", "a token's own entry is the first")
+    expect(sorted(v["rank"] for v in every.values())[:5], list(range(1, 6)), "ranks of the likeliest")
+    alone = _ask(prompt=[300, 7], max_tokens=1, prompt_logprobs=0)["choices"][0]["prompt_logprobs"][1]
+    expect((list(alone), alone["7"]["rank"]), (["7"], every["7"]["rank"]), "the same rank beside none")
+    check(every["7"]["rank"] > 5, f"it is one that is not among them: {every['7']}")
+    for id in every:
+        got = _ask(prompt=[300, int(id)], max_tokens=1, prompt_logprobs=0)["choices"][0]["prompt_logprobs"][1][id]
+        expect(got, every[id], f"of token {id}")
+
+
+def what_a_prompt_is_scored_with_is_limited():
+    with Server("--max-logprobs", 1024, "--no-access-log") as s:
+        ask = lambda **f: (lambda status, body: (status, body["error"]["param"] if status != 200 else None))(*s.post(COMPLETIONS, max_tokens=0, **f))
+        most = {"prompt": [[5] * 1024], "prompt_logprobs": 1023, "n": 4}
+        expect(ask(**most, stop_token_ids=[10**6]), (400, "stop_token_ids"), "the most is not refused for that")
+        expect(ask(**{**most, "prompt": [[5] * 1024, [5]]}), (400, "prompt_logprobs"), "a token more")
+        expect(ask(**{**most, "prompt_logprobs": 1024}), (400, "prompt_logprobs"), "one of each token more")
+        expect(ask(**{**most, "n": 5}), (400, "prompt_logprobs"), "an answer more")
+        del most["prompt_logprobs"]
+        expect(ask(**most, logprobs=1024, echo=True), (400, "logprobs"), "of an echo")
+        expect(ask(**most, logprobs=1024, stop_token_ids=[10**6]), (400, "stop_token_ids"), "which alone has them of the prompt")
+
+
+def offsets_are_places_in_the_text():
+    text = "D\u00fa bist \U0001f600 na\u00efve \u65e5\u672c, 3 cats."
+    smile = server.post("/tokenize", prompt="\U0001f600", add_special_tokens=False)[1]["tokens"]
+    check(len(smile) > 2, f"a character of several tokens: {smile}")
+    for more in ({}, {"allowed_token_ids": smile, "temperature": 2, "seed": 1, "ignore_eos": True}, {"stop": " girl"}, {"stop": "e"}):
+        for echo in (True, False):
+            fields = {"prompt": text, "max_tokens": 12, "logprobs": 1, "echo": echo, **more}
+            c = _ask(**fields)["choices"][0]
+            lp, shown = c["logprobs"], c["text"]
+            at = lp["text_offset"]
+            check(at[0] == 0 and at == sorted(at), f"they begin with the text: {at}")
+            for i, (begin, token) in enumerate(zip(at, lp["tokens"])):
+                if "\ufffd" not in token and token[:2] != "<|" and begin < len(shown) and "stop" not in more:
+                    expect(shown[begin:begin + len(token)], token, f"token {i} at {begin} of {shown!r}")
+            if "stop" in more:
+                free = _ask(**{**fields, "stop": None})["choices"][0]["logprobs"]
+                expect(at, free["text_offset"][:len(at)], "a stop string moves nothing")
+            named = _ask(**fields, return_tokens_as_token_ids=True)["choices"][0]["logprobs"]
+            expect(named["text_offset"], at, "nor do names of tokens")
+            events = [json.loads(x)["choices"][0]["logprobs"] for x in server.events(COMPLETIONS, **{"temperature": 0, **fields})[:-1]]
+            expect([x for e in events if e for x in e["text_offset"]], at, "in a stream")
+    ids = [*server.post("/tokenize", prompt="A")[1]["tokens"], 0, 1, *server.post("/tokenize", prompt=" dog", add_special_tokens=False)[1]["tokens"]]
+    for skip in (True, False):
+        c = _ask(prompt=ids, max_tokens=0, echo=True, logprobs=0, skip_special_tokens=skip)["choices"][0]
+        expect(c["text"][c["logprobs"]["text_offset"][-1]:], c["logprobs"]["tokens"][-1], "behind special tokens")
+
+
+def texts_of_several_tokens_have_one_entry():
+    ids = list(range(128, 256))
+    texts = [server.post("/detokenize", tokens=[i])[1]["prompt"] for i in ids]
+    double = [i for i, t in zip(ids, texts) if t == "\ufffd"]
+    check(len(double) > 1, "tokens of the same text")
+    raw = server.request("POST", COMPLETIONS, {"prompt": PROMPT, "max_tokens": 1, "temperature": 0, "logprobs": 1, "logprob_token_ids": double,
+                                               "allowed_token_ids": double})[2].decode()
+    seen = []
+    lp = json.loads(raw, object_pairs_hook=lambda pairs: seen.append([k for k, _ in pairs]) or dict(pairs))["choices"][0]["logprobs"]
+    check(all(len(k) == len(set(k)) for k in seen), "no key twice")
+    expect(lp["top_logprobs"], [{"\ufffd": lp["token_logprobs"][0]}], "the token's own stays")
+    named = _ask(max_tokens=1, logprobs=1, logprob_token_ids=double, allowed_token_ids=double, return_tokens_as_token_ids=True)
+    expect(len(named["choices"][0]["logprobs"]["top_logprobs"][0]), len(double), "by their ids all are there")
+
+
+def an_echo_of_many_log_probabilities_is_the_same_in_a_stream():
+    fields = {"prompt": [[5 + i % 900 for i in range(n)] for n in (700, 3, 400)], "max_tokens": 3, "logprobs": 5, "echo": True, "temperature": 0, "n": 2}
+    whole = _ask(**fields)["choices"]
+    for c in whole:
+        events = [json.loads(x)["choices"][0] for x in server.events(COMPLETIONS, **fields)[:-1]]
+        mine = [e for e in events if e["index"] == c["index"]]
+        expect("".join(e["text"] for e in mine), c["text"], "text")
+        for name, values in c["logprobs"].items():
+            expect([x for e in mine for x in e["logprobs"][name]], values, name)
+
+
+def a_request_that_forbids_every_token_is_refused():
+    cat, dog = (server.post("/tokenize", prompt=" " + x, add_special_tokens=False)[1]["tokens"] for x in ("cat", "dog"))
+    expect((len(cat), len(dog)), (1, 1), "a token each")
+    for path, more in ((COMPLETIONS, {}), (CHAT, {"messages": [{"role": "user", "content": "x"}]})):
+        _refused(400, "allowed_token_ids", path, **more, max_tokens=9, allowed_token_ids=cat + dog, bad_words=["cat", "dog"])
+        _refused(400, "allowed_token_ids", path, **more, max_tokens=9, stream=True, allowed_token_ids=cat, bad_words=["cat"])
+        _refused(400, "allowed_token_ids", path, **more, max_tokens=9, min_tokens=2, allowed_token_ids=cat, stop_token_ids=cat)
+        _ask(path, **more, max_tokens=2, allowed_token_ids=cat + dog, bad_words=["cat"])
+        later = {**more, "max_tokens": 9, "allowed_token_ids": cat, "bad_words": ["cat cat cat"], "ignore_eos": True}
+        _refused(400, "allowed_token_ids", path, "no token can be chosen", **later)
+        events = server.events(path, **({"prompt": PROMPT} if not more else {}), **later)
+        check('"code":400' in events[-2] and events[-1] == "[DONE]" and "cat" in "".join(events[:-2]), f"in a stream: {events[-3:]}")
+
+
 def sampling_fields_do_what_they_say():
     first = _ask(max_tokens=8, return_token_ids=True)["choices"][0]["token_ids"]
     expect(_ask(max_tokens=8, stop=" girl")["choices"][0]["text"], " there was a cheerful", "a stop string is cut off")

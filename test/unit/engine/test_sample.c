@@ -473,10 +473,10 @@ static void a_grammars_mask_is_obeyed(void **state)
     assert_int_equal(pick(&h, 1000, 0, &r), 0);
     assert_int_equal(r.id, logits[40] >= logits[999] ? 40 : 999);
     memset(allowed, 0, sizeof(allowed));
-    assert_int_equal(pick(&h, 1000, 0, &r), ERR_INPUT);
+    assert_int_equal(pick(&h, 1000, 0, &r), ERR_NOSPACE);
     p.greedy = false;
-    assert_int_equal(pick(&h, 1000, 0, &r), ERR_INPUT);
-    assert_int_equal(explain(&h, 1000, 0), ERR_INPUT);
+    assert_int_equal(pick(&h, 1000, 0, &r), ERR_NOSPACE);
+    assert_int_equal(explain(&h, 1000, 0), ERR_NOSPACE);
 }
 
 static void a_bad_words_last_token_is_not_chosen_behind_the_others(void **state)
@@ -530,9 +530,9 @@ static void bad_logits_fail_whatever_the_place_and_the_mode(void **state)
             }
     for (int i = 0; i < 131; i++)
         logits[i] = -INFINITY;
-    assert_int_equal(pick(NULL, 131, 0, &r), ERR_INPUT);
+    assert_int_equal(pick(NULL, 131, 0, &r), ERR_NOSPACE);
     p.greedy = true;
-    assert_int_equal(pick(NULL, 131, 0, &r), ERR_INPUT);
+    assert_int_equal(pick(NULL, 131, 0, &r), ERR_NOSPACE);
 }
 
 static void forbidden_tokens_are_never_picked(void **state)
@@ -648,8 +648,12 @@ static void logprobs_of_chosen_tokens_come_in_their_order(void **state)
         assert_int_equal(r.n_top, k);
         for (size_t i = 0; i < k; i++) {
             struct sample_result scored;
+            size_t n_likely = 0;
 
             assert_int_equal(sample_score(&smp, logits, 2000, chosen[i], 0, &scored), 0);
+            for (size_t t = 0; t < 2000; t++)
+                n_likely += logits[t] >= logits[chosen[i]];
+            assert_int_equal(scored.rank, n_likely);
             assert_int_equal(r.top[i].id, chosen[i]);
             assert_true(r.top[i].logprob == scored.logprob);
         }

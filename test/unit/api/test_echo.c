@@ -1,0 +1,91 @@
+/* test_echo.c - log-probabilities of a long prompt, which a stream begins with: they are written on the
+ * front's thread, so that no other stream waits for them.
+ */
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "api/call.h"
+#include "demo.h"
+
+enum { N_IDS = 700, N_ASKED = 5 };
+
+static int open_all(void **state)
+{
+    struct gallop_options o = demo_options();
+
+    return demo_open_engine(&o) != 0 || demo_open((struct api_options){.chat_missing = "no template",
+                                                                       .max_running = 4,
+                                                                       .max_queued = 8,
+                                                                       .max_logprobs = 20,
+                                                                       .quiet = true}) != 0;
+}
+
+/* Processor time of the front's thread. */
+static double front_s(void)
+{
+    struct timespec t;
+    clockid_t clock;
+
+    assert_int_equal(pthread_getcpuclockid(demo.api->front.thread[0].id, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &t), 0);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* What the front computes for requests with FIELDS, which ask for 5 log-probabilities a token of a prompt. */
+static double ask(const char *fields)
+{
+    static char body[8 * N_IDS + 400];
+    double before = front_s();
+
+    for (int k = 0; k < N_ASKED; k++) {
+        size_t n = (size_t)snprintf(
+            body, sizeof(body), "{\"max_tokens\":1,\"temperature\":0,\"echo\":true,%s,\"prompt\":[", fields);
+
+        for (int i = 0; i < N_IDS; i++)
+            n += (size_t)snprintf(body + n, sizeof(body) - n, "%s%d", i ? "," : "", 5 + i);
+        snprintf(body + n, sizeof(body) - n, "]}");
+        assert_int_equal(demo_status(demo_answer(demo_post("/v1/completions", "", body))), 200);
+    }
+    return front_s() - before;
+}
+
+static void the_front_writes_them(void **state)
+{
+    double whole = ask("\"logprobs\":5"), stream = ask("\"logprobs\":5,\"stream\":true"),
+           none = ask("\"stream\":true");
+
+    assert_true(whole > 3 * none); /* else there is nothing to be seen */
+    assert_true(stream > whole / 3);
+}
+
+/* The client is gone before they are written, or while they are: nothing is left of it. */
+static void who_leaves_meanwhile_is_forgotten(void **state)
+{
+    static char body[8 * N_IDS + 400];
+    size_t n = (size_t)snprintf(body, sizeof(body),
+                                "{\"stream\":true,\"logprobs\":5,\"echo\":true,"
+                                "\"max_tokens\":4,\"prompt\":[5");
+
+    for (int i = 1; i < N_IDS; i++)
+        n += (size_t)snprintf(body + n, sizeof(body) - n, ",%d", 5 + i);
+    snprintf(body + n, sizeof(body) - n, "]}");
+    for (int k = 0; k < 8; k++) {
+        int fd = demo_post("/v1/completions", "", body);
+
+        do
+            server_poll(demo.server);
+        while (!demo.api->first || !(demo.api->first->listing || demo.api->first->begun));
+        close(fd);
+        demo_await_silence();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_front_writes_them, open_all, demo_close),
+        cmocka_unit_test_setup_teardown(who_leaves_meanwhile_is_forgotten, open_all, demo_close)};
+
+    return demo_run(tests);
+}
