@@ -194,6 +194,26 @@ int map_file_check(const struct map_file *m, const char *path, struct err *e)
                 : 0;
 }
 
+void map_file_drop(const void *p, size_t n)
+{
+    uintptr_t from = (uintptr_t)p, to = from + n;
+    bool found = false;
+
+    pthread_mutex_lock(&guard_lock);
+    for (int i = 0; i < atomic_load(&n_guards) && !found; i++) {
+        uintptr_t begin = atomic_load(&guard[i].begin);
+
+        found = begin && from >= begin && to <= atomic_load(&guard[i].end);
+    }
+    pthread_mutex_unlock(&guard_lock);
+    if (!found)
+        return;
+    from = (from + page_bytes - 1) & ~(page_bytes - 1);
+    to &= ~(page_bytes - 1);
+    if (from < to)
+        madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
 void map_file_close(struct map_file *m)
 {
     guard_end(m);

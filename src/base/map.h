@@ -37,6 +37,10 @@ int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
  * opened: nothing that was read since can be believed. */
 int map_file_check(const struct map_file *m, const char *path, struct err *e);
 
+/* The N bytes at P were read: pages that lie wholly among them are given back, and come again from the file
+ * if they are read again. Does nothing where P is not in a mapped file. By any thread. */
+void map_file_drop(const void *p, size_t n);
+
 struct map_stamp map_stamp_of(const struct stat *st);
 bool map_stamp_same(const struct map_stamp *a, const struct map_stamp *b);
 

@@ -130,13 +130,21 @@ struct copy_job {
     size_t n;
 };
 
+/* Pages of a file that were read are given back after so many bytes. */
+static const size_t piece_bytes = (size_t)4 << 20;
+
 static void copy_share(void *ctx, int thread, int n_threads)
 {
     const struct copy_job *j = ctx;
     size_t begin, end;
 
     pool_share(j->n, 4096, thread, n_threads, &begin, &end);
-    memcpy(j->to + begin, j->from + begin, end - begin);
+    for (size_t at = begin; at < end; at += piece_bytes) {
+        size_t n = end - at < piece_bytes ? end - at : piece_bytes;
+
+        memcpy(j->to + at, j->from + at, n);
+        map_file_drop(j->from + at, n);
+    }
 }
 
 /* Copies what V can address, by the threads that will read it, and points V at the copy. */
@@ -165,6 +173,22 @@ static void keep_ends(struct model_tensor *t)
     memcpy(t->end[1], (const char *)t->view->data + bytes - n, n);
 }
 
+/* Of all bytes of V, which is not empty. */
+static uint64_t sum_of(const struct view *v)
+{
+    size_t n = view_span_bytes(v);
+    uint64_t sum = 0;
+
+    for (size_t at = 0; at < n; at += piece_bytes) {
+        const char *p = (const char *)v->data + at;
+        size_t bytes = n - at < piece_bytes ? n - at : piece_bytes;
+
+        sum = XXH3_64bits_withSeed(p, bytes, sum);
+        map_file_drop(p, bytes);
+    }
+    return sum;
+}
+
 struct sum_job {
     struct model *m;
     atomic_size_t next;
@@ -180,7 +204,7 @@ static void sum_share(void *ctx, int thread, int n_threads)
         const struct view *v = job->m->tensor[t].view;
 
         if (view_bytes(v))
-            job->m->tensor[t].sum = XXH3_64bits(v->data, view_span_bytes(v));
+            job->m->tensor[t].sum = sum_of(v);
     }
 }
 

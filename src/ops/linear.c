@@ -144,14 +144,60 @@ struct pack_job {
     atomic_bool refused;
 };
 
+/* So many stored bytes, of all threads, are packed before their pages are given back. */
+static const size_t pieces_bytes = (size_t)32 << 20;
+
+static size_t piece_columns(const struct linear_desc *d, int n_threads)
+{
+    size_t row = 1, n;
+
+    for (size_t p = 0; p < d->n_parts; p++) {
+        size_t bytes = d->part[p]->shape[1] / dtype_block(d->part[p]->dtype) * dtype_bytes(d->part[p]->dtype);
+
+        row = bytes > row ? bytes : row;
+    }
+    n = pieces_bytes / (size_t)n_threads / row / KERN_NR * KERN_NR;
+    return n ? n : KERN_NR;
+}
+
+/* The columns [begin, end) were packed; where rows lie one behind the other, their pages are given back, so
+ * that a matrix is never in memory twice. */
+static void give_back(const struct linear_desc *d, size_t begin, size_t end)
+{
+    size_t first[LINEAR_MAX_PARTS], stop[LINEAR_MAX_PARTS] = {0}, p;
+
+    for (size_t c = begin; c < end; c++) {
+        size_t i = linear_column(d, c, &p);
+
+        if (p == d->n_parts)
+            continue;
+        first[p] = stop[p] && first[p] < i ? first[p] : i;
+        stop[p] = stop[p] > i ? stop[p] : i + 1;
+    }
+    for (p = 0; p < d->n_parts; p++) {
+        const struct view *v = d->part[p];
+        const char *from;
+
+        if (!stop[p] || v->stride[1] != 1 || v->zipped)
+            continue;
+        from = view_at(v, first[p]).data;
+        map_file_drop(from, (size_t)((const char *)view_at(v, stop[p] - 1).data - from));
+    }
+}
+
 static void pack_share(void *ctx, int thread, int n_threads)
 {
     struct pack_job *j = ctx;
-    size_t begin, end;
+    size_t begin, end, step = piece_columns(j->d, n_threads);
 
     pool_share(linear_columns(j->l), KERN_NR, thread, n_threads, &begin, &end);
-    if (begin < end && !j->l->backend->pack(j->l, j->d, begin, end))
-        atomic_store(&j->refused, true);
+    for (size_t at = begin; at < end; at += step) {
+        size_t stop = end - at < step ? end : at + step;
+
+        if (!j->l->backend->pack(j->l, j->d, at, stop))
+            atomic_store(&j->refused, true);
+        give_back(j->d, at, stop);
+    }
 }
 
 /* The first number that is none, or becomes none, for the sentence. */
@@ -213,6 +259,8 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
         rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e);
     if (rc == 0) {
         pool_run(pool, pack_share, &job);
+        for (size_t p = 0; p < d->n_parts; p++) /* what lies otherwise, and pages that two pieces share */
+            map_file_drop(d->part[p]->data, view_span_bytes(d->part[p]));
         rc = atomic_load(&job.refused) ? find_number(l, d, e) : 0;
     }
     if (rc)

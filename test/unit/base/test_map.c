@@ -227,10 +227,59 @@ static void untouched_regions_cost_nothing_and_impossible_ones_fail(void **state
     assert_int_equal(map_region_live_bytes(), 0);
 }
 
+/* Bytes of files that are in this process's memory. */
+static size_t mapped_bytes(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    size_t pages = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*s %*s %zu", &pages), 1);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void what_was_read_of_a_file_is_given_back_and_nothing_else(void **state)
+{
+    enum { N = 4 << 20 };
+    char path[64], *own = malloc(N);
+    unsigned sum[2] = {0};
+    struct map_file m;
+    struct err e;
+    size_t most;
+
+    (void)state;
+    make_file(path, 1);
+    assert_int_equal(truncate(path, N), 0);
+    memset(own, 7, N);
+    map_file_drop(own, N); /* no file is mapped */
+    assert_int_equal(open_file(&m, path, &e), 0);
+    for (int again = 0; again < 2; again++) {
+        for (size_t i = 0; i < N; i++)
+            sum[again] += (unsigned char)m.bytes[i] + 1u;
+        most = mapped_bytes();
+        map_file_drop(m.bytes + N / 2, N / 2 + 1); /* reaches beyond it */
+        map_file_drop(m.bytes, 0);
+        map_file_drop(own, N);
+        assert_true(most - mapped_bytes() < N / 8 || mapped_bytes() >= most);
+        map_file_drop(m.bytes + 1, N - 1);
+        assert_true(most - mapped_bytes() > N / 2);
+    }
+    assert_int_equal(sum[0], sum[1]);
+    assert_int_equal(map_file_check(&m, path, &e), 0);
+    map_file_close(&m);
+    map_file_drop(own, N);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(own[i], 7);
+    free(own);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_is_mapped_as_it_is),
+        cmocka_unit_test(what_was_read_of_a_file_is_given_back_and_nothing_else),
         cmocka_unit_test(an_empty_file_opens_with_nothing_in_it),
         cmocka_unit_test(what_is_no_regular_file_is_named_and_does_not_block),
         cmocka_unit_test(a_file_cut_under_its_map_reads_as_zeros_and_is_named),
