@@ -39,8 +39,11 @@ static void open_apart(struct model *m, struct moe *w, const char *at, const str
 
     for (size_t x = 0; x < d->n_experts && !m->rc; x++) {
         const char *own = block_name(m, "%s%s.%zu.", at, d->module, x);
-        struct block_linear up = {
-            .name = "gate_up_proj", .kind = OP_MLP, .part = {{d->gate, I}, {d->up, I}}, .k = E, .how = how};
+        struct block_linear up = {.name = "gate_up_proj",
+                                  .kind = OP_MLP,
+                                  .part = {{d->gate, I}, {d->up, I}},
+                                  .k = E,
+                                  .how = how | (d->like.limit > 0 ? 0 : BLOCK_PAIRED)};
         struct block_linear down = {.kind = OP_MLP, .part = {{d->down, E}}, .k = I, .how = how};
 
         block_linear(m, &w->expert[x].up, own, &up);
@@ -122,8 +125,12 @@ static const struct view *slice_of(struct model *m, const struct view *v, size_t
 static void open_one(struct model *m, struct linear *w, const struct block_moe *d, const struct stack *s,
                      size_t x, size_t n_parts)
 {
-    struct linear_desc desc = {
-        .name = s->name, .kind = OP_MLP, .n_parts = n_parts, .dtype = m->opt.dtype, .kern = m->opt.kern};
+    struct linear_desc desc = {.name = s->name,
+                               .kind = OP_MLP,
+                               .n_parts = n_parts,
+                               .paired = n_parts == 2 && !(d->like.limit > 0),
+                               .dtype = m->opt.dtype,
+                               .kern = m->opt.kern};
     size_t n = s->n / n_parts, step = n_parts == 2 && d->interleaved ? 2 : 1;
 
     for (size_t p = 0; p < n_parts; p++) {

@@ -1,10 +1,11 @@
 /* eager_moe.c - the eager sink's mixture of experts: route, group rows by expert, compute the groups, add up.
  *
  * Rows of one expert lie together in the grouped buffers, experts ascending, tokens ascending within one. All
- * experts' panels are one pile that the threads take from, so a decode step of a few tokens meets at as many
- * barriers as a dense MLP. A token's results are added by whoever has its row, in ascending order of the
- * experts' numbers: neither the batch nor the threads can change a bit, because each element of a linear has
- * one sum whoever computes it.
+ * experts' panels are one pile that the threads take from, in shares that shrink towards its end, so a decode
+ * step of a few tokens meets at as many barriers as a dense MLP and the threads end together. The activation
+ * is where the sums of gate and up end, unless it has limits. A token's results are added by whoever has its
+ * row, in ascending order of the experts' numbers: neither the batch nor the threads can change a bit, because
+ * each element of a linear has one sum whoever computes it.
  */
 #include <stdatomic.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct buffers {
     uint32_t *first;  /* [n_experts + 1] first row of each expert */
     uint32_t *hit;    /* [n_experts] experts that have rows, ascending */
     void *in;         /* [R] rows of E in the form of the experts' linears */
-    float *up;        /* [R, 2 I] */
+    float *up;        /* [R, 2 I] where an activation with limits stands between the linears */
     void *middle;     /* [R] rows of I in the form of the experts' linears */
     float *out;       /* [R, E] */
 };
@@ -36,9 +37,9 @@ struct moe_job {
     struct buffers b;
     const float *h; /* [T, E] of this block, likewise r */
     float *r;
-    size_t n_hit, panels, share; /* panels of one expert's linear; how many a thread takes at once */
-    bool down;                   /* which linear the panels are of */
-    atomic_size_t next;
+    size_t n_hit, panels; /* panels of one expert's linear */
+    bool down;            /* which linear the panels are of */
+    atomic_size_t next;   /* panel of the pile */
 };
 
 static size_t lay_out(const struct eager_limits *l, char *base, struct buffers *b)
@@ -196,40 +197,59 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
         }
 }
 
-/* Takes panels off the pile of all experts that have rows. */
+/* The panels [p0, p1) of one linear of expert X. */
+static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p0, size_t p1)
+{
+    const struct buffers *b = &j->b;
+    const struct expert *w = &j->w->expert[x];
+    size_t E = j->g->lim.hidden, I = j->w->inner, row = b->first[x], m = b->first[x + 1] - row;
+    const void *in = (const char *)b->in + row * linear_in_bytes(E);
+    void *middle = (char *)b->middle + row * linear_in_bytes(I);
+
+    if (j->down)
+        linear_run_panels(&w->down, j->g->pool, thread, middle, b->out + row * E, E, m, p0, p1);
+    else if (w->up.paired)
+        linear_run_panels_into(&w->up, j->g->pool, thread, in, middle, j->w->act, m, p0, p1);
+    else
+        linear_run_panels(&w->up, j->g->pool, thread, in, b->up + row * 2 * I, 2 * I, m, p0, p1);
+}
+
+/* Takes a share of what is left of the pile; false: nothing is. */
+static bool take(struct moe_job *j, size_t total, int n_threads, size_t *begin, size_t *end)
+{
+    size_t at = atomic_load(&j->next), share;
+
+    do {
+        if (at >= total)
+            return false;
+        share = (total - at) / (4 * (size_t)n_threads) + 1;
+    } while (!atomic_compare_exchange_weak(&j->next, &at, at + share));
+    *begin = at;
+    *end = at + share;
+    return true;
+}
+
+/* Panels of all experts that have rows, in the order of the experts. */
 static void panels_share(void *ctx, int thread, int n_threads)
 {
     struct moe_job *j = ctx;
-    const struct buffers *b = &j->b;
-    size_t E = j->g->lim.hidden, I = j->w->inner, total = j->n_hit * j->panels;
+    size_t at, end;
 
-    (void)n_threads;
-    for (size_t at = atomic_fetch_add(&j->next, j->share); at < total;
-         at = atomic_fetch_add(&j->next, j->share))
-        for (size_t end = at + j->share < total ? at + j->share : total; at < end;) {
-            uint32_t x = b->hit[at / j->panels];
+    while (take(j, j->n_hit * j->panels, n_threads, &at, &end))
+        while (at < end) {
             size_t p0 = at % j->panels, n = j->panels - p0 < end - at ? j->panels - p0 : end - at;
-            size_t row = b->first[x], m = b->first[x + 1] - row;
 
-            if (j->down)
-                linear_run_panels(&j->w->expert[x].down, j->g->pool, thread,
-                                  (const char *)b->middle + row * linear_in_bytes(I), b->out + row * E, E, m,
-                                  p0, p0 + n);
-            else
-                linear_run_panels(&j->w->expert[x].up, j->g->pool, thread,
-                                  (const char *)b->in + row * linear_in_bytes(E), b->up + row * 2 * I, 2 * I,
-                                  m, p0, p0 + n);
+            run_panels(j, thread, j->b.hit[at / j->panels], p0, p0 + n);
             at += n;
         }
 }
 
 static void run_experts(struct moe_job *j, bool down)
 {
-    size_t n = down ? j->g->lim.hidden : 2 * j->w->inner, pieces = (size_t)pool_threads(j->g->pool) * 8;
+    const struct expert *any = &j->w->expert[0];
 
     j->down = down;
-    j->panels = (n + KERN_NR - 1) / KERN_NR;
-    j->share = (j->n_hit * j->panels + pieces - 1) / pieces;
+    j->panels = (linear_columns(down ? &any->down : &any->up) + KERN_NR - 1) / KERN_NR;
     atomic_store(&j->next, 0);
     pool_run(j->g->pool, panels_share, j);
 }
@@ -286,7 +306,8 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
     size_t E = g->lim.hidden;
 
     ASSERT(E <= g->lim.linear_k && w->n_experts <= g->lim.n_experts && w->top_k <= g->lim.top_k &&
-               w->inner <= g->lim.expert_inner && w->top_k <= w->n_experts && w->router.k == E,
+               w->inner <= g->lim.expert_inner && w->top_k <= w->n_experts && w->router.k == E &&
+               !(w->expert[0].up.paired && w->limit > 0),
            "%s", w->router.name);
     lay_out(&g->lim, g->moe, &j.b);
     for (size_t t = 0; t < T; t += BLOCK) {
@@ -300,7 +321,8 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
         group(&j, n);
         eager_rows(g, n, gather_rows, &j);
         run_experts(&j, false);
-        eager_rows(g, n * w->top_k, act_rows, &j);
+        if (!w->expert[0].up.paired)
+            eager_rows(g, n * w->top_k, act_rows, &j);
         run_experts(&j, true);
         eager_rows(g, n, add_up_rows, &j);
     }

@@ -345,6 +345,12 @@ void linear_run_panels(const struct linear *l, const struct pool *pool, int thre
     run_panels(l, pool, thread, in, &(struct linear_end){.y = y, .ldy = ldy}, m, p0, p1);
 }
 
+void linear_run_panels_into(const struct linear *l, const struct pool *pool, int thread, const void *in,
+                            void *next_in, enum kern_act act, size_t m, size_t p0, size_t p1)
+{
+    run_panels(l, pool, thread, in, &(struct linear_end){.next = next_in, .act = act}, m, p0, p1);
+}
+
 struct run_job {
     const struct linear *l;
     const struct pool *pool;

@@ -122,6 +122,10 @@ void linear_run_into(const struct linear *l, struct pool *pool, const void *in, 
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
                        size_t ldy, size_t m, size_t p0, size_t p1);
 
+/* And those of linear_run_into(). */
+void linear_run_panels_into(const struct linear *l, const struct pool *pool, int thread, const void *in,
+                            void *next_in, enum kern_act act, size_t m, size_t p0, size_t p1);
+
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);
 

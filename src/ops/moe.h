@@ -19,7 +19,7 @@ enum moe_gate {
 };
 
 struct expert {
-    struct linear up;   /* gate and up: [2 I, E] */
+    struct linear up;   /* gate and up: [2 I, E]; paired unless there is a limit */
     struct linear down; /* [E, I] */
 };
 

@@ -33,7 +33,7 @@ static float *noise(uint64_t seed, size_t n, double by)
 }
 
 static void open_linear(struct setup *s, struct linear *l, const float *w, const float *bias, size_t n,
-                        size_t k, enum dtype dtype)
+                        size_t k, enum dtype dtype, bool paired)
 {
     struct view v = {.name = "w", .data = w, .dtype = DT_F32, .n_dims = 2, .shape = {n, k}};
     struct view b = {.name = "b", .data = bias, .dtype = DT_F32, .n_dims = 1, .shape = {n}};
@@ -42,6 +42,7 @@ static void open_linear(struct setup *s, struct linear *l, const float *w, const
                             .part = {&v},
                             .bias = {&b},
                             .n_parts = 1,
+                            .paired = paired,
                             .dtype = dtype,
                             .kern = kern_table(cpu_best())};
     struct err e = {0};
@@ -82,10 +83,21 @@ static void open_setup(struct setup *s, size_t top_k, enum dtype dtype, int thre
     assert_int_equal(eager_new(&s->g, &lim, s->pool, &e), 0);
     s->w = (struct moe){
         .expert = s->expert, .n_experts = X, .top_k = top_k, .inner = I, .act = KERN_SILU, .alpha = 1.702f};
-    open_linear(s, &s->w.router, s->router, s->router_bias, X, E, DT_F32);
+    open_linear(s, &s->w.router, s->router, s->router_bias, X, E, DT_F32, false);
     for (size_t x = 0; x < X; x++) {
-        open_linear(s, &s->expert[x].up, s->up + x * 2 * I * E, s->up_bias + x * 2 * I, 2 * I, E, dtype);
-        open_linear(s, &s->expert[x].down, s->down + x * E * I, s->down_bias + x * E, E, I, dtype);
+        open_linear(s, &s->expert[x].up, s->up + x * 2 * I * E, s->up_bias + x * 2 * I, 2 * I, E, dtype,
+                    false);
+        open_linear(s, &s->expert[x].down, s->down + x * E * I, s->down_bias + x * E, E, I, dtype, false);
+    }
+}
+
+/* Gate and up in pairs, as models have them that know no limit. */
+static void pair_up(struct setup *s)
+{
+    for (size_t x = 0; x < X; x++) {
+        linear_close(&s->expert[x].up);
+        open_linear(s, &s->expert[x].up, s->up + x * 2 * I * E, s->up_bias + x * 2 * I, 2 * I, E, s->dtype,
+                    true);
     }
 }
 
@@ -261,6 +273,10 @@ static void every_way_of_gating_agrees(void **state)
                     s.w.limit = bits & 8 ? 0.75f : 0;
                     check(&s, bf16 ? 3e-2 : 2e-5);
                 }
+            s.w.limit = 0;
+            s.w.gate = MOE_SOFTMAX_ALL;
+            pair_up(&s);
+            check(&s, bf16 ? 3e-2 : 2e-5);
             close_setup(&s);
         }
 }
@@ -314,7 +330,7 @@ static void of_equal_logits_the_lower_expert_wins(void **state)
         memcpy(s.router + x * E, s.router, E * sizeof(float));
         s.router_bias[x] = x == 6 ? 1 : 0;
     }
-    open_linear(&s, &s.w.router, s.router, s.router_bias, X, E, DT_F32);
+    open_linear(&s, &s.w.router, s.router, s.router_bias, X, E, DT_F32, false);
     r = run(&s, h, NULL, 1);
     assert_true(worst_error(&s, r, h, h, 1) < 2e-5);
     for (size_t x = 2; x < X; x++)
@@ -344,6 +360,8 @@ static void neither_batch_nor_threads_change_a_bit(void **state)
 
             open_setup(&s, 4, bf16 ? DT_BF16 : DT_F32, threads);
             s.w.renorm = true;
+            if (threads % 2)
+                pair_up(&s);
             all = run(&s, h, NULL, MAX_T);
             if (!want)
                 want = all;
@@ -386,6 +404,38 @@ static void nan_stays_in_its_token(void **state)
     close_setup(&s);
 }
 
+/* One expert that all tokens have, and all experts of each token; those that nobody chose hold NaN. */
+static void one_expert_and_all_of_them_agree(void **state)
+{
+    size_t T = 33;
+    float *h = noise(7, T * E, 1), *r;
+    struct setup s;
+
+    open_setup(&s, X, DT_F32, 2);
+    pair_up(&s);
+    s.w.renorm = true;
+    r = run(&s, h, NULL, T);
+    assert_true(worst_error(&s, r, h, h, T) < 2e-5);
+    free(r);
+    linear_close(&s.w.router);
+    for (size_t i = 0; i < X * E; i++)
+        s.router[i] = 0;
+    for (size_t x = 0; x < X; x++)
+        s.router_bias[x] = x == 4 ? 1 : 0;
+    open_linear(&s, &s.w.router, s.router, s.router_bias, X, E, DT_F32, false);
+    s.w.top_k = 1;
+    for (size_t x = 0; x < X; x++)
+        for (size_t i = 0; x != 4 && i < E; i++)
+            s.expert[x].down.bias[i] = NAN;
+    for (size_t n = 1; n <= T; n++) {
+        r = run(&s, h, NULL, n);
+        assert_true(worst_error(&s, r, h, h, n) < 2e-5);
+        free(r);
+    }
+    free(h);
+    close_setup(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +446,7 @@ int main(void)
         cmocka_unit_test(of_equal_logits_the_lower_expert_wins),
         cmocka_unit_test(neither_batch_nor_threads_change_a_bit),
         cmocka_unit_test(nan_stays_in_its_token),
+        cmocka_unit_test(one_expert_and_all_of_them_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
