@@ -11,6 +11,7 @@
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
 #                                 PICTURES=docs also makes the pictures of the documents
 #   make soak MINUTES=20          mixed load with clients that leave on a server of the bundled model: what must stay flat
+#   make bench-peers PEERS=DIR    prefill and decode beside the engines that bench/peers/offline --setup DIR installed
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -20,14 +21,15 @@ PROMPT ?= Once upon a time
 TESTS  ?=
 PICTURES ?=
 MINUTES ?= 20
+PEERS  ?= build/peers
 MIXED ?= all
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure build demo test test-real test-clients test-mixed test-sim test-page soak lint bench fmt map fuzz install clean
+.PHONY: help setup configure build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-peers fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test test-real test-clients test-mixed test-sim test-page soak lint bench fmt map fuzz install clean'
+	@echo 'targets: build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-peers fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -74,6 +76,10 @@ lint: build
 bench: build
 	build/gallop bench
 	build/gallop bench --kernels
+
+# Says itself what is missing, and how to get it.
+bench-peers: build
+	@bench/peers/offline $(PEERS)
 
 fmt:
 	@tools/setup --dev

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""peers.py - bench/peers/offline and serve: their pages, what offline makes of figures, its turns, memory, and workers that fail. No engine
+of others is needed: one is made up, in a folder of the shape that --setup makes. Standard library only."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import types
+
+from _cli import DEMO, GALLOP, ROOT, check, expect, run_all
+
+PEERS = os.path.join(ROOT, "bench", "peers")
+sys.path[:1] = [PEERS]  # in the place of this folder, whose files are not the modules that they are named after
+
+
+def _load(name, path):
+    loader = importlib.machinery.SourceFileLoader(name, path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+sys.dont_write_bytecode = True
+sys.modules["peers"] = peers = _load("peers", os.path.join(PEERS, "peers.py"))
+tool = _load("offline_script", os.path.join(PEERS, "offline"))
+worker = _load("worker_script", os.path.join(PEERS, "worker.py"))
+_path = list(sys.path)
+_load("worker_again", os.path.join(PEERS, "worker.py"))
+
+
+def _run(script, *args):
+    return subprocess.run([sys.executable, os.path.join(PEERS, script), *map(str, args)], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=250)
+
+
+def _row(engine, test, n, number, tok_s):
+    return {"engine": engine, "test": test, "n": n, "round": number, "tok_s": tok_s, "load": None, "peak_mb": 100 + number, "others": .01}
+
+
+def pages_are_printed_and_wrong_arguments_refused():
+    for script in ("offline", "serve"):
+        r = _run(script, "--help")
+        expect(r.returncode, 0, f"{script} --help")
+        check(b"--setup DIR" in r.stdout and b"--rounds N" in r.stdout, f"{script} --help names its options")
+    for args in ((), ("a", "--setup", "b"), ("a", "--only", "gallop,nobody"), ("a", "--streams", "0"), ("a", "--format", "int3")):
+        expect(_run("offline", *args).returncode, 2, f"offline {args}")
+
+
+def a_worker_takes_its_own_folder_from_the_path_and_no_other():
+    check(PEERS not in _path and sys.path == _path, "also where a process of an engine runs it again")
+
+
+def figures_are_medians_and_the_ratio_is_to_the_best_other():
+    rows = [_row("gallop", "prefill", 512, i, v) for i, v in enumerate((100, 130, 120))]
+    rows += [_row("vllm", "prefill", 512, i, v) for i, v in enumerate((90, 80, 1000))]
+    rows += [_row("pace", "prefill", 512, i, v) for i, v in enumerate((100, 100, 100))]
+    rows += [_row("gallop", "decode", 8, 0, 23), _row("vllm", "decode", 8, 0, 20), _row("gallop", "decode", 1, 0, 9)]
+    s = tool.summary(rows)
+    expect((s["gallop"]["tok_s"][("prefill", 512)], s["gallop"]["rounds"], s["gallop"]["peak_mb"]), (120, 3, 102), "medians of the rounds")
+    expect(tool.ratios(s), {("prefill", 512): 1.2, ("decode", 8): 1.15}, "ratios; none where nobody else was measured")
+    expect([tool.goal("prefill", 512), tool.goal("decode", 16), tool.goal("decode", 3)], [1.2, 1.5, None], "goals")
+    expect([tool.verdict(1.2, 1.2), tool.verdict(1.19, 1.2), tool.verdict(None, 1.2)], ["met (1.2)", "missed (1.2)", "-"], "verdicts")
+    lines = tool.table([("prefill", 512), ("decode", 8), ("decode", 1)], s)
+    check(len({line.count("|") for line in lines}) == 1, "all lines have the same cells")
+    expect(lines[-2].split("|")[2:5], [" 1.20 ", " 1.15 ", " - "], "the row of ratios")
+    expect(tool.ratios(tool.summary(rows[3:6])), {}, "no ratio without Gallop")
+
+
+class _Engine:
+    """As an engine of others would tell its steps."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def run(self, prompts, new):
+        return iter(self.steps)
+
+
+def a_worker_counts_from_the_first_token_of_all():
+    steps = [([1, 0], 10.0), ([2, 1], 11.0), ([3, 2], 12.0), ([3, 3], 14.0)]
+    a = worker.measure(_Engine(steps), 100, 2, 4, 3)
+    expect((a["tokens"], a["seconds"]), (3, 3.0), "tokens after the step that gave the last stream its first")
+    for steps in ([([1, 0], 1.0)], [([1, 1], 1.0), ([2, 2], 2.0)], []):
+        try:
+            worker.measure(_Engine(steps), 100, 2, 4, 3)
+            check(False, f"tokens are missing in {steps}")
+        except RuntimeError:
+            pass
+    expect(worker.ids(100, 2, 3), [[13, 32, 51], [70, 89, 8]], "ids of gallop bench, going on from stream to stream")
+
+
+def room_is_made_by_ending_what_was_longest_idle():
+    ended, free = [], [3]
+
+    def engine(name):
+        e = types.SimpleNamespace(name=name, process=None)
+        e.end = lambda: (ended.append(name), free.__setitem__(0, free[0] + 4))
+        return e
+
+    engines, was = [engine(x) for x in "abc"], tool.available_gib
+    tool.available_gib = lambda: free[0]
+    try:
+        tool.make_room(types.SimpleNamespace(free=9), engines, engines[1])
+        expect(ended, ["a", "c"], "the oldest first, never the one whose turn it is")
+        ended.clear()
+        free[0], engines[1].process = 5, True
+        tool.make_room(types.SimpleNamespace(free=9), engines, engines[1])
+        expect(ended, [], "one that is loaded needs half")
+    finally:
+        tool.available_gib = was
+
+
+MADE_UP = """#!{python}
+import json, sys
+if sys.argv[1] == "-c":
+    sys.exit("made up 1.2")
+sys.stdin.readline()
+print(json.dumps({{"load": 1.5}}), flush=True)
+for line in sys.stdin:
+    q = json.loads(line)
+    if q["streams"] == 3:
+        sys.exit(4)
+    print(json.dumps({{"first": .5, "tokens": q["streams"] * (q["new"] - 1), "seconds": 2.0}}), flush=True)
+"""
+
+
+def _folder(scratch):
+    """What --setup would have made, with a made-up engine in the place of vLLM's python and the demo in that of the weights."""
+    os.makedirs(os.path.join(scratch, "vllm", "bin"))
+    open(os.path.join(scratch, "vllm", "done"), "w", encoding="ascii").close()
+    python = os.path.join(scratch, "vllm", "bin", "python")
+    with open(python, "w", encoding="utf-8") as f:
+        f.write(MADE_UP.format(python=sys.executable))
+    os.chmod(python, 0o755)
+    os.symlink(DEMO, os.path.join(scratch, "llama-3.2-1b"))
+
+
+def a_whole_run_has_gallop_and_who_is_there():
+    with tempfile.TemporaryDirectory() as scratch:
+        _folder(scratch)
+        r = _run("offline", scratch, "--gallop", GALLOP, "--threads", 1, "--prefill", 40, "--streams", "2,3", "--context", 20, "--tokens", 2,
+                 "--rounds", 1, "--free", 0)
+        text = r.stdout.decode()
+        expect(r.returncode, 0, f"a run ends well: {text}")
+        check("llama.cpp is left out" in text and "vLLM on CPU has ended" in text, f"who is absent, and who failed, is said: {text}")
+        check("vLLM on CPU: made up 1.2" in text, f"versions: {text}")
+        with open(os.path.join(scratch, "offline.json"), encoding="utf-8") as f:
+            o = json.load(f)
+        got = {(x["engine"], x["test"], x["n"]): x["tok_s"] for x in o["rows"]}
+        expect([got[("vllm", "prefill", 40)], got[("vllm", "decode", 2)]], [80, 2], "figures of a worker")
+        expect({k[1:] for k in got if k[0] == "gallop"}, {("prefill", 40), ("decode", 2), ("decode", 3)}, "figures of Gallop")
+        expect(set(o["ratios"]), {"prefill 40", "decode 2"}, "ratios where both are known")
+
+
+run_all(list(globals().items()))
