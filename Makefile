@@ -10,6 +10,7 @@
 #   make test-sim                 a million simulated requests through scheduler, policies and cache
 #   make test-page                the server's page in a headless Chromium (tools/setup --browser installs one);
 #                                 PICTURES=docs also makes the pictures of the documents
+#   make bench-report             the goals of docs/PERFORMANCE.md, measured in one table (minutes; LAYERS=4 of each shape, QUICK=1)
 #   make soak MINUTES=20          mixed load with clients that leave on a server of the bundled model: what must stay flat
 #   make bench-peers PEERS=DIR    prefill and decode beside the engines that bench/peers/offline --setup DIR installed
 #   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
@@ -23,13 +24,15 @@ PICTURES ?=
 MINUTES ?= 20
 PEERS  ?= build/peers
 MIXED ?= all
+LAYERS ?= 4
+QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-peers fmt map fuzz install clean
+.PHONY: help setup configure build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-peers fmt map fuzz install clean'
+	@echo 'targets: build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean'
 
 setup:
 	@tools/setup
@@ -76,6 +79,9 @@ lint: build
 bench: build
 	build/gallop bench
 	build/gallop bench --kernels
+
+bench-report: build
+	@bench/report --gallop build/$(PRESET)/gallop --layers $(LAYERS) $(if $(QUICK),--quick)
 
 # Says itself what is missing, and how to get it.
 bench-peers: build

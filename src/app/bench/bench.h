@@ -195,8 +195,9 @@ void bench_fill_drop(struct bench_fill *f, size_t seq);
  * Times every row of kern.def that this machine can run on THREADS threads at once, each with work of its
  * own, about SECONDS_PER_ROW for each shape, and prints a table, or JSON lines
  * {"kernel","isa","class","shape","us","gb_s","gflop_s","roof","roof_share"}, to stdout. The roofs of all
- * threads come first ("kernel":"roof"). Returns 0, or the code of what could not be had. */
-int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e);
+ * threads come first ("kernel":"roof"). Only
+ * kernels whose names begin with ONLY. Returns 0, or the code of what could not be had. */
+int bench_kernels(int threads, const char *only, bool json, double seconds_per_row, struct err *e);
 
 /* ---- serve.c: a load of many requests ---- */
 

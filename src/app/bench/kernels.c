@@ -1,10 +1,12 @@
 /* kernels.c - times each row of kern.def on the shapes that a 1 to 8 billion parameter model calls it
  * with.
  *
- * Every thread works for itself on memory of its own, as the threads of a step do. Weights and keys are
- * walked through a region far larger than the caches, so that nothing of them is in one when its turn comes;
- * activations and the operands of the vector kernels are, as they are in a step. A shape is timed in calls (a
- * gemm in groups of 16 panels, as a thread gets them) between measurements of what bounds it (roof.c).
+ * Every thread works for itself on memory of its own, as the threads of a step do. Weights, keys and the
+ * inputs of gemms are walked through a region far larger than the caches, so that nothing of them is in one
+ * when its turn comes; results of gemms go to rows as far apart as those of the whole matrix, in a buffer
+ * beyond the caches, too. Operands of the vector kernels are in cache, as they are in a step. A call of a
+ * gemm is what a thread gets of a linear on all threads; calls are timed between measurements of what bounds
+ * them (roof.c).
  * The share is the roof's own time for the bytes or the operations, whichever is longer, over the measured
  * one; kernels on cached vectors have no roof here.
  */
@@ -23,12 +25,12 @@
 enum {
     GEMM_K = 2048,
     GEMM_N = 8192,
-    CALL_PANELS = 16,
-    CALL_COLUMNS = CALL_PANELS * KERN_NR,
+    REF_PANELS = 4, /* of a call of the reference, which takes long */
     DECODE_TOKENS = 8192,
     DECODE_ROWS = 4, /* query heads of a kv head */
     PREFILL_ROWS = 512,
     VECTOR = 128256, /* a vocabulary */
+    VECTOR_LONG = 262144,
     HEAD_MAX = 128,
     MAX_THREADS = 256,
 };
@@ -48,11 +50,15 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_f32, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
     {KERN_FN_gemm_f32, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
     {KERN_FN_gemm_f32, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_gemm_f32, "M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=32 K=2048 N=8192", 32, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=272 K=2048 N=8192", 272, GEMM_N, 0, 0},
+    {KERN_FN_gemm_bf16, "M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
@@ -70,12 +76,15 @@ static const struct work_shape shapes[] = {
     {KERN_FN_attn_bf16, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
     {KERN_FN_attn_bf16, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048, 0},
     {KERN_FN_attn_bf16, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048, 0},
+    {KERN_FN_attn_bf16, "prefill 8192 d=64", PREFILL_ROWS, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_bf16, "prefill 8192 d=128", PREFILL_ROWS, 128, DECODE_TOKENS, 0},
     {KERN_FN_attn_i8, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
     {KERN_FN_attn_i8, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
     {KERN_FN_attn_i8, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS, 0},
     {KERN_FN_attn_i8, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
     {KERN_FN_attn_i8, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048, 0},
     {KERN_FN_attn_i8, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048, 0},
+    {KERN_FN_attn_i8, "prefill 8192 d=64", PREFILL_ROWS, 64, DECODE_TOKENS, 0},
     {KERN_FN_attn_fold, "d=128", 0, 128, 0, 12},
     {KERN_FN_attn_finish, "d=128", 0, 128, 0, 8},
     {KERN_FN_rms_norm, "2048 residual", 0, 2048, 0, 20},
@@ -91,6 +100,7 @@ static const struct work_shape shapes[] = {
     {KERN_FN_to_bf16, "8192", 0, 8192, 0, 6},
     {KERN_FN_to_i8, "128", 0, 128, 0, 5},
     {KERN_FN_argmax, "128256", 0, VECTOR, 0, 4},
+    {KERN_FN_argmax, "262144", 0, VECTOR_LONG, 0, 4},
     {KERN_FN_max, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_exp_sum, "128256", 0, VECTOR, 0, 4},
 };
@@ -114,7 +124,8 @@ struct ground {
     size_t region_bytes, at; /* the next byte of it to be used */
     enum content content;
     float *x, *y, *z;       /* VECTOR floats each: operands in cache */
-    float *c;               /* results: 128 x CALL_COLUMNS, or a prefill's rows */
+    float *c;               /* results: [512, GEMM_N], or a prefill's rows */
+    size_t c_at;            /* the next float of it that a gemm writes */
     float *scratch, *panel; /* of attention; of a gemm that unpacks weights */
     const void *k_tile[DECODE_TOKENS / KERN_TILE], *v_tile[DECODE_TOKENS / KERN_TILE];
     int32_t lo[PREFILL_ROWS], hi[PREFILL_ROWS];
@@ -130,8 +141,9 @@ struct task {
     const struct kern *k;
     bool bf16; /* the class of its arithmetic */
     enum content content;
-    double bytes, flops; /* of one call */
-    double calls;        /* that make the shape */
+    size_t panel, n_panels; /* of a gemm's matrix: those of a call */
+    double bytes, flops;    /* of one call */
+    double calls;           /* that make the thread's share of the shape */
 };
 
 static float noise(uint32_t *state)
@@ -167,7 +179,7 @@ static void ground_fill(struct ground *g, enum content content)
 
 static size_t ground_floats(void)
 {
-    return 3 * VECTOR + (size_t)PREFILL_ROWS * CALL_COLUMNS + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK +
+    return 3 * VECTOR + (size_t)PREFILL_ROWS * GEMM_N + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK +
            (size_t)GEMM_K * KERN_NR;
 }
 
@@ -190,7 +202,7 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
     g->y = g->x + VECTOR;
     g->z = g->y + VECTOR;
     g->c = g->z + VECTOR;
-    g->scratch = g->c + (size_t)PREFILL_ROWS * CALL_COLUMNS;
+    g->scratch = g->c + (size_t)PREFILL_ROWS * GEMM_N;
     g->panel = g->scratch + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK;
     for (size_t i = 0; i < HEAD_MAX; i++) {
         g->cos[i] = 0.6f;
@@ -209,28 +221,41 @@ static const char *next_piece(void *work, size_t bytes)
     return g->region + at;
 }
 
+/* Where the next call of a gemm writes: the thread's columns of a matrix that was not written for longest. */
+static struct kern_gemm next_gemm(struct task *w)
+{
+    size_t m = w->s->m;
+    struct kern_gemm g = {.ldc = GEMM_N, .m = m, .k = GEMM_K, .n = w->n_panels * KERN_NR};
+
+    if (w->g->c_at + m * GEMM_N > (size_t)PREFILL_ROWS * GEMM_N)
+        w->g->c_at = 0;
+    g.c = w->g->c + w->g->c_at + w->panel * KERN_NR;
+    w->g->c_at += m * GEMM_N;
+    return g;
+}
+
 static void call_gemm(void *work)
 {
     struct task *w = work;
-    struct kern_gemm g = {.ldc = CALL_COLUMNS, .m = w->s->m, .k = GEMM_K, .n = CALL_COLUMNS};
+    struct kern_gemm g = next_gemm(w);
+    size_t es = w->bf16 ? 2 : 4;
 
-    g.in = w->g->x; /* any words are rows of some input */
-    g.c = w->g->c;
-    g.b = next_piece(w, (size_t)CALL_COLUMNS * GEMM_K * (w->bf16 ? 2 : 4));
+    g.in = next_piece(w, g.m * GEMM_K * es); /* any words are rows of some input */
+    g.b = next_piece(w, g.n * GEMM_K * es);
     if (w->bf16)
-        w->k->gemm_bf16(&g, 0, CALL_PANELS);
+        w->k->gemm_bf16(&g, 0, w->n_panels);
     else
-        w->k->gemm_f32(&g, 0, CALL_PANELS);
+        w->k->gemm_f32(&g, 0, w->n_panels);
 }
 
 static void call_gemm_mx4(void *work)
 {
     struct task *w = work;
-    struct kern_gemm g = {
-        .in = w->g->x, .c = w->g->c, .ldc = CALL_COLUMNS, .m = w->s->m, .k = GEMM_K, .n = CALL_COLUMNS};
+    struct kern_gemm g = next_gemm(w);
 
-    g.b = next_piece(w, CALL_PANELS * (GEMM_K / MX4_BLOCK) * (size_t)MX4_GROUP);
-    (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, CALL_PANELS, w->g->panel);
+    g.in = w->g->x; /* what the region holds are no rows of numbers */
+    g.b = next_piece(w, w->n_panels * (GEMM_K / MX4_BLOCK) * (size_t)MX4_GROUP);
+    (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, w->n_panels, w->g->panel);
 }
 
 /* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, or of int8 with a scale each. */
@@ -324,26 +349,37 @@ static void call_vector(void *work)
     }
 }
 
+/* What THREAD of N gets of a gemm's panels. */
+static void take_panels(struct task *w, enum cpu_isa isa, int thread, int n)
+{
+    size_t end;
+
+    pool_share(w->s->n / KERN_NR, 1, thread, n, &w->panel, &end);
+    w->n_panels = end - w->panel;
+    w->calls = 1;
+    if (w->s->m && !w->s->tokens && isa == CPU_REF && w->n_panels > REF_PANELS) {
+        w->calls = (double)w->n_panels / REF_PANELS;
+        w->n_panels = REF_PANELS;
+    }
+}
+
 static void (*prepare(struct task *w))(void *work)
 {
     const struct work_shape *s = w->s;
-    double size = w->bf16 ? 2 : 4, tokens = (double)s->tokens, m = (double)s->m;
+    double size = w->bf16 ? 2 : 4, columns = (double)(w->n_panels * KERN_NR), tokens = (double)s->tokens,
+           m = (double)s->m;
     double pairs = s->m == PREFILL_ROWS ? m * (tokens - m) + m * (m + 1) / 2 : DECODE_ROWS * m * tokens;
 
-    w->calls = 1;
     switch (s->fn) {
     case KERN_FN_gemm_f32:
     case KERN_FN_gemm_bf16:
-        w->calls = (double)s->n / CALL_COLUMNS;
-        w->bytes = (CALL_COLUMNS + m) * GEMM_K * size + m * CALL_COLUMNS * 4;
-        w->flops = 2 * m * GEMM_K * CALL_COLUMNS;
+        w->bytes = (columns + m) * GEMM_K * size + m * columns * 4;
+        w->flops = 2 * m * GEMM_K * columns;
         return call_gemm;
     case KERN_FN_gemm_mx4_f32:
     case KERN_FN_gemm_mx4_bf16:
-        w->calls = (double)s->n / CALL_COLUMNS;
-        w->bytes =
-            CALL_PANELS * (GEMM_K / MX4_BLOCK) * (double)MX4_GROUP + m * GEMM_K * size + m * CALL_COLUMNS * 4;
-        w->flops = 2 * m * GEMM_K * CALL_COLUMNS;
+        w->bytes = columns / KERN_NR * (GEMM_K / MX4_BLOCK) * MX4_GROUP + m * GEMM_K * size + m * columns * 4;
+        w->flops = 2 * m * GEMM_K * columns;
         w->content = MX4;
         return call_gemm_mx4;
     case KERN_FN_attn_f32:
@@ -367,7 +403,7 @@ static void ground_reset(struct ground *g, bool bf16)
 
     for (size_t i = 0; i < 3 * VECTOR; i++)
         g->x[i] = noise(&state);
-    memset(g->c, 0, (size_t)PREFILL_ROWS * CALL_COLUMNS * sizeof(float));
+    memset(g->c, 0, (size_t)PREFILL_ROWS * GEMM_N * sizeof(float));
     g->max[0] = 1;
     g->sum[0] = 1;
     if (!bf16)
@@ -488,6 +524,7 @@ static int bench_shape(const struct team *t, const struct row *r, const struct w
         work[i].bf16 =
             s->fn == KERN_FN_gemm_bf16 || s->fn == KERN_FN_attn_bf16 || s->fn == KERN_FN_gemm_mx4_bf16;
         work[i].content = work[i].bf16 ? BF16 : FLOATS;
+        take_panels(&work[i], r->isa, i, t->n);
         b.call = prepare(&work[i]);
     }
     pool_run(t->pool, run_fill, each);
@@ -528,7 +565,7 @@ static void close_team(struct team *t)
     pool_free(t->pool);
 }
 
-int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e)
+int bench_kernels(int threads, const char *only, bool json, double seconds_per_row, struct err *e)
 {
     struct team t = {.json = json};
     struct bench_roofs roofs;
@@ -547,7 +584,8 @@ int bench_kernels(int threads, bool json, double seconds_per_row, struct err *e)
         }
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes && cpu_has(rows[i].isa); k++)
-                if (shapes[k].fn == rows[i].fn && rc == 0)
+                if (shapes[k].fn == rows[i].fn && strncmp(kern_name(rows[i].fn), only, strlen(only)) == 0 &&
+                    rc == 0)
                     rc = bench_shape(&t, &rows[i], &shapes[k], seconds_per_row, e);
     }
     close_team(&t);

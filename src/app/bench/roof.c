@@ -16,7 +16,7 @@
 
 enum { MAX_ROUNDS = 256, LEAST_ROUNDS = 3, FIT_TRIES = 4, ROUND_BYTES = 8 << 20 };
 
-static const double phase_seconds = 1e-3;
+static const double phase_seconds = 1e-3, loop_operations = 2e8; /* of a thread: a millisecond or so */
 static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20,
                     piece_bytes = (size_t)4 << 20;
 
@@ -50,9 +50,14 @@ static void fit(struct pool *p, pool_fn *fn, void *job, size_t *n)
 /* Turns of a loop of arithmetic. */
 struct loop_job {
     peak_loop *loop;
-    size_t n;    /* turns */
+    size_t n;    /* turns, a fixed number of operations: a clock that others disturb does not decide it */
     double done; /* operations by thread 0; the others do as much */
 };
+
+static struct loop_job loop_job_of(peak_loop *loop)
+{
+    return (struct loop_job){.loop = loop, .n = loop ? (size_t)(loop_operations / loop(1)) + 1 : 0};
+}
 
 static void run_loop(void *ctx, int thread, int n_threads)
 {
@@ -127,11 +132,8 @@ void bench_roofs_measure(struct bench_roofs *r, double seconds, struct bench_roo
     double rate[N][MAX_ROUNDS] = {{0}}, end = clock_seconds() + seconds;
     size_t n = 0;
 
-    for (int i = 0; i < READ; i++) {
-        job[i] = (struct loop_job){.loop = loop[i]};
-        if (loop[i])
-            fit(r->pool, run_loop, &job[i], &job[i].n);
-    }
+    for (int i = 0; i < READ; i++)
+        job[i] = loop_job_of(loop[i]);
     for (; n < LEAST_ROUNDS || (n < MAX_ROUNDS && clock_seconds() < end); n++) {
         rate[READ][n] = (double)r->bytes / timed(r->pool, run_read, &read);
         for (int i = 0; i < READ; i++) {
@@ -193,14 +195,12 @@ static void run_calls(void *ctx, int thread, int n_threads)
 struct bench_round_result bench_roof_rounds(const struct bench_round *b, double seconds)
 {
     double time[MAX_ROUNDS], share[MAX_ROUNDS], end = clock_seconds() + seconds, by_bytes = 0, by_flops = 0;
-    struct loop_job loop = {.loop = b->loop};
+    struct loop_job loop = loop_job_of(b->flops > 0 ? b->loop : NULL);
     struct work_job work = {.b = b};
     struct bench_round_result r;
     size_t n = 0;
 
     fit(b->pool, run_calls, &work, &work.n);
-    if (b->flops > 0)
-        fit(b->pool, run_loop, &loop, &loop.n);
     while (n < LEAST_ROUNDS || (n < MAX_ROUNDS && clock_seconds() < end)) {
         double bytes = 0, flops = 0;
 

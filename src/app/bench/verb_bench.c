@@ -43,6 +43,8 @@ static const struct opt_row rows[] = {
      .fallback = "1", .range = "(0,60]"},
     {"kernels", 0, OPT_FLAG, NULL, EVERYDAY,
      .help = "measure every kernel row instead of a model, on --threads threads (1) at once"},
+    {"kernel", 0, OPT_STRING, "NAME", EVERYDAY, .help = "with --kernels, only those whose names begin so",
+     .otherwise = "all"},
     {0}};
 
 enum test { PREFILL, DECODE, MIXED };
@@ -478,7 +480,10 @@ static int run(const struct opt_values *v, struct err *e)
                        "--trace %s: requests of a file are sent with --serve; alone, --trace tells "
                        "what each operator takes",
                        traffic_trace_file(v));
-    return opt_flag(v, "kernels") ? bench_kernels(threads, opt_flag(v, "json"), 0.2, e) : bench_model(v, e);
+    if (opt_flag(v, "kernels"))
+        return bench_kernels(threads, opt_given(v, "kernel") ? opt_string(v, "kernel") : "",
+                             opt_flag(v, "json"), 0.2, e);
+    return bench_model(v, e);
 }
 
 const struct verb verb_bench = {
