@@ -43,6 +43,9 @@ enum {
     MOST_TRAILERS = 8 << 10,
 };
 
+/* Priorities of libevent, which begins again with the first after each event of the last. */
+enum { PRIORITY_USUAL = 1, PRIORITY_HANDSHAKES, N_PRIORITIES }; /* 1: libevent's own choice of three */
+
 enum state { IDLE, HEAD, BODY, BUSY, CLOSING, LINGERING };
 
 enum chunk_state { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILERS };
@@ -738,6 +741,7 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
 
     if (what & BEV_EVENT_CONNECTED) {
         c->shaking = false;
+        bufferevent_priority_set(bev, PRIORITY_USUAL);
         return;
     }
     if (c->shaking)
@@ -794,6 +798,8 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     s->first = c;
     s->n++;
     bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
+    if (c->shaking)
+        bufferevent_priority_set(c->bev, PRIORITY_HANDSHAKES);
     bufferevent_set_timeouts(c->bev, NULL, &write_time);
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
     return 0;
@@ -1043,6 +1049,13 @@ static int listen_port(struct server *s, struct err *e)
     return 0;
 }
 
+/* A handshake takes a millisecond or several. Of many that are ready one is done, then what else is ready by
+ * then: streams do not wait for a crowd of clients. */
+static void put_handshakes_last(struct event_config *config)
+{
+    event_config_set_max_dispatch_interval(config, NULL, 1, PRIORITY_HANDSHAKES);
+}
+
 static int make_loop(struct server *s, struct err *e)
 {
     const struct timeval tick = {.tv_usec = TICK_MS * 1000};
@@ -1051,10 +1064,11 @@ static int make_loop(struct server *s, struct err *e)
     if (config) {
         event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);
         event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+        put_handshakes_last(config);
         s->base = event_base_new_with_config(config);
         event_config_free(config);
     }
-    if (!s->base)
+    if (!s->base || event_base_priority_init(s->base, N_PRIORITIES) != 0)
         return err_nomem(e, "the server's loop");
     s->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (s->wake_fd < 0)

@@ -10,7 +10,8 @@
  * bytes is read only if the handler wants it: a refusal that the head explains costs no memory.
  *
  * TLS changes none of this. Its handshake has the time of a request; one that fails is a line of the log, and
- * a client that speaks HTTP instead gets 400.
+ * a client that speaks HTTP instead gets 400. Handshakes go on one at a time, where nothing else is to be
+ * done.
  *
  * What is bounded: connections, bytes and fields of a head, bytes of a body and of all bodies together, the
  * time in which a request has to come, the time between two of a connection, and the time that a client takes

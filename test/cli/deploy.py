@@ -100,6 +100,12 @@ def containers():
     grace, drain = (int(re.search(x, pods)[1]) for x in (r"terminationGracePeriodSeconds: (\d+)", r"--shutdown-timeout=(\d+)"))
     check(grace > drain, "a drain has its time")
     check("GALLOP_API_KEY" in pods and "GALLOP_API_KEY" in docker and "GALLOP_API_KEY" in units, "where keys come from")
+    check(all("GALLOP_ADMIN_API_KEY" in x for x in (pods, units, _text("prometheus.yml"))), "and that of who watches")
+    with Server("--api-key", "a", env={"GALLOP_ADMIN_API_KEY": "b"}) as s:  # as it is for Prometheus
+        got = [s.request("GET", "/metrics", headers={"Authorization": f"Bearer {key}"})[0] for key in "ab"]
+        expect(got, [401, 200], "the metrics by each key")
+    secret = set(re.findall(r"from-literal=([a-z-]+)=", pods))
+    expect(secret, set(re.findall(r"secretKeyRef: .*?key: ([a-z-]+)", pods)), "what the Secret has and what is read of it")
     with open(os.path.join(ROOT, "tools", "setup")) as f:
         setup = f.read()
     build, final = docker.split("\nFROM ")[1:]

@@ -216,6 +216,40 @@ def keys_are_read_again_by_a_signal():
         expect_error(call("serve", "-m", DEMO, "--api-key-file", f"{d}/keys"), 1, "no key in it")
 
 
+def the_admin_key_is_read_again_by_a_signal():
+    with tempfile.TemporaryDirectory() as d:
+        def write(text):
+            with open(f"{d}/admin", "w") as f:
+                f.write(text)
+
+        def ask(key):
+            return s.request("GET", "/metrics", headers={"Authorization": f"Bearer {key}"})[0]
+
+        def reload(condition):
+            s.process.send_signal(signal.SIGHUP)
+            end = time.monotonic() + 60
+            while not condition() and time.monotonic() < end:
+                time.sleep(.02)
+
+        write("first\n")
+        with Server("--api-key", "client", "--admin-api-key-file", f"{d}/admin", "--no-access-log") as s:
+            expect([ask("first"), ask("second"), ask("client")], [200, 401, 401], "before")
+            write("second\n")
+            reload(lambda: ask("second") == 200)
+            expect([ask("first"), ask("second"), ask("client")], [401, 200, 401], "the new key alone")
+            write("client\n")
+            del s.log[:]
+            reload(lambda: s.log)
+            expect([ask("client"), s.post("/tokenize", {"X-Api-Key": "client"}, prompt="x")[0]], [401, 200], "a client's key does not become it")
+            expect(ask("second"), 200, "and the old one stays")
+            write("")
+            reload(lambda: ask("second") == 401)
+            expect([ask("second"), ask("client"), ask("")], [401] * 3, "a file without a key lets nobody in")
+            write("third\n")
+            reload(lambda: ask("third") == 200)
+            expect(ask("third"), 200, "and there may be one again")
+
+
 def sockets_of_a_service_manager_are_served():
     with tempfile.TemporaryDirectory() as d, socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as path:
         path.bind(f"{d}/s")

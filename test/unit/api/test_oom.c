@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "api/call.h"
 #include "api/fields.h"
 #include "base/mem.h"
 #include "demo.h"
@@ -431,17 +432,92 @@ static void a_lost_event_ends_a_stream_of_messages_with_an_error(void **state)
     lose_event(5, 1);
 }
 
+/* Waits in the first step, which has one sequence, and in the first that has two. */
+static atomic_int n_waits;
+
+static const float *wait_for_both(void *ctx, const struct executor_rows *rows, size_t n)
+{
+    int before = atomic_load(&n_waits);
+
+    if (before == 0 || (before == 1 && n == 2)) {
+        atomic_store(&n_waits, before + 1);
+        atomic_store(&step_waits, true);
+        while (atomic_load(&step_waits))
+            usleep(100);
+    }
+    return inner->run(ctx, rows, n);
+}
+
+static int open_two(void **state)
+{
+    struct gallop_options o = demo_options();
+
+    o.max_num_seqs = 2;
+    if (demo_open_engine(&o) != 0)
+        return -1;
+    atomic_store(&n_waits, 0);
+    inner = demo_compute_by(wait_for_both);
+    return demo_open((struct api_options){
+        .chat_missing = "no template", .max_running = 2, .max_queued = 8, .max_logprobs = 5, .quiet = true});
+}
+
+static void await_step(void)
+{
+    while (!atomic_load(&step_waits))
+        server_poll(demo.server);
+}
+
+/* Of two requests that are computed in one step, an event of one is lost: the other's answer is what it is
+ * alone. */
+static void a_lost_event_leaves_the_neighbour_as_it_is(void **state)
+{
+    static const char *const asked[] = {"{\"prompt\":\"Once\",\"max_tokens\":12,\"temperature\":0}",
+                                        "{\"prompt\":\"The dog\",\"max_tokens\":12,\"temperature\":0}"};
+    int fd[2], n_failed = 0, n_same = 0;
+
+    for (int i = 0; i < 2; i++) {
+        fd[i] = demo_post("/v1/completions", "", asked[i]);
+        await_step();
+        while (api_n_computing(demo.api) < (size_t)i + 1 || demo.api->first->busy)
+            server_poll(demo.server);
+    }
+    atomic_store(&step_waits, false);
+    while (atomic_load(&n_waits) < 2)
+        usleep(100);
+    mem_fail_at(1); /* in the batch of that step, of the engine's thread: nobody else runs */
+    atomic_store(&step_waits, false);
+    while (!mem_failed())
+        usleep(100);
+    mem_fail_at(0);
+    for (int i = 0; i < 2; i++) {
+        struct answer a, alone;
+
+        read_answer(&a, demo_answer(fd[i]));
+        n_failed += a.fails;
+        read_answer(&alone, demo_answer(demo_post("/v1/completions", "", asked[i])));
+        assert_false(alone.fails);
+        n_same += !a.fails && !differ(&a, &alone);
+        free_answer(&a);
+        free_answer(&alone);
+    }
+    assert_int_equal(n_failed, 1);
+    assert_int_equal(n_same, 1);
+    demo_await_silence();
+}
+
 int main(void)
 {
 #define TEST(name)    cmocka_unit_test_setup_teardown(name, open_all, close_all)
 #define WAITING(name) cmocka_unit_test_setup_teardown(name, open_waiting, close_all)
-    const struct CMUnitTest tests[] = {TEST(the_script_is_said_in_every_form),
-                                       cmocka_unit_test(a_difference_is_seen),
-                                       WAITING(a_lost_event_ends_a_whole_answer_with_an_error),
-                                       WAITING(a_lost_event_ends_a_stream_of_chat_with_an_error),
-                                       WAITING(a_lost_event_ends_a_stream_of_responses_with_an_error),
-                                       WAITING(a_lost_event_ends_a_stream_of_messages_with_an_error),
-                                       TEST(memory_that_runs_out_makes_no_answer_wrong)};
+    const struct CMUnitTest tests[] = {
+        TEST(the_script_is_said_in_every_form),
+        cmocka_unit_test(a_difference_is_seen),
+        WAITING(a_lost_event_ends_a_whole_answer_with_an_error),
+        WAITING(a_lost_event_ends_a_stream_of_chat_with_an_error),
+        WAITING(a_lost_event_ends_a_stream_of_responses_with_an_error),
+        WAITING(a_lost_event_ends_a_stream_of_messages_with_an_error),
+        cmocka_unit_test_setup_teardown(a_lost_event_leaves_the_neighbour_as_it_is, open_two, demo_close),
+        TEST(memory_that_runs_out_makes_no_answer_wrong)};
 
     return demo_run(tests);
 }

@@ -10,6 +10,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,8 +24,21 @@ static struct tls *tls;
 static SSL_CTX *clients;
 static struct server_exchange *held; /* of /hold and /stream */
 static int n_handled, n_gone;
+static int crowd[20], n_greeted; /* sockets of clients that began a handshake; those that were answered */
 static char body[4 << 20];
 static char hasty_requests[] = "requests", hasty_writes[] = "writes"; /* what has to be done in 0.2 s */
+
+static int count_greeted(void)
+{
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof(crowd) / sizeof(crowd[0]); i++) {
+        int bytes = 0;
+
+        n += crowd[i] && ioctl(crowd[i], FIONREAD, &bytes) == 0 && bytes > 0;
+    }
+    return n;
+}
 
 static void handle(void *ctx, struct server_exchange *x)
 {
@@ -32,6 +46,7 @@ static void handle(void *ctx, struct server_exchange *x)
     size_t n;
 
     n_handled++;
+    n_greeted = count_greeted();
     if (strcmp(path, "/hold") == 0) {
         held = x;
     } else if (strcmp(path, "/stream") == 0) {
@@ -552,12 +567,46 @@ static void memory_that_runs_out_ends_the_connection(void **state)
     assert_int_equal(server_n_connections(server), 0);
 }
 
+/* Twenty clients begin a handshake before one that is connected sends a request, and all is ready at once:
+ * the request is first, and then the handshakes are done as well. */
+static void a_crowd_of_handshakes_is_behind_who_is_connected(void **state)
+{
+    static const char request[] = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n";
+    enum { N = sizeof(crowd) / sizeof(crowd[0]) };
+    struct client one = join();
+    SSL *ssl[N];
+
+    for (int i = 0; i < N; i++) {
+        crowd[i] = connect_to();
+        ssl[i] = SSL_new(clients);
+        SSL_set_fd(ssl[i], crowd[i]);
+        assert_int_equal(SSL_connect(ssl[i]), -1);
+    }
+    assert_int_equal(SSL_write(one.ssl, request, sizeof(request) - 1), sizeof(request) - 1);
+    n_greeted = -1;
+    for (int i = 0; i < 100 && n_greeted < 0; i++)
+        server_poll(server);
+    assert_int_equal(n_handled, 1);
+    assert_int_equal(n_greeted, 0);
+    poll_server();
+    assert_int_equal(count_greeted(), N);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(SSL_connect(ssl[i]), 1);
+        SSL_free(ssl[i]);
+        close(crowd[i]);
+        crowd[i] = 0;
+    }
+    poll_server();
+    leave(&one);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_server, close_server)
 #define TEST_HASTY(name, hasty) \
     cmocka_unit_test_prestate_setup_teardown(name, open_server, close_server, hasty)
-    const struct CMUnitTest tests[] = {TEST(bodies_of_any_size_come_whole),
+    const struct CMUnitTest tests[] = {TEST(a_crowd_of_handshakes_is_behind_who_is_connected),
+                                       TEST(bodies_of_any_size_come_whole),
                                        TEST(streams_come_whole_past_full_sockets),
                                        TEST(who_reads_nothing_fills_no_memory),
                                        TEST(a_refusal_behind_an_answer_comes_whole),
