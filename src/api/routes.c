@@ -626,6 +626,8 @@ static const char preface[] =
     "LlamaIndex, LiteLLM, lm-eval, guidellm. lm-eval's `local-completions` wants `tokenizer=` the model's\n"
     "folder and sends ids, to which nothing is added: `add_bos_token=True` where the model wants BOS. With\n"
     "`tokenized_requests=False` the server adds BOS, which lm-eval does not count: scores of choices are wrong.\n"
+    "`tokenizer_backend=remote` (with --enable-tokenizer-info-endpoint) asks `/tokenize` for ids without special\n"
+    "tokens whatever `add_bos_token` says, so that prompts have no BOS, here as at vLLM: other scores.\n"
     "\n"
     "Where keys are needed, the last column but one says which: `admin` is the key of `--admin-api-key`, and any\n"
     "other does not open these paths then; without that option an ordinary one does. The admin key opens nothing\n"
