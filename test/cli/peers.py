@@ -66,6 +66,9 @@ def figures_are_medians_and_the_ratio_is_to_the_best_other():
     lines = tool.table([("prefill", 512), ("decode", 8), ("decode", 1)], s)
     check(len({line.count("|") for line in lines}) == 1, "all lines have the same cells")
     expect(lines[-2].split("|")[2:5], [" 1.20 ", " 1.15 ", " - "], "the row of ratios")
+    check("missed" not in lines[-1] and lines[-1].count("met") == 2, f"the row of goals: {lines[-1]}")
+    s["vllm"]["others"] = .11
+    check("met" not in tool.table([("prefill", 512)], s)[-1], "no goal is judged where others took the cores")
     expect(tool.ratios(tool.summary(rows[3:6])), {}, "no ratio without Gallop")
 
 
