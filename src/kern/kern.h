@@ -30,10 +30,10 @@ enum {
     KERN_TILE = 16,   /* tokens of a KV tile */
     KERN_CHUNK = 256, /* absolute positions of an attention chunk */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
-    KERN_ATTN_ROWS = 24,       /* query rows an attention kernel works on at once; scratch is sized by it */
-    KERN_ATTN_DIM = 512,       /* largest dp of attention */
-    KERN_I8_QUERY = 127 * 128, /* class "int8 dot": what stands for the largest of a row of q */
-    KERN_I8_WEIGHT = 65535,    /* and of the weights of a row */
+    KERN_ATTN_ROWS = 24,  /* query rows an attention kernel works on at once; scratch is sized by it */
+    KERN_ATTN_DIM = 512,  /* largest dp of attention */
+    KERN_I8_QUERY = 127,  /* class "int8 dot": what stands for the largest of a row of q */
+    KERN_I8_WEIGHT = 255, /* and of the weights of a row */
 };
 
 enum kern_act { KERN_SILU, KERN_GELU_TANH, KERN_GELU_ERF, KERN_GELU_QUICK, KERN_RELU, KERN_N_ACTS };
@@ -91,11 +91,9 @@ struct kern_gemm {
  *   (float)k[d], dot); s = scale * (dot * k_scale[token]); softcap, max, p and sum as above; out = tokens
  *   ascending fma(p * v_scale[token], (float)v, acc), + 0, the product w of p and its scale rounded to fp32.
  *   Tokens nobody sees: any bytes, any finite scales.
- *   Class "int8 dot" works on integers. Of q: n = rint(q * inv), inv = 16256 / max |q|, high = (n + 64) >> 7,
- *   low = n - 128 high; dot = fma(128, (float)(high . k), (float)(low . k)) * (max |q| / 16256). Of w: n =
- *   rint(w * inv), inv = 65535 / max w, high = n >> 8, low = n & 255; out = fma(256, (float)(high . v),
- *   (float)(low . v)) * (max w / 65535) + 0. Where inv is infinite or NaN all of it is zero. A NaN or an
- *   infinity in q makes its dots NaN.
+ *   Class "int8 dot" works on integers. Of q: n = rint(q * inv), inv = 127 / max |q|; dot = (float)(n . k) *
+ *   (max |q| / 127). Of w: n = rint(w * inv), inv = 255 / max w; out = (float)(n . v) * (max w / 255) + 0.
+ *   Where inv is infinite or NaN all of it is zero. A NaN or an infinity in q makes its dots NaN.
  * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16,
  * at most KERN_ATTN_DIM. Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS *
  * KERN_CHUNK floats, 64-byte aligned, and as much again for attn_bf16 and attn_i8. */

@@ -47,8 +47,7 @@ void bench_roofs_close(struct bench_roofs *r); /* a zeroed one is fine */
  * with each loop. The pool must be idle. */
 void bench_roofs_measure(struct bench_roofs *r, double seconds, struct bench_roof *out);
 
-/* Operations a second with numbers of type T: int8 dots of attention take two operations for one, because
- * queries and weights are two rows of bytes each; without such dots int8 is widened. */
+/* Operations a second with numbers of type T; without int8 dots int8 is widened. */
 double bench_roof_flops(const struct bench_roof *r, enum dtype t);
 
 /* What lies between A and B. */
@@ -65,7 +64,6 @@ struct bench_round {
     const char *(*piece)(void *work, size_t bytes); /* memory to read that is in no cache; 64-byte aligned */
     double bytes, flops; /* of one call on one thread; flops 0: no roof is measured */
     peak_loop *loop;     /* its arithmetic at its best */
-    double loop_worth;   /* what an operation of LOOP counts: int8 dots in pairs 0.5 */
     peak_reader *read;
 };
 

@@ -425,15 +425,12 @@ struct team {
     bool json;
 };
 
-/* What a row of kernels computes with at best. Int8 dots take two operations for one: q and weights are two
- * rows of bytes. */
+/* What a row of kernels computes with at best. */
 static const char *arithmetic_of(const struct team *t, const char *class, struct bench_round *b)
 {
     b->loop = t->peak.fma;
-    b->loop_worth = 1;
     if (strcmp(class, "int8 dot") == 0) {
         b->loop = t->peak.dot8;
-        b->loop_worth = 0.5;
         return "int8";
     }
     if (strcmp(class, "bf16 dot") != 0)

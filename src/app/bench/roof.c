@@ -152,7 +152,7 @@ void bench_roofs_measure(struct bench_roofs *r, double seconds, struct bench_roo
 double bench_roof_flops(const struct bench_roof *r, enum dtype t)
 {
     if (t == DT_I8)
-        return r->int8_ops > 0 ? r->int8_ops / 2 : r->fp32_flops;
+        return r->int8_ops > 0 ? r->int8_ops : r->fp32_flops;
     return t == DT_F32 ? r->fp32_flops : r->bf16_flops;
 }
 
@@ -207,7 +207,7 @@ struct bench_round_result bench_roof_rounds(const struct bench_round *b, double 
         if (b->flops > 0) {
             bytes = b->bytes * timed(b->pool, run_piece, &work) / ROUND_BYTES;
             flops = timed(b->pool, run_loop, &loop);
-            flops = b->flops * flops / (loop.done * b->loop_worth);
+            flops = b->flops * flops / loop.done;
         }
         time[n] = timed(b->pool, run_calls, &work) / (double)work.n;
         share[n] = (bytes > flops ? bytes : flops) / time[n];

@@ -5,8 +5,8 @@
  *   weights row by row: scale, softcap, mask, maximum, exp, 16-lane sum; then p as words for the third phase
  *   values  tokens ascending through all tiles of the chunk
  *
- * A query row becomes one row of words, or two (avx512_attn_parts.h): 12 rows of words x 2 zmm, or up to 4 x
- * 4, so that a lone row has four chains to hide the latency in.
+ * A query row becomes a row of words (avx512_attn_parts.h): 12 rows x 2 zmm, or up to 4 x 4, so that a lone
+ * row has four chains to hide the latency in.
  *
  * Tiles that none of the rows sees are skipped; a token that one row does not see weighs +0 there, which
  * changes no sum but the sign of a zero, and the "+ 0" at the end takes that away.
@@ -31,15 +31,13 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
 }
 
-/* The first phase: dot products of ROWS rows of words, which begin with query row R, with the tiles [t, t +
- * cols). */
-SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size_t t, int rows, int cols,
+/* The first phase: dot products of the rows, ROWS of them, with the tiles [t, t + cols). */
+SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int rows, int cols,
                                      enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
     const char *k[AVX512_COLS];
-    const int parts = avx512_attn_q_parts(kind);
-    const uint32_t *q = o->q + r * AVX512_STRIDE;
+    const uint32_t *q = o->q;
     const size_t line = AVX512_ATTN_LINE, steps = o->a->dp / avx512_tile_unit(kind);
     const bool level2 = o->level2;
     size_t at = 0;
@@ -54,7 +52,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size
             SIMD512_UNROLL
             for (int i = 0; i < AVX512_ROWS; i++)
                 if (i < rows)
-                    acc[i][c] = avx512_attn_begin(o, r, i, kind);
+                    acc[i][c] = avx512_attn_begin(o, (size_t)i, kind);
         }
     SIMD512_LOOP
     for (int tile = 0; tile < cols; tile++) {
@@ -69,7 +67,7 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size
             for (int c = 0; c < AVX512_COLS; c++)
                 if (c < cols)
                     ahead_line(ahead + (size_t)c * line, level2);
-            avx512_tile_step(acc, q, AVX512_STRIDE / (size_t)parts, k, at, rows, cols, kind);
+            avx512_tile_step(acc, q, AVX512_STRIDE, k, at, rows, cols, kind);
             q += avx512_tile_words(kind);
         }
     }
@@ -81,14 +79,13 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t r, size
             if (avx512_attn_is_i8(kind))
                 scales = avx512_attn_scales(k[c], o->a->dp);
             SIMD512_UNROLL
-            for (int i = 0; i < AVX512_ROWS; i += parts)
-                if (i + parts <= rows) {
-                    size_t row = r + (size_t)(i / parts);
-                    __m512 s = avx512_attn_dot(o, row, acc[i][c], acc[i + parts - 1][c], kind);
+            for (int i = 0; i < AVX512_ROWS; i++)
+                if (i < rows) {
+                    __m512 s = avx512_attn_sum(acc[i][c], o->q_step[i], kind);
 
                     if (avx512_attn_is_i8(kind))
                         s = _mm512_mul_ps(s, scales);
-                    _mm512_storeu_ps(o->s + row * KERN_CHUNK + (t + (size_t)c) * KERN_TILE, s);
+                    _mm512_storeu_ps(o->s + (size_t)i * KERN_CHUNK + (t + (size_t)c) * KERN_TILE, s);
                 }
         }
 }
@@ -102,19 +99,17 @@ SIMD512_INLINE void avx512_attn_weighted(__m512 acc[AVX512_ROWS][AVX512_COLS], c
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols)
             _mm_prefetch(ahead + (size_t)c * 64, _MM_HINT_T1);
-    avx512_tile_step(acc, p, KERN_CHUNK / (size_t)avx512_attn_p_parts(kind), v, at, rows, cols,
-                     avx512_attn_p_kind(kind));
+    avx512_tile_step(acc, p, KERN_CHUNK, v, at, rows, cols, avx512_attn_p_kind(kind));
 }
 
-/* The third: out[query rows from R, cols * 16 dims from dim d] = sum over the tokens of p x v. */
-SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t r, size_t d, int rows, int cols,
+/* The third: out[rows, cols * 16 dims from dim d] = sum over the tokens of p x v. */
+SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, int rows, int cols,
                                        enum avx512_kind kind)
 {
     __m512 acc[AVX512_ROWS][AVX512_COLS];
-    const int parts = avx512_attn_p_parts(kind);
     const enum avx512_kind by = avx512_attn_p_kind(kind);
     const size_t unit = avx512_tile_unit(by), words = avx512_tile_words(by), line = o->a->dp / 16 * 64;
-    const uint32_t *p = o->p + r * KERN_CHUNK + o->t0 * (KERN_TILE / unit) * words;
+    const uint32_t *p = o->p + o->t0 * (KERN_TILE / unit) * words;
 
     SIMD512_UNROLL
     for (int i = 0; i < AVX512_ROWS; i++)
@@ -146,17 +141,16 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t r, si
             avx512_attn_weighted(acc, p, v, i * line, ahead, rows, cols, kind);
     }
     SIMD512_UNROLL
-    for (int i = 0; i < AVX512_ROWS; i += parts)
-        if (i + parts <= rows) {
-            size_t row = r + (size_t)(i / parts);
-            float *out = o->a->out + (o->row + row) * o->a->dp + d;
+    for (int i = 0; i < AVX512_ROWS; i++)
+        if (i < rows) {
+            float *out = o->a->out + (o->row + (size_t)i) * o->a->dp + d;
 
             SIMD512_UNROLL
             for (int c = 0; c < AVX512_COLS; c++)
                 if (c < cols)
-                    _mm512_storeu_ps(out + c * 16, _mm512_add_ps(avx512_attn_sum(o, row, acc[i][c],
-                                                                                 acc[i + parts - 1][c], kind),
-                                                                 _mm512_setzero_ps()));
+                    _mm512_storeu_ps(
+                        out + c * 16,
+                        _mm512_add_ps(avx512_attn_sum(acc[i][c], o->p_step[i], kind), _mm512_setzero_ps()));
         }
 }
 
@@ -311,9 +305,9 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
         }
 }
 
-/* The micro-kernels of a kind: [rows of words - 1]. */
-typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t r, size_t t);
-typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t r, size_t d);
+/* The micro-kernels of a kind: [rows - 1]. */
+typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t);
+typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t d);
 
 struct avx512_attn_micro {
     avx512_attn_dots_fn *dots[AVX512_ROWS];     /* 4 tiles up to 4 rows, then 2 */
@@ -321,18 +315,18 @@ struct avx512_attn_micro {
     avx512_attn_values_fn *narrow[AVX512_ROWS]; /* 16 dims */
 };
 
-#define AVX512_ATTN_FN(rows, kind)                                             \
-    static void dots_##rows(const struct avx512_attn *o, size_t r, size_t t)   \
-    {                                                                          \
-        avx512_attn_dots(o, r, t, rows, rows <= 4 ? 4 : 2, kind);              \
-    }                                                                          \
-    static void values_##rows(const struct avx512_attn *o, size_t r, size_t d) \
-    {                                                                          \
-        avx512_attn_values(o, r, d, rows, rows <= 4 ? 4 : 2, kind);            \
-    }                                                                          \
-    static void narrow_##rows(const struct avx512_attn *o, size_t r, size_t d) \
-    {                                                                          \
-        avx512_attn_values(o, r, d, rows, 1, kind);                            \
+#define AVX512_ATTN_FN(rows, kind)                                   \
+    static void dots_##rows(const struct avx512_attn *o, size_t t)   \
+    {                                                                \
+        avx512_attn_dots(o, t, rows, rows <= 4 ? 4 : 2, kind);       \
+    }                                                                \
+    static void values_##rows(const struct avx512_attn *o, size_t d) \
+    {                                                                \
+        avx512_attn_values(o, d, rows, rows <= 4 ? 4 : 2, kind);     \
+    }                                                                \
+    static void narrow_##rows(const struct avx512_attn *o, size_t d) \
+    {                                                                \
+        avx512_attn_values(o, d, rows, 1, kind);                     \
     }
 #define AVX512_ATTN_LIST(f)                                                                   \
     {                                                                                         \
@@ -354,27 +348,15 @@ struct avx512_attn_micro {
     static const struct avx512_attn_micro micro = {AVX512_ATTN_LIST(dots), AVX512_ATTN_LIST(values), \
                                                    AVX512_ATTN_LIST(narrow)}
 
-/* Query rows at a time, in equal shares, where each is PARTS rows of words. */
-SIMD512_INLINE size_t avx512_attn_share(size_t rows, size_t parts)
-{
-    size_t shares = (rows * parts + AVX512_ROWS - 1) / AVX512_ROWS;
-
-    return (rows + shares - 1) / shares;
-}
-
 /* All three phases for the rows of O. */
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
                                      enum avx512_kind kind)
 {
-    size_t dp = o->a->dp, parts = (size_t)avx512_attn_q_parts(kind), n, step;
+    size_t dp = o->a->dp, wide = o->rows <= 4 ? 64 : 32, n, d = 0;
 
     avx512_attn_fill(o, kind);
-    step = avx512_attn_share(o->rows, parts);
-    for (size_t r = 0; r < o->rows; r += step) {
-        n = (o->rows - r < step ? o->rows - r : step) * parts;
-        for (size_t t = o->t0; t < o->t1; t += n <= 4 ? 4 : 2)
-            micro->dots[n - 1](o, r, t);
-    }
+    for (size_t t = o->t0; t < o->t1; t += o->rows <= 4 ? 4 : 2)
+        micro->dots[o->rows - 1](o, t);
     if (o->t0 < o->t1)
         avx512_attn_look(o);
     for (n = 0; n + AVX512_ATTN_SOME <= o->rows; n += AVX512_ATTN_SOME)
@@ -385,18 +367,10 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
     }
     if (n < o->rows)
         avx512_attn_weigh(o, n, 1, kind);
-    parts = (size_t)avx512_attn_p_parts(kind);
-    step = avx512_attn_share(o->rows, parts);
-    for (size_t r = 0; r < o->rows; r += step) {
-        size_t d = 0, wide;
-
-        n = (o->rows - r < step ? o->rows - r : step) * parts;
-        wide = n <= 4 ? 64 : 32;
-        for (; dp - d >= wide; d += wide)
-            micro->values[n - 1](o, r, d);
-        for (; d < dp; d += 16)
-            micro->narrow[n - 1](o, r, d);
-    }
+    for (; dp - d >= wide; d += wide)
+        micro->values[o->rows - 1](o, d);
+    for (; d < dp; d += 16)
+        micro->narrow[o->rows - 1](o, d);
 }
 
 /* Tiles to ask for ahead: measured in bytes, and at least one, or two where they are fetched from level 2

@@ -3,8 +3,8 @@
  *
  *   AVX512_F32, WIDE, I8  floats as they are (weights rounded to bf16 in WIDE)
  *   AVX512_DOT            rounded to bf16
- *   AVX512_I8_KEYS        q = step x (128 high + low), integers of 8 bits; weights = step x (256 high + low),
- *                         integers without sign. Sums of integers are exact and no order matters
+ *   AVX512_I8_KEYS        q = step x integers of 8 bits; weights = step x integers of 8 bits without sign.
+ *                         Sums of integers are exact and no order matters
  */
 #ifndef GALLOP_KERN_AVX512_ATTN_PARTS_H
 #define GALLOP_KERN_AVX512_ATTN_PARTS_H
@@ -13,13 +13,11 @@
 #include "kern/avx512/avx512_tile.h"
 
 enum {
-    AVX512_ATTN_LINE = 64,                /* bytes of a step in a tile of keys: 16 tokens */
-    AVX512_ATTN_HALF = AVX512_STRIDE / 2, /* words from the first to the second row of words of q */
-    AVX512_ATTN_LOW = KERN_CHUNK / 2,     /* and of weights */
-    AVX512_ATTN_SOME = 4,                 /* rows whose weights are computed at once */
-    AVX512_ATTN_LEAD = 12288,             /* bytes asked for ahead: measured */
-    AVX512_ATTN_LEAD_I8 = 16384,          /* bytes of int8 are used up faster */
-    AVX512_ATTN_LEAD_LEVEL2 = 8192,       /* of any type where lines come into level 2 only */
+    AVX512_ATTN_LINE = 64,          /* bytes of a step in a tile of keys: 16 tokens */
+    AVX512_ATTN_SOME = 4,           /* rows whose weights are computed at once */
+    AVX512_ATTN_LEAD = 12288,       /* bytes asked for ahead: measured */
+    AVX512_ATTN_LEAD_I8 = 16384,    /* bytes of int8 are used up faster */
+    AVX512_ATTN_LEAD_LEVEL2 = 8192, /* of any type where lines come into level 2 only */
 };
 
 /* Up to 12 rows of one call, and the tiles [t0, t1) that they see. */
@@ -35,23 +33,12 @@ struct avx512_attn {
     float *s;                /* scratch: scores, then weights [rows][KERN_CHUNK] */
     uint32_t *p;             /* scratch: weights as words of A, KERN_CHUNK apart; may be s */
     float q_step[AVX512_ROWS], p_step[AVX512_ROWS];
-    int32_t begin[2 * AVX512_ROWS]; /* of the sums of integers: keys are met as k + 128 */
+    int32_t begin[AVX512_ROWS]; /* of the sums of integers: keys are met as k + 128 */
 };
 
 SIMD512_INLINE bool avx512_attn_is_i8(enum avx512_kind kind)
 {
     return kind == AVX512_I8 || kind == AVX512_I8_KEYS;
-}
-
-/* Rows of words that a row of q, or of weights, becomes. */
-SIMD512_INLINE int avx512_attn_q_parts(enum avx512_kind kind)
-{
-    return kind == AVX512_I8_KEYS ? 2 : 1;
-}
-
-SIMD512_INLINE int avx512_attn_p_parts(enum avx512_kind kind)
-{
-    return kind == AVX512_I8_KEYS ? 2 : 1;
 }
 
 SIMD512_INLINE enum avx512_kind avx512_attn_p_kind(enum avx512_kind kind)
@@ -74,14 +61,7 @@ SIMD512_INLINE void avx512_attn_fill_pairs(uint32_t *to, const float *q, size_t 
 }
 #endif
 
-/* Sixteen integers as bytes: high ones, and low ones LOW words behind. */
-SIMD512_INLINE void avx512_attn_store_fours(uint32_t *to, size_t low, __m512i high, __m512i rest)
-{
-    _mm_storeu_si128((__m128i *)(void *)to, _mm512_cvtepi32_epi8(high));
-    _mm_storeu_si128((__m128i *)(void *)(to + low), _mm512_cvtepi32_epi8(rest));
-}
-
-/* The largest of row R of q, whose integer is 127 x 128, and what a step of the integers is. What is not
+/* The largest of row R of q, whose integer is 127, and what a step of the integers is. What is not
  * finite in a row is told by its step. */
 SIMD512_INLINE float avx512_attn_scale_fours(struct avx512_attn *o, size_t r)
 {
@@ -108,24 +88,20 @@ SIMD512_INLINE void avx512_attn_fill_fours(struct avx512_attn *o, size_t r, floa
 {
     const float *q = (const float *)o->a->q + (o->row + r) * o->a->dp;
     uint32_t *to = o->q + r * AVX512_STRIDE;
-    __m512i high_sum = _mm512_setzero_si512(), low_sum = high_sum, h, l;
+    __m512i sum = _mm512_setzero_si512();
     const __m512 bound = _mm512_set1_ps(-KERN_I8_QUERY);
 
     for (size_t i = 0; i < o->a->dp; i += 16) {
         __m512 x = _mm512_mul_ps(_mm512_loadu_ps(q + i), _mm512_set1_ps(inv));
         __m512i n = _mm512_cvtps_epi32(_mm512_max_ps(x, bound));
 
-        h = _mm512_srai_epi32(_mm512_add_epi32(n, _mm512_set1_epi32(64)), 7);
-        l = _mm512_sub_epi32(n, _mm512_slli_epi32(h, 7));
-        high_sum = _mm512_add_epi32(high_sum, h);
-        low_sum = _mm512_add_epi32(low_sum, l);
-        avx512_attn_store_fours(to + i / 4, AVX512_ATTN_HALF, h, l);
+        sum = _mm512_add_epi32(sum, n);
+        _mm_storeu_si128((__m128i *)(void *)(to + i / 4), _mm512_cvtepi32_epi8(n));
     }
-    o->begin[2 * r] = -128 * simd512_fold_add_i32(high_sum);
-    o->begin[2 * r + 1] = -128 * simd512_fold_add_i32(low_sum);
+    o->begin[r] = -128 * simd512_fold_add_i32(sum);
 }
 
-/* The weights of row R, of which MOST is the largest, as integers: 65535 stands for it. */
+/* The weights of row R, of which MOST is the largest, as integers: 255 stands for it. */
 SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float most)
 {
     const float *w = o->s + r * KERN_CHUNK;
@@ -138,16 +114,8 @@ SIMD512_INLINE void avx512_attn_put_fours(struct avx512_attn *o, size_t r, float
     for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE) {
         __m512i n = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(w + j), _mm512_set1_ps(inv)));
 
-        avx512_attn_store_fours(p + j / 4, AVX512_ATTN_LOW, _mm512_srli_epi32(n, 8), n);
+        _mm_storeu_si128((__m128i *)(void *)(p + j / 4), _mm512_cvtepi32_epi8(n));
     }
-}
-
-SIMD512_INLINE __m512 avx512_attn_join(__m512 high, __m512 low, float by, float step)
-{
-    __m512 h = _mm512_cvtepi32_ps(_mm512_castps_si512(high)),
-           l = _mm512_cvtepi32_ps(_mm512_castps_si512(low));
-
-    return _mm512_mul_ps(_mm512_fmadd_ps(_mm512_set1_ps(by), h, l), _mm512_set1_ps(step));
 }
 
 /* All rows of q as words. */
@@ -173,26 +141,20 @@ SIMD512_INLINE void avx512_attn_fill(struct avx512_attn *o, enum avx512_kind kin
     }
 }
 
-/* What the sums of row I of words, counted from query row R, begin with. */
-SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t r, int i, enum avx512_kind kind)
+/* What the sums of row ROW of q begin with. */
+SIMD512_INLINE __m512 avx512_attn_begin(const struct avx512_attn *o, size_t row, enum avx512_kind kind)
 {
     if (kind == AVX512_I8_KEYS)
-        return _mm512_castsi512_ps(_mm512_set1_epi32(o->begin[2 * r + (size_t)i]));
+        return _mm512_castsi512_ps(_mm512_set1_epi32(o->begin[row]));
     return _mm512_setzero_ps();
 }
 
-/* The dots of query row ROW from its sums. */
-SIMD512_INLINE __m512 avx512_attn_dot(const struct avx512_attn *o, size_t row, __m512 sum, __m512 second,
-                                      enum avx512_kind kind)
+/* Sums of dots or of weighted values as floats; STEP: of the integers, if it is integers that were summed. */
+SIMD512_INLINE __m512 avx512_attn_sum(__m512 sum, float step, enum avx512_kind kind)
 {
-    return kind == AVX512_I8_KEYS ? avx512_attn_join(sum, second, 128, o->q_step[row]) : sum;
-}
-
-/* The output of row ROW from its sums. */
-SIMD512_INLINE __m512 avx512_attn_sum(const struct avx512_attn *o, size_t row, __m512 sum, __m512 second,
-                                      enum avx512_kind kind)
-{
-    return kind == AVX512_I8_KEYS ? avx512_attn_join(sum, second, 256, o->p_step[row]) : sum;
+    if (kind == AVX512_I8_KEYS)
+        return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_castps_si512(sum)), _mm512_set1_ps(step));
+    return sum;
 }
 
 /* Rounds a weight, which is not negative, to bf16 and widens it again. The smallest of itself and a NaN

@@ -2,8 +2,8 @@
  *
  *   keys    int8 [dp / 4][16][4], float [16]: a dot takes four dims of 16 tokens
  *   values  int8 [4][dp][4], float [16]: a dot takes four tokens of 16 dims
- *   q       15 bits, as two rows of int8; weights 16 bits, as two rows of bytes: what the dots lose is less
- *           than bf16 would, and their sums are exact
+ *   q       8 bits of its row's largest, weights 8 bits of theirs, without sign. What is lost is of the size
+ *           of what storing keys and values as int8 has lost; sums are exact
  */
 #include "kern/avx512/avx512.h"
 #include "kern/avx512/avx512_attn.h"

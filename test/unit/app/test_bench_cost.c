@@ -213,7 +213,7 @@ static void numbers_have_the_roof_of_their_type(void **state)
 
     (void)state;
     assert_true(bench_roof_flops(&r, DT_F32) == 10 && bench_roof_flops(&r, DT_BF16) == 20);
-    assert_true(bench_roof_flops(&r, DT_I8) == 40);
+    assert_true(bench_roof_flops(&r, DT_I8) == 80);
     r.int8_ops = 0;
     assert_true(bench_roof_flops(&r, DT_I8) == 10);
 }

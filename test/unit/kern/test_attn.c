@@ -242,7 +242,7 @@ static double value_scale(const struct problem *p, size_t token)
  * scaling and its cap; of a weight by its score's and the maximum's error and the exp; of the output by its
  * weights (8 bits in bf16) and the sum over tokens. Bf16 dots round q: up to 2^-8 of it is lost. Int8 rounds
  * a score and a weight once more, and the elements of this oracle; products less than 2^-120 may be lost.
- * Int8 dots lose 2^-15 of the row's largest q in each product, and 2^-17 of its largest weight. */
+ * Int8 dots lose 2^-8 of the row's largest q in each product, and 2^-9 of its largest weight. */
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
                                     const char *class, const char *name)
 {
@@ -266,7 +266,7 @@ static void compare_row_with_oracle(const struct problem *p, const struct result
         s[j] = (double)p->scale * dot;
         e = CHECK_U * (double)p->scale * ((double)p->d + (p->type == I8 ? 3 : 1)) * magnitude;
         e += rounded ? 0x1p-8 * (double)p->scale * magnitude : 0;
-        e += whole ? 0x1p-15 * (double)p->scale * most_q * keys : 0;
+        e += whole ? 0x1.03p-8 * (double)p->scale * most_q * keys : 0;
         if (p->softcap > 0)
             s[j] = (double)p->softcap * tanh(s[j] / (double)p->softcap);
         e += 10 * CHECK_U * fabs(s[j]);
@@ -297,7 +297,7 @@ static void compare_row_with_oracle(const struct problem *p, const struct result
         want[d] = out;
         tolerance[d] =
             magnitude * (2.02 * wrong + CHECK_U * (double)(n + 10) + (p->type == BF16 ? 0x1p-8 : 0)) +
-            0x1p-17 * most_w * 128 * (double)n + 1e-36;
+            0x1.02p-9 * most_w * 128 * (double)n + 1e-36;
     }
     check_near(got->out + r * p->dp, want, tolerance, p->dp, "%s: out of row %zu", name, r);
 }

@@ -222,15 +222,11 @@ static void i8_model(const struct kern_attn *a, size_t r, float *max, float *sum
         n[d] = (int32_t)rintf(q[d] * inv);
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
         const int8_t *k = (const int8_t *)a->k_tile[j / KERN_TILE] + j % KERN_TILE * 4;
-        int32_t high = 0, low = 0;
+        int32_t dot = 0;
 
-        for (size_t d = 0; d < a->dp; d++) {
-            int32_t h = (n[d] + 64) >> 7;
-
-            high += h * k[d / 4 * KERN_TILE * 4 + d % 4];
-            low += (n[d] - 128 * h) * k[d / 4 * KERN_TILE * 4 + d % 4];
-        }
-        s[j] = fmaf(128, (float)high, (float)low) * step;
+        for (size_t d = 0; d < a->dp; d++)
+            dot += n[d] * k[d / 4 * KERN_TILE * 4 + d % 4];
+        s[j] = (float)dot * step;
         s[j] = s[j] * i8_scale(a->k_tile[j / KERN_TILE], (size_t)j % KERN_TILE, a->dp);
     }
     weigh_model(a, r, s, max, sum);
@@ -241,17 +237,16 @@ static void i8_model(const struct kern_attn *a, size_t r, float *max, float *sum
     }
     step = i8_step(most, KERN_I8_WEIGHT, &inv);
     for (size_t d = 0; d < a->dp; d++) {
-        int32_t high = 0, low = 0;
+        int32_t dot = 0;
 
         for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
             int32_t w = (int32_t)rintf(s[j] * inv), at = j % KERN_TILE;
             int8_t v =
                 ((const int8_t *)a->v_tile[j / KERN_TILE])[((size_t)at / 4 * a->dp + d) * 4 + (size_t)at % 4];
 
-            high += (w >> 8) * v;
-            low += (w & 255) * v;
+            dot += w * v;
         }
-        out[d] = fmaf(256, (float)high, (float)low) * step + 0.0f;
+        out[d] = (float)dot * step + 0.0f;
     }
 }
 
