@@ -35,6 +35,11 @@ enum {
     SPINS_SHARED = 64, /* yields before sleep when threads outnumber processors */
 };
 
+/* What of a thread's range nobody has begun: the first part in the upper half, the end in the lower. */
+struct range {
+    _Alignas(LINE) _Atomic uint64_t left;
+};
+
 struct worker {
     _Alignas(LINE) atomic_uint done; /* generation of the last job this worker finished */
     struct pool *pool;
@@ -51,6 +56,7 @@ struct pool {
     void *ctx;
     int n_threads, n_started; /* the caller included; workers running */
     bool shared;              /* more threads than processors */
+    atomic_bool in_step;      /* between pool_step_begin() and pool_step_end() */
     int users;                /* opened it, or joined */
     atomic_bool running;
     bool caller_bound;
@@ -59,6 +65,7 @@ struct pool {
     void *block;            /* what mem_alloc() gave */
     char *scratch;          /* [n_threads, scratch_bytes] */
     size_t scratch_bytes;   /* of one thread */
+    struct range *range;    /* [n_threads] */
     struct worker worker[]; /* [n_threads - 1] */
 };
 
@@ -83,13 +90,14 @@ static void futex_wake(atomic_uint *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out. */
+/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out, which
+ * it does not within a step, unless threads outnumber processors. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
     const bool shared = p->shared;
     int patience = shared ? SPINS_SHARED : SPINS;
 
-    for (int i = 0; i < patience; i++) {
+    for (int i = 0; i < patience || (!shared && atomic_load_explicit(&p->in_step, memory_order_relaxed)); i++) {
         if ((atomic_load_explicit(word, memory_order_acquire) == value) == wanted)
             return true;
         if (shared)
@@ -184,6 +192,79 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     atomic_store_explicit(&p->running, false, memory_order_release);
 }
 
+void pool_step_begin(struct pool *p)
+{
+    atomic_store_explicit(&p->in_step, true, memory_order_relaxed);
+}
+
+void pool_step_end(struct pool *p)
+{
+    atomic_store_explicit(&p->in_step, false, memory_order_relaxed);
+}
+
+/* ---- work that is dealt ---- */
+
+struct ranges_job {
+    struct range *range;
+    pool_range_fn *fn;
+    void *ctx;
+    size_t n;
+};
+
+static uint64_t range_of(size_t begin, size_t end)
+{
+    return (uint64_t)begin << 32 | end;
+}
+
+/* Half of what is left of R, rounded up: from its front, or from its tail. false: nothing is left. */
+static bool take(struct range *r, bool tail, size_t *begin, size_t *end, size_t *end_of_range)
+{
+    uint64_t left = atomic_load_explicit(&r->left, memory_order_relaxed), then;
+    size_t first, last, n;
+
+    do {
+        first = left >> 32;
+        last = left & UINT32_MAX;
+        if (first >= last)
+            return false;
+        n = (last - first + 1) / 2;
+        then = tail ? range_of(first, last - n) : range_of(first + n, last);
+    } while (!atomic_compare_exchange_weak_explicit(&r->left, &left, then, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    *begin = tail ? last - n : first;
+    *end = tail ? last : first + n;
+    *end_of_range = last;
+    return true;
+}
+
+static void run_ranges(void *ctx, int thread, int n_threads)
+{
+    const struct ranges_job *j = ctx;
+    size_t begin, end, end_of_range;
+
+    if (n_threads == 1 && j->n)
+        j->fn(j->ctx, 0, 0, j->n, j->n);
+    for (int i = 0; i < n_threads && n_threads > 1; i++)
+        while (take(&j->range[(thread + i) % n_threads], i > 0, &begin, &end, &end_of_range))
+            j->fn(j->ctx, thread, begin, end, end_of_range);
+}
+
+void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx)
+{
+    struct ranges_job j = {p->range, fn, ctx, n};
+
+    ASSERT(n <= UINT32_MAX, "%zu parts", n);
+    for (int i = 0; i < p->n_threads; i++) {
+        size_t begin, end;
+
+        pool_share(n, 1, i, p->n_threads, &begin, &end);
+        atomic_store_explicit(&p->range[i].left, range_of(begin, end), memory_order_relaxed);
+    }
+    pool_run(p, run_ranges, &j);
+}
+
+/* ---- open and close ---- */
+
 /* Chooses processors. A single thread stays free: binding it gains nothing and would pile up processes on
  * one core. */
 static int place_threads(struct pool *p, struct err *e)
@@ -236,13 +317,15 @@ int pool_new(struct pool **out, int n_threads, struct err *e)
     *out = NULL;
     if (n_threads < 1 || n_threads > MAX_THREADS)
         return err_set(e, ERR_INPUT, "%d threads asked for, expected 1 to %d", n_threads, MAX_THREADS);
-    bytes = sizeof(struct pool) + (size_t)(n_threads - 1) * sizeof(struct worker) + LINE;
+    bytes = sizeof(struct pool) + (size_t)(n_threads - 1) * sizeof(struct worker) +
+            (size_t)n_threads * sizeof(struct range) + LINE;
     block = mem_zalloc(1, bytes, MEM_BASE);
     if (!block)
         return err_nomem(e, "pool of compute threads");
     p = (struct pool *)(((uintptr_t)block + LINE - 1) & ~(uintptr_t)(LINE - 1));
     p->block = block;
     p->n_threads = n_threads;
+    p->range = (struct range *)(void *)&p->worker[n_threads - 1];
     p->users = 1;
     rc = place_threads(p, e);
     if (rc == 0)

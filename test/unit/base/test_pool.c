@@ -394,6 +394,85 @@ static void shares_cover_everything_once_in_whole_units(void **state)
             }
 }
 
+struct deal {
+    atomic_int done[2000]; /* times that each part was done */
+    size_t n;
+    int slow;                  /* a thread that takes a millisecond for a part, -1: none */
+    atomic_size_t by_slow;     /* parts that it did */
+    atomic_size_t misreported; /* ranges that do not hold together */
+};
+
+static void do_parts(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
+{
+    struct deal *d = ctx;
+
+    if (begin >= end || end > end_of_range || end_of_range > d->n)
+        atomic_fetch_add(&d->misreported, 1);
+    for (size_t i = begin; i < end; i++) {
+        atomic_fetch_add(&d->done[i], 1);
+        if (thread == d->slow) {
+            atomic_fetch_add(&d->by_slow, 1);
+            pause_ms(1);
+        }
+    }
+}
+
+static void dealt_parts_are_done_once_each_and_a_slow_thread_is_helped(void **state)
+{
+    static const size_t parts[] = {0, 1, 2, 3, 7, 8, 9, 64, 400};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+        struct pool *p;
+        struct err e = {0};
+
+        assert_int_equal(pool_new(&p, sizes[k], &e), 0);
+        for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+            for (int slow = -1; slow < sizes[k] && slow < 2; slow++) {
+                struct deal d = {.n = parts[i], .slow = slow};
+
+                pool_run_ranges(p, d.n, do_parts, &d);
+                for (size_t at = 0; at < sizeof(d.done) / sizeof(*d.done); at++)
+                    assert_int_equal(d.done[at], at < d.n);
+                assert_int_equal(d.misreported, 0);
+                /* alone it would do its share; the others take some while it does the first half of that */
+                if (slow >= 0 && d.n == 400 && sizes[k] > 1)
+                    assert_in_range(d.by_slow, 0, d.n / (size_t)sizes[k] - 1);
+            }
+        pool_free(p);
+    }
+}
+
+static void workers_stay_awake_within_a_step(void **state)
+{
+    struct tally t = {.input = 0};
+    struct pool *p;
+    struct err e = {0};
+    struct topo topo;
+    bool shared;
+    double before, awake;
+
+    (void)state;
+    assert_int_equal(topo_open(&topo, &e), 0);
+    shared = topo.n_cpus < 2 || (topo.quota_cpus > 0 && topo.quota_cpus < 2);
+    topo_close(&topo);
+    if (shared)
+        skip();
+    assert_int_equal(pool_new(&p, 2, &e), 0);
+    pool_step_begin(p);
+    pool_run(p, count, &t);
+    before = (double)clock();
+    pause_ms(200);
+    awake = ((double)clock() - before) / CLOCKS_PER_SEC;
+    pool_run(p, count, &t);
+    pool_step_end(p);
+    pause_ms(50); /* the patience of the worker ends */
+    before = (double)clock();
+    pause_ms(200);
+    assert_true(((double)clock() - before) / CLOCKS_PER_SEC < awake / 2);
+    pool_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +488,8 @@ int main(void)
         cmocka_unit_test(a_second_job_at_the_same_time_aborts),
         cmocka_unit_test(a_pool_lives_until_its_last_user_frees_it),
         cmocka_unit_test(shares_cover_everything_once_in_whole_units),
+        cmocka_unit_test(dealt_parts_are_done_once_each_and_a_slow_thread_is_helped),
+        cmocka_unit_test(workers_stay_awake_within_a_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
