@@ -56,8 +56,10 @@ enum { KERN_PAIRS = KERN_NR / 2 };
  *   f32:  b [panels][K][32] float
  *   bf16: b [panels][(K + 1) / 2][32][2] bf16, pairs along K; an odd K is padded with zeros
  *   first the panel that b begins with, at most p0
+ *   ahead the panel up to which the caller will go on, unless it is below p1: what lies in front of it may be
+ *         asked for, and nothing behind it
  * Columns beyond N are zeros in b and are not written to c. ldc in elements. bias may be NULL. Panels lie one
- * behind the other, and a row may ask memory for what follows p1 - 1 no further than p1. */
+ * behind the other. */
 struct kern_gemm {
     const void *in;
     const void *b;
@@ -68,7 +70,7 @@ struct kern_gemm {
     enum kern_gemm_end end;
     enum kern_act act;
     void *out;
-    size_t first;
+    size_t first, ahead;
 };
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.

@@ -31,6 +31,7 @@ static inline struct kern_gemm mx4_panel(const struct kern_gemm *g, size_t p, co
 
     one.b = unpacked;
     one.first = p;
+    one.ahead = 0; /* nothing lies behind it there */
     return one;
 }
 

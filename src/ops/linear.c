@@ -359,14 +359,13 @@ struct run_job {
     size_t m;
 };
 
-static void run_share(void *ctx, int thread, int n_threads)
+static void run_range(void *ctx, int thread, size_t p0, size_t p1, size_t ahead)
 {
     const struct run_job *j = ctx;
-    size_t p0, p1;
+    struct linear_end end = *j->end;
 
-    pool_share((linear_columns(j->l) + KERN_NR - 1) / KERN_NR, 1, thread, n_threads, &p0, &p1);
-    if (p0 < p1)
-        run_panels(j->l, j->pool, thread, j->in, j->end, j->m, p0, p1);
+    end.ahead = ahead;
+    run_panels(j->l, j->pool, thread, j->in, &end, j->m, p0, p1);
 }
 
 static void run_all(const struct linear *l, struct pool *pool, const void *in, const struct linear_end *end,
@@ -375,7 +374,7 @@ static void run_all(const struct linear *l, struct pool *pool, const void *in, c
     struct run_job job = {l, pool, in, end, m};
 
     if (m)
-        pool_run(pool, run_share, &job);
+        pool_run_ranges(pool, (linear_columns(l) + KERN_NR - 1) / KERN_NR, run_range, &job);
 }
 
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m)

@@ -46,6 +46,7 @@ struct linear_end {
     size_t ldy;
     void *next;        /* [m * linear_in_bytes(k)]: the input of another linear of the same form, */
     enum kern_act act; /* act(y), or act(gate) * up where this one is paired */
+    size_t ahead; /* the panel up to which run() will be called next by this thread (kern.h); set within */
 };
 
 struct linear_backend {
@@ -112,8 +113,8 @@ void linear_put_all(const struct linear *l, struct pool *pool, void *in, const f
  * scratch). IN holds x; y fp32. */
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m);
 
-/* The same, and act() of it, or act(gate) * up of a paired one, is put into NEXT_IN as the input of NEXT: k of
- * it are n, or n / 2, and they run on the same kernels. */
+/* The same, and act() of it, or act(gate) * up of a paired one, is put into NEXT_IN as the input of NEXT: k
+ * of it are n, or n / 2, and they run on the same kernels. */
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
                      void *next_in, enum kern_act act, size_t m);
 
@@ -136,7 +137,8 @@ size_t linear_column(const struct linear_desc *d, size_t column, size_t *p);
 /* And elements [k0, k0 + n) of it as fp32. */
 void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size_t n, float *out);
 
-/* What run() asks of the gemm kernels for M rows, with all panels of L in their format. For backends that call them. */
+/* What run() asks of the gemm kernels for M rows, with all panels of L in their format. For backends that
+ * call them. */
 struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m);
 
 /* Of N columns in panels as the gemm kernels of kern.h read them: panels of 32 columns, K ascending. */

@@ -164,7 +164,8 @@ struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struc
                                      : l->paired ? KERN_GLU
                                                  : KERN_ACT,
                               .act = end->act,
-                              .out = end->next};
+                              .out = end->next,
+                              .ahead = end->ahead};
 }
 
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,

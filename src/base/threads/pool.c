@@ -90,14 +90,15 @@ static void futex_wake(atomic_uint *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out, which
- * it does not within a step, unless threads outnumber processors. */
+/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out,
+ * which it does not within a step, unless threads outnumber processors. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
     const bool shared = p->shared;
     int patience = shared ? SPINS_SHARED : SPINS;
 
-    for (int i = 0; i < patience || (!shared && atomic_load_explicit(&p->in_step, memory_order_relaxed)); i++) {
+    for (int i = 0; i < patience || (!shared && atomic_load_explicit(&p->in_step, memory_order_relaxed));
+         i++) {
         if ((atomic_load_explicit(word, memory_order_acquire) == value) == wanted)
             return true;
         if (shared)

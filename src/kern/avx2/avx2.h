@@ -28,4 +28,10 @@ enum { AVX2_FEW_MOST_F32 = 6, AVX2_FEW_MOST_BF16 = 4 };
 void avx2_few_f32(const struct kern_gemm *g, size_t p0, size_t p1);
 void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 
+enum { AVX2_GEMM_LINE = 16 }; /* floats of a line of a gemm's input, of each row of a tile in turn */
+
+/* Whole sums [rows][32] of panel P, of a tile of rows from FIRST on, to where G wants them. */
+void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums,
+                   bool bf16);
+
 #endif

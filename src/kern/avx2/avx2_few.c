@@ -4,7 +4,7 @@
  * asking for lines in software only hinders them there. One row takes a row of each panel in turn, with the
  * sums of all three in registers.
  * More rows take a piece of 1 KB of each in turn; their sums lie in a small array between pieces. Sums are in
- * the order of ref_gemm.c. A is copied, a block of K at a time, to a buffer with a better stride.
+ * the order of ref_gemm.c.
  */
 #include <immintrin.h>
 
@@ -15,8 +15,7 @@ enum {
     STREAMS = 3,
     LINE = KERN_NR * sizeof(float), /* bytes of a row of fp32, and of a pair of rows of bf16 */
     PIECE = 8,                      /* lines of a stream before the next has its turn */
-    DEPTH = 1536,                   /* of A in the buffer */
-    STRIDE = DEPTH + 16,            /* or rows would fall into one set of the cache */
+    STRIDE = AVX2_GEMM_LINE,        /* floats between rows of A */
 };
 
 /* Sums of a stream. */
@@ -113,42 +112,27 @@ static piece_fn *const of_streams[2][STREAMS + 1] = {{NULL, f32_1x1, f32_1x2, f3
 static piece_fn *const of_rows[2][AVX2_FEW_MOST_F32 + 1] = {
     {NULL, f32_1x1, f32_2, f32_3, f32_4, f32_5, f32_6}, {NULL, bf16_1x1, bf16_2, bf16_3, bf16_4}};
 
-/* A block of K against N streams, piece by piece. */
-AVX2_INLINE void block(sums_of *sums, const float *a, const char *const *b, size_t n, size_t m, size_t depth,
-                       bool bf16)
+/* All of K against N streams, piece by piece. The rows of A are one tile of the input. */
+AVX2_INLINE void streams(sums_of *sums, const float *a, const char *const *b, size_t n, size_t m, size_t k,
+                         bool bf16)
 {
     const size_t step = PIECE * (1 + bf16);
 
     if (m == 1) {
-        of_streams[bf16][n](sums, a, b, depth);
+        of_streams[bf16][n](sums, a, b, k);
         return;
     }
-    for (size_t k = 0; k < depth; k += step)
+    for (size_t i = 0; i < k; i += step)
         for (size_t s = 0; s < n; s++) {
-            const char *at = b[s] + k / (1 + bf16) * LINE;
+            const char *at = b[s] + i / (1 + bf16) * LINE;
 
-            of_rows[bf16][m](&sums[s], a + k, &at, depth - k < step ? depth - k : step);
+            of_rows[bf16][m](&sums[s], a + i / AVX2_GEMM_LINE * m * AVX2_GEMM_LINE + i % AVX2_GEMM_LINE, &at,
+                             k - i < step ? k - i : step);
         }
-}
-
-/* Adds the bias and writes the columns of panel P that exist. */
-static void finish(const struct kern_gemm *g, size_t p, sums_of *sums)
-{
-    for (size_t j = 0; j < KERN_NR && p * KERN_NR + j < g->n; j += 8) {
-        size_t col = p * KERN_NR + j, left = g->n - col;
-        __m256 bias = g->bias ? avx2_get(g->bias + col, left) : _mm256_setzero_ps();
-
-        for (size_t r = 0; r < g->m; r++) {
-            __m256 y = _mm256_loadu_ps(&(*sums)[r][j]);
-
-            avx2_put(g->c + r * g->ldc, col, g->bias ? _mm256_add_ps(y, bias) : y, left);
-        }
-    }
 }
 
 AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
 {
-    float a[AVX2_FEW_MOST_F32 * STRIDE] __attribute__((aligned(64)));
     sums_of sums[STREAMS] __attribute__((aligned(64)));
     const size_t panel_bytes = (g->k + bf16) / (1 + bf16) * LINE;
     const char *b[STREAMS];
@@ -156,17 +140,11 @@ AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
     for (size_t p = p0, n; p < p1; p += n) {
         n = p1 - p < STREAMS ? p1 - p : STREAMS;
         memset(sums, 0, sizeof sums);
-        for (size_t k = 0; k < g->k; k += DEPTH) {
-            size_t depth = g->k - k < DEPTH ? g->k - k : DEPTH;
-
-            if (p == p0 || g->k > DEPTH)
-                avx2_copy_rows(a, STRIDE, (const float *)g->in + k, g->k, g->m, depth);
-            for (size_t s = 0; s < n; s++)
-                b[s] = (const char *)g->b + (p + s - g->first) * panel_bytes + k / (1 + bf16) * LINE;
-            block(sums, a, b, n, g->m, depth, bf16);
-        }
         for (size_t s = 0; s < n; s++)
-            finish(g, p + s, &sums[s]);
+            b[s] = (const char *)g->b + (p + s - g->first) * panel_bytes;
+        streams(sums, g->in, b, n, g->m, g->k, bf16);
+        for (size_t s = 0; s < n; s++)
+            avx2_gemm_end(g, p + s, 0, g->m, sums[s][0], bf16);
     }
 }
 

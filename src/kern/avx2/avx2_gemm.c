@@ -1,301 +1,341 @@
 /* avx2_gemm.c - C = A x W^T + bias over packed panels of 32 columns, for fp32 and bf16 weights.
  *
- *   tile:   6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
- *   A:      rows of fp32 (bf16: widened), a block of them copied to a small buffer with a better stride
- *   blocks: 256 of K, 48 rows, 4 panels: half a panel's block stays in level 1, the rest in level 2. Sums so
- *           far wait in C, which changes no bit. The next block of panel is prefetched, a line a step
+ *   rows    cut into tiles of at most 6, as equal as can be
+ *   input   tile behind tile, each [lines][rows][16] floats: 16 of every row, then the next 16. bf16:
+ *           rounded, and widened again
+ *   tile    6 rows x 16 columns: 12 accumulators; sums are those of ref_gemm.c
+ *   blocks  512 of K. Every tile of rows walks the block of a panel, which lies in level 2, its left columns
+ *           first, and asks memory for its share of the block behind it. Where there are many rows a block of
+ *           bf16 is widened once, to an array that the tiles read as fp32
+ *   sums    of a panel wait between its blocks in an array of the thread's own, [rows][32] a tile; no cut
+ *           changes a bit. From there they go, bias added, to C, or through an activation to the next
+ *           gemm's input
  *
- * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts; bf16 adds 2 shifts or masks.
- * Few rows are left to avx2_few.c. Sums that end in an activation are computed to a buffer first.
+ * Cost of a step of K at 6 x 16: 12 FMAs against 2 panel loads and 6 broadcasts; bf16 that was not widened
+ * before adds 2 shifts or masks. Few rows are left to avx2_few.c.
  */
 #include <immintrin.h>
 
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_tile.h"
-#include "tensor/dtype.h"
 
 enum {
     ROWS = AVX2_ROWS,
-    COLS = 2,        /* registers of a tile's row */
-    DEPTH = 256,     /* of a block of K */
-    BLOCK_ROWS = 48, /* rows of A in the buffer; a multiple of ROWS */
-    BLOCK_PANELS = 4,
-    STRIDE = DEPTH + 16, /* floats between buffered rows, or they would fall into one set of the cache */
-    END_ROWS = 256,      /* whose sums wait for their activation: 128 KB, */
-    END_SUMS = END_ROWS * BLOCK_PANELS * KERN_NR,
+    COLS = 2,         /* registers of a tile's row */
+    DEPTH = 512,      /* of a block of K; a multiple of LINE */
+    TILES = 86,       /* that go through a panel together: all 512 rows of a step, 64 KB of sums */
+    MANY = 12,        /* more rows than that have bf16 widened for them */
+    UNROLL = 4,       /* steps of K of a turn of the inner loop; divides LINE */
+    PANEL_LINE = 128, /* bytes of a row of fp32 of a panel, and of a pair of rows of bf16 */
+    LINE = AVX2_GEMM_LINE,
 };
 
-/* One block: the depth [k0, k0 + depth) of K. */
-struct block {
-    const struct kern_gemm *g;
-    size_t k0, depth;
-    bool first, last; /* begins the sums; ends them, so the bias is added */
-    float *a;         /* the buffer */
+/* ---- the input's form ---- */
+
+/* Which tile a row is of. */
+struct tile {
+    size_t first, rows;
 };
 
-/* A tile's place in C, and what to ask memory for meanwhile. */
-struct place {
-    float *c;
-    const float *bias; /* NULL: none now */
-    size_t left;       /* columns that exist from here */
-    bool first;
-    const char *next; /* this tile's share of the next block of panel */
-    size_t next_step; /* bytes of it a row of B */
-};
-
-/* The sums so far of a tile: zeros, or what waits in C. */
-AVX2_INLINE void load_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows)
+static size_t tiles_of(size_t m)
 {
+    return (m + ROWS - 1) / ROWS;
+}
+
+static struct tile tile_at(size_t i, size_t m)
+{
+    size_t n = tiles_of(m), first = m * i / n;
+
+    return (struct tile){first, m * (i + 1) / n - first};
+}
+
+/* Floats of a row of K elements. */
+static size_t width_of(size_t k)
+{
+    return (k + LINE - 1) / LINE * LINE;
+}
+
+/* N columns from AT on, a multiple of LINE, of row R of tile T: no more than the line has. */
+AVX2_INLINE void put_line(float *in, struct tile t, size_t r, size_t k, size_t at, const float *x, size_t n,
+                          bool bf16)
+{
+    float *to = in + t.first * width_of(k) + (at / LINE * t.rows + r) * LINE;
+
+    for (size_t i = 0; i < n; i += 8) {
+        __m256 y = avx2_get(x + i, n - i);
+
+        avx2_put(to, i, bf16 ? _mm256_castsi256_ps(_mm256_slli_epi32(avx2_round_bf16(y), 16)) : y, n - i);
+    }
+}
+
+AVX2_INLINE void put_row(float *in, const float *x, size_t row, size_t m, size_t k, bool bf16)
+{
+    struct tile t = tile_at(((row + 1) * tiles_of(m) - 1) / m, m);
+
+    for (size_t at = 0; at < k; at += LINE)
+        put_line(in, t, row - t.first, k, at, x + at, k - at < LINE ? k - at : LINE, bf16);
+}
+
+void avx2_gemm_in_f32(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    put_row(in, x, row, m, k, false);
+}
+
+void avx2_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    put_row(in, x, row, m, k, true);
+}
+
+/* ---- where sums go ---- */
+
+static void store(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums)
+{
+    for (size_t v = 0, at = p * KERN_NR; v < KERN_NR && at < g->n; v += 8, at += 8) {
+        __m256 bias = g->bias ? avx2_get(g->bias + at, g->n - at) : _mm256_setzero_ps();
+
+        for (size_t r = 0; r < rows; r++) {
+            __m256 y = _mm256_loadu_ps(sums + r * KERN_NR + v);
+
+            avx2_put(g->c + (first + r) * g->ldc, at, g->bias ? _mm256_add_ps(y, bias) : y, g->n - at);
+        }
+    }
+}
+
+/* Row R of a tile, its bias added, to the input that it becomes. */
+AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct tile t, size_t r, float y[KERN_NR],
+                          bool bf16)
+{
+    size_t each = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR, at = p * each,
+           n = g->n - at < each ? g->n - at : each;
+
+    if (g->end == KERN_GLU)
+        avx2_glu(y, y, y + KERN_PAIRS, n, g->act);
+    else
+        avx2_act(y, y, n, g->act);
+    for (size_t i = 0; i < n; i += LINE)
+        put_line(g->out, t, r, g->n, at + i, y + i, n - i < LINE ? n - i : LINE, bf16);
+}
+
+void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums,
+                   bool bf16)
+{
+    float y[KERN_NR];
+
+    if (g->end == KERN_SUMS) {
+        store(g, p, first, rows, sums);
+        return;
+    }
+    for (size_t r = 0; r < rows; r++, sums += KERN_NR) {
+        for (size_t v = 0; v < KERN_NR; v += 8) {
+            size_t at = p * KERN_NR + v;
+            __m256 s = _mm256_loadu_ps(sums + v);
+
+            if (g->bias && (g->end == KERN_GLU || at < g->n))
+                s = _mm256_add_ps(s, avx2_get(g->bias + at, g->end == KERN_GLU ? KERN_NR : g->n - at));
+            _mm256_storeu_ps(y + v, s);
+        }
+        activate(g, p, (struct tile){first, rows}, r, y, bf16);
+    }
+}
+
+/* ---- a tile through a block of a panel ---- */
+
+/* The sums of some rows and of 16 columns (+)= A x a block of a panel. */
+struct part {
+    const float *a;
+    const char *b, *next; /* the block's first column, and the first line to be asked for */
+    float *sums;          /* [rows][32], of these columns */
+    size_t depth, ask;    /* ASK: lines from NEXT on */
+    bool first;           /* begins the sums */
+};
+
+typedef void part_fn(const struct part *p);
+
+/* One step of K, or two of a pair. AGAIN is B: pairs are read twice, and the compiler must not know, or it
+ * keeps them in registers and sums in memory. */
+AVX2_INLINE void step(__m256 acc[ROWS][4], const char *b, const char *again, const float *a, int rows,
+                      bool pairs)
+{
+    if (!pairs) {
+        avx2_step(acc, b, AVX2_WHOLE, a, LINE, rows, COLS);
+    } else {
+        avx2_step(acc, b, AVX2_LOWER, a, LINE, rows, COLS);
+        avx2_step(acc, again, AVX2_UPPER, a + 1, LINE, rows, COLS);
+    }
+}
+
+AVX2_INLINE void multiply(__m256 acc[ROWS][4], const struct part *p, int rows, bool pairs)
+{
+    const size_t turn = UNROLL * PANEL_LINE / (1 + pairs), turns = p->depth / UNROLL;
+    const size_t rate = turns ? (p->ask + turns - 1) / turns : 0;
+    const char *b = p->b, *again = b, *ask = p->next, *end = p->next + 64 * p->ask;
+    const float *a = p->a;
+
+    __asm__("" : "+r"(again));
+    for (size_t i = 0, k = 0; i < turns; i++, b += turn, again += turn) {
+        const char *stop = (size_t)(end - ask) < 64 * rate ? end : ask + 64 * rate;
+
+        for (; ask < stop; ask += 64)
+            _mm_prefetch(ask, _MM_HINT_T1);
+        AVX2_UNROLL
+        for (int s = 0; s < UNROLL; s += 1 + pairs)
+            step(acc, b + s / (1 + pairs) * PANEL_LINE, again + s / (1 + pairs) * PANEL_LINE, a + s, rows,
+                 pairs);
+        a += UNROLL;
+        k += UNROLL;
+        if (k == LINE) { /* on to every row's next line */
+            a += (rows - 1) * LINE;
+            k = 0;
+        }
+    }
+    for (size_t k = turns * UNROLL; k < p->depth;
+         k += 1 + pairs, b += PANEL_LINE, again += PANEL_LINE, a += 1 + pairs)
+        if (pairs && k + 1 == p->depth)
+            avx2_step(acc, b, AVX2_LOWER, a, LINE, rows, COLS);
+        else
+            step(acc, b, again, a, rows, pairs);
+}
+
+AVX2_INLINE void part(const struct part *p, int rows, bool pairs)
+{
+    __m256 acc[ROWS][4];
+
     AVX2_UNROLL
     for (int r = 0; r < ROWS; r++) {
         if (r >= rows)
             break;
         AVX2_UNROLL
-        for (int v = 0; v < COLS; v++) {
-            if (p->first || p->left <= 8 * (size_t)v)
-                acc[r][v] = _mm256_setzero_ps();
-            else
-                acc[r][v] = avx2_get(p->c + (size_t)r * ldc + 8 * v, p->left - 8 * (size_t)v);
-        }
+        for (int v = 0; v < COLS; v++)
+            acc[r][v] = p->first ? _mm256_setzero_ps() : _mm256_loadu_ps(p->sums + r * KERN_NR + 8 * v);
     }
-}
-
-AVX2_INLINE void store_tile(__m256 acc[ROWS][4], const struct place *p, size_t ldc, int rows)
-{
+    multiply(acc, p, rows, pairs);
     AVX2_UNROLL
-    for (int v = 0; v < COLS; v++) {
-        __m256 bias = _mm256_setzero_ps();
-
-        if (p->left <= 8 * (size_t)v)
+    for (int r = 0; r < ROWS; r++) {
+        if (r >= rows)
             break;
-        if (p->bias)
-            bias = avx2_get(p->bias + 8 * v, p->left - 8 * (size_t)v);
         AVX2_UNROLL
-        for (int r = 0; r < ROWS; r++) {
-            if (r >= rows)
-                break;
-            if (p->bias)
-                acc[r][v] = _mm256_add_ps(acc[r][v], bias);
-            avx2_put(p->c + (size_t)r * ldc, 8 * (size_t)v, acc[r][v], p->left - 8 * (size_t)v);
-        }
+        for (int v = 0; v < COLS; v++)
+            _mm256_storeu_ps(p->sums + r * KERN_NR + 8 * v, acc[r][v]);
     }
 }
 
-/* B points at the tile's first column in the first row of the block; ROWS, COLS (registers), STRIDE, BF16 are
- * constants. */
-AVX2_INLINE void tile(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth,
-                      int rows, bool bf16)
+#define PART(NAME, ROWS_, PAIRS_)          \
+    static void NAME(const struct part *p) \
+    {                                      \
+        part(p, ROWS_, PAIRS_);            \
+    }
+PART(whole_3, 3, false)
+PART(whole_4, 4, false)
+PART(whole_5, 5, false)
+PART(whole_6, 6, false)
+PART(pairs_3, 3, true)
+PART(pairs_4, 4, true)
+PART(pairs_5, 5, true)
+PART(pairs_6, 6, true)
+#undef PART
+
+static part_fn *const parts[2][ROWS] = {{NULL, NULL, whole_3, whole_4, whole_5, whole_6},
+                                        {NULL, NULL, pairs_3, pairs_4, pairs_5, pairs_6}};
+
+/* ---- panels ---- */
+
+/* DEPTH rows of a panel's pairs at B, as fp32. */
+static void widen(float *wide, const char *b, size_t depth)
 {
-    const size_t line = KERN_NR * sizeof(float); /* of a row of fp32, and of a pair of rows of bf16 */
-    const char *again = b, *next = p->next;
-    __m256 acc[ROWS][4];
+    const __m256i upper = _mm256_set1_epi32((int)0xffff0000u);
 
-    /* The pairs are read twice. The compiler must not know, or it keeps them in registers and sums in memory.
-     * */
-    __asm__("" : "+r"(again));
-    load_tile(acc, p, ldc, rows);
-    for (size_t k = 0; k + bf16 < depth; k += 1 + bf16, b += line, again += line) {
-        _mm_prefetch(next, _MM_HINT_T1);
-        next += p->next_step;
-        if (!bf16) {
-            avx2_step(acc, b, AVX2_WHOLE, a + k, STRIDE, rows, COLS);
-        } else {
-            avx2_step(acc, b, AVX2_LOWER, a + k, STRIDE, rows, COLS);
-            avx2_step(acc, again, AVX2_UPPER, a + k + 1, STRIDE, rows, COLS);
+    for (size_t k = 0; k < depth; k += 2, b += PANEL_LINE, wide += 2 * KERN_NR)
+        for (size_t v = 0; v < 4; v++) {
+            __m256i w = _mm256_loadu_si256((const __m256i *)(const void *)(b + 32 * v));
+
+            _mm256_store_ps(wide + 8 * v, _mm256_castsi256_ps(_mm256_slli_epi32(w, 16)));
+            _mm256_store_ps(wide + KERN_NR + 8 * v, _mm256_castsi256_ps(_mm256_and_si256(w, upper)));
         }
-    }
-    if (bf16 && depth % 2)
-        avx2_step(acc, b, AVX2_LOWER, a + depth - 1, STRIDE, rows, COLS);
-    store_tile(acc, p, ldc, rows);
 }
 
-typedef void tile_fn(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth);
+/* The tiles [t0, t1) of rows through a block. */
+struct block {
+    const struct kern_gemm *g;
+    size_t p, k0, depth, t0, t1;
+    const char *b, *next; /* the block as the tiles read it; what memory is asked for meanwhile, */
+    size_t ask;           /* lines of it */
+    float *sums;
+    bool pairs;
+};
 
-#define TILE(NAME, ROWS_, BF16_)                                                                     \
-    static void NAME(const struct place *p, size_t ldc, const float *a, const char *b, size_t depth) \
-    {                                                                                                \
-        tile(p, ldc, a, b, depth, ROWS_, BF16_);                                                     \
-    }
-TILE(f32_3, 3, false)
-TILE(f32_4, 4, false)
-TILE(f32_5, 5, false)
-TILE(f32_6, 6, false)
-TILE(bf16_3, 3, true)
-TILE(bf16_4, 4, true)
-TILE(bf16_5, 5, true)
-TILE(bf16_6, 6, true)
-#undef TILE
-
-static tile_fn *const tiles[2][ROWS + 1] = {{NULL, NULL, NULL, f32_3, f32_4, f32_5, f32_6},
-                                            {NULL, NULL, NULL, bf16_3, bf16_4, bf16_5, bf16_6}};
-
-/* Panel P from row K on. */
-AVX2_INLINE const char *panel(const struct kern_gemm *g, size_t p, size_t k, bool bf16)
-{
-    size_t rows = bf16 ? (g->k + 1) / 2 : g->k, row = bf16 ? k / 2 : k;
-
-    return (const char *)g->b + ((p - g->first) * rows + row) * KERN_NR * sizeof(float);
-}
-
-/* The place of the tile at row R, column COL. */
-AVX2_INLINE struct place place_at(const struct block *o, size_t r, size_t col)
+AVX2_INLINE void run(const struct block *o, bool bf16)
 {
     const struct kern_gemm *g = o->g;
+    const size_t n = 2 * (o->t1 - o->t0), width = width_of(g->k);
+    struct part p = {.depth = o->depth, .first = o->k0 == 0};
+    float *sums = o->sums;
 
-    return (struct place){
-        .c = g->c + r * g->ldc + col,
-        .bias = o->last && g->bias ? g->bias + col : NULL,
-        .left = g->n - col,
-        .first = o->first,
-    };
-}
+    for (size_t i = 0; i < n; i += 2) {
+        struct tile t = tile_at(o->t0 + i / 2, g->m);
 
-/* The block that comes after panel P's of the panels [p0, p1). */
-AVX2_INLINE const char *after(const struct block *o, size_t p, size_t p0, size_t p1, bool bf16)
-{
-    if (p + 1 < p1)
-        return panel(o->g, p + 1, o->k0, bf16);
-    return o->last ? panel(o->g, p + 1, 0, bf16) : panel(o->g, p0, o->k0 + o->depth, bf16);
-}
-
-/* Rows [r, r + rows), 4 or more, in tiles that are as equal as can be: 4 to 6 rows, and 4 + 3 for 7. */
-AVX2_INLINE void run(const struct block *o, size_t r, size_t rows, size_t p0, size_t p1, bool bf16)
-{
-    const size_t half_bytes = KERN_NR / 2 * sizeof(float), n_tiles = (rows + ROWS - 1) / ROWS;
-    const size_t share = (o->depth + bf16) / (1 + bf16) * half_bytes / n_tiles;
-
-    avx2_copy_rows(o->a, STRIDE, (const float *)o->g->in + r * o->g->k + o->k0, o->g->k, rows, o->depth);
-    for (size_t p = p0; p < p1; p++) {
-        const char *b = panel(o->g, p, o->k0, bf16), *next = after(o, p, p0, p1, bf16);
-
-        for (size_t at = 0; at < KERN_NR && p * KERN_NR + at < o->g->n; at += KERN_NR / 2)
-            for (size_t i = 0, t = n_tiles, n; i < rows; i += n, t--) {
-                struct place place = place_at(o, r + i, p * KERN_NR + at);
-
-                place.next = next;
-                place.next_step = half_bytes / n_tiles;
-                next += share;
-                n = (rows - i + t - 1) / t;
-                tiles[bf16][n](&place, o->g->ldc, o->a + i * STRIDE, b + at * sizeof(float), o->depth);
-            }
+        p.a = (const float *)g->in + t.first * width + o->k0 * t.rows;
+        for (size_t half = 0; half < 2; half++) {
+            p.b = o->b + half * PANEL_LINE / 2;
+            p.sums = sums + half * KERN_NR / 2;
+            p.next = o->next + o->ask * (i + half) / n * 64;
+            p.ask = o->ask * (i + half + 1) / n - o->ask * (i + half) / n;
+            parts[o->pairs][t.rows - 1](&p);
+        }
+        if (o->k0 + o->depth >= g->k)
+            avx2_gemm_end(g, o->p, t.first, t.rows, sums, bf16);
+        sums += t.rows * KERN_NR;
     }
 }
 
-AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
+/* WIDE [DEPTH][32], of bf16. */
+AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t t0, size_t t1, float *wide,
+                        bool bf16)
 {
-    float a[BLOCK_ROWS * STRIDE] __attribute__((aligned(64)));
-    size_t blocks = (g->m + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    float sums[TILES * ROWS * KERN_NR] __attribute__((aligned(64)));
+    const size_t lines = (g->k + bf16) / (1 + bf16); /* of a panel, PANEL_LINE bytes each */
+    struct block o = {.g = g, .t0 = t0, .t1 = t1, .sums = sums, .pairs = bf16 && g->m <= MANY};
 
-    for (size_t p = p0; p < p1; p += BLOCK_PANELS)
-        for (size_t k = 0; k == 0 || k < g->k; k += DEPTH) {
-            struct block o = {
-                .g = g,
-                .k0 = k,
-                .depth = g->k - k < DEPTH ? g->k - k : DEPTH,
-                .first = k == 0,
-                .last = g->k - k <= DEPTH,
-                .a = a,
-            };
+    for (o.p = p0; o.p < p1; o.p++)
+        for (o.k0 = 0; o.k0 == 0 || o.k0 < g->k; o.k0 += DEPTH) {
+            size_t at = (o.p - g->first) * lines + o.k0 / (1 + bf16),
+                   end = ((g->ahead > p1 ? g->ahead : p1) - g->first) * lines, n;
 
-            /* Equal blocks, so that none has too few rows for a tile. */
-            for (size_t r = 0, n, i = blocks; r < g->m; r += n, i--) {
-                n = (g->m - r + i - 1) / i;
-                run(&o, r, n, p, p1 - p < BLOCK_PANELS ? p1 : p + BLOCK_PANELS, bf16);
+            o.depth = g->k - o.k0 < DEPTH ? g->k - o.k0 : DEPTH;
+            n = (o.depth + bf16) / (1 + bf16);
+            o.b = (const char *)g->b + at * PANEL_LINE;
+            o.next = o.b + n * PANEL_LINE;
+            o.ask = 2 * (end - at - n < n ? end - at - n : n);
+            if (bf16 && !o.pairs) {
+                widen(wide, o.b, o.depth);
+                o.b = (const char *)wide;
             }
+            run(&o, bf16);
         }
 }
 
-/* One vector of N floats, rounded to bf16 where it is one, into an input. */
-AVX2_INLINE void put(float *to, const float *x, size_t n, bool bf16)
+AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, float *wide, bool bf16)
 {
-    if (!bf16) {
-        memcpy(to, x, n * sizeof(*x));
-        return;
-    }
-    for (size_t i = 0; i < n; i += 8)
-        avx2_put(to, i, _mm256_castsi256_ps(_mm256_slli_epi32(avx2_round_bf16(avx2_get(x + i, n - i)), 16)),
-                 n - i);
-}
+    size_t tiles = tiles_of(g->m), most = ((size_t)4 << 20) / (ROWS * width_of(g->k) * 4 + 1);
 
-void avx2_gemm_in_f32(void *in, const float *x, size_t row, size_t m, size_t k)
-{
-    (void)m;
-    put((float *)in + row * k, x, k, false);
-}
-
-void avx2_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
-{
-    (void)m;
-    put((float *)in + row * k, x, k, true);
-}
-
-AVX2_INLINE void sums(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
-{
-    if (g->m > (size_t)(bf16 ? AVX2_FEW_MOST_BF16 : AVX2_FEW_MOST_F32))
-        gemm(g, p0, p1, bf16);
-    else if (g->m > 0 && bf16)
-        avx2_few_bf16(g, p0, p1);
-    else if (g->m > 0)
-        avx2_few_f32(g, p0, p1);
-}
-
-/* The sums of N panels from P on, of all rows of G, to the input that they become. */
-static void activate(const struct kern_gemm *g, size_t p, size_t n, float *out, size_t width, bool bf16)
-{
-    const size_t each = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR;
-
-    for (size_t r = 0; r < g->m; r++) {
-        float *y = g->c + r * g->ldc, *to = out + r * width + p * each;
-        size_t left = width - p * each < n * each ? width - p * each : n * each;
-
-        if (g->end == KERN_GLU)
-            for (size_t i = 0; i < n; i++)
-                avx2_glu(y + i * each, y + i * KERN_NR, y + i * KERN_NR + each, each, g->act);
-        else
-            avx2_act(y, y, left, g->act);
-        put(to, y, left, bf16);
-    }
-}
-
-/* Some rows and panels at a time, so that their sums fit a buffer. */
-AVX2_INLINE void end_in_input(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
-{
-    float c[END_SUMS] __attribute__((aligned(64)));
-    const size_t rows = g->m < END_ROWS ? g->m : END_ROWS;
-    const size_t panels = rows ? END_SUMS / (rows * KERN_NR) / BLOCK_PANELS * BLOCK_PANELS : 1;
-
-    for (size_t p = p0, n; p < p1; p += n) {
-        n = p1 - p < panels ? p1 - p : panels;
-        for (size_t r = 0; r < g->m; r += rows) {
-            struct kern_gemm part = *g;
-
-            part.in = (const float *)g->in + r * g->k;
-            part.b = panel(g, p, 0, bf16);
-            part.c = c;
-            part.ldc = n * KERN_NR;
-            part.bias = g->bias ? g->bias + p * KERN_NR : NULL;
-            part.m = g->m - r < rows ? g->m - r : rows;
-            part.n =
-                g->end == KERN_GLU || g->n - p * KERN_NR > n * KERN_NR ? n * KERN_NR : g->n - p * KERN_NR;
-            part.first = 0;
-            sums(&part, 0, n, bf16);
-            activate(&part, p, n, (float *)g->out + r * g->n, g->n, bf16);
-        }
-    }
+    most = most < 8 ? 8 : most > TILES ? TILES : most;
+    for (size_t t0 = 0; t0 < tiles; t0 += most)
+        panels(g, p0, p1, t0, tiles - t0 < most ? tiles : t0 + most, wide, bf16);
 }
 
 void avx2_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->end == KERN_SUMS)
-        sums(g, p0, p1, false);
-    else
-        end_in_input(g, p0, p1, false);
+    if (g->m > AVX2_FEW_MOST_F32)
+        gemm(g, p0, p1, NULL, false);
+    else if (g->m > 0)
+        avx2_few_f32(g, p0, p1);
 }
 
 void avx2_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->end == KERN_SUMS)
-        sums(g, p0, p1, true);
-    else
-        end_in_input(g, p0, p1, true);
+    float wide[DEPTH * KERN_NR] __attribute__((aligned(64)));
+
+    if (g->m > AVX2_FEW_MOST_BF16)
+        gemm(g, p0, p1, wide, true);
+    else if (g->m > 0)
+        avx2_few_bf16(g, p0, p1);
 }

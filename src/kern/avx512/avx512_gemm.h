@@ -12,8 +12,8 @@
  *           faster (Zen 4: 100 % of what memory gives from one to eight rows, 77 to 95 % with any asking in
  *           software)
  *
- * The sums of a panel wait between its blocks in an array of the thread's own, [rows][16] of the left columns of a
- * tile and [rows][16] of the right ones, as they are, so no cut changes a bit. From there they go, bias
+ * The sums of a panel wait between its blocks in an array of the thread's own, [rows][16] of the left columns
+ * of a tile and [rows][16] of the right ones, as they are, so no cut changes a bit. From there they go, bias
  * added, to C, or through an activation to the next gemm's input, gate in the left columns and up in the
  * right ones.
  */
@@ -77,7 +77,8 @@ SIMD512_INLINE size_t avx512_gemm_columns(enum avx512_kind kind)
     return AVX512_GEMM_LINE / avx512_tile_words(kind) * avx512_tile_unit(kind);
 }
 
-/* N columns from AT on, a multiple of 16, of row R of TILE to their place in IN: no more than its line has. */
+/* N columns from AT on, a multiple of 16, of row R of TILE to their place in IN: no more than its line
+ * has. */
 SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows tile, size_t r, size_t k,
                                          size_t at, const float *x, size_t n, enum avx512_kind kind)
 {
@@ -282,7 +283,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
         size_t from = 0;
 
         do {
-            size_t behind = (p1 - p) * steps - from; /* that are there yet */
+            size_t behind = ((g->ahead > p1 ? g->ahead : p1) - p) * steps - from; /* that are there yet */
 
             n = steps - from < most ? steps - from : most;
             behind = behind - n < n ? behind - n : n;

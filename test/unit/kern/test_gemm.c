@@ -370,8 +370,8 @@ static void *activated(const struct problem *p, const struct kern *k, enum kern_
     return in;
 }
 
-/* A gemm of M x K that ends in N columns of an input, by each row of the machine, in two calls for two parts of
- * the panels, the second with those panels alone. */
+/* A gemm of M x K that ends in N columns of an input, by each row of the machine, in two calls for two parts
+ * of the panels, the second with those panels alone. */
 static void compare_ends(struct check_rng *g, bool bf16, size_t m, size_t k, size_t n, enum kern_gemm_end end,
                          enum kern_act act)
 {

@@ -1,5 +1,5 @@
-/* test_linear.c - what a linear is before and after packing, which weights packing refuses, by name, and that an
- * activation at its end changes no bit. */
+/* test_linear.c - what a linear is before and after packing, which weights packing refuses, by name, and that
+ * an activation at its end changes no bit. */
 #include <math.h>
 
 #include "base/map.h"
