@@ -4,8 +4,8 @@
  * experts' panels are one pile that the threads take from, in shares that shrink towards its end, so a decode
  * step of a few tokens meets at as many barriers as a dense MLP and the threads end together. The activation
  * is where the sums of gate and up end, unless it has limits. A token's results are added by whoever has its
- * row, in ascending order of the experts' numbers: neither the batch nor the threads can change a bit, because
- * each element of a linear has one sum whoever computes it.
+ * row, in ascending order of the experts' numbers: neither the batch nor the threads can change a bit,
+ * because each element of a linear has one sum whoever computes it.
  */
 #include <stdatomic.h>
 #include <string.h>

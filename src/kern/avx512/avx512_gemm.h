@@ -245,8 +245,8 @@ SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct 
         avx512_gemm_activate(g, p, rows, sums, kind);
 }
 
-/* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK lines
- * behind them are wanted next. */
+/* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK
+ * lines behind them are wanted next. */
 SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
