@@ -434,11 +434,9 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
 
     ASSERT(n <= m->max_seqs);
     fill_batch(m, &b, rows, n);
-    pool_step_begin(m->pool);
     mem_guard_up();
     model_forward(&m->model, &m->timed.sink, &b, &m->work);
     mem_guard_down();
-    pool_step_end(m->pool);
 }
 
 size_t llm_scratch_bytes(const struct llm *m)

@@ -56,7 +56,6 @@ struct pool {
     void *ctx;
     int n_threads, n_started; /* the caller included; workers running */
     bool shared;              /* more threads than processors */
-    atomic_bool in_step;      /* between pool_step_begin() and pool_step_end() */
     int users;                /* opened it, or joined */
     atomic_bool running;
     bool caller_bound;
@@ -90,15 +89,14 @@ static void futex_wake(atomic_uint *word, int n)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out,
- * which it does not within a step, unless threads outnumber processors. */
+/* Spins until *WORD differs from SEEN (WANTED false) or equals it (WANTED true). false: patience ran out. It
+ * is short within a step, too: whoever else wants the processor would wait for one that does nothing. */
 static bool spin(const struct pool *p, atomic_uint *word, unsigned value, bool wanted)
 {
     const bool shared = p->shared;
     int patience = shared ? SPINS_SHARED : SPINS;
 
-    for (int i = 0; i < patience || (!shared && atomic_load_explicit(&p->in_step, memory_order_relaxed));
-         i++) {
+    for (int i = 0; i < patience; i++) {
         if ((atomic_load_explicit(word, memory_order_acquire) == value) == wanted)
             return true;
         if (shared)
@@ -191,16 +189,6 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     for (int i = 0; i < p->n_started; i++)
         await(p, &p->worker[i], generation);
     atomic_store_explicit(&p->running, false, memory_order_release);
-}
-
-void pool_step_begin(struct pool *p)
-{
-    atomic_store_explicit(&p->in_step, true, memory_order_relaxed);
-}
-
-void pool_step_end(struct pool *p)
-{
-    atomic_store_explicit(&p->in_step, false, memory_order_relaxed);
 }
 
 /* ---- work that is dealt ---- */

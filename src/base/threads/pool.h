@@ -1,8 +1,7 @@
 /* pool.h - pinned compute threads that run one function each, all at once, and meet at its end.
  *
- * Workers spin from one job of a step to the next, and for a short while after a step; then they sleep on a
- * futex. So jobs of a step cost well under a microsecond and an idle engine costs nothing. The caller is
- * thread 0 and works too. With more
+ * Workers spin for a short while after a job, then sleep on a futex, so back-to-back jobs of a step cost well
+ * under a microsecond and an idle engine costs nothing. The caller is thread 0 and works too. With more
  * threads than processors the spinning yields. The allocation guard of mem.h is up in workers while a job
  * runs. One caller at a time, of all that share a pool: another one aborts.
  */
@@ -22,10 +21,6 @@ int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
 void pool_run(struct pool *p, pool_fn *fn, void *ctx); /* returns when every thread has returned */
 void pool_free(struct pool *p);                        /* NULL is fine */
-
-/* Between these two calls of its caller jobs come one soon after the other: workers do not sleep. */
-void pool_step_begin(struct pool *p);
-void pool_step_end(struct pool *p);
 
 /* What a thread does of work that is dealt: the parts [begin, end). It goes on up to END_OF_RANGE, unless
  * another thread takes a part of that. */

@@ -443,36 +443,6 @@ static void dealt_parts_are_done_once_each_and_a_slow_thread_is_helped(void **st
     }
 }
 
-static void workers_stay_awake_within_a_step(void **state)
-{
-    struct tally t = {.input = 0};
-    struct pool *p;
-    struct err e = {0};
-    struct topo topo;
-    bool shared;
-    double before, awake;
-
-    (void)state;
-    assert_int_equal(topo_open(&topo, &e), 0);
-    shared = topo.n_cpus < 2 || (topo.quota_cpus > 0 && topo.quota_cpus < 2);
-    topo_close(&topo);
-    if (shared)
-        skip();
-    assert_int_equal(pool_new(&p, 2, &e), 0);
-    pool_step_begin(p);
-    pool_run(p, count, &t);
-    before = (double)clock();
-    pause_ms(200);
-    awake = ((double)clock() - before) / CLOCKS_PER_SEC;
-    pool_run(p, count, &t);
-    pool_step_end(p);
-    pause_ms(50); /* the patience of the worker ends */
-    before = (double)clock();
-    pause_ms(200);
-    assert_true(((double)clock() - before) / CLOCKS_PER_SEC < awake / 2);
-    pool_free(p);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,7 +459,6 @@ int main(void)
         cmocka_unit_test(a_pool_lives_until_its_last_user_frees_it),
         cmocka_unit_test(shares_cover_everything_once_in_whole_units),
         cmocka_unit_test(dealt_parts_are_done_once_each_and_a_slow_thread_is_helped),
-        cmocka_unit_test(workers_stay_awake_within_a_step),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
