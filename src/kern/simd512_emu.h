@@ -153,6 +153,37 @@ static inline __m512i simd512_emu_srai_epi32(__m512i v, unsigned n)
 #undef _mm512_srai_epi32
 #define _mm512_srai_epi32(v, n) simd512_emu_srai_epi32(v, n)
 
+static inline __mmask32 simd512_emu_test_epi16_mask(__m512i a, __m512i b)
+{
+    uint16_t ua[32], ub[32];
+    __mmask32 m = 0;
+
+    _mm512_storeu_si512(ua, a);
+    _mm512_storeu_si512(ub, b);
+    for (int i = 0; i < 32; i++)
+        if (ua[i] & ub[i])
+            m |= (__mmask32)1 << i;
+    return m;
+}
+#undef _mm512_test_epi16_mask
+#define _mm512_test_epi16_mask(a, b) simd512_emu_test_epi16_mask(a, b)
+
+/* Sums of words wrap; where M has no bit, KEEP's stay. */
+static inline __m512i simd512_emu_mask_add_epi16(__m512i keep, __mmask32 m, __m512i a, __m512i b)
+{
+    uint16_t u[32], ua[32], ub[32];
+
+    _mm512_storeu_si512(u, keep);
+    _mm512_storeu_si512(ua, a);
+    _mm512_storeu_si512(ub, b);
+    for (int i = 0; i < 32; i++)
+        if (m >> i & 1)
+            u[i] = (uint16_t)(ua[i] + ub[i]);
+    return _mm512_loadu_si512(u);
+}
+#undef _mm512_mask_add_epi16
+#define _mm512_mask_add_epi16(keep, m, a, b) simd512_emu_mask_add_epi16(keep, m, a, b)
+
 static inline __m512 simd512_emu_cvtepi32_ps(__m512i v)
 {
     int32_t u[16];

@@ -111,6 +111,18 @@ SIMD512_INLINE void avx512_mx4_group(char *panel, const uint8_t *group, enum avx
     }
 }
 
+/* Nibble J of every word, from its lowest bits on. Shifts are constants by themselves: not every compiler
+ * takes one that a loop's unrolling makes. */
+SIMD512_INLINE __m512i avx512_mx4_nibble(__m512i x, int j)
+{
+    switch (j) {
+    case 0: return x;
+    case 1: return _mm512_srli_epi16(x, 4);
+    case 2: return _mm512_srli_epi16(x, 8);
+    default: return _mm512_srli_epi16(x, 12);
+    }
+}
+
 /* The same by exponents: no scale may be 0. */
 SIMD512_INLINE void avx512_mx4_group_fast(char *panel, const uint8_t *group)
 {
@@ -124,9 +136,8 @@ SIMD512_INLINE void avx512_mx4_group_fast(char *panel, const uint8_t *group)
 
         SIMD512_UNROLL
         for (int j = 0; j < 4; j++)
-            _mm512_storeu_si512(
-                panel + 64 * j,
-                avx512_mx4_pairs(j ? _mm512_srli_epi16(x, 4 * (unsigned)j) : x, exponent[j % 2], words));
+            _mm512_storeu_si512(panel + 64 * j,
+                                avx512_mx4_pairs(avx512_mx4_nibble(x, j), exponent[j % 2], words));
     }
 }
 
@@ -148,7 +159,7 @@ SIMD512_INLINE void avx512_mx4_dot(__m512 acc[AVX512_ROWS][AVX512_COLS], const u
 {
     SIMD512_UNROLL
     for (int j = 0; j < 4; j++) {
-        __m512i v = avx512_mx4_pairs(j ? _mm512_srli_epi16(x, 4 * (unsigned)j) : x, exponent[j % 2], words);
+        __m512i v = avx512_mx4_pairs(avx512_mx4_nibble(x, j), exponent[j % 2], words);
 
         SIMD512_UNROLL
         for (int r = 0; r < AVX512_ROWS; r++)
