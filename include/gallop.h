@@ -61,6 +61,9 @@ struct gallop_options {
     const char *revision; /* of a name on a hub: branch, tag or commit ["main"] */
     int allow_links;      /* 1: links of the folder may lead out of it [0: only to the hub cache's blobs] */
     const char *dtype;    /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
+    /* "int8": the linears' weights become 8-bit integers with a scale a column, and what goes into them with
+     * a scale a row ("dynamic W8A8"); routers, and experts stored in MXFP4, stay as they are ["none"] */
+    const char *quant;
     /* "dynamic", "bmc", "slab_pool", "paged"; of executors "extern", too ["slab_pool"] */
     const char *kv_cache_type;
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8" ["auto": as dtype] */
@@ -120,7 +123,7 @@ struct gallop_options {
      * happens in pooled caches; regions of dynamic and bmc grow ahead of that ["optimistic"] */
     const char *admission;
     /* Chunks of prompts are sized so that a step in which streams go on stays below, by what steps took
-     * before [500] */
+     * before [700] */
     double tpot_target_ms;
     /* Requests that have not begun, and tokens of their prompts; more are refused with GALLOP_NO_SPACE [any
      * number] */
@@ -309,7 +312,7 @@ struct gallop_stats {
     size_t max_model_len, vocab_size;
     double load_s;
     int threads;
-    const char *dtype, *isa;
+    const char *dtype, *quant, *isa; /* quant: "none" or "int8" */
     struct gallop_operator operators[GALLOP_N_OPERATORS];
 };
 

@@ -284,7 +284,8 @@ static void put_details(const struct api *a, struct buf *out)
     buf_json_end(out, ']');
     buf_json_key(out, "parameter_size");
     put_size(m->n_params, out);
-    put_member("quantization_level", a->now.stats.dtype, out);
+    put_member("quantization_level",
+               strcmp(a->now.stats.quant, "none") == 0 ? a->now.stats.dtype : a->now.stats.quant, out);
     buf_json_end(out, '}');
 }
 

@@ -102,6 +102,7 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     o->model = l->path;
     o->allow_links = opt_flag(v, "allow-links");
     o->dtype = opt_string(v, "dtype");
+    o->quant = opt_string(v, "quant");
     o->kv_cache_type = opt_string(v, "kv-cache-type");
     o->kv_cache_dtype = opt_string(v, "kv-cache-dtype");
     o->op_config = opt_string(v, "op-config");

@@ -41,8 +41,12 @@ const struct opt_row options_source[] = {
 const struct opt_row options_engine[] = {
     {"dtype", 0, OPT_CHOICE, NULL, MODEL, .help = "computing type of linears and KV; fp32 is the exact mode",
      .choices = "fp32|bf16", .fallback = "bf16", .env = "GALLOP_DTYPE"},
-    {"quant", 0, OPT_STRING, "none", MODEL,
-     .help = "weights of the linears: none, which is what the checkpoint has", .fallback = "none"},
+    {"quant", 0, OPT_STRING, "none|int8", MODEL,
+     .help = "weights of the linears: none, which is what the checkpoint has, or int8", .fallback = "none",
+     .env = "GALLOP_QUANT",
+     .manual =
+         "int8 computes linears in integers: weights with a scale a column, what goes into them with a scale a row, "
+         "found as it comes (dynamic W8A8). Routers, and experts stored in MXFP4, stay as they are."},
     {"max-model-len", 0, OPT_INT, "N", MODEL, .help = "longest sequence, prompt and answer",
      .otherwise = "the model's", .range = "[2,1073741824]",
      .manual = "A KV cache that cannot hold one such sequence is refused."},
@@ -201,14 +205,14 @@ const struct opt_row *const options_shared[] = {options_model,      options_sour
 
 static int check_quant(const char *quant, struct err *e)
 {
-    static const char *const later[] = {"int8", "int8-static", "int4", "mxfp4"};
+    static const char *const later[] = {"int8-static", "int4", "mxfp4"};
 
-    if (!quant || strcmp(quant, "none") == 0)
+    if (!quant || strcmp(quant, "none") == 0 || strcmp(quant, "int8") == 0)
         return 0;
     for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
         if (strcmp(quant, later[i]) == 0)
-            return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none)", quant);
-    return err_set(e, ERR_USAGE, "--quant: found '%s', expected none", quant);
+            return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none, int8)", quant);
+    return err_set(e, ERR_USAGE, "--quant: found '%s', expected none or int8", quant);
 }
 
 /* What is wrong with the words of an option and does not depend on the model. The engine would say it too,

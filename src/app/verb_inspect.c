@@ -40,7 +40,7 @@ static json_t *tensor_json(const struct model_tensor *t)
         json_object_set_new(o, "packed_in", json_string(t->linear->name));
         json_object_set_new(o, "backend", json_string(t->linear->backend->name));
         json_object_set_new(o, "why", json_string(t->linear->why));
-        json_object_set_new(o, "packed_dtype", json_string(t->linear->dtype == DT_F32 ? "F32" : "BF16"));
+        json_object_set_new(o, "packed_dtype", json_string(dtype_name(t->linear->dtype)));
         json_object_set_new(o, "packed_bytes",
                             json_integer((json_int_t)(t->linear->packed_bytes * t->n_linears)));
     }
@@ -165,6 +165,7 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     json_object_set_new(o, "format", json_string(weights_kind(m->model.weights)));
     json_object_set_new(o, "tokenizer", m->tok ? json_string(tok_kind(m->tok)) : json_null());
     json_object_set_new(o, "dtype", json_string(s.dtype));
+    json_object_set_new(o, "quant", json_string(s.quant));
     json_object_set_new(o, "threads", json_integer(s.threads));
     json_object_set_new(o, "isa", json_string(s.isa));
     json_object_set_new(o, "cpu", json_string(cpu_model()));
@@ -179,6 +180,11 @@ static void print_json_page(const struct gallop *g, const struct llm *m, const s
     print_json(o);
 }
 
+static const char *linear_type(const struct linear *l)
+{
+    return l->dtype == DT_F32 ? "fp32" : l->dtype == DT_I8 ? "int8" : "bf16";
+}
+
 static void print_tensors(const struct model *m)
 {
     for (size_t t = 0; t < m->n_tensors; t++) {
@@ -191,7 +197,7 @@ static void print_tensors(const struct model *m)
                   view_shape_text(x->view, shape, sizeof(shape)), x->use);
         if (x->linear && strcmp(x->use, "linear") == 0)
             print_fmt(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
-                      x->linear->backend->name, x->linear->why, x->linear->dtype == DT_F32 ? "fp32" : "bf16",
+                      x->linear->backend->name, x->linear->why, linear_type(x->linear),
                       (double)(x->linear->packed_bytes * x->n_linears) / 1024);
         print_text("\n");
     }
@@ -201,7 +207,9 @@ static void print_tensors(const struct model *m)
  * avx512vnni (int8 dot)". */
 static void print_kernels(const struct llm *m)
 {
-    enum kern_fn gemm = m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16;
+    enum kern_fn gemm = m->model.opt.int8              ? KERN_FN_gemm_i8
+                        : m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32
+                                                       : KERN_FN_gemm_bf16;
     enum kern_fn attn = m->kv.lim.dtype == DT_F32  ? KERN_FN_attn_f32
                         : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
                                                    : KERN_FN_attn_bf16;

@@ -197,6 +197,7 @@ static int open_engines(struct gallop **g, struct gallop **exact, const struct o
     l.o.max_logits = WANTED;
     if ((rc = load_engine(&l, NULL, g, e)) == 0 && opt_flag(v, "kl")) {
         l.o.dtype = "fp32";
+        l.o.quant = "none";
         l.o.kv_cache_dtype = "auto";
         rc = load_engine(&l, NULL, exact, e);
     }
@@ -208,7 +209,7 @@ static bool is_exact(const struct opt_values *v)
 {
     const char *rows_in = opt_string(v, "kv-cache-dtype");
 
-    return strcmp(opt_string(v, "dtype"), "fp32") == 0 &&
+    return strcmp(opt_string(v, "dtype"), "fp32") == 0 && strcmp(opt_string(v, "quant"), "none") == 0 &&
            (strcmp(rows_in, "auto") == 0 || strcmp(rows_in, "fp32") == 0);
 }
 
@@ -224,8 +225,8 @@ static int run(const struct opt_values *v, struct err *e)
     if (opt_flag(v, "kl") && is_exact(v))
         return err_set(
             e, ERR_USAGE,
-            "ppl: --kl compares with fp32, which is what --dtype fp32 computes in; another --dtype or "
-            "--kv-cache-dtype is expected");
+            "ppl: --kl compares with fp32, which is what --dtype fp32 computes in; another --dtype, "
+            "--kv-cache-dtype or --quant is expected");
     buf_init(&text, MEM_APP);
     if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 &&
         (rc = open_engines(&g, &exact, v, e)) == 0) {

@@ -13,7 +13,7 @@
 #include "engine/gallop_in.h"
 #include "engine/locate.h"
 
-enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 500 };
+enum { PENDING_CANCELS = 256, DEFAULT_TARGET_MS = 700 };
 
 #define CANCEL_UP_TO (UINT64_C(1) << 63) /* ids stay below it */
 
@@ -91,6 +91,7 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
         return err_set(e, ERR_INPUT, "prefix index %s is not known (hash, radix, none)", o->prefix_index);
     *l = (struct llm_options){.model = path,
                               .dtype = DT_BF16,
+                              .quant = o->quant,
                               .kv_type = o->kv_cache_type,
                               .kv_dtype = o->kv_cache_dtype,
                               .no_prefixes = o->prefix_index && strcmp(o->prefix_index, "none") == 0,
@@ -823,6 +824,7 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .load_s = g->llm.load_s,
                                .threads = pool_threads(g->llm.pool),
                                .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
+                               .quant = g->llm.model.opt.int8 ? "int8" : "none",
                                .isa = g->llm.isa};
     for (int i = 0; i < TIMED_N_KINDS; i++) {
         const struct timed_kind *k = &g->llm.timed.kind[i];

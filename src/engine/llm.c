@@ -252,7 +252,7 @@ static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
 static struct prefix_key store_context(const struct llm *m, const struct opconf *ops)
 {
     const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
-                               (uint64_t)m->kv_dtype};
+                               (uint64_t)m->model.opt.int8, (uint64_t)m->kv_dtype};
     XXH128_hash_t h = mix((XXH128_hash_t){0}, number, sizeof(number));
 
     for (int f = 0; f < KERN_N_FUNCTIONS; f++) {
@@ -327,6 +327,16 @@ static int open_kv(struct llm *m, const struct llm_options *o, const struct opco
     return rc ? rc : slots_open(&m->slots, &m->kv, e);
 }
 
+static int read_quant(const struct llm_options *o, bool *int8, struct err *e)
+{
+    if (!o->quant || strcmp(o->quant, "none") == 0)
+        return 0;
+    if (strcmp(o->quant, "int8") != 0)
+        return err_set(e, ERR_INPUT, "quantisation %s is not known (none, int8)", o->quant);
+    *int8 = true;
+    return 0;
+}
+
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
 {
     double start = clock_seconds();
@@ -347,7 +357,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
     if (m->max_wanted < m->max_seqs)
         m->max_wanted = m->max_seqs;
-    if ((rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
+    if ((rc = read_quant(o, &mo.int8, e)) != 0 || (rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
         (rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
@@ -365,7 +375,9 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
         goto fail;
-    m->isa = cpu_isa_name(kern_isa(m->kern, o->dtype == DT_F32 ? KERN_FN_gemm_f32 : KERN_FN_gemm_bf16));
+    m->isa = cpu_isa_name(kern_isa(m->kern, mo.int8              ? KERN_FN_gemm_i8
+                                            : o->dtype == DT_F32 ? KERN_FN_gemm_f32
+                                                                 : KERN_FN_gemm_bf16));
     m->load_s = clock_seconds() - start;
     opconf_fini(&ops);
     return 0;

@@ -9,6 +9,7 @@
  *   - gemm: one fp32 accumulator an element, starting at +0, k ascending, acc = fma(a[k], b[k], acc); bias is
  *     added last. bf16 operands are widened exactly. Class "bf16 dot" (AVX512-BF16) instead takes k in
  *     ascending pairs with VDPBF16PS.
+ *   - gemm_i8: sums of integers, exact in any order; what they become as floats is one formula.
  *   - 16-lane sums (norms, softmax sums): lane i adds elements i, i + 16, i + 32, ... ascending (missing ones
  *     are not added), then lanes fold as s[i] += s[i + 8], += s[i + 4], += s[i + 2], += s[i + 1] (i below the
  *     step).
@@ -32,34 +33,41 @@ enum {
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
     KERN_ATTN_ROWS = 24,  /* query rows an attention kernel works on at once; scratch is sized by it */
     KERN_ATTN_DIM = 512,  /* largest dp of attention */
+    KERN_TURNED = 512,    /* largest block of hadamard; no head is longer */
     KERN_I8_QUERY = 127,  /* class "int8 dot": what stands for the largest of a row of q */
     KERN_I8_WEIGHT = 255, /* and of the weights of a row */
+    KERN_I8_TAIL = 2 * KERN_NR * 4, /* bytes behind the weights of an int8 panel */
+    KERN_I8_MOST_K = 65536,         /* of gemm_i8: 255 x 127 as often are less than 2^31 */
 };
 
 enum kern_act { KERN_SILU, KERN_GELU_TANH, KERN_GELU_ERF, KERN_GELU_QUICK, KERN_RELU, KERN_N_ACTS };
 
-/* What becomes of a gemm's sums with their bias. */
+/* What becomes of a gemm's sums with their bias. It goes to c, or, where that is NULL, into out. */
 enum kern_gemm_end {
-    KERN_SUMS, /* c takes them as they are */
-    KERN_ACT,  /* act(sum) is the input of another gemm: rows of N in out */
-    KERN_GLU,  /* act(gate) * up is. A panel holds KERN_PAIRS columns of gate and the same ones of up */
+    KERN_SUMS, /* they stay as they are; to c only */
+    KERN_ACT,  /* act(sum) */
+    KERN_GLU,  /* act(gate) * up. A panel holds KERN_PAIRS columns of gate and the same ones of up */
 };
 enum { KERN_PAIRS = KERN_NR / 2 };
 
 /* C[M, N] = A[M, K] x W[N, K]^T + bias[N] for the panels [p0, p1) of KERN_NR columns; or, of KERN_GLU, N
  * pairs of them, the panels whole and bias too: the last one's 16 + 16 columns are zeros beyond N.
  *
- *   in    A in the form that the row reads: all of its M rows were put there by gemm_in_f32 or gemm_in_bf16
- *         of the same table. M times kern_in_bytes(K), aligned to 64
- *   out   of KERN_ACT and KERN_GLU: M times kern_in_bytes(N), where gemm_in_f32 or gemm_in_bf16 of the same
- *         table would put the rows of the result
+ *   in    A in the form that the row reads: all of its M rows were put there by gemm_in_f32, gemm_in_bf16 or
+ *         gemm_in_i8 of the same table. M times kern_in_bytes(K), aligned to 64
+ *   c     [M, N], rows ldc elements apart
+ *   out   of KERN_ACT and KERN_GLU, but not of int8, whose rows are put whole: M times kern_in_bytes(N),
+ *         where gemm_in_f32 or gemm_in_bf16 of the same table would put the rows of the result
  *   f32:  b [panels][K][32] float
  *   bf16: b [panels][(K + 1) / 2][32][2] bf16, pairs along K; an odd K is padded with zeros
+ *   i8:   b [panels]{[(K + 3) / 4][32][4] int8, fours along K, the last padded with zeros; [32] int32, -128
+ *         times the sum of each column's weights; [32] float, the scale of each column}. |weight| <= 127, K
+ *         <= KERN_I8_MOST_K
  *   first the panel that b begins with, at most p0
  *   ahead the panel up to which the caller will go on, unless it is below p1: what lies in front of it may be
  *         asked for, and nothing behind it
- * Columns beyond N are zeros in b and are not written to c. ldc in elements. bias may be NULL. Panels lie one
- * behind the other. */
+ * Columns beyond N are zeros in b and are not written to c. bias may be NULL. Panels lie one behind the
+ * other. */
 struct kern_gemm {
     const void *in;
     const void *b;
@@ -119,12 +127,25 @@ static inline size_t kern_in_bytes(size_t k)
     return (k + 31) / 32 * 32 * sizeof(float);
 }
 
+/* Bytes of an int8 panel. */
+static inline size_t kern_i8_panel_bytes(size_t k)
+{
+    return (k + 3) / 4 * 4 * KERN_NR + KERN_I8_TAIL;
+}
+
 /* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. out
  * may be the input.
  *
  * gemm_in_f32, gemm_in_bf16: x [k], row ROW of the M rows of a gemm, to where it belongs in IN; bf16: rounded
  * to
  *             nearest even.
+ * gemm_in_i8:  the same in integers. m = the largest |x|; inv = 127 / m; n = rint(x * inv), ties to even; the
+ * row's
+ *             scale = m / 127. Where inv is infinite n and scale are 0. If an x is NaN or infinite, scale is
+ *             NaN.
+ * gemm_i8:     y = (float)(sum of n * weight) * (row's scale * column's scale), then bias. The column's int32
+ * is for
+ *             rows that add 128 to n, to multiply bytes without a sign.
  * gemm_mx4_f32, gemm_mx4_bf16: gemm_f32 and gemm_bf16 with b in MXFP4, packed as mx4.h says; K is a multiple
  *             of 32, A was put there by the same gemm_in_*. A weight is FP4[nibble] * 2^(scale - 127), FP4 =
  *             0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on their negatives: exact in fp32 and bf16. Scales
@@ -145,6 +166,11 @@ static inline size_t kern_in_bytes(size_t k)
  *             inv = 127 / m. If inv is infinite (m is 0, or below 2^-121 or so): scale = 0, out = zeros. Else
  *             scale = m / 127; y = x * inv; y = 127 unless y < 127 (also for NaN); y = -127 unless y > -127;
  *             out = y rounded to the nearest integer, ties to even. With an infinite x scale is infinite.
+ * hadamard:   turns x [n] by the Hadamard matrix H over its root, in blocks of the largest power of two that
+ *             divides n, of KERN_TURNED at most: for half = 1, 2, 4, ... (x[j], x[j + half]) = (x[j] + x[j +
+ *             half], x[j] - x[j + half]), then x *= 1 / sqrtf(block). Products of rows that are both turned
+ *             stay what they are; few large elements, which would leave a scale a row few bits for the rest,
+ *             are spread over all. Its own inverse. QuaRot (Ashkboos et al. 2024).
  * argmax:     index of the largest, the lowest of equals (-0 equals 0); NaN counts as below everything; 0 if
  *             all are NaN; n > 0.
  * max:        (the largest) + 0 (NaN ignored; -infinity if nothing else).
@@ -159,6 +185,8 @@ static inline size_t kern_in_bytes(size_t k)
     X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                             \
     X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                  \
     X(gemm_in_bf16, void, (void *in, const float *x, size_t row, size_t m, size_t k))                 \
+    X(gemm_i8, void, (const struct kern_gemm *g, size_t p0, size_t p1))                               \
+    X(gemm_in_i8, void, (void *in, const float *x, size_t row, size_t m, size_t k))                   \
     X(gemm_mx4_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))           \
     X(gemm_mx4_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))          \
     X(attn_f32, void, (const struct kern_attn *a))                                                    \
@@ -179,6 +207,7 @@ static inline size_t kern_in_bytes(size_t k)
     X(softcap, void, (float *x, float cap, size_t n))                                                 \
     X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                      \
     X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                            \
+    X(hadamard, void, (float *x, size_t n))                                                           \
     X(argmax, size_t, (const float *x, size_t n))                                                     \
     X(max, float, (const float *x, size_t n))                                                         \
     X(exp_sum, float, (const float *x, size_t n, float max))

@@ -220,4 +220,40 @@ static inline bool kmath_fold(float *m, float *l, float *o, float m2, float l2, 
     return true;
 }
 
+/* Elements of a block of the Hadamard transform of N (kern.h, hadamard). */
+static inline size_t kmath_turned(size_t n)
+{
+    size_t block = n & (~n + 1);
+
+    return block > KERN_TURNED ? KERN_TURNED : block;
+}
+
+static inline void kmath_hadamard(float *x, size_t n)
+{
+    size_t block = kmath_turned(n);
+
+    for (size_t half = 1; half < block; half *= 2)
+        for (size_t i = 0; i < n; i += 2 * half)
+            for (size_t j = i; j < i + half; j++) {
+                float a = x[j], b = x[j + half];
+
+                x[j] = a + b;
+                x[j + half] = a - b;
+            }
+    for (size_t i = 0; i < n && block > 1; i++)
+        x[i] *= 1.0f / sqrtf((float)block);
+}
+
+/* Of a row whose largest |x| has these bits: what its elements are multiplied by to become integers, and what
+ * one of these stands for (kern.h, gemm_in_i8). */
+static inline float kmath_i8_inv(uint32_t largest, float *scale)
+{
+    float m, inv;
+
+    memcpy(&m, &largest, sizeof(m));
+    inv = 127.0f / m;
+    *scale = largest >= 0x7f800000 ? NAN : isinf(inv) ? 0.0f : m / 127.0f;
+    return *scale > 0.0f ? inv : 0.0f;
+}
+
 #endif

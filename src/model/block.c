@@ -268,6 +268,11 @@ const struct view *block_keep(struct model *m, const struct view *v)
     return keep(m, v, sizeof(*v), v->name);
 }
 
+enum dtype block_dtype(const struct model *m)
+{
+    return m->opt.int8 ? DT_I8 : m->opt.dtype;
+}
+
 void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)
 {
     const struct linear_desc *copy = keep(m, d, sizeof(*d), d->name);
@@ -379,7 +384,7 @@ void block_linear(struct model *m, struct linear *w, const char *at, const struc
     struct linear_desc desc = {.name = block_name(m, "%s%s", at, d->name ? d->name : d->part[0].module),
                                .kind = d->kind,
                                .paired = d->how & BLOCK_PAIRED,
-                               .dtype = d->how & BLOCK_FP32 ? DT_F32 : m->opt.dtype,
+                               .dtype = d->how & BLOCK_FP32 ? DT_F32 : block_dtype(m),
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
 
@@ -406,7 +411,7 @@ void block_head(struct model *m, struct linear *w, const char *module, struct em
                 unsigned how)
 {
     struct linear_desc desc = {
-        .name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = m->opt.dtype, .kern = m->opt.kern};
+        .name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = block_dtype(m), .kern = m->opt.kern};
     const struct block_linear d = {.part = {{module, m->info.vocab}}, .k = embed->table.shape[1], .how = how};
     const char *name = block_name(m, "%s.weight", module);
 

@@ -99,6 +99,9 @@ void block_record(struct model *m, const struct view *v, const char *use, const 
 /* A copy of V that lives until the model is packed. */
 const struct view *block_keep(struct model *m, const struct view *v);
 
+/* What linears compute in that do not need fp32. */
+enum dtype block_dtype(const struct model *m);
+
 /* model_pack() will pack L as D says (D is copied, its views must live until then: block_keep()), or tell of
  * N layers loaded. */
 void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend);

@@ -79,6 +79,7 @@ struct model_todo {
 
 struct model_options {
     enum dtype dtype;                /* DT_F32 or DT_BF16 */
+    bool int8;                       /* linears compute in DT_I8 (linear.h) but where fp32 is asked for */
     const struct kern *kern;         /* what the linears will run on */
     const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
     bool allow_links;                /* of the folder may lead out of it */

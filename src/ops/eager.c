@@ -128,10 +128,17 @@ static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const fl
 {
     struct eager *g = o->ctx;
 
-    ASSERT(w->up.k <= g->lim.linear_k && w->down.k <= g->lim.inner, "%s", w->up.name);
+    ASSERT(w->up.k <= g->lim.linear_k && w->down.k <= g->lim.linear_k && w->down.k <= g->lim.inner, "%s",
+           w->up.name);
     linear_put_all(&w->up, g->pool, g->in, h, T);
-    linear_run_into(&w->up, g->pool, g->in, &w->down, g->middle, w->act, T);
-    linear_run(&w->down, g->pool, g->middle, r, w->down.n, T);
+    if (linear_leads_into(&w->up, &w->down)) {
+        linear_run_into(&w->up, g->pool, g->in, &w->down, g->middle, w->act, T);
+        linear_run(&w->down, g->pool, g->middle, r, w->down.n, T);
+        return;
+    }
+    linear_run_act(&w->up, g->pool, g->in, g->middle, w->down.k, w->act, T);
+    linear_put_all(&w->down, g->pool, g->in, g->middle, T);
+    linear_run(&w->down, g->pool, g->in, r, w->down.n, T);
 }
 
 /* ---- elementwise ---- */

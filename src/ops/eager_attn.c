@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "ops/eager_ctx.h"
-#include "ops/hadamard.h"
 
 enum {
     MAX_DIM = KERN_ATTN_DIM,
@@ -144,12 +143,12 @@ static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, co
           *v_scale = (float *)(void *)(vt + KERN_TILE * dp);
 
     memcpy(turned, k, d * sizeof(float));
-    hadamard_turn(turned, d);
+    j->g->attn_k->hadamard(turned, d);
     j->g->attn_k->to_i8(row, &k_scale[slot], turned, d);
     for (size_t i = 0; i < d; i++)
         ko[(i / 4 * KERN_TILE + slot) * 4 + i % 4] = row[i];
     memcpy(turned, v, d * sizeof(float));
-    hadamard_turn(turned, d);
+    j->g->attn_k->hadamard(turned, d);
     j->g->attn_k->to_i8(row, &v_scale[slot], turned, d);
     for (size_t i = 0; i < d; i++)
         vo[(slot / 4 * dp + i) * 4 + slot % 4] = row[i];
@@ -179,7 +178,7 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
         if (sink)
             eager_attn_turn_to_sink(j->g, w, dst, t);
         if (j->g->lim.kv_dtype == DT_I8)
-            hadamard_turn(dst, w->d);
+            j->g->attn_k->hadamard(dst, w->d);
         memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));
     }
 }
@@ -379,7 +378,7 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
     if (w->sinks)
         k->attn_fold(m, l, o, w->sinks[h], 1.0f, zero, w->d);
     if (j->g->lim.kv_dtype == DT_I8)
-        hadamard_turn(o, w->d);
+        k->hadamard(o, w->d);
     k->attn_finish(j->a + (t * w->n_heads + h) * w->d, o, *l, w->d);
 }
 

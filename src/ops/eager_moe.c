@@ -26,7 +26,8 @@ struct buffers {
     uint32_t *first;  /* [n_experts + 1] first row of each expert */
     uint32_t *hit;    /* [n_experts] experts that have rows, ascending */
     void *in;         /* [R] rows of E in the form of the experts' linears */
-    float *up;        /* [R, 2 I] where an activation with limits stands between the linears */
+    float *up;        /* [R, 2 I] where an activation with limits stands between the linears, [R, I] where its
+                         results are rounded row by row */
     void *middle;     /* [R] rows of I in the form of the experts' linears */
     float *out;       /* [R, E] */
 };
@@ -197,6 +198,12 @@ static void gather_rows(void *ctx, size_t begin, size_t end)
         }
 }
 
+/* What gate and up become is put where the next linear reads it. */
+static bool is_fused(const struct moe *w)
+{
+    return w->expert[0].up.paired && linear_leads_into(&w->expert[0].up, &w->expert[0].down);
+}
+
 /* The panels [p0, p1) of one linear of expert X. */
 static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p0, size_t p1)
 {
@@ -208,8 +215,10 @@ static void run_panels(const struct moe_job *j, int thread, uint32_t x, size_t p
 
     if (j->down)
         linear_run_panels(&w->down, j->g->pool, thread, middle, b->out + row * E, E, m, p0, p1);
-    else if (w->up.paired)
+    else if (is_fused(j->w))
         linear_run_panels_into(&w->up, j->g->pool, thread, in, middle, j->w->act, m, p0, p1);
+    else if (w->up.paired)
+        linear_run_panels_act(&w->up, j->g->pool, thread, in, b->up + row * I, I, j->w->act, m, p0, p1);
     else
         linear_run_panels(&w->up, j->g->pool, thread, in, b->up + row * 2 * I, 2 * I, m, p0, p1);
 }
@@ -274,13 +283,14 @@ static void act_rows(void *ctx, size_t begin, size_t end)
     size_t I = w->inner, expert = 0;
 
     for (size_t i = begin; i < end; i++) {
-        float *gate = j->b.up + i * 2 * I;
+        float *gate = j->b.up + i * (w->expert[0].up.paired ? I : 2 * I);
 
         while (j->b.first[expert + 1] <= i)
             expert++;
         if (w->limit > 0)
             clamp_row(w, gate, gate + I);
-        j->g->mlp_k->glu(gate, gate, gate + I, I, w->limit > 0 ? KERN_SILU : w->act);
+        if (!w->expert[0].up.paired)
+            j->g->mlp_k->glu(gate, gate, gate + I, I, w->limit > 0 ? KERN_SILU : w->act);
         put_row(j, expert, true, i, gate);
     }
 }
@@ -321,7 +331,7 @@ void eager_moe(const struct sink *o, float *r, const struct moe *w, const float 
         group(&j, n);
         eager_rows(g, n, gather_rows, &j);
         run_experts(&j, false);
-        if (!w->expert[0].up.paired)
+        if (!is_fused(w))
             eager_rows(g, n * w->top_k, act_rows, &j);
         run_experts(&j, true);
         eager_rows(g, n, add_up_rows, &j);

@@ -213,7 +213,7 @@ static int find_number(const struct linear *l, const struct linear_desc *d, stru
             linear_column(d, i, &p);
             linear_elements(d, i, k, n, x);
             for (size_t c = 0; c < n; c++)
-                if (!isfinite(l->dtype == DT_F32 ? x[c] : dtype_bf16_to_f32(dtype_f32_to_bf16(x[c]))))
+                if (!isfinite(l->dtype == DT_BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(x[c])) : x[c]))
                     return refuse_number(d->scale[p] ? d->scale[p] : d->part[p], x[c], l->dtype, e);
         }
     return err_set(e, ERR_INPUT, "%s holds a number that is not finite", d->name);
@@ -277,7 +277,7 @@ void linear_close(struct linear *l)
 
 bool linear_is_exact(const struct linear *l, const struct linear_desc *d)
 {
-    bool exact = l->backend->row != NULL;
+    bool exact = l->backend->row != NULL && l->dtype != DT_I8;
 
     for (size_t p = 0; p < d->n_parts; p++) /* every weight dtype goes into fp32, and bf16 into itself */
         exact &= !d->scale[p] && (l->dtype == DT_F32 || d->part[p]->dtype == DT_BF16);
@@ -348,7 +348,17 @@ void linear_run_panels(const struct linear *l, const struct pool *pool, int thre
 void linear_run_panels_into(const struct linear *l, const struct pool *pool, int thread, const void *in,
                             void *next_in, enum kern_act act, size_t m, size_t p0, size_t p1)
 {
-    run_panels(l, pool, thread, in, &(struct linear_end){.next = next_in, .act = act}, m, p0, p1);
+    const struct linear_end end = {.next = next_in, .activated = true, .act = act};
+
+    run_panels(l, pool, thread, in, &end, m, p0, p1);
+}
+
+void linear_run_panels_act(const struct linear *l, const struct pool *pool, int thread, const void *in,
+                           float *y, size_t ldy, enum kern_act act, size_t m, size_t p0, size_t p1)
+{
+    const struct linear_end end = {.y = y, .ldy = ldy, .activated = true, .act = act};
+
+    run_panels(l, pool, thread, in, &end, m, p0, p1);
 }
 
 struct run_job {
@@ -382,10 +392,23 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
     run_all(l, pool, in, &(struct linear_end){.y = y, .ldy = ldy}, m);
 }
 
+bool linear_leads_into(const struct linear *l, const struct linear *next)
+{
+    return l->kern == next->kern && l->dtype == next->dtype && next->dtype != DT_I8;
+}
+
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
                      void *next_in, enum kern_act act, size_t m)
 {
-    ASSERT(l->kern == next->kern && l->dtype == next->dtype && next->k == l->n / (l->paired ? 2 : 1),
-           "%s, %s", l->name, next->name);
-    run_all(l, pool, in, &(struct linear_end){.next = next_in, .act = act}, m);
+    const struct linear_end end = {.next = next_in, .activated = true, .act = act};
+
+    ASSERT(linear_leads_into(l, next) && next->k == l->n / (l->paired ? 2 : 1), "%s, %s", l->name,
+           next->name);
+    run_all(l, pool, in, &end, m);
+}
+
+void linear_run_act(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy,
+                    enum kern_act act, size_t m)
+{
+    run_all(l, pool, in, &(struct linear_end){.y = y, .ldy = ldy, .activated = true, .act = act}, m);
 }

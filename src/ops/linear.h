@@ -34,7 +34,9 @@ struct linear_desc {
     size_t n_parts;
     /* the first half of all rows is gate, the other is up: they are packed in pairs (kern.h, KERN_GLU) */
     bool paired;
-    enum dtype dtype;        /* computing type: DT_F32 or DT_BF16 */
+    /* computing type: DT_F32, DT_BF16, or DT_I8: weights are 8-bit integers with a scale a column, rows of
+     * the input become such with a scale a row, and sums of products are exact (W8A8) */
+    enum dtype dtype;
     const struct kern *kern; /* what it will run on */
 };
 
@@ -44,8 +46,9 @@ struct linear;
 struct linear_end {
     float *y; /* [m, n], rows LDY floats apart; or, where it is NULL, */
     size_t ldy;
-    void *next;        /* [m * linear_in_bytes(k)]: the input of another linear of the same form, */
-    enum kern_act act; /* act(y), or act(gate) * up where this one is paired */
+    void *next;     /* [m * linear_in_bytes(k)]: the input of another linear of the same form */
+    bool activated; /* it is act(y), or act(gate) * up where this one is paired: n or n / 2 columns */
+    enum kern_act act;
     size_t ahead; /* the panel up to which run() will be called next by this thread (kern.h); set within */
 };
 
@@ -102,7 +105,7 @@ void linear_row(const struct linear *l, size_t i, float *out);
  * buffer of them is aligned to 64. */
 size_t linear_in_bytes(size_t k);
 
-/* X [k], row ROW of the M rows that will run, to its place in IN, rounded where l->dtype is bf16. Rows in any
+/* X [k], row ROW of the M rows that will run, to its place in IN, rounded as l->dtype wants it. Rows in any
  * order, by any thread. */
 void linear_put(const struct linear *l, void *in, const float *x, size_t row, size_t m);
 
@@ -118,14 +121,24 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,
                      void *next_in, enum kern_act act, size_t m);
 
+/* True where linear_run_into() can put its results into the input of NEXT: rows that are rounded by their own
+ * largest element come whole. */
+bool linear_leads_into(const struct linear *l, const struct linear *next);
+
+/* The same to Y [m, n or n / 2] instead. */
+void linear_run_act(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy,
+                    enum kern_act act, size_t m);
+
 /* The panels [p0, p1) of KERN_NR columns of linear_run(), by THREAD of a job of POOL: for callers that deal
  * panels of several linears themselves. */
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
                        size_t ldy, size_t m, size_t p0, size_t p1);
 
-/* And those of linear_run_into(). */
+/* And those of linear_run_into() and linear_run_act(). */
 void linear_run_panels_into(const struct linear *l, const struct pool *pool, int thread, const void *in,
                             void *next_in, enum kern_act act, size_t m, size_t p0, size_t p1);
+void linear_run_panels_act(const struct linear *l, const struct pool *pool, int thread, const void *in,
+                           float *y, size_t ldy, enum kern_act act, size_t m, size_t p0, size_t p1);
 
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);

@@ -2,17 +2,25 @@
  * the kernel table. gallop takes the best row, native the portable reference whatever the machine; slow, and
  * what every other backend is tested against.
  *
- * fp32: [panel][k][32]; bf16: [panel][(k + 1) / 2][32][2], rounded to nearest even from the stored value.
+ * fp32: [panel][k][32]; bf16: [panel][(k + 1) / 2][32][2], rounded to nearest even from the stored value;
+ * int8: [panel][(k + 3) / 4][32][4] and what belongs to the columns (kern.h). An int8 weight is rint(127 w /
+ * m), m the largest |w| of its column, which is a row of W. These rows and those of the input are turned
+ * before they are rounded, by the same Hadamard matrix: their products stay, and a few large elements do not
+ * take the bits of all others.
  */
+#include <math.h>
 #include <string.h>
 
+#include "kern/kmath.h"
 #include "ops/linear.h"
 
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
 {
     size_t panels = (n + KERN_NR - 1) / KERN_NR;
 
-    return t == DT_F32 ? panels * k * KERN_NR * 4 : panels * ((k + 1) / 2) * KERN_NR * 4;
+    return t == DT_F32  ? panels * k * KERN_NR * 4
+           : t == DT_I8 ? panels * kern_i8_panel_bytes(k)
+                        : panels * ((k + 1) / 2) * KERN_NR * 4;
 }
 
 /* KB elements of 32 rows at a time, so that panel rows are written whole and the tile stays in the first
@@ -92,6 +100,44 @@ static bool pack_stored(const struct linear *l, const struct linear_desc *d, siz
     return finite;
 }
 
+/* W [k] as column C of an int8 panel. False: a weight is not finite. */
+static bool put_column_i8(char *panel, size_t c, const float *w, size_t k)
+{
+    char *tail = panel + kern_i8_panel_bytes(k) - KERN_I8_TAIL + 4 * c;
+    uint32_t largest = 0, bits;
+    int32_t sum = 0;
+    float scale, inv;
+
+    for (size_t i = 0; i < k; i++) {
+        memcpy(&bits, &w[i], sizeof(bits));
+        largest = (bits & 0x7fffffff) > largest ? bits & 0x7fffffff : largest;
+    }
+    inv = kmath_i8_inv(largest, &scale);
+    for (size_t i = 0; i < k; i++) {
+        int q = inv > 0 ? (int)rintf(w[i] * inv) : 0;
+
+        panel[i / 4 * 4 * KERN_NR + 4 * c + i % 4] = (char)q;
+        sum -= 128 * q;
+    }
+    memcpy(tail, &sum, sizeof(sum));
+    memcpy(tail + KERN_I8_TAIL / 2, &scale, sizeof(scale));
+    return isfinite(scale);
+}
+
+static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    float w[KERN_I8_MOST_K];
+    bool finite = true;
+
+    for (size_t column = begin; column < end; column++) {
+        linear_elements(d, column, 0, l->k, w);
+        l->kern->hadamard(w, l->k);
+        finite &= put_column_i8((char *)l->packed + column / KERN_NR * kern_i8_panel_bytes(l->k),
+                                column % KERN_NR, w, l->k);
+    }
+    return finite;
+}
+
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     bool stored_so = is_stored_so(d);
@@ -99,6 +145,8 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     float tile[KERN_NR][KB] = {{0}};
     bool finite = true;
 
+    if (l->dtype == DT_I8)
+        return pack_i8(l, d, begin, end);
     for (size_t row = begin; row < end; row += KERN_NR) {
         char *panel = (char *)l->packed + row / KERN_NR * per_panel;
         size_t columns = end - row < KERN_NR ? end - row : KERN_NR;
@@ -141,13 +189,22 @@ static void row(const struct linear *l, size_t i, float *out)
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not = "it computes in fp32 and bf16 only";
-    return d->dtype == DT_F32 || d->dtype == DT_BF16;
+    *why_not = "it computes in fp32, bf16 and int8 only, the latter with 65536 columns at most";
+    return d->dtype == DT_F32 || d->dtype == DT_BF16 ||
+           (d->dtype == DT_I8 && d->part[0]->shape[1] <= KERN_I8_MOST_K);
 }
 
 static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
-    (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, l->k);
+    float turned[KERN_I8_MOST_K];
+
+    if (l->dtype == DT_I8) {
+        memcpy(turned, x, l->k * sizeof(*x));
+        l->kern->hadamard(turned, l->k);
+        l->kern->gemm_in_i8(in, turned, row, m, l->k);
+    } else {
+        (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, l->k);
+    }
 }
 
 struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m)
@@ -160,9 +217,9 @@ struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struc
                               .m = m,
                               .k = l->k,
                               .n = l->paired ? l->n / 2 : l->n,
-                              .end = end->y      ? KERN_SUMS
-                                     : l->paired ? KERN_GLU
-                                                 : KERN_ACT,
+                              .end = !end->activated ? KERN_SUMS
+                                     : l->paired     ? KERN_GLU
+                                                     : KERN_ACT,
                               .act = end->act,
                               .out = end->next,
                               .ahead = end->ahead};
@@ -174,7 +231,9 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
     const struct kern_gemm g = linear_gemm(l, in, end, m);
 
     (void)scratch;
-    (l->dtype == DT_F32 ? l->kern->gemm_f32 : l->kern->gemm_bf16)(&g, p0, p1);
+    (l->dtype == DT_F32  ? l->kern->gemm_f32
+     : l->dtype == DT_I8 ? l->kern->gemm_i8
+                         : l->kern->gemm_bf16)(&g, p0, p1);
 }
 
 const struct linear_backend linear_gallop = {.name = "gallop",

@@ -186,6 +186,14 @@ def kl_is_that_of_fp32_to_the_other_and_not_the_reverse():
     check(0 < o["kl_mean"] < mean, f"KL of fp32 with rows in bf16: {o['kl_mean']}")
 
 
+def linears_in_int8_are_near_and_the_same_on_all_kernels():
+    o = _ppl(TEXT, "--ctx", 64, "--kl", "--quant", "int8")
+    check(2e-4 < o["kl_mean"] < 5e-3 and o["top1_agree"] > 0.9, f"KL of int8 from fp32: {o}")
+    best = _ppl(TEXT, "--quant", "int8", "--dtype", "fp32")
+    for isa in ("ref", "avx2", "avx512", "avx512vnni"):
+        expect(_ppl(TEXT, "--quant", "int8", "--dtype", "fp32", "--isa", isa), best, f"scores of int8 with --isa {isa}")
+
+
 def every_token_is_scored_once_whatever_the_window():
     ids = _ids(TEXT, DEMO, "--no-special")
     bos, n = _ids()[:1], len(ids)

@@ -59,6 +59,12 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=272 K=2048 N=8192", 272, GEMM_N, 0, 0},
     {KERN_FN_gemm_bf16, "M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i8, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i8, "M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i8, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i8, "M=32 K=2048 N=8192", 32, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i8, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i8, "M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
@@ -66,6 +72,7 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_mx4_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
     {KERN_FN_gemm_in_f32, "K=2048", 0, GEMM_K, 0, 8},
     {KERN_FN_gemm_in_bf16, "K=2048", 0, GEMM_K, 0, 6},
+    {KERN_FN_gemm_in_i8, "K=2048", 0, GEMM_K, 0, 5},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
     {KERN_FN_attn_f32, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
@@ -99,6 +106,8 @@ static const struct work_shape shapes[] = {
     {KERN_FN_softcap, "128256", 0, VECTOR, 0, 8},
     {KERN_FN_to_bf16, "8192", 0, 8192, 0, 6},
     {KERN_FN_to_i8, "128", 0, 128, 0, 5},
+    {KERN_FN_hadamard, "128", 0, 128, 0, 8},
+    {KERN_FN_hadamard, "2048", 0, 2048, 0, 8},
     {KERN_FN_argmax, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_argmax, "262144", 0, VECTOR_LONG, 0, 4},
     {KERN_FN_max, "128256", 0, VECTOR, 0, 4},
@@ -238,14 +247,13 @@ static void call_gemm(void *work)
 {
     struct task *w = work;
     struct kern_gemm g = next_gemm(w);
-    size_t es = w->bf16 ? 2 : 4;
+    bool i8 = w->s->fn == KERN_FN_gemm_i8;
+    size_t es = i8 ? 1 : w->bf16 ? 2 : 4;
 
-    g.in = next_piece(w, g.m * GEMM_K * es); /* any words are rows of some input */
-    g.b = next_piece(w, g.n * GEMM_K * es);
-    if (w->bf16)
-        w->k->gemm_bf16(&g, 0, w->n_panels);
-    else
-        w->k->gemm_f32(&g, 0, w->n_panels);
+    /* any words are rows of some input, floats also scales and integers */
+    g.in = next_piece(w, g.m * (GEMM_K * es + (i8 ? sizeof(float) : 0)));
+    g.b = next_piece(w, i8 ? w->n_panels * kern_i8_panel_bytes(GEMM_K) : g.n * GEMM_K * es);
+    (i8 ? w->k->gemm_i8 : w->bf16 ? w->k->gemm_bf16 : w->k->gemm_f32)(&g, 0, w->n_panels);
 }
 
 static void call_gemm_mx4(void *work)
@@ -322,6 +330,7 @@ static void call_vector(void *work)
     switch (w->s->fn) {
     case KERN_FN_gemm_in_f32: k->gemm_in_f32(g->c, g->x, 0, 1, n); break;
     case KERN_FN_gemm_in_bf16: k->gemm_in_bf16(g->c, g->x, 0, 1, n); break;
+    case KERN_FN_gemm_in_i8: k->gemm_in_i8(g->c, g->x, 0, 1, n); break;
     case KERN_FN_attn_fold:
         value = 1;
         k->attn_fold(&g->max[0], &g->sum[0], g->c, 0.5f, value, g->y, n);
@@ -339,6 +348,7 @@ static void call_vector(void *work)
     case KERN_FN_softcap: k->softcap(g->z, 30, n); break;
     case KERN_FN_to_bf16: k->to_bf16((uint16_t *)(void *)g->c, g->x, n); break;
     case KERN_FN_to_i8: k->to_i8((int8_t *)g->c, g->max, g->x, n); break;
+    case KERN_FN_hadamard: k->hadamard(g->z, n); break;
     case KERN_FN_argmax:
         place = k->argmax(g->x, n);
         (void)place;
@@ -366,13 +376,16 @@ static void take_panels(struct task *w, enum cpu_isa isa, int thread, int n)
 static void (*prepare(struct task *w))(void *work)
 {
     const struct work_shape *s = w->s;
-    double size = w->bf16 ? 2 : 4, columns = (double)(w->n_panels * KERN_NR), tokens = (double)s->tokens,
-           m = (double)s->m;
+    double size = s->fn == KERN_FN_gemm_i8 ? 1
+                  : w->bf16                ? 2
+                                           : 4,
+           columns = (double)(w->n_panels * KERN_NR), tokens = (double)s->tokens, m = (double)s->m;
     double pairs = s->m == PREFILL_ROWS ? m * (tokens - m) + m * (m + 1) / 2 : DECODE_ROWS * m * tokens;
 
     switch (s->fn) {
     case KERN_FN_gemm_f32:
     case KERN_FN_gemm_bf16:
+    case KERN_FN_gemm_i8:
         w->bytes = (columns + m) * GEMM_K * size + m * columns * 4;
         w->flops = 2 * m * GEMM_K * columns;
         return call_gemm;
@@ -429,7 +442,7 @@ struct team {
 static const char *arithmetic_of(const struct team *t, const char *class, struct bench_round *b)
 {
     b->loop = t->peak.fma;
-    if (strcmp(class, "int8 dot") == 0) {
+    if (strcmp(class, "int8 dot") == 0 || strcmp(class, "int8 sum") == 0) {
         b->loop = t->peak.dot8;
         return "int8";
     }

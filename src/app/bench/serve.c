@@ -148,6 +148,7 @@ static int report(const struct load_run *r, bool json)
     json_object_set_new(o, "steps", json_integer((json_int_t)s.n_steps));
     json_object_set_new(o, "threads", json_integer(s.threads));
     json_object_set_new(o, "dtype", json_string(s.dtype));
+    json_object_set_new(o, "quant", json_string(s.quant));
     if (gallop_llm(r->g)->store)
         json_object_set_new(o, "kv_store", store_json(gallop_llm(r->g)->store, &s));
     serving_print(o, r->max_len, json);

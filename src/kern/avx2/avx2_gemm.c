@@ -101,7 +101,7 @@ static void store(const struct kern_gemm *g, size_t p, size_t first, size_t rows
     }
 }
 
-/* Row R of a tile, its bias added, to the input that it becomes. */
+/* Row R of a tile, its bias added, through an activation to C or to the input that it becomes. */
 AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct tile t, size_t r, float y[KERN_NR],
                           bool bf16)
 {
@@ -112,7 +112,9 @@ AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct tile t, si
         avx2_glu(y, y, y + KERN_PAIRS, n, g->act);
     else
         avx2_act(y, y, n, g->act);
-    for (size_t i = 0; i < n; i += LINE)
+    for (size_t i = 0; i < n && g->c; i += 8)
+        avx2_put(g->c + (t.first + r) * g->ldc + at, i, _mm256_loadu_ps(y + i), n - i);
+    for (size_t i = 0; i < n && !g->c; i += LINE)
         put_line(g->out, t, r, g->n, at + i, y + i, n - i < LINE ? n - i : LINE, bf16);
 }
 

@@ -7,6 +7,7 @@
 
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_math.h"
+#include "kern/kmath.h"
 
 void avx2_add(float *x, const float *r, size_t n)
 {
@@ -172,6 +173,43 @@ float avx2_max(const float *x, size_t n)
 }
 
 /* The second pass looks for the first element that equals the maximum; with nothing but NaN there is none. */
+/* The stages of hadamard within a vector. */
+static __m256 turn_within(__m256 v)
+{
+    __m256 other = _mm256_permute_ps(v, 0xb1);
+
+    v = _mm256_blend_ps(_mm256_add_ps(v, other), _mm256_sub_ps(other, v), 0xaa);
+    other = _mm256_permute_ps(v, 0x4e);
+    v = _mm256_blend_ps(_mm256_add_ps(v, other), _mm256_sub_ps(other, v), 0xcc);
+    other = _mm256_permute2f128_ps(v, v, 1);
+    return _mm256_blend_ps(_mm256_add_ps(v, other), _mm256_sub_ps(other, v), 0xf0);
+}
+
+void avx2_hadamard(float *x, size_t n)
+{
+    size_t block = kmath_turned(n);
+    __m256 norm = _mm256_set1_ps(1.0f / sqrtf((float)block));
+
+    if (block < 8) {
+        kmath_hadamard(x, n);
+        return;
+    }
+    for (float *end = x + n; x < end; x += block) {
+        for (size_t i = 0; i < block; i += 8)
+            _mm256_storeu_ps(x + i, turn_within(_mm256_loadu_ps(x + i)));
+        for (size_t half = 8; half < block; half *= 2)
+            for (size_t i = 0; i < block; i += 2 * half)
+                for (size_t j = i; j < i + half; j += 8) {
+                    __m256 a = _mm256_loadu_ps(x + j), b = _mm256_loadu_ps(x + j + half);
+
+                    _mm256_storeu_ps(x + j, _mm256_add_ps(a, b));
+                    _mm256_storeu_ps(x + j + half, _mm256_sub_ps(a, b));
+                }
+        for (size_t i = 0; i < block; i += 8)
+            _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), norm));
+    }
+}
+
 size_t avx2_argmax(const float *x, size_t n)
 {
     const __m256 max = _mm256_set1_ps(largest(x, n));

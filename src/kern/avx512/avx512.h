@@ -2,8 +2,9 @@
  * bf16 (bf16 operands are widened), equal to ref/ bit for bit. The machine must have AVX-512 F, BW, DQ and
  * VL.
  *
- * And the rows of the folders beside it: those of avx512bf16/ (class "bf16 dot") and avx512vnni/ (class "int8
- * dot"). There is no to_bf16 among them: VCVTNEPS2BF16 makes zeros of denormals, the other rows keep them.
+ * And the rows of the folders beside it: those of avx512bf16/ (class "bf16 dot") and avx512vnni/ (classes
+ * "int8 sum" and "int8 dot"). There is no to_bf16 among them: VCVTNEPS2BF16 makes zeros of denormals, the
+ * other rows keep them.
  */
 #ifndef GALLOP_KERN_AVX512_AVX512_H
 #define GALLOP_KERN_AVX512_AVX512_H
@@ -22,6 +23,8 @@ void AVX512_NAME(avx512bf16_gemm_in_bf16)(void *in, const float *x, size_t row, 
 void AVX512_NAME(avx512bf16_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1);
 void AVX512_NAME(avx512bf16_gemm_mx4_bf16)(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch);
 void AVX512_NAME(avx512bf16_attn_bf16)(const struct kern_attn *a);
+void AVX512_NAME(avx512vnni_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k);
+void AVX512_NAME(avx512vnni_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1);
 void AVX512_NAME(avx512vnni_attn_i8)(const struct kern_attn *a);
 
 #endif

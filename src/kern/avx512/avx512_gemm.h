@@ -4,7 +4,8 @@
  *   rows    cut into tiles of at most 12, as equal as can be (13 rows are 7 + 6: one row alone would leave
  *           the pipes idle)
  *   input   tile behind tile, each [lines][rows][16] words: a line of cache of every row, then the next. A
- *           word is a float or a pair of bf16 (avx512_tile.h); what of the last line is beyond K is not read
+ *           word is a float, a pair of bf16 or four bytes (avx512_tile.h); what of the last line is beyond K
+ *           is not read. Behind all tiles of bytes, which have 128 added, lie the scales of the rows
  *   blocks  of a panel: 1024 steps of 128 bytes. A thread's panels are one stream of blocks in the order of
  *           memory; every tile of rows walks the block that lies in level 2, and asks memory for its share of
  *           the block behind it. So memory never idles while the tiles compute
@@ -71,6 +72,17 @@ SIMD512_INLINE size_t avx512_gemm_width(size_t k, enum avx512_kind kind)
     return (words + AVX512_GEMM_LINE - 1) / AVX512_GEMM_LINE * AVX512_GEMM_LINE;
 }
 
+/* Steps of a panel that are weights, and what lies behind them in as many bytes as a step has. */
+SIMD512_INLINE size_t avx512_gemm_steps_of(size_t k, enum avx512_kind kind)
+{
+    return (k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind);
+}
+
+SIMD512_INLINE size_t avx512_gemm_tail(enum avx512_kind kind)
+{
+    return kind == AVX512_I8_GEMM ? KERN_I8_TAIL / AVX512_GEMM_STEP : 0;
+}
+
 /* Columns of a row in a line of the input. */
 SIMD512_INLINE size_t avx512_gemm_columns(enum avx512_kind kind)
 {
@@ -92,6 +104,12 @@ SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows t
         avx512_tile_fill_dot(in, x, n);
     else
         avx512_tile_fill_wide(in, x, n);
+}
+
+/* The scales of the rows of an input of bytes: [m]. */
+SIMD512_INLINE float *avx512_gemm_scales(const void *in, size_t m, size_t k)
+{
+    return (float *)(uintptr_t)in + m * avx512_gemm_width(k, AVX512_I8_GEMM);
 }
 
 /* X, row ROW of M, to its place in IN. */
@@ -212,7 +230,8 @@ SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struc
     }
 }
 
-/* The same to the next gemm's input. What columns beyond N become is not put there. */
+/* The same through an activation, to C or to the next gemm's input. What columns beyond N become is not put
+ * there. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {
@@ -232,7 +251,29 @@ SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, st
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
     for (size_t side = 0; side < (glu ? 1 : 2) && at < g->n; side++, at += 16)
         for (size_t r = 0; r < rows.rows; r++, sums += 16)
-            avx512_gemm_put_line(g->out, rows, r, g->n, at, sums, g->n - at < 16 ? g->n - at : 16, kind);
+            if (g->c)
+                simd512_store(g->c + (rows.first + r) * g->ldc + at, simd512_head(g->n - at),
+                              _mm512_loadu_ps(sums));
+            else
+                avx512_gemm_put_line(g->out, rows, r, g->n, at, sums, g->n - at < 16 ? g->n - at : 16, kind);
+}
+
+/* Sums of products of bytes, which panel P's TAIL frees of the 128 added, as floats. */
+SIMD512_INLINE void avx512_gemm_to_floats(const struct kern_gemm *g, const char *tail,
+                                          struct avx512_gemm_rows rows, float *sums)
+{
+    const float *scale = avx512_gemm_scales(g->in, g->m, g->k) + rows.first;
+
+    for (size_t side = 0; side < 2; side++) {
+        __m512i added = _mm512_loadu_si512(tail + 64 * side);
+        __m512 column = _mm512_loadu_ps((const float *)(const void *)(tail + KERN_I8_TAIL / 2 + 64 * side));
+
+        for (size_t r = 0; r < rows.rows; r++, sums += 16) {
+            __m512 y = _mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512(sums), added));
+
+            _mm512_storeu_ps(sums, _mm512_mul_ps(y, _mm512_mul_ps(_mm512_set1_ps(scale[r]), column)));
+        }
+    }
 }
 
 /* Whole sums of ROWS rows of panel P to where they go. */
@@ -252,7 +293,8 @@ SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
     size_t tiles = t1 - t0, width = avx512_gemm_width(g->k, kind);
-    const char *b = (const char *)g->b + ((p - g->first) * steps + from) * AVX512_GEMM_STEP,
+    const char *b = (const char *)g->b +
+                    ((p - g->first) * (steps + avx512_gemm_tail(kind)) + from) * AVX512_GEMM_STEP,
                *next = b + n * AVX512_GEMM_STEP;
     struct avx512_gemm t = {
         .b = b, .sums = sums, .steps = n, .first = from == 0, .level2 = cpu_level2_ahead()};
@@ -264,6 +306,8 @@ SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_
         t.next = next + ask * i / tiles * 64;
         t.ask = ask * (i + 1) / tiles - ask * i / tiles;
         micro[rows.rows - 1](&t);
+        if (from + n == steps && kind == AVX512_I8_GEMM)
+            avx512_gemm_to_floats(g, next, rows, t.sums);
         if (from + n == steps)
             avx512_gemm_end(g, p, rows, t.sums, kind);
         t.sums += rows.rows * KERN_NR;
@@ -275,7 +319,7 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
                                        avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
     float sums[AVX512_GEMM_TILES * AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
-    size_t steps = (g->k + avx512_tile_unit(kind) - 1) / avx512_tile_unit(kind), n;
+    size_t steps = avx512_gemm_steps_of(g->k, kind), n;
     bool few = g->m <= (cpu_level2_ahead() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
     size_t most = few ? steps : AVX512_GEMM_BLOCK;
 
@@ -283,7 +327,8 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
         size_t from = 0;
 
         do {
-            size_t behind = ((g->ahead > p1 ? g->ahead : p1) - p) * steps - from; /* that are there yet */
+            size_t behind = ((g->ahead > p1 ? g->ahead : p1) - p) * (steps + avx512_gemm_tail(kind)) -
+                            from; /* that are there yet */
 
             n = steps - from < most ? steps - from : most;
             behind = behind - n < n ? behind - n : n;

@@ -13,6 +13,7 @@
  *   AVX512_I8       4, floats     16 fours of int8    widen to float, 4 fma, k ascending
  *   AVX512_I8_KEYS  1, int8 x 4   16 fours of int8    vpdpbusd of b + 128; sums are int32
  *   AVX512_I8_VALS  1, uint8 x 4  16 fours of int8    vpdpbusd; sums are int32
+ *   AVX512_I8_GEMM  the same, in a gemm
  * The kind and the sizes are constants at every call, so that the accumulators are registers. Loops over rows
  * and columns run to the largest size and test for the real one inside: clang unrolls before it inlines, and
  * would leave the accumulators in memory if the count were not a constant already in the inlined function.
@@ -22,7 +23,15 @@
 
 #include "kern/simd512.h"
 
-enum avx512_kind { AVX512_F32, AVX512_WIDE, AVX512_DOT, AVX512_I8, AVX512_I8_KEYS, AVX512_I8_VALS };
+enum avx512_kind {
+    AVX512_F32,
+    AVX512_WIDE,
+    AVX512_DOT,
+    AVX512_I8,
+    AVX512_I8_KEYS,
+    AVX512_I8_VALS,
+    AVX512_I8_GEMM
+};
 
 enum {
     AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
@@ -92,7 +101,7 @@ SIMD512_INLINE __m512 avx512_tile_add(__m512 acc, __m512i a, __m512i b, enum avx
 #if defined(__AVX512VNNI__) || defined(KERN_EMULATE_AVX512)
     if (kind == AVX512_I8_KEYS)
         return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(acc), b, a));
-    if (kind == AVX512_I8_VALS)
+    if (kind == AVX512_I8_VALS || kind == AVX512_I8_GEMM)
         return _mm512_castsi512_ps(_mm512_dpbusd_epi32(_mm512_castps_si512(acc), a, b));
 #endif
     (void)kind;

@@ -170,6 +170,47 @@ float KERN_NAME(avx512_max)(const float *x, size_t n)
     return largest(x, n) + 0.0f;
 }
 
+/* The stages of hadamard within a vector. */
+static __m512 turn_within(__m512 v)
+{
+    const __m512i four = _mm512_set_epi32(11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4);
+    const __m512i eight = _mm512_set_epi32(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
+    __m512 other = _mm512_permute_ps(v, 0xb1);
+
+    v = _mm512_mask_blend_ps(0xaaaa, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
+    other = _mm512_permute_ps(v, 0x4e);
+    v = _mm512_mask_blend_ps(0xcccc, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
+    other = _mm512_permutexvar_ps(four, v);
+    v = _mm512_mask_blend_ps(0xf0f0, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
+    other = _mm512_permutexvar_ps(eight, v);
+    return _mm512_mask_blend_ps(0xff00, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
+}
+
+void KERN_NAME(avx512_hadamard)(float *x, size_t n)
+{
+    size_t block = kmath_turned(n);
+    __m512 norm = _mm512_set1_ps(1.0f / sqrtf((float)block));
+
+    if (block < 16) {
+        kmath_hadamard(x, n);
+        return;
+    }
+    for (float *end = x + n; x < end; x += block) {
+        for (size_t i = 0; i < block; i += 16)
+            _mm512_storeu_ps(x + i, turn_within(_mm512_loadu_ps(x + i)));
+        for (size_t half = 16; half < block; half *= 2)
+            for (size_t i = 0; i < block; i += 2 * half)
+                for (size_t j = i; j < i + half; j += 16) {
+                    __m512 a = _mm512_loadu_ps(x + j), b = _mm512_loadu_ps(x + j + half);
+
+                    _mm512_storeu_ps(x + j, _mm512_add_ps(a, b));
+                    _mm512_storeu_ps(x + j + half, _mm512_sub_ps(a, b));
+                }
+        for (size_t i = 0; i < block; i += 16)
+            _mm512_storeu_ps(x + i, _mm512_mul_ps(_mm512_loadu_ps(x + i), norm));
+    }
+}
+
 size_t KERN_NAME(avx512_argmax)(const float *x, size_t n)
 {
     __m512 top = _mm512_set1_ps(largest(x, n));

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kern/kmath.h"
 #include "tensor/dtype.h"
 
 /* Adds the bias to the sums of panel P and puts the columns that exist where they belong. */
@@ -19,15 +20,13 @@ static void end_row(const struct kern_gemm *g, size_t row, size_t p, float sum[K
 
     for (size_t j = 0; g->bias && j < KERN_NR && (j < n || g->end == KERN_GLU); j++)
         sum[j] = sum[j] + g->bias[p * KERN_NR + j];
-    if (g->end == KERN_SUMS) {
-        memcpy(g->c + row * g->ldc + at, sum, n * sizeof(*sum));
-        return;
-    }
     if (g->end == KERN_GLU)
         ref_glu(sum, sum, sum + KERN_PAIRS, n, g->act);
-    else
+    else if (g->end == KERN_ACT)
         ref_act(sum, sum, n, g->act);
-    if (bf16)
+    if (g->c)
+        memcpy(g->c + row * g->ldc + at, sum, n * sizeof(*sum));
+    else if (bf16)
         ref_to_bf16((uint16_t *)g->out + row * g->n + at, sum, n);
     else
         memcpy((float *)g->out + row * g->n + at, sum, n * sizeof(*sum));
@@ -81,6 +80,53 @@ void ref_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
                     acc[j] = fmaf(x, dtype_bf16_to_f32(w[2 * j]), acc[j]);
             }
             end_row(g, row, p, acc, true);
+        }
+    }
+}
+
+/* Rows of an int8 input lie kern_in_bytes() apart: the integers, then their scale. */
+static size_t scale_at(size_t k)
+{
+    return (k + 3) / 4 * 4;
+}
+
+void ref_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    int8_t *n = (int8_t *)in + row * kern_in_bytes(k);
+    uint32_t largest = 0, bits;
+    float scale, inv;
+
+    (void)m;
+    for (size_t i = 0; i < k; i++) {
+        memcpy(&bits, &x[i], sizeof(bits));
+        bits &= 0x7fffffff;
+        largest = bits > largest ? bits : largest;
+    }
+    inv = kmath_i8_inv(largest, &scale);
+    for (size_t i = 0; i < k; i++)
+        n[i] = inv > 0 ? (int8_t)rintf(x[i] * inv) : 0;
+    memcpy(n + scale_at(k), &scale, sizeof(scale));
+}
+
+void ref_gemm_i8(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    for (size_t p = p0; p < p1; p++) {
+        const int8_t *b = (const int8_t *)g->b + (p - g->first) * kern_i8_panel_bytes(g->k);
+        const float *column =
+            (const float *)(const void *)(b + kern_i8_panel_bytes(g->k) - KERN_NR * sizeof(float));
+
+        for (size_t row = 0; row < g->m; row++) {
+            const int8_t *a = (const int8_t *)g->in + row * kern_in_bytes(g->k);
+            int32_t sum[KERN_NR] = {0};
+            float y[KERN_NR], scale;
+
+            for (size_t k = 0; k < g->k; k++)
+                for (size_t j = 0; j < KERN_NR; j++)
+                    sum[j] += a[k] * b[k / 4 * 4 * KERN_NR + 4 * j + k % 4];
+            memcpy(&scale, a + scale_at(g->k), sizeof(scale));
+            for (size_t j = 0; j < KERN_NR; j++)
+                y[j] = (float)sum[j] * (scale * column[j]);
+            end_row(g, row, p, y, false);
         }
     }
 }

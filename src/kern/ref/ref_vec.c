@@ -90,6 +90,11 @@ void ref_to_i8(int8_t *out, float *scale, const float *x, size_t n)
     }
 }
 
+void ref_hadamard(float *x, size_t n)
+{
+    kmath_hadamard(x, n);
+}
+
 size_t ref_argmax(const float *x, size_t n)
 {
     size_t best = n;

@@ -1,9 +1,11 @@
-/* test_gemm.c - every row of gemm_f32 and gemm_bf16: bits of ref, an oracle, independence from company.
+/* test_gemm.c - every row of gemm_f32, gemm_bf16 and gemm_i8: bits of ref, an oracle, independence from
+ * company.
  *
  * A problem holds W once in exact values and packed as kern.h says. A has rows further apart than K with NaN
  * in between, and ends with its last element; C has rows further apart than N with marks in between: what a
- * kernel reads or writes beyond its own shows. Where sums end in the next gemm's input, all bytes of it are
- * compared with what the sums, activated by ref and put there by the row's own gemm_in, make of it.
+ * kernel reads or writes beyond its own shows. Where sums end in an activation, floats or all bytes of the
+ * next gemm's input are compared with what the sums, activated by ref and put there by the row's own gemm_in,
+ * make of it.
  */
 #include <math.h>
 
@@ -14,12 +16,15 @@
 
 enum { A_GAP = 3, C_GAP = 5, MOST_M = 130, MOST_K = 8800, MOST_N = 200 };
 
+enum type { F32, BF16, I8, N_TYPES };
+
 struct problem {
     size_t m, k, n, panels, lda, ldc;
-    bool bf16, with_bias;
-    float *a; /* bf16: before rounding */
+    enum type type;
+    bool with_bias;
+    float *a; /* before rounding */
     void *b;
-    float *w; /* [n][k] exact values of the weights */
+    double *w; /* [n][k] exact values of the weights */
     float *bias;
 };
 
@@ -42,33 +47,62 @@ static void make_a(struct problem *p, struct check_rng *g)
         p->a[i] = i % p->lda < p->k ? check_float(g) : NAN;
 }
 
-static void make_b(struct problem *p, struct check_rng *g)
+static size_t panel_bytes(enum type t, size_t k)
 {
-    size_t depth = p->bf16 ? (p->k + 1) / 2 * 2 : p->k, n = p->panels * KERN_NR * depth;
-
-    p->w = take(p->n * p->k * sizeof *p->w);
-    p->b = take(n * (p->bf16 ? 2 : 4));
-    memset(p->b, 0, n * (p->bf16 ? 2 : 4));
-    for (size_t j = 0; j < p->n; j++)
-        for (size_t k = 0; k < p->k; k++) {
-            float x = check_float(g);
-            size_t panel = j / KERN_NR * KERN_NR * depth, col = j % KERN_NR;
-
-            if (p->bf16) {
-                uint16_t h = dtype_f32_to_bf16(x);
-
-                ((uint16_t *)p->b)[panel + (k / 2 * KERN_NR + col) * 2 + k % 2] = h;
-                x = dtype_bf16_to_f32(h);
-            } else {
-                ((float *)p->b)[panel + k * KERN_NR + col] = x;
-            }
-            p->w[j * p->k + k] = x;
-        }
+    return t == I8 ? kern_i8_panel_bytes(k) : (t == BF16 ? (k + 1) / 2 : k) * KERN_NR * 4;
 }
 
-static void make(struct problem *p, struct check_rng *g, bool bf16, size_t m, size_t k, size_t n)
+/* Weight (column COL, K) of a panel; its exact value, but for the scale of an int8 column. */
+static double put_weight(enum type t, void *panel, size_t col, size_t k, struct check_rng *g)
 {
-    *p = (struct problem){.m = m, .k = k, .n = n, .bf16 = bf16, .lda = k + A_GAP, .ldc = n + C_GAP};
+    float x = check_float(g);
+
+    if (t == I8) {
+        int8_t q = (int8_t)((int)check_below(g, 255) - 127);
+
+        ((int8_t *)panel)[k / 4 * 4 * KERN_NR + 4 * col + k % 4] = q;
+        return q;
+    }
+    if (t == F32)
+        return ((float *)panel)[k * KERN_NR + col] = x;
+    ((uint16_t *)panel)[(k / 2 * KERN_NR + col) * 2 + k % 2] = dtype_f32_to_bf16(x);
+    return dtype_bf16_to_f32(dtype_f32_to_bf16(x));
+}
+
+/* What stands behind the weights W [k] of an int8 column; W are multiplied by its scale. */
+static void put_tail(char *panel, size_t col, double *w, size_t k, float scale)
+{
+    int32_t sum = 0;
+    char *tail = panel + kern_i8_panel_bytes(k) - KERN_I8_TAIL + 4 * col;
+
+    for (size_t i = 0; i < k; i++) {
+        sum -= 128 * (int32_t)w[i];
+        w[i] *= (double)scale;
+    }
+    memcpy(tail, &sum, 4);
+    memcpy(tail + KERN_I8_TAIL / 2, &scale, 4);
+}
+
+static void make_b(struct problem *p, struct check_rng *g)
+{
+    size_t bytes = panel_bytes(p->type, p->k);
+
+    p->w = take(p->n * p->k * sizeof *p->w);
+    p->b = take(p->panels * bytes);
+    memset(p->b, 0, p->panels * bytes);
+    for (size_t j = 0; j < p->n; j++) {
+        char *panel = (char *)p->b + j / KERN_NR * bytes;
+
+        for (size_t k = 0; k < p->k; k++)
+            p->w[j * p->k + k] = put_weight(p->type, panel, j % KERN_NR, k, g);
+        if (p->type == I8)
+            put_tail(panel, j % KERN_NR, p->w + j * p->k, p->k, fabsf(check_float(g)));
+    }
+}
+
+static void make(struct problem *p, struct check_rng *g, enum type t, size_t m, size_t k, size_t n)
+{
+    *p = (struct problem){.m = m, .k = k, .n = n, .type = t, .lda = k + A_GAP, .ldc = n + C_GAP};
     p->panels = (n + KERN_NR - 1) / KERN_NR;
     p->with_bias = check_below(g, 2);
     make_a(p, g);
@@ -86,14 +120,16 @@ static void drop(struct problem *p)
 }
 
 /* M rows of K floats, LD apart, as the input of one of K's gemms; what they leave unwritten is NaN. */
-static void *new_in(const struct kern *kern, bool bf16, const float *x, size_t ld, size_t m, size_t k)
+static void *new_in(const struct kern *kern, enum type t, const float *x, size_t ld, size_t m, size_t k)
 {
     void *in = aligned_alloc(64, m * kern_in_bytes(k) + 64);
 
     assert_non_null(in);
     memset(in, 0xff, m * kern_in_bytes(k));
     for (size_t i = m; x && i-- > 0;)
-        (bf16 ? kern->gemm_in_bf16 : kern->gemm_in_f32)(in, x + i * ld, i, m, k);
+        (t == I8     ? kern->gemm_in_i8
+         : t == BF16 ? kern->gemm_in_bf16
+                     : kern->gemm_in_f32)(in, x + i * ld, i, m, k);
     return in;
 }
 
@@ -101,14 +137,14 @@ static void *new_in(const struct kern *kern, bool bf16, const float *x, size_t l
 static void run_as(const struct problem *p, const struct kern *k, size_t r, size_t m, size_t p0, size_t p1,
                    struct kern_gemm g)
 {
-    void *in = new_in(k, p->bf16, p->a + r * p->lda, p->lda, m, p->k);
+    void *in = new_in(k, p->type, p->a + r * p->lda, p->lda, m, p->k);
 
     g.in = in;
-    g.b = (const char *)p->b + g.first * KERN_NR * (p->bf16 ? (p->k + 1) / 2 : p->k) * 4;
+    g.b = (const char *)p->b + g.first * panel_bytes(p->type, p->k);
     g.bias = p->with_bias ? p->bias : NULL;
     g.m = m;
     g.k = p->k;
-    (p->bf16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
+    (p->type == I8 ? k->gemm_i8 : p->type == BF16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
     free(in);
 }
 
@@ -131,35 +167,52 @@ static float *new_c(const struct problem *p)
 
 static enum kern_fn fn_of(const struct problem *p)
 {
-    return p->bf16 ? KERN_FN_gemm_bf16 : KERN_FN_gemm_f32;
+    return p->type == I8 ? KERN_FN_gemm_i8 : p->type == BF16 ? KERN_FN_gemm_bf16 : KERN_FN_gemm_f32;
 }
 
 static bool has_row(const struct problem *p, const struct rows *r)
 {
-    return p->bf16 ? r->k.gemm_bf16 != NULL : r->k.gemm_f32 != NULL;
+    return p->type == I8     ? r->k.gemm_i8 != NULL
+           : p->type == BF16 ? r->k.gemm_bf16 != NULL
+                             : r->k.gemm_f32 != NULL;
 }
 
-/* A sum of K fused operations errs by at most K half units of the sum of magnitudes, whatever their order. */
+/* Row R of A as the gemm takes it. */
+static void exact_row(const struct problem *p, size_t r, double *a)
+{
+    const float *x = p->a + r * p->lda;
+    float most = 0;
+
+    for (size_t k = 0; k < p->k; k++) {
+        most = fabsf(x[k]) > most ? fabsf(x[k]) : most;
+        a[k] = (double)(p->type == BF16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(x[k])) : x[k]);
+    }
+    for (size_t k = 0; k < p->k && p->type == I8; k++)
+        a[k] = isinf(127.0f / most) ? 0 : (double)rintf(x[k] * (127.0f / most)) * (double)(most / 127.0f);
+}
+
+/* A sum of K fused operations errs by at most K half units of the sum of magnitudes, whatever their order;
+ * one of integers is exact, and three times rounded on its way to a float. */
 static void compare_with_oracle(const struct problem *p, const float *c, const char *name)
 {
-    double want[MOST_N], tolerance[MOST_N];
+    double want[MOST_N], tolerance[MOST_N], a[MOST_K];
 
     for (size_t r = 0; r < p->m; r++) {
+        exact_row(p, r, a);
         for (size_t j = 0; j < p->n; j++) {
             double sum = 0, magnitude = 0;
 
             for (size_t k = 0; k < p->k; k++) {
-                size_t at = r * p->lda + k;
-                float a = p->bf16 ? dtype_bf16_to_f32(dtype_f32_to_bf16(p->a[at])) : p->a[at];
-                double product = (double)a * (double)p->w[j * p->k + k];
+                double product = a[k] * p->w[j * p->k + k];
 
                 sum += product;
                 magnitude += fabs(product);
             }
+            magnitude = p->type == I8 ? 3 * fabs(sum) : (double)p->k * magnitude;
             if (p->with_bias)
                 sum += (double)p->bias[j];
             want[j] = sum;
-            tolerance[j] = CHECK_U * ((double)p->k * magnitude + fabs(sum)) * 1.01 + 1e-37;
+            tolerance[j] = CHECK_U * (magnitude + fabs(sum)) * 1.01 + 1e-37;
         }
         check_near(c + r * p->ldc, want, tolerance, p->n, "%s %s m=%zu k=%zu n=%zu row %zu", name,
                    kern_name(fn_of(p)), p->m, p->k, p->n, r);
@@ -195,10 +248,10 @@ static void compare_rows(const struct problem *p, bool oracle_too)
 
 static void compare_shape(struct check_rng *g, size_t m, size_t k, size_t n, bool oracle_too)
 {
-    for (int bf16 = 0; bf16 < 2; bf16++) {
+    for (enum type t = F32; t < N_TYPES; t++) {
         struct problem p;
 
-        make(&p, g, bf16, m, k, n);
+        make(&p, g, t, m, k, n);
         compare_rows(&p, oracle_too);
         drop(&p);
     }
@@ -290,12 +343,12 @@ static void a_row_alone_equals_the_row_in_company(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {5};
 
-    for (int turn = 0; turn < 8; turn++)
+    for (int turn = 0; turn < 4 * N_TYPES; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
             float *all, *alone;
 
-            make(&p, &g, turn % 2, 1 + check_below(&g, 60), 1 + check_below(&g, 600),
+            make(&p, &g, (enum type)(turn % N_TYPES), 1 + check_below(&g, 60), 1 + check_below(&g, 600),
                  1 + check_below(&g, 100));
             if (has_row(&p, &list[i])) {
                 all = new_c(&p);
@@ -318,13 +371,13 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
     size_t n = rows_list(list);
     struct check_rng g = {6};
 
-    for (int turn = 0; turn < 24; turn++)
+    for (int turn = 0; turn < 12 * N_TYPES; turn++)
         for (size_t i = 0; i < n; i++) {
             struct problem p;
             size_t cut, row;
             float *whole, *parts;
 
-            make(&p, &g, turn % 2, 1 + check_below(&g, 60), 1 + check_below(&g, 600),
+            make(&p, &g, (enum type)(turn % N_TYPES), 1 + check_below(&g, 60), 1 + check_below(&g, 600),
                  1 + check_below(&g, MOST_N));
             cut = check_below(&g, p.panels + 1);
             row = check_below(&g, p.m + 1);
@@ -345,13 +398,12 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
         }
 }
 
-/* The sums of P, activated by ref, as N columns of the next gemm's input: of KERN_GLU P has whole panels. */
-static void *activated(const struct problem *p, const struct kern *k, enum kern_gemm_end end,
-                       enum kern_act act, size_t n)
+/* The sums of P, activated by ref, [m, n]: of KERN_GLU P has whole panels. */
+static float *activated(const struct problem *p, const struct kern *k, enum kern_gemm_end end,
+                        enum kern_act act, size_t n)
 {
     const struct kern *ref = kern_table(CPU_REF);
     float *sums = new_c(p), *x = take(p->m * n * sizeof *x);
-    void *in;
 
     run(p, k, 0, p->m, 0, p->panels, sums);
     for (size_t r = 0; r < p->m; r++)
@@ -364,49 +416,80 @@ static void *activated(const struct problem *p, const struct kern *k, enum kern_
             else
                 ref->act(&x[r * n + i], c, 1, act);
         }
-    in = new_in(k, p->bf16, x, n, p->m, n);
     free(sums);
-    free(x);
-    return in;
+    return x;
 }
 
-/* A gemm of M x K that ends in N columns of an input, by each row of the machine, in two calls for two parts
- * of the panels, the second with those panels alone. */
-static void compare_ends(struct check_rng *g, bool bf16, size_t m, size_t k, size_t n, enum kern_gemm_end end,
-                         enum kern_act act)
+/* The panels of P in two calls, the second with its own panels alone. */
+static void run_cut(const struct problem *p, const struct kern *k, size_t cut, struct kern_gemm as)
+{
+    run_as(p, k, 0, p->m, 0, cut, as);
+    as.first = cut;
+    run_as(p, k, 0, p->m, cut, p->panels, as);
+}
+
+/* That AS ends in the floats X [m, n], in rows further apart; or, where an input can be put in pieces, in the
+ * input that is made of them. OTHER must be told from them. */
+static void compare_end(const struct problem *p, const struct rows *row, size_t cut, struct kern_gemm as,
+                        const float *x, const float *other)
+{
+    size_t n = as.n, bytes = p->m * kern_in_bytes(n);
+    struct problem wide = *p;
+    void *in;
+
+    wide.ldc = as.ldc = n + C_GAP;
+    as.c = new_c(&wide);
+    run_cut(p, &row->k, cut, as);
+    for (size_t r = 0; r < p->m; r++) {
+        check_same(as.c + r * as.ldc, x + r * n, n, "%s %s m=%zu k=%zu n=%zu end %d act %d", row->name,
+                   kern_name(fn_of(p)), p->m, p->k, n, as.end, as.act);
+        for (size_t i = n; i < as.ldc; i++)
+            assert_true(as.c[r * as.ldc + i] == mark);
+    }
+    free(as.c);
+    if (p->type == I8)
+        return;
+    as.c = NULL;
+    as.out = new_in(&row->k, p->type, NULL, 0, p->m, n);
+    run_cut(p, &row->k, cut, as);
+    in = new_in(&row->k, p->type, x, n, p->m, n);
+    if (memcmp(as.out, in, bytes) != 0)
+        fail_msg("%s %s m=%zu k=%zu n=%zu end %d act %d, cut at panel %zu: another input", row->name,
+                 kern_name(fn_of(p)), p->m, p->k, n, as.end, as.act, cut);
+    free(in);
+    in = new_in(&row->k, p->type, other, n, p->m, n);
+    if (p->k && p->m * n > 9 && memcmp(as.out, in, bytes) == 0)
+        fail_msg("%s: the same input by another activation", row->name);
+    free(in);
+    free(as.out);
+}
+
+/* A gemm of M x K that ends in N columns, by each row of the machine. */
+static void compare_ends(struct check_rng *g, enum type t, size_t m, size_t k, size_t n,
+                         enum kern_gemm_end end, enum kern_act act)
 {
     size_t columns = end == KERN_GLU ? (n + KERN_PAIRS - 1) / KERN_PAIRS * KERN_NR : n, n_list, cut;
     struct rows list[ROWS_MAX];
     struct problem p;
 
-    make(&p, g, bf16, m, k, columns);
+    make(&p, g, t, m, k, columns);
     n_list = rows_list(list);
     cut = check_below(g, p.panels + 1);
     for (size_t i = 0; i < n_list; i++) {
-        struct kern_gemm as = {.n = n, .end = end, .act = act};
-        void *want, *other;
+        float *want, *other;
 
         if (!has_row(&p, &list[i]))
             continue;
         want = activated(&p, &list[i].k, end, act, n);
         other = activated(&p, &list[i].k, end, act == KERN_RELU ? KERN_SILU : KERN_RELU, n);
-        as.out = new_in(&list[i].k, bf16, NULL, 0, m, n);
-        run_as(&p, &list[i].k, 0, m, 0, cut, as);
-        as.first = cut;
-        run_as(&p, &list[i].k, 0, m, cut, p.panels, as);
-        if (memcmp(as.out, want, m * kern_in_bytes(n)) != 0)
-            fail_msg("%s %s m=%zu k=%zu n=%zu end %d act %d, cut at panel %zu: another input", list[i].name,
-                     kern_name(fn_of(&p)), m, k, n, end, act, cut);
-        if (k && m * n > 9 && memcmp(as.out, other, m * kern_in_bytes(n)) == 0)
-            fail_msg("%s: the same input by another activation", list[i].name);
+        compare_end(&p, &list[i], cut, (struct kern_gemm){.n = n, .end = end, .act = act}, want, other);
         free(want);
         free(other);
-        free(as.out);
     }
     drop(&p);
 }
 
-static void sums_that_end_in_the_next_input_are_those_activated_and_put_there(void **state)
+static void sums_end_activated_in_floats_and_in_the_next_input(void **state)
 {
     static const size_t shapes[][3] = {
         {12, 64, 64}, {530, 5, 40},  {259, 9, 150}, {13, 2051, 47},  {7, 4103, 33},
@@ -416,12 +499,80 @@ static void sums_that_end_in_the_next_input_are_those_activated_and_put_there(vo
 
     for (size_t m = 1; m <= 30; m++)
         for (enum kern_act act = KERN_SILU; act < KERN_N_ACTS; act++)
-            compare_ends(&g, check_below(&g, 2), m, 1 + check_below(&g, 70), 1 + check_below(&g, 100),
-                         check_below(&g, 2) ? KERN_ACT : KERN_GLU, act);
+            compare_ends(&g, (enum type)check_below(&g, N_TYPES), m, 1 + check_below(&g, 70),
+                         1 + check_below(&g, 100), check_below(&g, 2) ? KERN_ACT : KERN_GLU, act);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int j = 0; j < 4; j++)
-            compare_ends(&g, j % 2, shapes[i][0], shapes[i][1], shapes[i][2], j / 2 ? KERN_ACT : KERN_GLU,
-                         (enum kern_act)check_below(&g, KERN_N_ACTS));
+        for (int j = 0; j < 2 * N_TYPES; j++)
+            compare_ends(&g, (enum type)(j / 2), shapes[i][0], shapes[i][1], shapes[i][2],
+                         j % 2 ? KERN_ACT : KERN_GLU, (enum kern_act)check_below(&g, KERN_N_ACTS));
+}
+
+/* The byte 255 times 127 in all of the longest K, and its negative: the sums that integers must hold. */
+static void the_largest_integers_do_not_wrap(void **state)
+{
+    enum { K = KERN_I8_MOST_K };
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+
+    for (size_t i = 0; i < n; i++)
+        for (int sign = -1; sign <= 1; sign += 2) {
+            char *panel = take(kern_i8_panel_bytes(K));
+            float *x = take(K * sizeof *x), y = 0;
+            double *w = take(K * sizeof *w);
+            void *in;
+
+            if (list[i].k.gemm_i8) {
+                memset(panel, 0, kern_i8_panel_bytes(K));
+                for (size_t k = 0; k < K; k++) {
+                    x[k] = 1;
+                    w[k] = sign * 127;
+                    panel[k / 4 * 4 * KERN_NR + k % 4] = (char)(sign * 127);
+                }
+                put_tail(panel, 0, w, K, 1.0f / 127);
+                in = new_in(&list[i].k, I8, x, K, 1, K);
+                list[i].k.gemm_i8(
+                    &(struct kern_gemm){.in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = K, .n = 1}, 0,
+                    1);
+                if (fabs((double)y - sign * (double)K) > K * 2e-7)
+                    fail_msg("%s: found %g, expected %d", list[i].name, (double)y, sign * K);
+                free(in);
+            }
+            free(w);
+            free(x);
+            free(panel);
+        }
+}
+
+/* Zeros, what is too small for the inverse of its size, halves, and what is no number. */
+static void rows_of_any_size_become_integers(void **state)
+{
+    static const struct {
+        float x[3], want; /* the sum of 3 x as integers of their own scale, by weights of 1 */
+    } cases[] = {
+        {{0, -0.0f, 0}, 0},          {{0x1p-149f, 0, 0}, 0}, /* 127 / x is infinite */
+        {{127, 0.5f, 1.5f}, 129},                            /* to even: 127, 0, 2 */
+        {{-127, 2.5f, -0.5f}, -125}, {{NAN, 1, 1}, NAN},     {{1, INFINITY, 1}, NAN},
+        {{1, -INFINITY, NAN}, NAN},  {{3e38f, 0, 0}, 3e38f},
+    };
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    char panel[128 + KERN_I8_TAIL] __attribute__((aligned(64))) = {0};
+    double w[3] = {1, 1, 1};
+
+    panel[0] = panel[1] = panel[2] = 1;
+    put_tail(panel, 0, w, 3, 1.0f);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; list[i].k.gemm_i8 && c < sizeof cases / sizeof *cases; c++) {
+            void *in = new_in(&list[i].k, I8, cases[c].x, 3, 1, 3);
+            float y = 1;
+
+            list[i].k.gemm_i8(
+                &(struct kern_gemm){.in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = 3, .n = 1}, 0, 1);
+            if (isnan(cases[c].want) ? !isnan(y) : fabsf(y - cases[c].want) > 2e-7f * fabsf(y))
+                fail_msg("%s case %zu: found %g, expected %g", list[i].name, c, (double)y,
+                         (double)cases[c].want);
+            free(in);
+        }
 }
 
 int main(void)
@@ -434,7 +585,9 @@ int main(void)
         cmocka_unit_test(a_sum_that_vanishes_keeps_its_sign),
         cmocka_unit_test(a_row_alone_equals_the_row_in_company),
         cmocka_unit_test(any_split_of_rows_and_panels_equals_the_whole),
-        cmocka_unit_test(sums_that_end_in_the_next_input_are_those_activated_and_put_there),
+        cmocka_unit_test(sums_end_activated_in_floats_and_in_the_next_input),
+        cmocka_unit_test(the_largest_integers_do_not_wrap),
+        cmocka_unit_test(rows_of_any_size_become_integers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,6 @@
 #include "base/rng.h"
 #include "kern/kern.h"
 #include "ops/eager.h"
-#include "ops/hadamard.h"
 
 enum { MAX_LEN = 900, TILES = (MAX_LEN + 15) / 16, SEQS = 2, BESIDE = 10 };
 
@@ -62,11 +61,11 @@ static void through_i8(float *x, size_t n)
     int8_t row[512];
     float scale;
 
-    hadamard_turn(x, n);
+    kern_table(CPU_REF)->hadamard(x, n);
     kern_table(cpu_best())->to_i8(row, &scale, x, n);
     for (size_t i = 0; i < n; i++)
         x[i] = scale * (float)row[i];
-    hadamard_turn(x, n);
+    kern_table(CPU_REF)->hadamard(x, n);
 }
 
 /* Numbers that the rows hold without rounding where nothing is turned before it is stored. */

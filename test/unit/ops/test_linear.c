@@ -31,16 +31,18 @@ static struct view plain(const char *name, const void *data, size_t n, size_t k,
 static void opening_takes_no_memory_and_says_what_packing_will_take(void **state)
 {
     static const char *const backends[] = {"gallop", "native"};
+    static const enum dtype types[] = {DT_F32, DT_BF16, DT_I8};
+    static const size_t most[] = {2 * 65 * 32 * 4, 2 * 33 * 32 * 4, 2 * (17 * 128 + 256)};
     float *w = calloc(33 * 65, sizeof(*w));
     struct view v = plain("w", w, 33, 65, DT_F32);
 
-    for (int bf16 = 0; bf16 < 2; bf16++)
+    for (int t = 0; t < 3; t++)
         for (int b = 0; b < 2; b++) {
             struct linear_desc d = {.name = "test",
                                     .kind = OP_MLP,
                                     .part = {&v},
                                     .n_parts = 1,
-                                    .dtype = bf16 ? DT_BF16 : DT_F32,
+                                    .dtype = types[t],
                                     .kern = kern_table(cpu_best())};
             size_t before = map_region_live_bytes(), bytes;
             struct linear l;
@@ -50,7 +52,7 @@ static void opening_takes_no_memory_and_says_what_packing_will_take(void **state
             assert_null(l.packed);
             assert_int_equal(map_region_live_bytes(), before);
             bytes = l.packed_bytes;
-            assert_int_equal(bytes, bf16 ? 2 * 33 * 32 * 4 : 2 * 65 * 32 * 4);
+            assert_int_equal(bytes, most[t]);
             assert_int_equal(linear_pack(&l, &d, pool, &e), 0);
             assert_true(map_region_live_bytes() >= before + bytes);
             linear_close(&l);
@@ -88,7 +90,7 @@ static void numbers_that_are_not_finite_are_refused_wherever_they_lie(void **sta
 {
     static const size_t at[] = {0, K - 1, (N - 1) * K, N * K - 1, 31 * K + 64, 32 * K + 63, 40 * K + 65};
     static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
-    static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16};
+    static const enum dtype types[] = {DT_F32, DT_F16, DT_BF16}, computed[] = {DT_F32, DT_BF16, DT_I8};
     static const char *const backends[] = {"gallop", "native"};
 
     for (size_t t = 0; t < 3; t++)
@@ -101,7 +103,7 @@ static void numbers_that_are_not_finite_are_refused_wherever_they_lie(void **sta
                                         .kind = OP_MLP,
                                         .part = {&v},
                                         .n_parts = 1,
-                                        .dtype = i % 2 ? DT_F32 : DT_BF16,
+                                        .dtype = computed[(i + t) % 3],
                                         .kern = kern_table(cpu_best())};
                 struct err e;
 
@@ -258,7 +260,8 @@ static void a_row_read_from_the_packed_matrix_that_is_not_the_stored_one(void **
               {"gallop", DT_BF16, DT_F32, true},   {"native", DT_F16, DT_F32, true},
               {"gallop", DT_F32, DT_F32, true},    {"gallop", DT_Q8_0, DT_F32, true},
               {"gallop", DT_F32, DT_BF16, false},  {"gallop", DT_F16, DT_BF16, false},
-              {"gallop", DT_Q8_0, DT_BF16, false}, {"mxfp4", DT_MXFP4, DT_F32, false}};
+              {"gallop", DT_Q8_0, DT_BF16, false}, {"mxfp4", DT_MXFP4, DT_F32, false},
+              {"gallop", DT_BF16, DT_I8, false},   {"native", DT_F32, DT_I8, false}};
     enum { ODD = 67, BLOCKS = 64 };
     unsigned char *bytes = malloc((size_t)N * ODD * 4);
     float got[ODD], want[ODD];
@@ -359,8 +362,12 @@ static void run_two(const struct middle *s, struct linear_desc d, const char *ba
                 d.kern->act(row, row, INNER, act);
             linear_put(&down, mid, row, i, M);
         }
-    } else {
+    } else if (linear_leads_into(&l, &down)) {
         linear_run_into(&l, pool, in, &down, mid, act, M);
+    } else {
+        assert_true(d.dtype == DT_I8);
+        linear_run_act(&l, pool, in, middle, INNER, act, M);
+        linear_put_all(&down, pool, mid, middle, M);
     }
     linear_run(&down, pool, mid, y, 40, M);
     linear_close(&l);
@@ -375,8 +382,8 @@ static void an_activation_at_the_end_gives_the_bits_of_one_behind(void **state)
     static const char *const backends[] = {"gallop", "native", "mxfp4"};
 
     for (size_t t = 0; t < 4; t++)
-        for (unsigned how = 0; how < 16; how++)
-            for (size_t b = 0; b < (types[t] == DT_MXFP4 ? 3 : 2); b++) {
+        for (unsigned how = 0; how < 24; how++)
+            for (size_t b = 0; b < (types[t] == DT_MXFP4 && how < 16 ? 3 : 2); b++) {
                 bool gated = how & 1, one = how & 2;
                 struct middle s;
                 struct linear_desc d = {.name = "test",
@@ -385,7 +392,9 @@ static void an_activation_at_the_end_gives_the_bits_of_one_behind(void **state)
                                         .bias = {how & 4 ? &s.bias[0] : NULL, how & 4 ? &s.bias[1] : NULL},
                                         .n_parts = gated ? 2 : 1,
                                         .paired = gated,
-                                        .dtype = how & 8 ? DT_F32 : DT_BF16,
+                                        .dtype = how & 16  ? DT_I8
+                                                 : how & 8 ? DT_F32
+                                                           : DT_BF16,
                                         .kern = kern_table(cpu_best())};
                 float want[M * 40], got[M * 40];
 
@@ -400,9 +409,83 @@ static void an_activation_at_the_end_gives_the_bits_of_one_behind(void **state)
                 if (memcmp(got, want, sizeof(got)) != 0)
                     fail_msg("%s, %s, case %u: other bits", dtype_name(types[t]), backends[b], how);
                 run_two(&s, d, backends[b], false, (enum kern_act)((how + 1) % KERN_N_ACTS), got);
-                assert_memory_not_equal(got, want, sizeof(got));
+                if (d.dtype != DT_I8) /* which may round both activations alike */
+                    assert_memory_not_equal(got, want, sizeof(got));
                 free(s.bytes);
             }
+}
+
+/* Half a unit of every weight and of every element of the input is what integers may cost. */
+static void integers_lie_within_their_rounding(void **state)
+{
+    static const char *const backends[] = {"gallop", "native"};
+    struct middle s;
+
+    middle_open(&s, DT_F32);
+    for (size_t b = 0; b < 2; b++) {
+        struct linear_desc d = {.name = "test",
+                                .kind = OP_MLP,
+                                .part = {&s.gate},
+                                .n_parts = 1,
+                                .dtype = DT_I8,
+                                .kern = kern_table(cpu_best())};
+        void *in = aligned_alloc(64, M * linear_in_bytes(DEPTH));
+        float y[M * INNER];
+        struct err e = {0};
+        struct linear l;
+        double off = 0;
+
+        assert_int_equal(linear_open(&l, &d, backends[b], &e), 0);
+        assert_int_equal(linear_pack(&l, &d, pool, &e), 0);
+        linear_put_all(&l, pool, in, s.x, M);
+        linear_run(&l, pool, in, y, INNER, M);
+        for (size_t r = 0; r < M; r++)
+            for (size_t i = 0; i < INNER; i++) {
+                float x[DEPTH], w[DEPTH]; /* as they are rounded */
+                double most_x = 0, most_w = 0, sum = 0, bound = 0, found = (double)y[r * INNER + i];
+
+                memcpy(x, s.x + r * DEPTH, sizeof(x));
+                memcpy(w, s.bytes + i * sizeof(w), sizeof(w));
+                for (size_t k = 0; k < DEPTH; k++)
+                    sum += (double)x[k] * (double)w[k];
+                d.kern->hadamard(x, DEPTH);
+                d.kern->hadamard(w, DEPTH);
+                for (size_t k = 0; k < DEPTH; k++) {
+                    most_x = fmax(most_x, fabs((double)x[k]));
+                    most_w = fmax(most_w, fabs((double)w[k]));
+                }
+                for (size_t k = 0; k < DEPTH; k++)
+                    bound +=
+                        (fabs((double)x[k]) * most_w + fabs((double)w[k]) * most_x + most_x * most_w / 254) /
+                        254;
+                off = fmax(off, fabs(found - sum));
+                if (fabs(found - sum) > bound * 1.0001)
+                    fail_msg("%s: row %zu column %zu: found %g, expected %g +- %g", backends[b], r, i, found,
+                             sum, bound);
+            }
+        assert_true(off > 1e-6); /* they are rounded */
+        linear_close(&l);
+        free(in);
+    }
+    free(s.bytes);
+}
+
+static void a_linear_of_integers_with_too_many_columns_is_refused(void **state)
+{
+    static float w[KERN_I8_MOST_K + 1];
+
+    for (size_t k = KERN_I8_MOST_K; k <= KERN_I8_MOST_K + 1; k++) {
+        struct view v = plain("w", w, 1, k, DT_F32);
+        struct linear_desc d = {.name = "test",
+                                .kind = OP_MLP,
+                                .part = {&v},
+                                .n_parts = 1,
+                                .dtype = DT_I8,
+                                .kern = kern_table(cpu_best())};
+        struct err e;
+
+        assert_int_equal(pack(&d, NULL, &e), k > KERN_I8_MOST_K ? ERR_UNSUPPORTED : 0);
+    }
 }
 
 static void a_weight_that_is_not_finite_is_found_among_pairs(void **state)
@@ -461,6 +544,8 @@ int main(void)
         cmocka_unit_test(a_row_read_from_the_packed_matrix_that_is_not_the_stored_one),
         cmocka_unit_test(an_activation_at_the_end_gives_the_bits_of_one_behind),
         cmocka_unit_test(a_weight_that_is_not_finite_is_found_among_pairs),
+        cmocka_unit_test(integers_lie_within_their_rounding),
+        cmocka_unit_test(a_linear_of_integers_with_too_many_columns_is_refused),
     };
 
     return cmocka_run_group_tests(tests, start, end);
