@@ -175,6 +175,8 @@ static inline size_t kern_i8_panel_bytes(size_t k)
  *             all are NaN; n > 0.
  * max:        (the largest) + 0 (NaN ignored; -infinity if nothing else).
  * exp_sum:    16-lane sum of exp(x - max).
+ * pack_words: to panel [n][32], words of 4 bytes, the columns column [32] of n words each; NULL: a column of
+ *             zeros. Words are floats, or pairs of bf16 where BF16 says so; true: all of them are finite.
  * attn_fold:  joins chunk (m2, l2, o2) to the running (m, l, o): if l2 is 0 and m2 is -infinity nothing
  *             happens; n = max(m, m2), a = exp(m - n), b = exp(m2 - n), l = fma(l, a, l2 * b), o = fma(o, a,
  *             o2 * b); a running m of -infinity is replaced by (m2, l2, o2) as they are, whatever o held.
@@ -208,6 +210,7 @@ static inline size_t kern_i8_panel_bytes(size_t k)
     X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                      \
     X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                            \
     X(hadamard, void, (float *x, size_t n))                                                           \
+    X(pack_words, bool, (uint32_t * panel, const char *const *column, size_t n, bool bf16))           \
     X(argmax, size_t, (const float *x, size_t n))                                                     \
     X(max, float, (const float *x, size_t n))                                                         \
     X(exp_sum, float, (const float *x, size_t n, float max))

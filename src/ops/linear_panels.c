@@ -52,49 +52,25 @@ static bool is_stored_so(const struct linear_desc *d)
     return true;
 }
 
-/* N words, a float or a pair of bf16, of each of the rows to a panel: a line of cache of every row at a
- * time. */
-static void put_words(uint32_t *panel, const char *const row[KERN_NR], size_t n)
-{
-    enum { LINE = 16 };
-
-    for (size_t w = 0; w < n; w += LINE)
-        for (size_t c = 0; c < KERN_NR; c++)
-            for (size_t i = w; row[c] && i < w + LINE && i < n; i++)
-                memcpy(&panel[i * KERN_NR + c], row[c] + i * sizeof(*panel), sizeof(*panel));
-}
-
 /* The panel of the columns [first, first + COLUMNS), which are stored as they are computed. */
 static bool pack_stored(const struct linear *l, const struct linear_desc *d, size_t first, size_t columns,
                         char *panel)
 {
-    enum { WORDS = 64 };
     size_t es = dtype_bytes(l->dtype), words = l->k * es / sizeof(uint32_t), p, i;
     const char *at[KERN_NR] = {NULL}; /* NULL: a column of zeros */
-    bool finite = true, whole = true;
+    bool finite;
 
     for (size_t c = 0; c < columns; c++)
         if (i = linear_column(d, first + c, &p), p < d->n_parts)
             at[c] = view_at(d->part[p], i).data;
-    for (size_t c = 0; c < KERN_NR; c++)
-        whole &= at[c] != NULL;
-    if (!whole || l->k * es % sizeof(uint32_t))
-        memset(panel, 0, linear_panel_bytes(KERN_NR, l->k, l->dtype));
-    for (size_t w = 0; w < words; w += WORDS) {
-        size_t n = words - w < WORDS ? words - w : WORDS;
-        char *to = panel + w * KERN_NR * sizeof(uint32_t);
-
-        put_words((uint32_t *)(void *)to, at, n);
-        finite &= dtype_all_finite(to, n * KERN_NR * sizeof(uint32_t) / es, l->dtype);
-        for (size_t c = 0; c < KERN_NR; c++)
-            at[c] = at[c] ? at[c] + n * sizeof(uint32_t) : NULL;
-    }
+    finite = l->kern->pack_words((uint32_t *)(void *)panel, at, words, l->dtype == DT_BF16);
     if (l->k * es % sizeof(uint32_t)) { /* an odd last bf16 */
         char *to = panel + words * KERN_NR * sizeof(uint32_t);
 
+        memset(to, 0, KERN_NR * sizeof(uint32_t));
         for (size_t c = 0; c < KERN_NR; c++)
             if (at[c])
-                memcpy(to + c * sizeof(uint32_t), at[c], es);
+                memcpy(to + c * sizeof(uint32_t), at[c] + words * sizeof(uint32_t), es);
         finite &= dtype_all_finite(to, KERN_NR * 2, l->dtype);
     }
     return finite;

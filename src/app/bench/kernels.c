@@ -108,6 +108,7 @@ static const struct work_shape shapes[] = {
     {KERN_FN_to_i8, "128", 0, 128, 0, 5},
     {KERN_FN_hadamard, "128", 0, 128, 0, 8},
     {KERN_FN_hadamard, "2048", 0, 2048, 0, 8},
+    {KERN_FN_pack_words, "32 columns of 4096 bf16", 0, (size_t)2048 * KERN_NR, 0, 8},
     {KERN_FN_argmax, "128256", 0, VECTOR, 0, 4},
     {KERN_FN_argmax, "262144", 0, VECTOR_LONG, 0, 4},
     {KERN_FN_max, "128256", 0, VECTOR, 0, 4},
@@ -326,6 +327,7 @@ static void call_vector(void *work)
     size_t n = w->s->n;
     volatile size_t place;
     volatile float value;
+    const char *column[KERN_NR];
 
     switch (w->s->fn) {
     case KERN_FN_gemm_in_f32: k->gemm_in_f32(g->c, g->x, 0, 1, n); break;
@@ -349,6 +351,11 @@ static void call_vector(void *work)
     case KERN_FN_to_bf16: k->to_bf16((uint16_t *)(void *)g->c, g->x, n); break;
     case KERN_FN_to_i8: k->to_i8((int8_t *)g->c, g->max, g->x, n); break;
     case KERN_FN_hadamard: k->hadamard(g->z, n); break;
+    case KERN_FN_pack_words:
+        for (size_t c = 0; c < KERN_NR; c++)
+            column[c] = (const char *)(g->x + c * (n / KERN_NR));
+        k->pack_words((uint32_t *)(void *)g->c, column, n / KERN_NR, true);
+        break;
     case KERN_FN_argmax:
         place = k->argmax(g->x, n);
         (void)place;

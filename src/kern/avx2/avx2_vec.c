@@ -247,3 +247,62 @@ float avx2_exp_sum(const float *x, size_t n, float max)
     }
     return avx2_fold(low, high);
 }
+
+/* Eight words of each of eight columns to eight rows of a panel; returns the bits that ANY has and those that
+ * the test of kern.h sets. */
+AVX2_INLINE __m256i pack_square(uint32_t *panel, const char *const *column, size_t i, __m256i size,
+                                __m256i add, __m256i any)
+{
+    __m256i in[8], pair[8], four[8];
+
+    AVX2_UNROLL
+    for (int c = 0; c < 8; c++) {
+        in[c] = column[c] ? _mm256_loadu_si256((const __m256i *)(const void *)(column[c] + 4 * i))
+                          : _mm256_setzero_si256();
+        any = _mm256_or_si256(any, _mm256_add_epi32(_mm256_and_si256(in[c], size), add));
+    }
+    AVX2_UNROLL
+    for (int c = 0; c < 8; c += 2) {
+        pair[c] = _mm256_unpacklo_epi32(in[c], in[c + 1]);
+        pair[c + 1] = _mm256_unpackhi_epi32(in[c], in[c + 1]);
+    }
+    AVX2_UNROLL
+    for (int c = 0; c < 8; c += 4) {
+        four[c] = _mm256_unpacklo_epi64(pair[c], pair[c + 2]);
+        four[c + 1] = _mm256_unpackhi_epi64(pair[c], pair[c + 2]);
+        four[c + 2] = _mm256_unpacklo_epi64(pair[c + 1], pair[c + 3]);
+        four[c + 3] = _mm256_unpackhi_epi64(pair[c + 1], pair[c + 3]);
+    }
+    AVX2_UNROLL
+    for (int r = 0; r < 4; r++) {
+        __m256i *low = (__m256i *)(void *)(panel + (i + (size_t)r) * KERN_NR),
+                *high = (__m256i *)(void *)(panel + (i + (size_t)r + 4) * KERN_NR);
+
+        _mm256_storeu_si256(low, _mm256_permute2x128_si256(four[r], four[r + 4], 0x20));
+        _mm256_storeu_si256(high, _mm256_permute2x128_si256(four[r], four[r + 4], 0x31));
+    }
+    return any;
+}
+
+bool avx2_pack_words(uint32_t *panel, const char *const *column, size_t n, bool bf16)
+{
+    const uint32_t sizes = bf16 ? 0x7fff7fff : 0x7fffffff, adds = bf16 ? 0x00800080 : 0x00800000;
+    const __m256i size = _mm256_set1_epi32((int)sizes), add = _mm256_set1_epi32((int)adds);
+    __m256i any = _mm256_setzero_si256();
+    size_t whole = n / 8 * 8;
+    uint32_t rest = 0;
+
+    for (size_t i = 0; i < whole; i += 8)
+        for (size_t c = 0; c < KERN_NR; c += 8)
+            any = pack_square(panel + c, column + c, i, size, add, any);
+    for (size_t i = whole; i < n; i++)
+        for (size_t c = 0; c < KERN_NR; c++) {
+            uint32_t word = 0;
+
+            if (column[c])
+                memcpy(&word, column[c] + i * sizeof(word), sizeof(word));
+            rest |= (word & sizes) + adds;
+            panel[i * KERN_NR + c] = word;
+        }
+    return !(rest & ~sizes) && _mm256_testc_si256(size, any);
+}

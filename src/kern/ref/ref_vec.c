@@ -7,6 +7,7 @@
 #include "kern/ref/ref.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "kern/kmath.h"
 #include "tensor/dtype.h"
@@ -121,4 +122,22 @@ float ref_exp_sum(const float *x, size_t n, float max)
     for (size_t i = 0; i < n; i++)
         lane[i % REF_LANES] += kmath_exp(x[i] - max);
     return ref_fold(lane);
+}
+
+/* Sizes order as their bits do: what is added to a size reaches the place of the sign from infinity on. */
+bool ref_pack_words(uint32_t *panel, const char *const *column, size_t n, bool bf16)
+{
+    const uint32_t size = bf16 ? 0x7fff7fff : 0x7fffffff, add = bf16 ? 0x00800080 : 0x00800000;
+    uint32_t any = 0;
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < KERN_NR; c++) {
+            uint32_t word = 0;
+
+            if (column[c])
+                memcpy(&word, column[c] + i * sizeof(word), sizeof(word));
+            any |= (word & size) + add;
+            panel[i * KERN_NR + c] = word;
+        }
+    return !(any & ~size);
 }

@@ -488,6 +488,37 @@ static void folding_gives_equal_bits_and_knows_empty_chunks(void **state)
         }
 }
 
+/* Columns of every length, one of them missing; a NaN or an infinity at any place of any column is seen, and
+ * the largest finite number is none. */
+static void packed_words_are_the_columns_and_bad_numbers_are_seen(void **state)
+{
+    enum { WORDS = 19 };
+    static const uint32_t bad[2][4] = {{0x7f800000, 0xff800000, 0x7fc00000, 0xffffffff},
+                                       {0x7f800001, 0x0001ff80, 0x7fc00000, 0x0000ffff}},
+                          good[2] = {0xff7fffff, 0xff7f7f7f};
+    uint32_t column[KERN_NR][WORDS], panel[WORDS * KERN_NR + 1];
+    const char *at[KERN_NR];
+
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t n = 0; n <= WORDS && list[row].k.pack_words; n++)
+            for (size_t turn = 0; turn < 2 * (n * KERN_NR + 1); turn++) {
+                bool bf16 = turn % 2;
+                size_t place = turn / 2, c = place % KERN_NR, missing = (c + 5) % KERN_NR;
+
+                for (size_t i = 0; i < KERN_NR * WORDS; i++)
+                    column[i / WORDS][i % WORDS] = i % 3 ? (uint32_t)i * 0x10001 : good[bf16];
+                for (size_t i = 0; i < KERN_NR; i++)
+                    at[i] = i == missing ? NULL : (const char *)column[i];
+                if (place < n * KERN_NR)
+                    column[c][place / KERN_NR] = bad[bf16][place % 4];
+                memset(panel, 0x55, sizeof(panel));
+                assert_int_equal(list[row].k.pack_words(panel, at, n, bf16), place == n * KERN_NR);
+                for (size_t i = 0; i < n * KERN_NR; i++)
+                    assert_int_equal(panel[i], i % KERN_NR == missing ? 0 : column[i % KERN_NR][i / KERN_NR]);
+                assert_int_equal(panel[n * KERN_NR], 0x55555555);
+            }
+}
+
 static int find_rows(void **state)
 {
     n_rows = rows_list(list);
@@ -509,6 +540,7 @@ int main(void)
         cmocka_unit_test(argmax_is_the_first_of_equals_and_shuns_nan),
         cmocka_unit_test(maximum_of_nothing_is_minus_infinity_and_zero_is_positive),
         cmocka_unit_test(sums_of_exponentials_agree_with_double_precision),
+        cmocka_unit_test(packed_words_are_the_columns_and_bad_numbers_are_seen),
         cmocka_unit_test(folding_gives_equal_bits_and_knows_empty_chunks),
     };
 
