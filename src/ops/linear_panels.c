@@ -11,7 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "kern/kmath.h"
 #include "ops/linear.h"
 
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
@@ -76,40 +75,38 @@ static bool pack_stored(const struct linear *l, const struct linear_desc *d, siz
     return finite;
 }
 
-/* W [k] as column C of an int8 panel. False: a weight is not finite. */
-static bool put_column_i8(char *panel, size_t c, const float *w, size_t k)
+/* Integers Q [k] and their scale as column C of an int8 panel. */
+static void put_column_i8(char *panel, size_t c, const int8_t *q, float scale, size_t k)
 {
     char *tail = panel + kern_i8_panel_bytes(k) - KERN_I8_TAIL + 4 * c;
-    uint32_t largest = 0, bits;
     int32_t sum = 0;
-    float scale, inv;
 
-    for (size_t i = 0; i < k; i++) {
-        memcpy(&bits, &w[i], sizeof(bits));
-        largest = (bits & 0x7fffffff) > largest ? bits & 0x7fffffff : largest;
-    }
-    inv = kmath_i8_inv(largest, &scale);
-    for (size_t i = 0; i < k; i++) {
-        int q = inv > 0 ? (int)rintf(w[i] * inv) : 0;
+    for (size_t i = 0; i < k; i += 4) {
+        int8_t four[4] = {0};
 
-        panel[i / 4 * 4 * KERN_NR + 4 * c + i % 4] = (char)q;
-        sum -= 128 * q;
+        memcpy(four, q + i, k - i < 4 ? k - i : 4);
+        memcpy(panel + i * KERN_NR + 4 * c, four, 4);
+        sum += four[0] + four[1] + four[2] + four[3];
     }
+    sum *= -128;
     memcpy(tail, &sum, sizeof(sum));
     memcpy(tail + KERN_I8_TAIL / 2, &scale, sizeof(scale));
-    return isfinite(scale);
 }
 
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
-    float w[KERN_I8_MOST_K];
+    float w[KERN_I8_MOST_K], scale;
+    int8_t q[KERN_I8_MOST_K];
     bool finite = true;
 
     for (size_t column = begin; column < end; column++) {
         linear_elements(d, column, 0, l->k, w);
+        finite &= dtype_all_finite(w, l->k, DT_F32);
         l->kern->hadamard(w, l->k);
-        finite &= put_column_i8((char *)l->packed + column / KERN_NR * kern_i8_panel_bytes(l->k),
-                                column % KERN_NR, w, l->k);
+        l->kern->to_i8(q, &scale, w, l->k);
+        finite &= isfinite(scale) != 0;
+        put_column_i8((char *)l->packed + column / KERN_NR * kern_i8_panel_bytes(l->k), column % KERN_NR, q,
+                      scale, l->k);
     }
     return finite;
 }
