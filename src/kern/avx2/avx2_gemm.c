@@ -32,23 +32,6 @@ enum {
 
 /* ---- the input's form ---- */
 
-/* Which tile a row is of. */
-struct tile {
-    size_t first, rows;
-};
-
-static size_t tiles_of(size_t m)
-{
-    return (m + ROWS - 1) / ROWS;
-}
-
-static struct tile tile_at(size_t i, size_t m)
-{
-    size_t n = tiles_of(m), first = m * i / n;
-
-    return (struct tile){first, m * (i + 1) / n - first};
-}
-
 /* Floats of a row of K elements. */
 static size_t width_of(size_t k)
 {
@@ -56,8 +39,8 @@ static size_t width_of(size_t k)
 }
 
 /* N columns from AT on, a multiple of LINE, of row R of tile T: no more than the line has. */
-AVX2_INLINE void put_line(float *in, struct tile t, size_t r, size_t k, size_t at, const float *x, size_t n,
-                          bool bf16)
+AVX2_INLINE void put_line(float *in, struct avx2_rows t, size_t r, size_t k, size_t at, const float *x,
+                          size_t n, bool bf16)
 {
     float *to = in + t.first * width_of(k) + (at / LINE * t.rows + r) * LINE;
 
@@ -70,7 +53,7 @@ AVX2_INLINE void put_line(float *in, struct tile t, size_t r, size_t k, size_t a
 
 AVX2_INLINE void put_row(float *in, const float *x, size_t row, size_t m, size_t k, bool bf16)
 {
-    struct tile t = tile_at(((row + 1) * tiles_of(m) - 1) / m, m);
+    struct avx2_rows t = avx2_gemm_tile_of(row, m);
 
     for (size_t at = 0; at < k; at += LINE)
         put_line(in, t, row - t.first, k, at, x + at, k - at < LINE ? k - at : LINE, bf16);
@@ -102,7 +85,7 @@ static void store(const struct kern_gemm *g, size_t p, size_t first, size_t rows
 }
 
 /* Row R of a tile, its bias added, through an activation to C or to the input that it becomes. */
-AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct tile t, size_t r, float y[KERN_NR],
+AVX2_INLINE void activate(const struct kern_gemm *g, size_t p, struct avx2_rows t, size_t r, float y[KERN_NR],
                           bool bf16)
 {
     size_t each = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR, at = p * each,
@@ -136,7 +119,7 @@ void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t row
                 s = _mm256_add_ps(s, avx2_get(g->bias + at, g->end == KERN_GLU ? KERN_NR : g->n - at));
             _mm256_storeu_ps(y + v, s);
         }
-        activate(g, p, (struct tile){first, rows}, r, y, bf16);
+        activate(g, p, (struct avx2_rows){first, rows}, r, y, bf16);
     }
 }
 
@@ -273,7 +256,7 @@ AVX2_INLINE void run(const struct block *o, bool bf16)
     float *sums = o->sums;
 
     for (size_t i = 0; i < n; i += 2) {
-        struct tile t = tile_at(o->t0 + i / 2, g->m);
+        struct avx2_rows t = avx2_gemm_tile(o->t0 + i / 2, g->m);
 
         p.a = (const float *)g->in + t.first * width + o->k0 * t.rows;
         for (size_t half = 0; half < 2; half++) {
@@ -317,7 +300,7 @@ AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t 
 
 AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, float *wide, bool bf16)
 {
-    size_t tiles = tiles_of(g->m), most = ((size_t)4 << 20) / (ROWS * width_of(g->k) * 4 + 1);
+    size_t tiles = avx2_gemm_tiles(g->m), most = ((size_t)4 << 20) / (ROWS * width_of(g->k) * 4 + 1);
 
     most = most < 8 ? 8 : most > TILES ? TILES : most;
     for (size_t t0 = 0; t0 < tiles; t0 += most)

@@ -22,22 +22,6 @@ enum {
     STEP = FOUR * KERN_NR,
 };
 
-struct tile {
-    size_t first, rows;
-};
-
-static size_t tiles_of(size_t m)
-{
-    return (m + ROWS - 1) / ROWS;
-}
-
-static struct tile tile_at(size_t i, size_t m)
-{
-    size_t n = tiles_of(m), first = m * i / n;
-
-    return (struct tile){first, m * (i + 1) / n - first};
-}
-
 static size_t steps_of(size_t k)
 {
     return (k + FOUR - 1) / FOUR;
@@ -67,7 +51,7 @@ static uint32_t largest(const float *x, size_t k)
 
 void avx2_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k)
 {
-    struct tile t = tile_at(((row + 1) * tiles_of(m) - 1) / m, m);
+    struct avx2_rows t = avx2_gemm_tile_of(row, m);
     int16_t *to = (int16_t *)in + (t.first * steps_of(k) + row - t.first) * FOUR, n[8];
     __m256 inv = _mm256_set1_ps(kmath_i8_inv(largest(x, k), &scales_of(in, m, k)[row]));
 
@@ -155,8 +139,8 @@ void avx2_gemm_i8(const struct kern_gemm *g, size_t p0, size_t p1)
         const char *b = (const char *)g->b + (p - g->first) * kern_i8_panel_bytes(g->k);
         const float *column = (const float *)(const void *)(b + steps * STEP + KERN_I8_TAIL / 2);
 
-        for (size_t i = 0; i < tiles_of(g->m); i++) {
-            struct tile t = tile_at(i, g->m);
+        for (size_t i = 0; i < avx2_gemm_tiles(g->m); i++) {
+            struct avx2_rows t = avx2_gemm_tile(i, g->m);
             const float *scale = scales_of(g->in, g->m, g->k) + t.first;
 
             tiles[t.rows - 1](sums, (const int16_t *)g->in + t.first * steps * FOUR, b, steps);

@@ -78,4 +78,30 @@ AVX2_INLINE void avx2_step(__m256 acc[AVX2_ROWS][4], const char *b, enum avx2_pa
     }
 }
 
+/* ---- rows of a gemm ---- */
+
+/* They are cut into tiles of at most AVX2_ROWS, as equal as can be. */
+struct avx2_rows {
+    size_t first, rows;
+};
+
+AVX2_INLINE size_t avx2_gemm_tiles(size_t m)
+{
+    return (m + AVX2_ROWS - 1) / AVX2_ROWS;
+}
+
+/* Tile I of the M rows. */
+AVX2_INLINE struct avx2_rows avx2_gemm_tile(size_t i, size_t m)
+{
+    size_t n = avx2_gemm_tiles(m), first = m * i / n;
+
+    return (struct avx2_rows){first, m * (i + 1) / n - first};
+}
+
+/* The one that ROW is in. */
+AVX2_INLINE struct avx2_rows avx2_gemm_tile_of(size_t row, size_t m)
+{
+    return avx2_gemm_tile(((row + 1) * avx2_gemm_tiles(m) - 1) / m, m);
+}
+
 #endif
