@@ -60,6 +60,7 @@ struct server_exchange {
 struct connection {
     struct server *s;
     struct connection *next, **link;
+    struct connection *next_fresh, **link_fresh; /* among those with new output; link_fresh NULL: it is not */
     struct bufferevent *bev;
     enum state state;
     double until_s; /* clock: when the state has lasted too long; 0: never */
@@ -87,7 +88,7 @@ struct server {
     struct event_base *base;
     struct evconnlistener *listener[SERVER_MAX_SOCKETS]; /* [n_listeners] */
     size_t n_listeners;
-    struct event *wake, *tick, *written;
+    struct event *wake, *tick, *written, *flush;
     int wake_fd;
     struct tls *tls; /* borrowed; NULL: none */
     size_t n_failed_handshakes, bodies_bytes;
@@ -96,6 +97,7 @@ struct server {
     double resume_s;         /* when a paused listener goes on */
     _Atomic bool quits;
     struct connection *first;
+    struct connection *fresh, **last_fresh; /* in the order in which they are written */
     size_t n;
     char address[1024];
 };
@@ -108,6 +110,34 @@ static struct evbuffer *input_of(const struct connection *c)
 static struct evbuffer *output_of(const struct connection *c)
 {
     return bufferevent_get_output(c->bev);
+}
+
+static void remove_fresh(struct connection *c)
+{
+    if (!c->link_fresh)
+        return;
+    *c->link_fresh = c->next_fresh;
+    if (c->next_fresh)
+        c->next_fresh->link_fresh = c->link_fresh;
+    else
+        c->s->last_fresh = c->link_fresh;
+    c->link_fresh = NULL;
+}
+
+/* The output of C, to which something is added: it is written when the loop comes to it, before it waits. */
+static struct evbuffer *growing_output_of(struct connection *c)
+{
+    struct server *s = c->s;
+
+    if (!s->tls && !c->link_fresh) {
+        if (!s->fresh)
+            event_active(s->flush, EV_WRITE, 0);
+        c->next_fresh = NULL;
+        c->link_fresh = s->last_fresh;
+        *s->last_fresh = c;
+        s->last_fresh = &c->next_fresh;
+    }
+    return output_of(c);
 }
 
 /* ---- the end of a connection ---- */
@@ -127,6 +157,7 @@ static void destroy(struct connection *c)
     if (c->next)
         c->next->link = c->link;
     c->s->n--;
+    remove_fresh(c);
     forget_request(c);
     if (c->state == IDLE) /* else the answer is not whole, or this was said */
         tls_finish(c->bev);
@@ -203,7 +234,7 @@ static bool keeps(const struct connection *c)
 
 static void add_head(struct connection *c, int status, const char *headers, const char *type, bool close)
 {
-    struct evbuffer *out = output_of(c);
+    struct evbuffer *out = growing_output_of(c);
     char lines[CORS_LINES];
 
     evbuffer_add_printf(out, "HTTP/1.1 %d %s\r\n%s", status, reason_of(status), headers);
@@ -291,11 +322,12 @@ void server_begin(struct server_exchange *x, int status, const char *headers, co
 
 void server_send(struct server_exchange *x, const void *bytes, size_t n)
 {
-    struct evbuffer *out = output_of(x->c);
+    struct evbuffer *out;
     char size[24];
 
     if (n == 0)
         return;
+    out = growing_output_of(x->c);
     if (x->chunked)
         evbuffer_add(out, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", n));
     evbuffer_add(out, bytes, n);
@@ -315,7 +347,7 @@ void server_end(struct server_exchange *x)
 
     ASSERT(c->state == BUSY && x->streams);
     if (x->chunked)
-        evbuffer_add(output_of(c), "0\r\n\r\n", 5);
+        evbuffer_add(growing_output_of(c), "0\r\n\r\n", 5);
     finish(c, close);
 }
 
@@ -456,7 +488,7 @@ static void begin_body(struct connection *c)
     c->trailers = 0;
     c->state = BODY;
     if (c->head.expects && (c->left || c->head.chunked) && evbuffer_get_length(input_of(c)) == 0)
-        evbuffer_add_printf(output_of(c), "HTTP/1.1 100 Continue\r\n\r\n");
+        evbuffer_add_printf(growing_output_of(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 /* Passes over empty lines in front of a request, as some clients send them behind a body (RFC 9112, 2.2).
@@ -683,14 +715,11 @@ static void on_read(struct bufferevent *bev, void *ctx)
     serve(ctx);
 }
 
-static void on_written(struct bufferevent *bev, void *ctx)
+/* All output of C is out. */
+static void go_on(struct connection *c)
 {
-    struct connection *c = ctx;
-
-    if (evbuffer_get_length(output_of(c)) > 0)
-        return; /* with TLS this is called later, when there may be something again */
     if (c->deaf) {
-        bufferevent_enable(bev, EV_READ);
+        bufferevent_enable(c->bev, EV_READ);
         c->deaf = false;
     }
     if (c->state == CLOSING)
@@ -699,6 +728,45 @@ static void on_written(struct bufferevent *bev, void *ctx)
         c->s->opt.drained(c->s->opt.ctx, &c->x);
     else
         serve(c);
+}
+
+static void on_written(struct bufferevent *bev, void *ctx)
+{
+    struct connection *c = ctx;
+
+    if (evbuffer_get_length(output_of(c)) > 0)
+        return; /* with TLS this is called later, when there may be something again */
+    if (!c->s->tls)
+        bufferevent_disable(bev, EV_WRITE);
+    go_on(c);
+}
+
+/* Writes what C has, as much as the socket takes. The event of the socket, which costs three system calls, is
+ * for the rest, and for errors. Until then it is off: libevent would ask for it as soon as output grows. */
+static void flush(struct connection *c)
+{
+    struct evbuffer *out = output_of(c);
+
+    remove_fresh(c);
+    if (bufferevent_get_enabled(c->bev) & EV_WRITE)
+        return;
+    evbuffer_unfreeze(out, 1); /* a bufferevent's output is drained by itself alone */
+    evbuffer_write(out, bufferevent_getfd(c->bev));
+    evbuffer_freeze(out, 1);
+    if (evbuffer_get_length(out) > 0)
+        bufferevent_enable(c->bev, EV_WRITE);
+    else
+        go_on(c);
+}
+
+static void on_flush(evutil_socket_t fd, short what, void *ctx)
+{
+    struct server *s = ctx;
+
+    (void)fd;
+    (void)what;
+    while (s->fresh)
+        flush(s->fresh);
 }
 
 /* A client that speaks HTTP to a port with TLS is told so. What it sent is read first, within limits: closing
@@ -801,7 +869,9 @@ static int add_connection(struct server *s, int fd, const struct sockaddr *from,
     if (c->shaking)
         bufferevent_priority_set(c->bev, PRIORITY_HANDSHAKES);
     bufferevent_set_timeouts(c->bev, NULL, &write_time);
-    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+    bufferevent_enable(c->bev, s->tls ? EV_READ | EV_WRITE : EV_READ);
+    if (!s->tls)
+        bufferevent_disable(c->bev, EV_WRITE); /* flush() enables it */
     return 0;
 }
 
@@ -1076,7 +1146,8 @@ static int make_loop(struct server *s, struct err *e)
     s->wake = event_new(s->base, s->wake_fd, EV_READ | EV_PERSIST, on_wake, s);
     s->tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
     s->written = event_new(s->base, -1, 0, on_all_written, s);
-    if (!s->wake || !s->tick || !s->written || event_add(s->wake, NULL) != 0 ||
+    s->flush = event_new(s->base, -1, 0, on_flush, s);
+    if (!s->wake || !s->tick || !s->written || !s->flush || event_add(s->wake, NULL) != 0 ||
         event_add(s->tick, &tick) != 0)
         return err_nomem(e, "the server's loop");
     return 0;
@@ -1093,6 +1164,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->opt = *o;
     s->tls = o->tls;
     s->wake_fd = -1;
+    s->last_fresh = &s->fresh;
     set_defaults(&s->opt);
     if ((rc = make_loop(s, e)) == 0)
         rc = s->opt.n_fds ? listen_passed(s, e) : s->opt.socket_path ? listen_path(s, e) : listen_port(s, e);
@@ -1119,6 +1191,8 @@ void server_close(struct server *s)
         event_free(s->tick);
     if (s->written)
         event_free(s->written);
+    if (s->flush)
+        event_free(s->flush);
     if (s->base)
         event_base_free(s->base);
     if (s->wake_fd >= 0)
