@@ -28,7 +28,7 @@ struct verb {
 };
 
 extern const struct verb verb_run, verb_chat, verb_logits, verb_ppl, verb_tokenize, verb_render, verb_sample,
-    verb_inspect, verb_bench, verb_simulate, verb_synth, verb_serve;
+    verb_inspect, verb_bench, verb_simulate, verb_synth, verb_serve, verb_pack, verb_quantize;
 
 /* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
 struct verb_entry {
@@ -109,6 +109,21 @@ int load_checkpoint(const struct opt_values *v, const struct load *l, struct che
 /* Opens an engine, with a progress bar. MODEL is what load_checkpoint() opened and outlives the engine, or
  * NULL. */
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e);
+
+/* ---- packing.c: packed checkpoints (ckpt/pack/pack.h) ---- */
+
+struct packing_result {
+    size_t n_files, bytes;
+    const char *dtype, *quant;
+};
+
+/* Writes what L says as PATH, and with SPLIT_GIB above 0 as PATH.1, PATH.2, ... Without FORCE a file that
+ * exists is refused. */
+int packing_write(const struct load *l, const char *path, double split_gib, bool force,
+                  struct packing_result *done, struct err *e);
+
+/* Makes the packed form of L's model in the cache, unless it is there, and the model of L. */
+int packing_cache(struct load *l, struct err *e);
 
 /* The files of a model of which tokenizer and templates are wanted; nothing if it is open. */
 int load_text(const struct opt_values *v, struct checkpoint *model, struct err *e);

@@ -101,8 +101,8 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     options_remark_cache(v);
     o->model = l->path;
     o->allow_links = opt_flag(v, "allow-links");
-    o->dtype = opt_string(v, "dtype");
-    o->quant = opt_string(v, "quant");
+    o->dtype = opt_given(v, "dtype") ? opt_string(v, "dtype") : NULL; /* a packed checkpoint has its own */
+    o->quant = opt_given(v, "quant") ? opt_string(v, "quant") : NULL;
     o->kv_cache_type = opt_string(v, "kv-cache-type");
     o->kv_cache_dtype = opt_string(v, "kv-cache-dtype");
     o->op_config = opt_string(v, "op-config");
@@ -119,7 +119,7 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     o->kv_store = opt_string(v, "kv-store");
     o->kv_store_size = opt_float(v, "kv-store-size");
     o->max_batched_tokens = opt_int(v, "max-num-batched-tokens");
-    return 0;
+    return opt_flag(v, "pack-cache") ? packing_cache(l, e) : 0;
 }
 
 void load_scheduling(const struct opt_values *v, struct gallop_options *o)

@@ -22,7 +22,7 @@ const char *const options_headings[] = {[EVERYDAY] = "Everyday",
 
 const struct opt_row options_model[] = {
     {"model", 'm', OPT_STRING, "MODEL", EVERYDAY,
-     .help = "checkpoint folder, .gguf file, or org/name[@revision][:FILE.gguf] on the Hugging Face hub",
+     .help = "checkpoint folder, .gguf or packed .gallop file, or org/name[@revision][:FILE.gguf] on the hub",
      .otherwise = "the bundled demo model", .env = "GALLOP_MODEL",
      .manual =
          "A name is looked for on the hub where there is no folder or file of that name. Of a repository "
@@ -47,6 +47,14 @@ const struct opt_row options_engine[] = {
      .manual =
          "int8 computes linears in integers: weights with a scale a column, what goes into them with a scale a row, "
          "found as it comes (dynamic W8A8). Routers, and experts stored in MXFP4, stay as they are."},
+    {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
+     .help =
+         "start from a packed copy of the checkpoint (gallop pack) in the cache, which the first start makes",
+     .env = "GALLOP_PACK_CACHE",
+     .manual =
+         "It lies in gallop/packed under $XDG_CACHE_HOME or ~/.cache, one for each checkpoint, --dtype, --quant and "
+         "--op-config, and is as large as the weights. Another is made when a file of the checkpoint changes; what is "
+         "not used any more may be deleted."},
     {"max-model-len", 0, OPT_INT, "N", MODEL, .help = "longest sequence, prompt and answer",
      .otherwise = "the model's", .range = "[2,1073741824]",
      .manual = "A KV cache that cannot hold one such sequence is refused."},
@@ -123,7 +131,7 @@ const struct opt_row options_scheduling[] = {
          "computed twice",
      .choices = "optimistic|worst-case", .fallback = "optimistic"},
     {"tpot-target-ms", 0, OPT_FLOAT, "MS", SCHEDULING,
-     .help = "size chunks of prompts so that a step in which streams go on stays below", .fallback = "500",
+     .help = "size chunks of prompts so that a step in which streams go on stays below", .fallback = "700",
      .range = "(0,1000000]"},
     {"max-num-queued-reqs", 0, OPT_INT, "N", SCHEDULING, .help = "requests that may wait; more are refused",
      .otherwise = "any number; in serve 1024", .range = "[1,2147483647]"},

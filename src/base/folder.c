@@ -64,12 +64,22 @@ int folder_join(char *out, size_t size, const char *dir, const char *file, struc
     return 0;
 }
 
-bool folder_has(const char *dir, const char *file)
+static const struct folder_member *find_member(const struct folder_archive *a, const char *file)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->member[i].name, file) == 0)
+            return &a->member[i];
+    return NULL;
+}
+
+bool folder_has(struct folder in, const char *file)
 {
     char path[FOLDER_PATH_MAX];
     struct stat st;
 
-    return folder_join(path, sizeof(path), dir, file, NULL) == 0 && stat(path, &st) == 0 &&
+    if (in.archive)
+        return find_member(in.archive, file) != NULL;
+    return folder_join(path, sizeof(path), in.path, file, NULL) == 0 && stat(path, &st) == 0 &&
            S_ISREG(st.st_mode);
 }
 
@@ -223,6 +233,24 @@ static int read_all(struct folder_text *t, int fd, struct err *e)
                : err_set(e, ERR_INPUT, "%s: the file was changed while it was read", t->path);
 }
 
+/* The member FILE of an archive. */
+static int read_member(struct folder_text *t, struct folder in, const char *file, bool *there, struct err *e)
+{
+    const struct folder_member *m = find_member(in.archive, file);
+
+    snprintf(t->path, sizeof(t->path), "%s/%s", in.path, file);
+    if (there)
+        *there = m != NULL;
+    if (!m)
+        return there ? 0 : err_set(e, ERR_INPUT, "%s: there is no file %s in it", in.path, file);
+    if (!(t->bytes = mem_alloc(m->len + 1, MEM_BASE)))
+        return err_nomem(e, t->path);
+    memcpy(t->bytes, m->bytes, m->len);
+    t->bytes[m->len] = 0;
+    t->len = m->len;
+    return 0;
+}
+
 int folder_read(struct folder_text *t, struct folder in, const char *file, bool *there, struct err *e)
 {
     struct err why = {0};
@@ -231,6 +259,8 @@ int folder_read(struct folder_text *t, struct folder in, const char *file, bool 
 
     t->bytes = NULL;
     t->len = 0;
+    if (in.archive && file)
+        return read_member(t, in, file, there, e);
     rc = enter(&fd, t->path, in, file, &missing, &why);
     if (there)
         *there = !missing;
@@ -262,25 +292,57 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int folder_list(struct folder_names *l, const char *dir, const char *suffix, struct err *e)
+static int add_name(struct folder_names *l, const char *name, const char *dir, struct err *e)
+{
+    if (!mem_grow((void **)&l->name, &l->cap, l->n + 1, sizeof(*l->name), MEM_BASE) ||
+        !(l->name[l->n] = mem_strdup(name, MEM_BASE)))
+        return err_nomem(e, dir);
+    l->n++;
+    return 0;
+}
+
+static int list_members(struct folder_names *l, struct folder in, const char *sub, const char *suffix,
+                        struct err *e)
+{
+    size_t skip = sub ? strlen(sub) + 1 : 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < in.archive->n && rc == 0; i++) {
+        const char *name = in.archive->member[i].name;
+
+        if (sub && (strncmp(name, sub, skip - 1) != 0 || name[skip - 1] != '/'))
+            continue;
+        if (!strchr(name + skip, '/') && folder_name_ends(name + skip, suffix))
+            rc = add_name(l, name + skip, in.path, e);
+    }
+    return rc;
+}
+
+static int list_files(struct folder_names *l, const char *dir, const char *suffix, struct err *e)
 {
     const struct dirent *d;
     DIR *folder = opendir(dir);
     int rc = 0;
 
-    *l = (struct folder_names){0};
     if (!folder)
         return err_os(e, "read the folder", dir);
-    while (rc == 0 && (d = readdir(folder)) != NULL) {
-        if (!folder_name_ends(d->d_name, suffix))
-            continue;
-        if (!mem_grow((void **)&l->name, &l->cap, l->n + 1, sizeof(*l->name), MEM_BASE) ||
-            !(l->name[l->n] = mem_strdup(d->d_name, MEM_BASE)))
-            rc = err_nomem(e, dir);
-        else
-            l->n++;
-    }
+    while (rc == 0 && (d = readdir(folder)) != NULL)
+        if (folder_name_ends(d->d_name, suffix))
+            rc = add_name(l, d->d_name, dir, e);
     closedir(folder);
+    return rc;
+}
+
+int folder_list(struct folder_names *l, struct folder in, const char *sub, const char *suffix, struct err *e)
+{
+    char dir[FOLDER_PATH_MAX];
+    int rc = 0;
+
+    *l = (struct folder_names){0};
+    if (in.archive)
+        rc = list_members(l, in, sub, suffix, e);
+    else if (!sub || (rc = folder_join(dir, sizeof(dir), in.path, sub, e)) == 0)
+        rc = list_files(l, sub ? dir : in.path, suffix, e);
     if (rc)
         folder_names_fini(l);
     else if (l->n)

@@ -18,11 +18,24 @@
 
 enum { FOLDER_PATH_MAX = 4096 };
 
+/* Files that lie in another file, as those of a packed checkpoint do; borrowed. */
+struct folder_member {
+    const char *name; /* "config.json", "SUBFOLDER/NAME" */
+    const char *bytes;
+    size_t len;
+};
+
+struct folder_archive {
+    const struct folder_member *member;
+    size_t n;
+};
+
 /* Where a checkpoint lies. Borrowed path of a folder or, where a single file is a checkpoint, of that
  * file. */
 struct folder {
     const char *path;
-    bool allow_links; /* links may lead anywhere */
+    bool allow_links;                     /* links may lead anywhere */
+    const struct folder_archive *archive; /* PATH is a file that holds these; NULL: they lie in the folder */
 };
 
 static inline struct folder folder_at(const char *path)
@@ -40,13 +53,13 @@ bool folder_name_is_plain(const char *file);
 /* True if FILE ends in SUFFIX and has more than that. */
 bool folder_name_ends(const char *file, const char *suffix);
 
-/* True if DIR/FILE is a regular file, also through a link (whether the link may be followed is seen when it
+/* True if FILE of IN is a regular file, also through a link (whether the link may be followed is seen when it
  * is opened). */
-bool folder_has(const char *dir, const char *file);
+bool folder_has(struct folder in, const char *file);
 
-/* FILE of the folder IN, or with FILE NULL the file IN itself, whose links are the user's own.
- * path[FOLDER_PATH_MAX] receives its path for messages. ERR_OS, or ERR_INPUT for what is no regular file or a
- * link that leads out. */
+/* FILE of the folder IN, which is no archive, or with FILE NULL the file IN itself, whose links are the
+ * user's own. path[FOLDER_PATH_MAX] receives its path for messages. ERR_OS, or ERR_INPUT for what is no
+ * regular file or a link that leads out. */
 int folder_map(struct map_file *m, char *path, struct folder in, const char *file, struct err *e);
 
 /* A whole file in memory: for texts, which are small. */
@@ -68,8 +81,9 @@ struct folder_names {
     size_t n, cap;
 };
 
-/* Those in DIR that end in SUFFIX and have more than that. ERR_OS when DIR cannot be read. */
-int folder_list(struct folder_names *l, const char *dir, const char *suffix, struct err *e);
+/* Those in IN, or in its folder SUB (NULL: none), that end in SUFFIX and have more than that. ERR_OS when it
+ * cannot be read. */
+int folder_list(struct folder_names *l, struct folder in, const char *sub, const char *suffix, struct err *e);
 void folder_names_fini(struct folder_names *l); /* a zeroed one is fine */
 
 #endif

@@ -194,6 +194,18 @@ int map_file_check(const struct map_file *m, const char *path, struct err *e)
                 : 0;
 }
 
+void map_file_expect(const struct map_file *m)
+{
+    if (m->bytes)
+        madvise((void *)(uintptr_t)m->bytes, m->len, MADV_HUGEPAGE);
+}
+
+void map_file_trust(struct map_file *m)
+{
+    guard_end(m);
+    m->guard = 0;
+}
+
 void map_file_drop(const void *p, size_t n)
 {
     uintptr_t from = (uintptr_t)p, to = from + n;

@@ -37,6 +37,13 @@ int map_file_of(struct map_file *m, int fd, const char *path, struct err *e);
  * opened: nothing that was read since can be believed. */
 int map_file_check(const struct map_file *m, const char *path, struct err *e);
 
+/* The whole of M will be read, and stays mapped: huge pages are asked for. */
+void map_file_expect(const struct map_file *m);
+
+/* M stays mapped, and was proved: from now on a lost page ends the process, as it does in any program,
+ * instead of reading as zeros. */
+void map_file_trust(struct map_file *m);
+
 /* The N bytes at P were read: pages that lie wholly among them are given back, and come again from the file
  * if they are read again. Does nothing where P is not in a mapped file. By any thread. */
 void map_file_drop(const void *p, size_t n);

@@ -1,21 +1,43 @@
-/* checkpoint.c - calls the readers of GGUF or those of a folder. */
+/* checkpoint.c - calls the readers of GGUF or those of a folder, which a packed checkpoint is, too. */
 #include "ckpt/checkpoint.h"
+
+#include <string.h>
 
 static bool is_gguf(const struct checkpoint *c)
 {
     return c->gguf.n > 0;
 }
 
-int checkpoint_open(struct checkpoint *c, struct folder in, struct err *e)
+static int open_packed(struct checkpoint *c, struct err *e)
 {
     int rc;
+
+    if (!(c->pack = mem_zalloc(1, sizeof(*c->pack), MEM_CKPT)))
+        return err_nomem(e, c->in.path);
+    if ((rc = pack_open(c->pack, c->in, e)) != 0)
+        return rc;
+    c->in.archive = &c->pack->files;
+    for (size_t i = 0; i < c->in.archive->n && rc == 0; i++) {
+        const struct folder_member *m = &c->in.archive->member[i];
+
+        if (strcmp(m->name, PACK_GGUF) == 0)
+            rc = gguf_set_open_bytes(&c->gguf, m->bytes, m->len, c->in.path, e);
+    }
+    return rc;
+}
+
+int checkpoint_open(struct checkpoint *c, struct folder in, struct err *e)
+{
+    int rc = 0;
 
     *c = (struct checkpoint){.in.allow_links = in.allow_links};
     buf_init(&c->chat.json, MEM_CKPT);
     buf_init(&c->generation.json, MEM_CKPT);
     if (!(c->in.path = mem_strdup(in.path, MEM_CKPT)))
         return err_nomem(e, in.path);
-    if (gguf_set_means(c->in, &rc, e) && rc == 0)
+    if (pack_means(c->in))
+        rc = open_packed(c, e);
+    else if (gguf_set_means(c->in, &rc, e) && rc == 0)
         rc = gguf_set_open(&c->gguf, c->in, e);
     if (rc)
         checkpoint_close(c);
@@ -25,6 +47,9 @@ int checkpoint_open(struct checkpoint *c, struct folder in, struct err *e)
 void checkpoint_close(struct checkpoint *c)
 {
     gguf_set_close(&c->gguf);
+    if (c->pack)
+        pack_close(c->pack);
+    mem_free(c->pack);
     buf_fini(&c->chat.json);
     buf_fini(&c->generation.json);
     mem_free((char *)c->in.path);
@@ -38,7 +63,7 @@ int checkpoint_config(struct config **out, struct checkpoint *c, struct err *e)
     int rc;
 
     *out = NULL;
-    if (!is_gguf(c))
+    if (!is_gguf(c) || c->pack)
         return config_open(out, c->in, "config.json", e);
     buf_init(&text, MEM_CKPT);
     if ((rc = gguf_arch_of(&arch, &c->gguf, e)) == 0)
@@ -65,12 +90,14 @@ int checkpoint_tokenizer(struct tok **out, struct checkpoint *c, struct err *e)
 
 bool checkpoint_has_tokenizer(struct checkpoint *c)
 {
-    return is_gguf(c) ? gguf_has_tokenizer(&c->gguf) : folder_has(c->in.path, "tokenizer.json");
+    return is_gguf(c) ? gguf_has_tokenizer(&c->gguf) : folder_has(c->in, "tokenizer.json");
 }
 
 int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e)
 {
-    return is_gguf(c) ? weights_of_gguf(out, &c->gguf, e) : weights_open(out, c->in, e);
+    return c->pack      ? weights_of_pack(out, c->pack, e)
+           : is_gguf(c) ? weights_of_gguf(out, &c->gguf, e)
+                        : weights_open(out, c->in, e);
 }
 
 /* ---- texts ---- */
@@ -126,4 +153,71 @@ int checkpoint_let_go(struct checkpoint *c, struct err *e)
         rc = say(&c->generation, e);
     gguf_set_let_go(&c->gguf);
     return rc;
+}
+
+/* ---- packing ---- */
+
+/* What the readers of a folder read. */
+static const char *const files[] = {
+    "config.json",       "generation_config.json",  "tokenizer.json",      "tokenizer_config.json",
+    "tokenizer.model",   "tiktoken.model",          "vocab.json",          "merges.txt",
+    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"};
+
+static int pack_one(struct checkpoint *c, struct pack_writer *w, const char *name, struct err *e)
+{
+    struct folder_text t;
+    bool there;
+    int rc = folder_read(&t, c->in, name, &there, e);
+
+    if (rc || !there)
+        return rc;
+    rc = pack_file(w, name, t.bytes, t.len, e);
+    folder_text_fini(&t);
+    return rc;
+}
+
+static int pack_names(struct checkpoint *c, struct pack_writer *w, const char *sub, const char *suffix,
+                      struct err *e)
+{
+    char name[FOLDER_PATH_MAX];
+    struct folder_names l;
+    int rc = folder_list(&l, c->in, sub, suffix, sub ? NULL : e);
+
+    if (rc)
+        return sub && rc != ERR_NOMEM ? 0 : rc; /* there is no such folder */
+    for (size_t i = 0; i < l.n && rc == 0; i++) {
+        snprintf(name, sizeof(name), "%s%s%.1000s", sub ? sub : "", sub ? "/" : "", l.name[i]);
+        rc = pack_one(c, w, name, e);
+    }
+    folder_names_fini(&l);
+    return rc;
+}
+
+static int pack_gguf(struct checkpoint *c, struct pack_writer *w, struct err *e)
+{
+    const struct gguf_arch *arch;
+    struct buf text;
+    int rc;
+
+    buf_init(&text, MEM_CKPT);
+    if ((rc = gguf_arch_of(&arch, &c->gguf, e)) == 0 && (rc = gguf_config(&text, &c->gguf, arch, e)) == 0)
+        rc = pack_file(w, "config.json", text.data, text.len, e);
+    buf_clear(&text);
+    if (rc == 0 && (rc = gguf_metadata(&text, &c->gguf, e)) == 0)
+        rc = pack_file(w, PACK_GGUF, text.data, text.len, e);
+    buf_fini(&text);
+    return rc;
+}
+
+int checkpoint_pack_files(struct checkpoint *c, struct pack_writer *w, struct err *e)
+{
+    int rc = 0;
+
+    if (is_gguf(c))
+        return pack_gguf(c, w, e);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && rc == 0; i++)
+        rc = pack_one(c, w, files[i], e);
+    if (rc == 0)
+        rc = pack_names(c, w, NULL, ".tiktoken", e);
+    return rc ? rc : pack_names(c, w, "additional_chat_templates", ".jinja", e);
 }

@@ -1,8 +1,10 @@
 /* checkpoint.h - a checkpoint, opened once: its config, tokenizer, chat template, generation settings and
- * weights are taken from it, whatever its path means: a folder of Hugging Face's or GGUF.
+ * weights are taken from it, whatever its path means: a folder of Hugging Face's, GGUF, or a packed
+ * checkpoint.
  *
  * The files of a GGUF checkpoint are mapped and proved by checkpoint_open() and stay open until
- * checkpoint_let_go(); each file of a folder is opened when it is asked for. One thread at a time.
+ * checkpoint_let_go(), those of a packed one until checkpoint_close(); each file of a folder is opened when
+ * it is asked for. One thread at a time.
  */
 #ifndef GALLOP_CKPT_CHECKPOINT_H
 #define GALLOP_CKPT_CHECKPOINT_H
@@ -11,6 +13,7 @@
 #include "base/mem.h"
 #include "ckpt/config.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/pack/pack.h"
 #include "ckpt/weights.h"
 #include "text/chat.h"
 #include "text/tok/tok.h"
@@ -25,7 +28,8 @@ struct checkpoint_text {
 
 struct checkpoint {
     struct folder in;     /* the path is a copy */
-    struct gguf_set gguf; /* its n is 0 of a folder */
+    struct gguf_set gguf; /* its n is 0 of a folder; of one that was packed it has no tensors */
+    struct pack *pack;    /* NULL: it is none */
     struct checkpoint_text chat, generation;
 };
 
@@ -42,8 +46,11 @@ int checkpoint_tokenizer(struct tok **out, struct checkpoint *c, struct err *e);
  * one. */
 bool checkpoint_has_tokenizer(struct checkpoint *c);
 
-/* All tensors; call it once. They are borrowed from C where it is GGUF. */
+/* All tensors; call it once. They are borrowed from C where it is GGUF or packed. */
 int checkpoint_weights(struct weights **out, struct checkpoint *c, struct err *e);
+
+/* Writes to W the files that C has beside its weights, or what GGUF has instead of them. */
+int checkpoint_pack_files(struct checkpoint *c, struct pack_writer *w, struct err *e);
 
 /* Closes the files: config, tokenizer and weights are not needed any more. The texts below can still be had.
  * ERR_NOMEM if there is no memory for them. */

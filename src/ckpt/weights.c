@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/strmap.h"
 #include "ckpt/gguf/gguf.h"
+#include "ckpt/pack/pack.h"
 #include "ckpt/shards.h"
 #include "ckpt/tensor_file.h"
 
@@ -128,7 +129,7 @@ static int open_unusual(struct weights *w, struct folder in, struct err *e)
     struct folder_names l;
     int rc;
 
-    if ((rc = folder_list(&l, in.path, ".safetensors", e)) != 0)
+    if ((rc = folder_list(&l, in, NULL, ".safetensors", e)) != 0)
         return rc;
     if (l.n == 0)
         rc = err_set(
@@ -149,15 +150,13 @@ static int open_unusual(struct weights *w, struct folder in, struct err *e)
 
 static int choose(struct weights *w, struct folder in, struct err *e)
 {
-    const char *dir = in.path;
-
-    if (folder_has(dir, "model.safetensors"))
+    if (folder_has(in, "model.safetensors"))
         return open_single(w, in, "model.safetensors", safetensors_read, e);
-    if (folder_has(dir, "model.safetensors.index.json"))
+    if (folder_has(in, "model.safetensors.index.json"))
         return open_shards(w, in, "model.safetensors.index.json", safetensors_read, e);
-    if (folder_has(dir, "pytorch_model.bin"))
+    if (folder_has(in, "pytorch_model.bin"))
         return open_single(w, in, "pytorch_model.bin", torch_read, e);
-    if (folder_has(dir, "pytorch_model.bin.index.json"))
+    if (folder_has(in, "pytorch_model.bin.index.json"))
         return open_shards(w, in, "pytorch_model.bin.index.json", torch_read, e);
     return open_unusual(w, in, e);
 }
@@ -175,17 +174,27 @@ static int take_gguf(struct weights *w, struct gguf_set *s, struct err *e)
     return rc;
 }
 
-/* IN or S is given. */
-static int open_any(struct weights **out, const struct folder *in, struct gguf_set *s, struct err *e)
+static int take_pack(struct weights *w, struct pack *p, struct err *e)
+{
+    w->file = &p->tensors;
+    w->n_files = 1;
+    w->lent = true;
+    return join(w, NULL, e);
+}
+
+/* IN, S or P is given. */
+static int open_any(struct weights **out, const struct folder *in, struct gguf_set *s, struct pack *p,
+                    struct err *e)
 {
     struct weights *w = mem_zalloc(1, sizeof(*w), MEM_CKPT);
     int rc;
 
     *out = NULL;
     if (!w)
-        return err_nomem(e, in ? in->path : s->file[0].path);
+        return err_nomem(e, in ? in->path : s ? s->file[0].path : p->path);
     strmap_init(&w->index, MEM_CKPT);
-    if ((rc = weights_checked(w, in ? choose(w, *in, e) : take_gguf(w, s, e), e)) != 0)
+    rc = in ? choose(w, *in, e) : s ? take_gguf(w, s, e) : take_pack(w, p, e);
+    if ((rc = weights_checked(w, rc, e)) != 0)
         weights_close(w);
     else
         *out = w;
@@ -194,12 +203,17 @@ static int open_any(struct weights **out, const struct folder *in, struct gguf_s
 
 int weights_open(struct weights **out, struct folder in, struct err *e)
 {
-    return open_any(out, &in, NULL, e);
+    return open_any(out, &in, NULL, NULL, e);
 }
 
 int weights_of_gguf(struct weights **out, struct gguf_set *s, struct err *e)
 {
-    return open_any(out, NULL, s, e);
+    return open_any(out, NULL, s, NULL, e);
+}
+
+int weights_of_pack(struct weights **out, struct pack *p, struct err *e)
+{
+    return open_any(out, NULL, NULL, p, e);
 }
 
 const struct view *weights_get(struct weights *w, const char *name)

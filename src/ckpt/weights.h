@@ -18,6 +18,7 @@
 
 struct weights;
 struct gguf_set;
+struct pack;
 
 /* Opens the folder IN and proves every header in it. On failure *out is NULL and *e names the
  * file and the fault. */
@@ -25,6 +26,9 @@ int weights_open(struct weights **out, struct folder in, struct err *e);
 
 /* The same of the open files S, which W borrows, under Hugging Face's names; once for each S. */
 int weights_of_gguf(struct weights **out, struct gguf_set *s, struct err *e);
+
+/* The same of the packed checkpoint P. Tensors that are packed have no data. */
+int weights_of_pack(struct weights **out, struct pack *p, struct err *e);
 
 /* The tensor NAME, marked as used, or NULL. Borrowed until weights_close(); data may be unaligned and
  * strided. */
@@ -41,7 +45,7 @@ size_t weights_unused(const struct weights *w, const char **first, size_t max);
 void weights_skip(struct weights *w, const char *pattern);
 
 /* What the files are: "safetensors", "safetensors, 3 shards", "torch zip", "torch stream", "torch zip, 2
- * shards", "GGUF", "GGUF, 3 shards". */
+ * shards", "GGUF", "GGUF, 3 shards", "gallop pack". */
 const char *weights_kind(const struct weights *w);
 
 /* Where a missing tensor should have been: the one file, or the index of several. For messages. */

@@ -90,7 +90,7 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
         !prefix_kind_of_name(o->prefix_index, &index))
         return err_set(e, ERR_INPUT, "prefix index %s is not known (hash, radix, none)", o->prefix_index);
     *l = (struct llm_options){.model = path,
-                              .dtype = DT_BF16,
+                              .dtype = o->dtype,
                               .quant = o->quant,
                               .kv_type = o->kv_cache_type,
                               .kv_dtype = o->kv_cache_dtype,
@@ -117,10 +117,6 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
                               .progress_ctx = o->progress_ctx};
     if (!o->model)
         return err_set(e, ERR_INPUT, "no model is named");
-    if (o->dtype && strcmp(o->dtype, "fp32") == 0)
-        l->dtype = DT_F32;
-    else if (o->dtype && strcmp(o->dtype, "bf16") != 0)
-        return err_set(e, ERR_INPUT, "dtype %s is not known (fp32, bf16)", o->dtype);
     if ((rc = check_sizes(o, e)) != 0)
         return rc;
     if (!(o->kv_cache_memory >= 0 && o->kv_cache_memory < 1e9))

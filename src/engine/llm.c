@@ -72,7 +72,7 @@ static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err 
         enum dtype dtype;
     } known[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"int8", DT_I8}};
 
-    m->kv_dtype = o->dtype;
+    m->kv_dtype = m->model.opt.dtype;
     if (!o->kv_dtype || strcmp(o->kv_dtype, "auto") == 0)
         return 0;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -327,23 +327,26 @@ static int open_kv(struct llm *m, const struct llm_options *o, const struct opco
     return rc ? rc : slots_open(&m->slots, &m->kv, e);
 }
 
-static int read_quant(const struct llm_options *o, bool *int8, struct err *e)
+static int read_types(const struct llm_options *o, struct model_options *mo, struct err *e)
 {
-    if (!o->quant || strcmp(o->quant, "none") == 0)
-        return 0;
-    if (strcmp(o->quant, "int8") != 0)
+    if (o->dtype && strcmp(o->dtype, "fp32") != 0 && strcmp(o->dtype, "bf16") != 0)
+        return err_set(e, ERR_INPUT, "dtype %s is not known (fp32, bf16)", o->dtype);
+    if (o->quant && strcmp(o->quant, "none") != 0 && strcmp(o->quant, "int8") != 0)
         return err_set(e, ERR_INPUT, "quantisation %s is not known (none, int8)", o->quant);
-    *int8 = true;
+    mo->dtype = o->dtype && strcmp(o->dtype, "fp32") == 0 ? DT_F32 : DT_BF16;
+    mo->int8 = o->quant && strcmp(o->quant, "int8") == 0;
+    mo->dtype_open = !o->dtype;
+    mo->int8_open = !o->quant;
     return 0;
 }
 
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
 {
     double start = clock_seconds();
-    struct model_options mo = {.dtype = o->dtype,
-                               .allow_links = o->allow_links,
+    struct model_options mo = {.allow_links = o->allow_links,
                                .all_bytes = o->kv_store != NULL,
                                .checkpoint = o->checkpoint,
+                               .save = o->save,
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
     struct opconf ops = {0};
@@ -357,7 +360,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
         m->max_tokens = m->max_seqs; /* every sequence can decode in one step */
     if (m->max_wanted < m->max_seqs)
         m->max_wanted = m->max_seqs;
-    if ((rc = read_quant(o, &mo.int8, e)) != 0 || (rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
+    if ((rc = read_types(o, &mo, e)) != 0 || (rc = sparse_read(&m->sparse, o->kv_sparse, e)) != 0 ||
         (rc = opconf_read(&ops, o->op_config, o->attention_backend, e)) != 0 ||
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
@@ -375,9 +378,9 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
         goto fail;
-    m->isa = cpu_isa_name(kern_isa(m->kern, mo.int8              ? KERN_FN_gemm_i8
-                                            : o->dtype == DT_F32 ? KERN_FN_gemm_f32
-                                                                 : KERN_FN_gemm_bf16));
+    m->isa = cpu_isa_name(kern_isa(m->kern, m->model.opt.int8              ? KERN_FN_gemm_i8
+                                            : m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32
+                                                                           : KERN_FN_gemm_bf16));
     m->load_s = clock_seconds() - start;
     opconf_fini(&ops);
     return 0;

@@ -54,7 +54,7 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
                              "model on the hub is called",
                              model)
                    : err_os(e, "open", model);
-    if (S_ISDIR(st.st_mode) || gguf_set_means(folder_at(model), &rc, NULL))
+    if (S_ISDIR(st.st_mode) || pack_means(folder_at(model)) || gguf_set_means(folder_at(model), &rc, NULL))
         return 0;
     if (folder_name_ends(model, ".safetensors") || folder_name_ends(model, ".bin") ||
         folder_name_ends(model, ".pt") || folder_name_ends(model, ".pth"))
@@ -62,9 +62,10 @@ static int check_path(const char *model, enum hub_want want, struct err *e)
             e, ERR_INPUT,
             "%s: this is a file of weights alone; name the folder that holds it and its config.json", model);
     if (want == HUB_MODEL)
-        return err_set(e, ERR_INPUT,
-                       "%s: this file is no model: a GGUF file, or the folder of a checkpoint, is expected",
-                       model);
+        return err_set(
+            e, ERR_INPUT,
+            "%s: this file is no model: a GGUF file, a packed checkpoint, or the folder of a checkpoint, is expected",
+            model);
     return 0;
 }
 

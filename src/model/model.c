@@ -69,6 +69,29 @@ static void report_unused(struct model *m)
                  n > 2 ? first[2] : "", n > 3 ? ", ..." : "");
 }
 
+/* A packed checkpoint has its weights in one form. */
+static int fit_pack(struct model *m, struct err *e)
+{
+    const struct pack *p = m->checkpoint->pack;
+    struct model_options *o = &m->opt;
+
+    if (!p)
+        return 0;
+    o->dtype = o->dtype_open ? p->dtype : o->dtype;
+    o->int8 = o->int8_open ? strcmp(p->quant, "int8") == 0 : o->int8;
+    if (o->save)
+        return err_set(e, ERR_INPUT,
+                       "%s: this checkpoint is packed already; name the one that it was made of", p->path);
+    if (o->dtype != p->dtype || strcmp(p->quant, o->int8 ? "int8" : "none") != 0)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: this checkpoint is packed for dtype %s and quant %s, %s and %s are asked for; pack it "
+            "again (gallop pack)",
+            p->path, p->dtype == DT_F32 ? "fp32" : "bf16", p->quant, o->dtype == DT_F32 ? "fp32" : "bf16",
+            o->int8 ? "int8" : "none");
+    return 0;
+}
+
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e)
 {
@@ -78,9 +101,11 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
     arena_init(&m->arena, MEM_MODEL);
     arena_init(&m->todo_arena, MEM_MODEL);
     m->checkpoint = opt->checkpoint ? opt->checkpoint : &m->own;
-    if ((rc = opt->checkpoint ? 0 : checkpoint_open(&m->own, (struct folder){dir, opt->allow_links}, e)) ==
-            0 &&
-        (rc = checkpoint_config(&m->config_file, m->checkpoint, e)) == 0)
+    if ((rc = opt->checkpoint
+                  ? 0
+                  : checkpoint_open(&m->own, (struct folder){.path = dir, .allow_links = opt->allow_links},
+                                    e)) == 0 &&
+        (rc = fit_pack(m, e)) == 0 && (rc = checkpoint_config(&m->config_file, m->checkpoint, e)) == 0)
         m->config = m->config_file;
     if (rc || (rc = find_arch(m, e)) != 0 || (rc = checkpoint_weights(&m->weights, m->checkpoint, e)) != 0)
         goto fail;
@@ -163,10 +188,17 @@ static int keep_table(struct model *m, struct view *v, struct err *e)
 }
 
 /* The ends still tell one checkpoint from another when its files are let go of (model_identity()). */
-static void keep_ends(struct model_tensor *t)
+static void keep_ends(const struct model *m, struct model_tensor *t)
 {
     size_t bytes = view_bytes(t->view), n = bytes < MODEL_END_BYTES ? bytes : MODEL_END_BYTES;
 
+    if (m->checkpoint->pack) {
+        const struct pack_tensor *kept = pack_tensor_of(m->checkpoint->pack, t->view);
+
+        memcpy(t->end, kept->end, sizeof(t->end));
+        t->sum = m->opt.all_bytes ? kept->sum : 0;
+        return;
+    }
     if (n == 0 || !view_is_contiguous(t->view))
         return;
     memcpy(t->end[0], t->view->data, n);
@@ -214,20 +246,44 @@ static int refuse_number(const struct view *v, struct err *e)
                    v->name);
 }
 
-static int do_one(struct model *m, const struct model_todo *t, struct err *e)
+static int do_embed(struct model *m, const struct model_todo *t, struct err *e)
 {
-    struct look_job look = {.table = t->embed ? &t->embed->table : NULL};
+    struct look_job look = {.table = &t->embed->table};
+    int rc;
 
+    if (m->checkpoint->pack) /* it was looked through, and stays where it is */
+        return 0;
+    if ((rc = keep_table(m, &t->embed->table, e)) != 0 || !t->look)
+        return rc;
+    pool_run(m->pool, look_share, &look);
+    return atomic_load(&look.refused) ? refuse_number(look.table, e) : 0;
+}
+
+/* Linear I of all, as it was packed. */
+static int take_packed(struct model *m, const struct model_todo *t, size_t i, struct err *e)
+{
+    const struct pack *p = m->checkpoint->pack;
+    const struct pack_linear *found = i < p->n_linears ? &p->linear[i] : NULL;
+    const struct linear *l = t->linear;
+
+    if (!found || strcmp(found->name, t->desc->name) != 0 || strcmp(found->form, l->backend->form) != 0 ||
+        found->n != l->n || found->k != l->k || found->dtype != l->dtype || found->paired != l->paired ||
+        found->blob.bytes != l->packed_bytes)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: %s is packed otherwise than backend %s of this gallop reads it; pack the checkpoint again "
+            "(gallop pack)",
+            p->path, t->desc->name, l->backend->name);
+    return linear_map(t->linear, t->desc, found->blob.data, m->pool, e);
+}
+
+static int do_one(struct model *m, const struct model_todo *t, size_t *n_linears, struct err *e)
+{
     if (t->linear)
-        return linear_pack(t->linear, t->desc, m->pool, e);
-    if (t->embed) {
-        int rc = keep_table(m, &t->embed->table, e);
-
-        if (rc || !t->look)
-            return rc;
-        pool_run(m->pool, look_share, &look);
-        return atomic_load(&look.refused) ? refuse_number(look.table, e) : 0;
-    }
+        return m->checkpoint->pack ? take_packed(m, t, (*n_linears)++, e)
+                                   : linear_pack(t->linear, t->desc, m->pool, e);
+    if (t->embed)
+        return do_embed(m, t, e);
     if (t->vector) {
         size_t n = view_elements(t->vector);
 
@@ -241,6 +297,65 @@ static int do_one(struct model *m, const struct model_todo *t, struct err *e)
     return 0;
 }
 
+/* ---- packed checkpoints ---- */
+
+_Static_assert((int)MODEL_END_BYTES == (int)PACK_END_BYTES,
+               "a packed checkpoint has the ends that a model has");
+
+/* True if bytes of V are read other than to be packed. A view of a part of it has its name, at the same
+ * place. */
+static bool is_read(const struct model *m, const struct view *v)
+{
+    for (size_t i = 0; i < m->n_todo; i++) {
+        const struct model_todo *t = &m->todo[i];
+
+        if ((t->vector && t->vector->name == v->name) || (t->embed && t->embed->table.name == v->name))
+            return true;
+        for (size_t p = 0; t->linear && p < t->desc->n_parts; p++)
+            if (t->desc->bias[p] && t->desc->bias[p]->name == v->name)
+                return true;
+    }
+    return false;
+}
+
+static int save_tensor(struct model *m, const struct model_tensor *t, struct err *e)
+{
+    struct pack_tensor about = {.sum = t->sum};
+
+    memcpy(about.end, t->end, sizeof(about.end));
+    return pack_view(m->opt.save, t->view, &about, is_read(m, t->view), e);
+}
+
+static int save_linear(struct model *m, const struct model_todo *t, struct err *e)
+{
+    const struct linear *l = t->linear;
+    const struct pack_linear about = {.name = t->desc->name,
+                                      .form = l->backend->form,
+                                      .n = l->n,
+                                      .k = l->k,
+                                      .dtype = l->dtype,
+                                      .paired = l->paired};
+
+    return pack_packed(m->opt.save, &about, l->packed, l->packed_bytes, e);
+}
+
+/* All that was read, before the files are let go of. */
+static int save(struct model *m, struct err *e)
+{
+    int rc;
+
+    m->opt.save->pool = m->pool;
+    rc = pack_begin(m->opt.save, m->opt.dtype, m->opt.int8 ? "int8" : "none", e);
+    if (rc == 0)
+        rc = checkpoint_pack_files(m->checkpoint, m->opt.save, e);
+    for (size_t i = 0; i < m->n_tensors && rc == 0; i++)
+        rc = save_tensor(m, &m->tensor[i], e);
+    for (size_t i = 0; i < m->n_todo && rc == 0; i++)
+        if (m->todo[i].linear)
+            rc = save_linear(m, &m->todo[i], e);
+    return rc ? rc : pack_end(m->opt.save, e);
+}
+
 static void forget_todo(struct model *m)
 {
     mem_free(m->todo);
@@ -251,14 +366,17 @@ static void forget_todo(struct model *m)
 
 int model_pack(struct model *m, struct err *e)
 {
-    int rc = 0;
+    size_t n_linears = 0;
+    int rc = m->checkpoint->pack ? pack_prove(m->checkpoint->pack, m->pool, e) : 0;
 
     for (size_t i = 0; i < m->n_todo && rc == 0; i++)
-        rc = do_one(m, &m->todo[i], e);
+        rc = do_one(m, &m->todo[i], &n_linears, e);
     for (size_t i = 0; i < m->n_tensors && rc == 0; i++)
-        keep_ends(&m->tensor[i]);
-    if (rc == 0 && m->opt.all_bytes)
+        keep_ends(m, &m->tensor[i]);
+    if (rc == 0 && !m->checkpoint->pack && (m->opt.all_bytes || m->opt.save))
         pool_run(m->pool, sum_share, &(struct sum_job){.m = m});
+    if (rc == 0 && m->opt.save)
+        rc = save(m, e);
     rc = weights_checked(m->weights, rc, e);
     forget_todo(m);
     weights_let_go(m->weights);

@@ -80,12 +80,14 @@ struct model_todo {
 struct model_options {
     enum dtype dtype;                /* DT_F32 or DT_BF16 */
     bool int8;                       /* linears compute in DT_I8 (linear.h) but where fp32 is asked for */
+    bool dtype_open, int8_open;      /* of a packed checkpoint, what it was packed for counts instead */
     const struct kern *kern;         /* what the linears will run on */
     const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
     bool allow_links;                /* of the folder may lead out of it */
     bool all_bytes; /* model_identity() goes by all bytes of the weights, for which they are read once more */
     /* open, and outlives the model, which lets go of its files; NULL: the model opens one of its own */
     struct checkpoint *checkpoint;
+    struct pack_writer *save; /* model_pack() writes a packed checkpoint there; NULL: nowhere */
     void (*progress)(void *ctx, size_t done, size_t total); /* layers packed so far; may be NULL */
     void *progress_ctx;
 };
@@ -120,8 +122,8 @@ struct model {
 int model_open(struct model *m, const char *dir, const struct model_options *opt, struct pool *pool,
                struct err *e);
 
-/* Reads the weights: packs the linears on the pool. ERR_INPUT names a tensor that holds an infinity or
- * NaN. */
+/* Reads the weights: packs the linears on the pool, or takes them as they were packed. ERR_INPUT names a
+ * tensor that holds an infinity or NaN. */
 int model_pack(struct model *m, struct err *e);
 void model_close(struct model *m); /* a zeroed one is fine */
 

@@ -268,9 +268,24 @@ int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool
     return rc;
 }
 
+int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
+               struct err *e)
+{
+    int rc = join_bias(l, d, e);
+
+    if (rc == 0 && l->backend->scratch_bytes)
+        rc = pool_reserve(pool, l->backend->scratch_bytes(l->k, l->dtype), e);
+    l->packed = (void *)(uintptr_t)packed; /* it is only read from now on */
+    l->mapped = true;
+    if (rc)
+        linear_close(l);
+    return rc;
+}
+
 void linear_close(struct linear *l)
 {
-    map_region_free(l->packed, l->packed_bytes);
+    if (!l->mapped)
+        map_region_free(l->packed, l->packed_bytes);
     mem_free(l->bias);
     *l = (struct linear){0};
 }

@@ -54,6 +54,7 @@ struct linear_end {
 
 struct linear_backend {
     const char *name;
+    const char *form; /* of the packed bytes, the same on every machine; another name where it changes */
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
     size_t (*packed_bytes)(size_t columns, size_t k, enum dtype t);
     /* Packs the columns [begin, end) of panels, multiples of 32 but for the last: the rows of W that
@@ -78,7 +79,8 @@ struct linear {
     bool paired;
     enum dtype dtype;
     const struct kern *kern; /* that it computes with; borrowed for ever */
-    void *packed;            /* region of packed_bytes */
+    void *packed;            /* region of packed_bytes, */
+    bool mapped;             /* or borrowed from a file that was packed before */
     size_t packed_bytes;
     float *bias; /* [linear_columns()] or NULL */
 };
@@ -92,6 +94,11 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
 /* Packs what D says, as it was opened with; POOL packs and touches. ERR_INPUT names a tensor that holds an
  * infinity or NaN: times a weight of zero it would reach rows that may not see it. */
 int linear_pack(struct linear *l, const struct linear_desc *d, struct pool *pool, struct err *e);
+
+/* Instead, PACKED [packed_bytes], aligned to 64, is what it was packed to: of the same sizes, type and form.
+ * It outlives L. */
+int linear_map(struct linear *l, const struct linear_desc *d, const void *packed, struct pool *pool,
+               struct err *e);
 void linear_close(struct linear *l); /* a zeroed one is fine */
 
 /* True if linear_row() gives the very numbers of D, which L was opened with: none was rounded as it was

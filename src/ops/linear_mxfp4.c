@@ -117,6 +117,7 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 }
 
 const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
+                                            .form = "mxfp4 groups of 32 x 32",
                                             .accepts = accepts,
                                             .packed_bytes = packed_bytes,
                                             .pack = pack,

@@ -210,6 +210,7 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 }
 
 const struct linear_backend linear_gallop = {.name = "gallop",
+                                             .form = "panels of 32",
                                              .accepts = accepts,
                                              .packed_bytes = linear_panel_bytes,
                                              .pack = pack,
@@ -217,6 +218,7 @@ const struct linear_backend linear_gallop = {.name = "gallop",
                                              .run = run,
                                              .row = row};
 const struct linear_backend linear_native = {.name = "native",
+                                             .form = "panels of 32",
                                              .accepts = accepts,
                                              .packed_bytes = linear_panel_bytes,
                                              .pack = pack,

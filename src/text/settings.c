@@ -353,9 +353,9 @@ static int read_additional(struct reader *r, bool *found)
     struct stat st;
     int rc = folder_join(path, sizeof(path), r->in.path, additional, r->e);
 
-    if (rc || stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+    if (rc || (!r->in.archive && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))))
         return rc;
-    if ((rc = folder_list(&l, path, ".jinja", r->e)) != 0)
+    if ((rc = folder_list(&l, r->in, additional, ".jinja", r->e)) != 0)
         return rc;
     for (size_t i = 0; i < l.n && rc == 0; i++) {
         struct json_str name = {l.name[i], strlen(l.name[i]) - strlen(".jinja")};

@@ -68,12 +68,12 @@ def the_cache_s_bytes_are_rows_of_keys_and_values():
 
 
 def schedulers_are_shown_as_what_they_come_to():
-    for flags, want in (((), (32, 512, "streams", 500, "fcfs", "optimistic")),
-                        (("--scheduler", "iterative"), (1, 512, "streams", 500, "fcfs", "optimistic")),
-                        (("--scheduler", "continuous_prefill_first", "--admission", "worst-case"), (32, 512, "prompts", 500, "fcfs", "worst-case")),
+    for flags, want in (((), (32, 512, "streams", 700, "fcfs", "optimistic")),
+                        (("--scheduler", "iterative"), (1, 512, "streams", 700, "fcfs", "optimistic")),
+                        (("--scheduler", "continuous_prefill_first", "--admission", "worst-case"), (32, 512, "prompts", 700, "fcfs", "worst-case")),
                         (("--max-num-seqs", 600, "--max-num-batched-tokens", 2048, "--scheduling-policy", "fair", "--tpot-target-ms", 80),
                          (600, 600, "streams", 80, "fair", "optimistic")),
-                        (("--max-num-seqs", 4, "--max-num-batched-tokens", 64), (4, 64, "streams", 500, "fcfs", "optimistic"))):
+                        (("--max-num-seqs", 4, "--max-num-batched-tokens", 64), (4, 64, "streams", 700, "fcfs", "optimistic"))):
         o = _inspect("-m", DEMO, *flags)["scheduling"]
         expect(tuple(o[k] for k in ("requests_at_once", "rows_a_step", "first", "tpot_target_ms", "policy", "admission")), want, f"{flags}")
     text = call("inspect", "-m", DEMO, "--scheduler", "iterative").stdout.decode()

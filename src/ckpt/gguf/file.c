@@ -370,6 +370,7 @@ static int read_all(struct reader *r)
 
     for (uint64_t i = 0; rc == 0 && i < n_kv; i++)
         rc = read_kv(r);
+    r->g->kv_end = r->at;
     if (rc == 0)
         rc = read_alignment(r);
     for (uint64_t i = 0; rc == 0 && i < n_tensors; i++)

@@ -64,6 +64,7 @@ struct gguf {
     size_t n_kv, cap_kv;
     struct gguf_tensor *tensor; /* in the order of their bytes */
     size_t n_tensors, cap_tensors;
+    size_t kv_end;      /* bytes of the file up to the end of the last entry */
     struct strmap key;  /* -> place in kv[] */
     struct strmap name; /* -> place in tensor[] */
 };
@@ -140,6 +141,9 @@ int gguf_set_open_bytes(struct gguf_set *s, const char *bytes, size_t len, const
 void gguf_set_let_go(struct gguf_set *s);
 
 void gguf_set_close(struct gguf_set *s); /* a zeroed one is fine */
+
+/* The metadata of S as the bytes of a GGUF file without tensors, into OUT. */
+int gguf_metadata(struct buf *out, const struct gguf_set *s, struct err *e);
 
 /* The tensor NAME of any file, or NULL. */
 const struct gguf_tensor *gguf_set_tensor(const struct gguf_set *s, const char *name);

@@ -63,9 +63,9 @@ static bool find_first(struct folder in, char *name, size_t size, int *rc, struc
     *name = 0;
     if (stat(in.path, &st) != 0 || !S_ISDIR(st.st_mode))
         return folder_name_ends(in.path, ".gguf") || begins_as_gguf(in);
-    if (folder_has(in.path, "config.json"))
+    if (folder_has(in, "config.json"))
         return false;
-    if ((*rc = folder_list(&l, in.path, ".gguf", e)) != 0) {
+    if ((*rc = folder_list(&l, in, NULL, ".gguf", e)) != 0) {
         yes = *rc == ERR_NOMEM; /* a folder that cannot be read is for others to report */
         *rc = yes ? *rc : 0;
         return yes;
@@ -183,7 +183,8 @@ static int open_files(struct gguf_set *s, struct folder in, const char *name, st
     if (snprintf(dir, sizeof(dir), "%.*s", slash ? (int)(slash - in.path) + 1 : 2, slash ? in.path : "./") >=
         (int)sizeof(dir))
         return err_set(e, ERR_INPUT, "%.200s...: the path is longer than %zu bytes", in.path, sizeof(dir));
-    return open_split(s, (struct folder){dir, in.allow_links}, slash ? slash + 1 : in.path, (size_t)count, e);
+    return open_split(s, (struct folder){.path = dir, .allow_links = in.allow_links},
+                      slash ? slash + 1 : in.path, (size_t)count, e);
 }
 
 int gguf_set_open(struct gguf_set *s, struct folder in, struct err *e)
@@ -218,6 +219,18 @@ int gguf_set_open_bytes(struct gguf_set *s, const char *bytes, size_t len, const
     if (rc)
         gguf_set_close(s);
     return rc;
+}
+
+int gguf_metadata(struct buf *out, const struct gguf_set *s, struct err *e)
+{
+    const uint64_t no_tensors = 0;
+    size_t before = out->len;
+
+    buf_add(out, s->file[0].map.bytes, s->part[0].kv_end);
+    if (out->oom)
+        return err_nomem(e, s->file[0].path);
+    memcpy(out->data + before + 8, &no_tensors, sizeof(no_tensors)); /* behind the magic and the version */
+    return 0;
 }
 
 void gguf_set_let_go(struct gguf_set *s)

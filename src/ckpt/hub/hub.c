@@ -32,14 +32,14 @@ static int check_weights(const struct hub_list *l, const char *dir, struct err *
     struct shards s;
     int rc;
 
-    if (!weights || !folder_has(dir, weights))
+    if (!weights || !folder_has(folder_at(dir), weights))
         return err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, weights ? weights : "the weights");
     if (!is_index)
         return 0;
     if ((rc = shards_open(&s, folder_at(dir), weights, e)) != 0)
         return rc;
     for (size_t i = 0; i < s.n_files && rc == 0; i++)
-        if (!folder_has(dir, s.file[i]))
+        if (!folder_has(folder_at(dir), s.file[i]))
             rc = err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, s.file[i]);
     shards_close(&s);
     return rc;
@@ -52,7 +52,7 @@ static int check_whole(const char *dir, enum hub_want want, bool all, struct err
     struct hub_list l;
     int rc = hub_list_read_folder(&l, dir, e);
 
-    if (rc == 0 && want == HUB_MODEL && !folder_has(dir, "config.json"))
+    if (rc == 0 && want == HUB_MODEL && !folder_has(folder_at(dir), "config.json"))
         rc = err_set(e, ERR_INPUT, "the cache %s lacks config.json", dir);
     if (rc == 0 && want == HUB_MODEL)
         rc = check_weights(&l, dir, e);
@@ -100,7 +100,7 @@ static int gguf_from_cache(const struct hub_name *id, char *dir, size_t size, st
     else if (gguf_set_split_name(name, &no, &count))
         for (int64_t i = 1; i <= count && rc == 0; i++)
             if (!gguf_set_part_name(part, sizeof(part), name, (size_t)i, (size_t)count) ||
-                !folder_has(dir, part))
+                !folder_has(folder_at(dir), part))
                 rc = err_set(e, ERR_INPUT, "the cache %s lacks %s", dir, part);
     if (rc == 0)
         rc = enter_gguf(dir, size, name, e);

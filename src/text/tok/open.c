@@ -39,6 +39,8 @@ static bool is_there(struct folder in, const char *name)
     char path[FOLDER_PATH_MAX];
     struct stat st;
 
+    if (in.archive)
+        return folder_has(in, name);
     return folder_join(path, sizeof(path), in.path, name, NULL) == 0 && lstat(path, &st) == 0;
 }
 
@@ -54,7 +56,7 @@ static int read_folder(struct tok *t, struct folder in, struct err *e)
     for (size_t i = 0; i < sizeof(name) / sizeof(*name); i++)
         if (is_there(in, name[i]))
             return read_one(t, in, name[i], e);
-    if ((rc = folder_list(&tiktoken, in.path, ".tiktoken", e)) != 0)
+    if ((rc = folder_list(&tiktoken, in, NULL, ".tiktoken", e)) != 0)
         return rc;
     if (tiktoken.n) {
         rc = read_one(t, in, tiktoken.name[0], e);
@@ -78,6 +80,8 @@ static int read_path(struct tok *t, struct folder in, struct err *e)
 {
     struct stat st;
 
+    if (in.archive)
+        return read_folder(t, in, e);
     if (stat(in.path, &st) != 0)
         return err_os(e, "open", in.path);
     return S_ISDIR(st.st_mode) ? read_folder(t, in, e) : read_one(t, in, NULL, e);

@@ -120,7 +120,7 @@ static void names_that_are_paths_are_refused(void **state)
         if (folder_join(out, sizeof(out), "dir", bad[i], &e) != ERR_INPUT || !strstr(e.msg, "dir: \"") ||
             !strstr(e.msg, "not the name of a file"))
             fail_msg("\"%s\" is taken for a name, or \"%s\" does not say why not", bad[i], e.msg);
-        assert_false(folder_has(dir, bad[i]));
+        assert_false(folder_has(folder_at(dir), bad[i]));
     }
     assert_false(folder_name_is_plain("a/b"));
     assert_true(folder_name_is_plain("a.b"));
@@ -134,9 +134,9 @@ static void only_regular_files_are_there(void **state)
 
     (void)state;
     put(dir, "real", "x");
-    assert_true(folder_has(dir, "real"));
-    assert_false(folder_has(dir, "unreal"));
-    assert_false(folder_has(root, "model"));
+    assert_true(folder_has(folder_at(dir), "real"));
+    assert_false(folder_has(folder_at(dir), "unreal"));
+    assert_false(folder_has(folder_at(root), "model"));
     assert_int_equal(folder_read(&t, folder_at(dir), "unreal", &there, &e), 0);
     assert_true(!there && !t.bytes);
     assert_int_equal(folder_read(&t, folder_at(dir), "unreal/below", &there, &e), 0);
@@ -254,19 +254,19 @@ static void files_are_found_by_their_ending(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(folder_list(&l, dir, ".safetensors", &e), 0);
+    assert_int_equal(folder_list(&l, folder_at(dir), NULL, ".safetensors", &e), 0);
     assert_int_equal(l.n, 0);
     put(dir, "b.safetensors", "");
     put(dir, "a.safetensors", "");
     put(dir, ".safetensors", "");
     put(dir, "c.safetensors.index.json", "");
-    assert_int_equal(folder_list(&l, dir, ".safetensors", &e), 0);
+    assert_int_equal(folder_list(&l, folder_at(dir), NULL, ".safetensors", &e), 0);
     assert_int_equal(l.n, 2);
     assert_string_equal(l.name[0], "a.safetensors");
     assert_string_equal(l.name[1], "b.safetensors");
     folder_names_fini(&l);
     snprintf(none, sizeof(none), "%s/none", dir);
-    assert_int_equal(folder_list(&l, none, ".safetensors", &e), ERR_OS);
+    assert_int_equal(folder_list(&l, folder_at(none), NULL, ".safetensors", &e), ERR_OS);
     assert_non_null(strstr(e.msg, "cannot read the folder"));
 }
 
@@ -298,7 +298,7 @@ static void memory_that_runs_out_is_said_and_nothing_kept(void **state)
     assert_int_equal(folder_read(&t, folder_at(dir), "real", NULL, &e), ERR_NOMEM);
     for (long n = 1; n <= 2; n++) {
         mem_fail_at(n);
-        assert_int_equal(folder_list(&l, dir, "l", &e), ERR_NOMEM);
+        assert_int_equal(folder_list(&l, folder_at(dir), NULL, "l", &e), ERR_NOMEM);
     }
     mem_fail_at(0);
     assert_int_equal(mem_live_blocks(), blocks);

@@ -333,7 +333,7 @@ static void the_layout_is_hugging_faces(void **state)
     assert_int_equal(readlink(path, link, sizeof(link)), n + 3);
     assert_memory_equal(link, "../../../blobs/ef56", (size_t)n + 3);
     snprintf(path, sizeof(path), "%s/models--org--name/snapshots/" COMMIT, dir);
-    assert_true(folder_has(path, "config.json"));
+    assert_true(folder_has(folder_at(path), "config.json"));
     assert_int_equal(folder_map(&m, opened, folder_at(path), "config.json", &e), 0);
     map_file_close(&m);
     remove_tree(dir);

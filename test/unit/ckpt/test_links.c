@@ -260,7 +260,7 @@ static void expect_open(size_t f, size_t linked, bool allow_links, const char *w
 {
     struct err e = {0};
 
-    if (folders[f].open((struct folder){dir, allow_links}, &e) != 0)
+    if (folders[f].open((struct folder){.path = dir, .allow_links = allow_links}, &e) != 0)
         fail_msg("%s as a link %s: %s", folders[f].file[linked], what, e.msg);
 }
 

@@ -15,7 +15,11 @@ static const char data[] = GALLOP_SOURCE_DIR "/test/data/gguf", goldens[] = GALL
 /* All rows of logits of a prompt, from a model opened for this. free() */
 static float *logits_of(const char *path, enum dtype dtype, const int32_t *ids, size_t n, size_t *vocab)
 {
-    struct llm_options o = {.model = path, .dtype = dtype, .max_seqs = 1, .max_wanted = 64, .threads = 1};
+    struct llm_options o = {.model = path,
+                            .dtype = dtype == DT_F32 ? "fp32" : "bf16",
+                            .max_seqs = 1,
+                            .max_wanted = 64,
+                            .threads = 1};
     struct err e;
     struct llm m;
     float *x;

@@ -1,0 +1,32 @@
+/* form.h - the bytes of a packed checkpoint that are no JSON: the page that a file begins with, and the end
+ * of the first one. Little-endian. */
+#ifndef GALLOP_CKPT_PACK_FORM_H
+#define GALLOP_CKPT_PACK_FORM_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ckpt/pack/pack.h"
+
+enum { PACK_PIECE = 1 << 20 }; /* bytes that have a sum of their own */
+
+#define PACK_MAGIC      "gallop packed checkpoint\n"
+#define PACK_TAIL_MAGIC "end of gallop packed checkpoint" /* and NUL */
+
+struct pack_tail {
+    uint64_t at, bytes, sum; /* of the directory */
+    uint64_t own_sum;        /* of what stands before it */
+    char magic[32];
+};
+
+_Static_assert(sizeof(struct pack_tail) == 64, "the end of a packed checkpoint has 64 bytes");
+
+/* The first page of file PART. */
+static inline void pack_head(char page[PACK_ALIGN], size_t part)
+{
+    memset(page, 0, PACK_ALIGN);
+    snprintf(page, PACK_ALIGN, PACK_MAGIC "version %d\npart %zu\n", PACK_VERSION, part);
+}
+
+#endif
