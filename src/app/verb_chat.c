@@ -404,6 +404,7 @@ static void open_editor(struct talk *t)
     history(t->history, &he, H_SETSIZE, 1000);
     el_set(t->el, EL_PROMPT, prompt);
     el_set(t->el, EL_EDITOR, "emacs");
+    el_set(t->el, EL_SETTY, "-d", "+noflsh", NULL); /* Ctrl-C ends an answer, not what is typed meanwhile */
     el_set(t->el, EL_HIST, history, t->history);
     el_set(t->el, EL_SIGNAL, 0);
     el_set(t->el, EL_CLIENTDATA, &t->keys);

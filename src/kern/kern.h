@@ -33,7 +33,7 @@ enum {
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
     KERN_ATTN_ROWS = 24,  /* query rows an attention kernel works on at once; scratch is sized by it */
     KERN_ATTN_DIM = 512,  /* largest dp of attention */
-    KERN_TURNED = 512,    /* largest block of hadamard; no head is longer */
+    KERN_TURNED = 2048,   /* largest block of hadamard; no head is longer */
     KERN_I8_QUERY = 127,  /* class "int8 dot": what stands for the largest of a row of q */
     KERN_I8_WEIGHT = 255, /* and of the weights of a row */
     KERN_I8_TAIL = 2 * KERN_NR * 4, /* bytes behind the weights of an int8 panel */

@@ -318,6 +318,22 @@ static bool is_read(const struct model *m, const struct view *v)
     return false;
 }
 
+/* A packed checkpoint's directory may leave out the bytes of a tensor, but of none that is read. */
+static int check_there(const struct model *m, struct err *e)
+{
+    for (size_t i = 0; i < m->n_tensors; i++) {
+        const struct view *v = m->tensor[i].view;
+
+        if (!v->data && view_bytes(v) && is_read(m, v))
+            return err_set(
+                e, ERR_INPUT,
+                "%s: the bytes of tensor %s are not in it: the file was altered; pack the checkpoint "
+                "again (gallop pack)",
+                m->checkpoint->pack->path, v->name);
+    }
+    return 0;
+}
+
 static int save_tensor(struct model *m, const struct model_tensor *t, struct err *e)
 {
     struct pack_tensor about = {.sum = t->sum};
@@ -367,8 +383,10 @@ static void forget_todo(struct model *m)
 int model_pack(struct model *m, struct err *e)
 {
     size_t n_linears = 0;
-    int rc = m->checkpoint->pack ? pack_prove(m->checkpoint->pack, m->pool, e) : 0;
+    int rc = 0;
 
+    if (m->checkpoint->pack && (rc = check_there(m, e)) == 0)
+        rc = pack_prove(m->checkpoint->pack, m->pool, e);
     for (size_t i = 0; i < m->n_todo && rc == 0; i++)
         rc = do_one(m, &m->todo[i], &n_linears, e);
     for (size_t i = 0; i < m->n_tensors && rc == 0; i++)

@@ -25,8 +25,9 @@ static const double roof_age = 3; /* seconds after which a roof is measured anew
 
 static const struct opt_row rows[] = {
     {"prefill", 0, OPT_STRING, "N,N", EVERYDAY, .help = "prompt lengths; 0: none", .fallback = "512,2048"},
-    {"decode", 0, OPT_INT, "N", EVERYDAY, .help = "tokens to decode, rounded up to whole steps; 0: none",
-     .fallback = "128", .range = "[0,100000]"},
+    {"decode", 0, OPT_INT, "N", EVERYDAY,
+     .help = "tokens that each sequence decodes, rounded up to whole steps; 0: none", .fallback = "128",
+     .range = "[0,100000]"},
     {"context", 0, OPT_STRING, "N,N", EVERYDAY,
      .help = "rows in the cache when decoding begins: up to 512 that are computed, repeated",
      .fallback = "128"},

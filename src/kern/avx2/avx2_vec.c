@@ -172,7 +172,6 @@ float avx2_max(const float *x, size_t n)
     return largest(x, n) + 0.0f;
 }
 
-/* The second pass looks for the first element that equals the maximum; with nothing but NaN there is none. */
 /* The stages of hadamard within a vector. */
 static __m256 turn_within(__m256 v)
 {
@@ -210,6 +209,7 @@ void avx2_hadamard(float *x, size_t n)
     }
 }
 
+/* The second pass looks for the first element that equals the maximum; with nothing but NaN there is none. */
 size_t avx2_argmax(const float *x, size_t n)
 {
     const __m256 max = _mm256_set1_ps(largest(x, n));

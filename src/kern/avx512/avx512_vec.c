@@ -186,8 +186,40 @@ static __m512 turn_within(__m512 v)
     return _mm512_mask_blend_ps(0xff00, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
 }
 
+/* The stages HALF and 2 HALF of hadamard in one pass over a block; what comes out is NORM times as large. */
+static void turn_two(float *x, size_t block, size_t half, __m512 norm)
+{
+    for (size_t i = 0; i < block; i += 4 * half)
+        for (size_t j = i; j < i + half; j += 16) {
+            __m512 a = _mm512_loadu_ps(x + j), b = _mm512_loadu_ps(x + j + half);
+            __m512 c = _mm512_loadu_ps(x + j + 2 * half), d = _mm512_loadu_ps(x + j + 3 * half);
+            __m512 sum = _mm512_add_ps(a, b), other_sum = _mm512_add_ps(c, d);
+            __m512 difference = _mm512_sub_ps(a, b), other_difference = _mm512_sub_ps(c, d);
+
+            _mm512_storeu_ps(x + j, _mm512_mul_ps(_mm512_add_ps(sum, other_sum), norm));
+            _mm512_storeu_ps(x + j + half, _mm512_mul_ps(_mm512_add_ps(difference, other_difference), norm));
+            _mm512_storeu_ps(x + j + 2 * half, _mm512_mul_ps(_mm512_sub_ps(sum, other_sum), norm));
+            _mm512_storeu_ps(x + j + 3 * half,
+                             _mm512_mul_ps(_mm512_sub_ps(difference, other_difference), norm));
+        }
+}
+
+/* The stage HALF alone. */
+static void turn_one(float *x, size_t block, size_t half, __m512 norm)
+{
+    for (size_t i = 0; i < block; i += 2 * half)
+        for (size_t j = i; j < i + half; j += 16) {
+            __m512 a = _mm512_loadu_ps(x + j), b = _mm512_loadu_ps(x + j + half);
+
+            _mm512_storeu_ps(x + j, _mm512_mul_ps(_mm512_add_ps(a, b), norm));
+            _mm512_storeu_ps(x + j + half, _mm512_mul_ps(_mm512_sub_ps(a, b), norm));
+        }
+}
+
+/* The norm is multiplied in where the last stage ends; a factor of 1 before changes no bit. */
 void KERN_NAME(avx512_hadamard)(float *x, size_t n)
 {
+    const __m512 one = _mm512_set1_ps(1);
     size_t block = kmath_turned(n);
     __m512 norm = _mm512_set1_ps(1.0f / sqrtf((float)block));
 
@@ -196,18 +228,15 @@ void KERN_NAME(avx512_hadamard)(float *x, size_t n)
         return;
     }
     for (float *end = x + n; x < end; x += block) {
-        for (size_t i = 0; i < block; i += 16)
-            _mm512_storeu_ps(x + i, turn_within(_mm512_loadu_ps(x + i)));
-        for (size_t half = 16; half < block; half *= 2)
-            for (size_t i = 0; i < block; i += 2 * half)
-                for (size_t j = i; j < i + half; j += 16) {
-                    __m512 a = _mm512_loadu_ps(x + j), b = _mm512_loadu_ps(x + j + half);
+        __m512 last = block == 16 ? norm : one;
+        size_t half = 16;
 
-                    _mm512_storeu_ps(x + j, _mm512_add_ps(a, b));
-                    _mm512_storeu_ps(x + j + half, _mm512_sub_ps(a, b));
-                }
         for (size_t i = 0; i < block; i += 16)
-            _mm512_storeu_ps(x + i, _mm512_mul_ps(_mm512_loadu_ps(x + i), norm));
+            _mm512_storeu_ps(x + i, _mm512_mul_ps(turn_within(_mm512_loadu_ps(x + i)), last));
+        for (; 4 * half <= block; half *= 4)
+            turn_two(x, block, half, 4 * half == block ? norm : one);
+        if (half < block)
+            turn_one(x, block, half, norm);
     }
 }
 

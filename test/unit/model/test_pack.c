@@ -1,9 +1,11 @@
 /* test_pack.c - binding reads no weight, packing looks at each: a number that is not finite in any tensor of
- * any kind of model is refused by the tensor's name. */
+ * any kind of model is refused by the tensor's name, and so are bytes that a packed checkpoint lacks. */
 #include <jansson.h>
+#include <xxhash.h>
 
 #include "base/err.h"
 #include "base/map.h"
+#include "ckpt/pack/form.h"
 #include "engines.h"
 #include "files.h"
 #include "model/model.h"
@@ -163,6 +165,78 @@ static void a_number_that_is_not_finite_is_refused_in_every_tensor(void **state)
         every_tensor_of(goldens[i]);
 }
 
+static int write_packed(void *ctx, size_t part, const void *p, size_t n, struct err *e)
+{
+    buf_add(ctx, p, n);
+    return part || ((struct buf *)ctx)->oom ? err_nomem(e, "a test") : 0;
+}
+
+static void pack_golden(struct buf *out, const char *golden)
+{
+    struct pack_writer w = {.write = write_packed, .ctx = out};
+    struct model_options opt = {.dtype = DT_BF16, .kern = kern_table(cpu_best()), .save = &w};
+    struct model m;
+    struct err e;
+
+    if (model_open(&m, engines_path(golden), &opt, pool, &e) != 0 || model_pack(&m, &e) != 0)
+        fail_msg("%s", e.msg);
+    model_close(&m);
+    pack_abort(&w);
+}
+
+/* Opens the packed checkpoint with the LEN bytes of its directory at AT as they now are. */
+static int open_resealed(struct buf *b, size_t at, size_t len, struct err *e)
+{
+    struct pack_tail *tail = (struct pack_tail *)(void *)(b->data + b->len - sizeof(*tail));
+    char path[4096];
+    struct model m;
+    int rc;
+
+    tail->sum = XXH3_64bits(b->data + at, len);
+    tail->own_sum = XXH3_64bits(tail, offsetof(struct pack_tail, own_sum));
+    snprintf(path, sizeof(path), "%s/model.gallop", scratch);
+    files_write(path, b->data, b->len);
+    if ((rc = open_model(&m, path, e)) == 0) {
+        rc = model_pack(&m, e);
+        model_close(&m);
+    }
+    return rc;
+}
+
+static void a_packed_tensor_without_its_bytes_is_refused(void **state)
+{
+    static const char *const goldens[] = {"opt-postln-proj", "gpt-oss", "gemma4"};
+
+    for (size_t i = 0; i < sizeof(goldens) / sizeof(*goldens); i++) {
+        struct buf b = {.tag = MEM_CKPT};
+        char *bytes, *stop;
+        size_t at, len, n = 0;
+        struct err e;
+
+        pack_golden(&b, goldens[i]);
+        memcpy(&at, b.data + b.len - sizeof(struct pack_tail), sizeof(at));
+        len = b.len - sizeof(struct pack_tail) - at;
+        bytes = strstr(b.data + at, "\"tensors\"");
+        stop = strstr(b.data + at, "\"linears\"");
+        assert_true(bytes && stop);
+        assert_int_equal(open_resealed(&b, at, len, &e), 0);
+        while ((bytes = strstr(bytes, "\"bytes\":")) != NULL && bytes < stop) {
+            char was[24];
+            size_t digits = strspn(bytes += strlen("\"bytes\":"), "0123456789");
+
+            memcpy(was, bytes, digits);
+            memset(bytes, ' ', digits);
+            *bytes = '0';
+            if (open_resealed(&b, at, len, &e) != ERR_INPUT || !strstr(e.msg, "the bytes of tensor "))
+                fail_msg("%s, tensor %zu: \"%s\"", goldens[i], n, e.msg);
+            memcpy(bytes, was, digits);
+            n++;
+        }
+        assert_true(n > 5);
+        buf_fini(&b);
+    }
+}
+
 static int start(void **state)
 {
     struct err e = {0};
@@ -183,6 +257,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(binding_packs_nothing_and_knows_all_sizes),
         cmocka_unit_test(a_number_that_is_not_finite_is_refused_in_every_tensor),
+        cmocka_unit_test(a_packed_tensor_without_its_bytes_is_refused),
     };
 
     return cmocka_run_group_tests(tests, start, end);
