@@ -187,13 +187,15 @@ static void pack_golden(struct buf *out, const char *golden)
 /* Opens the packed checkpoint with the LEN bytes of its directory at AT as they now are. */
 static int open_resealed(struct buf *b, size_t at, size_t len, struct err *e)
 {
-    struct pack_tail *tail = (struct pack_tail *)(void *)(b->data + b->len - sizeof(*tail));
-    char path[4096];
+    char path[4096], *end = b->data + b->len - sizeof(struct pack_tail);
+    struct pack_tail tail;
     struct model m;
     int rc;
 
-    tail->sum = XXH3_64bits(b->data + at, len);
-    tail->own_sum = XXH3_64bits(tail, offsetof(struct pack_tail, own_sum));
+    memcpy(&tail, end, sizeof(tail));
+    tail.sum = XXH3_64bits(b->data + at, len);
+    tail.own_sum = XXH3_64bits(&tail, offsetof(struct pack_tail, own_sum));
+    memcpy(end, &tail, sizeof(tail));
     snprintf(path, sizeof(path), "%s/model.gallop", scratch);
     files_write(path, b->data, b->len);
     if ((rc = open_model(&m, path, e)) == 0) {
