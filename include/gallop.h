@@ -62,7 +62,9 @@ struct gallop_options {
     int allow_links;      /* 1: links of the folder may lead out of it [0: only to the hub cache's blobs] */
     const char *dtype;    /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
     /* "int8": the linears' weights become 8-bit integers with a scale a column, and what goes into them with
-     * a scale a row ("dynamic W8A8"); routers, and experts stored in MXFP4, stay as they are ["none"] */
+     * a scale a row ("dynamic W8A8"); routers, and experts stored in MXFP4, stay as they are. "none": weights
+     * are computed with in dtype. [as they are stored: integers of a GGUF file, unless dtype is fp32, stay
+     * so, and what goes into them becomes 8-bit integers, 32 with a scale; else "none"] */
     const char *quant;
     /* "dynamic", "bmc", "slab_pool", "paged"; of executors "extern", too ["slab_pool"] */
     const char *kv_cache_type;
@@ -312,7 +314,7 @@ struct gallop_stats {
     size_t max_model_len, vocab_size;
     double load_s;
     int threads;
-    const char *dtype, *quant, *isa; /* quant: "none" or "int8" */
+    const char *dtype, *quant, *isa; /* quant: "none", "int8", or "gguf": as in the file */
     struct gallop_operator operators[GALLOP_N_OPERATORS];
 };
 

@@ -42,11 +42,14 @@ const struct opt_row options_engine[] = {
     {"dtype", 0, OPT_CHOICE, NULL, MODEL, .help = "computing type of linears and KV; fp32 is the exact mode",
      .choices = "fp32|bf16", .fallback = "bf16", .env = "GALLOP_DTYPE"},
     {"quant", 0, OPT_STRING, "none|int8", MODEL,
-     .help = "weights of the linears: none, which is what the checkpoint has, or int8", .fallback = "none",
+     .help = "weights of the linears: none, of the computing type, or int8 (default what the checkpoint has)",
      .env = "GALLOP_QUANT",
      .manual =
-         "int8 computes linears in integers: weights with a scale a column, what goes into them with a scale a row, "
-         "found as it comes (dynamic W8A8). Routers, and experts stored in MXFP4, stay as they are."},
+         "Weights that a GGUF file has as integers (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K) keep their bits "
+         "and their size unless fp32 (--dtype) or none is asked for, and what goes into them becomes integers of 8 "
+         "bits, 32 with a scale of their own. int8 computes linears in integers: weights with a scale a column, what "
+         "goes into them with a scale a row, found as it comes (dynamic W8A8). Routers, and experts stored in MXFP4, "
+         "stay as they are."},
     {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
      .help =
          "start from a packed copy of the checkpoint (gallop pack) in the cache, which the first start makes",

@@ -104,7 +104,7 @@ static int write_model(struct packing *k, const struct load *l, double split_gib
         *done = (struct packing_result){.n_files = k->n,
                                         .bytes = k->bytes,
                                         .dtype = m.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
-                                        .quant = m.model.opt.int8 ? "int8" : "none"};
+                                        .quant = model_quant_name(&m.model)};
     pack_abort(&w);
     llm_close(&m);
     return rc;
@@ -208,9 +208,8 @@ static bool opens(const char *path)
 int packing_cache(struct load *l, struct err *e)
 {
     const struct gallop_options *o = &l->o;
-    const bool fp32 = o->dtype && strcmp(o->dtype, "fp32") == 0,
-               int8 = o->quant && strcmp(o->quant, "int8") == 0;
-    uint64_t number = PACK_VERSION * 4 + (uint64_t)fp32 * 2 + (uint64_t)int8;
+    const bool fp32 = o->dtype && strcmp(o->dtype, "fp32") == 0;
+    uint64_t number = PACK_VERSION * 2 + (uint64_t)fp32;
     char source[FOLDER_PATH_MAX], path[sizeof(l->path)];
     struct packing_result done;
     int rc;
@@ -219,7 +218,7 @@ int packing_cache(struct load *l, struct err *e)
         return 0;
     if (!realpath(l->path, source))
         return err_os(e, "resolve", l->path);
-    number = mix_text(mix_text(number, source), o->op_config);
+    number = mix_text(mix_text(mix_text(number, source), o->op_config), o->quant);
     if ((rc = mix_checkpoint(&number, source, e)) != 0 ||
         (rc = cached_path(path, sizeof(path), source, number, e)) != 0)
         return rc;

@@ -207,9 +207,7 @@ static void print_tensors(const struct model *m)
  * avx512vnni (int8 dot)". */
 static void print_kernels(const struct llm *m)
 {
-    enum kern_fn gemm = m->model.opt.int8              ? KERN_FN_gemm_i8
-                        : m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32
-                                                       : KERN_FN_gemm_bf16;
+    enum kern_fn gemm = model_gemm(&m->model);
     enum kern_fn attn = m->kv.lim.dtype == DT_F32  ? KERN_FN_attn_f32
                         : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
                                                    : KERN_FN_attn_bf16;

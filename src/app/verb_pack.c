@@ -33,7 +33,8 @@ static int run_as(const char *verb, const struct opt_values *v, struct err *e)
     if (opt_flag(v, "pack-cache"))
         return err_set(e, ERR_USAGE, "%s: --pack-cache keeps what others run; -o says where this one goes",
                        verb);
-    if (strcmp(verb, "quantize") == 0 && strcmp(opt_string(v, "quant"), "none") == 0)
+    if (strcmp(verb, "quantize") == 0 &&
+        (!opt_string(v, "quant") || strcmp(opt_string(v, "quant"), "none") == 0))
         return err_set(e, ERR_USAGE, "quantize: --quant is needed (int8); without it, gallop pack is meant");
     if ((rc = load_options(v, &l, e)) != 0 ||
         (rc = packing_write(&l, path, opt_float(v, "split-size"), opt_flag(v, "force"), &done, e)) != 0)

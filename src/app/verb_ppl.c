@@ -207,9 +207,9 @@ static int open_engines(struct gallop **g, struct gallop **exact, const struct o
 /* True if what would be compared with fp32 is that itself. */
 static bool is_exact(const struct opt_values *v)
 {
-    const char *rows_in = opt_string(v, "kv-cache-dtype");
+    const char *rows_in = opt_string(v, "kv-cache-dtype"), *quant = opt_string(v, "quant");
 
-    return strcmp(opt_string(v, "dtype"), "fp32") == 0 && strcmp(opt_string(v, "quant"), "none") == 0 &&
+    return strcmp(opt_string(v, "dtype"), "fp32") == 0 && (!quant || strcmp(quant, "none") == 0) &&
            (strcmp(rows_in, "auto") == 0 || strcmp(rows_in, "fp32") == 0);
 }
 

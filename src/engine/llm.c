@@ -252,8 +252,9 @@ static XXH128_hash_t mix(XXH128_hash_t h, const void *p, size_t n)
 static struct prefix_key store_context(const struct llm *m, const struct opconf *ops)
 {
     const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
-                               (uint64_t)m->model.opt.int8, (uint64_t)m->kv_dtype};
-    XXH128_hash_t h = mix((XXH128_hash_t){0}, number, sizeof(number));
+                               (uint64_t)m->kv_dtype};
+    const char *quant = model_quant_name(&m->model);
+    XXH128_hash_t h = mix(mix((XXH128_hash_t){0}, number, sizeof(number)), quant, strlen(quant));
 
     for (int f = 0; f < KERN_N_FUNCTIONS; f++) {
         const char *class = kern_class(m->kern, (enum kern_fn)f);
@@ -334,9 +335,8 @@ static int read_types(const struct llm_options *o, struct model_options *mo, str
     if (o->quant && strcmp(o->quant, "none") != 0 && strcmp(o->quant, "int8") != 0)
         return err_set(e, ERR_INPUT, "quantisation %s is not known (none, int8)", o->quant);
     mo->dtype = o->dtype && strcmp(o->dtype, "fp32") == 0 ? DT_F32 : DT_BF16;
-    mo->int8 = o->quant && strcmp(o->quant, "int8") == 0;
+    mo->quant = !o->quant ? MODEL_AS_STORED : strcmp(o->quant, "int8") == 0 ? MODEL_INT8 : MODEL_NONE;
     mo->dtype_open = !o->dtype;
-    mo->int8_open = !o->quant;
     return 0;
 }
 
@@ -378,9 +378,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
         goto fail;
-    m->isa = cpu_isa_name(kern_isa(m->kern, m->model.opt.int8              ? KERN_FN_gemm_i8
-                                            : m->model.opt.dtype == DT_F32 ? KERN_FN_gemm_f32
-                                                                           : KERN_FN_gemm_bf16));
+    m->isa = cpu_isa_name(kern_isa(m->kern, model_gemm(&m->model)));
     m->load_s = clock_seconds() - start;
     opconf_fini(&ops);
     return 0;

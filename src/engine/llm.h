@@ -22,7 +22,7 @@ struct llm_options {
     const char *model;             /* folder or GGUF file */
     struct checkpoint *checkpoint; /* MODEL, opened; outlives the llm. NULL: the model opens it */
     const char *dtype;             /* "fp32", "bf16"; NULL: as it was packed, else bf16 */
-    const char *quant;             /* of the linears: "none", "int8"; NULL: as they were packed, else none */
+    const char *quant;             /* of the linears: "none", "int8"; NULL: as they are stored or packed */
     struct pack_writer *save;      /* a packed checkpoint is written there; NULL: nowhere */
     const char *kv_type;           /* NULL: slab_pool */
     const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16", "int8" */

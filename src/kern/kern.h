@@ -40,6 +40,8 @@ enum {
     KERN_I8_MOST_K = 65536,         /* of gemm_i8: 255 x 127 as often are less than 2^31 */
 };
 
+struct blocks_form; /* blocks.h */
+
 enum kern_act { KERN_SILU, KERN_GELU_TANH, KERN_GELU_ERF, KERN_GELU_QUICK, KERN_RELU, KERN_N_ACTS };
 
 /* What becomes of a gemm's sums with their bias. It goes to c, or, where that is NULL, into out. */
@@ -151,6 +153,11 @@ static inline size_t kern_i8_panel_bytes(size_t k)
  *             0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on their negatives: exact in fp32 and bf16. Scales
  *             with which a value reaches 2^128, and 255, which is NaN, may not be there (OCP Microscaling
  *             1.0). scratch: a panel as the gemm has it, 64-byte aligned.
+ * gemm_in_blocks: x [k], k a multiple of 32, as gemm_in_i8 does it, but each 32 elements with a scale of
+ *             their own, to where blocks.h says.
+ * gemm_blocks: C = A x W^T + bias with b in the form F of blocks.h. From +0, groups of 32 (or halves of 16)
+ *             ascending: y = fma((float)(sum of n * (code - zero)), d * scale, y); then, with minimums, y =
+ *             fma(min, scale * (float)(sum of n), y). Products of halves and multiples are exact.
  * rms_norm:   if (r) x += r first (stored); out = w * (x * (1 / sqrtf(sum(x^2) / n + eps))); the sum is
  *             16-lane with fma(x, x, s). w NULL: no scale.
  * layer_norm: if (r) x += r (stored); mean = sum(x) / n; var = sum((x - mean)^2) / n (16-lane sums; fma for
@@ -182,37 +189,39 @@ static inline size_t kern_i8_panel_bytes(size_t k)
  *             o2 * b); a running m of -infinity is replaced by (m2, l2, o2) as they are, whatever o held.
  * attn_finish: out = o * (1 / l) for d elements (l = 0: zeros).
  */
-#define KERN_FUNCTIONS(X)                                                                             \
-    X(gemm_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1))                              \
-    X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                             \
-    X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                  \
-    X(gemm_in_bf16, void, (void *in, const float *x, size_t row, size_t m, size_t k))                 \
-    X(gemm_i8, void, (const struct kern_gemm *g, size_t p0, size_t p1))                               \
-    X(gemm_in_i8, void, (void *in, const float *x, size_t row, size_t m, size_t k))                   \
-    X(gemm_mx4_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))           \
-    X(gemm_mx4_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))          \
-    X(attn_f32, void, (const struct kern_attn *a))                                                    \
-    X(attn_bf16, void, (const struct kern_attn *a))                                                   \
-    X(attn_i8, void, (const struct kern_attn *a))                                                     \
-    X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d)) \
-    X(attn_finish, void, (float *out, const float *o, float l, size_t d))                             \
-    X(rms_norm, void, (float *out, float *x, const float *r, const float *w, size_t n, float eps))    \
-    X(layer_norm, void,                                                                               \
-      (float *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps))    \
-    X(add, void, (float *x, const float *r, size_t n))                                                \
-    X(scale, void, (float *x, float a, size_t n))                                                     \
-    X(scale_add, void, (float *y, const float *x, float a, size_t n))                                 \
-    X(rope_half, void, (float *x, const float *cos, const float *sin, size_t half))                   \
-    X(rope_pair, void, (float *x, const float *cos, const float *sin, size_t half))                   \
-    X(act, void, (float *out, const float *x, size_t n, enum kern_act f))                             \
-    X(glu, void, (float *out, const float *gate, const float *up, size_t n, enum kern_act f))         \
-    X(softcap, void, (float *x, float cap, size_t n))                                                 \
-    X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                      \
-    X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                            \
-    X(hadamard, void, (float *x, size_t n))                                                           \
-    X(pack_words, bool, (uint32_t * panel, const char *const *column, size_t n, bool bf16))           \
-    X(argmax, size_t, (const float *x, size_t n))                                                     \
-    X(max, float, (const float *x, size_t n))                                                         \
+#define KERN_FUNCTIONS(X)                                                                                \
+    X(gemm_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                 \
+    X(gemm_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                \
+    X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                     \
+    X(gemm_in_bf16, void, (void *in, const float *x, size_t row, size_t m, size_t k))                    \
+    X(gemm_i8, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                  \
+    X(gemm_in_i8, void, (void *in, const float *x, size_t row, size_t m, size_t k))                      \
+    X(gemm_mx4_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))              \
+    X(gemm_mx4_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))             \
+    X(gemm_blocks, void, (const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)) \
+    X(gemm_in_blocks, void, (void *in, const float *x, size_t row, size_t m, size_t k))                  \
+    X(attn_f32, void, (const struct kern_attn *a))                                                       \
+    X(attn_bf16, void, (const struct kern_attn *a))                                                      \
+    X(attn_i8, void, (const struct kern_attn *a))                                                        \
+    X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d))    \
+    X(attn_finish, void, (float *out, const float *o, float l, size_t d))                                \
+    X(rms_norm, void, (float *out, float *x, const float *r, const float *w, size_t n, float eps))       \
+    X(layer_norm, void,                                                                                  \
+      (float *out, float *x, const float *r, const float *w, const float *b, size_t n, float eps))       \
+    X(add, void, (float *x, const float *r, size_t n))                                                   \
+    X(scale, void, (float *x, float a, size_t n))                                                        \
+    X(scale_add, void, (float *y, const float *x, float a, size_t n))                                    \
+    X(rope_half, void, (float *x, const float *cos, const float *sin, size_t half))                      \
+    X(rope_pair, void, (float *x, const float *cos, const float *sin, size_t half))                      \
+    X(act, void, (float *out, const float *x, size_t n, enum kern_act f))                                \
+    X(glu, void, (float *out, const float *gate, const float *up, size_t n, enum kern_act f))            \
+    X(softcap, void, (float *x, float cap, size_t n))                                                    \
+    X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                         \
+    X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                               \
+    X(hadamard, void, (float *x, size_t n))                                                              \
+    X(pack_words, bool, (uint32_t * panel, const char *const *column, size_t n, bool bf16))              \
+    X(argmax, size_t, (const float *x, size_t n))                                                        \
+    X(max, float, (const float *x, size_t n))                                                            \
     X(exp_sum, float, (const float *x, size_t n, float max))
 
 #define KERN_ENUM(name, ret, params) KERN_FN_##name,

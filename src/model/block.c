@@ -270,15 +270,19 @@ const struct view *block_keep(struct model *m, const struct view *v)
 
 enum dtype block_dtype(const struct model *m)
 {
-    return m->opt.int8 ? DT_I8 : m->opt.dtype;
+    return m->opt.quant == MODEL_INT8 ? DT_I8 : m->opt.dtype;
 }
 
 void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)
 {
-    const struct linear_desc *copy = keep(m, d, sizeof(*d), d->name);
+    struct linear_desc *copy = keep(m, d, sizeof(*d), d->name);
 
-    if (m->rc || (m->rc = linear_open(l, d, backend, m->e)) != 0)
+    if (m->rc)
         return;
+    copy->as_stored = m->opt.quant == MODEL_AS_STORED;
+    if ((m->rc = linear_open(l, copy, backend, m->e)) != 0)
+        return;
+    m->has_blocks |= l->part_panels[0] != 0;
     if (l->k > m->info.linear_k)
         m->info.linear_k = l->k;
     if (__builtin_add_overflow(m->packed_bytes, l->packed_bytes, &m->packed_bytes))

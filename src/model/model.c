@@ -69,6 +69,22 @@ static void report_unused(struct model *m)
                  n > 2 ? first[2] : "", n > 3 ? ", ..." : "");
 }
 
+static const char *const quant_name[] = {
+    [MODEL_AS_STORED] = "gguf", [MODEL_NONE] = "none", [MODEL_INT8] = "int8"};
+
+const char *model_quant_name(const struct model *m)
+{
+    return quant_name[m->opt.quant == MODEL_AS_STORED && !m->has_blocks ? MODEL_NONE : m->opt.quant];
+}
+
+enum kern_fn model_gemm(const struct model *m)
+{
+    return m->opt.quant == MODEL_INT8 ? KERN_FN_gemm_i8
+           : m->has_blocks            ? KERN_FN_gemm_blocks
+           : m->opt.dtype == DT_F32   ? KERN_FN_gemm_f32
+                                      : KERN_FN_gemm_bf16;
+}
+
 /* A packed checkpoint has its weights in one form. */
 static int fit_pack(struct model *m, struct err *e)
 {
@@ -78,17 +94,20 @@ static int fit_pack(struct model *m, struct err *e)
     if (!p)
         return 0;
     o->dtype = o->dtype_open ? p->dtype : o->dtype;
-    o->int8 = o->int8_open ? strcmp(p->quant, "int8") == 0 : o->int8;
+    if (o->quant == MODEL_AS_STORED)
+        o->quant = strcmp(p->quant, "int8") == 0   ? MODEL_INT8
+                   : strcmp(p->quant, "gguf") == 0 ? MODEL_AS_STORED
+                                                   : MODEL_NONE;
     if (o->save)
         return err_set(e, ERR_INPUT,
                        "%s: this checkpoint is packed already; name the one that it was made of", p->path);
-    if (o->dtype != p->dtype || strcmp(p->quant, o->int8 ? "int8" : "none") != 0)
+    if (o->dtype != p->dtype || strcmp(p->quant, quant_name[o->quant]) != 0)
         return err_set(
             e, ERR_INPUT,
             "%s: this checkpoint is packed for dtype %s and quant %s, %s and %s are asked for; pack it "
             "again (gallop pack)",
             p->path, p->dtype == DT_F32 ? "fp32" : "bf16", p->quant, o->dtype == DT_F32 ? "fp32" : "bf16",
-            o->int8 ? "int8" : "none");
+            quant_name[o->quant]);
     return 0;
 }
 
@@ -361,7 +380,7 @@ static int save(struct model *m, struct err *e)
     int rc;
 
     m->opt.save->pool = m->pool;
-    rc = pack_begin(m->opt.save, m->opt.dtype, m->opt.int8 ? "int8" : "none", e);
+    rc = pack_begin(m->opt.save, m->opt.dtype, model_quant_name(m), e);
     if (rc == 0)
         rc = checkpoint_pack_files(m->checkpoint, m->opt.save, e);
     for (size_t i = 0; i < m->n_tensors && rc == 0; i++)

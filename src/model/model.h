@@ -77,10 +77,16 @@ struct model_todo {
     size_t layers; /* so many are loaded now */
 };
 
+enum model_quant {
+    MODEL_AS_STORED, /* integers in blocks, or as they were packed, stay so (linear_blocks.c); else none */
+    MODEL_NONE,
+    MODEL_INT8, /* they compute in DT_I8 (linear.h) */
+};
+
 struct model_options {
     enum dtype dtype;                /* DT_F32 or DT_BF16 */
-    bool int8;                       /* linears compute in DT_I8 (linear.h) but where fp32 is asked for */
-    bool dtype_open, int8_open;      /* of a packed checkpoint, what it was packed for counts instead */
+    enum model_quant quant;          /* of linears but where fp32 is asked for */
+    bool dtype_open;                 /* of a packed checkpoint, what it was packed for counts instead */
     const struct kern *kern;         /* what the linears will run on */
     const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
     bool allow_links;                /* of the folder may lead out of it */
@@ -110,6 +116,7 @@ struct model {
     size_t n_todo, cap_todo;
     struct arena todo_arena;
     size_t n_params, packed_bytes, table_bytes;
+    bool has_blocks; /* linears compute with weights as they are stored in blocks */
     /* while it is opened: the first failure, and where its sentence goes */
     int rc;
     struct err *e;
@@ -125,6 +132,13 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
 /* Reads the weights: packs the linears on the pool, or takes them as they were packed. ERR_INPUT names a
  * tensor that holds an infinity or NaN. */
 int model_pack(struct model *m, struct err *e);
+
+/* "none", "int8", or "gguf": what the linears' weights are. */
+const char *model_quant_name(const struct model *m);
+
+/* The kernel that most of them run with. */
+enum kern_fn model_gemm(const struct model *m);
+
 void model_close(struct model *m); /* a zeroed one is fine */
 
 /* Sequences of LEN positions can be computed: not with more than there are learned positions. */

@@ -240,7 +240,7 @@ int linear_open(struct linear *l, const struct linear_desc *d, const char *backe
                        l->k);
     if ((rc = choose(l, d, backend && strcmp(backend, "auto") != 0 ? backend : NULL, e)) != 0)
         return rc;
-    l->packed_bytes = l->backend->packed_bytes(linear_columns(l), l->k, d->dtype);
+    l->packed_bytes = l->backend->open(l, d);
     if (l->backend->native)
         l->kern = kern_table(CPU_REF);
     return 0;

@@ -37,6 +37,7 @@ struct linear_desc {
     /* computing type: DT_F32, DT_BF16, or DT_I8: weights are 8-bit integers with a scale a column, rows of
      * the input become such with a scale a row, and sums of products are exact (W8A8) */
     enum dtype dtype;
+    bool as_stored;          /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */
     const struct kern *kern; /* what it will run on */
 };
 
@@ -56,7 +57,8 @@ struct linear_backend {
     const char *name;
     const char *form; /* of the packed bytes, the same on every machine; another name where it changes */
     bool (*accepts)(const struct linear_desc *d, const char **why_not);
-    size_t (*packed_bytes)(size_t columns, size_t k, enum dtype t);
+    /* Sets what depends on D, whose sizes L has; the bytes that it will be packed to. */
+    size_t (*open)(struct linear *l, const struct linear_desc *d);
     /* Packs the columns [begin, end) of panels, multiples of 32 but for the last: the rows of W that
      * linear_column() says. False: one of the weights is an infinity or NaN, or becomes one. */
     bool (*pack)(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
@@ -77,7 +79,10 @@ struct linear {
     const char *why; /* "first that accepts" or "chosen by the user" */
     size_t n, k;
     bool paired;
-    enum dtype dtype;
+    enum dtype dtype; /* that it computes in: DT_I8 also with weights in blocks */
+    /* of backend "blocks": the format of each part, and its panels, one part behind the other */
+    enum dtype stored[LINEAR_MAX_PARTS];
+    size_t part_panels[LINEAR_MAX_PARTS];
     const struct kern *kern; /* that it computes with; borrowed for ever */
     void *packed;            /* region of packed_bytes, */
     bool mapped;             /* or borrowed from a file that was packed before */

@@ -29,10 +29,10 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
     return d->dtype == DT_F32 || d->dtype == DT_BF16;
 }
 
-static size_t packed_bytes(size_t n, size_t k, enum dtype t)
+static size_t open(struct linear *l, const struct linear_desc *d)
 {
-    (void)t;
-    return (n + KERN_NR - 1) / KERN_NR * (k / BLOCK) * MX4_GROUP;
+    (void)d;
+    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (l->k / BLOCK) * MX4_GROUP;
 }
 
 /* Block B of row I of part P: its scale, and its nibbles with neighbours in one byte. */
@@ -119,7 +119,7 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
                                             .form = "mxfp4 groups of 32 x 32",
                                             .accepts = accepts,
-                                            .packed_bytes = packed_bytes,
+                                            .open = open,
                                             .pack = pack,
                                             .put = put,
                                             .run = run,

@@ -211,6 +211,12 @@ static void row(const struct linear *l, size_t i, float *out)
         out[k] = dtype_bf16_to_f32((uint16_t)(word[k / 2 * KERN_NR] >> k % 2 * 16));
 }
 
+static size_t open(struct linear *l, const struct linear_desc *d)
+{
+    (void)d;
+    return linear_panel_bytes(linear_columns(l), l->k, l->dtype);
+}
+
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
     *why_not = "it computes in fp32, bf16 and int8 only, the latter with 65536 columns at most";
@@ -262,7 +268,7 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 const struct linear_backend linear_gallop = {.name = "gallop",
                                              .form = "panels of 32, int8 turned by signs",
                                              .accepts = accepts,
-                                             .packed_bytes = linear_panel_bytes,
+                                             .open = open,
                                              .pack = pack,
                                              .put = put,
                                              .run = run,
@@ -270,7 +276,7 @@ const struct linear_backend linear_gallop = {.name = "gallop",
 const struct linear_backend linear_native = {.name = "native",
                                              .form = "panels of 32, int8 turned by signs",
                                              .accepts = accepts,
-                                             .packed_bytes = linear_panel_bytes,
+                                             .open = open,
                                              .pack = pack,
                                              .put = put,
                                              .run = run,

@@ -6,6 +6,8 @@
  */
 #include "tensor/quant.h"
 
+#include <string.h>
+
 #include "base/err.h"
 
 enum { BLOCK_MAX = 256, GROUP = 32 };
@@ -184,6 +186,76 @@ static void q6_k(const uint8_t *b, int first, int last, float *out)
         }
     }
 }
+
+/* ---- as they are stored ---- */
+
+static uint16_t word_at(const uint8_t *p)
+{
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static void codes_of_32(struct quant_codes *out, const uint8_t *b, enum dtype t)
+{
+    bool min = t == DT_Q4_1 || t == DT_Q5_1, fifths = t == DT_Q5_0 || t == DT_Q5_1;
+    const uint8_t *high = b + (min ? 4 : 2), *q = high + (fifths ? 4 : 0);
+
+    out->d = word_at(b);
+    if (min)
+        out->min = word_at(b + 2);
+    for (int i = 0; i < GROUP; i++)
+        out->code[i] = t == DT_Q8_0 ? q[i] ^ 0x80 : (uint8_t)(nibble(q, i) | (fifths ? fifth(high, i) : 0));
+}
+
+/* Group G of a block of 256. */
+static void codes_of_45_k(struct quant_codes *out, const uint8_t *b, int g, bool fifths)
+{
+    const uint8_t *high = b + 16, *q = fifths ? high + 32 : high;
+    int scale, min;
+
+    out->d = word_at(b);
+    out->min = word_at(b + 2);
+    scale_min(b + 4, g, &scale, &min);
+    out->multiple[0] = (uint8_t)scale;
+    out->multiple[1] = (uint8_t)min;
+    for (int i = 0; i < GROUP; i++)
+        out->code[i] =
+            (uint8_t)((q[g / 2 * 32 + i] >> g % 2 * 4 & 15) | (fifths ? (high[i] >> g & 1) << 4 : 0));
+}
+
+static void codes_of_6_k(struct quant_codes *out, const uint8_t *b, int g)
+{
+    const uint8_t *high = b + 128, *scale = b + 192;
+
+    out->d = word_at(b + 208);
+    memcpy(out->multiple, scale + 2 * g, 2);
+    for (int j = 0; j < GROUP; j++) {
+        int i = GROUP * g + j;
+        int low = b[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4) & 15;
+
+        out->code[j] = (uint8_t)(low | (high[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) << 4);
+    }
+}
+
+void quant_group(struct quant_codes *out, const void *src, enum dtype t, size_t i)
+{
+    size_t groups = dtype_block(t) / GROUP;
+    const uint8_t *b = (const uint8_t *)src + i / groups * dtype_bytes(t);
+
+    *out = (struct quant_codes){.d = 0};
+    switch (t) {
+    case DT_Q4_0:
+    case DT_Q4_1:
+    case DT_Q5_0:
+    case DT_Q5_1:
+    case DT_Q8_0: codes_of_32(out, b, t); break;
+    case DT_Q4_K:
+    case DT_Q5_K: codes_of_45_k(out, b, (int)(i % groups), t == DT_Q5_K); break;
+    case DT_Q6_K: codes_of_6_k(out, b, (int)(i % groups)); break;
+    default: ASSERT(false, "%d", (int)t);
+    }
+}
+
+/* ---- as floats ---- */
 
 /* Elements [first, last) of a block, whole groups of 32. */
 typedef void block_fn(const uint8_t *block, int first, int last, float *out);

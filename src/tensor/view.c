@@ -121,6 +121,11 @@ static size_t unzip(size_t i, size_t group)
     return i - at + at % half * 2 + at / half;
 }
 
+size_t view_stored_row(const struct view *v, size_t i)
+{
+    return v->zipped ? unzip(i, v->zipped) : i;
+}
+
 /* N elements from place AT on, STRIDE apart. */
 static void read(const struct view *v, size_t at, size_t stride, size_t n, float *dst)
 {
@@ -139,8 +144,7 @@ void view_part_f32(const struct view *v, size_t r, size_t k0, size_t n, float *d
     if (v->n_dims == 0)
         read(v, 0, 1, n, dst);
     else if (v->n_dims == 2)
-        read(v, (v->zipped ? unzip(r, v->zipped) : r) * v->stride[0] + k0 * v->stride[1], v->stride[1], n,
-             dst);
+        read(v, view_stored_row(v, r) * v->stride[0] + k0 * v->stride[1], v->stride[1], n, dst);
     else if (!v->zipped)
         read(v, k0 * v->stride[0], v->stride[0], n, dst);
     else

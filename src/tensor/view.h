@@ -29,6 +29,9 @@ struct view {
     size_t zipped;
 };
 
+/* Where row I of dimension 0 lies, in rows. */
+size_t view_stored_row(const struct view *v, size_t i);
+
 size_t view_elements(const struct view *v);        /* cannot overflow: the opener proved it */
 size_t view_bytes(const struct view *v);           /* of its elements, without gaps */
 size_t view_span_bytes(const struct view *v);      /* from its first to its last element, gaps included */

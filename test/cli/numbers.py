@@ -10,6 +10,7 @@ import tempfile
 
 from _cli import DEMO, ROOT, call, check, expect, expect_error, lines, run_all
 
+BLOCKS = os.path.join(ROOT, "test", "data", "blocks.gguf")
 FOLDER = tempfile.TemporaryDirectory()
 TEXT = "Once upon a time there was a little fox who lived in the woods. One day she met a bear. " \
        "\"What is 3 plus 4?\" said the bear. The fox did not know, and they went to ask the owl. Zebras quarrel \u00e9 42!"
@@ -192,6 +193,20 @@ def linears_in_int8_are_near_and_the_same_on_all_kernels():
     best = _ppl(TEXT, "--quant", "int8", "--dtype", "fp32")
     for isa in ("ref", "avx2", "avx512", "avx512vnni"):
         expect(_ppl(TEXT, "--quant", "int8", "--dtype", "fp32", "--isa", isa), best, f"scores of int8 with --isa {isa}")
+
+
+def weights_in_blocks_are_near_and_the_same_on_all_kernels():
+    ids = list(range(3, 90))
+    exact = _logits(ids, "--dtype", "fp32", model=BLOCKS)
+    best = _logits(ids, "--kv-cache-dtype", "fp32", model=BLOCKS)
+    kl = math.fsum(sum(math.exp(a) * (a - b) for a, b in zip(_log_softmax(x), _log_softmax(y))) for x, y in zip(exact, best)) / len(ids)
+    check(1e-6 < kl < 2e-3, f"mean KL from fp32: {kl}")
+    for isa in ("ref", "avx2", "avx512", "avx512vnni"):
+        expect(_logits(ids, "--kv-cache-dtype", "fp32", "--isa", isa, model=BLOCKS), best, f"logits with --isa {isa}")
+    unpacked = _logits(ids, "--quant", "none", model=BLOCKS)
+    check(unpacked != best and max(abs(a - b) for x, y in zip(unpacked, exact) for a, b in zip(x, y)) < 0.1, "with --quant none")
+    for options, quant in (((), "gguf"), (("--quant", "none"), "none"), (("--dtype", "fp32"), "none"), (("--quant", "int8"), "int8")):
+        expect(json.loads(call("inspect", "-m", BLOCKS, "--json", *options).stdout)["quant"], quant, f"quant with {options}")
 
 
 def every_token_is_scored_once_whatever_the_window():

@@ -14,6 +14,7 @@ from _server import Server
 
 GOLDENS = os.path.join(ROOT, "test", "golden")
 GGUF = os.path.join(ROOT, "test", "data", "gguf")
+BLOCKS = os.path.join(ROOT, "test", "data", "blocks.gguf")
 IDS = "5,6,7,8,9,10,11"
 folder = tempfile.mkdtemp(prefix="gallop-pack-")
 packed = os.path.join(folder, "a.gallop")
@@ -34,7 +35,7 @@ def _answer(model, *options):
 
 def every_kind_of_model_gives_the_same():
     models = [os.path.join(GOLDENS, x) for x in sorted(os.listdir(GOLDENS)) if x not in ("README.md", "demo")]
-    models += [os.path.join(GGUF, x) for x in ("qwen3.gguf", "gpt-oss.gguf", "gemma3.gguf", "phi3-longrope.gguf")]
+    models += [os.path.join(GGUF, x) for x in ("qwen3.gguf", "gpt-oss.gguf", "gemma3.gguf", "phi3-longrope.gguf")] + [BLOCKS]
     for i, model in enumerate(models):
         for options in ((), ("--dtype", "fp32"), ("--quant", "int8"))[i % 3:][:1] + (((),) if i % 3 else ()):
             expect(_answer(_pack(model, *options)), _answer(model, *options), f"{os.path.basename(model)} {options}")

@@ -18,6 +18,7 @@
 #include "app/bench/bench.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "kern/blocks.h"
 #include "kern/kern.h"
 #include "kern/mx4.h"
 #include "tensor/dtype.h"
@@ -70,9 +71,14 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_mx4_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
+    {KERN_FN_gemm_blocks, "Q4_K M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
+    {KERN_FN_gemm_blocks, "Q4_K M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
+    {KERN_FN_gemm_blocks, "Q4_K M=32 K=2048 N=8192", 32, GEMM_N, 0, 0},
+    {KERN_FN_gemm_blocks, "Q4_K M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
     {KERN_FN_gemm_in_f32, "K=2048", 0, GEMM_K, 0, 8},
     {KERN_FN_gemm_in_bf16, "K=2048", 0, GEMM_K, 0, 6},
     {KERN_FN_gemm_in_i8, "K=2048", 0, GEMM_K, 0, 5},
+    {KERN_FN_gemm_in_blocks, "K=2048", 0, GEMM_K, 0, 5},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
     {KERN_FN_attn_f32, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
     {KERN_FN_attn_f32, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
@@ -267,6 +273,18 @@ static void call_gemm_mx4(void *work)
     (w->bf16 ? w->k->gemm_mx4_bf16 : w->k->gemm_mx4_f32)(&g, 0, w->n_panels, w->g->panel);
 }
 
+static const struct blocks_form q4_k = {.bits = 4, .min = true, .multiples = true, .halves = 1};
+
+static void call_gemm_blocks(void *work)
+{
+    struct task *w = work;
+    struct kern_gemm g = next_gemm(w);
+
+    g.in = w->g->x;
+    g.b = next_piece(w, w->n_panels * blocks_panel_bytes(&q4_k, GEMM_K));
+    w->k->gemm_blocks(&g, &q4_k, 0, w->n_panels);
+}
+
 /* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, or of int8 with a scale each. */
 static size_t tile_bytes(const struct work_shape *s)
 {
@@ -333,6 +351,7 @@ static void call_vector(void *work)
     case KERN_FN_gemm_in_f32: k->gemm_in_f32(g->c, g->x, 0, 1, n); break;
     case KERN_FN_gemm_in_bf16: k->gemm_in_bf16(g->c, g->x, 0, 1, n); break;
     case KERN_FN_gemm_in_i8: k->gemm_in_i8(g->c, g->x, 0, 1, n); break;
+    case KERN_FN_gemm_in_blocks: k->gemm_in_blocks(g->c, g->x, 0, 1, n); break;
     case KERN_FN_attn_fold:
         value = 1;
         k->attn_fold(&g->max[0], &g->sum[0], g->c, 0.5f, value, g->y, n);
@@ -383,9 +402,9 @@ static void take_panels(struct task *w, enum cpu_isa isa, int thread, int n)
 static void (*prepare(struct task *w))(void *work)
 {
     const struct work_shape *s = w->s;
-    double size = s->fn == KERN_FN_gemm_i8 ? 1
-                  : w->bf16                ? 2
-                                           : 4,
+    double size = s->fn == KERN_FN_gemm_i8 || s->fn == KERN_FN_gemm_blocks ? 1
+                  : w->bf16                                                ? 2
+                                                                           : 4,
            columns = (double)(w->n_panels * KERN_NR), tokens = (double)s->tokens, m = (double)s->m;
     double pairs = s->m == PREFILL_ROWS ? m * (tokens - m) + m * (m + 1) / 2 : DECODE_ROWS * m * tokens;
 
@@ -402,6 +421,12 @@ static void (*prepare(struct task *w))(void *work)
         w->flops = 2 * m * GEMM_K * columns;
         w->content = MX4;
         return call_gemm_mx4;
+    case KERN_FN_gemm_blocks:
+        w->bytes =
+            columns / KERN_NR * (double)blocks_panel_bytes(&q4_k, GEMM_K) + m * (GEMM_K * size + columns * 4);
+        w->flops = 2 * m * GEMM_K * columns;
+        w->content = MX4;
+        return call_gemm_blocks;
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
     case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */

@@ -13,6 +13,9 @@
 KERN_FUNCTIONS(REF_DECLARE)
 #undef REF_DECLARE
 
+/* Adds the bias to the sums of panel P and puts the columns that exist where they belong. */
+void ref_gemm_end_row(const struct kern_gemm *g, size_t row, size_t p, float sum[KERN_NR], bool bf16);
+
 enum { REF_LANES = 16 };
 
 /* The fold of a 16-lane sum. Destroys s. */

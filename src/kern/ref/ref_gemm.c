@@ -12,8 +12,7 @@
 #include "kern/kmath.h"
 #include "tensor/dtype.h"
 
-/* Adds the bias to the sums of panel P and puts the columns that exist where they belong. */
-static void end_row(const struct kern_gemm *g, size_t row, size_t p, float sum[KERN_NR], bool bf16)
+void ref_gemm_end_row(const struct kern_gemm *g, size_t row, size_t p, float sum[KERN_NR], bool bf16)
 {
     size_t each = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR, at = p * each,
            n = g->n - at < each ? g->n - at : each;
@@ -56,7 +55,7 @@ void ref_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
             for (size_t k = 0; k < g->k; k++)
                 for (size_t j = 0; j < KERN_NR; j++)
                     acc[j] = fmaf(a[k], b[k * KERN_NR + j], acc[j]);
-            end_row(g, row, p, acc, false);
+            ref_gemm_end_row(g, row, p, acc, false);
         }
     }
 }
@@ -79,7 +78,7 @@ void ref_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
                 for (size_t j = 0; j < KERN_NR; j++)
                     acc[j] = fmaf(x, dtype_bf16_to_f32(w[2 * j]), acc[j]);
             }
-            end_row(g, row, p, acc, true);
+            ref_gemm_end_row(g, row, p, acc, true);
         }
     }
 }
@@ -126,7 +125,7 @@ void ref_gemm_i8(const struct kern_gemm *g, size_t p0, size_t p1)
             memcpy(&scale, a + scale_at(g->k), sizeof(scale));
             for (size_t j = 0; j < KERN_NR; j++)
                 y[j] = (float)sum[j] * (scale * column[j]);
-            end_row(g, row, p, y, false);
+            ref_gemm_end_row(g, row, p, y, false);
         }
     }
 }

@@ -37,6 +37,7 @@ static const struct setup {
     {"gemma3", "fp32", "int8", NULL, "int8"},
     {"gpt-oss", "bf16", NULL, NULL, "int8"}, /* experts with a limit between their linears */
     {"llama4", "bf16", NULL, NULL, "int8"},  /* and with none */
+    {GALLOP_SOURCE_DIR "/test/data/blocks.gguf", "bf16", NULL, NULL, NULL},
 };
 
 static const int thread_counts[] = {1, 1, 1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */

@@ -1,0 +1,320 @@
+/* avx2_blocks.c - C = A x W over weights in small groups of integers, with VPMADDUBSW: class "int8 sum".
+ *
+ * Eight groups of a panel at a time are unpacked to bytes in the first cache, and every tile of rows walks
+ * them there. Codes of up to six bits times bytes, two of them added, are below 2^15. Codes of eight bits
+ * become bytes with a sign: their absolute value, at most 128, times the input's with the sign moved there is
+ * below it, too.
+ */
+#include <immintrin.h>
+#include <string.h>
+
+#include "kern/ahead.h"
+#include "kern/avx2/avx2.h"
+#include "kern/blocks.h"
+#include "kern/kmath.h"
+
+enum {
+    GROUPS = BLOCKS_SPAN, /* unpacked at a time */
+    STEPS = BLOCKS_GROUP / 4,
+    TILES = 84, /* that go through a panel together */
+    SOME = 3,   /* rows of a tile at once: with 16 columns 6 sums of integers and 6 of floats */
+    FEW = 2,    /* rows at most that ask for nothing: the hardware asks ahead of one stream */
+};
+
+struct chunk {
+    uint8_t code[GROUPS][STEPS][2][BLOCKS_LINE];
+    float d[GROUPS][2][KERN_NR]; /* of the halves of a group; of the first alone, of whole ones */
+    float min[GROUPS][KERN_NR];
+};
+
+AVX2_INLINE __m256i bytes_at(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+/* ---- unpacking ---- */
+
+/* Bits of the codes of step S that lie in U above the lower four, at their place. */
+static __m256i upper_bits(__m256i u, int s, unsigned bits)
+{
+    int left = bits == 5 ? 4 - s : 4 - 2 * (s % 4);
+    __m128i by = _mm_cvtsi32_si128(left < 0 ? -left : left);
+
+    u = left < 0 ? _mm256_srl_epi16(u, by) : _mm256_sll_epi16(u, by);
+    return _mm256_and_si256(u, _mm256_set1_epi8(bits == 5 ? 16 : 48));
+}
+
+static void unpack_codes(uint8_t code[STEPS][2][BLOCKS_LINE], const uint8_t *at, const struct blocks_form *f)
+{
+    const uint8_t *upper = at + BLOCKS_CODES / 2;
+
+    for (int s = 0; s < STEPS; s++)
+        for (int i = 0; i < 4; i++) { /* quarters of the two lines */
+            int line = f->bits == 8 ? s * 2 : s / 2 * 2;
+            __m256i v = bytes_at(at + line * BLOCKS_LINE + 32 * i);
+
+            if (f->bits == 8)
+                v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
+            else
+                v = _mm256_and_si256(s % 2 ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
+            if (f->bits == 5 || f->bits == 6)
+                v = _mm256_or_si256(
+                    v, upper_bits(bytes_at(upper + (f->bits == 5 ? 0 : s / 4 * 2) * BLOCKS_LINE + 32 * i), s,
+                                  f->bits));
+            _mm256_storeu_si256((__m256i *)(void *)(code[s][0] + 32 * i), v);
+        }
+}
+
+static __m256 halves_at(const uint8_t *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+static __m256 multiples_at(const uint8_t *p, bool sign)
+{
+    __m128i v = _mm_loadl_epi64((const __m128i *)(const void *)p);
+
+    return _mm256_cvtepi32_ps(sign ? _mm256_cvtepi8_epi32(v) : _mm256_cvtepu8_epi32(v));
+}
+
+static void unpack(struct chunk *to, const uint8_t *panel, size_t from, size_t n, const struct blocks_form *f)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *head = blocks_head(f, panel, from + i), *group = blocks_group(f, panel, from + i);
+
+        unpack_codes(to->code[i], group + (f->multiples ? 2 * KERN_NR : 0), f);
+        for (size_t c = 0; c < KERN_NR; c += 8) {
+            __m256 d = halves_at(head + 2 * c), min;
+
+            for (int h = 0; h < f->halves; h++)
+                _mm256_storeu_ps(&to->d[i][h][c],
+                                 f->multiples
+                                     ? _mm256_mul_ps(d, multiples_at(group + h * KERN_NR + c, f->halves == 2))
+                                     : d);
+            if (!f->min)
+                continue;
+            min = halves_at(head + 2 * (KERN_NR + c));
+            if (f->multiples)
+                min = _mm256_sub_ps(_mm256_setzero_ps(),
+                                    _mm256_mul_ps(min, multiples_at(group + KERN_NR + c, false)));
+            _mm256_storeu_ps(&to->min[i][c], min);
+        }
+    }
+}
+
+/* ---- rows through what is unpacked ---- */
+
+/* Four products of each of 8 columns, added. */
+AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
+{
+    __m256i pairs =
+        sign ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)) : _mm256_maddubs_epi16(w, a);
+
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+}
+
+/* Rows [r0, r0 + rows) of a tile of ALL, 16 columns of side H: SUMS [all][32] (+)= N groups from IN on, times
+ * C. */
+AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
+                       size_t r0, int side, int rows, const struct blocks_form f)
+{
+    __m256 y[SOME][2];
+    const int each = STEPS / f.halves;
+
+    sums += r0 * KERN_NR + 16 * (size_t)side;
+    AVX2_UNROLL
+    for (int r = 0; r < SOME; r++)
+        if (r < rows) {
+            y[r][0] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(sums + r * KERN_NR);
+            y[r][1] = first ? _mm256_setzero_ps() : _mm256_loadu_ps(sums + r * KERN_NR + 8);
+        }
+    for (size_t i = 0; i < n; i++, in += all * BLOCKS_ROW) {
+        const float *scale = blocks_scales(in, all) + r0, *weighed = blocks_weighed(in, all) + r0;
+        const int32_t *total = blocks_sums(in, all) + 2 * r0;
+
+        for (int h = 0; h < f.halves; h++) {
+            const float *d = &c->d[i][h][16 * side];
+            __m256i sum[SOME][2];
+
+            AVX2_UNROLL
+            for (int r = 0; r < SOME; r++)
+                if (r < rows)
+                    sum[r][0] = sum[r][1] = _mm256_set1_epi32(
+                        f.bits == 8
+                            ? 0
+                            : -f.zero * (f.halves == 2 ? total[2 * r + h] : total[2 * r] + total[2 * r + 1]));
+            for (int s = h * each; s < (h + 1) * each; s++) {
+                const uint8_t *w = c->code[i][s][side];
+                __m256i w0 = _mm256_loadu_si256((const __m256i *)(const void *)w),
+                        w1 = _mm256_loadu_si256((const __m256i *)(const void *)(w + 32));
+
+                AVX2_UNROLL
+                for (int r = 0; r < SOME; r++)
+                    if (r < rows) {
+                        int32_t four;
+                        __m256i a;
+
+                        memcpy(&four, in + (r0 + (size_t)r) * BLOCKS_GROUP + 4 * s, sizeof(four));
+                        a = _mm256_set1_epi32(four);
+                        sum[r][0] = _mm256_add_epi32(sum[r][0], dot(w0, a, f.bits == 8));
+                        sum[r][1] = _mm256_add_epi32(sum[r][1], dot(w1, a, f.bits == 8));
+                    }
+            }
+            AVX2_UNROLL
+            for (int r = 0; r < SOME; r++)
+                if (r < rows) {
+                    __m256 s = _mm256_set1_ps(scale[r]);
+
+                    y[r][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][0]),
+                                              _mm256_mul_ps(_mm256_loadu_ps(d), s), y[r][0]);
+                    y[r][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][1]),
+                                              _mm256_mul_ps(_mm256_loadu_ps(d + 8), s), y[r][1]);
+                }
+        }
+        if (f.min) {
+            const float *min = &c->min[i][16 * side];
+
+            AVX2_UNROLL
+            for (int r = 0; r < SOME; r++)
+                if (r < rows) {
+                    __m256 s = _mm256_set1_ps(weighed[r]);
+
+                    y[r][0] = _mm256_fmadd_ps(_mm256_loadu_ps(min), s, y[r][0]);
+                    y[r][1] = _mm256_fmadd_ps(_mm256_loadu_ps(min + 8), s, y[r][1]);
+                }
+        }
+    }
+    AVX2_UNROLL
+    for (int r = 0; r < SOME; r++)
+        if (r < rows) {
+            _mm256_storeu_ps(sums + r * KERN_NR, y[r][0]);
+            _mm256_storeu_ps(sums + r * KERN_NR + 8, y[r][1]);
+        }
+}
+
+/* A tile of T.rows rows. */
+AVX2_INLINE void tile(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
+                      const struct blocks_form f)
+{
+    for (int side = 0; side < 2; side++)
+        for (size_t r0 = 0; r0 < all; r0 += SOME) {
+            if (all - r0 >= 3)
+                micro(sums, c, in, n, first, all, r0, side, 3, f);
+            else if (all - r0 == 2)
+                micro(sums, c, in, n, first, all, r0, side, 2, f);
+            else
+                micro(sums, c, in, n, first, all, r0, side, 1, f);
+        }
+}
+
+typedef void tile_fn(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all);
+
+#define TILE(name, ...)                                                                              \
+    static void name(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all) \
+    {                                                                                                \
+        tile(sums, c, in, n, first, all, (struct blocks_form){__VA_ARGS__});                         \
+    }
+TILE(zero_8, 4, 8, false, false, 1)
+TILE(zero_16, 5, 16, false, false, 1)
+TILE(zero_32, 6, 32, false, true, 2)
+TILE(zero_128, 8, 128, false, false, 1)
+TILE(minimums, 4, 0, true, false, 1)
+#undef TILE
+
+static tile_fn *tile_of(const struct blocks_form *f)
+{
+    return f->min          ? minimums
+           : f->zero == 8  ? zero_8
+           : f->zero == 16 ? zero_16
+           : f->zero == 32 ? zero_32
+                           : zero_128;
+}
+
+/* ---- panels ---- */
+
+static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, size_t p, size_t t0, size_t t1,
+                      const uint8_t *stop)
+{
+    float sums[TILES * BLOCKS_ROWS * KERN_NR] __attribute__((aligned(64)));
+    struct chunk c __attribute__((aligned(64)));
+    const uint8_t *panel = blocks_panel(g, f, p);
+    const size_t groups = g->k / BLOCKS_GROUP, bytes = GROUPS / blocks_span(f) * blocks_span_bytes(f);
+    float *at;
+
+    for (size_t from = 0; from < groups; from += GROUPS) {
+        size_t n = groups - from < GROUPS ? groups - from : GROUPS, ask, asked = 0;
+        const char *next = (const char *)blocks_head(f, panel, from + n);
+
+        ask = (size_t)((const char *)stop - next);
+        ask = g->m <= FEW ? 0 : ask < bytes ? ask : bytes;
+        unpack(&c, panel, from, n, f);
+        at = sums;
+        for (size_t i = t0; i < t1; i++) {
+            struct blocks_rows t = blocks_tile(i, g->m);
+
+            for (; asked < ask * (i + 1 - t0) / (t1 - t0); asked += 64)
+                ahead_line(next + asked, cpu_level2_ahead());
+            tile_of(f)(at, &c, blocks_in(g->in, t, g->k, from), n, from == 0, t.rows);
+            at += t.rows * KERN_NR;
+        }
+    }
+    at = sums;
+    for (size_t i = t0; i < t1; i++) {
+        struct blocks_rows t = blocks_tile(i, g->m);
+
+        avx2_gemm_end(g, p, t.first, t.rows, at, false);
+        at += t.rows * KERN_NR;
+    }
+}
+
+void avx2_gemm_blocks(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
+{
+    size_t tiles = blocks_tiles(g->m);
+    const uint8_t *stop = blocks_panel(g, f, g->ahead > p1 ? g->ahead : p1);
+
+    for (size_t t0 = 0; t0 < tiles; t0 += TILES)
+        for (size_t p = p0; p < p1; p++)
+            run_panel(g, f, p, t0, tiles - t0 < TILES ? tiles : t0 + TILES, stop);
+}
+
+/* ---- the input ---- */
+
+static uint32_t largest_of(const float *x)
+{
+    __m256i m = _mm256_setzero_si256();
+    uint32_t lane[8], most = 0;
+
+    for (size_t i = 0; i < BLOCKS_GROUP; i += 8)
+        m = _mm256_max_epu32(
+            m, _mm256_and_si256(_mm256_castps_si256(_mm256_loadu_ps(x + i)), _mm256_set1_epi32(0x7fffffff)));
+    _mm256_storeu_si256((__m256i *)(void *)lane, m);
+    for (size_t i = 0; i < 8; i++)
+        most = lane[i] > most ? lane[i] : most;
+    return most;
+}
+
+void avx2_gemm_in_blocks(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    struct blocks_rows t = blocks_tile_of(row, m);
+    size_t r = row - t.first;
+
+    for (size_t i = 0; i < k / BLOCKS_GROUP; i++, x += BLOCKS_GROUP) {
+        char *group = blocks_in(in, t, k, i);
+        float *scale = &blocks_scales(group, t.rows)[r], inv = kmath_i8_inv(largest_of(x), scale);
+        int8_t *n = (int8_t *)group + r * BLOCKS_GROUP;
+        int32_t *sum = &blocks_sums(group, t.rows)[2 * r], lane[8];
+
+        sum[0] = sum[1] = 0;
+        memset(n, 0, BLOCKS_GROUP);
+        for (size_t j = 0; j < BLOCKS_GROUP && inv > 0; j += 8) {
+            __m256 y = _mm256_mul_ps(_mm256_loadu_ps(x + j), _mm256_set1_ps(inv));
+
+            _mm256_storeu_si256((__m256i *)(void *)lane, _mm256_cvtps_epi32(y));
+            for (size_t l = 0; l < 8; l++) {
+                n[j + l] = (int8_t)lane[l];
+                sum[j / 16] += lane[l];
+            }
+        }
+        blocks_weighed(group, t.rows)[r] = *scale * (float)(sum[0] + sum[1]);
+    }
+}

@@ -1,0 +1,136 @@
+/* blocks.h - how weights in small groups of integers lie in memory, and their inputs: for the packer and for
+ * the rows of gemm_blocks and gemm_in_blocks.
+ *
+ * A weight is d * (code - zero), or d * code + min: codes of 4, 5, 6 or 8 bits without a sign, a d (and a
+ * min) for 32 of them, ascending in K, or a d for 16. In GGUF's formats d is a half, or the product of a half
+ * for 256 weights and an integer of 8 bits.
+ *
+ * A panel of 32 columns is K / 32 groups one behind the other:
+ *   heads   halves [32]: of each column d; behind them, with minimums, those. For every group, or where
+ *           groups have multiples for every eighth, in front of it
+ *   groups  multiples [2][32] bytes where they have such: for two halves of 16 weights each, with a sign; or
+ *           of d and of the minimum, without
+ *           codes' lower four bits [4][2][64]: byte [s][h][4 c + i] has weight k = 8 s + i of column 16 h + c
+ *           in its lower nibble, and k = 8 s + 4 + i in the other
+ *           their fifth bits [2][64]: bit s of byte [h][4 c + i] belongs to k = 4 s + i; or fifth and sixth
+ *           [2][2][64]: bits 2 s of byte [t][h][4 c + i] belong to k = 16 t + 4 s + i
+ *           codes of eight bits [8][2][64] instead: byte [s][h][4 c + i] is k = 4 s + i
+ * An input is tile behind tile of at most 6 rows, each [K / 32] groups:
+ *           int8 [rows][32], its scale, float [rows]; scale times the sum of all 32, float [rows]; sums of
+ *           the first and the last 16, int32 [rows][2]
+ */
+#ifndef GALLOP_KERN_BLOCKS_H
+#define GALLOP_KERN_BLOCKS_H
+
+#include "kern/kern.h"
+
+enum {
+    BLOCKS_GROUP = 32,
+    BLOCKS_SPAN = 8, /* groups that share a head, where they have multiples */
+    BLOCKS_LINE = 64,
+    BLOCKS_CODES = BLOCKS_GROUP * KERN_NR, /* of a group */
+    BLOCKS_ROWS = 6,                       /* of the largest tile of an input */
+    BLOCKS_ROW = BLOCKS_GROUP + 16,        /* bytes of a row's group in it */
+};
+
+struct blocks_form {
+    unsigned bits; /* 4, 5, 6, 8; of 0 there is no form */
+    int zero;      /* the code that stands for 0; without minimums */
+    bool min, multiples;
+    int halves; /* 2: a d for 16 weights; with multiples, without minimums */
+};
+
+/* Bytes of the heads in front of a span of groups, of a group, and of a panel. */
+static inline size_t blocks_head_bytes(const struct blocks_form *f)
+{
+    return (f->min ? 2 : 1) * KERN_NR * sizeof(uint16_t);
+}
+
+static inline size_t blocks_code_bytes(const struct blocks_form *f)
+{
+    return f->bits * BLOCKS_CODES / 8;
+}
+
+static inline size_t blocks_group_bytes(const struct blocks_form *f)
+{
+    return (f->multiples ? 2 * KERN_NR : 0) + blocks_code_bytes(f);
+}
+
+static inline size_t blocks_span(const struct blocks_form *f)
+{
+    return f->multiples ? BLOCKS_SPAN : 1;
+}
+
+static inline size_t blocks_span_bytes(const struct blocks_form *f)
+{
+    return blocks_head_bytes(f) + blocks_span(f) * blocks_group_bytes(f);
+}
+
+/* K is a multiple of 32, with multiples of 256. */
+static inline size_t blocks_panel_bytes(const struct blocks_form *f, size_t k)
+{
+    return k / BLOCKS_GROUP / blocks_span(f) * blocks_span_bytes(f);
+}
+
+/* Panel P of G. */
+static inline const uint8_t *blocks_panel(const struct kern_gemm *g, const struct blocks_form *f, size_t p)
+{
+    return (const uint8_t *)g->b + (p - g->first) * blocks_panel_bytes(f, g->k);
+}
+
+/* The head of group I of PANEL, and the group itself. */
+static inline const uint8_t *blocks_head(const struct blocks_form *f, const uint8_t *panel, size_t i)
+{
+    return panel + i / blocks_span(f) * blocks_span_bytes(f);
+}
+
+static inline const uint8_t *blocks_group(const struct blocks_form *f, const uint8_t *panel, size_t i)
+{
+    return blocks_head(f, panel, i) + blocks_head_bytes(f) + i % blocks_span(f) * blocks_group_bytes(f);
+}
+
+/* Tile I of the M rows of an input, and how many there are. */
+struct blocks_rows {
+    size_t first, rows;
+};
+
+static inline size_t blocks_tiles(size_t m)
+{
+    return (m + BLOCKS_ROWS - 1) / BLOCKS_ROWS;
+}
+
+static inline struct blocks_rows blocks_tile(size_t i, size_t m)
+{
+    size_t tiles = blocks_tiles(m), first = m * i / tiles;
+
+    return (struct blocks_rows){first, m * (i + 1) / tiles - first};
+}
+
+/* The tile that ROW is of. */
+static inline struct blocks_rows blocks_tile_of(size_t row, size_t m)
+{
+    return blocks_tile(((row + 1) * blocks_tiles(m) - 1) / m, m);
+}
+
+/* What belongs to group I of the rows of tile T of the input IN. */
+static inline char *blocks_in(const void *in, struct blocks_rows t, size_t k, size_t i)
+{
+    return (char *)(uintptr_t)in + (t.first * (k / BLOCKS_GROUP) + i * t.rows) * BLOCKS_ROW;
+}
+
+static inline float *blocks_scales(char *group, size_t rows)
+{
+    return (float *)(void *)(group + rows * BLOCKS_GROUP);
+}
+
+static inline float *blocks_weighed(char *group, size_t rows)
+{
+    return blocks_scales(group, rows) + rows;
+}
+
+static inline int32_t *blocks_sums(char *group, size_t rows)
+{
+    return (int32_t *)(void *)(blocks_weighed(group, rows) + rows);
+}
+
+#endif

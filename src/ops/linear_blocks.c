@@ -1,0 +1,195 @@
+/* linear_blocks.c - backend "blocks": weights that a GGUF file has as integers in blocks keep their bits.
+ *
+ * Takes matrices all of whose parts are Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K, and keeps as many
+ * bytes as the file, in the panels of kern/blocks.h. Inputs become integers of 8 bits, 32 with a scale of
+ * their own, as llama.cpp does it; sums of 32 products are exact. Parts may have several formats, as q, k and
+ * v often do, if each of them is whole panels. Columns that fill up the last panel are zeros.
+ */
+#include <string.h>
+
+#include "kern/blocks.h"
+#include "ops/linear.h"
+#include "tensor/quant.h"
+
+static const struct blocks_form forms[DT_N] = {
+    [DT_Q4_0] = {4, 8, false, false, 1},   [DT_Q4_1] = {4, 0, true, false, 1},
+    [DT_Q5_0] = {5, 16, false, false, 1},  [DT_Q5_1] = {5, 0, true, false, 1},
+    [DT_Q8_0] = {8, 128, false, false, 1}, [DT_Q4_K] = {4, 0, true, true, 1},
+    [DT_Q5_K] = {5, 0, true, true, 1},     [DT_Q6_K] = {6, 32, false, true, 2},
+};
+
+static bool accepts(const struct linear_desc *d, const char **why_not)
+{
+    bool mixed = false;
+
+    *why_not =
+        "it takes rows of GGUF's blocks (Q4_0 to Q8_0, Q4_K to Q6_K), several formats as whole panels of 32 "
+        "rows, with --dtype bf16 and no other quantisation";
+    if (!d->as_stored || d->dtype != DT_BF16)
+        return false;
+    for (size_t p = 0; p < d->n_parts; p++) {
+        const struct view *v = d->part[p];
+        size_t block = dtype_block(v->dtype);
+
+        if (!forms[v->dtype].bits || v->stride[1] != 1 || v->stride[0] % block || v->shape[1] % block ||
+            d->scale[p])
+            return false;
+        mixed |= v->dtype != d->part[0]->dtype;
+    }
+    for (size_t p = 0; p + 1 < d->n_parts && mixed; p++)
+        if (d->paired || d->part[p]->shape[0] % KERN_NR)
+            return false;
+    return true;
+}
+
+static size_t open(struct linear *l, const struct linear_desc *d)
+{
+    size_t bytes = 0, panels = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
+    bool mixed = false;
+
+    l->dtype = DT_I8;
+    for (size_t p = 1; p < d->n_parts; p++)
+        mixed |= d->part[p]->dtype != d->part[0]->dtype;
+    for (size_t p = 0; p < (mixed ? d->n_parts : 1); p++) {
+        l->stored[p] = d->part[p]->dtype;
+        l->part_panels[p] = mixed ? (d->part[p]->shape[0] + KERN_NR - 1) / KERN_NR : panels;
+        bytes += l->part_panels[p] * blocks_panel_bytes(&forms[l->stored[p]], l->k);
+    }
+    return bytes;
+}
+
+/* The first panel of part P, and its bytes. */
+static char *part_at(const struct linear *l, size_t part, size_t *panel)
+{
+    char *at = l->packed;
+
+    *panel = 0;
+    for (size_t p = 0; p < part; p++) {
+        *panel += l->part_panels[p];
+        at += l->part_panels[p] * blocks_panel_bytes(&forms[l->stored[p]], l->k);
+    }
+    return at;
+}
+
+/* Four neighbours of K of a column, a byte each. */
+static uint32_t four_at(const uint8_t *code, size_t step)
+{
+    uint32_t four;
+
+    memcpy(&four, code + 4 * step, sizeof(four));
+    return four;
+}
+
+static void put_four(uint8_t *codes, size_t line, size_t c, uint32_t four)
+{
+    memcpy(codes + (2 * line + c / 16) * BLOCKS_LINE + c % 16 * 4, &four, sizeof(four));
+}
+
+/* The codes of column C of a group to their places. */
+static void put_codes(uint8_t *codes, size_t c, const uint8_t code[BLOCKS_GROUP], unsigned bits)
+{
+    enum { STEPS = BLOCKS_GROUP / 4 };
+    uint8_t *upper = codes + BLOCKS_CODES / 2;
+    uint32_t all[2] = {0};
+
+    for (size_t s = 0; s < STEPS && bits == 8; s++)
+        put_four(codes, s, c, four_at(code, s));
+    if (bits == 8)
+        return;
+    for (size_t s = 0; s < STEPS; s += 2)
+        put_four(codes, s / 2, c, (four_at(code, s) & 0x0f0f0f0f) | (four_at(code, s + 1) & 0x0f0f0f0f) << 4);
+    for (size_t s = 0; s < STEPS && bits == 5; s++)
+        all[0] |= (four_at(code, s) >> 4 & 0x01010101) << s;
+    for (size_t s = 0; s < STEPS && bits == 6; s++)
+        all[s / 4] |= (four_at(code, s) >> 4 & 0x03030303) << s % 4 * 2;
+    if (bits > 4)
+        put_four(upper, 0, c, all[0]);
+    if (bits == 6)
+        put_four(upper, 1, c, all[1]);
+}
+
+static const uint8_t *row_at(const struct view *v, size_t row)
+{
+    return (const uint8_t *)v->data +
+           view_stored_row(v, row) * (v->stride[0] / dtype_block(v->dtype)) * dtype_bytes(v->dtype);
+}
+
+/* Group I of column C of PANEL. False: a weight of it is not finite. */
+static bool pack_group(const struct blocks_form *f, uint8_t *panel, size_t i, size_t c,
+                       const struct quant_codes *q)
+{
+    uint8_t *head = panel + (size_t)(blocks_head(f, panel, i) - panel);
+    uint8_t *group = panel + (size_t)(blocks_group(f, panel, i) - panel);
+
+    memcpy(head + 2 * c, &q->d, sizeof(q->d));
+    if (f->min)
+        memcpy(head + 2 * (KERN_NR + c), &q->min, sizeof(q->min));
+    for (size_t m = 0; m < 2 && f->multiples; m++)
+        group[m * KERN_NR + c] = q->multiple[m];
+    put_codes(group + (f->multiples ? 2 * KERN_NR : 0), c, q->code, f->bits);
+    return (q->d & 0x7c00) != 0x7c00 && (q->min & 0x7c00) != 0x7c00;
+}
+
+/* The 32 columns from FIRST on. */
+static bool pack_panel(const struct linear *l, const struct linear_desc *d, size_t first)
+{
+    size_t part = 0, panel, bytes;
+    char *to = part_at(l, part, &panel);
+    bool finite = true;
+
+    while (first / KERN_NR >= panel + l->part_panels[part])
+        to = part_at(l, ++part, &panel);
+    bytes = blocks_panel_bytes(&forms[l->stored[part]], l->k);
+    to += (first / KERN_NR - panel) * bytes;
+    memset(to, 0, bytes);
+    for (size_t c = 0; c < KERN_NR; c++) {
+        size_t p, row = linear_column(d, first + c, &p);
+        struct quant_codes q;
+
+        for (size_t i = 0; i < l->k / BLOCKS_GROUP && p < d->n_parts; i++) {
+            quant_group(&q, row_at(d->part[p], row), l->stored[part], i);
+            finite &= pack_group(&forms[l->stored[part]], (uint8_t *)to, i, c, &q);
+        }
+    }
+    return finite;
+}
+
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    bool finite = true;
+
+    for (size_t first = begin; first < end; first += KERN_NR)
+        finite &= pack_panel(l, d, first);
+    return finite;
+}
+
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+{
+    l->kern->gemm_in_blocks(in, x, row, m, l->k);
+}
+
+static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                size_t p1, void *scratch)
+{
+    (void)scratch;
+    for (size_t part = 0; part < LINEAR_MAX_PARTS && l->part_panels[part]; part++) {
+        struct kern_gemm g = linear_gemm(l, in, end, m);
+        size_t from, to;
+
+        g.b = part_at(l, part, &g.first);
+        from = p0 > g.first ? p0 : g.first;
+        to = g.first + l->part_panels[part];
+        g.ahead = g.ahead < to ? g.ahead : to;
+        to = p1 < to ? p1 : to;
+        if (from < to)
+            l->kern->gemm_blocks(&g, &forms[l->stored[part]], from, to);
+    }
+}
+
+const struct linear_backend linear_blocks = {.name = "blocks",
+                                             .form = "blocks of 32 x 32",
+                                             .accepts = accepts,
+                                             .open = open,
+                                             .pack = pack,
+                                             .put = put,
+                                             .run = run};
