@@ -114,7 +114,8 @@ int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, str
 
 struct packing_result {
     size_t n_files, bytes;
-    const char *dtype, *quant;
+    const char *dtype;
+    char quant[QUANT_TEXT_MAX];
 };
 
 /* Writes what L says as PATH, and with SPLIT_GIB above 0 as PATH.1, PATH.2, ... Without FORCE a file that

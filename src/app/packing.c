@@ -100,11 +100,11 @@ static int write_model(struct packing *k, const struct load *l, double split_gib
     o.save = &w;
     rc = llm_open(&m, &o, e);
     print_bar_end(&bar);
-    if (rc == 0 && (rc = commit(k, e)) == 0)
-        *done = (struct packing_result){.n_files = k->n,
-                                        .bytes = k->bytes,
-                                        .dtype = m.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
-                                        .quant = model_quant_name(&m.model)};
+    if (rc == 0 && (rc = commit(k, e)) == 0) {
+        *done = (struct packing_result){
+            .n_files = k->n, .bytes = k->bytes, .dtype = m.model.opt.dtype == DT_F32 ? "fp32" : "bf16"};
+        memcpy(done->quant, m.model.quant, sizeof(done->quant));
+    }
     pack_abort(&w);
     llm_close(&m);
     return rc;

@@ -820,7 +820,7 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .load_s = g->llm.load_s,
                                .threads = pool_threads(g->llm.pool),
                                .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
-                               .quant = model_quant_name(&g->llm.model),
+                               .quant = g->llm.model.quant,
                                .isa = g->llm.isa};
     for (int i = 0; i < TIMED_N_KINDS; i++) {
         const struct timed_kind *k = &g->llm.timed.kind[i];

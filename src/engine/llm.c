@@ -253,8 +253,8 @@ static struct prefix_key store_context(const struct llm *m, const struct opconf 
 {
     const uint64_t number[] = {model_identity(&m->model), (uint64_t)m->model.opt.dtype,
                                (uint64_t)m->kv_dtype};
-    const char *quant = model_quant_name(&m->model);
-    XXH128_hash_t h = mix(mix((XXH128_hash_t){0}, number, sizeof(number)), quant, strlen(quant));
+    XXH128_hash_t h =
+        mix(mix((XXH128_hash_t){0}, number, sizeof(number)), m->model.quant, strlen(m->model.quant));
 
     for (int f = 0; f < KERN_N_FUNCTIONS; f++) {
         const char *class = kern_class(m->kern, (enum kern_fn)f);
@@ -332,12 +332,9 @@ static int read_types(const struct llm_options *o, struct model_options *mo, str
 {
     if (o->dtype && strcmp(o->dtype, "fp32") != 0 && strcmp(o->dtype, "bf16") != 0)
         return err_set(e, ERR_INPUT, "dtype %s is not known (fp32, bf16)", o->dtype);
-    if (o->quant && strcmp(o->quant, "none") != 0 && strcmp(o->quant, "int8") != 0)
-        return err_set(e, ERR_INPUT, "quantisation %s is not known (none, int8)", o->quant);
     mo->dtype = o->dtype && strcmp(o->dtype, "fp32") == 0 ? DT_F32 : DT_BF16;
-    mo->quant = !o->quant ? MODEL_AS_STORED : strcmp(o->quant, "int8") == 0 ? MODEL_INT8 : MODEL_NONE;
     mo->dtype_open = !o->dtype;
-    return 0;
+    return quant_read(&mo->quant, o->quant, e);
 }
 
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)

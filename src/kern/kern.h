@@ -148,6 +148,9 @@ static inline size_t kern_i8_panel_bytes(size_t k)
  * gemm_i8:     y = (float)(sum of n * weight) * (row's scale * column's scale), then bias. The column's int32
  * is for
  *             rows that add 128 to n, to multiply bytes without a sign.
+ * gemm_i4:     gemm_i8 with b in 4 bits, packed in groups of GROUP, 32 or 128, as int4.h says; K is a
+ * multiple
+ *             of 32. scratch: an int8 panel, 64-byte aligned.
  * gemm_mx4_f32, gemm_mx4_bf16: gemm_f32 and gemm_bf16 with b in MXFP4, packed as mx4.h says; K is a multiple
  *             of 32, A was put there by the same gemm_in_*. A weight is FP4[nibble] * 2^(scale - 127), FP4 =
  *             0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on their negatives: exact in fp32 and bf16. Scales
@@ -195,6 +198,7 @@ static inline size_t kern_i8_panel_bytes(size_t k)
     X(gemm_in_f32, void, (void *in, const float *x, size_t row, size_t m, size_t k))                     \
     X(gemm_in_bf16, void, (void *in, const float *x, size_t row, size_t m, size_t k))                    \
     X(gemm_i8, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                  \
+    X(gemm_i4, void, (const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch))     \
     X(gemm_in_i8, void, (void *in, const float *x, size_t row, size_t m, size_t k))                      \
     X(gemm_mx4_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))              \
     X(gemm_mx4_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))             \

@@ -268,9 +268,24 @@ const struct view *block_keep(struct model *m, const struct view *v)
     return keep(m, v, sizeof(*v), v->name);
 }
 
-enum dtype block_dtype(const struct model *m)
+enum dtype block_dtype(const struct model *m, enum op_kind kind)
 {
-    return m->opt.quant == MODEL_INT8 ? DT_I8 : m->opt.dtype;
+    enum quant q = m->opt.quant.of[kind];
+
+    return q == QUANT_INT8 || q == QUANT_INT4 || q == QUANT_INT4_128 ? DT_I8 : m->opt.dtype;
+}
+
+/* What the user asked of weights of D's kind, for linears that do not need fp32. */
+static void set_quant(const struct model *m, struct linear_desc *d)
+{
+    enum quant q = m->opt.quant.of[d->kind];
+
+    if (d->exact)
+        return;
+    d->as_stored = q == QUANT_AS_STORED;
+    d->to_mxfp4 = q == QUANT_MXFP4;
+    if (d->dtype == DT_I8)
+        d->group = q == QUANT_INT4 ? 32 : q == QUANT_INT4_128 ? 128 : 0;
 }
 
 void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)
@@ -279,7 +294,7 @@ void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, 
 
     if (m->rc)
         return;
-    copy->as_stored = m->opt.quant == MODEL_AS_STORED;
+    set_quant(m, copy);
     if ((m->rc = linear_open(l, copy, backend, m->e)) != 0)
         return;
     m->has_blocks |= l->part_panels[0] != 0;
@@ -388,7 +403,8 @@ void block_linear(struct model *m, struct linear *w, const char *at, const struc
     struct linear_desc desc = {.name = block_name(m, "%s%s", at, d->name ? d->name : d->part[0].module),
                                .kind = d->kind,
                                .paired = d->how & BLOCK_PAIRED,
-                               .dtype = d->how & BLOCK_FP32 ? DT_F32 : block_dtype(m),
+                               .dtype = d->how & BLOCK_FP32 ? DT_F32 : block_dtype(m, d->kind),
+                               .exact = d->how & BLOCK_FP32,
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
 
@@ -414,8 +430,11 @@ static void read_from_head(struct model *m, struct embed *embed, const struct li
 void block_head(struct model *m, struct linear *w, const char *module, struct embed *embed, bool tied,
                 unsigned how)
 {
-    struct linear_desc desc = {
-        .name = module, .kind = OP_LM_HEAD, .n_parts = 1, .dtype = block_dtype(m), .kern = m->opt.kern};
+    struct linear_desc desc = {.name = module,
+                               .kind = OP_LM_HEAD,
+                               .n_parts = 1,
+                               .dtype = block_dtype(m, OP_LM_HEAD),
+                               .kern = m->opt.kern};
     const struct block_linear d = {.part = {{module, m->info.vocab}}, .k = embed->table.shape[1], .how = how};
     const char *name = block_name(m, "%s.weight", module);
 

@@ -100,7 +100,7 @@ void block_record(struct model *m, const struct view *v, const char *use, const 
 const struct view *block_keep(struct model *m, const struct view *v);
 
 /* What linears compute in that do not need fp32. */
-enum dtype block_dtype(const struct model *m);
+enum dtype block_dtype(const struct model *m, enum op_kind kind);
 
 /* model_pack() will pack L as D says (D is copied, its views must live until then: block_keep()), or tell of
  * N layers loaded. */

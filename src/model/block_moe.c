@@ -129,7 +129,8 @@ static void open_one(struct model *m, struct linear *w, const struct block_moe *
                                .kind = OP_MLP,
                                .n_parts = n_parts,
                                .paired = n_parts == 2 && !(d->like.limit > 0),
-                               .dtype = s->scales ? m->opt.dtype : block_dtype(m), /* MXFP4 keeps its bits */
+                               .dtype = s->scales ? m->opt.dtype
+                                                  : block_dtype(m, OP_MLP), /* MXFP4 keeps its bits */
                                .kern = m->opt.kern};
     size_t n = s->n / n_parts, step = n_parts == 2 && d->interleaved ? 2 : 1;
 

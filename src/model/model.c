@@ -69,20 +69,18 @@ static void report_unused(struct model *m)
                  n > 2 ? first[2] : "", n > 3 ? ", ..." : "");
 }
 
-static const char *const quant_name[] = {
-    [MODEL_AS_STORED] = "gguf", [MODEL_NONE] = "none", [MODEL_INT8] = "int8"};
-
-const char *model_quant_name(const struct model *m)
-{
-    return quant_name[m->opt.quant == MODEL_AS_STORED && !m->has_blocks ? MODEL_NONE : m->opt.quant];
-}
-
 enum kern_fn model_gemm(const struct model *m)
 {
-    return m->opt.quant == MODEL_INT8 ? KERN_FN_gemm_i8
-           : m->has_blocks            ? KERN_FN_gemm_blocks
-           : m->opt.dtype == DT_F32   ? KERN_FN_gemm_f32
-                                      : KERN_FN_gemm_bf16;
+    static const enum kern_fn of[QUANT_N][2] = {
+        [QUANT_AS_STORED] = {KERN_FN_gemm_f32, KERN_FN_gemm_bf16},
+        [QUANT_NONE] = {KERN_FN_gemm_f32, KERN_FN_gemm_bf16},
+        [QUANT_INT8] = {KERN_FN_gemm_i8, KERN_FN_gemm_i8},
+        [QUANT_INT4] = {KERN_FN_gemm_i4, KERN_FN_gemm_i4},
+        [QUANT_INT4_128] = {KERN_FN_gemm_i4, KERN_FN_gemm_i4},
+        [QUANT_MXFP4] = {KERN_FN_gemm_mx4_f32, KERN_FN_gemm_mx4_bf16},
+    };
+
+    return m->has_blocks ? KERN_FN_gemm_blocks : of[m->opt.quant.of[OP_MLP]][m->opt.dtype == DT_BF16];
 }
 
 /* A packed checkpoint has its weights in one form. */
@@ -90,24 +88,26 @@ static int fit_pack(struct model *m, struct err *e)
 {
     const struct pack *p = m->checkpoint->pack;
     struct model_options *o = &m->opt;
+    char asked[QUANT_TEXT_MAX];
+    int rc;
 
     if (!p)
         return 0;
     o->dtype = o->dtype_open ? p->dtype : o->dtype;
-    if (o->quant == MODEL_AS_STORED)
-        o->quant = strcmp(p->quant, "int8") == 0   ? MODEL_INT8
-                   : strcmp(p->quant, "gguf") == 0 ? MODEL_AS_STORED
-                                                   : MODEL_NONE;
+    if (quant_is(&o->quant, QUANT_AS_STORED) && strcmp(p->quant, "gguf") != 0 &&
+        (rc = quant_read(&o->quant, p->quant, e)) != 0)
+        return err_prefix(e, "%s", p->path), rc;
+    quant_text(&o->quant, "gguf", asked);
     if (o->save)
         return err_set(e, ERR_INPUT,
                        "%s: this checkpoint is packed already; name the one that it was made of", p->path);
-    if (o->dtype != p->dtype || strcmp(p->quant, quant_name[o->quant]) != 0)
+    if (o->dtype != p->dtype || strcmp(p->quant, asked) != 0)
         return err_set(
             e, ERR_INPUT,
             "%s: this checkpoint is packed for dtype %s and quant %s, %s and %s are asked for; pack it "
             "again (gallop pack)",
             p->path, p->dtype == DT_F32 ? "fp32" : "bf16", p->quant, o->dtype == DT_F32 ? "fp32" : "bf16",
-            quant_name[o->quant]);
+            asked);
     return 0;
 }
 
@@ -132,6 +132,7 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
     if ((rc = weights_checked(m->weights, m->rc, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
         goto fail;
     m->e = NULL;
+    quant_text(&m->opt.quant, m->has_blocks ? "gguf" : "none", m->quant);
     report_unused(m);
     return 0;
 fail:
@@ -380,7 +381,7 @@ static int save(struct model *m, struct err *e)
     int rc;
 
     m->opt.save->pool = m->pool;
-    rc = pack_begin(m->opt.save, m->opt.dtype, model_quant_name(m), e);
+    rc = pack_begin(m->opt.save, m->opt.dtype, m->quant, e);
     if (rc == 0)
         rc = checkpoint_pack_files(m->checkpoint, m->opt.save, e);
     for (size_t i = 0; i < m->n_tensors && rc == 0; i++)

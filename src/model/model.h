@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
+#include "model/quant.h"
 #include "ops/op.h"
 
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
@@ -77,15 +78,9 @@ struct model_todo {
     size_t layers; /* so many are loaded now */
 };
 
-enum model_quant {
-    MODEL_AS_STORED, /* integers in blocks, or as they were packed, stay so (linear_blocks.c); else none */
-    MODEL_NONE,
-    MODEL_INT8, /* they compute in DT_I8 (linear.h) */
-};
-
 struct model_options {
     enum dtype dtype;                /* DT_F32 or DT_BF16 */
-    enum model_quant quant;          /* of linears but where fp32 is asked for */
+    struct quant_map quant;          /* of linears; as stored where fp32 is asked for: none */
     bool dtype_open;                 /* of a packed checkpoint, what it was packed for counts instead */
     const struct kern *kern;         /* what the linears will run on */
     const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
@@ -117,6 +112,8 @@ struct model {
     struct arena todo_arena;
     size_t n_params, packed_bytes, table_bytes;
     bool has_blocks; /* linears compute with weights as they are stored in blocks */
+    /* what the linears' weights are: "none", "gguf", a name of --quant, or the JSON object of several */
+    char quant[QUANT_TEXT_MAX];
     /* while it is opened: the first failure, and where its sentence goes */
     int rc;
     struct err *e;
@@ -132,9 +129,6 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
 /* Reads the weights: packs the linears on the pool, or takes them as they were packed. ERR_INPUT names a
  * tensor that holds an infinity or NaN. */
 int model_pack(struct model *m, struct err *e);
-
-/* "none", "int8", or "gguf": what the linears' weights are. */
-const char *model_quant_name(const struct model *m);
 
 /* The kernel that most of them run with. */
 enum kern_fn model_gemm(const struct model *m);

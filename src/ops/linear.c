@@ -409,7 +409,7 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
 
 bool linear_leads_into(const struct linear *l, const struct linear *next)
 {
-    return l->kern == next->kern && l->dtype == next->dtype && next->dtype != DT_I8;
+    return l->kern == next->kern && l->dtype == next->dtype && next->dtype != DT_I8 && !next->padded;
 }
 
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,

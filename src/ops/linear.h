@@ -37,7 +37,10 @@ struct linear_desc {
     /* computing type: DT_F32, DT_BF16, or DT_I8: weights are 8-bit integers with a scale a column, rows of
      * the input become such with a scale a row, and sums of products are exact (W8A8) */
     enum dtype dtype;
-    bool as_stored;          /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */
+    size_t group; /* of DT_I8: weights are 4-bit integers, so many of K with a multiple and an offset; 0: 8 */
+    bool to_mxfp4;  /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
+    bool exact;     /* a router: nothing of the kind is done to its weights, which are computed in fp32 */
+    bool as_stored; /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */
     const struct kern *kern; /* what it will run on */
 };
 
@@ -83,6 +86,8 @@ struct linear {
     /* of backend "blocks": the format of each part, and its panels, one part behind the other */
     enum dtype stored[LINEAR_MAX_PARTS];
     size_t part_panels[LINEAR_MAX_PARTS];
+    size_t group;            /* linear_desc.group */
+    bool padded;             /* it reads zeros behind a row's K, which linear_put() writes */
     const struct kern *kern; /* that it computes with; borrowed for ever */
     void *packed;            /* region of packed_bytes, */
     bool mapped;             /* or borrowed from a file that was packed before */

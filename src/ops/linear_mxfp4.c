@@ -2,9 +2,11 @@
  *
  * Takes matrices all of whose parts are MXFP4, stored as GPT-OSS does (nibbles and scales in tensors of their
  * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file, in the panels
- * of kern/mx4.h. Results equal those of the same weights unpacked at load. Columns that fill up the last
- * panel are zeros with a scale of 1.
+ * of kern/mx4.h. Results equal those of the same weights unpacked at load. With --quant mxfp4 weights of any
+ * other type are rounded to such blocks, and rows of any length filled up with zeros. Columns that fill up
+ * the last panel are zeros with a scale of 1.
  */
+#include <math.h>
 #include <string.h>
 
 #include "kern/mx4.h"
@@ -13,26 +15,89 @@
 enum {
     BLOCK = MX4_BLOCK,
     HALF = BLOCK / 2,
-    LARGE = 253, /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
+    MOST_PADDED = 65536, /* K, where that is no whole blocks */
+    LARGE = 253,         /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
 };
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
-    *why_not = "it takes rows of MXFP4 blocks and computes in fp32 and bf16 only";
+    bool whole = d->part[0]->shape[1] % BLOCK == 0;
+
+    *why_not =
+        "it takes rows of MXFP4 blocks, or with --quant mxfp4 any of up to 65536 columns, and computes in fp32 "
+        "and bf16 only";
     for (size_t p = 0; p < d->n_parts; p++) {
         const struct view *v = d->part[p];
 
-        if (v->dtype != DT_MXFP4 || v->stride[1] != 1 || v->stride[0] % BLOCK || v->shape[1] % BLOCK ||
-            v->zipped)
+        if (v->dtype != DT_MXFP4 && d->to_mxfp4 && (whole || v->shape[1] <= MOST_PADDED))
+            continue;
+        if (v->dtype != DT_MXFP4 || v->stride[1] != 1 || v->stride[0] % BLOCK || !whole || v->zipped)
             return false;
     }
     return d->dtype == DT_F32 || d->dtype == DT_BF16;
 }
 
+/* K, filled up with zeros to whole blocks. */
+static size_t whole_k(const struct linear *l)
+{
+    return (l->k + BLOCK - 1) / BLOCK * BLOCK;
+}
+
 static size_t open(struct linear *l, const struct linear_desc *d)
 {
     (void)d;
-    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (l->k / BLOCK) * MX4_GROUP;
+    l->padded = l->k % BLOCK != 0;
+    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (whole_k(l) / BLOCK) * MX4_GROUP;
+}
+
+/* X to the nearest of the 16 values, ties to the even mantissa. */
+static uint8_t nibble_of(float x)
+{
+    static const float between[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};
+    uint8_t n = 0;
+
+    while (n < 7 && (n % 2 ? fabsf(x) >= between[n] : fabsf(x) > between[n]))
+        n++;
+    return n | (signbit(x) ? 8 : 0);
+}
+
+/* The squared error of X [32] in nibbles of 2^E. */
+static float error_of(const float *x, int e)
+{
+    static const float value[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    float sum = 0;
+
+    for (size_t i = 0; i < BLOCK; i++) {
+        float y = ldexpf(x[i], -e), d = fabsf(y) - value[nibble_of(y) & 7];
+
+        sum += d * d;
+    }
+    return ldexpf(sum, 2 * e);
+}
+
+/* X [32] as a block: with the power of two that the format's paper takes, the largest of 4 to 8 of it, or
+ * the one above or below, whichever errs least. */
+static void round_block(const float *x, uint8_t *scale, uint8_t nibbles[HALF])
+{
+    float most = 0, least_error = INFINITY;
+    int e, best = -127;
+
+    for (size_t i = 0; i < BLOCK; i++)
+        most = fabsf(x[i]) > most ? fabsf(x[i]) : most;
+    frexpf(most, &e);
+    for (int t = e - 4; t <= e - 2 && most > 0; t++) {
+        int in_range = t < -127 ? -127 : t > LARGE - 1 - 127 ? LARGE - 1 - 127 : t;
+        float error = error_of(x, in_range);
+
+        if (error < least_error) {
+            least_error = error;
+            best = in_range;
+        }
+    }
+    *scale = (uint8_t)(best + 127);
+    for (size_t i = 0; i < HALF; i++)
+        nibbles[i] =
+            (uint8_t)(nibble_of(ldexpf(x[2 * i], -best)) | nibble_of(ldexpf(x[2 * i + 1], -best)) << 4);
 }
 
 /* Block B of row I of part P: its scale, and its nibbles with neighbours in one byte. */
@@ -67,7 +132,14 @@ static bool pack_group(const struct linear_desc *d, size_t first, size_t b, uint
 
         group[c] = 127;
         memset(nibbles[c], 0, HALF);
-        if (p < d->n_parts)
+        if (p < d->n_parts && d->part[p]->dtype != DT_MXFP4) {
+            size_t k = d->part[p]->shape[1], n = k - b * BLOCK < BLOCK ? k - b * BLOCK : BLOCK;
+            float x[BLOCK] = {0};
+
+            linear_elements(d, first + c, b * BLOCK, n, x);
+            finite &= dtype_all_finite(x, n, DT_F32);
+            round_block(x, &group[c], nibbles[c]);
+        } else if (p < d->n_parts)
             block_at(d, p, row, b, &group[c], nibbles[c]);
         if (group[c] >= LARGE) {
             float x[BLOCK];
@@ -85,7 +157,7 @@ static bool pack_group(const struct linear_desc *d, size_t first, size_t b, uint
 
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
-    size_t groups = l->k / BLOCK;
+    size_t groups = whole_k(l) / BLOCK;
     uint8_t *group = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP;
     bool finite = true;
 
@@ -97,22 +169,28 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
 
 static size_t scratch_bytes(size_t k, enum dtype t)
 {
-    return linear_panel_bytes(KERN_NR, k, t);
+    return linear_panel_bytes(KERN_NR, (k + BLOCK - 1) / BLOCK * BLOCK, t);
 }
 
 static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
-    if (l->dtype == DT_F32)
-        l->kern->gemm_in_f32(in, x, row, m, l->k);
-    else
-        l->kern->gemm_in_bf16(in, x, row, m, l->k);
+    size_t k = whole_k(l);
+    float padded[MOST_PADDED];
+
+    if (l->padded) {
+        memcpy(padded, x, l->k * sizeof(*x));
+        memset(padded + l->k, 0, (k - l->k) * sizeof(*x));
+        x = padded;
+    }
+    (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, k);
 }
 
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
                 size_t p1, void *scratch)
 {
-    const struct kern_gemm g = linear_gemm(l, in, end, m);
+    struct kern_gemm g = linear_gemm(l, in, end, m);
 
+    g.k = whole_k(l);
     (l->dtype == DT_F32 ? l->kern->gemm_mx4_f32 : l->kern->gemm_mx4_bf16)(&g, p0, p1, scratch);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ops/linear.h"
+#include "ops/turn.h"
 
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
 {
@@ -75,57 +76,6 @@ static bool pack_stored(const struct linear *l, const struct linear_desc *d, siz
     return finite;
 }
 
-/* The sign bit, or nothing, for each element: what the finaliser of MurmurHash3 makes of its place. Patterns
- * that repeat themselves, as a Hadamard matrix' rows do, would gather again what it is to spread. */
-#define MIX_1(i) (((i) ^ (i) >> 16) * 0x85ebca6bu)
-#define MIX_2(i) (((i) ^ (i) >> 13) * 0xc2b2ae35u)
-#define SIGN(i)  ((MIX_2(MIX_1((uint32_t)(i))) ^ MIX_2(MIX_1((uint32_t)(i))) >> 16) & 0x80000000u)
-#define SIGNS_8(i) \
-    SIGN(i), SIGN(i + 1), SIGN(i + 2), SIGN(i + 3), SIGN(i + 4), SIGN(i + 5), SIGN(i + 6), SIGN(i + 7)
-#define SIGNS_64(i)                                                                                 \
-    SIGNS_8(i), SIGNS_8(i + 8), SIGNS_8(i + 16), SIGNS_8(i + 24), SIGNS_8(i + 32), SIGNS_8(i + 40), \
-        SIGNS_8(i + 48), SIGNS_8(i + 56)
-#define SIGNS_512(i)                                                                        \
-    SIGNS_64(i), SIGNS_64(i + 64), SIGNS_64(i + 128), SIGNS_64(i + 192), SIGNS_64(i + 256), \
-        SIGNS_64(i + 320), SIGNS_64(i + 384), SIGNS_64(i + 448)
-
-static const uint32_t signs[KERN_TURNED] = {SIGNS_512(0), SIGNS_512(512), SIGNS_512(1024), SIGNS_512(1536)};
-
-/* X [n] with these signs to OUT, which may be X. */
-static void flip(float *out, const float *x, size_t n)
-{
-    for (size_t at = 0; at < n; at += KERN_TURNED)
-        for (size_t i = 0; i < KERN_TURNED && at + i < n; i++) {
-            uint32_t bits;
-
-            memcpy(&bits, &x[at + i], sizeof(bits));
-            bits ^= signs[i];
-            memcpy(&out[at + i], &bits, sizeof(bits));
-        }
-}
-
-/* X [k] turned for int8 to OUT, which may be X, by signs and a Hadamard matrix: as many of its first elements
- * as the largest power of two (in blocks of KERN_TURNED), then, where that is not all, as many of its last.
- * The second turn spreads over the rest what the first one mixed: a block of its own for each factor (576 is
- * 9 x 64) would leave each with its own size, and the largest with the scale. */
-static void turn(const struct linear *l, float *out, const float *x)
-{
-    size_t block = 1, whole;
-
-    while (block * 2 <= l->k && block < KERN_TURNED)
-        block *= 2;
-    whole = l->k / block * block;
-    flip(out, x, whole);
-    l->kern->hadamard(out, whole);
-    if (whole < l->k) {
-        float *last = out + (l->k - whole);
-
-        memcpy(out + whole, x + whole, (l->k - whole) * sizeof(*x));
-        flip(last, last, whole);
-        l->kern->hadamard(last, whole);
-    }
-}
-
 /* Integers Q [k] and their scale as column C of an int8 panel. */
 static void put_column_i8(char *panel, size_t c, const int8_t *q, float scale, size_t k)
 {
@@ -153,7 +103,7 @@ static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t 
     for (size_t column = begin; column < end; column++) {
         linear_elements(d, column, 0, l->k, w);
         finite &= dtype_all_finite(w, l->k, DT_F32);
-        turn(l, w, w);
+        turn(l->kern, w, w, l->k);
         l->kern->to_i8(q, &scale, w, l->k);
         finite &= isfinite(scale) != 0;
         put_column_i8((char *)l->packed + column / KERN_NR * kern_i8_panel_bytes(l->k), column % KERN_NR, q,
@@ -220,8 +170,8 @@ static size_t open(struct linear *l, const struct linear_desc *d)
 static bool accepts(const struct linear_desc *d, const char **why_not)
 {
     *why_not = "it computes in fp32, bf16 and int8 only, the latter with 65536 columns at most";
-    return d->dtype == DT_F32 || d->dtype == DT_BF16 ||
-           (d->dtype == DT_I8 && d->part[0]->shape[1] <= KERN_I8_MOST_K);
+    return ((d->dtype == DT_F32 || d->dtype == DT_BF16) && !d->to_mxfp4) ||
+           (d->dtype == DT_I8 && !d->group && d->part[0]->shape[1] <= KERN_I8_MOST_K);
 }
 
 static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
@@ -229,7 +179,7 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
     float turned[KERN_I8_MOST_K];
 
     if (l->dtype == DT_I8) {
-        turn(l, turned, x);
+        turn(l->kern, turned, x, l->k);
         l->kern->gemm_in_i8(in, turned, row, m, l->k);
     } else {
         (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, l->k);

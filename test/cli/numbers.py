@@ -195,6 +195,17 @@ def linears_in_int8_are_near_and_the_same_on_all_kernels():
         expect(_ppl(TEXT, "--quant", "int8", "--dtype", "fp32", "--isa", isa), best, f"scores of int8 with --isa {isa}")
 
 
+def linears_in_four_bits_are_near_and_the_same_on_all_kernels():
+    for quant, most in (("int4", 0.1), ("int4-g128", 0.2), ("mxfp4", 0.3)):
+        o = _ppl(TEXT, "--ctx", 64, "--kl", "--quant", quant)
+        check(1e-3 < o["kl_mean"] < most, f"KL of {quant} from fp32: {o}")
+        best = _ppl(TEXT, "--quant", quant, "--dtype", "fp32")
+        for isa in ("ref", "avx2", "avx512", "avx512vnni"):
+            expect(_ppl(TEXT, "--quant", quant, "--dtype", "fp32", "--isa", isa), best, f"scores of {quant} with --isa {isa}")
+    mixed = json.dumps({"mlp": "int4", "lm_head": "none"})
+    expect(json.loads(call("inspect", "-m", DEMO, "--json", "--quant", mixed).stdout)["quant"], mixed.replace(" ", ""), "several kinds")
+
+
 def weights_in_blocks_are_near_and_the_same_on_all_kernels():
     ids = list(range(3, 90))
     exact = _logits(ids, "--dtype", "fp32", model=BLOCKS)

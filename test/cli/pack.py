@@ -37,7 +37,7 @@ def every_kind_of_model_gives_the_same():
     models = [os.path.join(GOLDENS, x) for x in sorted(os.listdir(GOLDENS)) if x not in ("README.md", "demo")]
     models += [os.path.join(GGUF, x) for x in ("qwen3.gguf", "gpt-oss.gguf", "gemma3.gguf", "phi3-longrope.gguf")] + [BLOCKS]
     for i, model in enumerate(models):
-        for options in ((), ("--dtype", "fp32"), ("--quant", "int8"))[i % 3:][:1] + (((),) if i % 3 else ()):
+        for options in ((), ("--dtype", "fp32"), ("--quant", "int8"), ("--quant", "int4"))[i % 4:][:1] + (((),) if i % 4 else ()):
             expect(_answer(_pack(model, *options)), _answer(model, *options), f"{os.path.basename(model)} {options}")
 
 

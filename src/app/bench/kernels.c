@@ -19,6 +19,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "kern/blocks.h"
+#include "kern/int4.h"
 #include "kern/kern.h"
 #include "kern/mx4.h"
 #include "tensor/dtype.h"
@@ -66,6 +67,11 @@ static const struct work_shape shapes[] = {
     {KERN_FN_gemm_i8, "M=32 K=2048 N=8192", 32, GEMM_N, 0, 0},
     {KERN_FN_gemm_i8, "M=128 K=2048 N=8192", 128, GEMM_N, 0, 0},
     {KERN_FN_gemm_i8, "M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i4, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i4, "M=8 K=2048 N=8192", 8, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i4, "M=16 K=2048 N=8192", 16, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i4, "M=32 K=2048 N=8192", 32, GEMM_N, 0, 0},
+    {KERN_FN_gemm_i4, "M=512 K=2048 N=8192", 512, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_f32, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=1 K=2048 N=8192", 1, GEMM_N, 0, 0},
     {KERN_FN_gemm_mx4_bf16, "M=4 K=2048 N=8192", 4, GEMM_N, 0, 0},
@@ -263,6 +269,18 @@ static void call_gemm(void *work)
     (i8 ? w->k->gemm_i8 : w->bf16 ? w->k->gemm_bf16 : w->k->gemm_f32)(&g, 0, w->n_panels);
 }
 
+enum { INT4_GROUP = 32 };
+
+static void call_gemm_i4(void *work)
+{
+    struct task *w = work;
+    struct kern_gemm g = next_gemm(w);
+
+    g.in = next_piece(w, g.m * (GEMM_K + sizeof(float)));
+    g.b = next_piece(w, w->n_panels * int4_panel_bytes(GEMM_K, INT4_GROUP));
+    w->k->gemm_i4(&g, INT4_GROUP, 0, w->n_panels, w->g->panel);
+}
+
 static void call_gemm_mx4(void *work)
 {
     struct task *w = work;
@@ -415,6 +433,11 @@ static void (*prepare(struct task *w))(void *work)
         w->bytes = (columns + m) * GEMM_K * size + m * columns * 4;
         w->flops = 2 * m * GEMM_K * columns;
         return call_gemm;
+    case KERN_FN_gemm_i4:
+        w->bytes =
+            columns / KERN_NR * (double)int4_panel_bytes(GEMM_K, INT4_GROUP) + m * (GEMM_K + columns * 4);
+        w->flops = 2 * m * GEMM_K * columns;
+        return call_gemm_i4;
     case KERN_FN_gemm_mx4_f32:
     case KERN_FN_gemm_mx4_bf16:
         w->bytes = columns / KERN_NR * (GEMM_K / MX4_BLOCK) * MX4_GROUP + m * GEMM_K * size + m * columns * 4;

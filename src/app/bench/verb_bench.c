@@ -321,14 +321,14 @@ static void print_row(const struct bench *b, struct row *row, bool json)
     const char *dtype = b->m->model.opt.dtype == DT_F32 ? "fp32" : "bf16";
 
     if (json)
-        print_json(json_pack(
-            "{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I,s:f,s:f,s:f}", "test",
-            test_names[row->test], "prompt", (json_int_t)row->prompt, "batch", (json_int_t)row->batch,
-            "tokens", (json_int_t)row->tokens, "tok_s", n / med, "tok_s_min", n / lo, "tok_s_max", n / hi,
-            "bytes_per_token", c.bytes / n, "roof_share", share, "threads", pool_threads(b->m->pool), "dtype",
-            dtype, "quant", model_quant_name(&b->m->model), "bound", memory ? "memory" : "arithmetic", "rows",
-            (json_int_t)in_step, "flops_per_token", c.flops / n, "step_s", med / (double)steps,
-            "ideal_step_s", share * med / (double)steps));
+        print_json(json_pack("{s:s,s:I,s:I,s:I,s:f,s:f,s:f,s:f,s:f,s:i,s:s,s:s,s:s,s:I,s:f,s:f,s:f}", "test",
+                             test_names[row->test], "prompt", (json_int_t)row->prompt, "batch",
+                             (json_int_t)row->batch, "tokens", (json_int_t)row->tokens, "tok_s", n / med,
+                             "tok_s_min", n / lo, "tok_s_max", n / hi, "bytes_per_token", c.bytes / n,
+                             "roof_share", share, "threads", pool_threads(b->m->pool), "dtype", dtype,
+                             "quant", b->m->model.quant, "bound", memory ? "memory" : "arithmetic", "rows",
+                             (json_int_t)in_step, "flops_per_token", c.flops / n, "step_s",
+                             med / (double)steps, "ideal_step_s", share * med / (double)steps));
     else
         print_fmt("%-8s %7zu %6zu %5zu %10.2f %10.2f %10.2f %10.1f MB %6.1f %% of the ideal (%s)\n",
                   test_names[row->test], row->prompt, row->batch, in_step, n / med, n / lo, n / hi,

@@ -37,6 +37,8 @@ static const struct setup {
     {"gemma3", "fp32", "int8", NULL, "int8"},
     {"gpt-oss", "bf16", NULL, NULL, "int8"}, /* experts with a limit between their linears */
     {"llama4", "bf16", NULL, NULL, "int8"},  /* and with none */
+    {"gemma3", "bf16", NULL, NULL, "int4"},
+    {"gpt-oss", "bf16", "int8", NULL, "{\"mlp\":\"int4-g128\",\"out_projection\":\"mxfp4\"}"},
     {GALLOP_SOURCE_DIR "/test/data/blocks.gguf", "bf16", NULL, NULL, NULL},
 };
 

@@ -1,0 +1,202 @@
+/* avx512vnni_i4.c - C = A x W over 4-bit panels with VPDPBUSD: class "int8 sum".
+ *
+ * The input is that of gemm_i8. Codes are expanded a line of 64 bytes at a time to two lines of weights, each
+ * by a mask, a product of 16 bits and a sum. For few tiles each does so in registers, panel by panel, and
+ * asks memory for its share of the next; but where there are few rows, whose one stream the hardware follows
+ * better by itself. For many tiles a panel is expanded once, and gemm_i8 has it while it lies in level 2.
+ */
+#include <string.h>
+
+#include "kern/avx512/avx512.h"
+#include "kern/avx512/avx512_gemm.h"
+#include "kern/int4.h"
+
+enum {
+    WORDS = INT4_UNIT / 4, /* of the input of a row and unit */
+    FEW_TILES = 3,         /* that expand for themselves */
+};
+
+/* One call of a micro-kernel: the sums of all K of some rows. */
+struct tile {
+    const uint32_t *a;
+    const uint8_t *b;
+    const char *next; /* the first line to be asked for, */
+    size_t ask;       /* of so many */
+    size_t units, per_head;
+    int32_t *sums; /* [2][rows][16] */
+    bool level2;
+};
+
+typedef void tile_fn(const struct tile *t);
+
+/* What expands the codes of 16 columns. */
+struct expand {
+    __m512i multiple, offset; /* in both halves, in all bytes of a column's word */
+};
+
+SIMD512_INLINE struct expand expand_at(const uint8_t *head)
+{
+    const __m512i four = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0);
+    __m512i m = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)head));
+    __m512i o = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(head + KERN_NR)));
+
+    return (struct expand){_mm512_or_si512(m, _mm512_slli_epi32(m, 16)), _mm512_shuffle_epi8(o, four)};
+}
+
+SIMD512_INLINE __m512i expanded(__m512i codes, struct expand x)
+{
+    return _mm512_add_epi8(_mm512_mullo_epi16(_mm512_and_si512(codes, _mm512_set1_epi8(15)), x.multiple),
+                           x.offset);
+}
+
+/* Eight k of 32 columns, by ROWS rows. */
+SIMD512_INLINE void add_step(__m512i acc[AVX512_ROWS][2], const uint32_t *a, const uint8_t *b,
+                             const struct expand x[2], int rows)
+{
+    __m512i left = _mm512_loadu_si512((const void *)b);
+    __m512i right = _mm512_loadu_si512((const void *)(b + INT4_LINE));
+
+    SIMD512_UNROLL
+    for (int part = 0; part < 2; part++) {
+        __m512i w0 = expanded(part ? _mm512_srli_epi16(left, 4) : left, x[0]);
+        __m512i w1 = expanded(part ? _mm512_srli_epi16(right, 4) : right, x[1]);
+
+        SIMD512_UNROLL
+        for (int r = 0; r < AVX512_ROWS; r++)
+            if (r < rows) {
+                __m512i v = _mm512_set1_epi32((int)a[r * AVX512_GEMM_LINE + part]);
+
+                acc[r][0] = _mm512_dpbusd_epi32(acc[r][0], v, w0);
+                acc[r][1] = _mm512_dpbusd_epi32(acc[r][1], v, w1);
+            }
+    }
+}
+
+SIMD512_INLINE void add_all(const struct tile *t, int rows)
+{
+    const size_t rate = (t->ask + t->units - 1) / t->units;
+    const char *ask = t->next, *end = t->next + INT4_LINE * t->ask;
+    const uint8_t *b = t->b;
+    const uint32_t *a = t->a;
+    const bool level2 = t->level2;
+    __m512i acc[AVX512_ROWS][2];
+    struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
+                          {_mm512_setzero_si512(), _mm512_setzero_si512()}};
+
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows)
+            acc[r][0] = acc[r][1] = _mm512_setzero_si512();
+    for (size_t i = 0, left = 0; i < t->units; i++, left--) {
+        const char *stop = (size_t)(end - ask) < INT4_LINE * rate ? end : ask + INT4_LINE * rate;
+
+        for (; ask < stop; ask += INT4_LINE)
+            ahead_line(ask, level2);
+        if (left == 0) {
+            x[0] = expand_at(b);
+            x[1] = expand_at(b + 16);
+            b += INT4_HEAD;
+            left = t->per_head;
+        }
+        SIMD512_UNROLL
+        for (int s = 0; s < INT4_STEPS; s++, b += 2 * INT4_LINE)
+            add_step(acc, a + 2 * s, b, x, rows);
+        a += i % 2 ? (size_t)(rows - 1) * AVX512_GEMM_LINE + WORDS : WORDS;
+    }
+    SIMD512_UNROLL
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            _mm512_storeu_si512(t->sums + 16 * r, acc[r][0]);
+            _mm512_storeu_si512(t->sums + 16 * (rows + r), acc[r][1]);
+        }
+}
+
+#define ONE(rows)                                \
+    static void add_##rows(const struct tile *t) \
+    {                                            \
+        add_all(t, rows);                        \
+    }
+ONE(1)
+ONE(2)
+ONE(3)
+ONE(4)
+ONE(5)
+ONE(6)
+ONE(7)
+ONE(8)
+ONE(9)
+ONE(10)
+ONE(11)
+ONE(12)
+#undef ONE
+
+static tile_fn *const add[AVX512_ROWS] = {add_1, add_2, add_3, add_4,  add_5,  add_6,
+                                          add_7, add_8, add_9, add_10, add_11, add_12};
+
+/* All rows through panel P; ASK lines behind it are wanted next. */
+static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t ask)
+{
+    float sums[AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
+    size_t tiles = avx512_gemm_tiles(g->m), width = avx512_gemm_width(g->k, AVX512_I8_GEMM);
+    const uint8_t *panel = int4_panel(g, group, p);
+    const char *end = (const char *)panel + int4_panel_bytes(g->k, group);
+    struct tile t = {.b = panel,
+                     .units = g->k / INT4_UNIT,
+                     .per_head = group / INT4_UNIT,
+                     .sums = (int32_t *)(void *)sums,
+                     .level2 = cpu_level2_ahead()};
+
+    for (size_t i = 0; i < tiles; i++) {
+        struct avx512_gemm_rows rows = avx512_gemm_tile(i, g->m);
+
+        t.a = (const uint32_t *)g->in + rows.first * width;
+        t.next = end + ask * i / tiles * INT4_LINE;
+        t.ask = ask * (i + 1) / tiles - ask * i / tiles;
+        add[rows.rows - 1](&t);
+        avx512_gemm_to_floats(g, end - KERN_I8_TAIL, rows, sums);
+        avx512_gemm_end(g, p, rows, sums, AVX512_I8_GEMM);
+    }
+}
+
+/* Panel P to TO as gemm_i8 reads it. */
+static void expand_panel(const struct kern_gemm *g, size_t group, size_t p, char *to)
+{
+    const uint8_t *b = int4_panel(g, group, p);
+    struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
+                          {_mm512_setzero_si512(), _mm512_setzero_si512()}};
+
+    for (size_t i = 0; i < g->k / INT4_UNIT; i++) {
+        if (i % (group / INT4_UNIT) == 0) {
+            x[0] = expand_at(b);
+            x[1] = expand_at(b + 16);
+            b += INT4_HEAD;
+        }
+        for (int s = 0; s < INT4_STEPS; s++, to += 2 * AVX512_GEMM_STEP)
+            for (int h = 0; h < 2; h++, b += INT4_LINE) {
+                __m512i codes = _mm512_loadu_si512((const void *)b);
+
+                _mm512_storeu_si512(to + h * INT4_LINE, expanded(codes, x[h]));
+                _mm512_storeu_si512(to + AVX512_GEMM_STEP + h * INT4_LINE,
+                                    expanded(_mm512_srli_epi16(codes, 4), x[h]));
+            }
+    }
+    memcpy(to, b, KERN_I8_TAIL);
+}
+
+void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1,
+                                   void *scratch)
+{
+    size_t last = g->ahead > p1 ? g->ahead : p1, lines = int4_panel_bytes(g->k, group) / INT4_LINE;
+    bool few = g->m <= (cpu_level2_ahead() ? AVX512_GEMM_FEW_LEVEL2 : AVX512_GEMM_FEW);
+
+    for (size_t p = p0; p < p1; p++) {
+        struct kern_gemm one = int4_unpacked(g, p, scratch);
+
+        if (avx512_gemm_tiles(g->m) <= FEW_TILES) {
+            run_panel(g, group, p, few || p + 1 >= last ? 0 : lines);
+            continue;
+        }
+        expand_panel(g, group, p, scratch);
+        KERN_NAME(avx512vnni_gemm_i8)(&one, p, p + 1);
+    }
+}

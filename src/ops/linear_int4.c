@@ -1,0 +1,232 @@
+/* linear_int4.c - backends "gallop" and "native" for --quant int4: weights of 4 bits in groups of 32 or 128,
+ * inputs of 8 bits with a scale a row.
+ *
+ * Rows of W and of the input are turned as for int8 (turn.h), which makes the weights of a group look like
+ * draws from a normal distribution, whatever the model. A column then has one scale, that of int8, and every
+ * group a multiple and an offset that are integers: its weights are points of the column's int8 grid, 16 of
+ * them evenly apart, and the gemm sums integers over all of K. Two levels of scales as in QServe (Lin et al.
+ * 2024). The points of a group are those of least squared error that a search over its multiples finds.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "kern/int4.h"
+#include "ops/linear.h"
+#include "ops/turn.h"
+
+static bool accepts(const struct linear_desc *d, const char **why_not)
+{
+    *why_not = "it computes with 4-bit weights, of 65536 columns at most";
+    return d->dtype == DT_I8 && d->group && d->part[0]->shape[1] <= KERN_I8_MOST_K;
+}
+
+static size_t open(struct linear *l, const struct linear_desc *d)
+{
+    l->group = d->group;
+    return (linear_columns(l) + KERN_NR - 1) / KERN_NR * int4_panel_bytes(int4_k(l->k), l->group);
+}
+
+/* ---- the points of a group ---- */
+
+struct points {
+    float multiple, offset, error;
+};
+
+/* X to the nearest integer; fast where there is no instruction for it. |X| < 2^22. */
+static inline float nearest(float x)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23: a float there has no place for a fraction */
+
+    return (x + shift) - shift;
+}
+
+/* The code whose point is nearest to X; points beyond 127 are none. */
+static inline float code_of(float x, float inverse, const struct points *p, float least, float most)
+{
+    float code = nearest((x - p->offset) * inverse);
+
+    code = code > least ? code : least;
+    return code < most ? code : most;
+}
+
+/* The codes whose points are bytes. */
+static void span(const struct points *p, float *least, float *most)
+{
+    float low = ceilf((-127 - p->offset) / p->multiple), high = floorf((127 - p->offset) / p->multiple);
+
+    *least = low > 0 ? low : 0;
+    *most = high < INT4_MOST ? high : INT4_MOST;
+}
+
+/* The error of P for X [n], and the offset that its codes would like best. */
+static float weigh(struct points *p, const float *x, size_t n)
+{
+    float least, most, inverse = 1 / p->multiple, error = 0, sum = 0;
+
+    span(p, &least, &most);
+    for (size_t i = 0; i < n; i++) {
+        float rest = x[i] - p->multiple * code_of(x[i], inverse, p, least, most), d = rest - p->offset;
+
+        sum += rest;
+        error += d * d;
+    }
+    p->error = error;
+    return nearest(sum / (float)n);
+}
+
+static float clamp(float x)
+{
+    return x < -127 ? -127 : x > 127 ? 127 : x;
+}
+
+/* The best of the points with one multiple: the offset moves to the mean of what the codes leave. */
+static void settle(struct points *best, float multiple, float middle, const float *x, size_t n)
+{
+    struct points p = {.multiple = multiple, .offset = clamp(nearest(middle - multiple * INT4_MOST / 2))};
+
+    for (int turn = 0; turn < 3; turn++) {
+        float next = clamp(weigh(&p, x, n)), was = p.offset;
+
+        if (p.error < best->error)
+            *best = p;
+        p.offset = next;
+        if (next == was)
+            break;
+    }
+}
+
+/* Points for X [n], numbers of the int8 grid and between. A multiple far below what covers all of them cuts
+ * too many off, one above wastes codes. */
+static struct points points_for(const float *x, size_t n)
+{
+    struct points best = {.multiple = 1, .error = INFINITY};
+    float low = x[0], high = x[0], all;
+
+    for (size_t i = 1; i < n; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    all = ceilf((high - low) / INT4_MOST);
+    all = all < 1 ? 1 : all > INT4_MULTIPLE ? INT4_MULTIPLE : all;
+    for (float multiple = floorf(all * 0.65f) < 1 ? 1 : floorf(all * 0.65f); multiple <= all; multiple++)
+        settle(&best, multiple, (low + high) / 2, x, n);
+    return best;
+}
+
+/* ---- packing ---- */
+
+/* Codes, multiples and offsets of X [k], which is on the int8 grid but for its fractions, as column C of
+ * PANEL. Returns the sum of the weights. */
+static int32_t put_column(uint8_t *panel, size_t c, const float *x, size_t k, size_t group)
+{
+    int32_t sum = 0;
+
+    for (size_t at = 0; at < k; at += group) {
+        size_t n = k - at < group ? k - at : group;
+        struct points p = points_for(x + at, n);
+        uint8_t *head = panel + int4_head(at / INT4_UNIT, group);
+        float least, most;
+
+        span(&p, &least, &most);
+        head[c] = (uint8_t)p.multiple;
+        head[KERN_NR + c] = (uint8_t)(int8_t)p.offset;
+        for (size_t i = at; i < at + n; i++) {
+            unsigned code = (unsigned)code_of(x[i], 1 / p.multiple, &p, least, most);
+            size_t line = i % INT4_UNIT / 8 * 2 + c / 16;
+
+            panel[int4_codes(i / INT4_UNIT, group) + line * INT4_LINE + c % 16 * 4 + i % 4] |=
+                (uint8_t)(code << i % 8 / 4 * 4);
+            sum += (int32_t)p.multiple * (int32_t)code + (int32_t)p.offset;
+        }
+    }
+    return sum;
+}
+
+/* Column C of PANEL, which begins as zeros. */
+static bool pack_column(const struct linear *l, const struct linear_desc *d, size_t column, uint8_t *panel)
+{
+    size_t k = int4_k(l->k), c = column % KERN_NR;
+    uint8_t *tail = panel + int4_panel_bytes(k, l->group) - KERN_I8_TAIL + 4 * c;
+    float w[KERN_I8_MOST_K], most = 0, scale, inverse;
+    bool finite;
+    int32_t sum;
+
+    linear_elements(d, column, 0, l->k, w);
+    finite = dtype_all_finite(w, l->k, DT_F32);
+    if (!finite)
+        return false;
+    turn(l->kern, w, w, l->k);
+    memset(w + l->k, 0, (k - l->k) * sizeof(*w));
+    for (size_t i = 0; i < l->k; i++)
+        most = fabsf(w[i]) > most ? fabsf(w[i]) : most;
+    scale = most / 127;
+    inverse = 127 / most;
+    if (isinf(inverse))
+        scale = inverse = 0;
+    for (size_t i = 0; i < k; i++)
+        w[i] *= inverse;
+    sum = -128 * put_column(panel, c, w, k, l->group);
+    memcpy(tail, &sum, sizeof(sum));
+    memcpy(tail + KERN_I8_TAIL / 2, &scale, sizeof(scale));
+    return isfinite(scale);
+}
+
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    size_t bytes = int4_panel_bytes(int4_k(l->k), l->group);
+    bool finite = true;
+
+    for (size_t column = begin; column < end; column++) {
+        uint8_t *panel = (uint8_t *)l->packed + column / KERN_NR * bytes;
+
+        if (column % KERN_NR == 0)
+            memset(panel, 0, bytes);
+        finite &= pack_column(l, d, column, panel);
+    }
+    return finite;
+}
+
+/* ---- running ---- */
+
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+{
+    size_t k = int4_k(l->k);
+    float turned[KERN_I8_MOST_K];
+
+    turn(l->kern, turned, x, l->k);
+    memset(turned + l->k, 0, (k - l->k) * sizeof(*turned));
+    l->kern->gemm_in_i8(in, turned, row, m, k);
+}
+
+static size_t scratch_bytes(size_t k, enum dtype t)
+{
+    (void)t;
+    return kern_i8_panel_bytes(int4_k(k));
+}
+
+static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                size_t p1, void *scratch)
+{
+    struct kern_gemm g = linear_gemm(l, in, end, m);
+
+    g.k = int4_k(l->k);
+    l->kern->gemm_i4(&g, l->group, p0, p1, scratch);
+}
+
+const struct linear_backend linear_int4 = {.name = "gallop",
+                                           .form = "int4 panels of 32, turned by signs",
+                                           .accepts = accepts,
+                                           .open = open,
+                                           .pack = pack,
+                                           .put = put,
+                                           .run = run,
+                                           .scratch_bytes = scratch_bytes};
+const struct linear_backend linear_int4_native = {.name = "native",
+                                                  .form = "int4 panels of 32, turned by signs",
+                                                  .accepts = accepts,
+                                                  .open = open,
+                                                  .pack = pack,
+                                                  .put = put,
+                                                  .run = run,
+                                                  .scratch_bytes = scratch_bytes,
+                                                  .native = true};
