@@ -52,7 +52,7 @@ const struct opt_row options_engine[] = {
          "bits, 32 with a scale of their own. int8 computes linears in integers: weights with a scale a column, what "
          "goes into them with a scale a row, found as it comes (dynamic W8A8). int4: weights of 4 bits, 32 with a "
          "multiple and an offset of their own on the grid of int8 (W4A8); int4-g128: 128. mxfp4: weights of 4 bits, 32 "
-         "with a power of two, computed with in --dtype. The language model head is int8 with all three. An object says "
+         "with a power of two, computed with in --dtype. What a GGUF file has in four to six bits keeps them under int4. The language model head is int8 with all three. An object says "
          "it for each kind of operator, qkv_projection, out_projection, mlp and lm_head: "
          "{\"mlp\":\"int4\",\"qkv_projection\":\"int8\"}; kinds that it leaves out stay as the checkpoint has them. "
          "Routers, and experts stored in MXFP4, stay as they are."},

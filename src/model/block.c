@@ -275,13 +275,32 @@ enum dtype block_dtype(const struct model *m, enum op_kind kind)
     return q == QUANT_INT8 || q == QUANT_INT4 || q == QUANT_INT4_128 ? DT_I8 : m->opt.dtype;
 }
 
-/* What the user asked of weights of D's kind, for linears that do not need fp32. */
+/* All parts of D are stored as integers in blocks, not all of them as 8 bits. */
+static bool is_stored_small(const struct linear_desc *d)
+{
+    static const bool small[DT_N] = {[DT_Q4_0] = true, [DT_Q4_1] = true, [DT_Q4_K] = true, [DT_Q5_0] = true,
+                                     [DT_Q5_1] = true, [DT_Q5_K] = true, [DT_Q6_K] = true};
+    bool all = true, any = false;
+
+    for (size_t p = 0; p < d->n_parts; p++) {
+        any |= small[d->part[p]->dtype];
+        all &= small[d->part[p]->dtype] || d->part[p]->dtype == DT_Q8_0;
+    }
+    return all && any;
+}
+
+/* What the user asked of weights of D's kind, for linears that do not need fp32. Four bits made of integers
+ * that have hardly more would be a second rounding for nothing. */
 static void set_quant(const struct model *m, struct linear_desc *d)
 {
     enum quant q = m->opt.quant.of[d->kind];
 
     if (d->exact)
         return;
+    if ((q == QUANT_INT4 || q == QUANT_INT4_128) && is_stored_small(d)) {
+        q = QUANT_AS_STORED;
+        d->dtype = DT_BF16;
+    }
     d->as_stored = q == QUANT_AS_STORED;
     d->to_mxfp4 = q == QUANT_MXFP4;
     if (d->dtype == DT_I8)
