@@ -62,10 +62,15 @@ struct gallop_options {
     int allow_links;      /* 1: links of the folder may lead out of it [0: only to the hub cache's blobs] */
     const char *dtype;    /* "fp32" or "bf16": computing type of linears and KV ["bf16"] */
     /* "int8": the linears' weights become 8-bit integers with a scale a column, and what goes into them with
-     * a scale a row ("dynamic W8A8"); routers, and experts stored in MXFP4, stay as they are. "none": weights
-     * are computed with in dtype. [as they are stored: integers of a GGUF file, unless dtype is fp32, stay
-     * so, and what goes into them becomes 8-bit integers, 32 with a scale; else "none"] */
+     * a scale a row ("dynamic W8A8"). "int8-static": with scales found before (scales). "int4", "int4-g128":
+     * weights of 4 bits, 32 or 128 with a multiple and an offset on the grid of int8 (W4A8). "mxfp4": weights
+     * of 4 bits, 32 with a power of two, computed with in dtype. A JSON object: one of these for each of
+     * "qkv_projection", "out_projection", "mlp" and "lm_head". Routers, and experts stored in MXFP4, stay as
+     * they are. "none": weights are computed with in dtype. [as they are stored: integers of a GGUF file,
+     * unless dtype is fp32, stay so, and what goes into them becomes 8-bit integers, 32 with a scale; else
+     * "none"] */
     const char *quant;
+    const char *scales; /* file of gallop calibrate, for "int8-static" [none] */
     /* "dynamic", "bmc", "slab_pool", "paged"; of executors "extern", too ["slab_pool"] */
     const char *kv_cache_type;
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8" ["auto": as dtype] */
@@ -314,7 +319,7 @@ struct gallop_stats {
     size_t max_model_len, vocab_size;
     double load_s;
     int threads;
-    const char *dtype, *quant, *isa; /* quant: "none", "int8", or "gguf": as in the file */
+    const char *dtype, *quant, *isa; /* quant: as in the options, or "gguf": as in the file */
     struct gallop_operator operators[GALLOP_N_OPERATORS];
 };
 

@@ -28,7 +28,7 @@ struct verb {
 };
 
 extern const struct verb verb_run, verb_chat, verb_logits, verb_ppl, verb_tokenize, verb_render, verb_sample,
-    verb_inspect, verb_bench, verb_simulate, verb_synth, verb_serve, verb_pack, verb_quantize;
+    verb_inspect, verb_bench, verb_simulate, verb_synth, verb_serve, verb_pack, verb_quantize, verb_calibrate;
 
 /* The verbs in the order of `gallop --help`: an entry without a verb is a heading over those that follow. */
 struct verb_entry {
@@ -151,6 +151,9 @@ int input_json_ids(const json_t *list, const char *key, int32_t least, struct to
 
 /* False: out of memory. */
 bool input_add_id(struct tok_ids *ids, int32_t id);
+
+/* Adds the tokens that T puts in front of a text: those of an empty one, if they do not include an end. */
+int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e);
 
 /* A template that makes text of messages: a model's own chat template, or a file with its variables. */
 struct input_template {

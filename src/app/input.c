@@ -119,6 +119,21 @@ int input_json_ids(const json_t *list, const char *key, int32_t least, struct to
     return 0;
 }
 
+int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e)
+{
+    struct tok_ids one = {0}, plain = {0};
+    int rc = tok_encode(t, "a", 1, TOK_ADD_SPECIAL, &one, e);
+
+    if (rc == 0)
+        rc = tok_encode(t, "a", 1, 0, &plain, e);
+    for (size_t i = 0; rc == 0 && plain.n && i < one.n && one.id[i] != plain.id[0]; i++)
+        if (!input_add_id(prefix, one.id[i]))
+            rc = err_nomem(e, "a window");
+    tok_ids_fini(&one);
+    tok_ids_fini(&plain);
+    return rc;
+}
+
 /* ---- templates ---- */
 
 int input_jinja(const char *path, struct jinja **j, struct err *e)

@@ -103,6 +103,7 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     o->allow_links = opt_flag(v, "allow-links");
     o->dtype = opt_given(v, "dtype") ? opt_string(v, "dtype") : NULL; /* a packed checkpoint has its own */
     o->quant = opt_given(v, "quant") ? opt_string(v, "quant") : NULL;
+    o->scales = opt_string(v, "scales");
     o->kv_cache_type = opt_string(v, "kv-cache-type");
     o->kv_cache_dtype = opt_string(v, "kv-cache-dtype");
     o->op_config = opt_string(v, "op-config");

@@ -42,7 +42,7 @@ const struct opt_row options_source[] = {
 const struct opt_row options_engine[] = {
     {"dtype", 0, OPT_CHOICE, NULL, MODEL, .help = "computing type of linears and KV; fp32 is the exact mode",
      .choices = "fp32|bf16", .fallback = "bf16", .env = "GALLOP_DTYPE"},
-    {"quant", 0, OPT_STRING, "none|int8|int4|mxfp4|JSON", MODEL,
+    {"quant", 0, OPT_STRING, "none|int8|int8-static|int4|mxfp4|JSON", MODEL,
      .help =
          "weights of the linears: none, of the computing type, or integers (default what the checkpoint has)",
      .env = "GALLOP_QUANT",
@@ -50,12 +50,14 @@ const struct opt_row options_engine[] = {
          "Weights that a GGUF file has as integers (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K) keep their bits "
          "and their size unless fp32 (--dtype) or none is asked for, and what goes into them becomes integers of 8 "
          "bits, 32 with a scale of their own. int8 computes linears in integers: weights with a scale a column, what "
-         "goes into them with a scale a row, found as it comes (dynamic W8A8). int4: weights of 4 bits, 32 with a "
+         "goes into them with a scale a row, found as it comes (dynamic W8A8). int8-static takes scales that gallop calibrate found (--scales). int4: weights of 4 bits, 32 with a "
          "multiple and an offset of their own on the grid of int8 (W4A8); int4-g128: 128. mxfp4: weights of 4 bits, 32 "
          "with a power of two, computed with in --dtype. What a GGUF file has in four to six bits keeps them under int4. The language model head is int8 with all three. An object says "
          "it for each kind of operator, qkv_projection, out_projection, mlp and lm_head: "
          "{\"mlp\":\"int4\",\"qkv_projection\":\"int8\"}; kinds that it leaves out stay as the checkpoint has them. "
          "Routers, and experts stored in MXFP4, stay as they are."},
+    {"scales", 0, OPT_STRING, "F", MODEL, .help = "what gallop calibrate wrote, for --quant int8-static",
+     .env = "GALLOP_SCALES", .manual = "A checkpoint that is packed with it needs it no more."},
     {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
      .help =
          "start from a packed copy of the checkpoint (gallop pack) in the cache, which the first start makes",
@@ -224,8 +226,6 @@ static int check_quant(const char *quant, struct err *e)
 {
     struct quant_map q;
 
-    if (quant && strcmp(quant, "int8-static") == 0)
-        return err_set(e, ERR_UNSUPPORTED, "--quant %s is not built in yet (none, int8, int4, mxfp4)", quant);
     return quant_read(&q, quant, e) ? (e->code = ERR_USAGE) : 0;
 }
 

@@ -219,6 +219,8 @@ int packing_cache(struct load *l, struct err *e)
     if (!realpath(l->path, source))
         return err_os(e, "resolve", l->path);
     number = mix_text(mix_text(mix_text(number, source), o->op_config), o->quant);
+    if (o->scales)
+        number = mix_file(number, NULL, o->scales);
     if ((rc = mix_checkpoint(&number, source, e)) != 0 ||
         (rc = cached_path(path, sizeof(path), source, number, e)) != 0)
         return rc;

@@ -153,22 +153,6 @@ static void print(struct ppl *p, bool json)
     json_decref(o);
 }
 
-/* The tokens the tokenizer puts in front of a text: those of an empty one, if they do not include an end. */
-static int bos_prefix(const struct tok *t, struct tok_ids *prefix, struct err *e)
-{
-    struct tok_ids one = {0}, plain = {0};
-    int rc = tok_encode(t, "a", 1, TOK_ADD_SPECIAL, &one, e);
-
-    if (rc == 0)
-        rc = tok_encode(t, "a", 1, 0, &plain, e);
-    for (size_t i = 0; rc == 0 && plain.n && i < one.n && one.id[i] != plain.id[0]; i++)
-        if (!input_add_id(prefix, one.id[i]))
-            rc = err_nomem(e, "a window");
-    tok_ids_fini(&one);
-    tok_ids_fini(&plain);
-    return rc;
-}
-
 static int score_file(struct ppl *p, const struct buf *text, const struct opt_values *v)
 {
     struct tok_ids ids = {0}, prefix = {0};
@@ -177,7 +161,7 @@ static int score_file(struct ppl *p, const struct buf *text, const struct opt_va
     if (!p->m->tok)
         rc = err_set(p->e, ERR_INPUT, "%s", p->m->tok_missing.msg);
     else if ((rc = tok_encode(p->m->tok, text->data, text->len, 0, &ids, p->e)) == 0 &&
-             (rc = bos_prefix(p->m->tok, &prefix, p->e)) == 0)
+             (rc = input_bos(p->m->tok, &prefix, p->e)) == 0)
         rc = ids.n + prefix.n < 2
                  ? err_set(p->e, ERR_INPUT, "%s: the text is too short to be scored", opt_string(v, "file"))
                  : score_text(p, &ids, &prefix, v);

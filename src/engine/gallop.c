@@ -92,6 +92,7 @@ int gallop_read_options(const struct gallop_options *o, struct llm_options *l, c
     *l = (struct llm_options){.model = path,
                               .dtype = o->dtype,
                               .quant = o->quant,
+                              .scales = o->scales,
                               .kv_type = o->kv_cache_type,
                               .kv_dtype = o->kv_cache_dtype,
                               .no_prefixes = o->prefix_index && strcmp(o->prefix_index, "none") == 0,

@@ -347,6 +347,7 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
                                .progress = o->progress,
                                .progress_ctx = o->progress_ctx};
     struct opconf ops = {0};
+    struct scales scales = {0};
     int rc;
 
     *m = (struct llm){.max_seqs = o->max_seqs ? o->max_seqs : DEFAULT_SEQS,
@@ -362,11 +363,16 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
         (rc = open_threads(m, o, e)) != 0)
         goto fail;
     opconf_fit_attention(&ops, o->kv_type ? o->kv_type : "slab_pool");
+    if (o->scales && (rc = scales_open(&scales, o->scales, e)) != 0)
+        goto fail;
+    mo.scales = o->scales ? &scales : NULL;
     mo.kern = m->kern;
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
-    if ((rc = model_open(&m->model, o->model, &mo, m->pool, e)) != 0 ||
-        (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
+    rc = model_open(&m->model, o->model, &mo, m->pool, e);
+    scales_close(&scales); /* the weights that are packed below know theirs */
+    m->model.opt.scales = NULL;
+    if (rc || (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
         log_warn("the model was made for %zu positions; a length of %zu is asked for", m->model.info.max_len,

@@ -22,10 +22,11 @@ struct llm_options {
     const char *model;             /* folder or GGUF file */
     struct checkpoint *checkpoint; /* MODEL, opened; outlives the llm. NULL: the model opens it */
     const char *dtype;             /* "fp32", "bf16"; NULL: as it was packed, else bf16 */
-    const char *quant;             /* of the linears: "none", "int8"; NULL: as they are stored or packed */
+    const char *quant;             /* of the linears (model/quant.h); NULL: as they are stored or packed */
     struct pack_writer *save;      /* a packed checkpoint is written there; NULL: nowhere */
     const char *kv_type;           /* NULL: slab_pool */
     const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16", "int8" */
+    const char *scales;            /* file of quant "int8-static"; NULL: none */
     const char *op_config;         /* JSON or NULL */
     const char *attention_backend; /* NULL, "auto", "gallop", "native" */
     const char *isa;               /* NULL: the best */

@@ -141,7 +141,8 @@ static inline size_t kern_i8_panel_bytes(size_t k)
  * gemm_in_f32, gemm_in_bf16: x [k], row ROW of the M rows of a gemm, to where it belongs in IN; bf16: rounded
  * to
  *             nearest even.
- * gemm_in_i8:  the same in integers. m = the largest |x|; inv = 127 / m; n = rint(x * inv), ties to even; the
+ * gemm_in_i8:  the same in integers. m = the largest |x|, or FIXED, where that is not 0: of x beyond it n is
+ *             127 or -127; inv = 127 / m; n = rint(x * inv), ties to even; the
  * row's
  *             scale = m / 127. Where inv is infinite n and scale are 0. If an x is NaN or infinite, scale is
  *             NaN.
@@ -199,7 +200,7 @@ static inline size_t kern_i8_panel_bytes(size_t k)
     X(gemm_in_bf16, void, (void *in, const float *x, size_t row, size_t m, size_t k))                    \
     X(gemm_i8, void, (const struct kern_gemm *g, size_t p0, size_t p1))                                  \
     X(gemm_i4, void, (const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch))     \
-    X(gemm_in_i8, void, (void *in, const float *x, size_t row, size_t m, size_t k))                      \
+    X(gemm_in_i8, void, (void *in, const float *x, size_t row, size_t m, size_t k, float fixed))         \
     X(gemm_mx4_f32, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))              \
     X(gemm_mx4_bf16, void, (const struct kern_gemm *g, size_t p0, size_t p1, void *scratch))             \
     X(gemm_blocks, void, (const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)) \

@@ -244,6 +244,13 @@ static inline void kmath_hadamard(float *x, size_t n)
         x[i] *= 1.0f / sqrtf((float)block);
 }
 
+/* The bits of what 127 stands for in a row whose largest |x| has the bits LARGEST: FIXED, unless that is 0 or
+ * there is a number that is not finite. */
+static inline uint32_t kmath_i8_largest(uint32_t largest, float fixed)
+{
+    return fixed > 0.0f && largest < 0x7f800000 ? kmath_bits(fixed) : largest;
+}
+
 /* Of a row whose largest |x| has these bits: what its elements are multiplied by to become integers, and what
  * one of these stands for (kern.h, gemm_in_i8). */
 static inline float kmath_i8_inv(uint32_t largest, float *scale)

@@ -272,7 +272,7 @@ enum dtype block_dtype(const struct model *m, enum op_kind kind)
 {
     enum quant q = m->opt.quant.of[kind];
 
-    return q == QUANT_INT8 || q == QUANT_INT4 || q == QUANT_INT4_128 ? DT_I8 : m->opt.dtype;
+    return q == QUANT_AS_STORED || q == QUANT_NONE || q == QUANT_MXFP4 ? m->opt.dtype : DT_I8;
 }
 
 /* All parts of D are stored as integers in blocks, not all of them as 8 bits. */
@@ -291,7 +291,7 @@ static bool is_stored_small(const struct linear_desc *d)
 
 /* What the user asked of weights of D's kind, for linears that do not need fp32. Four bits made of integers
  * that have hardly more would be a second rounding for nothing. */
-static void set_quant(const struct model *m, struct linear_desc *d)
+static void set_quant(struct model *m, struct linear_desc *d)
 {
     enum quant q = m->opt.quant.of[d->kind];
 
@@ -305,6 +305,15 @@ static void set_quant(const struct model *m, struct linear_desc *d)
     d->to_mxfp4 = q == QUANT_MXFP4;
     if (d->dtype == DT_I8)
         d->group = q == QUANT_INT4 ? 32 : q == QUANT_INT4_128 ? 128 : 0;
+    d->fixed = d->dtype == DT_I8 && q == QUANT_INT8_STATIC;
+    if (!d->fixed || m->checkpoint->pack)
+        return;
+    m->rc =
+        m->opt.scales
+            ? scales_get(m->opt.scales, d->name, d->part[0]->shape[1], &d->largest, m->e)
+            : err_set(m->e, ERR_INPUT,
+                      "%s: --quant int8-static needs the scales of its inputs (gallop calibrate, --scales)",
+                      config_path(m->config));
 }
 
 void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, const char *backend)
@@ -314,6 +323,13 @@ void block_pack(struct model *m, struct linear *l, const struct linear_desc *d, 
     if (m->rc)
         return;
     set_quant(m, copy);
+    if (m->rc)
+        return;
+    if (!mem_grow((void **)&m->linear, &m->cap_linears, m->n_linears + 1, sizeof(*m->linear), MEM_MODEL)) {
+        out_of_memory(m, "the list of linears");
+        return;
+    }
+    m->linear[m->n_linears++] = l;
     if ((m->rc = linear_open(l, copy, backend, m->e)) != 0)
         return;
     m->has_blocks |= l->part_panels[0] != 0;

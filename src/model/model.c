@@ -75,6 +75,7 @@ enum kern_fn model_gemm(const struct model *m)
         [QUANT_AS_STORED] = {KERN_FN_gemm_f32, KERN_FN_gemm_bf16},
         [QUANT_NONE] = {KERN_FN_gemm_f32, KERN_FN_gemm_bf16},
         [QUANT_INT8] = {KERN_FN_gemm_i8, KERN_FN_gemm_i8},
+        [QUANT_INT8_STATIC] = {KERN_FN_gemm_i8, KERN_FN_gemm_i8},
         [QUANT_INT4] = {KERN_FN_gemm_i4, KERN_FN_gemm_i4},
         [QUANT_INT4_128] = {KERN_FN_gemm_i4, KERN_FN_gemm_i4},
         [QUANT_MXFP4] = {KERN_FN_gemm_mx4_f32, KERN_FN_gemm_mx4_bf16},
@@ -432,6 +433,7 @@ void model_close(struct model *m)
         map_region_free(m->table[i].p, m->table[i].bytes);
     mem_free(m->table);
     mem_free(m->tensor);
+    mem_free(m->linear);
     weights_close(m->weights);
     config_close(m->config_file);
     checkpoint_close(&m->own);

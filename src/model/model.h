@@ -16,6 +16,7 @@
 #include "base/threads/pool.h"
 #include "ckpt/checkpoint.h"
 #include "model/quant.h"
+#include "model/scales.h"
 #include "ops/op.h"
 
 enum { MODEL_MAX_ROPES = 2, MODEL_MAX_LAYERS = 4096, MODEL_END_BYTES = 64 };
@@ -81,6 +82,7 @@ struct model_todo {
 struct model_options {
     enum dtype dtype;                /* DT_F32 or DT_BF16 */
     struct quant_map quant;          /* of linears; as stored where fp32 is asked for: none */
+    const struct scales *scales;     /* of QUANT_INT8_STATIC, but for a packed checkpoint; NULL: none */
     bool dtype_open;                 /* of a packed checkpoint, what it was packed for counts instead */
     const struct kern *kern;         /* what the linears will run on */
     const char *backend[OP_N_KINDS]; /* NULL or "auto": automatic */
@@ -111,6 +113,8 @@ struct model {
     size_t n_todo, cap_todo;
     struct arena todo_arena;
     size_t n_params, packed_bytes, table_bytes;
+    struct linear **linear; /* all of them, in the order of binding */
+    size_t n_linears, cap_linears;
     bool has_blocks; /* linears compute with weights as they are stored in blocks */
     /* what the linears' weights are: "none", "gguf", a name of --quant, or the JSON object of several */
     char quant[QUANT_TEXT_MAX];

@@ -7,7 +7,7 @@
 
 #include "base/json_pull.h"
 
-static const char *const names[QUANT_N] = {NULL, "none", "int8", "int4", "int4-g128", "mxfp4"};
+static const char *const names[QUANT_N] = {NULL, "none", "int8", "int8-static", "int4", "int4-g128", "mxfp4"};
 
 static const enum op_kind linears[] = {OP_QKV, OP_OUT, OP_MLP, OP_LM_HEAD};
 enum { N_LINEARS = sizeof(linears) / sizeof(linears[0]) };
@@ -28,13 +28,14 @@ static struct quant_map all_of(enum quant q)
     struct quant_map m;
 
     for (int i = 0; i < OP_N_KINDS; i++)
-        m.of[i] = i == OP_LM_HEAD && q > QUANT_INT8 ? QUANT_INT8 : q;
+        m.of[i] = i == OP_LM_HEAD && q > QUANT_INT8_STATIC ? QUANT_INT8 : q;
     return m;
 }
 
 static int refuse(const char *found, const char *where, struct err *e)
 {
-    return err_set(e, ERR_INPUT, "--quant: found '%.60s'%s, expected none, int8, int4, int4-g128 or mxfp4",
+    return err_set(e, ERR_INPUT,
+                   "--quant: found '%.60s'%s, expected none, int8, int8-static, int4, int4-g128 or mxfp4",
                    found, where);
 }
 

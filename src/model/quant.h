@@ -9,12 +9,13 @@
 #include "ops/linear.h"
 
 enum quant {
-    QUANT_AS_STORED, /* integers in blocks stay so (linear_blocks.c); the rest is as with none */
-    QUANT_NONE,      /* of the computing type */
-    QUANT_INT8,      /* a scale a column (linear_panels.c) */
-    QUANT_INT4,      /* in groups of 32, */
-    QUANT_INT4_128,  /* or 128 (linear_int4.c) */
-    QUANT_MXFP4,     /* linear_mxfp4.c */
+    QUANT_AS_STORED,   /* integers in blocks stay so (linear_blocks.c); the rest is as with none */
+    QUANT_NONE,        /* of the computing type */
+    QUANT_INT8,        /* a scale a column (linear_panels.c) */
+    QUANT_INT8_STATIC, /* and inputs with scales found before (scales.h) */
+    QUANT_INT4,        /* in groups of 32, */
+    QUANT_INT4_128,    /* or 128 (linear_int4.c) */
+    QUANT_MXFP4,       /* linear_mxfp4.c */
     QUANT_N
 };
 
@@ -25,9 +26,9 @@ struct quant_map {
 
 enum { QUANT_TEXT_MAX = 160 };
 
-/* TEXT is a name ("none", "int8", "int4", "int4-g128", "mxfp4") or a JSON object of operator kind to name, in
- * which kinds that it leaves out stay as they are stored; NULL: all do. With int4 and mxfp4 the head is int8:
- * it reads the last norm's output alone, and its errors go to the logits as they are. */
+/* TEXT is a name ("none", "int8", "int8-static", "int4", "int4-g128", "mxfp4") or a JSON object of operator
+ * kind to name, in which kinds that it leaves out stay as they are stored; NULL: all do. With int4 and mxfp4
+ * the head is int8: it reads the last norm's output alone, and its errors go to the logits as they are. */
 int quant_read(struct quant_map *q, const char *text, struct err *e);
 
 /* To OUT the name of all kinds together, or the object that says them. All as stored are called STORED. */

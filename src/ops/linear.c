@@ -305,6 +305,18 @@ void linear_row(const struct linear *l, size_t i, float *out)
     l->backend->row(l, i, out);
 }
 
+size_t linear_seen_bin(float largest)
+{
+    float bin = ceilf(log2f(largest) * LINEAR_SEEN_OCTAVE) + LINEAR_SEEN_ONE;
+
+    return bin < 0 ? 0 : bin < LINEAR_SEEN_BINS ? (size_t)bin : LINEAR_SEEN_BINS - 1;
+}
+
+float linear_seen_largest(size_t bin)
+{
+    return exp2f(((float)bin - LINEAR_SEEN_ONE) / LINEAR_SEEN_OCTAVE);
+}
+
 size_t linear_in_bytes(size_t k)
 {
     return kern_in_bytes(k);

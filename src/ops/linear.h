@@ -38,6 +38,8 @@ struct linear_desc {
      * the input become such with a scale a row, and sums of products are exact (W8A8) */
     enum dtype dtype;
     size_t group; /* of DT_I8: weights are 4-bit integers, so many of K with a multiple and an offset; 0: 8 */
+    bool fixed;   /* of DT_I8 and no group: 127 stands for LARGEST in all rows of the input, found before */
+    float largest;  /* 0: in each row for its own largest element, as without */
     bool to_mxfp4;  /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
     bool exact;     /* a router: nothing of the kind is done to its weights, which are computed in fp32 */
     bool as_stored; /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */
@@ -45,6 +47,14 @@ struct linear_desc {
 };
 
 struct linear;
+
+/* Turned rows of an input of 8 bits by their largest element: in bins of an eighth of a power of two. */
+enum { LINEAR_SEEN_BINS = 512, LINEAR_SEEN_OCTAVE = 8, LINEAR_SEEN_ONE = 256 };
+struct linear_seen {
+    _Atomic uint32_t rows[LINEAR_SEEN_BINS];
+};
+size_t linear_seen_bin(float largest);
+float linear_seen_largest(size_t bin); /* of the rows of a bin, at most */
 
 /* What becomes of x W^T + b. */
 struct linear_end {
@@ -86,11 +96,13 @@ struct linear {
     /* of backend "blocks": the format of each part, and its panels, one part behind the other */
     enum dtype stored[LINEAR_MAX_PARTS];
     size_t part_panels[LINEAR_MAX_PARTS];
-    size_t group;            /* linear_desc.group */
-    bool padded;             /* it reads zeros behind a row's K, which linear_put() writes */
-    const struct kern *kern; /* that it computes with; borrowed for ever */
-    void *packed;            /* region of packed_bytes, */
-    bool mapped;             /* or borrowed from a file that was packed before */
+    size_t group;             /* linear_desc.group */
+    bool fixed;               /* linear_desc.fixed; the number lies behind the panels */
+    struct linear_seen *seen; /* rows are counted there; NULL: they are not */
+    bool padded;              /* it reads zeros behind a row's K, which linear_put() writes */
+    const struct kern *kern;  /* that it computes with; borrowed for ever */
+    void *packed;             /* region of packed_bytes, */
+    bool mapped;              /* or borrowed from a file that was packed before */
     size_t packed_bytes;
     float *bias; /* [linear_columns()] or NULL */
 };

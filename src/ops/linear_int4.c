@@ -195,7 +195,7 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
 
     turn(l->kern, turned, x, l->k);
     memset(turned + l->k, 0, (k - l->k) * sizeof(*turned));
-    l->kern->gemm_in_i8(in, turned, row, m, k);
+    l->kern->gemm_in_i8(in, turned, row, m, k, 0);
 }
 
 static size_t scratch_bytes(size_t k, enum dtype t)

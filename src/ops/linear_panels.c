@@ -9,10 +9,13 @@
  * not take the bits of all others (QuaRot, Ashkboos et al. 2024; QuIP#, Tseng et al. 2024).
  */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "ops/linear.h"
 #include "ops/turn.h"
+
+enum { FIXED_BYTES = 64 }; /* behind the panels, where inputs have one scale for all rows */
 
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t)
 {
@@ -94,6 +97,12 @@ static void put_column_i8(char *panel, size_t c, const int8_t *q, float scale, s
     memcpy(tail + KERN_I8_TAIL / 2, &scale, sizeof(scale));
 }
 
+/* What 127 stands for in rows of the input, behind the panels; 0: each has its own. */
+static float *fixed_at(const struct linear *l)
+{
+    return (float *)(void *)((char *)l->packed + l->packed_bytes - FIXED_BYTES);
+}
+
 static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     float w[KERN_I8_MOST_K], scale;
@@ -119,6 +128,8 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     float tile[KERN_NR][KB] = {{0}};
     bool finite = true;
 
+    if (l->fixed && begin == 0)
+        *fixed_at(l) = d->largest;
     if (l->dtype == DT_I8)
         return pack_i8(l, d, begin, end);
     for (size_t row = begin; row < end; row += KERN_NR) {
@@ -163,8 +174,19 @@ static void row(const struct linear *l, size_t i, float *out)
 
 static size_t open(struct linear *l, const struct linear_desc *d)
 {
-    (void)d;
-    return linear_panel_bytes(linear_columns(l), l->k, l->dtype);
+    l->fixed = d->fixed;
+    return linear_panel_bytes(linear_columns(l), l->k, l->dtype) + (l->fixed ? FIXED_BYTES : 0);
+}
+
+/* Counts a turned row of the input by the size of its largest element. */
+static void count_row(const struct linear *l, const float *turned)
+{
+    float most = 0;
+
+    for (size_t i = 0; i < l->k; i++)
+        most = fabsf(turned[i]) > most ? fabsf(turned[i]) : most;
+    if (most > 0 && isfinite(most))
+        atomic_fetch_add(&l->seen->rows[linear_seen_bin(most)], 1);
 }
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
@@ -180,7 +202,9 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
 
     if (l->dtype == DT_I8) {
         turn(l->kern, turned, x, l->k);
-        l->kern->gemm_in_i8(in, turned, row, m, l->k);
+        if (l->seen)
+            count_row(l, turned);
+        l->kern->gemm_in_i8(in, turned, row, m, l->k, l->fixed ? *fixed_at(l) : 0);
     } else {
         (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, l->k);
     }

@@ -195,6 +195,31 @@ def linears_in_int8_are_near_and_the_same_on_all_kernels():
         expect(_ppl(TEXT, "--quant", "int8", "--dtype", "fp32", "--isa", isa), best, f"scores of int8 with --isa {isa}")
 
 
+def scales_found_before_are_near_those_of_each_row():
+    with tempfile.TemporaryDirectory() as folder:
+        scales, packed = os.path.join(folder, "scales.json"), os.path.join(folder, "m.gallop")
+        r = call("calibrate", "-m", DEMO, "--file", _path("text.txt"), "-o", scales, "--json")
+        with open(scales) as f:
+            found = json.load(f)
+        expect({**json.loads(r.stdout), "dynamic": 0, "tokens": 0}, {"file": scales, "tokens": 0, "linears": len(found["linears"]), "dynamic": 0}, "calibrate")
+        check(sum(x["largest"] > 0 for x in found["linears"].values()) > len(found["linears"]) / 2, f"scales: {found}")
+        o, dynamic = (_ppl(TEXT, "--ctx", 64, "--kl", *x) for x in (("--quant", "int8-static", "--scales", scales), ("--quant", "int8")))
+        check(o["nll"] != dynamic["nll"] and 2e-4 < o["kl_mean"] < 1e-2, f"KL of int8-static from fp32: {o}")
+        exact = ("--quant", "int8-static", "--scales", scales, "--dtype", "fp32")
+        best = _ppl(TEXT, *exact)
+        for isa in ("ref", "avx2", "avx512"):
+            expect(_ppl(TEXT, *exact, "--isa", isa), best, f"scores of int8-static with --isa {isa}")
+        call("quantize", "-m", DEMO, "--quant", "int8-static", "--scales", scales, "-o", packed)
+        ids = list(range(3, 40))
+        expect(_logits(ids, model=packed), _logits(ids, "--quant", "int8-static", "--scales", scales), "logits when packed")
+        expect_error(call("calibrate", "-m", DEMO, "--file", _path("text.txt"), "-o", scales), 1, scales)
+        other = os.path.join(ROOT, "test", "golden", "qwen3")
+        expect_error(call("run", "-m", other, "--ids", "1", "--quant", "int8-static", "--scales", scales), 1, scales, "another model")
+        with open(scales, "w") as f:
+            f.write("{}")
+        expect_error(call("run", "-m", DEMO, "--quant", "int8-static", "--scales", scales, "x"), 1, scales, "format")
+
+
 def linears_in_four_bits_are_near_and_the_same_on_all_kernels():
     for quant, most in (("int4", 0.1), ("int4-g128", 0.2), ("mxfp4", 0.3)):
         o = _ppl(TEXT, "--ctx", 64, "--kl", "--quant", quant)

@@ -79,11 +79,10 @@ def a_list_of_options_may_come_in_any_order():
         expect(o.get("output_ids"), [5], f"output with biases {more}")
 
 
-def a_quantisation_that_is_not_built_is_refused_and_not_offered():
-    for name in ("int8-static",):
-        expect_error(call("run", "-m", DEMO, "--quant", name, "x"), 1, "--quant", name, "not built in yet")
-    page = call("run", "--help").stdout
-    check(b"--quant" in page and b"int8-static" not in page, "the help offers what is not built")
+def a_quantisation_that_is_not_there_is_refused():
+    for name in ("int3", "[]", '{"mlp":"int3"}', '{"norm":"int8"}', "{"):
+        expect_error(call("run", "-m", DEMO, "--quant", name, "x"), 2, "--quant")
+    expect_error(call("run", "-m", DEMO, "--quant", "int8-static", "x"), 1, "--scales")
     expect(call("run", "-m", DEMO, "-n", 1, "--quant", "none", "x").returncode, 0, "status with --quant none")
 
 

@@ -368,7 +368,7 @@ static void call_vector(void *work)
     switch (w->s->fn) {
     case KERN_FN_gemm_in_f32: k->gemm_in_f32(g->c, g->x, 0, 1, n); break;
     case KERN_FN_gemm_in_bf16: k->gemm_in_bf16(g->c, g->x, 0, 1, n); break;
-    case KERN_FN_gemm_in_i8: k->gemm_in_i8(g->c, g->x, 0, 1, n); break;
+    case KERN_FN_gemm_in_i8: k->gemm_in_i8(g->c, g->x, 0, 1, n, 0); break;
     case KERN_FN_gemm_in_blocks: k->gemm_in_blocks(g->c, g->x, 0, 1, n); break;
     case KERN_FN_attn_fold:
         value = 1;

@@ -49,14 +49,16 @@ static uint32_t largest(const float *x, size_t k)
     return most;
 }
 
-void avx2_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k)
+void avx2_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
 {
     struct avx2_rows t = avx2_gemm_tile_of(row, m);
     int16_t *to = (int16_t *)in + (t.first * steps_of(k) + row - t.first) * FOUR, n[8];
-    __m256 inv = _mm256_set1_ps(kmath_i8_inv(largest(x, k), &scales_of(in, m, k)[row]));
+    __m256 inv =
+        _mm256_set1_ps(kmath_i8_inv(kmath_i8_largest(largest(x, k), fixed), &scales_of(in, m, k)[row]));
 
     for (size_t i = 0; i < k; i += 2 * FOUR, to += 2 * t.rows * FOUR) {
-        __m256i y = _mm256_cvtps_epi32(_mm256_mul_ps(avx2_get(x + i, k - i), inv));
+        __m256 scaled = _mm256_max_ps(_mm256_mul_ps(avx2_get(x + i, k - i), inv), _mm256_set1_ps(-127));
+        __m256i y = _mm256_cvtps_epi32(_mm256_min_ps(scaled, _mm256_set1_ps(127)));
 
         _mm_storeu_si128((__m128i *)(void *)n,
                          _mm_packs_epi32(_mm256_castsi256_si128(y), _mm256_extracti128_si256(y, 1)));

@@ -89,7 +89,7 @@ static size_t scale_at(size_t k)
     return (k + 3) / 4 * 4;
 }
 
-void ref_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k)
+void ref_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
 {
     int8_t *n = (int8_t *)in + row * kern_in_bytes(k);
     uint32_t largest = 0, bits;
@@ -101,9 +101,9 @@ void ref_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k)
         bits &= 0x7fffffff;
         largest = bits > largest ? bits : largest;
     }
-    inv = kmath_i8_inv(largest, &scale);
+    inv = kmath_i8_inv(kmath_i8_largest(largest, fixed), &scale);
     for (size_t i = 0; i < k; i++)
-        n[i] = inv > 0 ? (int8_t)rintf(x[i] * inv) : 0;
+        n[i] = inv > 0 ? (int8_t)rintf(fminf(fmaxf(x[i] * inv, -127), 127)) : 0;
     memcpy(n + scale_at(k), &scale, sizeof(scale));
 }
 

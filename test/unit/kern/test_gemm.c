@@ -127,9 +127,10 @@ static void *new_in(const struct kern *kern, enum type t, const float *x, size_t
     assert_non_null(in);
     memset(in, 0xff, m * kern_in_bytes(k));
     for (size_t i = m; x && i-- > 0;)
-        (t == I8     ? kern->gemm_in_i8
-         : t == BF16 ? kern->gemm_in_bf16
-                     : kern->gemm_in_f32)(in, x + i * ld, i, m, k);
+        if (t == I8)
+            kern->gemm_in_i8(in, x + i * ld, i, m, k, 0);
+        else
+            (t == BF16 ? kern->gemm_in_bf16 : kern->gemm_in_f32)(in, x + i * ld, i, m, k);
     return in;
 }
 
@@ -575,6 +576,44 @@ static void rows_of_any_size_become_integers(void **state)
         }
 }
 
+/* What is beyond the size that 127 stands for is cut off; a number that is not finite is not hidden by it. */
+static void a_row_with_a_given_size_becomes_other_integers(void **state)
+{
+    static const struct {
+        float x[3], fixed;
+        bool finite;
+    } cases[] = {
+        {{1, -2, 4}, 4, true},   {{1, -2, 4}, 2, true},        {{1, -2, 4}, 500, true},
+        {{NAN, 0, 1}, 4, false}, {{INFINITY, 0, 1}, 4, false}, {{0, 0, 0}, 4, true},
+    };
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    _Alignas(64) char panel[4 * KERN_NR + KERN_I8_TAIL] = {1, 2, 3};
+    int32_t sum = -128 * 6;
+    float one = 1;
+
+    memcpy(panel + 4 * KERN_NR, &sum, 4);
+    memcpy(panel + 4 * KERN_NR + KERN_I8_TAIL / 2, &one, 4);
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; list[i].k.gemm_i8 && c < sizeof cases / sizeof *cases; c++) {
+            void *in = new_in(&list[i].k, I8, NULL, 3, 1, 3);
+            float fixed = cases[c].fixed, unit = fixed / 127, y = 1;
+            double want = 0;
+
+            for (int k = 0; k < 3; k++) {
+                float q = rintf(fminf(fmaxf(cases[c].x[k] / unit, -127), 127));
+
+                want += (k + 1) * (double)q * (double)unit;
+            }
+            list[i].k.gemm_in_i8(in, cases[c].x, 0, 1, 3, fixed);
+            list[i].k.gemm_i8(
+                &(struct kern_gemm){.in = in, .b = panel, .c = &y, .ldc = 1, .m = 1, .k = 3, .n = 1}, 0, 1);
+            if (!cases[c].finite ? !isnan(y) : fabs((double)y - want) > 1e-6 * fabs(want))
+                fail_msg("%s case %zu: found %g, expected %g", list[i].name, c, (double)y, want);
+            free(in);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -588,6 +627,7 @@ int main(void)
         cmocka_unit_test(sums_end_activated_in_floats_and_in_the_next_input),
         cmocka_unit_test(the_largest_integers_do_not_wrap),
         cmocka_unit_test(rows_of_any_size_become_integers),
+        cmocka_unit_test(a_row_with_a_given_size_becomes_other_integers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -105,7 +105,7 @@ static void run(const struct problem *p, const struct kern *k, bool packed, enum
     memset(in, 0xff, p->m * kern_in_bytes(p->k));
     memset(scratch, 0xff, kern_i8_panel_bytes(p->k));
     for (size_t r = 0; r < p->m; r++)
-        k->gemm_in_i8(in, p->a + r * p->k, r, p->m, p->k);
+        k->gemm_in_i8(in, p->a + r * p->k, r, p->m, p->k, 0);
     g.first = p0;
     g.ahead = p->panels;
     g.b = packed ? p->i4 + p0 * int4_panel_bytes(p->k, p->group) : p->i8 + p0 * kern_i8_panel_bytes(p->k);

@@ -21,9 +21,9 @@ static void expect(const char *said, const char *text)
 
 static void a_name_is_another_when_it_is_read_again(void **state)
 {
-    static const char *const names[] = {"none", "int8", "int4", "int4-g128", "mxfp4"};
+    static const char *const names[] = {"none", "int8", "int8-static", "int4", "int4-g128", "mxfp4"};
 
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 6; i++)
         expect(names[i], names[i]);
     expect(NULL, "stored");
     expect("{}", "stored");

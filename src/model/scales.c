@@ -1,0 +1,116 @@
+/* scales.c - reads the file of `gallop calibrate`, and finds what goes into it. */
+#include "model/scales.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/folder.h"
+#include "base/json_pull.h"
+
+static int refuse(const struct scales *s, const char *what, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "%s: %s; gallop calibrate writes such files", s->path, what);
+}
+
+int scales_read(struct scales *s, const char *text, size_t n, const char *path, struct err *e)
+{
+    const char *format;
+    int rc;
+
+    *s = (struct scales){.path = path};
+    if ((rc = json_pull_load(&s->file, text, n, path, e)) != 0)
+        return rc;
+    format = json_string_value(json_object_get(s->file, "format"));
+    s->linears = json_object_get(s->file, "linears");
+    if (!format || strcmp(format, "gallop scales") != 0)
+        rc = refuse(s, "\"format\" is not \"gallop scales\"", e);
+    else if (json_integer_value(json_object_get(s->file, "version")) != 1)
+        rc = refuse(s, "\"version\" is not 1, which this gallop reads", e);
+    else if (!json_is_object(s->linears))
+        rc = refuse(s, "\"linears\" is not an object", e);
+    if (rc)
+        scales_close(s);
+    return rc;
+}
+
+int scales_open(struct scales *s, const char *path, struct err *e)
+{
+    struct folder_text t = {0};
+    int rc = folder_read(&t, folder_at(path), NULL, NULL, e);
+
+    *s = (struct scales){0};
+    if (rc == 0)
+        rc = scales_read(s, t.bytes, t.len, path, e);
+    folder_text_fini(&t);
+    return rc;
+}
+
+void scales_close(struct scales *s)
+{
+    json_decref(s->file);
+    *s = (struct scales){0};
+}
+
+int scales_get(const struct scales *s, const char *name, size_t k, float *largest, struct err *e)
+{
+    const json_t *o = json_object_get(s->linears, name), *x = json_object_get(o, "largest");
+    json_int_t columns = json_integer_value(json_object_get(o, "columns"));
+    double value = json_number_value(x);
+
+    if (!o)
+        return err_set(e, ERR_INPUT, "%s: there is nothing of the linear %s; it was made for another model",
+                       s->path, name);
+    if (columns < 0 || (size_t)columns != k)
+        return err_set(e, ERR_INPUT,
+                       "%s: %s has %lld columns there and %zu here; it was made for another model", s->path,
+                       name, (long long)columns, k);
+    if (!json_is_number(x) || !(value >= 0 && value <= 1e30) || (value > 0 && value < 1e-30))
+        return err_set(e, ERR_INPUT, "%s: \"largest\" of %s is not 0, nor a number from 1e-30 to 1e30",
+                       s->path, name);
+    *largest = (float)value;
+    return 0;
+}
+
+/* ---- finding ---- */
+
+/* What is left of the squares of a normal distribution beyond T standard deviations, when they are cut to
+ * T. */
+static double cut(double t)
+{
+    return 2 * ((1 + t * t) * 0.5 * erfc(t / sqrt(2)) - t * exp(-t * t / 2) / sqrt(2 * acos(-1)));
+}
+
+/* The mean over all rows of the squared error, relative to the row, with 127 for LARGEST; 0: for each row's
+ * own largest. A turned row looks like K draws of a normal distribution. What is cut off counts more than
+ * what is rounded: it has one direction (with equal weights the KL divergence of Gemma 3 270M is three times
+ * as large). */
+static double error_with(const struct linear_seen *seen, size_t k, double largest)
+{
+    enum { CUT = 100 };
+    double own = sqrt(2 * log((double)(k > 2 ? k : 2))), sum = 0, n = 0;
+
+    for (size_t b = 0; b < LINEAR_SEEN_BINS; b++) {
+        double rows = seen->rows[b], t = largest > 0 ? largest / (double)linear_seen_largest(b) * own : own;
+
+        sum += rows * (t * t / (127.0 * 127 * 12) + (t < own ? CUT * (cut(t) - cut(own)) : 0));
+        n += rows;
+    }
+    return n > 0 ? sum / n : 0;
+}
+
+float scales_find(const struct linear_seen *seen, size_t k)
+{
+    enum { FAR = 4 }; /* times the error of a scale a row */
+    double least = INFINITY;
+    float best = 0;
+
+    for (size_t b = 0; b < LINEAR_SEEN_BINS; b++) {
+        double error = error_with(seen, k, (double)linear_seen_largest(b));
+
+        if (error < least) {
+            least = error;
+            best = linear_seen_largest(b);
+        }
+    }
+    return least < FAR * error_with(seen, k, 0) ? best : 0;
+}

@@ -1,0 +1,34 @@
+/* scales.h - what `gallop calibrate` found: for each linear the size of its inputs, after they are turned
+ * (ops/turn.h), that 127 shall stand for with --quant int8-static.
+ *
+ * JSON: {"format": "gallop scales", "version": 1, "linears": {NAME: {"columns": K, "largest": X}, ...}},
+ * names as `gallop inspect` prints them. X of 0: each row of the input has its own scale, as with int8.
+ */
+#ifndef GALLOP_MODEL_SCALES_H
+#define GALLOP_MODEL_SCALES_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "ops/linear.h"
+
+struct scales {
+    json_t *file, *linears; /* the latter is of the former */
+    const char *path;       /* borrowed */
+};
+
+/* Reads TEXT, which PATH names in messages. */
+int scales_read(struct scales *s, const char *text, size_t n, const char *path, struct err *e);
+int scales_open(struct scales *s, const char *path, struct err *e);
+
+/* Of the linear NAME with K columns. */
+int scales_get(const struct scales *s, const char *name, size_t k, float *largest, struct err *e);
+
+void scales_close(struct scales *s); /* a zeroed one is fine */
+
+/* What 127 shall stand for in inputs of K columns that were SEEN: the size at which rounding all rows and
+ * cutting off the largest errs least. 0 where that errs by far more than a scale of each row's own would,
+ * because a few rows are many times as large as the rest. */
+float scales_find(const struct linear_seen *seen, size_t k);
+
+#endif
