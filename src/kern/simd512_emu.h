@@ -141,6 +141,33 @@ static inline __m512i simd512_emu_dpbusd_epi32(__m512i acc, __m512i a, __m512i b
 #undef _mm512_dpbusd_epi32
 #define _mm512_dpbusd_epi32(acc, a, b) simd512_emu_dpbusd_epi32(acc, a, b)
 
+/* SIMDe adds and multiplies with sign, where more than fits is undefined. */
+static inline __m512i simd512_emu_add_epi8(__m512i a, __m512i b)
+{
+    uint8_t ua[64], ub[64];
+
+    _mm512_storeu_si512(ua, a);
+    _mm512_storeu_si512(ub, b);
+    for (int i = 0; i < 64; i++)
+        ua[i] = (uint8_t)(ua[i] + ub[i]);
+    return _mm512_loadu_si512(ua);
+}
+#undef _mm512_add_epi8
+#define _mm512_add_epi8(a, b) simd512_emu_add_epi8(a, b)
+
+static inline __m512i simd512_emu_mullo_epi16(__m512i a, __m512i b)
+{
+    uint16_t ua[32], ub[32];
+
+    _mm512_storeu_si512(ua, a);
+    _mm512_storeu_si512(ub, b);
+    for (int i = 0; i < 32; i++)
+        ua[i] = (uint16_t)((uint32_t)ua[i] * ub[i]);
+    return _mm512_loadu_si512(ua);
+}
+#undef _mm512_mullo_epi16
+#define _mm512_mullo_epi16(a, b) simd512_emu_mullo_epi16(a, b)
+
 static inline __m512i simd512_emu_srai_epi32(__m512i v, unsigned n)
 {
     int32_t u[16];
