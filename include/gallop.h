@@ -73,7 +73,7 @@ struct gallop_options {
     const char *scales; /* file of gallop calibrate, for "int8-static" [none] */
     /* "dynamic", "bmc", "slab_pool", "paged"; of executors "extern", too ["slab_pool"] */
     const char *kv_cache_type;
-    const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8" ["auto": as dtype] */
+    const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8", "int4" ["auto": as dtype] */
     const char
         *op_config; /* JSON object of operator kind to backend, e.g. {"norm":"native"} [all automatic] */
     const char

@@ -76,8 +76,8 @@ const struct opt_row options_engine[] = {
          "or grows in splits",
      .choices = "dynamic|bmc|slab_pool|paged", .fallback = "slab_pool", .env = "GALLOP_KV_CACHE_TYPE"},
     {"kv-cache-dtype", 0, OPT_CHOICE, NULL, CACHE,
-     .help = "type of the cached rows; auto is the computing type", .choices = "auto|fp32|bf16|int8",
-     .fallback = "auto"},
+     .help = "type of the cached rows; auto is the computing type, int4 loses much on small models",
+     .choices = "auto|fp32|bf16|int8|int4", .fallback = "auto"},
     {"kv-cache-memory", 0, OPT_FLOAT, "GIB", CACHE, .help = "memory of the KV cache, taken at once",
      .otherwise =
          "what the sequences can need, within half of what weights and scratch leave, taken as it fills",

@@ -23,7 +23,12 @@ static int numa_nodes(void)
 
 static const char *kv_dtype(const struct llm *m)
 {
-    return m->kv.lim.dtype == DT_F32 ? "fp32" : m->kv.lim.dtype == DT_I8 ? "int8" : "bf16";
+    switch (m->kv.lim.dtype) {
+    case DT_F32: return "fp32";
+    case DT_I8: return "int8";
+    case DT_I4: return "int4";
+    default: return "bf16";
+    }
 }
 
 static json_t *tensor_json(const struct model_tensor *t)
@@ -210,6 +215,7 @@ static void print_kernels(const struct llm *m)
     enum kern_fn gemm = model_gemm(&m->model);
     enum kern_fn attn = m->kv.lim.dtype == DT_F32  ? KERN_FN_attn_f32
                         : m->kv.lim.dtype == DT_I8 ? KERN_FN_attn_i8
+                        : m->kv.lim.dtype == DT_I4 ? KERN_FN_attn_i4
                                                    : KERN_FN_attn_bf16;
 
     print_fmt("kernels %s (%s)", m->isa, kern_class(m->kern, gemm));

@@ -194,6 +194,7 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
         .kv_cache_type = m->kv.type->name,
         .kv_cache_dtype = m->kv_dtype == DT_F32  ? "fp32"
                           : m->kv_dtype == DT_I8 ? "int8"
+                          : m->kv_dtype == DT_I4 ? "int4"
                                                  : "bf16",
         .isa = m->isa,
     };

@@ -70,7 +70,7 @@ static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err 
     static const struct {
         const char *name;
         enum dtype dtype;
-    } known[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"int8", DT_I8}};
+    } known[] = {{"fp32", DT_F32}, {"bf16", DT_BF16}, {"int8", DT_I8}, {"int4", DT_I4}};
 
     m->kv_dtype = m->model.opt.dtype;
     if (!o->kv_dtype || strcmp(o->kv_dtype, "auto") == 0)
@@ -80,7 +80,8 @@ static int read_kv_dtype(struct llm *m, const struct llm_options *o, struct err 
             m->kv_dtype = known[i].dtype;
             return 0;
         }
-    return err_set(e, ERR_INPUT, "KV cache dtype %s is not known (auto, fp32, bf16, int8)", o->kv_dtype);
+    return err_set(e, ERR_INPUT, "KV cache dtype %s is not known (auto, fp32, bf16, int8, int4)",
+                   o->kv_dtype);
 }
 
 static int open_sink(struct llm *m, const struct opconf *ops, struct err *e)

@@ -25,7 +25,7 @@ struct llm_options {
     const char *quant;             /* of the linears (model/quant.h); NULL: as they are stored or packed */
     struct pack_writer *save;      /* a packed checkpoint is written there; NULL: nowhere */
     const char *kv_type;           /* NULL: slab_pool */
-    const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16", "int8" */
+    const char *kv_dtype;          /* NULL, "auto", "fp32", "bf16", "int8", "int4" */
     const char *scales;            /* file of quant "int8-static"; NULL: none */
     const char *op_config;         /* JSON or NULL */
     const char *attention_backend; /* NULL, "auto", "gallop", "native" */

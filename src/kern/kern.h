@@ -33,6 +33,7 @@ enum {
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
     KERN_ATTN_ROWS = 24,  /* query rows an attention kernel works on at once; scratch is sized by it */
     KERN_ATTN_DIM = 512,  /* largest dp of attention */
+    KERN_I4_GROUP = 16,   /* elements of a row of 4 bits that share a factor */
     KERN_TURNED = 2048,   /* largest block of hadamard; no head is longer */
     KERN_I8_QUERY = 127,  /* class "int8 dot": what stands for the largest of a row of q */
     KERN_I8_WEIGHT = 255, /* and of the weights of a row */
@@ -106,9 +107,13 @@ struct kern_gemm {
  *   Class "int8 dot" works on integers. Of q: n = rint(q * inv), inv = 127 / max |q|; dot = (float)(n . k) *
  *   (max |q| / 127). Of w: n = rint(w * inv), inv = 255 / max w; out = (float)(n . v) * (max w / 255) + 0.
  *   Where inv is infinite or NaN all of it is zero. A NaN or an infinity in q makes its dots NaN.
+ * attn_i4: tiles as attn_i4.h says, in 4 bits: each becomes a tile of int8, exactly, and all is as attn_i8 of
+ * the
+ *   same class has it. Tokens nobody sees: any codes, any finite scales.
  * m may be anything; a kernel works through it in blocks of KERN_ATTN_ROWS at most. dp is a multiple of 16,
  * at most KERN_ATTN_DIM. Tiles are best aligned to 64 bytes, but need not be. scratch: KERN_ATTN_ROWS *
- * KERN_CHUNK floats, 64-byte aligned, and as much again for attn_bf16 and attn_i8. */
+ * KERN_CHUNK floats, 64-byte aligned, and as much again for attn_bf16 and attn_i8; attn_i4:
+ * kern_i4_scratch_bytes(dp). */
 struct kern_attn {
     const void *q;
     const void *const *k_tile;
@@ -133,6 +138,18 @@ static inline size_t kern_in_bytes(size_t k)
 static inline size_t kern_i8_panel_bytes(size_t k)
 {
     return (k + 3) / 4 * 4 * KERN_NR + KERN_I8_TAIL;
+}
+
+/* Bytes of a tile of keys, or of values, in 4 bits. */
+static inline size_t kern_i4_tile_bytes(size_t dp)
+{
+    return KERN_TILE / 2 * dp + dp / 2 + KERN_TILE * sizeof(uint16_t);
+}
+
+static inline size_t kern_i4_scratch_bytes(size_t dp)
+{
+    return 2 * KERN_ATTN_ROWS * KERN_CHUNK * sizeof(float) +
+           2 * KERN_CHUNK_TILES * KERN_TILE * (dp + sizeof(float));
 }
 
 /* Every kernel: X(name, return type, (parameters)). Vectors need no alignment and may have any length. out
@@ -177,6 +194,12 @@ static inline size_t kern_i8_panel_bytes(size_t k)
  *             inv = 127 / m. If inv is infinite (m is 0, or below 2^-121 or so): scale = 0, out = zeros. Else
  *             scale = m / 127; y = x * inv; y = 127 unless y < 127 (also for NaN); y = -127 unless y > -127;
  *             out = y rounded to the nearest integer, ties to even. With an infinite x scale is infinite.
+ * to_i4:      x [n] in 4 bits, padded with zeros to groups of 16; code [up(n, 16)] from 0 to 15, factor
+ *             [up(n, 16) / 16] from 0 to 15. m as in to_i8; s = *scale = bf16(m / 112); z = x * (1 / s); if 1
+ *             / s is infinite: scale 0, z = 0. Of each group: t = the first of 1 to 16 with 7 t >= its
+ *             largest |z| (NaN ignored), or 16; for f = t - 4 (at least 1) to t: y = z * (1 / f); y = 7
+ *             unless y < 7, y = -8 unless y > -8; c = y rounded, ties to even; lost = 16-lane sum of (z - c *
+ *             f)^2. f with the least, the lowest of equals (t if all are NaN): code = c + 8, factor = f - 1.
  * hadamard:   turns x [n] by the Hadamard matrix H over its root, in blocks of the largest power of two that
  *             divides n, of KERN_TURNED at most: for half = 1, 2, 4, ... (x[j], x[j + half]) = (x[j] + x[j +
  *             half], x[j] - x[j + half]), then x *= 1 / sqrtf(block). Products of rows that are both turned
@@ -208,6 +231,7 @@ static inline size_t kern_i8_panel_bytes(size_t k)
     X(attn_f32, void, (const struct kern_attn *a))                                                       \
     X(attn_bf16, void, (const struct kern_attn *a))                                                      \
     X(attn_i8, void, (const struct kern_attn *a))                                                        \
+    X(attn_i4, void, (const struct kern_attn *a))                                                        \
     X(attn_fold, void, (float *m, float *l, float *o, float m2, float l2, const float *o2, size_t d))    \
     X(attn_finish, void, (float *out, const float *o, float l, size_t d))                                \
     X(rms_norm, void, (float *out, float *x, const float *r, const float *w, size_t n, float eps))       \
@@ -223,6 +247,7 @@ static inline size_t kern_i8_panel_bytes(size_t k)
     X(softcap, void, (float *x, float cap, size_t n))                                                    \
     X(to_bf16, void, (uint16_t * out, const float *x, size_t n))                                         \
     X(to_i8, void, (int8_t * out, float *scale, const float *x, size_t n))                               \
+    X(to_i4, void, (uint8_t * code, uint8_t * factor, uint16_t * scale, const float *x, size_t n))       \
     X(hadamard, void, (float *x, size_t n))                                                              \
     X(pack_words, bool, (uint32_t * panel, const char *const *column, size_t n, bool bf16))              \
     X(argmax, size_t, (const float *x, size_t n))                                                        \

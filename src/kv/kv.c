@@ -68,7 +68,7 @@ static size_t row_dims(const struct kv_limits *lim)
 
 static size_t tile_bytes(const struct kv_limits *lim)
 {
-    return KERN_TILE * (row_dims(lim) * dtype_bytes(lim->dtype) + (lim->dtype == DT_I8 ? sizeof(float) : 0));
+    return kv_tile_bytes(lim->dtype, row_dims(lim));
 }
 
 size_t kv_layer_dim(const struct kv_limits *lim, size_t layer)
@@ -78,7 +78,7 @@ size_t kv_layer_dim(const struct kv_limits *lim, size_t layer)
 
 size_t kv_token_bytes(const struct kv_limits *lim)
 {
-    return lim->n_layers * 2 * lim->n_kv * (tile_bytes(lim) / KERN_TILE);
+    return lim->n_layers * lim->n_kv * (2 * tile_bytes(lim) / KERN_TILE);
 }
 
 /* A window that, with its sink, no sequence outgrows is none. */
@@ -100,7 +100,7 @@ size_t kv_seq_bytes(const struct kv_limits *lim, size_t n)
 
         rows += g.window && g.sink + g.window < n ? g.sink + g.window : n;
     }
-    return rows * 2 * lim->n_kv * (tile_bytes(lim) / KERN_TILE);
+    return rows * lim->n_kv * (2 * tile_bytes(lim) / KERN_TILE);
 }
 
 size_t kv_block(const char *type, const struct kv_limits *lim)
@@ -227,8 +227,8 @@ int kv_check_limits(const char *type, const struct kv_limits *lim, struct err *e
 {
     if (!find(type))
         return err_set(e, ERR_INPUT, "KV cache type %s is not known (dynamic, bmc, slab_pool, paged)", type);
-    if (lim->dtype != DT_F32 && lim->dtype != DT_BF16 && lim->dtype != DT_I8)
-        return err_set(e, ERR_INPUT, "rows of a KV cache cannot be of type %s (F32, BF16, I8)",
+    if (lim->dtype != DT_F32 && lim->dtype != DT_BF16 && lim->dtype != DT_I8 && lim->dtype != DT_I4)
+        return err_set(e, ERR_INPUT, "rows of a KV cache cannot be of type %s (F32, BF16, I8, I4)",
                        dtype_name(lim->dtype));
     if (lim->block & (lim->block - 1) ||
         (lim->block && (lim->block < KV_MIN_BLOCK || lim->block > KV_MAX_BLOCK)))

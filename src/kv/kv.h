@@ -11,7 +11,8 @@
  * them.
  *
  * Rows below the length of a sequence (the last reserve, truncate, fork, adopt) are final; those that a
- * reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row;
+ * reserve adds may be written. A tile of DT_I8 holds 16 dp bytes and behind them 16 float scales, one a row,
+ * one of DT_I4 what kern/attn_i4.h says;
  * dp are the dims of the layer's heads, rounded up to 16. All layers get tiles for the largest.
  */
 #ifndef GALLOP_KV_KV_H
@@ -48,7 +49,7 @@ struct store;
 struct kv_limits {
     size_t n_layers, n_kv, head_dim; /* of the layers that store rows */
     size_t n_shared;       /* layers behind those, which read some of their rows: nothing is reserved */
-    enum dtype dtype;      /* of the rows: DT_F32, DT_BF16 or DT_I8 */
+    enum dtype dtype;      /* of the rows: DT_F32, DT_BF16, DT_I8 or DT_I4 */
     size_t max_seqs;       /* sequence numbers run from 0 */
     size_t max_len;        /* positions of one sequence */
     size_t pool_tokens;    /* budget of rows of all sequences; pooled types round it up to blocks */

@@ -26,7 +26,7 @@ struct eager_limits {
      * the last window[l] rows and the first sink[l], as if those stood directly in front of them. */
     const size_t *window, *sink;
     size_t seen;             /* sink + window of every layer that has a sink */
-    enum dtype kv_dtype;     /* of the rows in the cache: DT_F32, DT_BF16 or DT_I8 */
+    enum dtype kv_dtype;     /* of the rows in the cache: DT_F32, DT_BF16, DT_I8 or DT_I4 */
     const struct kern *kern; /* borrowed for ever */
     bool native[OP_N_KINDS]; /* reference kernels for this kind, as the user asked */
 };

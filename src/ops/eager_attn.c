@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "kern/attn_i4.h"
 #include "ops/eager_ctx.h"
 
 enum {
@@ -110,7 +111,7 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 
 /* ---- phase one: store k and v, pack q ---- */
 
-/* The layouts of the three types are those of kern.h, struct kern_attn. */
+/* The layouts are those of kern.h, struct kern_attn. */
 static void put_f32(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
     float *ko = (float *)(void *)kt, *vo = (float *)(void *)vt;
@@ -154,9 +155,31 @@ static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, co
         vo[(slot / 4 * dp + i) * 4 + slot % 4] = row[i];
 }
 
+/* Rows that are turned before they are stored. */
+static bool is_turned(const struct attn_job *j)
+{
+    return j->g->lim.kv_dtype == DT_I8 || j->g->lim.kv_dtype == DT_I4;
+}
+
+static void put_i4(const struct attn_job *j, char *tile, size_t slot, const float *x, bool values)
+{
+    uint8_t code[MAX_DIM], factor[MAX_DIM / KERN_I4_GROUP];
+    float turned[MAX_DIM];
+    uint16_t scale;
+
+    memcpy(turned, x, j->w->d * sizeof(float));
+    j->g->attn_k->hadamard(turned, j->w->d);
+    j->g->attn_k->to_i4(code, factor, &scale, turned, j->w->d);
+    i4_put_row(tile, j->w->dp, slot, values, code, factor, scale);
+}
+
 static void put_row(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
     switch (j->g->lim.kv_dtype) {
+    case DT_I4:
+        put_i4(j, kt, slot, k, false);
+        put_i4(j, vt, slot, v, true);
+        break;
     case DT_I8: put_i8(j, kt, vt, slot, k, v); break;
     case DT_BF16: put_bf16(j, kt, vt, slot, k, v); break;
     default: put_f32(j, kt, vt, slot, k, v);
@@ -177,7 +200,7 @@ static void pack_q(const struct attn_job *j, float *packed, size_t t, size_t hea
         memcpy(dst, row + (head * G + g) * w->d, w->d * sizeof(float));
         if (sink)
             eager_attn_turn_to_sink(j->g, w, dst, t);
-        if (j->g->lim.kv_dtype == DT_I8)
+        if (is_turned(j))
             j->g->attn_k->hadamard(dst, w->d);
         memset(dst + w->d, 0, (w->dp - w->d) * sizeof(float));
     }
@@ -236,11 +259,19 @@ struct thread_buffers {
     const void **k, **v, **next;
 };
 
+/* What a kernel takes. It does not depend on the layer's dp, so that other parts stay where they are. */
+static size_t score_bytes(const struct eager_limits *lim)
+{
+    if (lim->kv_dtype == DT_I4)
+        return kern_i4_scratch_bytes((lim->head_dim + 15) / 16 * 16);
+    return (size_t)ROWS * KERN_CHUNK * sizeof(float) * 2;
+}
+
 size_t eager_attn_thread_bytes(const struct eager_limits *lim)
 {
     size_t dp = (lim->head_dim + 15) / 16 * 16;
 
-    size_t bytes = (size_t)ROWS * KERN_CHUNK * 4 * 2 + 2 * SPLIT_ROWS * dp * 4 + dp * 4 + 6 * SPLIT_ROWS * 4 +
+    size_t bytes = score_bytes(lim) + 2 * SPLIT_ROWS * dp * 4 + dp * 4 + 6 * SPLIT_ROWS * 4 +
                    3 * KERN_CHUNK_TILES * sizeof(void *);
 
     return (bytes + 4095) & ~(size_t)4095; /* threads share no line, and few pages */
@@ -253,7 +284,7 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
 
     t.zero = (float *)(void *)p; /* never written: stays zero; its place does not depend on the layer's dp */
     t.scores = t.zero + (g->lim.head_dim + 15) / 16 * 16;
-    t.out = t.scores + (size_t)ROWS * KERN_CHUNK * 2;
+    t.out = t.scores + score_bytes(&g->lim) / sizeof(float);
     t.acc = t.out + SPLIT_ROWS * dp;
     t.max = t.acc + SPLIT_ROWS * dp;
     t.sum = t.max + SPLIT_ROWS;
@@ -270,6 +301,7 @@ static struct thread_buffers thread_buffers(const struct eager *g, int thread, s
 static void score_chunk(const struct eager *g, const struct kern_attn *a)
 {
     switch (g->lim.kv_dtype) {
+    case DT_I4: g->attn_k->attn_i4(a); break;
     case DT_I8: g->attn_k->attn_i8(a); break;
     case DT_BF16: g->attn_k->attn_bf16(a); break;
     default: g->attn_k->attn_f32(a);
@@ -377,7 +409,7 @@ static void finish_row(const struct attn_job *j, const struct batch_seq *q, size
 
     if (w->sinks)
         k->attn_fold(m, l, o, w->sinks[h], 1.0f, zero, w->d);
-    if (j->g->lim.kv_dtype == DT_I8)
+    if (is_turned(j))
         k->hadamard(o, w->d);
     k->attn_finish(j->a + (t * w->n_heads + h) * w->d, o, *l, w->d);
 }

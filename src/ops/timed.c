@@ -68,8 +68,8 @@ static size_t seen(const struct timed *t, const struct attn *w, size_t layer, si
 static struct timed_part attn_part(const struct timed *t, const struct attn *w, const struct batch *b,
                                    size_t layer)
 {
-    /* of a row's K, likewise V, in a head; one of int8 has a scale */
-    size_t row = w->dp * dtype_bytes(t->kv_dtype) + (t->kv_dtype == DT_I8 ? sizeof(float) : 0);
+    /* of a row's K and V in a head */
+    size_t row = 2 * kv_tile_bytes(t->kv_dtype, w->dp) / KERN_TILE;
     double rows = 0, pairs = 0;
 
     for (size_t s = 0; s < b->n_seqs; s++) {
@@ -77,7 +77,7 @@ static struct timed_part attn_part(const struct timed *t, const struct attn *w, 
         for (size_t i = 0; i < b->seq[s].n; i++)
             pairs += (double)seen(t, w, layer, b->seq[s].pos + i);
     }
-    return (struct timed_part){.bytes = rows * 2 * (double)(w->n_kv * row),
+    return (struct timed_part){.bytes = rows * (double)(w->n_kv * row),
                                .flops = pairs * 4 * (double)(w->n_heads * w->d), /* scores, sum of values */
                                .dtype = t->kv_dtype};
 }

@@ -104,6 +104,12 @@ static const struct work_shape shapes[] = {
     {KERN_FN_attn_i8, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048, 0},
     {KERN_FN_attn_i8, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048, 0},
     {KERN_FN_attn_i8, "prefill 8192 d=64", PREFILL_ROWS, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_i4, "decode 8192 G=4 d=64", 1, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_i4, "decode 8192 G=4 d=128", 1, 128, DECODE_TOKENS, 0},
+    {KERN_FN_attn_i4, "8 rows 8192 G=4 d=64", 8, 64, DECODE_TOKENS, 0},
+    {KERN_FN_attn_i4, "prefill 512 d=64", PREFILL_ROWS, 64, PREFILL_ROWS, 0},
+    {KERN_FN_attn_i4, "prefill 2048 d=64", PREFILL_ROWS, 64, 2048, 0},
+    {KERN_FN_attn_i4, "prefill 2048 d=128", PREFILL_ROWS, 128, 2048, 0},
     {KERN_FN_attn_fold, "d=128", 0, 128, 0, 12},
     {KERN_FN_attn_finish, "d=128", 0, 128, 0, 8},
     {KERN_FN_rms_norm, "2048 residual", 0, 2048, 0, 20},
@@ -118,6 +124,7 @@ static const struct work_shape shapes[] = {
     {KERN_FN_softcap, "128256", 0, VECTOR, 0, 8},
     {KERN_FN_to_bf16, "8192", 0, 8192, 0, 6},
     {KERN_FN_to_i8, "128", 0, 128, 0, 5},
+    {KERN_FN_to_i4, "128", 0, 128, 0, 5},
     {KERN_FN_hadamard, "128", 0, 128, 0, 8},
     {KERN_FN_hadamard, "2048", 0, 2048, 0, 8},
     {KERN_FN_pack_words, "32 columns of 4096 bf16", 0, (size_t)2048 * KERN_NR, 0, 8},
@@ -201,7 +208,7 @@ static void ground_fill(struct ground *g, enum content content)
 
 static size_t ground_floats(void)
 {
-    return 3 * VECTOR + (size_t)PREFILL_ROWS * GEMM_N + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK +
+    return 3 * VECTOR + (size_t)PREFILL_ROWS * GEMM_N + kern_i4_scratch_bytes(KERN_ATTN_DIM) / sizeof(float) +
            (size_t)GEMM_K * KERN_NR;
 }
 
@@ -225,7 +232,7 @@ static int ground_open(struct ground *g, size_t region_bytes, struct err *e)
     g->z = g->y + VECTOR;
     g->c = g->z + VECTOR;
     g->scratch = g->c + (size_t)PREFILL_ROWS * GEMM_N;
-    g->panel = g->scratch + 2 * (size_t)KERN_ATTN_ROWS * KERN_CHUNK;
+    g->panel = g->scratch + kern_i4_scratch_bytes(KERN_ATTN_DIM) / sizeof(float);
     for (size_t i = 0; i < HEAD_MAX; i++) {
         g->cos[i] = 0.6f;
         g->sin[i] = 0.8f;
@@ -303,11 +310,13 @@ static void call_gemm_blocks(void *work)
     w->k->gemm_blocks(&g, &q4_k, 0, w->n_panels);
 }
 
-/* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, or of int8 with a scale each. */
+/* Bytes of a tile of keys or of values: 16 tokens of float, of bf16, of int8 with a scale each, or of 4
+ * bits. */
 static size_t tile_bytes(const struct work_shape *s)
 {
     switch (s->fn) {
     case KERN_FN_attn_i8: return KERN_TILE * (s->n + sizeof(float));
+    case KERN_FN_attn_i4: return kern_i4_tile_bytes(s->n);
     case KERN_FN_attn_bf16: return KERN_TILE * s->n * sizeof(uint16_t);
     default: return KERN_TILE * s->n * sizeof(float);
     }
@@ -331,7 +340,8 @@ static void call_attn(void *work)
                           .m = prefill ? PREFILL_ROWS : w->s->m * DECODE_ROWS,
                           .dp = d,
                           .n_tiles = KERN_CHUNK_TILES,
-                          .scale = w->s->fn == KERN_FN_attn_i8 ? 0.125f / 127 : 0.125f};
+                          .scale = w->s->fn == KERN_FN_attn_i8 || w->s->fn == KERN_FN_attn_i4 ? 0.125f / 127
+                                                                                              : 0.125f};
 
     for (size_t t = 0; t < tokens / KERN_TILE; t++) {
         g->k_tile[t] = head + t * tile;
@@ -348,6 +358,7 @@ static void call_attn(void *work)
         a.next = a.k_tile + KERN_CHUNK_TILES;
         a.n_next = j + KERN_CHUNK < tokens ? KERN_CHUNK_TILES : 0;
         switch (w->s->fn) {
+        case KERN_FN_attn_i4: w->k->attn_i4(&a); break;
         case KERN_FN_attn_i8: w->k->attn_i8(&a); break;
         case KERN_FN_attn_bf16: w->k->attn_bf16(&a); break;
         default: w->k->attn_f32(&a);
@@ -386,6 +397,9 @@ static void call_vector(void *work)
     case KERN_FN_glu: k->glu(g->c, g->x, g->y, n, KERN_SILU); break;
     case KERN_FN_softcap: k->softcap(g->z, 30, n); break;
     case KERN_FN_to_bf16: k->to_bf16((uint16_t *)(void *)g->c, g->x, n); break;
+    case KERN_FN_to_i4:
+        k->to_i4((uint8_t *)g->c, (uint8_t *)g->max, (uint16_t *)(void *)g->sum, g->x, n);
+        break;
     case KERN_FN_to_i8: k->to_i8((int8_t *)g->c, g->max, g->x, n); break;
     case KERN_FN_hadamard: k->hadamard(g->z, n); break;
     case KERN_FN_pack_words:
@@ -453,6 +467,7 @@ static void (*prepare(struct task *w))(void *work)
     case KERN_FN_attn_f32:
     case KERN_FN_attn_bf16:
     case KERN_FN_attn_i8: /* floats are int8 too, and sane scales */
+    case KERN_FN_attn_i4:
         w->bytes = 2 * tokens / KERN_TILE * (double)tile_bytes(s);
         w->flops = 4 * pairs * (double)s->n;
         return call_attn;

@@ -151,7 +151,7 @@ void bench_roofs_measure(struct bench_roofs *r, double seconds, struct bench_roo
 
 double bench_roof_flops(const struct bench_roof *r, enum dtype t)
 {
-    if (t == DT_I8)
+    if (t == DT_I8 || t == DT_I4)
         return r->int8_ops > 0 ? r->int8_ops : r->fp32_flops;
     return t == DT_F32 ? r->fp32_flops : r->bf16_flops;
 }

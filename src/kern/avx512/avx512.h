@@ -32,5 +32,6 @@ void AVX512_NAME(avx512vnni_gemm_in_blocks)(void *in, const float *x, size_t row
 void AVX512_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                          size_t p1);
 void AVX512_NAME(avx512vnni_attn_i8)(const struct kern_attn *a);
+void AVX512_NAME(avx512vnni_attn_i4)(const struct kern_attn *a);
 
 #endif

@@ -77,10 +77,11 @@ static void a_row_costs_what_its_type_takes_with_padding_and_scales(void **state
     static const struct {
         enum dtype dtype;
         double row; /* bytes of K and V of both heads in one layer */
-    } types[] = {{DT_F32, 2 * 2 * 32 * 4}, {DT_BF16, 2 * 2 * 32 * 2}, {DT_I8, 2 * 2 * (32 + 4)}};
+    } types[] = {
+        {DT_F32, 2 * 2 * 32 * 4}, {DT_BF16, 2 * 2 * 32 * 2}, {DT_I8, 2 * 2 * (32 + 4)}, {DT_I4, 2 * 2 * 19}};
 
     (void)state;
-    for (int t = 0; t < 3; t++) {
+    for (int t = 0; t < 4; t++) {
         struct bench_cost_model m = model_of(types[t].dtype, NULL);
 
         expect(step(&m, 10, 1, 1, 1), 2 * (LINEAR + HEAD) + L * 11 * types[t].row,

@@ -16,7 +16,7 @@
 enum { LONGEST = 320, CHUNK = 32, TILE = 16 };
 
 static const char *const models[] = {"llama3-rope", "gemma3"}; /* the second has windows */
-static const char *const dtypes[] = {"fp32", "bf16", "int8"};
+static const char *const dtypes[] = {"fp32", "bf16", "int8", "int4"};
 
 static const char *sparse; /* of the caches that are opened */
 

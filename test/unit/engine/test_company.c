@@ -22,15 +22,18 @@ static const struct setup {
     {"llama3-rope", "fp32", NULL, NULL, NULL},
     {"llama-yarn", "bf16", NULL, NULL, NULL},
     {"llama3-rope", "bf16", "int8", NULL, NULL},
+    {"llama3-rope", "bf16", "int4", NULL, NULL},
     {"phi3-longrope", "fp32", NULL, NULL, NULL}, /* other factors behind 128 tokens */
     {"llama-dynamic", "fp32", NULL, NULL, NULL},
     {"gemma3", "bf16", NULL, NULL, NULL}, /* windows that drop rows */
     {"gemma3", "fp32", "int8", NULL, NULL},
+    {"gemma3", "fp32", "int4", NULL, NULL},
     {"gpt-oss", "bf16", NULL, NULL, NULL},
     {"gemma4", "bf16", "int8", NULL, NULL}, /* layers that share rows */
     {"llama3-rope", "bf16", "int8", "sink=4,window=48", NULL},
     {"gemma3", "bf16", NULL, "sink=4,window=48", NULL},
     {"gpt-oss", "fp32", "int8", "sink=4,window=48", NULL},
+    {"gemma4", "bf16", "int4", "sink=4,window=48", NULL},
     {"llama4", "fp32", "bf16", "sink=4,window=48", NULL},
     {"phi3-longrope", "bf16", "fp32", "sink=4,window=48", NULL},
     {"llama3-rope", "bf16", NULL, NULL, "int8"},

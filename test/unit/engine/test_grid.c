@@ -35,7 +35,7 @@ static const struct types {
     const char *dtype, *rows, *sparse;
 } types[] = {{"bf16", "auto", NULL}, {"bf16", "int8", NULL},   {"bf16", "auto", SPARSE},
              {"fp32", "auto", NULL}, {"fp32", "int8", SPARSE}, {"fp32", "bf16", SPARSE},
-             {"bf16", "fp32", NULL}};
+             {"bf16", "fp32", NULL}, {"bf16", "int4", NULL},   {"fp32", "int4", SPARSE}};
 static const int thread_counts[] = {1, 1, 1, 1, 2, 3, 4}; /* more often one: waking others costs most */
 static const size_t chunks[] = {1, 7, 64, 512, PROMPT};
 enum origin { NOTHING, FORK, FORKED, BACK, MOVED, TAKEN, N_ORIGINS };

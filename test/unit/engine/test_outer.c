@@ -458,7 +458,7 @@ static void rows_in_blocks_of_a_caller_have_the_bits_of_the_engine(void **state)
         {"gpt2", "bf16", "bf16", "block_major"},          {"phi3-longrope", "fp32", "fp32", "head_major"},
         {"llama-dynamic", "fp32", "int8", "block_major"}, {"mistral", "fp32", "fp32", "head_major"},
         {"mistral", "bf16", "int8", "block_major"},       {"gemma4", "fp32", "fp32", "head_major"},
-        {"llama4", "fp32", "fp32", "block_major"}};
+        {"llama4", "fp32", "fp32", "block_major"},        {"gemma3", "bf16", "int4", "block_major"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         blocks_of_a_caller(cases[i].model, cases[i].dtype, cases[i].kv, cases[i].layout, NULL);

@@ -22,8 +22,9 @@ static const struct setup {
 } setups[] = {{"llama3-rope", "bf16", "auto"}, {"llama3-rope", "bf16", "int8"},
               {"llama3-rope", "fp32", "auto"}, {"gemma3", "bf16", "auto"}, /* goes on behind its windows */
               {"gemma3", "fp32", "int8"},      {"gemma4", "bf16", "auto"}, /* layers that share rows */
-              {"gemma4", "fp32", "int8"},      {"mistral", "bf16", "auto"}};
-enum { N_SETUPS = 8, N_CACHES = 4 };
+              {"gemma4", "fp32", "int8"},      {"mistral", "bf16", "auto"},
+              {"gemma3", "bf16", "int4"}};
+enum { N_SETUPS = 9, N_CACHES = 4 };
 static const size_t caches[N_CACHES] = {2, 5, 9, 11}; /* of ways.h: all with blocks of 16 rows */
 
 struct record { /* of one token */

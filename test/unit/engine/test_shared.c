@@ -27,14 +27,15 @@ static void a_layer_that_shares_rows_takes_bytes_in_a_cache(void **state)
     static const struct {
         const char *name;
         size_t bytes; /* of K and V of a token in a layer */
-    } dtypes[] = {{"fp32", 2 * DIM * 4}, {"bf16", 2 * DIM * 2}, {"int8", 2 * (DIM + 4)}};
+    } dtypes[] = {
+        {"fp32", 2 * DIM * 4}, {"bf16", 2 * DIM * 2}, {"int8", 2 * (DIM + 4)}, {"int4", DIM + DIM / 16 + 4}};
     static const struct {
         const char *type;
         size_t all, local; /* rows held at the end by a layer that sees all, and by one with a window */
     } caches[] = {{"slab_pool", 208, 32}, {"paged", 208, 32}, {"dynamic", 256, 256}, {"bmc", 208, 208}};
 
     for (int c = 0; c < 4; c++)
-        for (int t = 0; t < 3; t++) {
+        for (int t = 0; t < 4; t++) {
             struct gallop *g = open_with(caches[c].type, dtypes[t].name, 0);
             struct llm *m = gallop_llm(g);
             int32_t ids[ROWS];

@@ -131,6 +131,7 @@ static void what_is_read_after_a_restart_changes_no_token_and_no_bit(void **stat
                {"gemma3", "radix", "block_major", "bf16", "int8", 0},
                {"gpt-oss", "hash", "head_major", "bf16", "auto", 0},
                {"gpt-oss", "radix", "head_major", "fp32", "int8", 0},
+               {"llama3-rope", "radix", "block_major", "bf16", "int4", 512},
                {"mistral", "hash", "head_major", "bf16", "auto", 0},
                {"phi3-longrope", "radix", "head_major", "fp32", "auto", 0},
                {"gemma4", "hash", "head_major", "fp32", "auto", 0}};

@@ -1,7 +1,7 @@
 /* caches.c - see caches.h. */
 #include "caches.h"
 
-#include "kern/kern.h"
+#include "kern/attn_i4.h"
 
 void caches_open(struct kv *c, const char *type, struct kv_limits lim)
 {
@@ -58,6 +58,31 @@ static size_t offset(enum dtype dtype, size_t dp, size_t slot, size_t d, bool va
     }
 }
 
+/* The row of a stamp in 4 bits, into tile T. */
+static void write_i4(char *t, size_t dp, size_t slot, uint32_t stamp, size_t layer, size_t head, bool value)
+{
+    uint8_t code[256], factor[256 / KERN_I4_GROUP];
+
+    assert_true(dp <= sizeof(code));
+    for (size_t d = 0; d < dp; d++) {
+        code[d] = content(stamp, layer, head, value, d) & 15;
+        factor[d / KERN_I4_GROUP] = content(stamp, layer, head, value, 1000 + d) & 15;
+    }
+    i4_put_row(t, dp, slot, value, code, factor, (uint16_t)(scale(stamp, layer, head, value) >> 16));
+}
+
+/* Writing the row again would change nothing. */
+static bool is_i4(const struct kv *c, const char *t, size_t dp, size_t slot, uint32_t stamp, size_t layer,
+                  size_t head, bool value)
+{
+    char again[4608];
+
+    assert_true(c->tile_bytes <= sizeof(again));
+    memcpy(again, t, c->tile_bytes);
+    write_i4(again, dp, slot, stamp, layer, head, value);
+    return memcmp(again, t, c->tile_bytes) == 0;
+}
+
 void caches_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
 {
     struct kv_view v = kv_view(c, seq);
@@ -70,6 +95,10 @@ void caches_write(const struct kv *c, size_t seq, size_t pos, uint32_t stamp)
                 size_t dp = padded(c, l);
                 uint32_t x;
 
+                if (c->lim.dtype == DT_I4) {
+                    write_i4(t, dp, pos % 16, stamp, l, h, value);
+                    continue;
+                }
                 for (size_t d = 0; d < kv_layer_dim(&c->lim, l); d++) {
                     x = content(stamp, l, h, value, d);
                     memcpy(t + offset(c->lim.dtype, dp, pos % 16, d, value), &x, es);
@@ -90,6 +119,11 @@ bool caches_is(const struct kv *c, size_t seq, size_t layer, size_t pos, uint32_
             const char *t = caches_tile(&v, layer, h, pos, value);
             uint32_t x;
 
+            if (c->lim.dtype == DT_I4) {
+                if (!is_i4(c, t, dp, pos % 16, stamp, layer, h, value))
+                    return false;
+                continue;
+            }
             for (size_t d = 0; d < dims; d += every ? 1 : dims - 1) {
                 x = content(stamp, layer, h, value, d);
                 if (memcmp(t + offset(c->lim.dtype, dp, pos % 16, d, value), &x, es) != 0)

@@ -22,7 +22,7 @@ static struct kv_limits limits(enum dtype dtype, enum kv_layout layout)
 
 static void rows_lie_where_the_table_says(void **state)
 {
-    static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_I8};
+    static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_I8, DT_I4};
     static const int32_t one[] = {7, 3, 11}, two[] = {7, 3, 1, 2}; /* the first two are shared */
 
     for (int k = 0; k < 6; k++) {

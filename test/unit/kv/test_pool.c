@@ -82,6 +82,12 @@ static void both_layouts_place_every_tile_once(void **state)
     assert_int_equal(
         kv_token_bytes(&(struct kv_limits){.n_layers = 3, .n_kv = 2, .head_dim = 20, .dtype = DT_I8}),
         3 * 2 * 2 * (32 + 4));
+    assert_int_equal(
+        kv_token_bytes(&(struct kv_limits){.n_layers = 3, .n_kv = 2, .head_dim = 20, .dtype = DT_I4}),
+        3 * 2 * 2 * (16 + 1 + 2));
+    /* a row of a tile of one group is not a whole number of bytes; K and V together are */
+    assert_int_equal(
+        kv_token_bytes(&(struct kv_limits){.n_layers = 1, .n_kv = 1, .head_dim = 16, .dtype = DT_I4}), 21);
 }
 
 static void the_block_follows_the_cache_and_the_smallest_window(void **state)

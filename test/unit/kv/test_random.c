@@ -282,7 +282,7 @@ enum { TYPE, WINDOWS, ROWS, BLOCK, LAYOUT, SHARED, N_DIMENSIONS };
 
 static void random_operations(const size_t at[N_DIMENSIONS])
 {
-    static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_I8};
+    static const enum dtype dtypes[] = {DT_F32, DT_BF16, DT_I8, DT_I4};
     const char *type = kv_type_name(at[TYPE]);
     bool windowed = at[WINDOWS] > 0;
     const struct kv_limits lim = {.n_layers = LAYERS,
@@ -466,9 +466,9 @@ static void a_failing_allocation_leaves_nothing_behind(void **state)
 
 static void a_comparison_of_rows_fails_on_one_changed_byte(void **state)
 {
-    static const enum dtype dtype[] = {DT_F32, DT_BF16, DT_I8};
+    static const enum dtype dtype[] = {DT_F32, DT_BF16, DT_I8, DT_I4};
 
-    for (size_t t = 0; t < 3; t++) {
+    for (size_t t = 0; t < 4; t++) {
         const struct kv_limits lim = {.n_layers = 2,
                                       .n_kv = 2,
                                       .head_dim = DIM,

@@ -29,8 +29,9 @@ struct setup {
     struct shape s;
     struct attn w;
     struct rope rope;
-    float *qkv; /* [len, (H + 2K) D] before rope */
-    char *rows; /* k and v of SEQS sequences */
+    float *qkv;  /* [len, (H + 2K) D] before rope */
+    float *held; /* the same as the cache gives it back, where it is stored without a rope */
+    char *rows;  /* k and v of SEQS sequences */
     struct kv_layer layer;
     uint32_t tile[SEQS][TILES];
     const uint32_t *table[SEQS];
@@ -38,7 +39,8 @@ struct setup {
     struct eager *g;
 };
 
-static const enum dtype row_types[] = {DT_F32, DT_BF16, DT_I8};
+enum { N_ROW_TYPES = 4 };
+static const enum dtype row_types[N_ROW_TYPES] = {DT_F32, DT_BF16, DT_I8, DT_I4};
 
 static struct shape shape(size_t H, size_t K, size_t D, size_t len)
 {
@@ -68,6 +70,19 @@ static void through_i8(float *x, size_t n)
     kern_table(CPU_REF)->hadamard(x, n);
 }
 
+/* X becomes what a row of 4 bits gives back. */
+static void through_i4(float *x, size_t n)
+{
+    uint8_t code[512], factor[512 / KERN_I4_GROUP];
+    uint16_t scale;
+
+    kern_table(CPU_REF)->hadamard(x, n);
+    kern_table(cpu_best())->to_i4(code, factor, &scale, x, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = dtype_bf16_to_f32(scale) * (float)((code[i] - 8) * (factor[i / KERN_I4_GROUP] + 1));
+    kern_table(CPU_REF)->hadamard(x, n);
+}
+
 /* Numbers that the rows hold without rounding where nothing is turned before it is stored. */
 static void make_input(struct setup *t)
 {
@@ -79,14 +94,19 @@ static void make_input(struct setup *t)
         if (t->s.rows == DT_BF16)
             t->qkv[i] = dtype_bf16_to_f32(dtype_f32_to_bf16(t->qkv[i]));
     }
-    for (size_t i = 0; t->s.rows == DT_I8 && i < t->s.len * heads; i++)
-        if (i % heads >= t->s.H)
+    for (size_t i = 0; i < t->s.len * heads; i++)
+        if (i % heads >= t->s.H && t->s.rows == DT_I8)
             through_i8(t->qkv + i * t->s.D, t->s.D);
+    t->held = malloc(n * sizeof(float));
+    memcpy(t->held, t->qkv, n * sizeof(float));
+    for (size_t i = 0; i < t->s.len * heads; i++)
+        if (i % heads >= t->s.H && t->s.rows == DT_I4)
+            through_i4(t->held + i * t->s.D, t->s.D);
 }
 
 static void make_rows(struct setup *t)
 {
-    size_t tile = t->w.dp * 16 * dtype_bytes(t->s.rows) + (t->s.rows == DT_I8 ? 64 : 0);
+    size_t tile = kv_tile_bytes(t->s.rows, t->w.dp);
 
     t->layer = (struct kv_layer){.tile_bytes = tile, .block_bytes = tile, .head_bytes = tile * TILES * SEQS};
     t->rows = malloc(2 * t->s.K * t->layer.head_bytes);
@@ -148,6 +168,7 @@ static void close_setup(struct setup *t)
     pool_free(t->pool);
     rope_close(&t->rope);
     free(t->qkv);
+    free(t->held);
     free(t->rows);
 }
 
@@ -221,12 +242,12 @@ static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, dou
     double q[512], k[512], score[MAX_LEN], max = t->s.sinks ? (double)t->s.sinks[h] : -INFINITY, sum;
 
     sees(&t->s, pos, pos, &at);
-    turn(t, t->qkv + pos * width(t) + h * D, in_text ? pos : at, q);
+    turn(t, t->held + pos * width(t) + h * D, in_text ? pos : at, q);
     for (size_t j = 0; j <= pos; j++) {
         score[j] = -INFINITY;
         if (!sees(&t->s, j, pos, &at))
             continue;
-        turn(t, t->qkv + j * width(t) + (t->s.H + kv) * D, in_text ? j : at, k);
+        turn(t, t->held + j * width(t) + (t->s.H + kv) * D, in_text ? j : at, k);
         score[j] = 0;
         for (size_t d = 0; d < D; d++)
             score[j] += q[d] * k[d];
@@ -238,7 +259,7 @@ static void plain(const struct setup *t, size_t pos, size_t h, bool in_text, dou
     sum = t->s.sinks ? exp((double)t->s.sinks[h] - max) : 0;
     memset(out, 0, D * sizeof(double));
     for (size_t j = 0; j <= pos; j++) {
-        const float *v = t->qkv + j * width(t) + (t->s.H + t->s.K + kv) * D;
+        const float *v = t->held + j * width(t) + (t->s.H + t->s.K + kv) * D;
         double e = exp(score[j] - max);
 
         sum += e;
@@ -325,14 +346,15 @@ static void check(const struct shape *s, double limit)
     check_filled(s, limit, 0x7f);
 }
 
-/* What int8 and bf16 rows may differ by where rows are given that storing does not round: weights are rounded
- * to 8 bits in bf16; of int8 q and weights are, to 8 bits of their largest, where the kernel works on
- * integers. */
+/* What rows of integers and of bf16 may differ by where rows are given that storing does not round: weights
+ * are rounded to 8 bits in bf16; of int8 q and weights are, to 8 bits of their largest, where the kernel
+ * works on integers. */
 static double limit_of(enum dtype rows)
 {
     if (rows == DT_BF16)
         return 8e-3;
-    return rows == DT_I8 && strcmp(kern_class(kern_table(cpu_best()), KERN_FN_attn_i8), "int8 dot") == 0
+    return (rows == DT_I8 || rows == DT_I4) &&
+                   strcmp(kern_class(kern_table(cpu_best()), KERN_FN_attn_i8), "int8 dot") == 0
                ? 4e-2
                : 1e-5;
 }
@@ -373,7 +395,7 @@ static void a_sink_has_no_part_in_the_softmax(void **state)
 {
     static const float sinks[4] = {0.0f, 1.5f, -3.0f, 8.0f};
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < N_ROW_TYPES; i++) {
         struct shape s = shape(4, 2, 16, 300), none = s;
         struct setup t;
         float *with, *without;
@@ -395,7 +417,7 @@ static void a_sink_has_no_part_in_the_softmax(void **state)
 
 static void a_soft_cap_bends_no_score(void **state)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < N_ROW_TYPES; i++) {
         struct shape s = shape(2, 2, 64, 90);
 
         s.rows = row_types[i];
@@ -408,7 +430,7 @@ static void rows_of_another_type_are_read_as_something_else(void **state)
 {
     static const size_t shapes[][4] = {{4, 1, 64, 600}, {6, 3, 80, 37}, {3, 3, 7, 50}, {8, 2, 128, 300}};
 
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < N_ROW_TYPES; i++)
         for (size_t n = 0; n < 4; n++) {
             struct shape s = shape(shapes[n][0], shapes[n][1], shapes[n][2], shapes[n][3]);
 
@@ -423,7 +445,7 @@ static void a_tile_whose_last_owner_left_nan_is_not_cleared(void **state)
 {
     static const size_t lens[] = {1, 15, 16, 17, 37, 290};
 
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < N_ROW_TYPES; i++)
         for (size_t n = 0; n < sizeof(lens) / sizeof(*lens); n++) {
             struct shape s = shape(4, 2, 24, lens[n]);
 

@@ -32,7 +32,7 @@ static void names_and_sizes_are_those_of_safetensors(void **state)
              {"U16", 2, false}, {"U32", 4, false},  {"U64", 8, false}};
     enum dtype d;
 
-    assert_int_equal(sizeof(t) / sizeof(t[0]), DT_Q4_0);
+    assert_int_equal(sizeof(t) / sizeof(t[0]), DT_I4);
     for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
         assert_true(dtype_of_name(t[i].name, strlen(t[i].name), &d));
         assert_string_equal(dtype_name(d), t[i].name);
@@ -66,6 +66,7 @@ static void block_types_are_weights_but_no_types_of_safetensors(void **state)
         assert_false(dtype_of_name(q[i].name, strlen(q[i].name), &d));
     }
     assert_false(dtype_is_block(DT_BF16));
+    assert_false(dtype_of_name("I4", 2, &d)); /* of no tensor */
     assert_int_equal(dtype_block(DT_BF16), 1);
 }
 

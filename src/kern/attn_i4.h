@@ -1,0 +1,286 @@
+/* attn_i4.h - rows of a KV cache in 4 bits: how a row is rounded, where its parts lie in a tile, and
+ * attention to such tiles, which become tiles of int8 first.
+ *
+ * A tile of keys or of values, kern_i4_tile_bytes(dp), holds 16 tokens:
+ *   codes   [dp / 8][64] bytes. Lines 2 i and 2 i + 1 (64 bytes each) of the tile that attn_i8 takes lie in
+ *           the lower and upper halves of line i; 0 to 15 stand for -8 to 7
+ *   factors [dp / 16][8] bytes: of each 16 dims of tokens t and t + 8 in the halves of byte t; 0 to 15 stand
+ *           for 1 to 16
+ *   scales  [16] bf16, one a token
+ * An element is code * factor, an integer from -128 to 112, times its token's scale. A code of 4 bits with a
+ * scale for each 16 elements so becomes an int8 with a scale a row, exactly, and attention to it is attn_i8.
+ * This is plain C that each folder compiles for its instruction set; the order of sums is written out, so
+ * that all give equal bits.
+ */
+#ifndef GALLOP_KERN_ATTN_I4_H
+#define GALLOP_KERN_ATTN_I4_H
+
+#include <math.h>
+#include <string.h>
+
+#include "kern/ahead.h"
+#include "kern/kern.h"
+#include "tensor/dtype.h"
+
+enum {
+    I4_LINE = 64,    /* bytes of four elements of 16 lanes in a tile of int8 */
+    I4_FACTORS = 16, /* the largest factor; 7 times it stands for the largest of a row */
+    I4_TRIED = 5     /* factors that a group is rounded with */
+};
+
+#define I4_INLINE static inline __attribute__((always_inline))
+
+/* ---- a row becomes codes, factors and a scale ---- */
+
+/* Rounds z [16] to multiples of F. Returns the sum of the squares of what is lost, in 16 lanes. */
+I4_INLINE float i4_round(float *code, const float *z, float f)
+{
+    float lane[KERN_I4_GROUP], inv = 1.0f / f;
+
+    for (int i = 0; i < KERN_I4_GROUP; i++) {
+        float y = z[i] * inv, lost;
+
+        y = y < 7.0f ? y : 7.0f; /* also NaN */
+        y = y > -8.0f ? y : -8.0f;
+        code[i] = rintf(y);
+        lost = z[i] - code[i] * f;
+        lane[i] = lost * lost;
+    }
+    for (int half = KERN_I4_GROUP / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++)
+            lane[i] += lane[i + half];
+    return lane[0];
+}
+
+/* The factor with which the codes of z [16] lose least, the smallest of equals. Looks at the smallest that
+ * cuts nothing off and at the I4_TRIED - 1 below it; that one where all lose a NaN. */
+I4_INLINE int i4_factor(const float *z)
+{
+    float code[KERN_I4_GROUP], m = 0, least = INFINITY, lost;
+    int top = 1, best;
+
+    for (int i = 0; i < KERN_I4_GROUP; i++)
+        m = fabsf(z[i]) > m ? fabsf(z[i]) : m;
+    while (top < I4_FACTORS && !(m <= 7.0f * (float)top))
+        top++;
+    best = top;
+    for (int f = top < I4_TRIED ? 1 : top - I4_TRIED + 1; f <= top; f++) {
+        lost = i4_round(code, z, (float)f);
+        if (lost < least) {
+            least = lost;
+            best = f;
+        }
+    }
+    return best;
+}
+
+/* to_i4 of kern.h. */
+I4_INLINE void i4_quantise(uint8_t *code, uint8_t *factor, uint16_t *scale, const float *x, size_t n)
+{
+    float m = 0, inv;
+
+    for (size_t i = 0; i < n; i++)
+        m = fabsf(x[i]) > m ? fabsf(x[i]) : m;
+    *scale = dtype_f32_to_bf16(m / (7 * I4_FACTORS));
+    inv = 1.0f / dtype_bf16_to_f32(*scale);
+    if (isinf(inv))
+        inv = *scale = 0;
+    for (size_t g = 0; g * KERN_I4_GROUP < n; g++, code += KERN_I4_GROUP) {
+        float z[KERN_I4_GROUP] = {0}, rounded[KERN_I4_GROUP];
+        size_t at = g * KERN_I4_GROUP, left = n - at < KERN_I4_GROUP ? n - at : KERN_I4_GROUP;
+        int f;
+
+        for (size_t i = 0; i < left; i++)
+            z[i] = *scale ? x[at + i] * inv : 0;
+        f = i4_factor(z);
+        i4_round(rounded, z, (float)f);
+        factor[g] = (uint8_t)(f - 1);
+        for (int i = 0; i < KERN_I4_GROUP; i++)
+            code[i] = (uint8_t)((int)rounded[i] + 8);
+    }
+}
+
+/* ---- where it lies in a tile ---- */
+
+/* Half a byte. */
+I4_INLINE void i4_put_half(uint8_t *byte, unsigned upper, uint8_t value)
+{
+    *byte = (uint8_t)((*byte & (upper ? 0x0f : 0xf0)) | value << 4 * upper);
+}
+
+/* Puts the row of a token, of which code has dp elements and factor dp / 16, into a tile of keys or of
+ * VALUES. */
+I4_INLINE void i4_put_row(void *tile, size_t dp, size_t token, bool values, const uint8_t *code,
+                          const uint8_t *factor, uint16_t scale)
+{
+    uint8_t *to = tile, *factors = to + KERN_TILE / 2 * dp;
+
+    for (size_t d = 0; d < dp; d++) {
+        size_t at = values ? (token / 4 * dp + d) * 4 + token % 4 : (d / 4 * KERN_TILE + token) * 4 + d % 4;
+
+        i4_put_half(to + at / (2 * I4_LINE) * I4_LINE + at % I4_LINE, at / I4_LINE % 2, code[d]);
+    }
+    for (size_t g = 0; g < dp / KERN_I4_GROUP; g++)
+        i4_put_half(factors + g * 8 + token % 8, token / 8, factor[g]);
+    memcpy(factors + dp / 2 + token * sizeof(scale), &scale, sizeof(scale));
+}
+
+/* ---- a tile becomes one of int8 ---- */
+
+/* Half a line as words of two bytes: in a register, and where it lies. */
+typedef uint16_t i4_words __attribute__((vector_size(32)));
+typedef uint32_t i4_lanes __attribute__((vector_size(32)));
+typedef uint8_t i4_eight __attribute__((vector_size(8)));
+typedef i4_words i4_stored __attribute__((aligned(1), may_alias));
+
+/* The factors of half a line's even and odd bytes. */
+struct i4_factors {
+    i4_words even, odd;
+};
+
+/* Sixteen bytes of factors from eight of halves. */
+I4_INLINE void i4_unpack_factors(uint8_t *factor, const uint8_t *packed)
+{
+    const uint64_t half = UINT64_C(0x0f0f0f0f0f0f0f0f), one = UINT64_C(0x0101010101010101);
+    uint64_t both, each[2];
+
+    memcpy(&both, packed, sizeof(both));
+    each[0] = (both & half) + one;
+    each[1] = (both >> 4 & half) + one;
+    memcpy(factor, each, sizeof(each));
+}
+
+/* Those of half a line of keys, which has 4 dims of each of 8 tokens: factor [8]. */
+I4_INLINE void i4_key_factors(struct i4_factors *f, const uint8_t *factor)
+{
+    i4_eight eight;
+    i4_lanes each;
+
+    memcpy(&eight, factor, sizeof(eight));
+    each = __builtin_convertvector(eight, i4_lanes);
+    f->even = f->odd = (i4_words)(each | each << 16);
+}
+
+/* Those of a line of values, which has 4 tokens of each dim: factor [4]. */
+I4_INLINE void i4_value_factors(struct i4_factors *f, const uint8_t *factor)
+{
+    uint32_t four;
+
+    memcpy(&four, factor, sizeof(four));
+    f->even = (i4_words)((i4_lanes){0} + (four & 0x00ff00ff));
+    f->odd = (i4_words)((i4_lanes){0} + (four >> 8 & 0x00ff00ff));
+}
+
+/* Half a line of int8 from the lower halves of bytes. */
+I4_INLINE void i4_expand_half(char *to, const i4_words *codes, const struct i4_factors *f)
+{
+    i4_words even = ((*codes & 15) - 8) * f->even, odd = ((*codes >> 8 & 15) - 8) * f->odd;
+
+    *(i4_stored *)(void *)to = (even & 0xff) | odd << 8;
+}
+
+/* Half HALF of line I of codes becomes the same half of the lines 2 I and 2 I + 1 of TO. */
+I4_INLINE void i4_expand_line(char *to, const uint8_t *codes, size_t i, size_t half,
+                              const struct i4_factors *low, const struct i4_factors *high)
+{
+    i4_words lower = *(const i4_stored *)(const void *)(codes + i * I4_LINE + half * I4_LINE / 2);
+    i4_words upper = lower >> 4;
+    char *out = to + 2 * i * I4_LINE + half * I4_LINE / 2;
+
+    i4_expand_half(out, &lower, low);
+    i4_expand_half(out + I4_LINE, &upper, high);
+}
+
+/* Sixteen dims of 16 keys lie in two lines of codes. */
+I4_INLINE void i4_expand_keys(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
+{
+    struct i4_factors f;
+
+    for (size_t g = 0; g < dp / KERN_I4_GROUP; g++)
+        for (size_t half = 0; half < 2; half++) {
+            i4_key_factors(&f, factor[g] + 8 * half);
+            i4_expand_line(to, codes, 2 * g, half, &f, &f);
+            i4_expand_line(to, codes, 2 * g + 1, half, &f, &f);
+        }
+}
+
+/* A line of int8 has 16 dims of four values; DP / 16 lines follow each other before the next four. */
+I4_INLINE void i4_expand_values(char *to, const uint8_t *codes, const uint8_t (*factor)[KERN_TILE], size_t dp)
+{
+    const size_t across = dp / KERN_I4_GROUP;
+    struct i4_factors low, high;
+    size_t group = 0, token = 0;
+
+    for (size_t i = 0; i < dp / 8; i++) {
+        i4_value_factors(&low, factor[group] + token);
+        group = group + 1 < across ? group + 1 : 0;
+        token += group ? 0 : 4;
+        i4_value_factors(&high, factor[group] + token);
+        group = group + 1 < across ? group + 1 : 0;
+        token += group ? 0 : 4;
+        i4_expand_line(to, codes, i, 0, &low, &high);
+        i4_expand_line(to, codes, i, 1, &low, &high);
+    }
+}
+
+/* The tile of int8, as attn_i8 takes it, from one of 4 bits. */
+I4_INLINE void i4_expand(char *to, const void *tile, size_t dp, bool values)
+{
+    const uint8_t *codes = tile, *packed = codes + KERN_TILE / 2 * dp;
+    uint8_t factor[KERN_ATTN_DIM / KERN_I4_GROUP][KERN_TILE];
+    float *scales = (float *)(void *)(to + KERN_TILE * dp);
+    uint16_t scale[KERN_TILE];
+
+    for (size_t g = 0; g < dp / KERN_I4_GROUP; g++)
+        i4_unpack_factors(factor[g], packed + g * KERN_TILE / 2);
+    if (values)
+        i4_expand_values(to, codes, factor, dp);
+    else
+        i4_expand_keys(to, codes, factor, dp);
+    memcpy(scale, packed + dp / 2, sizeof(scale));
+    for (size_t t = 0; t < KERN_TILE; t++)
+        scales[t] = dtype_bf16_to_f32(scale[t]);
+}
+
+/* ---- attention ---- */
+
+enum { I4_LEAD = 8192 }; /* bytes asked for ahead of the tile in work */
+
+/* attn_i4 of kern.h by ATTN_I8 of the same folder: tiles that a row sees are expanded into the scratch, once
+ * for all rows. */
+I4_INLINE void i4_attn(const struct kern_attn *a, void (*attn_i8)(const struct kern_attn *))
+{
+    const void *tile[2][KERN_CHUNK_TILES];
+    const size_t bytes = kern_i4_tile_bytes(a->dp), whole = KERN_TILE * (a->dp + sizeof(float));
+    const size_t lead = I4_LEAD / bytes + 1;
+    const bool level2 = cpu_level2_ahead();
+    char *to = (char *)(a->scratch + 2 * KERN_ATTN_ROWS * KERN_CHUNK);
+    struct kern_attn i8 = *a;
+    size_t t0 = KERN_CHUNK_TILES, t1 = 0, n;
+
+    for (size_t r = 0; r < a->m; r++)
+        if (a->lo[r] < a->hi[r]) {
+            size_t from = (size_t)a->lo[r] / KERN_TILE, end = ((size_t)a->hi[r] + KERN_TILE - 1) / KERN_TILE;
+
+            t0 = from < t0 ? from : t0;
+            t1 = end > t1 ? end : t1;
+        }
+    n = t0 < t1 ? t1 - t0 : 0;
+    for (size_t i = 0; i < 2 * n; i++, to += whole) {
+        const char *ahead = attn_ahead_tile(a, t0, t1, i + lead);
+
+        for (size_t at = 0; at < bytes; at += I4_LINE)
+            ahead_line(ahead + at, level2);
+        i4_expand(to, i < n ? a->k_tile[t0 + i] : a->v_tile[t0 + i - n], a->dp, i >= n);
+        tile[i >= n][t0 + i % n] = to;
+    }
+    for (size_t t = 0; t < a->n_tiles; t++)
+        if (t < t0 || t >= t1) /* nobody's: these are there */
+            tile[0][t] = tile[1][t] = a->scratch;
+    i8.k_tile = tile[0];
+    i8.v_tile = tile[1];
+    i8.n_next = 0;
+    attn_i8(&i8);
+}
+
+#endif

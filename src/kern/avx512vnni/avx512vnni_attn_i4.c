@@ -1,0 +1,9 @@
+/* avx512vnni_attn_i4.c - attention to rows of 4 bits in front of that to int8: class "int8 dot". */
+#include "kern/attn_i4.h"
+#include "kern/avx512/avx512.h"
+#include "kern/simd512.h"
+
+void KERN_NAME(avx512vnni_attn_i4)(const struct kern_attn *a)
+{
+    i4_attn(a, KERN_NAME(avx512vnni_attn_i8));
+}
