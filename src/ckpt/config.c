@@ -478,6 +478,17 @@ struct config *config_sub(struct config *c, const char *key)
     return n ? n->child : NULL;
 }
 
+const char *config_quant_method(struct config *c)
+{
+    static const char key[] = "quantization_config";
+    const char *method = NULL;
+    struct err none;
+    uint64_t at;
+    const struct node *n = strmap_get(&c->index, key, strlen(key), &at) ? (struct node *)(uintptr_t)at : NULL;
+
+    return n && n->child && config_str(n->child, "quant_method", NULL, &method, &none) == 0 ? method : NULL;
+}
+
 void config_ignore(struct config *c, const char *key)
 {
     struct node *n = find(c, key);

@@ -67,6 +67,9 @@ int config_strs(struct config *c, const char *key, const char **v, size_t max, s
  * Marks KEY; the keys inside are judged by config_finish() like those outside. */
 struct config *config_sub(struct config *c, const char *key);
 
+/* The quant_method of quantization_config, borrowed; NULL: it names none. Marks neither. */
+const char *config_quant_method(struct config *c);
+
 /* KEY, with all that is in it, is understood and has no effect here. */
 void config_ignore(struct config *c, const char *key);
 

@@ -23,7 +23,7 @@ struct weights {
     bool lent;                /* the files are another's */
     const struct view **view; /* borrowed from the files */
     bool *used;
-    size_t n;
+    size_t n, cap_view, cap_used;
     struct strmap index; /* name -> place in view[] */
     char kind[64];
     char path[FOLDER_PATH_MAX]; /* the one file, or the index */
@@ -69,6 +69,7 @@ static int join(struct weights *w, const struct shards *s, struct err *e)
 
     for (size_t i = 0; i < w->n_files; i++)
         n += w->file[i].n;
+    w->cap_view = w->cap_used = n;
     w->view = mem_zalloc(n, sizeof(*w->view), MEM_CKPT);
     w->used = mem_zalloc(n, sizeof(*w->used), MEM_CKPT);
     if (!w->view || !w->used || !strmap_reserve(&w->index, n))
@@ -224,6 +225,32 @@ const struct view *weights_get(struct weights *w, const char *name)
         return NULL;
     w->used[at] = true;
     return w->view[at];
+}
+
+size_t weights_count(const struct weights *w)
+{
+    return w->n;
+}
+
+const struct view *weights_nth(const struct weights *w, size_t i)
+{
+    return w->view[i];
+}
+
+int weights_add(struct weights *w, const struct view *v, struct err *e)
+{
+    uint64_t at;
+
+    if (strmap_get(&w->index, v->name, strlen(v->name), &at)) {
+        w->view[at] = v;
+        w->used[at] = false;
+        return 0;
+    }
+    if (!mem_grow((void **)&w->view, &w->cap_view, w->n + 1, sizeof(*w->view), MEM_CKPT) ||
+        !mem_grow((void **)&w->used, &w->cap_used, w->n + 1, sizeof(*w->used), MEM_CKPT))
+        return err_nomem(e, v->file);
+    w->used[w->n] = false;
+    return add_view(w, v, e);
 }
 
 bool weights_has(const struct weights *w, const char *name)

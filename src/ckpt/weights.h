@@ -34,6 +34,13 @@ int weights_of_pack(struct weights **out, struct pack *p, struct err *e);
  * strided. */
 const struct view *weights_get(struct weights *w, const char *name);
 
+/* How many there are, and number I of them; does not mark. */
+size_t weights_count(const struct weights *w);
+const struct view *weights_nth(const struct weights *w, size_t i);
+
+/* Adds V, which outlives W, or puts it in the place of the tensor of its name. */
+int weights_add(struct weights *w, const struct view *v, struct err *e);
+
 bool weights_has(const struct weights *w, const char *name); /* does not mark */
 
 /* Counts the tensors that were neither taken nor skipped; the names of up to MAX of them, in

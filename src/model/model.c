@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "ckpt/quantised.h"
 
 static const struct model_arch archs[] = {
 #define MODEL_ARCH(class_name, model_type, open) {class_name, model_type, open},
@@ -127,8 +128,15 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
                                     e)) == 0 &&
         (rc = fit_pack(m, e)) == 0 && (rc = checkpoint_config(&m->config_file, m->checkpoint, e)) == 0)
         m->config = m->config_file;
-    if (rc || (rc = find_arch(m, e)) != 0 || (rc = checkpoint_weights(&m->weights, m->checkpoint, e)) != 0)
+    if (rc || (rc = find_arch(m, e)) != 0 || (rc = checkpoint_weights(&m->weights, m->checkpoint, e)) != 0 ||
+        (rc = quantised_open(&m->quantised, m->checkpoint->pack ? NULL : m->weights, m->config_file, pool,
+                             e)) != 0)
         goto fail;
+    if (m->quantised && quantised_unpacked(m->quantised))
+        log_warn(
+            "%s: %zu matrices of %s are unpacked: their groups are not multiples of 32 neighbours, or their "
+            "scales are no halves",
+            weights_path(m->weights), quantised_unpacked(m->quantised), quantised_method(m->quantised));
     m->arch->open(m);
     if ((rc = weights_checked(m->weights, m->rc, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
         goto fail;
@@ -419,6 +427,7 @@ int model_pack(struct model *m, struct err *e)
     rc = weights_checked(m->weights, rc, e);
     forget_todo(m);
     weights_let_go(m->weights);
+    quantised_let_go(m->quantised);
     return rc ? rc : checkpoint_let_go(m->checkpoint, e);
 }
 
@@ -435,6 +444,7 @@ void model_close(struct model *m)
     mem_free(m->tensor);
     mem_free(m->linear);
     weights_close(m->weights);
+    quantised_close(m->quantised);
     config_close(m->config_file);
     checkpoint_close(&m->own);
     arena_fini(&m->arena);

@@ -103,8 +103,9 @@ struct model {
     struct config *config_file;         /* the whole file */
     struct checkpoint own, *checkpoint; /* the latter may be another's */
     struct weights *weights;
-    struct pool *pool;  /* borrowed */
-    struct arena arena; /* names and small arrays, for the model's life */
+    struct quantised *quantised; /* matrices of WEIGHTS that a folder has as integers; NULL: it has none */
+    struct pool *pool;           /* borrowed */
+    struct arena arena;          /* names and small arrays, for the model's life */
     struct model_tensor *tensor;
     size_t n_tensors, cap_tensors;
     struct model_table *table;
