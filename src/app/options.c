@@ -117,7 +117,11 @@ const struct opt_row options_engine[] = {
      .otherwise = "512", .range = "[1,65536]"},
     {"op-config", 0, OPT_STRING, "JSON", COMPUTING,
      .help = "backend per operator kind, e.g. {\"norm\":\"native\"}",
-     .manual = "The kinds are norm, qkv_projection, rope, attention, out_projection, mlp and lm_head."},
+     .manual =
+         "The kinds are norm, qkv_projection, rope, attention, out_projection, mlp and lm_head, or PACE's "
+         "names of them (mlp_backend). Every kind has gallop and native, the portable reference; the linears "
+         "also tpp (LIBXSMM) and jit (oneDNN), where this build has them. gallop bench --backends compares "
+         "them."},
     {"attention-backend", 0, OPT_STRING, "NAME", COMPUTING,
      .help = "attention backend: auto, gallop, native, or as in PACE jit, slab, paged",
      .otherwise = "what --op-config says, else auto"},

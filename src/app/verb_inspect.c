@@ -45,6 +45,7 @@ static json_t *tensor_json(const struct model_tensor *t)
         json_object_set_new(o, "packed_in", json_string(t->linear->name));
         json_object_set_new(o, "backend", json_string(t->linear->backend->name));
         json_object_set_new(o, "why", json_string(t->linear->why));
+        json_object_set_new(o, "same_bits_for_any_rows", json_boolean(!linear_is_loose(t->linear)));
         json_object_set_new(o, "packed_dtype", json_string(dtype_name(t->linear->dtype)));
         json_object_set_new(o, "packed_bytes",
                             json_integer((json_int_t)(t->linear->packed_bytes * t->n_linears)));
@@ -201,8 +202,9 @@ static void print_tensors(const struct model *m)
         print_fmt("%-52s %-4s %-16s %-10s", name, dtype_name(x->view->dtype),
                   view_shape_text(x->view, shape, sizeof(shape)), x->use);
         if (x->linear && strcmp(x->use, "linear") == 0)
-            print_fmt(" %-14s %s (%s), %s, %.1f KiB packed", linear_kind_name(x->linear->kind),
+            print_fmt(" %-14s %s (%s), %s%s, %.1f KiB packed", linear_kind_name(x->linear->kind),
                       x->linear->backend->name, x->linear->why, linear_type(x->linear),
+                      linear_is_loose(x->linear) ? " (bits may depend on the rows of a step)" : "",
                       (double)(x->linear->packed_bytes * x->n_linears) / 1024);
         print_text("\n");
     }

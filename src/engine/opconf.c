@@ -2,16 +2,37 @@
 #include "engine/opconf.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/json_pull.h"
 
+/* Where PACE's names of operator kinds are not ours with "_backend" behind them. */
+static const struct {
+    const char *name;
+    enum op_kind kind;
+} pace_kinds[] = {{"qkv_proj", OP_QKV}, {"out_proj", OP_OUT}};
+
+/* NAME is an operator kind, as we or as PACE write it. */
 static bool kind_of(const char *name, enum op_kind *k)
 {
-    for (int i = 0; i < OP_N_KINDS; i++)
-        if (strcmp(linear_kind_name((enum op_kind)i), name) == 0) {
+    static const char behind[] = "_backend";
+    size_t n = strlen(name), tail = sizeof(behind) - 1;
+
+    if (n > tail && strcmp(name + n - tail, behind) == 0)
+        n -= tail;
+    for (int i = 0; i < OP_N_KINDS; i++) {
+        const char *kind = linear_kind_name((enum op_kind)i);
+
+        if (strlen(kind) == n && strncmp(kind, name, n) == 0) {
             *k = (enum op_kind)i;
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof(pace_kinds) / sizeof(pace_kinds[0]); i++)
+        if (strlen(pace_kinds[i].name) == n && strncmp(pace_kinds[i].name, name, n) == 0) {
+            *k = pace_kinds[i].kind;
             return true;
         }
     return false;
@@ -24,6 +45,11 @@ static const struct {
 } pace_attention[] = {{"jit", {"dynamic", "bmc"}}, {"slab", {"slab_pool", NULL}}, {"paged", {"paged", NULL}}};
 enum { N_ATTENTION = sizeof(pace_attention) / sizeof(pace_attention[0]) };
 
+static bool is_linear(enum op_kind k)
+{
+    return k != OP_NORM && k != OP_ROPE && k != OP_ATTENTION;
+}
+
 /* Kinds that are no linears know "gallop" and "native", attention also PACE's names. */
 static bool known(enum op_kind k, const char *backend)
 {
@@ -32,18 +58,54 @@ static bool known(enum op_kind k, const char *backend)
     for (int i = 0; k == OP_ATTENTION && i < N_ATTENTION; i++)
         if (strcmp(pace_attention[i].backend, backend) == 0)
             return true;
-    if (k == OP_NORM || k == OP_ROPE || k == OP_ATTENTION)
+    if (!is_linear(k))
         return strcmp(backend, "gallop") == 0 || strcmp(backend, "native") == 0;
     return linear_backend_known(backend);
 }
 
+/* One of the first N backends has this name: some are one to the user. */
+static bool is_listed(const char *name, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (strcmp(linear_backend_at(i)->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* All that K may be given, with commas between. */
+static void list_known(enum op_kind k, char *out, size_t size)
+{
+    const struct linear_backend *b;
+    size_t at = (size_t)snprintf(out, size, "auto");
+
+    for (int i = 0; is_linear(k) && (b = linear_backend_at(i)) != NULL && at < size; i++)
+        if (!is_listed(b->name, i))
+            at += (size_t)snprintf(out + at, size - at, ", %s", b->name);
+    if (!is_linear(k))
+        at += (size_t)snprintf(out + at, size - at, ", gallop, native");
+    for (int i = 0; k == OP_ATTENTION && i < N_ATTENTION && at < size; i++)
+        at += (size_t)snprintf(out + at, size - at, ", %s", pace_attention[i].backend);
+}
+
+/* BACKEND in capitals is PACE's way to write it. */
 static int set(struct opconf *c, enum op_kind k, const char *backend, struct err *e)
 {
-    if (!known(k, backend))
-        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s is not built in (gallop, native%s)", backend,
-                       linear_kind_name(k), k == OP_ATTENTION ? ", jit, slab, paged" : "");
-    c->backend[k] = arena_strndup(&c->arena, backend, strlen(backend));
-    return c->backend[k] ? 0 : err_nomem(e, "the operator configuration");
+    char *name = arena_strndup(&c->arena, backend, strlen(backend)), list[256];
+    const char *lacks;
+
+    if (!name)
+        return err_nomem(e, "the operator configuration");
+    for (char *p = name; *p; p++)
+        *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);
+    list_known(k, list, sizeof(list));
+    if (is_linear(k) && (lacks = linear_backend_lacks(name)) != NULL)
+        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s: this build is without %s (there are %s)", name,
+                       linear_kind_name(k), lacks, list);
+    if (!known(k, name))
+        return err_set(e, ERR_UNSUPPORTED, "backend %s for %s is not built in (there are %s)", backend,
+                       linear_kind_name(k), list);
+    c->backend[k] = name;
+    return 0;
 }
 
 static int read_object(struct opconf *c, json_t *o, struct err *e)
@@ -60,6 +122,8 @@ static int read_object(struct opconf *c, json_t *o, struct err *e)
 
         if (!kind_of(key, &k))
             return err_set(e, ERR_INPUT, "--op-config: operator kind \"%s\" is not known", key);
+        if (c->backend[k])
+            return err_set(e, ERR_INPUT, "--op-config: %s is named twice", linear_kind_name(k));
         if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v))
             return err_set(e, ERR_INPUT, "--op-config: the backend of %s is not a string%s", key,
                            json_is_string(v) ? " without NUL" : "");

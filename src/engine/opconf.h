@@ -13,8 +13,9 @@ struct opconf {
 };
 
 /* JSON (may be NULL): an object of kind ("norm", "qkv_projection", "rope", "attention", "out_projection",
- * "mlp", "lm_head") to backend name. An unknown kind or a backend that is not built in is an error that
- * names it. */
+ * "mlp", "lm_head") to backend name. PACE's spellings are taken, too: "mlp_backend", "qkv_proj_backend",
+ * "TPP". An unknown kind, one that is named twice or a backend that is not built in is an error that names
+ * it. */
 int opconf_read(struct opconf *c, const char *json, const char *attention, struct err *e);
 
 /* Replaces an attention backend that does not serve KV_TYPE by "gallop", with one warning (as PACE does). */

@@ -10,21 +10,49 @@
 #include "tensor/quant.h"
 
 #define LINEAR_BACKEND(symbol) extern const struct linear_backend symbol;
+#define LINEAR_LACKING(name, library, package)
 #include "ops/backends.def"
 #undef LINEAR_BACKEND
+#undef LINEAR_LACKING
 
 static const struct linear_backend *const backends[] = {
 #define LINEAR_BACKEND(symbol) &symbol,
+#define LINEAR_LACKING(name, library, package)
 #include "ops/backends.def"
 #undef LINEAR_BACKEND
+#undef LINEAR_LACKING
 };
 enum { N_BACKENDS = sizeof(backends) / sizeof(backends[0]) };
+
+/* Those that are left out; the row of NULL ends them. */
+static const struct {
+    const char *name, *lacks;
+} lacking[] = {
+#define LINEAR_BACKEND(symbol)
+#define LINEAR_LACKING(name, library, package) {name, library ", which the package " package " adds"},
+#include "ops/backends.def"
+#undef LINEAR_BACKEND
+#undef LINEAR_LACKING
+    {NULL, NULL}};
 
 const char *linear_kind_name(enum op_kind k)
 {
     static const char *const name[OP_N_KINDS] = {
         "norm", "qkv_projection", "rope", "attention", "out_projection", "mlp", "lm_head"};
     return name[k];
+}
+
+const struct linear_backend *linear_backend_at(int i)
+{
+    return i < N_BACKENDS ? backends[i] : NULL;
+}
+
+const char *linear_backend_lacks(const char *name)
+{
+    for (size_t i = 0; lacking[i].name; i++)
+        if (strcmp(lacking[i].name, name) == 0)
+            return lacking[i].lacks;
+    return NULL;
 }
 
 bool linear_backend_known(const char *name)
@@ -71,6 +99,11 @@ size_t linear_column(const struct linear_desc *d, size_t column, size_t *p)
     while (*p < d->n_parts && i >= d->part[*p]->shape[0])
         i -= d->part[(*p)++]->shape[0];
     return i;
+}
+
+bool linear_is_loose(const struct linear *l)
+{
+    return l->backend->loose && l->dtype != DT_I8;
 }
 
 size_t linear_columns(const struct linear *l)
@@ -421,7 +454,10 @@ void linear_run(const struct linear *l, struct pool *pool, const void *in, float
 
 bool linear_leads_into(const struct linear *l, const struct linear *next)
 {
-    return l->kern == next->kern && l->dtype == next->dtype && next->dtype != DT_I8 && !next->padded;
+    bool same_form = l->backend == next->backend || (!l->backend->own_in && !next->backend->own_in);
+
+    return same_form && l->kern == next->kern && l->dtype == next->dtype && next->dtype != DT_I8 &&
+           !next->padded;
 }
 
 void linear_run_into(const struct linear *l, struct pool *pool, const void *in, const struct linear *next,

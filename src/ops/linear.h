@@ -83,7 +83,10 @@ struct linear_backend {
     /* Row I of W, as it was packed, to OUT [k]; NULL: rows cannot be read back. */
     void (*row)(const struct linear *l, size_t i, float *out);
     bool native; /* computes with the portable kernels whatever the machine has */
+    bool loose;  /* sums that are not of integers may have other bits for another number of rows */
+    bool own_in; /* put() has a form of its own, which other backends do not read */
 };
+extern const struct linear_backend linear_gallop; /* others may build on its panels */
 
 struct linear {
     const char *name;
@@ -106,6 +109,9 @@ struct linear {
     size_t packed_bytes;
     float *bias; /* [linear_columns()] or NULL */
 };
+
+/* True if the bits of a row may depend on how many rows run with it. */
+bool linear_is_loose(const struct linear *l);
 
 /* Columns of its panels: n, or of a paired one whole panels of 16 + 16. */
 size_t linear_columns(const struct linear *l);
@@ -169,8 +175,15 @@ void linear_run_panels_into(const struct linear *l, const struct pool *pool, int
 void linear_run_panels_act(const struct linear *l, const struct pool *pool, int thread, const void *in,
                            float *y, size_t ldy, enum kern_act act, size_t m, size_t p0, size_t p1);
 
+/* Backend I of this build, best first; NULL: there are no more. */
+const struct linear_backend *linear_backend_at(int i);
+
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);
+
+/* Where NAME is a backend that this build lacks, a sentence without its end: "LIBXSMM, which the package
+ * libxsmm-dev adds". NULL: it is none. */
+const char *linear_backend_lacks(const char *name);
 
 /* For backends' pack(): the row of part *P of D that COLUMN of the panels holds; *P is n_parts where it holds
  * zeros. */
@@ -182,6 +195,21 @@ void linear_elements(const struct linear_desc *d, size_t column, size_t k0, size
 /* What run() asks of the gemm kernels for M rows, with all panels of L in their format. For backends that
  * call them. */
 struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struct linear_end *end, size_t m);
+
+/* X [n], elements [at, at + n) of row ROW of M rows of K, to the form that put() of L's backend has. N is 32
+ * or 16 and AT a multiple of it, but for the end of the row. */
+typedef void linear_put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n,
+                             size_t row, size_t m, size_t k);
+
+/* The sums of a PANEL for the rows [row, row + rows) of M. */
+struct linear_sums {
+    float *sums; /* [rows, 32], rows LD apart; written to */
+    size_t ld, panel, row, rows, m;
+};
+
+/* For backends whose kernels end in fp32 sums: takes those of a panel to where END says. */
+void linear_end_panel(const struct linear *l, const struct linear_end *end, const struct linear_sums *s,
+                      linear_put_part *put_part);
 
 /* Of N columns in panels as the gemm kernels of kern.h read them: panels of 32 columns, K ascending. */
 size_t linear_panel_bytes(size_t n, size_t k, enum dtype t);

@@ -23,6 +23,56 @@ static void an_unknown_kind_or_backend_is_refused_by_name(void **state)
     opconf_fini(&c);
 }
 
+/* As its server reads them, and as its document writes them. */
+static void pace_spells_kinds_and_backends_its_own_way(void **state)
+{
+    static const char json[] =
+        "{\"norm_backend\":\"NATIVE\",\"qkv_projection_backend\":\"GALLOP\",\"attention_backend\":\"SLAB\","
+        "\"out_proj_backend\":\"Native\",\"mlp_backend\":\"AUTO\",\"lm_head_backend\":\"native\","
+        "\"rope_backend\":\"NATIVE\"}";
+    static const char *const want[OP_N_KINDS] = {"native", "gallop", "native", "slab",
+                                                 "native", "auto",   "native"};
+    static const struct {
+        const char *json, *says;
+    } refused[] = {
+        {"{\"mlp_backend\":\"AOCLDLP\"}", "backend AOCLDLP for mlp is not built in (there are auto, "},
+        {"{\"norm_backend\":\"JIT\"}",
+         "backend JIT for norm is not built in (there are auto, gallop, native)"},
+        {"{\"mlp_backend\":\"SLAB\"}", "backend SLAB for mlp is not built in (there are auto, "},
+        {"{\"_backend\":\"JIT\"}", "--op-config: operator kind \"_backend\" is not known"}};
+    struct opconf c = {0};
+    struct err e = {0};
+
+    assert_int_equal(opconf_read(&c, json, NULL, &e), 0);
+    for (int k = 0; k < OP_N_KINDS; k++)
+        assert_string_equal(c.backend[k], want[k]);
+    opconf_fini(&c);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        c = (struct opconf){0};
+        assert_int_not_equal(opconf_read(&c, refused[i].json, NULL, &e), 0);
+        if (strncmp(e.msg, refused[i].says, strlen(refused[i].says)) != 0)
+            fail_msg("%s: %s, expected %s", refused[i].json, e.msg, refused[i].says);
+        opconf_fini(&c);
+    }
+}
+
+static void a_backend_whose_library_the_build_lacks_is_refused_with_its_package(void **state)
+{
+    static const char *const of[][3] = {{"{\"mlp\":\"tpp\"}", "tpp", "libxsmm-dev"},
+                                        {"{\"lm_head_backend\":\"JIT\"}", "jit", "libdnnl-dev"}};
+
+    for (int i = 0; i < 2; i++) {
+        struct opconf c = {0};
+        struct err e = {0};
+        int rc = opconf_read(&c, of[i][0], NULL, &e);
+
+        assert_int_equal(rc, linear_backend_known(of[i][1]) ? 0 : ERR_UNSUPPORTED);
+        if (rc)
+            assert_non_null(strstr(e.msg, of[i][2]));
+        opconf_fini(&c);
+    }
+}
+
 static void what_is_no_object_of_names_is_refused_with_its_place(void **state)
 {
     static const struct {
@@ -33,6 +83,7 @@ static void what_is_no_object_of_names_is_refused_with_its_place(void **state)
         {"{\"mlp\":\"native\",\"mlp\":\"native\"}", "--op-config: at byte 22: duplicate key \"mlp\""},
         {"{\"mlp\":\"native\"} x", "--op-config: at byte 17: text follows"},
         {"{\"mlp\":\"native\\u0000\"}", "--op-config: the backend of mlp is not a string without NUL"},
+        {"{\"mlp\":\"native\",\"mlp_backend\":\"NATIVE\"}", "--op-config: mlp is named twice"},
         {"{\"mlp\":1}", "--op-config: the backend of mlp is not a string"},
         {"\"mlp\"", "--op-config: an object of operator kind"}};
 
@@ -95,6 +146,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_unknown_kind_or_backend_is_refused_by_name),
+        cmocka_unit_test(pace_spells_kinds_and_backends_its_own_way),
+        cmocka_unit_test(a_backend_whose_library_the_build_lacks_is_refused_with_its_package),
         cmocka_unit_test(what_is_no_object_of_names_is_refused_with_its_place),
         cmocka_unit_test(every_allocation_that_fails_is_said),
         cmocka_unit_test(attention_that_does_not_serve_the_cache_is_kept),

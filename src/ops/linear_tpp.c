@@ -1,0 +1,208 @@
+/* linear_tpp.c - backend "tpp": LIBXSMM's batch-reduce gemm (BRGEMM), which generates its kernels as they are
+ * asked for.
+ *
+ * Weights are the panels of backend "gallop": 32 columns, K ascending, which LIBXSMM calls VNNI. Rows of the
+ * input are cut into chunks of 64 of K, [chunk][m][64], the last as wide as what is left: a kernel multiplies
+ * up to 64 rows of all chunks with a panel and adds to sums in the thread's scratch. Kernels depend on the
+ * type, the width of a chunk and the rows; all are made when a linear is opened and kept for the process.
+ *
+ * Every sum has one accumulator and takes K ascending (bf16: in ascending pairs), from zero, whatever the
+ * rows: the same bits for any m, block and number of threads, those of the class "bf16 dot" where the
+ * machine has VDPBF16PS. Georganas et al., Tensor Processing Primitives (2021).
+ */
+#include <libxsmm.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "ops/linear.h"
+
+enum {
+    CHUNK = 64,    /* of K */
+    MOST_ROWS = 64 /* of a call */
+};
+
+/* The rows that a call may have: [1, 16], 32, 64. */
+enum { FEW_ROWS = 16, N_ROWS = FEW_ROWS + 2 };
+
+static size_t rows_of(size_t kernel)
+{
+    return kernel < FEW_ROWS ? kernel + 1 : kernel == FEW_ROWS ? 2 * FEW_ROWS : MOST_ROWS;
+}
+
+/* The largest call that M rows are enough for. */
+static size_t kernel_for(size_t m)
+{
+    return m >= MOST_ROWS ? FEW_ROWS + 1 : m >= 2 * FEW_ROWS ? FEW_ROWS : (m < FEW_ROWS ? m : FEW_ROWS) - 1;
+}
+
+typedef libxsmm_bsmmfunction_reducebatch_addr bf16_kernel;
+typedef libxsmm_smmfunction_reducebatch_addr f32_kernel;
+
+/* By the width of a chunk. Written under the lock before a linear that uses them is opened. */
+static struct {
+    bool made;
+    bf16_kernel bf16[N_ROWS];
+    f32_kernel f32[N_ROWS];
+} kernels[2][CHUNK + 1];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* False: there are none for such chunks. */
+static bool make_kernels(bool f32, int width)
+{
+    const int columns = KERN_NR, flags = f32 ? LIBXSMM_GEMM_FLAG_NONE : LIBXSMM_GEMM_FLAG_VNNI_A,
+              prefetch = LIBXSMM_GEMM_PREFETCH_NONE;
+    const float one = 1;
+    bool good = true;
+
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < N_ROWS && good && !kernels[f32][width].made; i++) {
+        int n = (int)rows_of(i);
+
+        if (f32)
+            kernels[f32][width].f32[i] = libxsmm_smmdispatch_reducebatch_addr(
+                columns, n, width, &columns, &width, &columns, &one, &one, &flags, &prefetch);
+        else
+            kernels[f32][width].bf16[i] = libxsmm_bsmmdispatch_reducebatch_addr(
+                columns, n, width, &columns, &width, &columns, &one, &one, &flags, &prefetch);
+        good = kernels[f32][width].f32[i] || kernels[f32][width].bf16[i];
+    }
+    kernels[f32][width].made = good;
+    pthread_mutex_unlock(&lock);
+    return good;
+}
+
+/* K as it is packed: bf16 in pairs. */
+static size_t packed_k(size_t k, enum dtype t)
+{
+    return t == DT_F32 ? k : (k + 1) / 2 * 2;
+}
+
+static bool accepts(const struct linear_desc *d, const char **why_not)
+{
+    size_t k = packed_k(d->part[0]->shape[1], d->dtype);
+
+    *why_not = "it computes in fp32 and bf16 only";
+    if ((d->dtype != DT_F32 && d->dtype != DT_BF16) || d->to_mxfp4)
+        return false;
+    *why_not = "LIBXSMM makes no kernels of this type for this machine";
+    return (k < CHUNK || make_kernels(d->dtype == DT_F32, CHUNK)) &&
+           (k % CHUNK == 0 || make_kernels(d->dtype == DT_F32, (int)(k % CHUNK)));
+}
+
+static size_t open(struct linear *l, const struct linear_desc *d)
+{
+    return linear_gallop.open(l, d);
+}
+
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    return linear_gallop.pack(l, d, begin, end);
+}
+
+static void row(const struct linear *l, size_t i, float *out)
+{
+    linear_gallop.row(l, i, out);
+}
+
+/* Elements [at, at + N) of row ROW of M, K long; they lie in one chunk. */
+static char *in_place(void *in, size_t at, size_t row, size_t m, size_t k, enum dtype t)
+{
+    size_t first = at / CHUNK * CHUNK, left = packed_k(k, t) - first, width = left < CHUNK ? left : CHUNK;
+
+    return (char *)in + (first * m + row * width + at - first) * dtype_bytes(t);
+}
+
+/* X [n] from element AT on, which may end with the row. */
+static void put_part(const struct linear *l, void *in, const float *x, size_t at, size_t n, size_t row,
+                     size_t m, size_t k)
+{
+    char *to = in_place(in, at, row, m, k, l->dtype);
+
+    if (l->dtype == DT_F32) {
+        memcpy(to, x, n * sizeof(*x));
+        return;
+    }
+    l->kern->to_bf16((uint16_t *)(void *)to, x, n);
+    if (at + n == k && k % 2)
+        memset(to + n * sizeof(uint16_t), 0, sizeof(uint16_t));
+}
+
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+{
+    for (size_t at = 0; at < l->k; at += CHUNK)
+        put_part(l, in, x + at, at, l->k - at < CHUNK ? l->k - at : CHUNK, row, m, l->k);
+}
+
+/* What a thread works in. */
+struct work {
+    float *sums; /* [MOST_ROWS][32] */
+    const void **weights, **rows;
+};
+
+static size_t scratch_bytes(size_t k, enum dtype t)
+{
+    (void)t;
+    return MOST_ROWS * KERN_NR * sizeof(float) + 2 * (k / CHUNK + 1) * sizeof(void *);
+}
+
+static struct work work_at(void *scratch, size_t k)
+{
+    struct work w = {.sums = scratch};
+
+    w.weights = (const void **)(w.sums + MOST_ROWS * KERN_NR);
+    w.rows = w.weights + k / CHUNK + 1;
+    return w;
+}
+
+static void call(enum dtype t, size_t width, size_t kernel, const void **weights, const void **rows,
+                 float *sums, unsigned long long n)
+{
+    if (t == DT_F32)
+        kernels[1][width].f32[kernel]((const float **)weights, (const float **)rows, sums, &n);
+    else
+        kernels[0][width].bf16[kernel]((const libxsmm_bfloat16 **)weights, (const libxsmm_bfloat16 **)rows,
+                                       sums, &n);
+}
+
+/* The sums of PANEL with the rows from ROW on that KERNEL takes. */
+static void sum(const struct linear *l, const struct work *w, const void *in, const char *panel,
+                size_t kernel, size_t row, size_t m)
+{
+    size_t k = packed_k(l->k, l->dtype), whole = k / CHUNK, es = dtype_bytes(l->dtype);
+
+    memset(w->sums, 0, rows_of(kernel) * KERN_NR * sizeof(float));
+    for (size_t c = 0; c * CHUNK < k; c++) {
+        w->weights[c] = panel + c * CHUNK * KERN_NR * es;
+        w->rows[c] = in_place((void *)(uintptr_t)in, c * CHUNK, row, m, l->k, l->dtype);
+    }
+    if (whole)
+        call(l->dtype, CHUNK, kernel, w->weights, w->rows, w->sums, whole);
+    if (k % CHUNK)
+        call(l->dtype, k % CHUNK, kernel, w->weights + whole, w->rows + whole, w->sums, 1);
+}
+
+static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                size_t p1, void *scratch)
+{
+    const struct work w = work_at(scratch, l->k);
+    size_t panel_bytes = linear_panel_bytes(KERN_NR, l->k, l->dtype);
+
+    for (size_t p = p0; p < p1; p++)
+        for (size_t row = 0, kernel; row < m; row += rows_of(kernel)) {
+            kernel = kernel_for(m - row);
+            sum(l, &w, in, (const char *)l->packed + p * panel_bytes, kernel, row, m);
+            linear_end_panel(l, end, &(struct linear_sums){w.sums, KERN_NR, p, row, rows_of(kernel), m},
+                             put_part);
+        }
+}
+
+const struct linear_backend linear_tpp = {.name = "tpp",
+                                          .form = "panels of 32, int8 turned by signs",
+                                          .accepts = accepts,
+                                          .open = open,
+                                          .pack = pack,
+                                          .put = put,
+                                          .run = run,
+                                          .scratch_bytes = scratch_bytes,
+                                          .row = row,
+                                          .own_in = true};
