@@ -74,8 +74,8 @@ struct gallop_options {
     /* "dynamic", "bmc", "slab_pool", "paged"; of executors "extern", too ["slab_pool"] */
     const char *kv_cache_type;
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8", "int4" ["auto": as dtype] */
-    const char
-        *op_config; /* JSON object of operator kind to backend, e.g. {"norm":"native"} [all automatic] */
+    const char *op_config; /* JSON object of operator kind to backend, e.g. {"norm":"native"}, or as in PACE
+                    * {"mlp_backend":"TPP"} [all automatic] */
     const char
         *attention_backend; /* "auto", "gallop", "native"; "jit", "slab", "paged" as in PACE ["auto"] */
     /* At most this level of kernels: "ref", "avx2", "avx512", "avx512vnni", "avx512bf16" [the fastest] */

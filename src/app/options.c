@@ -120,8 +120,7 @@ const struct opt_row options_engine[] = {
      .manual =
          "The kinds are norm, qkv_projection, rope, attention, out_projection, mlp and lm_head, or PACE's "
          "names of them (mlp_backend). Every kind has gallop and native, the portable reference; the linears "
-         "also tpp (LIBXSMM) and jit (oneDNN), where this build has them. gallop bench --backends compares "
-         "them."},
+         "also tpp (LIBXSMM) and jit (oneDNN), where this build has them."},
     {"attention-backend", 0, OPT_STRING, "NAME", COMPUTING,
      .help = "attention backend: auto, gallop, native, or as in PACE jit, slab, paged",
      .otherwise = "what --op-config says, else auto"},

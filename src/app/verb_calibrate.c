@@ -45,9 +45,15 @@ static int watch(struct calibrate *c)
     c->seen = mem_zalloc(m->n_linears, sizeof(*c->seen), MEM_APP);
     if (!c->seen)
         return err_nomem(c->e, "what is counted");
-    for (size_t i = 0; i < m->n_linears; i++)
-        if (is_counted(m->linear[i]))
-            m->linear[i]->seen = &c->seen[first_of(m, i)];
+    for (size_t i = 0; i < m->n_linears; i++) {
+        if (!is_counted(m->linear[i]))
+            continue;
+        if (m->linear[i]->backend->own_in)
+            return err_set(c->e, ERR_UNSUPPORTED,
+                           "%s: backend %s counts no rows of the input; calibrate with gallop or native",
+                           m->linear[i]->name, m->linear[i]->backend->name);
+        m->linear[i]->seen = &c->seen[first_of(m, i)];
+    }
     return 0;
 }
 

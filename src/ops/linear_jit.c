@@ -202,8 +202,9 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
 {
     size_t k = d->part[0]->shape[1];
 
-    *why_not = "it computes in bf16 and int8 only, the latter with 65536 columns at most and a scale for each row "
-               "of the input";
+    *why_not =
+        "it computes in bf16 and int8 only, the latter with 65536 columns at most and a scale for each row "
+        "of the input";
     if (d->to_mxfp4 ||
         (d->dtype != DT_BF16 && (d->dtype != DT_I8 || d->group || d->fixed || k > KERN_I8_MOST_K)))
         return false;

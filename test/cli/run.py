@@ -198,6 +198,15 @@ def an_option_of_the_engine_reaches_it():
     check(inspect("--kv-cache-memory", 0.01)["kv"]["budget_bytes"] != plain["kv"]["budget_bytes"], "--kv-cache-memory")
     backends = {t["op"]: t["backend"] for t in inspect("--op-config", '{"mlp":"native"}')["tensors"] if "op" in t}
     check(backends.pop("mlp") == "native" and "native" not in backends.values(), f"--op-config: {backends}")
+    # Where their arithmetic is that of gallop; a build or a machine without them says so.
+    for backend, options in (("TPP", ["--dtype", "fp32"]), ("JIT", ["--quant", "int8"])):
+        config = json.dumps({f"{kind}_backend": backend for kind in ("qkv_proj", "out_proj", "mlp", "lm_head")})
+        r = call("run", "-m", DEMO, "-n", 24, *options, "--op-config", config, "Once upon a time")
+        if r.returncode == 0:
+            plain = call("run", "-m", DEMO, "-n", 24, *options, "Once upon a time")
+            check(r.stdout == plain.stdout, f"{backend} gives other tokens: {r.stdout}")
+        else:
+            check(r.returncode == 1 and f"backend {backend.lower()} for ".encode() in r.stderr, r.stderr)
 
 
 # ---- how long an answer is ----

@@ -1,8 +1,8 @@
-/* fuzz_quantised.c - config.json up to a zero byte, and behind it a .safetensors file: folders of GPTQ, AWQ and
- * compressed-tensors.
+/* fuzz_quantised.c - config.json up to a zero byte, and behind it a .safetensors file: folders of GPTQ, AWQ
+ * and compressed-tensors.
  *
- * What must hold: it is refused with a sentence, or every matrix that is made has finite numbers in all of its
- * rows; and nothing is left behind.
+ * What must hold: it is refused with a sentence, or every matrix that is made has finite numbers in all of
+ * its rows; and nothing is left behind.
  */
 #include <math.h>
 #include <stddef.h>
