@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 GALLOP = os.environ.get("GALLOP_BIN", "build/gallop")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -110,6 +111,55 @@ def a_trace_adds_up():
     r = call("bench", "--serve", "-m", DEMO, "--num-prompts", 2, "--input-len", 8, "--output-len", 4, "--json", "--quiet", "--trace")
     o = [json.loads(x) for x in r.stdout.decode().splitlines()]
     check(o and o[0]["test"] == "serve" and o[-1]["test"] == "step" and o[-1]["of"] == "serve", f"a trace of a load: {r.stderr}")
+
+
+def every_backend_stands_beside_ours():
+    at = ["--backends", "-m", DEMO, "--reps", 3, "--batch", "1,5", "--prefill", "40,600"]
+    built = call("run", "-m", DEMO, "--op-config", '{"lm_head":"none of them"}', "x").stderr.decode()
+    of = {"none": {"gallop", "native", "tpp", "jit"}, "int8": {"gallop", "native", "jit"}}
+    for quant, accepting in of.items():
+        roof, rows = bench(*at, "--quant", quant)
+        check(roof["test"] == "roof" and roof["dram_bytes_s"] > 1e8, "roofs come first")
+        check(all(set(r) == {"test", "kind", "name", "n", "k", "rows", "backend", "dtype", "quant", "threads", "seconds", "gb_s", "gflop_s",
+                             "ideal_s", "roof_share", "bound", "over_auto", "behind"} for r in rows), "keys of a backend")
+        packed = {(t["packed_in"].split(".", 3)[-1]): t["packed_bytes"] for t in inspect("-m", DEMO, "--quant", quant)["tensors"]
+                  if t["use"] == "linear"}
+        shapes = {(r["kind"], r["name"], r["n"], r["k"]) for r in rows}
+        check([s[0] for s in sorted(shapes)] == ["lm_head", "mlp", "mlp", "out_projection", "qkv_projection"], f"operators: {shapes}")
+        for shape in shapes:
+            own = [r for r in rows if (r["kind"], r["name"], r["n"], r["k"]) == shape]
+            what = f"{shape[1]}, {quant}"
+            here = {x for x in accepting if x in built.split("there are")[1]}
+            check({r["backend"] for r in own} == here, f"{what}: backends {[r['backend'] for r in own]}, expected {here}")
+            counts = [1, 5] if shape[0] == "lm_head" else [1, 5, 40, 512]
+            check([r["rows"] for r in own if r["backend"] == "gallop"] == counts, f"{what}: rows, those of a prompt in steps")
+            check([r["rows"] for r in own if r["backend"] == "native"] == [1], f"{what}: native computes one row")
+            for m in counts:
+                beside = [r for r in own if r["rows"] == m]
+                ours = next(r for r in beside if r["backend"] == "gallop")
+                best = max(beside, key=lambda r: r["over_auto"])
+                check(ours["over_auto"] == 1 and ours["behind"] == (best["backend"] if best["over_auto"] > 1.03 else None),
+                      f"{what}, {m} rows: who is ahead")
+                check(all(r["behind"] is None for r in beside if r is not ours), f"{what}: only ours is said to be behind")
+            for r in own:
+                check(abs(r["gflop_s"] * r["seconds"] * 1e9 / (2 * r["n"] * r["k"] * r["rows"]) - 1) < 1e-6, f"{what}: operations")
+                check(abs(r["roof_share"] / (r["ideal_s"] / r["seconds"]) - 1) < 1e-6, f"{what}: share")
+                check(abs(r["gb_s"] * r["seconds"] * 1e9 / packed.get(r["name"], 1e9) - 1) < 1e-6 or r["name"] not in packed,
+                      f"{what}: bytes of its weights")
+        check("mlp.down_proj" in packed and ("mlp", "mlp.down_proj") in {s[:2] for s in shapes}, "bytes were compared with those of inspect")
+    _, rows = bench("--backends", "-m", os.path.join(ROOT, "test", "data", "blocks.gguf"), "--reps", 1, "--batch", 1, "--prefill", 0)
+    check(all((r["over_auto"] == 1) == (r["backend"] == "blocks") for r in rows if r["name"] == "mlp.down_proj"),
+          "weights in blocks are what the others are compared with")
+    r = call(*["bench", *at[:3], "--reps", 1, "--batch", 1, "--prefill", 0, "--roof-seconds", 0.01])
+    check(r.returncode == 0 and b"native" in r.stdout and b"places\n" in r.stdout, "backends as text")
+    r = call("bench", *at, "--op-config", '{"mlp":"native"}')
+    check(r.returncode == 2 and b"--op-config" in r.stderr, "a backend that is chosen where all are measured")
+    check(call("bench", *at[:3], "--batch", 0, "--prefill", 0).returncode == 2, "no rows for the backends")
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "demo.gallop")
+        check(call("pack", "-m", DEMO, "-o", path).returncode == 0, "a packed checkpoint")
+        r = call("bench", "--backends", "-m", path)
+        check(r.returncode == 1 and b"packed for one backend" in r.stderr, f"backends of packed weights: {r.stderr}")
 
 
 def every_cache_is_measured():

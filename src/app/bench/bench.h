@@ -1,6 +1,6 @@
 /* bench.h - what `gallop bench` measures with: the least a step costs, contexts that are filled instead of
- * computed, the machine's roofs, and the rows of the kernels beside them. Each section is the file of its
- * name.
+ * computed, the machine's roofs, and the rows of the kernels and linears of the backends beside them. Each
+ * section is the file of its name.
  */
 #ifndef GALLOP_APP_BENCH_BENCH_H
 #define GALLOP_APP_BENCH_BENCH_H
@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/opt.h"
 #include "base/threads/pool.h"
+#include "engine/gallop_in.h"
 #include "engine/llm.h"
 #include "kern/peak.h"
 
@@ -52,6 +53,9 @@ double bench_roof_flops(const struct bench_roof *r, enum dtype t);
 
 /* What lies between A and B. */
 struct bench_roof bench_roof_between(const struct bench_roof *a, const struct bench_roof *b);
+
+/* One line about the machine and R, or the JSON line "roof". */
+void bench_roof_print(const struct bench_roof *r, int threads, const char *isa, bool json);
 
 /* Work that is timed in turns with the roofs above it. On a machine that others share, memory and clocks
  * change by twice within minutes, and a share of a roof that was measured a minute ago says little. So every
@@ -125,12 +129,12 @@ void bench_cost_add_op(struct bench_cost *cost, const struct bench_roof *roof, c
 
 /* ---- trace.c: where the time of steps goes, operator by operator ---- */
 
-enum { BENCH_TRACE_ROWS = 64 };
+enum { BENCH_TRACE_ROWS = 64, BENCH_NAME_MAX = 56 };
 
 /* Calls of one operator, all layers together. */
 struct bench_trace_row {
     int kind;
-    char name[56]; /* of the linear or the module without its layer, else of the operator */
+    char name[BENCH_NAME_MAX]; /* of the linear or the module without its layer, else of the operator */
     size_t calls;
     double seconds;
     struct bench_cost cost;
@@ -155,6 +159,9 @@ void bench_trace_close(struct bench_trace *t); /* a zeroed one is fine; while it
 /* The step that took SECONDS is over: its operators are added to S. Without any it was none. */
 void bench_trace_step(struct bench_trace *t, double seconds, const struct bench_roof *roof,
                       struct bench_trace_sum *s);
+
+/* NAME without its layer, "mlp.down_proj"; of a module, NAME being that of one of its linears, "mlp". */
+void bench_trace_name(const char *name, bool is_module, char *out, size_t size);
 
 /* Means of a step, kind by kind: a table, or with OF, whose keys say of what, JSON lines "kind", "operator"
  * and "step". Takes OF. */
@@ -196,6 +203,24 @@ void bench_fill_drop(struct bench_fill *f, size_t seq);
  * threads come first ("kernel":"roof"). Only
  * kernels whose names begin with ONLY. Returns 0, or the code of what could not be had. */
 int bench_kernels(int threads, const char *only, bool json, double seconds_per_row, struct err *e);
+
+/* ---- backends.c: every linear backend of the build on a model's linears ---- */
+
+enum { BENCH_BACKENDS_ROWS = 24, BENCH_BACKENDS_REPS = 100 };
+
+struct bench_backends {
+    size_t rows[BENCH_BACKENDS_ROWS]; /* [n_rows] of a call: of streams, and behind N_BATCHES of prompts */
+    size_t n_rows, n_batches;
+    size_t reps;
+    double roof_seconds;
+    bool json;
+};
+
+/* Prints the roofs, and then a table or JSON lines "backend" with the keys of bench_trace_print()'s
+ * operators, with "over_auto", the time of the backend that the engine chooses by itself over this one's,
+ * and, of the chosen one, "behind", the fastest of those that are more than 3 % ahead of it. Of O counts what
+ * says the model, its types and the threads. */
+int bench_backends(const struct bench_backends *b, const struct gallop_options *o, struct err *e);
 
 /* ---- serve.c: a load of many requests ---- */
 

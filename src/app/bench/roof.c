@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "app/app.h"
 #include "app/bench/bench.h"
 #include "app/bench/stat.h"
 #include "base/clock.h"
@@ -163,6 +164,24 @@ struct bench_roof bench_roof_between(const struct bench_roof *a, const struct be
                                .int8_ops = (a->int8_ops + b->int8_ops) / 2,
                                .dram_bytes = (a->dram_bytes + b->dram_bytes) / 2,
                                .bf16_native = a->bf16_native};
+}
+
+void bench_roof_print(const struct bench_roof *r, int threads, const char *isa, bool json)
+{
+    if (json) {
+        print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s",
+                             r->dram_bytes, "fp32_flops", r->fp32_flops, "bf16_flops", r->bf16_flops,
+                             "int8_ops", r->int8_ops, "bf16_native", (int)r->bf16_native, "threads", threads,
+                             "cpu", cpu_model(), "isa", isa));
+        return;
+    }
+    print_fmt("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
+              cpu_model(), threads, threads == 1 ? "" : "s", isa, r->dram_bytes / 1e9, r->fp32_flops / 1e9,
+              r->bf16_flops / 1e9, r->bf16_native ? "" : " (widened)");
+    if (r->int8_ops > 0)
+        print_fmt("%.0f GOP/s int8\n", r->int8_ops / 1e9);
+    else
+        print_fmt("no int8 dot here\n");
 }
 
 /* ---- rounds ---- */

@@ -48,10 +48,9 @@ void bench_trace_close(struct bench_trace *t)
     *t = (struct bench_trace){0};
 }
 
-/* "model.layers.7.mlp.down_proj" -> "mlp.down_proj", and of a module "mlp": layers are added up. */
-static void short_name(const struct timed_op *op, char *out, size_t size)
+void bench_trace_name(const char *name, bool is_module, char *out, size_t size)
 {
-    const char *from = op->name;
+    const char *from = name;
     size_t n;
 
     for (const char *p = from, *dot; (dot = strchr(p, '.')) != NULL; p = dot + 1) {
@@ -61,7 +60,7 @@ static void short_name(const struct timed_op *op, char *out, size_t size)
             from = dot + 1;
     }
     n = strlen(from);
-    if (op->is_module && strrchr(from, '.'))
+    if (is_module && strrchr(from, '.'))
         n = (size_t)(strrchr(from, '.') - from);
     snprintf(out, size, "%.*s", (int)n, from);
 }
@@ -70,7 +69,7 @@ static struct bench_trace_row *row_of(struct bench_trace_sum *s, const struct ti
 {
     struct bench_trace_row row = {.kind = op->kind};
 
-    short_name(op, row.name, sizeof(row.name));
+    bench_trace_name(op->name, op->is_module, row.name, sizeof(row.name)); /* layers are added up */
     for (size_t i = 0; i < s->n_rows; i++)
         if (s->row[i].kind == row.kind && strcmp(s->row[i].name, row.name) == 0)
             return &s->row[i];

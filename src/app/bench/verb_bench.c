@@ -16,6 +16,7 @@
 #include "app/bench/stat.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "engine/step.h"
 #include "kern/kern.h"
 
 enum { MAX_ROWS = 16 + 2 * 8 * 8, MAX_REPS = 100, MAX_BATCH = BENCH_MAX_SEQS - 1, MAX_LOGITS = 4096 };
@@ -46,6 +47,9 @@ static const struct opt_row rows[] = {
      .help = "measure every kernel row instead of a model, on --threads threads (1) at once"},
     {"kernel", 0, OPT_STRING, "NAME", EVERYDAY, .help = "with --kernels, only those whose names begin so",
      .otherwise = "all"},
+    {"backends", 0, OPT_FLAG, NULL, EVERYDAY,
+     .help = "measure every linear backend on the model's linears, with the rows of --batch (1,8,32) and of "
+             "prompts of --prefill (512)"},
     {0}};
 
 enum test { PREFILL, DECODE, MIXED };
@@ -362,28 +366,6 @@ static int median_roof(const struct bench *b, struct bench_roof *r)
     return 0;
 }
 
-static void print_roof(const struct bench *b, const struct bench_roof *r, bool json)
-{
-    int threads = pool_threads(b->m->pool);
-
-    if (json) {
-        print_json(json_pack("{s:s,s:f,s:f,s:f,s:f,s:b,s:i,s:s,s:s}", "test", "roof", "dram_bytes_s",
-                             r->dram_bytes, "fp32_flops", r->fp32_flops, "bf16_flops", r->bf16_flops,
-                             "int8_ops", r->int8_ops, "bf16_native", (int)r->bf16_native, "threads", threads,
-                             "cpu", cpu_model(), "isa", b->m->isa));
-        return;
-    }
-    print_fmt("%s, %d thread%s, %s; roofs: %.1f GB/s DRAM read, %.0f GFLOP/s fp32, %.0f GFLOP/s bf16%s, ",
-              cpu_model(), threads, threads == 1 ? "" : "s", b->m->isa, r->dram_bytes / 1e9,
-              r->fp32_flops / 1e9, r->bf16_flops / 1e9, r->bf16_native ? "" : " (widened)");
-    if (r->int8_ops > 0)
-        print_fmt("%.0f GOP/s int8\n", r->int8_ops / 1e9);
-    else
-        print_fmt("no int8 dot here\n");
-    print_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
-              "max", "a token");
-}
-
 static int print(struct bench *b, bool json)
 {
     struct bench_roof r = {0};
@@ -391,7 +373,10 @@ static int print(struct bench *b, bool json)
 
     if (rc)
         return rc;
-    print_roof(b, &r, json);
+    bench_roof_print(&r, pool_threads(b->m->pool), b->m->isa, json);
+    if (!json)
+        print_fmt("%-8s %7s %6s %5s %10s %10s %10s %13s\n", "test", "prompt", "batch", "rows", "tok/s", "min",
+                  "max", "a token");
     for (size_t i = 0; i < b->n_rows; i++)
         print_row(b, &b->row[i], json);
     return 0;
@@ -470,6 +455,46 @@ static int bench_model(const struct opt_values *v, struct err *e)
     return rc;
 }
 
+/* The rows of the option NAME, or FALLBACK, at most MOST, behind those that B has. */
+static int add_backend_rows(struct bench_backends *b, const struct opt_values *v, const char *name,
+                            const char *fallback, size_t most, struct err *e)
+{
+    size_t list[8], n;
+    int rc = read_list(opt_given(v, name) ? opt_string(v, name) : fallback, name, list, 8, &n, e);
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        size_t m = list[i] < most ? list[i] : most;
+        bool there = m == 0;
+
+        for (size_t k = 0; k < b->n_rows; k++)
+            there |= b->rows[k] == m;
+        if (!there)
+            b->rows[b->n_rows++] = m;
+    }
+    return rc;
+}
+
+static int bench_linears(const struct opt_values *v, struct err *e)
+{
+    struct bench_backends b = {.reps = (size_t)opt_int(v, "reps"),
+                               .roof_seconds =
+                                   opt_given(v, "roof-seconds") ? opt_float(v, "roof-seconds") : 0.2,
+                               .json = opt_flag(v, "json")};
+    struct load l;
+    int rc;
+
+    if (opt_given(v, "op-config"))
+        return err_set(e, ERR_USAGE, "--op-config: --backends measures all of them");
+    if ((rc = add_backend_rows(&b, v, "batch", "1,8,32", MAX_BATCH, e)) != 0)
+        return rc;
+    b.n_batches = b.n_rows;
+    if ((rc = add_backend_rows(&b, v, "prefill", "512", STEP_ROWS, e)) != 0)
+        return rc;
+    if (b.n_rows == 0)
+        return err_set(e, ERR_USAGE, "nothing is to be measured");
+    return (rc = load_options(v, &l, e)) != 0 ? rc : bench_backends(&b, &l.o, e);
+}
+
 static int run(const struct opt_values *v, struct err *e)
 {
     int threads = opt_int(v, "threads") ? (int)opt_int(v, "threads") : 1;
@@ -484,7 +509,7 @@ static int run(const struct opt_values *v, struct err *e)
     if (opt_flag(v, "kernels"))
         return bench_kernels(threads, opt_given(v, "kernel") ? opt_string(v, "kernel") : "",
                              opt_flag(v, "json"), 0.2, e);
-    return bench_model(v, e);
+    return opt_flag(v, "backends") ? bench_linears(v, e) : bench_model(v, e);
 }
 
 const struct verb verb_bench = {
@@ -494,10 +519,11 @@ const struct verb verb_bench = {
     .no_words = "options only",
     .manual =
         "Tokens a second of prefill, decode and, with --mixed, of both in one step, beside the machine's own "
-        "roofs measured in between; with --kernels the speed of every kernel instead, with --serve a load of "
-        "many requests. --trace without a file tells, with --serve or without, what each operator of a step takes, "
-        "by kind and by linear: time, bytes and operations a second, its share of what an ideal machine would "
-        "need, and what the step lost between operators.",
+        "roofs measured in between; with --kernels the speed of every kernel instead, with --backends that of "
+        "every linear backend on the model's linears, with --serve a load of many requests. --trace without "
+        "a file tells, with --serve or without, what each operator of a step takes, by kind and by linear: "
+        "time, bytes and operations a second, its share of what an ideal machine would need, and what the "
+        "step lost between operators.",
     .options = (const struct opt_row *const[]){options_model, rows, bench_serve_options, traffic_options,
                                                options_source, options_engine, options_scheduling,
                                                options_json, options_help, NULL},
