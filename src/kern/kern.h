@@ -69,6 +69,10 @@ enum { KERN_PAIRS = KERN_NR / 2 };
  *   first the panel that b begins with, at most p0
  *   ahead the panel up to which the caller will go on, unless it is below p1: what lies in front of it may be
  *         asked for, and nothing behind it
+ *   panel_k, onto of f32 and bf16: the gemm is a piece of one with panels of PANEL_K rows (0: of K), which
+ *         lie as far apart; b begins with the first row of the piece. ONTO: sums begin with what c holds, not
+ *         with +0. Pieces of K ascending, even but for the last, that all end in KERN_SUMS, the bias with the
+ *         last, are to the bit the gemm that they are pieces of
  * Columns beyond N are zeros in b and are not written to c. bias may be NULL. Panels lie one behind the
  * other. */
 struct kern_gemm {
@@ -82,7 +86,15 @@ struct kern_gemm {
     enum kern_act act;
     void *out;
     size_t first, ahead;
+    size_t panel_k;
+    bool onto;
 };
+
+/* Rows of the panels in b. */
+static inline size_t kern_gemm_panel_k(const struct kern_gemm *g)
+{
+    return g->panel_k ? g->panel_k : g->k;
+}
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.
  *

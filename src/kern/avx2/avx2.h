@@ -30,6 +30,9 @@ void avx2_few_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 
 enum { AVX2_GEMM_LINE = 16 }; /* floats of a line of a gemm's input, of each row of a tile in turn */
 
+/* What the sums [rows][32] of panel P, of a tile of rows from FIRST on, begin with. */
+void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t rows, float *sums);
+
 /* Whole sums [rows][32] of panel P, of a tile of rows from FIRST on, to where G wants them. */
 void avx2_gemm_end(const struct kern_gemm *g, size_t p, size_t first, size_t rows, const float *sums,
                    bool bf16);

@@ -134,14 +134,15 @@ AVX2_INLINE void streams(sums_of *sums, const float *a, const char *const *b, si
 AVX2_INLINE void few(const struct kern_gemm *g, size_t p0, size_t p1, bool bf16)
 {
     sums_of sums[STREAMS] __attribute__((aligned(64)));
-    const size_t panel_bytes = (g->k + bf16) / (1 + bf16) * LINE;
+    const size_t panel_bytes = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) * LINE;
     const char *b[STREAMS];
 
     for (size_t p = p0, n; p < p1; p += n) {
         n = p1 - p < STREAMS ? p1 - p : STREAMS;
-        memset(sums, 0, sizeof sums);
-        for (size_t s = 0; s < n; s++)
+        for (size_t s = 0; s < n; s++) {
+            avx2_gemm_begin(g, p + s, 0, g->m, sums[s][0]);
             b[s] = (const char *)g->b + (p + s - g->first) * panel_bytes;
+        }
         streams(sums, g->in, b, n, g->m, g->k, bf16);
         for (size_t s = 0; s < n; s++)
             avx2_gemm_end(g, p + s, 0, g->m, sums[s][0], bf16);

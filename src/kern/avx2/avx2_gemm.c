@@ -15,6 +15,7 @@
  * before adds 2 shifts or masks. Few rows are left to avx2_few.c.
  */
 #include <immintrin.h>
+#include <string.h>
 
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_tile.h"
@@ -82,6 +83,14 @@ static void store(const struct kern_gemm *g, size_t p, size_t first, size_t rows
             avx2_put(g->c + (first + r) * g->ldc, at, g->bias ? _mm256_add_ps(y, bias) : y, g->n - at);
         }
     }
+}
+
+void avx2_gemm_begin(const struct kern_gemm *g, size_t p, size_t first, size_t rows, float *sums)
+{
+    memset(sums, 0, rows * KERN_NR * sizeof(*sums));
+    for (size_t r = 0; r < rows && g->onto; r++)
+        for (size_t v = 0, at = p * KERN_NR; v < KERN_NR && at < g->n; v += 8, at += 8)
+            _mm256_storeu_ps(sums + r * KERN_NR + v, avx2_get(g->c + (first + r) * g->ldc + at, g->n - at));
 }
 
 /* Row R of a tile, its bias added, through an activation to C or to the input that it becomes. */
@@ -252,12 +261,14 @@ AVX2_INLINE void run(const struct block *o, bool bf16)
 {
     const struct kern_gemm *g = o->g;
     const size_t n = 2 * (o->t1 - o->t0), width = width_of(g->k);
-    struct part p = {.depth = o->depth, .first = o->k0 == 0};
+    struct part p = {.depth = o->depth, .first = o->k0 == 0 && !g->onto};
     float *sums = o->sums;
 
     for (size_t i = 0; i < n; i += 2) {
         struct avx2_rows t = avx2_gemm_tile(o->t0 + i / 2, g->m);
 
+        if (o->k0 == 0 && g->onto)
+            avx2_gemm_begin(g, o->p, t.first, t.rows, sums);
         p.a = (const float *)g->in + t.first * width + o->k0 * t.rows;
         for (size_t half = 0; half < 2; half++) {
             p.b = o->b + half * PANEL_LINE / 2;
@@ -277,19 +288,20 @@ AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t 
                         bool bf16)
 {
     float sums[TILES * ROWS * KERN_NR] __attribute__((aligned(64)));
-    const size_t lines = (g->k + bf16) / (1 + bf16); /* of a panel, PANEL_LINE bytes each */
+    const size_t lines = (g->k + bf16) / (1 + bf16),                /* of a panel, PANEL_LINE bytes each */
+        apart = (kern_gemm_panel_k(g) + bf16) / (1 + bf16) - lines; /* of pieces of two panels */
     struct block o = {.g = g, .t0 = t0, .t1 = t1, .sums = sums, .pairs = bf16 && g->m <= MANY};
 
     for (o.p = p0; o.p < p1; o.p++)
         for (o.k0 = 0; o.k0 == 0 || o.k0 < g->k; o.k0 += DEPTH) {
-            size_t at = (o.p - g->first) * lines + o.k0 / (1 + bf16),
-                   end = ((g->ahead > p1 ? g->ahead : p1) - g->first) * lines, n;
+            size_t from = o.k0 / (1 + bf16), behind = ((g->ahead > p1 ? g->ahead : p1) - o.p) * lines - from,
+                   n;
 
             o.depth = g->k - o.k0 < DEPTH ? g->k - o.k0 : DEPTH;
             n = (o.depth + bf16) / (1 + bf16);
-            o.b = (const char *)g->b + at * PANEL_LINE;
-            o.next = o.b + n * PANEL_LINE;
-            o.ask = 2 * (end - at - n < n ? end - at - n : n);
+            o.b = (const char *)g->b + ((o.p - g->first) * (lines + apart) + from) * PANEL_LINE;
+            o.next = o.b + (n + (from + n == lines ? apart : 0)) * PANEL_LINE;
+            o.ask = 2 * (behind - n < n ? behind - n : n);
             if (bf16 && !o.pairs) {
                 widen(wide, o.b, o.depth);
                 o.b = (const char *)wide;

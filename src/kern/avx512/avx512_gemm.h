@@ -230,6 +230,19 @@ SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struc
     }
 }
 
+/* And back: what C holds is what the sums begin with. */
+SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                     float *sums)
+{
+    for (size_t side = 0, at = p * KERN_NR; side < 2; side++, at += 16) {
+        __mmask16 mask = simd512_head(at < g->n ? g->n - at : 0);
+        const float *c = g->c + rows.first * g->ldc + (mask ? at : 0);
+
+        for (size_t r = 0; r < rows.rows; r++, sums += 16)
+            _mm512_storeu_ps(sums, simd512_load(c + r * g->ldc, mask));
+    }
+}
+
 /* The same through an activation, to C or to the next gemm's input. What columns beyond N become is not put
  * there. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
@@ -287,17 +300,19 @@ SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct 
 }
 
 /* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK
- * lines behind them are wanted next. */
+ * lines behind them are wanted next, or, where that is the panel's end, of the next one. */
 SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
                                       size_t steps, size_t ask, size_t t0, size_t t1, float *sums,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
-    size_t tiles = t1 - t0, width = avx512_gemm_width(g->k, kind);
+    size_t tiles = t1 - t0, width = avx512_gemm_width(g->k, kind),
+           apart = avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) - steps; /* pieces of two panels */
     const char *b = (const char *)g->b +
-                    ((p - g->first) * (steps + avx512_gemm_tail(kind)) + from) * AVX512_GEMM_STEP,
-               *next = b + n * AVX512_GEMM_STEP;
+                    ((p - g->first) * (apart + steps + avx512_gemm_tail(kind)) + from) * AVX512_GEMM_STEP,
+               *end = b + n * AVX512_GEMM_STEP,
+               *next = end + (from + n == steps ? apart * AVX512_GEMM_STEP : 0);
     struct avx512_gemm t = {
-        .b = b, .sums = sums, .steps = n, .first = from == 0, .level2 = cpu_level2_ahead()};
+        .b = b, .sums = sums, .steps = n, .first = from == 0 && !g->onto, .level2 = cpu_level2_ahead()};
 
     for (size_t i = 0; i < tiles; i++) {
         struct avx512_gemm_rows rows = avx512_gemm_tile(t0 + i, g->m);
@@ -305,9 +320,11 @@ SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_
         t.a = (const uint32_t *)g->in + rows.first * width + from * avx512_tile_words(kind) * rows.rows;
         t.next = next + ask * i / tiles * 64;
         t.ask = ask * (i + 1) / tiles - ask * i / tiles;
+        if (from == 0 && g->onto)
+            avx512_gemm_load(g, p, rows, t.sums);
         micro[rows.rows - 1](&t);
         if (from + n == steps && kind == AVX512_I8_GEMM)
-            avx512_gemm_to_floats(g, next, rows, t.sums);
+            avx512_gemm_to_floats(g, end, rows, t.sums);
         if (from + n == steps)
             avx512_gemm_end(g, p, rows, t.sums, kind);
         t.sums += rows.rows * KERN_NR;

@@ -43,15 +43,23 @@ void ref_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k)
     ref_to_bf16((uint16_t *)in + row * k, x, k);
 }
 
+/* What the sums of a panel begin with. */
+static void begin_row(const struct kern_gemm *g, size_t row, size_t p, float acc[KERN_NR])
+{
+    for (size_t j = 0, at = p * KERN_NR; j < KERN_NR; j++, at++)
+        acc[j] = g->onto && at < g->n ? g->c[row * g->ldc + at] : 0;
+}
+
 void ref_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 {
     for (size_t p = p0; p < p1; p++) {
-        const float *b = (const float *)g->b + (p - g->first) * KERN_NR * g->k;
+        const float *b = (const float *)g->b + (p - g->first) * KERN_NR * kern_gemm_panel_k(g);
 
         for (size_t row = 0; row < g->m; row++) {
             const float *a = (const float *)g->in + row * g->k;
-            float acc[KERN_NR] = {0};
+            float acc[KERN_NR];
 
+            begin_row(g, row, p, acc);
             for (size_t k = 0; k < g->k; k++)
                 for (size_t j = 0; j < KERN_NR; j++)
                     acc[j] = fmaf(a[k], b[k * KERN_NR + j], acc[j]);
@@ -62,15 +70,16 @@ void ref_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 
 void ref_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    size_t pairs = (g->k + 1) / 2;
+    size_t pairs = (kern_gemm_panel_k(g) + 1) / 2;
 
     for (size_t p = p0; p < p1; p++) {
         const uint16_t *b = (const uint16_t *)g->b + (p - g->first) * KERN_NR * 2 * pairs;
 
         for (size_t row = 0; row < g->m; row++) {
             const uint16_t *a = (const uint16_t *)g->in + row * g->k;
-            float acc[KERN_NR] = {0};
+            float acc[KERN_NR];
 
+            begin_row(g, row, p, acc);
             for (size_t k = 0; k < g->k; k++) {
                 const uint16_t *w = b + k / 2 * KERN_NR * 2 + k % 2;
                 float x = dtype_bf16_to_f32(a[k]);

@@ -399,6 +399,75 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
         }
 }
 
+/* The elements [k0, k1) of K of all rows, for the panels [p0, p1), onto what OUT holds. */
+static void run_piece(const struct problem *p, const struct kern *k, size_t k0, size_t k1, size_t p0,
+                      size_t p1, float *out)
+{
+    size_t es = p->type == BF16 ? 2 : 4;
+    void *in = new_in(k, p->type, p->a + k0, p->lda, p->m, k1 - k0);
+    struct kern_gemm g = {.in = in,
+                          .b = (const char *)p->b + k0 * KERN_NR * es,
+                          .c = out,
+                          .ldc = p->ldc,
+                          .bias = p->with_bias && k1 == p->k ? p->bias : NULL,
+                          .m = p->m,
+                          .k = k1 - k0,
+                          .n = p->n,
+                          .panel_k = p->k,
+                          .onto = k0 > 0};
+
+    (p->type == BF16 ? k->gemm_bf16 : k->gemm_f32)(&g, p0, p1);
+    free(in);
+}
+
+/* P in pieces of K of any even length, each in two calls, by each row of the machine. */
+static void compare_pieces(const struct problem *p, struct check_rng *g)
+{
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list), cut = check_below(g, p->panels + 1), most = 1 + check_below(g, p->k / 2 + 1);
+
+    for (size_t i = 0; i < n; i++) {
+        float *whole, *pieces;
+
+        if (!has_row(p, &list[i]))
+            continue;
+        whole = new_c(p);
+        pieces = new_c(p);
+        run(p, &list[i].k, 0, p->m, 0, p->panels, whole);
+        for (size_t k0 = 0, k1; k0 == 0 || k0 < p->k; k0 = k1) {
+            k1 = k0 + 2 * (1 + check_below(g, most));
+            k1 = k1 < p->k ? k1 : p->k;
+            run_piece(p, &list[i].k, k0, k1, 0, cut, pieces);
+            run_piece(p, &list[i].k, k0, k1, cut, p->panels, pieces);
+        }
+        check_same(pieces, whole, p->m * p->ldc, "%s %s m=%zu k=%zu n=%zu, in pieces of at most %zu of K",
+                   list[i].name, kern_name(fn_of(p)), p->m, p->k, p->n, 2 * most);
+        free(whole);
+        free(pieces);
+    }
+}
+
+static void pieces_of_k_one_onto_the_other_equal_the_whole(void **state)
+{
+    static const size_t shapes[][3] = {{530, 70, 40},  {4, 8700, 33},  {13, 4103, 65}, {24, 2051, 33},
+                                       {1, 4337, 100}, {6, 1540, 161}, {9, 2048, 64},  {130, 1100, 47}};
+    struct check_rng g = {9};
+    struct problem p;
+
+    for (size_t m = 1; m <= 33; m++)
+        for (enum type t = F32; t <= BF16; t++) {
+            make(&p, &g, t, m, 1 + check_below(&g, 300), 1 + check_below(&g, MOST_N));
+            compare_pieces(&p, &g);
+            drop(&p);
+        }
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (enum type t = F32; t <= BF16; t++) {
+            make(&p, &g, t, shapes[i][0], shapes[i][1], shapes[i][2]);
+            compare_pieces(&p, &g);
+            drop(&p);
+        }
+}
+
 /* The sums of P, activated by ref, [m, n]: of KERN_GLU P has whole panels. */
 static float *activated(const struct problem *p, const struct kern *k, enum kern_gemm_end end,
                         enum kern_act act, size_t n)
@@ -624,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_sum_that_vanishes_keeps_its_sign),
         cmocka_unit_test(a_row_alone_equals_the_row_in_company),
         cmocka_unit_test(any_split_of_rows_and_panels_equals_the_whole),
+        cmocka_unit_test(pieces_of_k_one_onto_the_other_equal_the_whole),
         cmocka_unit_test(sums_end_activated_in_floats_and_in_the_next_input),
         cmocka_unit_test(the_largest_integers_do_not_wrap),
         cmocka_unit_test(rows_of_any_size_become_integers),
