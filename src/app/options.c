@@ -120,7 +120,8 @@ const struct opt_row options_engine[] = {
      .manual =
          "The kinds are norm, qkv_projection, rope, attention, out_projection, mlp and lm_head, or PACE's "
          "names of them (mlp_backend). Every kind has gallop and native, the portable reference; the linears "
-         "also tpp (LIBXSMM) and jit (oneDNN), where this build has them."},
+         "also tpp (LIBXSMM) and jit (oneDNN), where this build has them, and mlp imbps, which cuts the "
+         "intermediate of a dense MLP into splits that stay in cache, in fp32 and bf16."},
     {"attention-backend", 0, OPT_STRING, "NAME", COMPUTING,
      .help = "attention backend: auto, gallop, native, or as in PACE jit, slab, paged",
      .otherwise = "what --op-config says, else auto"},

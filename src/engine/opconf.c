@@ -79,7 +79,7 @@ static void list_known(enum op_kind k, char *out, size_t size)
     size_t at = (size_t)snprintf(out, size, "auto");
 
     for (int i = 0; is_linear(k) && (b = linear_backend_at(i)) != NULL && at < size; i++)
-        if (!is_listed(b->name, i))
+        if (!is_listed(b->name, i) && linear_backend_serves(b->name, k))
             at += (size_t)snprintf(out + at, size - at, ", %s", b->name);
     if (!is_linear(k))
         at += (size_t)snprintf(out + at, size - at, ", gallop, native");
@@ -101,6 +101,9 @@ static int set(struct opconf *c, enum op_kind k, const char *backend, struct err
     if (is_linear(k) && (lacks = linear_backend_lacks(name)) != NULL)
         return err_set(e, ERR_UNSUPPORTED, "backend %s for %s: this build is without %s (there are %s)", name,
                        linear_kind_name(k), lacks, list);
+    if (is_linear(k) && !linear_backend_serves(name, k))
+        return err_set(e, ERR_UNSUPPORTED, "backend %s serves mlp only, not %s (there are %s)", name,
+                       linear_kind_name(k), list);
     if (!known(k, name))
         return err_set(e, ERR_UNSUPPORTED, "backend %s for %s is not built in (there are %s)", backend,
                        linear_kind_name(k), list);

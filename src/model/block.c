@@ -440,6 +440,7 @@ void block_linear(struct model *m, struct linear *w, const char *at, const struc
                                .paired = d->how & BLOCK_PAIRED,
                                .dtype = d->how & BLOCK_FP32 ? DT_F32 : block_dtype(m, d->kind),
                                .exact = d->how & BLOCK_FP32,
+                               .is_expert = d->how & BLOCK_EXPERT,
                                .kern = m->opt.kern};
     const char *backend = m->opt.backend[d->kind];
 

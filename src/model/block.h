@@ -81,7 +81,8 @@ enum {
     BLOCK_FP32 = 4,       /* a linear is computed in fp32 whatever the model is (routers) */
     BLOCK_LAYER_NORM = 8, /* else RMSNorm */
     BLOCK_PLUS_ONE = 16,  /* a norm's weights are stored less 1 (Gemma 3) */
-    BLOCK_PAIRED = 32     /* a linear is gate and up of an MLP, joined */
+    BLOCK_PAIRED = 32,    /* a linear is gate and up of an MLP, joined */
+    BLOCK_EXPERT = 64     /* a linear is of an expert of a mixture */
 };
 
 /* The tensor NAME with this shape; of a weight's dtype, or U8 where BYTES. */

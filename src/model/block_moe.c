@@ -35,7 +35,7 @@ void block_moe_sizes(struct model *m, struct block_moe *d, const char *const key
 static void open_apart(struct model *m, struct moe *w, const char *at, const struct block_moe *d)
 {
     size_t E = m->info.hidden, I = d->inner;
-    unsigned how = d->bias ? BLOCK_BIAS : 0;
+    unsigned how = BLOCK_EXPERT | (d->bias ? BLOCK_BIAS : 0);
 
     for (size_t x = 0; x < d->n_experts && !m->rc; x++) {
         const char *own = block_name(m, "%s%s.%zu.", at, d->module, x);
@@ -131,6 +131,7 @@ static void open_one(struct model *m, struct linear *w, const struct block_moe *
                                .paired = n_parts == 2 && !(d->like.limit > 0),
                                .dtype = s->scales ? m->opt.dtype
                                                   : block_dtype(m, OP_MLP), /* MXFP4 keeps its bits */
+                               .is_expert = true,
                                .kern = m->opt.kern};
     size_t n = s->n / n_parts, step = n_parts == 2 && d->interleaved ? 2 : 1;
 

@@ -132,8 +132,7 @@ static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const fl
            w->up.name);
     linear_put_all(&w->up, g->pool, g->in, h, T);
     if (linear_leads_into(&w->up, &w->down)) {
-        linear_run_into(&w->up, g->pool, g->in, &w->down, g->middle, w->act, T);
-        linear_run(&w->down, g->pool, g->middle, r, w->down.n, T);
+        linear_run_mlp(&(struct linear_mlp){&w->up, &w->down, w->act, g->in, g->middle, r, T}, g->pool);
         return;
     }
     linear_run_act(&w->up, g->pool, g->in, g->middle, w->down.k, w->act, T);

@@ -63,6 +63,14 @@ bool linear_backend_known(const char *name)
     return false;
 }
 
+bool linear_backend_serves(const char *name, enum op_kind k)
+{
+    for (int i = 0; i < N_BACKENDS; i++)
+        if (strcmp(backends[i]->name, name) == 0 && backends[i]->run_mlp)
+            return k == OP_MLP;
+    return true;
+}
+
 /* Elements of a row of MXFP4 whose scales lie apart. */
 static void mx4_elements(const struct view *v, const struct view *scale, size_t i, size_t k0, size_t n,
                          float *out)
@@ -474,4 +482,17 @@ void linear_run_act(const struct linear *l, struct pool *pool, const void *in, f
                     enum kern_act act, size_t m)
 {
     run_all(l, pool, in, &(struct linear_end){.y = y, .ldy = ldy, .activated = true, .act = act}, m);
+}
+
+void linear_run_mlp(const struct linear_mlp *w, struct pool *pool)
+{
+    const struct linear_backend *b = w->up->backend;
+
+    ASSERT(linear_leads_into(w->up, w->down), "%s, %s", w->up->name, w->down->name);
+    if (b->run_mlp && b == w->down->backend) {
+        b->run_mlp(w, pool);
+        return;
+    }
+    linear_run_into(w->up, pool, w->in, w->down, w->middle, w->act, w->m);
+    linear_run(w->down, pool, w->middle, w->y, w->down->n, w->m);
 }

@@ -41,6 +41,7 @@ struct linear_desc {
     bool fixed;   /* of DT_I8 and no group: 127 stands for LARGEST in all rows of the input, found before */
     float largest;  /* 0: in each row for its own largest element, as without */
     bool to_mxfp4;  /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
+    bool is_expert; /* of a mixture */
     bool exact;     /* a router: nothing of the kind is done to its weights, which are computed in fp32 */
     bool as_stored; /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */
     const struct kern *kern; /* what it will run on */
@@ -66,6 +67,16 @@ struct linear_end {
     size_t ahead; /* the panel up to which run() will be called next by this thread (kern.h); set within */
 };
 
+/* An MLP: act(up), or act(gate) * up where UP is paired, through DOWN, into which UP leads. */
+struct linear_mlp {
+    const struct linear *up, *down;
+    enum kern_act act;
+    const void *in; /* of UP: M rows, put there */
+    void *middle;   /* [m * linear_in_bytes(down->k)]: what lies there is lost */
+    float *y;       /* [m, down->n] */
+    size_t m;
+};
+
 struct linear_backend {
     const char *name;
     const char *form; /* of the packed bytes, the same on every machine; another name where it changes */
@@ -82,6 +93,9 @@ struct linear_backend {
     size_t (*scratch_bytes)(size_t k, enum dtype t); /* that run() needs; NULL: none */
     /* Row I of W, as it was packed, to OUT [k]; NULL: rows cannot be read back. */
     void (*row)(const struct linear *l, size_t i, float *out);
+    /* All of an MLP whose linears both have this backend, which then serves OP_MLP only; NULL: they run one
+     * after the other. */
+    void (*run_mlp)(const struct linear_mlp *w, struct pool *pool);
     bool native; /* computes with the portable kernels whatever the machine has */
     bool loose;  /* sums that are not of integers may have other bits for another number of rows */
     bool own_in; /* put() has a form of its own, which other backends do not read */
@@ -164,6 +178,13 @@ bool linear_leads_into(const struct linear *l, const struct linear *next);
 void linear_run_act(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy,
                     enum kern_act act, size_t m);
 
+/* All of an MLP on all threads of POOL. */
+void linear_run_mlp(const struct linear_mlp *w, struct pool *pool);
+
+/* The same in splits of SPLIT columns of the intermediate, a multiple of KERN_NR, one after the other, of
+ * linears in the panels of gallop in fp32 or bf16. */
+void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t split);
+
 /* The panels [p0, p1) of KERN_NR columns of linear_run(), by THREAD of a job of POOL: for callers that deal
  * panels of several linears themselves. */
 void linear_run_panels(const struct linear *l, const struct pool *pool, int thread, const void *in, float *y,
@@ -180,6 +201,9 @@ const struct linear_backend *linear_backend_at(int i);
 
 /* True when NAME is a backend of this build. */
 bool linear_backend_known(const char *name);
+
+/* False where NAME is a backend that serves MLPs only, and K is another kind. */
+bool linear_backend_serves(const char *name, enum op_kind k);
 
 /* Where NAME is a backend that this build lacks, a sentence without its end: "LIBXSMM, which the package
  * libxsmm-dev adds". NULL: it is none. */

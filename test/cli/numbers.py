@@ -5,6 +5,7 @@ import ast
 import json
 import math
 import os
+import random
 import shutil
 import tempfile
 
@@ -50,6 +51,40 @@ def _log_softmax(x):
 
 
 # ---- logits ----
+
+def _wide_model(inner):
+    """A checkpoint of one layer whose MLP is so WIDE, with weights that have any bits."""
+    folder, E, V = _path("wide"), 48, 96
+    shapes = {"embed_tokens": (V, E), "norm": (E,), "layers.0.input_layernorm": (E,), "layers.0.post_attention_layernorm": (E,)}
+    shapes |= {f"layers.0.self_attn.{x}_proj": (E, E) for x in "qkvo"}
+    shapes |= {"layers.0.mlp.gate_proj": (inner, E), "layers.0.mlp.up_proj": (inner, E), "layers.0.mlp.down_proj": (E, inner)}
+    noise, sizes, data, head = random.Random(5), bytes((0xbc if x & 1 else 0x3c) + (x >> 1) % 2 for x in range(256)), b"", {}
+    for name, shape in shapes.items():
+        w = bytearray(noise.randbytes(2 * math.prod(shape)))
+        w[1::2] = w[1::2].translate(sizes)  # of bf16 from 2^-7 to 2^-3
+        head[f"model.{name}.weight"] = {"dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + len(w)]}
+        data += w
+    os.makedirs(folder)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": E, "intermediate_size": inner,
+                   "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": V, "rms_norm_eps": 1e-5,
+                   "max_position_embeddings": 512, "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": True,
+                   "attention_bias": False, "mlp_bias": False, "torch_dtype": "bfloat16"}, f)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as f:
+        text = json.dumps(head).encode()
+        f.write(len(text).to_bytes(8, "little") + text + data)
+    return folder
+
+
+def an_mlp_in_splits_has_the_bits_of_a_whole_one():
+    model, ids = _wide_model(20480), [(i * 37 + 5) % 96 for i in range(150)]
+    for dtype in ("fp32", "bf16"):
+        want = _logits(ids, "--dtype", dtype, model=model)
+        check(len({tuple(row) for row in want}) == 150, f"{dtype}: logits tell tokens apart")
+        for chunk in (*range(1, 34), 150):
+            got = _logits(ids[:2 * chunk], "--dtype", dtype, "--chunk", chunk, "--op-config", '{"mlp":"imbps"}', model=model)
+            expect([i for i, row in enumerate(got) if row != want[i]], [], f"rows that differ in {dtype}, {chunk} at a time")
+
 
 def chunks_and_last_rows_cut_nothing_off():
     ids = (_ids() * 5)[:300]  # a step gives 128 rows

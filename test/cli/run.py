@@ -10,7 +10,7 @@ import tempfile
 import termios
 import time
 
-from _cli import DEMO, GALLOP, call, check, expect, expect_error, lines, run_all
+from _cli import DEMO, GALLOP, ROOT, call, check, expect, expect_error, lines, run_all
 
 NOWHERE = ["-m", "/nowhere/at/all"]
 LONG = {"prompt": "Once", "max_new_tokens": 300, "ignore_eos": True}
@@ -198,6 +198,14 @@ def an_option_of_the_engine_reaches_it():
     check(inspect("--kv-cache-memory", 0.01)["kv"]["budget_bytes"] != plain["kv"]["budget_bytes"], "--kv-cache-memory")
     backends = {t["op"]: t["backend"] for t in inspect("--op-config", '{"mlp":"native"}')["tensors"] if "op" in t}
     check(backends.pop("mlp") == "native" and "native" not in backends.values(), f"--op-config: {backends}")
+    backends = {t["op"]: t["backend"] for t in inspect("--op-config", '{"mlp_backend":"IMBPS"}')["tensors"] if "op" in t}
+    expect(backends, {"qkv_projection": "gallop", "out_projection": "gallop", "mlp": "imbps"}, "backends of an MLP in splits")
+    for options, says in ((["-m", DEMO, "--op-config", '{"qkv_projection":"imbps"}'], b"backend imbps serves mlp only, not qkv_projection"),
+                          (["-m", DEMO, "--quant", "int8", "--op-config", '{"mlp":"imbps"}'], b"fp32 and bf16 only"),
+                          (["-m", os.path.join(ROOT, "test", "golden", "qwen3-moe"), "--op-config", '{"mlp":"imbps"}'], b"not the experts of a mixture"),
+                          (["-m", os.path.join(ROOT, "test", "golden", "llama4"), "--op-config", '{"mlp":"imbps"}'], b"not the experts of a mixture")):
+        r = call("inspect", *options)
+        check(r.returncode == 1 and says in r.stderr and r.stderr.count(b"\n") == 1, f"{options}: {r.stderr}")
     # Where their arithmetic is that of gallop; a build or a machine without them says so.
     for backend, options in (("TPP", ["--dtype", "fp32"]), ("JIT", ["--quant", "int8"])):
         config = json.dumps({f"{kind}_backend": backend for kind in ("qkv_proj", "out_proj", "mlp", "lm_head")})

@@ -8,7 +8,7 @@
  * Within a round all backends take their turn with as many rows, one after the other, and a roof is measured
  * before and behind it. Medians over the rounds count, also of the quotients with the backend that the engine
  * chooses by itself ("gallop", or "blocks" of a GGUF file). The ideal is that of the linear as the engine
- * would choose it, the same for all.
+ * would choose it, the same for all. A backend of whole MLPs is left out.
  */
 #include <string.h>
 
@@ -120,7 +120,7 @@ static int enter_all(struct bench_backends_work *w, struct err *e)
     int rc = 0;
 
     for (int i = 0; (x = linear_backend_at(i)) != NULL && rc == 0; i++) {
-        bool there = false; /* some are one to the user */
+        bool there = x->run_mlp; /* of pairs; and some are one to the user */
 
         for (size_t k = 0; k < w->op.n_entrants; k++)
             there |= strcmp(w->op.entrant[k].name, x->name) == 0;

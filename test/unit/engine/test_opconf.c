@@ -28,16 +28,18 @@ static void pace_spells_kinds_and_backends_its_own_way(void **state)
 {
     static const char json[] =
         "{\"norm_backend\":\"NATIVE\",\"qkv_projection_backend\":\"GALLOP\",\"attention_backend\":\"SLAB\","
-        "\"out_proj_backend\":\"Native\",\"mlp_backend\":\"AUTO\",\"lm_head_backend\":\"native\","
+        "\"out_proj_backend\":\"Native\",\"mlp_backend\":\"IMBPS\",\"lm_head_backend\":\"native\","
         "\"rope_backend\":\"NATIVE\"}";
     static const char *const want[OP_N_KINDS] = {"native", "gallop", "native", "slab",
-                                                 "native", "auto",   "native"};
+                                                 "native", "imbps",  "native"};
     static const struct {
         const char *json, *says;
     } refused[] = {
         {"{\"mlp_backend\":\"AOCLDLP\"}", "backend AOCLDLP for mlp is not built in (there are auto, "},
         {"{\"norm_backend\":\"JIT\"}",
          "backend JIT for norm is not built in (there are auto, gallop, native)"},
+        {"{\"lm_head_backend\":\"IMBPS\"}", "backend imbps serves mlp only, not lm_head (there are auto, "},
+        {"{\"norm\":\"imbps\"}", "backend imbps for norm is not built in (there are auto, gallop, native)"},
         {"{\"mlp_backend\":\"SLAB\"}", "backend SLAB for mlp is not built in (there are auto, "},
         {"{\"_backend\":\"JIT\"}", "--op-config: operator kind \"_backend\" is not known"}};
     struct opconf c = {0};

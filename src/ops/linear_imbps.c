@@ -1,0 +1,139 @@
+/* linear_imbps.c - backend "imbps", of MLPs: Intermediate Memory Block Partitioning, as PACE calls it.
+ *
+ * The intermediate of an MLP is cut into splits of columns that stay in level 2 for all rows of a step: of
+ * each split the threads compute up (and gate) with the activation, and then what it adds to the sums of
+ * down, which wait in the output from split to split. Splits share one buffer. Panels, forms and kernels are
+ * those of "gallop". Sums take the intermediate in ascending order either way, so bits are the same.
+ *
+ * Few rows have one split, which is what "gallop" does.
+ */
+#include <string.h>
+
+#include "ops/linear.h"
+
+enum { UNIT = 64, LEAST = 256 }; /* columns that a split is a multiple of, and has at least */
+
+static bool accepts(const struct linear_desc *d, const char **why_not)
+{
+    *why_not = "it serves mlp only";
+    if (d->kind != OP_MLP)
+        return false;
+    *why_not = "it serves whole MLPs, not the experts of a mixture";
+    if (d->is_expert)
+        return false;
+    *why_not = "it computes in fp32 and bf16 only: a row of integers has one scale, which no split knows";
+    return (d->dtype == DT_F32 || d->dtype == DT_BF16) && !d->to_mxfp4;
+}
+
+static size_t open(struct linear *l, const struct linear_desc *d)
+{
+    return linear_gallop.open(l, d);
+}
+
+static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    return linear_gallop.pack(l, d, begin, end);
+}
+
+static void row(const struct linear *l, size_t i, float *out)
+{
+    linear_gallop.row(l, i, out);
+}
+
+static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+{
+    linear_gallop.put(l, in, x, row, m);
+}
+
+static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
+                size_t p1, void *scratch)
+{
+    linear_gallop.run(l, in, end, m, p0, p1, scratch);
+}
+
+/* The columns [at, at + n) of the intermediate. */
+struct split {
+    const struct linear_mlp *w;
+    size_t at, n;
+};
+
+static size_t columns_of_panel(const struct linear *up)
+{
+    return up->paired ? KERN_PAIRS : KERN_NR;
+}
+
+static void multiply(const struct linear *l, const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    (l->dtype == DT_F32 ? l->kern->gemm_f32 : l->kern->gemm_bf16)(g, p0, p1);
+}
+
+static void run_up(void *ctx, int thread, size_t p0, size_t p1, size_t ahead)
+{
+    const struct split *s = ctx;
+    const struct linear_mlp *w = s->w;
+    const struct linear_end end = {.next = w->middle, .activated = true, .act = w->act, .ahead = ahead};
+    struct kern_gemm g = linear_gemm(w->up, w->in, &end, w->m);
+    size_t first = s->at / columns_of_panel(w->up);
+
+    (void)thread;
+    g.b = (const char *)g.b + first * linear_panel_bytes(KERN_NR, w->up->k, w->up->dtype);
+    g.bias = g.bias ? g.bias + first * KERN_NR : NULL;
+    g.n = s->n;
+    multiply(w->up, &g, p0, p1);
+}
+
+static void run_down(void *ctx, int thread, size_t p0, size_t p1, size_t ahead)
+{
+    const struct split *s = ctx;
+    const struct linear_mlp *w = s->w;
+    const struct linear_end end = {.y = w->y, .ldy = w->down->n, .ahead = ahead};
+    struct kern_gemm g = linear_gemm(w->down, w->middle, &end, w->m);
+
+    (void)thread;
+    g.b = (const char *)g.b + linear_panel_bytes(KERN_NR, s->at, w->down->dtype);
+    g.bias = s->at + s->n == w->down->k ? g.bias : NULL;
+    g.k = s->n;
+    g.panel_k = w->down->k;
+    g.onto = s->at > 0;
+    multiply(w->down, &g, p0, p1);
+}
+
+void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t split)
+{
+    struct split s = {.w = w};
+    size_t each = columns_of_panel(w->up), k = w->down->k;
+
+    ASSERT(split && split % KERN_NR == 0, "splits of %zu", split);
+    for (; s.at < k && w->m; s.at += s.n) {
+        s.n = k - s.at < split ? k - s.at : split;
+        pool_run_ranges(pool, (s.n + each - 1) / each, run_up, &s);
+        pool_run_ranges(pool, (w->down->n + KERN_NR - 1) / KERN_NR, run_down, &s);
+    }
+}
+
+/* As many equal splits as it takes until the rows of one are no more than level 2 holds. */
+static size_t split_for(const struct linear *down, size_t m)
+{
+    bool dots = strcmp(kern_class(down->kern, KERN_FN_gemm_bf16), "bf16 dot") == 0;
+    size_t bytes = m * (down->dtype == DT_BF16 && dots ? sizeof(uint16_t) : sizeof(float)),
+           most = cpu_cache_bytes(2) / bytes, n;
+
+    most = most < LEAST ? LEAST : most / UNIT * UNIT;
+    n = (down->k + most - 1) / most;
+    return ((down->k + n - 1) / n + UNIT - 1) / UNIT * UNIT;
+}
+
+static void run_mlp(const struct linear_mlp *w, struct pool *pool)
+{
+    linear_run_splits(w, pool, split_for(w->down, w->m));
+}
+
+const struct linear_backend linear_imbps = {.name = "imbps",
+                                            .form = "panels of 32, int8 turned by signs",
+                                            .accepts = accepts,
+                                            .open = open,
+                                            .pack = pack,
+                                            .put = put,
+                                            .run = run,
+                                            .row = row,
+                                            .run_mlp = run_mlp};
