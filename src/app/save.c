@@ -54,6 +54,20 @@ static void remove_at_the_end(void)
     }
 }
 
+/* No signal comes between the two: what is made is on a list before one can end the program. */
+static void hold_signals(sigset_t *old)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+static void let_signals(const sigset_t *old)
+{
+    pthread_sigmask(SIG_SETMASK, old, NULL);
+}
+
 static void link_file(struct save *o)
 {
     o->next = open_files;
@@ -147,20 +161,14 @@ static int examine(struct save *o, bool replace, mode_t *mode, struct err *e)
     return 0;
 }
 
-int save_open(struct save *o, const char *path, bool replace, struct err *e)
+/* Makes the file, or opens the one that is written directly, and puts it on the list. */
+static int create(struct save *o, mode_t mode, struct err *e)
 {
     static const cookie_io_functions_t io = {.write = write_all};
-    mode_t mode = 0;
-    int rc;
 
-    *o = (struct save){.fd = -1};
-    if ((size_t)snprintf(o->path, sizeof(o->path), "%s", path) >= sizeof(o->path))
-        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
-    if ((rc = examine(o, replace, &mode, e)) != 0)
-        return rc;
-    o->fd = o->direct ? open(path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY) : open_part(o);
+    o->fd = o->direct ? open(o->path, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOCTTY) : open_part(o);
     if (o->fd < 0)
-        return err_os(e, o->direct ? "open" : "create", path);
+        return err_os(e, o->direct ? "open" : "create", o->path);
     if (mode && !o->direct)
         fchmod(o->fd, mode);
     o->f = fopencookie(o, "w", io);
@@ -168,11 +176,30 @@ int save_open(struct save *o, const char *path, bool replace, struct err *e)
         if (!o->direct)
             unlink(o->part);
         close(o->fd);
-        return err_nomem(e, path);
+        return err_nomem(e, o->path);
     }
-    remove_at_the_end();
     link_file(o);
     return 0;
+}
+
+int save_open(struct save *o, const char *path, bool replace, struct err *e)
+{
+    mode_t mode = 0;
+    sigset_t old;
+    int rc;
+
+    *o = (struct save){.fd = -1};
+    if ((size_t)snprintf(o->path, sizeof(o->path), "%s", path) >= sizeof(o->path))
+        return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
+    if ((rc = examine(o, replace, &mode, e)) != 0)
+        return rc;
+    remove_at_the_end();
+    if (o->direct)
+        return create(o, mode, e); /* a pipe that nobody reads yet is waited for, and may be interrupted */
+    hold_signals(&old);
+    rc = create(o, mode, e);
+    let_signals(&old);
+    return rc;
 }
 
 /* The first error of writing. */
@@ -253,12 +280,15 @@ static int check_empty(const char *path, struct err *e)
 
 int save_folder_open(struct save_folder *d, const char *path, bool force, struct err *e)
 {
+    sigset_t old;
     int rc = 0;
 
     *d = (struct save_folder){0};
     if (strlen(path) >= sizeof(d->path))
         return err_set(e, ERR_INPUT, "%.200s...: the name is too long", path);
     strcpy(d->path, path);
+    remove_at_the_end();
+    hold_signals(&old);
     if (mkdir(path, 0777) == 0)
         d->made = true;
     else if (errno != EEXIST)
@@ -267,12 +297,12 @@ int save_folder_open(struct save_folder *d, const char *path, bool force, struct
         rc = check_empty(path, e);
     if (rc) {
         d->path[0] = 0;
-        return rc;
+    } else {
+        d->next = open_folders;
+        open_folders = d;
     }
-    remove_at_the_end();
-    d->next = open_folders;
-    open_folders = d;
-    return 0;
+    let_signals(&old);
+    return rc;
 }
 
 int save_folder_file(struct save_folder *d, const char *name, struct save **out, struct err *e)
@@ -312,19 +342,18 @@ static void close_folder(struct save_folder *d, bool keep)
 
 int save_folder_commit(struct save_folder *d, struct err *e)
 {
-    sigset_t all, old;
+    sigset_t old;
     int rc = 0;
 
     for (size_t i = 0; i < d->n && rc == 0; i++)
         rc = finish(&d->file[i], e);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* no signal comes between the first name and the last */
+    hold_signals(&old); /* none comes between the first name and the last */
     for (size_t i = d->n; i-- > 0 && rc == 0;)
         rc = take_name(&d->file[i], e);
     for (size_t i = 0; i < d->n; i++)
         save_abort(&d->file[i]);
     close_folder(d, rc == 0);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    let_signals(&old);
     return rc;
 }
 
