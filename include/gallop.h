@@ -70,7 +70,7 @@ struct gallop_options {
      * unless dtype is fp32, stay so, and what goes into them becomes 8-bit integers, 32 with a scale; else
      * "none"] */
     const char *quant;
-    const char *scales; /* file of gallop calibrate, for "int8-static" [none] */
+    const char *scales; /* file of gallop calibrate: "int8-static" needs it, "int4" rounds by it [none] */
     /* "dynamic", "bmc", "slab_pool", "paged"; of executors "extern", too ["slab_pool"] */
     const char *kv_cache_type;
     const char *kv_cache_dtype; /* "auto", "fp32", "bf16", "int8", "int4" ["auto": as dtype] */

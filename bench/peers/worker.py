@@ -44,7 +44,7 @@ class Vllm:
 
 
 class Openvino:
-    """ContinuousBatchingPipeline, computing in bf16."""
+    """ContinuousBatchingPipeline, computing in bf16; inputs of integer weights it quantises by its default."""
 
     def __init__(self, job):
         import numpy
@@ -55,7 +55,7 @@ class Openvino:
         s.max_num_batched_tokens, s.max_num_seqs, s.cache_size = job["rows"], max(job["streams"]), 1
         s.enable_prefix_caching = False
         self.pipeline = genai.ContinuousBatchingPipeline(job["model"], s, "CPU", {
-            "INFERENCE_PRECISION_HINT": job["format"], "INFERENCE_NUM_THREADS": job["threads"], "ENABLE_CPU_PINNING": True})
+            "INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": job["threads"], "ENABLE_CPU_PINNING": True})
         self.asked = 0
 
     def run(self, prompts, new):

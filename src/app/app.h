@@ -261,6 +261,10 @@ int save_write(struct save *s, const void *p, size_t n, struct err *e);
 /* What was written so far reaches the file, or the first error that writing met is said. */
 int save_flush(struct save *s, struct err *e);
 
+/* The beginning of a file of safetensors: the length of HEADER in eight bytes and HEADER, filled up with
+ * blanks to a multiple of eight. The tensors' bytes follow. */
+int save_safetensors_header(struct save *s, const json_t *header, struct err *e);
+
 /* The file is complete: it takes its name. After an error it is gone. S is closed either way; closed before,
  * nothing happens. */
 int save_commit(struct save *s, struct err *e);

@@ -52,13 +52,17 @@ const struct opt_row options_engine[] = {
          "bits, 32 with a scale of their own. int8 computes linears in integers: weights with a scale a column, what "
          "goes into them with a scale a row, found as it comes (dynamic W8A8). int8-static takes scales that gallop "
          "calibrate found (--scales). int4: weights of 4 bits, 32 with a multiple and an offset of their own on the "
-         "grid of int8 (W4A8); int4-g128: 128. mxfp4: weights of 4 bits, 32 with a power of two, computed with in "
-         "--dtype. What a GGUF file has in four to six bits keeps them under int4. The language model head is int8 "
-         "with int4 and mxfp4. An object says it for each kind of operator, qkv_projection, out_projection, mlp and "
+         "grid of int8 (W4A8), rounded by what gallop calibrate saw, if --scales is given; int4-g128: 128. mxfp4: "
+         "weights of 4 bits, 32 with a power of two, computed with in --dtype. What a GGUF file has in four to "
+         "six bits keeps them under int4. The language model head is int8 with int4 and mxfp4. An object "
+         "says it for each kind of operator, qkv_projection, out_projection, mlp and "
          "lm_head: {\"mlp\":\"int4\",\"qkv_projection\":\"int8\"}; kinds that it leaves out stay as the checkpoint has "
          "them. Routers, and experts stored in MXFP4, stay as they are."},
-    {"scales", 0, OPT_STRING, "F", MODEL, .help = "what gallop calibrate wrote, for --quant int8-static",
-     .env = "GALLOP_SCALES", .manual = "A checkpoint that is packed with it needs it no more."},
+    {"scales", 0, OPT_STRING, "F", MODEL,
+     .help = "what gallop calibrate wrote, for --quant int8-static or int4", .env = "GALLOP_SCALES",
+     .manual =
+         "int8-static needs it; int4 rounds with a fraction of the loss. A checkpoint that is packed with it needs it "
+         "no more."},
     {"pack-cache", 0, OPT_FLAG, NULL, MODEL,
      .help =
          "start from a packed copy of the checkpoint (gallop pack) in the cache, which the first start makes",
@@ -107,7 +111,7 @@ const struct opt_row options_engine[] = {
     {"threads", 0, OPT_INT, "N", COMPUTING, .help = "compute threads",
      .otherwise = "physical cores of the allowed set", .range = "[1,1024]", .env = "GALLOP_THREADS"},
     {"isa", 0, OPT_STRING, "NAME", COMPUTING,
-     .help = "at most this instruction set: ref, avx2, avx512, avx512vnni or avx512bf16",
+     .help = "at most this instruction set: ref, avx2, avx512, avx512vnni, avx512bf16 or amx",
      .otherwise = "the fastest here", .env = "GALLOP_ISA",
      .manual = "The fastest need not be the highest that the machine has."},
     {"max-num-batched-tokens", 0, OPT_INT, "N", COMPUTING,
@@ -247,7 +251,8 @@ static int check_words(const struct opt_values *v, struct err *e)
 
     if (isa && !cpu_isa_of_name(isa, &level))
         return err_set(e, ERR_USAGE,
-                       "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16", isa);
+                       "--isa: found '%s', expected one of ref, avx2, avx512, avx512vnni, avx512bf16, amx",
+                       isa);
     if (block & (block - 1))
         return err_set(e, ERR_USAGE, "--block-size: found %lld, expected a power of two", (long long)block);
     if ((rc = sparse_read(&sparse, opt_string(v, "kv-sparse"), e)) == 0) {

@@ -219,6 +219,23 @@ int save_flush(struct save *o, struct err *e)
     return fflush(o->f) == 0 && !ferror(o->f) ? 0 : failed(o, e);
 }
 
+int save_safetensors_header(struct save *s, const json_t *header, struct err *e)
+{
+    char *text = json_dumps(header, JSON_COMPACT);
+    size_t n = text ? strlen(text) : 0, padded = (n + 7) / 8 * 8;
+    unsigned char len[8];
+    int rc;
+
+    if (!text)
+        return err_nomem(e, "the header");
+    for (int i = 0; i < 8; i++)
+        len[i] = (unsigned char)(padded >> (8 * i));
+    if ((rc = save_write(s, len, 8, e)) == 0 && (rc = save_write(s, text, n, e)) == 0)
+        rc = save_write(s, "       ", padded - n, e);
+    mem_free(text);
+    return rc;
+}
+
 /* Everything is on the disk, where there is one (a pipe knows no fsync). The file has its temporary name
  * yet. */
 static int finish(struct save *o, struct err *e)

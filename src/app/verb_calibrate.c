@@ -1,10 +1,12 @@
-/* verb_calibrate.c - `gallop calibrate`: reads a text with int8 linears, and writes for each of them the size
- * that 127 shall stand for in its inputs (model/scales.h). */
+/* verb_calibrate.c - `gallop calibrate`: reads a text with int8 linears, and writes for each of them what it
+ * saw of its inputs (model/scales.h): for int8-static the size that 127 shall stand for, for int4 what
+ * rounding goes by. */
 #include <string.h>
 
 #include "app/app.h"
 #include "base/mem.h"
 #include "engine/score.h"
+#include "ops/feedback.h"
 
 enum { WANTED = 64 }; /* rows of logits in a step */
 
@@ -20,6 +22,8 @@ static const struct opt_row rows[] = {
 struct calibrate {
     struct llm *m;
     struct linear_seen *seen; /* [linears of the model]; those of one name, as experts, share the first */
+    bool rounding;            /* for int4: */
+    float **feedback;         /* [linears] of each first one; NULL: of another */
     struct err *e;
 };
 
@@ -38,12 +42,25 @@ static size_t first_of(const struct model *m, size_t i)
     return first;
 }
 
-static int watch(struct calibrate *c)
+/* Room for the sums of linear I, and for CTX of its rows. */
+static int open_feedback(struct calibrate *c, size_t i, size_t ctx)
+{
+    size_t k = c->m->model.linear[i]->k;
+
+    c->feedback[i] = mem_zalloc(feedback_numbers(k), sizeof(float), MEM_APP);
+    c->seen[i].kept = mem_alloc(ctx * k * sizeof(float), MEM_APP);
+    c->seen[i].most = ctx;
+    return c->feedback[i] && c->seen[i].kept ? 0 : err_nomem(c->e, "sums of the inputs' squares");
+}
+
+static int watch(struct calibrate *c, size_t ctx)
 {
     const struct model *m = &c->m->model;
+    int rc;
 
     c->seen = mem_zalloc(m->n_linears, sizeof(*c->seen), MEM_APP);
-    if (!c->seen)
+    c->feedback = mem_zalloc(m->n_linears, sizeof(*c->feedback), MEM_APP);
+    if (!c->seen || !c->feedback)
         return err_nomem(c->e, "what is counted");
     for (size_t i = 0; i < m->n_linears; i++) {
         if (!is_counted(m->linear[i]))
@@ -53,8 +70,25 @@ static int watch(struct calibrate *c)
                            "%s: backend %s counts no rows of the input; calibrate with gallop or native",
                            m->linear[i]->name, m->linear[i]->backend->name);
         m->linear[i]->seen = &c->seen[first_of(m, i)];
+        if (c->rounding && first_of(m, i) == i && (rc = open_feedback(c, i, ctx)) != 0)
+            return rc;
     }
     return 0;
+}
+
+/* The rows of a window go into the sums. Those of experts beyond a window's number are left out. */
+static void add_rows(struct calibrate *c)
+{
+    const struct model *m = &c->m->model;
+
+    for (size_t i = 0; i < m->n_linears; i++) {
+        struct linear_seen *s = &c->seen[i];
+
+        if (!c->feedback[i])
+            continue;
+        feedback_add(c->m->pool, c->feedback[i], s->kept, s->n < s->most ? s->n : s->most, m->linear[i]->k);
+        s->n = 0;
+    }
 }
 
 /* The head is counted too, so logits are asked for. */
@@ -87,6 +121,7 @@ static int read_text(struct calibrate *c, const struct tok_ids *ids, const struc
                 c->m,
                 &(struct score_request){.ids = window.id, .n = window.n, .last = window.n, .rows = ignore},
                 c->e);
+        add_rows(c);
         print_progress(&bar, at + window.n, ids->n);
     }
     print_bar_end(&bar);
@@ -164,6 +199,70 @@ static int write_file(const struct calibrate *c, size_t n_tokens, const struct o
     return rc;
 }
 
+/* ---- the file of int4 ---- */
+
+/* "NAME.feedback": the tensor's place behind *BYTES. */
+static int add_header(json_t *header, const struct linear *l, size_t *bytes, struct err *e)
+{
+    char name[256];
+    size_t n = feedback_numbers(l->k) * sizeof(float);
+    json_t *o = json_pack("{s:s,s:[I],s:[I,I]}", "dtype", "F32", "shape", (json_int_t)(n / sizeof(float)),
+                          "data_offsets", (json_int_t)*bytes, (json_int_t)(*bytes + n));
+
+    *bytes += n;
+    snprintf(name, sizeof(name), "%s" SCALES_FEEDBACK, l->name);
+    return json_object_set_new(header, name, o) == 0 ? 0 : err_nomem(e, "the header");
+}
+
+static int write_header(const struct calibrate *c, struct save *s, size_t n_tokens, size_t *n)
+{
+    const struct model *m = &c->m->model;
+    json_t *header = json_object();
+    size_t bytes = 0;
+    char tokens[24];
+    int rc = 0;
+
+    *n = 0;
+    for (size_t i = 0; i < m->n_linears && rc == 0; i++)
+        if (c->feedback[i]) {
+            rc = add_header(header, m->linear[i], &bytes, c->e);
+            *n += 1;
+        }
+    snprintf(tokens, sizeof(tokens), "%zu", n_tokens);
+    json_object_set_new(header, "__metadata__",
+                        json_pack("{s:s,s:s}", "format", "gallop feedback", "tokens", tokens));
+    if (rc == 0)
+        rc = save_safetensors_header(s, header, c->e);
+    json_decref(header);
+    return rc;
+}
+
+static int write_feedback(const struct calibrate *c, size_t n_tokens, const struct opt_values *v)
+{
+    const char *path = opt_string(v, "output");
+    const struct model *m = &c->m->model;
+    struct save s;
+    size_t n = 0;
+    int rc = save_open(&s, path, opt_flag(v, "force"), c->e);
+
+    if (rc)
+        return rc;
+    rc = write_header(c, &s, n_tokens, &n);
+    for (size_t i = 0; i < m->n_linears && rc == 0; i++)
+        if (c->feedback[i]) {
+            feedback_make(c->m->pool, c->feedback[i], m->linear[i]->k);
+            rc = save_write(&s, c->feedback[i], feedback_numbers(m->linear[i]->k) * sizeof(float), c->e);
+        }
+    if (rc || (rc = save_commit(&s, c->e)) != 0)
+        save_abort(&s);
+    if (rc == 0 && opt_flag(v, "json"))
+        print_json(json_pack("{s:s,s:I,s:I}", "file", path, "tokens", (json_int_t)n_tokens, "linears",
+                             (json_int_t)n));
+    else if (rc == 0 && !opt_flag(v, "quiet"))
+        print_fmt("%s: %zu linears from %zu tokens\n", path, n, n_tokens);
+    return rc;
+}
+
 static int open_model(struct gallop **g, const struct opt_values *v, struct err *e)
 {
     struct load l;
@@ -177,9 +276,22 @@ static int open_model(struct gallop **g, const struct opt_values *v, struct err 
     return load_engine(&l, NULL, g, e);
 }
 
+static void forget(struct calibrate *c)
+{
+    for (size_t i = 0; i < c->m->model.n_linears; i++) {
+        if (c->seen)
+            mem_free(c->seen[i].kept);
+        if (c->feedback)
+            mem_free(c->feedback[i]);
+    }
+    mem_free(c->feedback);
+    mem_free(c->seen);
+}
+
 static int run(const struct opt_values *v, struct err *e)
 {
     struct calibrate c = {.e = e};
+    const char *quant = opt_string(v, "quant");
     struct gallop *g = NULL;
     size_t n_tokens = 0;
     struct buf text;
@@ -187,31 +299,35 @@ static int run(const struct opt_values *v, struct err *e)
 
     if (!opt_given(v, "file") || !opt_given(v, "output"))
         return err_set(e, ERR_USAGE, "calibrate: --file and -o are needed");
-    if (opt_given(v, "quant"))
+    c.rounding = quant && strncmp(quant, "int4", 4) == 0;
+    if (opt_given(v, "quant") && !c.rounding && strcmp(quant, "int8-static") != 0)
         return err_set(e, ERR_USAGE,
-                       "calibrate: --quant is that of what runs with the scales; it is int8 here");
+                       "calibrate: --quant is that of what runs with the file, int8-static or int4");
     buf_init(&text, MEM_APP);
     if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 && (rc = open_model(&g, v, e)) == 0) {
         c.m = gallop_llm(g);
-        if ((rc = watch(&c)) == 0 && (rc = read_file(&c, &text, v, &n_tokens)) == 0)
-            rc = write_file(&c, n_tokens, v);
+        if ((rc = watch(&c, (size_t)opt_int(v, "ctx"))) == 0 &&
+            (rc = read_file(&c, &text, v, &n_tokens)) == 0)
+            rc = c.rounding ? write_feedback(&c, n_tokens, v) : write_file(&c, n_tokens, v);
+        forget(&c);
     }
     buf_fini(&text);
     gallop_close(g);
-    mem_free(c.seen);
     return rc;
 }
 
 const struct verb verb_calibrate = {
     .name = "calibrate",
-    .summary = "scales for --quant int8-static, from a text",
-    .arguments = "-m MODEL --file F -o SCALES [options]",
+    .summary = "what --quant int8-static or int4 goes by, from a text",
+    .arguments = "-m MODEL --file F -o SCALES [--quant int4] [options]",
     .no_words = "options only",
     .manual =
         "Reads a text with int8 linears and writes for each of them the size of its inputs that the largest integer "
         "shall stand for: the one at which rounding all rows and cutting off the largest errs least. Where a few rows "
         "are many times as large as the rest, as a first token's often are, rows keep scales of their own. The file "
-        "is JSON; --scales names it.",
+        "is JSON; --scales names it. With --quant int4 the file holds, in safetensors, how inputs go together, "
+        "by which each weight takes up what those before it lost in rounding (GPTQ); the text is best like "
+        "what will be read, 10000 tokens or more.",
     .options = (const struct opt_row *const[]){options_model, rows, options_source, options_engine,
                                                options_force, options_json, options_help, NULL},
     .run = run,

@@ -182,6 +182,7 @@ static int open_engines(struct gallop **g, struct gallop **exact, const struct o
     if ((rc = load_engine(&l, NULL, g, e)) == 0 && opt_flag(v, "kl")) {
         l.o.dtype = "fp32";
         l.o.quant = "none";
+        l.o.scales = NULL;
         l.o.kv_cache_dtype = "auto";
         rc = load_engine(&l, NULL, exact, e);
     }

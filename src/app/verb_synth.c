@@ -143,24 +143,6 @@ static int add_data(void *ctx, const struct shapes_tensor *t)
     return rc;
 }
 
-/* The length of the header in eight bytes, and the header, filled up with blanks to a multiple of eight. */
-static int write_header(struct synth *s, struct save *o)
-{
-    char *text = json_dumps(s->header, JSON_COMPACT);
-    size_t n = text ? strlen(text) : 0, padded = (n + 7) / 8 * 8;
-    unsigned char len[8];
-    int rc;
-
-    if (!text)
-        return err_nomem(s->e, "the header");
-    for (int i = 0; i < 8; i++)
-        len[i] = (unsigned char)(padded >> (8 * i));
-    if ((rc = save_write(o, len, 8, s->e)) == 0 && (rc = save_write(o, text, n, s->e)) == 0)
-        rc = save_write(o, "       ", padded - n, s->e);
-    mem_free(text);
-    return rc;
-}
-
 static int write_weights(struct synth *s, const struct shape *shape, size_t layers)
 {
     struct save *o;
@@ -168,7 +150,7 @@ static int write_weights(struct synth *s, const struct shape *shape, size_t laye
 
     if ((rc = shapes_tensors(shape, layers, add_header, s)) == 0 &&
         (rc = save_folder_file(&s->out, "model.safetensors", &o, s->e)) == 0 &&
-        (rc = write_header(s, o)) == 0)
+        (rc = save_safetensors_header(o, s->header, s->e)) == 0)
         rc = shapes_tensors(shape, layers, add_data, s);
     print_bar_end(&s->bar);
     return rc;

@@ -28,7 +28,8 @@ static int open_threads(struct llm *m, const struct llm_options *o, struct err *
 
     if (o->isa && !cpu_isa_of_name(o->isa, &cap))
         return err_set(e, ERR_INPUT,
-                       "instruction set %s is not known (ref, avx2, avx512, avx512vnni, avx512bf16)", o->isa);
+                       "instruction set %s is not known (ref, avx2, avx512, avx512vnni, avx512bf16, amx)",
+                       o->isa);
     m->kern = kern_table(cap);
     if (threads < 0 || threads > 1024)
         return err_set(e, ERR_INPUT, "threads %d is not between 1 and 1024", threads);
@@ -338,6 +339,20 @@ static int read_types(const struct llm_options *o, struct model_options *mo, str
     return quant_read(&mo->quant, o->quant, e);
 }
 
+/* A file of --scales that nothing of --quant asks for. */
+static void say_unused(const struct scales *s, const struct model_options *mo)
+{
+    bool used = false;
+
+    for (int k = 0; k < OP_N_KINDS && mo->scales; k++) {
+        enum quant q = mo->quant.of[k];
+
+        used |= q == QUANT_INT8_STATIC || (!s->linears && (q == QUANT_INT4 || q == QUANT_INT4_128));
+    }
+    if (mo->scales && !used)
+        log_warn("%s is not used: it is of --quant %s", s->path, s->linears ? "int8-static" : "int4");
+}
+
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
 {
     double start = clock_seconds();
@@ -367,12 +382,11 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if (o->scales && (rc = scales_open(&scales, o->scales, e)) != 0)
         goto fail;
     mo.scales = o->scales ? &scales : NULL;
+    say_unused(&scales, &mo);
     mo.kern = m->kern;
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
     rc = model_open(&m->model, o->model, &mo, m->pool, e);
-    scales_close(&scales); /* the weights that are packed below know theirs */
-    m->model.opt.scales = NULL;
     if (rc || (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
@@ -382,11 +396,16 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     if ((rc = model_check_length(&m->model, m->max_len, e)) != 0 || (rc = read_kv_dtype(m, o, e)) != 0 ||
         (rc = open_sink(m, &ops, e)) != 0 || (rc = open_kv(m, o, &ops, e)) != 0)
         goto fail;
+    if ((rc = scales_checked(&scales, 0, e)) != 0)
+        goto fail;
+    m->model.opt.scales = NULL;
+    scales_close(&scales);
     m->isa = cpu_isa_name(kern_isa(m->kern, model_gemm(&m->model)));
     m->load_s = clock_seconds() - start;
     opconf_fini(&ops);
     return 0;
 fail:
+    scales_close(&scales);
     opconf_fini(&ops);
     llm_close(m);
     return rc;

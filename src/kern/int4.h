@@ -25,6 +25,7 @@ enum {
     INT4_HEAD = 2 * KERN_NR,
     INT4_MOST = 15,     /* the largest code */
     INT4_MULTIPLE = 17, /* and multiple */
+    INT4_MOST_GROUP = 128,
 };
 
 /* K, filled up with zeros. */

@@ -306,7 +306,11 @@ static void set_quant(struct model *m, struct linear_desc *d)
     if (d->dtype == DT_I8)
         d->group = q == QUANT_INT4 ? 32 : q == QUANT_INT4_128 ? 128 : 0;
     d->fixed = d->dtype == DT_I8 && q == QUANT_INT8_STATIC;
-    if (!d->fixed || m->checkpoint->pack)
+    if (m->checkpoint->pack)
+        return;
+    if (d->group && m->opt.scales && !m->opt.scales->linears)
+        m->rc = scales_feedback(m->opt.scales, d->name, d->part[0]->shape[1], &d->feedback, m->e);
+    if (!d->fixed)
         return;
     m->rc =
         m->opt.scales

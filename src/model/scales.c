@@ -2,10 +2,12 @@
 #include "model/scales.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/folder.h"
 #include "base/json_pull.h"
+#include "ops/feedback.h"
 
 static int refuse(const struct scales *s, const char *what, struct err *e)
 {
@@ -33,13 +35,37 @@ int scales_read(struct scales *s, const char *text, size_t n, const char *path, 
     return rc;
 }
 
+/* Safetensors begin with the length of a header in eight bytes, of which the last are zeros; no text has
+ * such. */
+static int is_text(const char *path, bool *text, struct err *e)
+{
+    char found[FOLDER_PATH_MAX];
+    struct map_file f;
+    int rc = folder_map(&f, found, folder_at(path), NULL, e);
+
+    if (rc)
+        return rc;
+    *text = f.len < 8 || f.bytes[7] != 0;
+    map_file_close(&f);
+    return 0;
+}
+
 int scales_open(struct scales *s, const char *path, struct err *e)
 {
     struct folder_text t = {0};
-    int rc = folder_read(&t, folder_at(path), NULL, NULL, e);
+    bool text = false;
+    int rc = is_text(path, &text, e);
 
-    *s = (struct scales){0};
-    if (rc == 0)
+    *s = (struct scales){.path = path};
+    if (rc)
+        return rc;
+    if (!text) {
+        if ((rc = tensor_file_open(&s->feedback, folder_at(path), NULL, e)) == 0 &&
+            (rc = safetensors_read(&s->feedback, e)) != 0)
+            tensor_file_close(&s->feedback);
+        return rc;
+    }
+    if ((rc = folder_read(&t, folder_at(path), NULL, NULL, e)) == 0)
         rc = scales_read(s, t.bytes, t.len, path, e);
     folder_text_fini(&t);
     return rc;
@@ -48,6 +74,7 @@ int scales_open(struct scales *s, const char *path, struct err *e)
 void scales_close(struct scales *s)
 {
     json_decref(s->file);
+    tensor_file_close(&s->feedback);
     *s = (struct scales){0};
 }
 
@@ -57,6 +84,9 @@ int scales_get(const struct scales *s, const char *name, size_t k, float *larges
     json_int_t columns = json_integer_value(json_object_get(o, "columns"));
     double value = json_number_value(x);
 
+    if (!s->linears)
+        return err_set(e, ERR_INPUT, "%s: it holds what int4 rounds by, expected the scales of int8-static",
+                       s->path);
     if (!o)
         return err_set(e, ERR_INPUT, "%s: there is nothing of the linear %s; it was made for another model",
                        s->path, name);
@@ -68,6 +98,34 @@ int scales_get(const struct scales *s, const char *name, size_t k, float *larges
         return err_set(e, ERR_INPUT, "%s: \"largest\" of %s is not 0, nor a number from 1e-30 to 1e30",
                        s->path, name);
     *largest = (float)value;
+    return 0;
+}
+
+int scales_checked(const struct scales *s, int rc, struct err *e)
+{
+    return s->feedback.n ? tensor_file_checked(&s->feedback, 1, rc, e) : rc;
+}
+
+int scales_feedback(const struct scales *s, const char *name, size_t k, const float **feedback, struct err *e)
+{
+    char tensor[256];
+    const struct view *v;
+    int n = snprintf(tensor, sizeof(tensor), "%s" SCALES_FEEDBACK, name);
+
+    if (n < 0 || (size_t)n >= sizeof(tensor) || !(v = tensor_file_get(&s->feedback, tensor, (size_t)n)))
+        return err_set(e, ERR_INPUT,
+                       "%s: there is no tensor %s; it was made for another model, or by "
+                       "gallop calibrate without --quant int4",
+                       s->path, tensor);
+    if (v->dtype != DT_F32 || v->n_dims != 1 || v->shape[0] != feedback_numbers(k) ||
+        (uintptr_t)v->data % sizeof(float) != 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: %s is not what %zu columns need, F32 [%zu]; it was made for another model",
+                       s->path, tensor, k, feedback_numbers(k));
+    if (!dtype_all_finite(v->data, v->shape[0], DT_F32))
+        return err_set(e, ERR_INPUT, "%s: %s holds an infinity or NaN, expected finite numbers", s->path,
+                       tensor);
+    *feedback = (const float *)v->data;
     return 0;
 }
 

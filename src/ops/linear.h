@@ -9,6 +9,7 @@
 #ifndef GALLOP_OPS_LINEAR_H
 #define GALLOP_OPS_LINEAR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -39,8 +40,10 @@ struct linear_desc {
     enum dtype dtype;
     size_t group; /* of DT_I8: weights are 4-bit integers, so many of K with a multiple and an offset; 0: 8 */
     bool fixed;   /* of DT_I8 and no group: 127 stands for LARGEST in all rows of the input, found before */
-    float largest;  /* 0: in each row for its own largest element, as without */
-    bool to_mxfp4;  /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
+    float largest; /* 0: in each row for its own largest element, as without */
+    const float
+        *feedback; /* of a GROUP: what rounding goes by (feedback.h), of rows of K; NULL: each weight alone */
+    bool to_mxfp4; /* weights become MXFP4, in blocks of 32 of K that have a scale, if DTYPE is not DT_I8 */
     bool is_expert; /* of a mixture */
     bool exact;     /* a router: nothing of the kind is done to its weights, which are computed in fp32 */
     bool as_stored; /* weights that are stored as integers in blocks stay so, if DTYPE is bf16 */
@@ -53,6 +56,9 @@ struct linear;
 enum { LINEAR_SEEN_BINS = 512, LINEAR_SEEN_OCTAVE = 8, LINEAR_SEEN_ONE = 256 };
 struct linear_seen {
     _Atomic uint32_t rows[LINEAR_SEEN_BINS];
+    float *kept; /* [most, k] the first MOST turned rows since N was 0; NULL: none are kept */
+    size_t most;
+    atomic_size_t n;
 };
 size_t linear_seen_bin(float largest);
 float linear_seen_largest(size_t bin); /* of the rows of a bin, at most */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kern/int4.h"
+#include "ops/feedback.h"
 #include "ops/linear.h"
 #include "ops/turn.h"
 
@@ -115,75 +116,100 @@ static struct points points_for(const float *x, size_t n)
 
 /* ---- packing ---- */
 
-/* Codes, multiples and offsets of X [k], which is on the int8 grid but for its fractions, as column C of
- * PANEL. Returns the sum of the weights. */
-static int32_t put_column(uint8_t *panel, size_t c, const float *x, size_t k, size_t group)
+/* Column C of PANEL. */
+struct column {
+    uint8_t *panel;
+    size_t c;
+    float w[KERN_I8_MOST_K]; /* [k] weights, on the int8 grid but for their fractions */
+    float x[KERN_I8_MOST_K]; /* [k] what is rounded: they, and what those before them left */
+    float error[INT4_MOST_GROUP], scale;
+    int32_t sum; /* of what they become */
+};
+
+/* Code, multiple and offset of the group of N from AT on. */
+static void put_group(struct column *w, const struct linear *l, const float *feedback, size_t at, size_t n)
 {
-    int32_t sum = 0;
+    float *x = w->x + at, least, most;
+    struct points p = points_for(x, n);
+    uint8_t *head = w->panel + int4_head(at / INT4_UNIT, l->group);
 
-    for (size_t at = 0; at < k; at += group) {
-        size_t n = k - at < group ? k - at : group;
-        struct points p = points_for(x + at, n);
-        uint8_t *head = panel + int4_head(at / INT4_UNIT, group);
-        float least, most;
+    span(&p, &least, &most);
+    head[w->c] = (uint8_t)p.multiple;
+    head[KERN_NR + w->c] = (uint8_t)(int8_t)p.offset;
+    for (size_t i = 0; i < n; i++) {
+        unsigned code = (unsigned)code_of(x[i], 1 / p.multiple, &p, least, most);
+        size_t k = at + i, line = k % INT4_UNIT / 8 * 2 + w->c / 16, length;
+        int32_t point = (int32_t)p.multiple * (int32_t)code + (int32_t)p.offset;
 
-        span(&p, &least, &most);
-        head[c] = (uint8_t)p.multiple;
-        head[KERN_NR + c] = (uint8_t)(int8_t)p.offset;
-        for (size_t i = at; i < at + n; i++) {
-            unsigned code = (unsigned)code_of(x[i], 1 / p.multiple, &p, least, most);
-            size_t line = i % INT4_UNIT / 8 * 2 + c / 16;
+        w->panel[int4_codes(k / INT4_UNIT, l->group) + line * INT4_LINE + w->c % 16 * 4 + k % 4] |=
+            (uint8_t)(code << k % 8 / 4 * 4);
+        w->sum += point;
+        w->error[i] = w->w[k] - (float)point;
+        if (feedback && k < l->k) {
+            const float *row = feedback_row(feedback, l->k, k, &length);
 
-            panel[int4_codes(i / INT4_UNIT, group) + line * INT4_LINE + c % 16 * 4 + i % 4] |=
-                (uint8_t)(code << i % 8 / 4 * 4);
-            sum += (int32_t)p.multiple * (int32_t)code + (int32_t)p.offset;
+            for (size_t j = 1; j < length && i + j < n; j++)
+                x[i + j] += w->error[i] * row[j];
         }
     }
-    return sum;
 }
 
-/* Column C of PANEL, which begins as zeros. */
-static bool pack_column(const struct linear *l, const struct linear_desc *d, size_t column, uint8_t *panel)
+/* Column I of D, turned and on the int8 grid. False: it holds what is no number. */
+static bool take_column(struct column *w, const struct linear *l, const struct linear_desc *d, size_t i)
 {
-    size_t k = int4_k(l->k), c = column % KERN_NR;
-    uint8_t *tail = panel + int4_panel_bytes(k, l->group) - KERN_I8_TAIL + 4 * c;
-    float w[KERN_I8_MOST_K], most = 0, scale, inverse;
-    bool finite;
-    int32_t sum;
+    size_t bytes = int4_k(l->k) * sizeof(float);
+    float most = 0, inverse;
 
-    linear_elements(d, column, 0, l->k, w);
-    finite = dtype_all_finite(w, l->k, DT_F32);
-    if (!finite)
+    linear_elements(d, i, 0, l->k, w->w);
+    if (!dtype_all_finite(w->w, l->k, DT_F32))
         return false;
-    turn(l->kern, w, w, l->k);
-    memset(w + l->k, 0, (k - l->k) * sizeof(*w));
-    for (size_t i = 0; i < l->k; i++)
-        most = fabsf(w[i]) > most ? fabsf(w[i]) : most;
-    scale = most / 127;
+    turn(l->kern, w->w, w->w, l->k);
+    memset(w->w + l->k, 0, bytes - l->k * sizeof(float));
+    for (size_t k = 0; k < l->k; k++)
+        most = fabsf(w->w[k]) > most ? fabsf(w->w[k]) : most;
+    w->scale = most / 127;
     inverse = 127 / most;
     if (isinf(inverse))
-        scale = inverse = 0;
-    for (size_t i = 0; i < k; i++)
-        w[i] *= inverse;
-    sum = -128 * put_column(panel, c, w, k, l->group);
-    memcpy(tail, &sum, sizeof(sum));
-    memcpy(tail + KERN_I8_TAIL / 2, &scale, sizeof(scale));
-    return isfinite(scale);
+        w->scale = inverse = 0;
+    for (size_t k = 0; k < l->k; k++)
+        w->w[k] *= inverse;
+    memcpy(w->x, w->w, bytes);
+    w->sum = 0;
+    return isfinite(w->scale);
+}
+
+/* Into a panel that begins as zeros. */
+static void put_column(struct column *w, const struct linear *l, const float *feedback)
+{
+    size_t k = int4_k(l->k);
+    uint8_t *tail = w->panel + int4_panel_bytes(k, l->group) - KERN_I8_TAIL + 4 * w->c;
+
+    for (size_t at = 0, n; at < k; at += n) {
+        n = k - at < l->group ? k - at : l->group;
+        put_group(w, l, feedback, at, n);
+        if (feedback)
+            feedback_carry(feedback, l->k, at, n < l->k - at ? n : l->k - at, w->error, w->x);
+    }
+    w->sum *= -128;
+    memcpy(tail, &w->sum, sizeof(w->sum));
+    memcpy(tail + KERN_I8_TAIL / 2, &w->scale, sizeof(w->scale));
 }
 
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t bytes = int4_panel_bytes(int4_k(l->k), l->group);
-    bool finite = true;
+    struct column w;
 
-    for (size_t column = begin; column < end; column++) {
-        uint8_t *panel = (uint8_t *)l->packed + column / KERN_NR * bytes;
-
-        if (column % KERN_NR == 0)
-            memset(panel, 0, bytes);
-        finite &= pack_column(l, d, column, panel);
+    for (size_t i = begin; i < end; i++) {
+        w.panel = (uint8_t *)l->packed + i / KERN_NR * bytes;
+        w.c = i % KERN_NR;
+        if (w.c == 0)
+            memset(w.panel, 0, bytes);
+        if (!take_column(&w, l, d, i))
+            return false;
+        put_column(&w, l, d->feedback);
     }
-    return finite;
+    return true;
 }
 
 /* ---- running ---- */

@@ -187,6 +187,12 @@ static void count_row(const struct linear *l, const float *turned)
         most = fabsf(turned[i]) > most ? fabsf(turned[i]) : most;
     if (most > 0 && isfinite(most))
         atomic_fetch_add(&l->seen->rows[linear_seen_bin(most)], 1);
+    if (l->seen->kept && isfinite(most)) {
+        size_t at = atomic_fetch_add(&l->seen->n, 1);
+
+        if (at < l->seen->most)
+            memcpy(l->seen->kept + at * l->k, turned, l->k * sizeof(*turned));
+    }
 }
 
 static bool accepts(const struct linear_desc *d, const char **why_not)

@@ -255,6 +255,39 @@ def scales_found_before_are_near_those_of_each_row():
         expect_error(call("run", "-m", DEMO, "--quant", "int8-static", "--scales", scales, "x"), 1, scales, "format")
 
 
+def rounding_to_four_bits_by_a_text_costs_half():
+    with tempfile.TemporaryDirectory() as folder:
+        seen, scales, packed = (os.path.join(folder, x) for x in ("seen.safetensors", "scales.json", "m.gallop"))
+        r = call("calibrate", "-m", DEMO, "--quant", "int4", "--file", _path("text.txt"), "-o", seen, "--json", "--ctx", 64)
+        found = json.loads(r.stdout)
+        check(found["linears"] > 10 and found["tokens"] > 50, f"calibrate --quant int4: {found}")
+        without, by = (_ppl(TEXT, "--ctx", 64, "--kl", "--quant", "int4", *x) for x in ((), ("--scales", seen)))
+        check(1e-4 < by["kl_mean"] < without["kl_mean"] / 2, f"mean KL {by['kl_mean']}, without {without['kl_mean']}")
+        exact = ("--quant", "int4", "--scales", seen, "--dtype", "fp32")
+        best = _ppl(TEXT, *exact)
+        for isa in ("ref", "avx2", "avx512"):
+            expect(_ppl(TEXT, *exact, "--isa", isa), best, f"scores of int4 with --isa {isa}")
+        call("quantize", "-m", DEMO, "--quant", "int4", "--scales", seen, "-o", packed)
+        ids = list(range(3, 40))
+        expect(_logits(ids, model=packed), _logits(ids, "--quant", "int4", "--scales", seen), "logits when packed")
+        call("calibrate", "-m", DEMO, "--quant", "int8-static", "--file", _path("text.txt"), "-o", scales)
+        expect_error(call("run", "-m", DEMO, "--quant", "int8-static", "--scales", seen, "x"), 1, seen, "int8-static")
+        for quant, path in (("int4", scales), ("int8", seen), ("mxfp4", seen)):
+            r = call("run", "-m", DEMO, "-n", 1, "--quant", quant, "--scales", path, "x")
+            check(r.returncode == 0 and f"{path} is not used" in r.stderr.decode(), f"{quant} with a file of another: {r}")
+        other = os.path.join(ROOT, "test", "golden", "qwen3")
+        expect_error(call("run", "-m", other, "--ids", "1", "--quant", "int4", "--scales", seen), 1, seen, "another model")
+        with open(seen, "rb") as f:
+            whole = f.read()
+        start = 8 + int.from_bytes(whole[:8], "little")
+        for name, bytes in (("cut", whole[:-4]), ("infinite", whole[:start] + b"\0\0\x80\x7f" + whole[start + 4 :]), ("no header", whole[:20])):
+            path = os.path.join(folder, "bad.safetensors")
+            with open(path, "wb") as f:
+                f.write(bytes)
+            expect_error(call("run", "-m", DEMO, "--quant", "int4", "--scales", path, "x"), 1, path)
+        expect_error(call("calibrate", "-m", DEMO, "--quant", "mxfp4", "--file", _path("text.txt"), "-o", seen), 2, "--quant", "int4")
+
+
 def linears_in_four_bits_are_near_and_the_same_on_all_kernels():
     for quant, most in (("int4", 0.1), ("int4-g128", 0.2), ("mxfp4", 0.3)):
         o = _ppl(TEXT, "--ctx", 64, "--kl", "--quant", quant)

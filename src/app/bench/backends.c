@@ -48,6 +48,7 @@ struct alike {
 struct bench_backends_work {
     const struct bench_backends *b;
     struct model *model;
+    struct scales scales; /* packing reads them */
     struct pool *pool;
     struct bench_roofs roofs;
     struct alike op;
@@ -362,12 +363,11 @@ static int open_pool(struct pool **pool, int threads, struct err *e)
 }
 
 /* The model, bound and not packed. */
-static int open_model(struct model *m, const struct gallop_options *o, struct pool *pool, struct err *e)
+static int open_model(struct bench_backends_work *w, const struct gallop_options *o, struct err *e)
 {
     struct model_options mo = {.allow_links = o->allow_links,
                                .dtype = o->dtype && strcmp(o->dtype, "fp32") == 0 ? DT_F32 : DT_BF16,
                                .dtype_open = !o->dtype};
-    struct scales scales = {0};
     enum cpu_isa cap = cpu_best();
     int rc;
 
@@ -375,13 +375,11 @@ static int open_model(struct model *m, const struct gallop_options *o, struct po
         return err_set(e, ERR_USAGE, "--isa: %s is not known", o->isa);
     mo.kern = kern_table(cap);
     if ((rc = quant_read(&mo.quant, o->quant, e)) != 0 ||
-        (o->scales && (rc = scales_open(&scales, o->scales, e)) != 0))
+        (o->scales && (rc = scales_open(&w->scales, o->scales, e)) != 0))
         return rc;
-    mo.scales = o->scales ? &scales : NULL;
-    rc = model_open(m, o->model, &mo, pool, e);
-    scales_close(&scales); /* the linears know theirs */
-    m->opt.scales = NULL;
-    if (rc == 0 && m->checkpoint->pack)
+    mo.scales = o->scales ? &w->scales : NULL;
+    rc = model_open(w->model, o->model, &mo, w->pool, e);
+    if (rc == 0 && w->model->checkpoint->pack)
         rc = err_set(
             e, ERR_UNSUPPORTED,
             "%s is packed for one backend: --backends packs the weights of the checkpoint that it was "
@@ -415,7 +413,7 @@ int bench_backends(const struct bench_backends *b, const struct gallop_options *
         return err_nomem(e, "the benchmark");
     w->b = b;
     w->model = &m;
-    if ((rc = open_pool(&w->pool, o->threads, e)) == 0 && (rc = open_model(&m, o, w->pool, e)) == 0 &&
+    if ((rc = open_pool(&w->pool, o->threads, e)) == 0 && (rc = open_model(w, o, e)) == 0 &&
         (rc = bench_roofs_open(&w->roofs, w->pool, e)) == 0) {
         w->region_bytes = lay_out(w, NULL);
         w->region = map_region_new(w->region_bytes);
@@ -435,6 +433,7 @@ int bench_backends(const struct bench_backends *b, const struct gallop_options *
     map_region_free(w->region, w->region_bytes);
     bench_roofs_close(&w->roofs);
     model_close(&m);
+    scales_close(&w->scales);
     pool_free(w->pool);
     mem_free(w);
     return rc;
