@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -25,7 +26,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct cpu_facts facts;
 static char model[BRAND_BYTES + 1];
 
-static const char *const names[CPU_N_ISAS] = {"ref", "avx2", "avx512", "avx512vnni", "avx512bf16"};
+static const char *const names[CPU_N_ISAS] = {"ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"};
 
 #if defined(__x86_64__)
 enum {
@@ -39,10 +40,17 @@ enum {
     L7B_AVX512DQ = 1 << 17,
     L7B_AVX512BW = 1 << 30,
     L7C_AVX512VNNI = 1 << 11,
+    L7D_AMX_BF16 = 1 << 22,
     L7D_AVX512FP16 = 1 << 23,
+    L7D_AMX_TILE = 1 << 24,
+    L7D_AMX_INT8 = 1 << 25,
     L71A_AVX512BF16 = 1 << 5,
     XCR0_YMM = 0x06, /* xmm, ymm */
     XCR0_ZMM = 0xe6, /* and opmask, upper zmm0-15, zmm16-31 */
+    XCR0_TILES = 3 << 17,
+    /* arch_prctl(2) */
+    REQUEST_STATE = 0x1023,
+    STATE_TILES = 18,
 };
 #define L7B_AVX512VL (1u << 31)
 
@@ -71,14 +79,20 @@ static void probe_vendor(void)
         facts.family = (a >> 8 & 15) + ((a >> 8 & 15) == 15 ? a >> 20 & 255 : 0);
 }
 
+/* Linux saves the 8 KB of the tiles for threads of processes that asked. */
+static bool may_use_tiles(void)
+{
+    return syscall(SYS_arch_prctl, REQUEST_STATE, STATE_TILES) == 0;
+}
+
 static void probe_isas(void)
 {
-    unsigned a, b, c, d, c1, b7, max_sub, saved;
+    unsigned a, b, c, d, c1, b7, d7, max_sub, saved;
     bool *has = facts.has;
 
     if (!__get_cpuid(1, &a, &b, &c1, &d) || !all(c1, L1C_OSXSAVE))
         return;
-    if (!__get_cpuid_count(7, 0, &max_sub, &b7, &c, &d))
+    if (!__get_cpuid_count(7, 0, &max_sub, &b7, &c, &d7))
         return;
     saved = xcr0();
     has[CPU_AVX2] =
@@ -86,9 +100,11 @@ static void probe_isas(void)
     has[CPU_AVX512] = has[CPU_AVX2] && all(saved, XCR0_ZMM) &&
                       all(b7, L7B_AVX512F | L7B_AVX512DQ | L7B_AVX512BW | L7B_AVX512VL);
     has[CPU_AVX512VNNI] = has[CPU_AVX512] && all(c, L7C_AVX512VNNI);
-    facts.avx512fp16 = has[CPU_AVX512] && all(d, L7D_AVX512FP16);
+    facts.avx512fp16 = has[CPU_AVX512] && all(d7, L7D_AVX512FP16);
     if (has[CPU_AVX512VNNI] && max_sub >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d))
         has[CPU_AVX512BF16] = all(a, L71A_AVX512BF16);
+    has[CPU_AMX] = has[CPU_AVX512BF16] && all(d7, L7D_AMX_TILE | L7D_AMX_BF16 | L7D_AMX_INT8) &&
+                   all(saved, XCR0_TILES) && may_use_tiles();
 }
 
 /* The brand string is three leaves of sixteen bytes, padded with blanks on either side. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* Levels of kernels, each containing the ones below. */
-enum cpu_isa { CPU_REF, CPU_AVX2, CPU_AVX512, CPU_AVX512VNNI, CPU_AVX512BF16, CPU_N_ISAS };
+enum cpu_isa { CPU_REF, CPU_AVX2, CPU_AVX512, CPU_AVX512VNNI, CPU_AVX512BF16, CPU_AMX, CPU_N_ISAS };
 
 /* What the choice of a level rests on. */
 struct cpu_facts {
@@ -26,10 +26,12 @@ enum cpu_isa cpu_fastest(const struct cpu_facts *f);
  * wait for places. Zen 5 and Intel are faster when they ask into level 1. */
 bool cpu_asks_level2(const struct cpu_facts *f);
 
-bool cpu_has(enum cpu_isa isa); /* the machine and its operating system can run it */
-enum cpu_isa cpu_best(void);    /* cpu_fastest() of this machine; higher ones that cpu_has() run, too */
-bool cpu_level2_ahead(void);    /* cpu_asks_level2() of this machine */
-const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512vnni", "avx512bf16" */
+/* The machine and its operating system can run it. CPU_AMX: Linux lets a process use the registers of tiles
+ * when it asks, which the first call of any function here does. */
+bool cpu_has(enum cpu_isa isa);
+enum cpu_isa cpu_best(void); /* cpu_fastest() of this machine; higher ones that cpu_has() run, too */
+bool cpu_level2_ahead(void); /* cpu_asks_level2() of this machine */
+const char *cpu_isa_name(enum cpu_isa isa); /* "ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx" */
 bool cpu_isa_of_name(const char *s, enum cpu_isa *isa);
 const char *cpu_model(void); /* brand string, for benchmarks; "unknown" elsewhere */
 

@@ -8,14 +8,15 @@
  * class, for every M, every tile and every caller, so that results are equal bit for bit:
  *   - gemm: one fp32 accumulator an element, starting at +0, k ascending, acc = fma(a[k], b[k], acc); bias is
  *     added last. bf16 operands are widened exactly. Class "bf16 dot" (AVX512-BF16) instead takes k in
- *     ascending pairs with VDPBF16PS.
+ *     ascending pairs with VDPBF16PS, and class "bf16 tile dot" (AMX) blocks of 32 with TDPBF16PS: the even
+ *     and the odd elements of a block by fma from +0, then acc = acc + (even + odd).
  *   - gemm_i8: sums of integers, exact in any order; what they become as floats is one formula.
  *   - 16-lane sums (norms, softmax sums): lane i adds elements i, i + 16, i + 32, ... ascending (missing ones
  *     are not added), then lanes fold as s[i] += s[i + 8], += s[i + 4], += s[i + 2], += s[i + 1] (i below the
  *     step).
  *   - exp, tanh, erf and everything built on them: the formulas of kmath.h, operation by operation.
- * Subnormals are honoured everywhere but inside VDPBF16PS. No row may be compiled with contraction; fma is
- * written where it is meant. The bits of a NaN (sign, payload) are nobody's promise.
+ * Subnormals are honoured everywhere but inside VDPBF16PS and TDPBF16PS. No row may be compiled with
+ * contraction; fma is written where it is meant. The bits of a NaN (sign, payload) are nobody's promise.
  */
 #ifndef GALLOP_KERN_KERN_H
 #define GALLOP_KERN_KERN_H
@@ -28,6 +29,7 @@
 
 enum {
     KERN_NR = 32,     /* columns of a packed weight panel */
+    KERN_PIECE = 32,  /* a gemm in pieces is cut at multiples of so many of K */
     KERN_TILE = 16,   /* tokens of a KV tile */
     KERN_CHUNK = 256, /* absolute positions of an attention chunk */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
@@ -71,8 +73,8 @@ enum { KERN_PAIRS = KERN_NR / 2 };
  *         asked for, and nothing behind it
  *   panel_k, onto of f32 and bf16: the gemm is a piece of one with panels of PANEL_K rows (0: of K), which
  *         lie as far apart; b begins with the first row of the piece. ONTO: sums begin with what c holds, not
- *         with +0. Pieces of K ascending, even but for the last, that all end in KERN_SUMS, the bias with the
- *         last, are to the bit the gemm that they are pieces of
+ *         with +0. Pieces of K ascending, multiples of KERN_PIECE but for the last, that all end in
+ *         KERN_SUMS, the bias with the last, are to the bit the gemm that they are pieces of
  * Columns beyond N are zeros in b and are not written to c. bias may be NULL. Panels lie one behind the
  * other. */
 struct kern_gemm {

@@ -19,5 +19,9 @@ void peak_best(struct peak *p)
         p->dot8 = avx512vnni_peak_dot8;
     if (cpu_has(CPU_AVX512BF16))
         p->dot = avx512bf16_peak_dot;
+    if (cpu_has(CPU_AMX)) {
+        p->dot = amx_peak_dot;
+        p->dot8 = amx_peak_dot8;
+    }
 #endif
 }

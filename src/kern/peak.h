@@ -27,11 +27,13 @@ struct peak {
 /* The widest loops that this machine can run. */
 void peak_best(struct peak *p);
 
-peak_loop ref_peak_fma, avx2_peak_fma, avx512_peak_fma, avx512bf16_peak_dot, avx512vnni_peak_dot8;
+peak_loop ref_peak_fma, avx2_peak_fma, avx512_peak_fma, avx512bf16_peak_dot, avx512vnni_peak_dot8,
+    amx_peak_dot, amx_peak_dot8;
 peak_reader ref_peak_read, avx2_peak_read, avx512_peak_read;
 
 #ifdef KERN_EMULATE_AVX512
-peak_loop emu_avx512_peak_fma, emu_avx512bf16_peak_dot, emu_avx512vnni_peak_dot8;
+peak_loop emu_avx512_peak_fma, emu_avx512bf16_peak_dot, emu_avx512vnni_peak_dot8, emu_amx_peak_dot,
+    emu_amx_peak_dot8;
 peak_reader emu_avx512_peak_read;
 #endif
 

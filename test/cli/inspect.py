@@ -8,7 +8,7 @@ import struct
 from _cli import DEMO, ROOT, call, check, expect, run_all
 
 GEMMA = os.path.join(ROOT, "test", "golden", "gemma3")
-LEVELS = ["ref", "avx2", "avx512", "avx512vnni", "avx512bf16"]
+LEVELS = ["ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"]
 
 
 def _inspect(*args):

@@ -516,7 +516,7 @@ static const char *arithmetic_of(const struct team *t, const char *class, struct
         b->loop = t->peak.dot8;
         return "int8";
     }
-    if (strcmp(class, "bf16 dot") != 0)
+    if (strncmp(class, "bf16 ", 5) != 0)
         return "fp32";
     if (t->roof.bf16_native)
         b->loop = t->peak.dot;

@@ -107,7 +107,7 @@ int bench_roofs_open(struct bench_roofs *r, struct pool *p, struct err *e)
 
     *r = (struct bench_roofs){.pool = p};
     peak_best(&r->peak);
-    r->dot = r->peak.dot && strcmp(kern_class(kern, KERN_FN_gemm_bf16), "bf16 dot") == 0;
+    r->dot = r->peak.dot && strcmp(kern_class(kern, KERN_FN_gemm_bf16), "bf16") != 0;
     r->bytes = (share < thread_bytes ? thread_bytes : share) * threads;
     r->p = map_region_new(r->bytes);
     if (!r->p)

@@ -123,6 +123,49 @@ SIMD512_INLINE void avx512_gemm_put(uint32_t *in, const float *x, size_t row, si
         avx512_gemm_put_line(in, t, row - t.first, k, at, x + at, k - at < most ? k - at : most, kind);
 }
 
+/* The largest |x| as bits, in which a NaN is above infinity, and infinity above all numbers. */
+SIMD512_INLINE uint32_t avx512_gemm_largest(const float *x, size_t k)
+{
+    const __m512i all = _mm512_set1_epi32(0x7fffffff);
+    uint32_t lane[16], most = 0;
+    __m512i m = _mm512_setzero_si512();
+
+    for (size_t i = 0; i < k; i += 16)
+        m = _mm512_max_epu32(
+            m, _mm512_and_si512(all, _mm512_castps_si512(simd512_load(x + i, simd512_head(k - i)))));
+    _mm512_storeu_si512(lane, m);
+    for (size_t i = 0; i < 16; i++)
+        most = lane[i] > most ? lane[i] : most;
+    return most;
+}
+
+/* Sixteen floats as bytes, 128 added. */
+SIMD512_INLINE __m128i avx512_gemm_bytes(__m512 x, __m512 inv)
+{
+    __m512 y = _mm512_max_ps(_mm512_mul_ps(x, inv), _mm512_set1_ps(-127));
+    __m512i n = _mm512_cvtps_epi32(_mm512_min_ps(y, _mm512_set1_ps(127)));
+
+    return _mm512_cvtepi32_epi8(_mm512_add_epi32(n, _mm512_set1_epi32(128)));
+}
+
+/* X, row ROW of M, which is of TILE, as bytes to its place in IN. */
+SIMD512_INLINE void avx512_gemm_put_i8(void *in, struct avx512_gemm_rows tile, const float *x, size_t row,
+                                       size_t m, size_t k, float fixed)
+{
+    enum { LINE = AVX512_GEMM_LINE * 4 };
+    uint8_t *to =
+        (uint8_t *)in +
+        (tile.first * avx512_gemm_width(k, AVX512_I8_GEMM) + (row - tile.first) * AVX512_GEMM_LINE) * 4;
+    __m512 inv = _mm512_set1_ps(
+        kmath_i8_inv(kmath_i8_largest(avx512_gemm_largest(x, k), fixed), &avx512_gemm_scales(in, m, k)[row]));
+
+    for (size_t at = 0; at < k; at += LINE, to += tile.rows * LINE)
+        for (size_t i = 0; i < LINE && at + i < k;
+             i += 16) /* the last ones whole: there is room to the line's end */
+            _mm_storeu_si128((__m128i *)(void *)(to + i),
+                             avx512_gemm_bytes(simd512_load(x + at + i, simd512_head(k - at - i)), inv));
+}
+
 /* Some steps of a line. */
 SIMD512_INLINE void avx512_gemm_steps(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *a, const char *at,
                                       int steps, int rows, enum avx512_kind kind)

@@ -158,12 +158,12 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
     }
 }
 
-/* Panel P to TO as gemm_i8 reads it. */
-static void expand_panel(const struct kern_gemm *g, size_t group, size_t p, char *to)
+void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, void *panel)
 {
     const uint8_t *b = int4_panel(g, group, p);
     struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
                           {_mm512_setzero_si512(), _mm512_setzero_si512()}};
+    char *to = panel;
 
     for (size_t i = 0; i < g->k / INT4_UNIT; i++) {
         if (i % (group / INT4_UNIT) == 0) {
@@ -196,7 +196,7 @@ void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size
             run_panel(g, group, p, few || p + 1 >= last ? 0 : lines);
             continue;
         }
-        expand_panel(g, group, p, scratch);
+        KERN_NAME(avx512vnni_i4_expand)(g, group, p, scratch);
         KERN_NAME(avx512vnni_gemm_i8)(&one, p, p + 1);
     }
 }

@@ -8,6 +8,7 @@
 #define DECLARE_avx512(fn)           extern TYPE(fn) emu_avx512_##fn;
 #define DECLARE_avx512vnni(fn)       extern TYPE(fn) emu_avx512vnni_##fn;
 #define DECLARE_avx512bf16(fn)       extern TYPE(fn) emu_avx512bf16_##fn;
+#define DECLARE_amx(fn)              extern TYPE(fn) emu_amx_##fn;
 #define KERN(fn, rows, level, class) DECLARE_##rows(fn)
 #include "kern/kern.def"
 #undef KERN
@@ -23,10 +24,14 @@
 #define SET_avx512bf16(fn)     \
     if (isa == CPU_AVX512BF16) \
         k->fn = emu_avx512bf16_##fn;
+#define SET_amx(fn)     \
+    if (isa == CPU_AMX) \
+        k->fn = emu_amx_##fn;
 
 static const char *const emulated[CPU_N_ISAS] = {[CPU_AVX512] = "emulated avx512",
                                                  [CPU_AVX512VNNI] = "emulated avx512vnni",
-                                                 [CPU_AVX512BF16] = "emulated avx512bf16"};
+                                                 [CPU_AVX512BF16] = "emulated avx512bf16",
+                                                 [CPU_AMX] = "emulated amx"};
 
 static void set_emulated(struct kern *k, enum cpu_isa isa)
 {
@@ -57,7 +62,7 @@ size_t rows_list(struct rows list[ROWS_MAX])
         set_classes(&list[n++], isa);
     }
 #ifdef KERN_HAVE_EMULATED_AVX512
-    for (enum cpu_isa isa = CPU_AVX512; isa <= CPU_AVX512BF16; isa++) {
+    for (enum cpu_isa isa = CPU_AVX512; isa <= CPU_AMX; isa++) {
         list[n].name = emulated[isa];
         list[n].emulated = true;
         set_emulated(&list[n].k, isa);

@@ -1,8 +1,10 @@
-/* test_dot512.c - the classes "bf16 dot" and "int8 dot": the AVX512-BF16 and VNNI kernels, emulated, against
- * VDPBF16PS and sums of integers written out in plain C.
+/* test_dot512.c - the classes "bf16 dot", "bf16 tile dot" and "int8 dot": the AVX512-BF16, AMX and VNNI
+ * kernels, emulated and, of AMX, as the machine has them, against VDPBF16PS, TDPBF16PS and sums of integers
+ * written out in plain C.
  *
- * The model below takes pairs in ascending order, as kern.h says, and each pair as Intel's manual does: the
- * odd element first, two fused operations, denormals are zeros. Cuts (rows, panels, blocks of K) must not
+ * The models below take pairs in ascending order, as kern.h says, and each pair as Intel's manual does: the
+ * odd element first, two fused operations; or blocks of sixteen pairs, even and odd elements apart.
+ * Denormals are zeros. Cuts (rows, panels, blocks of K) must not
  * change a bit, so the model knows none. Skipped where the emulation is not built in.
  */
 #include <math.h>
@@ -21,6 +23,8 @@ int main(void)
 
 void emu_avx512bf16_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k);
 void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
+void emu_amx_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k);
+void emu_amx_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
 void emu_avx512vnni_attn_i8(const struct kern_attn *a);
 
@@ -63,6 +67,38 @@ static float dot(float s, const uint16_t a[2], const uint16_t b[2])
     return flush(fmaf(widen(a[0]), widen(b[0]), s));
 }
 
+/* A row of kernels, and what its sums are. */
+struct class
+{
+    void (*put)(void *in, const float *x, size_t row, size_t m, size_t k);
+    void (*gemm)(const struct kern_gemm *g, size_t p0, size_t p1);
+    bool tiles;
+};
+
+/* TDPBF16PS: S and the PAIRS of a block; B is the first one's of a column of a panel. */
+static float tile(float s, const uint16_t *a, const uint16_t *b, size_t pairs)
+{
+    float even = 0, odd = 0;
+
+    for (size_t i = 0; i < pairs; i++, a += 2, b += 2 * KERN_NR) {
+        even = flush(fmaf(widen(a[0]), widen(b[0]), even));
+        odd = flush(fmaf(widen(a[1]), widen(b[1]), odd));
+    }
+    return flush(s + flush(even + odd));
+}
+
+/* A [k, filled up to a pair] is the row. */
+static float tile_model(const struct kern_gemm *g, const uint16_t *a, size_t col)
+{
+    size_t pairs = (g->k + 1) / 2;
+    const uint16_t *b = (const uint16_t *)g->b + (col / KERN_NR * pairs * KERN_NR + col % KERN_NR) * 2;
+    float s = 0;
+
+    for (size_t at = 0; at < pairs; at += 16)
+        s = tile(s, a + 2 * at, b + 2 * at * KERN_NR, pairs - at < 16 ? pairs - at : 16);
+    return g->bias ? s + g->bias[col] : s;
+}
+
 /* A [k] is the row. */
 static float gemm_model(const struct kern_gemm *g, const uint16_t *a, size_t col)
 {
@@ -77,18 +113,19 @@ static float gemm_model(const struct kern_gemm *g, const uint16_t *a, size_t col
 
 /* One random gemm of M x K x N over the panels [P0, P1): every element of C against the model. A ends with
  * its block. */
-static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float scale)
+static void check_class(const struct class *class, size_t m, size_t k, size_t n, size_t p0, size_t p1,
+                        float scale)
 {
     size_t panels = (n + KERN_NR - 1) / KERN_NR, pairs = (k + 1) / 2, ldc = n + 3;
     float *x = need(m * k * 4);
-    uint16_t *a = need(m * k * 2), *b = need(panels * pairs * KERN_NR * 4);
+    uint16_t *a = need(m * pairs * 4), *b = need(panels * pairs * KERN_NR * 4);
     float *c = need(m * ldc * 4), *bias = need(n * 4);
     void *in = aligned_alloc(64, m * kern_in_bytes(k));
     struct kern_gemm g = {.in = in, .b = b, .c = c, .ldc = ldc, .m = m, .k = k, .n = n};
 
     g.bias = below(2) ? bias : NULL;
     for (size_t i = 0; i < m * k; i++)
-        a[i] = dtype_f32_to_bf16(x[i] = noise() * scale);
+        a[i / k * 2 * pairs + i % k] = dtype_f32_to_bf16(x[i] = noise() * scale);
     for (size_t i = 0; i < panels * pairs * KERN_NR * 2; i++) {
         size_t col = i / (pairs * KERN_NR * 2) * KERN_NR + i / 2 % KERN_NR;
 
@@ -101,12 +138,13 @@ static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float
         c[i] = MARK;
     assert_non_null(in);
     for (size_t i = 0; i < m; i++)
-        emu_avx512bf16_gemm_in_bf16(in, x + i * k, i, m, k);
-    emu_avx512bf16_gemm_bf16(&g, p0, p1);
+        class->put(in, x + i * k, i, m, k);
+    class->gemm(&g, p0, p1);
     for (size_t i = 0; i < m * ldc; i++) {
         size_t col = i % ldc;
         bool mine = col >= p0 * KERN_NR && col < p1 * KERN_NR && col < n;
-        float want = mine ? gemm_model(&g, a + i / ldc * k, col) : (float)MARK;
+        const uint16_t *row = a + i / ldc * 2 * pairs;
+        float want = !mine ? (float)MARK : class->tiles ? tile_model(&g, row, col) : gemm_model(&g, row, col);
 
         assert_memory_equal(&c[i], &want, 4);
     }
@@ -118,6 +156,20 @@ static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float
     free(bias);
 }
 
+static void check_gemm(size_t m, size_t k, size_t n, size_t p0, size_t p1, float scale)
+{
+    struct class class = {emu_avx512bf16_gemm_in_bf16, emu_avx512bf16_gemm_bf16, false};
+    struct kern rows;
+
+    check_class(&class, m, k, n, p0, p1, scale);
+    class = (struct class){emu_amx_gemm_in_bf16, emu_amx_gemm_bf16, true};
+    check_class(&class, m, k, n, p0, p1, scale);
+    if (!cpu_has(CPU_AMX) || !kern_rows(CPU_AMX, &rows))
+        return;
+    class = (struct class){rows.gemm_in_bf16, rows.gemm_bf16, true};
+    check_class(&class, m, k, n, p0, p1, scale);
+}
+
 static void gemm_differs_when_k_is_cut_into_blocks(void **unused)
 {
     static const size_t ks[] = {1, 2, 3, 255, 256, 257, 1023, 1024, 1025, 2051};
@@ -125,6 +177,7 @@ static void gemm_differs_when_k_is_cut_into_blocks(void **unused)
     for (size_t i = 0; i < sizeof ks / sizeof *ks; i++) {
         check_gemm(1, ks[i], 33, 0, 2, 1);
         check_gemm(14, ks[i], 33, 0, 2, 1);
+        check_gemm(33, ks[i], 33, 0, 2, 1);
     }
 }
 
@@ -133,12 +186,14 @@ static void gemm_differs_between_groups_of_panels_or_blocks_of_rows(void **unuse
     check_gemm(13, 20, 19 * KERN_NR + 5, 0, 20, 1);
     check_gemm(3, 20, 19 * KERN_NR + 16, 2, 20, 1);
     check_gemm(530, 9, 2 * KERN_NR, 0, 2, 1);
+    check_gemm(255, 2080, 10 * KERN_NR, 1, 10, 1);
     check_gemm(20, 2051, 2 * KERN_NR, 0, 2, 1);
 }
 
 static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
 {
     check_gemm(7, 31, 40, 0, 2, 0x1p-66f);
+    check_gemm(2, 70, 40, 0, 2, 0x1p-66f);
 }
 
 /* Scores of the dots S of one row, their maximum, and weights in place of them with their sum. */

@@ -420,11 +420,12 @@ static void run_piece(const struct problem *p, const struct kern *k, size_t k0, 
     free(in);
 }
 
-/* P in pieces of K of any even length, each in two calls, by each row of the machine. */
+/* P in pieces of K of any length that the contract allows, each in two calls, by each row of the machine. */
 static void compare_pieces(const struct problem *p, struct check_rng *g)
 {
     struct rows list[ROWS_MAX];
-    size_t n = rows_list(list), cut = check_below(g, p->panels + 1), most = 1 + check_below(g, p->k / 2 + 1);
+    size_t n = rows_list(list), cut = check_below(g, p->panels + 1),
+           most = 1 + check_below(g, p->k / KERN_PIECE + 1);
 
     for (size_t i = 0; i < n; i++) {
         float *whole, *pieces;
@@ -435,13 +436,13 @@ static void compare_pieces(const struct problem *p, struct check_rng *g)
         pieces = new_c(p);
         run(p, &list[i].k, 0, p->m, 0, p->panels, whole);
         for (size_t k0 = 0, k1; k0 == 0 || k0 < p->k; k0 = k1) {
-            k1 = k0 + 2 * (1 + check_below(g, most));
+            k1 = k0 + KERN_PIECE * (1 + check_below(g, most));
             k1 = k1 < p->k ? k1 : p->k;
             run_piece(p, &list[i].k, k0, k1, 0, cut, pieces);
             run_piece(p, &list[i].k, k0, k1, cut, p->panels, pieces);
         }
         check_same(pieces, whole, p->m * p->ldc, "%s %s m=%zu k=%zu n=%zu, in pieces of at most %zu of K",
-                   list[i].name, kern_name(fn_of(p)), p->m, p->k, p->n, 2 * most);
+                   list[i].name, kern_name(fn_of(p)), p->m, p->k, p->n, KERN_PIECE * most);
         free(whole);
         free(pieces);
     }

@@ -77,8 +77,9 @@ static void names_and_classes_are_those_of_the_contract(void **state)
     assert_string_equal(kern_name(KERN_FN_exp_sum), "exp_sum");
     assert_string_equal(kern_class(ref, KERN_FN_gemm_f32), "fp32");
     assert_string_equal(kern_class(ref, KERN_FN_gemm_bf16), "bf16");
-    assert_string_equal(kern_class(best, KERN_FN_gemm_bf16),
-                        kern_isa(best, KERN_FN_gemm_bf16) == CPU_AVX512BF16 ? "bf16 dot" : "bf16");
+    assert_string_equal(kern_class(best, KERN_FN_gemm_bf16), cpu_has(CPU_AMX)          ? "bf16 tile dot"
+                                                             : cpu_has(CPU_AVX512BF16) ? "bf16 dot"
+                                                                                       : "bf16");
     assert_string_equal(kern_class(best, KERN_FN_attn_i8), cpu_has(CPU_AVX512VNNI) ? "int8 dot" : "fp32");
 }
 

@@ -120,7 +120,7 @@ static void an_mlp_in_splits_with_other_bits_than_whole(void **state)
                                            {.e = 48, .inner = 200, .n = 100}};
     static const size_t splits[] = {32, 64, 96, 192, 1024};
 
-    for (enum cpu_isa isa = CPU_REF; isa <= CPU_AVX512BF16; isa++)
+    for (enum cpu_isa isa = CPU_REF; isa <= CPU_AMX; isa++)
         for (size_t i = 0; cpu_has(isa) && i < 2 * sizeof(shapes) / sizeof(*shapes); i++) {
             struct sample s = shapes[i / 2];
 

@@ -1,0 +1,52 @@
+/* amx_tile.h - the tile registers: their shapes, and the instructions that the kernels of this folder use.
+ *
+ * A tile has up to 16 rows of up to 64 bytes. The shapes of all eight are set at once (TILECFG), which clears
+ * them. Products are of C [rows][16] words, A [rows][words] and B [words][16], a word of A and B being a pair
+ * of bf16 or four bytes: B is a panel's side as it lies in memory, rows 128 bytes apart, and A is a line of
+ * cache of each row of the input, rows 64 bytes apart.
+ *
+ * TDPBF16PS sums the even and the odd elements of a row apart, from +0, k ascending, by fused operations;
+ * their sum is then added to C. Denormals in and out are zeros (Intel SDM volume 2; proved by experiment
+ * against a model, test_tiles.c). TDPBUSD is exact. The instructions are written as assembly because the
+ * compilers' own forms do not say which memory they read.
+ */
+#ifndef GALLOP_KERN_AMX_TILE_H
+#define GALLOP_KERN_AMX_TILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kern/amx/amx_shapes.h"
+
+#ifdef KERN_EMULATE_AVX512
+#include "kern/amx/amx_tile_emu.h"
+#else
+#define AMX_SHAPES(s) __asm__ volatile("ldtilecfg %0" : : "m"(*(s)))
+#define AMX_RELEASE() __asm__ volatile("tilerelease" : :)
+#define AMX_ZERO(t)   __asm__ volatile("tilezero %%tmm" #t : :)
+#define AMX_LOAD(t, p, by) \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
+#define AMX_STORE(t, p, by) \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"(p), "r"((size_t)(by)) : "memory")
+#define AMX_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
+#define AMX_I8(c, a, b)   __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
+#endif
+
+/* Sums are tiles 0 and 1, of the first ROWS[0] rows, left and right columns, and 2 and 3, of ROWS[1] rows
+ * more; 4 and 5 are their rows of A; 6 and 7 the left and right columns of B. WORDS are taken at once. */
+static inline void amx_shape(const size_t rows[2], size_t words)
+{
+    struct amx_shapes s = {.palette = 1};
+
+    for (int i = 0; i < 2; i++)
+        if (rows[i]) { /* a tile without rows may have no bytes either */
+            s.rows[2 * i] = s.rows[2 * i + 1] = s.rows[4 + i] = (uint8_t)rows[i];
+            s.bytes[2 * i] = s.bytes[2 * i + 1] = AMX_LINE;
+            s.bytes[4 + i] = (uint16_t)(4 * words);
+        }
+    s.rows[6] = s.rows[7] = (uint8_t)words;
+    s.bytes[6] = s.bytes[7] = AMX_LINE;
+    AMX_SHAPES(&s);
+}
+
+#endif
