@@ -297,16 +297,25 @@ class Tree:
         sizes = [line.split()[1] for p in self.pids() for line in read(f"/proc/{p}/status").splitlines() if line.startswith(b"VmHWM")]
         return sum(int(x) for x in sizes) / 1000
 
+    def runs(self):
+        """Whether more is left than zombies: they hold nothing, and stay where nobody asks after a child that has lost its parent."""
+        stats = [read(f"/proc/{p}/stat").rpartition(b")")[2].split() for p in self.pids()]
+        return any(x[0] not in b"ZX" or int(x[17]) > 1 for x in stats if x)  # state, and threads, which may outlive the first
+
+    def wait(self, seconds):
+        until = time.monotonic() + seconds
+        while self.runs() and time.monotonic() < until:
+            self.process.poll()
+            time.sleep(.1)
+
     def end(self):
         if not self.process:
             return
         self.signal(signal.SIGCONT)
         self.process.terminate()
-        until = time.monotonic() + 15
-        while self.pids() and time.monotonic() < until:
-            self.process.poll()
-            time.sleep(.1)
+        self.wait(15)
         self.signal(signal.SIGKILL)  # pace-server leaves its engine and router behind
+        self.wait(15)  # the signal takes effect a moment later, and memory is free only then
         self.process.wait()
         self.process = None
 

@@ -100,7 +100,9 @@ static inline size_t kern_gemm_panel_k(const struct kern_gemm *g)
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.
  *
- *   q       [m, dp] contiguous float; zeros from d to dp. Class "bf16 dot" rounds it to bf16
+ *   q       [m, dp] contiguous float; zeros from d to dp. Classes "bf16 dot" and "bf16 tile dot" round it to
+ *           bf16; the latter sums scores in blocks of 32 dims, or of 16 at the end, and outputs in blocks of
+ *           the tokens of a tile
  *   k_tile  n_tiles pointers; a tile holds 16 tokens: f32 [dp][16]; bf16 [dp / 2][16][2] (pairs of dims)
  *   v_tile  n_tiles pointers; f32 [16][dp]; bf16 [8][dp][2] (pairs of tokens)
  *   next    n_next pointers, at most KERN_CHUNK_TILES: tiles of keys that the caller will ask for next, a

@@ -114,7 +114,7 @@ void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t spl
 /* As many equal splits as it takes until the rows of one are no more than level 2 holds. */
 static size_t split_for(const struct linear *down, size_t m)
 {
-    bool dots = strcmp(kern_class(down->kern, KERN_FN_gemm_bf16), "bf16 dot") == 0;
+    bool dots = strcmp(kern_class(down->kern, KERN_FN_gemm_bf16), "bf16") != 0;
     size_t bytes = m * (down->dtype == DT_BF16 && dots ? sizeof(uint16_t) : sizeof(float)),
            most = cpu_cache_bytes(2) / bytes, n;
 

@@ -149,7 +149,8 @@ def a_child_without_the_mark_ends_with_its_engine():
     child = int(tree.process.stdout.readline())
     check(child in tree.pids(), "a child is part of the tree")
     tree.end()
-    check(b"sleep" not in peers.read(f"/proc/{child}/cmdline"), "it is ended after its parent is gone")
+    check(not peers.read(f"/proc/{child}/cmdline"), "it is ended after its parent is gone, before another engine's turn")  # a zombie's is empty
+    check(not tree.runs(), "nothing of the tree runs on")
 
 
 MADE_UP = """#!{python}

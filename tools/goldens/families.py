@@ -329,14 +329,15 @@ VARIANTS = [
             ]
         ),
         scale={"embed_tokens.weight": 0.1},
-        # Scores are not divided by anything: of norms near 1 they are so large that bf16 decides which key wins.
-        shift={"^model.norm.weight": 8.0, "q_norm|k_norm": -0.6},
+        # Scores are not divided by the root of the head's size: of norms near 1 they are so large that bf16
+        # decides which key wins.
+        shift={"^model.norm.weight": 8.0, "q_norm|k_norm": -0.5},
         features={
             **WIDE,
             "no per-layer inputs": "per_layer_projection",
             "no softcap": {"final_logit_softcapping": None},
         },
-        distinct=6,
+        distinct=10,
         note="per-layer inputs, last two layers share keys and values, wide heads in global layers",
     ),
     row(

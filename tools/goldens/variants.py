@@ -8,6 +8,7 @@ names     function of the tensors' dict just before it is written
 features  name -> a change of the config, or a pattern of tensors to clear, whose effect on the logits must show
 cached    also write what generate() gives with its cache, where a cache changes the result
 batch     also write a left-padded batch
+distinct  fewest different tokens of a greedy run, where it is not 8
 scale     regular expression -> extra factor on the randomness of matching tensors; shift: an offset
 """
 

@@ -26,6 +26,7 @@ void AVX512_NAME(avx512bf16_attn_bf16)(const struct kern_attn *a);
 void AVX512_NAME(amx_gemm_in_bf16)(void *in, const float *x, size_t row, size_t m, size_t k);
 void AVX512_NAME(amx_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1);
 void AVX512_NAME(amx_gemm_mx4_bf16)(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch);
+void AVX512_NAME(amx_attn_bf16)(const struct kern_attn *a);
 void AVX512_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed);
 void AVX512_NAME(amx_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1);
 void AVX512_NAME(amx_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch);

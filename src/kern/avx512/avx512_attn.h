@@ -383,6 +383,24 @@ SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o, bool i8)
     return tiles > least ? tiles : least;
 }
 
+/* The rows [row, end) are next, and the tiles that any of them sees. */
+SIMD512_INLINE void avx512_attn_take(struct avx512_attn *o, size_t row, size_t end)
+{
+    const struct kern_attn *a = o->a;
+    int32_t lo = INT32_MAX, hi = 0;
+
+    o->row = row;
+    o->rows = end - row;
+    for (size_t r = row; r < end; r++) {
+        if (a->lo[r] >= a->hi[r])
+            continue;
+        lo = a->lo[r] < lo ? a->lo[r] : lo;
+        hi = a->hi[r] > hi ? a->hi[r] : hi;
+    }
+    o->t0 = hi > lo ? (size_t)lo / KERN_TILE : 0;
+    o->t1 = hi > lo ? ((size_t)hi + KERN_TILE - 1) / KERN_TILE : 0;
+}
+
 SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct avx512_attn_micro *micro,
                                       enum avx512_kind kind)
 {
@@ -396,18 +414,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
     o.level2 = cpu_level2_ahead();
     o.lead = avx512_attn_lead(&o, avx512_attn_is_i8(kind));
     for (size_t i = 0; i < tiles; i++) {
-        int32_t lo = INT32_MAX, hi = 0;
-
-        o.row = a->m * i / tiles;
-        o.rows = a->m * (i + 1) / tiles - o.row;
-        for (size_t r = o.row; r < o.row + o.rows; r++) {
-            if (a->lo[r] >= a->hi[r])
-                continue;
-            lo = a->lo[r] < lo ? a->lo[r] : lo;
-            hi = a->hi[r] > hi ? a->hi[r] : hi;
-        }
-        o.t0 = hi > lo ? (size_t)lo / KERN_TILE : 0;
-        o.t1 = hi > lo ? ((size_t)hi + KERN_TILE - 1) / KERN_TILE : 0;
+        avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);
         avx512_attn_rows(&o, micro, kind);
         o.lead = 0; /* the next rows find all of it in the level 2 cache */
     }

@@ -246,7 +246,7 @@ static double value_scale(const struct problem *p, size_t token)
 static void compare_row_with_oracle(const struct problem *p, const struct result *got, size_t r,
                                     const char *class, const char *name)
 {
-    bool rounded = strcmp(class, "bf16 dot") == 0, whole = strcmp(class, "int8 dot") == 0;
+    bool rounded = strncmp(class, "bf16 ", 5) == 0, whole = strcmp(class, "int8 dot") == 0;
     double most_q = 0, most_w = 0;
     double s[KERN_CHUNK], max = -INFINITY, sum = 0, sum_err, wrong = 0, want[MOST_D], tolerance[MOST_D];
     size_t n = 0;

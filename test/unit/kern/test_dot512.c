@@ -26,6 +26,7 @@ void emu_avx512bf16_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_amx_gemm_in_bf16(void *in, const float *x, size_t row, size_t m, size_t k);
 void emu_amx_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1);
 void emu_avx512bf16_attn_bf16(const struct kern_attn *a);
+void emu_amx_attn_bf16(const struct kern_attn *a);
 void emu_avx512vnni_attn_i8(const struct kern_attn *a);
 
 enum { MOST_TILES = KERN_CHUNK_TILES, SCRATCH = 2 * KERN_ATTN_ROWS * KERN_CHUNK, MARK = 12345 };
@@ -75,12 +76,12 @@ struct class
     bool tiles;
 };
 
-/* TDPBF16PS: S and the PAIRS of a block; B is the first one's of a column of a panel. */
-static float tile(float s, const uint16_t *a, const uint16_t *b, size_t pairs)
+/* TDPBF16PS: S and the PAIRS of a block, those of a column of B being BY elements apart. */
+static float tile(float s, const uint16_t *a, const uint16_t *b, size_t by, size_t pairs)
 {
     float even = 0, odd = 0;
 
-    for (size_t i = 0; i < pairs; i++, a += 2, b += 2 * KERN_NR) {
+    for (size_t i = 0; i < pairs; i++, a += 2, b += by) {
         even = flush(fmaf(widen(a[0]), widen(b[0]), even));
         odd = flush(fmaf(widen(a[1]), widen(b[1]), odd));
     }
@@ -95,7 +96,7 @@ static float tile_model(const struct kern_gemm *g, const uint16_t *a, size_t col
     float s = 0;
 
     for (size_t at = 0; at < pairs; at += 16)
-        s = tile(s, a + 2 * at, b + 2 * at * KERN_NR, pairs - at < 16 ? pairs - at : 16);
+        s = tile(s, a + 2 * at, b + 2 * at * KERN_NR, 2 * KERN_NR, pairs - at < 16 ? pairs - at : 16);
     return g->bias ? s + g->bias[col] : s;
 }
 
@@ -216,9 +217,9 @@ static void weigh_model(const struct kern_attn *a, size_t r, float *s, float *ma
     *sum = lane[0];
 }
 
-/* The model of attention for one row: a chunk's maximum, sum and output, with the bf16 dot in both
- * products. */
-static void bf16_model(const struct kern_attn *a, size_t r, float *max, float *sum, float *out)
+/* The model of attention for one row: a chunk's maximum, sum and output, with the bf16 dot in both products,
+ * or with tiles. */
+static void bf16_model(const struct kern_attn *a, size_t r, bool tiles, float *max, float *sum, float *out)
 {
     const float *q = (const float *)a->q + r * a->dp;
     uint16_t rounded[KERN_ATTN_DIM], p[KERN_CHUNK] = {0};
@@ -230,15 +231,19 @@ static void bf16_model(const struct kern_attn *a, size_t r, float *max, float *s
         const uint16_t *k = (const uint16_t *)a->k_tile[j / KERN_TILE] + j % KERN_TILE * 2;
 
         s[j] = 0;
-        for (size_t d = 0; d < a->dp; d += 2)
+        for (size_t d = 0; d < a->dp && !tiles; d += 2)
             s[j] = dot(s[j], rounded + d, k + d * KERN_TILE);
+        for (size_t d = 0; d < a->dp && tiles; d += 32)
+            s[j] = tile(s[j], rounded + d, k + d * KERN_TILE, 2 * KERN_TILE, a->dp - d < 32 ? 8 : 16);
     }
     weigh_model(a, r, s, max, sum);
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++)
         p[j] = dtype_f32_to_bf16(s[j]);
     for (size_t d = 0; d < a->dp; d++) {
         out[d] = 0;
-        for (size_t j = 0; j < a->n_tiles * KERN_TILE; j += 2)
+        for (size_t t = 0; t < a->n_tiles && tiles; t++)
+            out[d] = tile(out[d], p + t * KERN_TILE, (const uint16_t *)a->v_tile[t] + 2 * d, 2 * a->dp, 8);
+        for (size_t j = 0; j < a->n_tiles * KERN_TILE && !tiles; j += 2)
             out[d] = dot(out[d], p + j,
                          (const uint16_t *)a->v_tile[j / KERN_TILE] + (j % KERN_TILE / 2 * a->dp + d) * 2);
         out[d] += 0.0f;
@@ -323,11 +328,15 @@ static void fill_tiles(char *kv, size_t tiles, size_t dp, bool i8)
     }
 }
 
+enum attn_class { BF16, TILES, I8, N_CLASSES };
+
 /* Emulated attention gives the model's bits; so does the machine's own, if it has any. */
-static void compare_attn(const struct kern_attn *a, bool i8)
+static void compare_attn(const struct kern_attn *a, enum attn_class class)
 {
-    enum cpu_isa isa = i8 ? CPU_AVX512VNNI : CPU_AVX512BF16;
-    struct kern k = {.attn_bf16 = emu_avx512bf16_attn_bf16, .attn_i8 = emu_avx512vnni_attn_i8};
+    static const enum cpu_isa isas[N_CLASSES] = {CPU_AVX512BF16, CPU_AMX, CPU_AVX512VNNI};
+    enum cpu_isa isa = isas[class];
+    struct kern k = {.attn_bf16 = class == TILES ? emu_amx_attn_bf16 : emu_avx512bf16_attn_bf16,
+                     .attn_i8 = emu_avx512vnni_attn_i8};
     float *want = need(a->dp * 4), max, sum;
     size_t n = cpu_has(isa) ? 2 : 1;
 
@@ -335,9 +344,12 @@ static void compare_attn(const struct kern_attn *a, bool i8)
         if (i)
             kern_rows(isa, &k);
         memset(a->out, 0xff, a->m * a->dp * sizeof(float));
-        (i8 ? k.attn_i8 : k.attn_bf16)(a);
+        (class == I8 ? k.attn_i8 : k.attn_bf16)(a);
         for (size_t r = 0; r < a->m; r++) {
-            (i8 ? i8_model : bf16_model)(a, r, &max, &sum, want);
+            if (class == I8)
+                i8_model(a, r, &max, &sum, want);
+            else
+                bf16_model(a, r, class == TILES, &max, &sum, want);
             assert_memory_equal(&a->max[r], &max, 4);
             assert_memory_equal(&a->sum[r], &sum, 4);
             assert_memory_equal(a->out + r * a->dp, want, a->dp * 4);
@@ -347,8 +359,9 @@ static void compare_attn(const struct kern_attn *a, bool i8)
 }
 
 /* M random rows over N_TILES tiles, seeing [lo, hi): all of it, a random part, or sometimes nothing. */
-static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap, bool i8)
+static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float softcap, enum attn_class class)
 {
+    const bool i8 = class == I8;
     size_t tile = i8 ? KERN_TILE * (dp + sizeof(float)) : KERN_TILE * dp * 2;
     char *kv = need(2 * n_tiles * tile);
     float *q = need(m * dp * 4), *out = need(m * dp * 4), *max = need(m * 4), *sum = need(m * 4);
@@ -371,34 +384,34 @@ static void check_attn(size_t m, size_t dp, size_t n_tiles, bool masked, float s
         lo[r] = masked ? (int32_t)below(n_tiles * KERN_TILE) : 0;
         hi[r] = masked ? (int32_t)below(n_tiles * KERN_TILE + 1) : (int32_t)(n_tiles * KERN_TILE);
     }
-    compare_attn(&a, i8);
+    compare_attn(&a, class);
     free(q), free(kv), free(out), free(max), free(sum), free(scratch), free(lo), free(hi);
 }
 
 static void attention_differs_from_the_plain_dot_for_some_number_of_rows(void **unused)
 {
     for (size_t m = 1; m <= 30; m++)
-        for (int i8 = 0; i8 < 2; i8++)
-            check_attn(m, 64, 1 + below(5), m % 2, 0, i8);
+        for (enum attn_class c = BF16; c < N_CLASSES; c++)
+            check_attn(m, 64, 1 + below(5), m % 2, 0, c);
 }
 
 static void attention_differs_for_some_head_size(void **unused)
 {
     for (size_t dp = 16; dp <= 144; dp += 16)
-        for (int i8 = 0; i8 < 2; i8++) {
-            check_attn(3, dp, 3, true, 0, i8);
-            check_attn(7, dp, 2, false, 20, i8);
+        for (enum attn_class c = BF16; c < N_CLASSES; c++) {
+            check_attn(3, dp, 3, true, 0, c);
+            check_attn(7, dp, 2, false, 20, c);
         }
-    check_attn(2, KERN_ATTN_DIM, 2, false, 0, false);
-    check_attn(2, KERN_ATTN_DIM, 2, false, 0, true);
+    for (enum attn_class c = BF16; c < N_CLASSES; c++)
+        check_attn(2, KERN_ATTN_DIM, 2, false, 0, c);
 }
 
 static void attention_differs_for_some_number_of_tiles(void **unused)
 {
     for (size_t t = 1; t <= MOST_TILES; t++)
-        for (int i8 = 0; i8 < 2; i8++) {
-            check_attn(4, 32, t, false, 0, i8);
-            check_attn(9, 32, t, true, 5, i8);
+        for (enum attn_class c = BF16; c < N_CLASSES; c++) {
+            check_attn(4, 32, t, false, 0, c);
+            check_attn(9, 32, t, true, 5, c);
         }
 }
 

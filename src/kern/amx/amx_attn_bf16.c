@@ -1,0 +1,168 @@
+/* amx_attn_bf16.c - attention over one chunk with TDPBF16PS: class "bf16 tile dot".
+ *
+ *   scores  a tile of keys is a tile of B for each 32 dims, 16 pairs of dims of 16 tokens; the last 16 dims
+ *           of an odd number of such halves are a tile of 8 pairs. Two tiles of keys take the rows of q
+ *           together
+ *   weights as in avx512_attn.h values  a tile of values is a tile of B of 8 pairs of tokens for each 16
+ *   dims, of which four are summed at once
+ *
+ * So scores are summed in blocks of 32 dims and outputs in blocks of the 16 tokens of a tile, ascending. Up
+ * to 16 rows go together. Lines are asked for ahead in the order of memory, each tile those of a later one.
+ */
+#include "kern/amx/amx_tile.h"
+#include "kern/avx512/avx512.h"
+#include "kern/avx512/avx512_attn.h"
+
+enum {
+    HALF = AMX_WORDS / 2, /* words of half a tile: the pairs of 16 dims, or of a tile's tokens */
+    Q_STRIDE = AVX512_STRIDE * sizeof(uint32_t), /* bytes from row to row of q, */
+    P_STRIDE = KERN_CHUNK * sizeof(uint32_t),    /* of scores and of weights */
+    DIMS = 4 * KERN_TILE,                        /* that are summed at once */
+};
+
+/* Tiles 0 to 3 are sums of ROWS, or whole words of A; 4 and 5 whole ones of B; 6 and 7 halves of A and B. */
+static void shape(size_t rows)
+{
+    struct amx_shapes s = {.palette = 1};
+
+    for (int i = 0; i < 8; i++)
+        s.bytes[i] = AMX_LINE;
+    for (int i = 0; i < 4; i++)
+        s.rows[i] = (uint8_t)rows;
+    s.rows[4] = s.rows[5] = AMX_WORDS;
+    s.rows[6] = (uint8_t)rows;
+    s.bytes[6] = HALF * sizeof(uint32_t);
+    s.rows[7] = HALF;
+    AMX_SHAPES(&s);
+}
+
+/* All lines of tile number I of what is read. */
+static void ask(const struct avx512_attn *o, size_t i)
+{
+    const char *at;
+
+    if (o->lead == 0)
+        return;
+    at = attn_ahead_tile(o->a, o->t0, o->t1, i);
+    for (size_t n = 0; n < o->tile_bytes; n += ATTN_AHEAD_LINE)
+        ahead_line(at + n, o->level2);
+}
+
+/* The dots of all rows with the tiles T and T + 1 of keys, the latter again T where there are no more. */
+static void dots(const struct avx512_attn *o, size_t t)
+{
+    const size_t next = t + 1 < o->t1 ? t + 1 : t;
+    const char *k0 = o->a->k_tile[t], *k1 = o->a->k_tile[next];
+    const char *q = (const char *)o->q;
+    size_t d = 0;
+
+    ask(o, t - o->t0 + o->lead);
+    if (next != t)
+        ask(o, next - o->t0 + o->lead);
+    AMX_ZERO(0);
+    AMX_ZERO(1);
+    for (; d + 32 <= o->a->dp;
+         d += 32, q += AMX_LINE, k0 += AMX_WORDS * AMX_LINE, k1 += AMX_WORDS * AMX_LINE) {
+        AMX_LOAD(2, q, Q_STRIDE);
+        AMX_LOAD(4, k0, AMX_LINE);
+        AMX_BF16(0, 2, 4);
+        AMX_LOAD(5, k1, AMX_LINE);
+        AMX_BF16(1, 2, 5);
+    }
+    if (d < o->a->dp) {
+        AMX_LOAD(6, q, Q_STRIDE);
+        AMX_LOAD(7, k0, AMX_LINE);
+        AMX_BF16(0, 6, 7);
+        AMX_LOAD(7, k1, AMX_LINE);
+        AMX_BF16(1, 6, 7);
+    }
+    AMX_STORE(0, o->s + t * KERN_TILE, P_STRIDE);
+    AMX_STORE(1, o->s + next * KERN_TILE, P_STRIDE);
+}
+
+/* The dims [d, d + 16 n) of all rows' outputs. */
+static void values(const struct avx512_attn *o, size_t d, size_t n)
+{
+    const size_t line = o->a->dp * sizeof(uint32_t), out_stride = o->a->dp * sizeof(float);
+    float *out = o->a->out + o->row * o->a->dp + d;
+
+    AMX_ZERO(0);
+    AMX_ZERO(1);
+    AMX_ZERO(2);
+    AMX_ZERO(3);
+    for (size_t t = o->t0; t < o->t1; t++) {
+        const char *v = (const char *)o->a->v_tile[t] + d * sizeof(uint32_t);
+
+        if (d == 0)
+            ask(o, o->t1 - 2 * o->t0 + t + 2 * o->lead);
+        AMX_LOAD(6, o->p + t * HALF, P_STRIDE);
+        AMX_LOAD(7, v, line);
+        AMX_BF16(0, 6, 7);
+        if (n > 1) {
+            AMX_LOAD(7, v + AMX_LINE, line);
+            AMX_BF16(1, 6, 7);
+        }
+        if (n > 2) {
+            AMX_LOAD(7, v + 2 * AMX_LINE, line);
+            AMX_BF16(2, 6, 7);
+        }
+        if (n > 3) {
+            AMX_LOAD(7, v + 3 * AMX_LINE, line);
+            AMX_BF16(3, 6, 7);
+        }
+    }
+    AMX_STORE(0, out, out_stride);
+    if (n > 1)
+        AMX_STORE(1, out + 16, out_stride);
+    if (n > 2)
+        AMX_STORE(2, out + 32, out_stride);
+    if (n > 3)
+        AMX_STORE(3, out + 48, out_stride);
+}
+
+/* All three phases for the rows of O. */
+static void rows(struct avx512_attn *o)
+{
+    size_t dp = o->a->dp, n = 0;
+    float *out = o->a->out + o->row * dp;
+
+    avx512_attn_fill(o, AVX512_DOT);
+    for (size_t t = o->t0; t < o->t1; t += 2)
+        dots(o, t);
+    if (o->t0 < o->t1)
+        avx512_attn_look(o);
+    for (; n + AVX512_ATTN_SOME <= o->rows; n += AVX512_ATTN_SOME)
+        avx512_attn_weigh(o, n, AVX512_ATTN_SOME, AVX512_DOT);
+    if (n + 2 <= o->rows) {
+        avx512_attn_weigh(o, n, 2, AVX512_DOT);
+        n += 2;
+    }
+    if (n < o->rows)
+        avx512_attn_weigh(o, n, 1, AVX512_DOT);
+    for (size_t d = 0; d < dp; d += DIMS)
+        values(o, d, dp - d < DIMS ? (dp - d) / 16 : DIMS / 16);
+    for (size_t i = 0; i < o->rows * dp; i += 16)
+        _mm512_storeu_ps(out + i, _mm512_add_ps(_mm512_loadu_ps(out + i), _mm512_setzero_ps()));
+}
+
+void KERN_NAME(amx_attn_bf16)(const struct kern_attn *a)
+{
+    _Alignas(64) uint32_t q[AMX_ROWS * AVX512_STRIDE];
+    struct avx512_attn o = {.a = a,
+                            .q = q,
+                            .s = a->scratch,
+                            .p = (uint32_t *)(void *)a->scratch + KERN_ATTN_ROWS * KERN_CHUNK,
+                            .tile_bytes = a->dp * KERN_TILE * sizeof(uint16_t),
+                            .level2 = cpu_level2_ahead()};
+    size_t tiles = (a->m + AMX_ROWS - 1) / AMX_ROWS, shaped = 0;
+
+    o.lead = avx512_attn_lead(&o, false);
+    for (size_t i = 0; i < tiles; i++) {
+        avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);
+        if (o.rows != shaped)
+            shape(shaped = o.rows);
+        rows(&o);
+        o.lead = 0; /* the next rows find all of it in the level 2 cache */
+    }
+    AMX_RELEASE();
+}
