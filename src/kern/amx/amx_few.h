@@ -21,11 +21,6 @@ struct amx_few_line {
     float of[2][AMX_FEW][AMX_WORDS];
 };
 
-/* What one block adds: [even, odd][row][side]. */
-struct amx_few_block {
-    __m512 of[2][AMX_FEW][2];
-};
-
 /* Until amx_few_end(), of what this returns. */
 SIMD512_INLINE unsigned amx_few_begin(void)
 {
@@ -47,8 +42,7 @@ SIMD512_INLINE __m512 amx_few_half(__m512i pairs, int odd)
                                    : _mm512_slli_epi32(pairs, 16));
 }
 
-SIMD512_INLINE void amx_few_read(struct amx_few_line *line, struct amx_few_block *s, const uint32_t *a,
-                                 int rows)
+SIMD512_INLINE void amx_few_read(struct amx_few_line *line, const uint32_t *a, int rows)
 {
     SIMD512_UNROLL
     for (int r = 0; r < AMX_FEW; r++)
@@ -57,67 +51,6 @@ SIMD512_INLINE void amx_few_read(struct amx_few_line *line, struct amx_few_block
 
             _mm512_storeu_ps(line->of[0][r], amx_few_half(x, 0));
             _mm512_storeu_ps(line->of[1][r], amx_few_half(x, 1));
-            s->of[0][r][0] = s->of[0][r][1] = s->of[1][r][0] = s->of[1][r][1] = _mm512_setzero_ps();
-        }
-}
-
-/* Pair number PAIR of the block, of the 16 columns of SIDE. */
-SIMD512_INLINE void amx_few_add(struct amx_few_block *s, const struct amx_few_line *line, size_t pair,
-                                int side, __m512 even, __m512 odd, int rows)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows) {
-            s->of[0][r][side] =
-                _mm512_fmadd_ps(_mm512_set1_ps(line->of[0][r][pair]), even, s->of[0][r][side]);
-            s->of[1][r][side] = _mm512_fmadd_ps(_mm512_set1_ps(line->of[1][r][pair]), odd, s->of[1][r][side]);
-        }
-}
-
-/* N pairs that lie as in a panel. */
-SIMD512_INLINE void amx_few_pairs(struct amx_few_block *s, const struct amx_few_line *line, const char *b,
-                                  size_t n, int rows)
-{
-    SIMD512_LOOP
-    for (size_t pair = 0; pair < n; pair++, b += AVX512_GEMM_STEP) {
-        SIMD512_UNROLL
-        for (int side = 0; side < 2; side++) {
-            __m512i x = _mm512_loadu_si512(b + 64 * side);
-
-            amx_few_add(s, line, pair, side, amx_few_half(x, 0), amx_few_half(x, 1), rows);
-        }
-    }
-}
-
-/* The block is whole. */
-SIMD512_INLINE void amx_few_join(__m512 acc[AMX_FEW][2], const struct amx_few_block *s, int rows)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows) {
-            acc[r][0] = _mm512_add_ps(acc[r][0], _mm512_add_ps(s->of[0][r][0], s->of[1][r][0]));
-            acc[r][1] = _mm512_add_ps(acc[r][1], _mm512_add_ps(s->of[0][r][1], s->of[1][r][1]));
-        }
-}
-
-/* Sums as the gemms keep them: [2][rows][16]. */
-SIMD512_INLINE void amx_few_keep(float *sums, __m512 acc[AMX_FEW][2], int rows)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows) {
-            _mm512_storeu_ps(sums + 16 * r, acc[r][0]);
-            _mm512_storeu_ps(sums + 16 * (rows + r), acc[r][1]);
-        }
-}
-
-SIMD512_INLINE void amx_few_take(const float *sums, __m512 acc[AMX_FEW][2], int rows)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows) {
-            acc[r][0] = sums ? _mm512_loadu_ps(sums + 16 * r) : _mm512_setzero_ps();
-            acc[r][1] = sums ? _mm512_loadu_ps(sums + 16 * (rows + r)) : _mm512_setzero_ps();
         }
 }
 

@@ -6,10 +6,12 @@
  *   input   that of avx512_gemm.h with these tiles: a line of cache of every row, then the next, which is a
  *           tile of A; what of the last line is beyond K is not read
  *   panels  as everywhere: 16 steps of 128 bytes are a tile of B for each side
- *   blocks  of 256 steps, 32 KB, and groups of panels: the lines of A of a block stay in level 2 while all
- *           panels of the group take them, and the block of a panel stays in level 1 for all rows. Rows whose
- *           input stays in level 2 as a whole need no groups, and few rows no blocks
- *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2
+ *   blocks  of 512 steps, 64 KB, and groups of panels: the lines of A of a block stay in level 2 while all
+ *           panels of the group take them. Rows whose input stays there as a whole need no groups
+ *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2, in eight
+ *           streams: of lines that are asked for one behind the other a part does not come
+ *
+ *   few     rows, one tile: three panels are read at once, each asked for a little ahead
  *
  * Sums wait in an array of the thread's own, as in avx512_gemm.h, from which they go on as they do there. A
  * cut is at a multiple of 16 steps, where TDPBF16PS begins anew, so that no cut changes a bit.
@@ -24,10 +26,12 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_BLOCK = 1024,   /* steps */
-    AMX_GEMM_PANELS = 8,     /* of a group */
+    AMX_GEMM_BLOCK = 512,    /* steps */
+    AMX_GEMM_PANELS = 16,    /* of a group */
     AMX_GEMM_MOST = 256,     /* rows that go through panels together */
     AMX_GEMM_STREAMS = 8,    /* in which lines are asked for */
+    AMX_GEMM_AT_ONCE = 3,    /* panels that rows of one tile take at once, */
+    AMX_GEMM_AHEAD = 2048,   /* asking for so many bytes ahead in each */
     AMX_GEMM_STAYS = 1 << 20 /* bytes of the input that stay in level 2 */
 };
 
@@ -72,7 +76,8 @@ SIMD512_INLINE void amx_gemm_turns(const struct amx_gemm *t, size_t turns, int p
     const uint32_t *a = t->a[0], *a1 = t->a[1];
 
     for (size_t i = 0; i < turns; i++, b += AMX_WORDS * AVX512_GEMM_STEP) {
-        if (i % 8 == 7)
+        if (i % 8 ==
+            7) /* else the store of sums after more than 32 turns takes 250 ns more, whatever it waits for */
             AMX_STORE(0, t->sums[0], AMX_LINE);
         const size_t stop = t->asked - ask < rate ? t->asked : ask + rate;
 
@@ -214,13 +219,13 @@ SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float 
 }
 
 /* The panels [p, end) of a group, block by block; the caller goes on up to panel LAST. */
-SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t p, size_t end, size_t last, size_t most,
+SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t p, size_t end, size_t last,
                                    enum avx512_kind kind)
 {
     size_t tail = avx512_gemm_tail(kind), from = 0, n;
 
     do {
-        n = w->steps - from < most ? w->steps - from : most;
+        n = w->steps - from < AMX_GEMM_BLOCK ? w->steps - from : AMX_GEMM_BLOCK;
         for (size_t q = p; q < end; q++) {
             float *sums = w->sums + (q - p) * w->rows * KERN_NR;
             bool done = from + n == w->steps;
@@ -237,7 +242,159 @@ SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t p, size_t end
     } while (from < w->steps);
 }
 
-SIMD512_INLINE void amx_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1, enum avx512_kind kind)
+/* ---- rows of one tile ---- */
+
+/* Tiles 0 to 5 are sums of ROWS, the sides of three panels; 6 is of B, 7 of A, WORDS at once. */
+SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
+{
+    struct amx_shapes s = {.palette = 1};
+
+    for (int i = 0; i < 8; i++) {
+        s.rows[i] = (uint8_t)(i == 6 ? words : rows);
+        s.bytes[i] = (uint16_t)(i == 7 ? 4 * words : AMX_LINE);
+    }
+    AMX_SHAPES(&s);
+}
+
+/* One tile of rows and up to three panels, BYTES apart from B on: memory gives a thread more in several streams. */
+struct amx_gemm_one {
+    const uint32_t *a;
+    const char *b;
+    float *sums; /* [panels][2][rows][16] */
+    size_t bytes, rows, steps;
+};
+
+/* A side of a panel, whose sums are tile C. */
+#define AMX_GEMM_SIDE(c, at)               \
+    do {                                   \
+        AMX_LOAD(6, at, AVX512_GEMM_STEP); \
+        if (kind == AVX512_DOT)            \
+            AMX_BF16(c, 7, 6);             \
+        else                               \
+            AMX_I8(c, 7, 6);               \
+    } while (0)
+
+SIMD512_INLINE void amx_gemm_one_turns(const struct amx_gemm_one *t, size_t turns, int panels,
+                                       enum avx512_kind kind)
+{
+    const uint32_t *a = t->a;
+    const char *b = t->b;
+
+    for (size_t i = 0; i < turns; i++, a += t->rows * AMX_WORDS, b += AMX_WORDS * AVX512_GEMM_STEP) {
+        for (size_t line = 0; line < AMX_WORDS * AVX512_GEMM_STEP; line += AMX_LINE)
+            for (int p = 0; p < panels; p++)
+                ahead_line(b + (size_t)p * t->bytes + line + AMX_GEMM_AHEAD, false);
+        AMX_LOAD(7, a, AMX_LINE);
+        AMX_GEMM_SIDE(0, b);
+        AMX_GEMM_SIDE(1, b + AVX512_GEMM_STEP / 2);
+        if (panels > 1) {
+            AMX_GEMM_SIDE(2, b + t->bytes);
+            AMX_GEMM_SIDE(3, b + t->bytes + AVX512_GEMM_STEP / 2);
+        }
+        if (panels > 2) {
+            AMX_GEMM_SIDE(4, b + 2 * t->bytes);
+            AMX_GEMM_SIDE(5, b + 2 * t->bytes + AVX512_GEMM_STEP / 2);
+        }
+    }
+}
+
+SIMD512_INLINE void amx_gemm_one_load(const struct amx_gemm_one *t, int panels)
+{
+    const size_t side = AMX_WORDS * t->rows;
+
+    AMX_LOAD(0, t->sums, AMX_LINE);
+    AMX_LOAD(1, t->sums + side, AMX_LINE);
+    if (panels > 1) {
+        AMX_LOAD(2, t->sums + 2 * side, AMX_LINE);
+        AMX_LOAD(3, t->sums + 3 * side, AMX_LINE);
+    }
+    if (panels > 2) {
+        AMX_LOAD(4, t->sums + 4 * side, AMX_LINE);
+        AMX_LOAD(5, t->sums + 5 * side, AMX_LINE);
+    }
+}
+
+SIMD512_INLINE void amx_gemm_one_keep(const struct amx_gemm_one *t, int panels)
+{
+    const size_t side = AMX_WORDS * t->rows;
+
+    AMX_STORE(0, t->sums, AMX_LINE);
+    AMX_STORE(1, t->sums + side, AMX_LINE);
+    if (panels > 1) {
+        AMX_STORE(2, t->sums + 2 * side, AMX_LINE);
+        AMX_STORE(3, t->sums + 3 * side, AMX_LINE);
+    }
+    if (panels > 2) {
+        AMX_STORE(4, t->sums + 4 * side, AMX_LINE);
+        AMX_STORE(5, t->sums + 5 * side, AMX_LINE);
+    }
+}
+
+SIMD512_INLINE void amx_gemm_one_panels(const struct amx_gemm_one *t, int panels, enum avx512_kind kind)
+{
+    size_t turns = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
+    struct amx_gemm_one rest = *t;
+
+    amx_gemm_one_load(t, panels);
+    amx_gemm_one_turns(t, turns, panels, kind);
+    amx_gemm_one_keep(t, panels);
+    if (!left)
+        return;
+    rest.a += turns * AMX_WORDS * t->rows;
+    rest.b += turns * AMX_WORDS * AVX512_GEMM_STEP;
+    amx_gemm_shape_one(t->rows, left);
+    amx_gemm_one_load(&rest, panels);
+    amx_gemm_one_turns(&rest, 1, panels, kind);
+    amx_gemm_one_keep(&rest, panels);
+    amx_gemm_shape_one(t->rows, AMX_WORDS);
+}
+
+/* N panels at once from P on. */
+SIMD512_INLINE void amx_gemm_one_group(const struct kern_gemm *g, size_t p, size_t n, enum avx512_kind kind)
+{
+    float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
+    const struct avx512_gemm_rows rows = {0, g->m};
+    const size_t steps = avx512_gemm_steps_of(g->k, kind), each = g->m * KERN_NR,
+                 bytes = (avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) + avx512_gemm_tail(kind)) *
+                         AVX512_GEMM_STEP;
+    const char *b = (const char *)g->b + (p - g->first) * bytes;
+    struct amx_gemm_one t = {.a = g->in, .b = b, .sums = sums, .bytes = bytes, .rows = g->m};
+
+    memset(sums, 0, n * each * sizeof(float));
+    for (size_t i = 0; i < n && g->onto; i++)
+        avx512_gemm_load(g, p + i, rows, sums + i * each);
+    for (size_t left = steps; left > 0; left -= t.steps) {
+        t.steps = left < AMX_GEMM_BLOCK ? left : AMX_GEMM_BLOCK;
+        if (n == 1)
+            amx_gemm_one_panels(&t, 1, kind);
+        else if (n == 2)
+            amx_gemm_one_panels(&t, 2, kind);
+        else
+            amx_gemm_one_panels(&t, 3, kind);
+        t.a += t.steps * g->m;
+        t.b += t.steps * AVX512_GEMM_STEP;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (kind == AVX512_I8_GEMM)
+            avx512_gemm_to_floats(g, b + i * bytes + steps * AVX512_GEMM_STEP, rows, sums + i * each);
+        avx512_gemm_end(g, p + i, rows, sums + i * each, kind);
+    }
+}
+
+SIMD512_INLINE void amx_gemm_drive_one(const struct kern_gemm *g, size_t p0, size_t p1, enum avx512_kind kind)
+{
+    amx_gemm_shape_one(g->m, AMX_WORDS);
+    for (size_t p = p0, n; p < p1; p += n) {
+        n = p1 - p < AMX_GEMM_AT_ONCE ? p1 - p : AMX_GEMM_AT_ONCE;
+        amx_gemm_one_group(g, p, n, kind);
+    }
+    AMX_RELEASE();
+}
+
+/* ---- any number of rows ---- */
+
+SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, size_t p1,
+                                        enum avx512_kind kind)
 {
     float sums[AMX_GEMM_PANELS * AMX_GEMM_MOST * KERN_NR] __attribute__((aligned(64)));
     size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1;
@@ -249,16 +406,23 @@ SIMD512_INLINE void amx_gemm_drive(const struct kern_gemm *g, size_t p0, size_t 
         .sums = sums};
 
     for (; w.r0 < g->m; w.r0 += w.rows) {
-        size_t left = g->m - w.r0, parts = (left + AMX_GEMM_MOST - 1) / AMX_GEMM_MOST, panels, most;
+        size_t left = g->m - w.r0, parts = (left + AMX_GEMM_MOST - 1) / AMX_GEMM_MOST, panels;
 
         w.rows = (left / parts + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS) * 2 * AMX_ROWS;
         w.rows = w.rows < left ? w.rows : left;
         panels = w.rows * steps * 4 <= AMX_GEMM_STAYS ? 1 : AMX_GEMM_PANELS;
-        most = w.rows <= 2 * AMX_ROWS ? steps : AMX_GEMM_BLOCK;
         for (size_t p = p0; p < p1; p += panels)
-            amx_gemm_group(&w, p, p1 - p < panels ? p1 : p + panels, last, most, kind);
+            amx_gemm_group(&w, p, p1 - p < panels ? p1 : p + panels, last, kind);
     }
     AMX_RELEASE();
+}
+
+SIMD512_INLINE void amx_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1, enum avx512_kind kind)
+{
+    if (g->m > 0 && g->m <= AMX_ROWS)
+        amx_gemm_drive_one(g, p0, p1, kind);
+    else
+        amx_gemm_drive_many(g, p0, p1, kind);
 }
 
 #endif

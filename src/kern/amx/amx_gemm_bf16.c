@@ -9,52 +9,109 @@
  */
 #include "kern/amx/amx_few.h"
 
-enum { FEW = 2 }; /* rows that take panels by vectors */
+enum {
+    FEW = 2,      /* rows that take panels by vectors, */
+    TOGETHER = 4, /* times panels: memory gives a thread more in several streams */
+    AHEAD = 1024, /* bytes that each is asked for ahead */
+};
 
-void KERN_NAME(amx_gemm_in_bf16)(void *in, const float *x, size_t row, size_t m, size_t k)
+/* Some panels and some rows, TOGETHER in all. */
+struct few {
+    const struct kern_gemm *g;
+    const char *b;                                               /* of the first panel, */
+    size_t bytes;                                                /* from which the next one is as far away */
+    float sums[TOGETHER * KERN_NR] __attribute__((aligned(64))); /* [panel][2][rows][16] */
+};
+
+/* N pairs from B on, a block or what is left, of rows whose line of A is LINE. */
+SIMD512_INLINE void few_block(struct few *f, const struct amx_few_line *line, const char *b, size_t n,
+                              int rows, int panels)
 {
-    amx_gemm_put(in, x, row, m, k, AVX512_DOT);
+    __m512 s[TOGETHER][2][2]; /* [panel and row][side][even, odd] */
+
+    SIMD512_UNROLL
+    for (int i = 0; i < TOGETHER; i++)
+        s[i][0][0] = s[i][0][1] = s[i][1][0] = s[i][1][1] = _mm512_setzero_ps();
+    SIMD512_LOOP
+    for (size_t pair = 0; pair < n; pair++, b += AVX512_GEMM_STEP) {
+        SIMD512_UNROLL
+        for (int i = 0; i < 2 * TOGETHER; i++) {
+            const char *at = b + (size_t)(i / 2) * f->bytes + 64 * (i % 2);
+
+            if (i / 2 < panels) {
+                __m512i x = _mm512_loadu_si512(at);
+
+                ahead_line(at + AHEAD, false);
+                SIMD512_UNROLL
+                for (int r = 0; r < FEW; r++)
+                    if (r < rows) {
+                        __m512 *sum = s[i / 2 * rows + r][i % 2];
+
+                        sum[0] =
+                            _mm512_fmadd_ps(_mm512_set1_ps(line->of[0][r][pair]), amx_few_half(x, 0), sum[0]);
+                        sum[1] =
+                            _mm512_fmadd_ps(_mm512_set1_ps(line->of[1][r][pair]), amx_few_half(x, 1), sum[1]);
+                    }
+            }
+        }
+    }
+    SIMD512_UNROLL
+    for (int i = 0; i < 2 * TOGETHER; i++)
+        if (i < 2 * rows * panels) {
+            const int panel = i / (2 * rows), side = i / rows % 2, row = i % rows;
+            const __m512 *sum = s[panel * rows + row][side];
+            float *to = f->sums + 16 * i;
+
+            _mm512_storeu_ps(to, _mm512_add_ps(_mm512_loadu_ps(to), _mm512_add_ps(sum[0], sum[1])));
+        }
 }
 
-SIMD512_INLINE void few_panel(const struct kern_gemm *g, const char *b, float *sums, int rows)
+SIMD512_INLINE void few_panels(struct few *f, int rows, int panels)
 {
-    const uint32_t *a = g->in;
-    __m512 acc[AMX_FEW][2];
+    const uint32_t *a = f->g->in;
+    const char *b = f->b;
 
-    amx_few_take(g->onto ? sums : NULL, acc, rows);
-    for (size_t left = (g->k + 1) / 2, n; left > 0; left -= n, a += (size_t)rows * AMX_WORDS) {
+    for (size_t left = (f->g->k + 1) / 2, n; left > 0; left -= n, a += (size_t)rows * AMX_WORDS) {
         struct amx_few_line line;
-        struct amx_few_block s;
 
         n = left < AMX_WORDS ? left : AMX_WORDS;
-        amx_few_read(&line, &s, a, rows);
-        amx_few_pairs(&s, &line, b, n, rows);
-        amx_few_join(acc, &s, rows);
+        amx_few_read(&line, a, rows);
+        few_block(f, &line, b, n, rows, panels);
         b += n * AVX512_GEMM_STEP;
     }
-    amx_few_keep(sums, acc, rows);
 }
 
 static void few(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    const size_t bytes = (kern_gemm_panel_k(g) + 1) / 2 * AVX512_GEMM_STEP;
     const struct avx512_gemm_rows rows = {0, g->m};
-    float sums[FEW * KERN_NR] __attribute__((aligned(64)));
+    struct few f = {.g = g, .bytes = (kern_gemm_panel_k(g) + 1) / 2 * AVX512_GEMM_STEP};
 
-    for (size_t p = p0; p < p1; p++) {
-        const char *b = (const char *)g->b + (p - g->first) * bytes;
+    for (size_t p = p0, n; p < p1; p += n) {
         unsigned before;
 
-        if (g->onto)
-            avx512_gemm_load(g, p, rows, sums);
+        n = p1 - p < TOGETHER / g->m ? 1 : TOGETHER / g->m;
+        f.b = (const char *)g->b + (p - g->first) * f.bytes;
+        memset(f.sums, 0, sizeof(f.sums));
+        for (size_t i = 0; i < n && g->onto; i++)
+            avx512_gemm_load(g, p + i, rows, f.sums + i * g->m * KERN_NR);
         before = amx_few_begin();
-        if (g->m == 1)
-            few_panel(g, b, sums, 1);
+        if (g->m == 1 && n > 1)
+            few_panels(&f, 1, 4);
+        else if (g->m == 1)
+            few_panels(&f, 1, 1);
+        else if (n > 1)
+            few_panels(&f, 2, 2);
         else
-            few_panel(g, b, sums, 2);
+            few_panels(&f, 2, 1);
         amx_few_end(before);
-        avx512_gemm_end(g, p, rows, sums, AVX512_DOT);
+        for (size_t i = 0; i < n; i++)
+            avx512_gemm_end(g, p + i, rows, f.sums + i * g->m * KERN_NR, AVX512_DOT);
     }
+}
+
+void KERN_NAME(amx_gemm_in_bf16)(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    amx_gemm_put(in, x, row, m, k, AVX512_DOT);
 }
 
 void KERN_NAME(amx_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1)

@@ -7,8 +7,63 @@
 #include "kern/amx/amx_few.h"
 #include "kern/avx512/avx512_mx4.h"
 
+/* What one block adds: [even, odd][row][side]. */
+struct block {
+    __m512 of[2][AMX_FEW][2];
+};
+
+/* Pair number PAIR of the block, of the 16 columns of SIDE. */
+SIMD512_INLINE void add_pair(struct block *s, const struct amx_few_line *line, size_t pair, int side,
+                             __m512 even, __m512 odd, int rows)
+{
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_FEW; r++)
+        if (r < rows) {
+            s->of[0][r][side] =
+                _mm512_fmadd_ps(_mm512_set1_ps(line->of[0][r][pair]), even, s->of[0][r][side]);
+            s->of[1][r][side] = _mm512_fmadd_ps(_mm512_set1_ps(line->of[1][r][pair]), odd, s->of[1][r][side]);
+        }
+}
+
+/* N pairs that lie as in a panel. */
+SIMD512_INLINE void add_pairs(struct block *s, const struct amx_few_line *line, const char *b, size_t n,
+                              int rows)
+{
+    SIMD512_LOOP
+    for (size_t pair = 0; pair < n; pair++, b += AVX512_GEMM_STEP) {
+        SIMD512_UNROLL
+        for (int side = 0; side < 2; side++) {
+            __m512i x = _mm512_loadu_si512(b + 64 * side);
+
+            add_pair(s, line, pair, side, amx_few_half(x, 0), amx_few_half(x, 1), rows);
+        }
+    }
+}
+
+/* The block is whole. */
+SIMD512_INLINE void join(__m512 acc[AMX_FEW][2], const struct block *s, int rows)
+{
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_FEW; r++)
+        if (r < rows) {
+            acc[r][0] = _mm512_add_ps(acc[r][0], _mm512_add_ps(s->of[0][r][0], s->of[1][r][0]));
+            acc[r][1] = _mm512_add_ps(acc[r][1], _mm512_add_ps(s->of[0][r][1], s->of[1][r][1]));
+        }
+}
+
+/* Sums as the gemms keep them: [2][rows][16]. */
+SIMD512_INLINE void keep(float *sums, __m512 acc[AMX_FEW][2], int rows)
+{
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_FEW; r++)
+        if (r < rows) {
+            _mm512_storeu_ps(sums + 16 * r, acc[r][0]);
+            _mm512_storeu_ps(sums + 16 * (rows + r), acc[r][1]);
+        }
+}
+
 /* A group by multiplication with its scales, of which none may be 2^-127: it is no normal number. */
-SIMD512_INLINE void add_scaled(struct amx_few_block *s, const struct amx_few_line *line, const uint8_t *group,
+SIMD512_INLINE void add_scaled(struct block *s, const struct amx_few_line *line, const uint8_t *group,
                                int rows)
 {
     const __m512 floats = avx512_mx4_floats();
@@ -22,16 +77,16 @@ SIMD512_INLINE void add_scaled(struct amx_few_block *s, const struct amx_few_lin
         for (int j = 0; j < 4; j++) {
             __m512i nibbles = avx512_mx4_nibble(x, j);
 
-            amx_few_add(s, line, 2 * l + (size_t)j / 2, j % 2,
-                        avx512_mx4_element(nibbles, 0, scale[j % 2], floats),
-                        avx512_mx4_element(nibbles, 1, scale[j % 2], floats), rows);
+            add_pair(s, line, 2 * l + (size_t)j / 2, j % 2,
+                     avx512_mx4_element(nibbles, 0, scale[j % 2], floats),
+                     avx512_mx4_element(nibbles, 1, scale[j % 2], floats), rows);
         }
     }
 }
 
 /* And any other, unpacked before. */
-SIMD512_INLINE void add_unpacked(struct amx_few_block *s, const struct amx_few_line *line,
-                                 const uint8_t *group, int rows)
+SIMD512_INLINE void add_unpacked(struct block *s, const struct amx_few_line *line, const uint8_t *group,
+                                 int rows)
 {
     char panel[MX4_BLOCK / 2 * AVX512_GEMM_STEP] __attribute__((aligned(64)));
     const unsigned mode = _mm_getcsr();
@@ -39,7 +94,7 @@ SIMD512_INLINE void add_unpacked(struct amx_few_block *s, const struct amx_few_l
     _mm_setcsr(mode & ~(unsigned)AMX_FEW_NO_DENORMALS);
     avx512_mx4_group(panel, group, AVX512_DOT);
     _mm_setcsr(mode);
-    amx_few_pairs(s, line, panel, MX4_BLOCK / 2, rows);
+    add_pairs(s, line, panel, MX4_BLOCK / 2, rows);
 }
 
 SIMD512_INLINE void few_panel(const struct kern_gemm *g, const uint8_t *group, float *sums, int rows)
@@ -47,19 +102,26 @@ SIMD512_INLINE void few_panel(const struct kern_gemm *g, const uint8_t *group, f
     const uint32_t *a = g->in;
     __m512 acc[AMX_FEW][2];
 
-    amx_few_take(NULL, acc, rows);
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_FEW; r++)
+        if (r < rows)
+            acc[r][0] = acc[r][1] = _mm512_setzero_ps();
     for (size_t i = 0; i < g->k / MX4_BLOCK; i++, group += MX4_GROUP, a += (size_t)rows * AMX_WORDS) {
         struct amx_few_line line;
-        struct amx_few_block s;
+        struct block s;
 
-        amx_few_read(&line, &s, a, rows);
+        SIMD512_UNROLL
+        for (int r = 0; r < AMX_FEW; r++)
+            if (r < rows)
+                s.of[0][r][0] = s.of[0][r][1] = s.of[1][r][0] = s.of[1][r][1] = _mm512_setzero_ps();
+        amx_few_read(&line, a, rows);
         if (__builtin_expect(avx512_mx4_has_least(group), 0))
             add_unpacked(&s, &line, group, rows);
         else
             add_scaled(&s, &line, group, rows);
-        amx_few_join(acc, &s, rows);
+        join(acc, &s, rows);
     }
-    amx_few_keep(sums, acc, rows);
+    keep(sums, acc, rows);
 }
 
 static void few(const struct kern_gemm *g, size_t p0, size_t p1)
