@@ -33,7 +33,7 @@ enum {
     KERN_TILE = 16,   /* tokens of a KV tile */
     KERN_CHUNK = 256, /* absolute positions of an attention chunk */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
-    KERN_ATTN_ROWS = 24,  /* query rows an attention kernel works on at once; scratch is sized by it */
+    KERN_ATTN_ROWS = 48,  /* query rows an attention kernel works on at once; scratch is sized by it */
     KERN_ATTN_DIM = 512,  /* largest dp of attention */
     KERN_I4_GROUP = 16,   /* elements of a row of 4 bits that share a factor */
     KERN_TURNED = 2048,   /* largest block of hadamard; no head is longer */

@@ -128,8 +128,8 @@ static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, 
     size_t d = j->w->d, dp = j->w->dp;
 
     j->g->attn_k->to_bf16(row, k, d);
-    for (size_t i = 0; i < d; i++)
-        ko[(i / 2 * KERN_TILE + slot) * 2 + i % 2] = row[i];
+    for (size_t i = 0; i < d; i += 2)
+        memcpy(ko + (i / 2 * KERN_TILE + slot) * 2, row + i, (d - i < 2 ? 1 : 2) * sizeof(*row));
     j->g->attn_k->to_bf16(row, v, d);
     for (size_t i = 0; i < d; i++)
         vo[(slot / 2 * dp + i) * 2 + slot % 2] = row[i];
@@ -428,16 +428,17 @@ static void whole_turn(const struct attn_job *j, const struct turn *u, const str
     size_t dp = j->w->dp;
     struct piece p = u->p, after;
 
-    for (size_t r = 0; r < p.rows; r++) {
-        t->acc_max[r] = -INFINITY;
-        t->acc_sum[r] = 0;
-    }
-    memset(t->acc, 0, p.rows * dp * sizeof(float));
     for (size_t i = 0; i < u->pieces; i++, p = after) {
+        bool first = i == 0; /* it is what the others are folded to */
+
         after = p;
         set_piece(&after, i + 1, u->sinks, u->first_chunk);
-        chunk(j, &p, i + 1 < u->pieces ? &after : next ? &next->p : NULL, t, t->out, t->max, t->sum);
-        for (size_t r = 0; r < p.rows; r++)
+        chunk(j, &p,
+              i + 1 < u->pieces ? &after
+              : next            ? &next->p
+                                : NULL,
+              t, first ? t->acc : t->out, first ? t->acc_max : t->max, first ? t->acc_sum : t->sum);
+        for (size_t r = 0; r < p.rows && !first; r++)
             j->g->attn_k->attn_fold(&t->acc_max[r], &t->acc_sum[r], t->acc + r * dp, t->max[r], t->sum[r],
                                     t->out + r * dp, dp);
     }

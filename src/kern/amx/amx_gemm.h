@@ -8,8 +8,8 @@
  *   panels  as everywhere: 16 steps of 128 bytes are a tile of B for each side
  *   blocks  of 512 steps, 64 KB, and groups of panels: the lines of A of a block stay in level 2 while all
  *           panels of the group take them. Rows whose input stays there as a whole need no groups
- *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2, in eight
- *           streams: of lines that are asked for one behind the other a part does not come
+ *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2, in
+ *           eight streams: of lines that are asked for one behind the other a part does not come
  *
  *   few     rows, one tile: three panels are read at once, each asked for a little ahead
  *
@@ -76,11 +76,11 @@ SIMD512_INLINE void amx_gemm_turns(const struct amx_gemm *t, size_t turns, int p
     const uint32_t *a = t->a[0], *a1 = t->a[1];
 
     for (size_t i = 0; i < turns; i++, b += AMX_WORDS * AVX512_GEMM_STEP) {
-        if (i % 8 ==
-            7) /* else the store of sums after more than 32 turns takes 250 ns more, whatever it waits for */
-            AMX_STORE(0, t->sums[0], AMX_LINE);
         const size_t stop = t->asked - ask < rate ? t->asked : ask + rate;
 
+        /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/PERFORMANCE.md). */
+        if (i % 8 == 7)
+            AMX_STORE(0, t->sums[0], AMX_LINE);
         for (; ask < stop; ask++)
             ahead_line(t->next + ask % AMX_GEMM_STREAMS * t->stream + ask / AMX_GEMM_STREAMS * AMX_LINE,
                        true);
@@ -256,7 +256,8 @@ SIMD512_INLINE void amx_gemm_shape_one(size_t rows, size_t words)
     AMX_SHAPES(&s);
 }
 
-/* One tile of rows and up to three panels, BYTES apart from B on: memory gives a thread more in several streams. */
+/* One tile of rows and up to three panels, BYTES apart from B on: memory gives a thread more in several
+ * streams. */
 struct amx_gemm_one {
     const uint32_t *a;
     const char *b;

@@ -100,8 +100,10 @@ SIMD512_INLINE void avx512_gemm_put_line(uint32_t *in, struct avx512_gemm_rows t
           at % most / avx512_tile_unit(kind) * avx512_tile_words(kind);
     if (kind == AVX512_F32)
         avx512_tile_fill_f32(in, x, n);
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
     else if (kind == AVX512_DOT)
         avx512_tile_fill_dot(in, x, n);
+#endif
     else
         avx512_tile_fill_wide(in, x, n);
 }

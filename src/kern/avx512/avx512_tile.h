@@ -63,20 +63,22 @@ SIMD512_INLINE void avx512_tile_fill_f32(uint32_t *words, const float *a, size_t
                       simd512_load(a + i, simd512_head(n - i)));
 }
 
-/* N floats rounded to pairs of bf16. The missing half of an odd last pair is -0: times the panel's +0 it
- * leaves every sum as it is. */
+#if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
+/* N floats rounded to pairs of bf16, denormals to zeros, which they are to the dots that read them. The
+ * missing half of an odd last pair is -0: times the panel's +0 it leaves every sum as it is. */
 SIMD512_INLINE void avx512_tile_fill_dot(uint32_t *words, const float *a, size_t n)
 {
     size_t i = 0;
 
     for (; i + 16 <= n; i += 16)
-        simd512_store_bf16((uint16_t *)(void *)words + i, SIMD512_ALL, _mm512_loadu_ps(a + i));
+        _mm256_storeu_si256((__m256i *)(void *)(words + i / 2), simd512_flush_bf16(_mm512_loadu_ps(a + i)));
     if (i < n)
-        simd512_store_bf16((uint16_t *)(void *)words + i, simd512_head(n - i),
-                           simd512_load(a + i, simd512_head(n - i)));
+        _mm256_mask_storeu_epi16(words + i / 2, simd512_head(n - i),
+                                 simd512_flush_bf16(simd512_load(a + i, simd512_head(n - i))));
     if (n % 2)
         ((uint16_t *)(void *)words)[n] = 0x8000;
 }
+#endif
 
 /* N floats rounded to bf16 and widened again, with the same -0 after an odd last one. */
 SIMD512_INLINE void avx512_tile_fill_wide(uint32_t *words, const float *a, size_t n)
