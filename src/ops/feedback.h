@@ -1,8 +1,7 @@
 /* feedback.h - what the rounding of a weight asks of the weights of its row that are rounded after it.
  *
- * With H the sum of x x^T over inputs x, rounding a row w to q costs (w - q) H (w - q)^T. Let H = (I + A) D
- * (I
- * + A)^T, A strictly upper triangular and D diagonal. Then the cost is the sum over k of
+ * With H the sum of x x^T over inputs x, rounding a row w to q costs (w - q) H (w - q)^T. Let H be
+ * (I + A) D (I + A)^T, A strictly upper triangular and D diagonal. Then the cost is the sum over k of
  *   D_k (w_k + (sum over i < k of (w_i - q_i) A_ik) - q_k)^2:
  * each weight takes up what those before it left, and is rounded to the nearest. That is what GPTQ decides
  * (Frantar et al. 2023) without its inverses; no other linear feedback costs less on average (Chee et al.

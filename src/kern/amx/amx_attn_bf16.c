@@ -3,8 +3,9 @@
  *   scores  a tile of keys is a tile of B for each 32 dims, 16 pairs of dims of 16 tokens; the last 16 dims
  *           of an odd number of such halves are a tile of 8 pairs. Two tiles of keys take the rows of q
  *           together
- *   weights as in avx512_attn.h values  a tile of values is a tile of B of 8 pairs of tokens for each 16
- *   dims, of which four are summed at once
+ *   weights as in avx512_attn.h
+ *   values  a tile of values is a tile of B of 8 pairs of tokens for each 16 dims, of which four are summed
+ *           at once
  *
  * So scores are summed in blocks of 32 dims and outputs in blocks of the 16 tokens of a tile, ascending. Up
  * to 16 rows go together. Lines are asked for ahead in the order of memory, each tile those of a later one.
@@ -123,22 +124,13 @@ static void values(const struct avx512_attn *o, size_t d, size_t n)
 /* All three phases for the rows of O. */
 static void rows(struct avx512_attn *o)
 {
-    size_t dp = o->a->dp, n = 0;
+    const size_t dp = o->a->dp;
     float *out = o->a->out + o->row * dp;
 
     avx512_attn_fill(o, AVX512_DOT);
     for (size_t t = o->t0; t < o->t1; t += 2)
         dots(o, t);
-    if (o->t0 < o->t1)
-        avx512_attn_look(o);
-    for (; n + AVX512_ATTN_SOME <= o->rows; n += AVX512_ATTN_SOME)
-        avx512_attn_weigh(o, n, AVX512_ATTN_SOME, AVX512_DOT);
-    if (n + 2 <= o->rows) {
-        avx512_attn_weigh(o, n, 2, AVX512_DOT);
-        n += 2;
-    }
-    if (n < o->rows)
-        avx512_attn_weigh(o, n, 1, AVX512_DOT);
+    avx512_attn_weigh_all(o, AVX512_DOT);
     for (size_t d = 0; d < dp; d += DIMS)
         values(o, d, dp - d < DIMS ? (dp - d) / 16 : DIMS / 16);
     for (size_t i = 0; i < o->rows * dp; i += 16)

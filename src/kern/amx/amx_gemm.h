@@ -10,7 +10,6 @@
  *           panels of the group take them. Rows whose input stays there as a whole need no groups
  *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2, in
  *           eight streams: of lines that are asked for one behind the other a part does not come
- *
  *   few     rows, one tile: three panels are read at once, each asked for a little ahead
  *
  * Sums wait in an array of the thread's own, as in avx512_gemm.h, from which they go on as they do there. A
@@ -43,6 +42,12 @@ SIMD512_INLINE struct avx512_gemm_rows amx_gemm_tile(size_t row, size_t m)
     return (struct avx512_gemm_rows){first, m - first < AMX_ROWS ? m - first : AMX_ROWS};
 }
 
+/* From one panel to the next. */
+SIMD512_INLINE size_t amx_gemm_panel_bytes(const struct kern_gemm *g, enum avx512_kind kind)
+{
+    return (avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) + avx512_gemm_tail(kind)) * AVX512_GEMM_STEP;
+}
+
 /* X, row ROW of M, to its place in IN. */
 SIMD512_INLINE void amx_gemm_put(uint32_t *in, const float *x, size_t row, size_t m, size_t k,
                                  enum avx512_kind kind)
@@ -66,6 +71,15 @@ struct amx_gemm {
     bool first;
 };
 
+/* The product of KIND: tile C += A x B. */
+#define AMX_GEMM_ADD(c, a, b)   \
+    do {                        \
+        if (kind == AVX512_DOT) \
+            AMX_BF16(c, a, b);  \
+        else                    \
+            AMX_I8(c, a, b);    \
+    } while (0)
+
 /* Turns of 16 steps, or one of what is left. */
 SIMD512_INLINE void amx_gemm_turns(const struct amx_gemm *t, size_t turns, int pair, enum avx512_kind kind)
 {
@@ -87,22 +101,13 @@ SIMD512_INLINE void amx_gemm_turns(const struct amx_gemm *t, size_t turns, int p
         AMX_LOAD(4, a, AMX_LINE);
         AMX_LOAD(6, b, AVX512_GEMM_STEP);
         AMX_LOAD(7, b + AVX512_GEMM_STEP / 2, AVX512_GEMM_STEP);
-        if (kind == AVX512_DOT)
-            AMX_BF16(0, 4, 6);
-        else
-            AMX_I8(0, 4, 6);
+        AMX_GEMM_ADD(0, 4, 6);
         if (pair)
             AMX_LOAD(5, a1, AMX_LINE);
-        if (kind == AVX512_DOT)
-            AMX_BF16(1, 4, 7);
-        else
-            AMX_I8(1, 4, 7);
-        if (pair && kind == AVX512_DOT) {
-            AMX_BF16(2, 5, 6);
-            AMX_BF16(3, 5, 7);
-        } else if (pair) {
-            AMX_I8(2, 5, 6);
-            AMX_I8(3, 5, 7);
+        AMX_GEMM_ADD(1, 4, 7);
+        if (pair) {
+            AMX_GEMM_ADD(2, 5, 6);
+            AMX_GEMM_ADD(3, 5, 7);
         }
         a += apart[0];
         a1 += apart[1];
@@ -269,10 +274,7 @@ struct amx_gemm_one {
 #define AMX_GEMM_SIDE(c, at)               \
     do {                                   \
         AMX_LOAD(6, at, AVX512_GEMM_STEP); \
-        if (kind == AVX512_DOT)            \
-            AMX_BF16(c, 7, 6);             \
-        else                               \
-            AMX_I8(c, 7, 6);               \
+        AMX_GEMM_ADD(c, 7, 6);             \
     } while (0)
 
 SIMD512_INLINE void amx_gemm_one_turns(const struct amx_gemm_one *t, size_t turns, int panels,
@@ -299,54 +301,39 @@ SIMD512_INLINE void amx_gemm_one_turns(const struct amx_gemm_one *t, size_t turn
     }
 }
 
-SIMD512_INLINE void amx_gemm_one_load(const struct amx_gemm_one *t, int panels)
-{
-    const size_t side = AMX_WORDS * t->rows;
-
-    AMX_LOAD(0, t->sums, AMX_LINE);
-    AMX_LOAD(1, t->sums + side, AMX_LINE);
-    if (panels > 1) {
-        AMX_LOAD(2, t->sums + 2 * side, AMX_LINE);
-        AMX_LOAD(3, t->sums + 3 * side, AMX_LINE);
-    }
-    if (panels > 2) {
-        AMX_LOAD(4, t->sums + 4 * side, AMX_LINE);
-        AMX_LOAD(5, t->sums + 5 * side, AMX_LINE);
-    }
-}
-
-SIMD512_INLINE void amx_gemm_one_keep(const struct amx_gemm_one *t, int panels)
-{
-    const size_t side = AMX_WORDS * t->rows;
-
-    AMX_STORE(0, t->sums, AMX_LINE);
-    AMX_STORE(1, t->sums + side, AMX_LINE);
-    if (panels > 1) {
-        AMX_STORE(2, t->sums + 2 * side, AMX_LINE);
-        AMX_STORE(3, t->sums + 3 * side, AMX_LINE);
-    }
-    if (panels > 2) {
-        AMX_STORE(4, t->sums + 4 * side, AMX_LINE);
-        AMX_STORE(5, t->sums + 5 * side, AMX_LINE);
-    }
-}
+/* AMX_LOAD or AMX_STORE of the sums of T's panels. */
+#define AMX_GEMM_ONE_SUMS(move, t, panels)           \
+    do {                                             \
+        const size_t side = AMX_WORDS * (t)->rows;   \
+                                                     \
+        move(0, (t)->sums, AMX_LINE);                \
+        move(1, (t)->sums + side, AMX_LINE);         \
+        if (panels > 1) {                            \
+            move(2, (t)->sums + 2 * side, AMX_LINE); \
+            move(3, (t)->sums + 3 * side, AMX_LINE); \
+        }                                            \
+        if (panels > 2) {                            \
+            move(4, (t)->sums + 4 * side, AMX_LINE); \
+            move(5, (t)->sums + 5 * side, AMX_LINE); \
+        }                                            \
+    } while (0)
 
 SIMD512_INLINE void amx_gemm_one_panels(const struct amx_gemm_one *t, int panels, enum avx512_kind kind)
 {
     size_t turns = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
     struct amx_gemm_one rest = *t;
 
-    amx_gemm_one_load(t, panels);
+    AMX_GEMM_ONE_SUMS(AMX_LOAD, t, panels);
     amx_gemm_one_turns(t, turns, panels, kind);
-    amx_gemm_one_keep(t, panels);
+    AMX_GEMM_ONE_SUMS(AMX_STORE, t, panels);
     if (!left)
         return;
     rest.a += turns * AMX_WORDS * t->rows;
     rest.b += turns * AMX_WORDS * AVX512_GEMM_STEP;
     amx_gemm_shape_one(t->rows, left);
-    amx_gemm_one_load(&rest, panels);
+    AMX_GEMM_ONE_SUMS(AMX_LOAD, &rest, panels);
     amx_gemm_one_turns(&rest, 1, panels, kind);
-    amx_gemm_one_keep(&rest, panels);
+    AMX_GEMM_ONE_SUMS(AMX_STORE, &rest, panels);
     amx_gemm_shape_one(t->rows, AMX_WORDS);
 }
 
@@ -356,8 +343,7 @@ SIMD512_INLINE void amx_gemm_one_group(const struct kern_gemm *g, size_t p, size
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
     const struct avx512_gemm_rows rows = {0, g->m};
     const size_t steps = avx512_gemm_steps_of(g->k, kind), each = g->m * KERN_NR,
-                 bytes = (avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) + avx512_gemm_tail(kind)) *
-                         AVX512_GEMM_STEP;
+                 bytes = amx_gemm_panel_bytes(g, kind);
     const char *b = (const char *)g->b + (p - g->first) * bytes;
     struct amx_gemm_one t = {.a = g->in, .b = b, .sums = sums, .bytes = bytes, .rows = g->m};
 
@@ -400,11 +386,7 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
     float sums[AMX_GEMM_PANELS * AMX_GEMM_MOST * KERN_NR] __attribute__((aligned(64)));
     size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1;
     struct amx_gemm_walk w = {
-        .g = g,
-        .steps = steps,
-        .panel_bytes =
-            (avx512_gemm_steps_of(kern_gemm_panel_k(g), kind) + avx512_gemm_tail(kind)) * AVX512_GEMM_STEP,
-        .sums = sums};
+        .g = g, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = sums};
 
     for (; w.r0 < g->m; w.r0 += w.rows) {
         size_t left = g->m - w.r0, parts = (left + AMX_GEMM_MOST - 1) / AMX_GEMM_MOST, panels;

@@ -305,6 +305,23 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
         }
 }
 
+/* The second phase for all rows. */
+SIMD512_INLINE void avx512_attn_weigh_all(struct avx512_attn *o, enum avx512_kind kind)
+{
+    size_t n = 0;
+
+    if (o->t0 < o->t1)
+        avx512_attn_look(o);
+    for (; n + AVX512_ATTN_SOME <= o->rows; n += AVX512_ATTN_SOME)
+        avx512_attn_weigh(o, n, AVX512_ATTN_SOME, kind);
+    if (n + 2 <= o->rows) {
+        avx512_attn_weigh(o, n, 2, kind);
+        n += 2;
+    }
+    if (n < o->rows)
+        avx512_attn_weigh(o, n, 1, kind);
+}
+
 /* The micro-kernels of a kind: [rows - 1]. */
 typedef void avx512_attn_dots_fn(const struct avx512_attn *o, size_t t);
 typedef void avx512_attn_values_fn(const struct avx512_attn *o, size_t d);
@@ -352,21 +369,12 @@ struct avx512_attn_micro {
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,
                                      enum avx512_kind kind)
 {
-    size_t dp = o->a->dp, wide = o->rows <= 4 ? 64 : 32, n, d = 0;
+    size_t dp = o->a->dp, wide = o->rows <= 4 ? 64 : 32, d = 0;
 
     avx512_attn_fill(o, kind);
     for (size_t t = o->t0; t < o->t1; t += o->rows <= 4 ? 4 : 2)
         micro->dots[o->rows - 1](o, t);
-    if (o->t0 < o->t1)
-        avx512_attn_look(o);
-    for (n = 0; n + AVX512_ATTN_SOME <= o->rows; n += AVX512_ATTN_SOME)
-        avx512_attn_weigh(o, n, AVX512_ATTN_SOME, kind);
-    if (n + 2 <= o->rows) {
-        avx512_attn_weigh(o, n, 2, kind);
-        n += 2;
-    }
-    if (n < o->rows)
-        avx512_attn_weigh(o, n, 1, kind);
+    avx512_attn_weigh_all(o, kind);
     for (; dp - d >= wide; d += wide)
         micro->values[o->rows - 1](o, d);
     for (; d < dp; d += 16)
