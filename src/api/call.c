@@ -707,6 +707,7 @@ void call_written(struct api *a)
     for (size_t i = 0; i < a->n_handed; i++)
         metrics_observe(&a->metrics, METRICS_HANDOFF, now - a->handed_s[i]);
     a->n_handed = 0;
+    relay_written(&a->relay);
 }
 
 void call_advance(struct api *a)

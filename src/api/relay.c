@@ -5,9 +5,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/threads/pool.h"
+#include "base/threads/topo.h"
 #include "engine/gallop_in.h"
 
 #define IDLE_S 0.1 /* the engine asks so often whether it is to end, when nothing is computed */
+#define YIELD_S 0.005 /* and waits at most so long until a step's tokens are written */
 
 /* B can take EV, of whose text N bytes belong to it. */
 static bool has_room(struct relay_batch *b, const struct gallop_event *ev, size_t n)
@@ -75,6 +78,18 @@ static struct relay_batch *next_batch(struct relay *r)
     return b;
 }
 
+/* Lets the other side have this thread's processor until all that was put is written. */
+static void yield_processor(struct relay *r)
+{
+    struct timespec until = clock_at(clock_seconds() + YIELD_S);
+
+    pthread_mutex_lock(&r->lock);
+    while (r->n_written != r->n_put && !r->stops &&
+           pthread_cond_clockwait(&r->room, &r->lock, CLOCK_MONOTONIC, &until) == 0)
+        ;
+    pthread_mutex_unlock(&r->lock);
+}
+
 static void put_batch(struct relay *r, struct relay_batch *b)
 {
     gallop_stats(r->g, &b->stats);
@@ -83,6 +98,8 @@ static void put_batch(struct relay *r, struct relay_batch *b)
     r->n_put++;
     pthread_mutex_unlock(&r->lock);
     r->wake(r->ctx);
+    if (r->yields && b->n)
+        yield_processor(r);
 }
 
 /* False: there was nothing to compute. */
@@ -119,9 +136,14 @@ static void *run(void *ctx)
 int relay_open(struct relay *r, struct gallop *g, void (*lost)(const struct gallop_event *ev),
                void (*wake)(void *ctx), void *ctx, struct err *e)
 {
+    struct topo topo;
     int rc;
 
+    if ((rc = topo_open(&topo, e)) != 0)
+        return rc;
     *r = (struct relay){.g = g, .lost = lost, .wake = wake, .ctx = ctx};
+    r->yields = pool_threads(gallop_llm(g)->pool) >= topo.n_cpus;
+    topo_close(&topo);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->room, NULL);
     rc = thread_start(&r->thread, run, r);
@@ -170,6 +192,14 @@ void relay_give_back(struct relay *r)
 {
     pthread_mutex_lock(&r->lock);
     r->n_taken++;
+    pthread_cond_signal(&r->room);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void relay_written(struct relay *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->n_written = r->n_taken;
     pthread_cond_signal(&r->room);
     pthread_mutex_unlock(&r->lock);
 }

@@ -3,6 +3,10 @@
  * After each step its events are copied into one of RELAY_BATCHES batches, which keep their memory, and the
  * other side is woken. The lock is held to move a number, never while something is computed or copied. If all
  * batches are full, because nobody takes them, the engine waits: it cannot run away from those it serves.
+ *
+ * Where compute threads take every processor the engine also waits a little after each step, until what came
+ * of it is written to sockets. The other side would have to push a compute thread aside for that anyhow, for
+ * which the system often makes it wait for a tick of its clock, and the step would wait for that thread.
  */
 #ifndef GALLOP_API_RELAY_H
 #define GALLOP_API_RELAY_H
@@ -48,7 +52,8 @@ struct relay {
     pthread_mutex_t lock;
     pthread_cond_t room;
     struct relay_batch batch[RELAY_BATCHES];
-    unsigned n_put, n_taken; /* modulo 2^32 */
+    unsigned n_put, n_taken, n_written; /* modulo 2^32 */
+    bool yields; /* compute threads take every processor */
     bool stops;
     _Atomic uint64_t step_ns; /* clock: when the step that is computed began; 0: none is */
 };
@@ -65,5 +70,8 @@ uint64_t relay_step_ns(const struct relay *r);
 /* The oldest batch that was not given back, or NULL. */
 const struct relay_batch *relay_take(struct relay *r);
 void relay_give_back(struct relay *r);
+
+/* What was in batches that were given back is written to all sockets that take it. */
+void relay_written(struct relay *r);
 
 #endif

@@ -19,4 +19,12 @@ static inline double clock_seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
+/* SECONDS of that clock (at most 1e15 count), for waits that end at a time. */
+static inline struct timespec clock_at(double seconds)
+{
+    double s = seconds < 1e15 ? seconds : 1e15;
+
+    return (struct timespec){.tv_sec = (time_t)s, .tv_nsec = (long)((s - (double)(time_t)s) * 1e9)};
+}
+
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/gallop_in.h"
 #include "engine/locate.h"
@@ -681,14 +682,8 @@ static void take_inbox(struct gallop *g)
 
 void gallop_await(struct gallop *g, double wait_s)
 {
-    struct timespec until;
+    struct timespec until = clock_at(clock_seconds() + wait_s);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    wait_s = wait_s < 1e6 ? wait_s : 1e6;
-    until.tv_sec += (time_t)wait_s;
-    until.tv_nsec += (long)((wait_s - (double)(time_t)wait_s) * 1e9);
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&g->lock);
     atomic_store(&g->sleeping, true);
     while (!atomic_load(&g->inbox) && pthread_cond_timedwait(&g->submitted, &g->lock, &until) == 0)

@@ -301,8 +301,7 @@ static bool do_next(struct store *s)
 
 static void wait_until(sem_t *sem, double clock)
 {
-    struct timespec until = {.tv_sec = (time_t)clock,
-                             .tv_nsec = (long)((clock - (double)(time_t)clock) * 1e9)};
+    struct timespec until = clock_at(clock);
 
     while (sem_clockwait(sem, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
         ;
