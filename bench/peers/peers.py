@@ -22,14 +22,14 @@ PACKAGES = {  # by environment; the converter wants torch and a transformers of 
 # For images and sound: builds that do not fit torch's make the import fail.
 UNWANTED = {"vllm": ["torchvision", "torchaudio", "torchcodec"], "openvino-convert": ["torchvision"]}
 FORMATS = {  # of the weights: who has them, what its makers call its own, and how the file or folder ends ("file": Gallop on llama.cpp's file)
-    "bf16": {"gallop": ("", ""), "vllm": ("", ""), "openvino": ("", ".openvino"), "llama": ("", ".gguf"), "pace": ("", "")},
+    "bf16": {"gallop": ("", ""), "packed": ("packed", ".gallop"), "vllm": ("", ""), "openvino": ("", ".openvino"), "llama": ("", ".gguf"), "pace": ("", "")},
     "int8": {"gallop": ("--quant int8", ".int8.gallop"), "file": ("Q8_0 file", ".q8_0.gguf"), "vllm": ("W8A8", ".w8a8"),
              "openvino": ("int8", ".int8.openvino"), "llama": ("Q8_0", ".q8_0.gguf")},
     "int4": {"gallop": ("--quant int4", ".int4.gallop"), "file": ("Q4_0 file", ".q4_0.gguf"), "vllm": ("W4A16", ".w4a16"),
              "openvino": ("int4 g128", ".int4.openvino"), "llama": ("Q4_0", ".q4_0.gguf")}}
 # In optimum-intel's words. With no more said, weights are asymmetric, all layers have the format, and int4 leaves the embedding and head in int8.
 OPENVINO_FORMATS = {"bf16": ["fp16"], "int8": ["int8"], "int4": ["int4", "--group-size", "128"]}
-OURS = "gallop", "bench", "file"
+OURS = "gallop", "packed", "bench", "file"
 QUIET = .1  # the share of the cores that others may take where goals are judged
 MARK = "GALLOP_PEER"  # in the environment of all processes of an engine
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -191,12 +191,12 @@ def quantize_for_vllm(o):
     once(weights(o, "vllm"), python_of(o, "vllm"), os.path.join(ROOT, "bench", "peers", "quantize.py"), kind, o.hf)
 
 
-def pack(o):
-    """Gallop's weights of few bits, so that opening does not quantise; anew where the program is newer, which may pack in another way."""
-    path = weights(o, "gallop")
+def pack(o, name):
+    """A packed file of Gallop's, so that opening neither quantises nor packs; anew where the program is newer, which may pack in another way."""
+    path, quant = weights(o, name), "none" if o.format == "bf16" else o.format
     if not os.path.exists(path) or os.path.getmtime(path) < os.path.getmtime(o.gallop):
         try:
-            run(o.gallop, "pack", "-m", o.hf, "--quant", o.format, "--quiet", "--force", "-o", path + ".part")
+            run(o.gallop, "pack", "-m", o.hf, "--quant", quant, "--quiet", "--force", "-o", path + ".part")
         except (OSError, subprocess.CalledProcessError) as e:
             raise Absent(f"{path} cannot be made: {e}") from e
         os.rename(path + ".part", path)

@@ -4,11 +4,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/xxh3.h"
 #include "ckpt/quantised.h"
 
 static const struct model_arch archs[] = {

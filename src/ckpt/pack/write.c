@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "base/xxh3.h"
 #include "ckpt/pack/form.h"
 #include "ckpt/pack/pack.h"
 
