@@ -36,6 +36,11 @@ static inline __m512 simd512_emu_maskz_loadu_ps(__mmask16 m, const void *p)
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps(m, p) simd512_emu_maskz_loadu_ps(m, p)
 
+#undef _mm512_stream_ps
+#define _mm512_stream_ps(p, v) _mm512_storeu_ps(p, v) /* SIMDe lacks it; what caches do is not emulated */
+#undef _mm512_stream_si512
+#define _mm512_stream_si512(p, v) _mm512_storeu_si512(p, v)
+
 static inline void simd512_emu_mask_storeu_ps(void *p, __mmask16 m, __m512 v)
 {
     float f[16];

@@ -31,7 +31,8 @@ enum {
     AMX_GEMM_STREAMS = 8,    /* in which lines are asked for */
     AMX_GEMM_AT_ONCE = 3,    /* panels that rows of one tile take at once, */
     AMX_GEMM_AHEAD = 2048,   /* asking for so many bytes ahead in each */
-    AMX_GEMM_STAYS = 1 << 20 /* bytes of the input that stay in level 2 */
+    AMX_GEMM_STAYS = 1 << 20, /* bytes of the input that stay in level 2 */
+    AMX_GEMM_BEYOND = 128     /* rows whose results are written past the caches */
 };
 
 /* Which tile of the M rows row ROW is of. */
@@ -211,6 +212,28 @@ SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t p, size_t fro
     }
 }
 
+/* What avx512_gemm_store() does, past the caches: C of so many rows does not stay there, and to fetch each of
+ * its lines in order to write it costs as much as a fifth of the products. False: C is not of whole lines. */
+SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                    const float *sums)
+{
+    size_t at = p * KERN_NR;
+    float *c = g->c + rows.first * g->ldc + at;
+
+    if (g->m < AMX_GEMM_BEYOND || at + KERN_NR > g->n || g->ldc % 16 || (uintptr_t)g->c % AMX_LINE)
+        return false;
+    for (size_t side = 0; side < 2; side++, c += 16) {
+        __m512 bias = g->bias ? _mm512_loadu_ps(g->bias + at + 16 * side) : _mm512_setzero_ps();
+
+        for (size_t r = 0; r < rows.rows; r++, sums += 16) {
+            __m512 y = _mm512_loadu_ps(sums);
+
+            _mm512_stream_ps(c + r * g->ldc, g->bias ? _mm512_add_ps(y, bias) : y);
+        }
+    }
+    return true;
+}
+
 /* Whole sums of panel P to where they go. */
 SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float *sums, enum avx512_kind kind)
 {
@@ -219,8 +242,53 @@ SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float 
 
         if (kind == AVX512_I8_GEMM)
             avx512_gemm_to_floats(w->g, amx_gemm_at(w, p, w->steps), rows, sums);
-        avx512_gemm_end(w->g, p, rows, sums, kind);
+        if (w->g->end != KERN_SUMS || !amx_gemm_stream(w->g, p, rows, sums))
+            avx512_gemm_end(w->g, p, rows, sums, kind);
     }
+}
+
+/* Two panels of pairs end in the same lines of the next gemm's input, which are then written past the caches,
+ * too. */
+SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enum avx512_kind kind)
+{
+    return kind == AVX512_DOT && g->end == KERN_GLU && !g->c && g->m >= AMX_GEMM_BEYOND &&
+           (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
+}
+
+/* Whole sums of panel P, which is even, and those of the next, AWAY floats from them. */
+SIMD512_INLINE void amx_gemm_end_two(const struct amx_gemm_walk *w, size_t p, float *sums, size_t away)
+{
+    const struct kern_gemm *g = w->g;
+
+    for (size_t at = 0; at < w->rows; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
+        struct avx512_gemm_rows rows = {w->r0 + at, w->rows - at < AMX_ROWS ? w->rows - at : AMX_ROWS};
+        uint32_t *line = (uint32_t *)g->out + rows.first * avx512_gemm_width(g->n, AVX512_DOT) +
+                         p / 2 * rows.rows * AMX_WORDS;
+
+        avx512_gemm_glu(g, p, rows, sums);
+        avx512_gemm_glu(g, p + 1, rows, sums + away);
+        for (size_t r = 0; r < rows.rows; r++, line += AMX_WORDS) {
+            __m256i left = simd512_flush_bf16(_mm512_loadu_ps(sums + 16 * r)),
+                    right = simd512_flush_bf16(_mm512_loadu_ps(sums + away + 16 * r));
+
+            _mm512_stream_si512((__m512i *)(void *)line,
+                                _mm512_inserti64x4(_mm512_castsi256_si512(left), right, 1));
+        }
+    }
+}
+
+/* Sums of panel Q of a group that begins with P. */
+SIMD512_INLINE void amx_gemm_end_of(const struct amx_gemm_walk *w, size_t p, size_t q, size_t end,
+                                    enum avx512_kind kind)
+{
+    size_t away = w->rows * KERN_NR;
+    float *sums = w->sums + (q - p) * away;
+    bool twice = amx_gemm_ends_twice(w->g, q, kind);
+
+    if (twice && q % 2 && q > p)
+        amx_gemm_end_two(w, q - 1, sums - away, away);
+    else if (!twice || q % 2 || q + 1 == end) /* else with the next one */
+        amx_gemm_end(w, q, sums, kind);
 }
 
 /* The panels [p, end) of a group, block by block; the caller goes on up to panel LAST. */
@@ -241,7 +309,7 @@ SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t p, size_t end
 
             amx_gemm_block(w, q, from, n, next, 2 * (left < n ? left : n) + (done ? tail : 0), sums, kind);
             if (done)
-                amx_gemm_end(w, q, sums, kind);
+                amx_gemm_end_of(w, p, q, end, kind);
         }
         from += n;
     } while (from < w->steps);
@@ -393,10 +461,14 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
 
         w.rows = (left / parts + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS) * 2 * AMX_ROWS;
         w.rows = w.rows < left ? w.rows : left;
-        panels = w.rows * steps * 4 <= AMX_GEMM_STAYS ? 1 : AMX_GEMM_PANELS;
-        for (size_t p = p0; p < p1; p += panels)
-            amx_gemm_group(&w, p, p1 - p < panels ? p1 : p + panels, last, kind);
+        panels = w.rows * steps * 4 <= AMX_GEMM_STAYS ? 2 : AMX_GEMM_PANELS;
+        for (size_t p = p0, end; p < p1; p = end) {
+            end = p - p % panels + panels;
+            end = end < p1 ? end : p1;
+            amx_gemm_group(&w, p, end, last, kind);
+        }
     }
+    _mm_sfence(); /* what was written past the caches is there before others are told of it */
     AMX_RELEASE();
 }
 

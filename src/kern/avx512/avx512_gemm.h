@@ -288,13 +288,10 @@ SIMD512_INLINE void avx512_gemm_load(const struct kern_gemm *g, size_t p, struct
     }
 }
 
-/* The same through an activation, to C or to the next gemm's input. What columns beyond N become is not put
- * there. */
-SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
-                                         float *sums, enum avx512_kind kind)
+/* The bias of panel P to its sums, N of each side. */
+SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t n, float *sums)
 {
     bool glu = g->end == KERN_GLU;
-    size_t n = rows.rows * 16, at = p * (glu ? KERN_PAIRS : KERN_NR);
 
     for (size_t side = 0; side < 2 && g->bias; side++) {
         size_t column = p * KERN_NR + 16 * side, left = glu || column >= g->n ? 16 * glu : g->n - column;
@@ -303,10 +300,32 @@ SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, st
         for (size_t i = side * n; i < (side + 1) * n; i += 16)
             _mm512_storeu_ps(sums + i, _mm512_add_ps(_mm512_loadu_ps(sums + i), bias));
     }
-    if (glu)
-        AVX512_NAME(avx512_glu)(sums, sums, sums + n, n, g->act);
-    else
+}
+
+/* Sums of pairs become their products, in place: [rows][16]. */
+SIMD512_INLINE void avx512_gemm_glu(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                    float *sums)
+{
+    size_t n = rows.rows * 16;
+
+    avx512_gemm_bias(g, p, n, sums);
+    AVX512_NAME(avx512_glu)(sums, sums, sums + n, n, g->act);
+}
+
+/* The same through an activation, to C or to the next gemm's input. What columns beyond N become is not put
+ * there. */
+SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                         float *sums, enum avx512_kind kind)
+{
+    bool glu = g->end == KERN_GLU;
+    size_t n = rows.rows * 16, at = p * (glu ? KERN_PAIRS : KERN_NR);
+
+    if (glu) {
+        avx512_gemm_glu(g, p, rows, sums);
+    } else {
+        avx512_gemm_bias(g, p, n, sums);
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
+    }
     for (size_t side = 0; side < (glu ? 1 : 2) && at < g->n; side++, at += 16)
         for (size_t r = 0; r < rows.rows; r++, sums += 16)
             if (g->c)
