@@ -9,7 +9,7 @@
 #include "base/threads/topo.h"
 #include "engine/gallop_in.h"
 
-#define IDLE_S 0.1 /* the engine asks so often whether it is to end, when nothing is computed */
+#define IDLE_S  0.1   /* the engine asks so often whether it is to end, when nothing is computed */
 #define YIELD_S 0.005 /* and waits at most so long until a step's tokens are written */
 
 /* B can take EV, of whose text N bytes belong to it. */

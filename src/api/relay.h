@@ -53,7 +53,7 @@ struct relay {
     pthread_cond_t room;
     struct relay_batch batch[RELAY_BATCHES];
     unsigned n_put, n_taken, n_written; /* modulo 2^32 */
-    bool yields; /* compute threads take every processor */
+    bool yields;                        /* compute threads take every processor */
     bool stops;
     _Atomic uint64_t step_ns; /* clock: when the step that is computed began; 0: none is */
 };

@@ -1,5 +1,5 @@
-/* xxh3.h - XXH3 by the loops of this processor, for sums of many bytes: the library's common ones read a third
- * of what memory gives. */
+/* xxh3.h - XXH3 by the loops of this processor, for sums of many bytes: the library's common ones read a
+ * third of what memory gives. */
 #ifndef GALLOP_BASE_XXH3_H
 #define GALLOP_BASE_XXH3_H
 

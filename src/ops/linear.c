@@ -429,30 +429,57 @@ void linear_run_panels_act(const struct linear *l, const struct pool *pool, int 
     run_panels(l, pool, thread, in, &end, m, p0, p1);
 }
 
+/* M rows in blocks of ROWS, each of them through all panels. Threads are dealt parts, a panel for one block
+ * of rows: first a group's panels for its first block, then for the next one, and so on, then those of the
+ * next group. There are as many groups as threads for each block, so that a thread has one block and panels
+ * that it or its neighbours packed. */
 struct run_job {
     const struct linear *l;
     const struct pool *pool;
     const void *in;
     const struct linear_end *end;
-    size_t m;
+    size_t m, rows, blocks, panels;
+    int groups;
 };
 
-static void run_range(void *ctx, int thread, size_t p0, size_t p1, size_t ahead)
+static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahead)
 {
     const struct run_job *j = ctx;
     struct linear_end end = *j->end;
 
-    end.ahead = ahead;
-    run_panels(j->l, j->pool, thread, j->in, &end, j->m, p0, p1);
+    for (int group = 0; group < j->groups && at < stop; group++) {
+        size_t p, p_end, first;
+
+        pool_share(j->panels, 1, group, j->groups, &p, &p_end);
+        first = p * j->blocks;
+        for (size_t block = 0; block < j->blocks && at < stop; block++, first += p_end - p)
+            if (at < first + p_end - p) {
+                size_t n = (stop < first + p_end - p ? stop : first + p_end - p) - at, p0 = p + (at - first);
+
+                if (j->blocks > 1) {
+                    end.r0 = block * j->rows;
+                    end.r1 = end.r0 + j->rows < j->m ? end.r0 + j->rows : j->m;
+                }
+                end.ahead = p0 + (ahead < first + p_end - p ? ahead : first + p_end - p) - at;
+                run_panels(j->l, j->pool, thread, j->in, &end, j->m, p0, p0 + n);
+                at += n;
+            }
+    }
 }
 
 static void run_all(const struct linear *l, struct pool *pool, const void *in, const struct linear_end *end,
                     size_t m)
 {
-    struct run_job job = {l, pool, in, end, m};
+    struct run_job job = {.l = l, .pool = pool, .in = in, .end = end, .m = m};
+    size_t threads = (size_t)pool_threads(pool);
 
-    if (m)
-        pool_run_ranges(pool, (linear_columns(l) + KERN_NR - 1) / KERN_NR, run_range, &job);
+    if (!m)
+        return;
+    job.rows = l->backend->rows ? l->backend->rows(l, m) : m;
+    job.blocks = (m + job.rows - 1) / job.rows;
+    job.panels = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
+    job.groups = (int)((threads + job.blocks - 1) / job.blocks);
+    pool_run_ranges(pool, job.blocks * job.panels, run_range, &job);
 }
 
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m)

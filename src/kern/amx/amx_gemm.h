@@ -25,12 +25,11 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_BLOCK = 512,    /* steps */
-    AMX_GEMM_PANELS = 16,    /* of a group */
-    AMX_GEMM_MOST = 256,     /* rows that go through panels together */
-    AMX_GEMM_STREAMS = 8,    /* in which lines are asked for */
-    AMX_GEMM_AT_ONCE = 3,    /* panels that rows of one tile take at once, */
-    AMX_GEMM_AHEAD = 2048,   /* asking for so many bytes ahead in each */
+    AMX_GEMM_BLOCK = 512,     /* steps */
+    AMX_GEMM_PANELS = 16,     /* of a group */
+    AMX_GEMM_STREAMS = 8,     /* in which lines are asked for */
+    AMX_GEMM_AT_ONCE = 3,     /* panels that rows of one tile take at once, */
+    AMX_GEMM_AHEAD = 2048,    /* asking for so many bytes ahead in each */
     AMX_GEMM_STAYS = 1 << 20, /* bytes of the input that stay in level 2 */
     AMX_GEMM_BEYOND = 128     /* rows whose results are written past the caches */
 };
@@ -451,16 +450,16 @@ SIMD512_INLINE void amx_gemm_drive_one(const struct kern_gemm *g, size_t p0, siz
 SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, size_t p1,
                                         enum avx512_kind kind)
 {
-    float sums[AMX_GEMM_PANELS * AMX_GEMM_MOST * KERN_NR] __attribute__((aligned(64)));
-    size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1;
+    float sums[AMX_GEMM_PANELS * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
+    size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1,
+           most = kern_gemm_block(g->m), r1 = g->r1 ? g->r1 : g->m;
     struct amx_gemm_walk w = {
-        .g = g, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = sums};
+        .g = g, .r0 = g->r0, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = sums};
 
-    for (; w.r0 < g->m; w.r0 += w.rows) {
-        size_t left = g->m - w.r0, parts = (left + AMX_GEMM_MOST - 1) / AMX_GEMM_MOST, panels;
+    for (; w.r0 < r1; w.r0 += w.rows) {
+        size_t panels;
 
-        w.rows = (left / parts + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS) * 2 * AMX_ROWS;
-        w.rows = w.rows < left ? w.rows : left;
+        w.rows = r1 - w.r0 < most ? r1 - w.r0 : most;
         panels = w.rows * steps * 4 <= AMX_GEMM_STAYS ? 2 : AMX_GEMM_PANELS;
         for (size_t p = p0, end; p < p1; p = end) {
             end = p - p % panels + panels;

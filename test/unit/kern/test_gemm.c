@@ -399,6 +399,81 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
         }
 }
 
+static void a_block_of_rows_alone_equals_the_block_in_the_whole(void **state)
+{
+    static const size_t ms[] = {1, 31, 256, 257, 300, 512, 513, 530};
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {10};
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < 2 * sizeof ms / sizeof *ms && strstr(list[i].name, "amx"); j++) {
+            size_t m = ms[j / 2], rows = kern_gemm_block(m);
+            struct problem p;
+            float *whole, *blocks;
+
+            make(&p, &g, j % 2 ? I8 : BF16, m, 1 + check_below(&g, 200), 1 + check_below(&g, MOST_N));
+            whole = new_c(&p);
+            blocks = new_c(&p);
+            run(&p, &list[i].k, 0, m, 0, p.panels, whole);
+            for (size_t r0 = 0; r0 < m; r0 += rows) {
+                float *before = new_c(&p);
+                size_t r1 = r0 + rows < m ? r0 + rows : m;
+
+                memcpy(before, blocks, m * p.ldc * sizeof *blocks);
+                run_as(&p, &list[i].k, 0, m, 0, p.panels,
+                       (struct kern_gemm){.c = blocks, .ldc = p.ldc, .n = p.n, .r0 = r0, .r1 = r1});
+                check_same(blocks, before, r0 * p.ldc, "%s m=%zu, in front of row %zu", list[i].name, m, r0);
+                check_same(blocks + r1 * p.ldc, before + r1 * p.ldc, (m - r1) * p.ldc,
+                           "%s m=%zu, from row %zu on", list[i].name, m, r1);
+                free(before);
+            }
+            check_same(blocks, whole, m * p.ldc, "%s %s m=%zu k=%zu n=%zu, in blocks of %zu rows",
+                       list[i].name, kern_name(fn_of(&p)), m, p.k, p.n, rows);
+            free(whole);
+            free(blocks);
+            drop(&p);
+        }
+}
+
+/* Kernels may write whole lines of cache in another way than parts of them. */
+static void results_in_whole_lines_are_those_in_others(void **state)
+{
+    static const size_t shapes[][3] = {{127, 40, 64}, {128, 40, 64}, {130, 100, 96}, {530, 33, 72}};
+    struct rows list[ROWS_MAX];
+    size_t n = rows_list(list);
+    struct check_rng g = {11};
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < N_TYPES * sizeof shapes / sizeof *shapes; j++) {
+            const size_t *s = shapes[j / N_TYPES];
+            size_t ld = (s[2] + 15) / 16 * 16 + 16;
+            struct problem p;
+            float *lines, *others;
+
+            make(&p, &g, (enum type)(j % N_TYPES), s[0], s[1], s[2]);
+            if (has_row(&p, &list[i])) {
+                others = new_c(&p);
+                lines = aligned_alloc(64, p.m * ld * sizeof *lines);
+                assert_non_null(lines);
+                for (size_t at = 0; at < p.m * ld; at++)
+                    lines[at] = mark;
+                run(&p, &list[i].k, 0, p.m, 0, p.panels, others);
+                run_as(&p, &list[i].k, 0, p.m, 0, p.panels,
+                       (struct kern_gemm){.c = lines, .ldc = ld, .n = p.n});
+                for (size_t r = 0; r < p.m; r++) {
+                    check_same(lines + r * ld, others + r * p.ldc, p.n, "%s %s m=%zu k=%zu n=%zu row %zu",
+                               list[i].name, kern_name(fn_of(&p)), p.m, p.k, p.n, r);
+                    for (size_t at = p.n; at < ld; at++)
+                        assert_true(lines[r * ld + at] == mark);
+                }
+                free(others);
+                free(lines);
+            }
+            drop(&p);
+        }
+}
+
 /* The elements [k0, k1) of K of all rows, for the panels [p0, p1), onto what OUT holds. */
 static void run_piece(const struct problem *p, const struct kern *k, size_t k0, size_t k1, size_t p0,
                       size_t p1, float *out)
@@ -694,6 +769,8 @@ int main(void)
         cmocka_unit_test(a_sum_that_vanishes_keeps_its_sign),
         cmocka_unit_test(a_row_alone_equals_the_row_in_company),
         cmocka_unit_test(any_split_of_rows_and_panels_equals_the_whole),
+        cmocka_unit_test(a_block_of_rows_alone_equals_the_block_in_the_whole),
+        cmocka_unit_test(results_in_whole_lines_are_those_in_others),
         cmocka_unit_test(pieces_of_k_one_onto_the_other_equal_the_whole),
         cmocka_unit_test(sums_end_activated_in_floats_and_in_the_next_input),
         cmocka_unit_test(the_largest_integers_do_not_wrap),

@@ -1,6 +1,7 @@
 /* test_linear.c - what a linear is before and after packing, which weights packing refuses, by name, and that
  * an activation at its end changes no bit. */
 #include <math.h>
+#include <stdatomic.h>
 
 #include "base/map.h"
 #include "ops/linear.h"
@@ -531,6 +532,54 @@ static int end(void **state)
     return 0;
 }
 
+/* ---- what threads are dealt ---- */
+
+enum { DEALT_ROWS = 600, DEALT_PANELS = 37 }; /* three blocks of rows */
+static atomic_int dealt[3][DEALT_PANELS];
+static atomic_int n_wrong;
+
+/* In place of a gemm of level amx: counts what it is called for. */
+static void count_dealt(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    size_t rows = kern_gemm_block(g->m), block = g->r0 / rows;
+
+    if (g->r0 % rows || g->r1 != (g->r0 + rows < g->m ? g->r0 + rows : g->m) || p0 >= p1 ||
+        p1 > DEALT_PANELS || g->ahead < p1 || g->ahead > DEALT_PANELS)
+        atomic_fetch_add(&n_wrong, 1);
+    else
+        for (size_t p = p0; p < p1; p++)
+            atomic_fetch_add(&dealt[block][p], 1);
+}
+
+static void each_panel_meets_each_block_of_rows_once(void **state)
+{
+    struct kern kern = *kern_table(CPU_REF);
+    float *w = calloc(DEALT_PANELS * KERN_NR, sizeof(*w));
+    struct view v = plain("w", w, DEALT_PANELS * KERN_NR - 5, 1, DT_F32);
+    struct linear_desc d = {
+        .name = "test", .kind = OP_MLP, .part = {&v}, .n_parts = 1, .dtype = DT_BF16, .kern = &kern};
+
+    kern.gemm_bf16 = count_dealt;
+    kern.row[KERN_FN_gemm_bf16].isa = CPU_AMX;
+    for (int threads = 1; threads <= 9; threads++) {
+        struct linear l;
+        struct pool *some;
+        struct err e = {0};
+
+        memset(dealt, 0, sizeof(dealt));
+        assert_int_equal(pool_new(&some, threads, &e), 0);
+        assert_int_equal(linear_open(&l, &d, "gallop", &e), 0);
+        assert_int_equal(linear_pack(&l, &d, some, &e), 0);
+        linear_run(&l, some, w, w, DEALT_PANELS * KERN_NR, DEALT_ROWS);
+        for (int i = 0; i < 3 * DEALT_PANELS; i++)
+            assert_int_equal(dealt[i / DEALT_PANELS][i % DEALT_PANELS], 1);
+        assert_int_equal(n_wrong, 0);
+        linear_close(&l);
+        pool_free(some);
+    }
+    free(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -544,6 +593,7 @@ int main(void)
         cmocka_unit_test(a_row_read_from_the_packed_matrix_that_is_not_the_stored_one),
         cmocka_unit_test(an_activation_at_the_end_gives_the_bits_of_one_behind),
         cmocka_unit_test(a_weight_that_is_not_finite_is_found_among_pairs),
+        cmocka_unit_test(each_panel_meets_each_block_of_rows_once),
         cmocka_unit_test(integers_lie_within_their_rounding),
         cmocka_unit_test(a_linear_of_integers_with_too_many_columns_is_refused),
     };
