@@ -31,6 +31,7 @@ enum {
     KERN_NR = 32,        /* columns of a packed weight panel */
     KERN_PIECE = 32,     /* a gemm in pieces is cut at multiples of so many of K */
     KERN_TOGETHER = 256, /* rows that gemms of level amx take through panels together, at most */
+    KERN_PART = 64,      /* rows of a part of a gemm, at least */
     KERN_TILE = 16,      /* tokens of a KV tile */
     KERN_CHUNK = 256,    /* absolute positions of an attention chunk */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
@@ -76,8 +77,8 @@ enum { KERN_PAIRS = KERN_NR / 2 };
  *         lie as far apart; b begins with the first row of the piece. ONTO: sums begin with what c holds, not
  *         with +0. Pieces of K ascending, multiples of KERN_PIECE but for the last, that all end in
  *         KERN_SUMS, the bias with the last, are to the bit the gemm that they are pieces of
- *   r0, r1 of gemms that kern_gemm_rows() names: only the rows [r0, r1) are computed, r0 a multiple of what
- *         it says and r1 the next one or M. 0, 0: all of them
+ *   part, parts of f32, bf16 and i8: only the PART-th of PARTS shares of the rows is computed, cut where the
+ *         row likes to, each once. M is then at least KERN_PART times PARTS. 0, 0: all of them
  * Columns beyond N are zeros in b and are not written to c. bias may be NULL. Panels lie one behind the
  * other. */
 struct kern_gemm {
@@ -93,7 +94,7 @@ struct kern_gemm {
     size_t first, ahead;
     size_t panel_k;
     bool onto;
-    size_t r0, r1;
+    size_t part, parts;
 };
 
 /* Rows of the panels in b. */
@@ -102,13 +103,13 @@ static inline size_t kern_gemm_panel_k(const struct kern_gemm *g)
     return g->panel_k ? g->panel_k : g->k;
 }
 
-/* M rows in equal blocks of at most KERN_TOGETHER, multiples of 32 rows but for the last. */
-static inline size_t kern_gemm_block(size_t m)
+/* The part [*from, *to) of N equal things that is G's share of its rows. */
+static inline void kern_gemm_share(const struct kern_gemm *g, size_t n, size_t *from, size_t *to)
 {
-    size_t blocks = (m + KERN_TOGETHER - 1) / KERN_TOGETHER,
-           rows = blocks ? ((m + blocks - 1) / blocks + 31) / 32 * 32 : m;
+    size_t parts = g->parts ? g->parts : 1;
 
-    return rows < m ? rows : m;
+    *from = n * g->part / parts;
+    *to = n * (g->part + 1) / parts;
 }
 
 /* Scores M query rows against one chunk (at most KERN_CHUNK tokens) of one kv head, and weighs its values.
@@ -307,12 +308,11 @@ const char *kern_name(enum kern_fn f);                        /* "gemm_bf16" */
 enum cpu_isa kern_isa(const struct kern *k, enum kern_fn f);  /* which row K has */
 const char *kern_class(const struct kern *k, enum kern_fn f); /* its arithmetic class: "fp32", "bf16", ... */
 
-/* How many of M rows gemm_bf16 or gemm_i8 of K takes through the panels together, while they stay in the
- * cache: whoever computes one such block of rows after another fetches each of them once. M: it cannot be
- * told to. */
-static inline size_t kern_gemm_rows(const struct kern *k, enum kern_fn f, size_t m)
+/* Of how many rows a gemm of K's is best computed at once, so that they stay in the cache of the thread that
+ * does while panels come from further away: whoever cuts more into parts fetches each of them once. */
+static inline size_t kern_gemm_most(const struct kern *k, enum kern_fn f)
 {
-    return k->row[f].isa == CPU_AMX ? kern_gemm_block(m) : m;
+    return k->row[f].isa == CPU_AMX ? KERN_TOGETHER : SIZE_MAX;
 }
 
 /* The table of exactly one ISA: functions it has no row for are NULL. false: not built in. The machine may

@@ -429,41 +429,50 @@ void linear_run_panels_act(const struct linear *l, const struct pool *pool, int 
     run_panels(l, pool, thread, in, &end, m, p0, p1);
 }
 
-/* M rows in blocks of ROWS, each of them through all panels. Threads are dealt parts, a panel for one block
- * of rows: first a group's panels for its first block, then for the next one, and so on, then those of the
- * next group. There are as many groups as threads for each block, so that a thread has one block and panels
- * that it or its neighbours packed. */
+/* Threads are dealt pieces of work, a panel for a part of the rows: first a group's panels for the first
+ * part, then for the next one, and so on, then those of the next group. There are as many groups as threads
+ * for each part, so that a thread has one part and panels that it or its neighbours packed. */
 struct run_job {
     const struct linear *l;
     const struct pool *pool;
     const void *in;
     const struct linear_end *end;
-    size_t m, rows, blocks, panels;
+    size_t m, parts, panels;
     int groups;
 };
+
+/* Into how many parts M rows are cut: so many that a thread has no more than stay in its cache, and more
+ * where panels alone would leave threads without work while others have some, by more than a twentieth. */
+static size_t parts_of(const struct linear *l, size_t m, size_t panels, size_t threads)
+{
+    size_t most = l->backend->most ? l->backend->most(l) : SIZE_MAX, parts = 1 + (m - 1) / most, best = parts;
+
+    for (; l->backend->most && parts * KERN_PART <= m; parts++)
+        if ((panels * parts + threads - 1) / threads * best * 20 <
+            (panels * best + threads - 1) / threads * parts * 19)
+            best = parts;
+    return best;
+}
 
 static void run_range(void *ctx, int thread, size_t at, size_t stop, size_t ahead)
 {
     const struct run_job *j = ctx;
     struct linear_end end = *j->end;
+    size_t p = 0, p_end = 0, first = 0; /* of a group: its panels, and the first piece of them and a part */
 
+    end.parts = j->parts;
     for (int group = 0; group < j->groups && at < stop; group++) {
-        size_t p, p_end, first;
-
         pool_share(j->panels, 1, group, j->groups, &p, &p_end);
-        first = p * j->blocks;
-        for (size_t block = 0; block < j->blocks && at < stop; block++, first += p_end - p)
-            if (at < first + p_end - p) {
-                size_t n = (stop < first + p_end - p ? stop : first + p_end - p) - at, p0 = p + (at - first);
+        for (end.part = 0; end.part < j->parts && at < stop; end.part++, first += p_end - p) {
+            size_t last = first + p_end - p, n;
 
-                if (j->blocks > 1) {
-                    end.r0 = block * j->rows;
-                    end.r1 = end.r0 + j->rows < j->m ? end.r0 + j->rows : j->m;
-                }
-                end.ahead = p0 + (ahead < first + p_end - p ? ahead : first + p_end - p) - at;
-                run_panels(j->l, j->pool, thread, j->in, &end, j->m, p0, p0 + n);
-                at += n;
-            }
+            if (at >= last)
+                continue;
+            n = (stop < last ? stop : last) - at;
+            end.ahead = p + (ahead < last ? ahead : last) - first;
+            run_panels(j->l, j->pool, thread, j->in, &end, j->m, p + at - first, p + at - first + n);
+            at += n;
+        }
     }
 }
 
@@ -475,11 +484,10 @@ static void run_all(const struct linear *l, struct pool *pool, const void *in, c
 
     if (!m)
         return;
-    job.rows = l->backend->rows ? l->backend->rows(l, m) : m;
-    job.blocks = (m + job.rows - 1) / job.rows;
     job.panels = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
-    job.groups = (int)((threads + job.blocks - 1) / job.blocks);
-    pool_run_ranges(pool, job.blocks * job.panels, run_range, &job);
+    job.parts = parts_of(l, m, job.panels, threads);
+    job.groups = (int)((threads + job.parts - 1) / job.parts);
+    pool_run_ranges(pool, job.parts * job.panels, run_range, &job);
 }
 
 void linear_run(const struct linear *l, struct pool *pool, const void *in, float *y, size_t ldy, size_t m)

@@ -70,8 +70,8 @@ struct linear_end {
     void *next;     /* [m * linear_in_bytes(k)]: the input of another linear of the same form */
     bool activated; /* it is act(y), or act(gate) * up where this one is paired: n or n / 2 columns */
     enum kern_act act;
-    size_t r0, r1; /* only these rows, as kern.h has it; 0, 0: all. Set within */
-    size_t ahead;  /* the panel up to which run() will be called next by this thread (kern.h); set within */
+    size_t part, parts; /* of the rows, as kern.h has it; 0, 0: all. Set within */
+    size_t ahead; /* the panel up to which run() will be called next by this thread (kern.h); set within */
 };
 
 /* An MLP: act(up), or act(gate) * up where UP is paired, through DOWN, into which UP leads. */
@@ -97,8 +97,9 @@ struct linear_backend {
     void (*put)(const struct linear *l, void *in, const float *x, size_t row, size_t m);
     void (*run)(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
                 size_t p1, void *scratch);
-    size_t (*rows)(const struct linear *l, size_t m); /* of M rows, that run() takes together; NULL: all */
-    size_t (*scratch_bytes)(size_t k, enum dtype t);  /* that run() needs; NULL: none */
+    /* Of how many rows run() is best called at once (kern_gemm_most()). NULL: it computes all rows only. */
+    size_t (*most)(const struct linear *l);
+    size_t (*scratch_bytes)(size_t k, enum dtype t); /* that run() needs; NULL: none */
     /* Row I of W, as it was packed, to OUT [k]; NULL: rows cannot be read back. */
     void (*row)(const struct linear *l, size_t i, float *out);
     /* All of an MLP whose linears both have this backend, which then serves OP_MLP only; NULL: they run one

@@ -232,15 +232,15 @@ struct kern_gemm linear_gemm(const struct linear *l, const void *in, const struc
                               .act = end->act,
                               .out = end->next,
                               .ahead = end->ahead,
-                              .r0 = end->r0,
-                              .r1 = end->r1};
+                              .part = end->part,
+                              .parts = end->parts};
 }
 
-static size_t rows(const struct linear *l, size_t m)
+static size_t most(const struct linear *l)
 {
-    return l->dtype == DT_F32
-               ? m
-               : kern_gemm_rows(l->kern, l->dtype == DT_I8 ? KERN_FN_gemm_i8 : KERN_FN_gemm_bf16, m);
+    return kern_gemm_most(l->kern, l->dtype == DT_F32  ? KERN_FN_gemm_f32
+                                   : l->dtype == DT_I8 ? KERN_FN_gemm_i8
+                                                       : KERN_FN_gemm_bf16);
 }
 
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
@@ -261,7 +261,7 @@ const struct linear_backend linear_gallop = {.name = "gallop",
                                              .pack = pack,
                                              .put = put,
                                              .run = run,
-                                             .rows = rows,
+                                             .most = most,
                                              .row = row};
 const struct linear_backend linear_native = {.name = "native",
                                              .form = "panels of 32, int8 turned by signs",

@@ -451,15 +451,18 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
                                         enum avx512_kind kind)
 {
     float sums[AMX_GEMM_PANELS * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
-    size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1,
-           most = kern_gemm_block(g->m), r1 = g->r1 ? g->r1 : g->m;
+    const size_t pair = 2 * AMX_ROWS, most = KERN_TOGETHER / pair;
+    size_t steps = avx512_gemm_steps_of(g->k, kind), last = g->ahead > p1 ? g->ahead : p1, at, stop, blocks;
     struct amx_gemm_walk w = {
-        .g = g, .r0 = g->r0, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = sums};
+        .g = g, .steps = steps, .panel_bytes = amx_gemm_panel_bytes(g, kind), .sums = sums};
 
-    for (; w.r0 < r1; w.r0 += w.rows) {
-        size_t panels;
+    kern_gemm_share(g, (g->m + pair - 1) / pair, &at, &stop);
+    for (blocks = (stop - at + most - 1) / most; blocks > 0; blocks--) {
+        size_t pairs = (stop - at + blocks - 1) / blocks, panels;
 
-        w.rows = r1 - w.r0 < most ? r1 - w.r0 : most;
+        w.r0 = at * pair;
+        at += pairs;
+        w.rows = (at * pair < g->m ? at * pair : g->m) - w.r0;
         panels = w.rows * steps * 4 <= AMX_GEMM_STAYS ? 2 : AMX_GEMM_PANELS;
         for (size_t p = p0, end; p < p1; p = end) {
             end = p - p % panels + panels;

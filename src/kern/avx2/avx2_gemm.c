@@ -312,10 +312,11 @@ AVX2_INLINE void panels(const struct kern_gemm *g, size_t p0, size_t p1, size_t 
 
 AVX2_INLINE void gemm(const struct kern_gemm *g, size_t p0, size_t p1, float *wide, bool bf16)
 {
-    size_t tiles = avx2_gemm_tiles(g->m), most = ((size_t)4 << 20) / (ROWS * width_of(g->k) * 4 + 1);
+    size_t most = ((size_t)4 << 20) / (ROWS * width_of(g->k) * 4 + 1), t0, tiles;
 
+    kern_gemm_share(g, avx2_gemm_tiles(g->m), &t0, &tiles);
     most = most < 8 ? 8 : most > TILES ? TILES : most;
-    for (size_t t0 = 0; t0 < tiles; t0 += most)
+    for (; t0 < tiles; t0 += most)
         panels(g, p0, p1, t0, tiles - t0 < most ? tiles : t0 + most, wide, bf16);
 }
 

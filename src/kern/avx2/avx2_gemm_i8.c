@@ -136,12 +136,14 @@ void avx2_gemm_i8(const struct kern_gemm *g, size_t p0, size_t p1)
     const size_t steps = steps_of(g->k);
     int32_t sums[ROWS * KERN_NR];
     float y[ROWS * KERN_NR];
+    size_t t0, t1;
 
+    kern_gemm_share(g, avx2_gemm_tiles(g->m), &t0, &t1);
     for (size_t p = p0; p < p1; p++) {
         const char *b = (const char *)g->b + (p - g->first) * kern_i8_panel_bytes(g->k);
         const float *column = (const float *)(const void *)(b + steps * STEP + KERN_I8_TAIL / 2);
 
-        for (size_t i = 0; i < avx2_gemm_tiles(g->m); i++) {
+        for (size_t i = t0; i < t1; i++) {
             struct avx2_rows t = avx2_gemm_tile(i, g->m);
             const float *scale = scales_of(g->in, g->m, g->k) + t.first;
 

@@ -422,9 +422,10 @@ SIMD512_INLINE void avx512_gemm_panels(const struct kern_gemm *g, size_t p0, siz
 SIMD512_INLINE void avx512_gemm_drive(const struct kern_gemm *g, size_t p0, size_t p1,
                                       avx512_gemm_fn *const *micro, enum avx512_kind kind)
 {
-    size_t tiles = avx512_gemm_tiles(g->m);
+    size_t t0, tiles;
 
-    for (size_t t0 = 0; t0 < tiles; t0 += AVX512_GEMM_TILES)
+    kern_gemm_share(g, avx512_gemm_tiles(g->m), &t0, &tiles);
+    for (; t0 < tiles; t0 += AVX512_GEMM_TILES)
         avx512_gemm_panels(g, p0, p1, t0, tiles - t0 < AVX512_GEMM_TILES ? tiles : t0 + AVX512_GEMM_TILES,
                            micro, kind);
 }

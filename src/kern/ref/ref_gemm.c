@@ -52,10 +52,13 @@ static void begin_row(const struct kern_gemm *g, size_t row, size_t p, float acc
 
 void ref_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 {
+    size_t r0, r1;
+
+    kern_gemm_share(g, g->m, &r0, &r1);
     for (size_t p = p0; p < p1; p++) {
         const float *b = (const float *)g->b + (p - g->first) * KERN_NR * kern_gemm_panel_k(g);
 
-        for (size_t row = 0; row < g->m; row++) {
+        for (size_t row = r0; row < r1; row++) {
             const float *a = (const float *)g->in + row * g->k;
             float acc[KERN_NR];
 
@@ -70,12 +73,13 @@ void ref_gemm_f32(const struct kern_gemm *g, size_t p0, size_t p1)
 
 void ref_gemm_bf16(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    size_t pairs = (kern_gemm_panel_k(g) + 1) / 2;
+    size_t pairs = (kern_gemm_panel_k(g) + 1) / 2, r0, r1;
 
+    kern_gemm_share(g, g->m, &r0, &r1);
     for (size_t p = p0; p < p1; p++) {
         const uint16_t *b = (const uint16_t *)g->b + (p - g->first) * KERN_NR * 2 * pairs;
 
-        for (size_t row = 0; row < g->m; row++) {
+        for (size_t row = r0; row < r1; row++) {
             const uint16_t *a = (const uint16_t *)g->in + row * g->k;
             float acc[KERN_NR];
 
@@ -118,12 +122,15 @@ void ref_gemm_in_i8(void *in, const float *x, size_t row, size_t m, size_t k, fl
 
 void ref_gemm_i8(const struct kern_gemm *g, size_t p0, size_t p1)
 {
+    size_t r0, r1;
+
+    kern_gemm_share(g, g->m, &r0, &r1);
     for (size_t p = p0; p < p1; p++) {
         const int8_t *b = (const int8_t *)g->b + (p - g->first) * kern_i8_panel_bytes(g->k);
         const float *column =
             (const float *)(const void *)(b + kern_i8_panel_bytes(g->k) - KERN_NR * sizeof(float));
 
-        for (size_t row = 0; row < g->m; row++) {
+        for (size_t row = r0; row < r1; row++) {
             const int8_t *a = (const int8_t *)g->in + row * kern_in_bytes(g->k);
             int32_t sum[KERN_NR] = {0};
             float y[KERN_NR], scale;

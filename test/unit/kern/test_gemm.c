@@ -399,39 +399,52 @@ static void any_split_of_rows_and_panels_equals_the_whole(void **state)
         }
 }
 
-static void a_block_of_rows_alone_equals_the_block_in_the_whole(void **state)
+/* The PART-th of PARTS shares of the rows of P. */
+static void run_part(const struct problem *p, const struct kern *k, size_t part, size_t parts, float *out)
 {
-    static const size_t ms[] = {1, 31, 256, 257, 300, 512, 513, 530};
+    run_as(p, k, 0, p->m, 0, p->panels,
+           (struct kern_gemm){.c = out, .ldc = p->ldc, .n = p->n, .part = part, .parts = parts});
+}
+
+static void parts_of_rows_make_the_whole_each_row_in_one_of_them(void **state)
+{
+    static const size_t cases[][2] = {{64, 1},  {128, 2}, {200, 3}, {256, 2},
+                                      {257, 2}, {512, 2}, {513, 8}, {530, 3}};
     struct rows list[ROWS_MAX];
     size_t n = rows_list(list);
     struct check_rng g = {10};
 
     for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < 2 * sizeof ms / sizeof *ms && strstr(list[i].name, "amx"); j++) {
-            size_t m = ms[j / 2], rows = kern_gemm_block(m);
+        for (size_t j = 0; j < N_TYPES * sizeof cases / sizeof *cases; j++) {
+            size_t m = cases[j / N_TYPES][0], parts = cases[j / N_TYPES][1];
             struct problem p;
-            float *whole, *blocks;
+            float *whole;
+            int *times;
 
-            make(&p, &g, j % 2 ? I8 : BF16, m, 1 + check_below(&g, 200), 1 + check_below(&g, MOST_N));
+            make(&p, &g, (enum type)(j % N_TYPES), m, 1 + check_below(&g, 100), 1 + check_below(&g, 80));
             whole = new_c(&p);
-            blocks = new_c(&p);
-            run(&p, &list[i].k, 0, m, 0, p.panels, whole);
-            for (size_t r0 = 0; r0 < m; r0 += rows) {
-                float *before = new_c(&p);
-                size_t r1 = r0 + rows < m ? r0 + rows : m;
+            times = take(m * sizeof *times);
+            memset(times, 0, m * sizeof *times);
+            if (has_row(&p, &list[i]))
+                run(&p, &list[i].k, 0, m, 0, p.panels, whole);
+            for (size_t part = 0; part < parts && has_row(&p, &list[i]); part++) {
+                float *c = new_c(&p);
 
-                memcpy(before, blocks, m * p.ldc * sizeof *blocks);
-                run_as(&p, &list[i].k, 0, m, 0, p.panels,
-                       (struct kern_gemm){.c = blocks, .ldc = p.ldc, .n = p.n, .r0 = r0, .r1 = r1});
-                check_same(blocks, before, r0 * p.ldc, "%s m=%zu, in front of row %zu", list[i].name, m, r0);
-                check_same(blocks + r1 * p.ldc, before + r1 * p.ldc, (m - r1) * p.ldc,
-                           "%s m=%zu, from row %zu on", list[i].name, m, r1);
-                free(before);
+                run_part(&p, &list[i].k, part, parts, c);
+                for (size_t r = 0; r < m; r++)
+                    if (c[r * p.ldc] != mark) {
+                        times[r]++;
+                        check_same(c + r * p.ldc, whole + r * p.ldc, p.ldc, "%s %s m=%zu row %zu",
+                                   list[i].name, kern_name(fn_of(&p)), m, r);
+                    }
+                free(c);
             }
-            check_same(blocks, whole, m * p.ldc, "%s %s m=%zu k=%zu n=%zu, in blocks of %zu rows",
-                       list[i].name, kern_name(fn_of(&p)), m, p.k, p.n, rows);
+            for (size_t r = 0; r < m && has_row(&p, &list[i]); r++)
+                if (times[r] != 1)
+                    fail_msg("%s %s m=%zu row %zu is in %d of %zu parts", list[i].name, kern_name(fn_of(&p)),
+                             m, r, times[r], parts);
+            free(times);
             free(whole);
-            free(blocks);
             drop(&p);
         }
 }
@@ -769,7 +782,7 @@ int main(void)
         cmocka_unit_test(a_sum_that_vanishes_keeps_its_sign),
         cmocka_unit_test(a_row_alone_equals_the_row_in_company),
         cmocka_unit_test(any_split_of_rows_and_panels_equals_the_whole),
-        cmocka_unit_test(a_block_of_rows_alone_equals_the_block_in_the_whole),
+        cmocka_unit_test(parts_of_rows_make_the_whole_each_row_in_one_of_them),
         cmocka_unit_test(results_in_whole_lines_are_those_in_others),
         cmocka_unit_test(pieces_of_k_one_onto_the_other_equal_the_whole),
         cmocka_unit_test(sums_end_activated_in_floats_and_in_the_next_input),

@@ -534,50 +534,77 @@ static int end(void **state)
 
 /* ---- what threads are dealt ---- */
 
-enum { DEALT_ROWS = 600, DEALT_PANELS = 37 }; /* three blocks of rows */
-static atomic_int dealt[3][DEALT_PANELS];
+enum { MOST_PARTS = 16, MOST_PANELS = 64 };
+static atomic_int dealt[MOST_PARTS][MOST_PANELS];
 static atomic_int n_wrong;
+static atomic_size_t n_parts;
 
-/* In place of a gemm of level amx: counts what it is called for. */
+/* In place of a gemm: counts what it is called for. */
 static void count_dealt(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    size_t rows = kern_gemm_block(g->m), block = g->r0 / rows;
+    size_t panels = (g->n + KERN_NR - 1) / KERN_NR;
 
-    if (g->r0 % rows || g->r1 != (g->r0 + rows < g->m ? g->r0 + rows : g->m) || p0 >= p1 ||
-        p1 > DEALT_PANELS || g->ahead < p1 || g->ahead > DEALT_PANELS)
+    if (g->part >= g->parts || g->parts > MOST_PARTS ||
+        g->parts * KERN_PART > (g->parts > 1 ? g->m : SIZE_MAX) || p0 >= p1 || p1 > panels || g->ahead < p1 ||
+        g->ahead > panels) {
         atomic_fetch_add(&n_wrong, 1);
-    else
-        for (size_t p = p0; p < p1; p++)
-            atomic_fetch_add(&dealt[block][p], 1);
+        return;
+    }
+    atomic_store(&n_parts, g->parts);
+    for (size_t p = p0; p < p1; p++)
+        atomic_fetch_add(&dealt[g->part][p], 1);
 }
 
-static void each_panel_meets_each_block_of_rows_once(void **state)
+/* M rows through N panels on so many threads, as a gemm of ISA: how many parts. */
+static size_t deal(size_t m, size_t panels, int threads, enum cpu_isa isa)
 {
     struct kern kern = *kern_table(CPU_REF);
-    float *w = calloc(DEALT_PANELS * KERN_NR, sizeof(*w));
-    struct view v = plain("w", w, DEALT_PANELS * KERN_NR - 5, 1, DT_F32);
+    float *w = calloc(panels * KERN_NR, sizeof(*w));
+    struct view v = plain("w", w, panels * KERN_NR - 5, 1, DT_F32);
     struct linear_desc d = {
         .name = "test", .kind = OP_MLP, .part = {&v}, .n_parts = 1, .dtype = DT_BF16, .kern = &kern};
+    struct linear l;
+    struct pool *some;
+    struct err e = {0};
 
     kern.gemm_bf16 = count_dealt;
-    kern.row[KERN_FN_gemm_bf16].isa = CPU_AMX;
-    for (int threads = 1; threads <= 9; threads++) {
-        struct linear l;
-        struct pool *some;
-        struct err e = {0};
-
-        memset(dealt, 0, sizeof(dealt));
-        assert_int_equal(pool_new(&some, threads, &e), 0);
-        assert_int_equal(linear_open(&l, &d, "gallop", &e), 0);
-        assert_int_equal(linear_pack(&l, &d, some, &e), 0);
-        linear_run(&l, some, w, w, DEALT_PANELS * KERN_NR, DEALT_ROWS);
-        for (int i = 0; i < 3 * DEALT_PANELS; i++)
-            assert_int_equal(dealt[i / DEALT_PANELS][i % DEALT_PANELS], 1);
-        assert_int_equal(n_wrong, 0);
-        linear_close(&l);
-        pool_free(some);
-    }
+    kern.row[KERN_FN_gemm_bf16].isa = isa;
+    memset(dealt, 0, sizeof(dealt));
+    assert_int_equal(pool_new(&some, threads, &e), 0);
+    assert_int_equal(linear_open(&l, &d, "gallop", &e), 0);
+    assert_int_equal(linear_pack(&l, &d, some, &e), 0);
+    linear_run(&l, some, w, w, panels * KERN_NR, m);
+    assert_int_equal(n_wrong, 0);
+    for (size_t i = 0; i < n_parts * panels; i++)
+        assert_int_equal(dealt[i / panels][i % panels], 1);
+    linear_close(&l);
+    pool_free(some);
     free(w);
+    return n_parts;
+}
+
+static void each_panel_meets_each_part_of_the_rows_once(void **state)
+{
+    static const size_t ms[] = {1, 63, 128, 256, 257, 512, 600};
+
+    for (int threads = 1; threads <= 9; threads++)
+        for (size_t i = 0; i < sizeof(ms) / sizeof(*ms); i++)
+            for (size_t panels = 1; panels <= 37; panels += 6) {
+                deal(ms[i], panels, threads, CPU_REF);
+                deal(ms[i], panels, threads, CPU_AMX);
+            }
+}
+
+static void rows_are_cut_where_panels_are_too_few_or_a_cache_too_small(void **state)
+{
+    assert_int_equal(deal(512, 64, 2, CPU_AVX512), 1);
+    assert_int_equal(deal(512, 64, 2, CPU_AMX), 2); /* 256 rows stay in level 2 */
+    assert_int_equal(deal(256, 64, 2, CPU_AMX), 1);
+    assert_int_equal(deal(512, 3, 2, CPU_AVX512), 2);  /* 2 panels and 1 */
+    assert_int_equal(deal(512, 3, 12, CPU_AVX512), 4); /* a quarter of a panel each */
+    assert_int_equal(deal(127, 3, 12, CPU_AVX512), 1); /* too few rows to cut */
+    assert_int_equal(deal(128, 3, 12, CPU_AVX512), 2);
+    assert_int_equal(deal(512, 2, 1, CPU_AVX512), 1);
 }
 
 int main(void)
@@ -593,7 +620,8 @@ int main(void)
         cmocka_unit_test(a_row_read_from_the_packed_matrix_that_is_not_the_stored_one),
         cmocka_unit_test(an_activation_at_the_end_gives_the_bits_of_one_behind),
         cmocka_unit_test(a_weight_that_is_not_finite_is_found_among_pairs),
-        cmocka_unit_test(each_panel_meets_each_block_of_rows_once),
+        cmocka_unit_test(each_panel_meets_each_part_of_the_rows_once),
+        cmocka_unit_test(rows_are_cut_where_panels_are_too_few_or_a_cache_too_small),
         cmocka_unit_test(integers_lie_within_their_rounding),
         cmocka_unit_test(a_linear_of_integers_with_too_many_columns_is_refused),
     };
