@@ -186,10 +186,16 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
     }
 }
 
+static size_t most(const struct linear *l)
+{
+    return kern_gemm_most(l->kern, KERN_FN_gemm_blocks);
+}
+
 const struct linear_backend linear_blocks = {.name = "blocks",
                                              .form = "blocks of 32 x 32",
                                              .accepts = accepts,
                                              .open = open,
                                              .pack = pack,
                                              .put = put,
-                                             .run = run};
+                                             .run = run,
+                                             .most = most};

@@ -11,6 +11,8 @@
 #include "kern/amx/amx_gemm.h"
 #include "kern/int4.h"
 
+enum { AT_ONCE_ROWS = 64 };
+
 void KERN_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
 {
     avx512_gemm_put_i8(in, amx_gemm_tile(row, m), x, row, m, k, fixed);
@@ -18,22 +20,20 @@ void KERN_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, s
 
 void KERN_NAME(amx_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    if (g->m <= AVX512_GEMM_FEW)
-        KERN_NAME(avx512vnni_gemm_i8)(g, p0, p1);
-    else
-        amx_gemm_drive(g, p0, p1, AVX512_I8_GEMM);
+    amx_gemm_drive(g, p0, p1, AVX512_I8_GEMM);
 }
 
 void KERN_NAME(amx_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
 {
-    if (g->m <= AVX512_ROWS) {
-        KERN_NAME(avx512vnni_gemm_i4)(g, group, p0, p1, scratch);
+    if (g->m > 0 && g->m <= AVX512_ROWS) {
+        KERN_NAME(avx512vnni_i4_at_once)(g, group, p0, p1);
         return;
     }
-    for (size_t p = p0; p < p1; p++) {
-        struct kern_gemm one = int4_unpacked(g, p, scratch);
+    for (size_t p = p0, n; p < p1; p += n) {
+        struct kern_gemm some = int4_unpacked(g, p, scratch);
 
-        KERN_NAME(avx512vnni_i4_expand)(g, group, p, scratch);
-        KERN_NAME(amx_gemm_i8)(&one, p, p + 1);
+        n = g->m > AT_ONCE_ROWS ? 1 : p1 - p < KERN_UNPACKED ? p1 - p : KERN_UNPACKED;
+        KERN_NAME(avx512vnni_i4_expand)(g, group, p, n, scratch);
+        KERN_NAME(amx_gemm_i8)(&some, p, p + n);
     }
 }

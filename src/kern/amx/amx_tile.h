@@ -7,8 +7,8 @@
  *
  * TDPBF16PS sums the even and the odd elements of a row apart, from +0, k ascending, by fused operations;
  * their sum is then added to C. Denormals in and out are zeros (Intel SDM volume 2; proved by experiment
- * against a model, test_tiles.c). TDPBUSD is exact. The instructions are written as assembly because the
- * compilers' own forms do not say which memory they read.
+ * against a model, test_tiles.c). TDPBUSD and TDPBSSD, whose bytes of A have a sign, are exact. The
+ * instructions are written as assembly because the compilers' own forms do not say which memory they read.
  */
 #ifndef GALLOP_KERN_AMX_TILE_H
 #define GALLOP_KERN_AMX_TILE_H
@@ -21,15 +21,19 @@
 #ifdef KERN_EMULATE_AVX512
 #include "kern/amx/amx_tile_emu.h"
 #else
-#define AMX_SHAPES(s) __asm__ volatile("ldtilecfg %0" : : "m"(*(s)))
-#define AMX_RELEASE() __asm__ volatile("tilerelease" : :)
-#define AMX_ZERO(t)   __asm__ volatile("tilezero %%tmm" #t : :)
-#define AMX_LOAD(t, p, by) \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
-#define AMX_STORE(t, p, by) \
-    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" : : "r"(p), "r"((size_t)(by)) : "memory")
+#define AMX_SHAPES(s)       __asm__ volatile("ldtilecfg %0" : : "m"(*(s)))
+#define AMX_RELEASE()       __asm__ volatile("tilerelease" : :)
+#define AMX_ZERO(t)         __asm__ volatile("tilezero %%tmm" #t : :)
+#define AMX_LOAD(t, p, by)  AMX_LOAD_TIMES(t, p, by, 1)
+#define AMX_STORE(t, p, by) AMX_STORE_TIMES(t, p, by, 1)
+/* Rows lie TIMES times BY apart, which is 1, 2, 4 or 8. */
+#define AMX_LOAD_TIMES(t, p, by, times) \
+    __asm__ volatile("tileloadd (%0,%1," #times "), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
+#define AMX_STORE_TIMES(t, p, by, times) \
+    __asm__ volatile("tilestored %%tmm" #t ", (%0,%1," #times ")" : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
 #define AMX_I8(c, a, b)   __asm__ volatile("tdpbusd %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
+#define AMX_S8(c, a, b)   __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c : :)
 #endif
 
 /* Sums are tiles 0 and 1, of the first ROWS[0] rows, left and right columns, and 2 and 3, of ROWS[1] rows

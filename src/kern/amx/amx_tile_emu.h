@@ -6,6 +6,7 @@
 #define GALLOP_KERN_AMX_TILE_EMU_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,25 +94,29 @@ static inline void amx_emu_dot(int c, int a, int b)
         }
 }
 
-static inline void amx_emu_dot8(int c, int a, int b)
+static inline void amx_emu_dot8(int c, int a, int b, bool sign)
 {
     amx_emu_fits(c, a, b);
     for (size_t r = 0; r < amx_emu_rows(c); r++)
         for (size_t n = 0; n < amx_emu_bytes(c) / 4; n++)
             for (size_t k = 0; k < 4 * amx_emu_rows(b); k++) {
-                uint8_t x = (uint8_t)(amx_emu.word[a][r][k / 4] >> k % 4 * 8);
+                uint8_t byte = (uint8_t)(amx_emu.word[a][r][k / 4] >> k % 4 * 8);
+                int x = sign ? (int8_t)byte : byte;
                 int8_t y = (int8_t)(amx_emu.word[b][k / 4][n] >> k % 4 * 8);
 
                 amx_emu.word[c][r][n] += (uint32_t)(x * y);
             }
 }
 
-#define AMX_SHAPES(s)       amx_emu_shapes(s)
-#define AMX_RELEASE()       amx_emu_shapes(NULL)
-#define AMX_ZERO(t)         memset(amx_emu.word[t], 0, sizeof(amx_emu.word[t]))
-#define AMX_LOAD(t, p, by)  amx_emu_load(t, p, by)
-#define AMX_STORE(t, p, by) amx_emu_store(t, p, by)
-#define AMX_BF16(c, a, b)   amx_emu_dot(c, a, b)
-#define AMX_I8(c, a, b)     amx_emu_dot8(c, a, b)
+#define AMX_SHAPES(s)                    amx_emu_shapes(s)
+#define AMX_RELEASE()                    amx_emu_shapes(NULL)
+#define AMX_ZERO(t)                      memset(amx_emu.word[t], 0, sizeof(amx_emu.word[t]))
+#define AMX_LOAD(t, p, by)               amx_emu_load(t, p, by)
+#define AMX_STORE(t, p, by)              amx_emu_store(t, p, by)
+#define AMX_LOAD_TIMES(t, p, by, times)  amx_emu_load(t, p, (by) * (times))
+#define AMX_STORE_TIMES(t, p, by, times) amx_emu_store(t, p, (by) * (times))
+#define AMX_BF16(c, a, b)                amx_emu_dot(c, a, b)
+#define AMX_I8(c, a, b)                  amx_emu_dot8(c, a, b, false)
+#define AMX_S8(c, a, b)                  amx_emu_dot8(c, a, b, true)
 
 #endif

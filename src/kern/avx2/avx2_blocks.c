@@ -269,10 +269,11 @@ static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, si
 
 void avx2_gemm_blocks(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
 {
-    size_t tiles = blocks_tiles(g->m);
     const uint8_t *stop = blocks_panel(g, f, g->ahead > p1 ? g->ahead : p1);
+    size_t t0, tiles;
 
-    for (size_t t0 = 0; t0 < tiles; t0 += TILES)
+    kern_gemm_share(g, blocks_tiles(g->m), &t0, &tiles);
+    for (; t0 < tiles; t0 += TILES)
         for (size_t p = p0; p < p1; p++)
             run_panel(g, f, p, t0, tiles - t0 < TILES ? tiles : t0 + TILES, stop);
 }

@@ -27,6 +27,9 @@ void AVX512_NAME(amx_gemm_in_bf16)(void *in, const float *x, size_t row, size_t 
 void AVX512_NAME(amx_gemm_bf16)(const struct kern_gemm *g, size_t p0, size_t p1);
 void AVX512_NAME(amx_gemm_mx4_bf16)(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch);
 void AVX512_NAME(amx_attn_bf16)(const struct kern_attn *a);
+void AVX512_NAME(amx_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k);
+void AVX512_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
+                                  size_t p1);
 void AVX512_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed);
 void AVX512_NAME(amx_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1);
 void AVX512_NAME(amx_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch);
@@ -35,11 +38,18 @@ void AVX512_NAME(avx512vnni_gemm_in_i8)(void *in, const float *x, size_t row, si
 void AVX512_NAME(avx512vnni_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1);
 void AVX512_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1,
                                      void *scratch);
-/* Panel P of a gemm_i4 to PANEL, as gemm_i8 reads it. */
-void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, void *panel);
+/* The same of 1 to AVX512_ROWS rows, several panels at once: Intel's memory gives a thread more in several
+ * streams, AMD's in one. */
+void AVX512_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1);
+/* N panels of a gemm_i4 from P on to PANELS, as gemm_i8 reads them. */
+void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t n,
+                                       void *panels);
 void AVX512_NAME(avx512vnni_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k);
 void AVX512_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                          size_t p1);
+/* The same of 1 to 12 rows, several panels at once. */
+void AVX512_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
+                                            size_t p1);
 void AVX512_NAME(avx512vnni_attn_i8)(const struct kern_attn *a);
 void AVX512_NAME(avx512vnni_attn_i4)(const struct kern_attn *a);
 

@@ -14,9 +14,12 @@
 enum {
     WORDS = INT4_UNIT / 4, /* of the input of a row and unit */
     FEW_TILES = 3,         /* that expand for themselves */
+    AT_ONCE = 4,           /* panels that rows of one tile take at once, */
+    TURN = 4,              /* so many units of each in turn, */
+    AHEAD = 2048,          /* asking for so many bytes ahead in each */
 };
 
-/* One call of a micro-kernel: the sums of all K of some rows. */
+/* One call of a micro-kernel: the sums of some rows (+)= A x some units of a panel. */
 struct tile {
     const uint32_t *a;
     const uint8_t *b;
@@ -24,7 +27,7 @@ struct tile {
     size_t ask;       /* of so many */
     size_t units, per_head;
     int32_t *sums; /* [2][rows][16] */
-    bool level2;
+    bool first, level2;
 };
 
 typedef void tile_fn(const struct tile *t);
@@ -85,8 +88,10 @@ SIMD512_INLINE void add_all(const struct tile *t, int rows)
 
     SIMD512_UNROLL
     for (int r = 0; r < AVX512_ROWS; r++)
-        if (r < rows)
-            acc[r][0] = acc[r][1] = _mm512_setzero_si512();
+        if (r < rows) {
+            acc[r][0] = t->first ? _mm512_setzero_si512() : _mm512_loadu_si512(t->sums + 16 * r);
+            acc[r][1] = t->first ? _mm512_setzero_si512() : _mm512_loadu_si512(t->sums + 16 * (rows + r));
+        }
     for (size_t i = 0, left = 0; i < t->units; i++, left--) {
         const char *stop = (size_t)(end - ask) < INT4_LINE * rate ? end : ask + INT4_LINE * rate;
 
@@ -144,6 +149,7 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
                      .units = g->k / INT4_UNIT,
                      .per_head = group / INT4_UNIT,
                      .sums = (int32_t *)(void *)sums,
+                     .first = true,
                      .level2 = cpu_level2_ahead()};
 
     for (size_t i = 0; i < tiles; i++) {
@@ -158,14 +164,52 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
     }
 }
 
-void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, void *panel)
+/* The panels [p, p + n), some units of each in turn. */
+static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t n)
 {
-    const uint8_t *b = int4_panel(g, group, p);
+    int32_t sums[AT_ONCE][AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
+    const size_t units = g->k / INT4_UNIT, bytes = TURN * INT4_CODES + TURN * INT4_UNIT / group * INT4_HEAD;
+    struct tile t = {.a = g->in, .per_head = group / INT4_UNIT, .ask = bytes / INT4_LINE};
+
+    for (size_t from = 0; from < units; from += t.units) {
+        t.units = units - from < TURN ? units - from : TURN;
+        t.first = from == 0;
+        for (size_t i = 0; i < n; i++) {
+            t.b = int4_panel(g, group, p + i) + int4_head(from, group);
+            t.next = (const char *)t.b + AHEAD;
+            t.sums = sums[i];
+            add[g->m - 1](&t);
+        }
+        t.a += TURN * WORDS * g->m;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *end = (const char *)int4_panel(g, group, p + i + 1);
+
+        avx512_gemm_to_floats(g, end - KERN_I8_TAIL, (struct avx512_gemm_rows){0, g->m},
+                              (float *)(void *)sums[i]);
+        avx512_gemm_end(g, p + i, (struct avx512_gemm_rows){0, g->m}, (float *)(void *)sums[i],
+                        AVX512_I8_GEMM);
+    }
+}
+
+void KERN_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1)
+{
+    for (size_t p = p0, n; p < p1; p += n) {
+        n = p1 - p < AT_ONCE ? p1 - p : AT_ONCE;
+        run_panels(g, group, p, n);
+    }
+}
+
+/* N units of panel P from FROM on, which begins a group, to PANEL. */
+static void expand_units(const struct kern_gemm *g, size_t group, size_t p, size_t from, size_t n,
+                         char *panel)
+{
+    const uint8_t *b = int4_panel(g, group, p) + int4_head(from, group);
     struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
                           {_mm512_setzero_si512(), _mm512_setzero_si512()}};
-    char *to = panel;
+    char *to = panel + from * INT4_UNIT * KERN_NR;
 
-    for (size_t i = 0; i < g->k / INT4_UNIT; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (i % (group / INT4_UNIT) == 0) {
             x[0] = expand_at(b);
             x[1] = expand_at(b + 16);
@@ -175,12 +219,25 @@ void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, si
             for (int h = 0; h < 2; h++, b += INT4_LINE) {
                 __m512i codes = _mm512_loadu_si512((const void *)b);
 
+                ahead_line((const char *)b + AHEAD, false);
                 _mm512_storeu_si512(to + h * INT4_LINE, expanded(codes, x[h]));
                 _mm512_storeu_si512(to + AVX512_GEMM_STEP + h * INT4_LINE,
                                     expanded(_mm512_srli_epi16(codes, 4), x[h]));
             }
     }
-    memcpy(to, b, KERN_I8_TAIL);
+}
+
+void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t n,
+                                     void *panels)
+{
+    const size_t units = g->k / INT4_UNIT, bytes = kern_i8_panel_bytes(g->k);
+    char *to = panels;
+
+    for (size_t from = 0; from < units; from += TURN)
+        for (size_t i = 0; i < n; i++)
+            expand_units(g, group, p + i, from, units - from < TURN ? units - from : TURN, to + i * bytes);
+    for (size_t i = 1; i <= n; i++)
+        memcpy(to + i * bytes - KERN_I8_TAIL, int4_panel(g, group, p + i) - KERN_I8_TAIL, KERN_I8_TAIL);
 }
 
 void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1,
@@ -196,7 +253,7 @@ void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size
             run_panel(g, group, p, few || p + 1 >= last ? 0 : lines);
             continue;
         }
-        KERN_NAME(avx512vnni_i4_expand)(g, group, p, scratch);
+        KERN_NAME(avx512vnni_i4_expand)(g, group, p, 1, scratch);
         KERN_NAME(avx512vnni_gemm_i8)(&one, p, p + 1);
     }
 }

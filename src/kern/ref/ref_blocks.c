@@ -91,8 +91,11 @@ static void add_group(const struct blocks_form *f, const uint8_t *head, const ui
 
 void ref_gemm_blocks(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
 {
+    size_t r0, r1;
+
+    kern_gemm_share(g, g->m, &r0, &r1);
     for (size_t p = p0; p < p1; p++)
-        for (size_t row = 0; row < g->m; row++) {
+        for (size_t row = r0; row < r1; row++) {
             const uint8_t *panel = blocks_panel(g, f, p);
             struct blocks_rows t = blocks_tile_of(row, g->m);
             float y[KERN_NR] = {0};

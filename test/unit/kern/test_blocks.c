@@ -7,7 +7,7 @@
 #include "ops/linear.h"
 #include "rows.h"
 
-enum { MOST_N = 200, MOST_K = 512, MOST_M = 33 };
+enum { MOST_N = 200, MOST_K = 512, MOST_M = 40 };
 
 static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0, DT_Q4_K, DT_Q5_K, DT_Q6_K};
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
@@ -187,6 +187,54 @@ static void many_rows_change_no_bit(void **state)
     free(x);
     free(all);
     free(part);
+}
+
+static void parts_of_rows_make_the_whole_each_row_in_one_of_them(void **state)
+{
+    static const size_t cases[][2] = {{64, 1}, {128, 2}, {200, 3}, {257, 2}, {530, 3}};
+    enum { K = 256, N = 40, M = 530 };
+    float *x = malloc(M * K * sizeof(*x)), *whole = malloc(M * N * sizeof(*x)),
+          *part = malloc(M * N * sizeof(*x));
+    void *in = aligned_alloc(64, M * linear_in_bytes(K));
+    struct rows list[ROWS_MAX];
+    size_t n_rows = rows_list(list);
+
+    fill(x, M * K, 8);
+    for (size_t t = 0; t < N_TYPES; t++)
+        for (size_t r = 0; r < n_rows; r++) {
+            struct view v = matrix("w", types[t], N, K, t);
+            struct linear_desc d = desc_of(&v, kern_table(CPU_REF));
+            size_t m = cases[t % 5][0], parts = cases[t % 5][1], times[M] = {0};
+            struct linear l = open_and_pack(&d);
+
+            if (list[r].k.gemm_blocks)
+                l.kern = &list[r].k;
+            linear_put_all(&l, pool, in, x, m);
+            linear_run(&l, pool, in, whole, N, m);
+            for (size_t i = 0; i < parts; i++) {
+                struct linear_end e = {.y = part, .ldy = N, .part = i, .parts = parts};
+
+                for (size_t j = 0; j < m * N; j++)
+                    part[j] = NAN;
+                l.backend->run(&l, in, &e, m, 0, (N + KERN_NR - 1) / KERN_NR, NULL);
+                for (size_t j = 0; j < m; j++)
+                    if (!isnan(part[j * N])) {
+                        times[j]++;
+                        check_same(part + j * N, whole + j * N, N, "%s %s m=%zu row %zu", list[r].name,
+                                   dtype_name(types[t]), m, j);
+                    }
+            }
+            for (size_t j = 0; j < m; j++)
+                if (times[j] != 1)
+                    fail_msg("%s: row %zu of %zu is in %zu of %zu parts", list[r].name, j, m, times[j],
+                             parts);
+            linear_close(&l);
+            drop(&v);
+        }
+    free(x);
+    free(whole);
+    free(part);
+    free(in);
 }
 
 static void parts_of_several_formats_are_those_apart(void **state)
@@ -407,6 +455,7 @@ int main(void)
         cmocka_unit_test(every_format_is_near_to_what_a_double_computes),
         cmocka_unit_test(rows_of_kernels_and_company_change_no_bit),
         cmocka_unit_test(many_rows_change_no_bit),
+        cmocka_unit_test(parts_of_rows_make_the_whole_each_row_in_one_of_them),
         cmocka_unit_test(parts_of_several_formats_are_those_apart),
         cmocka_unit_test(interleaved_rows_come_in_their_order),
         cmocka_unit_test(gate_and_up_end_in_their_product),

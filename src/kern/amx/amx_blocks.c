@@ -1,0 +1,311 @@
+/* amx_blocks.c - C = A x W over weights in small groups of integers, with TDPBSSD: class "int8 sum".
+ *
+ *   rows    in tiles of 16, the last of what is left; few are the AVX-512 kernel's, which lie in one tile
+ *           there
+ *   input   as blocks.h has it, with these tiles: the 32 bytes of each row of a group are a tile of A
+ *   panels  eight groups of one at a time are unpacked to bytes with a sign in the first cache, and all
+ *           tiles of rows walk them, asking memory for their shares of the next, one side of the panel after
+ *           the other
+ *   sums    a product of tiles is of one group (or a half of one) and goes to memory as integers; vectors
+ *           take it from there, three products later, into the float sums of a side, which stay in registers
+ *
+ * Products and vectors take turns so finely because for about 100 ns after an instruction on tiles vectors of
+ * 512 bits run at half their rate: done one after the other they would take as long (docs/PERFORMANCE.md).
+ */
+#include "kern/amx/amx_gemm.h"
+#include "kern/avx512vnni/blocks512.h"
+
+enum {
+    GROUPS = BLOCKS_SPAN, /* that all tiles walk before the next */
+    FEW = 12,             /* rows at most that are the AVX-512 kernel's */
+    WAITING = 4,          /* products whose integers wait for their turn */
+    QUARTER = 4,          /* rows that are taken between two instructions on tiles */
+};
+
+/* ---- a tile of rows ---- */
+
+/* Some groups of one side of a panel, by one tile of rows. */
+struct work {
+    float *sums; /* [rows][16] */
+    const struct blocks512_group *c;
+    const char *in; /* the tile's first group of these */
+    size_t n;
+    int side;
+    bool first; /* sums begin with +0 */
+    /* what is wanted next: the lines ASK to ASKED of AMX_GEMM_STREAMS streams that lie so far apart */
+    const char *next;
+    size_t stream, ask, asked;
+};
+
+/* What the sums of a group are multiplied by, and where the integers are. */
+struct taken {
+    const int32_t *n; /* [rows][16] */
+    const float *scale;
+    __m512 d;
+};
+
+/* Rows FROM to FROM + QUARTER of a product to their sums. */
+SIMD512_INLINE void take(__m512 y[AMX_ROWS], const struct taken *t, int from, int rows)
+{
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_ROWS; r++)
+        if (r >= from && r < from + QUARTER && r < rows)
+            y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(t->n + 16 * r)),
+                                   _mm512_mul_ps(t->d, _mm512_set1_ps(t->scale[r])), y[r]);
+}
+
+SIMD512_INLINE void take_minimums(__m512 y[AMX_ROWS], const struct blocks512_group *c, const float *weighed,
+                                  int side, int rows)
+{
+    const __m512 min = _mm512_loadu_ps(c->min + 16 * side);
+
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_ROWS; r++)
+        if (r < rows)
+            y[r] = _mm512_fmadd_ps(min, _mm512_set1_ps(weighed[r]), y[r]);
+}
+
+/* Product S of T, half S % HALVES of group S / HALVES, to TO. Between the instructions on tiles, if AT is not
+ * NULL, what it has is taken into Y. Tiles 0 and 1 are the sums and A of whole tiles of rows, 3 and 4 of what
+ * is left; 2 is B. */
+SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct taken *at,
+                             __m512 y[AMX_ROWS], int rows, int halves)
+{
+    const size_t group = s / (size_t)halves, half = s % (size_t)halves;
+    const char *a = t->in + group * (size_t)rows * BLOCKS_ROW + half * (BLOCKS_GROUP / 2);
+    const uint8_t *b = t->c[group].code[half * (BLOCKS512_STEPS / 2)][t->side];
+
+    if (rows == AMX_ROWS) {
+        AMX_ZERO(0);
+        AMX_LOAD_TIMES(1, a, BLOCKS_GROUP, 1);
+    } else {
+        AMX_ZERO(3);
+        AMX_LOAD_TIMES(4, a, BLOCKS_GROUP, 1);
+    }
+    if (at)
+        take(y, at, 0, rows);
+    AMX_LOAD_TIMES(2, b, BLOCKS_GROUP, 4);
+    if (at)
+        take(y, at, QUARTER, rows);
+    if (rows == AMX_ROWS)
+        AMX_S8(0, 1, 2);
+    else
+        AMX_S8(3, 4, 2);
+    if (at)
+        take(y, at, 2 * QUARTER, rows);
+    if (rows == AMX_ROWS)
+        AMX_STORE_TIMES(0, to, BLOCKS_GROUP, 2);
+    else
+        AMX_STORE_TIMES(3, to, BLOCKS_GROUP, 2);
+    if (at)
+        take(y, at, 3 * QUARTER, rows);
+}
+
+SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min)
+{
+    int32_t product[WAITING][AMX_ROWS * AMX_WORDS] __attribute__((aligned(64)));
+    const size_t n = t->n * (size_t)halves, ahead = WAITING - 1, rate = (t->asked - t->ask + n - 1) / n;
+    size_t ask = t->ask;
+    __m512 y[AMX_ROWS];
+
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_ROWS; r++)
+        if (r < rows)
+            y[r] = t->first ? _mm512_setzero_ps() : _mm512_loadu_ps(t->sums + 16 * r);
+    for (size_t s = 0; s < ahead && s < n; s++)
+        multiply(t, s, product[s], NULL, y, rows, halves);
+    SIMD512_LOOP
+    for (size_t s = 0; s < n; s++) {
+        const struct blocks512_group *c = &t->c[s / (size_t)halves];
+        char *group = (char *)(uintptr_t)t->in + s / (size_t)halves * (size_t)rows * BLOCKS_ROW;
+        const struct taken at = {product[s % WAITING], blocks_scales(group, (size_t)rows),
+                                 _mm512_loadu_ps(c->d[s % (size_t)halves] + 16 * t->side)};
+
+        for (size_t stop = t->asked - ask < rate ? t->asked : ask + rate; ask < stop; ask++)
+            ahead_line(t->next + ask % AMX_GEMM_STREAMS * t->stream + ask / AMX_GEMM_STREAMS * AMX_LINE,
+                       true);
+        if (s + ahead < n)
+            multiply(t, s + ahead, product[(s + ahead) % WAITING], &at, y, rows, halves);
+        else
+            SIMD512_UNROLL
+        for (int from = 0; from < AMX_ROWS; from += QUARTER)
+            take(y, &at, from, rows);
+        if (min)
+            take_minimums(y, c, blocks_weighed(group, (size_t)rows), t->side, rows);
+    }
+    SIMD512_UNROLL
+    for (int r = 0; r < AMX_ROWS; r++)
+        if (r < rows)
+            _mm512_storeu_ps(t->sums + 16 * r, y[r]);
+}
+
+typedef void micro_fn(const struct work *t);
+
+#define ONE(name, rows, halves, min)                \
+    static void name##_##rows(const struct work *t) \
+    {                                               \
+        micro(t, rows, halves, min);                \
+    }
+#define ROWS_OF(name, ...)                                                                    \
+    ONE(name, 1, __VA_ARGS__)                                                                 \
+    ONE(name, 2, __VA_ARGS__)                                                                 \
+    ONE(name, 3, __VA_ARGS__)                                                                 \
+    ONE(name, 4, __VA_ARGS__)                                                                 \
+    ONE(name, 5, __VA_ARGS__)                                                                 \
+    ONE(name, 6, __VA_ARGS__)                                                                 \
+    ONE(name, 7, __VA_ARGS__)                                                                 \
+    ONE(name, 8, __VA_ARGS__)                                                                 \
+    ONE(name, 9, __VA_ARGS__)                                                                 \
+    ONE(name, 10, __VA_ARGS__)                                                                \
+    ONE(name, 11, __VA_ARGS__)                                                                \
+    ONE(name, 12, __VA_ARGS__)                                                                \
+    ONE(name, 13, __VA_ARGS__)                                                                \
+    ONE(name, 14, __VA_ARGS__)                                                                \
+    ONE(name, 15, __VA_ARGS__)                                                                \
+    ONE(name, 16, __VA_ARGS__)                                                                \
+    static micro_fn *const name[AMX_ROWS] = {                                                 \
+        name##_1, name##_2,  name##_3,  name##_4,  name##_5,  name##_6,  name##_7,  name##_8, \
+        name##_9, name##_10, name##_11, name##_12, name##_13, name##_14, name##_15, name##_16};
+ROWS_OF(plain, 1, false)
+ROWS_OF(with_minimums, 1, true)
+ROWS_OF(of_halves, 2, false)
+
+/* ---- panels ---- */
+
+typedef void unpack_fn(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n);
+
+#define UNPACK(name, ...)                                                                              \
+    static void unpack_##name(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n) \
+    {                                                                                                  \
+        blocks512_unpack(to, panel, from, n, (struct blocks_form){__VA_ARGS__}, true);                 \
+    }
+BLOCKS512_FORMS(UNPACK)
+
+static unpack_fn *unpack_of(const struct blocks_form *f)
+{
+    static const struct {
+        struct blocks_form f;
+        unpack_fn *unpack;
+    } forms[] = {
+#define ROW(name, ...) {{__VA_ARGS__}, unpack_##name},
+        BLOCKS512_FORMS(ROW)
+#undef ROW
+    };
+    size_t i = 0;
+
+    while (!blocks512_same(&forms[i].f, f))
+        i++;
+    return forms[i].unpack;
+}
+
+/* Some rows of a gemm, which go through its panels together. */
+struct walk {
+    const struct kern_gemm *g;
+    const struct blocks_form *f;
+    const uint8_t *stop; /* nothing is asked for from here on */
+    size_t r0, r1;
+    unpack_fn *unpack;
+    micro_fn *const *tile;
+};
+
+/* The groups [from, from + n) of a panel, which C holds unpacked, by all rows; LINES lines at NEXT are wanted
+ * then. */
+static void run_chunk(const struct walk *w, const struct blocks512_group *c, size_t from, size_t n,
+                      const char *next, size_t lines, float *sums)
+{
+    const size_t parts = 2 * ((w->r1 - w->r0 + AMX_ROWS - 1) / AMX_ROWS);
+    struct work t = {.c = c, .n = n, .first = from == 0, .next = next};
+
+    t.stream = lines / AMX_GEMM_STREAMS * AMX_LINE;
+    for (size_t i = 0; i < parts; i++) {
+        struct avx512_gemm_rows rows = amx_gemm_tile(w->r0 + i / 2 * AMX_ROWS, w->g->m);
+
+        t.in = blocks_in(w->g->in, (struct blocks_rows){rows.first, rows.rows}, w->g->k, from);
+        t.side = (int)(i % 2);
+        t.sums = sums;
+        t.ask = lines * i / parts;
+        t.asked = lines * (i + 1) / parts;
+        w->tile[rows.rows - 1](&t);
+        sums += rows.rows * AMX_WORDS;
+    }
+}
+
+static void run_panel(const struct walk *w, size_t p)
+{
+    float sums[KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
+    struct blocks512_group c[GROUPS] __attribute__((aligned(64)));
+    const uint8_t *panel = blocks_panel(w->g, w->f, p);
+    const size_t groups = w->g->k / BLOCKS_GROUP,
+                 bytes = GROUPS / blocks_span(w->f) * blocks_span_bytes(w->f);
+
+    for (size_t from = 0; from < groups; from += GROUPS) {
+        size_t n = groups - from < GROUPS ? groups - from : GROUPS, left;
+        const uint8_t *next = blocks_head(w->f, panel, from + n);
+
+        left = (size_t)(w->stop - next);
+        w->unpack(c, panel, from, n);
+        run_chunk(w, c, from, n, (const char *)next, (left < bytes ? left : bytes) / AMX_LINE, sums);
+    }
+    for (size_t r = w->r0; r < w->r1; r += AMX_ROWS) {
+        struct avx512_gemm_rows rows = amx_gemm_tile(r, w->g->m);
+        float *of = sums + (r - w->r0) * KERN_NR;
+
+        if (w->g->end != KERN_SUMS || !amx_gemm_stream(w->g, p, rows, of))
+            avx512_gemm_end(w->g, p, rows, of, AVX512_I8_GEMM);
+    }
+}
+
+/* Shapes: of whole tiles of rows, and of LEFT rows. */
+static void set_shapes(const struct blocks_form *f, bool whole, size_t left)
+{
+    const size_t rows[5] = {whole ? AMX_ROWS : 0, whole ? AMX_ROWS : 0, BLOCKS512_STEPS / (size_t)f->halves,
+                            left, left};
+    struct amx_shapes s = {.palette = 1};
+
+    for (size_t i = 0; i < 5; i++) {
+        s.rows[i] = (uint8_t)rows[i];
+        s.bytes[i] = (uint16_t)(rows[i] == 0 ? 0 : i == 1 || i == 4 ? BLOCKS_GROUP / f->halves : AMX_LINE);
+    }
+    AMX_SHAPES(&s);
+}
+
+static void run_tiles(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
+{
+    struct walk w = {.g = g,
+                     .f = f,
+                     .stop = blocks_panel(g, f, g->ahead > p1 ? g->ahead : p1),
+                     .unpack = unpack_of(f),
+                     .tile = f->halves == 2 ? of_halves
+                             : f->min       ? with_minimums
+                                            : plain};
+    size_t at, stop;
+
+    kern_gemm_share(g, (g->m + AMX_ROWS - 1) / AMX_ROWS, &at, &stop);
+    stop = stop * AMX_ROWS < g->m ? stop * AMX_ROWS : g->m;
+    set_shapes(f, g->m >= AMX_ROWS, g->m % AMX_ROWS);
+    for (w.r0 = at * AMX_ROWS; w.r0 < stop; w.r0 = w.r1) {
+        w.r1 = stop - w.r0 < KERN_TOGETHER ? stop : w.r0 + KERN_TOGETHER;
+        for (size_t p = p0; p < p1; p++)
+            run_panel(&w, p);
+    }
+    _mm_sfence(); /* as the gemms of whole columns do */
+    AMX_RELEASE();
+}
+
+void KERN_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
+{
+    if (g->m <= FEW)
+        KERN_NAME(avx512vnni_blocks_at_once)(g, f, p0, p1);
+    else
+        run_tiles(g, f, p0, p1);
+}
+
+void KERN_NAME(amx_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k)
+{
+    struct avx512_gemm_rows t = amx_gemm_tile(row, m);
+
+    if (m <= FEW)
+        KERN_NAME(avx512vnni_gemm_in_blocks)(in, x, row, m, k);
+    else
+        blocks512_put(in, (struct blocks_rows){t.first, t.rows}, row - t.first, x, k);
+}

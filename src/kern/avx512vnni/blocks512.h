@@ -1,0 +1,207 @@
+/* blocks512.h - weights in small groups of integers, and rows for them, by vectors of 512 bits: what the rows
+ * of gemm_blocks in this folder and in amx/ share.
+ */
+#ifndef GALLOP_KERN_AVX512VNNI_BLOCKS512_H
+#define GALLOP_KERN_AVX512VNNI_BLOCKS512_H
+
+#include <string.h>
+
+#include "kern/avx512/avx512.h"
+#include "kern/blocks.h"
+
+enum { BLOCKS512_STEPS = BLOCKS_GROUP / 4 }; /* of four k, 64 bytes for each side of a panel */
+
+/* The forms there are, one after the other: X(name, bits, zero, min, multiples, halves). */
+#define BLOCKS512_FORMS(X)              \
+    X(4, 4, 8, false, false, 1)         \
+    X(4_min, 4, 0, true, false, 1)      \
+    X(4_multiples, 4, 0, true, true, 1) \
+    X(5, 5, 16, false, false, 1)        \
+    X(5_min, 5, 0, true, false, 1)      \
+    X(5_multiples, 5, 0, true, true, 1) \
+    X(6, 6, 32, false, true, 2)         \
+    X(8, 8, 128, false, false, 1)
+
+static inline bool blocks512_same(const struct blocks_form *a, const struct blocks_form *b)
+{
+    return a->bits == b->bits && a->min == b->min && a->multiples == b->multiples;
+}
+
+SIMD512_INLINE __m512i blocks512_line_at(const uint8_t *p)
+{
+    return _mm512_loadu_si512((const void *)p);
+}
+
+/* Words LEFT bits further up; down where that is negative. Once inlined it is one instruction: LEFT is a
+ * constant then, but clang wants to see one in each before. */
+SIMD512_INLINE __m512i blocks512_moved(__m512i v, int left)
+{
+    switch (left) {
+    case 4: return _mm512_slli_epi16(v, 4);
+    case 3: return _mm512_slli_epi16(v, 3);
+    case 2: return _mm512_slli_epi16(v, 2);
+    case 1: return _mm512_slli_epi16(v, 1);
+    case -1: return _mm512_srli_epi16(v, 1);
+    case -2: return _mm512_srli_epi16(v, 2);
+    case -3: return _mm512_srli_epi16(v, 3);
+    default: return v;
+    }
+}
+
+/* The codes of step S and side H, which lie in so many BITS. */
+SIMD512_INLINE __m512i blocks512_code_at(const uint8_t *at, int s, int h, unsigned bits)
+{
+    const __m512i mask = _mm512_set1_epi8(bits == 5 ? 16 : 48);
+    const uint8_t *upper = at + BLOCKS_CODES / 2;
+    __m512i v = blocks512_line_at(at + (bits == 8 ? s * 2 + h : s / 2 * 2 + h) * BLOCKS_LINE), u;
+
+    if (bits == 8)
+        return v;
+    v = _mm512_and_si512(s % 2 ? _mm512_srli_epi16(v, 4) : v, _mm512_set1_epi8(15));
+    if (bits == 5) { /* bit S of each byte to its bit 4 */
+        u = blocks512_line_at(upper + h * BLOCKS_LINE);
+        v = _mm512_or_si512(v, _mm512_and_si512(blocks512_moved(u, 4 - s), mask));
+    }
+    if (bits == 6) { /* bits 2 (S % 4) and the next to bits 4 and 5 */
+        u = blocks512_line_at(upper + (s / 4 * 2 + h) * BLOCKS_LINE);
+        v = _mm512_or_si512(v, _mm512_and_si512(blocks512_moved(u, 4 - 2 * (s % 4)), mask));
+    }
+    return v;
+}
+
+SIMD512_INLINE __m512 blocks512_halves_at(const uint8_t *p)
+{
+    __m256i h = _mm256_loadu_si256((const __m256i *)(const void *)p);
+
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_cvtph_ps(_mm256_castsi256_si128(h))),
+                              _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 1);
+}
+
+/* Sixteen multiples, of halves of a group with a sign. */
+SIMD512_INLINE __m512 blocks512_multiples_at(const uint8_t *p, int halves)
+{
+    __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+
+    if (halves == 2)
+        v = _mm512_srai_epi32(_mm512_slli_epi32(v, 24), 24);
+    return _mm512_cvtepi32_ps(v);
+}
+
+/* What 16 columns of side SIDE are multiplied by in half H of a group; and their minimums. */
+SIMD512_INLINE __m512 blocks512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
+                                     const struct blocks_form f)
+{
+    __m512 d = blocks512_halves_at(head + 32 * side);
+
+    return f.multiples ? _mm512_mul_ps(d, blocks512_multiples_at(group + h * KERN_NR + 16 * side, f.halves))
+                       : d;
+}
+
+SIMD512_INLINE __m512 blocks512_min_at(const uint8_t *head, const uint8_t *group, int side,
+                                       const struct blocks_form f)
+{
+    __m512 min = blocks512_halves_at(head + 2 * KERN_NR + 32 * side);
+
+    if (!f.multiples)
+        return min;
+    return _mm512_sub_ps(_mm512_setzero_ps(),
+                         _mm512_mul_ps(min, blocks512_multiples_at(group + KERN_NR + 16 * side, 1)));
+}
+
+SIMD512_INLINE const uint8_t *blocks512_codes_of(const uint8_t *group, const struct blocks_form f)
+{
+    return group + (f.multiples ? 2 * KERN_NR : 0);
+}
+
+/* A group unpacked. */
+struct blocks512_group {
+    uint8_t code[BLOCKS512_STEPS][2][BLOCKS_LINE];
+    float d[2][KERN_NR]; /* of its halves; of the first alone, of a whole one */
+    float min[KERN_NR];
+};
+
+/* N groups of PANEL from FROM on; CENTRED: codes less their zero, with a sign. */
+SIMD512_INLINE void blocks512_unpack(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n,
+                                     const struct blocks_form f, bool centred)
+{
+    for (size_t i = 0; i < n; i++, to++) {
+        const uint8_t *head = blocks_head(&f, panel, from + i), *group = blocks_group(&f, panel, from + i),
+                      *codes = blocks512_codes_of(group, f);
+
+        SIMD512_UNROLL
+        for (int s = 0; s < BLOCKS512_STEPS; s++)
+            SIMD512_UNROLL
+        for (int h = 0; h < 2; h++) {
+            __m512i v = blocks512_code_at(codes, s, h, f.bits);
+
+            if (centred && f.zero)
+                v = _mm512_add_epi8(v, _mm512_set1_epi8((char)-f.zero));
+            _mm512_storeu_si512((void *)to->code[s][h], v);
+        }
+        for (int side = 0; side < 2; side++) {
+            for (int h = 0; h < f.halves; h++)
+                _mm512_storeu_ps(&to->d[h][16 * side], blocks512_d_at(head, group, side, h, f));
+            if (f.min)
+                _mm512_storeu_ps(&to->min[16 * side], blocks512_min_at(head, group, side, f));
+        }
+    }
+}
+
+/* ---- the input ---- */
+
+/* The larger, or the sum, of lanes I and I + 8, I + 4, I + 2 and I + 1: lane 0 is that of all. */
+SIMD512_INLINE int32_t blocks512_fold(__m512i v, bool sum)
+{
+    __m256i low = _mm512_castsi512_si256(v), high = _mm512_extracti64x4_epi64(v, 1);
+    __m128i a, b;
+
+    low = sum ? _mm256_add_epi32(low, high) : _mm256_max_epu32(low, high);
+    a = _mm256_castsi256_si128(low);
+    b = _mm256_extracti128_si256(low, 1);
+    a = sum ? _mm_add_epi32(a, b) : _mm_max_epu32(a, b);
+    b = _mm_shuffle_epi32(a, 0x4e);
+    a = sum ? _mm_add_epi32(a, b) : _mm_max_epu32(a, b);
+    b = _mm_shuffle_epi32(a, 0xb1);
+    return _mm_cvtsi128_si32(sum ? _mm_add_epi32(a, b) : _mm_max_epu32(a, b));
+}
+
+static uint32_t blocks512_largest_of(__m512 a, __m512 b)
+{
+    const __m512i all = _mm512_set1_epi32(0x7fffffff);
+
+    return (uint32_t)blocks512_fold(_mm512_max_epu32(_mm512_and_si512(all, _mm512_castps_si512(a)),
+                                                     _mm512_and_si512(all, _mm512_castps_si512(b))),
+                                    false);
+}
+
+/* Sixteen numbers as bytes to N; their sum. */
+static int32_t blocks512_put_half(int8_t *n, __m512 x, __m512 inv)
+{
+    __m512i v = _mm512_cvtps_epi32(_mm512_mul_ps(x, inv));
+
+    _mm_storeu_si128((__m128i *)(void *)n, _mm512_cvtepi32_epi8(v));
+    return blocks512_fold(v, true);
+}
+
+/* X [k], which belongs to tile T of the input IN as its row R. */
+static inline void blocks512_put(void *in, struct blocks_rows t, size_t r, const float *x, size_t k)
+{
+    for (size_t i = 0; i < k / BLOCKS_GROUP; i++, x += BLOCKS_GROUP) {
+        char *group = blocks_in(in, t, k, i);
+        __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
+        float *scale = &blocks_scales(group, t.rows)[r],
+              inv = kmath_i8_inv(blocks512_largest_of(a, b), scale);
+        int32_t *sum = &blocks_sums(group, t.rows)[2 * r];
+        int8_t *n = (int8_t *)group + r * BLOCKS_GROUP;
+
+        sum[0] = sum[1] = 0;
+        memset(n, 0, BLOCKS_GROUP);
+        if (inv > 0) {
+            sum[0] = blocks512_put_half(n, a, _mm512_set1_ps(inv));
+            sum[1] = blocks512_put_half(n + 16, b, _mm512_set1_ps(inv));
+        }
+        blocks_weighed(group, t.rows)[r] = *scale * (float)(sum[0] + sum[1]);
+    }
+}
+
+#endif
