@@ -8,6 +8,8 @@
 
 #include "kern/avx512/avx512.h"
 #include "kern/blocks.h"
+#include "kern/kmath.h"
+#include "kern/simd512.h"
 
 enum { BLOCKS512_STEPS = BLOCKS_GROUP / 4 }; /* of four k, 64 bytes for each side of a panel */
 

@@ -172,7 +172,8 @@ static void sums_of_any_shape_have_other_bits_than_those_of_bytes(void **state)
 
 static void long_sums_have_other_bits_than_those_of_bytes(void **state)
 {
-    static const size_t shapes[][3] = {{1, 2880, 96}, {2, 4128, 40}, {12, 2080, 32}, {40, 4192, 33}};
+    static const size_t shapes[][3] = {
+        {1, 2880, 96}, {2, 4128, 40}, {12, 2080, 32}, {40, 4192, 33}, {70, 288, 200}};
     struct check_rng g = {8};
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
