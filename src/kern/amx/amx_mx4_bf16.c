@@ -1,160 +1,147 @@
 /* amx_mx4_bf16.c - C = A x W over MXFP4 panels, class "bf16 tile dot".
  *
- *   few   rows: a group of 32 k, which is what TDPBF16PS takes at once, is unpacked in registers and summed
- *         as the instruction does it, even and odd elements apart, by fused operations that know no denormals
- *   many  rows: a panel is unpacked to scratch, which stays in level 2, for the gemm of tiles
+ * A few groups are unpacked in the first cache and multiplied while sums wait in tiles: of three panels at
+ * once for rows of one tile, of one for rows of two. For more rows a panel is unpacked to scratch, which
+ * stays in level 2, for the gemm of tiles.
  */
-#include "kern/amx/amx_few.h"
+#include "kern/amx/amx_gemm.h"
 #include "kern/avx512/avx512_mx4.h"
 
-/* What one block adds: [even, odd][row][side]. */
-struct block {
-    __m512 of[2][AMX_FEW][2];
+enum {
+    GROUPS = 3,   /* of each panel that are unpacked at once, */
+    MANY = 8,     /* and where sums come and go */
+    AHEAD = 2048, /* bytes in front of them that are asked for */
 };
 
-/* Pair number PAIR of the block, of the 16 columns of SIDE. */
-SIMD512_INLINE void add_pair(struct block *s, const struct amx_few_line *line, size_t pair, int side,
-                             __m512 even, __m512 odd, int rows)
+/* A tile of rows and a few groups of up to three panels, unpacked. */
+struct some {
+    const uint32_t *a;
+    char b[AMX_GEMM_AT_ONCE][GROUPS * MX4_BLOCK / 2 * AVX512_GEMM_STEP] __attribute__((aligned(64)));
+    float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
+    size_t rows, n;
+};
+
+/* N groups to a panel of bf16. */
+static void unpack(char *to, const uint8_t *group, size_t n)
 {
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows) {
-            s->of[0][r][side] =
-                _mm512_fmadd_ps(_mm512_set1_ps(line->of[0][r][pair]), even, s->of[0][r][side]);
-            s->of[1][r][side] = _mm512_fmadd_ps(_mm512_set1_ps(line->of[1][r][pair]), odd, s->of[1][r][side]);
-        }
+    for (size_t at = 0; at < n * MX4_GROUP; at += AMX_LINE)
+        ahead_line((const char *)group + AHEAD + at, false);
+    avx512_mx4_unpack(to, group, n, AVX512_DOT);
 }
 
-/* N pairs that lie as in a panel. */
-SIMD512_INLINE void add_pairs(struct block *s, const struct amx_few_line *line, const char *b, size_t n,
-                              int rows)
+SIMD512_INLINE void add_some(const struct some *t, int panels)
 {
-    SIMD512_LOOP
-    for (size_t pair = 0; pair < n; pair++, b += AVX512_GEMM_STEP) {
-        SIMD512_UNROLL
-        for (int side = 0; side < 2; side++) {
-            __m512i x = _mm512_loadu_si512(b + 64 * side);
+    const enum avx512_kind kind = AVX512_DOT;
+    const uint32_t *a = t->a;
 
-            add_pair(s, line, pair, side, amx_few_half(x, 0), amx_few_half(x, 1), rows);
+    for (size_t i = 0; i < t->n; i++, a += t->rows * AMX_WORDS) {
+        const size_t at = i * MX4_BLOCK / 2 * AVX512_GEMM_STEP;
+
+        AMX_LOAD(7, a, AMX_LINE);
+        AMX_GEMM_SIDE(0, t->b[0] + at);
+        AMX_GEMM_SIDE(1, t->b[0] + at + AVX512_GEMM_STEP / 2);
+        if (panels > 1) {
+            AMX_GEMM_SIDE(2, t->b[1] + at);
+            AMX_GEMM_SIDE(3, t->b[1] + at + AVX512_GEMM_STEP / 2);
         }
-    }
-}
-
-/* The block is whole. */
-SIMD512_INLINE void join(__m512 acc[AMX_FEW][2], const struct block *s, int rows)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows) {
-            acc[r][0] = _mm512_add_ps(acc[r][0], _mm512_add_ps(s->of[0][r][0], s->of[1][r][0]));
-            acc[r][1] = _mm512_add_ps(acc[r][1], _mm512_add_ps(s->of[0][r][1], s->of[1][r][1]));
-        }
-}
-
-/* Sums as the gemms keep them: [2][rows][16]. */
-SIMD512_INLINE void keep(float *sums, __m512 acc[AMX_FEW][2], int rows)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows) {
-            _mm512_storeu_ps(sums + 16 * r, acc[r][0]);
-            _mm512_storeu_ps(sums + 16 * (rows + r), acc[r][1]);
-        }
-}
-
-/* A group by multiplication with its scales, of which none may be 2^-127: it is no normal number. */
-SIMD512_INLINE void add_scaled(struct block *s, const struct amx_few_line *line, const uint8_t *group,
-                               int rows)
-{
-    const __m512 floats = avx512_mx4_floats();
-    const __m512 scale[2] = {avx512_mx4_scale(group), avx512_mx4_scale(group + 16)};
-
-    SIMD512_LOOP
-    for (size_t l = 0; l < MX4_LINES; l++) {
-        __m512i x = _mm512_loadu_si512(group + KERN_NR + l * MX4_LINE);
-
-        SIMD512_UNROLL
-        for (int j = 0; j < 4; j++) {
-            __m512i nibbles = avx512_mx4_nibble(x, j);
-
-            add_pair(s, line, 2 * l + (size_t)j / 2, j % 2,
-                     avx512_mx4_element(nibbles, 0, scale[j % 2], floats),
-                     avx512_mx4_element(nibbles, 1, scale[j % 2], floats), rows);
+        if (panels > 2) {
+            AMX_GEMM_SIDE(4, t->b[2] + at);
+            AMX_GEMM_SIDE(5, t->b[2] + at + AVX512_GEMM_STEP / 2);
         }
     }
 }
 
-/* And any other, unpacked before. */
-SIMD512_INLINE void add_unpacked(struct block *s, const struct amx_few_line *line, const uint8_t *group,
-                                 int rows)
+SIMD512_INLINE void some_panels(struct some *t, const struct kern_gemm *g, size_t p, int panels)
 {
-    char panel[MX4_BLOCK / 2 * AVX512_GEMM_STEP] __attribute__((aligned(64)));
-    const unsigned mode = _mm_getcsr();
-
-    _mm_setcsr(mode & ~(unsigned)AMX_FEW_NO_DENORMALS);
-    avx512_mx4_group(panel, group, AVX512_DOT);
-    _mm_setcsr(mode);
-    add_pairs(s, line, panel, MX4_BLOCK / 2, rows);
+    t->a = g->in;
+    memset(t->sums, 0, sizeof(t->sums));
+    AMX_GEMM_ONE_SUMS(AMX_LOAD, t, panels);
+    for (size_t from = 0; from < g->k / MX4_BLOCK; from += GROUPS) {
+        t->n = g->k / MX4_BLOCK - from < GROUPS ? g->k / MX4_BLOCK - from : GROUPS;
+        for (size_t i = 0; i < (size_t)panels; i++)
+            unpack(t->b[i], mx4_groups(g, p + i) + from * MX4_GROUP, t->n);
+        add_some(t, panels);
+        t->a += t->n * t->rows * AMX_WORDS;
+    }
+    AMX_GEMM_ONE_SUMS(AMX_STORE, t, panels);
+    for (size_t i = 0; i < (size_t)panels; i++)
+        avx512_gemm_end(g, p + i, (struct avx512_gemm_rows){0, t->rows}, t->sums + i * t->rows * KERN_NR,
+                        AVX512_DOT);
 }
 
-SIMD512_INLINE void few_panel(const struct kern_gemm *g, const uint8_t *group, float *sums, int rows)
+static void one_tile(const struct kern_gemm *g, size_t p0, size_t p1)
 {
-    const uint32_t *a = g->in;
-    __m512 acc[AMX_FEW][2];
+    struct some t = {.rows = g->m};
 
-    SIMD512_UNROLL
-    for (int r = 0; r < AMX_FEW; r++)
-        if (r < rows)
-            acc[r][0] = acc[r][1] = _mm512_setzero_ps();
-    for (size_t i = 0; i < g->k / MX4_BLOCK; i++, group += MX4_GROUP, a += (size_t)rows * AMX_WORDS) {
-        struct amx_few_line line;
-        struct block s;
-
-        SIMD512_UNROLL
-        for (int r = 0; r < AMX_FEW; r++)
-            if (r < rows)
-                s.of[0][r][0] = s.of[0][r][1] = s.of[1][r][0] = s.of[1][r][1] = _mm512_setzero_ps();
-        amx_few_read(&line, a, rows);
-        if (__builtin_expect(avx512_mx4_has_least(group), 0))
-            add_unpacked(&s, &line, group, rows);
+    amx_gemm_shape_one(g->m, AMX_WORDS);
+    for (size_t p = p0; p < p1; p += AMX_GEMM_AT_ONCE)
+        if (p1 - p >= 3)
+            some_panels(&t, g, p, 3);
+        else if (p1 - p == 2)
+            some_panels(&t, g, p, 2);
         else
-            add_scaled(&s, &line, group, rows);
-        join(acc, &s, rows);
-    }
-    keep(sums, acc, rows);
+            some_panels(&t, g, p, 1);
+    AMX_RELEASE();
 }
 
-static void few(const struct kern_gemm *g, size_t p0, size_t p1)
+/* The groups [from, from + n), which B holds unpacked, by all rows of W: their SUMS wait in between, unless
+ * they are of two tiles only, which keep them. */
+static void add_many(struct amx_gemm_walk *w, const char *b, size_t from, size_t n, float *sums)
 {
-    float sums[AMX_FEW * KERN_NR] __attribute__((aligned(64)));
+    const struct kern_gemm *g = w->g;
+    const size_t width = avx512_gemm_width(g->k, AVX512_DOT), last = g->k / MX4_BLOCK;
+    const bool stay = w->rows <= 2 * AMX_ROWS;
 
-    for (size_t p = p0; p < p1; p++) {
-        const uint8_t *group = mx4_groups(g, p);
-        const unsigned before = amx_few_begin();
+    for (size_t at = 0; at < w->rows; at += 2 * AMX_ROWS) {
+        const size_t left = w->rows - at;
+        struct amx_gemm t = {.b = b, .first = from == 0, .steps = n * AMX_WORDS};
 
-        if (g->m == 1)
-            few_panel(g, group, sums, 1);
-        else if (g->m == 2)
-            few_panel(g, group, sums, 2);
-        else if (g->m == 3)
-            few_panel(g, group, sums, 3);
-        else
-            few_panel(g, group, sums, 4);
-        amx_few_end(before);
-        avx512_gemm_end(g, p, (struct avx512_gemm_rows){0, g->m}, sums, AVX512_DOT);
+        t.rows[0] = left < AMX_ROWS ? left : AMX_ROWS;
+        t.rows[1] = left - t.rows[0] < AMX_ROWS ? left - t.rows[0] : AMX_ROWS;
+        for (size_t j = 0; j < 2; j++) {
+            t.a[j] =
+                (const uint32_t *)g->in + (w->r0 + at + j * AMX_ROWS) * width + from * AMX_WORDS * t.rows[j];
+            t.sums[j] = sums + (at + j * AMX_ROWS) * KERN_NR;
+        }
+        if (t.rows[0] != w->shaped[0] || t.rows[1] != w->shaped[1]) {
+            amx_shape(t.rows, AMX_WORDS);
+            memcpy(w->shaped, t.rows, sizeof(w->shaped));
+        }
+        if (from == 0 || !stay)
+            amx_gemm_begin(&t, t.rows[1] != 0);
+        amx_gemm_turns(&t, n, t.rows[1] != 0, AVX512_DOT);
+        if (from + n == last || !stay)
+            amx_gemm_keep(&t, t.rows[1] != 0);
     }
+}
+
+static void many(const struct kern_gemm *g, size_t p0, size_t p1)
+{
+    float sums[KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
+    char b[MANY][MX4_BLOCK / 2 * AVX512_GEMM_STEP] __attribute__((aligned(64)));
+    struct amx_gemm_walk w = {.g = g};
+
+    for (w.r0 = 0; w.r0 < g->m; w.r0 += KERN_TOGETHER) {
+        w.rows = g->m - w.r0 < KERN_TOGETHER ? g->m - w.r0 : KERN_TOGETHER;
+        for (size_t p = p0; p < p1; p++) {
+            for (size_t from = 0, n; from < g->k / MX4_BLOCK; from += n) {
+                n = w.rows <= 2 * AMX_ROWS ? GROUPS : MANY;
+                n = g->k / MX4_BLOCK - from < n ? g->k / MX4_BLOCK - from : n;
+                unpack(b[0], mx4_groups(g, p) + from * MX4_GROUP, n);
+                add_many(&w, b[0], from, n, sums);
+            }
+            amx_gemm_end(&w, p, sums, AVX512_DOT);
+        }
+    }
+    _mm_sfence(); /* as amx_gemm_drive_many() */
+    AMX_RELEASE();
 }
 
 void KERN_NAME(amx_gemm_mx4_bf16)(const struct kern_gemm *g, size_t p0, size_t p1, void *scratch)
 {
-    if (g->m > 0 && g->m <= AMX_FEW) {
-        few(g, p0, p1);
-        return;
-    }
-    for (size_t p = p0; p < p1; p++) {
-        struct kern_gemm one = mx4_panel(g, p, scratch);
-
-        avx512_mx4_unpack(scratch, mx4_groups(g, p), g->k / MX4_BLOCK, AVX512_DOT);
-        KERN_NAME(amx_gemm_bf16)(&one, p, p + 1);
-    }
+    (void)scratch;
+    if (g->m > 0 && g->m <= AMX_ROWS)
+        one_tile(g, p0, p1);
+    else
+        many(g, p0, p1);
 }
