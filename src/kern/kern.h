@@ -32,7 +32,6 @@ enum {
     KERN_PIECE = 32,     /* a gemm in pieces is cut at multiples of so many of K */
     KERN_TOGETHER = 256, /* rows that gemms of level amx take through panels together, at most */
     KERN_PART = 64,      /* rows of a part of a gemm, at least */
-    KERN_UNPACKED = 4,   /* panels that the scratch of gemm_i4 holds */
     KERN_TILE = 16,      /* tokens of a KV tile */
     KERN_CHUNK = 256,    /* absolute positions of an attention chunk */
     KERN_CHUNK_TILES = KERN_CHUNK / KERN_TILE,
@@ -199,7 +198,7 @@ static inline size_t kern_i4_scratch_bytes(size_t dp)
  *             rows that add 128 to n, to multiply bytes without a sign.
  * gemm_i4:     gemm_i8 with b in 4 bits, packed in groups of GROUP, 32 or 128, as int4.h says; K is a
  * multiple
- *             of 32. scratch: KERN_UNPACKED int8 panels, 64-byte aligned.
+ *             of 32. scratch: an int8 panel, 64-byte aligned.
  * gemm_mx4_f32, gemm_mx4_bf16: gemm_f32 and gemm_bf16 with b in MXFP4, packed as mx4.h says; K is a multiple
  *             of 32, A was put there by the same gemm_in_*. A weight is FP4[nibble] * 2^(scale - 127), FP4 =
  *             0, .5, 1, 1.5, 2, 3, 4, 6 and from nibble 8 on their negatives: exact in fp32 and bf16. Scales

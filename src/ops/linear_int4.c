@@ -227,7 +227,7 @@ static void put(const struct linear *l, void *in, const float *x, size_t row, si
 static size_t scratch_bytes(size_t k, enum dtype t)
 {
     (void)t;
-    return KERN_UNPACKED * kern_i8_panel_bytes(int4_k(k));
+    return kern_i8_panel_bytes(int4_k(k));
 }
 
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,

@@ -209,7 +209,7 @@ static void ground_fill(struct ground *g, enum content content)
 static size_t ground_floats(void)
 {
     return 3 * VECTOR + (size_t)PREFILL_ROWS * GEMM_N + kern_i4_scratch_bytes(KERN_ATTN_DIM) / sizeof(float) +
-           KERN_UNPACKED * kern_i8_panel_bytes(GEMM_K) / sizeof(float);
+           (size_t)GEMM_K * KERN_NR;
 }
 
 static void ground_close(struct ground *g)

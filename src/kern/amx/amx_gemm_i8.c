@@ -4,14 +4,13 @@
  *          of the 128 added to A, and scales
  *   A      bytes with 128 added, 16 fours of 16 rows a tile
  *
- * Few rows are the AVX-512 kernel's, which reads a stream of weights faster: rows of one tile lie in both
- * inputs alike. So are those of 4-bit panels, which it expands in registers; for many rows a panel is
- * expanded once, and the tiles have it while it lies in level 2.
+ * 4-bit panels of few rows are the AVX-512 kernel's, which expands them in registers: rows of one tile lie in
+ * both inputs alike.
  */
-#include "kern/amx/amx_gemm.h"
+#include "kern/amx/amx_unpacked.h"
 #include "kern/int4.h"
 
-enum { AT_ONCE_ROWS = 64 };
+enum { FEW = 8, TURN = 2 /* units of a turn */ };
 
 void KERN_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
 {
@@ -23,17 +22,37 @@ void KERN_NAME(amx_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1)
     amx_gemm_drive(g, p0, p1, AVX512_I8_GEMM);
 }
 
+static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n)
+{
+    KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, TURN * from, TURN * n, to);
+}
+
+/* K is no number of whole turns, or there are so many rows that sums had better not come and go: panel by
+ * panel, each by way of level 2. */
+static void whole_panels(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
+{
+    for (size_t p = p0; p < p1; p++) {
+        struct kern_gemm one = int4_unpacked(g, p, scratch);
+
+        KERN_NAME(avx512vnni_i4_panel)(g, group, p, scratch);
+        KERN_NAME(amx_gemm_i8)(&one, p, p + 1);
+    }
+}
+
 void KERN_NAME(amx_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1, void *scratch)
 {
-    if (g->m > 0 && g->m <= AVX512_ROWS) {
-        KERN_NAME(avx512vnni_i4_at_once)(g, group, p0, p1);
-        return;
-    }
-    for (size_t p = p0, n; p < p1; p += n) {
-        struct kern_gemm some = int4_unpacked(g, p, scratch);
+    const size_t bytes = int4_panel_bytes(g->k, group);
+    const struct amx_unpacked u = {.g = g,
+                                   .group = group,
+                                   .turns = g->k / (TURN * INT4_UNIT),
+                                   .unpack = expand,
+                                   .tail = (const char *)g->b + bytes - KERN_I8_TAIL,
+                                   .tail_apart = bytes};
 
-        n = g->m > AT_ONCE_ROWS ? 1 : p1 - p < KERN_UNPACKED ? p1 - p : KERN_UNPACKED;
-        KERN_NAME(avx512vnni_i4_expand)(g, group, p, n, scratch);
-        KERN_NAME(amx_gemm_i8)(&some, p, p + n);
-    }
+    if (g->m > 0 && g->m <= FEW)
+        KERN_NAME(avx512vnni_i4_at_once)(g, group, p0, p1);
+    else if (g->k % (TURN * INT4_UNIT) || g->m > KERN_TOGETHER)
+        whole_panels(g, group, p0, p1, scratch);
+    else
+        amx_unpacked_drive(&u, p0, p1, AVX512_I8_GEMM);
 }

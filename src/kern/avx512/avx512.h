@@ -41,9 +41,11 @@ void AVX512_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, si
 /* The same of 1 to AVX512_ROWS rows, several panels at once: Intel's memory gives a thread more in several
  * streams, AMD's in one. */
 void AVX512_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1);
-/* N panels of a gemm_i4 from P on to PANELS, as gemm_i8 reads them. */
-void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t n,
-                                       void *panels);
+/* N units of panel P of a gemm_i4 from FROM on, which begins a group, to TO, as gemm_i8 reads them; a little
+ * ahead is asked for. And the whole panel. */
+void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t from,
+                                       size_t n, char *to);
+void AVX512_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, size_t p, void *panel);
 void AVX512_NAME(avx512vnni_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k);
 void AVX512_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                          size_t p1);

@@ -200,14 +200,12 @@ void KERN_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, s
     }
 }
 
-/* N units of panel P from FROM on, which begins a group, to PANEL. */
-static void expand_units(const struct kern_gemm *g, size_t group, size_t p, size_t from, size_t n,
-                         char *panel)
+void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t from, size_t n,
+                                     char *to)
 {
     const uint8_t *b = int4_panel(g, group, p) + int4_head(from, group);
     struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
                           {_mm512_setzero_si512(), _mm512_setzero_si512()}};
-    char *to = panel + from * INT4_UNIT * KERN_NR;
 
     for (size_t i = 0; i < n; i++) {
         if (i % (group / INT4_UNIT) == 0) {
@@ -227,17 +225,12 @@ static void expand_units(const struct kern_gemm *g, size_t group, size_t p, size
     }
 }
 
-void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t n,
-                                     void *panels)
+void KERN_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, size_t p, void *panel)
 {
-    const size_t units = g->k / INT4_UNIT, bytes = kern_i8_panel_bytes(g->k);
-    char *to = panels;
+    const size_t bytes = kern_i8_panel_bytes(g->k) - KERN_I8_TAIL;
 
-    for (size_t from = 0; from < units; from += TURN)
-        for (size_t i = 0; i < n; i++)
-            expand_units(g, group, p + i, from, units - from < TURN ? units - from : TURN, to + i * bytes);
-    for (size_t i = 1; i <= n; i++)
-        memcpy(to + i * bytes - KERN_I8_TAIL, int4_panel(g, group, p + i) - KERN_I8_TAIL, KERN_I8_TAIL);
+    KERN_NAME(avx512vnni_i4_expand)(g, group, p, 0, g->k / INT4_UNIT, panel);
+    memcpy((char *)panel + bytes, int4_panel(g, group, p + 1) - KERN_I8_TAIL, KERN_I8_TAIL);
 }
 
 void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1,
@@ -253,7 +246,7 @@ void KERN_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, size
             run_panel(g, group, p, few || p + 1 >= last ? 0 : lines);
             continue;
         }
-        KERN_NAME(avx512vnni_i4_expand)(g, group, p, 1, scratch);
+        KERN_NAME(avx512vnni_i4_panel)(g, group, p, scratch);
         KERN_NAME(avx512vnni_gemm_i8)(&one, p, p + 1);
     }
 }

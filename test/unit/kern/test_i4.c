@@ -91,7 +91,7 @@ static void drop(struct problem *p)
 static void run(const struct problem *p, const struct kern *k, bool packed, enum kern_gemm_end end, size_t p0,
                 size_t p1, float *c)
 {
-    void *in = take(p->m * kern_in_bytes(p->k)), *scratch = take(KERN_UNPACKED * kern_i8_panel_bytes(p->k));
+    void *in = take(p->m * kern_in_bytes(p->k)), *scratch = take(kern_i8_panel_bytes(p->k));
     struct kern_gemm g = {.in = in,
                           .c = c,
                           .ldc = p->ldc,
@@ -103,7 +103,7 @@ static void run(const struct problem *p, const struct kern *k, bool packed, enum
                           .act = KERN_SILU};
 
     memset(in, 0xff, p->m * kern_in_bytes(p->k));
-    memset(scratch, 0xff, KERN_UNPACKED * kern_i8_panel_bytes(p->k));
+    memset(scratch, 0xff, kern_i8_panel_bytes(p->k));
     for (size_t r = 0; r < p->m; r++)
         k->gemm_in_i8(in, p->a + r * p->k, r, p->m, p->k, 0);
     g.first = p0;
@@ -172,8 +172,8 @@ static void sums_of_any_shape_have_other_bits_than_those_of_bytes(void **state)
 
 static void long_sums_have_other_bits_than_those_of_bytes(void **state)
 {
-    static const size_t shapes[][3] = {
-        {1, 2880, 96}, {2, 4128, 40}, {12, 2080, 32}, {40, 4192, 33}, {70, 288, 200}};
+    static const size_t shapes[][3] = {{1, 2880, 96},  {2, 4128, 40}, {12, 2080, 32},  {40, 4192, 33},
+                                       {70, 288, 200}, {48, 320, 40}, {300, 1088, 33}, {256, 576, 33}};
     struct check_rng g = {8};
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {

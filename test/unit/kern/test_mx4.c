@@ -163,7 +163,8 @@ static void sums_of_any_shape_have_other_bits_than_unpacked(void **state)
 /* More of K than a block of any gemm has. */
 static void long_sums_have_other_bits_than_unpacked(void **state)
 {
-    static const size_t shapes[][3] = {{1, 2880, 96}, {2, 4128, 40}, {12, 2080, 32}, {15, 4192, 33}};
+    static const size_t shapes[][3] = {{1, 2880, 96}, {2, 4128, 40}, {12, 2080, 32}, {15, 4192, 33},
+                                       {47, 288, 40}, {70, 320, 33}, {300, 544, 33}};
     struct check_rng g = {8};
 
     for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {

@@ -1,0 +1,164 @@
+/* amx_unpacked.h - how the gemms of tiles walk over weights in fewer bits: some turns of a panel are unpacked
+ * in the first cache, where the tiles take them.
+ *
+ *   one   tile of rows: three panels at once, which are three streams out of memory; sums stay in the tiles
+ *   two   tiles: one panel at a time; sums stay likewise
+ *   more  rows, 256 together: sums come and go, which is cheaper than what is unpacked going to level 2 and
+ *         back
+ *
+ * A turn is what the tiles take at once of K: 16 steps of a panel, 2 KB unpacked.
+ */
+#ifndef GALLOP_KERN_AMX_UNPACKED_H
+#define GALLOP_KERN_AMX_UNPACKED_H
+
+#include "kern/amx/amx_gemm.h"
+
+enum {
+    AMX_UNPACKED_FEW = 2,     /* turns of each panel that are unpacked at once, */
+    AMX_UNPACKED_MANY = 8,    /* and where sums come and go */
+    AMX_UNPACKED_AHEAD = 2048 /* bytes in front of what is unpacked that unpack() may ask for */
+};
+
+/* Such a gemm, and how its weights are unpacked: the turns [from, from + n) of panel P to TO. */
+struct amx_unpacked {
+    const struct kern_gemm *g;
+    size_t group; /* of weights, for unpack(); turns come in even numbers but for the last */
+    size_t turns;
+    void (*unpack)(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n);
+    const char *tail; /* of int8: the tail of panel g->first, and those of the others so far behind it */
+    size_t tail_apart;
+};
+
+typedef char amx_unpacked_turn[AMX_WORDS * AVX512_GEMM_STEP];
+
+/* A tile of rows and a few turns of up to three panels. */
+struct amx_unpacked_one {
+    amx_unpacked_turn b[AMX_GEMM_AT_ONCE][AMX_UNPACKED_FEW] __attribute__((aligned(64)));
+    float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
+    size_t rows;
+};
+
+SIMD512_INLINE void amx_unpacked_add(const struct amx_unpacked_one *t, const uint32_t *a, size_t turns,
+                                     int panels, enum avx512_kind kind)
+{
+    for (size_t i = 0; i < turns; i++, a += t->rows * AMX_WORDS) {
+        AMX_LOAD(7, a, AMX_LINE);
+        AMX_GEMM_SIDE(0, t->b[0][i]);
+        AMX_GEMM_SIDE(1, t->b[0][i] + AVX512_GEMM_STEP / 2);
+        if (panels > 1) {
+            AMX_GEMM_SIDE(2, t->b[1][i]);
+            AMX_GEMM_SIDE(3, t->b[1][i] + AVX512_GEMM_STEP / 2);
+        }
+        if (panels > 2) {
+            AMX_GEMM_SIDE(4, t->b[2][i]);
+            AMX_GEMM_SIDE(5, t->b[2][i] + AVX512_GEMM_STEP / 2);
+        }
+    }
+}
+
+/* PANELS panels from P on by the rows of one tile. */
+SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct amx_unpacked *u, size_t p,
+                                        int panels, enum avx512_kind kind)
+{
+    const struct avx512_gemm_rows rows = {0, t->rows};
+    const uint32_t *a = u->g->in;
+
+    memset(t->sums, 0, sizeof(t->sums));
+    AMX_GEMM_ONE_SUMS(AMX_LOAD, t, panels);
+    for (size_t from = 0, n; from < u->turns; from += n, a += n * t->rows * AMX_WORDS) {
+        n = u->turns - from < AMX_UNPACKED_FEW ? u->turns - from : AMX_UNPACKED_FEW;
+        for (size_t i = 0; i < (size_t)panels; i++)
+            u->unpack(t->b[i][0], u, p + i, from, n);
+        amx_unpacked_add(t, a, n, panels, kind);
+    }
+    AMX_GEMM_ONE_SUMS(AMX_STORE, t, panels);
+    for (size_t i = 0; i < (size_t)panels; i++) {
+        float *sums = t->sums + i * t->rows * KERN_NR;
+
+        if (kind == AVX512_I8_GEMM)
+            avx512_gemm_to_floats(u->g, u->tail + (p + i - u->g->first) * u->tail_apart, rows, sums);
+        avx512_gemm_end(u->g, p + i, rows, sums, kind);
+    }
+}
+
+SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t p0, size_t p1,
+                                           enum avx512_kind kind)
+{
+    struct amx_unpacked_one t = {.rows = u->g->m};
+
+    amx_gemm_shape_one(t.rows, AMX_WORDS);
+    for (size_t p = p0; p < p1; p += AMX_GEMM_AT_ONCE)
+        if (p1 - p >= 3)
+            amx_unpacked_panels(&t, u, p, 3, kind);
+        else if (p1 - p == 2)
+            amx_unpacked_panels(&t, u, p, 2, kind);
+        else
+            amx_unpacked_panels(&t, u, p, 1, kind);
+    AMX_RELEASE();
+}
+
+/* The turns [from, from + n) of TURNS, unpacked at B, by all rows of W: their SUMS wait in between, unless
+ * they are of two tiles only, which keep them. */
+SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const char *b, size_t from, size_t n,
+                                       size_t turns, float *sums, enum avx512_kind kind)
+{
+    const size_t width = avx512_gemm_width(w->g->k, kind);
+    const bool stay = w->rows <= 2 * AMX_ROWS;
+
+    for (size_t at = 0; at < w->rows; at += 2 * AMX_ROWS) {
+        const size_t left = w->rows - at;
+        struct amx_gemm t = {.b = b, .first = from == 0};
+
+        t.rows[0] = left < AMX_ROWS ? left : AMX_ROWS;
+        t.rows[1] = left - t.rows[0] < AMX_ROWS ? left - t.rows[0] : AMX_ROWS;
+        for (size_t j = 0, row = at; j < 2; j++, row += AMX_ROWS) {
+            t.a[j] = (const uint32_t *)w->g->in + (w->r0 + row) * width + from * AMX_WORDS * t.rows[j];
+            t.sums[j] = sums + row * KERN_NR;
+        }
+        if (t.rows[0] != w->shaped[0] || t.rows[1] != w->shaped[1]) {
+            amx_shape(t.rows, AMX_WORDS);
+            memcpy(w->shaped, t.rows, sizeof(w->shaped));
+        }
+        if (from == 0 || !stay)
+            amx_gemm_begin(&t, t.rows[1] != 0);
+        amx_gemm_turns(&t, n, t.rows[1] != 0, kind);
+        if (from + n == turns || !stay)
+            amx_gemm_keep(&t, t.rows[1] != 0);
+    }
+}
+
+SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t p0, size_t p1,
+                                            enum avx512_kind kind)
+{
+    float sums[KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
+    amx_unpacked_turn b[AMX_UNPACKED_MANY] __attribute__((aligned(64)));
+    struct kern_gemm ends = *u->g; /* whose panels are tails */
+    struct amx_gemm_walk w = {.g = &ends, .panel_bytes = u->tail_apart};
+
+    ends.b = u->tail;
+    for (w.r0 = 0; w.r0 < ends.m; w.r0 += KERN_TOGETHER) {
+        w.rows = ends.m - w.r0 < KERN_TOGETHER ? ends.m - w.r0 : KERN_TOGETHER;
+        for (size_t p = p0; p < p1; p++) {
+            for (size_t from = 0, n; from < u->turns; from += n) {
+                n = w.rows <= 2 * AMX_ROWS ? AMX_UNPACKED_FEW : AMX_UNPACKED_MANY;
+                n = u->turns - from < n ? u->turns - from : n;
+                u->unpack(b[0], u, p, from, n);
+                amx_unpacked_turns(&w, b[0], from, n, u->turns, sums, kind);
+            }
+            amx_gemm_end(&w, p, sums, kind);
+        }
+    }
+    _mm_sfence(); /* as amx_gemm_drive_many() */
+    AMX_RELEASE();
+}
+
+SIMD512_INLINE void amx_unpacked_drive(const struct amx_unpacked *u, size_t p0, size_t p1,
+                                       enum avx512_kind kind)
+{
+    if (u->g->m > 0 && u->g->m <= AMX_ROWS)
+        amx_unpacked_drive_one(u, p0, p1, kind);
+    else
+        amx_unpacked_drive_many(u, p0, p1, kind);
+}
+
+#endif
