@@ -30,6 +30,7 @@ enum {
     BLOCKS_LINE = 64,
     BLOCKS_CODES = BLOCKS_GROUP * KERN_NR, /* of a group */
     BLOCKS_ROWS = 6,                       /* of the largest tile of an input */
+    BLOCKS_TILES = 84,                     /* that go through a panel together */
     BLOCKS_ROW = BLOCKS_GROUP + 16,        /* bytes of a row's group in it */
 };
 
@@ -131,6 +132,23 @@ static inline float *blocks_weighed(char *group, size_t rows)
 static inline int32_t *blocks_sums(char *group, size_t rows)
 {
     return (int32_t *)(void *)(blocks_weighed(group, rows) + rows);
+}
+
+/* The panels [p0, p1) by G's share of the tiles, at most BLOCKS_TILES of them, [t0, t1), at a time. From STOP
+ * on nothing may be asked for. */
+typedef void blocks_panel_fn(const struct kern_gemm *g, const struct blocks_form *f, size_t p, size_t t0,
+                             size_t t1, const uint8_t *stop);
+
+static inline void blocks_run(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1,
+                              blocks_panel_fn *panel)
+{
+    const uint8_t *stop = blocks_panel(g, f, g->ahead > p1 ? g->ahead : p1);
+    size_t t0, tiles;
+
+    kern_gemm_share(g, blocks_tiles(g->m), &t0, &tiles);
+    for (; t0 < tiles; t0 += BLOCKS_TILES)
+        for (size_t p = p0; p < p1; p++)
+            panel(g, f, p, t0, tiles - t0 < BLOCKS_TILES ? tiles : t0 + BLOCKS_TILES, stop);
 }
 
 #endif

@@ -1,7 +1,6 @@
 /* amx_blocks.c - C = A x W over weights in small groups of integers, with TDPBSSD: class "int8 sum".
  *
- *   rows    in tiles of 16, the last of what is left; few are the AVX-512 kernel's, which lie in one tile
- *           there
+ *   rows    in tiles of 16, the last of what is left; few are the AVX-512 kernel's, in its tiles
  *   input   as blocks.h has it, with these tiles: the 32 bytes of each row of a group are a tile of A
  *   panels  eight groups of one at a time are unpacked to bytes with a sign in the first cache, and all
  *           tiles of rows walk them, asking memory for their shares of the next, one side of the panel after
@@ -17,7 +16,6 @@
 
 enum {
     GROUPS = BLOCKS_SPAN, /* that all tiles walk before the next */
-    FEW = 12,             /* rows at most that are the AVX-512 kernel's */
     WAITING = 4,          /* products whose integers wait for their turn */
     QUARTER = 4,          /* rows that are taken between two instructions on tiles */
 };
@@ -117,13 +115,13 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min)
     SIMD512_LOOP
     for (size_t s = 0; s < n; s++) {
         const struct blocks512_group *c = &t->c[s / (size_t)halves];
+        const size_t stop = t->asked - ask < rate ? t->asked : ask + rate;
         char *group = (char *)(uintptr_t)t->in + s / (size_t)halves * (size_t)rows * BLOCKS_ROW;
         const struct taken at = {product[s % WAITING], blocks_scales(group, (size_t)rows),
                                  _mm512_loadu_ps(c->d[s % (size_t)halves] + 16 * t->side)};
 
-        for (size_t stop = t->asked - ask < rate ? t->asked : ask + rate; ask < stop; ask++)
-            ahead_line(t->next + ask % AMX_GEMM_STREAMS * t->stream + ask / AMX_GEMM_STREAMS * AMX_LINE,
-                       true);
+        amx_gemm_ask(t->next, t->stream, ask, stop);
+        ask = stop;
         if (s + ahead < n)
             multiply(t, s + ahead, product[(s + ahead) % WAITING], &at, y, rows, halves);
         else
@@ -294,17 +292,17 @@ static void run_tiles(const struct kern_gemm *g, const struct blocks_form *f, si
 
 void KERN_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
 {
-    if (g->m <= FEW)
-        KERN_NAME(avx512vnni_blocks_at_once)(g, f, p0, p1);
-    else
+    if (g->m > BLOCKS512_FEW)
         run_tiles(g, f, p0, p1);
+    else if (g->m > 0)
+        KERN_NAME(avx512vnni_blocks_at_once)(g, f, p0, p1);
 }
 
 void KERN_NAME(amx_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k)
 {
     struct avx512_gemm_rows t = amx_gemm_tile(row, m);
 
-    if (m <= FEW)
+    if (m <= BLOCKS512_FEW)
         KERN_NAME(avx512vnni_gemm_in_blocks)(in, x, row, m, k);
     else
         blocks512_put(in, (struct blocks_rows){t.first, t.rows}, row - t.first, x, k);

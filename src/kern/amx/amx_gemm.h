@@ -28,8 +28,7 @@ enum {
     AMX_GEMM_BLOCK = 512,     /* steps */
     AMX_GEMM_PANELS = 16,     /* of a group */
     AMX_GEMM_STREAMS = 8,     /* in which lines are asked for */
-    AMX_GEMM_AT_ONCE = 3,     /* panels that rows of one tile take at once, */
-    AMX_GEMM_AHEAD = 2048,    /* asking for so many bytes ahead in each */
+    AMX_GEMM_AT_ONCE = 3,     /* panels that rows of one tile take at once */
     AMX_GEMM_STAYS = 1 << 20, /* bytes of the input that stay in level 2 */
     AMX_GEMM_BEYOND = 128     /* rows whose results are written past the caches */
 };
@@ -80,6 +79,14 @@ struct amx_gemm {
             AMX_I8(c, a, b);    \
     } while (0)
 
+/* The lines from ASK up to STOP of AMX_GEMM_STREAMS streams that begin at NEXT and lie STREAM bytes apart,
+ * into level 2. */
+SIMD512_INLINE void amx_gemm_ask(const char *next, size_t stream, size_t ask, size_t stop)
+{
+    for (; ask < stop; ask++)
+        ahead_line(next + ask % AMX_GEMM_STREAMS * stream + ask / AMX_GEMM_STREAMS * AMX_LINE, true);
+}
+
 /* Turns of 16 steps, or one of what is left. */
 SIMD512_INLINE void amx_gemm_turns(const struct amx_gemm *t, size_t turns, int pair, enum avx512_kind kind)
 {
@@ -95,9 +102,8 @@ SIMD512_INLINE void amx_gemm_turns(const struct amx_gemm *t, size_t turns, int p
         /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/PERFORMANCE.md). */
         if (i % 8 == 7)
             AMX_STORE(0, t->sums[0], AMX_LINE);
-        for (; ask < stop; ask++)
-            ahead_line(t->next + ask % AMX_GEMM_STREAMS * t->stream + ask / AMX_GEMM_STREAMS * AMX_LINE,
-                       true);
+        amx_gemm_ask(t->next, t->stream, ask, stop);
+        ask = stop;
         AMX_LOAD(4, a, AMX_LINE);
         AMX_LOAD(6, b, AVX512_GEMM_STEP);
         AMX_LOAD(7, b + AVX512_GEMM_STEP / 2, AVX512_GEMM_STEP);
@@ -178,35 +184,48 @@ SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, 
     return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
 }
 
+/* The two tiles of W's rows from AT on, at step FROM of K: their rows, A and SUMS, which are those of all
+ * rows. Shapes are set where they differ. */
+SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at, size_t from, float *sums,
+                                             enum avx512_kind kind)
+{
+    const size_t width = avx512_gemm_width(w->g->k, kind), left = w->rows - at;
+    struct amx_gemm t = {.first = from == 0 && !w->g->onto};
+
+    t.rows[0] = left < AMX_ROWS ? left : AMX_ROWS;
+    t.rows[1] = left - t.rows[0] < AMX_ROWS ? left - t.rows[0] : AMX_ROWS;
+    for (size_t j = 0; j < 2; j++, at += AMX_ROWS) {
+        t.a[j] = (const uint32_t *)w->g->in + (w->r0 + at) * width + from * t.rows[j];
+        t.sums[j] = sums + at * KERN_NR;
+    }
+    if (t.rows[0] != w->shaped[0] || t.rows[1] != w->shaped[1]) {
+        amx_shape(t.rows, AMX_WORDS);
+        memcpy(w->shaped, t.rows, sizeof(w->shaped));
+    }
+    return t;
+}
+
 /* The steps [from, from + n) of panel P, whose sums are SUMS, by all rows; LINES lines at NEXT are wanted
  * then. */
 SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t p, size_t from, size_t n, const char *next,
                                    size_t lines, float *sums, enum avx512_kind kind)
 {
     const struct kern_gemm *g = w->g;
-    const uint32_t *in = (const uint32_t *)g->in + w->r0 * avx512_gemm_width(g->k, kind);
-    size_t width = avx512_gemm_width(g->k, kind), pairs = (w->rows + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS);
+    size_t pairs = (w->rows + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS);
 
     for (size_t i = 0; i < pairs; i++) {
-        size_t at = i * 2 * AMX_ROWS, left = w->rows - at;
-        struct amx_gemm t = {.b = amx_gemm_at(w, p, from), .steps = n, .first = from == 0 && !g->onto};
+        size_t at = i * 2 * AMX_ROWS;
+        struct amx_gemm t = amx_gemm_pair(w, at, from, sums, kind);
 
-        t.rows[0] = left < AMX_ROWS ? left : AMX_ROWS;
-        t.rows[1] = left - t.rows[0] < AMX_ROWS ? left - t.rows[0] : AMX_ROWS;
-        for (size_t j = 0; j < 2; j++, at += AMX_ROWS) {
-            t.a[j] = in + at * width + from * t.rows[j];
-            t.sums[j] = sums + at * KERN_NR;
+        for (size_t j = 0; j < 2; j++, at += AMX_ROWS)
             if (from == 0 && g->onto && t.rows[j])
                 avx512_gemm_load(g, p, (struct avx512_gemm_rows){w->r0 + at, t.rows[j]}, t.sums[j]);
-        }
+        t.b = amx_gemm_at(w, p, from);
+        t.steps = n;
         t.next = next;
         t.stream = lines / AMX_GEMM_STREAMS * AMX_LINE;
         t.ask = lines * i / pairs;
         t.asked = lines * (i + 1) / pairs;
-        if (t.rows[0] != w->shaped[0] || t.rows[1] != w->shaped[1]) {
-            amx_shape(t.rows, AMX_WORDS);
-            memcpy(w->shaped, t.rows, sizeof(w->shaped));
-        }
         amx_gemm_micro(&t, t.rows[1] != 0, kind);
     }
 }
@@ -344,6 +363,23 @@ struct amx_gemm_one {
         AMX_GEMM_ADD(c, 7, 6);             \
     } while (0)
 
+/* One turn of panels BYTES apart from B on, by the tile of rows A. */
+SIMD512_INLINE void amx_gemm_one_turn(const uint32_t *a, const char *b, size_t bytes, int panels,
+                                      enum avx512_kind kind)
+{
+    AMX_LOAD(7, a, AMX_LINE);
+    AMX_GEMM_SIDE(0, b);
+    AMX_GEMM_SIDE(1, b + AVX512_GEMM_STEP / 2);
+    if (panels > 1) {
+        AMX_GEMM_SIDE(2, b + bytes);
+        AMX_GEMM_SIDE(3, b + bytes + AVX512_GEMM_STEP / 2);
+    }
+    if (panels > 2) {
+        AMX_GEMM_SIDE(4, b + 2 * bytes);
+        AMX_GEMM_SIDE(5, b + 2 * bytes + AVX512_GEMM_STEP / 2);
+    }
+}
+
 SIMD512_INLINE void amx_gemm_one_turns(const struct amx_gemm_one *t, size_t turns, int panels,
                                        enum avx512_kind kind)
 {
@@ -353,18 +389,8 @@ SIMD512_INLINE void amx_gemm_one_turns(const struct amx_gemm_one *t, size_t turn
     for (size_t i = 0; i < turns; i++, a += t->rows * AMX_WORDS, b += AMX_WORDS * AVX512_GEMM_STEP) {
         for (size_t line = 0; line < AMX_WORDS * AVX512_GEMM_STEP; line += AMX_LINE)
             for (int p = 0; p < panels; p++)
-                ahead_line(b + (size_t)p * t->bytes + line + AMX_GEMM_AHEAD, false);
-        AMX_LOAD(7, a, AMX_LINE);
-        AMX_GEMM_SIDE(0, b);
-        AMX_GEMM_SIDE(1, b + AVX512_GEMM_STEP / 2);
-        if (panels > 1) {
-            AMX_GEMM_SIDE(2, b + t->bytes);
-            AMX_GEMM_SIDE(3, b + t->bytes + AVX512_GEMM_STEP / 2);
-        }
-        if (panels > 2) {
-            AMX_GEMM_SIDE(4, b + 2 * t->bytes);
-            AMX_GEMM_SIDE(5, b + 2 * t->bytes + AVX512_GEMM_STEP / 2);
-        }
+                ahead_line(b + (size_t)p * t->bytes + line + AVX512_GEMM_AHEAD, false);
+        amx_gemm_one_turn(a, b, t->bytes, panels, kind);
     }
 }
 

@@ -24,7 +24,7 @@ void KERN_NAME(amx_gemm_i8)(const struct kern_gemm *g, size_t p0, size_t p1)
 
 static void expand(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n)
 {
-    KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, TURN * from, TURN * n, to);
+    KERN_NAME(avx512vnni_i4_expand)(u->g, u->group, p, TURN * from, TURN * n, AVX512_GEMM_AHEAD, to);
 }
 
 /* K is no number of whole turns, or there are so many rows that sums had better not come and go: panel by

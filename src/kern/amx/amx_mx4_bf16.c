@@ -8,7 +8,7 @@ static void unpack(char *to, const struct amx_unpacked *u, size_t p, size_t from
     const uint8_t *group = mx4_groups(u->g, p) + from * MX4_GROUP;
 
     for (size_t at = 0; at < n * MX4_GROUP; at += AMX_LINE)
-        ahead_line((const char *)group + AMX_UNPACKED_AHEAD + at, false);
+        ahead_line((const char *)group + AVX512_GEMM_AHEAD + at, false);
     avx512_mx4_unpack(to, group, n, AVX512_DOT);
 }
 

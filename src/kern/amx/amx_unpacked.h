@@ -14,9 +14,8 @@
 #include "kern/amx/amx_gemm.h"
 
 enum {
-    AMX_UNPACKED_FEW = 2,     /* turns of each panel that are unpacked at once, */
-    AMX_UNPACKED_MANY = 8,    /* and where sums come and go */
-    AMX_UNPACKED_AHEAD = 2048 /* bytes in front of what is unpacked that unpack() may ask for */
+    AMX_UNPACKED_FEW = 2, /* turns of each panel that are unpacked at once, */
+    AMX_UNPACKED_MANY = 8 /* and where sums come and go */
 };
 
 /* Such a gemm, and how its weights are unpacked: the turns [from, from + n) of panel P to TO. */
@@ -38,24 +37,6 @@ struct amx_unpacked_one {
     size_t rows;
 };
 
-SIMD512_INLINE void amx_unpacked_add(const struct amx_unpacked_one *t, const uint32_t *a, size_t turns,
-                                     int panels, enum avx512_kind kind)
-{
-    for (size_t i = 0; i < turns; i++, a += t->rows * AMX_WORDS) {
-        AMX_LOAD(7, a, AMX_LINE);
-        AMX_GEMM_SIDE(0, t->b[0][i]);
-        AMX_GEMM_SIDE(1, t->b[0][i] + AVX512_GEMM_STEP / 2);
-        if (panels > 1) {
-            AMX_GEMM_SIDE(2, t->b[1][i]);
-            AMX_GEMM_SIDE(3, t->b[1][i] + AVX512_GEMM_STEP / 2);
-        }
-        if (panels > 2) {
-            AMX_GEMM_SIDE(4, t->b[2][i]);
-            AMX_GEMM_SIDE(5, t->b[2][i] + AVX512_GEMM_STEP / 2);
-        }
-    }
-}
-
 /* PANELS panels from P on by the rows of one tile. */
 SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct amx_unpacked *u, size_t p,
                                         int panels, enum avx512_kind kind)
@@ -69,7 +50,8 @@ SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct
         n = u->turns - from < AMX_UNPACKED_FEW ? u->turns - from : AMX_UNPACKED_FEW;
         for (size_t i = 0; i < (size_t)panels; i++)
             u->unpack(t->b[i][0], u, p + i, from, n);
-        amx_unpacked_add(t, a, n, panels, kind);
+        for (size_t i = 0; i < n; i++)
+            amx_gemm_one_turn(a + i * t->rows * AMX_WORDS, t->b[0][i], sizeof(t->b[0]), panels, kind);
     }
     AMX_GEMM_ONE_SUMS(AMX_STORE, t, panels);
     for (size_t i = 0; i < (size_t)panels; i++) {
@@ -102,23 +84,12 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
 SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const char *b, size_t from, size_t n,
                                        size_t turns, float *sums, enum avx512_kind kind)
 {
-    const size_t width = avx512_gemm_width(w->g->k, kind);
     const bool stay = w->rows <= 2 * AMX_ROWS;
 
     for (size_t at = 0; at < w->rows; at += 2 * AMX_ROWS) {
-        const size_t left = w->rows - at;
-        struct amx_gemm t = {.b = b, .first = from == 0};
+        struct amx_gemm t = amx_gemm_pair(w, at, from * AMX_WORDS, sums, kind);
 
-        t.rows[0] = left < AMX_ROWS ? left : AMX_ROWS;
-        t.rows[1] = left - t.rows[0] < AMX_ROWS ? left - t.rows[0] : AMX_ROWS;
-        for (size_t j = 0, row = at; j < 2; j++, row += AMX_ROWS) {
-            t.a[j] = (const uint32_t *)w->g->in + (w->r0 + row) * width + from * AMX_WORDS * t.rows[j];
-            t.sums[j] = sums + row * KERN_NR;
-        }
-        if (t.rows[0] != w->shaped[0] || t.rows[1] != w->shaped[1]) {
-            amx_shape(t.rows, AMX_WORDS);
-            memcpy(w->shaped, t.rows, sizeof(w->shaped));
-        }
+        t.b = b;
         if (from == 0 || !stay)
             amx_gemm_begin(&t, t.rows[1] != 0);
         amx_gemm_turns(&t, n, t.rows[1] != 0, kind);

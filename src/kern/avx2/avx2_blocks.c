@@ -16,9 +16,8 @@
 enum {
     GROUPS = BLOCKS_SPAN, /* unpacked at a time */
     STEPS = BLOCKS_GROUP / 4,
-    TILES = 84, /* that go through a panel together */
-    SOME = 3,   /* rows of a tile at once: with 16 columns 6 sums of integers and 6 of floats */
-    FEW = 2,    /* rows at most that ask for nothing: the hardware asks ahead of one stream */
+    SOME = 3, /* rows of a tile at once: with 16 columns 6 sums of integers and 6 of floats */
+    FEW = 2,  /* rows at most that ask for nothing: the hardware asks ahead of one stream */
 };
 
 struct chunk {
@@ -235,7 +234,7 @@ static tile_fn *tile_of(const struct blocks_form *f)
 static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
-    float sums[TILES * BLOCKS_ROWS * KERN_NR] __attribute__((aligned(64)));
+    float sums[BLOCKS_TILES * BLOCKS_ROWS * KERN_NR] __attribute__((aligned(64)));
     struct chunk c __attribute__((aligned(64)));
     const uint8_t *panel = blocks_panel(g, f, p);
     const size_t groups = g->k / BLOCKS_GROUP, bytes = GROUPS / blocks_span(f) * blocks_span_bytes(f);
@@ -269,13 +268,7 @@ static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, si
 
 void avx2_gemm_blocks(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
 {
-    const uint8_t *stop = blocks_panel(g, f, g->ahead > p1 ? g->ahead : p1);
-    size_t t0, tiles;
-
-    kern_gemm_share(g, blocks_tiles(g->m), &t0, &tiles);
-    for (; t0 < tiles; t0 += TILES)
-        for (size_t p = p0; p < p1; p++)
-            run_panel(g, f, p, t0, tiles - t0 < TILES ? tiles : t0 + TILES, stop);
+    blocks_run(g, f, p0, p1, run_panel);
 }
 
 /* ---- the input ---- */

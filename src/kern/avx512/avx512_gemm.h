@@ -32,6 +32,8 @@ enum {
     AVX512_GEMM_UNROLL = 4,     /* steps of one turn of the inner loop */
     AVX512_GEMM_FEW = 5,        /* rows at most that ask for nothing, */
     AVX512_GEMM_FEW_LEVEL2 = 8, /* and where lines are asked for into level 2 */
+    AVX512_GEMM_AT_ONCE = 4,    /* panels of few bits that few rows take at once on level amx, */
+    AVX512_GEMM_AHEAD = 2048,   /* asking for so many bytes ahead in each, there and by tiles */
     AVX512_GEMM_TILES = 43,     /* that go through a panel together: all 512 rows of a step, 64 KB of sums */
 };
 

@@ -13,11 +13,7 @@
 enum {
     GROUPS = BLOCKS_SPAN, /* that all tiles walk before the next */
     STEPS = BLOCKS512_STEPS,
-    TILES = 84,   /* that go through a panel together */
-    FEW = 12,     /* rows at most that unpack in registers */
-    AT_ONCE = 4,  /* panels that rows of one tile take at once, */
-    TURN = 2,     /* so many groups of each in turn, */
-    AHEAD = 2048, /* asking for so many bytes ahead in each */
+    TURN = 2, /* groups of each of several panels that are taken at once */
 };
 
 /* ---- a tile of rows ---- */
@@ -213,7 +209,7 @@ static void run_chunk(const struct kern_gemm *g, struct work w, size_t t0, size_
 static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, size_t p, size_t t0, size_t t1,
                       const uint8_t *stop)
 {
-    float sums[TILES * BLOCKS_ROWS * KERN_NR] __attribute__((aligned(64)));
+    float sums[BLOCKS_TILES * BLOCKS_ROWS * KERN_NR] __attribute__((aligned(64)));
     struct blocks512_group c[GROUPS] __attribute__((aligned(64)));
     const uint8_t *panel = blocks_panel(g, f, p);
     const struct row *row = row_of(f);
@@ -226,9 +222,9 @@ static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, si
         w.next = (const char *)blocks_head(f, panel, from + w.n);
         w.ask = (size_t)((const char *)stop - w.next);
         w.ask = w.ask < bytes ? w.ask : bytes;
-        if (g->m > FEW)
+        if (g->m > BLOCKS512_FEW)
             row->unpack(c, panel, from, w.n);
-        run_chunk(g, w, t0, t1, g->m > FEW ? row->many : row->few);
+        run_chunk(g, w, t0, t1, g->m > BLOCKS512_FEW ? row->many : row->few);
     }
     for (size_t i = t0, at = 0; i < t1; i++) {
         struct blocks_rows t = blocks_tile(i, g->m);
@@ -246,7 +242,7 @@ static void run_turn(const struct kern_gemm *g, const struct row *row, size_t p,
     const uint8_t *panel = blocks_panel(g, &row->f, p), *at = blocks_group(&row->f, panel, from);
     struct work w = {.sums = sums, .panel = panel, .from = from, .n = n, .c = c};
 
-    w.next = (const char *)at + AHEAD;
+    w.next = (const char *)at + AVX512_GEMM_AHEAD;
     w.ask = (size_t)(blocks_group(&row->f, panel, from + n) - at);
     if (g->m <= BLOCKS_ROWS) {
         w.in = blocks_in(g->in, (struct blocks_rows){0, g->m}, g->k, from);
@@ -261,7 +257,7 @@ static void run_turn(const struct kern_gemm *g, const struct row *row, size_t p,
 /* The panels [p, p + n), a few groups of each in turn. */
 static void run_panels(const struct kern_gemm *g, const struct row *row, size_t p, size_t n)
 {
-    float sums[AT_ONCE][FEW * KERN_NR] __attribute__((aligned(64)));
+    float sums[AVX512_GEMM_AT_ONCE][BLOCKS512_FEW * KERN_NR] __attribute__((aligned(64)));
     struct blocks512_group c[2 * TURN] __attribute__((aligned(64)));
     const size_t groups = g->k / BLOCKS_GROUP,
                  turn = g->m > BLOCKS_ROWS && row->f.bits < 6 ? 2 * TURN : TURN; /* 2 KB or so */
@@ -281,22 +277,18 @@ static void run_panels(const struct kern_gemm *g, const struct row *row, size_t 
 void KERN_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                           size_t p1)
 {
+    const struct row *row = row_of(f);
+
     for (size_t p = p0, n; p < p1; p += n) {
-        n = p1 - p < AT_ONCE ? p1 - p : AT_ONCE;
-        run_panels(g, row_of(f), p, n);
+        n = p1 - p < AVX512_GEMM_AT_ONCE ? p1 - p : AVX512_GEMM_AT_ONCE;
+        run_panels(g, row, p, n);
     }
 }
 
 void KERN_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                        size_t p1)
 {
-    const uint8_t *stop = blocks_panel(g, f, g->ahead > p1 ? g->ahead : p1);
-    size_t t0, tiles;
-
-    kern_gemm_share(g, blocks_tiles(g->m), &t0, &tiles);
-    for (; t0 < tiles; t0 += TILES)
-        for (size_t p = p0; p < p1; p++)
-            run_panel(g, f, p, t0, tiles - t0 < TILES ? tiles : t0 + TILES, stop);
+    blocks_run(g, f, p0, p1, run_panel);
 }
 
 /* ---- the input ---- */

@@ -3,7 +3,8 @@
  * The input is that of gemm_i8. Codes are expanded a line of 64 bytes at a time to two lines of weights, each
  * by a mask, a product of 16 bits and a sum. For few tiles each does so in registers, panel by panel, and
  * asks memory for its share of the next; but where there are few rows, whose one stream the hardware follows
- * better by itself. For many tiles a panel is expanded once, and gemm_i8 has it while it lies in level 2.
+ * better by itself. Level amx has few rows take several panels at once. For many tiles a panel is expanded
+ * once, and gemm_i8 has it while it lies in level 2.
  */
 #include <string.h>
 
@@ -14,9 +15,7 @@
 enum {
     WORDS = INT4_UNIT / 4, /* of the input of a row and unit */
     FEW_TILES = 3,         /* that expand for themselves */
-    AT_ONCE = 4,           /* panels that rows of one tile take at once, */
-    TURN = 4,              /* so many units of each in turn, */
-    AHEAD = 2048,          /* asking for so many bytes ahead in each */
+    TURN = 4,              /* of each of several panels that are taken at once */
 };
 
 /* One call of a micro-kernel: the sums of some rows (+)= A x some units of a panel. */
@@ -167,7 +166,7 @@ static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t 
 /* The panels [p, p + n), some units of each in turn. */
 static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t n)
 {
-    int32_t sums[AT_ONCE][AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
+    int32_t sums[AVX512_GEMM_AT_ONCE][AVX512_ROWS * KERN_NR] __attribute__((aligned(64)));
     const size_t units = g->k / INT4_UNIT, bytes = TURN * INT4_CODES + TURN * INT4_UNIT / group * INT4_HEAD;
     struct tile t = {.a = g->in, .per_head = group / INT4_UNIT, .ask = bytes / INT4_LINE};
 
@@ -176,7 +175,7 @@ static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t
         t.first = from == 0;
         for (size_t i = 0; i < n; i++) {
             t.b = int4_panel(g, group, p + i) + int4_head(from, group);
-            t.next = (const char *)t.b + AHEAD;
+            t.next = (const char *)t.b + AVX512_GEMM_AHEAD;
             t.sums = sums[i];
             add[g->m - 1](&t);
         }
@@ -195,13 +194,13 @@ static void run_panels(const struct kern_gemm *g, size_t group, size_t p, size_t
 void KERN_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1)
 {
     for (size_t p = p0, n; p < p1; p += n) {
-        n = p1 - p < AT_ONCE ? p1 - p : AT_ONCE;
+        n = p1 - p < AVX512_GEMM_AT_ONCE ? p1 - p : AVX512_GEMM_AT_ONCE;
         run_panels(g, group, p, n);
     }
 }
 
 void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t from, size_t n,
-                                     char *to)
+                                     size_t ahead, char *to)
 {
     const uint8_t *b = int4_panel(g, group, p) + int4_head(from, group);
     struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
@@ -217,7 +216,8 @@ void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, si
             for (int h = 0; h < 2; h++, b += INT4_LINE) {
                 __m512i codes = _mm512_loadu_si512((const void *)b);
 
-                ahead_line((const char *)b + AHEAD, false);
+                if (ahead)
+                    ahead_line((const char *)b + ahead, false);
                 _mm512_storeu_si512(to + h * INT4_LINE, expanded(codes, x[h]));
                 _mm512_storeu_si512(to + AVX512_GEMM_STEP + h * INT4_LINE,
                                     expanded(_mm512_srli_epi16(codes, 4), x[h]));
@@ -229,7 +229,7 @@ void KERN_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, siz
 {
     const size_t bytes = kern_i8_panel_bytes(g->k) - KERN_I8_TAIL;
 
-    KERN_NAME(avx512vnni_i4_expand)(g, group, p, 0, g->k / INT4_UNIT, panel);
+    KERN_NAME(avx512vnni_i4_expand)(g, group, p, 0, g->k / INT4_UNIT, 0, panel);
     memcpy((char *)panel + bytes, int4_panel(g, group, p + 1) - KERN_I8_TAIL, KERN_I8_TAIL);
 }
 

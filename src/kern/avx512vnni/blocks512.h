@@ -11,7 +11,10 @@
 #include "kern/kmath.h"
 #include "kern/simd512.h"
 
-enum { BLOCKS512_STEPS = BLOCKS_GROUP / 4 }; /* of four k, 64 bytes for each side of a panel */
+enum {
+    BLOCKS512_STEPS = BLOCKS_GROUP / 4, /* of four k, 64 bytes for each side of a panel */
+    BLOCKS512_FEW = 12,                 /* rows at most that unpack in registers, or several panels at once */
+};
 
 /* The forms there are, one after the other: X(name, bits, zero, min, multiples, halves). */
 #define BLOCKS512_FORMS(X)              \

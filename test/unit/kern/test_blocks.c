@@ -189,6 +189,28 @@ static void many_rows_change_no_bit(void **state)
     free(part);
 }
 
+static void no_rows_leave_the_result_alone(void **state)
+{
+    struct rows list[ROWS_MAX];
+    size_t n_rows = rows_list(list);
+    struct view v = matrix("w", DT_Q4_K, 40, 256, 13);
+    struct linear_desc d = desc_of(&v, kern_table(CPU_REF));
+    struct linear l = open_and_pack(&d);
+    _Alignas(64) char in[64] = {0};
+
+    for (size_t r = 0; r < n_rows; r++) {
+        float y[40] = {0}, was[40] = {0};
+        struct linear_end e = {.y = y, .ldy = 40};
+
+        if (list[r].k.gemm_blocks)
+            l.kern = &list[r].k;
+        l.backend->run(&l, in, &e, 0, 0, 2, NULL);
+        check_same(y, was, 40, "%s", list[r].name);
+    }
+    linear_close(&l);
+    drop(&v);
+}
+
 static void parts_of_rows_make_the_whole_each_row_in_one_of_them(void **state)
 {
     static const size_t cases[][2] = {{64, 1}, {128, 2}, {200, 3}, {257, 2}, {530, 3}};
@@ -455,6 +477,7 @@ int main(void)
         cmocka_unit_test(every_format_is_near_to_what_a_double_computes),
         cmocka_unit_test(rows_of_kernels_and_company_change_no_bit),
         cmocka_unit_test(many_rows_change_no_bit),
+        cmocka_unit_test(no_rows_leave_the_result_alone),
         cmocka_unit_test(parts_of_rows_make_the_whole_each_row_in_one_of_them),
         cmocka_unit_test(parts_of_several_formats_are_those_apart),
         cmocka_unit_test(interleaved_rows_come_in_their_order),
