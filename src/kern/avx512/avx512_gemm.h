@@ -365,6 +365,31 @@ SIMD512_INLINE void avx512_gemm_end(const struct kern_gemm *g, size_t p, struct 
         avx512_gemm_activate(g, p, rows, sums, kind);
 }
 
+/* Asks for the lines that the sums of ROWS rows of panel P will go to, before they are summed: rows of C are
+ * far apart, and a store to a line in no cache of the core's holds up those behind it. */
+SIMD512_INLINE void avx512_gemm_want(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                     enum avx512_kind kind)
+{
+    bool glu = g->end == KERN_GLU;
+    size_t at = p * (glu ? KERN_PAIRS : KERN_NR);
+
+    if (g->c) {
+        const float *c = g->c + rows.first * g->ldc + at;
+
+        for (size_t r = 0; r < rows.rows; r++) {
+            __builtin_prefetch(c + r * g->ldc, 1, 3);
+            if (!glu)
+                __builtin_prefetch(c + r * g->ldc + 16, 1, 3);
+        }
+    } else {
+        const uint32_t *line = (const uint32_t *)g->out + rows.first * avx512_gemm_width(g->n, kind) +
+                               at / avx512_gemm_columns(kind) * rows.rows * AVX512_GEMM_LINE;
+
+        for (size_t r = 0; r < rows.rows; r++)
+            __builtin_prefetch(line + r * AVX512_GEMM_LINE, 1, 3);
+    }
+}
+
 /* The steps [from, from + n) of STEPS of panel P, by the tiles [t0, t1) of rows, whose sums are in SUMS; ASK
  * lines behind them are wanted next, or, where that is the panel's end, of the next one. */
 SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_t from, size_t n,
@@ -388,6 +413,8 @@ SIMD512_INLINE void avx512_gemm_block(const struct kern_gemm *g, size_t p, size_
         t.ask = ask * (i + 1) / tiles - ask * i / tiles;
         if (from == 0 && g->onto)
             avx512_gemm_load(g, p, rows, t.sums);
+        if (from + n == steps)
+            avx512_gemm_want(g, p, rows, kind);
         micro[rows.rows - 1](&t);
         if (from + n == steps && kind == AVX512_I8_GEMM)
             avx512_gemm_to_floats(g, end, rows, t.sums);
