@@ -28,9 +28,10 @@ if(GALLOP_SANITIZE)
     target_link_options(gallop_flags INTERFACE -fsanitize=${GALLOP_SANITIZE})
 endif()
 
-# Its loops are the time of packing with a calibration; -O2 of gcc 12 leaves such as do not divide evenly alone.
+# The loops of the one are the time of packing with a calibration, that of the other is in front of every linear in int8; -O2 of
+# gcc 12 leaves such as do not divide evenly alone.
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    set_source_files_properties(src/ops/feedback.c PROPERTIES COMPILE_OPTIONS -O3)
+    set_source_files_properties(src/ops/feedback.c src/ops/turn.c PROPERTIES COMPILE_OPTIONS -O3)
 endif()
 
 # The floors that read foreign bytes convert no integer silently.

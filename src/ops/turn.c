@@ -19,29 +19,19 @@
 
 static const uint32_t signs[KERN_TURNED] = {SIGNS_512(0), SIGNS_512(512), SIGNS_512(1024), SIGNS_512(1536)};
 
-/* Four words; nothing in memory needs to be aligned for them. */
-typedef uint32_t words_4 __attribute__((vector_size(16)));
-
 /* X [n] with these signs to OUT, which may be X. */
 static void flip(float *out, const float *x, size_t n)
 {
-    enum { FOUR = sizeof(words_4) / sizeof(uint32_t) };
-    size_t i = 0;
+    for (size_t at = 0; at < n; at += KERN_TURNED) {
+        size_t end = n - at < KERN_TURNED ? n - at : KERN_TURNED;
 
-    for (; i + FOUR <= n; i += FOUR) {
-        words_4 bits, sign;
+        for (size_t i = 0; i < end; i++) {
+            uint32_t bits;
 
-        memcpy(&bits, &x[i], sizeof(bits));
-        memcpy(&sign, &signs[i % KERN_TURNED], sizeof(sign));
-        bits ^= sign;
-        memcpy(&out[i], &bits, sizeof(bits));
-    }
-    for (; i < n; i++) {
-        uint32_t bits;
-
-        memcpy(&bits, &x[i], sizeof(bits));
-        bits ^= signs[i % KERN_TURNED];
-        memcpy(&out[i], &bits, sizeof(bits));
+            memcpy(&bits, &x[at + i], sizeof(bits));
+            bits ^= signs[i];
+            memcpy(&out[at + i], &bits, sizeof(bits));
+        }
     }
 }
 
