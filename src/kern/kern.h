@@ -124,7 +124,8 @@ static inline void kern_gemm_share(const struct kern_gemm *g, size_t n, size_t *
  *   lo, hi  [m] row r sees the tokens lo[r] <= j < hi[r] of the chunk; others weigh exactly zero.
  *           0 <= lo, hi <= 16 n_tiles. Tokens nobody of the m rows sees may hold anything finite.
  *   s = scale * (q . k), dims ascending in one accumulator; if softcap > 0: s = softcap * tanh(s / softcap)
- *   max[r] = (max of visible s) + 0; p = exp(s - max); sum[r] = 16-lane sum of p over the chunk (masked: 0)
+ *   max[r] = (max of visible s) + 0; p = exp(s - max), as 2^(t - max t) with t = (scale * log2 e) * (q . k),
+ *           or log2 e * s with a softcap; sum[r] = 16-lane sum of p over the chunk (masked: 0)
  *   out[r, 0..dp) = (sum over tokens ascending of p * v, one accumulator an element) + 0. Adding +0 makes a
  *           zero positive, so that it cannot be told whether a kernel skipped a token of weight 0 or worked
  *           on it. attn_bf16 rounds p to bf16 (nearest even) for the product with v, not for the sum.

@@ -6,8 +6,9 @@
  * Branches on the value become blends of both sides. `a < b ? a : b` is MINPS(a, b) and `a > b ? a : b` is
  * MAXPS(a, b): both give b when either is NaN.
  *
- * Measured against double precision (test_kmath): exp within 2 ulp, tanh within 4 ulp, erf within 2e-7.
- * Range reduction: Cody and Waite; polynomials: own weighted minimax fits over the reduced ranges.
+ * Measured against double precision (test_kmath): exp within 2 ulp, exp2 within 3, tanh within 4 ulp, erf
+ * within 2e-7. Range reduction: Cody and Waite; polynomials: own weighted minimax fits over the reduced
+ * ranges.
  */
 #ifndef GALLOP_KERN_KMATH_H
 #define GALLOP_KERN_KMATH_H
@@ -34,6 +35,14 @@
 #define KMATH_EXP_C4 0.041668292f
 #define KMATH_EXP_C5 0.008368716f
 #define KMATH_EXP_C6 0.0013818699f
+
+/* 2^r = 1 + r (D1 + D2 r + D3 r^2 + D4 r^3 + D5 r^4) for |r| <= 0.5, relative error 9.2e-8. */
+#define KMATH_EXP2_MIN -125.0f
+#define KMATH_EXP2_D1  0.693147f
+#define KMATH_EXP2_D2  0.24022242f
+#define KMATH_EXP2_D3  0.055507336f
+#define KMATH_EXP2_D4  0.009671513f
+#define KMATH_EXP2_D5  0.0013264727f
 
 #define KMATH_TANH_MAX 20.0f /* tanh(10) rounds to 1 */
 
@@ -102,6 +111,24 @@ static inline float kmath_exp(float x)
     p = fmaf(p, r, 2.0f);
     p = fmaf(p, r, 2.0f);
     return p * half;
+}
+
+/* 2^x of an x that is not above 127: what a score so many powers of two below the largest weighs in
+ * attention. 2^-125 for all below -125; NaN stays NaN. It takes six multiplications less than exp of the
+ * score itself, and it is their pipes that dots need too. */
+static inline float kmath_exp2(float x)
+{
+    float n, p, r;
+
+    x = KMATH_EXP2_MIN > x ? KMATH_EXP2_MIN : x;
+    n = rintf(x);
+    r = x - n;
+    p = fmaf(KMATH_EXP2_D5, r, KMATH_EXP2_D4);
+    p = fmaf(p, r, KMATH_EXP2_D3);
+    p = fmaf(p, r, KMATH_EXP2_D2);
+    p = fmaf(p, r, KMATH_EXP2_D1);
+    p = fmaf(p, r, 1.0f);
+    return isnan(x) ? x : kmath_of_bits(kmath_bits(p) + ((uint32_t)(int32_t)n << 23));
 }
 
 /* tanh(x) = e / (e + 2) with e = exp(2 |x|) - 1 = s q + (s - 1), s = 2^n, q = exp(r) - 1; the sign of x. */

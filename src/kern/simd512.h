@@ -166,11 +166,12 @@ SIMD512_INLINE __m512 simd512_reduce(__m512 x, __m512 *r)
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(t), 23));
 }
 
-/* kmath_exp() of what is not above KMATH_EXP_MAX. */
-SIMD512_INLINE __m512 simd512_exp_low(__m512 x)
+/* kmath_exp() */
+SIMD512_INLINE __m512 simd512_exp(__m512 x)
 {
     __m512 half, p, r;
 
+    x = _mm512_min_ps(_mm512_set1_ps(KMATH_EXP_MAX), x);
     x = _mm512_max_ps(_mm512_set1_ps(KMATH_EXP_MIN), x);
     half = simd512_reduce(x, &r);
     p = simd512_horner(_mm512_set1_ps(2 * KMATH_EXP_C6), r, 2 * KMATH_EXP_C5);
@@ -182,10 +183,21 @@ SIMD512_INLINE __m512 simd512_exp_low(__m512 x)
     return _mm512_mul_ps(p, half);
 }
 
-/* kmath_exp() */
-SIMD512_INLINE __m512 simd512_exp(__m512 x)
+/* kmath_exp2(). The integer of NaN is 2^31, which adds nothing to an exponent. */
+SIMD512_INLINE __m512 simd512_exp2(__m512 x)
 {
-    return simd512_exp_low(_mm512_min_ps(_mm512_set1_ps(KMATH_EXP_MAX), x));
+    __m512i n;
+    __m512 p, r;
+
+    x = _mm512_max_ps(_mm512_set1_ps(KMATH_EXP2_MIN), x);
+    n = _mm512_cvtps_epi32(x);
+    r = _mm512_sub_ps(x, _mm512_cvtepi32_ps(n));
+    p = simd512_horner(_mm512_set1_ps(KMATH_EXP2_D5), r, KMATH_EXP2_D4);
+    p = simd512_horner(p, r, KMATH_EXP2_D3);
+    p = simd512_horner(p, r, KMATH_EXP2_D2);
+    p = simd512_horner(p, r, KMATH_EXP2_D1);
+    p = simd512_horner(p, r, 1.0f);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(n, 23)));
 }
 
 /* kmath_tanh() */

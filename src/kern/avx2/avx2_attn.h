@@ -162,17 +162,21 @@ AVX2_INLINE void avx2_attn_cap(const struct kern_attn *a, float *p, size_t t, si
     }
 }
 
-/* Makes -infinity of the scores of tile T that lie outside of [lo, hi). */
-AVX2_INLINE void avx2_attn_hide(float *p, size_t t, size_t lo, size_t hi)
+/* Of eight scores from token I on all bits where row R sees them. */
+AVX2_INLINE __m256 avx2_attn_seen(const struct avx2_attn *o, size_t r, size_t i)
+{
+    ptrdiff_t at = (ptrdiff_t)i, lo = o->a->lo[o->row + r], hi = o->a->hi[o->row + r];
+
+    return _mm256_castsi256_ps(_mm256_andnot_si256(avx2_first(lo - at), avx2_first(hi - at)));
+}
+
+/* Makes -infinity of the scores of tile T that row R does not see. */
+AVX2_INLINE void avx2_attn_hide(const struct avx2_attn *o, float *p, size_t r, size_t t)
 {
     AVX2_UNROLL
-    for (size_t i = t * KERN_TILE; i < (t + 1) * KERN_TILE; i += 8) {
-        __m256i seen = _mm256_andnot_si256(avx2_first((ptrdiff_t)lo - (ptrdiff_t)i),
-                                           avx2_first((ptrdiff_t)hi - (ptrdiff_t)i));
-
+    for (size_t i = t * KERN_TILE; i < (t + 1) * KERN_TILE; i += 8)
         _mm256_storeu_ps(p + i, _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_loadu_ps(p + i),
-                                                 _mm256_castsi256_ps(seen)));
-    }
+                                                 avx2_attn_seen(o, r, i)));
 }
 
 AVX2_INLINE float avx2_attn_max(const float *p, size_t t, size_t end)
@@ -186,23 +190,28 @@ AVX2_INLINE float avx2_attn_max(const float *p, size_t t, size_t end)
     return avx2_fold_max(_mm256_max_ps(m[0], m[1]));
 }
 
-/* Weights in place of the dots of the tiles [t, end); returns their sum. Nothing exceeds the maximum, so
- * that the exp needs no upper bound. */
-AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, float *p, size_t t, size_t end, float scale, float most,
+/* Weights in place of the dots of the tiles [t, end), those that row R sees; returns their sum. TWOS times a
+ * dot is a score over ln 2, of which TOP is the largest. */
+AVX2_INLINE float avx2_attn_exp(struct avx2_attn *o, size_t r, size_t t, size_t end, float twos, float top,
                                 enum avx2_kind kind)
 {
+    float *p = o->p + r * AVX2_ATTN_STRIDE;
     const size_t lines = AVX2_ATTN_LEAD / AVX2_ATTN_LINE / (o->rows * (o->t1 - o->t0)) + 1;
-    const __m256 by = _mm256_set1_ps(scale), max = _mm256_set1_ps(most);
+    const size_t lo = (size_t)o->a->lo[o->row + r], hi = (size_t)o->a->hi[o->row + r];
+    const __m256 by = _mm256_set1_ps(twos), most = _mm256_set1_ps(top);
     __m256 sum[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
 
     for (; t < end; t++) {
         const float *v_scale = (const float *)(const void *)((const char *)o->a->v_tile[t] + o->tile_bytes);
+        const bool whole = lo <= t * KERN_TILE && (t + 1) * KERN_TILE <= hi;
 
         AVX2_UNROLL
         for (int v = 0; v < 2; v++) {
             float *to = p + t * KERN_TILE + 8 * v;
-            __m256 e = avx2_exp_low(_mm256_sub_ps(_mm256_mul_ps(by, _mm256_loadu_ps(to)), max));
+            __m256 e = avx2_exp2(_mm256_sub_ps(_mm256_mul_ps(by, _mm256_loadu_ps(to)), most));
 
+            if (!whole)
+                e = _mm256_and_ps(e, avx2_attn_seen(o, r, t * KERN_TILE + 8 * (size_t)v));
             sum[v] = _mm256_add_ps(sum[v], e);
             if (kind == AVX2_BF16)
                 e = avx2_attn_round(e);
@@ -222,7 +231,7 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
 {
     const struct kern_attn *a = o->a;
     const int32_t *lo = a->lo + o->row, *hi = a->hi + o->row;
-    float *p = o->p + r * AVX2_ATTN_STRIDE, scale = a->scale, max;
+    float *p = o->p + r * AVX2_ATTN_STRIDE, scale = a->scale, most;
     size_t t = lo[r] < hi[r] ? (size_t)lo[r] / KERN_TILE : g->t1;
     size_t end = lo[r] < hi[r] ? ((size_t)hi[r] + KERN_TILE - 1) / KERN_TILE : g->t1;
 
@@ -237,12 +246,13 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
         scale = 1;
     }
     if (lo[r] % KERN_TILE)
-        avx2_attn_hide(p, t, (size_t)lo[r], (size_t)hi[r]);
+        avx2_attn_hide(o, p, r, t);
     if (hi[r] % KERN_TILE)
-        avx2_attn_hide(p, end - 1, (size_t)lo[r], (size_t)hi[r]);
-    max = scale * avx2_attn_max(p, t, end) + 0.0f;
-    a->max[o->row + r] = max;
-    a->sum[o->row + r] = avx2_attn_exp(o, p, t, end, scale, max, kind);
+        avx2_attn_hide(o, p, r, end - 1);
+    most = avx2_attn_max(p, t, end);
+    a->max[o->row + r] = scale * most + 0.0f;
+    scale *= KMATH_LOG2E;
+    a->sum[o->row + r] = avx2_attn_exp(o, r, t, end, scale, scale * most, kind);
 }
 
 /* ---- values ---- */

@@ -112,11 +112,11 @@ AVX2_INLINE __m256 avx2_reduce(__m256 x, __m256 *r)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23));
 }
 
-/* avx2_exp() for x that is NaN or not above KMATH_EXP_MAX. */
-AVX2_INLINE __m256 avx2_exp_low(__m256 x)
+AVX2_INLINE __m256 avx2_exp(__m256 x)
 {
     __m256 half, p, r;
 
+    x = _mm256_min_ps(_mm256_set1_ps(KMATH_EXP_MAX), x);
     x = _mm256_max_ps(_mm256_set1_ps(KMATH_EXP_MIN), x);
     half = avx2_reduce(x, &r);
     p = _mm256_fmadd_ps(_mm256_set1_ps(2 * KMATH_EXP_C6), r, _mm256_set1_ps(2 * KMATH_EXP_C5));
@@ -128,9 +128,21 @@ AVX2_INLINE __m256 avx2_exp_low(__m256 x)
     return _mm256_mul_ps(p, half);
 }
 
-AVX2_INLINE __m256 avx2_exp(__m256 x)
+/* kmath_exp2(). The integer of NaN is 2^31, which adds nothing to an exponent. */
+AVX2_INLINE __m256 avx2_exp2(__m256 x)
 {
-    return avx2_exp_low(_mm256_min_ps(_mm256_set1_ps(KMATH_EXP_MAX), x));
+    __m256i n;
+    __m256 p, r;
+
+    x = _mm256_max_ps(_mm256_set1_ps(KMATH_EXP2_MIN), x);
+    n = _mm256_cvtps_epi32(x);
+    r = _mm256_sub_ps(x, _mm256_cvtepi32_ps(n));
+    p = _mm256_fmadd_ps(_mm256_set1_ps(KMATH_EXP2_D5), r, _mm256_set1_ps(KMATH_EXP2_D4));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(KMATH_EXP2_D3));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(KMATH_EXP2_D2));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(KMATH_EXP2_D1));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(n, 23)));
 }
 
 AVX2_INLINE __m256 avx2_sign(void)

@@ -169,10 +169,10 @@ SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
 /* Some rows whose weights are computed together: they hide each other's latency. */
 struct avx512_attn_some {
     struct avx512_attn *o;
-    size_t r;        /* the first */
-    size_t from, to; /* tokens of the tiles that all of them see as a whole */
-    float by;        /* dots times this are scores */
-    float max[AVX512_ATTN_SOME];
+    size_t r;                    /* the first */
+    size_t from, to;             /* tokens of the tiles that all of them see as a whole */
+    float by, twos;              /* dots times the first are scores, times the second those over ln 2 */
+    float top[AVX512_ATTN_SOME]; /* the largest of the latter */
     __m512 sum[AVX512_ATTN_SOME], most[AVX512_ATTN_SOME];
 };
 
@@ -214,8 +214,8 @@ SIMD512_INLINE void avx512_attn_cap(const struct kern_attn *a, float *s, size_t 
     }
 }
 
-/* The largest score of N rows from their dots. The largest dot times a positive factor is the largest score,
- * for rounding keeps the order. */
+/* The largest of N rows, the score and over ln 2, from their dots. The largest dot times a positive factor is
+ * the largest product, for rounding keeps the order. */
 SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 {
     const struct avx512_attn *o = w->o;
@@ -239,8 +239,12 @@ SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
     }
     SIMD512_UNROLL
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
-        if (i < n)
-            w->max[i] = w->by * simd512_fold_max(top[i]) + 0.0f;
+        if (i < n) {
+            float most = simd512_fold_max(top[i]);
+
+            o->a->max[o->row + w->r + (size_t)i] = w->by * most + 0.0f;
+            w->top[i] = w->twos * most;
+        }
 }
 
 /* Dots of the tile of tokens from J on become weights. WHOLE: all rows see all of it. */
@@ -256,8 +260,8 @@ SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j,
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
         if (i < n) {
             x = _mm512_loadu_ps(o->s + (w->r + (size_t)i) * KERN_CHUNK + j);
-            x = simd512_exp_low(
-                _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(w->by), x), _mm512_set1_ps(w->max[i])));
+            x = simd512_exp2(
+                _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(w->twos), x), _mm512_set1_ps(w->top[i])));
             if (!whole)
                 x = _mm512_maskz_mov_ps(avx512_attn_seen(w, j, i, false), x);
             w->sum[i] = _mm512_add_ps(w->sum[i], x);
@@ -282,6 +286,7 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
             avx512_attn_cap(a, o->s + (r + (size_t)i) * KERN_CHUNK, from, to);
         w.by = 1;
     }
+    w.twos = w.by * KMATH_LOG2E;
     avx512_attn_some_begin(&w, n);
     avx512_attn_top(&w, n);
     SIMD512_UNROLL
@@ -298,7 +303,6 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
     SIMD512_UNROLL
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
         if (i < n) {
-            a->max[o->row + r + (size_t)i] = w.max[i];
             a->sum[o->row + r + (size_t)i] = simd512_fold_add(w.sum[i]);
             if (kind == AVX512_I8_KEYS)
                 avx512_attn_put_fours(o, r + (size_t)i, simd512_fold_max(w.most[i]));

@@ -84,21 +84,25 @@ static float value(const struct kern_attn *a, size_t j, size_t d, enum type type
 /* Turns the dots p[lo, hi) into weights in place; returns their maximum score and the sum of the weights. */
 static float weigh(const struct kern_attn *a, float *p, size_t lo, size_t hi, float *sum)
 {
-    float lane[REF_LANES] = {0}, max = -INFINITY;
+    float lane[REF_LANES] = {0}, most = -INFINITY, by = a->scale, twos;
 
-    for (size_t j = lo; j < hi; j++) {
-        p[j] = a->scale * p[j];
-        if (a->softcap > 0)
-            p[j] = a->softcap * kmath_tanh(p[j] / a->softcap);
-        max = p[j] > max ? p[j] : max;
+    if (a->softcap > 0 || !(by > 0)) {
+        for (size_t j = lo; j < hi; j++) {
+            p[j] = a->scale * p[j];
+            if (a->softcap > 0)
+                p[j] = a->softcap * kmath_tanh(p[j] / a->softcap);
+        }
+        by = 1;
     }
-    max = max + 0.0f;
+    for (size_t j = lo; j < hi; j++)
+        most = p[j] > most ? p[j] : most;
+    twos = by * KMATH_LOG2E;
     for (size_t j = lo; j < hi; j++) {
-        p[j] = kmath_exp(p[j] - max);
+        p[j] = kmath_exp2(twos * p[j] - twos * most);
         lane[j % KERN_TILE] += p[j];
     }
     *sum = ref_fold(lane);
-    return max;
+    return by * most + 0.0f;
 }
 
 static void attend_row(const struct kern_attn *a, size_t r, enum type type)

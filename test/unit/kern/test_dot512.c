@@ -200,17 +200,18 @@ static void gemm_keeps_denormals_that_the_dot_flushes(void **unused)
 /* Scores of the dots S of one row, their maximum, and weights in place of them with their sum. */
 static void weigh_model(const struct kern_attn *a, size_t r, float *s, float *max, float *sum)
 {
-    float lane[KERN_TILE] = {0};
+    const bool given = a->softcap > 0 || !(a->scale > 0); /* scores take the place of dots */
+    float lane[KERN_TILE] = {0}, most = -INFINITY, twos = (given ? 1 : a->scale) * KMATH_LOG2E;
 
-    *max = -INFINITY;
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++) {
-        s[j] = a->scale * s[j];
+        if (given)
+            s[j] = a->scale * s[j];
         s[j] = a->softcap > 0 ? a->softcap * kmath_tanh(s[j] / a->softcap) : s[j];
-        *max = s[j] > *max ? s[j] : *max;
+        most = s[j] > most ? s[j] : most;
     }
-    *max += 0.0f;
+    *max = (given ? 1 : a->scale) * most + 0.0f;
     for (int32_t j = a->lo[r]; j < a->hi[r]; j++)
-        lane[j % KERN_TILE] += s[j] = kmath_exp(s[j] - *max);
+        lane[j % KERN_TILE] += s[j] = kmath_exp2(twos * s[j] - twos * most);
     for (int step = KERN_TILE / 2; step > 0; step /= 2)
         for (int i = 0; i < step; i++)
             lane[i] += lane[i + step];

@@ -39,10 +39,10 @@ static void exp_is_within_two_ulp(void **state)
 
 static void exp_ends_in_zero_and_infinity_without_subnormals(void **state)
 {
-    for (float x = -86.9f; x > -200.0f; x = next(x, 101)) {
-        float y = kmath_exp(x);
+    for (float x = 86.9f; x < 200.0f; x = next(x, 101)) {
+        float y = kmath_exp(-x);
 
-        assert_true(y == 0 ? x < -86.98f : y >= 0x1p-126f && x > -87.0f);
+        assert_true(y == 0 ? x > 86.98f : y >= 0x1p-126f && x < 87.0f);
         assert_false(signbit(y));
     }
     assert_true(kmath_exp(-87.0f) == 0 && kmath_exp(-INFINITY) == 0);
@@ -51,6 +51,31 @@ static void exp_ends_in_zero_and_infinity_without_subnormals(void **state)
                 kmath_exp(INFINITY) == INFINITY);
     assert_true(kmath_exp(0.0f) == 1 && kmath_exp(-0.0f) == 1);
     assert_true(kmath_exp(0x1p-149f) == 1);
+}
+
+static void exp2_is_within_three_ulp_and_one_at_zero(void **state)
+{
+    double worst = 0;
+    float at = 0;
+
+    for (float x = -125; x < 127; x = fabsf(x) < 1e-6f ? x + 1e-7f : next(x, 211)) {
+        double u = ulps(kmath_exp2(x), exp2((double)x));
+
+        if (u > worst) {
+            worst = u;
+            at = x;
+        }
+    }
+    if (worst > 3)
+        fail_msg("exp2(%.9g) is off by %.3g ulp", (double)at, worst);
+    assert_true(kmath_exp2(0.0f) == 1 && kmath_exp2(-0.0f) == 1 && kmath_exp2(-0x1p-149f) == 1);
+}
+
+static void exp2_ends_in_a_normal_number(void **state)
+{
+    for (float x = 124.0f; x < 300.0f; x = next(x, 101))
+        assert_true(kmath_exp2(-x) >= 0x1p-126f);
+    assert_true(kmath_exp2(-125.2f) == 0x1p-125f && kmath_exp2(-INFINITY) == 0x1p-125f);
 }
 
 static void tanh_is_within_four_ulp_and_odd(void **state)
@@ -117,7 +142,8 @@ static void nan_stays_nan(void **state)
         for (uint32_t sign = 0; sign < 2; sign++) {
             float x = kmath_of_bits(sign << 31 | 0x7f800000u | payload);
 
-            assert_true(isnan(kmath_exp(x)) && isnan(kmath_tanh(x)) && isnan(kmath_erf(x)));
+            assert_true(isnan(kmath_exp(x)) && isnan(kmath_exp2(x)) && isnan(kmath_tanh(x)) &&
+                        isnan(kmath_erf(x)));
             for (enum kern_act f = KERN_SILU; f < KERN_N_ACTS; f++)
                 assert_true(isnan(kmath_act(x, f)));
         }
@@ -128,6 +154,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_within_two_ulp),
         cmocka_unit_test(exp_ends_in_zero_and_infinity_without_subnormals),
+        cmocka_unit_test(exp2_is_within_three_ulp_and_one_at_zero),
+        cmocka_unit_test(exp2_ends_in_a_normal_number),
         cmocka_unit_test(tanh_is_within_four_ulp_and_odd),
         cmocka_unit_test(erf_is_within_two_in_ten_million),
         cmocka_unit_test(activations_agree_with_double_precision),
