@@ -3,11 +3,12 @@
  *
  * A weight is d * (code - zero), or d * code + min: codes of 4, 5, 6 or 8 bits without a sign, a d (and a
  * min) for 32 of them, ascending in K, or a d for 16. In GGUF's formats d is a half, or the product of a half
- * for 256 weights and an integer of 8 bits.
+ * for 256 weights and an integer of 8 bits. In MXFP4 d is a power of two, and the code's number of four bits
+ * is its place in BLOCKS_FP4.
  *
  * A panel of 32 columns is K / 32 groups one behind the other:
  *   heads   halves [32]: of each column d; behind them, with minimums, those. For every group, or where
- *           groups have multiples for every eighth, in front of it
+ *           groups have multiples for every eighth, in front of it. Of powers bytes [32], d = 2^(byte - 128)
  *   groups  multiples [2][32] bytes where they have such: for two halves of 16 weights each, with a sign; or
  *           of d and of the minimum, without
  *           codes' lower four bits [4][2][64]: byte [s][h][4 c + i] has weight k = 8 s + i of column 16 h + c
@@ -15,7 +16,7 @@
  *           their fifth bits [2][64]: bit s of byte [h][4 c + i] belongs to k = 4 s + i; or fifth and sixth
  *           [2][2][64]: bits 2 s of byte [t][h][4 c + i] belong to k = 16 t + 4 s + i
  *           codes of eight bits [8][2][64] instead: byte [s][h][4 c + i] is k = 4 s + i
- * An input is tile behind tile of at most 6 rows, each [K / 32] groups:
+ * An input is tile behind tile of at most 6 rows, or one of up to 12, each [K / 32] groups:
  *           int8 [rows][32], its scale, float [rows]; scale times the sum of all 32, float [rows]; sums of
  *           the first and the last 16, int32 [rows][2]
  */
@@ -29,7 +30,8 @@ enum {
     BLOCKS_SPAN = 8, /* groups that share a head, where they have multiples */
     BLOCKS_LINE = 64,
     BLOCKS_CODES = BLOCKS_GROUP * KERN_NR, /* of a group */
-    BLOCKS_ROWS = 6,                       /* of the largest tile of an input */
+    BLOCKS_ROWS = 6,                       /* of a tile of an input, at most, */
+    BLOCKS_FEW = 2 * BLOCKS_ROWS,          /* unless these are all: one tile has them */
     BLOCKS_TILES = 84,                     /* that go through a panel together */
     BLOCKS_ROW = BLOCKS_GROUP + 16,        /* bytes of a row's group in it */
 };
@@ -38,13 +40,17 @@ struct blocks_form {
     unsigned bits; /* 4, 5, 6, 8; of 0 there is no form */
     int zero;      /* the code that stands for 0; without minimums */
     bool min, multiples;
-    int halves; /* 2: a d for 16 weights; with multiples, without minimums */
+    int halves;  /* 2: a d for 16 weights; with multiples, without minimums */
+    bool powers; /* MXFP4; four bits, without anything else */
 };
+
+/* Twice the numbers of E2M1 (0, 0.5, 1, 1.5, 2, 3, 4, 6, and those with a sign), and 12 more. */
+#define BLOCKS_FP4 12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0
 
 /* Bytes of the heads in front of a span of groups, of a group, and of a panel. */
 static inline size_t blocks_head_bytes(const struct blocks_form *f)
 {
-    return (f->min ? 2 : 1) * KERN_NR * sizeof(uint16_t);
+    return f->powers ? KERN_NR : (f->min ? 2 : 1) * KERN_NR * sizeof(uint16_t);
 }
 
 static inline size_t blocks_code_bytes(const struct blocks_form *f)
@@ -90,6 +96,26 @@ static inline const uint8_t *blocks_group(const struct blocks_form *f, const uin
     return blocks_head(f, panel, i) + blocks_head_bytes(f) + i % blocks_span(f) * blocks_group_bytes(f);
 }
 
+/* Puts the codes of column C of a group to their places in CODES. */
+static inline void blocks_put_codes(uint8_t *codes, size_t c, const uint8_t code[BLOCKS_GROUP], unsigned bits)
+{
+    uint8_t *upper = codes + BLOCKS_CODES / 2;
+
+    for (size_t k = 0; k < BLOCKS_GROUP; k++) {
+        size_t s = k / 4, at = c / 16 * BLOCKS_LINE + c % 16 * 4 + k % 4;
+
+        if (bits == 8) {
+            codes[2 * s * BLOCKS_LINE + at] = code[k];
+            continue;
+        }
+        codes[s / 2 * 2 * BLOCKS_LINE + at] |= (uint8_t)((code[k] & 15) << s % 2 * 4);
+        if (bits == 5)
+            upper[at] |= (uint8_t)((code[k] >> 4 & 1) << s);
+        if (bits == 6)
+            upper[s / 4 * 2 * BLOCKS_LINE + at] |= (uint8_t)((code[k] >> 4 & 3) << s % 4 * 2);
+    }
+}
+
 /* Tile I of the M rows of an input, and how many there are. */
 struct blocks_rows {
     size_t first, rows;
@@ -97,7 +123,7 @@ struct blocks_rows {
 
 static inline size_t blocks_tiles(size_t m)
 {
-    return (m + BLOCKS_ROWS - 1) / BLOCKS_ROWS;
+    return m <= BLOCKS_FEW ? m > 0 : (m + BLOCKS_ROWS - 1) / BLOCKS_ROWS;
 }
 
 static inline struct blocks_rows blocks_tile(size_t i, size_t m)

@@ -119,7 +119,8 @@ struct linear {
     size_t n, k;
     bool paired;
     enum dtype dtype; /* that it computes in: DT_I8 also with weights in blocks */
-    /* of backend "blocks": the format of each part, and its panels, one part behind the other */
+    /* of backends "blocks" and "mxfp4_int8": the format of each part, and its panels, one part behind the
+     * other */
     enum dtype stored[LINEAR_MAX_PARTS];
     size_t part_panels[LINEAR_MAX_PARTS];
     size_t group;             /* linear_desc.group */

@@ -12,10 +12,10 @@
 #include "tensor/quant.h"
 
 static const struct blocks_form forms[DT_N] = {
-    [DT_Q4_0] = {4, 8, false, false, 1},   [DT_Q4_1] = {4, 0, true, false, 1},
-    [DT_Q5_0] = {5, 16, false, false, 1},  [DT_Q5_1] = {5, 0, true, false, 1},
-    [DT_Q8_0] = {8, 128, false, false, 1}, [DT_Q4_K] = {4, 0, true, true, 1},
-    [DT_Q5_K] = {5, 0, true, true, 1},     [DT_Q6_K] = {6, 32, false, true, 2},
+    [DT_Q4_0] = {4, 8, false, false, 1, false},   [DT_Q4_1] = {4, 0, true, false, 1, false},
+    [DT_Q5_0] = {5, 16, false, false, 1, false},  [DT_Q5_1] = {5, 0, true, false, 1, false},
+    [DT_Q8_0] = {8, 128, false, false, 1, false}, [DT_Q4_K] = {4, 0, true, true, 1, false},
+    [DT_Q5_K] = {5, 0, true, true, 1, false},     [DT_Q6_K] = {6, 32, false, true, 2, false},
 };
 
 static bool accepts(const struct linear_desc *d, const char **why_not)
@@ -71,43 +71,6 @@ static char *part_at(const struct linear *l, size_t part, size_t *panel)
     return at;
 }
 
-/* Four neighbours of K of a column, a byte each. */
-static uint32_t four_at(const uint8_t *code, size_t step)
-{
-    uint32_t four;
-
-    memcpy(&four, code + 4 * step, sizeof(four));
-    return four;
-}
-
-static void put_four(uint8_t *codes, size_t line, size_t c, uint32_t four)
-{
-    memcpy(codes + (2 * line + c / 16) * BLOCKS_LINE + c % 16 * 4, &four, sizeof(four));
-}
-
-/* The codes of column C of a group to their places. */
-static void put_codes(uint8_t *codes, size_t c, const uint8_t code[BLOCKS_GROUP], unsigned bits)
-{
-    enum { STEPS = BLOCKS_GROUP / 4 };
-    uint8_t *upper = codes + BLOCKS_CODES / 2;
-    uint32_t all[2] = {0};
-
-    for (size_t s = 0; s < STEPS && bits == 8; s++)
-        put_four(codes, s, c, four_at(code, s));
-    if (bits == 8)
-        return;
-    for (size_t s = 0; s < STEPS; s += 2)
-        put_four(codes, s / 2, c, (four_at(code, s) & 0x0f0f0f0f) | (four_at(code, s + 1) & 0x0f0f0f0f) << 4);
-    for (size_t s = 0; s < STEPS && bits == 5; s++)
-        all[0] |= (four_at(code, s) >> 4 & 0x01010101) << s;
-    for (size_t s = 0; s < STEPS && bits == 6; s++)
-        all[s / 4] |= (four_at(code, s) >> 4 & 0x03030303) << s % 4 * 2;
-    if (bits > 4)
-        put_four(upper, 0, c, all[0]);
-    if (bits == 6)
-        put_four(upper, 1, c, all[1]);
-}
-
 static const uint8_t *row_at(const struct view *v, size_t row)
 {
     return (const uint8_t *)v->data +
@@ -126,7 +89,7 @@ static bool pack_group(const struct blocks_form *f, uint8_t *panel, size_t i, si
         memcpy(head + 2 * (KERN_NR + c), &q->min, sizeof(q->min));
     for (size_t m = 0; m < 2 && f->multiples; m++)
         group[m * KERN_NR + c] = q->multiple[m];
-    put_codes(group + (f->multiples ? 2 * KERN_NR : 0), c, q->code, f->bits);
+    blocks_put_codes(group + (f->multiples ? 2 * KERN_NR : 0), c, q->code, f->bits);
     return (q->d & 0x7c00) != 0x7c00 && (q->min & 0x7c00) != 0x7c00;
 }
 

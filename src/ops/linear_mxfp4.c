@@ -1,14 +1,18 @@
-/* linear_mxfp4.c - backend "mxfp4": weights stay in four bits and are unpacked by the gemm that uses them.
+/* linear_mxfp4.c - weights of MXFP4 stay in four bits and are unpacked by the gemm that uses them.
  *
  * Takes matrices all of whose parts are MXFP4, stored as GPT-OSS does (nibbles and scales in tensors of their
- * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file, in the panels
- * of kern/mx4.h. Results equal those of the same weights unpacked at load. With --quant mxfp4 weights of any
- * other type are rounded to such blocks, and rows of any length filled up with zeros. Columns that fill up
- * the last panel are zeros with a scale of 1.
+ * own) or as GGUF does (scale and nibbles in one block), and keeps as many bytes as the file. With --quant
+ * mxfp4 weights of any other type are rounded to such blocks, and rows of any length filled up with zeros.
+ * Columns that fill up the last panel are zeros with a scale of 1.
+ *   mxfp4        computes in fp32 or bf16, in the panels of kern/mx4.h: results equal those of the same
+ *                weights unpacked at load
+ *   mxfp4_int8   in integers, in the panels of kern/blocks.h: twice a weight is a byte, and inputs become
+ *                bytes, 32 with a scale of their own. With --quant mxfp4, and where a GGUF file has blocks
  */
 #include <math.h>
 #include <string.h>
 
+#include "kern/blocks.h"
 #include "kern/mx4.h"
 #include "ops/linear.h"
 
@@ -19,13 +23,12 @@ enum {
     LARGE = 253,         /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
 };
 
-static bool accepts(const struct linear_desc *d, const char **why_not)
+static const struct blocks_form form = {4, 12, false, false, 1, true};
+
+static bool is_taken(const struct linear_desc *d)
 {
     bool whole = d->part[0]->shape[1] % BLOCK == 0;
 
-    *why_not =
-        "it takes rows of MXFP4 blocks, or with --quant mxfp4 any of up to 65536 columns, and computes in fp32 "
-        "and bf16 only";
     for (size_t p = 0; p < d->n_parts; p++) {
         const struct view *v = d->part[p];
 
@@ -34,7 +37,26 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
         if (v->dtype != DT_MXFP4 || v->stride[1] != 1 || v->stride[0] % BLOCK || !whole || v->zipped)
             return false;
     }
-    return d->dtype == DT_F32 || d->dtype == DT_BF16;
+    return true;
+}
+
+static bool accepts(const struct linear_desc *d, const char **why_not)
+{
+    *why_not =
+        "it takes rows of MXFP4 blocks, or with --quant mxfp4 any of up to 65536 columns, and computes in fp32 "
+        "and bf16 only";
+    return is_taken(d) && (d->dtype == DT_F32 || d->dtype == DT_BF16);
+}
+
+static bool accepts_int8(const struct linear_desc *d, const char **why_not)
+{
+    bool in_blocks = d->as_stored;
+
+    *why_not = "it takes what a GGUF file has in MXFP4, or with --quant mxfp4 rows of up to 65536 columns, "
+               "with --dtype bf16";
+    for (size_t p = 0; p < d->n_parts; p++)
+        in_blocks &= !d->scale[p];
+    return is_taken(d) && d->dtype == DT_BF16 && (d->to_mxfp4 || in_blocks);
 }
 
 /* K, filled up with zeros to whole blocks. */
@@ -48,6 +70,16 @@ static size_t open(struct linear *l, const struct linear_desc *d)
     (void)d;
     l->padded = l->k % BLOCK != 0;
     return (linear_columns(l) + KERN_NR - 1) / KERN_NR * (whole_k(l) / BLOCK) * MX4_GROUP;
+}
+
+static size_t open_int8(struct linear *l, const struct linear_desc *d)
+{
+    (void)d;
+    l->dtype = DT_I8;
+    l->padded = l->k % BLOCK != 0;
+    l->stored[0] = DT_MXFP4;
+    l->part_panels[0] = (linear_columns(l) + KERN_NR - 1) / KERN_NR;
+    return l->part_panels[0] * blocks_panel_bytes(&form, whole_k(l));
 }
 
 /* X to the nearest of the 16 values, ties to the even mantissa. */
@@ -121,49 +153,82 @@ static void block_at(const struct linear_desc *d, size_t p, size_t i, size_t b, 
     }
 }
 
-/* The 32 columns of group B, from column FIRST of the panels on. False: a weight of them is not finite. */
-static bool pack_group(const struct linear_desc *d, size_t first, size_t b, uint8_t group[MX4_GROUP])
+/* A group of 32 columns. */
+struct group {
+    uint8_t scale[KERN_NR], nibbles[KERN_NR][HALF];
+};
+
+/* Group B of the columns of panels from FIRST on. False: a weight of them is not finite. */
+static bool group_of(const struct linear_desc *d, size_t first, size_t b, struct group *g)
 {
-    uint8_t nibbles[KERN_NR][HALF];
     bool finite = true;
 
     for (size_t c = 0; c < KERN_NR; c++) {
         size_t p, row = linear_column(d, first + c, &p);
 
-        group[c] = 127;
-        memset(nibbles[c], 0, HALF);
+        g->scale[c] = 127;
+        memset(g->nibbles[c], 0, HALF);
         if (p < d->n_parts && d->part[p]->dtype != DT_MXFP4) {
             size_t k = d->part[p]->shape[1], n = k - b * BLOCK < BLOCK ? k - b * BLOCK : BLOCK;
             float x[BLOCK] = {0};
 
             linear_elements(d, first + c, b * BLOCK, n, x);
             finite &= dtype_all_finite(x, n, DT_F32);
-            round_block(x, &group[c], nibbles[c]);
+            round_block(x, &g->scale[c], g->nibbles[c]);
         } else if (p < d->n_parts)
-            block_at(d, p, row, b, &group[c], nibbles[c]);
-        if (group[c] >= LARGE) {
+            block_at(d, p, row, b, &g->scale[c], g->nibbles[c]);
+        if (g->scale[c] >= LARGE) {
             float x[BLOCK];
 
             linear_elements(d, first + c, b * BLOCK, BLOCK, x);
             finite &= dtype_all_finite(x, BLOCK, DT_F32);
         }
     }
-    for (size_t k = 0; k < BLOCK; k++)
-        for (size_t c = 0; c < KERN_NR / 2; c++)
-            group[mx4_byte(k, c)] = (uint8_t)((nibbles[c][k / 2] >> k % 2 * 4 & 15) |
-                                              (nibbles[c + KERN_NR / 2][k / 2] >> k % 2 * 4 & 15) << 4);
     return finite;
+}
+
+static uint8_t nibble_at(const struct group *g, size_t c, size_t k)
+{
+    return g->nibbles[c][k / 2] >> k % 2 * 4 & 15;
 }
 
 static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     size_t groups = whole_k(l) / BLOCK;
-    uint8_t *group = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP;
+    uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * MX4_GROUP;
     bool finite = true;
+    struct group g;
 
     for (size_t first = begin; first < end; first += KERN_NR)
-        for (size_t b = 0; b < groups; b++, group += MX4_GROUP)
-            finite &= pack_group(d, first, b, group);
+        for (size_t b = 0; b < groups; b++, to += MX4_GROUP) {
+            finite &= group_of(d, first, b, &g);
+            memcpy(to, g.scale, sizeof(g.scale));
+            for (size_t k = 0; k < BLOCK; k++)
+                for (size_t c = 0; c < KERN_NR / 2; c++)
+                    to[mx4_byte(k, c)] =
+                        (uint8_t)(nibble_at(&g, c, k) | nibble_at(&g, c + KERN_NR / 2, k) << 4);
+        }
+    return finite;
+}
+
+static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+{
+    size_t groups = whole_k(l) / BLOCK, bytes = blocks_span_bytes(&form);
+    uint8_t *to = (uint8_t *)l->packed + begin / KERN_NR * groups * bytes, code[BLOCKS_GROUP];
+    bool finite = true;
+    struct group g;
+
+    for (size_t first = begin; first < end; first += KERN_NR)
+        for (size_t b = 0; b < groups; b++, to += bytes) {
+            finite &= group_of(d, first, b, &g);
+            memset(to, 0, bytes);
+            memcpy(to, g.scale, sizeof(g.scale));
+            for (size_t c = 0; c < KERN_NR; c++) {
+                for (size_t k = 0; k < BLOCK; k++)
+                    code[k] = nibble_at(&g, c, k);
+                blocks_put_codes(to + sizeof(g.scale), c, code, form.bits);
+            }
+        }
     return finite;
 }
 
@@ -172,17 +237,29 @@ static size_t scratch_bytes(size_t k, enum dtype t)
     return linear_panel_bytes(KERN_NR, (k + BLOCK - 1) / BLOCK * BLOCK, t);
 }
 
+/* X, or a copy with the zeros behind it in PADDED. */
+static const float *filled_up(const struct linear *l, const float *x, float padded[MOST_PADDED])
+{
+    if (!l->padded)
+        return x;
+    memcpy(padded, x, l->k * sizeof(*x));
+    memset(padded + l->k, 0, (whole_k(l) - l->k) * sizeof(*x));
+    return padded;
+}
+
 static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
-    size_t k = whole_k(l);
     float padded[MOST_PADDED];
 
-    if (l->padded) {
-        memcpy(padded, x, l->k * sizeof(*x));
-        memset(padded + l->k, 0, (k - l->k) * sizeof(*x));
-        x = padded;
-    }
-    (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, x, row, m, k);
+    (l->dtype == DT_F32 ? l->kern->gemm_in_f32 : l->kern->gemm_in_bf16)(in, filled_up(l, x, padded), row, m,
+                                                                        whole_k(l));
+}
+
+static void put_int8(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+{
+    float padded[MOST_PADDED];
+
+    l->kern->gemm_in_blocks(in, filled_up(l, x, padded), row, m, whole_k(l));
 }
 
 static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
@@ -194,6 +271,21 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
     (l->dtype == DT_F32 ? l->kern->gemm_mx4_f32 : l->kern->gemm_mx4_bf16)(&g, p0, p1, scratch);
 }
 
+static void run_int8(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                     size_t p0, size_t p1, void *scratch)
+{
+    struct kern_gemm g = linear_gemm(l, in, end, m);
+
+    (void)scratch;
+    g.k = whole_k(l);
+    l->kern->gemm_blocks(&g, &form, p0, p1);
+}
+
+static size_t most_int8(const struct linear *l)
+{
+    return kern_gemm_most(l->kern, KERN_FN_gemm_blocks);
+}
+
 const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
                                             .form = "mxfp4 groups of 32 x 32",
                                             .accepts = accepts,
@@ -202,3 +294,12 @@ const struct linear_backend linear_mxfp4 = {.name = "mxfp4",
                                             .put = put,
                                             .run = run,
                                             .scratch_bytes = scratch_bytes};
+
+const struct linear_backend linear_mxfp4_int8 = {.name = "mxfp4_int8",
+                                                 .form = "mxfp4 blocks of 32 x 32",
+                                                 .accepts = accepts_int8,
+                                                 .open = open_int8,
+                                                 .pack = pack_int8,
+                                                 .put = put_int8,
+                                                 .run = run_int8,
+                                                 .most = most_int8};

@@ -292,7 +292,7 @@ static void run_tiles(const struct kern_gemm *g, const struct blocks_form *f, si
 
 void KERN_NAME(amx_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0, size_t p1)
 {
-    if (g->m > BLOCKS512_FEW)
+    if (g->m > BLOCKS_FEW)
         run_tiles(g, f, p0, p1);
     else if (g->m > 0)
         KERN_NAME(avx512vnni_blocks_at_once)(g, f, p0, p1);
@@ -302,7 +302,7 @@ void KERN_NAME(amx_gemm_in_blocks)(void *in, const float *x, size_t row, size_t 
 {
     struct avx512_gemm_rows t = amx_gemm_tile(row, m);
 
-    if (m <= BLOCKS512_FEW)
+    if (m <= BLOCKS_FEW)
         KERN_NAME(avx512vnni_gemm_in_blocks)(in, x, row, m, k);
     else
         blocks512_put(in, (struct blocks_rows){t.first, t.rows}, row - t.first, x, k);

@@ -56,6 +56,8 @@ static void unpack_codes(uint8_t code[STEPS][2][BLOCKS_LINE], const uint8_t *at,
                 v = _mm256_xor_si256(v, _mm256_set1_epi8((char)0x80));
             else
                 v = _mm256_and_si256(s % 2 ? _mm256_srli_epi16(v, 4) : v, _mm256_set1_epi8(15));
+            if (f->powers)
+                v = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_setr_epi8(BLOCKS_FP4)), v);
             if (f->bits == 5 || f->bits == 6)
                 v = _mm256_or_si256(
                     v, upper_bits(bytes_at(upper + (f->bits == 5 ? 0 : s / 4 * 2) * BLOCKS_LINE + 32 * i), s,
@@ -67,6 +69,15 @@ static void unpack_codes(uint8_t code[STEPS][2][BLOCKS_LINE], const uint8_t *at,
 static __m256 halves_at(const uint8_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
+/* Eight powers of two, 2^-127 and 2^-128 among them, which are subnormal. */
+static __m256 powers_at(const uint8_t *p)
+{
+    __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+
+    e = _mm256_max_epu32(_mm256_slli_epi32(e, 23), _mm256_set1_epi32(1 << 22)); /* 2^(e - 127) */
+    return _mm256_mul_ps(_mm256_castsi256_ps(e), _mm256_set1_ps(0.5f));
 }
 
 static __m256 multiples_at(const uint8_t *p, bool sign)
@@ -83,7 +94,7 @@ static void unpack(struct chunk *to, const uint8_t *panel, size_t from, size_t n
 
         unpack_codes(to->code[i], group + (f->multiples ? 2 * KERN_NR : 0), f);
         for (size_t c = 0; c < KERN_NR; c += 8) {
-            __m256 d = halves_at(head + 2 * c), min;
+            __m256 d = f->powers ? powers_at(head + c) : halves_at(head + 2 * c), min;
 
             for (int h = 0; h < f->halves; h++)
                 _mm256_storeu_ps(&to->d[i][h][c],
@@ -213,17 +224,19 @@ typedef void tile_fn(float *sums, const struct chunk *c, char *in, size_t n, boo
     {                                                                                                \
         tile(sums, c, in, n, first, all, (struct blocks_form){__VA_ARGS__});                         \
     }
-TILE(zero_8, 4, 8, false, false, 1)
-TILE(zero_16, 5, 16, false, false, 1)
-TILE(zero_32, 6, 32, false, true, 2)
-TILE(zero_128, 8, 128, false, false, 1)
-TILE(minimums, 4, 0, true, false, 1)
+TILE(zero_8, 4, 8, false, false, 1, false)
+TILE(zero_12, 4, 12, false, false, 1, true)
+TILE(zero_16, 5, 16, false, false, 1, false)
+TILE(zero_32, 6, 32, false, true, 2, false)
+TILE(zero_128, 8, 128, false, false, 1, false)
+TILE(minimums, 4, 0, true, false, 1, false)
 #undef TILE
 
 static tile_fn *tile_of(const struct blocks_form *f)
 {
     return f->min          ? minimums
            : f->zero == 8  ? zero_8
+           : f->zero == 12 ? zero_12
            : f->zero == 16 ? zero_16
            : f->zero == 32 ? zero_32
                            : zero_128;

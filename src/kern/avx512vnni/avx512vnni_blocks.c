@@ -26,50 +26,6 @@ SIMD512_INLINE __m512i four_at(const char *p)
     return _mm512_set1_epi32(four);
 }
 
-/* Half H of a group, or with HALVES 1 all of it, to the integer sums SUM, which begin with what zeros take
- * away. The codes lie in so many BITS. */
-SIMD512_INLINE void multiply(__m512i sum[BLOCKS_ROWS][2], const uint8_t *codes, unsigned bits, char *in,
-                             int h, int rows, int halves, int zero)
-{
-    const int n = STEPS / halves;
-    const int32_t *sums = blocks_sums(in, (size_t)rows);
-
-    SIMD512_UNROLL
-    for (int r = 0; r < BLOCKS_ROWS; r++)
-        if (r < rows)
-            sum[r][0] = sum[r][1] =
-                zero ? _mm512_set1_epi32(-zero *
-                                         (halves == 2 ? sums[2 * r + h] : sums[2 * r] + sums[2 * r + 1]))
-                     : _mm512_setzero_si512();
-    SIMD512_UNROLL
-    for (int s = 0; s < STEPS; s++)
-        if (s >= h * n && s < (h + 1) * n) {
-            __m512i w0 = blocks512_code_at(codes, s, 0, bits), w1 = blocks512_code_at(codes, s, 1, bits);
-
-            SIMD512_UNROLL
-            for (int r = 0; r < BLOCKS_ROWS; r++)
-                if (r < rows) {
-                    __m512i a = four_at(in + r * BLOCKS_GROUP + 4 * s);
-
-                    sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], w0, a);
-                    sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], w1, a);
-                }
-        }
-}
-
-SIMD512_INLINE void add_sums(__m512 y[BLOCKS_ROWS][2], __m512i sum[BLOCKS_ROWS][2], __m512 d0, __m512 d1,
-                             const float *scale, int rows)
-{
-    SIMD512_UNROLL
-    for (int r = 0; r < BLOCKS_ROWS; r++)
-        if (r < rows) {
-            __m512 s = _mm512_set1_ps(scale[r]);
-
-            y[r][0] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][0]), _mm512_mul_ps(d0, s), y[r][0]);
-            y[r][1] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][1]), _mm512_mul_ps(d1, s), y[r][1]);
-        }
-}
-
 /* N groups of a tile, from IN on, times those from FROM on of PANEL, which C holds unpacked if there are more
  * than a few rows. */
 struct work {
@@ -83,63 +39,110 @@ struct work {
     bool level2;
 };
 
-SIMD512_INLINE void add_group(__m512 y[BLOCKS_ROWS][2], const struct work *t, size_t i, char *in, int rows,
+/* Registers of a tile, [row][side of the panel]. */
+enum { SIDES = 2 };
+typedef __m512 floats[BLOCKS_ROWS][SIDES];
+typedef __m512i integers[BLOCKS_FEW][SIDES];
+
+#define EACH(r, s)                       \
+    SIMD512_UNROLL                       \
+    for (int r = 0; r < BLOCKS_FEW; r++) \
+        SIMD512_UNROLL                   \
+    for (int s = 0; s < SIDES; s++)      \
+        if (r < rows)
+
+/* Half H of a group, or where it has none all of it, to the integer sums SUM, which begin with what zeros
+ * take away. PACKED: the codes lie as in a panel, else in bytes. */
+SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int rows,
+                             const struct blocks_form f)
+{
+    const int n = STEPS / f.halves, bits = packed ? (int)f.bits : 8;
+    const int32_t *sums = blocks_sums(in, (size_t)rows);
+
+    EACH(r, s)
+    sum[r][s] =
+        f.zero
+            ? _mm512_set1_epi32(-f.zero * (f.halves == 2 ? sums[2 * r + h] : sums[2 * r] + sums[2 * r + 1]))
+            : _mm512_setzero_si512();
+    SIMD512_UNROLL
+    for (int k = 0; k < STEPS; k++)
+        if (k >= h * n && k < (h + 1) * n) {
+            __m512i w0 = blocks512_code_at(codes, k, 0, (unsigned)bits, packed && f.powers),
+                    w1 = blocks512_code_at(codes, k, 1, (unsigned)bits, packed && f.powers);
+
+            SIMD512_UNROLL
+            for (int r = 0; r < BLOCKS_FEW; r++)
+                if (r < rows) {
+                    __m512i a = four_at(in + r * BLOCKS_GROUP + 4 * k);
+
+                    sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], w0, a);
+                    sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], w1, a);
+                }
+        }
+}
+
+/* Group I of T, which begins at IN, to the sums of T, which are Y up to BLOCKS_ROWS rows. */
+SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int rows,
                               const struct blocks_form f, bool few)
 {
     const uint8_t *head = blocks_head(&f, t->panel, t->from + i),
                   *group = blocks_group(&f, t->panel, t->from + i);
     const uint8_t *codes = few ? blocks512_codes_of(group, f) : t->c[i].code[0][0];
-    __m512i sum[BLOCKS_ROWS][2];
+    const float *scale = blocks_scales(in, (size_t)rows), *weighed = blocks_weighed(in, (size_t)rows);
+    integers sum;
 
     SIMD512_UNROLL
     for (int h = 0; h < 2; h++)
         if (h < f.halves) {
-            const float *d = t->c[i].d[h];
+            __m512 d[SIDES], min[SIDES];
 
-            multiply(sum, codes, few ? f.bits : 8, in, h, rows, f.halves, f.zero);
-            add_sums(y, sum, few ? blocks512_d_at(head, group, 0, h, f) : _mm512_loadu_ps(d),
-                     few ? blocks512_d_at(head, group, 1, h, f) : _mm512_loadu_ps(d + 16),
-                     blocks_scales(in, (size_t)rows), rows);
-        }
-    if (f.min) {
-        const float *weighed = blocks_weighed(in, (size_t)rows), *min = t->c[i].min;
-        __m512 m0 = few ? blocks512_min_at(head, group, 0, f) : _mm512_loadu_ps(min),
-               m1 = few ? blocks512_min_at(head, group, 1, f) : _mm512_loadu_ps(min + 16);
-
-        SIMD512_UNROLL
-        for (int r = 0; r < BLOCKS_ROWS; r++)
-            if (r < rows) {
-                y[r][0] = _mm512_fmadd_ps(m0, _mm512_set1_ps(weighed[r]), y[r][0]);
-                y[r][1] = _mm512_fmadd_ps(m1, _mm512_set1_ps(weighed[r]), y[r][1]);
+            multiply(sum, codes, few, in, h, rows, f);
+            SIMD512_UNROLL
+            for (int s = 0; s < SIDES; s++) {
+                d[s] = few ? blocks512_d_at(head, group, s, h, f) : _mm512_loadu_ps(t->c[i].d[h] + 16 * s);
+                min[s] = !f.min ? _mm512_setzero_ps()
+                         : few  ? blocks512_min_at(head, group, s, f)
+                                : _mm512_loadu_ps(t->c[i].min + 16 * s);
             }
-    }
+            EACH(r, s)
+            {
+                float *at = t->sums + 16 * (s * rows + r);
+                __m512 v = rows > BLOCKS_ROWS ? _mm512_loadu_ps(at) : y[r][s];
+
+                v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][s]),
+                                    _mm512_mul_ps(d[s], _mm512_set1_ps(scale[r])), v);
+                if (f.min)
+                    v = _mm512_fmadd_ps(min[s], _mm512_set1_ps(weighed[r]), v);
+                if (rows > BLOCKS_ROWS)
+                    _mm512_storeu_ps(at, v);
+                else
+                    y[r][s] = v;
+            }
+        }
 }
 
+/* Up to six rows have their float sums in registers, more only those of integers. */
 SIMD512_INLINE void micro(const struct work *t, int rows, const struct blocks_form f, bool few)
 {
     const char *ask = t->next;
     float *sums = t->sums;
     char *in = t->in;
-    __m512 y[BLOCKS_ROWS][2];
+    floats y;
 
-    SIMD512_UNROLL
-    for (int r = 0; r < BLOCKS_ROWS; r++)
-        if (r < rows) {
-            y[r][0] = t->from ? _mm512_loadu_ps(sums + 16 * r) : _mm512_setzero_ps();
-            y[r][1] = t->from ? _mm512_loadu_ps(sums + 16 * (rows + r)) : _mm512_setzero_ps();
-        }
+    if (t->from == 0)
+        memset(sums, 0, (size_t)rows * KERN_NR * sizeof(*sums));
+    EACH(r, s)
+    if (rows <= BLOCKS_ROWS)
+        y[r][s] = _mm512_loadu_ps(sums + 16 * (s * rows + r));
     SIMD512_LOOP
     for (size_t i = 0; i < t->n; i++, in += rows * BLOCKS_ROW) {
         for (const char *stop = t->next + t->ask * (i + 1) / t->n; ask < stop; ask += 64)
             ahead_line(ask, t->level2);
         add_group(y, t, i, in, rows, f, few);
     }
-    SIMD512_UNROLL
-    for (int r = 0; r < BLOCKS_ROWS; r++)
-        if (r < rows) {
-            _mm512_storeu_ps(sums + 16 * r, y[r][0]);
-            _mm512_storeu_ps(sums + 16 * (rows + r), y[r][1]);
-        }
+    EACH(r, s)
+    if (rows <= BLOCKS_ROWS)
+        _mm512_storeu_ps(sums + 16 * (s * rows + r), y[r][s]);
 }
 
 typedef void micro_fn(const struct work *t);
@@ -156,11 +159,22 @@ typedef void micro_fn(const struct work *t);
     ONE(name, 3, few, __VA_ARGS__) \
     ONE(name, 4, few, __VA_ARGS__) \
     ONE(name, 5, few, __VA_ARGS__) \
-    ONE(name, 6, few, __VA_ARGS__) \
-    static micro_fn *const name[BLOCKS_ROWS] = {name##_1, name##_2, name##_3, name##_4, name##_5, name##_6};
+    ONE(name, 6, few, __VA_ARGS__)
+#define MORE_ROWS_OF(name, ...)      \
+    ONE(name, 7, true, __VA_ARGS__)  \
+    ONE(name, 8, true, __VA_ARGS__)  \
+    ONE(name, 9, true, __VA_ARGS__)  \
+    ONE(name, 10, true, __VA_ARGS__) \
+    ONE(name, 11, true, __VA_ARGS__) \
+    ONE(name, 12, true, __VA_ARGS__)
+#define SIX(name)  name##_1, name##_2, name##_3, name##_4, name##_5, name##_6
+#define MORE(name) name##_7, name##_8, name##_9, name##_10, name##_11, name##_12
 #define FORM(name, ...)                                                                                \
     ROWS_OF(few_##name, true, __VA_ARGS__)                                                             \
+    MORE_ROWS_OF(few_##name, __VA_ARGS__)                                                              \
     ROWS_OF(many_##name, false, __VA_ARGS__)                                                           \
+    static micro_fn *const few_##name[BLOCKS_FEW] = {SIX(few_##name), MORE(few_##name)};               \
+    static micro_fn *const many_##name[BLOCKS_ROWS] = {SIX(many_##name)};                              \
     static void unpack_##name(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
         blocks512_unpack(to, panel, from, n, (struct blocks_form){__VA_ARGS__}, false);                \
@@ -222,9 +236,9 @@ static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, si
         w.next = (const char *)blocks_head(f, panel, from + w.n);
         w.ask = (size_t)((const char *)stop - w.next);
         w.ask = w.ask < bytes ? w.ask : bytes;
-        if (g->m > BLOCKS512_FEW)
+        if (g->m > BLOCKS_FEW)
             row->unpack(c, panel, from, w.n);
-        run_chunk(g, w, t0, t1, g->m > BLOCKS512_FEW ? row->many : row->few);
+        run_chunk(g, w, t0, t1, g->m > BLOCKS_FEW ? row->many : row->few);
     }
     for (size_t i = t0, at = 0; i < t1; i++) {
         struct blocks_rows t = blocks_tile(i, g->m);
@@ -234,44 +248,32 @@ static void run_panel(const struct kern_gemm *g, const struct blocks_form *f, si
     }
 }
 
-/* Groups [from, from + n) of panel P by all rows, whose sums are SUMS; as many bytes are asked for a little
- * ahead. C is for groups unpacked: rows of two tiles take those from it, unless codes are bytes anyway. */
-static void run_turn(const struct kern_gemm *g, const struct row *row, size_t p, size_t from, size_t n,
-                     struct blocks512_group *c, float *sums)
-{
-    const uint8_t *panel = blocks_panel(g, &row->f, p), *at = blocks_group(&row->f, panel, from);
-    struct work w = {.sums = sums, .panel = panel, .from = from, .n = n, .c = c};
-
-    w.next = (const char *)at + AVX512_GEMM_AHEAD;
-    w.ask = (size_t)(blocks_group(&row->f, panel, from + n) - at);
-    if (g->m <= BLOCKS_ROWS) {
-        w.in = blocks_in(g->in, (struct blocks_rows){0, g->m}, g->k, from);
-        row->few[g->m - 1](&w);
-        return;
-    }
-    if (row->f.bits < 8)
-        row->unpack(c, panel, from, n);
-    run_chunk(g, w, 0, blocks_tiles(g->m), row->f.bits < 8 ? row->many : row->few);
-}
-
-/* The panels [p, p + n), a few groups of each in turn. */
+/* The panels [p, p + n) by a few rows, some groups of each in turn; as many bytes are asked for a little
+ * ahead. */
 static void run_panels(const struct kern_gemm *g, const struct row *row, size_t p, size_t n)
 {
-    float sums[AVX512_GEMM_AT_ONCE][BLOCKS512_FEW * KERN_NR] __attribute__((aligned(64)));
-    struct blocks512_group c[2 * TURN] __attribute__((aligned(64)));
-    const size_t groups = g->k / BLOCKS_GROUP,
-                 turn = g->m > BLOCKS_ROWS && row->f.bits < 6 ? 2 * TURN : TURN; /* 2 KB or so */
+    float sums[AVX512_GEMM_AT_ONCE][BLOCKS_FEW * KERN_NR] __attribute__((aligned(64)));
+    const struct blocks_rows all = {0, g->m};
+    const size_t groups = g->k / BLOCKS_GROUP;
 
-    for (size_t from = 0; from < groups; from += turn)
-        for (size_t i = 0; i < n; i++)
-            run_turn(g, row, p + i, from, groups - from < turn ? groups - from : turn, c, sums[i]);
-    for (size_t i = 0; i < n; i++)
-        for (size_t t = 0; t < blocks_tiles(g->m); t++) {
-            struct blocks_rows rows = blocks_tile(t, g->m);
+    for (size_t from = 0, some; from < groups; from += some) {
+        some = groups - from < TURN ? groups - from : TURN;
+        for (size_t i = 0; i < n; i++) {
+            const uint8_t *panel = blocks_panel(g, &row->f, p + i), *at = blocks_group(&row->f, panel, from);
 
-            avx512_gemm_end(g, p + i, (struct avx512_gemm_rows){rows.first, rows.rows},
-                            sums[i] + rows.first * KERN_NR, AVX512_I8_GEMM);
+            row->few[g->m - 1](&(struct work){
+                .sums = sums[i],
+                .panel = panel,
+                .from = from,
+                .n = some,
+                .in = blocks_in(g->in, all, g->k, from),
+                .next = (const char *)at + AVX512_GEMM_AHEAD,
+                .ask = (size_t)(blocks_group(&row->f, panel, from + some) - at),
+            });
         }
+    }
+    for (size_t i = 0; i < n; i++)
+        avx512_gemm_end(g, p + i, (struct avx512_gemm_rows){0, g->m}, sums[i], AVX512_I8_GEMM);
 }
 
 void KERN_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,

@@ -13,23 +13,23 @@
 
 enum {
     BLOCKS512_STEPS = BLOCKS_GROUP / 4, /* of four k, 64 bytes for each side of a panel */
-    BLOCKS512_FEW = 12,                 /* rows at most that unpack in registers, or several panels at once */
 };
 
-/* The forms there are, one after the other: X(name, bits, zero, min, multiples, halves). */
-#define BLOCKS512_FORMS(X)              \
-    X(4, 4, 8, false, false, 1)         \
-    X(4_min, 4, 0, true, false, 1)      \
-    X(4_multiples, 4, 0, true, true, 1) \
-    X(5, 5, 16, false, false, 1)        \
-    X(5_min, 5, 0, true, false, 1)      \
-    X(5_multiples, 5, 0, true, true, 1) \
-    X(6, 6, 32, false, true, 2)         \
-    X(8, 8, 128, false, false, 1)
+/* The forms there are, one after the other: X(name, bits, zero, min, multiples, halves, powers). */
+#define BLOCKS512_FORMS(X)                     \
+    X(4, 4, 8, false, false, 1, false)         \
+    X(4_min, 4, 0, true, false, 1, false)      \
+    X(4_multiples, 4, 0, true, true, 1, false) \
+    X(4_powers, 4, 12, false, false, 1, true)  \
+    X(5, 5, 16, false, false, 1, false)        \
+    X(5_min, 5, 0, true, false, 1, false)      \
+    X(5_multiples, 5, 0, true, true, 1, false) \
+    X(6, 6, 32, false, true, 2, false)         \
+    X(8, 8, 128, false, false, 1, false)
 
 static inline bool blocks512_same(const struct blocks_form *a, const struct blocks_form *b)
 {
-    return a->bits == b->bits && a->min == b->min && a->multiples == b->multiples;
+    return a->bits == b->bits && a->min == b->min && a->multiples == b->multiples && a->powers == b->powers;
 }
 
 SIMD512_INLINE __m512i blocks512_line_at(const uint8_t *p)
@@ -53,8 +53,8 @@ SIMD512_INLINE __m512i blocks512_moved(__m512i v, int left)
     }
 }
 
-/* The codes of step S and side H, which lie in so many BITS. */
-SIMD512_INLINE __m512i blocks512_code_at(const uint8_t *at, int s, int h, unsigned bits)
+/* The codes of step S and side H, which lie in so many BITS, those of POWERS as places. */
+SIMD512_INLINE __m512i blocks512_code_at(const uint8_t *at, int s, int h, unsigned bits, bool powers)
 {
     const __m512i mask = _mm512_set1_epi8(bits == 5 ? 16 : 48);
     const uint8_t *upper = at + BLOCKS_CODES / 2;
@@ -71,6 +71,8 @@ SIMD512_INLINE __m512i blocks512_code_at(const uint8_t *at, int s, int h, unsign
         u = blocks512_line_at(upper + (s / 4 * 2 + h) * BLOCKS_LINE);
         v = _mm512_or_si512(v, _mm512_and_si512(blocks512_moved(u, 4 - 2 * (s % 4)), mask));
     }
+    if (powers)
+        v = _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_setr_epi8(BLOCKS_FP4)), v);
     return v;
 }
 
@@ -80,6 +82,15 @@ SIMD512_INLINE __m512 blocks512_halves_at(const uint8_t *p)
 
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_cvtph_ps(_mm256_castsi256_si128(h))),
                               _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 1);
+}
+
+/* Sixteen powers of two, 2^-127 and 2^-128 among them, which are subnormal. */
+SIMD512_INLINE __m512 blocks512_powers_at(const uint8_t *p)
+{
+    __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+
+    e = _mm512_max_epu32(_mm512_slli_epi32(e, 23), _mm512_set1_epi32(1 << 22)); /* 2^(e - 127) */
+    return _mm512_mul_ps(_mm512_castsi512_ps(e), _mm512_set1_ps(0.5f));
 }
 
 /* Sixteen multiples, of halves of a group with a sign. */
@@ -96,7 +107,7 @@ SIMD512_INLINE __m512 blocks512_multiples_at(const uint8_t *p, int halves)
 SIMD512_INLINE __m512 blocks512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
                                      const struct blocks_form f)
 {
-    __m512 d = blocks512_halves_at(head + 32 * side);
+    __m512 d = f.powers ? blocks512_powers_at(head + 16 * side) : blocks512_halves_at(head + 32 * side);
 
     return f.multiples ? _mm512_mul_ps(d, blocks512_multiples_at(group + h * KERN_NR + 16 * side, f.halves))
                        : d;
@@ -137,7 +148,7 @@ SIMD512_INLINE void blocks512_unpack(struct blocks512_group *to, const uint8_t *
         for (int s = 0; s < BLOCKS512_STEPS; s++)
             SIMD512_UNROLL
         for (int h = 0; h < 2; h++) {
-            __m512i v = blocks512_code_at(codes, s, h, f.bits);
+            __m512i v = blocks512_code_at(codes, s, h, f.bits, f.powers);
 
             if (centred && f.zero)
                 v = _mm512_add_epi8(v, _mm512_set1_epi8((char)-f.zero));

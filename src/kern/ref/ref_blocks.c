@@ -46,6 +46,7 @@ static float half_at(const uint8_t *p, size_t i)
 static int code_of(const struct blocks_form *f, const uint8_t *codes, size_t k, size_t c)
 {
     size_t s = k / 4, side = c / 16 * BLOCKS_LINE, at = c % 16 * 4 + k % 4;
+    static const uint8_t fp4[16] = {BLOCKS_FP4};
     const uint8_t *upper = codes + BLOCKS_CODES / 2 + side + at;
     int code;
 
@@ -54,6 +55,8 @@ static int code_of(const struct blocks_form *f, const uint8_t *codes, size_t k, 
     code = codes[s / 2 * 2 * BLOCKS_LINE + side + at] >> s % 2 * 4 & 15;
     if (f->bits == 5)
         code |= (upper[0] >> s & 1) << 4;
+    if (f->powers)
+        return fp4[code];
     if (f->bits == 6)
         code |= (upper[s / 4 * 2 * BLOCKS_LINE] >> s % 4 * 2 & 3) << 4;
     return code;
@@ -67,7 +70,7 @@ static void add_group(const struct blocks_form *f, const uint8_t *head, const ui
     const int8_t *a = (const int8_t *)in + r * BLOCKS_GROUP;
 
     for (size_t c = 0; c < KERN_NR; c++) {
-        float d = half_at(head, c);
+        float d = f->powers ? ldexpf(1, head[c] - 128) : half_at(head, c);
         size_t n = BLOCKS_GROUP / (size_t)f->halves;
 
         for (size_t h = 0; h < (size_t)f->halves; h++) {

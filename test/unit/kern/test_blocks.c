@@ -1,5 +1,5 @@
-/* test_blocks.c - linears whose weights stay in GGUF's blocks: what a double computes with the unpacked
- * weights, the same bits in every row of kernels, alone and in company, and what is not taken.
+/* test_blocks.c - linears whose weights stay in GGUF's blocks, MXFP4 among them: what a double computes with
+ * the unpacked weights, the same bits in every row of kernels, alone and in company, and what is not taken.
  */
 #include <math.h>
 
@@ -9,15 +9,16 @@
 
 enum { MOST_N = 200, MOST_K = 512, MOST_M = 40 };
 
-static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0, DT_Q4_K, DT_Q5_K, DT_Q6_K};
+static const enum dtype types[] = {DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0,
+                                   DT_Q4_K, DT_Q5_K, DT_Q6_K, DT_MXFP4};
 enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 
 static struct pool *pool;
 
 /* Where the halves of a block lie; -1: it has one. */
 static const int halves[DT_N][2] = {
-    [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2}, [DT_Q5_0] = {0, -1}, [DT_Q5_1] = {0, 2},
-    [DT_Q8_0] = {0, -1}, [DT_Q4_K] = {0, 2}, [DT_Q5_K] = {0, 2},  [DT_Q6_K] = {208, -1}};
+    [DT_Q4_0] = {0, -1}, [DT_Q4_1] = {0, 2}, [DT_Q5_0] = {0, -1},   [DT_Q5_1] = {0, 2},   [DT_Q8_0] = {0, -1},
+    [DT_Q4_K] = {0, 2},  [DT_Q5_K] = {0, 2}, [DT_Q6_K] = {208, -1}, [DT_MXFP4] = {-1, -1}};
 
 /* A matrix of random blocks, whose bytes are freed with free(). */
 static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, uint64_t seed)
@@ -29,6 +30,8 @@ static struct view matrix(const char *name, enum dtype t, size_t n, size_t k, ui
 
     for (size_t i = 0; i < bytes; i++)
         data[i] = (uint8_t)check_u32(&g);
+    for (size_t i = 0; i < bytes && t == DT_MXFP4; i += dtype_bytes(t)) /* the least two are subnormal */
+        data[i] = data[i] % 16 == 0 ? data[i] / 16 % 2 : 118 + data[i] % 12;
     for (size_t i = 0; i < bytes; i += dtype_bytes(t))
         for (int h = 0; h < 2; h++)
             if (halves[t][h] >= 0) {
@@ -53,7 +56,7 @@ static struct linear open_and_pack(const struct linear_desc *d)
 
     if (linear_open(&l, d, NULL, &e) != 0 || linear_pack(&l, d, pool, &e) != 0)
         fail_msg("%s", e.msg);
-    assert_string_equal(l.backend->name, "blocks");
+    assert_string_equal(l.backend->name, d->part[0]->dtype == DT_MXFP4 ? "mxfp4_int8" : "blocks");
     return l;
 }
 

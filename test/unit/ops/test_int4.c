@@ -106,9 +106,13 @@ static void four_bits_err_by_more_than_they_must(void **state)
             if (!(mean_off(&a, y) > 0.02 && mean_off(&a, y) < (group == 32 ? 0.1 : 0.125)))
                 fail_msg("k=%zu, groups of %zu: %g", ks[i], group, mean_off(&a, y));
         }
-        multiply(&a, (struct linear_desc){.dtype = DT_F32, .to_mxfp4 = true}, NULL, y);
-        if (!(mean_off(&a, y) > 0.04 && mean_off(&a, y) < 0.14))
-            fail_msg("mxfp4, k=%zu: %g", ks[i], mean_off(&a, y));
+        for (int bf16 = 0; bf16 < 2; bf16++) { /* which computes in integers */
+            enum dtype t = bf16 ? DT_BF16 : DT_F32;
+
+            multiply(&a, (struct linear_desc){.dtype = t, .to_mxfp4 = true}, NULL, y);
+            if (!(mean_off(&a, y) > 0.04 && mean_off(&a, y) < 0.14))
+                fail_msg("mxfp4, %s, k=%zu: %g", dtype_name(t), ks[i], mean_off(&a, y));
+        }
     }
 }
 
@@ -131,9 +135,11 @@ static void a_column_without_a_scale_is_no_number(void **state)
             assert_true(y[r * N] == 0 && y[r * N + 1] == 0);
         assert_true(off(&a, y, 2) < 0.1);
     }
-    multiply(&a, (struct linear_desc){.dtype = DT_F32, .to_mxfp4 = true}, NULL, y);
-    for (size_t r = 0; r < M; r++)
-        assert_true(y[r * N] == 0 && fabsf(y[r * N + 1]) < 1e-36f);
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        multiply(&a, (struct linear_desc){.dtype = bf16 ? DT_BF16 : DT_F32, .to_mxfp4 = true}, NULL, y);
+        for (size_t r = 0; r < M; r++)
+            assert_true(y[r * N] == 0 && fabsf(y[r * N + 1]) < 1e-36f);
+    }
 }
 
 static void what_four_bits_cannot_hold_is_taken(void **state)

@@ -214,7 +214,7 @@ static void scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend(voi
         uint8_t scale, nibble;
         int refused;
     } of[] = {{255, 0, 1}, {254, 3, 0}, {254, 4, 1}, {253, 5, 0}, {253, 6, 1}, {253, 14, 1}, {252, 7, 0}};
-    static const char *const backends[] = {"mxfp4", "gallop", "native"};
+    static const char *const backends[] = {"mxfp4", "gallop", "native", "mxfp4_int8"};
     uint8_t blocks[33 * 16] = {0}, scales[33] = {0}, gguf[33 * 17] = {0};
     struct view w = {.name = "the_blocks",
                      .file = "file",
@@ -228,7 +228,7 @@ static void scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend(voi
     both.name = "the.weight";
     both.data = gguf;
     for (size_t i = 0; i < sizeof(of) / sizeof(*of); i++)
-        for (size_t b = 0; b < 3; b++)
+        for (size_t b = 0; b < 4; b++)
             for (int apart = 0; apart < 2; apart++) {
                 struct linear_desc d = {.name = "test",
                                         .kind = OP_MLP,
@@ -236,6 +236,7 @@ static void scales_of_mxfp4_that_are_not_finite_are_refused_by_every_backend(voi
                                         .scale = {apart ? &s : NULL},
                                         .n_parts = 1,
                                         .dtype = DT_BF16,
+                                        .to_mxfp4 = b == 3,
                                         .kern = kern_table(cpu_best())};
                 struct err e;
                 int rc;
