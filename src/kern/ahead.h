@@ -40,7 +40,7 @@ struct attn_ahead {
     size_t t0, t1, tile_bytes;
     size_t far, end; /* the tile in work; none from END on */
     const char *at;  /* its next line, */
-    ptrdiff_t left;  /* of which and those behind it so many bytes remain */
+    ptrdiff_t left;  /* of which and those behind it so many bytes remain; 0 and less: none of any tile */
     bool level2;     /* into level 2 only */
 };
 
@@ -57,8 +57,17 @@ static inline __attribute__((always_inline)) struct attn_ahead attn_ahead_from(c
                                .far = far,
                                .end = end,
                                .at = attn_ahead_tile(a, t0, t1, far),
-                               .left = (ptrdiff_t)tile_bytes,
+                               .left = far < end ? (ptrdiff_t)tile_bytes : 0,
                                .level2 = cpu_level2_ahead()};
+}
+
+/* Goes on to the next tile. By itself, so that the loops that ask need few registers. */
+static __attribute__((noinline, unused)) void attn_ahead_turn(struct attn_ahead *s)
+{
+    while (s->left <= 0 && ++s->far < s->end) {
+        s->at = attn_ahead_tile(s->a, s->t0, s->t1, s->far) - s->left;
+        s->left += (ptrdiff_t)s->tile_bytes;
+    }
 }
 
 /* Asks for some more lines. What goes beyond the end of a tile, often into the next one, is not asked for
@@ -67,16 +76,14 @@ static inline __attribute__((always_inline)) void attn_ahead_ask(struct attn_ahe
 {
     const char *at = s->at;
 
-    if (s->far >= s->end)
+    if (s->left <= 0)
         return;
     for (size_t i = 0; i < lines; i++)
         ahead_line(at + i * ATTN_AHEAD_LINE, s->level2);
     s->at = at + lines * ATTN_AHEAD_LINE;
     s->left -= (ptrdiff_t)(lines * ATTN_AHEAD_LINE);
-    while (s->left <= 0 && ++s->far < s->end) {
-        s->at = attn_ahead_tile(s->a, s->t0, s->t1, s->far) - s->left;
-        s->left += (ptrdiff_t)s->tile_bytes;
-    }
+    if (s->left <= 0)
+        attn_ahead_turn(s);
 }
 
 #endif

@@ -1,9 +1,11 @@
 /* pool.c - one word per direction: the caller raises `generation`, every worker answers in its own `done`.
  *
- * A job is published by the release of generation and is over when every done equals it; both sides spin
- * on a cache line that only the other writes, then sleep on the same word as a futex. A sleeper first
- * raises its flag (sequentially consistent), the other side writes the word and then reads the flag, so a
- * wake-up cannot be missed; the kernel compares the word once more.
+ * A job is published by the release of generation. Threads meet in a tree: thread t waits for 4 t + 1 to
+ * 4 t + 4 before it answers, and the job is over when those of thread 0 have. So of 64 threads none reads
+ * more than four answers, where one that reads all would fetch 63 lines from other cores, one after the
+ * other. Both sides spin on a cache line that only the other writes, then sleep on the same word as a futex.
+ * A sleeper first raises its flag (sequentially consistent), the other side writes the word and then reads
+ * the flag, so a wake-up cannot be missed; the kernel compares the word once more.
  *
  * Workers are bound when they start. The caller is bound at its first job, so the thread that makes the
  * pool need not be the one that runs it, and let go by pool_free() on the same thread. The main thread is
@@ -33,6 +35,8 @@ enum {
     MAX_THREADS = 4096,
     SPINS = 4096,      /* pauses before sleep: some 100 us, longer than the gap between two steps */
     SPINS_SHARED = 64, /* yields before sleep when threads outnumber processors */
+    CHILDREN = 4,      /* whose answers a thread reads */
+    HELPED = 8, /* threads from which one that is done takes: their lines, too, come from other cores */
 };
 
 /* What of a thread's range nobody has begun: the first part in the upper half, the end in the lower. */
@@ -41,7 +45,8 @@ struct range {
 };
 
 struct worker {
-    _Alignas(LINE) atomic_uint done; /* generation of the last job this worker finished */
+    _Alignas(LINE) atomic_uint done;   /* generation of the last job that it and its children finished */
+    _Alignas(LINE) atomic_bool sleeps; /* it waits for a child */
     struct pool *pool;
     struct thread thread;
     int number; /* 1 .. n_threads - 1 */
@@ -122,6 +127,28 @@ static unsigned next_job(struct pool *p, unsigned seen)
     return now;
 }
 
+/* What thread T raises when it sleeps until a child answers. */
+static atomic_bool *sleeps(struct pool *p, int t)
+{
+    return t ? &p->worker[t - 1].sleeps : &p->caller_sleeps;
+}
+
+/* Thread T waits until its children have finished GENERATION. */
+static void gather(struct pool *p, int t, unsigned generation)
+{
+    for (int c = CHILDREN * t + 1; c <= CHILDREN * (t + 1) && c < p->n_threads; c++) {
+        atomic_uint *done = &p->worker[c - 1].done;
+        unsigned seen;
+
+        if (spin(p, done, generation, true))
+            continue;
+        atomic_store(sleeps(p, t), true);
+        while ((seen = atomic_load(done)) != generation)
+            futex_wait(done, seen);
+        atomic_store_explicit(sleeps(p, t), false, memory_order_relaxed);
+    }
+}
+
 static void *work(void *arg)
 {
     struct worker *w = arg;
@@ -137,8 +164,9 @@ static void *work(void *arg)
         mem_guard_up();
         p->fn(p->ctx, w->number, p->n_threads);
         mem_guard_down();
+        gather(p, w->number, seen);
         atomic_store(&w->done, seen);
-        if (atomic_load(&p->caller_sleeps))
+        if (atomic_load(sleeps(p, (w->number - 1) / CHILDREN)))
             futex_wake(&w->done, 1);
     }
 }
@@ -152,18 +180,6 @@ static void post(struct pool *p, pool_fn *fn, void *ctx)
         futex_wake(&p->generation, INT32_MAX);
 }
 
-static void await(struct pool *p, struct worker *w, unsigned generation)
-{
-    unsigned seen;
-
-    if (spin(p, &w->done, generation, true))
-        return;
-    atomic_store(&p->caller_sleeps, true);
-    while ((seen = atomic_load(&w->done)) != generation)
-        futex_wait(&w->done, seen);
-    atomic_store_explicit(&p->caller_sleeps, false, memory_order_relaxed);
-}
-
 static void adopt_caller(struct pool *p)
 {
     p->caller = &thread_mark;
@@ -172,8 +188,6 @@ static void adopt_caller(struct pool *p)
 
 void pool_run(struct pool *p, pool_fn *fn, void *ctx)
 {
-    unsigned generation;
-
     ASSERT(!atomic_exchange_explicit(&p->running, true, memory_order_acquire),
            "a pool runs one job at a time: a job started another, or two threads use engines that share it");
     if (p->caller != &thread_mark)
@@ -185,9 +199,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     }
     post(p, fn, ctx);
     fn(ctx, 0, p->n_threads);
-    generation = atomic_load_explicit(&p->generation, memory_order_relaxed);
-    for (int i = 0; i < p->n_started; i++)
-        await(p, &p->worker[i], generation);
+    gather(p, 0, atomic_load_explicit(&p->generation, memory_order_relaxed));
     atomic_store_explicit(&p->running, false, memory_order_release);
 }
 
@@ -233,7 +245,7 @@ static void run_ranges(void *ctx, int thread, int n_threads)
 
     if (n_threads == 1 && j->n)
         j->fn(j->ctx, 0, 0, j->n, j->n);
-    for (int i = 0; i < n_threads && n_threads > 1; i++)
+    for (int i = 0; i < n_threads && i <= HELPED && n_threads > 1; i++)
         while (take(&j->range[(thread + i) % n_threads], i > 0, &begin, &end, &end_of_range))
             j->fn(j->ctx, thread, begin, end, end_of_range);
 }

@@ -27,8 +27,8 @@ void pool_free(struct pool *p);                        /* NULL is fine */
 typedef void pool_range_fn(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range);
 
 /* N parts, at most 2^32 - 1, each done once. Every thread has its share, as pool_share() cuts it, and does it
- * in ascending order, half of the rest at a time; one that is done takes from the tails of others, so that
- * all end together although some are slower. */
+ * in ascending order, half of the rest at a time; one that is done takes from the tails of the next eight, so
+ * that all end together although some are slower. */
 void pool_run_ranges(struct pool *p, size_t n, pool_range_fn *fn, void *ctx);
 
 /* One more user of P: each calls pool_free(), in any order, and the last one ends the threads. Users take

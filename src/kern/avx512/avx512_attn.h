@@ -169,7 +169,9 @@ SIMD512_INLINE __mmask16 avx512_attn_mask(size_t j, size_t lo, size_t hi)
 /* Some rows whose weights are computed together: they hide each other's latency. */
 struct avx512_attn_some {
     struct avx512_attn *o;
-    size_t r;                    /* the first */
+    size_t r;                    /* the first, */
+    float *s;                    /* its dots, KERN_CHUNK from row to row, */
+    uint32_t *p;                 /* and words of weights */
     size_t from, to;             /* tokens of the tiles that all of them see as a whole */
     float by, twos;              /* dots times the first are scores, times the second those over ln 2 */
     float top[AVX512_ATTN_SOME]; /* the largest of the latter */
@@ -225,7 +227,7 @@ SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
         top[i] = _mm512_set1_ps(-INFINITY);
     for (size_t j = o->t0 * KERN_TILE; j < o->t1 * KERN_TILE; j += KERN_TILE) {
-        const float *s = o->s + w->r * KERN_CHUNK + j;
+        const float *s = w->s + j;
         bool whole = w->from <= j && j < w->to;
 
         SIMD512_UNROLL
@@ -251,15 +253,14 @@ SIMD512_INLINE void avx512_attn_top(struct avx512_attn_some *w, int n)
 SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j, int n, bool whole,
                                            enum avx512_kind kind)
 {
-    struct avx512_attn *o = w->o;
     __m512 scales = _mm512_setzero_ps(), x;
 
     if (avx512_attn_is_i8(kind))
-        scales = avx512_attn_scales(o->a->v_tile[j / KERN_TILE], o->a->dp);
+        scales = avx512_attn_scales(w->o->a->v_tile[j / KERN_TILE], w->o->a->dp);
     SIMD512_UNROLL
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
         if (i < n) {
-            x = _mm512_loadu_ps(o->s + (w->r + (size_t)i) * KERN_CHUNK + j);
+            x = _mm512_loadu_ps(w->s + i * KERN_CHUNK + j);
             x = simd512_exp2(
                 _mm512_sub_ps(_mm512_mul_ps(_mm512_set1_ps(w->twos), x), _mm512_set1_ps(w->top[i])));
             if (!whole)
@@ -269,7 +270,7 @@ SIMD512_INLINE void avx512_attn_weigh_tile(struct avx512_attn_some *w, size_t j,
                 x = _mm512_mul_ps(x, scales);
             if (kind == AVX512_I8_KEYS)
                 w->most[i] = _mm512_max_ps(x, w->most[i]);
-            avx512_attn_put(o, w->r + (size_t)i, j, x, kind);
+            avx512_attn_put(w->p + i * KERN_CHUNK, w->s + i * KERN_CHUNK, j, x, kind);
         }
 }
 
@@ -278,12 +279,12 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
 {
     const struct kern_attn *a = o->a;
     const size_t from = o->t0 * KERN_TILE, to = o->t1 * KERN_TILE;
-    struct avx512_attn_some w = {.o = o, .r = r, .by = a->scale};
-    struct attn_ahead ahead = o->ahead;
+    struct avx512_attn_some w = {
+        .o = o, .r = r, .s = o->s + r * KERN_CHUNK, .p = o->p + r * KERN_CHUNK, .by = a->scale};
 
     if (a->softcap > 0 || !(w.by > 0)) {
         for (int i = 0; i < n; i++)
-            avx512_attn_cap(a, o->s + (r + (size_t)i) * KERN_CHUNK, from, to);
+            avx512_attn_cap(a, w.s + i * KERN_CHUNK, from, to);
         w.by = 1;
     }
     w.twos = w.by * KMATH_LOG2E;
@@ -293,13 +294,12 @@ SIMD512_INLINE void avx512_attn_weigh(struct avx512_attn *o, size_t r, int n, en
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
         w.most[i] = w.sum[i] = _mm512_setzero_ps();
     for (size_t j = from; j < to; j += KERN_TILE) {
-        attn_ahead_ask(&ahead, o->lines);
+        attn_ahead_ask(&o->ahead, o->lines);
         if (w.from <= j && j < w.to)
             avx512_attn_weigh_tile(&w, j, n, true, kind);
         else
             avx512_attn_weigh_tile(&w, j, n, false, kind);
     }
-    o->ahead = ahead;
     SIMD512_UNROLL
     for (int i = 0; i < AVX512_ATTN_SOME; i++)
         if (i < n) {

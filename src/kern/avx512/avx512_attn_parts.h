@@ -168,12 +168,10 @@ SIMD512_INLINE __m512i avx512_attn_round(__m512 w)
     return _mm512_and_si512(u, _mm512_set1_epi32((int)0xffff0000u));
 }
 
-/* Stores the weights of one tile of row R: as words of A, or as floats that become words later. */
-SIMD512_INLINE void avx512_attn_put(struct avx512_attn *o, size_t r, size_t j, __m512 w,
-                                    enum avx512_kind kind)
+/* Stores the weights from token J on of the row whose words are P and whose floats S: as words of A, or as
+ * floats that become words later. */
+SIMD512_INLINE void avx512_attn_put(uint32_t *p, float *s, size_t j, __m512 w, enum avx512_kind kind)
 {
-    uint32_t *p = o->p + r * KERN_CHUNK;
-
     if (kind == AVX512_WIDE)
         _mm512_storeu_si512(p + j, avx512_attn_round(w));
 #if defined(__AVX512BF16__) || defined(KERN_EMULATE_AVX512)
@@ -181,7 +179,7 @@ SIMD512_INLINE void avx512_attn_put(struct avx512_attn *o, size_t r, size_t j, _
         _mm256_storeu_si256((__m256i *)(void *)(p + j / 2), simd512_flush_bf16(w));
 #endif
     else
-        _mm512_storeu_ps(o->s + r * KERN_CHUNK + j, w);
+        _mm512_storeu_ps(s + j, w);
 }
 
 #endif

@@ -25,7 +25,7 @@
 
 enum { MOST = 64 };
 
-static const int sizes[] = {1, 2, 3, 8};
+static const int sizes[] = {1, 2, 3, 8, 23}; /* the last in three levels of the tree */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SANITIZED = 1 };
