@@ -54,7 +54,8 @@ const struct opt_row options_engine[] = {
          "calibrate found (--scales). int4: weights of 4 bits, 32 with a multiple and an offset of their own on the "
          "grid of int8 (W4A8), rounded by what gallop calibrate saw, if --scales is given; int4-g128: 128. mxfp4: "
          "weights of 4 bits, 32 with a power of two; what goes into them becomes integers as it does for GGUF's, or "
-         "stays fp32 with --dtype fp32. What a GGUF file has in four to six bits keeps them under int4. The language model head is int8 with int4 and mxfp4. An object "
+         "stays fp32 with --dtype fp32. What a GGUF file has in four to six bits keeps them under int4. The "
+         "language model head is int8 with int4 and mxfp4. An object "
          "says it for each kind of operator, qkv_projection, out_projection, mlp and "
          "lm_head: {\"mlp\":\"int4\",\"qkv_projection\":\"int8\"}; kinds that it leaves out stay as the checkpoint has "
          "them. Routers, and experts stored in MXFP4, stay as they are."},
