@@ -23,6 +23,8 @@
 #ifndef GALLOP_KERN_BLOCKS_H
 #define GALLOP_KERN_BLOCKS_H
 
+#include <string.h>
+
 #include "kern/kern.h"
 
 enum {
@@ -96,24 +98,43 @@ static inline const uint8_t *blocks_group(const struct blocks_form *f, const uin
     return blocks_head(f, panel, i) + blocks_head_bytes(f) + i % blocks_span(f) * blocks_group_bytes(f);
 }
 
-/* Puts the codes of column C of a group to their places in CODES. */
+/* Four neighbours of K of a column, a byte each. */
+static inline uint32_t blocks_four_at(const uint8_t *code, size_t step)
+{
+    uint32_t four;
+
+    memcpy(&four, code + 4 * step, sizeof(four));
+    return four;
+}
+
+static inline void blocks_put_four(uint8_t *codes, size_t line, size_t c, uint32_t four)
+{
+    memcpy(codes + (2 * line + c / 16) * BLOCKS_LINE + c % 16 * 4, &four, sizeof(four));
+}
+
+/* The codes of column C of a group to their places in CODES. */
 static inline void blocks_put_codes(uint8_t *codes, size_t c, const uint8_t code[BLOCKS_GROUP], unsigned bits)
 {
+    enum { STEPS = BLOCKS_GROUP / 4 };
     uint8_t *upper = codes + BLOCKS_CODES / 2;
+    uint32_t all[2] = {0};
 
-    for (size_t k = 0; k < BLOCKS_GROUP; k++) {
-        size_t s = k / 4, at = c / 16 * BLOCKS_LINE + c % 16 * 4 + k % 4;
-
-        if (bits == 8) {
-            codes[2 * s * BLOCKS_LINE + at] = code[k];
-            continue;
-        }
-        codes[s / 2 * 2 * BLOCKS_LINE + at] |= (uint8_t)((code[k] & 15) << s % 2 * 4);
-        if (bits == 5)
-            upper[at] |= (uint8_t)((code[k] >> 4 & 1) << s);
-        if (bits == 6)
-            upper[s / 4 * 2 * BLOCKS_LINE + at] |= (uint8_t)((code[k] >> 4 & 3) << s % 4 * 2);
-    }
+    for (size_t s = 0; s < STEPS && bits == 8; s++)
+        blocks_put_four(codes, s, c, blocks_four_at(code, s));
+    if (bits == 8)
+        return;
+    for (size_t s = 0; s < STEPS; s += 2)
+        blocks_put_four(codes, s / 2, c,
+                        (blocks_four_at(code, s) & 0x0f0f0f0f) | (blocks_four_at(code, s + 1) & 0x0f0f0f0f)
+                                                                     << 4);
+    for (size_t s = 0; s < STEPS && bits == 5; s++)
+        all[0] |= (blocks_four_at(code, s) >> 4 & 0x01010101) << s;
+    for (size_t s = 0; s < STEPS && bits == 6; s++)
+        all[s / 4] |= (blocks_four_at(code, s) >> 4 & 0x03030303) << s % 4 * 2;
+    if (bits > 4)
+        blocks_put_four(upper, 0, c, all[0]);
+    if (bits == 6)
+        blocks_put_four(upper, 1, c, all[1]);
 }
 
 /* Tile I of the M rows of an input, and how many there are. */

@@ -114,7 +114,7 @@ static inline float kmath_exp(float x)
 }
 
 /* 2^x of an x that is not above 127: what a score so many powers of two below the largest weighs in
- * attention. 2^-125 for all below -125; NaN stays NaN. It takes six multiplications less than exp of the
+ * attention. 2^-125 for all below -125; NaN stays NaN. It takes five multiplications less than exp of the
  * score itself, and it is their pipes that dots need too. */
 static inline float kmath_exp2(float x)
 {

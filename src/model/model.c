@@ -79,7 +79,7 @@ enum kern_fn model_gemm(const struct model *m)
         [QUANT_INT8_STATIC] = {KERN_FN_gemm_i8, KERN_FN_gemm_i8},
         [QUANT_INT4] = {KERN_FN_gemm_i4, KERN_FN_gemm_i4},
         [QUANT_INT4_128] = {KERN_FN_gemm_i4, KERN_FN_gemm_i4},
-        [QUANT_MXFP4] = {KERN_FN_gemm_mx4_f32, KERN_FN_gemm_mx4_bf16},
+        [QUANT_MXFP4] = {KERN_FN_gemm_mx4_f32, KERN_FN_gemm_blocks},
     };
 
     return m->has_blocks ? KERN_FN_gemm_blocks : of[m->opt.quant.of[OP_MLP]][m->opt.dtype == DT_BF16];

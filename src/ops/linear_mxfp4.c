@@ -221,7 +221,6 @@ static bool pack_int8(struct linear *l, const struct linear_desc *d, size_t begi
     for (size_t first = begin; first < end; first += KERN_NR)
         for (size_t b = 0; b < groups; b++, to += bytes) {
             finite &= group_of(d, first, b, &g);
-            memset(to, 0, bytes);
             memcpy(to, g.scale, sizeof(g.scale));
             for (size_t c = 0; c < KERN_NR; c++) {
                 for (size_t k = 0; k < BLOCK; k++)

@@ -171,8 +171,10 @@ AVX2_INLINE __m256 avx2_attn_seen(const struct avx2_attn *o, size_t r, size_t i)
 }
 
 /* Makes -infinity of the scores of tile T that row R does not see. */
-AVX2_INLINE void avx2_attn_hide(const struct avx2_attn *o, float *p, size_t r, size_t t)
+AVX2_INLINE void avx2_attn_hide(const struct avx2_attn *o, size_t r, size_t t)
 {
+    float *p = o->p + r * AVX2_ATTN_STRIDE;
+
     AVX2_UNROLL
     for (size_t i = t * KERN_TILE; i < (t + 1) * KERN_TILE; i += 8)
         _mm256_storeu_ps(p + i, _mm256_blendv_ps(_mm256_set1_ps(-INFINITY), _mm256_loadu_ps(p + i),
@@ -246,9 +248,9 @@ AVX2_INLINE void avx2_attn_weigh(struct avx2_attn *o, const struct avx2_group *g
         scale = 1;
     }
     if (lo[r] % KERN_TILE)
-        avx2_attn_hide(o, p, r, t);
+        avx2_attn_hide(o, r, t);
     if (hi[r] % KERN_TILE)
-        avx2_attn_hide(o, p, r, end - 1);
+        avx2_attn_hide(o, r, end - 1);
     most = avx2_attn_max(p, t, end);
     a->max[o->row + r] = scale * most + 0.0f;
     scale *= KMATH_LOG2E;

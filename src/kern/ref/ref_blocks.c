@@ -45,8 +45,8 @@ static float half_at(const uint8_t *p, size_t i)
 /* The code of weight K of column C of a group. */
 static int code_of(const struct blocks_form *f, const uint8_t *codes, size_t k, size_t c)
 {
-    size_t s = k / 4, side = c / 16 * BLOCKS_LINE, at = c % 16 * 4 + k % 4;
     static const uint8_t fp4[16] = {BLOCKS_FP4};
+    size_t s = k / 4, side = c / 16 * BLOCKS_LINE, at = c % 16 * 4 + k % 4;
     const uint8_t *upper = codes + BLOCKS_CODES / 2 + side + at;
     int code;
 
@@ -55,11 +55,9 @@ static int code_of(const struct blocks_form *f, const uint8_t *codes, size_t k, 
     code = codes[s / 2 * 2 * BLOCKS_LINE + side + at] >> s % 2 * 4 & 15;
     if (f->bits == 5)
         code |= (upper[0] >> s & 1) << 4;
-    if (f->powers)
-        return fp4[code];
     if (f->bits == 6)
         code |= (upper[s / 4 * 2 * BLOCKS_LINE] >> s % 4 * 2 & 3) << 4;
-    return code;
+    return f->powers ? fp4[code] : code;
 }
 
 /* Adds a group of row R, of ROWS, to the sums of the columns. */

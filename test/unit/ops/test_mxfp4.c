@@ -85,7 +85,7 @@ static void compare(struct setup *s, struct linear_desc *d, size_t n)
     free(want);
 }
 
-/* In integers the products of bytes are a little off: by 0.004 to 0.008 of the results' size here. */
+/* Bytes for inputs put the results off by 0.005 of their size here. */
 static void compare_int8(struct setup *s, struct linear_desc *d, size_t n)
 {
     float *y = malloc(M * n * sizeof(*y)), *want = malloc(M * n * sizeof(*want));
