@@ -577,6 +577,21 @@ static bool lists_prompts(struct call *c)
     return n > MOST_AT_ONCE;
 }
 
+/* What choice I has to show; of one that failed what came before, as the end of the call says why. */
+static void put_part(struct call *c, size_t i, struct buf *out)
+{
+    struct call_choice *h = &c->choice[i];
+    bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
+
+    h->ended &= !fails;
+    if (!h->closed && !h->lost && answer_has_news(c, h)) {
+        introduce(c, out);
+        c->form->part(c, i, out);
+    }
+    h->ended |= fails;
+    h->closed |= fails;
+}
+
 /* Sends what the client can take. */
 static void send_events(struct call *c)
 {
@@ -594,15 +609,8 @@ static void send_events(struct call *c)
     if (c->first_s > 0)
         introduce(c, out);
     for (size_t i = 0; i < c->n_prompts * c->n; i++) {
-        struct call_choice *h = &c->choice[i];
-        bool fails = h->ended && (h->finish == GALLOP_FINISH_ERROR || h->finish == GALLOP_FINISH_DEADLINE);
-
-        if (!h->closed && !fails && !h->lost && answer_has_news(c, h)) {
-            introduce(c, out);
-            c->form->part(c, i, out);
-        }
-        h->closed |= fails;
-        all_closed &= h->closed;
+        put_part(c, i, out);
+        all_closed &= c->choice[i].closed;
     }
     if (lacks_memory(out)) {
         cut_stream(c);

@@ -255,6 +255,17 @@ def a_request_that_forbids_every_token_is_refused():
         _refused(400, "allowed_token_ids", path, "no token can be chosen", **later)
         events = server.events(path, **({"prompt": PROMPT} if not more else {}), **later)
         check('"code":400' in events[-2] and events[-1] == "[DONE]" and "cat" in "".join(events[:-2]), f"in a stream: {events[-3:]}")
+    # while the log-probabilities of such a prompt are written, its two tokens come, and the failure behind them
+    slow = {"prompt": [[5 + i % 900 for i in range(700)]] * 2, "max_tokens": 9, "echo": True, "logprobs": 5, "temperature": 0,
+            "allowed_token_ids": cat, "bad_words": ["cat cat cat"], "ignore_eos": True}
+    for _ in range(5):
+        events = server.events(COMPLETIONS, **slow)
+        check('"code":400' in events[-2] and events[-1] == "[DONE]", f"it fails: {events[-2:]}")
+        parts = [json.loads(x)["choices"][0] for x in events[:-2]]
+        for index in range(2):
+            text = "".join(p["text"] for p in parts if p["index"] == index)
+            check(text.endswith(" cat cat"), f"tokens in front of a failure that came with them: {text[-20:]!r}")
+        check(all(p["finish_reason"] is None for p in parts), "and no end but the failure")
 
 
 def sampling_fields_do_what_they_say():
