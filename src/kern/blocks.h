@@ -17,8 +17,9 @@
  *           [2][2][64]: bits 2 s of byte [t][h][4 c + i] belong to k = 16 t + 4 s + i
  *           codes of eight bits [8][2][64] instead: byte [s][h][4 c + i] is k = 4 s + i
  * An input is tile behind tile of at most 6 rows, or one of up to 12, each [K / 32] groups:
- *           int8 [rows][32], its scale, float [rows]; scale times the sum of all 32, float [rows]; sums of
- *           the first and the last 16, int32 [rows][2]
+ *           int8 [rows][32], its scale, float [rows]; scale times the sum of all 32, float [rows]; minus the
+ *           sums of the first 16 and of all, int32 [rows][2]: times a form's zero, a power of two, one is
+ *           what a sum over codes begins with
  */
 #ifndef GALLOP_KERN_BLOCKS_H
 #define GALLOP_KERN_BLOCKS_H
@@ -36,6 +37,7 @@ enum {
     BLOCKS_FEW = 2 * BLOCKS_ROWS,          /* unless these are all: one tile has them */
     BLOCKS_TILES = 84,                     /* that go through a panel together */
     BLOCKS_ROW = BLOCKS_GROUP + 16,        /* bytes of a row's group in it */
+    BLOCKS_POWERS = 128,                   /* what the exponent 0 is stored as */
 };
 
 struct blocks_form {
@@ -46,8 +48,8 @@ struct blocks_form {
     bool powers; /* MXFP4; four bits, without anything else */
 };
 
-/* Twice the numbers of E2M1 (0, 0.5, 1, 1.5, 2, 3, 4, 6, and those with a sign), and 12 more. */
-#define BLOCKS_FP4 12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0
+/* Twice the numbers of E2M1 (0, 0.5, 1, 1.5, 2, 3, 4, 6, and those with a sign), and 16 more. */
+#define BLOCKS_FP4 16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4
 
 /* Bytes of the heads in front of a span of groups, of a group, and of a panel. */
 static inline size_t blocks_head_bytes(const struct blocks_form *f)
@@ -179,6 +181,23 @@ static inline float *blocks_weighed(char *group, size_t rows)
 static inline int32_t *blocks_sums(char *group, size_t rows)
 {
     return (int32_t *)(void *)(blocks_weighed(group, rows) + rows);
+}
+
+/* What belongs to row R beside its bytes: the sums of its halves, and SCALE. */
+static inline void blocks_put_sums(char *group, size_t rows, size_t r, const int32_t half[2], float scale)
+{
+    int32_t *sum = &blocks_sums(group, rows)[2 * r], all = half[0] + half[1];
+
+    sum[0] = -half[0];
+    sum[1] = -all;
+    blocks_scales(group, rows)[r] = scale;
+    blocks_weighed(group, rows)[r] = scale * (float)all;
+}
+
+/* Minus the sum of half H of a row's SUMS, or of all where there are no HALVES. */
+static inline int32_t blocks_minus(const int32_t *sums, int h, int halves)
+{
+    return halves == 1 ? sums[1] : h ? sums[1] - sums[0] : sums[0];
 }
 
 /* The panels [p0, p1) by G's share of the tiles, at most BLOCKS_TILES of them, [t0, t1), at a time. From STOP

@@ -209,7 +209,8 @@ static inline size_t kern_i4_scratch_bytes(size_t dp)
  *             their own, to where blocks.h says.
  * gemm_blocks: C = A x W^T + bias with b in the form F of blocks.h. From +0, groups of 32 (or halves of 16)
  *             ascending: y = fma((float)(sum of n * (code - zero)), d * scale, y); then, with minimums, y =
- *             fma(min, scale * (float)(sum of n), y). Products of halves and multiples are exact.
+ *             fma(min, scale * (float)(sum of n), y). Products of halves and multiples are exact. Of
+ *             powers: y = fma((float)(sum of n * (code - zero)) * d, scale, y).
  * rms_norm:   if (r) x += r first (stored); out = w * (x * (1 / sqrtf(sum(x^2) / n + eps))); the sum is
  *             16-lane with fma(x, x, s). w NULL: no scale.
  * layer_norm: if (r) x += r (stored); mean = sum(x) / n; var = sum((x - mean)^2) / n (16-lane sums; fma for

@@ -229,6 +229,20 @@ static inline __m512 simd512_emu_cvtepi32_ps(__m512i v)
 #undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps(v) simd512_emu_cvtepi32_ps(v)
 
+/* By a power of two, whose exponent is a whole number. */
+static inline __m512 simd512_emu_scalef_ps(__m512 v, __m512 exponent)
+{
+    float f[16], e[16];
+
+    _mm512_storeu_ps(f, v);
+    _mm512_storeu_ps(e, exponent);
+    for (int i = 0; i < 16; i++)
+        f[i] = ldexpf(f[i], (int)e[i]);
+    return _mm512_loadu_ps(f);
+}
+#undef _mm512_scalef_ps
+#define _mm512_scalef_ps(v, exponent) simd512_emu_scalef_ps(v, exponent)
+
 /* To nearest even; no lane may lie outside of int32_t. */
 static inline __m512i simd512_emu_cvtps_epi32(__m512 v)
 {

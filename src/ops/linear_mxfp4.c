@@ -23,7 +23,7 @@ enum {
     LARGE = 253,         /* the least scale that can make an infinity, 6 * 2^126; 255 is NaN */
 };
 
-static const struct blocks_form form = {4, 12, false, false, 1, true};
+static const struct blocks_form form = {4, 16, false, false, 1, true};
 
 static bool is_taken(const struct linear_desc *d)
 {

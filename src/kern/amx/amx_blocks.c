@@ -43,13 +43,12 @@ struct taken {
 };
 
 /* Rows FROM to FROM + QUARTER of a product to their sums. */
-SIMD512_INLINE void take(__m512 y[AMX_ROWS], const struct taken *t, int from, int rows)
+SIMD512_INLINE void take(__m512 y[AMX_ROWS], const struct taken *t, int from, int rows, bool powers)
 {
     SIMD512_UNROLL
     for (int r = 0; r < AMX_ROWS; r++)
         if (r >= from && r < from + QUARTER && r < rows)
-            y[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(t->n + 16 * r)),
-                                   _mm512_mul_ps(t->d, _mm512_set1_ps(t->scale[r])), y[r]);
+            y[r] = blocks512_add(y[r], _mm512_loadu_si512(t->n + 16 * r), t->d, t->scale[r], powers);
 }
 
 SIMD512_INLINE void take_minimums(__m512 y[AMX_ROWS], const struct blocks512_group *c, const float *weighed,
@@ -67,7 +66,7 @@ SIMD512_INLINE void take_minimums(__m512 y[AMX_ROWS], const struct blocks512_gro
  * NULL, what it has is taken into Y. Tiles 0 and 1 are the sums and A of whole tiles of rows, 3 and 4 of what
  * is left; 2 is B. */
 SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const struct taken *at,
-                             __m512 y[AMX_ROWS], int rows, int halves)
+                             __m512 y[AMX_ROWS], int rows, int halves, bool powers)
 {
     const size_t group = s / (size_t)halves, half = s % (size_t)halves;
     const char *a = t->in + group * (size_t)rows * BLOCKS_ROW + half * (BLOCKS_GROUP / 2);
@@ -81,25 +80,25 @@ SIMD512_INLINE void multiply(const struct work *t, size_t s, int32_t *to, const 
         AMX_LOAD_TIMES(4, a, BLOCKS_GROUP, 1);
     }
     if (at)
-        take(y, at, 0, rows);
+        take(y, at, 0, rows, powers);
     AMX_LOAD_TIMES(2, b, BLOCKS_GROUP, 4);
     if (at)
-        take(y, at, QUARTER, rows);
+        take(y, at, QUARTER, rows, powers);
     if (rows == AMX_ROWS)
         AMX_S8(0, 1, 2);
     else
         AMX_S8(3, 4, 2);
     if (at)
-        take(y, at, 2 * QUARTER, rows);
+        take(y, at, 2 * QUARTER, rows, powers);
     if (rows == AMX_ROWS)
         AMX_STORE_TIMES(0, to, BLOCKS_GROUP, 2);
     else
         AMX_STORE_TIMES(3, to, BLOCKS_GROUP, 2);
     if (at)
-        take(y, at, 3 * QUARTER, rows);
+        take(y, at, 3 * QUARTER, rows, powers);
 }
 
-SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min)
+SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, bool powers)
 {
     int32_t product[WAITING][AMX_ROWS * AMX_WORDS] __attribute__((aligned(64)));
     const size_t n = t->n * (size_t)halves, ahead = WAITING - 1, rate = (t->asked - t->ask + n - 1) / n;
@@ -111,7 +110,7 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min)
         if (r < rows)
             y[r] = t->first ? _mm512_setzero_ps() : _mm512_loadu_ps(t->sums + 16 * r);
     for (size_t s = 0; s < ahead && s < n; s++)
-        multiply(t, s, product[s], NULL, y, rows, halves);
+        multiply(t, s, product[s], NULL, y, rows, halves, powers);
     SIMD512_LOOP
     for (size_t s = 0; s < n; s++) {
         const struct blocks512_group *c = &t->c[s / (size_t)halves];
@@ -123,11 +122,11 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min)
         amx_gemm_ask(t->next, t->stream, ask, stop);
         ask = stop;
         if (s + ahead < n)
-            multiply(t, s + ahead, product[(s + ahead) % WAITING], &at, y, rows, halves);
+            multiply(t, s + ahead, product[(s + ahead) % WAITING], &at, y, rows, halves, powers);
         else
             SIMD512_UNROLL
         for (int from = 0; from < AMX_ROWS; from += QUARTER)
-            take(y, &at, from, rows);
+            take(y, &at, from, rows, powers);
         if (min)
             take_minimums(y, c, blocks_weighed(group, (size_t)rows), t->side, rows);
     }
@@ -139,10 +138,10 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min)
 
 typedef void micro_fn(const struct work *t);
 
-#define ONE(name, rows, halves, min)                \
+#define ONE(name, rows, halves, min, powers)        \
     static void name##_##rows(const struct work *t) \
     {                                               \
-        micro(t, rows, halves, min);                \
+        micro(t, rows, halves, min, powers);        \
     }
 #define ROWS_OF(name, ...)                                                                    \
     ONE(name, 1, __VA_ARGS__)                                                                 \
@@ -164,9 +163,10 @@ typedef void micro_fn(const struct work *t);
     static micro_fn *const name[AMX_ROWS] = {                                                 \
         name##_1, name##_2,  name##_3,  name##_4,  name##_5,  name##_6,  name##_7,  name##_8, \
         name##_9, name##_10, name##_11, name##_12, name##_13, name##_14, name##_15, name##_16};
-ROWS_OF(plain, 1, false)
-ROWS_OF(with_minimums, 1, true)
-ROWS_OF(of_halves, 2, false)
+ROWS_OF(plain, 1, false, false)
+ROWS_OF(with_minimums, 1, true, false)
+ROWS_OF(of_halves, 2, false, false)
+ROWS_OF(of_powers, 1, false, true)
 
 /* ---- panels ---- */
 
@@ -275,6 +275,7 @@ static void run_tiles(const struct kern_gemm *g, const struct blocks_form *f, si
                      .unpack = unpack_of(f),
                      .tile = f->halves == 2 ? of_halves
                              : f->min       ? with_minimums
+                             : f->powers    ? of_powers
                                             : plain};
     size_t at, stop;
 

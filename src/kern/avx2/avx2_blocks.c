@@ -123,6 +123,14 @@ AVX2_INLINE __m256i dot(__m256i w, __m256i a, bool sign)
     return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 }
 
+/* Y and the sum N of the products of a group, times D and the row's scale S. */
+AVX2_INLINE __m256 scaled(__m256 y, __m256i n, const float *d, __m256 s, bool powers)
+{
+    const __m256 x = _mm256_cvtepi32_ps(n), by = _mm256_loadu_ps(d);
+
+    return powers ? _mm256_fmadd_ps(_mm256_mul_ps(x, by), s, y) : _mm256_fmadd_ps(x, _mm256_mul_ps(by, s), y);
+}
+
 /* Rows [r0, r0 + rows) of a tile of ALL, 16 columns of side H: SUMS [all][32] (+)= N groups from IN on, times
  * C. */
 AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, bool first, size_t all,
@@ -150,9 +158,7 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
             for (int r = 0; r < SOME; r++)
                 if (r < rows)
                     sum[r][0] = sum[r][1] = _mm256_set1_epi32(
-                        f.bits == 8
-                            ? 0
-                            : -f.zero * (f.halves == 2 ? total[2 * r + h] : total[2 * r] + total[2 * r + 1]));
+                        f.bits == 8 ? 0 : f.zero * blocks_minus(total + 2 * r, h, f.halves));
             for (int s = h * each; s < (h + 1) * each; s++) {
                 const uint8_t *w = c->code[i][s][side];
                 __m256i w0 = _mm256_loadu_si256((const __m256i *)(const void *)w),
@@ -175,10 +181,8 @@ AVX2_INLINE void micro(float *sums, const struct chunk *c, char *in, size_t n, b
                 if (r < rows) {
                     __m256 s = _mm256_set1_ps(scale[r]);
 
-                    y[r][0] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][0]),
-                                              _mm256_mul_ps(_mm256_loadu_ps(d), s), y[r][0]);
-                    y[r][1] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[r][1]),
-                                              _mm256_mul_ps(_mm256_loadu_ps(d + 8), s), y[r][1]);
+                    y[r][0] = scaled(y[r][0], sum[r][0], d, s, f.powers);
+                    y[r][1] = scaled(y[r][1], sum[r][1], d + 8, s, f.powers);
                 }
         }
         if (f.min) {
@@ -225,7 +229,7 @@ typedef void tile_fn(float *sums, const struct chunk *c, char *in, size_t n, boo
         tile(sums, c, in, n, first, all, (struct blocks_form){__VA_ARGS__});                         \
     }
 TILE(zero_8, 4, 8, false, false, 1, false)
-TILE(zero_12, 4, 12, false, false, 1, true)
+TILE(powers, 4, 16, false, false, 1, true)
 TILE(zero_16, 5, 16, false, false, 1, false)
 TILE(zero_32, 6, 32, false, true, 2, false)
 TILE(zero_128, 8, 128, false, false, 1, false)
@@ -235,8 +239,8 @@ TILE(minimums, 4, 0, true, false, 1, false)
 static tile_fn *tile_of(const struct blocks_form *f)
 {
     return f->min          ? minimums
+           : f->powers     ? powers
            : f->zero == 8  ? zero_8
-           : f->zero == 12 ? zero_12
            : f->zero == 16 ? zero_16
            : f->zero == 32 ? zero_32
                            : zero_128;
@@ -307,11 +311,10 @@ void avx2_gemm_in_blocks(void *in, const float *x, size_t row, size_t m, size_t 
 
     for (size_t i = 0; i < k / BLOCKS_GROUP; i++, x += BLOCKS_GROUP) {
         char *group = blocks_in(in, t, k, i);
-        float *scale = &blocks_scales(group, t.rows)[r], inv = kmath_i8_inv(largest_of(x), scale);
+        float scale, inv = kmath_i8_inv(largest_of(x), &scale);
         int8_t *n = (int8_t *)group + r * BLOCKS_GROUP;
-        int32_t *sum = &blocks_sums(group, t.rows)[2 * r], lane[8];
+        int32_t half[2] = {0}, lane[8];
 
-        sum[0] = sum[1] = 0;
         memset(n, 0, BLOCKS_GROUP);
         for (size_t j = 0; j < BLOCKS_GROUP && inv > 0; j += 8) {
             __m256 y = _mm256_mul_ps(_mm256_loadu_ps(x + j), _mm256_set1_ps(inv));
@@ -319,9 +322,9 @@ void avx2_gemm_in_blocks(void *in, const float *x, size_t row, size_t m, size_t 
             _mm256_storeu_si256((__m256i *)(void *)lane, _mm256_cvtps_epi32(y));
             for (size_t l = 0; l < 8; l++) {
                 n[j + l] = (int8_t)lane[l];
-                sum[j / 16] += lane[l];
+                half[j / 16] += lane[l];
             }
         }
-        blocks_weighed(group, t.rows)[r] = *scale * (float)(sum[0] + sum[1]);
+        blocks_put_sums(group, t.rows, r, half, scale);
     }
 }

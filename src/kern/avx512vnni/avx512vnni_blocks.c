@@ -1,17 +1,17 @@
 /* avx512vnni_blocks.c - C = A x W over weights in small groups of integers, with VPDPBUSD: class "int8 sum".
  *
- * A few rows unpack weights in registers. For more, eight groups of a panel at a time are unpacked to bytes
- * in the first cache, with what their columns are multiplied by. Every tile of rows walks those eight, and
+ * A few rows unpack weights in registers. For more, 16 groups of a panel at a time are unpacked to bytes
+ * in the first cache, with what their columns are multiplied by. Every tile of rows walks those 16, and
  * asks memory for its share of the next. The float sums of up to 504 rows wait between them in an array of
  * the thread's own. A full tile takes 12 vpdpbusd, 2 loads and 6 broadcasts for four k, and at the end of a
- * group three or four operations for each of its 12 sums.
+ * group three or four operations for each of its 12 sums, one to three of them where vpdpbusd is computed.
  */
 #include "kern/ahead.h"
 #include "kern/avx512/avx512_gemm.h"
 #include "kern/avx512vnni/blocks512.h"
 
 enum {
-    GROUPS = BLOCKS_SPAN, /* that all tiles walk before the next */
+    GROUPS = 2 * BLOCKS_SPAN, /* that all tiles walk before the next: 22 KB of the first cache */
     STEPS = BLOCKS512_STEPS,
     TURN = 2, /* groups of each of several panels that are taken at once */
 };
@@ -39,50 +39,58 @@ struct work {
     bool level2;
 };
 
-/* Registers of a tile, [row][side of the panel]. */
-enum { SIDES = 2 };
-typedef __m512 floats[BLOCKS_ROWS][SIDES];
-typedef __m512i integers[BLOCKS_FEW][SIDES];
+/* Registers of a tile, [row][side of the panel]: of up to six rows both, of more one side at a time. */
+typedef __m512 floats[BLOCKS_FEW][2];
+typedef __m512i integers[BLOCKS_FEW][2];
 
-#define EACH(r, s)                       \
+#define EACH(r, s, side)                 \
     SIMD512_UNROLL                       \
     for (int r = 0; r < BLOCKS_FEW; r++) \
         SIMD512_UNROLL                   \
-    for (int s = 0; s < SIDES; s++)      \
-        if (r < rows)
+    for (int s = 0; s < 2; s++)          \
+        if (r < rows && (rows <= BLOCKS_ROWS || s == (side)))
+
+/* What a sum over codes begins with: minus their zero for each number of the row's. */
+SIMD512_INLINE __m512i beginning(const int32_t *sums, int h, const struct blocks_form f)
+{
+    __m512i v = _mm512_set1_epi32(sums[f.halves == 1 ? 1 : h]);
+
+    if (h) /* sums of the first half, and of both */
+        v = _mm512_sub_epi32(v, _mm512_set1_epi32(sums[0]));
+    switch (f.zero) {
+    case 8: return _mm512_slli_epi32(v, 3);
+    case 16: return _mm512_slli_epi32(v, 4);
+    case 32: return _mm512_slli_epi32(v, 5);
+    default: return _mm512_slli_epi32(v, 7);
+    }
+}
 
 /* Half H of a group, or where it has none all of it, to the integer sums SUM, which begin with what zeros
  * take away. PACKED: the codes lie as in a panel, else in bytes. */
-SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int rows,
-                             const struct blocks_form f)
+SIMD512_INLINE void multiply(integers sum, const uint8_t *codes, bool packed, char *in, int h, int side,
+                             int rows, const struct blocks_form f)
 {
     const int n = STEPS / f.halves, bits = packed ? (int)f.bits : 8;
     const int32_t *sums = blocks_sums(in, (size_t)rows);
 
-    EACH(r, s)
-    sum[r][s] =
-        f.zero
-            ? _mm512_set1_epi32(-f.zero * (f.halves == 2 ? sums[2 * r + h] : sums[2 * r] + sums[2 * r + 1]))
-            : _mm512_setzero_si512();
+    EACH(r, s, side)
+    sum[r][s] = f.zero ? beginning(sums + 2 * r, h, f) : _mm512_setzero_si512();
     SIMD512_UNROLL
     for (int k = 0; k < STEPS; k++)
         if (k >= h * n && k < (h + 1) * n) {
-            __m512i w0 = blocks512_code_at(codes, k, 0, (unsigned)bits, packed && f.powers),
-                    w1 = blocks512_code_at(codes, k, 1, (unsigned)bits, packed && f.powers);
+            __m512i w[2];
 
             SIMD512_UNROLL
-            for (int r = 0; r < BLOCKS_FEW; r++)
-                if (r < rows) {
-                    __m512i a = four_at(in + r * BLOCKS_GROUP + 4 * k);
-
-                    sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], w0, a);
-                    sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], w1, a);
-                }
+            for (int s = 0; s < 2; s++)
+                if (rows <= BLOCKS_ROWS || s == side)
+                    w[s] = blocks512_code_at(codes, k, s, (unsigned)bits, packed && f.powers);
+            EACH(r, s, side)
+            sum[r][s] = _mm512_dpbusd_epi32(sum[r][s], w[s], four_at(in + r * BLOCKS_GROUP + 4 * k));
         }
 }
 
-/* Group I of T, which begins at IN, to the sums of T, which are Y up to BLOCKS_ROWS rows. */
-SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int rows,
+/* Group I of T, which begins at IN, to the sums Y. */
+SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in, int side, int rows,
                               const struct blocks_form f, bool few)
 {
     const uint8_t *head = blocks_head(&f, t->panel, t->from + i),
@@ -94,55 +102,55 @@ SIMD512_INLINE void add_group(floats y, const struct work *t, size_t i, char *in
     SIMD512_UNROLL
     for (int h = 0; h < 2; h++)
         if (h < f.halves) {
-            __m512 d[SIDES], min[SIDES];
+            __m512 d[2], min[2];
 
-            multiply(sum, codes, few, in, h, rows, f);
+            multiply(sum, codes, few, in, h, side, rows, f);
             SIMD512_UNROLL
-            for (int s = 0; s < SIDES; s++) {
+            for (int s = 0; s < 2; s++) {
                 d[s] = few ? blocks512_d_at(head, group, s, h, f) : _mm512_loadu_ps(t->c[i].d[h] + 16 * s);
                 min[s] = !f.min ? _mm512_setzero_ps()
                          : few  ? blocks512_min_at(head, group, s, f)
                                 : _mm512_loadu_ps(t->c[i].min + 16 * s);
             }
-            EACH(r, s)
+            EACH(r, s, side)
             {
-                float *at = t->sums + 16 * (s * rows + r);
-                __m512 v = rows > BLOCKS_ROWS ? _mm512_loadu_ps(at) : y[r][s];
-
-                v = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][s]),
-                                    _mm512_mul_ps(d[s], _mm512_set1_ps(scale[r])), v);
+                y[r][s] = blocks512_add(y[r][s], sum[r][s], d[s], scale[r], f.powers);
                 if (f.min)
-                    v = _mm512_fmadd_ps(min[s], _mm512_set1_ps(weighed[r]), v);
-                if (rows > BLOCKS_ROWS)
-                    _mm512_storeu_ps(at, v);
-                else
-                    y[r][s] = v;
+                    y[r][s] = _mm512_fmadd_ps(min[s], _mm512_set1_ps(weighed[r]), y[r][s]);
             }
         }
 }
 
-/* Up to six rows have their float sums in registers, more only those of integers. */
-SIMD512_INLINE void micro(const struct work *t, int rows, const struct blocks_form f, bool few)
+/* All groups of T, whose shares of what is wanted next are asked for on the way: of SIDE, or of both. */
+SIMD512_INLINE void add_groups(const struct work *t, const char *next, size_t lines, int side, int rows,
+                               const struct blocks_form f, bool few)
 {
-    const char *ask = t->next;
-    float *sums = t->sums;
+    const size_t rate = (lines + t->n - 1) / t->n;
+    const char *ask = next, *end = next + 64 * lines;
     char *in = t->in;
     floats y;
 
-    if (t->from == 0)
-        memset(sums, 0, (size_t)rows * KERN_NR * sizeof(*sums));
-    EACH(r, s)
-    if (rows <= BLOCKS_ROWS)
-        y[r][s] = _mm512_loadu_ps(sums + 16 * (s * rows + r));
+    EACH(r, s, side)
+    y[r][s] = t->from == 0 ? _mm512_setzero_ps() : _mm512_loadu_ps(t->sums + 16 * (s * rows + r));
     SIMD512_LOOP
     for (size_t i = 0; i < t->n; i++, in += rows * BLOCKS_ROW) {
-        for (const char *stop = t->next + t->ask * (i + 1) / t->n; ask < stop; ask += 64)
+        const char *stop = (size_t)(end - ask) < 64 * rate ? end : ask + 64 * rate;
+
+        for (; ask < stop; ask += 64)
             ahead_line(ask, t->level2);
-        add_group(y, t, i, in, rows, f, few);
+        add_group(y, t, i, in, side, rows, f, few);
     }
-    EACH(r, s)
-    if (rows <= BLOCKS_ROWS)
-        _mm512_storeu_ps(sums + 16 * (s * rows + r), y[r][s]);
+    EACH(r, s, side)
+    _mm512_storeu_ps(t->sums + 16 * (s * rows + r), y[r][s]);
+}
+
+SIMD512_INLINE void micro(const struct work *t, int rows, const struct blocks_form f, bool few)
+{
+    const size_t lines = t->ask / 64, half = rows <= BLOCKS_ROWS ? lines : lines / 2;
+
+    add_groups(t, t->next, half, 0, rows, f, few);
+    if (rows > BLOCKS_ROWS)
+        add_groups(t, t->next + 64 * half, lines - half, 1, rows, f, few);
 }
 
 typedef void micro_fn(const struct work *t);

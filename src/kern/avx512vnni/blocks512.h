@@ -20,7 +20,7 @@ enum {
     X(4, 4, 8, false, false, 1, false)         \
     X(4_min, 4, 0, true, false, 1, false)      \
     X(4_multiples, 4, 0, true, true, 1, false) \
-    X(4_powers, 4, 12, false, false, 1, true)  \
+    X(4_powers, 4, 16, false, false, 1, true)  \
     X(5, 5, 16, false, false, 1, false)        \
     X(5_min, 5, 0, true, false, 1, false)      \
     X(5_multiples, 5, 0, true, true, 1, false) \
@@ -84,13 +84,12 @@ SIMD512_INLINE __m512 blocks512_halves_at(const uint8_t *p)
                               _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), 1);
 }
 
-/* Sixteen powers of two, 2^-127 and 2^-128 among them, which are subnormal. */
-SIMD512_INLINE __m512 blocks512_powers_at(const uint8_t *p)
+/* The exponents of sixteen powers of two. */
+SIMD512_INLINE __m512 blocks512_exponents_at(const uint8_t *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 
-    e = _mm512_max_epu32(_mm512_slli_epi32(e, 23), _mm512_set1_epi32(1 << 22)); /* 2^(e - 127) */
-    return _mm512_mul_ps(_mm512_castsi512_ps(e), _mm512_set1_ps(0.5f));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(e, _mm512_set1_epi32(BLOCKS_POWERS)));
 }
 
 /* Sixteen multiples, of halves of a group with a sign. */
@@ -103,11 +102,12 @@ SIMD512_INLINE __m512 blocks512_multiples_at(const uint8_t *p, int halves)
     return _mm512_cvtepi32_ps(v);
 }
 
-/* What 16 columns of side SIDE are multiplied by in half H of a group; and their minimums. */
+/* What 16 columns of side SIDE are multiplied by in half H of a group, of powers the exponents; and their
+ * minimums. */
 SIMD512_INLINE __m512 blocks512_d_at(const uint8_t *head, const uint8_t *group, int side, int h,
                                      const struct blocks_form f)
 {
-    __m512 d = f.powers ? blocks512_powers_at(head + 16 * side) : blocks512_halves_at(head + 32 * side);
+    __m512 d = f.powers ? blocks512_exponents_at(head + 16 * side) : blocks512_halves_at(head + 32 * side);
 
     return f.multiples ? _mm512_mul_ps(d, blocks512_multiples_at(group + h * KERN_NR + 16 * side, f.halves))
                        : d;
@@ -124,6 +124,16 @@ SIMD512_INLINE __m512 blocks512_min_at(const uint8_t *head, const uint8_t *group
                          _mm512_mul_ps(min, blocks512_multiples_at(group + KERN_NR + 16 * side, 1)));
 }
 
+/* Y and the products of a group, their sum N times D times the row's SCALE. Of powers D are exponents, which
+ * a sum takes on without the ports that multiply. */
+SIMD512_INLINE __m512 blocks512_add(__m512 y, __m512i n, __m512 d, float scale, bool powers)
+{
+    const __m512 x = _mm512_cvtepi32_ps(n), row = _mm512_set1_ps(scale);
+
+    return powers ? _mm512_fmadd_ps(_mm512_scalef_ps(x, d), row, y)
+                  : _mm512_fmadd_ps(x, _mm512_mul_ps(d, row), y);
+}
+
 SIMD512_INLINE const uint8_t *blocks512_codes_of(const uint8_t *group, const struct blocks_form f)
 {
     return group + (f.multiples ? 2 * KERN_NR : 0);
@@ -132,7 +142,7 @@ SIMD512_INLINE const uint8_t *blocks512_codes_of(const uint8_t *group, const str
 /* A group unpacked. */
 struct blocks512_group {
     uint8_t code[BLOCKS512_STEPS][2][BLOCKS_LINE];
-    float d[2][KERN_NR]; /* of its halves; of the first alone, of a whole one */
+    float d[2][KERN_NR]; /* of its halves; of the first alone, of a whole one; of powers their exponents */
     float min[KERN_NR];
 };
 
@@ -205,18 +215,16 @@ static inline void blocks512_put(void *in, struct blocks_rows t, size_t r, const
     for (size_t i = 0; i < k / BLOCKS_GROUP; i++, x += BLOCKS_GROUP) {
         char *group = blocks_in(in, t, k, i);
         __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
-        float *scale = &blocks_scales(group, t.rows)[r],
-              inv = kmath_i8_inv(blocks512_largest_of(a, b), scale);
-        int32_t *sum = &blocks_sums(group, t.rows)[2 * r];
+        float scale, inv = kmath_i8_inv(blocks512_largest_of(a, b), &scale);
         int8_t *n = (int8_t *)group + r * BLOCKS_GROUP;
+        int32_t half[2] = {0};
 
-        sum[0] = sum[1] = 0;
         memset(n, 0, BLOCKS_GROUP);
         if (inv > 0) {
-            sum[0] = blocks512_put_half(n, a, _mm512_set1_ps(inv));
-            sum[1] = blocks512_put_half(n + 16, b, _mm512_set1_ps(inv));
+            half[0] = blocks512_put_half(n, a, _mm512_set1_ps(inv));
+            half[1] = blocks512_put_half(n + 16, b, _mm512_set1_ps(inv));
         }
-        blocks_weighed(group, t.rows)[r] = *scale * (float)(sum[0] + sum[1]);
+        blocks_put_sums(group, t.rows, r, half, scale);
     }
 }
 

@@ -16,21 +16,20 @@ void ref_gemm_in_blocks(void *in, const float *x, size_t row, size_t m, size_t k
     for (size_t i = 0; i < k / BLOCKS_GROUP; i++, x += BLOCKS_GROUP) {
         char *group = blocks_in(in, t, k, i);
         int8_t *n = (int8_t *)group + r * BLOCKS_GROUP;
-        float *scale = &blocks_scales(group, t.rows)[r], inv;
-        int32_t *sum = &blocks_sums(group, t.rows)[2 * r];
         uint32_t largest = 0, bits;
+        int32_t half[2] = {0};
+        float scale, inv;
 
         for (size_t j = 0; j < BLOCKS_GROUP; j++) {
             bits = kmath_bits(x[j]) & 0x7fffffff;
             largest = bits > largest ? bits : largest;
         }
-        inv = kmath_i8_inv(largest, scale);
-        sum[0] = sum[1] = 0;
+        inv = kmath_i8_inv(largest, &scale);
         for (size_t j = 0; j < BLOCKS_GROUP; j++) {
             n[j] = inv > 0 ? (int8_t)rintf(x[j] * inv) : 0;
-            sum[j / 16] += n[j];
+            half[j / 16] += n[j];
         }
-        blocks_weighed(group, t.rows)[r] = *scale * (float)(sum[0] + sum[1]);
+        blocks_put_sums(group, t.rows, r, half, scale);
     }
 }
 
@@ -68,7 +67,7 @@ static void add_group(const struct blocks_form *f, const uint8_t *head, const ui
     const int8_t *a = (const int8_t *)in + r * BLOCKS_GROUP;
 
     for (size_t c = 0; c < KERN_NR; c++) {
-        float d = f->powers ? ldexpf(1, head[c] - 128) : half_at(head, c);
+        float d = f->powers ? ldexpf(1, head[c] - BLOCKS_POWERS) : half_at(head, c);
         size_t n = BLOCKS_GROUP / (size_t)f->halves;
 
         for (size_t h = 0; h < (size_t)f->halves; h++) {
@@ -79,7 +78,8 @@ static void add_group(const struct blocks_form *f, const uint8_t *head, const ui
 
             for (size_t j = h * n; j < (h + 1) * n; j++)
                 sum += a[j] * (code_of(f, codes, j, c) - f->zero);
-            y[c] = fmaf((float)sum, step * blocks_scales(in, rows)[r], y[c]);
+            y[c] = f->powers ? fmaf((float)sum * step, blocks_scales(in, rows)[r], y[c])
+                             : fmaf((float)sum, step * blocks_scales(in, rows)[r], y[c]);
         }
         if (f->min) {
             float min = half_at(head, KERN_NR + c);
