@@ -15,6 +15,7 @@
 #define SIMD512_INLINE static inline
 #define SIMD512_UNROLL
 #define SIMD512_LOOP
+#define SIMD512_FIRST(a, b) ((void)0)
 #else
 #include <immintrin.h>
 #define KERN_NAME(x)   x
@@ -32,6 +33,9 @@
 #define SIMD512_LOOP _Pragma("GCC unroll 1")
 #endif
 #endif
+/* Vector A is computed before what is made of vector B: without a word a compiler moves it to where it is
+ * wanted, and what it leads to has to wait there. */
+#define SIMD512_FIRST(a, b) __asm__("" : "+v"(a), "+v"(b))
 #endif
 
 #include "kern/kern.h"

@@ -170,74 +170,102 @@ float KERN_NAME(avx512_max)(const float *x, size_t n)
     return largest(x, n) + 0.0f;
 }
 
+enum { MOST_STAGES = 4 }; /* of hadamard, in one pass: 16 vectors */
+
+/* V + OTHER in the lanes that MASK has not, OTHER - V in those that it has: one operation for both. */
+SIMD512_INLINE __m512 turn_lanes(__m512 v, __m512 other, __mmask16 mask)
+{
+    const __m512 one = _mm512_set1_ps(1), minus = _mm512_set1_ps(-1);
+
+    return _mm512_fmadd_ps(v, _mm512_mask_blend_ps(mask, one, minus), other);
+}
+
 /* The stages of hadamard within a vector. */
-static __m512 turn_within(__m512 v)
+SIMD512_INLINE __m512 turn_within(__m512 v)
 {
     const __m512i four = _mm512_set_epi32(11, 10, 9, 8, 15, 14, 13, 12, 3, 2, 1, 0, 7, 6, 5, 4);
     const __m512i eight = _mm512_set_epi32(7, 6, 5, 4, 3, 2, 1, 0, 15, 14, 13, 12, 11, 10, 9, 8);
-    __m512 other = _mm512_permute_ps(v, 0xb1);
 
-    v = _mm512_mask_blend_ps(0xaaaa, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
-    other = _mm512_permute_ps(v, 0x4e);
-    v = _mm512_mask_blend_ps(0xcccc, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
-    other = _mm512_permutexvar_ps(four, v);
-    v = _mm512_mask_blend_ps(0xf0f0, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
-    other = _mm512_permutexvar_ps(eight, v);
-    return _mm512_mask_blend_ps(0xff00, _mm512_add_ps(v, other), _mm512_sub_ps(other, v));
+    v = turn_lanes(v, _mm512_permute_ps(v, 0xb1), 0xaaaa);
+    v = turn_lanes(v, _mm512_permute_ps(v, 0x4e), 0xcccc);
+    v = turn_lanes(v, _mm512_permutexvar_ps(four, v), 0xf0f0);
+    return turn_lanes(v, _mm512_permutexvar_ps(eight, v), 0xff00);
 }
 
-/* The stages HALF and 2 HALF of hadamard in one pass over a block; what comes out is NORM times as large. */
-static void turn_two(float *x, size_t block, size_t half, __m512 norm)
+/* COUNT stages of hadamard from HALF on in one pass over a block, 2^COUNT vectors at a time. FIRST: and those
+ * within vectors, in front of them; LAST: what comes out is NORM times as large. */
+SIMD512_INLINE void turn_stages(float *x, size_t block, size_t half, __m512 norm, int count, bool first,
+                                bool last)
 {
-    for (size_t i = 0; i < block; i += 4 * half)
-        for (size_t j = i; j < i + half; j += 16) {
-            __m512 a = _mm512_loadu_ps(x + j), b = _mm512_loadu_ps(x + j + half);
-            __m512 c = _mm512_loadu_ps(x + j + 2 * half), d = _mm512_loadu_ps(x + j + 3 * half);
-            __m512 sum = _mm512_add_ps(a, b), other_sum = _mm512_add_ps(c, d);
-            __m512 difference = _mm512_sub_ps(a, b), other_difference = _mm512_sub_ps(c, d);
+    const int n = 1 << count;
 
-            _mm512_storeu_ps(x + j, _mm512_mul_ps(_mm512_add_ps(sum, other_sum), norm));
-            _mm512_storeu_ps(x + j + half, _mm512_mul_ps(_mm512_add_ps(difference, other_difference), norm));
-            _mm512_storeu_ps(x + j + 2 * half, _mm512_mul_ps(_mm512_sub_ps(sum, other_sum), norm));
-            _mm512_storeu_ps(x + j + 3 * half,
-                             _mm512_mul_ps(_mm512_sub_ps(difference, other_difference), norm));
+    for (size_t i = 0; i < block; i += (size_t)n * half)
+        for (size_t j = i; j < i + half; j += 16) {
+            __m512 v[1 << MOST_STAGES];
+
+            SIMD512_UNROLL
+            for (int k = 0; k < 1 << MOST_STAGES; k++)
+                if (k < n) {
+                    v[k] = _mm512_loadu_ps(x + j + (size_t)k * half);
+                    v[k] = first ? turn_within(v[k]) : v[k];
+                }
+            SIMD512_UNROLL
+            for (int s = 0; s < MOST_STAGES; s++)
+                SIMD512_UNROLL
+            for (int k = 0; k < 1 << MOST_STAGES; k++)
+                if (s < count && k < n && !(k >> s & 1)) {
+                    __m512 a = v[k], b = v[k + (1 << s)];
+
+                    v[k] = _mm512_add_ps(a, b);
+                    v[k + (1 << s)] = _mm512_sub_ps(a, b);
+                }
+            SIMD512_UNROLL
+            for (int k = 0; k < 1 << MOST_STAGES; k++)
+                if (k < n)
+                    _mm512_storeu_ps(x + j + (size_t)k * half, last ? _mm512_mul_ps(v[k], norm) : v[k]);
         }
 }
 
-/* The stage HALF alone. */
-static void turn_one(float *x, size_t block, size_t half, __m512 norm)
-{
-    for (size_t i = 0; i < block; i += 2 * half)
-        for (size_t j = i; j < i + half; j += 16) {
-            __m512 a = _mm512_loadu_ps(x + j), b = _mm512_loadu_ps(x + j + half);
+typedef void stages_fn(float *x, size_t block, size_t half, __m512 norm);
 
-            _mm512_storeu_ps(x + j, _mm512_mul_ps(_mm512_add_ps(a, b), norm));
-            _mm512_storeu_ps(x + j + half, _mm512_mul_ps(_mm512_sub_ps(a, b), norm));
-        }
-}
+#define STAGES(name, count, first, last)                                         \
+    static void name##_##count(float *x, size_t block, size_t half, __m512 norm) \
+    {                                                                            \
+        turn_stages(x, block, half, norm, count, first, last);                   \
+    }
+STAGES(all, 0, true, true)
+STAGES(all, 1, true, true)
+STAGES(all, 2, true, true)
+STAGES(all, 3, true, true)
+STAGES(first, 3, true, false)
+STAGES(rest, 1, false, true)
+STAGES(rest, 2, false, true)
+STAGES(rest, 3, false, true)
+STAGES(rest, 4, false, true)
+#undef STAGES
 
-/* The norm is multiplied in where the last stage ends; a factor of 1 before changes no bit. */
+/* A block of up to 128 elements is turned in one pass, of up to 2048 in two. */
 void KERN_NAME(avx512_hadamard)(float *x, size_t n)
 {
-    const __m512 one = _mm512_set1_ps(1);
-    size_t block = kmath_turned(n);
+    static stages_fn *const all[] = {all_0, all_1, all_2, all_3}, *const rest[] = {rest_1, rest_2, rest_3,
+                                                                                   rest_4};
+    size_t block = kmath_turned(n), stages = 0;
     __m512 norm = _mm512_set1_ps(1.0f / sqrtf((float)block));
 
+    _Static_assert(KERN_TURNED == 16 << (3 + MOST_STAGES), "two passes are all");
     if (block < 16) {
         kmath_hadamard(x, n);
         return;
     }
-    for (float *end = x + n; x < end; x += block) {
-        __m512 last = block == 16 ? norm : one;
-        size_t half = 16;
-
-        for (size_t i = 0; i < block; i += 16)
-            _mm512_storeu_ps(x + i, _mm512_mul_ps(turn_within(_mm512_loadu_ps(x + i)), last));
-        for (; 4 * half <= block; half *= 4)
-            turn_two(x, block, half, 4 * half == block ? norm : one);
-        if (half < block)
-            turn_one(x, block, half, norm);
-    }
+    while (block >> stages > 16)
+        stages++;
+    for (float *end = x + n; x < end; x += block)
+        if (stages <= 3) {
+            all[stages](x, block, 16, norm);
+        } else {
+            first_3(x, block, 16, norm);
+            rest[stages - 4](x, block, 128, norm);
+        }
 }
 
 size_t KERN_NAME(avx512_argmax)(const float *x, size_t n)

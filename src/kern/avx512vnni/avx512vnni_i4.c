@@ -14,6 +14,7 @@
 
 enum {
     WORDS = INT4_UNIT / 4, /* of the input of a row and unit */
+    PARTS = INT4_UNIT / 4, /* of a unit, of four k each */
     FEW_TILES = 3,         /* that expand for themselves */
     TURN = 4,              /* of each of several panels that are taken at once */
 };
@@ -51,39 +52,74 @@ SIMD512_INLINE __m512i expanded(__m512i codes, struct expand x)
                            x.offset);
 }
 
-/* Eight k of 32 columns, by ROWS rows. */
-SIMD512_INLINE void add_step(__m512i acc[AVX512_ROWS][2], const uint32_t *a, const uint8_t *b,
-                             const struct expand x[2], int rows)
+/* Weights of side H: part PART, of eight, of the unit whose codes lie at B. */
+SIMD512_INLINE __m512i weights_at(const uint8_t *b, int part, int h, const struct expand x[2])
 {
-    __m512i left = _mm512_loadu_si512((const void *)b);
-    __m512i right = _mm512_loadu_si512((const void *)(b + INT4_LINE));
+    __m512i codes = _mm512_loadu_si512((const void *)(b + (part / 2 * 2 + h) * INT4_LINE));
+
+    return expanded(part % 2 ? _mm512_srli_epi16(codes, 4) : codes, x[h]);
+}
+
+/* Four k by ROWS rows: A times W, which becomes part PART of the unit at B on the way, so that no dot waits
+ * for its weights. Twelve rows have no registers to spare for that. */
+SIMD512_INLINE void add_part(__m512i acc[AVX512_ROWS][2], const uint32_t *a, __m512i w[2], const uint8_t *b,
+                             int part, const struct expand x[2], int rows)
+{
+    __m512i next[2] = {w[0], w[1]};
 
     SIMD512_UNROLL
-    for (int part = 0; part < 2; part++) {
-        __m512i w0 = expanded(part ? _mm512_srli_epi16(left, 4) : left, x[0]);
-        __m512i w1 = expanded(part ? _mm512_srli_epi16(right, 4) : right, x[1]);
+    for (int r = 0; r < AVX512_ROWS; r++)
+        if (r < rows) {
+            __m512i v = _mm512_set1_epi32((int)a[r * AVX512_GEMM_LINE]);
 
+            SIMD512_UNROLL
+            for (int h = 0; h < 2; h++)
+                if (r == (h ? rows / 2 : 0)) {
+                    next[h] = weights_at(b, part, h, x);
+                    if (rows < AVX512_ROWS)
+                        SIMD512_FIRST(next[h], acc[h ? rows - 1 : rows / 2][0]);
+                }
+            acc[r][0] = _mm512_dpbusd_epi32(acc[r][0], v, w[0]);
+            acc[r][1] = _mm512_dpbusd_epi32(acc[r][1], v, w[1]);
+        }
+    w[0] = next[0];
+    w[1] = next[1];
+}
+
+/* The first weights of what lies behind the last unit are made of the panel's end and not used. */
+SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t, int rows)
+{
+    const size_t rate = (t->ask + t->units - 1) / t->units;
+    const char *ask = t->next, *end = t->next + INT4_LINE * t->ask;
+    const uint8_t *b = t->b + INT4_HEAD;
+    const uint32_t *a = t->a;
+    const bool level2 = t->level2;
+    struct expand x[2] = {expand_at(t->b), expand_at(t->b + 16)};
+    __m512i w[2] = {weights_at(b, 0, 0, x), weights_at(b, 0, 1, x)};
+
+    for (size_t i = 0, left = t->per_head; i < t->units; i++) {
+        const char *stop = (size_t)(end - ask) < INT4_LINE * rate ? end : ask + INT4_LINE * rate;
+
+        for (; ask < stop; ask += INT4_LINE)
+            ahead_line(ask, level2);
         SIMD512_UNROLL
-        for (int r = 0; r < AVX512_ROWS; r++)
-            if (r < rows) {
-                __m512i v = _mm512_set1_epi32((int)a[r * AVX512_GEMM_LINE + part]);
-
-                acc[r][0] = _mm512_dpbusd_epi32(acc[r][0], v, w0);
-                acc[r][1] = _mm512_dpbusd_epi32(acc[r][1], v, w1);
-            }
+        for (int part = 1; part < PARTS; part++)
+            add_part(acc, a + part - 1, w, b, part, x, rows);
+        b += INT4_CODES;
+        if (--left == 0) {
+            x[0] = expand_at(b);
+            x[1] = expand_at(b + 16);
+            b += INT4_HEAD;
+            left = t->per_head;
+        }
+        add_part(acc, a + PARTS - 1, w, b, 0, x, rows);
+        a += i % 2 ? (size_t)(rows - 1) * AVX512_GEMM_LINE + WORDS : WORDS;
     }
 }
 
 SIMD512_INLINE void add_all(const struct tile *t, int rows)
 {
-    const size_t rate = (t->ask + t->units - 1) / t->units;
-    const char *ask = t->next, *end = t->next + INT4_LINE * t->ask;
-    const uint8_t *b = t->b;
-    const uint32_t *a = t->a;
-    const bool level2 = t->level2;
     __m512i acc[AVX512_ROWS][2];
-    struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
-                          {_mm512_setzero_si512(), _mm512_setzero_si512()}};
 
     SIMD512_UNROLL
     for (int r = 0; r < AVX512_ROWS; r++)
@@ -91,22 +127,7 @@ SIMD512_INLINE void add_all(const struct tile *t, int rows)
             acc[r][0] = t->first ? _mm512_setzero_si512() : _mm512_loadu_si512(t->sums + 16 * r);
             acc[r][1] = t->first ? _mm512_setzero_si512() : _mm512_loadu_si512(t->sums + 16 * (rows + r));
         }
-    for (size_t i = 0, left = 0; i < t->units; i++, left--) {
-        const char *stop = (size_t)(end - ask) < INT4_LINE * rate ? end : ask + INT4_LINE * rate;
-
-        for (; ask < stop; ask += INT4_LINE)
-            ahead_line(ask, level2);
-        if (left == 0) {
-            x[0] = expand_at(b);
-            x[1] = expand_at(b + 16);
-            b += INT4_HEAD;
-            left = t->per_head;
-        }
-        SIMD512_UNROLL
-        for (int s = 0; s < INT4_STEPS; s++, b += 2 * INT4_LINE)
-            add_step(acc, a + 2 * s, b, x, rows);
-        a += i % 2 ? (size_t)(rows - 1) * AVX512_GEMM_LINE + WORDS : WORDS;
-    }
+    add_units(acc, t, rows);
     SIMD512_UNROLL
     for (int r = 0; r < AVX512_ROWS; r++)
         if (r < rows) {
