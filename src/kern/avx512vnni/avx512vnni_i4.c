@@ -13,8 +13,7 @@
 #include "kern/int4.h"
 
 enum {
-    WORDS = INT4_UNIT / 4, /* of the input of a row and unit */
-    PARTS = INT4_UNIT / 4, /* of a unit, of four k each */
+    WORDS = INT4_UNIT / 4, /* of the input of a row and unit, four k each: its parts */
     FEW_TILES = 3,         /* that expand for themselves */
     TURN = 4,              /* of each of several panels that are taken at once */
 };
@@ -103,7 +102,7 @@ SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t,
         for (; ask < stop; ask += INT4_LINE)
             ahead_line(ask, level2);
         SIMD512_UNROLL
-        for (int part = 1; part < PARTS; part++)
+        for (int part = 1; part < WORDS; part++)
             add_part(acc, a + part - 1, w, b, part, x, rows);
         b += INT4_CODES;
         if (--left == 0) {
@@ -112,7 +111,7 @@ SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t,
             b += INT4_HEAD;
             left = t->per_head;
         }
-        add_part(acc, a + PARTS - 1, w, b, 0, x, rows);
+        add_part(acc, a + WORDS - 1, w, b, 0, x, rows);
         a += i % 2 ? (size_t)(rows - 1) * AVX512_GEMM_LINE + WORDS : WORDS;
     }
 }
