@@ -19,6 +19,17 @@ static inline __attribute__((always_inline)) void ahead_line(const char *at, boo
         __builtin_prefetch(at, 0, 3);
 }
 
+/* Asks for so many LINES from AT on, of those in front of END; returns where to go on. */
+static inline __attribute__((always_inline)) const char *ahead_lines(const char *at, const char *end,
+                                                                     size_t lines, bool level2)
+{
+    const char *stop = (size_t)(end - at) < 64 * lines ? end : at + 64 * lines;
+
+    for (; at < stop; at += 64)
+        ahead_line(at, level2);
+    return at;
+}
+
 enum { ATTN_AHEAD_LINE = 64 }; /* bytes of a cache line; a tile has a multiple of them, without its scales */
 
 /* Tile number I of what is read; beyond the end one that is there anyway. */

@@ -17,6 +17,7 @@
 #include <immintrin.h>
 #include <string.h>
 
+#include "kern/ahead.h"
 #include "kern/avx2/avx2.h"
 #include "kern/avx2/avx2_tile.h"
 
@@ -167,10 +168,7 @@ AVX2_INLINE void multiply(__m256 acc[ROWS][4], const struct part *p, int rows, b
 
     __asm__("" : "+r"(again));
     for (size_t i = 0, k = 0; i < turns; i++, b += turn, again += turn) {
-        const char *stop = (size_t)(end - ask) < 64 * rate ? end : ask + 64 * rate;
-
-        for (; ask < stop; ask += 64)
-            _mm_prefetch(ask, _MM_HINT_T1);
+        ask = ahead_lines(ask, end, rate, true);
         AVX2_UNROLL
         for (int s = 0; s < UNROLL; s += 1 + pairs)
             step(acc, b + s / (1 + pairs) * PANEL_LINE, again + s / (1 + pairs) * PANEL_LINE, a + s, rows,

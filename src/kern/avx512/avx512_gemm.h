@@ -195,10 +195,7 @@ SIMD512_INLINE void avx512_gemm_sum(__m512 acc[AVX512_ROWS][AVX512_COLS], const 
     size_t s = 0;
 
     for (size_t turn = 0; turn < turns; turn++, b += AVX512_GEMM_UNROLL * AVX512_GEMM_STEP) {
-        const char *stop = (size_t)(end - ask) < 64 * rate ? end : ask + 64 * rate;
-
-        for (; ask < stop; ask += 64)
-            ahead_line(ask, level2);
+        ask = ahead_lines(ask, end, rate, level2);
         avx512_gemm_steps(acc, a, b, AVX512_GEMM_UNROLL, rows, kind);
         a += AVX512_GEMM_UNROLL * words;
         s += AVX512_GEMM_UNROLL;

@@ -97,10 +97,7 @@ SIMD512_INLINE void add_units(__m512i acc[AVX512_ROWS][2], const struct tile *t,
     __m512i w[2] = {weights_at(b, 0, 0, x), weights_at(b, 0, 1, x)};
 
     for (size_t i = 0, left = t->per_head; i < t->units; i++) {
-        const char *stop = (size_t)(end - ask) < INT4_LINE * rate ? end : ask + INT4_LINE * rate;
-
-        for (; ask < stop; ask += INT4_LINE)
-            ahead_line(ask, level2);
+        ask = ahead_lines(ask, end, rate, level2);
         SIMD512_UNROLL
         for (int part = 1; part < WORDS; part++)
             add_part(acc, a + part - 1, w, b, part, x, rows);
