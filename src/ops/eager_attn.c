@@ -2,17 +2,16 @@
  *
  * Keys are cut into chunks of 256 absolute positions. Each chunk gives (max, sum, output) of a row by
  * itself, and chunks are folded in ascending order by one formula. A sequence with few rows (decode, short
- * continuations) has its chunks dealt to the threads one by one and folded afterwards; one with many rows
- * has its row tiles dealt whole. Both give the same bits, because a chunk never knows who computes it. The
- * rows of the query heads that share a kv head are stacked, so that each K and V tile is loaded once for all
- * of them.
+ * continuations) has its chunks dealt to the threads and folded afterwards; one with many rows has its row
+ * tiles dealt whole. Both give the same bits, because a chunk never knows who computes it. The rows of the
+ * query heads that share a kv head are stacked, so that each K and V tile is loaded once for all of them.
+ * Where they are one tile of rows, whoever has it stores them, too, and nobody waits in between.
  *
  * Of a layer with a sink (struct eager_limits) the rows that have left it behind their window see it in
  * pieces of their own, cut at the same positions, with a query that is turned for it; they are folded before
  * the chunks. For other rows these pieces are empty and leave no trace.
  */
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "kern/attn_i4.h"
@@ -37,7 +36,6 @@ struct attn_job {
     const float *sink_q;                /* what stands for eager.q where the sink is seen */
     const struct eager_attn_plan *plan; /* [n_seqs] */
     size_t turns;                       /* of all sequences */
-    atomic_size_t next;
 };
 
 /* What one sequence costs: made once a layer, read by all threads. */
@@ -48,9 +46,10 @@ struct eager_attn_plan {
     size_t first_chunk; /* the first that any row sees */
     size_t pieces;      /* those of the sink, and chunks from first_chunk to the last */
     size_t partial;     /* index of its first partial, if split */
-    size_t store_end;   /* items of phase one, */
+    size_t store_end;   /* items of phase one, none of those that are alone, */
     size_t turn_end;    /* and turns of phase two, of this sequence and those before it */
     bool split;
+    bool alone; /* a turn has all rows of a kv head, and stores them itself instead of phase one */
 };
 
 size_t eager_attn_plan_bytes(const struct eager_limits *lim)
@@ -103,7 +102,8 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
         p->tiles = p->split ? 1 : (p->rows + ROWS - 1) / ROWS;
         p->partial = partials;
         partials += p->split ? want : 0;
-        p->store_end = stored += tiles_of(q) * n_kv;
+        p->alone = p->tiles == 1 && !p->split;
+        p->store_end = stored += p->alone ? 0 : tiles_of(q) * n_kv;
         p->turn_end = j->turns += n_kv * p->tiles * (p->split ? p->pieces : 1);
     }
     return partials;
@@ -121,23 +121,36 @@ static void put_f32(const struct attn_job *j, char *kt, char *vt, size_t slot, c
     memcpy(vo + slot * j->w->dp, v, j->w->d * sizeof(float));
 }
 
+/* A row of keys, N words of dims side by side, to column SLOT of its tile. */
+static void put_words(char *kt, size_t slot, const void *row, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(kt + (i * KERN_TILE + slot) * 4, (const char *)row + 4 * i, 4);
+}
+
+/* A row of N values of BYTES each, each to PLACE in a word of its own. */
+static inline void put_parts(char *words, size_t place, const void *row, size_t n, size_t bytes)
+{
+    for (size_t i = 0; i < n; i++)
+        memcpy(words + 4 * i + place * bytes, (const char *)row + i * bytes, bytes);
+}
+
 static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k,
                      const float *v)
 {
-    uint16_t *ko = (uint16_t *)(void *)kt, *vo = (uint16_t *)(void *)vt, row[MAX_DIM];
-    size_t d = j->w->d, dp = j->w->dp;
+    uint16_t row[MAX_DIM + 1];
+    size_t d = j->w->d;
 
     j->g->attn_k->to_bf16(row, k, d);
-    for (size_t i = 0; i < d; i += 2)
-        memcpy(ko + (i / 2 * KERN_TILE + slot) * 2, row + i, (d - i < 2 ? 1 : 2) * sizeof(*row));
+    row[d] = 0;
+    put_words(kt, slot, row, (d + 1) / 2);
     j->g->attn_k->to_bf16(row, v, d);
-    for (size_t i = 0; i < d; i++)
-        vo[(slot / 2 * dp + i) * 2 + slot % 2] = row[i];
+    put_parts(vt + slot / 2 * j->w->dp * 4, slot % 2, row, d, 2);
 }
 
 static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
 {
-    int8_t *ko = (int8_t *)kt, *vo = (int8_t *)vt, row[MAX_DIM];
+    int8_t row[MAX_DIM + 3];
     float turned[MAX_DIM];
     size_t d = j->w->d, dp = j->w->dp;
     float *k_scale = (float *)(void *)(kt + KERN_TILE * dp),
@@ -146,13 +159,12 @@ static void put_i8(const struct attn_job *j, char *kt, char *vt, size_t slot, co
     memcpy(turned, k, d * sizeof(float));
     j->g->attn_k->hadamard(turned, d);
     j->g->attn_k->to_i8(row, &k_scale[slot], turned, d);
-    for (size_t i = 0; i < d; i++)
-        ko[(i / 4 * KERN_TILE + slot) * 4 + i % 4] = row[i];
+    memset(row + d, 0, 3);
+    put_words(kt, slot, row, (d + 3) / 4);
     memcpy(turned, v, d * sizeof(float));
     j->g->attn_k->hadamard(turned, d);
     j->g->attn_k->to_i8(row, &v_scale[slot], turned, d);
-    for (size_t i = 0; i < d; i++)
-        vo[(slot / 4 * dp + i) * 4 + slot % 4] = row[i];
+    put_parts(vt + slot / 4 * dp * 4, slot % 4, row, d, 1);
 }
 
 /* Rows that are turned before they are stored. */
@@ -428,6 +440,8 @@ static void whole_turn(const struct attn_job *j, const struct turn *u, const str
     size_t dp = j->w->dp;
     struct piece p = u->p, after;
 
+    for (size_t i = 0; u->plan->alone && i < tiles_of(p.q); i++)
+        store_tile(j, p.q, p.q->pos / KERN_TILE + i, p.head);
     for (size_t i = 0; i < u->pieces; i++, p = after) {
         bool first = i == 0; /* it is what the others are folded to */
 
@@ -464,17 +478,14 @@ static void split_turn(const struct attn_job *j, const struct turn *u, const str
     }
 }
 
-/* Turn number ITEM of the job, or false if there are fewer. *SEQ is the sequence of the thread's last turn:
- * it only goes forward. Of a whole sequence the longest rows come first; of a split one, pieces of a head
- * follow each other, as they do in memory. */
-static bool find_turn(const struct attn_job *j, size_t *seq, size_t item, struct turn *u)
+/* Turn number ITEM of the job, of sequence *SEQ or of one behind it, where *SEQ goes. Of a whole sequence the
+ * longest rows come first; of a split one, pieces of a head follow each other, as they do in memory. */
+static void find_turn(const struct attn_job *j, size_t *seq, size_t item, struct turn *u)
 {
     size_t i, last, G = j->w->n_heads / j->w->n_kv;
     const struct eager_attn_plan *plan;
     const struct batch_seq *q;
 
-    if (item >= j->turns)
-        return false;
     while (item >= j->plan[*seq].turn_end)
         ++*seq;
     plan = u->plan = &j->plan[*seq];
@@ -486,7 +497,7 @@ static bool find_turn(const struct attn_job *j, size_t *seq, size_t item, struct
         u->p.head = i / plan->pieces;
         u->p.rows = plan->rows;
         set_piece(&u->p, u->piece, plan->sinks, plan->first_chunk);
-        return true;
+        return;
     }
     u->p.head = i % j->w->n_kv;
     u->p.row = (plan->tiles - 1 - i / j->w->n_kv) * ROWS;
@@ -496,31 +507,29 @@ static bool find_turn(const struct attn_job *j, size_t *seq, size_t item, struct
     u->first_chunk = lowest_key(j, q->pos + u->p.row / G) / KERN_CHUNK;
     u->pieces = u->sinks + last / KERN_CHUNK + 1 - u->first_chunk;
     set_piece(&u->p, 0, u->sinks, u->first_chunk);
-    return true;
 }
 
-/* A thread takes its next turn before it begins one, so that the kernel can ask memory for what comes; unless
- * turns are so few that another thread would go without. */
-static void chunks_share(void *ctx, int thread, int n_threads)
+/* The kernel is told of the turn that comes next, so that it can ask memory for its keys; in vain if another
+ * thread takes it. */
+static void chunks_range(void *ctx, int thread, size_t begin, size_t end, size_t end_of_range)
 {
-    struct attn_job *j = ctx;
+    const struct attn_job *j = ctx;
     struct thread_buffers t = thread_buffers(j->g, thread, j->w->dp);
-    size_t seq = 0;
     struct turn turn[2];
-    bool ahead = j->turns >= 4 * (size_t)n_threads, then = false;
-    bool more = find_turn(j, &seq, atomic_fetch_add(&j->next, 1), &turn[0]);
+    size_t seq = 0;
 
-    for (unsigned i = 0; more; i ^= 1, more = then) {
-        const struct turn *u = &turn[i], *next = &turn[i ^ 1];
+    find_turn(j, &seq, begin, &turn[begin % 2]);
+    for (size_t at = begin; at < end; at++) {
+        const struct turn *u = &turn[at % 2], *next = NULL;
 
-        if (ahead)
-            then = find_turn(j, &seq, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
+        if (at + 1 < end_of_range) {
+            find_turn(j, &seq, at + 1, &turn[(at + 1) % 2]);
+            next = &turn[(at + 1) % 2];
+        }
         if (u->plan->split)
-            split_turn(j, u, ahead && then ? next : NULL, &t);
+            split_turn(j, u, next, &t);
         else
-            whole_turn(j, u, ahead && then ? next : NULL, &t);
-        if (!ahead)
-            then = find_turn(j, &seq, atomic_fetch_add(&j->next, 1), &turn[i ^ 1]);
+            whole_turn(j, u, next, &t);
     }
 }
 
@@ -564,12 +573,12 @@ void eager_attn(const struct sink *o, float *a, const float *qkv, const struct a
     }
     j.sink_q = j.sink && w->rope >= 0 ? g->sink_q : g->q;
     ASSERT(w->d <= MAX_DIM && w->dp % 16 == 0, "head size %zu", w->d);
-    atomic_init(&j.next, 0);
     if (b->n_seqs == 0)
         return;
     partials = plan(&j, g->plan);
-    pool_run(g->pool, store_share, &j);
-    pool_run(g->pool, chunks_share, &j);
+    if (g->plan[b->n_seqs - 1].store_end)
+        pool_run(g->pool, store_share, &j);
+    pool_run_ranges(g->pool, j.turns, chunks_range, &j);
     if (partials)
         pool_run(g->pool, fold_share, &j);
 }
