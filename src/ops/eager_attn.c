@@ -5,7 +5,7 @@
  * continuations) has its chunks dealt to the threads and folded afterwards; one with many rows has its row
  * tiles dealt whole. Both give the same bits, because a chunk never knows who computes it. The rows of the
  * query heads that share a kv head are stacked, so that each K and V tile is loaded once for all of them.
- * Where they are one tile of rows, whoever has it stores them, too, and nobody waits in between.
+ * All rows are stored before any is read: a caller's sequences may share blocks that this step computes.
  *
  * Of a layer with a sink (struct eager_limits) the rows that have left it behind their window see it in
  * pieces of their own, cut at the same positions, with a query that is turned for it; they are folded before
@@ -46,10 +46,9 @@ struct eager_attn_plan {
     size_t first_chunk; /* the first that any row sees */
     size_t pieces;      /* those of the sink, and chunks from first_chunk to the last */
     size_t partial;     /* index of its first partial, if split */
-    size_t store_end;   /* items of phase one, none of those that are alone, */
+    size_t store_end;   /* items of phase one, */
     size_t turn_end;    /* and turns of phase two, of this sequence and those before it */
     bool split;
-    bool alone; /* a turn has all rows of a kv head, and stores them itself instead of phase one */
 };
 
 size_t eager_attn_plan_bytes(const struct eager_limits *lim)
@@ -102,8 +101,7 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
         p->tiles = p->split ? 1 : (p->rows + ROWS - 1) / ROWS;
         p->partial = partials;
         partials += p->split ? want : 0;
-        p->alone = p->tiles == 1 && !p->split;
-        p->store_end = stored += p->alone ? 0 : tiles_of(q) * n_kv;
+        p->store_end = stored += tiles_of(q) * n_kv;
         p->turn_end = j->turns += n_kv * p->tiles * (p->split ? p->pieces : 1);
     }
     return partials;
@@ -440,8 +438,6 @@ static void whole_turn(const struct attn_job *j, const struct turn *u, const str
     size_t dp = j->w->dp;
     struct piece p = u->p, after;
 
-    for (size_t i = 0; u->plan->alone && i < tiles_of(p.q); i++)
-        store_tile(j, p.q, p.q->pos / KERN_TILE + i, p.head);
     for (size_t i = 0; i < u->pieces; i++, p = after) {
         bool first = i == 0; /* it is what the others are folded to */
 
@@ -576,8 +572,7 @@ void eager_attn(const struct sink *o, float *a, const float *qkv, const struct a
     if (b->n_seqs == 0)
         return;
     partials = plan(&j, g->plan);
-    if (g->plan[b->n_seqs - 1].store_end)
-        pool_run(g->pool, store_share, &j);
+    pool_run(g->pool, store_share, &j);
     pool_run_ranges(g->pool, j.turns, chunks_range, &j);
     if (partials)
         pool_run(g->pool, fold_share, &j);

@@ -148,7 +148,7 @@ void KERN_NAME(amx_attn_bf16)(const struct kern_attn *a)
                             .level2 = cpu_level2_ahead()};
     size_t tiles = (a->m + AMX_ROWS - 1) / AMX_ROWS, shaped = 0;
 
-    o.lead = avx512_attn_lead(&o, false);
+    o.lead = avx512_attn_lead(&o);
     for (size_t i = 0; i < tiles; i++) {
         avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);
         if (o.rows != shaped)

@@ -15,6 +15,10 @@
  * asks for what is read some tiles later, first the chunk's keys, then its values, then the keys that come
  * next (kern_attn.next), as many lines as it reads itself. The order is that of memory: four tiles side by
  * side are more streams than the hardware follows by itself (25 GB/s where one stream gave 43).
+ *
+ * A core forgets what it is asked for while as many lines are on their way as it can wait for, and few rows
+ * ask faster than memory answers (Zen 5: 64 lines; of 16 KB asked for at 72 GB/s most were not there later,
+ * at 52 all). So they ask for each line twice, the second time half as far ahead.
  */
 #ifndef GALLOP_KERN_AVX512_ATTN_H
 #define GALLOP_KERN_AVX512_ATTN_H
@@ -29,6 +33,18 @@ SIMD512_INLINE void avx512_attn_look(struct avx512_attn *o)
 
     o->ahead = attn_ahead_from(o->a, o->t0, o->t1, o->tile_bytes, n + o->lead, n + 2 * o->lead);
     o->lines = (AVX512_ATTN_SOME * lines + steps - 1) / steps;
+}
+
+/* Asks for COLS lines from AHEAD on, and for those from AGAIN on, which were asked for before. */
+SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int rows, int cols, bool level2)
+{
+    SIMD512_UNROLL
+    for (int c = 0; c < AVX512_COLS; c++)
+        if (c < cols) {
+            ahead_line(ahead + c * 64, level2);
+            if (rows <= AVX512_ATTN_TWICE)
+                ahead_line(again + c * 64, level2);
+        }
 }
 
 /* The first phase: dot products of the rows, ROWS of them, with the tiles [t, t + cols). */
@@ -56,17 +72,17 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int 
         }
     SIMD512_LOOP
     for (int tile = 0; tile < cols; tile++) {
-        const char *ahead = attn_ahead_tile(o->a, o->t0, o->t1, t - o->t0 + (size_t)tile + o->lead);
+        const size_t now = t - o->t0 + (size_t)tile;
+        const char *ahead = attn_ahead_tile(o->a, o->t0, o->t1, now + o->lead),
+                   *again = attn_ahead_tile(o->a, o->t0, o->t1, now + o->lead / 2);
 
         if (avx512_attn_is_i8(kind))
             ahead_line(ahead + steps * line, level2);
-
         SIMD512_LOOP
-        for (size_t i = 0; i < steps / (size_t)cols; i++, at += line, ahead += (size_t)cols * line) {
-            SIMD512_UNROLL
-            for (int c = 0; c < AVX512_COLS; c++)
-                if (c < cols)
-                    ahead_line(ahead + (size_t)c * line, level2);
+        for (size_t i = 0; i < steps / (size_t)cols; i++, at += line) {
+            avx512_attn_ask(ahead, again, rows, cols, level2);
+            ahead += (size_t)cols * line;
+            again += (size_t)cols * line;
             avx512_tile_step(acc, q, AVX512_STRIDE, k, at, rows, cols, kind);
             q += avx512_tile_words(kind);
         }
@@ -90,18 +106,6 @@ SIMD512_INLINE void avx512_attn_dots(const struct avx512_attn *o, size_t t, int 
         }
 }
 
-/* One step of the third phase: the tokens of one word of P, or of two or four. */
-SIMD512_INLINE void avx512_attn_weighted(__m512 acc[AVX512_ROWS][AVX512_COLS], const uint32_t *p,
-                                         const char *const *v, size_t at, const char *ahead, int rows,
-                                         int cols, enum avx512_kind kind)
-{
-    SIMD512_UNROLL
-    for (int c = 0; c < AVX512_COLS; c++)
-        if (c < cols)
-            _mm_prefetch(ahead + (size_t)c * 64, _MM_HINT_T1);
-    avx512_tile_step(acc, p, KERN_CHUNK, v, at, rows, cols, avx512_attn_p_kind(kind));
-}
-
 /* The third: out[rows, cols * 16 dims from dim d] = sum over the tokens of p x v. */
 SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, int rows, int cols,
                                        enum avx512_kind kind)
@@ -110,6 +114,7 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, in
     const enum avx512_kind by = avx512_attn_p_kind(kind);
     const size_t unit = avx512_tile_unit(by), words = avx512_tile_words(by), line = o->a->dp / 16 * 64;
     const uint32_t *p = o->p + o->t0 * (KERN_TILE / unit) * words;
+    const bool level2 = o->level2;
 
     SIMD512_UNROLL
     for (int i = 0; i < AVX512_ROWS; i++)
@@ -119,26 +124,31 @@ SIMD512_INLINE void avx512_attn_values(const struct avx512_attn *o, size_t d, in
         if (c < cols)
             acc[i][c] = _mm512_setzero_ps();
     for (size_t t = o->t0; t < o->t1; t++) {
-        const char *v[AVX512_COLS], *ahead;
-
-        ahead = attn_ahead_tile(o->a, o->t0, o->t1, o->t1 - 2 * o->t0 + t + 2 * o->lead);
+        const size_t now = o->t1 - o->t0 + t - o->t0;
+        const char *v[AVX512_COLS], *ahead = attn_ahead_tile(o->a, o->t0, o->t1, now + 2 * o->lead),
+                                    *again = attn_ahead_tile(o->a, o->t0, o->t1, now + o->lead / 2);
 
         SIMD512_UNROLL
         for (int c = 0; c < AVX512_COLS; c++)
             if (c < cols)
                 v[c] = (const char *)o->a->v_tile[t] + (d / 16 + (size_t)c) * 64;
         if (avx512_attn_is_i8(kind) && d == 0)
-            _mm_prefetch(ahead + o->a->dp * KERN_TILE, _MM_HINT_T1);
+            ahead_line(ahead + o->a->dp * KERN_TILE, level2);
         ahead += d * 4;
+        again += d * 4;
         if (by == AVX512_I8_VALS) {
             SIMD512_UNROLL
-            for (size_t i = 0; i < KERN_TILE / 4; i++, p++, ahead += line)
-                avx512_attn_weighted(acc, p, v, i * line, ahead, rows, cols, kind);
+            for (size_t i = 0; i < KERN_TILE / 4; i++, p++) {
+                avx512_attn_ask(ahead + i * line, again + i * line, rows, cols, level2);
+                avx512_tile_step(acc, p, KERN_CHUNK, v, i * line, rows, cols, by);
+            }
             continue;
         }
         SIMD512_LOOP
-        for (size_t i = 0; i < KERN_TILE / unit; i++, p += words, ahead += line)
-            avx512_attn_weighted(acc, p, v, i * line, ahead, rows, cols, kind);
+        for (size_t i = 0; i < KERN_TILE / unit; i++, p += words) {
+            avx512_attn_ask(ahead + i * line, again + i * line, rows, cols, level2);
+            avx512_tile_step(acc, p, KERN_CHUNK, v, i * line, rows, cols, by);
+        }
     }
     SIMD512_UNROLL
     for (int i = 0; i < AVX512_ROWS; i++)
@@ -387,9 +397,9 @@ SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_
 
 /* Tiles to ask for ahead: measured in bytes, and at least one, or two where they are fetched from level 2
  * again. */
-SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o, bool i8)
+SIMD512_INLINE size_t avx512_attn_lead(const struct avx512_attn *o)
 {
-    size_t bytes = o->level2 ? AVX512_ATTN_LEAD_LEVEL2 : i8 ? AVX512_ATTN_LEAD_I8 : AVX512_ATTN_LEAD;
+    size_t bytes = o->level2 ? AVX512_ATTN_LEAD_LEVEL2 : AVX512_ATTN_LEAD;
     size_t tiles = bytes / o->tile_bytes, least = o->level2 ? 2 : 1;
 
     return tiles > least ? tiles : least;
@@ -424,7 +434,7 @@ SIMD512_INLINE void avx512_attn_drive(const struct kern_attn *a, const struct av
         o.p += KERN_ATTN_ROWS * KERN_CHUNK;
     o.tile_bytes = a->dp * (KERN_TILE * 4 / avx512_tile_unit(kind));
     o.level2 = cpu_level2_ahead();
-    o.lead = avx512_attn_lead(&o, avx512_attn_is_i8(kind));
+    o.lead = avx512_attn_lead(&o);
     for (size_t i = 0; i < tiles; i++) {
         avx512_attn_take(&o, a->m * i / tiles, a->m * (i + 1) / tiles);
         avx512_attn_rows(&o, micro, kind);

@@ -16,7 +16,7 @@ enum {
     AVX512_ATTN_LINE = 64,          /* bytes of a step in a tile of keys: 16 tokens */
     AVX512_ATTN_SOME = 4,           /* rows whose weights are computed at once */
     AVX512_ATTN_LEAD = 12288,       /* bytes asked for ahead: measured */
-    AVX512_ATTN_LEAD_I8 = 16384,    /* bytes of int8 are used up faster */
+    AVX512_ATTN_TWICE = 8,          /* rows at most that ask for a line twice */
     AVX512_ATTN_LEAD_LEVEL2 = 8192, /* of any type where lines come into level 2 only */
 };
 
