@@ -109,28 +109,26 @@ static size_t plan(struct attn_job *j, struct eager_attn_plan *p)
 
 /* ---- phase one: store k and v, pack q ---- */
 
-/* The layouts are those of kern.h, struct kern_attn. */
-static void put_f32(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
-{
-    float *ko = (float *)(void *)kt, *vo = (float *)(void *)vt;
-
-    for (size_t i = 0; i < j->w->d; i++)
-        ko[i * KERN_TILE + slot] = k[i];
-    memcpy(vo + slot * j->w->dp, v, j->w->d * sizeof(float));
-}
-
-/* A row of keys, N words of dims side by side, to column SLOT of its tile. */
+/* The layouts are those of kern.h, struct kern_attn. A row of keys, N words of dims side by side, to column
+ * SLOT of its tile. */
 static void put_words(char *kt, size_t slot, const void *row, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         memcpy(kt + (i * KERN_TILE + slot) * 4, (const char *)row + 4 * i, 4);
 }
 
-/* A row of N values of BYTES each, each to PLACE in a word of its own. */
+/* A row of N values of BYTES each, each to PLACE in a word of its own. Inline, so that BYTES is a constant
+ * and a copy one store. */
 static inline void put_parts(char *words, size_t place, const void *row, size_t n, size_t bytes)
 {
     for (size_t i = 0; i < n; i++)
         memcpy(words + 4 * i + place * bytes, (const char *)row + i * bytes, bytes);
+}
+
+static void put_f32(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k, const float *v)
+{
+    put_words(kt, slot, k, j->w->d);
+    memcpy(vt + slot * j->w->dp * sizeof(float), v, j->w->d * sizeof(float));
 }
 
 static void put_bf16(const struct attn_job *j, char *kt, char *vt, size_t slot, const float *k,

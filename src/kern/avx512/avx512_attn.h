@@ -41,9 +41,9 @@ SIMD512_INLINE void avx512_attn_ask(const char *ahead, const char *again, int ro
     SIMD512_UNROLL
     for (int c = 0; c < AVX512_COLS; c++)
         if (c < cols) {
-            ahead_line(ahead + c * 64, level2);
+            ahead_line(ahead + c * ATTN_AHEAD_LINE, level2);
             if (rows <= AVX512_ATTN_TWICE)
-                ahead_line(again + c * 64, level2);
+                ahead_line(again + c * ATTN_AHEAD_LINE, level2);
         }
 }
 

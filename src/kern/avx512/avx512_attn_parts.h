@@ -17,7 +17,7 @@ enum {
     AVX512_ATTN_SOME = 4,           /* rows whose weights are computed at once */
     AVX512_ATTN_LEAD = 12288,       /* bytes asked for ahead: measured */
     AVX512_ATTN_TWICE = 8,          /* rows at most that ask for a line twice */
-    AVX512_ATTN_LEAD_LEVEL2 = 8192, /* of any type where lines come into level 2 only */
+    AVX512_ATTN_LEAD_LEVEL2 = 8192, /* where lines come into level 2 only */
 };
 
 /* Up to 12 rows of one call, and the tiles [t0, t1) that they see. */
