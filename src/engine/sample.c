@@ -17,7 +17,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK };
+/* A page of logits, checked and compared, stays in level 1 (16 KB); a row of 256k does not stay in level 2. */
+enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK, PAGE = 4096 };
 
 /* ---- history ---- */
 
@@ -241,6 +242,7 @@ struct chain {
     const float *x;      /* logits, or s->x once something changed them; [n] */
     size_t n;            /* vocabulary */
     size_t n_output;
+    size_t best;   /* greedy: of the largest of x, the lowest of equals */
     float max;     /* of x */
     float inverse; /* 1 / temperature */
     bool all;      /* nothing is cut: s->x holds (x - max) / temperature, and there are no candidates */
@@ -401,6 +403,27 @@ static bool all_below_infinity(const float *x, size_t n)
     for (; i < n; i++)
         bad |= !(x[i] <= FLT_MAX);
     return !bad;
+}
+
+/* The greedy choice, in one pass over the logits. */
+static int find_best(struct chain *c)
+{
+    const struct kern *k = c->s->kern;
+
+    c->max = -INFINITY;
+    for (size_t i = 0; i < c->n; i += PAGE) {
+        size_t n = c->n - i < PAGE ? c->n - i : PAGE;
+        float max;
+
+        if (!all_below_infinity(c->logits + i, n))
+            return ERR_INPUT;
+        max = k->max(c->x + i, n);
+        if (max > c->max) {
+            c->max = max;
+            c->best = i + k->argmax(c->x + i, n);
+        }
+    }
+    return c->max > -INFINITY ? 0 : ERR_NOSPACE;
 }
 
 /* ---- selection ---- */
@@ -681,11 +704,11 @@ static int run(struct chain *c)
 {
     ASSERT(c->n > 0 && c->n <= c->s->n_vocab, "%zu logits for a sampler of %zu", c->n, c->s->n_vocab);
     c->all = true;
-    if (!all_below_infinity(c->logits, c->n))
-        return ERR_INPUT;
     change_logits(c);
     if (sampling_is_greedy(c->p))
-        return 0;
+        return find_best(c);
+    if (!all_below_infinity(c->logits, c->n))
+        return ERR_INPUT;
     c->max = find_maxima(c->s, c->x, c->n);
     if (!(c->max > -INFINITY))
         return ERR_NOSPACE;
@@ -703,9 +726,7 @@ int sample_pick(struct sampler *s, const struct sampling *p, const struct sample
     if (rc != 0)
         return rc;
     if (sampling_is_greedy(p)) {
-        r->id = (int32_t)s->kern->argmax(c.x, c.n);
-        if (!(c.x[r->id] > -INFINITY))
-            return ERR_NOSPACE;
+        r->id = (int32_t)c.best;
     } else {
         size_t at = walk(s, c.all ? s->x : s->y, c.all ? c.n : c.n_left, rng_uniform(p->seed, n_output));
 
@@ -745,11 +766,7 @@ int sample_explain(struct sampler *s, const struct sampling *p, const struct sam
     if (rc != 0)
         return rc;
     if (sampling_is_greedy(p)) {
-        size_t best = s->kern->argmax(c.x, c.n);
-
-        if (!(c.x[best] > -INFINITY))
-            return ERR_NOSPACE;
-        probs[0] = (struct sample_prob){.id = (int32_t)best, .p = 1};
+        probs[0] = (struct sample_prob){.id = (int32_t)c.best, .p = 1};
         stages[(*n_stages)++] = (struct sample_stage){.name = "greedy", .survivors = 1};
         *n_probs = 1;
         return 0;
