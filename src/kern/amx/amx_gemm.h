@@ -25,7 +25,8 @@
 #include "kern/avx512/avx512_gemm.h"
 
 enum {
-    AMX_GEMM_BLOCK = 512,     /* steps */
+    AMX_GEMM_BLOCK = 256,     /* steps */
+    AMX_GEMM_KEPT = 512,      /* steps after which sums of rows of one tile go to memory */
     AMX_GEMM_PANELS = 16,     /* of a group */
     AMX_GEMM_STREAMS = 8,     /* in which lines are asked for */
     AMX_GEMM_AT_ONCE = 3,     /* panels that rows of one tile take at once */
@@ -67,7 +68,17 @@ struct amx_gemm {
     float *sums[2];       /* [2][rows][16] each */
     size_t rows[2];       /* the second may be 0 */
     size_t steps;
-    bool first;
+    bool first; /* sums are to begin with zero */
+};
+
+/* Rows [r0, r0 + rows) of a gemm through some of its panels. */
+struct amx_gemm_walk {
+    const struct kern_gemm *g;
+    size_t r0, rows, steps, panel_bytes;
+    size_t shaped[2]; /* rows of tiles as they are */
+    float *held[2];   /* whose sums the tiles hold, NULL: nobody's */
+    size_t p, end;    /* the group's panels */
+    float *sums;      /* [panels of the group][rows][32] */
 };
 
 /* The product of KIND: tile C += A x B. */
@@ -87,74 +98,105 @@ SIMD512_INLINE void amx_gemm_ask(const char *next, size_t stream, size_t ask, si
         ahead_line(next + ask % AMX_GEMM_STREAMS * stream + ask / AMX_GEMM_STREAMS * AMX_LINE, true);
 }
 
-/* Turns of 16 steps, or one of what is left. */
-SIMD512_INLINE void amx_gemm_turns(const struct amx_gemm *t, size_t turns, int pair, enum avx512_kind kind)
+/* What the tiles hold to its place. */
+SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
+{
+    if (!w->held[0])
+        return;
+    AMX_STORE(0, w->held[0], AMX_LINE);
+    AMX_STORE(1, w->held[0] + AMX_WORDS * w->shaped[0], AMX_LINE);
+    if (w->shaped[1]) {
+        AMX_STORE(2, w->held[1], AMX_LINE);
+        AMX_STORE(3, w->held[1] + AMX_WORDS * w->shaped[1], AMX_LINE);
+    }
+    w->held[0] = NULL;
+}
+
+/* Tile C, which is of the rows J of a pair and lies AT floats from their sums: what it holds goes to its
+ * place, and T's sums come. */
+#define AMX_GEMM_TAKE(c, j, at)                               \
+    do {                                                      \
+        if (w->held[0])                                       \
+            AMX_STORE(c, w->held[j] + (at), AMX_LINE);        \
+        if (t->first)                                         \
+            AMX_ZERO(c);                                      \
+        else                                                  \
+            AMX_LOAD_PASSING(c, t->sums[j] + (at), AMX_LINE); \
+    } while (0)
+
+/* One turn, by A. TAKE: T's sums come to the tiles, each just in front of its product, so that the tiles
+ * compute while sums go and come. */
+SIMD512_INLINE void amx_gemm_turn(struct amx_gemm_walk *w, const struct amx_gemm *t,
+                                  const uint32_t *const a[2], const char *b, bool take, enum avx512_kind kind)
+{
+    const bool pair = t->rows[1] > 0;
+
+    AMX_LOAD_PASSING(4, a[0], AMX_LINE);
+    AMX_LOAD(6, b, AVX512_GEMM_STEP);
+    AMX_LOAD(7, b + AVX512_GEMM_STEP / 2, AVX512_GEMM_STEP);
+    if (pair)
+        AMX_LOAD_PASSING(5, a[1], AMX_LINE);
+    if (take)
+        AMX_GEMM_TAKE(0, 0, 0);
+    AMX_GEMM_ADD(0, 4, 6);
+    if (take)
+        AMX_GEMM_TAKE(1, 0, AMX_WORDS * t->rows[0]);
+    AMX_GEMM_ADD(1, 4, 7);
+    if (!pair)
+        return;
+    if (take)
+        AMX_GEMM_TAKE(2, 1, 0);
+    AMX_GEMM_ADD(2, 5, 6);
+    if (take)
+        AMX_GEMM_TAKE(3, 1, AMX_WORDS * t->rows[1]);
+    AMX_GEMM_ADD(3, 5, 7);
+}
+
+/* Turns of 16 steps, or one of what is left, which the tiles then hold. */
+SIMD512_INLINE void amx_gemm_turns(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t turns,
+                                   enum avx512_kind kind)
 {
     const size_t apart[2] = {t->rows[0] * AMX_WORDS, t->rows[1] * AMX_WORDS};
     const size_t rate = turns ? (t->asked - t->ask + turns - 1) / turns : 0;
+    const uint32_t *a[2] = {t->a[0], t->a[1]};
     const char *b = t->b;
     size_t ask = t->ask;
-    const uint32_t *a = t->a[0], *a1 = t->a[1];
+    bool take = w->held[0] != t->sums[0];
 
-    for (size_t i = 0; i < turns; i++, b += AMX_WORDS * AVX512_GEMM_STEP) {
+    for (size_t i = 0; i < turns; i++, take = false, b += AMX_WORDS * AVX512_GEMM_STEP) {
         const size_t stop = t->asked - ask < rate ? t->asked : ask + rate;
 
-        /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/PERFORMANCE.md). */
-        if (i % 8 == 7)
-            AMX_STORE(0, t->sums[0], AMX_LINE);
         amx_gemm_ask(t->next, t->stream, ask, stop);
         ask = stop;
-        AMX_LOAD(4, a, AMX_LINE);
-        AMX_LOAD(6, b, AVX512_GEMM_STEP);
-        AMX_LOAD(7, b + AVX512_GEMM_STEP / 2, AVX512_GEMM_STEP);
-        AMX_GEMM_ADD(0, 4, 6);
-        if (pair)
-            AMX_LOAD(5, a1, AMX_LINE);
-        AMX_GEMM_ADD(1, 4, 7);
-        if (pair) {
-            AMX_GEMM_ADD(2, 5, 6);
-            AMX_GEMM_ADD(3, 5, 7);
-        }
-        a += apart[0];
-        a1 += apart[1];
+        if (take)
+            amx_gemm_turn(w, t, a, b, true, kind);
+        else
+            amx_gemm_turn(w, t, a, b, false, kind);
+        a[0] += apart[0];
+        a[1] += apart[1];
     }
+    if (turns)
+        memcpy(w->held, t->sums, sizeof(w->held));
 }
 
-SIMD512_INLINE void amx_gemm_begin(const struct amx_gemm *t, int pair)
+/* Shapes are set where they differ. */
+SIMD512_INLINE void amx_gemm_shape(struct amx_gemm_walk *w, const size_t rows[2])
 {
-    if (t->first) {
-        AMX_ZERO(0);
-        AMX_ZERO(1);
-    } else {
-        AMX_LOAD(0, t->sums[0], AMX_LINE);
-        AMX_LOAD(1, t->sums[0] + AMX_WORDS * t->rows[0], AMX_LINE);
-    }
-    if (pair && t->first) {
-        AMX_ZERO(2);
-        AMX_ZERO(3);
-    } else if (pair) {
-        AMX_LOAD(2, t->sums[1], AMX_LINE);
-        AMX_LOAD(3, t->sums[1] + AMX_WORDS * t->rows[1], AMX_LINE);
-    }
+    if (rows[0] == w->shaped[0] && rows[1] == w->shaped[1])
+        return;
+    amx_gemm_keep(w);
+    amx_shape(rows, AMX_WORDS);
+    memcpy(w->shaped, rows, sizeof(w->shaped));
 }
 
-SIMD512_INLINE void amx_gemm_keep(const struct amx_gemm *t, int pair)
-{
-    AMX_STORE(0, t->sums[0], AMX_LINE);
-    AMX_STORE(1, t->sums[0] + AMX_WORDS * t->rows[0], AMX_LINE);
-    if (pair) {
-        AMX_STORE(2, t->sums[1], AMX_LINE);
-        AMX_STORE(3, t->sums[1] + AMX_WORDS * t->rows[1], AMX_LINE);
-    }
-}
-
-SIMD512_INLINE void amx_gemm_micro(const struct amx_gemm *t, int pair, enum avx512_kind kind)
+SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gemm *t, enum avx512_kind kind)
 {
     size_t turns = t->steps / AMX_WORDS, left = t->steps % AMX_WORDS;
 
-    amx_gemm_begin(t, pair);
-    amx_gemm_turns(t, turns, pair, kind);
-    amx_gemm_keep(t, pair);
+    /* Without it the store of sums after more than 32 turns takes 250 ns more (docs/PERFORMANCE.md). */
+    if (w->held[0] == t->sums[0])
+        AMX_STORE(0, t->sums[0], AMX_LINE);
+    amx_gemm_turns(w, t, turns, kind);
     if (left) {
         struct amx_gemm rest = *t;
 
@@ -162,22 +204,14 @@ SIMD512_INLINE void amx_gemm_micro(const struct amx_gemm *t, int pair, enum avx5
         rest.a[1] += turns * AMX_WORDS * t->rows[1];
         rest.b += turns * AMX_WORDS * AVX512_GEMM_STEP;
         rest.ask = rest.asked;
-        rest.first = false;
+        rest.first = t->first && turns == 0;
+        amx_gemm_keep(w);
         amx_shape(t->rows, left);
-        amx_gemm_begin(&rest, pair);
-        amx_gemm_turns(&rest, 1, pair, kind);
-        amx_gemm_keep(&rest, pair);
+        amx_gemm_turns(w, &rest, 1, kind);
+        amx_gemm_keep(w);
         amx_shape(t->rows, AMX_WORDS);
     }
 }
-
-/* Rows [r0, r0 + rows) of a gemm through some of its panels. */
-struct amx_gemm_walk {
-    const struct kern_gemm *g;
-    size_t r0, rows, steps, panel_bytes;
-    size_t shaped[2]; /* rows of tiles as they are */
-    float *sums;      /* [panels of a group][rows][32] */
-};
 
 SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, size_t from)
 {
@@ -185,7 +219,7 @@ SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, 
 }
 
 /* The two tiles of W's rows from AT on, at step FROM of K: their rows, A and SUMS, which are those of all
- * rows. Shapes are set where they differ. */
+ * rows. */
 SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at, size_t from, float *sums,
                                              enum avx512_kind kind)
 {
@@ -198,36 +232,8 @@ SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at,
         t.a[j] = (const uint32_t *)w->g->in + (w->r0 + at) * width + from * t.rows[j];
         t.sums[j] = sums + at * KERN_NR;
     }
-    if (t.rows[0] != w->shaped[0] || t.rows[1] != w->shaped[1]) {
-        amx_shape(t.rows, AMX_WORDS);
-        memcpy(w->shaped, t.rows, sizeof(w->shaped));
-    }
+    amx_gemm_shape(w, t.rows);
     return t;
-}
-
-/* The steps [from, from + n) of panel P, whose sums are SUMS, by all rows; LINES lines at NEXT are wanted
- * then. */
-SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t p, size_t from, size_t n, const char *next,
-                                   size_t lines, float *sums, enum avx512_kind kind)
-{
-    const struct kern_gemm *g = w->g;
-    size_t pairs = (w->rows + 2 * AMX_ROWS - 1) / (2 * AMX_ROWS);
-
-    for (size_t i = 0; i < pairs; i++) {
-        size_t at = i * 2 * AMX_ROWS;
-        struct amx_gemm t = amx_gemm_pair(w, at, from, sums, kind);
-
-        for (size_t j = 0; j < 2; j++, at += AMX_ROWS)
-            if (from == 0 && g->onto && t.rows[j])
-                avx512_gemm_load(g, p, (struct avx512_gemm_rows){w->r0 + at, t.rows[j]}, t.sums[j]);
-        t.b = amx_gemm_at(w, p, from);
-        t.steps = n;
-        t.next = next;
-        t.stream = lines / AMX_GEMM_STREAMS * AMX_LINE;
-        t.ask = lines * i / pairs;
-        t.asked = lines * (i + 1) / pairs;
-        amx_gemm_micro(&t, t.rows[1] != 0, kind);
-    }
 }
 
 /* What avx512_gemm_store() does, past the caches: C of so many rows does not stay there, and to fetch each of
@@ -252,11 +258,12 @@ SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct 
     return true;
 }
 
-/* Whole sums of panel P to where they go. */
-SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float *sums, enum avx512_kind kind)
+/* Whole sums of panel P, of rows [at, stop) of W's, to where they go. SUMS are those of all rows. */
+SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, size_t at, size_t stop, float *sums,
+                                 enum avx512_kind kind)
 {
-    for (size_t at = 0; at < w->rows; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
-        struct avx512_gemm_rows rows = {w->r0 + at, w->rows - at < AMX_ROWS ? w->rows - at : AMX_ROWS};
+    for (sums += at * KERN_NR; at < stop; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
+        struct avx512_gemm_rows rows = {w->r0 + at, stop - at < AMX_ROWS ? stop - at : AMX_ROWS};
 
         if (kind == AVX512_I8_GEMM)
             avx512_gemm_to_floats(w->g, amx_gemm_at(w, p, w->steps), rows, sums);
@@ -273,13 +280,14 @@ SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enu
            (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
 }
 
-/* Whole sums of panel P, which is even, and those of the next, AWAY floats from them. */
-SIMD512_INLINE void amx_gemm_end_two(const struct amx_gemm_walk *w, size_t p, float *sums, size_t away)
+/* Whole sums of panel P, which is even, and those of the next, AWAY floats from them, of rows [at, stop). */
+SIMD512_INLINE void amx_gemm_end_two(const struct amx_gemm_walk *w, size_t p, size_t at, size_t stop,
+                                     float *sums, size_t away)
 {
     const struct kern_gemm *g = w->g;
 
-    for (size_t at = 0; at < w->rows; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
-        struct avx512_gemm_rows rows = {w->r0 + at, w->rows - at < AMX_ROWS ? w->rows - at : AMX_ROWS};
+    for (sums += at * KERN_NR; at < stop; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
+        struct avx512_gemm_rows rows = {w->r0 + at, stop - at < AMX_ROWS ? stop - at : AMX_ROWS};
         uint32_t *line = (uint32_t *)g->out + rows.first * avx512_gemm_width(g->n, AVX512_DOT) +
                          p / 2 * rows.rows * AMX_WORDS;
 
@@ -295,39 +303,67 @@ SIMD512_INLINE void amx_gemm_end_two(const struct amx_gemm_walk *w, size_t p, fl
     }
 }
 
-/* Sums of panel Q of a group that begins with P. */
-SIMD512_INLINE void amx_gemm_end_of(const struct amx_gemm_walk *w, size_t p, size_t q, size_t end,
+/* Whole sums of panel Q of W's group, of rows [at, stop). */
+SIMD512_INLINE void amx_gemm_end_of(const struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
                                     enum avx512_kind kind)
 {
     size_t away = w->rows * KERN_NR;
-    float *sums = w->sums + (q - p) * away;
+    float *sums = w->sums + (q - w->p) * away;
     bool twice = amx_gemm_ends_twice(w->g, q, kind);
 
-    if (twice && q % 2 && q > p)
-        amx_gemm_end_two(w, q - 1, sums - away, away);
-    else if (!twice || q % 2 || q + 1 == end) /* else with the next one */
-        amx_gemm_end(w, q, sums, kind);
+    if (twice && q % 2 && q > w->p)
+        amx_gemm_end_two(w, q - 1, at, stop, sums - away, away);
+    else if (!twice || q % 2 || q + 1 == w->end) /* else with the next one */
+        amx_gemm_end(w, q, at, stop, sums, kind);
 }
 
-/* The panels [p, end) of a group, block by block; the caller goes on up to panel LAST. */
-SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t p, size_t end, size_t last,
-                                   enum avx512_kind kind)
+/* The steps [from, from + n) of panel Q by all rows; LINES lines at NEXT are wanted then. Sums that are whole
+ * end while the tiles compute those of the next pair. */
+SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t q, size_t from, size_t n, const char *next,
+                                   size_t lines, enum avx512_kind kind)
 {
-    size_t tail = avx512_gemm_tail(kind), from = 0, n;
+    const struct kern_gemm *g = w->g;
+    const size_t pair = 2 * AMX_ROWS, pairs = (w->rows + pair - 1) / pair;
+    const bool done = from + n == w->steps;
+
+    for (size_t i = 0; i < pairs; i++) {
+        struct amx_gemm t = amx_gemm_pair(w, i * pair, from, w->sums + (q - w->p) * w->rows * KERN_NR, kind);
+
+        for (size_t j = 0; j < 2; j++)
+            if (from == 0 && g->onto && t.rows[j])
+                avx512_gemm_load(g, q, (struct avx512_gemm_rows){w->r0 + i * pair + j * AMX_ROWS, t.rows[j]},
+                                 t.sums[j]);
+        t.b = amx_gemm_at(w, q, from);
+        t.steps = n;
+        t.next = next;
+        t.stream = lines / AMX_GEMM_STREAMS * AMX_LINE;
+        t.ask = lines * i / pairs;
+        t.asked = lines * (i + 1) / pairs;
+        amx_gemm_micro(w, &t, kind);
+        if (done && i > 0)
+            amx_gemm_end_of(w, q, (i - 1) * pair, i * pair, kind);
+    }
+    if (done) {
+        amx_gemm_keep(w);
+        amx_gemm_end_of(w, q, (pairs - 1) * pair, w->rows, kind);
+    }
+}
+
+/* The panels of W's group, block by block; the caller goes on up to panel LAST. */
+SIMD512_INLINE void amx_gemm_group(struct amx_gemm_walk *w, size_t last, enum avx512_kind kind)
+{
+    size_t tail = avx512_gemm_tail(kind), end = w->end, from = 0, n;
 
     do {
         n = w->steps - from < AMX_GEMM_BLOCK ? w->steps - from : AMX_GEMM_BLOCK;
-        for (size_t q = p; q < end; q++) {
-            float *sums = w->sums + (q - p) * w->rows * KERN_NR;
+        for (size_t q = w->p; q < end; q++) {
             bool done = from + n == w->steps;
             const char *next = q + 1 < end ? amx_gemm_at(w, q + 1, from)
                                : done      ? amx_gemm_at(w, end, 0)
-                                           : amx_gemm_at(w, p, from + n);
+                                           : amx_gemm_at(w, w->p, from + n);
             size_t left = q + 1 < end ? n : done ? (end < last ? n : 0) : w->steps - from - n;
 
-            amx_gemm_block(w, q, from, n, next, 2 * (left < n ? left : n) + (done ? tail : 0), sums, kind);
-            if (done)
-                amx_gemm_end_of(w, p, q, end, kind);
+            amx_gemm_block(w, q, from, n, next, 2 * (left < n ? left : n) + (done ? tail : 0), kind);
         }
         from += n;
     } while (from < w->steps);
@@ -444,7 +480,7 @@ SIMD512_INLINE void amx_gemm_one_group(const struct kern_gemm *g, size_t p, size
     for (size_t i = 0; i < n && g->onto; i++)
         avx512_gemm_load(g, p + i, rows, sums + i * each);
     for (size_t left = steps; left > 0; left -= t.steps) {
-        t.steps = left < AMX_GEMM_BLOCK ? left : AMX_GEMM_BLOCK;
+        t.steps = left < AMX_GEMM_KEPT ? left : AMX_GEMM_KEPT;
         if (n == 1)
             amx_gemm_one_panels(&t, 1, kind);
         else if (n == 2)
@@ -489,11 +525,11 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
         w.r0 = at * pair;
         at += pairs;
         w.rows = (at * pair < g->m ? at * pair : g->m) - w.r0;
-        panels = w.rows * steps * 4 <= AMX_GEMM_STAYS ? 2 : AMX_GEMM_PANELS;
-        for (size_t p = p0, end; p < p1; p = end) {
-            end = p - p % panels + panels;
-            end = end < p1 ? end : p1;
-            amx_gemm_group(&w, p, end, last, kind);
+        panels = pairs == 1 ? 1 : w.rows * steps * 4 <= AMX_GEMM_STAYS ? 2 : AMX_GEMM_PANELS;
+        for (w.p = p0; w.p < p1; w.p = w.end) {
+            w.end = w.p - w.p % panels + panels;
+            w.end = w.end < p1 ? w.end : p1;
+            amx_gemm_group(&w, last, kind);
         }
     }
     _mm_sfence(); /* what was written past the caches is there before others are told of it */

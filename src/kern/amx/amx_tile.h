@@ -21,10 +21,13 @@
 #ifdef KERN_EMULATE_AVX512
 #include "kern/amx/amx_tile_emu.h"
 #else
-#define AMX_SHAPES(s)       __asm__ volatile("ldtilecfg %0" : : "m"(*(s)))
-#define AMX_RELEASE()       __asm__ volatile("tilerelease" : :)
-#define AMX_ZERO(t)         __asm__ volatile("tilezero %%tmm" #t : :)
-#define AMX_LOAD(t, p, by)  AMX_LOAD_TIMES(t, p, by, 1)
+#define AMX_SHAPES(s)      __asm__ volatile("ldtilecfg %0" : : "m"(*(s)))
+#define AMX_RELEASE()      __asm__ volatile("tilerelease" : :)
+#define AMX_ZERO(t)        __asm__ volatile("tilezero %%tmm" #t : :)
+#define AMX_LOAD(t, p, by) AMX_LOAD_TIMES(t, p, by, 1)
+/* Lines that pass through level 1 and leave what is there. */
+#define AMX_LOAD_PASSING(t, p, by) \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t : : "r"(p), "r"((size_t)(by)) : "memory")
 #define AMX_STORE(t, p, by) AMX_STORE_TIMES(t, p, by, 1)
 /* Rows lie TIMES times BY apart, which is 1, 2, 4 or 8. */
 #define AMX_LOAD_TIMES(t, p, by, times) \

@@ -79,22 +79,15 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
     AMX_RELEASE();
 }
 
-/* The turns [from, from + n) of TURNS, unpacked at B, by all rows of W: their SUMS wait in between, unless
- * they are of two tiles only, which keep them. */
+/* N turns from FROM on, unpacked at B, by all rows of W. */
 SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const char *b, size_t from, size_t n,
-                                       size_t turns, float *sums, enum avx512_kind kind)
+                                       float *sums, enum avx512_kind kind)
 {
-    const bool stay = w->rows <= 2 * AMX_ROWS;
-
     for (size_t at = 0; at < w->rows; at += 2 * AMX_ROWS) {
         struct amx_gemm t = amx_gemm_pair(w, at, from * AMX_WORDS, sums, kind);
 
         t.b = b;
-        if (from == 0 || !stay)
-            amx_gemm_begin(&t, t.rows[1] != 0);
-        amx_gemm_turns(&t, n, t.rows[1] != 0, kind);
-        if (from + n == turns || !stay)
-            amx_gemm_keep(&t, t.rows[1] != 0);
+        amx_gemm_turns(w, &t, n, kind);
     }
 }
 
@@ -114,9 +107,10 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
                 n = w.rows <= 2 * AMX_ROWS ? AMX_UNPACKED_FEW : AMX_UNPACKED_MANY;
                 n = u->turns - from < n ? u->turns - from : n;
                 u->unpack(b[0], u, p, from, n);
-                amx_unpacked_turns(&w, b[0], from, n, u->turns, sums, kind);
+                amx_unpacked_turns(&w, b[0], from, n, sums, kind);
             }
-            amx_gemm_end(&w, p, sums, kind);
+            amx_gemm_keep(&w);
+            amx_gemm_end(&w, p, 0, w.rows, sums, kind);
         }
     }
     _mm_sfence(); /* as amx_gemm_drive_many() */
