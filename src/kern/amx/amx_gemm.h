@@ -31,6 +31,7 @@ enum {
     AMX_GEMM_STREAMS = 8,     /* in which lines are asked for */
     AMX_GEMM_AT_ONCE = 3,     /* panels that rows of one tile take at once */
     AMX_GEMM_STAYS = 1 << 20, /* bytes of the input that stay in level 2 */
+    AMX_GEMM_SLICE = 2,       /* rows whose sums end beside a turn */
     AMX_GEMM_BEYOND = 128     /* rows whose results are written past the caches */
 };
 
@@ -71,6 +72,14 @@ struct amx_gemm {
     bool first; /* sums are to begin with zero */
 };
 
+/* Rows [at, stop) of panel P whose SUMS, those of all rows, are whole and wait for their end; TWICE: the next
+ * panel's with them, which lie behind. */
+struct amx_gemm_ending {
+    float *sums;
+    size_t p, at, stop;
+    bool twice;
+};
+
 /* Rows [r0, r0 + rows) of a gemm through some of its panels. */
 struct amx_gemm_walk {
     const struct kern_gemm *g;
@@ -79,6 +88,7 @@ struct amx_gemm_walk {
     float *held[2];   /* whose sums the tiles hold, NULL: nobody's */
     size_t p, end;    /* the group's panels */
     float *sums;      /* [panels of the group][rows][32] */
+    struct amx_gemm_ending ending;
 };
 
 /* The product of KIND: tile C += A x B. */
@@ -152,6 +162,134 @@ SIMD512_INLINE void amx_gemm_turn(struct amx_gemm_walk *w, const struct amx_gemm
     AMX_GEMM_ADD(3, 5, 7);
 }
 
+SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, size_t from)
+{
+    return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
+}
+
+/* What avx512_gemm_store() does, past the caches: C of so many rows does not stay there, and to fetch each of
+ * its lines in order to write it costs as much as a fifth of the products. False: C is not of whole lines. */
+SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                    const float *sums)
+{
+    size_t at = p * KERN_NR;
+    float *c = g->c + rows.first * g->ldc + at;
+
+    if (g->m < AMX_GEMM_BEYOND || at + KERN_NR > g->n || g->ldc % 16 || (uintptr_t)g->c % AMX_LINE)
+        return false;
+    for (size_t side = 0; side < 2; side++, c += 16) {
+        __m512 bias = g->bias ? _mm512_loadu_ps(g->bias + at + 16 * side) : _mm512_setzero_ps();
+
+        for (size_t r = 0; r < rows.rows; r++, sums += 16) {
+            __m512 y = _mm512_loadu_ps(sums);
+
+            _mm512_stream_ps(c + r * g->ldc, g->bias ? _mm512_add_ps(y, bias) : y);
+        }
+    }
+    return true;
+}
+
+/* Whole sums of ROWS of panel P to where they go. */
+SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, struct avx512_gemm_rows rows,
+                                      float *sums, enum avx512_kind kind)
+{
+    if (kind == AVX512_I8_GEMM)
+        avx512_gemm_to_floats(w->g, amx_gemm_at(w, p, w->steps), rows, sums);
+    if (w->g->end != KERN_SUMS || !amx_gemm_stream(w->g, p, rows, sums))
+        avx512_gemm_end(w->g, p, rows, sums, kind);
+}
+
+/* The same of all of W's rows. */
+SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float *sums, enum avx512_kind kind)
+{
+    for (size_t at = 0; at < w->rows; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
+        struct avx512_gemm_rows rows = {w->r0 + at, w->rows - at < AMX_ROWS ? w->rows - at : AMX_ROWS};
+
+        amx_gemm_end_rows(w, p, rows, sums, kind);
+    }
+}
+
+/* Two panels of pairs end in the same lines of the next gemm's input, which are then written past the caches,
+ * too. */
+SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enum avx512_kind kind)
+{
+    return kind == AVX512_DOT && g->end == KERN_GLU && !g->c && g->m >= AMX_GEMM_BEYOND &&
+           (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
+}
+
+/* Whole sums of panel P, which is even, and those of the next, SUMS[1], of ROWS, which are a part of TILE. */
+SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows tile,
+                                     struct avx512_gemm_rows rows, float *const sums[2])
+{
+    uint32_t *line = (uint32_t *)g->out + tile.first * avx512_gemm_width(g->n, AVX512_DOT) +
+                     (p / 2 * tile.rows + rows.first - tile.first) * AMX_WORDS;
+
+    avx512_gemm_glu(g, p, rows, sums[0]);
+    avx512_gemm_glu(g, p + 1, rows, sums[1]);
+    for (size_t r = 0; r < rows.rows; r++, line += AMX_WORDS) {
+        __m256i left = simd512_flush_bf16(_mm512_loadu_ps(sums[0] + 16 * r)),
+                right = simd512_flush_bf16(_mm512_loadu_ps(sums[1] + 16 * r));
+
+        _mm512_stream_si512((__m512i *)(void *)line,
+                            _mm512_inserti64x4(_mm512_castsi256_si512(left), right, 1));
+    }
+}
+
+/* ROWS of TILE out of its SUMS: [2][rows][16]. */
+SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_gemm_rows tile,
+                                  struct avx512_gemm_rows rows)
+{
+    sums += (rows.first - tile.first) * 16;
+    for (size_t side = 0; side < 2; side++, sums += tile.rows * 16)
+        for (size_t r = 0; r < rows.rows; r++, to += 16)
+            _mm512_storeu_ps(to, _mm512_loadu_ps(sums + 16 * r));
+}
+
+/* The end of MOST of the rows that wait for it, or a tile of them where they go to the next gemm's input by
+ * themselves. */
+SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum avx512_kind kind)
+{
+    struct amx_gemm_ending *e = &w->ending;
+    const size_t stop = e->stop - e->at < most ? e->stop : e->at + most;
+
+    for (size_t n; e->at < stop; e->at += n) {
+        float of[2][2 * AMX_GEMM_SLICE * 16] __attribute__((aligned(64)));
+        struct avx512_gemm_rows tile = amx_gemm_tile(e->at, w->rows), rows = {e->at, AMX_GEMM_SLICE};
+        float *sums = e->sums + tile.first * KERN_NR;
+
+        n = tile.first + tile.rows - e->at;
+        tile.first += w->r0;
+        rows.first += w->r0;
+        if (!w->g->c && !e->twice) {
+            amx_gemm_end_rows(w, e->p, tile, sums, kind);
+            continue;
+        }
+        n = rows.rows = n < AMX_GEMM_SLICE ? n : AMX_GEMM_SLICE;
+        amx_gemm_some(of[0], sums, tile, rows);
+        if (e->twice) {
+            amx_gemm_some(of[1], sums + w->rows * KERN_NR, tile, rows);
+            amx_gemm_end_two(w->g, e->p, tile, rows, (float *const[]){of[0], of[1]});
+        } else {
+            amx_gemm_end_rows(w, e->p, rows, of[0], kind);
+        }
+    }
+}
+
+/* Sums of the rows [at, stop) of panel Q are whole. They end while the tiles compute what comes next, after
+ * whose first turn they are in their place: vectors and stores beside products cost little, alone they cost
+ * a seventh of a gemm. */
+SIMD512_INLINE void amx_gemm_end_soon(struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
+                                      enum avx512_kind kind)
+{
+    bool twice = amx_gemm_ends_twice(w->g, q, kind);
+    size_t p = twice && q % 2 && q > w->p ? q - 1 : q;
+
+    if (twice && q % 2 == 0 && q + 1 < w->end) /* with the next one */
+        return;
+    w->ending = (struct amx_gemm_ending){
+        .p = p, .at = at, .stop = stop, .twice = p < q, .sums = w->sums + (p - w->p) * w->rows * KERN_NR};
+}
+
 /* Turns of 16 steps, or one of what is left, which the tiles then hold. */
 SIMD512_INLINE void amx_gemm_turns(struct amx_gemm_walk *w, const struct amx_gemm *t, size_t turns,
                                    enum avx512_kind kind)
@@ -172,6 +310,8 @@ SIMD512_INLINE void amx_gemm_turns(struct amx_gemm_walk *w, const struct amx_gem
             amx_gemm_turn(w, t, a, b, true, kind);
         else
             amx_gemm_turn(w, t, a, b, false, kind);
+        if (i > 0)
+            amx_gemm_end_some(w, AMX_GEMM_SLICE, kind);
         a[0] += apart[0];
         a[1] += apart[1];
     }
@@ -211,11 +351,7 @@ SIMD512_INLINE void amx_gemm_micro(struct amx_gemm_walk *w, const struct amx_gem
         amx_gemm_keep(w);
         amx_shape(t->rows, AMX_WORDS);
     }
-}
-
-SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, size_t from)
-{
-    return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
+    amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
 /* The two tiles of W's rows from AT on, at step FROM of K: their rows, A and SUMS, which are those of all
@@ -236,89 +372,7 @@ SIMD512_INLINE struct amx_gemm amx_gemm_pair(struct amx_gemm_walk *w, size_t at,
     return t;
 }
 
-/* What avx512_gemm_store() does, past the caches: C of so many rows does not stay there, and to fetch each of
- * its lines in order to write it costs as much as a fifth of the products. False: C is not of whole lines. */
-SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
-                                    const float *sums)
-{
-    size_t at = p * KERN_NR;
-    float *c = g->c + rows.first * g->ldc + at;
-
-    if (g->m < AMX_GEMM_BEYOND || at + KERN_NR > g->n || g->ldc % 16 || (uintptr_t)g->c % AMX_LINE)
-        return false;
-    for (size_t side = 0; side < 2; side++, c += 16) {
-        __m512 bias = g->bias ? _mm512_loadu_ps(g->bias + at + 16 * side) : _mm512_setzero_ps();
-
-        for (size_t r = 0; r < rows.rows; r++, sums += 16) {
-            __m512 y = _mm512_loadu_ps(sums);
-
-            _mm512_stream_ps(c + r * g->ldc, g->bias ? _mm512_add_ps(y, bias) : y);
-        }
-    }
-    return true;
-}
-
-/* Whole sums of panel P, of rows [at, stop) of W's, to where they go. SUMS are those of all rows. */
-SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, size_t at, size_t stop, float *sums,
-                                 enum avx512_kind kind)
-{
-    for (sums += at * KERN_NR; at < stop; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
-        struct avx512_gemm_rows rows = {w->r0 + at, stop - at < AMX_ROWS ? stop - at : AMX_ROWS};
-
-        if (kind == AVX512_I8_GEMM)
-            avx512_gemm_to_floats(w->g, amx_gemm_at(w, p, w->steps), rows, sums);
-        if (w->g->end != KERN_SUMS || !amx_gemm_stream(w->g, p, rows, sums))
-            avx512_gemm_end(w->g, p, rows, sums, kind);
-    }
-}
-
-/* Two panels of pairs end in the same lines of the next gemm's input, which are then written past the caches,
- * too. */
-SIMD512_INLINE bool amx_gemm_ends_twice(const struct kern_gemm *g, size_t p, enum avx512_kind kind)
-{
-    return kind == AVX512_DOT && g->end == KERN_GLU && !g->c && g->m >= AMX_GEMM_BEYOND &&
-           (p / 2 + 1) * 2 * KERN_PAIRS <= g->n && (uintptr_t)g->out % AMX_LINE == 0;
-}
-
-/* Whole sums of panel P, which is even, and those of the next, AWAY floats from them, of rows [at, stop). */
-SIMD512_INLINE void amx_gemm_end_two(const struct amx_gemm_walk *w, size_t p, size_t at, size_t stop,
-                                     float *sums, size_t away)
-{
-    const struct kern_gemm *g = w->g;
-
-    for (sums += at * KERN_NR; at < stop; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
-        struct avx512_gemm_rows rows = {w->r0 + at, stop - at < AMX_ROWS ? stop - at : AMX_ROWS};
-        uint32_t *line = (uint32_t *)g->out + rows.first * avx512_gemm_width(g->n, AVX512_DOT) +
-                         p / 2 * rows.rows * AMX_WORDS;
-
-        avx512_gemm_glu(g, p, rows, sums);
-        avx512_gemm_glu(g, p + 1, rows, sums + away);
-        for (size_t r = 0; r < rows.rows; r++, line += AMX_WORDS) {
-            __m256i left = simd512_flush_bf16(_mm512_loadu_ps(sums + 16 * r)),
-                    right = simd512_flush_bf16(_mm512_loadu_ps(sums + away + 16 * r));
-
-            _mm512_stream_si512((__m512i *)(void *)line,
-                                _mm512_inserti64x4(_mm512_castsi256_si512(left), right, 1));
-        }
-    }
-}
-
-/* Whole sums of panel Q of W's group, of rows [at, stop). */
-SIMD512_INLINE void amx_gemm_end_of(const struct amx_gemm_walk *w, size_t q, size_t at, size_t stop,
-                                    enum avx512_kind kind)
-{
-    size_t away = w->rows * KERN_NR;
-    float *sums = w->sums + (q - w->p) * away;
-    bool twice = amx_gemm_ends_twice(w->g, q, kind);
-
-    if (twice && q % 2 && q > w->p)
-        amx_gemm_end_two(w, q - 1, at, stop, sums - away, away);
-    else if (!twice || q % 2 || q + 1 == w->end) /* else with the next one */
-        amx_gemm_end(w, q, at, stop, sums, kind);
-}
-
-/* The steps [from, from + n) of panel Q by all rows; LINES lines at NEXT are wanted then. Sums that are whole
- * end while the tiles compute those of the next pair. */
+/* The steps [from, from + n) of panel Q by all rows; LINES lines at NEXT are wanted then. */
 SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t q, size_t from, size_t n, const char *next,
                                    size_t lines, enum avx512_kind kind)
 {
@@ -340,12 +394,12 @@ SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t q, size_t fro
         t.ask = lines * i / pairs;
         t.asked = lines * (i + 1) / pairs;
         amx_gemm_micro(w, &t, kind);
-        if (done && i > 0)
-            amx_gemm_end_of(w, q, (i - 1) * pair, i * pair, kind);
+        if (done)
+            amx_gemm_end_soon(w, q, i * pair, i * pair + t.rows[0] + t.rows[1], kind);
     }
-    if (done) {
+    if (done && pairs == 1) { /* the next panel's sums are in the same place */
         amx_gemm_keep(w);
-        amx_gemm_end_of(w, q, (pairs - 1) * pair, w->rows, kind);
+        amx_gemm_end_some(w, SIZE_MAX, kind);
     }
 }
 
@@ -531,6 +585,8 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
             w.end = w.end < p1 ? w.end : p1;
             amx_gemm_group(&w, last, kind);
         }
+        amx_gemm_keep(&w);
+        amx_gemm_end_some(&w, SIZE_MAX, kind);
     }
     _mm_sfence(); /* what was written past the caches is there before others are told of it */
     AMX_RELEASE();

@@ -110,7 +110,7 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
                 amx_unpacked_turns(&w, b[0], from, n, sums, kind);
             }
             amx_gemm_keep(&w);
-            amx_gemm_end(&w, p, 0, w.rows, sums, kind);
+            amx_gemm_end(&w, p, sums, kind);
         }
     }
     _mm_sfence(); /* as amx_gemm_drive_many() */
