@@ -248,7 +248,7 @@ static void run_panel(const struct walk *w, size_t p)
         struct avx512_gemm_rows rows = amx_gemm_tile(r, w->g->m);
         float *of = sums + (r - w->r0) * KERN_NR;
 
-        if (w->g->end != KERN_SUMS || !amx_gemm_stream(w->g, p, rows, of))
+        if (!amx_gemm_stream(w->g, p, rows, of))
             avx512_gemm_end(w->g, p, rows, of, AVX512_I8_GEMM);
     }
 }

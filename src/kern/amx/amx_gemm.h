@@ -6,8 +6,12 @@
  *   input   that of avx512_gemm.h with these tiles: a line of cache of every row, then the next, which is a
  *           tile of A; what of the last line is beyond K is not read
  *   panels  as everywhere: 16 steps of 128 bytes are a tile of B for each side
- *   blocks  of 512 steps, 64 KB, and groups of panels: the lines of A of a block stay in level 2 while all
- *           panels of the group take them. Rows whose input stays there as a whole need no groups
+ *   blocks  of 256 steps, 32 KB, which stay in level 1 while all rows take them, since A and sums pass
+ *           through it without a trace (TILELOADDT1); and groups of panels: the lines of A of a block stay in
+ *           level 2 while all panels of the group take them. Rows whose input stays there as a whole need no
+ *           groups
+ *   sums    go and come tile by tile, each in front of its product in the first turn of what comes next, and
+ *           what is whole ends, a few rows a turn, beside the next rows' products: tiles never wait for it
  *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2, in
  *           eight streams: of lines that are asked for one behind the other a part does not come
  *   few     rows, one tile: three panels are read at once, each asked for a little ahead
@@ -167,25 +171,26 @@ SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, 
     return (const char *)w->g->b + (p - w->g->first) * w->panel_bytes + from * AVX512_GEMM_STEP;
 }
 
-/* What avx512_gemm_store() does, past the caches: C of so many rows does not stay there, and to fetch each of
- * its lines in order to write it costs as much as a fifth of the products. False: C is not of whole lines. */
+/* What avx512_gemm_end() does, past the caches: C of so many rows does not stay there, and to fetch each of
+ * its lines in order to write it costs as much as a fifth of the products. False: nothing was done, C is not
+ * of whole lines. */
 SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
-                                    const float *sums)
+                                    float *sums)
 {
-    size_t at = p * KERN_NR;
+    const size_t columns = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR, at = p * columns, n = 16 * rows.rows;
     float *c = g->c + rows.first * g->ldc + at;
 
-    if (g->m < AMX_GEMM_BEYOND || at + KERN_NR > g->n || g->ldc % 16 || (uintptr_t)g->c % AMX_LINE)
+    if (!g->c || g->m < AMX_GEMM_BEYOND || at + columns > g->n || g->ldc % 16 || (uintptr_t)g->c % AMX_LINE)
         return false;
-    for (size_t side = 0; side < 2; side++, c += 16) {
-        __m512 bias = g->bias ? _mm512_loadu_ps(g->bias + at + 16 * side) : _mm512_setzero_ps();
-
-        for (size_t r = 0; r < rows.rows; r++, sums += 16) {
-            __m512 y = _mm512_loadu_ps(sums);
-
-            _mm512_stream_ps(c + r * g->ldc, g->bias ? _mm512_add_ps(y, bias) : y);
-        }
-    }
+    if (g->end == KERN_GLU)
+        avx512_gemm_glu(g, p, rows, sums);
+    else
+        avx512_gemm_bias(g, p, n, sums);
+    if (g->end == KERN_ACT)
+        AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
+    for (size_t side = 0; side < columns / 16; side++, c += 16)
+        for (size_t r = 0; r < rows.rows; r++, sums += 16)
+            _mm512_stream_ps(c + r * g->ldc, _mm512_loadu_ps(sums));
     return true;
 }
 
@@ -195,7 +200,7 @@ SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, s
 {
     if (kind == AVX512_I8_GEMM)
         avx512_gemm_to_floats(w->g, amx_gemm_at(w, p, w->steps), rows, sums);
-    if (w->g->end != KERN_SUMS || !amx_gemm_stream(w->g, p, rows, sums))
+    if (!amx_gemm_stream(w->g, p, rows, sums))
         avx512_gemm_end(w->g, p, rows, sums, kind);
 }
 
