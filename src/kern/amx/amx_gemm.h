@@ -250,12 +250,12 @@ SIMD512_INLINE void amx_gemm_some(float *to, const float *sums, struct avx512_ge
             _mm512_storeu_ps(to, _mm512_loadu_ps(sums + 16 * r));
 }
 
-/* The end of MOST of the rows that wait for it, or a tile of them where they go to the next gemm's input by
- * themselves. */
-SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum avx512_kind kind)
+/* The end of rows that wait for it up to STOP, or of a tile of them where they go to the next gemm's input by
+ * themselves. Not inlined: the loops of turns, in which it stands, are to be short. */
+static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm_walk *w, size_t stop,
+                                                                 enum avx512_kind kind)
 {
     struct amx_gemm_ending *e = &w->ending;
-    const size_t stop = e->stop - e->at < most ? e->stop : e->at + most;
 
     for (size_t n; e->at < stop; e->at += n) {
         float of[2][2 * AMX_GEMM_SLICE * 16] __attribute__((aligned(64)));
@@ -278,6 +278,15 @@ SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum
             amx_gemm_end_rows(w, e->p, rows, of[0], kind);
         }
     }
+}
+
+/* The end of MOST of them, if there are any. */
+SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum avx512_kind kind)
+{
+    const struct amx_gemm_ending *e = &w->ending;
+
+    if (e->at < e->stop)
+        amx_gemm_end_up_to(w, e->stop - e->at < most ? e->stop : e->at + most, kind);
 }
 
 /* Sums of the rows [at, stop) of panel Q are whole. They end while the tiles compute what comes next, after

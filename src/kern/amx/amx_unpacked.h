@@ -4,7 +4,7 @@
  *   one   tile of rows: three panels at once, which are three streams out of memory; sums stay in the tiles
  *   two   tiles: one panel at a time; sums stay likewise
  *   more  rows, 256 together: sums come and go, which is cheaper than what is unpacked going to level 2 and
- *         back
+ *         back. The next turns are unpacked between the pairs of tiles that take these
  *
  * A turn is what the tiles take at once of K: 16 steps of a panel, 2 KB unpacked.
  */
@@ -79,39 +79,117 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
     AMX_RELEASE();
 }
 
-/* N turns from FROM on, unpacked at B, by all rows of W. */
-SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const char *b, size_t from, size_t n,
-                                       float *sums, enum avx512_kind kind)
+/* All panels by the rows of W, which are of two tiles at most, whose sums stay in the tiles. */
+SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
+                                     size_t p1, enum avx512_kind kind)
 {
-    for (size_t at = 0; at < w->rows; at += 2 * AMX_ROWS) {
-        struct amx_gemm t = amx_gemm_pair(w, at, from * AMX_WORDS, sums, kind);
+    amx_unpacked_turn b[AMX_UNPACKED_FEW] __attribute__((aligned(64)));
 
-        t.b = b;
-        amx_gemm_turns(w, &t, n, kind);
+    for (size_t p = p0; p < p1; p++) {
+        struct amx_gemm t = amx_gemm_pair(w, 0, 0, w->sums, kind);
+
+        AMX_ZERO(0);
+        AMX_ZERO(1);
+        if (t.rows[1]) {
+            AMX_ZERO(2);
+            AMX_ZERO(3);
+        }
+        memcpy(w->held, t.sums, sizeof(w->held));
+        for (size_t from = 0, n; from < u->turns; from += n) {
+            n = u->turns - from < AMX_UNPACKED_FEW ? u->turns - from : AMX_UNPACKED_FEW;
+            u->unpack(b[0], u, p, from, n);
+            for (size_t i = 0; i < n; i++) {
+                amx_gemm_turn(w, &t, t.a, b[i], false, kind);
+                t.a[0] += t.rows[0] * AMX_WORDS;
+                t.a[1] += t.rows[1] * AMX_WORDS;
+            }
+        }
+        amx_gemm_keep(w);
+        amx_gemm_end(w, p, w->sums, kind);
     }
+}
+
+/* Turns [from, from + n) of panel P. */
+struct amx_unpacked_part {
+    size_t p, from, n;
+};
+
+/* The one behind PART, of panels up to STOP: n is 0 where there is none. */
+SIMD512_INLINE struct amx_unpacked_part amx_unpacked_after(const struct amx_unpacked *u,
+                                                           struct amx_unpacked_part part, size_t stop)
+{
+    part.from += part.n;
+    if (part.from == u->turns) {
+        part.p++;
+        part.from = 0;
+    }
+    part.n = part.p == stop ? 0 : u->turns - part.from;
+    if (part.n > AMX_UNPACKED_MANY)
+        part.n = AMX_UNPACKED_MANY;
+    return part;
+}
+
+/* PART, unpacked at B, by all rows of W; beside it NEXT is unpacked at TO, some turns with each pair of
+ * tiles. */
+SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const struct amx_unpacked *u,
+                                       struct amx_unpacked_part part, const amx_unpacked_turn *b,
+                                       struct amx_unpacked_part next, amx_unpacked_turn *to,
+                                       enum avx512_kind kind)
+{
+    const size_t pair = 2 * AMX_ROWS, pairs = (w->rows + pair - 1) / pair;
+    const bool done = part.from + part.n == u->turns;
+    float *sums = w->sums + (part.p - w->p) * w->rows * KERN_NR;
+    size_t at = 0;
+
+    for (size_t i = 0; i < pairs; i++) {
+        const size_t stop = i + 1 == pairs ? next.n : (next.n * (i + 1) / pairs + 1) / 2 * 2;
+        struct amx_gemm t = amx_gemm_pair(w, i * pair, part.from * AMX_WORDS, sums, kind);
+
+        if (at < stop)
+            u->unpack(to[at], u, next.p, next.from + at, stop - at);
+        at = stop;
+        t.b = b[0];
+        amx_gemm_turns(w, &t, part.n, kind);
+        amx_gemm_end_some(w, SIZE_MAX, kind);
+        if (done)
+            amx_gemm_end_soon(w, part.p, i * pair, i * pair + t.rows[0] + t.rows[1], kind);
+    }
+}
+
+/* All panels by the rows of W, which are of more tiles. */
+SIMD512_INLINE void amx_unpacked_more(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
+                                      size_t p1, enum avx512_kind kind)
+{
+    amx_unpacked_turn b[2][AMX_UNPACKED_MANY] __attribute__((aligned(64)));
+    struct amx_unpacked_part part = {.p = p0}, next;
+    size_t now = 0;
+
+    part = amx_unpacked_after(u, part, p1);
+    u->unpack(b[now][0], u, part.p, part.from, part.n);
+    for (; part.n > 0; part = next, now = 1 - now) {
+        next = amx_unpacked_after(u, part, p1);
+        w->p = part.p % 2 && part.p > p0 ? part.p - 1 : part.p;
+        w->end = w->p - w->p % 2 + 2 < p1 ? w->p - w->p % 2 + 2 : p1;
+        amx_unpacked_turns(w, u, part, b[now], next, b[1 - now], kind);
+    }
+    amx_gemm_keep(w);
+    amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
 SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t p0, size_t p1,
                                             enum avx512_kind kind)
 {
-    float sums[KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
-    amx_unpacked_turn b[AMX_UNPACKED_MANY] __attribute__((aligned(64)));
+    float sums[2 * KERN_TOGETHER * KERN_NR] __attribute__((aligned(64)));
     struct kern_gemm ends = *u->g; /* whose panels are tails */
-    struct amx_gemm_walk w = {.g = &ends, .panel_bytes = u->tail_apart};
+    struct amx_gemm_walk w = {.g = &ends, .panel_bytes = u->tail_apart, .sums = sums};
 
     ends.b = u->tail;
     for (w.r0 = 0; w.r0 < ends.m; w.r0 += KERN_TOGETHER) {
         w.rows = ends.m - w.r0 < KERN_TOGETHER ? ends.m - w.r0 : KERN_TOGETHER;
-        for (size_t p = p0; p < p1; p++) {
-            for (size_t from = 0, n; from < u->turns; from += n) {
-                n = w.rows <= 2 * AMX_ROWS ? AMX_UNPACKED_FEW : AMX_UNPACKED_MANY;
-                n = u->turns - from < n ? u->turns - from : n;
-                u->unpack(b[0], u, p, from, n);
-                amx_unpacked_turns(&w, b[0], from, n, sums, kind);
-            }
-            amx_gemm_keep(&w);
-            amx_gemm_end(&w, p, sums, kind);
-        }
+        if (w.rows <= 2 * AMX_ROWS)
+            amx_unpacked_two(&w, u, p0, p1, kind);
+        else
+            amx_unpacked_more(&w, u, p0, p1, kind);
     }
     _mm_sfence(); /* as amx_gemm_drive_many() */
     AMX_RELEASE();
