@@ -17,8 +17,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 
-/* A page of logits, checked and compared, stays in level 1 (16 KB); a row of 256k does not stay in level
- * 2. */
+/* A page of logits, checked and compared, stays in level 1 (16 KB); a row of 256k not even in level 2. */
 enum { MAX_BLOCK = 64, SUM_BLOCK = SAMPLE_SELECT_BLOCK, PAGE = 4096 };
 
 /* ---- history ---- */

@@ -7,9 +7,9 @@
  *           tile of A; what of the last line is beyond K is not read
  *   panels  as everywhere: 16 steps of 128 bytes are a tile of B for each side
  *   blocks  of 256 steps, 32 KB, which stay in level 1 while all rows take them, since A and sums pass
- *           through it without a trace (TILELOADDT1); and groups of panels: the lines of A of a block stay in
- *           level 2 while all panels of the group take them. Rows whose input stays there as a whole need no
- *           groups
+ *           through it and leave what is there (TILELOADDT1); and groups of panels: the lines of A of a block
+ *           stay in level 2 while all panels of the group take them. Rows whose input stays there as a whole
+ *           need no groups
  *   sums    go and come tile by tile, each in front of its product in the first turn of what comes next, and
  *           what is whole ends, a few rows a turn, beside the next rows' products: tiles never wait for it
  *   ahead   while a block computes, its rows ask memory for their shares of the next one, into level 2, in
@@ -126,16 +126,17 @@ SIMD512_INLINE void amx_gemm_keep(struct amx_gemm_walk *w)
     w->held[0] = NULL;
 }
 
-/* Tile C, which is of the rows J of a pair and lies AT floats from their sums: what it holds goes to its
- * place, and T's sums come. */
-#define AMX_GEMM_TAKE(c, j, at)                               \
+/* The product of tiles A and B to the sums of tile C, which are of the rows J of a pair and lie AT floats
+ * from their first. TAKE: what the tile holds goes to its place before, and T's sums come. */
+#define AMX_GEMM_PRODUCT(c, a, b, j, at)                      \
     do {                                                      \
-        if (w->held[0])                                       \
+        if (take && w->held[0])                               \
             AMX_STORE(c, w->held[j] + (at), AMX_LINE);        \
-        if (t->first)                                         \
+        if (take && t->first)                                 \
             AMX_ZERO(c);                                      \
-        else                                                  \
+        else if (take)                                        \
             AMX_LOAD_PASSING(c, t->sums[j] + (at), AMX_LINE); \
+        AMX_GEMM_ADD(c, a, b);                                \
     } while (0)
 
 /* One turn, by A. TAKE: T's sums come to the tiles, each just in front of its product, so that the tiles
@@ -150,20 +151,12 @@ SIMD512_INLINE void amx_gemm_turn(struct amx_gemm_walk *w, const struct amx_gemm
     AMX_LOAD(7, b + AVX512_GEMM_STEP / 2, AVX512_GEMM_STEP);
     if (pair)
         AMX_LOAD_PASSING(5, a[1], AMX_LINE);
-    if (take)
-        AMX_GEMM_TAKE(0, 0, 0);
-    AMX_GEMM_ADD(0, 4, 6);
-    if (take)
-        AMX_GEMM_TAKE(1, 0, AMX_WORDS * t->rows[0]);
-    AMX_GEMM_ADD(1, 4, 7);
-    if (!pair)
-        return;
-    if (take)
-        AMX_GEMM_TAKE(2, 1, 0);
-    AMX_GEMM_ADD(2, 5, 6);
-    if (take)
-        AMX_GEMM_TAKE(3, 1, AMX_WORDS * t->rows[1]);
-    AMX_GEMM_ADD(3, 5, 7);
+    AMX_GEMM_PRODUCT(0, 4, 6, 0, 0);
+    AMX_GEMM_PRODUCT(1, 4, 7, 0, AMX_WORDS * t->rows[0]);
+    if (pair) {
+        AMX_GEMM_PRODUCT(2, 5, 6, 1, 0);
+        AMX_GEMM_PRODUCT(3, 5, 7, 1, AMX_WORDS * t->rows[1]);
+    }
 }
 
 SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, size_t from)
@@ -177,17 +170,12 @@ SIMD512_INLINE const char *amx_gemm_at(const struct amx_gemm_walk *w, size_t p, 
 SIMD512_INLINE bool amx_gemm_stream(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                     float *sums)
 {
-    const size_t columns = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR, at = p * columns, n = 16 * rows.rows;
+    const size_t columns = g->end == KERN_GLU ? KERN_PAIRS : KERN_NR, at = p * columns;
     float *c = g->c + rows.first * g->ldc + at;
 
     if (!g->c || g->m < AMX_GEMM_BEYOND || at + columns > g->n || g->ldc % 16 || (uintptr_t)g->c % AMX_LINE)
         return false;
-    if (g->end == KERN_GLU)
-        avx512_gemm_glu(g, p, rows, sums);
-    else
-        avx512_gemm_bias(g, p, n, sums);
-    if (g->end == KERN_ACT)
-        AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
+    avx512_gemm_finish(g, p, rows, sums);
     for (size_t side = 0; side < columns / 16; side++, c += 16)
         for (size_t r = 0; r < rows.rows; r++, sums += 16)
             _mm512_stream_ps(c + r * g->ldc, _mm512_loadu_ps(sums));
@@ -207,11 +195,8 @@ SIMD512_INLINE void amx_gemm_end_rows(const struct amx_gemm_walk *w, size_t p, s
 /* The same of all of W's rows. */
 SIMD512_INLINE void amx_gemm_end(const struct amx_gemm_walk *w, size_t p, float *sums, enum avx512_kind kind)
 {
-    for (size_t at = 0; at < w->rows; at += AMX_ROWS, sums += AMX_ROWS * KERN_NR) {
-        struct avx512_gemm_rows rows = {w->r0 + at, w->rows - at < AMX_ROWS ? w->rows - at : AMX_ROWS};
-
-        amx_gemm_end_rows(w, p, rows, sums, kind);
-    }
+    for (size_t at = 0; at < w->rows; at += AMX_ROWS)
+        amx_gemm_end_rows(w, p, amx_gemm_tile(w->r0 + at, w->g->m), sums + at * KERN_NR, kind);
 }
 
 /* Two panels of pairs end in the same lines of the next gemm's input, which are then written past the caches,
@@ -259,12 +244,11 @@ static __attribute__((noinline, unused)) void amx_gemm_end_up_to(struct amx_gemm
 
     for (size_t n; e->at < stop; e->at += n) {
         float of[2][2 * AMX_GEMM_SLICE * 16] __attribute__((aligned(64)));
-        struct avx512_gemm_rows tile = amx_gemm_tile(e->at, w->rows), rows = {e->at, AMX_GEMM_SLICE};
-        float *sums = e->sums + tile.first * KERN_NR;
+        struct avx512_gemm_rows rows = {w->r0 + e->at, AMX_GEMM_SLICE},
+                                tile = amx_gemm_tile(rows.first, w->g->m);
+        float *sums = e->sums + (tile.first - w->r0) * KERN_NR;
 
-        n = tile.first + tile.rows - e->at;
-        tile.first += w->r0;
-        rows.first += w->r0;
+        n = tile.first + tile.rows - rows.first;
         if (!w->g->c && !e->twice) {
             amx_gemm_end_rows(w, e->p, tile, sums, kind);
             continue;
@@ -287,6 +271,13 @@ SIMD512_INLINE void amx_gemm_end_some(struct amx_gemm_walk *w, size_t most, enum
 
     if (e->at < e->stop)
         amx_gemm_end_up_to(w, e->stop - e->at < most ? e->stop : e->at + most, kind);
+}
+
+/* Nothing is left in the tiles, and nothing waits for its end. */
+SIMD512_INLINE void amx_gemm_settle(struct amx_gemm_walk *w, enum avx512_kind kind)
+{
+    amx_gemm_keep(w);
+    amx_gemm_end_some(w, SIZE_MAX, kind);
 }
 
 /* Sums of the rows [at, stop) of panel Q are whole. They end while the tiles compute what comes next, after
@@ -411,10 +402,8 @@ SIMD512_INLINE void amx_gemm_block(struct amx_gemm_walk *w, size_t q, size_t fro
         if (done)
             amx_gemm_end_soon(w, q, i * pair, i * pair + t.rows[0] + t.rows[1], kind);
     }
-    if (done && pairs == 1) { /* the next panel's sums are in the same place */
-        amx_gemm_keep(w);
-        amx_gemm_end_some(w, SIZE_MAX, kind);
-    }
+    if (done && pairs == 1) /* the next panel's sums are in the same place */
+        amx_gemm_settle(w, kind);
 }
 
 /* The panels of W's group, block by block; the caller goes on up to panel LAST. */
@@ -599,8 +588,7 @@ SIMD512_INLINE void amx_gemm_drive_many(const struct kern_gemm *g, size_t p0, si
             w.end = w.end < p1 ? w.end : p1;
             amx_gemm_group(&w, last, kind);
         }
-        amx_gemm_keep(&w);
-        amx_gemm_end_some(&w, SIZE_MAX, kind);
+        amx_gemm_settle(&w, kind);
     }
     _mm_sfence(); /* what was written past the caches is there before others are told of it */
     AMX_RELEASE();

@@ -172,8 +172,7 @@ SIMD512_INLINE void amx_unpacked_more(struct amx_gemm_walk *w, const struct amx_
         w->end = w->p - w->p % 2 + 2 < p1 ? w->p - w->p % 2 + 2 : p1;
         amx_unpacked_turns(w, u, part, b[now], next, b[1 - now], kind);
     }
-    amx_gemm_keep(w);
-    amx_gemm_end_some(w, SIZE_MAX, kind);
+    amx_gemm_settle(w, kind);
 }
 
 SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t p0, size_t p1,

@@ -311,20 +311,30 @@ SIMD512_INLINE void avx512_gemm_glu(const struct kern_gemm *g, size_t p, struct 
     AVX512_NAME(avx512_glu)(sums, sums, sums + n, n, g->act);
 }
 
+/* The bias and the activation, if any, of ROWS rows of panel P, in place. */
+SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
+                                       float *sums)
+{
+    size_t n = rows.rows * 16;
+
+    if (g->end == KERN_GLU) {
+        avx512_gemm_glu(g, p, rows, sums);
+        return;
+    }
+    avx512_gemm_bias(g, p, n, sums);
+    if (g->end == KERN_ACT)
+        AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
+}
+
 /* The same through an activation, to C or to the next gemm's input. What columns beyond N become is not put
  * there. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {
     bool glu = g->end == KERN_GLU;
-    size_t n = rows.rows * 16, at = p * (glu ? KERN_PAIRS : KERN_NR);
+    size_t at = p * (glu ? KERN_PAIRS : KERN_NR);
 
-    if (glu) {
-        avx512_gemm_glu(g, p, rows, sums);
-    } else {
-        avx512_gemm_bias(g, p, n, sums);
-        AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
-    }
+    avx512_gemm_finish(g, p, rows, sums);
     for (size_t side = 0; side < (glu ? 1 : 2) && at < g->n; side++, at += 16)
         for (size_t r = 0; r < rows.rows; r++, sums += 16)
             if (g->c)
