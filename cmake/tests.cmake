@@ -53,6 +53,13 @@ foreach(source IN LISTS test_sources)
     file(GLOB helpers CONFIGURE_DEPENDS ${folder}/*.c)
     list(FILTER helpers EXCLUDE REGEX "/test_[^/]*$")
 
+    set(labels unit ${floor})
+    if(what MATCHES "^(pool|ring|log|mem|store)$" OR
+       (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|mixed|prefix_cache|sched|simulation|waiting|stop|stories)$"))
+        list(APPEND labels threads)
+    elseif(GALLOP_SANITIZE STREQUAL "thread")
+        continue() # what has no threads is not compiled for their sanitizer
+    endif()
     set(target test_${floor}_${what})
     add_executable(${target} ${source} ${helpers})
     target_link_libraries(${target} PRIVATE test_helpers)
@@ -73,11 +80,6 @@ foreach(source IN LISTS test_sources)
         endif()
     endif()
     add_test(NAME unit/${floor}/${what} COMMAND ${target})
-    set(labels unit ${floor})
-    if(what MATCHES "^(pool|ring|log|mem|store)$" OR
-       (floor MATCHES "^(ops|engine|api)$" AND NOT what MATCHES "^(config_keys|grid|oom|restart|sample|sampling|cost|mixed|prefix_cache|sched|simulation|waiting|stop|stories)$"))
-        list(APPEND labels threads) # what runs under the thread sanitizer
-    endif()
     gallop_test_properties(unit/${floor}/${what} ${labels})
 endforeach()
 

@@ -472,8 +472,9 @@ static void split_turn(const struct attn_job *j, const struct turn *u, const str
     }
 }
 
-/* Turn number ITEM of the job, of sequence *SEQ or of one behind it, where *SEQ goes. Of a whole sequence the
- * longest rows come first; of a split one, pieces of a head follow each other, as they do in memory. */
+/* Turn number ITEM of the job, of sequence *SEQ or of one behind it, where *SEQ goes. Turns of a head follow
+ * each other: keys and values of a whole sequence stay in level 2 while its rows, the longest first, take
+ * them; those of a split one come as they lie in memory. */
 static void find_turn(const struct attn_job *j, size_t *seq, size_t item, struct turn *u)
 {
     size_t i, last, G = j->w->n_heads / j->w->n_kv;
@@ -493,8 +494,8 @@ static void find_turn(const struct attn_job *j, size_t *seq, size_t item, struct
         set_piece(&u->p, u->piece, plan->sinks, plan->first_chunk);
         return;
     }
-    u->p.head = i % j->w->n_kv;
-    u->p.row = (plan->tiles - 1 - i / j->w->n_kv) * ROWS;
+    u->p.head = i / plan->tiles;
+    u->p.row = (plan->tiles - 1 - i % plan->tiles) * ROWS;
     u->p.rows = plan->rows - u->p.row < ROWS ? plan->rows - u->p.row : ROWS;
     last = q->pos + (u->p.row + u->p.rows - 1) / G;
     u->sinks = sink_pieces(j, last);
