@@ -5,6 +5,7 @@
  * ratios hold. A round reads a whole buffer far beyond the caches, because memory gives short bursts more
  * than it gives a step, and computes for as long as the clock needs to settle.
  */
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -17,7 +18,9 @@
 
 enum { MAX_ROUNDS = 256, LEAST_ROUNDS = 3, FIT_TRIES = 4, ROUND_BYTES = 8 << 20 };
 
-static const double phase_seconds = 1e-3, loop_operations = 2e8; /* of a thread: a millisecond or so */
+/* Of a thread, a millisecond or so: operations, and turns at least, of which tiles, that are slow for their
+ * first 5 us, do each more than others do in fifty. */
+static const double phase_seconds = 1e-3, loop_operations = 2e8, loop_turns = 40000;
 static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20,
                     piece_bytes = (size_t)4 << 20;
 
@@ -57,7 +60,8 @@ struct loop_job {
 
 static struct loop_job loop_job_of(peak_loop *loop)
 {
-    return (struct loop_job){.loop = loop, .n = loop ? (size_t)(loop_operations / loop(1)) + 1 : 0};
+    return (struct loop_job){.loop = loop,
+                             .n = loop ? (size_t)fmax(loop_operations / loop(1), loop_turns) : 0};
 }
 
 static void run_loop(void *ctx, int thread, int n_threads)
