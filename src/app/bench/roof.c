@@ -18,8 +18,8 @@
 
 enum { MAX_ROUNDS = 256, LEAST_ROUNDS = 3, FIT_TRIES = 4, ROUND_BYTES = 8 << 20 };
 
-/* Of a thread, a millisecond or so: operations, and turns at least, of which tiles, that are slow for their
- * first 5 us, do each more than others do in fifty. */
+/* Of a thread, a millisecond or so: operations, but no fewer turns, for tiles do fifty times as much in one
+ * as others and are slow for their first 5 us. */
 static const double phase_seconds = 1e-3, loop_operations = 2e8, loop_turns = 40000;
 static const size_t least_bytes = (size_t)256 << 20, thread_bytes = (size_t)32 << 20,
                     piece_bytes = (size_t)4 << 20;

@@ -214,8 +214,8 @@ SIMD512_INLINE void amx_gemm_end_two(const struct kern_gemm *g, size_t p, struct
     uint32_t *line = (uint32_t *)g->out + tile.first * avx512_gemm_width(g->n, AVX512_DOT) +
                      (p / 2 * tile.rows + rows.first - tile.first) * AMX_WORDS;
 
-    avx512_gemm_glu(g, p, rows, sums[0]);
-    avx512_gemm_glu(g, p + 1, rows, sums[1]);
+    avx512_gemm_finish(g, p, rows, sums[0]);
+    avx512_gemm_finish(g, p + 1, rows, sums[1]);
     for (size_t r = 0; r < rows.rows; r++, line += AMX_WORDS) {
         __m256i left = simd512_flush_bf16(_mm512_loadu_ps(sums[0] + 16 * r)),
                 right = simd512_flush_bf16(_mm512_loadu_ps(sums[1] + 16 * r));

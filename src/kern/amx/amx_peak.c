@@ -7,7 +7,7 @@
 
 enum { CHAINS = 4, ELEMENTS = AMX_ROWS * AMX_WORDS };
 
-/* Sums are zeros; words of A and B any bytes, or bf16 of 0.5 to 1 and either sign. */
+/* Words of A and B, any bytes, or bf16 of 0.5 to 1 and either sign; sums are zeros with their shapes. */
 SIMD512_INLINE void fill(int bytes)
 {
     _Alignas(64) uint32_t word[4][ELEMENTS];
@@ -21,10 +21,6 @@ SIMD512_INLINE void fill(int bytes)
     AMX_LOAD(5, word[1], AMX_LINE);
     AMX_LOAD(6, word[2], AMX_LINE);
     AMX_LOAD(7, word[3], AMX_LINE);
-    AMX_ZERO(0);
-    AMX_ZERO(1);
-    AMX_ZERO(2);
-    AMX_ZERO(3);
 }
 
 /* BYTES: of fours of them, else of pairs of bf16. */

@@ -301,33 +301,21 @@ SIMD512_INLINE void avx512_gemm_bias(const struct kern_gemm *g, size_t p, size_t
     }
 }
 
-/* Sums of pairs become their products, in place: [rows][16]. */
-SIMD512_INLINE void avx512_gemm_glu(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
-                                    float *sums)
-{
-    size_t n = rows.rows * 16;
-
-    avx512_gemm_bias(g, p, n, sums);
-    AVX512_NAME(avx512_glu)(sums, sums, sums + n, n, g->act);
-}
-
-/* The bias and the activation, if any, of ROWS rows of panel P, in place. */
+/* The bias and the activation, if any, of ROWS of panel P, in place: of pairs [rows][16] remain. */
 SIMD512_INLINE void avx512_gemm_finish(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                        float *sums)
 {
     size_t n = rows.rows * 16;
 
-    if (g->end == KERN_GLU) {
-        avx512_gemm_glu(g, p, rows, sums);
-        return;
-    }
     avx512_gemm_bias(g, p, n, sums);
-    if (g->end == KERN_ACT)
+    if (g->end == KERN_GLU)
+        AVX512_NAME(avx512_glu)(sums, sums, sums + n, n, g->act);
+    else if (g->end == KERN_ACT)
         AVX512_NAME(avx512_act)(sums, sums, 2 * n, g->act);
 }
 
-/* The same through an activation, to C or to the next gemm's input. What columns beyond N become is not put
- * there. */
+/* Whole sums of ROWS of panel P through an activation, to C or to the next gemm's input. What columns beyond
+ * N become is not put there. */
 SIMD512_INLINE void avx512_gemm_activate(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,
                                          float *sums, enum avx512_kind kind)
 {

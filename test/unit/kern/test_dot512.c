@@ -187,7 +187,7 @@ static void gemm_differs_between_groups_of_panels_or_blocks_of_rows(void **unuse
     check_gemm(13, 20, 19 * KERN_NR + 5, 0, 20, 1);
     check_gemm(3, 20, 19 * KERN_NR + 16, 2, 20, 1);
     check_gemm(530, 9, 2 * KERN_NR, 0, 2, 1);
-    check_gemm(255, 1040, 10 * KERN_NR, 1, 10, 1);
+    check_gemm(255, 2080, 10 * KERN_NR, 1, 10, 1);
     check_gemm(20, 2051, 2 * KERN_NR, 0, 2, 1);
 }
 

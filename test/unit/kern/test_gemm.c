@@ -557,14 +557,13 @@ static void pieces_of_k_one_onto_the_other_equal_the_whole(void **state)
         }
 }
 
-/* The sums of P, activated by ref, [m, n]: of KERN_GLU P has whole panels. */
-static float *activated(const struct problem *p, const struct kern *k, enum kern_gemm_end end,
-                        enum kern_act act, size_t n)
+/* The SUMS of P, activated by ref, [m, n]: of KERN_GLU P has whole panels. */
+static float *activated(const struct problem *p, const float *sums, enum kern_gemm_end end, enum kern_act act,
+                        size_t n)
 {
     const struct kern *ref = kern_table(CPU_REF);
-    float *sums = new_c(p), *x = take(p->m * n * sizeof *x);
+    float *x = take(p->m * n * sizeof *x);
 
-    run(p, k, 0, p->m, 0, p->panels, sums);
     for (size_t r = 0; r < p->m; r++)
         for (size_t i = 0; i < n; i++) {
             const float *c =
@@ -575,7 +574,6 @@ static float *activated(const struct problem *p, const struct kern *k, enum kern
             else
                 ref->act(&x[r * n + i], c, 1, act);
         }
-    free(sums);
     return x;
 }
 
@@ -635,13 +633,16 @@ static void compare_ends(struct check_rng *g, enum type t, size_t m, size_t k, s
     n_list = rows_list(list);
     cut = check_below(g, p.panels + 1);
     for (size_t i = 0; i < n_list; i++) {
-        float *want, *other;
+        float *sums, *want, *other;
 
         if (!has_row(&p, &list[i]))
             continue;
-        want = activated(&p, &list[i].k, end, act, n);
-        other = activated(&p, &list[i].k, end, act == KERN_RELU ? KERN_SILU : KERN_RELU, n);
+        sums = new_c(&p);
+        run(&p, &list[i].k, 0, p.m, 0, p.panels, sums);
+        want = activated(&p, sums, end, act, n);
+        other = activated(&p, sums, end, act == KERN_RELU ? KERN_SILU : KERN_RELU, n);
         compare_end(&p, &list[i], cut, (struct kern_gemm){.n = n, .end = end, .act = act}, want, other);
+        free(sums);
         free(want);
         free(other);
     }
@@ -651,8 +652,8 @@ static void compare_ends(struct check_rng *g, enum type t, size_t m, size_t k, s
 static void sums_end_activated_in_floats_and_in_the_next_input(void **state)
 {
     static const size_t shapes[][3] = {
-        {12, 64, 64},  {530, 5, 40}, {259, 9, 150}, {13, 2051, 47}, {7, 4103, 33},  {1, 0, 20},
-        {1, 1537, 65}, {3, 3, 1},    {520, 36, 17}, {24, 1025, 31}, {130, 517, 33},
+        {12, 64, 64}, {530, 5, 40},  {259, 9, 150}, {13, 2051, 47},  {7, 4103, 33},
+        {1, 0, 20},   {1, 1537, 65}, {3, 3, 1},     {520, 1030, 17}, {24, 1025, 31},
     };
     struct check_rng g = {8};
 
