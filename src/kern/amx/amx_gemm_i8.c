@@ -10,7 +10,7 @@
 #include "kern/amx/amx_unpacked.h"
 #include "kern/int4.h"
 
-enum { FEW = 8, TURN = 2 /* units of a turn */ };
+enum { FEW = 4, TURN = 2 /* units of a turn */ };
 
 void KERN_NAME(amx_gemm_in_i8)(void *in, const float *x, size_t row, size_t m, size_t k, float fixed)
 {

@@ -1,10 +1,13 @@
-/* amx_unpacked.h - how the gemms of tiles walk over weights in fewer bits: some turns of a panel are unpacked
- * in the first cache, where the tiles take them.
+/* amx_unpacked.h - how the gemms of tiles walk over weights in fewer bits: turns of a panel are unpacked in
+ * the first cache, where the tiles take them, while these take the turns in front.
  *
  *   one   tile of rows: three panels at once, which are three streams out of memory; sums stay in the tiles
  *   two   tiles: one panel at a time; sums stay likewise
  *   more  rows, 256 together: sums come and go, which is cheaper than what is unpacked going to level 2 and
- *         back. The next turns are unpacked between the pairs of tiles that take these
+ *         back
+ *
+ * One or two tiles take one turn at a time: unpacking asks memory for lines, and a core waits for a few only,
+ * so that many turns' lines asked for at once come no sooner, and none comes while the tiles compute.
  *
  * A turn is what the tiles take at once of K: 16 steps of a panel, 2 KB unpacked.
  */
@@ -13,15 +16,12 @@
 
 #include "kern/amx/amx_gemm.h"
 
-enum {
-    AMX_UNPACKED_FEW = 2, /* turns of each panel that are unpacked at once, */
-    AMX_UNPACKED_MANY = 8 /* and where sums come and go */
-};
+enum { AMX_UNPACKED_MANY = 8 /* turns that are unpacked at once where sums come and go */ };
 
 /* Such a gemm, and how its weights are unpacked: the turns [from, from + n) of panel P to TO. */
 struct amx_unpacked {
     const struct kern_gemm *g;
-    size_t group; /* of weights, for unpack(); turns come in even numbers but for the last */
+    size_t group; /* of weights, for unpack() */
     size_t turns;
     void (*unpack)(char *to, const struct amx_unpacked *u, size_t p, size_t from, size_t n);
     const char *tail; /* of int8: the tail of panel g->first, and those of the others so far behind it */
@@ -30,12 +30,29 @@ struct amx_unpacked {
 
 typedef char amx_unpacked_turn[AMX_WORDS * AVX512_GEMM_STEP];
 
-/* A tile of rows and a few turns of up to three panels. */
+/* A tile of rows and two turns: the one that the tiles take, and the next. */
 struct amx_unpacked_one {
-    amx_unpacked_turn b[AMX_GEMM_AT_ONCE][AMX_UNPACKED_FEW] __attribute__((aligned(64)));
+    amx_unpacked_turn b[2] __attribute__((aligned(64)));
     float sums[AMX_GEMM_AT_ONCE * AMX_ROWS * KERN_NR] __attribute__((aligned(64)));
     size_t rows;
 };
+
+/* Turn I of panel P + NUMBER, of PANELS, by the tile of rows A, whose sums are tiles C and D; beside it what
+ * comes next is unpacked. */
+#define AMX_UNPACKED_STEP(number, c, d)                      \
+    do {                                                     \
+        const char *b = t->b[now];                           \
+                                                             \
+        now = 1 - now;                                       \
+        if ((number) + 1 < panels)                           \
+            u->unpack(t->b[now], u, p + (number) + 1, i, 1); \
+        else if (i + 1 < u->turns)                           \
+            u->unpack(t->b[now], u, p, i + 1, 1);            \
+        if ((number) == 0)                                   \
+            AMX_LOAD(7, a, AMX_LINE);                        \
+        AMX_GEMM_SIDE(c, b);                                 \
+        AMX_GEMM_SIDE(d, b + AVX512_GEMM_STEP / 2);          \
+    } while (0)
 
 /* PANELS panels from P on by the rows of one tile. */
 SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct amx_unpacked *u, size_t p,
@@ -43,15 +60,17 @@ SIMD512_INLINE void amx_unpacked_panels(struct amx_unpacked_one *t, const struct
 {
     const struct avx512_gemm_rows rows = {0, t->rows};
     const uint32_t *a = u->g->in;
+    size_t now = 0;
 
     memset(t->sums, 0, sizeof(t->sums));
     AMX_GEMM_ONE_SUMS(AMX_LOAD, t, panels);
-    for (size_t from = 0, n; from < u->turns; from += n, a += n * t->rows * AMX_WORDS) {
-        n = u->turns - from < AMX_UNPACKED_FEW ? u->turns - from : AMX_UNPACKED_FEW;
-        for (size_t i = 0; i < (size_t)panels; i++)
-            u->unpack(t->b[i][0], u, p + i, from, n);
-        for (size_t i = 0; i < n; i++)
-            amx_gemm_one_turn(a + i * t->rows * AMX_WORDS, t->b[0][i], sizeof(t->b[0]), panels, kind);
+    u->unpack(t->b[now], u, p, 0, 1);
+    for (size_t i = 0; i < u->turns; i++, a += t->rows * AMX_WORDS) {
+        AMX_UNPACKED_STEP(0, 0, 1);
+        if (panels > 1)
+            AMX_UNPACKED_STEP(1, 2, 3);
+        if (panels > 2)
+            AMX_UNPACKED_STEP(2, 4, 5);
     }
     AMX_GEMM_ONE_SUMS(AMX_STORE, t, panels);
     for (size_t i = 0; i < (size_t)panels; i++) {
@@ -83,8 +102,10 @@ SIMD512_INLINE void amx_unpacked_drive_one(const struct amx_unpacked *u, size_t 
 SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_unpacked *u, size_t p0,
                                      size_t p1, enum avx512_kind kind)
 {
-    amx_unpacked_turn b[AMX_UNPACKED_FEW] __attribute__((aligned(64)));
+    amx_unpacked_turn b[2] __attribute__((aligned(64)));
+    size_t now = 0;
 
+    u->unpack(b[now], u, p0, 0, 1);
     for (size_t p = p0; p < p1; p++) {
         struct amx_gemm t = amx_gemm_pair(w, 0, 0, w->sums, kind);
 
@@ -95,14 +116,14 @@ SIMD512_INLINE void amx_unpacked_two(struct amx_gemm_walk *w, const struct amx_u
             AMX_ZERO(3);
         }
         memcpy(w->held, t.sums, sizeof(w->held));
-        for (size_t from = 0, n; from < u->turns; from += n) {
-            n = u->turns - from < AMX_UNPACKED_FEW ? u->turns - from : AMX_UNPACKED_FEW;
-            u->unpack(b[0], u, p, from, n);
-            for (size_t i = 0; i < n; i++) {
-                amx_gemm_turn(w, &t, t.a, b[i], false, kind);
-                t.a[0] += t.rows[0] * AMX_WORDS;
-                t.a[1] += t.rows[1] * AMX_WORDS;
-            }
+        for (size_t i = 0; i < u->turns; i++, now = 1 - now) {
+            if (i + 1 < u->turns)
+                u->unpack(b[1 - now], u, p, i + 1, 1);
+            else if (p + 1 < p1)
+                u->unpack(b[1 - now], u, p + 1, 0, 1);
+            amx_gemm_turn(w, &t, t.a, b[now], false, kind);
+            t.a[0] += t.rows[0] * AMX_WORDS;
+            t.a[1] += t.rows[1] * AMX_WORDS;
         }
         amx_gemm_keep(w);
         amx_gemm_end(w, p, w->sums, kind);
@@ -142,7 +163,7 @@ SIMD512_INLINE void amx_unpacked_turns(struct amx_gemm_walk *w, const struct amx
     size_t at = 0;
 
     for (size_t i = 0; i < pairs; i++) {
-        const size_t stop = i + 1 == pairs ? next.n : (next.n * (i + 1) / pairs + 1) / 2 * 2;
+        const size_t stop = next.n * (i + 1) / pairs;
         struct amx_gemm t = amx_gemm_pair(w, i * pair, part.from * AMX_WORDS, sums, kind);
 
         if (at < stop)
@@ -197,7 +218,9 @@ SIMD512_INLINE void amx_unpacked_drive_many(const struct amx_unpacked *u, size_t
 SIMD512_INLINE void amx_unpacked_drive(const struct amx_unpacked *u, size_t p0, size_t p1,
                                        enum avx512_kind kind)
 {
-    if (u->g->m > 0 && u->g->m <= AMX_ROWS)
+    if (p0 == p1 || u->g->m == 0)
+        return;
+    if (u->g->m <= AMX_ROWS)
         amx_unpacked_drive_one(u, p0, p1, kind);
     else
         amx_unpacked_drive_many(u, p0, p1, kind);

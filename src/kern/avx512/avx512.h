@@ -41,7 +41,7 @@ void AVX512_NAME(avx512vnni_gemm_i4)(const struct kern_gemm *g, size_t group, si
 /* The same of 1 to AVX512_ROWS rows, several panels at once: Intel's memory gives a thread more in several
  * streams, AMD's in one. */
 void AVX512_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, size_t p0, size_t p1);
-/* N units of panel P of a gemm_i4 from FROM on, which begins a group, to TO, as gemm_i8 reads them; of each
+/* N units of panel P of a gemm_i4 from FROM on to TO, as gemm_i8 reads them; of each
  * line the one AHEAD bytes behind it is asked for, unless AHEAD is 0. And the whole panel, asking for
  * nothing. */
 void AVX512_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t from,
@@ -50,7 +50,7 @@ void AVX512_NAME(avx512vnni_i4_panel)(const struct kern_gemm *g, size_t group, s
 void AVX512_NAME(avx512vnni_gemm_in_blocks)(void *in, const float *x, size_t row, size_t m, size_t k);
 void AVX512_NAME(avx512vnni_gemm_blocks)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                          size_t p1);
-/* The same of 1 to BLOCKS512_FEW rows, several panels at once. */
+/* The same of 1 to BLOCKS_FEW rows, several panels at once. */
 void AVX512_NAME(avx512vnni_blocks_at_once)(const struct kern_gemm *g, const struct blocks_form *f, size_t p0,
                                             size_t p1);
 void AVX512_NAME(avx512vnni_attn_i8)(const struct kern_attn *a);

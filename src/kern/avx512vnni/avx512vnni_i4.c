@@ -219,12 +219,12 @@ void KERN_NAME(avx512vnni_i4_at_once)(const struct kern_gemm *g, size_t group, s
 void KERN_NAME(avx512vnni_i4_expand)(const struct kern_gemm *g, size_t group, size_t p, size_t from, size_t n,
                                      size_t ahead, char *to)
 {
-    const uint8_t *b = int4_panel(g, group, p) + int4_head(from, group);
-    struct expand x[2] = {{_mm512_setzero_si512(), _mm512_setzero_si512()},
-                          {_mm512_setzero_si512(), _mm512_setzero_si512()}};
+    const uint8_t *panel = int4_panel(g, group, p), *head = panel + int4_head(from, group);
+    const uint8_t *b = panel + int4_codes(from, group);
+    struct expand x[2] = {expand_at(head), expand_at(head + 16)};
 
-    for (size_t i = 0; i < n; i++) {
-        if (i % (group / INT4_UNIT) == 0) {
+    for (size_t i = from; i < from + n; i++) {
+        if (i > from && i % (group / INT4_UNIT) == 0) {
             x[0] = expand_at(b);
             x[1] = expand_at(b + 16);
             b += INT4_HEAD;
