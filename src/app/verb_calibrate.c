@@ -5,6 +5,7 @@
 
 #include "app/app.h"
 #include "base/mem.h"
+#include "base/strmap.h"
 #include "engine/score.h"
 #include "ops/feedback.h"
 
@@ -21,7 +22,8 @@ static const struct opt_row rows[] = {
 
 struct calibrate {
     struct llm *m;
-    struct linear_seen *seen; /* [linears of the model]; those of one name, as experts, share the first */
+    size_t *first;            /* [linears of the model]: the first of its name, which experts may share */
+    struct linear_seen *seen; /* [linears] of each first one */
     bool rounding;            /* for int4: */
     float **feedback;         /* [linears] of each first one; NULL: of another */
     struct err *e;
@@ -32,14 +34,24 @@ static bool is_counted(const struct linear *l)
     return l->dtype == DT_I8 && !l->part_panels[0] && !l->group;
 }
 
-/* The first linear that has the name of linear I. */
-static size_t first_of(const struct model *m, size_t i)
+/* Finds the first linear of each name: the two linears of experts take turns. */
+static int find_first(struct calibrate *c)
 {
-    size_t first = i;
+    const struct model *m = &c->m->model;
+    struct strmap names;
+    bool room = true;
 
-    while (first > 0 && strcmp(m->linear[first - 1]->name, m->linear[i]->name) == 0)
-        first--;
-    return first;
+    strmap_init(&names, MEM_APP);
+    for (size_t i = 0; i < m->n_linears && room; i++) {
+        const char *name = m->linear[i]->name;
+        uint64_t first = i;
+
+        room = strmap_put(&names, name, strlen(name), i) >= 0;
+        strmap_get(&names, name, strlen(name), &first);
+        c->first[i] = (size_t)first;
+    }
+    strmap_fini(&names);
+    return room ? 0 : err_nomem(c->e, "the names of linears");
 }
 
 /* Room for the sums of linear I, and for CTX of its rows. */
@@ -58,10 +70,13 @@ static int watch(struct calibrate *c, size_t ctx)
     const struct model *m = &c->m->model;
     int rc;
 
+    c->first = mem_zalloc(m->n_linears, sizeof(*c->first), MEM_APP);
     c->seen = mem_zalloc(m->n_linears, sizeof(*c->seen), MEM_APP);
     c->feedback = mem_zalloc(m->n_linears, sizeof(*c->feedback), MEM_APP);
-    if (!c->seen || !c->feedback)
+    if (!c->first || !c->seen || !c->feedback)
         return err_nomem(c->e, "what is counted");
+    if ((rc = find_first(c)) != 0)
+        return rc;
     for (size_t i = 0; i < m->n_linears; i++) {
         if (!is_counted(m->linear[i]))
             continue;
@@ -69,8 +84,8 @@ static int watch(struct calibrate *c, size_t ctx)
             return err_set(c->e, ERR_UNSUPPORTED,
                            "%s: backend %s counts no rows of the input; calibrate with gallop or native",
                            m->linear[i]->name, m->linear[i]->backend->name);
-        m->linear[i]->seen = &c->seen[first_of(m, i)];
-        if (c->rounding && first_of(m, i) == i && (rc = open_feedback(c, i, ctx)) != 0)
+        m->linear[i]->seen = &c->seen[c->first[i]];
+        if (c->rounding && c->first[i] == i && (rc = open_feedback(c, i, ctx)) != 0)
             return rc;
     }
     return 0;
@@ -163,7 +178,7 @@ static json_t *found(const struct calibrate *c, size_t n_tokens, size_t *n, size
     for (size_t i = 0; i < m->n_linears; i++) {
         float largest;
 
-        if (!is_counted(m->linear[i]) || first_of(m, i) != i)
+        if (!is_counted(m->linear[i]) || c->first[i] != i)
             continue;
         largest = scales_find(&c->seen[i], m->linear[i]->k);
         *n += 1;
@@ -286,6 +301,7 @@ static void forget(struct calibrate *c)
     }
     mem_free(c->feedback);
     mem_free(c->seen);
+    mem_free(c->first);
 }
 
 static int run(const struct opt_values *v, struct err *e)

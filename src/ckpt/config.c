@@ -330,6 +330,11 @@ bool config_given(struct config *c, const char *key)
     return find(c, key) != NULL;
 }
 
+size_t config_count(const struct config *c)
+{
+    return c->index.n;
+}
+
 static int int_in(struct config *c, const struct node *n, int64_t lo, int64_t hi, int64_t *v, struct err *e)
 {
     char expected[96];

@@ -34,6 +34,7 @@ bool config_has(struct config *c, const char *key);
 
 /* Present, be it null. */
 bool config_given(struct config *c, const char *key);
+size_t config_count(const struct config *c); /* of its keys */
 
 /* Getters mark KEY as understood. Missing or null: *v is set to the default and 0 is returned. Of the
  * wrong type or out of [lo, hi]: ERR_INPUT, and the sentence names the file and the key, what was found

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
 
@@ -223,8 +224,12 @@ static int part(const struct view **out, struct weights *w, const char *base, co
 /* Groups of K that the order names; NULL where it names neighbours. */
 static int check_order(struct source *s, struct err *e)
 {
-    bool neighbours = true;
+    bool neighbours = true, none = s->q->method == COMPRESSED;
 
+    for (size_t k = 0; s->order && none && k < s->k; k++)
+        none = (int32_t)group_of(s, k) == -1;
+    if (none) /* as it lies in checkpoints without an order */
+        s->order = NULL;
     for (size_t k = 0; s->order && k < s->k; k++) {
         size_t g = group_of(s, k);
 
@@ -278,17 +283,19 @@ static int parts(struct source *s, struct weights *w, const char *base, struct e
     }
     if ((rc = part(&s->scales, w, base, "weight_scale", DT_F32, s->n, s->groups, true, e)) != 0 || q->bytes)
         return rc;
-    if ((rc = part(&s->zeros, w, base, "weight_zero_point", DT_I32, words, s->groups, q->asymmetric, e)) !=
-            0 ||
+    if ((rc = q->asymmetric ? part(&s->zeros, w, base, "weight_zero_point", DT_I32, words, s->groups, true, e)
+                            : 0) != 0 ||
         (rc = part(&s->order, w, base, "weight_g_idx", DT_I32, s->k, 0, false, e)) != 0 ||
         (rc = part(&shape, w, base, "weight_shape", DT_I64, 2, 0, true, e)) != 0)
         return rc;
-    if (!q->asymmetric)
-        s->zeros = NULL;
     for (int d = 0; d < 2; d++) {
         int64_t size;
 
         memcpy(&size, (const char *)shape->data + (size_t)d * sizeof(size), sizeof(size));
+        if (d && size > 0 && size % WORD != 0 && size / WORD * WORD + WORD == (int64_t)s->k)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: tensor %.300s says %lld columns, expected a multiple of %d", shape->file,
+                           shape->name, (long long)size, WORD);
         if (size != (int64_t)(d ? s->k : s->n))
             return err_set(e, ERR_INPUT, "%s: tensor %.300s says %lld, expected %zu", shape->file,
                            shape->name, (long long)size, d ? s->k : s->n);
@@ -386,6 +393,8 @@ static int read_gptq(struct quantised *q, struct config *c, struct err *e)
     if ((rc = read_common(q, c, e)) != 0 ||
         (rc = config_str(c, "checkpoint_format", "gptq", &format, e)) != 0)
         return rc;
+    if (config_has(c, "adapter"))
+        return unsupported(c, "adapter", "an object", "none", e);
     q->zero_more = strcmp(format, "gptq") == 0;
     return q->zero_more || strcmp(format, "gptq_v2") == 0
                ? 0
@@ -442,6 +451,27 @@ static int read_inputs(struct config *inputs, struct err *e)
                          : unsupported(inputs, "config_groups.input_activations.dynamic", "false", "true", e);
 }
 
+/* What a checkpoint may ask for beside its groups. Rows of the cache have the type that the engine is
+ * told. */
+static int read_beside(struct config *c, struct err *e)
+{
+    struct config *transform = config_sub(c, "transform_config"),
+                  *sparsity = config_sub(c, "sparsity_config");
+    const char *format = "dense";
+    int rc = sparsity ? config_str(sparsity, "format", "dense", &format, e) : 0;
+
+    if (rc)
+        return rc;
+    if (strcmp(format, "dense") != 0)
+        return unsupported(c, "sparsity_config.format", format, "dense", e);
+    if (config_has(c, "kv_cache_scheme"))
+        log_warn("%s: quantization_config.kv_cache_scheme is not used: --kv-cache-dtype decides",
+                 config_path(c));
+    return transform && config_count(transform) > 0
+               ? unsupported(c, "transform_config", "transforms of inputs", "none", e)
+               : 0;
+}
+
 static int read_compressed(struct quantised *q, struct config *c, struct err *e)
 {
     struct config *groups = config_sub(c, "config_groups"), *group, *weights;
@@ -455,8 +485,12 @@ static int read_compressed(struct quantised *q, struct config *c, struct err *e)
         return unsupported(c, "format", format, "pack-quantized or int-quantized", e);
     if (!groups || !(group = config_sub(groups, "group_0")) || !(weights = config_sub(group, "weights")))
         return unsupported(c, "config_groups", "no group_0 with weights", "one", e);
-    if (config_has(groups, "group_1"))
+    if (config_count(groups) > 1)
         return unsupported(c, "config_groups", "several", "group_0 alone", e);
+    if (config_has(group, "output_activations"))
+        return unsupported(c, "config_groups.output_activations", "an object", "null", e);
+    if ((rc = read_beside(c, e)) != 0)
+        return rc;
     rc = read_inputs(config_sub(group, "input_activations"), e);
     return rc ? rc : read_weights(q, weights, e);
 }
@@ -467,8 +501,14 @@ static int open(struct quantised *q, struct weights *w, struct config *c, struct
 {
     static int (*const read[])(struct quantised *, struct config *, struct err *) = {read_gptq, read_awq,
                                                                                      read_compressed};
-    int rc = read[q->method](q, config_sub(c, "quantization_config"), e);
+    const char *type;
+    int rc = config_str(c, "model_type", "", &type, e);
 
+    if (rc == 0 && strcmp(type, "gpt2") == 0) /* whose matrices are transposed */
+        rc = err_set(e, ERR_UNSUPPORTED, "%s: quantization_config of model_type gpt2 is not read",
+                     config_path(c));
+    if (rc == 0)
+        rc = read[q->method](q, config_sub(c, "quantization_config"), e);
     config_ignore(c, "quantization_config"); /* the rest is about how it was made, and for which kernels */
     return rc ? rc : convert_all(q, w, e);
 }

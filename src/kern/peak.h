@@ -1,7 +1,7 @@
 /* peak.h - loops that measure what the machine can do at most: arithmetic on registers alone, and reading
  * alone.
  *
- * They live in the ISA folders because they need their instructions; bench_roof.c in app/ turns them into
+ * They live in the ISA folders because they need their instructions; src/app/bench/roof.c turns them into
  * figures. Not kernels: no model needs them, and they have no order to keep.
  */
 #ifndef GALLOP_KERN_PEAK_H

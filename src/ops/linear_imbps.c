@@ -103,7 +103,7 @@ void linear_run_splits(const struct linear_mlp *w, struct pool *pool, size_t spl
     struct split s = {.w = w};
     size_t each = columns_of_panel(w->up), k = w->down->k;
 
-    ASSERT(split && split % KERN_NR == 0, "splits of %zu", split);
+    ASSERT(split && split % KERN_PIECE == 0, "splits of %zu", split);
     for (; s.at < k && w->m; s.at += s.n) {
         s.n = k - s.at < split ? k - s.at : split;
         pool_run_ranges(pool, (s.n + each - 1) / each, run_up, &s);

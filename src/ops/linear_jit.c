@@ -186,7 +186,8 @@ static const char *prepare(size_t k, enum dtype t)
     pthread_mutex_lock(&lock);
     n = atomic_load(&n_sets);
     if ((why_not = load()) == NULL && !find_set(k, t)) {
-        sets[n % MOST_SETS] = n < MOST_SETS ? (struct set){.type = t, .k = packed_k(k, t)} : sets[0];
+        if (n < MOST_SETS)
+            sets[n] = (struct set){.type = t, .k = packed_k(k, t)};
         if (n == MOST_SETS)
             why_not = "it keeps primitives for 64 different widths of inputs at most";
         else if (make_set(&sets[n]))

@@ -25,18 +25,21 @@ enum {
 
 static const struct blocks_form form = {4, 16, false, false, 1, true};
 
+/* V holds blocks that can be copied. */
+static bool is_in_blocks(const struct view *v)
+{
+    return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % BLOCK == 0 && v->shape[1] % BLOCK == 0 &&
+           !v->zipped;
+}
+
+/* Rows of blocks that lie otherwise are rounded anew where all are to be, which gives the same numbers. */
 static bool is_taken(const struct linear_desc *d)
 {
-    bool whole = d->part[0]->shape[1] % BLOCK == 0;
+    size_t k = d->part[0]->shape[1];
 
-    for (size_t p = 0; p < d->n_parts; p++) {
-        const struct view *v = d->part[p];
-
-        if (v->dtype != DT_MXFP4 && d->to_mxfp4 && (whole || v->shape[1] <= MOST_PADDED))
-            continue;
-        if (v->dtype != DT_MXFP4 || v->stride[1] != 1 || v->stride[0] % BLOCK || !whole || v->zipped)
+    for (size_t p = 0; p < d->n_parts; p++)
+        if (!is_in_blocks(d->part[p]) && (!d->to_mxfp4 || (k % BLOCK && k > MOST_PADDED)))
             return false;
-    }
     return true;
 }
 
@@ -168,7 +171,7 @@ static bool group_of(const struct linear_desc *d, size_t first, size_t b, struct
 
         g->scale[c] = 127;
         memset(g->nibbles[c], 0, HALF);
-        if (p < d->n_parts && d->part[p]->dtype != DT_MXFP4) {
+        if (p < d->n_parts && !is_in_blocks(d->part[p])) {
             size_t k = d->part[p]->shape[1], n = k - b * BLOCK < BLOCK ? k - b * BLOCK : BLOCK;
             float x[BLOCK] = {0};
 

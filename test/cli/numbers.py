@@ -5,6 +5,7 @@ import ast
 import json
 import math
 import os
+import shutil
 import random
 import re
 import shutil
@@ -287,6 +288,29 @@ def rounding_to_four_bits_by_a_text_costs_half():
                 f.write(bytes)
             expect_error(call("run", "-m", DEMO, "--quant", "int4", "--scales", path, "x"), 1, path)
         expect_error(call("calibrate", "-m", DEMO, "--quant", "mxfp4", "--file", _path("text.txt"), "-o", seen), 2, "--quant", "int4")
+
+
+def experts_of_one_name_are_calibrated_together():
+    """gpt-oss has one name for one linear of all experts of a layer: both files hold it once, and are read back."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, text = os.path.join(folder, "m"), os.path.join(folder, "text.txt")
+        shutil.copytree(os.path.join(ROOT, "test", "golden", "gpt-oss"), model)
+        with open(os.path.join(model, "tokenizer.json"), "w") as f:
+            json.dump({"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                       "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {chr(97 + i): i for i in range(26)}, "merges": []}}, f)
+        with open(text, "w") as f:
+            f.write("".join(chr(97 + i * i % 26) for i in range(200)))
+        for quant in ("int4", "int8-static"):
+            scales = os.path.join(folder, quant)
+            r = call("calibrate", "-m", model, "--quant", quant, "--file", text, "--ctx", 64, "-o", scales, "--json")
+            expect(r.returncode, 0, f"status of calibrate --quant {quant}: {r.stderr}")
+            with open(scales, "rb") as f:
+                data = f.read()
+            held = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")] if quant == "int4" else data)
+            held = {k for k in held.get("linears", held) if k != "__metadata__"}
+            expect(json.loads(r.stdout)["linears"], len(held), f"linears of {quant}")
+            check(any("experts" in x for x in held), f"experts are among {held}")
+            expect(call("run", "-m", model, "--quant", quant, "--scales", scales, "--ids", "1,2,3", "-n", 2).returncode, 0, f"status of run with {quant}")
 
 
 def linears_in_four_bits_are_near_and_the_same_on_all_kernels():

@@ -25,8 +25,8 @@ def _read(path):
     return {k: (v["dtype"], v["shape"], data[slice(*v["data_offsets"])]) for k, v in head.items() if k != "__metadata__"}
 
 
-def _write(name, tensors, about=None):
-    """A folder of SOURCE's config with ABOUT as its quantization_config."""
+def _write(name, tensors, about=None, root={}):
+    """A folder of SOURCE's config with ABOUT as its quantization_config, and ROOT in the config itself."""
     path, head, at = os.path.join(folder.name, name), {}, 0
     os.makedirs(path, exist_ok=True)
     for k, (dtype, shape, data) in tensors.items():
@@ -39,6 +39,7 @@ def _write(name, tensors, about=None):
         config = json.load(f)
     if about:
         config["quantization_config"] = about
+    config.update(root)
     with open(os.path.join(path, "config.json"), "w") as f:
         json.dump(config, f)
     return path
@@ -198,8 +199,8 @@ def what_does_not_fit_is_refused():
     _, _, tensors, about = _make("gptq")
     base = "model.layers.0.self_attn.o_proj."
 
-    def refused(what, config, *words, form=None):
-        expect_error(call("run", "-m", _write("bad", {**(form or tensors), **what}, config), "--ids", "1", "-n", 1), 1, *words)
+    def refused(what, config, *words, form=None, root={}):
+        expect_error(call("run", "-m", _write("bad", {**(form or tensors), **what}, config, root), "--ids", "1", "-n", 1), 1, *words)
 
     for part in ("qzeros", "scales"):
         left = {k: v for k, v in tensors.items() if k != base + part}
@@ -225,6 +226,30 @@ def what_does_not_fit_is_refused():
     refused({}, _compressed_config("int-quantized", 8, -1, inputs={**W8A8, "dynamic": False}), "dynamic")
     refused({}, _compressed_config("int-quantized", 8, -1, symmetric=False), "symmetric")
     refused({}, _compressed_config("pack-quantized", 8, 32), "num_bits")
+    one = _compressed_config("pack-quantized", 4, 32)
+    other = {"group_0": one["config_groups"]["group_0"], "experts": one["config_groups"]["group_0"]}
+    refused({}, {**one, "config_groups": other}, "config_groups", "several")
+    refused({}, {**one, "config_groups": {"group_0": {**other["group_0"], "output_activations": W8A8}}}, "output_activations")
+    refused({}, {**one, "transform_config": {"config_groups": {"R4": {"type": "hadamard"}}}}, "transform_config")
+    refused({}, {**one, "sparsity_config": {"format": "sparse-24-bitmask"}}, "sparse-24-bitmask")
+    refused({}, {**GPTQ, "adapter": {"name": "lora"}}, "adapter")
+    refused({}, about, "quantization_config", "gpt2", root={"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]})
+
+
+def what_is_beside_the_weights_is_said():
+    _, _, tensors, about = _make("compressed")
+    left = _write("left", {**tensors, "model.layers.0.self_attn.o_proj.weight_zero_point": ("I32", [1, 1], b"\0\0\0\0")},
+                  {**about, "kv_cache_scheme": {"num_bits": 8, "type": "float"}, "transform_config": {}, "sparsity_config": {"format": "dense"}})
+    r = call("run", "-m", left, "--ids", "1", "-n", 1)
+    expect(r.returncode, 0, "status where zero points are left over")
+    check(b"kv_cache_scheme" in r.stderr and b"weight_zero_point" in r.stderr, f"what is not used is said: {r.stderr}")
+
+
+def an_order_of_minus_ones_is_none():
+    path, _, tensors, about = _make("compressed")
+    none = {k[:-len("packed")] + "g_idx": ("I32", [8 * shape[1]], b"\xff" * 32 * shape[1])
+            for k, (_, shape, _) in tensors.items() if k.endswith("weight_packed")}
+    expect(_logits(_write("none", {**tensors, **none}, about)) == _logits(path), True, "logits where g_idx is -1 throughout")
 
 
 run_all(list(globals().items()))

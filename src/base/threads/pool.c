@@ -84,6 +84,32 @@ static inline void pause_briefly(void)
 #endif
 }
 
+/* How this thread rounds floats and treats denormals, before it was set to what results are promised for: to
+ * nearest, denormals kept. A host may have changed that on its own threads, and whoever takes a panel decides
+ * its bits. */
+static inline unsigned round_as_promised(void)
+{
+#if defined(__x86_64__)
+    enum { NEAREST = 0x1f80 };
+    unsigned before = __builtin_ia32_stmxcsr();
+
+    if (before != NEAREST)
+        __builtin_ia32_ldmxcsr(NEAREST);
+    return before;
+#else
+    return 0;
+#endif
+}
+
+static inline void round_as_before(unsigned before)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_ldmxcsr(before);
+#else
+    (void)before;
+#endif
+}
+
 static void futex_wait(atomic_uint *word, unsigned seen)
 {
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
@@ -157,6 +183,7 @@ static void *work(void *arg)
 
     if (w->os >= 0)
         topo_bind(w->os);
+    round_as_promised();
     for (;;) {
         seen = next_job(p, seen);
         if (!p->fn)
@@ -188,19 +215,21 @@ static void adopt_caller(struct pool *p)
 
 void pool_run(struct pool *p, pool_fn *fn, void *ctx)
 {
+    unsigned before = round_as_promised();
+
     ASSERT(!atomic_exchange_explicit(&p->running, true, memory_order_acquire),
            "a pool runs one job at a time: a job started another, or two threads use engines that share it");
     if (p->caller != &thread_mark)
         adopt_caller(p);
     if (p->n_threads == 1) {
         fn(ctx, 0, 1);
-        atomic_store_explicit(&p->running, false, memory_order_release);
-        return;
+    } else {
+        post(p, fn, ctx);
+        fn(ctx, 0, p->n_threads);
+        gather(p, 0, atomic_load_explicit(&p->generation, memory_order_relaxed));
     }
-    post(p, fn, ctx);
-    fn(ctx, 0, p->n_threads);
-    gather(p, 0, atomic_load_explicit(&p->generation, memory_order_relaxed));
     atomic_store_explicit(&p->running, false, memory_order_release);
+    round_as_before(before);
 }
 
 /* ---- work that is dealt ---- */

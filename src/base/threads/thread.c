@@ -8,6 +8,9 @@
 #include <signal.h>
 #include <stddef.h>
 
+/* A gemm of level amx has 513 KB of sums there, a packer as much of weights. */
+enum { STACK = 2 << 20 };
+
 static void *begin(void *arg)
 {
     struct thread *t = arg;
@@ -25,7 +28,9 @@ static void *begin(void *arg)
 int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg)
 {
     static const int own_fault[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    pthread_attr_t attr;
     sigset_t all, old;
+    size_t stack;
     int rc;
 
     *t = (struct thread){.fn = fn, .arg = arg};
@@ -33,7 +38,13 @@ int thread_start(struct thread *t, void *(*fn)(void *arg), void *arg)
     for (size_t i = 0; i < sizeof(own_fault) / sizeof(own_fault[0]); i++)
         sigdelset(&all, own_fault[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    rc = pthread_create(&t->id, NULL, begin, t);
+    if ((rc = pthread_attr_init(&attr)) == 0) {
+        if ((rc = pthread_attr_getstacksize(&attr, &stack)) == 0 && stack < STACK)
+            rc = pthread_attr_setstacksize(&attr, STACK);
+        if (rc == 0)
+            rc = pthread_create(&t->id, &attr, begin, t);
+        pthread_attr_destroy(&attr);
+    }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
 }

@@ -20,7 +20,8 @@ enum {
     AVX512_ATTN_LEAD_LEVEL2 = 8192, /* where lines come into level 2 only */
 };
 
-/* Up to 12 rows of one call, and the tiles [t0, t1) that they see. */
+/* Up to 12 rows of one call, by tiles (amx/), which leave the arrays of integers alone, 16; and the tiles
+ * [t0, t1) that they see. */
 struct avx512_attn {
     const struct kern_attn *a;
     size_t row, rows, t0, t1;

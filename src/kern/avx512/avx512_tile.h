@@ -35,7 +35,7 @@ enum avx512_kind {
 
 enum {
     AVX512_ROWS = 12, /* of the largest tile: 12 x 2 sums, 2 columns of B and a word of A are 27 registers */
-    AVX512_COLS = 8,  /* of the widest */
+    AVX512_COLS = 4,  /* of the widest */
     AVX512_PARTS = 4, /* words of a step, at most */
     AVX512_STRIDE = 512 + 16, /* words from row to row of attention's queries; 33 cache lines */
 };
