@@ -28,8 +28,8 @@ static const struct blocks_form form = {4, 16, false, false, 1, true};
 /* V holds blocks that can be copied. */
 static bool is_in_blocks(const struct view *v)
 {
-    return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % BLOCK == 0 && v->shape[1] % BLOCK == 0 &&
-           !v->zipped;
+    return v->dtype == DT_MXFP4 && v->stride[1] == 1 && v->stride[0] % BLOCK == 0 &&
+           v->shape[1] % BLOCK == 0 && !v->zipped;
 }
 
 /* Rows of blocks that lie otherwise are rounded anew where all are to be, which gives the same numbers. */

@@ -117,6 +117,12 @@ def weights_in_several_files():
     check(all(os.path.getsize(os.path.join(folder, x)) <= 0.001 * 2**30 for x in names), "none is larger")
     expect(_answer(packed), _answer(DEMO), "of several files")
     expect_error(call("run", "-m", packed + ".2", "x"), 1, "part 2 of a packed checkpoint; name the first one")
+    with open(packed + ".2", "rb") as f:
+        part = f.read()
+    for damaged in (part[:100], part[:8192], part[:-1] + bytes([part[-1] ^ 1]), part.replace(b"version 1\n", b"version 9\n", 1)):
+        with open(packed + ".2", "wb") as f:
+            f.write(damaged)
+        expect_error(call("run", "-m", packed, "x"), 1, packed + ".2: ", "pack the checkpoint again")
     os.remove(packed + ".2")
     expect_error(call("run", "-m", packed, "x"), 1, packed + ".2")
     for x in names:

@@ -17,13 +17,23 @@ struct reader {
     struct err *e;
 };
 
-static int altered(const struct pack *p, const char *what, struct err *e)
+/* The path of file PART of P in TEXT. */
+static const char *path_of(const struct pack *p, size_t part, char text[FOLDER_PATH_MAX])
 {
+    if (part)
+        snprintf(text, FOLDER_PATH_MAX, "%s.%zu", p->path, part);
+    return part ? text : p->path;
+}
+
+static int altered(const struct pack *p, size_t part, const char *what, struct err *e)
+{
+    char path[FOLDER_PATH_MAX];
+
     return err_set(
         e, ERR_INPUT,
         "%s: %s not as it was written: the file was altered or is not whole; pack the checkpoint again "
         "(gallop pack)",
-        p->path, what);
+        path_of(p, part, path), what);
 }
 
 /* ---- the first page ---- */
@@ -48,7 +58,7 @@ bool pack_means(struct folder in)
 
 static int check_head(const struct pack *p, const struct map_file *m, size_t part, struct err *e)
 {
-    char page[PACK_ALIGN], said[64] = "";
+    char page[PACK_ALIGN], said[64] = "", path[FOLDER_PATH_MAX];
     unsigned version = 0, no = 0;
 
     pack_head(page, part);
@@ -61,12 +71,12 @@ static int check_head(const struct pack *p, const struct map_file *m, size_t par
             e, ERR_UNSUPPORTED,
             "%s: this packed checkpoint has version %u, this gallop reads %d; pack the checkpoint again "
             "(gallop pack)",
-            p->path, version, PACK_VERSION);
+            path_of(p, part, path), version, PACK_VERSION);
     if (version && no && !part)
         return err_set(e, ERR_INPUT,
                        "%s: this is part %u of a packed checkpoint; name the first one, without .%u", p->path,
                        no, no);
-    return altered(p, "its first page is", e);
+    return altered(p, part, "its first page is", e);
 }
 
 /* ---- the directory ---- */
@@ -333,16 +343,16 @@ static int find_directory(struct pack *p, const char **text, size_t *n, struct e
     struct pack_tail tail;
 
     if (m->len < PACK_ALIGN + sizeof(tail))
-        return altered(p, "its end is", e);
+        return altered(p, 0, "its end is", e);
     memcpy(&tail, m->bytes + m->len - sizeof(tail), sizeof(tail));
     if (memcmp(tail.magic, PACK_TAIL_MAGIC, sizeof(tail.magic)) != 0 ||
         tail.own_sum != XXH3_64bits(&tail, offsetof(struct pack_tail, own_sum)) || tail.at > m->len ||
         tail.bytes != m->len - sizeof(tail) - tail.at)
-        return altered(p, "its end is", e);
+        return altered(p, 0, "its end is", e);
     p->end = (size_t)tail.at;
     *text = m->bytes + tail.at;
     *n = (size_t)tail.bytes;
-    return XXH3_64bits(*text, *n) == tail.sum ? 0 : altered(p, "its directory is", e);
+    return XXH3_64bits(*text, *n) == tail.sum ? 0 : altered(p, 0, "its directory is", e);
 }
 
 /* ---- the files ---- */
@@ -354,7 +364,7 @@ static int open_parts(struct pack *p, struct folder in, uint64_t n, struct err *
     int rc = 0;
 
     if (n < 1 || n > PACK_MAX_PARTS)
-        return altered(p, "its directory is", e);
+        return altered(p, 0, "its directory is", e);
     if (!(all = mem_zalloc((size_t)n, sizeof(*all), MEM_CKPT)))
         return err_nomem(e, p->path);
     all[0] = p->part[0];
@@ -374,10 +384,13 @@ static int open_parts(struct pack *p, struct folder in, uint64_t n, struct err *
 
 static int place(const struct pack *p, struct pack_blob *b, struct err *e)
 {
-    size_t end = b->part >= p->n_parts ? 0 : b->part ? p->part[b->part].len : p->end;
+    size_t end;
 
-    if (b->part >= p->n_parts || b->at % PACK_ALIGN || b->at > end || b->bytes > end - b->at)
-        return altered(p, "its directory or length is", e);
+    if (b->part >= p->n_parts)
+        return altered(p, 0, "its directory or length is", e);
+    end = b->part ? p->part[b->part].len : p->end;
+    if (b->at % PACK_ALIGN || b->at > end || b->bytes > end - b->at)
+        return altered(p, b->part, "its directory or length is", e);
     b->data = p->part[b->part].bytes + b->at;
     return 0;
 }
@@ -390,7 +403,7 @@ static int prove(const struct pack *p, const struct pack_blob *b, const char *wh
     int rc = pack_sum(&sum, b->data, b->bytes, pool, e);
 
     snprintf(text, sizeof(text), "%.200s in it is", what);
-    return rc ? rc : sum == b->sum ? 0 : altered(p, text, e);
+    return rc ? rc : sum == b->sum ? 0 : altered(p, b->part, text, e);
 }
 
 static int place_all(struct reader *r)
