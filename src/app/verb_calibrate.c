@@ -144,9 +144,17 @@ static int read_text(struct calibrate *c, const struct tok_ids *ids, const struc
     return rc;
 }
 
+/* Tokens of a window: no more than the model's context, unless they were asked for. */
+static size_t window_tokens(const struct calibrate *c, const struct opt_values *v)
+{
+    size_t ctx = (size_t)opt_int(v, "ctx");
+
+    return !opt_given(v, "ctx") && ctx > c->m->max_len ? c->m->max_len : ctx;
+}
+
 static int read_file(struct calibrate *c, const struct buf *text, const struct opt_values *v, size_t *n)
 {
-    size_t ctx = (size_t)opt_int(v, "ctx"), most = (size_t)opt_int(v, "max-tokens");
+    size_t ctx = window_tokens(c, v), most = (size_t)opt_int(v, "max-tokens");
     struct tok_ids ids = {0}, prefix = {0};
     int rc;
 
@@ -158,6 +166,8 @@ static int read_file(struct calibrate *c, const struct buf *text, const struct o
         *n = ids.n;
         if (ids.n == 0)
             rc = err_set(c->e, ERR_INPUT, "%s: the text is empty", opt_string(v, "file"));
+        else if (ctx > c->m->max_len)
+            rc = err_set(c->e, ERR_INPUT, "--ctx %zu is longer than the context of %zu", ctx, c->m->max_len);
         else if (prefix.n >= ctx)
             rc = err_set(c->e, ERR_INPUT, "--ctx %zu has no room for text", ctx);
         else
@@ -322,8 +332,7 @@ static int run(const struct opt_values *v, struct err *e)
     buf_init(&text, MEM_APP);
     if ((rc = input_text(opt_string(v, "file"), &text, e)) == 0 && (rc = open_model(&g, v, e)) == 0) {
         c.m = gallop_llm(g);
-        if ((rc = watch(&c, (size_t)opt_int(v, "ctx"))) == 0 &&
-            (rc = read_file(&c, &text, v, &n_tokens)) == 0)
+        if ((rc = watch(&c, window_tokens(&c, v))) == 0 && (rc = read_file(&c, &text, v, &n_tokens)) == 0)
             rc = c.rounding ? write_feedback(&c, n_tokens, v) : write_file(&c, n_tokens, v);
         forget(&c);
     }

@@ -35,7 +35,9 @@ static int run_as(const char *verb, const struct opt_values *v, struct err *e)
                        verb);
     if (strcmp(verb, "quantize") == 0 &&
         (!opt_string(v, "quant") || strcmp(opt_string(v, "quant"), "none") == 0))
-        return err_set(e, ERR_USAGE, "quantize: --quant is needed (int8); without it, gallop pack is meant");
+        return err_set(
+            e, ERR_USAGE,
+            "quantize: --quant is needed, as in int8; without one, or with none, gallop pack is meant");
     if ((rc = load_options(v, &l, e)) != 0 ||
         (rc = packing_write(&l, path, opt_float(v, "split-size"), opt_flag(v, "force"), &done, e)) != 0)
         return rc;

@@ -311,6 +311,8 @@ def experts_of_one_name_are_calibrated_together():
             expect(json.loads(r.stdout)["linears"], len(held), f"linears of {quant}")
             check(any("experts" in x for x in held), f"experts are among {held}")
             expect(call("run", "-m", model, "--quant", quant, "--scales", scales, "--ids", "1,2,3", "-n", 2).returncode, 0, f"status of run with {quant}")
+        expect_error(call("calibrate", "-m", model, "--file", text, "--ctx", 100000, "-o", scales, "--force"), 1, "--ctx 100000", "context")
+        expect(call("calibrate", "-m", model, "--file", text, "-o", scales, "--force", "--max-model-len", 48).returncode, 0, "status where the context is shorter than a window by itself")
 
 
 def linears_in_four_bits_are_near_and_the_same_on_all_kernels():
