@@ -3,9 +3,9 @@
  * The only public header. Every name begins with gallop_. An engine belongs to one thread at a time;
  * gallop_submit() may be called from any thread at any time, gallop_cancel() from signal handlers, too. A
  * process may hold many engines, of different models and options, and run them at once. The thread that opens
- * or runs an engine computes, too: it needs 1 MiB of stack. Functions that can
- * fail return 0 or a code below and leave one sentence in ERR (size GALLOP_ERR_SIZE is always enough; NULL is
- * allowed) that names the file, tensor, field or argument, what was found and what was expected.
+ * or runs an engine computes, too: it needs 1 MiB of stack. Functions that can fail return 0 or a code below
+ * and leave one sentence in ERR (size GALLOP_ERR_SIZE is always enough; NULL is allowed) that names the file,
+ * tensor, field or argument, what was found and what was expected.
  *
  *     struct gallop *g;
  *     struct gallop_options o;

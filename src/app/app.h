@@ -155,6 +155,9 @@ bool input_add_id(struct tok_ids *ids, int32_t id);
 /* Adds the tokens that T puts in front of a text: those of an empty one, if they do not include an end. */
 int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e);
 
+/* Windows of CTX tokens, PREFIX of them in front, are no longer than CONTEXT and have room for text. */
+int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e);
+
 /* A template that makes text of messages: a model's own chat template, or a file with its variables. */
 struct input_template {
     struct chat *chat;

@@ -134,6 +134,13 @@ int input_bos(const struct tok *t, struct tok_ids *prefix, struct err *e)
     return rc;
 }
 
+int input_check_window(size_t ctx, size_t prefix, size_t context, struct err *e)
+{
+    if (ctx > context)
+        return err_set(e, ERR_INPUT, "--ctx %zu is longer than the context of %zu", ctx, context);
+    return prefix < ctx ? 0 : err_set(e, ERR_INPUT, "--ctx %zu has no room for text", ctx);
+}
+
 /* ---- templates ---- */
 
 int input_jinja(const char *path, struct jinja **j, struct err *e)

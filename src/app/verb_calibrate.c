@@ -166,11 +166,7 @@ static int read_file(struct calibrate *c, const struct buf *text, const struct o
         *n = ids.n;
         if (ids.n == 0)
             rc = err_set(c->e, ERR_INPUT, "%s: the text is empty", opt_string(v, "file"));
-        else if (ctx > c->m->max_len)
-            rc = err_set(c->e, ERR_INPUT, "--ctx %zu is longer than the context of %zu", ctx, c->m->max_len);
-        else if (prefix.n >= ctx)
-            rc = err_set(c->e, ERR_INPUT, "--ctx %zu has no room for text", ctx);
-        else
+        else if ((rc = input_check_window(ctx, prefix.n, c->m->max_len, c->e)) == 0)
             rc = read_text(c, &ids, &prefix, ctx);
     }
     tok_ids_fini(&ids);

@@ -95,10 +95,8 @@ static int score_text(struct ppl *p, const struct tok_ids *ids, const struct tok
 
     if (opt_given(v, "max-tokens") && (size_t)opt_int(v, "max-tokens") < n)
         n = (size_t)opt_int(v, "max-tokens");
-    if (ctx > p->m->max_len)
-        return err_set(p->e, ERR_INPUT, "--ctx %zu is longer than the context of %zu", ctx, p->m->max_len);
-    if (prefix->n >= ctx)
-        return err_set(p->e, ERR_INPUT, "--ctx %zu has no room for text", ctx);
+    if ((rc = input_check_window(ctx, prefix->n, p->m->max_len, p->e)) != 0)
+        return rc;
     body = ctx - prefix->n;
     window = mem_zalloc(ctx, sizeof(*window), MEM_APP);
     if (p->exact)

@@ -292,7 +292,7 @@ static int parts(struct source *s, struct weights *w, const char *base, struct e
         int64_t size;
 
         memcpy(&size, (const char *)shape->data + (size_t)d * sizeof(size), sizeof(size));
-        if (d && size > 0 && size % WORD != 0 && size / WORD * WORD + WORD == (int64_t)s->k)
+        if (d && size > (int64_t)s->k - WORD && size < (int64_t)s->k)
             return err_set(e, ERR_UNSUPPORTED,
                            "%s: tensor %.300s says %lld columns, expected a multiple of %d", shape->file,
                            shape->name, (long long)size, WORD);
@@ -501,14 +501,8 @@ static int open(struct quantised *q, struct weights *w, struct config *c, struct
 {
     static int (*const read[])(struct quantised *, struct config *, struct err *) = {read_gptq, read_awq,
                                                                                      read_compressed};
-    const char *type;
-    int rc = config_str(c, "model_type", "", &type, e);
+    int rc = read[q->method](q, config_sub(c, "quantization_config"), e);
 
-    if (rc == 0 && strcmp(type, "gpt2") == 0) /* whose matrices are transposed */
-        rc = err_set(e, ERR_UNSUPPORTED, "%s: quantization_config of model_type gpt2 is not read",
-                     config_path(c));
-    if (rc == 0)
-        rc = read[q->method](q, config_sub(c, "quantization_config"), e);
     config_ignore(c, "quantization_config"); /* the rest is about how it was made, and for which kernels */
     return rc ? rc : convert_all(q, w, e);
 }

@@ -138,6 +138,8 @@ void gpt_open_gpt2(struct model *m)
     read_sizes(m, &c, &sizes);
     g.unscaled = !block_bool(m, "scale_attn_weights", true);
     g.by_layer = block_bool(m, "scale_attn_by_inverse_layer_idx", false);
+    if (m->quantised) /* whose matrices are not transposed */
+        block_refuse(m, ERR_UNSUPPORTED, "quantization_config of model_type gpt2 is not read");
     if (block_bool(m, "add_cross_attention", false))
         block_refuse(m, ERR_UNSUPPORTED, "add_cross_attention is not supported");
     config_ignore(m->config,

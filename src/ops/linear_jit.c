@@ -186,14 +186,15 @@ static const char *prepare(size_t k, enum dtype t)
     pthread_mutex_lock(&lock);
     n = atomic_load(&n_sets);
     if ((why_not = load()) == NULL && !find_set(k, t)) {
-        if (n < MOST_SETS)
-            sets[n] = (struct set){.type = t, .k = packed_k(k, t)};
-        if (n == MOST_SETS)
+        if (n == MOST_SETS) {
             why_not = "it keeps primitives for 64 different widths of inputs at most";
-        else if (make_set(&sets[n]))
-            atomic_store(&n_sets, n + 1);
-        else
-            why_not = "oneDNN has no kernels of this type for this machine";
+        } else {
+            sets[n] = (struct set){.type = t, .k = packed_k(k, t)};
+            if (make_set(&sets[n]))
+                atomic_store(&n_sets, n + 1);
+            else
+                why_not = "oneDNN has no kernels of this type for this machine";
+        }
     }
     pthread_mutex_unlock(&lock);
     return why_not;

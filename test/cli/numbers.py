@@ -5,7 +5,6 @@ import ast
 import json
 import math
 import os
-import shutil
 import random
 import re
 import shutil

@@ -90,11 +90,9 @@ static inline void pause_briefly(void)
 static inline unsigned round_as_promised(void)
 {
 #if defined(__x86_64__)
-    enum { NEAREST = 0x1f80 };
     unsigned before = __builtin_ia32_stmxcsr();
 
-    if (before != NEAREST)
-        __builtin_ia32_ldmxcsr(NEAREST);
+    __builtin_ia32_ldmxcsr(0x1f80);
     return before;
 #else
     return 0;
