@@ -38,6 +38,20 @@
 #define SIMD512_FIRST(a, b) __asm__("" : "+v"(a), "+v"(b))
 #endif
 
+/* WHAT(1, ...), WHAT(2, ...) and so on up to 6, 12 or 16: what there is for each number of rows. */
+#define SIMD512_TO_6(what, ...)                                                                              \
+    what(1, __VA_ARGS__) what(2, __VA_ARGS__) what(3, __VA_ARGS__) what(4, __VA_ARGS__) what(5, __VA_ARGS__) \
+        what(6, __VA_ARGS__)
+#define SIMD512_TO_12(what, ...)                                                         \
+    SIMD512_TO_6(what, __VA_ARGS__)                                                      \
+    what(7, __VA_ARGS__) what(8, __VA_ARGS__) what(9, __VA_ARGS__) what(10, __VA_ARGS__) \
+        what(11, __VA_ARGS__) what(12, __VA_ARGS__)
+#define SIMD512_TO_16(what, ...)     \
+    SIMD512_TO_12(what, __VA_ARGS__) \
+    what(13, __VA_ARGS__) what(14, __VA_ARGS__) what(15, __VA_ARGS__) what(16, __VA_ARGS__)
+/* Of such a list the function NAME_<rows>. */
+#define SIMD512_NAMED(rows, name) name##_##rows,
+
 #include "kern/kern.h"
 #include "kern/kmath.h"
 

@@ -109,7 +109,14 @@ struct linear_backend {
     bool loose;  /* sums that are not of integers may have other bits for another number of rows */
     bool own_in; /* put() has a form of its own, which other backends do not read */
 };
-extern const struct linear_backend linear_gallop; /* others may build on its panels */
+
+/* Of backend "gallop", on whose panels others build (linear_panels.c). */
+size_t linear_panels_open(struct linear *l, const struct linear_desc *d);
+bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end);
+void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m);
+void linear_panels_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                       size_t p0, size_t p1, void *scratch);
+void linear_panels_row(const struct linear *l, size_t i, float *out);
 
 struct linear {
     const char *name;

@@ -25,32 +25,6 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
     return (d->dtype == DT_F32 || d->dtype == DT_BF16) && !d->to_mxfp4;
 }
 
-static size_t open(struct linear *l, const struct linear_desc *d)
-{
-    return linear_gallop.open(l, d);
-}
-
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
-{
-    return linear_gallop.pack(l, d, begin, end);
-}
-
-static void row(const struct linear *l, size_t i, float *out)
-{
-    linear_gallop.row(l, i, out);
-}
-
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
-{
-    linear_gallop.put(l, in, x, row, m);
-}
-
-static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
-                size_t p1, void *scratch)
-{
-    linear_gallop.run(l, in, end, m, p0, p1, scratch);
-}
-
 /* The columns [at, at + n) of the intermediate. */
 struct split {
     const struct linear_mlp *w;
@@ -131,9 +105,9 @@ static void run_mlp(const struct linear_mlp *w, struct pool *pool)
 const struct linear_backend linear_imbps = {.name = "imbps",
                                             .form = "panels of 32, int8 turned by signs",
                                             .accepts = accepts,
-                                            .open = open,
-                                            .pack = pack,
-                                            .put = put,
-                                            .run = run,
-                                            .row = row,
+                                            .open = linear_panels_open,
+                                            .pack = linear_panels_pack,
+                                            .put = linear_panels_put,
+                                            .run = linear_panels_run,
+                                            .row = linear_panels_row,
                                             .run_mlp = run_mlp};

@@ -121,7 +121,7 @@ static bool pack_i8(const struct linear *l, const struct linear_desc *d, size_t 
     return finite;
 }
 
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
+bool linear_panels_pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
 {
     bool stored_so = is_stored_so(d);
     size_t per_panel = linear_panel_bytes(KERN_NR, l->k, l->dtype), es = dtype_bytes(l->dtype);
@@ -158,7 +158,7 @@ static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, si
     return finite;
 }
 
-static void row(const struct linear *l, size_t i, float *out)
+void linear_panels_row(const struct linear *l, size_t i, float *out)
 {
     const char *panel = (const char *)l->packed + i / KERN_NR * linear_panel_bytes(KERN_NR, l->k, l->dtype);
     const uint32_t *word = (const uint32_t *)(const void *)panel + i % KERN_NR;
@@ -172,7 +172,7 @@ static void row(const struct linear *l, size_t i, float *out)
         out[k] = dtype_bf16_to_f32((uint16_t)(word[k / 2 * KERN_NR] >> k % 2 * 16));
 }
 
-static size_t open(struct linear *l, const struct linear_desc *d)
+size_t linear_panels_open(struct linear *l, const struct linear_desc *d)
 {
     l->fixed = d->fixed;
     return linear_panel_bytes(linear_columns(l), l->k, l->dtype) + (l->fixed ? FIXED_BYTES : 0);
@@ -202,7 +202,7 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
            (d->dtype == DT_I8 && !d->group && d->part[0]->shape[1] <= KERN_I8_MOST_K);
 }
 
-static void put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
+void linear_panels_put(const struct linear *l, void *in, const float *x, size_t row, size_t m)
 {
     float turned[KERN_I8_MOST_K];
 
@@ -243,8 +243,8 @@ static size_t most(const struct linear *l)
                                                        : KERN_FN_gemm_bf16);
 }
 
-static void run(const struct linear *l, const void *in, const struct linear_end *end, size_t m, size_t p0,
-                size_t p1, void *scratch)
+void linear_panels_run(const struct linear *l, const void *in, const struct linear_end *end, size_t m,
+                       size_t p0, size_t p1, void *scratch)
 {
     const struct kern_gemm g = linear_gemm(l, in, end, m);
 
@@ -257,18 +257,18 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 const struct linear_backend linear_gallop = {.name = "gallop",
                                              .form = "panels of 32, int8 turned by signs",
                                              .accepts = accepts,
-                                             .open = open,
-                                             .pack = pack,
-                                             .put = put,
-                                             .run = run,
+                                             .open = linear_panels_open,
+                                             .pack = linear_panels_pack,
+                                             .put = linear_panels_put,
+                                             .run = linear_panels_run,
                                              .most = most,
-                                             .row = row};
+                                             .row = linear_panels_row};
 const struct linear_backend linear_native = {.name = "native",
                                              .form = "panels of 32, int8 turned by signs",
                                              .accepts = accepts,
-                                             .open = open,
-                                             .pack = pack,
-                                             .put = put,
-                                             .run = run,
-                                             .row = row,
+                                             .open = linear_panels_open,
+                                             .pack = linear_panels_pack,
+                                             .put = linear_panels_put,
+                                             .run = linear_panels_run,
+                                             .row = linear_panels_row,
                                              .native = true};

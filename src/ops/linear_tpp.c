@@ -89,21 +89,6 @@ static bool accepts(const struct linear_desc *d, const char **why_not)
            (k % CHUNK == 0 || make_kernels(d->dtype == DT_F32, (int)(k % CHUNK)));
 }
 
-static size_t open(struct linear *l, const struct linear_desc *d)
-{
-    return linear_gallop.open(l, d);
-}
-
-static bool pack(struct linear *l, const struct linear_desc *d, size_t begin, size_t end)
-{
-    return linear_gallop.pack(l, d, begin, end);
-}
-
-static void row(const struct linear *l, size_t i, float *out)
-{
-    linear_gallop.row(l, i, out);
-}
-
 /* Elements [at, at + N) of row ROW of M, K long; they lie in one chunk. */
 static char *in_place(void *in, size_t at, size_t row, size_t m, size_t k, enum dtype t)
 {
@@ -199,10 +184,10 @@ static void run(const struct linear *l, const void *in, const struct linear_end 
 const struct linear_backend linear_tpp = {.name = "tpp",
                                           .form = "panels of 32, int8 turned by signs",
                                           .accepts = accepts,
-                                          .open = open,
-                                          .pack = pack,
+                                          .open = linear_panels_open,
+                                          .pack = linear_panels_pack,
                                           .put = put,
                                           .run = run,
                                           .scratch_bytes = scratch_bytes,
-                                          .row = row,
+                                          .row = linear_panels_row,
                                           .own_in = true};

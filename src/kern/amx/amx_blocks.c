@@ -138,31 +138,14 @@ SIMD512_INLINE void micro(const struct work *t, int rows, int halves, bool min, 
 
 typedef void micro_fn(const struct work *t);
 
-#define ONE(name, rows, halves, min, powers)        \
+#define ONE(rows, name, halves, min, powers)        \
     static void name##_##rows(const struct work *t) \
     {                                               \
         micro(t, rows, halves, min, powers);        \
     }
-#define ROWS_OF(name, ...)                                                                    \
-    ONE(name, 1, __VA_ARGS__)                                                                 \
-    ONE(name, 2, __VA_ARGS__)                                                                 \
-    ONE(name, 3, __VA_ARGS__)                                                                 \
-    ONE(name, 4, __VA_ARGS__)                                                                 \
-    ONE(name, 5, __VA_ARGS__)                                                                 \
-    ONE(name, 6, __VA_ARGS__)                                                                 \
-    ONE(name, 7, __VA_ARGS__)                                                                 \
-    ONE(name, 8, __VA_ARGS__)                                                                 \
-    ONE(name, 9, __VA_ARGS__)                                                                 \
-    ONE(name, 10, __VA_ARGS__)                                                                \
-    ONE(name, 11, __VA_ARGS__)                                                                \
-    ONE(name, 12, __VA_ARGS__)                                                                \
-    ONE(name, 13, __VA_ARGS__)                                                                \
-    ONE(name, 14, __VA_ARGS__)                                                                \
-    ONE(name, 15, __VA_ARGS__)                                                                \
-    ONE(name, 16, __VA_ARGS__)                                                                \
-    static micro_fn *const name[AMX_ROWS] = {                                                 \
-        name##_1, name##_2,  name##_3,  name##_4,  name##_5,  name##_6,  name##_7,  name##_8, \
-        name##_9, name##_10, name##_11, name##_12, name##_13, name##_14, name##_15, name##_16};
+#define ROWS_OF(name, ...)                \
+    SIMD512_TO_16(ONE, name, __VA_ARGS__) \
+    static micro_fn *const name[AMX_ROWS] = {SIMD512_TO_16(SIMD512_NAMED, name)};
 ROWS_OF(plain, 1, false, false)
 ROWS_OF(with_minimums, 1, true, false)
 ROWS_OF(of_halves, 2, false, false)

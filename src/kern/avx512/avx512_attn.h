@@ -359,25 +359,11 @@ struct avx512_attn_micro {
     {                                                                \
         avx512_attn_values(o, d, rows, 1, kind);                     \
     }
-#define AVX512_ATTN_LIST(f)                                                                   \
-    {                                                                                         \
-        f##_1, f##_2, f##_3, f##_4, f##_5, f##_6, f##_7, f##_8, f##_9, f##_10, f##_11, f##_12 \
-    }
-#define AVX512_ATTN_TABLE(kind)                                                                      \
-    AVX512_ATTN_FN(1, kind)                                                                          \
-    AVX512_ATTN_FN(2, kind)                                                                          \
-    AVX512_ATTN_FN(3, kind)                                                                          \
-    AVX512_ATTN_FN(4, kind)                                                                          \
-    AVX512_ATTN_FN(5, kind)                                                                          \
-    AVX512_ATTN_FN(6, kind)                                                                          \
-    AVX512_ATTN_FN(7, kind)                                                                          \
-    AVX512_ATTN_FN(8, kind)                                                                          \
-    AVX512_ATTN_FN(9, kind)                                                                          \
-    AVX512_ATTN_FN(10, kind)                                                                         \
-    AVX512_ATTN_FN(11, kind)                                                                         \
-    AVX512_ATTN_FN(12, kind)                                                                         \
-    static const struct avx512_attn_micro micro = {AVX512_ATTN_LIST(dots), AVX512_ATTN_LIST(values), \
-                                                   AVX512_ATTN_LIST(narrow)}
+#define AVX512_ATTN_TABLE(kind)                                                            \
+    SIMD512_TO_12(AVX512_ATTN_FN, kind)                                                    \
+    static const struct avx512_attn_micro micro = {{SIMD512_TO_12(SIMD512_NAMED, dots)},   \
+                                                   {SIMD512_TO_12(SIMD512_NAMED, values)}, \
+                                                   {SIMD512_TO_12(SIMD512_NAMED, narrow)}}
 
 /* All three phases for the rows of O. */
 SIMD512_INLINE void avx512_attn_rows(struct avx512_attn *o, const struct avx512_attn_micro *micro,

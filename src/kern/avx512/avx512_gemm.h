@@ -240,22 +240,9 @@ SIMD512_INLINE void avx512_gemm_micro(const struct avx512_gemm *t, int rows, enu
         avx512_gemm_micro(t, rows, kind);                 \
     }
 /* The micro-kernels of a kind: [rows - 1]. */
-#define AVX512_GEMM_TABLE(kind)                                                              \
-    AVX512_GEMM_ONE(1, kind)                                                                 \
-    AVX512_GEMM_ONE(2, kind)                                                                 \
-    AVX512_GEMM_ONE(3, kind)                                                                 \
-    AVX512_GEMM_ONE(4, kind)                                                                 \
-    AVX512_GEMM_ONE(5, kind)                                                                 \
-    AVX512_GEMM_ONE(6, kind)                                                                 \
-    AVX512_GEMM_ONE(7, kind)                                                                 \
-    AVX512_GEMM_ONE(8, kind)                                                                 \
-    AVX512_GEMM_ONE(9, kind)                                                                 \
-    AVX512_GEMM_ONE(10, kind)                                                                \
-    AVX512_GEMM_ONE(11, kind)                                                                \
-    AVX512_GEMM_ONE(12, kind)                                                                \
-    static avx512_gemm_fn *const micro[AVX512_ROWS] = {micro_1, micro_2,  micro_3,  micro_4, \
-                                                       micro_5, micro_6,  micro_7,  micro_8, \
-                                                       micro_9, micro_10, micro_11, micro_12}
+#define AVX512_GEMM_TABLE(kind)          \
+    SIMD512_TO_12(AVX512_GEMM_ONE, kind) \
+    static avx512_gemm_fn *const micro[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, micro)}
 
 /* Whole sums of ROWS rows of panel P, bias added, to C. */
 SIMD512_INLINE void avx512_gemm_store(const struct kern_gemm *g, size_t p, struct avx512_gemm_rows rows,

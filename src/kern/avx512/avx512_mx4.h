@@ -297,29 +297,16 @@ SIMD512_INLINE void avx512_mx4_micro(const struct avx512_mx4 *t, int rows, int p
         }
 }
 
-#define AVX512_MX4_ONE(rows, panels, kind)                        \
-    static void mx4_##rows##x##panels(const struct avx512_mx4 *t) \
-    {                                                             \
-        avx512_mx4_micro(t, rows, panels, kind);                  \
+#define AVX512_MX4_FN(rows, panels, kind)                            \
+    static void mx4_of_##panels##_##rows(const struct avx512_mx4 *t) \
+    {                                                                \
+        avx512_mx4_micro(t, rows, panels, kind);                     \
     }
 /* The micro-kernels of a kind: one panel, [rows - 1], and two for one row. */
-#define AVX512_MX4_TABLE(kind)                                                                             \
-    AVX512_MX4_ONE(1, 2, kind)                                                                             \
-    AVX512_MX4_ONE(1, 1, kind)                                                                             \
-    AVX512_MX4_ONE(2, 1, kind)                                                                             \
-    AVX512_MX4_ONE(3, 1, kind)                                                                             \
-    AVX512_MX4_ONE(4, 1, kind)                                                                             \
-    AVX512_MX4_ONE(5, 1, kind)                                                                             \
-    AVX512_MX4_ONE(6, 1, kind)                                                                             \
-    AVX512_MX4_ONE(7, 1, kind)                                                                             \
-    AVX512_MX4_ONE(8, 1, kind)                                                                             \
-    AVX512_MX4_ONE(9, 1, kind)                                                                             \
-    AVX512_MX4_ONE(10, 1, kind)                                                                            \
-    AVX512_MX4_ONE(11, 1, kind)                                                                            \
-    AVX512_MX4_ONE(12, 1, kind)                                                                            \
-    static const struct avx512_mx4_table mx4 = {{mx4_1x1, mx4_2x1, mx4_3x1, mx4_4x1, mx4_5x1, mx4_6x1,     \
-                                                 mx4_7x1, mx4_8x1, mx4_9x1, mx4_10x1, mx4_11x1, mx4_12x1}, \
-                                                mx4_1x2}
+#define AVX512_MX4_TABLE(kind)            \
+    SIMD512_TO_12(AVX512_MX4_FN, 1, kind) \
+    AVX512_MX4_FN(1, 2, kind)             \
+    static const struct avx512_mx4_table mx4 = {{SIMD512_TO_12(SIMD512_NAMED, mx4_of_1)}, mx4_of_2_1}
 
 struct avx512_mx4_table {
     avx512_mx4_fn *one[AVX512_ROWS], *two;

@@ -153,33 +153,16 @@ SIMD512_INLINE void micro(const struct work *t, int rows, const struct blocks_fo
 typedef void micro_fn(const struct work *t);
 
 /* Everything for one form: its name, and its members as constants. */
-#define ONE(name, rows, few, ...)                               \
+#define ONE(rows, name, few, ...)                               \
     static void name##_##rows(const struct work *t)             \
     {                                                           \
         micro(t, rows, (struct blocks_form){__VA_ARGS__}, few); \
     }
-#define ROWS_OF(name, few, ...)    \
-    ONE(name, 1, few, __VA_ARGS__) \
-    ONE(name, 2, few, __VA_ARGS__) \
-    ONE(name, 3, few, __VA_ARGS__) \
-    ONE(name, 4, few, __VA_ARGS__) \
-    ONE(name, 5, few, __VA_ARGS__) \
-    ONE(name, 6, few, __VA_ARGS__)
-#define MORE_ROWS_OF(name, ...)      \
-    ONE(name, 7, true, __VA_ARGS__)  \
-    ONE(name, 8, true, __VA_ARGS__)  \
-    ONE(name, 9, true, __VA_ARGS__)  \
-    ONE(name, 10, true, __VA_ARGS__) \
-    ONE(name, 11, true, __VA_ARGS__) \
-    ONE(name, 12, true, __VA_ARGS__)
-#define SIX(name)  name##_1, name##_2, name##_3, name##_4, name##_5, name##_6
-#define MORE(name) name##_7, name##_8, name##_9, name##_10, name##_11, name##_12
 #define FORM(name, ...)                                                                                \
-    ROWS_OF(few_##name, true, __VA_ARGS__)                                                             \
-    MORE_ROWS_OF(few_##name, __VA_ARGS__)                                                              \
-    ROWS_OF(many_##name, false, __VA_ARGS__)                                                           \
-    static micro_fn *const few_##name[BLOCKS_FEW] = {SIX(few_##name), MORE(few_##name)};               \
-    static micro_fn *const many_##name[BLOCKS_ROWS] = {SIX(many_##name)};                              \
+    SIMD512_TO_12(ONE, few_##name, true, __VA_ARGS__)                                                  \
+    SIMD512_TO_6(ONE, many_##name, false, __VA_ARGS__)                                                 \
+    static micro_fn *const few_##name[BLOCKS_FEW] = {SIMD512_TO_12(SIMD512_NAMED, few_##name)};        \
+    static micro_fn *const many_##name[BLOCKS_ROWS] = {SIMD512_TO_6(SIMD512_NAMED, many_##name)};      \
     static void unpack_##name(struct blocks512_group *to, const uint8_t *panel, size_t from, size_t n) \
     {                                                                                                  \
         blocks512_unpack(to, panel, from, n, (struct blocks_form){__VA_ARGS__}, false);                \

@@ -132,27 +132,15 @@ SIMD512_INLINE void add_all(const struct tile *t, int rows)
         }
 }
 
-#define ONE(rows)                                \
-    static void add_##rows(const struct tile *t) \
-    {                                            \
-        add_all(t, rows);                        \
+#define ONE(rows, name)                             \
+    static void name##_##rows(const struct tile *t) \
+    {                                               \
+        add_all(t, rows);                           \
     }
-ONE(1)
-ONE(2)
-ONE(3)
-ONE(4)
-ONE(5)
-ONE(6)
-ONE(7)
-ONE(8)
-ONE(9)
-ONE(10)
-ONE(11)
-ONE(12)
+SIMD512_TO_12(ONE, add)
 #undef ONE
 
-static tile_fn *const add[AVX512_ROWS] = {add_1, add_2, add_3, add_4,  add_5,  add_6,
-                                          add_7, add_8, add_9, add_10, add_11, add_12};
+static tile_fn *const add[AVX512_ROWS] = {SIMD512_TO_12(SIMD512_NAMED, add)};
 
 /* All rows through panel P; ASK lines behind it are wanted next. */
 static void run_panel(const struct kern_gemm *g, size_t group, size_t p, size_t ask)
