@@ -389,11 +389,13 @@ int config_float(struct config *c, const char *key, double def, double lo, doubl
 
 int config_bool(struct config *c, const char *key, bool def, bool *v, struct err *e)
 {
-    const struct node *n = find_value(c, key);
+    const struct node *n = find(c, key);
 
-    *v = n ? n->type == JSON_PULL_TRUE : def;
-    return !n || n->type == JSON_PULL_TRUE || n->type == JSON_PULL_FALSE ? 0
-                                                                         : wrong(c, n, e, "true or false");
+    *v = def;
+    if (!n || (n->type == JSON_PULL_NULL && !def))
+        return 0;
+    *v = n->type == JSON_PULL_TRUE;
+    return n->type == JSON_PULL_TRUE || n->type == JSON_PULL_FALSE ? 0 : wrong(c, n, e, "true or false");
 }
 
 int config_str(struct config *c, const char *key, const char *def, const char **v, struct err *e)
@@ -504,26 +506,31 @@ void config_ignore(struct config *c, const char *key)
 
 /* --- what the name of a key says about it --- */
 
-/* Patterns: '*' at either end stands for anything. The attributes of Hugging Face's PretrainedConfig, of
- * its older versions, and of training scripts that leave theirs in the file. */
+/* What PretrainedConfig of Hugging Face and its older versions write for every model, and what training
+ * scripts leave in the file. '*' at either end stands for anything; a pattern must not cover a name that
+ * could change what is computed. What single classes write stands in their files (config_ignore()). */
 /* clang-format off */
 static const char *const bookkeeping[] = {
     /* identity */
-    "_*", "name_or_path", "architectures", "model_type", "transformers_version", "transformers.js_config",
-    "auto_map", "custom_pipelines", "tokenizer_class", "processor_class", "torch_dtype", "dtype",
-    "torchscript", "use_bfloat16", "tf_legacy_loss", "unsloth_*", "is_llama_config", "model_name",
-    "model_version", "language", "languages", "license", "prefix", "revision",
+    "_name_or_path", "_commit_hash", "_auto_class", "_from_auto", "_class_name", "_diffusers_version",
+    "_fast_init", "_num_labels", "_pre_quantization_dtype", "name_or_path", "architectures", "model_type",
+    "transformers_version", "transformers.js_config", "auto_map", "custom_pipelines", "tokenizer_class",
+    "processor_class", "torch_dtype", "dtype", "torchscript", "use_bfloat16", "tf_legacy_loss", "xla_device",
+    "unsloth_fixed", "unsloth_version", "is_llama_config", "model_name", "model_version", "language",
+    "languages", "license", "prefix", "revision",
     /* outputs and labels */
-    "output_*", "return_dict*", "use_cache", "use_return_dict", "id2label", "label2id", "num_labels",
-    "problem_type", "finetuning_task", "task_specific_params", "summary_*", "chunk_size_feed_forward",
-    "remove_invalid_values",
+    "output_attentions", "_output_attentions", "output_hidden_states", "output_scores", "output_logits",
+    "output_past", "output_router_logits", "return_dict", "return_dict_in_generate", "use_cache",
+    "use_return_dict", "id2label", "label2id", "num_labels", "problem_type", "finetuning_task",
+    "task_specific_params", "chunk_size_feed_forward", "remove_invalid_values",
     /* training */
-    "*dropout*", "*pdrop", "*layerdrop", "drop_path_rate", "initializer_range", "initializer_factor",
-    "init_std", "init_method*", "gradient_checkpointing", "use_gradient_checkpointing",
-    "router_aux_loss_coef", "router_z_loss_coef", "router_jitter_noise", "aux_loss_alpha", "z_loss_coef",
-    "z_loss_coefficient", "label_smoothing", "seq_aux", "ignore_index",
+    "*dropout", "*dropout_prob", "*dropout_rate", "*pdrop", "*layerdrop", "drop_path_rate",
+    "initializer_range", "initializer_factor", "init_std", "init_method", "init_method_std",
+    "gradient_checkpointing", "use_gradient_checkpointing", "label_smoothing", "ignore_index",
     /* special tokens */
-    "*_token_id", "*_token_ids", "*_token_index", "*_token",
+    "*_token_id", "*_token_ids", "*_token_index", "bos_token", "eos_token", "pad_token", "unk_token",
+    "sep_token", "cls_token", "mask_token", "image_token", "video_token", "audio_token", "boi_token",
+    "eoi_token", "boa_token", "eoa_token",
     /* generation */
     "max_length", "min_length", "max_new_tokens", "min_new_tokens", "do_sample", "early_stopping",
     "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "min_p",
@@ -532,10 +539,29 @@ static const char *const bookkeeping[] = {
     "exponential_decay_length_penalty", "suppress_tokens", "begin_suppress_tokens", "forced_decoder_ids",
     "generation_config", "max_sequence_length", "seq_length", "model_max_length",
     /* how another program is to compute the same thing */
-    "attn_implementation", "attention_implementation", "experts_implementation", "use_flash_attn",
-    "use_flash_attention*", "use_sdpa", "flash_attn*", "use_kernel*", "kernel_config", "device_map",
-    "onnx*", "neuron", "bettertransformer",
+    "_attn_implementation", "_attn_implementation_internal", "_attn_implementation_autoset",
+    "_experts_implementation", "_experts_implementation_internal", "_flash_attn_2_enabled",
+    "_use_flash_attention_2", "attn_implementation", "attention_implementation", "experts_implementation",
+    "use_flash_attn", "use_flash_attention*", "use_sdpa", "flash_attn*", "use_kernel", "use_kernels",
+    "kernel_config", "device_map", "onnx*", "neuron", "bettertransformer",
 };
+
+/* Keys without which a model computes something, so that false and null switch it off: everything else that
+ * a class does not read is a feature that false, null and empty values leave out. */
+static const char *const off_counts[] = {
+    "is_causal", "causal", "causal_attention", "causal_mask", "use_causal_attention", "use_causal_mask",
+    "unidirectional", "autoregressive",
+    "rope", "use_rope", "rotary", "use_rotary", "use_rotary_embedding", "use_rotary_embeddings",
+    "use_rotary_emb", "use_rotary_position_embeddings", "use_positional_embeddings",
+    "use_position_embedding", "use_position_embeddings", "position_embedding", "position_embeddings",
+    "scale_attn", "scale_attention", "scale_attn_weights", "scale_attention_scores", "use_attention_scale",
+    "scale_qk", "norm_topk_prob", "moe_renormalize", "renormalize", "normalize_expert_weights",
+    "moe_normalize_expert_weights", "do_layer_norm_before", "normalize_before", "norm_before",
+    "norm_first", "pre_norm", "use_pre_norm", "use_input_layernorm", "layer_norm_elementwise_affine",
+    "elementwise_affine", "norm_affine", "final_norm", "use_final_norm", "add_final_layer_norm",
+    "use_final_layernorm", "final_layer_norm", "enable_bias", "gated", "gated_mlp", "use_gated_mlp",
+    "mlp_gated", "glu_mlp", "use_glu", "use_swiglu", "is_gated_act", "use_residual", "use_attention",
+    "use_mlp", "use_softmax", "use_router_softmax", };
 /* clang-format on */
 
 /* "*x*" of each. Short ones that also stand in harmless words ("act" in "factor") do no harm: see the head
@@ -584,8 +610,28 @@ static bool matches(const char *pattern, const char *name)
     return memcmp(before ? name + len - core : name, pattern + before, core) == 0;
 }
 
+static bool is_listed(const char *name, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i], name) == 0)
+            return true;
+    return false;
+}
+
+bool config_key_one_is_neutral(const char *name)
+{
+    return is_listed(name, one_is_neutral, COUNT(one_is_neutral));
+}
+
+bool config_key_off_counts(const char *name)
+{
+    return is_listed(name, off_counts, COUNT(off_counts));
+}
+
 enum config_key config_key_kind(const char *name)
 {
+    if (config_key_off_counts(name))
+        return CONFIG_KEY_MATHS;
     for (size_t i = 0; i < COUNT(quant); i++)
         if (strcmp(quant[i], name) == 0)
             return CONFIG_KEY_QUANT;
@@ -596,14 +642,6 @@ enum config_key config_key_kind(const char *name)
         if (strstr(name, maths[i]))
             return CONFIG_KEY_MATHS;
     return CONFIG_KEY_UNKNOWN;
-}
-
-bool config_key_one_is_neutral(const char *name)
-{
-    for (size_t i = 0; i < COUNT(one_is_neutral); i++)
-        if (strcmp(one_is_neutral[i], name) == 0)
-            return true;
-    return false;
 }
 
 /* --- judging --- */
@@ -621,8 +659,11 @@ static void list_name(char *list, size_t size, const struct config *c, const str
     snprintf(list + at, size - at, "%s%s%.100s", at ? ", " : "", c->prefix, n->name);
 }
 
+/* Without the key the model would compute the same. */
 static bool is_neutral(const struct node *n)
 {
+    if (config_key_off_counts(n->name))
+        return n->type == JSON_PULL_TRUE;
     if (n->type == JSON_PULL_OBJECT)
         return n->child->first == NULL;
     if (n->type == JSON_PULL_ARRAY) { /* empty: nothing but blanks between the brackets */

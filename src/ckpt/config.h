@@ -50,6 +50,7 @@ int config_need_int(struct config *c, const char *key, int64_t lo, int64_t hi, i
 int config_float(struct config *c, const char *key, double def, double lo, double hi, double *v,
                  struct err *e);
 
+/* null is false, as Python has it: so it is an error where the default is true. */
 int config_bool(struct config *c, const char *key, bool def, bool *v, struct err *e);
 
 /* Terminated and free of NUL characters; borrowed until config_close(). */
@@ -94,6 +95,9 @@ enum config_key {
 
 /* Judges the name alone. */
 enum config_key config_key_kind(const char *name);
+
+/* True if NAME is something that models compute without being told, so that false and null change them. */
+bool config_key_off_counts(const char *name);
 
 /* True if NAME with the integer value 1 means "as usual", whatever its name looks like. */
 bool config_key_one_is_neutral(const char *name);

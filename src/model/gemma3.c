@@ -48,6 +48,10 @@ void gemma3_open(struct model *m)
     block_rope(m, &local);
     c.scale = 1 / sqrt(block_float(m, "query_pre_attn_scalar", 256, 1e-6, 1e6));
     c.softcap = block_float(m, "attn_logit_softcapping", 0, 0, 1e6);
+    if (block_bool(m, "use_bidirectional_attention", false))
+        block_refuse(m, ERR_UNSUPPORTED,
+                     "use_bidirectional_attention is true: attention in both directions is not supported, so "
+                     "this model would give wrong embeddings");
     config_ignore(m->config, "_sliding_window_pattern"); /* layer_types stands beside it */
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*multi_modal_projector.*");

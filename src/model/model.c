@@ -59,6 +59,47 @@ static int find_arch(struct model *m, struct err *e)
                    config_path(m->config), n ? name[0] : type, model_arch_names(known, sizeof(known)));
 }
 
+/* Keys that configs of one model_type carry without an effect on what is computed here, whatever their names
+ * look like. */
+static const struct {
+    const char *model_type;
+    const char *key[8];
+} without_effect[] = {
+    /* of the heads for classification; of the first versions of the class */
+    {"gpt2",
+     {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "n_special",
+      "predict_special_tokens"}},
+    {"gptj", {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels"}},
+    /* of training */
+    {"mixtral", {"router_jitter_noise", "router_aux_loss_coef"}},
+    {"qwen3_moe", {"router_aux_loss_coef"}},
+    {"gpt_oss", {"router_aux_loss_coef"}},
+    {"llama4", {"router_jitter_noise", "router_aux_loss_coef"}},
+    {"llama4_text", {"router_jitter_noise", "router_aux_loss_coef"}},
+};
+
+static void ignore_keys(struct model *m)
+{
+    for (size_t i = 0; i < sizeof(without_effect) / sizeof(without_effect[0]); i++)
+        for (size_t k = 0; without_effect[i].key[k]; k++)
+            if (strcmp(without_effect[i].model_type, m->arch->model_type) == 0)
+                config_ignore(m->config, without_effect[i].key[k]);
+}
+
+/* transformers and vLLM let the rows of any decoder see later tokens where is_causal is false or null. */
+static int refuse_bidirectional(const struct model *m, struct config *c, struct err *e)
+{
+    bool causal = true;
+    int rc = config_has(c, "is_causal") ? config_bool(c, "is_causal", true, &causal, e) : 0;
+
+    if (rc || (causal && !(config_given(c, "is_causal") && !config_has(c, "is_causal"))))
+        return rc;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "%s: is_causal is %s: attention in both directions is not supported, so this model would "
+                   "give wrong embeddings",
+                   config_path(m->config_file), config_has(c, "is_causal") ? "false" : "null");
+}
+
 static void report_unused(struct model *m)
 {
     const char *first[3];
@@ -138,7 +179,9 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
             "scales are no halves",
             weights_path(m->weights), quantised_unpacked(m->quantised), quantised_method(m->quantised));
     m->arch->open(m);
-    if ((rc = weights_checked(m->weights, m->rc, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
+    ignore_keys(m);
+    if ((rc = weights_checked(m->weights, m->rc, e)) != 0 ||
+        (rc = refuse_bidirectional(m, m->config, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
         goto fail;
     m->e = NULL;
     quant_text(&m->opt.quant, m->has_blocks ? "gguf" : "none", m->quant);

@@ -143,8 +143,6 @@ static void numbers_booleans_and_strings_are_checked(void **state)
     help_refused(config_float(c, "big", 0, 0, 1e300, &f, &e), ERR_INPUT, &e, "big is 1e999", NULL);
     assert_int_equal(config_bool(c, "t", false, &b, &e), 0);
     assert_true(b);
-    assert_int_equal(config_bool(c, "n", true, &b, &e), 0);
-    assert_true(b);
     help_refused(config_bool(c, "i", false, &b, &e), ERR_INPUT, &e, "i is 3, expected is true or false",
                  NULL);
     assert_int_equal(config_str(c, "s", "x", &s, &e), 0);
@@ -215,8 +213,7 @@ static void bookkeeping_and_neutral_values_pass(void **state)
         "{}",
         "{\"architectures\":[\"X\"],\"model_type\":\"x\",\"transformers_version\":\"4.44.0\","
         "\"torch_dtype\":\"bfloat16\",\"dtype\":1}",
-        "{\"attention_dropout\":0.1,\"resid_pdrop\":0.1,\"layerdrop\":0.1,\"initializer_range\":0.02,"
-        "\"router_aux_loss_coef\":0.001}",
+        "{\"attention_dropout\":0.1,\"resid_pdrop\":0.1,\"layerdrop\":0.1,\"initializer_range\":0.02}",
         "{\"bos_token_id\":1,\"eos_token_id\":[1,2],\"boi_token_index\":5,\"output_attentions\":true,"
         "\"use_cache\":true}",
         "{\"id2label\":{\"0\":\"a\"},\"task_specific_params\":{\"x\":{\"max_length\":50}},"
@@ -291,6 +288,44 @@ static void a_key_that_looks_like_maths_is_an_error(void **state)
     help_refused(finish("{\"a_scale\":1,\"b_scale\":1}", &e), ERR_UNSUPPORTED, &e, "a_scale, b_scale", NULL);
     help_refused(finish("{\"interpolate_factor\":2}", &e), ERR_UNSUPPORTED, &e, "interpolate_factor", NULL);
     help_refused(finish("{\"some_scale\":0}", &e), ERR_UNSUPPORTED, &e, "some_scale", NULL);
+}
+
+/* What models compute unless they are told not to. */
+static void false_and_null_of_such_a_key_are_an_error(void **state)
+{
+    static const char *const name[] = {
+        "is_causal",      "causal",  "use_rope", "rotary", "scale_attn_weights",
+        "norm_topk_prob", "use_glu", "pre_norm", "gated"};
+    static const char *const off[] = {"false", "null", "0", "\"\"", "[]", "{}"};
+    char text[128];
+    struct err e;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(name) / sizeof(name[0]); i++) {
+        for (size_t k = 0; k < sizeof(off) / sizeof(off[0]); k++) {
+            snprintf(text, sizeof(text), "{\"%s\": %s}", name[i], off[k]);
+            help_refused(finish(text, &e), ERR_UNSUPPORTED, &e, "dir/config.json", name[i],
+                         "may change what it computes", NULL);
+        }
+        snprintf(text, sizeof(text), "{\"%s\": true}", name[i]);
+        assert_int_equal(finish(text, &e), 0);
+    }
+}
+
+static void null_is_false(void **state)
+{
+    struct config *c = must_open("{\"n\":null}");
+    struct err e;
+    bool b = true;
+
+    (void)state;
+    assert_int_equal(config_bool(c, "n", false, &b, &e), 0);
+    assert_false(b);
+    help_refused(config_bool(c, "n", true, &b, &e), ERR_INPUT, &e, "n is null, expected is true or false",
+                 NULL);
+    assert_int_equal(config_bool(c, "none", true, &b, &e), 0);
+    assert_true(b);
+    config_close(c);
 }
 
 static void what_was_asked_for_passes(void **state)
@@ -417,11 +452,19 @@ static void names_are_sorted_by_their_words(void **state)
 {
     (void)state;
     assert_int_equal(config_key_kind("attention_dropout"), CONFIG_KEY_BOOKKEEPING);
-    assert_int_equal(config_key_kind("attention_dropouts_scale"), CONFIG_KEY_BOOKKEEPING); /* "*dropout*" */
+    assert_int_equal(config_key_kind("attention_dropouts_scale"), CONFIG_KEY_MATHS);
+    assert_int_equal(config_key_kind("_name_or_path"), CONFIG_KEY_BOOKKEEPING);
+    assert_int_equal(config_key_kind("_attention_scale"), CONFIG_KEY_MATHS);
+    assert_int_equal(config_key_kind("output_attentions"), CONFIG_KEY_BOOKKEEPING);
+    assert_int_equal(config_key_kind("output_multiplier_scale"), CONFIG_KEY_MATHS);
+    assert_int_equal(config_key_kind("eos_token"), CONFIG_KEY_BOOKKEEPING);
+    assert_int_equal(config_key_kind("num_experts_per_token"), CONFIG_KEY_MATHS);
+    assert_int_equal(config_key_kind("summary_scale"), CONFIG_KEY_MATHS);
+    assert_int_equal(config_key_kind("causal"), CONFIG_KEY_MATHS);
     assert_int_equal(config_key_kind("bos_token_id"), CONFIG_KEY_BOOKKEEPING);
     assert_int_equal(config_key_kind("bos_token_idx"), CONFIG_KEY_UNKNOWN);
     assert_int_equal(config_key_kind("use_caches"), CONFIG_KEY_UNKNOWN);
-    assert_int_equal(config_key_kind("_"), CONFIG_KEY_BOOKKEEPING);
+    assert_int_equal(config_key_kind("_"), CONFIG_KEY_UNKNOWN);
     assert_int_equal(config_key_kind(""), CONFIG_KEY_UNKNOWN);
     assert_int_equal(config_key_kind("quantization_config"), CONFIG_KEY_QUANT);
     assert_int_equal(config_key_kind("resid_pdrop"), CONFIG_KEY_BOOKKEEPING);
@@ -487,6 +530,8 @@ int main(void)
         cmocka_unit_test(lists_are_checked_element_by_element),
         cmocka_unit_test(bookkeeping_and_neutral_values_pass),
         cmocka_unit_test(a_key_that_looks_like_maths_is_an_error),
+        cmocka_unit_test(false_and_null_of_such_a_key_are_an_error),
+        cmocka_unit_test(null_is_false),
         cmocka_unit_test(what_was_asked_for_passes),
         cmocka_unit_test(a_sub_object_of_the_wrong_type_is_an_error),
         cmocka_unit_test(quantised_weights_are_an_error_unless_asked_for),
