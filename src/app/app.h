@@ -94,6 +94,7 @@ void crash_end(struct crash_line *l);
 struct load {
     struct gallop_options o;
     char path[4096]; /* of the model */
+    bool headless;   /* a model without a head is taken, too */
 };
 
 /* Checks options_engine, finds the model and sets L. */
@@ -109,6 +110,12 @@ int load_checkpoint(const struct opt_values *v, const struct load *l, struct che
 /* Opens an engine, with a progress bar. MODEL is what load_checkpoint() opened and outlives the engine, or
  * NULL. */
 int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, struct err *e);
+
+/* ---- pooling.c ---- */
+
+/* How the files of sentence-transformers in the folder say that embeddings are pooled; without them by the
+ * last token. ERR_UNSUPPORTED names a mode or a module that is not computed here. */
+int pooling_read(enum gallop_pooling *out, struct folder in, struct err *e);
 
 /* ---- packing.c: packed checkpoints (ckpt/pack/pack.h) ---- */
 

@@ -95,6 +95,7 @@ int load_options(const struct opt_values *v, struct load *l, struct err *e)
     int rc;
 
     gallop_options_init(o);
+    l->headless = false;
     if ((rc = options_check_engine(v, e)) != 0 ||
         (rc = find_model(v, HUB_MODEL, l->path, sizeof(l->path), e)) != 0)
         return rc;
@@ -146,5 +147,10 @@ int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, str
     if ((rc = gallop_open_checkpoint(g, &l->o, model, why)) != 0)
         err_set(e, rc, "%s", why);
     print_bar_end(&bar);
+    if (rc == 0 && gallop_llm(*g)->model.info.headless && !l->headless) {
+        rc = err_set(e, ERR_UNSUPPORTED, "%s", gallop_llm(*g)->model.headless);
+        gallop_close(*g);
+        *g = NULL;
+    }
     return rc;
 }

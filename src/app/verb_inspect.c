@@ -259,6 +259,7 @@ static int run(const struct opt_values *v, struct err *e)
     if (rc)
         return rc;
     load_scheduling(v, &l.o);
+    l.headless = true;
     if ((rc = load_engine(&l, NULL, &g, e)) == 0 && opt_flag(v, "json"))
         print_json_page(g, gallop_llm(g), &l.o);
     else if (rc == 0)

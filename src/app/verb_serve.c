@@ -607,28 +607,15 @@ static int read_tokenizer_info(struct serve *s, const struct opt_values *v, stru
     return s->tokenizer_info ? 0 : err_nomem(e, "tokenizer_config.json");
 }
 
-/* How embeddings are pooled; sentence-transformers say it in a file of theirs. */
+/* How embeddings are pooled: as the user says, or else the folder. */
 static int read_pooling(struct serve *s, const struct opt_values *v, struct err *e)
 {
-    static const char file[] = "1_Pooling/config.json";
     const char *way = opt_string(v, "pooling");
-    struct folder_text t;
-    bool there = false;
-    json_t *config;
-    int rc = 0;
 
     s->pooling = strcmp(way, "mean") == 0 ? GALLOP_POOL_MEAN : GALLOP_POOL_LAST;
-    if (strcmp(way, "auto") != 0 || s->model.gguf.n ||
-        (rc = folder_read(&t, s->model.in, file, &there, e)) != 0 || !there)
-        return rc;
-    rc = json_pull_load(&config, t.bytes, t.len, t.path, e);
-    if (json_is_true(json_object_get(config, "pooling_mode_mean_tokens")))
-        s->pooling = GALLOP_POOL_MEAN;
-    else if (rc == 0 && !json_is_true(json_object_get(config, "pooling_mode_lasttoken")))
-        log_warn("%s asks for a pooling that is not built: embeddings are those of the last token", file);
-    json_decref(config);
-    folder_text_fini(&t);
-    return rc;
+    return strcmp(way, "auto") != 0 || (s->model.gguf.n && !s->model.pack)
+               ? 0
+               : pooling_read(&s->pooling, s->model.in, e);
 }
 
 /* ---- from options to a running server ---- */
@@ -756,6 +743,7 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
         (rc = read_tokenizer_info(s, v, e)) != 0)
         return rc;
     load_scheduling(v, &s->load.o);
+    s->load.headless = true;
     s->load.o.kv_cache_unbounded = 0; /* a server fills its pool in time */
     s->load.o.max_num_queued_reqs = s->load.o.max_num_queued_tokens =
         0; /* places are taken before tokenizing */

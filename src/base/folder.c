@@ -139,6 +139,27 @@ static int prove(int fd, const char *path, const char *dir, struct err *e)
     return 0;
 }
 
+/* ---- files that stand for others ---- */
+
+/* Refuses the file PATH where BYTES [n], with which it begins, say that it is not what its name says. */
+static int check_pointer(const char *path, const char *bytes, size_t n, struct err *e)
+{
+    static const char lfs[] = "version https://git-lfs.github.com/spec/", apple[] = {0, 5, 22, 7};
+
+    if (n >= sizeof(lfs) - 1 && memcmp(bytes, lfs, sizeof(lfs) - 1) == 0)
+        return err_set(
+            e, ERR_INPUT,
+            "%s: this is a Git LFS pointer, not the file itself: run `git lfs pull` in its folder, "
+            "or download the file again",
+            path);
+    if (n >= sizeof(apple) && memcmp(bytes, apple, sizeof(apple)) == 0)
+        return err_set(e, ERR_INPUT,
+                       "%s: this file holds attributes that macOS puts beside another file (\"._\" and its "
+                       "name), name that one",
+                       path);
+    return 0;
+}
+
 /* ---- opening ---- */
 
 /* Opens PATH, FILE of IN (NULL: IN itself), to *fd. *missing: there is no such file, and no link of its
@@ -196,6 +217,8 @@ int folder_map(struct map_file *m, char *path, struct folder in, const char *fil
         rc = map_file_of(m, fd, path, e);
     if (fd >= 0)
         close(fd);
+    if (rc == 0 && m->bytes && (rc = check_pointer(path, m->bytes, m->len, e)) != 0)
+        map_file_close(m);
     return rc;
 }
 
@@ -273,6 +296,8 @@ int folder_read(struct folder_text *t, struct folder in, const char *file, bool 
     }
     rc = read_all(t, fd, e);
     close(fd);
+    if (rc == 0)
+        rc = check_pointer(t->path, t->bytes, t->len, e);
     if (rc)
         folder_text_fini(t);
     return rc;
@@ -327,7 +352,7 @@ static int list_files(struct folder_names *l, const char *dir, const char *suffi
     if (!folder)
         return err_os(e, "read the folder", dir);
     while (rc == 0 && (d = readdir(folder)) != NULL)
-        if (folder_name_ends(d->d_name, suffix))
+        if (folder_name_ends(d->d_name, suffix) && strncmp(d->d_name, "._", 2) != 0)
             rc = add_name(l, d->d_name, dir, e);
     closedir(folder);
     return rc;

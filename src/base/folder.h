@@ -59,7 +59,7 @@ bool folder_has(struct folder in, const char *file);
 
 /* FILE of the folder IN, which is no archive, or with FILE NULL the file IN itself, whose links are the
  * user's own. path[FOLDER_PATH_MAX] receives its path for messages. ERR_OS, or ERR_INPUT for what is no
- * regular file or a link that leads out. */
+ * regular file or a link that leads out, for a pointer of Git LFS and for attributes of macOS. */
 int folder_map(struct map_file *m, char *path, struct folder in, const char *file, struct err *e);
 
 /* A whole file in memory: for texts, which are small. */
@@ -81,7 +81,8 @@ struct folder_names {
     size_t n, cap;
 };
 
-/* Those in IN, or in its folder SUB (NULL: none), that end in SUFFIX and have more than that. ERR_OS when it
+/* Those in IN, or in its folder SUB (NULL: none), that end in SUFFIX and have more than that, without what
+ * macOS puts beside files ("._NAME"). ERR_OS when it
  * cannot be read. */
 int folder_list(struct folder_names *l, struct folder in, const char *sub, const char *suffix, struct err *e);
 void folder_names_fini(struct folder_names *l); /* a zeroed one is fine */

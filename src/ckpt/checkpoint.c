@@ -56,6 +56,78 @@ void checkpoint_close(struct checkpoint *c)
     *c = (struct checkpoint){.in.path = NULL};
 }
 
+/* A folder in DIR whose name begins with BEGIN: its name to NAME; the last in byte order of those that lie
+ * there. */
+static bool find_folder(const char *dir, const char *begin, char *name, size_t size)
+{
+    struct folder_names l;
+    bool found = false;
+
+    if (folder_list(&l, folder_at(dir), NULL, "", NULL) != 0)
+        return false;
+    for (size_t i = 0; i < l.n; i++)
+        if (l.name[i][0] != '.' && strncmp(l.name[i], begin, strlen(begin)) == 0) {
+            snprintf(name, size, "%s", l.name[i]);
+            found = true;
+        }
+    folder_names_fini(&l);
+    return found;
+}
+
+static int check_adapter(const struct checkpoint *c, struct err *e)
+{
+    const char *base = NULL;
+    struct config *about = NULL;
+    struct err why;
+    int rc;
+
+    if (!folder_has(c->in, "adapter_config.json"))
+        return 0;
+    if (config_open(&about, c->in, "adapter_config.json", &why) == 0 &&
+        config_str(about, "base_model_name_or_path", NULL, &base, &why) != 0)
+        base = NULL;
+    rc = err_set(
+        e, ERR_UNSUPPORTED,
+        "%s/adapter_config.json: this folder holds an adapter%s%.200s (LoRA or its like), which is not "
+        "supported: merge it into its base model (merge_and_unload() of peft) and name the folder of "
+        "the result%s",
+        c->in.path, base ? " of " : "", base ? base : "",
+        folder_has(c->in, "config.json") ? ", or remove the file to run the base model alone" : "");
+    config_close(about);
+    return rc;
+}
+
+int checkpoint_check(const struct checkpoint *c, struct err *e)
+{
+    char snapshots[FOLDER_PATH_MAX + 16], name[300];
+
+    if (is_gguf(c) || c->pack)
+        return 0;
+    if (folder_has(c->in, "adapter_config.json"))
+        return check_adapter(c, e);
+    if (folder_has(c->in, "config.json"))
+        return 0;
+    snprintf(snapshots, sizeof(snapshots), "%s/snapshots", c->in.path);
+    if (find_folder(snapshots, "", name, sizeof(name)))
+        return err_set(e, ERR_INPUT,
+                       "%s: this is where a hub's cache keeps the revisions of a model; name one of them, "
+                       "%s/%s, or the model as org/name",
+                       c->in.path, snapshots, name);
+    if (find_folder(c->in.path, "models--", name, sizeof(name)))
+        return err_set(e, ERR_INPUT,
+                       "%s: this is a hub's cache of models, among them %s; name one of them as org/name",
+                       c->in.path, name);
+    if (folder_has(c->in, "params.json"))
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s/params.json: this is a model in its maker's format (consolidated.*), and there is no "
+            "config.json; fetch it in the format of Hugging Face, or convert it with "
+            "convert_llama_weights_to_hf.py (Meta) or convert_mistral_weights_to_hf.py (Mistral) of "
+            "transformers",
+            c->in.path);
+    return 0;
+}
+
 int checkpoint_config(struct config **out, struct checkpoint *c, struct err *e)
 {
     const struct gguf_arch *arch;
@@ -161,7 +233,8 @@ int checkpoint_let_go(struct checkpoint *c, struct err *e)
 static const char *const files[] = {
     "config.json",       "generation_config.json",  "tokenizer.json",      "tokenizer_config.json",
     "tokenizer.model",   "tiktoken.model",          "vocab.json",          "merges.txt",
-    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"};
+    "added_tokens.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json",
+    "modules.json",      "1_Pooling/config.json"};
 
 static int pack_one(struct checkpoint *c, struct pack_writer *w, const char *name, struct err *e)
 {

@@ -37,6 +37,10 @@ struct checkpoint {
  * checkpoints, or what opening GGUF's files says. */
 int checkpoint_open(struct checkpoint *c, struct folder in, struct err *e);
 
+/* Refuses a folder that holds something else than a model: an adapter, a hub's cache, weights in a format of
+ * their maker. The sentence says what to do. */
+int checkpoint_check(const struct checkpoint *c, struct err *e);
+
 /* config.json, or its like. */
 int checkpoint_config(struct config **out, struct checkpoint *c, struct err *e);
 

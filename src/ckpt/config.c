@@ -485,6 +485,14 @@ struct config *config_sub(struct config *c, const char *key)
     return n ? n->child : NULL;
 }
 
+bool config_peek(const struct config *c, const char *key)
+{
+    uint64_t at;
+
+    return strmap_get(&c->index, key, strlen(key), &at) &&
+           ((const struct node *)(uintptr_t)at)->type != JSON_PULL_NULL;
+}
+
 const char *config_quant_method(struct config *c)
 {
     static const char key[] = "quantization_config";

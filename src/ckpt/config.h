@@ -32,6 +32,9 @@ uint64_t config_sum(const struct config *c);     /* XXH3 of the file's bytes; th
 /* Present and not null. Marks KEY as understood. */
 bool config_has(struct config *c, const char *key);
 
+/* Present and not null. Marks nothing. */
+bool config_peek(const struct config *c, const char *key);
+
 /* Present, be it null. */
 bool config_given(struct config *c, const char *key);
 size_t config_count(const struct config *c); /* of its keys */

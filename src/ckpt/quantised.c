@@ -26,7 +26,8 @@ struct quantised {
     int64_t bits, group; /* GROUP -1: all of K */
     bool bytes;          /* codes are int8 */
     bool asymmetric;     /* of compressed-tensors: there are zero points */
-    int zero_more;       /* what stored zero points are less by */
+    uint32_t zero_more;  /* what words of stored zero points are less by */
+    bool symmetric;      /* of GPTQ, as it says: all zero points are the middle */
     struct matrix *matrix;
     size_t n, cap, n_unpacked;
     struct arena names;
@@ -42,6 +43,7 @@ struct source {
     char *out;
     size_t row_bytes;
     atomic_bool refused; /* a scale is not finite */
+    int odd_zero;        /* where q->symmetric: a zero point that is not the middle; 0: there is none */
 };
 
 /* ---- what the formats say ---- */
@@ -88,7 +90,8 @@ static int zero_at(const struct source *s, size_t n, size_t g)
         return 1 << (bits - 1);
     switch (s->q->method) {
     case GPTQ:
-        return (int)(word_at(s->zeros, g * words + n / per) >> bits * (n % per) & mask) + s->q->zero_more;
+        /* the first format had 1 taken from each field by a subtraction from the whole word, which borrows */
+        return (int)((word_at(s->zeros, g * words + n / per) + s->q->zero_more) >> bits * (n % per) & mask);
     case AWQ: return (int)(word_at(s->zeros, g * words + n / WORD) >> 4 * awq_nibble(n) & 15);
     default: return (int)(word_at(s->zeros, n / WORD * s->groups + g) >> 4 * (n % WORD) & 15);
     }
@@ -172,6 +175,7 @@ static void convert_share(void *ctx, int thread, int n_threads)
 static enum dtype type_for(struct source *s)
 {
     bool plain = true, halves = true;
+    int middle = 1 << (s->q->bits - 1);
 
     for (size_t n = 0; n < s->n; n++)
         for (size_t g = 0; g < s->groups; g++) {
@@ -179,7 +183,9 @@ static enum dtype type_for(struct source *s)
 
             if (!isfinite(d))
                 atomic_store(&s->refused, true);
-            plain &= zero_at(s, n, g) == 1 << (s->q->bits - 1);
+            plain &= zero_at(s, n, g) == middle;
+            if (s->q->symmetric && zero_at(s, n, g) != middle)
+                s->odd_zero = zero_at(s, n, g) + 1;
             halves &= dtype_f16_to_f32(dtype_f32_to_f16(d)) == d;
         }
     if (!halves || s->order || s->k % BLOCK || s->group % BLOCK || (s->q->bits == 8 && !plain))
@@ -317,6 +323,11 @@ static int convert(struct quantised *q, struct weights *w, const struct view *co
     if (atomic_load(&s.refused))
         return err_set(e, ERR_INPUT, "%s: tensor %.300s holds an infinity or NaN, expected finite numbers",
                        s.scales->file, s.scales->name);
+    if (s.odd_zero)
+        return err_set(e, ERR_INPUT,
+                       "%s: tensor %.300s holds the zero point %d, expected %d, since sym is true: the file "
+                       "has another checkpoint_format (gptq or gptq_v2) than its config says",
+                       s.zeros->file, s.zeros->name, s.odd_zero - 1, 1 << (q->bits - 1));
     if (!mem_grow((void **)&q->matrix, &q->cap, q->n + 1, sizeof(*q->matrix), MEM_CKPT))
         return err_nomem(e, base);
     m = &q->matrix[q->n];
@@ -377,8 +388,12 @@ static int read_common(struct quantised *q, struct config *c, struct err *e)
 {
     int rc;
 
-    if ((rc = config_need_int(c, "bits", 1, 16, &q->bits, e)) != 0 ||
-        (rc = config_int(c, "group_size", -1, -1, 1 << 20, &q->group, e)) != 0)
+    /* AutoAWQ's own names of both */
+    const char *bits = config_has(c, "w_bit") ? "w_bit" : "bits",
+               *group = config_has(c, "q_group_size") ? "q_group_size" : "group_size";
+
+    if ((rc = config_need_int(c, bits, 1, 16, &q->bits, e)) != 0 ||
+        (rc = config_int(c, group, -1, -1, 1 << 20, &q->group, e)) != 0)
         return rc;
     if (q->bits != 4 && (q->bits != 8 || q->method == AWQ))
         return unsupported(c, "bits", "another number", q->method == AWQ ? "4" : "4 or 8", e);
@@ -393,9 +408,12 @@ static int read_gptq(struct quantised *q, struct config *c, struct err *e)
     if ((rc = read_common(q, c, e)) != 0 ||
         (rc = config_str(c, "checkpoint_format", "gptq", &format, e)) != 0)
         return rc;
+    if (config_has(c, "sym") && (rc = config_bool(c, "sym", false, &q->symmetric, e)) != 0)
+        return rc;
     if (config_has(c, "adapter"))
         return unsupported(c, "adapter", "an object", "none", e);
-    q->zero_more = strcmp(format, "gptq") == 0;
+    if (strcmp(format, "gptq") == 0)
+        q->zero_more = q->bits == 8 ? 0x01010101 : 0x11111111;
     return q->zero_more || strcmp(format, "gptq_v2") == 0
                ? 0
                : unsupported(c, "checkpoint_format", format, "gptq or gptq_v2", e);
@@ -497,45 +515,89 @@ static int read_compressed(struct quantised *q, struct config *c, struct err *e)
 
 /* ---- opening ---- */
 
-static int open(struct quantised *q, struct weights *w, struct config *c, struct err *e)
+static int open(struct quantised *q, struct weights *w, struct config *about, struct err *e)
 {
     static int (*const read[])(struct quantised *, struct config *, struct err *) = {read_gptq, read_awq,
                                                                                      read_compressed};
-    int rc = read[q->method](q, config_sub(c, "quantization_config"), e);
+    int rc = read[q->method](q, about, e);
 
-    config_ignore(c, "quantization_config"); /* the rest is about how it was made, and for which kernels */
     return rc ? rc : convert_all(q, w, e);
 }
 
-int quantised_open(struct quantised **out, struct weights *w, struct config *c, struct pool *pool,
-                   struct err *e)
+/* The file beside config.json that programs wrote before it had a quantization_config; *OUT is NULL where
+ * there is none, or nothing in W is stored as integers. *NAME: its method. */
+static int read_beside_config(struct config **out, const char **name, struct folder in,
+                              const struct weights *w, struct err *e)
 {
-    const char *name = config_quant_method(c);
+    static const char *const files[] = {"quantize_config.json", "quant_config.json"};
+    bool stored = false;
+    int rc;
+
+    *out = NULL;
+    for (size_t i = 0; w && i < weights_count(w) && !stored; i++)
+        stored = folder_name_ends(weights_nth(w, i)->name, ".qweight");
+    for (size_t i = 0; stored && i < sizeof(files) / sizeof(files[0]); i++) {
+        if (!folder_has(in, files[i]))
+            continue;
+        if ((rc = config_open(out, in, files[i], e)) != 0 ||
+            (rc = config_str(*out, "quant_method", i || config_has(*out, "w_bit") ? "awq" : "gptq", name,
+                             e)) != 0) {
+            config_close(*out);
+            *out = NULL;
+            return rc;
+        }
+        return 0;
+    }
+    return 0;
+}
+
+/* Opens what NAME names; BESIDE says how, or where that is NULL C's quantization_config. */
+static int open_method(struct quantised **out, const char *name, struct weights *w, struct config *c,
+                       struct config *beside, struct pool *pool, struct err *e)
+{
+    struct config *about = beside;
     struct quantised *q;
     size_t method = 0;
     int rc;
 
-    *out = NULL;
     while (name && method <= COMPRESSED && strcmp(name, method_names[method]) != 0)
         method++;
     if (!name || strcmp(name, "mxfp4") == 0) /* which gpt_oss.c reads */
         return 0;
     if (method > COMPRESSED)
         return unsupported(c, "quant_method", name, "gptq, awq, compressed-tensors or mxfp4", e);
-    if (!w) {
-        config_sub(c, "quantization_config");
-        config_ignore(c, "quantization_config");
-        return 0;
+    if (!beside) {
+        about = config_sub(c, "quantization_config");
+        config_ignore(c,
+                      "quantization_config"); /* the rest is about how it was made, and for which kernels */
     }
+    if (!w)
+        return 0;
     if (!(q = mem_zalloc(1, sizeof(*q), MEM_CKPT)))
         return err_nomem(e, config_path(c));
     q->method = (enum method)method;
     q->pool = pool;
     arena_init(&q->names, MEM_CKPT);
-    if ((rc = open(q, w, c, e)) != 0)
+    if ((rc = open(q, w, about, e)) != 0)
         quantised_close(q);
     else
         *out = q;
+    return rc;
+}
+
+int quantised_open(struct quantised **out, struct weights *w, struct config *c, struct folder in,
+                   struct pool *pool, struct err *e)
+{
+    const char *name = config_quant_method(c);
+    struct config *beside = NULL;
+    int rc = config_peek(c, "quantization_config") || config_peek(c, "compression_config")
+                 ? 0
+                 : read_beside_config(&beside, &name, in, w, e);
+
+    *out = NULL;
+    if (rc == 0)
+        rc = open_method(out, name, w, c, beside, pool, e);
+    config_close(beside);
     return rc;
 }
 

@@ -20,12 +20,13 @@
 
 struct quantised;
 
-/* Where C has a quantization_config of these, makes X.weight of every X.qweight, X.weight_packed or X.weight
+/* Where C has a quantization_config of these, or else the folder IN a quantize_config.json (AutoGPTQ) or
+ * quant_config.json (AutoAWQ), makes X.weight of every X.qweight, X.weight_packed or X.weight
  * of integers in W and adds it there; *OUT owns them and outlives W. W NULL: they were packed, and C is only
  * marked. Of mxfp4, which models read, and of none, *OUT is NULL and nothing of C is marked. ERR_INPUT and
  * ERR_UNSUPPORTED name the file and the tensor or key. */
-int quantised_open(struct quantised **out, struct weights *w, struct config *c, struct pool *pool,
-                   struct err *e);
+int quantised_open(struct quantised **out, struct weights *w, struct config *c, struct folder in,
+                   struct pool *pool, struct err *e);
 
 /* How many matrices became fp32. */
 size_t quantised_unpacked(const struct quantised *q);

@@ -95,6 +95,21 @@ static int open_single(struct weights *w, struct folder in, const char *name, re
     return rc ? rc : join(w, NULL, e);
 }
 
+static bool matches(const char *pattern, const char *name);
+
+/* Tensors that an index may name though no shard holds them: a head that is the embedding, of which the
+ * writer kept one, and buffers that no reader needs. A model that does need one says that it is missing. */
+static bool may_be_missing(const char *name)
+{
+    static const char *const pattern[] = {"*lm_head.weight", "*rotary_emb.inv_freq", "*.attn.bias",
+                                          "*.attn.masked_bias"};
+
+    for (size_t i = 0; i < sizeof(pattern) / sizeof(pattern[0]); i++)
+        if (matches(pattern[i], name))
+            return true;
+    return false;
+}
+
 /* Each tensor of the index must be in the shard that the index says. */
 static int check_map(const struct weights *w, const struct shards *s, struct err *e)
 {
@@ -102,7 +117,8 @@ static int check_map(const struct weights *w, const struct shards *s, struct err
         size_t len = strlen(s->name[i]);
         uint64_t at = 0;
 
-        if (strmap_get(&s->where, s->name[i], len, &at) && !tensor_file_get(&w->file[at], s->name[i], len))
+        if (strmap_get(&s->where, s->name[i], len, &at) && !tensor_file_get(&w->file[at], s->name[i], len) &&
+            !may_be_missing(s->name[i]))
             return err_set(e, ERR_INPUT, "%s: tensor %.300s should be in %s, which does not hold it", s->path,
                            s->name[i], s->file[at]);
     }
@@ -124,6 +140,20 @@ static int open_shards(struct weights *w, struct folder in, const char *index, r
     return rc;
 }
 
+/* Weights that lie beside config.json as GGUF are not taken unasked. */
+static int say_gguf(struct folder in, struct err *e)
+{
+    struct folder_names l;
+    int rc = folder_list(&l, in, NULL, ".gguf", e);
+
+    if (rc == 0 && l.n)
+        rc = err_set(e, ERR_INPUT,
+                     "%s: beside config.json there are no weights but in GGUF; name that file: %s/%.200s",
+                     in.path, in.path, l.name[0]);
+    folder_names_fini(&l);
+    return rc;
+}
+
 /* A folder without any of the usual names: one .safetensors file is taken, whatever its name. */
 static int open_unusual(struct weights *w, struct folder in, struct err *e)
 {
@@ -132,12 +162,17 @@ static int open_unusual(struct weights *w, struct folder in, struct err *e)
 
     if ((rc = folder_list(&l, in, NULL, ".safetensors", e)) != 0)
         return rc;
-    if (l.n == 0)
-        rc = err_set(
-            e, ERR_INPUT,
-            "%s: there are no weights in this folder: neither model.safetensors nor pytorch_model.bin "
-            "nor the index of one",
-            in.path);
+    if (l.n == 0) {
+        if ((rc = say_gguf(in, e)) == 0)
+            rc = err_set(e, ERR_INPUT,
+                         "%s: there are no weights in this folder: neither model.safetensors nor "
+                         "pytorch_model.bin nor the index of one",
+                         in.path);
+    } else if (l.n == 1 && strncmp(l.name[0], "consolidated", 12) == 0)
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s: %.200s holds a model in its maker's format; model.safetensors or its shards, which "
+                     "have the names of Hugging Face, are expected",
+                     in.path, l.name[0]);
     else if (l.n > 1)
         rc = err_set(e, ERR_INPUT,
                      "%s: there are %zu .safetensors files, none is named model.safetensors, and there is no "

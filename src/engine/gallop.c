@@ -523,6 +523,10 @@ static int new_answers(const struct gallop *g, const struct gallop_request *r, s
         (r->pooling && (r->n > 1 || r->prompt_logprobs >= 0 || sr->sampling->max_new_tokens != 0)))
         return err_set(e, ERR_INPUT,
                        "pooling: one answer of no tokens has an embedding, without prompt_logprobs");
+    if (!r->pooling && g->llm.model.info.headless)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "this model has no head (lm_head.weight is missing): it generates nothing, and gives "
+                       "embeddings only");
     sr->pooling = (enum seq_pooling)r->pooling;
     sr->n_hidden = g->llm.model.info.hidden;
     if (!(r->deadline_s >= 0))

@@ -135,9 +135,11 @@ int gallop_executor_open(struct gallop_executor **out, int version, const struct
     arena_init(&x->arena, MEM_ENGINE);
     x->seed = o->seed;
     if ((rc = gallop_open_llm(&x->llm, &lo, &x->config, &x->arena, &e)) == 0) {
+        if (x->llm.model.info.headless)
+            rc = err_set(&e, ERR_UNSUPPORTED, "%s", x->llm.model.headless);
         llm_executor(&x->llm, &x->x);
         find_seen(x);
-        if ((rc = open_scratch(x, &e)) == 0)
+        if (rc == 0 && (rc = open_scratch(x, &e)) == 0)
             rc = open_samplers(x, &e);
     }
     if (rc) {

@@ -467,6 +467,56 @@ static void read_from_head(struct model *m, struct embed *embed, const struct li
     embed->head = head;
 }
 
+/* The rows of A and B, of the same shape, are the same numbers. */
+static bool same_numbers(const struct view *a, const struct view *b)
+{
+    enum { N = 256 };
+    float x[N], y[N];
+    bool same = true;
+
+    if (a->dtype == b->dtype && view_is_contiguous(a) && view_is_contiguous(b))
+        return memcmp(a->data, b->data, view_bytes(a)) == 0;
+    for (size_t r = 0; r < a->shape[0] && same; r++)
+        for (size_t i = 0; i < a->shape[1] && same; i += N) {
+            size_t n = a->shape[1] - i < N ? a->shape[1] - i : N;
+
+            view_part_f32(a, r, i, n, x);
+            view_part_f32(b, r, i, n, y);
+            same = memcmp(x, y, n * sizeof(*x)) == 0;
+        }
+    return same;
+}
+
+/* The head NAME is the embedding's table, stored once or twice. Another matrix of that name counts more than
+ * the config's word, as in transformers. A packed checkpoint has a head of its own only where it counted. */
+static bool is_tied(struct model *m, const char *name, const struct embed *embed)
+{
+    const struct view *v = weights_has(m->weights, name) ? weights_get(m->weights, name) : NULL;
+
+    if (!v || v == weights_get(m->weights, embed->table.name))
+        return true;
+    if (m->checkpoint->pack)
+        return false;
+    if (v->n_dims != 2 || v->shape[0] != embed->table.shape[0] || v->shape[1] != embed->table.shape[1] ||
+        !dtype_is_weight(v->dtype))
+        return false; /* which is refused when it is bound */
+    if (same_numbers(v, &embed->table))
+        return true;
+    log_warn("%s: tie_word_embeddings is true, but %s differs from %s: the head of the file is used", v->file,
+             name, embed->table.name);
+    return false;
+}
+
+/* Nothing computes logits: the model's hidden states are all there is. */
+static void note_missing_head(struct model *m, const char *name)
+{
+    m->info.headless = true;
+    snprintf(m->headless, sizeof(m->headless),
+             "%.300s: tensor %s is missing, and tie_word_embeddings is false: this model generates nothing, "
+             "its embeddings can be served (gallop serve, /v1/embeddings)",
+             weights_path(m->weights), name);
+}
+
 void block_head(struct model *m, struct linear *w, const char *module, struct embed *embed, bool tied,
                 unsigned how)
 {
@@ -480,6 +530,11 @@ void block_head(struct model *m, struct linear *w, const char *module, struct em
 
     if (m->rc)
         return;
+    tied = tied && is_tied(m, name, embed);
+    if (!tied && !weights_has(m->weights, name)) {
+        note_missing_head(m, name);
+        return;
+    }
     if (!tied) {
         linear_part(m, w, "", &d, 0, &desc);
     } else {

@@ -133,8 +133,9 @@ struct block_linear {
 };
 void block_linear(struct model *m, struct linear *w, const char *at, const struct block_linear *d);
 
-/* The head: the embedding when TIED, else MODULE, else an error that names what is missing. EMBED, bound
- * before, reads its rows from a tied head that is exact (linear.h). */
+/* The head: the embedding when TIED, unless the file has another matrix of the name (which is warned of),
+ * else MODULE; where that is missing, too, the model has none (model_info.headless). EMBED, bound before,
+ * reads its rows from a tied head that is exact (linear.h). */
 void block_head(struct model *m, struct linear *w, const char *module, struct embed *embed, bool tied,
                 unsigned how);
 

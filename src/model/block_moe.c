@@ -53,7 +53,8 @@ static void open_apart(struct model *m, struct moe *w, const char *at, const str
 
 /* One stacked matrix [experts, n, k]. */
 struct stack {
-    const char *name;
+    const char *at, *part; /* "...experts", "gate_up_proj" */
+    const char *name;      /* both, with a dot between */
     const struct view *weight, *bias;
     const struct view *scales; /* of MXFP4, else NULL */
     size_t n, k;
@@ -125,7 +126,7 @@ static const struct view *slice_of(struct model *m, const struct view *v, size_t
 static void open_one(struct model *m, struct linear *w, const struct block_moe *d, const struct stack *s,
                      size_t x, size_t n_parts)
 {
-    struct linear_desc desc = {.name = s->name,
+    struct linear_desc desc = {.name = block_name(m, "%s.%zu.%s", s->at, x, s->part),
                                .kind = OP_MLP,
                                .n_parts = n_parts,
                                .paired = n_parts == 2 && !(d->like.limit > 0),
@@ -155,12 +156,36 @@ static void record_stack(struct model *m, const struct stack *s, const struct li
         block_record(m, s->bias, "bias", l, n);
 }
 
+/* How the layer AT has its experts: as D says, or as transformers 5 writes them, stacked and under names that
+ * all models share. */
+static struct block_moe as_found(struct model *m, const char *at, const struct block_moe *d)
+{
+    const char *router = block_name(m, "%smlp.gate.weight", at);
+    const char *stack = block_name(m, "%smlp.experts.gate_up_proj", at);
+    struct block_moe own = *d;
+
+    if (d->stored != BLOCK_EXPERTS_APART || m->rc)
+        return own;
+    if (weights_has(m->weights, router)) {
+        own.router = "mlp.gate";
+        own.module = "mlp.experts";
+    }
+    if (weights_has(m->weights, stack)) {
+        own.module = "mlp.experts";
+        own.stored = BLOCK_EXPERTS_STACKED;
+    }
+    return own;
+}
+
 static void open_stacked(struct model *m, struct moe *w, const char *at, const struct block_moe *d)
 {
     size_t E = m->info.hidden, X = d->n_experts;
-    struct stack up = {.name = block_name(m, "%s%s.gate_up_proj", at, d->module), .n = 2 * d->inner, .k = E};
-    struct stack down = {.name = block_name(m, "%s%s.down_proj", at, d->module), .n = E, .k = d->inner};
+    const char *own = block_name(m, "%s%s", at, d->module);
+    struct stack up = {.at = own, .part = "gate_up_proj", .n = 2 * d->inner, .k = E};
+    struct stack down = {.at = own, .part = "down_proj", .n = E, .k = d->inner};
 
+    up.name = block_name(m, "%s.%s", own, up.part);
+    down.name = block_name(m, "%s.%s", own, down.part);
     find_stack(m, d, &up);
     find_stack(m, d, &down);
     for (size_t x = 0; x < X && !m->rc; x++) {
@@ -173,8 +198,9 @@ static void open_stacked(struct model *m, struct moe *w, const char *at, const s
 
 void block_moe(struct model *m, struct moe **out, const char *at, const struct block_moe *d)
 {
+    const struct block_moe own = as_found(m, at, d);
     struct block_linear router = {.kind = OP_MLP,
-                                  .part = {{d->router, d->n_experts}},
+                                  .part = {{own.router, d->n_experts}},
                                   .k = m->info.hidden,
                                   .how = (d->bias ? BLOCK_BIAS : 0) | BLOCK_FP32};
     struct model_info *i = &m->info;
@@ -195,5 +221,5 @@ void block_moe(struct model *m, struct moe **out, const char *at, const struct b
     i->top_k = d->top_k > i->top_k ? d->top_k : i->top_k;
     i->expert_inner = d->inner > i->expert_inner ? d->inner : i->expert_inner;
     block_linear(m, &w->router, at, &router);
-    (d->stored == BLOCK_EXPERTS_APART ? open_apart : open_stacked)(m, w, at, d);
+    (own.stored == BLOCK_EXPERTS_APART ? open_apart : open_stacked)(m, w, at, &own);
 }

@@ -32,6 +32,8 @@ void decoder_tail(const struct model *m, const struct sink *o, const struct batc
         o->rows(o, s->rw, s->r, b->wanted, E, n);
     o->norm(o, s->hw, s->xw, s->r ? s->rw : NULL, &w->norm, n); /* x += r; h = norm(x)     [wanted, E] */
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
+    if (m->info.headless)
+        return;
     o->logits(o, b->logits, &w->head, s->hw, n); /*                                        [wanted, V] */
     if (m->info.logit_softcap > 0)
         o->softcap(o, b->logits, m->info.logit_softcap, m->info.vocab, n);
@@ -271,14 +273,19 @@ void decoder_open(struct model *m, const struct decoder_config *c, decoder_open_
 {
     const char *at = find_prefix(m);
     bool inside = weights_has(m->weights, "language_model.lm_head.weight");
+    const char *head = inside ? "language_model.lm_head" : "lm_head";
     struct decoder *w = m->impl ? m->impl : decoder_new(m, layer_forward);
 
     if (!w)
         return;
-    block_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, m->info.hidden);
+    if (c->tied && !weights_has(m->weights, block_name(m, "%sembed_tokens.weight", at)) &&
+        weights_has(m->weights, block_name(m, "%s.weight", head))) /* stored under its other name */
+        block_embed(m, &w->embed, "", head, m->info.vocab, m->info.hidden);
+    else
+        block_embed(m, &w->embed, at, "embed_tokens", m->info.vocab, m->info.hidden);
     decoder_open_layers(m, block_name(m, "%slayers.", at), c, open_layer);
     block_norm(m, &w->norm, at, "norm", m->info.hidden, c->eps, c->norm_how);
-    block_head(m, &w->head, inside ? "language_model.lm_head" : "lm_head", &w->embed, c->tied, 0);
+    block_head(m, &w->head, head, &w->embed, c->tied, 0);
 }
 
 void decoder_scale_embedding(struct model *m)

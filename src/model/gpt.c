@@ -239,7 +239,8 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
     if (opt->project_out.n)
         o->linear(o, s->rw, &opt->project_out, s->hw, n); /* [wanted, proj] */
-    o->logits(o, b->logits, &w->head, opt->project_out.n ? s->rw : s->hw, n);
+    if (!m->info.headless)
+        o->logits(o, b->logits, &w->head, opt->project_out.n ? s->rw : s->hw, n);
 }
 
 static void opt_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)

@@ -167,11 +167,12 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
                   ? 0
                   : checkpoint_open(&m->own, (struct folder){.path = dir, .allow_links = opt->allow_links},
                                     e)) == 0 &&
-        (rc = fit_pack(m, e)) == 0 && (rc = checkpoint_config(&m->config_file, m->checkpoint, e)) == 0)
+        (rc = checkpoint_check(m->checkpoint, e)) == 0 && (rc = fit_pack(m, e)) == 0 &&
+        (rc = checkpoint_config(&m->config_file, m->checkpoint, e)) == 0)
         m->config = m->config_file;
     if (rc || (rc = find_arch(m, e)) != 0 || (rc = checkpoint_weights(&m->weights, m->checkpoint, e)) != 0 ||
-        (rc = quantised_open(&m->quantised, m->checkpoint->pack ? NULL : m->weights, m->config_file, pool,
-                             e)) != 0)
+        (rc = quantised_open(&m->quantised, m->checkpoint->pack ? NULL : m->weights, m->config_file,
+                             m->checkpoint->in, pool, e)) != 0)
         goto fail;
     if (m->quantised && quantised_unpacked(m->quantised))
         log_warn(

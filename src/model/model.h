@@ -33,6 +33,7 @@ struct model_info {
     size_t n_ropes;
     bool fixed_positions;                  /* learned positions: max_len cannot be passed */
     float logit_softcap;                   /* of the logits, 0: none */
+    bool headless;                         /* there are no logits: hidden states alone */
     size_t linear_k;                       /* largest input of the linears */
     size_t n_experts, top_k, expert_inner; /* largest of the mixtures of experts; 0: there is none */
     size_t extra;                          /* floats a token of the architecture's own use (struct work) */
@@ -116,7 +117,8 @@ struct model {
     size_t n_params, packed_bytes, table_bytes;
     struct linear **linear; /* all of them, in the order of binding */
     size_t n_linears, cap_linears;
-    bool has_blocks; /* linears compute with weights as they are stored in blocks */
+    char headless[600]; /* why there is no head, where info.headless */
+    bool has_blocks;    /* linears compute with weights as they are stored in blocks */
     /* what the linears' weights are: "none", "gguf", a name of --quant, or the JSON object of several */
     char quant[QUANT_TEXT_MAX];
     /* while it is opened: the first failure, and where its sentence goes */

@@ -140,10 +140,10 @@ W8A8 = {"num_bits": 8, "type": "int", "strategy": "token", "symmetric": True, "d
 FORMS = {
     "gptq": (_gptq, {}, GPTQ, 4, 32, False, "F16", False, "Q4_0"),
     "gptq-zeros": (_gptq, {}, {**GPTQ, "sym": False}, 4, 32, True, "F16", False, "Q5_0"),
-    "gptq-v2": (_gptq, {"less": 0}, {**GPTQ, "checkpoint_format": "gptq_v2"}, 4, 32, True, "F16", False, "Q5_0"),
+    "gptq-v2": (_gptq, {"less": 0}, {**GPTQ, "sym": False, "checkpoint_format": "gptq_v2"}, 4, 32, True, "F16", False, "Q5_0"),
     "gptq-order": (_gptq, {}, {**GPTQ, "desc_act": True}, 4, 32, False, "F16", True, "F32"),
     "gptq-16": (_gptq, {}, {**GPTQ, "group_size": 16}, 4, 16, False, "F16", False, "F32"),
-    "gptq-column": (_gptq, {}, {**GPTQ, "group_size": -1}, 4, -1, True, "BF16", False, "Q5_0"),
+    "gptq-column": (_gptq, {}, {**GPTQ, "sym": False, "group_size": -1}, 4, -1, True, "BF16", False, "Q5_0"),
     "gptq-8": (_gptq, {}, {**GPTQ, "bits": 8}, 8, 32, False, "F16", False, "Q8_0"),
     "awq": (_awq, {}, AWQ, 4, 32, True, "F16", False, "Q5_0"),
     "compressed": (_compressed, {}, _compressed_config("pack-quantized", 4, 32), 4, 32, False, "BF16", False, "Q4_0"),
@@ -234,6 +234,61 @@ def what_does_not_fit_is_refused():
     refused({}, {**one, "sparsity_config": {"format": "sparse-24-bitmask"}}, "sparse-24-bitmask")
     refused({}, {**GPTQ, "adapter": {"name": "lora"}}, "adapter")
     refused({}, about, "quantization_config", "gpt2", root={"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]})
+
+
+def zero_points_borrow_from_the_whole_word():
+    """The first format took 1 from each zero point by a subtraction from the word: a zero point of 0 borrows from the next."""
+    for name, bits, ones in (("gptq-zeros", 4, 0x11111111), ("gptq-8", 8, 0x01010101)):
+        config = {**FORMS[name][2], "sym": False}
+        _, plain, tensors, _ = _make("gptq-zeros") if bits == 4 else _make("gptq-8")
+        zeros = {k: x for k, x in tensors.items() if k.endswith(".qzeros")}
+        # all zero points of v2 become 0, 5, 0, 5, ...: stored as they are in v2, less one in each word in v1
+        fields = sum((5 if i % 2 else 0) << bits * i for i in range(32 // bits))
+        new = {k: (t, shape, struct.pack("<I", fields) * (len(data) // 4)) for k, (t, shape, data) in zeros.items()}
+        less = {k: (t, shape, struct.pack("<I", fields - ones & 0xffffffff) * (len(data) // 4)) for k, (t, shape, data) in zeros.items()}
+        v2 = _write("borrow-2", {**tensors, **new}, {**config, "checkpoint_format": "gptq_v2"})
+        v1 = _write("borrow-1", {**tensors, **less}, {**config, "checkpoint_format": "gptq"})
+        check(_logits(v1) == _logits(v2) and _logits(v1) != _logits(plain), f"{name}: zero points of 0 in the first format")
+
+
+def zero_points_that_sym_rules_out_are_refused():
+    _, _, tensors, about = _make("gptq")
+    v2 = {**about, "checkpoint_format": "gptq_v2"}
+    expect_error(call("run", "-m", _write("sym", tensors, v2), "--ids", "1", "-n", 1), 1, "qzeros", "zero point 7, expected 8", "sym is true",
+                 "checkpoint_format")
+    _, _, tensors, about = _make("gptq-zeros")
+    expect_error(call("run", "-m", _write("sym", tensors, {**about, "sym": True}), "--ids", "1", "-n", 1), 1, "qzeros", "expected 8", "sym is true")
+    expect(call("run", "-m", _write("sym", tensors, {k: x for k, x in about.items() if k != "sym"}), "--ids", "1", "-n", 1).returncode, 0,
+           "status where sym is not said")
+
+
+def a_file_beside_config_json_may_say_how_weights_are_stored():
+    for name, file, about in (("gptq", "quantize_config.json", {"bits": 4, "group_size": 32, "desc_act": False, "sym": True}),
+                              ("gptq-8", "quantize_config.json", {"bits": 8, "group_size": 32, "quant_method": "gptq"}),
+                              ("awq", "quant_config.json", {"w_bit": 4, "q_group_size": 32, "zero_point": True, "version": "GEMM"}),
+                              ("awq", "quantize_config.json", {"w_bit": 4, "q_group_size": 32, "zero_point": True, "version": "GEMM"}),
+                              ("awq", "quant_config.json", {"bits": 4, "group_size": 32, "zero_point": True, "quant_method": "awq"})):
+        model, _, tensors, config = _make(name)
+        beside = _write("beside", tensors)
+        for old in ("quantize_config.json", "quant_config.json"):
+            if os.path.exists(os.path.join(beside, old)):
+                os.remove(os.path.join(beside, old))
+        with open(os.path.join(beside, file), "w") as f:
+            json.dump(about, f)
+        check(_logits(beside) == _logits(model), f"{name} whose {file} says how it is stored")
+        packed = os.path.join(folder.name, "beside.gallop")
+        expect(call("pack", "-m", beside, "-o", packed, "--force", "--quiet").returncode, 0, f"status of pack of {name} with {file}")
+        check(_logits(packed) == _logits(model), f"{name} with {file}, packed")
+        with open(os.path.join(beside, file), "w") as f:
+            json.dump({**about, "bits": 3, "w_bit": 3}, f)
+        expect_error(call("run", "-m", beside, "--ids", "1", "-n", 1), 1, file, "bits")
+        both = _write("beside", tensors, config)
+        check(_logits(both) == _logits(model), "config.json goes before the file")
+        os.remove(os.path.join(beside, file))
+    _, plain, _, _ = _make("gptq")
+    with open(os.path.join(plain, "quantize_config.json"), "w") as f:
+        f.write("{}")
+    expect(call("run", "-m", plain, "--ids", "1", "-n", 1).returncode, 0, "status of weights that are no integers beside such a file")
 
 
 def what_is_beside_the_weights_is_said():

@@ -38,13 +38,14 @@ static void open_all(struct tensor_file *f, const char *config, size_t len)
     struct config *c = NULL;
     struct weights *w = NULL;
     struct quantised *q = NULL;
+    static const struct folder_archive empty;
     struct err e = {0};
     int rc;
 
     if (config_open_text(&c, config, len, "config", &e) == 0 && weights_of_pack(&w, &p, &e) == 0) {
         size_t n = weights_count(w);
 
-        rc = quantised_open(&q, w, c, pool, &e);
+        rc = quantised_open(&q, w, c, (struct folder){.path = "fuzz", .archive = &empty}, pool, &e);
         ASSERT(rc == 0 || (e.msg[0] && !q), "%d", rc);
         for (size_t i = 0; q && i < weights_count(w); i++)
             if (i >= n || dtype_is_block(weights_nth(w, i)->dtype))

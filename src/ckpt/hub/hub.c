@@ -178,12 +178,12 @@ static bool has_texts(const struct hub_list *l)
     return i < l->n;
 }
 
-static int fetch_texts(struct hub_download *g, const struct hub_list *l, struct err *e)
+static int fetch_texts(struct hub_download *g, const struct hub_list *l, enum hub_want want, struct err *e)
 {
     int rc = 0;
 
     for (size_t i = 0; i < l->n && rc == 0; i++)
-        if (hub_list_is_text(l->name[i]))
+        if (hub_list_is_text(l->name[i]) || (want == HUB_MODEL && hub_list_is_beside(l->name[i])))
             rc = hub_download_file(g, l->name[i], e);
     return rc;
 }
@@ -248,6 +248,12 @@ static int fetch_all(struct hub_download *g, const struct hub_list *l, const str
 {
     int rc;
 
+    if (o->want == HUB_MODEL && hub_list_has(l, "adapter_config.json"))
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "the repository holds an adapter (adapter_config.json: LoRA or its like), which is not "
+            "supported: merge it into its base model (merge_and_unload() of peft) and name the folder "
+            "of the result");
     if (o->want == HUB_MODEL && !hub_list_has(l, "config.json"))
         return say_ggufs(l, g->id->repo, "the repository holds no config.json", e);
     if (o->want == HUB_TEXT && !has_texts(l))
@@ -256,7 +262,7 @@ static int fetch_all(struct hub_download *g, const struct hub_list *l, const str
         return rc;
     if (o->want == HUB_MODEL && o->check && (rc = o->check(o->check_ctx, dir, e)) != 0)
         return rc;
-    if ((rc = fetch_texts(g, l, e)) != 0 || o->want != HUB_MODEL)
+    if ((rc = fetch_texts(g, l, o->want, e)) != 0 || o->want != HUB_MODEL)
         return rc;
     return fetch_weights(g, l, dir, e);
 }

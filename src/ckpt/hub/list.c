@@ -18,7 +18,7 @@
 
 enum { MAX_FILES = 100000 };
 
-/* The only folder of which a model's files are fetched too. */
+/* Names in folders that are fetched, too: these and modules. */
 static bool is_template(const char *s, size_t n)
 {
     static const char folder[] = "additional_chat_templates/", tail[] = ".jinja";
@@ -26,6 +26,19 @@ static bool is_template(const char *s, size_t n)
 
     return n > head + t && memcmp(s, folder, head) == 0 && memcmp(s + n - t, tail, t) == 0 &&
            hub_name_is_plain(s + head, n - head);
+}
+
+/* What sentence-transformers say of a module, in a folder that begins with its number:
+ * "1_Pooling/config.json". */
+static bool is_module(const char *s, size_t n)
+{
+    static const char tail[] = "/config.json";
+    size_t t = sizeof(tail) - 1, digits = 0;
+
+    while (digits < n && s[digits] >= '0' && s[digits] <= '9')
+        digits++;
+    return digits && n > digits + t && s[digits] == '_' && memcmp(s + n - t, tail, t) == 0 &&
+           hub_name_is_plain(s, n - t);
 }
 
 /* A name in a subfolder, or one with a dot in front: harmless, and of no interest. */
@@ -65,15 +78,19 @@ static void start(struct hub_list *l)
 static void read_file(struct hub_list *l, struct json_pull *j)
 {
     struct json_str key, name = {0};
+    bool inside;
 
     for (json_pull_enter_object(j); json_pull_key(j, &key);)
         if (json_str_is(&key, "rfilename"))
             json_pull_string(j, &name);
         else
             json_pull_skip(j);
-    if (json_pull_rc(j) || !name.s || (is_elsewhere(name.s, name.n) && !is_template(name.s, name.n)))
+    if (json_pull_rc(j) || !name.s)
         return;
-    if (!hub_name_is_plain(name.s, name.n) && !is_template(name.s, name.n))
+    inside = is_template(name.s, name.n) || is_module(name.s, name.n);
+    if (is_elsewhere(name.s, name.n) && !inside)
+        return;
+    if (!hub_name_is_plain(name.s, name.n) && !inside)
         l->n_refused++;
     else if (l->n == MAX_FILES)
         json_pull_fail(j, "more than %d files are listed", MAX_FILES);
@@ -157,6 +174,17 @@ bool hub_list_is_text(const char *name)
         "chat_template.json", "generation_config.json", "chat_template.jinja"};
 
     return is_one_of(name, known, sizeof(known) / sizeof(known[0])) || is_template(name, strlen(name));
+}
+
+bool hub_list_is_beside(const char *name)
+{
+    static const char *const known[] = {"modules.json", "quantize_config.json", "quant_config.json",
+                                        "adapter_config.json"};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (strcmp(known[i], name) == 0)
+            return true;
+    return is_module(name, strlen(name));
 }
 
 bool hub_list_has_tokenizer(const struct hub_list *l)

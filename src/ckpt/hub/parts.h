@@ -123,6 +123,9 @@ bool hub_list_has(const struct hub_list *l, const char *name);
 /* A file beside the weights that a model is made of: tokenizer, chat template, generation settings. */
 bool hub_list_is_text(const char *name);
 
+/* A file that says something about the weights or about embeddings: how they are quantized or pooled. */
+bool hub_list_is_beside(const char *name);
+
 /* One of the names is that of a tokenizer's main file. */
 bool hub_list_has_tokenizer(const struct hub_list *l);
 

@@ -222,6 +222,15 @@ static void rope_scalings_carry_over(void **state)
     assert_string_equal(json_string_value(json_object_get(r, "rope_type")), "yarn");
     assert_true(number(r, "factor") == 4 && number(r, "original_max_position_embeddings") == 1024);
     assert_null(json_object_get(r, "truncate"));
+    assert_null(json_object_get(r, "attention_factor"));
+    json_decref(c);
+    put_common(&w, "qwen2"); /* what the file says multiplies what follows from the length */
+    ggufwrite_str(&w, "qwen2.rope.scaling.type", "yarn");
+    ggufwrite_f32(&w, "qwen2.rope.scaling.factor", 4);
+    ggufwrite_f32(&w, "qwen2.rope.scaling.attn_factor", 0.5F);
+    c = good(&w);
+    assert_float_equal(number(json_object_get(c, "rope_scaling"), "attention_factor"),
+                       0.5 * (0.1 * log(4) + 1), 1e-6);
     json_decref(c);
     put_common(&w, "llama");
     ggufwrite_str(&w, "llama.rope.scaling.type", "linear");

@@ -248,6 +248,26 @@ static void of_subfolders_only_chat_templates_are_listed(void **state)
     assert_string_equal(l.name[0], "additional_chat_templates/a.jinja");
     assert_true(hub_list_is_text(l.name[0]));
     assert_false(hub_list_is_text("a.jinja") || hub_list_is_text("additional_chat_templates"));
+    assert_false(hub_list_is_beside("tokenizer.json") || hub_list_is_beside("Pooling/config.json"));
+    assert_true(hub_list_is_beside("modules.json") && hub_list_is_beside("quantize_config.json"));
+    assert_true(hub_list_is_beside("quant_config.json") && hub_list_is_beside("adapter_config.json"));
+    hub_list_close(&l);
+}
+
+/* Modules of sentence-transformers lie in folders that begin with their number. */
+static void configs_of_modules_are_taken_from_their_folders(void **state)
+{
+    struct hub_list l;
+
+    (void)state;
+    read_names(&l,
+               "1_Pooling/config.json 12_Dense/config.json 2_Dense/model.safetensors Pooling/config.json "
+               "1_/x/config.json 1Pooling/config.json 1_Pooling/config.jsonx onnx/config.json config.json");
+    assert_int_equal(l.n, 3);
+    assert_string_equal(l.name[0], "1_Pooling/config.json");
+    assert_string_equal(l.name[1], "12_Dense/config.json");
+    assert_string_equal(l.name[2], "config.json");
+    assert_true(hub_list_is_beside(l.name[0]) && hub_list_is_beside(l.name[1]));
     hub_list_close(&l);
 }
 
@@ -598,6 +618,7 @@ static void every_failed_allocation_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(configs_of_modules_are_taken_from_their_folders),
         cmocka_unit_test(names_and_revisions_are_told_from_paths),
         cmocka_unit_test(revisions_that_no_repository_has_are_refused),
         cmocka_unit_test(a_revision_is_one_segment_of_an_address),

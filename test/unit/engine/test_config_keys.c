@@ -65,6 +65,12 @@ static void compute(const json_t *config, struct result *r)
     if ((r->rc = gallop_open(&g, &o, r->err)) != 0)
         return;
     note_asked(gallop_llm(g)->model.config_file);
+    if (gallop_llm(g)->model.info.headless) {
+        r->rc = ERR_UNSUPPORTED;
+        snprintf(r->err, sizeof(r->err), "%s", gallop_llm(g)->model.headless);
+        gallop_close(g);
+        return;
+    }
     r->max_len = gallop_llm(g)->model.info.max_len;
     r->V = gallop_llm(g)->model.info.vocab;
     assert_true(r->V <= VOCAB_MOST);
@@ -297,6 +303,14 @@ static const struct flip rope[] = {
 
 /* ---- architectures ---- */
 
+/* Of goldens with a head of their own. */
+#define OWN_HEAD                                                                                      \
+    {"tie_word_embeddings", "", "{\"tie_word_embeddings\": true}", SAME,                              \
+     "the head of the file counts more"},                                                             \
+    {                                                                                                 \
+        "tie_word_embeddings", "", "{\"tie_word_embeddings\": false}", SAME, "the head is the file's" \
+    }
+
 #define FULL    "\"full_attention\""
 #define SLIDING "\"sliding_attention\""
 #define CHUNKED "\"chunked_attention\""
@@ -324,6 +338,7 @@ static const struct flip gpt2[] = {
 };
 
 static const struct flip gptj[] = {
+    OWN_HEAD,
     {"n_embd", "", "{\"n_embd\": 64}", REFUSED, "config.json asks for"},
     {"n_head", "", "{\"n_head\": 3}", CHANGES, ""},
     {"n_head", "", "{\"n_head\": 5}", REFUSED, "does not give 5 heads"},
@@ -353,11 +368,13 @@ static const struct flip opt[] = {
 };
 
 static const struct flip mistral[] = {
+    OWN_HEAD,
     {"sliding_window", "", "{\"sliding_window\": null}", CHANGES, ""},
     {"sliding_window", "", "{\"sliding_window\": 3}", CHANGES, ""},
 };
 
 static const struct flip qwen2[] = {
+    OWN_HEAD,
     {"use_sliding_window", "", "", EITHER, ""},
     {"sliding_window", "{\"use_sliding_window\": false}", "{\"sliding_window\": 3}", SAME, "it is off"},
     {"sliding_window", "", "{\"sliding_window\": 3}", CHANGES, ""},
@@ -371,6 +388,7 @@ static const struct flip qwen2[] = {
 
 #define WINDOWS "{\"use_sliding_window\": true, \"sliding_window\": 9, \"max_window_layers\": 1}"
 static const struct flip qwen3[] = {
+    OWN_HEAD,
     {"use_sliding_window", WINDOWS, "", EITHER, ""},
     {"sliding_window", WINDOWS, "{\"sliding_window\": 3}", CHANGES, ""},
     {"sliding_window", "", "{\"sliding_window\": 3}", SAME, "use_sliding_window is false"},
@@ -379,6 +397,7 @@ static const struct flip qwen3[] = {
 };
 
 static const struct flip phi3[] = {
+    OWN_HEAD,
     {"sliding_window", "", "{\"sliding_window\": null}", CHANGES, ""},
     {"sliding_window", "", "{\"sliding_window\": 3}", CHANGES, ""},
     {"partial_rotary_factor", "", "{\"partial_rotary_factor\": 0.5}", CHANGES, ""},
@@ -421,12 +440,14 @@ static const struct flip gemma3[] = {
 };
 
 static const struct flip mixtral[] = {
+    OWN_HEAD,
     {"num_experts", "", "{\"num_local_experts\": null, \"num_experts\": 4}", SAME, "another name"},
     {"num_experts", "", "{\"num_local_experts\": null, \"num_experts\": 3}", REFUSED, "config.json asks for"},
     {"num_experts", "", "{\"num_experts\": 3}", SAME, "num_local_experts goes before it"},
 };
 
 static const struct flip qwen3_moe[] = {
+    OWN_HEAD,
     {"num_experts", "", "{\"num_experts\": 7}", REFUSED, "config.json asks for"},
     {"num_local_experts", "", "{\"num_local_experts\": 6, \"num_experts\": null}", SAME, "another name"},
     {"num_local_experts", "", "{\"num_local_experts\": 5, \"num_experts\": null}", REFUSED,
@@ -444,6 +465,7 @@ static const struct flip qwen3_moe[] = {
 };
 
 static const struct flip gpt_oss[] = {
+    OWN_HEAD,
     {"hidden_act", "", "{\"hidden_act\": \"relu\"}", SAME,
      "the experts' function is fixed, as in transformers"},
     {"hidden_act", "", "{\"hidden_act\": \"none\"}", REFUSED, "\"none\" is not a known activation"},
@@ -468,6 +490,7 @@ static const struct flip gpt_oss[] = {
 };
 
 static const struct flip llama4[] = {
+    OWN_HEAD,
     {"moe_layers", "", "{\"moe_layers\": [1, 3]}", SAME, "interleave_moe_layer_step says the same"},
     {"moe_layers", "", "{\"moe_layers\": [0, 1]}", REFUSED, "is missing"},
     {"interleave_moe_layer_step", "", "{\"interleave_moe_layer_step\": 4}", REFUSED, "is missing"},

@@ -1,0 +1,126 @@
+/* pooling.c - how a folder of sentence-transformers makes embeddings of hidden states.
+ *
+ * modules.json lists the modules that an input passes: the Transformer, a Pooling and perhaps a Normalize are
+ * what this server computes, anything else is refused by name. A Pooling's config.json names its mode: since
+ * 5.4 as pooling_mode, before by one boolean a mode. Format: sentence_transformers, models/Pooling.
+ */
+#include <jansson.h>
+#include <string.h>
+
+#include "app/app.h"
+#include "base/json_pull.h"
+
+enum { PATH_MAX_BYTES = 256 };
+
+/* FILE of the folder, which must be a JSON value of the type; *OUT is NULL where it is not there. */
+static int read_json(json_t **out, struct folder in, const char *file, json_type type, struct err *e)
+{
+    struct folder_text t;
+    bool there;
+    int rc = folder_read(&t, in, file, &there, e);
+
+    *out = NULL;
+    if (rc || !there)
+        return rc;
+    rc = json_pull_load(out, t.bytes, t.len, t.path, e);
+    if (rc == 0 && json_typeof(*out) != type) {
+        json_decref(*out);
+        *out = NULL;
+        rc = err_set(e, ERR_INPUT, "%s: expected %s", t.path, type == JSON_ARRAY ? "a list" : "an object");
+    }
+    folder_text_fini(&t);
+    return rc;
+}
+
+/* Refuses the module CLASS at PATH unless it is computed here; a Pooling's path goes to OUT. */
+static int take_module(const char *class, const char *path, char out[PATH_MAX_BYTES], struct err *e)
+{
+    if (strcmp(class, "Pooling") == 0)
+        snprintf(out, PATH_MAX_BYTES, "%.200s", path);
+    else if (strcmp(class, "Transformer") != 0 && strcmp(class, "Normalize") != 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "modules.json: module %.100s of type %.100s is not supported, so embeddings would be "
+                       "wrong; known are Transformer, Pooling and Normalize (--pooling last or mean serves "
+                       "this model without the others)",
+                       path, class);
+    return 0;
+}
+
+/* The folder of the Pooling, from modules.json or as it is called without one. */
+static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct err *e)
+{
+    json_t *modules, *m;
+    size_t i;
+    int rc = read_json(&modules, in, "modules.json", JSON_ARRAY, e);
+
+    snprintf(out, PATH_MAX_BYTES, "%s", modules ? "" : "1_Pooling");
+    json_array_foreach(modules, i, m)
+    {
+        const char *type = json_string_value(json_object_get(m, "type"));
+        const char *path = json_string_value(json_object_get(m, "path")), *dot;
+
+        if (rc)
+            break;
+        if (!type || !path) {
+            rc = err_set(e, ERR_INPUT, "modules.json: module %zu has no type and path", i);
+            break;
+        }
+        dot = strrchr(type, '.');
+        rc = take_module(dot ? dot + 1 : type, path, out, e);
+    }
+    json_decref(modules);
+    return rc;
+}
+
+/* The name of the one mode that CONFIG asks for; NULL: several. */
+static const char *mode_of(const json_t *config)
+{
+    static const struct {
+        const char *key, *mode;
+    } older[] = {{"pooling_mode_cls_token", "cls"},
+                 {"pooling_mode_max_tokens", "max"},
+                 {"pooling_mode_mean_tokens", "mean"},
+                 {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens"},
+                 {"pooling_mode_weightedmean_tokens", "weightedmean"},
+                 {"pooling_mode_lasttoken", "lasttoken"}};
+    const json_t *mode = json_object_get(config, "pooling_mode");
+    const char *found = NULL;
+
+    if (json_is_array(mode))
+        return json_array_size(mode) == 1 ? json_string_value(json_array_get(mode, 0)) : NULL;
+    if (mode && !json_is_null(mode))
+        return json_string_value(mode);
+    for (size_t i = 0; i < sizeof(older) / sizeof(older[0]); i++) {
+        if (!json_is_true(json_object_get(config, older[i].key)))
+            continue;
+        if (found)
+            return NULL;
+        found = older[i].mode;
+    }
+    return found ? found : "mean"; /* the library's default */
+}
+
+int pooling_read(enum gallop_pooling *out, struct folder in, struct err *e)
+{
+    char path[PATH_MAX_BYTES], file[PATH_MAX_BYTES + 16];
+    const char *mode;
+    json_t *config;
+    int rc;
+
+    *out = GALLOP_POOL_LAST;
+    if ((rc = find_pooling(in, path, e)) != 0 || !*path)
+        return rc;
+    snprintf(file, sizeof(file), "%s/config.json", path);
+    if ((rc = read_json(&config, in, file, JSON_OBJECT, e)) != 0 || !config)
+        return rc;
+    mode = mode_of(config);
+    if (mode && strcmp(mode, "mean") == 0)
+        *out = GALLOP_POOL_MEAN;
+    else if (!mode || strcmp(mode, "lasttoken") != 0)
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s: pooling %.60s is not supported, expected mean or lasttoken (--pooling last or mean "
+                     "decides instead)",
+                     file, mode ? mode : "of several modes");
+    json_decref(config);
+    return rc;
+}

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""pooling.py - folders of sentence-transformers: what their files say of pooling is what is served, or refused by name.
+
+Made from the demo model. Format: modules.json, 1_Pooling/config.json (`pooling_mode` since 5.4, one boolean a mode before).
+"""
+import json
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+
+from _cli import DEMO, GALLOP, call, check, expect, run_all
+from _server import Server
+
+scratch = tempfile.TemporaryDirectory()
+TEXTS = ["Once upon a time", "A dog", "x"]
+OLDER = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False, "pooling_mode_max_tokens": False,
+         "pooling_mode_mean_sqrt_len_tokens": False, "pooling_mode_weightedmean_tokens": False, "pooling_mode_lasttoken": False}
+
+
+def _module(path, kind):
+    return {"idx": 0, "name": path[:1] or "0", "path": path, "type": kind}
+
+
+TRANSFORMER = _module("", "sentence_transformers.base.modules.transformer.Transformer")
+POOLING = _module("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling")
+NORMALIZE = _module("2_Normalize", "sentence_transformers.models.Normalize")
+DENSE = _module("2_Dense", "sentence_transformers.base.modules.dense.Dense")
+
+
+def _folder(name, files):
+    path = os.path.join(scratch.name, name)
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(DEMO, path)
+    for file, content in files.items():
+        os.makedirs(os.path.dirname(os.path.join(path, file)), exist_ok=True)
+        with open(os.path.join(path, file), "w") as f:
+            json.dump(content, f)
+    return path
+
+
+def _vectors(model, *options):
+    with Server("--max-num-seqs", 2, *options, model=model) as s:
+        status, body = s.post("/v1/embeddings", input=TEXTS, normalize=False)
+    expect(status, 200, f"status of embeddings of {os.path.basename(model)}")
+    return [d["embedding"] for d in body["data"]]
+
+
+def _refused(model, *words, options=()):
+    r = subprocess.run([GALLOP, "serve", "-m", model, "--port", "0", *options], stdin=subprocess.DEVNULL, capture_output=True, timeout=100)
+    said = r.stderr.decode()
+    expect(r.returncode, 1, f"status of serve of {os.path.basename(model)}")
+    for word in words:
+        check(word in said, f"serve says {said!r}, without {word!r}")
+
+
+MEAN, LAST = _vectors(DEMO, "--pooling", "mean"), _vectors(DEMO, "--pooling", "last")
+
+
+def what_the_folder_says_is_served():
+    check(MEAN != LAST, "mean and last differ")
+    pooling, modules = "1_Pooling/config.json", {"modules.json": [TRANSFORMER, POOLING]}
+    for files, wanted in (({}, LAST),
+                          ({pooling: {"pooling_mode": "mean", "embedding_dimension": 192, "include_prompt": True}}, MEAN),
+                          ({pooling: {"pooling_mode": "lasttoken"}, **modules}, LAST),
+                          ({pooling: {"pooling_mode": ["mean"]}, **modules}, MEAN),
+                          ({pooling: {**OLDER, "pooling_mode_mean_tokens": True}, **modules}, MEAN),
+                          ({pooling: {**OLDER, "pooling_mode_lasttoken": True}}, LAST),
+                          ({pooling: {"word_embedding_dimension": 192}}, MEAN),
+                          ({pooling: {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER]}, LAST),
+                          ({"1_P/config.json": {"pooling_mode": "mean"}, pooling: {"pooling_mode": "cls"},
+                            "modules.json": [TRANSFORMER, {**POOLING, "path": "1_P"}, NORMALIZE]}, MEAN)):
+        check(_vectors(_folder("st", files)) == wanted, f"embeddings of a folder with {files}")
+
+
+def what_the_user_says_goes_before_the_folder():
+    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING, DENSE]})
+    check(_vectors(path, "--pooling", "last") == LAST, "--pooling last of a folder that says mean")
+    check(_vectors(path, "--pooling", "mean") == MEAN, "--pooling mean")
+
+
+def a_packed_checkpoint_keeps_what_the_folder_says():
+    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING]})
+    packed = os.path.join(scratch.name, "st.gallop")
+    expect(call("pack", "-m", path, "-o", packed, "--quiet").returncode, 0, "status of pack")
+    check(_vectors(packed) == MEAN, "embeddings of a packed folder")
+
+
+def what_is_not_computed_is_refused_by_name():
+    for config, words in (({"pooling_mode": "cls"}, ["pooling cls"]), ({"pooling_mode": ["mean", "max"]}, ["several modes"]),
+                          ({**OLDER, "pooling_mode_cls_token": True}, ["pooling cls"]),
+                          ({**OLDER, "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, ["several modes"]),
+                          ({"pooling_mode": "weightedmean"}, ["weightedmean"]), ({"pooling_mode": 5}, ["several modes"]), ([], ["an object"])):
+        _refused(_folder("st", {"1_Pooling/config.json": config}), "1_Pooling/config.json", *words)
+    pooling = {"1_Pooling/config.json": {"pooling_mode": "mean"}}
+    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE]}), "modules.json", "2_Dense", "Dense", "--pooling")
+    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, {"path": "3_X"}]}), "modules.json", "no type")
+    _refused(_folder("st", {**pooling, "modules.json": {}}), "modules.json", "a list")
+
+
+def a_model_without_a_head_is_served_for_embeddings():
+    """As such libraries save it: the class of the base model, names without "model.", no lm_head."""
+    path = _folder("bare", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING]})
+    with open(os.path.join(path, "config.json")) as f:
+        config = json.load(f)
+    with open(os.path.join(path, "config.json"), "w") as f:
+        json.dump({**config, "architectures": ["LlamaModel"], "tie_word_embeddings": False}, f)
+    with open(os.path.join(path, "model.safetensors"), "rb") as f:
+        n, = struct.unpack("<Q", f.read(8))
+        head, data = json.loads(f.read(n)), f.read()
+    text = json.dumps({k[len("model."):]: v for k, v in head.items() if k.startswith("model.")}).encode()
+    check("lm_head.weight" not in head, "the demo model is tied")
+    with open(os.path.join(path, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+    check(_vectors(path) == MEAN, "embeddings of a model without a head")
+    with Server(model=path) as s:
+        for route, fields in (("/v1/completions", {"prompt": "x"}), ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]}),
+                              ("/api/generate", {"prompt": "x", "stream": False})):
+            status, body = s.post(route, max_tokens=1, **fields)
+            check(400 <= status < 500 and "embeddings only" in json.dumps(body) and scratch.name not in json.dumps(body), f"{route}: {status} {body}")
+        expect(s.post("/v1/embeddings", input="x")[0], 200, "status of embeddings behind them")
+    for verb in (("run", "-n", "1", "x"), ("chat",), ("ppl", "--file", os.path.join(DEMO, "config.json"))):
+        r = call(*verb[:1], "-m", path, *verb[1:])
+        said = r.stderr.decode()
+        check(r.returncode == 1 and "lm_head.weight is missing" in said and said.count("\n") == 1, f"{verb} says {r.returncode} {said!r}")
+
+
+run_all(list(globals().items()))
