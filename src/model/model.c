@@ -134,6 +134,7 @@ static int fit_pack(struct model *m, struct err *e)
     char asked[QUANT_TEXT_MAX];
     int rc;
 
+    m->calibration = p ? p->calibration : o->scales ? o->scales->sum : 0;
     if (!p)
         return 0;
     o->dtype = o->dtype_open ? p->dtype : o->dtype;
@@ -434,7 +435,7 @@ static int save(struct model *m, struct err *e)
     int rc;
 
     m->opt.save->pool = m->pool;
-    rc = pack_begin(m->opt.save, m->opt.dtype, m->quant, e);
+    rc = pack_begin(m->opt.save, m->opt.dtype, m->quant, m->calibration, e);
     if (rc == 0)
         rc = checkpoint_pack_files(m->checkpoint, m->opt.save, e);
     for (size_t i = 0; i < m->n_tensors && rc == 0; i++)
@@ -549,8 +550,9 @@ static uint64_t mix_rope(uint64_t h, const struct rope *r)
 uint64_t model_identity(const struct model *m)
 {
     const struct model_info *i = &m->info;
-    uint64_t size[] = {i->n_layers, i->hidden, i->n_heads, i->n_kv,
-                       i->head_dim, i->inner,  i->vocab,   config_sum(m->config_file)};
+    uint64_t size[] = {i->n_layers,   i->hidden, i->n_heads, i->n_kv,
+                       i->head_dim,   i->inner,  i->vocab,   config_sum(m->config_file),
+                       m->calibration};
     uint64_t h = mix(0, m->arch->class_name, strlen(m->arch->class_name));
 
     h = mix(h, size, sizeof(size));

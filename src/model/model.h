@@ -121,6 +121,8 @@ struct model {
     bool has_blocks;    /* linears compute with weights as they are stored in blocks */
     /* what the linears' weights are: "none", "gguf", a name of --quant, or the JSON object of several */
     char quant[QUANT_TEXT_MAX];
+    /* Sum of the calibration file that the weights were quantized with, here or when they were packed; 0: none. */
+    uint64_t calibration;
     /* while it is opened: the first failure, and where its sentence goes */
     int rc;
     struct err *e;
@@ -169,7 +171,7 @@ void model_forward(const struct model *m, const struct sink *o, const struct bat
 /* A number that tells one model from another, for what outlives a process: blocks of a KV store. From
  * the architecture, its sizes, windows, sinks and rotation tables, the bytes of config.json (of GGUF: what
  * stands for it), since any number there may count, and of every tensor the name, type, shape and its first
- * and last bytes, or all (model_options.all_bytes). The same checkpoint always has the same;
+ * and last bytes, or all (model_options.all_bytes), and of the calibration file (--scales). The same checkpoint always has the same;
  * the computing type, the cache and the threads do not count. */
 uint64_t model_identity(const struct model *m);
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/folder.h"
 #include "base/json_pull.h"
@@ -35,9 +36,9 @@ int scales_read(struct scales *s, const char *text, size_t n, const char *path, 
     return rc;
 }
 
-/* Safetensors begin with the length of a header in eight bytes, of which the last are zeros; no text has
+/* Finds out which kind of file lies at PATH, and the sum of its bytes. Safetensors begin with the length of a header in eight bytes, of which the last are zeros; no text has
  * such. */
-static int is_text(const char *path, bool *text, struct err *e)
+static int look_at(const char *path, bool *text, uint64_t *sum, struct err *e)
 {
     char found[FOLDER_PATH_MAX];
     struct map_file f;
@@ -46,6 +47,7 @@ static int is_text(const char *path, bool *text, struct err *e)
     if (rc)
         return rc;
     *text = f.len < 8 || f.bytes[7] != 0;
+    *sum = XXH3_64bits(f.bytes, f.len);
     map_file_close(&f);
     return 0;
 }
@@ -54,7 +56,8 @@ int scales_open(struct scales *s, const char *path, struct err *e)
 {
     struct folder_text t = {0};
     bool text = false;
-    int rc = is_text(path, &text, e);
+    uint64_t sum = 0;
+    int rc = look_at(path, &text, &sum, e);
 
     *s = (struct scales){.path = path};
     if (rc)
@@ -63,11 +66,13 @@ int scales_open(struct scales *s, const char *path, struct err *e)
         if ((rc = tensor_file_open(&s->feedback, folder_at(path), NULL, e)) == 0 &&
             (rc = safetensors_read(&s->feedback, e)) != 0)
             tensor_file_close(&s->feedback);
+        s->sum = sum;
         return rc;
     }
     if ((rc = folder_read(&t, folder_at(path), NULL, NULL, e)) == 0)
         rc = scales_read(s, t.bytes, t.len, path, e);
     folder_text_fini(&t);
+    s->sum = sum;
     return rc;
 }
 

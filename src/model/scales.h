@@ -20,6 +20,7 @@ struct scales {
     json_t *file, *linears; /* the latter is of the former; or, where there is none, */
     struct tensor_file feedback;
     const char *path; /* borrowed */
+    uint64_t sum;     /* XXH3-64 of the bytes of the file */
 };
 
 /* Reads the JSON TEXT, which PATH names in messages. */

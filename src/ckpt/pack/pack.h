@@ -70,7 +70,8 @@ struct pack {
     size_t n_linears;
     /* what it was packed for */
     enum dtype dtype;
-    const char *quant; /* "none" or "int8" */
+    const char *quant;    /* "none" or "int8" */
+    uint64_t calibration; /* sum of the calibration file that it was quantized with; 0: none */
 };
 
 /* True if the file IN begins like a packed checkpoint, of whatever version and part. */
@@ -109,7 +110,8 @@ struct pack_writer {
 };
 
 /* Begins with W, whose callback and split are set. */
-int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, struct err *e);
+int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, uint64_t calibration,
+               struct err *e);
 int pack_file(struct pack_writer *w, const char *name, const void *bytes, size_t n, struct err *e);
 
 /* V as it was stored; its bytes too where WITH_BYTES. Only SUM and the ends of T count. */

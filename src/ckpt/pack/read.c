@@ -311,9 +311,20 @@ static int read_list(struct reader *r, int (*one)(struct reader *r))
     return rc ? rc : json_pull_rc(&r->j);
 }
 
+/* What stands for the calibration of a file that does not say it, which older versions wrote: the weights. */
+static uint64_t sum_of_linears(const struct pack *p)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < p->n_linears; i++)
+        sum = XXH3_64bits_withSeed(&p->linear[i].blob.sum, sizeof(p->linear[i].blob.sum), sum);
+    return sum;
+}
+
 static int read_members(struct reader *r)
 {
     struct json_str key, quant = {.s = "none", .n = 4};
+    bool says_calibration = false;
     int rc = 0;
 
     for (json_pull_enter_object(&r->j); rc == 0 && json_pull_key(&r->j, &key);)
@@ -321,7 +332,10 @@ static int read_members(struct reader *r)
             read_dtype(&r->j, &r->p->dtype);
         else if (json_str_is(&key, "quant"))
             json_pull_string(&r->j, &quant);
-        else if (json_str_is(&key, "files"))
+        else if (json_str_is(&key, "calibration")) {
+            read_sum(&r->j, &r->p->calibration);
+            says_calibration = true;
+        } else if (json_str_is(&key, "files"))
             rc = read_list(r, read_file);
         else if (json_str_is(&key, "tensors"))
             rc = read_list(r, read_tensor);
@@ -333,6 +347,8 @@ static int read_members(struct reader *r)
             rc = json_pull_fail(&r->j, "%.*s is not known", key.n < 40 ? (int)key.n : 40, key.s);
     if (rc || (rc = json_pull_finish(&r->j)) != 0)
         return rc;
+    if (!says_calibration)
+        r->p->calibration = sum_of_linears(r->p);
     r->p->quant = kept(r, &quant);
     return r->p->quant ? tensor_file_seal(&r->p->tensors, r->e) : ERR_NOMEM;
 }

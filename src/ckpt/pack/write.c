@@ -129,7 +129,8 @@ static void add_text(struct pack_writer *w, const char *key, const char *s)
     buf_json_str(&w->directory, s, strlen(s));
 }
 
-int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, struct err *e)
+int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, uint64_t calibration,
+               struct err *e)
 {
     buf_init(&w->directory, MEM_CKPT);
     w->list = -1;
@@ -137,6 +138,8 @@ int pack_begin(struct pack_writer *w, enum dtype dtype, const char *quant, struc
     buf_json_begin(&w->directory, '{');
     add_text(w, "dtype", dtype_name(dtype));
     add_text(w, "quant", quant);
+    buf_json_key(&w->directory, "calibration");
+    buf_fmt(&w->directory, "\"%016" PRIx64 "\"", calibration);
     return begin_part(w, 0, &w->at_0, e);
 }
 

@@ -60,7 +60,7 @@ static int write_all(size_t split, size_t n, struct err *e)
     zipped.name = "elsewhere";
     zipped.zipped = 2;
     zipped.dtype = DT_BF16;
-    if ((rc = pack_begin(&w, DT_BF16, "int8", e)) == 0 &&
+    if ((rc = pack_begin(&w, DT_BF16, "int8", 0, e)) == 0 &&
         (rc = pack_file(&w, "config.json", "{}", 2, e)) == 0 &&
         (rc = pack_file(&w, "empty.txt", "", 0, e)) == 0 &&
         (rc = pack_view(&w, &whole, &about, true, e)) == 0 &&
