@@ -209,7 +209,7 @@ void print_text(const char *text);
 void print_fmt(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* O as one line of JSON; drops O. The other one drops nothing and ends no line. */
-void print_json(json_t *o);
+void print_json(json_t *o); /* takes O; NULL is said once, and the exit status becomes 1 */
 void print_json_value(const json_t *o);
 
 /* A string for print_json() of what may not be UTF-8: U+FFFD stands where it is not. */

@@ -20,6 +20,7 @@ static struct {
     struct save *file;
     struct err file_fault;
     bool told; /* a caller of print_flush() has the sentence */
+    bool lost; /* a JSON value could not be made, so a line is missing */
 } out;
 
 void print_init(void)
@@ -188,6 +189,12 @@ void print_json_value(const json_t *o)
 
 void print_json(json_t *o)
 {
+    if (!o) { /* json_pack() refuses numbers that are not finite, and text that is not UTF-8 */
+        if (!out.lost)
+            log_error("a result is missing: a number in it is not finite, or there is no memory for it");
+        out.lost = true;
+        return;
+    }
     print_json_value(o);
     print_text("\n");
     json_decref(o);
@@ -268,7 +275,7 @@ int print_finish(int status)
     if (!out.fault && close(STDOUT_FILENO) != 0 && errno != EBADF) /* some file systems fail only here */
         out.fault = errno;
     if (!out.fault)
-        return status;
+        return out.lost && !status ? 1 : status;
     if (!told && !print_reader_gone()) {
         print_flush(&e);
         log_error("%s", e.msg);

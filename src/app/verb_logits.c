@@ -65,23 +65,28 @@ static size_t largest(const float *x, size_t n, struct ranked *out, size_t k)
     return got;
 }
 
-static void take_top(struct results *o, size_t pos, const float *x)
+static int take_top(struct results *o, size_t pos, const float *x)
 {
     struct ranked best[MAX_TOP];
     size_t n = largest(x, o->vocab, best, o->top);
     json_t *top;
 
+    if (!dtype_all_finite(x, o->vocab, DT_F32))
+        return err_set(o->e, ERR_INPUT,
+                       "the logits of position %zu hold an infinity or NaN, expected are finite numbers",
+                       pos);
     if (!o->json) {
         print_fmt("%zu:", pos);
         for (size_t i = 0; i < n; i++)
             print_fmt(" %d=%.6g", (int)best[i].id, (double)best[i].v);
         print_text("\n");
-        return;
+        return 0;
     }
     top = json_array();
     for (size_t i = 0; i < n; i++)
         json_array_append_new(top, json_pack("[i,f]", (int)best[i].id, (double)best[i].v));
     json_array_append_new(o->list, json_pack("{s:I,s:o}", "pos", (json_int_t)pos, "top", top));
+    return 0;
 }
 
 static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
@@ -98,8 +103,8 @@ static int take_rows(void *ctx, size_t pos, size_t n, const float *logits)
     }
     if (o->npy.f)
         rc = save_write(&o->npy, logits, n * o->vocab * sizeof(*logits), o->e);
-    for (size_t i = 0; i < n && o->top; i++)
-        take_top(o, pos + i, logits + i * o->vocab);
+    for (size_t i = 0; i < n && o->top && rc == 0; i++)
+        rc = take_top(o, pos + i, logits + i * o->vocab);
     return rc ? rc : print_flush(o->e);
 }
 

@@ -46,7 +46,15 @@ static double kl(const float *p, const float *q, size_t n)
 
     for (size_t i = 0; i < n; i++)
         sum += exp((double)p[i] - lp) * (((double)p[i] - lp) - ((double)q[i] - lq));
-    return sum > 0 ? sum : 0;
+    return sum > 0 || isnan(sum) ? sum : 0;
+}
+
+static int refuse_number(const struct ppl *p, const char *what)
+{
+    return err_set(
+        p->e, ERR_INPUT,
+        "the %s of prediction %zu is not a finite number: the model's logits hold an infinity or NaN", what,
+        p->n);
 }
 
 static int score_rows(void *ctx, size_t pos, size_t n, const float *logits)
@@ -56,14 +64,20 @@ static int score_rows(void *ctx, size_t pos, size_t n, const float *logits)
 
     for (size_t i = 0; i < n && pos + i + 1 < p->n_window; i++) {
         const float *x = logits + i * V, *y = p->exact_logits ? p->exact_logits + (pos + i) * V : NULL;
+        double nll = score_logsumexp(x, V) - (double)x[p->window[pos + i + 1]], divergence;
 
-        p->nll += score_logsumexp(x, V) - (double)x[p->window[pos + i + 1]];
+        if (!isfinite(nll))
+            return refuse_number(p, "negative log-likelihood");
+        p->nll += nll;
         p->n++;
         if (!y)
             continue;
+        divergence = kl(y, x, V);
+        if (!isfinite(divergence))
+            return refuse_number(p, "KL divergence from fp32");
         if (!mem_grow((void **)&p->kl, &p->cap_kl, p->n_kl + 1, sizeof(*p->kl), MEM_APP))
             return err_nomem(p->e, "KL values");
-        p->kl[p->n_kl++] = kl(y, x, V);
+        p->kl[p->n_kl++] = divergence;
         p->n_agree += p->m->kern->argmax(x, V) == p->m->kern->argmax(y, V);
     }
     return 0;

@@ -402,4 +402,40 @@ def people_read_the_same_numbers():
         "the lines without --json")
 
 
+def _overflowing():
+    """The demo model with weights so large, though finite, that sums of them overflow."""
+    path = _path("overflowing")
+    shutil.copytree(DEMO, path)
+    with open(os.path.join(path, "model.safetensors"), "r+b") as f:
+        n = int.from_bytes(f.read(8), "little")
+        head = json.loads(f.read(n))
+        for name, about in head.items():
+            power = 100 if "down_proj" in name else 50 if "gate_proj" in name or "up_proj" in name else 0
+            if not power:
+                continue
+            expect(about["dtype"], "BF16", f"dtype of {name}, which this test scales by its exponents")
+            begin, end = about["data_offsets"]
+            f.seek(8 + n + begin)
+            x = array.array("H", f.read(end - begin))
+            for i, v in enumerate(x):
+                x[i] = v + (power << 7) if v & 0x7f80 else v
+            f.seek(8 + n + begin)
+            f.write(x.tobytes())
+    return path
+
+
+def logits_that_are_no_numbers_fail_in_a_sentence():
+    model = _overflowing()
+    with open(_path("nan.txt"), "w") as f:
+        f.write(TEXT)
+    for more in ([], ["--json"]):
+        expect_error(call("ppl", "-m", model, "--file", _path("nan.txt"), *more), 1,
+                     "negative log-likelihood of prediction 0 is not a finite number")
+        expect_error(call("logits", "-m", model, "--ids", "1,2,3", "--top", 2, *more), 1,
+                     "logits of position 0 hold an infinity or NaN")
+    r = call("run", "-m", model, "--json", "-n", 2, "hi")
+    expect(r.returncode, 1, "status of run")
+    check("not numbers" in lines(r)[0]["error"], f"run says {r.stdout!r}")
+
+
 run_all(list(globals().items()))
