@@ -27,7 +27,8 @@ struct executor_caps {
     size_t n_slots;     /* sequences that can run at once */
     size_t max_len;     /* positions of a slot */
     size_t max_tokens;  /* rows of a step, at least n_slots */
-    size_t max_wanted;  /* rows of logits a step can give, at least n_slots */
+    size_t max_wanted;  /* rows of a step whose results can be asked for, at least n_slots */
+    size_t max_logits;  /* rows of one call of logits() or hidden(), at least 1 */
     size_t max_prompts; /* sequences of a step with more than one row to compute; 0: any number */
     bool mixes;         /* such sequences and others may share a step */
     bool chunks;        /* the missing rows of a sequence may come in several steps */
@@ -45,7 +46,7 @@ struct executor_rows {
     size_t n, pos;        /* tokens; position of the first = rows computed so far */
     size_t n_prompt;      /* length of the prompt */
     size_t n_total;       /* tokens known when the step was planned */
-    size_t n_wanted;      /* logits of the last N_WANTED of them */
+    size_t n_wanted;      /* of the last N_WANTED of them, logits or hidden states are asked for */
     /* [n_blocks] that hold rows [0, pos + n), where the caller owns them; SLOT is then the number among
      * ROWS */
     const int32_t *block;
@@ -95,12 +96,14 @@ struct executor {
     bool (*ahead_go_on)(void *ctx, int place);     /* takes what has come; true: it is at its end */
     void (*ahead_end)(void *ctx, int place);       /* before that; what has come stays */
     void (*ahead_wait)(void *ctx, double seconds); /* at most; until something comes */
-    /* Computes ROWS [n]. Returns logits [sum of n_wanted, n_vocab], in the order of ROWS, valid until the
-     * next run. */
-    const float *(*run)(void *ctx, const struct executor_rows *rows, size_t n);
-    /* The hidden state [n_hidden] behind the last norm that the logits of row ROW of the last run were made
-     * of. */
-    void (*hidden)(void *ctx, size_t row, float *out);
+    /* Computes ROWS [n]. Their wanted rows, in the order of ROWS, are numbered from 0 for logits() and
+     * hidden(). */
+    void (*run)(void *ctx, const struct executor_rows *rows, size_t n);
+    /* Logits [n, n_vocab] of wanted rows FIRST to FIRST + N of the last run, at most max_logits of them.
+     * Valid until the next call of run(), logits() or hidden(). */
+    const float *(*logits)(void *ctx, size_t first, size_t n);
+    /* Their hidden states [n, n_hidden] behind the last norm, likewise; no logits are computed. */
+    const float *(*hidden)(void *ctx, size_t first, size_t n);
     double (*clock_s)(void *ctx); /* seconds since some moment */
 
     /* What the engine does not need, but schedulers outside do; NULL: it is not offered. */

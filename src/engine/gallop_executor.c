@@ -179,7 +179,7 @@ void gallop_executor_describe(const struct gallop_executor *x, struct gallop_exe
         .max_model_len = c->max_len,
         .max_seqs = c->n_slots,
         .max_rows = c->max_tokens,
-        .max_wanted = c->max_wanted,
+        .max_wanted = c->max_logits,
         .max_prompts = c->max_prompts,
         .mixes = c->mixes,
         .chunks = c->chunks,
@@ -242,9 +242,9 @@ static int check_sizes(const struct gallop_executor *x, const struct gallop_rows
     if (n_rows > c->max_tokens)
         return err_set(e, ERR_INPUT, "a run of %zu rows: at most %zu can be computed (max_batched_tokens)",
                        n_rows, c->max_tokens);
-    if (n_wanted > c->max_wanted)
+    if (n_wanted > c->max_logits)
         return err_set(e, ERR_INPUT, "logits of %zu rows are wanted: a run gives %zu at most (max_logits)",
-                       n_wanted, c->max_wanted);
+                       n_wanted, c->max_logits);
     return 0;
 }
 
@@ -445,7 +445,11 @@ static void compute(struct gallop_executor *x, const struct gallop_rows *rows, s
                                    .block = r->blocks,
                                    .n_blocks = r->blocks ? (r->pos + r->n + c->block - 1) / c->block : 0};
     }
-    out->logits = x->x.run(x->x.ctx, x->rows, n);
+    for (size_t s = 0; s < n; s++)
+        n_wanted += rows[s].n_wanted;
+    x->x.run(x->x.ctx, x->rows, n);
+    out->logits = x->x.logits(x->x.ctx, 0, n_wanted);
+    n_wanted = 0;
     for (size_t s = 0; s < n; s++) {
         n_wanted += rows[s].n_wanted;
         n_choices += x->choice[s].wanted;

@@ -119,7 +119,7 @@ static int open_sink(struct llm *m, const struct opconf *ops, struct err *e)
     m->logits = map_region_new(m->logits_bytes);
     m->id = mem_zalloc(m->max_tokens, sizeof(*m->id), MEM_ENGINE);
     m->pos = mem_zalloc(m->max_tokens, sizeof(*m->pos), MEM_ENGINE);
-    m->wanted = mem_zalloc(m->max_wanted, sizeof(*m->wanted), MEM_ENGINE);
+    m->wanted = mem_zalloc(m->max_tokens, sizeof(*m->wanted), MEM_ENGINE);
     m->seq = mem_zalloc(m->max_seqs, sizeof(*m->seq), MEM_ENGINE);
     if (!m->logits || !m->id || !m->pos || !m->wanted || !m->seq)
         return err_nomem(e, "the batch");
@@ -444,8 +444,7 @@ static void fill_batch(struct llm *m, struct batch *b, const struct executor_row
     for (size_t s = 0; s < n; s++) {
         const struct executor_rows *r = &rows[s];
 
-        ASSERT(b->n_tokens + r->n <= m->max_tokens && b->n_wanted + r->n_wanted <= m->max_wanted, "%zu rows",
-               r->n);
+        ASSERT(b->n_tokens + r->n <= m->max_tokens && r->n_wanted <= r->n, "%zu rows", r->n);
         if (r->block)
             kv_lend(&m->kv, r->slot, r->block, r->n_blocks);
         m->seq[s] = (struct batch_seq){.kv = kv_view(&m->kv, r->slot),
@@ -470,9 +469,30 @@ void llm_forward(struct llm *m, const struct executor_rows *rows, size_t n)
 
     ASSERT(n <= m->max_seqs);
     fill_batch(m, &b, rows, n);
+    ASSERT(b.n_wanted <= m->max_wanted, "%zu rows of logits", b.n_wanted);
     mem_guard_up();
     model_forward(&m->model, &m->timed.sink, &b, &m->work);
     mem_guard_down();
+}
+
+/* Runs the layers only: the wanted rows follow in pieces, by llm_tail(). */
+static void run_layers(struct llm *m, const struct executor_rows *rows, size_t n)
+{
+    struct batch b;
+
+    ASSERT(n <= m->max_seqs);
+    fill_batch(m, &b, rows, n);
+    m->n_wanted = b.n_wanted;
+    model_layers(&m->model, &m->timed.sink, &b, &m->work);
+}
+
+/* Hidden states of wanted rows FIRST to FIRST + N of the last run, and their logits unless LOGITS is NULL. */
+static void run_tail(struct llm *m, size_t first, size_t n, float *logits)
+{
+    const struct batch b = {.wanted = m->wanted + first, .n_wanted = n, .logits = logits};
+
+    ASSERT(first + n <= m->n_wanted && n <= m->max_wanted, "%zu and %zu of %zu rows", first, n, m->n_wanted);
+    model_tail(&m->model, &m->timed.sink, &b, &m->work);
 }
 
 size_t llm_scratch_bytes(const struct llm *m)
@@ -577,21 +597,34 @@ static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total
     return false;
 }
 
-static const float *run(void *ctx, const struct executor_rows *rows, size_t n)
+static void run(void *ctx, const struct executor_rows *rows, size_t n)
 {
     struct llm *m = ctx;
 
-    llm_forward(m, rows, n);
+    mem_guard_up();
+    run_layers(m, rows, n);
+    mem_guard_down();
     slots_computed(&m->slots, rows, n);
+}
+
+static const float *logits_of(void *ctx, size_t first, size_t n)
+{
+    struct llm *m = ctx;
+
+    mem_guard_up();
+    run_tail(m, first, n, m->logits);
+    mem_guard_down();
     return m->logits;
 }
 
-static void hidden(void *ctx, size_t row, float *out)
+static const float *hidden(void *ctx, size_t first, size_t n)
 {
     struct llm *m = ctx;
-    size_t E = m->model.info.hidden;
 
-    memcpy(out, m->work.hw + row * E, E * sizeof(*out));
+    mem_guard_up();
+    run_tail(m, first, n, NULL);
+    mem_guard_down();
+    return m->work.hw;
 }
 
 static double clock_s(void *ctx)
@@ -627,7 +660,8 @@ void llm_executor(struct llm *m, struct executor *x)
     *x = (struct executor){.caps = {.n_slots = m->max_seqs,
                                     .max_len = m->max_len,
                                     .max_tokens = m->max_tokens,
-                                    .max_wanted = m->max_wanted,
+                                    .max_wanted = m->max_tokens,
+                                    .max_logits = m->max_wanted,
                                     .mixes = true,
                                     .chunks = true,
                                     .block = m->kv.lim.block,
@@ -644,6 +678,7 @@ void llm_executor(struct llm *m, struct executor *x)
                            .release = release,
                            .is_stale = is_stale,
                            .run = run,
+                           .logits = logits_of,
                            .hidden = hidden,
                            .clock_s = clock_s,
                            .sees = sees,

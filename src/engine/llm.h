@@ -68,7 +68,8 @@ struct llm {
     size_t store_bytes;    /* of the store's slots */
     size_t other_bytes;    /* of regions that were there before: other engines' */
     int32_t *id, *pos;     /* [max_tokens] */
-    uint32_t *wanted;      /* [max_wanted] */
+    uint32_t *wanted;      /* [max_tokens] rows of the last run whose results are asked for */
+    size_t n_wanted;       /* of them */
     struct batch_seq *seq; /* [max_seqs] */
     double load_s;
     const struct kern *kern; /* borrowed for ever */

@@ -85,12 +85,19 @@ static bool is_stale(void *ctx, size_t computed, size_t last_total, size_t total
     return false;
 }
 
-static const float *run(void *ctx, const struct executor_rows *rows, size_t n)
+static void run(void *ctx, const struct executor_rows *rows, size_t n)
 {
     struct machine *m = ctx;
 
     m->now_s += step_s(&m->spec, rows, n) * (happens(m, m->spec.p_slow) ? SLOW : 1);
     slots_computed(&m->slots, rows, n);
+}
+
+static const float *logits_of(void *ctx, size_t first, size_t n)
+{
+    struct machine *m = ctx;
+
+    ASSERT(first + n <= m->x.caps.max_wanted, "%zu rows", n);
     return m->logits;
 }
 
@@ -119,6 +126,7 @@ int machine_open(struct machine *m, const struct machine_spec *spec, struct kv *
                                       .max_len = kv->lim.max_len,
                                       .max_tokens = max_tokens,
                                       .max_wanted = n_wanted,
+                                      .max_logits = n_wanted,
                                       .mixes = true,
                                       .chunks = true,
                                       .block = kv->lim.block,
@@ -132,6 +140,7 @@ int machine_open(struct machine *m, const struct machine_spec *spec, struct kv *
                              .release = release,
                              .is_stale = is_stale,
                              .run = run,
+                             .logits = logits_of,
                              .clock_s = clock_s};
     return 0;
 }

@@ -30,9 +30,8 @@ static int alloc_arrays(struct step *g, struct err *e)
     g->row = mem_zalloc(n_rows, sizeof(*g->row), MEM_ENGINE);
     g->top = mem_zalloc(n_rows * SAMPLING_MAX_LOGPROBS, sizeof(*g->top), MEM_ENGINE);
     g->event = mem_zalloc(g->cap_events, sizeof(*g->event), MEM_ENGINE);
-    g->hidden = mem_zalloc(g->x->caps.n_hidden, sizeof(*g->hidden), MEM_ENGINE);
     if (!g->of_id || !g->running || !g->aside || !g->free_slot || !g->sched || !g->pick || !g->picked ||
-        !g->want || !g->rows || !g->row || !g->top || !g->event || !g->hidden)
+        !g->want || !g->rows || !g->row || !g->top || !g->event)
         return err_nomem(e, "the engine's step");
     while (g->n_free < n) { /* slot 0 is taken first */
         g->free_slot[g->n_free] = (uint32_t)(n - 1 - g->n_free);
@@ -99,7 +98,6 @@ void step_close(struct step *g)
     mem_free(g->row);
     mem_free(g->top);
     mem_free(g->event);
-    mem_free(g->hidden);
     *g = (struct step){0};
 }
 
@@ -669,16 +667,14 @@ static void fill_rows(struct step *g, size_t n)
     }
 }
 
-/* Which row of LOGITS foretells which token. */
-static void fill_choices(struct step *g, size_t n, const float *logits)
+/* Lists the wanted rows of the step: which sequence each is of, and the position of the token that it
+ * predicts. */
+static void fill_choices(struct step *g, size_t n)
 {
     g->n_rows = 0;
     for (size_t i = 0; i < n; i++)
         for (size_t k = g->rows[i].n - g->rows[i].n_wanted; k < g->rows[i].n; k++) {
-            g->row[g->n_rows] = (struct step_row){.seq = g->picked[i],
-                                                  .logits = logits + g->n_rows * g->x->caps.n_vocab,
-                                                  .position = g->rows[i].pos + k + 1};
-            g->n_rows++;
+            g->row[g->n_rows++] = (struct step_row){.seq = g->picked[i], .position = g->rows[i].pos + k + 1};
         }
 }
 
@@ -690,8 +686,6 @@ static void choose(struct step *g, size_t i, struct sampler *sampler)
     struct sample_top *top = g->top + i * SAMPLING_MAX_LOGPROBS;
 
     r->code = 0;
-    if (s->pooling)
-        return;
     if (r->position < s->n_prompt)
         r->code = sample_score(sampler, r->logits, g->x->caps.n_vocab, s->token[r->position],
                                s->prompt_logprobs, &r->result);
@@ -708,8 +702,52 @@ static void choose_share(void *ctx, int thread, int n_threads)
     struct step *g = ctx;
 
     (void)n_threads;
-    for (size_t i = (size_t)thread; i < g->n_rows && (size_t)thread < g->n_samplers; i += g->n_samplers)
+    for (size_t i = g->piece + (size_t)thread; i < g->piece_end && (size_t)thread < g->n_samplers;
+         i += g->n_samplers)
         choose(g, i, &g->sampler[thread]);
+}
+
+/* Computes the logits of the rows of the piece, and picks or scores their tokens. */
+static void choose_piece(struct step *g)
+{
+    const float *logits = g->x->logits(g->x->ctx, g->piece, g->piece_end - g->piece);
+
+    for (size_t i = g->piece; i < g->piece_end; i++)
+        g->row[i].logits = logits + (i - g->piece) * g->x->caps.n_vocab;
+    if (g->x->pool && g->piece_end - g->piece > 1)
+        pool_run(g->x->pool, choose_share, g);
+    else
+        choose_share(g, 0, 1);
+}
+
+/* Adds the hidden states of the rows of the piece to the sums of their sequences. */
+static void pool_piece(struct step *g)
+{
+    const float *hidden = g->x->hidden(g->x->ctx, g->piece, g->piece_end - g->piece);
+
+    for (size_t i = g->piece; i < g->piece_end; i++, hidden += g->x->caps.n_hidden) {
+        g->row[i].code = 0;
+        for (size_t k = 0; k < g->x->caps.n_hidden; k++)
+            g->row[i].seq->sum[k] += (double)hidden[k];
+    }
+}
+
+/* Takes the wanted rows in pieces, as large as the executor's logits. No logits are computed of pooled
+ * rows. */
+static void take_pieces(struct step *g)
+{
+    for (g->piece = 0; g->piece < g->n_rows; g->piece = g->piece_end) {
+        bool pooled = g->row[g->piece].seq->pooling != SEQ_POOL_NONE;
+
+        g->piece_end = g->piece + 1;
+        while (g->piece_end < g->n_rows && g->piece_end - g->piece < g->x->caps.max_logits &&
+               (g->row[g->piece_end].seq->pooling != SEQ_POOL_NONE) == pooled)
+            g->piece_end++;
+        if (pooled)
+            pool_piece(g);
+        else
+            choose_piece(g);
+    }
 }
 
 /* N rows of S are computed: which of them the first time? */
@@ -733,11 +771,9 @@ static void compute(struct step *g, size_t n)
 
     fill_rows(g, n);
     mem_guard_up();
-    fill_choices(g, n, g->x->run(g->x->ctx, g->rows, n));
-    if (g->x->pool && g->n_rows > 1)
-        pool_run(g->x->pool, choose_share, g);
-    else
-        choose_share(g, 0, 1);
+    g->x->run(g->x->ctx, g->rows, n);
+    fill_choices(g, n);
+    take_pieces(g);
     mem_guard_down();
     for (size_t i = 0; i < n; i++) {
         step = cost_with(step, g->rows[i].n, g->rows[i].pos);
@@ -787,15 +823,7 @@ static void deliver(struct step *g, struct seq *s, const struct step_row *r)
         end(g, s);
 }
 
-/* The hidden state of R counts. */
-static void pool_row(struct step *g, const struct step_row *r)
-{
-    g->x->hidden(g->x->ctx, (size_t)(r - g->row), g->hidden);
-    for (size_t i = 0; i < g->x->caps.n_hidden; i++)
-        r->seq->sum[i] += (double)g->hidden[i];
-}
-
-/* All of S are there. */
+/* All hidden states of S are summed. */
 static void give_embedding(struct step *g, struct seq *s)
 {
     double n = s->pooling == SEQ_POOL_MEAN ? (double)s->n_prompt : 1;
@@ -824,7 +852,7 @@ static void take_row(struct step *g, const struct step_row *r)
                              : "no token can be chosen: the model's logits are not numbers (NaN)");
         end(g, s);
     } else if (s->pooling) {
-        pool_row(g, r);
+        return;
     } else if (r->position < s->n_prompt) {
         emit_token(g, STEP_PROMPT, r, s->token[r->position]);
     } else if (s->stop.limit) {

@@ -87,9 +87,9 @@ struct step {
     struct executor_rows *rows;    /* [max_seqs] */
     struct step_row *row;          /* [max_wanted] */
     struct sample_top *top;        /* [max_wanted, SAMPLING_MAX_LOGPROBS] of the last step's rows */
-    float *hidden;                 /* [n_hidden] one of the executor's */
     struct sampler *sampler;       /* [n_samplers] one a thread */
     size_t n_samplers, n_rows;
+    size_t piece, piece_end;  /* rows [piece, piece_end) are those whose logits are there */
     struct step_event *event; /* of the last step */
     size_t n_events, cap_events, next_event;
     _Atomic size_t n_queued, n_queued_tokens; /* of sequences at the door and behind it that have never run */

@@ -17,7 +17,6 @@ static void forward(const struct model *m, const struct sink *o, const struct ba
         o->embed(o, s->x, &w->positions, b->pos, true, b->n_tokens);
     for (size_t l = 0; l < m->info.n_layers; l++)
         w->layer_forward(&w->layer[l], l, o, s, b);
-    decoder_tail(m, o, b, s);
 }
 
 void decoder_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
@@ -32,7 +31,7 @@ void decoder_tail(const struct model *m, const struct sink *o, const struct batc
         o->rows(o, s->rw, s->r, b->wanted, E, n);
     o->norm(o, s->hw, s->xw, s->r ? s->rw : NULL, &w->norm, n); /* x += r; h = norm(x)     [wanted, E] */
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
-    if (m->info.headless)
+    if (m->info.headless || !b->logits)
         return;
     o->logits(o, b->logits, &w->head, s->hw, n); /*                                        [wanted, V] */
     if (m->info.logit_softcap > 0)
@@ -232,6 +231,7 @@ struct decoder *decoder_new(struct model *m, decoder_layer_fn *layer_forward)
         w->layer = mem_zalloc(m->info.n_layers, sizeof(*w->layer), MEM_MODEL);
         m->impl = w;
         m->forward = forward;
+        m->tail = decoder_tail;
         m->close = decoder_close;
     }
     if (!m->rc && (!w || !w->layer))

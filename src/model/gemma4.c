@@ -103,7 +103,6 @@ static void forward(const struct model *m, const struct sink *o, const struct ba
 {
     const struct decoder *w = m->impl;
     const struct gemma4 *g = w->more;
-    struct work tail = *s;
 
     o->begin(o, m->info.rope, m->info.n_ropes, b);
     o->embed(o, s->x, &w->embed, b->id, false, b->n_tokens);
@@ -111,8 +110,15 @@ static void forward(const struct model *m, const struct sink *o, const struct ba
         inputs_forward(m, g, o, s, b);
     for (size_t l = 0; l < m->info.n_layers; l++)
         layer_forward(m, &w->layer[l], &g->layer[l], l, o, s, b, g->P);
-    tail.r = NULL; /* x has it all */
-    decoder_tail(m, o, b, &tail);
+}
+
+/* As decoder_tail(), but x holds the whole residual stream. */
+static void tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    struct work own = *s;
+
+    own.r = NULL;
+    decoder_tail(m, o, b, &own);
 }
 
 /* ---- config.json ---- */
@@ -477,6 +483,7 @@ void gemma4_open(struct model *m)
         return;
     w->more = g.g;
     m->forward = forward;
+    m->tail = tail;
     m->close = gemma4_close;
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*audio_tower.*");

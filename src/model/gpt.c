@@ -237,6 +237,8 @@ static void opt_tail(const struct model *m, const struct sink *o, const struct b
             o->add(o, h, s->rw, E, n);
     }
     o->tap(o, m->info.n_layers, NULL, NULL, s->hw, n);
+    if (!b->logits)
+        return;
     if (opt->project_out.n)
         o->linear(o, s->rw, &opt->project_out, s->hw, n); /* [wanted, proj] */
     if (!m->info.headless)
@@ -259,7 +261,6 @@ static void opt_forward(const struct model *m, const struct sink *o, const struc
     o->embed(o, s->x, &w->positions, b->pos, true, T);
     for (size_t l = 0; l < m->info.n_layers; l++)
         w->layer_forward(&w->layer[l], l, o, s, b);
-    opt_tail(m, o, b, s);
 }
 
 static void opt_close(struct model *m)
@@ -351,6 +352,7 @@ void gpt_open_opt(struct model *m)
     *opt = (struct opt){.proj = proj, .behind = g.behind};
     w->more = opt;
     m->forward = opt_forward;
+    m->tail = opt_tail;
     m->close = opt_close;
     open_opt_ends(m, w, at, &c, !g.behind && !removed);
     decoder_open_layers(m, block_name(m, "%slayers.", at), &c, open_layer);

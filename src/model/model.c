@@ -504,9 +504,20 @@ int model_check_length(const struct model *m, size_t len, struct err *e)
     return 0;
 }
 
-void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+void model_layers(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
 {
     m->forward(m, o, b, s);
+}
+
+void model_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    m->tail(m, o, b, s);
+}
+
+void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s)
+{
+    model_layers(m, o, b, s);
+    model_tail(m, o, b, s);
 }
 
 /* ---- identity: XXH3-64 over what makes a model compute what it computes ---- */

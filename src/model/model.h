@@ -121,7 +121,8 @@ struct model {
     bool has_blocks;    /* linears compute with weights as they are stored in blocks */
     /* what the linears' weights are: "none", "gguf", a name of --quant, or the JSON object of several */
     char quant[QUANT_TEXT_MAX];
-    /* Sum of the calibration file that the weights were quantized with, here or when they were packed; 0: none. */
+    /* Sum of the calibration file that the weights were quantized with, here or when they were packed; 0:
+     * none. */
     uint64_t calibration;
     /* while it is opened: the first failure, and where its sentence goes */
     int rc;
@@ -129,6 +130,7 @@ struct model {
     /* the architecture's */
     void *impl;
     void (*forward)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+    void (*tail)(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
     void (*close)(struct model *m);
 };
 
@@ -166,13 +168,22 @@ int model_work_open(struct work *s, const struct model *m, size_t max_tokens, si
                     struct err *e);
 void model_work_close(struct work *s);
 
+/* Runs all layers over B, which leaves the residual stream of its rows in S until the next run. */
+void model_layers(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+
+/* The last norm of the rows b->wanted [b->n_wanted] of the last model_layers(), into s->hw [n_wanted, E], and
+ * their logits into b->logits [n_wanted, V], unless that is NULL. May be called several times, for other
+ * rows. */
+void model_tail(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
+
+/* Both of them. */
 void model_forward(const struct model *m, const struct sink *o, const struct batch *b, struct work *s);
 
-/* A number that tells one model from another, for what outlives a process: blocks of a KV store. From
- * the architecture, its sizes, windows, sinks and rotation tables, the bytes of config.json (of GGUF: what
- * stands for it), since any number there may count, and of every tensor the name, type, shape and its first
- * and last bytes, or all (model_options.all_bytes), and of the calibration file (--scales). The same checkpoint always has the same;
- * the computing type, the cache and the threads do not count. */
+/* A number that tells one model from another, for what outlives a process: blocks of a KV store. From the
+ * architecture, its sizes, windows, sinks and rotation tables, the bytes of config.json (of GGUF: what stands
+ * for it), since any number there may count, and of every tensor the name, type, shape and its first and last
+ * bytes, or all (model_options.all_bytes), and of the calibration file (--scales). The same checkpoint always
+ * has the same; the computing type, the cache and the threads do not count. */
 uint64_t model_identity(const struct model *m);
 
 /* archs.def has a row for CLASS_NAME ("LlamaForCausalLM"). */

@@ -36,8 +36,8 @@ int scales_read(struct scales *s, const char *text, size_t n, const char *path, 
     return rc;
 }
 
-/* Finds out which kind of file lies at PATH, and the sum of its bytes. Safetensors begin with the length of a header in eight bytes, of which the last are zeros; no text has
- * such. */
+/* Finds out which kind of file lies at PATH, and the sum of its bytes. Safetensors begin with the length of a
+ * header in eight bytes, of which the last are zeros; no text has such. */
 static int look_at(const char *path, bool *text, uint64_t *sum, struct err *e)
 {
     char found[FOLDER_PATH_MAX];

@@ -61,8 +61,8 @@ struct batch {
     const int32_t *id;           /* [T] */
     const int32_t *pos;          /* [T] */
     const struct batch_seq *seq; /* [n_seqs] */
-    const uint32_t *wanted;      /* [n_wanted] rows whose logits are asked for, ascending */
-    float *logits;               /* [n_wanted, V] out */
+    const uint32_t *wanted;      /* [n_wanted] rows that go through the last norm, ascending */
+    float *logits;               /* [n_wanted, V] out; NULL: only their hidden states are asked for */
 };
 
 #endif

@@ -96,21 +96,37 @@ static struct tok_ids said;
 static float *logits; /* [n_vocab] */
 
 /* One sequence at a time: its rows are those of the model, its logits say the script. */
-static const float *run_script(void *ctx, const struct executor_rows *rows, size_t n)
-{
-    const float *real = inner->run(ctx, rows, n);
-    size_t at = rows[0].pos + rows[0].n - rows[0].n_prompt, id = at < said.n ? (size_t)said.id[at] : 2;
+static size_t
+    script_at; /* place in the script of the token that the last run predicts; SIZE_MAX: none of it */
 
-    if (n != 1 || rows[0].n_wanted != 1)
+static void run_script(void *ctx, const struct executor_rows *rows, size_t n)
+{
+    inner->run(ctx, rows, n);
+    script_at = n == 1 && rows[0].n_wanted == 1 ? rows[0].pos + rows[0].n - rows[0].n_prompt : SIZE_MAX;
+}
+
+static const float *say_script(void *ctx, size_t first, size_t n)
+{
+    const float *real = inner->logits(ctx, first, n);
+    size_t id = script_at < said.n ? (size_t)said.id[script_at] : 2;
+
+    if (script_at == SIZE_MAX)
         return real;
     for (size_t i = 0; i < inner->caps.n_vocab; i++)
         logits[i] = i == id ? 100 : -(float)i;
     return logits;
 }
 
+/* The demo engine's executor, which can be written to once demo_compute_by() has replaced it. */
+static struct executor *replaced(void)
+{
+    return (struct executor *)(uintptr_t)gallop_loop(demo.engine)->x;
+}
+
 static int open_script(void)
 {
     inner = demo_compute_by(run_script);
+    replaced()->logits = say_script;
     logits = malloc(inner->caps.n_vocab * sizeof(*logits));
     return tok_encode(gallop_llm(demo.engine)->tok, script, strlen(script), 0, &said, NULL);
 }
@@ -363,23 +379,21 @@ static void memory_that_runs_out_makes_no_answer_wrong(void **state)
 /* The first step of a request waits in the executor: step_waits is set then, and unset to let it go on. */
 static atomic_bool step_waits, step_passed;
 
-static const float *wait_and_run(void *ctx, const struct executor_rows *rows, size_t n)
+static void wait_and_run(void *ctx, const struct executor_rows *rows, size_t n)
 {
     if (!atomic_exchange(&step_passed, true)) {
         atomic_store(&step_waits, true);
         while (atomic_load(&step_waits))
             usleep(100);
     }
-    return run_script(ctx, rows, n);
+    run_script(ctx, rows, n);
 }
 
 static int open_waiting(void **state)
 {
-    struct executor *x;
     int rc = open_all(state);
 
-    x = (struct executor *)(uintptr_t)gallop_loop(demo.engine)->x;
-    x->run = wait_and_run;
+    replaced()->run = wait_and_run;
     atomic_store(&step_passed, false);
     return rc;
 }
@@ -435,7 +449,7 @@ static void a_lost_event_ends_a_stream_of_messages_with_an_error(void **state)
 /* Waits in the first step, which has one sequence, and in the first that has two. */
 static atomic_int n_waits;
 
-static const float *wait_for_both(void *ctx, const struct executor_rows *rows, size_t n)
+static void wait_for_both(void *ctx, const struct executor_rows *rows, size_t n)
 {
     int before = atomic_load(&n_waits);
 
@@ -445,7 +459,7 @@ static const float *wait_for_both(void *ctx, const struct executor_rows *rows, s
         while (atomic_load(&step_waits))
             usleep(100);
     }
-    return inner->run(ctx, rows, n);
+    inner->run(ctx, rows, n);
 }
 
 static int open_two(void **state)

@@ -69,12 +69,11 @@ static struct executor_rows padding(struct static_shapes *f, size_t n)
     return (struct executor_rows){.slot = scratch, .id = zeros, .n = n, .n_prompt = n, .n_total = n};
 }
 
-static const float *run(void *ctx, const struct executor_rows *rows, size_t n)
+static void run(void *ctx, const struct executor_rows *rows, size_t n)
 {
     struct static_shapes *f = ctx;
     size_t n_slots = f->x.caps.n_slots, bucket = 0, n_prompts = 0, n_full = n;
     struct executor_rows padded[MOST_SLOTS + 1];
-    const float *logits;
 
     assert_true(n <= n_slots && n_slots <= MOST_SLOTS);
     for (size_t i = 0; i < n; i++)
@@ -94,11 +93,25 @@ static const float *run(void *ctx, const struct executor_rows *rows, size_t n)
         if (n < n_slots)
             padded[n_full++] = padding(f, n_slots - n);
     }
-    logits = f->inner->run(f->inner->ctx, padded, n_full);
+    f->inner->run(f->inner->ctx, padded, n_full);
     mem_guard_down();
     f->inner->release(f->inner->ctx, n_slots, NULL, 0);
     mem_guard_up();
-    return logits;
+}
+
+/* Padding comes last, so wanted rows have the inner executor's numbers. */
+static const float *logits_of(void *ctx, size_t first, size_t n)
+{
+    struct static_shapes *f = ctx;
+
+    return f->inner->logits(f->inner->ctx, first, n);
+}
+
+static const float *hidden(void *ctx, size_t first, size_t n)
+{
+    struct static_shapes *f = ctx;
+
+    return f->inner->hidden(f->inner->ctx, first, n);
 }
 
 void static_shapes_drive(struct static_shapes *f, struct gallop *g)
@@ -121,6 +134,8 @@ void static_shapes_drive(struct static_shapes *f, struct gallop *g)
     f->x.release = release;
     f->x.is_stale = is_stale;
     f->x.run = run;
+    f->x.logits = logits_of;
+    f->x.hidden = hidden;
     f->x.clock_s = clock_s;
     step_close(loop);
     if (step_open(loop, &f->x, &o, &e) != 0)

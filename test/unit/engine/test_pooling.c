@@ -147,10 +147,74 @@ static void what_has_no_embedding_is_refused(void **state)
     gallop_close(g);
 }
 
+/* What one request of LONG_PROMPT tokens takes, with its rows in steps of as many as a step has. */
+enum { LONG_PROMPT = 900 };
+
+struct work_done {
+    uint64_t steps;
+    double flops, head_flops;
+};
+
+static double flops_of(const struct gallop_stats *s, const char *name)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < GALLOP_N_OPERATORS; i++)
+        sum += !name || strcmp(s->operators[i].name, name) == 0 ? s->operators[i].flops : 0;
+    return sum;
+}
+
+static struct work_done work_of(enum gallop_pooling pooling, int prompt_logprobs)
+{
+    struct gallop_options o = engines_options(2, 512, 1024);
+    struct gallop *g = engines_open("demo", &o);
+    static int32_t ids[LONG_PROMPT];
+    struct gallop_event ev;
+    struct gallop_request r;
+    struct gallop_stats s;
+
+    gallop_request_init(&r);
+    engines_text(1, 0, LONG_PROMPT, ids);
+    r.ids = ids;
+    r.n_ids = LONG_PROMPT;
+    r.sampling.max_new_tokens = 0;
+    r.pooling = pooling;
+    r.prompt_logprobs = prompt_logprobs;
+    assert_int_equal(gallop_submit(g, &r, NULL, NULL), 0);
+    while (gallop_next(g, &ev))
+        assert_true(ev.type != GALLOP_FINISHED || ev.finish == GALLOP_FINISH_LENGTH);
+    s = engines_stats(g);
+    gallop_close(g);
+    return (struct work_done){s.n_steps, flops_of(&s, NULL), flops_of(&s, "lm_head")};
+}
+
+static void a_mean_takes_the_steps_and_operations_of_a_last_token(void **state)
+{
+    struct work_done last = work_of(GALLOP_POOL_LAST, -1), mean = work_of(GALLOP_POOL_MEAN, -1);
+
+    assert_int_equal(last.steps, 2); /* 512 and 388 rows */
+    assert_int_equal(mean.steps, last.steps);
+    assert_true(last.head_flops == 0 && mean.head_flops == 0); /* nobody reads logits */
+    assert_true(mean.flops > 0 && mean.flops <= 1.1 * last.flops);
+}
+
+static void a_scored_prompt_takes_the_steps_of_one_that_is_not(void **state)
+{
+    struct work_done plain = work_of(GALLOP_POOL_NONE, -1), scored = work_of(GALLOP_POOL_NONE, 0);
+
+    assert_int_equal(plain.steps, 2);
+    assert_int_equal(scored.steps, plain.steps);
+    assert_true(plain.head_flops == 0); /* no token is asked for */
+    assert_true(scored.head_flops > 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(embeddings_are_the_hidden_states_alone_and_together),
-                                       cmocka_unit_test(what_has_no_embedding_is_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mean_takes_the_steps_and_operations_of_a_last_token),
+        cmocka_unit_test(a_scored_prompt_takes_the_steps_of_one_that_is_not),
+        cmocka_unit_test(embeddings_are_the_hidden_states_alone_and_together),
+        cmocka_unit_test(what_has_no_embedding_is_refused)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
