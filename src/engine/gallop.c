@@ -524,9 +524,15 @@ static int new_answers(const struct gallop *g, const struct gallop_request *r, s
         return err_set(e, ERR_INPUT,
                        "pooling: one answer of no tokens has an embedding, without prompt_logprobs");
     if (!r->pooling && g->llm.model.info.headless)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "this model has no head (lm_head.weight is missing): it generates nothing, and gives "
-                       "embeddings only");
+        return err_set(e, ERR_UNSUPPORTED, "this model %s: it generates nothing, and gives embeddings only",
+                       g->llm.model.bidirectional ? "has attention in both directions"
+                                                  : "has no head (lm_head.weight is missing)");
+    if (g->llm.model.bidirectional && sr->n_ids > g->llm.max_tokens)
+        return err_set(
+            e, ERR_INPUT,
+            "the prompt has %zu tokens, at most %zu are computed at once, and this model's attention "
+            "in both directions takes it whole (--max-num-batched-tokens)",
+            sr->n_ids, g->llm.max_tokens);
     sr->pooling = (enum seq_pooling)r->pooling;
     sr->n_hidden = g->llm.model.info.hidden;
     if (!(r->deadline_s >= 0))

@@ -15,7 +15,8 @@
 enum {
     DEFAULT_SEQS = 32,
     DEFAULT_TOKENS = 512,
-    SCORED = 16 /* rows of logits for prompts, beside one a sequence */
+    WHOLE_TOKENS = 2048, /* of models that take prompts whole */
+    SCORED = 16          /* rows of logits for prompts, beside one a sequence */
 };
 
 static const size_t default_kv_bytes = (size_t)4 << 30;
@@ -115,7 +116,7 @@ static int open_sink(struct llm *m, const struct opconf *ops, struct err *e)
         (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0)
         return rc;
     timed_open(&m->timed, eager_sink(m->eager), m->kv_dtype, i->window, i->sink);
-    m->logits_bytes = m->max_wanted * i->vocab * sizeof(float);
+    m->logits_bytes = i->headless ? sizeof(float) : m->max_wanted * i->vocab * sizeof(float);
     m->logits = map_region_new(m->logits_bytes);
     m->id = mem_zalloc(m->max_tokens, sizeof(*m->id), MEM_ENGINE);
     m->pos = mem_zalloc(m->max_tokens, sizeof(*m->pos), MEM_ENGINE);
@@ -236,6 +237,10 @@ static int size_store(struct llm *m, const struct llm_options *o, const char *ty
     if (kv_record_bytes(type, lim) == 0)
         return err_set(e, ERR_INPUT, "a KV store keeps blocks of slab_pool and paged; the KV cache is %s",
                        type);
+    if (m->model.bidirectional)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "a KV store keeps rows of what stands in front of others; this model's attention goes "
+                       "in both directions");
     if (o->no_prefixes)
         return err_set(e, ERR_INPUT,
                        "a KV store keeps blocks by their prefix, but the prefix index is none (hash, radix)");
@@ -307,7 +312,7 @@ static int open_kv(struct llm *m, const struct llm_options *o, const struct opco
                             .max_len = m->max_len,
                             .block = o->block,
                             .splits = o->bmc_splits,
-                            .keep_prefixes = !o->no_prefixes,
+                            .keep_prefixes = !o->no_prefixes && !m->model.bidirectional,
                             .prefix_index = o->prefix_index,
                             .step_tokens = m->max_tokens,
                             .window = kv_type_extern(type) ? NULL : i->window, /* it drops no rows */
@@ -353,6 +358,19 @@ static void say_unused(const struct scales *s, const struct model_options *mo)
         log_warn("%s is not used: it is of --quant %s", s->path, s->linears ? "int8-static" : "int4");
 }
 
+/* A model that gives hidden states alone has no logits to bound them by. Attention in both directions needs
+ * all rows of a prompt in one step. */
+static void fit_headless(struct llm *m, const struct llm_options *o)
+{
+    if (m->model.bidirectional && !o->max_tokens) {
+        m->max_tokens = m->model.info.max_len < WHOLE_TOKENS ? m->model.info.max_len : WHOLE_TOKENS;
+        if (m->max_tokens < m->max_seqs)
+            m->max_tokens = m->max_seqs;
+    }
+    if (m->model.info.headless)
+        m->max_wanted = m->max_tokens;
+}
+
 int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
 {
     double start = clock_seconds();
@@ -387,6 +405,8 @@ int llm_open(struct llm *m, const struct llm_options *o, struct err *e)
     for (int k = 0; k < OP_N_KINDS; k++)
         mo.backend[k] = ops.backend[k];
     rc = model_open(&m->model, o->model, &mo, m->pool, e);
+    if (rc == 0)
+        fit_headless(m, o);
     if (rc || (rc = sparse_apply(&m->sparse, &m->model, e)) != 0 || (rc = open_tok(m, e)) != 0)
         goto fail;
     if (o->max_len > m->model.info.max_len)
@@ -663,7 +683,7 @@ void llm_executor(struct llm *m, struct executor *x)
                                     .max_wanted = m->max_tokens,
                                     .max_logits = m->max_wanted,
                                     .mixes = true,
-                                    .chunks = true,
+                                    .chunks = !m->model.bidirectional,
                                     .block = m->kv.lim.block,
                                     .n_blocks = kv_n_blocks(&m->kv),
                                     .n_vocab = m->model.info.vocab,

@@ -70,6 +70,9 @@ int sparse_apply(const struct sparse *s, struct model *m, struct err *e)
 
     if (!s->window)
         return 0;
+    if (m->bidirectional)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "kv_sparse: this model's attention goes in both directions, and no row leaves it");
     if ((rc = check(m, e)) != 0)
         return rc;
     window = arena_zalloc(&m->arena, i->n_layers, sizeof(*window));

@@ -136,6 +136,17 @@ void block_text_config(struct model *m)
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         config_ignore(m->config_file, others[i]);
     m->config = text;
+    block_direction(m);
+}
+
+void block_direction(struct model *m)
+{
+    bool causal = true, null = config_given(m->config, "is_causal") && !config_has(m->config, "is_causal");
+
+    if (m->rc || null)
+        m->bidirectional |= null;
+    else if ((m->rc = config_bool(m->config, "is_causal", true, &causal, m->e)) == 0)
+        m->bidirectional |= !causal;
 }
 
 void block_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim)

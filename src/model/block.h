@@ -43,6 +43,9 @@ enum kern_act block_act(struct model *m, const char *key, const char *def);
  * file says of the other towers is not judged. Does nothing where there is no text_config. */
 void block_text_config(struct model *m);
 
+/* is_causal: false and null mean attention in both directions, as in transformers. Asked of every model. */
+void block_direction(struct model *m);
+
 /* Fills info.n_heads, n_kv, head_dim from the config and these defaults of the class (DEF_KV 0: as many as
  * heads; DEF_DIM 0: hidden / heads); checks divisibility. */
 void block_heads(struct model *m, size_t def_heads, size_t def_kv, size_t def_dim);

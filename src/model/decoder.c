@@ -113,6 +113,7 @@ struct attn decoder_attn(const struct model *m)
                          .d = D,
                          .dp = (D + 15) / 16 * 16,
                          .rope = -1,
+                         .two_sided = m->bidirectional,
                          .scale = (float)(1.0 / sqrt((double)D))};
 }
 
@@ -134,6 +135,8 @@ void decoder_open_attention(struct model *m, struct block_layer *w, const char *
         qkv = (struct block_linear){.kind = OP_QKV, .part = {{"qkv_proj", q + 2 * kv}}, .k = E, .how = bias};
     w->attn = decoder_attn(m);
     w->attn.window = c->window ? c->window[l] : 0;
+    if (m->bidirectional && w->attn.window)
+        w->attn.window++; /* which counts the row itself in front of it, and does not behind */
     w->attn.rope = c->local_rope && w->attn.window ? 1 : 0;
     w->attn.softcap = (float)c->softcap;
     if (c->scale > 0)

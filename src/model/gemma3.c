@@ -10,10 +10,11 @@
 
 #include "model/decoder.h"
 
-/* Which layers are local: layer_types, or all but every sixth. */
-static const size_t *read_windows(struct model *m)
+/* Which layers are local: layer_types, or all but every sixth. A window of both directions is half in
+ * front. */
+static const size_t *read_windows(struct model *m, bool two_sided)
 {
-    size_t L = m->info.n_layers, rows = block_window(m, 4096), pattern;
+    size_t L = m->info.n_layers, rows = block_window(m, 4096) / (two_sided ? 2 : 1), pattern;
     enum block_kind *kind = block_array(m, L, sizeof(*kind), "layer_types");
 
     pattern = block_int(m, "sliding_window_pattern", 6, 1, 1 << 20);
@@ -38,20 +39,22 @@ void gemma3_open(struct model *m)
                                .sub = "sliding_attention",
                                .unscaled = true,
                                .fixed_length = true};
+    bool two_sided;
 
     block_text_config(m);
+    two_sided = block_bool(m, "use_bidirectional_attention", false);
+    if (two_sided && m->bidirectional)
+        block_refuse(m, ERR_UNSUPPORTED,
+                     "use_bidirectional_attention is true and is_causal false: one is expected");
+    m->bidirectional |= two_sided;
     decoder_read(m, &c, &sizes);
-    c.window = read_windows(m);
+    c.window = read_windows(m, two_sided);
     c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);
     m->info.logit_softcap = (float)block_float(m, "final_logit_softcapping", 0, 0, 1e6);
     block_rope(m, &global);
     block_rope(m, &local);
     c.scale = 1 / sqrt(block_float(m, "query_pre_attn_scalar", 256, 1e-6, 1e6));
     c.softcap = block_float(m, "attn_logit_softcapping", 0, 0, 1e6);
-    if (block_bool(m, "use_bidirectional_attention", false))
-        block_refuse(m, ERR_UNSUPPORTED,
-                     "use_bidirectional_attention is true: attention in both directions is not supported, so "
-                     "this model would give wrong embeddings");
     config_ignore(m->config, "_sliding_window_pattern"); /* layer_types stands beside it */
     weights_skip(m->weights, "*vision_tower.*");
     weights_skip(m->weights, "*multi_modal_projector.*");

@@ -472,6 +472,10 @@ void gemma4_open(struct model *m)
     struct decoder *w;
 
     block_text_config(m);
+    if (m->bidirectional)
+        block_refuse(m, ERR_UNSUPPORTED,
+                     "is_causal is false or null: attention in both directions is not "
+                     "supported in this model");
     read_config(m, &c, &g);
     read_direction(m);
     w = decoder_new(m, NULL);

@@ -131,6 +131,10 @@ void llama4_open(struct model *m)
                                .own = &own};
 
     block_text_config(m);
+    if (m->bidirectional)
+        block_refuse(m, ERR_UNSUPPORTED,
+                     "is_causal is false or null: attention in both directions is not "
+                     "supported in this model");
     decoder_read(m, &c, &sizes);
     own.inner_mlp = block_int(m, "intermediate_size_mlp", 16384, 1, 1 << 22);
     c.qkv_bias = c.out_bias = block_bool(m, "attention_bias", false);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/xxh3.h"
 #include "ckpt/quantised.h"
+#include "model/block.h"
 
 static const struct model_arch archs[] = {
 #define MODEL_ARCH(class_name, model_type, open) {class_name, model_type, open},
@@ -86,18 +87,17 @@ static void ignore_keys(struct model *m)
                 config_ignore(m->config, without_effect[i].key[k]);
 }
 
-/* transformers and vLLM let the rows of any decoder see later tokens where is_causal is false or null. */
-static int refuse_bidirectional(const struct model *m, struct config *c, struct err *e)
+/* Hidden states of rows that saw what follows foretell nothing. */
+static void note_direction(struct model *m)
 {
-    bool causal = true;
-    int rc = config_has(c, "is_causal") ? config_bool(c, "is_causal", true, &causal, e) : 0;
-
-    if (rc || (causal && !(config_given(c, "is_causal") && !config_has(c, "is_causal"))))
-        return rc;
-    return err_set(e, ERR_UNSUPPORTED,
-                   "%s: is_causal is %s: attention in both directions is not supported, so this model would "
-                   "give wrong embeddings",
-                   config_path(m->config_file), config_has(c, "is_causal") ? "false" : "null");
+    if (!m->bidirectional)
+        return;
+    m->info.headless = true;
+    snprintf(
+        m->headless, sizeof(m->headless),
+        "%.300s: this model's attention goes in both directions: it generates nothing, its embeddings can "
+        "be served (gallop serve, /v1/embeddings)",
+        config_path(m->config_file));
 }
 
 static void report_unused(struct model *m)
@@ -180,10 +180,11 @@ int model_open(struct model *m, const char *dir, const struct model_options *opt
             "%s: %zu matrices of %s are unpacked: their groups are not multiples of 32 neighbours, or their "
             "scales are no halves",
             weights_path(m->weights), quantised_unpacked(m->quantised), quantised_method(m->quantised));
+    block_direction(m);
     m->arch->open(m);
     ignore_keys(m);
-    if ((rc = weights_checked(m->weights, m->rc, e)) != 0 ||
-        (rc = refuse_bidirectional(m, m->config, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
+    note_direction(m);
+    if ((rc = weights_checked(m->weights, m->rc, e)) != 0 || (rc = config_finish(m->config_file, e)) != 0)
         goto fail;
     m->e = NULL;
     quant_text(&m->opt.quant, m->has_blocks ? "gguf" : "none", m->quant);

@@ -334,7 +334,10 @@ static void set_piece(struct piece *p, size_t i, size_t sinks, size_t first_chun
 static void seen(const struct attn_job *j, const struct piece *p, size_t r, size_t *lo, size_t *hi)
 {
     size_t pos = p->q->pos + r / (j->w->n_heads / j->w->n_kv), low = lowest_key(j, pos), end = pos + 1;
-    size_t start = p->chunk * KERN_CHUNK;
+    size_t start = p->chunk * KERN_CHUNK, all = p->q->pos + p->q->n;
+
+    if (j->w->two_sided)
+        end = j->window && pos + j->window < all ? pos + j->window : all;
 
     if (p->sink) {
         low = 0;
@@ -497,7 +500,7 @@ static void find_turn(const struct attn_job *j, size_t *seq, size_t item, struct
     u->p.head = i / plan->tiles;
     u->p.row = (plan->tiles - 1 - i % plan->tiles) * ROWS;
     u->p.rows = plan->rows - u->p.row < ROWS ? plan->rows - u->p.row : ROWS;
-    last = q->pos + (u->p.row + u->p.rows - 1) / G;
+    last = q->pos + (j->w->two_sided ? q->n - 1 : (u->p.row + u->p.rows - 1) / G);
     u->sinks = sink_pieces(j, last);
     u->first_chunk = lowest_key(j, q->pos + u->p.row / G) / KERN_CHUNK;
     u->pieces = u->sinks + last / KERN_CHUNK + 1 - u->first_chunk;

@@ -38,9 +38,10 @@ struct attn {
     size_t n_heads, n_kv, d, dp; /* dp: d rounded up to 16 */
     float scale, softcap;        /* softcap 0: none */
     size_t window;               /* 0: all; else keys with position > own - window */
-    const float *sinks;          /* [H] or NULL */
-    size_t chunk;                /* 0: all; else keys with position / chunk equal to the own (Llama 4) */
-    int rope;                    /* index of the model's rope, -1: none */
+    bool two_sided;     /* rows see later keys of the step, too, within the window: a sequence comes whole */
+    const float *sinks; /* [H] or NULL */
+    size_t chunk;       /* 0: all; else keys with position / chunk equal to the own (Llama 4) */
+    int rope;           /* index of the model's rope, -1: none */
     enum rope_pairs pairs;
     const struct norm *q_norm, *k_norm, *v_norm; /* of each head, NULL: none */
     float temp_scale, temp_floor; /* q *= 1 + temp_scale ln(1 + floor((pos + 1) / temp_floor)); 0: none */
@@ -69,7 +70,8 @@ struct sink {
     void (*heads)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
     /* Turns q and k of qkv [T, (H + 2 K) D] in place. */
     void (*rope)(const struct sink *o, float *qkv, const struct attn *w, size_t T);
-    /* Stores k and v, then a[T, H D] = attention of each row over its own sequence up to itself. */
+    /* Stores k and v, then a[T, H D] = attention of each row over its own sequence up to itself, or where W
+     * is two-sided to the sequence's last row in B. */
     void (*attn)(const struct sink *o, float *a, const float *qkv, const struct attn *w,
                  const struct batch *b, size_t layer);
     /* r[T, E] = down(act(up h)), or down(act(gate h) * (up h)) */

@@ -120,11 +120,11 @@ def keys_that_files_of_the_hub_have_are_known():
 
 
 def a_key_that_changes_the_maths_is_refused_by_name():
-    for golden in ("llama3-rope", "qwen2", "mistral", "qwen3", "gemma3", "gpt2", "opt"):
+    for golden in ("llama3-rope", "qwen2", "mistral", "qwen3", "gemma3", "gpt2", "opt", "llama4", "gemma4"):
         for off in (False, None):
-            _refused(_folder("causal", golden, config={"is_causal": off}), "config.json", "is_causal is " + ("null" if off is None else "false"),
-                     "both directions")
-    _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True}), "use_bidirectional_attention", "both directions")
+            _refused(_folder("causal", golden, config={"is_causal": off}), "config.json", "in both directions")
+    _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True}), "config.json", "in both directions")
+    _refused(_folder("causal", "gemma3", config={"use_bidirectional_attention": True, "is_causal": False}), "one is expected")
     for patch in ({"output_multiplier_scale": 0.5}, {"num_experts_per_token": 2}, {"_attention_scale": 2}, {"use_rope": False},
                   {"norm_topk_prob": None}, {"attention_dropouts_scale": 0.5}, {"text_scale": 0}):
         _refused(_folder("key", "llama3-rope", config=patch), "config.json", *patch, "may change what it computes")

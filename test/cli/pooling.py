@@ -10,7 +10,7 @@ import struct
 import subprocess
 import tempfile
 
-from _cli import DEMO, GALLOP, call, check, expect, run_all
+from _cli import DEMO, GALLOP, ROOT, call, check, expect, run_all
 from _server import Server
 
 scratch = tempfile.TemporaryDirectory()
@@ -124,6 +124,54 @@ def a_model_without_a_head_is_served_for_embeddings():
         r = call(*verb[:1], "-m", path, *verb[1:])
         said = r.stderr.decode()
         check(r.returncode == 1 and "lm_head.weight is missing" in said and said.count("\n") == 1, f"{verb} says {r.returncode} {said!r}")
+
+
+# ---- attention in both directions ----
+
+with open(os.path.join(ROOT, "test", "data", "embeddings", "bidirectional.json")) as f:
+    BOTH = json.load(f)
+
+
+def _golden(name, patch):
+    path, golden = os.path.join(scratch.name, "golden"), os.path.join(ROOT, "test", "golden", name)
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path)
+    shutil.copy(os.path.join(golden, "model.safetensors"), path)
+    with open(os.path.join(golden, "config.json")) as f:
+        config = json.load(f)
+    with open(os.path.join(path, "config.json"), "w") as f:
+        json.dump({**config, **patch}, f)
+    return path
+
+
+def embeddings_of_both_directions_are_those_of_transformers():
+    models = {(r["golden"], json.dumps(r["config"])) for r in BOTH}
+    for name, patch in sorted(models):
+        rows = [r for r in BOTH if (r["golden"], json.dumps(r["config"])) == (name, patch)]
+        path = _golden(name, json.loads(patch))
+        for way, more in (("mean", ()), ("last", ("--kv-cache-type", "paged", "--max-num-seqs", 2))):
+            with Server("--dtype", "fp32", "--pooling", way, *more, model=path) as s:
+                status, body = s.post("/v1/embeddings", input=[r["ids"] for r in rows], normalize=False)
+                expect(status, 200, f"status of embeddings of {name} {patch}: {str(body)[:200]}")
+                for r, d in zip(rows, body.get("data", [])):
+                    worst = max(abs(a - b) for a, b in zip(r[way], d["embedding"])) / max(map(abs, r[way]))
+                    check(worst < 2e-5, f"{name} {patch}, {way} of {len(r['ids'])} tokens: off by {worst:.1e}")
+                again = s.post("/v1/embeddings", input=rows[2]["ids"], normalize=False)[1]["data"][0]["embedding"]
+                check(again == body["data"][2]["embedding"], f"{name} {patch}: asked alone, and again, it is the same")
+
+
+def a_model_of_both_directions_takes_whole_prompts_and_makes_no_text():
+    path = _golden("qwen2", {"is_causal": False})
+    with Server("--max-num-batched-tokens", 16, "--max-num-seqs", 4, model=path) as s:
+        expect(s.post("/v1/embeddings", input=[5] * 16)[0], 200, "status of a prompt as long as a step")
+        status, body = s.post("/v1/embeddings", input=[5] * 17)
+        check(status == 400 and "17 tokens, at most 16" in json.dumps(body), f"a longer one: {status} {body}")
+        status, body = s.post("/v1/embeddings", input=[[5] * 16] * 9)
+        check(status == 200 and len({str(d["embedding"]) for d in body["data"]}) == 1, "many of them")
+        status, body = s.post("/v1/completions", prompt=[5], max_tokens=1)
+        check(status == 400 and "both directions" in json.dumps(body) and scratch.name not in json.dumps(body), f"completions: {status} {body}")
+    _refused(path, "both directions", options=("--kv-store", scratch.name))
+    _refused(path, "kv_sparse", "both directions", options=("--kv-sparse", "sink=4,window=64"))
 
 
 run_all(list(globals().items()))
