@@ -13,7 +13,7 @@
 #   make bench-report             the goals of docs/PERFORMANCE.md, measured in one table (minutes; LAYERS=4 of each shape, QUICK=1)
 #   make soak MINUTES=20          mixed load with clients that leave on a server of the bundled model: what must stay flat
 #   make bench-peers PEERS=DIR    prefill and decode beside the engines that bench/peers/offline --setup DIR installed
-#   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page
+#   make install PREFIX=/opt/x    the program, gallop.h, the libraries, the pkg-config file and the man page; no test is built
 PRESET ?= release
 PREFIX ?= /usr/local
 WERROR ?= OFF
@@ -28,23 +28,33 @@ LAYERS ?= 4
 QUICK  ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help setup configure build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean
+.PHONY: help setup configure configure-program program build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
-	@echo 'targets: build demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean'
+	@echo 'targets: build program demo test test-real test-clients test-mixed test-sim test-page soak lint bench bench-report bench-peers fmt map fuzz install clean'
 
 setup:
 	@tools/setup
 
+CONFIGURE = cmake --preset $(PRESET) -DGALLOP_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING
+
 configure: setup
-	@cmake --preset $(PRESET) -DGALLOP_WERROR=$(WERROR) -DCMAKE_INSTALL_PREFIX=$(PREFIX) --log-level=WARNING >/dev/null
+	@$(CONFIGURE) -DGALLOP_TESTS=ON >/dev/null
+
+# Without the packages of the tests; the tests of a build folder that has them stay.
+configure-program:
+	@tools/setup --program
+	@$(CONFIGURE) -DGALLOP_TESTS=AUTO >/dev/null
 
 build: configure
 	@cmake --build build/$(PRESET) -j $(JOBS)
 
-# The program alone: a newcomer need not wait for the tests to be built.
-demo: configure
+# What is installed, and no test: a newcomer need not wait for them.
+program: configure-program
+	@cmake --build build/$(PRESET) -j $(JOBS) --target link_program gallop_installed
+
+demo: configure-program
 	@cmake --build build/$(PRESET) -j $(JOBS) --target link_program
 	@tools/demo "$(PROMPT)"
 
@@ -98,8 +108,9 @@ map:
 fuzz:
 	@tools/fuzz
 
-install: build
+install: program
 	@DESTDIR=$(DESTDIR) cmake --install build/$(PRESET) --prefix $(PREFIX)
+	@tools/after-install $(PREFIX) $(DESTDIR)
 
 clean:
 	rm -rf build

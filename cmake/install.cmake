@@ -1,9 +1,10 @@
 # install.cmake - the program, gallop.h, both libraries, the pkg-config file, the man page, the demo model and the
 # examples, which find it through pkg-config.
 #
-# The installed libgallop.a is one object in which every symbol but those of gallop.h has been made local: names such
+# The target gallop_installed builds all of that and nothing else. The installed libgallop.a is one object in which every symbol but those of gallop.h has been made local: names such
 # as mem_alloc cannot meet the user's own.
 include(GNUInstallDirs)
+add_custom_target(gallop_installed)
 
 if(TARGET gallop_program)
     install(TARGETS gallop_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -13,6 +14,7 @@ if(TARGET gallop_program)
         COMMAND ${CMAKE_COMMAND} -E rename ${CMAKE_BINARY_DIR}/gallop.1.part ${CMAKE_BINARY_DIR}/gallop.1
         DEPENDS gallop_program VERBATIM)
     add_custom_target(gallop_manual ALL DEPENDS ${CMAKE_BINARY_DIR}/gallop.1)
+    add_dependencies(gallop_installed gallop_program gallop_manual)
     install(FILES ${CMAKE_BINARY_DIR}/gallop.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/include/gallop.h)
@@ -26,6 +28,7 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
         COMMAND ${CMAKE_AR} rcs ${archive} public/gallop.o
         DEPENDS gallop WORKING_DIRECTORY ${CMAKE_BINARY_DIR} VERBATIM)
     add_custom_target(gallop_public ALL DEPENDS ${archive})
+    add_dependencies(gallop_installed gallop_public gallop_shared)
 
     install(FILES include/gallop.h TYPE INCLUDE)
     install(FILES ${archive} TYPE LIB)
@@ -42,6 +45,12 @@ if(NOT GALLOP_FUZZ AND NOT GALLOP_SANITIZE AND EXISTS ${CMAKE_SOURCE_DIR}/includ
     endif()
     list(TRANSFORM pc_libraries PREPEND -l OUTPUT_VARIABLE pc_private)
     list(JOIN pc_private " " pc_private)
+    # A program finds the shared library where it was linked, unless the system's loader looks there anyway. /usr/local/lib
+    # is not such a place: the loader's cache knows a new library there only after ldconfig.
+    set(pc_rpath " -Wl,-rpath,\${libdir}")
+    if(CMAKE_INSTALL_FULL_LIBDIR MATCHES "^(/usr)?/lib(64|/[^/]+)?$")
+        set(pc_rpath "")
+    endif()
     configure_file(cmake/gallop.pc.in gallop.pc @ONLY)
     install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DATADIR}/gallop FILES_MATCHING PATTERN "*.c" PATTERN Makefile)
     install(FILES ${CMAKE_BINARY_DIR}/gallop.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

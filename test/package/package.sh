@@ -1,10 +1,28 @@
 #!/usr/bin/env bash
 # package.sh - installs into an empty folder and uses what lies there as a stranger would: the program and every example
-# find the demo model, pkg-config gives the flags for the shared and for the static library, and the man page is readable.
+# find the demo model, pkg-config gives the flags for the shared and for the static library, programs find the shared library
+# where it was installed, and the man page is readable. The example of README.md is compiled and run. What is installed is
+# built without any test.
 #
 #   package.sh BUILD
 set -euo pipefail
-build=$1
+build=$1 repository=$(cd "$(dirname "$0")/../.." && pwd)
+
+needed=$(ninja -C "$build" -t inputs gallop_installed)
+grep -q 'CMakeFiles/gallop_program.dir' <<<"$needed" || { echo "package: the target gallop_installed lacks the program"; exit 1; }
+if grep -E '(test_|fuzz_|example_|emulated)[a-z0-9_]*\.dir|^test/' <<<"$needed"; then
+    echo "package: the target gallop_installed builds tests"
+    exit 1
+fi
+for target in demo install program; do
+    commands=$(make -n -C "$repository" "$target" PRESET=release)
+    grep -q 'tools/setup --program' <<<"$commands" || { echo "package: make $target does not ask for the packages of the program"; exit 1; }
+    ! grep -qE 'tools/setup *$|tools/setup --[^p]' <<<"$commands" || { echo "package: make $target installs packages of tests"; exit 1; }
+done
+if "$repository/tools/setup" --program --list | grep -E 'cmocka|simde|redis-server|^openssl$|python|clang|chromium'; then
+    echo "package: packages of tests are installed with the program"
+    exit 1
+fi
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -27,7 +45,7 @@ examples() {
     make -s -C "$root/$how" "$@"
     for source in "$root/$how"/*.c; do
         program=${source%.c}
-        LD_LIBRARY_PATH=$prefix/lib "$program" >"$root/out" 2>"$root/err" ||
+        "$program" >"$root/out" 2>"$root/err" ||
             { echo "package: ${program##*/} ($how) fails: $(cat "$root/err")"; exit 1; }
         [ -s "$root/out" ] || { echo "package: ${program##*/} ($how) says nothing"; exit 1; }
         n=$((n + 1))
@@ -36,7 +54,21 @@ examples() {
 }
 
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+unset LD_LIBRARY_PATH
 examples shared
+
+# readme HOW FLAG...: compiles the C example of README.md and runs it where README.md says.
+readme() {
+    local how=$1
+    shift
+    awk '/^```c$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$repository/README.md" >"$root/story.c"
+    # shellcheck disable=SC2046 # the flags are words
+    cc -Wall -Wextra -Werror "$root/story.c" $(pkg-config "$@" --cflags --libs gallop) -o "$root/story"
+    (cd "$repository" && "$root/story" >"$root/out") || { echo "package: the example of README.md ($how) fails"; exit 1; }
+    grep -q '[a-z]' "$root/out" || { echo "package: the example of README.md ($how) prints nothing"; exit 1; }
+}
+readme shared
 rm "$prefix"/lib/libgallop.so*
 examples static STATIC=--static
+readme static --static
 echo "package: installed, found and linked both ways"
