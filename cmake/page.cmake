@@ -2,7 +2,7 @@
 #
 # Each file is taken into the program by .incbin, as it is and packed by gzip, with a digest of its bytes as ETag.
 # Libraries of others come from Debian's packages; without one the page does without it (src/page/library.js). Their
-# licences go with them, as the packages' copyright files.
+# licences go with them, as the packages' copyright files. Fonts are packed already and taken in once.
 set(page_folder ${CMAKE_BINARY_DIR}/page)
 find_program(GZIP gzip REQUIRED)
 
@@ -21,19 +21,26 @@ function(page_file path file)
         set(type "text/plain")
     elseif(extension STREQUAL ".svg")
         set(type "image/svg+xml")
+    elseif(extension STREQUAL ".woff2")
+        set(type "font/woff2")
     endif()
     file(SHA256 ${file} digest)
     string(SUBSTRING ${digest} 0 20 digest)
     set(n ${page_files})
     set(packed ${page_folder}/${n}.gz)
-    execute_process(COMMAND ${GZIP} -9nc ${file} OUTPUT_FILE ${packed} COMMAND_ERROR_IS_FATAL ANY)
+    if(type STREQUAL "font/woff2")
+        file(WRITE ${packed} "")
+    else()
+        execute_process(COMMAND ${GZIP} -9nc ${file} OUTPUT_FILE ${packed} COMMAND_ERROR_IS_FATAL ANY)
+        string(APPEND type "; charset=utf-8")
+    endif()
     foreach(row "page_file_${n};${file}" "page_packed_${n};${packed}")
         list(GET row 0 name)
         list(GET row 1 source)
         file(APPEND ${page_folder}/page_files.S.part
             ".global ${name}, ${name}_end\n.hidden ${name}, ${name}_end\n${name}: .incbin \"${source}\"\n${name}_end:\n")
     endforeach()
-    file(APPEND ${page_folder}/page_files.def.part "PAGE_FILE(${n}, \"${path}\", \"${type}; charset=utf-8\", \"${digest}\")\n")
+    file(APPEND ${page_folder}/page_files.def.part "PAGE_FILE(${n}, \"${path}\", \"${type}\", \"${digest}\")\n")
     set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
     math(EXPR n "${n} + 1")
     set(page_files ${n} PARENT_SCOPE)
@@ -45,7 +52,8 @@ foreach(row
     "marked|/usr/share/javascript/marked/marked.min.js|libjs-marked|MIT"
     "dompurify|/usr/share/nodejs/dompurify/dist/purify.min.js|node-dompurify|Apache-2.0 or MPL-2.0"
     "highlight.js|/usr/share/javascript/highlight.js/highlight.min.js|libjs-highlight.js|BSD-3-Clause"
-    "chart.js|/usr/share/javascript/chart.js/chart.min.js|libjs-chart.js|MIT")
+    "chart.js|/usr/share/javascript/chart.js/chart.min.js|libjs-chart.js|MIT"
+    "katex|/usr/share/javascript/katex/katex.min.js|libjs-katex|MIT")
     string(REPLACE "|" ";" row "${row}")
     list(GET row 0 name)
     list(GET row 1 script)
@@ -62,6 +70,14 @@ foreach(row
     string(REGEX REPLACE "[.]js$" "" stem ${name})
     page_file(/page/library/${stem}.js ${script})
     page_file(/page/licence/${stem}.txt ${notice})
+    if(name STREQUAL "katex") # its style sheet names fonts/KaTeX_*.woff2; without them formulas have the browser's fonts
+        page_file(/page/library/katex.css /usr/share/javascript/katex/katex.min.css)
+        file(GLOB fonts CONFIGURE_DEPENDS /usr/share/fonts/truetype/katex/*.woff2)
+        foreach(font IN LISTS fonts)
+            cmake_path(GET font FILENAME font_name)
+            page_file(/page/library/fonts/${font_name} ${font})
+        endforeach()
+    endif()
     list(APPEND page_library_rows "[\"${name}\", \"${version}\", \"${licence}\"]")
 endforeach()
 list(JOIN page_library_rows ", " page_library_rows)

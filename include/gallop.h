@@ -322,6 +322,8 @@ struct gallop_stats {
     int threads;
     const char *dtype, *quant, *isa; /* quant: as in the options, or "gguf": as in the file */
     struct gallop_operator operators[GALLOP_N_OPERATORS];
+    double
+        waited_s; /* the calling thread, for other compute threads, within operators: in none of their seconds */
 };
 
 GALLOP_API void gallop_stats(const struct gallop *g, struct gallop_stats *s);

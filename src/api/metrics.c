@@ -182,6 +182,13 @@ static void write_machine(const struct metrics_now *now, struct buf *out)
     write_operators(s, "bytes", "Weights and KV rows that they had to read",
                     offsetof(struct gallop_operator, bytes), out);
     write_operators(s, "flops", "Operations of their products", offsetof(struct gallop_operator, flops), out);
+    buf_fmt(
+        out,
+        "# HELP gallop:operator_waiting_seconds_total Time within operators that the calling thread waited for the "
+        "other compute threads, which is in no operator's time\n"
+        "# TYPE gallop:operator_waiting_seconds_total counter\n"
+        "gallop:operator_waiting_seconds_total{engine=\"0\"} %.17g\n",
+        s->waited_s);
     if (now->roof_bytes > 0)
         buf_fmt(out,
                 "# HELP gallop:roof_bytes_per_second Memory that the machine reads at most\n"

@@ -824,6 +824,7 @@ void gallop_stats(const struct gallop *g, struct gallop_stats *s)
                                .max_model_len = g->llm.max_len,
                                .vocab_size = g->llm.model.info.vocab,
                                .load_s = g->llm.load_s,
+                               .waited_s = g->llm.timed.waited_seconds,
                                .threads = pool_threads(g->llm.pool),
                                .dtype = g->llm.model.opt.dtype == DT_F32 ? "fp32" : "bf16",
                                .quant = g->llm.model.quant,

@@ -116,6 +116,7 @@ static int open_sink(struct llm *m, const struct opconf *ops, struct err *e)
         (rc = model_work_open(&m->work, &m->model, m->max_tokens, m->max_wanted, e)) != 0)
         return rc;
     timed_open(&m->timed, eager_sink(m->eager), m->kv_dtype, i->window, i->sink);
+    m->timed.pool = m->pool;
     m->logits_bytes = i->headless ? sizeof(float) : m->max_wanted * i->vocab * sizeof(float);
     m->logits = map_region_new(m->logits_bytes);
     m->id = mem_zalloc(m->max_tokens, sizeof(*m->id), MEM_ENGINE);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/threads/pool.h"
 #include "ops/moe.h"
 
 const char *timed_name(int kind)
@@ -11,14 +12,26 @@ const char *timed_name(int kind)
     return kind < OP_N_KINDS ? linear_kind_name((enum op_kind)kind) : "other";
 }
 
-/* OP, which began at BEGIN_NS, has ended. */
+/* An operator begins: the time. */
+static uint64_t start(const struct sink *o)
+{
+    struct timed *t = o->ctx;
+
+    t->waited_ns = t->pool ? pool_waited_ns(t->pool) : 0;
+    return clock_ns();
+}
+
+/* OP, which began at BEGIN_NS, has ended. What the pool waited meanwhile is no work of OP: under load, a
+ * thread may not get its processor for milliseconds. */
 static void end(const struct sink *o, uint64_t begin_ns, struct timed_op *op)
 {
     struct timed *t = o->ctx;
     struct timed_kind *kind = &t->kind[op->kind];
+    double waited = t->pool ? (double)(pool_waited_ns(t->pool) - t->waited_ns) * 1e-9 : 0;
 
     op->seconds = (double)(clock_ns() - begin_ns) * 1e-9;
-    kind->seconds += op->seconds;
+    kind->seconds += op->seconds - waited;
+    t->waited_seconds += waited;
     for (size_t i = 0; i < op->n_parts; i++) {
         kind->bytes += op->part[i].bytes;
         kind->flops += op->part[i].flops;
@@ -94,7 +107,7 @@ static double experts_read(const struct moe *w, size_t T)
 
 static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ropes, const struct batch *b)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->begin(to(o), ropes, n_ropes, b);
@@ -104,7 +117,7 @@ static void op_begin(const struct sink *o, const struct rope *ropes, size_t n_ro
 static void op_embed(const struct sink *o, float *x, const struct embed *w, const int32_t *index,
                      bool is_added, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->embed(to(o), x, w, index, is_added, T);
@@ -113,7 +126,7 @@ static void op_embed(const struct sink *o, float *x, const struct embed *w, cons
 
 static void op_norm(const struct sink *o, float *h, float *x, const float *r, const struct norm *w, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->norm(to(o), h, x, r, w, T);
@@ -124,7 +137,7 @@ static void op_linear(const struct sink *o, float *y, const struct linear *w, co
 {
     struct timed_op op = {
         .kind = w->kind, .name = w->name, .part = {linear_part(w, (double)T, 1)}, .n_parts = 1};
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->linear(to(o), y, w, x, T);
@@ -133,7 +146,7 @@ static void op_linear(const struct sink *o, float *y, const struct linear *w, co
 
 static void op_heads(const struct sink *o, float *qkv, const struct attn *w, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->heads(to(o), qkv, w, T);
@@ -142,7 +155,7 @@ static void op_heads(const struct sink *o, float *qkv, const struct attn *w, siz
 
 static void op_rope(const struct sink *o, float *qkv, const struct attn *w, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->rope(to(o), qkv, w, T);
@@ -154,7 +167,7 @@ static void op_attn(const struct sink *o, float *a, const float *qkv, const stru
 {
     struct timed_op op = {
         .kind = OP_ATTENTION, .name = "attention", .part = {attn_part(o->ctx, w, b, layer)}, .n_parts = 1};
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->attn(to(o), a, qkv, w, b, layer);
@@ -169,7 +182,7 @@ static void op_mlp(const struct sink *o, float *r, const struct mlp *w, const fl
                           .is_module = true,
                           .part = {linear_part(&w->up, rows, 1), linear_part(&w->down, rows, 1)},
                           .n_parts = 2};
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->mlp(to(o), r, w, h, T);
@@ -188,7 +201,7 @@ static void op_moe(const struct sink *o, float *r, const struct moe *w, const fl
                                    linear_part(&x->up, chosen, experts),
                                    linear_part(&x->down, chosen, experts)},
                           .n_parts = 3};
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->moe(to(o), r, w, h, route, T);
@@ -198,7 +211,7 @@ static void op_moe(const struct sink *o, float *r, const struct moe *w, const fl
 static void op_glu(const struct sink *o, float *out, const float *gate, size_t ldg, const float *up,
                    size_t ldu, enum kern_act f, size_t n, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->glu(to(o), out, gate, ldg, up, ldu, f, n, T);
@@ -207,7 +220,7 @@ static void op_glu(const struct sink *o, float *out, const float *gate, size_t l
 
 static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->scale(to(o), x, a, n, T);
@@ -216,7 +229,7 @@ static void op_scale(const struct sink *o, float *x, float a, size_t n, size_t T
 
 static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->softcap(to(o), x, cap, n, T);
@@ -225,7 +238,7 @@ static void op_softcap(const struct sink *o, float *x, float cap, size_t n, size
 
 static void op_add(const struct sink *o, float *x, const float *r, size_t n, size_t T)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->add(to(o), x, r, n, T);
@@ -235,7 +248,7 @@ static void op_add(const struct sink *o, float *x, const float *r, size_t n, siz
 static void op_rows(const struct sink *o, float *dst, const float *src, const uint32_t *index, size_t n,
                     size_t n_rows)
 {
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->rows(to(o), dst, src, index, n, n_rows);
@@ -247,7 +260,7 @@ static void op_logits(const struct sink *o, float *logits, const struct linear *
 {
     struct timed_op op = {
         .kind = OP_LM_HEAD, .name = head->name, .part = {linear_part(head, (double)n_rows, 1)}, .n_parts = 1};
-    uint64_t begin = clock_ns();
+    uint64_t begin = start(o);
 
     if (to(o))
         to(o)->logits(to(o), logits, head, h, n_rows);

@@ -9,13 +9,15 @@
 #ifndef GALLOP_OPS_TIMED_H
 #define GALLOP_OPS_TIMED_H
 
+#include <stdint.h>
+
 #include "ops/op.h"
 
 enum { TIMED_OTHER = OP_N_KINDS, TIMED_N_KINDS }; /* other: embeddings, elementwise operators */
 enum { TIMED_MAX_PARTS = 3 };
 
 struct timed_kind {
-    double seconds, bytes, flops; /* since it was opened */
+    double seconds, bytes, flops; /* since it was opened; without waiting where a pool is given */
 };
 
 /* What one pass over memory needs: a linear, the experts' first ones, attention. */
@@ -30,7 +32,7 @@ struct timed_op {
     int kind;
     const char *name; /* of the linear, of an MLP's or a router's; else "norm", "attention", ...; borrowed */
     bool is_module;   /* NAME is of the first linear of several */
-    double seconds;
+    double seconds;   /* waiting included */
     struct timed_part part[TIMED_MAX_PARTS];
     size_t n_parts;
 };
@@ -42,8 +44,12 @@ struct timed {
     const struct sink *to;         /* NULL: nothing is computed */
     const size_t *window, *n_sink; /* [layers] of a sparse cache, NULL: rows see what struct attn says */
     enum dtype kv_dtype;           /* of the rows in the cache */
-    timed_fn *each;                /* is told of every operator at its end; NULL: nobody is */
+    const struct pool
+        *pool;      /* what operators run on; NULL, as timed_open() leaves it: waiting is not told apart */
+    timed_fn *each; /* is told of every operator at its end; NULL: nobody is */
     void *each_ctx;
+    double waited_seconds; /* the caller's share of operators was done, another thread's was not */
+    uint64_t waited_ns;    /* by the pool, when the operator that runs began */
     struct timed_kind kind[TIMED_N_KINDS];
 };
 

@@ -6,6 +6,10 @@ import {ApiError, chatChunks} from "./api.js";
 
 const SAVE_MS = 1000;
 
+// A rate is shown only where it says something: of at least so many pieces of text, over at least so long. Text that the
+// server held back (marks that might begin a tool call) comes at once, as do short answers.
+const RATE_MS = 200, RATE_PIECES = 4;
+
 // What the model is to see of CONVERSATION. Answers that stayed empty are left out, and messages of one side that
 // would then follow each other become one, because many chat templates accept only turns that alternate.
 export function history(conversation) {
@@ -29,6 +33,13 @@ function seconds(ms) {
     return `${(ms / 1000).toFixed(ms < 10000 ? 2 : 1)} s`;
 }
 
+// Tokens in a second of an answer that came in so many PIECES, the last MS after the first; 0 where that says nothing.
+export function tokenRate(tokens, pieces, ms) {
+    const enough = tokens > 1 && ms >= RATE_MS && pieces >= RATE_PIECES && 2 * pieces >= tokens;
+
+    return enough ? (tokens - 1) / ms * 1000 : 0;
+}
+
 export class Answer {
     // Fills the last message of CONVERSATION; SAVE() keeps it, ONCHANGE(answer) is called after each change.
     constructor(conversation, save, onchange) {
@@ -38,6 +49,7 @@ export class Answer {
         this.onchange = onchange;
         this.controller = new AbortController();
         this.tokens = 0;
+        this.pieces = 0;
     }
 
     // Runs to the end and never throws. BODY: the fields of the request besides the messages.
@@ -69,8 +81,10 @@ export class Answer {
 
         for await (const chunk of chatChunks(request, key, this.controller.signal)) {
             const choice = chunk.choices?.[0], delta = choice?.delta;
-            if (chunk.usage)
+            if (chunk.usage) {
                 this.tokens = chunk.usage.completion_tokens;
+                this.message.context = chunk.usage.total_tokens;
+            }
             if (choice?.finish_reason)
                 this.finish = choice.finish_reason;
             if (delta)
@@ -86,6 +100,7 @@ export class Answer {
             return;
         this.first ??= performance.now();
         this.last = performance.now();
+        this.pieces++;
         if (typeof text === "string")
             this.message.content += text;
         if (typeof reasoning === "string")
@@ -108,9 +123,10 @@ export class Answer {
             return;
         const parts = [`first text after ${seconds(this.first - this.begun)}`];
         if (this.tokens)
-            parts.unshift(`${this.tokens} tokens`);
-        if (this.tokens > 1 && this.last > this.first)
-            parts.push(`${((this.tokens - 1) / (this.last - this.first) * 1000).toFixed(1)} tokens/s`);
+            parts.unshift(`${this.tokens} ${this.tokens === 1 ? "token" : "tokens"}`);
+        const rate = tokenRate(this.tokens, this.pieces, this.last - this.first);
+        if (rate)
+            parts.push(`${rate.toFixed(1)} tokens/s`);
         this.message.figures = parts.join(", ");
     }
 }

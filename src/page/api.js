@@ -50,11 +50,14 @@ async function request(path, {key = "", body, signal} = {}) {
     return response;
 }
 
-// Names of the models that the server answers for.
-export async function modelNames(key) {
+// The models that the server answers for, as {name, contextLength}; the length is 0 where the server does not tell.
+export async function servedModels(key) {
     const response = await request("v1/models", {key});
 
-    return (await response.json()).data.map(model => String(model.id));
+    return (await response.json()).data.map(model => ({
+        name: String(model.id),
+        contextLength: Number.isSafeInteger(model.max_model_len) ? model.max_model_len : 0,
+    }));
 }
 
 export async function metricsText(key, signal) {

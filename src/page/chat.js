@@ -62,8 +62,23 @@ export class Chat {
         for (const message of conversation.messages)
             this.#append(message);
         this.#updateButtons();
+        this.showContext();
         this.follows = true;
         this.#scroll();
+    }
+
+    // How much of the context the conversation used at the end of its last answer.
+    showContext() {
+        const used = this.conversation.messages.findLast(message => message.context)?.context ?? 0;
+        const length = this.settings.contextLength();
+
+        byId("context").hidden = !used || !length;
+        if (byId("context").hidden)
+            return;
+        const meter = byId("context-meter"), text = `${used.toLocaleString("en")} of ${length.toLocaleString("en")} tokens`;
+        Object.assign(meter, {max: length, high: 0.9 * length, value: used});
+        meter.setAttribute("aria-valuetext", text);
+        byId("context-text").textContent = text;
     }
 
     // Shows everything again, because another tab changed it or Markdown can be shown now.
@@ -166,6 +181,9 @@ export class Chat {
 
     async #answer() {
         const c = this.conversation, message = {role: "assistant", content: "", state: "writing"};
+
+        if (this.settings.contextLength())
+            message.contextLength = this.settings.contextLength();
         let body;
 
         this.notice("");
@@ -182,8 +200,10 @@ export class Chat {
         await answer.run(body, this.settings.key());
         this.running.delete(c.id);
         this.#advance(c, message);
-        if (c === this.conversation)
+        if (c === this.conversation) {
             this.#updateButtons();
+            this.showContext();
+        }
         if (answer.status === 401)
             this.notice(message.error, button("Enter a key", () => this.settings.open("key")));
     }

@@ -7,7 +7,9 @@ import {histogram, quantile, readMetrics} from "./metrics.js";
 const PERIOD_MS = 1000;
 const KEPT = 120;  // samples of the lines
 const RATE = 5;    // samples that a rate spans
+const RATE_MS = PERIOD_MS / 2; // shorter spans give no rate: two samples can come at once after a pause
 const RECENT = 60; // samples of "the last minute"
+const WAITING = "gallop:operator_waiting_seconds_total";
 
 function whole(x) {
     return Number.isFinite(x) ? Math.round(x).toLocaleString("en") : "–";
@@ -54,8 +56,13 @@ class Operators {
     }
 
     draw(now, then) {
-        const grown = (name, operator) => (now.operator.get(operator)?.[name] ?? 0) - (then.operator.get(operator)?.[name] ?? 0);
-        const names = [...now.operator.keys()], all = names.reduce((sum, name) => sum + grown("seconds", name), 0);
+        const counter = (sample, name, operator) => sample.operator.get(operator)?.[name] ?? 0;
+        // A counter that fell belongs to a server that was started anew.
+        const grown = (name, operator) => Math.max(0, counter(now, name, operator) - counter(then, name, operator));
+        const names = [...now.operator.keys()];
+        // Threads that waited for each other: in no operator's time.
+        const waited = Math.max(0, now.value.get(WAITING) - then.value.get(WAITING)) || 0;
+        const all = names.reduce((sum, name) => sum + grown("seconds", name), waited);
         const bandwidth = now.value.get("gallop:roof_bytes_per_second"), flops = now.value.get("gallop:roof_flops_per_second");
 
         if (!(all > 0))
@@ -63,11 +70,15 @@ class Operators {
         this.element.hidden = false;
         this.rows.replaceChildren(...names.map(name => {
             const s = grown("seconds", name), read = grown("bytes", name) / s, done = grown("flops", name) / s;
-            const least = Math.max(read / bandwidth, done / flops);
+            // Weights that fit into the processor's caches are read faster than memory's roof.
+            const least = Math.min(1, Math.max(read / bandwidth, done / flops));
             return make("tr", {}, make("th", {scope: "row", textContent: name}), ...[percent(s / all),
                 read > 0 ? rate(read / 1e9) : "–", done > 0 ? rate(done / 1e9) : "–", least > 0 ? percent(least) : "–",
             ].map(textContent => make("td", {textContent})));
         }));
+        if (waited > 0)
+            this.rows.append(make("tr", {}, make("th", {scope: "row", textContent: "waiting"}),
+                ...[percent(waited / all), "–", "–", "–"].map(textContent => make("td", {textContent}))));
     }
 }
 
@@ -135,7 +146,7 @@ export class Live {
         const now = this.samples[at], then = this.samples[Math.max(0, at - RATE)];
         const grown = now.value.get(name) - then.value.get(name);
 
-        return now === then ? NaN : Math.max(0, grown) / (now.at - then.at) * 1000;
+        return now.at - then.at < RATE_MS ? NaN : Math.max(0, grown) / (now.at - then.at) * 1000;
     }
 
     #draw() {

@@ -7,6 +7,7 @@
 //
 // Blocks (paragraphs, lists, code) are compared with what was drawn before, so that only what changed is drawn again.
 import {button, canCopy, copy, make} from "./dom.js";
+import {drawFormula, formulaExtensions} from "./formulas.js";
 import {library} from "./library.js";
 
 const ALLOWED = {
@@ -49,7 +50,9 @@ export async function loadMarkdown() {
     renderer.image = (href, title, text) => renderer.link(href, null, escape(text || href || ""));
     renderer.checkbox = checked => checked ? "☑ " : "☐ ";
     renderer.heading = (text, level) => `<h${Math.min(6, level + 2)}>${text}</h${Math.min(6, level + 2)}>`;
-    const options = {...marked.getDefaults(), gfm: true, breaks: true, headerIds: false, mangle: false, renderer};
+    marked.use({extensions: formulaExtensions(escape)});
+    const options = {...marked.getDefaults(), gfm: true, breaks: true, headerIds: false, mangle: false, renderer,
+        extensions: marked.defaults.extensions};
     reader = {
         blocks: text => marked.lexer(text, options).filter(token => token.type !== "space"),
         html: token => marked.parser([token], options),
@@ -89,9 +92,15 @@ function draw(token, complete) {
         link.target = "_blank";
         link.rel = "noopener noreferrer nofollow";
     }
+    const formulas = fragment.querySelectorAll("em.formula"); // HTML of the answer is text, so these are the renderer's own
     for (const element of fragment.querySelectorAll("[class]"))
-        if (element.tagName !== "CODE")
+        if (element.tagName !== "CODE" && element.tagName !== "EM")
             element.removeAttribute("class");
+    for (const element of formulas) {
+        if (element.classList.contains("display"))
+            Object.assign(element, {tabIndex: 0, role: "group", ariaLabel: "Formula"});
+        drawFormula(element);
+    }
     for (const table of fragment.querySelectorAll("table")) {
         const box = make("div", {className: "wide", tabIndex: 0, role: "group", "aria-label": "Table"});
         table.replaceWith(box);

@@ -6,6 +6,7 @@ const DRAW_MS = 100; // a growing answer is drawn at most ten times a second
 
 const NOTES = {
     length: "The answer reached the limit of its length.",
+    full: "The context is full. Begin a new conversation, or edit an earlier message.",
     stopped: "Stopped.",
     interrupted: "Interrupted.",
     failed: "No answer.",
@@ -15,7 +16,8 @@ const NOTES = {
 function noteOf(answer, active) {
     if (active || answer.state === "done")
         return "";
-    const note = NOTES[answer.state === "writing" ? "interrupted" : answer.state];
+    const full = answer.state === "length" && answer.context >= answer.contextLength;
+    const note = NOTES[answer.state === "writing" ? "interrupted" : full ? "full" : answer.state];
     return answer.error ? `${note} ${answer.error}` : note;
 }
 
@@ -101,16 +103,22 @@ export class MessageView {
             this.buttons.firstChild.focus();
         };
         const form = make("form", {className: "edit"}, input,
-            make("p", {className: "hint", textContent: "What follows this message is replaced."}),
+            make("p", {className: "hint", textContent: "Enter sends, Shift+Enter begins a line. What follows this message is replaced."}),
             make("div", {className: "row"}, button("Cancel", end), make("button", {className: "strong"}, "Send")));
 
-        form.onsubmit = event => {
-            event.preventDefault();
+        const send = () => {
             if (input.value.trim())
                 this.actions.edit(this.message, input.value);
         };
+        form.onsubmit = event => {
+            event.preventDefault();
+            send();
+        };
         form.onkeydown = event => {
-            if (event.key === "Escape") {
+            if (event.target === input && event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+                event.preventDefault();
+                send();
+            } else if (event.key === "Escape") {
                 event.stopPropagation();
                 end();
             }

@@ -12,7 +12,7 @@
 
 static const char policy[] =
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types dompurify\r\n"
     "X-Content-Type-Options: nosniff\r\n"
     "Referrer-Policy: no-referrer\r\n"
@@ -92,7 +92,7 @@ void page_choose(const struct page_file *f, const char *accept_encoding, const c
 {
     char tag[64];
 
-    *packed = accepts_gzip(accept_encoding);
+    *packed = f->packed != f->packed_end && accepts_gzip(accept_encoding);
     snprintf(tag, sizeof(tag), "\"%s%s\"", f->etag, *packed ? "-gz" : "");
     *status = is_known(if_none_match, tag) ? 304 : 200;
     snprintf(headers, PAGE_HEADERS, "%sETag: %s\r\n%s", policy, tag,

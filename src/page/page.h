@@ -18,7 +18,8 @@ struct page_file {
     const char *type; /* of its content */
     const char *etag; /* without quotation marks: a digest of the bytes */
     const unsigned char *bytes, *bytes_end;
-    const unsigned char *packed, *packed_end; /* the same in gzip's format */
+    const unsigned char *packed,
+        *packed_end; /* the same in gzip's format; empty: a font, which is packed already */
 };
 
 /* What is answered for F to a request with the headers ACCEPT_ENCODING and IF_NONE_MATCH (NULL: none): 200 or

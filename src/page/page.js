@@ -1,5 +1,5 @@
 // page.js - where the page begins: makes its parts and binds them together.
-import {modelNames} from "./api.js";
+import {servedModels} from "./api.js";
 import {Chat} from "./chat.js";
 import {Conversations} from "./conversations.js";
 import {button, byId} from "./dom.js";
@@ -22,7 +22,8 @@ const live = new Live(byId("live"), settings);
 
 async function askModels() {
     try {
-        settings.setModels(await modelNames(settings.key()));
+        settings.setModels(await servedModels(settings.key()));
+        chat.showContext();
         notice("");
     } catch (error) {
         notice(error.message, ...(error.status === 401 ? [button("Enter a key", () => settings.open("key"))] : []));

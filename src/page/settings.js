@@ -144,9 +144,16 @@ export class Settings {
         }
     }
 
-    setModels(names) {
-        this.models = names;
+    // MODELS as of servedModels().
+    setModels(models) {
+        this.models = models.map(model => model.name);
+        this.lengths = new Map(models.map(model => [model.name, model.contextLength]));
         this.#apply();
+    }
+
+    // Tokens that the model in use can see, its answer included; 0: not known.
+    contextLength() {
+        return this.lengths?.get(this.modelName()) ?? 0;
     }
 
     modelName() {

@@ -1,7 +1,7 @@
 // store.js - the conversations, kept in this browser (localStorage) and nowhere else.
 //
 // A conversation is {id, title, system, updated, messages}; a message is {role, content} and, if it is an answer,
-// {state, reasoning, error, figures}. States: writing, done, length, stopped, interrupted, failed. Each conversation has an entry
+// {state, reasoning, error, figures, context, contextLength}: CONTEXT tokens of CONTEXTLENGTH were in use at its end. States: writing, done, length, stopped, interrupted, failed. Each conversation has an entry
 // of its own, so that two tabs overwrite at most the one that both change.
 
 const PREFIX = "gallop.conversation.";
@@ -25,6 +25,9 @@ function readMessage(from) {
         message.state = STATES.includes(from.state) ? from.state : "done";
         for (const name of ["reasoning", "error", "figures"])
             if (isText(from[name]))
+                message[name] = from[name];
+        for (const name of ["context", "contextLength"])
+            if (Number.isSafeInteger(from[name]) && from[name] >= 0)
                 message[name] = from[name];
     }
     return message;

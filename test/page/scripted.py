@@ -53,6 +53,7 @@ class Scripted(ThreadingHTTPServer):
         self.answers, self.asked, self.key, self.replaced = {}, [], None, {}
         self.gone = threading.Event()
         self.metrics = lambda: ""
+        self.context_length = None  # of the models, if they tell one
         self.n_metrics = 0
 
     @property
@@ -95,13 +96,15 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path == "/v1/models":
             if self.allowed():
-                self.answer(200, b'{"object": "list", "data": [{"id": "scripted"}, {"id": "other"}]}')
+                more = {} if self.server.context_length is None else {"max_model_len": self.server.context_length}
+                models = [{"id": name, **more} for name in ("scripted", "other")]
+                self.answer(200, json.dumps({"object": "list", "data": models}).encode())
         elif self.path == "/metrics":
             if self.allowed():
                 self.server.n_metrics += 1
                 self.answer(200, self.server.metrics().encode(), "text/plain")
         elif self.path in self.server.replaced:
-            self.answer(200, self.server.replaced[self.path], "text/javascript")
+            self.answer(200, self.server.replaced[self.path], "text/css" if self.path.endswith(".css") else "text/javascript")
         else:
             self.pass_on()
 

@@ -283,6 +283,141 @@ class PageTest(OnPage):
             self.page.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=window.harmed=1>')")
         self.assertIsNone(self.page.run("window.harmed"))
 
+    # ---- formulas ----
+
+    def formulas(self):
+        """What is drawn as a formula, as its TeX, and whether it stands by itself."""
+        return self.page.run(f"[...{ANSWER}.querySelectorAll('.body .katex')].map(e => "
+                             "[e.querySelector('annotation').textContent, Boolean(e.closest('.katex-display'))])")
+
+    def test_formulas_are_drawn_and_prices_are_not(self):
+        scripted.answers["hi"] = ["Inline $a_1*b$ and \\(x^2*y*\\); it costs $5 and $10, US$3-$4, \\$7.\n\n",
+                                  "$$\n\\sum_{i=1}^n i = \\frac{n(n+1)}{2}\n$$\n\n\\[ \\sqrt{x} \\]\n\nBy the way $$y$$ too. $$open\n", End()]
+        self.open()
+        self.ask("hi")
+        self.state("done")
+        self.page.wait(f"{ANSWER}.querySelectorAll('.katex').length === 5")
+        self.assertEqual(self.formulas(), [["a_1*b", False], ["x^2*y*", False], ["\\sum_{i=1}^n i = \\frac{n(n+1)}{2}", True],
+                                           ["\\sqrt{x}", True], ["y", True]])
+        text = self.text()
+        for kept in ("it costs $5 and $10, US$3-$4, $7.", "$$open"):
+            self.assertIn(kept, text)
+        self.page.wait("document.fonts.check('16px KaTeX_Main') && [...document.fonts].some(f => f.family === 'KaTeX_Math' && f.status === 'loaded')")
+        fonts = [url for url in self.page.asked if "/fonts/" in url]
+        self.assertTrue(fonts and all(url.endswith(".woff2") for url in fonts), fonts)
+        box = self.page.run(f"(b => [b.width, b.height])({ANSWER}.querySelector('.katex-display .mfrac').getBoundingClientRect())")
+        self.assertGreater(box[1], 20)  # a fraction is two lines high: the style sheet is there
+
+    def test_arrows_of_vectors_have_their_width(self):
+        scripted.answers["hi"] = ["$\\vec{v}$", End()]
+        self.open()
+        self.expected = "inline style"  # KaTeX sets this one as an attribute; the page mends it
+        self.ask("hi")
+        self.state("done")
+        self.page.wait(f"{ANSWER}.querySelector('.katex svg')")
+        self.assertGreater(self.page.run(f"{ANSWER}.querySelector('.katex svg').getBoundingClientRect().width"), 5)
+
+    def test_no_formula_is_found_in_code(self):
+        scripted.answers["hi"] = ["`$a$` and `\\(b\\)` and ``$$c$$`` `x` costs $`y`$\n\n```sh\necho $HOME $PATH$\n$$\nx\n$$\n\\[ z \\]\n```\n\n",
+                                  "    $$indented$$\n\n    \\[ indented \\]\n\nend", End()]
+        self.open()
+        self.ask("hi")
+        self.state("done")
+        self.assertEqual(self.formulas(), [])
+        self.assertEqual(self.page.run(f"[...{ANSWER}.querySelectorAll('.formula')].length"), 0)
+        self.assertIn("echo $HOME $PATH$\n$$\nx\n$$\n\\[ z \\]", self.text())
+        self.assertEqual([url for url in self.page.asked if "katex" in url], [], "KaTeX is loaded for a formula only")
+
+    def test_a_formula_is_drawn_when_it_is_complete(self):
+        more = threading.Event()
+        scripted.answers["hi"] = ["$$\nx = ", more, "1\n$$\n\nend", End()]
+        self.open()
+        self.ask("hi")
+        self.page.wait(f"{ANSWER}.innerText.includes('x =')")
+        self.assertEqual(self.formulas(), [])
+        more.set()
+        self.state("done")
+        self.page.wait(f"{ANSWER}.querySelector('.katex-display')")
+        self.assertEqual(self.formulas(), [["x = 1", True]])
+
+    def test_hostile_and_wrong_formulas_do_no_harm(self):
+        hostile = ["\\href{javascript:window.harmed=1}{x}", "\\url{http://192.0.2.1/}", "\\includegraphics{http://192.0.2.1/a.png}",
+                   "\\htmlId{log}{x}", "\\htmlClass{notice}{x}", "\\htmlStyle{position:fixed}{x}", "\\htmlData{a=b}{x}",
+                   "<img src=x onerror=window.harmed=1>", "\\def\\x{\\x\\x}\\x", "\\text{<script>window.harmed=1</script>}", "\\rule{1e9em}{1e9em}",
+                   "\\frac{", "}", "\\unknown", "\\color{red;position:fixed}{x}"]
+        scripted.answers["hi"] = ["\n\n".join(f"${x}$\n\n$${x}$$" for x in hostile) + "\n\nend", End()]
+        self.open()
+        self.ask("hi")
+        self.state("done")
+        self.page.wait(f"{ANSWER}.innerText.includes('end') && {ANSWER}.querySelector('.katex')")
+        self.assertEqual(self.page.run(f"""[...{ANSWER}.querySelectorAll('.body *')].flatMap(e => [...e.attributes].map(a => a.name).filter(
+            name => /^(on.*|href|src|id|data-.*|action|srcdoc)$/.test(name)))"""), [])
+        self.assertEqual(self.page.run(f"{ANSWER}.querySelectorAll('a, img, script, iframe, .notice').length"), 0)
+        self.assertIsNone(self.page.run("window.harmed"))
+        self.assertEqual(self.page.run(f"[...{ANSWER}.querySelectorAll('.body *')].filter(e => getComputedStyle(e).position === 'fixed').length"), 0)
+        self.assertLess(self.page.run(f"{ANSWER}.scrollHeight"), 10000)
+        self.assertIn("$\\frac{$", self.text())  # what is wrong is shown as it was written
+        self.assertIn("$$\\unknown$$", self.text())
+
+    def test_without_katex_formulas_stay_as_written(self):
+        scripted.replaced["/page/libraries.js"] = b'export const libraries = [["marked", "4", "MIT"], ["dompurify", "2", "MPL"]];'
+        scripted.answers["hi"] = ["**b** $a_1 b_1$\n\n$$\nx_1*y*\n$$\n\n\\(z\\)", End()]
+        self.open()
+        self.ask("hi")
+        self.state("done")
+        self.page.wait(f"{ANSWER}.querySelector('strong')")
+        self.assertEqual("".join(self.text().split()), "b$a_1b_1$$$x_1*y*$$\\(z\\)")
+        self.assertEqual([url for url in self.page.asked if "katex" in url], [])
+
+    # ---- figures ----
+
+    def figures(self):
+        return self.page.run(f"{ANSWER}.querySelector('.figures').textContent")
+
+    def test_a_rate_is_shown_only_where_it_says_something(self):
+        scripted.answers.update({"one": ["a", End()], "burst": [*"abcdefgh", End()], "slow": [x for c in "abcdef" for x in (c, .08)] + [End()]})
+        self.open()
+        for question, tokens in (("one", "1 token,"), ("burst", "8 tokens,"), ("slow", "6 tokens,")):
+            self.ask(question)
+            self.page.wait(f"{ANSWER}?.dataset.state === 'done' && {ANSWER}.querySelector('.figures').textContent.startsWith('{tokens}')")
+            if question == "one":
+                self.assertNotIn("tokens/s", self.figures())
+        rate = float(re.search(r"([\d.]+) tokens/s", self.figures())[1])
+        self.assertTrue(0 < rate < 15, rate)  # five pauses of 80 ms between six tokens
+        self.assertEqual(self.page.run("""import('/page/answer.js').then(({tokenRate}) => [
+            tokenRate(1, 1, 0), tokenRate(1, 1, 5000), tokenRate(2, 2, 1), tokenRate(100, 100, 199), tokenRate(100, 2, 500),
+            tokenRate(100, 49, 500), tokenRate(101, 101, 500), tokenRate(0, 10, 500), tokenRate(3, 3, 500), tokenRate(5, 4, 200)])"""),
+            [0, 0, 0, 0, 0, 0, 200, 0, 0, 20])
+
+    def test_the_context_that_is_used_is_shown(self):
+        scripted.context_length = 1000
+        scripted.answers.update({"hi": ["a", "b", End()], "more": ["c", End("length")]})
+        self.open()
+        self.page.wait("document.querySelector('#model').innerText")
+        self.assertTrue(self.page.run("document.querySelector('#context').hidden"))
+        self.ask("hi")
+        self.state("done")
+        self.page.wait("!document.querySelector('#context').hidden")
+        shown = "[document.querySelector('#context').innerText.trim(), document.querySelector('#context-meter').value, document.querySelector('#context-meter').max]"
+        self.assertEqual(self.page.run(shown), ["7 of 1,000 tokens", 7, 1000])
+        self.page.call("Page.reload")
+        self.page.wait("document.querySelector('#context') && !document.querySelector('#context').hidden")
+        self.assertEqual(self.page.run(shown), ["7 of 1,000 tokens", 7, 1000])
+        self.ask("more")
+        self.state("length")
+        self.assertEqual(self.note(), "The answer reached the limit of its length.")
+        self.page.click("#new")
+        self.assertTrue(self.page.run("document.querySelector('#context').hidden"))
+
+    def test_a_full_context_says_what_to_do(self):
+        scripted.context_length = 6
+        scripted.answers["hi"] = ["a", End("length")]
+        self.open()
+        self.page.wait("document.querySelector('#model').innerText")
+        self.ask("hi")
+        self.state("length")
+        self.assertEqual(self.note(), "The context is full. Begin a new conversation, or edit an earlier message.")
+
     # ---- conversations and settings ----
 
     def test_an_edited_message_replaces_what_follows(self):
@@ -297,6 +432,33 @@ class PageTest(OnPage):
         self.page.wait("document.querySelectorAll('.message').length === 2 && document.querySelector('.answer').dataset.state === 'done'")
         self.assertEqual(scripted.asked[-1]["messages"], [{"role": "user", "content": "three"}])
         self.assertEqual(self.text(), "3")
+
+    def test_enter_sends_an_edited_message(self):
+        scripted.answers.update({"one": ["1", End()], "one\ntwo": ["2", End()]})
+        self.open()
+        self.ask("one")
+        self.state("done")
+        self.page.wait("document.querySelector('.edit') || document.querySelector('.question .actions button').click()")
+        self.page.wait("document.activeElement.matches('.edit textarea')")
+        self.page.press("Enter", shift=True)
+        self.page.type("two")
+        self.assertEqual(self.page.run("document.querySelector('.edit textarea').value"), "one\ntwo")
+        self.assertEqual(len(scripted.asked), 1)
+        self.page.press("Enter")
+        self.page.wait("!document.querySelector('.edit') && document.querySelectorAll('.message').length === 2")
+        self.page.wait(f"{ANSWER}.innerText.includes('2')")
+        self.assertEqual(scripted.asked[-1]["messages"], [{"role": "user", "content": "one\ntwo"}])
+
+    def test_enter_on_cancel_of_an_edit_sends_nothing(self):
+        scripted.answers["one"] = ["1", End()]
+        self.open()
+        self.ask("one")
+        self.state("done")
+        self.page.wait("document.querySelector('.edit') || document.querySelector('.question .actions button').click()")
+        self.page.run("document.querySelector('.edit .row button').focus()")
+        self.page.press("Enter")
+        self.page.wait("!document.querySelector('.edit')")
+        self.assertEqual(len(scripted.asked), 1)
 
     def test_settings_and_system_prompt_reach_the_server(self):
         scripted.answers["hi"] = ["a", End()]
@@ -363,6 +525,28 @@ class PageTest(OnPage):
         asked = scripted.n_metrics
         threading.Event().wait(2.5)
         self.assertLessEqual(scripted.n_metrics - asked, 1)
+
+    def test_waiting_has_a_row_of_its_own_and_no_share_is_above_100_percent(self):
+        n = iter(range(1000))
+
+        def grown():
+            k = next(n)
+            return metrics(k).replace("gallop:roof_bytes_per_second 2e10", "gallop:roof_bytes_per_second 1e9") + \
+                f'gallop:operator_waiting_seconds_total{{engine="0"}} {k}\n'
+        scripted.metrics = grown
+        self.open("#live")
+        table = "[...document.querySelectorAll('[aria-label=\"Operators, table\"] tbody tr')].map(e => [...e.children].map(c => c.textContent))"
+        self.page.wait(f"{table}.length === 3")
+        self.assertEqual(self.page.run(table), [["mlp", "37.5 %", "8.00", "20.0", "100.0 %"], ["norm", "12.5 %", "–", "–", "–"],
+                                                ["waiting", "50.0 %", "–", "–", "–"]])
+
+    def test_two_samples_at_once_give_no_rate(self):
+        self.open()
+        self.assertEqual(self.page.run("""import('/page/live.js').then(({Live}) => {
+            const live = new Live(document.createElement('div'), {});
+            const at = (ms, tokens) => ({at: ms, value: new Map([['t', tokens]])});
+            live.samples = [at(0, 0), at(2, 50), at(1000, 100)];
+            return [live.rate('t', 0), live.rate('t', 1), live.rate('t', 2)].map(String); })"""), ["NaN", "NaN", "100"])
 
     # ---- for everybody ----
 
@@ -491,11 +675,15 @@ class PageTest(OnPage):
         self.assertNotEqual(packed[1]["ETag"], headers["ETag"])
         self.assertIsNone(get("/", **{"Accept-Encoding": "gzip;q=0, br"})[1]["Content-Encoding"])
         self.assertEqual(get("/page/none.js")[0], 404)
+        font = get("/page/library/fonts/KaTeX_Main-Regular.woff2", **{"Accept-Encoding": "gzip"})
+        if font[0] == 200:  # packed already
+            self.assertEqual((font[1]["Content-Type"], font[1]["Content-Encoding"], font[2][:4]), ("font/woff2", None, b"wOF2"))
 
 
 @unittest.skipUnless(PICTURES, "GALLOP_PICTURES names no folder")
 class Pictures(OnPage):
     def test_pictures(self):
+        scripted.context_length = 1024
         n = iter(range(1000))
         scripted.metrics = lambda: metrics(next(n))
         question = "How do I read a file line by line in C?"

@@ -24,6 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/threads/thread.h"
@@ -66,6 +67,7 @@ struct pool {
     bool caller_bound;
     int caller_os;          /* processor of thread 0, or -1 */
     const void *caller;     /* the thread that ran the last job */
+    uint64_t waited_ns;     /* see pool_waited_ns() */
     void *block;            /* what mem_alloc() gave */
     char *scratch;          /* [n_threads, scratch_bytes] */
     size_t scratch_bytes;   /* of one thread */
@@ -214,6 +216,7 @@ static void adopt_caller(struct pool *p)
 void pool_run(struct pool *p, pool_fn *fn, void *ctx)
 {
     unsigned before = round_as_promised();
+    uint64_t begin;
 
     ASSERT(!atomic_exchange_explicit(&p->running, true, memory_order_acquire),
            "a pool runs one job at a time: a job started another, or two threads use engines that share it");
@@ -224,7 +227,9 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx)
     } else {
         post(p, fn, ctx);
         fn(ctx, 0, p->n_threads);
+        begin = clock_ns();
         gather(p, 0, atomic_load_explicit(&p->generation, memory_order_relaxed));
+        p->waited_ns += clock_ns() - begin;
     }
     atomic_store_explicit(&p->running, false, memory_order_release);
     round_as_before(before);
@@ -375,6 +380,11 @@ struct pool *pool_join(struct pool *p)
 int pool_threads(const struct pool *p)
 {
     return p->n_threads;
+}
+
+uint64_t pool_waited_ns(const struct pool *p)
+{
+    return p->waited_ns;
 }
 
 int pool_reserve(struct pool *p, size_t bytes, struct err *e)

@@ -9,6 +9,7 @@
 #define GALLOP_BASE_THREADS_POOL_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -21,6 +22,9 @@ int pool_new(struct pool **out, int n_threads, struct err *e);
 int pool_threads(const struct pool *p);
 void pool_run(struct pool *p, pool_fn *fn, void *ctx); /* returns when every thread has returned */
 void pool_free(struct pool *p);                        /* NULL is fine */
+
+/* Nanoseconds that callers of pool_run() have waited for other threads after their own share was done. */
+uint64_t pool_waited_ns(const struct pool *p);
 
 /* What a thread does of work that is dealt: the parts [begin, end). It goes on up to END_OF_RANGE, unless
  * another thread takes a part of that. */

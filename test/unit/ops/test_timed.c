@@ -1,7 +1,11 @@
 /* test_timed.c - every operator reaches the sink behind, and is counted where it belongs. */
 #include <math.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "../test.h"
+#include "base/threads/pool.h"
 #include "ops/moe.h"
 #include "ops/timed.h"
 
@@ -306,6 +310,57 @@ static void without_a_sink_behind_it_counts_and_computes_nothing(void **state)
     assert_true(timed.kind[OP_OUT].bytes == 24 && timed.kind[OP_OUT].flops == 2 * 3 * 4 * T);
 }
 
+static struct pool *pool;
+
+/* Thread 1 ends 20 ms after thread 0. */
+static void end_late(void *ctx, int thread, int n_threads)
+{
+    atomic_bool *ended = ctx;
+
+    (void)n_threads;
+    if (thread == 0) {
+        atomic_store(ended, true);
+        return;
+    }
+    while (!atomic_load(ended))
+        sched_yield();
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+static void norm_that_waits(const struct sink *o, float *h, float *x, const float *r, const struct norm *w,
+                            size_t n)
+{
+    atomic_bool ended = false;
+
+    (void)o, (void)h, (void)x, (void)r, (void)w, (void)n;
+    pool_run(pool, end_late, &ended);
+}
+
+static void what_the_pool_waits_is_booked_on_no_operator(void **state)
+{
+    const struct sink waits = {.norm = norm_that_waits};
+    struct err e = {0};
+    atomic_bool ended = false;
+    double total = 0;
+    int tries = 0;
+
+    (void)state;
+    assert_int_equal(pool_new(&pool, 2, &e), 0);
+    timed_open(&timed, &waits, DT_BF16, NULL, NULL);
+    timed.pool = pool;
+    timed.each = tell;
+    timed.each_ctx = &told;
+    do { /* a caller that lost its processor at the wrong moment saw nothing of the wait */
+        pool_run(pool, end_late, &ended); /* waiting between operators counts nowhere */
+        timed.sink.norm(&timed.sink, NULL, NULL, NULL, NULL, T);
+        total += told.op.seconds;
+        assert_true(fabs(timed.kind[OP_NORM].seconds + timed.waited_seconds - total) < 1e-9);
+        assert_true(timed.kind[OP_NORM].seconds >= 0 && timed.waited_seconds > 0);
+    } while (timed.waited_seconds < .01 && ++tries < 100);
+    assert_true(timed.waited_seconds >= .01);
+    pool_free(pool);
+}
+
 static void kinds_have_the_names_of_the_settings(void **state)
 {
     (void)state;
@@ -320,6 +375,7 @@ int main(void)
                                        cmocka_unit_test(attention_counts_the_rows_that_are_seen),
                                        cmocka_unit_test(who_watches_is_told_parts_and_names),
                                        cmocka_unit_test(without_a_sink_behind_it_counts_and_computes_nothing),
+                                       cmocka_unit_test(what_the_pool_waits_is_booked_on_no_operator),
                                        cmocka_unit_test(kinds_have_the_names_of_the_settings)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
