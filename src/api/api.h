@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "api/calls/markup.h"
+#include "api/calls/roles.h"
 #include "api/calls/tools.h"
 #include "api/keys.h"
 #include "base/err.h"
@@ -35,6 +36,7 @@ struct api_options {
     const json_t *template_kwargs; /* variables of every template; NULL: none */
     struct markup markup;          /* how answers are taken apart */
     struct tools_style tools;      /* how the template wants tools */
+    struct roles_style roles;      /* which system messages it takes */
     const char *reasoning_field;   /* what reasoning is called in answers ["reasoning"] */
     const char *const *name;       /* [n_names] of the model; the first is shown */
     size_t n_names;

@@ -98,6 +98,8 @@ static int make_variables(struct call *c, json_t **out, struct err *e)
     for (size_t i = 0; i < json_array_size(c->f.messages) && rc == 0; i++)
         rc = convert(json_array_get(c->f.messages, i), i, list, e);
     if (rc == 0)
+        rc = roles_fit(&c->api->opt.roles, list, e);
+    if (rc == 0)
         rc = tools_fit(&c->api->opt.tools, list, messages_have_tools(c) ? c->f.tools : NULL, e);
     if (rc == 0 && set_variables(c, o, list) != 0)
         rc = err_nomem(e, "messages");

@@ -79,11 +79,7 @@ static int read_message(json_t *list, const json_t *item, size_t at, struct err 
         form_is(json_object_get(turn, "content"), ""))
         rc = json_object_set(turn, "content", content) == 0 ? 0 : out_of_memory(e); /* behind its reasoning */
     else if (rc == 0)
-        rc = add(list,
-                 json_pack("{s:s,s:O}", "role",
-                           form_is(role, "developer") ? "system" : json_string_value(role), "content",
-                           content),
-                 e);
+        rc = add(list, json_pack("{s:s,s:O}", "role", json_string_value(role), "content", content), e);
     json_decref(content);
     return rc;
 }

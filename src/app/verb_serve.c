@@ -153,6 +153,7 @@ struct serve {
     json_t *kwargs;
     struct markup markup;
     struct tools_style tools;
+    struct roles_style roles;
     enum gallop_pooling pooling;
     const char **name; /* [n_names] */
     size_t n_names;
@@ -552,7 +553,10 @@ static int read_markup(struct serve *s, const struct opt_values *v, struct err *
                            source, e);
     if (rc || s->chat_missing.code)
         return rc;
-    return tools_probe(s->template.chat, s->template.jinja, &s->tools, e);
+    if ((rc = tools_probe(s->template.chat, s->template.jinja, &s->tools, e)) != 0)
+        return rc;
+    return roles_probe(s->template.chat, s->template.jinja, source, s->tools.place == TOOLS_IN_VARIABLE,
+                       &s->roles, e);
 }
 
 /* V, new, with tokens that are objects, of which only the text counts here, as texts. NULL: no memory. */
@@ -677,6 +681,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .template_kwargs = s->kwargs,
                             .markup = s->markup,
                             .tools = s->tools,
+                            .roles = s->roles,
                             .reasoning_field = opt_string(v, "reasoning-field"),
                             .name = s->name,
                             .n_names = s->n_names,

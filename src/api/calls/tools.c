@@ -2,104 +2,62 @@
 #include "api/calls/tools.h"
 
 #include <string.h>
-#include <time.h>
 #include <xxhash.h>
 
 #include "api/calls/parts.h"
+#include "api/calls/probe.h"
+#include "base/err.h"
 #include "base/json_pull.h"
 
 enum { SHORT_ID = 9 };
 
 /* ---- what a template wants ---- */
 
-struct probe {
-    const struct chat *chat;
-    const struct jinja *template;
-    struct buf out; /* what was rendered last */
-    struct err *e;
-    int rc; /* ERR_NOMEM, or 0: that a template refuses something is an answer */
-};
-
-static const char probe_name[] = "probe_tool", probe_key[] = "probe_key", probe_id[] = "abcdefgh1",
-                  probe_long_id[] = "call_abcdefghijklmn1";
-
-/* Renders GIVEN (taken). false: the template refuses it. */
-static bool render(struct probe *p, json_t *given)
-{
-    static const struct tm now = {.tm_year = 126, .tm_mday = 1};
-    json_t *variables = NULL;
-    struct err refusal;
-    int rc = ERR_NOMEM;
-
-    buf_clear(&p->out);
-    if (given)
-        rc = chat_variables(p->chat, given, true, &variables, &refusal);
-    if (rc == 0)
-        rc = p->template ? jinja_render(p->template, variables, &now, NULL, &p->out, &refusal)
-                         : chat_render(p->chat, variables, NULL, &now, &p->out, &refusal);
-    json_decref(variables);
-    json_decref(given);
-    if (rc == ERR_NOMEM)
-        p->rc = err_nomem(p->e, "a chat template");
-    return rc == 0;
-}
-
-static bool shows(const struct probe *p, const char *what)
-{
-    return p->out.len && strstr(p->out.data, what);
-}
-
-static json_t *probe_tool(void)
-{
-    return json_pack("{s:s,s:{s:s,s:s,s:{s:s,s:{s:{s:s,s:s}}}}}", "type", "function", "function", "name",
-                     probe_name, "description", "d", "parameters", "type", "object", "properties", probe_key,
-                     "type", "string", "description", "d");
-}
+static const char probe_id[] = "abcdefgh1", probe_long_id[] = "call_abcdefghijklmn1";
 
 static enum tools_place probe_place(struct probe *p)
 {
     json_t *tool = probe_tool(), *given;
 
     given = json_pack("{s:[{s:s,s:s}],s:[O]}", "messages", "role", "user", "content", "u", "tools", tool);
-    if (render(p, given) && shows(p, probe_name)) {
+    if (probe_render(p, given) && probe_shows(p, PROBE_NAME)) {
         json_decref(tool);
         return TOOLS_IN_VARIABLE;
     }
     json_decref(tool);
     given = json_pack("{s:[{s:s,s:s,s:s},{s:s,s:s}]}", "messages", "role", "system", "content", "s", "tools",
-                      probe_name, "role", "user", "content", "u");
-    return render(p, given) && shows(p, probe_name) ? TOOLS_IN_SYSTEM : TOOLS_NOWHERE;
+                      PROBE_NAME, "role", "user", "content", "u");
+    return probe_render(p, given) && probe_shows(p, PROBE_NAME) ? TOOLS_IN_SYSTEM : TOOLS_NOWHERE;
 }
 
 /* A conversation with a call of ARGUMENTS (taken) under ID, and its result. */
 static bool render_call(struct probe *p, json_t *arguments, const char *id)
 {
     json_t *call = json_pack("{s:s,s:s,s:{s:s,s:o}}", "id", id, "type", "function", "function", "name",
-                             probe_name, "arguments", arguments);
+                             PROBE_NAME, "arguments", arguments);
 
-    return render(p, json_pack("{s:[{s:s,s:s},{s:s,s:s,s:[o]},{s:s,s:s,s:s,s:s}],s:[o]}", "messages", "role",
-                               "user", "content", "u", "role", "assistant", "content", "", "tool_calls", call,
-                               "role", "tool", "tool_call_id", id, "name", probe_name, "content", "r",
-                               "tools", probe_tool()));
+    return probe_render(p, json_pack("{s:[{s:s,s:s},{s:s,s:s,s:[o]},{s:s,s:s,s:s,s:s}],s:[o]}", "messages",
+                                     "role", "user", "content", "u", "role", "assistant", "content", "",
+                                     "tool_calls", call, "role", "tool", "tool_call_id", id, "name",
+                                     PROBE_NAME, "content", "r", "tools", probe_tool()));
 }
 
 static bool takes_object(struct probe *p, const char *id)
 {
     /* a template that writes an object as Python does wants JSON that is text already */
-    return render_call(p, json_pack("{s:s}", probe_key, "v"), id) && shows(p, probe_key) &&
-           !shows(p, "'probe_key'");
+    return render_call(p, json_pack("{s:s}", PROBE_KEY, "v"), id) && probe_shows(p, PROBE_KEY) &&
+           !probe_shows(p, "'probe_key'");
 }
 
 static bool takes_text(struct probe *p)
 {
-    return render_call(p, json_string("{\"probe_key\": \"v\"}"), probe_id) && shows(p, "\"probe_key\"");
+    return render_call(p, json_string("{\"probe_key\": \"v\"}"), probe_id) && probe_shows(p, "\"probe_key\"");
 }
 
 int tools_probe(const struct chat *chat, const struct jinja *template, struct tools_style *out, struct err *e)
 {
-    struct probe p = {.chat = chat, .template = template, .e = e};
+    struct probe p = {.chat = chat, .template = template, .out = {.tag = MEM_API}, .e = e};
 
-    buf_init(&p.out, MEM_API);
     *out = (struct tools_style){.place = probe_place(&p)};
     out->text_arguments = !takes_object(&p, probe_id) && takes_text(&p);
     out->short_ids =
@@ -196,21 +154,23 @@ static json_t *as_text(const json_t *value)
 /* The arguments as the template wants them; new reference, NULL: no memory. */
 static json_t *fit_arguments(const struct tools_style *s, json_t *arguments)
 {
-    json_t *object;
+    json_t *object = NULL;
 
-    if (s->text_arguments && json_is_object(arguments))
-        return as_text(arguments);
-    if (s->text_arguments || !json_is_string(arguments))
-        return json_incref(arguments);
-    if (json_string_length(arguments) == 0)
-        return json_object();
-    if (json_pull_load(&object, json_string_value(arguments), json_string_length(arguments), "", NULL) ==
-        ERR_NOMEM)
+    if (json_is_object(arguments))
+        return s->text_arguments ? as_text(arguments) : json_incref(arguments);
+    if (json_string_length(arguments) && json_pull_load(&object, json_string_value(arguments),
+                                                        json_string_length(arguments), "", NULL) == ERR_NOMEM)
         return NULL;
-    if (json_is_object(object))
-        return object;
+    if (json_is_object(object)) {
+        if (!s->text_arguments)
+            return object;
+        json_decref(object);
+        return json_incref(arguments);
+    }
     json_decref(object);
-    return json_incref(arguments);
+    if (json_string_length(arguments))
+        log_warn("the arguments of an earlier tool call in messages are no JSON object; {} is used instead");
+    return s->text_arguments ? json_string("{}") : json_object();
 }
 
 /* *OUT: a copy of CALL, number K of message I, that fits. */

@@ -43,7 +43,7 @@ int tools_choose(const json_t *choice, enum tools_choice *out, struct err *e);
 
 /* Makes messages fit in place. LIST is a list of the caller's own; its messages, which are objects, are
  * replaced and not changed. TOOLS, or NULL, are put into the system message where the style says so.
- * Arguments that are text but no JSON object stay text. */
+ * Arguments that are no JSON object (cut by a limit, say) become {}, with a line of the log. */
 int tools_fit(const struct tools_style *s, json_t *list, const json_t *tools, struct err *e);
 
 #endif

@@ -35,7 +35,8 @@ struct jinja_limits {
 };
 
 /* Parses SRC, LEN bytes of UTF-8, which may go away afterwards, within LIMIT (NULL: the limits above). NAME
- * stands in messages ("chat_template line 3: ..."). ERR_INPUT when it is no template; *out is then NULL. */
+ * stands in messages ("chat_template line 3: ..."); in those of rendering, only what follows its last slash.
+ * ERR_INPUT when it is no template; *out is then NULL. */
 int jinja_parse(struct jinja **out, const char *src, size_t len, const char *name,
                 const struct jinja_limits *limit, struct err *e);
 

@@ -44,7 +44,8 @@ int jinja_parse(struct jinja **out, const char *src, size_t len, const char *nam
     if (!j)
         return err_nomem(e, "a template");
     arena_init(&r.arena, MEM_TEXT);
-    j->name = mem_strdup(name, MEM_TEXT);
+    /* Sentences of rendering go to clients of a server, who are shown no folders of it. */
+    j->name = mem_strdup(strrchr(name, '/') ? strrchr(name, '/') + 1 : name, MEM_TEXT);
     if (!j->name)
         r.rc = err_nomem(e, "a template");
     tokens = jinja_lex(&r, src, len, &n);

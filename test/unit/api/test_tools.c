@@ -129,8 +129,11 @@ static void arguments_are_what_the_template_wants(void **state)
         {CALL("c", "{\"a\": 1}"), "{\"a\": 1}"},
         {CALL("c", "\"\""), "{}"},
         {CALL("c", "null"), "{}"},
-        {CALL("c", "\"{\\\"a\\\": \""),
-         "\"{\\\"a\\\": \""}, /* a model's mistake does not end the conversation */
+        {CALL("c", "\"{\\\"a\\\": \""), "{}"}, /* cut by a limit: the conversation goes on */
+        {CALL("c", "\"[1]\""), "{}"},
+        {CALL("c", "\"5\""), "{}"},
+        {CALL("c", "\"null\""), "{}"},
+        {CALL("c", "\"{\\\"a\\\": 1} 2\""), "{}"},
     };
     char expected[200];
 
@@ -141,6 +144,8 @@ static void arguments_are_what_the_template_wants(void **state)
     check_text(joined, CALL("c", "\"{\\\"a\\\":1}\""), NULL, "({\"a\":1})r");
     check_text(joined, CALL("c", "{\"a\": 1}"), NULL, "({\"a\": 1})r");
     check_text(joined, CALL("c", "null"), NULL, "({})r");
+    check_text(joined, CALL("c", "\"{\\\"a\\\": \""), NULL, "({})r");
+    check_text(joined, CALL("c", "\"\""), NULL, "({})r");
 }
 
 static void ids_are_what_the_template_takes(void **state)
