@@ -51,6 +51,7 @@ struct api_options {
     double step_timeout_s;       /* a step that takes longer is a fault: see api_stalled() [any time] */
     double ping_s;               /* [10] of silence in a stream, before its client is sent a remark */
     enum gallop_pooling pooling; /* of embeddings [last] */
+    const struct dense *dense;   /* what pooled ones pass then; borrowed, NULL: nothing */
     bool has_seed;               /* seed is that of requests without one; else each has another */
     uint64_t seed;
     bool fair, priorities;         /* what --scheduling-policy looks at */

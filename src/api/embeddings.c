@@ -8,7 +8,9 @@
 
 #include "api/call.h"
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/utf8.h"
+#include "engine/dense.h"
 
 static int read_request(struct call *c, struct err *e)
 {
@@ -43,8 +45,27 @@ static void put_base64(const float *v, size_t n, struct buf *out)
     buf_char(out, '"');
 }
 
+/* The embedding of P becomes what the model's Dense modules make of it. */
+static bool pass_dense(const struct dense *d, struct call_prompt *p)
+{
+    float *v;
+
+    if (!d || d->n == 0 || !p->embedding)
+        return true;
+    if (!(v = dense_apply(d, p->embedding, p->n_embedding)))
+        return false;
+    mem_free(p->embedding);
+    p->embedding = v;
+    p->n_embedding = dense_features(d, p->n_embedding);
+    return true;
+}
+
 static void put_vector(const struct call *c, struct call_prompt *p, struct buf *out)
 {
+    if (!pass_dense(c->api->opt.dense, p)) {
+        out->oom = true;
+        return;
+    }
     if (c->f.normalize)
         normalize(p->embedding, p->n_embedding);
     if (c->f.base64) {

@@ -11,6 +11,7 @@
 
 #include "base/opt.h"
 #include "ckpt/checkpoint.h"
+#include "engine/dense.h"
 #include "engine/gallop_in.h"
 #include "engine/locate.h"
 #include "text/jinja/jinja.h"
@@ -113,9 +114,10 @@ int load_engine(struct load *l, struct checkpoint *model, struct gallop **g, str
 
 /* ---- pooling.c ---- */
 
-/* How the files of sentence-transformers in the folder say that embeddings are pooled; without them by the
- * last token. ERR_UNSUPPORTED names a mode or a module that is not computed here. */
-int pooling_read(enum gallop_pooling *out, struct folder in, struct err *e);
+/* How the files of sentence-transformers in the folder say that embeddings are pooled, without them by the
+ * last token, and what follows in DENSE, which is the caller's to close. ERR_UNSUPPORTED names a mode or a
+ * module that is not computed here. */
+int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in, struct err *e);
 
 /* ---- packing.c: packed checkpoints (ckpt/pack/pack.h) ---- */
 

@@ -1,8 +1,9 @@
 /* pooling.c - how a folder of sentence-transformers makes embeddings of hidden states.
  *
- * modules.json lists the modules that an input passes: the Transformer, a Pooling and perhaps a Normalize are
- * what this server computes, anything else is refused by name. A Pooling's config.json names its mode: since
- * 5.4 as pooling_mode, before by one boolean a mode. Format: sentence_transformers, models/Pooling.
+ * modules.json lists the modules that an input passes: the Transformer, a Pooling, perhaps some Dense and a
+ * Normalize are what this server computes, anything else is refused by name. A Pooling's config.json names
+ * its mode: since 5.4 as pooling_mode, before by one boolean a mode. Format: sentence_transformers,
+ * models/Pooling.
  */
 #include <jansson.h>
 #include <string.h>
@@ -32,23 +33,35 @@ static int read_json(json_t **out, struct folder in, const char *file, json_type
     return rc;
 }
 
-/* Refuses the module CLASS at PATH unless it is computed here; a Pooling's path goes to OUT. */
-static int take_module(const char *class, const char *path, char out[PATH_MAX_BYTES], struct err *e)
+/* Modules come in this order; a Dense behind another. */
+enum stage { TRANSFORMER, POOLING, DENSE, NORMALIZE };
+
+/* Refuses the module CLASS at PATH unless it is computed here, behind those of STAGE; a Pooling's path goes
+ * to OUT. */
+static int take_module(const char *class, const char *path, enum stage *stage, char out[PATH_MAX_BYTES],
+                       struct dense *dense, struct folder in, struct err *e)
 {
-    if (strcmp(class, "Pooling") == 0)
-        snprintf(out, PATH_MAX_BYTES, "%.200s", path);
-    else if (strcmp(class, "Transformer") != 0 && strcmp(class, "Normalize") != 0)
+    static const char *const names[] = {"Transformer", "Pooling", "Dense", "Normalize"};
+    enum stage s = TRANSFORMER;
+
+    while (s <= NORMALIZE && strcmp(names[s], class) != 0)
+        s++;
+    if (s > NORMALIZE || s < *stage)
         return err_set(e, ERR_UNSUPPORTED,
-                       "modules.json: module %.100s of type %.100s is not supported, so embeddings would be "
-                       "wrong; known are Transformer, Pooling and Normalize (--pooling last or mean serves "
-                       "this model without the others)",
+                       "modules.json: module \"%.100s\" of type %.100s is not supported here, so embeddings "
+                       "would be wrong; known are Transformer, Pooling, Dense and Normalize, in this order "
+                       "(--pooling last or mean serves this model without what follows the Transformer)",
                        path, class);
-    return 0;
+    *stage = s;
+    if (s == POOLING)
+        snprintf(out, PATH_MAX_BYTES, "%.200s", path);
+    return s == DENSE ? dense_add(dense, in, path, e) : 0;
 }
 
-/* The folder of the Pooling, from modules.json or as it is called without one. */
-static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct err *e)
+/* The folder of the Pooling, from modules.json or as it is called without one; and what follows it. */
+static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct dense *dense, struct err *e)
 {
+    enum stage stage = TRANSFORMER;
     json_t *modules, *m;
     size_t i;
     int rc = read_json(&modules, in, "modules.json", JSON_ARRAY, e);
@@ -66,7 +79,7 @@ static int find_pooling(struct folder in, char out[PATH_MAX_BYTES], struct err *
             break;
         }
         dot = strrchr(type, '.');
-        rc = take_module(dot ? dot + 1 : type, path, out, e);
+        rc = take_module(dot ? dot + 1 : type, path, &stage, out, dense, in, e);
     }
     json_decref(modules);
     return rc;
@@ -100,7 +113,7 @@ static const char *mode_of(const json_t *config)
     return found ? found : "mean"; /* the library's default */
 }
 
-int pooling_read(enum gallop_pooling *out, struct folder in, struct err *e)
+int pooling_read(enum gallop_pooling *out, struct dense *dense, struct folder in, struct err *e)
 {
     char path[PATH_MAX_BYTES], file[PATH_MAX_BYTES + 16];
     const char *mode;
@@ -108,7 +121,7 @@ int pooling_read(enum gallop_pooling *out, struct folder in, struct err *e)
     int rc;
 
     *out = GALLOP_POOL_LAST;
-    if ((rc = find_pooling(in, path, e)) != 0 || !*path)
+    if ((rc = find_pooling(in, path, dense, e)) != 0 || !*path)
         return rc;
     snprintf(file, sizeof(file), "%s/config.json", path);
     if ((rc = read_json(&config, in, file, JSON_OBJECT, e)) != 0 || !config)

@@ -155,6 +155,7 @@ struct serve {
     struct tools_style tools;
     struct roles_style roles;
     enum gallop_pooling pooling;
+    struct dense dense;
     const char **name; /* [n_names] */
     size_t n_names;
     char own_name[256];
@@ -619,7 +620,7 @@ static int read_pooling(struct serve *s, const struct opt_values *v, struct err 
     s->pooling = strcmp(way, "mean") == 0 ? GALLOP_POOL_MEAN : GALLOP_POOL_LAST;
     return strcmp(way, "auto") != 0 || (s->model.gguf.n && !s->model.pack)
                ? 0
-               : pooling_read(&s->pooling, s->model.in, e);
+               : pooling_read(&s->pooling, &s->dense, s->model.in, e);
 }
 
 /* ---- from options to a running server ---- */
@@ -695,6 +696,7 @@ static int open_api(struct serve *s, const struct opt_values *v, struct err *e)
                             .request_timeout_s = opt_float(v, "request-timeout"),
                             .step_timeout_s = opt_float(v, "step-timeout"),
                             .pooling = s->pooling,
+                            .dense = &s->dense,
                             .has_seed = opt_given(v, "seed"),
                             .priorities = strcmp(policy, "fcfs") != 0,
                             .neutral = strcmp(opt_string(v, "generation-config"), "vllm") == 0,
@@ -753,7 +755,9 @@ static int serve(struct serve *s, const struct opt_values *v, struct err *e)
     s->load.o.max_num_queued_reqs = s->load.o.max_num_queued_tokens =
         0; /* places are taken before tokenizing */
     s->load.o.seed = opt_uint(v, "seed");
-    if ((rc = load_engine(&s->load, &s->model, &s->engine, e)) != 0 || (rc = open_api(s, v, e)) != 0)
+    if ((rc = load_engine(&s->load, &s->model, &s->engine, e)) != 0 ||
+        (rc = dense_check(&s->dense, gallop_llm(s->engine)->model.info.hidden, e)) != 0 ||
+        (rc = open_api(s, v, e)) != 0)
         return rc;
     if ((rc = open_server(s, v, e)) == 0) {
         computing = s->api;
@@ -787,6 +791,7 @@ static int run(const struct opt_values *v, struct err *e)
     api_close(s.api);
     gallop_close(s.engine);
     input_template_close(&s.template);
+    dense_close(&s.dense);
     checkpoint_close(&s.model);
     keys_fini(&s.keys);
     keys_fini(&s.admin);

@@ -3,8 +3,11 @@
 
 Made from the demo model. Format: modules.json, 1_Pooling/config.json (`pooling_mode` since 5.4, one boolean a mode before).
 """
+import base64
 import json
+import math
 import os
+import random
 import shutil
 import struct
 import subprocess
@@ -26,6 +29,7 @@ def _module(path, kind):
 TRANSFORMER = _module("", "sentence_transformers.base.modules.transformer.Transformer")
 POOLING = _module("1_Pooling", "sentence_transformers.sentence_transformer.modules.pooling.Pooling")
 NORMALIZE = _module("2_Normalize", "sentence_transformers.models.Normalize")
+LSTM = _module("2_LSTM", "sentence_transformers.models.LSTM")
 DENSE = _module("2_Dense", "sentence_transformers.base.modules.dense.Dense")
 
 
@@ -75,7 +79,7 @@ def what_the_folder_says_is_served():
 
 
 def what_the_user_says_goes_before_the_folder():
-    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING, DENSE]})
+    path = _folder("st", {"1_Pooling/config.json": {"pooling_mode": "mean"}, "modules.json": [TRANSFORMER, POOLING, LSTM]})
     check(_vectors(path, "--pooling", "last") == LAST, "--pooling last of a folder that says mean")
     check(_vectors(path, "--pooling", "mean") == MEAN, "--pooling mean")
 
@@ -94,9 +98,89 @@ def what_is_not_computed_is_refused_by_name():
                           ({"pooling_mode": "weightedmean"}, ["weightedmean"]), ({"pooling_mode": 5}, ["several modes"]), ([], ["an object"])):
         _refused(_folder("st", {"1_Pooling/config.json": config}), "1_Pooling/config.json", *words)
     pooling = {"1_Pooling/config.json": {"pooling_mode": "mean"}}
-    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE]}), "modules.json", "2_Dense", "Dense", "--pooling")
+    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, LSTM]}), "modules.json", "2_LSTM", "LSTM", "--pooling")
+    _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, NORMALIZE, DENSE]}), "modules.json", "2_Dense", "in this order")
+    _refused(_folder("st", {**pooling, "modules.json": [POOLING, TRANSFORMER]}), "modules.json", "Transformer", "in this order")
     _refused(_folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, {"path": "3_X"}]}), "modules.json", "no type")
     _refused(_folder("st", {**pooling, "modules.json": {}}), "modules.json", "a list")
+
+
+# What the modules' own code computes, by the class of the activation.
+ACTS = {"torch.nn.modules.activation.Tanh": math.tanh, "torch.nn.modules.linear.Identity": lambda x: x,
+        "torch.nn.modules.activation.ReLU": lambda x: max(x, 0), "torch.nn.modules.activation.Sigmoid": lambda x: 1 / (1 + math.exp(-x)),
+        "torch.nn.modules.activation.SiLU": lambda x: x / (1 + math.exp(-x)),
+        "torch.nn.modules.activation.GELU": lambda x: x * (1 + math.erf(x / 2 ** .5)) / 2}
+
+
+def _dense(path, n_in, n_out, bias, act, seed, tensors=None):
+    """Writes the module into the folder PATH and returns what it computes."""
+    draw = random.Random(seed)
+    w = [[draw.uniform(-1, 1) * n_in ** -.5 for _ in range(n_in)] for _ in range(n_out)]
+    b = [draw.uniform(-1, 1) if bias else 0 for _ in range(n_out)]
+    parts = {"linear.weight": ("F32", [n_out, n_in], struct.pack(f"<{n_in * n_out}f", *(x for r in w for x in r)))}
+    if bias:
+        parts["linear.bias"] = ("F32", [n_out], struct.pack(f"<{n_out}f", *b))
+    head, at = {}, 0
+    for k, (dtype, shape, data) in (tensors or parts).items():
+        head[k] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(head).encode()
+    os.makedirs(path, exist_ok=True)
+    with open(os.path.join(path, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(x[2] for x in (tensors or parts).values()))
+    with open(os.path.join(path, "config.json"), "w") as f:
+        json.dump({"in_features": n_in, "out_features": n_out, "bias": bias, "activation_function": act,
+                   "module_input_name": "sentence_embedding", "module_output_name": "sentence_embedding"}, f)
+    return lambda x: [ACTS[act](sum(a * c for a, c in zip(r, x)) + d) for r, d in zip(w, b)]
+
+
+def dense_modules_are_applied():
+    pooling = {"1_Pooling/config.json": {"pooling_mode": "mean"}}
+    n = len(MEAN[0])
+    for i, act in enumerate(ACTS):
+        path = _folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE, NORMALIZE]})
+        f = _dense(os.path.join(path, "2_Dense"), n, 40 + i, i % 2 == 0, act, i)
+        got = _vectors(path)
+        for v, x in zip(got, MEAN):
+            check(len(v) == 40 + i and all(abs(a - b) < 1e-5 for a, b in zip(v, f(x))), f"embeddings behind a Dense of {act}")
+    last = {**DENSE, "path": "3_Dense"}
+    path = _folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE, last, NORMALIZE]})
+    f, g = (_dense(os.path.join(path, d), *size, False, "torch.nn.modules.linear.Identity", size[0]) for d, size in (("2_Dense", (n, 400)), ("3_Dense", (400, 24))))
+    with Server(model=path) as s:
+        for x, text in zip(MEAN, TEXTS):
+            wanted = g(f(x))
+            length = sum(a * a for a in wanted) ** .5
+            got = s.post("/v1/embeddings", input=text)[1]["data"][0]["embedding"]
+            check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)), "two of them, and then length 1")
+            bytes64 = s.post("/v1/embeddings", input=text, encoding_format="base64")[1]["data"][0]["embedding"]
+            check(len(base64.b64decode(bytes64)) == 4 * 24, "as base64, too")
+            got = s.post("/api/embed", input=text)[1]["embeddings"][0]
+            check(len(got) == 24 and all(abs(a - b / length) < 1e-5 for a, b in zip(got, wanted)), "by Ollama's API, too")
+    packed = os.path.join(scratch.name, "dense.gallop")
+    expect(call("pack", "-m", path, "-o", packed, "--quiet").returncode, 0, "status of pack of a folder with Dense")
+    _refused(packed, "2_Dense", "packed checkpoint")
+
+
+def a_dense_module_that_does_not_fit_is_refused():
+    pooling, act, n = {"1_Pooling/config.json": {"pooling_mode": "mean"}}, "torch.nn.modules.linear.Identity", len(MEAN[0])
+    path = _folder("st", {**pooling, "modules.json": [TRANSFORMER, POOLING, DENSE]})
+    own, config = os.path.join(path, "2_Dense"), os.path.join(path, "2_Dense", "config.json")
+    _refused(path, "2_Dense/config.json")
+    _dense(own, n + 1, 8, False, act, 1)
+    _refused(path, "takes 193 features", "gives 192")
+    _dense(own, n, 8, False, act, 1, {"linear.weight": ("F32", [n, 8], bytes(32 * n))})
+    _refused(path, "2_Dense/model.safetensors", "linear.weight", "8 rows of 192")
+    _dense(own, n, 8, True, act, 1, {"linear.weight": ("F32", [8, n], bytes(32 * n))})
+    _refused(path, "linear.bias", "missing")
+    _dense(own, n, 8, False, act, 1, {"linear.weight": ("F32", [8, n], b"\0\0\x80\x7f" + bytes(32 * n - 4))})
+    _refused(path, "linear.weight", "infinity")
+    _dense(own, n, 8, False, act, 1)
+    good = json.load(open(config))
+    for patch, word in (({"activation_function": "torch.nn.modules.activation.Mish"}, "Mish"), ({"module_input_name": "token_embeddings"}, "module_input_name"),
+                        ({"out_features": 0}, "out_features"), ({"out_features": 65537}, "out_features"), ({"scale": 2}, "scale")):
+        with open(config, "w") as f:
+            json.dump({**good, **patch}, f)
+        _refused(path, "2_Dense/config.json", word)
 
 
 def a_model_without_a_head_is_served_for_embeddings():

@@ -28,17 +28,25 @@ static bool is_template(const char *s, size_t n)
            hub_name_is_plain(s + head, n - head);
 }
 
+static bool ends(const char *s, size_t n, const char *tail)
+{
+    size_t t = strlen(tail);
+
+    return n > t && memcmp(s + n - t, tail, t) == 0;
+}
+
 /* What sentence-transformers say of a module, in a folder that begins with its number:
- * "1_Pooling/config.json". */
+ * "1_Pooling/config.json", and the weights of a Dense. */
 static bool is_module(const char *s, size_t n)
 {
-    static const char tail[] = "/config.json";
-    size_t t = sizeof(tail) - 1, digits = 0;
+    const char *slash = memchr(s, '/', n);
+    size_t folder = slash ? (size_t)(slash - s) : 0, digits = 0;
 
-    while (digits < n && s[digits] >= '0' && s[digits] <= '9')
+    while (digits < folder && s[digits] >= '0' && s[digits] <= '9')
         digits++;
-    return digits && n > digits + t && s[digits] == '_' && memcmp(s + n - t, tail, t) == 0 &&
-           hub_name_is_plain(s, n - t);
+    return digits && s[digits] == '_' && hub_name_is_plain(s, folder) &&
+           (ends(s, n, "/config.json") || (ends(s, folder, "_Dense") && ends(s, n, "/model.safetensors"))) &&
+           hub_name_is_plain(slash + 1, n - folder - 1);
 }
 
 /* A name in a subfolder, or one with a dot in front: harmless, and of no interest. */
@@ -212,7 +220,7 @@ const char *hub_list_weights(const struct hub_list *l, bool *is_index)
             return order[i];
         }
     for (size_t i = 0; i < l->n; i++)
-        if (folder_name_ends(l->name[i], ".safetensors")) {
+        if (folder_name_ends(l->name[i], ".safetensors") && !strchr(l->name[i], '/')) {
             only = l->name[i];
             n++;
         }

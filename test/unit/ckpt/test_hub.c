@@ -257,17 +257,22 @@ static void of_subfolders_only_chat_templates_are_listed(void **state)
 /* Modules of sentence-transformers lie in folders that begin with their number. */
 static void configs_of_modules_are_taken_from_their_folders(void **state)
 {
+    static const char *const wanted[] = {"1_Pooling/config.json", "12_Dense/config.json",
+                                         "2_Dense/model.safetensors", "config.json"};
+    bool is_index;
     struct hub_list l;
 
     (void)state;
     read_names(&l,
                "1_Pooling/config.json 12_Dense/config.json 2_Dense/model.safetensors Pooling/config.json "
+               "1_Pooling/model.safetensors 0_Transformer/model.safetensors 2_Dense/x/model.safetensors "
                "1_/x/config.json 1Pooling/config.json 1_Pooling/config.jsonx onnx/config.json config.json");
-    assert_int_equal(l.n, 3);
-    assert_string_equal(l.name[0], "1_Pooling/config.json");
-    assert_string_equal(l.name[1], "12_Dense/config.json");
-    assert_string_equal(l.name[2], "config.json");
-    assert_true(hub_list_is_beside(l.name[0]) && hub_list_is_beside(l.name[1]));
+    assert_int_equal(l.n, 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(l.name[i], wanted[i]);
+        assert_int_equal(hub_list_is_beside(l.name[i]), i < 3);
+    }
+    assert_null(hub_list_weights(&l, &is_index)); /* those of a module are not the model's */
     hub_list_close(&l);
 }
 
